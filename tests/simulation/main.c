@@ -54,6 +54,7 @@ static struct redis_config *make_config(void)
     const char *setting = NULL;
     (void)snprintf(url, sizeof url, "%s", scenario.topology->url);
     if (redis_endpoint_init(&endpoint, &options, &why) != 0 ||
+        redis_endpoint_set_prefix(&endpoint, SPAN("{sim}:")) != 0 ||
         redis_config_new(&endpoint, &options, 1, &config, &why, &setting) != 0)
         trace_fail("no settings: %s", buf_message(&why));
     if (scenario.server[0].tls)

@@ -63,13 +63,13 @@ void oracle_begin(void)
     memset(oracle_answers, 0, sizeof oracle_answers);
 }
 
-/* The newest connection that has said HELLO. */
+/* The newest connection by which something was read that no node referred to another one. */
 static struct view newest(void)
 {
     struct view found = {scenario.server, 0, 0};
     for (const struct redis *r = scenario.server; r < scenario.server + scenario.servers; r++)
         for (const struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
-            if (c->conn != NULL && c->said_hello && r->sentinel == NULL && c->number > found.conn)
+            if (c->conn != NULL && c->reads && c->number > found.conn)
                 found = (struct view){r, c->number, 0};
     return found;
 }
@@ -149,17 +149,23 @@ static uint64_t stale_since(const struct answer *a, const struct view *v)
     return before(net_horizon(v->conn, before(lost_ns, DRAINED_NS)), 1);
 }
 
-static uint64_t true_since(const struct answer *a, size_t number)
+static uint64_t fresh_since(const struct answer *a, size_t number)
 {
     const struct view *v = &views[number % VIEWS];
-    if (a->result->source == CACHE_SOURCE_STALE)
-        return stale_since(a, v);
     if (number != a->asked->first_view || !a->asked->connected)
         return before(a->asked->sent_ns, 1);
     uint64_t since_ns = before(net_horizon(v->conn, before(a->asked->sent_ns, DRAINED_NS)), 1);
     uint64_t lease_ns =
         a->result->source == CACHE_SOURCE_HIT ? before(now_ns(), LEASE_NS + 2 * (uint64_t)MS) : 0;
     return since_ns > lease_ns ? since_ns : lease_ns;
+}
+
+static uint64_t true_since(const struct answer *a, size_t number)
+{
+    const struct topology *t = scenario.topology;
+    uint64_t since_ns = a->result->source == CACHE_SOURCE_STALE ? stale_since(a, &views[number % VIEWS])
+                                                                : fresh_since(a, number);
+    return t->bound == NULL ? since_ns : t->bound(since_ns);
 }
 
 /* A stale one is of the last connection, a hit of the one that is in use, others of any since the request. */
@@ -185,7 +191,9 @@ static const char *check_views(struct answer *a, const char *(*check)(const stru
     const char *why = "there was no connection";
     for (size_t i = a->first; i < a->last && why != NULL; i++) {
         a->since_ns = before(true_since(a, i), is_deaf() ? AUDITED_NS + process_stopped_ns() : 0);
-        a->catalogue = &views[i % VIEWS].server->catalogue;
+        a->catalogue = scenario.topology->truth;
+        if (a->catalogue == NULL)
+            a->catalogue = &views[i % VIEWS].server->catalogue;
         why = check(a);
     }
     return why;
@@ -200,13 +208,13 @@ static struct walk walk_of(const struct answer *a, int object)
 
 static bool key_may_be(const struct answer *a, bool valid)
 {
-    struct walk w = walk_of(a, OBJECT_KEY + a->asked->key);
     int64_t now_s = process_wall_s();
     int64_t first_s = now_s < a->asked->wall_s ? now_s : a->asked->wall_s;
     int64_t last_s = now_s > a->asked->wall_s ? now_s : a->asked->wall_s;
     int64_t value = 0;
     if (a->asked->key == KEYS)
         return !valid;
+    struct walk w = walk_of(a, OBJECT_KEY + a->asked->key);
     while (walk_next(&w, &value)) {
         int64_t expires = key_info(value) == 0 ? INT64_MAX : catalogue_expires[key_info(value)];
         if (valid ? key_is_member(value) && expires > first_s : !key_is_member(value) || expires <= last_s)

@@ -312,11 +312,9 @@ static void on_ping(struct redis *r, struct redis_client *c, const struct comman
 static void on_hello(struct redis *r, struct redis_client *c, const struct command *m)
 {
     (void)m;
-    c->said_hello = true;
-    put(&c->out,
-        "%%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n%s\r\n"
-        "$4\r\nmode\r\n$10\r\nstandalone\r\n",
+    put(&c->out, "%%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n%s\r\n$4\r\nmode\r\n",
         r->faults.disordered ? "7.0.04" : "7.0.15");
+    put_bulk(&c->out, r->cluster == NULL ? "standalone" : "cluster");
 }
 
 static void on_select(struct redis *r, struct redis_client *c, const struct command *m)
@@ -328,14 +326,24 @@ static void on_select(struct redis *r, struct redis_client *c, const struct comm
 
 static void on_role(struct redis *r, struct redis_client *c, const struct command *m)
 {
+    const struct redis *master = r->cluster == NULL ? NULL : r->cluster->master_of(r);
     (void)m;
-    replica_put_role(r, &c->out);
+    if (r->cluster == NULL)
+        replica_put_role(r, &c->out);
+    else if (master != NULL)
+        put(&c->out, "*5\r\n$5\r\nslave\r\n$8\r\n10.0.0.%d\r\n:%d\r\n$9\r\nconnected\r\n:100\r\n",
+            master->listener.address.host, master->listener.address.port);
+    else
+        put(&c->out, "*3\r\n$6\r\nmaster\r\n:100\r\n*0\r\n");
 }
 
 static void on_info(struct redis *r, struct redis_client *c, const struct command *m)
 {
     (void)m;
-    replica_put_info(r, c->number, &c->out);
+    if (r->cluster == NULL)
+        replica_put_info(r, c->number, &c->out);
+    else
+        put_bulk(&c->out, "role:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:0\r\n");
 }
 
 static void on_client(struct redis *r, struct redis_client *c, const struct command *m)
@@ -351,6 +359,20 @@ static void on_client(struct redis *r, struct redis_client *c, const struct comm
     }
     c->tracks = true;
     c->broadcast = m->count > 3 && word_is(&m->word[3], "BCAST");
+    put(&c->out, "+OK\r\n");
+}
+
+static void on_cluster(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    (void)m;
+    r->cluster->write_slots(r, &c->out);
+}
+
+static void on_asking(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    (void)r;
+    (void)m;
+    c->asking = true;
     put(&c->out, "+OK\r\n");
 }
 
@@ -381,6 +403,8 @@ static const struct known *find(const struct word *name)
         {"INFO", false, on_info},
         {"SENTINEL", false, sentinel_query},
         {"SUBSCRIBE", false, sentinel_subscribe},
+        {"CLUSTER", false, on_cluster},
+        {"ASKING", false, on_asking},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (word_is(name, all[i].name))
@@ -417,12 +441,15 @@ static void execute(struct redis *r, struct redis_client *c, const struct comman
           name >= 0 ? catalogue_name(name) : "", untracked ? " untracked" : "");
     bound_table(r);
     c->caching_no = false;
-    if (state_error(r, k) != NULL) {
-        put(&c->out, "-%s\r\n", state_error(r, k));
-        return;
-    }
-    if (is_refused(r, k)) {
-        put(&c->out, "-%s\r\n", r->faults.error);
+    c->reads |= k->reads && !c->asking;
+    const char *refusal = state_error(r, k) != NULL        ? state_error(r, k)
+                          : is_refused(r, k)               ? r->faults.error
+                          : r->cluster != NULL && k->reads ? r->cluster->refuses(r, c, name)
+                                                           : NULL;
+    c->asking = false;
+    if (refusal != NULL) {
+        TRACE(r->name, "%u: %s", c->number, refusal);
+        put(&c->out, "-%s\r\n", refusal);
         return;
     }
     k->execute(r, c, m);
@@ -517,25 +544,27 @@ static void replace(struct redis *r, const struct catalogue *by)
     flush(r);
 }
 
+void redis_set(struct redis *r, int object, int64_t value, uint64_t at_ns)
+{
+    int64_t before = r->catalogue.value[object];
+    bool is_key = object >= OBJECT_KEY;
+    catalogue_set(&r->catalogue, object, value, at_ns);
+    TRACE(r->name, "object %d changes from %lld to %lld", object, (long long)before, (long long)value);
+    trace_sum((uint64_t)value);
+    if (r->catalogue.lost)
+        return;
+    if (!is_key)
+        touch(r, object);
+    if (is_key && key_is_member(before) != key_is_member(value))
+        touch(r, NAME_API_KEYS);
+    if (is_key && key_info(before) != key_info(value))
+        touch(r, NAME_API_KEY_INFO);
+}
+
 static void write_objects(struct redis *r, const struct change *change)
 {
-    for (size_t i = 0; i < change->count; i++) {
-        int object = change->set[i].object;
-        int64_t value = change->set[i].value;
-        int64_t before = r->catalogue.value[object];
-        bool is_key = object >= OBJECT_KEY;
-        catalogue_set(&r->catalogue, object, value, r->changed_ns);
-        TRACE(r->name, "changes object %d from %lld to %lld", object, (long long)before, (long long)value);
-        trace_sum((uint64_t)value);
-        if (r->catalogue.lost)
-            continue;
-        if (!is_key)
-            touch(r, object);
-        if (is_key && key_is_member(before) != key_is_member(value))
-            touch(r, NAME_API_KEYS);
-        if (is_key && key_info(before) != key_info(value))
-            touch(r, NAME_API_KEY_INFO);
-    }
+    for (size_t i = 0; i < change->count; i++)
+        redis_set(r, change->set[i].object, change->set[i].value, r->changed_ns);
 }
 
 static void apply(struct redis *r, const struct change *change)
@@ -657,7 +686,7 @@ static void send_all(struct redis *r)
 
 static bool has_input(const struct redis *r)
 {
-    bool input = r->pending_count > 0;
+    bool input = r->pending_count > 0 || (r->cluster != NULL && r->cluster->has_work(r));
     for (const struct redis_client *c = r->client; c < r->client + CLIENTS && !input; c++)
         input = c->conn != NULL && bytes_count(&c->in) > 0;
     return input;
@@ -680,6 +709,9 @@ static void run(struct redis *r)
     size_t changes = r->pending_count;
     size_t before = changes == 0 ? 0 : random_below(STREAM_SERVER, (unsigned)changes + 1);
     size_t done = 0;
+    bool works_first = r->cluster != NULL && random_once_in(STREAM_SERVER, 2);
+    if (works_first)
+        r->cluster->work(r);
     for (; done < before; done++)
         apply(r, &r->pending[done]);
     for (unsigned i = 0; i < CLIENTS; i++)
@@ -688,6 +720,8 @@ static void run(struct redis *r)
         apply(r, &r->pending[done]);
     memmove(r->pending, r->pending + changes, (r->pending_count - changes) * sizeof r->pending[0]);
     r->pending_count -= changes;
+    if (r->cluster != NULL && !works_first)
+        r->cluster->work(r);
 }
 
 static void on_turn(void *arg, uint64_t number)
@@ -718,7 +752,7 @@ static void *on_accepted(void *server, struct net_conn *conn)
     c->redis = r;
     c->conn = conn;
     c->number = net_number(conn);
-    c->tracks = c->broadcast = c->caching_no = c->said_hello = c->subscribed = false;
+    c->tracks = c->broadcast = c->caching_no = c->reads = c->asking = c->subscribed = false;
     c->tracked = 0;
     bytes_clear(&c->in);
     bytes_clear(&c->early);
@@ -744,6 +778,7 @@ void redis_begin(struct redis *r, const char *name, uint8_t host)
     for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
         c->conn = NULL;
     r->name = name;
+    r->cluster = NULL;
     r->listener = (struct net_listener){.address = {host, 6379},
                                         .accepted = on_accepted,
                                         .received = on_received,

@@ -43,7 +43,8 @@ struct redis_client {
     bool tracks, broadcast;
     bool caching_no;  /* the next command is not tracked */
     uint64_t tracked; /* names, as bits */
-    bool said_hello;  /* by HELLO */
+    bool reads;       /* it has been sent a read that no other node referred to this one */
+    bool asking;      /* the next command is behind ASKING */
     bool subscribed;
 };
 
@@ -56,8 +57,19 @@ struct redis_faults {
     uint64_t hang_behind_ping_ns; /* hangs for this time when it has executed PING; 0: not */
 };
 
+/* What a node of a cluster knows and does besides; see cluster.c. */
+struct redis_cluster {
+    /* The error by which the node refuses to read this name; NULL: it executes the command. */
+    const char *(*refuses)(const struct redis *r, const struct redis_client *c, int name);
+    void (*write_slots)(const struct redis *r, struct bytes *out);
+    const struct redis *(*master_of)(const struct redis *r); /* by its own word; NULL: it is one */
+    bool (*has_work)(const struct redis *r);
+    void (*work)(struct redis *r); /* changes, in a turn of the node */
+};
+
 struct redis {
     const char *name;
+    const struct redis_cluster *cluster; /* NULL: it is no node of one */
     struct net_listener listener;
     struct catalogue catalogue;
     struct redis_client client[CLIENTS];
@@ -84,6 +96,9 @@ void redis_begin(struct redis *r, const char *name, uint8_t host);
 
 /* A writer's transaction: executed in a turn to come. False when too many wait. */
 bool redis_submit(struct redis *r, const struct change *c);
+
+/* For clusters: one object changes at that time, in a turn. */
+void redis_set(struct redis *r, int object, int64_t value, uint64_t at_ns);
 
 /* What was added to the output of a client is sent with the next turn. */
 void redis_wake(struct redis *r);

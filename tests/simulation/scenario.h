@@ -50,9 +50,17 @@ struct topology {
     void (*move)(void);  /* a fault that only this topology has; NULL: there is none */
     void (*quieten)(void); /* everything is whole again; NULL: always */
     unsigned recovery_s;   /* how much longer recovery takes than from one server */
+
+    /* Where each key is at one of several masters; NULL where there is one. */
+    const struct catalogue *truth;         /* what all of them hold */
+    void (*write)(const struct change *c); /* in place of redis_submit() */
+    bool (*is_busy)(void);                 /* changes wait */
+    bool (*may_lose)(void);                /* the master holds everything */
+    uint64_t (*bound)(uint64_t since_ns);  /* how old an answer may be that should be no older */
 };
 
-extern const struct topology topology_plain, topology_replica, topology_sentinel, topology_sentinel_replica;
+extern const struct topology topology_plain, topology_replica, topology_sentinel, topology_sentinel_replica,
+    topology_cluster;
 
 struct scenario {
     struct scenario_settings settings;
