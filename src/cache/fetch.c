@@ -64,6 +64,7 @@ struct fetch {
     int64_t id;  /* of the card */
     bool linked; /* the link leads to that card, which has not been read since */
     int relinks;
+    bool apart; /* the card and the link were read at two nodes of the cluster, in two moments */
     struct page_builder *page;     /* of QUERY_PAGE; owned */
     bool page_known;               /* its members are current: no need to read the index */
     struct lifetime page_lifetime; /* of all replies that the page is made of */
@@ -93,7 +94,7 @@ static bool is_permitted(enum fetch_state from, enum fetch_state to)
     case FETCH_LINKED_CARD:
         return from == FETCH_FIRST || from == FETCH_RELINKED;
     case FETCH_RELINKED:
-        return from == FETCH_LINKED_CARD;
+        return from == FETCH_LINKED_CARD || from == FETCH_RELINKED;
     case FETCH_SUMMARIES:
         return from == FETCH_FIRST;
     case FETCH_UNCONFIRMED:
@@ -675,6 +676,7 @@ static void redirect(struct fetch *f)
     unsigned parts = f->elsewhere;
     f->elsewhere = 0;
     f->redirecting = true;
+    f->apart = true;
     f->auth_due = (parts & PART_INFO) != 0;
     unpublish(f);
     if ((parts & (PART_INFO | PART_AUTH)) != 0)
@@ -699,14 +701,22 @@ static void send_linked_card(struct fetch *f)
 
 /*
  * The link led to a card with another link: one of the two changed between their reads, or they do not agree.
- * Redis executes both commands in one turn, so if the link still leads there they do not.
+ * Redis executes both commands in one turn, so if the link still leads there they do not. Where two nodes of
+ * a cluster execute them they may have changed again, and only many looks tell.
  */
 static void send_relinked(struct fetch *f)
 {
     set_state(f, FETCH_RELINKED);
     f->failed = f->relinks++ == REPEATS_MAX;
+    f->apart = false;
     send_card(f);
     send_link(f);
+}
+
+/* Of a link and its card, after a look at both. */
+static bool may_agree(const struct fetch *f)
+{
+    return f->state == FETCH_RELINKED && f->apart && f->relinks < REPEATS_MAX;
 }
 
 /*
@@ -730,7 +740,7 @@ static bool advance(struct fetch *f)
         send_due_auth(f);
     else if (f->linked && !f->found)
         send_linked_card(f);
-    else if (f->state == FETCH_LINKED_CARD && !f->found)
+    else if (!f->found && (f->state == FETCH_LINKED_CARD || may_agree(f)))
         send_relinked(f);
     else if (f->type == QUERY_PAGE && f->state == FETCH_FIRST) {
         set_state(f, FETCH_SUMMARIES);

@@ -799,6 +799,23 @@ TEST_CASE_WITH(link_on_another_node_is_looked_at_twice, set_up_in_cluster, tear_
     expect_idle();
 }
 
+/* The card gets the link, and then the link leads to it again: both between two looks at two nodes. */
+TEST_CASE_WITH(link_and_card_of_two_nodes_are_looked_at_again, set_up_in_cluster, tear_down)
+{
+    const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
+    answer(GET_LINK, ask());
+    answer("ASKING GET test:link:", reply_string("7"));
+    answer("HMGET test:card:7 ", reply_card("7", "seven"));
+    answer("HMGET test:card:7 ", reply_card("7", "seven"));
+    answer(GET_LINK, ask());
+    answer("ASKING GET test:link:", reply_string("7"));
+    answer("HMGET test:card:7 ", reply_linked("7", "seven"));
+    answer(GET_LINK, ask());
+    answer("ASKING GET test:link:", reply_string("7"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect_idle();
+}
+
 TEST_CASE_WITH(page_of_two_nodes_keeps_its_order, set_up_in_cluster, tear_down)
 {
     const struct asked *a = get(0, QUERY_PAGE, 1);
