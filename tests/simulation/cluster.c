@@ -53,7 +53,7 @@ static struct node {
     uint64_t stale_until_ns, unsure_until_ns;
 
     /* Its view. */
-    int owner, asks; /* who has the slot, and where it asks for what it has not */
+    int owner, asks; /* the node that has the slot, and where it asks for what it has not */
     bool is_target, says_master;
     unsigned takeovers; /* that it has heard of */
 } nodes[NODES];
