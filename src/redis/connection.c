@@ -576,12 +576,14 @@ static int send_heartbeat(struct redis_connection *c)
 {
     if (c->ping_pending)
         return 0;
-    c->ping_pending = true;
     c->heartbeat_sent_ms = clock_boot_ms();
     int err = c->server.role_denied ? 0 : send_role(c);
     if (err == 0 && c->server.role.kind == REDIS_ROLE_REPLICA && !c->server.link_denied)
         err = send_info(c);
-    return err != 0 ? err : queue_words(c, 1, (const char *[]){"PING"}, on_pong);
+    if (err == 0)
+        err = queue_words(c, 1, (const char *[]){"PING"}, on_pong);
+    c->ping_pending = err == 0;
+    return err;
 }
 
 /* How long the oldest command has waited for its reply, or for more of it or of a push before it. */
