@@ -8,6 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Where the memory of the process is simulated, this is not of it. */
+#ifdef BYTES_REALLOC
+void *BYTES_REALLOC(void *memory, size_t size);
+void BYTES_FREE(void *memory);
+#else
+#define BYTES_REALLOC realloc
+#define BYTES_FREE    free
+#endif
+
 struct bytes {
     char *data; /* owned, and kept from one run to the next */
     size_t begin, end, capacity;
@@ -39,7 +48,8 @@ static inline void bytes_add(struct bytes *b, const char *data, size_t n)
     }
     if (b->end + n > b->capacity) {
         b->capacity = 2 * (b->end + n);
-        b->data = realloc(b->data, b->capacity); /* ANALYZER(malloc-leak): kept as long as the process */
+        b->data =
+            BYTES_REALLOC(b->data, b->capacity); /* ANALYZER(malloc-leak): kept as long as the process */
         assert(b->data != NULL); /* ANALYZER(malloc-leak): it is kept, and ends with the process */
     }
     memcpy(b->data + b->end, data, n);

@@ -2,6 +2,7 @@
 #include "simulation/clients.h"
 #include "simulation/events.h"
 #include "simulation/loop.h"
+#include "simulation/memory.h"
 #include "simulation/net.h"
 #include "simulation/oracle.h"
 #include "simulation/process.h"
@@ -74,6 +75,7 @@ static struct cache *open_cache(uv_loop_t *loop, struct redis_config *config, co
                                           .request_timeout_ms = s->request_timeout_ms,
                                           .cache_size = s->cache_size,
                                           .broadcast = s->broadcast,
+                                          .ttl_ms = s->ttl_ms,
                                           .stale_limit_ms = s->stale_limit_ms,
                                           .stale_keys_limit_ms = s->stale_keys_limit_ms,
                                           .on_connection = on_connection};
@@ -150,6 +152,7 @@ static void simulate(const struct run *r)
 {
     uv_loop_t loop;
     struct keyspace keyspace;
+    long live = memory_live();
     random_begin(r->seed);
     events_begin();
     net_begin();
@@ -168,6 +171,8 @@ static void simulate(const struct run *r)
     close_cache(&loop, cache);
     config->tls = NULL;
     redis_config_unref(config);
+    if (memory_live() != live)
+        trace_fail("%ld allocations are left", memory_live() - live);
     if (cache_metrics.cache_audit_failures_total > 0 && !scenario.server[0].faults.deaf)
         trace_fail("the audit has found a difference that an invalidation explains");
     add_totals();

@@ -118,7 +118,7 @@ struct answer {
     size_t first, last; /* of the views that it may be of, and behind the last one */
 
     /* By the view that is looked at. */
-    uint64_t since_ns;
+    uint64_t since_ns, key_since_ns;
     const struct catalogue *catalogue;
 };
 
@@ -152,6 +152,8 @@ static uint64_t stale_since(const struct answer *a, const struct view *v)
 static uint64_t fresh_since(const struct answer *a, size_t number)
 {
     const struct view *v = &views[number % VIEWS];
+    if (a->result->source == CACHE_SOURCE_TTL)
+        return before(a->asked->sent_ns, (scenario.settings.ttl_ms + 2) * MS);
     if (number != a->asked->first_view || !a->asked->connected)
         return before(a->asked->sent_ns, 1);
     uint64_t since_ns = before(net_horizon(v->conn, before(a->asked->sent_ns, DRAINED_NS)), 1);
@@ -172,7 +174,7 @@ static uint64_t true_since(const struct answer *a, size_t number)
 static void find_views(struct answer *a)
 {
     enum cache_source source = a->result->source;
-    bool is_cached = source == CACHE_SOURCE_STALE || source == CACHE_SOURCE_HIT;
+    bool is_cached = source == CACHE_SOURCE_STALE || source == CACHE_SOURCE_HIT || source == CACHE_SOURCE_TTL;
     size_t oldest = view_count > VIEWS ? view_count - VIEWS : 0;
     a->last = view_count;
     a->first = is_cached && view_count > 0 ? view_count - 1 : a->asked->first_view;
@@ -185,12 +187,20 @@ static bool is_deaf(void)
     return scenario.server[0].faults.deaf;
 }
 
+/* What was read may be served for the TTL: of a key also with data that was read just now. */
+static bool is_by_ttl(void)
+{
+    const struct redis_faults *f = &scenario.server[0].faults;
+    return f->disordered || f->refuses_tracking;
+}
+
 /* NULL as soon as the check finds nothing against one view; otherwise what the last one says. */
 static const char *check_views(struct answer *a, const char *(*check)(const struct answer *a))
 {
     const char *why = "there was no connection";
     for (size_t i = a->first; i < a->last && why != NULL; i++) {
         a->since_ns = before(true_since(a, i), is_deaf() ? AUDITED_NS + process_stopped_ns() : 0);
+        a->key_since_ns = before(a->since_ns, is_by_ttl() ? (scenario.settings.ttl_ms + 2) * MS : 0);
         a->catalogue = scenario.topology->truth;
         if (a->catalogue == NULL)
             a->catalogue = &views[i % VIEWS].server->catalogue;
@@ -214,7 +224,7 @@ static bool key_may_be(const struct answer *a, bool valid)
     int64_t value = 0;
     if (a->asked->key == KEYS)
         return !valid;
-    struct walk w = walk_of(a, OBJECT_KEY + a->asked->key);
+    struct walk w = walk_begin(a->catalogue, OBJECT_KEY + a->asked->key, a->key_since_ns, now_ns());
     while (walk_next(&w, &value)) {
         int64_t expires = key_info(value) == 0 ? INT64_MAX : catalogue_expires[key_info(value)];
         if (valid ? key_is_member(value) && expires > first_s : !key_is_member(value) || expires <= last_s)
@@ -226,7 +236,7 @@ static bool key_may_be(const struct answer *a, bool valid)
 /* Is it the name that the info of the key had at some moment? */
 static bool name_may_be(const struct answer *a, const struct api_key_name *name)
 {
-    struct walk w = walk_of(a, OBJECT_KEY + a->asked->key);
+    struct walk w = walk_begin(a->catalogue, OBJECT_KEY + a->asked->key, a->key_since_ns, now_ns());
     int64_t value = 0;
     while (walk_next(&w, &value)) {
         char text[16] = "";
@@ -398,9 +408,13 @@ static void check_age(const struct answer *a)
     const struct cache_result *r = a->result;
     int64_t limit_ms =
         (int64_t)(s->stale_limit_ms < s->stale_keys_limit_ms ? s->stale_limit_ms : s->stale_keys_limit_ms);
+    if (r->source == CACHE_SOURCE_TTL && r->body != NULL &&
+        (r->ttl_s < 0 || r->age_s * 1000 > (int64_t)s->ttl_ms + 1000))
+        reject(a, "an answer is older than the TTL");
     if (r->source != CACHE_SOURCE_STALE)
         return;
-    if ((r->age_s - 1) * 1000 > limit_ms || r->ttl_s > 0)
+    limit_ms += is_by_ttl() ? (int64_t)s->ttl_ms : 0;
+    if ((r->age_s - 1) * 1000 > limit_ms || (r->ttl_s > 0 && !is_by_ttl()))
         reject(a, "an answer is older than the stale limits");
 }
 
@@ -457,7 +471,7 @@ static void check_deadline(const struct answer *a)
 
 static void check_failure(const struct answer *a)
 {
-    if (a->result->status != CACHE_UNAVAILABLE)
+    if (a->result->status != CACHE_UNAVAILABLE && !scenario_has(FAULT_memory))
         reject(a, "memory ran out");
     if (scenario.disturbed_until_ns + RECOVERY_NS + scenario.topology->recovery_s * SECOND <
         a->asked->sent_ns)

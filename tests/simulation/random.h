@@ -18,6 +18,7 @@ enum stream {
     STREAM_SERVER,   /* the event loop of Redis, its tracking table */
     STREAM_PROCESS,  /* the event loop of the process, the time that its calls take */
     STREAM_SEEDS,    /* getrandom() */
+    STREAM_MEMORY,   /* allocations that fail */
     STREAMS
 };
 

@@ -2,6 +2,7 @@
 #include "simulation/scenario.h"
 
 #include "simulation/events.h"
+#include "simulation/memory.h"
 #include "simulation/process.h"
 #include "simulation/random.h"
 #include "simulation/trace.h"
@@ -436,6 +437,22 @@ static void do_deaf(void)
     do_nothing();
 }
 
+static void on_memory(void *arg, uint64_t number)
+{
+    (void)arg;
+    (void)number;
+    memory_fail(0);
+}
+
+static void do_memory(void)
+{
+    uint64_t duration_ns = scenario_a_while(5000);
+    TRACE("scenario", "allocations fail for %u ms", (unsigned)(duration_ns / MS));
+    memory_fail(1 + scenario_choose(4) * scenario_choose(40));
+    scenario_disturb(duration_ns);
+    events_add_in(duration_ns, on_memory, NULL, 0);
+}
+
 static void on_fault(void *arg, uint64_t number)
 {
 #define FAULT_FUNCTION(name, text) do_##name,
@@ -460,12 +477,14 @@ static void choose_settings(struct scenario_settings *s)
 {
     static const uint64_t stale_ms[] = {0, 5000, 30000, 300000};
     static const uint64_t keys_ms[] = {0, 5000, 300000};
+    static const uint64_t ttl_ms[] = {0, 0, 1000, 10000};
     *s = (struct scenario_settings){
         .broadcast = scenario_choose(2) == 0,
         .cache_size = scenario_choose(4) == 0    ? 8192
                       : scenario_choose(16) == 0 ? 0
                                                  : 1 << 20,
         .request_timeout_ms = 500 + scenario_choose(4000),
+        .ttl_ms = ttl_ms[scenario_choose(4)],
         .stale_limit_ms = stale_ms[scenario_choose(4)],
         .stale_keys_limit_ms = keys_ms[scenario_choose(3)],
         .writes_every_ms = 100 << scenario_choose(5),
@@ -560,6 +579,7 @@ void scenario_begin(unsigned faults, int topology)
 void scenario_quieten(void)
 {
     scenario.quiet = true;
+    memory_fail(0);
     net_set_delay(0);
     for (struct redis *r = scenario.server; r < scenario.server + scenario.servers; r++) {
         listen_again(r);

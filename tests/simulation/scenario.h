@@ -27,7 +27,8 @@
     X(move, "what the topology has of its own: roles, links, owners") \
     X(hot, "two cards exchange a link again and again")               \
     X(untracked, "Redis does not track, or not in order")             \
-    X(deaf, "Redis sends no invalidations")
+    X(deaf, "Redis sends no invalidations")                           \
+    X(memory, "allocations fail")
 
 #define FAULT_ENUM(name, text) FAULT_##name,
 enum fault { FAULTS(FAULT_ENUM) FAULT_KINDS };
@@ -36,7 +37,7 @@ enum fault { FAULTS(FAULT_ENUM) FAULT_KINDS };
 struct scenario_settings {
     bool broadcast;
     size_t cache_size;
-    uint64_t request_timeout_ms, stale_limit_ms, stale_keys_limit_ms;
+    uint64_t request_timeout_ms, ttl_ms, stale_limit_ms, stale_keys_limit_ms;
     unsigned writes_every_ms, requests_every_ms, faults_every_ms; /* at most; mostly much more often */
 };
 

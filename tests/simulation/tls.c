@@ -79,7 +79,7 @@ static ssize_t on_write(redisContext *c)
 static void on_free(void *privctx)
 {
     struct tls *t = privctx;
-    free(t->record.data);
+    BYTES_FREE(t->record.data);
     free(t);
 }
 
