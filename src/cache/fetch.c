@@ -33,6 +33,13 @@ enum part {
 
 enum { REPEATS_MAX = 8 }; /* of a read while what it depends on changes all the time */
 
+/* A summary that another node of the cluster has to answer, and that one perhaps not before those behind it.
+ */
+struct summary_there {
+    struct fetch *fetch;
+    int at;
+};
+
 struct fetch {
     struct fetches *fetches;
     enum fetch_state state;
@@ -42,22 +49,23 @@ struct fetch {
     uint64_t inflight_hash;
     uint64_t inflight_epoch; /* of the index or of all, when it began */
 
-    bool needs_auth;          /* the key is checked too; such a fetch has one request */
-    unsigned replies_due;     /* replies that have not come yet */
-    bool lost;                /* the connection was lost before they all came */
-    bool failed;              /* Redis answered one of them with an error */
-    bool key_known;           /* the key is in the set */
-    bool key_invalid;         /* the key is not valid, or has expired */
-    int repeats;              /* of all its reads, because the result lacked something */
-    uint64_t lack;            /* what it lacked before them */
-    unsigned elsewhere;       /* a set of `part`: what another node of the cluster has to answer */
-    int first_elsewhere;      /* the place of the first summary in it */
-    bool redirecting;         /* the batch under way is sent there */
-    bool auth_due;            /* the key's info came from there: the set has to be read behind it */
-    uint64_t sent_ms;         /* by the boot clock; none of its reads was sent before */
-    uint64_t batch_ms;        /* the same of the batch under way */
-    struct lifetime lifetime; /* of the reply that is being read */
-    uint64_t mark;            /* of the invalidations, when it was sent */
+    bool needs_auth;             /* the key is checked too; such a fetch has one request */
+    unsigned replies_due;        /* replies that have not come yet */
+    bool lost;                   /* the connection was lost before they all came */
+    bool failed;                 /* Redis answered one of them with an error */
+    bool key_known;              /* the key is in the set */
+    bool key_invalid;            /* the key is not valid, or has expired */
+    int repeats;                 /* of all its reads, because the result lacked something */
+    uint64_t lack;               /* what it lacked before them */
+    unsigned elsewhere;          /* a set of `part`: what another node of the cluster has to answer */
+    int first_elsewhere;         /* the place of the first summary in it */
+    struct summary_there *there; /* those that are read there, by their places; owned */
+    bool redirecting;            /* the batch under way is sent there */
+    bool auth_due;               /* the key's info came from there: the set has to be read behind it */
+    uint64_t sent_ms;            /* by the boot clock; none of its reads was sent before */
+    uint64_t batch_ms;           /* the same of the batch under way */
+    struct lifetime lifetime;    /* of the reply that is being read */
+    uint64_t mark;               /* of the invalidations, when it was sent */
     bool found;
     struct cache_result result; /* owns its body */
 
@@ -191,14 +199,14 @@ static void adapt_window(struct fetches *fs, uint64_t batch_ms)
 typedef int send_fn(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
 
 /* Sends a command and counts its reply. A failure marks the fetch as failed, or as lost. */
-static void send_by(struct fetch *f, send_fn *send, const struct buf *command, cache_reply_fn fn)
+static void send_by(struct fetch *f, send_fn *send, const struct buf *command, cache_reply_fn fn, void *arg)
 {
     const struct fetch_options *o = &f->fetches->options;
     if (f->failed || f->lost)
         return;
     int err = buf_error(command);
     if (err == 0)
-        err = (f->redirecting ? o->redirect : send)(o->arg, buf_span(command), fn, f);
+        err = (f->redirecting ? o->redirect : send)(o->arg, buf_span(command), fn, arg);
     f->lost = err == -ENOTCONN;
     f->failed = err != 0 && !f->lost;
     if (err != 0)
@@ -210,7 +218,7 @@ static void send_by(struct fetch *f, send_fn *send, const struct buf *command, c
 
 static void send_command(struct fetch *f, const struct buf *command, cache_reply_fn fn)
 {
-    send_by(f, f->fetches->options.send, command, fn);
+    send_by(f, f->fetches->options.send, command, fn, f);
 }
 
 static void send_read(struct fetch *f, const struct entry_source *source, cache_reply_fn fn)
@@ -534,7 +542,7 @@ static void read_summary(struct fetch *f, int at, const redisReply *reply)
         page_builder_set_gap(f->page, at, PAGE_GAP_ABSENT);
         return;
     }
-    if ((f->elsewhere & PART_SUMMARIES) != 0) {
+    if (f->redirecting || (f->elsewhere & PART_SUMMARIES) != 0) {
         hold_summary(f, at, &row);
         return;
     }
@@ -548,15 +556,9 @@ static void read_summary(struct fetch *f, int at, const redisReply *reply)
     blob_unref(copy);
 }
 
-/* Replies come in the order of the commands, one for each summary that was missing. */
-static void on_summary(void *arg, const redisReply *reply)
+static void take_summary(struct fetch *f, int at, const redisReply *reply)
 {
-    struct fetch *f = arg;
-    int at = page_builder_next_missing(f->page, f->next_summary);
     enum page_gap gap = page_gap_of(reply);
-    assert(at >= 0);
-    f->next_summary = at + 1;
-    f->first_elsewhere = (f->elsewhere & PART_SUMMARIES) != 0 ? f->first_elsewhere : at;
     if (gap != PAGE_GAP_NONE) {
         count_reply(f);
         page_builder_set_gap(f->page, at, gap);
@@ -564,6 +566,24 @@ static void on_summary(void *arg, const redisReply *reply)
         read_summary(f, at, reply);
     }
     proceed(f);
+}
+
+/* Replies come in the order of the commands, one for each summary that was missing. */
+static void on_summary(void *arg, const redisReply *reply)
+{
+    struct fetch *f = arg;
+    int at = page_builder_next_missing(f->page, f->next_summary);
+    assert(at >= 0);
+    f->next_summary = at + 1;
+    f->first_elsewhere = (f->elsewhere & PART_SUMMARIES) != 0 ? f->first_elsewhere : at;
+    take_summary(f, at, reply);
+}
+
+/* Replies come in any order: some nodes refer to yet another one. */
+static void on_summary_there(void *arg, const redisReply *reply)
+{
+    struct summary_there *s = arg;
+    take_summary(s->fetch, s->at, reply);
 }
 
 /* --- batches --- */
@@ -609,10 +629,24 @@ static void send_summaries(struct fetch *f)
     send_missing(f, 0);
 }
 
+static void send_missing_there(struct fetch *f, int from)
+{
+    const struct page_members *m = page_builder_members(f->page);
+    free(f->there); /* of an earlier read: its replies have come */
+    f->there = calloc((size_t)m->count, sizeof *f->there);
+    f->failed = f->failed || f->there == NULL;
+    for (int at = from - 1; !f->failed && (at = page_builder_next_missing(f->page, at + 1)) >= 0;) {
+        const struct entry_source source = {.kind = ENTRY_SUMMARY, .number = m->id[at]};
+        f->there[at] = (struct summary_there){f, at};
+        send_by(f, f->fetches->options.send, commands_read(&f->fetches->commands, &source), on_summary_there,
+                &f->there[at]);
+    }
+}
+
 static void send_link(struct fetch *f)
 {
     const struct buf *command = commands_link(&f->fetches->commands, link_of(f));
-    send_by(f, f->fetches->options.send_untracked, command, on_link);
+    send_by(f, f->fetches->options.send_untracked, command, on_link, f);
 }
 
 static void send_auth(struct fetch *f, unsigned parts)
@@ -688,7 +722,7 @@ static void redirect(struct fetch *f)
     if ((parts & (PART_SIZE | PART_MEMBERS)) != 0)
         send_index_commands(f, parts);
     if ((parts & PART_SUMMARIES) != 0)
-        send_missing(f, f->first_elsewhere);
+        send_missing_there(f, f->first_elsewhere);
 }
 
 static void send_linked_card(struct fetch *f)
@@ -801,6 +835,7 @@ static void fetch_free(struct fetch *f)
     unwatch(f);
     page_builder_free(f->page);
     blob_unref(f->result.body);
+    free(f->there);
     free(f);
 }
 
