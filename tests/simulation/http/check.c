@@ -213,6 +213,13 @@ static bool is_head_begun(const struct client *c)
            (read == at + 4 || !model_is_tchar(m->bytes.data[at + 4]));
 }
 
+/* The end of the request has come after its deadline; before it is handled, that may be noticed. */
+static bool has_come_late(const struct client *c, const struct model_item *i)
+{
+    uint64_t begun_ns = c->begun_at <= i->start ? c->begun_ns : c->former_begun_ns;
+    return c->sent_ns / MS + EARLY_MS >= begun_ns / MS + scenario.options.head_timeout_ms;
+}
+
 void check_rejection(struct client *c, int status)
 {
     if (c->rejected != 0 || c->exchange != NULL)
@@ -231,6 +238,8 @@ void check_rejection(struct client *c, int status)
         const struct model_item *i = &c->model.item[c->handled];
         bool is_long = c->model.bytes.len - i->start > c->model.head_max; /* the limit may be noticed first */
         unsigned allowed = i->statuses | i->may | (is_long && i->statuses != 0 ? S414 | S431 : 0);
+        if (status == 408 && has_come_late(c, i))
+            return;
         if (allowed == 0 || ((allowed & model_status_bit(status)) == 0 && status != 408))
             trace_fail("a wrong status: %u: %d, allowed is %x, for: %.*s", client_number(c), status,
                        i->statuses, (int)(i->end - i->start), c->model.bytes.data + i->start);

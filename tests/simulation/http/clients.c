@@ -211,6 +211,7 @@ static void feed(struct client *c, size_t from, size_t to)
         return;
     model_feed(&c->model, c->script.data + begin, to - begin);
     if (c->model.begun && (c->begun_ns == 0 || c->begun_at != c->model.begun_at)) {
+        c->former_begun_ns = c->begun_ns;
         c->begun_ns = process_monotonic_ns();
         c->begun_at = c->model.begun_at;
     }

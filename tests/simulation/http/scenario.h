@@ -47,7 +47,8 @@ struct client {
     bool must_close[CLIENT_ITEMS_MAX + 1];
 
     /* By the monotonic clock. */
-    uint64_t begun_ns; /* the first byte of a request that is not complete has arrived */
+    uint64_t begun_ns;        /* the first byte of a request that is not complete has arrived */
+    uint64_t former_begun_ns; /* likewise, of the one before */
     size_t begun_at;
     uint64_t sent_ns; /* the last bytes have arrived */
     uint64_t answered_ns;
