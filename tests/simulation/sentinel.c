@@ -127,12 +127,14 @@ uint64_t sentinel_superseded_ns(const struct redis *r)
     uint64_t since_ns = later(r->replication.since_ns, root->replication.since_ns);
     if (scenario.server[scenario.servers - 1].sentinel == NULL)
         return 0;
+    bool another_named = false; /* a Sentinel without one says nothing of this server */
     for (int i = 0; i < SENTINELS; i++) {
         if (sentinels[i].named == root)
             return 0;
+        another_named = another_named || sentinels[i].named != NULL;
         since_ns = later(since_ns, sentinels[i].since_ns);
     }
-    return since_ns;
+    return another_named ? since_ns : 0;
 }
 
 static void on_heard(void *arg, uint64_t number)
