@@ -195,7 +195,7 @@ static void deliver_to_client(struct net_conn *c)
         }
         s->delivered++;
     }
-    s->ended = s->closed && s->delivered == s->sent && s->last_due_ns <= now_ns() && !c->cut;
+    s->ended = s->ended || (s->closed && s->delivered == s->sent && s->last_due_ns <= now_ns() && !c->cut);
 }
 
 static void on_due(void *arg, uint64_t number)
