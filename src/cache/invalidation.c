@@ -82,6 +82,7 @@ static void on_checked(void *arg, enum catalogue_state state)
     struct invalidation *c = arg;
     if (state == CATALOGUE_PRESENT) {
         c->check_passed = c->checks_begun;
+        c->present_ms = c->check_began_ms;
         if (c->connected)
             apply_pending(c);
     } else if (state == CATALOGUE_MISSING) {
@@ -96,6 +97,7 @@ void invalidation_check(struct invalidation *c)
     if (catalogue_is_being_checked(&c->catalogue))
         return;
     c->checks_begun++;
+    c->check_began_ms = clock_boot_ms();
     catalogue_check(&c->catalogue);
 }
 
@@ -288,8 +290,6 @@ static bool wait_for_check(struct invalidation *c, unsigned what)
     if (what != INVALIDATED_ALL && recent && !catalogue_is_being_checked(&c->catalogue))
         return false;
     *last_ms = now;
-    if (c->pending == 0)
-        c->pending_ms = now;
     c->pending |= what;
     return true;
 }
@@ -369,6 +369,7 @@ void invalidation_connected(struct invalidation *c, bool tracking, bool clustere
     c->clustered = clustered;
     c->suspended = c->missing = false;
     c->pending = 0;
+    c->present_ms = clock_boot_ms(); /* no entry is older */
     clear_suspicions(c);
     metric_set(&c->options.metrics->cache_suspended, 0);
     metric_set(&c->options.metrics->cache_by_ttl, c->by_ttl);
@@ -384,7 +385,9 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 /*
  * A process that was stopped notices the loss late, so the age counts from the end of the lease at most; data
- * of a replica without a master counts from the last transfer of its master.
+ * of a replica without a master counts from the last transfer of its master. Behind an invalidation that
+ * waits for a check Redis may track nothing any more, and no more is known than when the catalogue was last
+ * found.
  */
 void invalidation_lost(struct invalidation *c, uint64_t last_pong_ms, uint64_t valid_until_ms)
 {
@@ -392,7 +395,7 @@ void invalidation_lost(struct invalidation *c, uint64_t last_pong_ms, uint64_t v
     c->connected = c->tracking = false;
     c->lost_ms = earlier(clock_boot_ms(), earlier(last_pong_ms + INVALIDATION_LEASE_MS, valid_until_ms));
     if (c->pending != 0)
-        c->lost_ms = earlier(c->lost_ms, c->pending_ms);
+        c->lost_ms = earlier(c->lost_ms, c->present_ms);
     if (c->missing)
         c->pending = 0;
     else

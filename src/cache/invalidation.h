@@ -117,7 +117,6 @@ struct invalidation {
 
     /* Invalidations that wait for a check. Times are by the boot clock. */
     unsigned pending;        /* a set of INVALIDATED_* */
-    uint64_t pending_ms;     /* when the first of them arrived */
     uint64_t index_check_ms; /* when one of the index, or of the rest, last had to wait */
     uint64_t keys_check_ms;
     uint64_t possible_losses; /* invalidations so far, plus 1, that may mean a loss of data */
@@ -127,6 +126,8 @@ struct invalidation {
     /* The check of the catalogue. */
     struct catalogue catalogue;
     uint64_t checks_begun, check_passed; /* the numbers of the last, and of the last that found a catalogue */
+    uint64_t check_began_ms;             /* when the last began */
+    uint64_t present_ms;                 /* when the last that found a catalogue began, or the connection */
     bool missing;                        /* the last found none; until the next connection */
 
     /* The audit. */

@@ -276,7 +276,22 @@ TEST_CASE_WITH(what_was_lost_before_it_was_noticed_is_as_old_as_that, set_up, in
     clock_ms += 700;
     expect("test:index", false, "received 2");
     invalidation_lost(&invalidation, clock_ms, UINT64_MAX);
-    assert_int_equal(invalidation_lost_ms(&invalidation), clock_ms - 700); /* when the first was told */
+    assert_int_equal(invalidation_lost_ms(&invalidation), clock_ms - 700);
+}
+
+/* A process that was stopped reads FLUSHALL as late as it reads the loss, and nothing was tracked in between.
+ */
+TEST_CASE_WITH(behind_a_loss_of_data_entries_are_as_old_as_the_last_check, set_up, invalidation_tear_down)
+{
+    invalidation_check(&invalidation);
+    uint64_t checked_ms = clock_ms;
+    clock_ms += 10;
+    expect_applied("");
+    clock_ms += 5000;
+    expect(NULL, true, "received 1");
+    answer_all(":0\r\n");
+    expect_lost("");
+    assert_int_equal(invalidation_lost_ms(&invalidation), checked_ms);
 }
 
 TEST_CASE_WITH(a_loss_applies_what_is_pending_unless_the_catalogue_is_missing, set_up, invalidation_tear_down)
