@@ -501,10 +501,11 @@ uint64_t net_horizon(unsigned number, uint64_t at_ns)
         return 0;
     const struct stream_of *s = &c->to_client;
     uint64_t horizon_ns = at_ns;
-    for (size_t i = s->sent; i > 0 && s->sent - i < PIECES && s->piece[(i - 1) % PIECES].due_ns > at_ns;
-         i--) {
+    size_t i = s->sent;
+    for (; i > 0 && s->sent - i < PIECES && s->piece[(i - 1) % PIECES].due_ns > at_ns; i--) {
         uint64_t made_ns = s->piece[(i - 1) % PIECES].made_ns;
         horizon_ns = made_ns < horizon_ns ? made_ns : horizon_ns;
     }
-    return horizon_ns;
+    bool is_forgotten = i > 0 && s->sent - i == PIECES; /* too many have been sent since */
+    return is_forgotten ? 0 : horizon_ns;
 }
