@@ -312,12 +312,13 @@ static void set_drained(struct redis_socket *s, uint64_t at_ms)
     s->backlog_told = false;
 }
 
-/* Input was read: counts it, and tells of a backlog. False when the socket was closed meanwhile. */
-static bool count_backlog(struct redis_socket *s, size_t n, uint64_t read_ms)
+/* Input was read: counts it, and tells of a backlog. The process may have been stopped before the read, so
+ * the time is from behind it. False when the socket was closed meanwhile. */
+static bool count_backlog(struct redis_socket *s, size_t n)
 {
     s->backlog += n;
     if (s->backlog_told || s->options.on_backlog == NULL || s->backlog < BACKLOG_MIN ||
-        read_ms - s->drained_ms <= REDIS_SOCKET_BACKLOG_MS)
+        clock_boot_ms() - s->drained_ms <= REDIS_SOCKET_BACKLOG_MS)
         return true;
     s->backlog_told = true;
     s->options.on_backlog(s->options.arg);
@@ -343,7 +344,7 @@ static bool read_turn(struct redis_socket *s)
         s->read_ns = clock_now_ns();
         if (n > 0 && !deliver(s, (struct span){s->input, (size_t)n}))
             return false;
-        if (!count_backlog(s, (size_t)n, read_ms))
+        if (!count_backlog(s, (size_t)n))
             return false;
         if (is_empty_after(s, (size_t)n)) {
             set_drained(s, read_ms);
