@@ -23,7 +23,7 @@ enum {
     LISTENERS = 32,
     FD_FIRST = 1 << 20,
     SEND_BUFFER = 64 * 1024,
-    WINDOW_MIN = 16 * 1024
+    WINDOW_MIN = 32 * 1024 /* more than one TLS record of the greatest size */
 };
 
 static const uint64_t NEVER = UINT64_MAX;
