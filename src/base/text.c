@@ -21,9 +21,8 @@ int parse_int64(struct span text, int64_t *out)
     struct span digits = negative ? span_skip(text, 1) : text;
     uint64_t limit = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
     uint64_t value = 0;
-    const char *end = digits.data + digits.len;
-    for (const char *at = digits.data; at < end; at++) {
-        unsigned digit = (unsigned)(unsigned char)*at - '0';
+    for (size_t i = 0; i < digits.len; i++) {
+        unsigned digit = (unsigned)(unsigned char)digits.data[i] - '0';
         if (digit > 9)
             return -EINVAL;
         value = value * 10 + digit;
