@@ -3,8 +3,10 @@
 #define SIMULATION_BYTES_H
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +56,19 @@ static inline void bytes_add(struct bytes *b, const char *data, size_t n)
     }
     memcpy(b->data + b->end, data, n);
     b->end += n;
+}
+
+/* At most 511 bytes. */
+__attribute__((format(printf, 2, 3))) static inline void bytes_printf(struct bytes *b, const char *format,
+                                                                      ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    assert(n >= 0 && (size_t)n < sizeof text);
+    bytes_add(b, text, (size_t)n);
 }
 
 static inline void bytes_drop(struct bytes *b, size_t n)

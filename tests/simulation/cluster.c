@@ -17,7 +17,6 @@
 #include "simulation/trace.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 enum { SLOT = 3553, SLOTS = 16384, PORT = 6379, NOBODY = -1, WRITES = 4096 };
@@ -199,28 +198,17 @@ static const char *refuses(const struct redis *r, const struct redis_client *c, 
     return error;
 }
 
-__attribute__((format(printf, 2, 3))) static void put(struct bytes *out, const char *format, ...)
-{
-    char text[256];
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    assert(n >= 0 && (size_t)n < sizeof text);
-    bytes_add(out, text, (size_t)n);
-}
-
 static void put_node(struct bytes *out, int node)
 {
-    put(out, "*4\r\n$8\r\n10.0.0.%d\r\n:%d\r\n$2\r\nn%d\r\n*0\r\n", nodes[node].redis->listener.address.host,
-        PORT, node);
+    bytes_printf(out, "*4\r\n$8\r\n10.0.0.%d\r\n:%d\r\n$2\r\nn%d\r\n*0\r\n",
+                 nodes[node].redis->listener.address.host, PORT, node);
 }
 
 /* With the replica, if it runs. */
 static void put_range(struct bytes *out, int first, int last, int master)
 {
     bool replica = master < PAIRED && !nodes[peer_of(master)].down;
-    put(out, "*%d\r\n:%d\r\n:%d\r\n", replica ? 4 : 3, first, last);
+    bytes_printf(out, "*%d\r\n:%d\r\n:%d\r\n", replica ? 4 : 3, first, last);
     put_node(out, master);
     if (replica)
         put_node(out, peer_of(master));
@@ -230,7 +218,7 @@ static void write_slots(const struct redis *r, struct bytes *out)
 {
     const struct node *n = node_of(r);
     int other = n->owner == NOBODY ? NOBODY : master_beside(n->owner);
-    put(out, "*%d\r\n", n->owner == NOBODY ? 1 : 3);
+    bytes_printf(out, "*%d\r\n", n->owner == NOBODY ? 1 : 3);
     put_range(out, 0, SLOT - 1, BYSTANDER);
     if (n->owner == NOBODY)
         return;

@@ -6,7 +6,6 @@
 #include "simulation/sentinel.h"
 #include "simulation/trace.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <strings.h>
 #include <time.h>
@@ -15,26 +14,15 @@ enum { PORTION = 2, DIGITS = 64 };
 
 /* --- replies --- */
 
-__attribute__((format(printf, 2, 3))) static void put(struct bytes *out, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    assert(n >= 0 && (size_t)n < sizeof text);
-    bytes_add(out, text, (size_t)n);
-}
-
 static void put_bulk(struct bytes *out, const char *text)
 {
-    put(out, "$%zu\r\n", strlen(text));
-    put(out, "%s\r\n", text);
+    bytes_printf(out, "$%zu\r\n", strlen(text));
+    bytes_printf(out, "%s\r\n", text);
 }
 
 static void put_integer(struct bytes *out, int64_t n)
 {
-    put(out, ":%lld\r\n", (long long)n);
+    bytes_printf(out, ":%lld\r\n", (long long)n);
 }
 
 /* --- tracking --- */
@@ -44,7 +32,7 @@ static void push_name(struct redis_client *c, const char *name)
     if (c->redis->faults.deaf)
         return;
     struct bytes *out = c->redis->faults.disordered ? &c->early : &c->out;
-    put(out, ">2\r\n$10\r\ninvalidate\r\n*1\r\n");
+    bytes_printf(out, ">2\r\n$10\r\ninvalidate\r\n*1\r\n");
     put_bulk(out, name);
     TRACE(c->redis->name, "%u: invalidates %s", c->number, name);
 }
@@ -53,7 +41,7 @@ static void push_all(struct redis_client *c)
 {
     if (c->redis->faults.deaf)
         return;
-    put(&c->out, ">2\r\n$10\r\ninvalidate\r\n_\r\n");
+    bytes_printf(&c->out, ">2\r\n$10\r\ninvalidate\r\n_\r\n");
     TRACE(c->redis->name, "%u: invalidates everything", c->number);
 }
 
@@ -110,7 +98,7 @@ static void broadcast(struct redis *r, struct redis_client *c)
         push_all(c);
     if (names == 0 || r->faults.deaf)
         return;
-    put(&c->out, ">2\r\n$10\r\ninvalidate\r\n*%d\r\n", __builtin_popcountll(names));
+    bytes_printf(&c->out, ">2\r\n$10\r\ninvalidate\r\n*%d\r\n", __builtin_popcountll(names));
     for (int name = 0; name < NAMES_COUNT; name++)
         if ((names & UINT64_C(1) << name) != 0)
             put_bulk(&c->out, catalogue_name(name));
@@ -155,7 +143,7 @@ static void put_field(struct bytes *out, const struct word *field, int id, int64
     else if (value != 0 && word_is(field, "link") && card_link(value) >= 0)
         (void)snprintf(text, sizeof text, "l%d", card_link(value));
     if (text[0] == '\0')
-        put(out, "_\r\n");
+        bytes_printf(out, "_\r\n");
     else
         put_bulk(out, text);
 }
@@ -191,7 +179,7 @@ static void put_info(struct bytes *out, const struct redis *r, int key)
     char text[128];
     char expires[32];
     if (info == 0) {
-        put(out, "_\r\n");
+        bytes_printf(out, "_\r\n");
         return;
     }
     if (catalogue_expires[info] == INT64_MAX) {
@@ -208,7 +196,7 @@ static void put_info(struct bytes *out, const struct redis *r, int key)
 static void on_hmget(struct redis *r, struct redis_client *c, const struct command *m)
 {
     int name = number_of(m);
-    put(&c->out, "*%zu\r\n", m->count - 2);
+    bytes_printf(&c->out, "*%zu\r\n", m->count - 2);
     for (size_t i = 2; i < m->count; i++)
         if (name == NAME_API_KEY_INFO)
             put_info(&c->out, r, key_of(&m->word[i]));
@@ -234,7 +222,7 @@ static void on_get(struct redis *r, struct redis_client *c, const struct command
     int64_t id = name < 0 ? 0 : value_of(r, name);
     (void)snprintf(text, sizeof text, "%lld", (long long)id);
     if (id == 0)
-        put(&c->out, "_\r\n");
+        bytes_printf(&c->out, "_\r\n");
     else
         put_bulk(&c->out, text);
 }
@@ -248,10 +236,10 @@ static void on_zcard(struct redis *r, struct redis_client *c, const struct comma
 static void on_zrange(struct redis *r, struct redis_client *c, const struct command *m)
 {
     uint64_t index = word_is(&m->word[2], "0") ? (uint64_t)value_of(r, OBJECT_INDEX) : 0;
-    put(&c->out, "*%d\r\n", __builtin_popcountll(index));
+    bytes_printf(&c->out, "*%d\r\n", __builtin_popcountll(index));
     for (int id = 1; id <= CARDS; id++)
         if ((index & UINT64_C(1) << id) != 0)
-            put(&c->out, "$%d\r\n%d\r\n", id < 10 ? 1 : 2, id);
+            bytes_printf(&c->out, "$%d\r\n%d\r\n", id < 10 ? 1 : 2, id);
 }
 
 static void on_scard(struct redis *r, struct redis_client *c, const struct command *m)
@@ -273,7 +261,7 @@ static void on_sismember(struct redis *r, struct redis_client *c, const struct c
 
 static void on_smismember(struct redis *r, struct redis_client *c, const struct command *m)
 {
-    put(&c->out, "*%zu\r\n", m->count - 2);
+    bytes_printf(&c->out, "*%zu\r\n", m->count - 2);
     for (size_t i = 2; i < m->count; i++)
         put_integer(&c->out, is_member(r, &m->word[i]));
 }
@@ -289,7 +277,7 @@ static void on_sscan(struct redis *r, struct redis_client *c, const struct comma
     int members = others;
     for (int k = from; k < to; k++)
         members += key_is_member(value_of(r, OBJECT_KEY + k));
-    put(&c->out, "*2\r\n$1\r\n%d\r\n*%d\r\n", to == KEYS ? 0 : to, members);
+    bytes_printf(&c->out, "*2\r\n$1\r\n%d\r\n*%d\r\n", to == KEYS ? 0 : to, members);
     for (int i = 0; i < others; i++)
         put_bulk(&c->out, "x");
     for (int k = from; k < to; k++) {
@@ -303,7 +291,7 @@ static void on_sscan(struct redis *r, struct redis_client *c, const struct comma
 static void on_ping(struct redis *r, struct redis_client *c, const struct command *m)
 {
     (void)m;
-    put(&c->out, "+PONG\r\n");
+    bytes_printf(&c->out, "+PONG\r\n");
     if (r->faults.hang_behind_ping_ns > 0)
         redis_hang(r, r->faults.hang_behind_ping_ns);
     r->faults.hang_behind_ping_ns = 0;
@@ -312,8 +300,8 @@ static void on_ping(struct redis *r, struct redis_client *c, const struct comman
 static void on_hello(struct redis *r, struct redis_client *c, const struct command *m)
 {
     (void)m;
-    put(&c->out, "%%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n%s\r\n$4\r\nmode\r\n",
-        r->faults.disordered ? "7.0.04" : "7.0.15");
+    bytes_printf(&c->out, "%%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n%s\r\n$4\r\nmode\r\n",
+                 r->faults.disordered ? "7.0.04" : "7.0.15");
     put_bulk(&c->out, r->cluster == NULL ? "standalone" : "cluster");
 }
 
@@ -321,7 +309,7 @@ static void on_select(struct redis *r, struct redis_client *c, const struct comm
 {
     (void)r;
     (void)m;
-    put(&c->out, "+OK\r\n");
+    bytes_printf(&c->out, "+OK\r\n");
 }
 
 static void on_role(struct redis *r, struct redis_client *c, const struct command *m)
@@ -331,10 +319,10 @@ static void on_role(struct redis *r, struct redis_client *c, const struct comman
     if (r->cluster == NULL)
         replica_put_role(r, &c->out);
     else if (master != NULL)
-        put(&c->out, "*5\r\n$5\r\nslave\r\n$8\r\n10.0.0.%d\r\n:%d\r\n$9\r\nconnected\r\n:100\r\n",
-            master->listener.address.host, master->listener.address.port);
+        bytes_printf(&c->out, "*5\r\n$5\r\nslave\r\n$8\r\n10.0.0.%d\r\n:%d\r\n$9\r\nconnected\r\n:100\r\n",
+                     master->listener.address.host, master->listener.address.port);
     else
-        put(&c->out, "*3\r\n$6\r\nmaster\r\n:100\r\n*0\r\n");
+        bytes_printf(&c->out, "*3\r\n$6\r\nmaster\r\n:100\r\n*0\r\n");
 }
 
 static void on_info(struct redis *r, struct redis_client *c, const struct command *m)
@@ -350,16 +338,16 @@ static void on_client(struct redis *r, struct redis_client *c, const struct comm
 {
     if (word_is(&m->word[1], "CACHING")) {
         c->caching_no = true;
-        put(&c->out, "+OK\r\n");
+        bytes_printf(&c->out, "+OK\r\n");
         return;
     }
     if (r->faults.refuses_tracking) {
-        put(&c->out, "-ERR unknown subcommand\r\n");
+        bytes_printf(&c->out, "-ERR unknown subcommand\r\n");
         return;
     }
     c->tracks = true;
     c->broadcast = m->count > 3 && word_is(&m->word[3], "BCAST");
-    put(&c->out, "+OK\r\n");
+    bytes_printf(&c->out, "+OK\r\n");
 }
 
 static void on_cluster(struct redis *r, struct redis_client *c, const struct command *m)
@@ -373,7 +361,7 @@ static void on_asking(struct redis *r, struct redis_client *c, const struct comm
     (void)r;
     (void)m;
     c->asking = true;
-    put(&c->out, "+OK\r\n");
+    bytes_printf(&c->out, "+OK\r\n");
 }
 
 struct known {
@@ -449,7 +437,7 @@ static void execute(struct redis *r, struct redis_client *c, const struct comman
     c->asking = false;
     if (refusal != NULL) {
         TRACE(r->name, "%u: %s", c->number, refusal);
-        put(&c->out, "-%s\r\n", refusal);
+        bytes_printf(&c->out, "-%s\r\n", refusal);
         return;
     }
     k->execute(r, c, m);
@@ -642,7 +630,8 @@ void redis_flood(struct redis *r, unsigned count)
     TRACE("writer", "changes %u other keys", count);
     for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
         for (unsigned i = 0; i < count && c->conn != NULL && c->tracks; i++)
-            put(&c->out, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$14\r\n{sim}:card:%03u\r\n", 100 + i % 900);
+            bytes_printf(&c->out, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$14\r\n{sim}:card:%03u\r\n",
+                         100 + i % 900);
     schedule(r);
 }
 

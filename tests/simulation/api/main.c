@@ -7,8 +7,8 @@
  */
 #include "simulation/api/scenario.h"
 #include "simulation/events.h"
-#include "simulation/http/memory.h"
 #include "simulation/loop.h"
+#include "simulation/memory.h"
 #include "simulation/process.h"
 #include "simulation/random.h"
 #include "simulation/runs.h"
@@ -273,7 +273,7 @@ static void simulate(const struct run *r)
 {
     uv_loop_t loop;
     struct totals *t = totals;
-    long before = memory_blocks();
+    long before = memory_live();
     random_begin(r->seed);
     events_begin();
     process_begin();
@@ -291,8 +291,8 @@ static void simulate(const struct run *r)
     events_add_in(SECOND, on_change, NULL, 0);
     (void)loop_run_until(&loop, end_ns + 10 * SECOND);
     close_all(&loop);
-    if (memory_blocks() != before)
-        trace_fail("memory is left: %ld blocks", memory_blocks() - before);
+    if (memory_live() != before)
+        trace_fail("memory is left: %ld blocks", memory_live() - before);
     t->simulated_ns += now_ns();
     t->responses += scenario.responses;
     t->cancelled += scenario.cancelled;

@@ -6,9 +6,9 @@
  *   simulation_http --seed SEED [--trace] [--faults MASK] [--length S]  one, with each event if wanted
  */
 #include "simulation/events.h"
-#include "simulation/http/memory.h"
 #include "simulation/http/scenario.h"
 #include "simulation/loop.h"
+#include "simulation/memory.h"
 #include "simulation/random.h"
 #include "simulation/runs.h"
 #include "simulation/trace.h"
@@ -205,7 +205,7 @@ static void add_totals(void)
 static void simulate(const struct run *r)
 {
     uv_loop_t loop;
-    long before = memory_blocks();
+    long before = memory_live();
     random_begin(r->seed);
     events_begin();
     process_begin();
@@ -225,8 +225,8 @@ static void simulate(const struct run *r)
     if (has_fault(FAULT_DRAIN))
         drain(&loop);
     close_all(&loop);
-    if (memory_blocks() != before)
-        trace_fail("memory is left: %ld blocks", memory_blocks() - before);
+    if (memory_live() != before)
+        trace_fail("memory is left: %ld blocks", memory_live() - before);
     add_totals();
 }
 
