@@ -325,7 +325,7 @@ static void check_answers(struct buf *answers, struct owed *owed)
         check_answer(&a, owed, i);
         blank_own_id(&a);
         owed->request[i].status = a.status;
-        bodies += a.status == 200 || a.status == 304;
+        bodies += a.status == 200 || a.status == 304 || a.status == 412;
         buf_append(&final, start, (size_t)(in.data - start));
     }
     in = answer_skip_interim(in);
