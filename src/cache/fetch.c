@@ -31,7 +31,10 @@ enum part {
     PART_INFO = 64 /* of the key */
 };
 
-enum { REPEATS_MAX = 8 }; /* of a read while what it depends on changes all the time */
+enum {
+    REPEATS_MAX = 8, /* of a read while what it depends on changes all the time */
+    RELINKS_MAX = 2  /* of reads of a link with its card that do not agree, at one node */
+};
 
 /* A summary that another node of the cluster has to answer, and that one perhaps not before those behind it.
  */
@@ -735,8 +738,8 @@ static void send_linked_card(struct fetch *f)
 
 /*
  * The link led to a card with another link: one of the two changed between their reads, or they do not agree.
- * Redis executes both commands in one turn, so if the link still leads there they do not. Where two nodes of
- * a cluster execute them they may have changed again, and only many looks tell.
+ * Redis executes both commands in one turn, unless TCP delivers them apart: twice, and the link changes hands
+ * in between both times, is not expected. Where two nodes of a cluster execute them only many reads tell.
  */
 static void send_relinked(struct fetch *f)
 {
@@ -747,10 +750,11 @@ static void send_relinked(struct fetch *f)
     send_link(f);
 }
 
-/* Of a link and its card, after a look at both. */
+/* Of a link and its card, after both were read. */
 static bool may_agree(const struct fetch *f)
 {
-    return f->state == FETCH_RELINKED && f->apart && f->relinks < REPEATS_MAX;
+    int most = f->apart ? REPEATS_MAX : RELINKS_MAX;
+    return f->state == FETCH_LINKED_CARD || (f->state == FETCH_RELINKED && f->relinks < most);
 }
 
 /*
@@ -774,7 +778,7 @@ static bool advance(struct fetch *f)
         send_due_auth(f);
     else if (f->linked && !f->found)
         send_linked_card(f);
-    else if (!f->found && (f->state == FETCH_LINKED_CARD || may_agree(f)))
+    else if (!f->found && may_agree(f))
         send_relinked(f);
     else if (f->type == QUERY_PAGE && f->state == FETCH_FIRST) {
         set_state(f, FETCH_SUMMARIES);
