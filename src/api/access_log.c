@@ -40,15 +40,15 @@ struct span request_id_next(struct request_ids *ids)
     return (struct span){ids->text, sizeof ids->text};
 }
 
-static bool hex_at(struct span s, size_t from, size_t to)
+static bool access_log_hex_at(struct span s, size_t from, size_t to)
 {
     return hex_valid((struct span){s.data + from, to - from});
 }
 
 /* Version 00 has a fixed length; a later version may continue behind a hyphen; ff is invalid. */
-static bool traceparent_length_valid(struct span t)
+static bool access_log_traceparent_length_valid(struct span t)
 {
-    if (t.len < TRACEPARENT_LEN || !hex_at(t, 0, 2) || span_starts_with(t, SPAN("ff")))
+    if (t.len < TRACEPARENT_LEN || !access_log_hex_at(t, 0, 2) || span_starts_with(t, SPAN("ff")))
         return false;
     if (t.len == TRACEPARENT_LEN)
         return true;
@@ -62,11 +62,12 @@ struct trace_ids {
     struct span trace, parent;
 };
 
-static struct trace_ids trace_ids_of(struct span t)
+static struct trace_ids access_log_trace_ids_of(struct span t)
 {
     static const char zeros[] = "00000000000000000000000000000000";
-    bool shaped = traceparent_length_valid(t) && t.data[2] == '-' && t.data[35] == '-' && t.data[52] == '-' &&
-                  hex_at(t, 3, 35) && hex_at(t, 36, 52) && hex_at(t, 53, 55);
+    bool shaped = access_log_traceparent_length_valid(t) && t.data[2] == '-' && t.data[35] == '-' &&
+                  t.data[52] == '-' && access_log_hex_at(t, 3, 35) && access_log_hex_at(t, 36, 52) &&
+                  access_log_hex_at(t, 53, 55);
     if (!shaped || memcmp(t.data + 3, zeros, TRACE_ID_LEN) == 0 ||
         memcmp(t.data + 36, zeros, PARENT_ID_LEN) == 0)
         return (struct trace_ids){SPAN_ABSENT, SPAN_ABSENT};
@@ -115,7 +116,7 @@ void access_log_write(const struct access_record *record)
         log_str(&line, "request_id", record->request_id);
     if (record->suppressed > 0)
         log_int(&line, "suppressed", (int64_t)record->suppressed);
-    struct trace_ids ids = trace_ids_of(record->traceparent);
+    struct trace_ids ids = access_log_trace_ids_of(record->traceparent);
     if (ids.trace.data != NULL) {
         log_str(&line, "trace_id", ids.trace);
         log_str(&line, "parent_id", ids.parent);

@@ -41,9 +41,9 @@ struct call {
     struct http_codings codings;
 };
 
-static void log_call(const struct call *call, const struct http_request *request,
-                     const struct http_response *r, struct span request_id, uint64_t duration_ns,
-                     uint64_t suppressed)
+static void api_log_call(const struct call *call, const struct http_request *request,
+                         const struct http_response *r, struct span request_id, uint64_t duration_ns,
+                         uint64_t suppressed)
 {
     char client[IP_TEXT_MAX];
     size_t client_len = 0;
@@ -71,14 +71,14 @@ static void log_call(const struct call *call, const struct http_request *request
     access_log_write(&record);
 }
 
-static struct http_response *begin_response(struct api *a, int status, struct blob *body)
+static struct http_response *api_begin_response(struct api *a, int status, struct blob *body)
 {
     http_response_begin(&a->response, status, body);
     return &a->response;
 }
 
 /* The client's id, or a generated one for requests that are logged or failed; absent otherwise. */
-static struct span request_id_of(struct api *a, const struct http_request *request, bool wanted)
+static struct span api_request_id_of(struct api *a, const struct http_request *request, bool wanted)
 {
     struct span id = request->field[API_FIELD_REQUEST_ID];
     if (request_id_valid(id))
@@ -86,8 +86,8 @@ static struct span request_id_of(struct api *a, const struct http_request *reque
     return wanted ? request_id_next(&a->ids) : SPAN_ABSENT;
 }
 
-/* Sends a->response, and counts and logs it. Every request ends here or in cancel(). */
-static void respond(struct call *call)
+/* Sends a->response, and counts and logs it. Every request ends here or in api_cancel(). */
+static void api_respond(struct call *call)
 {
     struct api *a = call->api;
     struct http_response *r = &a->response;
@@ -96,7 +96,7 @@ static void respond(struct call *call)
     bool logged = access_log_wants(a->options.access_log, r->status) &&
                   (!call->refused ||
                    access_log_spend(&a->refused, http_exchange_began_ns(call->exchange), &suppressed));
-    struct span id = request_id_of(a, request, logged || r->status >= 400);
+    struct span id = api_request_id_of(a, request, logged || r->status >= 400);
     if (id.data != NULL)
         http_response_add(r, SPAN("X-Request-Id"), id);
     if (call->rate.outcome != RATE_NONE)
@@ -108,15 +108,15 @@ static void respond(struct call *call)
     if (a->options.key_metrics != NULL && call->key_name != NULL)
         key_metrics_count(a->options.key_metrics, call->key_name, r->status);
     if (logged)
-        log_call(call, request, r, id, duration_ns, suppressed);
+        api_log_call(call, request, r, id, duration_ns, suppressed);
     http_exchange_respond(call->exchange, r); /* ends the call */
 }
 
-static void respond_error(struct call *call, enum api_error error)
+static void api_respond_error(struct call *call, enum api_error error)
 {
     struct api *a = call->api;
     struct http_response *r =
-        begin_response(a, a->errors.response[error].status, a->errors.response[error].body);
+        api_begin_response(a, a->errors.response[error].status, a->errors.response[error].body);
     http_response_add(r, SPAN("Cache-Control"), SPAN("no-store"));
     if (r->status == 401)
         http_response_add(r, SPAN("WWW-Authenticate"),
@@ -126,20 +126,20 @@ static void respond_error(struct call *call, enum api_error error)
                           cors_enabled(&a->options.cors) ? SPAN("GET, HEAD, OPTIONS") : SPAN("GET, HEAD"));
     if (r->status == 500 || r->status == 503)
         http_response_add(r, SPAN("Retry-After"), SPAN("1"));
-    respond(call);
+    api_respond(call);
 }
 
-static void respond_preflight(struct call *call)
+static void api_respond_preflight(struct call *call)
 {
     struct api *a = call->api;
-    struct http_response *r = begin_response(a, 204, NULL);
+    struct http_response *r = api_begin_response(a, 204, NULL);
     cors_add_preflight_fields(&a->options.cors, http_exchange_request(call->exchange), r);
-    respond(call);
+    api_respond(call);
 }
 
 /* Sends a->response, whose content is coded for clients that accept it, unless a precondition decides
  * otherwise. Inline, as each hit passes here. */
-static inline void respond_content(struct call *call)
+static inline void api_respond_content(struct call *call)
 {
     struct http_response *r = &call->api->response;
     enum coding coding = (enum coding)r->body->coding;
@@ -147,16 +147,16 @@ static inline void respond_content(struct call *call)
         r->vary = HTTP_VARY_ACCEPT_ENCODING;
     http_exchange_evaluate_preconditions(call->exchange, r, &call->codings);
     if (r->status == 412) {
-        respond_error(call, API_ERROR_PRECONDITION_FAILED);
+        api_respond_error(call, API_ERROR_PRECONDITION_FAILED);
         return;
     }
     if (coding != CODING_IDENTITY && r->status == 200)
         request_metrics_count_coded(call->api->options.metrics, coding);
-    respond(call);
+    api_respond(call);
 }
 
 /* RFC 9211 and RFC 9111 section 5.1, of a response that may have changed. Fresh ones have neither. */
-static void add_cache_status(struct api *a, const struct cache_result *result)
+static void api_add_cache_status(struct api *a, const struct cache_result *result)
 {
     buf_clear(&a->cache_status);
     buf_clear(&a->age);
@@ -168,34 +168,34 @@ static void add_cache_status(struct api *a, const struct cache_result *result)
     http_response_add(&a->response, SPAN("Age"), buf_span(&a->age));
 }
 
-static void respond_found(struct call *call, const struct cache_result *result)
+static void api_respond_found(struct call *call, const struct cache_result *result)
 {
     struct api *a = call->api;
-    struct http_response *r = begin_response(a, 200, result->body);
+    struct http_response *r = api_begin_response(a, 200, result->body);
     http_response_add_line(r, SPAN("Cache-Control: private, no-cache"));
     if (result->source == CACHE_SOURCE_STALE || result->source == CACHE_SOURCE_TTL)
-        add_cache_status(a, result);
+        api_add_cache_status(a, result);
     if (call->route == ROUTE_LIST) {
         buf_clear(&a->links);
         page_links_write(&a->links, a->options.base_path, call->page, result->last_page);
         if (buf_error(&a->links) == 0)
             http_response_add(r, SPAN("Link"), buf_span(&a->links));
     }
-    respond_content(call);
+    api_respond_content(call);
 }
 
-static void respond_document(struct call *call)
+static void api_respond_document(struct call *call)
 {
     struct api *a = call->api;
-    struct http_response *r = begin_response(a, 200, a->document.body[call->codings.preferred]);
+    struct http_response *r = api_begin_response(a, 200, a->document.body[call->codings.preferred]);
     http_response_add(r, SPAN("Cache-Control"), call->has_key ? SPAN("private, no-cache") : SPAN("no-cache"));
-    respond_content(call);
+    api_respond_content(call);
 }
 
 /* --- the rate limit --- */
 
 /* True when the key of a request beyond the rate is known to be invalid: it is not limited any more. */
-static bool has_lost_its_key(struct call *call)
+static bool api_has_lost_its_key(struct call *call)
 {
     struct api *a = call->api;
     if (cache_is_key_invalid(a->options.cache, &call->key, &a->key_name))
@@ -205,14 +205,14 @@ static bool has_lost_its_key(struct call *call)
     return false;
 }
 
-static void remove_from_rate(struct call *call)
+static void api_remove_from_rate(struct call *call)
 {
     rate_limit_remove(call->api->options.rate_limit, &call->key);
     call->rate.outcome = RATE_NONE;
 }
 
 /* Counts the request; false if it is refused, and answered. `valid`: its key is known to be valid. */
-static bool is_within_rate(struct call *call, bool valid)
+static bool api_is_within_rate(struct call *call, bool valid)
 {
     struct api *a = call->api;
     call->rate =
@@ -221,12 +221,12 @@ static bool is_within_rate(struct call *call, bool valid)
         metric_add(&a->options.metrics->key_rate_uncounted_total, 1);
     if (call->rate.outcome != RATE_REFUSED)
         return true;
-    if (!valid && has_lost_its_key(call)) {
-        remove_from_rate(call);
+    if (!valid && api_has_lost_its_key(call)) {
+        api_remove_from_rate(call);
         return true;
     }
     metric_add(&a->options.metrics->key_rate_limited_total, 1);
-    respond_error(call, API_ERROR_TOO_MANY_REQUESTS);
+    api_respond_error(call, API_ERROR_TOO_MANY_REQUESTS);
     return false;
 }
 
@@ -235,35 +235,35 @@ static bool is_within_rate(struct call *call, bool valid)
  * beyond the rate cost Redis nothing. Another key is counted when it is found valid; one that is found
  * invalid loses its bucket. False as above.
  */
-static bool is_within_rate_after_check(struct call *call, enum auth_outcome outcome)
+static bool api_is_within_rate_after_check(struct call *call, enum auth_outcome outcome)
 {
     if (outcome == AUTH_VALID && call->rate.outcome == RATE_NONE)
-        return is_within_rate(call, true);
+        return api_is_within_rate(call, true);
     if (outcome == AUTH_INVALID && call->rate.outcome != RATE_NONE)
-        remove_from_rate(call);
+        api_remove_from_rate(call);
     return true;
 }
 
 /* --- queries --- */
 
-static enum auth_outcome outcome_of(enum cache_status status)
+static enum auth_outcome api_outcome_of(enum cache_status status)
 {
     if (status == CACHE_KEY_INVALID)
         return AUTH_INVALID;
     return status == CACHE_FOUND || status == CACHE_NOT_FOUND ? AUTH_VALID : AUTH_UNAVAILABLE;
 }
 
-static void on_result(void *arg, const struct cache_result *result)
+static void api_on_result(void *arg, const struct cache_result *result)
 {
     struct call *call = arg;
     struct api *a = call->api;
-    enum auth_outcome outcome = outcome_of(result->status);
+    enum auth_outcome outcome = api_outcome_of(result->status);
     call->source = result->source;
     call->key_name = result->key_name != NULL && result->key_name->len >= 0 ? result->key_name : NULL;
     request_metrics_count_key(a->options.metrics, outcome);
     if (outcome == AUTH_VALID)
         digest_cache_put(&a->digests, &call->key);
-    if (a->options.rate_limit != NULL && !is_within_rate_after_check(call, outcome)) {
+    if (a->options.rate_limit != NULL && !api_is_within_rate_after_check(call, outcome)) {
         blob_unref(result->body);
         return;
     }
@@ -271,28 +271,28 @@ static void on_result(void *arg, const struct cache_result *result)
     switch (result->status) {
     case CACHE_FOUND:
         if (call->error != API_ERROR_NONE)
-            respond_error(call, call->error);
+            api_respond_error(call, call->error);
         else if (call->route == ROUTE_OPENAPI)
-            respond_document(call);
+            api_respond_document(call);
         else
-            respond_found(call, result);
+            api_respond_found(call, result);
         blob_unref(result->body);
         break;
     case CACHE_NOT_FOUND:
-        respond_error(call, API_ERROR_CHANNEL_NOT_FOUND);
+        api_respond_error(call, API_ERROR_CHANNEL_NOT_FOUND);
         break;
     case CACHE_KEY_INVALID:
-        respond_error(call, API_ERROR_UNAUTHORIZED);
+        api_respond_error(call, API_ERROR_UNAUTHORIZED);
         break;
     case CACHE_UNAVAILABLE:
     case CACHE_OUT_OF_MEMORY:
-        respond_error(call, API_ERROR_INTERNAL);
+        api_respond_error(call, API_ERROR_INTERNAL);
         break;
     }
 }
 
 /* Without compression, or without Accept-Encoding, only identity is acceptable. */
-static struct http_codings codings_of(const struct call *call)
+static struct http_codings api_codings_of(const struct call *call)
 {
     struct span accepted = http_exchange_request(call->exchange)->field[API_FIELD_ACCEPT_ENCODING];
     if (accepted.data == NULL || !call->api->options.compression)
@@ -300,7 +300,7 @@ static struct http_codings codings_of(const struct call *call)
     return http_accept_encoding(accepted);
 }
 
-static void query_cache(struct call *call, struct params *p)
+static void api_query_cache(struct call *call, struct params *p)
 {
     struct cache_result result;
     p->cache.coding = call->codings.preferred;
@@ -308,22 +308,22 @@ static void query_cache(struct call *call, struct params *p)
     call->has_key = true;
     call->error = p->error;
     call->page = p->cache.number;
-    call->request.done = on_result;
+    call->request.done = api_on_result;
     call->request.arg = call;
-    if (call->api->options.rate_limit != NULL && !is_within_rate(call, false))
+    if (call->api->options.rate_limit != NULL && !api_is_within_rate(call, false))
         return;
     if (cache_get(call->api->options.cache, &call->request, &p->cache, &result))
-        on_result(call, &result);
+        api_on_result(call, &result);
 }
 
-static void respond_without_key(struct call *call)
+static void api_respond_without_key(struct call *call)
 {
     request_metrics_count_key(call->api->options.metrics, AUTH_MISSING);
-    respond_error(call, API_ERROR_UNAUTHORIZED);
+    api_respond_error(call, API_ERROR_UNAUTHORIZED);
 }
 
 /* The state of `x` is not zeroed. */
-static struct call *begin_call(struct api *a, struct http_exchange *x)
+static struct call *api_begin_call(struct api *a, struct http_exchange *x)
 {
     struct call *call = http_exchange_state(x);
     call->api = a;
@@ -340,62 +340,62 @@ static struct call *begin_call(struct api *a, struct http_exchange *x)
 }
 
 /* Answers a request of another method than GET and HEAD; false when it is one of these. */
-static bool respond_to_method(struct call *call, enum http_method method)
+static bool api_respond_to_method(struct call *call, enum http_method method)
 {
     if (method == METHOD_GET || method == METHOD_HEAD)
         return false;
     if (method == METHOD_OPTIONS && cors_enabled(&call->api->options.cors))
-        respond_preflight(call);
+        api_respond_preflight(call);
     else
-        respond_error(call, API_ERROR_METHOD_NOT_ALLOWED);
+        api_respond_error(call, API_ERROR_METHOD_NOT_ALLOWED);
     return true;
 }
 
-static bool needs_key(const struct api *a, enum route route)
+static bool api_needs_key(const struct api *a, enum route route)
 {
     return route_needs_key(route) || (route == ROUTE_OPENAPI && a->options.openapi_auth);
 }
 
-static void handle_without_key(struct call *call, enum http_method method)
+static void api_handle_without_key(struct call *call, enum http_method method)
 {
     if (call->route == ROUTE_NONE)
-        respond_error(call, API_ERROR_PATH_NOT_FOUND);
-    else if (!respond_to_method(call, method))
-        respond_document(call);
+        api_respond_error(call, API_ERROR_PATH_NOT_FOUND);
+    else if (!api_respond_to_method(call, method))
+        api_respond_document(call);
 }
 
-static void handle(void *arg, struct http_exchange *x)
+static void api_handle(void *arg, struct http_exchange *x)
 {
     struct api *a = arg;
-    struct call *call = begin_call(a, x);
+    struct call *call = api_begin_call(a, x);
     const struct http_request *request = http_exchange_request(x);
     struct span id = SPAN_ABSENT;
     call->route = route_match(a->options.base_path, request->path, &id);
-    call->codings = codings_of(call);
-    if (!needs_key(a, call->route)) {
-        handle_without_key(call, request->method);
+    call->codings = api_codings_of(call);
+    if (!api_needs_key(a, call->route)) {
+        api_handle_without_key(call, request->method);
         return;
     }
-    if (respond_to_method(call, request->method))
+    if (api_respond_to_method(call, request->method))
         return;
     struct params p;
     const struct params_context context = {&a->options.hosts, &a->digests, &a->scratch};
     int err = params_parse(&p, request, call->route, id, &context);
     if (err == -ENOENT)
-        respond_without_key(call);
+        api_respond_without_key(call);
     else if (err != 0)
-        respond_error(call, API_ERROR_INTERNAL);
+        api_respond_error(call, API_ERROR_INTERNAL);
     else
-        query_cache(call, &p);
+        api_query_cache(call, &p);
 }
 
-static void reject(void *arg, struct http_exchange *x, int status)
+static void api_reject(void *arg, struct http_exchange *x, int status)
 {
-    struct call *call = begin_call(arg, x);
-    respond_error(call, api_error_for_status(status));
+    struct call *call = api_begin_call(arg, x);
+    api_respond_error(call, api_error_for_status(status));
 }
 
-static void cancel(void *arg, struct http_exchange *x)
+static void api_cancel(void *arg, struct http_exchange *x)
 {
     struct api *a = arg;
     struct call *call = http_exchange_state(x);
@@ -446,8 +446,8 @@ struct http_handler api_handler(struct api *a)
         .state_size = sizeof(struct call),
         .fields = fields,
         .field_count = sizeof fields / sizeof fields[0],
-        .handle = handle,
-        .reject = reject,
-        .cancel = cancel,
+        .handle = api_handle,
+        .reject = api_reject,
+        .cancel = api_cancel,
     };
 }

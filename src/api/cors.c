@@ -6,21 +6,21 @@
 
 #include <arpa/inet.h>
 
-static bool is_host_char(char c)
+static bool cors_is_host_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
 }
 
-static bool is_host(struct span host)
+static bool cors_is_host(struct span host)
 {
     for (size_t i = 0; i < host.len; i++)
-        if (!is_host_char(host.data[i]))
+        if (!cors_is_host_char(host.data[i]))
             return false;
     return host.len > 0;
 }
 
 /* An address in brackets, in the form that browsers send. */
-static bool is_ipv6(struct span host)
+static bool cors_is_ipv6(struct span host)
 {
     char text[INET6_ADDRSTRLEN];
     char canonical[INET6_ADDRSTRLEN];
@@ -33,7 +33,7 @@ static bool is_ipv6(struct span host)
 }
 
 /* NULL, or the reason why no browser sends this port. The default port is never sent. */
-static const char *port_error(struct span port, int64_t fallback)
+static const char *cors_port_error(struct span port, int64_t fallback)
 {
     int64_t number = 0;
     if (parse_int64(port, &number) != 0 || number < 0 || number > UINT16_MAX)
@@ -42,7 +42,7 @@ static const char *port_error(struct span port, int64_t fallback)
 }
 
 /* An origin has one serialization (HTML, "serialization of an origin"); it is compared byte by byte. */
-static const char *origin_error(struct span origin)
+static const char *cors_origin_error(struct span origin)
 {
     static const struct {
         struct span text;
@@ -62,10 +62,10 @@ static const char *origin_error(struct span origin)
     size_t colon = end + span_find(after, ':');
     struct span port = span_skip(host, colon);
     host.len = colon;
-    if (bracketed ? !is_ipv6(host) : !is_host(host))
+    if (bracketed ? !cors_is_ipv6(host) : !cors_is_host(host))
         return "an origin's host is in lower case, of ASCII letters, digits, hyphens and dots, or a "
                "shortened IPv6 address in brackets";
-    return port.len == 0 ? NULL : port_error(span_skip(port, 1), schemes[i].port);
+    return port.len == 0 ? NULL : cors_port_error(span_skip(port, 1), schemes[i].port);
 }
 
 const char *cors_origins_error(struct span origins, struct span *which)
@@ -74,23 +74,23 @@ const char *cors_origins_error(struct span origins, struct span *which)
         return NULL;
     while (origins.data != NULL) {
         *which = span_next_element(&origins);
-        const char *error = span_equal(*which, SPAN("*")) ? "* stands alone" : origin_error(*which);
+        const char *error = span_equal(*which, SPAN("*")) ? "* stands alone" : cors_origin_error(*which);
         if (error != NULL)
             return error;
     }
     return NULL;
 }
 
-static bool any_origin(const struct cors *c)
+static bool cors_any_origin(const struct cors *c)
 {
     return span_equal(span_trim(c->origins), SPAN("*"));
 }
 
-static bool allowed(const struct cors *c, struct span origin)
+static bool cors_allowed(const struct cors *c, struct span origin)
 {
     if (origin.len == 0)
         return false;
-    if (any_origin(c))
+    if (cors_any_origin(c))
         return true;
     for (struct span list = c->origins; list.data != NULL;)
         if (span_equal(span_next_element(&list), origin))
@@ -102,11 +102,11 @@ void cors_add_fields(const struct cors *c, const struct http_request *request, s
 {
     if (!cors_enabled(c))
         return;
-    bool any = any_origin(c);
+    bool any = cors_any_origin(c);
     struct span origin = request->field[API_FIELD_ORIGIN];
     if (!any)
         r->vary |= HTTP_VARY_ORIGIN;
-    if (!any && !allowed(c, origin))
+    if (!any && !cors_allowed(c, origin))
         return;
     http_response_add(r, SPAN("Access-Control-Allow-Origin"), any ? SPAN("*") : origin);
     http_response_add(
@@ -117,7 +117,7 @@ void cors_add_fields(const struct cors *c, const struct http_request *request, s
 void cors_add_preflight_fields(const struct cors *c, const struct http_request *request,
                                struct http_response *r)
 {
-    if (!allowed(c, request->field[API_FIELD_ORIGIN]) ||
+    if (!cors_allowed(c, request->field[API_FIELD_ORIGIN]) ||
         request->field[API_FIELD_REQUEST_METHOD].data == NULL)
         return;
     http_response_add(r, SPAN("Access-Control-Allow-Methods"), SPAN("GET, HEAD"));

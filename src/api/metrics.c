@@ -10,7 +10,7 @@ static const int STATUSES[REQUEST_METRICS_STATUS_COUNT + 1] = {
 };
 
 /* The list begins with the most frequent statuses. */
-static int index_of(int status)
+static int request_metrics_index_of(int status)
 {
     int i = 0;
     while (i < REQUEST_METRICS_STATUS_COUNT && STATUSES[i] != status)
@@ -20,7 +20,7 @@ static int index_of(int status)
 
 void request_metrics_count(struct request_metrics *t, enum route route, int status, uint64_t duration_ns)
 {
-    metric_add(&t->requests[route][index_of(status)], 1);
+    metric_add(&t->requests[route][request_metrics_index_of(status)], 1);
     histogram_observe(&t->duration[route], duration_ns);
 }
 
@@ -41,7 +41,7 @@ void request_metrics_accumulate(struct request_metrics *to, const struct request
  * The series that alerts and ratios use begin at 0: a series that begins with its first event has no rate for
  * it. Rejected connections have no route.
  */
-static bool is_shown_always(int route, int status)
+static bool request_metrics_is_shown_always(int route, int status)
 {
     if (route == ROUTE_NONE)
         return status == 500 || status == 503;
@@ -50,20 +50,20 @@ static bool is_shown_always(int route, int status)
     return status == 200 || status == 401 || status == 404 || status == 500;
 }
 
-static void write_requests(struct buf *out, const struct request_metrics *t)
+static void request_metrics_write_requests(struct buf *out, const struct request_metrics *t)
 {
     metrics_write_head(out, "channeld_requests_total", "counter", "Requests answered, by route and status.");
     for (int route = 0; route < ROUTE_COUNT; route++) {
         for (int i = 0; i <= REQUEST_METRICS_STATUS_COUNT; i++) {
             uint64_t count = metric_get(&t->requests[route][i]);
-            if (count > 0 || is_shown_always(route, STATUSES[i]))
+            if (count > 0 || request_metrics_is_shown_always(route, STATUSES[i]))
                 buf_printf(out, "channeld_requests_total{route=\"%s\",status=\"%d\"} %llu\n",
                            route_name((enum route)route), STATUSES[i], (unsigned long long)count);
         }
     }
 }
 
-static void write_durations(struct buf *out, const struct request_metrics *t)
+static void request_metrics_write_durations(struct buf *out, const struct request_metrics *t)
 {
     metrics_write_head(out, "channeld_request_duration_seconds", "histogram",
                        "Time from the complete request to its response, by route.");
@@ -74,7 +74,7 @@ static void write_durations(struct buf *out, const struct request_metrics *t)
     }
 }
 
-static void write_keys(struct buf *out, const struct request_metrics *t)
+static void request_metrics_write_keys(struct buf *out, const struct request_metrics *t)
 {
     static const char *const outcomes[AUTH_OUTCOMES] = {"valid", "missing", "invalid", "unavailable"};
     metrics_write_head(
@@ -85,7 +85,7 @@ static void write_keys(struct buf *out, const struct request_metrics *t)
                    (unsigned long long)metric_get(&t->auth[i]));
 }
 
-static void write_codings(struct buf *out, const struct request_metrics *t)
+static void request_metrics_write_codings(struct buf *out, const struct request_metrics *t)
 {
     metrics_write_head(out, "channeld_coded_responses_total", "counter",
                        "Responses with status 200 that were sent compressed, by content coding.");
@@ -96,8 +96,8 @@ static void write_codings(struct buf *out, const struct request_metrics *t)
 
 void request_metrics_write(struct buf *out, const struct request_metrics *t)
 {
-    write_requests(out, t);
-    write_durations(out, t);
-    write_keys(out, t);
-    write_codings(out, t);
+    request_metrics_write_requests(out, t);
+    request_metrics_write_durations(out, t);
+    request_metrics_write_keys(out, t);
+    request_metrics_write_codings(out, t);
 }

@@ -16,7 +16,7 @@ struct ops {
     struct buf body;
 };
 
-static void respond(struct ops *o, struct http_exchange *x, int status, const char *type)
+static void ops_respond(struct ops *o, struct http_exchange *x, int status, const char *type)
 {
     struct http_response r = {.status = status, .content_type = type};
     r.body = buf_error(&o->body) == 0 ? blob_new(buf_span(&o->body)) : NULL;
@@ -30,67 +30,69 @@ static void respond(struct ops *o, struct http_exchange *x, int status, const ch
 }
 
 /* `?verbose` lists the checks; without it the response is one word. */
-static void respond_check(struct ops *o, struct http_exchange *x, bool (*check)(void *arg, struct buf *why))
+static void ops_respond_check(struct ops *o, struct http_exchange *x,
+                              bool (*check)(void *arg, struct buf *why))
 {
     struct span query = http_exchange_request(x)->query;
     bool verbose = uri_query_find(query, SPAN("verbose")).data != NULL;
     bool good = check(o->source.arg, verbose ? &o->body : NULL);
     buf_append_str(&o->body, good ? "ok\n" : "not ok\n");
-    respond(o, x, good ? 200 : 503, TEXT);
+    ops_respond(o, x, good ? 200 : 503, TEXT);
 }
 
 /* `?exclude=shutdown` is for Kubernetes, which takes a pod that ends out of its Services without it. */
-static void respond_ready(struct ops *o, struct http_exchange *x)
+static void ops_respond_ready(struct ops *o, struct http_exchange *x)
 {
     struct span excluded = uri_query_find(http_exchange_request(x)->query, SPAN("exclude"));
-    respond_check(o, x, span_equal(excluded, SPAN("shutdown")) ? o->source.is_serving : o->source.is_ready);
+    ops_respond_check(o, x,
+                      span_equal(excluded, SPAN("shutdown")) ? o->source.is_serving : o->source.is_ready);
 }
 
-static void respond_version(struct ops *o, struct http_exchange *x)
+static void ops_respond_version(struct ops *o, struct http_exchange *x)
 {
     buf_append_str(&o->body, "{\"name\":\"channeld\",\"version\":");
     json_write_string(&o->body, span_of(CHANNELD_VERSION));
     buf_append_str(&o->body, "}\n");
-    respond(o, x, 200, NULL);
+    ops_respond(o, x, 200, NULL);
 }
 
-static void respond_text(struct ops *o, struct http_exchange *x, int status, const char *text)
+static void ops_respond_text(struct ops *o, struct http_exchange *x, int status, const char *text)
 {
     buf_append_str(&o->body, text);
-    respond(o, x, status, TEXT);
+    ops_respond(o, x, status, TEXT);
 }
 
-static void handle(void *arg, struct http_exchange *x)
+static void ops_handle(void *arg, struct http_exchange *x)
 {
     struct ops *o = arg;
     const struct http_request *request = http_exchange_request(x);
     buf_clear(&o->body);
     if (request->method != METHOD_GET && request->method != METHOD_HEAD) {
-        respond_text(o, x, 405, "method not allowed\n");
+        ops_respond_text(o, x, 405, "method not allowed\n");
     } else if (span_equal(request->path, SPAN("/livez"))) {
-        respond_check(o, x, o->source.is_live);
+        ops_respond_check(o, x, o->source.is_live);
     } else if (span_equal(request->path, SPAN("/readyz"))) {
-        respond_ready(o, x);
+        ops_respond_ready(o, x);
     } else if (span_equal(request->path, SPAN("/startupz"))) {
-        respond_check(o, x, o->source.is_started);
+        ops_respond_check(o, x, o->source.is_started);
     } else if (span_equal(request->path, SPAN("/version"))) {
-        respond_version(o, x);
+        ops_respond_version(o, x);
     } else if (span_equal(request->path, SPAN("/metrics"))) {
         o->source.write_metrics(o->source.arg, &o->body);
-        respond(o, x, 200, PROMETHEUS);
+        ops_respond(o, x, 200, PROMETHEUS);
     } else {
-        respond_text(o, x, 404, "not found\n");
+        ops_respond_text(o, x, 404, "not found\n");
     }
 }
 
-static void reject(void *arg, struct http_exchange *x, int status)
+static void ops_reject(void *arg, struct http_exchange *x, int status)
 {
     struct ops *o = arg;
     buf_clear(&o->body);
-    respond_text(o, x, status, "request refused\n");
+    ops_respond_text(o, x, status, "request refused\n");
 }
 
-static void cancel(void *arg, struct http_exchange *x)
+static void ops_cancel(void *arg, struct http_exchange *x)
 {
     (void)arg;
     (void)x; /* no response is ever pending */
@@ -116,5 +118,5 @@ void ops_free(struct ops *o)
 
 struct http_handler ops_handler(struct ops *o)
 {
-    return (struct http_handler){.arg = o, .handle = handle, .reject = reject, .cancel = cancel};
+    return (struct http_handler){.arg = o, .handle = ops_handle, .reject = ops_reject, .cancel = ops_cancel};
 }

@@ -7,7 +7,7 @@
 
 /* --- routes --- */
 
-static struct span without_last_slash(struct span s)
+static struct span params_without_last_slash(struct span s)
 {
     if (s.len > 0 && s.data[s.len - 1] == '/')
         s.len--;
@@ -20,7 +20,7 @@ enum route route_match(struct span base_path, struct span path, struct span *id)
     if (!span_starts_with(path, base_path))
         return ROUTE_NONE;
     struct span whole = span_skip(path, base_path.len);
-    struct span rest = without_last_slash(whole);
+    struct span rest = params_without_last_slash(whole);
     if (span_equal(rest, SPAN("channels")))
         return ROUTE_LIST;
     if (span_equal(rest, SPAN("channel/by-link")))
@@ -40,13 +40,13 @@ const char *route_name(enum route r)
 
 /* --- keys --- */
 
-static struct span key_of(const struct digest_cache_entry *e)
+static struct span params_key_of(const struct digest_cache_entry *e)
 {
     return (struct span){e->key, e->len};
 }
 
 /* A collision costs one SHA-256. The last bytes of a key are as random as any. */
-static struct digest_cache_entry *slot_of(struct digest_cache *c, struct span key)
+static struct digest_cache_entry *params_slot_of(struct digest_cache *c, struct span key)
 {
     uint64_t tail = 0;
     size_t n = key.len < sizeof tail ? key.len : sizeof tail;
@@ -63,8 +63,8 @@ static void digest_cache_get(struct digest_cache *c, struct span key, struct dig
         digest_sha256(key, out);
         return;
     }
-    const struct digest_cache_entry *kept = slot_of(c, key);
-    if (secret_equal(key_of(kept), key)) {
+    const struct digest_cache_entry *kept = params_slot_of(c, key);
+    if (secret_equal(params_key_of(kept), key)) {
         *out = kept->digest;
         return;
     }
@@ -78,11 +78,11 @@ void digest_cache_put(struct digest_cache *c, const struct digest *digest)
 {
     if (c->latest.len == 0 || memcmp(&c->latest.digest, digest, sizeof *digest) != 0)
         return;
-    *slot_of(c, key_of(&c->latest)) = c->latest;
+    *params_slot_of(c, params_key_of(&c->latest)) = c->latest;
     c->latest = (struct digest_cache_entry){0};
 }
 
-static int digest_of_key(struct digest_cache *digests, struct span key, struct digest *out)
+static int params_digest_of_key(struct digest_cache *digests, struct span key, struct digest *out)
 {
     if (key.len == 0)
         return -ENOENT;
@@ -91,13 +91,13 @@ static int digest_of_key(struct digest_cache *digests, struct span key, struct d
 }
 
 /* The header field takes precedence, even if it is empty. */
-static int parse_key(const struct http_request *request, const struct params_context *context,
-                     struct digest *out)
+static int params_parse_key(const struct http_request *request, const struct params_context *context,
+                            struct digest *out)
 {
     struct buf *scratch = context->scratch;
     struct span header = request->field[API_FIELD_KEY];
     if (header.data != NULL)
-        return digest_of_key(context->digests, header, out);
+        return params_digest_of_key(context->digests, header, out);
     struct span encoded = uri_query_find(request->query, SPAN("api_key"));
     if (encoded.len == 0)
         return -ENOENT;
@@ -105,7 +105,7 @@ static int parse_key(const struct http_request *request, const struct params_con
     if (buf_reserve(scratch, encoded.len) != 0)
         return -ENOMEM;
     size_t n = uri_decode(encoded, scratch->data);
-    int err = digest_of_key(context->digests, (struct span){scratch->data, n}, out);
+    int err = params_digest_of_key(context->digests, (struct span){scratch->data, n}, out);
     explicit_bzero(scratch->data, n);
     return err;
 }
@@ -113,14 +113,14 @@ static int parse_key(const struct http_request *request, const struct params_con
 /* --- parameters --- */
 
 /* Makes the query check only the key. */
-static void fail_if_authorised(struct params *p, enum api_error error)
+static void params_fail_if_authorised(struct params *p, enum api_error error)
 {
     p->error = error;
     p->cache.type = QUERY_AUTH_ONLY;
 }
 
 /* Appends the decoded value of a parameter to `scratch`; absent when the parameter is, or out of memory. */
-static struct span decode_parameter(struct span query, struct span name, struct buf *scratch)
+static struct span params_decode_parameter(struct span query, struct span name, struct buf *scratch)
 {
     struct span encoded = uri_query_find(query, name);
     if (encoded.data == NULL || buf_reserve(scratch, encoded.len + 1) != 0)
@@ -131,30 +131,30 @@ static struct span decode_parameter(struct span query, struct span name, struct 
     return (struct span){out, n};
 }
 
-static void parse_page(struct params *p, const struct http_request *request, struct buf *scratch)
+static void params_parse_page(struct params *p, const struct http_request *request, struct buf *scratch)
 {
     p->cache.type = QUERY_PAGE;
     p->cache.number = 1;
-    struct span page = decode_parameter(request->query, SPAN("page"), scratch);
+    struct span page = params_decode_parameter(request->query, SPAN("page"), scratch);
     if (page.data == NULL)
         return;
     if (parse_int64(page, &p->cache.number) != 0 || p->cache.number < 1)
-        fail_if_authorised(p, API_ERROR_BAD_PAGE);
+        params_fail_if_authorised(p, API_ERROR_BAD_PAGE);
 }
 
-static void parse_id(struct params *p, struct span id)
+static void params_parse_id(struct params *p, struct span id)
 {
     p->cache.type = QUERY_CARD;
     if (parse_int64(id, &p->cache.number) != 0)
-        fail_if_authorised(p, API_ERROR_BAD_CHANNEL_ID);
+        params_fail_if_authorised(p, API_ERROR_BAD_CHANNEL_ID);
 }
 
-static void parse_link(struct params *p, const struct http_request *request, const struct link_hosts *hosts,
-                       struct buf *scratch)
+static void params_parse_link(struct params *p, const struct http_request *request,
+                              const struct link_hosts *hosts, struct buf *scratch)
 {
-    struct span link = decode_parameter(request->query, SPAN("link"), scratch);
+    struct span link = params_decode_parameter(request->query, SPAN("link"), scratch);
     if (link.len == 0) {
-        fail_if_authorised(p, API_ERROR_LINK_MISSING);
+        params_fail_if_authorised(p, API_ERROR_LINK_MISSING);
         return;
     }
     size_t start = scratch->len;
@@ -163,7 +163,7 @@ static void parse_link(struct params *p, const struct http_request *request, con
         return;
     link.data = scratch->data + start - link.len;
     if (link_normalise(hosts, link, scratch) != 0) {
-        fail_if_authorised(p, API_ERROR_CHANNEL_NOT_FOUND);
+        params_fail_if_authorised(p, API_ERROR_CHANNEL_NOT_FOUND);
         return;
     }
     p->cache.type = QUERY_CARD_BY_LINK;
@@ -175,16 +175,16 @@ int params_parse(struct params *p, const struct http_request *request, enum rout
 {
     *p = (struct params){.error = API_ERROR_NONE};
     struct buf *scratch = context->scratch;
-    int err = parse_key(request, context, &p->cache.key);
+    int err = params_parse_key(request, context, &p->cache.key);
     if (err != 0)
         return err;
     buf_clear(scratch);
     if (route == ROUTE_LIST)
-        parse_page(p, request, scratch);
+        params_parse_page(p, request, scratch);
     else if (route == ROUTE_CARD_BY_ID)
-        parse_id(p, id);
+        params_parse_id(p, id);
     else if (route == ROUTE_CARD_BY_LINK)
-        parse_link(p, request, context->hosts, scratch);
+        params_parse_link(p, request, context->hosts, scratch);
     else
         p->cache.type = QUERY_AUTH_ONLY;
     return buf_error(scratch);

@@ -44,7 +44,7 @@ struct rate_limit {
 
 /* --- the policy --- */
 
-static uint32_t window_of(struct span unit)
+static uint32_t rate_limit_window_of(struct span unit)
 {
     static const struct {
         struct span unit;
@@ -57,7 +57,8 @@ static uint32_t window_of(struct span unit)
 }
 
 /* True for a number from 1 to `max`. *error becomes `range` for any other number. */
-static bool parse_number(struct span text, int64_t max, uint32_t *out, const char *range, const char **error)
+static bool rate_limit_parse_number(struct span text, int64_t max, uint32_t *out, const char *range,
+                                    const char **error)
 {
     int64_t number = 0;
     int err = parse_int64(text, &number);
@@ -85,16 +86,17 @@ const char *rate_policy_parse(struct span text, struct rate_policy *out)
     size_t slash = span_find(rate, '/');
     if (slash == rate.len)
         return error;
-    p.window_s = window_of(span_skip(rate, slash + 1));
-    if (p.window_s == 0 || !parse_number((struct span){rate.data, slash}, RATE_REQUESTS_MAX, &p.requests,
-                                         "a rate is from 1 to 1000000 requests", &error))
+    p.window_s = rate_limit_window_of(span_skip(rate, slash + 1));
+    if (p.window_s == 0 ||
+        !rate_limit_parse_number((struct span){rate.data, slash}, RATE_REQUESTS_MAX, &p.requests,
+                                 "a rate is from 1 to 1000000 requests", &error))
         return error;
     p.burst = p.requests;
     if (comma < text.len) {
         struct span option = span_skip(text, comma + 1);
         if (!span_starts_with(option, burst) ||
-            !parse_number(span_skip(option, burst.len), RATE_BURST_MAX, &p.burst,
-                          "a burst is from 1 to 1000000 requests", &error))
+            !rate_limit_parse_number(span_skip(option, burst.len), RATE_BURST_MAX, &p.burst,
+                                     "a burst is from 1 to 1000000 requests", &error))
             return error;
     }
     *out = p;
@@ -103,46 +105,47 @@ const char *rate_policy_parse(struct span text, struct rate_policy *out)
 
 /* --- times --- */
 
-static uint64_t round_up(uint64_t n, uint64_t unit)
+static uint64_t rate_limit_round_up(uint64_t n, uint64_t unit)
 {
     return n / unit + (n % unit != 0);
 }
 
 /* Since the beginning, so that the clock may wrap. A thread may have read it before the beginning. */
-static uint64_t elapsed(const struct rate_limit *l, uint64_t now_ns)
+static uint64_t rate_limit_elapsed(const struct rate_limit *l, uint64_t now_ns)
 {
     uint64_t since = now_ns - l->began_ns;
     return since <= INT64_MAX ? since : 0;
 }
 
-static struct rate_result refused(const struct rate_limit *l, uint64_t ahead_ns)
+static struct rate_result rate_limit_refused(const struct rate_limit *l, uint64_t ahead_ns)
 {
     return (struct rate_result){.outcome = RATE_REFUSED,
-                                .wait_s = (uint32_t)round_up(ahead_ns - l->tolerance_ns, SECOND_NS)};
+                                .wait_s =
+                                    (uint32_t)rate_limit_round_up(ahead_ns - l->tolerance_ns, SECOND_NS)};
 }
 
 /* `ahead_ns`: until the bucket is full, after this request. */
-static struct rate_result granted(const struct rate_limit *l, uint64_t ahead_ns)
+static struct rate_result rate_limit_granted(const struct rate_limit *l, uint64_t ahead_ns)
 {
     uint64_t capacity_ns = l->tolerance_ns + l->interval_ns;
     uint64_t part_ns = ahead_ns % l->interval_ns; /* until one more */
     return (struct rate_result){
         .outcome = RATE_GRANTED,
         .remaining = (uint32_t)((capacity_ns - ahead_ns) / l->interval_ns),
-        .wait_s = (uint32_t)round_up(part_ns > 0 ? part_ns : l->interval_ns, SECOND_NS),
+        .wait_s = (uint32_t)rate_limit_round_up(part_ns > 0 ? part_ns : l->interval_ns, SECOND_NS),
     };
 }
 
 /* --- the table --- */
 
-static uint64_t tag_of(const struct rate_limit *l, const struct digest *key)
+static uint64_t rate_limit_tag_of(const struct rate_limit *l, const struct digest *key)
 {
     uint64_t hash = digest_hash(key, l->seed);
     return hash != 0 ? hash : 1;
 }
 
 /* The set of the tag, locked. */
-static struct bucket_set *lock_set(const struct rate_limit *l, uint64_t tag)
+static struct bucket_set *rate_limit_lock_set(const struct rate_limit *l, uint64_t tag)
 {
     struct bucket_set *s = &l->set[tag & l->mask];
     while (atomic_exchange_explicit(&s->locked, true, memory_order_acquire))
@@ -150,13 +153,13 @@ static struct bucket_set *lock_set(const struct rate_limit *l, uint64_t tag)
     return s;
 }
 
-static void unlock_set(struct bucket_set *s)
+static void rate_limit_unlock_set(struct bucket_set *s)
 {
     atomic_store_explicit(&s->locked, false, memory_order_release);
 }
 
 /* The bucket of the tag; NULL where it has none. */
-static struct bucket *find(struct bucket_set *s, uint64_t tag)
+static struct bucket *rate_limit_find(struct bucket_set *s, uint64_t tag)
 {
     for (int i = 0; i < RATE_LIMIT_WAYS; i++)
         if (s->bucket[i].tag == tag)
@@ -168,7 +171,7 @@ static struct bucket *find(struct bucket_set *s, uint64_t tag)
  * The time to give a bucket to another key at: the latest of all threads, so that a thread whose time is an
  * earlier one does not give a key a new bucket that begins before its old one was full.
  */
-static uint64_t latest_time(struct bucket_set *s, uint64_t now)
+static uint64_t rate_limit_latest_time(struct bucket_set *s, uint64_t now)
 {
     if (s->latest < now)
         s->latest = now;
@@ -176,7 +179,7 @@ static uint64_t latest_time(struct bucket_set *s, uint64_t now)
 }
 
 /* Gives the tag a bucket that is full; NULL if there is none. */
-static struct bucket *insert(struct bucket_set *s, uint64_t tag, uint64_t now)
+static struct bucket *rate_limit_insert(struct bucket_set *s, uint64_t tag, uint64_t now)
 {
     for (int i = 0; i < RATE_LIMIT_WAYS; i++)
         if (s->bucket[i].full <= now) {
@@ -187,44 +190,44 @@ static struct bucket *insert(struct bucket_set *s, uint64_t tag, uint64_t now)
 }
 
 /* Counts a request in the bucket. */
-static struct rate_result count(const struct rate_limit *l, struct bucket *b, uint64_t now)
+static struct rate_result rate_limit_count_in(const struct rate_limit *l, struct bucket *b, uint64_t now)
 {
     uint64_t ahead = b->full > now ? b->full - now : 0;
     if (ahead > l->tolerance_ns)
-        return refused(l, ahead);
+        return rate_limit_refused(l, ahead);
     ahead += l->interval_ns;
     b->full = now + ahead;
-    return granted(l, ahead);
+    return rate_limit_granted(l, ahead);
 }
 
 struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *key, bool valid,
                                     uint64_t now_ns)
 {
-    uint64_t tag = tag_of(l, key);
-    uint64_t now = elapsed(l, now_ns);
+    uint64_t tag = rate_limit_tag_of(l, key);
+    uint64_t now = rate_limit_elapsed(l, now_ns);
     struct rate_result result = {.outcome = RATE_NONE};
-    struct bucket_set *s = lock_set(l, tag);
-    struct bucket *b = find(s, tag);
+    struct bucket_set *s = rate_limit_lock_set(l, tag);
+    struct bucket *b = rate_limit_find(s, tag);
     if (b == NULL && valid) {
         result.outcome = RATE_UNCOUNTED;
-        now = latest_time(s, now);
-        b = insert(s, tag, now);
+        now = rate_limit_latest_time(s, now);
+        b = rate_limit_insert(s, tag, now);
     }
     if (b != NULL)
-        result = count(l, b, now);
-    unlock_set(s);
+        result = rate_limit_count_in(l, b, now);
+    rate_limit_unlock_set(s);
     return result;
 }
 
 /* The bucket belongs to no key then, and is free when it is full. */
 void rate_limit_remove(struct rate_limit *l, const struct digest *key)
 {
-    uint64_t tag = tag_of(l, key);
-    struct bucket_set *s = lock_set(l, tag);
-    struct bucket *b = find(s, tag);
+    uint64_t tag = rate_limit_tag_of(l, key);
+    struct bucket_set *s = rate_limit_lock_set(l, tag);
+    struct bucket *b = rate_limit_find(s, tag);
     if (b != NULL)
         b->tag = 0;
-    unlock_set(s);
+    rate_limit_unlock_set(s);
 }
 
 struct rate_limit *rate_limit_new(const struct rate_policy *policy, size_t sets, uint64_t now_ns)
@@ -238,7 +241,7 @@ struct rate_limit *rate_limit_new(const struct rate_policy *policy, size_t sets,
         free(l);
         return NULL;
     }
-    l->interval_ns = round_up(policy->window_s * SECOND_NS, policy->requests);
+    l->interval_ns = rate_limit_round_up(policy->window_s * SECOND_NS, policy->requests);
     l->tolerance_ns = (policy->burst - 1) * l->interval_ns; /* at most 3.6e18 */
     l->began_ns = now_ns;
     l->seed = random_seed(l);
@@ -257,7 +260,7 @@ void rate_limit_free(struct rate_limit *l)
 
 /* --- fields --- */
 
-static struct span write_limit(const struct rate_result *result, char *out)
+static struct span rate_limit_write_limit(const struct rate_result *result, char *out)
 {
     char *at = span_put(SPAN("\"key\";r="), out);
     at += format_int64(result->remaining, at);
@@ -272,7 +275,7 @@ void rate_limit_add_fields(const struct rate_limit *l, const struct rate_result 
     if (result->outcome != RATE_GRANTED && result->outcome != RATE_REFUSED)
         return;
     http_response_add(r, SPAN("RateLimit-Policy"), span_of(l->policy));
-    http_response_add(r, SPAN("RateLimit"), write_limit(result, fields->limit));
+    http_response_add(r, SPAN("RateLimit"), rate_limit_write_limit(result, fields->limit));
     if (result->outcome == RATE_REFUSED)
         http_response_add(
             r, SPAN("Retry-After"),

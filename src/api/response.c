@@ -46,7 +46,7 @@ enum api_error api_error_for_status(int status)
 /* Links per field, and room for what each has beside the base path and its number. */
 enum { LINKS_MAX = 4, LINK_BASE_MAX = 64 };
 
-static char *put_link(char *at, struct span base_path, int64_t page, struct span relation)
+static char *api_response_put_link(char *at, struct span base_path, int64_t page, struct span relation)
 {
     at = span_put(SPAN("<"), at);
     at = span_put(base_path, at);
@@ -61,16 +61,16 @@ void page_links_write(struct buf *out, struct span base_path, int64_t page, int6
 {
     if (buf_reserve(out, LINKS_MAX * (LINK_BASE_MAX + base_path.len + INT64_DIGITS_MAX)) != 0)
         return;
-    char *at = put_link(out->data + out->len, base_path, 1, SPAN("first"));
+    char *at = api_response_put_link(out->data + out->len, base_path, 1, SPAN("first"));
     if (page > 1) {
         at = span_put(SPAN(", "), at);
-        at = put_link(at, base_path, page - 1 < last ? page - 1 : last, SPAN("prev"));
+        at = api_response_put_link(at, base_path, page - 1 < last ? page - 1 : last, SPAN("prev"));
     }
     if (page < last) {
         at = span_put(SPAN(", "), at);
-        at = put_link(at, base_path, page + 1, SPAN("next"));
+        at = api_response_put_link(at, base_path, page + 1, SPAN("next"));
     }
     at = span_put(SPAN(", "), at);
-    at = put_link(at, base_path, last, SPAN("last"));
+    at = api_response_put_link(at, base_path, last, SPAN("last"));
     out->len = (size_t)(at - out->data);
 }

@@ -27,40 +27,41 @@ static const struct setting TABLE[] = {
 static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_"};
 _Static_assert(sizeof TABLE / sizeof TABLE[0] <= CONFIG_SETTINGS_MAX, "config.sources is too short");
 
-static int bad(const struct config *c, struct buf *error, const char *name, const char *what)
+static int config_bad(const struct config *c, struct buf *error, const char *name, const char *what)
 {
     config_write_source(c, name, error);
     buf_printf(error, ": %s", what);
     return -EINVAL;
 }
 
-static int check_address(const struct config *c, struct buf *error, const char *name, const char *text,
-                         struct addr *out)
+static int config_check_address(const struct config *c, struct buf *error, const char *name, const char *text,
+                                struct addr *out)
 {
     if (addr_parse(span_of(text), out) == 0 && addr_port(out) != 0)
         return 0;
-    return bad(c, error, name, "an address with a port is expected, such as 127.0.0.1:8080 or [::]:8080");
+    return config_bad(c, error, name,
+                      "an address with a port is expected, such as 127.0.0.1:8080 or [::]:8080");
 }
 
-static bool is_path_char(char c)
+static bool config_is_path_char(char c)
 {
     return ascii_is_alnum(c) || strchr("/-._~", c) != NULL;
 }
 
 /* A slash at either end may be missing. */
-static int check_base_path(struct config *c, struct buf *error)
+static int config_check_base_path(struct config *c, struct buf *error)
 {
     const char *text = c->values.base_path;
     size_t len = strlen(text);
     for (size_t i = 0; i < len; i++)
-        if (!is_path_char(text[i]) || (text[i] == '/' && i > 0 && text[i - 1] == '/'))
-            return bad(c, error, "base-path",
-                       "a path of letters, digits and -._~/ is expected, such as /api/");
+        if (!config_is_path_char(text[i]) || (text[i] == '/' && i > 0 && text[i - 1] == '/'))
+            return config_bad(c, error, "base-path",
+                              "a path of letters, digits and -._~/ is expected, such as /api/");
     const char *first = text[0] != '/' ? "/" : "";
     const char *last = len > 0 && text[len - 1] != '/' ? "/" : "";
     int n = snprintf(c->base_path, sizeof c->base_path, "%s%s%s", first, text, last);
     if (n >= (int)sizeof c->base_path)
-        return bad(c, error, "base-path", "is too long");
+        return config_bad(c, error, "base-path", "is too long");
     char *effective = strdup(c->base_path);
     if (effective == NULL)
         return -ENOMEM;
@@ -70,20 +71,21 @@ static int check_base_path(struct config *c, struct buf *error)
 }
 
 /* Hosts are compared without case; they are kept in lower case, as in stored links. */
-static int check_host(const struct config *c, struct buf *error, const char *name, char *text,
-                      struct span *out)
+static int config_check_host(const struct config *c, struct buf *error, const char *name, char *text,
+                             struct span *out)
 {
     for (char *p = text; *p != '\0'; p++) {
         *p = (char)tolower((unsigned char)*p);
         if (!ascii_is_alnum(*p) && *p != '-' && *p != '.')
-            return bad(c, error, name, "a host name is expected");
+            return config_bad(c, error, name, "a host name is expected");
     }
     *out = span_of(text);
-    return out->len > 0 && out->len <= LINK_HOST_MAX ? 0 : bad(c, error, name, "a host name is expected");
+    return out->len > 0 && out->len <= LINK_HOST_MAX ? 0
+                                                     : config_bad(c, error, name, "a host name is expected");
 }
 
 /* The table has checked that the text is one of the words. */
-static enum log_level log_level_of(const char *text)
+static enum log_level config_log_level_of(const char *text)
 {
     static const char *const names[] = {
         [LOG_ERROR] = "error", [LOG_WARN] = "warn", [LOG_INFO] = "info", [LOG_DEBUG] = "debug"};
@@ -94,10 +96,10 @@ static enum log_level log_level_of(const char *text)
     return level;
 }
 
-static int take_choices(struct config *c)
+static int config_take_choices(struct config *c)
 {
     const struct config_values *v = &c->values;
-    c->log_level = log_level_of(v->log_level);
+    c->log_level = config_log_level_of(v->log_level);
     c->broadcast = strcmp(v->tracking, "broadcast") == 0;
     c->core_dumps = strcmp(v->core_dumps, "on") == 0;
     c->log_clients = strcmp(v->log_clients, "on") == 0;
@@ -107,13 +109,13 @@ static int take_choices(struct config *c)
     return access_log_parse_mode(span_of(v->access_log), &c->access_log);
 }
 
-static int check_trusted_proxies(struct config *c, struct buf *error)
+static int config_check_trusted_proxies(struct config *c, struct buf *error)
 {
     struct span which = SPAN_ABSENT;
     const char *why = ip_networks_parse(span_of(c->values.trusted_proxies), &c->trusted_proxies, &which);
     if (why == NULL)
         return 0;
-    int err = bad(c, error, "trusted-proxies", why);
+    int err = config_bad(c, error, "trusted-proxies", why);
     buf_append_str(error, ": \"");
     buf_append_span(error, which);
     buf_append_str(error, "\"; networks such as 10.0.0.0/8 are expected, separated by commas");
@@ -121,111 +123,113 @@ static int check_trusted_proxies(struct config *c, struct buf *error)
 }
 
 /* Names the source of the setting that a reason is about, which is freed. */
-static int explain(const struct config *c, int err, const char *setting, struct buf *why, struct buf *error)
+static int config_explain(const struct config *c, int err, const char *setting, struct buf *why,
+                          struct buf *error)
 {
     const char *text = buf_c_str(why);
     if (err == -EINVAL)
-        err = text != NULL ? bad(c, error, setting, text) : -ENOMEM;
+        err = text != NULL ? config_bad(c, error, setting, text) : -ENOMEM;
     buf_fini(why);
     return err;
 }
 
 /* redis_endpoint_fini is due in every case. */
-static int make_endpoint(const struct config *c, const struct redis_options *options,
-                         struct redis_endpoint *out, struct buf *error)
+static int config_make_endpoint(const struct config *c, const struct redis_options *options,
+                                struct redis_endpoint *out, struct buf *error)
 {
     struct buf why = BUF_INIT;
     int err = redis_endpoint_init(out, options, &why);
-    err = explain(c, err, "redis-url", &why, error);
+    err = config_explain(c, err, "redis-url", &why, error);
     if (err == 0 && redis_endpoint_set_prefix(out, span_of(c->values.redis_prefix)) != 0)
-        err = bad(c, error, "redis-prefix", REDIS_PREFIX_UNTAGGED);
+        err = config_bad(c, error, "redis-prefix", REDIS_PREFIX_UNTAGGED);
     return err;
 }
 
 /* Takes the endpoint. */
-static int make_redis(const struct config *c, struct redis_endpoint *endpoint,
-                      const struct redis_options *options, uint64_t number, struct redis_config **out,
-                      struct buf *error)
+static int config_make_redis(const struct config *c, struct redis_endpoint *endpoint,
+                             const struct redis_options *options, uint64_t number, struct redis_config **out,
+                             struct buf *error)
 {
     struct buf why = BUF_INIT;
     const char *setting = NULL;
     int err = redis_config_new(endpoint, options, number, out, &why, &setting);
-    return explain(c, err, setting, &why, error);
+    return config_explain(c, err, setting, &why, error);
 }
 
-static int check_redis(struct config *c, struct buf *error)
+static int config_check_redis(struct config *c, struct buf *error)
 {
-    int err = make_endpoint(c, &c->values.redis, &c->redis, error);
+    int err = config_make_endpoint(c, &c->values.redis, &c->redis, error);
     if (err != 0)
         return err;
     bool has_cert = c->values.redis.cert_file[0] != '\0';
     if (has_cert != (c->values.redis.key_file[0] != '\0'))
-        return bad(c, error, has_cert ? "redis-cert-file" : "redis-key-file",
-                   "a client certificate needs its key, and a key its certificate");
+        return config_bad(c, error, has_cert ? "redis-cert-file" : "redis-key-file",
+                          "a client certificate needs its key, and a key its certificate");
     if (keyspace_init(&c->keyspace, span_of(c->values.redis_prefix)) != 0)
-        return bad(c, error, "redis-prefix", "1 to 64 visible ASCII characters are expected");
+        return config_bad(c, error, "redis-prefix", "1 to 64 visible ASCII characters are expected");
     return 0;
 }
 
-static int check_stale_keys_limit(struct config *c, struct buf *error)
+static int config_check_stale_keys_limit(struct config *c, struct buf *error)
 {
     struct span text = span_of(c->values.stale_keys_limit);
     c->stale_keys_limit = c->values.stale_limit;
     if (span_equal(text, SPAN("same")) || parse_duration_ms(text, &c->stale_keys_limit) == 0)
         return 0;
-    return bad(c, error, "stale-keys-limit", "a duration such as 30s is expected, or same");
+    return config_bad(c, error, "stale-keys-limit", "a duration such as 30s is expected, or same");
 }
 
-static int check_cors(struct config *c, struct buf *error)
+static int config_check_cors(struct config *c, struct buf *error)
 {
     struct span which = SPAN_ABSENT;
     c->cors.origins = span_of(c->values.cors_origins);
     const char *why = cors_origins_error(c->cors.origins, &which);
     if (why == NULL)
         return 0;
-    int err = bad(c, error, "cors-origins", why);
+    int err = config_bad(c, error, "cors-origins", why);
     buf_append_str(error, ": \"");
     buf_append_span(error, which);
     buf_append_str(error, "\"; origins such as https://example.org are expected, separated by commas, or *");
     return err;
 }
 
-static int check_key_rate(struct config *c, struct buf *error)
+static int config_check_key_rate(struct config *c, struct buf *error)
 {
     const char *why = rate_policy_parse(span_of(c->values.key_rate), &c->key_rate);
-    return why == NULL ? 0 : bad(c, error, "key-rate", why);
+    return why == NULL ? 0 : config_bad(c, error, "key-rate", why);
 }
 
-static int check(struct config *c, struct buf *error)
+static int config_check(struct config *c, struct buf *error)
 {
-    int err = check_address(c, error, "listen", c->values.listen, &c->listen);
+    int err = config_check_address(c, error, "listen", c->values.listen, &c->listen);
     if (err == 0)
-        err = check_address(c, error, "admin-listen", c->values.admin_listen, &c->admin_listen);
+        err = config_check_address(c, error, "admin-listen", c->values.admin_listen, &c->admin_listen);
     if (err == 0 && addr_overlaps(&c->listen, &c->admin_listen))
-        err = bad(c, error, "admin-listen", "the API listens there: another port or address is expected");
+        err = config_bad(c, error, "admin-listen",
+                         "the API listens there: another port or address is expected");
     if (err == 0)
-        err = check_base_path(c, error);
+        err = config_check_base_path(c, error);
     if (err == 0)
-        err = check_redis(c, error);
+        err = config_check_redis(c, error);
     if (err == 0)
-        err = check_host(c, error, "channel-host", c->values.channel_host, &c->hosts.channel_host);
+        err = config_check_host(c, error, "channel-host", c->values.channel_host, &c->hosts.channel_host);
     if (err == 0)
-        err = check_host(c, error, "web-host", c->values.web_host, &c->hosts.web_host);
+        err = config_check_host(c, error, "web-host", c->values.web_host, &c->hosts.web_host);
     if (err == 0)
-        err = take_choices(c);
+        err = config_take_choices(c);
     if (err == 0)
-        err = check_stale_keys_limit(c, error);
+        err = config_check_stale_keys_limit(c, error);
     if (err == 0)
-        err = check_trusted_proxies(c, error);
+        err = config_check_trusted_proxies(c, error);
     if (err == 0)
-        err = check_cors(c, error);
+        err = config_check_cors(c, error);
     if (err == 0)
-        err = check_key_rate(c, error);
+        err = config_check_key_rate(c, error);
     c->workers = c->values.workers > 0 ? (int)c->values.workers : process_cpus_available();
     return err;
 }
 
-static void add_file(struct config *c, const char *setting, const char *path)
+static void config_add_file(struct config *c, const char *setting, const char *path)
 {
     if (path == NULL || path[0] == '\0')
         return;
@@ -233,18 +237,18 @@ static void add_file(struct config *c, const char *setting, const char *path)
     c->redis_files[c->redis_file_count++] = (struct config_file){setting, path};
 }
 
-static void list_files(struct config *c)
+static void config_list_files(struct config *c)
 {
     const struct redis_options *redis = &c->values.redis;
     for (size_t i = 0; i < SETTINGS.count; i++)
-        add_file(c, TABLE[i].name, c->files[i]);
-    add_file(c, "redis-ca-file", redis->ca_file);
-    add_file(c, "redis-cert-file", redis->cert_file);
-    add_file(c, "redis-key-file", redis->key_file);
+        config_add_file(c, TABLE[i].name, c->files[i]);
+    config_add_file(c, "redis-ca-file", redis->ca_file);
+    config_add_file(c, "redis-cert-file", redis->cert_file);
+    config_add_file(c, "redis-key-file", redis->key_file);
 }
 
 /* --help and --version win over all errors. */
-static int find_help_or_version(int argc, char **argv)
+static int config_find_help_or_version(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--help") == 0)
@@ -281,7 +285,7 @@ const struct usage config_usage = {
 
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
 {
-    int wanted = find_help_or_version(argc, argv);
+    int wanted = config_find_help_or_version(argc, argv);
     if (wanted != CONFIG_RUN)
         return wanted;
     char **words = calloc((size_t)argc + 1, sizeof *words);
@@ -299,10 +303,10 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     free(words);
     if (count != 0)
         return count > 0 ? -EINVAL : count;
-    int err = check(c, error);
+    int err = config_check(c, error);
     if (err != 0)
         return err;
-    list_files(c);
+    config_list_files(c);
     if ((args.switched & SWITCH_CHECK) != 0)
         return CONFIG_CHECK;
     return (args.switched & SWITCH_PROBE) != 0 ? CONFIG_PROBE : CONFIG_RUN;
@@ -320,9 +324,9 @@ int config_read_redis(const struct config *c, uint64_t number, struct redis_conf
     struct redis_endpoint endpoint = {0};
     int err = settings_read_again(&SETTINGS, &c->values, c->sources, c->files, &now, error);
     if (err == 0)
-        err = make_endpoint(c, &now.redis, &endpoint, error);
+        err = config_make_endpoint(c, &now.redis, &endpoint, error);
     if (err == 0)
-        err = make_redis(c, &endpoint, &now.redis, number, out, error);
+        err = config_make_redis(c, &endpoint, &now.redis, number, out, error);
     redis_endpoint_fini(&endpoint);
     settings_fini(&SETTINGS, &now);
     return err;
@@ -334,7 +338,7 @@ void config_write_source(const struct config *c, const char *name, struct buf *o
 }
 
 /* Variables of the same prefix that channelctl, scripts/setup, tests, benchmarks and the compose file use. */
-static bool is_used_elsewhere(struct span name)
+static bool config_is_used_elsewhere(struct span name)
 {
     static const char *const names[] = {"CHANNELD_DEPS_DIR", "CHANNELD_IMAGE", "CHANNELD_PUBLISH",
                                         "CHANNELD_WAIT"};
@@ -349,7 +353,7 @@ bool config_next_unknown(size_t *at, struct buf *warning)
     struct span name;
     do
         name = settings_next_unknown(&SETTINGS, SPAN("CHANNELD_"), at, warning);
-    while (name.data != NULL && is_used_elsewhere(name));
+    while (name.data != NULL && config_is_used_elsewhere(name));
     return name.data != NULL;
 }
 

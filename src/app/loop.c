@@ -22,7 +22,7 @@
 
 enum { EXIT_CANNOT_RUN = 1 };
 
-static void *realloc_or_exit(void *old, size_t size)
+static void *loop_realloc_or_exit(void *old, size_t size)
 {
     static const char message[] = "channeld: out of memory\n";
     void *block = realloc(old, size);
@@ -36,16 +36,16 @@ static void *realloc_or_exit(void *old, size_t size)
 int loop_prepare(void)
 {
     allocator_disable_fastbins();
-    return uv_replace_allocator(malloc, realloc_or_exit, calloc, free);
+    return uv_replace_allocator(malloc, loop_realloc_or_exit, calloc, free);
 }
 
-static int call_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+static int loop_call_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
     return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
 }
 
 /* False if `fd` is not a connection. */
-static bool shut_down_connection(int fd)
+static bool loop_shut_down_connection(int fd)
 {
     int listens = 0;
     socklen_t len = sizeof listens;
@@ -64,23 +64,23 @@ static bool shut_down_connection(int fd)
  */
 int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
-    int done = call_epoll_ctl(epfd, op, fd, event);
+    int done = loop_call_epoll_ctl(epfd, op, fd, event);
     if (done != 0 && errno == ENOENT) { /* it was never added */
         if (op == EPOLL_CTL_DEL)
             return 0;
         op = EPOLL_CTL_ADD;
-        done = call_epoll_ctl(epfd, op, fd, event);
+        done = loop_call_epoll_ctl(epfd, op, fd, event);
     }
     if (done == 0 || op != EPOLL_CTL_ADD || (errno != ENOSPC && errno != ENOMEM))
         return done;
     int err = errno;
-    if (shut_down_connection(fd))
+    if (loop_shut_down_connection(fd))
         return 0;
     errno = err;
     return -1;
 }
 
-static void on_event(uv_poll_t *poll, int status, int events)
+static void loop_on_event(uv_poll_t *poll, int status, int events)
 {
     (void)poll;
     (void)status;
@@ -88,26 +88,26 @@ static void on_event(uv_poll_t *poll, int status, int events)
 }
 
 /* Polls the descriptor once, so that libuv grows its table. */
-static int touch(uv_loop_t *loop, int fd)
+static int loop_touch(uv_loop_t *loop, int fd)
 {
     uv_poll_t poll;
     int err = uv_poll_init(loop, &poll, fd);
     if (err != 0)
         return err;
-    err = uv_poll_start(&poll, UV_READABLE, on_event);
+    err = uv_poll_start(&poll, UV_READABLE, loop_on_event);
     uv_close((uv_handle_t *)&poll, NULL);
     (void)uv_run(loop, UV_RUN_DEFAULT);
     return err;
 }
 
-static int make_room(uv_loop_t *loop, int descriptors)
+static int loop_make_room(uv_loop_t *loop, int descriptors)
 {
     int event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (event < 0)
         return -errno;
     int highest = fcntl(event, F_DUPFD_CLOEXEC, descriptors - 1);
     int err =
-        highest >= 0 ? touch(loop, highest) : 0; /* beyond the limit: no such descriptor can be opened */
+        highest >= 0 ? loop_touch(loop, highest) : 0; /* beyond the limit: no such descriptor can be opened */
     if (highest >= 0)
         close(highest);
     close(event);
@@ -119,7 +119,7 @@ int loop_open(uv_loop_t *loop, int descriptors)
     int err = uv_loop_init(loop);
     if (err != 0)
         return err;
-    err = make_room(loop, descriptors);
+    err = loop_make_room(loop, descriptors);
     if (err != 0)
         (void)uv_loop_close(loop);
     return err;

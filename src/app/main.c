@@ -13,7 +13,7 @@
 
 enum { EXIT_OK = 0, EXIT_CANNOT_RUN = 1, EXIT_BAD_SETTINGS = 2 };
 
-static int fail(struct buf *error, int code)
+static int main_fail(struct buf *error, int code)
 {
     const char *text = buf_c_str(error);
     bool has_text = text != NULL && *text != '\0'; /* all failures but this one have a message */
@@ -21,7 +21,7 @@ static int fail(struct buf *error, int code)
     return code;
 }
 
-static int print(struct buf *text)
+static int main_print(struct buf *text)
 {
     bool written =
         buf_error(text) == 0 && fwrite(text->data, 1, text->len, stdout) == text->len && fflush(stdout) == 0;
@@ -32,7 +32,7 @@ static int print(struct buf *text)
 }
 
 /* Warnings go to the log of a server, or to standard error with --check. */
-static void warn_of_unknown_variables(bool to_log)
+static void main_warn_of_unknown_variables(bool to_log)
 {
     struct buf text = BUF_INIT;
     size_t at = 0;
@@ -46,14 +46,14 @@ static void warn_of_unknown_variables(bool to_log)
     buf_fini(&text);
 }
 
-static int fail_to_start(struct buf *error, int err)
+static int main_fail_to_start(struct buf *error, int err)
 {
     if (error->len == 0)
         buf_append_str(error, strerror(-err));
-    return fail(error, err == -EINVAL ? EXIT_BAD_SETTINGS : EXIT_CANNOT_RUN);
+    return main_fail(error, err == -EINVAL ? EXIT_BAD_SETTINGS : EXIT_CANNOT_RUN);
 }
 
-static int serve(const struct config *config, struct buf *error)
+static int main_serve(const struct config *config, struct buf *error)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGHUP, SIG_IGN);  /* until the server handles it */
@@ -64,51 +64,51 @@ static int serve(const struct config *config, struct buf *error)
     if (err == 0)
         err = log_start(STDOUT_FILENO, config->log_level);
     if (err == 0) {
-        warn_of_unknown_variables(true);
+        main_warn_of_unknown_variables(true);
         err = server_run(config, error);
     }
     log_stop();
-    return err == 0 ? EXIT_OK : fail_to_start(error, err);
+    return err == 0 ? EXIT_OK : main_fail_to_start(error, err);
 }
 
-static int check(const struct config *config, struct buf *error)
+static int main_check(const struct config *config, struct buf *error)
 {
     struct buf text = BUF_INIT;
     int err = loop_prepare();
     if (err == 0)
         err = server_check(config, error);
     if (err != 0)
-        return fail_to_start(error, err);
-    warn_of_unknown_variables(false);
+        return main_fail_to_start(error, err);
+    main_warn_of_unknown_variables(false);
     config_write_values(config, &text);
-    return print(&text);
+    return main_print(&text);
 }
 
-static int probe(const struct config *config, struct buf *error)
+static int main_probe(const struct config *config, struct buf *error)
 {
-    return probe_ready(&config->admin_listen, error) == 0 ? EXIT_OK : fail(error, EXIT_CANNOT_RUN);
+    return probe_ready(&config->admin_listen, error) == 0 ? EXIT_OK : main_fail(error, EXIT_CANNOT_RUN);
 }
 
-static int run(struct config *config, int argc, char **argv, struct buf *error)
+static int main_run(struct config *config, int argc, char **argv, struct buf *error)
 {
     struct buf text = BUF_INIT;
     switch (config_read(config, argc, argv, error)) {
     case CONFIG_RUN:
-        return serve(config, error);
+        return main_serve(config, error);
     case CONFIG_CHECK:
-        return check(config, error);
+        return main_check(config, error);
     case CONFIG_PROBE:
-        return probe(config, error);
+        return main_probe(config, error);
     case CONFIG_HELP:
         usage_write_help(&config_usage, &text);
-        return print(&text);
+        return main_print(&text);
     case CONFIG_VERSION:
         buf_append_str(&text, "channeld " CHANNELD_VERSION "\n");
-        return print(&text);
+        return main_print(&text);
     case -ENOMEM:
-        return fail(error, EXIT_CANNOT_RUN);
+        return main_fail(error, EXIT_CANNOT_RUN);
     default:
-        return fail(error, EXIT_BAD_SETTINGS);
+        return main_fail(error, EXIT_BAD_SETTINGS);
     }
 }
 
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
     process_forbid_dumps();
     if (process_open_standard_descriptors() != 0)
         return EXIT_CANNOT_RUN;
-    int code = run(&config, argc, argv, &error);
+    int code = main_run(&config, argc, argv, &error);
     buf_fini(&error);
     config_fini(&config);
     return code;

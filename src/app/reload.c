@@ -39,7 +39,7 @@ struct reading {
     struct digest state;
 };
 
-static int read_once(struct reload *r, struct reading *n, struct buf *error)
+static int reload_read_once(struct reload *r, struct reading *n, struct buf *error)
 {
     uint64_t number = r->newest == NULL ? 1 : redis_config_number(r->newest) + 1;
     redis_config_unref(n->config);
@@ -50,18 +50,18 @@ static int read_once(struct reload *r, struct reading *n, struct buf *error)
 }
 
 /* Certificate and key, or password and URL, must be of one state of the files: no change may come between. */
-static int read_files(struct reload *r, struct reading *n, struct buf *error)
+static int reload_read_files(struct reload *r, struct reading *n, struct buf *error)
 {
     int err = 0;
     for (int i = 0; i < READS_MAX; i++) {
-        err = read_once(r, n, error);
+        err = reload_read_once(r, n, error);
         if (!file_watch_look(&r->watch))
             break;
     }
     return err;
 }
 
-static void take(struct reload *r, const struct reading *n)
+static void reload_take(struct reload *r, const struct reading *n)
 {
     redis_config_unref(r->newest);
     r->newest = n->config;
@@ -70,7 +70,7 @@ static void take(struct reload *r, const struct reading *n)
 }
 
 /* `again`: nothing has changed since a failure, which is reported again only for another reason. */
-static void report_failure(struct reload *r, struct buf *error, bool again)
+static void reload_report_failure(struct reload *r, struct buf *error, bool again)
 {
     const char *text = buf_c_str(error);
     if (text == NULL || *text == '\0')
@@ -85,7 +85,7 @@ static void report_failure(struct reload *r, struct buf *error, bool again)
     buf_append_str(&r->reason, text);
 }
 
-static void report_success(struct reload *r, bool changed)
+static void reload_report_success(struct reload *r, bool changed)
 {
     r->reloads++;
     r->last_failed = false;
@@ -93,20 +93,20 @@ static void report_success(struct reload *r, bool changed)
              buf_message(&r->names));
 }
 
-static void load(struct reload *r, bool again)
+static void reload_load(struct reload *r, bool again)
 {
     struct reading n = {0};
     struct buf error = BUF_INIT;
     r->changes = 0;
-    int err = read_files(r, &n, &error);
+    int err = reload_read_files(r, &n, &error);
     bool changed = err == 0 && memcmp(&n.state, &r->state, sizeof n.state) != 0;
     if (err != 0)
-        report_failure(r, &error, again);
+        reload_report_failure(r, &error, again);
     else
-        report_success(r, changed);
+        reload_report_success(r, changed);
     r->moving = r->moving || changed;
     if (changed)
-        take(r, &n);
+        reload_take(r, &n);
     else
         redis_config_unref(n.config);
     buf_fini(&error);
@@ -114,22 +114,22 @@ static void load(struct reload *r, bool again)
 
 /* --- the workers --- */
 
-static bool is_moved(const struct reload *r, const struct reload_worker *w)
+static bool reload_is_moved(const struct reload *r, const struct reload_worker *w)
 {
     return w->number == redis_config_number(r->newest);
 }
 
-static int count_unmoved(const struct reload *r)
+static int reload_count_unmoved(const struct reload *r)
 {
     int count = 0;
     for (int i = 0; i < r->options.workers; i++) {
         struct reload_worker w = r->options.worker(r->options.arg, i);
-        count += !is_moved(r, &w);
+        count += !reload_is_moved(r, &w);
     }
     return count;
 }
 
-static bool one_is_lost(const struct reload *r)
+static bool reload_one_is_lost(const struct reload *r)
 {
     for (int i = 0; i < r->options.workers; i++)
         if (!r->options.worker(r->options.arg, i).ready)
@@ -138,16 +138,16 @@ static bool one_is_lost(const struct reload *r)
 }
 
 /* Those without a connection, and with `next` the first of the others. */
-static void move_workers(struct reload *r, bool next)
+static void reload_move_workers(struct reload *r, bool next)
 {
     for (int i = 0; i < r->options.workers && r->moving; i++) {
         struct reload_worker w = r->options.worker(r->options.arg, i);
-        if (is_moved(r, &w) || (w.ready && !next))
+        if (reload_is_moved(r, &w) || (w.ready && !next))
             continue;
         next = next && !w.ready;
         r->options.use(r->options.arg, i, r->newest);
     }
-    if (!r->moving || count_unmoved(r) > 0)
+    if (!r->moving || reload_count_unmoved(r) > 0)
         return;
     r->moving = false;
     log_text(LOG_INFO, "all workers use the reloaded redis settings", NULL, NULL);
@@ -155,40 +155,40 @@ static void move_workers(struct reload *r, bool next)
 
 /* --- looking --- */
 
-static void on_timer(uv_timer_t *timer);
+static void reload_on_timer(uv_timer_t *timer);
 
-static void start_timer(struct reload *r)
+static void reload_start_timer(struct reload *r)
 {
-    unsigned often = r->moving || one_is_lost(r) ? LOOK_SOON : 1;
+    unsigned often = r->moving || reload_one_is_lost(r) ? LOOK_SOON : 1;
     if (r->changes > 0)
         often = SETTLE;
     uint64_t ms = r->options.look_ms / often;
-    (void)uv_timer_start(&r->timer, on_timer, ms, 0); /* fails only on a closing handle */
+    (void)uv_timer_start(&r->timer, reload_on_timer, ms, 0); /* fails only on a closing handle */
 }
 
 /* The pause between two workers, whose caches are empty at first, is that of the timer. */
-static void on_timer(uv_timer_t *timer)
+static void reload_on_timer(uv_timer_t *timer)
 {
     struct reload *r = timer->data;
     bool changing = file_watch_look(&r->watch);
     r->changes += changing;
     if (r->changes > 0 && (!changing || r->changes >= SETTLE_MAX))
-        load(r, false);
+        reload_load(r, false);
     else if (r->last_failed && r->changes == 0)
-        load(r, true);
-    move_workers(r, true);
-    start_timer(r);
+        reload_load(r, true);
+    reload_move_workers(r, true);
+    reload_start_timer(r);
 }
 
 /* What may have closed the connection is in the files by now: they are not waited for. */
 void reload_worker_changed(struct reload *r)
 {
-    if (r->watch.count == 0 || !one_is_lost(r))
+    if (r->watch.count == 0 || !reload_one_is_lost(r))
         return;
     if (file_watch_look(&r->watch) || r->changes > 0)
-        load(r, false);
-    move_workers(r, false);
-    start_timer(r);
+        reload_load(r, false);
+    reload_move_workers(r, false);
+    reload_start_timer(r);
 }
 
 void reload_now(struct reload *r)
@@ -198,9 +198,9 @@ void reload_now(struct reload *r)
     if (!any)
         return;
     (void)file_watch_look(&r->watch);
-    load(r, false);
-    move_workers(r, true);
-    start_timer(r);
+    reload_load(r, false);
+    reload_move_workers(r, true);
+    reload_start_timer(r);
 }
 
 bool reload_has_failed(const struct reload *r)
@@ -227,12 +227,12 @@ void reload_write_metrics(const struct reload *r, struct buf *out)
                       (uint64_t)r->taken);
     metrics_write_one(out, "channeld_redis_config_pending", "gauge",
                       "Workers that do not use the newest settings of Redis yet.",
-                      (uint64_t)count_unmoved(r));
+                      (uint64_t)reload_count_unmoved(r));
 }
 
 /* --- beginning and end --- */
 
-static void watch_files(struct reload *r)
+static void reload_watch_files(struct reload *r)
 {
     const struct config *c = r->options.config;
     for (int i = 0; i < c->redis_file_count; i++) {
@@ -242,7 +242,7 @@ static void watch_files(struct reload *r)
     (void)file_watch_look(&r->watch);
 }
 
-static void release(struct reload *r)
+static void reload_release(struct reload *r)
 {
     redis_config_unref(r->newest);
     buf_fini(&r->names);
@@ -258,28 +258,28 @@ int reload_new(uv_loop_t *loop, const struct reload_options *options, struct rel
     if (r == NULL)
         return -ENOMEM;
     r->options = *options;
-    watch_files(r);
-    int err = read_files(r, &first, error);
+    reload_watch_files(r);
+    int err = reload_read_files(r, &first, error);
     if (err != 0) {
-        release(r);
+        reload_release(r);
         return err;
     }
-    take(r, &first);
+    reload_take(r, &first);
     (void)uv_timer_init(loop, &r->timer); /* cannot fail; nor can starting it */
     r->timer.data = r;
     if (r->watch.count > 0)
-        (void)uv_timer_start(&r->timer, on_timer, options->look_ms, 0);
+        (void)uv_timer_start(&r->timer, reload_on_timer, options->look_ms, 0);
     *out = r;
     *newest = r->newest;
     return 0;
 }
 
-static void on_closed(uv_handle_t *timer)
+static void reload_on_closed(uv_handle_t *timer)
 {
-    release(timer->data);
+    reload_release(timer->data);
 }
 
 void reload_close(struct reload *r)
 {
-    uv_close((uv_handle_t *)&r->timer, on_closed);
+    uv_close((uv_handle_t *)&r->timer, reload_on_closed);
 }

@@ -73,13 +73,13 @@ enum { ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
 /* A loop whose timer has not fired for this long is stuck. */
 enum { LIVE_LIMIT_MS = 10 * 1000 };
 
-static void report(struct buf *why, bool good, const char *name, const char *reason)
+static void server_report(struct buf *why, bool good, const char *name, const char *reason)
 {
     if (why != NULL)
         buf_printf(why, good ? "[+]%s ok\n" : "[-]%s %s\n", name, reason);
 }
 
-static bool is_live(void *arg, struct buf *why)
+static bool server_is_live(void *arg, struct buf *why)
 {
     const struct server *s = arg;
     uint64_t now = clock_now_ms();
@@ -88,7 +88,7 @@ static bool is_live(void *arg, struct buf *why)
         uint64_t ticked = worker_status(s->workers[i]).ticked_ms;
         live = live && (ticked >= now || now - ticked < LIVE_LIMIT_MS);
     }
-    report(why, live, "workers", "a worker's loop is stuck");
+    server_report(why, live, "workers", "a worker's loop is stuck");
     return live;
 }
 
@@ -102,7 +102,7 @@ struct redis_view {
     uint64_t away_ms; /* since the first connection was lost */
 };
 
-static struct redis_view view_redis(const struct server *s)
+static struct redis_view server_view_redis(const struct server *s)
 {
     uint64_t now = clock_boot_ms();
     struct redis_view v = {.seen = true};
@@ -122,11 +122,11 @@ static struct redis_view view_redis(const struct server *s)
     return v;
 }
 
-static void report_redis(const struct server *s, const struct redis_view *v, struct buf *why)
+static void server_report_redis(const struct server *s, const struct redis_view *v, struct buf *why)
 {
     const char *cached = s->config->values.cache_size > 0 ? ", serving from the cache" : "";
     if (v->lost == 0 || !v->seen) {
-        report(why, v->lost == 0, "redis", "not connected yet");
+        server_report(why, v->lost == 0, "redis", "not connected yet");
         return;
     }
     buf_printf(why, "[%c]redis lost %llu s ago", v->usable ? '+' : '-',
@@ -136,51 +136,51 @@ static void report_redis(const struct server *s, const struct redis_view *v, str
     buf_printf(why, "%s\n", v->usable ? cached : ", longer than the stale limit");
 }
 
-static void report_catalogue(const struct redis_view *v, struct buf *why)
+static void server_report_catalogue(const struct redis_view *v, struct buf *why)
 {
     if (v->missing)
         buf_printf(why, "[%c]catalogue missing\n", v->usable ? '+' : '-');
     else
-        report(why, v->seen, "catalogue", "not seen yet");
+        server_report(why, v->seen, "catalogue", "not seen yet");
 }
 
-static void report_cache(const struct redis_view *v, struct buf *why)
+static void server_report_cache(const struct redis_view *v, struct buf *why)
 {
     buf_append_str(why, v->by_ttl ? "[+]cache by TTL: redis does not track\n" : "[+]cache ok\n");
 }
 
 /* Requests are served until the listeners close. */
-static bool is_serving(void *arg, struct buf *why)
+static bool server_is_serving(void *arg, struct buf *why)
 {
     const struct server *s = arg;
     bool listening = s->state <= SERVER_ANNOUNCING;
-    const struct redis_view redis = view_redis(s);
-    report(why, listening, "listeners", "closed");
+    const struct redis_view redis = server_view_redis(s);
+    server_report(why, listening, "listeners", "closed");
     if (why != NULL) {
-        report_redis(s, &redis, why);
-        report_catalogue(&redis, why);
-        report_cache(&redis, why);
+        server_report_redis(s, &redis, why);
+        server_report_catalogue(&redis, why);
+        server_report_cache(&redis, why);
     }
     return listening && redis.usable;
 }
 
-static bool is_ready(void *arg, struct buf *why)
+static bool server_is_ready(void *arg, struct buf *why)
 {
     const struct server *s = arg;
     bool running = s->state <= SERVER_SERVING;
-    report(why, running, "shutdown", "draining");
-    return is_serving(arg, why) && running;
+    server_report(why, running, "shutdown", "draining");
+    return server_is_serving(arg, why) && running;
 }
 
 /* The admin listener answers only after all listeners are bound and the workers run. */
-static bool is_started(void *arg, struct buf *why)
+static bool server_is_started(void *arg, struct buf *why)
 {
     (void)arg;
-    report(why, true, "workers", "");
+    server_report(why, true, "workers", "");
     return true;
 }
 
-static void write_workers(const struct server *s, struct buf *out)
+static void server_write_workers(const struct server *s, struct buf *out)
 {
     metrics_write_one(out, "channeld_workers", "gauge", "Worker threads.", (uint64_t)s->worker_count);
     metrics_write_head(out, "channeld_worker_redis_connected", "gauge",
@@ -195,14 +195,14 @@ static void write_workers(const struct server *s, struct buf *out)
                    http_balancer_count(s->balancer, i));
 }
 
-static void write_key_metrics(const struct server *s, struct buf *out)
+static void server_write_key_metrics(const struct server *s, struct buf *out)
 {
     for (int i = 0; i < s->worker_count; i++)
         key_metrics_accumulate(s->key_metrics, worker_metrics(s->workers[i])->keys);
     key_metrics_write(out, s->key_metrics);
 }
 
-static void write_metrics(void *arg, struct buf *out)
+static void server_write_metrics(void *arg, struct buf *out)
 {
     struct server *s = arg;
     struct worker_metrics sum = {0};
@@ -210,12 +210,12 @@ static void write_metrics(void *arg, struct buf *out)
         worker_metrics_accumulate(&sum, worker_metrics(s->workers[i]));
     worker_metrics_write(out, &sum);
     if (s->key_metrics != NULL)
-        write_key_metrics(s, out);
-    write_workers(s, out);
+        server_write_key_metrics(s, out);
+    server_write_workers(s, out);
     if (s->reload != NULL)
         reload_write_metrics(s->reload, out);
     metrics_write_one(out, "channeld_ready", "gauge", "1 while /readyz answers 200.",
-                      is_ready(s, NULL) ? 1 : 0);
+                      server_is_ready(s, NULL) ? 1 : 0);
     metrics_write_one(out, "channeld_log_lines_dropped_total", "counter",
                       "Log lines lost: not read in time, or not writable.", log_dropped());
     metrics_write_head(out, "channeld_build_info", "gauge", "Always 1; the version is in the label.");
@@ -223,17 +223,17 @@ static void write_metrics(void *arg, struct buf *out)
     process_metrics_write(out, s->started_s);
 }
 
-static struct ops_source admin_source(struct server *s)
+static struct ops_source server_admin_source(struct server *s)
 {
     return (struct ops_source){.arg = s,
-                               .is_live = is_live,
-                               .is_ready = is_ready,
-                               .is_serving = is_serving,
-                               .is_started = is_started,
-                               .write_metrics = write_metrics};
+                               .is_live = server_is_live,
+                               .is_ready = server_is_ready,
+                               .is_serving = server_is_serving,
+                               .is_started = server_is_started,
+                               .write_metrics = server_write_metrics};
 }
 
-static int admin_open(struct server *s)
+static int server_admin_open(struct server *s)
 {
     const struct http_server_options options = {
         .handler = ops_handler(s->ops),
@@ -263,7 +263,7 @@ static int admin_open(struct server *s)
 
 enum { STATUS_MS = 1000, START_MAX_MS = 10 * 1000 };
 
-static const char *describe_redis(const struct redis_view *v, bool reload_failed)
+static const char *server_describe_redis(const struct redis_view *v, bool reload_failed)
 {
     if (v->seen && v->lost == 0)
         return reload_failed ? "Ready: the Redis settings were not reloaded, the old ones are in use"
@@ -277,57 +277,57 @@ static const char *describe_redis(const struct redis_view *v, bool reload_failed
                    : "Not ready: Redis is not connected yet";
 }
 
-static const char *describe(const struct server *s)
+static const char *server_describe(const struct server *s)
 {
-    const struct redis_view redis = view_redis(s);
+    const struct redis_view redis = server_view_redis(s);
     if (s->state == SERVER_ANNOUNCING)
         return "Draining: still serving";
     if (s->state == SERVER_FINISHING)
         return "Draining: finishing requests";
-    return describe_redis(&redis, s->reload != NULL && reload_has_failed(s->reload));
+    return server_describe_redis(&redis, s->reload != NULL && reload_has_failed(s->reload));
 }
 
 /* False if there is no service manager. */
-static bool update_status(struct server *s)
+static bool server_update_status(struct server *s)
 {
-    return service_manager_set_status(s->manager, describe(s));
+    return service_manager_set_status(s->manager, server_describe(s));
 }
 
-static void on_status(uv_timer_t *status)
+static void server_on_status(uv_timer_t *status)
 {
-    (void)update_status(status->data);
+    (void)server_update_status(status->data);
 }
 
 /* What the watchdog kills is what /livez would make an orchestrator kill. */
-static void on_watchdog(uv_timer_t *watchdog)
+static void server_on_watchdog(uv_timer_t *watchdog)
 {
     struct server *s = watchdog->data;
-    if (is_live(s, NULL))
+    if (server_is_live(s, NULL))
         service_manager_notify(s->manager, SERVICE_ALIVE);
 }
 
-static void start_notifying(struct server *s)
+static void server_start_notifying(struct server *s)
 {
     uint64_t watchdog_ms = service_manager_watchdog_ms(s->manager);
-    if (!update_status(s))
+    if (!server_update_status(s))
         return;
-    (void)uv_timer_start(&s->status, on_status, STATUS_MS, STATUS_MS);
+    (void)uv_timer_start(&s->status, server_on_status, STATUS_MS, STATUS_MS);
     if (watchdog_ms > 0)
-        (void)uv_timer_start(&s->watchdog, on_watchdog, watchdog_ms, watchdog_ms);
+        (void)uv_timer_start(&s->watchdog, server_on_watchdog, watchdog_ms, watchdog_ms);
 }
 
 /* --- states --- */
 
-static void enter(struct server *s, enum server_state next);
+static void server_enter(struct server *s, enum server_state next);
 
-static void command_all(struct server *s, enum worker_command command)
+static void server_command_all(struct server *s, enum worker_command command)
 {
     for (int i = 0; i < s->worker_count; i++)
         worker_command(s->workers[i], command);
 }
 
 /* A worker may have handed a connection over to one that had finished before. */
-static bool all_finished(const struct server *s)
+static bool server_all_finished(const struct server *s)
 {
     for (int i = 0; i < s->worker_count; i++)
         if (!worker_finished(s->workers[i]))
@@ -335,50 +335,50 @@ static bool all_finished(const struct server *s)
     return http_balancer_total(s->balancer) == 0;
 }
 
-static void on_changed(uv_async_t *changed)
+static void server_on_changed(uv_async_t *changed)
 {
     struct server *s = changed->data;
     if (s->reload != NULL)
         reload_worker_changed(s->reload);
-    if (s->state == SERVER_STARTING && view_redis(s).seen)
-        enter(s, SERVER_SERVING);
-    (void)update_status(s);
-    if (s->state == SERVER_FINISHING && all_finished(s))
-        enter(s, SERVER_EXITING);
+    if (s->state == SERVER_STARTING && server_view_redis(s).seen)
+        server_enter(s, SERVER_SERVING);
+    (void)server_update_status(s);
+    if (s->state == SERVER_FINISHING && server_all_finished(s))
+        server_enter(s, SERVER_EXITING);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void server_on_timer(uv_timer_t *timer)
 {
     struct server *s = timer->data;
     if (s->state == SERVER_STARTING) {
-        enter(s, SERVER_SERVING);
+        server_enter(s, SERVER_SERVING);
     } else if (s->state == SERVER_ANNOUNCING) {
-        enter(s, SERVER_FINISHING);
+        server_enter(s, SERVER_FINISHING);
     } else if (s->state == SERVER_FINISHING) {
         log_text(LOG_WARN, "drain timeout: closing connections with requests in flight", NULL, NULL);
-        enter(s, SERVER_EXITING);
+        server_enter(s, SERVER_EXITING);
     }
 }
 
 /* The times of the drain, and one for the end of the process. */
-static uint64_t longest_drain_ms(const struct server *s)
+static uint64_t server_longest_drain_ms(const struct server *s)
 {
     enum { END_MS = 10 * 1000 };
     const struct config_values *v = &s->config->values;
     return (uint64_t)v->drain_delay + (uint64_t)v->drain_timeout + END_MS;
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void server_on_signal(uv_signal_t *handle, int number)
 {
     struct server *s = handle->data;
     if (s->state > SERVER_SERVING)
         _exit(128 + number); /* the second signal */
-    service_manager_stopping(s->manager, longest_drain_ms(s));
+    service_manager_stopping(s->manager, server_longest_drain_ms(s));
     bool accepts = s->state == SERVER_SERVING || service_manager_socket(s->manager, SERVICE_SOCKET_API) < 0;
-    enter(s, accepts ? SERVER_ANNOUNCING : SERVER_EXITING);
+    server_enter(s, accepts ? SERVER_ANNOUNCING : SERVER_EXITING);
 }
 
-static void on_hangup(uv_signal_t *handle, int number)
+static void server_on_hangup(uv_signal_t *handle, int number)
 {
     struct server *s = handle->data;
     (void)number;
@@ -388,14 +388,14 @@ static void on_hangup(uv_signal_t *handle, int number)
     if (s->reload != NULL)
         reload_now(s->reload);
     if (serving) {
-        (void)update_status(s);
+        (void)server_update_status(s);
         service_manager_notify(s->manager, SERVICE_READY);
     }
 }
 
 /* libuv restores the default action of a signal when its handle is closed. All other threads have SIGHUP
  * blocked or have ended. */
-static void block_hangup(void)
+static void server_block_hangup(void)
 {
     sigset_t hangup;
     sigemptyset(&hangup);
@@ -403,7 +403,7 @@ static void block_hangup(void)
     (void)pthread_sigmask(SIG_BLOCK, &hangup, NULL);
 }
 
-static void on_admin_closed(void *arg)
+static void server_on_admin_closed(void *arg)
 {
     struct server *s = arg;
     s->admin = NULL;
@@ -411,7 +411,7 @@ static void on_admin_closed(void *arg)
 
 /* Closes everything that keeps the loop running. `changed` and `sighup` stay open until the workers have
  * ended: workers may still send `changed`, and without `sighup` the signal would end the process. */
-static void close_handles(struct server *s)
+static void server_close_handles(struct server *s)
 {
     uv_unref((uv_handle_t *)&s->changed);
     uv_unref((uv_handle_t *)&s->sighup);
@@ -424,11 +424,11 @@ static void close_handles(struct server *s)
         reload_close(s->reload);
     s->reload = NULL;
     if (s->admin != NULL)
-        http_server_close(s->admin, on_admin_closed, s);
+        http_server_close(s->admin, server_on_admin_closed, s);
 }
 
 /* The only place that changes the state. */
-static void enter(struct server *s, enum server_state next)
+static void server_enter(struct server *s, enum server_state next)
 {
     const struct config_values *v = &s->config->values;
     assert(next > s->state);
@@ -438,31 +438,31 @@ static void enter(struct server *s, enum server_state next)
         break;
     case SERVER_SERVING:
         (void)uv_timer_stop(&s->timer);
-        command_all(s, WORKER_ACCEPT);
+        server_command_all(s, WORKER_ACCEPT);
         service_manager_notify(s->manager, SERVICE_READY);
         break;
     case SERVER_ANNOUNCING:
         log_text(LOG_INFO, "draining: not ready, still serving", NULL, NULL);
-        command_all(s, WORKER_ANNOUNCE_CLOSE);
-        (void)uv_timer_start(&s->timer, on_timer, (uint64_t)v->drain_delay, 0);
+        server_command_all(s, WORKER_ANNOUNCE_CLOSE);
+        (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)v->drain_delay, 0);
         break;
     case SERVER_FINISHING:
         log_text(LOG_INFO, "draining: listeners closed", NULL, NULL);
-        command_all(s, WORKER_FINISH);
-        (void)uv_timer_start(&s->timer, on_timer, (uint64_t)v->drain_timeout, 0);
+        server_command_all(s, WORKER_FINISH);
+        (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)v->drain_timeout, 0);
         break;
     case SERVER_EXITING:
-        command_all(s, WORKER_EXIT);
-        close_handles(s);
+        server_command_all(s, WORKER_EXIT);
+        server_close_handles(s);
         break;
     }
     if (next != SERVER_EXITING)
-        (void)update_status(s);
+        (void)server_update_status(s);
 }
 
-static int open_handles(struct server *s)
+static int server_open_handles(struct server *s)
 {
-    int err = uv_async_init(&s->loop, &s->changed, on_changed);
+    int err = uv_async_init(&s->loop, &s->changed, server_on_changed);
     if (err != 0)
         return err;
     (void)uv_timer_init(&s->loop, &s->timer); /* timers and signals cannot fail on a new loop */
@@ -473,15 +473,15 @@ static int open_handles(struct server *s)
     (void)uv_signal_init(&s->loop, &s->sighup);
     s->changed.data = s->timer.data = s->status.data = s->watchdog.data = s;
     s->sigterm.data = s->sigint.data = s->sighup.data = s;
-    err = uv_signal_start(&s->sigterm, on_signal, SIGTERM);
+    err = uv_signal_start(&s->sigterm, server_on_signal, SIGTERM);
     if (err == 0)
-        err = uv_signal_start(&s->sigint, on_signal, SIGINT);
+        err = uv_signal_start(&s->sigint, server_on_signal, SIGINT);
     if (err == 0)
-        err = uv_signal_start(&s->sighup, on_hangup, SIGHUP);
+        err = uv_signal_start(&s->sighup, server_on_hangup, SIGHUP);
     return err;
 }
 
-static void log_few_descriptors(int granted, int connections)
+static void server_log_few_descriptors(int granted, int connections)
 {
     struct log_line line;
     if (!log_begin(&line, LOG_WARN, "too few descriptors for max-connections, which is lowered"))
@@ -492,7 +492,7 @@ static void log_few_descriptors(int granted, int connections)
 }
 
 /* Raises the limit of descriptors to the hard limit. Returns it, at most `enough`. */
-static int claim_descriptors(int enough)
+static int server_claim_descriptors(int enough)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -502,12 +502,12 @@ static int claim_descriptors(int enough)
     return limit.rlim_max == RLIM_INFINITY || limit.rlim_max > (rlim_t)enough ? enough : (int)limit.rlim_max;
 }
 
-static int min_int(int a, int b)
+static int server_min_int(int a, int b)
 {
     return a < b ? a : b;
 }
 
-static int max_int(int a, int b)
+static int server_max_int(int a, int b)
 {
     return a > b ? a : b;
 }
@@ -518,29 +518,29 @@ static int max_int(int a, int b)
  * connections, an eighth each for rejected connections, the admin listener and those that it rejects; the
  * rest is for new connections to Redis and for files.
  */
-static void share_descriptors(struct server *s)
+static void server_share_descriptors(struct server *s)
 {
     int workers = s->config->workers;
     int wanted = (int)s->config->values.max_connections;
     int reserved = DESCRIPTORS_RESERVED + workers * DESCRIPTORS_PER_WORKER;
-    s->descriptors = claim_descriptors(reserved + wanted);
+    s->descriptors = server_claim_descriptors(reserved + wanted);
     s->max_connections = s->descriptors - reserved;
     s->max_rejections = REJECTIONS_PER_WORKER;
     s->admin_max_connections = ADMIN_CONNECTIONS_MAX;
     s->admin_max_rejections = ADMIN_REJECTIONS_MAX;
     if (s->max_connections < wanted && s->descriptors < 2 * reserved) {
         int own = DESCRIPTORS_OWN + workers * DESCRIPTORS_OWN_PER_WORKER;
-        int eighth = max_int(s->descriptors - own, DESCRIPTORS_DIVIDED_MIN) / 8;
-        s->max_connections = min_int(4 * eighth, wanted);
-        s->max_rejections = min_int(eighth / workers, REJECTIONS_PER_WORKER);
-        s->admin_max_connections = min_int(eighth, ADMIN_CONNECTIONS_MAX);
-        s->admin_max_rejections = min_int(eighth, ADMIN_REJECTIONS_MAX);
+        int eighth = server_max_int(s->descriptors - own, DESCRIPTORS_DIVIDED_MIN) / 8;
+        s->max_connections = server_min_int(4 * eighth, wanted);
+        s->max_rejections = server_min_int(eighth / workers, REJECTIONS_PER_WORKER);
+        s->admin_max_connections = server_min_int(eighth, ADMIN_CONNECTIONS_MAX);
+        s->admin_max_rejections = server_min_int(eighth, ADMIN_REJECTIONS_MAX);
     }
     if (s->max_connections < wanted)
-        log_few_descriptors(s->descriptors, s->max_connections);
+        server_log_few_descriptors(s->descriptors, s->max_connections);
 }
 
-static int make_workers(struct server *s, struct redis_config *redis)
+static int server_make_workers(struct server *s, struct redis_config *redis)
 {
     struct worker_options options = {.config = s->config,
                                      .redis = redis,
@@ -563,7 +563,7 @@ static int make_workers(struct server *s, struct redis_config *redis)
     return err;
 }
 
-static int start_workers(struct server *s)
+static int server_start_workers(struct server *s)
 {
     int err = 0;
     for (int i = 0; i < s->worker_count && err == 0; i++)
@@ -571,38 +571,39 @@ static int start_workers(struct server *s)
     return err;
 }
 
-static int fail(const struct server *s, struct buf *error, const char *setting, const char *value, int err)
+static int server_fail(const struct server *s, struct buf *error, const char *setting, const char *value,
+                       int err)
 {
     config_write_source(s->config, setting, error);
     buf_printf(error, " %s: %s", value, strerror(-err));
     return err;
 }
 
-static struct reload_worker worker_of_reload(void *arg, int i)
+static struct reload_worker server_worker_of_reload(void *arg, int i)
 {
     const struct server *s = arg;
     struct worker_status status = worker_status(s->workers[i]);
     return (struct reload_worker){.ready = status.redis == WORKER_REDIS_READY, .number = status.redis_number};
 }
 
-static void use_redis(void *arg, int i, struct redis_config *config)
+static void server_use_redis(void *arg, int i, struct redis_config *config)
 {
     const struct server *s = arg;
     worker_use_redis(s->workers[i], config);
 }
 
-static int make_reload(struct server *s, struct redis_config **newest, struct buf *error)
+static int server_make_reload(struct server *s, struct redis_config **newest, struct buf *error)
 {
     const struct reload_options options = {.config = s->config,
                                            .look_ms = RELOAD_LOOK_MS,
                                            .workers = s->config->workers,
-                                           .worker = worker_of_reload,
-                                           .use = use_redis,
+                                           .worker = server_worker_of_reload,
+                                           .use = server_use_redis,
                                            .arg = s};
     return reload_new(&s->loop, &options, &s->reload, newest, error);
 }
 
-static int make_rate_limit(struct server *s)
+static int server_make_rate_limit(struct server *s)
 {
     const struct rate_policy *policy = &s->config->key_rate;
     if (policy->requests == 0)
@@ -617,26 +618,26 @@ static int make_rate_limit(struct server *s)
  * request would wait: a Redis that is down must not keep the system from starting, and requests then get
  * what they get in any outage.
  */
-static void begin_starting(struct server *s)
+static void server_begin_starting(struct server *s)
 {
     int64_t wait_ms = s->config->values.request_timeout;
     if (wait_ms > START_MAX_MS)
         wait_ms = START_MAX_MS;
-    (void)uv_timer_start(&s->timer, on_timer, (uint64_t)wait_ms, 0);
-    start_notifying(s);
+    (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)wait_ms, 0);
+    server_start_notifying(s);
 }
 
 /* Everything that a start does before it listens and connects; --check does no more. */
-static int prepare(struct server *s, struct redis_config **redis, struct buf *error)
+static int server_prepare(struct server *s, struct redis_config **redis, struct buf *error)
 {
-    const struct ops_source source = admin_source(s);
-    int err = open_handles(s); /* first: close_handles() expects them */
+    const struct ops_source source = server_admin_source(s);
+    int err = server_open_handles(s); /* first: server_close_handles() expects them */
     if (err == 0)
-        err = make_reload(s, redis, error);
+        err = server_make_reload(s, redis, error);
     if (err == 0)
         err = ops_new(&source, &s->ops);
     if (err == 0)
-        err = make_rate_limit(s);
+        err = server_make_rate_limit(s);
     if (err == 0)
         err = http_balancer_new(s->config->workers, s->max_connections, &s->balancer);
     if (err == 0)
@@ -644,25 +645,25 @@ static int prepare(struct server *s, struct redis_config **redis, struct buf *er
     return err;
 }
 
-static int start(struct server *s, struct redis_config *redis, struct buf *error)
+static int server_start(struct server *s, struct redis_config *redis, struct buf *error)
 {
     const struct config_values *v = &s->config->values;
-    int err = make_workers(s, redis);
+    int err = server_make_workers(s, redis);
     if (err != 0)
-        return fail(s, error, "listen", v->listen, err);
-    err = admin_open(s);
+        return server_fail(s, error, "listen", v->listen, err);
+    err = server_admin_open(s);
     if (err != 0)
-        return fail(s, error, "admin-listen", v->admin_listen, err);
-    err = start_workers(s);
+        return server_fail(s, error, "admin-listen", v->admin_listen, err);
+    err = server_start_workers(s);
     if (err != 0)
         return err;
-    begin_starting(s);
+    server_begin_starting(s);
     return 0;
 }
 
 /* `address`, or that of the socket which was passed instead. */
-static void log_listener(const struct server *s, struct log_line *line, enum service_socket which,
-                         const char *name, const char *address)
+static void server_log_listener(const struct server *s, struct log_line *line, enum service_socket which,
+                                const char *name, const char *address)
 {
     char local[ADDR_TEXT_MAX];
     int passed = service_manager_socket(s->manager, which);
@@ -673,24 +674,24 @@ static void log_listener(const struct server *s, struct log_line *line, enum ser
         log_str(line, which == SERVICE_SOCKET_API ? "listen_passed" : "admin_listen_passed", SPAN("yes"));
 }
 
-static void log_started(const struct server *s)
+static void server_log_started(const struct server *s)
 {
     struct log_line line;
     if (!log_begin(&line, LOG_INFO, "channeld started"))
         return;
     log_str(&line, "version", span_of(CHANNELD_VERSION));
-    log_listener(s, &line, SERVICE_SOCKET_API, "listen", s->config->values.listen);
-    log_listener(s, &line, SERVICE_SOCKET_ADMIN, "admin_listen", s->config->values.admin_listen);
+    server_log_listener(s, &line, SERVICE_SOCKET_API, "listen", s->config->values.listen);
+    server_log_listener(s, &line, SERVICE_SOCKET_ADMIN, "admin_listen", s->config->values.admin_listen);
     log_int(&line, "workers", s->worker_count);
     log_end(&line);
 }
 
-static void release(struct server *s)
+static void server_release(struct server *s)
 {
     for (int i = 0; i < s->worker_count; i++)
         worker_free(s->workers[i]);
     free(s->workers);
-    block_hangup();
+    server_block_hangup();
     uv_close((uv_handle_t *)&s->changed, NULL);
     uv_close((uv_handle_t *)&s->sighup, NULL);
     (void)uv_run(&s->loop, UV_RUN_DEFAULT);
@@ -706,7 +707,7 @@ static void release(struct server *s)
     free(s);
 }
 
-static int run(const struct config *config, bool check, struct buf *error)
+static int server_run_or_check(const struct config *config, bool check, struct buf *error)
 {
     struct redis_config *redis = NULL;
     struct server *s = calloc(1, sizeof *s);
@@ -716,7 +717,7 @@ static int run(const struct config *config, bool check, struct buf *error)
     s->started_s = clock_wall_s();
     int err = service_manager_new(&s->manager, error);
     if (err == 0) {
-        share_descriptors(s);
+        server_share_descriptors(s);
         err = loop_open(&s->loop, s->descriptors);
     }
     if (err != 0) {
@@ -724,21 +725,21 @@ static int run(const struct config *config, bool check, struct buf *error)
         free(s);
         return err;
     }
-    err = prepare(s, &redis, error);
+    err = server_prepare(s, &redis, error);
     if (err == 0 && !check)
-        err = start(s, redis, error);
+        err = server_start(s, redis, error);
     if (err == 0 && !check)
-        log_started(s);
+        server_log_started(s);
     else
-        enter(s, SERVER_EXITING);
+        server_enter(s, SERVER_EXITING);
     (void)uv_run(&s->loop, UV_RUN_DEFAULT);
-    release(s);
+    server_release(s);
     return err;
 }
 
 int server_run(const struct config *config, struct buf *error)
 {
-    int err = run(config, false, error);
+    int err = server_run_or_check(config, false, error);
     if (err == 0)
         log_text(LOG_INFO, "channeld stopped", NULL, NULL);
     return err;
@@ -746,5 +747,5 @@ int server_run(const struct config *config, struct buf *error)
 
 int server_check(const struct config *config, struct buf *error)
 {
-    return run(config, true, error);
+    return server_run_or_check(config, true, error);
 }

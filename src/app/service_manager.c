@@ -36,28 +36,28 @@ struct service_manager {
 /* --- the environment --- */
 
 /* NULL if the variable is missing or empty. */
-static const char *value_of(const char *name)
+static const char *service_manager_value_of(const char *name)
 {
     const char *value = getenv(name);
     return value != NULL && *value != '\0' ? value : NULL;
 }
 
 /* False unless the variable is a number of at least 1. */
-static bool number_of(const char *name, int64_t *out)
+static bool service_manager_number_of(const char *name, int64_t *out)
 {
-    const char *value = value_of(name);
+    const char *value = service_manager_value_of(name);
     return value != NULL && parse_int64(span_of(value), out) == 0 && *out > 0;
 }
 
 /* Of a process that started this one, and did not remove its own variables? */
-static bool is_for_us(const char *pid_variable)
+static bool service_manager_is_for_us(const char *pid_variable)
 {
     int64_t pid = 0;
-    return number_of(pid_variable, &pid) && pid == getpid();
+    return service_manager_number_of(pid_variable, &pid) && pid == getpid();
 }
 
 /* A program that this one may start must not take them for its own. */
-static void clear_environment(void)
+static void service_manager_clear_environment(void)
 {
     static const char *const names[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
                                         "LISTEN_FDS",    "LISTEN_PID",    "LISTEN_FDNAMES"};
@@ -68,7 +68,7 @@ static void clear_environment(void)
 /* --- notifications --- */
 
 /* A path, or the name of an abstract socket after '@'. False for what is neither, such as vsock:. */
-static bool set_address(struct service_manager *m, const char *name)
+static bool service_manager_set_address(struct service_manager *m, const char *name)
 {
     size_t len = strlen(name);
     if ((name[0] != '/' && name[0] != '@') || len < 2 || len >= sizeof m->address.sun_path)
@@ -83,13 +83,13 @@ static bool set_address(struct service_manager *m, const char *name)
     return true;
 }
 
-static void open_notify_socket(struct service_manager *m)
+static void service_manager_open_notify_socket(struct service_manager *m)
 {
     const struct timeval timeout = {.tv_usec = SEND_TIMEOUT_US};
-    const char *name = value_of("NOTIFY_SOCKET");
+    const char *name = service_manager_value_of("NOTIFY_SOCKET");
     if (name == NULL)
         return;
-    if (!set_address(m, name)) {
+    if (!service_manager_set_address(m, name)) {
         log_text(LOG_WARN, "service manager not notified: unknown kind of socket", "socket", name);
         return;
     }
@@ -101,7 +101,7 @@ static void open_notify_socket(struct service_manager *m)
 }
 
 /* Logs the first of failures in a row. */
-static bool send_text(struct service_manager *m, const char *text)
+static bool service_manager_send_text(struct service_manager *m, const char *text)
 {
     if (m->fd < 0)
         return false;
@@ -114,24 +114,24 @@ static bool send_text(struct service_manager *m, const char *text)
     return sent;
 }
 
-static void notify_of_reload(struct service_manager *m)
+static void service_manager_notify_of_reload(struct service_manager *m)
 {
     char text[MESSAGE_MAX];
     (void)snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_now_ns() / 1000);
-    (void)send_text(m, text);
+    (void)service_manager_send_text(m, text);
 }
 
 void service_manager_notify(struct service_manager *m, enum service_event event)
 {
     switch (event) {
     case SERVICE_READY:
-        m->ready_due = !send_text(m, "READY=1");
+        m->ready_due = !service_manager_send_text(m, "READY=1");
         break;
     case SERVICE_RELOADING:
-        notify_of_reload(m);
+        service_manager_notify_of_reload(m);
         break;
     case SERVICE_ALIVE:
-        (void)send_text(m, "WATCHDOG=1");
+        (void)service_manager_send_text(m, "WATCHDOG=1");
         break;
     }
 }
@@ -146,7 +146,7 @@ bool service_manager_set_status(struct service_manager *m, const char *status)
     if (strcmp(m->status, status) == 0)
         return true;
     (void)snprintf(text, sizeof text, "STATUS=%s", status);
-    if (send_text(m, text))
+    if (service_manager_send_text(m, text))
         (void)snprintf(m->status, sizeof m->status, "%s", status);
     return true;
 }
@@ -157,16 +157,16 @@ void service_manager_stopping(struct service_manager *m, uint64_t longest_ms)
     char text[MESSAGE_MAX];
     m->ready_due = false;
     (void)snprintf(text, sizeof text, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%" PRIu64, longest_ms * US_PER_MS);
-    (void)send_text(m, text);
+    (void)service_manager_send_text(m, text);
 }
 
 /* --- the watchdog --- */
 
-static void read_watchdog(struct service_manager *m)
+static void service_manager_read_watchdog(struct service_manager *m)
 {
     int64_t us = 0;
-    bool ours = value_of("WATCHDOG_PID") == NULL || is_for_us("WATCHDOG_PID");
-    if (ours && number_of("WATCHDOG_USEC", &us))
+    bool ours = service_manager_value_of("WATCHDOG_PID") == NULL || service_manager_is_for_us("WATCHDOG_PID");
+    if (ours && service_manager_number_of("WATCHDOG_USEC", &us))
         m->watchdog_us = (uint64_t)us;
 }
 
@@ -180,22 +180,22 @@ uint64_t service_manager_watchdog_ms(const struct service_manager *m)
 
 /* --- sockets --- */
 
-static int option_of(int fd, int option)
+static int service_manager_option_of(int fd, int option)
 {
     int value = -1;
     socklen_t len = sizeof value;
     return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 ? value : -1;
 }
 
-static bool is_tcp_listener(int fd)
+static bool service_manager_is_tcp_listener(int fd)
 {
-    int family = option_of(fd, SO_DOMAIN);
-    return option_of(fd, SO_TYPE) == SOCK_STREAM && option_of(fd, SO_ACCEPTCONN) == 1 &&
-           (family == AF_INET || family == AF_INET6);
+    int family = service_manager_option_of(fd, SO_DOMAIN);
+    return service_manager_option_of(fd, SO_TYPE) == SOCK_STREAM &&
+           service_manager_option_of(fd, SO_ACCEPTCONN) == 1 && (family == AF_INET || family == AF_INET6);
 }
 
 /* The one with this name; SERVICE_SOCKETS: none. */
-static int socket_named(struct span name)
+static int service_manager_socket_named(struct span name)
 {
     static const char *const names[] = SERVICE_SOCKET_NAMES;
     int which = 0;
@@ -204,7 +204,7 @@ static int socket_named(struct span name)
     return which;
 }
 
-static int reject_socket(struct buf *error, int fd, struct span name, const char *what)
+static int service_manager_reject_socket(struct buf *error, int fd, struct span name, const char *what)
 {
     buf_printf(error, "LISTEN_FDS: descriptor %d (\"", fd);
     buf_append_span(error, name);
@@ -212,34 +212,35 @@ static int reject_socket(struct buf *error, int fd, struct span name, const char
     return -EINVAL;
 }
 
-static int take_socket(struct service_manager *m, int fd, struct span name, struct buf *error)
+static int service_manager_take_socket(struct service_manager *m, int fd, struct span name, struct buf *error)
 {
-    int which = socket_named(name);
+    int which = service_manager_socket_named(name);
     if (which == SERVICE_SOCKETS)
-        return reject_socket(error, fd, name, "has an unknown name: FileDescriptorName= is api or admin");
+        return service_manager_reject_socket(error, fd, name,
+                                             "has an unknown name: FileDescriptorName= is api or admin");
     if (m->sockets[which] >= 0)
-        return reject_socket(error, fd, name, "is the second of this name");
-    if (!is_tcp_listener(fd))
-        return reject_socket(error, fd, name, "is not a listening TCP socket");
+        return service_manager_reject_socket(error, fd, name, "is the second of this name");
+    if (!service_manager_is_tcp_listener(fd))
+        return service_manager_reject_socket(error, fd, name, "is not a listening TCP socket");
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
-        return reject_socket(error, fd, name, strerror(errno));
+        return service_manager_reject_socket(error, fd, name, strerror(errno));
     m->sockets[which] = fd;
     return 0;
 }
 
 /* Without names there can only be the socket of the API: the admin port is never guessed. */
-static int take_sockets(struct service_manager *m, struct buf *error)
+static int service_manager_take_sockets(struct service_manager *m, struct buf *error)
 {
     int64_t count = 0;
     int err = 0;
-    if (!is_for_us("LISTEN_PID") || !number_of("LISTEN_FDS", &count))
+    if (!service_manager_is_for_us("LISTEN_PID") || !service_manager_number_of("LISTEN_FDS", &count))
         return 0;
-    const char *listed = value_of("LISTEN_FDNAMES");
+    const char *listed = service_manager_value_of("LISTEN_FDNAMES");
     struct span names = listed != NULL ? span_of(listed) : SPAN("api");
     for (int fd = FIRST_PASSED; count > 0 && fd < PASSED_MAX && err == 0; fd++, count--) {
         size_t end = span_find(names, ':');
-        err = take_socket(m, fd, (struct span){names.data, end}, error);
+        err = service_manager_take_socket(m, fd, (struct span){names.data, end}, error);
         names = span_skip(names, end < names.len ? end + 1 : end);
     }
     return err;
@@ -260,10 +261,10 @@ int service_manager_new(struct service_manager **out, struct buf *error)
     m->fd = -1;
     for (int i = 0; i < SERVICE_SOCKETS; i++)
         m->sockets[i] = -1;
-    open_notify_socket(m);
-    read_watchdog(m);
-    int err = take_sockets(m, error);
-    clear_environment();
+    service_manager_open_notify_socket(m);
+    service_manager_read_watchdog(m);
+    int err = service_manager_take_sockets(m, error);
+    service_manager_clear_environment();
     if (err == 0)
         *out = m;
     else

@@ -28,7 +28,7 @@ struct worker {
     struct api *api;
     struct http_server *server;
     enum worker_command handled; /* the last command */
-    bool ending;                 /* shut_down was called, or there is nothing to close */
+    bool ending;                 /* worker_shut_down was called, or there is nothing to close */
     atomic_int command;          /* the last one sent */
     atomic_bool finished;
     _Atomic(struct redis_config *) offered; /* to be used next, with a reference; NULL: none */
@@ -67,7 +67,7 @@ void worker_metrics_accumulate(struct worker_metrics *to, const struct worker_me
     histogram_accumulate(&to->loop_lag.turns, &from->loop_lag.turns);
 }
 
-static void write_roles(struct buf *out, const struct redis_metrics *m)
+static void worker_write_roles(struct buf *out, const struct redis_metrics *m)
 {
     static const char *const names[REDIS_ROLE_KINDS] = {"unknown", "master", "replica"};
     metrics_write_head(out, "channeld_redis_role", "gauge", "Ready Redis connections by role of the server.");
@@ -80,7 +80,7 @@ void worker_metrics_write(struct buf *out, const struct worker_metrics *m)
 {
     request_metrics_write(out, &m->requests);
     metrics_write(out, TABLE, TABLE_ROWS, m);
-    write_roles(out, &m->redis);
+    worker_write_roles(out, &m->redis);
     metrics_write_head(
         out, "channeld_loop_lag_seconds", "histogram",
         "Duration of a turn of a worker's event loop: everything else on the worker waits for it.");
@@ -89,7 +89,7 @@ void worker_metrics_write(struct buf *out, const struct worker_metrics *m)
 
 /* --- the loop --- */
 
-static void on_connection(void *arg, bool ready)
+static void worker_on_connection(void *arg, bool ready)
 {
     struct worker *w = arg;
     if (ready)
@@ -100,26 +100,26 @@ static void on_connection(void *arg, bool ready)
     (void)uv_async_send(w->options.changed);
 }
 
-static void on_tick(uv_timer_t *tick)
+static void worker_on_tick(uv_timer_t *tick)
 {
     struct worker *w = tick->data;
     atomic_store_explicit(&w->ticked_ms, clock_now_ms(), memory_order_relaxed);
 }
 
 /* Counts turns of timers and close callbacks, which no socket event begins. */
-static void on_turn_begins(uv_check_t *check)
+static void worker_on_turn_begins(uv_check_t *check)
 {
     struct worker *w = check->data;
     loop_lag_begin(&w->metrics.loop_lag);
 }
 
-static void on_turn_ends(uv_prepare_t *prepare)
+static void worker_on_turn_ends(uv_prepare_t *prepare)
 {
     struct worker *w = prepare->data;
     loop_lag_end(&w->metrics.loop_lag);
 }
 
-static void on_finished(void *arg)
+static void worker_on_finished(void *arg)
 {
     struct worker *w = arg;
     atomic_store(&w->finished, true);
@@ -127,7 +127,7 @@ static void on_finished(void *arg)
 }
 
 /* Shutdown closes the server with its connections, then the cache, then the remaining handles. */
-static void on_cache_closed(void *arg)
+static void worker_on_cache_closed(void *arg)
 {
     struct worker *w = arg;
     w->cache = NULL;
@@ -137,28 +137,28 @@ static void on_cache_closed(void *arg)
     uv_close((uv_handle_t *)&w->wake, NULL);
 }
 
-static void on_server_closed(void *arg)
+static void worker_on_server_closed(void *arg)
 {
     struct worker *w = arg;
     w->server = NULL;
     if (w->cache != NULL)
-        cache_close(w->cache, on_cache_closed, w);
+        cache_close(w->cache, worker_on_cache_closed, w);
     else
-        on_cache_closed(w);
+        worker_on_cache_closed(w);
 }
 
-static void shut_down(struct worker *w)
+static void worker_shut_down(struct worker *w)
 {
     if (w->ending)
         return;
     w->ending = true;
     if (w->server != NULL)
-        http_server_close(w->server, on_server_closed, w);
+        http_server_close(w->server, worker_on_server_closed, w);
     else
-        on_server_closed(w);
+        worker_on_server_closed(w);
 }
 
-static void handle_command(struct worker *w, enum worker_command command)
+static void worker_handle_command(struct worker *w, enum worker_command command)
 {
     switch (command) {
     case WORKER_START:
@@ -171,16 +171,16 @@ static void handle_command(struct worker *w, enum worker_command command)
         break;
     case WORKER_FINISH:
         http_server_stop_listening(w->server);
-        http_server_finish(w->server, on_finished, w);
+        http_server_finish(w->server, worker_on_finished, w);
         break;
     case WORKER_EXIT:
-        shut_down(w);
+        worker_shut_down(w);
         break;
     }
 }
 
 /* Without memory the main thread offers them again. */
-static void take_offer(struct worker *w)
+static void worker_take_offer(struct worker *w)
 {
     struct redis_config *offered = atomic_exchange(&w->offered, NULL);
     if (offered != NULL && !w->ending && cache_use_redis(w->cache, offered) != 0)
@@ -188,21 +188,21 @@ static void take_offer(struct worker *w)
     redis_config_unref(offered);
 }
 
-static void handle_commands(struct worker *w)
+static void worker_handle_commands(struct worker *w)
 {
     enum worker_command last = (enum worker_command)atomic_load(&w->command);
     while (w->handled < last && !w->ending)
-        handle_command(w, ++w->handled);
+        worker_handle_command(w, ++w->handled);
 }
 
-static void on_wake(uv_async_t *wake)
+static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *w = wake->data;
-    take_offer(w);
-    handle_commands(w);
+    worker_take_offer(w);
+    worker_handle_commands(w);
 }
 
-static int make_cache(struct worker *w)
+static int worker_make_cache(struct worker *w)
 {
     const struct config *c = w->options.config;
     const struct cache_options options = {
@@ -218,13 +218,13 @@ static int make_cache(struct worker *w)
         .ttl_ms = (uint64_t)c->values.cache_ttl,
         .stale_limit_ms = (uint64_t)c->values.stale_limit,
         .stale_keys_limit_ms = (uint64_t)c->stale_keys_limit,
-        .on_connection = on_connection,
+        .on_connection = worker_on_connection,
         .arg = w,
     };
     return cache_new(&w->loop, &options, &w->cache);
 }
 
-static int make_api(struct worker *w)
+static int worker_make_api(struct worker *w)
 {
     const struct config *c = w->options.config;
     w->metrics.keys = c->key_metrics ? key_metrics_new() : NULL;
@@ -246,7 +246,7 @@ static int make_api(struct worker *w)
     return api_new(&options, &w->api);
 }
 
-static int make_server(struct worker *w)
+static int worker_make_server(struct worker *w)
 {
     const struct config *c = w->options.config;
     const struct config_values *v = &c->values;
@@ -272,9 +272,9 @@ static int make_server(struct worker *w)
                                     : http_server_listen(w->server, &c->listen);
 }
 
-static int make_parts(struct worker *w)
+static int worker_make_parts(struct worker *w)
 {
-    int err = uv_async_init(&w->loop, &w->wake, on_wake);
+    int err = uv_async_init(&w->loop, &w->wake, worker_on_wake);
     w->ending = err != 0;
     if (err != 0)
         return err;
@@ -282,17 +282,17 @@ static int make_parts(struct worker *w)
     (void)uv_check_init(&w->loop, &w->turn_begins);
     (void)uv_prepare_init(&w->loop, &w->turn_ends);
     w->wake.data = w->tick.data = w->turn_begins.data = w->turn_ends.data = w;
-    (void)uv_check_start(&w->turn_begins, on_turn_begins);
+    (void)uv_check_start(&w->turn_begins, worker_on_turn_begins);
     (void)uv_prepare_start(&w->turn_ends,
-                           on_turn_ends); /* prepare handles run in reverse order of their start */
-    (void)uv_timer_start(&w->tick, on_tick, 0, TICK_MS);
-    err = make_cache(w);
+                           worker_on_turn_ends); /* prepare handles run in reverse order of their start */
+    (void)uv_timer_start(&w->tick, worker_on_tick, 0, TICK_MS);
+    err = worker_make_cache(w);
     if (err == 0)
-        err = make_api(w);
+        err = worker_make_api(w);
     if (err == 0)
-        err = make_server(w);
+        err = worker_make_server(w);
     if (err != 0)
-        shut_down(w);
+        worker_shut_down(w);
     return err;
 }
 
@@ -309,7 +309,7 @@ int worker_new(const struct worker_options *options, struct worker **out)
         free(w);
         return err;
     }
-    err = make_parts(w);
+    err = worker_make_parts(w);
     if (err != 0) {
         worker_free(w);
         return err;
@@ -318,7 +318,7 @@ int worker_new(const struct worker_options *options, struct worker **out)
     return 0;
 }
 
-static void run(void *arg)
+static void worker_run(void *arg)
 {
     struct worker *w = arg;
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
@@ -326,7 +326,7 @@ static void run(void *arg)
 
 int worker_start(struct worker *w)
 {
-    int err = uv_thread_create(&w->thread, run, w);
+    int err = uv_thread_create(&w->thread, worker_run, w);
     w->started = err == 0;
     return err;
 }
@@ -371,7 +371,7 @@ void worker_free(struct worker *w)
     if (w->started) {
         (void)uv_thread_join(&w->thread);
     } else {
-        shut_down(w); /* the thread never ran */
+        worker_shut_down(w); /* the thread never ran */
         (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     }
     int err = uv_loop_close(&w->loop);

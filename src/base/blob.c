@@ -8,7 +8,7 @@
 #include <xxhash.h>
 
 /* One reference, the length and the headroom; the bytes are the caller's. */
-static void init(struct blob *b, size_t len, size_t headroom)
+static void blob_init(struct blob *b, size_t len, size_t headroom)
 {
     b->refs = 1;
     b->headroom = (uint16_t)headroom;
@@ -18,7 +18,7 @@ static void init(struct blob *b, size_t len, size_t headroom)
     b->len = len;
 }
 
-static struct blob *make(struct span bytes, size_t headroom)
+static struct blob *blob_make(struct span bytes, size_t headroom)
 {
     if (bytes.len > SIZE_MAX - sizeof(struct blob) - headroom)
         return NULL;
@@ -26,7 +26,7 @@ static struct blob *make(struct span bytes, size_t headroom)
     if (block == NULL)
         return NULL;
     struct blob *b = (struct blob *)(void *)(block + headroom);
-    init(b, bytes.len, headroom);
+    blob_init(b, bytes.len, headroom);
     (void)span_put(bytes, b->data);
     /* cppcheck-suppress memleak ; b is inside the block: blob_block() finds its start */
     return b;
@@ -34,7 +34,7 @@ static struct blob *make(struct span bytes, size_t headroom)
 
 _Static_assert(BLOB_ETAG_LEN == 2 * sizeof(XXH128_canonical_t) + 2, "two digits per byte, in quotes");
 
-static void tag(struct blob *b)
+static void blob_tag(struct blob *b)
 {
     XXH128_canonical_t digest;
     XXH128_canonicalFromHash(&digest, XXH3_128bits(b->data, b->len));
@@ -59,21 +59,21 @@ struct span blob_etag_coded(const struct blob *b, enum coding coding, char out[B
 
 struct blob *blob_new(struct span bytes)
 {
-    return make(bytes, 0);
+    return blob_make(bytes, 0);
 }
 
 struct blob *blob_new_headroom(struct span bytes, size_t headroom)
 {
-    struct blob *b = make(bytes, headroom);
+    struct blob *b = blob_make(bytes, headroom);
     if (b != NULL)
-        tag(b);
+        blob_tag(b);
     return b;
 }
 
 struct blob *blob_new_coded(struct span bytes, enum coding coding, const struct blob *tagged)
 {
     assert(coding != CODING_IDENTITY);
-    struct blob *b = make(bytes, 0);
+    struct blob *b = blob_make(bytes, 0);
     if (b == NULL)
         return NULL;
     b->coding = (unsigned char)coding;
@@ -90,8 +90,8 @@ struct blob *blob_finish(struct buf *b)
     assert(b->len >= sizeof(struct blob));
     void *smaller = realloc(b->data, b->len);
     struct blob *blob = smaller != NULL ? smaller : (void *)b->data;
-    init(blob, b->len - sizeof(struct blob), 0);
-    tag(blob);
+    blob_init(blob, b->len - sizeof(struct blob), 0);
+    blob_tag(blob);
     *b = BUF_INIT;
     /* cppcheck-suppress memleak ; `smaller` is the blob */
     return blob;

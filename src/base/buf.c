@@ -17,7 +17,7 @@ void buf_fini(struct buf *b)
     *b = BUF_INIT;
 }
 
-static int fail(struct buf *b)
+static int buf_fail(struct buf *b)
 {
     b->error = -ENOMEM;
     return b->error;
@@ -28,14 +28,14 @@ int buf_grow(struct buf *b, size_t extra)
     if (b->error != 0)
         return b->error;
     if (extra > (size_t)PTRDIFF_MAX - b->len) /* no object is larger */
-        return fail(b);
+        return buf_fail(b);
     size_t first = extra < EXACT_FROM ? FIRST_CAPACITY : extra;
     size_t cap = b->cap == 0 ? first : b->cap;
     while (cap < b->len + extra)
         cap *= 2;
     char *data = realloc(b->data, cap);
     if (data == NULL)
-        return fail(b);
+        return buf_fail(b);
     b->data = data;
     b->cap = cap;
     return 0;
@@ -54,7 +54,7 @@ static const uint64_t POWERS[] = {THREE_FROM(UINT64_C(1)),
 #undef THREE_FROM
 
 /* 1233/4096 is a little more than the logarithm of 2: the estimate is one too few at most. */
-static size_t count_digits(uint64_t value)
+static size_t buf_count_digits(uint64_t value)
 {
     size_t bits = 64 - (size_t)__builtin_clzll(value | 1);
     size_t n = bits * 1233 / 4096;
@@ -64,7 +64,7 @@ static size_t count_digits(uint64_t value)
 size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX])
 {
     uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    size_t n = count_digits(rest) + (value < 0);
+    size_t n = buf_count_digits(rest) + (value < 0);
     char *at = out + n;
     out[0] = '-'; /* overwritten by the first digit if there is no sign */
     for (; rest >= 10; rest /= 100) {

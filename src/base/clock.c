@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-static uint64_t read_ns(clockid_t clock)
+static uint64_t clock_read_ns(clockid_t clock)
 {
     struct timespec ts;
     (void)clock_gettime(clock, &ts);
@@ -12,13 +12,13 @@ static uint64_t read_ns(clockid_t clock)
 
 uint64_t clock_now_ns(void)
 {
-    return read_ns(CLOCK_MONOTONIC);
+    return clock_read_ns(CLOCK_MONOTONIC);
 }
 
 /* No system call since Linux 5.3: the vDSO reads it, like the monotonic clock. */
 uint64_t clock_boot_ms(void)
 {
-    return read_ns(CLOCK_BOOTTIME) / 1000000;
+    return clock_read_ns(CLOCK_BOOTTIME) / 1000000;
 }
 
 int64_t clock_wall_s(void)

@@ -29,14 +29,14 @@ void compressor_free(struct compressor *c)
     allocator_trim();
 }
 
-static size_t run_gzip(struct compressor *c, struct span in, char *out, size_t room)
+static size_t compress_run_gzip(struct compressor *c, struct span in, char *out, size_t room)
 {
     if (c->gzip == NULL)
         c->gzip = libdeflate_alloc_compressor(COMPRESS_GZIP_LEVEL);
     return c->gzip == NULL ? 0 : libdeflate_gzip_compress(c->gzip, in.data, in.len, out, room);
 }
 
-static size_t run_zstd(struct compressor *c, struct span in, char *out, size_t room)
+static size_t compress_run_zstd(struct compressor *c, struct span in, char *out, size_t room)
 {
     if (c->zstd == NULL)
         c->zstd = ZSTD_createCCtx();
@@ -49,5 +49,5 @@ static size_t run_zstd(struct compressor *c, struct span in, char *out, size_t r
 size_t compressor_run(struct compressor *c, enum coding coding, struct span in, char *out, size_t room)
 {
     assert(coding == CODING_GZIP || coding == CODING_ZSTD);
-    return coding == CODING_GZIP ? run_gzip(c, in, out, room) : run_zstd(c, in, out, room);
+    return coding == CODING_GZIP ? compress_run_gzip(c, in, out, room) : compress_run_zstd(c, in, out, room);
 }

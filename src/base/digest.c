@@ -23,7 +23,7 @@ void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN])
     hex_write(d->bytes, sizeof d->bytes, out);
 }
 
-static unsigned char digit_value(char c)
+static unsigned char digest_digit_value(char c)
 {
     return (unsigned char)(c <= '9' ? c - '0' : c - 'a' + 10);
 }
@@ -33,8 +33,8 @@ bool digest_from_hex(struct span text, struct digest *out)
     if (!digest_is_hex(text))
         return false;
     for (size_t i = 0; i < DIGEST_LEN; i++)
-        out->bytes[i] =
-            (unsigned char)(digit_value(text.data[2 * i]) << 4 | digit_value(text.data[2 * i + 1]));
+        out->bytes[i] = (unsigned char)(digest_digit_value(text.data[2 * i]) << 4 |
+                                        digest_digit_value(text.data[2 * i + 1]));
     return true;
 }
 

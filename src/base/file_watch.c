@@ -20,7 +20,7 @@ void file_watch_add(struct file_watch *w, const char *path)
     w->file[w->count++].path = path;
 }
 
-static struct file_stamp stamp_of(int error, const struct stat *s)
+static struct file_stamp file_watch_stamp_of(int error, const struct stat *s)
 {
     struct file_stamp stamp;
     memset(&stamp, 0, sizeof stamp);
@@ -35,19 +35,19 @@ static struct file_stamp stamp_of(int error, const struct stat *s)
     return stamp;
 }
 
-static bool same_time(const struct timespec *a, const struct timespec *b)
+static bool file_watch_same_time(const struct timespec *a, const struct timespec *b)
 {
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-static bool same_stamp(const struct file_stamp *a, const struct file_stamp *b)
+static bool file_watch_same_stamp(const struct file_stamp *a, const struct file_stamp *b)
 {
     return a->error == b->error && a->device == b->device && a->inode == b->inode && a->size == b->size &&
-           same_time(&a->modified, &b->modified) && same_time(&a->changed, &b->changed);
+           file_watch_same_time(&a->modified, &b->modified) && file_watch_same_time(&a->changed, &b->changed);
 }
 
 /* A time in the future, by another machine's clock, never settles: the file is read at every look. */
-static bool has_settled(const struct file_stamp *stamp)
+static bool file_watch_has_settled(const struct file_stamp *stamp)
 {
     time_t now = time(NULL);
     return stamp->error != 0 || (now - stamp->modified.tv_sec > COARSEST_TIMES_S &&
@@ -55,7 +55,7 @@ static bool has_settled(const struct file_stamp *stamp)
 }
 
 /* Up to `room` bytes. Returns how many there were, or a negative errno. */
-static ssize_t read_all(int fd, char *out, size_t room)
+static ssize_t file_watch_read_all(int fd, char *out, size_t room)
 {
     size_t used = 0;
     while (used < room) {
@@ -69,13 +69,13 @@ static ssize_t read_all(int fd, char *out, size_t room)
     return (ssize_t)used;
 }
 
-static int digest_of(int fd, size_t size, struct digest *out)
+static int file_watch_digest_of(int fd, size_t size, struct digest *out)
 {
     size_t room = size + 1; /* one more shows that it has grown meanwhile: the next look reads it again */
     char *content = size <= CONTENT_MAX ? malloc(room) : NULL;
     if (content == NULL)
         return size <= CONTENT_MAX ? ENOMEM : EFBIG;
-    ssize_t n = read_all(fd, content, room);
+    ssize_t n = file_watch_read_all(fd, content, room);
     if (n >= 0)
         digest_sha256((struct span){content, (size_t)n}, out);
     explicit_bzero(content, room);
@@ -84,7 +84,7 @@ static int digest_of(int fd, size_t size, struct digest *out)
 }
 
 /* Returns 0 or an errno. A pipe that has taken the place of the file does not block. */
-static int read_content(const char *path, struct digest *out)
+static int file_watch_read_content(const char *path, struct digest *out)
 {
     struct stat status;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -94,29 +94,30 @@ static int read_content(const char *path, struct digest *out)
     if (err == 0 && !S_ISREG(status.st_mode))
         err = EINVAL;
     if (err == 0)
-        err = digest_of(fd, (size_t)status.st_size, out);
+        err = file_watch_digest_of(fd, (size_t)status.st_size, out);
     (void)close(fd);
     return err;
 }
 
 /* Looks at one file; true when it has changed. */
-static bool look_at(struct file_watch *w, int i)
+static bool file_watch_look_at(struct file_watch *w, int i)
 {
     struct stat status;
     int error = stat(w->file[i].path, &status) == 0 ? 0 : errno;
     if (error == 0 && !S_ISREG(status.st_mode))
         return false;
-    struct file_stamp stamp = stamp_of(error, &status);
-    bool known = w->file[i].settled && same_stamp(&stamp, &w->file[i].stamp);
+    struct file_stamp stamp = file_watch_stamp_of(error, &status);
+    bool known = w->file[i].settled && file_watch_same_stamp(&stamp, &w->file[i].stamp);
     if (known)
         return false;
     struct digest content;
     memset(&content, 0, sizeof content);
     if (error == 0)
-        error = read_content(w->file[i].path, &content);
+        error = file_watch_read_content(w->file[i].path, &content);
     bool changed = error != w->file[i].error || memcmp(&content, &w->file[i].content, sizeof content) != 0;
     w->file[i].stamp = stamp;
-    w->file[i].settled = has_settled(&stamp) && error == stamp.error; /* else it may be readable now */
+    w->file[i].settled =
+        file_watch_has_settled(&stamp) && error == stamp.error; /* else it may be readable now */
     w->file[i].error = error;
     w->file[i].content = content;
     return changed;
@@ -126,7 +127,7 @@ bool file_watch_look(struct file_watch *w)
 {
     bool changed = false;
     for (int i = 0; i < w->count; i++)
-        changed = look_at(w, i) || changed;
+        changed = file_watch_look_at(w, i) || changed;
     return changed;
 }
 

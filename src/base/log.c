@@ -46,7 +46,7 @@ static struct sink {
           .level = -1};
 
 /* Returns how many bytes were written: fewer than n after an error. */
-static size_t write_all(int fd, const char *data, size_t n)
+static size_t log_write_all(int fd, const char *data, size_t n)
 {
     size_t written = 0;
     while (written < n) {
@@ -64,7 +64,7 @@ static size_t write_all(int fd, const char *data, size_t n)
     return written;
 }
 
-static uint64_t count_lines(const char *data, size_t n)
+static uint64_t log_count_lines(const char *data, size_t n)
 {
     uint64_t lines = 0;
     for (size_t i = 0; i < n; i++)
@@ -76,19 +76,19 @@ static uint64_t count_lines(const char *data, size_t n)
  * Writes whole lines. Lines that cannot be written (a full disk, a pipe without reader) are counted. *torn:
  * the last write ended within a line, which gets its newline before the next line begins.
  */
-static void write_lines(const char *data, size_t n, bool *torn)
+static void log_write_lines(const char *data, size_t n, bool *torn)
 {
     if (*torn)
-        *torn = write_all(sink.fd, "\n", 1) == 0;
-    size_t written = *torn ? 0 : write_all(sink.fd, data, n);
+        *torn = log_write_all(sink.fd, "\n", 1) == 0;
+    size_t written = *torn ? 0 : log_write_all(sink.fd, data, n);
     if (written > 0)
         *torn = data[written - 1] != '\n';
     if (written < n)
-        atomic_fetch_add(&sink.dropped, count_lines(data + written, n - written));
+        atomic_fetch_add(&sink.dropped, log_count_lines(data + written, n - written));
 }
 
 /* Moves whole lines from the start of the ring to `chunk`. Called with the lock held. */
-static size_t take_chunk(char *chunk)
+static size_t log_take_chunk(char *chunk)
 {
     size_t n = sink.used < CHUNK_SIZE ? sink.used : CHUNK_SIZE;
     size_t first = n < RING_SIZE - sink.head ? n : RING_SIZE - sink.head;
@@ -101,7 +101,7 @@ static size_t take_chunk(char *chunk)
     return n;
 }
 
-static struct timespec time_in(long ns)
+static struct timespec log_time_in(long ns)
 {
     enum { SECOND_NS = 1000 * 1000 * 1000 };
     struct timespec at;
@@ -112,9 +112,9 @@ static struct timespec time_in(long ns)
 }
 
 /* Called with the lock held. */
-static void gather(void)
+static void log_gather(void)
 {
-    struct timespec until = time_in(GATHER_NS);
+    struct timespec until = log_time_in(GATHER_NS);
     int err = 0;
     while (sink.used < GATHER_SIZE && !sink.stopping && err == 0)
         err = pthread_cond_clockwait(&sink.filled, &sink.lock, CLOCK_MONOTONIC, &until);
@@ -122,25 +122,25 @@ static void gather(void)
 
 /* Waits for lines, and a little longer for more; false when log_stop was called and none are left. Called
  * with the lock held. */
-static bool await_lines(void)
+static bool log_await_lines(void)
 {
     if (sink.used > 0)
         return true;
     while (sink.used == 0 && !sink.stopping)
         pthread_cond_wait(&sink.filled, &sink.lock);
-    gather();
+    log_gather();
     return sink.used > 0;
 }
 
-static void *drain(void *arg)
+static void *log_drain(void *arg)
 {
     char *chunk = arg;
     bool torn = false;
     pthread_mutex_lock(&sink.lock);
-    while (await_lines()) {
-        size_t n = take_chunk(chunk);
+    while (log_await_lines()) {
+        size_t n = log_take_chunk(chunk);
         pthread_mutex_unlock(&sink.lock);
-        write_lines(chunk, n, &torn);
+        log_write_lines(chunk, n, &torn);
         pthread_mutex_lock(&sink.lock);
     }
     sink.ended = true;
@@ -151,20 +151,20 @@ static void *drain(void *arg)
 }
 
 /* Signals are handled by the main thread; the writer blocks all of them. */
-static int start_thread(char *chunk)
+static int log_start_thread(char *chunk)
 {
     sigset_t all;
     sigset_t old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int err = pthread_create(&sink.thread, NULL, drain, chunk);
+    int err = pthread_create(&sink.thread, NULL, log_drain, chunk);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return -err;
 }
 
 /* The sink is free if it was never started or its thread has ended (a blocked thread may outlive log_stop).
  */
-static int claim_sink(void)
+static int log_claim_sink(void)
 {
     if (atomic_load(&sink.level) >= 0)
         return -EALREADY;
@@ -180,7 +180,7 @@ static int claim_sink(void)
 
 int log_start(int fd, enum log_level level)
 {
-    int err = claim_sink();
+    int err = log_claim_sink();
     if (err != 0)
         return err;
     char *chunk = malloc(CHUNK_SIZE);
@@ -194,7 +194,7 @@ int log_start(int fd, enum log_level level)
     sink.fd = fd;
     sink.head = sink.used = 0;
     sink.stopping = sink.ended = false;
-    err = start_thread(chunk);
+    err = log_start_thread(chunk);
     if (err != 0) {
         free(chunk);
         free(sink.ring);
@@ -209,7 +209,7 @@ void log_stop(void)
 {
     if (atomic_exchange(&sink.level, -1) < 0)
         return;
-    struct timespec until = time_in(STOP_NS);
+    struct timespec until = log_time_in(STOP_NS);
     pthread_mutex_lock(&sink.lock);
     sink.stopping = true;
     pthread_cond_signal(&sink.filled);
@@ -232,7 +232,7 @@ uint64_t log_dropped(void)
     return atomic_load(&sink.dropped);
 }
 
-static void enqueue(enum log_level level, const char *line, size_t n)
+static void log_enqueue(enum log_level level, const char *line, size_t n)
 {
     size_t limit = level == LOG_ACCESS ? RING_SIZE - RESERVE_SIZE : RING_SIZE;
     pthread_mutex_lock(&sink.lock);
@@ -253,7 +253,7 @@ static void enqueue(enum log_level level, const char *line, size_t n)
 }
 
 /* Appends `name` and a value in JSON, if they fit together with the closing "}\n". */
-static void add_field(struct log_line *line, const char *name, struct span json)
+static void log_add_field(struct log_line *line, const char *name, struct span json)
 {
     size_t name_len = strlen(name);
     size_t need = name_len + json.len + 4;
@@ -272,7 +272,7 @@ static void add_field(struct log_line *line, const char *name, struct span json)
 
 enum { STAMP_LEN = 24 };
 
-static char *put_digits(char *out, int value, int count, char separator)
+static char *log_put_digits(char *out, int value, int count, char separator)
 {
     for (int i = count - 1; i >= 0; i--) {
         out[i] = (char)('0' + value % 10);
@@ -284,19 +284,19 @@ static char *put_digits(char *out, int value, int count, char separator)
 
 /* "2026-11-21T10:00:00.123Z": UTC, RFC 3339, without a NUL. Without printf, which would take longer for the
  * time stamp than for the rest of a log line. */
-static void write_stamp(char out[STAMP_LEN])
+static void log_write_stamp(char out[STAMP_LEN])
 {
     struct timespec ts;
     struct tm tm;
     (void)clock_gettime(CLOCK_REALTIME, &ts);
     (void)gmtime_r(&ts.tv_sec, &tm);
-    out = put_digits(out, tm.tm_year + 1900, 4, '-');
-    out = put_digits(out, tm.tm_mon + 1, 2, '-');
-    out = put_digits(out, tm.tm_mday, 2, 'T');
-    out = put_digits(out, tm.tm_hour, 2, ':');
-    out = put_digits(out, tm.tm_min, 2, ':');
-    out = put_digits(out, tm.tm_sec, 2, '.');
-    (void)put_digits(out, (int)(ts.tv_nsec / 1000000), 3, 'Z');
+    out = log_put_digits(out, tm.tm_year + 1900, 4, '-');
+    out = log_put_digits(out, tm.tm_mon + 1, 2, '-');
+    out = log_put_digits(out, tm.tm_mday, 2, 'T');
+    out = log_put_digits(out, tm.tm_hour, 2, ':');
+    out = log_put_digits(out, tm.tm_min, 2, ':');
+    out = log_put_digits(out, tm.tm_sec, 2, '.');
+    (void)log_put_digits(out, (int)(ts.tv_nsec / 1000000), 3, 'Z');
 }
 
 bool log_begin(struct log_line *line, enum log_level level, const char *message)
@@ -311,7 +311,7 @@ bool log_begin(struct log_line *line, enum log_level level, const char *message)
     line->level = level;
     line->len = 0;
     char stamp[STAMP_LEN];
-    write_stamp(stamp);
+    log_write_stamp(stamp);
     log_str(line, "ts", (struct span){stamp, sizeof stamp});
     log_str(line, "level", span_of(names[level]));
     log_str(line, "msg", span_of(message));
@@ -323,13 +323,13 @@ void log_str(struct log_line *line, const char *name, struct span value)
     char quoted[PLAIN_MAX + 2 + JSON_COPY_ROOM];
     if (value.len <= PLAIN_MAX && json_copy_plain(value, quoted + 1) == value.len) { /* most values */
         quoted[0] = quoted[value.len + 1] = '"';
-        add_field(line, name, (struct span){quoted, value.len + 2});
+        log_add_field(line, name, (struct span){quoted, value.len + 2});
         return;
     }
     struct buf json = BUF_INIT;
     json_write_string(&json, value);
     if (buf_error(&json) == 0)
-        add_field(line, name, buf_span(&json));
+        log_add_field(line, name, buf_span(&json));
     buf_fini(&json);
 }
 
@@ -337,13 +337,13 @@ void log_int(struct log_line *line, const char *name, int64_t value)
 {
     char digits[INT64_DIGITS_MAX];
     size_t n = format_int64(value, digits);
-    add_field(line, name, (struct span){digits, n});
+    log_add_field(line, name, (struct span){digits, n});
 }
 
 void log_end(struct log_line *line)
 {
     memcpy(line->text + line->len, "}\n", 2);
-    enqueue(line->level, line->text, line->len + 2);
+    log_enqueue(line->level, line->text, line->len + 2);
 }
 
 void log_text(enum log_level level, const char *message, const char *name, const char *detail)

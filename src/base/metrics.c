@@ -46,7 +46,7 @@ void histogram_write(struct buf *out, const char *name, const char *labels, cons
     buf_printf(out, "%s_count%s%s%s %llu\n", name, open, labels, close, (unsigned long long)count);
 }
 
-static void accumulate_one(enum metric_kind kind, void *to, const void *from)
+static void metrics_accumulate_one(enum metric_kind kind, void *to, const void *from)
 {
     if (kind == METRIC_histogram) {
         histogram_accumulate(to, from);
@@ -62,7 +62,8 @@ static void accumulate_one(enum metric_kind kind, void *to, const void *from)
 void metrics_accumulate(const struct metric *table, size_t count, void *to, const void *from)
 {
     for (size_t i = 0; i < count; i++)
-        accumulate_one(table[i].kind, (char *)to + table[i].offset, (const char *)from + table[i].offset);
+        metrics_accumulate_one(table[i].kind, (char *)to + table[i].offset,
+                               (const char *)from + table[i].offset);
 }
 
 void metrics_write_head(struct buf *out, const char *name, const char *type, const char *help)

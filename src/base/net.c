@@ -31,7 +31,7 @@ struct ip ip_from_sockaddr(const struct sockaddr_storage *address)
     return v6;
 }
 
-static bool is_v4(const struct ip *ip)
+static bool net_is_v4(const struct ip *ip)
 {
     return memcmp(ip->bytes, V4_PREFIX, sizeof V4_PREFIX) == 0;
 }
@@ -57,15 +57,15 @@ int ip_parse(struct span text, struct ip *out)
 size_t ip_write(const struct ip *ip, char out[IP_TEXT_MAX])
 {
     char text[IP_TEXT_MAX];
-    const char *written = is_v4(ip) ? inet_ntop(AF_INET, ip->bytes + V4_OFFSET, text, sizeof text)
-                                    : inet_ntop(AF_INET6, ip->bytes, text, sizeof text);
+    const char *written = net_is_v4(ip) ? inet_ntop(AF_INET, ip->bytes + V4_OFFSET, text, sizeof text)
+                                        : inet_ntop(AF_INET6, ip->bytes, text, sizeof text);
     struct span s = written == NULL ? SPAN("") : span_of(written);
     (void)span_put(s, out);
     return s.len;
 }
 
 /* True when the first `bits` are equal. */
-static bool same_bits(const struct ip *a, const struct ip *b, unsigned bits)
+static bool net_same_bits(const struct ip *a, const struct ip *b, unsigned bits)
 {
     unsigned whole = bits / 8;
     unsigned rest = bits % 8;
@@ -74,7 +74,7 @@ static bool same_bits(const struct ip *a, const struct ip *b, unsigned bits)
     return rest == 0 || ((a->bytes[whole] ^ b->bytes[whole]) >> (8 - rest)) == 0;
 }
 
-static bool has_host_bits(const struct ip_network *n)
+static bool net_has_host_bits(const struct ip_network *n)
 {
     for (unsigned i = n->bits; i < IP_BITS; i++)
         if ((n->address.bytes[i / 8] & (0x80 >> i % 8)) != 0)
@@ -82,7 +82,7 @@ static bool has_host_bits(const struct ip_network *n)
     return false;
 }
 
-static const char *parse_network(struct span text, struct ip_network *out)
+static const char *net_parse_network(struct span text, struct ip_network *out)
 {
     size_t slash = span_find(text, '/');
     struct span address = {text.data, slash};
@@ -94,7 +94,7 @@ static const char *parse_network(struct span text, struct ip_network *out)
     if (slash < text.len && (parse_int64(span_skip(text, slash + 1), &bits) != 0 || bits < 0 || bits > most))
         return "the length of a network is 0 to 32 for IPv4 and 0 to 128 for IPv6";
     out->bits = (uint8_t)(bits + (v4 ? V4_OFFSET_BITS : 0));
-    return has_host_bits(out) ? "a network has no bits behind its length" : NULL;
+    return net_has_host_bits(out) ? "a network has no bits behind its length" : NULL;
 }
 
 const char *ip_networks_parse(struct span text, struct ip_networks *out, struct span *which)
@@ -104,7 +104,7 @@ const char *ip_networks_parse(struct span text, struct ip_networks *out, struct 
         *which = span_next_element(&list);
         if (out->count == IP_NETWORKS_MAX)
             return "no more than 64 networks are taken";
-        const char *error = parse_network(*which, &out->network[out->count]);
+        const char *error = net_parse_network(*which, &out->network[out->count]);
         if (error != NULL)
             return error;
         out->count++;
@@ -115,7 +115,7 @@ const char *ip_networks_parse(struct span text, struct ip_networks *out, struct 
 bool ip_networks_contain(const struct ip_networks *networks, const struct ip *ip)
 {
     for (unsigned i = 0; i < networks->count; i++)
-        if (same_bits(&networks->network[i].address, ip, networks->network[i].bits))
+        if (net_same_bits(&networks->network[i].address, ip, networks->network[i].bits))
             return true;
     return false;
 }
@@ -124,7 +124,7 @@ bool ip_networks_contain(const struct ip_networks *networks, const struct ip *ip
 
 enum { HOST_MAX = INET6_ADDRSTRLEN, PORT_MAX = 65535 };
 
-static int parse_port(struct span text, in_port_t *out)
+static int net_parse_port(struct span text, in_port_t *out)
 {
     int64_t port = 0;
     if (parse_int64(text, &port) != 0 || port < 0 || port > PORT_MAX)
@@ -133,7 +133,7 @@ static int parse_port(struct span text, in_port_t *out)
     return 0;
 }
 
-static int set_v4(const char *host, in_port_t port, struct addr *out)
+static int net_set_v4(const char *host, in_port_t port, struct addr *out)
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
     if (inet_pton(AF_INET, host, &in.sin_addr) != 1)
@@ -142,7 +142,7 @@ static int set_v4(const char *host, in_port_t port, struct addr *out)
     return 0;
 }
 
-static int set_v6(const char *host, in_port_t port, struct addr *out)
+static int net_set_v6(const char *host, in_port_t port, struct addr *out)
 {
     struct sockaddr_in6 in = {.sin6_family = AF_INET6, .sin6_port = port};
     if (inet_pton(AF_INET6, host, &in.sin6_addr) != 1)
@@ -158,12 +158,12 @@ int addr_parse(struct span text, struct addr *out)
     while (colon > 0 && text.data[colon - 1] != ':')
         colon--;
     in_port_t port = 0;
-    if (colon == 0 || parse_port(span_skip(text, colon), &port) != 0)
+    if (colon == 0 || net_parse_port(span_skip(text, colon), &port) != 0)
         return -EINVAL;
     struct span name = {text.data, colon - 1};
     out->any_family = name.len == 0;
     if (out->any_family)
-        return set_v6("::", port, out);
+        return net_set_v6("::", port, out);
     bool bracketed = name.len >= 2 && name.data[0] == '[' && name.data[name.len - 1] == ']';
     if (bracketed)
         name = (struct span){name.data + 1, name.len - 2};
@@ -172,7 +172,7 @@ int addr_parse(struct span text, struct addr *out)
         return -EINVAL;
     memcpy(host, name.data, name.len);
     host[name.len] = '\0';
-    return bracketed ? set_v6(host, port, out) : set_v4(host, port, out);
+    return bracketed ? net_set_v6(host, port, out) : net_set_v4(host, port, out);
 }
 
 struct addr addr_any_v4(unsigned port)
@@ -218,7 +218,7 @@ static bool addr_covers(const struct addr *a, const struct ip *ip)
 {
     struct ip own = ip_from_sockaddr(&a->storage);
     if (addr_is_wildcard(a))
-        return a->storage.ss_family == AF_INET6 || is_v4(ip);
+        return a->storage.ss_family == AF_INET6 || net_is_v4(ip);
     return memcmp(&own, ip, sizeof own) == 0;
 }
 

@@ -38,7 +38,7 @@ int process_open_standard_descriptors(void)
     return 0;
 }
 
-static void set_dumpable(int dumpable)
+static void process_set_dumpable(int dumpable)
 {
 #ifdef __SANITIZE_ADDRESS__
     (void)dumpable;
@@ -49,19 +49,19 @@ static void set_dumpable(int dumpable)
 
 void process_forbid_dumps(void)
 {
-    set_dumpable(0);
+    process_set_dumpable(0);
 }
 
 void process_allow_dumps(void)
 {
-    set_dumpable(1);
+    process_set_dumpable(1);
 }
 
 /* --- processors --- */
 
 /* Reads the first line of a file, with its newline, cut to `size` - 1 bytes, and adds a NUL. False when it
  * cannot be read. */
-static bool file_first_line(const char *path, char *out, int size)
+static bool process_file_first_line(const char *path, char *out, int size)
 {
     FILE *f = fopen(path, "re");
     if (f == NULL)
@@ -72,7 +72,7 @@ static bool file_first_line(const char *path, char *out, int size)
 }
 
 /* Parses the number at *text, which moves behind it; 0 for none ("max"). */
-static long long take_number(const char **text)
+static long long process_take_number(const char **text)
 {
     char *end = NULL;
     long long n = strtoll(*text, &end, 10);
@@ -80,7 +80,7 @@ static long long take_number(const char **text)
     return n;
 }
 
-static int rounded_up(long long quota, long long period)
+static int process_rounded_up(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0)
         return 0;
@@ -89,30 +89,32 @@ static int rounded_up(long long quota, long long period)
 }
 
 /* The processors granted by the text of a cgroup v2 `cpu.max` ("150000 100000" is 2); 0: no quota. */
-static int from_cpu_max(const char *text)
+static int process_from_cpu_max(const char *text)
 {
-    long long quota = take_number(&text);
-    long long period = take_number(&text);
-    return rounded_up(quota, period);
+    long long quota = process_take_number(&text);
+    long long period = process_take_number(&text);
+    return process_rounded_up(quota, period);
 }
 
 /* The smaller of two quotas, where 0 is none. */
-static int lesser(int a, int b)
+static int process_lesser(int a, int b)
 {
     return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
 /* The quota of one group; 0: none. */
-static int quota_of(const char *directory)
+static int process_quota_of(const char *directory)
 {
     char path[PATH_MAX];
     char line[64];
     int n = snprintf(path, sizeof path, "%s/cpu.max", directory);
-    return n < (int)sizeof path && file_first_line(path, line, sizeof line) ? from_cpu_max(line) : 0;
+    return n < (int)sizeof path && process_file_first_line(path, line, sizeof line)
+               ? process_from_cpu_max(line)
+               : 0;
 }
 
 /* The smallest quota of the group at `path` below `mount` and of all groups between them. */
-static int least_quota(const char *mount, const char *path)
+static int process_least_quota(const char *mount, const char *path)
 {
     char directory[PATH_MAX];
     size_t top = strlen(mount);
@@ -122,7 +124,7 @@ static int least_quota(const char *mount, const char *path)
         return 0;
     for (char *end = directory + n; end != NULL; end = strrchr(directory + top, '/')) {
         *end = '\0';
-        least = lesser(least, quota_of(directory));
+        least = process_lesser(least, process_quota_of(directory));
     }
     return least;
 }
@@ -141,7 +143,7 @@ int process_cpus_granted(const char *root)
     while (fgets(line, sizeof line, file) != NULL)
         if (strncmp(line, unified, sizeof unified - 1) == 0) {
             line[strcspn(line, "\n")] = '\0';
-            least = lesser(least, least_quota(path, line + sizeof unified - 1));
+            least = process_lesser(least, process_least_quota(path, line + sizeof unified - 1));
         }
     (void)fclose(file);
     return least;
@@ -163,10 +165,10 @@ int process_cpus_available(void)
 enum { STAT_STATE = 3, STAT_THREADS = 20, STAT_VIRTUAL_BYTES = 23, STAT_RESIDENT_PAGES, STAT_END };
 
 /* The second field, the name, may contain anything and ends with the last parenthesis. */
-static bool read_stat(unsigned long long field[STAT_END])
+static bool process_read_stat(unsigned long long field[STAT_END])
 {
     char line[1024];
-    char *rest = file_first_line("/proc/self/stat", line, sizeof line) ? strrchr(line, ')') : NULL;
+    char *rest = process_file_first_line("/proc/self/stat", line, sizeof line) ? strrchr(line, ')') : NULL;
     if (rest == NULL)
         return false;
     int at = STAT_STATE;
@@ -177,10 +179,10 @@ static bool read_stat(unsigned long long field[STAT_END])
     return at == STAT_END;
 }
 
-static void write_stat(struct buf *out)
+static void process_write_stat(struct buf *out)
 {
     unsigned long long field[STAT_END];
-    if (!read_stat(field))
+    if (!process_read_stat(field))
         return;
     metrics_write_one(out, "process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.",
                       field[STAT_VIRTUAL_BYTES]);
@@ -189,7 +191,7 @@ static void write_stat(struct buf *out)
     metrics_write_one(out, "process_threads", "gauge", "Threads of the process.", field[STAT_THREADS]);
 }
 
-static void write_cpu(struct buf *out)
+static void process_write_cpu(struct buf *out)
 {
     struct rusage used;
     if (getrusage(RUSAGE_SELF, &used) != 0)
@@ -202,7 +204,7 @@ static void write_cpu(struct buf *out)
 }
 
 /* Not counted: the descriptor of the directory that is read, and its entries for itself and its parent. */
-static void write_descriptors(struct buf *out)
+static void process_write_descriptors(struct buf *out)
 {
     enum { NOT_COUNTED = 3 };
     struct rlimit limit;
@@ -222,7 +224,7 @@ void process_metrics_write(struct buf *out, int64_t started_s)
 {
     metrics_write_one(out, "process_start_time_seconds", "gauge",
                       "Start of the process since the Unix epoch in seconds.", (uint64_t)started_s);
-    write_cpu(out);
-    write_stat(out);
-    write_descriptors(out);
+    process_write_cpu(out);
+    process_write_stat(out);
+    process_write_descriptors(out);
 }

@@ -15,8 +15,8 @@
 
 enum { FILE_VALUE_MAX = 64 * 1024, ENV_NAME_MAX = 128 };
 
-static void env_name(const struct settings *all, const struct setting *s, const char *suffix,
-                     char out[ENV_NAME_MAX])
+static void settings_env_name(const struct settings *all, const struct setting *s, const char *suffix,
+                              char out[ENV_NAME_MAX])
 {
     (void)snprintf(out, ENV_NAME_MAX, "%s%s%s", all->env_prefix, s->name, suffix);
     for (char *p = out; *p != '\0'; p++)
@@ -31,7 +31,7 @@ struct reader {
     struct buf *error;
 };
 
-static bool is_text(const struct setting *s)
+static bool settings_is_text(const struct setting *s)
 {
     return s->type <= SETTING_SECRET;
 }
@@ -42,13 +42,13 @@ struct source {
     const char *value;
 };
 
-static int fail(const struct reader *r, const char *called, const char *what)
+static int settings_fail(const struct reader *r, const char *called, const char *what)
 {
     buf_printf(r->error, "%s: %s", called, what);
     return -EINVAL;
 }
 
-static int set_text(const struct reader *r, const struct setting *s, const char *value)
+static int settings_set_text(const struct reader *r, const struct setting *s, const char *value)
 {
     char *copy = strdup(value);
     if (copy == NULL)
@@ -59,7 +59,7 @@ static int set_text(const struct reader *r, const struct setting *s, const char 
     return 0; /* ANALYZER(malloc-leak): the slot is a member of the target, reached by its offset */
 }
 
-static int parse_number(const struct setting *s, struct span text, int64_t *out)
+static int settings_parse_number(const struct setting *s, struct span text, int64_t *out)
 {
     if (s->type == SETTING_DURATION)
         return parse_duration_ms(text, out);
@@ -68,15 +68,15 @@ static int parse_number(const struct setting *s, struct span text, int64_t *out)
     return parse_int64(text, out);
 }
 
-static int set_number(const struct reader *r, const struct setting *s, struct source from)
+static int settings_set_number(const struct reader *r, const struct setting *s, struct source from)
 {
     static const char *const expected[] = {[SETTING_COUNT] = "a whole number is expected",
                                            [SETTING_SIZE] = "a size is expected, such as 65536 or 64MiB",
                                            [SETTING_DURATION] =
                                                "a duration is expected, such as 500ms or 30s"};
     int64_t value = 0;
-    if (parse_number(s, span_of(from.value), &value) != 0)
-        return fail(r, from.called, expected[s->type]);
+    if (settings_parse_number(s, span_of(from.value), &value) != 0)
+        return settings_fail(r, from.called, expected[s->type]);
     if (value < s->min || (s->max != 0 && value > s->max)) {
         buf_printf(r->error, "%s: must be at least %lld", from.called, (long long)s->min);
         if (s->max != 0)
@@ -89,7 +89,7 @@ static int set_number(const struct reader *r, const struct setting *s, struct so
     return 0;
 }
 
-static bool is_choice(const char *choices, struct span value)
+static bool settings_is_choice(const char *choices, struct span value)
 {
     for (const char *p = choices; *p != '\0'; p += strspn(p, " ")) {
         struct span word = {p, strcspn(p, " ")};
@@ -101,7 +101,7 @@ static bool is_choice(const char *choices, struct span value)
 }
 
 /* "a, b or c is expected" */
-static int fail_choice(const struct reader *r, const char *called, const char *choices)
+static int settings_fail_choice(const struct reader *r, const char *called, const char *choices)
 {
     buf_printf(r->error, "%s: ", called);
     for (const char *p = choices; *p != '\0';) {
@@ -115,16 +115,16 @@ static int fail_choice(const struct reader *r, const char *called, const char *c
     return -EINVAL;
 }
 
-static int set_value(const struct reader *r, const struct setting *s, struct source from)
+static int settings_set_value(const struct reader *r, const struct setting *s, struct source from)
 {
-    if (s->type == SETTING_CHOICE && !is_choice(s->choices, span_of(from.value)))
-        return fail_choice(r, from.called, s->choices);
-    if (is_text(s))
-        return set_text(r, s, from.value);
-    return set_number(r, s, from);
+    if (s->type == SETTING_CHOICE && !settings_is_choice(s->choices, span_of(from.value)))
+        return settings_fail_choice(r, from.called, s->choices);
+    if (settings_is_text(s))
+        return settings_set_text(r, s, from.value);
+    return settings_set_number(r, s, from);
 }
 
-static ssize_t read_file(const char *path, char *out, size_t room)
+static ssize_t settings_read_file(const char *path, char *out, size_t room)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -141,7 +141,7 @@ static ssize_t read_file(const char *path, char *out, size_t room)
 }
 
 /* The length of `text` without its newline, which is LF or CR LF. */
-static size_t length_without_newline(const char *text, size_t n)
+static size_t settings_length_without_newline(const char *text, size_t n)
 {
     if (n == 0 || text[n - 1] != '\n')
         return n;
@@ -149,39 +149,39 @@ static size_t length_without_newline(const char *text, size_t n)
     return n > 0 && text[n - 1] == '\r' ? n - 1 : n;
 }
 
-static int set_from_file(const struct reader *r, const struct setting *s, struct source path)
+static int settings_set_from_file(const struct reader *r, const struct setting *s, struct source path)
 {
     char *text = calloc(FILE_VALUE_MAX + 1, 1);
     if (text == NULL)
         return -ENOMEM;
-    ssize_t n = read_file(path.value, text, FILE_VALUE_MAX + 1);
+    ssize_t n = settings_read_file(path.value, text, FILE_VALUE_MAX + 1);
     if (n < 0) {
         buf_printf(r->error, "%s: cannot read %s: %s", path.called, path.value, strerror((int)-n));
         free(text);
         return -EINVAL;
     }
-    n = (ssize_t)length_without_newline(text, (size_t)n);
+    n = (ssize_t)settings_length_without_newline(text, (size_t)n);
     text[n] = '\0';
-    int err = strlen(text) == (size_t)n ? set_value(r, s, (struct source){path.called, text})
-                                        : fail(r, path.called, "the file holds a NUL byte");
+    int err = strlen(text) == (size_t)n ? settings_set_value(r, s, (struct source){path.called, text})
+                                        : settings_fail(r, path.called, "the file holds a NUL byte");
     explicit_bzero(text, FILE_VALUE_MAX + 1);
     free(text);
     return err;
 }
 
-static void note_file(const struct settings_args *args, size_t i, const char *path)
+static void settings_note_file(const struct settings_args *args, size_t i, const char *path)
 {
     if (args->files != NULL)
         args->files[i] = path;
 }
 
-static int read_variable_or_default(const struct reader *r, size_t i)
+static int settings_read_variable_or_default(const struct reader *r, size_t i)
 {
     const struct setting *s = &r->settings->table[i];
     char name[ENV_NAME_MAX];
     char file_name[ENV_NAME_MAX];
-    env_name(r->settings, s, "", name);
-    env_name(r->settings, s, "_FILE", file_name);
+    settings_env_name(r->settings, s, "", name);
+    settings_env_name(r->settings, s, "_FILE", file_name);
     const char *value = getenv(name);
     const char *path = s->from_file ? getenv(file_name) : NULL;
     if (value != NULL && path != NULL) {
@@ -190,18 +190,18 @@ static int read_variable_or_default(const struct reader *r, size_t i)
     }
     if (path != NULL) {
         r->args->sources[i] = SETTING_VARIABLE_FILE;
-        note_file(r->args, i, path);
-        return set_from_file(r, s, (struct source){file_name, path});
+        settings_note_file(r->args, i, path);
+        return settings_set_from_file(r, s, (struct source){file_name, path});
     }
     if (value != NULL) {
         r->args->sources[i] = SETTING_VARIABLE;
-        return set_value(r, s, (struct source){name, value});
+        return settings_set_value(r, s, (struct source){name, value});
     }
-    return set_value(r, s, (struct source){s->name, s->fallback});
+    return settings_set_value(r, s, (struct source){s->name, s->fallback});
 }
 
 /* Finds the setting by the name of its flag, without hyphens; *is_file: it is the -file form. */
-static const struct setting *find_flag(const struct settings *all, struct span name, bool *is_file)
+static const struct setting *settings_find_flag(const struct settings *all, struct span name, bool *is_file)
 {
     static const struct span suffix = {"-file", 5};
     for (size_t i = 0; i < all->count; i++) {
@@ -219,13 +219,13 @@ static const struct setting *find_flag(const struct settings *all, struct span n
 }
 
 /* Parses the flag argv[*at]; *at moves to its last word. */
-static int read_flag(const struct reader *r, int *at)
+static int settings_read_flag(const struct reader *r, int *at)
 {
     const struct settings_args *args = r->args;
     struct span name = span_of(args->argv[*at] + 2);
     name.len = span_find(name, '=');
     bool is_file = false;
-    const struct setting *s = find_flag(r->settings, name, &is_file);
+    const struct setting *s = settings_find_flag(r->settings, name, &is_file);
     if (s == NULL) {
         buf_printf(r->error, "--%.*s: unknown option", (int)name.len, name.data);
         return -EINVAL;
@@ -236,17 +236,17 @@ static int read_flag(const struct reader *r, int *at)
     if (value == NULL && *at + 1 < args->argc)
         value = args->argv[++*at];
     if (value == NULL)
-        return fail(r, called, "a value is expected");
+        return settings_fail(r, called, "a value is expected");
     unsigned char *source = &args->sources[s - r->settings->table];
     if (*source == (is_file ? SETTING_FLAG : SETTING_FLAG_FILE))
-        return fail(r, called, "give the value or its file, not both");
+        return settings_fail(r, called, "give the value or its file, not both");
     *source = is_file ? SETTING_FLAG_FILE : SETTING_FLAG;
-    note_file(args, (size_t)(s - r->settings->table), is_file ? value : NULL);
+    settings_note_file(args, (size_t)(s - r->settings->table), is_file ? value : NULL);
     struct source from = {called, value};
-    return is_file ? set_from_file(r, s, from) : set_value(r, s, from);
+    return is_file ? settings_set_from_file(r, s, from) : settings_set_value(r, s, from);
 }
 
-static bool read_switch(const char *word, const struct settings_switch *switches, unsigned *switched)
+static bool settings_read_switch(const char *word, const struct settings_switch *switches, unsigned *switched)
 {
     for (unsigned i = 0; switches != NULL && switches[i].name != NULL; i++) {
         if (strcmp(word, switches[i].name) != 0)
@@ -258,7 +258,7 @@ static bool read_switch(const char *word, const struct settings_switch *switches
 }
 
 /* Returns the number of words that are not flags, or a negative errno. */
-static int read_words(const struct reader *r)
+static int settings_read_words(const struct reader *r)
 {
     struct settings_args *args = r->args;
     int words = 0;
@@ -268,10 +268,10 @@ static int read_words(const struct reader *r)
         int err = 0;
         if (flags && strcmp(word, "--") == 0)
             flags = false;
-        else if (flags && read_switch(word, args->switches, &args->switched))
+        else if (flags && settings_read_switch(word, args->switches, &args->switched))
             continue;
         else if (flags && strncmp(word, "--", 2) == 0)
-            err = read_flag(r, &i);
+            err = settings_read_flag(r, &i);
         else
             args->rest[words++] = word;
         if (err != 0)
@@ -285,12 +285,12 @@ int settings_read(const struct settings *s, void *target, struct settings_args *
     const struct reader r = {s, args, target, error};
     memset(args->sources, SETTING_DEFAULT, s->count);
     for (size_t i = 0; i < s->count; i++)
-        note_file(args, i, NULL);
-    int words = read_words(&r);
+        settings_note_file(args, i, NULL);
+    int words = settings_read_words(&r);
     for (size_t i = 0; i < s->count && words >= 0; i++) {
         if (args->sources[i] != SETTING_DEFAULT)
             continue;
-        int err = read_variable_or_default(&r, i);
+        int err = settings_read_variable_or_default(&r, i);
         if (err != 0)
             words = err;
     }
@@ -299,42 +299,42 @@ int settings_read(const struct settings *s, void *target, struct settings_args *
 
 /* --- reading again --- */
 
-static bool is_regular(const char *path)
+static bool settings_is_regular(const char *path)
 {
     struct stat status;
     return stat(path, &status) != 0 ||
            S_ISREG(status.st_mode); /* a missing one is reported when it is read */
 }
 
-static int copy_value(const struct reader *r, const struct setting *s, const char *slot)
+static int settings_copy_value(const struct reader *r, const struct setting *s, const char *slot)
 {
     const char *text = NULL;
-    if (is_text(s)) {
+    if (settings_is_text(s)) {
         memcpy(&text, slot, sizeof text);
-        return set_text(r, s, text);
+        return settings_set_text(r, s, text);
     }
     memcpy(r->target + s->offset, slot, sizeof(int64_t));
     return 0;
 }
 
 /* A file that is being written is empty first. */
-static int check_emptied(const struct reader *r, const struct setting *s, const char *slot,
-                         const char *called)
+static int settings_check_emptied(const struct reader *r, const struct setting *s, const char *slot,
+                                  const char *called)
 {
     const char *last = NULL;
     const char *now = NULL;
-    if (!is_text(s))
+    if (!settings_is_text(s))
         return 0;
     memcpy(&last, slot, sizeof last);
     memcpy(&now, r->target + s->offset, sizeof now);
-    return *now == '\0' && *last != '\0' ? fail(r, called, "the file is empty") : 0;
+    return *now == '\0' && *last != '\0' ? settings_fail(r, called, "the file is empty") : 0;
 }
 
-static int read_file_again(const struct reader *r, const struct setting *s, const char *slot,
-                           struct source path)
+static int settings_read_file_again(const struct reader *r, const struct setting *s, const char *slot,
+                                    struct source path)
 {
-    int err = set_from_file(r, s, path);
-    return err != 0 ? err : check_emptied(r, s, slot, path.called);
+    int err = settings_set_from_file(r, s, path);
+    return err != 0 ? err : settings_check_emptied(r, s, slot, path.called);
 }
 
 int settings_read_again(const struct settings *s, const void *last, const unsigned char *sources,
@@ -346,14 +346,15 @@ int settings_read_again(const struct settings *s, const void *last, const unsign
     for (size_t i = 0; i < s->count && err == 0; i++) {
         const struct setting *one = &s->table[i];
         const char *slot = (const char *)last + one->offset;
-        if (files[i] == NULL || !is_regular(files[i])) {
-            err = copy_value(&r, one, slot);
+        if (files[i] == NULL || !settings_is_regular(files[i])) {
+            err = settings_copy_value(&r, one, slot);
             continue;
         }
         buf_clear(&called);
         settings_write_source(&called, s, sources, one->name);
         const char *name = buf_c_str(&called);
-        err = name != NULL ? read_file_again(&r, one, slot, (struct source){name, files[i]}) : -ENOMEM;
+        err =
+            name != NULL ? settings_read_file_again(&r, one, slot, (struct source){name, files[i]}) : -ENOMEM;
     }
     buf_fini(&called);
     return err;
@@ -361,7 +362,7 @@ int settings_read_again(const struct settings *s, const void *last, const unsign
 
 /* --- unknown variables --- */
 
-static bool ends_with(struct span text, struct span end)
+static bool settings_ends_with(struct span text, struct span end)
 {
     return text.len >= end.len && span_equal(span_skip(text, text.len - end.len), end);
 }
@@ -370,24 +371,25 @@ static bool ends_with(struct span text, struct span end)
  * For a Service called NAME Kubernetes sets NAME_SERVICE_HOST, NAME_SERVICE_PORT, ..._PORT_HTTP,
  * NAME_PORT=tcp://10.0.0.1:8080, NAME_PORT_8080_TCP, ..._TCP_ADDR and so on.
  */
-static bool is_service_link(struct span name, struct span value)
+static bool settings_is_service_link(struct span name, struct span value)
 {
-    if (ends_with(name, SPAN("_SERVICE_HOST")) || memmem(name.data, name.len, "_SERVICE_PORT", 13) != NULL)
+    if (settings_ends_with(name, SPAN("_SERVICE_HOST")) ||
+        memmem(name.data, name.len, "_SERVICE_PORT", 13) != NULL)
         return true;
-    if (ends_with(name, SPAN("_PORT")) && memmem(value.data, value.len, "://", 3) != NULL)
+    if (settings_ends_with(name, SPAN("_PORT")) && memmem(value.data, value.len, "://", 3) != NULL)
         return true;
     const char *port = memmem(name.data, name.len, "_PORT_", 6);
     return port != NULL && ascii_is_digit(port[6]);
 }
 
-static bool is_variable(const struct settings *s, struct span name)
+static bool settings_is_variable(const struct settings *s, struct span name)
 {
     for (size_t i = 0; i < s->count; i++) {
         char known[ENV_NAME_MAX];
-        env_name(s, &s->table[i], "", known);
+        settings_env_name(s, &s->table[i], "", known);
         if (span_equal(name, span_of(known)))
             return true;
-        env_name(s, &s->table[i], "_FILE", known);
+        settings_env_name(s, &s->table[i], "_FILE", known);
         if (s->table[i].from_file && span_equal(name, span_of(known)))
             return true;
     }
@@ -401,7 +403,8 @@ struct span settings_next_unknown(const struct settings *s, struct span prefix, 
         struct span entry = span_of(environ[(*at)++]);
         struct span name = {entry.data, span_find(entry, '=')};
         struct span value = span_skip(entry, name.len);
-        if (!span_starts_with(name, prefix) || is_service_link(name, value) || is_variable(s, name))
+        if (!span_starts_with(name, prefix) || settings_is_service_link(name, value) ||
+            settings_is_variable(s, name))
             continue;
         buf_clear(warning);
         buf_append_span(warning, name);
@@ -420,7 +423,7 @@ void settings_write_source(struct buf *out, const struct settings *s, const unsi
     assert(i < s->count);
     bool is_file = sources[i] == SETTING_FLAG_FILE || sources[i] == SETTING_VARIABLE_FILE;
     char variable[ENV_NAME_MAX];
-    env_name(s, &s->table[i], is_file ? "_FILE" : "", variable);
+    settings_env_name(s, &s->table[i], is_file ? "_FILE" : "", variable);
     if (sources[i] == SETTING_FLAG || sources[i] == SETTING_FLAG_FILE)
         buf_printf(out, "--%s%s", name, is_file ? "-file" : "");
     else
@@ -431,7 +434,7 @@ void settings_fini(const struct settings *s, void *target)
 {
     for (size_t i = 0; i < s->count; i++) {
         const struct setting *one = &s->table[i];
-        if (!is_text(one))
+        if (!settings_is_text(one))
             continue;
         char **slot = (char **)(void *)((char *)target + one->offset);
         if (*slot != NULL)
@@ -445,7 +448,7 @@ void settings_fini(const struct settings *s, void *target)
 
 static const char MASK[] = "********";
 
-static void write_kind(const struct setting *s, struct buf *out)
+static void settings_write_kind(const struct setting *s, struct buf *out)
 {
     static const char *const kinds[] = {
         [SETTING_TEXT] = "TEXT",        [SETTING_PATH] = "FILE",    [SETTING_URL] = "URL",
@@ -464,9 +467,9 @@ void settings_write_help(const struct settings *s, struct buf *out)
     for (size_t i = 0; i < s->count; i++) {
         const struct setting *one = &s->table[i];
         char variable[ENV_NAME_MAX];
-        env_name(s, one, "", variable);
+        settings_env_name(s, one, "", variable);
         buf_printf(out, "  --%s ", one->name);
-        write_kind(one, out);
+        settings_write_kind(one, out);
         buf_printf(out, "\n      %s", variable);
         if (one->from_file)
             buf_printf(out, ", or from a file by %s_FILE", variable);
@@ -478,7 +481,7 @@ void settings_write_help(const struct settings *s, struct buf *out)
  * `scheme://user:password@host`: everything between the first colon and the last at-sign is masked, so that a
  * password with a slash that should have been encoded is not shown either.
  */
-static void write_url(struct buf *out, const char *url)
+static void settings_write_url(struct buf *out, const char *url)
 {
     const char *authority = strstr(url, "://");
     authority = authority == NULL ? url : authority + 3;
@@ -497,7 +500,7 @@ static void write_url(struct buf *out, const char *url)
     buf_append_str(out, at - 1);
 }
 
-static void write_duration(struct buf *out, int64_t ms)
+static void settings_write_duration(struct buf *out, int64_t ms)
 {
     if (ms % 1000 == 0)
         buf_printf(out, "%llds", (long long)(ms / 1000));
@@ -505,7 +508,7 @@ static void write_duration(struct buf *out, int64_t ms)
         buf_printf(out, "%lldms", (long long)ms);
 }
 
-static void write_size(struct buf *out, int64_t bytes)
+static void settings_write_size(struct buf *out, int64_t bytes)
 {
     static const char *const units[] = {"", "KiB", "MiB", "GiB"};
     unsigned unit = 0;
@@ -516,17 +519,17 @@ static void write_size(struct buf *out, int64_t bytes)
     buf_printf(out, "%lld%s", (long long)bytes, units[unit]);
 }
 
-static void write_number(const struct setting *s, int64_t value, struct buf *out)
+static void settings_write_number(const struct setting *s, int64_t value, struct buf *out)
 {
     if (s->type == SETTING_SIZE)
-        write_size(out, value);
+        settings_write_size(out, value);
     else if (s->type == SETTING_DURATION)
-        write_duration(out, value);
+        settings_write_duration(out, value);
     else
         buf_append_int(out, value);
 }
 
-static void write_value(struct buf *out, const struct setting *s, const char *slot)
+static void settings_write_value(struct buf *out, const struct setting *s, const char *slot)
 {
     int64_t number = 0;
     const char *text = NULL;
@@ -541,7 +544,7 @@ static void write_value(struct buf *out, const struct setting *s, const char *sl
         buf_append_str(out, text);
         break;
     case SETTING_URL:
-        write_url(out, text);
+        settings_write_url(out, text);
         break;
     case SETTING_SECRET:
         buf_append_str(out, text[0] == '\0' ? "" : MASK);
@@ -549,7 +552,7 @@ static void write_value(struct buf *out, const struct setting *s, const char *sl
     case SETTING_COUNT:
     case SETTING_SIZE:
     case SETTING_DURATION:
-        write_number(s, number, out);
+        settings_write_number(s, number, out);
         break;
     }
 }
@@ -558,7 +561,7 @@ void settings_write_values(const struct settings *s, const void *target, struct 
 {
     for (size_t i = 0; i < s->count; i++) {
         buf_printf(out, "%s = ", s->table[i].name);
-        write_value(out, &s->table[i], (const char *)target + s->table[i].offset);
+        settings_write_value(out, &s->table[i], (const char *)target + s->table[i].offset);
         buf_append_char(out, '\n');
     }
 }

@@ -12,7 +12,7 @@
 
 enum { SLOT_MASK = TABLE_SEGMENT_SLOTS - 1, FULL = TABLE_SEGMENT_SLOTS / 4 * 3 };
 
-static struct table_segment *add_segment(struct table *t, unsigned depth)
+static struct table_segment *table_add_segment(struct table *t, unsigned depth)
 {
     struct table_segment *segment = calloc(1, sizeof *segment);
     if (segment == NULL)
@@ -32,7 +32,7 @@ int table_init(struct table *t)
     *t = (struct table){.directory = NULL};
     /* NOLINTNEXTLINE(bugprone-sizeof-expression): these are pointers */
     t->directory = malloc(sizeof *t->directory);
-    struct table_segment *first = add_segment(t, 0);
+    struct table_segment *first = table_add_segment(t, 0);
     if (t->directory == NULL || first == NULL)
         return -ENOMEM;
     t->directory[0] = first;
@@ -63,20 +63,20 @@ void table_fini(struct table *t)
     *t = (struct table){.directory = NULL};
 }
 
-static size_t directory_size(const struct table *t)
+static size_t table_directory_size(const struct table *t)
 {
     return t->directory == NULL ? 0 : t->mask + 1;
 }
 
 size_t table_bytes(const struct table *t)
 {
-    return directory_size(t) * sizeof(struct table_segment *) +
+    return table_directory_size(t) * sizeof(struct table_segment *) +
            t->segment_count * sizeof(struct table_segment);
 }
 
 /* --- within a segment --- */
 
-static void place(struct table_segment *segment, struct table_slot new)
+static void table_place(struct table_segment *segment, struct table_slot new)
 {
     size_t at = SLOT_MASK & new.hash;
     while (segment->slot[at].entry != NULL)
@@ -87,7 +87,7 @@ static void place(struct table_segment *segment, struct table_slot new)
 
 /* The slots that follow without a gap move back, except those that would then lie before their first place.
  */
-static void take_out(struct table_segment *segment, size_t hole)
+static void table_take_out(struct table_segment *segment, size_t hole)
 {
     struct table_slot *slot = segment->slot;
     for (size_t at = (hole + 1) & SLOT_MASK; slot[at].entry != NULL; at = (at + 1) & SLOT_MASK) {
@@ -123,9 +123,9 @@ void *table_walk(const struct table *t, size_t *cursor, int steps)
 
 /* Both halves of the larger directory lead to the same segments. Entries whose hashes are equal cannot be
  * told apart by more bits: where the directory outgrows the entries, it would not help. */
-static int double_directory(struct table *t)
+static int table_double_directory(struct table *t)
 {
-    size_t size = directory_size(t);
+    size_t size = table_directory_size(t);
     if (size > t->used)
         return -ENOMEM;
     /* NOLINTNEXTLINE(bugprone-sizeof-expression): these are pointers */
@@ -141,11 +141,11 @@ static int double_directory(struct table *t)
 }
 
 /* Moves the entries with the next bit of the hash set to a new segment. */
-static void split(struct table *t, struct table_segment *segment, uint64_t hash)
+static void table_split(struct table *t, struct table_segment *segment, uint64_t hash)
 {
-    if (segment->depth == t->depth && double_directory(t) != 0)
+    if (segment->depth == t->depth && table_double_directory(t) != 0)
         return;
-    struct table_segment *other = add_segment(t, segment->depth + 1);
+    struct table_segment *other = table_add_segment(t, segment->depth + 1);
     if (other == NULL)
         return;
     unsigned bit = segment->depth++;
@@ -153,8 +153,8 @@ static void split(struct table *t, struct table_segment *segment, uint64_t hash)
         struct table_slot slot = segment->slot[at];
         bool moves = slot.entry != NULL && ((slot.hash >> TABLE_SLOT_BITS >> bit) & 1) != 0;
         if (moves) {
-            place(other, slot);
-            take_out(segment, at); /* which may bring another one here */
+            table_place(other, slot);
+            table_take_out(segment, at); /* which may bring another one here */
         }
         at += !moves;
     }
@@ -171,12 +171,12 @@ int table_add(struct table *t, uint64_t hash, void *entry)
 {
     struct table_segment *segment = table_segment_of(t, hash);
     if (segment->used >= FULL) {
-        split(t, segment, hash);
+        table_split(t, segment, hash);
         segment = table_segment_of(t, hash);
     }
     if (segment->used + 1 >= TABLE_SEGMENT_SLOTS)
         return -ENOMEM;
-    place(segment, (struct table_slot){hash, entry});
+    table_place(segment, (struct table_slot){hash, entry});
     t->used++;
     return 0;
 }
@@ -189,7 +189,7 @@ void table_remove(struct table *t, uint64_t hash, const void *entry)
         assert(segment->slot[at].entry != NULL); /* or the entry is not in the table */
         at = (at + 1) & SLOT_MASK;
     }
-    take_out(segment, at);
+    table_take_out(segment, at);
     t->used--;
 }
 

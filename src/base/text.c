@@ -37,8 +37,8 @@ int parse_int64(struct span text, int64_t *out)
 
 typedef bool same_text(struct span a, struct span b);
 
-static int parse_with_unit(struct span text, const struct unit *units, size_t count, same_text *same,
-                           int64_t *out)
+static int text_parse_with_unit(struct span text, const struct unit *units, size_t count, same_text *same,
+                                int64_t *out)
 {
     size_t n = 0;
     while (n < text.len && ascii_is_digit(text.data[n]))
@@ -68,20 +68,20 @@ int parse_duration_ms(struct span text, int64_t *out)
         *out = 0;
         return 0;
     }
-    return parse_with_unit(text, units, sizeof units / sizeof units[0], span_equal, out);
+    return text_parse_with_unit(text, units, sizeof units / sizeof units[0], span_equal, out);
 }
 
 int parse_size(struct span text, int64_t *out)
 {
     static const struct unit units[] = {
         {{"", 0}, 1}, {{"b", 1}, 1}, {{"kib", 3}, 1 << 10}, {{"mib", 3}, 1 << 20}, {{"gib", 3}, 1 << 30}};
-    return parse_with_unit(text, units, sizeof units / sizeof units[0], span_equal_nocase, out);
+    return text_parse_with_unit(text, units, sizeof units / sizeof units[0], span_equal_nocase, out);
 }
 
 /* --- hexadecimal digits --- */
 
 /* Eight digits at once, each in a byte of a word; the first in the highest byte. */
-static inline void hex_write_four(const unsigned char *bytes, char *out)
+static inline void text_hex_write_four(const unsigned char *bytes, char *out)
 {
     const uint64_t each = 0x0101010101010101U;
     uint32_t four;
@@ -99,7 +99,7 @@ void hex_write(const unsigned char *bytes, size_t n, char *out)
 {
     size_t i = 0;
     for (; i + 4 <= n; i += 4)
-        hex_write_four(bytes + i, out + 2 * i);
+        text_hex_write_four(bytes + i, out + 2 * i);
     for (; i < n; i++) {
         static const char digits[] = "0123456789abcdef";
         out[2 * i] = digits[bytes[i] >> 4];
@@ -131,7 +131,7 @@ bool name_valid(struct span text, size_t max)
 
 /* --- percent-encoding --- */
 
-static int hex_value(char c)
+static int text_hex_value(char c)
 {
     if (ascii_is_digit(c))
         return c - '0';
@@ -143,12 +143,12 @@ static int hex_value(char c)
 }
 
 /* Takes one decoded byte off the front of `s`, which is not empty. */
-static char take_decoded(struct span *s)
+static char text_take_decoded(struct span *s)
 {
     char c = s->data[0];
     if (c == '%' && s->len >= 3) {
-        int high = hex_value(s->data[1]);
-        int low = hex_value(s->data[2]);
+        int high = text_hex_value(s->data[1]);
+        int low = text_hex_value(s->data[2]);
         if (high >= 0 && low >= 0) {
             *s = span_skip(*s, 3);
             return (char)(high * 16 + low);
@@ -165,7 +165,7 @@ size_t uri_decode(struct span in, char *out)
         memmove(out, in.data, n);
     in = span_skip(in, n);
     while (in.len > 0)
-        out[n++] = take_decoded(&in);
+        out[n++] = text_take_decoded(&in);
     return n;
 }
 
@@ -174,16 +174,16 @@ bool uri_escapes_valid(struct span s)
     for (size_t i = 0; i < s.len; i++) {
         if (s.data[i] != '%')
             continue;
-        if (s.len - i < 3 || hex_value(s.data[i + 1]) < 0 || hex_value(s.data[i + 2]) < 0)
+        if (s.len - i < 3 || text_hex_value(s.data[i + 1]) < 0 || text_hex_value(s.data[i + 2]) < 0)
             return false;
     }
     return true;
 }
 
-static bool decoded_equals(struct span encoded, struct span name)
+static bool text_decoded_equals(struct span encoded, struct span name)
 {
     while (encoded.len > 0 && name.len > 0) {
-        if (take_decoded(&encoded) != name.data[0])
+        if (text_take_decoded(&encoded) != name.data[0])
             return false;
         name = span_skip(name, 1);
     }
@@ -196,7 +196,7 @@ struct span uri_query_find(struct span query, struct span name)
         struct span pair = {query.data, span_find(query, '&')};
         query = span_skip(query, pair.len < query.len ? pair.len + 1 : pair.len);
         size_t equals = span_find(pair, '=');
-        if (!decoded_equals((struct span){pair.data, equals}, name))
+        if (!text_decoded_equals((struct span){pair.data, equals}, name))
             continue;
         return equals < pair.len ? span_skip(pair, equals + 1) : (struct span){pair.data + equals, 0};
     }
@@ -210,7 +210,7 @@ struct lead {
     uint8_t low, high; /* bounds of the second byte */
 };
 
-static struct lead lead_of(uint8_t b)
+static struct lead text_lead_of(uint8_t b)
 {
     if (b < 0x80)
         return (struct lead){1, 0, 0};
@@ -228,7 +228,7 @@ static struct lead lead_of(uint8_t b)
 int utf8_step(struct span s)
 {
     const uint8_t *p = (const uint8_t *)s.data;
-    struct lead lead = lead_of(p[0]);
+    struct lead lead = text_lead_of(p[0]);
     if (lead.length <= 1)
         return lead.length == 1 ? 1 : -1;
     if (s.len < 2 || p[1] < lead.low || p[1] > lead.high)

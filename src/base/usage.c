@@ -8,7 +8,7 @@ static const char MARGIN[] = "                            ";
 _Static_assert(sizeof MARGIN == SECOND + 1, "the margin ends where the second column begins");
 
 /* Appends the words of `text` in lines that begin with `prefix`; the first has `column` columns already. */
-static void wrap(struct buf *out, const char *prefix, const char *text, size_t column)
+static void usage_wrap(struct buf *out, const char *prefix, const char *text, size_t column)
 {
     bool has_word = false;
     while (*text != '\0') {
@@ -34,56 +34,57 @@ static void wrap(struct buf *out, const char *prefix, const char *text, size_t c
 }
 
 /* A line of the first column has been begun at `start`: what it means goes beside it, or below. */
-static void write_meaning(struct buf *out, size_t start, const char *help)
+static void usage_write_meaning(struct buf *out, size_t start, const char *help)
 {
     size_t used = out->len - start;
     bool beside = used + 2 <= SECOND;
     buf_append_str(out, beside ? MARGIN + used : "\n");
-    wrap(out, MARGIN, help, beside ? SECOND : 0);
+    usage_wrap(out, MARGIN, help, beside ? SECOND : 0);
 }
 
-static void write_flag(struct buf *out, const struct usage_flag *f, const char *before, const char *after)
+static void usage_write_flag(struct buf *out, const struct usage_flag *f, const char *before,
+                             const char *after)
 {
     buf_printf(out, "%s%s%s%s%s", before, f->name, f->value != NULL ? " " : "",
                f->value != NULL ? f->value : "", after);
 }
 
-static void write_command(struct buf *out, const struct usage *u, const struct usage_command *c)
+static void usage_write_command(struct buf *out, const struct usage *u, const struct usage_command *c)
 {
     size_t start = out->len;
     buf_printf(out, "  %s", c->name);
     for (size_t i = 0; i < u->flag_count; i++)
         if ((c->needs >> i & 1U) != 0)
-            write_flag(out, &u->flags[i], " ", "");
+            usage_write_flag(out, &u->flags[i], " ", "");
     if (c->argument != NULL)
         buf_printf(out, " %s", c->argument);
     for (size_t i = 0; i < u->flag_count; i++)
         if ((c->takes >> i & 1U) != 0)
-            write_flag(out, &u->flags[i], " [", "]");
-    write_meaning(out, start, c->help);
+            usage_write_flag(out, &u->flags[i], " [", "]");
+    usage_write_meaning(out, start, c->help);
 }
 
-static void write_commands(struct buf *out, const struct usage *u)
+static void usage_write_commands(struct buf *out, const struct usage *u)
 {
     for (size_t i = 0; i < u->command_count; i++)
-        write_command(out, u, &u->commands[i]);
+        usage_write_command(out, u, &u->commands[i]);
     buf_append_str(out, "\nFlags of these commands:\n");
     for (size_t i = 0; i < u->flag_count; i++) {
         size_t start = out->len;
-        write_flag(out, &u->flags[i], "  ", "");
-        write_meaning(out, start, u->flags[i].help);
+        usage_write_flag(out, &u->flags[i], "  ", "");
+        usage_write_meaning(out, start, u->flags[i].help);
     }
     buf_append_char(out, '\n');
 }
 
-static void write_exits(struct buf *out, const struct usage *u)
+static void usage_write_exits(struct buf *out, const struct usage *u)
 {
     struct buf text = BUF_INIT;
     buf_append_str(&text, "Exit codes:");
     for (size_t i = 0; i < u->exit_count; i++)
         buf_printf(&text, " %s %s%s", u->exits[i].code, u->exits[i].help, i + 1 < u->exit_count ? ";" : ".");
     if (buf_c_str(&text) != NULL)
-        wrap(out, "", text.data, 0);
+        usage_wrap(out, "", text.data, 0);
     else
         out->error = buf_error(&text);
     buf_fini(&text);
@@ -93,14 +94,14 @@ void usage_write_help(const struct usage *u, struct buf *out)
 {
     buf_printf(out, "%s: %s\n\nusage: %s %s\n\n", u->program, u->summary, u->program, u->synopsis);
     if (u->command_count > 0)
-        write_commands(out, u);
+        usage_write_commands(out, u);
     for (const struct settings_switch *s = u->switches; s->name != NULL; s++) {
         size_t start = out->len;
         buf_printf(out, "  %s", s->name);
-        write_meaning(out, start, s->help);
+        usage_write_meaning(out, start, s->help);
     }
     buf_append_char(out, '\n');
-    write_exits(out, u);
+    usage_write_exits(out, u);
     buf_append_str(
         out,
         "\nEach setting is a flag or an environment variable; the flag wins. Defaults are in brackets.\n\n");

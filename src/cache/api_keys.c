@@ -37,34 +37,34 @@ int api_keys_init(struct api_keys *k, struct cache_metrics *metrics)
     return table_init(&k->table);
 }
 
-static inline uint64_t hash_of(const struct api_keys *k, const struct digest *d)
+static inline uint64_t api_keys_hash_of(const struct api_keys *k, const struct digest *d)
 {
     return digest_hash(d, k->seed);
 }
 
-static inline struct api_key *find(const struct api_keys *k, const struct digest *d)
+static inline struct api_key *api_keys_find(const struct api_keys *k, const struct digest *d)
 {
-    const struct table_slot *slot = table_find(&k->table, hash_of(k, d));
+    const struct table_slot *slot = table_find(&k->table, api_keys_hash_of(k, d));
     while (slot != NULL && memcmp(&((const struct api_key *)slot->entry)->digest, d, sizeof *d) != 0)
         slot = table_find_next(&k->table, slot);
     return slot == NULL ? NULL : slot->entry;
 }
 
-static inline bool is_confirmed(const struct api_keys *k, const struct api_key *key)
+static inline bool api_keys_knows(const struct api_keys *k, const struct api_key *key)
 {
     return key != NULL && key->epoch == k->epoch;
 }
 
-static void leave_recent(struct api_keys *k, struct api_key *key)
+static void api_keys_leave_recent(struct api_keys *k, struct api_key *key)
 {
     k->recent_count -= !list_empty(&key->recent);
     list_remove(&key->recent);
 }
 
-static void drop(struct api_keys *k, struct api_key *key)
+static void api_keys_drop(struct api_keys *k, struct api_key *key)
 {
-    leave_recent(k, key);
-    table_remove(&k->table, hash_of(k, &key->digest), key);
+    api_keys_leave_recent(k, key);
+    table_remove(&k->table, api_keys_hash_of(k, &key->digest), key);
     free(key);
 }
 
@@ -73,14 +73,14 @@ void api_keys_fini(struct api_keys *k)
     for (size_t cursor = 0; k->table.used > 0;) {
         struct api_key *key = table_walk(&k->table, &cursor, TABLE_SEGMENT_SLOTS);
         if (key != NULL)
-            drop(k, key);
+            api_keys_drop(k, key);
     }
     table_fini(&k->table);
 }
 
 /* --- the state --- */
 
-static bool is_permitted(enum api_keys_state from, enum api_keys_state to)
+static bool api_keys_is_permitted(enum api_keys_state from, enum api_keys_state to)
 {
     switch (to) {
     case API_KEYS_UNREAD:
@@ -94,9 +94,9 @@ static bool is_permitted(enum api_keys_state from, enum api_keys_state to)
     return false;
 }
 
-static void set_state(struct api_keys *k, enum api_keys_state next)
+static void api_keys_set_state(struct api_keys *k, enum api_keys_state next)
 {
-    assert(is_permitted(k->state, next));
+    assert(api_keys_is_permitted(k->state, next));
     k->state = next;
 }
 
@@ -104,27 +104,27 @@ void api_keys_invalidate(struct api_keys *k)
 {
     k->epoch++;
     k->retry_ms = 0;
-    set_state(k, API_KEYS_UNREAD);
+    api_keys_set_state(k, API_KEYS_UNREAD);
 }
 
 void api_keys_reading(struct api_keys *k)
 {
-    set_state(k, API_KEYS_READING);
+    api_keys_set_state(k, API_KEYS_READING);
 }
 
 void api_keys_commit(struct api_keys *k, int64_t size)
 {
-    set_state(k, API_KEYS_WHOLE);
+    api_keys_set_state(k, API_KEYS_WHOLE);
     k->set_size = size;
     k->failures = 0;
     k->next_expiry = API_KEY_NEVER;
     k->sweep = 0;
 }
 
-static void fail(struct api_keys *k, enum api_keys_state next, const char *reason)
+static void api_keys_fail(struct api_keys *k, enum api_keys_state next, const char *reason)
 {
     uint64_t now = clock_now_ms();
-    set_state(k, next);
+    api_keys_set_state(k, next);
     k->retry_ms =
         now + backoff_ms(++k->failures, API_KEYS_PAUSE_MIN_MS, API_KEYS_PAUSE_MAX_MS, &k->pause_seed);
     if (log_reason_is_due(&k->reasons, reason, now))
@@ -134,42 +134,42 @@ static void fail(struct api_keys *k, enum api_keys_state next, const char *reaso
 
 void api_keys_fail_reading(struct api_keys *k, const char *reason)
 {
-    fail(k, API_KEYS_UNREAD, reason);
+    api_keys_fail(k, API_KEYS_UNREAD, reason);
 }
 
 void api_keys_refuse(struct api_keys *k, const char *reason)
 {
-    fail(k, API_KEYS_REFUSED, reason);
+    api_keys_fail(k, API_KEYS_REFUSED, reason);
 }
 
 /* --- checks --- */
 
 /* The key used longest ago leaves the list when there are too many. */
-static void note_use(struct api_keys *k, struct api_key *key)
+static void api_keys_note_use(struct api_keys *k, struct api_key *key)
 {
     key->used = k->second;
-    leave_recent(k, key);
+    api_keys_leave_recent(k, key);
     list_append(&k->recent, &key->recent);
     if (++k->recent_count > API_KEYS_RECENT)
-        leave_recent(k, LIST_ENTRY(k->recent.next, struct api_key, recent));
+        api_keys_leave_recent(k, LIST_ENTRY(k->recent.next, struct api_key, recent));
 }
 
 enum auth_result api_keys_check(struct api_keys *k, const struct digest *digest, uint64_t now_ms,
                                 struct api_key_name *name)
 {
-    struct api_key *key = find(k, digest);
+    struct api_key *key = api_keys_find(k, digest);
     name->len = -1;
-    if (!is_confirmed(k, key) || now_ms >= key->lifetime.until_ms)
+    if (!api_keys_knows(k, key) || now_ms >= key->lifetime.until_ms)
         return k->state == API_KEYS_WHOLE ? AUTH_RESULT_INVALID : AUTH_RESULT_UNKNOWN;
     if (key->used != k->second)
-        note_use(k, key);
+        api_keys_note_use(k, key);
     api_key_name_set(name, (struct span){key->name, key->name_len});
     return api_keys_is_expired(key->expires) ? AUTH_RESULT_INVALID : AUTH_RESULT_VALID;
 }
 
 bool api_keys_is_confirmed(const struct api_keys *k, const struct digest *key)
 {
-    return is_confirmed(k, find(k, key));
+    return api_keys_knows(k, api_keys_find(k, key));
 }
 
 size_t api_keys_recent(const struct api_keys *k, struct digest key[API_KEYS_RECENT])
@@ -184,12 +184,12 @@ size_t api_keys_recent(const struct api_keys *k, struct digest key[API_KEYS_RECE
 
 /* The same key is logged once until its info is well-formed, or another takes its place among those logged.
  */
-static void report_info(struct api_keys *k, const struct digest *key, bool malformed)
+static void api_keys_report_info(struct api_keys *k, const struct digest *key, bool malformed)
 {
     enum { SHOWN = 8 };
     struct log_line line;
     char digits[DIGEST_HEX_LEN];
-    uint64_t hash = hash_of(k, key);
+    uint64_t hash = api_keys_hash_of(k, key);
     uint64_t *reported = &k->reported[hash % API_KEYS_REPORTED];
     bool known = *reported == hash;
     metric_add(&k->metrics->invalid_values_total, malformed);
@@ -212,26 +212,26 @@ bool api_keys_read_info(struct api_keys *k, const struct digest *key, const redi
     if (reply->type != REDIS_REPLY_NIL && reply->type != REDIS_REPLY_STRING)
         return false;
     unsigned faults = reply->type == REDIS_REPLY_NIL ? 0 : api_key_info_parse(resp_text(reply), out);
-    report_info(k, key, (faults & ~(unsigned)API_KEY_FAULT_ISSUED) != 0);
+    api_keys_report_info(k, key, (faults & ~(unsigned)API_KEY_FAULT_ISSUED) != 0);
     return true;
 }
 
 /* --- confirmed keys --- */
 
 /* Where the set is too large for the table it is not whole: each key that gives way would be missing. */
-static void make_room(struct api_keys *k)
+static void api_keys_make_room(struct api_keys *k)
 {
     struct api_key *key = NULL;
-    for (int i = 0; i < ROOM_KEYS && (key == NULL || is_confirmed(k, key)); i++)
+    for (int i = 0; i < ROOM_KEYS && (key == NULL || api_keys_knows(k, key)); i++)
         key = table_walk(&k->table, &k->sweep, TABLE_SEGMENT_SLOTS);
     if (key == NULL)
         return;
-    if (is_confirmed(k, key))
-        set_state(k, API_KEYS_UNREAD);
-    drop(k, key);
+    if (api_keys_knows(k, key))
+        api_keys_set_state(k, API_KEYS_UNREAD);
+    api_keys_drop(k, key);
 }
 
-static struct api_key *add(struct api_keys *k, const struct digest *digest, struct span name)
+static struct api_key *api_keys_add(struct api_keys *k, const struct digest *digest, struct span name)
 {
     struct api_key *key = malloc(sizeof *key + name.len);
     if (key == NULL)
@@ -241,8 +241,8 @@ static struct api_key *add(struct api_keys *k, const struct digest *digest, stru
     if (name.len > 0)
         memcpy(key->name, name.data, name.len);
     if (k->table.used >= API_KEYS_HELD_MAX)
-        make_room(k);
-    if (table_add(&k->table, hash_of(k, digest), key) == 0)
+        api_keys_make_room(k);
+    if (table_add(&k->table, api_keys_hash_of(k, digest), key) == 0)
         return key;
     free(key);
     return NULL;
@@ -252,13 +252,13 @@ int api_keys_confirm(struct api_keys *k, const struct digest *digest, struct lif
                      const struct api_key_info *info)
 {
     struct span name = api_key_name_span(&info->name);
-    struct api_key *key = find(k, digest);
+    struct api_key *key = api_keys_find(k, digest);
     if (key != NULL && !span_equal((struct span){key->name, key->name_len}, name)) {
-        drop(k, key);
+        api_keys_drop(k, key);
         key = NULL;
     }
     if (key == NULL)
-        key = add(k, digest, name);
+        key = api_keys_add(k, digest, name);
     if (key == NULL)
         return -ENOMEM;
     key->epoch = k->epoch;
@@ -269,23 +269,23 @@ int api_keys_confirm(struct api_keys *k, const struct digest *digest, struct lif
 
 /* --- heartbeats --- */
 
-static void show_next_expiry(struct api_keys *k)
+static void api_keys_show_next_expiry(struct api_keys *k)
 {
     bool known = k->state == API_KEYS_WHOLE && k->next_expiry != API_KEY_NEVER;
     metric_set(&k->metrics->api_key_next_expiry_timestamp_seconds, known ? (uint64_t)k->next_expiry : 0);
 }
 
 /* Of a set that is whole: a key that is not confirmed is none of it any more. */
-static void sweep_key(struct api_keys *k, struct api_key *key, int64_t now)
+static void api_keys_sweep_key(struct api_keys *k, struct api_key *key, int64_t now)
 {
-    if (!is_confirmed(k, key))
-        drop(k, key);
+    if (!api_keys_knows(k, key))
+        api_keys_drop(k, key);
     else if (key->expires < k->next_expiry && !api_key_is_expired(key->expires, now))
         k->next_expiry = key->expires;
 }
 
 /* At the end of the table the earliest expiry is known. */
-static void sweep(struct api_keys *k)
+static void api_keys_sweep(struct api_keys *k)
 {
     int64_t now = clock_wall_s();
     for (int i = 0; i < SWEEP_KEYS; i++) {
@@ -293,11 +293,11 @@ static void sweep(struct api_keys *k)
         struct api_key *key = table_walk(&k->table, &k->sweep, TABLE_SEGMENT_SLOTS);
         bool ended = k->sweep <= before;
         if (ended) {
-            show_next_expiry(k);
+            api_keys_show_next_expiry(k);
             k->next_expiry = API_KEY_NEVER;
         }
         if (key != NULL)
-            sweep_key(k, key, now);
+            api_keys_sweep_key(k, key, now);
         if (ended)
             return;
     }
@@ -308,9 +308,9 @@ void api_keys_heartbeat(struct api_keys *k)
 {
     k->second++;
     if (k->state == API_KEYS_WHOLE)
-        sweep(k);
+        api_keys_sweep(k);
     else if (k->failures > 0)
-        show_next_expiry(k);
+        api_keys_show_next_expiry(k);
     if (k->state == API_KEYS_REFUSED && clock_now_ms() >= k->retry_ms)
-        set_state(k, API_KEYS_UNREAD);
+        api_keys_set_state(k, API_KEYS_UNREAD);
 }

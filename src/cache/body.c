@@ -14,7 +14,7 @@
 /* --- commands --- */
 
 /* Everything but the key. */
-static int init_hmget(struct commands *c, enum channel_shape shape)
+static int body_init_hmget(struct commands *c, enum channel_shape shape)
 {
     size_t count = 0;
     const enum channel_field *fields = channel_shape_fields(shape, &count);
@@ -31,7 +31,7 @@ static int init_hmget(struct commands *c, enum channel_shape shape)
  * Composes a command about an API key with a digest of zeros, which is cut off again: all digests have the
  * same length. `c->key` is the key of Redis.
  */
-static int init_key_command(struct commands *c, struct span name, struct buf *command)
+static int body_init_key_command(struct commands *c, struct span name, struct buf *command)
 {
     static const char digest[DIGEST_HEX_LEN];
     command_begin(command, 3);
@@ -43,17 +43,17 @@ static int init_key_command(struct commands *c, struct span name, struct buf *co
     return buf_error(command);
 }
 
-static int init_key_commands(struct commands *c)
+static int body_init_key_commands(struct commands *c)
 {
     keyspace_api_keys(c->keyspace, &c->key);
-    int sismember = init_key_command(c, SPAN("SISMEMBER"), &c->sismember);
+    int sismember = body_init_key_command(c, SPAN("SISMEMBER"), &c->sismember);
     buf_clear(&c->key);
     keyspace_api_key_info(c->keyspace, &c->key);
-    int hget = init_key_command(c, SPAN("HGET"), &c->hget);
+    int hget = body_init_key_command(c, SPAN("HGET"), &c->hget);
     return sismember != 0 ? sismember : hget;
 }
 
-static void compose_hmget(struct commands *c, int64_t id, enum channel_shape shape)
+static void body_compose_hmget(struct commands *c, int64_t id, enum channel_shape shape)
 {
     struct span text = buf_span(&c->hmget[shape].text);
     size_t head = c->hmget[shape].head;
@@ -72,7 +72,7 @@ void commands_set_key(struct commands *c, const struct digest *key)
     c->digest[DIGEST_HEX_LEN + 1] = '\n';
 }
 
-static const struct buf *compose_key_command(struct commands *c, const struct buf *begin)
+static const struct buf *body_compose_key_command(struct commands *c, const struct buf *begin)
 {
     buf_clear(&c->command);
     buf_append_span(&c->command, buf_span(begin));
@@ -82,12 +82,12 @@ static const struct buf *compose_key_command(struct commands *c, const struct bu
 
 const struct buf *commands_key_info(struct commands *c)
 {
-    return compose_key_command(c, &c->hget);
+    return body_compose_key_command(c, &c->hget);
 }
 
 const struct buf *commands_auth(struct commands *c)
 {
-    return compose_key_command(c, &c->sismember);
+    return body_compose_key_command(c, &c->sismember);
 }
 
 const struct buf *commands_link(struct commands *c, struct span link)
@@ -102,7 +102,7 @@ const struct buf *commands_link(struct commands *c, struct span link)
 }
 
 /* Begins a command on the index, with `words` words after its name and key. */
-static void begin_index_command(struct commands *c, struct span name, size_t words)
+static void body_begin_index_command(struct commands *c, struct span name, size_t words)
 {
     buf_clear(&c->key);
     keyspace_index(c->keyspace, &c->key);
@@ -113,35 +113,35 @@ static void begin_index_command(struct commands *c, struct span name, size_t wor
 }
 
 /* One member more than fits on a page is read: it tells whether a further page exists. */
-static void compose_zrange(struct commands *c, int64_t page)
+static void body_compose_zrange(struct commands *c, int64_t page)
 {
     int64_t rank = page_first_rank(page);
-    begin_index_command(c, SPAN("ZRANGE"), 2);
+    body_begin_index_command(c, SPAN("ZRANGE"), 2);
     command_add_int(&c->command, rank);
     command_add_int(&c->command, rank + PAGE_SIZE);
 }
 
 const struct buf *commands_index_size(struct commands *c)
 {
-    begin_index_command(c, SPAN("ZCARD"), 0);
+    body_begin_index_command(c, SPAN("ZCARD"), 0);
     return &c->command;
 }
 
 const struct buf *commands_read(struct commands *c, const struct entry_source *source)
 {
     if (source->kind == ENTRY_PAGE)
-        compose_zrange(c, source->number);
+        body_compose_zrange(c, source->number);
     else
-        compose_hmget(c, source->number, source->kind == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY);
+        body_compose_hmget(c, source->number, source->kind == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY);
     return &c->command;
 }
 
 int commands_init(struct commands *c, const struct keyspace *keyspace)
 {
     *c = (struct commands){.keyspace = keyspace};
-    int card = init_hmget(c, CHANNEL_CARD);
-    int summary = init_hmget(c, CHANNEL_SUMMARY);
-    int keys = init_key_commands(c);
+    int card = body_init_hmget(c, CHANNEL_CARD);
+    int summary = body_init_hmget(c, CHANNEL_SUMMARY);
+    int keys = body_init_key_commands(c);
     return card != 0 || summary != 0 || keys != 0 ? -ENOMEM : 0;
 }
 
@@ -191,7 +191,7 @@ unsigned body_write(struct buf *text, const struct channel_row *row, enum channe
 /* A later date than any time zone explains is a mistake of the loader, and would hide that it has stopped. */
 enum { ZONE_MAX_S = 14 * 3600 };
 
-static bool is_due(struct value_reports *r, int64_t id, enum value_report kind)
+static bool body_is_due(struct value_reports *r, int64_t id, enum value_report kind)
 {
     size_t slot = ((uint64_t)id * 0x9E3779B97F4A7C15U) >> 54; /* the top ten bits of a Fibonacci hash */
     _Static_assert(VALUE_REPORTS == 1 << 10, "as many as ten bits");
@@ -222,7 +222,7 @@ void value_reports_invalid(struct value_reports *r, int64_t id, unsigned fields)
         return;
     struct log_line line; /* here, for it is large and the compiler fills it with zeros */
     metric_add(&r->metrics->invalid_values_total, (uint64_t)__builtin_popcount(fields));
-    if (!is_due(r, id, VALUE_REPORT_INVALID) ||
+    if (!body_is_due(r, id, VALUE_REPORT_INVALID) ||
         !log_begin(&line, LOG_WARN, "invalid value in redis, served as absent"))
         return;
     log_int(&line, "channel", id);
@@ -234,7 +234,7 @@ void value_reports_invalid(struct value_reports *r, int64_t id, unsigned fields)
 void value_reports_oversize(struct value_reports *r, struct span key)
 {
     struct log_line line;
-    if (!is_due(r, (int64_t)hash_bytes(key, 0), VALUE_REPORT_OVERSIZE) ||
+    if (!body_is_due(r, (int64_t)hash_bytes(key, 0), VALUE_REPORT_OVERSIZE) ||
         !log_begin(&line, LOG_ERROR, resp_oversize.str))
         return;
     log_str(&line, "key", key);
@@ -252,10 +252,10 @@ void value_reports_error(struct value_reports *r, const redisReply *reply)
     log_text(LOG_ERROR, "redis answered with an error", "reply", reply->str);
 }
 
-static void report_left_out(struct value_reports *r, int64_t id, const char *reason)
+static void body_report_left_out(struct value_reports *r, int64_t id, const char *reason)
 {
     struct log_line line;
-    if (!is_due(r, id, VALUE_REPORT_LEFT_OUT) ||
+    if (!body_is_due(r, id, VALUE_REPORT_LEFT_OUT) ||
         !log_begin(&line, LOG_WARN, "index member left out of its page"))
         return;
     log_int(&line, "channel", id);
@@ -265,7 +265,7 @@ static void report_left_out(struct value_reports *r, int64_t id, const char *rea
 
 /* --- gaps --- */
 
-static const char *describe_gap(enum page_gap gap)
+static const char *body_describe_gap(enum page_gap gap)
 {
     switch (gap) {
     case PAGE_GAP_WRONG_TYPE:
@@ -310,7 +310,7 @@ struct page_builder *page_builder_new(int64_t number)
     return p;
 }
 
-static void drop_cached(struct page_builder *p)
+static void body_drop_cached(struct page_builder *p)
 {
     for (int i = p->written; i < p->members.count; i++) {
         blob_unref(p->cached[i]);
@@ -322,14 +322,14 @@ void page_builder_free(struct page_builder *p)
 {
     if (p == NULL)
         return;
-    drop_cached(p);
+    body_drop_cached(p);
     buf_fini(&p->body);
     free(p);
 }
 
 void page_builder_reset(struct page_builder *p)
 {
-    drop_cached(p);
+    body_drop_cached(p);
     buf_fini(&p->body);
     p->members.count = p->members.invalid = 0;
     p->written = p->count = 0;
@@ -368,7 +368,7 @@ void page_builder_report_gaps(const struct page_builder *p, struct value_reports
         if (p->gap[i] == PAGE_GAP_NONE)
             continue;
         left_out++;
-        report_left_out(r, p->members.id[i], describe_gap(p->gap[i]));
+        body_report_left_out(r, p->members.id[i], body_describe_gap(p->gap[i]));
     }
     metric_add(&r->metrics->dangling_index_entries_total, (uint64_t)left_out);
 }
@@ -385,7 +385,7 @@ uint64_t page_builder_lack(const struct page_builder *p)
 }
 
 /* The size of the index and its members were read by two commands: makes `last` consistent with has_next. */
-static int64_t last_page(const struct page_builder *p)
+static int64_t body_last_page(const struct page_builder *p)
 {
     int64_t last = page_last(p->index_size);
     if (p->members.has_next && last <= p->number)
@@ -396,7 +396,7 @@ static int64_t last_page(const struct page_builder *p)
 }
 
 /* What comes before the next summary. */
-static void begin_summary(struct page_builder *p)
+static void body_begin_summary(struct page_builder *p)
 {
     if (p->count++ > 0) {
         buf_append_char(&p->body, ',');
@@ -406,13 +406,13 @@ static void begin_summary(struct page_builder *p)
     document_begin_page(&p->body);
 }
 
-static void write_cached_before(struct page_builder *p, int end)
+static void body_write_cached_before(struct page_builder *p, int end)
 {
     for (; p->written < end; p->written++) {
         struct blob *summary = p->cached[p->written];
         if (summary == NULL)
             continue;
-        begin_summary(p);
+        body_begin_summary(p);
         buf_append(&p->body, summary->data, summary->len);
         blob_unref(summary);
         p->cached[p->written] = NULL;
@@ -423,8 +423,8 @@ unsigned page_builder_write_summary(struct page_builder *p, int at, const struct
                                     struct span *summary)
 {
     assert(at >= p->written && at < p->members.count && p->cached[at] == NULL);
-    write_cached_before(p, at);
-    begin_summary(p);
+    body_write_cached_before(p, at);
+    body_begin_summary(p);
     size_t start = p->body.len;
     unsigned invalid = channel_write(&p->body, row, CHANNEL_SUMMARY);
     p->written = at + 1;
@@ -434,9 +434,9 @@ unsigned page_builder_write_summary(struct page_builder *p, int at, const struct
 
 struct blob *page_builder_compose(struct page_builder *p, struct page_info *info)
 {
-    write_cached_before(p, p->members.count);
+    body_write_cached_before(p, p->members.count);
     *info = (struct page_info){
-        .page = p->number, .last = last_page(p), .count = p->count, .has_next = p->members.has_next};
+        .page = p->number, .last = body_last_page(p), .count = p->count, .has_next = p->members.has_next};
     if (p->count == 0) {
         blob_begin(&p->body, 0);
         document_begin_page(&p->body);

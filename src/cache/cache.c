@@ -2,8 +2,8 @@
  * The cache as a whole; see cache.h. Binds the entries, the API key set, the fetches and the invalidations to
  * one connection to Redis, and holds the requests and their deadlines.
  *
- * Everything that is sent to Redis passes through send_command(), everything that comes from it through the
- * callbacks of the connection below.
+ * Everything that is sent to Redis passes through cache_send_command(), everything that comes from it through
+ * the callbacks of the connection below.
  */
 #include "cache/cache.h"
 
@@ -53,16 +53,16 @@ struct cache {
     void *closed_arg;
 };
 
-static void on_deadline(uv_timer_t *timer);
+static void cache_on_deadline(uv_timer_t *timer);
 
-static struct redis_connection *connection_of(const struct cache *c)
+static struct redis_connection *cache_connection_of(const struct cache *c)
 {
     return upstream_connection(&c->upstream);
 }
 
 /* --- freeing what was dropped --- */
 
-static void on_reclaim(uv_idle_t *idle)
+static void cache_on_reclaim(uv_idle_t *idle)
 {
     struct cache *c = idle->data;
     (void)entries_reclaim(&c->entries, RECLAIM_STEPS);
@@ -71,10 +71,10 @@ static void on_reclaim(uv_idle_t *idle)
 }
 
 /* To be called when entries were added or dropped. */
-static void schedule_reclaim(struct cache *c)
+static void cache_schedule_reclaim(struct cache *c)
 {
     if (entries_has_excess(&c->entries))
-        (void)uv_idle_start(&c->reclaim, on_reclaim); /* fails without a callback only */
+        (void)uv_idle_start(&c->reclaim, cache_on_reclaim); /* fails without a callback only */
 }
 
 /* --- cache hits --- */
@@ -91,25 +91,26 @@ struct cache_miss {
     struct page_builder *known; /* the page's list of channels, owned; NULL where it is not known */
 };
 
-static bool is_pending(const struct cache *c, unsigned what)
+static bool cache_is_pending(const struct cache *c, unsigned what)
 {
     return (invalidation_pending(&c->invalidation) & what) != 0;
 }
 
-static enum auth_result check_key(struct cache *c, const struct digest *key, enum freshness freshness,
-                                  uint64_t now, struct api_key_name *name)
+static enum auth_result cache_check_key(struct cache *c, const struct digest *key, enum freshness freshness,
+                                        uint64_t now, struct api_key_name *name)
 {
     uint64_t stale_until = invalidation_lost_ms(&c->invalidation) + c->options.stale_keys_limit_ms;
     if (freshness == FRESHNESS_NONE || (freshness == FRESHNESS_STALE && now >= stale_until))
         return AUTH_RESULT_UNKNOWN;
-    if (is_pending(c, INVALIDATED_KEYS))
+    if (cache_is_pending(c, INVALIDATED_KEYS))
         return AUTH_RESULT_UNKNOWN;
     return api_keys_check(&c->api_keys, key, now, name);
 }
 
-static inline enum freshness freshness_at(const struct cache *c, uint64_t now)
+static inline enum freshness cache_freshness_at(const struct cache *c, uint64_t now)
 {
-    return invalidation_freshness(&c->invalidation, now, redis_connection_last_pong_ms(connection_of(c)),
+    return invalidation_freshness(&c->invalidation, now,
+                                  redis_connection_last_pong_ms(cache_connection_of(c)),
                                   c->options.stale_limit_ms);
 }
 
@@ -118,7 +119,7 @@ bool cache_is_key_invalid(struct cache *c, const struct digest *key, struct api_
     uint64_t now = clock_boot_ms();
     struct api_key_name same;
     (void)api_keys_check(&c->api_keys, key, now, name);
-    return check_key(c, key, freshness_at(c, now), now, &same) == AUTH_RESULT_INVALID;
+    return cache_check_key(c, key, cache_freshness_at(c, now), now, &same) == AUTH_RESULT_INVALID;
 }
 
 /* What there is to look for, and what was found. */
@@ -130,18 +131,18 @@ struct hit {
     struct page_builder *known; /* the page's list of channels, owned, where that alone is cached */
 };
 
-__attribute__((cold, noinline)) static void drop_ended(struct cache *c, const struct entry *e)
+__attribute__((cold, noinline)) static void cache_drop_ended(struct cache *c, const struct entry *e)
 {
     entries_drop(&c->entries, (enum entry_kind)e->kind, e->number);
 }
 
 /* `e` may be NULL: it is not cached. */
-static inline bool hit_entry(struct cache *c, struct hit *h, const struct entry *e)
+static inline bool cache_hit_entry(struct cache *c, struct hit *h, const struct entry *e)
 {
     if (e == NULL)
         return false;
     if (!entry_is_alive(e, h->now)) {
-        drop_ended(c, e);
+        cache_drop_ended(c, e);
         return false;
     }
     h->lifetime = e->lifetime;
@@ -150,7 +151,7 @@ static inline bool hit_entry(struct cache *c, struct hit *h, const struct entry 
     return true;
 }
 
-static void compose_page(struct page_builder *p, struct cache_result *result, struct page_info *info)
+static void cache_compose_page(struct page_builder *p, struct cache_result *result, struct page_info *info)
 {
     result->body = page_builder_compose(p, info);
     result->status = result->body != NULL ? CACHE_FOUND : CACHE_OUT_OF_MEMORY;
@@ -158,7 +159,7 @@ static void compose_page(struct page_builder *p, struct cache_result *result, st
 }
 
 /* Beyond the last page there is nothing to read, and nothing worth caching. */
-static bool hit_page_beyond(struct cache *c, int64_t number, struct cache_result *result)
+static bool cache_hit_page_beyond(struct cache *c, int64_t number, struct cache_result *result)
 {
     int64_t index_size = entries_index_size(&c->entries);
     if (index_size < 0 || number <= page_last(index_size))
@@ -168,24 +169,24 @@ static bool hit_page_beyond(struct cache *c, int64_t number, struct cache_result
     if (p == NULL)
         return false;
     page_builder_set_index_size(p, index_size);
-    compose_page(p, result, &info);
+    cache_compose_page(p, result, &info);
     page_builder_free(p);
     return true;
 }
 
 /* All summaries of a page are cached, but not its body. */
-static void compose_known(struct cache *c, struct page_builder *p, struct cache_result *result)
+static void cache_compose_known(struct cache *c, struct page_builder *p, struct cache_result *result)
 {
     const struct page_members *m = page_builder_members(p);
     struct page_info info;
-    compose_page(p, result, &info);
+    cache_compose_page(p, result, &info);
     if (result->body != NULL)
         entries_put_page(&c->entries, invalidation_lifetime_of_index(&c->invalidation, NULL, 0), &info, m->id,
                          m->count, result->body);
 }
 
 /* All of the page's channels are known, but not its body. */
-static bool hit_members(struct cache *c, struct hit *h, const struct entry *e)
+static bool cache_hit_members(struct cache *c, struct hit *h, const struct entry *e)
 {
     struct page_builder *p = page_builder_new(h->query->number);
     if (p == NULL)
@@ -196,26 +197,26 @@ static bool hit_members(struct cache *c, struct hit *h, const struct entry *e)
         h->known = p;
         return false;
     }
-    compose_known(c, p, h->result);
+    cache_compose_known(c, p, h->result);
     page_builder_free(p);
     return true;
 }
 
-static bool hit_page(struct cache *c, struct hit *h)
+static bool cache_hit_page(struct cache *c, struct hit *h)
 {
     int64_t number = h->query->number;
-    if (is_pending(c, INVALIDATED_INDEX))
+    if (cache_is_pending(c, INVALIDATED_INDEX))
         return false;
     const struct entry *e = entries_find(&c->entries, ENTRY_PAGE, number);
     if (e == NULL)
-        return hit_page_beyond(c, number, h->result);
+        return cache_hit_page_beyond(c, number, h->result);
     if (e->body == NULL)
-        return hit_members(c, h, e);
+        return cache_hit_members(c, h, e);
     h->result->last_page = e->page->info.last;
-    return hit_entry(c, h, e);
+    return cache_hit_entry(c, h, e);
 }
 
-static inline bool hit(struct cache *c, struct hit *h)
+static inline bool cache_hit(struct cache *c, struct hit *h)
 {
     const struct cache_query *q = h->query;
     switch (q->type) {
@@ -223,18 +224,18 @@ static inline bool hit(struct cache *c, struct hit *h)
         h->result->status = CACHE_FOUND;
         return true;
     case QUERY_CARD:
-        return hit_entry(c, h, entries_find(&c->entries, ENTRY_CARD, q->number));
+        return cache_hit_entry(c, h, entries_find(&c->entries, ENTRY_CARD, q->number));
     case QUERY_CARD_BY_LINK:
-        return hit_entry(c, h, entries_find_link(&c->entries, q->link));
+        return cache_hit_entry(c, h, entries_find_link(&c->entries, q->link));
     case QUERY_PAGE:
-        return hit_page(c, h);
+        return cache_hit_page(c, h);
     }
     return false;
 }
 
 /* What was read without tracking may have changed since it was read, all else since the connection was lost.
  */
-__attribute__((cold)) static void set_age(const struct cache *c, const struct hit *h)
+__attribute__((cold)) static void cache_set_age(const struct cache *c, const struct hit *h)
 {
     bool tracked = lifetime_is_tracked(h->lifetime);
     uint64_t until_ms = h->lifetime.until_ms;
@@ -243,7 +244,7 @@ __attribute__((cold)) static void set_age(const struct cache *c, const struct hi
     h->result->ttl_s = tracked ? -h->result->age_s : (int64_t)(until_ms - h->now) / 1000;
 }
 
-static void count_hit(struct cache *c, const struct hit *h, enum freshness freshness)
+static void cache_count_hit(struct cache *c, const struct hit *h, enum freshness freshness)
 {
     static const enum cache_source sources[] = {[FRESHNESS_STALE] = CACHE_SOURCE_STALE,
                                                 [FRESHNESS_TTL] = CACHE_SOURCE_TTL,
@@ -253,31 +254,31 @@ static void count_hit(struct cache *c, const struct hit *h, enum freshness fresh
     metric_add(stale ? &m->cache_stale_hits_total : &m->cache_hits_total, 1);
     h->result->source = sources[freshness];
     if (freshness != FRESHNESS_FRESH)
-        set_age(c, h);
+        cache_set_age(c, h);
 }
 
 /* Whether invalidations from before `arrived_ms`, when a request came, may wait in the socket. */
-static bool is_undrained(const struct cache *c, uint64_t arrived_ms)
+static bool cache_is_undrained(const struct cache *c, uint64_t arrived_ms)
 {
-    return !redis_connection_is_drained(connection_of(c), arrived_ms);
+    return !redis_connection_is_drained(cache_connection_of(c), arrived_ms);
 }
 
 /*
  * On a miss *miss says what to fetch. Only an auth result that may be served saves the check of the key in
  * Redis: while the connection is lost, or the lease has expired, each request has its own.
  */
-static enum lookup lookup(struct cache *c, struct cache_request *request, const struct cache_query *q,
-                          struct cache_result *result, struct cache_miss *miss)
+static enum lookup cache_lookup(struct cache *c, struct cache_request *request, const struct cache_query *q,
+                                struct cache_result *result, struct cache_miss *miss)
 {
     uint64_t undrained_ms = request->undrained_ms;
     struct api_key_name *name = &request->key_name;
     *result = (struct cache_result){.key_name = name};
     *miss = (struct cache_miss){.needs_auth = true};
     uint64_t now = clock_boot_ms();
-    enum freshness freshness = freshness_at(c, now);
-    if (freshness == FRESHNESS_FRESH && is_undrained(c, undrained_ms != 0 ? undrained_ms : now))
+    enum freshness freshness = cache_freshness_at(c, now);
+    if (freshness == FRESHNESS_FRESH && cache_is_undrained(c, undrained_ms != 0 ? undrained_ms : now))
         return LOOKUP_UNDRAINED;
-    enum auth_result auth = check_key(c, &q->key, freshness, now, name);
+    enum auth_result auth = cache_check_key(c, &q->key, freshness, now, name);
     if (auth == AUTH_RESULT_UNKNOWN && freshness == FRESHNESS_FRESH && !request->own_check &&
         key_reader_is_able(&c->key_reader))
         return LOOKUP_UNCHECKED;
@@ -288,9 +289,9 @@ static enum lookup lookup(struct cache *c, struct cache_request *request, const 
     if (found)
         result->status = CACHE_KEY_INVALID;
     else
-        found = hit(c, &h);
+        found = cache_hit(c, &h);
     if (found) {
-        count_hit(c, &h, freshness);
+        cache_count_hit(c, &h, freshness);
         return LOOKUP_HIT;
     }
     miss->needs_auth = freshness == FRESHNESS_STALE;
@@ -304,18 +305,19 @@ static enum lookup lookup(struct cache *c, struct cache_request *request, const 
 /* --- requests --- */
 
 /* All requests have the same timeout, so a running timer already ends at the first deadline. */
-static void arm_timer(struct cache *c)
+static void cache_arm_timer(struct cache *c)
 {
     if (list_empty(&c->by_deadline) || uv_is_active((const uv_handle_t *)&c->timer))
         return;
     const struct cache_request *first = LIST_ENTRY(c->by_deadline.next, struct cache_request, deadline);
     uint64_t now = clock_now_ms();
     uv_update_time(c->timer.loop); /* libuv's time may be as old as the turn of the loop */
-    (void)uv_timer_start(&c->timer, on_deadline, first->deadline_ms > now ? first->deadline_ms - now : 1, 0);
+    (void)uv_timer_start(&c->timer, cache_on_deadline,
+                         first->deadline_ms > now ? first->deadline_ms - now : 1, 0);
 }
 
 /* Ends what the cache holds for a request that waits for nothing any more. */
-static void release(struct cache_request *request)
+static void cache_release(struct cache_request *request)
 {
     assert(list_empty(&request->waiting));
     list_remove(&request->deadline);
@@ -323,23 +325,23 @@ static void release(struct cache_request *request)
     request->link = NULL;
 }
 
-static enum cache_source source_of(const struct cache_request *request)
+static enum cache_source cache_source_of(const struct cache_request *request)
 {
     return request->shared ? CACHE_SOURCE_COALESCED : CACHE_SOURCE_MISS;
 }
 
-static void time_out(struct cache *c, const struct cache_request *request, struct cache_result *result)
+static void cache_time_out(struct cache *c, const struct cache_request *request, struct cache_result *result)
 {
     metric_add(&c->options.metrics->request_timeouts_total, 1);
     result->status = CACHE_UNAVAILABLE;
-    result->source = source_of(request);
+    result->source = cache_source_of(request);
 }
 
 /*
  * A request times out if its deadline had passed when the timer ended the previous time: since then the loop
  * has read all sockets. After a stop of the process (SIGSTOP) the reply may still be in the socket.
  */
-static void on_deadline(uv_timer_t *timer)
+static void cache_on_deadline(uv_timer_t *timer)
 {
     struct cache *c = timer->data;
     uint64_t passed_ms = c->timer_ended_ms;
@@ -349,16 +351,16 @@ static void on_deadline(uv_timer_t *timer)
         if (r->deadline_ms > passed_ms)
             break;
         struct cache_result result = {.key_name = &r->key_name};
-        assert(!list_empty(&r->waiting)); /* release() ends both */
+        assert(!list_empty(&r->waiting)); /* cache_release() ends both */
         cache_cancel(r);
-        time_out(c, r, &result);
+        cache_time_out(c, r, &result);
         r->done(r->arg, &result);
     }
-    arm_timer(c);
+    cache_arm_timer(c);
 }
 
 /* Returns 0 or -ENOMEM. */
-static int keep_link(struct cache_request *request, struct span link)
+static int cache_keep_link(struct cache_request *request, struct span link)
 {
     request->link = malloc(link.len);
     if (request->link == NULL) /* ANALYZER(malloc-leak): the request owns it, and outlives this function */
@@ -369,8 +371,8 @@ static int keep_link(struct cache_request *request, struct span link)
 }
 
 /* Joins a fetch in flight. A fetch that checks a key is not shared. */
-static bool join(struct cache *c, struct cache_request *request, const struct cache_query *q,
-                 const struct cache_miss *miss)
+static bool cache_join(struct cache *c, struct cache_request *request, const struct cache_query *q,
+                       const struct cache_miss *miss)
 {
     struct fetch *f = miss->needs_auth ? NULL : fetches_find(&c->fetches, q);
     if (f == NULL)
@@ -383,8 +385,8 @@ static bool join(struct cache *c, struct cache_request *request, const struct ca
 }
 
 /* Returns 0 or -ENOMEM. */
-static int begin(struct cache *c, struct cache_request *request, const struct cache_query *q,
-                 const struct cache_miss *miss)
+static int cache_begin(struct cache *c, struct cache_request *request, const struct cache_query *q,
+                       const struct cache_miss *miss)
 {
     request->shared = false;
     if (fetch_begin(&c->fetches, q, miss->needs_auth, miss->known, &request->waiting) == NULL)
@@ -393,16 +395,16 @@ static int begin(struct cache *c, struct cache_request *request, const struct ca
     return 0;
 }
 
-static void on_polled(uv_check_t *polled);
+static void cache_on_polled(uv_check_t *polled);
 
 /*
  * Without a fetch, until it is looked up again: after a miss, when its turn to read has come. Returns 0 or
  * -ENOMEM.
  */
-static int wait_for_lookup(struct cache *c, struct cache_request *request, const struct cache_query *q,
-                           enum lookup outcome)
+static int cache_wait_for_lookup(struct cache *c, struct cache_request *request, const struct cache_query *q,
+                                 enum lookup outcome)
 {
-    if (q->type == QUERY_CARD_BY_LINK && keep_link(request, q->link) != 0)
+    if (q->type == QUERY_CARD_BY_LINK && cache_keep_link(request, q->link) != 0)
         return -ENOMEM;
     request->shared = false;
     request->type = q->type;
@@ -412,7 +414,8 @@ static int wait_for_lookup(struct cache *c, struct cache_request *request, const
     } else if (outcome == LOOKUP_UNDRAINED) {
         request->undrained_ms = request->undrained_ms != 0 ? request->undrained_ms : clock_boot_ms();
         list_append(&c->undrained, &request->waiting);
-        (void)uv_check_start(&c->polled, on_polled); /* the waiting input ends the poll of the loop at once */
+        (void)uv_check_start(&c->polled,
+                             cache_on_polled); /* the waiting input ends the poll of the loop at once */
     } else {
         request->queued_ms = request->queued_ms != 0 ? request->queued_ms : clock_now_ms();
         list_append(&c->queue, &request->waiting);
@@ -420,54 +423,54 @@ static int wait_for_lookup(struct cache *c, struct cache_request *request, const
     return 0;
 }
 
-static bool may_read(struct cache *c)
+static bool cache_may_read(struct cache *c)
 {
     return invalidation_is_connected(&c->invalidation) && fetches_have_room(&c->fetches);
 }
 
 /* A new request is behind all that wait. */
-static bool must_queue(struct cache *c, const struct cache_request *request)
+static bool cache_must_queue(struct cache *c, const struct cache_request *request)
 {
-    return (request->queued_ms == 0 && !list_empty(&c->queue)) || !may_read(c);
+    return (request->queued_ms == 0 && !list_empty(&c->queue)) || !cache_may_read(c);
 }
 
 /* A reply would come too late: most of the timeout was spent in the queue, although Redis was connected. */
-static bool is_late(const struct cache *c, const struct cache_request *request)
+static bool cache_is_late(const struct cache *c, const struct cache_request *request)
 {
     uint64_t since_ms = request->queued_ms > c->connected_ms ? request->queued_ms : c->connected_ms;
     return request->queued_ms != 0 && clock_now_ms() - since_ms > c->options.request_timeout_ms * 3 / 4;
 }
 
 /* Returns 0; -ENOMEM; or -ETIMEDOUT: the request has waited too long to be read now. */
-static int read_or_wait(struct cache *c, struct cache_request *request, const struct cache_query *q,
-                        const struct cache_miss *miss)
+static int cache_read_or_wait(struct cache *c, struct cache_request *request, const struct cache_query *q,
+                              const struct cache_miss *miss)
 {
-    if (join(c, request, q, miss))
+    if (cache_join(c, request, q, miss))
         return 0;
-    bool queues = must_queue(c, request);
-    if (!queues && !is_late(c, request))
-        return begin(c, request, q, miss);
+    bool queues = cache_must_queue(c, request);
+    if (!queues && !cache_is_late(c, request))
+        return cache_begin(c, request, q, miss);
     page_builder_free(miss->known);
-    return queues ? wait_for_lookup(c, request, q, LOOKUP_MISS) : -ETIMEDOUT;
+    return queues ? cache_wait_for_lookup(c, request, q, LOOKUP_MISS) : -ETIMEDOUT;
 }
 
 /* True when *result is complete; otherwise the request waits. */
-static bool get(struct cache *c, struct cache_request *request, const struct cache_query *query,
-                struct cache_result *result)
+static bool cache_try_get(struct cache *c, struct cache_request *request, const struct cache_query *query,
+                          struct cache_result *result)
 {
     struct cache_miss miss;
-    enum lookup outcome = lookup(c, request, query, result, &miss);
+    enum lookup outcome = cache_lookup(c, request, query, result, &miss);
     if (outcome == LOOKUP_HIT)
         return true;
-    int err = outcome == LOOKUP_MISS ? read_or_wait(c, request, query, &miss)
-                                     : wait_for_lookup(c, request, query, outcome);
+    int err = outcome == LOOKUP_MISS ? cache_read_or_wait(c, request, query, &miss)
+                                     : cache_wait_for_lookup(c, request, query, outcome);
     if (err == 0)
         return false;
     if (err == -ETIMEDOUT)
-        time_out(c, request, result);
+        cache_time_out(c, request, result);
     else
         result->status = CACHE_OUT_OF_MEMORY;
-    release(request);
+    cache_release(request);
     return true;
 }
 
@@ -482,12 +485,12 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->key_name.len = -1;
     list_init(&request->waiting);
     list_init(&request->deadline);
-    if (get(c, request, query, result))
+    if (cache_try_get(c, request, query, result))
         return true;
     request->coding = query->coding;
     request->deadline_ms = clock_now_ms() + c->options.request_timeout_ms;
     list_append(&c->by_deadline, &request->deadline);
-    arm_timer(c);
+    cache_arm_timer(c);
     return false;
 }
 
@@ -496,11 +499,11 @@ void cache_cancel(struct cache_request *request)
     if (list_empty(&request->deadline))
         return;
     list_remove(&request->waiting);
-    release(request);
+    cache_release(request);
 }
 
 /* Takes the first request out of the list. */
-static struct cache_request *take_request(struct list *requests)
+static struct cache_request *cache_take_request(struct list *requests)
 {
     struct cache_request *r = LIST_ENTRY(requests->next, struct cache_request, waiting);
     list_remove(&r->waiting);
@@ -508,7 +511,7 @@ static struct cache_request *take_request(struct list *requests)
 }
 
 /* The connection was lost, or what the request waited for has come: it is looked up again. */
-static void get_again(struct cache *c, struct cache_request *r, const struct cache_query *fetched)
+static void cache_get_again(struct cache *c, struct cache_request *r, const struct cache_query *fetched)
 {
     struct cache_query q = *fetched;
     struct cache_result result;
@@ -518,106 +521,106 @@ static void get_again(struct cache *c, struct cache_request *r, const struct cac
     q.key = r->key;
     q.coding = r->coding;
     r->link = NULL;
-    bool complete = get(c, r, &q, &result);
+    bool complete = cache_try_get(c, r, &q, &result);
     free(link);
     if (!complete)
         return;
-    release(r);
+    cache_release(r);
     r->done(r->arg, &result);
 }
 
-static void get_waiting_again(struct cache *c, struct cache_request *r)
+static void cache_get_waiting_again(struct cache *c, struct cache_request *r)
 {
     list_remove(&r->waiting);
-    get_again(c, r, &(struct cache_query){.type = r->type, .number = r->number});
+    cache_get_again(c, r, &(struct cache_query){.type = r->type, .number = r->number});
 }
 
 /* A turn of the loop may read only a part of what waits. Without a connection nothing is waited for. */
-static void on_polled(uv_check_t *polled)
+static void cache_on_polled(uv_check_t *polled)
 {
     struct cache *c = polled->data;
     while (!list_empty(&c->undrained)) {
         struct cache_request *r = LIST_ENTRY(c->undrained.next, struct cache_request, waiting);
-        if (redis_connection_is_ready(connection_of(c)) && is_undrained(c, r->undrained_ms))
+        if (redis_connection_is_ready(cache_connection_of(c)) && cache_is_undrained(c, r->undrained_ms))
             return;
-        get_waiting_again(c, r);
+        cache_get_waiting_again(c, r);
     }
     (void)uv_check_stop(polled);
 }
 
 /* To be called when there may be room for another fetch. */
-static void run_queue(struct cache *c)
+static void cache_run_queue(struct cache *c)
 {
-    while (!list_empty(&c->queue) && may_read(c))
-        get_waiting_again(c, LIST_ENTRY(c->queue.next, struct cache_request, waiting));
+    while (!list_empty(&c->queue) && cache_may_read(c))
+        cache_get_waiting_again(c, LIST_ENTRY(c->queue.next, struct cache_request, waiting));
 }
 
-static void answer_request(struct cache_request *r, const struct cache_result *fetched)
+static void cache_answer_request(struct cache_request *r, const struct cache_result *fetched)
 {
     struct cache_result result = *fetched;
-    result.source = source_of(r);
+    result.source = cache_source_of(r);
     if (result.key_name == NULL)
         result.key_name = &r->key_name;
     if (result.body != NULL)
         result.body = blob_ref(result.body);
-    release(r);
+    cache_release(r);
     r->done(r->arg, &result);
 }
 
-static void on_fetch_ended(void *arg, struct list *requests, const struct cache_query *q,
-                           const struct cache_result *result)
+static void cache_on_fetch_ended(void *arg, struct list *requests, const struct cache_query *q,
+                                 const struct cache_result *result)
 {
     struct cache *c = arg;
-    schedule_reclaim(c);
+    cache_schedule_reclaim(c);
     while (!list_empty(requests)) {
-        struct cache_request *r = take_request(requests);
+        struct cache_request *r = cache_take_request(requests);
         if (result == NULL)
-            get_again(c, r, q);
+            cache_get_again(c, r, q);
         else
-            answer_request(r, result);
+            cache_answer_request(r, result);
     }
-    run_queue(c);
+    cache_run_queue(c);
 }
 
 /* --- what the fetches and the invalidations ask for --- */
 
-static int send_command(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
+static int cache_send_command(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
 {
     struct cache *c = arg;
-    return redis_connection_send_command(connection_of(c), command, fn, fn_arg);
+    return redis_connection_send_command(cache_connection_of(c), command, fn, fn_arg);
 }
 
-static int read_entry(void *arg, const struct entry_source *source, cache_reply_fn fn, void *fn_arg)
+static int cache_read_entry(void *arg, const struct entry_source *source, cache_reply_fn fn, void *fn_arg)
 {
     struct cache *c = arg;
     return fetches_read_entry(&c->fetches, source, fn, fn_arg);
 }
 
-static int send_untracked(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
+static int cache_send_untracked(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
 {
     struct cache *c = arg;
-    return redis_connection_send_untracked(connection_of(c), command, fn, fn_arg);
+    return redis_connection_send_untracked(cache_connection_of(c), command, fn, fn_arg);
 }
 
-static bool is_elsewhere(void *arg, const redisReply *reply)
+static bool cache_is_elsewhere(void *arg, const redisReply *reply)
 {
     struct cache *c = arg;
     return upstream_elsewhere(&c->upstream, reply);
 }
 
-static int redirect_command(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
+static int cache_redirect_command(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
 {
     struct cache *c = arg;
     return upstream_redirect(&c->upstream, command, fn, fn_arg);
 }
 
-static int send_check(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
+static int cache_send_check(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
 {
     struct cache *c = arg;
     return upstream_send_check(&c->upstream, command, fn, fn_arg);
 }
 
-static void on_check_wanted(void *arg)
+static void cache_on_check_wanted(void *arg)
 {
     struct cache *c = arg;
     invalidation_check(&c->invalidation);
@@ -626,8 +629,8 @@ static void on_check_wanted(void *arg)
 /* --- the API keys --- */
 
 /* Where Redis tracks what is read the key reader confirms keys. Without memory it is not cached. */
-static void on_auth_known(void *arg, const struct digest *key, struct lifetime lifetime,
-                          const struct api_key_info *info)
+static void cache_on_auth_known(void *arg, const struct digest *key, struct lifetime lifetime,
+                                const struct api_key_info *info)
 {
     struct cache *c = arg;
     bool by_ttl = !lifetime_is_none(lifetime) && !lifetime_is_tracked(lifetime);
@@ -635,19 +638,19 @@ static void on_auth_known(void *arg, const struct digest *key, struct lifetime l
     (void)err;
 }
 
-static void on_keys_checked(void *arg, struct list *requests, enum key_reader_result result)
+static void cache_on_keys_checked(void *arg, struct list *requests, enum key_reader_result result)
 {
     struct cache *c = arg;
     bool invalid = result == KEY_READER_INVALID;
     while (!list_empty(requests)) {
-        struct cache_request *r = take_request(requests);
+        struct cache_request *r = cache_take_request(requests);
         r->own_check = result == KEY_READER_FETCH;
         if (invalid || result == KEY_READER_FAILED) {
             metric_add(&c->options.metrics->cache_misses_total, 1);
-            answer_request(r,
-                           &(struct cache_result){.status = invalid ? CACHE_KEY_INVALID : CACHE_UNAVAILABLE});
+            cache_answer_request(
+                r, &(struct cache_result){.status = invalid ? CACHE_KEY_INVALID : CACHE_UNAVAILABLE});
         } else {
-            get_again(c, r, &(struct cache_query){.type = r->type, .number = r->number});
+            cache_get_again(c, r, &(struct cache_query){.type = r->type, .number = r->number});
         }
     }
 }
@@ -655,15 +658,15 @@ static void on_keys_checked(void *arg, struct list *requests, enum key_reader_re
 /* --- the check of the catalogue --- */
 
 /* Pending invalidations are applied before any request is answered: the answer may start the next request. */
-static void on_checked(void *arg, enum catalogue_state state)
+static void cache_on_checked(void *arg, enum catalogue_state state)
 {
     struct cache *c = arg;
-    bool ready = redis_connection_is_ready(connection_of(c));
-    bool attempt = !ready && redis_connection_is_usable(connection_of(c));
+    bool ready = redis_connection_is_ready(cache_connection_of(c));
+    bool attempt = !ready && redis_connection_is_usable(cache_connection_of(c));
     if (state == CATALOGUE_MISSING) { /* requests may be served from the cache, as after a lost connection */
-        redis_connection_fail(connection_of(c), UPSTREAM_NO_CATALOGUE);
+        redis_connection_fail(cache_connection_of(c), UPSTREAM_NO_CATALOGUE);
     } else if (attempt && state != CATALOGUE_LOST) { /* also when it is unknown */
-        redis_connection_accept(connection_of(c));
+        redis_connection_accept(cache_connection_of(c));
         return;
     }
     key_reader_checked(&c->key_reader, state);
@@ -672,7 +675,7 @@ static void on_checked(void *arg, enum catalogue_state state)
 
 /* --- invalidations --- */
 
-static void on_card_invalidated(void *arg, int64_t id)
+static void cache_on_card_invalidated(void *arg, int64_t id)
 {
     struct cache *c = arg;
     entries_drop(&c->entries, ENTRY_CARD, id);
@@ -681,7 +684,7 @@ static void on_card_invalidated(void *arg, int64_t id)
     fetches_invalidate_card(&c->fetches, id);
 }
 
-static void on_received(void *arg, unsigned what)
+static void cache_on_received(void *arg, unsigned what)
 {
     struct cache *c = arg;
     if (what == INVALIDATED_ALL)
@@ -690,7 +693,7 @@ static void on_received(void *arg, unsigned what)
         fetches_invalidate_pages(&c->fetches);
 }
 
-static void on_drop(void *arg, unsigned what)
+static void cache_on_drop(void *arg, unsigned what)
 {
     struct cache *c = arg;
     if ((what & INVALIDATED_ALL) != 0) {
@@ -704,26 +707,26 @@ static void on_drop(void *arg, unsigned what)
     }
     if ((what & (INVALIDATED_ALL | INVALIDATED_KEYS)) != 0)
         key_reader_invalidate(&c->key_reader, (what & INVALIDATED_ALL) != 0);
-    schedule_reclaim(c);
+    cache_schedule_reclaim(c);
 }
 
 /* --- the connection --- */
 
 /* The connection is accepted only if Redis holds a catalogue. */
-static void on_handshake_done(void *arg)
+static void cache_on_handshake_done(void *arg)
 {
     struct cache *c = arg;
     invalidation_check(&c->invalidation);
 }
 
 /* The settings may change. */
-static bool is_clustered(const struct cache *c)
+static bool cache_is_clustered(const struct cache *c)
 {
     return redis_endpoint_is_cluster(redis_config_endpoint(upstream_config(&c->upstream)));
 }
 
 /* The connection has logged the reason. */
-static void log_untracked(const struct cache *c)
+static void cache_log_untracked(const struct cache *c)
 {
     struct log_line line;
     if (c->options.ttl_ms == 0) {
@@ -734,41 +737,42 @@ static void log_untracked(const struct cache *c)
     }
 }
 
-static void on_ready(void *arg)
+static void cache_on_ready(void *arg)
 {
     struct cache *c = arg;
-    if (c->options.cache_size > 0 && !redis_connection_is_tracking(connection_of(c)))
-        log_untracked(c);
-    invalidation_connected(&c->invalidation, redis_connection_is_tracking(connection_of(c)), is_clustered(c));
+    if (c->options.cache_size > 0 && !redis_connection_is_tracking(cache_connection_of(c)))
+        cache_log_untracked(c);
+    invalidation_connected(&c->invalidation, redis_connection_is_tracking(cache_connection_of(c)),
+                           cache_is_clustered(c));
     fetches_connected(&c->fetches);
     c->connected_ms = clock_now_ms();
-    run_queue(c);
+    cache_run_queue(c);
     c->options.on_connection(c->options.arg, true);
 }
 
-static void on_heartbeat(void *arg)
+static void cache_on_heartbeat(void *arg)
 {
     struct cache *c = arg;
     invalidation_heartbeat(&c->invalidation);
     key_reader_heartbeat(&c->key_reader);
 }
 
-static void on_lost(void *arg)
+static void cache_on_lost(void *arg)
 {
     struct cache *c = arg;
-    invalidation_lost(&c->invalidation, redis_connection_last_pong_ms(connection_of(c)),
-                      redis_connection_valid_until_ms(connection_of(c)));
+    invalidation_lost(&c->invalidation, redis_connection_last_pong_ms(cache_connection_of(c)),
+                      redis_connection_valid_until_ms(cache_connection_of(c)));
     c->options.on_connection(c->options.arg, false);
 }
 
-static void on_push(void *arg, struct span kind, const redisReply *element)
+static void cache_on_push(void *arg, struct span kind, const redisReply *element)
 {
     struct cache *c = arg;
     invalidation_push(&c->invalidation, kind, element);
-    schedule_reclaim(c);
+    cache_schedule_reclaim(c);
 }
 
-static enum redis_tracking tracking_of(const struct cache_options *o)
+static enum redis_tracking cache_tracking_of(const struct cache_options *o)
 {
     if (o->cache_size == 0)
         return REDIS_TRACKING_OFF;
@@ -776,13 +780,13 @@ static enum redis_tracking tracking_of(const struct cache_options *o)
 }
 
 /* What its pending commands would have read is read by the other. All is dropped when that is ready. */
-static void on_replaced(void *arg)
+static void cache_on_replaced(void *arg)
 {
     struct cache *c = arg;
     invalidation_lost(&c->invalidation, 0, 0);
 }
 
-static int open_connection(struct cache *c, uv_loop_t *loop)
+static int cache_open_connection(struct cache *c, uv_loop_t *loop)
 {
     const struct cache_options *o = &c->options;
     const struct redis_connection_options options = {
@@ -791,37 +795,37 @@ static int open_connection(struct cache *c, uv_loop_t *loop)
         .loop_lag = o->loop_lag,
         .stale_limit_ms =
             o->stale_limit_ms < o->stale_keys_limit_ms ? o->stale_limit_ms : o->stale_keys_limit_ms,
-        .tracking = tracking_of(o),
+        .tracking = cache_tracking_of(o),
         .tracking_prefix = keyspace_prefix(o->keyspace),
         .tracking_names = keyspace_cached,
         .tracking_name_count = KEYSPACE_CACHED,
-        .on_handshake_done = on_handshake_done,
-        .on_ready = on_ready,
-        .on_heartbeat = on_heartbeat,
-        .on_lost = on_lost,
-        .on_push = on_push,
+        .on_handshake_done = cache_on_handshake_done,
+        .on_ready = cache_on_ready,
+        .on_heartbeat = cache_on_heartbeat,
+        .on_lost = cache_on_lost,
+        .on_push = cache_on_push,
         .arg = c,
     };
-    return upstream_open(&c->upstream, loop, &options, o->keyspace, o->redis, on_replaced);
+    return upstream_open(&c->upstream, loop, &options, o->keyspace, o->redis, cache_on_replaced);
 }
 
 /* --- beginning and end --- */
 
-static void on_coded(void *arg)
+static void cache_on_coded(void *arg)
 {
-    schedule_reclaim(arg);
+    cache_schedule_reclaim(arg);
 }
 
 /* Some requests need two batches, one after the other, and the heartbeat has to be answered within its lease.
  */
-static uint64_t delay_limit_ms(const struct cache_options *o)
+static uint64_t cache_delay_limit_ms(const struct cache_options *o)
 {
     enum { DELAY_LIMIT_MS = 200 };
     uint64_t share = o->request_timeout_ms / 10;
     return share < DELAY_LIMIT_MS ? share : DELAY_LIMIT_MS;
 }
 
-static int init_parts(struct cache *c)
+static int cache_init_parts(struct cache *c)
 {
     const struct cache_options *o = &c->options;
     const struct invalidation_options invalidation_options = {
@@ -833,12 +837,12 @@ static int init_parts(struct cache *c)
         .entries = &c->entries,
         .api_keys = &c->api_keys,
         .text = &c->text,
-        .send = send_check,
-        .read = read_entry,
-        .card = on_card_invalidated,
-        .received = on_received,
-        .drop = on_drop,
-        .checked = on_checked,
+        .send = cache_send_check,
+        .read = cache_read_entry,
+        .card = cache_on_card_invalidated,
+        .received = cache_on_received,
+        .drop = cache_on_drop,
+        .checked = cache_on_checked,
         .arg = c,
     };
     const struct key_reader_options reader_options = {
@@ -846,9 +850,9 @@ static int init_parts(struct cache *c)
         .metrics = o->metrics,
         .keys = &c->api_keys,
         .invalidation = &c->invalidation,
-        .send = send_command,
-        .elsewhere = is_elsewhere,
-        .ended = on_keys_checked,
+        .send = cache_send_command,
+        .elsewhere = cache_is_elsewhere,
+        .ended = cache_on_keys_checked,
         .arg = c,
     };
     const struct fetch_options fetch_options = {
@@ -858,14 +862,14 @@ static int init_parts(struct cache *c)
         .invalidation = &c->invalidation,
         .api_keys = &c->api_keys,
         .text = &c->text,
-        .delay_limit_ms = delay_limit_ms(o),
-        .send = send_command,
-        .send_untracked = send_untracked,
-        .elsewhere = is_elsewhere,
-        .redirect = redirect_command,
-        .auth_known = on_auth_known,
-        .check = on_check_wanted,
-        .ended = on_fetch_ended,
+        .delay_limit_ms = cache_delay_limit_ms(o),
+        .send = cache_send_command,
+        .send_untracked = cache_send_untracked,
+        .elsewhere = cache_is_elsewhere,
+        .redirect = cache_redirect_command,
+        .auth_known = cache_on_auth_known,
+        .check = cache_on_check_wanted,
+        .ended = cache_on_fetch_ended,
         .arg = c,
     };
     int key_reader = key_reader_init(&c->key_reader, &reader_options);
@@ -877,7 +881,7 @@ static int init_parts(struct cache *c)
     return entries != 0 || keys_failed || invalidation != 0 || fetches != 0 ? -ENOMEM : 0;
 }
 
-static void fini_parts(struct cache *c)
+static void cache_fini_parts(struct cache *c)
 {
     fetches_fini(&c->fetches);
     invalidation_fini(&c->invalidation);
@@ -896,11 +900,11 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
     list_init(&c->by_deadline);
     list_init(&c->undrained);
     list_init(&c->queue);
-    int err = init_parts(c);
+    int err = cache_init_parts(c);
     if (err == 0)
-        err = open_connection(c, loop);
+        err = cache_open_connection(c, loop);
     if (err != 0) {
-        fini_parts(c);
+        cache_fini_parts(c);
         free(c);
         return err;
     }
@@ -908,29 +912,29 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
     (void)uv_idle_init(loop, &c->reclaim);
     (void)uv_check_init(loop, &c->polled);
     key_reader_open(&c->key_reader, loop);
-    encoder_init(&c->encoder, loop, &c->entries, options->metrics, on_coded, c);
+    encoder_init(&c->encoder, loop, &c->entries, options->metrics, cache_on_coded, c);
     c->timer.data = c->reclaim.data = c->polled.data = c;
     *out = c;
     return 0;
 }
 
-static void on_all_closed(void *arg)
+static void cache_on_all_closed(void *arg)
 {
     struct cache *c = arg;
     void (*closed)(void *arg) = c->closed;
     void *closed_arg = c->closed_arg;
-    fini_parts(c);
+    cache_fini_parts(c);
     free(c);
     closed(closed_arg);
 }
 
-static void on_part_closed(void *arg)
+static void cache_on_part_closed(void *arg)
 {
     struct cache *c = arg;
     wait_group_done(&c->closing);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void cache_on_handle_closed(uv_handle_t *handle)
 {
     struct cache *c = handle->data;
     wait_group_done(&c->closing);
@@ -942,13 +946,13 @@ void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
     c->closed = closed;
     c->closed_arg = arg;
     wait_group_add(&c->closing, 6);
-    encoder_close(&c->encoder, on_part_closed, c);
-    key_reader_close(&c->key_reader, on_part_closed, c);
-    upstream_close(&c->upstream, on_part_closed, c);
-    uv_close((uv_handle_t *)&c->timer, on_handle_closed);
-    uv_close((uv_handle_t *)&c->reclaim, on_handle_closed);
-    uv_close((uv_handle_t *)&c->polled, on_handle_closed);
-    wait_group_wait(&c->closing, on_all_closed, c);
+    encoder_close(&c->encoder, cache_on_part_closed, c);
+    key_reader_close(&c->key_reader, cache_on_part_closed, c);
+    upstream_close(&c->upstream, cache_on_part_closed, c);
+    uv_close((uv_handle_t *)&c->timer, cache_on_handle_closed);
+    uv_close((uv_handle_t *)&c->reclaim, cache_on_handle_closed);
+    uv_close((uv_handle_t *)&c->polled, cache_on_handle_closed);
+    wait_group_wait(&c->closing, cache_on_all_closed, c);
 }
 
 int cache_use_redis(struct cache *c, struct redis_config *config)

@@ -13,25 +13,25 @@ void catalogue_fini(struct catalogue *c)
 }
 
 /* Every change of the step passes here. */
-static void set_step(struct catalogue *c, enum catalogue_step next)
+static void catalogue_set_step(struct catalogue *c, enum catalogue_step next)
 {
     assert(next == CATALOGUE_IDLE || next == c->step + 1);
     c->step = next;
 }
 
-static void finish(struct catalogue *c, enum catalogue_state state)
+static void catalogue_finish(struct catalogue *c, enum catalogue_state state)
 {
-    set_step(c, CATALOGUE_IDLE);
+    catalogue_set_step(c, CATALOGUE_IDLE);
     c->options.checked(c->options.arg, state);
 }
 
-static void on_reply(void *arg, const redisReply *reply);
+static void catalogue_on_reply(void *arg, const redisReply *reply);
 
-static void send_step(struct catalogue *c, enum catalogue_step step)
+static void catalogue_send_step(struct catalogue *c, enum catalogue_step step)
 {
     const struct catalogue_options *o = &c->options;
     bool keys = step == CATALOGUE_API_KEYS;
-    set_step(c, step);
+    catalogue_set_step(c, step);
     buf_clear(&c->key);
     (keys ? keyspace_api_keys : keyspace_index)(o->keyspace, &c->key);
     buf_clear(&c->command);
@@ -40,12 +40,12 @@ static void send_step(struct catalogue *c, enum catalogue_step step)
     command_add_buf(&c->command, &c->key);
     int err = buf_error(&c->command);
     if (err == 0)
-        err = o->send(o->arg, buf_span(&c->command), on_reply, c);
+        err = o->send(o->arg, buf_span(&c->command), catalogue_on_reply, c);
     if (err != 0)
-        finish(c, err == -ENOTCONN ? CATALOGUE_LOST : CATALOGUE_UNKNOWN);
+        catalogue_finish(c, err == -ENOTCONN ? CATALOGUE_LOST : CATALOGUE_UNKNOWN);
 }
 
-static enum catalogue_key key_in(const redisReply *reply)
+static enum catalogue_key catalogue_key_in(const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_INTEGER)
         return reply->integer == 0 ? CATALOGUE_KEY_ABSENT : CATALOGUE_KEY_PRESENT;
@@ -54,7 +54,7 @@ static enum catalogue_key key_in(const redisReply *reply)
     return resp_is_error(reply, SPAN("NOPERM ")) ? CATALOGUE_KEY_FORBIDDEN : CATALOGUE_KEY_UNKNOWN;
 }
 
-static enum catalogue_state evaluate(struct catalogue *c, enum catalogue_key index)
+static enum catalogue_state catalogue_evaluate(struct catalogue *c, enum catalogue_key index)
 {
     if (c->keys == CATALOGUE_KEY_PRESENT || index == CATALOGUE_KEY_PRESENT)
         return CATALOGUE_PRESENT;
@@ -69,29 +69,29 @@ static enum catalogue_state evaluate(struct catalogue *c, enum catalogue_key ind
     return CATALOGUE_PRESENT;
 }
 
-static void on_reply(void *arg, const redisReply *reply)
+static void catalogue_on_reply(void *arg, const redisReply *reply)
 {
     struct catalogue *c = arg;
     assert(c->step != CATALOGUE_IDLE);
     if (reply == NULL) {
-        finish(c, CATALOGUE_LOST);
+        catalogue_finish(c, CATALOGUE_LOST);
         return;
     }
     if (c->step == CATALOGUE_INDEX) {
-        finish(c, evaluate(c, key_in(reply)));
+        catalogue_finish(c, catalogue_evaluate(c, catalogue_key_in(reply)));
         return;
     }
-    c->keys = key_in(reply);
+    c->keys = catalogue_key_in(reply);
     bool decided = c->keys == CATALOGUE_KEY_PRESENT;
     if (c->options.counted != NULL)
         c->options.counted(c->options.arg, reply, decided);
     if (decided)
-        finish(c, CATALOGUE_PRESENT);
+        catalogue_finish(c, CATALOGUE_PRESENT);
     else
-        send_step(c, CATALOGUE_INDEX);
+        catalogue_send_step(c, CATALOGUE_INDEX);
 }
 
 void catalogue_check(struct catalogue *c)
 {
-    send_step(c, CATALOGUE_API_KEYS);
+    catalogue_send_step(c, CATALOGUE_API_KEYS);
 }

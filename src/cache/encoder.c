@@ -13,7 +13,7 @@ void encoder_init(struct encoder *e, uv_loop_t *loop, struct entries *entries, s
 }
 
 /* In a thread of the pool. */
-static void work(uv_work_t *request)
+static void encoder_work(uv_work_t *request)
 {
     struct encoder *e = request->data;
     uint64_t began_ns = clock_now_ns();
@@ -22,7 +22,7 @@ static void work(uv_work_t *request)
     e->taken_ns = clock_now_ns() - began_ns;
 }
 
-static void add_to_entry(struct encoder *e)
+static void encoder_add_to_entry(struct encoder *e)
 {
     struct blob *coded = blob_new_coded((struct span){e->out, e->len}, e->coding, e->plain);
     if (coded != NULL && entries_put_coded(e->entries, e->kind, e->number, e->plain, coded)) {
@@ -32,14 +32,14 @@ static void add_to_entry(struct encoder *e)
     blob_unref(coded);
 }
 
-static void close_now(struct encoder *e)
+static void encoder_close_now(struct encoder *e)
 {
     compressor_free(e->compressor);
     e->compressor = NULL;
     e->closed(e->arg); /* the cache may be gone afterwards */
 }
 
-static void end_job(struct encoder *e)
+static void encoder_end_job(struct encoder *e)
 {
     blob_unref(e->plain);
     free(e->out);
@@ -49,19 +49,19 @@ static void end_job(struct encoder *e)
 }
 
 /* In the loop again; `status` is UV_ECANCELED when no thread has begun. */
-static void done(uv_work_t *request, int status)
+static void encoder_done(uv_work_t *request, int status)
 {
     struct encoder *e = request->data;
     if (status == 0 && e->closed == NULL && e->len > 0)
-        add_to_entry(e);
+        encoder_add_to_entry(e);
     e->pause_until_ns = clock_now_ns() + e->taken_ns * (ENCODER_PART - 1);
-    end_job(e);
+    encoder_end_job(e);
     if (e->closed != NULL)
-        close_now(e);
+        encoder_close_now(e);
 }
 
 /* Without memory the body stays plain. */
-static void begin(struct encoder *e, const struct entry *entry, enum coding coding)
+static void encoder_begin(struct encoder *e, const struct entry *entry, enum coding coding)
 {
     assert(!e->busy && e->closed == NULL);
     if (e->compressor == NULL)
@@ -78,11 +78,11 @@ static void begin(struct encoder *e, const struct entry *entry, enum coding codi
     e->taken_ns = 0;
     e->work.data = e;
     e->busy = true;
-    if (uv_queue_work(e->loop, &e->work, work, done) != 0)
-        end_job(e);
+    if (uv_queue_work(e->loop, &e->work, encoder_work, encoder_done) != 0)
+        encoder_end_job(e);
 }
 
-static bool is_codable(const struct entry *entry)
+static bool encoder_is_codable(const struct entry *entry)
 {
     return entry->body->len >= ENCODER_MIN_BYTES && entry->body->len <= ENCODER_MAX_BYTES &&
            blob_etag(entry->body).data != NULL;
@@ -93,10 +93,10 @@ struct blob *encoder_coded_body(struct encoder *e, const struct entry *entry, en
     struct blob *coded = entry_coded_body(entry, coding);
     if (coded != NULL)
         return blob_ref(coded);
-    if (is_codable(entry)) {
+    if (encoder_is_codable(entry)) {
         bool can_make = !e->busy && clock_now_ns() >= e->pause_until_ns;
         if (entries_want_coded(e->entries, (enum entry_kind)entry->kind, entry->number, coding, can_make))
-            begin(e, entry, coding);
+            encoder_begin(e, entry, coding);
     }
     return blob_ref(entry->body);
 }
@@ -106,7 +106,7 @@ void encoder_close(struct encoder *e, void (*closed)(void *arg), void *arg)
     e->closed = closed;
     e->arg = arg;
     if (e->busy)
-        (void)uv_cancel((uv_req_t *)&e->work); /* done() follows in any case */
+        (void)uv_cancel((uv_req_t *)&e->work); /* encoder_done() follows in any case */
     else
-        close_now(e);
+        encoder_close_now(e);
 }

@@ -50,43 +50,43 @@ void entries_fini(struct entries *es)
     table_fini(&es->members);
 }
 
-static bool keeps_anything(const struct entries *es)
+static bool entries_keeps_anything(const struct entries *es)
 {
     return es->members.directory != NULL;
 }
 
 /* --- the table --- */
 
-static inline uint64_t hash_of(const struct entries *es, enum entry_kind kind, int64_t number)
+static inline uint64_t entries_hash_of(const struct entries *es, enum entry_kind kind, int64_t number)
 {
     return hash_int64(number, es->seed + ((uint64_t)kind << 62));
 }
 
-static inline uint64_t hash_of_link(const struct entries *es, struct span link)
+static inline uint64_t entries_hash_of_link(const struct entries *es, struct span link)
 {
     return hash_bytes(link, es->seed);
 }
 
 /* Of a card; empty where it is not found by one. */
-static inline struct span link_of(const struct entry *e)
+static inline struct span entries_link_of(const struct entry *e)
 {
     return (struct span){e->link, e->link_len};
 }
 
 /* Loads the cache lines in which a card's entry ends and its body begins at once, not one after the other. */
-static inline void prefetch(const struct entry *e)
+static inline void entries_prefetch(const struct entry *e)
 {
     enum { LINE = 64 };
     __builtin_prefetch((const char *)e + LINE);
     __builtin_prefetch((const char *)e + LINE + LINE);
 }
 
-static struct entry *lookup(const struct entries *es, enum entry_kind kind, int64_t number)
+static struct entry *entries_lookup(const struct entries *es, enum entry_kind kind, int64_t number)
 {
-    const struct table_slot *slot = table_find(&es->table, hash_of(es, kind, number));
+    const struct table_slot *slot = table_find(&es->table, entries_hash_of(es, kind, number));
     while (slot != NULL) {
         struct entry *e = slot->entry;
-        prefetch(e);
+        entries_prefetch(e);
         if (e->kind == kind && e->number == number)
             return e;
         slot = table_find_next(&es->table, slot);
@@ -96,39 +96,39 @@ static struct entry *lookup(const struct entries *es, enum entry_kind kind, int6
 
 /* To be called after an addition to one of the tables: the memory that they grow by is taken from the
  * entries. */
-static void count_growth(struct entries *es, const struct table *t, size_t bytes_before)
+static void entries_count_growth(struct entries *es, const struct table *t, size_t bytes_before)
 {
     es->used += table_bytes(t) - bytes_before;
 }
 
 /* --- bytes --- */
 
-static size_t body_size(struct blob *body)
+static size_t entries_body_size(struct blob *body)
 {
     return body == NULL ? 0 : allocator_block_size(blob_block(body));
 }
 
 /* Of all coded bodies, and of what holds them. */
-static size_t coded_size(struct entry_coded *coded)
+static size_t entries_coded_size(struct entry_coded *coded)
 {
     size_t bytes = allocator_block_size(coded);
     for (int i = 0; coded != NULL && i < CODINGS - 1; i++)
-        bytes += body_size(coded->body[i]);
+        bytes += entries_body_size(coded->body[i]);
     return bytes;
 }
 
-static void set_cost(struct entries *es, struct entry *e)
+static void entries_set_cost(struct entries *es, struct entry *e)
 {
     assert(es->used >= e->cost);
     es->used -= e->cost;
-    e->cost = (e->in_headroom ? 0 : allocator_block_size(e)) + body_size(e->body);
+    e->cost = (e->in_headroom ? 0 : allocator_block_size(e)) + entries_body_size(e->body);
     if (e->kind == ENTRY_PAGE)
         e->cost += allocator_block_size(e->page);
-    e->cost += coded_size(entry_coded_of(e));
+    e->cost += entries_coded_size(entry_coded_of(e));
     es->used += e->cost;
 }
 
-static void publish_size(struct entries *es)
+static void entries_publish_size(struct entries *es)
 {
     metric_set(&es->metrics->cache_bytes, es->used);
 }
@@ -136,19 +136,19 @@ static void publish_size(struct entries *es)
 /* --- pages and their channels --- */
 
 /* True when the pages have not been dropped since it was added. */
-static inline bool is_current(const struct entries *es, const struct entry_page *page)
+static inline bool entries_is_current(const struct entries *es, const struct entry_page *page)
 {
     return page->epoch == es->page_epoch;
 }
 
-static void unlink_members(struct entries *es, const struct entry_page *page, int count)
+static void entries_unlink_members(struct entries *es, const struct entry_page *page, int count)
 {
     for (int i = 0; i < count; i++)
         table_remove(&es->members, hash_int64(page->member[i], es->seed), page->entry);
 }
 
 /* Returns 0 or -ENOMEM; then none is linked. */
-static int link_members(struct entries *es, const struct entry_page *page)
+static int entries_link_members(struct entries *es, const struct entry_page *page)
 {
     int err = 0;
     int linked = 0;
@@ -157,25 +157,25 @@ static int link_members(struct entries *es, const struct entry_page *page)
         err = table_add(&es->members, hash_int64(page->member[linked], es->seed), page->entry);
         linked += err == 0;
     }
-    count_growth(es, &es->members, bytes_before);
+    entries_count_growth(es, &es->members, bytes_before);
     if (err != 0)
-        unlink_members(es, page, linked);
+        entries_unlink_members(es, page, linked);
     return err;
 }
 
 /* Takes a page out of its list and frees it; its entry is still whole. NULL is allowed. */
-static void page_free(struct entries *es, struct entry_page *page)
+static void entries_page_free(struct entries *es, struct entry_page *page)
 {
     if (page == NULL)
         return;
-    if (is_current(es, page))
-        unlink_members(es, page, page->member_count);
+    if (entries_is_current(es, page))
+        entries_unlink_members(es, page, page->member_count);
     list_remove(&page->link);
     free(page);
 }
 
-static struct entry_page *page_new(struct entries *es, struct entry *e, const struct page_info *info,
-                                   const int64_t *ids, int id_count)
+static struct entry_page *entries_page_new(struct entries *es, struct entry *e, const struct page_info *info,
+                                           const int64_t *ids, int id_count)
 {
     struct entry_page *page = calloc(1, sizeof *page + (size_t)id_count * sizeof page->member[0]);
     if (page == NULL)
@@ -186,7 +186,7 @@ static struct entry_page *page_new(struct entries *es, struct entry *e, const st
     page->member_count = id_count;
     if (id_count > 0)
         memcpy(page->member, ids, (size_t)id_count * sizeof page->member[0]);
-    if (link_members(es, page) != 0) {
+    if (entries_link_members(es, page) != 0) {
         free(page);
         return NULL;
     }
@@ -197,21 +197,21 @@ static struct entry_page *page_new(struct entries *es, struct entry *e, const st
 /* --- coded bodies --- */
 
 /* Where the entry keeps them; NULL in one that has none. */
-static struct entry_coded **coded_place(struct entry *e)
+static struct entry_coded **entries_coded_place(struct entry *e)
 {
     if (e->kind == ENTRY_PAGE)
         return e->page == NULL ? NULL : &e->page->coded;
     return e->kind == ENTRY_CARD ? &e->coded : NULL;
 }
 
-/* set_cost() is due unless the entry ends. */
-static void drop_coded(struct entries *es, struct entry *e)
+/* entries_set_cost() is due unless the entry ends. */
+static void entries_drop_coded(struct entries *es, struct entry *e)
 {
-    struct entry_coded **coded = coded_place(e);
+    struct entry_coded **coded = entries_coded_place(e);
     e->coding_bits = 0;
     if (coded == NULL || *coded == NULL)
         return;
-    metric_sub(&es->metrics->cache_coded_bytes, coded_size(*coded));
+    metric_sub(&es->metrics->cache_coded_bytes, entries_coded_size(*coded));
     for (int i = 0; i < CODINGS - 1; i++)
         blob_unref((*coded)->body[i]);
     free(*coded);
@@ -221,7 +221,7 @@ static void drop_coded(struct entries *es, struct entry *e)
 /* --- the end of an entry --- */
 
 /* An entry in the headroom of its body is freed with it, when the last connection has written it. */
-static void free_entry(struct entry *e)
+static void entries_free_entry(struct entry *e)
 {
     void *block = e->in_headroom ? NULL : e;
     blob_unref(e->body);
@@ -229,55 +229,55 @@ static void free_entry(struct entry *e)
 }
 
 /* Frees an entry that is in no queue and no table any more. */
-static void release(struct entries *es, struct entry *e)
+static void entries_release(struct entries *es, struct entry *e)
 {
     assert(es->used >= e->cost);
     es->used -= e->cost;
-    drop_coded(es, e);
+    entries_drop_coded(es, e);
     if (e->kind == ENTRY_PAGE)
-        page_free(es, e->page);
-    free_entry(e);
+        entries_page_free(es, e->page);
+    entries_free_entry(e);
     allocator_sort_freed(&es->freed);
     metric_sub(&es->metrics->cache_entries, 1);
 }
 
 /* The card is found by its id alone from now on. */
-static void remove_link(struct entries *es, struct entry *e)
+static void entries_remove_link(struct entries *es, struct entry *e)
 {
     if (e->link_len > 0)
-        table_remove(&es->links, hash_of_link(es, link_of(e)), e);
+        table_remove(&es->links, entries_hash_of_link(es, entries_link_of(e)), e);
     e->link_len = 0;
 }
 
-static void remove_entry(struct entries *es, struct entry *e)
+static void entries_remove_entry(struct entries *es, struct entry *e)
 {
     assert(!list_empty(&e->node.link));
-    table_remove(&es->table, hash_of(es, (enum entry_kind)e->kind, e->number), e);
-    remove_link(es, e);
+    table_remove(&es->table, entries_hash_of(es, (enum entry_kind)e->kind, e->number), e);
+    entries_remove_link(es, e);
     sieve_remove(&es->sieve, &e->node);
-    release(es, e);
+    entries_release(es, e);
 }
 
 /* --- freeing dead entries, and evicting --- */
 
 /* Frees one of the entries that were cleared. False when there is none. */
-static bool free_cleared(struct entries *es)
+static bool entries_free_cleared(struct entries *es)
 {
     if (list_empty(&es->dead))
         return false;
     struct sieve_node *node = LIST_ENTRY(es->dead.prev, struct sieve_node, link);
     list_remove(&node->link);
-    release(es, LIST_ENTRY(node, struct entry, node));
+    entries_release(es, LIST_ENTRY(node, struct entry, node));
     return true;
 }
 
 /* Frees one dead entry or segment. False when there is none. */
-static bool free_dead(struct entries *es)
+static bool entries_free_dead(struct entries *es)
 {
-    if (free_cleared(es))
+    if (entries_free_cleared(es))
         return true;
     if (!list_empty(&es->dead_pages)) {
-        remove_entry(es, LIST_ENTRY(es->dead_pages.next, struct entry_page, link)->entry);
+        entries_remove_entry(es, LIST_ENTRY(es->dead_pages.next, struct entry_page, link)->entry);
         return true;
     }
     if (es->dead_segments == NULL)
@@ -287,25 +287,25 @@ static bool free_dead(struct entries *es)
     return true;
 }
 
-static bool evict(struct entries *es)
+static bool entries_evict(struct entries *es)
 {
     struct sieve_node *victim = sieve_victim(&es->sieve);
     if (victim == NULL)
         return false;
-    remove_entry(es, LIST_ENTRY(victim, struct entry, node));
+    entries_remove_entry(es, LIST_ENTRY(victim, struct entry, node));
     metric_add(&es->metrics->cache_evictions_total, 1);
     return true;
 }
 
-static void make_room(struct entries *es)
+static void entries_make_room(struct entries *es)
 {
     for (int i = 0; i < ENTRIES_ROOM_STEPS && es->used > es->budget; i++)
-        if (!free_dead(es) && !evict(es))
+        if (!entries_free_dead(es) && !entries_evict(es))
             break;
-    publish_size(es);
+    entries_publish_size(es);
 }
 
-static bool is_over_budget(const struct entries *es)
+static bool entries_is_over_budget(const struct entries *es)
 {
     return es->used > es->budget && !list_empty(&es->sieve.queue);
 }
@@ -313,36 +313,36 @@ static bool is_over_budget(const struct entries *es)
 bool entries_has_excess(const struct entries *es)
 {
     return !list_empty(&es->dead_pages) || es->dead_segments != NULL || !list_empty(&es->dead) ||
-           is_over_budget(es);
+           entries_is_over_budget(es);
 }
 
 int entries_reclaim(struct entries *es, int steps)
 {
     int done = 0;
-    while (done < steps && (free_dead(es) || (is_over_budget(es) && evict(es))))
+    while (done < steps && (entries_free_dead(es) || (entries_is_over_budget(es) && entries_evict(es))))
         done++;
-    publish_size(es);
+    entries_publish_size(es);
     return done;
 }
 
 /* --- looking up --- */
 
-static bool is_dead_page(const struct entries *es, const struct entry *e)
+static bool entries_is_dead_page(const struct entries *es, const struct entry *e)
 {
-    return e->kind == ENTRY_PAGE && !is_current(es, e->page);
+    return e->kind == ENTRY_PAGE && !entries_is_current(es, e->page);
 }
 
-static inline struct entry *find(const struct entries *es, enum entry_kind kind, int64_t number)
+static inline struct entry *entries_find_entry(const struct entries *es, enum entry_kind kind, int64_t number)
 {
     if (es->table.used == 0)
         return NULL;
-    struct entry *e = lookup(es, kind, number);
-    return e != NULL && kind == ENTRY_PAGE && is_dead_page(es, e) ? NULL : e;
+    struct entry *e = entries_lookup(es, kind, number);
+    return e != NULL && kind == ENTRY_PAGE && entries_is_dead_page(es, e) ? NULL : e;
 }
 
 const struct entry *entries_find(struct entries *es, enum entry_kind kind, int64_t number)
 {
-    struct entry *e = find(es, kind, number);
+    struct entry *e = entries_find_entry(es, kind, number);
     if (e != NULL)
         sieve_hit(&e->node);
     return e;
@@ -350,22 +350,22 @@ const struct entry *entries_find(struct entries *es, enum entry_kind kind, int64
 
 const struct entry *entries_peek(const struct entries *es, enum entry_kind kind, int64_t number)
 {
-    return find(es, kind, number);
+    return entries_find_entry(es, kind, number);
 }
 
 const struct entry *entries_walk(const struct entries *es, size_t *cursor, int steps)
 {
     const struct entry *e = table_walk(&es->table, cursor, steps);
-    return e != NULL && is_dead_page(es, e) ? NULL : e;
+    return e != NULL && entries_is_dead_page(es, e) ? NULL : e;
 }
 
-static inline struct entry *find_link(const struct entries *es, struct span link, uint64_t hash)
+static inline struct entry *entries_find_by_link(const struct entries *es, struct span link, uint64_t hash)
 {
     const struct table_slot *slot = table_find(&es->links, hash);
     for (; slot != NULL; slot = table_find_next(&es->links, slot)) {
         struct entry *e = slot->entry;
-        prefetch(e);
-        if (span_equal(link_of(e), link))
+        entries_prefetch(e);
+        if (span_equal(entries_link_of(e), link))
             return e;
     }
     return NULL;
@@ -375,7 +375,7 @@ const struct entry *entries_find_link(struct entries *es, struct span link)
 {
     if (es->links.used == 0)
         return NULL;
-    struct entry *e = find_link(es, link, hash_of_link(es, link));
+    struct entry *e = entries_find_by_link(es, link, entries_hash_of_link(es, link));
     if (e != NULL)
         sieve_hit(&e->node);
     return e;
@@ -391,14 +391,14 @@ struct insert_params {
 };
 
 /* A link that is longer than any that is looked up is not kept. */
-static struct span kept_link(struct span link)
+static struct span entries_kept_link(struct span link)
 {
     return link.len <= LINK_MAX ? link : SPAN_ABSENT;
 }
 
 size_t entries_card_headroom(struct span link)
 {
-    return BLOB_HEADROOM_ALIGN(sizeof(struct entry) + kept_link(link).len);
+    return BLOB_HEADROOM_ALIGN(sizeof(struct entry) + entries_kept_link(link).len);
 }
 
 static struct entry *entry_new(const struct insert_params *p)
@@ -421,45 +421,45 @@ static struct entry *entry_new(const struct insert_params *p)
  * A link is in the table once, since a segment has no room for thousands of equal hashes. Without memory for
  * its link the card is found by its id alone.
  */
-static void add_link(struct entries *es, struct entry *e)
+static void entries_add_link(struct entries *es, struct entry *e)
 {
     if (e->link_len == 0)
         return;
-    uint64_t hash = hash_of_link(es, link_of(e));
-    struct entry *other = find_link(es, link_of(e), hash);
+    uint64_t hash = entries_hash_of_link(es, entries_link_of(e));
+    struct entry *other = entries_find_by_link(es, entries_link_of(e), hash);
     if (other != NULL)
-        remove_link(es, other);
+        entries_remove_link(es, other);
     size_t bytes_before = table_bytes(&es->links);
     if (table_add(&es->links, hash, e) != 0)
         e->link_len = 0;
-    count_growth(es, &es->links, bytes_before);
+    entries_count_growth(es, &es->links, bytes_before);
 }
 
-/* A new entry in place of any old one; NULL when nothing can be kept. charge() is due. */
-static struct entry *insert(struct entries *es, const struct insert_params *p)
+/* A new entry in place of any old one; NULL when nothing can be kept. entries_charge() is due. */
+static struct entry *entries_insert(struct entries *es, const struct insert_params *p)
 {
-    if (!keeps_anything(es))
+    if (!entries_keeps_anything(es))
         return NULL;
-    struct entry *old = lookup(es, p->kind, p->number);
+    struct entry *old = entries_lookup(es, p->kind, p->number);
     if (old != NULL)
-        remove_entry(es, old);
+        entries_remove_entry(es, old);
     struct entry *e = entry_new(p);
     if (e == NULL)
         return NULL;
     size_t bytes_before = table_bytes(&es->table);
-    if (table_add(&es->table, hash_of(es, p->kind, p->number), e) != 0) {
-        free_entry(e);
+    if (table_add(&es->table, entries_hash_of(es, p->kind, p->number), e) != 0) {
+        entries_free_entry(e);
         return NULL;
     }
-    count_growth(es, &es->table, bytes_before);
-    add_link(es, e);
+    entries_count_growth(es, &es->table, bytes_before);
+    entries_add_link(es, e);
     sieve_add(&es->sieve, &e->node);
     metric_add(&es->metrics->cache_entries, 1);
     return e;
 }
 
 /* So much is dead or too much that nothing is added. */
-static bool is_behind(const struct entries *es)
+static bool entries_is_behind(const struct entries *es)
 {
     enum { EXCESS_PART = 16 };
     return es->used > es->budget + es->budget / EXCESS_PART;
@@ -469,57 +469,57 @@ static bool is_behind(const struct entries *es)
  * Counts the bytes of a filled entry and makes room for them; the entry may be gone afterwards. One that is
  * larger than the whole budget would evict everything and then itself.
  */
-static void charge(struct entries *es, struct entry *e)
+static void entries_charge(struct entries *es, struct entry *e)
 {
-    bool behind = is_behind(es);
-    set_cost(es, e);
+    bool behind = entries_is_behind(es);
+    entries_set_cost(es, e);
     if (behind || e->cost > es->budget)
-        remove_entry(es, e);
-    make_room(es);
+        entries_remove_entry(es, e);
+    entries_make_room(es);
 }
 
-static void put(struct entries *es, struct lifetime lifetime, const struct insert_params *p)
+static void entries_put(struct entries *es, struct lifetime lifetime, const struct insert_params *p)
 {
-    struct entry *e = lifetime_is_none(lifetime) ? NULL : insert(es, p);
+    struct entry *e = lifetime_is_none(lifetime) ? NULL : entries_insert(es, p);
     if (e == NULL) {
-        publish_size(es); /* a replaced entry may have been dropped */
+        entries_publish_size(es); /* a replaced entry may have been dropped */
         return;
     }
     e->lifetime = lifetime;
-    charge(es, e);
+    entries_charge(es, e);
 }
 
 void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, struct span link,
                       struct blob *body)
 {
-    put(es, lifetime, &(struct insert_params){ENTRY_CARD, id, kept_link(link), body});
+    entries_put(es, lifetime, &(struct insert_params){ENTRY_CARD, id, entries_kept_link(link), body});
 }
 
 void entries_put_summary(struct entries *es, struct lifetime lifetime, int64_t id, struct blob *body)
 {
-    put(es, lifetime, &(struct insert_params){.kind = ENTRY_SUMMARY, .number = id, .body = body});
+    entries_put(es, lifetime, &(struct insert_params){.kind = ENTRY_SUMMARY, .number = id, .body = body});
 }
 
 void entries_put_page(struct entries *es, struct lifetime lifetime, const struct page_info *info,
                       const int64_t *ids, int id_count, struct blob *body)
 {
     struct insert_params p = {.kind = ENTRY_PAGE, .number = info->page, .body = body};
-    struct entry *e = lifetime_is_none(lifetime) ? NULL : insert(es, &p);
+    struct entry *e = lifetime_is_none(lifetime) ? NULL : entries_insert(es, &p);
     if (e == NULL)
         return;
     e->lifetime = lifetime;
-    e->page = page_new(es, e, info, ids, id_count);
+    e->page = entries_page_new(es, e, info, ids, id_count);
     if (e->page == NULL) { /* ANALYZER(malloc-leak): the page is in a list, and owned by its entry */
-        remove_entry(es, e);
-        publish_size(es);
+        entries_remove_entry(es, e);
+        entries_publish_size(es);
         return;
     }
-    charge(es, e);
+    entries_charge(es, e);
 }
 
 /* The coded body of a card would only take the place of other cards: a miss costs more than its bytes save.
  */
-static bool has_room_for_coded(const struct entries *es, const struct entry *e)
+static bool entries_has_room_for_coded(const struct entries *es, const struct entry *e)
 {
     return e->kind != ENTRY_CARD || es->used + e->body->len <= es->budget;
 }
@@ -528,13 +528,13 @@ bool entries_want_coded(struct entries *es, enum entry_kind kind, int64_t number
                         bool can_make)
 {
     enum { WANTED = 1, BEGUN = 1 << CODINGS };
-    struct entry *e = find(es, kind, number);
+    struct entry *e = entries_find_entry(es, kind, number);
     assert(coding != CODING_IDENTITY);
-    if (e == NULL || e->body == NULL || coded_place(e) == NULL)
+    if (e == NULL || e->body == NULL || entries_coded_place(e) == NULL)
         return false;
     unsigned wanted = (unsigned)WANTED << coding;
     unsigned begun = (unsigned)BEGUN << coding;
-    bool make = can_make && has_room_for_coded(es, e) && (e->coding_bits & wanted) != 0 &&
+    bool make = can_make && entries_has_room_for_coded(es, e) && (e->coding_bits & wanted) != 0 &&
                 (e->coding_bits & begun) == 0;
     e->coding_bits = (unsigned char)(e->coding_bits | wanted | (make ? begun : 0));
     return make;
@@ -543,22 +543,23 @@ bool entries_want_coded(struct entries *es, enum entry_kind kind, int64_t number
 bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number, const struct blob *plain,
                        struct blob *coded)
 {
-    struct entry *e = find(es, kind, number);
+    struct entry *e = entries_find_entry(es, kind, number);
     if (e == NULL || e->body != plain)
         return false;
-    struct entry_coded **place = coded_place(e);
-    if (place == NULL || is_behind(es) || e->cost + body_size(coded) + sizeof **place > es->budget)
+    struct entry_coded **place = entries_coded_place(e);
+    if (place == NULL || entries_is_behind(es) ||
+        e->cost + entries_body_size(coded) + sizeof **place > es->budget)
         return false;
-    size_t before = coded_size(*place);
+    size_t before = entries_coded_size(*place);
     if (*place == NULL)
         *place = calloc(1, sizeof **place);
     if (*place == NULL) /* ANALYZER(malloc-leak): the entry, which is in the table, owns it */
         return false;
     assert((*place)->body[coded->coding - 1] == NULL);
     (*place)->body[coded->coding - 1] = blob_ref(coded);
-    metric_add(&es->metrics->cache_coded_bytes, coded_size(*place) - before);
-    set_cost(es, e);
-    make_room(es);
+    metric_add(&es->metrics->cache_coded_bytes, entries_coded_size(*place) - before);
+    entries_set_cost(es, e);
+    entries_make_room(es);
     return true;
 }
 
@@ -568,11 +569,11 @@ void entries_drop(struct entries *es, enum entry_kind kind, int64_t number)
 {
     if (es->table.used == 0)
         return;
-    struct entry *e = lookup(es, kind, number);
+    struct entry *e = entries_lookup(es, kind, number);
     if (e == NULL)
         return;
-    remove_entry(es, e);
-    publish_size(es);
+    entries_remove_entry(es, e);
+    entries_publish_size(es);
 }
 
 /* A collision of hashes only costs a page its body. */
@@ -585,16 +586,16 @@ void entries_invalidate_page_of(struct entries *es, int64_t id)
         struct entry *e = slot->entry;
         if (e->body == NULL)
             continue;
-        drop_coded(es, e);
+        entries_drop_coded(es, e);
         blob_unref(e->body);
         e->body = NULL;
-        set_cost(es, e);
-        publish_size(es);
+        entries_set_cost(es, e);
+        entries_publish_size(es);
     }
 }
 
 /* The segments of a table count among the bytes until they are freed, its directory does no more. */
-static void clear_table(struct entries *es, struct table *t)
+static void entries_clear_table(struct entries *es, struct table *t)
 {
     size_t before = table_bytes(t);
     size_t segments = t->segment_count;
@@ -610,16 +611,16 @@ void entries_drop_pages(struct entries *es)
         return;
     es->page_epoch++;
     list_splice(&es->dead_pages, &es->pages);
-    clear_table(es, &es->members);
+    entries_clear_table(es, &es->members);
 }
 
 void entries_clear(struct entries *es)
 {
-    if (!keeps_anything(es))
+    if (!entries_keeps_anything(es))
         return;
     entries_drop_pages(es);
     list_splice(&es->cleared_pages, &es->dead_pages);
     sieve_take_all(&es->sieve, &es->dead);
-    clear_table(es, &es->table);
-    clear_table(es, &es->links);
+    entries_clear_table(es, &es->table);
+    entries_clear_table(es, &es->links);
 }

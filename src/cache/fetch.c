@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Every change of the state passes through set_state(). */
+/* Every change of the state passes through fetch_set_state(). */
 enum fetch_state {
     FETCH_NEW,
     FETCH_FIRST,       /* the first batch is under way */
@@ -93,7 +93,7 @@ struct fetch {
     char link_text[];
 };
 
-static bool is_permitted(enum fetch_state from, enum fetch_state to)
+static bool fetch_is_permitted(enum fetch_state from, enum fetch_state to)
 {
     bool batch =
         from == FETCH_FIRST || from == FETCH_LINKED_CARD || from == FETCH_RELINKED || from == FETCH_SUMMARIES;
@@ -116,14 +116,14 @@ static bool is_permitted(enum fetch_state from, enum fetch_state to)
     return false;
 }
 
-static void set_state(struct fetch *f, enum fetch_state next)
+static void fetch_set_state(struct fetch *f, enum fetch_state next)
 {
-    assert(is_permitted(f->state, next));
+    assert(fetch_is_permitted(f->state, next));
     assert(f->replies_due == 0 || next == FETCH_SUMMARIES);
     f->state = next;
 }
 
-static struct span link_of(const struct fetch *f)
+static struct span fetch_link_of(const struct fetch *f)
 {
     return (struct span){f->link_text, f->link_len};
 }
@@ -131,21 +131,21 @@ static struct span link_of(const struct fetch *f)
 /* --- reports --- */
 
 /* Appends the key in Redis of a reply. It is one of data: an auth reply is never oversize. */
-static void append_key(const struct fetch *f, enum part part, struct buf *out)
+static void fetch_append_key(const struct fetch *f, enum part part, struct buf *out)
 {
     const struct keyspace *keyspace = f->fetches->options.keyspace;
     if (part == PART_LINK)
-        keyspace_link(keyspace, out, link_of(f));
-    else if (f->type == QUERY_PAGE) /* on_summary handles oversize replies itself */
+        keyspace_link(keyspace, out, fetch_link_of(f));
+    else if (f->type == QUERY_PAGE) /* fetch_on_summary handles oversize replies itself */
         keyspace_index(keyspace, out);
     else
         keyspace_card(keyspace, out, f->id);
 }
 
-static void report_oversize(struct fetch *f, enum part part)
+static void fetch_report_oversize(struct fetch *f, enum part part)
 {
     struct buf key = BUF_INIT;
-    append_key(f, part, &key);
+    fetch_append_key(f, part, &key);
     value_reports_oversize(&f->fetches->reports, buf_span(&key));
     buf_fini(&key);
 }
@@ -180,7 +180,7 @@ bool fetches_have_room(struct fetches *fs)
 }
 
 /* All replies to a batch have come. The window changes once in a round trip. */
-static void adapt_window(struct fetches *fs, uint64_t batch_ms)
+static void fetch_adapt_window(struct fetches *fs, uint64_t batch_ms)
 {
     uint64_t now = clock_boot_ms();
     uint64_t delay_ms = now - batch_ms;
@@ -202,7 +202,8 @@ static void adapt_window(struct fetches *fs, uint64_t batch_ms)
 typedef int send_fn(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
 
 /* Sends a command and counts its reply. A failure marks the fetch as failed, or as lost. */
-static void send_by(struct fetch *f, send_fn *send, const struct buf *command, cache_reply_fn fn, void *arg)
+static void fetch_send_by(struct fetch *f, send_fn *send, const struct buf *command, cache_reply_fn fn,
+                          void *arg)
 {
     const struct fetch_options *o = &f->fetches->options;
     if (f->failed || f->lost)
@@ -219,14 +220,14 @@ static void send_by(struct fetch *f, send_fn *send, const struct buf *command, c
     metric_add(&f->fetches->options.metrics->redis_commands_total, 1);
 }
 
-static void send_command(struct fetch *f, const struct buf *command, cache_reply_fn fn)
+static void fetch_send_command(struct fetch *f, const struct buf *command, cache_reply_fn fn)
 {
-    send_by(f, f->fetches->options.send, command, fn, f);
+    fetch_send_by(f, f->fetches->options.send, command, fn, f);
 }
 
-static void send_read(struct fetch *f, const struct entry_source *source, cache_reply_fn fn)
+static void fetch_send_read(struct fetch *f, const struct entry_source *source, cache_reply_fn fn)
 {
-    send_command(f, commands_read(&f->fetches->commands, source), fn);
+    fetch_send_command(f, commands_read(&f->fetches->commands, source), fn);
 }
 
 int fetches_read_entry(struct fetches *fs, const struct entry_source *source, cache_reply_fn fn, void *arg)
@@ -238,41 +239,42 @@ int fetches_read_entry(struct fetches *fs, const struct entry_source *source, ca
 
 /* --- in flight --- */
 
-static uint64_t hash_of_query(const struct fetches *fs, enum cache_query_type type, int64_t number,
-                              struct span link)
+static uint64_t fetch_hash_of_query(const struct fetches *fs, enum cache_query_type type, int64_t number,
+                                    struct span link)
 {
     return type == QUERY_CARD_BY_LINK ? hash_bytes(link, fs->seed)
                                       : hash_int64(number, fs->seed + ((uint64_t)type << 62));
 }
 
-static uint64_t epoch_of(const struct fetches *fs, enum cache_query_type type)
+static uint64_t fetch_epoch_of(const struct fetches *fs, enum cache_query_type type)
 {
     return type == QUERY_PAGE ? fs->index_epoch : fs->flush_epoch;
 }
 
 struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q)
 {
-    uint64_t epoch = epoch_of(fs, q->type);
-    const struct table_slot *slot = table_find(&fs->inflight, hash_of_query(fs, q->type, q->number, q->link));
+    uint64_t epoch = fetch_epoch_of(fs, q->type);
+    const struct table_slot *slot =
+        table_find(&fs->inflight, fetch_hash_of_query(fs, q->type, q->number, q->link));
     for (; slot != NULL; slot = table_find_next(&fs->inflight, slot)) {
         struct fetch *f = slot->entry;
         if (f->inflight_epoch == epoch && f->type == q->type && f->number == q->number &&
-            span_equal(link_of(f), q->link))
+            span_equal(fetch_link_of(f), q->link))
             return f;
     }
     return NULL;
 }
 
 /* Lets requests join the fetch. Without memory for the table it is not shared. */
-static void publish(struct fetch *f)
+static void fetch_publish(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
-    f->inflight_hash = hash_of_query(fs, f->type, f->number, link_of(f));
-    f->inflight_epoch = epoch_of(fs, f->type);
+    f->inflight_hash = fetch_hash_of_query(fs, f->type, f->number, fetch_link_of(f));
+    f->inflight_epoch = fetch_epoch_of(fs, f->type);
     f->inflight = table_add(&fs->inflight, f->inflight_hash, f) == 0;
 }
 
-static void unpublish(struct fetch *f)
+static void fetch_unpublish(struct fetch *f)
 {
     if (f->inflight)
         table_remove(&f->fetches->inflight, f->inflight_hash, f);
@@ -280,13 +282,13 @@ static void unpublish(struct fetch *f)
 }
 
 /* Frees the segments of an empty table that has grown. */
-static void shrink(struct table *t)
+static void fetch_shrink(struct table *t)
 {
     if (t->used == 0 && t->segment_count > 1)
         table_reset(t);
 }
 
-static void unwatch(struct fetch *f)
+static void fetch_unwatch(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
     if (f->page == NULL)
@@ -294,14 +296,14 @@ static void unwatch(struct fetch *f)
     const struct page_members *m = page_builder_members(f->page);
     for (; f->watched > 0; f->watched--)
         table_remove(&fs->page_members, hash_int64(m->id[f->watched - 1], fs->seed), f);
-    shrink(&fs->page_members);
+    fetch_shrink(&fs->page_members);
 }
 
 /*
  * Registers the page under each of its channels, so that an invalidation finds it. Without memory for that it
  * counts as invalidated. Not needed where nothing is cached.
  */
-static void watch(struct fetch *f)
+static void fetch_watch(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
     const struct page_members *m = page_builder_members(f->page);
@@ -313,22 +315,22 @@ static void watch(struct fetch *f)
     }
 }
 
-static void invalidate(struct fetches *fs, const struct cache_query *q)
+static void fetch_invalidate(struct fetches *fs, const struct cache_query *q)
 {
     struct fetch *f = fetches_find(fs, q);
     if (f != NULL)
-        unpublish(f);
+        fetch_unpublish(f);
 }
 
 /* A collision of hashes only means that a page is not cached. */
 void fetches_invalidate_card(struct fetches *fs, int64_t id)
 {
-    invalidate(fs, &(struct cache_query){.type = QUERY_CARD, .number = id});
+    fetch_invalidate(fs, &(struct cache_query){.type = QUERY_CARD, .number = id});
     const struct table_slot *slot = table_find(&fs->page_members, hash_int64(id, fs->seed));
     for (; slot != NULL; slot = table_find_next(&fs->page_members, slot)) {
         struct fetch *f = slot->entry;
         f->invalidated = true;
-        unpublish(f);
+        fetch_unpublish(f);
     }
 }
 
@@ -338,7 +340,7 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
  * True when another node of the cluster has to answer: Redis replied ASK, or a replica replied that something
  * does not exist.
  */
-static bool is_elsewhere(struct fetch *f, const redisReply *reply, enum part part)
+static bool fetch_is_elsewhere(struct fetch *f, const redisReply *reply, enum part part)
 {
     const struct fetch_options *o = &f->fetches->options;
     if (o->elsewhere == NULL || f->redirecting ||
@@ -350,7 +352,7 @@ static bool is_elsewhere(struct fetch *f, const redisReply *reply, enum part par
 }
 
 /* A reply of another node is about keys of which this connection tells nothing. */
-static struct lifetime lifetime_of(const struct fetch *f, const redisReply *reply, enum part part)
+static struct lifetime fetch_lifetime_of(const struct fetch *f, const redisReply *reply, enum part part)
 {
     const struct invalidation *c = f->fetches->options.invalidation;
     if (f->redirecting)
@@ -359,7 +361,7 @@ static struct lifetime lifetime_of(const struct fetch *f, const redisReply *repl
                                                     : invalidation_lifetime(c, reply, f->sent_ms);
 }
 
-static void count_reply(struct fetch *f)
+static void fetch_count_reply(struct fetch *f)
 {
     assert(f->replies_due > 0 && f->fetches->commands_due >= f->replies_due);
     f->replies_due--;
@@ -370,21 +372,21 @@ static void count_reply(struct fetch *f)
  * Every reply passes here first. Returns whether it has data to be read: what it says counts, and f->lifetime
  * says for how long it may be cached.
  */
-static bool accept_reply(struct fetch *f, const redisReply *reply, enum part part)
+static bool fetch_accept_reply(struct fetch *f, const redisReply *reply, enum part part)
 {
-    count_reply(f);
+    fetch_count_reply(f);
     if (reply == NULL) {
         f->lost = true;
         return false;
     }
     if (resp_is_oversize(reply)) {
-        report_oversize(f, part);
+        fetch_report_oversize(f, part);
         f->failed = true;
         return false;
     }
-    if (is_elsewhere(f, reply, part))
+    if (fetch_is_elsewhere(f, reply, part))
         return false;
-    f->lifetime = lifetime_of(f, reply, part);
+    f->lifetime = fetch_lifetime_of(f, reply, part);
     if ((part & (PART_SIZE | PART_MEMBERS | PART_SUMMARIES)) != 0)
         f->page_lifetime = lifetime_of_both(f->page_lifetime, f->lifetime);
     if (reply->type == REDIS_REPLY_ERROR) {
@@ -396,37 +398,37 @@ static bool accept_reply(struct fetch *f, const redisReply *reply, enum part par
 }
 
 /* To be called last in every reply function. */
-static void proceed(struct fetch *f);
+static void fetch_proceed(struct fetch *f);
 
-static void on_key_info(void *arg, const redisReply *reply)
+static void fetch_on_key_info(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    if (accept_reply(f, reply, PART_INFO)) {
+    if (fetch_accept_reply(f, reply, PART_INFO)) {
         f->failed = !api_keys_read_info(f->fetches->options.api_keys, &f->key, reply, &f->info);
         f->info_lifetime = f->lifetime;
         f->key_invalid |= !f->failed && api_keys_is_expired(f->info.expires);
     }
-    proceed(f);
+    fetch_proceed(f);
 }
 
 /* It comes after the info: where another node has that, this is read again behind it. */
-static void on_auth(void *arg, const redisReply *reply)
+static void fetch_on_auth(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
     const struct fetch_options *o = &f->fetches->options;
-    if (accept_reply(f, reply, PART_AUTH)) {
+    if (fetch_accept_reply(f, reply, PART_AUTH)) {
         f->failed = reply->type != REDIS_REPLY_INTEGER;
         f->key_known = !f->failed && reply->integer == 1;
         f->key_invalid |= !f->failed && !f->key_known;
         if (f->key_known)
             o->auth_known(o->arg, &f->key, lifetime_of_both(f->lifetime, f->info_lifetime), &f->info);
     }
-    proceed(f);
+    fetch_proceed(f);
 }
 
 /* Returns false when there is no channel. An invalid reply fails the fetch. */
-static bool read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape,
-                     struct channel_row *row)
+static bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape,
+                           struct channel_row *row)
 {
     enum value_state state = body_parse_row(reply, shape, row);
     f->failed = f->failed || state == VALUE_INVALID;
@@ -436,7 +438,7 @@ static bool read_row(struct fetch *f, const redisReply *reply, enum channel_shap
     return true;
 }
 
-static struct blob *write_card(struct fetch *f, const struct channel_row *row, size_t headroom)
+static struct blob *fetch_write_card(struct fetch *f, const struct channel_row *row, size_t headroom)
 {
     struct buf *text = f->fetches->options.text;
     value_reports_invalid(&f->fetches->reports, f->id, body_write(text, row, CHANNEL_CARD));
@@ -444,31 +446,32 @@ static struct blob *write_card(struct fetch *f, const struct channel_row *row, s
 }
 
 /* A card that was asked for by link is found if that is its own link. */
-static void read_card(struct fetch *f, const redisReply *reply)
+static void fetch_read_card(struct fetch *f, const redisReply *reply)
 {
     struct channel_row row;
-    if (!read_row(f, reply, CHANNEL_CARD, &row))
+    if (!fetch_read_row(f, reply, CHANNEL_CARD, &row))
         return;
     struct span link = row.value[CHANNEL_FIELD_link];
-    struct blob *body = write_card(f, &row, lifetime_is_none(f->lifetime) ? 0 : entries_card_headroom(link));
+    struct blob *body =
+        fetch_write_card(f, &row, lifetime_is_none(f->lifetime) ? 0 : entries_card_headroom(link));
     if (body != NULL)
         entries_put_card(f->fetches->options.entries, f->lifetime, f->id, link, body);
-    f->found = f->type == QUERY_CARD || span_equal(link, link_of(f));
+    f->found = f->type == QUERY_CARD || span_equal(link, fetch_link_of(f));
     if (f->found)
         f->result.body = body;
     else
         blob_unref(body);
 }
 
-static void on_card(void *arg, const redisReply *reply)
+static void fetch_on_card(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    if (accept_reply(f, reply, PART_CARD))
-        read_card(f, reply);
-    proceed(f);
+    if (fetch_accept_reply(f, reply, PART_CARD))
+        fetch_read_card(f, reply);
+    fetch_proceed(f);
 }
 
-static void read_link(struct fetch *f, const redisReply *reply)
+static void fetch_read_link(struct fetch *f, const redisReply *reply)
 {
     bool malformed = false;
     int64_t before = f->id;
@@ -479,51 +482,51 @@ static void read_link(struct fetch *f, const redisReply *reply)
         metric_add(&f->fetches->options.metrics->invalid_values_total, 1);
 }
 
-static void on_link(void *arg, const redisReply *reply)
+static void fetch_on_link(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    if (accept_reply(f, reply, PART_LINK))
-        read_link(f, reply);
-    proceed(f);
+    if (fetch_accept_reply(f, reply, PART_LINK))
+        fetch_read_link(f, reply);
+    fetch_proceed(f);
 }
 
-static void on_index_size(void *arg, const redisReply *reply)
+static void fetch_on_index_size(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    if (accept_reply(f, reply, PART_SIZE)) {
+    if (fetch_accept_reply(f, reply, PART_SIZE)) {
         f->failed = reply->type != REDIS_REPLY_INTEGER;
         if (!f->failed) {
             page_builder_set_index_size(f->page, reply->integer);
             entries_set_index_size(f->fetches->options.entries, f->lifetime, reply->integer);
         }
     }
-    proceed(f);
+    fetch_proceed(f);
 }
 
-static void on_members(void *arg, const redisReply *reply)
+static void fetch_on_members(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
-    if (accept_reply(f, reply, PART_MEMBERS)) {
+    if (fetch_accept_reply(f, reply, PART_MEMBERS)) {
         f->failed = !page_builder_set_members(f->page, reply);
         f->found = true; /* a page always exists, if only an empty one */
     }
-    proceed(f);
+    fetch_proceed(f);
 }
 
 /* Pages are made of cached summaries, so these have to be current: one with a TTL is not cached. */
-static bool may_store_summary(const struct fetch *f)
+static bool fetch_may_store_summary(const struct fetch *f)
 {
     return lifetime_is_tracked(f->lifetime);
 }
 
-static void store_summary(struct fetch *f, int64_t id, struct blob *summary)
+static void fetch_store_summary(struct fetch *f, int64_t id, struct blob *summary)
 {
-    if (may_store_summary(f))
+    if (fetch_may_store_summary(f))
         entries_put_summary(f->fetches->options.entries, f->lifetime, id, summary);
 }
 
 /* One before it has to come from another node: the page is written in order. */
-static void hold_summary(struct fetch *f, int at, const struct channel_row *row)
+static void fetch_hold_summary(struct fetch *f, int at, const struct channel_row *row)
 {
     struct buf *text = f->fetches->options.text;
     int64_t id = page_builder_members(f->page)->id[at];
@@ -533,106 +536,107 @@ static void hold_summary(struct fetch *f, int at, const struct channel_row *row)
     if (f->failed)
         return;
     page_builder_hold_summary(f->page, at, summary);
-    store_summary(f, id, summary);
+    fetch_store_summary(f, id, summary);
     blob_unref(summary);
 }
 
-static void read_summary(struct fetch *f, int at, const redisReply *reply)
+static void fetch_read_summary(struct fetch *f, int at, const redisReply *reply)
 {
     struct channel_row row;
     int64_t id = page_builder_members(f->page)->id[at];
-    if (!read_row(f, reply, CHANNEL_SUMMARY, &row)) {
+    if (!fetch_read_row(f, reply, CHANNEL_SUMMARY, &row)) {
         page_builder_set_gap(f->page, at, PAGE_GAP_ABSENT);
         return;
     }
     if (f->redirecting || (f->elsewhere & PART_SUMMARIES) != 0) {
-        hold_summary(f, at, &row);
+        fetch_hold_summary(f, at, &row);
         return;
     }
     struct span summary;
     unsigned invalid = page_builder_write_summary(f->page, at, &row, &summary);
     value_reports_invalid(&f->fetches->reports, id, invalid);
     f->failed = summary.data == NULL;
-    struct blob *copy = f->failed || !may_store_summary(f) ? NULL : blob_new(summary);
+    struct blob *copy = f->failed || !fetch_may_store_summary(f) ? NULL : blob_new(summary);
     if (copy != NULL) /* without memory it is not cached */
-        store_summary(f, id, copy);
+        fetch_store_summary(f, id, copy);
     blob_unref(copy);
 }
 
-static void take_summary(struct fetch *f, int at, const redisReply *reply)
+static void fetch_take_summary(struct fetch *f, int at, const redisReply *reply)
 {
     enum page_gap gap = page_gap_of(reply);
     if (gap != PAGE_GAP_NONE) {
-        count_reply(f);
+        fetch_count_reply(f);
         page_builder_set_gap(f->page, at, gap);
-    } else if (accept_reply(f, reply, PART_SUMMARIES)) {
-        read_summary(f, at, reply);
+    } else if (fetch_accept_reply(f, reply, PART_SUMMARIES)) {
+        fetch_read_summary(f, at, reply);
     }
-    proceed(f);
+    fetch_proceed(f);
 }
 
 /* Replies come in the order of the commands, one for each summary that was missing. */
-static void on_summary(void *arg, const redisReply *reply)
+static void fetch_on_summary(void *arg, const redisReply *reply)
 {
     struct fetch *f = arg;
     int at = page_builder_next_missing(f->page, f->next_summary);
     assert(at >= 0);
     f->next_summary = at + 1;
     f->first_elsewhere = (f->elsewhere & PART_SUMMARIES) != 0 ? f->first_elsewhere : at;
-    take_summary(f, at, reply);
+    fetch_take_summary(f, at, reply);
 }
 
 /* Replies come in any order: some nodes refer to yet another one. */
-static void on_summary_there(void *arg, const redisReply *reply)
+static void fetch_on_summary_there(void *arg, const redisReply *reply)
 {
     struct summary_there *s = arg;
-    take_summary(s->fetch, s->at, reply);
+    fetch_take_summary(s->fetch, s->at, reply);
 }
 
 /* --- batches --- */
 
-static void send_card(struct fetch *f)
+static void fetch_send_card(struct fetch *f)
 {
-    send_read(f, &(struct entry_source){.kind = ENTRY_CARD, .number = f->id}, on_card);
+    fetch_send_read(f, &(struct entry_source){.kind = ENTRY_CARD, .number = f->id}, fetch_on_card);
 }
 
-static void send_index_commands(struct fetch *f, unsigned parts)
+static void fetch_send_index_commands(struct fetch *f, unsigned parts)
 {
     if ((parts & PART_SIZE) != 0)
-        send_command(f, commands_index_size(&f->fetches->commands), on_index_size);
+        fetch_send_command(f, commands_index_size(&f->fetches->commands), fetch_on_index_size);
     if ((parts & PART_MEMBERS) != 0)
-        send_read(f, &(struct entry_source){.kind = ENTRY_PAGE, .number = f->number}, on_members);
+        fetch_send_read(f, &(struct entry_source){.kind = ENTRY_PAGE, .number = f->number}, fetch_on_members);
 }
 
-static void send_index(struct fetch *f)
+static void fetch_send_index(struct fetch *f)
 {
-    unwatch(f);
+    fetch_unwatch(f);
     page_builder_reset(f->page);
     f->invalidated = false;
     f->page_lifetime = LIFETIME_TRACKED;
     f->index_epoch = f->fetches->index_epoch;
-    send_index_commands(f, PART_SIZE | PART_MEMBERS);
+    fetch_send_index_commands(f, PART_SIZE | PART_MEMBERS);
 }
 
-static void send_missing(struct fetch *f, int from)
+static void fetch_send_missing(struct fetch *f, int from)
 {
     const struct page_members *m = page_builder_members(f->page);
     f->next_summary = from;
     for (int at = from - 1; (at = page_builder_next_missing(f->page, at + 1)) >= 0;)
-        send_read(f, &(struct entry_source){.kind = ENTRY_SUMMARY, .number = m->id[at]}, on_summary);
+        fetch_send_read(f, &(struct entry_source){.kind = ENTRY_SUMMARY, .number = m->id[at]},
+                        fetch_on_summary);
 }
 
-static void send_summaries(struct fetch *f)
+static void fetch_send_summaries(struct fetch *f)
 {
     f->found = true;
     f->page_known = false;
-    watch(f);
+    fetch_watch(f);
     if (invalidation_may_store(f->fetches->options.invalidation)) /* or what is cached may be out of date */
         (void)page_builder_gather(f->page, f->fetches->options.entries);
-    send_missing(f, 0);
+    fetch_send_missing(f, 0);
 }
 
-static void send_missing_there(struct fetch *f, int from)
+static void fetch_send_missing_there(struct fetch *f, int from)
 {
     const struct page_members *m = page_builder_members(f->page);
     free(f->there); /* of an earlier read: its replies have come */
@@ -641,28 +645,28 @@ static void send_missing_there(struct fetch *f, int from)
     for (int at = from - 1; !f->failed && (at = page_builder_next_missing(f->page, at + 1)) >= 0;) {
         const struct entry_source source = {.kind = ENTRY_SUMMARY, .number = m->id[at]};
         f->there[at] = (struct summary_there){f, at};
-        send_by(f, f->fetches->options.send, commands_read(&f->fetches->commands, &source), on_summary_there,
-                &f->there[at]);
+        fetch_send_by(f, f->fetches->options.send, commands_read(&f->fetches->commands, &source),
+                      fetch_on_summary_there, &f->there[at]);
     }
 }
 
-static void send_link(struct fetch *f)
+static void fetch_send_link(struct fetch *f)
 {
-    const struct buf *command = commands_link(&f->fetches->commands, link_of(f));
-    send_by(f, f->fetches->options.send_untracked, command, on_link, f);
+    const struct buf *command = commands_link(&f->fetches->commands, fetch_link_of(f));
+    fetch_send_by(f, f->fetches->options.send_untracked, command, fetch_on_link, f);
 }
 
-static void send_auth(struct fetch *f, unsigned parts)
+static void fetch_send_auth(struct fetch *f, unsigned parts)
 {
     struct commands *c = &f->fetches->commands;
     commands_set_key(c, &f->key);
     if ((parts & PART_INFO) != 0)
-        send_command(f, commands_key_info(c), on_key_info);
+        fetch_send_command(f, commands_key_info(c), fetch_on_key_info);
     if ((parts & PART_AUTH) != 0)
-        send_command(f, commands_auth(c), on_auth);
+        fetch_send_command(f, commands_auth(c), fetch_on_auth);
 }
 
-static void send_first(struct fetch *f)
+static void fetch_send_first(struct fetch *f)
 {
     switch (f->type) {
     case QUERY_AUTH_ONLY:
@@ -670,37 +674,37 @@ static void send_first(struct fetch *f)
         break;
     case QUERY_CARD:
         f->id = f->number;
-        send_card(f);
+        fetch_send_card(f);
         break;
     case QUERY_CARD_BY_LINK:
-        send_link(f);
+        fetch_send_link(f);
         break;
     case QUERY_PAGE:
         if (!f->page_known) {
-            send_index(f);
+            fetch_send_index(f);
             break;
         }
-        set_state(f, FETCH_SUMMARIES);
-        send_summaries(f);
+        fetch_set_state(f, FETCH_SUMMARIES);
+        fetch_send_summaries(f);
         break;
     }
 }
 
 /* Sends the first batch. Returns 0, or -ENOMEM if nothing was sent; after a part of it the fetch fails. */
-static int start(struct fetch *f)
+static int fetch_start(struct fetch *f)
 {
     f->mark = invalidation_mark(f->fetches->options.invalidation);
     f->sent_ms = f->batch_ms = clock_boot_ms();
-    set_state(f, FETCH_FIRST);
+    fetch_set_state(f, FETCH_FIRST);
     f->info_lifetime = LIFETIME_NONE;
     f->linked = false;
     f->relinks = 0;
     f->elsewhere = 0;
     f->redirecting = f->auth_due = false;
     if (f->needs_auth)
-        send_auth(f, PART_INFO | PART_AUTH);
+        fetch_send_auth(f, PART_INFO | PART_AUTH);
     if (!f->failed)
-        send_first(f);
+        fetch_send_first(f);
     return f->replies_due == 0 ? -ENOMEM : 0;
 }
 
@@ -708,32 +712,32 @@ static int start(struct fetch *f)
  * Sends again, to the node that was named, what this one could not answer. Whoever asks from now on may have
  * seen a newer state of that node, of which no invalidation would tell.
  */
-static void redirect(struct fetch *f)
+static void fetch_redirect(struct fetch *f)
 {
     unsigned parts = f->elsewhere;
     f->elsewhere = 0;
     f->redirecting = true;
     f->apart = true;
     f->auth_due = (parts & PART_INFO) != 0;
-    unpublish(f);
+    fetch_unpublish(f);
     if ((parts & (PART_INFO | PART_AUTH)) != 0)
-        send_auth(f, f->auth_due ? PART_INFO : PART_AUTH);
+        fetch_send_auth(f, f->auth_due ? PART_INFO : PART_AUTH);
     if ((parts & PART_CARD) != 0)
-        send_card(f);
+        fetch_send_card(f);
     if ((parts & PART_LINK) != 0)
-        send_link(f);
+        fetch_send_link(f);
     if ((parts & (PART_SIZE | PART_MEMBERS)) != 0)
-        send_index_commands(f, parts);
+        fetch_send_index_commands(f, parts);
     if ((parts & PART_SUMMARIES) != 0)
-        send_missing_there(f, f->first_elsewhere);
+        fetch_send_missing_there(f, f->first_elsewhere);
 }
 
-static void send_linked_card(struct fetch *f)
+static void fetch_send_linked_card(struct fetch *f)
 {
-    set_state(f, FETCH_LINKED_CARD);
+    fetch_set_state(f, FETCH_LINKED_CARD);
     f->linked = false;
-    unpublish(f); /* the link may change from now on: it is not tracked */
-    send_card(f);
+    fetch_unpublish(f); /* the link may change from now on: it is not tracked */
+    fetch_send_card(f);
 }
 
 /*
@@ -741,17 +745,17 @@ static void send_linked_card(struct fetch *f)
  * Redis executes both commands in one turn, unless TCP delivers them apart: twice, and the link changes hands
  * in between both times, is not expected. Where two nodes of a cluster execute them only many reads tell.
  */
-static void send_relinked(struct fetch *f)
+static void fetch_send_relinked(struct fetch *f)
 {
-    set_state(f, FETCH_RELINKED);
+    fetch_set_state(f, FETCH_RELINKED);
     f->failed = f->relinks++ == REPEATS_MAX;
     f->apart = false;
-    send_card(f);
-    send_link(f);
+    fetch_send_card(f);
+    fetch_send_link(f);
 }
 
 /* Of a link and its card, after both were read. */
-static bool may_agree(const struct fetch *f)
+static bool fetch_may_agree(const struct fetch *f)
 {
     int most = f->apart ? REPEATS_MAX : RELINKS_MAX;
     return f->state == FETCH_LINKED_CARD || (f->state == FETCH_RELINKED && f->relinks < most);
@@ -761,40 +765,40 @@ static bool may_agree(const struct fetch *f)
  * A key that had expired and was revoked since is in a set that was read before its info, and has none any
  * more: it would be valid, which it never was.
  */
-static void send_due_auth(struct fetch *f)
+static void fetch_send_due_auth(struct fetch *f)
 {
     f->auth_due = false;
-    send_auth(f, PART_AUTH);
+    fetch_send_auth(f, PART_AUTH);
 }
 
 /* The next batch. False when there is nothing more to send. */
-static bool advance(struct fetch *f)
+static bool fetch_advance(struct fetch *f)
 {
     f->redirecting = false;
     f->batch_ms = clock_boot_ms();
     if (f->elsewhere != 0)
-        redirect(f);
+        fetch_redirect(f);
     else if (f->auth_due)
-        send_due_auth(f);
+        fetch_send_due_auth(f);
     else if (f->linked && !f->found)
-        send_linked_card(f);
-    else if (!f->found && may_agree(f))
-        send_relinked(f);
+        fetch_send_linked_card(f);
+    else if (!f->found && fetch_may_agree(f))
+        fetch_send_relinked(f);
     else if (f->type == QUERY_PAGE && f->state == FETCH_FIRST) {
-        set_state(f, FETCH_SUMMARIES);
-        send_summaries(f);
+        fetch_set_state(f, FETCH_SUMMARIES);
+        fetch_send_summaries(f);
     }
     return f->replies_due > 0;
 }
 
 /* --- the result --- */
 
-static bool was_invalidated(const struct fetch *f)
+static bool fetch_was_invalidated(const struct fetch *f)
 {
     return f->invalidated || f->index_epoch != f->fetches->index_epoch;
 }
 
-static struct blob *compose_page(struct fetch *f)
+static struct blob *fetch_compose_page(struct fetch *f)
 {
     const struct fetch_options *o = &f->fetches->options;
     const struct page_members *m = page_builder_members(f->page);
@@ -804,14 +808,14 @@ static struct blob *compose_page(struct fetch *f)
         lifetime_of_both(f->page_lifetime, invalidation_lifetime_of_index(o->invalidation, NULL, f->sent_ms));
     if (body != NULL)
         f->fetches->page_length = body->len;
-    if (body != NULL && !was_invalidated(f))
+    if (body != NULL && !fetch_was_invalidated(f))
         entries_put_page(o->entries, lifetime, &info, m->id, m->count, body);
     page_builder_report_gaps(f->page, &f->fetches->reports);
     f->result.last_page = info.last;
     return body;
 }
 
-static void compose_result(struct fetch *f)
+static void fetch_compose_result(struct fetch *f)
 {
     struct cache_result *r = &f->result;
     r->key_name = f->key_known ? &f->info.name : NULL;
@@ -826,7 +830,7 @@ static void compose_result(struct fetch *f)
         r->body = NULL;
     }
     if (r->status == CACHE_FOUND && f->type == QUERY_PAGE)
-        r->body = compose_page(f);
+        r->body = fetch_compose_page(f);
     if (r->status == CACHE_FOUND && f->type != QUERY_AUTH_ONLY && r->body == NULL)
         r->status = CACHE_OUT_OF_MEMORY;
 }
@@ -835,8 +839,8 @@ static void fetch_free(struct fetch *f)
 {
     assert(f->replies_due == 0 && list_empty(&f->requests));
     list_remove(&f->link);
-    unpublish(f);
-    unwatch(f);
+    fetch_unpublish(f);
+    fetch_unwatch(f);
     page_builder_free(f->page);
     blob_unref(f->result.body);
     free(f->there);
@@ -844,20 +848,20 @@ static void fetch_free(struct fetch *f)
 }
 
 /* Ends the fetch. Without requests no result is composed or cached. */
-static void finish(struct fetch *f)
+static void fetch_finish(struct fetch *f)
 {
-    const struct cache_query q = {.type = f->type, .number = f->number, .link = link_of(f)};
+    const struct cache_query q = {.type = f->type, .number = f->number, .link = fetch_link_of(f)};
     if (!f->lost && !list_empty(&f->requests))
-        compose_result(f);
-    set_state(f, FETCH_ENDED);
-    unpublish(f);
+        fetch_compose_result(f);
+    fetch_set_state(f, FETCH_ENDED);
+    fetch_unpublish(f);
     f->fetches->options.ended(f->fetches->options.arg, &f->requests, &q, f->lost ? NULL : &f->result);
     fetch_free(f);
 }
 
 /* What the result lacks, as a number; 0: nothing. A Redis without data would have given a result that lacks
  * the same. */
-static uint64_t lack_of(const struct fetch *f)
+static uint64_t fetch_lack_of(const struct fetch *f)
 {
     if (f->key_invalid || !f->found)
         return f->key_invalid ? UINT64_MAX : UINT64_MAX - 1;
@@ -869,33 +873,33 @@ static uint64_t lack_of(const struct fetch *f)
  * data and been reloaded in between. Where no invalidation would tell, the same has to be lacking twice in a
  * row; as on a page, since a loader may have been writing between the reads of the index and of the cards.
  */
-static bool must_be_read_again(const struct fetch *f)
+static bool fetch_must_be_read_again(const struct fetch *f)
 {
     const struct invalidation *c = f->fetches->options.invalidation;
     bool is_told = invalidation_may_store(c) && invalidation_has_api_keys(c);
     bool is_one_read = f->key_invalid || f->page == NULL;
-    bool is_certain = lack_of(f) == f->lack;
+    bool is_certain = fetch_lack_of(f) == f->lack;
     if (is_told)
         is_certain = invalidation_lost_nothing(c, f->mark) && (is_one_read || is_certain);
     return !is_certain && f->repeats < REPEATS_MAX;
 }
 
 /* The check passed. */
-static void confirm(struct fetch *f)
+static void fetch_confirm(struct fetch *f)
 {
-    if (list_empty(&f->requests) || !must_be_read_again(f)) {
-        finish(f);
+    if (list_empty(&f->requests) || !fetch_must_be_read_again(f)) {
+        fetch_finish(f);
         return;
     }
     f->repeats++;
-    f->lack = lack_of(f);
+    f->lack = fetch_lack_of(f);
     f->found = f->key_invalid = false;
     blob_unref(f->result.body);
     f->result.body = NULL;
-    if (start(f) == 0)
+    if (fetch_start(f) == 0)
         return;
     f->failed = true;
-    finish(f);
+    fetch_finish(f);
 }
 
 void fetches_confirm(struct fetches *fs, enum catalogue_state state)
@@ -909,26 +913,27 @@ void fetches_confirm(struct fetches *fs, enum catalogue_state state)
         f->failed = state == CATALOGUE_UNKNOWN;
         f->lost = state != CATALOGUE_UNKNOWN && state != CATALOGUE_PRESENT;
         if (state == CATALOGUE_PRESENT)
-            confirm(f);
+            fetch_confirm(f);
         else
-            finish(f);
+            fetch_finish(f);
     }
 }
 
-static void proceed(struct fetch *f)
+static void fetch_proceed(struct fetch *f)
 {
     if (f->replies_due > 0)
         return;
-    adapt_window(f->fetches, f->batch_ms);
+    fetch_adapt_window(f->fetches, f->batch_ms);
     bool wanted = !f->lost && !list_empty(&f->requests);
-    if (wanted && !f->failed && !f->key_invalid && advance(f))
+    if (wanted && !f->failed && !f->key_invalid && fetch_advance(f))
         return;
-    if (!wanted || f->lost || f->failed || lack_of(f) == 0) {
-        finish(f);
+    if (!wanted || f->lost || f->failed || fetch_lack_of(f) == 0) {
+        fetch_finish(f);
         return;
     }
-    set_state(f, FETCH_UNCONFIRMED);
-    unpublish(f); /* meanwhile it may come to exist: by link, or in a cluster, without an invalidation */
+    fetch_set_state(f, FETCH_UNCONFIRMED);
+    fetch_unpublish(
+        f); /* meanwhile it may come to exist: by link, or in a cluster, without an invalidation */
     list_append(&f->fetches->unconfirmed, &f->link);
     f->fetches->options.check(f->fetches->options.arg);
 }
@@ -963,7 +968,7 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     if (q->link.len > 0)
         memcpy(f->link_text, q->link.data, q->link.len);
     if (!needs_auth)
-        publish(f);
+        fetch_publish(f);
     return f;
 }
 
@@ -973,7 +978,7 @@ struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool 
     struct fetch *f = fetch_new(fs, q, needs_auth, known);
     if (f == NULL)
         return NULL;
-    if (start(f) != 0) {
+    if (fetch_start(f) != 0) {
         fetch_free(f);
         return NULL;
     }

@@ -16,11 +16,11 @@ enum {
     SEARCH_STEPS = 8192 /* slots of the table that one search passes over: some ten microseconds */
 };
 
-static void on_counted(void *arg, const redisReply *reply, bool decided);
-static void on_checked(void *arg, enum catalogue_state state);
+static void invalidation_on_counted(void *arg, const redisReply *reply, bool decided);
+static void invalidation_on_checked(void *arg, enum catalogue_state state);
 
 /* The owner's `send` is called with its own `arg`. */
-static int send_check(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
+static int invalidation_send_check(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
 {
     const struct invalidation *c = arg;
     return c->options.send(c->options.arg, command, fn, fn_arg);
@@ -29,9 +29,9 @@ static int send_check(void *arg, struct span command, cache_reply_fn fn, void *f
 int invalidation_init(struct invalidation *c, const struct invalidation_options *options)
 {
     const struct catalogue_options catalogue_options = {.keyspace = options->keyspace,
-                                                        .send = send_check,
-                                                        .counted = on_counted,
-                                                        .checked = on_checked,
+                                                        .send = invalidation_send_check,
+                                                        .counted = invalidation_on_counted,
+                                                        .checked = invalidation_on_checked,
                                                         .arg = c};
     *c = (struct invalidation){.options = *options, .possible_losses = 1, .key_count = -1};
     catalogue_init(&c->catalogue, &catalogue_options);
@@ -50,41 +50,41 @@ void invalidation_fini(struct invalidation *c)
     buf_fini(&c->api_key_info_key);
 }
 
-static void drop(struct invalidation *c, unsigned what)
+static void invalidation_drop(struct invalidation *c, unsigned what)
 {
     c->options.drop(c->options.arg, what);
 }
 
-static void apply_pending(struct invalidation *c)
+static void invalidation_apply_pending(struct invalidation *c)
 {
     unsigned what = c->pending;
     c->pending = 0;
     if (what != 0)
-        drop(c, what);
+        invalidation_drop(c, what);
 }
 
 /* --- the check of the catalogue --- */
 
-static void compare_key_count(struct invalidation *c);
+static void invalidation_compare_key_count(struct invalidation *c);
 
 /* The changes whose invalidations have come were executed before SCARD, all others after it. */
-static void on_counted(void *arg, const redisReply *reply, bool decided)
+static void invalidation_on_counted(void *arg, const redisReply *reply, bool decided)
 {
     struct invalidation *c = arg;
     c->key_count = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
-    compare_key_count(c);
+    invalidation_compare_key_count(c);
     c->possible_losses += !decided;
     c->losses_seen = decided ? c->possible_losses : 0;
 }
 
-static void on_checked(void *arg, enum catalogue_state state)
+static void invalidation_on_checked(void *arg, enum catalogue_state state)
 {
     struct invalidation *c = arg;
     if (state == CATALOGUE_PRESENT) {
         c->check_passed = c->checks_begun;
         c->present_ms = c->check_began_ms;
         if (c->connected)
-            apply_pending(c);
+            invalidation_apply_pending(c);
     } else if (state == CATALOGUE_MISSING) {
         c->missing = true;
         metric_set(&c->options.metrics->catalogue_missing, 1);
@@ -103,41 +103,41 @@ void invalidation_check(struct invalidation *c)
 
 /* --- the audit: suspected differences --- */
 
-static void suspect(unsigned *heartbeats)
+static void invalidation_suspect(unsigned *heartbeats)
 {
     if (*heartbeats == 0)
         *heartbeats = HEARTBEATS_TO_WAIT;
 }
 
 /* True when replies can be compared with what is cached. */
-static bool is_comparable(const struct invalidation *c)
+static bool invalidation_is_comparable(const struct invalidation *c)
 {
     return invalidation_may_store(c) && c->pending == 0;
 }
 
-static void compare_key_count(struct invalidation *c)
+static void invalidation_compare_key_count(struct invalidation *c)
 {
     if (c->key_count < 0)
         return;
     int64_t held = api_keys_size(c->options.api_keys);
-    if (held >= 0 && c->key_count != held && is_comparable(c))
-        suspect(&c->keys_heartbeats);
+    if (held >= 0 && c->key_count != held && invalidation_is_comparable(c))
+        invalidation_suspect(&c->keys_heartbeats);
 }
 
 /* An invalidation that explains every difference. */
-static void clear_suspicions(struct invalidation *c)
+static void invalidation_clear_suspicions(struct invalidation *c)
 {
     c->entry_heartbeats = c->keys_heartbeats = 0;
 }
 
 /* One of a card explains a difference of it and of its summary. */
-static void explain_card(struct invalidation *c, int64_t id)
+static void invalidation_explain_card(struct invalidation *c, int64_t id)
 {
     if ((c->kind == ENTRY_CARD || c->kind == ENTRY_SUMMARY) && c->number == id)
         c->entry_heartbeats = 0;
 }
 
-static void explain_index(struct invalidation *c)
+static void invalidation_explain_index(struct invalidation *c)
 {
     if (c->kind == ENTRY_PAGE)
         c->entry_heartbeats = 0;
@@ -145,13 +145,13 @@ static void explain_index(struct invalidation *c)
 
 /* --- the audit: comparing an entry with a reply --- */
 
-static bool body_is(const struct entry *e, const struct buf *text)
+static bool invalidation_body_is(const struct entry *e, const struct buf *text)
 {
     return span_equal((struct span){e->body->data, e->body->len}, buf_span(text));
 }
 
 /* Compares with the card or the summary as it would be served now. */
-static bool channel_differs(const struct entry *e, const redisReply *reply, struct buf *text)
+static bool invalidation_channel_differs(const struct entry *e, const redisReply *reply, struct buf *text)
 {
     enum channel_shape shape = e->kind == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY;
     struct channel_row row;
@@ -161,10 +161,10 @@ static bool channel_differs(const struct entry *e, const redisReply *reply, stru
     if (state == VALUE_ABSENT)
         return true;
     (void)body_write(text, &row, shape);
-    return buf_error(text) == 0 && !body_is(e, text);
+    return buf_error(text) == 0 && !invalidation_body_is(e, text);
 }
 
-static bool page_differs(const struct entry *e, const redisReply *reply)
+static bool invalidation_page_differs(const struct entry *e, const redisReply *reply)
 {
     const struct entry_page *page = e->page;
     struct page_members m;
@@ -174,14 +174,14 @@ static bool page_differs(const struct entry *e, const redisReply *reply)
            memcmp(m.id, page->member, (size_t)m.count * sizeof m.id[0]) != 0;
 }
 
-static bool differs(const struct entry *e, const redisReply *reply, struct buf *text)
+static bool invalidation_differs(const struct entry *e, const redisReply *reply, struct buf *text)
 {
     switch ((enum entry_kind)e->kind) {
     case ENTRY_CARD:
     case ENTRY_SUMMARY:
-        return channel_differs(e, reply, text);
+        return invalidation_channel_differs(e, reply, text);
     case ENTRY_PAGE:
-        return page_differs(e, reply);
+        return invalidation_page_differs(e, reply);
     }
     return false;
 }
@@ -189,32 +189,32 @@ static bool differs(const struct entry *e, const redisReply *reply, struct buf *
 /* --- the audit: reading an entry again --- */
 
 /* What is being audited, or was last. */
-static struct entry_source audited(const struct invalidation *c)
+static struct entry_source invalidation_audited(const struct invalidation *c)
 {
     return (struct entry_source){c->kind, c->number};
 }
 
 /* The entry that is being audited, if it is still there. */
-static const struct entry *find_entry(const struct invalidation *c)
+static const struct entry *invalidation_find_entry(const struct invalidation *c)
 {
     return entries_peek(c->options.entries, c->kind, c->number);
 }
 
 /* Invalidations that came since the read was sent have dropped the entry, or are about to. */
-static void on_entry_reply(void *arg, const redisReply *reply)
+static void invalidation_on_entry_reply(void *arg, const redisReply *reply)
 {
     struct invalidation *c = arg;
     assert(c->reading);
     c->reading = false;
-    if (reply == NULL || reply->type == REDIS_REPLY_ERROR || !is_comparable(c))
+    if (reply == NULL || reply->type == REDIS_REPLY_ERROR || !invalidation_is_comparable(c))
         return;
-    const struct entry *e = find_entry(c);
-    if (e != NULL && differs(e, reply, c->options.text))
-        suspect(&c->entry_heartbeats);
+    const struct entry *e = invalidation_find_entry(c);
+    if (e != NULL && invalidation_differs(e, reply, c->options.text))
+        invalidation_suspect(&c->entry_heartbeats);
 }
 
 /* API keys are not read again: the size of their set is compared. */
-static bool choose_entry(struct invalidation *c)
+static bool invalidation_choose_entry(struct invalidation *c)
 {
     const struct entry *e = entries_walk(c->options.entries, &c->cursor, SEARCH_STEPS);
     if (e == NULL)
@@ -224,19 +224,20 @@ static bool choose_entry(struct invalidation *c)
     return true;
 }
 
-static void read_entry(struct invalidation *c)
+static void invalidation_read_entry(struct invalidation *c)
 {
-    if (c->reading || c->entry_heartbeats > 0 || !choose_entry(c))
+    if (c->reading || c->entry_heartbeats > 0 || !invalidation_choose_entry(c))
         return;
-    struct entry_source source = audited(c);
-    c->reading = c->options.read(c->options.arg, &source, on_entry_reply, c) == 0; /* or the next heartbeat */
+    struct entry_source source = invalidation_audited(c);
+    c->reading = c->options.read(c->options.arg, &source, invalidation_on_entry_reply, c) ==
+                 0; /* or the next heartbeat */
 }
 
-static void report_lost_invalidation(const struct invalidation *c)
+static void invalidation_report_lost_invalidation(const struct invalidation *c)
 {
     struct log_line line;
     struct buf key = BUF_INIT;
-    struct entry_source source = audited(c);
+    struct entry_source source = invalidation_audited(c);
     if (c->keys_heartbeats == HEARTBEATS_CONFIRM)
         keyspace_api_keys(c->options.keyspace, &key);
     else
@@ -251,38 +252,38 @@ static void report_lost_invalidation(const struct invalidation *c)
 }
 
 /* An invalidation was lost: drops everything, and caches nothing on this connection. */
-static void suspend(struct invalidation *c)
+static void invalidation_suspend(struct invalidation *c)
 {
-    report_lost_invalidation(c);
+    invalidation_report_lost_invalidation(c);
     c->suspended = true;
     c->coherent = false;
     c->pending = 0;
     metric_set(&c->options.metrics->cache_suspended, 1);
-    drop(c, INVALIDATED_ALL);
+    invalidation_drop(c, INVALIDATED_ALL);
 }
 
-static void audit(struct invalidation *c)
+static void invalidation_audit(struct invalidation *c)
 {
     if (c->keys_heartbeats == HEARTBEATS_CONFIRM || c->entry_heartbeats == HEARTBEATS_CONFIRM) {
-        suspend(c);
+        invalidation_suspend(c);
         return;
     }
     c->keys_heartbeats -= c->keys_heartbeats > 0;
     c->entry_heartbeats -= c->entry_heartbeats > 0;
-    read_entry(c);
+    invalidation_read_entry(c);
 }
 
 void invalidation_heartbeat(struct invalidation *c)
 {
     if (invalidation_may_store(c))
-        audit(c);
+        invalidation_audit(c);
     invalidation_check(c);
 }
 
 /* --- pushes --- */
 
 /* Returns whether the invalidation must wait for a check of the catalogue. */
-static bool wait_for_check(struct invalidation *c, unsigned what)
+static bool invalidation_wait_for_check(struct invalidation *c, unsigned what)
 {
     uint64_t now = clock_boot_ms();
     uint64_t *last_ms = what == INVALIDATED_INDEX ? &c->index_check_ms : &c->keys_check_ms;
@@ -295,17 +296,17 @@ static bool wait_for_check(struct invalidation *c, unsigned what)
 }
 
 /* Replies in flight may be older than the change: they are neither cached nor shared. */
-static void invalidate(struct invalidation *c, unsigned what)
+static void invalidation_invalidate(struct invalidation *c, unsigned what)
 {
     c->possible_losses += what != INVALIDATED_INDEX;
     c->options.received(c->options.arg, what);
-    if (wait_for_check(c, what))
+    if (invalidation_wait_for_check(c, what))
         invalidation_check(c);
     else
-        drop(c, what);
+        invalidation_drop(c, what);
 }
 
-static void key_changed(struct invalidation *c, struct span key)
+static void invalidation_key_changed(struct invalidation *c, struct span key)
 {
     const struct invalidation_options *o = &c->options;
     int64_t id = 0;
@@ -315,21 +316,21 @@ static void key_changed(struct invalidation *c, struct span key)
     if (card.data != NULL) {
         if (parse_int64(card, &id) != 0)
             return;
-        explain_card(c, id);
+        invalidation_explain_card(c, id);
         o->card(o->arg, id);
     } else if (span_equal(key, buf_span(&c->index_key))) {
-        explain_index(c);
-        invalidate(c, INVALIDATED_INDEX);
+        invalidation_explain_index(c);
+        invalidation_invalidate(c, INVALIDATED_INDEX);
     } else if (span_equal(key, buf_span(&c->api_keys_key))) {
         c->keys_heartbeats = 0;
-        invalidate(c, INVALIDATED_KEYS);
+        invalidation_invalidate(c, INVALIDATED_KEYS);
     } else if (span_equal(key, buf_span(&c->api_key_info_key))) {
-        invalidate(c, INVALIDATED_KEYS);
+        invalidation_invalidate(c, INVALIDATED_KEYS);
     }
 }
 
 /* For tests that must detect a process that ignores invalidations. */
-static bool is_ignoring(void)
+static bool invalidation_is_ignoring(void)
 {
 #ifdef CHANNELD_TEST_HOOKS
     return getenv("CHANNELD_TEST_IGNORE_INVALIDATIONS") != NULL;
@@ -347,14 +348,14 @@ static bool is_ignoring(void)
  */
 void invalidation_push(struct invalidation *c, struct span kind, const redisReply *element)
 {
-    if (is_ignoring() || c->suspended || !span_equal(kind, SPAN("invalidate")))
+    if (invalidation_is_ignoring() || c->suspended || !span_equal(kind, SPAN("invalidate")))
         return;
     if (element->type == REDIS_REPLY_STRING) {
-        key_changed(c, resp_text(element));
+        invalidation_key_changed(c, resp_text(element));
     } else { /* null: FLUSHALL, or a replica's full resynchronisation; else a name that is too long to be read
               */
-        clear_suspicions(c);
-        invalidate(c, INVALIDATED_ALL);
+        invalidation_clear_suspicions(c);
+        invalidation_invalidate(c, INVALIDATED_ALL);
     }
 }
 
@@ -370,15 +371,15 @@ void invalidation_connected(struct invalidation *c, bool tracking, bool clustere
     c->suspended = c->missing = false;
     c->pending = 0;
     c->present_ms = clock_boot_ms(); /* no entry is older */
-    clear_suspicions(c);
+    invalidation_clear_suspicions(c);
     metric_set(&c->options.metrics->cache_suspended, 0);
     metric_set(&c->options.metrics->cache_by_ttl, c->by_ttl);
     metric_set(&c->options.metrics->catalogue_missing, 0);
     c->coherent = invalidation_may_store(c);
-    drop(c, INVALIDATED_ALL);
+    invalidation_drop(c, INVALIDATED_ALL);
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t invalidation_earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -393,11 +394,12 @@ void invalidation_lost(struct invalidation *c, uint64_t last_pong_ms, uint64_t v
 {
     assert(c->connected);
     c->connected = c->tracking = false;
-    c->lost_ms = earlier(clock_boot_ms(), earlier(last_pong_ms + INVALIDATION_LEASE_MS, valid_until_ms));
+    c->lost_ms = invalidation_earlier(
+        clock_boot_ms(), invalidation_earlier(last_pong_ms + INVALIDATION_LEASE_MS, valid_until_ms));
     if (c->pending != 0)
-        c->lost_ms = earlier(c->lost_ms, c->present_ms);
+        c->lost_ms = invalidation_earlier(c->lost_ms, c->present_ms);
     if (c->missing)
         c->pending = 0;
     else
-        apply_pending(c);
+        invalidation_apply_pending(c);
 }

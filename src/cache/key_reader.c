@@ -9,16 +9,16 @@
 
 enum { REPEATS_MAX = 8 }; /* of a check while the set changes all the time */
 
-static void proceed(struct key_reader *r);
+static void key_reader_proceed(struct key_reader *r);
 
 /* Every change of the step passes here. */
-static void set_step(struct key_reader *r, enum key_reader_step next)
+static void key_reader_set_step(struct key_reader *r, enum key_reader_step next)
 {
     assert(r->replies_due == 0 && (next == KEY_READER_IDLE || r->step == KEY_READER_IDLE));
     r->step = next;
 }
 
-static bool is_pending(const struct key_reader *r)
+static bool key_reader_is_pending(const struct key_reader *r)
 {
     return (invalidation_pending(r->options.invalidation) & INVALIDATED_KEYS) != 0;
 }
@@ -28,17 +28,17 @@ bool key_reader_is_able(const struct key_reader *r)
 {
     const struct invalidation *c = r->options.invalidation;
     return invalidation_may_store(c) && api_keys_state(r->options.keys) != API_KEYS_REFUSED &&
-           (!is_pending(r) || invalidation_is_checking(c));
+           (!key_reader_is_pending(r) || invalidation_is_checking(c));
 }
 
 /* --- requests --- */
 
-static const struct digest *key_of(struct list *request)
+static const struct digest *key_reader_key_of(struct list *request)
 {
     return &LIST_ENTRY(request, struct cache_request, waiting)->key;
 }
 
-static void end(struct key_reader *r, struct list *requests, enum key_reader_result result)
+static void key_reader_end(struct key_reader *r, struct list *requests, enum key_reader_result result)
 {
     struct list ended;
     list_init(&ended);
@@ -48,18 +48,18 @@ static void end(struct key_reader *r, struct list *requests, enum key_reader_res
 }
 
 /* Those of the check under way wait for the next one again, ahead of the others. */
-static void requeue(struct key_reader *r)
+static void key_reader_requeue(struct key_reader *r)
 {
     list_splice(&r->checked, &r->waiting);
     list_splice(&r->waiting, &r->checked);
 }
 
 /* Moves the requests whose keys are confirmed. */
-static void take_confirmed(struct key_reader *r, struct list *from, struct list *to)
+static void key_reader_take_confirmed(struct key_reader *r, struct list *from, struct list *to)
 {
     for (struct list *next, *at = from->next; at != from; at = next) {
         next = at->next;
-        if (!api_keys_is_confirmed(r->options.keys, key_of(at)))
+        if (!api_keys_is_confirmed(r->options.keys, key_reader_key_of(at)))
             continue;
         list_remove(at);
         list_append(to, at);
@@ -70,33 +70,33 @@ static void take_confirmed(struct key_reader *r, struct list *from, struct list 
 
 enum { NS_PER_MS = 1000000, BURST_NS = KEY_READER_BURST_MS * NS_PER_MS };
 
-static bool is_permitted(const struct key_reader *r)
+static bool key_reader_is_permitted(const struct key_reader *r)
 {
     return r->paid_ns <= clock_now_ns() + BURST_NS;
 }
 
-static void pay(struct key_reader *r)
+static void key_reader_pay(struct key_reader *r)
 {
     uint64_t now = clock_now_ns();
     uint64_t from = r->paid_ns > now ? r->paid_ns : now;
     r->paid_ns = from + (r->key_count + KEY_READER_CHECK_COST) * NS_PER_MS / KEY_READER_KEYS_PER_MS;
 }
 
-static void on_permitted(uv_timer_t *timer)
+static void key_reader_on_permitted(uv_timer_t *timer)
 {
-    proceed(timer->data);
+    key_reader_proceed(timer->data);
 }
 
-static void arm_timer(struct key_reader *r)
+static void key_reader_arm_timer(struct key_reader *r)
 {
     uint64_t permitted_ns = clock_now_ns() + BURST_NS;
     uint64_t wait_ns = r->paid_ns > permitted_ns ? r->paid_ns - permitted_ns : 0;
     uv_update_time(r->timer.loop); /* libuv's time may be as old as the turn of the loop */
-    (void)uv_timer_start(&r->timer, on_permitted, wait_ns / NS_PER_MS + 1, 0);
+    (void)uv_timer_start(&r->timer, key_reader_on_permitted, wait_ns / NS_PER_MS + 1, 0);
 }
 
 /* A failure ends the check when the replies to the commands before it have come. */
-static void send_command(struct key_reader *r, cache_reply_fn fn)
+static void key_reader_send_command(struct key_reader *r, cache_reply_fn fn)
 {
     const struct key_reader_options *o = &r->options;
     int err = r->failed ? -ECANCELED : buf_error(&r->command);
@@ -106,7 +106,7 @@ static void send_command(struct key_reader *r, cache_reply_fn fn)
     r->replies_due += err == 0;
 }
 
-static void compose(struct key_reader *r, struct span name, const struct buf *key, size_t words)
+static void key_reader_compose(struct key_reader *r, struct span name, const struct buf *key, size_t words)
 {
     buf_clear(&r->command);
     command_begin(&r->command, 2 + words);
@@ -114,10 +114,10 @@ static void compose(struct key_reader *r, struct span name, const struct buf *ke
     command_add_buf(&r->command, key);
 }
 
-static void compose_keys(struct key_reader *r, struct span name, const struct buf *key)
+static void key_reader_compose_keys(struct key_reader *r, struct span name, const struct buf *key)
 {
     char digits[DIGEST_HEX_LEN];
-    compose(r, name, key, r->key_count);
+    key_reader_compose(r, name, key, r->key_count);
     for (size_t i = 0; i < r->key_count; i++) {
         digest_hex(&r->key[i], digits);
         command_add(&r->command, (struct span){digits, sizeof digits});
@@ -126,34 +126,35 @@ static void compose_keys(struct key_reader *r, struct span name, const struct bu
 
 /* --- a check --- */
 
-static void on_check_reply(void *arg, const redisReply *reply);
+static void key_reader_on_check_reply(void *arg, const redisReply *reply);
 
-static void send_check(struct key_reader *r)
+static void key_reader_send_check(struct key_reader *r)
 {
-    set_step(r, KEY_READER_CHECKING);
+    key_reader_set_step(r, KEY_READER_CHECKING);
     r->failed = false;
     r->reply = KEY_READER_INFO_COUNT;
     r->mark = invalidation_mark(r->options.invalidation);
-    pay(r);
+    key_reader_pay(r);
     if (!list_empty(&r->checked))
         metric_add(&r->options.metrics->redis_commands_total, KEY_READER_REPLIES);
-    compose(r, SPAN("HLEN"), &r->info_key, 0);
-    send_command(r, on_check_reply);
-    compose_keys(r, SPAN("HMGET"), &r->info_key);
-    send_command(r, on_check_reply);
+    key_reader_compose(r, SPAN("HLEN"), &r->info_key, 0);
+    key_reader_send_command(r, key_reader_on_check_reply);
+    key_reader_compose_keys(r, SPAN("HMGET"), &r->info_key);
+    key_reader_send_command(r, key_reader_on_check_reply);
     if (!r->is_portion) {
-        compose_keys(r, SPAN("SMISMEMBER"), &r->set_key);
-        send_command(r, on_check_reply);
+        key_reader_compose_keys(r, SPAN("SMISMEMBER"), &r->set_key);
+        key_reader_send_command(r, key_reader_on_check_reply);
     }
     if (r->replies_due > 0)
         return;
-    set_step(r, KEY_READER_IDLE); /* no callback comes from here: whoever waits may have begun to just now */
-    requeue(r);
-    arm_timer(r);
+    key_reader_set_step(
+        r, KEY_READER_IDLE); /* no callback comes from here: whoever waits may have begun to just now */
+    key_reader_requeue(r);
+    key_reader_arm_timer(r);
 }
 
 /* False when there is no room. */
-static bool add_key(struct key_reader *r, const struct digest *key)
+static bool key_reader_add_key(struct key_reader *r, const struct digest *key)
 {
     for (size_t i = 0; i < r->key_count; i++)
         if (memcmp(&r->key[i], key, sizeof *key) == 0)
@@ -165,26 +166,26 @@ static bool add_key(struct key_reader *r, const struct digest *key)
 }
 
 /* Begins a check of the keys that are there, and of as many as there is room for of requests. */
-static void begin_check(struct key_reader *r)
+static void key_reader_begin_check(struct key_reader *r)
 {
-    while (!list_empty(&r->waiting) && add_key(r, key_of(r->waiting.next))) {
+    while (!list_empty(&r->waiting) && key_reader_add_key(r, key_reader_key_of(r->waiting.next))) {
         struct list *request = r->waiting.next;
         list_remove(request);
         list_append(&r->checked, request);
     }
     r->repeats = 0;
     r->is_portion = false;
-    send_check(r);
+    key_reader_send_check(r);
 }
 
 /* The check fails, and so do all others until this is tried again. */
-static void refuse(struct key_reader *r, const char *reason)
+static void key_reader_refuse(struct key_reader *r, const char *reason)
 {
     r->failed = true;
     api_keys_refuse(r->options.keys, reason);
 }
 
-static bool is_expected(const struct key_reader *r, const redisReply *reply)
+static bool key_reader_is_expected(const struct key_reader *r, const redisReply *reply)
 {
     return r->reply == KEY_READER_INFO_COUNT
                ? reply->type == REDIS_REPLY_INTEGER
@@ -195,7 +196,7 @@ static bool is_expected(const struct key_reader *r, const redisReply *reply)
  * Returns whether the reply has data that may be cached. That there are infos is said by their number: keys
  * without one are no absence of the hash.
  */
-static bool accept_reply(struct key_reader *r, const redisReply *reply)
+static bool key_reader_accept_reply(struct key_reader *r, const redisReply *reply)
 {
     const struct invalidation *c = r->options.invalidation;
     const redisReply *counted = r->reply == KEY_READER_INFO_COUNT ? reply : NULL;
@@ -203,90 +204,90 @@ static bool accept_reply(struct key_reader *r, const redisReply *reply)
     if (r->failed)
         return false;
     if (reply->type == REDIS_REPLY_ERROR)
-        refuse(r, reply->str);
-    else if (!is_expected(r, reply))
-        refuse(r, "unexpected reply");
+        key_reader_refuse(r, reply->str);
+    else if (!key_reader_is_expected(r, reply))
+        key_reader_refuse(r, "unexpected reply");
     else if (lifetime_is_none(invalidation_lifetime(c, counted, 0)))
-        refuse(r, "it may not be cached: in a cluster the set and the infos have to exist");
+        key_reader_refuse(r, "it may not be cached: in a cluster the set and the infos have to exist");
     return !r->failed;
 }
 
-static void read_infos(struct key_reader *r, const redisReply *infos)
+static void key_reader_read_infos(struct key_reader *r, const redisReply *infos)
 {
     for (size_t i = 0; i < r->key_count && !r->failed; i++)
         if (!api_keys_read_info(r->options.keys, &r->key[i], infos->element[i], &r->info[i]))
-            refuse(r, "unexpected reply");
+            key_reader_refuse(r, "unexpected reply");
 }
 
 /* Where an invalidation came since the first reply the infos may be older than it, and the check fails. */
-static void read_members(struct key_reader *r, const redisReply *members)
+static void key_reader_read_members(struct key_reader *r, const redisReply *members)
 {
     struct api_keys *keys = r->options.keys;
     r->failed = r->epoch != api_keys_epoch(keys);
     for (size_t i = 0; i < r->key_count && !r->failed; i++)
         if (members->element[i]->type != REDIS_REPLY_INTEGER)
-            refuse(r, "unexpected reply");
+            key_reader_refuse(r, "unexpected reply");
         else if (members->element[i]->integer == 1 &&
                  api_keys_confirm(keys, &r->key[i], LIFETIME_TRACKED, &r->info[i]) != 0)
-            refuse(r, "out of memory");
+            key_reader_refuse(r, "out of memory");
 }
 
 /* Those that are left have keys that are no members. A replica may lack the set because its slot migrates. */
-static void confirm_later(struct key_reader *r)
+static void key_reader_confirm_later(struct key_reader *r)
 {
     const struct key_reader_options *o = &r->options;
     const redisReply absent = {.type = REDIS_REPLY_INTEGER};
     if (list_empty(&r->checked))
         return;
     if (o->elsewhere(o->arg, &absent)) {
-        end(r, &r->checked, KEY_READER_FETCH);
+        key_reader_end(r, &r->checked, KEY_READER_FETCH);
         return;
     }
-    set_step(r, KEY_READER_CONFIRMING);
+    key_reader_set_step(r, KEY_READER_CONFIRMING);
     invalidation_check(o->invalidation);
 }
 
 /* By a check of the catalogue that is sent from now on. */
-static void commit_later(struct key_reader *r)
+static void key_reader_commit_later(struct key_reader *r)
 {
-    set_step(r, KEY_READER_COMMITTING);
+    key_reader_set_step(r, KEY_READER_COMMITTING);
     r->commit = invalidation_begun(r->options.invalidation) + 1;
     invalidation_check(r->options.invalidation);
 }
 
-static void end_check(struct key_reader *r)
+static void key_reader_end_check(struct key_reader *r)
 {
     struct list confirmed;
     list_init(&confirmed);
-    set_step(r, KEY_READER_IDLE);
+    key_reader_set_step(r, KEY_READER_IDLE);
     if (r->failed) {
-        requeue(r);
+        key_reader_requeue(r);
     } else if (r->is_portion) {
-        commit_later(r);
+        key_reader_commit_later(r);
     } else {
-        take_confirmed(r, &r->checked, &confirmed);
-        take_confirmed(r, &r->waiting, &confirmed);
-        confirm_later(r);
+        key_reader_take_confirmed(r, &r->checked, &confirmed);
+        key_reader_take_confirmed(r, &r->waiting, &confirmed);
+        key_reader_confirm_later(r);
     }
-    end(r, &confirmed, KEY_READER_LOOK_UP);
-    proceed(r);
+    key_reader_end(r, &confirmed, KEY_READER_LOOK_UP);
+    key_reader_proceed(r);
 }
 
-static void on_check_reply(void *arg, const redisReply *reply)
+static void key_reader_on_check_reply(void *arg, const redisReply *reply)
 {
     struct key_reader *r = arg;
     assert(r->step == KEY_READER_CHECKING && r->replies_due > 0);
     r->replies_due--;
     if (r->reply == KEY_READER_INFO_COUNT && !r->is_portion)
         r->epoch = api_keys_epoch(r->options.keys);
-    bool accepted = accept_reply(r, reply);
+    bool accepted = key_reader_accept_reply(r, reply);
     if (accepted && r->reply == KEY_READER_INFOS)
-        read_infos(r, reply);
+        key_reader_read_infos(r, reply);
     if (accepted && r->reply == KEY_READER_MEMBERS)
-        read_members(r, reply);
+        key_reader_read_members(r, reply);
     r->reply++;
     if (r->replies_due == 0)
-        end_check(r);
+        key_reader_end_check(r);
 }
 
 /*
@@ -294,23 +295,23 @@ static void on_check_reply(void *arg, const redisReply *reply)
  * them as well, without an invalidation in between (invalidation_mark). Where no set was found at all, one
  * repetition has to do.
  */
-static void confirm(struct key_reader *r)
+static void key_reader_confirm(struct key_reader *r)
 {
     const struct invalidation *c = r->options.invalidation;
     bool certain = invalidation_has_api_keys(c) ? invalidation_lost_nothing(c, r->mark) : r->repeats > 0;
-    set_step(r, KEY_READER_IDLE);
+    key_reader_set_step(r, KEY_READER_IDLE);
     if (certain || r->repeats == REPEATS_MAX || list_empty(&r->checked)) {
-        end(r, &r->checked, KEY_READER_INVALID);
+        key_reader_end(r, &r->checked, KEY_READER_INVALID);
         return;
     }
     r->repeats++;
-    send_check(r);
+    key_reader_send_check(r);
 }
 
 /* --- reading the set --- */
 
 /* SSCAN returns each member once or more often. */
-static void end_reading(struct key_reader *r)
+static void key_reader_end_reading(struct key_reader *r)
 {
     int64_t size = invalidation_key_count(r->options.invalidation);
     if (r->members < size)
@@ -319,7 +320,7 @@ static void end_reading(struct key_reader *r)
         api_keys_commit(r->options.keys, size);
 }
 
-static int confirm_portion(struct key_reader *r)
+static int key_reader_confirm_portion(struct key_reader *r)
 {
     int err = 0;
     for (size_t i = 0; i < r->key_count && err == 0; i++)
@@ -328,7 +329,7 @@ static int confirm_portion(struct key_reader *r)
 }
 
 /* The check of the catalogue has passed. What has changed since the portion was read has begun an epoch. */
-static void commit(struct key_reader *r)
+static void key_reader_commit(struct key_reader *r)
 {
     struct api_keys *keys = r->options.keys;
     struct list confirmed;
@@ -337,19 +338,19 @@ static void commit(struct key_reader *r)
         invalidation_check(r->options.invalidation);
         return;
     }
-    set_step(r, KEY_READER_IDLE);
+    key_reader_set_step(r, KEY_READER_IDLE);
     if (r->epoch != api_keys_epoch(keys))
         return;
-    if (confirm_portion(r) != 0)
+    if (key_reader_confirm_portion(r) != 0)
         api_keys_fail_reading(keys, "out of memory");
     else if (api_keys_state(keys) == API_KEYS_READING && r->cursor[0] == '\0' && r->found_count == 0)
-        end_reading(r);
-    take_confirmed(r, &r->waiting, &confirmed);
-    end(r, &confirmed, KEY_READER_LOOK_UP);
+        key_reader_end_reading(r);
+    key_reader_take_confirmed(r, &r->waiting, &confirmed);
+    key_reader_end(r, &confirmed, KEY_READER_LOOK_UP);
 }
 
 /* Keeps the members whose infos are to be read. Returns 0, -EINVAL for an unexpected reply, or -ENOMEM. */
-static int read_portion(struct key_reader *r, const redisReply *reply)
+static int key_reader_read_portion(struct key_reader *r, const redisReply *reply)
 {
     const redisReply *cursor = reply->elements == 2 ? reply->element[0] : NULL;
     const redisReply *members = reply->elements == 2 ? reply->element[1] : NULL;
@@ -373,58 +374,58 @@ static int read_portion(struct key_reader *r, const redisReply *reply)
     return 0;
 }
 
-static void read_found_infos(struct key_reader *r)
+static void key_reader_read_found_infos(struct key_reader *r)
 {
     r->epoch = api_keys_epoch(r->options.keys); /* of the portion, whose members these are */
     r->key_count = 0;
     while (r->found_count > 0 && r->key_count < KEY_READER_PORTION_MAX &&
-           add_key(r, &r->found[r->found_count - 1]))
+           key_reader_add_key(r, &r->found[r->found_count - 1]))
         r->found_count--;
     r->is_portion = true;
     if (r->key_count > 0)
-        send_check(r);
+        key_reader_send_check(r);
     else
-        commit_later(r);
+        key_reader_commit_later(r);
 }
 
-static void on_portion(void *arg, const redisReply *reply)
+static void key_reader_on_portion(void *arg, const redisReply *reply)
 {
     struct key_reader *r = arg;
     struct api_keys *keys = r->options.keys;
     assert(r->step == KEY_READER_SCANNING && r->replies_due == 1);
     r->replies_due = 0;
-    set_step(r, KEY_READER_IDLE);
+    key_reader_set_step(r, KEY_READER_IDLE);
     bool wanted = reply != NULL && r->epoch == api_keys_epoch(keys);
-    int err = !wanted ? 0 : reply->type == REDIS_REPLY_ERROR ? -EIO : read_portion(r, reply);
+    int err = !wanted ? 0 : reply->type == REDIS_REPLY_ERROR ? -EIO : key_reader_read_portion(r, reply);
     if (err != 0) {
         api_keys_fail_reading(keys, err == -EIO      ? reply->str
                                     : err == -ENOMEM ? "out of memory"
                                                      : "unexpected reply");
     } else if (wanted) {
         api_keys_reading(keys);
-        read_found_infos(r);
+        key_reader_read_found_infos(r);
     }
-    proceed(r);
+    key_reader_proceed(r);
 }
 
-static void send_scan(struct key_reader *r)
+static void key_reader_send_scan(struct key_reader *r)
 {
-    set_step(r, KEY_READER_SCANNING);
+    key_reader_set_step(r, KEY_READER_SCANNING);
     r->failed = false;
     r->epoch = api_keys_epoch(r->options.keys);
-    compose(r, SPAN("SSCAN"), &r->set_key, 3);
+    key_reader_compose(r, SPAN("SSCAN"), &r->set_key, 3);
     command_add(&r->command, span_of(r->cursor));
     command_add(&r->command, SPAN("COUNT"));
     command_add_int(&r->command, KEY_READER_PORTION);
-    send_command(r, on_portion);
+    key_reader_send_command(r, key_reader_on_portion);
     if (r->replies_due == 0)
-        set_step(r, KEY_READER_IDLE);
+        key_reader_set_step(r, KEY_READER_IDLE);
 }
 
 /* --- what is next --- */
 
 /* Returns whether something was begun, as the next two. */
-static bool begin_portion(struct key_reader *r)
+static bool key_reader_begin_portion(struct key_reader *r)
 {
     struct api_keys *keys = r->options.keys;
     int64_t size = invalidation_key_count(r->options.invalidation);
@@ -442,14 +443,14 @@ static bool begin_portion(struct key_reader *r)
         r->members = 0;
     }
     if (r->found_count > 0)
-        read_found_infos(r);
+        key_reader_read_found_infos(r);
     else
-        send_scan(r);
+        key_reader_send_scan(r);
     return r->step != KEY_READER_IDLE;
 }
 
 /* A portion of a set that is no larger has them too. */
-static bool begin_recent(struct key_reader *r)
+static bool key_reader_begin_recent(struct key_reader *r)
 {
     uint64_t now = clock_now_ms();
     int64_t size = invalidation_key_count(r->options.invalidation);
@@ -461,29 +462,29 @@ static bool begin_recent(struct key_reader *r)
     r->portion_due |= small;
     r->key_count = small ? 0 : api_keys_recent(r->options.keys, r->key);
     if (r->key_count > 0)
-        begin_check(r);
+        key_reader_begin_check(r);
     return r->step != KEY_READER_IDLE;
 }
 
-static void begin_waiting(struct key_reader *r)
+static void key_reader_begin_waiting(struct key_reader *r)
 {
     if (list_empty(&r->waiting))
         return;
     r->key_count = 0;
-    if (is_permitted(r))
-        begin_check(r);
+    if (key_reader_is_permitted(r))
+        key_reader_begin_check(r);
     else
-        arm_timer(r);
+        key_reader_arm_timer(r);
 }
 
-static void proceed(struct key_reader *r)
+static void key_reader_proceed(struct key_reader *r)
 {
     if (r->step != KEY_READER_IDLE)
         return;
     if (!key_reader_is_able(r))
-        end(r, &r->waiting, KEY_READER_LOOK_UP);
-    else if (!is_pending(r) && !begin_recent(r) && !begin_portion(r))
-        begin_waiting(r);
+        key_reader_end(r, &r->waiting, KEY_READER_LOOK_UP);
+    else if (!key_reader_is_pending(r) && !key_reader_begin_recent(r) && !key_reader_begin_portion(r))
+        key_reader_begin_waiting(r);
 }
 
 /* --- events --- */
@@ -491,7 +492,7 @@ static void proceed(struct key_reader *r)
 void key_reader_wait(struct key_reader *r, struct list *request)
 {
     list_append(&r->waiting, request);
-    proceed(r);
+    key_reader_proceed(r);
 }
 
 /* Requests that can wait no longer leave with the next event: this one has not reached everything yet. */
@@ -501,31 +502,31 @@ void key_reader_invalidate(struct key_reader *r, bool all)
     r->recent_due = true;
     r->recent_ms = all ? 0 : r->recent_ms;
     if (key_reader_is_able(r))
-        proceed(r);
+        key_reader_proceed(r);
 }
 
 void key_reader_heartbeat(struct key_reader *r)
 {
     api_keys_heartbeat(r->options.keys);
     r->portion_due = true; /* no other event makes one due of a set that is larger */
-    proceed(r);
+    key_reader_proceed(r);
 }
 
 void key_reader_checked(struct key_reader *r, enum catalogue_state state)
 {
     bool waits = r->step == KEY_READER_CONFIRMING || r->step == KEY_READER_COMMITTING;
     if (waits && state == CATALOGUE_PRESENT) {
-        (r->step == KEY_READER_CONFIRMING ? confirm : commit)(r);
+        (r->step == KEY_READER_CONFIRMING ? key_reader_confirm : key_reader_commit)(r);
     } else if (waits) {
-        set_step(r, KEY_READER_IDLE);
+        key_reader_set_step(r, KEY_READER_IDLE);
         if (r->is_portion) /* it is lost to this read */
             api_keys_fail_reading(r->options.keys, "the catalogue cannot be checked");
         if (state == CATALOGUE_UNKNOWN)
-            end(r, &r->checked, KEY_READER_FAILED);
+            key_reader_end(r, &r->checked, KEY_READER_FAILED);
         else
-            requeue(r);
+            key_reader_requeue(r);
     }
-    proceed(r);
+    key_reader_proceed(r);
 }
 
 /* --- beginning and end --- */
@@ -555,7 +556,7 @@ void key_reader_open(struct key_reader *r, uv_loop_t *loop)
     r->timer.data = r;
 }
 
-static void on_timer_closed(uv_handle_t *timer)
+static void key_reader_on_timer_closed(uv_handle_t *timer)
 {
     struct key_reader *r = timer->data;
     r->closed(r->closed_arg);
@@ -565,5 +566,5 @@ void key_reader_close(struct key_reader *r, void (*closed)(void *arg), void *arg
 {
     r->closed = closed;
     r->closed_arg = arg;
-    uv_close((uv_handle_t *)&r->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&r->timer, key_reader_on_timer_closed);
 }

@@ -33,12 +33,12 @@ struct upstream_link {
 
 /* --- other nodes of the cluster --- */
 
-static bool is_elsewhere(struct upstream_link *l, const redisReply *reply)
+static bool upstream_is_elsewhere(struct upstream_link *l, const redisReply *reply)
 {
     return redis_connection_elsewhere(l->connection, reply, &l->elsewhere);
 }
 
-static int make_redirects(struct upstream_link *l)
+static int upstream_make_redirects(struct upstream_link *l)
 {
     const struct redis_connection_options *o = &l->upstream->options;
     const struct redirects_options options = {
@@ -49,51 +49,51 @@ static int make_redirects(struct upstream_link *l)
     return err;
 }
 
-static int redirect(struct upstream_link *l, struct span command, cache_reply_fn fn, void *arg)
+static int upstream_redirect_by(struct upstream_link *l, struct span command, cache_reply_fn fn, void *arg)
 {
-    int err = l->redirects == NULL ? make_redirects(l) : 0;
+    int err = l->redirects == NULL ? upstream_make_redirects(l) : 0;
     return err != 0 ? err : redirects_send(l->redirects, &l->elsewhere, command, fn, arg);
 }
 
 bool upstream_elsewhere(struct upstream *u, const redisReply *reply)
 {
-    return is_elsewhere(u->current, reply);
+    return upstream_is_elsewhere(u->current, reply);
 }
 
 int upstream_redirect(struct upstream *u, struct span command, cache_reply_fn fn, void *arg)
 {
-    return redirect(u->current, command, fn, arg);
+    return upstream_redirect_by(u->current, command, fn, arg);
 }
 
 /* --- the check of the catalogue --- */
 
 /* It is one of this connection: once that is lost, the reply is of no use. */
-static void on_check_redirected(void *arg, const redisReply *reply)
+static void upstream_on_check_redirected(void *arg, const redisReply *reply)
 {
     struct upstream_link *l = arg;
     l->check_redirected = false;
     l->check_reply(l->check_arg, redis_connection_is_usable(l->connection) ? reply : NULL);
 }
 
-static void cancel_redirected_check(struct upstream_link *l)
+static void upstream_cancel_redirected_check(struct upstream_link *l)
 {
     if (!l->check_redirected)
         return;
     redirects_cancel(l->redirects, l);
-    on_check_redirected(l, NULL);
+    upstream_on_check_redirected(l, NULL);
 }
 
-static void on_check_reply(void *arg, const redisReply *reply)
+static void upstream_on_check_reply(void *arg, const redisReply *reply)
 {
     struct upstream_link *l = arg;
     bool absent = reply != NULL && (reply->type == REDIS_REPLY_ERROR || resp_is_absent(reply));
-    l->check_redirected =
-        absent && is_elsewhere(l, reply) && redirect(l, buf_span(&l->check), on_check_redirected, l) == 0;
+    l->check_redirected = absent && upstream_is_elsewhere(l, reply) &&
+                          upstream_redirect_by(l, buf_span(&l->check), upstream_on_check_redirected, l) == 0;
     if (!l->check_redirected)
         l->check_reply(l->check_arg, reply);
 }
 
-static int send_check(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
+static int upstream_send_check_by(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
 {
     struct upstream_link *l = arg;
     if (!redis_endpoint_is_cluster(redis_config_endpoint(l->config)))
@@ -103,16 +103,16 @@ static int send_check(void *arg, struct span command, cache_reply_fn fn, void *f
     l->check_reply = fn;
     l->check_arg = fn_arg;
     int err = buf_error(&l->check);
-    return err != 0 ? err : redis_connection_send_command(l->connection, command, on_check_reply, l);
+    return err != 0 ? err : redis_connection_send_command(l->connection, command, upstream_on_check_reply, l);
 }
 
 int upstream_send_check(struct upstream *u, struct span command, cache_reply_fn fn, void *arg)
 {
-    return send_check(u->current, command, fn, arg);
+    return upstream_send_check_by(u->current, command, fn, arg);
 }
 
 /* Of the next connection. Whatever is not known to be without a catalogue is accepted, as by the owner. */
-static void on_checked(void *arg, enum catalogue_state state)
+static void upstream_on_checked(void *arg, enum catalogue_state state)
 {
     const struct upstream_link *l = arg;
     if (state == CATALOGUE_LOST) /* there will be another attempt, or it is being closed */
@@ -124,7 +124,7 @@ static void on_checked(void *arg, enum catalogue_state state)
 }
 
 /* The owner checks it where the connection is in use. */
-static void check_catalogue(struct upstream_link *l)
+static void upstream_check_catalogue(struct upstream_link *l)
 {
     struct upstream *u = l->upstream;
     if (l == u->current)
@@ -149,7 +149,7 @@ enum permission {
     PERMISSIONS
 };
 
-static const struct buf *compose_check(struct commands *c, enum permission permission)
+static const struct buf *upstream_compose_check(struct commands *c, enum permission permission)
 {
     switch (permission) {
     case PERMISSION_CARDS:
@@ -167,7 +167,7 @@ static const struct buf *compose_check(struct commands *c, enum permission permi
     }
 }
 
-static void fail_denied(struct upstream_link *l, enum permission permission, const char *error)
+static void upstream_fail_denied(struct upstream_link *l, enum permission permission, const char *error)
 {
     static const char *const what[PERMISSIONS] = {
         [PERMISSION_CARDS] = "channels",
@@ -182,7 +182,7 @@ static void fail_denied(struct upstream_link *l, enum permission permission, con
     redis_connection_fail(l->connection, why);
 }
 
-static void on_permission_reply(void *arg, const redisReply *reply)
+static void upstream_on_permission_reply(void *arg, const redisReply *reply)
 {
     struct upstream_link *l = arg;
     enum permission permission = (enum permission)l->checks_replied++;
@@ -190,22 +190,24 @@ static void on_permission_reply(void *arg, const redisReply *reply)
     if (reply == NULL)
         return;
     if (resp_is_error(reply, SPAN("NOPERM ")))
-        fail_denied(l, permission, reply->str);
+        upstream_fail_denied(l, permission, reply->str);
     else if (l->checks_replied == PERMISSIONS)
-        check_catalogue(l);
+        upstream_check_catalogue(l);
 }
 
-static int send_permission_check(struct upstream_link *l, struct commands *c, enum permission permission)
+static int upstream_send_permission_check(struct upstream_link *l, struct commands *c,
+                                          enum permission permission)
 {
-    const struct buf *command = compose_check(c, permission);
+    const struct buf *command = upstream_compose_check(c, permission);
     int err = buf_error(command);
     if (err == 0)
-        err = redis_connection_send_command(l->connection, buf_span(command), on_permission_reply, l);
+        err =
+            redis_connection_send_command(l->connection, buf_span(command), upstream_on_permission_reply, l);
     l->checks_sent += err == 0;
     return err;
 }
 
-static void check_permissions(struct upstream_link *l)
+static void upstream_check_permissions(struct upstream_link *l)
 {
     struct commands commands;
     assert(l->checks_replied == l->checks_sent);
@@ -213,7 +215,7 @@ static void check_permissions(struct upstream_link *l)
     int err = commands_init(&commands, l->upstream->keyspace);
     commands_set_key(&commands, &(struct digest){0});
     for (int permission = 0; err == 0 && permission < PERMISSIONS; permission++)
-        err = send_permission_check(l, &commands, (enum permission)permission);
+        err = upstream_send_permission_check(l, &commands, (enum permission)permission);
     commands_fini(&commands);
     if (err != 0)
         redis_connection_fail(l->connection, "out of memory");
@@ -221,7 +223,7 @@ static void check_permissions(struct upstream_link *l)
 
 /* --- links --- */
 
-static void on_link_closed(void *arg)
+static void upstream_on_link_closed(void *arg)
 {
     struct upstream_link *l = arg;
     struct upstream *u = l->upstream;
@@ -232,79 +234,79 @@ static void on_link_closed(void *arg)
     wait_group_done(&u->open_links);
 }
 
-static void on_part_closed(void *arg)
+static void upstream_on_part_closed(void *arg)
 {
     struct upstream_link *l = arg;
     wait_group_done(&l->open_parts);
 }
 
-static void close_link(struct upstream_link *l)
+static void upstream_close_link(struct upstream_link *l)
 {
-    redis_connection_close(l->connection, on_part_closed, l);
+    redis_connection_close(l->connection, upstream_on_part_closed, l);
     if (l->redirects != NULL)
-        redirects_close(l->redirects, on_part_closed, l);
-    wait_group_wait(&l->open_parts, on_link_closed, l);
+        redirects_close(l->redirects, upstream_on_part_closed, l);
+    wait_group_wait(&l->open_parts, upstream_on_link_closed, l);
 }
 
-static void set_current(struct upstream *u, struct upstream_link *l)
+static void upstream_set_current(struct upstream *u, struct upstream_link *l)
 {
     u->current = l;
     u->connection = l->connection;
     u->config = l->config;
 }
 
-static void replace(struct upstream *u)
+static void upstream_replace(struct upstream *u)
 {
     struct upstream_link *old = u->current;
     if (redis_connection_is_ready(old->connection))
         u->on_replaced(u->options.arg);
-    cancel_redirected_check(old);
-    close_link(old); /* what fails with it finds no other to be sent on before on_ready */
-    set_current(u, u->next);
+    upstream_cancel_redirected_check(old);
+    upstream_close_link(old); /* what fails with it finds no other to be sent on before upstream_on_ready */
+    upstream_set_current(u, u->next);
     u->next = NULL;
 }
 
-static void on_handshake_done(void *arg)
+static void upstream_on_handshake_done(void *arg)
 {
     struct upstream_link *l = arg;
-    cancel_redirected_check(l); /* of an earlier attempt */
+    upstream_cancel_redirected_check(l); /* of an earlier attempt */
     if (l->was_ready)
-        check_catalogue(l);
+        upstream_check_catalogue(l);
     else
-        check_permissions(l);
+        upstream_check_permissions(l);
 }
 
-static void on_ready(void *arg)
+static void upstream_on_ready(void *arg)
 {
     struct upstream_link *l = arg;
     struct upstream *u = l->upstream;
     if (l == u->next)
-        replace(u);
+        upstream_replace(u);
     assert(l == u->current);
     l->was_ready = true;
     u->options.on_ready(u->options.arg);
 }
 
-static void on_heartbeat(void *arg)
+static void upstream_on_heartbeat(void *arg)
 {
     const struct upstream_link *l = arg;
     l->upstream->options.on_heartbeat(l->upstream->options.arg);
 }
 
-static void on_lost(void *arg)
+static void upstream_on_lost(void *arg)
 {
     struct upstream_link *l = arg;
     l->upstream->options.on_lost(l->upstream->options.arg);
-    cancel_redirected_check(l);
+    upstream_cancel_redirected_check(l);
 }
 
-static void on_push(void *arg, struct span kind, const redisReply *element)
+static void upstream_on_push(void *arg, struct span kind, const redisReply *element)
 {
     const struct upstream_link *l = arg;
     l->upstream->options.on_push(l->upstream->options.arg, kind, element);
 }
 
-static int open_link(struct upstream *u, struct redis_config *config, struct upstream_link **out)
+static int upstream_open_link(struct upstream *u, struct redis_config *config, struct upstream_link **out)
 {
     struct redis_connection_options options = u->options;
     struct upstream_link *l = calloc(1, sizeof *l);
@@ -313,11 +315,11 @@ static int open_link(struct upstream *u, struct redis_config *config, struct ups
     l->upstream = u;
     options.endpoint = redis_config_endpoint(config);
     options.tls = redis_config_tls(config);
-    options.on_handshake_done = on_handshake_done;
-    options.on_ready = on_ready;
-    options.on_heartbeat = on_heartbeat;
-    options.on_lost = on_lost;
-    options.on_push = on_push;
+    options.on_handshake_done = upstream_on_handshake_done;
+    options.on_ready = upstream_on_ready;
+    options.on_heartbeat = upstream_on_heartbeat;
+    options.on_lost = upstream_on_lost;
+    options.on_push = upstream_on_push;
     options.arg = l;
     int err = redis_connection_new(u->loop, &options, &l->connection);
     if (err != 0) {
@@ -325,7 +327,7 @@ static int open_link(struct upstream *u, struct redis_config *config, struct ups
         return err;
     }
     const struct catalogue_options catalogue_options = {
-        .keyspace = u->keyspace, .send = send_check, .checked = on_checked, .arg = l};
+        .keyspace = u->keyspace, .send = upstream_send_check_by, .checked = upstream_on_checked, .arg = l};
     catalogue_init(&l->catalogue, &catalogue_options);
     l->config = redis_config_ref(config);
     wait_group_add(&l->open_parts, 1);
@@ -343,23 +345,23 @@ int upstream_open(struct upstream *u, uv_loop_t *loop, const struct redis_connec
     *u = (struct upstream){
         .loop = loop, .options = *options, .keyspace = keyspace, .on_replaced = on_replaced};
     struct upstream_link *first = NULL;
-    int err = open_link(u, config, &first);
+    int err = upstream_open_link(u, config, &first);
     if (err == 0)
-        set_current(u, first);
+        upstream_set_current(u, first);
     return err;
 }
 
-static void drop_next(struct upstream *u)
+static void upstream_drop_next(struct upstream *u)
 {
     if (u->next != NULL)
-        close_link(u->next);
+        upstream_close_link(u->next);
     u->next = NULL;
 }
 
 void upstream_close(struct upstream *u, void (*closed)(void *arg), void *arg)
 {
-    drop_next(u);
-    close_link(u->current);
+    upstream_drop_next(u);
+    upstream_close_link(u->current);
     wait_group_wait(&u->open_links, closed, arg);
 }
 
@@ -368,10 +370,10 @@ int upstream_use(struct upstream *u, struct redis_config *config)
     struct upstream_link *next = NULL;
     if (u->next != NULL && u->next->config == config)
         return 0;
-    int err = config != u->config ? open_link(u, config, &next) : 0;
+    int err = config != u->config ? upstream_open_link(u, config, &next) : 0;
     if (err != 0)
         return err;
-    drop_next(u);
+    upstream_drop_next(u);
     u->next = next;
     return 0;
 }

@@ -66,7 +66,7 @@ void client_send(struct client *c, size_t count, const struct span *words)
 }
 
 /* The reason of a failure of the connection becomes the client's. */
-static int take_failure(struct client *c)
+static int client_take_failure(struct client *c)
 {
     return client_fail(c, "%s", redis_client_error(c->redis));
 }
@@ -75,11 +75,11 @@ int client_flush(struct client *c)
 {
     if (c->key_failed)
         return client_fail_memory(c);
-    return redis_client_flush(c->redis) == 0 ? 0 : take_failure(c);
+    return redis_client_flush(c->redis) == 0 ? 0 : client_take_failure(c);
 }
 
 /* Returns any error reply, too. */
-static const redisReply *receive_any(struct client *c)
+static const redisReply *client_receive_any(struct client *c)
 {
     freeReplyObject(c->reply);
     c->reply = NULL;
@@ -89,11 +89,11 @@ static const redisReply *receive_any(struct client *c)
     }
     c->reply = redis_client_receive(c->redis);
     if (c->reply == NULL)
-        (void)take_failure(c);
+        (void)client_take_failure(c);
     return c->reply;
 }
 
-static const redisReply *find_error(const redisReply *reply)
+static const redisReply *client_find_error(const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_ERROR)
         return reply;
@@ -105,9 +105,9 @@ static const redisReply *find_error(const redisReply *reply)
 }
 
 /* Returns the reply; if it has an error, makes that the failure and returns NULL. */
-static const redisReply *refuse_error(struct client *c, const redisReply *reply)
+static const redisReply *client_refuse_error(struct client *c, const redisReply *reply)
 {
-    const redisReply *error = find_error(reply);
+    const redisReply *error = client_find_error(reply);
     if (error == NULL)
         return reply;
     c->full = c->full || resp_is_error(error, SPAN("OOM "));
@@ -118,14 +118,14 @@ static const redisReply *refuse_error(struct client *c, const redisReply *reply)
 
 const redisReply *client_receive_or_wrongtype(struct client *c)
 {
-    const redisReply *reply = receive_any(c);
-    return reply == NULL || reply_is_wrongtype(reply) ? reply : refuse_error(c, reply);
+    const redisReply *reply = client_receive_any(c);
+    return reply == NULL || reply_is_wrongtype(reply) ? reply : client_refuse_error(c, reply);
 }
 
 const redisReply *client_receive(struct client *c)
 {
-    const redisReply *reply = receive_any(c);
-    return reply == NULL ? NULL : refuse_error(c, reply);
+    const redisReply *reply = client_receive_any(c);
+    return reply == NULL ? NULL : client_refuse_error(c, reply);
 }
 
 redisReply *client_own_reply(struct client *c)
@@ -168,15 +168,15 @@ bool reply_is_id(const redisReply *reply, int64_t id)
 
 /* --- Opening and closing --- */
 
-static int connect_within(struct client *c, const struct redis_client_limits *limits)
+static int client_connect_within(struct client *c, const struct redis_client_limits *limits)
 {
     c->key_failed = false;
-    return redis_client_connect(c->redis, limits) == 0 ? 0 : take_failure(c);
+    return redis_client_connect(c->redis, limits) == 0 ? 0 : client_take_failure(c);
 }
 
 /* *setting: with -EINVAL, the one that the reason is about. */
-static int make_config(const struct redis_options *options, const char *prefix, struct redis_config **config,
-                       struct buf *error, const char **setting)
+static int client_make_config(const struct redis_options *options, const char *prefix,
+                              struct redis_config **config, struct buf *error, const char **setting)
 {
     struct redis_endpoint endpoint;
     int err = redis_endpoint_init(&endpoint, options, error);
@@ -193,7 +193,7 @@ static int make_config(const struct redis_options *options, const char *prefix, 
 }
 
 /* Takes the reference. */
-static int use_config(struct client *c, struct redis_config *config)
+static int client_use_config(struct client *c, struct redis_config *config)
 {
     struct redis_client *redis = NULL;
     int err = redis_client_new(redis_config_endpoint(config), redis_config_tls(config), "channelctl", &redis);
@@ -209,7 +209,7 @@ static int use_config(struct client *c, struct redis_config *config)
 }
 
 /* The password may have been changed while this runs. Where that fails, the settings stay as they are. */
-static void read_settings_again(struct client *c)
+static void client_read_settings_again(struct client *c)
 {
     const struct options *o = c->options;
     struct options now = {.settings = o->settings};
@@ -218,28 +218,28 @@ static void read_settings_again(struct client *c)
     const char *setting = NULL;
     int err = settings_read_again(o->settings, o, o->sources, o->files, &now, &error);
     if (err == 0)
-        err = make_config(&now.redis, o->redis_prefix, &config, &error, &setting);
+        err = client_make_config(&now.redis, o->redis_prefix, &config, &error, &setting);
     if (err == 0)
-        (void)use_config(c, config);
+        (void)client_use_config(c, config);
     buf_fini(&error);
     settings_fini(o->settings, &now);
 }
 
 int client_reopen(struct client *c)
 {
-    read_settings_again(c);
-    return connect_within(c, &REOPEN_LIMITS);
+    client_read_settings_again(c);
+    return client_connect_within(c, &REOPEN_LIMITS);
 }
 
-static int configure(struct client *c, const struct options *o)
+static int client_configure(struct client *c, const struct options *o)
 {
     struct redis_config *config = NULL;
     const char *setting = NULL;
-    int err = make_config(&o->redis, o->redis_prefix, &config, &c->error, &setting);
+    int err = client_make_config(&o->redis, o->redis_prefix, &config, &c->error, &setting);
     if (err == -EINVAL)
         return setting_error(o, setting, client_error(c));
     if (err == 0)
-        err = use_config(c, config);
+        err = client_use_config(c, config);
     keyspace_index(c->keys, &c->index);
     keyspace_index_next(c->keys, &c->index_next);
     keyspace_api_keys(c->keys, &c->api_keys);
@@ -260,7 +260,7 @@ struct wait {
     struct buf reason; /* that was printed last; empty: none was */
 };
 
-static const char *describe(const struct client *c, struct buf *out)
+static const char *client_describe(const struct client *c, struct buf *out)
 {
     redis_endpoint_describe(redis_config_endpoint(c->config), out);
     return buf_message(out);
@@ -270,13 +270,13 @@ static const char *describe(const struct client *c, struct buf *out)
  * Reads what the command is about. A server that loads its data accepts connections, and rejects reads; any
  * other error is for the command to meet.
  */
-static int try_read(struct client *c, enum client_subject subject)
+static int client_try_read(struct client *c, enum client_subject subject)
 {
     if (subject == CLIENT_CATALOGUE)
         CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index));
     else
         CLIENT_SEND(c, SPAN("TYPE"), buf_span(&c->api_keys));
-    const redisReply *reply = receive_any(c);
+    const redisReply *reply = client_receive_any(c);
     if (reply == NULL)
         return -EIO;
     if (reply->type == REDIS_REPLY_ERROR && redis_server_is_unavailable(reply))
@@ -284,20 +284,20 @@ static int try_read(struct client *c, enum client_subject subject)
     return 0;
 }
 
-static int attempt(struct client *c, enum client_subject subject, uint64_t left_ms)
+static int client_attempt(struct client *c, enum client_subject subject, uint64_t left_ms)
 {
     int ms = left_ms < ATTEMPT_MIN_MS   ? ATTEMPT_MIN_MS
              : left_ms > ATTEMPT_MAX_MS ? ATTEMPT_MAX_MS
                                         : (int)left_ms;
-    int err = connect_within(c, &(struct redis_client_limits){ms, ms});
+    int err = client_connect_within(c, &(struct redis_client_limits){ms, ms});
     if (err == 0)
-        err = try_read(c, subject);
+        err = client_try_read(c, subject);
     if (err == 0 && redis_client_limit_replies(c->redis, LIMITS.reply_ms) != 0)
-        err = take_failure(c);
+        err = client_take_failure(c);
     return err;
 }
 
-static void print_wait(struct wait *w, struct client *c, const struct options *o)
+static void client_print_wait(struct wait *w, struct client *c, const struct options *o)
 {
     const char *reason = client_error(c);
     bool is_first = w->reason.len == 0;
@@ -310,29 +310,29 @@ static void print_wait(struct wait *w, struct client *c, const struct options *o
     if (is_first)
         buf_printf(&text, "up to %g s ", (double)o->wait / 1e3);
     buf_append_str(&text, "for Redis at ");
-    (void)fprintf(stderr, "channelctl: %s: %s\n", describe(c, &text), reason);
+    (void)fprintf(stderr, "channelctl: %s: %s\n", client_describe(c, &text), reason);
     buf_fini(&text);
 }
 
-static void pause_before_next(struct wait *w, uint64_t left_ms)
+static void client_pause_before_next(struct wait *w, uint64_t left_ms)
 {
     uint64_t ms = backoff_ms(++w->failures, PAUSE_MIN_MS, PAUSE_MAX_MS, &w->seed);
     (void)poll(NULL, 0, (int)(ms < left_ms ? ms : left_ms));
 }
 
-static int wait_for_redis(struct client *c, const struct options *o, enum client_subject subject)
+static int client_wait_for_redis(struct client *c, const struct options *o, enum client_subject subject)
 {
     uint64_t now = clock_now_ms();
     struct wait w = {
         .started_ms = now, .deadline_ms = now + (uint64_t)o->wait, .seed = (unsigned)random_seed(&w)};
     interrupt_exit();
-    int err = attempt(c, subject, (uint64_t)o->wait);
+    int err = client_attempt(c, subject, (uint64_t)o->wait);
     while (err != 0 && !redis_client_is_rejected(c->redis) && (now = clock_now_ms()) < w.deadline_ms) {
-        print_wait(&w, c, o);
-        pause_before_next(&w, w.deadline_ms - now);
-        read_settings_again(c);
+        client_print_wait(&w, c, o);
+        client_pause_before_next(&w, w.deadline_ms - now);
+        client_read_settings_again(c);
         now = clock_now_ms();
-        err = attempt(c, subject, now < w.deadline_ms ? w.deadline_ms - now : 0);
+        err = client_attempt(c, subject, now < w.deadline_ms ? w.deadline_ms - now : 0);
     }
     interrupt_restore();
     double seconds = (double)(clock_now_ms() - w.started_ms) / 1e3;
@@ -347,14 +347,14 @@ static int wait_for_redis(struct client *c, const struct options *o, enum client
 int client_open(struct client *c, const struct options *o, enum client_subject subject)
 {
     *c = (struct client){.keys = &o->keys, .options = o};
-    int code = configure(c, o);
+    int code = client_configure(c, o);
     if (code != EXIT_OK)
         return code;
-    int err = o->wait > 0 ? wait_for_redis(c, o, subject) : connect_within(c, &LIMITS);
+    int err = o->wait > 0 ? client_wait_for_redis(c, o, subject) : client_connect_within(c, &LIMITS);
     if (err == 0)
         return EXIT_OK;
     struct buf where = BUF_INIT;
-    (void)fprintf(stderr, "channelctl: Redis at %s: %s\n", describe(c, &where), client_error(c));
+    (void)fprintf(stderr, "channelctl: Redis at %s: %s\n", client_describe(c, &where), client_error(c));
     buf_fini(&where);
     return EXIT_FAILED;
 }
@@ -375,7 +375,7 @@ void client_close(struct client *c)
 
 /* --- Cards --- */
 
-static void send_field_ttls(struct client *c, int64_t id)
+static void client_send_field_ttls(struct client *c, int64_t id)
 {
     char digits[INT64_DIGITS_MAX];
     struct span words[4 + CHANNEL_FIELD_COUNT] = {SPAN("HPEXPIRETIME"), client_card_key(c, id),
@@ -393,13 +393,13 @@ void client_send_card_read(struct client *c, int64_t id, enum field_ttls field_t
         words[2 + f] = channel_field_name((enum channel_field)f);
     client_send(c, sizeof words / sizeof words[0], words);
     if (field_ttls == FIELD_TTLS_SUPPORTED)
-        send_field_ttls(c, id);
+        client_send_field_ttls(c, id);
 }
 
 int client_probe_field_ttls(struct client *c, enum field_ttls *out)
 {
-    send_field_ttls(c, 0);
-    const redisReply *reply = receive_any(c);
+    client_send_field_ttls(c, 0);
+    const redisReply *reply = client_receive_any(c);
     if (reply == NULL)
         return -EIO;
     *out = FIELD_TTLS_SUPPORTED;
@@ -413,7 +413,7 @@ int client_probe_field_ttls(struct client *c, enum field_ttls *out)
 /* COUNT: how many elements Redis looks at per command; few, so that other clients do not have to wait. */
 static const struct span SCAN_COUNT = {"1000", 4};
 
-static void send_scan(struct client *c, enum client_scan what, struct span cursor)
+static void client_send_scan(struct client *c, enum client_scan what, struct span cursor)
 {
     if (what == SCAN_INDEX) {
         CLIENT_SEND(c, SPAN("ZSCAN"), buf_span(&c->index), cursor, SPAN("COUNT"), SCAN_COUNT);
@@ -436,7 +436,7 @@ static void send_scan(struct client *c, enum client_scan what, struct span curso
 }
 
 /* Receives a batch and visits it; *cursor becomes that of the next batch. */
-static int visit_batch(struct client *c, struct buf *cursor, client_visit visit, void *arg)
+static int client_visit_batch(struct client *c, struct buf *cursor, client_visit visit, void *arg)
 {
     if (client_receive(c) == NULL)
         return -EIO;
@@ -461,8 +461,8 @@ int client_scan(struct client *c, enum client_scan what, client_visit visit, voi
     buf_append_char(&cursor, '0');
     int err = 0;
     do {
-        send_scan(c, what, buf_span(&cursor));
-        err = visit_batch(c, &cursor, visit, arg);
+        client_send_scan(c, what, buf_span(&cursor));
+        err = client_visit_batch(c, &cursor, visit, arg);
         if (err == 0 && buf_error(&cursor) != 0)
             err = client_fail_memory(c);
     } while (err == 0 && !span_equal(buf_span(&cursor), SPAN("0")));
@@ -472,7 +472,7 @@ int client_scan(struct client *c, enum client_scan what, client_visit visit, voi
 
 /* --- Link owners --- */
 
-static int receive_owner(struct client *c, struct link_owner *out)
+static int client_receive_owner(struct client *c, struct link_owner *out)
 {
     const redisReply *reply = client_receive_or_wrongtype(c);
     if (reply == NULL)
@@ -482,7 +482,7 @@ static int receive_owner(struct client *c, struct link_owner *out)
     return 0;
 }
 
-static int receive_owner_link(struct client *c, struct span link, struct link_owner *out)
+static int client_receive_owner_link(struct client *c, struct span link, struct link_owner *out)
 {
     const redisReply *reply = client_receive_or_wrongtype(c);
     if (reply == NULL)
@@ -497,13 +497,13 @@ int client_find_link_owners(struct client *c, redisReply *const *keys, size_t co
     for (size_t i = 0; i < count; i++)
         CLIENT_SEND(c, SPAN("GET"), reply_text(keys[i]));
     for (size_t i = 0; i < count && err == 0; i++)
-        err = receive_owner(c, &out[i]);
+        err = client_receive_owner(c, &out[i]);
     for (size_t i = 0; i < count && err == 0; i++)
         if (out[i].found)
             CLIENT_SEND(c, SPAN("HGET"), client_card_key(c, out[i].id),
                         channel_field_name(CHANNEL_FIELD_link));
     for (size_t i = 0; i < count && err == 0; i++)
         if (out[i].found)
-            err = receive_owner_link(c, keyspace_link_of(c->keys, reply_text(keys[i])), &out[i]);
+            err = client_receive_owner_link(c, keyspace_link_of(c->keys, reply_text(keys[i])), &out[i]);
     return err;
 }

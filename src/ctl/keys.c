@@ -27,7 +27,7 @@ struct hex_digest {
     char text[DIGEST_HEX_LEN];
 };
 
-static struct hex_digest digest_of(struct span key)
+static struct hex_digest keys_digest_of(struct span key)
 {
     struct digest digest;
     struct hex_digest hex = {{0}};
@@ -36,31 +36,31 @@ static struct hex_digest digest_of(struct span key)
     return hex;
 }
 
-static struct span digest_text(const struct hex_digest *hex)
+static struct span keys_digest_text(const struct hex_digest *hex)
 {
     return (struct span){hex->text, sizeof hex->text};
 }
 
 /* What the error for a key of another type says instead. */
-static int fail_wrongtype(struct client *c, const char *what, const struct buf *key)
+static int keys_fail_wrongtype(struct client *c, const char *what, const struct buf *key)
 {
     return client_fail(c, "%.*s is not a %s: delete it, then issue all keys again", (int)key->len, key->data,
                        what);
 }
 
 /* As client_receive, but the error for a set of another type names the key. */
-static const redisReply *receive(struct client *c)
+static const redisReply *keys_receive(struct client *c)
 {
     const redisReply *reply = client_receive_or_wrongtype(c);
     if (reply == NULL || !reply_is_wrongtype(reply))
         return reply;
-    (void)fail_wrongtype(c, "set", &c->api_keys);
+    (void)keys_fail_wrongtype(c, "set", &c->api_keys);
     return NULL;
 }
 
 /* Makes sure that both keys have their types, or do not exist: a transaction would do one half of its work.
  */
-static int check_types(struct client *c)
+static int keys_check_types(struct client *c)
 {
     static const char *const types[] = {"set", "hash"};
     const struct buf *const keys[] = {&c->api_keys, &c->api_key_info};
@@ -72,14 +72,14 @@ static int check_types(struct client *c)
         if (reply == NULL)
             return -EIO;
         bool fits = strcmp(reply->str, types[i]) == 0 || strcmp(reply->str, "none") == 0;
-        err = fits ? 0 : fail_wrongtype(c, types[i], keys[i]);
+        err = fits ? 0 : keys_fail_wrongtype(c, types[i], keys[i]);
     }
     return err;
 }
 
 /* Receives the replies to MULTI, two commands and EXEC; *first: the integer that the first command returned.
  */
-static int receive_transaction(struct client *c, int64_t *first)
+static int keys_receive_transaction(struct client *c, int64_t *first)
 {
     for (int i = 0; i < 3; i++)
         if (client_receive_done(c) != 0)
@@ -99,7 +99,7 @@ static int receive_transaction(struct client *c, int64_t *first)
  * every digest. */
 enum { KEY_BYTES = 32, KEY_LEN = 46 };
 
-static int random_bytes(unsigned char *out, size_t n)
+static int keys_random_bytes(unsigned char *out, size_t n)
 {
     while (n > 0) {
         ssize_t got = getrandom(out, n, 0);
@@ -113,7 +113,7 @@ static int random_bytes(unsigned char *out, size_t n)
     return 0;
 }
 
-static void base64url(const unsigned char *in, size_t n, char *out)
+static void keys_base64url(const unsigned char *in, size_t n, char *out)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     uint32_t bits = 0;
@@ -131,20 +131,20 @@ static void base64url(const unsigned char *in, size_t n, char *out)
 }
 
 /* A new key, without a NUL. Returns 0 or a negative errno. */
-static int generate_key(char out[KEY_LEN])
+static int keys_generate_key(char out[KEY_LEN])
 {
     unsigned char raw[KEY_BYTES];
-    int err = random_bytes(raw, sizeof raw);
+    int err = keys_random_bytes(raw, sizeof raw);
     if (err != 0)
         return err;
     memcpy(out, "ck_", 3);
-    base64url(raw, sizeof raw, out + 3);
+    keys_base64url(raw, sizeof raw, out + 3);
     explicit_bzero(raw, sizeof raw);
     return 0;
 }
 
 /* Without stdio, which could write the text later. Returns 0 or a negative errno. */
-static int write_out(const char *text, size_t length)
+static int keys_write_out(const char *text, size_t length)
 {
     while (length > 0) {
         ssize_t n = write(STDOUT_FILENO, text, length);
@@ -159,7 +159,7 @@ static int write_out(const char *text, size_t length)
 }
 
 /* *removed: 1 if the key was in the set. The set comes first: a key is never valid without its expiry. */
-static int remove_key(struct client *c, struct span hex, int64_t *removed)
+static int keys_remove_key(struct client *c, struct span hex, int64_t *removed)
 {
     CLIENT_SEND(c, SPAN("SREM"), buf_span(&c->api_keys), hex);
     CLIENT_SEND(c, SPAN("HDEL"), buf_span(&c->api_key_info), hex);
@@ -170,25 +170,25 @@ static int remove_key(struct client *c, struct span hex, int64_t *removed)
     return err;
 }
 
-static int add_key(struct client *c, const struct hex_digest *hex, struct span info)
+static int keys_add_key(struct client *c, const struct hex_digest *hex, struct span info)
 {
     int64_t added = 0;
     CLIENT_SEND(c, SPAN("MULTI"));
-    CLIENT_SEND(c, SPAN("SADD"), buf_span(&c->api_keys), digest_text(hex));
-    CLIENT_SEND(c, SPAN("HSET"), buf_span(&c->api_key_info), digest_text(hex), info);
+    CLIENT_SEND(c, SPAN("SADD"), buf_span(&c->api_keys), keys_digest_text(hex));
+    CLIENT_SEND(c, SPAN("HSET"), buf_span(&c->api_key_info), keys_digest_text(hex), info);
     CLIENT_SEND(c, SPAN("EXEC"));
-    return receive_transaction(c, &added);
+    return keys_receive_transaction(c, &added);
 }
 
 /* Revokes a key that was not printed. Makes `why` the reason of the failure. */
-static int revoke_unprinted(struct client *c, const struct hex_digest *hex, const char *why)
+static int keys_revoke_unprinted(struct client *c, const struct hex_digest *hex, const char *why)
 {
     char reason[EXCERPT_MAX];
     int64_t removed = 0;
     (void)excerpt(span_of(why), reason); /* `why` may be client_error(), which changes */
-    int err = client_is_lost(c) ? -EIO : remove_key(c, digest_text(hex), &removed);
+    int err = client_is_lost(c) ? -EIO : keys_remove_key(c, keys_digest_text(hex), &removed);
     if (err != 0 && client_reopen(c) == 0)
-        err = remove_key(c, digest_text(hex), &removed);
+        err = keys_remove_key(c, keys_digest_text(hex), &removed);
     if (err == 0)
         return client_fail(c, "%s; the key that could not be printed was revoked", reason);
     return client_fail(
@@ -197,24 +197,24 @@ static int revoke_unprinted(struct client *c, const struct hex_digest *hex, cons
 }
 
 /* The key becomes valid before it is printed: every printed key works. */
-static int issue_one(struct client *c, const struct api_key_info *info, struct buf *text)
+static int keys_issue_one(struct client *c, const struct api_key_info *info, struct buf *text)
 {
     char line[KEY_LEN + 1] = "";
-    int err = generate_key(line);
+    int err = keys_generate_key(line);
     if (err != 0)
         return client_fail(c, "cannot get random numbers: %s", strerror(-err));
     line[KEY_LEN] = '\n';
-    struct hex_digest hex = digest_of((struct span){line, KEY_LEN});
+    struct hex_digest hex = keys_digest_of((struct span){line, KEY_LEN});
     buf_clear(text);
     api_key_info_write(text, info);
-    err = buf_error(text) == 0 ? add_key(c, &hex, buf_span(text)) : client_fail_memory(c);
+    err = buf_error(text) == 0 ? keys_add_key(c, &hex, buf_span(text)) : client_fail_memory(c);
     if (err != 0 && client_is_lost(c))
-        err = revoke_unprinted(c, &hex, client_error(c));
+        err = keys_revoke_unprinted(c, &hex, client_error(c));
     if (err == 0) {
-        int written = write_out(line, sizeof line);
+        int written = keys_write_out(line, sizeof line);
         char why[EXCERPT_MAX];
         (void)snprintf(why, sizeof why, "cannot write to standard output: %s", strerror(-written));
-        err = written == 0 ? 0 : revoke_unprinted(c, &hex, why);
+        err = written == 0 ? 0 : keys_revoke_unprinted(c, &hex, why);
     }
     explicit_bzero(line, sizeof line);
     return err;
@@ -223,7 +223,7 @@ static int issue_one(struct client *c, const struct api_key_info *info, struct b
 enum { SECONDS_MAX = 100LL * 366 * 24 * 60 * 60 }; /* of a time until an expiry: a hundred years */
 
 /* "90d", or what parse_duration_ms reads. Seconds, or -1. */
-static int64_t parse_seconds(struct span text)
+static int64_t keys_parse_seconds(struct span text)
 {
     int64_t value = 0;
     if (text.len > 1 && text.data[text.len - 1] == 'd')
@@ -235,7 +235,7 @@ static int64_t parse_seconds(struct span text)
 }
 
 /* "2027-02-20" is the beginning of that day. */
-static bool parse_moment(struct span text, int64_t *out)
+static bool keys_parse_moment(struct span text, int64_t *out)
 {
     struct buf whole = BUF_INIT;
     buf_append_span(&whole, text);
@@ -247,14 +247,14 @@ static bool parse_moment(struct span text, int64_t *out)
 }
 
 /* Returns EXIT_OK, or prints what is wrong and returns the exit code. */
-static int read_expiry(const char *text, int64_t now, int64_t *out)
+static int keys_read_expiry(const char *text, int64_t now, int64_t *out)
 {
-    int64_t seconds = parse_seconds(span_of(text));
+    int64_t seconds = keys_parse_seconds(span_of(text));
     if (seconds > 0 && seconds <= SECONDS_MAX)
         *out = now + seconds;
     else if (seconds >= 0)
         return usage_error("--expires: expected a second to a hundred years");
-    else if (!parse_moment(span_of(text), out))
+    else if (!keys_parse_moment(span_of(text), out))
         return usage_error("--expires: expected a time such as 90d, 12h or 30m, or a date in UTC such as "
                            "2027-02-20 or 2027-02-20T10:00:00Z");
     else if (*out <= now)
@@ -262,7 +262,7 @@ static int read_expiry(const char *text, int64_t now, int64_t *out)
     return EXIT_OK;
 }
 
-static int read_info(const struct options *o, struct api_key_info *out)
+static int keys_read_info(const struct options *o, struct api_key_info *out)
 {
     *out = API_KEY_INFO_NONE;
     out->issued = clock_wall_s();
@@ -270,19 +270,20 @@ static int read_info(const struct options *o, struct api_key_info *out)
         return usage_error("--name: expected 1 to %d of the characters A-Z a-z 0-9 _ . -", API_KEY_NAME_MAX);
     if (o->flag[FLAG_NAME] != NULL)
         api_key_name_set(&out->name, span_of(o->flag[FLAG_NAME]));
-    return o->flag[FLAG_EXPIRES] == NULL ? EXIT_OK
-                                         : read_expiry(o->flag[FLAG_EXPIRES], out->issued, &out->expires);
+    return o->flag[FLAG_EXPIRES] == NULL
+               ? EXIT_OK
+               : keys_read_expiry(o->flag[FLAG_EXPIRES], out->issued, &out->expires);
 }
 
 /* Returns the exit code. */
-static int issue_all(struct client *c, int64_t count, const struct api_key_info *info)
+static int keys_issue_all(struct client *c, int64_t count, const struct api_key_info *info)
 {
     struct buf text = BUF_INIT;
     int64_t issued = 0;
     interrupt_watch(); /* no signal may end the process before a valid key is printed */
-    int err = check_types(c);
+    int err = keys_check_types(c);
     while (issued < count && err == 0 && interrupt_signal() == 0) {
-        err = issue_one(c, info, &text);
+        err = keys_issue_one(c, info, &text);
         issued += err == 0;
     }
     buf_fini(&text);
@@ -296,42 +297,42 @@ static int issue_all(struct client *c, int64_t count, const struct api_key_info 
     return err == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
-static int issue(struct client *c, const struct options *o)
+static int keys_issue(struct client *c, const struct options *o)
 {
     int64_t count = 1;
     struct api_key_info info;
     if (o->flag[FLAG_COUNT] != NULL &&
         (parse_int64(span_of(o->flag[FLAG_COUNT]), &count) != 0 || count < 1 || count > ISSUE_MAX))
         return usage_error("--count: expected a number from 1 to %d", ISSUE_MAX);
-    int code = read_info(o, &info);
+    int code = keys_read_info(o, &info);
     if (code == EXIT_OK)
         code = client_open(c, o, CLIENT_API_KEYS);
-    return code == EXIT_OK ? issue_all(c, count, &info) : code;
+    return code == EXIT_OK ? keys_issue_all(c, count, &info) : code;
 }
 
 /* --- Revoking --- */
 
 /* The digest of a key that was given as it is, or as its digest in any case. */
-static struct hex_digest digest_given(struct span text)
+static struct hex_digest keys_digest_given(struct span text)
 {
     struct hex_digest hex = {{0}};
     if (text.len != sizeof hex.text)
-        return digest_of(text);
+        return keys_digest_of(text);
     for (size_t i = 0; i < sizeof hex.text; i++)
         hex.text[i] = (char)tolower((unsigned char)text.data[i]);
-    return digest_is_hex(digest_text(&hex)) ? hex : digest_of(text);
+    return digest_is_hex(keys_digest_text(&hex)) ? hex : keys_digest_of(text);
 }
 
-static int revoke_key(struct client *c, const struct options *o, struct span key)
+static int keys_revoke_key(struct client *c, const struct options *o, struct span key)
 {
     int64_t removed = 0;
-    struct hex_digest hex = digest_given(key);
+    struct hex_digest hex = keys_digest_given(key);
     int code = client_open(c, o, CLIENT_API_KEYS);
     if (code != EXIT_OK)
         return code;
-    int err = check_types(c);
+    int err = keys_check_types(c);
     if (err == 0)
-        err = remove_key(c, digest_text(&hex), &removed);
+        err = keys_remove_key(c, keys_digest_text(&hex), &removed);
     if (err != 0)
         return client_print_error(c);
     if (removed == 0) {
@@ -344,7 +345,7 @@ static int revoke_key(struct client *c, const struct options *o, struct span key
 
 /* --- Listing --- */
 
-static int compare(const void *a, const void *b)
+static int keys_compare(const void *a, const void *b)
 {
     const redisReply *const *left = a;
     const redisReply *const *right = b;
@@ -352,7 +353,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* Whole units of the largest that fits: 90d, 5h, 12m, 3s. */
-static void write_age(struct buf *out, int64_t seconds)
+static void keys_write_age(struct buf *out, int64_t seconds)
 {
     static const struct {
         int64_t seconds;
@@ -365,7 +366,7 @@ static void write_age(struct buf *out, int64_t seconds)
     buf_append_char(out, units[i].name);
 }
 
-static void write_expiry(struct buf *out, int64_t expires, int64_t now)
+static void keys_write_expiry(struct buf *out, int64_t expires, int64_t now)
 {
     char time[API_KEY_TIME_LEN];
     if (expires == API_KEY_NEVER) {
@@ -383,7 +384,7 @@ static void write_expiry(struct buf *out, int64_t expires, int64_t now)
 }
 
 /* The digest, name, age and expiry, with a tab between them. Returns 0 or -ENOMEM. */
-static int print_key(struct buf *line, struct span digest, const struct api_key_info *info, int64_t now)
+static int keys_print_key(struct buf *line, struct span digest, const struct api_key_info *info, int64_t now)
 {
     buf_clear(line);
     buf_append_span(line, digest);
@@ -393,9 +394,9 @@ static int print_key(struct buf *line, struct span digest, const struct api_key_
     if (info->issued == API_KEY_UNKNOWN)
         buf_append_char(line, '-');
     else
-        write_age(line, now - info->issued);
+        keys_write_age(line, now - info->issued);
     buf_append_char(line, '\t');
-    write_expiry(line, info->expires, now);
+    keys_write_expiry(line, info->expires, now);
     if (buf_c_str(line) == NULL)
         return -ENOMEM;
     (void)puts(line->data);
@@ -404,7 +405,7 @@ static int print_key(struct buf *line, struct span digest, const struct api_key_
 
 enum { LIST_BATCH = 1000 };
 
-static const redisReply *receive_infos(struct client *c, redisReply *const *digests, size_t count)
+static const redisReply *keys_receive_infos(struct client *c, redisReply *const *digests, size_t count)
 {
     struct span words[2 + LIST_BATCH] = {SPAN("HMGET"), buf_span(&c->api_key_info)};
     for (size_t i = 0; i < count; i++)
@@ -413,15 +414,15 @@ static const redisReply *receive_infos(struct client *c, redisReply *const *dige
     const redisReply *infos = client_receive_or_wrongtype(c);
     if (infos == NULL || (infos->type == REDIS_REPLY_ARRAY && infos->elements == count))
         return infos;
-    (void)(reply_is_wrongtype(infos) ? fail_wrongtype(c, "hash", &c->api_key_info)
+    (void)(reply_is_wrongtype(infos) ? keys_fail_wrongtype(c, "hash", &c->api_key_info)
                                      : client_fail_unexpected(c));
     return NULL;
 }
 
-static int print_batch(struct client *c, redisReply *const *digests, size_t count, struct buf *line)
+static int keys_print_batch(struct client *c, redisReply *const *digests, size_t count, struct buf *line)
 {
     int64_t now = clock_wall_s();
-    const redisReply *infos = receive_infos(c, digests, count);
+    const redisReply *infos = keys_receive_infos(c, digests, count);
     if (infos == NULL)
         return -EIO;
     int err = 0;
@@ -430,14 +431,14 @@ static int print_batch(struct client *c, redisReply *const *digests, size_t coun
         struct span text = reply_text(infos->element[i]);
         if (text.data != NULL)
             (void)api_key_info_parse(text, &info);
-        err = print_key(line, reply_text(digests[i]), &info, now);
+        err = keys_print_key(line, reply_text(digests[i]), &info, now);
     }
     return err == -ENOMEM ? client_fail_memory(c) : err;
 }
 
 /* Moves the digests to the front, and returns their number. A member that is none may be a key: it is not
  * printed. */
-static size_t keep_digests(redisReply *members)
+static size_t keys_keep_digests(redisReply *members)
 {
     size_t kept = 0;
     for (size_t i = 0; i < members->elements; i++) {
@@ -450,15 +451,15 @@ static size_t keep_digests(redisReply *members)
     return kept;
 }
 
-static int print_keys(struct client *c, redisReply *members)
+static int keys_print_keys(struct client *c, redisReply *members)
 {
     struct buf line = BUF_INIT;
-    size_t count = keep_digests(members);
+    size_t count = keys_keep_digests(members);
     int64_t others = (int64_t)(members->elements - count);
     int err = 0;
     for (size_t at = 0; at < count && err == 0; at += LIST_BATCH) {
         size_t n = count - at < LIST_BATCH ? count - at : LIST_BATCH;
-        err = print_batch(c, members->element + at, n, &line);
+        err = keys_print_batch(c, members->element + at, n, &line);
     }
     buf_fini(&line);
     if (err == 0 && others > 0)
@@ -469,18 +470,18 @@ static int print_keys(struct client *c, redisReply *members)
     return err;
 }
 
-static int list(struct client *c, const struct options *o)
+static int keys_list(struct client *c, const struct options *o)
 {
     int code = client_open(c, o, CLIENT_API_KEYS);
     if (code != EXIT_OK)
         return code;
     CLIENT_SEND(c, SPAN("SMEMBERS"), buf_span(&c->api_keys));
-    if (receive(c) == NULL)
+    if (keys_receive(c) == NULL)
         return client_print_error(c);
     redisReply *reply = client_own_reply(c);
     if (reply->elements > 0)
-        qsort(reply->element, reply->elements, sizeof(redisReply *), compare);
-    int err = print_keys(c, reply);
+        qsort(reply->element, reply->elements, sizeof(redisReply *), keys_compare);
+    int err = keys_print_keys(c, reply);
     freeReplyObject(reply);
     return err != 0 ? client_print_error(c) : output_finish();
 }
@@ -491,11 +492,11 @@ int command_keys(const struct options *o, int count, char **words)
     const char *what = count > 0 ? words[0] : "";
     int code = EXIT_USAGE;
     if (strcmp(what, "issue") == 0 && count == 1)
-        code = issue(&c, o);
+        code = keys_issue(&c, o);
     else if (strcmp(what, "revoke") == 0 && count == 2)
-        code = revoke_key(&c, o, span_of(words[1]));
+        code = keys_revoke_key(&c, o, span_of(words[1]));
     else if (strcmp(what, "list") == 0 && count == 1)
-        code = list(&c, o);
+        code = keys_list(&c, o);
     else
         code = usage_error(
             "keys: expected issue [--count N] [--name NAME] [--expires WHEN], revoke KEY|DIGEST or "

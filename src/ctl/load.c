@@ -42,7 +42,7 @@ static int64_t lines_total(const struct lines *l)
     return fstat(l->fd, &st) == 0 && S_ISREG(st.st_mode) ? (int64_t)st.st_size : 0;
 }
 
-static int read_file(struct lines *l)
+static int load_read_file(struct lines *l)
 {
     struct pollfd input = {.fd = l->fd, .events = POLLIN};
     int err = buf_reserve(&l->read, PIECE);
@@ -58,13 +58,13 @@ static int read_file(struct lines *l)
     return 0;
 }
 
-static int read_piece(struct lines *l)
+static int load_read_piece(struct lines *l)
 {
     buf_consume(&l->read, l->at);
     l->searched -= l->at;
     l->at = 0;
     size_t had = l->read.len;
-    int err = l->source != NULL ? l->source(l->source_arg, &l->read) : read_file(l);
+    int err = l->source != NULL ? l->source(l->source_arg, &l->read) : load_read_file(l);
     if (err != 0)
         return err;
     l->bytes += (int64_t)(l->read.len - had);
@@ -73,7 +73,7 @@ static int read_piece(struct lines *l)
 }
 
 /* Takes the line of `length` bytes at l->at, and `end` more bytes that end it. */
-static int take_line(struct lines *l, size_t length, size_t end, struct span *line)
+static int load_take_line(struct lines *l, size_t length, size_t end, struct span *line)
 {
     *line = (struct span){l->read.data + l->at, length};
     l->at += length + end;
@@ -91,15 +91,15 @@ int lines_next(struct lines *l, struct span *line)
         size_t newline = l->searched - l->at + span_find(fresh, '\n');
         size_t pending = l->read.len - l->at;
         if (newline < pending)
-            return take_line(l, newline, 1, line);
+            return load_take_line(l, newline, 1, line);
         if (l->ended)
-            return pending > 0 || l->skipping ? take_line(l, pending, 0, line) : 0;
+            return pending > 0 || l->skipping ? load_take_line(l, pending, 0, line) : 0;
         l->searched = l->read.len;
         if (pending > LINE_BYTES_MAX) {
             l->skipping = true;
             l->at = l->read.len;
         }
-        int err = read_piece(l);
+        int err = load_read_piece(l);
         if (err != 0)
             return err;
     }
@@ -119,7 +119,7 @@ struct reader {
     char link_shape[EXCERPT_MAX];
 };
 
-static void refuse(struct reader *r, struct span field, const char *what)
+static void load_refuse(struct reader *r, struct span field, const char *what)
 {
     char name[EXCERPT_MAX];
     report_problem(r->from->report, "%s:%lld: %s: %s", r->from->file, (long long)r->from->line,
@@ -128,14 +128,15 @@ static void refuse(struct reader *r, struct span field, const char *what)
 }
 
 /* For what is wrong with the whole line. */
-static void refuse_line(struct reader *r, const char *what)
+static void load_refuse_line(struct reader *r, const char *what)
 {
     report_problem(r->from->report, "%s:%lld: %s", r->from->file, (long long)r->from->line, what);
     r->refused = true;
 }
 
 /* Names the value, as JSON. */
-static void refuse_value(struct reader *r, struct span field, const yyjson_val *value, const char *expected)
+static void load_refuse_value(struct reader *r, struct span field, const yyjson_val *value,
+                              const char *expected)
 {
     char what[2 * EXCERPT_MAX];
     char shown[EXCERPT_MAX];
@@ -146,11 +147,11 @@ static void refuse_value(struct reader *r, struct span field, const yyjson_val *
         return;
     }
     (void)snprintf(what, sizeof what, "%s is not %s", excerpt((struct span){text, length}, shown), expected);
-    refuse(r, field, what);
+    load_refuse(r, field, what);
     free(text);
 }
 
-static struct span keep(struct reader *r, struct span text)
+static struct span load_keep(struct reader *r, struct span text)
 {
     size_t at = r->texts->len;
     buf_append_span(r->texts, text);
@@ -161,7 +162,7 @@ static struct span keep(struct reader *r, struct span text)
     return (struct span){r->texts->data + at, text.len};
 }
 
-static const char *expect_link(struct reader *r)
+static const char *load_expect_link(struct reader *r)
 {
     (void)snprintf(r->link_shape, sizeof r->link_shape, "https://%.*s/<slug> (of at most %d bytes) or null",
                    (int)r->hosts->channel_host.len, r->hosts->channel_host.data, LINK_SLUG_MAX);
@@ -169,18 +170,19 @@ static const char *expect_link(struct reader *r)
 }
 
 /* Each of these sets *out and returns NULL, or returns what the value should be. */
-static const char *read_text(struct reader *r, enum channel_field f, yyjson_val *value, struct span *out)
+static const char *load_read_text(struct reader *r, enum channel_field f, yyjson_val *value, struct span *out)
 {
     if (!yyjson_is_str(value))
         return "a string or null";
     struct span text = {yyjson_get_str(value), yyjson_get_len(value)};
     if (f == CHANNEL_FIELD_link && !link_is_stored_shape(r->hosts, text))
-        return expect_link(r);
-    *out = keep(r, text);
+        return load_expect_link(r);
+    *out = load_keep(r, text);
     return NULL;
 }
 
-static const char *read_integer(struct reader *r, enum channel_field f, yyjson_val *value, struct span *out)
+static const char *load_read_integer(struct reader *r, enum channel_field f, yyjson_val *value,
+                                     struct span *out)
 {
     int64_t number = 0;
     struct span text = {yyjson_get_raw(value), yyjson_get_len(value)};
@@ -189,23 +191,23 @@ static const char *read_integer(struct reader *r, enum channel_field f, yyjson_v
         return "0, 1 or null";
     if (!valid)
         return f == CHANNEL_FIELD_max_channel_id ? "a 64-bit integer" : "a 64-bit integer or null";
-    *out = keep(r, text);
+    *out = load_keep(r, text);
     if (f == CHANNEL_FIELD_max_channel_id)
         r->card->id = number;
     return NULL;
 }
 
-static const char *read_datetime(struct reader *r, yyjson_val *value, struct span *out)
+static const char *load_read_datetime(struct reader *r, yyjson_val *value, struct span *out)
 {
     struct span text = {yyjson_get_str(value), yyjson_get_len(value)};
     if (text.data == NULL || !datetime_valid(text))
         return "a date and time YYYY-MM-DDTHH:MM:SS or null";
-    *out = keep(r, text);
+    *out = load_keep(r, text);
     return NULL;
 }
 
 /* Stored as compact JSON with all its days, and checked by the code that channeld reads it with. */
-static const char *read_history(struct reader *r, yyjson_val *value, struct span *out)
+static const char *load_read_history(struct reader *r, yyjson_val *value, struct span *out)
 {
     static const char expected[] = "an object of YYYY-MM-DD dates and 64-bit integers, or null";
     if (!yyjson_is_obj(value))
@@ -217,29 +219,30 @@ static const char *read_history(struct reader *r, yyjson_val *value, struct span
     if (text == NULL || buf_error(&days) != 0)
         r->error = -ENOMEM;
     else if (valid)
-        *out = keep(r, (struct span){text, length});
+        *out = load_keep(r, (struct span){text, length});
     buf_fini(&days);
     free(text);
     return valid || r->error != 0 ? NULL : expected;
 }
 
-static const char *read_value(struct reader *r, enum channel_field f, yyjson_val *value, struct span *out)
+static const char *load_read_value(struct reader *r, enum channel_field f, yyjson_val *value,
+                                   struct span *out)
 {
     switch (channel_field_type(f)) {
     case CHANNEL_TEXT:
-        return read_text(r, f, value, out);
+        return load_read_text(r, f, value, out);
     case CHANNEL_INTEGER:
     case CHANNEL_FLAG:
-        return read_integer(r, f, value, out);
+        return load_read_integer(r, f, value, out);
     case CHANNEL_DATETIME:
-        return read_datetime(r, value, out);
+        return load_read_datetime(r, value, out);
     case CHANNEL_HISTORY:
-        return read_history(r, value, out);
+        return load_read_history(r, value, out);
     }
     return "of a known type";
 }
 
-static int find_field(struct span name)
+static int load_find_field(struct span name)
 {
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
         if (span_equal(channel_field_name((enum channel_field)f), name))
@@ -247,28 +250,28 @@ static int find_field(struct span name)
     return -ENOENT;
 }
 
-static void read_member(struct reader *r, yyjson_val *key, yyjson_val *value)
+static void load_read_member(struct reader *r, yyjson_val *key, yyjson_val *value)
 {
     struct span name = {unsafe_yyjson_get_str(key), unsafe_yyjson_get_len(key)};
-    int f = find_field(name);
+    int f = load_find_field(name);
     if (f < 0) {
-        refuse(r, name, "no such field");
+        load_refuse(r, name, "no such field");
         return;
     }
     if ((r->seen & 1U << f) != 0) {
-        refuse(r, name, "is given twice");
+        load_refuse(r, name, "is given twice");
         return;
     }
     r->seen |= 1U << f;
     if (yyjson_is_null(value) && f != CHANNEL_FIELD_max_channel_id)
         return;
-    const char *expected = read_value(r, (enum channel_field)f, value, &r->card->row.value[f]);
+    const char *expected = load_read_value(r, (enum channel_field)f, value, &r->card->row.value[f]);
     if (expected != NULL)
-        refuse_value(r, name, value, expected);
+        load_refuse_value(r, name, value, expected);
 }
 
 /* What no type says. */
-static void refuse_faults(struct reader *r)
+static void load_refuse_faults(struct reader *r)
 {
     struct buf scratch = BUF_INIT;
     char what[2 * EXCERPT_MAX];
@@ -281,51 +284,52 @@ static void refuse_faults(struct reader *r)
         if (fault == NULL)
             continue;
         (void)snprintf(what, sizeof what, "%s %s", excerpt(row->value[f], shown), fault);
-        refuse(r, channel_field_name((enum channel_field)f), what);
+        load_refuse(r, channel_field_name((enum channel_field)f), what);
     }
     buf_fini(&scratch);
 }
 
-static void read_object(struct reader *r, yyjson_val *object)
+static void load_read_object(struct reader *r, yyjson_val *object)
 {
     yyjson_obj_iter iter;
     if (!yyjson_obj_iter_init(object, &iter)) {
-        refuse_line(r, "not a JSON object");
+        load_refuse_line(r, "not a JSON object");
         return;
     }
     yyjson_val *key = NULL;
     while ((key = yyjson_obj_iter_next(&iter)) != NULL)
-        read_member(r, key, yyjson_obj_iter_get_val(key));
+        load_read_member(r, key, yyjson_obj_iter_get_val(key));
     if ((r->seen & 1U << CHANNEL_FIELD_max_channel_id) == 0)
-        refuse_line(r, "max_channel_id is missing");
+        load_refuse_line(r, "max_channel_id is missing");
     if (!r->refused && r->error == 0)
-        refuse_faults(r);
+        load_refuse_faults(r);
 }
 
 /*
  * The card of a line: the line itself, or, where it is a whole response of the API, its data. NULL after
  * reporting that it is a response of another kind.
  */
-static yyjson_val *find_card(struct reader *r, yyjson_val *root)
+static yyjson_val *load_find_card(struct reader *r, yyjson_val *root)
 {
     yyjson_val *success = yyjson_obj_get(root, "success");
     yyjson_val *data = yyjson_obj_get(root, "data");
     if (success == NULL)
         return root;
     if (yyjson_is_arr(data))
-        refuse_line(r, "is a page of the list, which lacks most fields of its channels: load their cards");
+        load_refuse_line(r,
+                         "is a page of the list, which lacks most fields of its channels: load their cards");
     else if (!yyjson_is_true(success) || !yyjson_is_obj(data) || yyjson_obj_size(root) != 2)
-        refuse_line(r, "is a response without a card");
+        load_refuse_line(r, "is a response without a card");
     else
         return data;
     return NULL;
 }
 
-static void refuse_syntax(struct reader *r, const yyjson_read_err *error)
+static void load_refuse_syntax(struct reader *r, const yyjson_read_err *error)
 {
     char what[128];
     (void)snprintf(what, sizeof what, "not a JSON object (%s at byte %zu)", error->msg, error->pos + 1);
-    refuse_line(r, what);
+    load_refuse_line(r, what);
 }
 
 int card_read(const struct card_source *from, const struct link_hosts *hosts, struct span line,
@@ -338,15 +342,15 @@ int card_read(const struct card_source *from, const struct link_hosts *hosts, st
     char *text = (char *)(uintptr_t)line.data; /* not written to: YYJSON_READ_INSITU is not set */
     /* Numbers are kept and printed as they are in the file. */
     yyjson_doc *doc = yyjson_read_opts(text, line.len, YYJSON_READ_NUMBER_AS_RAW, NULL, &error);
-    yyjson_val *object = doc != NULL ? find_card(&r, yyjson_doc_get_root(doc)) : NULL;
+    yyjson_val *object = doc != NULL ? load_find_card(&r, yyjson_doc_get_root(doc)) : NULL;
     if (object != NULL)
-        read_object(&r, object);
+        load_read_object(&r, object);
     else if (doc != NULL)
         assert(r.refused);
     else if (error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
         r.error = -ENOMEM;
     else
-        refuse_syntax(&r, &error);
+        load_refuse_syntax(&r, &error);
     yyjson_doc_free(doc);
     if (r.refused || r.error != 0)
         texts->len = texts_was;
@@ -380,17 +384,17 @@ struct load {
     int read_error;  /* a negative errno, or 0 */
 };
 
-static int64_t accepted(const struct load *l)
+static int64_t load_accepted(const struct load *l)
 {
     return l->counts.written + l->counts.unchanged;
 }
 
-static int64_t refused(const struct load *l)
+static int64_t load_refused(const struct load *l)
 {
     return l->refused + l->counts.refused;
 }
 
-static bool is_blank(struct span line)
+static bool load_is_blank(struct span line)
 {
     if (line.len > 0 && line.data[line.len - 1] == '\r')
         line.len--;
@@ -402,7 +406,7 @@ static int load_line(struct load *l, struct span line)
 {
     const struct card_source from = {l->file, l->lines.number, &l->report};
     struct card card;
-    if (is_blank(line))
+    if (load_is_blank(line))
         return 0;
     buf_clear(&l->texts);
     int err = buf_reserve(&l->texts, line.len);
@@ -416,7 +420,7 @@ static int load_line(struct load *l, struct span line)
     return 0;
 }
 
-static void refuse_long_line(struct load *l)
+static void load_refuse_long_line(struct load *l)
 {
     report_problem(&l->report, "%s:%lld: the line is longer than %d bytes", l->file,
                    (long long)l->lines.number, LINE_BYTES_MAX);
@@ -433,7 +437,7 @@ static int load_lines(struct load *l)
         if (got == 1)
             err = load_line(l, line);
         else if (got == -EMSGSIZE)
-            refuse_long_line(l);
+            load_refuse_long_line(l);
         else if (got != -EINTR && got != -EAGAIN) {
             l->read_error = got;
             break;
@@ -441,33 +445,33 @@ static int load_lines(struct load *l)
         /* When the input is slow, what has come is written now, and the lock is renewed. */
         if (err == 0 && (got == -EAGAIN || lock_is_due(&l->lock)))
             err = writer_flush(l->writer);
-        progress_show(&l->progress, accepted(l), l->lines.bytes);
+        progress_show(&l->progress, load_accepted(l), l->lines.bytes);
     }
     l->stopped_by = interrupt_signal();
     return err == 0 ? writer_finish(l->writer) : err;
 }
 
 /* Why a replacing load must not replace the catalogue, or NULL. */
-static const char *why_not_replaced(const struct load *l)
+static const char *load_why_not_replaced(const struct load *l)
 {
     if (l->stopped_by != 0)
         return "the load was interrupted";
     if (l->read_error != 0)
         return "the file could not be read to its end";
-    if (refused(l) > 0)
+    if (load_refused(l) > 0)
         return "lines were refused";
-    return accepted(l) == 0 ? "the file has no channels" : NULL;
+    return load_accepted(l) == 0 ? "the file has no channels" : NULL;
 }
 
-static int finish_replace(struct load *l)
+static int load_finish_replace(struct load *l)
 {
-    const char *why = why_not_replaced(l);
+    const char *why = load_why_not_replaced(l);
     progress_start(&l->removal, "key", 0);
     int err = why == NULL ? writer_replace(l->writer) : writer_merge(l->writer);
     progress_end(&l->removal);
     if (why != NULL)
         (void)fprintf(stderr, "channelctl: nothing was replaced or removed, because %s%s\n", why,
-                      err == 0 && accepted(l) > 0 ? "; what was loaded was added to the catalogue" : "");
+                      err == 0 && load_accepted(l) > 0 ? "; what was loaded was added to the catalogue" : "");
     else if (err != 0 && l->counts.replaced)
         (void)fprintf(stderr,
                       "channelctl: the catalogue was replaced, but keys of removed channels are left; "
@@ -477,7 +481,7 @@ static int finish_replace(struct load *l)
 
 /* --- Messages and exit code --- */
 
-static void print_warnings(const struct load *l)
+static void load_print_warnings(const struct load *l)
 {
     const struct writer_counts *n = &l->counts;
     if (l->read_error != 0)
@@ -499,18 +503,18 @@ static void print_warnings(const struct load *l)
                               "HPEXPIRETIME to this user\n");
 }
 
-static void print_summary(const struct load *l)
+static void load_print_summary(const struct load *l)
 {
     const struct writer_counts *n = &l->counts;
     double seconds = progress_seconds(&l->progress);
     (void)printf("loaded %lld channel%s (%lld unchanged, %lld refused", (long long)n->written,
-                 plural(n->written), (long long)n->unchanged, (long long)refused(l));
+                 plural(n->written), (long long)n->unchanged, (long long)load_refused(l));
     if (l->replace)
         (void)printf(", %lld removed", (long long)n->cards_removed);
-    (void)printf(") in %.1f s, %.0f/s\n", seconds, (double)accepted(l) / seconds);
+    (void)printf(") in %.1f s, %.0f/s\n", seconds, (double)load_accepted(l) / seconds);
 }
 
-static void print_stop(const struct load *l)
+static void load_print_stop(const struct load *l)
 {
     const struct writer_counts *n = &l->counts;
     if (n->last_line > 0)
@@ -523,11 +527,11 @@ static void print_stop(const struct load *l)
                       n->is_sent ? "Redis confirmed that anything was loaded" : "anything was loaded");
 }
 
-static int exit_code(const struct load *l)
+static int load_exit_code(const struct load *l)
 {
     if (l->stopped_by != 0)
         return 128 + l->stopped_by;
-    bool complete = refused(l) == 0 && l->read_error == 0 && !(l->replace && accepted(l) == 0);
+    bool complete = load_refused(l) == 0 && l->read_error == 0 && !(l->replace && load_accepted(l) == 0);
     return complete ? EXIT_OK : EXIT_FAILED;
 }
 
@@ -544,11 +548,11 @@ static int load_input(struct load *l)
     progress_end(&l->progress);
     report_finish(&l->report);
     if (err == 0)
-        print_warnings(l);
-    return err == 0 && l->replace ? finish_replace(l) : err;
+        load_print_warnings(l);
+    return err == 0 && l->replace ? load_finish_replace(l) : err;
 }
 
-static int run(struct load *l)
+static int load_run(struct load *l)
 {
     const struct writer_setup setup = {&l->client, &l->lock,   l->file,    &l->report,
                                        l->replace, &l->counts, &l->removal};
@@ -568,30 +572,30 @@ static int run(struct load *l)
     if (err == -EIO)
         lock_abandon(&l->lock);
     if (err != 0 || l->stopped_by != 0)
-        print_stop(l);
+        load_print_stop(l);
     if (err == -EIO)
         return EXIT_FAILED;
     if (err == 0)
-        print_summary(l);
+        load_print_summary(l);
     int code = output_finish();
-    return exit_code(l) == EXIT_OK ? code : exit_code(l);
+    return load_exit_code(l) == EXIT_OK ? code : load_exit_code(l);
 }
 
-static int make_piece(void *arg, struct buf *out)
+static int load_make_piece(void *arg, struct buf *out)
 {
     return samples_next(arg, out);
 }
 
-static int open_samples(struct load *l, const char *count)
+static int load_open_samples(struct load *l, const char *count)
 {
     int code = EXIT_OK;
     l->file = "sample";
     l->samples = samples_new(l->options, count, &code);
-    lines_open_source(&l->lines, make_piece, l->samples);
+    lines_open_source(&l->lines, load_make_piece, l->samples);
     return code;
 }
 
-static int open_file(struct load *l, const char *path)
+static int load_open_file(struct load *l, const char *path)
 {
     l->file = path;
     int err = lines_open(&l->lines, path);
@@ -608,12 +612,12 @@ int command_load(const struct options *o, int count, char **words)
     if (o->flag[FLAG_SEED] != NULL && o->flag[FLAG_SAMPLE] == NULL)
         return usage_error("--seed: only sample and load --sample accept it");
     struct load l = {.options = o, .replace = o->flag[FLAG_REPLACE] != NULL};
-    int code =
-        o->flag[FLAG_SAMPLE] != NULL ? open_samples(&l, o->flag[FLAG_SAMPLE]) : open_file(&l, words[0]);
+    int code = o->flag[FLAG_SAMPLE] != NULL ? load_open_samples(&l, o->flag[FLAG_SAMPLE])
+                                            : load_open_file(&l, words[0]);
     if (code == EXIT_OK)
         code = client_open(&l.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
-        code = run(&l);
+        code = load_run(&l);
     writer_free(l.writer);
     client_close(&l.client);
     lines_close(&l.lines);

@@ -13,13 +13,13 @@
 
 enum { POLL_MS = 100, NONCE_BYTES = 8 };
 
-static struct span value_of(const struct lock *l)
+static struct span lock_value_of(const struct lock *l)
 {
     return (struct span){l->value, l->value_len};
 }
 
 /* "channelctl on <host>, process <pid>, <16 random hexadecimal digits>" */
-static int make_value(struct lock *l)
+static int lock_make_value(struct lock *l)
 {
     unsigned char nonce[NONCE_BYTES];
     char digits[2 * NONCE_BYTES + 1] = "";
@@ -37,13 +37,13 @@ static int make_value(struct lock *l)
 
 /* --- The holder --- */
 
-static int fail_held(struct lock *l, const char *what, const char *holder)
+static int lock_fail_held(struct lock *l, const char *what, const char *holder)
 {
     char key[EXCERPT_MAX];
     return client_fail(l->client, "%s (%s: %s)", what, excerpt(buf_span(&l->client->loader), key), holder);
 }
 
-static void send_expiry(struct lock *l)
+static void lock_send_expiry(struct lock *l)
 {
     char lease[INT64_DIGITS_MAX];
     l->sent_ms = clock_now_ms();
@@ -52,13 +52,13 @@ static void send_expiry(struct lock *l)
 }
 
 /* Receives the holder: *exists, and its name. */
-static int receive_holder(struct lock *l, bool *exists, char out[EXCERPT_MAX])
+static int lock_receive_holder(struct lock *l, bool *exists, char out[EXCERPT_MAX])
 {
     const redisReply *reply = client_receive_or_wrongtype(l->client);
     if (reply == NULL)
         return -EIO;
     struct span name = reply_text(reply);
-    l->held = name.data != NULL && span_equal(name, value_of(l));
+    l->held = name.data != NULL && span_equal(name, lock_value_of(l));
     *exists = reply->type != REDIS_REPLY_NIL;
     (void)excerpt(name.data != NULL ? name : SPAN("another load"), out);
     return 0;
@@ -87,13 +87,14 @@ int lock_receive_watch(struct lock *l)
     l->watching = false;
     int err = client_receive_done(l->client);
     if (err == 0)
-        err = receive_holder(l, &exists, holder);
+        err = lock_receive_holder(l, &exists, holder);
     if (err != 0 || l->held)
         return err;
     if (exists)
-        return fail_held(l, "another load has taken the lock", holder);
+        return lock_fail_held(l, "another load has taken the lock", holder);
     bool expired = clock_now_ms() - l->renewed_ms >= LOCK_LEASE_MS;
-    return fail_held(l, "the lock is lost", expired ? "it expired before it was renewed" : "it was deleted");
+    return lock_fail_held(l, "the lock is lost",
+                          expired ? "it expired before it was renewed" : "it was deleted");
 }
 
 void lock_begin(struct lock *l)
@@ -105,13 +106,13 @@ void lock_begin(struct lock *l)
 void lock_commit(struct lock *l)
 {
     if (lock_is_due(l))
-        send_expiry(l);
+        lock_send_expiry(l);
     CLIENT_SEND(l->client, SPAN("EXEC"));
     l->committed = true;
 }
 
 /* The reason is what the lock is now. */
-static void fail_aborted(struct lock *l)
+static void lock_fail_aborted(struct lock *l)
 {
     if (!l->watching)
         lock_send_watch(l);
@@ -136,7 +137,7 @@ const redisReply *lock_receive(struct lock *l, size_t count)
         return reply;
     }
     if (reply->type == REDIS_REPLY_NIL)
-        fail_aborted(l);
+        lock_fail_aborted(l);
     else
         (void)client_fail_unexpected(l->client);
     return NULL;
@@ -150,35 +151,35 @@ int lock_receive_done(struct lock *l)
 /* --- Acquiring --- */
 
 /* Takes the lock if it is free. */
-static int claim(struct lock *l, char holder[EXCERPT_MAX], int64_t *ttl_ms)
+static int lock_claim(struct lock *l, char holder[EXCERPT_MAX], int64_t *ttl_ms)
 {
     struct client *c = l->client;
     char lease[INT64_DIGITS_MAX];
     bool exists = false;
     l->renewed_ms = l->sent_ms = clock_now_ms();
-    CLIENT_SEND(c, SPAN("SET"), buf_span(&c->loader), value_of(l), SPAN("NX"), SPAN("PX"),
+    CLIENT_SEND(c, SPAN("SET"), buf_span(&c->loader), lock_value_of(l), SPAN("NX"), SPAN("PX"),
                 (struct span){lease, format_int64(LOCK_LEASE_MS, lease)});
     CLIENT_SEND(c, SPAN("GET"), buf_span(&c->loader));
     CLIENT_SEND(c, SPAN("PTTL"), buf_span(&c->loader));
     int err = client_receive_done(c);
     if (err == 0)
-        err = receive_holder(l, &exists, holder);
+        err = lock_receive_holder(l, &exists, holder);
     return err == 0 ? client_receive_integer(c, ttl_ms) : err;
 }
 
 /* A user who may not renew the lock gets the error now and not in the middle of the load. */
-static int renew_at_once(struct lock *l)
+static int lock_renew_at_once(struct lock *l)
 {
     int err = lock_watch(l);
     if (err != 0)
         return err;
     lock_begin(l);
-    send_expiry(l);
+    lock_send_expiry(l);
     lock_commit(l);
     return lock_receive_done(l);
 }
 
-static void pause_poll(void)
+static void lock_pause_poll(void)
 {
     struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
     (void)nanosleep(&pause, NULL);
@@ -187,59 +188,59 @@ static void pause_poll(void)
 int lock_acquire(struct lock *l, struct client *c)
 {
     *l = (struct lock){.client = c};
-    int err = make_value(l);
+    int err = lock_make_value(l);
     char holder[EXCERPT_MAX];
     int64_t ttl = 0;
     int64_t before = INT64_MAX;
     while (err == 0 && interrupt_signal() == 0) {
-        err = claim(l, holder, &ttl);
+        err = lock_claim(l, holder, &ttl);
         if (err == 0 && l->held)
-            return renew_at_once(l);
+            return lock_renew_at_once(l);
         if (err != 0)
             return err;
         if (ttl == -1 || ttl > before) /* it does not expire, or was renewed */
-            return fail_held(l, "another load is running", holder);
+            return lock_fail_held(l, "another load is running", holder);
         if (before == INT64_MAX && ttl >= 0)
             (void)fprintf(stderr, "channelctl: waiting for another load to end (%s)\n", holder);
         if (ttl >= 0)
             before = ttl;
-        pause_poll();
+        lock_pause_poll();
     }
     return err != 0 ? err : -EINTR;
 }
 
 /* --- Releasing --- */
 
-static void send_removal(struct lock *l)
+static void lock_send_removal(struct lock *l)
 {
     CLIENT_SEND(l->client, SPAN("UNLINK"), buf_span(&l->client->index_next));
     CLIENT_SEND(l->client, SPAN("DEL"), buf_span(&l->client->loader));
 }
 
 /* If a network delays it until another load has the lock, that load finds its lock deleted, and fails. */
-static int remove_without_transaction(struct lock *l)
+static int lock_remove_without_transaction(struct lock *l)
 {
-    send_removal(l);
+    lock_send_removal(l);
     int err = client_receive_done(l->client);
     return err == 0 ? client_receive_done(l->client) : err;
 }
 
-static int release(struct lock *l)
+static int lock_send_release(struct lock *l)
 {
     int err = lock_watch(l);
     if (err != 0)
         return err;
     if (client_is_full(l->client))
-        return remove_without_transaction(l);
+        return lock_remove_without_transaction(l);
     lock_begin(l);
-    send_removal(l);
+    lock_send_removal(l);
     lock_commit(l);
     return lock_receive_done(l);
 }
 
 int lock_release(struct lock *l)
 {
-    int err = release(l);
+    int err = lock_send_release(l);
     if (err == 0 || !l->held)
         return err;
     lock_abandon(l); /* all has been written */
@@ -255,7 +256,7 @@ void lock_abandon(struct lock *l)
     l->watching = l->committed = false;
     int err = client_reopen(l->client);
     if (err == 0)
-        err = release(l);
+        err = lock_send_release(l);
     if (err != 0 && l->held)
         (void)fprintf(stderr, "channelctl: could not release the load lock, which expires within %d s: %s\n",
                       LOCK_LEASE_MS / 1000, client_error(l->client));

@@ -11,7 +11,7 @@
 /* --- The command line --- */
 
 /* If argv[*at] is the flag `name`: sets *value to what follows "=" or to the next word, and moves *at. */
-static bool take_flag(const char *name, int argc, char **argv, int *at, const char **value)
+static bool ctl_take_flag(const char *name, int argc, char **argv, int *at, const char **value)
 {
     size_t length = strlen(name);
     if (strncmp(argv[*at], name, length) != 0)
@@ -27,11 +27,11 @@ static bool take_flag(const char *name, int argc, char **argv, int *at, const ch
 }
 
 /* The same for any flag of a command. */
-static bool take_command_flag(struct options *o, int argc, char **argv, int *at)
+static bool ctl_take_command_flag(struct options *o, int argc, char **argv, int *at)
 {
     for (size_t i = 0; i < ctl_usage.flag_count; i++) {
         const struct usage_flag *f = &ctl_usage.flags[i];
-        if (f->value != NULL && take_flag(f->name, argc, argv, at, &o->flag[i]))
+        if (f->value != NULL && ctl_take_flag(f->name, argc, argv, at, &o->flag[i]))
             return true;
         if (f->value == NULL && strcmp(argv[*at], f->name) == 0) {
             o->flag[i] = "";
@@ -42,20 +42,20 @@ static bool take_command_flag(struct options *o, int argc, char **argv, int *at)
 }
 
 /* Takes the flags of single commands out of argv: they are no settings, which have a variable each. */
-static int take_command_flags(struct options *o, int argc, char **argv, char **others)
+static int ctl_take_command_flags(struct options *o, int argc, char **argv, char **others)
 {
     int kept = 0;
     bool flags = true;
     for (int i = 0; i < argc; i++) {
         flags = flags && strcmp(argv[i], "--") != 0;
-        if (flags && take_command_flag(o, argc, argv, &i))
+        if (flags && ctl_take_command_flag(o, argc, argv, &i))
             continue;
         others[kept++] = argv[i];
     }
     return kept;
 }
 
-static int read_settings(struct options *o, int argc, char **argv)
+static int ctl_read_settings(struct options *o, int argc, char **argv)
 {
     struct buf error = BUF_INIT;
     struct settings_args args = {.argc = argc,
@@ -78,7 +78,7 @@ static int read_settings(struct options *o, int argc, char **argv)
 }
 
 /* Only of the variables that channelctl shares with channeld: it does not use the others. */
-static void warn_of_unknown_variables(void)
+static void ctl_warn_of_unknown_variables(void)
 {
     struct buf text = BUF_INIT;
     size_t at = 0;
@@ -88,26 +88,27 @@ static void warn_of_unknown_variables(void)
     buf_fini(&text);
 }
 
-static bool is_host(const char *text)
+static bool ctl_is_host(const char *text)
 {
     return *text != '\0' && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.-")] == '\0';
 }
 
-static int check_settings(struct options *o)
+static int ctl_check_settings(struct options *o)
 {
     if (keyspace_init(&o->keys, span_of(o->redis_prefix)) != 0)
         return setting_error(o, "redis-prefix", "expected 1 to 64 visible ASCII characters");
-    if (!is_host(o->channel_host))
+    if (!ctl_is_host(o->channel_host))
         return setting_error(o, "channel-host", "expected a host name in lower case");
-    if (!is_host(o->web_host))
+    if (!ctl_is_host(o->web_host))
         return setting_error(o, "web-host", "expected a host name in lower case");
-    warn_of_unknown_variables();
+    ctl_warn_of_unknown_variables();
     o->hosts = (struct link_hosts){span_of(o->channel_host), span_of(o->web_host)};
     return EXIT_OK;
 }
 
-/* Returns EXIT_OK, or prints what is wrong and returns the exit code. options_fini is due in every case. */
-static int options_read(struct options *o, int argc, char **argv)
+/* Returns EXIT_OK, or prints what is wrong and returns the exit code. ctl_options_fini is due in every case.
+ */
+static int ctl_options_read(struct options *o, int argc, char **argv)
 {
     *o = (struct options){.settings = ctl_usage.settings};
     size_t size = (size_t)argc + 1;
@@ -118,13 +119,13 @@ static int options_read(struct options *o, int argc, char **argv)
         (void)memory_error();
         return EXIT_FAILED;
     }
-    int code = read_settings(o, take_command_flags(o, argc, argv, others), others);
+    int code = ctl_read_settings(o, ctl_take_command_flags(o, argc, argv, others), others);
     free(others);
     bool runs_command = (o->switched & (SWITCH_HELP | SWITCH_VERSION)) == 0;
-    return code == EXIT_OK && runs_command ? check_settings(o) : code;
+    return code == EXIT_OK && runs_command ? ctl_check_settings(o) : code;
 }
 
-static void options_fini(struct options *o)
+static void ctl_options_fini(struct options *o)
 {
     settings_fini(o->settings, o);
     free(o->words);
@@ -133,7 +134,7 @@ static void options_fini(struct options *o)
 /* --- The commands --- */
 
 /* True when the command line begins with the words of the command's name. */
-static bool is_called(const struct usage_command *c, const struct options *o)
+static bool ctl_is_called(const struct usage_command *c, const struct options *o)
 {
     const char *name = c->name;
     for (int i = 0; *name != '\0'; i++) {
@@ -145,16 +146,16 @@ static bool is_called(const struct usage_command *c, const struct options *o)
     return true;
 }
 
-static bool is_accepted(const struct options *o, size_t flag)
+static bool ctl_is_accepted(const struct options *o, size_t flag)
 {
     for (size_t i = 0; i < ctl_usage.command_count; i++)
-        if (usage_accepts(&ctl_usage.commands[i], flag) && is_called(&ctl_usage.commands[i], o))
+        if (usage_accepts(&ctl_usage.commands[i], flag) && ctl_is_called(&ctl_usage.commands[i], o))
             return true;
     return false;
 }
 
 /* Names the commands that accept the flag. */
-static int refuse_flag(size_t flag)
+static int ctl_refuse_flag(size_t flag)
 {
     struct buf names = BUF_INIT;
     const char *last = "";
@@ -170,7 +171,7 @@ static int refuse_flag(size_t flag)
     return code;
 }
 
-static int run_command(const struct options *o)
+static int ctl_run_command(const struct options *o)
 {
     static const struct {
         const char *name;
@@ -187,14 +188,14 @@ static int run_command(const struct options *o)
         if (!span_equal(span_of(o->words[0]), first))
             continue;
         for (size_t flag = 0; flag < FLAGS_END; flag++)
-            if (o->flag[flag] != NULL && !is_accepted(o, flag))
-                return refuse_flag(flag);
+            if (o->flag[flag] != NULL && !ctl_is_accepted(o, flag))
+                return ctl_refuse_flag(flag);
         return runs[i].run(o, o->word_count - 1, o->words + 1);
     }
     return usage_error("%s: no such command", o->words[0]);
 }
 
-static int print_help(void)
+static int ctl_print_help(void)
 {
     struct buf text = BUF_INIT;
     usage_write_help(&ctl_usage, &text);
@@ -205,7 +206,7 @@ static int print_help(void)
     return complete ? output_finish() : memory_error();
 }
 
-static int print_version(void)
+static int ctl_print_version(void)
 {
     (void)puts("channelctl " CHANNELD_VERSION);
     return output_finish();
@@ -218,13 +219,13 @@ int main(int argc, char **argv)
     if (process_open_standard_descriptors() != 0)
         return EXIT_FAILED;
     struct options options;
-    int code = options_read(&options, argc, argv);
+    int code = ctl_options_read(&options, argc, argv);
     if (code == EXIT_OK && (options.switched & SWITCH_HELP) != 0)
-        code = print_help();
+        code = ctl_print_help();
     else if (code == EXIT_OK && (options.switched & SWITCH_VERSION) != 0)
-        code = print_version();
+        code = ctl_print_version();
     else if (code == EXIT_OK)
-        code = run_command(&options);
-    options_fini(&options);
+        code = ctl_run_command(&options);
+    ctl_options_fini(&options);
     return code;
 }

@@ -26,7 +26,7 @@ struct removal {
 /* --- Reading what is to be removed --- */
 
 /* Fails if the reply says that the key has another type: it may belong to another program. */
-static int check_type(struct client *c, const redisReply *reply, struct span key, const char *type)
+static int remove_check_type(struct client *c, const redisReply *reply, struct span key, const char *type)
 {
     char shown[EXCERPT_MAX];
     return reply_is_wrongtype(reply)
@@ -35,17 +35,17 @@ static int check_type(struct client *c, const redisReply *reply, struct span key
 }
 
 /* In the transaction the error of ZREM would not undo the rest. */
-static int check_index(struct removal *r)
+static int remove_check_index(struct removal *r)
 {
     struct client *c = &r->client;
     char digits[INT64_DIGITS_MAX];
     CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), (struct span){digits, format_int64(r->id, digits)});
     const redisReply *score = client_receive_or_wrongtype(c);
-    return score == NULL ? -EIO : check_type(c, score, buf_span(&c->index), "a sorted set");
+    return score == NULL ? -EIO : remove_check_type(c, score, buf_span(&c->index), "a sorted set");
 }
 
 /* Watches the card, and reads its link. */
-static int watch_card(struct removal *r)
+static int remove_watch_card(struct removal *r)
 {
     struct client *c = &r->client;
     struct span key = client_card_key(c, r->id);
@@ -56,14 +56,14 @@ static int watch_card(struct removal *r)
     const redisReply *link = client_receive_or_wrongtype(c);
     if (link == NULL)
         return -EIO;
-    int err = check_type(c, link, key, "a hash");
+    int err = remove_check_type(c, link, key, "a hash");
     if (err == 0)
         buf_append_span(&r->link, reply_text(link));
     return err == 0 && buf_error(&r->link) != 0 ? client_fail_memory(c) : err;
 }
 
 /* Watches the link key. One that leads to another channel is kept. */
-static int watch_link(struct removal *r)
+static int remove_watch_link(struct removal *r)
 {
     struct client *c = &r->client;
     if (r->link.len == 0)
@@ -84,7 +84,7 @@ static int watch_link(struct removal *r)
 /* --- Removing --- */
 
 /* The index comes first: a reader that finds a channel there finds its card. */
-static void send_transaction(struct removal *r)
+static void remove_send_transaction(struct removal *r)
 {
     struct client *c = &r->client;
     char digits[INT64_DIGITS_MAX];
@@ -96,10 +96,10 @@ static void send_transaction(struct removal *r)
     lock_commit(&r->lock);
 }
 
-static int run_transaction(struct removal *r)
+static int remove_run_transaction(struct removal *r)
 {
     bool has_link = r->link.len > 0;
-    send_transaction(r);
+    remove_send_transaction(r);
     const redisReply *replies = lock_receive(&r->lock, has_link ? 3 : 2);
     if (replies == NULL)
         return -EIO;
@@ -113,17 +113,17 @@ static int remove_channel(struct removal *r)
 {
     int err = lock_watch(&r->lock);
     if (err == 0)
-        err = check_index(r);
+        err = remove_check_index(r);
     if (err == 0)
-        err = watch_card(r);
+        err = remove_watch_card(r);
     if (err == 0)
-        err = watch_link(r);
-    return err == 0 ? run_transaction(r) : err;
+        err = remove_watch_link(r);
+    return err == 0 ? remove_run_transaction(r) : err;
 }
 
 /* --- The command --- */
 
-static int print_result(const struct removal *r)
+static int remove_print_result(const struct removal *r)
 {
     if (!r->place_removed && !r->card_removed)
         (void)printf("channel %lld does not exist: nothing was removed\n", (long long)r->id);
@@ -135,7 +135,7 @@ static int print_result(const struct removal *r)
 }
 
 /* Returns the exit code. */
-static int run(struct removal *r)
+static int remove_run(struct removal *r)
 {
     interrupt_watch(); /* a signal must not leave the lock behind */
     int err = lock_acquire(&r->lock, &r->client);
@@ -149,7 +149,7 @@ static int run(struct removal *r)
     }
     if (err == -EINTR)
         return 128 + interrupt_signal();
-    return err == 0 ? print_result(r) : EXIT_FAILED;
+    return err == 0 ? remove_print_result(r) : EXIT_FAILED;
 }
 
 int command_remove(const struct options *o, int count, char **words)
@@ -163,7 +163,7 @@ int command_remove(const struct options *o, int count, char **words)
                            excerpt(span_of(words[0]), shown));
     int code = client_open(&r.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
-        code = run(&r);
+        code = remove_run(&r);
     buf_fini(&r.link);
     client_close(&r.client);
     return code;

@@ -18,21 +18,21 @@ struct prng {
     uint64_t state;
 };
 
-static uint64_t prng_next(struct prng *p)
+static uint64_t sample_prng_next(struct prng *p)
 {
     return random_next(&p->state);
 }
 
 /* A number from 0 to `bound` - 1; `bound` is at least 1. */
-static uint64_t prng_below(struct prng *p, uint64_t bound)
+static uint64_t sample_prng_below(struct prng *p, uint64_t bound)
 {
-    return prng_next(p) % bound; /* the bias is too small to show in a sample */
+    return sample_prng_next(p) % bound; /* the bias is too small to show in a sample */
 }
 
 /* True in `percent` of 100 cases. */
-static bool prng_chance(struct prng *p, unsigned percent)
+static bool sample_prng_chance(struct prng *p, unsigned percent)
 {
-    return prng_below(p, 100) < percent;
+    return sample_prng_below(p, 100) < percent;
 }
 
 /* --- Texts --- */
@@ -98,68 +98,68 @@ static const char *const SLUGS[] = {"news",  "kitchen", "city",   "sport",  "cry
 static const char *const CATEGORIES[] = {"news",  "health", "crypto",    "travel",   "humor",  "technology",
                                          "music", "blog",   "education", "politics", "sports", "business"};
 
-static void append_emoji(struct prng *p, struct buf *out)
+static void sample_append_emoji(struct prng *p, struct buf *out)
 {
-    buf_append_str(out, EMOJI[prng_below(p, COUNT(EMOJI))]);
+    buf_append_str(out, EMOJI[sample_prng_below(p, COUNT(EMOJI))]);
 }
 
 /* Each appends a text in the script that the number `script` selects. */
-static void put_title(struct prng *p, uint64_t script, struct buf *out)
+static void sample_put_title(struct prng *p, uint64_t script, struct buf *out)
 {
     const struct script *s = &SCRIPTS[script % COUNT(SCRIPTS)];
-    bool quoted = prng_chance(p, 10);
+    bool quoted = sample_prng_chance(p, 10);
     if (quoted)
         buf_append_char(out, '"');
-    buf_append_str(out, s->first[prng_below(p, NAMES)]);
+    buf_append_str(out, s->first[sample_prng_below(p, NAMES)]);
     buf_append_str(out, s->space);
-    buf_append_str(out, s->second[prng_below(p, NAMES)]);
+    buf_append_str(out, s->second[sample_prng_below(p, NAMES)]);
     if (quoted)
         buf_append_char(out, '"');
-    if (!prng_chance(p, 30))
+    if (!sample_prng_chance(p, 30))
         return;
     buf_append_char(out, ' ');
-    append_emoji(p, out);
+    sample_append_emoji(p, out);
 }
 
 /* Mostly a few sentences, sometimes a page. */
-static void put_description(struct prng *p, uint64_t script, struct buf *out)
+static void sample_put_description(struct prng *p, uint64_t script, struct buf *out)
 {
     const struct script *s = &SCRIPTS[script % COUNT(SCRIPTS)];
-    uint64_t sentences = 1 + prng_below(p, prng_chance(p, 8) ? 40 : 7);
-    uint64_t which = prng_next(p);
+    uint64_t sentences = 1 + sample_prng_below(p, sample_prng_chance(p, 8) ? 40 : 7);
+    uint64_t which = sample_prng_next(p);
     for (uint64_t i = 0; i < sentences; i++) {
-        if (i > 0 && prng_chance(p, 20))
-            buf_append_str(out, prng_chance(p, 50) ? "\n" : "\n\n");
+        if (i > 0 && sample_prng_chance(p, 20))
+            buf_append_str(out, sample_prng_chance(p, 50) ? "\n" : "\n\n");
         else if (i > 0)
             buf_append_str(out, s->space);
-        if (prng_chance(p, 15)) {
-            append_emoji(p, out);
+        if (sample_prng_chance(p, 15)) {
+            sample_append_emoji(p, out);
             buf_append_char(out, ' ');
         }
-        which += 1 + prng_below(p, SENTENCES - 1); /* never the same one twice in a row */
+        which += 1 + sample_prng_below(p, SENTENCES - 1); /* never the same one twice in a row */
         buf_append_str(out, s->sentence[which % SENTENCES]);
     }
 }
 
 /* A word of [a-z], for a link. */
-static void put_slug(struct prng *p, struct buf *out)
+static void sample_put_slug(struct prng *p, struct buf *out)
 {
-    buf_append_str(out, SLUGS[prng_below(p, COUNT(SLUGS))]);
+    buf_append_str(out, SLUGS[sample_prng_below(p, COUNT(SLUGS))]);
 }
 
-static void put_category(struct prng *p, struct buf *out)
+static void sample_put_category(struct prng *p, struct buf *out)
 {
-    buf_append_str(out, CATEGORIES[prng_below(p, COUNT(CATEGORIES))]);
+    buf_append_str(out, CATEGORIES[sample_prng_below(p, COUNT(CATEGORIES))]);
 }
 
 /* `count` characters of base64url. */
-static void put_token(struct prng *p, size_t count, struct buf *out)
+static void sample_put_token(struct prng *p, size_t count, struct buf *out)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     uint64_t bits = 0;
     for (size_t i = 0; i < count; i++) {
         if (i % 10 == 0)
-            bits = prng_next(p);
+            bits = sample_prng_next(p);
         buf_append_char(out, digits[bits & 63]);
         bits >>= 6;
     }
@@ -181,104 +181,105 @@ struct values {
     size_t at;                       /* where the next value begins */
 };
 
-static void finish_field(struct values *v, enum channel_field f)
+static void sample_finish_field(struct values *v, enum channel_field f)
 {
     v->begin[f] = v->at;
     v->end[f] = v->text.len;
     v->at = v->text.len;
 }
 
-static void put_number(struct values *v, enum channel_field f, uint64_t value)
+static void sample_put_number(struct values *v, enum channel_field f, uint64_t value)
 {
     buf_append_int(&v->text, (int64_t)value);
-    finish_field(v, f);
+    sample_finish_field(v, f);
 }
 
 /* Most ids are large and negative, like those of real channels. Each n has a range of its own. */
-static void put_id(struct values *v, struct prng *p, int64_t n)
+static void sample_put_id(struct values *v, struct prng *p, int64_t n)
 {
     const int64_t base = INT64_C(68000000000000);
     const int64_t range = 1000003;
-    int64_t id =
-        prng_chance(p, 14) ? 1000 + n : -(base + n * range + (int64_t)prng_below(p, (uint64_t)range));
+    int64_t id = sample_prng_chance(p, 14)
+                     ? 1000 + n
+                     : -(base + n * range + (int64_t)sample_prng_below(p, (uint64_t)range));
     buf_append_int(&v->text, id);
-    finish_field(v, CHANNEL_FIELD_max_channel_id);
+    sample_finish_field(v, CHANNEL_FIELD_max_channel_id);
 }
 
-static void put_link(struct values *v, struct prng *p, const struct options *o, int64_t n)
+static void sample_put_link(struct values *v, struct prng *p, const struct options *o, int64_t n)
 {
     buf_printf(&v->text, "https://%s/", o->channel_host);
-    put_slug(p, &v->text);
+    sample_put_slug(p, &v->text);
     buf_printf(&v->text, "_%lld", (long long)n);
-    finish_field(v, CHANNEL_FIELD_link);
+    sample_finish_field(v, CHANNEL_FIELD_link);
 }
 
-static void put_avatar(struct values *v, struct prng *p)
+static void sample_put_avatar(struct values *v, struct prng *p)
 {
     buf_append_str(&v->text, "https://cdn.example.org/file/");
-    put_token(p, 260, &v->text);
+    sample_put_token(p, 260, &v->text);
     buf_append_str(&v->text, ".jpg");
-    finish_field(v, CHANNEL_FIELD_avatar);
+    sample_finish_field(v, CHANNEL_FIELD_avatar);
 }
 
-static void put_texts(struct values *v, struct prng *p)
+static void sample_put_texts(struct values *v, struct prng *p)
 {
-    uint64_t script = prng_next(p);
-    put_title(p, script, &v->text);
-    finish_field(v, CHANNEL_FIELD_title);
-    if (!prng_chance(p, 6)) {
-        put_description(p, script, &v->text);
-        finish_field(v, CHANNEL_FIELD_description);
+    uint64_t script = sample_prng_next(p);
+    sample_put_title(p, script, &v->text);
+    sample_finish_field(v, CHANNEL_FIELD_title);
+    if (!sample_prng_chance(p, 6)) {
+        sample_put_description(p, script, &v->text);
+        sample_finish_field(v, CHANNEL_FIELD_description);
     }
-    if (!prng_chance(p, 8))
-        put_avatar(v, p);
-    put_category(p, &v->text);
-    finish_field(v, CHANNEL_FIELD_category);
-    if (!prng_chance(p, 40)) {
-        put_category(p, &v->text);
-        finish_field(v, CHANNEL_FIELD_category2);
+    if (!sample_prng_chance(p, 8))
+        sample_put_avatar(v, p);
+    sample_put_category(p, &v->text);
+    sample_finish_field(v, CHANNEL_FIELD_category);
+    if (!sample_prng_chance(p, 40)) {
+        sample_put_category(p, &v->text);
+        sample_finish_field(v, CHANNEL_FIELD_category2);
     }
 }
 
 /* Each day's count is within 1% of the day before. Returns the last count. */
-static uint64_t put_history(struct values *v, struct prng *p, uint64_t followers)
+static uint64_t sample_put_history(struct values *v, struct prng *p, uint64_t followers)
 {
     for (int day = FIRST_DAY; day <= LAST_DAY; day++) {
-        followers += prng_below(p, followers / 50 + 3);
+        followers += sample_prng_below(p, followers / 50 + 3);
         followers -= followers / 100 + 1;
         buf_printf(&v->text, "%s\"" MONTH "%d\":%llu", day == FIRST_DAY ? "{" : ",", day,
                    (unsigned long long)followers);
     }
     buf_append_char(&v->text, '}');
-    finish_field(v, CHANNEL_FIELD_followers_history);
+    sample_finish_field(v, CHANNEL_FIELD_followers_history);
     return followers;
 }
 
-static void put_numbers(struct values *v, struct prng *p)
+static void sample_put_numbers(struct values *v, struct prng *p)
 {
-    uint64_t size = UINT64_C(20) << prng_below(p, 17);
-    uint64_t followers = put_history(v, p, size + prng_below(p, size));
-    put_number(v, CHANNEL_FIELD_followers_cnt_today, followers);
-    put_number(v, CHANNEL_FIELD_is_a_plus_flag, prng_chance(p, 5) ? 1 : 0);
-    if (prng_chance(p, 4))
+    uint64_t size = UINT64_C(20) << sample_prng_below(p, 17);
+    uint64_t followers = sample_put_history(v, p, size + sample_prng_below(p, size));
+    sample_put_number(v, CHANNEL_FIELD_followers_cnt_today, followers);
+    sample_put_number(v, CHANNEL_FIELD_is_a_plus_flag, sample_prng_chance(p, 5) ? 1 : 0);
+    if (sample_prng_chance(p, 4))
         return; /* a channel whose views are unknown */
-    uint64_t views = followers * (2 + prng_below(p, 60)) / 100;
-    uint64_t more = views + views * prng_below(p, 70) / 100;
-    put_number(v, CHANNEL_FIELD_views_24h, views);
-    put_number(v, CHANNEL_FIELD_views_48h, more);
-    put_number(v, CHANNEL_FIELD_er_24h, views * 100 / followers);
-    put_number(v, CHANNEL_FIELD_er_48h, more * 100 / followers);
+    uint64_t views = followers * (2 + sample_prng_below(p, 60)) / 100;
+    uint64_t more = views + views * sample_prng_below(p, 70) / 100;
+    sample_put_number(v, CHANNEL_FIELD_views_24h, views);
+    sample_put_number(v, CHANNEL_FIELD_views_48h, more);
+    sample_put_number(v, CHANNEL_FIELD_er_24h, views * 100 / followers);
+    sample_put_number(v, CHANNEL_FIELD_er_48h, more * 100 / followers);
 }
 
-static void put_update(struct values *v, struct prng *p)
+static void sample_put_update(struct values *v, struct prng *p)
 {
-    unsigned second = (unsigned)prng_below(p, SECONDS_PER_DAY);
+    unsigned second = (unsigned)sample_prng_below(p, SECONDS_PER_DAY);
     buf_printf(&v->text, MONTH "%dT%02u:%02u:%02u", (int)LAST_DAY, second / 3600, second / 60 % 60,
                second % 60);
-    finish_field(v, CHANNEL_FIELD_updated_at);
+    sample_finish_field(v, CHANNEL_FIELD_updated_at);
 }
 
-static void write_values(const struct values *v, struct buf *out)
+static void sample_write_values(const struct values *v, struct buf *out)
 {
     struct channel_row row = {0};
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
@@ -295,23 +296,23 @@ struct samples {
     int64_t made, count;
 };
 
-static void make_channel(struct samples *s, struct buf *out)
+static void sample_make_channel(struct samples *s, struct buf *out)
 {
     struct values *v = &s->values;
     struct prng *p = &s->prng;
     *v = (struct values){.text = v->text};
     buf_clear(&v->text);
-    put_id(v, p, s->made);
-    put_texts(v, p);
-    if (!prng_chance(p, 1))
-        put_link(v, p, s->options, s->made);
-    put_numbers(v, p);
-    put_update(v, p);
+    sample_put_id(v, p, s->made);
+    sample_put_texts(v, p);
+    if (!sample_prng_chance(p, 1))
+        sample_put_link(v, p, s->options, s->made);
+    sample_put_numbers(v, p);
+    sample_put_update(v, p);
     s->made++;
     if (buf_error(&v->text) != 0)
         out->error = buf_error(&v->text);
     else
-        write_values(v, out);
+        sample_write_values(v, out);
 }
 
 struct samples *samples_new(const struct options *o, const char *count, int *code)
@@ -345,12 +346,12 @@ int samples_next(struct samples *s, struct buf *out)
 {
     size_t end = out->len + PIECE;
     while (s->made < s->count && out->len < end && buf_error(out) == 0)
-        make_channel(s, out);
+        sample_make_channel(s, out);
     return buf_error(out);
 }
 
 /* Returns the exit code. */
-static int print(struct samples *s)
+static int sample_print(struct samples *s)
 {
     struct buf out = BUF_INIT;
     int err = samples_next(s, &out);
@@ -369,7 +370,7 @@ int command_sample(const struct options *o, int count, char **words)
     struct samples *s = samples_new(o, count == 1 ? words[0] : "", &code);
     if (s == NULL)
         return code;
-    code = print(s);
+    code = sample_print(s);
     samples_free(s);
     return code;
 }

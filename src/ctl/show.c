@@ -21,7 +21,7 @@ struct show {
 /* --- Reading --- */
 
 /* Looks up a link key; *found: it holds the id of a channel. */
-static int read_owner(struct client *c, struct span link, bool *found, int64_t *id)
+static int show_read_owner(struct client *c, struct span link, bool *found, int64_t *id)
 {
     CLIENT_SEND(c, SPAN("GET"), client_link_key(c, link));
     const redisReply *owner = client_receive_or_wrongtype(c);
@@ -32,17 +32,17 @@ static int read_owner(struct client *c, struct span link, bool *found, int64_t *
 }
 
 /* Finds the id by the given link. */
-static int find_id(struct show *s)
+static int show_find_id(struct show *s)
 {
     char shown[EXCERPT_MAX];
     bool found = s->link.len == 0;
-    int err = found ? 0 : read_owner(&s->client, buf_span(&s->link), &found, &s->id);
+    int err = found ? 0 : show_read_owner(&s->client, buf_span(&s->link), &found, &s->id);
     if (err == 0 && !found)
         err = client_fail(&s->client, "no channel has the link %s", excerpt(buf_span(&s->link), shown));
     return err;
 }
 
-static int receive_place(struct show *s)
+static int show_receive_place(struct show *s)
 {
     const redisReply *rank = client_receive(&s->client);
     if (rank == NULL)
@@ -55,7 +55,7 @@ static int receive_place(struct show *s)
     return client_receive_integer(&s->client, &s->members);
 }
 
-static int read_place(struct show *s)
+static int show_read_place(struct show *s)
 {
     struct client *c = &s->client;
     char digits[INT64_DIGITS_MAX];
@@ -63,11 +63,11 @@ static int read_place(struct show *s)
     CLIENT_SEND(c, SPAN("ZRANK"), buf_span(&c->index), id);
     CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), id);
     CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index));
-    return receive_place(s);
+    return show_receive_place(s);
 }
 
 /* The fields of the card, owned, in the order of a card; NULL after a failure. */
-static redisReply *read_card(struct show *s)
+static redisReply *show_read_card(struct show *s)
 {
     struct client *c = &s->client;
     char key[EXCERPT_MAX];
@@ -83,7 +83,7 @@ static redisReply *read_card(struct show *s)
 
 /* --- Printing --- */
 
-static void print_place(const struct show *s)
+static void show_print_place(const struct show *s)
 {
     if (s->place == 0)
         (void)fprintf(stderr, "channelctl: channel %lld is not in the index, so it is on no page\n",
@@ -95,12 +95,12 @@ static void print_place(const struct show *s)
 }
 
 /* Prints where the card's own link leads. */
-static int print_link(struct show *s, struct span link)
+static int show_print_link(struct show *s, struct span link)
 {
     char shown[EXCERPT_MAX];
     bool found = false;
     int64_t id = 0;
-    int err = read_owner(&s->client, link, &found, &id);
+    int err = show_read_owner(&s->client, link, &found, &id);
     if (err != 0)
         return err;
     (void)excerpt(link, shown);
@@ -114,10 +114,10 @@ static int print_link(struct show *s, struct span link)
 }
 
 /* Prints where the card's own link leads, and whether the given one is another. */
-static int print_links(struct show *s, struct span own)
+static int show_print_links(struct show *s, struct span own)
 {
     char shown[EXCERPT_MAX];
-    int err = own.data != NULL ? print_link(s, own) : 0;
+    int err = own.data != NULL ? show_print_link(s, own) : 0;
     bool is_other = s->link.len > 0 && (own.data == NULL || !span_equal(buf_span(&s->link), own));
     if (err == 0 && is_other)
         (void)fprintf(stderr, "channelctl: %s leads to it, but is not its link\n",
@@ -125,7 +125,7 @@ static int print_links(struct show *s, struct span own)
     return err;
 }
 
-static void print_invalid(const struct channel_row *row, unsigned invalid)
+static void show_print_invalid(const struct channel_row *row, unsigned invalid)
 {
     char shown[EXCERPT_MAX];
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
@@ -134,7 +134,7 @@ static void print_invalid(const struct channel_row *row, unsigned invalid)
                           channel_field_name((enum channel_field)f).data, excerpt(row->value[f], shown));
 }
 
-static int print_row(struct show *s, const struct channel_row *row)
+static int show_print_row(struct show *s, const struct channel_row *row)
 {
     struct buf json = BUF_INIT;
     unsigned invalid = channel_write(&json, row, CHANNEL_CARD);
@@ -143,27 +143,27 @@ static int print_row(struct show *s, const struct channel_row *row)
     if (err == 0)
         (void)puts(text);
     buf_fini(&json);
-    print_invalid(row, invalid);
-    print_place(s);
-    return err == 0 ? print_links(s, row->value[CHANNEL_FIELD_link]) : err;
+    show_print_invalid(row, invalid);
+    show_print_place(s);
+    return err == 0 ? show_print_links(s, row->value[CHANNEL_FIELD_link]) : err;
 }
 
 /* Of a channel without a card only a place in the index can be told. */
-static int print_card(struct show *s)
+static int show_print_card(struct show *s)
 {
     struct channel_row row = {0};
-    redisReply *card = read_card(s);
+    redisReply *card = show_read_card(s);
     if (card == NULL)
         return -EIO;
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
         row.value[f] = reply_text(card->element[f]);
     bool exists = !channel_row_is_empty(&row, CHANNEL_SUMMARY);
-    int err = exists ? print_row(s, &row) : 0;
+    int err = exists ? show_print_row(s, &row) : 0;
     freeReplyObject(card);
     if (exists)
         return err;
     if (s->place > 0)
-        print_place(s);
+        show_print_place(s);
     return client_fail(&s->client, "channel %lld does not exist: it has no card", (long long)s->id);
 }
 
@@ -172,14 +172,14 @@ static int print_card(struct show *s)
 /* Returns 0, or -EIO with the reason in client_error(). */
 static int show_channel(struct show *s)
 {
-    int err = find_id(s);
+    int err = show_find_id(s);
     if (err == 0)
-        err = read_place(s);
-    return err == 0 ? print_card(s) : err;
+        err = show_read_place(s);
+    return err == 0 ? show_print_card(s) : err;
 }
 
 /* Reads the id or the link of the command line. Returns EXIT_OK, or prints what is wrong. */
-static int read_word(struct show *s, const struct options *o, const char *word)
+static int show_read_word(struct show *s, const struct options *o, const char *word)
 {
     char shown[EXCERPT_MAX];
     if (parse_int64(span_of(word), &s->id) == 0)
@@ -195,7 +195,7 @@ int command_show(const struct options *o, int count, char **words)
     if (count != 1)
         return usage_error("show: expected the id or the link of one channel");
     struct show s = {.id = 0};
-    int code = read_word(&s, o, words[0]);
+    int code = show_read_word(&s, o, words[0]);
     if (code == EXIT_OK)
         code = client_open(&s.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)

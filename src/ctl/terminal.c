@@ -52,7 +52,7 @@ int output_finish(void)
 }
 
 /* C0, DEL and C1; the last are two bytes in UTF-8, 0xC2 0x80 to 0xC2 0x9F. */
-static bool is_control(struct span text, int step)
+static bool terminal_is_control(struct span text, int step)
 {
     unsigned char first = (unsigned char)text.data[0];
     return first < 0x20 || first == 0x7F ||
@@ -70,7 +70,7 @@ const char *excerpt(struct span text, char out[EXCERPT_MAX])
             memcpy(out + used, cut, sizeof cut);
             return out;
         }
-        if (step < 0 || is_control(text, step)) {
+        if (step < 0 || terminal_is_control(text, step)) {
             out[used++] = '?';
         } else {
             memcpy(out + used, text.data, n);
@@ -127,7 +127,7 @@ double progress_seconds(const struct progress *p)
 }
 
 /* 46203 as "46,203". */
-static void write_grouped(struct buf *out, int64_t value)
+static void terminal_write_grouped(struct buf *out, int64_t value)
 {
     char digits[INT64_DIGITS_MAX];
     size_t n = format_int64(value, digits);
@@ -138,7 +138,7 @@ static void write_grouped(struct buf *out, int64_t value)
     }
 }
 
-static void write_bar(struct buf *out, double done)
+static void terminal_write_bar(struct buf *out, double done)
 {
     int filled = (int)(done * BAR_WIDTH);
     buf_append_char(out, '[');
@@ -147,7 +147,7 @@ static void write_bar(struct buf *out, double done)
     buf_printf(out, "] %3d%%  ", (int)(done * 100));
 }
 
-static void write_time_left(struct buf *out, double seconds)
+static void terminal_write_time_left(struct buf *out, double seconds)
 {
     int64_t s = (int64_t)(seconds + 0.5);
     if (s >= 60)
@@ -156,28 +156,28 @@ static void write_time_left(struct buf *out, double seconds)
 }
 
 /* What follows the bar, without control characters. */
-static void write_counts(struct buf *out, const struct progress *p, int64_t count, double part)
+static void terminal_write_counts(struct buf *out, const struct progress *p, int64_t count, double part)
 {
     double seconds = progress_seconds(p);
-    write_grouped(out, count);
+    terminal_write_grouped(out, count);
     buf_printf(out, " %s%s  ", p->what, plural(count));
-    write_grouped(out, (int64_t)((double)count / seconds));
+    terminal_write_grouped(out, (int64_t)((double)count / seconds));
     buf_append_str(out, "/s");
     if (part > 0) {
         buf_append_str(out, "  ");
-        write_time_left(out, seconds * (1 - part) / part);
+        terminal_write_time_left(out, seconds * (1 - part) / part);
     }
 }
 
 /* Of the terminal; the last one is left empty, as some wrap the line there. */
-static size_t columns(void)
+static size_t terminal_columns(void)
 {
     struct winsize size = {0};
     bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
     return (known ? size.ws_col : COLUMNS_UNKNOWN) - 1U;
 }
 
-static void write_line(struct progress *p, int64_t count, int64_t done)
+static void terminal_write_line(struct progress *p, int64_t count, int64_t done)
 {
     double part = p->total > 0 ? (double)done / (double)p->total : 0;
     if (part > 1)
@@ -187,9 +187,9 @@ static void write_line(struct progress *p, int64_t count, int64_t done)
     buf_append_str(&p->line, ERASE_LINE);
     size_t start = p->line.len;
     if (p->total > 0)
-        write_bar(&p->line, part);
-    write_counts(&p->counts, p, count, part);
-    size_t room = columns();
+        terminal_write_bar(&p->line, part);
+    terminal_write_counts(&p->counts, p, count, part);
+    size_t room = terminal_columns();
     if (p->line.len - start + p->counts.len > room)
         p->line.len = start;
     buf_append(&p->line, p->counts.data, p->counts.len < room ? p->counts.len : room);
@@ -201,7 +201,7 @@ void progress_show(struct progress *p, int64_t count, int64_t done)
     if (!p->is_terminal || now - p->drawn_ns < REDRAW_NS)
         return;
     p->drawn_ns = now;
-    write_line(p, count, done);
+    terminal_write_line(p, count, done);
     (void)fwrite(buf_span(&p->line).data, 1, p->line.len, stderr);
     (void)fflush(stderr);
 }
@@ -219,17 +219,17 @@ void progress_end(struct progress *p)
 /* A signal handler can reach nothing but a global. */
 static volatile sig_atomic_t caught;
 
-static void note(int number)
+static void terminal_note(int number)
 {
     caught = number;
 }
 
-static void end_process(int number)
+static void terminal_end_process(int number)
 {
     _exit(128 + number);
 }
 
-static void handle(int number, void (*handler)(int))
+static void terminal_handle(int number, void (*handler)(int))
 {
     /* Without SA_RESTART a signal ends a wait for input; with SA_RESETHAND a second signal ends the process.
      */
@@ -241,26 +241,26 @@ static void handle(int number, void (*handler)(int))
         (void)sigaction(number, &action, NULL);
 }
 
-static void handle_all(void (*handler)(int))
+static void terminal_handle_all(void (*handler)(int))
 {
-    handle(SIGINT, handler);
-    handle(SIGTERM, handler);
-    handle(SIGHUP, handler);
+    terminal_handle(SIGINT, handler);
+    terminal_handle(SIGTERM, handler);
+    terminal_handle(SIGHUP, handler);
 }
 
 void interrupt_watch(void)
 {
-    handle_all(note);
+    terminal_handle_all(terminal_note);
 }
 
 void interrupt_exit(void)
 {
-    handle_all(end_process);
+    terminal_handle_all(terminal_end_process);
 }
 
 void interrupt_restore(void)
 {
-    handle_all(SIG_DFL);
+    terminal_handle_all(SIG_DFL);
 }
 
 int interrupt_signal(void)

@@ -52,7 +52,7 @@ struct examined {
 };
 
 /* Receives the reply to TYPE: "none" if the key does not exist. */
-static int receive_type(struct verify *v, char out[TYPE_MAX])
+static int verify_receive_type(struct verify *v, char out[TYPE_MAX])
 {
     const redisReply *reply = client_receive(&v->client);
     if (reply == NULL)
@@ -64,7 +64,7 @@ static int receive_type(struct verify *v, char out[TYPE_MAX])
 }
 
 /* Counts what a batch of a scan has. */
-static void advance(struct verify *v, size_t count)
+static void verify_advance(struct verify *v, size_t count)
 {
     v->checked += (int64_t)count;
     progress_show(&v->progress, v->checked, v->checked);
@@ -72,7 +72,7 @@ static void advance(struct verify *v, size_t count)
 
 /* --- Single keys --- */
 
-static void report_ttl(struct verify *v, const char *what, int64_t ttl_ms)
+static void verify_report_ttl(struct verify *v, const char *what, int64_t ttl_ms)
 {
     if (ttl_ms >= 0)
         report_problem(&v->report, "%s: has a TTL: it expires in %lld s", what, (long long)(ttl_ms / 1000));
@@ -80,15 +80,15 @@ static void report_ttl(struct verify *v, const char *what, int64_t ttl_ms)
 
 /* Checks the type and TTL of a key; *usable becomes true if its type is `wanted`. `missing`: the problem if
  * it does not exist; NULL: none. */
-static int check_key(struct verify *v, struct span key, const char *what, const char *wanted,
-                     const char *missing, bool *usable)
+static int verify_check_key(struct verify *v, struct span key, const char *what, const char *wanted,
+                            const char *missing, bool *usable)
 {
     char type[TYPE_MAX];
     char name[EXCERPT_MAX];
     int64_t ttl = 0;
     CLIENT_SEND(&v->client, SPAN("TYPE"), key);
     CLIENT_SEND(&v->client, SPAN("PTTL"), key);
-    int err = receive_type(v, type);
+    int err = verify_receive_type(v, type);
     if (err == 0)
         err = client_receive_integer(&v->client, &ttl);
     if (err != 0)
@@ -101,11 +101,11 @@ static int check_key(struct verify *v, struct span key, const char *what, const 
         return 0;
     else if (!*usable)
         report_problem(&v->report, "%s: %s is a %s, not a %s", what, excerpt(key, name), type, wanted);
-    report_ttl(v, what, ttl);
+    verify_report_ttl(v, what, ttl);
     return 0;
 }
 
-static int receive_lock(struct verify *v, char holder[EXCERPT_MAX], int64_t *ttl_ms)
+static int verify_receive_lock(struct verify *v, char holder[EXCERPT_MAX], int64_t *ttl_ms)
 {
     const redisReply *reply = client_receive_or_wrongtype(&v->client);
     if (reply == NULL)
@@ -116,7 +116,7 @@ static int receive_lock(struct verify *v, char holder[EXCERPT_MAX], int64_t *ttl
 
 /* A running load may explain the problems, and the next index is its own. A lock that does not expire is no
  * load. */
-static int check_load(struct verify *v)
+static int verify_check_load(struct verify *v)
 {
     struct client *c = &v->client;
     char holder[EXCERPT_MAX];
@@ -125,9 +125,9 @@ static int check_load(struct verify *v)
     CLIENT_SEND(c, SPAN("GET"), buf_span(&c->loader));
     CLIENT_SEND(c, SPAN("PTTL"), buf_span(&c->loader));
     CLIENT_SEND(c, SPAN("TYPE"), buf_span(&c->index_next));
-    int err = receive_lock(v, holder, &ttl);
+    int err = verify_receive_lock(v, holder, &ttl);
     if (err == 0)
-        err = receive_type(v, type);
+        err = verify_receive_type(v, type);
     if (err != 0)
         return err;
     if (ttl == -1)
@@ -145,7 +145,7 @@ static int check_load(struct verify *v)
 /* --- API keys --- */
 
 /* Receives the info of a key: nil where it has none. */
-static int receive_expiry(struct verify *v)
+static int verify_receive_expiry(struct verify *v)
 {
     struct api_key_info info = API_KEY_INFO_NONE;
     const redisReply *text = client_receive_or_wrongtype(&v->client);
@@ -158,7 +158,7 @@ static int receive_expiry(struct verify *v)
 }
 
 /* Until one is found that works. */
-static int find_working_key(struct verify *v, redisReply *const *members, size_t count)
+static int verify_find_working_key(struct verify *v, redisReply *const *members, size_t count)
 {
     int err = 0;
     size_t sent = v->key_works ? 0 : count;
@@ -167,17 +167,17 @@ static int find_working_key(struct verify *v, redisReply *const *members, size_t
             CLIENT_SEND(&v->client, SPAN("HGET"), buf_span(&v->client.api_key_info), reply_text(members[i]));
     for (size_t i = 0; i < sent && err == 0; i++)
         if (digest_is_hex(reply_text(members[i])))
-            err = receive_expiry(v);
+            err = verify_receive_expiry(v);
     return err;
 }
 
 /* A member that is not a digest may be a key: only its start is printed. */
-static int visit_api_keys(void *arg, redisReply *const *members, size_t count)
+static int verify_visit_api_keys(void *arg, redisReply *const *members, size_t count)
 {
     enum { SHOWN = 4 };
     struct verify *v = arg;
     char shown[EXCERPT_MAX];
-    advance(v, count);
+    verify_advance(v, count);
     for (size_t i = 0; i < count; i++) {
         struct span member = reply_text(members[i]);
         struct span start = {member.data, member.len < SHOWN ? member.len : SHOWN};
@@ -188,13 +188,13 @@ static int visit_api_keys(void *arg, redisReply *const *members, size_t count)
                            "api_keys: a member of %zu byte%s is not a SHA-256 in lower-case hex: %s...",
                            member.len, plural((int64_t)member.len), excerpt(start, shown));
     }
-    return find_working_key(v, members, count);
+    return verify_find_working_key(v, members, count);
 }
 
 /* Keys that the documents show, so that everybody knows them. tests/check-published-keys compares. */
 static const char *const PUBLISHED_KEYS[] = {"demo-key", "KEY"};
 
-static int check_published_key(struct verify *v, const char *key)
+static int verify_check_published_key(struct verify *v, const char *key)
 {
     char hex[DIGEST_HEX_LEN];
     struct digest digest;
@@ -211,18 +211,19 @@ static int check_published_key(struct verify *v, const char *key)
     return err;
 }
 
-static int check_api_keys(struct verify *v)
+static int verify_check_api_keys(struct verify *v)
 {
     bool usable = false;
-    int err = check_key(v, buf_span(&v->client.api_keys), "api_keys", "set",
-                        "there are no API keys: every request gets 401 (run channelctl keys issue)", &usable);
+    int err = verify_check_key(v, buf_span(&v->client.api_keys), "api_keys", "set",
+                               "there are no API keys: every request gets 401 (run channelctl keys issue)",
+                               &usable);
     v->has_keys = usable;
     if (err != 0 || !usable)
         return err;
     for (size_t i = 0; i < sizeof PUBLISHED_KEYS / sizeof *PUBLISHED_KEYS && err == 0; i++)
-        err = check_published_key(v, PUBLISHED_KEYS[i]);
+        err = verify_check_published_key(v, PUBLISHED_KEYS[i]);
     if (err == 0)
-        err = client_scan(&v->client, SCAN_API_KEYS, visit_api_keys, v);
+        err = client_scan(&v->client, SCAN_API_KEYS, verify_visit_api_keys, v);
     if (err == 0 && v->keys > 0 && !v->key_works)
         report_problem(&v->report, "api_keys: every key has expired: every request gets 401 (run channelctl "
                                    "keys issue)");
@@ -233,28 +234,28 @@ static int check_api_keys(struct verify *v)
 
 enum { SHOWN_DIGITS = 8 };
 
-static void report_info(struct verify *v, struct span field, const char *what)
+static void verify_report_info(struct verify *v, struct span field, const char *what)
 {
     char shown[EXCERPT_MAX];
     struct span start = {field.data, field.len < SHOWN_DIGITS ? field.len : SHOWN_DIGITS};
     report_problem(&v->report, "api_key_info: %s...: %s", excerpt(start, shown), what);
 }
 
-static void check_info(struct verify *v, struct span field, struct span text)
+static void verify_check_info(struct verify *v, struct span field, struct span text)
 {
     struct api_key_info info;
     unsigned faults = api_key_info_parse(text, &info);
     if ((faults & API_KEY_FAULT_FORM) != 0)
-        report_info(v, field, "is not a JSON object of at most 512 bytes: the key is refused");
+        verify_report_info(v, field, "is not a JSON object of at most 512 bytes: the key is refused");
     if ((faults & API_KEY_FAULT_EXPIRES) != 0)
-        report_info(v, field, "expires is not a time (YYYY-MM-DDTHH:MM:SSZ): the key is refused");
+        verify_report_info(v, field, "expires is not a time (YYYY-MM-DDTHH:MM:SSZ): the key is refused");
     if ((faults & API_KEY_FAULT_ISSUED) != 0)
-        report_info(v, field, "issued is not a time (YYYY-MM-DDTHH:MM:SSZ)");
+        verify_report_info(v, field, "issued is not a time (YYYY-MM-DDTHH:MM:SSZ)");
     if ((faults & API_KEY_FAULT_NAME) != 0)
-        report_info(v, field, "name is not 1 to 64 of A-Z a-z 0-9 _ . -");
+        verify_report_info(v, field, "name is not 1 to 64 of A-Z a-z 0-9 _ . -");
 }
 
-static void send_info_read(struct verify *v, struct span field)
+static void verify_send_info_read(struct verify *v, struct span field)
 {
     struct client *c = &v->client;
     CLIENT_SEND(c, SPAN("SISMEMBER"), buf_span(&c->api_keys), field);
@@ -262,52 +263,53 @@ static void send_info_read(struct verify *v, struct span field)
         CLIENT_SEND(c, SPAN("HPEXPIRETIME"), buf_span(&c->api_key_info), SPAN("FIELDS"), SPAN("1"), field);
 }
 
-static int receive_info(struct verify *v, struct span field, struct span text)
+static int verify_receive_info(struct verify *v, struct span field, struct span text)
 {
     int64_t member = 0;
     int err = client_receive_integer(&v->client, &member);
     if (err != 0)
         return err;
     if (member == 0)
-        report_info(v, field, "its key is not in api_keys");
+        verify_report_info(v, field, "its key is not in api_keys");
     else
-        check_info(v, field, text);
+        verify_check_info(v, field, text);
     if (v->field_ttls != FIELD_TTLS_SUPPORTED)
         return 0;
     const redisReply *ttl = client_receive(&v->client);
     if (ttl == NULL)
         return -EIO;
     if (reply_has_ttl(ttl))
-        report_info(v, field, "has a TTL: after it the key has neither name nor expiry");
+        verify_report_info(v, field, "has a TTL: after it the key has neither name nor expiry");
     return 0;
 }
 
 /* Pairs of a digest and its info. */
-static int visit_infos(void *arg, redisReply *const *infos, size_t count)
+static int verify_visit_infos(void *arg, redisReply *const *infos, size_t count)
 {
     struct verify *v = arg;
     int err = 0;
-    advance(v, count / 2);
+    verify_advance(v, count / 2);
     for (size_t i = 0; i + 1 < count; i += 2)
-        send_info_read(v, reply_text(infos[i]));
+        verify_send_info_read(v, reply_text(infos[i]));
     for (size_t i = 0; i + 1 < count && err == 0; i += 2)
-        err = receive_info(v, reply_text(infos[i]), reply_text(infos[i + 1]));
+        err = verify_receive_info(v, reply_text(infos[i]), reply_text(infos[i + 1]));
     return err;
 }
 
 /* Not compared with a set of another type. */
-static int check_api_key_info(struct verify *v)
+static int verify_check_api_key_info(struct verify *v)
 {
     bool usable = false;
-    int err = check_key(v, buf_span(&v->client.api_key_info), "api_key_info", "hash", NULL, &usable);
-    return err == 0 && usable && v->has_keys ? client_scan(&v->client, SCAN_API_KEY_INFO, visit_infos, v)
-                                             : err;
+    int err = verify_check_key(v, buf_span(&v->client.api_key_info), "api_key_info", "hash", NULL, &usable);
+    return err == 0 && usable && v->has_keys
+               ? client_scan(&v->client, SCAN_API_KEY_INFO, verify_visit_infos, v)
+               : err;
 }
 
 /* --- The index --- */
 
 /* A score at the limit or beyond it: no other channel can be put behind this one. */
-static void check_score(struct verify *v, int64_t id, const redisReply *text)
+static void verify_check_score(struct verify *v, int64_t id, const redisReply *text)
 {
     double score = text->type == REDIS_REPLY_STRING ? strtod(text->str, NULL) : 0;
     if (!(score > -INDEX_SCORE_LIMIT && score < INDEX_SCORE_LIMIT))
@@ -317,7 +319,7 @@ static void check_score(struct verify *v, int64_t id, const redisReply *text)
 }
 
 /* Pairs of a member and its score. */
-static int visit_index(void *arg, redisReply *const *members, size_t count)
+static int verify_visit_index(void *arg, redisReply *const *members, size_t count)
 {
     struct verify *v = arg;
     struct client *c = &v->client;
@@ -325,7 +327,7 @@ static int visit_index(void *arg, redisReply *const *members, size_t count)
     char type[TYPE_MAX];
     int64_t id = 0;
     int err = 0;
-    advance(v, count / 2);
+    verify_advance(v, count / 2);
     for (size_t i = 0; i + 1 < count; i += 2)
         if (parse_int64(reply_text(members[i]), &id) == 0)
             CLIENT_SEND(c, SPAN("TYPE"), client_card_key(c, id));
@@ -335,35 +337,35 @@ static int visit_index(void *arg, redisReply *const *members, size_t count)
                            excerpt(reply_text(members[i]), shown));
             continue;
         }
-        err = receive_type(v, type);
-        check_score(v, id, members[i + 1]);
+        err = verify_receive_type(v, type);
+        verify_check_score(v, id, members[i + 1]);
         if (err == 0 && strcmp(type, "none") == 0)
             report_problem(&v->report, "index: channel %lld has no card", (long long)id);
     }
     return err;
 }
 
-static int check_index(struct verify *v)
+static int verify_check_index(struct verify *v)
 {
-    int err =
-        check_key(v, buf_span(&v->client.index), "index", "zset",
-                  "there is no index: the list of channels is empty (run channelctl load)", &v->has_index);
+    int err = verify_check_key(v, buf_span(&v->client.index), "index", "zset",
+                               "there is no index: the list of channels is empty (run channelctl load)",
+                               &v->has_index);
     if (err != 0 || !v->has_index)
         return err;
     CLIENT_SEND(&v->client, SPAN("ZCARD"), buf_span(&v->client.index));
     err = client_receive_integer(&v->client, &v->channels);
     v->progress.total = v->checked + 3 * v->channels; /* members, cards, links */
-    return err == 0 ? client_scan(&v->client, SCAN_INDEX, visit_index, v) : err;
+    return err == 0 ? client_scan(&v->client, SCAN_INDEX, verify_visit_index, v) : err;
 }
 
 /* --- Cards: TTL, size and place in the index, before they are read --- */
 
-static void report_card(struct verify *v, int64_t id, const char *what)
+static void verify_report_card(struct verify *v, int64_t id, const char *what)
 {
     report_problem(&v->report, "card %lld: %s", (long long)id, what);
 }
 
-static void send_measures(struct verify *v, const struct examined *e)
+static void verify_send_measures(struct verify *v, const struct examined *e)
 {
     struct client *c = &v->client;
     char digits[INT64_DIGITS_MAX];
@@ -375,7 +377,7 @@ static void send_measures(struct verify *v, const struct examined *e)
                     (struct span){digits, format_int64(e->id, digits)});
 }
 
-static int receive_measures(struct verify *v, struct examined *e)
+static int verify_receive_measures(struct verify *v, struct examined *e)
 {
     char what[64];
     int64_t ttl = 0;
@@ -383,7 +385,7 @@ static int receive_measures(struct verify *v, struct examined *e)
     if (err != 0)
         return err;
     (void)snprintf(what, sizeof what, "card %lld", (long long)e->id);
-    report_ttl(v, what, ttl);
+    verify_report_ttl(v, what, ttl);
     const redisReply *usage = client_receive(&v->client);
     if (usage == NULL)
         return -EIO;
@@ -394,12 +396,12 @@ static int receive_measures(struct verify *v, struct examined *e)
     if (score == NULL)
         return -EIO;
     if (score->type == REDIS_REPLY_NIL)
-        report_card(v, e->id, "is not in the index");
+        verify_report_card(v, e->id, "is not in the index");
     return 0;
 }
 
 /* Adds up the lengths of all values of a large card. */
-static int measure_values(struct verify *v, struct examined *e)
+static int verify_measure_values(struct verify *v, struct examined *e)
 {
     struct client *c = &v->client;
     int64_t bytes = 0;
@@ -416,31 +418,31 @@ static int measure_values(struct verify *v, struct examined *e)
     e->due = is_hash && bytes <= CARD_BYTES_MAX;
     e->bytes = bytes;
     if (!is_hash)
-        report_card(v, e->id, "is not a hash");
+        verify_report_card(v, e->id, "is not a hash");
     else if (!e->due)
         report_problem(&v->report, "card %lld: its values have %lld bytes, channeld reads at most 64 MiB",
                        (long long)e->id, (long long)bytes);
     return 0;
 }
 
-static int measure(struct verify *v, struct examined *e, size_t count)
+static int verify_measure(struct verify *v, struct examined *e, size_t count)
 {
     int err = 0;
     for (size_t i = 0; i < count; i++)
         if (e[i].due)
-            send_measures(v, &e[i]);
+            verify_send_measures(v, &e[i]);
     for (size_t i = 0; i < count && err == 0; i++)
         if (e[i].due)
-            err = receive_measures(v, &e[i]);
+            err = verify_receive_measures(v, &e[i]);
     for (size_t i = 0; i < count && err == 0; i++)
         if (e[i].due && e[i].bytes > CARD_BYTES_USUAL)
-            err = measure_values(v, &e[i]);
+            err = verify_measure_values(v, &e[i]);
     return err;
 }
 
 /* --- Cards: values --- */
 
-static const char *expected_value(enum channel_type type)
+static const char *verify_expected_value(enum channel_type type)
 {
     switch (type) {
     case CHANNEL_TEXT:
@@ -459,7 +461,7 @@ static const char *expected_value(enum channel_type type)
 
 /* Returns the fields that do not parse. channel_write() repairs text that is not UTF-8 instead of rejecting
  * it, so that is checked here. */
-static unsigned check_values(struct verify *v, int64_t id, const struct channel_row *row)
+static unsigned verify_check_values(struct verify *v, int64_t id, const struct channel_row *row)
 {
     char shown[EXCERPT_MAX];
     buf_clear(&v->scratch);
@@ -471,13 +473,13 @@ static unsigned check_values(struct verify *v, int64_t id, const struct channel_
         if (repaired || (invalid & 1U << f) != 0)
             report_problem(&v->report, "card %lld: %s: %s is not %s", (long long)id,
                            channel_field_name((enum channel_field)f).data, excerpt(value, shown),
-                           expected_value(type));
+                           verify_expected_value(type));
     }
     return invalid;
 }
 
 /* Of the values that are not invalid. */
-static int check_faults(struct verify *v, int64_t id, const struct channel_row *row, unsigned invalid)
+static int verify_check_faults(struct verify *v, int64_t id, const struct channel_row *row, unsigned invalid)
 {
     char shown[EXCERPT_MAX];
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
@@ -494,14 +496,14 @@ static int check_faults(struct verify *v, int64_t id, const struct channel_row *
     return 0;
 }
 
-static int check_fields(struct verify *v, int64_t id, const struct channel_row *row)
+static int verify_check_fields(struct verify *v, int64_t id, const struct channel_row *row)
 {
     char shown[EXCERPT_MAX];
-    int err = check_faults(v, id, row, check_values(v, id, row));
+    int err = verify_check_faults(v, id, row, verify_check_values(v, id, row));
     struct span own = row->value[CHANNEL_FIELD_max_channel_id];
     int64_t number = 0;
     if (own.data == NULL)
-        report_card(v, id, "max_channel_id is missing");
+        verify_report_card(v, id, "max_channel_id is missing");
     else if (parse_int64(own, &number) == 0 && number != id)
         report_problem(&v->report, "card %lld: max_channel_id: %lld is not the id in the key", (long long)id,
                        (long long)number);
@@ -514,18 +516,18 @@ static int check_fields(struct verify *v, int64_t id, const struct channel_row *
     return err;
 }
 
-static int check_card(struct verify *v, struct examined *e)
+static int verify_check_card(struct verify *v, struct examined *e)
 {
     struct channel_row row = {0};
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
         row.value[f] = reply_text(e->card->element[f]);
     if (!channel_row_is_empty(&row, CHANNEL_SUMMARY))
-        return check_fields(v, e->id, &row);
-    report_card(v, e->id, "has no summary field, so the channel is never found");
+        return verify_check_fields(v, e->id, &row);
+    verify_report_card(v, e->id, "has no summary field, so the channel is never found");
     return 0;
 }
 
-static int receive_field_ttls(struct verify *v, const struct examined *e)
+static int verify_receive_field_ttls(struct verify *v, const struct examined *e)
 {
     const redisReply *ttls = client_receive_or_wrongtype(&v->client);
     if (ttls == NULL)
@@ -537,7 +539,7 @@ static int receive_field_ttls(struct verify *v, const struct examined *e)
     return 0;
 }
 
-static int receive_card(struct verify *v, struct examined *e)
+static int verify_receive_card(struct verify *v, struct examined *e)
 {
     const redisReply *card = client_receive_or_wrongtype(&v->client);
     if (card == NULL)
@@ -545,22 +547,22 @@ static int receive_card(struct verify *v, struct examined *e)
     int err = 0;
     if (card->elements == CHANNEL_FIELD_COUNT) {
         e->card = client_own_reply(&v->client);
-        err = check_card(v, e);
+        err = verify_check_card(v, e);
     } else {
-        report_card(v, e->id, "is not a hash");
+        verify_report_card(v, e->id, "is not a hash");
     }
-    return err == 0 && v->field_ttls == FIELD_TTLS_SUPPORTED ? receive_field_ttls(v, e) : err;
+    return err == 0 && v->field_ttls == FIELD_TTLS_SUPPORTED ? verify_receive_field_ttls(v, e) : err;
 }
 
 /* --- Cards: links --- */
 
-static struct span link_of(const struct examined *e)
+static struct span verify_link_of(const struct examined *e)
 {
     return e->card == NULL ? SPAN_ABSENT : reply_text(e->card->element[CHANNEL_FIELD_link]);
 }
 
 /* Receives the id in the link key of a card. */
-static int receive_link_owner(struct verify *v, struct examined *e)
+static int verify_receive_link_owner(struct verify *v, struct examined *e)
 {
     char shown[EXCERPT_MAX];
     const redisReply *owner = client_receive_or_wrongtype(&v->client);
@@ -570,48 +572,48 @@ static int receive_link_owner(struct verify *v, struct examined *e)
     e->has_other_owner = !ours && parse_int64(reply_text(owner), &e->other_owner) == 0;
     if (!ours && !e->has_other_owner)
         report_problem(&v->report, "card %lld: link: its link key is missing or holds no id: %s",
-                       (long long)e->id, excerpt(link_of(e), shown));
+                       (long long)e->id, excerpt(verify_link_of(e), shown));
     return 0;
 }
 
 /* Receives the link of the channel that the link key names instead. */
-static int receive_other_owner(struct verify *v, const struct examined *e)
+static int verify_receive_other_owner(struct verify *v, const struct examined *e)
 {
     char shown[EXCERPT_MAX];
     const redisReply *link = client_receive_or_wrongtype(&v->client);
     if (link == NULL)
         return -EIO;
-    bool same = link->type == REDIS_REPLY_STRING && span_equal(reply_text(link), link_of(e));
+    bool same = link->type == REDIS_REPLY_STRING && span_equal(reply_text(link), verify_link_of(e));
     report_problem(&v->report,
                    same ? "card %lld: link: channel %lld has the same link and its key: %s"
                         : "card %lld: link: its link key points to channel %lld: %s",
-                   (long long)e->id, (long long)e->other_owner, excerpt(link_of(e), shown));
+                   (long long)e->id, (long long)e->other_owner, excerpt(verify_link_of(e), shown));
     return 0;
 }
 
-static int check_links_of(struct verify *v, struct examined *e, size_t count)
+static int verify_check_links_of(struct verify *v, struct examined *e, size_t count)
 {
     struct client *c = &v->client;
     int err = 0;
     for (size_t i = 0; i < count; i++)
-        if (link_of(&e[i]).data != NULL)
-            CLIENT_SEND(c, SPAN("GET"), client_link_key(c, link_of(&e[i])));
+        if (verify_link_of(&e[i]).data != NULL)
+            CLIENT_SEND(c, SPAN("GET"), client_link_key(c, verify_link_of(&e[i])));
     for (size_t i = 0; i < count && err == 0; i++)
-        if (link_of(&e[i]).data != NULL)
-            err = receive_link_owner(v, &e[i]);
+        if (verify_link_of(&e[i]).data != NULL)
+            err = verify_receive_link_owner(v, &e[i]);
     for (size_t i = 0; i < count && err == 0; i++)
         if (e[i].has_other_owner)
             CLIENT_SEND(c, SPAN("HGET"), client_card_key(c, e[i].other_owner),
                         channel_field_name(CHANNEL_FIELD_link));
     for (size_t i = 0; i < count && err == 0; i++)
         if (e[i].has_other_owner)
-            err = receive_other_owner(v, &e[i]);
+            err = verify_receive_other_owner(v, &e[i]);
     return err;
 }
 
 /* --- The scan of cards --- */
 
-static int examine_group(struct verify *v, struct examined *e, size_t count)
+static int verify_examine_group(struct verify *v, struct examined *e, size_t count)
 {
     int err = 0;
     for (size_t i = 0; i < count; i++)
@@ -619,9 +621,9 @@ static int examine_group(struct verify *v, struct examined *e, size_t count)
             client_send_card_read(&v->client, e[i].id, v->field_ttls);
     for (size_t i = 0; i < count && err == 0; i++)
         if (e[i].due)
-            err = receive_card(v, &e[i]);
+            err = verify_receive_card(v, &e[i]);
     if (err == 0)
-        err = check_links_of(v, e, count);
+        err = verify_check_links_of(v, e, count);
     for (size_t i = 0; i < count; i++) {
         freeReplyObject(e[i].card);
         e[i].card = NULL;
@@ -630,25 +632,25 @@ static int examine_group(struct verify *v, struct examined *e, size_t count)
 }
 
 /* In groups, so that memory is bounded however large the cards are. */
-static int examine(struct verify *v, struct examined *e, size_t count)
+static int verify_examine(struct verify *v, struct examined *e, size_t count)
 {
-    int err = measure(v, e, count);
+    int err = verify_measure(v, e, count);
     for (size_t from = 0, to = 0; from < count && err == 0; from = to) {
         int64_t bytes = 0;
         do
             bytes += e[to].due ? e[to].bytes : 0;
         while (++to < count && bytes < GROUP_BYTES_MAX);
-        err = examine_group(v, e + from, to - from);
+        err = verify_examine_group(v, e + from, to - from);
     }
     return err;
 }
 
-static int visit_cards(void *arg, redisReply *const *keys, size_t count)
+static int verify_visit_cards(void *arg, redisReply *const *keys, size_t count)
 {
     struct verify *v = arg;
     char shown[EXCERPT_MAX];
     struct examined *e = calloc(count + 1, sizeof *e);
-    advance(v, count);
+    verify_advance(v, count);
     if (e == NULL)
         return client_fail_memory(&v->client);
     for (size_t i = 0; i < count; i++) {
@@ -658,14 +660,14 @@ static int visit_cards(void *arg, redisReply *const *keys, size_t count)
             report_problem(&v->report, "card %s: %s", excerpt(id, shown),
                            "its key does not end with a 64-bit integer, so it is never found");
     }
-    int err = examine(v, e, count);
+    int err = verify_examine(v, e, count);
     free(e);
     return err;
 }
 
 /* --- The scan of link keys --- */
 
-static void check_owner(struct verify *v, struct span link, const struct link_owner *owner)
+static void verify_check_owner(struct verify *v, struct span link, const struct link_owner *owner)
 {
     char shown[EXCERPT_MAX];
     (void)excerpt(link, shown);
@@ -680,7 +682,7 @@ static void check_owner(struct verify *v, struct span link, const struct link_ow
                        shown, (long long)owner->id);
 }
 
-static int check_link_ttls(struct verify *v, redisReply *const *keys, size_t count)
+static int verify_check_link_ttls(struct verify *v, redisReply *const *keys, size_t count)
 {
     char shown[EXCERPT_MAX];
     char what[EXCERPT_MAX + 8];
@@ -694,51 +696,51 @@ static int check_link_ttls(struct verify *v, redisReply *const *keys, size_t cou
             continue;
         (void)excerpt(keyspace_link_of(v->client.keys, reply_text(keys[i])), shown);
         (void)snprintf(what, sizeof what, "link %s", shown);
-        report_ttl(v, what, ttl);
+        verify_report_ttl(v, what, ttl);
     }
     return 0;
 }
 
-static int visit_links(void *arg, redisReply *const *keys, size_t count)
+static int verify_visit_links(void *arg, redisReply *const *keys, size_t count)
 {
     struct verify *v = arg;
     struct link_owner *owner = calloc(count + 1, sizeof *owner);
-    advance(v, count);
+    verify_advance(v, count);
     if (owner == NULL)
         return client_fail_memory(&v->client);
     int err = client_find_link_owners(&v->client, keys, count, owner);
     for (size_t i = 0; i < count && err == 0; i++)
-        check_owner(v, keyspace_link_of(v->client.keys, reply_text(keys[i])), &owner[i]);
+        verify_check_owner(v, keyspace_link_of(v->client.keys, reply_text(keys[i])), &owner[i]);
     if (err == 0)
-        err = check_link_ttls(v, keys, count);
+        err = verify_check_link_ttls(v, keys, count);
     free(owner);
     return err;
 }
 
 /* --- The command --- */
 
-static int check_all(struct verify *v)
+static int verify_check_all(struct verify *v)
 {
     int err = client_probe_field_ttls(&v->client, &v->field_ttls);
     if (err == 0)
-        err = check_load(v);
+        err = verify_check_load(v);
     if (err == 0)
-        err = check_api_keys(v);
+        err = verify_check_api_keys(v);
     if (err == 0)
-        err = check_api_key_info(v);
+        err = verify_check_api_key_info(v);
     if (err == 0)
-        err = check_index(v);
+        err = verify_check_index(v);
     if (err == 0)
-        err = client_scan(&v->client, SCAN_CARDS, visit_cards, v);
+        err = client_scan(&v->client, SCAN_CARDS, verify_visit_cards, v);
     if (err == 0)
-        err = client_scan(&v->client, SCAN_LINKS, visit_links, v);
+        err = client_scan(&v->client, SCAN_LINKS, verify_visit_links, v);
     if (err == 0 && v->field_ttls == FIELD_TTLS_DENIED)
         report_problem(&v->report, "TTLs of hash fields were not checked: Redis does not permit "
                                    "HPEXPIRETIME to this user");
     return err;
 }
 
-static int print_summary(const struct verify *v)
+static int verify_print_summary(const struct verify *v)
 {
     int64_t problems = v->report.problems;
     report_finish(&v->report);
@@ -753,12 +755,12 @@ static int print_summary(const struct verify *v)
 }
 
 /* Returns the exit code. */
-static int run(struct verify *v)
+static int verify_run(struct verify *v)
 {
     progress_start(&v->progress, "key", 0);
-    int err = check_all(v);
+    int err = verify_check_all(v);
     progress_end(&v->progress);
-    return err == 0 ? print_summary(v) : client_print_error(&v->client);
+    return err == 0 ? verify_print_summary(v) : client_print_error(&v->client);
 }
 
 int command_verify(const struct options *o, int count, char **words)
@@ -769,7 +771,7 @@ int command_verify(const struct options *o, int count, char **words)
     report_init(&v.report, stdout);
     int code = client_open(&v.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
-        code = run(&v);
+        code = verify_run(&v);
     buf_fini(&v.scratch);
     client_close(&v.client);
     return code;

@@ -53,14 +53,14 @@ struct writer {
     struct batch *filling;        /* cards are added to it; another one after each flush */
     struct batch *sent;           /* its writes are sent but not confirmed; may be empty */
     enum field_ttls field_ttls;
-    struct table linked; /* ids of the channels of this load that have a link: see note_link() */
+    struct table linked; /* ids of the channels of this load that have a link: see writer_note_link() */
     int64_t next_score;  /* of the next channel that is not in the index yet */
     int64_t members;     /* of the next index */
     int64_t checked;     /* keys, by writer_replace() */
     bool index_differs;  /* some of them are not in the index, or have another score there */
 };
 
-static struct batch *batch_new(void)
+static struct batch *writer_batch_new(void)
 {
     struct batch *b = calloc(1, sizeof *b);
     if (b == NULL)
@@ -71,7 +71,7 @@ static struct batch *batch_new(void)
     return NULL;
 }
 
-static void batch_clear(struct batch *b)
+static void writer_batch_clear(struct batch *b)
 {
     for (size_t i = 0; i < b->count; i++)
         freeReplyObject(b->entry[i].stored);
@@ -81,21 +81,21 @@ static void batch_clear(struct batch *b)
     buf_clear(&b->texts);
 }
 
-static void batch_free(struct batch *b)
+static void writer_batch_free(struct batch *b)
 {
     if (b == NULL)
         return;
-    batch_clear(b);
+    writer_batch_clear(b);
     buf_fini(&b->texts);
     free(b);
 }
 
-static struct span card_link(const struct card *card)
+static struct span writer_card_link(const struct card *card)
 {
     return card->row.value[CHANNEL_FIELD_link];
 }
 
-static size_t card_bytes(const struct card *card)
+static size_t writer_card_bytes(const struct card *card)
 {
     size_t bytes = 0;
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
@@ -103,23 +103,23 @@ static size_t card_bytes(const struct card *card)
     return bytes;
 }
 
-static bool batch_has_room(const struct batch *b, size_t bytes)
+static bool writer_batch_has_room(const struct batch *b, size_t bytes)
 {
     return b->count < BATCH_CHANNELS_MAX && BATCH_BYTES_MAX - b->texts.len >= bytes;
 }
 
 /* True when a channel of the batch that is not refused has this link; this id. */
-static bool batch_has_link(const struct batch *b, struct span link)
+static bool writer_batch_has_link(const struct batch *b, struct span link)
 {
     for (size_t i = 0; i < b->count; i++) {
-        struct span own = card_link(&b->entry[i].card);
+        struct span own = writer_card_link(&b->entry[i].card);
         if (!b->entry[i].refused && own.data != NULL && span_equal(own, link))
             return true;
     }
     return false;
 }
 
-static bool batch_has_id(const struct batch *b, int64_t id)
+static bool writer_batch_has_id(const struct batch *b, int64_t id)
 {
     for (size_t i = 0; i < b->count; i++)
         if (!b->entry[i].refused && b->entry[i].card.id == id)
@@ -127,15 +127,15 @@ static bool batch_has_id(const struct batch *b, int64_t id)
     return false;
 }
 
-static bool batch_takes(const struct batch *b, const struct card *card)
+static bool writer_batch_takes(const struct batch *b, const struct card *card)
 {
-    return batch_has_room(b, card_bytes(card)) && !batch_has_id(b, card->id) &&
-           (card_link(card).data == NULL || !batch_has_link(b, card_link(card)));
+    return writer_batch_has_room(b, writer_card_bytes(card)) && !writer_batch_has_id(b, card->id) &&
+           (writer_card_link(card).data == NULL || !writer_batch_has_link(b, writer_card_link(card)));
 }
 
-static void batch_add(struct batch *b, const struct card *card, int64_t line)
+static void writer_batch_add(struct batch *b, const struct card *card, int64_t line)
 {
-    assert(batch_has_room(b, card_bytes(card)));
+    assert(writer_batch_has_room(b, writer_card_bytes(card)));
     struct entry *e = &b->entry[b->count++];
     *e = (struct entry){.card = *card, .line = line};
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++) {
@@ -148,7 +148,7 @@ static void batch_add(struct batch *b, const struct card *card, int64_t line)
     b->last_line = line;
 }
 
-static struct span id_text(const struct entry *e)
+static struct span writer_id_text(const struct entry *e)
 {
     return e->card.row.value[CHANNEL_FIELD_max_channel_id];
 }
@@ -159,28 +159,28 @@ static struct span id_text(const struct entry *e)
  * XXH3 maps eight bytes one-to-one to 64 bits, so the hash alone identifies the id. The table takes 21 to 43
  * bytes per id: 34 at 1,000,000 ids, 27 at 10,000,000.
  */
-static uint64_t id_hash(int64_t id)
+static uint64_t writer_id_hash(int64_t id)
 {
     return hash_bytes((struct span){(const char *)&id, sizeof id}, 0);
 }
 
-static bool has_link_noted(const struct writer *w, int64_t id)
+static bool writer_has_link_noted(const struct writer *w, int64_t id)
 {
-    return table_find(&w->linked, id_hash(id)) != NULL;
+    return table_find(&w->linked, writer_id_hash(id)) != NULL;
 }
 
-static int note_link(struct writer *w, int64_t id)
+static int writer_note_link(struct writer *w, int64_t id)
 {
     static char present;
-    return has_link_noted(w, id) ? 0 : table_add(&w->linked, id_hash(id), &present);
+    return writer_has_link_noted(w, id) ? 0 : table_add(&w->linked, writer_id_hash(id), &present);
 }
 
 /* --- Lines that cannot be written --- */
 
-static void refuse(struct writer *w, struct entry *e, const char *format, ...)
+static void writer_refuse(struct writer *w, struct entry *e, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void refuse(struct writer *w, struct entry *e, const char *format, ...)
+static void writer_refuse(struct writer *w, struct entry *e, const char *format, ...)
 {
     char why[3 * EXCERPT_MAX];
     va_list args;
@@ -193,57 +193,58 @@ static void refuse(struct writer *w, struct entry *e, const char *format, ...)
 }
 
 /* A key of another type may belong to another program: it is not overwritten. */
-static void refuse_type(struct writer *w, struct entry *e, struct span key, const char *type)
+static void writer_refuse_type(struct writer *w, struct entry *e, struct span key, const char *type)
 {
     char name[EXCERPT_MAX];
     if (!e->refused)
-        refuse(w, e, "%s in Redis is not %s: delete it and load the line again", excerpt(key, name), type);
+        writer_refuse(w, e, "%s in Redis is not %s: delete it and load the line again", excerpt(key, name),
+                      type);
 }
 
 /* --- What Redis holds --- */
 
-static void send_reads(struct writer *w, const struct entry *e)
+static void writer_send_reads(struct writer *w, const struct entry *e)
 {
     struct client *c = w->client;
     client_send_card_read(c, e->card.id, w->field_ttls);
     CLIENT_SEND(c, SPAN("PTTL"), client_card_key(c, e->card.id));
-    if (card_link(&e->card).data != NULL) {
-        struct span key = client_link_key(c, card_link(&e->card));
+    if (writer_card_link(&e->card).data != NULL) {
+        struct span key = client_link_key(c, writer_card_link(&e->card));
         CLIENT_SEND(c, SPAN("GET"), key);
         CLIENT_SEND(c, SPAN("PTTL"), key);
     }
-    CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), id_text(e));
+    CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), writer_id_text(e));
 }
 
-static bool same_text(struct span a, struct span b)
+static bool writer_same_text(struct span a, struct span b)
 {
     return (a.data == NULL) == (b.data == NULL) && span_equal(a, b);
 }
 
-static bool differs(const struct entry *e)
+static bool writer_differs(const struct entry *e)
 {
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        if (!same_text(e->card.row.value[f], reply_text(e->stored->element[f])))
+        if (!writer_same_text(e->card.row.value[f], reply_text(e->stored->element[f])))
             return true;
     return false;
 }
 
-static int receive_card(struct writer *w, struct entry *e)
+static int writer_receive_card(struct writer *w, struct entry *e)
 {
     if (client_receive_or_wrongtype(w->client) == NULL)
         return -EIO;
     e->stored = client_own_reply(w->client);
     if (reply_is_wrongtype(e->stored))
-        refuse_type(w, e, client_card_key(w->client, e->card.id), "a hash");
+        writer_refuse_type(w, e, client_card_key(w->client, e->card.id), "a hash");
     else if (e->stored->elements != CHANNEL_FIELD_COUNT)
         return client_fail_unexpected(w->client);
     else
-        e->card_changed = differs(e);
+        e->card_changed = writer_differs(e);
     return 0;
 }
 
 /* A key with a TTL is written again, which removes the TTL. */
-static int receive_ttl(struct writer *w, struct entry *e, bool *changed)
+static int writer_receive_ttl(struct writer *w, struct entry *e, bool *changed)
 {
     const redisReply *ttl = client_receive_or_wrongtype(w->client);
     if (ttl == NULL)
@@ -254,23 +255,23 @@ static int receive_ttl(struct writer *w, struct entry *e, bool *changed)
     return 0;
 }
 
-static int receive_link_owner(struct writer *w, struct entry *e)
+static int writer_receive_link_owner(struct writer *w, struct entry *e)
 {
     const redisReply *owner = client_receive_or_wrongtype(w->client);
     if (owner == NULL)
         return -EIO;
     if (reply_is_wrongtype(owner))
-        refuse_type(w, e, client_link_key(w->client, card_link(&e->card)), "a string");
+        writer_refuse_type(w, e, client_link_key(w->client, writer_card_link(&e->card)), "a string");
     bool ours = reply_is_id(owner, e->card.id);
     e->link_changed = !ours;
     e->moves_link = !ours && owner->type == REDIS_REPLY_STRING;
     e->contested =
-        e->moves_link && parse_int64(reply_text(owner), &e->owner) == 0 && has_link_noted(w, e->owner);
+        e->moves_link && parse_int64(reply_text(owner), &e->owner) == 0 && writer_has_link_noted(w, e->owner);
     return 0;
 }
 
 /* A replacing load replaces an index of another type, too. */
-static int receive_listed(struct writer *w, struct entry *e)
+static int writer_receive_listed(struct writer *w, struct entry *e)
 {
     const redisReply *score = client_receive_or_wrongtype(w->client);
     if (score == NULL)
@@ -280,25 +281,25 @@ static int receive_listed(struct writer *w, struct entry *e)
     return 0;
 }
 
-static int receive_reads(struct writer *w, struct entry *e)
+static int writer_receive_reads(struct writer *w, struct entry *e)
 {
-    int err = receive_card(w, e);
+    int err = writer_receive_card(w, e);
     if (err == 0)
-        err = receive_ttl(w, e, &e->card_changed);
+        err = writer_receive_ttl(w, e, &e->card_changed);
     if (err == 0 && w->field_ttls == FIELD_TTLS_SUPPORTED)
-        err = receive_ttl(w, e, &e->card_changed);
-    if (err == 0 && card_link(&e->card).data != NULL) {
-        err = receive_link_owner(w, e);
+        err = writer_receive_ttl(w, e, &e->card_changed);
+    if (err == 0 && writer_card_link(&e->card).data != NULL) {
+        err = writer_receive_link_owner(w, e);
         if (err == 0)
-            err = receive_ttl(w, e, &e->link_changed);
+            err = writer_receive_ttl(w, e, &e->link_changed);
     }
-    return err == 0 ? receive_listed(w, e) : err;
+    return err == 0 ? writer_receive_listed(w, e) : err;
 }
 
 /* --- Links that belong to another channel by an earlier line --- */
 
 /* The owner of a contested link may have another link by now: then its link key is stale. */
-static int check_owners(struct writer *w, struct batch *b)
+static int writer_check_owners(struct writer *w, struct batch *b)
 {
     for (size_t i = 0; i < b->count; i++)
         if (b->entry[i].contested)
@@ -311,7 +312,8 @@ static int check_owners(struct writer *w, struct batch *b)
         const redisReply *link = client_receive_or_wrongtype(w->client);
         if (link == NULL)
             return -EIO;
-        e->contested = link->type == REDIS_REPLY_STRING && span_equal(reply_text(link), card_link(&e->card));
+        e->contested =
+            link->type == REDIS_REPLY_STRING && span_equal(reply_text(link), writer_card_link(&e->card));
     }
     return 0;
 }
@@ -320,30 +322,30 @@ static int check_owners(struct writer *w, struct batch *b)
  * Refuses the lines whose link belongs to another channel. An owner whose line in this batch has another link
  * gives up the contested one, unless that line is refused itself: so this repeats until nothing changes.
  */
-static int refuse_contested(struct writer *w, struct batch *b)
+static int writer_refuse_contested(struct writer *w, struct batch *b)
 {
     char link[EXCERPT_MAX];
-    int err = check_owners(w, b);
+    int err = writer_check_owners(w, b);
     bool settled = err != 0;
     while (!settled) {
         settled = true;
         for (size_t i = 0; i < b->count; i++) {
             struct entry *e = &b->entry[i];
-            if (e->refused || !e->contested || batch_has_id(b, e->owner))
+            if (e->refused || !e->contested || writer_batch_has_id(b, e->owner))
                 continue;
-            refuse(w, e, "link: %s is the link of channel %lld in an earlier line",
-                   excerpt(card_link(&e->card), link), (long long)e->owner);
+            writer_refuse(w, e, "link: %s is the link of channel %lld in an earlier line",
+                          excerpt(writer_card_link(&e->card), link), (long long)e->owner);
             settled = false;
         }
     }
     return err;
 }
 
-static int note_links(struct writer *w, const struct batch *b)
+static int writer_note_links(struct writer *w, const struct batch *b)
 {
     for (size_t i = 0; i < b->count; i++) {
         const struct entry *e = &b->entry[i];
-        if (!e->refused && card_link(&e->card).data != NULL && note_link(w, e->card.id) != 0)
+        if (!e->refused && writer_card_link(&e->card).data != NULL && writer_note_link(w, e->card.id) != 0)
             return client_fail_memory(w->client);
     }
     return 0;
@@ -352,30 +354,30 @@ static int note_links(struct writer *w, const struct batch *b)
 /* --- Former links --- */
 
 /* Absent when the channel had no link or keeps it. */
-static struct span former_link(const struct entry *e)
+static struct span writer_former_link(const struct entry *e)
 {
     if (e->refused)
         return SPAN_ABSENT;
     struct span link = reply_text(e->stored->element[CHANNEL_FIELD_link]);
-    return same_text(link, card_link(&e->card)) ? SPAN_ABSENT : link;
+    return writer_same_text(link, writer_card_link(&e->card)) ? SPAN_ABSENT : link;
 }
 
 /* The key of a former link is deleted if it still names the channel and no channel of this batch takes the
  * link. */
-static int find_former_links(struct writer *w, struct batch *b)
+static int writer_find_former_links(struct writer *w, struct batch *b)
 {
     struct client *c = w->client;
     for (size_t i = 0; i < b->count; i++)
-        if (former_link(&b->entry[i]).data != NULL)
-            CLIENT_SEND(c, SPAN("GET"), client_link_key(c, former_link(&b->entry[i])));
+        if (writer_former_link(&b->entry[i]).data != NULL)
+            CLIENT_SEND(c, SPAN("GET"), client_link_key(c, writer_former_link(&b->entry[i])));
     for (size_t i = 0; i < b->count; i++) {
         struct entry *e = &b->entry[i];
-        if (former_link(e).data == NULL)
+        if (writer_former_link(e).data == NULL)
             continue;
         const redisReply *owner = client_receive_or_wrongtype(c);
         if (owner == NULL)
             return -EIO;
-        e->drops_link = reply_is_id(owner, e->card.id) && !batch_has_link(b, former_link(e));
+        e->drops_link = reply_is_id(owner, e->card.id) && !writer_batch_has_link(b, writer_former_link(e));
     }
     return 0;
 }
@@ -384,13 +386,13 @@ static int find_former_links(struct writer *w, struct batch *b)
 
 enum { MERGE_STEP = 1000 };
 
-static struct span digits_of(int64_t value, char out[INT64_DIGITS_MAX])
+static struct span writer_digits_of(int64_t value, char out[INT64_DIGITS_MAX])
 {
     return (struct span){out, format_int64(value, out)};
 }
 
 /* Reply to ZREVRANGE WITHSCORES in RESP3: an array of [member, score] pairs, here one or none. */
-static double last_score(const redisReply *reply)
+static double writer_last_score(const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
         return -1;
@@ -401,13 +403,13 @@ static double last_score(const redisReply *reply)
 }
 
 /* The lowest score that puts a channel after all others of the index. */
-static int index_next_score(struct client *c, int64_t *out)
+static int writer_index_next_score(struct client *c, int64_t *out)
 {
     CLIENT_SEND(c, SPAN("ZREVRANGE"), buf_span(&c->index), SPAN("0"), SPAN("0"), SPAN("WITHSCORES"));
     const redisReply *reply = client_receive_or_wrongtype(c);
     if (reply == NULL)
         return -EIO;
-    double last = last_score(reply);
+    double last = writer_last_score(reply);
     if (reply_is_wrongtype(reply))
         return client_fail(c, "%.*s is not a sorted set: delete it, or load with --replace",
                            (int)c->index.len, c->index.data);
@@ -419,16 +421,16 @@ static int index_next_score(struct client *c, int64_t *out)
 }
 
 /* Queues the ZADD of a channel, unless it is there already, to the index or the next index. */
-static void index_send_add(struct client *c, bool next, int64_t score, struct span id)
+static void writer_index_send_add(struct client *c, bool next, int64_t score, struct span id)
 {
     char digits[INT64_DIGITS_MAX];
     CLIENT_SEND(c, SPAN("ZADD"), buf_span(next ? &c->index_next : &c->index), SPAN("NX"),
-                digits_of(score, digits), id);
+                writer_digits_of(score, digits), id);
 }
 
 /* --- Writing --- */
 
-static void send_card(struct client *c, const struct entry *e)
+static void writer_send_card(struct client *c, const struct entry *e)
 {
     struct span key = client_card_key(c, e->card.id);
     struct span words[2 + 2 * CHANNEL_FIELD_COUNT] = {SPAN("HSET"), key};
@@ -444,35 +446,35 @@ static void send_card(struct client *c, const struct entry *e)
 }
 
 /* The index comes last: a reader that finds a channel there finds its card. */
-static void send_changes(struct writer *w, struct entry *e)
+static void writer_send_changes(struct writer *w, struct entry *e)
 {
     struct client *c = w->client;
     size_t before = client_pending(c);
     if (e->card_changed)
-        send_card(c, e);
+        writer_send_card(c, e);
     if (e->link_changed)
-        CLIENT_SEND(c, SPAN("SET"), client_link_key(c, card_link(&e->card)), id_text(e));
+        CLIENT_SEND(c, SPAN("SET"), client_link_key(c, writer_card_link(&e->card)), writer_id_text(e));
     if (e->drops_link)
-        CLIENT_SEND(c, SPAN("DEL"), client_link_key(c, former_link(e)));
+        CLIENT_SEND(c, SPAN("DEL"), client_link_key(c, writer_former_link(e)));
     e->moved = !e->listed || e->score != (double)w->next_score;
     if (w->setup.replace || !e->listed)
-        index_send_add(c, w->setup.replace, w->next_score++, id_text(e));
+        writer_index_send_add(c, w->setup.replace, w->next_score++, writer_id_text(e));
     e->commands = client_pending(c) - before;
 }
 
-static void send_batch(struct writer *w, struct batch *b)
+static void writer_send_batch(struct writer *w, struct batch *b)
 {
     lock_begin(w->lock);
     for (size_t i = 0; i < b->count; i++) {
         if (!b->entry[i].refused)
-            send_changes(w, &b->entry[i]);
+            writer_send_changes(w, &b->entry[i]);
         b->commands += b->entry[i].commands;
     }
     lock_commit(w->lock);
 }
 
 /* `replies` are those to its commands; the last one is to ZADD in a replacing load. */
-static void count_entry(struct writer *w, const struct entry *e, redisReply *const *replies)
+static void writer_count_entry(struct writer *w, const struct entry *e, redisReply *const *replies)
 {
     struct writer_counts *n = w->counts;
     int64_t added = w->setup.replace ? replies[e->commands - 1]->integer : 0;
@@ -485,24 +487,24 @@ static void count_entry(struct writer *w, const struct entry *e, redisReply *con
     n->ttls_removed += e->has_ttl;
 }
 
-static void count_batch(struct writer *w, const struct batch *b, redisReply *const *replies)
+static void writer_count_batch(struct writer *w, const struct batch *b, redisReply *const *replies)
 {
     for (size_t i = 0; i < b->count; replies += b->entry[i].commands, i++)
         if (!b->entry[i].refused)
-            count_entry(w, &b->entry[i], replies);
+            writer_count_entry(w, &b->entry[i], replies);
     if (b->count > 0)
         w->counts->last_line = b->last_line;
 }
 
 /* Waits until the transaction of the batch that was sent is confirmed. */
-static int receive_sent(struct writer *w)
+static int writer_receive_sent(struct writer *w)
 {
     if (!w->lock->committed)
         return 0;
     const redisReply *replies = lock_receive(w->lock, w->sent->commands);
     if (replies != NULL)
-        count_batch(w, w->sent, replies->element);
-    batch_clear(w->sent);
+        writer_count_batch(w, w->sent, replies->element);
+    writer_batch_clear(w->sent);
     return replies != NULL ? 0 : -EIO;
 }
 
@@ -515,20 +517,20 @@ int writer_flush(struct writer *w)
     struct batch *b = w->filling;
     lock_send_watch(w->lock);
     for (size_t i = 0; i < b->count; i++)
-        send_reads(w, &b->entry[i]);
-    int err = receive_sent(w);
+        writer_send_reads(w, &b->entry[i]);
+    int err = writer_receive_sent(w);
     if (err == 0)
         err = lock_receive_watch(w->lock);
     for (size_t i = 0; i < b->count && err == 0; i++)
-        err = receive_reads(w, &b->entry[i]);
+        err = writer_receive_reads(w, &b->entry[i]);
     if (err == 0)
-        err = refuse_contested(w, b);
+        err = writer_refuse_contested(w, b);
     if (err == 0)
-        err = note_links(w, b);
+        err = writer_note_links(w, b);
     if (err == 0)
-        err = find_former_links(w, b);
+        err = writer_find_former_links(w, b);
     if (err == 0)
-        send_batch(w, b);
+        writer_send_batch(w, b);
     w->filling = w->sent;
     w->sent = b;
     assert(w->filling->count == 0);
@@ -538,23 +540,23 @@ int writer_flush(struct writer *w)
 
 int writer_add(struct writer *w, const struct card *card, int64_t line)
 {
-    int err = batch_takes(w->filling, card) ? 0 : writer_flush(w);
+    int err = writer_batch_takes(w->filling, card) ? 0 : writer_flush(w);
     if (err == 0)
-        batch_add(w->filling, card, line);
+        writer_batch_add(w->filling, card, line);
     return err;
 }
 
 int writer_finish(struct writer *w)
 {
     int err = writer_flush(w);
-    return err == 0 ? receive_sent(w) : err;
+    return err == 0 ? writer_receive_sent(w) : err;
 }
 
 /* --- Replacing the index --- */
 
 /* Watches and counts the next index, so that a part of one that another loader has written never becomes the
  * index. */
-static int watch_next(struct writer *w)
+static int writer_watch_next(struct writer *w)
 {
     struct client *c = w->client;
     int64_t found = 0;
@@ -572,7 +574,7 @@ static int watch_next(struct writer *w)
 }
 
 /* *equal: the index is what the next index is. Equal members have been found already, others have not. */
-static int compare_indexes(struct writer *w, bool *equal)
+static int writer_compare_indexes(struct writer *w, bool *equal)
 {
     int64_t members = 0;
     *equal = false;
@@ -589,13 +591,13 @@ static int compare_indexes(struct writer *w, bool *equal)
  * unlinked: Redis frees it in the background, while RENAME would block until it is freed, however large it
  * is.
  */
-static int index_swap(struct writer *w)
+static int writer_index_swap(struct writer *w)
 {
     struct client *c = w->client;
     bool equal = false;
-    int err = watch_next(w);
+    int err = writer_watch_next(w);
     if (err == 0)
-        err = compare_indexes(w, &equal);
+        err = writer_compare_indexes(w, &equal);
     if (err != 0)
         return err;
     lock_begin(w->lock);
@@ -607,7 +609,7 @@ static int index_swap(struct writer *w)
 }
 
 /* Appends the members of the next index from `rank` on; *members becomes their number. */
-static int merge_step(struct writer *w, int64_t rank, int64_t score, size_t *members)
+static int writer_merge_step(struct writer *w, int64_t rank, int64_t score, size_t *members)
 {
     struct client *c = w->client;
     char first[INT64_DIGITS_MAX];
@@ -615,15 +617,15 @@ static int merge_step(struct writer *w, int64_t rank, int64_t score, size_t *mem
     int err = lock_watch(w->lock);
     if (err != 0)
         return err;
-    CLIENT_SEND(c, SPAN("ZRANGE"), buf_span(&c->index_next), digits_of(rank, first),
-                digits_of(rank + MERGE_STEP - 1, last));
+    CLIENT_SEND(c, SPAN("ZRANGE"), buf_span(&c->index_next), writer_digits_of(rank, first),
+                writer_digits_of(rank + MERGE_STEP - 1, last));
     const redisReply *reply = client_receive(c);
     if (reply == NULL)
         return -EIO;
     *members = reply->elements;
     lock_begin(w->lock);
     for (size_t i = 0; i < reply->elements; i++)
-        index_send_add(c, false, score + (int64_t)i, reply_text(reply->element[i]));
+        writer_index_send_add(c, false, score + (int64_t)i, reply_text(reply->element[i]));
     lock_commit(w->lock);
     return lock_receive_done(w->lock);
 }
@@ -631,10 +633,10 @@ static int merge_step(struct writer *w, int64_t rank, int64_t score, size_t *mem
 int writer_merge(struct writer *w)
 {
     int64_t score = 0;
-    int err = index_next_score(w->client, &score);
+    int err = writer_index_next_score(w->client, &score);
     size_t members = MERGE_STEP;
     for (int64_t rank = 0; members == MERGE_STEP && err == 0; rank += MERGE_STEP)
-        err = merge_step(w, rank, score + rank, &members);
+        err = writer_merge_step(w, rank, score + rank, &members);
     return err;
 }
 
@@ -642,8 +644,8 @@ int writer_merge(struct writer *w)
 
 /* Unlinks the keys that `gone` marks, and adds how many existed to *removed. The lock is watched since before
  * they were looked at. */
-static int unlink_marked(struct writer *w, redisReply *const *keys, const bool *gone, size_t count,
-                         int64_t *removed)
+static int writer_unlink_marked(struct writer *w, redisReply *const *keys, const bool *gone, size_t count,
+                                int64_t *removed)
 {
     size_t marked = 0;
     for (size_t i = 0; i < count; i++)
@@ -663,7 +665,7 @@ static int unlink_marked(struct writer *w, redisReply *const *keys, const bool *
     return 0;
 }
 
-static int mark_unlisted(struct client *c, redisReply *const *keys, bool *gone, size_t count)
+static int writer_mark_unlisted(struct client *c, redisReply *const *keys, bool *gone, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), keyspace_card_id(c->keys, reply_text(keys[i])));
@@ -676,37 +678,37 @@ static int mark_unlisted(struct client *c, redisReply *const *keys, bool *gone, 
     return 0;
 }
 
-static void show_removal(struct writer *w, size_t checked)
+static void writer_show_removal(struct writer *w, size_t checked)
 {
     w->checked += (int64_t)checked;
     progress_show(w->setup.progress, w->checked, 0);
 }
 
 /* A client_visit. */
-static int remove_cards(void *arg, redisReply *const *keys, size_t count)
+static int writer_remove_cards(void *arg, redisReply *const *keys, size_t count)
 {
     struct writer *w = arg;
     bool *gone = calloc(count + 1, sizeof *gone);
-    show_removal(w, count);
+    writer_show_removal(w, count);
     if (gone == NULL)
         return client_fail_memory(w->client);
     int err = lock_watch(w->lock);
     if (err == 0)
-        err = mark_unlisted(w->client, keys, gone, count);
+        err = writer_mark_unlisted(w->client, keys, gone, count);
     if (err == 0)
-        err = unlink_marked(w, keys, gone, count, &w->counts->cards_removed);
+        err = writer_unlink_marked(w, keys, gone, count, &w->counts->cards_removed);
     free(gone);
     return err;
 }
 
 /* A client_visit. A link key is right when it names a channel whose card has that link. */
-static int remove_links(void *arg, redisReply *const *keys, size_t count)
+static int writer_remove_links(void *arg, redisReply *const *keys, size_t count)
 {
     struct writer *w = arg;
     int64_t removed = 0;
     struct link_owner *owner = calloc(count + 1, sizeof *owner);
     bool *gone = calloc(count + 1, sizeof *gone);
-    show_removal(w, count);
+    writer_show_removal(w, count);
     if (owner == NULL || gone == NULL) {
         free(owner);
         free(gone);
@@ -718,7 +720,7 @@ static int remove_links(void *arg, redisReply *const *keys, size_t count)
     for (size_t i = 0; i < count && err == 0; i++)
         gone[i] = !owner[i].agrees;
     if (err == 0)
-        err = unlink_marked(w, keys, gone, count, &removed);
+        err = writer_unlink_marked(w, keys, gone, count, &removed);
     free(owner);
     free(gone);
     return err;
@@ -727,19 +729,19 @@ static int remove_links(void *arg, redisReply *const *keys, size_t count)
 /* Cards are removed first: until its key is removed, a link without a card is not found. */
 int writer_replace(struct writer *w)
 {
-    show_removal(w, 0);
-    int err = index_swap(w);
+    writer_show_removal(w, 0);
+    int err = writer_index_swap(w);
     if (err != 0)
         return err;
     w->counts->replaced = true;
-    err = client_scan(w->client, SCAN_CARDS, remove_cards, w);
-    return err == 0 ? client_scan(w->client, SCAN_LINKS, remove_links, w) : err;
+    err = client_scan(w->client, SCAN_CARDS, writer_remove_cards, w);
+    return err == 0 ? client_scan(w->client, SCAN_LINKS, writer_remove_links, w) : err;
 }
 
 /* --- Construction --- */
 
 /* Adding members to the index would keep its TTL; a load that was killed may have left a next index. */
-static int prepare_indexes(struct writer *w)
+static int writer_prepare_indexes(struct writer *w)
 {
     struct client *c = w->client;
     int err = lock_watch(w->lock);
@@ -765,8 +767,8 @@ struct writer *writer_new(const struct writer_setup *setup)
                          .client = setup->client,
                          .lock = setup->lock,
                          .counts = setup->counts,
-                         .filling = batch_new(),
-                         .sent = batch_new()};
+                         .filling = writer_batch_new(),
+                         .sent = writer_batch_new()};
     if (table_init(&w->linked) == 0 && w->filling != NULL && w->sent != NULL)
         return w;
     writer_free(w);
@@ -777,8 +779,8 @@ void writer_free(struct writer *w)
 {
     if (w == NULL)
         return;
-    batch_free(w->filling);
-    batch_free(w->sent);
+    writer_batch_free(w->filling);
+    writer_batch_free(w->sent);
     table_fini(&w->linked);
     free(w);
 }
@@ -788,6 +790,6 @@ int writer_begin(struct writer *w)
     int err = client_probe_field_ttls(w->client, &w->field_ttls);
     w->counts->field_ttls_denied = w->field_ttls == FIELD_TTLS_DENIED;
     if (err == 0)
-        err = prepare_indexes(w);
-    return err == 0 && !w->setup.replace ? index_next_score(w->client, &w->next_score) : err;
+        err = writer_prepare_indexes(w);
+    return err == 0 && !w->setup.replace ? writer_index_next_score(w->client, &w->next_score) : err;
 }

@@ -30,7 +30,7 @@ struct http_balancer {
     struct seat seat[];
 };
 
-static int open_inboxes(struct http_balancer *b)
+static int http_balancer_open_inboxes(struct http_balancer *b)
 {
     for (int i = 0; i < b->servers && b->servers > 1; i++)
         if (pipe2(b->seat[i].inbox, O_NONBLOCK | O_CLOEXEC) != 0)
@@ -47,7 +47,7 @@ int http_balancer_new(int servers, int max, struct http_balancer **out)
     b->max = max;
     for (int i = 0; i < servers; i++)
         b->seat[i].inbox[0] = b->seat[i].inbox[1] = -1;
-    int err = open_inboxes(b);
+    int err = http_balancer_open_inboxes(b);
     if (err != 0) {
         http_balancer_free(b);
         return err;
@@ -56,7 +56,7 @@ int http_balancer_new(int servers, int max, struct http_balancer **out)
     return 0;
 }
 
-static void close_inbox(struct http_balancer *b, int server)
+static void http_balancer_close_inbox(struct http_balancer *b, int server)
 {
     struct http_accepted left;
     if (b->seat[server].inbox[0] < 0)
@@ -71,7 +71,7 @@ static void close_inbox(struct http_balancer *b, int server)
 void http_balancer_free(struct http_balancer *b)
 {
     for (int i = 0; b != NULL && i < b->servers; i++)
-        close_inbox(b, i);
+        http_balancer_close_inbox(b, i);
     free(b);
 }
 
@@ -93,7 +93,7 @@ bool http_balancer_full(const struct http_balancer *b)
     return http_balancer_total(b) >= b->max;
 }
 
-static int fewest(const struct http_balancer *b, int *count)
+static int http_balancer_fewest(const struct http_balancer *b, int *count)
 {
     int server = 0;
     *count = http_balancer_count(b, 0);
@@ -115,7 +115,7 @@ static int fewest(const struct http_balancer *b, int *count)
  * The total is that before the new connection, unless one has just ended, whose successor it may be: clients
  * with a connection for each request would otherwise have it handed over nearly always.
  */
-static int choose(struct http_balancer *b, int self)
+static int http_balancer_choose(struct http_balancer *b, int self)
 {
     int successor = atomic_exchange(&b->ended, false) ? 1 : 0;
     int server = 0;
@@ -124,23 +124,23 @@ static int choose(struct http_balancer *b, int self)
         server = self;
         count = http_balancer_count(b, self);
         if (count * b->servers > http_balancer_total(b) + successor)
-            server = fewest(b, &count);
+            server = http_balancer_fewest(b, &count);
     } while (!atomic_compare_exchange_weak(&b->seat[server].count, &count, count + 1));
     return server;
 }
 
 /* Returns false if the inbox is full. */
-static bool send_to(struct http_balancer *b, int server, const struct http_accepted *accepted)
+static bool http_balancer_send_to(struct http_balancer *b, int server, const struct http_accepted *accepted)
 {
     return write(b->seat[server].inbox[1], accepted, sizeof *accepted) == (ssize_t)sizeof *accepted;
 }
 
 bool http_balancer_place(struct http_balancer *b, int self, const struct http_accepted *accepted)
 {
-    int server = choose(b, self);
+    int server = http_balancer_choose(b, self);
     if (server == self)
         return false;
-    if (send_to(b, server, accepted))
+    if (http_balancer_send_to(b, server, accepted))
         return true;
     atomic_fetch_sub(&b->seat[server].count, 1);
     atomic_fetch_add(&b->seat[self].count, 1);
@@ -161,7 +161,7 @@ void http_balancer_want_room(struct http_balancer *b, int self)
     atomic_store(&b->room_wanted, true);
     for (int i = 0; i < b->servers; i++)
         if (i != self)
-            (void)send_to(b, i, &(struct http_accepted){.fd = -1});
+            (void)http_balancer_send_to(b, i, &(struct http_accepted){.fd = -1});
 }
 
 bool http_balancer_room_wanted(const struct http_balancer *b)

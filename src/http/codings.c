@@ -8,7 +8,7 @@ enum { WEIGHT_ABSENT = -1, WEIGHT_INVALID = -2, WEIGHT_MAX = 1000 };
 /* What an element names: a coding, all others, or a coding that is not served. */
 enum { NAME_ANY = CODINGS, NAME_OTHER, NAMES };
 
-static bool is_token(struct span s)
+static bool http_codings_is_token(struct span s)
 {
     for (size_t i = 0; i < s.len; i++)
         if (!ascii_is_tchar(s.data[i]))
@@ -17,7 +17,7 @@ static bool is_token(struct span s)
 }
 
 /* qvalue = ( "0" [ "." 0*3DIGIT ] ) / ( "1" [ "." 0*3("0") ] ) (RFC 9110 section 12.4.2). */
-static int parse_qvalue(struct span s)
+static int http_codings_parse_qvalue(struct span s)
 {
     if (s.len == 0 || s.len > sizeof "0.000" - 1 || (s.len > 1 && s.data[1] != '.'))
         return WEIGHT_INVALID;
@@ -34,16 +34,16 @@ static int parse_qvalue(struct span s)
 }
 
 /* weight = OWS ";" OWS "q=" qvalue; `s` is what follows the semicolon. */
-static int parse_weight(struct span s)
+static int http_codings_parse_weight(struct span s)
 {
     s = span_trim(s);
     if (s.len < 2 || !span_equal_nocase((struct span){s.data, 2}, SPAN("q=")))
         return WEIGHT_INVALID;
-    return parse_qvalue(span_skip(s, 2));
+    return http_codings_parse_qvalue(span_skip(s, 2));
 }
 
 /* x-gzip is another name of gzip (RFC 9110 section 8.4.1.3). */
-static int name_of(struct span token)
+static int http_codings_name_of(struct span token)
 {
     if (span_equal(token, SPAN("*")))
         return NAME_ANY;
@@ -57,27 +57,28 @@ static int name_of(struct span token)
 
 /* Reads one element of the list; an empty one is skipped (section 5.6.1). False when it is invalid. The first
  * weight of a coding counts. */
-static bool parse_element(struct span element, int weight[NAMES])
+static bool http_codings_parse_element(struct span element, int weight[NAMES])
 {
     element = span_trim(element);
     if (element.len == 0)
         return true;
     size_t semicolon = span_find(element, ';');
     struct span token = span_trim((struct span){element.data, semicolon});
-    int w = semicolon < element.len ? parse_weight(span_skip(element, semicolon + 1)) : WEIGHT_MAX;
-    if (w == WEIGHT_INVALID || !is_token(token))
+    int w =
+        semicolon < element.len ? http_codings_parse_weight(span_skip(element, semicolon + 1)) : WEIGHT_MAX;
+    if (w == WEIGHT_INVALID || !http_codings_is_token(token))
         return false;
-    int name = name_of(token);
+    int name = http_codings_name_of(token);
     if (weight[name] == WEIGHT_ABSENT)
         weight[name] = w;
     return true;
 }
 
-static bool parse_list(struct span list, int weight[NAMES])
+static bool http_codings_parse_list(struct span list, int weight[NAMES])
 {
     while (list.len > 0) {
         size_t comma = span_find(list, ',');
-        if (!parse_element((struct span){list.data, comma}, weight))
+        if (!http_codings_parse_element((struct span){list.data, comma}, weight))
             return false;
         list = span_skip(list, comma < list.len ? comma + 1 : comma);
     }
@@ -88,7 +89,7 @@ static bool parse_list(struct span list, int weight[NAMES])
  * What "*" says holds for the codings that are not named. Identity is acceptable unless it is refused; where
  * it is not named, any other acceptable coding is better.
  */
-static struct http_codings choose(const int weight[NAMES])
+static struct http_codings http_codings_choose(const int weight[NAMES])
 {
     struct http_codings chosen = {0, CODING_IDENTITY};
     int best = 0;
@@ -116,7 +117,7 @@ struct http_codings http_accept_encoding(struct span field)
     int weight[NAMES];
     for (int i = 0; i < NAMES; i++)
         weight[i] = WEIGHT_ABSENT;
-    if (field.data == NULL || !parse_list(field, weight))
+    if (field.data == NULL || !http_codings_parse_list(field, weight))
         return (struct http_codings){1U << CODING_IDENTITY, CODING_IDENTITY};
-    return choose(weight);
+    return http_codings_choose(weight);
 }

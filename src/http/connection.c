@@ -1,6 +1,6 @@
 /*
  * Client connections and their exchanges; see connection.h and exchange.h. Every entry from the loop ends in
- * settle().
+ * http_connection_settle().
  */
 /* clang-format off */
 /*
@@ -111,7 +111,7 @@ struct http_exchange {
 /* --- states --- */
 
 /* Every change of state passes here. */
-static void enter(struct http_connection *c, enum connection_state next)
+static void http_connection_enter(struct http_connection *c, enum connection_state next)
 {
     enum { FROM_READABLE = 1 << HANDLING | 1 << CLOSING, ANSWERED = 1 << IDLE | 1 << ENDING };
     static const unsigned short allowed[] = {
@@ -130,28 +130,28 @@ static void enter(struct http_connection *c, enum connection_state next)
 }
 
 /* True in the states in which input is parsed as it arrives. */
-static bool takes_requests(const struct http_connection *c)
+static bool http_connection_takes_requests(const struct http_connection *c)
 {
     return c->state == NEW || c->state == IDLE || c->state == READING;
 }
 
 /* The client waits for no response and has sent nothing of a further request: no data is lost if the
  * connection is closed now. */
-static bool between_requests(const struct http_connection *c)
+static bool http_connection_between_requests(const struct http_connection *c)
 {
     return c->state == IDLE && c->pending_input.len == 0;
 }
 
 /* --- exchanges --- */
 
-static void free_exchange(struct http_exchange *x)
+static void http_connection_free_exchange(struct http_exchange *x)
 {
     http_parser_fini(&x->parser);
     free(x);
 }
 
 /* Gives the connection an exchange for its next request. Returns false when there is no memory. */
-static bool begin_exchange(struct http_connection *c)
+static bool http_connection_begin_exchange(struct http_connection *c)
 {
     struct http_connections *conns = c->conns;
     struct http_exchange *x = conns->freelist;
@@ -171,13 +171,13 @@ static bool begin_exchange(struct http_connection *c)
     return true;
 }
 
-static void end_exchange(struct http_connection *c)
+static void http_connection_end_exchange(struct http_connection *c)
 {
     struct http_connections *conns = c->conns;
     struct http_exchange *x = c->exchange;
     c->exchange = NULL;
     if (http_parser_capacity(&x->parser) > FREELIST_CAPACITY_MAX || conns->freelist_len == FREELIST_MAX) {
-        free_exchange(x);
+        http_connection_free_exchange(x);
         return;
     }
     x->next_free = conns->freelist;
@@ -185,12 +185,12 @@ static void end_exchange(struct http_connection *c)
     conns->freelist_len++;
 }
 
-static void free_freelist(struct http_connections *conns)
+static void http_connection_free_freelist(struct http_connections *conns)
 {
     while (conns->freelist != NULL) {
         struct http_exchange *x = conns->freelist;
         conns->freelist = x->next_free;
-        free_exchange(x);
+        http_connection_free_exchange(x);
     }
 }
 
@@ -219,8 +219,8 @@ uint64_t http_exchange_began_ns(const struct http_exchange *x)
 }
 
 /* The entity tag of the body, in its own coding or an acceptable one, that is listed; absent when none is. */
-static struct span find_etag(const struct blob *body, struct span list, bool strong,
-                             const struct http_codings *codings)
+static struct span http_connection_find_etag(const struct blob *body, struct span list, bool strong,
+                                             const struct http_codings *codings)
 {
     char text[BLOB_ETAG_MAX];
     struct span found = http_etag_find(list, blob_etag(body), strong);
@@ -238,19 +238,19 @@ void http_exchange_evaluate_preconditions(const struct http_exchange *x, struct 
     bool conditional = match.data != NULL || none_match.data != NULL;
     if (!conditional || r->status != 200 || blob_etag(r->body).data == NULL)
         return;
-    if (match.data != NULL && find_etag(r->body, match, true, codings).data == NULL) {
+    if (match.data != NULL && http_connection_find_etag(r->body, match, true, codings).data == NULL) {
         r->status = 412;
         return;
     }
     if (none_match.data != NULL)
-        r->etag = find_etag(r->body, none_match, false, codings);
+        r->etag = http_connection_find_etag(r->body, none_match, false, codings);
     if (r->etag.data != NULL)
         r->status = 304;
 }
 
 /* --- closing --- */
 
-static void on_closed(uv_handle_t *handle)
+static void http_connection_on_closed(uv_handle_t *handle)
 {
     struct http_connection *c = handle->data;
     struct http_connections *conns = c->conns;
@@ -264,32 +264,32 @@ static void on_closed(uv_handle_t *handle)
 }
 
 /* Closes at once. The memory is freed in the loop. */
-static void close_connection(struct http_connection *c)
+static void http_connection_close(struct http_connection *c)
 {
     if (c->state == CLOSING)
         return;
     loop_lag_begin(c->conns->options.loop_lag);
     bool waiting = c->state == WAITING;
-    enter(c, CLOSING);
+    http_connection_enter(c, CLOSING);
     http_task_fini(&c->task);
     if (c->exchange != NULL) {
         if (waiting)
             c->conns->options.handler.cancel(c->conns->options.handler.arg, c->exchange);
-        end_exchange(c);
+        http_connection_end_exchange(c);
     }
-    uv_close((uv_handle_t *)&c->tcp, on_closed);
+    uv_close((uv_handle_t *)&c->tcp, http_connection_on_closed);
 }
 
 /* --- reading, writing, deadlines --- */
 
-static void settle(struct http_connection *c);
-static void process_input(struct http_connection *c, struct span input);
-static void process_pending(struct http_connection *c);
-static void reject_unread(struct http_connection *c, int status);
+static void http_connection_settle(struct http_connection *c);
+static void http_connection_process_input(struct http_connection *c, struct span input);
+static void http_connection_process_pending(struct http_connection *c);
+static void http_connection_reject_unread(struct http_connection *c, int status);
 
 /* libuv reads again as long as a read fills the buffer. An empty buffer makes it poll the other sockets
  * first. */
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+static void http_connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     (void)suggested;
     struct http_connection *c = handle->data;
@@ -297,15 +297,15 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     *out = (uv_buf_t){.base = c->conns->read_buffer, .len = room};
 }
 
-static void keep_input(struct http_connection *c, struct span input)
+static void http_connection_keep_input(struct http_connection *c, struct span input)
 {
     buf_append_span(&c->pending_input, input);
     if (buf_error(&c->pending_input) != 0)
-        close_connection(c);
+        http_connection_close(c);
 }
 
 /* More than one request, or at least more than a head. */
-static bool is_pipelined(struct span input)
+static bool http_connection_is_pipelined(struct span input)
 {
     static const char head_end[] = "\r\n\r\n";
     const char *found = memmem(input.data, input.len, head_end, sizeof head_end - 1);
@@ -313,77 +313,78 @@ static bool is_pipelined(struct span input)
 }
 
 /* An empty line does not begin a request: it neither sets nor clears a deadline. */
-static struct span skip_leading_crlf(struct http_connection *c, struct span input)
+static struct span http_connection_skip_leading_crlf(struct http_connection *c, struct span input)
 {
     bool between = c->state == NEW || c->state == IDLE;
     return between ? span_skip(input, http_leading_crlf(input, &c->half_crlf)) : input;
 }
 
 /* A single request is handled at once. A client that pipelines waits for its turn in the run queue. */
-static void on_input(struct http_connection *c, struct span input)
+static void http_connection_on_input(struct http_connection *c, struct span input)
 {
     bool behind_others = false;
     if (http_scheduler_busy(&c->conns->scheduler)) {
-        input = skip_leading_crlf(c, input);
-        behind_others = is_pipelined(input);
+        input = http_connection_skip_leading_crlf(c, input);
+        behind_others = http_connection_is_pipelined(input);
     }
-    if (takes_requests(c) && !behind_others) {
-        process_input(c, input);
+    if (http_connection_takes_requests(c) && !behind_others) {
+        http_connection_process_input(c, input);
         return;
     }
-    keep_input(c, input);
-    settle(c);
+    http_connection_keep_input(c, input);
+    http_connection_settle(c);
 }
 
 /*
  * A trusted proxy may send a PROXY protocol header before the first request. The deadline of that request
  * includes the header.
  */
-static void on_proxy_input(struct http_connection *c, struct span input)
+static void http_connection_on_proxy_input(struct http_connection *c, struct span input)
 {
     size_t used = 0;
-    keep_input(c, input);
+    http_connection_keep_input(c, input);
     if (c->state == CLOSING)
         return;
     switch (http_proxy_header_read(buf_span(&c->pending_input), &used, &c->client)) {
     case HTTP_PROXY_NEED_MORE:
         break;
     case HTTP_PROXY_INVALID:
-        reject_unread(c, 400);
-        settle(c);
+        http_connection_reject_unread(c, 400);
+        http_connection_settle(c);
         break;
     case HTTP_PROXY_NONE:
     case HTTP_PROXY_READ:
-        enter(c, NEW);
+        http_connection_enter(c, NEW);
         buf_consume(&c->pending_input, used);
         if (c->pending_input.len > 0)
-            process_pending(c);
+            http_connection_process_pending(c);
         else
-            settle(c);
+            http_connection_settle(c);
         break;
     }
 }
 
-static void set_polled(struct http_connection *c, bool on);
+static void http_connection_set_polled(struct http_connection *c, bool on);
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
+static void http_connection_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 {
     struct http_connection *c = stream->data;
     c->read_full = n > 0 && (size_t)n == buffer->len;
-    if (n == 0 || n == UV_ENOBUFS) /* see on_alloc() */
+    if (n == 0 || n == UV_ENOBUFS) /* see http_connection_on_alloc() */
         return;
     const struct span input = {buffer->base, n > 0 ? (size_t)n : 0};
     if (n == UV_EOF && c->state == WAITING)
-        set_polled(c, false); /* a half-closed client still gets its response; EOF will be read again */
+        http_connection_set_polled(
+            c, false); /* a half-closed client still gets its response; EOF will be read again */
     else if (n < 0)
-        close_connection(c);
+        http_connection_close(c);
     else if (c->state == PROXY)
-        on_proxy_input(c, input);
-    else if (takes_requests(c) || c->state == WAITING)
-        on_input(c, input);
+        http_connection_on_proxy_input(c, input);
+    else if (http_connection_takes_requests(c) || c->state == WAITING)
+        http_connection_on_input(c, input);
 }
 
-static void set_polled(struct http_connection *c, bool on)
+static void http_connection_set_polled(struct http_connection *c, bool on)
 {
     if (c->polled == on)
         return;
@@ -391,16 +392,16 @@ static void set_polled(struct http_connection *c, bool on)
     c->read_full = false;
     if (!on)
         (void)uv_read_stop((uv_stream_t *)&c->tcp);
-    else if (uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) != 0)
-        close_connection(c);
+    else if (uv_read_start((uv_stream_t *)&c->tcp, http_connection_on_alloc, http_connection_on_read) != 0)
+        http_connection_close(c);
 }
 
-static void set_deadline(struct http_connection *c, enum http_deadline kind)
+static void http_connection_set_deadline(struct http_connection *c, enum http_deadline kind)
 {
     http_task_set_deadline(&c->conns->scheduler, &c->task, kind, uv_now(c->conns->loop));
 }
 
-static void on_written(uv_stream_t *stream, int status)
+static void http_connection_on_written(uv_stream_t *stream, int status)
 {
     struct http_connection *c = stream->data;
     assert(c->writing > 0);
@@ -408,23 +409,23 @@ static void on_written(uv_stream_t *stream, int status)
     if (c->state == CLOSING)
         return;
     if (status != 0) {
-        close_connection(c);
+        http_connection_close(c);
     } else if (c->writing == 0) {
         http_task_clear_deadline(&c->task);
-        settle(c);
+        http_connection_settle(c);
     }
 }
 
-static void flush(struct http_connection *c)
+static void http_connection_flush(struct http_connection *c)
 {
-    int result = http_output_flush(&c->conns->output, (uv_stream_t *)&c->tcp, on_written);
+    int result = http_output_flush(&c->conns->output, (uv_stream_t *)&c->tcp, http_connection_on_written);
     if (result < 0)
-        close_connection(c);
+        http_connection_close(c);
     else if (result > 0)
         c->writing++;
 }
 
-static int fd_of(const struct http_connection *c)
+static int http_connection_fd_of(const struct http_connection *c)
 {
     uv_os_fd_t fd = -1;
     return uv_fileno((const uv_handle_t *)&c->tcp, &fd) == 0 ? fd : -1;
@@ -432,29 +433,29 @@ static int fd_of(const struct http_connection *c)
 
 /* A request that has arrived by now is read, so that closing does not reset the connection and the client
  * gets its response. */
-static void close_without_lingering(struct http_connection *c)
+static void http_connection_close_without_lingering(struct http_connection *c)
 {
-    (void)recv(fd_of(c), c->conns->read_buffer, sizeof c->conns->read_buffer, MSG_DONTWAIT);
-    close_connection(c);
+    (void)recv(http_connection_fd_of(c), c->conns->read_buffer, sizeof c->conns->read_buffer, MSG_DONTWAIT);
+    http_connection_close(c);
 }
 
 /* Shuts down the sending side, and reads until the client closes its own. */
-static void linger(struct http_connection *c)
+static void http_connection_linger(struct http_connection *c)
 {
     if (c->over_limit && c->conns->rejections > c->conns->options.max_rejections) {
-        close_without_lingering(c);
+        http_connection_close_without_lingering(c);
         return;
     }
-    enter(c, LINGERING);
-    if (shutdown(fd_of(c), SHUT_WR) != 0) {
-        close_connection(c);
+    http_connection_enter(c, LINGERING);
+    if (shutdown(http_connection_fd_of(c), SHUT_WR) != 0) {
+        http_connection_close(c);
         return;
     }
-    set_deadline(c, HTTP_DEADLINE_LINGER);
-    set_polled(c, true);
+    http_connection_set_deadline(c, HTTP_DEADLINE_LINGER);
+    http_connection_set_polled(c, true);
 }
 
-static enum http_deadline deadline_for_input(const struct http_connection *c)
+static enum http_deadline http_connection_deadline_for_input(const struct http_connection *c)
 {
     if (c->state == IDLE)
         return c->from_proxy ? HTTP_DEADLINE_PROXY_IDLE : HTTP_DEADLINE_IDLE;
@@ -468,87 +469,87 @@ static enum http_deadline deadline_for_input(const struct http_connection *c)
 /* Queues the connection to have its pending input processed. Between requests the deadline is cleared, since
  * the next request has arrived. Within a request it stays: otherwise each piece of a slow request would renew
  * it. */
-static void schedule(struct http_connection *c)
+static void http_connection_schedule(struct http_connection *c)
 {
     if (c->exchange == NULL)
         http_task_clear_deadline(&c->task);
-    set_polled(c, false);
+    http_connection_set_polled(c, false);
     http_task_enqueue(&c->conns->scheduler, &c->task);
 }
 
 /* Writes the responses, then waits for the event that the state requires, with its deadline. */
-static void settle(struct http_connection *c)
+static void http_connection_settle(struct http_connection *c)
 {
     if (c->state == CLOSING) {
         http_output_clear(&c->conns->output); /* shared with the other connections */
         return;
     }
-    flush(c);
+    http_connection_flush(c);
     if (c->state == CLOSING)
         return;
     if (c->writing > 0) {
-        set_polled(c, false);
-        set_deadline(c, HTTP_DEADLINE_WRITE);
+        http_connection_set_polled(c, false);
+        http_connection_set_deadline(c, HTTP_DEADLINE_WRITE);
         return;
     }
-    if (c->conns->finishing && between_requests(c))
-        enter(c, ENDING);
+    if (c->conns->finishing && http_connection_between_requests(c))
+        http_connection_enter(c, ENDING);
     if (c->state == WAITING) {
         if (c->pending_input.len > 0) /* no more than one read is kept */
-            set_polled(c, false);
+            http_connection_set_polled(c, false);
         http_task_clear_deadline(&c->task);
-    } else if (takes_requests(c) && c->pending_input.len > 0) {
-        schedule(c);
-    } else if (takes_requests(c) || c->state == PROXY) {
-        set_deadline(c, deadline_for_input(c));
-        set_polled(c, true);
+    } else if (http_connection_takes_requests(c) && c->pending_input.len > 0) {
+        http_connection_schedule(c);
+    } else if (http_connection_takes_requests(c) || c->state == PROXY) {
+        http_connection_set_deadline(c, http_connection_deadline_for_input(c));
+        http_connection_set_polled(c, true);
     } else if (c->state == ENDING) {
-        linger(c);
+        http_connection_linger(c);
     }
 }
 
 /* --- requests --- */
 
-static void begin_handling(struct http_connection *c)
+static void http_connection_begin_handling(struct http_connection *c)
 {
     c->exchange->began_ns = clock_now_ns();
     loop_lag_begin_at(c->conns->options.loop_lag, c->exchange->began_ns);
-    enter(c, HANDLING);
+    http_connection_enter(c, HANDLING);
 }
 
 /* Makes the handler answer with the error `status`, however much of the request was read. The connection ends
  * with that response. */
-static void reject(struct http_connection *c, int status)
+static void http_connection_reject(struct http_connection *c, int status)
 {
     const struct http_handler *handler = &c->conns->options.handler;
     c->exchange->close = true;
-    begin_handling(c);
+    http_connection_begin_handling(c);
     metric_add(&c->conns->options.metrics->requests_rejected_total, 1);
     handler->reject(handler->arg, c->exchange, status);
     assert(c->state == ENDING);
 }
 
 /* Rejects a connection on which no request was read. */
-static void reject_unread(struct http_connection *c, int status)
+static void http_connection_reject_unread(struct http_connection *c, int status)
 {
-    if (begin_exchange(c))
-        reject(c, status);
+    if (http_connection_begin_exchange(c))
+        http_connection_reject(c, status);
     else
-        close_connection(c);
+        http_connection_close(c);
 }
 
-static void handle(struct http_connection *c, bool followed)
+static void http_connection_handle(struct http_connection *c, bool followed)
 {
     const struct http_handler *handler = &c->conns->options.handler;
-    begin_handling(c);
+    http_connection_begin_handling(c);
     c->exchange->followed = followed;
     c->conns->requests++;
     handler->handle(handler->arg, c->exchange);
     if (c->state == HANDLING)
-        enter(c, WAITING);
+        http_connection_enter(c, WAITING);
 }
 
-static void send_100_continue(struct http_connection *c)
+static void http_connection_send_100_continue(struct http_connection *c)
 {
     if (!http_parser_wants_continue(&c->exchange->parser))
         return;
@@ -557,53 +558,53 @@ static void send_100_continue(struct http_connection *c)
 }
 
 /* Skips empty lines before a request; a CR without LF is an error. */
-static struct span process_leading_crlf(struct http_connection *c, struct span input)
+static struct span http_connection_process_leading_crlf(struct http_connection *c, struct span input)
 {
-    input = skip_leading_crlf(c, input);
+    input = http_connection_skip_leading_crlf(c, input);
     if (input.len > 0 && c->half_crlf)
-        reject_unread(c, 400);
+        http_connection_reject_unread(c, 400);
     return input;
 }
 
 /* Feeds the current request, or begins a new one. Returns the rest of the input. */
-static struct span advance(struct http_connection *c, struct span input)
+static struct span http_connection_advance(struct http_connection *c, struct span input)
 {
     if (c->exchange == NULL) {
         if (*input.data == '\r' || c->half_crlf)
-            return process_leading_crlf(c, input);
-        if (!begin_exchange(c)) {
-            close_connection(c);
+            return http_connection_process_leading_crlf(c, input);
+        if (!http_connection_begin_exchange(c)) {
+            http_connection_close(c);
             return input;
         }
-        enter(c, READING);
+        http_connection_enter(c, READING);
     }
     size_t used = 0;
     enum http_progress progress = http_parser_feed(&c->exchange->parser, input, &used);
     if (progress == HTTP_COMPLETE)
-        handle(c, used < input.len);
+        http_connection_handle(c, used < input.len);
     else if (progress == HTTP_REJECTED)
-        reject(c, c->exchange->parser.status);
+        http_connection_reject(c, c->exchange->parser.status);
     else
-        send_100_continue(c);
+        http_connection_send_100_continue(c);
     return span_skip(input, used);
 }
 
 /* Handles requests until one write is full or one of them waits for its result. */
-static void process_input(struct http_connection *c, struct span input)
+static void http_connection_process_input(struct http_connection *c, struct span input)
 {
     const struct http_output *output = &c->conns->output;
-    while (input.len > 0 && takes_requests(c) && !http_output_full(output))
-        input = advance(c, input);
-    if (input.len > 0 && (takes_requests(c) || c->state == WAITING))
-        keep_input(c, input);
-    settle(c);
+    while (input.len > 0 && http_connection_takes_requests(c) && !http_output_full(output))
+        input = http_connection_advance(c, input);
+    if (input.len > 0 && (http_connection_takes_requests(c) || c->state == WAITING))
+        http_connection_keep_input(c, input);
+    http_connection_settle(c);
 }
 
-static void process_pending(struct http_connection *c)
+static void http_connection_process_pending(struct http_connection *c)
 {
     struct buf input = c->pending_input;
     c->pending_input = BUF_INIT;
-    process_input(c, buf_span(&input));
+    http_connection_process_input(c, buf_span(&input));
     buf_fini(&input);
 }
 
@@ -612,7 +613,7 @@ static void process_pending(struct http_connection *c)
  * would be lost (RFC 9112 section 9.6), so a connection with further input is kept, but no longer than twice
  * its age.
  */
-static bool has_retired(const struct http_connection *c)
+static bool http_connection_has_retired(const struct http_connection *c)
 {
     uint64_t now_ms = http_scheduler_now_ms(&c->conns->scheduler);
     if (now_ms < c->retire_ms)
@@ -629,7 +630,7 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
     bool later = c->state == WAITING;
     assert(!later || conns->output.count == 0); /* nothing of another connection is in it */
     bool close = x->close || !request->keep_alive || conns->announcing_close;
-    if (!close && has_retired(c)) {
+    if (!close && http_connection_has_retired(c)) {
         close = true;
         metric_add(&conns->options.metrics->connections_max_age_reached_total, 1);
     }
@@ -637,70 +638,70 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
     http_response_write_head(&conns->output.heads, r, &context);
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->status == 204;
     http_output_add(&conns->output, bodiless ? NULL : r->body);
-    end_exchange(c);
+    http_connection_end_exchange(c);
     if (c->writing == 0) /* otherwise it is the write deadline of earlier responses */
         http_task_clear_deadline(&c->task);
-    enter(c, close ? ENDING : IDLE);
+    http_connection_enter(c, close ? ENDING : IDLE);
     if (!later)
-        return; /* to process_input() */
+        return; /* to http_connection_process_input() */
     if (c->state == IDLE && c->writing == 0 && c->pending_input.len > 0)
-        process_pending(c);
+        http_connection_process_pending(c);
     else
-        settle(c);
+        http_connection_settle(c);
 }
 
 /* --- turns --- */
 
-static struct http_connection *connection_of(struct http_task *t)
+static struct http_connection *http_connection_of(struct http_task *t)
 {
     return LIST_ENTRY(t, struct http_connection, task);
 }
 
-static void on_run(struct http_task *t)
+static void http_connection_on_run(struct http_task *t)
 {
-    struct http_connection *c = connection_of(t);
-    assert(takes_requests(c) && c->writing == 0 && c->pending_input.len > 0);
-    process_pending(c);
+    struct http_connection *c = http_connection_of(t);
+    assert(http_connection_takes_requests(c) && c->writing == 0 && c->pending_input.len > 0);
+    http_connection_process_pending(c);
 }
 
-static bool has_unsent(const struct http_connection *c)
+static bool http_connection_has_unsent(const struct http_connection *c)
 {
     int bytes = 0;
-    return ioctl(fd_of(c), SIOCOUTQ, &bytes) == 0 && bytes > 0;
+    return ioctl(http_connection_fd_of(c), SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
 /* Makes close() reset the connection and drop unsent data, which the kernel would otherwise retransmit for
  * minutes to a client that does not read. */
-static void reset_on_close(const struct http_connection *c)
+static void http_connection_reset_on_close(const struct http_connection *c)
 {
     const struct linger at_once = {.l_onoff = 1};
-    (void)setsockopt(fd_of(c), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    (void)setsockopt(http_connection_fd_of(c), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
 /* Data that is unsent in the kernel has the write timeout, like a response that is queued here. */
-static void on_expired(struct http_task *t)
+static void http_connection_on_expired(struct http_task *t)
 {
-    struct http_connection *c = connection_of(t);
+    struct http_connection *c = http_connection_of(t);
     enum http_deadline kind = t->deadline;
-    bool unsent = has_unsent(c);
+    bool unsent = http_connection_has_unsent(c);
     if (kind == HTTP_DEADLINE_LINGER && unsent) {
-        set_deadline(c, HTTP_DEADLINE_WRITE);
+        http_connection_set_deadline(c, HTTP_DEADLINE_WRITE);
         return;
     }
     if (kind != HTTP_DEADLINE_LINGER && kind != HTTP_DEADLINE_GRACE)
         metric_add(&c->conns->options.metrics->connections_timed_out_total, 1);
     if (kind == HTTP_DEADLINE_HEAD && c->state == READING) {
         http_task_fini(t);
-        reject(c, 408);
-        settle(c);
+        http_connection_reject(c, 408);
+        http_connection_settle(c);
         return;
     }
     if (unsent)
-        reset_on_close(c);
-    close_connection(c);
+        http_connection_reset_on_close(c);
+    http_connection_close(c);
 }
 
-static void on_tick(void *arg)
+static void http_connection_on_tick(void *arg)
 {
     struct http_connections *conns = arg;
     http_date_refresh(&conns->date);
@@ -724,7 +725,8 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
     struct http_connections *conns = calloc(1, sizeof *conns);
     if (conns == NULL)
         return -ENOMEM;
-    const struct http_scheduler_callbacks callbacks = {on_tick, on_expired, on_run, conns};
+    const struct http_scheduler_callbacks callbacks = {http_connection_on_tick, http_connection_on_expired,
+                                                       http_connection_on_run, conns};
     conns->loop = loop;
     conns->options = *options;
     conns->closed = closed;
@@ -746,7 +748,7 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
 void http_connections_free(struct http_connections *conns)
 {
     assert(list_empty(&conns->open));
-    free_freelist(conns);
+    http_connection_free_freelist(conns);
     http_output_fini(&conns->output);
     free(conns);
 }
@@ -774,58 +776,58 @@ int http_connections_open(struct http_connections *conns, int fd, struct ip peer
     metric_add(&conns->options.metrics->connections_open, 1);
     if (uv_tcp_open(&c->tcp, fd) != 0) {
         close(fd);
-        close_connection(c);
+        http_connection_close(c);
         return 0;
     }
     if (over_limit)
-        reject_unread(c, 503);
-    settle(c);
+        http_connection_reject_unread(c, 503);
+    http_connection_settle(c);
     return 0;
 }
 
 /* A connection has such a deadline while it waits for a request, and at no other time when this is called:
  * the deadline changes before the loop polls again. */
-static struct http_connection *oldest_waiting(const struct http_connections *conns)
+static struct http_connection *http_connection_oldest_waiting(const struct http_connections *conns)
 {
     const struct http_scheduler *s = &conns->scheduler;
     struct http_task *t = http_scheduler_oldest(s, HTTP_DEADLINE_OPENING, HTTP_DEADLINE_IDLE);
     if (t == NULL)
         t = http_scheduler_oldest(s, HTTP_DEADLINE_PROXY_OPENING, HTTP_DEADLINE_PROXY_IDLE);
-    return t != NULL ? connection_of(t) : NULL;
+    return t != NULL ? http_connection_of(t) : NULL;
 }
 
-static bool has_unread(const struct http_connection *c)
+static bool http_connection_has_unread(const struct http_connection *c)
 {
     int bytes = 0;
-    return ioctl(fd_of(c), SIOCINQ, &bytes) == 0 && bytes > 0;
+    return ioctl(http_connection_fd_of(c), SIOCINQ, &bytes) == 0 && bytes > 0;
 }
 
 /* A request that is in the kernel has begun. So each connection is looked at once for it, however many new
  * ones come before it is read. */
-static struct http_connection *next_to_evict(struct http_connections *conns)
+static struct http_connection *http_connection_next_to_evict(struct http_connections *conns)
 {
-    struct http_connection *c = oldest_waiting(conns);
-    for (; c != NULL && has_unread(c); c = oldest_waiting(conns))
-        set_deadline(c, HTTP_DEADLINE_HEAD);
+    struct http_connection *c = http_connection_oldest_waiting(conns);
+    for (; c != NULL && http_connection_has_unread(c); c = http_connection_oldest_waiting(conns))
+        http_connection_set_deadline(c, HTTP_DEADLINE_HEAD);
     if (c != NULL || !conns->options.evict_any)
         return c;
     struct http_task *t = http_scheduler_oldest(&conns->scheduler, HTTP_DEADLINE_HEAD, HTTP_DEADLINE_GRACE);
-    return t != NULL ? connection_of(t) : NULL;
+    return t != NULL ? http_connection_of(t) : NULL;
 }
 
 bool http_connections_evictable(struct http_connections *conns)
 {
-    return next_to_evict(conns) != NULL;
+    return http_connection_next_to_evict(conns) != NULL;
 }
 
 bool http_connections_evict(struct http_connections *conns)
 {
     struct http_connection *c = NULL;
     do {
-        c = next_to_evict(conns);
+        c = http_connection_next_to_evict(conns);
         if (c == NULL)
             return false;
-        close_connection(c);
+        http_connection_close(c);
     } while (c->over_limit); /* which makes no room */
     metric_add(&conns->options.metrics->connections_evicted_total, 1);
     return true;
@@ -844,14 +846,15 @@ void http_connections_announce_close(struct http_connections *conns)
 }
 
 /* Closes a connection between two requests: all its responses were written, so lingering is not needed. */
-static void finish(struct http_connection *c)
+static void http_connection_finish(struct http_connection *c)
 {
-    if ((!takes_requests(c) && c->state != PROXY) || c->writing > 0 || http_task_queued(&c->task))
+    if ((!http_connection_takes_requests(c) && c->state != PROXY) || c->writing > 0 ||
+        http_task_queued(&c->task))
         return;
-    if (between_requests(c))
-        close_connection(c);
+    if (http_connection_between_requests(c))
+        http_connection_close(c);
     else
-        set_deadline(c, deadline_for_input(c));
+        http_connection_set_deadline(c, http_connection_deadline_for_input(c));
 }
 
 void http_connections_finish(struct http_connections *conns)
@@ -860,7 +863,7 @@ void http_connections_finish(struct http_connections *conns)
     conns->finishing = true;
     for (struct list *l = conns->open.next; l != &conns->open; l = next) {
         next = l->next;
-        finish(LIST_ENTRY(l, struct http_connection, link));
+        http_connection_finish(LIST_ENTRY(l, struct http_connection, link));
     }
 }
 
@@ -869,7 +872,7 @@ void http_connections_close(struct http_connections *conns, struct wait_group *h
     struct list *next = NULL;
     for (struct list *l = conns->open.next; l != &conns->open; l = next) {
         next = l->next;
-        close_connection(LIST_ENTRY(l, struct http_connection, link));
+        http_connection_close(LIST_ENTRY(l, struct http_connection, link));
     }
     http_scheduler_close(&conns->scheduler, handles);
 }

@@ -33,7 +33,7 @@ void http_output_clear(struct http_output *o)
 }
 
 /* Lists the pieces: head, body, head, body ... Not every response has a body. */
-static unsigned gather(const struct http_output *o, uv_buf_t *pieces)
+static unsigned http_output_gather(const struct http_output *o, uv_buf_t *pieces)
 {
     unsigned n = 0;
     size_t start = 0;
@@ -48,7 +48,7 @@ static unsigned gather(const struct http_output *o, uv_buf_t *pieces)
 }
 
 /* Removes the first `sent` bytes from the pieces. Returns the number of pieces that were sent completely. */
-static unsigned skip_sent(uv_buf_t *pieces, unsigned count, size_t sent)
+static unsigned http_output_skip_sent(uv_buf_t *pieces, unsigned count, size_t sent)
 {
     unsigned first = 0;
     while (first < count && sent >= pieces[first].len)
@@ -60,24 +60,24 @@ static unsigned skip_sent(uv_buf_t *pieces, unsigned count, size_t sent)
     return first;
 }
 
-static void free_pending(struct pending_write *w)
+static void http_output_free_pending(struct pending_write *w)
 {
     for (unsigned i = 0; i < w->body_count; i++)
         blob_unref(w->body[i]);
     free(w);
 }
 
-static void on_written(uv_write_t *request, int status)
+static void http_output_on_written(uv_write_t *request, int status)
 {
     struct pending_write *w = request->data;
     void (*done)(uv_stream_t * stream, int status) = w->done;
     uv_stream_t *stream = request->handle;
-    free_pending(w);
+    http_output_free_pending(w);
     done(stream, status);
 }
 
 /* Heads are copied, since their buffer is reused at once; the references to the bodies move. */
-static struct pending_write *detach(struct http_output *o, uv_buf_t *pieces, unsigned count)
+static struct pending_write *http_output_detach(struct http_output *o, uv_buf_t *pieces, unsigned count)
 {
     const char *low = o->heads.data;
     const char *high = low + o->heads.len;
@@ -106,26 +106,26 @@ int http_output_flush(struct http_output *o, uv_stream_t *stream,
         return -ENOMEM;
     }
     uv_buf_t *pieces = o->piece;
-    unsigned count = gather(o, pieces);
+    unsigned count = http_output_gather(o, pieces);
     int sent = uv_try_write(stream, pieces, count);
     if (sent < 0 && sent != UV_EAGAIN) {
         http_output_clear(o);
         return sent;
     }
-    unsigned first = skip_sent(pieces, count, sent < 0 ? 0 : (size_t)sent);
+    unsigned first = http_output_skip_sent(pieces, count, sent < 0 ? 0 : (size_t)sent);
     if (first == count) {
         http_output_clear(o);
         return 0;
     }
-    struct pending_write *w = detach(o, pieces + first, count - first);
+    struct pending_write *w = http_output_detach(o, pieces + first, count - first);
     http_output_clear(o);
     if (w == NULL)
         return -ENOMEM;
     w->done = done;
     w->request.data = w;
-    int err = uv_write(&w->request, stream, pieces + first, count - first, on_written);
+    int err = uv_write(&w->request, stream, pieces + first, count - first, http_output_on_written);
     if (err != 0) {
-        free_pending(w);
+        http_output_free_pending(w);
         return err;
     }
     return 1;

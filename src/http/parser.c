@@ -1,5 +1,5 @@
-/* Reading requests with llhttp; see parser.h. The callbacks of llhttp only collect; on_headers_complete()
- * validates the head as a whole. */
+/* Reading requests with llhttp; see parser.h. The callbacks of llhttp only collect;
+ * http_parser_on_headers_complete() validates the head as a whole. */
 #include "http/parser.h"
 
 #include "base/text.h"
@@ -11,7 +11,7 @@
 
 /* Compares tokens, padded with zeros, without case. Where tokens differ only in the case bit, the bytes are
  * letters. */
-static bool same_name(const char a[HTTP_NAME_MAX], const char b[HTTP_NAME_MAX])
+static bool http_parser_same_name(const char a[HTTP_NAME_MAX], const char b[HTTP_NAME_MAX])
 {
     uint64_t difference = 0;
     for (size_t i = 0; i < HTTP_NAME_MAX; i += sizeof difference)
@@ -19,20 +19,22 @@ static bool same_name(const char a[HTTP_NAME_MAX], const char b[HTTP_NAME_MAX])
     return (difference & ~UINT64_C(0x2020202020202020)) == 0;
 }
 
-static int find_field(const struct http_field_table *t, const char name[HTTP_NAME_MAX], size_t len)
+static int http_parser_find_field(const struct http_field_table *t, const char name[HTTP_NAME_MAX],
+                                  size_t len)
 {
     int i = t->first[len];
-    while (i >= 0 && !same_name(name, t->field[i].name))
+    while (i >= 0 && !http_parser_same_name(name, t->field[i].name))
         i = t->field[i].next;
     return i;
 }
 
-static void add_field(struct http_field_table *t, int number, const struct http_field_rule *rule, int *lists)
+static void http_parser_add_field(struct http_field_table *t, int number, const struct http_field_rule *rule,
+                                  int *lists)
 {
     size_t len = strlen(rule->name);
     assert(number < HTTP_FIELDS_MAX && len > 0 && len < HTTP_NAME_MAX);
     memcpy(t->field[number].name, rule->name, len);
-    assert(find_field(t, t->field[number].name, len) < 0);
+    assert(http_parser_find_field(t, t->field[number].name, len) < 0);
     t->field[number].repeat = rule->repeat;
     t->field[number].list = -1;
     if (rule->repeat == HTTP_REPEAT_LIST)
@@ -58,15 +60,15 @@ void http_field_table_init(struct http_field_table *t, const struct http_field_r
     memset(t->first, -1, sizeof t->first);
     for (int i = 0; i < HTTP_FIELD_COUNT; i++)
         if (i != HTTP_FIELD_FORWARDED_FOR || forwarded)
-            add_field(t, i, &own[i], &lists);
+            http_parser_add_field(t, i, &own[i], &lists);
     for (unsigned i = 0; i < count; i++)
-        add_field(t, HTTP_FIELD_COUNT + (int)i, &rules[i], &lists);
+        http_parser_add_field(t, HTTP_FIELD_COUNT + (int)i, &rules[i], &lists);
 }
 
 /* --- Host (RFC 9110 section 7.2): uri-host [ ":" port ] --- */
 
 /* RFC 3986 section 3.2.2: unreserved, sub-delims and percent-encoded octets. */
-static bool is_reg_name(struct span s)
+static bool http_parser_is_reg_name(struct span s)
 {
     for (size_t i = 0; i < s.len; i++)
         if (!ascii_is_alnum(s.data[i]) && s.data[i] != '.' &&
@@ -75,7 +77,7 @@ static bool is_reg_name(struct span s)
     return s.len > 0 && uri_escapes_valid(s);
 }
 
-static bool is_ip_literal(struct span s)
+static bool http_parser_is_ip_literal(struct span s)
 {
     for (size_t i = 0; i < s.len; i++)
         if (!ascii_is_alnum(s.data[i]) && s.data[i] != ':' && s.data[i] != '.')
@@ -83,7 +85,7 @@ static bool is_ip_literal(struct span s)
     return s.len > 0;
 }
 
-static bool is_port(struct span s)
+static bool http_parser_is_port(struct span s)
 {
     for (size_t i = 0; i < s.len; i++)
         if (!ascii_is_digit(s.data[i]))
@@ -92,19 +94,19 @@ static bool is_port(struct span s)
 }
 
 /* True for a non-empty registered name or address, with or without a port. */
-static bool is_host(struct span host)
+static bool http_parser_is_host(struct span host)
 {
     if (host.len > 0 && host.data[0] == '[') {
         size_t close = span_find(host, ']');
-        if (close == host.len || !is_ip_literal((struct span){host.data + 1, close - 1}))
+        if (close == host.len || !http_parser_is_ip_literal((struct span){host.data + 1, close - 1}))
             return false;
         struct span rest = span_skip(host, close + 1);
-        return rest.len == 0 || (rest.data[0] == ':' && is_port(span_skip(rest, 1)));
+        return rest.len == 0 || (rest.data[0] == ':' && http_parser_is_port(span_skip(rest, 1)));
     }
     size_t colon = span_find(host, ':');
-    if (!is_reg_name((struct span){host.data, colon}))
+    if (!http_parser_is_reg_name((struct span){host.data, colon}))
         return false;
-    return colon == host.len || is_port(span_skip(host, colon + 1));
+    return colon == host.len || http_parser_is_port(span_skip(host, colon + 1));
 }
 
 /* --- the request target --- */
@@ -117,13 +119,13 @@ static const unsigned char CLASS[256] = {
 
 /* True when all bytes are from '&' to '~', where CLASS is 0 throughout: any other byte sets a high bit in one
  * of the terms. */
-static bool is_plain(uint64_t word)
+static bool http_parser_is_plain(uint64_t word)
 {
     const uint64_t each = 0x0101010101010101;
     return ((word | (word - each * '&') | (word + each)) & each * 0x80) == 0;
 }
 
-static unsigned classes_of_bytes(struct span s)
+static unsigned http_parser_classes_of_bytes(struct span s)
 {
     unsigned seen = 0;
     for (size_t i = 0; i < s.len; i++)
@@ -131,29 +133,29 @@ static unsigned classes_of_bytes(struct span s)
     return seen;
 }
 
-static unsigned classes_in(struct span s)
+static unsigned http_parser_classes_in(struct span s)
 {
     unsigned seen = 0;
     for (; s.len >= sizeof(uint64_t); s = span_skip(s, sizeof(uint64_t)))
-        if (!is_plain(span_word(s.data)))
-            seen |= classes_of_bytes((struct span){s.data, sizeof(uint64_t)});
-    return seen | classes_of_bytes(s);
+        if (!http_parser_is_plain(span_word(s.data)))
+            seen |= http_parser_classes_of_bytes((struct span){s.data, sizeof(uint64_t)});
+    return seen | http_parser_classes_of_bytes(s);
 }
 
-static bool is_control(char c)
+static bool http_parser_is_control(char c)
 {
     return (unsigned char)c < 0x20 || c == 0x7F;
 }
 
-static bool has_control(struct span s)
+static bool http_parser_has_control(struct span s)
 {
     for (size_t i = 0; i < s.len; i++)
-        if (is_control(s.data[i]))
+        if (http_parser_is_control(s.data[i]))
             return true;
     return false;
 }
 
-static size_t scheme_length(struct span target)
+static size_t http_parser_scheme_length(struct span target)
 {
     static const struct span schemes[] = {{"http://", 7}, {"https://", 8}};
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
@@ -168,9 +170,9 @@ static size_t scheme_length(struct span target)
  * Finds where the path begins in absolute form: behind the authority, which replaces Host and therefore must
  * be as valid as one (RFC 9110 sections 4.2.1 and 4.2.4). *start is 0 in all other forms.
  */
-static int find_path(struct span target, size_t *start)
+static int http_parser_find_path(struct span target, size_t *start)
 {
-    size_t at = target.data[0] == '/' ? 0 : scheme_length(target);
+    size_t at = target.data[0] == '/' ? 0 : http_parser_scheme_length(target);
     *start = at;
     if (at == 0)
         return 0;
@@ -178,19 +180,19 @@ static int find_path(struct span target, size_t *start)
         at++;
     struct span authority = {target.data + *start, at - *start};
     *start = at;
-    return is_host(authority) ? 0 : -EINVAL;
+    return http_parser_is_host(authority) ? 0 : -EINVAL;
 }
 
 int http_target_split(char *target, size_t len, struct span *path, struct span *query)
 {
     static const struct span root = {"/", 1};
     struct span all = {target, len};
-    unsigned seen = classes_in(all);
+    unsigned seen = http_parser_classes_in(all);
     if (len == 0 || (seen & FORBIDDEN) != 0)
         return -EINVAL;
     size_t params = span_find(all, '?');
     size_t start = 0;
-    if (find_path(all, &start) != 0)
+    if (http_parser_find_path(all, &start) != 0)
         return -EINVAL;
     *query = params < len ? span_skip(all, params + 1) : SPAN_ABSENT;
     *path = (struct span){target + start, params - start};
@@ -198,7 +200,7 @@ int http_target_split(char *target, size_t len, struct span *path, struct span *
         if (!uri_escapes_valid(*path))
             return -EINVAL;
         path->len = uri_decode(*path, target + start);
-        if (has_control(*path))
+        if (http_parser_has_control(*path))
             return -EINVAL;
     }
     if (path->len == 0)
@@ -208,29 +210,29 @@ int http_target_split(char *target, size_t len, struct span *path, struct span *
 
 /* --- collecting: the callbacks of llhttp --- */
 
-static struct http_parser *parser_of(llhttp_t *l)
+static struct http_parser *http_parser_parser_of(llhttp_t *l)
 {
     return l->data;
 }
 
 /* The value for a callback to return: llhttp stops. */
-static int reject(struct http_parser *p, int status)
+static int http_parser_reject(struct http_parser *p, int status)
 {
     p->status = status;
     return HPE_USER;
 }
 
 /* Appends to `kept`, and adds to the length of the part of it that is being read. */
-static int collect(struct http_parser *p, struct buf *kept, size_t *len, const char *at, size_t n)
+static int http_parser_collect(struct http_parser *p, struct buf *kept, size_t *len, const char *at, size_t n)
 {
     buf_append(kept, at, n);
     if (buf_error(kept) != 0)
-        return reject(p, 500);
+        return http_parser_reject(p, 500);
     *len += n;
     return 0;
 }
 
-static enum http_method method_of(const llhttp_t *l)
+static enum http_method http_parser_method_of(const llhttp_t *l)
 {
     switch (l->method) {
     case HTTP_GET:
@@ -244,32 +246,33 @@ static enum http_method method_of(const llhttp_t *l)
     }
 }
 
-static int on_method_complete(llhttp_t *l)
+static int http_parser_on_method_complete(llhttp_t *l)
 {
-    parser_of(l)->request.method = method_of(l);
+    http_parser_parser_of(l)->request.method = http_parser_method_of(l);
     return 0;
 }
 
-static int on_url(llhttp_t *l, const char *at, size_t n)
+static int http_parser_on_url(llhttp_t *l, const char *at, size_t n)
 {
-    struct http_parser *p = parser_of(l);
-    return collect(p, &p->text, &p->state.target_len, at, n);
+    struct http_parser *p = http_parser_parser_of(l);
+    return http_parser_collect(p, &p->text, &p->state.target_len, at, n);
 }
 
-static int on_version_complete(llhttp_t *l)
+static int http_parser_on_version_complete(llhttp_t *l)
 {
-    struct http_parser *p = parser_of(l);
+    struct http_parser *p = http_parser_parser_of(l);
     p->state.line_done = true;
     bool known = l->http_major == 1 && l->http_minor <= 1;
     if (!known)
-        return reject(p, 505);
-    return l->method == HTTP_PRI ? reject(p, 501) : 0; /* llhttp knows it from the preface of HTTP/2 */
+        return http_parser_reject(p, 505);
+    return l->method == HTTP_PRI ? http_parser_reject(p, 501)
+                                 : 0; /* llhttp knows it from the preface of HTTP/2 */
 }
 
 /* A name that fills the array is longer than any in the table, and matches none. */
-static int on_header_field(llhttp_t *l, const char *at, size_t n)
+static int http_parser_on_header_field(llhttp_t *l, const char *at, size_t n)
 {
-    struct http_parser *p = parser_of(l);
+    struct http_parser *p = http_parser_parser_of(l);
     size_t room = sizeof p->name - p->state.name_len;
     size_t kept = n < room ? n : room;
     memcpy(p->name + p->state.name_len, at, kept);
@@ -278,25 +281,26 @@ static int on_header_field(llhttp_t *l, const char *at, size_t n)
 }
 
 /* Without the white space around it. The text is complete, and does not move while the span is in use. */
-static struct span value_of(const struct http_parser *p, int field)
+static struct span http_parser_value_of(const struct http_parser *p, int field)
 {
     return span_trim((struct span){p->text.data + p->piece[field].start, p->piece[field].len});
 }
 
-static void end_repeated_field(struct http_parser *p)
+static void http_parser_end_repeated_field(struct http_parser *p)
 {
-    p->state.ambiguous |= !span_equal(value_of(p, p->state.repeated), value_of(p, HTTP_FIELD_REPEATED));
+    p->state.ambiguous |=
+        !span_equal(http_parser_value_of(p, p->state.repeated), http_parser_value_of(p, HTTP_FIELD_REPEATED));
     p->text.len = p->piece[HTTP_FIELD_REPEATED].start;
 }
 
 /* NULL for a field that is not a list. */
-static struct buf *list_of(struct http_parser *p, int field)
+static struct buf *http_parser_list_of(struct http_parser *p, int field)
 {
     int list = field == HTTP_FIELD_REPEATED ? -1 : p->config->fields.field[field].list;
     return list < 0 ? NULL : &p->list[list];
 }
 
-static int begin_repeated_field(struct http_parser *p, int field)
+static int http_parser_begin_repeated_field(struct http_parser *p, int field)
 {
     struct buf *list = NULL;
     p->state.field = -1;
@@ -315,18 +319,19 @@ static int begin_repeated_field(struct http_parser *p, int field)
         p->state.field = field;
         list = &p->list[p->config->fields.field[field].list];
         buf_append_str(list, ", ");
-        return buf_error(list) == 0 ? 0 : reject(p, 500);
+        return buf_error(list) == 0 ? 0 : http_parser_reject(p, 500);
     }
     return 0;
 }
 
-static int on_header_field_complete(llhttp_t *l)
+static int http_parser_on_header_field_complete(llhttp_t *l)
 {
-    struct http_parser *p = parser_of(l);
+    struct http_parser *p = http_parser_parser_of(l);
     if (p->state.field == HTTP_FIELD_REPEATED)
-        end_repeated_field(p);
+        http_parser_end_repeated_field(p);
     /* Trailers are dropped. */
-    int field = p->state.head_done ? -1 : find_field(&p->config->fields, p->name, p->state.name_len);
+    int field =
+        p->state.head_done ? -1 : http_parser_find_field(&p->config->fields, p->name, p->state.name_len);
     p->state.field = field;
     p->state.name_len = 0;
     memset(p->name, 0, sizeof p->name);
@@ -334,29 +339,29 @@ static int on_header_field_complete(llhttp_t *l)
         return 0;
     unsigned bit = 1U << field;
     if ((p->state.fields & bit) != 0)
-        return begin_repeated_field(p, field);
+        return http_parser_begin_repeated_field(p, field);
     p->state.fields |= bit;
     p->piece[field] = (struct http_piece){.start = p->text.len};
-    struct buf *list = list_of(p, field);
+    struct buf *list = http_parser_list_of(p, field);
     if (list != NULL)
         buf_clear(list);
     return 0;
 }
 
-static int on_header_value(llhttp_t *l, const char *at, size_t n)
+static int http_parser_on_header_value(llhttp_t *l, const char *at, size_t n)
 {
-    struct http_parser *p = parser_of(l);
+    struct http_parser *p = http_parser_parser_of(l);
     if (p->state.field < 0)
         return 0;
-    struct buf *list = list_of(p, p->state.field);
-    return collect(p, list == NULL ? &p->text : list, &p->piece[p->state.field].len, at, n);
+    struct buf *list = http_parser_list_of(p, p->state.field);
+    return http_parser_collect(p, list == NULL ? &p->text : list, &p->piece[p->state.field].len, at, n);
 }
 
-static bool host_valid(struct http_parser *p, struct span host)
+static bool http_parser_host_valid(struct http_parser *p, struct span host)
 {
     if (host.len > 0 && span_equal(host, (struct span){p->host, p->host_len}))
         return true;
-    if (!is_host(host))
+    if (!http_parser_is_host(host))
         return false;
     if (host.len <= sizeof p->host) {
         memcpy(p->host, host.data, host.len);
@@ -367,7 +372,7 @@ static bool host_valid(struct http_parser *p, struct span host)
 
 /* RFC 9112 section 6.1. llhttp accepts any list that ends in "chunked"; no other coding is implemented here.
  */
-static int validate_transfer_encoding(const struct http_parser *p, struct span coding)
+static int http_parser_validate_transfer_encoding(const struct http_parser *p, struct span coding)
 {
     if (p->llhttp.http_minor == 0 || (p->llhttp.flags & F_CHUNKED) == 0)
         return 400;
@@ -375,17 +380,18 @@ static int validate_transfer_encoding(const struct http_parser *p, struct span c
 }
 
 /* RFC 9112 sections 2.3 and 3.2. Returns the status of a rejection, or 0. */
-static int validate_head(struct http_parser *p)
+static int http_parser_validate_head(struct http_parser *p)
 {
     const llhttp_t *l = &p->llhttp;
     if (l->http_major != 1 || l->http_minor > 1)
         return 505;
     struct span host = p->request.field[HTTP_FIELD_HOST];
     bool host_needed = l->http_minor == 1;
-    if (p->state.ambiguous || (host.data == NULL ? host_needed : !host_valid(p, host)))
+    if (p->state.ambiguous || (host.data == NULL ? host_needed : !http_parser_host_valid(p, host)))
         return 400;
     struct span coding = p->request.field[HTTP_FIELD_TRANSFER_ENCODING];
-    int status = coding.data == NULL ? 0 : validate_transfer_encoding(p, coding); /* an empty one too */
+    int status =
+        coding.data == NULL ? 0 : http_parser_validate_transfer_encoding(p, coding); /* an empty one too */
     if (status != 0)
         return status;
     if ((l->flags & F_CONTENT_LENGTH) != 0 && l->content_length > p->config->body_max)
@@ -394,52 +400,52 @@ static int validate_head(struct http_parser *p)
 }
 
 /* RFC 9112 section 9.3: "close" wins. What follows a CONNECT is not a request. */
-static bool wants_keep_alive(const llhttp_t *l)
+static bool http_parser_wants_keep_alive(const llhttp_t *l)
 {
     return llhttp_should_keep_alive(l) != 0 && (l->flags & F_CONNECTION_CLOSE) == 0 &&
            l->method != HTTP_CONNECT;
 }
 
 /* The text is complete and does not move any more. */
-static void set_fields(struct http_parser *p)
+static void http_parser_set_fields(struct http_parser *p)
 {
     for (unsigned left = p->state.fields; left != 0; left &= left - 1) {
         int i = __builtin_ctz(left);
-        const struct buf *list = list_of(p, i);
-        p->request.field[i] = list == NULL ? value_of(p, i) : span_trim(buf_span(list));
+        const struct buf *list = http_parser_list_of(p, i);
+        p->request.field[i] = list == NULL ? http_parser_value_of(p, i) : span_trim(buf_span(list));
     }
 }
 
-static int on_headers_complete(llhttp_t *l)
+static int http_parser_on_headers_complete(llhttp_t *l)
 {
-    struct http_parser *p = parser_of(l);
+    struct http_parser *p = http_parser_parser_of(l);
     struct http_request *r = &p->request;
     if (p->state.field == HTTP_FIELD_REPEATED)
-        end_repeated_field(p);
+        http_parser_end_repeated_field(p);
     p->state.head_done = true;
     r->minor_version = l->http_minor;
-    r->keep_alive = wants_keep_alive(l);
-    set_fields(p);
-    int status = validate_head(p);
+    r->keep_alive = http_parser_wants_keep_alive(l);
+    http_parser_set_fields(p);
+    int status = http_parser_validate_head(p);
     if (status != 0)
-        return reject(p, status);
+        return http_parser_reject(p, status);
     if (http_target_split(p->text.data, p->state.target_len, &r->path, &r->query) != 0)
-        return reject(p, 400);
+        return http_parser_reject(p, 400);
     bool has_content = (l->flags & F_CHUNKED) != 0 || l->content_length > 0;
     return has_content ? HPE_PAUSED : 0; /* so that head and content are counted apart */
 }
 
-static int on_body(llhttp_t *l, const char *at, size_t n)
+static int http_parser_on_body(llhttp_t *l, const char *at, size_t n)
 {
     (void)at;
-    struct http_parser *p = parser_of(l);
+    struct http_parser *p = http_parser_parser_of(l);
     p->state.body_len += n;
-    return p->state.body_len > p->config->body_max ? reject(p, 413) : 0;
+    return p->state.body_len > p->config->body_max ? http_parser_reject(p, 413) : 0;
 }
 
-static int on_message_complete(llhttp_t *l)
+static int http_parser_on_message_complete(llhttp_t *l)
 {
-    parser_of(l)->state.complete = true;
+    http_parser_parser_of(l)->state.complete = true;
     return HPE_PAUSED;
 }
 
@@ -448,15 +454,15 @@ static int on_message_complete(llhttp_t *l)
 void http_parser_init(struct http_parser *p, const struct http_parser_config *config)
 {
     static const llhttp_settings_t settings = {
-        .on_method_complete = on_method_complete,
-        .on_url = on_url,
-        .on_version_complete = on_version_complete,
-        .on_header_field = on_header_field,
-        .on_header_field_complete = on_header_field_complete,
-        .on_header_value = on_header_value,
-        .on_headers_complete = on_headers_complete,
-        .on_body = on_body,
-        .on_message_complete = on_message_complete,
+        .on_method_complete = http_parser_on_method_complete,
+        .on_url = http_parser_on_url,
+        .on_version_complete = http_parser_on_version_complete,
+        .on_header_field = http_parser_on_header_field,
+        .on_header_field_complete = http_parser_on_header_field_complete,
+        .on_header_value = http_parser_on_header_value,
+        .on_headers_complete = http_parser_on_headers_complete,
+        .on_body = http_parser_on_body,
+        .on_message_complete = http_parser_on_message_complete,
     };
     p->config = config;
     buf_clear(&p->text);
@@ -470,7 +476,7 @@ void http_parser_init(struct http_parser *p, const struct http_parser_config *co
 
 /* llhttp stopped at input.data[at], inside a token or at the space behind one: it knows no method of that
  * name. */
-static bool is_unknown_method(const struct http_parser *p, struct span input, size_t at)
+static bool http_parser_is_unknown_method(const struct http_parser *p, struct span input, size_t at)
 {
     if (at >= input.len)
         return false;
@@ -478,13 +484,14 @@ static bool is_unknown_method(const struct http_parser *p, struct span input, si
 }
 
 /* The status for an error of llhttp. It knows the methods of RTSP, which are no methods of HTTP. */
-static int status_of_error(struct http_parser *p, llhttp_errno_t err, struct span input, size_t at)
+static int http_parser_status_of_error(struct http_parser *p, llhttp_errno_t err, struct span input,
+                                       size_t at)
 {
     const char *reason = llhttp_get_error_reason(&p->llhttp);
     if (p->status != 0)
         return p->status;
     if (err == HPE_INVALID_METHOD) {
-        if (!is_unknown_method(p, input, at))
+        if (!http_parser_is_unknown_method(p, input, at))
             return 400;
         p->request.method = METHOD_OTHER; /* llhttp has reported HEAD for HEADX */
         return 501;
@@ -497,14 +504,14 @@ static int status_of_error(struct http_parser *p, llhttp_errno_t err, struct spa
 }
 
 /* Empty lines were skipped before; llhttp would skip incomplete ones too. */
-static bool begins_line(struct http_parser *p, char first)
+static bool http_parser_begins_line(struct http_parser *p, char first)
 {
     p->state.line_begun = true;
     return first != '\r' && first != '\n';
 }
 
 /* Of the head, llhttp is given no more than the limit leaves, so that the count is exact. */
-static size_t slice_length(const struct http_parser *p, size_t available)
+static size_t http_parser_slice_length(const struct http_parser *p, size_t available)
 {
     if (p->state.head_done)
         return available;
@@ -513,12 +520,12 @@ static size_t slice_length(const struct http_parser *p, size_t available)
 }
 
 /* Chunk sizes and extensions are bounded by the limit of the content, trailers by that of the head. */
-static bool framing_too_large(const struct http_parser *p)
+static bool http_parser_framing_too_large(const struct http_parser *p)
 {
     return p->state.tail_len - p->state.body_len > p->config->body_max + p->config->head_max;
 }
 
-static enum http_progress rejected(struct http_parser *p, int status)
+static enum http_progress http_parser_rejected(struct http_parser *p, int status)
 {
     p->status = status;
     return HTTP_REJECTED;
@@ -529,11 +536,11 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
     *used = 0;
     while (*used < bytes.len) {
         struct span rest = span_skip(bytes, *used);
-        rest.len = slice_length(p, rest.len);
+        rest.len = http_parser_slice_length(p, rest.len);
         if (rest.len == 0)
-            return rejected(p, p->state.line_done ? 431 : 414);
-        if (!p->state.line_begun && !begins_line(p, *rest.data))
-            return rejected(p, 400);
+            return http_parser_rejected(p, p->state.line_done ? 431 : 414);
+        if (!p->state.line_begun && !http_parser_begins_line(p, *rest.data))
+            return http_parser_rejected(p, 400);
         bool in_head = !p->state.head_done;
         llhttp_errno_t err = llhttp_execute(&p->llhttp, rest.data, rest.len);
         size_t taken = err == HPE_OK ? rest.len : (size_t)(llhttp_get_error_pos(&p->llhttp) - rest.data);
@@ -542,14 +549,14 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
             p->state.head_len += taken;
         else
             p->state.tail_len += taken;
-        if (p->status == 0 && framing_too_large(p))
-            return rejected(p, 413);
+        if (p->status == 0 && http_parser_framing_too_large(p))
+            return http_parser_rejected(p, 413);
         if (p->state.complete)
             return HTTP_COMPLETE;
         if (err == HPE_PAUSED)
             llhttp_resume(&p->llhttp);
         else if (err != HPE_OK)
-            return rejected(p, status_of_error(p, err, rest, taken));
+            return http_parser_rejected(p, http_parser_status_of_error(p, err, rest, taken));
     }
     return HTTP_NEED_MORE;
 }
@@ -580,7 +587,7 @@ enum {
 };
 
 /* The source address comes first. */
-static bool read_address(unsigned char family, struct span addresses, struct ip *client)
+static bool http_parser_read_address(unsigned char family, struct span addresses, struct ip *client)
 {
     if (family == FAMILY_TCP4) {
         if (addresses.len < TCP4_LEN)
@@ -608,8 +615,8 @@ enum http_proxy_header http_proxy_header_read(struct span bytes, size_t *used, s
         return HTTP_PROXY_INVALID;
     if (bytes.len < len)
         return HTTP_PROXY_NEED_MORE;
-    if (is_proxy &&
-        !read_address(at[FAMILY_AT], (struct span){bytes.data + FIXED_LEN, len - FIXED_LEN}, client))
+    if (is_proxy && !http_parser_read_address(at[FAMILY_AT],
+                                              (struct span){bytes.data + FIXED_LEN, len - FIXED_LEN}, client))
         return HTTP_PROXY_INVALID;
     *used = len;
     return HTTP_PROXY_READ;
@@ -619,7 +626,7 @@ enum http_proxy_header http_proxy_header_read(struct span bytes, size_t *used, s
 
 /* Parses an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1] or
  * [2001:db8::1]:80. */
-static int parse_node(struct span node, struct ip *out)
+static int http_parser_parse_node(struct span node, struct ip *out)
 {
     if (node.len > 0 && node.data[0] == '[') {
         size_t close = span_find(node, ']');
@@ -632,7 +639,7 @@ static int parse_node(struct span node, struct ip *out)
 }
 
 /* Removes the last element of the list and returns it without the white space around it. */
-static struct span take_last(struct span *list)
+static struct span http_parser_take_last(struct span *list)
 {
     size_t at = list->len;
     while (at > 0 && list->data[at - 1] != ',')
@@ -647,7 +654,7 @@ struct ip http_forwarded_client(struct span forwarded_for, const struct ip *from
 {
     struct ip client = *from;
     while (forwarded_for.len > 0 && ip_networks_contain(trusted, &client))
-        if (parse_node(take_last(&forwarded_for), &client) != 0)
+        if (http_parser_parse_node(http_parser_take_last(&forwarded_for), &client) != 0)
             break;
     return client;
 }

@@ -38,7 +38,7 @@ const char *http_status_text(int status)
 /* Enough for all but the content type and the fields that the handler adds. */
 enum { HEAD_BASE_MAX = 512 };
 
-static size_t room_needed(const struct http_response *r)
+static size_t http_response_room_needed(const struct http_response *r)
 {
     size_t need = HEAD_BASE_MAX + (r->content_type == NULL ? 0 : strlen(r->content_type));
     for (unsigned i = 0; i < r->field_count; i++)
@@ -46,23 +46,23 @@ static size_t room_needed(const struct http_response *r)
     return need;
 }
 
-static char *put_number(int64_t n, char *at)
+static char *http_response_put_number(int64_t n, char *at)
 {
     return at + format_int64(n, at);
 }
 
-static char *put_status_line(char *at, int status)
+static char *http_response_put_status_line(char *at, int status)
 {
     if (status == 200)
         return span_put(SPAN("HTTP/1.1 200 OK\r\n"), at);
     at = span_put(SPAN("HTTP/1.1 "), at);
-    at = put_number(status, at);
+    at = http_response_put_number(status, at);
     at = span_put(SPAN(" "), at);
     at = span_put(span_of(http_status_text(status)), at);
     return span_put(SPAN("\r\n"), at);
 }
 
-static char *put_content_encoding(char *at, const struct blob *body)
+static char *http_response_put_content_encoding(char *at, const struct blob *body)
 {
     if (body == NULL || body->coding == CODING_IDENTITY)
         return at;
@@ -71,7 +71,7 @@ static char *put_content_encoding(char *at, const struct blob *body)
     return span_put(SPAN("\r\n"), at);
 }
 
-static char *put_content_fields(char *at, const struct http_response *r)
+static char *http_response_put_content_fields(char *at, const struct http_response *r)
 {
     if (r->status == 204 || r->status == 304)
         return at;
@@ -82,13 +82,13 @@ static char *put_content_fields(char *at, const struct http_response *r)
         at = span_put(span_of(r->content_type), at);
         at = span_put(SPAN("\r\nContent-Length: "), at);
     }
-    at = put_number(r->body == NULL ? 0 : (int64_t)r->body->len, at);
+    at = http_response_put_number(r->body == NULL ? 0 : (int64_t)r->body->len, at);
     at = span_put(SPAN("\r\n"), at);
-    return put_content_encoding(at, r->body);
+    return http_response_put_content_encoding(at, r->body);
 }
 
 /* The compiler knows the length of most tags, and of the most frequent Vary. */
-static char *put_etag(char *at, const struct http_response *r)
+static char *http_response_put_etag(char *at, const struct http_response *r)
 {
     struct span etag = http_response_etag(r);
     if (etag.data == NULL)
@@ -101,7 +101,7 @@ static char *put_etag(char *at, const struct http_response *r)
     return span_put(SPAN("\r\n"), at);
 }
 
-static char *put_vary(char *at, unsigned vary)
+static char *http_response_put_vary(char *at, unsigned vary)
 {
     if (vary == HTTP_VARY_ACCEPT_ENCODING)
         return span_put(SPAN("Vary: Accept-Encoding\r\n"), at);
@@ -110,7 +110,7 @@ static char *put_vary(char *at, unsigned vary)
     return vary == 0 ? at : span_put(SPAN("Vary: Accept-Encoding, Origin\r\n"), at);
 }
 
-static char *put_fields(char *at, const struct http_response *r)
+static char *http_response_put_fields(char *at, const struct http_response *r)
 {
     for (unsigned i = 0; i < r->field_count; i++) {
         at = span_put(r->field[i].name, at);
@@ -123,7 +123,7 @@ static char *put_fields(char *at, const struct http_response *r)
     return at;
 }
 
-static char *put_connection(char *at, const struct http_head_context *context)
+static char *http_response_put_connection(char *at, const struct http_head_context *context)
 {
     if (context->close)
         return span_put(SPAN("Connection: close\r\n"), at);
@@ -133,18 +133,18 @@ static char *put_connection(char *at, const struct http_head_context *context)
 void http_response_write_head(struct buf *out, const struct http_response *r,
                               const struct http_head_context *context)
 {
-    if (buf_reserve(out, room_needed(r)) != 0)
+    if (buf_reserve(out, http_response_room_needed(r)) != 0)
         return;
-    char *at = put_status_line(out->data + out->len, r->status);
+    char *at = http_response_put_status_line(out->data + out->len, r->status);
     at = span_put(SPAN("Date: "), at);
     at = span_put(context->date, at);
     at = span_put(SPAN("\r\n"), at);
-    at = put_content_fields(at, r);
+    at = http_response_put_content_fields(at, r);
     at = span_put(SPAN("X-Content-Type-Options: nosniff\r\n"), at);
-    at = put_etag(at, r);
-    at = put_vary(at, r->vary);
-    at = put_fields(at, r);
-    at = put_connection(at, context);
+    at = http_response_put_etag(at, r);
+    at = http_response_put_vary(at, r->vary);
+    at = http_response_put_fields(at, r);
+    at = http_response_put_connection(at, context);
     at = span_put(SPAN("\r\n"), at);
     out->len = (size_t)(at - out->data);
 }
@@ -173,7 +173,7 @@ void http_date_refresh(struct http_date *d)
 
 /* Removes the first entity tag of the list and returns it, by weak comparison without its W/; absent when
  * there is none. */
-static struct span next_tag(struct span *list, bool strong)
+static struct span http_response_next_tag(struct span *list, bool strong)
 {
     size_t prefix = span_starts_with(*list, SPAN("W/")) ? 2 : 0;
     struct span rest = span_skip(*list, prefix);
@@ -197,7 +197,7 @@ struct span http_etag_find(struct span list, struct span etag, bool strong)
             list = span_skip(list, 1);
             continue;
         }
-        struct span tag = next_tag(&list, strong);
+        struct span tag = http_response_next_tag(&list, strong);
         if (tag.data == NULL || span_equal(tag, etag))
             return tag;
     }

@@ -15,29 +15,29 @@ enum { TURN_NS = 50 * 1000, EXPIRIES_PER_TURN = 2 };
 
 /* --- the loop --- */
 
-static struct http_task *first_of(const struct http_scheduler *s, int kind)
+static struct http_task *http_scheduler_first_of(const struct http_scheduler *s, int kind)
 {
     return LIST_ENTRY(s->deadlines[kind].next, struct http_task, deadline_link);
 }
 
-static struct http_task *first_expired(const struct http_scheduler *s)
+static struct http_task *http_scheduler_first_expired(const struct http_scheduler *s)
 {
     for (int i = 0; i < HTTP_DEADLINES; i++)
-        if (!list_empty(&s->deadlines[i]) && first_of(s, i)->deadline_ms <= s->overdue_ms)
-            return first_of(s, i);
+        if (!list_empty(&s->deadlines[i]) && http_scheduler_first_of(s, i)->deadline_ms <= s->overdue_ms)
+            return http_scheduler_first_of(s, i);
     return NULL;
 }
 
-static bool expire_one(struct http_scheduler *s)
+static bool http_scheduler_expire_one(struct http_scheduler *s)
 {
-    struct http_task *t = first_expired(s);
+    struct http_task *t = http_scheduler_first_expired(s);
     if (t == NULL)
         return false;
     s->callbacks.expired(t);
     return true;
 }
 
-static bool run_one(struct http_scheduler *s)
+static bool http_scheduler_run_one(struct http_scheduler *s)
 {
     if (!http_scheduler_busy(s))
         return false;
@@ -47,14 +47,14 @@ static bool run_one(struct http_scheduler *s)
     return true;
 }
 
-static void on_turn(uv_idle_t *turn)
+static void http_scheduler_on_turn(uv_idle_t *turn)
 {
     struct http_scheduler *s = turn->data;
     uint64_t until_ns = clock_now_ns() + TURN_NS;
     bool more = false;
-    for (int i = 0; i < EXPIRIES_PER_TURN && expire_one(s); i++)
+    for (int i = 0; i < EXPIRIES_PER_TURN && http_scheduler_expire_one(s); i++)
         more = true;
-    while (run_one(s)) {
+    while (http_scheduler_run_one(s)) {
         more = true;
         if (clock_now_ns() >= until_ns)
             break;
@@ -63,9 +63,9 @@ static void on_turn(uv_idle_t *turn)
         (void)uv_idle_stop(turn);
 }
 
-static void start_turns(struct http_scheduler *s)
+static void http_scheduler_start_turns(struct http_scheduler *s)
 {
-    (void)uv_idle_start(&s->turn, on_turn); /* fails only without a callback */
+    (void)uv_idle_start(&s->turn, http_scheduler_on_turn); /* fails only without a callback */
 }
 
 /*
@@ -77,11 +77,11 @@ void http_scheduler_tick(struct http_scheduler *s, uint64_t now_ms)
     assert(now_ms >= s->tick_ms);
     s->overdue_ms = s->tick_ms;
     s->tick_ms = now_ms;
-    if (first_expired(s) != NULL)
-        start_turns(s);
+    if (http_scheduler_first_expired(s) != NULL)
+        http_scheduler_start_turns(s);
 }
 
-static void on_tick(uv_timer_t *tick)
+static void http_scheduler_on_tick(uv_timer_t *tick)
 {
     struct http_scheduler *s = tick->data;
     s->callbacks.ticked(s->callbacks.arg);
@@ -102,10 +102,10 @@ void http_scheduler_init(struct http_scheduler *s, uv_loop_t *loop, const uint64
     s->tick.data = s->turn.data = s;
     s->tick_ms = uv_now(loop);
     s->overdue_ms = 0;
-    (void)uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
+    (void)uv_timer_start(&s->tick, http_scheduler_on_tick, TICK_MS, TICK_MS);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void http_scheduler_on_handle_closed(uv_handle_t *handle)
 {
     struct http_scheduler *s = handle->data;
     wait_group_done(s->handles);
@@ -116,8 +116,8 @@ void http_scheduler_close(struct http_scheduler *s, struct wait_group *handles)
     assert(!http_scheduler_busy(s));
     s->handles = handles;
     wait_group_add(handles, 2);
-    uv_close((uv_handle_t *)&s->tick, on_handle_closed);
-    uv_close((uv_handle_t *)&s->turn, on_handle_closed);
+    uv_close((uv_handle_t *)&s->tick, http_scheduler_on_handle_closed);
+    uv_close((uv_handle_t *)&s->turn, http_scheduler_on_handle_closed);
 }
 
 /* --- tasks --- */
@@ -142,9 +142,9 @@ struct http_task *http_scheduler_oldest(const struct http_scheduler *s, enum htt
     for (int i = (int)first; i <= (int)last; i++) {
         if (list_empty(&s->deadlines[i]))
             continue;
-        uint64_t set_ms = first_of(s, i)->deadline_ms - s->timeout_ms[i];
+        uint64_t set_ms = http_scheduler_first_of(s, i)->deadline_ms - s->timeout_ms[i];
         if (set_ms < oldest_ms) {
-            oldest = first_of(s, i);
+            oldest = http_scheduler_first_of(s, i);
             oldest_ms = set_ms;
         }
     }
@@ -155,5 +155,5 @@ void http_task_enqueue(struct http_scheduler *s, struct http_task *t)
 {
     assert(!http_task_queued(t));
     list_append(&s->run_queue, &t->run_link);
-    start_turns(s);
+    http_scheduler_start_turns(s);
 }

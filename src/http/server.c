@@ -50,57 +50,58 @@ struct http_server {
 
 /* --- connections --- */
 
-static void release(struct http_server *s)
+static void http_server_release(struct http_server *s)
 {
     http_balancer_release(s->options.balancer, s->options.number);
 }
 
 /* The count goes first: the callback of the last connection may look at all counts. */
-static void on_connection_closed(void *arg, bool over_limit)
+static void http_server_on_connection_closed(void *arg, bool over_limit)
 {
     struct http_server *s = arg;
     if (!over_limit)
-        release(s);
+        http_server_release(s);
     wait_group_done(&s->clients);
     wait_group_done(&s->handles);
 }
 
 /* Takes over the descriptor. Within the limit the connection is counted already. */
-static void open_connection(struct http_server *s, const struct http_accepted *accepted, bool over_limit)
+static void http_server_open_connection(struct http_server *s, const struct http_accepted *accepted,
+                                        bool over_limit)
 {
     if (http_connections_open(s->connections, accepted->fd, accepted->peer, over_limit) == 0) {
         wait_group_add(&s->clients, 1);
         wait_group_add(&s->handles, 1);
     } else if (!over_limit) {
-        release(s);
+        http_server_release(s);
     }
 }
 
-static bool is_full(const struct http_server *s)
+static bool http_server_is_full(const struct http_server *s)
 {
     return http_balancer_full(s->options.balancer);
 }
 
-static void handle_accepted(struct http_server *s, const struct http_accepted *accepted)
+static void http_server_handle_accepted(struct http_server *s, const struct http_accepted *accepted)
 {
     struct http_metrics *m = s->options.metrics;
     loop_lag_begin(s->options.loop_lag);
-    bool over = is_full(s) && !http_connections_evict(s->connections);
+    bool over = http_server_is_full(s) && !http_connections_evict(s->connections);
     metric_add(over ? &m->connections_rejected_total : &m->connections_accepted_total, 1);
     if (over || !http_balancer_place(s->options.balancer, s->options.number, accepted))
-        open_connection(s, accepted, over);
+        http_server_open_connection(s, accepted, over);
 }
 
 /* Another server was at the limit, and may have had no connection to close. */
-static void make_room(struct http_server *s)
+static void http_server_make_room(struct http_server *s)
 {
     struct http_balancer *b = s->options.balancer;
-    if (is_full(s) && http_balancer_room_wanted(b) && http_connections_evictable(s->connections) &&
-        http_balancer_give_room(b))
+    if (http_server_is_full(s) && http_balancer_room_wanted(b) &&
+        http_connections_evictable(s->connections) && http_balancer_give_room(b))
         (void)http_connections_evict(s->connections);
 }
 
-static void on_inbox(uv_poll_t *inbox, int status, int events)
+static void http_server_on_inbox(uv_poll_t *inbox, int status, int events)
 {
     (void)events;
     struct http_server *s = inbox->data;
@@ -111,56 +112,56 @@ static void on_inbox(uv_poll_t *inbox, int status, int events)
     int count = http_balancer_take(s->options.balancer, s->options.number, accepted, ACCEPT_MAX);
     for (int i = 0; i < count; i++)
         if (accepted[i].fd >= 0)
-            open_connection(s, &accepted[i], false);
+            http_server_open_connection(s, &accepted[i], false);
         else
-            make_room(s);
+            http_server_make_room(s);
 }
 
 /* --- the listener --- */
 
-static void on_readable(uv_poll_t *poll, int status, int events);
+static void http_server_on_readable(uv_poll_t *poll, int status, int events);
 
-static void start_accepting(struct http_server *s)
+static void http_server_start_accepting(struct http_server *s)
 {
-    (void)uv_poll_start(&s->poll, UV_READABLE, on_readable); /* fails only on a closing handle */
+    (void)uv_poll_start(&s->poll, UV_READABLE, http_server_on_readable); /* fails only on a closing handle */
 }
 
-static void on_pause_over(uv_timer_t *pause)
+static void http_server_on_pause_over(uv_timer_t *pause)
 {
-    start_accepting(pause->data);
+    http_server_start_accepting(pause->data);
 }
 
-static void pause_polling(struct http_server *s, uint64_t ms)
+static void http_server_pause_polling(struct http_server *s, uint64_t ms)
 {
     (void)uv_poll_stop(&s->poll);
-    (void)uv_timer_start(&s->pause, on_pause_over, ms, 0);
+    (void)uv_timer_start(&s->pause, http_server_on_pause_over, ms, 0);
 }
 
 /* Stops polling for a moment: the loop would spin otherwise, as the socket stays readable. */
-static void pause_accepting(struct http_server *s, int err)
+static void http_server_pause_accepting(struct http_server *s, int err)
 {
     enum { PAUSE_MS = 100 };
     if (!s->starved)
         log_text(LOG_ERROR, "cannot accept connections, pausing", "reason", strerror(err));
     s->starved = true;
-    pause_polling(s, PAUSE_MS);
+    http_server_pause_polling(s, PAUSE_MS);
 }
 
 /* True when a connection was accepted, or failed for a reason of its own so that the next one may succeed. */
-static bool accept_one(struct http_server *s)
+static bool http_server_accept_one(struct http_server *s)
 {
     struct sockaddr_storage peer;
     socklen_t len = sizeof peer;
     int fd = accept4(s->listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
         s->starved = false;
-        handle_accepted(s, &(struct http_accepted){fd, ip_from_sockaddr(&peer)});
+        http_server_handle_accepted(s, &(struct http_accepted){fd, ip_from_sockaddr(&peer)});
         return true;
     }
     if (errno == EAGAIN)
         return false;
     if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-        pause_accepting(s, errno);
+        http_server_pause_accepting(s, errno);
         return false;
     }
     return true; /* ECONNABORTED, EINTR and network errors concern that connection alone (accept(2)) */
@@ -168,7 +169,7 @@ static bool accept_one(struct http_server *s)
 
 /* An idle server accepts few connections per turn, so that they do not delay requests; a busy one accepts
  * more, so that requests do not starve new connections. */
-static int accept_budget(struct http_server *s)
+static int http_server_accept_budget(struct http_server *s)
 {
     unsigned share = http_connections_take_requests(s->connections) / REQUESTS_PER_ACCEPT;
     if (share < ACCEPT_MIN)
@@ -176,12 +177,12 @@ static int accept_budget(struct http_server *s)
     return share > ACCEPT_MAX ? ACCEPT_MAX : (int)share;
 }
 
-static bool has_room(const struct http_server *s)
+static bool http_server_has_room(const struct http_server *s)
 {
-    return !is_full(s) || http_connections_evictable(s->connections);
+    return !http_server_is_full(s) || http_connections_evictable(s->connections);
 }
 
-static bool is_queue_empty(const struct http_server *s)
+static bool http_server_is_queue_empty(const struct http_server *s)
 {
     struct pollfd queue = {.fd = s->listener, .events = POLLIN};
     return poll(&queue, 1, 0) <= 0;
@@ -192,11 +193,11 @@ static bool is_queue_empty(const struct http_server *s)
  * while the other servers look for one. They are given a tenth of each second, and that again after each
  * success: then new connections are rejected.
  */
-static bool waits_for_room(struct http_server *s)
+static bool http_server_waits_for_room(struct http_server *s)
 {
     enum { RETRY_MS = 2, WAIT_MS = 100, EACH_MS = 1000 };
     uint64_t now_ms = uv_now(s->loop);
-    if (has_room(s))
+    if (http_server_has_room(s))
         return false;
     unsigned given = http_balancer_rooms_given(s->options.balancer);
     if (given != s->rooms_given || now_ms - s->full_ms >= EACH_MS) {
@@ -205,20 +206,21 @@ static bool waits_for_room(struct http_server *s)
     }
     if (now_ms - s->full_ms >= WAIT_MS)
         return false;
-    if (is_queue_empty(s))
+    if (http_server_is_queue_empty(s))
         return true;
     http_balancer_want_room(s->options.balancer, s->options.number);
-    pause_polling(s, RETRY_MS);
+    http_server_pause_polling(s, RETRY_MS);
     return true;
 }
 
-static void on_readable(uv_poll_t *poll, int status, int events)
+static void http_server_on_readable(uv_poll_t *poll, int status, int events)
 {
     (void)events;
     struct http_server *s = poll->data;
     if (status != 0)
         return;
-    for (int left = accept_budget(s); left > 0 && !waits_for_room(s) && accept_one(s); left--)
+    for (int left = http_server_accept_budget(s);
+         left > 0 && !http_server_waits_for_room(s) && http_server_accept_one(s); left--)
         continue;
 }
 
@@ -233,7 +235,7 @@ enum { BACKLOG = 4096 };
 enum { UNSENT_MAX = 64 * 1024, UNREAD_MAX = 128 * 1024 };
 
 /* Accepted sockets inherit the options, which saves system calls for each of them. */
-static int set_connection_options(int fd)
+static int http_server_set_connection_options(int fd)
 {
     const int on = 1;
     const int unsent = UNSENT_MAX;
@@ -245,13 +247,13 @@ static int set_connection_options(int fd)
     return 0;
 }
 
-static int reuse_port(int fd)
+static int http_server_reuse_port(int fd)
 {
     const int on = 1;
     return setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
 }
 
-static bool has_others(const struct http_server_options *options)
+static bool http_server_has_others(const struct http_server_options *options)
 {
     return http_balancer_inbox(options->balancer, options->number) >= 0;
 }
@@ -261,29 +263,30 @@ static bool has_others(const struct http_server_options *options)
  * address, of whatever process and user, and of two processes that start together one succeeds. The option is
  * set afterwards, so that the other servers, whose sockets have it from the beginning, can join.
  */
-static int prepare_socket(int fd, const struct addr *address, const struct http_server_options *options)
+static int http_server_prepare_socket(int fd, const struct addr *address,
+                                      const struct http_server_options *options)
 {
     const int on = 1;
     const int off = 0;
     bool v6 = address->storage.ss_family == AF_INET6;
-    int err = set_connection_options(fd);
+    int err = http_server_set_connection_options(fd);
     if (err != 0)
         return err;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         (v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
-        (options->number > 0 && reuse_port(fd) != 0) ||
+        (options->number > 0 && http_server_reuse_port(fd) != 0) ||
         bind(fd, addr_sockaddr(address), addr_len(address)) != 0 || listen(fd, BACKLOG) != 0 ||
-        (has_others(options) && reuse_port(fd) != 0))
+        (http_server_has_others(options) && http_server_reuse_port(fd) != 0))
         return -errno;
     return 0;
 }
 
-static int open_at(const struct addr *address, const struct http_server_options *options)
+static int http_server_open_at(const struct addr *address, const struct http_server_options *options)
 {
     int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
-    int err = prepare_socket(fd, address, options);
+    int err = http_server_prepare_socket(fd, address, options);
     if (err == 0)
         return fd;
     close(fd);
@@ -291,29 +294,30 @@ static int open_at(const struct addr *address, const struct http_server_options 
 }
 
 /* Falls back to IPv4 where a system, or a sandbox, has no IPv6 sockets or no IPv6 addresses. */
-static int open_listening_socket(const struct addr *address, const struct http_server_options *options)
+static int http_server_open_listening_socket(const struct addr *address,
+                                             const struct http_server_options *options)
 {
-    int fd = open_at(address, options);
+    int fd = http_server_open_at(address, options);
     if (!address->any_family || (fd != -EAFNOSUPPORT && fd != -EADDRNOTAVAIL))
         return fd;
     struct addr v4 = addr_any_v4(addr_port(address));
-    return open_at(&v4, options);
+    return http_server_open_at(&v4, options);
 }
 
-static int open_inbox(struct http_server *s)
+static int http_server_open_inbox(struct http_server *s)
 {
-    if (!has_others(&s->options))
+    if (!http_server_has_others(&s->options))
         return 0;
     int err = uv_poll_init(s->loop, &s->inbox, http_balancer_inbox(s->options.balancer, s->options.number));
     if (err != 0)
         return err;
     s->inbox.data = s;
     wait_group_add(&s->handles, 1);
-    return uv_poll_start(&s->inbox, UV_READABLE, on_inbox);
+    return uv_poll_start(&s->inbox, UV_READABLE, http_server_on_inbox);
 }
 
 /* Takes over the descriptor. The inbox is open until the server is closed. */
-static int use_listener(struct http_server *s, int fd)
+static int http_server_use_listener(struct http_server *s, int fd)
 {
     int err = uv_poll_init(s->loop, &s->poll, fd);
     if (err != 0) {
@@ -324,15 +328,15 @@ static int use_listener(struct http_server *s, int fd)
     s->poll.data = s->pause.data = s;
     s->listener = fd;
     wait_group_add(&s->handles, 2);
-    return open_inbox(s);
+    return http_server_open_inbox(s);
 }
 
 int http_server_listen(struct http_server *s, const struct addr *address)
 {
-    int fd = open_listening_socket(address, &s->options);
-    int err = fd >= 0 ? use_listener(s, fd) : fd;
+    int fd = http_server_open_listening_socket(address, &s->options);
+    int err = fd >= 0 ? http_server_use_listener(s, fd) : fd;
     if (err == 0)
-        start_accepting(s);
+        http_server_start_accepting(s);
     return err;
 }
 
@@ -341,33 +345,33 @@ int http_server_share(struct http_server *s, int fd)
     int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (duplicate < 0)
         return -errno;
-    int err = set_connection_options(duplicate);
+    int err = http_server_set_connection_options(duplicate);
     if (err != 0) {
         close(duplicate);
         return err;
     }
     s->shared = true;
-    return use_listener(s, duplicate);
+    return http_server_use_listener(s, duplicate);
 }
 
 void http_server_accept(struct http_server *s)
 {
     if (s->shared && s->listener >= 0)
-        start_accepting(s);
+        http_server_start_accepting(s);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void http_server_on_handle_closed(uv_handle_t *handle)
 {
     struct http_server *s = handle->data;
     wait_group_done(&s->handles);
 }
 
-static void close_listener(struct http_server *s)
+static void http_server_close_listener(struct http_server *s)
 {
     if (s->listener < 0)
         return;
-    uv_close((uv_handle_t *)&s->poll, on_handle_closed);
-    uv_close((uv_handle_t *)&s->pause, on_handle_closed);
+    uv_close((uv_handle_t *)&s->poll, http_server_on_handle_closed);
+    uv_close((uv_handle_t *)&s->pause, http_server_on_handle_closed);
     close(s->listener);
     s->listener = -1;
 }
@@ -378,9 +382,9 @@ void http_server_stop_listening(struct http_server *s)
 {
     if (s->listener < 0)
         return;
-    for (int left = BACKLOG + 1; !s->shared && left > 0 && accept_one(s); left--)
+    for (int left = BACKLOG + 1; !s->shared && left > 0 && http_server_accept_one(s); left--)
         continue;
-    close_listener(s);
+    http_server_close_listener(s);
 }
 
 /* --- the server --- */
@@ -393,7 +397,7 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     s->loop = loop;
     s->options = *options;
     s->listener = -1;
-    int err = http_connections_new(loop, options, on_connection_closed, s, &s->connections);
+    int err = http_connections_new(loop, options, http_server_on_connection_closed, s, &s->connections);
     if (err != 0) {
         free(s);
         return err;
@@ -407,7 +411,7 @@ void http_server_announce_close(struct http_server *s)
     http_connections_announce_close(s->connections);
 }
 
-static void on_clients_gone(void *arg)
+static void http_server_on_clients_gone(void *arg)
 {
     struct http_server *s = arg;
     if (!s->closing)
@@ -419,10 +423,10 @@ void http_server_finish(struct http_server *s, void (*finished)(void *arg), void
     s->finished = finished;
     s->finished_arg = arg;
     http_connections_finish(s->connections);
-    wait_group_wait(&s->clients, on_clients_gone, s);
+    wait_group_wait(&s->clients, http_server_on_clients_gone, s);
 }
 
-static void free_server(void *arg)
+static void http_server_free_server(void *arg)
 {
     struct http_server *s = arg;
     void (*closed)(void *arg) = s->closed;
@@ -437,9 +441,9 @@ void http_server_close(struct http_server *s, void (*closed)(void *arg), void *a
     s->closing = true;
     s->closed = closed;
     s->closed_arg = arg;
-    close_listener(s);
+    http_server_close_listener(s);
     if (s->inbox.data != NULL)
-        uv_close((uv_handle_t *)&s->inbox, on_handle_closed);
+        uv_close((uv_handle_t *)&s->inbox, http_server_on_handle_closed);
     http_connections_close(s->connections, &s->handles);
-    wait_group_wait(&s->handles, free_server, s);
+    wait_group_wait(&s->handles, http_server_free_server, s);
 }

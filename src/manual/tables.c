@@ -10,12 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *or_none(const char *text)
+static const char *tables_or_none(const char *text)
 {
     return text != NULL ? text : "";
 }
 
-static void print_settings(const struct settings *s)
+static void tables_print_settings(const struct settings *s)
 {
     static const char *const types[] = {
         [SETTING_TEXT] = "TEXT", [SETTING_PATH] = "FILE",        [SETTING_CHOICE] = "CHOICE",
@@ -25,30 +25,31 @@ static void print_settings(const struct settings *s)
         const struct setting *one = &s->table[i];
         (void)printf("setting\t%s\t%s\t%s\t%lld\t%lld\t%d\t%s\t%s\n", one->name, types[one->type],
                      one->fallback, (long long)one->min, (long long)one->max, one->from_file, one->help,
-                     or_none(one->choices));
+                     tables_or_none(one->choices));
     }
 }
 
-static void print_usage(const struct usage *u)
+static void tables_print_usage(const struct usage *u)
 {
     (void)printf("program\t%s\t%s\t%s\n", u->program, CHANNELD_VERSION, u->settings->env_prefix);
     for (const struct settings_switch *s = u->switches; s->name != NULL; s++)
         (void)printf("switch\t%s\t%s\n", s->name, s->help);
     for (size_t i = 0; i < u->flag_count; i++)
-        (void)printf("flag\t%s\t%s\t%s\n", u->flags[i].name, or_none(u->flags[i].value), u->flags[i].help);
+        (void)printf("flag\t%s\t%s\t%s\n", u->flags[i].name, tables_or_none(u->flags[i].value),
+                     u->flags[i].help);
     for (size_t i = 0; i < u->command_count; i++) {
         const struct usage_command *c = &u->commands[i];
-        (void)printf("command\t%s\t%s\t%u\t%u\t%s\n", c->name, or_none(c->argument), c->needs, c->takes,
-                     c->help);
+        (void)printf("command\t%s\t%s\t%u\t%u\t%s\n", c->name, tables_or_none(c->argument), c->needs,
+                     c->takes, c->help);
     }
     for (size_t i = 0; i < u->exit_count; i++)
         (void)printf("exit\t%s\t%s\n", u->exits[i].code, u->exits[i].help);
-    print_settings(u->settings);
+    tables_print_settings(u->settings);
 }
 
 int main(void)
 {
-    print_usage(&config_usage);
-    print_usage(&ctl_usage);
+    tables_print_usage(&config_usage);
+    tables_print_usage(&ctl_usage);
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -47,21 +47,22 @@ void api_key_time_write(int64_t seconds, char out[API_KEY_TIME_LEN])
 
 /* --- the text --- */
 
-static struct span text_of(yyjson_val *value)
+static struct span api_key_text_of(yyjson_val *value)
 {
     return yyjson_is_str(value) ? (struct span){yyjson_get_str(value), yyjson_get_len(value)} : SPAN_ABSENT;
 }
 
-static unsigned read_name(yyjson_val *value, struct api_key_info *out)
+static unsigned api_key_read_name(yyjson_val *value, struct api_key_info *out)
 {
-    struct span name = text_of(value);
+    struct span name = api_key_text_of(value);
     bool valid = api_key_name_valid(name);
     api_key_name_set(&out->name, valid ? name : SPAN_ABSENT);
     return valid ? 0 : API_KEY_FAULT_NAME;
 }
 
 /* A member with a value that is not null. `seen`: the members so far, each as its fault. */
-static unsigned read_member(struct span name, yyjson_val *value, unsigned *seen, struct api_key_info *out)
+static unsigned api_key_read_member(struct span name, yyjson_val *value, unsigned *seen,
+                                    struct api_key_info *out)
 {
     unsigned member = span_equal(name, SPAN("name"))      ? API_KEY_FAULT_NAME
                       : span_equal(name, SPAN("issued"))  ? API_KEY_FAULT_ISSUED
@@ -72,12 +73,12 @@ static unsigned read_member(struct span name, yyjson_val *value, unsigned *seen,
     if (repeated || member == 0)
         return repeated ? member : 0;
     if (member == API_KEY_FAULT_NAME)
-        return read_name(value, out);
+        return api_key_read_name(value, out);
     int64_t *time = member == API_KEY_FAULT_ISSUED ? &out->issued : &out->expires;
-    return api_key_time_parse(text_of(value), time) ? 0 : member;
+    return api_key_time_parse(api_key_text_of(value), time) ? 0 : member;
 }
 
-static unsigned read_object(yyjson_val *object, struct api_key_info *out)
+static unsigned api_key_read_object(yyjson_val *object, struct api_key_info *out)
 {
     unsigned faults = 0;
     unsigned seen = 0;
@@ -89,7 +90,7 @@ static unsigned read_object(yyjson_val *object, struct api_key_info *out)
     while ((key = yyjson_obj_iter_next(&iter)) != NULL) {
         yyjson_val *value = yyjson_obj_iter_get_val(key);
         if (!yyjson_is_null(value))
-            faults |= read_member(text_of(key), value, &seen, out);
+            faults |= api_key_read_member(api_key_text_of(key), value, &seen, out);
     }
     return faults;
 }
@@ -103,7 +104,7 @@ unsigned api_key_info_parse(struct span stored, struct api_key_info *out)
     if (stored.len <= API_KEY_INFO_MAX && yyjson_alc_pool_init(&pool, arena, sizeof arena)) {
         char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
         yyjson_doc *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, &pool, NULL);
-        faults = doc == NULL ? API_KEY_FAULT_FORM : read_object(yyjson_doc_get_root(doc), out);
+        faults = doc == NULL ? API_KEY_FAULT_FORM : api_key_read_object(yyjson_doc_get_root(doc), out);
     }
     if ((faults & (API_KEY_FAULT_FORM | API_KEY_FAULT_EXPIRES)) != 0)
         out->expires = API_KEY_REFUSED;
@@ -115,7 +116,7 @@ unsigned api_key_info_parse(struct span stored, struct api_key_info *out)
 }
 
 /* Writes a member; *separator is what precedes it, and becomes what precedes the next. */
-static void write_member(struct buf *out, const char **separator, const char *name, struct span value)
+static void api_key_write_member(struct buf *out, const char **separator, const char *name, struct span value)
 {
     buf_append_str(out, *separator);
     *separator = ",";
@@ -124,21 +125,21 @@ static void write_member(struct buf *out, const char **separator, const char *na
     json_write_string(out, value);
 }
 
-static void write_time(struct buf *out, const char **separator, const char *name, int64_t seconds)
+static void api_key_write_time(struct buf *out, const char **separator, const char *name, int64_t seconds)
 {
     char time[API_KEY_TIME_LEN];
     api_key_time_write(seconds, time);
-    write_member(out, separator, name, (struct span){time, sizeof time});
+    api_key_write_member(out, separator, name, (struct span){time, sizeof time});
 }
 
 void api_key_info_write(struct buf *out, const struct api_key_info *info)
 {
     const char *separator = "{";
     if (info->name.len > 0)
-        write_member(out, &separator, "name", api_key_name_span(&info->name));
+        api_key_write_member(out, &separator, "name", api_key_name_span(&info->name));
     if (info->issued != API_KEY_UNKNOWN)
-        write_time(out, &separator, "issued", info->issued);
+        api_key_write_time(out, &separator, "issued", info->issued);
     if (info->expires != API_KEY_NEVER)
-        write_time(out, &separator, "expires", info->expires);
+        api_key_write_time(out, &separator, "expires", info->expires);
     buf_append_str(out, *separator == '{' ? "{}" : "}");
 }

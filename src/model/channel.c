@@ -20,14 +20,14 @@
 enum { DATE_LEN = 10 };
 
 /* The two-digit number at `s`, or -1. */
-static inline int number(const char *s)
+static inline int channel_number(const char *s)
 {
     unsigned tens = (unsigned)(s[0] - '0');
     unsigned ones = (unsigned)(s[1] - '0');
     return tens > 9 || ones > 9 ? -1 : (int)(tens * 10 + ones);
 }
 
-static int days_in_month(int year, int month)
+static int channel_days_in_month(int year, int month)
 {
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
@@ -35,42 +35,42 @@ static int days_in_month(int year, int month)
 }
 
 /* "2026-11-21" */
-static bool date_valid(struct span text)
+static bool channel_date_valid(struct span text)
 {
     if (text.len != DATE_LEN || text.data[4] != '-' || text.data[7] != '-')
         return false;
-    int century = number(text.data);
-    int year = number(text.data + 2);
-    int month = number(text.data + 5);
-    int day = number(text.data + 8);
+    int century = channel_number(text.data);
+    int year = channel_number(text.data + 2);
+    int month = channel_number(text.data + 5);
+    int day = channel_number(text.data + 8);
     return century >= 0 && year >= 0 && month >= 1 && month <= 12 && day >= 1 &&
-           (day <= 28 || day <= days_in_month(century * 100 + year, month));
+           (day <= 28 || day <= channel_days_in_month(century * 100 + year, month));
 }
 
-static bool below(const char *s, int limit)
+static bool channel_below(const char *s, int limit)
 {
-    int n = number(s);
+    int n = channel_number(s);
     return n >= 0 && n < limit;
 }
 
 bool datetime_valid(struct span text)
 {
-    if (text.len != DATETIME_LEN || !date_valid((struct span){text.data, DATE_LEN}))
+    if (text.len != DATETIME_LEN || !channel_date_valid((struct span){text.data, DATE_LEN}))
         return false;
     const char *t = text.data;
-    return t[10] == 'T' && below(t + 11, 24) && t[13] == ':' && below(t + 14, 60) && t[16] == ':' &&
-           below(t + 17, 60);
+    return t[10] == 'T' && channel_below(t + 11, 24) && t[13] == ':' && channel_below(t + 14, 60) &&
+           t[16] == ':' && channel_below(t + 17, 60);
 }
 
 int64_t datetime_to_unix(struct span text)
 {
     const char *t = text.data;
-    struct tm tm = {.tm_year = number(t) * 100 + number(t + 2) - 1900,
-                    .tm_mon = number(t + 5) - 1,
-                    .tm_mday = number(t + 8),
-                    .tm_hour = number(t + 11),
-                    .tm_min = number(t + 14),
-                    .tm_sec = number(t + 17)};
+    struct tm tm = {.tm_year = channel_number(t) * 100 + channel_number(t + 2) - 1900,
+                    .tm_mon = channel_number(t + 5) - 1,
+                    .tm_mday = channel_number(t + 8),
+                    .tm_hour = channel_number(t + 11),
+                    .tm_min = channel_number(t + 14),
+                    .tm_sec = channel_number(t + 17)};
     return timegm(&tm);
 }
 
@@ -86,7 +86,7 @@ struct days {
     struct day day[HISTORY_DAYS_MAX]; /* ascending; equal-length dates compare as text */
 };
 
-static void insert(struct days *days, struct day day)
+static void channel_insert(struct days *days, struct day day)
 {
     size_t at = days->used;
     while (at > 0 && memcmp(day.date.data, days->day[at - 1].date.data, day.date.len) < 0)
@@ -107,10 +107,10 @@ static void insert(struct days *days, struct day day)
     days->day[at - 1] = day;
 }
 
-static bool read_day(yyjson_val *key, yyjson_val *value, struct day *out)
+static bool channel_read_day(yyjson_val *key, yyjson_val *value, struct day *out)
 {
     out->date = (struct span){yyjson_get_str(key), yyjson_get_len(key)};
-    if (!date_valid(out->date))
+    if (!channel_date_valid(out->date))
         return false;
     if (yyjson_is_uint(value) && yyjson_get_uint(value) > (uint64_t)INT64_MAX)
         return false;
@@ -120,7 +120,7 @@ static bool read_day(yyjson_val *key, yyjson_val *value, struct day *out)
     return true;
 }
 
-static int read_days(yyjson_val *object, struct days *days)
+static int channel_read_days(yyjson_val *object, struct days *days)
 {
     if (!yyjson_is_obj(object))
         return -EINVAL;
@@ -129,14 +129,14 @@ static int read_days(yyjson_val *object, struct days *days)
     yyjson_val *key = NULL;
     while ((key = yyjson_obj_iter_next(&iter)) != NULL) {
         struct day day;
-        if (!read_day(key, yyjson_obj_iter_get_val(key), &day))
+        if (!channel_read_day(key, yyjson_obj_iter_get_val(key), &day))
             return -EINVAL;
-        insert(days, day);
+        channel_insert(days, day);
     }
     return 0;
 }
 
-static void write_days(struct buf *out, const struct days *days)
+static void channel_write_days(struct buf *out, const struct days *days)
 {
     buf_append_char(out, '{');
     for (size_t i = 0; i < days->used; i++) {
@@ -155,8 +155,8 @@ static void write_days(struct buf *out, const struct days *days)
  * the arena proves too small: yyjson tells how much it may hold, but not how much it needs while
  * reallocating.
  */
-static yyjson_doc *parse(struct span stored, yyjson_alc *pool, void *arena, size_t arena_size,
-                         yyjson_read_err *problem)
+static yyjson_doc *channel_parse(struct span stored, yyjson_alc *pool, void *arena, size_t arena_size,
+                                 yyjson_read_err *problem)
 {
     char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
     if (yyjson_read_max_memory_usage(stored.len, YYJSON_READ_NOFLAG) < arena_size &&
@@ -168,12 +168,12 @@ static yyjson_doc *parse(struct span stored, yyjson_alc *pool, void *arena, size
     return yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, NULL, problem);
 }
 
-static int write_parsed(struct buf *out, struct span stored)
+static int channel_write_parsed(struct buf *out, struct span stored)
 {
     char arena[8192];
     yyjson_alc pool; /* lives as long as the document */
     yyjson_read_err problem;
-    yyjson_doc *doc = parse(stored, &pool, arena, sizeof arena, &problem);
+    yyjson_doc *doc = channel_parse(stored, &pool, arena, sizeof arena, &problem);
     if (doc == NULL && problem.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION) {
         out->error = -ENOMEM;
         return 0;
@@ -181,27 +181,27 @@ static int write_parsed(struct buf *out, struct span stored)
     if (doc == NULL)
         return -EINVAL;
     struct days days = {0};
-    int err = read_days(yyjson_doc_get_root(doc), &days);
+    int err = channel_read_days(yyjson_doc_get_root(doc), &days);
     if (err == 0)
-        write_days(out, &days);
+        channel_write_days(out, &days);
     yyjson_doc_free(doc);
     return err;
 }
 
-static int compare_dates(const void *a, const void *b)
+static int channel_compare_dates(const void *a, const void *b)
 {
     return memcmp(a, b, DATE_LEN);
 }
 
 /* Collects the dates in `dates`, DATE_LEN bytes each. Returns what is wrong, or NULL. */
-static const char *check_counts(yyjson_val *object, struct buf *dates)
+static const char *channel_check_counts(yyjson_val *object, struct buf *dates)
 {
     yyjson_obj_iter iter;
     yyjson_val *key = NULL;
     yyjson_obj_iter_init(object, &iter);
     while ((key = yyjson_obj_iter_next(&iter)) != NULL) {
         struct day day;
-        if (!read_day(key, yyjson_obj_iter_get_val(key), &day))
+        if (!channel_read_day(key, yyjson_obj_iter_get_val(key), &day))
             return NULL;
         if (day.count < 0)
             return "has a count below 0";
@@ -210,26 +210,26 @@ static const char *check_counts(yyjson_val *object, struct buf *dates)
     return NULL;
 }
 
-static const char *check_dates(struct buf *dates)
+static const char *channel_check_dates(struct buf *dates)
 {
     if (dates->len > 0)
-        qsort(dates->data, dates->len / DATE_LEN, DATE_LEN, compare_dates);
+        qsort(dates->data, dates->len / DATE_LEN, DATE_LEN, channel_compare_dates);
     for (size_t at = DATE_LEN; at < dates->len; at += DATE_LEN)
-        if (compare_dates(dates->data + at - DATE_LEN, dates->data + at) == 0)
+        if (channel_compare_dates(dates->data + at - DATE_LEN, dates->data + at) == 0)
             return "has a day twice";
     return NULL;
 }
 
-static const char *check_history(struct span stored, struct buf *scratch)
+static const char *channel_check_history(struct span stored, struct buf *scratch)
 {
     char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
     yyjson_read_err problem;
     yyjson_doc *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, NULL, &problem);
     if (doc == NULL && problem.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
         scratch->error = -ENOMEM;
-    const char *wrong = check_counts(yyjson_doc_get_root(doc), scratch);
+    const char *wrong = channel_check_counts(yyjson_doc_get_root(doc), scratch);
     yyjson_doc_free(doc);
-    return wrong == NULL && buf_error(scratch) == 0 ? check_dates(scratch) : wrong;
+    return wrong == NULL && buf_error(scratch) == 0 ? channel_check_dates(scratch) : wrong;
 }
 
 /* The form in which a history is served. */
@@ -237,10 +237,10 @@ static const char *check_history(struct span stored, struct buf *scratch)
 enum { DAY_HEAD = DATE_LEN + 3 }; /* "YYYY-MM-DD": */
 
 /* The length of the day at the start of `text`, or 0 when there is none. */
-static size_t canonical_day(struct span text)
+static size_t channel_canonical_day(struct span text)
 {
     if (text.len <= DAY_HEAD || text.data[0] != '"' || text.data[DAY_HEAD - 2] != '"' ||
-        text.data[DAY_HEAD - 1] != ':' || !date_valid((struct span){text.data + 1, DATE_LEN}))
+        text.data[DAY_HEAD - 1] != ':' || !channel_date_valid((struct span){text.data + 1, DATE_LEN}))
         return 0;
     size_t end = DAY_HEAD;
     while (end < text.len && text.data[end] != ',' && text.data[end] != '}')
@@ -250,13 +250,13 @@ static size_t canonical_day(struct span text)
 }
 
 /* The latest days of a text in that form, with their commas; absent when it has another form, or no days. */
-static struct span canonical_days(struct span text)
+static struct span channel_canonical_days(struct span text)
 {
     size_t start[HISTORY_DAYS_MAX]; /* offsets of the latest days; a ring */
     size_t count = 0;
     size_t at = 1;
     for (;; at++) {
-        size_t len = at < text.len ? canonical_day(span_skip(text, at)) : 0;
+        size_t len = at < text.len ? channel_canonical_day(span_skip(text, at)) : 0;
         size_t before = count == 0 ? 0 : start[(count - 1) % HISTORY_DAYS_MAX];
         if (len == 0 || (count > 0 && memcmp(text.data + before, text.data + at, DATE_LEN + 1) >= 0))
             return SPAN_ABSENT;
@@ -272,9 +272,9 @@ static struct span canonical_days(struct span text)
 
 int history_write(struct buf *out, struct span stored)
 {
-    struct span days = canonical_days(stored);
+    struct span days = channel_canonical_days(stored);
     if (days.data == NULL)
-        return write_parsed(out, stored);
+        return channel_write_parsed(out, stored);
     buf_append_char(out, '{');
     buf_append_span(out, days);
     buf_append_char(out, '}');
@@ -351,7 +351,7 @@ const char *channel_find_fault(const struct channel_row *row, enum channel_field
     struct span text = row->value[f];
     buf_clear(scratch);
     if (f == CHANNEL_FIELD_followers_history)
-        return text.data != NULL ? check_history(text, scratch) : NULL;
+        return text.data != NULL ? channel_check_history(text, scratch) : NULL;
     bool is_count = f == CHANNEL_FIELD_followers_cnt_today || f == CHANNEL_FIELD_views_24h ||
                     f == CHANNEL_FIELD_views_48h;
     if (!is_count || parse_int64(text, &value) != 0)
@@ -363,13 +363,13 @@ const char *channel_find_fault(const struct channel_row *row, enum channel_field
     return is_less ? "is less than views_24h" : NULL;
 }
 
-static bool is_quoted(enum channel_type type)
+static bool channel_is_quoted(enum channel_type type)
 {
     return type == CHANNEL_TEXT || type == CHANNEL_DATETIME;
 }
 
 /* Whether the stored text is a value of its type. The text of an integer is canonical, and so valid JSON. */
-static bool is_valid(enum channel_type type, struct span text)
+static bool channel_is_valid(enum channel_type type, struct span text)
 {
     int64_t value = 0;
     switch (type) {
@@ -387,7 +387,7 @@ static bool is_valid(enum channel_type type, struct span text)
 }
 
 /* Writes the name, and the quotation mark that a quoted value begins with. */
-static void begin_member(struct buf *out, const struct field_info *info, bool quoted)
+static void channel_begin_member(struct buf *out, const struct field_info *info, bool quoted)
 {
     if (buf_reserve(out, MEMBER_ROOM) != 0)
         return;
@@ -395,19 +395,19 @@ static void begin_member(struct buf *out, const struct field_info *info, bool qu
     out->len += info->member_len - !quoted;
 }
 
-static void write_absent(struct buf *out, const struct field_info *info)
+static void channel_write_absent(struct buf *out, const struct field_info *info)
 {
-    begin_member(out, info, false);
+    channel_begin_member(out, info, false);
     buf_append_str(out, info->type == CHANNEL_HISTORY ? "{}" : "null");
 }
 
 /* False when the stored text is not valid: then nothing was written. */
-static bool write_present(struct buf *out, const struct field_info *info, struct span text)
+static bool channel_write_present(struct buf *out, const struct field_info *info, struct span text)
 {
     size_t start = out->len;
-    if (!is_valid(info->type, text))
+    if (!channel_is_valid(info->type, text))
         return false;
-    begin_member(out, info, is_quoted(info->type));
+    channel_begin_member(out, info, channel_is_quoted(info->type));
     if (info->type == CHANNEL_HISTORY) {
         if (history_write(out, text) != 0)
             out->len = start;
@@ -417,7 +417,7 @@ static bool write_present(struct buf *out, const struct field_info *info, struct
         json_write_text(out, text);
     else
         buf_append_span(out, text);
-    if (is_quoted(info->type))
+    if (channel_is_quoted(info->type))
         buf_append_char(out, '"');
     return true;
 }
@@ -431,9 +431,9 @@ unsigned channel_write(struct buf *out, const struct channel_row *row, enum chan
     for (size_t i = 0; i < count; i++) {
         const struct field_info *info = &FIELDS[fields[i]];
         struct span text = row->value[fields[i]];
-        if (text.data != NULL && write_present(out, info, text))
+        if (text.data != NULL && channel_write_present(out, info, text))
             continue;
-        write_absent(out, info);
+        channel_write_absent(out, info);
         if (text.data != NULL)
             invalid |= 1U << fields[i];
     }

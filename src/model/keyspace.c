@@ -32,7 +32,7 @@ void keyspace_link(const struct keyspace *k, struct buf *out, struct span link)
     buf_append_span(out, link);
 }
 
-static void append_pattern(const struct keyspace *k, struct buf *out, struct span name)
+static void keyspace_append_pattern(const struct keyspace *k, struct buf *out, struct span name)
 {
     for (size_t i = 0; i < k->prefix_len; i++) {
         if (strchr("*?[]^\\", k->prefix[i]) != NULL)
@@ -45,15 +45,15 @@ static void append_pattern(const struct keyspace *k, struct buf *out, struct spa
 
 void keyspace_card_pattern(const struct keyspace *k, struct buf *out)
 {
-    append_pattern(k, out, CARD);
+    keyspace_append_pattern(k, out, CARD);
 }
 
 void keyspace_link_pattern(const struct keyspace *k, struct buf *out)
 {
-    append_pattern(k, out, LINK);
+    keyspace_append_pattern(k, out, LINK);
 }
 
-static struct span rest_after(const struct keyspace *k, struct span key, struct span name)
+static struct span keyspace_rest_after(const struct keyspace *k, struct span key, struct span name)
 {
     if (!span_starts_with(key, keyspace_prefix(k)))
         return SPAN_ABSENT;
@@ -63,10 +63,10 @@ static struct span rest_after(const struct keyspace *k, struct span key, struct 
 
 struct span keyspace_card_id(const struct keyspace *k, struct span key)
 {
-    return rest_after(k, key, CARD);
+    return keyspace_rest_after(k, key, CARD);
 }
 
 struct span keyspace_link_of(const struct keyspace *k, struct span key)
 {
-    return rest_after(k, key, LINK);
+    return keyspace_rest_after(k, key, LINK);
 }

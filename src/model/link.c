@@ -10,7 +10,7 @@ struct scheme {
 
 static const struct scheme SCHEMES[] = {{{"https://", 8}, {"443", 3}}, {{"http://", 7}, {"80", 2}}};
 
-static const struct scheme *find_scheme(struct span link)
+static const struct scheme *link_find_scheme(struct span link)
 {
     for (size_t i = 0; i < sizeof SCHEMES / sizeof SCHEMES[0]; i++) {
         struct span start = SCHEMES[i].start;
@@ -21,7 +21,8 @@ static const struct scheme *find_scheme(struct span link)
 }
 
 /* A port other than the default one of the scheme means another server. */
-static bool host_matches(const struct link_hosts *hosts, const struct scheme *scheme, struct span authority)
+static bool link_host_matches(const struct link_hosts *hosts, const struct scheme *scheme,
+                              struct span authority)
 {
     struct span host = {authority.data, span_find(authority, ':')};
     if (host.len < authority.len) {
@@ -36,12 +37,12 @@ int link_normalise(const struct link_hosts *hosts, struct span link, struct buf 
 {
     link.len = span_find(link, '#');
     link.len = span_find(link, '?');
-    const struct scheme *scheme = find_scheme(link);
+    const struct scheme *scheme = link_find_scheme(link);
     if (scheme == NULL)
         return -ENOENT;
     struct span rest = span_skip(link, scheme->start.len);
     struct span authority = {rest.data, span_find(rest, '/')};
-    if (authority.len == rest.len || !host_matches(hosts, scheme, authority))
+    if (authority.len == rest.len || !link_host_matches(hosts, scheme, authority))
         return -ENOENT;
     struct span slug = span_skip(rest, authority.len + 1);
     while (slug.len > 0 && slug.data[slug.len - 1] == '/')

@@ -28,7 +28,8 @@ static const struct redis_client_limits DISCOVERY_LIMITS = {DISCOVERY_TIMEOUT_MS
 
 /* --- failures --- */
 
-__attribute__((format(printf, 2, 3))) static int fail(struct redis_client *c, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static int redis_client_fail(struct redis_client *c, const char *format,
+                                                                   ...)
 {
     va_list args;
     va_start(args, format);
@@ -38,26 +39,26 @@ __attribute__((format(printf, 2, 3))) static int fail(struct redis_client *c, co
     return -EIO;
 }
 
-/* The reason that fail() has set does not pass. */
-static int fail_for_good(struct redis_client *c)
+/* The reason that redis_client_fail() has set does not pass. */
+static int redis_client_fail_for_good(struct redis_client *c)
 {
     c->rejected = true;
     return -EIO;
 }
 
-static int fail_memory(struct redis_client *c)
+static int redis_client_fail_memory(struct redis_client *c)
 {
-    return fail(c, "out of memory");
+    return redis_client_fail(c, "out of memory");
 }
 
 /* Reading or writing has failed. */
-static int fail_io(struct redis_client *c)
+static int redis_client_fail_io(struct redis_client *c)
 {
     if (errno == EAGAIN)
-        return fail(c, "no reply in time");
+        return redis_client_fail(c, "no reply in time");
     bool rejected = c->tls != NULL && redis_tls_explain(c->context);
-    int err = fail(c, "the connection to Redis was lost: %s", c->context->errstr);
-    return rejected ? fail_for_good(c) : err;
+    int err = redis_client_fail(c, "the connection to Redis was lost: %s", c->context->errstr);
+    return rejected ? redis_client_fail_for_good(c) : err;
 }
 
 const char *redis_client_error(struct redis_client *c)
@@ -86,24 +87,24 @@ void redis_client_send(struct redis_client *c, size_t count, const struct span *
 }
 
 /* Gives the queued commands to hiredis. */
-static int hand_over(struct redis_client *c)
+static int redis_client_hand_over(struct redis_client *c)
 {
     if (buf_error(&c->out) != 0)
-        return fail_memory(c);
+        return redis_client_fail_memory(c);
     if (c->out.len > 0 && redisAppendFormattedCommand(c->context, c->out.data, c->out.len) != REDIS_OK)
-        return fail(c, "%s", c->context->errstr);
+        return redis_client_fail(c, "%s", c->context->errstr);
     buf_clear(&c->out);
     return 0;
 }
 
 int redis_client_flush(struct redis_client *c)
 {
-    int err = hand_over(c);
+    int err = redis_client_hand_over(c);
     int done = err != 0;
     errno = 0;
     while (done == 0)
         if (redisBufferWrite(c->context, &done) != REDIS_OK)
-            return fail_io(c);
+            return redis_client_fail_io(c);
     return err;
 }
 
@@ -111,33 +112,33 @@ int redis_client_flush(struct redis_client *c)
  * Fails for an error of a node that has not got the slot any more, or not all of its keys. What comes later
  * on this connection is no better.
  */
-static int fail_elsewhere(struct redis_client *c, const redisReply *reply)
+static int redis_client_fail_elsewhere(struct redis_client *c, const redisReply *reply)
 {
     const struct redis_address unknown = {.port = 0};
     struct redis_address node;
     bool migrates = resp_is_error(reply, SPAN("ASK ")) || resp_is_error(reply, SPAN("TRYAGAIN "));
     if (migrates)
-        return fail(c,
-                    "the keys are migrating to another node of the cluster: try again when that has ended");
+        return redis_client_fail(
+            c, "the keys are migrating to another node of the cluster: try again when that has ended");
     if (cluster_read_error(&unknown, reply, &node) == DISCOVERY_ERROR_OTHER)
         return 0;
     c->displaced = true;
-    return fail(c, "the connection to Redis was lost: %s", reply->str);
+    return redis_client_fail(c, "the connection to Redis was lost: %s", reply->str);
 }
 
 redisReply *redis_client_receive(struct redis_client *c)
 {
-    if (hand_over(c) != 0)
+    if (redis_client_hand_over(c) != 0)
         return NULL;
     void *reply = NULL;
     assert(c->pending > 0);
     c->pending--;
     errno = 0;
     if (redisGetReply(c->context, &reply) != REDIS_OK) {
-        (void)fail_io(c);
+        (void)redis_client_fail_io(c);
         return NULL;
     }
-    if (redis_endpoint_is_cluster(c->endpoint) && fail_elsewhere(c, reply) != 0) {
+    if (redis_endpoint_is_cluster(c->endpoint) && redis_client_fail_elsewhere(c, reply) != 0) {
         freeReplyObject(reply);
         return NULL;
     }
@@ -150,21 +151,21 @@ size_t redis_client_pending(const struct redis_client *c)
 }
 
 /* The next reply, owned. NULL after a failure, which an error reply is here. */
-static redisReply *receive_success(struct redis_client *c)
+static redisReply *redis_client_receive_success(struct redis_client *c)
 {
     redisReply *reply = redis_client_receive(c);
     if (reply == NULL || reply->type != REDIS_REPLY_ERROR)
         return reply;
-    (void)fail(c, "Redis refused: %s", redis_endpoint_redact(c->endpoint, reply->str));
+    (void)redis_client_fail(c, "Redis refused: %s", redis_endpoint_redact(c->endpoint, reply->str));
     if (!redis_server_is_unavailable(reply))
-        (void)fail_for_good(c);
+        (void)redis_client_fail_for_good(c);
     freeReplyObject(reply);
     return NULL;
 }
 
-static int receive_done(struct redis_client *c)
+static int redis_client_receive_done(struct redis_client *c)
 {
-    redisReply *reply = receive_success(c);
+    redisReply *reply = redis_client_receive_success(c);
     if (reply == NULL)
         return -EIO;
     freeReplyObject(reply);
@@ -173,42 +174,44 @@ static int receive_done(struct redis_client *c)
 
 /* --- connecting --- */
 
-static struct timeval time_of(int ms)
+static struct timeval redis_client_time_of(int ms)
 {
     return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000L};
 }
 
-static int start_tls(struct redis_client *c, const char *host)
+static int redis_client_start_tls(struct redis_client *c, const char *host)
 {
     errno = 0;
     int err = redis_tls_start(c->context, c->tls, host);
     if (err == 0)
         return 0;
     if (errno == EAGAIN)
-        return fail_io(c);
-    (void)fail(c, "%s", c->context->errstr);
-    return err == -EACCES ? fail_for_good(c) : -EIO;
+        return redis_client_fail_io(c);
+    (void)redis_client_fail(c, "%s", c->context->errstr);
+    return err == -EACCES ? redis_client_fail_for_good(c) : -EIO;
 }
 
 int redis_client_limit_replies(struct redis_client *c, int reply_ms)
 {
-    return redisSetTimeout(c->context, time_of(reply_ms)) == REDIS_OK ? 0 : fail(c, "%s", c->context->errstr);
+    return redisSetTimeout(c->context, redis_client_time_of(reply_ms)) == REDIS_OK
+               ? 0
+               : redis_client_fail(c, "%s", c->context->errstr);
 }
 
 /* Takes a context that is connected, or is not for a reason of its own. */
-static int take_context(struct redis_client *c, redisContext *context, int reply_ms)
+static int redis_client_take_context(struct redis_client *c, redisContext *context, int reply_ms)
 {
     bool denied = errno == EACCES; /* a local socket */
     c->context = context;
     if (context == NULL)
-        return fail_memory(c);
+        return redis_client_fail_memory(c);
     if (context->err == 0)
         return redis_client_limit_replies(c, reply_ms);
-    (void)fail(c, "%s", context->errstr);
-    return denied ? fail_for_good(c) : -EIO;
+    (void)redis_client_fail(c, "%s", context->errstr);
+    return denied ? redis_client_fail_for_good(c) : -EIO;
 }
 
-static void disconnect(struct redis_client *c)
+static void redis_client_disconnect(struct redis_client *c)
 {
     if (c->context != NULL)
         redisFree(c->context);
@@ -218,139 +221,139 @@ static void disconnect(struct redis_client *c)
     buf_clear(&c->out);
 }
 
-static int check_hello(struct redis_client *c)
+static int redis_client_check_hello(struct redis_client *c)
 {
-    redisReply *reply = receive_success(c);
+    redisReply *reply = redis_client_receive_success(c);
     if (reply == NULL)
         return -EIO;
     const char *problem = redis_server_check_mode(reply, redis_endpoint_is_cluster(c->endpoint));
     freeReplyObject(reply);
     if (problem == NULL)
         return 0;
-    (void)fail(c, "%s", problem);
-    return fail_for_good(c);
+    (void)redis_client_fail(c, "%s", problem);
+    return redis_client_fail_for_good(c);
 }
 
-static int handshake(struct redis_client *c, const struct redis_endpoint *endpoint)
+static int redis_client_handshake(struct redis_client *c, const struct redis_endpoint *endpoint)
 {
     redis_endpoint_hello(endpoint, c->client_name, &c->out);
     c->pending++;
-    int err = check_hello(c);
+    int err = redis_client_check_hello(c);
     if (c->out.data != NULL)
         explicit_bzero(c->out.data, c->out.cap); /* it held the password */
     if (err != 0 || !redis_endpoint_select(endpoint, &c->out))
         return err;
     c->pending++;
-    return receive_done(c);
+    return redis_client_receive_done(c);
 }
 
-static int connect_to(struct redis_client *c, const struct redis_endpoint *endpoint,
-                      const struct redis_client_limits *limits)
+static int redis_client_connect_to(struct redis_client *c, const struct redis_endpoint *endpoint,
+                                   const struct redis_client_limits *limits)
 {
-    struct timeval connect = time_of(limits->connect_ms);
-    disconnect(c);
+    struct timeval connect = redis_client_time_of(limits->connect_ms);
+    redis_client_disconnect(c);
     errno = 0;
     redisContext *context = endpoint->transport == REDIS_TRANSPORT_UNIX
                                 ? redisConnectUnixWithTimeout(endpoint->path, connect)
                                 : redisConnectWithTimeout(endpoint->host, endpoint->port, connect);
-    int err = take_context(c, context, limits->reply_ms);
+    int err = redis_client_take_context(c, context, limits->reply_ms);
     if (err == 0 && c->tls != NULL)
-        err = start_tls(c, endpoint->host);
-    return err != 0 ? err : handshake(c, endpoint);
+        err = redis_client_start_tls(c, endpoint->host);
+    return err != 0 ? err : redis_client_handshake(c, endpoint);
 }
 
 int redis_client_connect_fd(struct redis_client *c, int fd, const struct redis_client_limits *limits)
 {
-    disconnect(c);
+    redis_client_disconnect(c);
     errno = 0;
     redisContext *context = redisConnectFd(fd);
     if (context == NULL)
         (void)close(fd);
-    return take_context(c, context, limits->reply_ms);
+    return redis_client_take_context(c, context, limits->reply_ms);
 }
 
 /* --- the master that Sentinels or the nodes of a cluster name --- */
 
-static int query_server(struct redis_client *c, const struct redis_endpoint *server,
-                        struct redis_address *out)
+static int redis_client_query_server(struct redis_client *c, const struct redis_endpoint *server,
+                                     struct redis_address *out)
 {
     const struct discovery_protocol *protocol = discovery_protocol_of(c->endpoint);
     struct redis_endpoint of_master = *c->endpoint;
     struct discovery_answer answer;
     bool complete = false;
     of_master.discovery.replica = false;
-    int err = connect_to(c, server, &DISCOVERY_LIMITS);
+    int err = redis_client_connect_to(c, server, &DISCOVERY_LIMITS);
     if (err != 0)
         return err;
     c->context->reader->maxelements = (long long)protocol->elements_max;
     protocol->compose(&of_master, &c->out);
     c->pending++;
-    redisReply *reply = receive_success(c);
+    redisReply *reply = redis_client_receive_success(c);
     if (reply == NULL)
         return -EIO;
     const char *problem = protocol->read(&of_master, server, 0, reply, &answer, &complete);
     freeReplyObject(reply);
     if (problem != NULL)
-        return fail(c, "%s", problem);
+        return redis_client_fail(c, "%s", problem);
     assert(complete);
     *out = answer.master;
     return 0;
 }
 
-static int check_role(struct redis_client *c)
+static int redis_client_check_role(struct redis_client *c)
 {
     struct redis_role role;
     redis_client_send(c, 1, (struct span[]){SPAN("ROLE")});
-    redisReply *reply = receive_success(c);
+    redisReply *reply = redis_client_receive_success(c);
     if (reply == NULL)
         return -EIO;
     const char *problem = redis_server_read_role(reply, &role);
     freeReplyObject(reply);
     if (problem == NULL && role.kind != REDIS_ROLE_MASTER)
         problem = "it is not a master";
-    return problem == NULL ? 0 : fail(c, "%s", problem);
+    return problem == NULL ? 0 : redis_client_fail(c, "%s", problem);
 }
 
 /* Puts the address of the server that failed in front of the reason. */
-static void name_failed_server(struct redis_client *c, const struct redis_endpoint *server)
+static void redis_client_name_failed_server(struct redis_client *c, const struct redis_endpoint *server)
 {
     bool rejected = c->rejected;
     struct buf text = BUF_INIT;
     redis_endpoint_describe(server, &text);
     buf_printf(&text, ": %s", redis_client_error(c));
-    (void)fail(c, "%s", buf_message(&text));
+    (void)redis_client_fail(c, "%s", buf_message(&text));
     c->rejected = rejected;
     buf_fini(&text);
 }
 
 /* *server becomes the one that failed; it borrows *master. */
-static int connect_by(struct redis_client *c, struct redis_endpoint *server, struct redis_address *master,
-                      const struct redis_client_limits *limits)
+static int redis_client_connect_by(struct redis_client *c, struct redis_endpoint *server,
+                                   struct redis_address *master, const struct redis_client_limits *limits)
 {
-    int err = query_server(c, server, master);
+    int err = redis_client_query_server(c, server, master);
     if (err != 0)
         return err;
     *server = redis_endpoint_at(c->endpoint, master->host, master->port);
-    err = connect_to(c, server, limits);
-    return err != 0 ? err : check_role(c);
+    err = redis_client_connect_to(c, server, limits);
+    return err != 0 ? err : redis_client_check_role(c);
 }
 
 /* Where all fail the reason is that of the last one, or of the first that does not pass. */
-static int connect_to_master(struct redis_client *c, const struct redis_client_limits *limits)
+static int redis_client_connect_to_master(struct redis_client *c, const struct redis_client_limits *limits)
 {
     struct buf rejection = BUF_INIT;
     int err = -EIO;
     for (int i = 0; i < c->endpoint->discovery.count && err != 0; i++) {
         struct redis_address master = {.port = 0};
         struct redis_endpoint server = redis_endpoint_server(c->endpoint, i);
-        err = connect_by(c, &server, &master, limits);
+        err = redis_client_connect_by(c, &server, &master, limits);
         if (err != 0)
-            name_failed_server(c, &server);
+            redis_client_name_failed_server(c, &server);
         if (err != 0 && c->rejected && rejection.len == 0)
             buf_append_str(&rejection, redis_client_error(c));
     }
     if (err != 0 && rejection.len > 0) {
-        (void)fail(c, "%s", buf_message(&rejection));
+        (void)redis_client_fail(c, "%s", buf_message(&rejection));
         c->rejected = true;
     }
     buf_fini(&rejection);
@@ -359,8 +362,8 @@ static int connect_to_master(struct redis_client *c, const struct redis_client_l
 
 int redis_client_connect(struct redis_client *c, const struct redis_client_limits *limits)
 {
-    return redis_endpoint_is_discovered(c->endpoint) ? connect_to_master(c, limits)
-                                                     : connect_to(c, c->endpoint, limits);
+    return redis_endpoint_is_discovered(c->endpoint) ? redis_client_connect_to_master(c, limits)
+                                                     : redis_client_connect_to(c, c->endpoint, limits);
 }
 
 /* --- beginning and end --- */
@@ -382,7 +385,7 @@ void redis_client_free(struct redis_client *c)
 {
     if (c == NULL)
         return;
-    disconnect(c);
+    redis_client_disconnect(c);
     buf_fini(&c->out);
     buf_fini(&c->error);
     free(c);

@@ -11,14 +11,14 @@
  * A node that does not know its own or another's address announces an empty one, nil or "?": it is at the
  * address at which the cluster was asked.
  */
-static struct span host_of(struct span announced, struct span asked)
+static struct span cluster_host_of(struct span announced, struct span asked)
 {
     bool unknown = announced.len == 0 || span_equal(announced, SPAN("?"));
     return unknown ? asked : announced;
 }
 
 /* [host, port, id, ...] */
-static bool read_node(const redisReply *node, struct span asked, struct redis_address *out)
+static bool cluster_read_node(const redisReply *node, struct span asked, struct redis_address *out)
 {
     if (node->type != REDIS_REPLY_ARRAY || node->elements < 2)
         return false;
@@ -26,10 +26,10 @@ static bool read_node(const redisReply *node, struct span asked, struct redis_ad
     const redisReply *port = node->element[1];
     bool named = host->type == REDIS_REPLY_STRING || host->type == REDIS_REPLY_NIL;
     return named && port->type == REDIS_REPLY_INTEGER &&
-           redis_address_set(out, host_of(resp_text(host), asked), port->integer);
+           redis_address_set(out, cluster_host_of(resp_text(host), asked), port->integer);
 }
 
-static void add_node(struct discovery_answer *out, const struct redis_address *node)
+static void cluster_add_node(struct discovery_answer *out, const struct redis_address *node)
 {
     for (int i = 0; i < out->nodes; i++)
         if (redis_address_equal(&out->node[i], node))
@@ -38,37 +38,39 @@ static void add_node(struct discovery_answer *out, const struct redis_address *n
         out->node[out->nodes++] = *node;
 }
 
-static bool is_range(const redisReply *range)
+static bool cluster_is_range(const redisReply *range)
 {
     return range->type == REDIS_REPLY_ARRAY && range->elements > 2 &&
            range->element[0]->type == REDIS_REPLY_INTEGER && range->element[1]->type == REDIS_REPLY_INTEGER;
 }
 
-static bool holds(const redisReply *range, int slot)
+static bool cluster_holds(const redisReply *range, int slot)
 {
-    return is_range(range) && range->element[0]->integer <= slot && slot <= range->element[1]->integer;
+    return cluster_is_range(range) && range->element[0]->integer <= slot &&
+           slot <= range->element[1]->integer;
 }
 
-static bool read_range(const redisReply *range, struct span asked, struct discovery_answer *out)
+static bool cluster_read_range(const redisReply *range, struct span asked, struct discovery_answer *out)
 {
     struct redis_address node;
-    if (!read_node(range->element[2], asked, &out->master))
+    if (!cluster_read_node(range->element[2], asked, &out->master))
         return false;
     for (size_t i = 3; i < range->elements && out->replicas < DISCOVERY_REPLICAS_MAX; i++)
-        if (read_node(range->element[i], asked, &node))
+        if (cluster_read_node(range->element[i], asked, &node))
             out->replica[out->replicas++] = node;
     return true;
 }
 
 /* Those of other slots know the cluster, too. */
-static void read_further_nodes(const redisReply *reply, struct span asked, struct discovery_answer *out)
+static void cluster_read_further_nodes(const redisReply *reply, struct span asked,
+                                       struct discovery_answer *out)
 {
     struct redis_address node;
     for (size_t i = 0; i < reply->elements && out->nodes < DISCOVERY_NODES_MAX; i++) {
         const redisReply *range = reply->element[i];
-        for (size_t n = 2; is_range(range) && n < range->elements; n++)
-            if (read_node(range->element[n], asked, &node))
-                add_node(out, &node);
+        for (size_t n = 2; cluster_is_range(range) && n < range->elements; n++)
+            if (cluster_read_node(range->element[n], asked, &node))
+                cluster_add_node(out, &node);
     }
 }
 
@@ -79,11 +81,11 @@ const char *cluster_read_slots(const redisReply *reply, int slot, const char *as
     if (reply->type != REDIS_REPLY_ARRAY)
         return "its answer is no list of slots";
     for (size_t i = 0; i < reply->elements; i++) {
-        if (!holds(reply->element[i], slot))
+        if (!cluster_holds(reply->element[i], slot))
             continue;
-        if (!read_range(reply->element[i], span_of(asked), out))
+        if (!cluster_read_range(reply->element[i], span_of(asked), out))
             return "its answer is no address";
-        read_further_nodes(reply, span_of(asked), out);
+        cluster_read_further_nodes(reply, span_of(asked), out);
         return NULL;
     }
     return "it knows no node that has the slot";
@@ -92,7 +94,8 @@ const char *cluster_read_slots(const redisReply *reply, int slot, const char *as
 /* --- errors --- */
 
 /* "host:port", the host perhaps empty. */
-static bool read_address(struct span text, const struct redis_address *from, struct redis_address *out)
+static bool cluster_read_address(struct span text, const struct redis_address *from,
+                                 struct redis_address *out)
 {
     size_t colon = text.len;
     while (colon > 0 && text.data[colon - 1] != ':')
@@ -102,29 +105,29 @@ static bool read_address(struct span text, const struct redis_address *from, str
     int64_t port = 0;
     struct span host = {text.data, colon - 1};
     return parse_int64(span_skip(text, colon), &port) == 0 &&
-           redis_address_set(out, host_of(host, span_of(from->host)), port);
+           redis_address_set(out, cluster_host_of(host, span_of(from->host)), port);
 }
 
 /* "CODE slot host:port" */
-static bool read_redirection(const redisReply *error, struct span code, const struct redis_address *from,
-                             struct redis_address *out)
+static bool cluster_read_redirection(const redisReply *error, struct span code,
+                                     const struct redis_address *from, struct redis_address *out)
 {
     if (!resp_is_error(error, code))
         return false;
     struct span rest = span_skip((struct span){error->str, error->len}, code.len);
     size_t slot = span_find(rest, ' ');
-    return slot < rest.len && read_address(span_skip(rest, slot + 1), from, out);
+    return slot < rest.len && cluster_read_address(span_skip(rest, slot + 1), from, out);
 }
 
 bool cluster_read_ask(const redisReply *reply, const struct redis_address *from, struct redis_address *node)
 {
-    return read_redirection(reply, SPAN("ASK "), from, node);
+    return cluster_read_redirection(reply, SPAN("ASK "), from, node);
 }
 
 enum discovery_error cluster_read_error(const struct redis_address *from, const redisReply *error,
                                         struct redis_address *owner)
 {
-    if (read_redirection(error, SPAN("MOVED "), from, owner))
+    if (cluster_read_redirection(error, SPAN("MOVED "), from, owner))
         return DISCOVERY_ERROR_MOVED;
     bool down = resp_is_error(error, SPAN("MOVED ")) || resp_is_error(error, SPAN("CLUSTERDOWN "));
     return down ? DISCOVERY_ERROR_DOWN : DISCOVERY_ERROR_OTHER;
@@ -132,20 +135,20 @@ enum discovery_error cluster_read_error(const struct redis_address *from, const 
 
 /* --- discovery --- */
 
-static const char *check_hello(const redisReply *reply)
+static const char *cluster_check_hello(const redisReply *reply)
 {
     return redis_server_check_mode(reply, true);
 }
 
-static void compose(const struct redis_endpoint *endpoint, struct buf *out)
+static void cluster_compose(const struct redis_endpoint *endpoint, struct buf *out)
 {
     (void)endpoint;
     command_write(out, 2, (const char *[]){"CLUSTER", "SLOTS"});
 }
 
-static const char *read_answer(const struct redis_endpoint *endpoint, const struct redis_endpoint *server,
-                               int n, const redisReply *reply, struct discovery_answer *answer,
-                               bool *complete)
+static const char *cluster_read_answer(const struct redis_endpoint *endpoint,
+                                       const struct redis_endpoint *server, int n, const redisReply *reply,
+                                       struct discovery_answer *answer, bool *complete)
 {
     (void)n;
     *complete = true;
@@ -166,9 +169,9 @@ const struct discovery_protocol cluster_protocol = {
     .bytes_max = CLUSTER_ANSWER_MAX,
     .elements_max = CLUSTER_ELEMENTS_MAX,
     .lists_healthy = true,
-    .check_hello = check_hello,
-    .compose = compose,
-    .read = read_answer,
+    .check_hello = cluster_check_hello,
+    .compose = cluster_compose,
+    .read = cluster_read_answer,
     .read_error = cluster_read_error,
     .read_ask = cluster_read_ask,
 };

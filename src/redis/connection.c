@@ -100,7 +100,7 @@ struct redis_connection {
     uint64_t timeout_ms;        /* when the oldest command was first seen to wait too long; 0: it was not */
     int reply_heartbeats;       /* that have passed since the last reply ended, while the next was arriving */
 
-    int backlogs; /* that are not known to have ended: the replies due to on_caught_up() */
+    int backlogs; /* that are not known to have ended: the replies due to redis_connection_on_caught_up() */
 
     struct redis_server server;                  /* of this connection */
     bool role_denial_logged, link_denial_logged; /* once in a life */
@@ -109,10 +109,10 @@ struct redis_connection {
     void *closed_arg;
 };
 
-static void set_state(struct redis_connection *c, enum connection_state next);
+static void redis_connection_set_state(struct redis_connection *c, enum connection_state next);
 
-static void log_connection(const struct redis_connection *c, enum log_level level, const char *message,
-                           const char *why)
+static void redis_connection_log_connection(const struct redis_connection *c, enum log_level level,
+                                            const char *message, const char *why)
 {
     struct log_line line;
     if (!log_begin(&line, level, message))
@@ -129,7 +129,7 @@ static void log_connection(const struct redis_connection *c, enum log_level leve
 
 /* --- sending --- */
 
-static void on_prepare(uv_prepare_t *flusher)
+static void redis_connection_on_prepare(uv_prepare_t *flusher)
 {
     struct redis_connection *c = flusher->data;
     (void)uv_prepare_stop(flusher);
@@ -140,7 +140,7 @@ static void on_prepare(uv_prepare_t *flusher)
 }
 
 /* Queues bytes that make `count` commands. The clock is read once for all that leave together. */
-static int queue_bytes(struct redis_connection *c, struct span bytes, size_t count)
+static int redis_connection_queue_bytes(struct redis_connection *c, struct span bytes, size_t count)
 {
     int err = pending_reserve(&c->pending, count);
     if (err == 0)
@@ -149,40 +149,43 @@ static int queue_bytes(struct redis_connection *c, struct span bytes, size_t cou
         return err;
     if (!c->unsent) {
         c->unsent_since_ns = clock_now_ns();
-        (void)uv_prepare_start(&c->flusher, on_prepare); /* fails without a callback only */
+        (void)uv_prepare_start(&c->flusher, redis_connection_on_prepare); /* fails without a callback only */
     }
     c->unsent = true;
     return 0;
 }
 
-static void expect_reply(struct redis_connection *c, redis_connection_reply_fn fn, void *arg)
+static void redis_connection_expect_reply(struct redis_connection *c, redis_connection_reply_fn fn, void *arg)
 {
     pending_push(&c->pending, (struct pending_command){fn, arg, c->unsent_since_ns});
 }
 
-static int queue(struct redis_connection *c, struct span command, redis_connection_reply_fn fn, void *arg)
+static int redis_connection_queue(struct redis_connection *c, struct span command,
+                                  redis_connection_reply_fn fn, void *arg)
 {
-    int err = queue_bytes(c, command, 1);
+    int err = redis_connection_queue_bytes(c, command, 1);
     if (err == 0)
-        expect_reply(c, fn, arg);
+        redis_connection_expect_reply(c, fn, arg);
     return err;
 }
 
 /* Queues a command of the connection's own, in any state that has a socket; ends the buffer. */
-static int queue_own(struct redis_connection *c, struct buf *command, redis_connection_reply_fn fn)
+static int redis_connection_queue_own(struct redis_connection *c, struct buf *command,
+                                      redis_connection_reply_fn fn)
 {
     int err = buf_error(command);
     if (err == 0)
-        err = queue(c, buf_span(command), fn, c);
+        err = redis_connection_queue(c, buf_span(command), fn, c);
     buf_fini(command);
     return err;
 }
 
-static int queue_words(struct redis_connection *c, int argc, const char **argv, redis_connection_reply_fn fn)
+static int redis_connection_queue_words(struct redis_connection *c, int argc, const char **argv,
+                                        redis_connection_reply_fn fn)
 {
     struct buf command = BUF_INIT;
     command_write(&command, argc, argv);
-    return queue_own(c, &command, fn);
+    return redis_connection_queue_own(c, &command, fn);
 }
 
 /* After the handshake the owner may check the data. */
@@ -194,18 +197,18 @@ bool redis_connection_is_usable(const struct redis_connection *c)
 int redis_connection_send_command(struct redis_connection *c, struct span command,
                                   redis_connection_reply_fn fn, void *arg)
 {
-    return redis_connection_is_usable(c) ? queue(c, command, fn, arg) : -ENOTCONN;
+    return redis_connection_is_usable(c) ? redis_connection_queue(c, command, fn, arg) : -ENOTCONN;
 }
 
 /* Without it the read is tracked as any other, and costs Redis memory. */
-static void on_caching_reply(void *arg, const redisReply *reply)
+static void redis_connection_on_caching_reply(void *arg, const redisReply *reply)
 {
     struct redis_connection *c = arg;
     if (reply == NULL || reply->type != REDIS_REPLY_ERROR || c->caching_denial_logged)
         return;
     c->caching_denial_logged = true;
-    log_connection(c, LOG_WARN, "redis refuses CLIENT CACHING: it tracks all links that are looked up",
-                   reply->str);
+    redis_connection_log_connection(
+        c, LOG_WARN, "redis refuses CLIENT CACHING: it tracks all links that are looked up", reply->str);
 }
 
 /* CLIENT CACHING NO is about the next command on the connection, so the two are queued together or not at
@@ -220,23 +223,23 @@ int redis_connection_send_untracked(struct redis_connection *c, struct span comm
     buf_append_span(&c->untracked, command);
     int err = buf_error(&c->untracked);
     if (err == 0)
-        err = queue_bytes(c, buf_span(&c->untracked), 2);
+        err = redis_connection_queue_bytes(c, buf_span(&c->untracked), 2);
     if (err != 0)
         return err;
-    expect_reply(c, on_caching_reply, c);
-    expect_reply(c, fn, arg);
+    redis_connection_expect_reply(c, redis_connection_on_caching_reply, c);
+    redis_connection_expect_reply(c, fn, arg);
     return 0;
 }
 
 /* --- failure --- */
 
-static void count_ready(struct redis_connection *c)
+static void redis_connection_count_ready(struct redis_connection *c)
 {
     metric_add(&c->options.metrics->redis_connected, 1);
     metric_add(&c->options.metrics->redis_role[c->server.role.kind], 1);
 }
 
-static void uncount_ready(struct redis_connection *c)
+static void redis_connection_uncount_ready(struct redis_connection *c)
 {
     struct redis_metrics *m = c->options.metrics;
     metric_sub(&m->redis_connected, 1);
@@ -245,7 +248,7 @@ static void uncount_ready(struct redis_connection *c)
 }
 
 /* Fails all pending commands, oldest first. Their callbacks cannot send, as the state is not READY. */
-static void drop_socket(struct redis_connection *c)
+static void redis_connection_drop_socket(struct redis_connection *c)
 {
     if (c->socket == NULL)
         return;
@@ -258,7 +261,7 @@ static void drop_socket(struct redis_connection *c)
     }
 }
 
-static void report(struct redis_connection *c, enum discovery_report what)
+static void redis_connection_report(struct redis_connection *c, enum discovery_report what)
 {
     if (c->discovery != NULL)
         discovery_report(c->discovery, what);
@@ -266,18 +269,18 @@ static void report(struct redis_connection *c, enum discovery_report what)
 
 /* Ends the connection or attempt, reports that to the owner and to pending commands, and changes to `next`.
  */
-static void disconnect(struct redis_connection *c, enum connection_state next)
+static void redis_connection_disconnect(struct redis_connection *c, enum connection_state next)
 {
     bool was_ready = c->state == READY;
-    set_state(c, FAILED);
+    redis_connection_set_state(c, FAILED);
     if (was_ready) {
-        uncount_ready(c);
-        report(c, DISCOVERY_REPORT_LOST);
+        redis_connection_uncount_ready(c);
+        redis_connection_report(c, DISCOVERY_REPORT_LOST);
         c->options.on_lost(c->options.arg);
     }
-    drop_socket(c);
+    redis_connection_drop_socket(c);
     if (c->state == FAILED) /* and was not closed by a callback */
-        set_state(c, next);
+        redis_connection_set_state(c, next);
 }
 
 void redis_connection_fail(struct redis_connection *c, const char *why)
@@ -288,18 +291,18 @@ void redis_connection_fail(struct redis_connection *c, const char *why)
     metric_add(&c->options.metrics->redis_disconnects_total, 1);
     c->failures++;
     bool due = log_reason_is_due(&c->reasons, why, clock_now_ms());
-    log_connection(c, was_ready || due ? LOG_WARN : LOG_DEBUG,
-                   was_ready ? "redis connection lost" : "redis connection failed", why);
+    redis_connection_log_connection(c, was_ready || due ? LOG_WARN : LOG_DEBUG,
+                                    was_ready ? "redis connection lost" : "redis connection failed", why);
     if (!was_ready && c->state != DISCOVERING && !more_addresses)
-        report(c, DISCOVERY_REPORT_FAILED);
-    disconnect(c, more_addresses ? CONNECTING : WAITING);
+        redis_connection_report(c, DISCOVERY_REPORT_FAILED);
+    redis_connection_disconnect(c, more_addresses ? CONNECTING : WAITING);
 }
 
 /*
  * The current reply takes too long. Its command gets the oversize error, and the connection is closed: if the
  * command were reported as lost, it would be sent again on the next connection with the same result.
  */
-static void fail_reply(struct redis_connection *c)
+static void redis_connection_fail_reply(struct redis_connection *c)
 {
     struct pending_command command = pending_pop(&c->pending);
     metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
@@ -310,16 +313,16 @@ static void fail_reply(struct redis_connection *c)
 
 /* --- the server's role, and its link to the master --- */
 
-static void log_denial(const struct redis_connection *c, bool *logged, const char *message,
-                       const redisReply *error)
+static void redis_connection_log_denial(const struct redis_connection *c, bool *logged, const char *message,
+                                        const redisReply *error)
 {
     if (!*logged)
-        log_connection(c, LOG_WARN, message, error->str);
+        redis_connection_log_connection(c, LOG_WARN, message, error->str);
     *logged = true;
 }
 
 /* The role of a server in use is not known any more. */
-static void recount_role(const struct redis_connection *c, enum redis_role_kind before)
+static void redis_connection_recount_role(const struct redis_connection *c, enum redis_role_kind before)
 {
     struct redis_metrics *m = c->options.metrics;
     if (c->state != READY || c->server.role.kind == before)
@@ -329,20 +332,20 @@ static void recount_role(const struct redis_connection *c, enum redis_role_kind 
     metric_set(&m->redis_replica_lag_seconds, 0);
 }
 
-static void count_reply(struct redis_connection *c);
+static void redis_connection_count_reply(struct redis_connection *c);
 
 /* After the reply to ROLE or INFO, in the handshake and with every heartbeat. */
-static void on_server_checked(struct redis_connection *c, const char *problem)
+static void redis_connection_on_server_checked(struct redis_connection *c, const char *problem)
 {
     if (problem != NULL) {
         redis_server_invalidate(&c->server, c->last_pong_ms);
         redis_connection_fail(c, problem);
     } else if (c->state == HANDSHAKE) {
-        count_reply(c);
+        redis_connection_count_reply(c);
     }
 }
 
-static void on_role(void *arg, const redisReply *reply)
+static void redis_connection_on_role(void *arg, const redisReply *reply)
 {
     struct redis_connection *c = arg;
     if (reply == NULL)
@@ -352,15 +355,16 @@ static void on_role(void *arg, const redisReply *reply)
         c->discovery == NULL ? REDIS_ROLE_UNKNOWN : discovery_wanted_role(c->discovery);
     const char *problem = redis_server_take_role(&c->server, reply, wanted, c->heartbeat_sent_ms);
     if (problem == NULL && c->server.role_denied)
-        log_denial(c, &c->role_denial_logged,
-                   "redis denies ROLE: a replica that lost its master cannot be detected", reply);
-    recount_role(c, before);
+        redis_connection_log_denial(c, &c->role_denial_logged,
+                                    "redis denies ROLE: a replica that lost its master cannot be detected",
+                                    reply);
+    redis_connection_recount_role(c, before);
     if (problem == NULL && c->discovery != NULL)
         problem = discovery_check_replica(c->discovery, &c->server.role.master, c->heartbeat_sent_ms);
-    on_server_checked(c, problem);
+    redis_connection_on_server_checked(c, problem);
 }
 
-static void on_link(void *arg, const redisReply *reply)
+static void redis_connection_on_link(void *arg, const redisReply *reply)
 {
     struct redis_connection *c = arg;
     int64_t silent_s = -1;
@@ -368,43 +372,45 @@ static void on_link(void *arg, const redisReply *reply)
         return;
     const char *problem = redis_server_take_link(&c->server, reply, c->heartbeat_sent_ms, &silent_s);
     if (problem == NULL && c->server.link_denied)
-        log_denial(c, &c->link_denial_logged,
-                   "redis denies INFO: a master that stopped sending cannot be detected", reply);
+        redis_connection_log_denial(c, &c->link_denial_logged,
+                                    "redis denies INFO: a master that stopped sending cannot be detected",
+                                    reply);
     if (silent_s >= 0)
         metric_set(&c->options.metrics->redis_replica_lag_seconds, (uint64_t)silent_s);
-    on_server_checked(c, problem);
+    redis_connection_on_server_checked(c, problem);
 }
 
-static int send_role(struct redis_connection *c)
+static int redis_connection_send_role(struct redis_connection *c)
 {
-    return queue_words(c, 1, (const char *[]){"ROLE"}, on_role);
+    return redis_connection_queue_words(c, 1, (const char *[]){"ROLE"}, redis_connection_on_role);
 }
 
-static int send_info(struct redis_connection *c)
+static int redis_connection_send_info(struct redis_connection *c)
 {
-    return queue_words(c, 2, (const char *[]){"INFO", "replication"}, on_link);
+    return redis_connection_queue_words(c, 2, (const char *[]){"INFO", "replication"},
+                                        redis_connection_on_link);
 }
 
 /* --- the handshake --- */
 
 /* A master that cannot save to its disk replies to PING with MISCONF, but can still be read. */
-static bool refuses(const redisReply *reply)
+static bool redis_connection_refuses(const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_ERROR && !resp_is_error(reply, SPAN("MISCONF "));
 }
 
-static void on_step_reply(void *arg, const redisReply *reply)
+static void redis_connection_on_step_reply(void *arg, const redisReply *reply)
 {
     struct redis_connection *c = arg;
     if (reply == NULL || c->state != HANDSHAKE)
         return;
-    if (refuses(reply))
+    if (redis_connection_refuses(reply))
         redis_connection_fail(c, reply->str);
     else
-        count_reply(c);
+        redis_connection_count_reply(c);
 }
 
-static void on_hello(void *arg, const redisReply *reply)
+static void redis_connection_on_hello(void *arg, const redisReply *reply)
 {
     struct redis_connection *c = arg;
     bool accepted = reply != NULL && reply->type != REDIS_REPLY_ERROR;
@@ -416,16 +422,16 @@ static void on_hello(void *arg, const redisReply *reply)
     if (problem != NULL)
         redis_connection_fail(c, problem);
     else
-        on_step_reply(arg, reply);
+        redis_connection_on_step_reply(arg, reply);
 }
 
-static void go_untracked(struct redis_connection *c, const char *message, const char *why)
+static void redis_connection_go_untracked(struct redis_connection *c, const char *message, const char *why)
 {
     metric_add(&c->options.metrics->redis_tracking_refused_total, 1);
-    log_connection(c, LOG_WARN, message, why);
+    redis_connection_log_connection(c, LOG_WARN, message, why);
 }
 
-static void on_tracking(void *arg, const redisReply *reply)
+static void redis_connection_on_tracking(void *arg, const redisReply *reply)
 {
     struct redis_connection *c = arg;
     if (reply == NULL || c->state != HANDSHAKE)
@@ -436,12 +442,12 @@ static void on_tracking(void *arg, const redisReply *reply)
     }
     c->tracking = reply->type != REDIS_REPLY_ERROR;
     if (!c->tracking)
-        go_untracked(c, "redis refuses tracking", reply->str);
-    count_reply(c);
+        redis_connection_go_untracked(c, "redis refuses tracking", reply->str);
+    redis_connection_count_reply(c);
 }
 
 /* Several prefixes of one connection must not overlap. */
-static void compose_broadcast(const struct redis_connection_options *o, struct buf *command)
+static void redis_connection_compose_broadcast(const struct redis_connection_options *o, struct buf *command)
 {
     struct buf prefix = BUF_INIT;
     command_begin(command, 4 + 2 * o->tracking_name_count);
@@ -459,24 +465,24 @@ static void compose_broadcast(const struct redis_connection_options *o, struct b
     buf_fini(&prefix);
 }
 
-static int send_tracking(struct redis_connection *c)
+static int redis_connection_send_tracking(struct redis_connection *c)
 {
     struct buf command = BUF_INIT;
     if (c->options.tracking == REDIS_TRACKING_OFF)
         return 0;
     if (c->no_tracking_reason != NULL) {
-        go_untracked(c, "redis does not send invalidations reliably", c->no_tracking_reason);
+        redis_connection_go_untracked(c, "redis does not send invalidations reliably", c->no_tracking_reason);
         return 0;
     }
     if (c->options.tracking == REDIS_TRACKING_BROADCAST)
-        compose_broadcast(&c->options, &command);
+        redis_connection_compose_broadcast(&c->options, &command);
     else
         command_write(&command, 4, (const char *[]){"CLIENT", "TRACKING", "ON", "OPTOUT"});
     c->replies_due++;
-    return queue_own(c, &command, on_tracking);
+    return redis_connection_queue_own(c, &command, redis_connection_on_tracking);
 }
 
-static int first_step(struct redis_connection *c)
+static int redis_connection_first_step(struct redis_connection *c)
 {
     const struct redis_endpoint *endpoint = c->options.endpoint;
     struct buf hello = BUF_INIT;
@@ -484,35 +490,39 @@ static int first_step(struct redis_connection *c)
     bool selects = redis_endpoint_select(endpoint, &select);
     redis_endpoint_hello(endpoint, c->options.client_name, &hello);
     c->replies_due += selects ? 3 : 2;
-    int err = queue_own(c, &hello, on_hello);
+    int err = redis_connection_queue_own(c, &hello, redis_connection_on_hello);
     if (err == 0 && selects)
-        err = queue_own(c, &select, on_step_reply);
+        err = redis_connection_queue_own(c, &select, redis_connection_on_step_reply);
     buf_fini(&select);
     if (err == 0 && c->discovery != NULL && discovery_wants_readonly(c->discovery)) {
         c->replies_due++;
-        err = queue_words(c, 1, (const char *[]){"READONLY"}, on_step_reply);
+        err =
+            redis_connection_queue_words(c, 1, (const char *[]){"READONLY"}, redis_connection_on_step_reply);
     }
-    return err != 0 ? err : send_role(c);
+    return err != 0 ? err : redis_connection_send_role(c);
 }
 
-static int second_step(struct redis_connection *c)
+static int redis_connection_second_step(struct redis_connection *c)
 {
     int err = 0;
     c->heartbeat_sent_ms = c->last_pong_ms = clock_boot_ms();
     if (c->server.role.kind == REDIS_ROLE_REPLICA) {
         c->replies_due++;
-        err = send_info(c);
+        err = redis_connection_send_info(c);
     }
     if (err == 0)
-        err = send_tracking(c);
+        err = redis_connection_send_tracking(c);
     c->replies_due++;
-    return err != 0 ? err : queue_words(c, 1, (const char *[]){"PING"}, on_step_reply);
+    return err != 0
+               ? err
+               : redis_connection_queue_words(c, 1, (const char *[]){"PING"}, redis_connection_on_step_reply);
 }
 
 /* Starts the next step of the handshake, when all replies of the previous one have come. */
-static void next_step(struct redis_connection *c)
+static void redis_connection_next_step(struct redis_connection *c)
 {
-    static int (*const steps[])(struct redis_connection * c) = {first_step, second_step};
+    static int (*const steps[])(struct redis_connection * c) = {redis_connection_first_step,
+                                                                redis_connection_second_step};
     if (c->step < (int)(sizeof steps / sizeof steps[0])) {
         if (steps[c->step++](c) != 0)
             redis_connection_fail(c, "out of memory");
@@ -523,46 +533,46 @@ static void next_step(struct redis_connection *c)
     }
 }
 
-static void count_reply(struct redis_connection *c)
+static void redis_connection_count_reply(struct redis_connection *c)
 {
     assert(c->replies_due > 0);
     if (--c->replies_due == 0)
-        next_step(c);
+        redis_connection_next_step(c);
 }
 
-static void begin_handshake(struct redis_connection *c)
+static void redis_connection_begin_handshake(struct redis_connection *c)
 {
     c->step = c->replies_due = 0;
     c->tracking = false;
     c->no_tracking_reason = NULL;
     redis_server_reset(&c->server, c->endpoint.host, c->endpoint.port);
     c->heartbeat_sent_ms = clock_boot_ms();
-    report(c, DISCOVERY_REPORT_CONNECTED);
-    next_step(c);
+    redis_connection_report(c, DISCOVERY_REPORT_CONNECTED);
+    redis_connection_next_step(c);
 }
 
 void redis_connection_accept(struct redis_connection *c)
 {
     assert(c->state == HANDSHAKE && c->replies_due == 0);
-    set_state(c, READY);
+    redis_connection_set_state(c, READY);
 }
 
 /* --- the heartbeat --- */
 
-static void on_timer(uv_timer_t *timer);
+static void redis_connection_on_timer(uv_timer_t *timer);
 
-static void start_timer(struct redis_connection *c, uint64_t ms)
+static void redis_connection_start_timer(struct redis_connection *c, uint64_t ms)
 {
-    (void)uv_timer_start(&c->timer, on_timer, ms, 0); /* fails only on a closing handle */
+    (void)uv_timer_start(&c->timer, redis_connection_on_timer, ms, 0); /* fails only on a closing handle */
 }
 
-static void on_pong(void *arg, const redisReply *reply)
+static void redis_connection_on_pong(void *arg, const redisReply *reply)
 {
     struct redis_connection *c = arg;
     c->ping_pending = false;
     if (reply == NULL)
         return;
-    if (refuses(reply)) {
+    if (redis_connection_refuses(reply)) {
         redis_connection_fail(c, reply->str);
         return;
     }
@@ -572,22 +582,23 @@ static void on_pong(void *arg, const redisReply *reply)
 }
 
 /* PING comes last: its reply extends the time for which the server's data is trusted. */
-static int send_heartbeat(struct redis_connection *c)
+static int redis_connection_send_heartbeat(struct redis_connection *c)
 {
     if (c->ping_pending)
         return 0;
     c->heartbeat_sent_ms = clock_boot_ms();
-    int err = c->server.role_denied ? 0 : send_role(c);
+    int err = c->server.role_denied ? 0 : redis_connection_send_role(c);
     if (err == 0 && c->server.role.kind == REDIS_ROLE_REPLICA && !c->server.link_denied)
-        err = send_info(c);
+        err = redis_connection_send_info(c);
     if (err == 0)
-        err = queue_words(c, 1, (const char *[]){"PING"}, on_pong);
+        err = redis_connection_queue_words(c, 1, (const char *[]){"PING"}, redis_connection_on_pong);
     c->ping_pending = err == 0;
     return err;
 }
 
 /* How long the oldest command has waited for its reply, or for more of it or of a push before it. */
-static uint64_t waited_ms(const struct redis_connection *c, const struct redis_socket_progress *progress)
+static uint64_t redis_connection_waited_ms(const struct redis_connection *c,
+                                           const struct redis_socket_progress *progress)
 {
     const struct pending_command *oldest = pending_oldest(&c->pending);
     if (oldest == NULL)
@@ -597,7 +608,8 @@ static uint64_t waited_ms(const struct redis_connection *c, const struct redis_s
 }
 
 /* A large reply or push may take longer than the limit while it makes progress, but not for ever. */
-static bool reply_takes_too_long(struct redis_connection *c, const struct redis_socket_progress *progress)
+static bool redis_connection_reply_takes_too_long(struct redis_connection *c,
+                                                  const struct redis_socket_progress *progress)
 {
     if (pending_oldest(&c->pending) == NULL || !(progress->in_reply || progress->in_push))
         return false;
@@ -608,10 +620,10 @@ static bool reply_takes_too_long(struct redis_connection *c, const struct redis_
  * A timeout is checked twice, and counts only if the socket was drained in between: after a stop of this
  * process (SIGSTOP) the replies may already be in it.
  */
-static void heartbeat(struct redis_connection *c)
+static void redis_connection_heartbeat(struct redis_connection *c)
 {
     const struct redis_socket_progress progress = redis_socket_progress(c->socket);
-    uint64_t waited = waited_ms(c, &progress);
+    uint64_t waited = redis_connection_waited_ms(c, &progress);
     bool timed_out = waited >= REDIS_CONNECTION_REPLY_TIMEOUT_MS;
     if (timed_out && c->timeout_ms != 0 && redis_socket_is_drained(c->socket, c->timeout_ms)) {
         redis_connection_fail(c, "no reply in time");
@@ -622,61 +634,62 @@ static void heartbeat(struct redis_connection *c)
     else if (c->timeout_ms == 0)
         c->timeout_ms = clock_boot_ms();
     if (timed_out) {
-        start_timer(c, SECOND_LOOK_MS);
+        redis_connection_start_timer(c, SECOND_LOOK_MS);
         return;
     }
-    if (reply_takes_too_long(c, &progress)) {
+    if (redis_connection_reply_takes_too_long(c, &progress)) {
         if (progress.in_push)
             redis_connection_fail(c, "a push did not end in time");
         else
-            fail_reply(c);
+            redis_connection_fail_reply(c);
         return;
     }
-    if (send_heartbeat(c) != 0) {
+    if (redis_connection_send_heartbeat(c) != 0) {
         redis_connection_fail(c, "out of memory");
         return;
     }
     uint64_t left = REDIS_CONNECTION_REPLY_TIMEOUT_MS - waited;
-    start_timer(c, left < REDIS_CONNECTION_HEARTBEAT_MS ? left : REDIS_CONNECTION_HEARTBEAT_MS);
+    redis_connection_start_timer(c,
+                                 left < REDIS_CONNECTION_HEARTBEAT_MS ? left : REDIS_CONNECTION_HEARTBEAT_MS);
 }
 
 /* The next one is looked for at once, but not for ever where two servers refer to each other. */
-static void on_failover(void *arg, const char *why)
+static void redis_connection_on_failover(void *arg, const char *why)
 {
     struct redis_connection *c = arg;
     metric_add(&c->options.metrics->redis_failovers_total, 1);
-    log_connection(c, LOG_INFO, "closing the redis connection for a failover", why);
+    redis_connection_log_connection(c, LOG_INFO, "closing the redis connection for a failover", why);
     uint64_t now = clock_now_ms();
     bool again = c->moved_ms != 0 && now - c->moved_ms < REDIS_CONNECTION_BACKOFF_MAX_MS;
     c->failures = again ? c->failures + 1 : 0;
     c->moved_ms = now;
     resolver_cancel(&c->resolver);
-    disconnect(c, again ? WAITING : DISCOVERING);
+    redis_connection_disconnect(c, again ? WAITING : DISCOVERING);
 }
 
 /* --- events of the socket --- */
 
-static void on_connected(void *arg)
+static void redis_connection_on_connected(void *arg)
 {
-    set_state(arg, HANDSHAKE);
+    redis_connection_set_state(arg, HANDSHAKE);
 }
 
 /*
  * A node of a cluster that has not got the slot, or not any more: as if the connection was lost before this
  * reply, so that its command is repeated on the next connection.
  */
-static bool leave_node(struct redis_connection *c, const redisReply *error)
+static bool redis_connection_leave_node(struct redis_connection *c, const redisReply *error)
 {
     enum discovery_error kind =
         c->discovery == NULL ? DISCOVERY_ERROR_OTHER : discovery_take_error(c->discovery, error);
     if (kind == DISCOVERY_ERROR_MOVED)
-        on_failover(c, "the slot has moved to another node");
+        redis_connection_on_failover(c, "the slot has moved to another node");
     else if (kind == DISCOVERY_ERROR_DOWN)
         redis_connection_fail(c, error->str);
     return kind != DISCOVERY_ERROR_OTHER;
 }
 
-static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
+static void redis_connection_on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
 {
     struct redis_connection *c = arg;
     /* A push does not clear it: commands may be lost where invalidations are still pushed. */
@@ -686,7 +699,7 @@ static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
         redis_connection_fail(c, reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply without a command");
         return;
     }
-    if (reply->type == REDIS_REPLY_ERROR && leave_node(c, reply))
+    if (reply->type == REDIS_REPLY_ERROR && redis_connection_leave_node(c, reply))
         return;
     struct pending_command command = pending_pop(&c->pending);
     loop_lag_begin_at(c->options.loop_lag, read_ns);
@@ -697,7 +710,7 @@ static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
     command.fn(command.arg, reply);
 }
 
-static void on_push(void *arg, struct span kind, const redisReply *element)
+static void redis_connection_on_push(void *arg, struct span kind, const redisReply *element)
 {
     struct redis_connection *c = arg;
     if (c->state == READY && c->options.on_push != NULL)
@@ -705,7 +718,7 @@ static void on_push(void *arg, struct span kind, const redisReply *element)
 }
 
 /* Any reply will do, as it is behind all that Redis had to send. */
-static void on_caught_up(void *arg, const redisReply *reply)
+static void redis_connection_on_caught_up(void *arg, const redisReply *reply)
 {
     struct redis_connection *c = arg;
     (void)reply;
@@ -713,19 +726,19 @@ static void on_caught_up(void *arg, const redisReply *reply)
 }
 
 /* What was read in an earlier state than READY was never cached. */
-static void on_backlog(void *arg)
+static void redis_connection_on_backlog(void *arg)
 {
     struct redis_connection *c = arg;
     if (c->state != READY)
         return;
     c->backlogs++;
-    if (queue_words(c, 1, (const char *[]){"PING"}, on_caught_up) == 0)
+    if (redis_connection_queue_words(c, 1, (const char *[]){"PING"}, redis_connection_on_caught_up) == 0)
         return;
     c->backlogs--;
     redis_connection_fail(c, "out of memory");
 }
 
-static void on_failed(void *arg, const char *why)
+static void redis_connection_on_failed(void *arg, const char *why)
 {
     struct redis_connection *c = arg;
     loop_lag_begin(c->options.loop_lag);
@@ -734,28 +747,28 @@ static void on_failed(void *arg, const char *why)
 
 /* --- states --- */
 
-static void on_found(void *arg, const struct redis_endpoint *endpoint)
+static void redis_connection_on_found(void *arg, const struct redis_endpoint *endpoint)
 {
     struct redis_connection *c = arg;
     c->endpoint = *endpoint;
-    set_state(c, RESOLVING);
+    redis_connection_set_state(c, RESOLVING);
 }
 
-static void on_not_found(void *arg, const char *why)
+static void redis_connection_on_not_found(void *arg, const char *why)
 {
     redis_connection_fail(arg, why);
 }
 
-static void discover(struct redis_connection *c)
+static void redis_connection_discover(struct redis_connection *c)
 {
     c->endpoint = *c->options.endpoint;
     if (c->discovery == NULL)
-        set_state(c, RESOLVING);
+        redis_connection_set_state(c, RESOLVING);
     else
         discovery_discover(c->discovery);
 }
 
-static void on_resolved(void *arg, const char *error)
+static void redis_connection_on_resolved(void *arg, const char *error)
 {
     struct redis_connection *c = arg;
     if (c->state != RESOLVING)
@@ -763,36 +776,36 @@ static void on_resolved(void *arg, const char *error)
     if (error != NULL)
         redis_connection_fail(c, error);
     else
-        set_state(c, CONNECTING);
+        redis_connection_set_state(c, CONNECTING);
 }
 
-static void resolve(struct redis_connection *c)
+static void redis_connection_resolve(struct redis_connection *c)
 {
     c->next_address = 0;
     if (c->endpoint.transport == REDIS_TRANSPORT_UNIX ||
         resolver_take_numeric(&c->resolver, c->endpoint.host)) {
-        set_state(c, CONNECTING);
+        redis_connection_set_state(c, CONNECTING);
         return;
     }
     if (resolver_busy(&c->resolver)) { /* the look-up of an earlier attempt is still running */
         redis_connection_fail(c, NOT_RESOLVED);
         return;
     }
-    int err = resolver_start(&c->resolver, c->loop, c->endpoint.host, on_resolved, c);
+    int err = resolver_start(&c->resolver, c->loop, c->endpoint.host, redis_connection_on_resolved, c);
     if (err != 0)
         redis_connection_fail(c, uv_strerror(err));
 }
 
-static void connect_next(struct redis_connection *c)
+static void redis_connection_connect_next(struct redis_connection *c)
 {
     bool named = c->endpoint.transport != REDIS_TRANSPORT_UNIX;
     const char *address = named ? c->resolver.address[c->next_address++] : NULL;
     const struct redis_socket_options options = {
-        .on_connected = on_connected,
-        .on_reply = on_reply,
-        .on_push = on_push,
-        .on_backlog = on_backlog,
-        .on_failed = on_failed,
+        .on_connected = redis_connection_on_connected,
+        .on_reply = redis_connection_on_reply,
+        .on_push = redis_connection_on_push,
+        .on_backlog = redis_connection_on_backlog,
+        .on_failed = redis_connection_on_failed,
         .arg = c,
     };
     int err = redis_socket_open(c->loop, &c->endpoint, c->options.tls, address, &options, &c->socket);
@@ -800,26 +813,26 @@ static void connect_next(struct redis_connection *c)
         redis_connection_fail(c, strerror(-err));
 }
 
-static void become_ready(struct redis_connection *c)
+static void redis_connection_become_ready(struct redis_connection *c)
 {
     c->failures = 0;
     c->reasons = (struct log_reasons){0};
     c->timeout_ms = 0;
     c->reply_heartbeats = 0;
-    report(c, DISCOVERY_REPORT_READY);
+    redis_connection_report(c, DISCOVERY_REPORT_READY);
     metric_add(&c->options.metrics->redis_connects_total, 1);
-    count_ready(c);
-    log_connection(c, LOG_INFO, "redis connected", NULL);
-    start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
+    redis_connection_count_ready(c);
+    redis_connection_log_connection(c, LOG_INFO, "redis connected", NULL);
+    redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
     c->options.on_ready(c->options.arg);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void redis_connection_on_timer(uv_timer_t *timer)
 {
     struct redis_connection *c = timer->data;
     switch (c->state) {
     case WAITING:
-        set_state(c, DISCOVERING);
+        redis_connection_set_state(c, DISCOVERING);
         break;
     case RESOLVING:
         redis_connection_fail(c, NOT_RESOLVED);
@@ -829,7 +842,7 @@ static void on_timer(uv_timer_t *timer)
         redis_connection_fail(c, "no connection in time");
         break;
     case READY:
-        heartbeat(c);
+        redis_connection_heartbeat(c);
         break;
     case DISCOVERING: /* has no timer: the discovery has its own */
     case FAILED:
@@ -839,45 +852,45 @@ static void on_timer(uv_timer_t *timer)
 }
 
 /* Every change of state passes here. */
-static void set_state(struct redis_connection *c, enum connection_state next)
+static void redis_connection_set_state(struct redis_connection *c, enum connection_state next)
 {
     assert((NEXT[c->state] & 1U << next) != 0);
     c->state = next;
     switch (next) {
     case WAITING:
-        start_timer(c, backoff_ms(c->failures, REDIS_CONNECTION_BACKOFF_MIN_MS,
-                                  REDIS_CONNECTION_BACKOFF_MAX_MS, &c->seed));
+        redis_connection_start_timer(c, backoff_ms(c->failures, REDIS_CONNECTION_BACKOFF_MIN_MS,
+                                                   REDIS_CONNECTION_BACKOFF_MAX_MS, &c->seed));
         break;
     case DISCOVERING:
         (void)uv_timer_stop(&c->timer); /* cannot fail */
-        discover(c);
+        redis_connection_discover(c);
         break;
     case RESOLVING:
-        start_timer(c, REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
-        resolve(c);
+        redis_connection_start_timer(c, REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
+        redis_connection_resolve(c);
         break;
     case CONNECTING:
-        start_timer(c, REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
-        connect_next(c);
+        redis_connection_start_timer(c, REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
+        redis_connection_connect_next(c);
         break;
     case HANDSHAKE:
-        begin_handshake(c);
+        redis_connection_begin_handshake(c);
         break;
     case READY:
-        become_ready(c);
+        redis_connection_become_ready(c);
         break;
-    case FAILED: /* see disconnect() */
+    case FAILED: /* see redis_connection_disconnect() */
         break;
     case CLOSED:
         resolver_cancel(&c->resolver);
-        drop_socket(c);
+        redis_connection_drop_socket(c);
         break;
     }
 }
 
 /* --- beginning and end --- */
 
-static int start_discovery(struct redis_connection *c)
+static int redis_connection_start_discovery(struct redis_connection *c)
 {
     const struct redis_connection_options *o = &c->options;
     const struct discovery_options options = {.endpoint = o->endpoint,
@@ -886,9 +899,9 @@ static int start_discovery(struct redis_connection *c)
                                               .metrics = o->metrics,
                                               .stale_limit_ms = o->stale_limit_ms,
                                               .seed = (unsigned)rand_r(&c->seed),
-                                              .on_found = on_found,
-                                              .on_not_found = on_not_found,
-                                              .on_failover = on_failover,
+                                              .on_found = redis_connection_on_found,
+                                              .on_not_found = redis_connection_on_not_found,
+                                              .on_failover = redis_connection_on_failover,
                                               .arg = c};
     return discovery_new(c->loop, &options, &c->discovery);
 }
@@ -902,7 +915,7 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     c->loop = loop;
     c->options = *options;
     c->seed = (unsigned)random_seed(c);
-    int err = redis_endpoint_is_discovered(options->endpoint) ? start_discovery(c) : 0;
+    int err = redis_endpoint_is_discovered(options->endpoint) ? redis_connection_start_discovery(c) : 0;
     if (err != 0) {
         free(c);
         return err;
@@ -911,23 +924,23 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     (void)uv_prepare_init(loop, &c->flusher);
     c->timer.data = c->flusher.data = c;
     wait_group_add(&c->open_parts, c->discovery != NULL ? 3 : 2);
-    set_state(c, DISCOVERING);
+    redis_connection_set_state(c, DISCOVERING);
     *out = c;
     return 0;
 }
 
-static void on_part_closed(void *arg)
+static void redis_connection_on_part_closed(void *arg)
 {
     struct redis_connection *c = arg;
     wait_group_done(&c->open_parts);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void redis_connection_on_handle_closed(uv_handle_t *handle)
 {
-    on_part_closed(handle->data);
+    redis_connection_on_part_closed(handle->data);
 }
 
-static void on_all_closed(void *arg)
+static void redis_connection_on_all_closed(void *arg)
 {
     struct redis_connection *c = arg;
     void (*closed)(void *arg) = c->closed;
@@ -942,15 +955,15 @@ static void on_all_closed(void *arg)
 void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg), void *arg)
 {
     if (c->state == READY)
-        uncount_ready(c);
+        redis_connection_uncount_ready(c);
     c->closed = closed;
     c->closed_arg = arg;
-    set_state(c, CLOSED);
+    redis_connection_set_state(c, CLOSED);
     if (c->discovery != NULL)
-        discovery_close(c->discovery, on_part_closed, c);
-    uv_close((uv_handle_t *)&c->timer, on_handle_closed);
-    uv_close((uv_handle_t *)&c->flusher, on_handle_closed);
-    wait_group_wait(&c->open_parts, on_all_closed, c);
+        discovery_close(c->discovery, redis_connection_on_part_closed, c);
+    uv_close((uv_handle_t *)&c->timer, redis_connection_on_handle_closed);
+    uv_close((uv_handle_t *)&c->flusher, redis_connection_on_handle_closed);
+    wait_group_wait(&c->open_parts, redis_connection_on_all_closed, c);
 }
 
 bool redis_connection_is_ready(const struct redis_connection *c)

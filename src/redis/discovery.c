@@ -122,28 +122,28 @@ struct discovery {
 /* --- the Redis that was found --- */
 
 /* Other servers have not heard yet that the master has changed. */
-static bool is_behind(const struct discovery *d)
+static bool discovery_is_behind(const struct discovery *d)
 {
     return d->owner_ms != 0 && clock_now_ms() - d->owner_ms < GRACE_MS &&
            !redis_address_equal(&d->answer.master, &d->owner);
 }
 
-static void set_address(struct discovery *d, const struct redis_address *address)
+static void discovery_set_address(struct discovery *d, const struct redis_address *address)
 {
     d->address = *address;
     d->endpoint = redis_endpoint_at(d->options.endpoint, d->address.host, d->address.port);
 }
 
-static void select_owner(struct discovery *d)
+static void discovery_select_owner(struct discovery *d)
 {
     d->master = d->owner;
     d->confirmed_ms = clock_boot_ms();
     d->is_master = true;
-    set_address(d, &d->owner);
+    discovery_set_address(d, &d->owner);
 }
 
 /* Replicas in turn, beginning with any, so that they share the load; after all of them the master. */
-static void select_server(struct discovery *d)
+static void discovery_select_server(struct discovery *d)
 {
     const struct discovery_answer *a = &d->answer;
     unsigned replicas = (unsigned)a->replicas;
@@ -151,11 +151,11 @@ static void select_server(struct discovery *d)
     d->master = a->master;
     d->confirmed_ms = clock_boot_ms();
     d->is_master = step == replicas;
-    set_address(d, d->is_master ? &a->master : &a->replica[(d->first_replica + step) % replicas]);
+    discovery_set_address(d, d->is_master ? &a->master : &a->replica[(d->first_replica + step) % replicas]);
 }
 
 /* The Redis in use. */
-static bool is_superseded(const struct discovery *d)
+static bool discovery_is_superseded(const struct discovery *d)
 {
     if (!d->is_master) /* a replica is checked with the heartbeat */
         return false;
@@ -164,7 +164,7 @@ static bool is_superseded(const struct discovery *d)
     return d->answer.replicas > 0 && clock_now_ms() - d->ready_ms >= STAND_IN_MS;
 }
 
-static bool is_reported_down(const struct discovery *d)
+static bool discovery_is_reported_down(const struct discovery *d)
 {
     const struct discovery_answer *a = &d->answer;
     bool exhaustive = d->protocol->lists_healthy;
@@ -176,46 +176,46 @@ static bool is_reported_down(const struct discovery *d)
     return !d->is_master && listed != exhaustive;
 }
 
-static void fail_over(struct discovery *d)
+static void discovery_fail_over(struct discovery *d)
 {
     d->failures = 0;
     d->options.on_failover(d->options.arg, d->protocol->moved);
 }
 
 /* What the answer means for the Redis in use. */
-static void check_server(struct discovery *d)
+static void discovery_check_server(struct discovery *d)
 {
     uint64_t now = clock_boot_ms();
     if (d->is_master && redis_address_equal(&d->answer.master, &d->address))
         d->confirmed_ms = now;
-    if (!is_reported_down(d))
+    if (!discovery_is_reported_down(d))
         d->down_ms = 0;
     else if (d->down_ms == 0)
         d->down_ms = now;
     if (!d->is_master)
         d->master = d->answer.master;
-    if (!is_superseded(d))
+    if (!discovery_is_superseded(d))
         return;
     d->failover_ms = d->confirmed_ms;
-    fail_over(d);
+    discovery_fail_over(d);
 }
 
-static void handle_answer(struct discovery *d)
+static void discovery_handle_answer(struct discovery *d)
 {
-    bool outdated = is_behind(d);
+    bool outdated = discovery_is_behind(d);
     if (d->use == DISCOVERING) {
         if (outdated)
-            select_owner(d);
+            discovery_select_owner(d);
         else
-            select_server(d);
+            discovery_select_server(d);
         d->use = NOT_IN_USE;
         d->options.on_found(d->options.arg, &d->endpoint);
     } else if (outdated) {
         return;
     } else if (d->use == IN_USE) {
-        check_server(d);
+        discovery_check_server(d);
     } else if (!redis_address_equal(&d->answer.master, &d->master)) {
-        fail_over(d);
+        discovery_fail_over(d);
     }
 }
 
@@ -257,7 +257,7 @@ enum redis_role_kind discovery_wanted_role(const struct discovery *d)
 
 /* --- the master that a replica follows --- */
 
-static bool share_address(const struct resolver *a, const struct resolver *b)
+static bool discovery_share_address(const struct resolver *a, const struct resolver *b)
 {
     for (int i = 0; i < a->count; i++)
         for (int k = 0; k < b->count; k++)
@@ -266,19 +266,19 @@ static bool share_address(const struct resolver *a, const struct resolver *b)
     return false;
 }
 
-static void on_compared(void *arg, const char *error)
+static void discovery_on_compared(void *arg, const char *error)
 {
     struct comparison *m = &((struct discovery *)arg)->masters;
     (void)error; /* then there are no addresses */
     assert(m->lookups_due > 0);
     if (--m->lookups_due > 0)
         return;
-    m->equal = share_address(&m->side[0], &m->side[1]);
+    m->equal = discovery_share_address(&m->side[0], &m->side[1]);
     m->made_ms = clock_boot_ms();
 }
 
-static void look_up_both(struct discovery *d, const struct redis_address *named,
-                         const struct redis_address *followed)
+static void discovery_look_up_both(struct discovery *d, const struct redis_address *named,
+                                   const struct redis_address *followed)
 {
     struct comparison *m = &d->masters;
     m->of[0] = *named;
@@ -288,17 +288,17 @@ static void look_up_both(struct discovery *d, const struct redis_address *named,
         m->side[i].count = 0;
         if (resolver_take_numeric(&m->side[i], m->of[i].host))
             continue;
-        if (resolver_start(&m->side[i], d->loop, m->of[i].host, on_compared, d) == 0)
+        if (resolver_start(&m->side[i], d->loop, m->of[i].host, discovery_on_compared, d) == 0)
             m->lookups_due++;
     }
-    on_compared(d, NULL);
+    discovery_on_compared(d, NULL);
 }
 
 enum comparison_result { SAME, DIFFERENT, NOT_KNOWN_YET };
 
 /* The same address, or names of the same. */
-static enum comparison_result compare(struct discovery *d, const struct redis_address *named,
-                                      const struct redis_address *followed)
+static enum comparison_result discovery_compare(struct discovery *d, const struct redis_address *named,
+                                                const struct redis_address *followed)
 {
     struct comparison *m = &d->masters;
     if (named->port != followed->port)
@@ -309,7 +309,7 @@ static enum comparison_result compare(struct discovery *d, const struct redis_ad
     bool fresh = begun && m->made_ms != 0 && clock_boot_ms() - m->made_ms < COMPARISON_MS;
     if (!fresh && m->lookups_due == 0) {
         m->made_ms = begun ? m->made_ms : 0;
-        look_up_both(d, named, followed);
+        discovery_look_up_both(d, named, followed);
         begun = true;
     }
     if (!begun || m->made_ms == 0)
@@ -326,7 +326,7 @@ const char *discovery_check_replica(struct discovery *d, const struct redis_addr
         return NULL;
     if (d->down_ms != 0 && clock_boot_ms() - d->down_ms >= grace)
         return d->protocol->down;
-    enum comparison_result result = compare(d, &d->master, master);
+    enum comparison_result result = discovery_compare(d, &d->master, master);
     if (result == SAME) {
         d->confirmed_ms = role_sent_ms;
         d->mismatch_ms = 0;
@@ -352,13 +352,13 @@ uint64_t discovery_trusted_until_ms(const struct discovery *d)
 
 /* --- the servers --- */
 
-static int server_count(const struct discovery *d)
+static int discovery_server_count(const struct discovery *d)
 {
     return d->options.endpoint->discovery.count + d->learned_count;
 }
 
 /* Borrowed, as in endpoint.h; a learned one until the next answer. */
-static struct redis_endpoint server_at(struct discovery *d, int n)
+static struct redis_endpoint discovery_server_at(struct discovery *d, int n)
 {
     int given = d->options.endpoint->discovery.count;
     if (n < given)
@@ -367,7 +367,7 @@ static struct redis_endpoint server_at(struct discovery *d, int n)
     return redis_endpoint_at(d->options.endpoint, a->host, a->port);
 }
 
-static bool knows_all(const struct discovery *d)
+static bool discovery_knows_all(const struct discovery *d)
 {
     bool same = d->learned_count == d->answer.nodes;
     for (int i = 0; same && i < d->learned_count; i++)
@@ -376,26 +376,26 @@ static bool knows_all(const struct discovery *d)
 }
 
 /* The connection remains, and counts as that to the server of the same number. */
-static void learn_servers(struct discovery *d)
+static void discovery_learn_servers(struct discovery *d)
 {
     int given = d->options.endpoint->discovery.count;
-    if (knows_all(d))
+    if (discovery_knows_all(d))
         return;
-    for (int i = given; i < server_count(d); i++) {
+    for (int i = given; i < discovery_server_count(d); i++) {
         resolver_cancel(&d->lookup[i].resolver);
         d->lookup[i] = (struct lookup){.discovery = d};
     }
     d->learned_count = d->answer.nodes;
     memcpy(d->learned, d->answer.node, sizeof d->learned);
-    if (d->current >= server_count(d))
+    if (d->current >= discovery_server_count(d))
         d->current = 0;
 }
 
 /* Whether the server that is queried is the Redis in use, which would not hear of its own replacement. */
-static bool queries_server_in_use(struct discovery *d)
+static bool discovery_queries_server_in_use(struct discovery *d)
 {
     const struct lookup *l = &d->lookup[d->current];
-    const struct redis_endpoint server = server_at(d, d->current);
+    const struct redis_endpoint server = discovery_server_at(d, d->current);
     if (server.port != d->address.port)
         return false;
     if (strcasecmp(server.host, d->address.host) == 0)
@@ -406,37 +406,37 @@ static bool queries_server_in_use(struct discovery *d)
 
 /* --- the connection to a server --- */
 
-static void resolve(struct discovery *d);
-static void on_timer(uv_timer_t *timer);
+static void discovery_resolve(struct discovery *d);
+static void discovery_on_timer(uv_timer_t *timer);
 
-static void start_timer(struct discovery *d, uint64_t ms)
+static void discovery_start_timer(struct discovery *d, uint64_t ms)
 {
-    (void)uv_timer_start(&d->timer, on_timer, ms, 0); /* fails only on a closing handle */
+    (void)uv_timer_start(&d->timer, discovery_on_timer, ms, 0); /* fails only on a closing handle */
 }
 
 /* Every change of state passes here. */
-static void set_state(struct discovery *d, enum discovery_state next)
+static void discovery_set_state(struct discovery *d, enum discovery_state next)
 {
     assert((NEXT[d->state] & 1U << next) != 0);
     d->state = next;
     switch (next) {
     case PAUSING:
     case LISTENING:
-        start_timer(d, DISCOVERY_INTERVAL_MS);
+        discovery_start_timer(d, DISCOVERY_INTERVAL_MS);
         break;
     case RESOLVING:
-        start_timer(d, DISCOVERY_TIMEOUT_MS);
-        resolve(d);
+        discovery_start_timer(d, DISCOVERY_TIMEOUT_MS);
+        discovery_resolve(d);
         break;
     case QUERYING:
-        start_timer(d, DISCOVERY_TIMEOUT_MS);
+        discovery_start_timer(d, DISCOVERY_TIMEOUT_MS);
         break;
     case CLOSED:
         break;
     }
 }
 
-static void drop_socket(struct discovery *d)
+static void discovery_drop_socket(struct discovery *d)
 {
     if (d->socket == NULL)
         return;
@@ -447,27 +447,27 @@ static void drop_socket(struct discovery *d)
     d->socket = NULL;
 }
 
-static void connect_next(struct discovery *d);
+static void discovery_connect_next(struct discovery *d);
 
 /* Tries the next address of this server, or the next server; false when all have been tried. */
-static bool try_next(struct discovery *d)
+static bool discovery_try_next(struct discovery *d)
 {
     struct lookup *l = &d->lookup[d->current];
-    drop_socket(d);
+    discovery_drop_socket(d);
     if (l->next < l->resolver.count && !resolver_busy(&l->resolver)) {
-        connect_next(d);
+        discovery_connect_next(d);
         return true;
     }
-    d->current = (d->current + 1) % server_count(d);
-    bool more = ++d->failed_servers < server_count(d);
+    d->current = (d->current + 1) % discovery_server_count(d);
+    bool more = ++d->failed_servers < discovery_server_count(d);
     if (!more)
         d->failed_servers = 0;
-    set_state(d, more ? RESOLVING : PAUSING);
+    discovery_set_state(d, more ? RESOLVING : PAUSING);
     return more;
 }
 
-static void log_failure(const struct discovery *d, enum log_level level, const char *message,
-                        struct span name, const char *why)
+static void discovery_log_failure(const struct discovery *d, enum log_level level, const char *message,
+                                  struct span name, const char *why)
 {
     struct log_line line;
     if (!log_begin(&line, level, message))
@@ -478,10 +478,10 @@ static void log_failure(const struct discovery *d, enum log_level level, const c
     log_end(&line);
 }
 
-static void report_unreachable(struct discovery *d, struct span name, const char *why)
+static void discovery_report_unreachable(struct discovery *d, struct span name, const char *why)
 {
     if (log_reason_is_due(&d->reasons, why, clock_now_ms()))
-        log_failure(d, LOG_WARN, d->protocol->unreachable, name, why);
+        discovery_log_failure(d, LOG_WARN, d->protocol->unreachable, name, why);
     d->unreachable = true;
     if (d->use != DISCOVERING)
         return;
@@ -490,27 +490,27 @@ static void report_unreachable(struct discovery *d, struct span name, const char
 }
 
 /* The current server has failed: tries the next one. */
-static void fail(struct discovery *d, const char *why)
+static void discovery_fail(struct discovery *d, const char *why)
 {
-    struct redis_endpoint server = server_at(d, d->current);
+    struct redis_endpoint server = discovery_server_at(d, d->current);
     struct buf name = BUF_INIT;
     why = redis_endpoint_redact(d->options.endpoint, why);
     redis_endpoint_describe(&server, &name);
-    log_failure(d, LOG_DEBUG, d->protocol->no_answer, buf_span(&name), why);
-    if (!try_next(d))
-        report_unreachable(d, buf_span(&name), why);
+    discovery_log_failure(d, LOG_DEBUG, d->protocol->no_answer, buf_span(&name), why);
+    if (!discovery_try_next(d))
+        discovery_report_unreachable(d, buf_span(&name), why);
     buf_fini(&name);
 }
 
 /* --- commands and replies --- */
 
-static void add_query(struct discovery *d, struct buf *out)
+static void discovery_add_query(struct discovery *d, struct buf *out)
 {
     d->replies = 0;
     d->protocol->compose(d->options.endpoint, out);
 }
 
-static void send_commands(struct discovery *d, struct buf *commands)
+static void discovery_send_commands(struct discovery *d, struct buf *commands)
 {
     int err = buf_error(commands);
     if (err == 0)
@@ -519,32 +519,32 @@ static void send_commands(struct discovery *d, struct buf *commands)
     if (err == 0)
         redis_socket_flush(d->socket);
     else
-        fail(d, "out of memory");
+        discovery_fail(d, "out of memory");
 }
 
 /* The handshake and the first query leave together. */
-static void on_connected(void *arg)
+static void discovery_on_connected(void *arg)
 {
     struct discovery *d = arg;
-    struct redis_endpoint server = server_at(d, d->current);
+    struct redis_endpoint server = discovery_server_at(d, d->current);
     struct buf commands = BUF_INIT;
     redis_endpoint_hello(&server, d->options.client_name, &commands);
     if (d->subscribing)
         command_write(&commands, 2, (const char *[]){"SUBSCRIBE", d->protocol->channel});
-    add_query(d, &commands);
-    send_commands(d, &commands);
+    discovery_add_query(d, &commands);
+    discovery_send_commands(d, &commands);
 }
 
 /* Repeats the query, in LISTENING. */
-static void query(struct discovery *d)
+static void discovery_query(struct discovery *d)
 {
     struct buf commands = BUF_INIT;
-    set_state(d, QUERYING);
-    add_query(d, &commands);
-    send_commands(d, &commands);
+    discovery_set_state(d, QUERYING);
+    discovery_add_query(d, &commands);
+    discovery_send_commands(d, &commands);
 }
 
-static void on_answered(struct discovery *d)
+static void discovery_on_answered(struct discovery *d)
 {
     if (!d->counted)
         metric_add(d->connected, 1);
@@ -554,92 +554,92 @@ static void on_answered(struct discovery *d)
     d->unreachable = false;
     d->reasons = (struct log_reasons){0};
     d->failed_servers = 0;
-    set_state(d, LISTENING);
-    learn_servers(d);
-    handle_answer(d);
+    discovery_set_state(d, LISTENING);
+    discovery_learn_servers(d);
+    discovery_handle_answer(d);
 }
 
-static void handle_reply(struct discovery *d, const redisReply *reply)
+static void discovery_handle_reply(struct discovery *d, const redisReply *reply)
 {
-    const struct redis_endpoint server = server_at(d, d->current);
+    const struct redis_endpoint server = discovery_server_at(d, d->current);
     const char *problem = reply->str;
     bool complete = false;
     if (reply->type != REDIS_REPLY_ERROR)
         problem = d->protocol->read(d->options.endpoint, &server, d->replies++, reply, &d->answer, &complete);
     if (problem != NULL)
-        fail(d, problem);
+        discovery_fail(d, problem);
     else if (complete)
-        on_answered(d);
+        discovery_on_answered(d);
 }
 
-static void handle_hello(struct discovery *d, const redisReply *reply)
+static void discovery_handle_hello(struct discovery *d, const redisReply *reply)
 {
     const struct discovery_protocol *p = d->protocol;
     const char *problem = p->check_hello == NULL ? NULL : p->check_hello(reply);
     d->hello_answered = true;
     if (problem != NULL)
-        fail(d, problem);
+        discovery_fail(d, problem);
 }
 
 /* A subscription is confirmed by a push, so an error reply in its place means that it was refused. */
-static void on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
+static void discovery_on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
 {
     struct discovery *d = arg;
     bool error = reply->type == REDIS_REPLY_ERROR;
     (void)read_ns;
     if (d->state != QUERYING)
-        fail(d, error ? reply->str : "a reply without a command");
+        discovery_fail(d, error ? reply->str : "a reply without a command");
     else if (!d->hello_answered && error)
-        fail(d, reply->str);
+        discovery_fail(d, reply->str);
     else if (!d->hello_answered)
-        handle_hello(d, reply);
+        discovery_handle_hello(d, reply);
     else if (d->subscribing && error)
         d->subscribing = false;
     else
-        handle_reply(d, reply);
+        discovery_handle_reply(d, reply);
 }
 
 /* "subscribe" confirms the subscription; a message causes one query, whatever it says. */
-static void on_push(void *arg, struct span kind, const redisReply *element)
+static void discovery_on_push(void *arg, struct span kind, const redisReply *element)
 {
     struct discovery *d = arg;
     (void)element;
     if (span_equal(kind, SPAN("subscribe")))
         d->subscribing = false;
     else if (span_equal(kind, SPAN("message")) && d->state == LISTENING)
-        query(d);
+        discovery_query(d);
 }
 
-static void on_failed(void *arg, const char *why)
+static void discovery_on_failed(void *arg, const char *why)
 {
-    fail(arg, why);
+    discovery_fail(arg, why);
 }
 
 /* --- states --- */
 
-static void connect_next(struct discovery *d)
+static void discovery_connect_next(struct discovery *d)
 {
     const struct redis_socket_options options = {
-        .on_connected = on_connected,
-        .on_reply = on_reply,
-        .on_push = on_push,
-        .on_failed = on_failed,
+        .on_connected = discovery_on_connected,
+        .on_reply = discovery_on_reply,
+        .on_push = discovery_on_push,
+        .on_failed = discovery_on_failed,
         .arg = d,
         .bytes_max = d->protocol->bytes_max,
         .elements_max = d->protocol->elements_max,
     };
-    struct redis_endpoint server = server_at(d, d->current);
+    struct redis_endpoint server = discovery_server_at(d, d->current);
     struct lookup *l = &d->lookup[d->current];
     const char *address = l->resolver.address[l->next++];
-    set_state(d, QUERYING);
+    discovery_set_state(d, QUERYING);
     d->hello_answered = false;
     d->subscribing = d->protocol->channel != NULL;
     int err = redis_socket_open(d->loop, &server, d->options.tls, address, &options, &d->socket);
     if (err != 0)
-        fail(d, strerror(-err));
+        discovery_fail(d, strerror(-err));
 }
 
-static void on_resolved(void *arg, const char *error)
+static void discovery_on_resolved(void *arg, const char *error)
 {
     struct lookup *l = arg;
     struct discovery *d = l->discovery;
@@ -648,64 +648,64 @@ static void on_resolved(void *arg, const char *error)
     if (!awaited)
         return;
     if (error != NULL)
-        fail(d, error);
+        discovery_fail(d, error);
     else
-        connect_next(d);
+        discovery_connect_next(d);
 }
 
-static void resolve(struct discovery *d)
+static void discovery_resolve(struct discovery *d)
 {
     struct lookup *l = &d->lookup[d->current];
-    const char *host = server_at(d, d->current).host;
+    const char *host = discovery_server_at(d, d->current).host;
     l->next = 0;
     if (l->late || resolver_take_numeric(&l->resolver, host)) {
         l->late = false;
-        connect_next(d);
+        discovery_connect_next(d);
         return;
     }
     if (resolver_busy(&l->resolver)) /* waits for the look-up of an earlier attempt */
         return;
     l->resolver.count = 0;
-    int err = resolver_start(&l->resolver, d->loop, host, on_resolved, l);
+    int err = resolver_start(&l->resolver, d->loop, host, discovery_on_resolved, l);
     if (err != 0)
-        fail(d, uv_strerror(err));
+        discovery_fail(d, uv_strerror(err));
 }
 
 /* The next command goes to another address or server, where there is one; else to this one again. */
-static void rotate_server(struct discovery *d)
+static void discovery_rotate_server(struct discovery *d)
 {
-    bool another = server_count(d) > 1 || d->lookup[d->current].resolver.count > 1;
+    bool another = discovery_server_count(d) > 1 || d->lookup[d->current].resolver.count > 1;
     if (d->state != LISTENING || !another)
         return;
     d->failed_servers = -1; /* this one is asked again when no other answers */
-    (void)try_next(d);
+    (void)discovery_try_next(d);
 }
 
-static void query_again(struct discovery *d)
+static void discovery_query_again(struct discovery *d)
 {
-    if (d->use == IN_USE && d->rotations < server_count(d) && queries_server_in_use(d)) {
+    if (d->use == IN_USE && d->rotations < discovery_server_count(d) && discovery_queries_server_in_use(d)) {
         d->rotations++;
-        rotate_server(d);
+        discovery_rotate_server(d);
     }
     if (d->state == LISTENING)
-        query(d);
+        discovery_query(d);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void discovery_on_timer(uv_timer_t *timer)
 {
     struct discovery *d = timer->data;
     switch (d->state) {
     case PAUSING:
-        set_state(d, RESOLVING);
+        discovery_set_state(d, RESOLVING);
         break;
     case RESOLVING:
-        fail(d, "its name was not resolved in time");
+        discovery_fail(d, "its name was not resolved in time");
         break;
     case QUERYING:
-        fail(d, "no answer in time");
+        discovery_fail(d, "no answer in time");
         break;
     case LISTENING:
-        query_again(d);
+        discovery_query_again(d);
         break;
     case CLOSED:
         break;
@@ -741,18 +741,18 @@ void discovery_discover(struct discovery *d)
     if (d->owner_next) {
         d->owner_next = false;
         d->use = NOT_IN_USE;
-        select_owner(d);
+        discovery_select_owner(d);
         d->options.on_found(d->options.arg, &d->endpoint);
         return;
     }
     d->use = DISCOVERING;
     if (d->state == PAUSING)
-        set_state(d, RESOLVING);
+        discovery_set_state(d, RESOLVING);
     else if (d->state == LISTENING)
-        query(d);
+        discovery_query(d);
 }
 
-static void reset_trust(struct discovery *d)
+static void discovery_reset_trust(struct discovery *d)
 {
     d->mismatch_ms = d->down_ms = d->failover_ms = 0;
     if (!d->is_master)
@@ -763,7 +763,7 @@ void discovery_report(struct discovery *d, enum discovery_report report)
 {
     switch (report) {
     case DISCOVERY_REPORT_CONNECTED:
-        reset_trust(d);
+        discovery_reset_trust(d);
         break;
     case DISCOVERY_REPORT_READY:
         d->use = IN_USE;
@@ -777,12 +777,12 @@ void discovery_report(struct discovery *d, enum discovery_report report)
     case DISCOVERY_REPORT_FAILED:
         d->owner_ms = 0;
         if (++d->failures % ATTEMPTS_PER_SERVER == 0)
-            rotate_server(d);
+            discovery_rotate_server(d);
         break;
     }
 }
 
-static void on_timer_closed(uv_handle_t *timer)
+static void discovery_on_timer_closed(uv_handle_t *timer)
 {
     struct discovery *d = timer->data;
     void (*closed)(void *arg) = d->closed;
@@ -795,11 +795,11 @@ void discovery_close(struct discovery *d, void (*closed)(void *arg), void *arg)
 {
     d->closed = closed;
     d->closed_arg = arg;
-    drop_socket(d);
-    set_state(d, CLOSED);
+    discovery_drop_socket(d);
+    discovery_set_state(d, CLOSED);
     resolver_cancel(&d->masters.side[0]);
     resolver_cancel(&d->masters.side[1]);
-    for (int i = 0; i < server_count(d); i++)
+    for (int i = 0; i < discovery_server_count(d); i++)
         resolver_cancel(&d->lookup[i].resolver);
-    uv_close((uv_handle_t *)&d->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&d->timer, discovery_on_timer_closed);
 }

@@ -25,7 +25,7 @@ enum {
     QUOTED = 16 /* bytes of a password that must not be in a text */
 };
 
-static int invalid(struct buf *why, const char *text)
+static int redis_endpoint_invalid(struct buf *why, const char *text)
 {
     buf_append_str(why, text);
     return -EINVAL;
@@ -33,7 +33,7 @@ static int invalid(struct buf *why, const char *text)
 
 /* --- addresses --- */
 
-static bool is_option_name(struct span name)
+static bool redis_endpoint_is_option_name(struct span name)
 {
     for (size_t i = 0; i < name.len; i++)
         if (!ascii_is_alnum(name.data[i]) && name.data[i] != '_' && name.data[i] != '-')
@@ -42,43 +42,43 @@ static bool is_option_name(struct span name)
 }
 
 /* Before an at-sign there may be the rest of a password that was not percent-encoded: it is not named. */
-static int unknown_option(struct span name, struct span query, struct buf *why)
+static int redis_endpoint_unknown_option(struct span name, struct span query, struct buf *why)
 {
-    if (!is_option_name(name) || span_find(query, '@') < query.len)
-        return invalid(why, "has an unknown option behind its question mark");
+    if (!redis_endpoint_is_option_name(name) || span_find(query, '@') < query.len)
+        return redis_endpoint_invalid(why, "has an unknown option behind its question mark");
     buf_printf(why, "unknown option %.*s", (int)name.len, name.data);
     return -EINVAL;
 }
 
 /* `query`, which begins with its question mark or is empty, may hold the option `known` and no other. */
-static int check_options(struct span query, struct span known, struct buf *why)
+static int redis_endpoint_check_options(struct span query, struct span known, struct buf *why)
 {
     for (struct span rest = query; rest.len > 0;) {
         rest = span_skip(rest, 1); /* the question mark, or an ampersand */
         struct span one = {rest.data, span_find(rest, '&')};
         struct span name = {one.data, span_find(one, '=')};
         if (one.len > 0 && !span_equal(name, known))
-            return unknown_option(name, query, why);
+            return redis_endpoint_unknown_option(name, query, why);
         rest = span_skip(rest, one.len);
     }
     return 0;
 }
 
 /* Takes the query off the end of `text`. */
-static struct span take_query(struct span *text)
+static struct span redis_endpoint_take_query(struct span *text)
 {
     struct span query = span_skip(*text, span_find(*text, '?'));
     text->len -= query.len;
     return query;
 }
 
-static char *copy(struct span s)
+static char *redis_endpoint_copy(struct span s)
 {
     return strndup(s.data, s.len);
 }
 
 /* *out becomes `s` decoded once, owned. A NUL byte in it (%00) would cut it short. */
-static int copy_decoded(struct span s, char **out, struct buf *why)
+static int redis_endpoint_copy_decoded(struct span s, char **out, struct buf *why)
 {
     char *text = malloc(s.len + 1);
     if (text == NULL)
@@ -88,22 +88,22 @@ static int copy_decoded(struct span s, char **out, struct buf *why)
     *out = text; /* freed by redis_endpoint_fini in any case */
     if (strlen(text) == n)
         return 0;
-    return invalid(why, "must not hold a NUL byte");
+    return redis_endpoint_invalid(why, "must not hold a NUL byte");
 }
 
-static int read_userinfo(struct redis_endpoint *t, struct span info, struct buf *why)
+static int redis_endpoint_read_userinfo(struct redis_endpoint *t, struct span info, struct buf *why)
 {
     struct span user = {info.data, span_find(info, ':')};
     int err = 0;
     if (user.len < info.len)
-        err = copy_decoded(span_skip(info, user.len + 1), &t->password, why);
+        err = redis_endpoint_copy_decoded(span_skip(info, user.len + 1), &t->password, why);
     if (err == 0 && user.len > 0)
-        err = copy_decoded(user, &t->user, why);
+        err = redis_endpoint_copy_decoded(user, &t->user, why);
     return err;
 }
 
 /* Takes `user:password@` off the front of the authority. */
-static int take_userinfo(struct redis_endpoint *t, struct span *authority, struct buf *why)
+static int redis_endpoint_take_userinfo(struct redis_endpoint *t, struct span *authority, struct buf *why)
 {
     size_t at = authority->len;
     while (at > 0 && authority->data[at - 1] != '@')
@@ -112,28 +112,28 @@ static int take_userinfo(struct redis_endpoint *t, struct span *authority, struc
         return 0;
     struct span info = {authority->data, at - 1};
     *authority = span_skip(*authority, at);
-    return read_userinfo(t, info, why);
+    return redis_endpoint_read_userinfo(t, info, why);
 }
 
-static int read_port(struct span text, int *out, struct buf *why)
+static int redis_endpoint_read_port(struct span text, int *out, struct buf *why)
 {
     int64_t port = 0;
     if (parse_int64(text, &port) != 0 || port < 1 || port > PORT_MAX) {
-        return invalid(why, "the port must be a number from 1 to 65535");
+        return redis_endpoint_invalid(why, "the port must be a number from 1 to 65535");
     }
     *out = (int)port;
     return 0;
 }
 
 /* host[:port], where *port is the default; *out is owned. */
-static int read_host(struct span authority, char **out, int *port, struct buf *why)
+static int redis_endpoint_read_host(struct span authority, char **out, int *port, struct buf *why)
 {
     struct span host = authority;
     struct span rest;
     if (authority.len > 0 && authority.data[0] == '[') {
         size_t close = span_find(authority, ']');
         if (close == authority.len) {
-            return invalid(why, "an IPv6 address must end with ]");
+            return redis_endpoint_invalid(why, "an IPv6 address must end with ]");
         }
         host = (struct span){authority.data + 1, close - 1};
         rest = span_skip(authority, close + 1);
@@ -142,67 +142,68 @@ static int read_host(struct span authority, char **out, int *port, struct buf *w
         rest = span_skip(authority, host.len);
     }
     if (host.len == 0) {
-        return invalid(why, "the host is missing");
+        return redis_endpoint_invalid(why, "the host is missing");
     }
     if (span_find(host, '?') < host.len || span_find(host, '#') < host.len) {
-        return invalid(why, "a query or fragment does not belong here");
+        return redis_endpoint_invalid(why, "a query or fragment does not belong here");
     }
     if (rest.len > 0) {
-        int err = rest.data[0] == ':' ? read_port(span_skip(rest, 1), port, why) : -EINVAL;
+        int err = rest.data[0] == ':' ? redis_endpoint_read_port(span_skip(rest, 1), port, why) : -EINVAL;
         if (err != 0)
             return err;
     }
-    *out = copy(host);
+    *out = redis_endpoint_copy(host);
     return *out == NULL ? -ENOMEM : 0;
 }
 
-static int read_db(struct redis_endpoint *t, struct span text, struct buf *why)
+static int redis_endpoint_read_db(struct redis_endpoint *t, struct span text, struct buf *why)
 {
     if (text.len == 0)
         return 0;
     int64_t db = 0;
     if (parse_int64(text, &db) != 0 || db < 0 || db > DB_MAX) {
-        return invalid(why, "the database must be a number, 0 or more");
+        return redis_endpoint_invalid(why, "the database must be a number, 0 or more");
     }
     t->db = (int)db;
     return 0;
 }
 
-static int read_network(struct redis_endpoint *t, struct span rest, struct buf *why)
+static int redis_endpoint_read_network(struct redis_endpoint *t, struct span rest, struct buf *why)
 {
     struct span authority = {rest.data, span_find(rest, '/')};
     struct span path = span_skip(rest, authority.len);
-    int err = take_userinfo(t, &authority, why);
+    int err = redis_endpoint_take_userinfo(t, &authority, why);
     t->port = REDIS_PORT;
     if (err == 0)
-        err = check_options(take_query(path.len > 0 ? &path : &authority), SPAN_ABSENT, why);
+        err = redis_endpoint_check_options(redis_endpoint_take_query(path.len > 0 ? &path : &authority),
+                                           SPAN_ABSENT, why);
     if (err == 0)
-        err = read_host(authority, &t->host, &t->port, why);
+        err = redis_endpoint_read_host(authority, &t->host, &t->port, why);
     if (err == 0 && path.len > 0)
-        err = read_db(t, span_skip(path, 1), why);
+        err = redis_endpoint_read_db(t, span_skip(path, 1), why);
     return err;
 }
 
 /* host[:port],host[:port],... */
-static int read_servers(struct redis_discovery *s, struct span list, int port, struct buf *why)
+static int redis_endpoint_read_servers(struct redis_discovery *s, struct span list, int port, struct buf *why)
 {
     for (;;) {
         struct span one = {list.data, span_find(list, ',')};
         if (s->count == REDIS_SERVERS_MAX) {
-            return invalid(why, "more than 16 hosts");
+            return redis_endpoint_invalid(why, "more than 16 hosts");
         }
         int n = s->count++;
         s->at[n].port = port;
-        int err = read_host(one, &s->at[n].host, &s->at[n].port, why);
+        int err = redis_endpoint_read_host(one, &s->at[n].host, &s->at[n].port, why);
         if (err != 0 || one.len == list.len)
             return err;
         list = span_skip(list, one.len + 1);
     }
 }
 
-static int read_master(struct redis_discovery *s, struct span name, struct buf *why)
+static int redis_endpoint_read_master(struct redis_discovery *s, struct span name, struct buf *why)
 {
-    int err = copy_decoded(name, &s->master, why);
+    int err = redis_endpoint_copy_decoded(name, &s->master, why);
     if (err != 0)
         return err;
     bool good = s->master[0] != '\0';
@@ -210,117 +211,117 @@ static int read_master(struct redis_discovery *s, struct span name, struct buf *
         good = good && *p > ' ' && *p <= '~';
     if (good)
         return 0;
-    return invalid(why, "the name of the master is missing: redis+sentinel://host,host/NAME");
+    return redis_endpoint_invalid(why, "the name of the master is missing: redis+sentinel://host,host/NAME");
 }
 
-static int read_role(struct redis_discovery *s, struct span query, struct buf *why)
+static int redis_endpoint_read_role(struct redis_discovery *s, struct span query, struct buf *why)
 {
     struct span role = uri_query_find(query, SPAN("role"));
     s->replica = span_equal(role, SPAN("replica"));
     if (s->replica || role.data == NULL || span_equal(role, SPAN("master")))
         return 0;
-    return invalid(why, "the role is master or replica");
+    return redis_endpoint_invalid(why, "the role is master or replica");
 }
 
-static int read_by_sentinel(struct redis_endpoint *t, struct span rest, struct buf *why)
+static int redis_endpoint_read_by_sentinel(struct redis_endpoint *t, struct span rest, struct buf *why)
 {
     struct span authority = {rest.data, span_find(rest, '/')};
     struct span path = span_skip(rest, authority.len);
-    struct span query = take_query(&path);
+    struct span query = redis_endpoint_take_query(&path);
     t->discovery.kind = REDIS_DISCOVERY_SENTINEL;
-    int err = take_userinfo(t, &authority, why);
+    int err = redis_endpoint_take_userinfo(t, &authority, why);
     if (err == 0)
-        err = check_options(query, SPAN("role"), why);
+        err = redis_endpoint_check_options(query, SPAN("role"), why);
     if (err == 0)
-        err = read_servers(&t->discovery, authority, SENTINEL_PORT, why);
+        err = redis_endpoint_read_servers(&t->discovery, authority, SENTINEL_PORT, why);
     if (err != 0)
         return err;
     struct span name = path.len > 0 ? span_skip(path, 1) : path;
     name.len = span_find(name, '/');
-    err = read_master(&t->discovery, name, why);
+    err = redis_endpoint_read_master(&t->discovery, name, why);
     size_t used = name.len + 2; /* with the slash on either side */
     if (err == 0 && path.len > used)
-        err = read_db(t, span_skip(path, used), why);
+        err = redis_endpoint_read_db(t, span_skip(path, used), why);
     if (err == 0 && query.len > 0)
-        err = read_role(&t->discovery, span_skip(query, 1), why);
+        err = redis_endpoint_read_role(&t->discovery, span_skip(query, 1), why);
     return err;
 }
 
-static int read_by_cluster(struct redis_endpoint *t, struct span rest, struct buf *why)
+static int redis_endpoint_read_by_cluster(struct redis_endpoint *t, struct span rest, struct buf *why)
 {
     size_t end = span_find(rest, '/');
     struct span authority = {rest.data, end};
     struct span path = span_skip(rest, end);
-    struct span query = take_query(path.len > 0 ? &path : &authority);
+    struct span query = redis_endpoint_take_query(path.len > 0 ? &path : &authority);
     t->discovery.kind = REDIS_DISCOVERY_CLUSTER;
-    int err = take_userinfo(t, &authority, why);
+    int err = redis_endpoint_take_userinfo(t, &authority, why);
     if (err == 0)
-        err = check_options(query, SPAN("role"), why);
+        err = redis_endpoint_check_options(query, SPAN("role"), why);
     if (err == 0)
-        err = read_servers(&t->discovery, authority, REDIS_PORT, why);
+        err = redis_endpoint_read_servers(&t->discovery, authority, REDIS_PORT, why);
     if (err == 0 && path.len > 0)
-        err = read_db(t, span_skip(path, 1), why);
+        err = redis_endpoint_read_db(t, span_skip(path, 1), why);
     if (err == 0 && t->db != 0)
-        return invalid(why, "a Redis Cluster has database 0 only");
+        return redis_endpoint_invalid(why, "a Redis Cluster has database 0 only");
     if (err == 0 && query.len > 0)
-        err = read_role(&t->discovery, span_skip(query, 1), why);
+        err = redis_endpoint_read_role(&t->discovery, span_skip(query, 1), why);
     return err;
 }
 
-static int read_unix(struct redis_endpoint *t, struct span rest, struct buf *why)
+static int redis_endpoint_read_unix(struct redis_endpoint *t, struct span rest, struct buf *why)
 {
     struct span authority = {rest.data, span_find(rest, '/')};
     struct span path = span_skip(rest, authority.len);
-    int err = take_userinfo(t, &authority, why);
+    int err = redis_endpoint_take_userinfo(t, &authority, why);
     if (err != 0)
         return err;
     if (authority.len > 0 || path.len == 0) {
-        return invalid(why, "a socket is written unix:///path");
+        return redis_endpoint_invalid(why, "a socket is written unix:///path");
     }
-    struct span query = take_query(&path);
-    err = check_options(query, SPAN("db"), why);
+    struct span query = redis_endpoint_take_query(&path);
+    err = redis_endpoint_check_options(query, SPAN("db"), why);
     if (err == 0 && query.len > 0) {
         struct span db = uri_query_find(span_skip(query, 1), SPAN("db"));
-        err = read_db(t, db, why);
+        err = redis_endpoint_read_db(t, db, why);
     }
     if (err != 0)
         return err;
-    err = copy_decoded(path, &t->path, why);
+    err = redis_endpoint_copy_decoded(path, &t->path, why);
     if (err == 0 && strlen(t->path) >= sizeof((struct sockaddr_un *)0)->sun_path) {
-        return invalid(why, "the path of the socket is too long");
+        return redis_endpoint_invalid(why, "the path of the socket is too long");
     }
     return err;
 }
 
 /* Fills the zeroed `t` from `url`; user and password stay NULL where it has none. */
-static int read_url(struct redis_endpoint *t, struct span url, struct buf *why)
+static int redis_endpoint_read_url(struct redis_endpoint *t, struct span url, struct buf *why)
 {
     static const struct {
         struct span start;
         enum redis_transport transport;
         int (*read)(struct redis_endpoint *t, struct span rest, struct buf *why);
-    } schemes[] = {{{"redis://", 8}, REDIS_TRANSPORT_TCP, read_network},
-                   {{"rediss://", 9}, REDIS_TRANSPORT_TLS, read_network},
-                   {{"unix://", 7}, REDIS_TRANSPORT_UNIX, read_unix},
-                   {{"redis+sentinel://", 17}, REDIS_TRANSPORT_TCP, read_by_sentinel},
-                   {{"rediss+sentinel://", 18}, REDIS_TRANSPORT_TLS, read_by_sentinel},
-                   {{"redis+cluster://", 16}, REDIS_TRANSPORT_TCP, read_by_cluster},
-                   {{"rediss+cluster://", 17}, REDIS_TRANSPORT_TLS, read_by_cluster}};
+    } schemes[] = {{{"redis://", 8}, REDIS_TRANSPORT_TCP, redis_endpoint_read_network},
+                   {{"rediss://", 9}, REDIS_TRANSPORT_TLS, redis_endpoint_read_network},
+                   {{"unix://", 7}, REDIS_TRANSPORT_UNIX, redis_endpoint_read_unix},
+                   {{"redis+sentinel://", 17}, REDIS_TRANSPORT_TCP, redis_endpoint_read_by_sentinel},
+                   {{"rediss+sentinel://", 18}, REDIS_TRANSPORT_TLS, redis_endpoint_read_by_sentinel},
+                   {{"redis+cluster://", 16}, REDIS_TRANSPORT_TCP, redis_endpoint_read_by_cluster},
+                   {{"rediss+cluster://", 17}, REDIS_TRANSPORT_TLS, redis_endpoint_read_by_cluster}};
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
         if (!span_starts_with(url, schemes[i].start))
             continue;
         t->transport = schemes[i].transport;
         return schemes[i].read(t, span_skip(url, schemes[i].start.len), why);
     }
-    return invalid(why,
-                   "must begin with redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, "
-                   "redis+cluster:// or rediss+cluster://");
+    return redis_endpoint_invalid(
+        why, "must begin with redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, "
+             "redis+cluster:// or rediss+cluster://");
 }
 
 /* --- endpoints --- */
 
 /* *out becomes a copy of `text`, unless it is set or `text` is empty. */
-static int fill_in(char **out, const char *text)
+static int redis_endpoint_fill_in(char **out, const char *text)
 {
     if (*out != NULL || text[0] == '\0')
         return 0;
@@ -329,42 +330,42 @@ static int fill_in(char **out, const char *text)
 }
 
 /* A user needs a password, if need be the default one; without a user it is the default user. */
-static int complete(char **user, char **password, const char *default_password)
+static int redis_endpoint_complete(char **user, char **password, const char *default_password)
 {
-    int err = fill_in(password, default_password);
+    int err = redis_endpoint_fill_in(password, default_password);
     if (err == 0 && *user != NULL && *password == NULL)
         return -EINVAL;
-    return err != 0 ? err : fill_in(user, "default");
+    return err != 0 ? err : redis_endpoint_fill_in(user, "default");
 }
 
-static int complete_sentinels(struct redis_discovery *s, const struct redis_options *options)
+static int redis_endpoint_complete_sentinels(struct redis_discovery *s, const struct redis_options *options)
 {
     if (s->kind != REDIS_DISCOVERY_SENTINEL)
         return 0;
-    int err = fill_in(&s->user, options->sentinel_user);
-    return err != 0 ? err : complete(&s->user, &s->password, options->sentinel_password);
+    int err = redis_endpoint_fill_in(&s->user, options->sentinel_user);
+    return err != 0 ? err : redis_endpoint_complete(&s->user, &s->password, options->sentinel_password);
 }
 
 int redis_endpoint_init(struct redis_endpoint *out, const struct redis_options *options, struct buf *why)
 {
     *out = (struct redis_endpoint){0};
-    int err = read_url(out, span_of(options->url), why);
+    int err = redis_endpoint_read_url(out, span_of(options->url), why);
     if (err == -EINVAL && why->len == 0)
-        return invalid(why, "is not a Redis address");
+        return redis_endpoint_invalid(why, "is not a Redis address");
     if (err != 0)
         return err;
-    err = complete(&out->user, &out->password, options->password);
+    err = redis_endpoint_complete(&out->user, &out->password, options->password);
     if (err == -EINVAL)
-        return invalid(why, "a user needs a password (an empty one is written user:@host)");
+        return redis_endpoint_invalid(why, "a user needs a password (an empty one is written user:@host)");
     if (err == 0)
-        err = complete_sentinels(&out->discovery, options);
+        err = redis_endpoint_complete_sentinels(&out->discovery, options);
     if (err == -EINVAL)
-        return invalid(why, "a user for the Sentinels (redis-sentinel-user) needs a password "
-                            "(redis-sentinel-password)");
+        return redis_endpoint_invalid(why, "a user for the Sentinels (redis-sentinel-user) needs a password "
+                                           "(redis-sentinel-password)");
     return err;
 }
 
-static void free_secret(char *secret)
+static void redis_endpoint_free_secret(char *secret)
 {
     if (secret != NULL)
         explicit_bzero(secret, strlen(secret));
@@ -376,12 +377,12 @@ void redis_endpoint_fini(struct redis_endpoint *t)
     free(t->host);
     free(t->path);
     free(t->user);
-    free_secret(t->password);
+    redis_endpoint_free_secret(t->password);
     for (int i = 0; i < t->discovery.count; i++)
         free(t->discovery.at[i].host);
     free(t->discovery.master);
     free(t->discovery.user);
-    free_secret(t->discovery.password);
+    redis_endpoint_free_secret(t->discovery.password);
     *t = (struct redis_endpoint){0};
 }
 
@@ -418,7 +419,7 @@ void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out)
 }
 
 /* Redis quotes only the beginning of a long argument, so the beginning of the secret is compared. */
-static bool quotes(const char *text, const char *secret)
+static bool redis_endpoint_quotes(const char *text, const char *secret)
 {
     char start[QUOTED + 1];
     if (secret == NULL || secret[0] == '\0')
@@ -437,7 +438,8 @@ const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *re
     struct span text = span_of(reason);
     bool constant = !span_starts_with(text, SPAN("ERR ")) ||
                     span_starts_with(text, SPAN("ERR max number of clients reached"));
-    if (constant || (!quotes(reason, t->password) && !quotes(reason, t->discovery.password)))
+    if (constant || (!redis_endpoint_quotes(reason, t->password) &&
+                     !redis_endpoint_quotes(reason, t->discovery.password)))
         return reason;
     if (span_starts_with(text, SPAN("ERR unknown command")))
         return "ERR unknown command HELLO: Redis older than 6";
@@ -477,7 +479,7 @@ struct refusal {
     struct buf *why;
 };
 
-static int refuse(const struct refusal *r, const char *setting, const char *file)
+static int redis_endpoint_refuse(const struct refusal *r, const char *setting, const char *file)
 {
     char reason[256];
     ERR_error_string_n(ERR_get_error(), reason, sizeof reason);
@@ -486,29 +488,32 @@ static int refuse(const struct refusal *r, const char *setting, const char *file
     return -EINVAL;
 }
 
-static int load_authorities(SSL_CTX *ctx, const char *ca_file, const struct refusal *r)
+static int redis_endpoint_load_authorities(SSL_CTX *ctx, const char *ca_file, const struct refusal *r)
 {
     if (ca_file[0] == '\0')
         return SSL_CTX_set_default_verify_paths(ctx) == 1
                    ? 0
-                   : refuse(r, "redis-url", "the system's certificates");
-    return SSL_CTX_load_verify_locations(ctx, ca_file, NULL) == 1 ? 0 : refuse(r, "redis-ca-file", ca_file);
+                   : redis_endpoint_refuse(r, "redis-url", "the system's certificates");
+    return SSL_CTX_load_verify_locations(ctx, ca_file, NULL) == 1
+               ? 0
+               : redis_endpoint_refuse(r, "redis-ca-file", ca_file);
 }
 
-static int load_client_certificate(SSL_CTX *ctx, const struct redis_options *o, const struct refusal *r)
+static int redis_endpoint_load_client_certificate(SSL_CTX *ctx, const struct redis_options *o,
+                                                  const struct refusal *r)
 {
     if (o->cert_file[0] == '\0' && o->key_file[0] == '\0')
         return 0;
     if (SSL_CTX_use_certificate_chain_file(ctx, o->cert_file) != 1)
-        return refuse(r, "redis-cert-file", o->cert_file);
+        return redis_endpoint_refuse(r, "redis-cert-file", o->cert_file);
     if (SSL_CTX_use_PrivateKey_file(ctx, o->key_file, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(ctx) != 1)
-        return refuse(r, "redis-key-file", o->key_file);
+        return redis_endpoint_refuse(r, "redis-key-file", o->key_file);
     return 0;
 }
 
 /* OpenSSL does not list the fault of a certificate among its errors: it is added. */
-static int on_verified(int good, X509_STORE_CTX *store)
+static int redis_endpoint_on_verified(int good, X509_STORE_CTX *store)
 {
     if (good == 0)
         ERR_raise_data(ERR_LIB_X509, X509_R_CERTIFICATE_VERIFICATION_FAILED, "%s",
@@ -517,21 +522,23 @@ static int on_verified(int good, X509_STORE_CTX *store)
 }
 
 /* *out stays NULL for an endpoint without TLS. */
-static int make_tls(const struct redis_endpoint *t, const struct redis_options *options,
-                    struct ssl_ctx_st **out, const struct refusal *r)
+static int redis_endpoint_make_tls(const struct redis_endpoint *t, const struct redis_options *options,
+                                   struct ssl_ctx_st **out, const struct refusal *r)
 {
     if (t->transport != REDIS_TRANSPORT_TLS)
         return 0;
-    ERR_clear_error(); /* so that refuse() reports what failed here */
+    ERR_clear_error(); /* so that redis_endpoint_refuse() reports what failed here */
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
     if (ctx == NULL)
         return -ENOMEM;
-    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, on_verified);
-    int err = SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 ? 0 : refuse(r, "redis-url", "TLS 1.2");
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, redis_endpoint_on_verified);
+    int err = SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1
+                  ? 0
+                  : redis_endpoint_refuse(r, "redis-url", "TLS 1.2");
     if (err == 0)
-        err = load_authorities(ctx, options->ca_file, r);
+        err = redis_endpoint_load_authorities(ctx, options->ca_file, r);
     if (err == 0)
-        err = load_client_certificate(ctx, options, r);
+        err = redis_endpoint_load_client_certificate(ctx, options, r);
     if (err != 0) {
         SSL_CTX_free(ctx);
         return err;
@@ -553,7 +560,7 @@ int redis_config_new(struct redis_endpoint *endpoint, const struct redis_options
     c->number = number;
     c->endpoint = *endpoint;
     *endpoint = (struct redis_endpoint){0};
-    int err = make_tls(&c->endpoint, options, &c->tls, &refusal);
+    int err = redis_endpoint_make_tls(&c->endpoint, options, &c->tls, &refusal);
     if (err != 0) {
         redis_config_unref(c);
         return err;
@@ -571,14 +578,14 @@ void redis_config_unref(struct redis_config *c)
     free(c);
 }
 
-static bool is_address(const char *host)
+static bool redis_endpoint_is_address(const char *host)
 {
     unsigned char raw[sizeof(struct in6_addr)];
     return inet_pton(AF_INET, host, raw) == 1 || inet_pton(AF_INET6, host, raw) == 1;
 }
 
 /* As the macro SSL_set_tlsext_host_name, which casts const away. OpenSSL copies the name. */
-static bool send_name(SSL *ssl, const char *host)
+static bool redis_endpoint_send_name(SSL *ssl, const char *host)
 {
     void *name = (void *)(uintptr_t)host;
     return SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, name) == 1;
@@ -586,15 +593,15 @@ static bool send_name(SSL *ssl, const char *host)
 
 /* The certificate must name the host; a name is also sent (SNI), an address must not be (RFC 6066 section 3).
  */
-static bool expect_host(SSL *ssl, const char *host)
+static bool redis_endpoint_expect_host(SSL *ssl, const char *host)
 {
-    if (is_address(host))
+    if (redis_endpoint_is_address(host))
         return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
-    return SSL_set1_host(ssl, host) == 1 && send_name(ssl, host);
+    return SSL_set1_host(ssl, host) == 1 && redis_endpoint_send_name(ssl, host);
 }
 
 /* Where a write has failed because the peer closed the connection, its alert may not have been read. */
-static void drain_alert(redisContext *c)
+static void redis_endpoint_drain_alert(redisContext *c)
 {
     char input[256];
     char errstr[sizeof c->errstr];
@@ -607,7 +614,7 @@ static void drain_alert(redisContext *c)
 bool redis_tls_explain(redisContext *c)
 {
     if (ERR_peek_error() == 0)
-        drain_alert(c);
+        redis_endpoint_drain_alert(c);
     const char *details = NULL;
     int flags = 0;
     unsigned long code = ERR_peek_error_data(&details, &flags); /* the first is the cause of the others */
@@ -625,7 +632,7 @@ int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host)
 {
     ERR_clear_error();
     SSL *ssl = SSL_new(tls);
-    if (ssl != NULL && expect_host(ssl, host) && redisInitiateSSL(c, ssl) == REDIS_OK) {
+    if (ssl != NULL && redis_endpoint_expect_host(ssl, host) && redisInitiateSSL(c, ssl) == REDIS_OK) {
         c->privdata = ssl; /* borrowed: the session now belongs to the context */
         return 0;
     }
@@ -649,7 +656,7 @@ bool redis_tls_has_decrypted(const redisContext *c)
 /* --- the slot of a cluster --- */
 
 /* CRC-16/XMODEM. */
-static unsigned crc16(struct span text)
+static unsigned redis_endpoint_crc16(struct span text)
 {
     enum { POLYNOMIAL = 0x1021, TOP = 0x8000, MASK = 0xffff };
     unsigned crc = 0;
@@ -671,13 +678,13 @@ int redis_endpoint_set_prefix(struct redis_endpoint *t, struct span prefix)
     size_t len = span_find(tag, '}');
     if (len == 0 || len == tag.len)
         return -EINVAL;
-    t->discovery.slot = (int)(crc16((struct span){tag.data, len}) % REDIS_CLUSTER_SLOTS);
+    t->discovery.slot = (int)(redis_endpoint_crc16((struct span){tag.data, len}) % REDIS_CLUSTER_SLOTS);
     return 0;
 }
 
 /* --- addresses that servers announce --- */
 
-static bool is_host(struct span host)
+static bool redis_endpoint_is_host(struct span host)
 {
     if (host.len == 0 || host.len >= REDIS_HOST_SIZE)
         return false;
@@ -689,7 +696,7 @@ static bool is_host(struct span host)
 
 bool redis_address_set(struct redis_address *out, struct span host, int64_t port)
 {
-    if (!is_host(host) || port < 1 || port > PORT_MAX)
+    if (!redis_endpoint_is_host(host) || port < 1 || port > PORT_MAX)
         return false;
     *span_put(host, out->host) = '\0';
     out->port = (int)port;

@@ -64,11 +64,11 @@ struct redirected {
     char text[];
 };
 
-static void on_timer(uv_timer_t *timer);
+static void redirect_on_timer(uv_timer_t *timer);
 
 /* --- the end of a command --- */
 
-static void end(struct redirected *command, const redisReply *reply)
+static void redirect_end(struct redirected *command, const redisReply *reply)
 {
     redis_connection_reply_fn fn = command->fn;
     void *arg = command->arg;
@@ -79,7 +79,7 @@ static void end(struct redirected *command, const redisReply *reply)
         fn(arg, reply);
 }
 
-static void fail(struct redirected *command)
+static void redirect_fail(struct redirected *command)
 {
     struct redirects *r = command->redirects;
     list_remove(&command->link);
@@ -88,24 +88,25 @@ static void fail(struct redirected *command)
 }
 
 /* Ends those that have been in the list for `ms`. A callback may add to it. */
-static void expire(struct list *list, uint64_t ms)
+static void redirect_expire(struct list *list, uint64_t ms)
 {
     uint64_t now = clock_now_ms();
     while (!list_empty(list)) {
         struct redirected *command = LIST_ENTRY(list->next, struct redirected, link);
-        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): end() has removed the one before from the list */
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): redirect_end() has removed the one before from the list
+         */
         if (now - command->since_ms < ms)
             return;
-        end(command, NULL);
+        redirect_end(command, NULL);
     }
 }
 
 /* --- sending --- */
 
-static void send_to(const struct redis_address *node, struct redirected *command);
+static void redirect_send_to(const struct redis_address *node, struct redirected *command);
 
 /* Says that the node is not the right one, or does not know which is. */
-static bool is_refused(const redisReply *reply)
+static bool redirect_is_refused(const redisReply *reply)
 {
     const struct redis_address unknown = {.port = 0};
     struct redis_address node;
@@ -113,7 +114,7 @@ static bool is_refused(const redisReply *reply)
            resp_is_error(reply, SPAN("ASK ")) || resp_is_error(reply, SPAN("TRYAGAIN "));
 }
 
-static void on_reply(void *arg, const redisReply *reply)
+static void redirect_on_reply(void *arg, const redisReply *reply)
 {
     struct redirected *command = arg;
     struct route *route = command->route;
@@ -121,66 +122,66 @@ static void on_reply(void *arg, const redisReply *reply)
     assert(route->sent > 0);
     route->sent--;
     if (route->redirects->closing)
-        end(command, NULL);
+        redirect_end(command, NULL);
     else if (reply != NULL && cluster_read_ask(reply, &route->place, &node) && command->hops++ < HOPS_MAX)
-        send_to(&node, command);
-    else if (reply == NULL || is_refused(reply))
-        fail(command);
+        redirect_send_to(&node, command);
+    else if (reply == NULL || redirect_is_refused(reply))
+        redirect_fail(command);
     else
-        end(command, reply);
+        redirect_end(command, reply);
 }
 
-static void on_asking(void *arg, const redisReply *reply)
+static void redirect_on_asking(void *arg, const redisReply *reply)
 {
     (void)arg;
     (void)reply; /* what follows it fails where it fails */
 }
 
 /* Returns 0, -ENOTCONN before there is a connection, or -ENOMEM. */
-static int send_now(struct route *route, struct redirected *command)
+static int redirect_send_now(struct route *route, struct redirected *command)
 {
     static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
     const struct span text = {command->text, command->len};
-    int err = redis_connection_send_command(route->connection, SPAN(asking), on_asking, NULL);
+    int err = redis_connection_send_command(route->connection, SPAN(asking), redirect_on_asking, NULL);
     if (err == 0)
-        err = redis_connection_send_command(route->connection, text, on_reply, command);
+        err = redis_connection_send_command(route->connection, text, redirect_on_reply, command);
     if (err == 0)
         route->sent++;
     return err;
 }
 
-static void send_by(struct route *route, struct redirected *command)
+static void redirect_send_by(struct route *route, struct redirected *command)
 {
     command->route = route;
     route->used_ms = clock_now_ms();
     list_remove(&command->link);
-    int err = send_now(route, command);
+    int err = redirect_send_now(route, command);
     if (err == -ENOTCONN) {
         command->since_ms = route->used_ms;
         list_append(&route->waiting, &command->link);
     } else if (err != 0) {
-        fail(command);
+        redirect_fail(command);
     }
 }
 
 /* --- connections --- */
 
-static void on_ready(void *arg)
+static void redirect_on_ready(void *arg)
 {
     struct route *route = arg;
     struct list waiting;
     list_init(&waiting);
     list_splice(&waiting, &route->waiting);
     while (!list_empty(&waiting))
-        send_by(route, LIST_ENTRY(waiting.next, struct redirected, link));
+        redirect_send_by(route, LIST_ENTRY(waiting.next, struct redirected, link));
 }
 
-static void on_lost(void *arg)
+static void redirect_on_lost(void *arg)
 {
     (void)arg; /* what was sent fails; what waits goes on waiting */
 }
 
-static void on_route_closed(void *arg)
+static void redirect_on_route_closed(void *arg)
 {
     struct route *route = arg;
     struct redirects *r = route->redirects;
@@ -188,38 +189,38 @@ static void on_route_closed(void *arg)
     wait_group_done(&r->open_parts);
 }
 
-static void close_route(struct redirects *r, int at)
+static void redirect_close_route(struct redirects *r, int at)
 {
     struct route *route = r->route[at];
     r->route[at] = NULL;
-    redis_connection_close(route->connection, on_route_closed, route);
+    redis_connection_close(route->connection, redirect_on_route_closed, route);
     assert(route->sent == 0 && list_empty(&route->waiting));
 }
 
-static bool is_idle(const struct route *route)
+static bool redirect_is_idle(const struct route *route)
 {
     return route->sent == 0 && list_empty(&route->waiting);
 }
 
 /* A free place, or that of the idle connection that was used least recently; -1: none. */
-static int make_place(struct redirects *r)
+static int redirect_make_place(struct redirects *r)
 {
     int place = -1;
     for (int i = 0; i < ROUTES_MAX; i++) {
         if (r->route[i] == NULL)
             return i;
         bool older = place < 0 || r->route[i]->used_ms < r->route[place]->used_ms;
-        if (is_idle(r->route[i]) && older)
+        if (redirect_is_idle(r->route[i]) && older)
             place = i;
     }
     if (place >= 0)
-        close_route(r, place);
+        redirect_close_route(r, place);
     return place;
 }
 
-static struct route *open_route(struct redirects *r, const struct redis_address *node)
+static struct route *redirect_open_route(struct redirects *r, const struct redis_address *node)
 {
-    int place = make_place(r);
+    int place = redirect_make_place(r);
     struct route *route = place < 0 ? NULL : calloc(1, sizeof *route);
     if (route == NULL)
         return NULL;
@@ -233,8 +234,8 @@ static struct route *open_route(struct redirects *r, const struct redis_address 
                                                      .client_name = r->options.client_name,
                                                      .metrics = &r->unexposed,
                                                      .loop_lag = r->options.loop_lag,
-                                                     .on_ready = on_ready,
-                                                     .on_lost = on_lost,
+                                                     .on_ready = redirect_on_ready,
+                                                     .on_lost = redirect_on_lost,
                                                      .arg = route};
     if (redis_connection_new(r->loop, &options, &route->connection) != 0) {
         free(route);
@@ -246,48 +247,48 @@ static struct route *open_route(struct redirects *r, const struct redis_address 
 }
 
 /* NULL when there can be none now. */
-static struct route *route_to(struct redirects *r, const struct redis_address *node)
+static struct route *redirect_route_to(struct redirects *r, const struct redis_address *node)
 {
     for (int i = 0; i < ROUTES_MAX; i++)
         if (r->route[i] != NULL && redis_address_equal(&r->route[i]->place, node))
             return r->route[i];
-    return open_route(r, node);
+    return redirect_open_route(r, node);
 }
 
-static bool close_if_idle(struct redirects *r, int at)
+static bool redirect_close_if_idle(struct redirects *r, int at)
 {
     const struct route *route = r->route[at];
     if (route == NULL)
         return true;
-    if (!is_idle(route) || clock_now_ms() - route->used_ms < IDLE_MS)
+    if (!redirect_is_idle(route) || clock_now_ms() - route->used_ms < IDLE_MS)
         return false;
-    close_route(r, at);
+    redirect_close_route(r, at);
     return true;
 }
 
-static void on_timer(uv_timer_t *timer)
+static void redirect_on_timer(uv_timer_t *timer)
 {
     struct redirects *r = timer->data;
     bool idle = true;
-    expire(&r->failed, HOLD_MS);
+    redirect_expire(&r->failed, HOLD_MS);
     for (int i = 0; i < ROUTES_MAX; i++)
         if (r->route[i] != NULL)
-            expire(&r->route[i]->waiting, WAIT_MS);
+            redirect_expire(&r->route[i]->waiting, WAIT_MS);
     for (int i = 0; i < ROUTES_MAX; i++)
-        idle = close_if_idle(r, i) && idle;
+        idle = redirect_close_if_idle(r, i) && idle;
     if (idle && list_empty(&r->all))
         (void)uv_timer_stop(timer); /* cannot fail */
 }
 
 /* --- commands --- */
 
-static void send_to(const struct redis_address *node, struct redirected *command)
+static void redirect_send_to(const struct redis_address *node, struct redirected *command)
 {
-    struct route *route = route_to(command->redirects, node);
+    struct route *route = redirect_route_to(command->redirects, node);
     if (route != NULL)
-        send_by(route, command);
+        redirect_send_by(route, command);
     else
-        fail(command);
+        redirect_fail(command);
 }
 
 int redirects_send(struct redirects *r, const struct redis_address *node, struct span command,
@@ -302,8 +303,9 @@ int redirects_send(struct redirects *r, const struct redis_address *node, struct
     list_append(&r->all, &copy->any);
     metric_add(&r->options.metrics->cluster_redirects_total, 1);
     if (!uv_is_active((const uv_handle_t *)&r->timer))
-        (void)uv_timer_start(&r->timer, on_timer, TICK_MS, TICK_MS); /* fails only on a closing handle */
-    send_to(node, copy);
+        (void)uv_timer_start(&r->timer, redirect_on_timer, TICK_MS,
+                             TICK_MS); /* fails only on a closing handle */
+    redirect_send_to(node, copy);
     return 0;
 }
 
@@ -335,13 +337,13 @@ int redirects_new(uv_loop_t *loop, const struct redirects_options *options, stru
     return 0;
 }
 
-static void on_timer_closed(uv_handle_t *timer)
+static void redirect_on_timer_closed(uv_handle_t *timer)
 {
     struct redirects *r = timer->data;
     wait_group_done(&r->open_parts);
 }
 
-static void on_all_closed(void *arg)
+static void redirect_on_all_closed(void *arg)
 {
     struct redirects *r = arg;
     void (*closed)(void *arg) = r->closed;
@@ -357,13 +359,13 @@ void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg)
     r->closing = true;
     r->closed = closed;
     r->closed_arg = arg;
-    expire(&r->failed, 0);
+    redirect_expire(&r->failed, 0);
     for (int i = 0; i < ROUTES_MAX; i++) {
         if (r->route[i] == NULL)
             continue;
-        expire(&r->route[i]->waiting, 0);
-        close_route(r, i);
+        redirect_expire(&r->route[i]->waiting, 0);
+        redirect_close_route(r, i);
     }
-    uv_close((uv_handle_t *)&r->timer, on_timer_closed);
-    wait_group_wait(&r->open_parts, on_all_closed, r);
+    uv_close((uv_handle_t *)&r->timer, redirect_on_timer_closed);
+    wait_group_wait(&r->open_parts, redirect_on_all_closed, r);
 }

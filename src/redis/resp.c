@@ -39,7 +39,7 @@ static char oversize_text[] = "a reply that is too large";
 const redisReply resp_oversize = {
     .type = REDIS_REPLY_ERROR, .str = oversize_text, .len = sizeof oversize_text - 1};
 
-static bool fail(struct resp_parser *p, const char *why)
+static bool resp_fail(struct resp_parser *p, const char *why)
 {
     p->error = why;
     p->result = RESP_ERROR;
@@ -49,7 +49,7 @@ static bool fail(struct resp_parser *p, const char *why)
 /* --- memory --- */
 
 /* Not inline: rare, and `take` is to be small. */
-__attribute__((noinline)) static bool add_chunk(struct resp_parser *p, size_t needed)
+__attribute__((noinline)) static bool resp_add_chunk(struct resp_parser *p, size_t needed)
 {
     size_t size = needed > RESP_CHUNK ? needed : RESP_CHUNK;
     p->exceeded = size > p->bytes_max - p->pool_size;
@@ -65,18 +65,18 @@ __attribute__((noinline)) static bool add_chunk(struct resp_parser *p, size_t ne
 }
 
 /* Aligned for every part of a reply. NULL when `exceeded`, or when there is no memory. */
-static void *take(struct resp_parser *p, size_t size)
+static void *resp_take(struct resp_parser *p, size_t size)
 {
     size_t align = alignof(redisReply);
     size = (size + align - 1) / align * align;
-    if (size > p->pool_left && !add_chunk(p, size))
+    if (size > p->pool_left && !resp_add_chunk(p, size))
         return NULL;
     char *at = p->chunk->bytes + (p->chunk->size - p->pool_left);
     p->pool_left -= size;
     return at;
 }
 
-static void drop_newest(struct resp_parser *p)
+static void resp_drop_newest(struct resp_parser *p)
 {
     struct resp_chunk *chunk = p->chunk;
     p->chunk = chunk->older;
@@ -85,73 +85,73 @@ static void drop_newest(struct resp_parser *p)
 }
 
 /* Releases all that was built. */
-static void clear_pool(struct resp_parser *p)
+static void resp_clear_pool(struct resp_parser *p)
 {
     while (p->chunk != NULL && (p->chunk->older != NULL || p->chunk->size > RESP_CHUNK))
-        drop_newest(p);
+        resp_drop_newest(p);
     p->pool_left = p->pool_size;
     p->in_input = NULL;
 }
 
 /* The reply is oversize: nothing of it is kept from the current item to its end. */
-static void begin_skipping(struct resp_parser *p)
+static void resp_begin_skipping(struct resp_parser *p)
 {
     p->items_left = 1;
     for (int i = 0; i < p->depth; i++)
         p->items_left += p->level[i].array->elements - p->level[i].filled - 1;
     p->depth = 0;
     p->mode = RESP_SKIPPING;
-    clear_pool(p);
+    resp_clear_pool(p);
 }
 
-static redisReply *refuse(struct resp_parser *p)
+static redisReply *resp_refuse(struct resp_parser *p)
 {
     if (p->mode == RESP_BUILDING)
-        begin_skipping(p);
+        resp_begin_skipping(p);
     return (redisReply *)(uintptr_t)&resp_oversize;
 }
 
 /* A reply at the start of `size` bytes and `extra` more; resp_oversize where nothing is kept; NULL when
  * parsing has failed. */
-static inline redisReply *make(struct resp_parser *p, int type, size_t size, uint64_t extra)
+static inline redisReply *resp_make(struct resp_parser *p, int type, size_t size, uint64_t extra)
 {
     if (p->mode == RESP_SKIPPING || extra > p->bytes_max)
-        return refuse(p);
-    redisReply *reply = take(p, size + (size_t)extra);
+        return resp_refuse(p);
+    redisReply *reply = resp_take(p, size + (size_t)extra);
     if (reply == NULL && p->exceeded)
-        return refuse(p);
+        return resp_refuse(p);
     if (reply == NULL)
-        (void)fail(p, "out of memory");
+        (void)resp_fail(p, "out of memory");
     else
         *reply = (redisReply){.type = type};
     return reply;
 }
 
-static struct resp_text *text_of(redisReply *reply)
+static struct resp_text *resp_text_of(redisReply *reply)
 {
     return (struct resp_text *)(void *)reply;
 }
 
 /* There is room for the text, and a NUL; the caller writes them. */
-static inline redisReply *make_text(struct resp_parser *p, int type, uint64_t len)
+static inline redisReply *resp_make_text(struct resp_parser *p, int type, uint64_t len)
 {
-    redisReply *reply = make(p, type, sizeof(struct resp_text), len + 1);
+    redisReply *reply = resp_make(p, type, sizeof(struct resp_text), len + 1);
     if (reply == NULL || resp_is_oversize(reply))
         return reply;
-    reply->str = text_of(reply)->text;
+    reply->str = resp_text_of(reply)->text;
     reply->len = (size_t)len;
     return reply;
 }
 
-static void leave_in_input(struct resp_parser *p, redisReply *reply, const char *text)
+static void resp_leave_in_input(struct resp_parser *p, redisReply *reply, const char *text)
 {
     reply->str = (char *)(uintptr_t)text;
-    text_of(reply)->next = p->in_input;
-    p->in_input = text_of(reply);
+    resp_text_of(reply)->next = p->in_input;
+    p->in_input = resp_text_of(reply);
 }
 
 /* The input ends before the reply does. */
-static void copy_from_input(struct resp_parser *p)
+static void resp_copy_from_input(struct resp_parser *p)
 {
     for (struct resp_text *t = p->in_input; t != NULL; t = t->next) {
         memcpy(t->text, t->reply.str, t->reply.len);
@@ -161,11 +161,11 @@ static void copy_from_input(struct resp_parser *p)
 }
 
 /* The caller fills in the elements. */
-static redisReply *make_array(struct resp_parser *p, int type, uint64_t elements)
+static redisReply *resp_make_array(struct resp_parser *p, int type, uint64_t elements)
 {
     if (elements > p->elements_max || p->depth == RESP_DEPTH_MAX)
-        return refuse(p);
-    redisReply *reply = make(p, type, sizeof *reply, elements * sizeof(redisReply *));
+        return resp_refuse(p);
+    redisReply *reply = resp_make(p, type, sizeof *reply, elements * sizeof(redisReply *));
     if (reply == NULL || resp_is_oversize(reply))
         return reply;
     reply->elements = (size_t)elements;
@@ -175,25 +175,25 @@ static redisReply *make_array(struct resp_parser *p, int type, uint64_t elements
 
 /* --- items that are complete --- */
 
-static void emit(struct resp_parser *p, enum resp_result result, const redisReply *item)
+static void resp_emit(struct resp_parser *p, enum resp_result result, const redisReply *item)
 {
     p->result = result;
     p->item = item;
 }
 
 /* An item of a reply that is skipped, or of a push, has ended. */
-static void count_item(struct resp_parser *p)
+static void resp_count_item(struct resp_parser *p)
 {
     assert(p->items_left > 0);
     if (--p->items_left > 0)
         return;
     if (p->mode == RESP_SKIPPING)
-        emit(p, RESP_REPLY, &resp_oversize);
+        resp_emit(p, RESP_REPLY, &resp_oversize);
     p->mode = RESP_BUILDING;
 }
 
 /* The item is the last element of its array, and completes it, too. */
-static void complete_arrays(struct resp_parser *p, redisReply *item)
+static void resp_complete_arrays(struct resp_parser *p, redisReply *item)
 {
     for (; p->depth > 0; p->depth--) {
         struct resp_level *level = &p->level[p->depth - 1];
@@ -202,54 +202,54 @@ static void complete_arrays(struct resp_parser *p, redisReply *item)
             return;
         item = level->array;
     }
-    emit(p, RESP_REPLY, item);
+    resp_emit(p, RESP_REPLY, item);
 }
 
-static inline void place_item(struct resp_parser *p, redisReply *item)
+static inline void resp_place_item(struct resp_parser *p, redisReply *item)
 {
     struct resp_level *level = p->depth > 0 ? &p->level[p->depth - 1] : NULL;
     if (level != NULL && level->filled + 1 < level->array->elements)
         level->array->element[level->filled++] = item;
     else
-        complete_arrays(p, item);
+        resp_complete_arrays(p, item);
 }
 
-static void set_kind(struct resp_parser *p, const redisReply *item)
+static void resp_set_kind(struct resp_parser *p, const redisReply *item)
 {
     p->kind_known = true;
     if (item->type == REDIS_REPLY_STRING) {
         p->kind_len = item->len < RESP_KIND_MAX ? item->len : RESP_KIND_MAX;
         memcpy(p->kind, item->str, p->kind_len);
     }
-    clear_pool(p); /* a push may end here, without a result */
+    resp_clear_pool(p); /* a push may end here, without a result */
 }
 
 /* An element of a push, or of a reply that is skipped. */
-static void finish_counted(struct resp_parser *p, redisReply *item)
+static void resp_finish_counted(struct resp_parser *p, redisReply *item)
 {
     if (p->mode == RESP_PUSHING && p->kind_known)
-        emit(p, RESP_PUSH_ELEMENT, item);
+        resp_emit(p, RESP_PUSH_ELEMENT, item);
     else if (p->mode == RESP_PUSHING)
-        set_kind(p, item);
-    count_item(p);
+        resp_set_kind(p, item);
+    resp_count_item(p);
 }
 
 /* Of any type but an array with elements. */
-static inline void finish_item(struct resp_parser *p, redisReply *item)
+static inline void resp_finish_item(struct resp_parser *p, redisReply *item)
 {
     if (p->mode == RESP_BUILDING)
-        place_item(p, item);
+        resp_place_item(p, item);
     else
-        finish_counted(p, item);
+        resp_finish_counted(p, item);
 }
 
 /* --- items as they begin --- */
 
-static bool read_text(struct resp_parser *p, int type, struct span text)
+static bool resp_read_text(struct resp_parser *p, int type, struct span text)
 {
     if (span_find(text, '\r') < text.len)
-        return fail(p, "a line that does not end with CR LF");
-    redisReply *item = make_text(p, type, text.len);
+        return resp_fail(p, "a line that does not end with CR LF");
+    redisReply *item = resp_make_text(p, type, text.len);
     if (item == NULL)
         return false;
     if (!resp_is_oversize(item)) {
@@ -257,33 +257,33 @@ static bool read_text(struct resp_parser *p, int type, struct span text)
         if (type == REDIS_REPLY_DOUBLE)
             item->dval = strtod(item->str, NULL);
     }
-    finish_item(p, item);
+    resp_finish_item(p, item);
     return true;
 }
 
-static bool read_number(struct resp_parser *p, int type, int64_t value)
+static bool resp_read_number(struct resp_parser *p, int type, int64_t value)
 {
-    redisReply *item = make(p, type, sizeof *item, 0);
+    redisReply *item = resp_make(p, type, sizeof *item, 0);
     if (item == NULL)
         return false;
     if (!resp_is_oversize(item))
         item->integer = value;
-    finish_item(p, item);
+    resp_finish_item(p, item);
     return true;
 }
 
-static bool begin_bulk(struct resp_parser *p, int type, int64_t len)
+static bool resp_begin_bulk(struct resp_parser *p, int type, int64_t len)
 {
     if (len < -1 || (len == -1 && type != REDIS_REPLY_STRING))
-        return fail(p, "a bulk string of a negative length");
+        return resp_fail(p, "a bulk string of a negative length");
     if (len == -1)
-        return read_number(p, REDIS_REPLY_NIL, 0);
-    p->bulk = make_text(p, type, (uint64_t)len);
+        return resp_read_number(p, REDIS_REPLY_NIL, 0);
+    p->bulk = resp_make_text(p, type, (uint64_t)len);
     p->bulk_left = (uint64_t)len + LINE_END;
     return p->bulk != NULL;
 }
 
-static bool begin_push(struct resp_parser *p, int64_t elements)
+static bool resp_begin_push(struct resp_parser *p, int64_t elements)
 {
     p->pushes++;
     p->kind_known = false;
@@ -294,41 +294,41 @@ static bool begin_push(struct resp_parser *p, int64_t elements)
 }
 
 /* Of an array in a push, or in a reply that is skipped. */
-static bool count_elements(struct resp_parser *p, uint64_t elements)
+static bool resp_count_elements(struct resp_parser *p, uint64_t elements)
 {
     if (elements > ITEMS_MAX - p->items_left)
-        return fail(p, "more elements than can be counted");
+        return resp_fail(p, "more elements than can be counted");
     p->items_left += elements;
     p->kind_known = true;
-    count_item(p);
+    resp_count_item(p);
     return true;
 }
 
-static bool begin_array(struct resp_parser *p, int type, int64_t announced)
+static bool resp_begin_array(struct resp_parser *p, int type, int64_t announced)
 {
     if (announced == -1 && type == REDIS_REPLY_ARRAY)
-        return read_number(p, REDIS_REPLY_NIL, 0);
+        return resp_read_number(p, REDIS_REPLY_NIL, 0);
     if (announced < 0)
-        return fail(p, "an array of a negative length");
+        return resp_fail(p, "an array of a negative length");
     if (type == REDIS_REPLY_PUSH && p->mode == RESP_BUILDING && p->depth == 0)
-        return begin_push(p, announced);
+        return resp_begin_push(p, announced);
     uint64_t elements = (uint64_t)announced * (type == REDIS_REPLY_MAP ? 2 : 1);
     if (p->mode != RESP_BUILDING)
-        return count_elements(p, elements);
-    redisReply *array = make_array(p, type, elements);
+        return resp_count_elements(p, elements);
+    redisReply *array = resp_make_array(p, type, elements);
     if (array == NULL)
         return false;
     if (resp_is_oversize(array))
-        return count_elements(p, elements);
+        return resp_count_elements(p, elements);
     if (elements == 0)
-        finish_item(p, array);
+        resp_finish_item(p, array);
     else
         p->level[p->depth++] = (struct resp_level){.array = array};
     return true;
 }
 
 /* 0 for an unknown type. */
-static int type_of(char c)
+static int resp_type_of(char c)
 {
     static const unsigned char types[UCHAR_MAX + 1] = {
         ['$'] = REDIS_REPLY_STRING, ['='] = REDIS_REPLY_VERB,    ['+'] = REDIS_REPLY_STATUS,
@@ -340,96 +340,96 @@ static int type_of(char c)
 }
 
 /* The first line of an item is the whole item, except for bulk strings and arrays. */
-static bool begin_item(struct resp_parser *p, struct span line)
+static bool resp_begin_item(struct resp_parser *p, struct span line)
 {
-    int type = line.len > 0 ? type_of(line.data[0]) : 0;
+    int type = line.len > 0 ? resp_type_of(line.data[0]) : 0;
     if (type == 0)
-        return fail(p, "a reply of an unknown type");
+        return resp_fail(p, "a reply of an unknown type");
     struct span text = span_skip(line, 1);
     if (type == REDIS_REPLY_STATUS || type == REDIS_REPLY_ERROR || type == REDIS_REPLY_DOUBLE ||
         type == REDIS_REPLY_BIGNUM)
-        return read_text(p, type, text);
+        return resp_read_text(p, type, text);
     if (type == REDIS_REPLY_NIL)
-        return text.len == 0 ? read_number(p, type, 0) : fail(p, "a null with a value");
+        return text.len == 0 ? resp_read_number(p, type, 0) : resp_fail(p, "a null with a value");
     if (type == REDIS_REPLY_BOOL) {
         bool is_true = span_equal_nocase(text, SPAN("t"));
-        return is_true || span_equal_nocase(text, SPAN("f")) ? read_number(p, type, is_true)
-                                                             : fail(p, "an invalid boolean");
+        return is_true || span_equal_nocase(text, SPAN("f")) ? resp_read_number(p, type, is_true)
+                                                             : resp_fail(p, "an invalid boolean");
     }
     int64_t number = 0;
     if (parse_int64(text, &number) != 0)
-        return fail(p, "an invalid number");
+        return resp_fail(p, "an invalid number");
     if (type == REDIS_REPLY_INTEGER)
-        return read_number(p, type, number);
+        return resp_read_number(p, type, number);
     if (type == REDIS_REPLY_STRING || type == REDIS_REPLY_VERB)
-        return begin_bulk(p, type, number);
-    return begin_array(p, type, number);
+        return resp_begin_bulk(p, type, number);
+    return resp_begin_array(p, type, number);
 }
 
 /* --- input --- */
 
-static void skip(struct span *input, size_t n)
+static void resp_skip(struct span *input, size_t n)
 {
     *input = span_skip(*input, n);
 }
 
 /* *line is borrowed until the next call. False when the line is not complete, or invalid. */
-static bool take_line(struct resp_parser *p, struct span *input, struct span *line)
+static bool resp_take_line(struct resp_parser *p, struct span *input, struct span *line)
 {
     size_t n = span_find(*input, '\n');
     bool ended = n < input->len;
     *line = (struct span){input->data, n};
     if (p->line.len + n > RESP_LINE_MAX)
-        return fail(p, "a line that does not end");
+        return resp_fail(p, "a line that does not end");
     if (!ended || p->line.len > 0) {
         buf_append(&p->line, input->data, n);
         if (buf_error(&p->line) != 0)
-            return fail(p, "out of memory");
+            return resp_fail(p, "out of memory");
         *line = buf_span(&p->line);
     }
-    skip(input, ended ? n + 1 : n);
+    resp_skip(input, ended ? n + 1 : n);
     if (!ended)
         return false;
     if (line->len == 0 || line->data[line->len - 1] != '\r')
-        return fail(p, "a line that does not end with CR LF");
+        return resp_fail(p, "a line that does not end with CR LF");
     line->len--;
     return true;
 }
 
-static bool read_line(struct resp_parser *p, struct span *input)
+static bool resp_read_line(struct resp_parser *p, struct span *input)
 {
     struct span line;
-    if (!take_line(p, input, &line))
+    if (!resp_take_line(p, input, &line))
         return false;
-    bool went_on = begin_item(p, line);
+    bool went_on = resp_begin_item(p, line);
     if (p->line.len > 0)
         buf_recycle(&p->line, RESP_CHUNK);
     return went_on;
 }
 
 /* "txt:" is not a part of the text. */
-static bool finish_verbatim(struct resp_parser *p, redisReply *item)
+static bool resp_finish_verbatim(struct resp_parser *p, redisReply *item)
 {
     if (item->len < VERBATIM_FORMAT || item->str[VERBATIM_FORMAT - 1] != ':')
-        return fail(p, "a verbatim string without a format");
+        return resp_fail(p, "a verbatim string without a format");
     memcpy(item->vtype, item->str, VERBATIM_FORMAT - 1);
     item->str += VERBATIM_FORMAT;
     item->len -= VERBATIM_FORMAT;
     return true;
 }
 
-static bool finish_bulk(struct resp_parser *p)
+static bool resp_finish_bulk(struct resp_parser *p)
 {
     redisReply *item = p->bulk;
     p->bulk = NULL;
-    if (item->type == REDIS_REPLY_VERB && !finish_verbatim(p, item))
+    if (item->type == REDIS_REPLY_VERB && !resp_finish_verbatim(p, item))
         return false;
-    finish_item(p, item);
+    resp_finish_item(p, item);
     return true;
 }
 
 /* False when the string is not complete, or invalid. */
-static bool read_bulk(struct resp_parser *p, struct span *input)
+static bool resp_read_bulk(struct resp_parser *p, struct span *input)
 {
     if (p->bulk_left > LINE_END) {
         uint64_t content = p->bulk_left - LINE_END;
@@ -437,19 +437,19 @@ static bool read_bulk(struct resp_parser *p, struct span *input)
         if (!resp_is_oversize(p->bulk))
             (void)span_put((struct span){input->data, n}, p->bulk->str + (p->bulk->len - content));
         p->bulk_left -= n;
-        skip(input, n);
+        resp_skip(input, n);
     }
     for (; p->bulk_left > 0 && p->bulk_left <= LINE_END && input->len > 0; p->bulk_left--) {
         if (input->data[0] != (p->bulk_left == LINE_END ? '\r' : '\n'))
-            return fail(p, "a bulk string that does not end with CR LF");
-        skip(input, 1);
+            return resp_fail(p, "a bulk string that does not end with CR LF");
+        resp_skip(input, 1);
     }
-    return p->bulk_left == 0 && finish_bulk(p);
+    return p->bulk_left == 0 && resp_finish_bulk(p);
 }
 
 /* The number in a header of up to five digits at the start of `input`, and the length of that header; 0 when
  * it has another form, or is not whole. */
-static inline size_t short_header(struct span input, size_t *number)
+static inline size_t resp_short_header(struct span input, size_t *number)
 {
     static const size_t HEADER_MAX = sizeof "$99999\r\n" - 1;
     size_t n = 1;
@@ -466,20 +466,20 @@ static inline size_t short_header(struct span input, size_t *number)
 }
 
 /* Its header is known. False when not all of it is in the input, or when parsing has failed. */
-static inline bool read_whole_bulk(struct resp_parser *p, struct span *input, size_t header, size_t len)
+static inline bool resp_read_whole_bulk(struct resp_parser *p, struct span *input, size_t header, size_t len)
 {
     if (input->len - header < len + LINE_END)
         return false;
     const char *text = input->data + header;
     if (text[len] != '\r' || text[len + 1] != '\n')
         return false;
-    redisReply *item = make_text(p, REDIS_REPLY_STRING, len);
+    redisReply *item = resp_make_text(p, REDIS_REPLY_STRING, len);
     if (item == NULL)
         return false;
     if (!resp_is_oversize(item))
-        leave_in_input(p, item, text);
-    finish_item(p, item);
-    skip(input, header + len + LINE_END);
+        resp_leave_in_input(p, item, text);
+    resp_finish_item(p, item);
+    resp_skip(input, header + len + LINE_END);
     return true;
 }
 
@@ -487,25 +487,25 @@ static inline bool read_whole_bulk(struct resp_parser *p, struct span *input, si
  * Reads what most of the input is made of, whole bulk strings and the headers of arrays, at once. False when
  * the input does not begin so, or when parsing has failed.
  */
-static inline bool read_common(struct resp_parser *p, struct span *input)
+static inline bool resp_read_common(struct resp_parser *p, struct span *input)
 {
     size_t number = 0;
-    size_t header = p->line.len == 0 ? short_header(*input, &number) : 0;
+    size_t header = p->line.len == 0 ? resp_short_header(*input, &number) : 0;
     if (header == 0)
         return false;
     if (input->data[0] == '$')
-        return read_whole_bulk(p, input, header, number);
+        return resp_read_whole_bulk(p, input, header, number);
     if (input->data[0] != '*')
         return false;
-    skip(input, header);
-    return begin_array(p, REDIS_REPLY_ARRAY, (int64_t)number);
+    resp_skip(input, header);
+    return resp_begin_array(p, REDIS_REPLY_ARRAY, (int64_t)number);
 }
 
-static inline bool read_item(struct resp_parser *p, struct span *input)
+static inline bool resp_read_item(struct resp_parser *p, struct span *input)
 {
     if (p->bulk != NULL)
-        return read_bulk(p, input);
-    return read_common(p, input) || (p->result == RESP_INCOMPLETE && read_line(p, input));
+        return resp_read_bulk(p, input);
+    return resp_read_common(p, input) || (p->result == RESP_INCOMPLETE && resp_read_line(p, input));
 }
 
 enum resp_result resp_parse(struct resp_parser *p, struct span *input, const redisReply **reply)
@@ -513,12 +513,12 @@ enum resp_result resp_parse(struct resp_parser *p, struct span *input, const red
     if (p->result == RESP_ERROR)
         return RESP_ERROR;
     if (p->result != RESP_INCOMPLETE)
-        clear_pool(p);
+        resp_clear_pool(p);
     p->result = RESP_INCOMPLETE;
-    while (p->result == RESP_INCOMPLETE && input->len > 0 && read_item(p, input)) {
+    while (p->result == RESP_INCOMPLETE && input->len > 0 && resp_read_item(p, input)) {
     }
     if (p->result == RESP_INCOMPLETE)
-        copy_from_input(p);
+        resp_copy_from_input(p);
     *reply = p->item;
     return p->result;
 }
@@ -548,7 +548,7 @@ void resp_init(struct resp_parser *p)
 void resp_fini(struct resp_parser *p)
 {
     while (p->chunk != NULL)
-        drop_newest(p);
+        resp_drop_newest(p);
     buf_fini(&p->line);
     resp_init(p);
 }
@@ -582,7 +582,7 @@ bool resp_is_absent(const redisReply *reply)
 enum { HEAD_MAX = 1 + INT64_DIGITS_MAX + LINE_END };
 
 /* Returns the end of what was written. */
-static char *put_head(char *at, char mark, size_t number)
+static char *resp_put_head(char *at, char mark, size_t number)
 {
     *at++ = mark;
     at += format_int64((int64_t)number, at);
@@ -593,7 +593,7 @@ void command_begin(struct buf *out, size_t count)
 {
     if (buf_reserve(out, HEAD_MAX) != 0)
         return;
-    char *end = put_head(out->data + out->len, '*', count);
+    char *end = resp_put_head(out->data + out->len, '*', count);
     out->len = (size_t)(end - out->data);
 }
 
@@ -601,7 +601,7 @@ void command_add(struct buf *out, struct span word)
 {
     if (buf_reserve(out, HEAD_MAX + word.len + LINE_END) != 0)
         return;
-    char *text = put_head(out->data + out->len, '$', word.len);
+    char *text = resp_put_head(out->data + out->len, '$', word.len);
     char *end = span_put(SPAN("\r\n"), span_put(word, text));
     out->len = (size_t)(end - out->data);
 }

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "redis/resp.h"
 
-static bool has_flag(struct span flags, struct span flag)
+static bool sentinel_has_flag(struct span flags, struct span flag)
 {
     while (flags.len > 0) {
         struct span one = {flags.data, span_find(flags, ',')};
@@ -15,30 +15,31 @@ static bool has_flag(struct span flags, struct span flag)
     return false;
 }
 
-static bool is_down(struct span flags)
+static bool sentinel_is_down(struct span flags)
 {
-    return has_flag(flags, SPAN("s_down")) || has_flag(flags, SPAN("o_down")) ||
-           has_flag(flags, SPAN("disconnected"));
+    return sentinel_has_flag(flags, SPAN("s_down")) || sentinel_has_flag(flags, SPAN("o_down")) ||
+           sentinel_has_flag(flags, SPAN("disconnected"));
 }
 
-static void add_address(const struct redis_address *address, struct redis_address *list, int *count)
+static void sentinel_add_address(const struct redis_address *address, struct redis_address *list, int *count)
 {
     if (*count < DISCOVERY_REPLICAS_MAX)
         list[(*count)++] = *address;
 }
 
-static void read_replica(const redisReply *replica, struct discovery_answer *out)
+static void sentinel_read_replica(const redisReply *replica, struct discovery_answer *out)
 {
     int64_t port = 0;
     struct redis_address address;
     struct span flags = resp_member(replica, SPAN("flags"));
-    if (!has_flag(flags, SPAN("slave")) || parse_int64(resp_member(replica, SPAN("port")), &port) != 0 ||
+    if (!sentinel_has_flag(flags, SPAN("slave")) ||
+        parse_int64(resp_member(replica, SPAN("port")), &port) != 0 ||
         !redis_address_set(&address, resp_member(replica, SPAN("ip")), port))
         return;
-    if (is_down(flags))
-        add_address(&address, out->down, &out->downs);
+    if (sentinel_is_down(flags))
+        sentinel_add_address(&address, out->down, &out->downs);
     else if (span_equal(resp_member(replica, SPAN("master-link-status")), SPAN("ok")))
-        add_address(&address, out->replica, &out->replicas);
+        sentinel_add_address(&address, out->replica, &out->replicas);
 }
 
 const char *sentinel_read_replicas(const redisReply *reply, struct discovery_answer *out)
@@ -47,12 +48,12 @@ const char *sentinel_read_replicas(const redisReply *reply, struct discovery_ans
     if (reply->type != REDIS_REPLY_ARRAY)
         return "its answer is no list of replicas";
     for (size_t i = 0; i < reply->elements; i++)
-        read_replica(reply->element[i], out);
+        sentinel_read_replica(reply->element[i], out);
     return NULL;
 }
 
 /* Of the replicas only where one is wanted. */
-static void compose(const struct redis_endpoint *endpoint, struct buf *out)
+static void sentinel_compose(const struct redis_endpoint *endpoint, struct buf *out)
 {
     const char *master = endpoint->discovery.master;
     command_write(out, 3, (const char *[]){"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master});
@@ -60,9 +61,9 @@ static void compose(const struct redis_endpoint *endpoint, struct buf *out)
         command_write(out, 3, (const char *[]){"SENTINEL", "REPLICAS", master});
 }
 
-static const char *read_answer(const struct redis_endpoint *endpoint, const struct redis_endpoint *server,
-                               int n, const redisReply *reply, struct discovery_answer *answer,
-                               bool *complete)
+static const char *sentinel_read_answer(const struct redis_endpoint *endpoint,
+                                        const struct redis_endpoint *server, int n, const redisReply *reply,
+                                        struct discovery_answer *answer, bool *complete)
 {
     (void)server;
     *complete = n == 1 || !endpoint->discovery.replica;
@@ -80,6 +81,6 @@ const struct discovery_protocol sentinel_protocol = {
     .bytes_max = SENTINEL_ANSWER_MAX,
     .elements_max = SENTINEL_ELEMENTS_MAX,
     .channel = "+switch-master",
-    .compose = compose,
-    .read = read_answer,
+    .compose = sentinel_compose,
+    .read = sentinel_read_answer,
 };

@@ -18,7 +18,7 @@ static const int64_t ORDERED_SINCE[VERSION_PARTS] = {7, 0, 5};
 
 /* "7.0.15": the number at the front of *text, which is moved on over it and the dot; -1 when there is none.
  */
-static int64_t take_number(struct span *text)
+static int64_t redis_server_take_number(struct span *text)
 {
     struct span digits = {text->data, 0};
     int64_t number = -1;
@@ -31,10 +31,10 @@ static int64_t take_number(struct span *text)
 }
 
 /* False as well for a text that is no version. */
-static bool is_ordered(struct span version)
+static bool redis_server_is_ordered(struct span version)
 {
     for (int i = 0; i < VERSION_PARTS; i++) {
-        int64_t part = take_number(&version);
+        int64_t part = redis_server_take_number(&version);
         if (part != ORDERED_SINCE[i])
             return part > ORDERED_SINCE[i];
     }
@@ -49,7 +49,7 @@ const char *redis_server_check_hello(const redisReply *reply)
     if (!span_equal(server, SPAN("redis")))
         return NULL;
     struct span version = resp_member(reply, SPAN("version"));
-    return version.data != NULL && is_ordered(version)
+    return version.data != NULL && redis_server_is_ordered(version)
                ? NULL
                : "Redis before 7.0.5 sends invalidations out of order with replies";
 }
@@ -77,7 +77,7 @@ bool redis_server_is_unavailable(const redisReply *error)
 /* --- ROLE --- */
 
 /* "slave", the master's host and port, the state of the link, an offset. */
-static bool read_slave(const redisReply *reply, struct redis_role *out)
+static bool redis_server_read_slave(const redisReply *reply, struct redis_role *out)
 {
     if (reply->elements < ROLE_OF_REPLICA_MIN)
         return false;
@@ -99,7 +99,7 @@ const char *redis_server_read_role(const redisReply *reply, struct redis_role *o
         out->kind = REDIS_ROLE_MASTER;
         return NULL;
     }
-    if (span_equal(role, SPAN("slave")) && read_slave(reply, out))
+    if (span_equal(role, SPAN("slave")) && redis_server_read_slave(reply, out))
         return NULL;
     return "it is neither a master nor a replica";
 }
@@ -107,7 +107,7 @@ const char *redis_server_read_role(const redisReply *reply, struct redis_role *o
 /* --- INFO replication --- */
 
 /* The value of the line "name:value". */
-static struct span info_value(struct span info, struct span name)
+static struct span redis_server_info_value(struct span info, struct span name)
 {
     while (info.len > 0) {
         struct span line = {info.data, span_find(info, '\n')};
@@ -121,32 +121,33 @@ static struct span info_value(struct span info, struct span name)
 }
 
 /* Absent when it is no text. Borrowed. */
-static struct span info_of(const redisReply *reply)
+static struct span redis_server_info_of(const redisReply *reply)
 {
     bool is_text = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_VERB;
     return is_text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
 }
 
 /* Returns NULL when the link to the master is up, or the reason why it is not. */
-static const char *read_link(struct span info, int64_t *last_io_s)
+static const char *redis_server_read_link(struct span info, int64_t *last_io_s)
 {
-    struct span status = info_value(info, SPAN("master_link_status"));
+    struct span status = redis_server_info_value(info, SPAN("master_link_status"));
     if (status.data == NULL)
         return "INFO does not describe the link to its master";
     if (!span_equal(status, SPAN("up")) ||
-        span_equal(info_value(info, SPAN("master_sync_in_progress")), SPAN("1")))
+        span_equal(redis_server_info_value(info, SPAN("master_sync_in_progress")), SPAN("1")))
         return LINK_DOWN;
-    if (parse_int64(info_value(info, SPAN("master_last_io_seconds_ago")), last_io_s) != 0 || *last_io_s < 0)
+    if (parse_int64(redis_server_info_value(info, SPAN("master_last_io_seconds_ago")), last_io_s) != 0 ||
+        *last_io_s < 0)
         return "INFO does not state when its master last sent something";
     return NULL;
 }
 
 /* False where INFO does not state it. */
-static bool read_stream(struct span info, struct redis_stream *out)
+static bool redis_server_read_stream(struct span info, struct redis_stream *out)
 {
-    struct span id = info_value(info, SPAN("master_replid"));
+    struct span id = redis_server_info_value(info, SPAN("master_replid"));
     if (id.data == NULL || id.len >= sizeof out->id ||
-        parse_int64(info_value(info, SPAN("slave_repl_offset")), &out->offset) != 0)
+        parse_int64(redis_server_info_value(info, SPAN("slave_repl_offset")), &out->offset) != 0)
         return false;
     memcpy(out->id, id.data, id.len);
     out->id[id.len] = '\0';
@@ -157,10 +158,10 @@ static bool read_stream(struct span info, struct redis_stream *out)
  * When the master was last heard: `io_ms`, or earlier where the stream has not moved since. A replica that is
  * behind another one that was read before does not move it either.
  */
-static uint64_t last_heard_ms(struct redis_stream *stream, struct span info, uint64_t io_ms)
+static uint64_t redis_server_last_heard_ms(struct redis_stream *stream, struct span info, uint64_t io_ms)
 {
     struct redis_stream now = {.heard_ms = io_ms};
-    if (!read_stream(info, &now))
+    if (!redis_server_read_stream(info, &now))
         return io_ms;
     if (strcmp(now.id, stream->id) != 0 || now.offset > stream->offset)
         *stream = now;
@@ -183,21 +184,21 @@ void redis_server_reset(struct redis_server *s, const char *host, int port)
 }
 
 /* Why a replica that has lost its master cannot be used. */
-static const char *cut_off(struct redis_server *s, uint64_t sent_ms, const char *why)
+static const char *redis_server_cut_off(struct redis_server *s, uint64_t sent_ms, const char *why)
 {
     s->cut_off_ms = sent_ms;
     return why;
 }
 
 /* True when the command is not available: an ACL forbids it, or the server lacks it. */
-static bool is_denied(const redisReply *error)
+static bool redis_server_is_denied(const redisReply *error)
 {
     return resp_is_error(error, SPAN("NOPERM ")) || resp_is_error(error, SPAN("ERR "));
 }
 
 /* Why a server of this role cannot be used; NULL when it can. */
-static const char *check_role(const struct redis_server *s, const struct redis_role *role,
-                              enum redis_role_kind wanted)
+static const char *redis_server_check_role(const struct redis_server *s, const struct redis_role *role,
+                                           enum redis_role_kind wanted)
 {
     bool known = s->role.kind != REDIS_ROLE_UNKNOWN;
     if (wanted == REDIS_ROLE_MASTER && role->kind != REDIS_ROLE_MASTER)
@@ -215,7 +216,7 @@ const char *redis_server_take_role(struct redis_server *s, const redisReply *rep
 {
     struct redis_role role;
     if (reply->type == REDIS_REPLY_ERROR) {
-        if (wanted != REDIS_ROLE_UNKNOWN || !is_denied(reply))
+        if (wanted != REDIS_ROLE_UNKNOWN || !redis_server_is_denied(reply))
             return reply->str;
         s->role_denied = true;
         s->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
@@ -224,11 +225,11 @@ const char *redis_server_take_role(struct redis_server *s, const redisReply *rep
     }
     const char *problem = redis_server_read_role(reply, &role);
     if (problem == NULL)
-        problem = check_role(s, &role, wanted);
+        problem = redis_server_check_role(s, &role, wanted);
     if (problem != NULL)
         return problem;
     if (role.kind == REDIS_ROLE_REPLICA && !role.linked)
-        return cut_off(s, sent_ms, LINK_DOWN);
+        return redis_server_cut_off(s, sent_ms, LINK_DOWN);
     if (role.kind == REDIS_ROLE_REPLICA && s->cut_off_ms != 0 &&
         sent_ms - s->cut_off_ms < REDIS_REPLICA_SETTLE_MS)
         return "its link to the master was down a moment ago";
@@ -244,23 +245,24 @@ const char *redis_server_take_link(struct redis_server *s, const redisReply *rep
     if (s->role.kind != REDIS_ROLE_REPLICA) /* ROLE was denied meanwhile */
         return NULL;
     if (reply->type == REDIS_REPLY_ERROR) {
-        if (!is_denied(reply))
+        if (!redis_server_is_denied(reply))
             return reply->str;
         s->link_denied = true;
         s->valid_until_ms = sent_ms;
         return NULL;
     }
     int64_t last_io_s = 0;
-    const char *problem = read_link(info_of(reply), &last_io_s);
+    const char *problem = redis_server_read_link(redis_server_info_of(reply), &last_io_s);
     if (problem == NULL && last_io_s > REDIS_MASTER_SILENCE_MAX_S)
         problem = SILENT;
     if (problem != NULL)
-        return cut_off(s, sent_ms, problem);
+        return redis_server_cut_off(s, sent_ms, problem);
     uint64_t io_ms = (uint64_t)(last_io_s + 1) * MS_PER_S; /* ago; it is rounded */
-    uint64_t heard_ms = last_heard_ms(&s->stream, info_of(reply), sent_ms > io_ms ? sent_ms - io_ms : 0);
+    uint64_t heard_ms = redis_server_last_heard_ms(&s->stream, redis_server_info_of(reply),
+                                                   sent_ms > io_ms ? sent_ms - io_ms : 0);
     int64_t seconds = (int64_t)((sent_ms - heard_ms) / MS_PER_S) - 1;
     if (seconds > REDIS_MASTER_SILENCE_MAX_S)
-        return cut_off(s, sent_ms, SILENT);
+        return redis_server_cut_off(s, sent_ms, SILENT);
     s->valid_until_ms = heard_ms;
     *silent_s = seconds;
     return NULL;

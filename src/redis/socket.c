@@ -44,7 +44,7 @@ struct resolver_query {
     char host[];
 };
 
-static void query_unref(struct resolver_query *q)
+static void redis_socket_query_unref(struct resolver_query *q)
 {
     if (atomic_fetch_sub(&q->references, 1) > 1)
         return;
@@ -52,7 +52,7 @@ static void query_unref(struct resolver_query *q)
     free(q);
 }
 
-static void add_address(struct resolver_query *q, const struct addrinfo *info)
+static void redis_socket_add_address(struct resolver_query *q, const struct addrinfo *info)
 {
     if (q->count == RESOLVE_ADDRESSES_MAX)
         return;
@@ -67,7 +67,7 @@ static void add_address(struct resolver_query *q, const struct addrinfo *info)
         q->count++;
 }
 
-static void *look_up(void *arg)
+static void *redis_socket_look_up(void *arg)
 {
     struct resolver_query *q = arg;
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -78,22 +78,22 @@ static void *look_up(void *arg)
     q->error = error;
     q->system_error = system_error;
     for (const struct addrinfo *info = error == 0 ? found : NULL; info != NULL; info = info->ai_next)
-        add_address(q, info);
+        redis_socket_add_address(q, info);
     if (!q->cancelled)
         (void)uv_async_send(&q->finished); /* fails only on a handle that is closing */
     pthread_mutex_unlock(&q->lock);
     if (error == 0)
         freeaddrinfo(found);
-    query_unref(q);
+    redis_socket_query_unref(q);
     return NULL;
 }
 
-static void on_query_closed(uv_handle_t *finished)
+static void redis_socket_on_query_closed(uv_handle_t *finished)
 {
-    query_unref(finished->data);
+    redis_socket_query_unref(finished->data);
 }
 
-static const char *query_error(const struct resolver_query *q)
+static const char *redis_socket_query_error(const struct resolver_query *q)
 {
     if (q->error == EAI_SYSTEM)
         return strerror(q->system_error);
@@ -102,17 +102,17 @@ static const char *query_error(const struct resolver_query *q)
     return q->count > 0 ? NULL : "the name has no address";
 }
 
-static void on_finished(uv_async_t *finished)
+static void redis_socket_on_finished(uv_async_t *finished)
 {
     struct resolver_query *q = finished->data;
     struct resolver *r = q->resolver;
     pthread_mutex_lock(&q->lock);
     r->count = q->count;
     memcpy(r->address, q->address, sizeof r->address);
-    const char *error = query_error(q);
+    const char *error = redis_socket_query_error(q);
     pthread_mutex_unlock(&q->lock);
     r->query = NULL;
-    uv_close((uv_handle_t *)finished, on_query_closed);
+    uv_close((uv_handle_t *)finished, redis_socket_on_query_closed);
     q->done(q->arg, error);
 }
 
@@ -127,7 +127,7 @@ bool resolver_take_numeric(struct resolver *r, const char *host)
 }
 
 /* Signals are for the main thread. Returns 0 or a negative errno. */
-static int start_thread(struct resolver_query *q)
+static int redis_socket_start_thread(struct resolver_query *q)
 {
     pthread_t thread;
     pthread_attr_t detached;
@@ -139,7 +139,7 @@ static int start_thread(struct resolver_query *q)
     (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    err = pthread_create(&thread, &detached, look_up, q);
+    err = pthread_create(&thread, &detached, redis_socket_look_up, q);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     (void)pthread_attr_destroy(&detached);
     return -err;
@@ -152,7 +152,7 @@ int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
     struct resolver_query *q = calloc(1, sizeof *q + size);
     if (q == NULL)
         return -ENOMEM;
-    int err = uv_async_init(loop, &q->finished, on_finished);
+    int err = uv_async_init(loop, &q->finished, redis_socket_on_finished);
     if (err != 0) {
         free(q);
         return err;
@@ -164,10 +164,10 @@ int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
     q->done = done;
     q->arg = arg;
     atomic_store(&q->references, 2);
-    err = start_thread(q);
+    err = redis_socket_start_thread(q);
     if (err != 0) {
-        query_unref(q);
-        uv_close((uv_handle_t *)&q->finished, on_query_closed);
+        redis_socket_query_unref(q);
+        uv_close((uv_handle_t *)&q->finished, redis_socket_on_query_closed);
         return err;
     }
     r->query = q;
@@ -183,7 +183,7 @@ void resolver_cancel(struct resolver *r)
     pthread_mutex_lock(&q->lock);
     q->cancelled = true;
     pthread_mutex_unlock(&q->lock);
-    uv_close((uv_handle_t *)&q->finished, on_query_closed);
+    uv_close((uv_handle_t *)&q->finished, redis_socket_on_query_closed);
 }
 
 /* --- a connection --- */
@@ -201,7 +201,7 @@ struct redis_socket {
     bool polling_writable;
     bool closing;
     uint64_t read_ns;     /* when something was last read, by the monotonic clock */
-    uint64_t drained_ms;  /* see redis_socket_is_drained; set by set_drained() alone */
+    uint64_t drained_ms;  /* see redis_socket_is_drained; set by redis_socket_set_drained() alone */
     bool reading;         /* a part of what was read may not have been delivered */
     size_t backlog;       /* bytes read since then */
     bool backlog_told;    /* on_backlog was called since then */
@@ -209,33 +209,33 @@ struct redis_socket {
     char input[READ_MAX];
 };
 
-static void fail(struct redis_socket *s, const char *why)
+static void redis_socket_fail(struct redis_socket *s, const char *why)
 {
     if (!s->closing)
         s->options.on_failed(s->options.arg, why);
 }
 
 /* The connection has failed where it was read or written. */
-static void fail_io(struct redis_socket *s)
+static void redis_socket_fail_io(struct redis_socket *s)
 {
     if (s->tls != NULL)
         (void)redis_tls_explain(s->context);
-    fail(s, s->context->errstr);
+    redis_socket_fail(s, s->context->errstr);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events);
+static void redis_socket_on_poll(uv_poll_t *poll, int status, int events);
 
-static void poll_for(struct redis_socket *s, bool writable)
+static void redis_socket_poll_for(struct redis_socket *s, bool writable)
 {
     s->polling_writable = writable;
     int events = UV_READABLE | (writable ? UV_WRITABLE : 0);
-    int err = uv_poll_start(&s->poll, events, on_poll);
+    int err = uv_poll_start(&s->poll, events, redis_socket_on_poll);
     if (err != 0)
-        fail(s, uv_strerror(err));
+        redis_socket_fail(s, uv_strerror(err));
 }
 
 /* The pending error of the socket, as an errno; 0 when there is none. */
-static int pending_error(const struct redis_socket *s)
+static int redis_socket_pending_error(const struct redis_socket *s)
 {
     int err = 0;
     socklen_t len = sizeof err;
@@ -243,26 +243,26 @@ static int pending_error(const struct redis_socket *s)
 }
 
 /* The first writable event means that connect() has ended. */
-static bool finish_connecting(struct redis_socket *s)
+static bool redis_socket_finish_connecting(struct redis_socket *s)
 {
-    int err = pending_error(s);
+    int err = redis_socket_pending_error(s);
     if (err != 0) {
-        fail(s, strerror(err));
+        redis_socket_fail(s, strerror(err));
         return false;
     }
     s->connected = true;
     if (s->tls != NULL && redis_tls_start(s->context, s->tls, s->host) != 0) {
-        fail(s, s->context->errstr);
+        redis_socket_fail(s, s->context->errstr);
         return false;
     }
-    poll_for(s, false);
+    redis_socket_poll_for(s, false);
     if (!s->closing)
         s->options.on_connected(s->options.arg);
     return !s->closing;
 }
 
 /* Delivers all that is complete in what was read. False when the socket was closed or failed meanwhile. */
-static bool deliver(struct redis_socket *s, struct span input)
+static bool redis_socket_deliver(struct redis_socket *s, struct span input)
 {
     uint64_t push = resp_in_push(&s->parser);
     if (resp_in_reply(&s->parser))
@@ -281,7 +281,7 @@ static bool deliver(struct redis_socket *s, struct span input)
             s->options.on_push(s->options.arg, resp_push_kind(&s->parser), reply);
             break;
         case RESP_ERROR:
-            fail(s, s->parser.error);
+            redis_socket_fail(s, s->parser.error);
             return false;
         }
         if (s->closing)
@@ -293,18 +293,18 @@ static bool deliver(struct redis_socket *s, struct span input)
  * True when a read that returned `n` bytes has found the socket empty. A short read has not: the end of the
  * stream may be behind it, and TLS returns one record at a time. TLS is empty only where it waits for input.
  */
-static bool is_empty_after(const struct redis_socket *s, size_t n)
+static bool redis_socket_is_empty_after(const struct redis_socket *s, size_t n)
 {
     return n == 0 && (s->tls == NULL || redis_tls_wants_read(s->context));
 }
 
-static bool has_decrypted(const struct redis_socket *s)
+static bool redis_socket_has_decrypted(const struct redis_socket *s)
 {
     return s->tls != NULL && redis_tls_has_decrypted(s->context);
 }
 
 /* `at_ms` is from before the look that found the socket empty: what arrived later may not have been read. */
-static void set_drained(struct redis_socket *s, uint64_t at_ms)
+static void redis_socket_set_drained(struct redis_socket *s, uint64_t at_ms)
 {
     assert(at_ms >= s->drained_ms);
     s->drained_ms = at_ms;
@@ -314,7 +314,7 @@ static void set_drained(struct redis_socket *s, uint64_t at_ms)
 
 /* Input was read: counts it, and tells of a backlog. The process may have been stopped before the read, so
  * the time is from behind it. False when the socket was closed meanwhile. */
-static bool count_backlog(struct redis_socket *s, size_t n)
+static bool redis_socket_count_backlog(struct redis_socket *s, size_t n)
 {
     s->backlog += n;
     if (s->backlog_told || s->options.on_backlog == NULL || s->backlog < BACKLOG_MIN ||
@@ -330,24 +330,24 @@ static bool count_backlog(struct redis_socket *s, size_t n)
  * no poll tells of it. All that came before the end of the stream is delivered before the end is read. False
  * when the socket was closed or failed.
  */
-static bool read_turn(struct redis_socket *s)
+static bool redis_socket_read_turn(struct redis_socket *s)
 {
     uint64_t began_ns = clock_now_ns();
     bool enough = false;
-    for (size_t total = 0; !enough || has_decrypted(s);) {
+    for (size_t total = 0; !enough || redis_socket_has_decrypted(s);) {
         uint64_t read_ms = clock_boot_ms();
         ssize_t n = s->context->funcs->read(s->context, s->input, sizeof s->input);
         if (n < 0) {
-            fail_io(s);
+            redis_socket_fail_io(s);
             return false;
         }
         s->read_ns = clock_now_ns();
-        if (n > 0 && !deliver(s, (struct span){s->input, (size_t)n}))
+        if (n > 0 && !redis_socket_deliver(s, (struct span){s->input, (size_t)n}))
             return false;
-        if (!count_backlog(s, (size_t)n))
+        if (!redis_socket_count_backlog(s, (size_t)n))
             return false;
-        if (is_empty_after(s, (size_t)n)) {
-            set_drained(s, read_ms);
+        if (redis_socket_is_empty_after(s, (size_t)n)) {
+            redis_socket_set_drained(s, read_ms);
             return true;
         }
         total += (size_t)n;
@@ -356,27 +356,27 @@ static bool read_turn(struct redis_socket *s)
     return true;
 }
 
-static bool read_available(struct redis_socket *s)
+static bool redis_socket_read_available(struct redis_socket *s)
 {
     s->reading = true;
-    bool open = read_turn(s);
+    bool open = redis_socket_read_turn(s);
     s->reading = false;
     return open;
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void redis_socket_on_poll(uv_poll_t *poll, int status, int events)
 {
     struct redis_socket *s = poll->data;
     if (status != 0) { /* libuv reports every error as EBADF; an error reply may be in the socket */
-        if (s->connected && !read_available(s))
+        if (s->connected && !redis_socket_read_available(s))
             return;
-        int err = pending_error(s);
-        fail(s, err != 0 ? strerror(err) : uv_strerror(status));
+        int err = redis_socket_pending_error(s);
+        redis_socket_fail(s, err != 0 ? strerror(err) : uv_strerror(status));
         return;
     }
-    if (!s->connected && !finish_connecting(s))
+    if (!s->connected && !redis_socket_finish_connecting(s))
         return;
-    if ((events & UV_READABLE) != 0 && !read_available(s))
+    if ((events & UV_READABLE) != 0 && !redis_socket_read_available(s))
         return;
     if (s->writing || s->queued.len > 0)
         redis_socket_flush(s);
@@ -386,7 +386,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
  * hiredis frees its output when all of it is written, so it is given everything at once; and nothing more
  * until then, because TLS must repeat a write that was not finished with the same bytes.
  */
-static int hand_over(struct redis_socket *s)
+static int redis_socket_hand_over(struct redis_socket *s)
 {
     struct span commands = buf_span(&s->queued);
     if (s->writing || commands.len == 0)
@@ -398,11 +398,11 @@ static int hand_over(struct redis_socket *s)
 }
 
 /* Returns 0, or -EIO with a reason in the context. */
-static int write_queued(struct redis_socket *s)
+static int redis_socket_write_queued(struct redis_socket *s)
 {
     do {
         int done = 0;
-        if (hand_over(s) != 0 || redisBufferWrite(s->context, &done) != REDIS_OK)
+        if (redis_socket_hand_over(s) != 0 || redisBufferWrite(s->context, &done) != REDIS_OK)
             return -EIO;
         s->writing = done == 0;
     } while (!s->writing && s->queued.len > 0);
@@ -413,14 +413,14 @@ void redis_socket_flush(struct redis_socket *s)
 {
     if (!s->connected || s->closing)
         return;
-    if (write_queued(s) != 0) {
-        fail_io(s);
+    if (redis_socket_write_queued(s) != 0) {
+        redis_socket_fail_io(s);
         return;
     }
     /* While TLS must read first (its handshake) the socket is writable all the time: it waits for input. */
     bool wait_writable = s->writing && (s->tls == NULL || !redis_tls_wants_read(s->context));
     if (wait_writable != s->polling_writable)
-        poll_for(s, wait_writable);
+        redis_socket_poll_for(s, wait_writable);
 }
 
 int redis_socket_send(struct redis_socket *s, struct span command)
@@ -433,7 +433,7 @@ int redis_socket_send(struct redis_socket *s, struct span command)
     return err;
 }
 
-static redisContext *connect_to(const struct redis_endpoint *endpoint, const char *address)
+static redisContext *redis_socket_connect_to(const struct redis_endpoint *endpoint, const char *address)
 {
     redisOptions options = {0};
     options.options = REDIS_OPT_NONBLOCK | REDIS_OPT_NO_PUSH_AUTOFREE;
@@ -445,7 +445,7 @@ static redisContext *connect_to(const struct redis_endpoint *endpoint, const cha
 }
 
 /* Options that hiredis does not set: not inherited by children, no waiting for full segments. */
-static void tune(const redisContext *context, enum redis_transport transport)
+static void redis_socket_tune(const redisContext *context, enum redis_transport transport)
 {
     int flags = fcntl(context->fd, F_GETFD);
     if (flags >= 0)
@@ -454,9 +454,10 @@ static void tune(const redisContext *context, enum redis_transport transport)
         (void)setsockopt(context->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 }
 
-static int open_context(const struct redis_endpoint *endpoint, const char *address, redisContext **out)
+static int redis_socket_open_context(const struct redis_endpoint *endpoint, const char *address,
+                                     redisContext **out)
 {
-    redisContext *context = connect_to(endpoint, address);
+    redisContext *context = redis_socket_connect_to(endpoint, address);
     if (context == NULL)
         return -ENOMEM;
     int err = 0;
@@ -466,7 +467,7 @@ static int open_context(const struct redis_endpoint *endpoint, const char *addre
         redisFree(context);
         return err;
     }
-    tune(context, endpoint->transport);
+    redis_socket_tune(context, endpoint->transport);
     *out = context;
     return 0;
 }
@@ -481,7 +482,7 @@ int redis_socket_open(uv_loop_t *loop, const struct redis_endpoint *endpoint, st
     s->options = *options;
     s->tls = tls;
     s->host = endpoint->host;
-    int err = open_context(endpoint, address, &s->context);
+    int err = redis_socket_open_context(endpoint, address, &s->context);
     if (err != 0) {
         free(s);
         return err;
@@ -499,7 +500,7 @@ int redis_socket_open(uv_loop_t *loop, const struct redis_endpoint *endpoint, st
         s->parser.elements_max = options->elements_max;
     s->poll.data = s;
     s->polling_writable = true;
-    err = uv_poll_start(&s->poll, UV_READABLE | UV_WRITABLE, on_poll);
+    err = uv_poll_start(&s->poll, UV_READABLE | UV_WRITABLE, redis_socket_on_poll);
     if (err != 0) {
         redis_socket_close(s);
         return err;
@@ -509,7 +510,7 @@ int redis_socket_open(uv_loop_t *loop, const struct redis_endpoint *endpoint, st
 }
 
 /* The context goes with the handle: an event that is being delivered may still be looking at it. */
-static void on_closed(uv_handle_t *handle)
+static void redis_socket_on_closed(uv_handle_t *handle)
 {
     struct redis_socket *s = handle->data;
     redisFree(s->context);
@@ -521,25 +522,25 @@ static void on_closed(uv_handle_t *handle)
 void redis_socket_close(struct redis_socket *s)
 {
     s->closing = true;
-    uv_close((uv_handle_t *)&s->poll, on_closed);
+    uv_close((uv_handle_t *)&s->poll, redis_socket_on_closed);
 }
 
 /*
  * Looks whether the socket is empty now. The end of the stream, or an error, is input too: it will be read,
  * and the connection is lost. Apart from the caller, which is called with every hit.
  */
-__attribute__((noinline)) static void look(struct redis_socket *s)
+__attribute__((noinline)) static void redis_socket_look(struct redis_socket *s)
 {
     char byte = 0;
     uint64_t now_ms = clock_boot_ms();
     if (recv(s->context->fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
-        set_drained(s, now_ms);
+        redis_socket_set_drained(s, now_ms);
 }
 
 bool redis_socket_is_drained(struct redis_socket *s, uint64_t since_ms)
 {
     if (s->drained_ms <= since_ms && !s->reading)
-        look(s);
+        redis_socket_look(s);
     return s->drained_ms > since_ms;
 }
 

@@ -73,7 +73,7 @@ inline check_catalogue()
     fi
 }
 
-/* key_reader.c: send_check; of the keys used last, of members, and of the request that waits */
+/* key_reader.c: key_reader_send_check; of the keys used last, of members, and of the request that waits */
 inline send_check()
 {
     step = CHECKING;
@@ -84,7 +84,7 @@ inline send_check()
     send(READ, SET, MEMBERS)
 }
 
-/* key_reader.c: commit_later: by a check that is sent from now on */
+/* key_reader.c: key_reader_commit_later: by a check that is sent from now on */
 inline commit_later()
 {
     step = COMMITTING;
@@ -92,7 +92,7 @@ inline commit_later()
     check_catalogue()
 }
 
-/* key_reader.c: proceed. Keys may be checked at any time, and portions be read */
+/* key_reader.c: key_reader_proceed. Keys may be checked at any time, and portions be read */
 inline proceed()
 {
     if
@@ -135,7 +135,7 @@ inline drop_keys()
     proceed()
 }
 
-/* key_reader.c: on_portion; the infos of its members are read, unless all of them are confirmed already */
+/* key_reader.c: key_reader_on_portion; the infos of its members are read, unless all of them are confirmed already */
 inline on_portion(v)
 {
     step = IDLE;
@@ -168,7 +168,7 @@ inline on_infos(v)
     fi
 }
 
-/* key_reader.c: commit, end_reading */
+/* key_reader.c: key_reader_commit, key_reader_end_reading */
 inline commit()
 {
     step = IDLE;
@@ -193,7 +193,7 @@ inline commit()
     infos_read = 0
 }
 
-/* key_reader.c: read_members, end_check */
+/* key_reader.c: key_reader_read_members, key_reader_end_check */
 inline on_members(v)
 {
     step = IDLE;
@@ -221,7 +221,7 @@ inline on_members(v)
     proceed()
 }
 
-/* invalidation.c: invalidate, wait_for_check */
+/* invalidation.c: invalidation_invalidate, invalidation_wait_for_check */
 inline on_keys_invalidated()
 {
     printf("worker: invalidation\n");
@@ -231,7 +231,7 @@ inline on_keys_invalidated()
     fi
 }
 
-/* invalidation.c: on_checked: pending invalidations first; key_reader.c: key_reader_checked */
+/* invalidation.c: invalidation_on_checked: pending invalidations first; key_reader.c: key_reader_checked */
 inline on_check_reply()
 {
     checking = false;
@@ -302,7 +302,7 @@ inline connect()
     send(TRACKING, 0, 0)
 }
 
-/* cache.c: check_key; api_keys.c: api_keys_check. Of a key that is confirmed, and of another */
+/* cache.c: cache_check_key; api_keys.c: api_keys_check. Of a key that is confirmed, and of another */
 inline get()
 {
     if

@@ -42,7 +42,7 @@ inline drop_entry()
     late = 0
 }
 
-/* fetch.c: read_card, where invalidation_may_store */
+/* fetch.c: fetch_read_card, where invalidation_may_store */
 inline on_card(v)
 {
     fetching = false;
@@ -53,7 +53,7 @@ inline on_card(v)
     fi
 }
 
-/* invalidation.c: on_entry_reply, differs, suspect */
+/* invalidation.c: invalidation_on_entry_reply, invalidation_differs, invalidation_suspect */
 inline on_audit_reply(v)
 {
     printf("worker: the entry is %d, read again it is %d\n", cached_version, v);
@@ -64,7 +64,7 @@ inline on_audit_reply(v)
     fi
 }
 
-/* invalidation.c: invalidation_heartbeat, audit, read_entry, suspend */
+/* invalidation.c: invalidation_heartbeat, invalidation_audit, invalidation_read_entry, invalidation_suspend */
 inline on_heartbeat()
 {
     ping_pending = false;
@@ -94,7 +94,7 @@ inline on_heartbeat()
 #endif
 }
 
-/* cache.c: on_card_invalidated; invalidation.c: explain_card */
+/* cache.c: cache_on_card_invalidated; invalidation.c: invalidation_explain_card */
 inline on_card_invalidated()
 {
     printf("worker: invalidation\n");
@@ -102,7 +102,7 @@ inline on_card_invalidated()
     drop_entry()
 }
 
-/* invalidation.c: invalidation_connected, clear_suspicions */
+/* invalidation.c: invalidation_connected, invalidation_clear_suspicions */
 inline on_ready()
 {
     printf("worker: tracking is on\n");

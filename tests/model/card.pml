@@ -70,7 +70,7 @@ inline check_catalogue()
     fi
 }
 
-/* fetch.c: on_card, read_card, proceed */
+/* fetch.c: fetch_on_card, fetch_read_card, fetch_proceed */
 inline on_card(f, v)
 {
     printf("worker: reply %d\n", v);
@@ -87,7 +87,7 @@ inline on_card(f, v)
     fi
 }
 
-/* invalidation.c: on_check_reply, finish_check, apply_pending; fetch.c: fetches_confirm */
+/* invalidation.c: on_check_reply, finish_check, invalidation_apply_pending; fetch.c: fetches_confirm */
 inline on_check_reply()
 {
     printf("worker: the check has passed\n");
@@ -115,7 +115,7 @@ inline unpublish_all()
     i = 0
 }
 
-/* cache.c: on_card_invalidated; fetch.c: fetches_invalidate_card */
+/* cache.c: cache_on_card_invalidated; fetch.c: fetches_invalidate_card */
 inline on_card_invalidated()
 {
     printf("worker: invalidation\n");
@@ -123,7 +123,7 @@ inline on_card_invalidated()
     unpublish_all()
 }
 
-/* invalidation.c: invalidate, wait_for_check */
+/* invalidation.c: invalidation_invalidate, invalidation_wait_for_check */
 inline on_null_push()
 {
     printf("worker: null push\n");
@@ -144,7 +144,7 @@ inline on_ready()
 #endif
 }
 
-/* redis/connection.c: drop_socket; invalidation.c: invalidation_lost; cache.c: get_again for those that wait */
+/* redis/connection.c: redis_connection_drop_socket; invalidation.c: invalidation_lost; cache.c: get_again for those that wait */
 inline on_lost()
 {
     printf("worker: the connection is lost\n");
@@ -212,7 +212,7 @@ inline join(f)
     fetch[f].needed = due[CARD]
 }
 
-/* cache.c: get, lookup, join, begin. Requests without a connection are lease.pml's. */
+/* cache.c: cache_try_get, cache_lookup, cache_join, cache_begin. Requests without a connection are lease.pml's. */
 inline get()
 {
     if

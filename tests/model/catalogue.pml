@@ -90,7 +90,7 @@ inline end_fetch()
     repeated = false
 }
 
-/* fetch.c: start */
+/* fetch.c: fetch_start */
 inline start()
 {
     fetch = FIRST;
@@ -130,7 +130,7 @@ inline drop_keys()
     read_api_keys()
 }
 
-/* fetch.c: proceed */
+/* fetch.c: fetch_proceed */
 inline proceed()
 {
     replies_due--;
@@ -148,7 +148,7 @@ inline proceed()
     fi
 }
 
-/* fetch.c: read_card */
+/* fetch.c: fetch_read_card */
 inline on_card(v)
 {
     printf("worker: reply, the card is absent: %d\n", ABSENT(v));
@@ -177,7 +177,7 @@ inline on_set(v)
 
 #define UNCERTAIN (possible_loss || !set_seen)
 
-/* fetch.c: fetches_confirm, confirm, must_be_read_again; there is no limit to the repetitions */
+/* fetch.c: fetches_confirm, fetch_confirm, fetch_must_be_read_again; there is no limit to the repetitions */
 inline confirm()
 {
     if
@@ -198,7 +198,7 @@ inline confirm()
     fi
 }
 
-/* invalidation.c: on_checked, apply_pending; cache.c: on_drop */
+/* invalidation.c: invalidation_on_checked, invalidation_apply_pending; cache.c: cache_on_drop */
 inline on_catalogue_present()
 {
     printf("worker: the check has passed\n");
@@ -219,7 +219,7 @@ inline on_catalogue_present()
     fi
 }
 
-/* catalogue.c: on_reply, evaluate; invalidation.c: on_counted; without a catalogue the connection is closed */
+/* catalogue.c: catalogue_on_reply, catalogue_evaluate; invalidation.c: invalidation_on_counted; without a catalogue the connection is closed */
 inline on_scard(v)
 {
     if
@@ -245,7 +245,7 @@ inline on_zcard(v)
     fi
 }
 
-/* invalidation.c: invalidate, wait_for_check */
+/* invalidation.c: invalidation_invalidate, invalidation_wait_for_check */
 inline on_null_push()
 {
     printf("worker: null push\n");
@@ -298,7 +298,7 @@ inline connect()
     send(TRACKING, 0, 0)
 }
 
-/* cache.c: lookup, check_key, hit_card, begin */
+/* cache.c: cache_lookup, cache_check_key, hit_card, cache_begin */
 inline get()
 {
     if

@@ -79,7 +79,7 @@ inline end_fetch()
     needed = 0
 }
 
-/* fetch.c: on_card. The requests that wait began before: each got what was valid at its own begin (get). */
+/* fetch.c: fetch_on_card. The requests that wait began before: each got what was valid at its own begin (get). */
 inline on_card(v)
 {
     printf("worker: reply %d\n", v);
@@ -89,7 +89,7 @@ inline on_card(v)
     end_fetch()
 }
 
-/* redis/connection.c: on_pong */
+/* redis/connection.c: redis_connection_on_pong */
 inline on_pong()
 {
     ping_pending = false;
@@ -102,7 +102,7 @@ inline on_pong()
     printf("worker: PONG, whose PING is %d ticks old\n", pong_age)
 }
 
-/* redis/connection.c: become_ready, second_step (last_pong_ms); invalidation.c: invalidation_connected */
+/* redis/connection.c: redis_connection_become_ready, redis_connection_second_step (last_pong_ms); invalidation.c: invalidation_connected */
 inline on_ready()
 {
     printf("worker: tracking is on\n");
@@ -152,7 +152,7 @@ inline connect()
     send(TRACKING, 0, 0)
 }
 
-/* redis/connection.c: send_heartbeat */
+/* redis/connection.c: redis_connection_send_heartbeat */
 inline send_heartbeat()
 {
     printf("worker: PING\n");
@@ -174,7 +174,7 @@ inline set_needed()
     v = 0
 }
 
-/* cache.c: get, with invalidation_freshness. Without the lease each request has a fetch of its own, which is younger. */
+/* cache.c: cache_try_get, with invalidation_freshness. Without the lease each request has a fetch of its own, which is younger. */
 inline get()
 {
     if

@@ -105,7 +105,7 @@ inline answer_not_found(needed_version)
     )
 }
 
-/* fetch.c: send_linked_card */
+/* fetch.c: fetch_send_linked_card */
 inline send_linked_card(f, card)
 {
     fetch[f].state = LINKED_CARD;
@@ -114,7 +114,7 @@ inline send_linked_card(f, card)
     send(READ, card, f)
 }
 
-/* fetch.c: proceed */
+/* fetch.c: fetch_proceed */
 inline wait_for_check(f)
 {
     fetch[f].state = UNCONFIRMED;
@@ -127,7 +127,7 @@ inline wait_for_check(f)
     fi
 }
 
-/* fetch.c: on_link, read_link, advance */
+/* fetch.c: fetch_on_link, fetch_read_link, fetch_advance */
 inline on_link(f, v)
 {
     printf("worker: reply, the link leads to %d\n", holder_of[v]);
@@ -145,7 +145,7 @@ inline on_link(f, v)
 }
 
 /*
- * fetch.c: send_relinked. Redis executes HMGET and GET in one turn, without a write in between: one reply tells what both
+ * fetch.c: fetch_send_relinked. Redis executes HMGET and GET in one turn, without a write in between: one reply tells what both
  * say, as all keys are of one version.
  */
 inline look_again(f)
@@ -161,7 +161,7 @@ inline look_again(f)
 #endif
 }
 
-/* fetch.c: on_card, read_card, advance */
+/* fetch.c: fetch_on_card, fetch_read_card, fetch_advance */
 inline on_card(f, card, v)
 {
     printf("worker: reply, card %d in version %d\n", card, v);
@@ -199,7 +199,7 @@ inline on_check_reply()
     i = 0
 }
 
-/* redis/connection.c: drop_socket; invalidation.c: invalidation_lost; cache.c: get_again for those that wait */
+/* redis/connection.c: redis_connection_drop_socket; invalidation.c: invalidation_lost; cache.c: get_again for those that wait */
 inline on_lost()
 {
     printf("worker: the connection is lost\n");
@@ -251,7 +251,7 @@ inline join(f)
     fetch[f].needed = DUE
 }
 
-/* cache.c: get, lookup, join, begin; entries.c: entries_find_link. Of two cards with the link it is any. */
+/* cache.c: cache_try_get, cache_lookup, cache_join, cache_begin; entries.c: entries_find_link. Of two cards with the link it is any. */
 inline get()
 {
     if

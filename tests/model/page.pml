@@ -88,7 +88,7 @@ inline answer(index_version, card_version, index_due, card_due)
     check_answer(index_version >= index_due && card_version >= card_due)
 }
 
-/* fetch.c: compose_page, conclude */
+/* fetch.c: fetch_compose_page, conclude */
 inline conclude(f, card_version)
 {
     answer(fetch[f].index, card_version, fetch[f].needed_index, fetch[f].needed_card);
@@ -99,7 +99,7 @@ inline conclude(f, card_version)
     free_fetch(f)
 }
 
-/* fetch.c: on_members, watch, send_summaries */
+/* fetch.c: fetch_on_members, fetch_watch, fetch_send_summaries */
 inline on_members(f, v)
 {
     printf("worker: reply, index %d\n", v);
@@ -112,7 +112,7 @@ inline on_members(f, v)
     fi
 }
 
-/* fetch.c: on_summary, read_summary */
+/* fetch.c: fetch_on_summary, fetch_read_summary */
 inline on_summary(f, v)
 {
     printf("worker: reply, card %d\n", v);
@@ -162,7 +162,7 @@ inline invalidate_pages()
     i = 0
 }
 
-/* invalidation.c: invalidate, wait_for_check. Whether it is deferred depends on when the one before was. */
+/* invalidation.c: invalidation_invalidate, invalidation_wait_for_check. Whether it is deferred depends on when the one before was. */
 inline invalidate_index()
 {
     printf("worker: invalidation of the index\n");
@@ -178,7 +178,7 @@ inline invalidate_index()
     fi
 }
 
-/* invalidation.c: finish_check, apply_pending; cache.c: on_drop */
+/* invalidation.c: finish_check, invalidation_apply_pending; cache.c: cache_on_drop */
 inline on_check_reply()
 {
     printf("worker: the check has passed\n");
@@ -200,7 +200,7 @@ inline on_ready()
 #endif
 }
 
-/* redis/connection.c: drop_socket; invalidation.c: invalidation_lost; cache.c: get_again */
+/* redis/connection.c: redis_connection_drop_socket; invalidation.c: invalidation_lost; cache.c: cache_get_again */
 inline on_lost()
 {
     printf("worker: the connection is lost\n");
@@ -260,7 +260,7 @@ inline join(f)
     fetch[f].needed_card = due[CARD]
 }
 
-/* cache.c: hit_page, compose_known, join, begin */
+/* cache.c: cache_hit_page, cache_compose_known, cache_join, cache_begin */
 inline get()
 {
     if
