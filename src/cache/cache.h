@@ -18,12 +18,11 @@
 #include "cache/metrics.h"
 #include "model/api_key.h"
 #include "model/keyspace.h"
-#include "redis/endpoint.h"
-#include "redis/metrics.h"
-
-#include <uv.h>
 
 struct cache;
+struct redis_config;  /* redis/endpoint.h */
+struct redis_metrics; /* redis/metrics.h */
+struct uv_loop_s;     /* uv_loop_t of libuv: the users of the cache do without its header */
 
 struct cache_options {
     struct redis_config *redis; /* the cache takes a reference */
@@ -117,7 +116,7 @@ struct cache_request {
 
 /* Starts connecting. `options` is copied. Owned by the caller (cache_close). Returns 0 or a negative errno.
  */
-int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache **out)
+int cache_new(struct uv_loop_s *loop, const struct cache_options *options, struct cache **out)
     __attribute__((warn_unused_result));
 
 /* No request may be under way. `closed` is called from the loop when the memory has been freed. */

@@ -33,6 +33,8 @@
 #include "cache/cache.h"
 #include "cache/invalidation.h"
 
+#include <uv.h>
+
 /*
  * Keys of one check, and members asked for with one portion, of which Redis may return some more. A portion
  * takes at most 100 us of Redis, as does a check of the keys used last.

@@ -21,6 +21,8 @@
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/memory.h"
+#include "redis/endpoint.h"
+#include "redis/metrics.h"
 #include "unit/entries_check.h"
 
 #include <errno.h>
@@ -28,6 +30,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <uv.h>
 
 enum {
     QUERIES_MAX = 32,
