@@ -75,7 +75,7 @@ struct fetch {
     int64_t id;  /* of the card */
     bool linked; /* the link leads to that card, which has not been read since */
     int relinks;
-    bool apart; /* the card and the link were read at two nodes of the cluster, in two moments */
+    bool apart; /* the last batch, or the one before, went to another node of the cluster: a second moment */
     struct page_builder *page;     /* of QUERY_PAGE; owned */
     bool page_known;               /* its members are current: no need to read the index */
     struct lifetime page_lifetime; /* of all replies that the page is made of */
@@ -871,17 +871,18 @@ static uint64_t fetch_lack_of(const struct fetch *f)
 /*
  * Whether a result that lacks something must be read again after the check passed: Redis may have lost its
  * data and been reloaded in between. Where no invalidation would tell, the same has to be lacking twice in a
- * row; as on a page, since a loader may have been writing between the reads of the index and of the cards.
+ * row; as on a page, since a loader may have been writing between the reads of the index and of the cards, and
+ * from another node of a cluster, as the slot may have migrated on when that node was asked.
  */
 static bool fetch_must_be_read_again(const struct fetch *f)
 {
     const struct invalidation *c = f->fetches->options.invalidation;
     bool is_told = invalidation_may_store(c) && invalidation_has_api_keys(c);
-    bool is_one_read = f->key_invalid || f->page == NULL;
-    bool is_certain = fetch_lack_of(f) == f->lack;
-    if (is_told)
-        is_certain = invalidation_lost_nothing(c, f->mark) && (is_one_read || is_certain);
-    return !is_certain && f->repeats < REPEATS_MAX;
+    bool is_one_read = !f->apart && (f->key_invalid || f->page == NULL);
+    bool is_same = fetch_lack_of(f) == f->lack;
+    if (!is_told || (is_same && f->repeats >= REPEATS_MAX))
+        return !is_same;
+    return !invalidation_lost_nothing(c, f->mark) || !(is_one_read || is_same);
 }
 
 /* The check passed. */
