@@ -871,8 +871,8 @@ static uint64_t fetch_lack_of(const struct fetch *f)
 /*
  * Whether a result that lacks something must be read again after the check passed: Redis may have lost its
  * data and been reloaded in between. Where no invalidation would tell, the same has to be lacking twice in a
- * row; as on a page, since a loader may have been writing between the reads of the index and of the cards, and
- * from another node of a cluster, as the slot may have migrated on when that node was asked.
+ * row; as on a page, since a loader may have been writing between the reads of the index and of the cards,
+ * and from another node of a cluster, as the slot may have migrated on when that node was asked.
  */
 static bool fetch_must_be_read_again(const struct fetch *f)
 {
