@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
 static const struct redis_client_limits LIMITS = {.connect_ms = 5000, .reply_ms = 30000};
 
@@ -66,7 +67,7 @@ void client_send(struct client *c, size_t count, const struct span *words)
 }
 
 /* The reason of a failure of the connection becomes the client's. */
-static int client_take_failure(struct client *c)
+static int client_fail_as_redis(struct client *c)
 {
     return client_fail(c, "%s", redis_client_error(c->redis));
 }
@@ -75,64 +76,63 @@ int client_flush(struct client *c)
 {
     if (c->key_failed)
         return client_fail_memory(c);
-    return redis_client_flush(c->redis) == 0 ? 0 : client_take_failure(c);
+    return redis_client_flush(c->redis) == 0 ? 0 : client_fail_as_redis(c);
 }
 
 /* Returns any error reply, too. */
-static const redisReply *client_receive_any(struct client *c)
+static const struct redis_reply *client_receive_any(struct client *c)
 {
-    freeReplyObject(c->reply);
-    c->reply = NULL;
     if (c->key_failed) {
         (void)client_fail_memory(c);
         return NULL;
     }
-    c->reply = redis_client_receive(c->redis);
-    if (c->reply == NULL)
-        (void)client_take_failure(c);
-    return c->reply;
+    const struct redis_reply *reply = redis_client_receive(c->redis);
+    if (reply == NULL)
+        (void)client_fail_as_redis(c);
+    return reply;
 }
 
-static const redisReply *client_find_error(const redisReply *reply)
+static const struct redis_reply *client_find_error(const struct redis_reply *reply)
 {
-    if (reply->type == REDIS_REPLY_ERROR)
+    if (reply->type == REPLY_ERROR)
         return reply;
-    if (reply->type == REDIS_REPLY_ARRAY)
+    if (reply->type == REPLY_ARRAY)
         for (size_t i = 0; i < reply->elements; i++)
-            if (reply->element[i]->type == REDIS_REPLY_ERROR)
+            if (reply->element[i]->type == REPLY_ERROR)
                 return reply->element[i];
     return NULL;
 }
 
 /* Returns the reply; if it has an error, makes that the failure and returns NULL. */
-static const redisReply *client_refuse_error(struct client *c, const redisReply *reply)
+static const struct redis_reply *client_refuse_error(struct client *c, const struct redis_reply *reply)
 {
-    const redisReply *error = client_find_error(reply);
+    const struct redis_reply *error = client_find_error(reply);
     if (error == NULL)
         return reply;
-    c->full = c->full || resp_is_error(error, SPAN("OOM "));
+    c->full = c->full || reply_is_error(error, SPAN("OOM "));
     (void)client_fail(c, "Redis refused: %s",
                       redis_endpoint_redact(redis_config_endpoint(c->config), error->str));
     return NULL;
 }
 
-const redisReply *client_receive_or_wrongtype(struct client *c)
+const struct redis_reply *client_receive_or_wrongtype(struct client *c)
 {
-    const redisReply *reply = client_receive_any(c);
+    const struct redis_reply *reply = client_receive_any(c);
     return reply == NULL || reply_is_wrongtype(reply) ? reply : client_refuse_error(c, reply);
 }
 
-const redisReply *client_receive(struct client *c)
+const struct redis_reply *client_receive(struct client *c)
 {
-    const redisReply *reply = client_receive_any(c);
+    const struct redis_reply *reply = client_receive_any(c);
     return reply == NULL ? NULL : client_refuse_error(c, reply);
 }
 
-redisReply *client_own_reply(struct client *c)
+struct redis_reply *client_copy_reply(struct client *c, const struct redis_reply *reply)
 {
-    redisReply *reply = c->reply;
-    c->reply = NULL;
-    return reply;
+    struct redis_reply *copy = reply_copy(reply);
+    if (copy == NULL)
+        (void)client_fail_memory(c);
+    return copy;
 }
 
 int client_receive_done(struct client *c)
@@ -142,28 +142,28 @@ int client_receive_done(struct client *c)
 
 int client_receive_integer(struct client *c, int64_t *out)
 {
-    const redisReply *reply = client_receive(c);
+    const struct redis_reply *reply = client_receive(c);
     if (reply == NULL)
         return -EIO;
     *out = reply->integer;
-    return reply->type == REDIS_REPLY_INTEGER ? 0 : client_fail_unexpected(c);
+    return reply->type == REPLY_INTEGER ? 0 : client_fail_unexpected(c);
 }
 
-bool reply_has_ttl(const redisReply *reply)
+bool reply_has_ttl(const struct redis_reply *reply)
 {
-    if (reply->type == REDIS_REPLY_INTEGER)
+    if (reply->type == REPLY_INTEGER)
         return reply->integer >= 0; /* -1: no TTL, -2: the key or field does not exist */
     for (size_t i = 0; i < reply->elements; i++)
-        if (reply->element[i]->type == REDIS_REPLY_INTEGER && reply->element[i]->integer >= 0)
+        if (reply->element[i]->type == REPLY_INTEGER && reply->element[i]->integer >= 0)
             return true;
     return false;
 }
 
-bool reply_is_id(const redisReply *reply, int64_t id)
+bool reply_is_id(const struct redis_reply *reply, int64_t id)
 {
     char digits[INT64_DIGITS_MAX];
     struct span text = {digits, format_int64(id, digits)};
-    return reply->type == REDIS_REPLY_STRING && span_equal(reply_text(reply), text);
+    return reply->type == REPLY_STRING && span_equal(reply_text(reply), text);
 }
 
 /* --- Opening and closing --- */
@@ -171,7 +171,7 @@ bool reply_is_id(const redisReply *reply, int64_t id)
 static int client_connect_within(struct client *c, const struct redis_client_limits *limits)
 {
     c->key_failed = false;
-    return redis_client_connect(c->redis, limits) == 0 ? 0 : client_take_failure(c);
+    return redis_client_connect(c->redis, limits) == 0 ? 0 : client_fail_as_redis(c);
 }
 
 /* *setting: with -EINVAL, the one that the reason is about. */
@@ -276,10 +276,10 @@ static int client_try_read(struct client *c, enum client_subject subject)
         CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index));
     else
         CLIENT_SEND(c, SPAN("TYPE"), buf_span(&c->api_keys));
-    const redisReply *reply = client_receive_any(c);
+    const struct redis_reply *reply = client_receive_any(c);
     if (reply == NULL)
         return -EIO;
-    if (reply->type == REDIS_REPLY_ERROR && redis_server_is_unavailable(reply))
+    if (reply->type == REPLY_ERROR && redis_server_is_unavailable(reply))
         return client_fail(c, "Redis refused: %s", reply->str);
     return 0;
 }
@@ -293,7 +293,7 @@ static int client_attempt(struct client *c, enum client_subject subject, uint64_
     if (err == 0)
         err = client_try_read(c, subject);
     if (err == 0 && redis_client_limit_replies(c->redis, LIMITS.reply_ms) != 0)
-        err = client_take_failure(c);
+        err = client_fail_as_redis(c);
     return err;
 }
 
@@ -361,7 +361,6 @@ int client_open(struct client *c, const struct options *o, enum client_subject s
 
 void client_close(struct client *c)
 {
-    freeReplyObject(c->reply);
     redis_client_free(c->redis);
     redis_config_unref(c->config);
     buf_fini(&c->index);
@@ -399,12 +398,12 @@ void client_send_card_read(struct client *c, int64_t id, enum field_ttls field_t
 int client_probe_field_ttls(struct client *c, enum field_ttls *out)
 {
     client_send_field_ttls(c, 0);
-    const redisReply *reply = client_receive_any(c);
+    const struct redis_reply *reply = client_receive_any(c);
     if (reply == NULL)
         return -EIO;
     *out = FIELD_TTLS_SUPPORTED;
-    if (reply->type == REDIS_REPLY_ERROR && !reply_is_wrongtype(reply))
-        *out = resp_is_error(reply, SPAN("NOPERM")) ? FIELD_TTLS_DENIED : FIELD_TTLS_UNSUPPORTED;
+    if (reply->type == REPLY_ERROR && !reply_is_wrongtype(reply))
+        *out = reply_is_error(reply, SPAN("NOPERM")) ? FIELD_TTLS_DENIED : FIELD_TTLS_UNSUPPORTED;
     return 0;
 }
 
@@ -438,12 +437,13 @@ static void client_send_scan(struct client *c, enum client_scan what, struct spa
 /* Receives a batch and visits it; *cursor becomes that of the next batch. */
 static int client_visit_batch(struct client *c, struct buf *cursor, client_visit visit, void *arg)
 {
-    if (client_receive(c) == NULL)
+    const struct redis_reply *received = client_receive(c);
+    struct redis_reply *reply = received != NULL ? client_copy_reply(c, received) : NULL;
+    if (reply == NULL)
         return -EIO;
-    redisReply *reply = client_own_reply(c);
     int err = 0;
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2) {
-        redisReply *list = reply->element[1];
+    if (reply->type == REPLY_ARRAY && reply->elements == 2) {
+        struct redis_reply *list = reply->element[1];
         buf_clear(cursor);
         buf_append_span(cursor, reply_text(reply->element[0]));
         err = visit(arg, list->element, list->elements);
@@ -451,7 +451,7 @@ static int client_visit_batch(struct client *c, struct buf *cursor, client_visit
     } else {
         err = client_fail_unexpected(c);
     }
-    freeReplyObject(reply);
+    free(reply);
     return err;
 }
 
@@ -474,24 +474,25 @@ int client_scan(struct client *c, enum client_scan what, client_visit visit, voi
 
 static int client_receive_owner(struct client *c, struct link_owner *out)
 {
-    const redisReply *reply = client_receive_or_wrongtype(c);
+    const struct redis_reply *reply = client_receive_or_wrongtype(c);
     if (reply == NULL)
         return -EIO;
     *out = (struct link_owner){0};
-    out->found = reply->type == REDIS_REPLY_STRING && parse_int64(reply_text(reply), &out->id) == 0;
+    out->found = reply->type == REPLY_STRING && parse_int64(reply_text(reply), &out->id) == 0;
     return 0;
 }
 
 static int client_receive_owner_link(struct client *c, struct span link, struct link_owner *out)
 {
-    const redisReply *reply = client_receive_or_wrongtype(c);
+    const struct redis_reply *reply = client_receive_or_wrongtype(c);
     if (reply == NULL)
         return -EIO;
-    out->agrees = reply->type == REDIS_REPLY_STRING && span_equal(reply_text(reply), link);
+    out->agrees = reply->type == REPLY_STRING && span_equal(reply_text(reply), link);
     return 0;
 }
 
-int client_find_link_owners(struct client *c, redisReply *const *keys, size_t count, struct link_owner *out)
+int client_find_link_owners(struct client *c, struct redis_reply *const *keys, size_t count,
+                            struct link_owner *out)
 {
     int err = 0;
     for (size_t i = 0; i < count; i++)

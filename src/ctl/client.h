@@ -12,7 +12,7 @@
 #include "ctl/command.h"
 #include "redis/client.h"
 #include "redis/endpoint.h"
-#include "redis/resp.h"
+#include "redis/reply.h"
 
 struct client {
     const struct keyspace *keys;
@@ -25,7 +25,6 @@ struct client {
     struct buf key;             /* the card or link key of the command that is being composed */
     bool key_failed;            /* there was no memory for it: what was sent with it must not be */
     bool full;                  /* Redis has refused a command because it is full */
-    redisReply *reply;          /* the last one, owned; NULL after client_own_reply */
     struct buf error;
 };
 
@@ -72,13 +71,14 @@ int client_flush(struct client *c) __attribute__((warn_unused_result));
  * The next reply, borrowed until another one is received. NULL after a failure; an error reply, or one inside
  * the reply of EXEC, is a failure too.
  */
-const redisReply *client_receive(struct client *c) __attribute__((warn_unused_result));
+const struct redis_reply *client_receive(struct client *c) __attribute__((warn_unused_result));
 
 /* The same, but a WRONGTYPE error reply is returned. */
-const redisReply *client_receive_or_wrongtype(struct client *c) __attribute__((warn_unused_result));
+const struct redis_reply *client_receive_or_wrongtype(struct client *c) __attribute__((warn_unused_result));
 
-/* The reply that was received last, owned (freeReplyObject), once. */
-redisReply *client_own_reply(struct client *c) __attribute__((warn_unused_result));
+/* A copy of a reply, owned (free). NULL when there is no memory, which is a failure. */
+struct redis_reply *client_copy_reply(struct client *c, const struct redis_reply *reply)
+    __attribute__((warn_unused_result));
 
 /* Receives a reply of which only the success matters. Returns 0 or -EIO. */
 int client_receive_done(struct client *c) __attribute__((warn_unused_result));
@@ -86,22 +86,16 @@ int client_receive_done(struct client *c) __attribute__((warn_unused_result));
 /* Receives an integer. Returns 0 or -EIO. */
 int client_receive_integer(struct client *c, int64_t *out) __attribute__((warn_unused_result));
 
-/* The text of a string reply, borrowed; absent when it is nil or something else. */
-static inline struct span reply_text(const redisReply *reply)
-{
-    return reply->type == REDIS_REPLY_STRING ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
-}
-
 /* True when PTTL, or HPEXPIRETIME for one of its fields, replied that there is a TTL. */
-bool reply_has_ttl(const redisReply *reply);
+bool reply_has_ttl(const struct redis_reply *reply);
 
-static inline bool reply_is_wrongtype(const redisReply *reply)
+static inline bool reply_is_wrongtype(const struct redis_reply *reply)
 {
-    return resp_is_error(reply, SPAN("WRONGTYPE "));
+    return reply_is_error(reply, SPAN("WRONGTYPE "));
 }
 
 /* True when the reply is the text of that number. */
-bool reply_is_id(const redisReply *reply, int64_t id);
+bool reply_is_id(const struct redis_reply *reply, int64_t id);
 
 /* --- Failures --- */
 
@@ -165,7 +159,7 @@ enum client_scan { SCAN_CARDS, SCAN_LINKS, SCAN_INDEX, SCAN_API_KEYS, SCAN_API_K
  * the set, or pairs: a member of the index and its score, a field and its value. It may use the client, but
  * must have received every reply to what it sent when it returns: 0, or what ends the scan.
  */
-typedef int (*client_visit)(void *arg, redisReply *const *names, size_t count);
+typedef int (*client_visit)(void *arg, struct redis_reply *const *names, size_t count);
 
 /*
  * Scans all card keys, link keys, members of the index, API keys or their infos, in batches, while others may
@@ -183,7 +177,7 @@ struct link_owner {
 };
 
 /* Looks up `count` link keys into out[0..count-1]. Returns 0 or -EIO. */
-int client_find_link_owners(struct client *c, redisReply *const *keys, size_t count, struct link_owner *out)
-    __attribute__((warn_unused_result));
+int client_find_link_owners(struct client *c, struct redis_reply *const *keys, size_t count,
+                            struct link_owner *out) __attribute__((warn_unused_result));
 
 #endif

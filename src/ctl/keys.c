@@ -49,9 +49,9 @@ static int keys_fail_wrongtype(struct client *c, const char *what, const struct 
 }
 
 /* As client_receive, but the error for a set of another type names the key. */
-static const redisReply *keys_receive(struct client *c)
+static const struct redis_reply *keys_receive(struct client *c)
 {
-    const redisReply *reply = client_receive_or_wrongtype(c);
+    const struct redis_reply *reply = client_receive_or_wrongtype(c);
     if (reply == NULL || !reply_is_wrongtype(reply))
         return reply;
     (void)keys_fail_wrongtype(c, "set", &c->api_keys);
@@ -68,10 +68,11 @@ static int keys_check_types(struct client *c)
     for (int i = 0; i < 2; i++)
         CLIENT_SEND(c, SPAN("TYPE"), buf_span(keys[i]));
     for (int i = 0; i < 2 && err == 0; i++) {
-        const redisReply *reply = client_receive(c);
+        const struct redis_reply *reply = client_receive(c);
         if (reply == NULL)
             return -EIO;
-        bool fits = strcmp(reply->str, types[i]) == 0 || strcmp(reply->str, "none") == 0;
+        struct span type = reply_text(reply);
+        bool fits = span_equal(type, span_of(types[i])) || span_equal(type, SPAN("none"));
         err = fits ? 0 : keys_fail_wrongtype(c, types[i], keys[i]);
     }
     return err;
@@ -84,11 +85,11 @@ static int keys_receive_transaction(struct client *c, int64_t *first)
     for (int i = 0; i < 3; i++)
         if (client_receive_done(c) != 0)
             return -EIO;
-    const redisReply *reply = client_receive(c);
+    const struct redis_reply *reply = client_receive(c);
     if (reply == NULL)
         return -EIO;
-    bool complete = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
-                    reply->element[0]->type == REDIS_REPLY_INTEGER;
+    bool complete =
+        reply->type == REPLY_ARRAY && reply->elements == 2 && reply->element[0]->type == REPLY_INTEGER;
     *first = complete ? reply->element[0]->integer : 0;
     return complete ? 0 : client_fail_unexpected(c);
 }
@@ -347,8 +348,8 @@ static int keys_revoke_key(struct client *c, const struct options *o, struct spa
 
 static int keys_compare(const void *a, const void *b)
 {
-    const redisReply *const *left = a;
-    const redisReply *const *right = b;
+    const struct redis_reply *const *left = a;
+    const struct redis_reply *const *right = b;
     return strcmp((*left)->str, (*right)->str);
 }
 
@@ -405,24 +406,26 @@ static int keys_print_key(struct buf *line, struct span digest, const struct api
 
 enum { LIST_BATCH = 1000 };
 
-static const redisReply *keys_receive_infos(struct client *c, redisReply *const *digests, size_t count)
+static const struct redis_reply *keys_receive_infos(struct client *c, struct redis_reply *const *digests,
+                                                    size_t count)
 {
     struct span words[2 + LIST_BATCH] = {SPAN("HMGET"), buf_span(&c->api_key_info)};
     for (size_t i = 0; i < count; i++)
         words[2 + i] = reply_text(digests[i]);
     client_send(c, 2 + count, words);
-    const redisReply *infos = client_receive_or_wrongtype(c);
-    if (infos == NULL || (infos->type == REDIS_REPLY_ARRAY && infos->elements == count))
+    const struct redis_reply *infos = client_receive_or_wrongtype(c);
+    if (infos == NULL || (infos->type == REPLY_ARRAY && infos->elements == count))
         return infos;
     (void)(reply_is_wrongtype(infos) ? keys_fail_wrongtype(c, "hash", &c->api_key_info)
                                      : client_fail_unexpected(c));
     return NULL;
 }
 
-static int keys_print_batch(struct client *c, redisReply *const *digests, size_t count, struct buf *line)
+static int keys_print_batch(struct client *c, struct redis_reply *const *digests, size_t count,
+                            struct buf *line)
 {
     int64_t now = clock_wall_s();
-    const redisReply *infos = keys_receive_infos(c, digests, count);
+    const struct redis_reply *infos = keys_receive_infos(c, digests, count);
     if (infos == NULL)
         return -EIO;
     int err = 0;
@@ -438,11 +441,11 @@ static int keys_print_batch(struct client *c, redisReply *const *digests, size_t
 
 /* Moves the digests to the front, and returns their number. A member that is none may be a key: it is not
  * printed. */
-static size_t keys_keep_digests(redisReply *members)
+static size_t keys_keep_digests(struct redis_reply *members)
 {
     size_t kept = 0;
     for (size_t i = 0; i < members->elements; i++) {
-        redisReply *member = members->element[i];
+        struct redis_reply *member = members->element[i];
         if (!digest_is_hex(reply_text(member)))
             continue;
         members->element[i] = members->element[kept];
@@ -451,7 +454,7 @@ static size_t keys_keep_digests(redisReply *members)
     return kept;
 }
 
-static int keys_print_keys(struct client *c, redisReply *members)
+static int keys_print_keys(struct client *c, struct redis_reply *members)
 {
     struct buf line = BUF_INIT;
     size_t count = keys_keep_digests(members);
@@ -476,13 +479,14 @@ static int keys_list(struct client *c, const struct options *o)
     if (code != EXIT_OK)
         return code;
     CLIENT_SEND(c, SPAN("SMEMBERS"), buf_span(&c->api_keys));
-    if (keys_receive(c) == NULL)
+    const struct redis_reply *members = keys_receive(c);
+    struct redis_reply *reply = members != NULL ? client_copy_reply(c, members) : NULL;
+    if (reply == NULL)
         return client_print_error(c);
-    redisReply *reply = client_own_reply(c);
     if (reply->elements > 0)
-        qsort(reply->element, reply->elements, sizeof(redisReply *), keys_compare);
+        qsort(reply->element, reply->elements, sizeof(struct redis_reply *), keys_compare);
     int err = keys_print_keys(c, reply);
-    freeReplyObject(reply);
+    free(reply);
     return err != 0 ? client_print_error(c) : output_finish();
 }
 

@@ -54,12 +54,12 @@ static void lock_send_expiry(struct lock *l)
 /* Receives the holder: *exists, and its name. */
 static int lock_receive_holder(struct lock *l, bool *exists, char out[EXCERPT_MAX])
 {
-    const redisReply *reply = client_receive_or_wrongtype(l->client);
+    const struct redis_reply *reply = client_receive_or_wrongtype(l->client);
     if (reply == NULL)
         return -EIO;
     struct span name = reply_text(reply);
     l->held = name.data != NULL && span_equal(name, lock_value_of(l));
-    *exists = reply->type != REDIS_REPLY_NIL;
+    *exists = reply->type != REPLY_NIL;
     (void)excerpt(name.data != NULL ? name : SPAN("another load"), out);
     return 0;
 }
@@ -122,21 +122,21 @@ static void lock_fail_aborted(struct lock *l)
 }
 
 /* MULTI and the commands in it reply by a status, EXEC by an array, or nil when a watched key has changed. */
-const redisReply *lock_receive(struct lock *l, size_t count)
+const struct redis_reply *lock_receive(struct lock *l, size_t count)
 {
-    const redisReply *reply = NULL;
+    const struct redis_reply *reply = NULL;
     assert(l->committed);
     l->committed = false;
     do
         reply = client_receive(l->client);
-    while (reply != NULL && reply->type == REDIS_REPLY_STATUS);
+    while (reply != NULL && reply->type == REPLY_STATUS);
     if (reply == NULL)
         return NULL;
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements >= count) {
+    if (reply->type == REPLY_ARRAY && reply->elements >= count) {
         l->renewed_ms = l->sent_ms;
         return reply;
     }
-    if (reply->type == REDIS_REPLY_NIL)
+    if (reply->type == REPLY_NIL)
         lock_fail_aborted(l);
     else
         (void)client_fail_unexpected(l->client);

@@ -63,7 +63,7 @@ void lock_commit(struct lock *l);
 /* The replies to the commands of the transaction, of which there are `count` or more, as the elements of a
  * reply, borrowed until another one is received. NULL after a failure: the lock was lost and nothing of it
  * was done, or whether it was done is unknown. */
-const redisReply *lock_receive(struct lock *l, size_t count) __attribute__((warn_unused_result));
+const struct redis_reply *lock_receive(struct lock *l, size_t count) __attribute__((warn_unused_result));
 
 /* The same where only the success matters. */
 int lock_receive_done(struct lock *l) __attribute__((warn_unused_result));

@@ -26,7 +26,8 @@ struct removal {
 /* --- Reading what is to be removed --- */
 
 /* Fails if the reply says that the key has another type: it may belong to another program. */
-static int remove_check_type(struct client *c, const redisReply *reply, struct span key, const char *type)
+static int remove_check_type(struct client *c, const struct redis_reply *reply, struct span key,
+                             const char *type)
 {
     char shown[EXCERPT_MAX];
     return reply_is_wrongtype(reply)
@@ -40,7 +41,7 @@ static int remove_check_index(struct removal *r)
     struct client *c = &r->client;
     char digits[INT64_DIGITS_MAX];
     CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), (struct span){digits, format_int64(r->id, digits)});
-    const redisReply *score = client_receive_or_wrongtype(c);
+    const struct redis_reply *score = client_receive_or_wrongtype(c);
     return score == NULL ? -EIO : remove_check_type(c, score, buf_span(&c->index), "a sorted set");
 }
 
@@ -53,7 +54,7 @@ static int remove_watch_card(struct removal *r)
     CLIENT_SEND(c, SPAN("HGET"), key, channel_field_name(CHANNEL_FIELD_link));
     if (client_receive_done(c) != 0)
         return -EIO;
-    const redisReply *link = client_receive_or_wrongtype(c);
+    const struct redis_reply *link = client_receive_or_wrongtype(c);
     if (link == NULL)
         return -EIO;
     int err = remove_check_type(c, link, key, "a hash");
@@ -73,7 +74,7 @@ static int remove_watch_link(struct removal *r)
     CLIENT_SEND(c, SPAN("GET"), key);
     if (client_receive_done(c) != 0)
         return -EIO;
-    const redisReply *owner = client_receive_or_wrongtype(c);
+    const struct redis_reply *owner = client_receive_or_wrongtype(c);
     if (owner == NULL)
         return -EIO;
     if (!reply_is_id(owner, r->id))
@@ -100,7 +101,7 @@ static int remove_run_transaction(struct removal *r)
 {
     bool has_link = r->link.len > 0;
     remove_send_transaction(r);
-    const redisReply *replies = lock_receive(&r->lock, has_link ? 3 : 2);
+    const struct redis_reply *replies = lock_receive(&r->lock, has_link ? 3 : 2);
     if (replies == NULL)
         return -EIO;
     r->place_removed = replies->element[0]->integer > 0;

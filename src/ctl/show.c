@@ -9,6 +9,7 @@
 #include "model/channel.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 struct show {
     struct client client;
@@ -24,7 +25,7 @@ struct show {
 static int show_read_owner(struct client *c, struct span link, bool *found, int64_t *id)
 {
     CLIENT_SEND(c, SPAN("GET"), client_link_key(c, link));
-    const redisReply *owner = client_receive_or_wrongtype(c);
+    const struct redis_reply *owner = client_receive_or_wrongtype(c);
     if (owner == NULL)
         return -EIO;
     *found = parse_int64(reply_text(owner), id) == 0;
@@ -44,14 +45,14 @@ static int show_find_id(struct show *s)
 
 static int show_receive_place(struct show *s)
 {
-    const redisReply *rank = client_receive(&s->client);
+    const struct redis_reply *rank = client_receive(&s->client);
     if (rank == NULL)
         return -EIO;
-    s->place = rank->type == REDIS_REPLY_INTEGER ? rank->integer + 1 : 0;
-    const redisReply *score = client_receive(&s->client);
+    s->place = rank->type == REPLY_INTEGER ? rank->integer + 1 : 0;
+    const struct redis_reply *score = client_receive(&s->client);
     if (score == NULL)
         return -EIO;
-    s->score = score->type == REDIS_REPLY_DOUBLE ? score->dval : 0;
+    s->score = score->type == REPLY_DOUBLE ? score->dval : 0;
     return client_receive_integer(&s->client, &s->members);
 }
 
@@ -67,16 +68,16 @@ static int show_read_place(struct show *s)
 }
 
 /* The fields of the card, owned, in the order of a card; NULL after a failure. */
-static redisReply *show_read_card(struct show *s)
+static struct redis_reply *show_read_card(struct show *s)
 {
     struct client *c = &s->client;
     char key[EXCERPT_MAX];
     client_send_card_read(c, s->id, FIELD_TTLS_UNSUPPORTED);
-    const redisReply *card = client_receive_or_wrongtype(c);
+    const struct redis_reply *card = client_receive_or_wrongtype(c);
     if (card == NULL)
         return NULL;
     if (card->elements == CHANNEL_FIELD_COUNT)
-        return client_own_reply(c);
+        return client_copy_reply(c, card);
     (void)client_fail(c, "%s in Redis is not a hash", excerpt(client_card_key(c, s->id), key));
     return NULL;
 }
@@ -152,14 +153,14 @@ static int show_print_row(struct show *s, const struct channel_row *row)
 static int show_print_card(struct show *s)
 {
     struct channel_row row = {0};
-    redisReply *card = show_read_card(s);
+    struct redis_reply *card = show_read_card(s);
     if (card == NULL)
         return -EIO;
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
         row.value[f] = reply_text(card->element[f]);
     bool exists = !channel_row_is_empty(&row, CHANNEL_SUMMARY);
     int err = exists ? show_print_row(s, &row) : 0;
-    freeReplyObject(card);
+    free(card);
     if (exists)
         return err;
     if (s->place > 0)

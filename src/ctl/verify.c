@@ -45,19 +45,19 @@ struct verify {
 struct examined {
     bool due; /* it has to be read */
     int64_t id;
-    int64_t bytes;       /* of memory; of its values if it is large */
-    redisReply *card;    /* owned; NULL: not read, or nothing more to check */
-    int64_t other_owner; /* the other channel that its link key names */
+    int64_t bytes;            /* of memory; of its values if it is large */
+    struct redis_reply *card; /* owned; NULL: not read, or nothing more to check */
+    int64_t other_owner;      /* the other channel that its link key names */
     bool has_other_owner;
 };
 
 /* Receives the reply to TYPE: "none" if the key does not exist. */
 static int verify_receive_type(struct verify *v, char out[TYPE_MAX])
 {
-    const redisReply *reply = client_receive(&v->client);
+    const struct redis_reply *reply = client_receive(&v->client);
     if (reply == NULL)
         return -EIO;
-    if (reply->type != REDIS_REPLY_STATUS)
+    if (reply->type != REPLY_STATUS)
         return client_fail_unexpected(&v->client);
     (void)snprintf(out, TYPE_MAX, "%s", reply->str);
     return 0;
@@ -107,7 +107,7 @@ static int verify_check_key(struct verify *v, struct span key, const char *what,
 
 static int verify_receive_lock(struct verify *v, char holder[EXCERPT_MAX], int64_t *ttl_ms)
 {
-    const redisReply *reply = client_receive_or_wrongtype(&v->client);
+    const struct redis_reply *reply = client_receive_or_wrongtype(&v->client);
     if (reply == NULL)
         return -EIO;
     (void)excerpt(reply_text(reply), holder);
@@ -148,17 +148,17 @@ static int verify_check_load(struct verify *v)
 static int verify_receive_expiry(struct verify *v)
 {
     struct api_key_info info = API_KEY_INFO_NONE;
-    const redisReply *text = client_receive_or_wrongtype(&v->client);
+    const struct redis_reply *text = client_receive_or_wrongtype(&v->client);
     if (text == NULL)
         return -EIO;
-    if (text->type == REDIS_REPLY_STRING)
+    if (text->type == REPLY_STRING)
         (void)api_key_info_parse(reply_text(text), &info);
     v->key_works = v->key_works || !api_key_is_expired(info.expires, v->now);
     return 0;
 }
 
 /* Until one is found that works. */
-static int verify_find_working_key(struct verify *v, redisReply *const *members, size_t count)
+static int verify_find_working_key(struct verify *v, struct redis_reply *const *members, size_t count)
 {
     int err = 0;
     size_t sent = v->key_works ? 0 : count;
@@ -172,7 +172,7 @@ static int verify_find_working_key(struct verify *v, redisReply *const *members,
 }
 
 /* A member that is not a digest may be a key: only its start is printed. */
-static int verify_visit_api_keys(void *arg, redisReply *const *members, size_t count)
+static int verify_visit_api_keys(void *arg, struct redis_reply *const *members, size_t count)
 {
     enum { SHOWN = 4 };
     struct verify *v = arg;
@@ -275,7 +275,7 @@ static int verify_receive_info(struct verify *v, struct span field, struct span 
         verify_check_info(v, field, text);
     if (v->field_ttls != FIELD_TTLS_SUPPORTED)
         return 0;
-    const redisReply *ttl = client_receive(&v->client);
+    const struct redis_reply *ttl = client_receive(&v->client);
     if (ttl == NULL)
         return -EIO;
     if (reply_has_ttl(ttl))
@@ -284,7 +284,7 @@ static int verify_receive_info(struct verify *v, struct span field, struct span 
 }
 
 /* Pairs of a digest and its info. */
-static int verify_visit_infos(void *arg, redisReply *const *infos, size_t count)
+static int verify_visit_infos(void *arg, struct redis_reply *const *infos, size_t count)
 {
     struct verify *v = arg;
     int err = 0;
@@ -309,9 +309,9 @@ static int verify_check_api_key_info(struct verify *v)
 /* --- The index --- */
 
 /* A score at the limit or beyond it: no other channel can be put behind this one. */
-static void verify_check_score(struct verify *v, int64_t id, const redisReply *text)
+static void verify_check_score(struct verify *v, int64_t id, const struct redis_reply *text)
 {
-    double score = text->type == REDIS_REPLY_STRING ? strtod(text->str, NULL) : 0;
+    double score = text->type == REPLY_STRING ? strtod(text->str, NULL) : 0;
     if (!(score > -INDEX_SCORE_LIMIT && score < INDEX_SCORE_LIMIT))
         report_problem(&v->report,
                        "index: channel %lld has the score %.17g: from 2^53 on scores do not differ",
@@ -319,7 +319,7 @@ static void verify_check_score(struct verify *v, int64_t id, const redisReply *t
 }
 
 /* Pairs of a member and its score. */
-static int verify_visit_index(void *arg, redisReply *const *members, size_t count)
+static int verify_visit_index(void *arg, struct redis_reply *const *members, size_t count)
 {
     struct verify *v = arg;
     struct client *c = &v->client;
@@ -386,16 +386,16 @@ static int verify_receive_measures(struct verify *v, struct examined *e)
         return err;
     (void)snprintf(what, sizeof what, "card %lld", (long long)e->id);
     verify_report_ttl(v, what, ttl);
-    const redisReply *usage = client_receive(&v->client);
+    const struct redis_reply *usage = client_receive(&v->client);
     if (usage == NULL)
         return -EIO;
     e->bytes = usage->integer; /* nil, which is 0, if the card was removed meanwhile */
     if (!v->has_index)
         return 0;
-    const redisReply *score = client_receive(&v->client);
+    const struct redis_reply *score = client_receive(&v->client);
     if (score == NULL)
         return -EIO;
-    if (score->type == REDIS_REPLY_NIL)
+    if (score->type == REPLY_NIL)
         verify_report_card(v, e->id, "is not in the index");
     return 0;
 }
@@ -409,7 +409,7 @@ static int verify_measure_values(struct verify *v, struct examined *e)
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
         CLIENT_SEND(c, SPAN("HSTRLEN"), client_card_key(c, e->id), channel_field_name((enum channel_field)f));
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
-        const redisReply *length = client_receive_or_wrongtype(c);
+        const struct redis_reply *length = client_receive_or_wrongtype(c);
         if (length == NULL)
             return -EIO;
         is_hash = is_hash && !reply_is_wrongtype(length);
@@ -529,7 +529,7 @@ static int verify_check_card(struct verify *v, struct examined *e)
 
 static int verify_receive_field_ttls(struct verify *v, const struct examined *e)
 {
-    const redisReply *ttls = client_receive_or_wrongtype(&v->client);
+    const struct redis_reply *ttls = client_receive_or_wrongtype(&v->client);
     if (ttls == NULL)
         return -EIO;
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT && f < ttls->elements; f++)
@@ -541,13 +541,13 @@ static int verify_receive_field_ttls(struct verify *v, const struct examined *e)
 
 static int verify_receive_card(struct verify *v, struct examined *e)
 {
-    const redisReply *card = client_receive_or_wrongtype(&v->client);
+    const struct redis_reply *card = client_receive_or_wrongtype(&v->client);
     if (card == NULL)
         return -EIO;
     int err = 0;
     if (card->elements == CHANNEL_FIELD_COUNT) {
-        e->card = client_own_reply(&v->client);
-        err = verify_check_card(v, e);
+        e->card = client_copy_reply(&v->client, card);
+        err = e->card != NULL ? verify_check_card(v, e) : -EIO;
     } else {
         verify_report_card(v, e->id, "is not a hash");
     }
@@ -565,7 +565,7 @@ static struct span verify_link_of(const struct examined *e)
 static int verify_receive_link_owner(struct verify *v, struct examined *e)
 {
     char shown[EXCERPT_MAX];
-    const redisReply *owner = client_receive_or_wrongtype(&v->client);
+    const struct redis_reply *owner = client_receive_or_wrongtype(&v->client);
     if (owner == NULL)
         return -EIO;
     bool ours = reply_is_id(owner, e->id);
@@ -580,10 +580,10 @@ static int verify_receive_link_owner(struct verify *v, struct examined *e)
 static int verify_receive_other_owner(struct verify *v, const struct examined *e)
 {
     char shown[EXCERPT_MAX];
-    const redisReply *link = client_receive_or_wrongtype(&v->client);
+    const struct redis_reply *link = client_receive_or_wrongtype(&v->client);
     if (link == NULL)
         return -EIO;
-    bool same = link->type == REDIS_REPLY_STRING && span_equal(reply_text(link), verify_link_of(e));
+    bool same = link->type == REPLY_STRING && span_equal(reply_text(link), verify_link_of(e));
     report_problem(&v->report,
                    same ? "card %lld: link: channel %lld has the same link and its key: %s"
                         : "card %lld: link: its link key points to channel %lld: %s",
@@ -625,7 +625,7 @@ static int verify_examine_group(struct verify *v, struct examined *e, size_t cou
     if (err == 0)
         err = verify_check_links_of(v, e, count);
     for (size_t i = 0; i < count; i++) {
-        freeReplyObject(e[i].card);
+        free(e[i].card);
         e[i].card = NULL;
     }
     return err;
@@ -645,7 +645,7 @@ static int verify_examine(struct verify *v, struct examined *e, size_t count)
     return err;
 }
 
-static int verify_visit_cards(void *arg, redisReply *const *keys, size_t count)
+static int verify_visit_cards(void *arg, struct redis_reply *const *keys, size_t count)
 {
     struct verify *v = arg;
     char shown[EXCERPT_MAX];
@@ -682,7 +682,7 @@ static void verify_check_owner(struct verify *v, struct span link, const struct 
                        shown, (long long)owner->id);
 }
 
-static int verify_check_link_ttls(struct verify *v, redisReply *const *keys, size_t count)
+static int verify_check_link_ttls(struct verify *v, struct redis_reply *const *keys, size_t count)
 {
     char shown[EXCERPT_MAX];
     char what[EXCERPT_MAX + 8];
@@ -701,7 +701,7 @@ static int verify_check_link_ttls(struct verify *v, redisReply *const *keys, siz
     return 0;
 }
 
-static int verify_visit_links(void *arg, redisReply *const *keys, size_t count)
+static int verify_visit_links(void *arg, struct redis_reply *const *keys, size_t count)
 {
     struct verify *v = arg;
     struct link_owner *owner = calloc(count + 1, sizeof *owner);

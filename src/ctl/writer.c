@@ -16,11 +16,11 @@ enum { BATCH_CHANNELS_MAX = 100, BATCH_BYTES_MAX = WRITER_CARD_BYTES_MAX };
 
 /* A channel and what Redis holds of it. */
 struct entry {
-    struct card card;   /* its texts are in batch.texts */
-    int64_t line;       /* of the file */
-    redisReply *stored; /* owned: the fields that Redis holds, in the order of a card */
-    bool refused;       /* is not written */
-    bool listed;        /* is in the index already, with this score */
+    struct card card;           /* its texts are in batch.texts */
+    int64_t line;               /* of the file */
+    struct redis_reply *stored; /* owned: the fields that Redis holds, in the order of a card */
+    bool refused;               /* is not written */
+    bool listed;                /* is in the index already, with this score */
     double score;
     bool moved;        /* the next index gives it another score, or its first */
     bool card_changed; /* differs from what Redis holds, or has a TTL there */
@@ -74,7 +74,7 @@ static struct batch *writer_batch_new(void)
 static void writer_batch_clear(struct batch *b)
 {
     for (size_t i = 0; i < b->count; i++)
-        freeReplyObject(b->entry[i].stored);
+        free(b->entry[i].stored);
     b->count = 0;
     b->last_line = 0;
     b->commands = 0;
@@ -231,9 +231,10 @@ static bool writer_differs(const struct entry *e)
 
 static int writer_receive_card(struct writer *w, struct entry *e)
 {
-    if (client_receive_or_wrongtype(w->client) == NULL)
+    const struct redis_reply *card = client_receive_or_wrongtype(w->client);
+    e->stored = card != NULL ? client_copy_reply(w->client, card) : NULL;
+    if (e->stored == NULL)
         return -EIO;
-    e->stored = client_own_reply(w->client);
     if (reply_is_wrongtype(e->stored))
         writer_refuse_type(w, e, client_card_key(w->client, e->card.id), "a hash");
     else if (e->stored->elements != CHANNEL_FIELD_COUNT)
@@ -246,7 +247,7 @@ static int writer_receive_card(struct writer *w, struct entry *e)
 /* A key with a TTL is written again, which removes the TTL. */
 static int writer_receive_ttl(struct writer *w, struct entry *e, bool *changed)
 {
-    const redisReply *ttl = client_receive_or_wrongtype(w->client);
+    const struct redis_reply *ttl = client_receive_or_wrongtype(w->client);
     if (ttl == NULL)
         return -EIO;
     bool expires = reply_has_ttl(ttl);
@@ -257,14 +258,14 @@ static int writer_receive_ttl(struct writer *w, struct entry *e, bool *changed)
 
 static int writer_receive_link_owner(struct writer *w, struct entry *e)
 {
-    const redisReply *owner = client_receive_or_wrongtype(w->client);
+    const struct redis_reply *owner = client_receive_or_wrongtype(w->client);
     if (owner == NULL)
         return -EIO;
     if (reply_is_wrongtype(owner))
         writer_refuse_type(w, e, client_link_key(w->client, writer_card_link(&e->card)), "a string");
     bool ours = reply_is_id(owner, e->card.id);
     e->link_changed = !ours;
-    e->moves_link = !ours && owner->type == REDIS_REPLY_STRING;
+    e->moves_link = !ours && owner->type == REPLY_STRING;
     e->contested =
         e->moves_link && parse_int64(reply_text(owner), &e->owner) == 0 && writer_has_link_noted(w, e->owner);
     return 0;
@@ -273,10 +274,10 @@ static int writer_receive_link_owner(struct writer *w, struct entry *e)
 /* A replacing load replaces an index of another type, too. */
 static int writer_receive_listed(struct writer *w, struct entry *e)
 {
-    const redisReply *score = client_receive_or_wrongtype(w->client);
+    const struct redis_reply *score = client_receive_or_wrongtype(w->client);
     if (score == NULL)
         return -EIO;
-    e->listed = score->type == REDIS_REPLY_DOUBLE;
+    e->listed = score->type == REPLY_DOUBLE;
     e->score = e->listed ? score->dval : 0;
     return 0;
 }
@@ -309,11 +310,10 @@ static int writer_check_owners(struct writer *w, struct batch *b)
         struct entry *e = &b->entry[i];
         if (!e->contested)
             continue;
-        const redisReply *link = client_receive_or_wrongtype(w->client);
+        const struct redis_reply *link = client_receive_or_wrongtype(w->client);
         if (link == NULL)
             return -EIO;
-        e->contested =
-            link->type == REDIS_REPLY_STRING && span_equal(reply_text(link), writer_card_link(&e->card));
+        e->contested = link->type == REPLY_STRING && span_equal(reply_text(link), writer_card_link(&e->card));
     }
     return 0;
 }
@@ -374,7 +374,7 @@ static int writer_find_former_links(struct writer *w, struct batch *b)
         struct entry *e = &b->entry[i];
         if (writer_former_link(e).data == NULL)
             continue;
-        const redisReply *owner = client_receive_or_wrongtype(c);
+        const struct redis_reply *owner = client_receive_or_wrongtype(c);
         if (owner == NULL)
             return -EIO;
         e->drops_link = reply_is_id(owner, e->card.id) && !writer_batch_has_link(b, writer_former_link(e));
@@ -392,13 +392,12 @@ static struct span writer_digits_of(int64_t value, char out[INT64_DIGITS_MAX])
 }
 
 /* Reply to ZREVRANGE WITHSCORES in RESP3: an array of [member, score] pairs, here one or none. */
-static double writer_last_score(const redisReply *reply)
+static double writer_last_score(const struct redis_reply *reply)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
+    if (reply->type != REPLY_ARRAY || reply->elements == 0)
         return -1;
-    const redisReply *pair = reply->element[0];
-    bool known = pair->type == REDIS_REPLY_ARRAY && pair->elements == 2 &&
-                 pair->element[1]->type == REDIS_REPLY_DOUBLE;
+    const struct redis_reply *pair = reply->element[0];
+    bool known = pair->type == REPLY_ARRAY && pair->elements == 2 && pair->element[1]->type == REPLY_DOUBLE;
     return known ? pair->element[1]->dval : INDEX_SCORE_LIMIT;
 }
 
@@ -406,7 +405,7 @@ static double writer_last_score(const redisReply *reply)
 static int writer_index_next_score(struct client *c, int64_t *out)
 {
     CLIENT_SEND(c, SPAN("ZREVRANGE"), buf_span(&c->index), SPAN("0"), SPAN("0"), SPAN("WITHSCORES"));
-    const redisReply *reply = client_receive_or_wrongtype(c);
+    const struct redis_reply *reply = client_receive_or_wrongtype(c);
     if (reply == NULL)
         return -EIO;
     double last = writer_last_score(reply);
@@ -474,7 +473,7 @@ static void writer_send_batch(struct writer *w, struct batch *b)
 }
 
 /* `replies` are those to its commands; the last one is to ZADD in a replacing load. */
-static void writer_count_entry(struct writer *w, const struct entry *e, redisReply *const *replies)
+static void writer_count_entry(struct writer *w, const struct entry *e, struct redis_reply *const *replies)
 {
     struct writer_counts *n = w->counts;
     int64_t added = w->setup.replace ? replies[e->commands - 1]->integer : 0;
@@ -487,7 +486,7 @@ static void writer_count_entry(struct writer *w, const struct entry *e, redisRep
     n->ttls_removed += e->has_ttl;
 }
 
-static void writer_count_batch(struct writer *w, const struct batch *b, redisReply *const *replies)
+static void writer_count_batch(struct writer *w, const struct batch *b, struct redis_reply *const *replies)
 {
     for (size_t i = 0; i < b->count; replies += b->entry[i].commands, i++)
         if (!b->entry[i].refused)
@@ -501,7 +500,7 @@ static int writer_receive_sent(struct writer *w)
 {
     if (!w->lock->committed)
         return 0;
-    const redisReply *replies = lock_receive(w->lock, w->sent->commands);
+    const struct redis_reply *replies = lock_receive(w->lock, w->sent->commands);
     if (replies != NULL)
         writer_count_batch(w, w->sent, replies->element);
     writer_batch_clear(w->sent);
@@ -619,7 +618,7 @@ static int writer_merge_step(struct writer *w, int64_t rank, int64_t score, size
         return err;
     CLIENT_SEND(c, SPAN("ZRANGE"), buf_span(&c->index_next), writer_digits_of(rank, first),
                 writer_digits_of(rank + MERGE_STEP - 1, last));
-    const redisReply *reply = client_receive(c);
+    const struct redis_reply *reply = client_receive(c);
     if (reply == NULL)
         return -EIO;
     *members = reply->elements;
@@ -644,8 +643,8 @@ int writer_merge(struct writer *w)
 
 /* Unlinks the keys that `gone` marks, and adds how many existed to *removed. The lock is watched since before
  * they were looked at. */
-static int writer_unlink_marked(struct writer *w, redisReply *const *keys, const bool *gone, size_t count,
-                                int64_t *removed)
+static int writer_unlink_marked(struct writer *w, struct redis_reply *const *keys, const bool *gone,
+                                size_t count, int64_t *removed)
 {
     size_t marked = 0;
     for (size_t i = 0; i < count; i++)
@@ -657,7 +656,7 @@ static int writer_unlink_marked(struct writer *w, redisReply *const *keys, const
         if (gone[i])
             CLIENT_SEND(w->client, SPAN("UNLINK"), reply_text(keys[i]));
     lock_commit(w->lock);
-    const redisReply *replies = lock_receive(w->lock, marked);
+    const struct redis_reply *replies = lock_receive(w->lock, marked);
     if (replies == NULL)
         return -EIO;
     for (size_t i = 0; i < marked; i++)
@@ -665,15 +664,15 @@ static int writer_unlink_marked(struct writer *w, redisReply *const *keys, const
     return 0;
 }
 
-static int writer_mark_unlisted(struct client *c, redisReply *const *keys, bool *gone, size_t count)
+static int writer_mark_unlisted(struct client *c, struct redis_reply *const *keys, bool *gone, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), keyspace_card_id(c->keys, reply_text(keys[i])));
     for (size_t i = 0; i < count; i++) {
-        const redisReply *score = client_receive(c);
+        const struct redis_reply *score = client_receive(c);
         if (score == NULL)
             return -EIO;
-        gone[i] = score->type == REDIS_REPLY_NIL;
+        gone[i] = score->type == REPLY_NIL;
     }
     return 0;
 }
@@ -685,7 +684,7 @@ static void writer_show_removal(struct writer *w, size_t checked)
 }
 
 /* A client_visit. */
-static int writer_remove_cards(void *arg, redisReply *const *keys, size_t count)
+static int writer_remove_cards(void *arg, struct redis_reply *const *keys, size_t count)
 {
     struct writer *w = arg;
     bool *gone = calloc(count + 1, sizeof *gone);
@@ -702,7 +701,7 @@ static int writer_remove_cards(void *arg, redisReply *const *keys, size_t count)
 }
 
 /* A client_visit. A link key is right when it names a channel whose card has that link. */
-static int writer_remove_links(void *arg, redisReply *const *keys, size_t count)
+static int writer_remove_links(void *arg, struct redis_reply *const *keys, size_t count)
 {
     struct writer *w = arg;
     int64_t removed = 0;
@@ -751,7 +750,7 @@ static int writer_prepare_indexes(struct writer *w)
     CLIENT_SEND(c, SPAN("PERSIST"), buf_span(&c->index));
     CLIENT_SEND(c, SPAN("UNLINK"), buf_span(&c->index_next));
     lock_commit(w->lock);
-    const redisReply *replies = lock_receive(w->lock, 1);
+    const struct redis_reply *replies = lock_receive(w->lock, 1);
     if (replies == NULL)
         return -EIO;
     w->counts->index_ttl_removed = replies->element[0]->integer > 0;

@@ -1,4 +1,7 @@
-/* A blocking connection by hiredis; see client.h. */
+/*
+ * A blocking connection; see client.h. hiredis opens, reads and writes the socket, with TLS or without;
+ * replies are parsed by resp.h, as channeld's are.
+ */
 #include "redis/client.h"
 
 #include "redis/cluster.h"
@@ -12,16 +15,21 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+enum { READ_MAX = 64 * 1024 };
+
 struct redis_client {
     const struct redis_endpoint *endpoint;
     struct ssl_ctx_st *tls;
     const char *client_name;
     redisContext *context; /* NULL: not connected */
-    bool displaced;        /* it is to a node of a cluster that has not got the slot any more */
+    bool broken;           /* nothing more can be read: invalid input, or the slot is at another node now */
     bool rejected;         /* see redis_client_is_rejected */
     size_t pending;        /* replies to commands that were queued */
     struct buf out;        /* commands that hiredis has not been given */
     struct buf error;
+    struct resp_parser parser;
+    struct span input; /* what was read and not parsed yet, in `bytes` */
+    char bytes[READ_MAX];
 };
 
 static const struct redis_client_limits DISCOVERY_LIMITS = {DISCOVERY_TIMEOUT_MS, DISCOVERY_TIMEOUT_MS};
@@ -73,7 +81,7 @@ bool redis_client_is_rejected(const struct redis_client *c)
 
 bool redis_client_is_lost(const struct redis_client *c)
 {
-    return c->context == NULL || c->context->err != 0 || c->displaced;
+    return c->context == NULL || c->context->err != 0 || c->broken;
 }
 
 /* --- commands and replies --- */
@@ -86,62 +94,82 @@ void redis_client_send(struct redis_client *c, size_t count, const struct span *
     c->pending++;
 }
 
-/* Gives the queued commands to hiredis. */
-static int redis_client_hand_over(struct redis_client *c)
+int redis_client_flush(struct redis_client *c)
 {
     if (buf_error(&c->out) != 0)
         return redis_client_fail_memory(c);
-    if (c->out.len > 0 && redisAppendFormattedCommand(c->context, c->out.data, c->out.len) != REDIS_OK)
+    if (c->out.len == 0)
+        return 0;
+    if (redisAppendFormattedCommand(c->context, c->out.data, c->out.len) != REDIS_OK)
         return redis_client_fail(c, "%s", c->context->errstr);
     buf_clear(&c->out);
-    return 0;
-}
-
-int redis_client_flush(struct redis_client *c)
-{
-    int err = redis_client_hand_over(c);
-    int done = err != 0;
     errno = 0;
-    while (done == 0)
+    for (int done = 0; done == 0;)
         if (redisBufferWrite(c->context, &done) != REDIS_OK)
             return redis_client_fail_io(c);
-    return err;
+    return 0;
 }
 
 /*
  * Fails for an error of a node that has not got the slot any more, or not all of its keys. What comes later
  * on this connection is no better.
  */
-static int redis_client_fail_elsewhere(struct redis_client *c, const redisReply *reply)
+static int redis_client_fail_elsewhere(struct redis_client *c, const struct redis_reply *reply)
 {
     const struct redis_address unknown = {.port = 0};
     struct redis_address node;
-    bool migrates = resp_is_error(reply, SPAN("ASK ")) || resp_is_error(reply, SPAN("TRYAGAIN "));
+    bool migrates = reply_is_error(reply, SPAN("ASK ")) || reply_is_error(reply, SPAN("TRYAGAIN "));
     if (migrates)
         return redis_client_fail(
             c, "the keys are migrating to another node of the cluster: try again when that has ended");
     if (cluster_read_error(&unknown, reply, &node) == DISCOVERY_ERROR_OTHER)
         return 0;
-    c->displaced = true;
+    c->broken = true;
     return redis_client_fail(c, "the connection to Redis was lost: %s", reply->str);
 }
 
-redisReply *redis_client_receive(struct redis_client *c)
+/* Reads the next bytes; all that was read before is parsed. */
+static int redis_client_read(struct redis_client *c)
 {
-    if (redis_client_hand_over(c) != 0)
+    ssize_t n = 0; /* for a call that a signal interrupted */
+    if (redis_client_flush(c) != 0)
+        return -EIO;
+    while (n == 0)
+        n = c->context->funcs->read(c->context, c->bytes, sizeof c->bytes);
+    if (n < 0)
+        return redis_client_fail_io(c);
+    c->input = (struct span){c->bytes, (size_t)n};
+    return 0;
+}
+
+/* The next reply, for which this waits; pushes are ignored. */
+static const struct redis_reply *redis_client_parse(struct redis_client *c)
+{
+    const struct redis_reply *reply = NULL;
+    enum resp_result result = resp_parse(&c->parser, &c->input, &reply);
+    while (result == RESP_INCOMPLETE || result == RESP_PUSH_ELEMENT) {
+        if (result == RESP_INCOMPLETE && redis_client_read(c) != 0)
+            return NULL;
+        result = resp_parse(&c->parser, &c->input, &reply);
+    }
+    if (result == RESP_REPLY)
+        return reply;
+    c->broken = true;
+    (void)redis_client_fail(c, "the connection to Redis was lost: %s", c->parser.error);
+    return NULL;
+}
+
+const struct redis_reply *redis_client_receive(struct redis_client *c)
+{
+    if (buf_error(&c->out) != 0) {
+        (void)redis_client_fail_memory(c);
         return NULL;
-    void *reply = NULL;
+    }
     assert(c->pending > 0);
     c->pending--;
-    errno = 0;
-    if (redisGetReply(c->context, &reply) != REDIS_OK) {
-        (void)redis_client_fail_io(c);
+    const struct redis_reply *reply = redis_client_parse(c);
+    if (reply != NULL && redis_endpoint_is_cluster(c->endpoint) && redis_client_fail_elsewhere(c, reply) != 0)
         return NULL;
-    }
-    if (redis_endpoint_is_cluster(c->endpoint) && redis_client_fail_elsewhere(c, reply) != 0) {
-        freeReplyObject(reply);
-        return NULL;
-    }
     return reply;
 }
 
@@ -150,26 +178,21 @@ size_t redis_client_pending(const struct redis_client *c)
     return c->pending;
 }
 
-/* The next reply, owned. NULL after a failure, which an error reply is here. */
-static redisReply *redis_client_receive_success(struct redis_client *c)
+/* The next reply, borrowed. NULL after a failure, which an error reply is here. */
+static const struct redis_reply *redis_client_receive_success(struct redis_client *c)
 {
-    redisReply *reply = redis_client_receive(c);
-    if (reply == NULL || reply->type != REDIS_REPLY_ERROR)
+    const struct redis_reply *reply = redis_client_receive(c);
+    if (reply == NULL || reply->type != REPLY_ERROR)
         return reply;
     (void)redis_client_fail(c, "Redis refused: %s", redis_endpoint_redact(c->endpoint, reply->str));
     if (!redis_server_is_unavailable(reply))
         (void)redis_client_fail_for_good(c);
-    freeReplyObject(reply);
     return NULL;
 }
 
 static int redis_client_receive_done(struct redis_client *c)
 {
-    redisReply *reply = redis_client_receive_success(c);
-    if (reply == NULL)
-        return -EIO;
-    freeReplyObject(reply);
-    return 0;
+    return redis_client_receive_success(c) != NULL ? 0 : -EIO;
 }
 
 /* --- connecting --- */
@@ -198,8 +221,8 @@ int redis_client_limit_replies(struct redis_client *c, int reply_ms)
                : redis_client_fail(c, "%s", c->context->errstr);
 }
 
-/* Takes a context that is connected, or is not for a reason of its own. */
-static int redis_client_take_context(struct redis_client *c, redisContext *context, int reply_ms)
+/* Owns `context` from here on, which is connected, or is not for a reason of its own. */
+static int redis_client_use_context(struct redis_client *c, redisContext *context, int reply_ms)
 {
     bool denied = errno == EACCES; /* a local socket */
     c->context = context;
@@ -216,18 +239,21 @@ static void redis_client_disconnect(struct redis_client *c)
     if (c->context != NULL)
         redisFree(c->context);
     c->context = NULL;
-    c->displaced = false;
+    c->broken = false;
     c->pending = 0;
+    c->input = SPAN_ABSENT;
+    resp_fini(&c->parser);
+    c->parser.bytes_max = SIZE_MAX / 4;
+    c->parser.elements_max = UINT32_MAX;
     buf_clear(&c->out);
 }
 
 static int redis_client_check_hello(struct redis_client *c)
 {
-    redisReply *reply = redis_client_receive_success(c);
+    const struct redis_reply *reply = redis_client_receive_success(c);
     if (reply == NULL)
         return -EIO;
     const char *problem = redis_server_check_mode(reply, redis_endpoint_is_cluster(c->endpoint));
-    freeReplyObject(reply);
     if (problem == NULL)
         return 0;
     (void)redis_client_fail(c, "%s", problem);
@@ -256,7 +282,7 @@ static int redis_client_connect_to(struct redis_client *c, const struct redis_en
     redisContext *context = endpoint->transport == REDIS_TRANSPORT_UNIX
                                 ? redisConnectUnixWithTimeout(endpoint->path, connect)
                                 : redisConnectWithTimeout(endpoint->host, endpoint->port, connect);
-    int err = redis_client_take_context(c, context, limits->reply_ms);
+    int err = redis_client_use_context(c, context, limits->reply_ms);
     if (err == 0 && c->tls != NULL)
         err = redis_client_start_tls(c, endpoint->host);
     return err != 0 ? err : redis_client_handshake(c, endpoint);
@@ -269,7 +295,7 @@ int redis_client_connect_fd(struct redis_client *c, int fd, const struct redis_c
     redisContext *context = redisConnectFd(fd);
     if (context == NULL)
         (void)close(fd);
-    return redis_client_take_context(c, context, limits->reply_ms);
+    return redis_client_use_context(c, context, limits->reply_ms);
 }
 
 /* --- the master that Sentinels or the nodes of a cluster name --- */
@@ -285,14 +311,13 @@ static int redis_client_query_server(struct redis_client *c, const struct redis_
     int err = redis_client_connect_to(c, server, &DISCOVERY_LIMITS);
     if (err != 0)
         return err;
-    c->context->reader->maxelements = (long long)protocol->elements_max;
+    c->parser.elements_max = protocol->elements_max;
     protocol->compose(&of_master, &c->out);
     c->pending++;
-    redisReply *reply = redis_client_receive_success(c);
+    const struct redis_reply *reply = redis_client_receive_success(c);
     if (reply == NULL)
         return -EIO;
     const char *problem = protocol->read(&of_master, server, 0, reply, &answer, &complete);
-    freeReplyObject(reply);
     if (problem != NULL)
         return redis_client_fail(c, "%s", problem);
     assert(complete);
@@ -304,11 +329,10 @@ static int redis_client_check_role(struct redis_client *c)
 {
     struct redis_role role;
     redis_client_send(c, 1, (struct span[]){SPAN("ROLE")});
-    redisReply *reply = redis_client_receive_success(c);
+    const struct redis_reply *reply = redis_client_receive_success(c);
     if (reply == NULL)
         return -EIO;
     const char *problem = redis_server_read_role(reply, &role);
-    freeReplyObject(reply);
     if (problem == NULL && role.kind != REDIS_ROLE_MASTER)
         problem = "it is not a master";
     return problem == NULL ? 0 : redis_client_fail(c, "%s", problem);
@@ -377,6 +401,7 @@ int redis_client_new(const struct redis_endpoint *endpoint, struct ssl_ctx_st *t
     c->endpoint = endpoint;
     c->tls = tls;
     c->client_name = client_name;
+    resp_init(&c->parser);
     *out = c;
     return 0;
 }

@@ -9,8 +9,7 @@
 #define REDIS_CLIENT_H
 
 #include "redis/endpoint.h"
-
-#include <hiredis/hiredis.h>
+#include "redis/reply.h"
 
 struct redis_client;
 struct ssl_ctx_st;
@@ -49,8 +48,10 @@ void redis_client_send(struct redis_client *c, size_t count, const struct span *
 /* Sends what is queued without waiting for replies. Returns 0 or -EIO. */
 int redis_client_flush(struct redis_client *c) __attribute__((warn_unused_result));
 
-/* The next reply, be it an error; owned (freeReplyObject). NULL after a failure. */
-redisReply *redis_client_receive(struct redis_client *c) __attribute__((warn_unused_result));
+/* The next reply, be it an error; borrowed until another is received, or c connects again. NULL after a
+ * failure.
+ */
+const struct redis_reply *redis_client_receive(struct redis_client *c) __attribute__((warn_unused_result));
 
 /* How many replies are due. */
 size_t redis_client_pending(const struct redis_client *c);

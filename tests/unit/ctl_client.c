@@ -99,7 +99,7 @@ TEST_CASE(client_returns_wrongtype_errors_only)
     for (int i = 0; i < 3; i++)
         CLIENT_SEND(&client, SPAN("GET"));
     reply_with("-WRONGTYPE no\r\n-READONLY no\r\n*1\r\n-WRONGTYPE no\r\n");
-    const redisReply *reply = client_receive_or_wrongtype(&client);
+    const struct redis_reply *reply = client_receive_or_wrongtype(&client);
     assert_non_null(reply);
     assert_span(reply_text(reply), NULL);
     assert_null(client_receive_or_wrongtype(&client));

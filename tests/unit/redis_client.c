@@ -116,17 +116,21 @@ static void check_failure(const char *reply, const char *of_master, const char *
 
 TEST_CASE(failures_of_sentinels_and_masters_have_a_reason)
 {
-    char *many = text_printf(OK "*%d\r\n", SENTINEL_ELEMENTS_MAX + 1);
+    struct buf many = BUF_INIT;
+    buf_printf(&many, OK "*%d\r\n", SENTINEL_ELEMENTS_MAX + 1);
+    for (int i = 0; i <= SENTINEL_ELEMENTS_MAX; i++)
+        buf_append_str(&many, "_\r\n");
     check_failure(OK "*-1\r\n", NULL, "it knows no master of that name");
     check_failure(OK "-ERR no\r\n", NULL, "Redis refused: ERR no");
     check_failure("-WRONGPASS no\r\n", NULL, "Redis refused: WRONGPASS no");
-    check_failure(many, NULL, "Multi-bulk length out of range");
+    check_failure(buf_c_str(&many), NULL, "Redis refused: a reply that is too large");
+    check_failure(OK "?\r\n", NULL, "the connection to Redis was lost: a reply of an unknown type");
     check_failure(NULL, "-LOADING x\r\n|" OK MASTER, "Redis refused: LOADING x");
     check_failure(NULL, OK "-ERR no\r\n|" MASTER, "Redis refused: ERR no");
     check_failure(NULL, OK OK "-ERR no\r\n", "Redis refused: ERR no");
     check_failure(NULL, OK OK "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n",
                   "it is not a master");
-    free(many);
+    buf_fini(&many);
 }
 
 /* A reason that does not pass is worth more than that of the last one. */

@@ -1,0 +1,53 @@
+/* Copies of replies; see reply.h. */
+#include "redis/reply.h"
+
+#include <stdlib.h>
+
+/* --- Copies: the reply, the array of its elements, their content, its text; each part is aligned --- */
+
+static size_t reply_align(size_t size)
+{
+    size_t unit = _Alignof(struct redis_reply);
+    return (size + unit - 1) / unit * unit;
+}
+
+/* Bytes of the reply and of all in it. */
+static size_t reply_size(const struct redis_reply *reply)
+{
+    size_t size = sizeof *reply + reply->elements * sizeof(struct redis_reply *);
+    for (size_t i = 0; i < reply->elements; i++)
+        size += reply_size(reply->element[i]);
+    return size + (reply->str != NULL ? reply_align(reply->len + 1) : 0);
+}
+
+static void *reply_carve(char **free, size_t size)
+{
+    char *at = *free;
+    *free += size;
+    return at;
+}
+
+/* Copies into the block of which *free is what is left. */
+static struct redis_reply *reply_copy_to(char **free, const struct redis_reply *reply)
+{
+    struct redis_reply *copy = reply_carve(free, sizeof *copy);
+    *copy = *reply;
+    if (reply->str != NULL) {
+        copy->str = reply_carve(free, reply_align(reply->len + 1));
+        *span_put((struct span){reply->str, reply->len}, copy->str) = '\0';
+    }
+    if (reply->elements > 0)
+        copy->element = reply_carve(free, reply->elements * sizeof(struct redis_reply *));
+    for (size_t i = 0; i < reply->elements; i++)
+        copy->element[i] = reply_copy_to(free, reply->element[i]);
+    return copy;
+}
+
+struct redis_reply *reply_copy(const struct redis_reply *reply)
+{
+    void *block = malloc(reply_size(reply));
+    char *free = block;
+    if (block != NULL)
+        (void)reply_copy_to(&free, reply);
+    return block;
+}
