@@ -61,6 +61,13 @@ static size_t buf_count_digits(uint64_t value)
     return n + (value >= POWERS[n] || n == 0);
 }
 
+/* 00 to 99 */
+static const char PAIRS[] = "0001020304050607080910111213141516171819"
+                            "2021222324252627282930313233343536373839"
+                            "4041424344454647484950515253545556575859"
+                            "6061626364656667686970717273747576777879"
+                            "8081828384858687888990919293949596979899";
+
 size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX])
 {
     uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
@@ -68,9 +75,8 @@ size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX])
     char *at = out + n;
     out[0] = '-'; /* overwritten by the first digit if there is no sign */
     for (; rest >= 10; rest /= 100) {
-        unsigned pair = (unsigned)(rest % 100);
-        *--at = (char)('0' + pair % 10);
-        *--at = (char)('0' + pair / 10);
+        at -= 2;
+        memcpy(at, PAIRS + rest % 100 * 2, 2);
     }
     if (rest > 0 || value == 0)
         *--at = (char)('0' + rest);
