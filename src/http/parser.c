@@ -133,13 +133,23 @@ static unsigned http_parser_classes_of_bytes(struct span s)
     return seen;
 }
 
+static unsigned http_parser_classes_of_word(const char *at)
+{
+    return http_parser_is_plain(span_word(at))
+               ? 0
+               : http_parser_classes_of_bytes((struct span){at, sizeof(uint64_t)});
+}
+
+/* The last word may overlap the one before. */
 static unsigned http_parser_classes_in(struct span s)
 {
-    unsigned seen = 0;
-    for (; s.len >= sizeof(uint64_t); s = span_skip(s, sizeof(uint64_t)))
-        if (!http_parser_is_plain(span_word(s.data)))
-            seen |= http_parser_classes_of_bytes((struct span){s.data, sizeof(uint64_t)});
-    return seen | http_parser_classes_of_bytes(s);
+    if (s.len < sizeof(uint64_t))
+        return http_parser_classes_of_bytes(s);
+    size_t last = s.len - sizeof(uint64_t);
+    unsigned seen = http_parser_classes_of_word(s.data + last);
+    for (size_t i = 0; i < last; i += sizeof(uint64_t))
+        seen |= http_parser_classes_of_word(s.data + i);
+    return seen;
 }
 
 static bool http_parser_is_control(char c)
@@ -296,18 +306,28 @@ static void http_parser_end_repeated_field(struct http_parser *p)
 /* NULL for a field that is not a list. */
 static struct buf *http_parser_list_of(struct http_parser *p, int field)
 {
-    int list = field == HTTP_FIELD_REPEATED ? -1 : p->config->fields.field[field].list;
+    int list = p->config->fields.field[field].list;
     return list < 0 ? NULL : &p->list[list];
+}
+
+static void http_parser_begin_field(struct http_parser *p, int field)
+{
+    struct buf *list = http_parser_list_of(p, field);
+    p->state.fields |= 1U << field;
+    p->state.kept = list != NULL ? list : &p->text;
+    p->piece[field] = (struct http_piece){.start = p->text.len};
+    if (list != NULL)
+        buf_clear(list);
 }
 
 static int http_parser_begin_repeated_field(struct http_parser *p, int field)
 {
     struct buf *list = NULL;
-    p->state.field = -1;
     switch (p->config->fields.field[field].repeat) {
     case HTTP_REPEAT_FIRST:
         break;
     case HTTP_REPEAT_SAME:
+        p->state.kept = &p->text;
         p->state.field = HTTP_FIELD_REPEATED;
         p->state.repeated = field;
         p->piece[HTTP_FIELD_REPEATED] = (struct http_piece){.start = p->text.len};
@@ -316,8 +336,7 @@ static int http_parser_begin_repeated_field(struct http_parser *p, int field)
         p->state.ambiguous = true;
         break;
     case HTTP_REPEAT_LIST:
-        p->state.field = field;
-        list = &p->list[p->config->fields.field[field].list];
+        list = p->state.kept = &p->list[p->config->fields.field[field].list];
         buf_append_str(list, ", ");
         return buf_error(list) == 0 ? 0 : http_parser_reject(p, 500);
     }
@@ -332,29 +351,24 @@ static int http_parser_on_header_field_complete(llhttp_t *l)
     /* Trailers are dropped. */
     int field =
         p->state.head_done ? -1 : http_parser_find_field(&p->config->fields, p->name, p->state.name_len);
+    p->state.kept = NULL;
     p->state.field = field;
     p->state.name_len = 0;
     memset(p->name, 0, sizeof p->name);
     if (field < 0)
         return 0;
-    unsigned bit = 1U << field;
-    if ((p->state.fields & bit) != 0)
+    if ((p->state.fields >> field & 1) != 0)
         return http_parser_begin_repeated_field(p, field);
-    p->state.fields |= bit;
-    p->piece[field] = (struct http_piece){.start = p->text.len};
-    struct buf *list = http_parser_list_of(p, field);
-    if (list != NULL)
-        buf_clear(list);
+    http_parser_begin_field(p, field);
     return 0;
 }
 
 static int http_parser_on_header_value(llhttp_t *l, const char *at, size_t n)
 {
     struct http_parser *p = http_parser_parser_of(l);
-    if (p->state.field < 0)
+    if (p->state.kept == NULL)
         return 0;
-    struct buf *list = http_parser_list_of(p, p->state.field);
-    return http_parser_collect(p, list == NULL ? &p->text : list, &p->piece[p->state.field].len, at, n);
+    return http_parser_collect(p, p->state.kept, &p->piece[p->state.field].len, at, n);
 }
 
 static bool http_parser_host_valid(struct http_parser *p, struct span host)
@@ -466,7 +480,7 @@ void http_parser_init(struct http_parser *p, const struct http_parser_config *co
     };
     p->config = config;
     buf_clear(&p->text);
-    p->state = (struct http_parse_state){.field = -1};
+    p->state = (struct http_parse_state){0};
     memset(p->name, 0, sizeof p->name);
     p->status = 0;
     p->request = (struct http_request){.method = METHOD_OTHER};

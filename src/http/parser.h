@@ -51,7 +51,8 @@ struct http_piece {
 struct http_parse_state {
     bool line_begun, line_done, head_done, complete;
     bool ambiguous;    /* a field was repeated that must not be */
-    int field;         /* whose value is being read; HTTP_FIELD_REPEATED; -1: the value is dropped */
+    struct buf *kept;  /* the value being read is appended to it; NULL: the value is dropped */
+    int field;         /* the field whose value that is, or HTTP_FIELD_REPEATED */
     int repeated;      /* with HTTP_FIELD_REPEATED: the field that was sent before */
     unsigned fields;   /* received so far: one bit for each number of a field */
     size_t target_len; /* `text` begins with the target */
