@@ -1,6 +1,7 @@
 /* The handler of the endpoints: checks, cache query, response; see api.h. */
 #include "api/api.h"
 
+#include "api/cors.h"
 #include "api/openapi.h"
 #include "api/params.h"
 #include "api/response.h"
@@ -81,9 +82,23 @@ static struct http_response *api_begin_response(struct api *a, int status, struc
 static struct span api_request_id_of(struct api *a, const struct http_request *request, bool wanted)
 {
     struct span id = request->field[API_FIELD_REQUEST_ID];
-    if (request_id_valid(id))
+    if (id.data != NULL && request_id_valid(id))
         return id;
     return wanted ? request_id_next(&a->ids) : SPAN_ABSENT;
+}
+
+/* The lines of refused requests have a budget. *suppressed: how many were left out before this one. */
+static bool api_is_logged(struct call *call, int status, uint64_t *suppressed)
+{
+    struct api *a = call->api;
+    uint64_t now_ns = http_exchange_began_ns(call->exchange);
+    return access_log_wants(a->options.access_log, status) &&
+           (!call->refused || access_log_spend(&a->refused, now_ns, suppressed));
+}
+
+static bool api_has_cors(const struct api *a)
+{
+    return a->options.cors_origins.len > 0;
 }
 
 /* Sends a->response, and counts and logs it. Every request ends here or in api_cancel(). */
@@ -93,15 +108,14 @@ static void api_respond(struct call *call)
     struct http_response *r = &a->response;
     const struct http_request *request = http_exchange_request(call->exchange);
     uint64_t suppressed = 0;
-    bool logged = access_log_wants(a->options.access_log, r->status) &&
-                  (!call->refused ||
-                   access_log_spend(&a->refused, http_exchange_began_ns(call->exchange), &suppressed));
+    bool logged = a->options.access_log != ACCESS_LOG_OFF && api_is_logged(call, r->status, &suppressed);
     struct span id = api_request_id_of(a, request, logged || r->status >= 400);
     if (id.data != NULL)
         http_response_add(r, SPAN("X-Request-Id"), id);
     if (call->rate.outcome != RATE_NONE)
         rate_limit_add_fields(a->options.rate_limit, &call->rate, &a->rate, r);
-    cors_add_fields(&a->options.cors, request, r);
+    if (api_has_cors(a))
+        cors_add_fields(a->options.cors_origins, request, r);
     uint64_t duration_ns = clock_now_ns() - http_exchange_began_ns(call->exchange);
     request_metrics_count(a->options.metrics, call->route, r->status, duration_ns);
     metric_sub(&a->options.metrics->requests_in_flight, 1);
@@ -122,8 +136,7 @@ static void api_respond_error(struct call *call, enum api_error error)
         http_response_add(r, SPAN("WWW-Authenticate"),
                           SPAN("ApiKey realm=\"channeld\", header=\"X-Api-Key\""));
     if (r->status == 405)
-        http_response_add(r, SPAN("Allow"),
-                          cors_enabled(&a->options.cors) ? SPAN("GET, HEAD, OPTIONS") : SPAN("GET, HEAD"));
+        http_response_add(r, SPAN("Allow"), api_has_cors(a) ? SPAN("GET, HEAD, OPTIONS") : SPAN("GET, HEAD"));
     if (r->status == 500 || r->status == 503)
         http_response_add(r, SPAN("Retry-After"), SPAN("1"));
     api_respond(call);
@@ -133,7 +146,7 @@ static void api_respond_preflight(struct call *call)
 {
     struct api *a = call->api;
     struct http_response *r = api_begin_response(a, 204, NULL);
-    cors_add_preflight_fields(&a->options.cors, http_exchange_request(call->exchange), r);
+    cors_add_preflight_fields(a->options.cors_origins, http_exchange_request(call->exchange), r);
     api_respond(call);
 }
 
@@ -344,7 +357,7 @@ static bool api_respond_to_method(struct call *call, enum http_method method)
 {
     if (method == METHOD_GET || method == METHOD_HEAD)
         return false;
-    if (method == METHOD_OPTIONS && cors_enabled(&call->api->options.cors))
+    if (method == METHOD_OPTIONS && api_has_cors(call->api))
         api_respond_preflight(call);
     else
         api_respond_error(call, API_ERROR_METHOD_NOT_ALLOWED);

@@ -6,7 +6,6 @@
 #define API_API_H
 
 #include "api/access_log.h"
-#include "api/cors.h"
 #include "api/key_metrics.h"
 #include "api/metrics.h"
 #include "api/rate_limit.h"
@@ -23,7 +22,7 @@ struct api_options {
     struct span base_path;           /* begins and ends with a slash */
     struct key_metrics *key_metrics; /* NULL: requests are not counted by the name of their key */
     struct link_hosts hosts;
-    struct cors cors;
+    struct span cors_origins; /* see cors.h; empty: CORS is off */
     enum access_log_mode access_log;
     bool log_clients;  /* the access log shows client addresses */
     bool openapi_auth; /* the OpenAPI document needs a key */

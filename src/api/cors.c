@@ -68,9 +68,14 @@ static const char *cors_origin_error(struct span origin)
     return port.len == 0 ? NULL : cors_port_error(span_skip(port, 1), schemes[i].port);
 }
 
+static bool cors_allows_any(struct span origins)
+{
+    return span_equal(span_trim(origins), SPAN("*"));
+}
+
 const char *cors_origins_error(struct span origins, struct span *which)
 {
-    if (origins.len == 0 || span_equal(span_trim(origins), SPAN("*")))
+    if (origins.len == 0 || cors_allows_any(origins))
         return NULL;
     while (origins.data != NULL) {
         *which = span_next_element(&origins);
@@ -81,32 +86,25 @@ const char *cors_origins_error(struct span origins, struct span *which)
     return NULL;
 }
 
-static bool cors_any_origin(const struct cors *c)
-{
-    return span_equal(span_trim(c->origins), SPAN("*"));
-}
-
-static bool cors_allowed(const struct cors *c, struct span origin)
+static bool cors_allows(struct span origins, struct span origin)
 {
     if (origin.len == 0)
         return false;
-    if (cors_any_origin(c))
+    if (cors_allows_any(origins))
         return true;
-    for (struct span list = c->origins; list.data != NULL;)
+    for (struct span list = origins; list.data != NULL;)
         if (span_equal(span_next_element(&list), origin))
             return true;
     return false;
 }
 
-void cors_add_fields(const struct cors *c, const struct http_request *request, struct http_response *r)
+void cors_add_fields(struct span origins, const struct http_request *request, struct http_response *r)
 {
-    if (!cors_enabled(c))
-        return;
-    bool any = cors_any_origin(c);
+    bool any = cors_allows_any(origins);
     struct span origin = request->field[API_FIELD_ORIGIN];
     if (!any)
         r->vary |= HTTP_VARY_ORIGIN;
-    if (!any && !cors_allowed(c, origin))
+    if (!any && !cors_allows(origins, origin))
         return;
     http_response_add(r, SPAN("Access-Control-Allow-Origin"), any ? SPAN("*") : origin);
     http_response_add(
@@ -114,10 +112,10 @@ void cors_add_fields(const struct cors *c, const struct http_request *request, s
         SPAN("Age, Cache-Status, ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id"));
 }
 
-void cors_add_preflight_fields(const struct cors *c, const struct http_request *request,
+void cors_add_preflight_fields(struct span origins, const struct http_request *request,
                                struct http_response *r)
 {
-    if (!cors_allowed(c, request->field[API_FIELD_ORIGIN]) ||
+    if (!cors_allows(origins, request->field[API_FIELD_ORIGIN]) ||
         request->field[API_FIELD_REQUEST_METHOD].data == NULL)
         return;
     http_response_add(r, SPAN("Access-Control-Allow-Methods"), SPAN("GET, HEAD"));

@@ -1,17 +1,12 @@
-/* Cross-origin requests of browsers (the CORS protocol of the Fetch standard). Off unless origins are set. */
+/*
+ * Cross-origin requests of browsers (the CORS protocol of the Fetch standard). The origins that are allowed
+ * are one text: a list that is separated by commas, or "*" for all. It is not empty: without one, CORS is
+ * off.
+ */
 #ifndef API_CORS_H
 #define API_CORS_H
 
 #include "http/exchange.h"
-
-struct cors {
-    struct span origins; /* comma-separated, or "*"; empty: off. Borrowed */
-};
-
-static inline bool cors_enabled(const struct cors *c)
-{
-    return c->origins.len > 0;
-}
 
 /*
  * Returns NULL when `origins` is empty, "*" or a list of scheme://host[:port] in the form that browsers send,
@@ -20,13 +15,13 @@ static inline bool cors_enabled(const struct cors *c)
 const char *cors_origins_error(struct span origins, struct span *which);
 
 /*
- * Adds the fields of a response to an allowed origin; nothing when CORS is off. Since a cache may serve the
- * response to other requests, it has "Vary: Origin", or the same fields for all if all origins are allowed.
+ * Adds the fields of a response to an allowed origin. Since a cache may serve the response to other requests,
+ * it has "Vary: Origin", or the same fields for all if all origins are allowed.
  */
-void cors_add_fields(const struct cors *c, const struct http_request *request, struct http_response *r);
+void cors_add_fields(struct span origins, const struct http_request *request, struct http_response *r);
 
 /* Adds the further fields of the response to a preflight request. */
-void cors_add_preflight_fields(const struct cors *c, const struct http_request *request,
+void cors_add_preflight_fields(struct span origins, const struct http_request *request,
                                struct http_response *r);
 
 #endif

@@ -1,6 +1,7 @@
 /* Reading and checking the settings; see config.h. */
 #include "app/config.h"
 
+#include "api/cors.h"
 #include "base/process.h"
 #include "base/text.h"
 
@@ -182,8 +183,7 @@ static int config_check_stale_keys_limit(struct config *c, struct buf *error)
 static int config_check_cors(struct config *c, struct buf *error)
 {
     struct span which = SPAN_ABSENT;
-    c->cors.origins = span_of(c->values.cors_origins);
-    const char *why = cors_origins_error(c->cors.origins, &which);
+    const char *why = cors_origins_error(span_of(c->values.cors_origins), &which);
     if (why == NULL)
         return 0;
     int err = config_bad(c, error, "cors-origins", why);

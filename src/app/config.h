@@ -3,7 +3,6 @@
 #define APP_CONFIG_H
 
 #include "api/access_log.h"
-#include "api/cors.h"
 #include "api/rate_limit.h"
 #include "base/file_watch.h"
 #include "base/log.h"
@@ -135,7 +134,6 @@ struct config {
     struct redis_endpoint redis;
     struct keyspace keyspace;
     struct link_hosts hosts;
-    struct cors cors;
     struct rate_policy key_rate;
     struct ip_networks trusted_proxies;
     enum log_level log_level;

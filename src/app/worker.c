@@ -237,7 +237,7 @@ static int worker_make_api(struct worker *w)
         .key_metrics = w->metrics.keys,
         .base_path = span_of(c->base_path),
         .hosts = c->hosts,
-        .cors = c->cors,
+        .cors_origins = span_of(c->values.cors_origins),
         .access_log = c->access_log,
         .log_clients = c->log_clients,
         .openapi_auth = c->openapi_auth,

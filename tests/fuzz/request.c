@@ -160,7 +160,7 @@ static void start_server(void)
         .metrics = &request_metrics,
         .base_path = SPAN("/api/"),
         .hosts = {{"max.ru", 6}, {"web.max.ru", 10}},
-        .cors = {SPAN("https://a.example, https://b.example")},
+        .cors_origins = SPAN("https://a.example, https://b.example"),
     };
     FUZZ_CHECK(uv_loop_init(&loop) == 0 && api_new(&options, &api) == 0);
     const struct http_server_options http = {

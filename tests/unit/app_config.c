@@ -103,7 +103,7 @@ CONFIG_TEST(defaults_are_as_documented)
     assert_int_equal(v->drain_timeout, 20000);
     assert_int_equal(c->log_level, LOG_INFO);
     assert_int_equal(c->access_log, ACCESS_LOG_ERRORS);
-    assert_false(cors_enabled(&c->cors));
+    assert_string_equal(v->cors_origins, "");
     assert_int_equal(c->key_rate.requests, 0);
 }
 

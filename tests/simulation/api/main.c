@@ -77,7 +77,7 @@ static void configure_api(void)
                               .base_path = SPAN("/api/"),
                               .key_metrics = scenario.key_metrics,
                               .hosts = {SPAN("max.ru"), SPAN("web.max.ru")},
-                              .cors = {span_of(list == NULL ? origins : list)},
+                              .cors_origins = span_of(list == NULL ? origins : list),
                               .access_log = (enum access_log_mode)below(3),
                               .log_clients = below(2) == 0,
                               .openapi_auth = below(2) == 0,
