@@ -28,13 +28,29 @@ static const struct redis_client_limits REOPEN_LIMITS = {.connect_ms = 2000, .re
 
 /* --- Failures --- */
 
+static int client_set_failure(struct client *c, const char *format, va_list args)
+{
+    buf_set_message(&c->error, format, args);
+    c->failed = true;
+    return -EIO;
+}
+
 int client_fail(struct client *c, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    buf_set_message(&c->error, format, args);
+    int err = c->failed ? -EIO : client_set_failure(c, format, args);
     va_end(args);
-    return -EIO;
+    return err;
+}
+
+int client_explain(struct client *c, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int err = client_set_failure(c, format, args);
+    va_end(args);
+    return err;
 }
 
 int client_print_error(struct client *c)
@@ -79,17 +95,17 @@ int client_flush(struct client *c)
     return redis_client_flush(c->redis) == 0 ? 0 : client_fail_as_redis(c);
 }
 
+static const struct redis_reply NIL = {.type = REPLY_NIL};
+
 /* Returns any error reply, too. */
 static const struct redis_reply *client_receive_any(struct client *c)
 {
-    if (c->key_failed) {
+    if (c->key_failed)
         (void)client_fail_memory(c);
-        return NULL;
-    }
-    const struct redis_reply *reply = redis_client_receive(c->redis);
+    const struct redis_reply *reply = c->failed ? NULL : redis_client_receive(c->redis);
     if (reply == NULL)
         (void)client_fail_as_redis(c);
-    return reply;
+    return reply != NULL ? reply : &NIL;
 }
 
 static const struct redis_reply *client_find_error(const struct redis_reply *reply)
@@ -103,7 +119,7 @@ static const struct redis_reply *client_find_error(const struct redis_reply *rep
     return NULL;
 }
 
-/* Returns the reply; if it has an error, makes that the failure and returns NULL. */
+/* Returns the reply; if it has an error, fails for that and returns nil. */
 static const struct redis_reply *client_refuse_error(struct client *c, const struct redis_reply *reply)
 {
     const struct redis_reply *error = client_find_error(reply);
@@ -112,19 +128,26 @@ static const struct redis_reply *client_refuse_error(struct client *c, const str
     c->full = c->full || reply_is_error(error, SPAN("OOM "));
     (void)client_fail(c, "Redis refused: %s",
                       redis_endpoint_redact(redis_config_endpoint(c->config), error->str));
-    return NULL;
+    return &NIL;
 }
 
 const struct redis_reply *client_receive_or_wrongtype(struct client *c)
 {
     const struct redis_reply *reply = client_receive_any(c);
-    return reply == NULL || reply_is_wrongtype(reply) ? reply : client_refuse_error(c, reply);
+    return reply_is_wrongtype(reply) ? reply : client_refuse_error(c, reply);
 }
 
 const struct redis_reply *client_receive(struct client *c)
 {
-    const struct redis_reply *reply = client_receive_any(c);
-    return reply == NULL ? NULL : client_refuse_error(c, reply);
+    return client_refuse_error(c, client_receive_any(c));
+}
+
+int64_t client_receive_integer(struct client *c)
+{
+    const struct redis_reply *reply = client_receive(c);
+    if (reply->type != REPLY_INTEGER)
+        (void)client_fail_unexpected(c);
+    return reply->integer;
 }
 
 struct redis_reply *client_copy_reply(struct client *c, const struct redis_reply *reply)
@@ -133,20 +156,6 @@ struct redis_reply *client_copy_reply(struct client *c, const struct redis_reply
     if (copy == NULL)
         (void)client_fail_memory(c);
     return copy;
-}
-
-int client_receive_done(struct client *c)
-{
-    return client_receive(c) != NULL ? 0 : -EIO;
-}
-
-int client_receive_integer(struct client *c, int64_t *out)
-{
-    const struct redis_reply *reply = client_receive(c);
-    if (reply == NULL)
-        return -EIO;
-    *out = reply->integer;
-    return reply->type == REPLY_INTEGER ? 0 : client_fail_unexpected(c);
 }
 
 bool reply_has_ttl(const struct redis_reply *reply)
@@ -163,14 +172,14 @@ bool reply_is_id(const struct redis_reply *reply, int64_t id)
 {
     char digits[INT64_DIGITS_MAX];
     struct span text = {digits, format_int64(id, digits)};
-    return reply->type == REPLY_STRING && span_equal(reply_text(reply), text);
+    return reply_is_text(reply, text);
 }
 
 /* --- Opening and closing --- */
 
 static int client_connect_within(struct client *c, const struct redis_client_limits *limits)
 {
-    c->key_failed = false;
+    c->failed = c->key_failed = false;
     return redis_client_connect(c->redis, limits) == 0 ? 0 : client_fail_as_redis(c);
 }
 
@@ -277,11 +286,9 @@ static int client_try_read(struct client *c, enum client_subject subject)
     else
         CLIENT_SEND(c, SPAN("TYPE"), buf_span(&c->api_keys));
     const struct redis_reply *reply = client_receive_any(c);
-    if (reply == NULL)
-        return -EIO;
     if (reply->type == REPLY_ERROR && redis_server_is_unavailable(reply))
         return client_fail(c, "Redis refused: %s", reply->str);
-    return 0;
+    return client_status(c);
 }
 
 static int client_attempt(struct client *c, enum client_subject subject, uint64_t left_ms)
@@ -339,7 +346,7 @@ static int client_wait_for_redis(struct client *c, const struct options *o, enum
     if (err == 0 && w.reason.len > 0)
         (void)fprintf(stderr, "channelctl: Redis accepts commands after %.1f s\n", seconds);
     else if (w.reason.len > 0)
-        (void)client_fail(c, "%s (waited %.1f s)", client_error(c), seconds);
+        (void)client_explain(c, "%s (waited %.1f s)", client_error(c), seconds);
     buf_fini(&w.reason);
     return err;
 }
@@ -395,16 +402,13 @@ void client_send_card_read(struct client *c, int64_t id, enum field_ttls field_t
         client_send_field_ttls(c, id);
 }
 
-int client_probe_field_ttls(struct client *c, enum field_ttls *out)
+enum field_ttls client_probe_field_ttls(struct client *c)
 {
     client_send_field_ttls(c, 0);
     const struct redis_reply *reply = client_receive_any(c);
-    if (reply == NULL)
-        return -EIO;
-    *out = FIELD_TTLS_SUPPORTED;
-    if (reply->type == REPLY_ERROR && !reply_is_wrongtype(reply))
-        *out = reply_is_error(reply, SPAN("NOPERM")) ? FIELD_TTLS_DENIED : FIELD_TTLS_UNSUPPORTED;
-    return 0;
+    if (reply->type != REPLY_ERROR || reply_is_wrongtype(reply))
+        return FIELD_TTLS_SUPPORTED;
+    return reply_is_error(reply, SPAN("NOPERM")) ? FIELD_TTLS_DENIED : FIELD_TTLS_UNSUPPORTED;
 }
 
 /* --- Scans --- */
@@ -435,76 +439,47 @@ static void client_send_scan(struct client *c, enum client_scan what, struct spa
 }
 
 /* Receives a batch and visits it; *cursor becomes that of the next batch. */
-static int client_visit_batch(struct client *c, struct buf *cursor, client_visit visit, void *arg)
+static void client_visit_batch(struct client *c, struct buf *cursor, client_visit visit, void *arg)
 {
-    const struct redis_reply *received = client_receive(c);
-    struct redis_reply *reply = received != NULL ? client_copy_reply(c, received) : NULL;
-    if (reply == NULL)
-        return -EIO;
-    int err = 0;
-    if (reply->type == REPLY_ARRAY && reply->elements == 2) {
-        struct redis_reply *list = reply->element[1];
-        buf_clear(cursor);
+    struct redis_reply *reply = client_copy_reply(c, client_receive(c));
+    buf_clear(cursor);
+    if (reply != NULL && reply->type == REPLY_ARRAY && reply->elements == 2) {
         buf_append_span(cursor, reply_text(reply->element[0]));
-        err = visit(arg, list->element, list->elements);
-        assert(err != 0 || redis_client_pending(c->redis) == 0);
+        visit(arg, reply->element[1]->element, reply->element[1]->elements);
+        assert(c->failed || redis_client_pending(c->redis) == 0);
     } else {
-        err = client_fail_unexpected(c);
+        (void)client_fail_unexpected(c);
     }
+    if (buf_error(cursor) != 0)
+        (void)client_fail_memory(c);
     free(reply);
-    return err;
 }
 
-int client_scan(struct client *c, enum client_scan what, client_visit visit, void *arg)
+void client_scan(struct client *c, enum client_scan what, client_visit visit, void *arg)
 {
     struct buf cursor = BUF_INIT;
     buf_append_char(&cursor, '0');
-    int err = 0;
     do {
         client_send_scan(c, what, buf_span(&cursor));
-        err = client_visit_batch(c, &cursor, visit, arg);
-        if (err == 0 && buf_error(&cursor) != 0)
-            err = client_fail_memory(c);
-    } while (err == 0 && !span_equal(buf_span(&cursor), SPAN("0")));
+        client_visit_batch(c, &cursor, visit, arg);
+    } while (!c->failed && !span_equal(buf_span(&cursor), SPAN("0")));
     buf_fini(&cursor);
-    return err;
 }
 
 /* --- Link owners --- */
 
-static int client_receive_owner(struct client *c, struct link_owner *out)
+void client_find_link_owners(struct client *c, struct redis_reply *const *keys, size_t count,
+                             struct link_owner *out)
 {
-    const struct redis_reply *reply = client_receive_or_wrongtype(c);
-    if (reply == NULL)
-        return -EIO;
-    *out = (struct link_owner){0};
-    out->found = reply->type == REPLY_STRING && parse_int64(reply_text(reply), &out->id) == 0;
-    return 0;
-}
-
-static int client_receive_owner_link(struct client *c, struct span link, struct link_owner *out)
-{
-    const struct redis_reply *reply = client_receive_or_wrongtype(c);
-    if (reply == NULL)
-        return -EIO;
-    out->agrees = reply->type == REPLY_STRING && span_equal(reply_text(reply), link);
-    return 0;
-}
-
-int client_find_link_owners(struct client *c, struct redis_reply *const *keys, size_t count,
-                            struct link_owner *out)
-{
-    int err = 0;
     for (size_t i = 0; i < count; i++)
         CLIENT_SEND(c, SPAN("GET"), reply_text(keys[i]));
-    for (size_t i = 0; i < count && err == 0; i++)
-        err = client_receive_owner(c, &out[i]);
-    for (size_t i = 0; i < count && err == 0; i++)
+    for (size_t i = 0; i < count; i++)
+        out[i].found = parse_int64(reply_text(client_receive_or_wrongtype(c)), &out[i].id) == 0;
+    for (size_t i = 0; i < count; i++)
         if (out[i].found)
             CLIENT_SEND(c, SPAN("HGET"), client_card_key(c, out[i].id),
                         channel_field_name(CHANNEL_FIELD_link));
-    for (size_t i = 0; i < count && err == 0; i++)
-        if (out[i].found)
-            err = client_receive_owner_link(c, keyspace_link_of(c->keys, reply_text(keys[i])), &out[i]);
-    return err;
+    for (size_t i = 0; i < count; i++)
+        out[i].agrees = out[i].found && reply_is_text(client_receive_or_wrongtype(c),
+                                                      keyspace_link_of(c->keys, reply_text(keys[i])));
 }

@@ -3,8 +3,10 @@
  * catalogue that several commands share.
  *
  * client_send() queues a command; the queue is sent when the next reply is received. Replies come in the
- * order of the commands. The first failure (a lost connection, a timeout, an error reply, no memory) leaves
- * its reason in client_error(), and the connection cannot be used any more.
+ * order of the commands. The first failure (a lost connection, a timeout, an error reply, no memory) is
+ * sticky, as a buffer's is: it leaves its reason in client_error(), the connection cannot be used any more,
+ * and nil stands for every reply from then on. So several replies are received in a row, and client_status()
+ * is asked once, before anything is done that depends on them.
  */
 #ifndef CTL_CLIENT_H
 #define CTL_CLIENT_H
@@ -13,6 +15,8 @@
 #include "redis/client.h"
 #include "redis/endpoint.h"
 #include "redis/reply.h"
+
+#include <errno.h>
 
 struct client {
     const struct keyspace *keys;
@@ -24,6 +28,7 @@ struct client {
     struct redis_client *redis; /* borrows the one above */
     struct buf key;             /* the card or link key of the command that is being composed */
     bool key_failed;            /* there was no memory for it: what was sent with it must not be */
+    bool failed;                /* see client_status */
     bool full;                  /* Redis has refused a command because it is full */
     struct buf error;
 };
@@ -67,24 +72,27 @@ int client_flush(struct client *c) __attribute__((warn_unused_result));
 
 /* --- Replies --- */
 
+/* 0, or -EIO after a failure. */
+static inline int client_status(const struct client *c)
+{
+    return c->failed ? -EIO : 0;
+}
+
 /*
- * The next reply, borrowed until another one is received. NULL after a failure; an error reply, or one inside
+ * The next reply, borrowed until another one is received; nil after a failure. An error reply, or one inside
  * the reply of EXEC, is a failure too.
  */
-const struct redis_reply *client_receive(struct client *c) __attribute__((warn_unused_result));
+const struct redis_reply *client_receive(struct client *c);
 
 /* The same, but a WRONGTYPE error reply is returned. */
-const struct redis_reply *client_receive_or_wrongtype(struct client *c) __attribute__((warn_unused_result));
+const struct redis_reply *client_receive_or_wrongtype(struct client *c);
+
+/* Receives an integer; 0 after a failure, which any other reply is. */
+int64_t client_receive_integer(struct client *c);
 
 /* A copy of a reply, owned (free). NULL when there is no memory, which is a failure. */
 struct redis_reply *client_copy_reply(struct client *c, const struct redis_reply *reply)
     __attribute__((warn_unused_result));
-
-/* Receives a reply of which only the success matters. Returns 0 or -EIO. */
-int client_receive_done(struct client *c) __attribute__((warn_unused_result));
-
-/* Receives an integer. Returns 0 or -EIO. */
-int client_receive_integer(struct client *c, int64_t *out) __attribute__((warn_unused_result));
 
 /* True when PTTL, or HPEXPIRETIME for one of its fields, replied that there is a TTL. */
 bool reply_has_ttl(const struct redis_reply *reply);
@@ -94,8 +102,13 @@ static inline bool reply_is_wrongtype(const struct redis_reply *reply)
     return reply_is_error(reply, SPAN("WRONGTYPE "));
 }
 
-/* True when the reply is the text of that number. */
+/* True when the reply is the text of that number; this text. */
 bool reply_is_id(const struct redis_reply *reply, int64_t id);
+
+static inline bool reply_is_text(const struct redis_reply *reply, struct span text)
+{
+    return reply->type == REPLY_STRING && span_equal(reply_text(reply), text);
+}
 
 /* --- Failures --- */
 
@@ -112,8 +125,11 @@ static inline bool client_is_full(const struct client *c)
     return c->full;
 }
 
-/* Makes `format` the reason of a failure. Returns -EIO. */
+/* Fails for this reason; after another failure the first one stays. Returns -EIO. */
 int client_fail(struct client *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Fails for this reason, whatever was before: what client_error() was may be a part of it. Returns -EIO. */
+int client_explain(struct client *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static inline int client_fail_memory(struct client *c)
 {
@@ -143,8 +159,7 @@ int client_print_error(struct client *c);
 /* Whether HPEXPIRETIME exists (Redis 7.4, Valkey 9) and this user may run it. */
 enum field_ttls { FIELD_TTLS_UNSUPPORTED, FIELD_TTLS_SUPPORTED, FIELD_TTLS_DENIED };
 
-/* Returns 0 or -EIO. */
-int client_probe_field_ttls(struct client *c, enum field_ttls *out) __attribute__((warn_unused_result));
+enum field_ttls client_probe_field_ttls(struct client *c);
 
 /*
  * Queues HMGET of all fields of a card, in the order of enum channel_field; if it is supported also
@@ -157,17 +172,15 @@ enum client_scan { SCAN_CARDS, SCAN_LINKS, SCAN_INDEX, SCAN_API_KEYS, SCAN_API_K
 /*
  * Called with each batch of a scan: `count` string replies, borrowed for the call: names of keys, members of
  * the set, or pairs: a member of the index and its score, a field and its value. It may use the client, but
- * must have received every reply to what it sent when it returns: 0, or what ends the scan.
+ * must have received every reply to what it sent when it returns.
  */
-typedef int (*client_visit)(void *arg, struct redis_reply *const *names, size_t count);
+typedef void (*client_visit)(void *arg, struct redis_reply *const *names, size_t count);
 
 /*
  * Scans all card keys, link keys, members of the index, API keys or their infos, in batches, while others may
- * write. What exists during the whole scan is visited at least once. Returns 0, -EIO, or what `visit`
- * returned.
+ * write. What exists during the whole scan is visited at least once. A failure ends the scan.
  */
-int client_scan(struct client *c, enum client_scan what, client_visit visit, void *arg)
-    __attribute__((warn_unused_result));
+void client_scan(struct client *c, enum client_scan what, client_visit visit, void *arg);
 
 /* The channel that a link key names. */
 struct link_owner {
@@ -176,8 +189,8 @@ struct link_owner {
     bool agrees; /* the card of that channel has this link */
 };
 
-/* Looks up `count` link keys into out[0..count-1]. Returns 0 or -EIO. */
-int client_find_link_owners(struct client *c, struct redis_reply *const *keys, size_t count,
-                            struct link_owner *out) __attribute__((warn_unused_result));
+/* Looks up `count` link keys into out[0..count-1]. */
+void client_find_link_owners(struct client *c, struct redis_reply *const *keys, size_t count,
+                             struct link_owner *out);
 
 #endif

@@ -48,49 +48,30 @@ static int keys_fail_wrongtype(struct client *c, const char *what, const struct 
                        what);
 }
 
-/* As client_receive, but the error for a set of another type names the key. */
-static const struct redis_reply *keys_receive(struct client *c)
-{
-    const struct redis_reply *reply = client_receive_or_wrongtype(c);
-    if (reply == NULL || !reply_is_wrongtype(reply))
-        return reply;
-    (void)keys_fail_wrongtype(c, "set", &c->api_keys);
-    return NULL;
-}
-
 /* Makes sure that both keys have their types, or do not exist: a transaction would do one half of its work.
  */
 static int keys_check_types(struct client *c)
 {
     static const char *const types[] = {"set", "hash"};
     const struct buf *const keys[] = {&c->api_keys, &c->api_key_info};
-    int err = 0;
     for (int i = 0; i < 2; i++)
         CLIENT_SEND(c, SPAN("TYPE"), buf_span(keys[i]));
-    for (int i = 0; i < 2 && err == 0; i++) {
-        const struct redis_reply *reply = client_receive(c);
-        if (reply == NULL)
-            return -EIO;
-        struct span type = reply_text(reply);
-        bool fits = span_equal(type, span_of(types[i])) || span_equal(type, SPAN("none"));
-        err = fits ? 0 : keys_fail_wrongtype(c, types[i], keys[i]);
+    for (int i = 0; i < 2; i++) {
+        struct span type = reply_text(client_receive(c));
+        if (!span_equal(type, span_of(types[i])) && !span_equal(type, SPAN("none")))
+            (void)keys_fail_wrongtype(c, types[i], keys[i]);
     }
-    return err;
+    return client_status(c);
 }
 
-/* Receives the replies to MULTI, two commands and EXEC; *first: the integer that the first command returned.
- */
-static int keys_receive_transaction(struct client *c, int64_t *first)
+/* Receives the replies to MULTI, two commands and EXEC. */
+static int keys_receive_transaction(struct client *c)
 {
     for (int i = 0; i < 3; i++)
-        if (client_receive_done(c) != 0)
-            return -EIO;
+        (void)client_receive(c);
     const struct redis_reply *reply = client_receive(c);
-    if (reply == NULL)
-        return -EIO;
     bool complete =
         reply->type == REPLY_ARRAY && reply->elements == 2 && reply->element[0]->type == REPLY_INTEGER;
-    *first = complete ? reply->element[0]->integer : 0;
     return complete ? 0 : client_fail_unexpected(c);
 }
 
@@ -164,21 +145,22 @@ static int keys_remove_key(struct client *c, struct span hex, int64_t *removed)
 {
     CLIENT_SEND(c, SPAN("SREM"), buf_span(&c->api_keys), hex);
     CLIENT_SEND(c, SPAN("HDEL"), buf_span(&c->api_key_info), hex);
-    int err = client_receive_integer(c, removed);
-    if (err == 0 && client_receive_done(c) != 0)
-        err = client_fail(c, "the key is not valid any more, but its info was not removed: %s",
-                          client_error(c));
-    return err;
+    *removed = client_receive_integer(c);
+    int err = client_status(c);
+    (void)client_receive(c);
+    return err == 0 && client_status(c) != 0
+               ? client_explain(c, "the key is not valid any more, but its info was not removed: %s",
+                                client_error(c))
+               : err;
 }
 
 static int keys_add_key(struct client *c, const struct hex_digest *hex, struct span info)
 {
-    int64_t added = 0;
     CLIENT_SEND(c, SPAN("MULTI"));
     CLIENT_SEND(c, SPAN("SADD"), buf_span(&c->api_keys), keys_digest_text(hex));
     CLIENT_SEND(c, SPAN("HSET"), buf_span(&c->api_key_info), keys_digest_text(hex), info);
     CLIENT_SEND(c, SPAN("EXEC"));
-    return keys_receive_transaction(c, &added);
+    return keys_receive_transaction(c);
 }
 
 /* Revokes a key that was not printed. Makes `why` the reason of the failure. */
@@ -191,8 +173,8 @@ static int keys_revoke_unprinted(struct client *c, const struct hex_digest *hex,
     if (err != 0 && client_reopen(c) == 0)
         err = keys_remove_key(c, keys_digest_text(hex), &removed);
     if (err == 0)
-        return client_fail(c, "%s; the key that could not be printed was revoked", reason);
-    return client_fail(
+        return client_explain(c, "%s; the key that could not be printed was revoked", reason);
+    return client_explain(
         c, "%s; a key that was not printed may be valid: revoke it with channelctl keys revoke %.*s", reason,
         DIGEST_HEX_LEN, hex->text);
 }
@@ -414,7 +396,7 @@ static const struct redis_reply *keys_receive_infos(struct client *c, struct red
         words[2 + i] = reply_text(digests[i]);
     client_send(c, 2 + count, words);
     const struct redis_reply *infos = client_receive_or_wrongtype(c);
-    if (infos == NULL || (infos->type == REPLY_ARRAY && infos->elements == count))
+    if (infos->type == REPLY_ARRAY && infos->elements == count)
         return infos;
     (void)(reply_is_wrongtype(infos) ? keys_fail_wrongtype(c, "hash", &c->api_key_info)
                                      : client_fail_unexpected(c));
@@ -479,10 +461,13 @@ static int keys_list(struct client *c, const struct options *o)
     if (code != EXIT_OK)
         return code;
     CLIENT_SEND(c, SPAN("SMEMBERS"), buf_span(&c->api_keys));
-    const struct redis_reply *members = keys_receive(c);
-    struct redis_reply *reply = members != NULL ? client_copy_reply(c, members) : NULL;
-    if (reply == NULL)
+    struct redis_reply *reply = client_copy_reply(c, client_receive_or_wrongtype(c));
+    if (reply != NULL && reply_is_wrongtype(reply))
+        (void)keys_fail_wrongtype(c, "set", &c->api_keys);
+    if (reply == NULL || client_status(c) != 0) {
+        free(reply);
         return client_print_error(c);
+    }
     if (reply->elements > 0)
         qsort(reply->element, reply->elements, sizeof(struct redis_reply *), keys_compare);
     int err = keys_print_keys(c, reply);

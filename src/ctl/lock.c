@@ -55,7 +55,7 @@ static void lock_send_expiry(struct lock *l)
 static int lock_receive_holder(struct lock *l, bool *exists, char out[EXCERPT_MAX])
 {
     const struct redis_reply *reply = client_receive_or_wrongtype(l->client);
-    if (reply == NULL)
+    if (client_status(l->client) != 0)
         return -EIO;
     struct span name = reply_text(reply);
     l->held = name.data != NULL && span_equal(name, lock_value_of(l));
@@ -85,9 +85,8 @@ int lock_receive_watch(struct lock *l)
     bool exists = false;
     assert(l->watching);
     l->watching = false;
-    int err = client_receive_done(l->client);
-    if (err == 0)
-        err = lock_receive_holder(l, &exists, holder);
+    (void)client_receive(l->client);
+    int err = lock_receive_holder(l, &exists, holder);
     if (err != 0 || l->held)
         return err;
     if (exists)
@@ -129,8 +128,8 @@ const struct redis_reply *lock_receive(struct lock *l, size_t count)
     l->committed = false;
     do
         reply = client_receive(l->client);
-    while (reply != NULL && reply->type == REPLY_STATUS);
-    if (reply == NULL)
+    while (reply->type == REPLY_STATUS);
+    if (client_status(l->client) != 0)
         return NULL;
     if (reply->type == REPLY_ARRAY && reply->elements >= count) {
         l->renewed_ms = l->sent_ms;
@@ -161,10 +160,10 @@ static int lock_claim(struct lock *l, char holder[EXCERPT_MAX], int64_t *ttl_ms)
                 (struct span){lease, format_int64(LOCK_LEASE_MS, lease)});
     CLIENT_SEND(c, SPAN("GET"), buf_span(&c->loader));
     CLIENT_SEND(c, SPAN("PTTL"), buf_span(&c->loader));
-    int err = client_receive_done(c);
-    if (err == 0)
-        err = lock_receive_holder(l, &exists, holder);
-    return err == 0 ? client_receive_integer(c, ttl_ms) : err;
+    (void)client_receive(c);
+    int err = lock_receive_holder(l, &exists, holder);
+    *ttl_ms = client_receive_integer(c);
+    return err == 0 ? client_status(c) : err;
 }
 
 /* A user who may not renew the lock gets the error now and not in the middle of the load. */
@@ -221,8 +220,9 @@ static void lock_send_removal(struct lock *l)
 static int lock_remove_without_transaction(struct lock *l)
 {
     lock_send_removal(l);
-    int err = client_receive_done(l->client);
-    return err == 0 ? client_receive_done(l->client) : err;
+    (void)client_receive(l->client);
+    (void)client_receive(l->client);
+    return client_status(l->client);
 }
 
 static int lock_send_release(struct lock *l)

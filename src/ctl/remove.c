@@ -26,60 +26,50 @@ struct removal {
 /* --- Reading what is to be removed --- */
 
 /* Fails if the reply says that the key has another type: it may belong to another program. */
-static int remove_check_type(struct client *c, const struct redis_reply *reply, struct span key,
-                             const char *type)
+static void remove_check_type(struct client *c, const struct redis_reply *reply, struct span key,
+                              const char *type)
 {
     char shown[EXCERPT_MAX];
-    return reply_is_wrongtype(reply)
-               ? client_fail(c, "%s in Redis is not %s: nothing was removed", excerpt(key, shown), type)
-               : 0;
+    if (reply_is_wrongtype(reply))
+        (void)client_fail(c, "%s in Redis is not %s: nothing was removed", excerpt(key, shown), type);
 }
 
 /* In the transaction the error of ZREM would not undo the rest. */
-static int remove_check_index(struct removal *r)
+static void remove_check_index(struct removal *r)
 {
     struct client *c = &r->client;
     char digits[INT64_DIGITS_MAX];
     CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), (struct span){digits, format_int64(r->id, digits)});
-    const struct redis_reply *score = client_receive_or_wrongtype(c);
-    return score == NULL ? -EIO : remove_check_type(c, score, buf_span(&c->index), "a sorted set");
+    remove_check_type(c, client_receive_or_wrongtype(c), buf_span(&c->index), "a sorted set");
 }
 
 /* Watches the card, and reads its link. */
-static int remove_watch_card(struct removal *r)
+static void remove_watch_card(struct removal *r)
 {
     struct client *c = &r->client;
     struct span key = client_card_key(c, r->id);
     CLIENT_SEND(c, SPAN("WATCH"), key);
     CLIENT_SEND(c, SPAN("HGET"), key, channel_field_name(CHANNEL_FIELD_link));
-    if (client_receive_done(c) != 0)
-        return -EIO;
+    (void)client_receive(c);
     const struct redis_reply *link = client_receive_or_wrongtype(c);
-    if (link == NULL)
-        return -EIO;
-    int err = remove_check_type(c, link, key, "a hash");
-    if (err == 0)
-        buf_append_span(&r->link, reply_text(link));
-    return err == 0 && buf_error(&r->link) != 0 ? client_fail_memory(c) : err;
+    remove_check_type(c, link, key, "a hash");
+    buf_append_span(&r->link, reply_text(link));
+    if (buf_error(&r->link) != 0)
+        (void)client_fail_memory(c);
 }
 
 /* Watches the link key. One that leads to another channel is kept. */
-static int remove_watch_link(struct removal *r)
+static void remove_watch_link(struct removal *r)
 {
     struct client *c = &r->client;
     if (r->link.len == 0)
-        return 0;
+        return;
     struct span key = client_link_key(c, buf_span(&r->link));
     CLIENT_SEND(c, SPAN("WATCH"), key);
     CLIENT_SEND(c, SPAN("GET"), key);
-    if (client_receive_done(c) != 0)
-        return -EIO;
-    const struct redis_reply *owner = client_receive_or_wrongtype(c);
-    if (owner == NULL)
-        return -EIO;
-    if (!reply_is_id(owner, r->id))
+    (void)client_receive(c);
+    if (!reply_is_id(client_receive_or_wrongtype(c), r->id))
         buf_clear(&r->link);
-    return 0;
 }
 
 /* --- Removing --- */
@@ -113,13 +103,12 @@ static int remove_run_transaction(struct removal *r)
 static int remove_channel(struct removal *r)
 {
     int err = lock_watch(&r->lock);
-    if (err == 0)
-        err = remove_check_index(r);
-    if (err == 0)
-        err = remove_watch_card(r);
-    if (err == 0)
-        err = remove_watch_link(r);
-    return err == 0 ? remove_run_transaction(r) : err;
+    if (err != 0)
+        return err;
+    remove_check_index(r);
+    remove_watch_card(r);
+    remove_watch_link(r);
+    return client_status(&r->client) == 0 ? remove_run_transaction(r) : -EIO;
 }
 
 /* --- The command --- */

@@ -8,7 +8,6 @@
 #include "ctl/terminal.h"
 #include "model/channel.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 struct show {
@@ -21,42 +20,22 @@ struct show {
 
 /* --- Reading --- */
 
-/* Looks up a link key; *found: it holds the id of a channel. */
-static int show_read_owner(struct client *c, struct span link, bool *found, int64_t *id)
+/* Looks up a link key. True when it holds the id of a channel. */
+static bool show_read_owner(struct client *c, struct span link, int64_t *id)
 {
     CLIENT_SEND(c, SPAN("GET"), client_link_key(c, link));
-    const struct redis_reply *owner = client_receive_or_wrongtype(c);
-    if (owner == NULL)
-        return -EIO;
-    *found = parse_int64(reply_text(owner), id) == 0;
-    return 0;
+    return parse_int64(reply_text(client_receive_or_wrongtype(c)), id) == 0;
 }
 
 /* Finds the id by the given link. */
-static int show_find_id(struct show *s)
+static void show_find_id(struct show *s)
 {
     char shown[EXCERPT_MAX];
-    bool found = s->link.len == 0;
-    int err = found ? 0 : show_read_owner(&s->client, buf_span(&s->link), &found, &s->id);
-    if (err == 0 && !found)
-        err = client_fail(&s->client, "no channel has the link %s", excerpt(buf_span(&s->link), shown));
-    return err;
+    if (s->link.len > 0 && !show_read_owner(&s->client, buf_span(&s->link), &s->id))
+        (void)client_fail(&s->client, "no channel has the link %s", excerpt(buf_span(&s->link), shown));
 }
 
-static int show_receive_place(struct show *s)
-{
-    const struct redis_reply *rank = client_receive(&s->client);
-    if (rank == NULL)
-        return -EIO;
-    s->place = rank->type == REPLY_INTEGER ? rank->integer + 1 : 0;
-    const struct redis_reply *score = client_receive(&s->client);
-    if (score == NULL)
-        return -EIO;
-    s->score = score->type == REPLY_DOUBLE ? score->dval : 0;
-    return client_receive_integer(&s->client, &s->members);
-}
-
-static int show_read_place(struct show *s)
+static void show_read_place(struct show *s)
 {
     struct client *c = &s->client;
     char digits[INT64_DIGITS_MAX];
@@ -64,7 +43,10 @@ static int show_read_place(struct show *s)
     CLIENT_SEND(c, SPAN("ZRANK"), buf_span(&c->index), id);
     CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), id);
     CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index));
-    return show_receive_place(s);
+    const struct redis_reply *rank = client_receive(c);
+    s->place = rank->type == REPLY_INTEGER ? rank->integer + 1 : 0;
+    s->score = client_receive(c)->dval; /* 0 where the reply is nil */
+    s->members = client_receive_integer(c);
 }
 
 /* The fields of the card, owned, in the order of a card; NULL after a failure. */
@@ -74,8 +56,6 @@ static struct redis_reply *show_read_card(struct show *s)
     char key[EXCERPT_MAX];
     client_send_card_read(c, s->id, FIELD_TTLS_UNSUPPORTED);
     const struct redis_reply *card = client_receive_or_wrongtype(c);
-    if (card == NULL)
-        return NULL;
     if (card->elements == CHANNEL_FIELD_COUNT)
         return client_copy_reply(c, card);
     (void)client_fail(c, "%s in Redis is not a hash", excerpt(client_card_key(c, s->id), key));
@@ -96,14 +76,13 @@ static void show_print_place(const struct show *s)
 }
 
 /* Prints where the card's own link leads. */
-static int show_print_link(struct show *s, struct span link)
+static void show_print_link(struct show *s, struct span link)
 {
     char shown[EXCERPT_MAX];
-    bool found = false;
     int64_t id = 0;
-    int err = show_read_owner(&s->client, link, &found, &id);
-    if (err != 0)
-        return err;
+    bool found = show_read_owner(&s->client, link, &id);
+    if (client_status(&s->client) != 0)
+        return;
     (void)excerpt(link, shown);
     if (!found)
         (void)fprintf(stderr, "channelctl: %s, its link, leads to no channel\n", shown);
@@ -111,19 +90,18 @@ static int show_print_link(struct show *s, struct span link)
         (void)fprintf(stderr, "channelctl: %s, its link, leads to channel %lld\n", shown, (long long)id);
     else
         (void)fprintf(stderr, "channelctl: %s leads to it\n", shown);
-    return 0;
 }
 
 /* Prints where the card's own link leads, and whether the given one is another. */
-static int show_print_links(struct show *s, struct span own)
+static void show_print_links(struct show *s, struct span own)
 {
     char shown[EXCERPT_MAX];
-    int err = own.data != NULL ? show_print_link(s, own) : 0;
+    if (own.data != NULL)
+        show_print_link(s, own);
     bool is_other = s->link.len > 0 && (own.data == NULL || !span_equal(buf_span(&s->link), own));
-    if (err == 0 && is_other)
+    if (client_status(&s->client) == 0 && is_other)
         (void)fprintf(stderr, "channelctl: %s leads to it, but is not its link\n",
                       excerpt(buf_span(&s->link), shown));
-    return err;
 }
 
 static void show_print_invalid(const struct channel_row *row, unsigned invalid)
@@ -135,37 +113,38 @@ static void show_print_invalid(const struct channel_row *row, unsigned invalid)
                           channel_field_name((enum channel_field)f).data, excerpt(row->value[f], shown));
 }
 
-static int show_print_row(struct show *s, const struct channel_row *row)
+static void show_print_row(struct show *s, const struct channel_row *row)
 {
     struct buf json = BUF_INIT;
     unsigned invalid = channel_write(&json, row, CHANNEL_CARD);
     const char *text = buf_c_str(&json);
-    int err = text != NULL ? 0 : client_fail_memory(&s->client);
-    if (err == 0)
+    if (text != NULL)
         (void)puts(text);
+    else
+        (void)client_fail_memory(&s->client);
     buf_fini(&json);
     show_print_invalid(row, invalid);
     show_print_place(s);
-    return err == 0 ? show_print_links(s, row->value[CHANNEL_FIELD_link]) : err;
+    show_print_links(s, row->value[CHANNEL_FIELD_link]);
 }
 
 /* Of a channel without a card only a place in the index can be told. */
-static int show_print_card(struct show *s)
+static void show_print_card(struct show *s)
 {
     struct channel_row row = {0};
     struct redis_reply *card = show_read_card(s);
     if (card == NULL)
-        return -EIO;
+        return;
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
         row.value[f] = reply_text(card->element[f]);
     bool exists = !channel_row_is_empty(&row, CHANNEL_SUMMARY);
-    int err = exists ? show_print_row(s, &row) : 0;
-    free(card);
     if (exists)
-        return err;
-    if (s->place > 0)
+        show_print_row(s, &row);
+    else if (s->place > 0)
         show_print_place(s);
-    return client_fail(&s->client, "channel %lld does not exist: it has no card", (long long)s->id);
+    if (!exists)
+        (void)client_fail(&s->client, "channel %lld does not exist: it has no card", (long long)s->id);
+    free(card);
 }
 
 /* --- The command --- */
@@ -173,10 +152,10 @@ static int show_print_card(struct show *s)
 /* Returns 0, or -EIO with the reason in client_error(). */
 static int show_channel(struct show *s)
 {
-    int err = show_find_id(s);
-    if (err == 0)
-        err = show_read_place(s);
-    return err == 0 ? show_print_card(s) : err;
+    show_find_id(s);
+    show_read_place(s);
+    show_print_card(s);
+    return client_status(&s->client);
 }
 
 /* Reads the id or the link of the command line. Returns EXIT_OK, or prints what is wrong. */

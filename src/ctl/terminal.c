@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -89,17 +88,22 @@ void report_init(struct report *r, FILE *to)
     *r = (struct report){.to = to, .is_terminal = isatty(fileno(to)) == 1};
 }
 
-void report_problem(struct report *r, const char *format, ...)
+void report_problem_args(struct report *r, const char *format, va_list args)
 {
     if (++r->problems > REPORT_PRINTED_MAX)
         return;
     if (r->is_terminal)
         (void)fputs(ERASE_LINE, r->to);
+    (void)vfprintf(r->to, format, args);
+    (void)fputc('\n', r->to);
+}
+
+void report_problem(struct report *r, const char *format, ...)
+{
     va_list args;
     va_start(args, format);
-    (void)vfprintf(r->to, format, args);
+    report_problem_args(r, format, args);
     va_end(args);
-    (void)fputc('\n', r->to);
 }
 
 void report_finish(const struct report *r)

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 /* The exit codes; a command that a signal ended exits with 128 plus the signal's number. */
@@ -54,6 +55,8 @@ struct report {
 
 void report_init(struct report *r, FILE *to);
 void report_problem(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void report_problem_args(struct report *r, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 
 /* Prints "and N more" when some problems were not printed. */
 void report_finish(const struct report *r);

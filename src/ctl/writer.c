@@ -229,38 +229,30 @@ static bool writer_differs(const struct entry *e)
     return false;
 }
 
-static int writer_receive_card(struct writer *w, struct entry *e)
+static void writer_receive_card(struct writer *w, struct entry *e)
 {
-    const struct redis_reply *card = client_receive_or_wrongtype(w->client);
-    e->stored = card != NULL ? client_copy_reply(w->client, card) : NULL;
+    e->stored = client_copy_reply(w->client, client_receive_or_wrongtype(w->client));
     if (e->stored == NULL)
-        return -EIO;
+        return;
     if (reply_is_wrongtype(e->stored))
         writer_refuse_type(w, e, client_card_key(w->client, e->card.id), "a hash");
     else if (e->stored->elements != CHANNEL_FIELD_COUNT)
-        return client_fail_unexpected(w->client);
+        (void)client_fail_unexpected(w->client);
     else
         e->card_changed = writer_differs(e);
-    return 0;
 }
 
 /* A key with a TTL is written again, which removes the TTL. */
-static int writer_receive_ttl(struct writer *w, struct entry *e, bool *changed)
+static void writer_receive_ttl(struct writer *w, struct entry *e, bool *changed)
 {
-    const struct redis_reply *ttl = client_receive_or_wrongtype(w->client);
-    if (ttl == NULL)
-        return -EIO;
-    bool expires = reply_has_ttl(ttl);
+    bool expires = reply_has_ttl(client_receive_or_wrongtype(w->client));
     e->has_ttl = e->has_ttl || expires;
     *changed = *changed || expires;
-    return 0;
 }
 
-static int writer_receive_link_owner(struct writer *w, struct entry *e)
+static void writer_receive_link_owner(struct writer *w, struct entry *e)
 {
     const struct redis_reply *owner = client_receive_or_wrongtype(w->client);
-    if (owner == NULL)
-        return -EIO;
     if (reply_is_wrongtype(owner))
         writer_refuse_type(w, e, client_link_key(w->client, writer_card_link(&e->card)), "a string");
     bool ours = reply_is_id(owner, e->card.id);
@@ -268,33 +260,27 @@ static int writer_receive_link_owner(struct writer *w, struct entry *e)
     e->moves_link = !ours && owner->type == REPLY_STRING;
     e->contested =
         e->moves_link && parse_int64(reply_text(owner), &e->owner) == 0 && writer_has_link_noted(w, e->owner);
-    return 0;
 }
 
 /* A replacing load replaces an index of another type, too. */
-static int writer_receive_listed(struct writer *w, struct entry *e)
+static void writer_receive_listed(struct writer *w, struct entry *e)
 {
     const struct redis_reply *score = client_receive_or_wrongtype(w->client);
-    if (score == NULL)
-        return -EIO;
     e->listed = score->type == REPLY_DOUBLE;
     e->score = e->listed ? score->dval : 0;
-    return 0;
 }
 
-static int writer_receive_reads(struct writer *w, struct entry *e)
+static void writer_receive_reads(struct writer *w, struct entry *e)
 {
-    int err = writer_receive_card(w, e);
-    if (err == 0)
-        err = writer_receive_ttl(w, e, &e->card_changed);
-    if (err == 0 && w->field_ttls == FIELD_TTLS_SUPPORTED)
-        err = writer_receive_ttl(w, e, &e->card_changed);
-    if (err == 0 && writer_card_link(&e->card).data != NULL) {
-        err = writer_receive_link_owner(w, e);
-        if (err == 0)
-            err = writer_receive_ttl(w, e, &e->link_changed);
+    writer_receive_card(w, e);
+    writer_receive_ttl(w, e, &e->card_changed);
+    if (w->field_ttls == FIELD_TTLS_SUPPORTED)
+        writer_receive_ttl(w, e, &e->card_changed);
+    if (writer_card_link(&e->card).data != NULL) {
+        writer_receive_link_owner(w, e);
+        writer_receive_ttl(w, e, &e->link_changed);
     }
-    return err == 0 ? writer_receive_listed(w, e) : err;
+    writer_receive_listed(w, e);
 }
 
 /* --- Links that belong to another channel by an earlier line --- */
@@ -308,14 +294,10 @@ static int writer_check_owners(struct writer *w, struct batch *b)
                         channel_field_name(CHANNEL_FIELD_link));
     for (size_t i = 0; i < b->count; i++) {
         struct entry *e = &b->entry[i];
-        if (!e->contested)
-            continue;
-        const struct redis_reply *link = client_receive_or_wrongtype(w->client);
-        if (link == NULL)
-            return -EIO;
-        e->contested = link->type == REPLY_STRING && span_equal(reply_text(link), writer_card_link(&e->card));
+        e->contested =
+            e->contested && reply_is_text(client_receive_or_wrongtype(w->client), writer_card_link(&e->card));
     }
-    return 0;
+    return client_status(w->client);
 }
 
 /*
@@ -372,14 +354,11 @@ static int writer_find_former_links(struct writer *w, struct batch *b)
             CLIENT_SEND(c, SPAN("GET"), client_link_key(c, writer_former_link(&b->entry[i])));
     for (size_t i = 0; i < b->count; i++) {
         struct entry *e = &b->entry[i];
-        if (writer_former_link(e).data == NULL)
-            continue;
-        const struct redis_reply *owner = client_receive_or_wrongtype(c);
-        if (owner == NULL)
-            return -EIO;
-        e->drops_link = reply_is_id(owner, e->card.id) && !writer_batch_has_link(b, writer_former_link(e));
+        e->drops_link = writer_former_link(e).data != NULL &&
+                        reply_is_id(client_receive_or_wrongtype(c), e->card.id) &&
+                        !writer_batch_has_link(b, writer_former_link(e));
     }
-    return 0;
+    return client_status(c);
 }
 
 /* --- The index --- */
@@ -406,8 +385,6 @@ static int writer_index_next_score(struct client *c, int64_t *out)
 {
     CLIENT_SEND(c, SPAN("ZREVRANGE"), buf_span(&c->index), SPAN("0"), SPAN("0"), SPAN("WITHSCORES"));
     const struct redis_reply *reply = client_receive_or_wrongtype(c);
-    if (reply == NULL)
-        return -EIO;
     double last = writer_last_score(reply);
     if (reply_is_wrongtype(reply))
         return client_fail(c, "%.*s is not a sorted set: delete it, or load with --replace",
@@ -416,7 +393,7 @@ static int writer_index_next_score(struct client *c, int64_t *out)
         return client_fail(c, "the highest score of the index is above 2^53, nothing can be added after it: "
                               "load with --replace");
     *out = (int64_t)last + 1;
-    return 0;
+    return client_status(c);
 }
 
 /* Queues the ZADD of a channel, unless it is there already, to the index or the next index. */
@@ -520,8 +497,10 @@ int writer_flush(struct writer *w)
     int err = writer_receive_sent(w);
     if (err == 0)
         err = lock_receive_watch(w->lock);
-    for (size_t i = 0; i < b->count && err == 0; i++)
-        err = writer_receive_reads(w, &b->entry[i]);
+    for (size_t i = 0; i < b->count && err == 0; i++) {
+        writer_receive_reads(w, &b->entry[i]);
+        err = client_status(w->client);
+    }
     if (err == 0)
         err = writer_refuse_contested(w, b);
     if (err == 0)
@@ -558,31 +537,27 @@ int writer_finish(struct writer *w)
 static int writer_watch_next(struct writer *w)
 {
     struct client *c = w->client;
-    int64_t found = 0;
     lock_send_watch(w->lock);
     CLIENT_SEND(c, SPAN("WATCH"), buf_span(&c->index_next));
     CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index_next));
     int err = lock_receive_watch(w->lock);
-    if (err == 0)
-        err = client_receive_done(c);
-    if (err == 0)
-        err = client_receive_integer(c, &found);
-    if (err == 0 && found != w->members)
-        err = client_fail(c, "another load has changed the next index");
-    return err;
+    if (err != 0)
+        return err;
+    (void)client_receive(c);
+    if (client_receive_integer(c) != w->members)
+        (void)client_fail(c, "another load has changed the next index");
+    return client_status(c);
 }
 
 /* *equal: the index is what the next index is. Equal members have been found already, others have not. */
 static int writer_compare_indexes(struct writer *w, bool *equal)
 {
-    int64_t members = 0;
     *equal = false;
     if (w->index_differs)
         return 0;
     CLIENT_SEND(w->client, SPAN("ZCARD"), buf_span(&w->client->index));
-    int err = client_receive_integer(w->client, &members);
-    *equal = members == w->members;
-    return err;
+    *equal = client_receive_integer(w->client) == w->members;
+    return client_status(w->client);
 }
 
 /*
@@ -619,7 +594,7 @@ static int writer_merge_step(struct writer *w, int64_t rank, int64_t score, size
     CLIENT_SEND(c, SPAN("ZRANGE"), buf_span(&c->index_next), writer_digits_of(rank, first),
                 writer_digits_of(rank + MERGE_STEP - 1, last));
     const struct redis_reply *reply = client_receive(c);
-    if (reply == NULL)
+    if (client_status(c) != 0)
         return -EIO;
     *members = reply->elements;
     lock_begin(w->lock);
@@ -643,38 +618,30 @@ int writer_merge(struct writer *w)
 
 /* Unlinks the keys that `gone` marks, and adds how many existed to *removed. The lock is watched since before
  * they were looked at. */
-static int writer_unlink_marked(struct writer *w, struct redis_reply *const *keys, const bool *gone,
-                                size_t count, int64_t *removed)
+static void writer_unlink_marked(struct writer *w, struct redis_reply *const *keys, const bool *gone,
+                                 size_t count, int64_t *removed)
 {
     size_t marked = 0;
     for (size_t i = 0; i < count; i++)
         marked += gone[i];
-    if (marked == 0 && !lock_is_due(w->lock))
-        return 0;
+    if (client_status(w->client) != 0 || (marked == 0 && !lock_is_due(w->lock)))
+        return;
     lock_begin(w->lock);
     for (size_t i = 0; i < count; i++)
         if (gone[i])
             CLIENT_SEND(w->client, SPAN("UNLINK"), reply_text(keys[i]));
     lock_commit(w->lock);
     const struct redis_reply *replies = lock_receive(w->lock, marked);
-    if (replies == NULL)
-        return -EIO;
-    for (size_t i = 0; i < marked; i++)
+    for (size_t i = 0; i < marked && replies != NULL; i++)
         *removed += replies->element[i]->integer;
-    return 0;
 }
 
-static int writer_mark_unlisted(struct client *c, struct redis_reply *const *keys, bool *gone, size_t count)
+static void writer_mark_unlisted(struct client *c, struct redis_reply *const *keys, bool *gone, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), keyspace_card_id(c->keys, reply_text(keys[i])));
-    for (size_t i = 0; i < count; i++) {
-        const struct redis_reply *score = client_receive(c);
-        if (score == NULL)
-            return -EIO;
-        gone[i] = score->type == REPLY_NIL;
-    }
-    return 0;
+    for (size_t i = 0; i < count; i++)
+        gone[i] = client_receive(c)->type == REPLY_NIL;
 }
 
 static void writer_show_removal(struct writer *w, size_t checked)
@@ -684,45 +651,38 @@ static void writer_show_removal(struct writer *w, size_t checked)
 }
 
 /* A client_visit. */
-static int writer_remove_cards(void *arg, struct redis_reply *const *keys, size_t count)
+static void writer_remove_cards(void *arg, struct redis_reply *const *keys, size_t count)
 {
     struct writer *w = arg;
     bool *gone = calloc(count + 1, sizeof *gone);
     writer_show_removal(w, count);
     if (gone == NULL)
-        return client_fail_memory(w->client);
-    int err = lock_watch(w->lock);
-    if (err == 0)
-        err = writer_mark_unlisted(w->client, keys, gone, count);
-    if (err == 0)
-        err = writer_unlink_marked(w, keys, gone, count, &w->counts->cards_removed);
+        (void)client_fail_memory(w->client);
+    else if (lock_watch(w->lock) == 0) {
+        writer_mark_unlisted(w->client, keys, gone, count);
+        writer_unlink_marked(w, keys, gone, count, &w->counts->cards_removed);
+    }
     free(gone);
-    return err;
 }
 
 /* A client_visit. A link key is right when it names a channel whose card has that link. */
-static int writer_remove_links(void *arg, struct redis_reply *const *keys, size_t count)
+static void writer_remove_links(void *arg, struct redis_reply *const *keys, size_t count)
 {
     struct writer *w = arg;
     int64_t removed = 0;
     struct link_owner *owner = calloc(count + 1, sizeof *owner);
     bool *gone = calloc(count + 1, sizeof *gone);
     writer_show_removal(w, count);
-    if (owner == NULL || gone == NULL) {
-        free(owner);
-        free(gone);
-        return client_fail_memory(w->client);
+    if (owner == NULL || gone == NULL)
+        (void)client_fail_memory(w->client);
+    else if (lock_watch(w->lock) == 0) {
+        client_find_link_owners(w->client, keys, count, owner);
+        for (size_t i = 0; i < count; i++)
+            gone[i] = !owner[i].agrees;
+        writer_unlink_marked(w, keys, gone, count, &removed);
     }
-    int err = lock_watch(w->lock);
-    if (err == 0)
-        err = client_find_link_owners(w->client, keys, count, owner);
-    for (size_t i = 0; i < count && err == 0; i++)
-        gone[i] = !owner[i].agrees;
-    if (err == 0)
-        err = writer_unlink_marked(w, keys, gone, count, &removed);
     free(owner);
     free(gone);
-    return err;
 }
 
 /* Cards are removed first: until its key is removed, a link without a card is not found. */
@@ -733,8 +693,9 @@ int writer_replace(struct writer *w)
     if (err != 0)
         return err;
     w->counts->replaced = true;
-    err = client_scan(w->client, SCAN_CARDS, writer_remove_cards, w);
-    return err == 0 ? client_scan(w->client, SCAN_LINKS, writer_remove_links, w) : err;
+    client_scan(w->client, SCAN_CARDS, writer_remove_cards, w);
+    client_scan(w->client, SCAN_LINKS, writer_remove_links, w);
+    return client_status(w->client);
 }
 
 /* --- Construction --- */
@@ -786,9 +747,8 @@ void writer_free(struct writer *w)
 
 int writer_begin(struct writer *w)
 {
-    int err = client_probe_field_ttls(w->client, &w->field_ttls);
+    w->field_ttls = client_probe_field_ttls(w->client);
     w->counts->field_ttls_denied = w->field_ttls == FIELD_TTLS_DENIED;
-    if (err == 0)
-        err = writer_prepare_indexes(w);
+    int err = writer_prepare_indexes(w);
     return err == 0 && !w->setup.replace ? writer_index_next_score(w->client, &w->next_score) : err;
 }

@@ -77,7 +77,8 @@ TEST_CASE(client_reports_a_timeout)
     begin_within(TIMEOUT_MS);
     CLIENT_SEND(&client, SPAN("PING"));
     int64_t began = wait_now_ms();
-    assert_int_equal(client_receive_done(&client), -EIO);
+    assert_int_equal(client_receive(&client)->type, REPLY_NIL);
+    assert_int_equal(client_status(&client), -EIO);
     assert_in_range(wait_now_ms() - began, TIMEOUT_MS / 2, TIMEOUT_MS + wait_slack_ms());
     assert_failure("no reply in time");
     end();
@@ -88,7 +89,7 @@ TEST_CASE(client_reports_an_error_inside_exec)
     begin();
     CLIENT_SEND(&client, SPAN("EXEC"));
     reply_with("*3\r\n:1\r\n-WRONGTYPE no\r\n+OK\r\n");
-    assert_null(client_receive(&client));
+    assert_int_equal(client_receive(&client)->type, REPLY_NIL);
     assert_failure("Redis refused: WRONGTYPE no");
     end();
 }
@@ -96,15 +97,26 @@ TEST_CASE(client_reports_an_error_inside_exec)
 TEST_CASE(client_returns_wrongtype_errors_only)
 {
     begin();
+    for (int i = 0; i < 2; i++)
+        CLIENT_SEND(&client, SPAN("GET"));
+    reply_with("-WRONGTYPE no\r\n-READONLY no\r\n");
+    assert_true(reply_is_wrongtype(client_receive_or_wrongtype(&client)));
+    assert_int_equal(client_status(&client), 0);
+    assert_int_equal(client_receive_or_wrongtype(&client)->type, REPLY_NIL);
+    assert_failure("Redis refused: READONLY no");
+    end();
+}
+
+TEST_CASE(failure_stays_and_later_replies_are_nil)
+{
+    begin();
     for (int i = 0; i < 3; i++)
         CLIENT_SEND(&client, SPAN("GET"));
-    reply_with("-WRONGTYPE no\r\n-READONLY no\r\n*1\r\n-WRONGTYPE no\r\n");
-    const struct redis_reply *reply = client_receive_or_wrongtype(&client);
-    assert_non_null(reply);
-    assert_span(reply_text(reply), NULL);
-    assert_null(client_receive_or_wrongtype(&client));
+    reply_with("-READONLY no\r\n:1\r\n-ERR later\r\n");
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(client_receive(&client)->type, REPLY_NIL);
+    assert_int_equal(client_receive_integer(&client), 0);
+    assert_int_equal(client_status(&client), -EIO);
     assert_failure("Redis refused: READONLY no");
-    assert_null(client_receive_or_wrongtype(&client));
-    assert_failure("Redis refused: WRONGTYPE no");
     end();
 }
