@@ -47,8 +47,10 @@ static void break_link(struct redis *r)
     struct replication *p = &r->replication;
     if (p->upstream == NULL)
         return;
-    if (p->link != LINK_DOWN)
+    if (p->link != LINK_DOWN) {
         TRACE(r->name, "has lost its link to %s", p->upstream->name);
+        scenario_disturb(0); /* also where it was too far behind, long after it was made slow */
+    }
     p->number++;
     p->link = LINK_DOWN;
     p->silent = false;
