@@ -17,13 +17,13 @@
 
 static const struct redis_client_limits LIMITS = {.connect_ms = 5000, .reply_ms = 30000};
 
-/* For an attempt while waiting for Redis; some time is left for the last one, too. */
+/* The time limit of an attempt while waiting for Redis; the last attempt has the shorter one, too. */
 enum { ATTEMPT_MIN_MS = 500, ATTEMPT_MAX_MS = 5000 };
 
 /* The first and the longest pause between these; it doubles. */
 enum { PAUSE_MIN_MS = 100, PAUSE_MAX_MS = 2000 };
 
-/* For another connection after a failure. */
+/* The limits of another connection after a failure. */
 static const struct redis_client_limits REOPEN_LIMITS = {.connect_ms = 2000, .reply_ms = 2000};
 
 /* --- Failures --- */
@@ -55,7 +55,7 @@ int client_explain(struct client *c, const char *format, ...)
 
 int client_print_error(struct client *c)
 {
-    (void)fprintf(stderr, "channelctl: %s\n", client_error(c));
+    show_message("%s", client_error(c));
     return EXIT_FAILED;
 }
 
@@ -171,8 +171,7 @@ bool reply_has_ttl(const struct redis_reply *reply)
 bool reply_is_id(const struct redis_reply *reply, int64_t id)
 {
     char digits[INT64_DIGITS_MAX];
-    struct span text = {digits, format_int64(id, digits)};
-    return reply_is_text(reply, text);
+    return reply_is_text(reply, digits_of(id, digits));
 }
 
 /* --- Opening and closing --- */
@@ -317,7 +316,7 @@ static void client_print_wait(struct wait *w, struct client *c, const struct opt
     if (is_first)
         buf_printf(&text, "up to %g s ", (double)o->wait / 1e3);
     buf_append_str(&text, "for Redis at ");
-    (void)fprintf(stderr, "channelctl: %s: %s\n", client_describe(c, &text), reason);
+    show_message("%s: %s", client_describe(c, &text), reason);
     buf_fini(&text);
 }
 
@@ -344,7 +343,7 @@ static int client_wait_for_redis(struct client *c, const struct options *o, enum
     interrupt_restore();
     double seconds = (double)(clock_now_ms() - w.started_ms) / 1e3;
     if (err == 0 && w.reason.len > 0)
-        (void)fprintf(stderr, "channelctl: Redis accepts commands after %.1f s\n", seconds);
+        show_message("Redis accepts commands after %.1f s", seconds);
     else if (w.reason.len > 0)
         (void)client_explain(c, "%s (waited %.1f s)", client_error(c), seconds);
     buf_fini(&w.reason);
@@ -361,7 +360,7 @@ int client_open(struct client *c, const struct options *o, enum client_subject s
     if (err == 0)
         return EXIT_OK;
     struct buf where = BUF_INIT;
-    (void)fprintf(stderr, "channelctl: Redis at %s: %s\n", client_describe(c, &where), client_error(c));
+    show_message("Redis at %s: %s", client_describe(c, &where), client_error(c));
     buf_fini(&where);
     return EXIT_FAILED;
 }
@@ -386,7 +385,7 @@ static void client_send_field_ttls(struct client *c, int64_t id)
     char digits[INT64_DIGITS_MAX];
     struct span words[4 + CHANNEL_FIELD_COUNT] = {SPAN("HPEXPIRETIME"), client_card_key(c, id),
                                                   SPAN("FIELDS")};
-    words[3] = (struct span){digits, format_int64(CHANNEL_FIELD_COUNT, digits)};
+    words[3] = digits_of(CHANNEL_FIELD_COUNT, digits);
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
         words[4 + f] = channel_field_name((enum channel_field)f);
     client_send(c, sizeof words / sizeof words[0], words);

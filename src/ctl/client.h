@@ -11,6 +11,7 @@
 #ifndef CTL_CLIENT_H
 #define CTL_CLIENT_H
 
+#include "base/text.h"
 #include "ctl/command.h"
 #include "redis/client.h"
 #include "redis/endpoint.h"
@@ -60,6 +61,12 @@ struct span client_link_key(struct client *c, struct span link);
 void client_send(struct client *c, size_t count, const struct span *words);
 #define CLIENT_SEND(c, ...) \
     client_send((c), sizeof((struct span[]){__VA_ARGS__}) / sizeof(struct span), (struct span[]){__VA_ARGS__})
+
+/* The text of a number, in `out`. */
+static inline struct span digits_of(int64_t number, char out[INT64_DIGITS_MAX])
+{
+    return (struct span){out, format_int64(number, out)};
+}
 
 /* How many replies are due. */
 static inline size_t client_pending(const struct client *c)

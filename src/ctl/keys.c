@@ -41,7 +41,7 @@ static struct span keys_digest_text(const struct hex_digest *hex)
     return (struct span){hex->text, sizeof hex->text};
 }
 
-/* What the error for a key of another type says instead. */
+/* Fails because a key has another type: what Redis would say names neither the key nor a remedy. */
 static int keys_fail_wrongtype(struct client *c, const char *what, const struct buf *key)
 {
     return client_fail(c, "%.*s is not a %s: delete it, then issue all keys again", (int)key->len, key->data,
@@ -81,20 +81,6 @@ static int keys_receive_transaction(struct client *c)
  * every digest. */
 enum { KEY_BYTES = 32, KEY_LEN = 46 };
 
-static int keys_random_bytes(unsigned char *out, size_t n)
-{
-    while (n > 0) {
-        ssize_t got = getrandom(out, n, 0);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? -errno : -EIO;
-        out += got;
-        n -= (size_t)got;
-    }
-    return 0;
-}
-
 static void keys_base64url(const unsigned char *in, size_t n, char *out)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -116,16 +102,16 @@ static void keys_base64url(const unsigned char *in, size_t n, char *out)
 static int keys_generate_key(char out[KEY_LEN])
 {
     unsigned char raw[KEY_BYTES];
-    int err = keys_random_bytes(raw, sizeof raw);
-    if (err != 0)
-        return err;
+    /* The kernel does not interrupt a request of so few bytes. */
+    if (getrandom(raw, sizeof raw, 0) != (ssize_t)sizeof raw)
+        return -errno;
     memcpy(out, "ck_", 3);
     keys_base64url(raw, sizeof raw, out + 3);
     explicit_bzero(raw, sizeof raw);
     return 0;
 }
 
-/* Without stdio, which could write the text later. Returns 0 or a negative errno. */
+/* Writes without stdio, which could write the text later. Returns 0 or a negative errno. */
 static int keys_write_out(const char *text, size_t length)
 {
     while (length > 0) {
@@ -273,8 +259,7 @@ static int keys_issue_all(struct client *c, int64_t count, const struct api_key_
     if (err != 0)
         (void)client_print_error(c);
     if (count > 1 && issued < count)
-        (void)fprintf(stderr, "channelctl: %lld of %lld keys were issued and printed\n", (long long)issued,
-                      (long long)count);
+        show_message("%lld of %lld keys were issued and printed", (long long)issued, (long long)count);
     if (interrupt_signal() != 0)
         return 128 + interrupt_signal();
     return err == 0 ? EXIT_OK : EXIT_FAILED;
@@ -448,10 +433,9 @@ static int keys_print_keys(struct client *c, struct redis_reply *members)
     }
     buf_fini(&line);
     if (err == 0 && others > 0)
-        (void)fprintf(stderr,
-                      "channelctl: not listed: %lld member%s of the set that cannot be a digest (see "
-                      "channelctl verify)\n",
-                      (long long)others, plural(others));
+        show_message("not listed: %lld member%s of the set that cannot be a digest (see "
+                     "channelctl verify)",
+                     (long long)others, plural(others));
     return err;
 }
 

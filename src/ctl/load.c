@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -72,8 +73,8 @@ static int load_read_piece(struct lines *l)
     return 0;
 }
 
-/* Takes the line of `length` bytes at l->at, and `end` more bytes that end it. */
-static int load_take_line(struct lines *l, size_t length, size_t end, struct span *line)
+/* Ends the line of `length` bytes at l->at, after which `end` more bytes are skipped. */
+static int load_finish_line(struct lines *l, size_t length, size_t end, struct span *line)
 {
     *line = (struct span){l->read.data + l->at, length};
     l->at += length + end;
@@ -91,9 +92,9 @@ int lines_next(struct lines *l, struct span *line)
         size_t newline = l->searched - l->at + span_find(fresh, '\n');
         size_t pending = l->read.len - l->at;
         if (newline < pending)
-            return load_take_line(l, newline, 1, line);
+            return load_finish_line(l, newline, 1, line);
         if (l->ended)
-            return pending > 0 || l->skipping ? load_take_line(l, pending, 0, line) : 0;
+            return pending > 0 || l->skipping ? load_finish_line(l, pending, 0, line) : 0;
         l->searched = l->read.len;
         if (pending > LINE_BYTES_MAX) {
             l->skipping = true;
@@ -119,18 +120,13 @@ struct reader {
     char link_shape[EXCERPT_MAX];
 };
 
-static void load_refuse(struct reader *r, struct span field, const char *what)
+/* Reports what is wrong with the line. */
+__attribute__((format(printf, 2, 3))) static void load_refuse(struct reader *r, const char *format, ...)
 {
-    char name[EXCERPT_MAX];
-    report_problem(r->from->report, "%s:%lld: %s: %s", r->from->file, (long long)r->from->line,
-                   excerpt(field, name), what);
-    r->refused = true;
-}
-
-/* For what is wrong with the whole line. */
-static void load_refuse_line(struct reader *r, const char *what)
-{
-    report_problem(r->from->report, "%s:%lld: %s", r->from->file, (long long)r->from->line, what);
+    va_list args;
+    va_start(args, format);
+    report_line(r->from->report, r->from->file, r->from->line, format, args);
+    va_end(args);
     r->refused = true;
 }
 
@@ -138,7 +134,7 @@ static void load_refuse_line(struct reader *r, const char *what)
 static void load_refuse_value(struct reader *r, struct span field, const yyjson_val *value,
                               const char *expected)
 {
-    char what[2 * EXCERPT_MAX];
+    char name[EXCERPT_MAX];
     char shown[EXCERPT_MAX];
     size_t length = 0;
     char *text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &length);
@@ -146,8 +142,8 @@ static void load_refuse_value(struct reader *r, struct span field, const yyjson_
         r->error = -ENOMEM;
         return;
     }
-    (void)snprintf(what, sizeof what, "%s is not %s", excerpt((struct span){text, length}, shown), expected);
-    load_refuse(r, field, what);
+    load_refuse(r, "%s: %s is not %s", excerpt(field, name), excerpt((struct span){text, length}, shown),
+                expected);
     free(text);
 }
 
@@ -253,13 +249,14 @@ static int load_find_field(struct span name)
 static void load_read_member(struct reader *r, yyjson_val *key, yyjson_val *value)
 {
     struct span name = {unsafe_yyjson_get_str(key), unsafe_yyjson_get_len(key)};
+    char shown[EXCERPT_MAX];
     int f = load_find_field(name);
     if (f < 0) {
-        load_refuse(r, name, "no such field");
+        load_refuse(r, "%s: no such field", excerpt(name, shown));
         return;
     }
     if ((r->seen & 1U << f) != 0) {
-        load_refuse(r, name, "is given twice");
+        load_refuse(r, "%s: is given twice", excerpt(name, shown));
         return;
     }
     r->seen |= 1U << f;
@@ -270,21 +267,19 @@ static void load_read_member(struct reader *r, yyjson_val *key, yyjson_val *valu
         load_refuse_value(r, name, value, expected);
 }
 
-/* What no type says. */
+/* Refuses values that have their types, but cannot be right. */
 static void load_refuse_faults(struct reader *r)
 {
     struct buf scratch = BUF_INIT;
-    char what[2 * EXCERPT_MAX];
     char shown[EXCERPT_MAX];
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
         const struct channel_row *row = &r->card->row;
         const char *fault = channel_find_fault(row, (enum channel_field)f, &scratch);
         if (buf_error(&scratch) != 0)
             r->error = buf_error(&scratch);
-        if (fault == NULL)
-            continue;
-        (void)snprintf(what, sizeof what, "%s %s", excerpt(row->value[f], shown), fault);
-        load_refuse(r, channel_field_name((enum channel_field)f), what);
+        if (fault != NULL)
+            load_refuse(r, "%s: %s %s", channel_field_name((enum channel_field)f).data,
+                        excerpt(row->value[f], shown), fault);
     }
     buf_fini(&scratch);
 }
@@ -293,14 +288,14 @@ static void load_read_object(struct reader *r, yyjson_val *object)
 {
     yyjson_obj_iter iter;
     if (!yyjson_obj_iter_init(object, &iter)) {
-        load_refuse_line(r, "not a JSON object");
+        load_refuse(r, "not a JSON object");
         return;
     }
     yyjson_val *key = NULL;
     while ((key = yyjson_obj_iter_next(&iter)) != NULL)
         load_read_member(r, key, yyjson_obj_iter_get_val(key));
     if ((r->seen & 1U << CHANNEL_FIELD_max_channel_id) == 0)
-        load_refuse_line(r, "max_channel_id is missing");
+        load_refuse(r, "max_channel_id is missing");
     if (!r->refused && r->error == 0)
         load_refuse_faults(r);
 }
@@ -316,20 +311,12 @@ static yyjson_val *load_find_card(struct reader *r, yyjson_val *root)
     if (success == NULL)
         return root;
     if (yyjson_is_arr(data))
-        load_refuse_line(r,
-                         "is a page of the list, which lacks most fields of its channels: load their cards");
+        load_refuse(r, "is a page of the list, which lacks most fields of its channels: load their cards");
     else if (!yyjson_is_true(success) || !yyjson_is_obj(data) || yyjson_obj_size(root) != 2)
-        load_refuse_line(r, "is a response without a card");
+        load_refuse(r, "is a response without a card");
     else
         return data;
     return NULL;
-}
-
-static void load_refuse_syntax(struct reader *r, const yyjson_read_err *error)
-{
-    char what[128];
-    (void)snprintf(what, sizeof what, "not a JSON object (%s at byte %zu)", error->msg, error->pos + 1);
-    load_refuse_line(r, what);
 }
 
 int card_read(const struct card_source *from, const struct link_hosts *hosts, struct span line,
@@ -350,7 +337,7 @@ int card_read(const struct card_source *from, const struct link_hosts *hosts, st
     else if (error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
         r.error = -ENOMEM;
     else
-        load_refuse_syntax(&r, &error);
+        load_refuse(&r, "not a JSON object (%s at byte %zu)", error.msg, error.pos + 1);
     yyjson_doc_free(doc);
     if (r.refused || r.error != 0)
         texts->len = texts_was;
@@ -360,7 +347,7 @@ int card_read(const struct card_source *from, const struct link_hosts *hosts, st
 /* --- The load --- */
 
 _Static_assert((int)WRITER_CARD_BYTES_MAX >= (int)LINE_BYTES_MAX,
-               "the writer must take the card of any line");
+               "a batch must have room for the card of any line");
 
 /*
  * A replacing load becomes the catalogue only if every line was good: a damaged file must never remove
@@ -470,12 +457,11 @@ static int load_finish_replace(struct load *l)
     int err = why == NULL ? writer_replace(l->writer) : writer_merge(l->writer);
     progress_end(&l->removal);
     if (why != NULL)
-        (void)fprintf(stderr, "channelctl: nothing was replaced or removed, because %s%s\n", why,
-                      err == 0 && load_accepted(l) > 0 ? "; what was loaded was added to the catalogue" : "");
+        show_message("nothing was replaced or removed, because %s%s", why,
+                     err == 0 && load_accepted(l) > 0 ? "; what was loaded was added to the catalogue" : "");
     else if (err != 0 && l->counts.replaced)
-        (void)fprintf(stderr,
-                      "channelctl: the catalogue was replaced, but keys of removed channels are left; "
-                      "the next load --replace removes them\n");
+        show_message("the catalogue was replaced, but keys of removed channels are left; "
+                     "the next load --replace removes them");
     return err;
 }
 
@@ -485,22 +471,21 @@ static void load_print_warnings(const struct load *l)
 {
     const struct writer_counts *n = &l->counts;
     if (l->read_error != 0)
-        (void)fprintf(stderr, "channelctl: cannot read %s: %s\n", l->file, strerror(-l->read_error));
+        show_message("cannot read %s: %s", l->file, strerror(-l->read_error));
     if (n->repeated > 0)
-        (void)fprintf(stderr,
-                      "channelctl: %lld line%s repeated a channel; the last line of each channel was used\n",
-                      (long long)n->repeated, plural(n->repeated));
+        show_message("%lld line%s repeated a channel; the last line of each channel was used",
+                     (long long)n->repeated, plural(n->repeated));
     if (n->links_moved > 0)
-        (void)fprintf(stderr, "channelctl: %lld link%s belonged to another channel before\n",
-                      (long long)n->links_moved, plural(n->links_moved));
+        show_message("%lld link%s belonged to another channel before", (long long)n->links_moved,
+                     plural(n->links_moved));
     if (n->ttls_removed > 0)
-        (void)fprintf(stderr, "channelctl: %lld channel%s had a TTL, which was removed\n",
-                      (long long)n->ttls_removed, plural(n->ttls_removed));
+        show_message("%lld channel%s had a TTL, which was removed", (long long)n->ttls_removed,
+                     plural(n->ttls_removed));
     if (n->index_ttl_removed)
-        (void)fprintf(stderr, "channelctl: the index had a TTL, which was removed\n");
+        show_message("the index had a TTL, which was removed");
     if (n->field_ttls_denied)
-        (void)fprintf(stderr, "channelctl: TTLs of hash fields were not checked: Redis does not permit "
-                              "HPEXPIRETIME to this user\n");
+        show_message("TTLs of hash fields were not checked: Redis does not permit "
+                     "HPEXPIRETIME to this user");
 }
 
 static void load_print_summary(const struct load *l)
@@ -518,13 +503,12 @@ static void load_print_stop(const struct load *l)
 {
     const struct writer_counts *n = &l->counts;
     if (n->last_line > 0)
-        (void)fprintf(stderr,
-                      "channelctl: stopped after line %lld of %s: %lld channel%s loaded, %lld unchanged\n",
-                      (long long)n->last_line, l->file, (long long)n->written, plural(n->written),
-                      (long long)n->unchanged);
+        show_message("stopped after line %lld of %s: %lld channel%s loaded, %lld unchanged",
+                     (long long)n->last_line, l->file, (long long)n->written, plural(n->written),
+                     (long long)n->unchanged);
     else
-        (void)fprintf(stderr, "channelctl: stopped before %s\n",
-                      n->is_sent ? "Redis confirmed that anything was loaded" : "anything was loaded");
+        show_message("stopped before %s",
+                     n->is_sent ? "Redis confirmed that anything was loaded" : "anything was loaded");
 }
 
 static int load_exit_code(const struct load *l)
@@ -601,7 +585,7 @@ static int load_open_file(struct load *l, const char *path)
     int err = lines_open(&l->lines, path);
     if (err == 0)
         return EXIT_OK;
-    (void)fprintf(stderr, "channelctl: cannot read %s: %s\n", path, strerror(-err));
+    show_message("cannot read %s: %s", path, strerror(-err));
     return EXIT_FAILED;
 }
 

@@ -47,8 +47,7 @@ static void lock_send_expiry(struct lock *l)
 {
     char lease[INT64_DIGITS_MAX];
     l->sent_ms = clock_now_ms();
-    CLIENT_SEND(l->client, SPAN("PEXPIRE"), buf_span(&l->client->loader),
-                (struct span){lease, format_int64(LOCK_LEASE_MS, lease)});
+    CLIENT_SEND(l->client, SPAN("PEXPIRE"), buf_span(&l->client->loader), digits_of(LOCK_LEASE_MS, lease));
 }
 
 /* Receives the holder: *exists, and its name. */
@@ -157,7 +156,7 @@ static int lock_claim(struct lock *l, char holder[EXCERPT_MAX], int64_t *ttl_ms)
     bool exists = false;
     l->renewed_ms = l->sent_ms = clock_now_ms();
     CLIENT_SEND(c, SPAN("SET"), buf_span(&c->loader), lock_value_of(l), SPAN("NX"), SPAN("PX"),
-                (struct span){lease, format_int64(LOCK_LEASE_MS, lease)});
+                digits_of(LOCK_LEASE_MS, lease));
     CLIENT_SEND(c, SPAN("GET"), buf_span(&c->loader));
     CLIENT_SEND(c, SPAN("PTTL"), buf_span(&c->loader));
     (void)client_receive(c);
@@ -200,7 +199,7 @@ int lock_acquire(struct lock *l, struct client *c)
         if (ttl == -1 || ttl > before) /* it does not expire, or was renewed */
             return lock_fail_held(l, "another load is running", holder);
         if (before == INT64_MAX && ttl >= 0)
-            (void)fprintf(stderr, "channelctl: waiting for another load to end (%s)\n", holder);
+            show_message("waiting for another load to end (%s)", holder);
         if (ttl >= 0)
             before = ttl;
         lock_pause_poll();
@@ -258,6 +257,6 @@ void lock_abandon(struct lock *l)
     if (err == 0)
         err = lock_send_release(l);
     if (err != 0 && l->held)
-        (void)fprintf(stderr, "channelctl: could not release the load lock, which expires within %d s: %s\n",
-                      LOCK_LEASE_MS / 1000, client_error(l->client));
+        show_message("could not release the load lock, which expires within %d s: %s", LOCK_LEASE_MS / 1000,
+                     client_error(l->client));
 }

@@ -11,7 +11,7 @@
 /* --- The command line --- */
 
 /* If argv[*at] is the flag `name`: sets *value to what follows "=" or to the next word, and moves *at. */
-static bool ctl_take_flag(const char *name, int argc, char **argv, int *at, const char **value)
+static bool ctl_parse_flag(const char *name, int argc, char **argv, int *at, const char **value)
 {
     size_t length = strlen(name);
     if (strncmp(argv[*at], name, length) != 0)
@@ -26,12 +26,12 @@ static bool ctl_take_flag(const char *name, int argc, char **argv, int *at, cons
     return true;
 }
 
-/* The same for any flag of a command. */
-static bool ctl_take_command_flag(struct options *o, int argc, char **argv, int *at)
+/* True if argv[*at] is any flag of a command; records its value in *o. */
+static bool ctl_parse_command_flag(struct options *o, int argc, char **argv, int *at)
 {
     for (size_t i = 0; i < ctl_usage.flag_count; i++) {
         const struct usage_flag *f = &ctl_usage.flags[i];
-        if (f->value != NULL && ctl_take_flag(f->name, argc, argv, at, &o->flag[i]))
+        if (f->value != NULL && ctl_parse_flag(f->name, argc, argv, at, &o->flag[i]))
             return true;
         if (f->value == NULL && strcmp(argv[*at], f->name) == 0) {
             o->flag[i] = "";
@@ -41,14 +41,15 @@ static bool ctl_take_command_flag(struct options *o, int argc, char **argv, int 
     return false;
 }
 
-/* Takes the flags of single commands out of argv: they are no settings, which have a variable each. */
-static int ctl_take_command_flags(struct options *o, int argc, char **argv, char **others)
+/* Records the flags of single commands in *o and copies all other words to `others`. The flags are no
+ * settings, which have a variable each. Returns how many words were copied. */
+static int ctl_parse_command_flags(struct options *o, int argc, char **argv, char **others)
 {
     int kept = 0;
     bool flags = true;
     for (int i = 0; i < argc; i++) {
         flags = flags && strcmp(argv[i], "--") != 0;
-        if (flags && ctl_take_command_flag(o, argc, argv, &i))
+        if (flags && ctl_parse_command_flag(o, argc, argv, &i))
             continue;
         others[kept++] = argv[i];
     }
@@ -77,14 +78,14 @@ static int ctl_read_settings(struct options *o, int argc, char **argv)
     return words >= 0 ? EXIT_OK : invalid ? EXIT_USAGE : EXIT_FAILED;
 }
 
-/* Only of the variables that channelctl shares with channeld: it does not use the others. */
+/* Warns of unknown variables among those that channelctl shares with channeld: it does not use the others. */
 static void ctl_warn_of_unknown_variables(void)
 {
     struct buf text = BUF_INIT;
     size_t at = 0;
     while (settings_next_unknown(ctl_usage.settings, SPAN("CHANNELD_REDIS_"), &at, &text).data != NULL)
         if (buf_c_str(&text) != NULL)
-            (void)fprintf(stderr, "channelctl: warning: %s\n", buf_c_str(&text));
+            show_message("warning: %s", buf_c_str(&text));
     buf_fini(&text);
 }
 
@@ -119,7 +120,7 @@ static int ctl_options_read(struct options *o, int argc, char **argv)
         (void)memory_error();
         return EXIT_FAILED;
     }
-    int code = ctl_read_settings(o, ctl_take_command_flags(o, argc, argv, others), others);
+    int code = ctl_read_settings(o, ctl_parse_command_flags(o, argc, argv, others), others);
     free(others);
     bool runs_command = (o->switched & (SWITCH_HELP | SWITCH_VERSION)) == 0;
     return code == EXIT_OK && runs_command ? ctl_check_settings(o) : code;

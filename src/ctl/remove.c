@@ -39,7 +39,7 @@ static void remove_check_index(struct removal *r)
 {
     struct client *c = &r->client;
     char digits[INT64_DIGITS_MAX];
-    CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), (struct span){digits, format_int64(r->id, digits)});
+    CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), digits_of(r->id, digits));
     remove_check_type(c, client_receive_or_wrongtype(c), buf_span(&c->index), "a sorted set");
 }
 
@@ -80,7 +80,7 @@ static void remove_send_transaction(struct removal *r)
     struct client *c = &r->client;
     char digits[INT64_DIGITS_MAX];
     lock_begin(&r->lock);
-    CLIENT_SEND(c, SPAN("ZREM"), buf_span(&c->index), (struct span){digits, format_int64(r->id, digits)});
+    CLIENT_SEND(c, SPAN("ZREM"), buf_span(&c->index), digits_of(r->id, digits));
     CLIENT_SEND(c, SPAN("UNLINK"), client_card_key(c, r->id));
     if (r->link.len > 0)
         CLIENT_SEND(c, SPAN("UNLINK"), client_link_key(c, buf_span(&r->link)));

@@ -39,7 +39,7 @@ static void show_read_place(struct show *s)
 {
     struct client *c = &s->client;
     char digits[INT64_DIGITS_MAX];
-    struct span id = {digits, format_int64(s->id, digits)};
+    struct span id = digits_of(s->id, digits);
     CLIENT_SEND(c, SPAN("ZRANK"), buf_span(&c->index), id);
     CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), id);
     CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index));
@@ -67,12 +67,10 @@ static struct redis_reply *show_read_card(struct show *s)
 static void show_print_place(const struct show *s)
 {
     if (s->place == 0)
-        (void)fprintf(stderr, "channelctl: channel %lld is not in the index, so it is on no page\n",
-                      (long long)s->id);
+        show_message("channel %lld is not in the index, so it is on no page", (long long)s->id);
     else
-        (void)fprintf(stderr, "channelctl: channel %lld has place %lld of %lld and score %.17g: page %lld\n",
-                      (long long)s->id, (long long)s->place, (long long)s->members, s->score,
-                      (long long)page_last(s->place));
+        show_message("channel %lld has place %lld of %lld and score %.17g: page %lld", (long long)s->id,
+                     (long long)s->place, (long long)s->members, s->score, (long long)page_last(s->place));
 }
 
 /* Prints where the card's own link leads. */
@@ -85,11 +83,11 @@ static void show_print_link(struct show *s, struct span link)
         return;
     (void)excerpt(link, shown);
     if (!found)
-        (void)fprintf(stderr, "channelctl: %s, its link, leads to no channel\n", shown);
+        show_message("%s, its link, leads to no channel", shown);
     else if (id != s->id)
-        (void)fprintf(stderr, "channelctl: %s, its link, leads to channel %lld\n", shown, (long long)id);
+        show_message("%s, its link, leads to channel %lld", shown, (long long)id);
     else
-        (void)fprintf(stderr, "channelctl: %s leads to it\n", shown);
+        show_message("%s leads to it", shown);
 }
 
 /* Prints where the card's own link leads, and whether the given one is another. */
@@ -100,8 +98,7 @@ static void show_print_links(struct show *s, struct span own)
         show_print_link(s, own);
     bool is_other = s->link.len > 0 && (own.data == NULL || !span_equal(buf_span(&s->link), own));
     if (client_status(&s->client) == 0 && is_other)
-        (void)fprintf(stderr, "channelctl: %s leads to it, but is not its link\n",
-                      excerpt(buf_span(&s->link), shown));
+        show_message("%s leads to it, but is not its link", excerpt(buf_span(&s->link), shown));
 }
 
 static void show_print_invalid(const struct channel_row *row, unsigned invalid)
@@ -109,8 +106,8 @@ static void show_print_invalid(const struct channel_row *row, unsigned invalid)
     char shown[EXCERPT_MAX];
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
         if ((invalid & 1U << f) != 0)
-            (void)fprintf(stderr, "channelctl: %s: %s is not valid, clients get null\n",
-                          channel_field_name((enum channel_field)f).data, excerpt(row->value[f], shown));
+            show_message("%s: %s is not valid, clients get null",
+                         channel_field_name((enum channel_field)f).data, excerpt(row->value[f], shown));
 }
 
 static void show_print_row(struct show *s, const struct channel_row *row)
@@ -128,7 +125,7 @@ static void show_print_row(struct show *s, const struct channel_row *row)
     show_print_links(s, row->value[CHANNEL_FIELD_link]);
 }
 
-/* Of a channel without a card only a place in the index can be told. */
+/* Prints the card and what belongs to it; of a channel without a card, its place in the index. */
 static void show_print_card(struct show *s)
 {
     struct channel_row row = {0};

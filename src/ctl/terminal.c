@@ -15,6 +15,16 @@
 
 /* --- Errors --- */
 
+void show_message(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)fputs("channelctl: ", stderr);
+    (void)vfprintf(stderr, format, args);
+    (void)fputc('\n', stderr);
+    va_end(args);
+}
+
 int usage_error(const char *format, ...)
 {
     va_list args;
@@ -28,7 +38,7 @@ int usage_error(const char *format, ...)
 
 int memory_error(void)
 {
-    (void)fputs("channelctl: out of memory\n", stderr);
+    show_message("out of memory");
     return EXIT_FAILED;
 }
 
@@ -46,7 +56,7 @@ int output_finish(void)
 {
     if (fflush(stdout) == 0 && ferror(stdout) == 0)
         return EXIT_OK;
-    (void)fprintf(stderr, "channelctl: cannot write to standard output: %s\n", strerror(errno));
+    show_message("cannot write to standard output: %s", strerror(errno));
     return EXIT_FAILED;
 }
 
@@ -106,6 +116,13 @@ void report_problem(struct report *r, const char *format, ...)
     va_end(args);
 }
 
+void report_line(struct report *r, const char *file, int64_t line, const char *format, va_list args)
+{
+    char what[3 * EXCERPT_MAX];
+    (void)vsnprintf(what, sizeof what, format, args);
+    report_problem(r, "%s:%lld: %s", file, (long long)line, what);
+}
+
 void report_finish(const struct report *r)
 {
     if (r->problems > REPORT_PRINTED_MAX)
@@ -114,7 +131,7 @@ void report_finish(const struct report *r)
 
 /* --- Progress --- */
 
-enum { BAR_WIDTH = 24, COLUMNS_UNKNOWN = 80, REDRAW_NS = 100 * 1000 * 1000 };
+enum { COLUMNS_UNKNOWN = 80, REDRAW_NS = 100 * 1000 * 1000 };
 
 void progress_start(struct progress *p, const char *what, int64_t total)
 {
@@ -142,15 +159,6 @@ static void terminal_write_grouped(struct buf *out, int64_t value)
     }
 }
 
-static void terminal_write_bar(struct buf *out, double done)
-{
-    int filled = (int)(done * BAR_WIDTH);
-    buf_append_char(out, '[');
-    for (int i = 0; i < BAR_WIDTH; i++)
-        buf_append_char(out, i < filled ? '#' : '.');
-    buf_printf(out, "] %3d%%  ", (int)(done * 100));
-}
-
 static void terminal_write_time_left(struct buf *out, double seconds)
 {
     int64_t s = (int64_t)(seconds + 0.5);
@@ -159,7 +167,7 @@ static void terminal_write_time_left(struct buf *out, double seconds)
     buf_printf(out, "%lld s left", (long long)(s % 60));
 }
 
-/* What follows the bar, without control characters. */
+/* Writes the number done, the rate and the time left. */
 static void terminal_write_counts(struct buf *out, const struct progress *p, int64_t count, double part)
 {
     double seconds = progress_seconds(p);
@@ -173,7 +181,7 @@ static void terminal_write_counts(struct buf *out, const struct progress *p, int
     }
 }
 
-/* Of the terminal; the last one is left empty, as some wrap the line there. */
+/* The columns of the terminal but the last one, where some terminals wrap the line. */
 static size_t terminal_columns(void)
 {
     struct winsize size = {0};
@@ -187,16 +195,13 @@ static void terminal_write_line(struct progress *p, int64_t count, int64_t done)
     if (part > 1)
         part = 1; /* the total has grown since the start */
     buf_clear(&p->line);
-    buf_clear(&p->counts);
     buf_append_str(&p->line, ERASE_LINE);
-    size_t start = p->line.len;
+    size_t end = p->line.len + terminal_columns();
     if (p->total > 0)
-        terminal_write_bar(&p->line, part);
-    terminal_write_counts(&p->counts, p, count, part);
-    size_t room = terminal_columns();
-    if (p->line.len - start + p->counts.len > room)
-        p->line.len = start;
-    buf_append(&p->line, p->counts.data, p->counts.len < room ? p->counts.len : room);
+        buf_printf(&p->line, "%3d%%  ", (int)(part * 100));
+    terminal_write_counts(&p->line, p, count, part);
+    if (p->line.len > end)
+        p->line.len = end;
 }
 
 void progress_show(struct progress *p, int64_t count, int64_t done)
@@ -215,7 +220,6 @@ void progress_end(struct progress *p)
     if (p->is_terminal)
         (void)fputs(ERASE_LINE, stderr);
     buf_fini(&p->line);
-    buf_fini(&p->counts);
 }
 
 /* --- Signals --- */

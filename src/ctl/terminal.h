@@ -10,7 +10,9 @@
 /* The exit codes; a command that a signal ended exits with 128 plus the signal's number. */
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-/* --- Errors: each prints a line on stderr and returns the exit code --- */
+/* --- Messages and errors: each prints a line on stderr, after the program's name --- */
+
+void show_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* What is wrong with the command line. Returns EXIT_USAGE. */
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -58,16 +60,20 @@ void report_problem(struct report *r, const char *format, ...) __attribute__((fo
 void report_problem_args(struct report *r, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
+/* The same of a line of a file: "FILE:LINE: what is wrong". */
+void report_line(struct report *r, const char *file, int64_t line, const char *format, va_list args)
+    __attribute__((format(printf, 4, 0)));
+
 /* Prints "and N more" when some problems were not printed. */
 void report_finish(const struct report *r);
 
 /*
  * --- Progress: one line on stderr, redrawn at most ten times per second ---
  *
- *     [###########.............]  46%  46,203 channels  38,414/s  1 s left
+ *      46%  46,203 channels  38,414/s  1 s left
  *
- * Nothing is drawn when stderr is not a terminal. A narrow one gets no bar, and the rest is cut at its width.
- * The rate is the average since the start.
+ * Nothing is drawn when stderr is not a terminal. The line is cut at the terminal's width. The rate is the
+ * average since the start.
  */
 
 struct progress {
@@ -76,7 +82,7 @@ struct progress {
     int64_t total;    /* of what is to be done; 0: unknown */
     uint64_t started_ns;
     uint64_t drawn_ns; /* the last time */
-    struct buf line, counts;
+    struct buf line;
 };
 
 void progress_start(struct progress *p, const char *what, int64_t total);

@@ -120,9 +120,7 @@ static void verify_check_load(struct verify *v)
     if (ttl == -1)
         verify_report(v, "loader: has no TTL: no load is possible until it is deleted (%s)", holder);
     if (ttl >= 0 && client_status(c) == 0)
-        (void)fprintf(stderr,
-                      "channelctl: a load is running, and what it changes may show as a problem (%s)\n",
-                      holder);
+        show_message("a load is running, and what it changes may show as a problem (%s)", holder);
     else if (strcmp(type, "none") != 0)
         verify_report(v, "index.next: is left over from a load that did not end");
 }
@@ -139,7 +137,7 @@ static void verify_receive_expiry(struct verify *v)
     v->key_works = v->key_works || !api_key_is_expired(info.expires, v->now);
 }
 
-/* Until one is found that works. */
+/* Looks for a key that has not expired, unless one was found. */
 static void verify_find_working_key(struct verify *v, struct redis_reply *const *members, size_t count)
 {
     size_t sent = v->key_works ? 0 : count;
@@ -256,7 +254,7 @@ static void verify_visit_infos(void *arg, struct redis_reply *const *infos, size
         verify_receive_info(v, reply_text(infos[i]), reply_text(infos[i + 1]));
 }
 
-/* Not compared with a set of another type. */
+/* Without a set of API keys there is nothing to compare the infos with. */
 static void verify_check_api_key_info(struct verify *v)
 {
     bool usable = verify_check_key(v, buf_span(&v->client.api_key_info), "api_key_info", "hash", NULL);
@@ -326,8 +324,7 @@ static void verify_send_measures(struct verify *v, const struct examined *e)
     CLIENT_SEND(c, SPAN("PTTL"), key);
     CLIENT_SEND(c, SPAN("MEMORY"), SPAN("USAGE"), key, SPAN("SAMPLES"), SPAN("100"));
     if (v->has_index)
-        CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index),
-                    (struct span){digits, format_int64(e->id, digits)});
+        CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), digits_of(e->id, digits));
 }
 
 static void verify_receive_measures(struct verify *v, struct examined *e)
@@ -413,7 +410,7 @@ static unsigned verify_check_values(struct verify *v, int64_t id, const struct c
     return invalid;
 }
 
-/* Of the values that are not invalid. */
+/* Reports valid values that cannot be right. */
 static void verify_check_faults(struct verify *v, int64_t id, const struct channel_row *row, unsigned invalid)
 {
     char shown[EXCERPT_MAX];
@@ -547,7 +544,7 @@ static void verify_examine_group(struct verify *v, struct examined *e, size_t co
     }
 }
 
-/* In groups, so that memory is bounded however large the cards are. */
+/* Examines the cards in groups, so that memory is bounded however large they are. */
 static void verify_examine(struct verify *v, struct examined *e, size_t count)
 {
     verify_measure(v, e, count);

@@ -127,7 +127,7 @@ static bool writer_batch_has_id(const struct batch *b, int64_t id)
     return false;
 }
 
-static bool writer_batch_takes(const struct batch *b, const struct card *card)
+static bool writer_batch_accepts(const struct batch *b, const struct card *card)
 {
     return writer_batch_has_room(b, writer_card_bytes(card)) && !writer_batch_has_id(b, card->id) &&
            (writer_card_link(card).data == NULL || !writer_batch_has_link(b, writer_card_link(card)));
@@ -177,17 +177,13 @@ static int writer_note_link(struct writer *w, int64_t id)
 
 /* --- Lines that cannot be written --- */
 
-static void writer_refuse(struct writer *w, struct entry *e, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void writer_refuse(struct writer *w, struct entry *e, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void writer_refuse(struct writer *w, struct entry *e,
+                                                                const char *format, ...)
 {
-    char why[3 * EXCERPT_MAX];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(why, sizeof why, format, args);
+    report_line(w->setup.report, w->setup.file, e->line, format, args);
     va_end(args);
-    report_problem(w->setup.report, "%s:%lld: %s", w->setup.file, (long long)e->line, why);
     e->refused = true;
     w->counts->refused++;
 }
@@ -344,7 +340,7 @@ static struct span writer_former_link(const struct entry *e)
     return writer_same_text(link, writer_card_link(&e->card)) ? SPAN_ABSENT : link;
 }
 
-/* The key of a former link is deleted if it still names the channel and no channel of this batch takes the
+/* The key of a former link is deleted if it still names the channel and no channel of this batch gets the
  * link. */
 static int writer_find_former_links(struct writer *w, struct batch *b)
 {
@@ -364,11 +360,6 @@ static int writer_find_former_links(struct writer *w, struct batch *b)
 /* --- The index --- */
 
 enum { MERGE_STEP = 1000 };
-
-static struct span writer_digits_of(int64_t value, char out[INT64_DIGITS_MAX])
-{
-    return (struct span){out, format_int64(value, out)};
-}
 
 /* Reply to ZREVRANGE WITHSCORES in RESP3: an array of [member, score] pairs, here one or none. */
 static double writer_last_score(const struct redis_reply *reply)
@@ -401,7 +392,7 @@ static void writer_index_send_add(struct client *c, bool next, int64_t score, st
 {
     char digits[INT64_DIGITS_MAX];
     CLIENT_SEND(c, SPAN("ZADD"), buf_span(next ? &c->index_next : &c->index), SPAN("NX"),
-                writer_digits_of(score, digits), id);
+                digits_of(score, digits), id);
 }
 
 /* --- Writing --- */
@@ -518,7 +509,7 @@ int writer_flush(struct writer *w)
 
 int writer_add(struct writer *w, const struct card *card, int64_t line)
 {
-    int err = writer_batch_takes(w->filling, card) ? 0 : writer_flush(w);
+    int err = writer_batch_accepts(w->filling, card) ? 0 : writer_flush(w);
     if (err == 0)
         writer_batch_add(w->filling, card, line);
     return err;
@@ -591,8 +582,8 @@ static int writer_merge_step(struct writer *w, int64_t rank, int64_t score, size
     int err = lock_watch(w->lock);
     if (err != 0)
         return err;
-    CLIENT_SEND(c, SPAN("ZRANGE"), buf_span(&c->index_next), writer_digits_of(rank, first),
-                writer_digits_of(rank + MERGE_STEP - 1, last));
+    CLIENT_SEND(c, SPAN("ZRANGE"), buf_span(&c->index_next), digits_of(rank, first),
+                digits_of(rank + MERGE_STEP - 1, last));
     const struct redis_reply *reply = client_receive(c);
     if (client_status(c) != 0)
         return -EIO;

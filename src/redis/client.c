@@ -362,7 +362,7 @@ static int redis_client_connect_by(struct redis_client *c, struct redis_endpoint
     return err != 0 ? err : redis_client_check_role(c);
 }
 
-/* Where all fail the reason is that of the last one, or of the first that does not pass. */
+/* When every server fails, the reason is the first that does not pass, or else that of the last server. */
 static int redis_client_connect_to_master(struct redis_client *c, const struct redis_client_limits *limits)
 {
     struct buf rejection = BUF_INIT;

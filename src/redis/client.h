@@ -20,8 +20,8 @@ struct redis_client_limits {
 };
 
 /*
- * Not connected yet. `endpoint`, `tls` (NULL without TLS) and `client_name` are borrowed while it lives.
- * Owned by the caller (redis_client_free). Returns 0 or -ENOMEM.
+ * Makes a client that is not connected yet. `endpoint`, `tls` (NULL without TLS) and `client_name` are
+ * borrowed while it lives. Owned by the caller (redis_client_free). Returns 0 or -ENOMEM.
  */
 int redis_client_new(const struct redis_endpoint *endpoint, struct ssl_ctx_st *tls, const char *client_name,
                      struct redis_client **out) __attribute__((warn_unused_result));
@@ -38,7 +38,7 @@ void redis_client_free(struct redis_client *c);
 int redis_client_connect(struct redis_client *c, const struct redis_client_limits *limits)
     __attribute__((warn_unused_result));
 
-/* The same with a socket that is connected already, and without a handshake; takes `fd`. */
+/* Connects by a socket that is connected already, without a handshake. Owns `fd` from then on. */
 int redis_client_connect_fd(struct redis_client *c, int fd, const struct redis_client_limits *limits)
     __attribute__((warn_unused_result));
 
@@ -66,7 +66,7 @@ bool redis_client_is_lost(const struct redis_client *c);
  */
 bool redis_client_is_rejected(const struct redis_client *c);
 
-/* From now on, how long a reply may take, in milliseconds. It is connected. Returns 0 or -EIO. */
+/* Limits how long each later reply may take, in milliseconds. The client is connected. Returns 0 or -EIO. */
 int redis_client_limit_replies(struct redis_client *c, int reply_ms) __attribute__((warn_unused_result));
 
 /* The reason of the last failure; borrowed until the next. */

@@ -170,7 +170,7 @@ TEST_CASE_WITH(progress_is_erased_at_the_end, ctl_empty, NULL)
     AUTOFREE char *path = text_printf("%s/file.ndjson", redis.dir.path);
     catalogue_write_file(path, 3000);
     struct ctl_run run = load_on_a_terminal(path);
-    ctl_expect_text(run.out, "\r\033[K[#");
+    ctl_expect_text(run.out, "%  ");
     ctl_expect_text(run.out, " channels  ");
     ctl_expect_text(run.out, "/s  ");
     ctl_expect_text(run.out, " s left");
