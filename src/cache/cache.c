@@ -18,6 +18,7 @@
 #include "cache/invalidation.h"
 #include "cache/key_reader.h"
 #include "cache/upstream.h"
+#include "cache/validity.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -29,6 +30,7 @@ enum { RECLAIM_STEPS = 128 };
 struct cache {
     struct cache_options options;
     struct upstream upstream;
+    struct validity validity;
     struct entries entries;
     struct encoder encoder;
     struct api_keys api_keys;
@@ -91,27 +93,11 @@ struct cache_miss {
     struct page_builder *known; /* the page's list of channels, owned; NULL where it is not known */
 };
 
-static bool cache_is_pending(const struct cache *c, unsigned what)
-{
-    return (invalidation_pending(&c->invalidation) & what) != 0;
-}
-
 static enum auth_result cache_check_key(struct cache *c, const struct digest *key, enum freshness freshness,
                                         uint64_t now, struct api_key_name *name)
 {
-    uint64_t stale_until = invalidation_lost_ms(&c->invalidation) + c->options.stale_keys_limit_ms;
-    if (freshness == FRESHNESS_NONE || (freshness == FRESHNESS_STALE && now >= stale_until))
-        return AUTH_RESULT_UNKNOWN;
-    if (cache_is_pending(c, INVALIDATED_KEYS))
-        return AUTH_RESULT_UNKNOWN;
-    return api_keys_check(&c->api_keys, key, now, name);
-}
-
-static inline enum freshness cache_freshness_at(const struct cache *c, uint64_t now)
-{
-    return invalidation_freshness(&c->invalidation, now,
-                                  redis_connection_last_pong_ms(cache_connection_of(c)),
-                                  c->options.stale_limit_ms);
+    bool may_serve = validity_may_serve_keys(&c->validity, freshness, now);
+    return may_serve ? api_keys_check(&c->api_keys, key, now, name) : AUTH_RESULT_UNKNOWN;
 }
 
 bool cache_is_key_invalid(struct cache *c, const struct digest *key, struct api_key_name *name)
@@ -119,7 +105,7 @@ bool cache_is_key_invalid(struct cache *c, const struct digest *key, struct api_
     uint64_t now = clock_boot_ms();
     struct api_key_name same;
     (void)api_keys_check(&c->api_keys, key, now, name);
-    return cache_check_key(c, key, cache_freshness_at(c, now), now, &same) == AUTH_RESULT_INVALID;
+    return cache_check_key(c, key, validity_freshness(&c->validity, now), now, &same) == AUTH_RESULT_INVALID;
 }
 
 /* What there is to look for, and what was found. */
@@ -147,7 +133,8 @@ static inline bool cache_hit_entry(struct cache *c, struct hit *h, const struct 
     }
     h->lifetime = e->lifetime;
     h->result->status = CACHE_FOUND;
-    h->result->body = encoder_body(&c->encoder, e, h->query->coding);
+    enum coding coding = h->query->coding;
+    h->result->body = coding == CODING_IDENTITY ? blob_ref(e->body) : encoder_body(&c->encoder, e, coding);
     return true;
 }
 
@@ -181,7 +168,7 @@ static void cache_compose_known(struct cache *c, struct page_builder *p, struct 
     struct page_info info;
     cache_compose_page(p, result, &info);
     if (result->body != NULL)
-        entries_put_page(&c->entries, invalidation_lifetime_of_index(&c->invalidation, NULL, 0), &info, m->id,
+        entries_put_page(&c->entries, validity_lifetime_of_index(&c->validity, NULL, 0), &info, m->id,
                          m->count, result->body);
 }
 
@@ -205,7 +192,7 @@ static bool cache_hit_members(struct cache *c, struct hit *h, const struct entry
 static bool cache_hit_page(struct cache *c, struct hit *h)
 {
     int64_t number = h->query->number;
-    if (cache_is_pending(c, INVALIDATED_INDEX))
+    if (validity_is_pending(&c->validity, INVALIDATED_INDEX))
         return false;
     const struct entry *e = entries_find(&c->entries, ENTRY_PAGE, number);
     if (e == NULL)
@@ -239,7 +226,7 @@ __attribute__((cold)) static void cache_set_age(const struct cache *c, const str
 {
     bool tracked = lifetime_is_tracked(h->lifetime);
     uint64_t until_ms = h->lifetime.until_ms;
-    uint64_t current_ms = tracked ? invalidation_lost_ms(&c->invalidation) : until_ms - c->options.ttl_ms;
+    uint64_t current_ms = tracked ? c->validity.lost_ms : until_ms - c->options.ttl_ms;
     h->result->age_s = (int64_t)(h->now - current_ms + 999) / 1000;
     h->result->ttl_s = tracked ? -h->result->age_s : (int64_t)(until_ms - h->now) / 1000;
 }
@@ -257,10 +244,16 @@ static void cache_count_hit(struct cache *c, const struct hit *h, enum freshness
         cache_set_age(c, h);
 }
 
-/* Whether invalidations from before `arrived_ms`, when a request came, may wait in the socket. */
-static bool cache_is_undrained(const struct cache *c, uint64_t arrived_ms)
+/*
+ * Whether invalidations from before `arrived_ms`, when a request came, may wait in the socket. It is looked
+ * at only where that is not known.
+ */
+static inline bool cache_is_undrained(struct cache *c, uint64_t arrived_ms)
 {
-    return !redis_connection_is_drained(cache_connection_of(c), arrived_ms);
+    struct validity *v = &c->validity;
+    if (arrived_ms >= v->drained_until_ms)
+        v->drained_until_ms = redis_connection_drained_until_ms(cache_connection_of(c), arrived_ms);
+    return arrived_ms >= v->drained_until_ms;
 }
 
 /*
@@ -275,7 +268,7 @@ static enum lookup cache_lookup(struct cache *c, struct cache_request *request, 
     *result = (struct cache_result){.key_name = name};
     *miss = (struct cache_miss){.needs_auth = true};
     uint64_t now = clock_boot_ms();
-    enum freshness freshness = cache_freshness_at(c, now);
+    enum freshness freshness = validity_freshness(&c->validity, now);
     if (freshness == FRESHNESS_FRESH && cache_is_undrained(c, undrained_ms != 0 ? undrained_ms : now))
         return LOOKUP_UNDRAINED;
     enum auth_result auth = cache_check_key(c, &q->key, freshness, now, name);
@@ -425,7 +418,7 @@ static int cache_wait_for_lookup(struct cache *c, struct cache_request *request,
 
 static bool cache_may_read(struct cache *c)
 {
-    return invalidation_is_connected(&c->invalidation) && fetches_have_room(&c->fetches);
+    return c->validity.connected && fetches_have_room(&c->fetches);
 }
 
 /* A new request is behind all that wait. */
@@ -742,8 +735,8 @@ static void cache_on_ready(void *arg)
     struct cache *c = arg;
     if (c->options.cache_size > 0 && !redis_connection_is_tracking(cache_connection_of(c)))
         cache_log_untracked(c);
-    invalidation_connected(&c->invalidation, redis_connection_is_tracking(cache_connection_of(c)),
-                           cache_is_clustered(c));
+    invalidation_connected(&c->invalidation, redis_connection_last_pong_ms(cache_connection_of(c)),
+                           redis_connection_is_tracking(cache_connection_of(c)), cache_is_clustered(c));
     fetches_connected(&c->fetches);
     c->connected_ms = clock_now_ms();
     cache_run_queue(c);
@@ -753,15 +746,14 @@ static void cache_on_ready(void *arg)
 static void cache_on_heartbeat(void *arg)
 {
     struct cache *c = arg;
-    invalidation_heartbeat(&c->invalidation);
+    invalidation_heartbeat(&c->invalidation, redis_connection_last_pong_ms(cache_connection_of(c)));
     key_reader_heartbeat(&c->key_reader);
 }
 
 static void cache_on_lost(void *arg)
 {
     struct cache *c = arg;
-    invalidation_lost(&c->invalidation, redis_connection_last_pong_ms(cache_connection_of(c)),
-                      redis_connection_valid_until_ms(cache_connection_of(c)));
+    invalidation_lost(&c->invalidation, redis_connection_valid_until_ms(cache_connection_of(c)));
     c->options.on_connection(c->options.arg, false);
 }
 
@@ -783,7 +775,7 @@ static enum redis_tracking cache_tracking_of(const struct cache_options *o)
 static void cache_on_replaced(void *arg)
 {
     struct cache *c = arg;
-    invalidation_lost(&c->invalidation, 0, 0);
+    invalidation_lost(&c->invalidation, 0);
 }
 
 static int cache_open_connection(struct cache *c, uv_loop_t *loop)
@@ -829,11 +821,10 @@ static int cache_init_parts(struct cache *c)
 {
     const struct cache_options *o = &c->options;
     const struct invalidation_options invalidation_options = {
-        .enabled = o->cache_size > 0,
-        .ttl_ms = o->ttl_ms,
         .keyspace = o->keyspace,
         .metrics = o->metrics,
         .loop_lag = o->loop_lag,
+        .validity = &c->validity,
         .entries = &c->entries,
         .api_keys = &c->api_keys,
         .text = &c->text,
@@ -849,6 +840,7 @@ static int cache_init_parts(struct cache *c)
         .keyspace = o->keyspace,
         .metrics = o->metrics,
         .keys = &c->api_keys,
+        .validity = &c->validity,
         .invalidation = &c->invalidation,
         .send = cache_send_command,
         .elsewhere = cache_is_elsewhere,
@@ -859,7 +851,7 @@ static int cache_init_parts(struct cache *c)
         .keyspace = o->keyspace,
         .metrics = o->metrics,
         .entries = &c->entries,
-        .invalidation = &c->invalidation,
+        .validity = &c->validity,
         .api_keys = &c->api_keys,
         .text = &c->text,
         .delay_limit_ms = cache_delay_limit_ms(o),
@@ -872,6 +864,10 @@ static int cache_init_parts(struct cache *c)
         .ended = cache_on_fetch_ended,
         .arg = c,
     };
+    validity_init(&c->validity, &(struct validity_limits){.enabled = o->cache_size > 0,
+                                                          .ttl_ms = o->ttl_ms,
+                                                          .stale_limit_ms = o->stale_limit_ms,
+                                                          .stale_keys_limit_ms = o->stale_keys_limit_ms});
     int key_reader = key_reader_init(&c->key_reader, &reader_options);
     int entries = entries_init(&c->entries, o->cache_size, o->metrics);
     int api_keys = api_keys_init(&c->api_keys, o->metrics);
@@ -967,7 +963,7 @@ uint64_t cache_redis_number(const struct cache *c)
 
 uint64_t cache_lost_ms(const struct cache *c)
 {
-    return invalidation_lost_ms(&c->invalidation);
+    return c->validity.lost_ms;
 }
 
 const struct entries *cache_entries(const struct cache *c)

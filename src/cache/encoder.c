@@ -88,7 +88,7 @@ static bool encoder_is_codable(const struct entry *entry)
            blob_etag(entry->body).data != NULL;
 }
 
-struct blob *encoder_coded_body(struct encoder *e, const struct entry *entry, enum coding coding)
+struct blob *encoder_body(struct encoder *e, const struct entry *entry, enum coding coding)
 {
     struct blob *coded = entry_coded_body(entry, coding);
     if (coded != NULL)

@@ -58,17 +58,10 @@ void encoder_init(struct encoder *e, uv_loop_t *loop, struct entries *entries, s
  * returns. */
 void encoder_close(struct encoder *e, void (*closed)(void *arg), void *arg);
 
-/* For encoder_body: `coding` is not identity. */
-__attribute__((noinline)) struct blob *encoder_coded_body(struct encoder *e, const struct entry *entry,
-                                                          enum coding coding);
-
 /*
- * The body of a card or page for a cache hit that wants it in `coding`: coded if the entry has it so,
- * otherwise plain. One reference, for the caller.
+ * The body of a card or page for a cache hit that wants it in `coding`, which is not identity: coded if the
+ * entry has it so, otherwise plain. One reference, for the caller.
  */
-static inline struct blob *encoder_body(struct encoder *e, const struct entry *entry, enum coding coding)
-{
-    return coding == CODING_IDENTITY ? blob_ref(entry->body) : encoder_coded_body(e, entry, coding);
-}
+struct blob *encoder_body(struct encoder *e, const struct entry *entry, enum coding coding);
 
 #endif

@@ -307,7 +307,7 @@ static void fetch_watch(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
     const struct page_members *m = page_builder_members(f->page);
-    if (!invalidation_may_store(fs->options.invalidation))
+    if (!validity_may_store(fs->options.validity))
         return;
     while (f->watched < m->count && !f->invalidated) {
         f->invalidated = table_add(&fs->page_members, hash_int64(m->id[f->watched], fs->seed), f) != 0;
@@ -354,11 +354,11 @@ static bool fetch_is_elsewhere(struct fetch *f, const redisReply *reply, enum pa
 /* A reply of another node is about keys of which this connection tells nothing. */
 static struct lifetime fetch_lifetime_of(const struct fetch *f, const redisReply *reply, enum part part)
 {
-    const struct invalidation *c = f->fetches->options.invalidation;
+    const struct validity *v = f->fetches->options.validity;
     if (f->redirecting)
         return LIFETIME_NONE;
-    return (part & (PART_SIZE | PART_MEMBERS)) != 0 ? invalidation_lifetime_of_index(c, reply, f->sent_ms)
-                                                    : invalidation_lifetime(c, reply, f->sent_ms);
+    return (part & (PART_SIZE | PART_MEMBERS)) != 0 ? validity_lifetime_of_index(v, reply, f->sent_ms)
+                                                    : validity_lifetime(v, reply, f->sent_ms);
 }
 
 static void fetch_count_reply(struct fetch *f)
@@ -631,7 +631,7 @@ static void fetch_send_summaries(struct fetch *f)
     f->found = true;
     f->page_known = false;
     fetch_watch(f);
-    if (invalidation_may_store(f->fetches->options.invalidation)) /* or what is cached may be out of date */
+    if (validity_may_store(f->fetches->options.validity)) /* or what is cached may be out of date */
         (void)page_builder_gather(f->page, f->fetches->options.entries);
     fetch_send_missing(f, 0);
 }
@@ -693,7 +693,7 @@ static void fetch_send_first(struct fetch *f)
 /* Sends the first batch. Returns 0, or -ENOMEM if nothing was sent; after a part of it the fetch fails. */
 static int fetch_start(struct fetch *f)
 {
-    f->mark = invalidation_mark(f->fetches->options.invalidation);
+    f->mark = validity_mark(f->fetches->options.validity);
     f->sent_ms = f->batch_ms = clock_boot_ms();
     fetch_set_state(f, FETCH_FIRST);
     f->info_lifetime = LIFETIME_NONE;
@@ -805,7 +805,7 @@ static struct blob *fetch_compose_page(struct fetch *f)
     struct page_info info;
     struct blob *body = page_builder_compose(f->page, &info);
     struct lifetime lifetime =
-        lifetime_of_both(f->page_lifetime, invalidation_lifetime_of_index(o->invalidation, NULL, f->sent_ms));
+        lifetime_of_both(f->page_lifetime, validity_lifetime_of_index(o->validity, NULL, f->sent_ms));
     if (body != NULL)
         f->fetches->page_length = body->len;
     if (body != NULL && !fetch_was_invalidated(f))
@@ -876,13 +876,13 @@ static uint64_t fetch_lack_of(const struct fetch *f)
  */
 static bool fetch_must_be_read_again(const struct fetch *f)
 {
-    const struct invalidation *c = f->fetches->options.invalidation;
-    bool is_told = invalidation_may_store(c) && invalidation_has_api_keys(c);
+    const struct validity *v = f->fetches->options.validity;
+    bool is_told = validity_may_store(v) && validity_has_api_keys(v);
     bool is_one_read = !f->apart && (f->key_invalid || f->page == NULL);
     bool is_same = fetch_lack_of(f) == f->lack;
     if (!is_told || (is_same && f->repeats >= REPEATS_MAX))
         return !is_same;
-    return !invalidation_lost_nothing(c, f->mark) || !(is_one_read || is_same);
+    return !validity_lost_nothing(v, f->mark) || !(is_one_read || is_same);
 }
 
 /* The check passed. */

@@ -19,9 +19,11 @@
 #ifndef CACHE_FETCH_H
 #define CACHE_FETCH_H
 
+#include "cache/api_keys.h"
 #include "cache/body.h"
 #include "cache/cache.h"
-#include "cache/invalidation.h"
+#include "cache/catalogue.h"
+#include "cache/validity.h"
 
 struct fetch;
 
@@ -30,7 +32,7 @@ struct fetch_options {
     const struct keyspace *keyspace;
     struct cache_metrics *metrics;
     struct entries *entries;
-    const struct invalidation *invalidation;
+    const struct validity *validity;
     struct api_keys *api_keys; /* which read infos */
     struct buf *text;          /* scratch for bodies */
     uint64_t delay_limit_ms;   /* replies that take so much longer than the fastest say that Redis is busy */

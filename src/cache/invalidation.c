@@ -33,7 +33,7 @@ int invalidation_init(struct invalidation *c, const struct invalidation_options 
                                                         .counted = invalidation_on_counted,
                                                         .checked = invalidation_on_checked,
                                                         .arg = c};
-    *c = (struct invalidation){.options = *options, .possible_losses = 1, .key_count = -1};
+    *c = (struct invalidation){.options = *options};
     catalogue_init(&c->catalogue, &catalogue_options);
     keyspace_index(options->keyspace, &c->index_key);
     keyspace_api_keys(options->keyspace, &c->api_keys_key);
@@ -57,8 +57,9 @@ static void invalidation_drop(struct invalidation *c, unsigned what)
 
 static void invalidation_apply_pending(struct invalidation *c)
 {
-    unsigned what = c->pending;
-    c->pending = 0;
+    struct validity *v = c->options.validity;
+    unsigned what = v->pending;
+    v->pending = 0;
     if (what != 0)
         invalidation_drop(c, what);
 }
@@ -67,26 +68,25 @@ static void invalidation_apply_pending(struct invalidation *c)
 
 static void invalidation_compare_key_count(struct invalidation *c);
 
-/* The changes whose invalidations have come were executed before SCARD, all others after it. */
 static void invalidation_on_counted(void *arg, const redisReply *reply, bool decided)
 {
     struct invalidation *c = arg;
-    c->key_count = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+    validity_counted(c->options.validity, reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1, decided);
     invalidation_compare_key_count(c);
-    c->possible_losses += !decided;
-    c->losses_seen = decided ? c->possible_losses : 0;
 }
 
 static void invalidation_on_checked(void *arg, enum catalogue_state state)
 {
     struct invalidation *c = arg;
+    struct validity *v = c->options.validity;
+    v->counting = false;
     if (state == CATALOGUE_PRESENT) {
         c->check_passed = c->checks_begun;
-        c->present_ms = c->check_began_ms;
-        if (c->connected)
+        v->present_ms = c->check_began_ms;
+        if (v->connected)
             invalidation_apply_pending(c);
     } else if (state == CATALOGUE_MISSING) {
-        c->missing = true;
+        v->missing = true;
         metric_set(&c->options.metrics->catalogue_missing, 1);
     }
     c->options.checked(c->options.arg, state);
@@ -98,6 +98,7 @@ void invalidation_check(struct invalidation *c)
         return;
     c->checks_begun++;
     c->check_began_ms = clock_boot_ms();
+    c->options.validity->counting = true;
     catalogue_check(&c->catalogue);
 }
 
@@ -112,15 +113,16 @@ static void invalidation_suspect(unsigned *heartbeats)
 /* True when replies can be compared with what is cached. */
 static bool invalidation_is_comparable(const struct invalidation *c)
 {
-    return invalidation_may_store(c) && c->pending == 0;
+    return validity_may_store(c->options.validity) && c->options.validity->pending == 0;
 }
 
 static void invalidation_compare_key_count(struct invalidation *c)
 {
-    if (c->key_count < 0)
+    int64_t count = c->options.validity->key_count;
+    if (count < 0)
         return;
     int64_t held = api_keys_size(c->options.api_keys);
-    if (held >= 0 && c->key_count != held && invalidation_is_comparable(c))
+    if (held >= 0 && count != held && invalidation_is_comparable(c))
         invalidation_suspect(&c->keys_heartbeats);
 }
 
@@ -255,9 +257,7 @@ static void invalidation_report_lost_invalidation(const struct invalidation *c)
 static void invalidation_suspend(struct invalidation *c)
 {
     invalidation_report_lost_invalidation(c);
-    c->suspended = true;
-    c->coherent = false;
-    c->pending = 0;
+    validity_suspend(c->options.validity);
     metric_set(&c->options.metrics->cache_suspended, 1);
     invalidation_drop(c, INVALIDATED_ALL);
 }
@@ -273,9 +273,10 @@ static void invalidation_audit(struct invalidation *c)
     invalidation_read_entry(c);
 }
 
-void invalidation_heartbeat(struct invalidation *c)
+void invalidation_heartbeat(struct invalidation *c, uint64_t pong_ms)
 {
-    if (invalidation_may_store(c))
+    c->options.validity->pong_ms = pong_ms;
+    if (validity_may_store(c->options.validity))
         invalidation_audit(c);
     invalidation_check(c);
 }
@@ -291,14 +292,14 @@ static bool invalidation_wait_for_check(struct invalidation *c, unsigned what)
     if (what != INVALIDATED_ALL && recent && !catalogue_is_being_checked(&c->catalogue))
         return false;
     *last_ms = now;
-    c->pending |= what;
+    c->options.validity->pending |= what;
     return true;
 }
 
 /* Replies in flight may be older than the change: they are neither cached nor shared. */
 static void invalidation_invalidate(struct invalidation *c, unsigned what)
 {
-    c->possible_losses += what != INVALIDATED_INDEX;
+    c->options.validity->possible_losses += what != INVALIDATED_INDEX;
     c->options.received(c->options.arg, what);
     if (invalidation_wait_for_check(c, what))
         invalidation_check(c);
@@ -348,7 +349,7 @@ static bool invalidation_is_ignoring(void)
  */
 void invalidation_push(struct invalidation *c, struct span kind, const redisReply *element)
 {
-    if (invalidation_is_ignoring() || c->suspended || !span_equal(kind, SPAN("invalidate")))
+    if (invalidation_is_ignoring() || c->options.validity->suspended || !span_equal(kind, SPAN("invalidate")))
         return;
     if (element->type == REDIS_REPLY_STRING) {
         invalidation_key_changed(c, resp_text(element));
@@ -361,45 +362,19 @@ void invalidation_push(struct invalidation *c, struct span kind, const redisRepl
 
 /* --- connections --- */
 
-void invalidation_connected(struct invalidation *c, bool tracking, bool clustered)
+void invalidation_connected(struct invalidation *c, uint64_t pong_ms, bool tracking, bool clustered)
 {
-    assert(!c->connected);
-    c->connected = true;
-    c->tracking = tracking;
-    c->by_ttl = c->options.enabled && !tracking && c->options.ttl_ms > 0;
-    c->clustered = clustered;
-    c->suspended = c->missing = false;
-    c->pending = 0;
-    c->present_ms = clock_boot_ms(); /* no entry is older */
+    const struct invalidation_options *o = &c->options;
+    validity_connected(o->validity, pong_ms, tracking, clustered);
     invalidation_clear_suspicions(c);
-    metric_set(&c->options.metrics->cache_suspended, 0);
-    metric_set(&c->options.metrics->cache_by_ttl, c->by_ttl);
-    metric_set(&c->options.metrics->catalogue_missing, 0);
-    c->coherent = invalidation_may_store(c);
+    metric_set(&o->metrics->cache_suspended, 0);
+    metric_set(&o->metrics->cache_by_ttl, o->validity->by_ttl);
+    metric_set(&o->metrics->catalogue_missing, 0);
     invalidation_drop(c, INVALIDATED_ALL);
 }
 
-static uint64_t invalidation_earlier(uint64_t a, uint64_t b)
+void invalidation_lost(struct invalidation *c, uint64_t valid_until_ms)
 {
-    return a < b ? a : b;
-}
-
-/*
- * A process that was stopped notices the loss late, so the age counts from the end of the lease at most; data
- * of a replica without a master counts from the last transfer of its master. Behind an invalidation that
- * waits for a check Redis may track nothing any more, and no more is known than when the catalogue was last
- * found.
- */
-void invalidation_lost(struct invalidation *c, uint64_t last_pong_ms, uint64_t valid_until_ms)
-{
-    assert(c->connected);
-    c->connected = c->tracking = false;
-    c->lost_ms = invalidation_earlier(
-        clock_boot_ms(), invalidation_earlier(last_pong_ms + INVALIDATION_LEASE_MS, valid_until_ms));
-    if (c->pending != 0)
-        c->lost_ms = invalidation_earlier(c->lost_ms, c->present_ms);
-    if (c->missing)
-        c->pending = 0;
-    else
-        invalidation_apply_pending(c);
+    validity_lost(c->options.validity, valid_until_ms);
+    invalidation_apply_pending(c);
 }

@@ -1,7 +1,6 @@
 /*
- * Invalidation: whether what is cached may be served, and whether what Redis replies may be cached. It
- * follows from the invalidations that Redis pushes (CLIENT TRACKING), from checks that Redis holds a
- * catalogue, and from an audit of cached entries.
+ * Invalidation: sets what may be served and cached (validity.h), by the invalidations that Redis pushes
+ * (CLIENT TRACKING), by checks that Redis holds a catalogue, and by an audit of cached entries.
  *
  * Pushes. One connection carries both the cache's reads and Redis' invalidations. By key (CLIENT TRACKING ON)
  * Redis registers each key that a read on this connection names, present or not, for one invalidation: it
@@ -54,35 +53,19 @@
 #include "cache/catalogue.h"
 #include "cache/entries.h"
 #include "cache/metrics.h"
+#include "cache/validity.h"
 #include "model/keyspace.h"
 #include "redis/resp.h"
-
-/*
- * The lease: for how long entries are served after the last answered PING was sent, in milliseconds. A
- * process that was stopped must read the invalidations it missed before it serves from the cache.
- */
-enum { INVALIDATION_LEASE_MS = 3000 };
-
-/* What an invalidation concerns that is pending until a check. */
-enum { INVALIDATED_ALL = 1, INVALIDATED_INDEX = 2, INVALIDATED_KEYS = 4 };
 
 /* Minimum interval of such checks: checking each of many changes would cost Redis more than the changes. */
 enum { INVALIDATION_CHECK_INTERVAL_MS = 100 };
 
-/*
- * FRESH: connected, tracking, and the stream is known to be whole within the lease. TTL: connected without
- * tracking, and the operator has set a TTL. STALE: the connection was lost, but not for longer than the
- * limit. NONE: entries must not be served. Each way an entry is served only while it is alive.
- */
-enum freshness { FRESHNESS_NONE, FRESHNESS_STALE, FRESHNESS_TTL, FRESHNESS_FRESH };
-
 /* All is borrowed while it lives. The functions are called with `arg`, in stream order. */
 struct invalidation_options {
-    bool enabled;    /* there is a cache; without one nothing is ever cached */
-    uint64_t ttl_ms; /* how long what was read without tracking may be served; 0: not at all */
     const struct keyspace *keyspace;
     struct cache_metrics *metrics;
     struct loop_lag *loop_lag;
+    struct validity *validity;       /* set here alone */
     struct entries *entries;         /* to be audited */
     const struct api_keys *api_keys; /* the size of their set is compared */
     struct buf *text;                /* scratch for bodies */
@@ -107,28 +90,13 @@ struct invalidation {
     struct invalidation_options options;
     struct buf index_key, api_keys_key, api_key_info_key;
 
-    bool connected;   /* a connection is in use */
-    bool tracking;    /* and Redis has agreed to send invalidations on it */
-    bool clustered;   /* it is to a node of a cluster */
-    bool suspended;   /* invalidations were lost: nothing is cached on this connection */
-    bool coherent;    /* entries are kept coherent, or were until the connection was lost */
-    bool by_ttl;      /* entries live for the TTL, as Redis does not track */
-    uint64_t lost_ms; /* by the boot clock; when it was lost, or the lease expired before that */
-
-    /* Invalidations that wait for a check. Times are by the boot clock. */
-    unsigned pending;        /* a set of INVALIDATED_* */
-    uint64_t index_check_ms; /* when one of the index, or of the rest, last had to wait */
-    uint64_t keys_check_ms;
-    uint64_t possible_losses; /* invalidations so far, plus 1, that may mean a loss of data */
-    uint64_t losses_seen; /* those before the API key set was last found; 0: it was not, in the last check */
-    int64_t key_count;    /* members of the API key set, by the last check; -1: not known */
+    uint64_t index_check_ms; /* when an invalidation of the index last had to wait for a check; boot clock */
+    uint64_t keys_check_ms;  /* the same of all others */
 
     /* The check of the catalogue. */
     struct catalogue catalogue;
     uint64_t checks_begun, check_passed; /* the numbers of the last, and of the last that found a catalogue */
     uint64_t check_began_ms;             /* when the last began */
-    uint64_t present_ms;                 /* when the last that found a catalogue began, or the connection */
-    bool missing;                        /* the last found none; until the next connection */
 
     /* The audit. */
     bool reading; /* an entry, again */
@@ -146,21 +114,17 @@ void invalidation_fini(struct invalidation *c);
 
 /* --- events of the connection --- */
 
-/* A new connection, `clustered`: to a node of a cluster. Drops everything that was read on an older one. */
-void invalidation_connected(struct invalidation *c, bool tracking, bool clustered);
+/* A new connection (validity_connected). Drops everything that was read on an older one. */
+void invalidation_connected(struct invalidation *c, uint64_t pong_ms, bool tracking, bool clustered);
 
 /* One element of what Redis pushes. */
 void invalidation_push(struct invalidation *c, struct span kind, const redisReply *element);
 
-/* A PING was answered: audits an entry, and checks the catalogue. */
-void invalidation_heartbeat(struct invalidation *c);
+/* The PING that was sent at `pong_ms` was answered: audits an entry, and checks the catalogue. */
+void invalidation_heartbeat(struct invalidation *c, uint64_t pong_ms);
 
-/*
- * The connection was lost. `last_pong_ms`: when the last answered PING was sent; `valid_until_ms`: until when
- * the data was known to be valid (redis_connection_valid_until_ms); both by the boot clock. If the catalogue
- * is missing, pending invalidations are discarded: the entries from before it was lost can be served.
- */
-void invalidation_lost(struct invalidation *c, uint64_t last_pong_ms, uint64_t valid_until_ms);
+/* The connection was lost (validity_lost). */
+void invalidation_lost(struct invalidation *c, uint64_t valid_until_ms);
 
 /* --- the check of the catalogue --- */
 
@@ -182,97 +146,6 @@ static inline uint64_t invalidation_begun(const struct invalidation *c)
 static inline uint64_t invalidation_confirmed(const struct invalidation *c)
 {
     return c->check_passed;
-}
-
-/* --- what may be cached and served --- */
-
-/* True when replies may be cached: invalidations come on this connection. */
-static inline bool invalidation_may_store(const struct invalidation *c)
-{
-    return c->options.enabled && c->tracking && !c->suspended && (c->pending & INVALIDATED_ALL) == 0;
-}
-
-/*
- * The lifetime of a reply that came on this connection just now, to a command that was sent at `sent_ms`
- * (boot clock) or later. In a cluster no absence is tracked: the slot may begin to migrate at any time, and
- * then what does not exist here comes to exist on a node that sends no invalidation. `reply` may be NULL:
- * what is made of entries that are cached.
- */
-static inline struct lifetime invalidation_lifetime(const struct invalidation *c, const redisReply *reply,
-                                                    uint64_t sent_ms)
-{
-    if (c->by_ttl)
-        return (struct lifetime){sent_ms + c->options.ttl_ms};
-    bool untracked = !invalidation_may_store(c) || (c->clustered && reply != NULL && resp_is_absent(reply));
-    return untracked ? LIFETIME_NONE : LIFETIME_TRACKED;
-}
-
-/* The same for replies about the index. */
-static inline struct lifetime invalidation_lifetime_of_index(const struct invalidation *c,
-                                                             const redisReply *reply, uint64_t sent_ms)
-{
-    bool pending = (c->pending & INVALIDATED_INDEX) != 0;
-    return pending ? LIFETIME_NONE : invalidation_lifetime(c, reply, sent_ms);
-}
-
-static inline bool invalidation_is_connected(const struct invalidation *c)
-{
-    return c->connected;
-}
-
-/* Those of INVALIDATED_* that wait for a check. */
-static inline unsigned invalidation_pending(const struct invalidation *c)
-{
-    return c->pending;
-}
-
-/*
- * A mark of the time at which a read is sent. If it lacks something that is certain once a check has passed
- * that began after its reply, and invalidation_lost_nothing(): a command before it has found the API key set,
- * and so has the check, and no invalidation of the set has come in between. The mark is 0 while no such
- * command is behind the last invalidation: Redis may have lost its data, and may not track the set.
- */
-static inline uint64_t invalidation_mark(const struct invalidation *c)
-{
-    bool found = c->losses_seen == c->possible_losses;
-    return found || catalogue_is_being_counted(&c->catalogue) ? c->possible_losses : 0;
-}
-
-static inline bool invalidation_lost_nothing(const struct invalidation *c, uint64_t mark)
-{
-    return mark != 0 && mark == c->possible_losses && mark == c->losses_seen;
-}
-
-/* The last check has found the API key set, and not only an index: a read can be certain. */
-static inline bool invalidation_has_api_keys(const struct invalidation *c)
-{
-    return c->losses_seen != 0;
-}
-
-/* The size of that set, by the last check; -1 when it is not known, or may not be cached (lifetime.h). */
-static inline int64_t invalidation_key_count(const struct invalidation *c)
-{
-    return c->clustered && c->key_count == 0 ? -1 : c->key_count;
-}
-
-/* When the connection was lost; for cache_lost_ms. */
-static inline uint64_t invalidation_lost_ms(const struct invalidation *c)
-{
-    return c->lost_ms;
-}
-
-/* `now_ms` and `last_pong_ms` by the boot clock, as above. */
-static inline enum freshness invalidation_freshness(const struct invalidation *c, uint64_t now_ms,
-                                                    uint64_t last_pong_ms, uint64_t stale_limit_ms)
-{
-    bool fresh = now_ms <= last_pong_ms + INVALIDATION_LEASE_MS && (c->pending & INVALIDATED_ALL) == 0;
-    if (!c->coherent && !c->by_ttl)
-        return FRESHNESS_NONE;
-    if (c->connected && c->by_ttl)
-        return FRESHNESS_TTL;
-    if (c->connected)
-        return fresh ? FRESHNESS_FRESH : FRESHNESS_NONE;
-    return now_ms < c->lost_ms + stale_limit_ms ? FRESHNESS_STALE : FRESHNESS_NONE;
 }
 
 #endif

@@ -20,15 +20,15 @@ static void key_reader_set_step(struct key_reader *r, enum key_reader_step next)
 
 static bool key_reader_is_pending(const struct key_reader *r)
 {
-    return (invalidation_pending(r->options.invalidation) & INVALIDATED_KEYS) != 0;
+    return validity_is_pending(r->options.validity, INVALIDATED_KEYS);
 }
 
 /* While an invalidation waits for a check of the catalogue, so do the requests. */
 bool key_reader_is_able(const struct key_reader *r)
 {
-    const struct invalidation *c = r->options.invalidation;
-    return invalidation_may_store(c) && api_keys_state(r->options.keys) != API_KEYS_REFUSED &&
-           (!key_reader_is_pending(r) || invalidation_is_checking(c));
+    const struct key_reader_options *o = &r->options;
+    return validity_may_store(o->validity) && api_keys_state(o->keys) != API_KEYS_REFUSED &&
+           (!key_reader_is_pending(r) || invalidation_is_checking(o->invalidation));
 }
 
 /* --- requests --- */
@@ -133,7 +133,7 @@ static void key_reader_send_check(struct key_reader *r)
     key_reader_set_step(r, KEY_READER_CHECKING);
     r->failed = false;
     r->reply = KEY_READER_INFO_COUNT;
-    r->mark = invalidation_mark(r->options.invalidation);
+    r->mark = validity_mark(r->options.validity);
     key_reader_pay(r);
     if (!list_empty(&r->checked))
         metric_add(&r->options.metrics->redis_commands_total, KEY_READER_REPLIES);
@@ -198,16 +198,16 @@ static bool key_reader_is_expected(const struct key_reader *r, const redisReply 
  */
 static bool key_reader_accept_reply(struct key_reader *r, const redisReply *reply)
 {
-    const struct invalidation *c = r->options.invalidation;
+    const struct validity *v = r->options.validity;
     const redisReply *counted = r->reply == KEY_READER_INFO_COUNT ? reply : NULL;
-    r->failed = r->failed || reply == NULL || !invalidation_may_store(c);
+    r->failed = r->failed || reply == NULL || !validity_may_store(v);
     if (r->failed)
         return false;
     if (reply->type == REDIS_REPLY_ERROR)
         key_reader_refuse(r, reply->str);
     else if (!key_reader_is_expected(r, reply))
         key_reader_refuse(r, "unexpected reply");
-    else if (lifetime_is_none(invalidation_lifetime(c, counted, 0)))
+    else if (lifetime_is_none(validity_lifetime(v, counted, 0)))
         key_reader_refuse(r, "it may not be cached: in a cluster the set and the infos have to exist");
     return !r->failed;
 }
@@ -292,13 +292,13 @@ static void key_reader_on_check_reply(void *arg, const redisReply *reply)
 
 /*
  * The catalogue is there. That the keys are no members is certain if the set was found before the check of
- * them as well, without an invalidation in between (invalidation_mark). Where no set was found at all, one
+ * them as well, without an invalidation in between (validity_mark). Where no set was found at all, one
  * repetition has to do.
  */
 static void key_reader_confirm(struct key_reader *r)
 {
-    const struct invalidation *c = r->options.invalidation;
-    bool certain = invalidation_has_api_keys(c) ? invalidation_lost_nothing(c, r->mark) : r->repeats > 0;
+    const struct validity *v = r->options.validity;
+    bool certain = validity_has_api_keys(v) ? validity_lost_nothing(v, r->mark) : r->repeats > 0;
     key_reader_set_step(r, KEY_READER_IDLE);
     if (certain || r->repeats == REPEATS_MAX || list_empty(&r->checked)) {
         key_reader_end(r, &r->checked, KEY_READER_INVALID);
@@ -313,7 +313,7 @@ static void key_reader_confirm(struct key_reader *r)
 /* SSCAN returns each member once or more often. */
 static void key_reader_end_reading(struct key_reader *r)
 {
-    int64_t size = invalidation_key_count(r->options.invalidation);
+    int64_t size = validity_key_count(r->options.validity);
     if (r->members < size)
         api_keys_fail_reading(r->options.keys, "members are missing in the replies to SSCAN");
     else
@@ -428,7 +428,7 @@ static void key_reader_send_scan(struct key_reader *r)
 static bool key_reader_begin_portion(struct key_reader *r)
 {
     struct api_keys *keys = r->options.keys;
-    int64_t size = invalidation_key_count(r->options.invalidation);
+    int64_t size = validity_key_count(r->options.validity);
     bool due = r->portion_due && api_keys_wants_reading(keys, clock_now_ms());
     r->portion_due = false;
     if (!due)
@@ -453,7 +453,7 @@ static bool key_reader_begin_portion(struct key_reader *r)
 static bool key_reader_begin_recent(struct key_reader *r)
 {
     uint64_t now = clock_now_ms();
-    int64_t size = invalidation_key_count(r->options.invalidation);
+    int64_t size = validity_key_count(r->options.validity);
     if (!r->recent_due || now < r->recent_ms)
         return false;
     r->recent_due = false;

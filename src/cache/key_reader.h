@@ -32,6 +32,7 @@
 #include "cache/api_keys.h"
 #include "cache/cache.h"
 #include "cache/invalidation.h"
+#include "cache/validity.h"
 
 #include <uv.h>
 
@@ -65,7 +66,8 @@ struct key_reader_options {
     const struct keyspace *keyspace;
     struct cache_metrics *metrics;
     struct api_keys *keys;
-    struct invalidation *invalidation;
+    const struct validity *validity;
+    struct invalidation *invalidation; /* checks the catalogue */
     /* As those of fetch_options. */
     int (*send)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
     bool (*elsewhere)(void *arg, const redisReply *reply);

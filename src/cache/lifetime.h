@@ -1,6 +1,6 @@
 /*
  * How long the content of a reply may be served from the cache. Every function that caches takes the lifetime
- * of what it is given; invalidation_lifetime() determines it for each reply.
+ * of what it is given; validity_lifetime() determines it for each reply.
  */
 #ifndef CACHE_LIFETIME_H
 #define CACHE_LIFETIME_H

@@ -625,7 +625,8 @@ static void redis_connection_heartbeat(struct redis_connection *c)
     const struct redis_socket_progress progress = redis_socket_progress(c->socket);
     uint64_t waited = redis_connection_waited_ms(c, &progress);
     bool timed_out = waited >= REDIS_CONNECTION_REPLY_TIMEOUT_MS;
-    if (timed_out && c->timeout_ms != 0 && redis_socket_is_drained(c->socket, c->timeout_ms)) {
+    if (timed_out && c->timeout_ms != 0 &&
+        redis_socket_drained_ms(c->socket, c->timeout_ms) > c->timeout_ms) {
         redis_connection_fail(c, "no reply in time");
         return;
     }
@@ -982,10 +983,11 @@ bool redis_connection_is_tracking(const struct redis_connection *c)
     return c->state == READY && c->tracking;
 }
 
-bool redis_connection_is_drained(struct redis_connection *c, uint64_t at_ms)
+uint64_t redis_connection_drained_until_ms(struct redis_connection *c, uint64_t at_ms)
 {
     assert(c->state == READY);
-    return redis_socket_is_drained(c->socket, at_ms - REDIS_SOCKET_BACKLOG_MS) && c->backlogs == 0;
+    uint64_t drained_ms = redis_socket_drained_ms(c->socket, at_ms - REDIS_SOCKET_BACKLOG_MS);
+    return c->backlogs == 0 ? drained_ms + REDIS_SOCKET_BACKLOG_MS : 0;
 }
 
 uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)

@@ -115,11 +115,12 @@ bool redis_connection_elsewhere(const struct redis_connection *c, const redisRep
 bool redis_connection_is_tracking(const struct redis_connection *c);
 
 /*
- * True when everything that Redis had sent REDIS_SOCKET_BACKLOG_MS before `at_ms` (boot clock) has been
- * delivered: the socket was drained since, and behind a backlog a PING was answered, which proves that Redis
- * held nothing back. Only while the connection is ready.
+ * The boot clock's time before which, less REDIS_SOCKET_BACKLOG_MS, everything that Redis had sent has been
+ * delivered: the socket was drained then, and behind a backlog a PING was answered, which proves that Redis
+ * held nothing back; else 0. If it is not after `at_ms` the socket is looked at. Only while the connection is
+ * ready.
  */
-bool redis_connection_is_drained(struct redis_connection *c, uint64_t at_ms);
+uint64_t redis_connection_drained_until_ms(struct redis_connection *c, uint64_t at_ms);
 
 /*
  * When the last PING that was answered was sent, in milliseconds of the boot clock (clock.h): whatever Redis

@@ -201,7 +201,7 @@ struct redis_socket {
     bool polling_writable;
     bool closing;
     uint64_t read_ns;     /* when something was last read, by the monotonic clock */
-    uint64_t drained_ms;  /* see redis_socket_is_drained; set by redis_socket_set_drained() alone */
+    uint64_t drained_ms;  /* see redis_socket_drained_ms; set by redis_socket_set_drained() alone */
     bool reading;         /* a part of what was read may not have been delivered */
     size_t backlog;       /* bytes read since then */
     bool backlog_told;    /* on_backlog was called since then */
@@ -537,11 +537,11 @@ __attribute__((noinline)) static void redis_socket_look(struct redis_socket *s)
         redis_socket_set_drained(s, now_ms);
 }
 
-bool redis_socket_is_drained(struct redis_socket *s, uint64_t since_ms)
+uint64_t redis_socket_drained_ms(struct redis_socket *s, uint64_t since_ms)
 {
     if (s->drained_ms <= since_ms && !s->reading)
         redis_socket_look(s);
-    return s->drained_ms > since_ms;
+    return s->drained_ms;
 }
 
 struct redis_socket_progress redis_socket_progress(const struct redis_socket *s)

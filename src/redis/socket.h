@@ -118,11 +118,11 @@ struct redis_socket_progress redis_socket_progress(const struct redis_socket *s)
 enum { REDIS_SOCKET_BACKLOG_MS = 50 };
 
 /*
- * True when the socket was drained after `since_ms` (boot clock): both the kernel and TLS were found empty,
- * so everything that had arrived by then has been delivered. Input may wait because the process was stopped,
- * had no processor time, or gets more than one turn of the loop reads. Makes a system call if the socket was
- * not drained since, and does not read; within on_reply and on_push it makes none, and more may follow them.
+ * When the socket was last drained (boot clock): both the kernel and TLS were found empty, so everything that
+ * had arrived by then has been delivered. Input may wait because the process was stopped, had no processor
+ * time, or gets more than one turn of the loop reads. Makes a system call if the socket was not drained after
+ * `since_ms`, and does not read; within on_reply and on_push it makes none, and more may follow them.
  */
-bool redis_socket_is_drained(struct redis_socket *s, uint64_t since_ms);
+uint64_t redis_socket_drained_ms(struct redis_socket *s, uint64_t since_ms);
 
 #endif

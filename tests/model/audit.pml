@@ -32,7 +32,7 @@ bool fetching;
 bool ping_pending;
 bool under_way;        /* invalidation.reading */
 byte entry_heartbeats; /* invalidation.entry_heartbeats: until a suspected difference is confirmed */
-bool suspended;        /* invalidation.suspended: nothing is cached on this connection any more */
+bool suspended;        /* validity.suspended: nothing is cached on this connection any more */
 byte late;             /* heartbeats for which the entry has been older than due */
 
 inline drop_entry()
@@ -42,7 +42,7 @@ inline drop_entry()
     late = 0
 }
 
-/* fetch.c: fetch_read_card, where invalidation_may_store */
+/* fetch.c: fetch_read_card, where validity_may_store */
 inline on_card(v)
 {
     fetching = false;

@@ -36,7 +36,7 @@ bool all_deferred; /* INVALIDATED_ALL waits for a check (cache/invalidation.c) *
 chan old = [1] of { byte }; /* sabotage: a reply of an older connection is still read */
 #endif
 
-#define MAY_STORE (connection == READY && !all_deferred) /* invalidation_may_store */
+#define MAY_STORE (connection == READY && !all_deferred) /* validity_may_store */
 
 inline drop_entry()
 {

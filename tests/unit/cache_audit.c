@@ -6,7 +6,7 @@
 static int set_up(void **state)
 {
     assert_int_equal(invalidation_set_up(state), 0);
-    invalidation_connected(&invalidation, true, false);
+    invalidation_connected(&invalidation, clock_ms, true, false);
     return 0;
 }
 
@@ -41,7 +41,7 @@ static void put_page(bool has_next)
 static void heartbeat(void)
 {
     int64_t held = api_keys_size(&api_keys);
-    invalidation_heartbeat(&invalidation);
+    invalidation_heartbeat(&invalidation, clock_ms);
     answer("SCARD", reply_integer(held > 0 ? held : 1));
 }
 
@@ -75,10 +75,10 @@ static void expect_suspended(bool suspended)
     assert_false(is_suspended());
     heartbeat();
     assert_int_equal(is_suspended(), suspended);
-    invalidation_lost(&invalidation, clock_ms, UINT64_MAX);
+    invalidation_lost(&invalidation, UINT64_MAX);
     if (reading.fn != NULL)
         answer_read(NULL);
-    invalidation_connected(&invalidation, true, false);
+    invalidation_connected(&invalidation, clock_ms, true, false);
     assert_false(is_suspended());
 }
 

@@ -2,6 +2,7 @@
 #include "cache/fetch.h"
 
 #include "base/log.h"
+#include "cache/invalidation.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@ static struct loop_lag loop_lag;
 static struct keyspace keyspace;
 static struct entries entries;
 static struct api_keys api_keys;
+static struct validity validity;
 static struct invalidation invalidation;
 static struct fetches fetches;
 static struct buf text;
@@ -58,7 +60,7 @@ static void on_auth_known(void *arg, const struct digest *key, struct lifetime l
                           const struct api_key_info *info)
 {
     (void)arg;
-    assert_int_equal(lifetime_is_tracked(lifetime), invalidation.tracking);
+    assert_int_equal(lifetime_is_tracked(lifetime), validity.tracking);
     assert_int_equal(key->bytes[0], 'k');
     assert_int_equal(info->expires, API_KEY_NEVER);
     valid_keys++;
@@ -109,8 +111,8 @@ static void find_keys(void)
 
 static int set_up(void **state)
 {
-    const struct invalidation_options invalidation_options = {.enabled = true,
-                                                              .keyspace = &keyspace,
+    const struct invalidation_options invalidation_options = {.keyspace = &keyspace,
+                                                              .validity = &validity,
                                                               .metrics = &metrics,
                                                               .loop_lag = &loop_lag,
                                                               .send = send_check,
@@ -130,14 +132,15 @@ static int set_up(void **state)
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
     assert_int_equal(entries_init(&entries, BUDGET, &metrics), 0);
     assert_int_equal(api_keys_init(&api_keys, &metrics), 0);
+    validity_init(&validity, &(struct validity_limits){.enabled = true});
     assert_int_equal(invalidation_init(&invalidation, &invalidation_options), 0);
     check.fn = NULL;
     find_keys();
-    invalidation_connected(&invalidation, true, false);
+    invalidation_connected(&invalidation, clock_ms, true, false);
     const struct fetch_options options = {.keyspace = &keyspace,
                                           .metrics = &metrics,
                                           .entries = &entries,
-                                          .invalidation = &invalidation,
+                                          .validity = &validity,
                                           .api_keys = &api_keys,
                                           .text = &text,
                                           .delay_limit_ms = DELAY_LIMIT_MS,
@@ -275,8 +278,8 @@ TEST_CASE_WITH(the_newest_update_that_is_not_of_the_future_is_told, set_up, tear
 
 TEST_CASE_WITH(without_tracking_nothing_is_cached, set_up, tear_down)
 {
-    invalidation_lost(&invalidation, 0, 0);
-    invalidation_connected(&invalidation, false, false);
+    invalidation_lost(&invalidation, 0);
+    invalidation_connected(&invalidation, clock_ms, false, false);
     fetch_card(reply_card("7", "seven"), CACHE_FOUND);
     (void)begin_page(1);
     answer("ZCARD", reply_integer(1));
@@ -489,8 +492,8 @@ TEST_CASE_WITH(an_oversize_reply_is_logged_with_its_key, set_up, tear_down)
 
 TEST_CASE_WITH(an_untracked_card_of_a_link_is_served_but_not_cached, set_up, tear_down)
 {
-    invalidation_lost(&invalidation, 0, 0);
-    invalidation_connected(&invalidation, false, false);
+    invalidation_lost(&invalidation, 0);
+    invalidation_connected(&invalidation, clock_ms, false, false);
     (void)begin_link();
     answer_link("7");
     answer_card("7", "https://max.ru/x");
@@ -590,8 +593,8 @@ TEST_CASE_WITH(a_page_with_a_missing_member_is_read_again_once, set_up, tear_dow
 TEST_CASE_WITH(without_tracking_a_key_that_goes_while_a_page_is_read_is_read_again, set_up, tear_down)
 {
     static const int is_member[] = {1, 0, 1};
-    invalidation_lost(&invalidation, 0, 0);
-    invalidation_connected(&invalidation, false, false);
+    invalidation_lost(&invalidation, 0);
+    invalidation_connected(&invalidation, clock_ms, false, false);
     (void)begin_query((struct cache_query){.type = QUERY_PAGE, .number = 1}, true, NULL);
     for (int i = 0; i < 3; i++) {
         answer("HGET test:api_key_info ", reply_of("_\r\n"));

@@ -5,9 +5,9 @@
 static int set_up(void **state)
 {
     assert_int_equal(invalidation_set_up(state), 0);
-    assert_int_equal(invalidation_freshness(&invalidation, clock_ms, clock_ms, 1000), FRESHNESS_NONE);
-    assert_false(invalidation_may_store(&invalidation));
-    invalidation_connected(&invalidation, true, false);
+    assert_int_equal(validity_freshness(&validity, clock_ms), FRESHNESS_NONE);
+    assert_false(validity_may_store(&validity));
+    invalidation_connected(&invalidation, clock_ms, true, false);
     assert_string_equal(told, "drop 1"); /* what an older connection brought */
     told[0] = '\0';
     return 0;
@@ -32,21 +32,22 @@ static void expect_applied(const char *expected)
     answer("SCARD", reply_integer(1));
     assert_int_equal(checked, CATALOGUE_PRESENT);
     assert_string_equal(told, expected);
-    assert_int_equal(invalidation_pending(&invalidation), 0);
+    assert_int_equal(validity.pending, 0);
 }
 
 /* The connection is lost, and with it the check that is under way. */
 static void expect_lost(const char *expected)
 {
     told[0] = '\0';
-    invalidation_lost(&invalidation, clock_ms, UINT64_MAX);
+    invalidation_lost(&invalidation, UINT64_MAX);
     assert_string_equal(told, expected);
     answer_all(NULL);
 }
 
 static enum freshness freshness(uint64_t last_pong_ms)
 {
-    return invalidation_freshness(&invalidation, clock_ms, last_pong_ms, 30000);
+    validity.pong_ms = last_pong_ms;
+    return validity_freshness(&validity, clock_ms);
 }
 
 TEST_CASE_WITH(keys_are_told_by_their_names, set_up, invalidation_tear_down)
@@ -78,7 +79,7 @@ TEST_CASE_WITH(names_of_other_keys_mean_nothing, set_up, invalidation_tear_down)
                                          "test:card:9223372036854775808"};
     for (size_t i = 0; i < TEST_COUNT(others); i++)
         expect(others[i], false, "");
-    assert_int_equal(invalidation_pending(&invalidation), 0);
+    assert_int_equal(validity.pending, 0);
     told[0] = '\0';
     invalidation_push(&invalidation, SPAN("message"), reply_string("test:card:7"));
     invalidation_push(&invalidation, SPAN(""), reply_of("_\r\n"));
@@ -89,19 +90,19 @@ TEST_CASE_WITH(an_element_that_cannot_be_read_means_everything, set_up, invalida
 {
     invalidation_push(&invalidation, SPAN("invalidate"), &resp_oversize);
     assert_string_equal(told, "received 1");
-    assert_int_equal(invalidation_pending(&invalidation), INVALIDATED_ALL);
+    assert_int_equal(validity.pending, INVALIDATED_ALL);
 }
 
 TEST_CASE_WITH(pending_changes_are_dropped_after_the_check, set_up, invalidation_tear_down)
 {
     expect("test:index", true, "received 2");
-    assert_int_equal(invalidation_pending(&invalidation), INVALIDATED_INDEX);
-    assert_true(invalidation_may_store(&invalidation));
-    assert_true(lifetime_is_none(invalidation_lifetime_of_index(&invalidation, NULL, 1)));
+    assert_int_equal(validity.pending, INVALIDATED_INDEX);
+    assert_true(validity_may_store(&validity));
+    assert_true(lifetime_is_none(validity_lifetime_of_index(&validity, NULL, 1)));
     expect("test:api_keys", false, "received 4");
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     expect_applied("drop 6");
-    assert_true(lifetime_is_tracked(invalidation_lifetime_of_index(&invalidation, NULL, 1)));
+    assert_true(lifetime_is_tracked(validity_lifetime_of_index(&validity, NULL, 1)));
     invalidation_check(&invalidation);
     expect_applied("");
 }
@@ -116,7 +117,7 @@ TEST_CASE_WITH(changes_stay_pending_after_a_check_that_did_not_pass, set_up, inv
         answer_all(replies[i]);
         assert_int_equal(checked, states[i]);
         assert_string_equal(told, "");
-        assert_int_equal(invalidation_pending(&invalidation), INVALIDATED_INDEX);
+        assert_int_equal(validity.pending, INVALIDATED_INDEX);
         invalidation_check(&invalidation);
     }
     expect_applied("drop 2");
@@ -124,7 +125,7 @@ TEST_CASE_WITH(changes_stay_pending_after_a_check_that_did_not_pass, set_up, inv
     clock_ms += INVALIDATION_CHECK_INTERVAL_MS;
     expect("test:index", false, "received 2");
     assert_int_equal(checked, CATALOGUE_UNKNOWN); /* as it could not be sent */
-    assert_int_equal(invalidation_pending(&invalidation), INVALIDATED_INDEX);
+    assert_int_equal(validity.pending, INVALIDATED_INDEX);
 }
 
 /* Of all kinds of replies; what exists is tracked, and elsewhere absences are as well. */
@@ -134,16 +135,16 @@ TEST_CASE_WITH(in_a_cluster_absences_are_untracked, set_up, invalidation_tear_do
     static const char *const present[] = {"$0\r\n\r\n", ":1\r\n", "*1\r\n$1\r\n1\r\n",
                                           "*2\r\n_\r\n$1\r\n1\r\n"};
     for (int clustered = 0; clustered < 2; clustered++) {
-        invalidation_lost(&invalidation, clock_ms, clock_ms);
-        invalidation_connected(&invalidation, true, clustered != 0);
+        invalidation_lost(&invalidation, clock_ms);
+        invalidation_connected(&invalidation, clock_ms, true, clustered != 0);
         for (size_t i = 0; i < TEST_COUNT(absent); i++)
-            assert_int_equal(lifetime_is_none(invalidation_lifetime(&invalidation, reply_of(absent[i]), 1)),
+            assert_int_equal(lifetime_is_none(validity_lifetime(&validity, reply_of(absent[i]), 1)),
                              clustered);
         for (size_t i = 0; i < TEST_COUNT(present); i++)
-            assert_true(lifetime_is_tracked(invalidation_lifetime(&invalidation, reply_of(present[i]), 1)));
+            assert_true(lifetime_is_tracked(validity_lifetime(&validity, reply_of(present[i]), 1)));
     }
     expect(NULL, true, "received 1");
-    assert_true(lifetime_is_none(invalidation_lifetime(&invalidation, reply_integer(1), 1)));
+    assert_true(lifetime_is_none(validity_lifetime(&validity, reply_integer(1), 1)));
 }
 
 /* Counted from when the command was sent, and only where Redis does not track. */
@@ -152,10 +153,10 @@ TEST_CASE_WITH(without_tracking_a_reply_lives_for_the_ttl, set_up, invalidation_
     enum { SENT_MS = 1000, TTL_MS = 5 };
     for (int ttl_ms = 0; ttl_ms <= TTL_MS; ttl_ms += TTL_MS) {
         for (int tracking = 0; tracking < 2; tracking++) {
-            invalidation.options.ttl_ms = (uint64_t)ttl_ms;
-            invalidation_lost(&invalidation, clock_ms, clock_ms);
-            invalidation_connected(&invalidation, tracking != 0, false);
-            struct lifetime l = invalidation_lifetime(&invalidation, reply_integer(1), SENT_MS);
+            validity.limits.ttl_ms = (uint64_t)ttl_ms;
+            invalidation_lost(&invalidation, clock_ms);
+            invalidation_connected(&invalidation, clock_ms, tracking != 0, false);
+            struct lifetime l = validity_lifetime(&validity, reply_integer(1), SENT_MS);
             bool by_ttl = ttl_ms > 0 && tracking == 0;
             assert_int_equal(lifetime_is_tracked(l), tracking);
             assert_int_equal(lifetime_is_none(l), tracking == 0 && !by_ttl);
@@ -164,10 +165,10 @@ TEST_CASE_WITH(without_tracking_a_reply_lives_for_the_ttl, set_up, invalidation_
                 assert_int_equal(l.until_ms, SENT_MS + TTL_MS);
         }
     }
-    invalidation_lost(&invalidation, clock_ms, clock_ms);
-    invalidation_connected(&invalidation, false, false);
+    invalidation_lost(&invalidation, clock_ms);
+    invalidation_connected(&invalidation, clock_ms, false, false);
     assert_int_equal(freshness(clock_ms), FRESHNESS_TTL);
-    invalidation_lost(&invalidation, clock_ms, clock_ms);
+    invalidation_lost(&invalidation, clock_ms);
     assert_int_equal(freshness(clock_ms), FRESHNESS_STALE);
 }
 
@@ -176,12 +177,12 @@ TEST_CASE_WITH(nothing_is_served_or_stored_while_everything_is_pending, set_up, 
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     expect(NULL, true, "received 1");
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
-    assert_false(invalidation_may_store(&invalidation));
-    assert_true(lifetime_is_none(invalidation_lifetime_of_index(&invalidation, NULL, 1)));
+    assert_false(validity_may_store(&validity));
+    assert_true(lifetime_is_none(validity_lifetime_of_index(&validity, NULL, 1)));
     expect(NULL, false, "received 1");
     expect_applied("drop 1");
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
-    assert_true(invalidation_may_store(&invalidation));
+    assert_true(validity_may_store(&validity));
     expect(NULL, true, "received 1"); /* however often */
 }
 
@@ -214,33 +215,33 @@ static void check_catalogue(int keys)
 
 TEST_CASE_WITH(reads_are_certain_between_two_sights_of_the_keys, set_up, invalidation_tear_down)
 {
-    assert_int_equal(invalidation_mark(&invalidation), 0);
+    assert_int_equal(validity_mark(&validity), 0);
     check_catalogue(1);
-    uint64_t mark = invalidation_mark(&invalidation);
-    assert_true(invalidation_lost_nothing(&invalidation, mark));
+    uint64_t mark = validity_mark(&validity);
+    assert_true(validity_lost_nothing(&validity, mark));
     expect("test:index", true, "received 2");
     expect("test:card:1", false, "card 1");
     check_catalogue(1);
-    assert_true(invalidation_lost_nothing(&invalidation, mark));
+    assert_true(validity_lost_nothing(&validity, mark));
     clock_ms += INVALIDATION_CHECK_INTERVAL_MS;
     expect("test:api_keys", true, "received 4");
-    uint64_t second = invalidation_mark(&invalidation); /* behind SCARD */
+    uint64_t second = validity_mark(&validity); /* behind SCARD */
     assert_int_not_equal(second, 0);
-    assert_false(invalidation_lost_nothing(&invalidation, mark));
-    assert_false(invalidation_lost_nothing(&invalidation, second));
+    assert_false(validity_lost_nothing(&validity, mark));
+    assert_false(validity_lost_nothing(&validity, second));
     check_catalogue(1);
-    assert_false(invalidation_lost_nothing(&invalidation, mark));
-    assert_true(invalidation_lost_nothing(&invalidation, second));
+    assert_false(validity_lost_nothing(&validity, mark));
+    assert_true(validity_lost_nothing(&validity, second));
     check_catalogue(0);
-    assert_false(invalidation_lost_nothing(&invalidation, second));
-    assert_false(invalidation_has_api_keys(&invalidation));
-    assert_int_equal(invalidation_mark(&invalidation), 0);
+    assert_false(validity_lost_nothing(&validity, second));
+    assert_false(validity_has_api_keys(&validity));
+    assert_int_equal(validity_mark(&validity), 0);
 }
 
 TEST_CASE_WITH(entries_are_fresh_within_the_lease, set_up, invalidation_tear_down)
 {
     uint64_t last_pong_ms = clock_ms;
-    clock_ms += INVALIDATION_LEASE_MS;
+    clock_ms += VALIDITY_LEASE_MS;
     assert_int_equal(freshness(last_pong_ms), FRESHNESS_FRESH);
     clock_ms++;
     assert_int_equal(freshness(last_pong_ms), FRESHNESS_NONE);
@@ -251,13 +252,13 @@ TEST_CASE_WITH(after_a_loss_entries_are_stale_for_the_limit, set_up, invalidatio
 {
     uint64_t lost_ms = clock_ms;
     expect_lost("");
-    assert_int_equal(invalidation_lost_ms(&invalidation), lost_ms);
-    assert_false(invalidation_may_store(&invalidation));
+    assert_int_equal(validity.lost_ms, lost_ms);
+    assert_false(validity_may_store(&validity));
     clock_ms += 29999;
     assert_int_equal(freshness(0), FRESHNESS_STALE);
     clock_ms++;
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
-    invalidation_connected(&invalidation, true, false);
+    invalidation_connected(&invalidation, clock_ms, true, false);
     assert_string_equal(told, "drop 1");
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
 }
@@ -266,17 +267,17 @@ TEST_CASE_WITH(what_was_lost_before_it_was_noticed_is_as_old_as_that, set_up, in
 {
     uint64_t last_pong_ms = clock_ms;
     clock_ms += 10000; /* the process was stopped */
-    invalidation_lost(&invalidation, last_pong_ms, UINT64_MAX);
-    assert_int_equal(invalidation_lost_ms(&invalidation), last_pong_ms + INVALIDATION_LEASE_MS);
-    invalidation_connected(&invalidation, true, false);
-    invalidation_lost(&invalidation, clock_ms, clock_ms - 5000); /* a replica without master */
-    assert_int_equal(invalidation_lost_ms(&invalidation), clock_ms - 5000);
-    invalidation_connected(&invalidation, true, false);
+    invalidation_lost(&invalidation, UINT64_MAX);
+    assert_int_equal(validity.lost_ms, last_pong_ms + VALIDITY_LEASE_MS);
+    invalidation_connected(&invalidation, clock_ms, true, false);
+    invalidation_lost(&invalidation, clock_ms - 5000); /* a replica without master */
+    assert_int_equal(validity.lost_ms, clock_ms - 5000);
+    invalidation_connected(&invalidation, clock_ms, true, false);
     expect(NULL, true, "received 1");
     clock_ms += 700;
     expect("test:index", false, "received 2");
-    invalidation_lost(&invalidation, clock_ms, UINT64_MAX);
-    assert_int_equal(invalidation_lost_ms(&invalidation), clock_ms - 700);
+    invalidation_lost(&invalidation, UINT64_MAX);
+    assert_int_equal(validity.lost_ms, clock_ms - 700);
 }
 
 /* A process that was stopped reads FLUSHALL as late as it reads the loss, and nothing was tracked in between.
@@ -291,7 +292,7 @@ TEST_CASE_WITH(behind_a_loss_of_data_entries_are_as_old_as_the_last_check, set_u
     expect(NULL, true, "received 1");
     answer_all(":0\r\n");
     expect_lost("");
-    assert_int_equal(invalidation_lost_ms(&invalidation), checked_ms);
+    assert_int_equal(validity.lost_ms, checked_ms);
 }
 
 TEST_CASE_WITH(a_loss_applies_what_is_pending_unless_the_catalogue_is_missing, set_up, invalidation_tear_down)
@@ -299,15 +300,15 @@ TEST_CASE_WITH(a_loss_applies_what_is_pending_unless_the_catalogue_is_missing, s
     expect("test:api_keys", true, "received 4");
     expect_lost("drop 4");
     clock_ms += 1000;
-    invalidation_connected(&invalidation, true, false);
+    invalidation_connected(&invalidation, clock_ms, true, false);
     expect(NULL, true, "received 1");
     answer_all(":0\r\n");
     assert_int_equal(checked, CATALOGUE_MISSING);
     assert_int_equal(metrics.catalogue_missing, 1);
     expect_lost("");
-    assert_int_equal(invalidation_pending(&invalidation), 0);
+    assert_int_equal(validity.pending, 0);
     assert_int_equal(freshness(0), FRESHNESS_STALE);
-    invalidation_connected(&invalidation, true, false);
+    invalidation_connected(&invalidation, clock_ms, true, false);
     assert_int_equal(metrics.catalogue_missing, 0);
     expect(NULL, true, "received 1");
     expect_lost("drop 1"); /* it was missing on the connection before */
@@ -320,7 +321,7 @@ static void lose_an_invalidation(void)
     api_keys_commit(&api_keys, 3);
     invalidation_check(&invalidation);
     answer("SCARD", reply_integer(4));
-    invalidation_heartbeat(&invalidation);
+    invalidation_heartbeat(&invalidation, clock_ms);
     assert_int_equal(metrics.cache_suspended, 0);
 }
 
@@ -329,17 +330,17 @@ TEST_CASE_WITH(suspension_ends_with_the_connection, set_up, invalidation_tear_do
     lose_an_invalidation();
     expect("test:index", false, "received 2");
     told[0] = '\0';
-    invalidation_heartbeat(&invalidation);
+    invalidation_heartbeat(&invalidation, clock_ms);
     assert_string_equal(told, "drop 1");
     assert_int_equal(metrics.cache_suspended, 1);
-    assert_int_equal(invalidation_pending(&invalidation), 0);
+    assert_int_equal(validity.pending, 0);
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
-    assert_false(invalidation_may_store(&invalidation));
+    assert_false(validity_may_store(&validity));
     expect("test:card:7", false, "");
     expect(NULL, false, "");
     expect_lost("");
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE); /* not even stale */
-    invalidation_connected(&invalidation, true, false);
+    invalidation_connected(&invalidation, clock_ms, true, false);
     assert_int_equal(metrics.cache_suspended, 0);
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     expect("test:card:7", false, "card 7");
@@ -347,17 +348,14 @@ TEST_CASE_WITH(suspension_ends_with_the_connection, set_up, invalidation_tear_do
 
 TEST_CASE_WITH(without_tracking_or_a_cache_nothing_is_stored_or_served, set_up, invalidation_tear_down)
 {
-    const struct invalidation_options options = invalidation_options_of(false);
-    struct invalidation off;
     expect_lost("");
-    invalidation_connected(&invalidation, false, false);
-    assert_false(invalidation_may_store(&invalidation));
+    invalidation_connected(&invalidation, clock_ms, false, false);
+    assert_false(validity_may_store(&validity));
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
     expect_lost("");
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
-    assert_int_equal(invalidation_init(&off, &options), 0);
-    invalidation_connected(&off, true, false);
-    assert_false(invalidation_may_store(&off));
-    assert_int_equal(invalidation_freshness(&off, clock_ms, clock_ms, 1000), FRESHNESS_NONE);
-    invalidation_fini(&off);
+    validity.limits.enabled = false;
+    invalidation_connected(&invalidation, clock_ms, true, false);
+    assert_false(validity_may_store(&validity));
+    assert_int_equal(freshness(clock_ms), FRESHNESS_NONE);
 }

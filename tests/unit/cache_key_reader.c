@@ -17,6 +17,7 @@ static struct cache_metrics metrics;
 static struct loop_lag loop_lag;
 static struct entries entries; /* none: there is nothing to audit */
 static struct api_keys keys;
+static struct validity validity;
 static struct invalidation invalidation;
 static struct key_reader reader;
 static struct buf text;
@@ -82,8 +83,8 @@ static struct digest digest_of(int number)
 
 static int set_up(void **state)
 {
-    const struct invalidation_options invalidation_options = {.enabled = true,
-                                                              .keyspace = &keyspace,
+    const struct invalidation_options invalidation_options = {.keyspace = &keyspace,
+                                                              .validity = &validity,
                                                               .metrics = &metrics,
                                                               .loop_lag = &loop_lag,
                                                               .entries = &entries,
@@ -97,6 +98,7 @@ static int set_up(void **state)
     const struct key_reader_options options = {.keyspace = &keyspace,
                                                .metrics = &metrics,
                                                .keys = &keys,
+                                               .validity = &validity,
                                                .invalidation = &invalidation,
                                                .send = fake_redis_send,
                                                .elsewhere = is_elsewhere,
@@ -118,6 +120,7 @@ static int set_up(void **state)
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
     assert_int_equal(entries_init(&entries, 0, &metrics), 0);
     assert_int_equal(api_keys_init(&keys, &metrics), 0);
+    validity_init(&validity, &(struct validity_limits){.enabled = true});
     assert_int_equal(invalidation_init(&invalidation, &invalidation_options), 0);
     assert_int_equal(key_reader_init(&reader, &options), 0);
     key_reader_open(&reader, &loop);
@@ -254,7 +257,7 @@ static void change_keys(void)
 static int heartbeat(void)
 {
     clock_ms += 1000;
-    invalidation_heartbeat(&invalidation);
+    invalidation_heartbeat(&invalidation, clock_ms);
     key_reader_heartbeat(&reader);
     return serve_all();
 }
@@ -265,7 +268,7 @@ static void connect_redis(int members)
         member[i] = true;
     invalidation_check(&invalidation);
     (void)serve_all();
-    invalidation_connected(&invalidation, true, false);
+    invalidation_connected(&invalidation, clock_ms, true, false);
 }
 
 /* Connected, and the set is whole. */

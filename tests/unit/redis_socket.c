@@ -163,7 +163,8 @@ TEST_GROUP(make_certificates, remove_certificates)
 /* Whether a hit can rely on the socket now. */
 static bool is_drained(void)
 {
-    return redis_connection_is_drained(session.connection, clock_boot_ms());
+    uint64_t now = clock_boot_ms();
+    return redis_connection_drained_until_ms(session.connection, now) > now;
 }
 
 /* One turn of the loop alone, in which it reads whatever waits, as far as a turn may. */

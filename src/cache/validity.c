@@ -1,0 +1,60 @@
+/* The events that change it; see validity.h. */
+#include "cache/validity.h"
+
+#include "base/clock.h"
+
+#include <assert.h>
+
+void validity_connected(struct validity *v, uint64_t pong_ms, bool tracking, bool clustered)
+{
+    assert(!v->connected);
+    v->connected = true;
+    v->tracking = tracking;
+    v->clustered = clustered;
+    v->by_ttl = v->limits.enabled && !tracking && v->limits.ttl_ms > 0;
+    v->suspended = v->missing = false;
+    v->pending = 0;
+    v->pong_ms = pong_ms;
+    v->drained_until_ms = 0;
+    v->present_ms = clock_boot_ms(); /* no entry is older */
+    v->coherent = validity_may_store(v);
+}
+
+static uint64_t validity_earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * A process that was stopped notices the loss late, so the age counts from the end of the lease at most; data
+ * of a replica without a master counts from the last transfer of its master. Behind an invalidation that
+ * waits for a check Redis may track nothing any more, and no more is known than when the catalogue was last
+ * found.
+ */
+void validity_lost(struct validity *v, uint64_t valid_until_ms)
+{
+    assert(v->connected);
+    v->connected = v->tracking = false;
+    v->lost_ms =
+        validity_earlier(clock_boot_ms(), validity_earlier(v->pong_ms + VALIDITY_LEASE_MS, valid_until_ms));
+    if (v->pending != 0)
+        v->lost_ms = validity_earlier(v->lost_ms, v->present_ms);
+    if (v->missing)
+        v->pending = 0;
+}
+
+void validity_suspend(struct validity *v)
+{
+    v->suspended = true;
+    v->coherent = false;
+    v->pending = 0;
+}
+
+/* The changes whose invalidations have come were executed before SCARD, all others after it. */
+void validity_counted(struct validity *v, int64_t count, bool found)
+{
+    v->counting = false;
+    v->key_count = count;
+    v->possible_losses += !found;
+    v->losses_seen = found ? v->possible_losses : 0;
+}

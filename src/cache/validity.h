@@ -1,0 +1,176 @@
+/*
+ * Validity: whether what is cached may be served, and whether what Redis replies may be cached.
+ *
+ * Plain state, at the bottom of the cache: no callback, no loop. What happens on the connection sets it
+ * (invalidation.c), in stream order; the hit path, the fetches and the key reader only read it. Times are by
+ * the boot clock.
+ *
+ * Invariant: while connected, `pong_ms` is when the last answered PING was sent, so whatever Redis had pushed
+ * before then has been applied; and `pending` names what was invalidated and not dropped yet, which is
+ * neither served nor stored until a check of the catalogue has passed.
+ */
+#ifndef CACHE_VALIDITY_H
+#define CACHE_VALIDITY_H
+
+#include "cache/lifetime.h"
+#include "redis/resp.h"
+
+/*
+ * The lease: for how long entries are served after the last answered PING was sent, in milliseconds. A
+ * process that was stopped must read the invalidations it missed before it serves from the cache.
+ */
+enum { VALIDITY_LEASE_MS = 3000 };
+
+/* What an invalidation concerns that is pending until a check. */
+enum { INVALIDATED_ALL = 1, INVALIDATED_INDEX = 2, INVALIDATED_KEYS = 4 };
+
+/*
+ * FRESH: connected, tracking, and the stream is known to be whole within the lease. TTL: connected without
+ * tracking, and the operator has set a TTL. STALE: the connection was lost, but not for longer than the
+ * limit. NONE: entries must not be served. Each way an entry is served only while it is alive.
+ */
+enum freshness { FRESHNESS_NONE, FRESHNESS_STALE, FRESHNESS_TTL, FRESHNESS_FRESH };
+
+/* What the operator has set, in milliseconds. */
+struct validity_limits {
+    bool enabled;                 /* there is a cache; without one nothing is ever cached */
+    uint64_t ttl_ms;              /* how long what was read without tracking may be served; 0: not at all */
+    uint64_t stale_limit_ms;      /* how long entries may be served after the connection was lost */
+    uint64_t stale_keys_limit_ms; /* the same for API keys */
+};
+
+/* Embedded in the cache; others read it by the functions below. */
+struct validity {
+    struct validity_limits limits;
+
+    bool connected;   /* a connection is in use */
+    bool tracking;    /* and Redis has agreed to send invalidations on it */
+    bool clustered;   /* it is to a node of a cluster */
+    bool suspended;   /* invalidations were lost: nothing is cached on this connection */
+    bool coherent;    /* entries are kept coherent, or were until the connection was lost */
+    bool by_ttl;      /* entries live for the TTL, as Redis does not track */
+    bool missing;     /* the last check found no catalogue; until the next connection */
+    uint64_t pong_ms; /* when the last answered PING was sent */
+    /* A request that came before then need not wait: what Redis had sent 50 ms earlier has been delivered. */
+    uint64_t drained_until_ms;
+    uint64_t present_ms; /* when the last check that found a catalogue began, or the connection */
+    uint64_t lost_ms;    /* when the connection was lost, or the lease expired before that */
+
+    unsigned pending;         /* a set of INVALIDATED_* that waits for a check */
+    uint64_t possible_losses; /* invalidations so far, plus 1, that may mean a loss of data */
+    uint64_t losses_seen; /* those before the API key set was last found; 0: it was not, in the last check */
+    bool counting;        /* the keys are being counted: the reply will be behind all losses so far */
+    int64_t key_count;    /* members of the API key set, by the last check; -1: not known */
+};
+
+static inline void validity_init(struct validity *v, const struct validity_limits *limits)
+{
+    *v = (struct validity){.limits = *limits, .possible_losses = 1, .key_count = -1};
+}
+
+/* --- events --- */
+
+/* A new connection, `clustered`: to a node of a cluster. What an older one has read is to be dropped. */
+void validity_connected(struct validity *v, uint64_t pong_ms, bool tracking, bool clustered);
+
+/*
+ * The connection was lost. `valid_until_ms`: until when the data was known to be valid
+ * (redis_connection_valid_until_ms). What is pending stays so, and is to be dropped, unless the catalogue is
+ * missing: the entries from before it was lost can be served.
+ */
+void validity_lost(struct validity *v, uint64_t valid_until_ms);
+
+/* An invalidation was lost. */
+void validity_suspend(struct validity *v);
+
+/* SCARD of the keys was answered; `found`: they exist. `count` is -1 where it is not known. */
+void validity_counted(struct validity *v, int64_t count, bool found);
+
+/* --- what may be cached --- */
+
+/* True when replies may be cached: invalidations come on this connection. */
+static inline bool validity_may_store(const struct validity *v)
+{
+    return v->limits.enabled && v->tracking && !v->suspended && (v->pending & INVALIDATED_ALL) == 0;
+}
+
+/*
+ * The lifetime of a reply that came on this connection just now, to a command that was sent at `sent_ms` or
+ * later. In a cluster no absence is tracked: the slot may begin to migrate at any time, and then what does
+ * not exist here comes to exist on a node that sends no invalidation. `reply` may be NULL: what is made of
+ * entries that are cached.
+ */
+static inline struct lifetime validity_lifetime(const struct validity *v, const redisReply *reply,
+                                                uint64_t sent_ms)
+{
+    if (v->by_ttl)
+        return (struct lifetime){sent_ms + v->limits.ttl_ms};
+    bool untracked = !validity_may_store(v) || (v->clustered && reply != NULL && resp_is_absent(reply));
+    return untracked ? LIFETIME_NONE : LIFETIME_TRACKED;
+}
+
+/* The same for replies about the index. */
+static inline struct lifetime validity_lifetime_of_index(const struct validity *v, const redisReply *reply,
+                                                         uint64_t sent_ms)
+{
+    bool pending = (v->pending & INVALIDATED_INDEX) != 0;
+    return pending ? LIFETIME_NONE : validity_lifetime(v, reply, sent_ms);
+}
+
+/*
+ * A mark of the time at which a read is sent. If it lacks something that is certain once a check has passed
+ * that began after its reply, and validity_lost_nothing(): a command before it has found the API key set, and
+ * so has the check, and no invalidation of the set has come in between. The mark is 0 while no such command
+ * is behind the last invalidation: Redis may have lost its data, and may not track the set.
+ */
+static inline uint64_t validity_mark(const struct validity *v)
+{
+    return v->losses_seen == v->possible_losses || v->counting ? v->possible_losses : 0;
+}
+
+static inline bool validity_lost_nothing(const struct validity *v, uint64_t mark)
+{
+    return mark != 0 && mark == v->possible_losses && mark == v->losses_seen;
+}
+
+/* The last check has found the API key set, and not only an index: a read can be certain. */
+static inline bool validity_has_api_keys(const struct validity *v)
+{
+    return v->losses_seen != 0;
+}
+
+/* The size of that set, by the last check; -1 when it is not known, or may not be cached (lifetime.h). */
+static inline int64_t validity_key_count(const struct validity *v)
+{
+    return v->clustered && v->key_count == 0 ? -1 : v->key_count;
+}
+
+/* --- what may be served --- */
+
+static inline bool validity_is_pending(const struct validity *v, unsigned what)
+{
+    return (v->pending & what) != 0;
+}
+
+static inline enum freshness validity_freshness(const struct validity *v, uint64_t now_ms)
+{
+    bool fresh = now_ms <= v->pong_ms + VALIDITY_LEASE_MS && (v->pending & INVALIDATED_ALL) == 0;
+    if (!v->coherent && !v->by_ttl)
+        return FRESHNESS_NONE;
+    if (v->connected && v->by_ttl)
+        return FRESHNESS_TTL;
+    if (v->connected)
+        return fresh ? FRESHNESS_FRESH : FRESHNESS_NONE;
+    return now_ms < v->lost_ms + v->limits.stale_limit_ms ? FRESHNESS_STALE : FRESHNESS_NONE;
+}
+
+/* Whether the API keys in memory may be used, at this freshness of entries. */
+static inline bool validity_may_serve_keys(const struct validity *v, enum freshness freshness,
+                                           uint64_t now_ms)
+{
+    if (freshness == FRESHNESS_NONE || validity_is_pending(v, INVALIDATED_KEYS))
+        return false;
+    return freshness != FRESHNESS_STALE || now_ms < v->lost_ms + v->limits.stale_keys_limit_ms;
+}
+
+#endif
