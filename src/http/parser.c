@@ -177,8 +177,8 @@ static size_t http_parser_scheme_length(struct span target)
 }
 
 /*
- * Finds where the path begins in absolute form: behind the authority, which replaces Host and therefore must
- * be as valid as one (RFC 9110 sections 4.2.1 and 4.2.4). *start is 0 in all other forms.
+ * Finds the start of the path in absolute form, behind the authority. The authority replaces Host, and is
+ * validated like it (RFC 9110 sections 4.2.1 and 4.2.4). *start is 0 in all other forms.
  */
 static int http_parser_find_path(struct span target, size_t *start)
 {
@@ -223,6 +223,17 @@ int http_target_split(char *target, size_t len, struct span *path, struct span *
 static struct http_parser *http_parser_parser_of(llhttp_t *l)
 {
     return l->data;
+}
+
+static void http_parser_enter(struct http_parser *p, enum http_parse_phase phase)
+{
+    assert(phase > p->state.phase);
+    p->state.phase = phase;
+}
+
+static bool http_parser_has_head(const struct http_parser *p)
+{
+    return p->state.phase >= HTTP_PARSE_CONTENT;
 }
 
 /* The value for a callback to return: llhttp stops. */
@@ -271,7 +282,7 @@ static int http_parser_on_url(llhttp_t *l, const char *at, size_t n)
 static int http_parser_on_version_complete(llhttp_t *l)
 {
     struct http_parser *p = http_parser_parser_of(l);
-    p->state.line_done = true;
+    http_parser_enter(p, HTTP_PARSE_FIELDS);
     bool known = l->http_major == 1 && l->http_minor <= 1;
     if (!known)
         return http_parser_reject(p, 505);
@@ -350,7 +361,7 @@ static int http_parser_on_header_field_complete(llhttp_t *l)
         http_parser_end_repeated_field(p);
     /* Trailers are dropped. */
     int field =
-        p->state.head_done ? -1 : http_parser_find_field(&p->config->fields, p->name, p->state.name_len);
+        http_parser_has_head(p) ? -1 : http_parser_find_field(&p->config->fields, p->name, p->state.name_len);
     p->state.kept = NULL;
     p->state.field = field;
     p->state.name_len = 0;
@@ -436,7 +447,7 @@ static int http_parser_on_headers_complete(llhttp_t *l)
     struct http_request *r = &p->request;
     if (p->state.field == HTTP_FIELD_REPEATED)
         http_parser_end_repeated_field(p);
-    p->state.head_done = true;
+    http_parser_enter(p, HTTP_PARSE_CONTENT);
     r->minor_version = l->http_minor;
     r->keep_alive = http_parser_wants_keep_alive(l);
     http_parser_set_fields(p);
@@ -459,7 +470,7 @@ static int http_parser_on_body(llhttp_t *l, const char *at, size_t n)
 
 static int http_parser_on_message_complete(llhttp_t *l)
 {
-    http_parser_parser_of(l)->state.complete = true;
+    http_parser_enter(http_parser_parser_of(l), HTTP_PARSE_COMPLETE);
     return HPE_PAUSED;
 }
 
@@ -520,14 +531,14 @@ static int http_parser_status_of_error(struct http_parser *p, llhttp_errno_t err
 /* Empty lines were skipped before; llhttp would skip incomplete ones too. */
 static bool http_parser_begins_line(struct http_parser *p, char first)
 {
-    p->state.line_begun = true;
+    http_parser_enter(p, HTTP_PARSE_LINE);
     return first != '\r' && first != '\n';
 }
 
 /* Of the head, llhttp is given no more than the limit leaves, so that the count is exact. */
 static size_t http_parser_slice_length(const struct http_parser *p, size_t available)
 {
-    if (p->state.head_done)
+    if (http_parser_has_head(p))
         return available;
     size_t left = p->config->head_max - p->state.head_len;
     return available < left ? available : left;
@@ -552,10 +563,10 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
         struct span rest = span_skip(bytes, *used);
         rest.len = http_parser_slice_length(p, rest.len);
         if (rest.len == 0)
-            return http_parser_rejected(p, p->state.line_done ? 431 : 414);
-        if (!p->state.line_begun && !http_parser_begins_line(p, *rest.data))
+            return http_parser_rejected(p, p->state.phase < HTTP_PARSE_FIELDS ? 414 : 431);
+        if (p->state.phase == HTTP_PARSE_NOTHING && !http_parser_begins_line(p, *rest.data))
             return http_parser_rejected(p, 400);
-        bool in_head = !p->state.head_done;
+        bool in_head = !http_parser_has_head(p);
         llhttp_errno_t err = llhttp_execute(&p->llhttp, rest.data, rest.len);
         size_t taken = err == HPE_OK ? rest.len : (size_t)(llhttp_get_error_pos(&p->llhttp) - rest.data);
         *used += taken;
@@ -565,7 +576,7 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
             p->state.tail_len += taken;
         if (p->status == 0 && http_parser_framing_too_large(p))
             return http_parser_rejected(p, 413);
-        if (p->state.complete)
+        if (p->state.phase == HTTP_PARSE_COMPLETE)
             return HTTP_COMPLETE;
         if (err == HPE_PAUSED)
             llhttp_resume(&p->llhttp);
@@ -577,7 +588,7 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
 
 bool http_parser_wants_continue(const struct http_parser *p)
 {
-    return p->state.head_done && !p->state.complete && p->state.tail_len == 0 && p->state.body_len == 0 &&
+    return p->state.phase == HTTP_PARSE_CONTENT && p->state.tail_len == 0 && p->state.body_len == 0 &&
            p->request.minor_version == 1 &&
            span_equal_nocase(p->request.field[HTTP_FIELD_EXPECT], SPAN("100-continue"));
 }
@@ -653,7 +664,7 @@ static int http_parser_parse_node(struct span node, struct ip *out)
 }
 
 /* Removes the last element of the list and returns it without the white space around it. */
-static struct span http_parser_take_last(struct span *list)
+static struct span http_parser_pop_last(struct span *list)
 {
     size_t at = list->len;
     while (at > 0 && list->data[at - 1] != ',')
@@ -668,7 +679,7 @@ struct ip http_forwarded_client(struct span forwarded_for, const struct ip *from
 {
     struct ip client = *from;
     while (forwarded_for.len > 0 && ip_networks_contain(trusted, &client))
-        if (http_parser_parse_node(http_parser_take_last(&forwarded_for), &client) != 0)
+        if (http_parser_parse_node(http_parser_pop_last(&forwarded_for), &client) != 0)
             break;
     return client;
 }

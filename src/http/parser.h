@@ -21,7 +21,7 @@ struct http_field_table {
     struct {
         char name[HTTP_NAME_MAX]; /* padded with zeros */
         short next;               /* the next field whose name has this length, or -1 */
-        short list;               /* of HTTP_REPEAT_LIST: which of the parser's lists; -1: none */
+        short list;               /* the index of its list in the parser; -1: not HTTP_REPEAT_LIST */
         enum http_repeat repeat;
     } field[HTTP_FIELDS_MAX];
 };
@@ -47,9 +47,17 @@ struct http_piece {
     size_t start, len; /* in `text` */
 };
 
-/* How far a request has been read. */
+/* How far a request has been read; it only proceeds. */
+enum http_parse_phase {
+    HTTP_PARSE_NOTHING,
+    HTTP_PARSE_LINE,
+    HTTP_PARSE_FIELDS,
+    HTTP_PARSE_CONTENT,
+    HTTP_PARSE_COMPLETE
+};
+
 struct http_parse_state {
-    bool line_begun, line_done, head_done, complete;
+    enum http_parse_phase phase;
     bool ambiguous;    /* a field was repeated that must not be */
     struct buf *kept;  /* the value being read is appended to it; NULL: the value is dropped */
     int field;         /* the field whose value that is, or HTTP_FIELD_REPEATED */
@@ -70,12 +78,12 @@ struct http_parser {
     const struct http_parser_config *config;      /* borrowed */
     struct buf text;                              /* target and field values; the memory is kept for reuse */
     struct buf list[HTTP_LISTS_MAX];              /* the values of each list, joined; likewise */
-    char name[HTTP_NAME_MAX];                     /* of the field being read, cut off, padded with zeros */
-    struct http_piece piece[HTTP_FIELDS_MAX + 1]; /* of the fields received so far */
+    char name[HTTP_NAME_MAX];                     /* the field being read, cut off, padded with zeros */
+    struct http_piece piece[HTTP_FIELDS_MAX + 1]; /* the values of the fields so far */
     char host[HTTP_HOST_MAX]; /* the last one found valid: the next one is usually the same */
     size_t host_len;          /* 0: none */
     struct http_parse_state state;
-    int status; /* of a rejected request; 0 otherwise */
+    int status; /* why the request is rejected; 0: it is not */
     struct http_request request;
 };
 
