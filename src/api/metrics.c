@@ -3,13 +3,12 @@
 
 #include <stdio.h>
 
-static const int STATUSES[REQUEST_METRICS_STATUS_COUNT + 1] = {
-#define LISTED(status) status,
-    REQUEST_METRICS_STATUSES(LISTED)
-#undef LISTED
-};
+/* The most frequent first. The last stands for any other. */
+static const int STATUSES[] = {200, 304, 401, 404, 400, 500, 429, 204, 405,
+                               408, 412, 413, 414, 431, 501, 503, 505, 0};
+_Static_assert(sizeof STATUSES / sizeof STATUSES[0] == REQUEST_METRICS_STATUS_COUNT + 1,
+               "each has a counter");
 
-/* The list begins with the most frequent statuses. */
 static int request_metrics_index_of(int status)
 {
     int i = 0;
