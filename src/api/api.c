@@ -22,7 +22,7 @@ struct api {
     struct buf links;              /* the Link field of the current response */
     struct buf cache_status, age;  /* its fields of these names */
     struct rate_fields rate;       /* the fields of the current response */
-    struct api_key_name key_name;  /* of the current request, which is answered without a query */
+    struct api_key_name key_name;  /* the current request's, if it is answered without a query */
     struct http_response response; /* the current one; on the stack it would be zeroed as a whole each time */
 };
 
@@ -155,10 +155,13 @@ static void api_respond_preflight(struct call *call)
 static inline void api_respond_content(struct call *call)
 {
     struct http_response *r = &call->api->response;
+    const struct http_request *request = http_exchange_request(call->exchange);
+    const struct http_preconditions conditions = {request->field[HTTP_FIELD_IF_MATCH],
+                                                  request->field[HTTP_FIELD_IF_NONE_MATCH]};
     enum coding coding = (enum coding)r->body->coding;
     if (call->api->options.compression)
         r->vary = HTTP_VARY_ACCEPT_ENCODING;
-    http_exchange_evaluate_preconditions(call->exchange, r, &call->codings);
+    http_response_evaluate_preconditions(r, &conditions, &call->codings);
     if (r->status == 412) {
         api_respond_error(call, API_ERROR_PRECONDITION_FAILED);
         return;

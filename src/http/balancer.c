@@ -1,9 +1,9 @@
 /*
  * Counts of connections, and a pipe for each server as its inbox; see balancer.h.
  *
- * A pipe is queue and wake-up in one: what is shorter than PIPE_BUF is written as a whole, the reader polls
- * it as its other sockets, and a full one refuses at once. It outlives the servers, so that one can write to
- * it while the other ends.
+ * A pipe is a queue and a wake-up in one: a write of at most PIPE_BUF bytes is atomic, the reader polls the
+ * pipe like its sockets, and a write to a full pipe fails at once. The pipes outlive the servers, so that a
+ * server can write to the inbox of another one that is being closed.
  */
 #include "http/balancer.h"
 
@@ -19,7 +19,7 @@ static_assert(sizeof(struct http_accepted) <= PIPE_BUF, "a write is atomic");
 
 struct seat {
     atomic_int count;
-    int inbox[2]; /* of a pipe: to read from, to write to; -1: none */
+    int inbox[2]; /* the ends of a pipe: to read from, to write to; -1: none */
 };
 
 struct http_balancer {
@@ -61,7 +61,7 @@ static void http_balancer_close_inbox(struct http_balancer *b, int server)
     struct http_accepted left;
     if (b->seat[server].inbox[0] < 0)
         return;
-    while (http_balancer_take(b, server, &left, 1) > 0)
+    while (http_balancer_receive(b, server, &left, 1) > 0)
         if (left.fd >= 0)
             close(left.fd);
     close(b->seat[server].inbox[0]);
@@ -108,12 +108,13 @@ static int http_balancer_fewest(const struct http_balancer *b, int *count)
 }
 
 /*
- * Chooses a server and counts the connection for it. If its count has changed since it was read, a choice is
- * made anew: of two connections that are placed at the same time, the second one sees the first. (Other
- * counts that have grown since do not make the choice wrong; one that has shrunk is an end after it.)
+ * Chooses a server and counts the connection for it. If its count has changed since it was read, another
+ * choice is made: of two connections that are placed at the same time, the second one sees the first. (The
+ * counts of other servers may have changed as well. If they have grown, the choice is still right; if they
+ * have shrunk, a connection has ended after the choice.)
  *
- * The total is that before the new connection, unless one has just ended, whose successor it may be: clients
- * with a connection for each request would otherwise have it handed over nearly always.
+ * The mean does not include the new connection, unless another one has just ended: a client with a connection
+ * for each request has probably replaced it, and would otherwise be handed over nearly always.
  */
 static int http_balancer_choose(struct http_balancer *b, int self)
 {
@@ -155,7 +156,7 @@ void http_balancer_release(struct http_balancer *b, int server)
     (void)before;
 }
 
-/* A server whose inbox is full has something to read anyway. */
+/* A server with a full inbox wakes up anyway: the result of the write does not matter. */
 void http_balancer_want_room(struct http_balancer *b, int self)
 {
     atomic_store(&b->room_wanted, true);
@@ -187,7 +188,7 @@ int http_balancer_inbox(const struct http_balancer *b, int server)
     return b->seat[server].inbox[0];
 }
 
-int http_balancer_take(struct http_balancer *b, int server, struct http_accepted *out, int most)
+int http_balancer_receive(struct http_balancer *b, int server, struct http_accepted *out, int most)
 {
     ssize_t len = read(b->seat[server].inbox[0], out, (size_t)most * sizeof *out);
     assert(len <= 0 || (size_t)len % sizeof *out == 0);

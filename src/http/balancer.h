@@ -1,12 +1,13 @@
 /*
- * How the connections of a process are divided among its servers, each of which runs in a thread of its own:
- * the number of each server's, the limit of all together, and an inbox for what other servers have for it.
+ * How the connections of a process are divided among its servers. Each server runs in a thread of its own; it
+ * has a count of its connections here, and an inbox into which other servers put sockets. The limit is one
+ * for all.
  *
  * A connection within the limit counts for exactly one server, from http_balancer_place to
- * http_balancer_release. The server that has accepted it keeps it while it has no more than its share, the
- * mean of all; otherwise the server with the fewest gets it. So no server gets a connection with which it has
- * more than one above its share, and while connections only come, no two servers differ by more than one. A
- * connection stays with its server to its end: new connections make up for those that have ended.
+ * http_balancer_release. The server that has accepted it keeps it unless it has more than its share, the mean
+ * of all; otherwise the server with the fewest gets it. So no server gets more than one above its share, and
+ * while connections only come, no two servers differ by more than one. A connection stays with its server to
+ * its end: new connections make up for those that have ended.
  *
  * From any thread, without a lock.
  */
@@ -63,8 +64,8 @@ unsigned http_balancer_rooms_given(const struct http_balancer *b);
 /* A descriptor that is readable while the inbox is not empty; -1 where there is no other server. Borrowed. */
 int http_balancer_inbox(const struct http_balancer *b, int server);
 
-/* Takes up to `most` sockets, which the caller then owns; returns how many. One with the descriptor -1 says
- * that room is wanted. */
-int http_balancer_take(struct http_balancer *b, int server, struct http_accepted *out, int most);
+/* Reads up to `most` sockets, which the caller then owns; returns how many. The descriptor -1 is not a
+ * socket: another server wants room. */
+int http_balancer_receive(struct http_balancer *b, int server, struct http_accepted *out, int most);
 
 #endif

@@ -13,7 +13,7 @@
 struct http_codings {
     unsigned acceptable; /* a bit for each coding */
     enum coding
-        preferred; /* of the acceptable ones by weight; of those of equal weight the last in the enum */
+        preferred; /* the acceptable one with the greatest weight, and the last in the enum of these */
 };
 
 /* `field`: the values of all fields of that name as one list; absent when there is none. */

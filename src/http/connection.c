@@ -66,7 +66,7 @@ struct http_connections {
     bool proxies; /* some are trusted */
     bool announcing_close;
     bool finishing;
-    unsigned requests; /* since http_connections_take_requests */
+    unsigned requests; /* since http_connections_reset_requests */
     uint64_t random;   /* state of the generator for ages */
 
     /* Responses to the requests of the connection whose input is being processed. Empty between two entries
@@ -83,7 +83,7 @@ struct http_connection {
     struct list link;
     struct http_task task;
     struct http_exchange *exchange; /* in READING, HANDLING and WAITING; NULL otherwise */
-    uint64_t retire_ms;             /* of the loop's clock: from then on the next response is the last */
+    uint64_t retire_ms;             /* from then on the next response is the last; the loop's clock */
     struct ip client;               /* the other end, or the client in a PROXY protocol header */
 
     /* Input that is kept until a response or a write is complete, until the connection's turn in the run
@@ -216,36 +216,6 @@ void *http_exchange_state(struct http_exchange *x)
 uint64_t http_exchange_began_ns(const struct http_exchange *x)
 {
     return x->began_ns;
-}
-
-/* The entity tag of the body, in its own coding or an acceptable one, that is listed; absent when none is. */
-static struct span http_connection_find_etag(const struct blob *body, struct span list, bool strong,
-                                             const struct http_codings *codings)
-{
-    char text[BLOB_ETAG_MAX];
-    struct span found = http_etag_find(list, blob_etag(body), strong);
-    for (enum coding c = CODING_IDENTITY; c < CODINGS && found.data == NULL; c++)
-        if (http_coding_acceptable(codings, c))
-            found = http_etag_find(list, blob_etag_coded(body, c, text), strong);
-    return found;
-}
-
-void http_exchange_evaluate_preconditions(const struct http_exchange *x, struct http_response *r,
-                                          const struct http_codings *codings)
-{
-    struct span match = x->parser.request.field[HTTP_FIELD_IF_MATCH];
-    struct span none_match = x->parser.request.field[HTTP_FIELD_IF_NONE_MATCH];
-    bool conditional = match.data != NULL || none_match.data != NULL;
-    if (!conditional || r->status != 200 || blob_etag(r->body).data == NULL)
-        return;
-    if (match.data != NULL && http_connection_find_etag(r->body, match, true, codings).data == NULL) {
-        r->status = 412;
-        return;
-    }
-    if (none_match.data != NULL)
-        r->etag = http_connection_find_etag(r->body, none_match, false, codings);
-    if (r->etag.data != NULL)
-        r->status = 304;
 }
 
 /* --- closing --- */
@@ -833,7 +803,7 @@ bool http_connections_evict(struct http_connections *conns)
     return true;
 }
 
-unsigned http_connections_take_requests(struct http_connections *conns)
+unsigned http_connections_reset_requests(struct http_connections *conns)
 {
     unsigned requests = conns->requests;
     conns->requests = 0;

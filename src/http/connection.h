@@ -37,17 +37,17 @@ int http_connections_open(struct http_connections *conns, int fd, struct ip peer
     __attribute__((warn_unused_result));
 
 /*
- * Closes the connection that has waited longest for a request, of which no byte was read or is in the kernel;
- * those of trusted proxies after all others. If there is none and the options say so, another one. Returns
- * false if nothing was closed.
+ * Closes the connection that has waited longest for a request, if no byte of a request was read from it or is
+ * in the kernel. Connections of trusted proxies are closed after all others. If no connection waits, another
+ * one is closed if the options say so (evict_any). Returns false if nothing was closed.
  */
 bool http_connections_evict(struct http_connections *conns);
 
 /* True if that would close one. */
 bool http_connections_evictable(struct http_connections *conns);
 
-/* The number of requests handled since the last call. */
-unsigned http_connections_take_requests(struct http_connections *conns);
+/* Returns the number of requests handled since the last call. */
+unsigned http_connections_reset_requests(struct http_connections *conns);
 
 /* From now on every response contains "Connection: close". */
 void http_connections_announce_close(struct http_connections *conns);

@@ -9,7 +9,6 @@
 #define HTTP_EXCHANGE_H
 
 #include "base/net.h"
-#include "http/codings.h"
 #include "http/response.h"
 
 #include <stddef.h>
@@ -48,7 +47,7 @@ enum http_request_field {
 /* A request as the handler sees it. All spans are borrowed until it is answered. */
 struct http_request {
     enum http_method method;
-    int minor_version; /* of HTTP/1 */
+    int minor_version; /* 1 for HTTP/1.1 */
     bool keep_alive;   /* the client wants the connection to persist */
 
     /* Percent-decoded. Begins with a slash, or is a whole target of another form ("*", "host:port"). */
@@ -91,15 +90,6 @@ uint64_t http_exchange_began_ns(const struct http_exchange *x);
 
 /* The client's address: the other end of the connection, or the client that trusted proxies report. */
 struct ip http_exchange_client(const struct http_exchange *x);
-
-/*
- * Evaluates If-Match and If-None-Match (RFC 9110 section 13.2.2): a 200 whose body has an entity tag may
- * become 412, for which the handler has to respond with an error, or 304. Each content coding has a tag of
- * its own; that of every acceptable coding counts, whichever the body has. For a handler that serves
- * conditional requests, to be called before it responds.
- */
-void http_exchange_evaluate_preconditions(const struct http_exchange *x, struct http_response *r,
-                                          const struct http_codings *codings);
 
 /* Sends the response; `r` is borrowed during the call. The exchange and the spans of its request are invalid
  * afterwards. */

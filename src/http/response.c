@@ -1,4 +1,4 @@
-/* Response heads, Date and entity tags; see response.h. */
+/* Response heads, Date and preconditions; see response.h. */
 #include "http/response.h"
 
 #include <stdio.h>
@@ -202,4 +202,36 @@ struct span http_etag_find(struct span list, struct span etag, bool strong)
             return tag;
     }
     return SPAN_ABSENT;
+}
+
+/* The first entity tag of the body, in its own coding or an acceptable one, that the list contains; absent if
+ * it contains none. */
+static struct span http_response_find_tag(const struct blob *body, struct span list, bool strong,
+                                          const struct http_codings *codings)
+{
+    char text[BLOB_ETAG_MAX];
+    struct span found = http_etag_find(list, blob_etag(body), strong);
+    for (enum coding c = CODING_IDENTITY; c < CODINGS && found.data == NULL; c++)
+        if (http_coding_acceptable(codings, c))
+            found = http_etag_find(list, blob_etag_coded(body, c, text), strong);
+    return found;
+}
+
+void http_response_evaluate_preconditions(struct http_response *r,
+                                          const struct http_preconditions *conditions,
+                                          const struct http_codings *codings)
+{
+    struct span match = conditions->if_match;
+    struct span none_match = conditions->if_none_match;
+    bool conditional = match.data != NULL || none_match.data != NULL;
+    if (!conditional || r->status != 200 || blob_etag(r->body).data == NULL)
+        return;
+    if (match.data != NULL && http_response_find_tag(r->body, match, true, codings).data == NULL) {
+        r->status = 412;
+        return;
+    }
+    if (none_match.data != NULL)
+        r->etag = http_response_find_tag(r->body, none_match, false, codings);
+    if (r->etag.data != NULL)
+        r->status = 304;
 }

@@ -1,9 +1,10 @@
-/* A response of the handler; writing its head, with Date; comparison of entity tags. */
+/* A response of the handler: its head, with Date, and the preconditions that entity tags decide. */
 #ifndef HTTP_RESPONSE_H
 #define HTTP_RESPONSE_H
 
 #include "base/blob.h"
 #include "base/buf.h"
+#include "http/codings.h"
 
 #include <assert.h>
 #include <time.h>
@@ -20,7 +21,7 @@ enum { HTTP_VARY_ORIGIN = 1, HTTP_VARY_ACCEPT_ENCODING = 2 };
 
 struct http_response {
     int status;
-    unsigned vary;            /* of the HTTP_VARY_ bits */
+    unsigned vary;            /* HTTP_VARY_ bits */
     struct blob *body;        /* borrowed during the call; NULL: no content */
     const char *content_type; /* NULL: application/json */
     struct span etag;         /* borrowed; absent: that of the body, if it has one */
@@ -64,14 +65,13 @@ static inline void http_response_add_line(struct http_response *r, struct span l
 /* Properties of the connection and the request that the head depends on. */
 struct http_head_context {
     struct span date;
-    int minor_version; /* of the request */
+    int minor_version; /* as in the request */
     bool close;        /* the connection ends with this response */
 };
 
 /*
- * Appends the status line and header section. Content-Encoding and the entity tag, if any, are those of the
- * body; a status without
- * content (204, 304) has neither type nor length.
+ * Appends the status line and header section. Content-Encoding and the entity tag are the body's, if it has
+ * any; a status without content (204, 304) has neither type nor length.
  */
 void http_response_write_head(struct buf *out, const struct http_response *r,
                               const struct http_head_context *context);
@@ -84,6 +84,21 @@ const char *http_status_text(int status);
  * 9110 section 8.8.3.2): a span of the list, or `etag` itself for "*"; absent when it is not listed.
  */
 struct span http_etag_find(struct span list, struct span etag, bool strong);
+
+/* The fields of a conditional request, each a list or "*"; absent when it was not sent. */
+struct http_preconditions {
+    struct span if_match, if_none_match;
+};
+
+/*
+ * Evaluates the preconditions of a request (RFC 9110 section 13.2.2): a 200 with a tagged body may become
+ * 412, for which the handler has to respond with an error, or 304. Each content coding has a tag of its own;
+ * the tags of all acceptable codings match, whichever the body has. Handlers of conditional requests call it
+ * before they respond.
+ */
+void http_response_evaluate_preconditions(struct http_response *r,
+                                          const struct http_preconditions *conditions,
+                                          const struct http_codings *codings);
 
 /* The Date header field (RFC 9110 section 6.6.1), formatted once per second. */
 enum { HTTP_DATE_LEN = 29 };

@@ -3,7 +3,7 @@
  * requests than one turn may serve.
  *
  * Each kind of deadline has one timeout for all tasks, so a list in order of arrival is in order of expiry:
- * setting and clearing take constant time, and a tick looks at the fronts alone.
+ * setting and clearing take constant time, and a tick looks at the first of each list.
  *
  * A turn of the run queue takes a bounded time. Then all sockets are polled before the next one, so that a
  * client with a single request is served between two turns and does not wait for those with many.
@@ -20,9 +20,9 @@
 
 /* In the order in which connections give way to new ones; see http_connections_evict. */
 enum http_deadline {
-    HTTP_DEADLINE_OPENING, /* of a connection without any byte of a request so far */
-    HTTP_DEADLINE_IDLE,
-    HTTP_DEADLINE_PROXY_OPENING, /* the same two for connections of trusted proxies */
+    HTTP_DEADLINE_OPENING,       /* for the first byte of the first request */
+    HTTP_DEADLINE_IDLE,          /* for the first byte of another request */
+    HTTP_DEADLINE_PROXY_OPENING, /* the same two on connections of trusted proxies */
     HTTP_DEADLINE_PROXY_IDLE,
     HTTP_DEADLINE_HEAD,
     HTTP_DEADLINE_WRITE,
@@ -71,8 +71,8 @@ void http_scheduler_init(struct http_scheduler *s, uv_loop_t *loop, const uint64
 /* Adds the closing handles to `handles`. No task may be scheduled any more. */
 void http_scheduler_close(struct http_scheduler *s, struct wait_group *handles);
 
-/* The task that has had its deadline for longest, of all those with a deadline of the kinds `first` to
- * `last`; NULL: there is none. */
+/* Among the tasks with a deadline of the kinds `first` to `last`, the one that has had it longest; NULL:
+ * there is none. */
 struct http_task *http_scheduler_oldest(const struct http_scheduler *s, enum http_deadline first,
                                         enum http_deadline last);
 

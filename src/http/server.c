@@ -32,13 +32,13 @@ struct http_server {
     uv_loop_t *loop;
     int listener;     /* its descriptor; -1: not listening */
     bool shared;      /* others listen on the same socket: its queue is not only this server's */
-    uv_poll_t poll;   /* of the listener */
+    uv_poll_t poll;   /* polls the listener */
     uv_timer_t pause; /* runs while no connection can be accepted */
-    uv_poll_t inbox;  /* of the balancer, where there are other servers */
+    uv_poll_t inbox;  /* polls the inbox at the balancer, if there are other servers */
     bool starved;     /* it was logged that nothing can be accepted, and nothing was since */
     bool closing;
     struct http_connections *connections;
-    uint64_t full_ms;          /* of the loop's clock: since then new connections have waited for room */
+    uint64_t full_ms;          /* since when new connections have waited for room, by the loop's clock */
     unsigned rooms_given;      /* http_balancer_rooms_given at that time */
     struct wait_group clients; /* connections that are not closed yet */
     struct wait_group handles; /* those and all other handles */
@@ -109,7 +109,7 @@ static void http_server_on_inbox(uv_poll_t *inbox, int status, int events)
     if (status != 0)
         return;
     loop_lag_begin(s->options.loop_lag);
-    int count = http_balancer_take(s->options.balancer, s->options.number, accepted, ACCEPT_MAX);
+    int count = http_balancer_receive(s->options.balancer, s->options.number, accepted, ACCEPT_MAX);
     for (int i = 0; i < count; i++)
         if (accepted[i].fd >= 0)
             http_server_open_connection(s, &accepted[i], false);
@@ -171,7 +171,7 @@ static bool http_server_accept_one(struct http_server *s)
  * more, so that requests do not starve new connections. */
 static int http_server_accept_budget(struct http_server *s)
 {
-    unsigned share = http_connections_take_requests(s->connections) / REQUESTS_PER_ACCEPT;
+    unsigned share = http_connections_reset_requests(s->connections) / REQUESTS_PER_ACCEPT;
     if (share < ACCEPT_MIN)
         return ACCEPT_MIN;
     return share > ACCEPT_MAX ? ACCEPT_MAX : (int)share;

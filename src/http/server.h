@@ -25,7 +25,7 @@ struct http_server_options {
     /* Give or take a tenth: from then on the next response ends a connection. 0: never. */
     uint64_t max_connection_age_ms;
     struct http_balancer *balancer;
-    int number; /* of this server at the balancer, from 0 */
+    int number; /* the balancer knows this server by it; from 0 */
 
     /* Connections over the limit that stay open until their client has taken its 503, at a time; further ones
      * get it if their request is there already, and are closed at once. */

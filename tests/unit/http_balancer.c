@@ -26,7 +26,7 @@ static void empty_inboxes(struct http_balancer *b, int servers)
 {
     struct http_accepted taken[CONNECTIONS];
     for (int i = 0; i < servers && servers > 1; i++)
-        while (http_balancer_take(b, i, taken, CONNECTIONS) > 0)
+        while (http_balancer_receive(b, i, taken, CONNECTIONS) > 0)
             continue;
 }
 
@@ -181,10 +181,10 @@ TEST_CASE(an_inbox_has_what_others_have_accepted)
     assert_false(http_balancer_place(b, 0, &none));
     assert_true(http_balancer_place(b, 0, &second));
     assert_true(has_something(b, 1) && !has_something(b, 0));
-    assert_int_equal(http_balancer_take(b, 1, taken, CONNECTIONS), 2);
+    assert_int_equal(http_balancer_receive(b, 1, taken, CONNECTIONS), 2);
     assert_memory_equal(&taken[0], &first, sizeof first);
     assert_memory_equal(&taken[1], &second, sizeof second);
-    assert_int_equal(http_balancer_take(b, 1, taken, CONNECTIONS), 0);
+    assert_int_equal(http_balancer_receive(b, 1, taken, CONNECTIONS), 0);
     assert_false(has_something(b, 1));
     http_balancer_free(b);
 }
@@ -230,7 +230,7 @@ TEST_CASE(room_is_given_once_for_each_wish)
     assert_false(http_balancer_give_room(b));
     http_balancer_want_room(b, 1);
     assert_true(has_something(b, 0) && !has_something(b, 1) && has_something(b, 2));
-    assert_int_equal(http_balancer_take(b, 0, taken, CONNECTIONS), 1);
+    assert_int_equal(http_balancer_receive(b, 0, taken, CONNECTIONS), 1);
     assert_int_equal(taken[0].fd, -1);
     assert_true(http_balancer_room_wanted(b));
     assert_int_equal(http_balancer_rooms_given(b), 0);
