@@ -8,13 +8,13 @@
 
 enum access_log_mode { ACCESS_LOG_OFF, ACCESS_LOG_ERRORS, ACCESS_LOG_ALL };
 
-enum { ACCESS_LOG_KEY_DIGITS = 8 }; /* of the key's digest, in hex */
+enum { ACCESS_LOG_KEY_DIGITS = 8 }; /* so much of the key's digest is shown, in hex */
 
 struct access_record {
     enum http_method method;
     const char *route;
     int status;
-    size_t bytes;         /* of content */
+    size_t bytes;         /* content only */
     uint64_t duration_us; /* from the complete request to its response */
     enum cache_source source;
     struct span client;     /* its address, or absent */
@@ -35,13 +35,14 @@ static inline bool access_log_wants(enum access_log_mode mode, int status)
 }
 
 /*
- * Refused requests, those without a valid key or over its rate, cost their client nothing and could fill any
- * disk: each worker logs so many of them per second, and counts the others. Zero-initialised.
+ * A request without a valid key, or over the rate of its key, is refused. It costs its client nothing and
+ * could fill any disk: each worker logs so many refused requests per second, and counts the others.
+ * Zero-initialised.
  */
 enum { ACCESS_LOG_REFUSED_MAX = 100 };
 
 struct access_log_budget {
-    uint64_t second; /* of the monotonic clock */
+    uint64_t second; /* by the monotonic clock */
     unsigned lines;  /* logged in that second */
     uint64_t suppressed;
 };

@@ -18,7 +18,7 @@ struct api;
 struct api_options {
     struct cache *cache; /* borrowed, as are all pointers here */
     struct request_metrics *metrics;
-    struct rate_limit *rate_limit;   /* of the whole process; NULL: none */
+    struct rate_limit *rate_limit;   /* one for the process; NULL: none */
     struct span base_path;           /* begins and ends with a slash */
     struct key_metrics *key_metrics; /* NULL: requests are not counted by the name of their key */
     struct link_hosts hosts;
@@ -26,7 +26,7 @@ struct api_options {
     enum access_log_mode access_log;
     bool log_clients;  /* the access log shows client addresses */
     bool openapi_auth; /* the OpenAPI document needs a key */
-    bool compression;  /* content is sent in the coding that the client prefers, if it is there in it */
+    bool compression; /* content is sent in the coding that the client prefers, if it exists in that coding */
 };
 
 /* Owned by the caller (api_free, after the server that uses it was closed). Returns 0 or -ENOMEM. */

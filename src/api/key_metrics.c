@@ -15,7 +15,7 @@ static uint16_t *key_metrics_find_slot(struct key_metrics *m, struct span name)
     return &m->slot[at];
 }
 
-/* The counts of a name; of all others where there is no place for it. */
+/* The counts of a name, or "other" if there is no place for it. */
 static struct key_counts *key_metrics_counts_of(struct key_metrics *m, struct span name)
 {
     if (name.len == 0)

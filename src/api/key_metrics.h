@@ -1,7 +1,7 @@
 /*
- * Requests by the name of their API key and the class of their status, for those whose key is valid or has
- * expired, and of these the ones that were refused because of the key: it has expired (401), or is over its
- * rate (429). Of a bounded number of names: all further ones count as "other".
+ * Requests by the name of their API key, if the key is valid or has expired: by the class of their status,
+ * and how many were refused because the key has expired (401) or is over its rate (429). The number of names
+ * is bounded: all further ones count as "other".
  *
  * One struct per worker, written by that worker alone; the admin listener reads and adds them up. A name gets
  * its place once, and keeps it as long as the process runs.
@@ -28,7 +28,7 @@ struct key_metrics {
     struct api_key_name name[KEY_METRICS_NAMES];
     struct key_counts counts[KEY_METRICS_NAMES];
     struct key_counts unnamed, other;
-    uint16_t slot[KEY_METRICS_SLOTS]; /* of the writer: by hash, the place of a name plus 1; 0: free */
+    uint16_t slot[KEY_METRICS_SLOTS]; /* by hash, the place of a name plus 1; 0: free. The writer's alone */
     uint64_t seed;
 };
 

@@ -37,7 +37,7 @@ struct rate_limit {
     uint64_t tolerance_ns; /* a request is granted until so long before the bucket is full */
     uint64_t began_ns;
     uint64_t seed;
-    size_t mask; /* of a tag: the number of its set */
+    size_t mask; /* tag & mask is the number of its set */
     char policy[RATE_FIELD_MAX];
     struct bucket_set *set;
 };
@@ -168,8 +168,8 @@ static struct bucket *rate_limit_find(struct bucket_set *s, uint64_t tag)
 }
 
 /*
- * The time to give a bucket to another key at: the latest of all threads, so that a thread whose time is an
- * earlier one does not give a key a new bucket that begins before its old one was full.
+ * The time at which a bucket is given to another key: the latest time of all threads. A thread that has read
+ * the clock earlier would give a key a new bucket before its old one was full.
  */
 static uint64_t rate_limit_latest_time(struct bucket_set *s, uint64_t now)
 {

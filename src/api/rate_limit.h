@@ -38,7 +38,7 @@ const char *rate_policy_parse(struct span text, struct rate_policy *out);
 
 struct rate_limit;
 
-/* Buckets of one set; the sets of a process: 114,688 buckets in 2 MiB, of which the system grants what is
+/* Buckets of one set, and sets of a process: 114,688 buckets in 2 MiB. The system grants the pages that are
  * used. */
 enum { RATE_LIMIT_WAYS = 7, RATE_LIMIT_SETS = 16384 };
 
