@@ -18,6 +18,14 @@
  *    WAITING -------------------------------------+                  LINGERING
  *
  *    Every state but HANDLING --> CLOSING: the client has disconnected, or a deadline has passed.
+ *
+ *    deadline   counts from                               when it has passed
+ *    OPENING    the acceptance of the connection          closed
+ *    IDLE       the last response                         closed
+ *    HEAD       the first byte of a request               408, the last response
+ *    WRITE      a response that the kernel does not take  reset
+ *    LINGER     the shutdown of the sending side          closed; WRITE follows if data is unsent in the kernel
+ *    GRACE      the server finishes before a request      closed
  */
 /* clang-format on */
 /*
@@ -395,7 +403,7 @@ static void http_connection_flush(struct http_connection *c)
         c->writing++;
 }
 
-static int http_connection_fd_of(const struct http_connection *c)
+static int http_connection_fd(const struct http_connection *c)
 {
     uv_os_fd_t fd = -1;
     return uv_fileno((const uv_handle_t *)&c->tcp, &fd) == 0 ? fd : -1;
@@ -405,7 +413,7 @@ static int http_connection_fd_of(const struct http_connection *c)
  * gets its response. */
 static void http_connection_close_without_lingering(struct http_connection *c)
 {
-    (void)recv(http_connection_fd_of(c), c->conns->read_buffer, sizeof c->conns->read_buffer, MSG_DONTWAIT);
+    (void)recv(http_connection_fd(c), c->conns->read_buffer, sizeof c->conns->read_buffer, MSG_DONTWAIT);
     http_connection_close(c);
 }
 
@@ -417,7 +425,7 @@ static void http_connection_linger(struct http_connection *c)
         return;
     }
     http_connection_enter(c, LINGERING);
-    if (shutdown(http_connection_fd_of(c), SHUT_WR) != 0) {
+    if (shutdown(http_connection_fd(c), SHUT_WR) != 0) {
         http_connection_close(c);
         return;
     }
@@ -637,7 +645,7 @@ static void http_connection_on_run(struct http_task *t)
 static bool http_connection_has_unsent(const struct http_connection *c)
 {
     int bytes = 0;
-    return ioctl(http_connection_fd_of(c), SIOCOUTQ, &bytes) == 0 && bytes > 0;
+    return ioctl(http_connection_fd(c), SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
 /* Makes close() reset the connection and drop unsent data, which the kernel would otherwise retransmit for
@@ -645,7 +653,7 @@ static bool http_connection_has_unsent(const struct http_connection *c)
 static void http_connection_reset_on_close(const struct http_connection *c)
 {
     const struct linger at_once = {.l_onoff = 1};
-    (void)setsockopt(http_connection_fd_of(c), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    (void)setsockopt(http_connection_fd(c), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
 /* Data that is unsent in the kernel has the write timeout, like a response that is queued here. */
@@ -769,7 +777,7 @@ static struct http_connection *http_connection_oldest_waiting(const struct http_
 static bool http_connection_has_unread(const struct http_connection *c)
 {
     int bytes = 0;
-    return ioctl(http_connection_fd_of(c), SIOCINQ, &bytes) == 0 && bytes > 0;
+    return ioctl(http_connection_fd(c), SIOCINQ, &bytes) == 0 && bytes > 0;
 }
 
 /* A request that is in the kernel has begun. So each connection is looked at once for it, however many new

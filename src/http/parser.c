@@ -220,7 +220,7 @@ int http_target_split(char *target, size_t len, struct span *path, struct span *
 
 /* --- collecting: the callbacks of llhttp --- */
 
-static struct http_parser *http_parser_parser_of(llhttp_t *l)
+static struct http_parser *http_parser_of(llhttp_t *l)
 {
     return l->data;
 }
@@ -269,19 +269,19 @@ static enum http_method http_parser_method_of(const llhttp_t *l)
 
 static int http_parser_on_method_complete(llhttp_t *l)
 {
-    http_parser_parser_of(l)->request.method = http_parser_method_of(l);
+    http_parser_of(l)->request.method = http_parser_method_of(l);
     return 0;
 }
 
 static int http_parser_on_url(llhttp_t *l, const char *at, size_t n)
 {
-    struct http_parser *p = http_parser_parser_of(l);
+    struct http_parser *p = http_parser_of(l);
     return http_parser_collect(p, &p->text, &p->state.target_len, at, n);
 }
 
 static int http_parser_on_version_complete(llhttp_t *l)
 {
-    struct http_parser *p = http_parser_parser_of(l);
+    struct http_parser *p = http_parser_of(l);
     http_parser_enter(p, HTTP_PARSE_FIELDS);
     bool known = l->http_major == 1 && l->http_minor <= 1;
     if (!known)
@@ -293,7 +293,7 @@ static int http_parser_on_version_complete(llhttp_t *l)
 /* A name that fills the array is longer than any in the table, and matches none. */
 static int http_parser_on_header_field(llhttp_t *l, const char *at, size_t n)
 {
-    struct http_parser *p = http_parser_parser_of(l);
+    struct http_parser *p = http_parser_of(l);
     size_t room = sizeof p->name - p->state.name_len;
     size_t kept = n < room ? n : room;
     memcpy(p->name + p->state.name_len, at, kept);
@@ -356,7 +356,7 @@ static int http_parser_begin_repeated_field(struct http_parser *p, int field)
 
 static int http_parser_on_header_field_complete(llhttp_t *l)
 {
-    struct http_parser *p = http_parser_parser_of(l);
+    struct http_parser *p = http_parser_of(l);
     if (p->state.field == HTTP_FIELD_REPEATED)
         http_parser_end_repeated_field(p);
     /* Trailers are dropped. */
@@ -376,7 +376,7 @@ static int http_parser_on_header_field_complete(llhttp_t *l)
 
 static int http_parser_on_header_value(llhttp_t *l, const char *at, size_t n)
 {
-    struct http_parser *p = http_parser_parser_of(l);
+    struct http_parser *p = http_parser_of(l);
     if (p->state.kept == NULL)
         return 0;
     return http_parser_collect(p, p->state.kept, &p->piece[p->state.field].len, at, n);
@@ -443,7 +443,7 @@ static void http_parser_set_fields(struct http_parser *p)
 
 static int http_parser_on_headers_complete(llhttp_t *l)
 {
-    struct http_parser *p = http_parser_parser_of(l);
+    struct http_parser *p = http_parser_of(l);
     struct http_request *r = &p->request;
     if (p->state.field == HTTP_FIELD_REPEATED)
         http_parser_end_repeated_field(p);
@@ -463,14 +463,14 @@ static int http_parser_on_headers_complete(llhttp_t *l)
 static int http_parser_on_body(llhttp_t *l, const char *at, size_t n)
 {
     (void)at;
-    struct http_parser *p = http_parser_parser_of(l);
+    struct http_parser *p = http_parser_of(l);
     p->state.body_len += n;
     return p->state.body_len > p->config->body_max ? http_parser_reject(p, 413) : 0;
 }
 
 static int http_parser_on_message_complete(llhttp_t *l)
 {
-    http_parser_enter(http_parser_parser_of(l), HTTP_PARSE_COMPLETE);
+    http_parser_enter(http_parser_of(l), HTTP_PARSE_COMPLETE);
     return HPE_PAUSED;
 }
 

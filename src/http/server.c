@@ -426,7 +426,7 @@ void http_server_finish(struct http_server *s, void (*finished)(void *arg), void
     wait_group_wait(&s->clients, http_server_on_clients_gone, s);
 }
 
-static void http_server_free_server(void *arg)
+static void http_server_free(void *arg)
 {
     struct http_server *s = arg;
     void (*closed)(void *arg) = s->closed;
@@ -445,5 +445,5 @@ void http_server_close(struct http_server *s, void (*closed)(void *arg), void *a
     if (s->inbox.data != NULL)
         uv_close((uv_handle_t *)&s->inbox, http_server_on_handle_closed);
     http_connections_close(s->connections, &s->handles);
-    wait_group_wait(&s->handles, http_server_free_server, s);
+    wait_group_wait(&s->handles, http_server_free, s);
 }
