@@ -128,7 +128,7 @@ enum { BLOCK = sizeof(uint64_t) };
  * in one of the four terms. A subtraction borrows from the next byte only if this byte is not plain, so the
  * result is the same.
  */
-INLINE size_t plain_block(const char *at, unsigned skip)
+INLINE size_t json_plain_block(const char *at, unsigned skip)
 {
     const uint64_t each = 0x0101010101010101U;
     uint64_t word = span_word(at);
