@@ -1,4 +1,17 @@
-/* Start, drain and exit of the process, and the admin listener; see server.h. */
+/*
+ * Start, drain and exit of the process, and the admin listener; see server.h.
+ *
+ * Only server_enter() changes the state, in the order of the enum. What belongs to the main loop is closed in
+ * EXITING; what workers use (the balancer, the rate limit, the handle `changed`, passed sockets) is released
+ * in server_release(), after worker_free() has waited for their threads.
+ *
+ * Timers of the main loop:
+ *
+ *     timer      once                   ends STARTING (after the time of one request), ANNOUNCING
+ *                                       (drain-delay) and FINISHING (drain-timeout)
+ *     status     1 s                    sends what the service manager shows, if it has changed
+ *     watchdog   half of WatchdogSec=   tells the service manager that all loops work
+ */
 #include "app/server.h"
 
 #include "api/ops.h"
@@ -10,6 +23,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/state.h"
 #include "http/server.h"
 #include "version.h"
 
@@ -35,13 +49,21 @@ enum { DESCRIPTORS_OWN = 10, DESCRIPTORS_OWN_PER_WORKER = 10, DESCRIPTORS_DIVIDE
 
 enum server_state { SERVER_STARTING, SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_EXITING };
 
+/* A start that fails, --check, and a signal before connections of a passed socket are accepted end in
+ * STARTING. */
+static const unsigned NEXT[] = {
+    [SERVER_STARTING] = STATE(SERVER_SERVING) | STATE(SERVER_ANNOUNCING) | STATE(SERVER_EXITING),
+    [SERVER_SERVING] = STATE(SERVER_ANNOUNCING),
+    [SERVER_ANNOUNCING] = STATE(SERVER_FINISHING),
+    [SERVER_FINISHING] = STATE(SERVER_EXITING),
+    [SERVER_EXITING] = 0,
+};
+
 struct server {
     const struct config *config;
     uv_loop_t loop;
-    uv_async_t changed;  /* see worker_options */
-    uv_timer_t timer;    /* ends the state */
-    uv_timer_t status;   /* what the service manager shows is looked at */
-    uv_timer_t watchdog; /* of the service manager */
+    uv_async_t changed; /* see worker_options */
+    uv_timer_t timer, status, watchdog;
     uv_signal_t sigterm, sigint, sighup;
     enum server_state state;
     int64_t started_s; /* wall clock */
@@ -427,12 +449,10 @@ static void server_close_handles(struct server *s)
         http_server_close(s->admin, server_on_admin_closed, s);
 }
 
-/* The only place that changes the state. */
 static void server_enter(struct server *s, enum server_state next)
 {
     const struct config_values *v = &s->config->values;
-    assert(next > s->state);
-    s->state = next;
+    STATE_ENTER(&s->state, next, NEXT);
     switch (next) {
     case SERVER_STARTING:
         break;

@@ -1,8 +1,9 @@
 /*
  * The log: composing lines, a bounded ring under a mutex, and the thread that writes it out; see log.h.
  *
- * The lock is held for one memcpy. The thread writes without the lock, so that a blocked descriptor blocks
- * that thread alone.
+ * The ring holds whole lines. The lock is held for one memcpy. The thread copies lines to its chunk and
+ * writes them without the lock, so that a blocked descriptor blocks that thread alone. Ring and chunk are
+ * static, since a thread that is blocked in write() outlives log_stop().
  */
 #include "base/log.h"
 
@@ -14,7 +15,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,18 +32,21 @@ enum { PLAIN_MAX = 128 }; /* longest value that is written without allocating */
 static struct sink {
     pthread_mutex_t lock;
     pthread_cond_t filled;  /* the ring has lines, or log_stop was called */
-    pthread_cond_t drained; /* the thread has ended */
+    pthread_cond_t drained; /* the thread has written all lines, and ends */
     pthread_t thread;
     atomic_int level; /* -1 without a thread */
     int fd;
-    bool stopping, ended;
+    bool running;      /* the thread takes lines */
+    bool stopping;     /* log_stop was called */
     size_t head, used; /* of the ring, in bytes */
-    char *ring;
     atomic_uint_least64_t dropped;
 } sink = {.lock = PTHREAD_MUTEX_INITIALIZER,
           .filled = PTHREAD_COND_INITIALIZER,
           .drained = PTHREAD_COND_INITIALIZER,
           .level = -1};
+
+static char ring[RING_SIZE];
+static char chunk[CHUNK_SIZE]; /* of the thread */
 
 /* Returns how many bytes were written: fewer than n after an error. */
 static size_t log_write_all(int fd, const char *data, size_t n)
@@ -87,13 +90,13 @@ static void log_write_lines(const char *data, size_t n, bool *torn)
         atomic_fetch_add(&sink.dropped, log_count_lines(data + written, n - written));
 }
 
-/* Moves whole lines from the start of the ring to `chunk`. Called with the lock held. */
-static size_t log_take_chunk(char *chunk)
+/* Moves whole lines from the start of the ring to the chunk. Called with the lock held. */
+static size_t log_fill_chunk(void)
 {
     size_t n = sink.used < CHUNK_SIZE ? sink.used : CHUNK_SIZE;
     size_t first = n < RING_SIZE - sink.head ? n : RING_SIZE - sink.head;
-    memcpy(chunk, sink.ring + sink.head, first);
-    memcpy(chunk + first, sink.ring, n - first);
+    memcpy(chunk, ring + sink.head, first);
+    memcpy(chunk + first, ring, n - first);
     while (chunk[n - 1] != '\n') /* a line is shorter than a chunk */
         n--;
     sink.head = (sink.head + n) % RING_SIZE;
@@ -134,75 +137,49 @@ static bool log_await_lines(void)
 
 static void *log_drain(void *arg)
 {
-    char *chunk = arg;
     bool torn = false;
     pthread_mutex_lock(&sink.lock);
     while (log_await_lines()) {
-        size_t n = log_take_chunk(chunk);
+        size_t n = log_fill_chunk();
         pthread_mutex_unlock(&sink.lock);
         log_write_lines(chunk, n, &torn);
         pthread_mutex_lock(&sink.lock);
     }
-    sink.ended = true;
+    sink.running = false;
     pthread_cond_signal(&sink.drained);
     pthread_mutex_unlock(&sink.lock);
-    free(chunk);
-    return NULL;
+    return arg;
 }
 
 /* Signals are handled by the main thread; the writer blocks all of them. */
-static int log_start_thread(char *chunk)
+static int log_start_thread(void)
 {
     sigset_t all;
     sigset_t old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int err = pthread_create(&sink.thread, NULL, log_drain, chunk);
+    int err = pthread_create(&sink.thread, NULL, log_drain, NULL);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return -err;
 }
 
-/* The sink is free if it was never started or its thread has ended (a blocked thread may outlive log_stop).
- */
-static int log_claim_sink(void)
+int log_start(int fd, enum log_level level)
 {
     if (atomic_load(&sink.level) >= 0)
         return -EALREADY;
     pthread_mutex_lock(&sink.lock);
-    bool busy = sink.ring != NULL && !sink.ended;
-    if (!busy) {
-        free(sink.ring);
-        sink.ring = NULL;
+    int err = sink.running ? -EBUSY : 0; /* the last thread is blocked in write() */
+    if (err == 0) {
+        sink.fd = fd;
+        sink.head = sink.used = 0;
+        sink.stopping = false;
+        err = log_start_thread();
+        sink.running = err == 0;
     }
     pthread_mutex_unlock(&sink.lock);
-    return busy ? -EBUSY : 0;
-}
-
-int log_start(int fd, enum log_level level)
-{
-    int err = log_claim_sink();
-    if (err != 0)
-        return err;
-    char *chunk = malloc(CHUNK_SIZE);
-    sink.ring = malloc(RING_SIZE);
-    if (chunk == NULL || sink.ring == NULL) {
-        free(chunk);
-        free(sink.ring);
-        sink.ring = NULL;
-        return -ENOMEM;
-    }
-    sink.fd = fd;
-    sink.head = sink.used = 0;
-    sink.stopping = sink.ended = false;
-    err = log_start_thread(chunk);
-    if (err != 0) {
-        free(chunk);
-        free(sink.ring);
-        sink.ring = NULL;
-        return err;
-    }
-    atomic_store(&sink.level, (int)level);
-    return 0;
+    if (err == 0)
+        atomic_store(&sink.level, (int)level);
+    return err;
 }
 
 void log_stop(void)
@@ -214,17 +191,14 @@ void log_stop(void)
     sink.stopping = true;
     pthread_cond_signal(&sink.filled);
     int err = 0;
-    while (!sink.ended && err == 0)
+    while (sink.running && err == 0)
         err = pthread_cond_clockwait(&sink.drained, &sink.lock, CLOCK_MONOTONIC, &until);
-    bool ended = sink.ended;
+    bool blocked = sink.running; /* in write(): it must not delay the exit */
     pthread_mutex_unlock(&sink.lock);
-    if (!ended) { /* blocked in write: it must not delay the exit, and its memory must stay */
+    if (blocked)
         pthread_detach(sink.thread);
-        return;
-    }
-    pthread_join(sink.thread, NULL);
-    free(sink.ring);
-    sink.ring = NULL;
+    else
+        pthread_join(sink.thread, NULL);
 }
 
 uint64_t log_dropped(void)
@@ -236,15 +210,15 @@ static void log_enqueue(enum log_level level, const char *line, size_t n)
 {
     size_t limit = level == LOG_ACCESS ? RING_SIZE - RESERVE_SIZE : RING_SIZE;
     pthread_mutex_lock(&sink.lock);
-    if (sink.ring == NULL || sink.stopping || sink.used + n > limit) {
+    if (!sink.running || sink.stopping || sink.used + n > limit) {
         atomic_fetch_add(&sink.dropped, 1);
         pthread_mutex_unlock(&sink.lock);
         return;
     }
     size_t tail = (sink.head + sink.used) % RING_SIZE;
     size_t first = n < RING_SIZE - tail ? n : RING_SIZE - tail;
-    memcpy(sink.ring + tail, line, first);
-    memcpy(sink.ring, line + first, n - first);
+    memcpy(ring + tail, line, first);
+    memcpy(ring, line + first, n - first);
     size_t before = sink.used;
     sink.used += n;
     if (before == 0 || (before < GATHER_SIZE && sink.used >= GATHER_SIZE))
