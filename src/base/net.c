@@ -122,81 +122,70 @@ bool ip_networks_contain(const struct ip_networks *networks, const struct ip *ip
 
 /* --- listen addresses --- */
 
-enum { HOST_MAX = INET6_ADDRSTRLEN, PORT_MAX = 65535 };
+enum { PORT_MAX = 65535 };
 
-static int net_parse_port(struct span text, in_port_t *out)
+static struct addr net_make_addr(int family, const struct ip *ip, unsigned port)
 {
-    int64_t port = 0;
-    if (parse_int64(text, &port) != 0 || port < 0 || port > PORT_MAX)
-        return -EINVAL;
-    *out = htons((uint16_t)port);
-    return 0;
-}
-
-static int net_set_v4(const char *host, in_port_t port, struct addr *out)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
-    if (inet_pton(AF_INET, host, &in.sin_addr) != 1)
-        return -EINVAL;
-    memcpy(&out->storage, &in, sizeof in);
-    return 0;
-}
-
-static int net_set_v6(const char *host, in_port_t port, struct addr *out)
-{
-    struct sockaddr_in6 in = {.sin6_family = AF_INET6, .sin6_port = port};
-    if (inet_pton(AF_INET6, host, &in.sin6_addr) != 1)
-        return -EINVAL;
-    memcpy(&out->storage, &in, sizeof in);
-    return 0;
+    struct addr a = {0};
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((in_port_t)port)};
+    memcpy(&v4.sin_addr, ip->bytes + V4_OFFSET, V4_LEN);
+    memcpy(&v6.sin6_addr, ip->bytes, IP_LEN);
+    if (family == AF_INET)
+        memcpy(&a.storage, &v4, sizeof v4);
+    else
+        memcpy(&a.storage, &v6, sizeof v6);
+    return a;
 }
 
 int addr_parse(struct span text, struct addr *out)
 {
-    *out = (struct addr){0};
+    struct ip ip = {{0}}; /* [::] */
+    int64_t port = 0;
     size_t colon = text.len;
     while (colon > 0 && text.data[colon - 1] != ':')
         colon--;
-    in_port_t port = 0;
-    if (colon == 0 || net_parse_port(span_skip(text, colon), &port) != 0)
+    if (colon == 0 || parse_int64(span_skip(text, colon), &port) != 0 || port < 0 || port > PORT_MAX)
         return -EINVAL;
-    struct span name = {text.data, colon - 1};
-    out->any_family = name.len == 0;
-    if (out->any_family)
-        return net_set_v6("::", port, out);
-    bool bracketed = name.len >= 2 && name.data[0] == '[' && name.data[name.len - 1] == ']';
+    struct span host = {text.data, colon - 1};
+    bool any = host.len == 0;
+    bool bracketed = host.len >= 2 && host.data[0] == '[' && host.data[host.len - 1] == ']';
     if (bracketed)
-        name = (struct span){name.data + 1, name.len - 2};
-    char host[HOST_MAX + 1];
-    if (name.len > HOST_MAX)
+        host = (struct span){host.data + 1, host.len - 2};
+    bool v6 = span_find(host, ':') < host.len;
+    if (!any && (v6 != bracketed || ip_parse(host, &ip) != 0))
         return -EINVAL;
-    memcpy(host, name.data, name.len);
-    host[name.len] = '\0';
-    return bracketed ? net_set_v6(host, port, out) : net_set_v4(host, port, out);
+    *out = net_make_addr(any || v6 ? AF_INET6 : AF_INET, &ip, (unsigned)port);
+    out->any_family = any;
+    return 0;
 }
 
 struct addr addr_any_v4(unsigned port)
 {
-    struct addr any = {0};
-    const struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
-    memcpy(&any.storage, &in, sizeof in);
-    return any;
+    const struct ip any = {{0}};
+    return net_make_addr(AF_INET, &any, port);
+}
+
+struct addr addr_loopback(int family, unsigned port)
+{
+    static const uint8_t loopback[V4_LEN] = {127, 0, 0, 1};
+    struct ip ip = {{[IP_LEN - 1] = 1}};
+    if (family == AF_INET)
+        ip = ip_from_v4(loopback);
+    return net_make_addr(family, &ip, port);
 }
 
 void addr_write_local(int fd, char out[ADDR_TEXT_MAX])
 {
-    struct sockaddr_in6 v6 = {0};
-    struct sockaddr_in v4;
-    socklen_t len = sizeof v6;
-    char host[INET6_ADDRSTRLEN] = "";
+    struct addr a = {0};
+    socklen_t len = sizeof a.storage;
+    char host[IP_TEXT_MAX];
     out[0] = '\0';
-    if (getsockname(fd, (struct sockaddr *)&v6, &len) != 0)
+    if (getsockname(fd, (struct sockaddr *)&a.storage, &len) != 0)
         return;
-    memcpy(&v4, &v6, sizeof v4);
-    if (v6.sin6_family == AF_INET6 && inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof host) != NULL)
-        (void)snprintf(out, ADDR_TEXT_MAX, "[%s]:%u", host, ntohs(v6.sin6_port));
-    else if (v6.sin6_family == AF_INET && inet_ntop(AF_INET, &v4.sin_addr, host, sizeof host) != NULL)
-        (void)snprintf(out, ADDR_TEXT_MAX, "%s:%u", host, ntohs(v4.sin_port));
+    const struct ip ip = ip_from_sockaddr(&a.storage);
+    int n = (int)ip_write(&ip, host);
+    (void)snprintf(out, ADDR_TEXT_MAX, net_is_v4(&ip) ? "%.*s:%u" : "[%.*s]:%u", n, host, addr_port(&a));
 }
 
 unsigned addr_port(const struct addr *a)
@@ -208,9 +197,10 @@ unsigned addr_port(const struct addr *a)
 
 bool addr_is_wildcard(const struct addr *a)
 {
-    if (a->storage.ss_family == AF_INET6)
-        return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)(const void *)&a->storage)->sin6_addr);
-    return ((const struct sockaddr_in *)(const void *)&a->storage)->sin_addr.s_addr == htonl(INADDR_ANY);
+    static const struct ip any = {{0}};
+    const struct ip ip = ip_from_sockaddr(&a->storage);
+    unsigned from = net_is_v4(&ip) ? V4_OFFSET : 0;
+    return memcmp(ip.bytes + from, any.bytes + from, IP_LEN - from) == 0;
 }
 
 /* True when a socket at `a` takes connections to `ip`. */

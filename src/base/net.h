@@ -75,11 +75,13 @@ bool addr_is_wildcard(const struct addr *a);
 /* True when only one socket can listen at both: the port is the same, and so is an address. */
 bool addr_overlaps(const struct addr *a, const struct addr *b);
 
-/* Writes the address of a socket with its port, as above ("[::]:8080"), and a NUL; empty if it has none. */
+/* Writes the address of a socket with its port, as above ("[::]:8080"), and a NUL; empty if there is none.
+ * The socket is of IPv4 or IPv6. */
 void addr_write_local(int fd, char out[ADDR_TEXT_MAX]);
 
-/* Every IPv4 address. */
+/* Every IPv4 address; the loopback of a family. */
 struct addr addr_any_v4(unsigned port);
+struct addr addr_loopback(int family, unsigned port);
 
 /* The length of the address of this family. */
 static inline socklen_t addr_len(const struct addr *a)
