@@ -1,12 +1,12 @@
 /* Parsing and printing settings by their table; see settings.h. */
 #include "base/settings.h"
 
+#include "base/file.h"
 #include "base/text.h"
 
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,22 +124,6 @@ static int settings_set_value(const struct reader *r, const struct setting *s, s
     return settings_set_number(r, s, from);
 }
 
-static ssize_t settings_read_file(const char *path, char *out, size_t room)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    size_t used = 0;
-    ssize_t n = 0;
-    while (used < room && (n = read(fd, out + used, room - used)) > 0)
-        used += (size_t)n;
-    int err = n < 0 ? -errno : 0;
-    close(fd);
-    if (err != 0)
-        return err;
-    return used == room ? -EFBIG : (ssize_t)used;
-}
-
 /* The length of `text` without its newline, which is LF or CR LF. */
 static size_t settings_length_without_newline(const char *text, size_t n)
 {
@@ -154,7 +138,9 @@ static int settings_set_from_file(const struct reader *r, const struct setting *
     char *text = calloc(FILE_VALUE_MAX + 1, 1);
     if (text == NULL)
         return -ENOMEM;
-    ssize_t n = settings_read_file(path.value, text, FILE_VALUE_MAX + 1);
+    ssize_t n = file_read(path.value, 0, text, FILE_VALUE_MAX + 1);
+    if (n > FILE_VALUE_MAX)
+        n = -EFBIG;
     if (n < 0) {
         buf_printf(r->error, "%s: cannot read %s: %s", path.called, path.value, strerror((int)-n));
         free(text);

@@ -1,0 +1,28 @@
+/* Files that are read whole. */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/*
+ * Reads a file to its end, `room` bytes at most, into `out`; `flags` are further ones of open(2). Returns the
+ * number of bytes or a negative errno.
+ */
+static inline ssize_t file_read(const char *path, int flags, char *out, size_t room)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+    if (fd < 0)
+        return -errno;
+    size_t used = 0;
+    ssize_t n = 0;
+    while (used < room && (n = read(fd, out + used, room - used)) > 0)
+        used += (size_t)n;
+    int err = n < 0 ? -errno : 0;
+    (void)close(fd);
+    return err != 0 ? err : (ssize_t)used;
+}
+
+#endif
