@@ -44,6 +44,17 @@ static int config_check_address(const struct config *c, struct buf *error, const
                       "an address with a port is expected, such as 127.0.0.1:8080 or [::]:8080");
 }
 
+static int config_check_addresses(struct config *c, struct buf *error)
+{
+    int err = config_check_address(c, error, "listen", c->values.listen, &c->listen);
+    if (err == 0)
+        err = config_check_address(c, error, "admin-listen", c->values.admin_listen, &c->admin_listen);
+    if (err == 0 && addr_overlaps(&c->listen, &c->admin_listen))
+        err = config_bad(c, error, "admin-listen",
+                         "the API listens there: another port or address is expected");
+    return err;
+}
+
 static bool config_is_path_char(char c)
 {
     return ascii_is_alnum(c) || strchr("/-._~", c) != NULL;
@@ -85,6 +96,12 @@ static int config_check_host(const struct config *c, struct buf *error, const ch
                                                      : config_bad(c, error, name, "a host name is expected");
 }
 
+static int config_check_hosts(struct config *c, struct buf *error)
+{
+    int err = config_check_host(c, error, "channel-host", c->values.channel_host, &c->hosts.channel_host);
+    return err != 0 ? err : config_check_host(c, error, "web-host", c->values.web_host, &c->hosts.web_host);
+}
+
 /* The table has checked that the text is one of the words. */
 static enum log_level config_log_level_of(const char *text)
 {
@@ -97,9 +114,11 @@ static enum log_level config_log_level_of(const char *text)
     return level;
 }
 
-static int config_take_choices(struct config *c)
+/* Has the type of all checks; the table has checked that each text is one of the words. */
+static int config_parse_choices(struct config *c, struct buf *error)
 {
     const struct config_values *v = &c->values;
+    (void)error;
     c->log_level = config_log_level_of(v->log_level);
     c->broadcast = strcmp(v->tracking, "broadcast") == 0;
     c->core_dumps = strcmp(v->core_dumps, "on") == 0;
@@ -110,17 +129,25 @@ static int config_take_choices(struct config *c)
     return access_log_parse_mode(span_of(v->access_log), &c->access_log);
 }
 
+/* `why`: what is wrong with one element of a list, or NULL. */
+static int config_check_list(const struct config *c, struct buf *error, const char *name, const char *why,
+                             struct span element, const char *expected)
+{
+    if (why == NULL)
+        return 0;
+    (void)config_bad(c, error, name, why);
+    buf_append_str(error, ": \"");
+    buf_append_span(error, element);
+    buf_printf(error, "\"; %s", expected);
+    return -EINVAL;
+}
+
 static int config_check_trusted_proxies(struct config *c, struct buf *error)
 {
     struct span which = SPAN_ABSENT;
     const char *why = ip_networks_parse(span_of(c->values.trusted_proxies), &c->trusted_proxies, &which);
-    if (why == NULL)
-        return 0;
-    int err = config_bad(c, error, "trusted-proxies", why);
-    buf_append_str(error, ": \"");
-    buf_append_span(error, which);
-    buf_append_str(error, "\"; networks such as 10.0.0.0/8 are expected, separated by commas");
-    return err;
+    return config_check_list(c, error, "trusted-proxies", why, which,
+                             "networks such as 10.0.0.0/8 are expected, separated by commas");
 }
 
 /* Names the source of the setting that a reason is about, which is freed. */
@@ -184,13 +211,8 @@ static int config_check_cors(struct config *c, struct buf *error)
 {
     struct span which = SPAN_ABSENT;
     const char *why = cors_origins_error(span_of(c->values.cors_origins), &which);
-    if (why == NULL)
-        return 0;
-    int err = config_bad(c, error, "cors-origins", why);
-    buf_append_str(error, ": \"");
-    buf_append_span(error, which);
-    buf_append_str(error, "\"; origins such as https://example.org are expected, separated by commas, or *");
-    return err;
+    return config_check_list(c, error, "cors-origins", why, which,
+                             "origins such as https://example.org are expected, separated by commas, or *");
 }
 
 static int config_check_key_rate(struct config *c, struct buf *error)
@@ -201,30 +223,13 @@ static int config_check_key_rate(struct config *c, struct buf *error)
 
 static int config_check(struct config *c, struct buf *error)
 {
-    int err = config_check_address(c, error, "listen", c->values.listen, &c->listen);
-    if (err == 0)
-        err = config_check_address(c, error, "admin-listen", c->values.admin_listen, &c->admin_listen);
-    if (err == 0 && addr_overlaps(&c->listen, &c->admin_listen))
-        err = config_bad(c, error, "admin-listen",
-                         "the API listens there: another port or address is expected");
-    if (err == 0)
-        err = config_check_base_path(c, error);
-    if (err == 0)
-        err = config_check_redis(c, error);
-    if (err == 0)
-        err = config_check_host(c, error, "channel-host", c->values.channel_host, &c->hosts.channel_host);
-    if (err == 0)
-        err = config_check_host(c, error, "web-host", c->values.web_host, &c->hosts.web_host);
-    if (err == 0)
-        err = config_take_choices(c);
-    if (err == 0)
-        err = config_check_stale_keys_limit(c, error);
-    if (err == 0)
-        err = config_check_trusted_proxies(c, error);
-    if (err == 0)
-        err = config_check_cors(c, error);
-    if (err == 0)
-        err = config_check_key_rate(c, error);
+    static int (*const checks[])(struct config * c, struct buf * error) = {
+        config_check_addresses, config_check_base_path,       config_check_redis,
+        config_check_hosts,     config_parse_choices,         config_check_stale_keys_limit,
+        config_check_cors,      config_check_trusted_proxies, config_check_key_rate};
+    int err = 0;
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0] && err == 0; i++)
+        err = checks[i](c, error);
     c->workers = c->values.workers > 0 ? (int)c->values.workers : process_cpus_available();
     return err;
 }

@@ -59,7 +59,7 @@ static int main_serve(const struct config *config, struct buf *error)
     (void)signal(SIGHUP, SIG_IGN);  /* until the server handles it */
     (void)signal(SIGXFSZ, SIG_IGN); /* write() fails at the size limit of a log file */
     if (config->core_dumps)
-        process_allow_dumps();
+        process_set_dumpable(true);
     int err = loop_prepare();
     if (err == 0)
         err = log_start(STDOUT_FILENO, config->log_level);
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
 {
     struct config config = {0};
     struct buf error = BUF_INIT;
-    process_forbid_dumps();
+    process_set_dumpable(false);
     if (process_open_standard_descriptors() != 0)
         return EXIT_CANNOT_RUN;
     int code = main_run(&config, argc, argv, &error);

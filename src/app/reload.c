@@ -61,7 +61,7 @@ static int reload_read_files(struct reload *r, struct reading *n, struct buf *er
     return err;
 }
 
-static void reload_take(struct reload *r, const struct reading *n)
+static void reload_own(struct reload *r, const struct reading *n)
 {
     redis_config_unref(r->newest);
     r->newest = n->config;
@@ -106,7 +106,7 @@ static void reload_load(struct reload *r, bool again)
         reload_report_success(r, changed);
     r->moving = r->moving || changed;
     if (changed)
-        reload_take(r, &n);
+        reload_own(r, &n);
     else
         redis_config_unref(n.config);
     buf_fini(&error);
@@ -264,7 +264,7 @@ int reload_new(uv_loop_t *loop, const struct reload_options *options, struct rel
         reload_release(r);
         return err;
     }
-    reload_take(r, &first);
+    reload_own(r, &first);
     (void)uv_timer_init(loop, &r->timer); /* cannot fail; nor can starting it */
     r->timer.data = r;
     if (r->watch.count > 0)

@@ -212,7 +212,7 @@ static int service_manager_reject_socket(struct buf *error, int fd, struct span 
     return -EINVAL;
 }
 
-static int service_manager_take_socket(struct service_manager *m, int fd, struct span name, struct buf *error)
+static int service_manager_own_socket(struct service_manager *m, int fd, struct span name, struct buf *error)
 {
     int which = service_manager_socket_named(name);
     if (which == SERVICE_SOCKETS)
@@ -230,7 +230,7 @@ static int service_manager_take_socket(struct service_manager *m, int fd, struct
 }
 
 /* Without names there can only be the socket of the API: the admin port is never guessed. */
-static int service_manager_take_sockets(struct service_manager *m, struct buf *error)
+static int service_manager_own_sockets(struct service_manager *m, struct buf *error)
 {
     int64_t count = 0;
     int err = 0;
@@ -240,7 +240,7 @@ static int service_manager_take_sockets(struct service_manager *m, struct buf *e
     struct span names = listed != NULL ? span_of(listed) : SPAN("api");
     for (int fd = FIRST_PASSED; count > 0 && fd < PASSED_MAX && err == 0; fd++, count--) {
         size_t end = span_find(names, ':');
-        err = service_manager_take_socket(m, fd, (struct span){names.data, end}, error);
+        err = service_manager_own_socket(m, fd, (struct span){names.data, end}, error);
         names = span_skip(names, end < names.len ? end + 1 : end);
     }
     return err;
@@ -263,7 +263,7 @@ int service_manager_new(struct service_manager **out, struct buf *error)
         m->sockets[i] = -1;
     service_manager_open_notify_socket(m);
     service_manager_read_watchdog(m);
-    int err = service_manager_take_sockets(m, error);
+    int err = service_manager_own_sockets(m, error);
     service_manager_clear_environment();
     if (err == 0)
         *out = m;

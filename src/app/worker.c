@@ -180,7 +180,7 @@ static void worker_handle_command(struct worker *w, enum worker_command command)
 }
 
 /* Without memory the main thread offers them again. */
-static void worker_take_offer(struct worker *w)
+static void worker_use_offer(struct worker *w)
 {
     struct redis_config *offered = atomic_exchange(&w->offered, NULL);
     if (offered != NULL && !w->ending && cache_use_redis(w->cache, offered) != 0)
@@ -198,7 +198,7 @@ static void worker_handle_commands(struct worker *w)
 static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *w = wake->data;
-    worker_take_offer(w);
+    worker_use_offer(w);
     worker_handle_commands(w);
 }
 

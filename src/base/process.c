@@ -38,23 +38,13 @@ int process_open_standard_descriptors(void)
     return 0;
 }
 
-static void process_set_dumpable(int dumpable)
+void process_set_dumpable(bool dumpable)
 {
 #ifdef __SANITIZE_ADDRESS__
     (void)dumpable;
 #else
-    (void)prctl(PR_SET_DUMPABLE, dumpable, 0, 0, 0); /* fails only for values other than 0 and 1 */
+    (void)prctl(PR_SET_DUMPABLE, dumpable ? 1 : 0, 0, 0, 0); /* fails only for other values */
 #endif
-}
-
-void process_forbid_dumps(void)
-{
-    process_set_dumpable(0);
-}
-
-void process_allow_dumps(void)
-{
-    process_set_dumpable(1);
 }
 
 /* --- processors --- */
@@ -72,7 +62,7 @@ static bool process_file_first_line(const char *path, char *out, int size)
 }
 
 /* Parses the number at *text, which moves behind it; 0 for none ("max"). */
-static long long process_take_number(const char **text)
+static long long process_parse_number(const char **text)
 {
     char *end = NULL;
     long long n = strtoll(*text, &end, 10);
@@ -91,8 +81,8 @@ static int process_rounded_up(long long quota, long long period)
 /* The processors granted by the text of a cgroup v2 `cpu.max` ("150000 100000" is 2); 0: no quota. */
 static int process_from_cpu_max(const char *text)
 {
-    long long quota = process_take_number(&text);
-    long long period = process_take_number(&text);
+    long long quota = process_parse_number(&text);
+    long long period = process_parse_number(&text);
     return process_rounded_up(quota, period);
 }
 

@@ -13,15 +13,12 @@
 int process_open_standard_descriptors(void) __attribute__((warn_unused_result));
 
 /*
- * Forbids core dumps of this process, debuggers of the same user and reading its memory through /proc
- * (PR_SET_DUMPABLE, prctl(2)): its memory holds clients' keys and the password of Redis. A process that may
- * trace any other (CAP_SYS_PTRACE) still can. Does nothing under AddressSanitizer, whose search for leaks
- * traces the process.
+ * Permits or forbids core dumps of this process, debuggers of the same user and reading its memory through
+ * /proc (PR_SET_DUMPABLE, prctl(2)): its memory holds clients' keys and the password of Redis. A process that
+ * may trace any other (CAP_SYS_PTRACE) always can. Does nothing under AddressSanitizer, whose search for
+ * leaks traces the process.
  */
-void process_forbid_dumps(void);
-
-/* Undoes that. */
-void process_allow_dumps(void);
+void process_set_dumpable(bool dumpable);
 
 /*
  * The number of processors granted to the process: its affinity and the quotas of its control groups, which

@@ -87,7 +87,7 @@ static void table_place(struct table_segment *segment, struct table_slot new)
 
 /* The slots that follow without a gap move back, except those that would then lie before their first place.
  */
-static void table_take_out(struct table_segment *segment, size_t hole)
+static void table_vacate(struct table_segment *segment, size_t hole)
 {
     struct table_slot *slot = segment->slot;
     for (size_t at = (hole + 1) & SLOT_MASK; slot[at].entry != NULL; at = (at + 1) & SLOT_MASK) {
@@ -154,7 +154,7 @@ static void table_split(struct table *t, struct table_segment *segment, uint64_t
         bool moves = slot.entry != NULL && ((slot.hash >> TABLE_SLOT_BITS >> bit) & 1) != 0;
         if (moves) {
             table_place(other, slot);
-            table_take_out(segment, at); /* which may bring another one here */
+            table_vacate(segment, at); /* which may bring another one here */
         }
         at += !moves;
     }
@@ -189,7 +189,7 @@ void table_remove(struct table *t, uint64_t hash, const void *entry)
         assert(segment->slot[at].entry != NULL); /* or the entry is not in the table */
         at = (at + 1) & SLOT_MASK;
     }
-    table_take_out(segment, at);
+    table_vacate(segment, at);
     t->used--;
 }
 

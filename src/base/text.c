@@ -1,7 +1,6 @@
 /* Numbers with their units, hexadecimal digits, names, percent-encoding, UTF-8; see text.h. */
 #include "base/text.h"
 
-#include <endian.h>
 #include <errno.h>
 
 /* --- numbers --- */
@@ -80,28 +79,10 @@ int parse_size(struct span text, int64_t *out)
 
 /* --- hexadecimal digits --- */
 
-/* Eight digits at once, each in a byte of a word; the first in the highest byte. */
-static inline void text_hex_write_four(const unsigned char *bytes, char *out)
-{
-    const uint64_t each = 0x0101010101010101U;
-    uint32_t four;
-    memcpy(&four, bytes, sizeof four);
-    uint64_t x = be32toh(four);
-    x = (x | x << 16) & 0x0000FFFF0000FFFFU;
-    x = (x | x << 8) & 0x00FF00FF00FF00FFU;
-    x = (x | x << 4) & 0x0F0F0F0F0F0F0F0FU;
-    uint64_t letters = (x + each * 6) >> 4 & each; /* 1 where the digit is above 9 */
-    const uint64_t digits = htobe64(x + each * '0' + letters * ('a' - '0' - 10));
-    memcpy(out, &digits, sizeof digits);
-}
-
 void hex_write(const unsigned char *bytes, size_t n, char *out)
 {
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        text_hex_write_four(bytes + i, out + 2 * i);
-    for (; i < n; i++) {
-        static const char digits[] = "0123456789abcdef";
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < n; i++) {
         out[2 * i] = digits[bytes[i] >> 4];
         out[2 * i + 1] = digits[bytes[i] & 15];
     }
@@ -142,8 +123,8 @@ static int text_hex_value(char c)
     return -1;
 }
 
-/* Takes one decoded byte off the front of `s`, which is not empty. */
-static char text_take_decoded(struct span *s)
+/* Removes the first byte of `s`, which is not empty, and returns it decoded. */
+static char text_decode_first(struct span *s)
 {
     char c = s->data[0];
     if (c == '%' && s->len >= 3) {
@@ -165,7 +146,7 @@ size_t uri_decode(struct span in, char *out)
         memmove(out, in.data, n);
     in = span_skip(in, n);
     while (in.len > 0)
-        out[n++] = text_take_decoded(&in);
+        out[n++] = text_decode_first(&in);
     return n;
 }
 
@@ -183,7 +164,7 @@ bool uri_escapes_valid(struct span s)
 static bool text_decoded_equals(struct span encoded, struct span name)
 {
     while (encoded.len > 0 && name.len > 0) {
-        if (text_take_decoded(&encoded) != name.data[0])
+        if (text_decode_first(&encoded) != name.data[0])
             return false;
         name = span_skip(name, 1);
     }

@@ -216,7 +216,7 @@ static int ctl_print_version(void)
 int main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN); /* a write to a closed connection fails with EPIPE instead */
-    process_forbid_dumps();
+    process_set_dumpable(false);
     if (process_open_standard_descriptors() != 0)
         return EXIT_FAILED;
     struct options options;

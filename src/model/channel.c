@@ -2,8 +2,8 @@
  * Channel fields: their table and their conversion to JSON, dates, the history; see channel.h.
  *
  * Nearly every followers_history is stored in the form in which it is served: without spaces, ascending,
- * numbers in canonical form. If so, the text is copied. Otherwise it goes through a JSON parser; only the
- * latest days are kept, in a small sorted array, so that a history of any length needs no memory of its own.
+ * numbers in canonical form. If so, the text is copied. Otherwise it goes through a JSON parser, and the
+ * latest days are sorted in an array of constant size.
  */
 #include "model/channel.h"
 
@@ -150,38 +150,28 @@ static void channel_write_days(struct buf *out, const struct days *days)
     buf_append_char(out, '}');
 }
 
-/*
- * Ten days need much less than an arena on the stack. Longer texts use the heap, and so do texts for which
- * the arena proves too small: yyjson tells how much it may hold, but not how much it needs while
- * reallocating.
- */
-static yyjson_doc *channel_parse(struct span stored, yyjson_alc *pool, void *arena, size_t arena_size,
-                                 yyjson_read_err *problem)
+/* NULL with -EINVAL, or with -ENOMEM, in *err. Owned by the caller (yyjson_doc_free). */
+static yyjson_doc *channel_parse(struct span stored, int *err)
 {
     char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
-    if (yyjson_read_max_memory_usage(stored.len, YYJSON_READ_NOFLAG) < arena_size &&
-        yyjson_alc_pool_init(pool, arena, arena_size)) {
-        yyjson_doc *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, pool, problem);
-        if (doc != NULL || problem->code != YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-            return doc;
-    }
-    return yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, NULL, problem);
+    yyjson_read_err problem;
+    yyjson_doc *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, NULL, &problem);
+    bool no_memory = doc == NULL && problem.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION;
+    *err = doc != NULL ? 0 : no_memory ? -ENOMEM : -EINVAL;
+    return doc;
 }
 
 static int channel_write_parsed(struct buf *out, struct span stored)
 {
-    char arena[8192];
-    yyjson_alc pool; /* lives as long as the document */
-    yyjson_read_err problem;
-    yyjson_doc *doc = channel_parse(stored, &pool, arena, sizeof arena, &problem);
-    if (doc == NULL && problem.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION) {
-        out->error = -ENOMEM;
+    struct days days = {0};
+    int err = 0;
+    yyjson_doc *doc = channel_parse(stored, &err);
+    if (err == -ENOMEM) {
+        out->error = err;
         return 0;
     }
-    if (doc == NULL)
-        return -EINVAL;
-    struct days days = {0};
-    int err = channel_read_days(yyjson_doc_get_root(doc), &days);
+    if (err == 0)
+        err = channel_read_days(yyjson_doc_get_root(doc), &days);
     if (err == 0)
         channel_write_days(out, &days);
     yyjson_doc_free(doc);
@@ -222,11 +212,10 @@ static const char *channel_check_dates(struct buf *dates)
 
 static const char *channel_check_history(struct span stored, struct buf *scratch)
 {
-    char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
-    yyjson_read_err problem;
-    yyjson_doc *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, NULL, &problem);
-    if (doc == NULL && problem.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-        scratch->error = -ENOMEM;
+    int err = 0;
+    yyjson_doc *doc = channel_parse(stored, &err);
+    if (err == -ENOMEM)
+        scratch->error = err;
     const char *wrong = channel_check_counts(yyjson_doc_get_root(doc), scratch);
     yyjson_doc_free(doc);
     return wrong == NULL && buf_error(scratch) == 0 ? channel_check_dates(scratch) : wrong;

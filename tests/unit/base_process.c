@@ -17,9 +17,9 @@ TEST_CASE(dumps_are_forbidden_and_allowed_again)
     skip();
 #endif
     assert_int_equal(prctl(PR_GET_DUMPABLE), 1);
-    process_forbid_dumps();
+    process_set_dumpable(false);
     assert_int_equal(prctl(PR_GET_DUMPABLE), 0);
-    process_allow_dumps();
+    process_set_dumpable(true);
     assert_int_equal(prctl(PR_GET_DUMPABLE), 1);
 }
 

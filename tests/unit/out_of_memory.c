@@ -333,12 +333,3 @@ TEST_CASE(log_line_of_plain_texts_does_not_allocate)
     assert_int_equal(log_one(SPAN("value"), 1), 4);
     assert_false(failed);
 }
-
-EACH_FAILURE(log_that_could_not_start_can_start_later)
-{
-    int err = log_start(STDERR_FILENO, LOG_ERROR);
-    if (err != 0)
-        assert_int_equal(err, -ENOMEM);
-    *out_of_memory = err == -ENOMEM;
-    log_stop();
-}
