@@ -199,6 +199,12 @@ static inline int page_builder_next_missing(const struct page_builder *p, int fr
     return from < p->members.count ? from : -1;
 }
 
+/* Whether no summary before that place is missing: the one at it can be written. */
+static inline bool page_builder_is_next(const struct page_builder *p, int at)
+{
+    return page_builder_next_missing(p, p->written) == at;
+}
+
 /*
  * Writes the summary at a place, behind those of earlier places. *summary is its text, borrowed until the
  * next call; absent when out of memory. Returns the set of fields whose value did not parse, as

@@ -577,40 +577,16 @@ static void cache_on_fetch_ended(void *arg, struct list *requests, const struct 
 
 /* --- what the fetches and the invalidations ask for --- */
 
-static int cache_send_command(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
+static int cache_send_command(void *arg, struct span command, unsigned how, redis_reply_fn fn, void *fn_arg)
 {
     struct cache *c = arg;
-    return redis_connection_send_command(cache_connection_of(c), command, fn, fn_arg);
+    return upstream_send(&c->upstream, command, how, fn, fn_arg);
 }
 
-static int cache_read_entry(void *arg, const struct entry_source *source, cache_reply_fn fn, void *fn_arg)
+static int cache_read_entry(void *arg, const struct entry_source *source, redis_reply_fn fn, void *fn_arg)
 {
     struct cache *c = arg;
     return fetches_read_entry(&c->fetches, source, fn, fn_arg);
-}
-
-static int cache_send_untracked(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
-{
-    struct cache *c = arg;
-    return redis_connection_send_untracked(cache_connection_of(c), command, fn, fn_arg);
-}
-
-static bool cache_is_elsewhere(void *arg, const redisReply *reply)
-{
-    struct cache *c = arg;
-    return upstream_elsewhere(&c->upstream, reply);
-}
-
-static int cache_redirect_command(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
-{
-    struct cache *c = arg;
-    return upstream_redirect(&c->upstream, command, fn, fn_arg);
-}
-
-static int cache_send_check(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
-{
-    struct cache *c = arg;
-    return upstream_send_check(&c->upstream, command, fn, fn_arg);
 }
 
 static void cache_on_check_wanted(void *arg)
@@ -764,6 +740,12 @@ static void cache_on_push(void *arg, struct span kind, const redisReply *element
     cache_schedule_reclaim(c);
 }
 
+static void cache_on_redirect(void *arg)
+{
+    struct cache *c = arg;
+    fetches_redirected(&c->fetches);
+}
+
 static enum redis_tracking cache_tracking_of(const struct cache_options *o)
 {
     if (o->cache_size == 0)
@@ -798,7 +780,8 @@ static int cache_open_connection(struct cache *c, uv_loop_t *loop)
         .on_push = cache_on_push,
         .arg = c,
     };
-    return upstream_open(&c->upstream, loop, &options, o->keyspace, o->redis, cache_on_replaced);
+    return upstream_open(&c->upstream, loop, &options, o->keyspace, o->redis, cache_on_replaced,
+                         cache_on_redirect);
 }
 
 /* --- beginning and end --- */
@@ -828,7 +811,7 @@ static int cache_init_parts(struct cache *c)
         .entries = &c->entries,
         .api_keys = &c->api_keys,
         .text = &c->text,
-        .send = cache_send_check,
+        .send = cache_send_command,
         .read = cache_read_entry,
         .card = cache_on_card_invalidated,
         .received = cache_on_received,
@@ -843,7 +826,6 @@ static int cache_init_parts(struct cache *c)
         .validity = &c->validity,
         .invalidation = &c->invalidation,
         .send = cache_send_command,
-        .elsewhere = cache_is_elsewhere,
         .ended = cache_on_keys_checked,
         .arg = c,
     };
@@ -856,9 +838,6 @@ static int cache_init_parts(struct cache *c)
         .text = &c->text,
         .delay_limit_ms = cache_delay_limit_ms(o),
         .send = cache_send_command,
-        .send_untracked = cache_send_untracked,
-        .elsewhere = cache_is_elsewhere,
-        .redirect = cache_redirect_command,
         .auth_known = cache_on_auth_known,
         .check = cache_on_check_wanted,
         .ended = cache_on_fetch_ended,

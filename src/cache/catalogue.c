@@ -25,7 +25,7 @@ static void catalogue_finish(struct catalogue *c, enum catalogue_state state)
     c->options.checked(c->options.arg, state);
 }
 
-static void catalogue_on_reply(void *arg, const redisReply *reply);
+static void catalogue_on_reply(void *arg, const redisReply *reply, enum redis_origin origin);
 
 static void catalogue_send_step(struct catalogue *c, enum catalogue_step step)
 {
@@ -40,7 +40,7 @@ static void catalogue_send_step(struct catalogue *c, enum catalogue_step step)
     command_add_buf(&c->command, &c->key);
     int err = buf_error(&c->command);
     if (err == 0)
-        err = o->send(o->arg, buf_span(&c->command), catalogue_on_reply, c);
+        err = o->send(o->arg, buf_span(&c->command), 0, catalogue_on_reply, c);
     if (err != 0)
         catalogue_finish(c, err == -ENOTCONN ? CATALOGUE_LOST : CATALOGUE_UNKNOWN);
 }
@@ -69,9 +69,11 @@ static enum catalogue_state catalogue_evaluate(struct catalogue *c, enum catalog
     return CATALOGUE_PRESENT;
 }
 
-static void catalogue_on_reply(void *arg, const redisReply *reply)
+/* Whichever node has a key says that there is a catalogue. */
+static void catalogue_on_reply(void *arg, const redisReply *reply, enum redis_origin origin)
 {
     struct catalogue *c = arg;
+    (void)origin;
     assert(c->step != CATALOGUE_IDLE);
     if (reply == NULL) {
         catalogue_finish(c, CATALOGUE_LOST);

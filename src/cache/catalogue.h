@@ -10,9 +10,7 @@
 
 #include "model/keyspace.h"
 #include "redis/resp.h"
-
-/* As redis_connection_reply_fn: `reply` is NULL when the connection was lost. */
-typedef void (*cache_reply_fn)(void *arg, const redisReply *reply);
+#include "redis/session.h"
 
 /* The result of a check. */
 enum catalogue_state {
@@ -25,8 +23,7 @@ enum catalogue_state {
 /* All is borrowed while the check lives. The functions are called with `arg`. */
 struct catalogue_options {
     const struct keyspace *keyspace;
-    /* Sends a command. Returns 0 or a negative errno; `fn` is called from the loop, never from here. */
-    int (*send)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
+    redis_send_fn send;
     /* The reply to SCARD; `decided`: the set is there, and the check ends. May be NULL. */
     void (*counted)(void *arg, const redisReply *reply, bool decided);
     /* A check has ended; possibly called before catalogue_check returns. */

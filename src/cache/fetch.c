@@ -36,11 +36,10 @@ enum {
     RELINKS_MAX = 2  /* of reads of a link with its card that do not agree, at one node */
 };
 
-/* A summary that another node of the cluster has to answer, and that one perhaps not before those behind it.
- */
-struct summary_there {
+/* A summary that is being read. */
+struct summary_read {
     struct fetch *fetch;
-    int at;
+    int at; /* its place in the page */
 };
 
 struct fetch {
@@ -51,37 +50,35 @@ struct fetch {
     bool inflight;        /* in the table of fetches that may be joined */
     uint64_t inflight_hash;
     uint64_t inflight_epoch; /* of the index or of all, when it began */
+    uint64_t redirect_epoch; /* when it began */
 
-    bool needs_auth;             /* the key is checked too; such a fetch has one request */
-    unsigned replies_due;        /* replies that have not come yet */
-    bool lost;                   /* the connection was lost before they all came */
-    bool failed;                 /* Redis answered one of them with an error */
-    bool key_known;              /* the key is in the set */
-    bool key_invalid;            /* the key is not valid, or has expired */
-    int repeats;                 /* of all its reads, because the result lacked something */
-    uint64_t lack;               /* what it lacked before them */
-    unsigned elsewhere;          /* a set of `part`: what another node of the cluster has to answer */
-    int first_elsewhere;         /* the place of the first summary in it */
-    struct summary_there *there; /* those that are read there, by their places; owned */
-    bool redirecting;            /* the batch under way is sent there */
-    bool auth_due;               /* the key's info came from there: the set has to be read behind it */
-    uint64_t sent_ms;            /* by the boot clock; none of its reads was sent before */
-    uint64_t batch_ms;           /* the same of the batch under way */
-    struct lifetime lifetime;    /* of the reply that is being read */
-    uint64_t mark;               /* of the invalidations, when it was sent */
+    bool needs_auth;          /* the key is checked too; such a fetch has one request */
+    unsigned replies_due;     /* replies that have not come yet */
+    bool lost;                /* the connection was lost before they all came */
+    bool failed;              /* Redis answered one of them with an error */
+    bool key_known;           /* the key is in the set */
+    bool key_invalid;         /* the key is not valid, or has expired */
+    int repeats;              /* of all its reads, because the result lacked something */
+    uint64_t lack;            /* what it lacked before them */
+    bool auth_due;            /* the key's info came from another node: read the set behind it */
+    uint64_t sent_ms;         /* by the boot clock; none of its reads was sent before */
+    uint64_t batch_ms;        /* the same of the batch under way */
+    struct lifetime lifetime; /* of the reply that is being read */
+    uint64_t mark;            /* of the invalidations, when it was sent */
     bool found;
     struct cache_result result; /* owns its body */
 
-    int64_t id;  /* of the card */
-    bool linked; /* the link leads to that card, which has not been read since */
+    int64_t id;        /* of the card */
+    bool linked;       /* the link leads to a card that has not been read since */
+    int64_t linked_id; /* of that card */
     int relinks;
-    bool apart; /* the last batch, or the one before, went to another node of the cluster: a second moment */
+    bool apart;                    /* a reply came from another node of the cluster: a second moment */
     struct page_builder *page;     /* of QUERY_PAGE; owned */
     bool page_known;               /* its members are current: no need to read the index */
     struct lifetime page_lifetime; /* of all replies that the page is made of */
     bool invalidated;              /* one of its channels was, in flight */
     int watched;                   /* channels, from the first on, by which the page is found */
-    int next_summary;              /* where the next reply's place is looked for */
+    struct summary_read *reads;    /* of its summaries, by their places; owned */
     uint64_t index_epoch;          /* when its index was read */
 
     struct digest key;
@@ -199,18 +196,15 @@ static void fetch_adapt_window(struct fetches *fs, uint64_t batch_ms)
 
 /* --- commands --- */
 
-typedef int send_fn(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
-
 /* Sends a command and counts its reply. A failure marks the fetch as failed, or as lost. */
-static void fetch_send_by(struct fetch *f, send_fn *send, const struct buf *command, cache_reply_fn fn,
-                          void *arg)
+static void fetch_send(struct fetch *f, const struct buf *command, unsigned how, redis_reply_fn fn, void *arg)
 {
     const struct fetch_options *o = &f->fetches->options;
     if (f->failed || f->lost)
         return;
     int err = buf_error(command);
     if (err == 0)
-        err = (f->redirecting ? o->redirect : send)(o->arg, buf_span(command), fn, arg);
+        err = o->send(o->arg, buf_span(command), how, fn, arg);
     f->lost = err == -ENOTCONN;
     f->failed = err != 0 && !f->lost;
     if (err != 0)
@@ -220,21 +214,23 @@ static void fetch_send_by(struct fetch *f, send_fn *send, const struct buf *comm
     metric_add(&f->fetches->options.metrics->redis_commands_total, 1);
 }
 
-static void fetch_send_command(struct fetch *f, const struct buf *command, cache_reply_fn fn)
+static void fetch_send_command(struct fetch *f, const struct buf *command, redis_reply_fn fn)
 {
-    fetch_send_by(f, f->fetches->options.send, command, fn, f);
+    fetch_send(f, command, 0, fn, f);
 }
 
-static void fetch_send_read(struct fetch *f, const struct entry_source *source, cache_reply_fn fn)
+static void fetch_send_read(struct fetch *f, const struct entry_source *source, redis_reply_fn fn)
 {
     fetch_send_command(f, commands_read(&f->fetches->commands, source), fn);
 }
 
-int fetches_read_entry(struct fetches *fs, const struct entry_source *source, cache_reply_fn fn, void *arg)
+int fetches_read_entry(struct fetches *fs, const struct entry_source *source, redis_reply_fn fn, void *arg)
 {
     const struct buf *command = commands_read(&fs->commands, source);
     int err = buf_error(command);
-    return err != 0 ? err : fs->options.send(fs->options.arg, buf_span(command), fn, arg);
+    if (err != 0)
+        return err;
+    return fs->options.send(fs->options.arg, buf_span(command), REDIS_SEND_STREAM_ONLY, fn, arg);
 }
 
 /* --- in flight --- */
@@ -258,8 +254,8 @@ struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q)
         table_find(&fs->inflight, fetch_hash_of_query(fs, q->type, q->number, q->link));
     for (; slot != NULL; slot = table_find_next(&fs->inflight, slot)) {
         struct fetch *f = slot->entry;
-        if (f->inflight_epoch == epoch && f->type == q->type && f->number == q->number &&
-            span_equal(fetch_link_of(f), q->link))
+        if (f->inflight_epoch == epoch && f->redirect_epoch == fs->redirect_epoch && f->type == q->type &&
+            f->number == q->number && span_equal(fetch_link_of(f), q->link))
             return f;
     }
     return NULL;
@@ -271,6 +267,7 @@ static void fetch_publish(struct fetch *f)
     struct fetches *fs = f->fetches;
     f->inflight_hash = fetch_hash_of_query(fs, f->type, f->number, fetch_link_of(f));
     f->inflight_epoch = fetch_epoch_of(fs, f->type);
+    f->redirect_epoch = fs->redirect_epoch;
     f->inflight = table_add(&fs->inflight, f->inflight_hash, f) == 0;
 }
 
@@ -336,26 +333,12 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
 
 /* --- replies --- */
 
-/*
- * True when another node of the cluster has to answer: Redis replied ASK, or a replica replied that something
- * does not exist.
- */
-static bool fetch_is_elsewhere(struct fetch *f, const redisReply *reply, enum part part)
-{
-    const struct fetch_options *o = &f->fetches->options;
-    if (o->elsewhere == NULL || f->redirecting ||
-        (reply->type != REDIS_REPLY_ERROR && !resp_is_absent(reply)))
-        return false;
-    bool elsewhere = o->elsewhere(o->arg, reply);
-    f->elsewhere |= elsewhere ? part : 0;
-    return elsewhere;
-}
-
 /* A reply of another node is about keys of which this connection tells nothing. */
-static struct lifetime fetch_lifetime_of(const struct fetch *f, const redisReply *reply, enum part part)
+static struct lifetime fetch_lifetime_of(const struct fetch *f, const redisReply *reply,
+                                         enum redis_origin origin, enum part part)
 {
     const struct validity *v = f->fetches->options.validity;
-    if (f->redirecting)
+    if (origin == REDIS_ORIGIN_OTHER_NODE)
         return LIFETIME_NONE;
     return (part & (PART_SIZE | PART_MEMBERS)) != 0 ? validity_lifetime_of_index(v, reply, f->sent_ms)
                                                     : validity_lifetime(v, reply, f->sent_ms);
@@ -372,7 +355,8 @@ static void fetch_count_reply(struct fetch *f)
  * Every reply passes here first. Returns whether it has data to be read: what it says counts, and f->lifetime
  * says for how long it may be cached.
  */
-static bool fetch_accept_reply(struct fetch *f, const redisReply *reply, enum part part)
+static bool fetch_accept_reply(struct fetch *f, const redisReply *reply, enum redis_origin origin,
+                               enum part part)
 {
     fetch_count_reply(f);
     if (reply == NULL) {
@@ -384,9 +368,8 @@ static bool fetch_accept_reply(struct fetch *f, const redisReply *reply, enum pa
         f->failed = true;
         return false;
     }
-    if (fetch_is_elsewhere(f, reply, part))
-        return false;
-    f->lifetime = fetch_lifetime_of(f, reply, part);
+    f->apart |= origin == REDIS_ORIGIN_OTHER_NODE;
+    f->lifetime = fetch_lifetime_of(f, reply, origin, part);
     if ((part & (PART_SIZE | PART_MEMBERS | PART_SUMMARIES)) != 0)
         f->page_lifetime = lifetime_of_both(f->page_lifetime, f->lifetime);
     if (reply->type == REDIS_REPLY_ERROR) {
@@ -400,23 +383,24 @@ static bool fetch_accept_reply(struct fetch *f, const redisReply *reply, enum pa
 /* To be called last in every reply function. */
 static void fetch_proceed(struct fetch *f);
 
-static void fetch_on_key_info(void *arg, const redisReply *reply)
+static void fetch_on_key_info(void *arg, const redisReply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
-    if (fetch_accept_reply(f, reply, PART_INFO)) {
+    if (fetch_accept_reply(f, reply, origin, PART_INFO)) {
         f->failed = !api_keys_read_info(f->fetches->options.api_keys, &f->key, reply, &f->info);
         f->info_lifetime = f->lifetime;
+        f->auth_due = origin == REDIS_ORIGIN_OTHER_NODE;
         f->key_invalid |= !f->failed && api_keys_is_expired(f->info.expires);
     }
     fetch_proceed(f);
 }
 
 /* It comes after the info: where another node has that, this is read again behind it. */
-static void fetch_on_auth(void *arg, const redisReply *reply)
+static void fetch_on_auth(void *arg, const redisReply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
     const struct fetch_options *o = &f->fetches->options;
-    if (fetch_accept_reply(f, reply, PART_AUTH)) {
+    if (fetch_accept_reply(f, reply, origin, PART_AUTH)) {
         f->failed = reply->type != REDIS_REPLY_INTEGER;
         f->key_known = !f->failed && reply->integer == 1;
         f->key_invalid |= !f->failed && !f->key_known;
@@ -463,10 +447,10 @@ static void fetch_read_card(struct fetch *f, const redisReply *reply)
         blob_unref(body);
 }
 
-static void fetch_on_card(void *arg, const redisReply *reply)
+static void fetch_on_card(void *arg, const redisReply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
-    if (fetch_accept_reply(f, reply, PART_CARD))
+    if (fetch_accept_reply(f, reply, origin, PART_CARD))
         fetch_read_card(f, reply);
     fetch_proceed(f);
 }
@@ -474,26 +458,25 @@ static void fetch_on_card(void *arg, const redisReply *reply)
 static void fetch_read_link(struct fetch *f, const redisReply *reply)
 {
     bool malformed = false;
-    int64_t before = f->id;
-    enum value_state state = body_parse_link(reply, &f->id, &malformed);
+    enum value_state state = body_parse_link(reply, &f->linked_id, &malformed);
     f->failed = state == VALUE_INVALID;
-    f->linked = state == VALUE_PRESENT && (f->state == FETCH_FIRST || f->id != before);
+    f->linked = state == VALUE_PRESENT && (f->state == FETCH_FIRST || f->linked_id != f->id);
     if (malformed)
         metric_add(&f->fetches->options.metrics->invalid_values_total, 1);
 }
 
-static void fetch_on_link(void *arg, const redisReply *reply)
+static void fetch_on_link(void *arg, const redisReply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
-    if (fetch_accept_reply(f, reply, PART_LINK))
+    if (fetch_accept_reply(f, reply, origin, PART_LINK))
         fetch_read_link(f, reply);
     fetch_proceed(f);
 }
 
-static void fetch_on_index_size(void *arg, const redisReply *reply)
+static void fetch_on_index_size(void *arg, const redisReply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
-    if (fetch_accept_reply(f, reply, PART_SIZE)) {
+    if (fetch_accept_reply(f, reply, origin, PART_SIZE)) {
         f->failed = reply->type != REDIS_REPLY_INTEGER;
         if (!f->failed) {
             page_builder_set_index_size(f->page, reply->integer);
@@ -503,10 +486,10 @@ static void fetch_on_index_size(void *arg, const redisReply *reply)
     fetch_proceed(f);
 }
 
-static void fetch_on_members(void *arg, const redisReply *reply)
+static void fetch_on_members(void *arg, const redisReply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
-    if (fetch_accept_reply(f, reply, PART_MEMBERS)) {
+    if (fetch_accept_reply(f, reply, origin, PART_MEMBERS)) {
         f->failed = !page_builder_set_members(f->page, reply);
         f->found = true; /* a page always exists, if only an empty one */
     }
@@ -525,7 +508,7 @@ static void fetch_store_summary(struct fetch *f, int64_t id, struct blob *summar
         entries_put_summary(f->fetches->options.entries, f->lifetime, id, summary);
 }
 
-/* One before it has to come from another node: the page is written in order. */
+/* One before it has to come from another node yet: the page is written in order. */
 static void fetch_hold_summary(struct fetch *f, int at, const struct channel_row *row)
 {
     struct buf *text = f->fetches->options.text;
@@ -548,7 +531,7 @@ static void fetch_read_summary(struct fetch *f, int at, const redisReply *reply)
         page_builder_set_gap(f->page, at, PAGE_GAP_ABSENT);
         return;
     }
-    if (f->redirecting || (f->elsewhere & PART_SUMMARIES) != 0) {
+    if (!page_builder_is_next(f->page, at)) {
         fetch_hold_summary(f, at, &row);
         return;
     }
@@ -562,34 +545,19 @@ static void fetch_read_summary(struct fetch *f, int at, const redisReply *reply)
     blob_unref(copy);
 }
 
-static void fetch_take_summary(struct fetch *f, int at, const redisReply *reply)
+/* Replies come in the order of the commands, but for those of other nodes. */
+static void fetch_on_summary(void *arg, const redisReply *reply, enum redis_origin origin)
 {
+    const struct summary_read *read = arg;
+    struct fetch *f = read->fetch;
     enum page_gap gap = page_gap_of(reply);
     if (gap != PAGE_GAP_NONE) {
         fetch_count_reply(f);
-        page_builder_set_gap(f->page, at, gap);
-    } else if (fetch_accept_reply(f, reply, PART_SUMMARIES)) {
-        fetch_read_summary(f, at, reply);
+        page_builder_set_gap(f->page, read->at, gap);
+    } else if (fetch_accept_reply(f, reply, origin, PART_SUMMARIES)) {
+        fetch_read_summary(f, read->at, reply);
     }
     fetch_proceed(f);
-}
-
-/* Replies come in the order of the commands, one for each summary that was missing. */
-static void fetch_on_summary(void *arg, const redisReply *reply)
-{
-    struct fetch *f = arg;
-    int at = page_builder_next_missing(f->page, f->next_summary);
-    assert(at >= 0);
-    f->next_summary = at + 1;
-    f->first_elsewhere = (f->elsewhere & PART_SUMMARIES) != 0 ? f->first_elsewhere : at;
-    fetch_take_summary(f, at, reply);
-}
-
-/* Replies come in any order: some nodes refer to yet another one. */
-static void fetch_on_summary_there(void *arg, const redisReply *reply)
-{
-    struct summary_there *s = arg;
-    fetch_take_summary(s->fetch, s->at, reply);
 }
 
 /* --- batches --- */
@@ -599,14 +567,6 @@ static void fetch_send_card(struct fetch *f)
     fetch_send_read(f, &(struct entry_source){.kind = ENTRY_CARD, .number = f->id}, fetch_on_card);
 }
 
-static void fetch_send_index_commands(struct fetch *f, unsigned parts)
-{
-    if ((parts & PART_SIZE) != 0)
-        fetch_send_command(f, commands_index_size(&f->fetches->commands), fetch_on_index_size);
-    if ((parts & PART_MEMBERS) != 0)
-        fetch_send_read(f, &(struct entry_source){.kind = ENTRY_PAGE, .number = f->number}, fetch_on_members);
-}
-
 static void fetch_send_index(struct fetch *f)
 {
     fetch_unwatch(f);
@@ -614,16 +574,21 @@ static void fetch_send_index(struct fetch *f)
     f->invalidated = false;
     f->page_lifetime = LIFETIME_TRACKED;
     f->index_epoch = f->fetches->index_epoch;
-    fetch_send_index_commands(f, PART_SIZE | PART_MEMBERS);
+    fetch_send_command(f, commands_index_size(&f->fetches->commands), fetch_on_index_size);
+    fetch_send_read(f, &(struct entry_source){.kind = ENTRY_PAGE, .number = f->number}, fetch_on_members);
 }
 
-static void fetch_send_missing(struct fetch *f, int from)
+static void fetch_send_missing(struct fetch *f)
 {
     const struct page_members *m = page_builder_members(f->page);
-    f->next_summary = from;
-    for (int at = from - 1; (at = page_builder_next_missing(f->page, at + 1)) >= 0;)
-        fetch_send_read(f, &(struct entry_source){.kind = ENTRY_SUMMARY, .number = m->id[at]},
-                        fetch_on_summary);
+    free(f->reads); /* of an earlier read: its replies have come */
+    f->reads = calloc((size_t)m->count + 1, sizeof *f->reads);
+    f->failed = f->failed || f->reads == NULL;
+    for (int at = -1; !f->failed && (at = page_builder_next_missing(f->page, at + 1)) >= 0;) {
+        const struct entry_source source = {.kind = ENTRY_SUMMARY, .number = m->id[at]};
+        f->reads[at] = (struct summary_read){f, at};
+        fetch_send(f, commands_read(&f->fetches->commands, &source), 0, fetch_on_summary, &f->reads[at]);
+    }
 }
 
 static void fetch_send_summaries(struct fetch *f)
@@ -633,37 +598,22 @@ static void fetch_send_summaries(struct fetch *f)
     fetch_watch(f);
     if (validity_may_store(f->fetches->options.validity)) /* or what is cached may be out of date */
         (void)page_builder_gather(f->page, f->fetches->options.entries);
-    fetch_send_missing(f, 0);
-}
-
-static void fetch_send_missing_there(struct fetch *f, int from)
-{
-    const struct page_members *m = page_builder_members(f->page);
-    free(f->there); /* of an earlier read: its replies have come */
-    f->there = calloc((size_t)m->count, sizeof *f->there);
-    f->failed = f->failed || f->there == NULL;
-    for (int at = from - 1; !f->failed && (at = page_builder_next_missing(f->page, at + 1)) >= 0;) {
-        const struct entry_source source = {.kind = ENTRY_SUMMARY, .number = m->id[at]};
-        f->there[at] = (struct summary_there){f, at};
-        fetch_send_by(f, f->fetches->options.send, commands_read(&f->fetches->commands, &source),
-                      fetch_on_summary_there, &f->there[at]);
-    }
+    fetch_send_missing(f);
 }
 
 static void fetch_send_link(struct fetch *f)
 {
     const struct buf *command = commands_link(&f->fetches->commands, fetch_link_of(f));
-    fetch_send_by(f, f->fetches->options.send_untracked, command, fetch_on_link, f);
+    fetch_send(f, command, REDIS_SEND_UNTRACKED, fetch_on_link, f);
 }
 
-static void fetch_send_auth(struct fetch *f, unsigned parts)
+static void fetch_send_auth(struct fetch *f, bool with_info)
 {
     struct commands *c = &f->fetches->commands;
     commands_set_key(c, &f->key);
-    if ((parts & PART_INFO) != 0)
+    if (with_info)
         fetch_send_command(f, commands_key_info(c), fetch_on_key_info);
-    if ((parts & PART_AUTH) != 0)
-        fetch_send_command(f, commands_auth(c), fetch_on_auth);
+    fetch_send_command(f, commands_auth(c), fetch_on_auth);
 }
 
 static void fetch_send_first(struct fetch *f)
@@ -699,43 +649,19 @@ static int fetch_start(struct fetch *f)
     f->info_lifetime = LIFETIME_NONE;
     f->linked = false;
     f->relinks = 0;
-    f->elsewhere = 0;
-    f->redirecting = f->auth_due = false;
+    f->auth_due = false;
     if (f->needs_auth)
-        fetch_send_auth(f, PART_INFO | PART_AUTH);
+        fetch_send_auth(f, true);
     if (!f->failed)
         fetch_send_first(f);
     return f->replies_due == 0 ? -ENOMEM : 0;
-}
-
-/*
- * Sends again, to the node that was named, what this one could not answer. Whoever asks from now on may have
- * seen a newer state of that node, of which no invalidation would tell.
- */
-static void fetch_redirect(struct fetch *f)
-{
-    unsigned parts = f->elsewhere;
-    f->elsewhere = 0;
-    f->redirecting = true;
-    f->apart = true;
-    f->auth_due = (parts & PART_INFO) != 0;
-    fetch_unpublish(f);
-    if ((parts & (PART_INFO | PART_AUTH)) != 0)
-        fetch_send_auth(f, f->auth_due ? PART_INFO : PART_AUTH);
-    if ((parts & PART_CARD) != 0)
-        fetch_send_card(f);
-    if ((parts & PART_LINK) != 0)
-        fetch_send_link(f);
-    if ((parts & (PART_SIZE | PART_MEMBERS)) != 0)
-        fetch_send_index_commands(f, parts);
-    if ((parts & PART_SUMMARIES) != 0)
-        fetch_send_missing_there(f, f->first_elsewhere);
 }
 
 static void fetch_send_linked_card(struct fetch *f)
 {
     fetch_set_state(f, FETCH_LINKED_CARD);
     f->linked = false;
+    f->id = f->linked_id;
     fetch_unpublish(f); /* the link may change from now on: it is not tracked */
     fetch_send_card(f);
 }
@@ -768,17 +694,14 @@ static bool fetch_may_agree(const struct fetch *f)
 static void fetch_send_due_auth(struct fetch *f)
 {
     f->auth_due = false;
-    fetch_send_auth(f, PART_AUTH);
+    fetch_send_auth(f, false);
 }
 
 /* The next batch. False when there is nothing more to send. */
 static bool fetch_advance(struct fetch *f)
 {
-    f->redirecting = false;
     f->batch_ms = clock_boot_ms();
-    if (f->elsewhere != 0)
-        fetch_redirect(f);
-    else if (f->auth_due)
+    if (f->auth_due)
         fetch_send_due_auth(f);
     else if (f->linked && !f->found)
         fetch_send_linked_card(f);
@@ -843,7 +766,7 @@ static void fetch_free(struct fetch *f)
     fetch_unwatch(f);
     page_builder_free(f->page);
     blob_unref(f->result.body);
-    free(f->there);
+    free(f->reads);
     free(f);
 }
 

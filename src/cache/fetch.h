@@ -37,17 +37,7 @@ struct fetch_options {
     struct buf *text;          /* scratch for bodies */
     uint64_t delay_limit_ms;   /* replies that take so much longer than the fastest say that Redis is busy */
 
-    /* Sends a command. Returns 0 or a negative errno; `fn` is called from the loop, never from here. */
-    int (*send)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
-    /* The same for a read of what is not cached: Redis is not to track it. */
-    int (*send_untracked)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
-    /*
-     * In a cluster a slot may migrate, key by key: then another node has to answer for what is not here.
-     * `elsewhere` is true when that is so after `reply`, which is an ASK error, or says that something does
-     * not exist; `redirect` sends a command to the node that the last such reply named.
-     */
-    bool (*elsewhere)(void *arg, const redisReply *reply); /* NULL: never */
-    int (*redirect)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
+    redis_send_fn send;
     /* A key is a member of the set, and this is its info. */
     void (*auth_known)(void *arg, const struct digest *key, struct lifetime lifetime,
                        const struct api_key_info *info);
@@ -73,6 +63,7 @@ struct fetches {
     uint64_t seed;             /* of the hashes of both */
     uint64_t index_epoch;      /* grows when the index, and so every page in flight, is invalidated */
     uint64_t flush_epoch;      /* grows, with index_epoch, when everything is invalidated */
+    uint64_t redirect_epoch;   /* grows when a command is sent to another node */
 
     unsigned commands_due;   /* commands in flight: the replies that all fetches wait for */
     unsigned window;         /* their number that leaves no room for another fetch */
@@ -106,6 +97,16 @@ static inline void fetches_invalidate_all(struct fetches *fs)
     fs->flush_epoch++;
 }
 
+/*
+ * A command is sent to another node (REDIS_ORIGIN_OTHER_NODE). A client whose request comes from now on may
+ * have seen a newer state of that node, of which no invalidation tells: it joins no fetch that may be waiting
+ * for that reply.
+ */
+static inline void fetches_redirected(struct fetches *fs)
+{
+    fs->redirect_epoch++;
+}
+
 /* A new connection is in use. */
 void fetches_connected(struct fetches *fs);
 
@@ -120,7 +121,7 @@ bool fetches_have_room(struct fetches *fs);
 void fetches_confirm(struct fetches *fs, enum catalogue_state state);
 
 /* Sends the command that reads an entry again, for the audit. Returns 0 or a negative errno. */
-int fetches_read_entry(struct fetches *fs, const struct entry_source *source, cache_reply_fn fn, void *arg)
+int fetches_read_entry(struct fetches *fs, const struct entry_source *source, redis_reply_fn fn, void *arg)
     __attribute__((warn_unused_result));
 
 /*

@@ -20,10 +20,11 @@ static void invalidation_on_counted(void *arg, const redisReply *reply, bool dec
 static void invalidation_on_checked(void *arg, enum catalogue_state state);
 
 /* The owner's `send` is called with its own `arg`. */
-static int invalidation_send_check(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
+static int invalidation_send_check(void *arg, struct span command, unsigned how, redis_reply_fn fn,
+                                   void *fn_arg)
 {
     const struct invalidation *c = arg;
-    return c->options.send(c->options.arg, command, fn, fn_arg);
+    return c->options.send(c->options.arg, command, how, fn, fn_arg);
 }
 
 int invalidation_init(struct invalidation *c, const struct invalidation_options *options)
@@ -203,9 +204,10 @@ static const struct entry *invalidation_find_entry(const struct invalidation *c)
 }
 
 /* Invalidations that came since the read was sent have dropped the entry, or are about to. */
-static void invalidation_on_entry_reply(void *arg, const redisReply *reply)
+static void invalidation_on_entry_reply(void *arg, const redisReply *reply, enum redis_origin origin)
 {
     struct invalidation *c = arg;
+    (void)origin; /* that of the stream: no other node was asked */
     assert(c->reading);
     c->reading = false;
     if (reply == NULL || reply->type == REDIS_REPLY_ERROR || !invalidation_is_comparable(c))

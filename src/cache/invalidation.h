@@ -72,8 +72,8 @@ struct invalidation_options {
 
     /* Send a command, and the one that reads an entry again. Return 0 or a negative errno; `fn` is called
      * from the loop, never from here. */
-    int (*send)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
-    int (*read)(void *arg, const struct entry_source *source, cache_reply_fn fn, void *fn_arg);
+    redis_send_fn send;
+    int (*read)(void *arg, const struct entry_source *source, redis_reply_fn fn, void *fn_arg);
 
     void (*card)(void *arg, int64_t id); /* a card has changed */
     /* One of INVALIDATED_* has arrived: replies in flight may be older than the change. */

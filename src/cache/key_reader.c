@@ -96,12 +96,12 @@ static void key_reader_arm_timer(struct key_reader *r)
 }
 
 /* A failure ends the check when the replies to the commands before it have come. */
-static void key_reader_send_command(struct key_reader *r, cache_reply_fn fn)
+static void key_reader_send_command(struct key_reader *r, redis_reply_fn fn)
 {
     const struct key_reader_options *o = &r->options;
     int err = r->failed ? -ECANCELED : buf_error(&r->command);
     if (err == 0)
-        err = o->send(o->arg, buf_span(&r->command), fn, r);
+        err = o->send(o->arg, buf_span(&r->command), REDIS_SEND_STREAM_ONLY, fn, r);
     r->failed = err != 0;
     r->replies_due += err == 0;
 }
@@ -126,7 +126,7 @@ static void key_reader_compose_keys(struct key_reader *r, struct span name, cons
 
 /* --- a check --- */
 
-static void key_reader_on_check_reply(void *arg, const redisReply *reply);
+static void key_reader_on_check_reply(void *arg, const redisReply *reply, enum redis_origin origin);
 
 static void key_reader_send_check(struct key_reader *r)
 {
@@ -232,19 +232,17 @@ static void key_reader_read_members(struct key_reader *r, const redisReply *memb
             key_reader_refuse(r, "out of memory");
 }
 
-/* Those that are left have keys that are no members. A replica may lack the set because its slot migrates. */
+/* Those that are left have keys that are no members. */
 static void key_reader_confirm_later(struct key_reader *r)
 {
-    const struct key_reader_options *o = &r->options;
-    const redisReply absent = {.type = REDIS_REPLY_INTEGER};
     if (list_empty(&r->checked))
         return;
-    if (o->elsewhere(o->arg, &absent)) {
+    if (r->elsewhere) {
         key_reader_end(r, &r->checked, KEY_READER_FETCH);
         return;
     }
     key_reader_set_step(r, KEY_READER_CONFIRMING);
-    invalidation_check(o->invalidation);
+    invalidation_check(r->options.invalidation);
 }
 
 /* By a check of the catalogue that is sent from now on. */
@@ -273,7 +271,7 @@ static void key_reader_end_check(struct key_reader *r)
     key_reader_proceed(r);
 }
 
-static void key_reader_on_check_reply(void *arg, const redisReply *reply)
+static void key_reader_on_check_reply(void *arg, const redisReply *reply, enum redis_origin origin)
 {
     struct key_reader *r = arg;
     assert(r->step == KEY_READER_CHECKING && r->replies_due > 0);
@@ -285,6 +283,7 @@ static void key_reader_on_check_reply(void *arg, const redisReply *reply)
         key_reader_read_infos(r, reply);
     if (accepted && r->reply == KEY_READER_MEMBERS)
         key_reader_read_members(r, reply);
+    r->elsewhere = origin == REDIS_ORIGIN_OTHER_NODE; /* of the last, which is about the set */
     r->reply++;
     if (r->replies_due == 0)
         key_reader_end_check(r);
@@ -388,9 +387,11 @@ static void key_reader_read_found_infos(struct key_reader *r)
         key_reader_commit_later(r);
 }
 
-static void key_reader_on_portion(void *arg, const redisReply *reply)
+/* Another node's set would have a size that this one's portions do not add up to. */
+static void key_reader_on_portion(void *arg, const redisReply *reply, enum redis_origin origin)
 {
     struct key_reader *r = arg;
+    (void)origin;
     struct api_keys *keys = r->options.keys;
     assert(r->step == KEY_READER_SCANNING && r->replies_due == 1);
     r->replies_due = 0;

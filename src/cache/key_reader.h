@@ -68,9 +68,7 @@ struct key_reader_options {
     struct api_keys *keys;
     const struct validity *validity;
     struct invalidation *invalidation; /* checks the catalogue */
-    /* As those of fetch_options. */
-    int (*send)(void *arg, struct span command, cache_reply_fn fn, void *fn_arg);
-    bool (*elsewhere)(void *arg, const redisReply *reply);
+    redis_send_fn send;
     /* The callee removes all requests from the list. */
     void (*ended)(void *arg, struct list *requests, enum key_reader_result result);
     void *arg;
@@ -99,6 +97,7 @@ struct key_reader {
     } reply;
     unsigned replies_due;
     bool failed;    /* a command of the check could not be sent, or its reply is of no use */
+    bool elsewhere; /* another node may have the set: that keys are no members is not known here */
     uint64_t epoch; /* of the keys, when SSCAN was sent, or when the first reply of a check came */
 
     struct list waiting; /* requests for the next check */

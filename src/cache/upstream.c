@@ -3,7 +3,6 @@
 
 #include "cache/body.h"
 #include "cache/catalogue.h"
-#include "redis/redirect.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,102 +12,26 @@
 struct upstream_link {
     struct upstream *upstream;
     struct redis_config *config; /* a reference */
-    struct redis_connection *connection;
-    struct wait_group open_parts; /* the connection and the redirects */
+    struct redis_session *session;
+    struct redis_connection *connection; /* of the session */
 
     bool was_ready;                  /* it was accepted once */
     int checks_sent, checks_replied; /* of permissions; equal, but while they are being checked */
 
-    /* In a cluster. */
-    struct redirects *redirects;    /* NULL until the first is needed */
-    struct redis_address elsewhere; /* the node that has to answer for what is not here */
-
-    /* The check of the catalogue: of the owner's where it is in use, else of its own. */
-    struct catalogue catalogue;
-    struct buf check;           /* the last command, in a cluster */
-    cache_reply_fn check_reply; /* what gets its reply */
-    void *check_arg;
-    bool check_redirected; /* it is under way to another node */
+    struct catalogue catalogue; /* checked by the owner where the connection is in use */
 };
 
-/* --- other nodes of the cluster --- */
-
-static bool upstream_is_elsewhere(struct upstream_link *l, const redisReply *reply)
+int upstream_send(struct upstream *u, struct span command, unsigned how, redis_reply_fn fn, void *arg)
 {
-    return redis_connection_elsewhere(l->connection, reply, &l->elsewhere);
-}
-
-static int upstream_make_redirects(struct upstream_link *l)
-{
-    const struct redis_connection_options *o = &l->upstream->options;
-    const struct redirects_options options = {
-        .config = l->config, .client_name = o->client_name, .metrics = o->metrics, .loop_lag = o->loop_lag};
-    int err = redirects_new(l->upstream->loop, &options, &l->redirects);
-    if (err == 0)
-        wait_group_add(&l->open_parts, 1);
-    return err;
-}
-
-static int upstream_redirect_by(struct upstream_link *l, struct span command, cache_reply_fn fn, void *arg)
-{
-    int err = l->redirects == NULL ? upstream_make_redirects(l) : 0;
-    return err != 0 ? err : redirects_send(l->redirects, &l->elsewhere, command, fn, arg);
-}
-
-bool upstream_elsewhere(struct upstream *u, const redisReply *reply)
-{
-    return upstream_is_elsewhere(u->current, reply);
-}
-
-int upstream_redirect(struct upstream *u, struct span command, cache_reply_fn fn, void *arg)
-{
-    return upstream_redirect_by(u->current, command, fn, arg);
+    return redis_session_send(u->current->session, command, how, fn, arg);
 }
 
 /* --- the check of the catalogue --- */
 
-/* It is one of this connection: once that is lost, the reply is of no use. */
-static void upstream_on_check_redirected(void *arg, const redisReply *reply)
+static int upstream_send_check(void *arg, struct span command, unsigned how, redis_reply_fn fn, void *fn_arg)
 {
-    struct upstream_link *l = arg;
-    l->check_redirected = false;
-    l->check_reply(l->check_arg, redis_connection_is_usable(l->connection) ? reply : NULL);
-}
-
-static void upstream_cancel_redirected_check(struct upstream_link *l)
-{
-    if (!l->check_redirected)
-        return;
-    redirects_cancel(l->redirects, l);
-    upstream_on_check_redirected(l, NULL);
-}
-
-static void upstream_on_check_reply(void *arg, const redisReply *reply)
-{
-    struct upstream_link *l = arg;
-    bool absent = reply != NULL && (reply->type == REDIS_REPLY_ERROR || resp_is_absent(reply));
-    l->check_redirected = absent && upstream_is_elsewhere(l, reply) &&
-                          upstream_redirect_by(l, buf_span(&l->check), upstream_on_check_redirected, l) == 0;
-    if (!l->check_redirected)
-        l->check_reply(l->check_arg, reply);
-}
-
-static int upstream_send_check_by(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
-{
-    struct upstream_link *l = arg;
-    if (!redis_endpoint_is_cluster(redis_config_endpoint(l->config)))
-        return redis_connection_send_command(l->connection, command, fn, fn_arg);
-    buf_clear(&l->check);
-    buf_append_span(&l->check, command);
-    l->check_reply = fn;
-    l->check_arg = fn_arg;
-    int err = buf_error(&l->check);
-    return err != 0 ? err : redis_connection_send_command(l->connection, command, upstream_on_check_reply, l);
-}
-
-int upstream_send_check(struct upstream *u, struct span command, cache_reply_fn fn, void *arg)
-{
-    return upstream_send_check_by(u->current, command, fn, arg);
+    const struct upstream_link *l = arg;
+    return redis_session_send(l->session, command, how, fn, fn_arg);
 }
 
 /* Of the next connection. Whatever is not known to be without a catalogue is accepted, as by the owner. */
@@ -137,7 +60,7 @@ static void upstream_check_catalogue(struct upstream_link *l)
 
 /*
  * Reads with the commands of requests, of keys that do not exist; only whether an ACL denies them counts.
- * They are not redirected: Redis checks the ACL before the slot.
+ * No other node is asked: Redis checks the ACL before the slot.
  */
 enum permission {
     PERMISSION_CARDS,
@@ -182,9 +105,10 @@ static void upstream_fail_denied(struct upstream_link *l, enum permission permis
     redis_connection_fail(l->connection, why);
 }
 
-static void upstream_on_permission_reply(void *arg, const redisReply *reply)
+static void upstream_on_permission_reply(void *arg, const redisReply *reply, enum redis_origin origin)
 {
     struct upstream_link *l = arg;
+    (void)origin;
     enum permission permission = (enum permission)l->checks_replied++;
     assert(l->checks_replied <= l->checks_sent);
     if (reply == NULL)
@@ -201,8 +125,8 @@ static int upstream_send_permission_check(struct upstream_link *l, struct comman
     const struct buf *command = upstream_compose_check(c, permission);
     int err = buf_error(command);
     if (err == 0)
-        err =
-            redis_connection_send_command(l->connection, buf_span(command), upstream_on_permission_reply, l);
+        err = redis_session_send(l->session, buf_span(command), REDIS_SEND_STREAM_ONLY,
+                                 upstream_on_permission_reply, l);
     l->checks_sent += err == 0;
     return err;
 }
@@ -228,24 +152,14 @@ static void upstream_on_link_closed(void *arg)
     struct upstream_link *l = arg;
     struct upstream *u = l->upstream;
     catalogue_fini(&l->catalogue);
-    buf_fini(&l->check);
     redis_config_unref(l->config);
     free(l);
     wait_group_done(&u->open_links);
 }
 
-static void upstream_on_part_closed(void *arg)
-{
-    struct upstream_link *l = arg;
-    wait_group_done(&l->open_parts);
-}
-
 static void upstream_close_link(struct upstream_link *l)
 {
-    redis_connection_close(l->connection, upstream_on_part_closed, l);
-    if (l->redirects != NULL)
-        redirects_close(l->redirects, upstream_on_part_closed, l);
-    wait_group_wait(&l->open_parts, upstream_on_link_closed, l);
+    redis_session_close(l->session, upstream_on_link_closed, l);
 }
 
 static void upstream_set_current(struct upstream *u, struct upstream_link *l)
@@ -260,7 +174,6 @@ static void upstream_replace(struct upstream *u)
     struct upstream_link *old = u->current;
     if (redis_connection_is_ready(old->connection))
         u->on_replaced(u->options.arg);
-    upstream_cancel_redirected_check(old);
     upstream_close_link(old); /* what fails with it finds no other to be sent on before upstream_on_ready */
     upstream_set_current(u, u->next);
     u->next = NULL;
@@ -269,7 +182,6 @@ static void upstream_replace(struct upstream *u)
 static void upstream_on_handshake_done(void *arg)
 {
     struct upstream_link *l = arg;
-    upstream_cancel_redirected_check(l); /* of an earlier attempt */
     if (l->was_ready)
         upstream_check_catalogue(l);
     else
@@ -295,9 +207,8 @@ static void upstream_on_heartbeat(void *arg)
 
 static void upstream_on_lost(void *arg)
 {
-    struct upstream_link *l = arg;
+    const struct upstream_link *l = arg;
     l->upstream->options.on_lost(l->upstream->options.arg);
-    upstream_cancel_redirected_check(l);
 }
 
 static void upstream_on_push(void *arg, struct span kind, const redisReply *element)
@@ -306,31 +217,37 @@ static void upstream_on_push(void *arg, struct span kind, const redisReply *elem
     l->upstream->options.on_push(l->upstream->options.arg, kind, element);
 }
 
+static void upstream_on_redirect(void *arg)
+{
+    const struct upstream_link *l = arg;
+    if (l == l->upstream->current)
+        l->upstream->on_redirect(l->upstream->options.arg);
+}
+
 static int upstream_open_link(struct upstream *u, struct redis_config *config, struct upstream_link **out)
 {
-    struct redis_connection_options options = u->options;
+    struct redis_session_options options = {
+        .config = config, .connection = u->options, .on_redirect = upstream_on_redirect};
     struct upstream_link *l = calloc(1, sizeof *l);
     if (l == NULL)
         return -ENOMEM;
     l->upstream = u;
-    options.endpoint = redis_config_endpoint(config);
-    options.tls = redis_config_tls(config);
-    options.on_handshake_done = upstream_on_handshake_done;
-    options.on_ready = upstream_on_ready;
-    options.on_heartbeat = upstream_on_heartbeat;
-    options.on_lost = upstream_on_lost;
-    options.on_push = upstream_on_push;
-    options.arg = l;
-    int err = redis_connection_new(u->loop, &options, &l->connection);
+    options.connection.on_handshake_done = upstream_on_handshake_done;
+    options.connection.on_ready = upstream_on_ready;
+    options.connection.on_heartbeat = upstream_on_heartbeat;
+    options.connection.on_lost = upstream_on_lost;
+    options.connection.on_push = upstream_on_push;
+    options.connection.arg = l;
+    int err = redis_session_new(u->loop, &options, &l->session);
     if (err != 0) {
         free(l);
         return err;
     }
+    l->connection = redis_session_connection(l->session);
     const struct catalogue_options catalogue_options = {
-        .keyspace = u->keyspace, .send = upstream_send_check_by, .checked = upstream_on_checked, .arg = l};
+        .keyspace = u->keyspace, .send = upstream_send_check, .checked = upstream_on_checked, .arg = l};
     catalogue_init(&l->catalogue, &catalogue_options);
     l->config = redis_config_ref(config);
-    wait_group_add(&l->open_parts, 1);
     wait_group_add(&u->open_links, 1);
     *out = l;
     return 0;
@@ -340,10 +257,13 @@ static int upstream_open_link(struct upstream *u, struct redis_config *config, s
 
 int upstream_open(struct upstream *u, uv_loop_t *loop, const struct redis_connection_options *options,
                   const struct keyspace *keyspace, struct redis_config *config,
-                  void (*on_replaced)(void *arg))
+                  void (*on_replaced)(void *arg), void (*on_redirect)(void *arg))
 {
-    *u = (struct upstream){
-        .loop = loop, .options = *options, .keyspace = keyspace, .on_replaced = on_replaced};
+    *u = (struct upstream){.loop = loop,
+                           .options = *options,
+                           .keyspace = keyspace,
+                           .on_replaced = on_replaced,
+                           .on_redirect = on_redirect};
     struct upstream_link *first = NULL;
     int err = upstream_open_link(u, config, &first);
     if (err == 0)

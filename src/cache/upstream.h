@@ -17,8 +17,8 @@
 #include "base/wait_group.h"
 #include "cache/catalogue.h"
 #include "model/keyspace.h"
-#include "redis/connection.h"
 #include "redis/endpoint.h"
+#include "redis/session.h"
 
 struct upstream_link;
 
@@ -34,6 +34,7 @@ struct upstream {
     struct redis_connection_options options; /* with the callbacks of the cache */
     const struct keyspace *keyspace;
     void (*on_replaced)(void *arg);
+    void (*on_redirect)(void *arg);
     struct redis_connection *connection; /* the one in use */
     struct redis_config *config;         /* its settings; borrowed from the next */
     struct upstream_link *current;
@@ -45,11 +46,13 @@ struct upstream {
  * Starts connecting; takes a reference of `config`. `options` is copied; its endpoint and TLS settings are
  * ignored, and its callbacks are called for the connection in use alone. `on_replaced` is called before a
  * connection that is ready is closed for another: its pending commands fail, commands cannot be sent, and
- * then on_ready is called for the other. Returns 0 or a negative errno; upstream_close is due after 0.
+ * then on_ready is called for the other. `on_redirect`: see redis_session_options. Returns 0 or a negative
+ * errno; upstream_close is due after 0.
  */
 int upstream_open(struct upstream *u, uv_loop_t *loop, const struct redis_connection_options *options,
                   const struct keyspace *keyspace, struct redis_config *config,
-                  void (*on_replaced)(void *arg)) __attribute__((warn_unused_result));
+                  void (*on_replaced)(void *arg), void (*on_redirect)(void *arg))
+    __attribute__((warn_unused_result));
 
 /* `closed` is called from the loop, with the `arg` given here, when the memory has been freed. */
 void upstream_close(struct upstream *u, void (*closed)(void *arg), void *arg);
@@ -60,20 +63,8 @@ void upstream_close(struct upstream *u, void (*closed)(void *arg), void *arg);
  */
 int upstream_use(struct upstream *u, struct redis_config *config) __attribute__((warn_unused_result));
 
-/*
- * Sends a command of the check of the catalogue on the connection in use, and in a cluster again to the node
- * that has to answer it. One at a time. As redis_connection_send_command.
- */
-int upstream_send_check(struct upstream *u, struct span command, cache_reply_fn fn, void *arg)
-    __attribute__((warn_unused_result));
-
-/*
- * In a cluster: whether another node has to answer in place of `reply` (redis_connection_elsewhere), and a
- * command for the node that the last such reply named (redirects_send). What is under way to it fails when
- * the settings are replaced.
- */
-bool upstream_elsewhere(struct upstream *u, const redisReply *reply);
-int upstream_redirect(struct upstream *u, struct span command, cache_reply_fn fn, void *arg)
+/* Sends a command by the session in use, as redis_session_send. */
+int upstream_send(struct upstream *u, struct span command, unsigned how, redis_reply_fn fn, void *arg)
     __attribute__((warn_unused_result));
 
 /* The number of the settings in use (redis_config_number). */

@@ -309,13 +309,10 @@ int redirects_send(struct redirects *r, const struct redis_address *node, struct
     return 0;
 }
 
-void redirects_cancel(struct redirects *r, const void *arg)
+void redirects_cancel(struct redirects *r)
 {
-    for (struct list *at = r->all.next; at != &r->all; at = at->next) {
-        struct redirected *command = LIST_ENTRY(at, struct redirected, any);
-        if (command->arg == arg)
-            command->fn = NULL;
-    }
+    for (struct list *at = r->all.next; at != &r->all; at = at->next)
+        LIST_ENTRY(at, struct redirected, any)->fn = NULL;
 }
 
 /* --- beginning and end --- */

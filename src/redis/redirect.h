@@ -37,7 +37,7 @@ void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg);
 int redirects_send(struct redirects *r, const struct redis_address *node, struct span command,
                    redis_connection_reply_fn fn, void *arg) __attribute__((warn_unused_result));
 
-/* Whoever sent commands with this `arg` does not want their replies. */
-void redirects_cancel(struct redirects *r, const void *arg);
+/* Nobody wants the replies to what was sent so far. */
+void redirects_cancel(struct redirects *r);
 
 #endif

@@ -565,14 +565,17 @@ struct span resp_member(const redisReply *map, struct span name)
     return SPAN_ABSENT;
 }
 
+static bool resp_is_nil_or_zero(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_NIL || (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0);
+}
+
 bool resp_is_absent(const redisReply *reply)
 {
     size_t i = 0;
-    if (reply->type == REDIS_REPLY_INTEGER)
-        return reply->integer == 0;
     if (reply->type != REDIS_REPLY_ARRAY && reply->type != REDIS_REPLY_SET)
-        return reply->type == REDIS_REPLY_NIL;
-    while (i < reply->elements && reply->element[i]->type == REDIS_REPLY_NIL)
+        return resp_is_nil_or_zero(reply);
+    while (i < reply->elements && resp_is_nil_or_zero(reply->element[i]))
         i++;
     return i == reply->elements;
 }

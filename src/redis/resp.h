@@ -98,7 +98,7 @@ uint64_t resp_in_push(const struct resp_parser *p);
 
 /*
  * True when a reply says that a key, or what the command names in it, does not exist: nil, 0, a list without
- * elements, or with nothing but nil.
+ * elements, or with nothing but nil and 0.
  */
 bool resp_is_absent(const redisReply *reply);
 

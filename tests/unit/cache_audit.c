@@ -52,10 +52,10 @@ static bool is_suspended(void)
 
 static void answer_read(const redisReply *reply)
 {
-    cache_reply_fn fn = reading.fn;
+    redis_reply_fn fn = reading.fn;
     assert_non_null(fn);
     reading.fn = NULL;
-    fn(reading.arg, reply);
+    fn(reading.arg, reply, REDIS_ORIGIN_STREAM);
 }
 
 /* Heartbeats until the audit reads the one entry that there is. */

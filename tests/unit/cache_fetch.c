@@ -80,14 +80,15 @@ static void on_change(void *arg, unsigned what)
 
 /* The check of the invalidations, which is not in the queue of the others; no `fn`: none. */
 static struct {
-    cache_reply_fn fn;
+    redis_reply_fn fn;
     void *arg;
 } check;
 
-static int send_check(void *arg, struct span command, cache_reply_fn fn, void *fn_arg)
+static int send_check(void *arg, struct span command, unsigned how, redis_reply_fn fn, void *fn_arg)
 {
     (void)arg;
     (void)command;
+    (void)how;
     assert_null(check.fn);
     check.fn = fn;
     check.arg = fn_arg;
@@ -104,9 +105,10 @@ static void on_checked(void *arg, enum catalogue_state state)
 static void find_keys(void)
 {
     invalidation_check(&invalidation);
-    cache_reply_fn fn = check.fn;
+    redis_reply_fn fn = check.fn;
     check.fn = NULL;
-    fn(check.arg, reply_of("-WRONGTYPE is no set\r\n")); /* it is there, and there is nothing to compare */
+    fn(check.arg, reply_of("-WRONGTYPE is no set\r\n"),
+       REDIS_ORIGIN_STREAM); /* it is there, and there is nothing to compare */
 }
 
 static int set_up(void **state)
@@ -145,7 +147,6 @@ static int set_up(void **state)
                                           .text = &text,
                                           .delay_limit_ms = DELAY_LIMIT_MS,
                                           .send = fake_redis_send,
-                                          .send_untracked = fake_redis_send_untracked,
                                           .auth_known = on_auth_known,
                                           .check = on_check,
                                           .ended = on_ended};

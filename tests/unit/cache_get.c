@@ -957,31 +957,14 @@ TEST_CASE_WITH(connection_lost_during_a_redirect, set_up_in_cluster, tear_down)
     const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
     answer(GET_LINK, ask());
     connection_lose(connection);
-    answer("ASKING GET test:link:", reply_string("7"));
     assert_false(a->done);
-    expect_idle();
+    expect_idle(); /* what the other node replies is of an earlier connection */
     connect_redis();
     answer_api_keys();
     answer(GET_LINK, reply_string("7"));
     answer("HMGET test:card:7 ", reply_linked("7", "seven"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
     expect_idle();
-}
-
-/* A check of the catalogue has no connection then, and the next one is not accepted before its handshake. */
-TEST_CASE_WITH(absence_on_another_node_after_the_connection_is_lost, set_up_in_cluster, tear_down)
-{
-    const struct asked *a = get(0, QUERY_CARD, 7);
-    answer("HMGET test:card:7 ", ask());
-    connection_lose(connection);
-    answer("ASKING HMGET test:card:7 ", reply_card(NULL, NULL));
-    assert_false(connection->ready);
-    assert_false(a->done);
-    expect_idle();
-    connect_redis();
-    answer_api_keys();
-    answer("HMGET test:card:7 ", reply_card("7", "seven"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
 }
 
 /* The connection that the check is of may be lost, and the next one has its own. */
@@ -1054,7 +1037,8 @@ TEST_CASE_WITH(what_a_replica_has_not_got_is_asked_of_its_master, set_up_in_clus
     answer_key_check(0);
     answer_auth(0);
     answer("ASKING HGET test:api_key_info ", reply_of("_\r\n"));
-    answer("SISMEMBER", reply_integer(0));
+    answer("ASKING SISMEMBER", reply_integer(1));
+    answer("SISMEMBER", reply_integer(0)); /* once more, behind the info */
     answer("ASKING SISMEMBER", reply_integer(1));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
     expect_idle();

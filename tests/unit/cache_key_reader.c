@@ -24,7 +24,6 @@ static struct buf text;
 
 static bool member[KEYS];
 static char hex[KEYS][DIGEST_HEX_LEN + 1];
-static bool is_replica;
 
 static struct cache_request request[REQUESTS];
 static int results[4]; /* how many requests ended so */
@@ -55,13 +54,6 @@ static void on_checked(void *arg, enum catalogue_state state)
 {
     (void)arg;
     key_reader_checked(&reader, state);
-}
-
-static bool is_elsewhere(void *arg, const redisReply *reply)
-{
-    (void)arg;
-    assert_true(resp_is_absent(reply));
-    return is_replica;
 }
 
 static void on_ended(void *arg, struct list *requests, enum key_reader_result result)
@@ -101,12 +93,10 @@ static int set_up(void **state)
                                                .validity = &validity,
                                                .invalidation = &invalidation,
                                                .send = fake_redis_send,
-                                               .elsewhere = is_elsewhere,
                                                .ended = on_ended};
     (void)state;
     clock_ms = 1000000;
     metrics = (struct cache_metrics){0};
-    is_replica = false;
     memset(member, 0, sizeof member);
     memset(results, 0, sizeof results);
     fake_redis_init();
@@ -498,7 +488,7 @@ TEST_CASE_WITH(a_set_that_always_changes_does_not_keep_a_request_waiting, set_up
 
 TEST_CASE_WITH(a_replica_does_not_say_that_a_key_is_invalid, set_up, tear_down)
 {
-    is_replica = true;
+    fake_redis.is_replica = true;
     connect_redis(100);
     wait_for(0, 1);
     (void)serve_all();

@@ -102,6 +102,11 @@ static void finish_next(int n, int api_keys, int channels)
         reply(&connections[n], reply_integer(channels));
 }
 
+static void on_redirect(void *arg)
+{
+    (void)arg;
+}
+
 static int set_up(void **state)
 {
     static const struct redis_connection_options options = {.on_handshake_done = on_handshake_done,
@@ -115,7 +120,7 @@ static int set_up(void **state)
     for (int i = 0; i < (int)TEST_COUNT(config); i++)
         config[i] = config_numbered((uint64_t)i);
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
-    return upstream_open(&upstream, NULL, &options, &keyspace, config[0], on_replaced);
+    return upstream_open(&upstream, NULL, &options, &keyspace, config[0], on_replaced, on_redirect);
 }
 
 static int set_up_connected(void **state)

@@ -7,6 +7,7 @@
 
 #include "model/channel.h"
 #include "redis/resp.h"
+#include "redis/session.h"
 
 #include <errno.h>
 
@@ -14,19 +15,19 @@
 
 enum { FAKE_REDIS_COMMANDS = 512, FAKE_REDIS_TEXT = 64 * 1024 };
 
-typedef void (*fake_redis_reply_fn)(void *arg, const redisReply *reply);
-
 struct fake_redis_sent {
     char text[512]; /* its words with a space between them, cut off where they are too many */
     const void *sender;
-    fake_redis_reply_fn fn;
+    redis_reply_fn fn; /* NULL: the next */
+    redis_connection_reply_fn connection_fn;
     void *arg;
 };
 
 static struct fake_redis {
     struct fake_redis_sent sent[FAKE_REDIS_COMMANDS];
     size_t first, count;
-    int sends_left; /* before sending fails; -1: it does not */
+    int sends_left;  /* before sending fails; -1: it does not */
+    bool is_replica; /* of a cluster: another node has to answer for what is not here */
     struct resp_parser parser;
     char text[FAKE_REDIS_TEXT];
 } fake_redis;
@@ -142,6 +143,7 @@ static inline void fake_redis_init(void)
 {
     fake_redis.first = fake_redis.count = 0;
     fake_redis.sends_left = -1;
+    fake_redis.is_replica = false;
 }
 
 /* The i-th of those that are not answered. */
@@ -150,8 +152,7 @@ static inline struct fake_redis_sent *fake_redis_at(size_t i)
     return &fake_redis.sent[(fake_redis.first + i) % FAKE_REDIS_COMMANDS];
 }
 
-/* Of the shape that fetches send with. */
-static inline int fake_redis_send(void *sender, struct span command, fake_redis_reply_fn fn, void *arg)
+static inline int fake_redis_queue(const void *sender, struct span command)
 {
     if (fake_redis.sends_left == 0)
         return -ENOMEM;
@@ -166,7 +167,18 @@ static inline int fake_redis_send(void *sender, struct span command, fake_redis_
         len += (size_t)snprintf(text + len, sizeof sent->text - len, "%s%.*s", i == 0 ? "" : " ",
                                 (int)words->element[i]->len, words->element[i]->str);
     sent->sender = sender;
-    sent->fn = fn;
+    return 0;
+}
+
+static inline int fake_redis_send_by_connection(const void *sender, struct span command,
+                                                redis_connection_reply_fn fn, void *arg)
+{
+    int err = fake_redis_queue(sender, command);
+    if (err != 0)
+        return err;
+    struct fake_redis_sent *sent = fake_redis_at(fake_redis.count - 1);
+    sent->fn = NULL;
+    sent->connection_fn = fn;
     sent->arg = arg;
     return 0;
 }
@@ -180,13 +192,19 @@ static inline void fake_redis_mark(const char *mark)
     (void)snprintf(sent, sizeof text, "%s", text);
 }
 
-static inline int fake_redis_send_untracked(void *sender, struct span command, fake_redis_reply_fn fn,
-                                            void *arg)
+/* A redis_send_fn. */
+static inline int fake_redis_send(void *sender, struct span command, unsigned how, redis_reply_fn fn,
+                                  void *arg)
 {
-    int err = fake_redis_send(sender, command, fn, arg);
-    if (err == 0)
+    int err = fake_redis_queue(sender, command);
+    if (err != 0)
+        return err;
+    struct fake_redis_sent *sent = fake_redis_at(fake_redis.count - 1);
+    sent->fn = fn;
+    sent->arg = arg;
+    if ((how & REDIS_SEND_UNTRACKED) != 0)
         fake_redis_mark("UNTRACKED");
-    return err;
+    return 0;
 }
 
 /* The oldest command that is not answered; "" where there is none. */
@@ -207,11 +225,20 @@ static inline struct fake_redis_sent fake_redis_remove(size_t i)
     return sent;
 }
 
+static inline void fake_redis_call(const struct fake_redis_sent *sent, const redisReply *reply)
+{
+    bool elsewhere = fake_redis.is_replica && reply != NULL && resp_is_absent(reply);
+    if (sent->fn != NULL)
+        sent->fn(sent->arg, reply, elsewhere ? REDIS_ORIGIN_OTHER_NODE : REDIS_ORIGIN_STREAM);
+    else
+        sent->connection_fn(sent->arg, reply);
+}
+
 /* Answers the oldest; NULL: the connection was lost. */
 static inline void fake_redis_answer(const redisReply *reply)
 {
     struct fake_redis_sent sent = fake_redis_remove(0);
-    sent.fn(sent.arg, reply);
+    fake_redis_call(&sent, reply);
 }
 
 /* Answers the oldest of that sender; returns whether there was one. */
@@ -220,7 +247,7 @@ static inline bool fake_redis_answer_to(const void *sender, const redisReply *re
     for (size_t i = 0; i < fake_redis.count; i++)
         if (fake_redis_at(i)->sender == sender) {
             struct fake_redis_sent sent = fake_redis_remove(i);
-            sent.fn(sent.arg, reply);
+            fake_redis_call(&sent, reply);
             return true;
         }
     return false;
