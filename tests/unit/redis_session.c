@@ -1,0 +1,234 @@
+/* What becomes of a command, wherever it is executed: on a fake connection, and at a fake other node. */
+#include "redis/session.h"
+
+#include "unit/fixtures/cache_connection.h"
+#include "unit/fixtures/redis_config.h"
+
+static struct redis_config *config;
+static struct redis_session *session;
+static struct redis_connection *connection;
+static bool closed;
+static char events[256]; /* in their order, each with a space behind it */
+
+static void note(const char *event)
+{
+    size_t len = strlen(events);
+    (void)snprintf(events + len, sizeof events - len, "%s ", event);
+}
+
+#define expect_events(expected)                \
+    do {                                       \
+        assert_string_equal(events, expected); \
+        events[0] = '\0';                      \
+    } while (0)
+
+static void on_handshake_done(void *arg)
+{
+    (void)arg;
+    note("handshake");
+}
+
+static void on_ready(void *arg)
+{
+    (void)arg;
+    note("ready");
+}
+
+static void on_lost(void *arg)
+{
+    (void)arg;
+    note("lost");
+}
+
+static void on_redirect(void *arg)
+{
+    (void)arg;
+    note("redirect");
+}
+
+static void on_reply(void *arg, const redisReply *reply, enum redis_origin origin)
+{
+    char event[64];
+    struct span text = reply == NULL ? SPAN("none") : resp_text(reply);
+    if (text.data == NULL)
+        text = SPAN("other");
+    (void)snprintf(event, sizeof event, "%s:%.*s%s", (const char *)arg, (int)text.len, text.data,
+                   reply != NULL && origin == REDIS_ORIGIN_OTHER_NODE ? "@" : "");
+    note(event);
+}
+
+static void on_closed(void *arg)
+{
+    (void)arg;
+    closed = true;
+}
+
+static int set_up(void **state)
+{
+    const struct redis_connection_options options = {
+        .on_handshake_done = on_handshake_done, .on_ready = on_ready, .on_lost = on_lost};
+    (void)state;
+    events[0] = '\0';
+    closed = false;
+    connections_init();
+    config = config_numbered(0);
+    config->endpoint.discovery.kind = REDIS_DISCOVERY_CLUSTER;
+    const struct redis_session_options session_options = {
+        .config = config, .connection = options, .on_redirect = on_redirect};
+    assert_int_equal(redis_session_new(NULL, &session_options, &session), 0);
+    connection = redis_session_connection(session);
+    connection_shake_hands(connection);
+    redis_connection_accept(connection);
+    expect_events("handshake ready ");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    redis_session_close(session, on_closed, NULL);
+    connection_finish_closing();
+    assert_true(closed);
+    redis_config_unref(config);
+    return 0;
+}
+
+/* A GET, with this name in the events. */
+static int send_get_by(const char *name, unsigned how)
+{
+    struct buf command = BUF_INIT;
+    command_write(&command, 2, (const char *[]){"GET", name});
+    int err = redis_session_send(session, buf_span(&command), how, on_reply, (char *)(uintptr_t)name);
+    buf_fini(&command);
+    return err;
+}
+
+static void send_get(const char *name)
+{
+    assert_int_equal(send_get_by(name, 0), 0);
+}
+
+TEST_CASE_WITH(replies_of_the_stream_come_in_order, set_up, tear_down)
+{
+    send_get("a");
+    send_get("b");
+    answer("GET a", reply_string("1"));
+    answer("GET b", reply_of("_\r\n"));
+    expect_events("a:1 b:other ");
+}
+
+TEST_CASE_WITH(ask_is_followed, set_up, tear_down)
+{
+    send_get("a");
+    send_get("b");
+    answer("GET a", ask());
+    expect_events("redirect ");
+    answer("GET b", reply_string("2"));
+    expect_events("b:2 ");
+    answer("ASKING GET a", reply_string("1"));
+    expect_events("a:1@ ");
+}
+
+TEST_CASE_WITH(what_a_replica_lacks_is_read_from_its_master, set_up, tear_down)
+{
+    connection->replica = true;
+    for (int i = 0; i < 2; i++) {
+        send_get("a");
+        answer("GET a", reply_of(i == 0 ? "_\r\n" : "*2\r\n:0\r\n_\r\n"));
+        expect_events("redirect ");
+        answer("ASKING GET a", reply_of("_\r\n"));
+        expect_events("a:other@ ");
+    }
+    send_get("b");
+    answer("GET b", reply_string("2"));
+    expect_events("b:2 ");
+}
+
+TEST_CASE_WITH(no_other_node_is_asked_where_only_the_stream_is_of_use, set_up, tear_down)
+{
+    assert_int_equal(send_get_by("a", REDIS_SEND_STREAM_ONLY), 0);
+    answer("GET a", ask());
+    expect_events("a:other@ ");
+    connection->replica = true;
+    assert_int_equal(send_get_by("a", REDIS_SEND_STREAM_ONLY), 0);
+    answer("GET a", reply_of("_\r\n"));
+    expect_events("a:other@ ");
+    assert_int_equal(fake_redis.count, 0);
+}
+
+TEST_CASE_WITH(untracked_read, set_up, tear_down)
+{
+    assert_int_equal(send_get_by("a", REDIS_SEND_UNTRACKED), 0);
+    answer("UNTRACKED GET a", ask());
+    answer("ASKING GET a", reply_string("1"));
+    expect_events("redirect a:1@ ");
+}
+
+TEST_CASE_WITH(what_another_node_executes_fails_with_the_connection, set_up, tear_down)
+{
+    send_get("a");
+    send_get("b");
+    answer("GET a", ask());
+    redis_connection_fail(connection, "reset");
+    expect_events("redirect lost a:none b:none ");
+    assert_int_equal(fake_redis.count, 0);
+    assert_int_equal(send_get_by("c", 0), -ENOTCONN);
+}
+
+/* No attempt but a connection is told that it is lost. */
+TEST_CASE_WITH(what_another_node_executes_is_of_its_attempt, set_up, tear_down)
+{
+    redis_connection_fail(connection, "reset");
+    for (int i = 0; i < 2; i++) {
+        connection_shake_hands(connection);
+        send_get("a");
+        answer("GET a", ask());
+        events[0] = '\0';
+        redis_connection_fail(connection, "reset");
+        expect_events("");
+        if (i == 0) {
+            fake_redis_answer(reply_string("1"));
+            expect_events("a:none ");
+        }
+    }
+    connection_shake_hands(connection);
+    expect_events("a:none handshake ");
+    assert_int_equal(fake_redis.count, 0);
+}
+
+TEST_CASE_WITH(without_memory_nothing_is_sent, set_up, tear_down)
+{
+    fake_redis.sends_left = 0;
+    assert_int_equal(send_get_by("a", 0), -ENOMEM);
+    fake_redis.sends_left = 1;
+    send_get("a");
+    answer("GET a", ask());
+    expect_events("redirect a:none ");
+}
+
+TEST_CASE_WITH(commands_fail_at_the_end, set_up, tear_down)
+{
+    send_get("a");
+    send_get("b");
+    answer("GET a", ask());
+    redis_session_close(session, on_closed, NULL);
+    expect_events("redirect b:none a:none ");
+    connection_finish_closing();
+    assert_true(closed);
+    redis_config_unref(config);
+    assert_int_equal(set_up(NULL), 0);
+}
+
+/* More than the memory that is kept. */
+TEST_CASE_WITH(many_commands_at_once, set_up, tear_down)
+{
+    enum { COMMANDS = 500 };
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < COMMANDS; i++)
+            send_get("a");
+        for (int i = 0; i < COMMANDS; i++) {
+            answer("GET a", reply_string("1"));
+            expect_events("a:1 ");
+        }
+    }
+}
