@@ -60,8 +60,8 @@ const char *redis_server_check_mode(const redisReply *reply, bool cluster)
     bool is_node = span_equal(mode, SPAN("cluster"));
     if (mode.data == NULL || is_node == cluster)
         return NULL;
-    return is_node ? "this server is a node of a Redis Cluster: use redis+cluster:// in CHANNELD_REDIS_URL"
-                   : "this server is no node of a Redis Cluster: use redis:// in CHANNELD_REDIS_URL";
+    return is_node ? "this server is a node of a Redis Cluster: use redis+cluster:// in its URL"
+                   : "this server is no node of a Redis Cluster: use redis:// in its URL";
 }
 
 bool redis_server_is_unavailable(const redisReply *error)
