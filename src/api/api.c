@@ -171,7 +171,7 @@ static inline void api_respond_content(struct call *call)
     api_respond(call);
 }
 
-/* RFC 9211 and RFC 9111 section 5.1, of a response that may have changed. Fresh ones have neither. */
+/* Adds Cache-Status and Age (RFC 9211, RFC 9111 section 5.1) to a response that may have changed in Redis. */
 static void api_add_cache_status(struct api *a, const struct cache_result *result)
 {
     buf_clear(&a->cache_status);
@@ -210,8 +210,9 @@ static void api_respond_document(struct call *call)
 
 /* --- the rate limit --- */
 
-/* True when the key of a request beyond the rate is known to be invalid: it is not limited any more. */
-static bool api_has_lost_its_key(struct call *call)
+/* Called for a request beyond the rate: true if its key is known to be invalid, and so not limited any more.
+ */
+static bool api_is_key_invalid(struct call *call)
 {
     struct api *a = call->api;
     if (cache_is_key_invalid(a->options.cache, &call->key, &a->key_name))
@@ -237,7 +238,7 @@ static bool api_is_within_rate(struct call *call, bool valid)
         metric_add(&a->options.metrics->key_rate_uncounted_total, 1);
     if (call->rate.outcome != RATE_REFUSED)
         return true;
-    if (!valid && api_has_lost_its_key(call)) {
+    if (!valid && api_is_key_invalid(call)) {
         api_remove_from_rate(call);
         return true;
     }
@@ -247,9 +248,9 @@ static bool api_is_within_rate(struct call *call, bool valid)
 }
 
 /*
- * A key that has a bucket was valid when it got it: its request was counted before the query, so that those
- * beyond the rate cost Redis nothing. Another key is counted when it is found valid; one that is found
- * invalid loses its bucket. False as above.
+ * Only valid keys get a bucket. A request of a key with a bucket was counted before the query, so that
+ * requests beyond the rate cost Redis nothing. A request of another key is counted when the key is found
+ * valid. A key that is found invalid loses its bucket. False as above.
  */
 static bool api_is_within_rate_after_check(struct call *call, enum auth_outcome outcome)
 {
@@ -355,7 +356,7 @@ static struct call *api_begin_call(struct api *a, struct http_exchange *x)
     return call;
 }
 
-/* Answers a request of another method than GET and HEAD; false when it is one of these. */
+/* Answers a request with a method other than GET and HEAD; false if the method is one of these. */
 static bool api_respond_to_method(struct call *call, enum http_method method)
 {
     if (method == METHOD_GET || method == METHOD_HEAD)

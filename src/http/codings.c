@@ -86,8 +86,8 @@ static bool http_codings_parse_list(struct span list, int weight[NAMES])
 }
 
 /*
- * What "*" says holds for the codings that are not named. Identity is acceptable unless it is refused; where
- * it is not named, any other acceptable coding is better.
+ * The weight of "*" holds for the codings that are not named. Identity is acceptable unless it is refused; if
+ * it is not named, any other acceptable coding is preferred.
  */
 static struct http_codings http_codings_choose(const int weight[NAMES])
 {

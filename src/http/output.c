@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The rest that the kernel did not take at once. */
+/* A write of what the kernel did not take at once. */
 struct pending_write {
     uv_write_t request;
     void (*done)(uv_stream_t *stream, int status);

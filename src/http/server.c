@@ -5,9 +5,8 @@
  *              \-> http_balancer_place --> opened here
  *                                      \-> inbox of another server, opened in its thread
  *
- * The listening socket is polled by the loop. The accept of libuv is not used: it may stop for good after a
- * failure, and a drain must be able to accept everything that the kernel has queued before the socket is
- * closed.
+ * The loop polls the listening socket. The accept of libuv is not used: it may stop for good after a failure,
+ * and a drain has to accept everything that the kernel has queued before the socket is closed.
  */
 #include "http/server.h"
 
@@ -92,7 +91,7 @@ static void http_server_handle_accepted(struct http_server *s, const struct http
         http_server_open_connection(s, accepted, over);
 }
 
-/* Another server was at the limit, and may have had no connection to close. */
+/* Another server is at the limit and had no connection to close: this one closes one of its own for it. */
 static void http_server_make_room(struct http_server *s)
 {
     struct http_balancer *b = s->options.balancer;
@@ -189,9 +188,9 @@ static bool http_server_is_queue_empty(const struct http_server *s)
 }
 
 /*
- * At the limit, with no connection here that could be closed, a new one waits in the queue of the kernel
- * while the other servers look for one. They are given a tenth of each second, and that again after each
- * success: then new connections are rejected.
+ * At the limit, if this server has no connection to close, a new one waits in the queue of the kernel while
+ * other servers look for a connection to close. They have WAIT_MS of each EACH_MS, and again WAIT_MS after
+ * each connection that they have closed; then new connections are rejected.
  */
 static bool http_server_waits_for_room(struct http_server *s)
 {
