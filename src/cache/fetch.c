@@ -247,6 +247,13 @@ static uint64_t fetch_epoch_of(const struct fetches *fs, enum cache_query_type t
     return type == QUERY_PAGE ? fs->index_epoch : fs->flush_epoch;
 }
 
+/* Without invalidations a request joins only what it would be served from the cache. */
+static bool fetch_has_expired(const struct fetch *f)
+{
+    const struct validity *v = f->fetches->options.validity;
+    return v->by_ttl && clock_boot_ms() >= f->sent_ms + v->limits.ttl_ms;
+}
+
 struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q)
 {
     uint64_t epoch = fetch_epoch_of(fs, q->type);
@@ -255,7 +262,7 @@ struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q)
     for (; slot != NULL; slot = table_find_next(&fs->inflight, slot)) {
         struct fetch *f = slot->entry;
         if (f->inflight_epoch == epoch && f->redirect_epoch == fs->redirect_epoch && f->type == q->type &&
-            f->number == q->number && span_equal(fetch_link_of(f), q->link))
+            f->number == q->number && span_equal(fetch_link_of(f), q->link) && !fetch_has_expired(f))
             return f;
     }
     return NULL;

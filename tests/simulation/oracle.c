@@ -200,8 +200,8 @@ static const char *check_views(struct answer *a, const char *(*check)(const stru
     const char *why = "there was no connection";
     for (size_t i = a->first; i < a->last && why != NULL; i++) {
         a->since_ns = before(true_since(a, i), is_deaf() ? AUDITED_NS + process_stopped_ns() : 0);
-        if (is_by_ttl() && a->result->source == CACHE_SOURCE_COALESCED) /* its reply may wait in the socket */
-            a->since_ns = before(a->since_ns, process_stopped_ns());
+        if (is_by_ttl() && a->result->source == CACHE_SOURCE_COALESCED)
+            a->since_ns = before(a->since_ns, (scenario.settings.ttl_ms + 2) * MS);
         a->key_since_ns = before(a->since_ns, is_by_ttl() ? (scenario.settings.ttl_ms + 2) * MS : 0);
         a->catalogue = scenario.topology->truth;
         if (a->catalogue == NULL)
