@@ -7,6 +7,7 @@
 
 #include "base/backoff.h"
 #include "base/hash.h"
+#include "base/state.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -80,41 +81,34 @@ void api_keys_fini(struct api_keys *k)
 
 /* --- the state --- */
 
-static bool api_keys_is_permitted(enum api_keys_state from, enum api_keys_state to)
-{
-    switch (to) {
-    case API_KEYS_UNREAD:
-    case API_KEYS_REFUSED:
-        return true;
-    case API_KEYS_READING:
-        return from == API_KEYS_UNREAD || from == API_KEYS_READING;
-    case API_KEYS_WHOLE:
-        return from == API_KEYS_READING;
-    }
-    return false;
-}
+static const unsigned NEXT[] = {
+    [API_KEYS_UNREAD] = STATE(API_KEYS_UNREAD) | STATE(API_KEYS_READING) | STATE(API_KEYS_REFUSED),
+    [API_KEYS_READING] =
+        STATE(API_KEYS_UNREAD) | STATE(API_KEYS_READING) | STATE(API_KEYS_WHOLE) | STATE(API_KEYS_REFUSED),
+    [API_KEYS_WHOLE] = STATE(API_KEYS_UNREAD) | STATE(API_KEYS_REFUSED),
+    [API_KEYS_REFUSED] = STATE(API_KEYS_UNREAD) | STATE(API_KEYS_REFUSED),
+};
 
-static void api_keys_set_state(struct api_keys *k, enum api_keys_state next)
+static void api_keys_enter(struct api_keys *k, enum api_keys_state next)
 {
-    assert(api_keys_is_permitted(k->state, next));
-    k->state = next;
+    STATE_ENTER(&k->state, next, NEXT);
 }
 
 void api_keys_invalidate(struct api_keys *k)
 {
     k->epoch++;
     k->retry_ms = 0;
-    api_keys_set_state(k, API_KEYS_UNREAD);
+    api_keys_enter(k, API_KEYS_UNREAD);
 }
 
 void api_keys_reading(struct api_keys *k)
 {
-    api_keys_set_state(k, API_KEYS_READING);
+    api_keys_enter(k, API_KEYS_READING);
 }
 
 void api_keys_commit(struct api_keys *k, int64_t size)
 {
-    api_keys_set_state(k, API_KEYS_WHOLE);
+    api_keys_enter(k, API_KEYS_WHOLE);
     k->set_size = size;
     k->failures = 0;
     k->next_expiry = API_KEY_NEVER;
@@ -124,7 +118,7 @@ void api_keys_commit(struct api_keys *k, int64_t size)
 static void api_keys_fail(struct api_keys *k, enum api_keys_state next, const char *reason)
 {
     uint64_t now = clock_now_ms();
-    api_keys_set_state(k, next);
+    api_keys_enter(k, next);
     k->retry_ms =
         now + backoff_ms(++k->failures, API_KEYS_PAUSE_MIN_MS, API_KEYS_PAUSE_MAX_MS, &k->pause_seed);
     if (log_reason_is_due(&k->reasons, reason, now))
@@ -227,7 +221,7 @@ static void api_keys_make_room(struct api_keys *k)
     if (key == NULL)
         return;
     if (api_keys_knows(k, key))
-        api_keys_set_state(k, API_KEYS_UNREAD);
+        api_keys_enter(k, API_KEYS_UNREAD);
     api_keys_drop(k, key);
 }
 
@@ -312,5 +306,5 @@ void api_keys_heartbeat(struct api_keys *k)
     else if (k->failures > 0)
         api_keys_show_next_expiry(k);
     if (k->state == API_KEYS_REFUSED && clock_now_ms() >= k->retry_ms)
-        api_keys_set_state(k, API_KEYS_UNREAD);
+        api_keys_enter(k, API_KEYS_UNREAD);
 }

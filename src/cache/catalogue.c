@@ -2,6 +2,7 @@
 #include "cache/catalogue.h"
 
 #include "base/log.h"
+#include "base/state.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -12,16 +13,20 @@ void catalogue_fini(struct catalogue *c)
     buf_fini(&c->key);
 }
 
-/* Every change of the step passes here. */
-static void catalogue_set_step(struct catalogue *c, enum catalogue_step next)
+static const unsigned NEXT[] = {
+    [CATALOGUE_IDLE] = STATE(CATALOGUE_IDLE) | STATE(CATALOGUE_API_KEYS),
+    [CATALOGUE_API_KEYS] = STATE(CATALOGUE_IDLE) | STATE(CATALOGUE_INDEX),
+    [CATALOGUE_INDEX] = STATE(CATALOGUE_IDLE),
+};
+
+static void catalogue_enter(struct catalogue *c, enum catalogue_step next)
 {
-    assert(next == CATALOGUE_IDLE || next == c->step + 1);
-    c->step = next;
+    STATE_ENTER(&c->step, next, NEXT);
 }
 
 static void catalogue_finish(struct catalogue *c, enum catalogue_state state)
 {
-    catalogue_set_step(c, CATALOGUE_IDLE);
+    catalogue_enter(c, CATALOGUE_IDLE);
     c->options.checked(c->options.arg, state);
 }
 
@@ -31,7 +36,7 @@ static void catalogue_send_step(struct catalogue *c, enum catalogue_step step)
 {
     const struct catalogue_options *o = &c->options;
     bool keys = step == CATALOGUE_API_KEYS;
-    catalogue_set_step(c, step);
+    catalogue_enter(c, step);
     buf_clear(&c->key);
     (keys ? keyspace_api_keys : keyspace_index)(o->keyspace, &c->key);
     buf_clear(&c->command);

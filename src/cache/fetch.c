@@ -3,13 +3,13 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/state.h"
 #include "redis/resp.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-/* Every change of the state passes through fetch_set_state(). */
 enum fetch_state {
     FETCH_NEW,
     FETCH_FIRST,       /* the first batch is under way */
@@ -90,34 +90,22 @@ struct fetch {
     char link_text[];
 };
 
-static bool fetch_is_permitted(enum fetch_state from, enum fetch_state to)
-{
-    bool batch =
-        from == FETCH_FIRST || from == FETCH_LINKED_CARD || from == FETCH_RELINKED || from == FETCH_SUMMARIES;
-    switch (to) {
-    case FETCH_NEW:
-        return false;
-    case FETCH_FIRST:
-        return from == FETCH_NEW || from == FETCH_UNCONFIRMED;
-    case FETCH_LINKED_CARD:
-        return from == FETCH_FIRST || from == FETCH_RELINKED;
-    case FETCH_RELINKED:
-        return from == FETCH_LINKED_CARD || from == FETCH_RELINKED;
-    case FETCH_SUMMARIES:
-        return from == FETCH_FIRST;
-    case FETCH_UNCONFIRMED:
-        return batch;
-    case FETCH_ENDED:
-        return batch || from == FETCH_UNCONFIRMED;
-    }
-    return false;
-}
+static const unsigned NEXT[] = {
+    [FETCH_NEW] = STATE(FETCH_FIRST),
+    [FETCH_FIRST] =
+        STATE(FETCH_LINKED_CARD) | STATE(FETCH_SUMMARIES) | STATE(FETCH_UNCONFIRMED) | STATE(FETCH_ENDED),
+    [FETCH_LINKED_CARD] = STATE(FETCH_RELINKED) | STATE(FETCH_UNCONFIRMED) | STATE(FETCH_ENDED),
+    [FETCH_RELINKED] =
+        STATE(FETCH_LINKED_CARD) | STATE(FETCH_RELINKED) | STATE(FETCH_UNCONFIRMED) | STATE(FETCH_ENDED),
+    [FETCH_SUMMARIES] = STATE(FETCH_UNCONFIRMED) | STATE(FETCH_ENDED),
+    [FETCH_UNCONFIRMED] = STATE(FETCH_FIRST) | STATE(FETCH_ENDED),
+    [FETCH_ENDED] = 0,
+};
 
-static void fetch_set_state(struct fetch *f, enum fetch_state next)
+static void fetch_enter(struct fetch *f, enum fetch_state next)
 {
-    assert(fetch_is_permitted(f->state, next));
+    STATE_ENTER(&f->state, next, NEXT);
     assert(f->replies_due == 0 || next == FETCH_SUMMARIES);
-    f->state = next;
 }
 
 static struct span fetch_link_of(const struct fetch *f)
@@ -641,7 +629,7 @@ static void fetch_send_first(struct fetch *f)
             fetch_send_index(f);
             break;
         }
-        fetch_set_state(f, FETCH_SUMMARIES);
+        fetch_enter(f, FETCH_SUMMARIES);
         fetch_send_summaries(f);
         break;
     }
@@ -652,7 +640,7 @@ static int fetch_start(struct fetch *f)
 {
     f->mark = validity_mark(f->fetches->options.validity);
     f->sent_ms = f->batch_ms = clock_boot_ms();
-    fetch_set_state(f, FETCH_FIRST);
+    fetch_enter(f, FETCH_FIRST);
     f->info_lifetime = LIFETIME_NONE;
     f->linked = false;
     f->relinks = 0;
@@ -666,7 +654,7 @@ static int fetch_start(struct fetch *f)
 
 static void fetch_send_linked_card(struct fetch *f)
 {
-    fetch_set_state(f, FETCH_LINKED_CARD);
+    fetch_enter(f, FETCH_LINKED_CARD);
     f->linked = false;
     f->id = f->linked_id;
     fetch_unpublish(f); /* the link may change from now on: it is not tracked */
@@ -680,7 +668,7 @@ static void fetch_send_linked_card(struct fetch *f)
  */
 static void fetch_send_relinked(struct fetch *f)
 {
-    fetch_set_state(f, FETCH_RELINKED);
+    fetch_enter(f, FETCH_RELINKED);
     f->failed = f->relinks++ == REPEATS_MAX;
     f->apart = false;
     fetch_send_card(f);
@@ -715,7 +703,7 @@ static bool fetch_advance(struct fetch *f)
     else if (!f->found && fetch_may_agree(f))
         fetch_send_relinked(f);
     else if (f->type == QUERY_PAGE && f->state == FETCH_FIRST) {
-        fetch_set_state(f, FETCH_SUMMARIES);
+        fetch_enter(f, FETCH_SUMMARIES);
         fetch_send_summaries(f);
     }
     return f->replies_due > 0;
@@ -783,7 +771,7 @@ static void fetch_finish(struct fetch *f)
     const struct cache_query q = {.type = f->type, .number = f->number, .link = fetch_link_of(f)};
     if (!f->lost && !list_empty(&f->requests))
         fetch_compose_result(f);
-    fetch_set_state(f, FETCH_ENDED);
+    fetch_enter(f, FETCH_ENDED);
     fetch_unpublish(f);
     f->fetches->options.ended(f->fetches->options.arg, &f->requests, &q, f->lost ? NULL : &f->result);
     fetch_free(f);
@@ -862,7 +850,7 @@ static void fetch_proceed(struct fetch *f)
         fetch_finish(f);
         return;
     }
-    fetch_set_state(f, FETCH_UNCONFIRMED);
+    fetch_enter(f, FETCH_UNCONFIRMED);
     fetch_unpublish(
         f); /* meanwhile it may come to exist: by link, or in a cluster, without an invalidation */
     list_append(&f->fetches->unconfirmed, &f->link);

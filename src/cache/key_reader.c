@@ -2,6 +2,7 @@
 #include "cache/key_reader.h"
 
 #include "base/clock.h"
+#include "base/state.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,11 +12,19 @@ enum { REPEATS_MAX = 8 }; /* of a check while the set changes all the time */
 
 static void key_reader_proceed(struct key_reader *r);
 
-/* Every change of the step passes here. */
-static void key_reader_set_step(struct key_reader *r, enum key_reader_step next)
+static const unsigned NEXT[] = {
+    [KEY_READER_IDLE] = STATE(KEY_READER_IDLE) | STATE(KEY_READER_SCANNING) | STATE(KEY_READER_CHECKING) |
+                        STATE(KEY_READER_CONFIRMING) | STATE(KEY_READER_COMMITTING),
+    [KEY_READER_SCANNING] = STATE(KEY_READER_IDLE),
+    [KEY_READER_CHECKING] = STATE(KEY_READER_IDLE),
+    [KEY_READER_CONFIRMING] = STATE(KEY_READER_IDLE),
+    [KEY_READER_COMMITTING] = STATE(KEY_READER_IDLE),
+};
+
+static void key_reader_enter(struct key_reader *r, enum key_reader_step next)
 {
-    assert(r->replies_due == 0 && (next == KEY_READER_IDLE || r->step == KEY_READER_IDLE));
-    r->step = next;
+    assert(r->replies_due == 0);
+    STATE_ENTER(&r->step, next, NEXT);
 }
 
 static bool key_reader_is_pending(const struct key_reader *r)
@@ -130,7 +139,7 @@ static void key_reader_on_check_reply(void *arg, const redisReply *reply, enum r
 
 static void key_reader_send_check(struct key_reader *r)
 {
-    key_reader_set_step(r, KEY_READER_CHECKING);
+    key_reader_enter(r, KEY_READER_CHECKING);
     r->failed = false;
     r->reply = KEY_READER_INFO_COUNT;
     r->mark = validity_mark(r->options.validity);
@@ -147,7 +156,7 @@ static void key_reader_send_check(struct key_reader *r)
     }
     if (r->replies_due > 0)
         return;
-    key_reader_set_step(
+    key_reader_enter(
         r, KEY_READER_IDLE); /* no callback comes from here: whoever waits may have begun to just now */
     key_reader_requeue(r);
     key_reader_arm_timer(r);
@@ -241,14 +250,14 @@ static void key_reader_confirm_later(struct key_reader *r)
         key_reader_end(r, &r->checked, KEY_READER_FETCH);
         return;
     }
-    key_reader_set_step(r, KEY_READER_CONFIRMING);
+    key_reader_enter(r, KEY_READER_CONFIRMING);
     invalidation_check(r->options.invalidation);
 }
 
 /* By a check of the catalogue that is sent from now on. */
 static void key_reader_commit_later(struct key_reader *r)
 {
-    key_reader_set_step(r, KEY_READER_COMMITTING);
+    key_reader_enter(r, KEY_READER_COMMITTING);
     r->commit = invalidation_begun(r->options.invalidation) + 1;
     invalidation_check(r->options.invalidation);
 }
@@ -257,7 +266,7 @@ static void key_reader_end_check(struct key_reader *r)
 {
     struct list confirmed;
     list_init(&confirmed);
-    key_reader_set_step(r, KEY_READER_IDLE);
+    key_reader_enter(r, KEY_READER_IDLE);
     if (r->failed) {
         key_reader_requeue(r);
     } else if (r->is_portion) {
@@ -298,7 +307,7 @@ static void key_reader_confirm(struct key_reader *r)
 {
     const struct validity *v = r->options.validity;
     bool certain = validity_has_api_keys(v) ? validity_lost_nothing(v, r->mark) : r->repeats > 0;
-    key_reader_set_step(r, KEY_READER_IDLE);
+    key_reader_enter(r, KEY_READER_IDLE);
     if (certain || r->repeats == REPEATS_MAX || list_empty(&r->checked)) {
         key_reader_end(r, &r->checked, KEY_READER_INVALID);
         return;
@@ -337,7 +346,7 @@ static void key_reader_commit(struct key_reader *r)
         invalidation_check(r->options.invalidation);
         return;
     }
-    key_reader_set_step(r, KEY_READER_IDLE);
+    key_reader_enter(r, KEY_READER_IDLE);
     if (r->epoch != api_keys_epoch(keys))
         return;
     if (key_reader_confirm_portion(r) != 0)
@@ -395,7 +404,7 @@ static void key_reader_on_portion(void *arg, const redisReply *reply, enum redis
     struct api_keys *keys = r->options.keys;
     assert(r->step == KEY_READER_SCANNING && r->replies_due == 1);
     r->replies_due = 0;
-    key_reader_set_step(r, KEY_READER_IDLE);
+    key_reader_enter(r, KEY_READER_IDLE);
     bool wanted = reply != NULL && r->epoch == api_keys_epoch(keys);
     int err = !wanted ? 0 : reply->type == REDIS_REPLY_ERROR ? -EIO : key_reader_read_portion(r, reply);
     if (err != 0) {
@@ -411,7 +420,7 @@ static void key_reader_on_portion(void *arg, const redisReply *reply, enum redis
 
 static void key_reader_send_scan(struct key_reader *r)
 {
-    key_reader_set_step(r, KEY_READER_SCANNING);
+    key_reader_enter(r, KEY_READER_SCANNING);
     r->failed = false;
     r->epoch = api_keys_epoch(r->options.keys);
     key_reader_compose(r, SPAN("SSCAN"), &r->set_key, 3);
@@ -420,7 +429,7 @@ static void key_reader_send_scan(struct key_reader *r)
     command_add_int(&r->command, KEY_READER_PORTION);
     key_reader_send_command(r, key_reader_on_portion);
     if (r->replies_due == 0)
-        key_reader_set_step(r, KEY_READER_IDLE);
+        key_reader_enter(r, KEY_READER_IDLE);
 }
 
 /* --- what is next --- */
@@ -519,7 +528,7 @@ void key_reader_checked(struct key_reader *r, enum catalogue_state state)
     if (waits && state == CATALOGUE_PRESENT) {
         (r->step == KEY_READER_CONFIRMING ? key_reader_confirm : key_reader_commit)(r);
     } else if (waits) {
-        key_reader_set_step(r, KEY_READER_IDLE);
+        key_reader_enter(r, KEY_READER_IDLE);
         if (r->is_portion) /* it is lost to this read */
             api_keys_fail_reading(r->options.keys, "the catalogue cannot be checked");
         if (state == CATALOGUE_UNKNOWN)

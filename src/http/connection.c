@@ -44,6 +44,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/list.h"
+#include "base/state.h"
 #include "http/output.h"
 #include "http/parser.h"
 #include "http/scheduler.h"
@@ -118,23 +119,23 @@ struct http_exchange {
 
 /* --- states --- */
 
-/* Every change of state passes here. */
+enum { FROM_READING = STATE(HANDLING) | STATE(CLOSING), ANSWERED = STATE(IDLE) | STATE(ENDING) };
+
+static const unsigned NEXT[] = {
+    [PROXY] = STATE(NEW) | FROM_READING,
+    [NEW] = STATE(READING) | FROM_READING,
+    [IDLE] = STATE(READING) | STATE(ENDING) | FROM_READING,
+    [READING] = FROM_READING,
+    [HANDLING] = STATE(WAITING) | ANSWERED,
+    [WAITING] = ANSWERED | STATE(CLOSING),
+    [ENDING] = STATE(LINGERING) | STATE(CLOSING),
+    [LINGERING] = STATE(CLOSING),
+    [CLOSING] = 0,
+};
+
 static void http_connection_enter(struct http_connection *c, enum connection_state next)
 {
-    enum { FROM_READABLE = 1 << HANDLING | 1 << CLOSING, ANSWERED = 1 << IDLE | 1 << ENDING };
-    static const unsigned short allowed[] = {
-        [PROXY] = 1 << NEW | FROM_READABLE,
-        [NEW] = 1 << READING | FROM_READABLE,
-        [IDLE] = 1 << READING | 1 << ENDING | FROM_READABLE,
-        [READING] = FROM_READABLE,
-        [HANDLING] = 1 << WAITING | ANSWERED,
-        [WAITING] = ANSWERED | 1 << CLOSING,
-        [ENDING] = 1 << LINGERING | 1 << CLOSING,
-        [LINGERING] = 1 << CLOSING,
-        [CLOSING] = 0,
-    };
-    assert((allowed[c->state] >> next & 1) != 0);
-    c->state = next;
+    STATE_ENTER(&c->state, next, NEXT);
 }
 
 /* True in the states in which input is parsed as it arrives. */

@@ -31,6 +31,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/state.h"
 #include "base/wait_group.h"
 #include "redis/discovery.h"
 #include "redis/pending.h"
@@ -50,18 +51,16 @@ enum connection_state { WAITING, DISCOVERING, RESOLVING, CONNECTING, HANDSHAKE, 
 
 /* The states that may follow each, as a set of bits; see the drawing above. */
 /* clang-format off */
-#define BIT(state) (1U << (state))
 static const unsigned NEXT[] = {
-    [WAITING] = BIT(DISCOVERING) | BIT(FAILED) | BIT(CLOSED),
-    [DISCOVERING] = BIT(RESOLVING) | BIT(FAILED) | BIT(CLOSED),
-    [RESOLVING] = BIT(CONNECTING) | BIT(FAILED) | BIT(CLOSED),
-    [CONNECTING] = BIT(HANDSHAKE) | BIT(FAILED) | BIT(CLOSED),
-    [HANDSHAKE] = BIT(READY) | BIT(FAILED) | BIT(CLOSED),
-    [READY] = BIT(FAILED) | BIT(CLOSED),
-    [FAILED] = BIT(WAITING) | BIT(CONNECTING) | BIT(DISCOVERING) | BIT(CLOSED),
+    [WAITING] = STATE(DISCOVERING) | STATE(FAILED) | STATE(CLOSED),
+    [DISCOVERING] = STATE(RESOLVING) | STATE(FAILED) | STATE(CLOSED),
+    [RESOLVING] = STATE(CONNECTING) | STATE(FAILED) | STATE(CLOSED),
+    [CONNECTING] = STATE(HANDSHAKE) | STATE(FAILED) | STATE(CLOSED),
+    [HANDSHAKE] = STATE(READY) | STATE(FAILED) | STATE(CLOSED),
+    [READY] = STATE(FAILED) | STATE(CLOSED),
+    [FAILED] = STATE(WAITING) | STATE(CONNECTING) | STATE(DISCOVERING) | STATE(CLOSED),
     [CLOSED] = 0,
 };
-#undef BIT
 /* clang-format on */
 
 struct redis_connection {
@@ -109,7 +108,7 @@ struct redis_connection {
     void *closed_arg;
 };
 
-static void redis_connection_set_state(struct redis_connection *c, enum connection_state next);
+static void redis_connection_enter(struct redis_connection *c, enum connection_state next);
 
 static void redis_connection_log_connection(const struct redis_connection *c, enum log_level level,
                                             const char *message, const char *why)
@@ -272,7 +271,7 @@ static void redis_connection_report(struct redis_connection *c, enum discovery_r
 static void redis_connection_disconnect(struct redis_connection *c, enum connection_state next)
 {
     bool was_ready = c->state == READY;
-    redis_connection_set_state(c, FAILED);
+    redis_connection_enter(c, FAILED);
     if (was_ready) {
         redis_connection_uncount_ready(c);
         redis_connection_report(c, DISCOVERY_REPORT_LOST);
@@ -280,7 +279,7 @@ static void redis_connection_disconnect(struct redis_connection *c, enum connect
     }
     redis_connection_drop_socket(c);
     if (c->state == FAILED) /* and was not closed by a callback */
-        redis_connection_set_state(c, next);
+        redis_connection_enter(c, next);
 }
 
 void redis_connection_fail(struct redis_connection *c, const char *why)
@@ -554,7 +553,7 @@ static void redis_connection_begin_handshake(struct redis_connection *c)
 void redis_connection_accept(struct redis_connection *c)
 {
     assert(c->state == HANDSHAKE && c->replies_due == 0);
-    redis_connection_set_state(c, READY);
+    redis_connection_enter(c, READY);
 }
 
 /* --- the heartbeat --- */
@@ -672,7 +671,7 @@ static void redis_connection_on_failover(void *arg, const char *why)
 
 static void redis_connection_on_connected(void *arg)
 {
-    redis_connection_set_state(arg, HANDSHAKE);
+    redis_connection_enter(arg, HANDSHAKE);
 }
 
 /*
@@ -752,7 +751,7 @@ static void redis_connection_on_found(void *arg, const struct redis_endpoint *en
 {
     struct redis_connection *c = arg;
     c->endpoint = *endpoint;
-    redis_connection_set_state(c, RESOLVING);
+    redis_connection_enter(c, RESOLVING);
 }
 
 static void redis_connection_on_not_found(void *arg, const char *why)
@@ -764,7 +763,7 @@ static void redis_connection_discover(struct redis_connection *c)
 {
     c->endpoint = *c->options.endpoint;
     if (c->discovery == NULL)
-        redis_connection_set_state(c, RESOLVING);
+        redis_connection_enter(c, RESOLVING);
     else
         discovery_discover(c->discovery);
 }
@@ -777,7 +776,7 @@ static void redis_connection_on_resolved(void *arg, const char *error)
     if (error != NULL)
         redis_connection_fail(c, error);
     else
-        redis_connection_set_state(c, CONNECTING);
+        redis_connection_enter(c, CONNECTING);
 }
 
 static void redis_connection_resolve(struct redis_connection *c)
@@ -785,7 +784,7 @@ static void redis_connection_resolve(struct redis_connection *c)
     c->next_address = 0;
     if (c->endpoint.transport == REDIS_TRANSPORT_UNIX ||
         resolver_take_numeric(&c->resolver, c->endpoint.host)) {
-        redis_connection_set_state(c, CONNECTING);
+        redis_connection_enter(c, CONNECTING);
         return;
     }
     if (resolver_busy(&c->resolver)) { /* the look-up of an earlier attempt is still running */
@@ -833,7 +832,7 @@ static void redis_connection_on_timer(uv_timer_t *timer)
     struct redis_connection *c = timer->data;
     switch (c->state) {
     case WAITING:
-        redis_connection_set_state(c, DISCOVERING);
+        redis_connection_enter(c, DISCOVERING);
         break;
     case RESOLVING:
         redis_connection_fail(c, NOT_RESOLVED);
@@ -852,11 +851,9 @@ static void redis_connection_on_timer(uv_timer_t *timer)
     }
 }
 
-/* Every change of state passes here. */
-static void redis_connection_set_state(struct redis_connection *c, enum connection_state next)
+static void redis_connection_enter(struct redis_connection *c, enum connection_state next)
 {
-    assert((NEXT[c->state] & 1U << next) != 0);
-    c->state = next;
+    STATE_ENTER(&c->state, next, NEXT);
     switch (next) {
     case WAITING:
         redis_connection_start_timer(c, backoff_ms(c->failures, REDIS_CONNECTION_BACKOFF_MIN_MS,
@@ -925,7 +922,7 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     (void)uv_prepare_init(loop, &c->flusher);
     c->timer.data = c->flusher.data = c;
     wait_group_add(&c->open_parts, c->discovery != NULL ? 3 : 2);
-    redis_connection_set_state(c, DISCOVERING);
+    redis_connection_enter(c, DISCOVERING);
     *out = c;
     return 0;
 }
@@ -959,7 +956,7 @@ void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg
         redis_connection_uncount_ready(c);
     c->closed = closed;
     c->closed_arg = arg;
-    redis_connection_set_state(c, CLOSED);
+    redis_connection_enter(c, CLOSED);
     if (c->discovery != NULL)
         discovery_close(c->discovery, redis_connection_on_part_closed, c);
     uv_close((uv_handle_t *)&c->timer, redis_connection_on_handle_closed);

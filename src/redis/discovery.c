@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/state.h"
 #include "redis/cluster.h"
 #include "redis/sentinel.h"
 #include "redis/socket.h"
@@ -45,15 +46,13 @@ enum discovery_state { PAUSING, RESOLVING, QUERYING, LISTENING, CLOSED };
 
 /* The states that may follow each, as a set of bits; see the drawing above. */
 /* clang-format off */
-#define BIT(state) (1U << (state))
 static const unsigned NEXT[] = {
-    [PAUSING] = BIT(RESOLVING) | BIT(CLOSED),
-    [RESOLVING] = BIT(RESOLVING) | BIT(QUERYING) | BIT(PAUSING) | BIT(CLOSED),
-    [QUERYING] = BIT(LISTENING) | BIT(QUERYING) | BIT(RESOLVING) | BIT(PAUSING) | BIT(CLOSED),
-    [LISTENING] = BIT(QUERYING) | BIT(RESOLVING) | BIT(PAUSING) | BIT(CLOSED),
+    [PAUSING] = STATE(RESOLVING) | STATE(CLOSED),
+    [RESOLVING] = STATE(RESOLVING) | STATE(QUERYING) | STATE(PAUSING) | STATE(CLOSED),
+    [QUERYING] = STATE(LISTENING) | STATE(QUERYING) | STATE(RESOLVING) | STATE(PAUSING) | STATE(CLOSED),
+    [LISTENING] = STATE(QUERYING) | STATE(RESOLVING) | STATE(PAUSING) | STATE(CLOSED),
     [CLOSED] = 0,
 };
-#undef BIT
 /* clang-format on */
 
 /* One look-up per server, so that a slow one does not delay the others. */
@@ -414,11 +413,9 @@ static void discovery_start_timer(struct discovery *d, uint64_t ms)
     (void)uv_timer_start(&d->timer, discovery_on_timer, ms, 0); /* fails only on a closing handle */
 }
 
-/* Every change of state passes here. */
-static void discovery_set_state(struct discovery *d, enum discovery_state next)
+static void discovery_enter(struct discovery *d, enum discovery_state next)
 {
-    assert((NEXT[d->state] & 1U << next) != 0);
-    d->state = next;
+    STATE_ENTER(&d->state, next, NEXT);
     switch (next) {
     case PAUSING:
     case LISTENING:
@@ -462,7 +459,7 @@ static bool discovery_try_next(struct discovery *d)
     bool more = ++d->failed_servers < discovery_server_count(d);
     if (!more)
         d->failed_servers = 0;
-    discovery_set_state(d, more ? RESOLVING : PAUSING);
+    discovery_enter(d, more ? RESOLVING : PAUSING);
     return more;
 }
 
@@ -539,7 +536,7 @@ static void discovery_on_connected(void *arg)
 static void discovery_query(struct discovery *d)
 {
     struct buf commands = BUF_INIT;
-    discovery_set_state(d, QUERYING);
+    discovery_enter(d, QUERYING);
     discovery_add_query(d, &commands);
     discovery_send_commands(d, &commands);
 }
@@ -554,7 +551,7 @@ static void discovery_on_answered(struct discovery *d)
     d->unreachable = false;
     d->reasons = (struct log_reasons){0};
     d->failed_servers = 0;
-    discovery_set_state(d, LISTENING);
+    discovery_enter(d, LISTENING);
     discovery_learn_servers(d);
     discovery_handle_answer(d);
 }
@@ -631,7 +628,7 @@ static void discovery_connect_next(struct discovery *d)
     struct redis_endpoint server = discovery_server_at(d, d->current);
     struct lookup *l = &d->lookup[d->current];
     const char *address = l->resolver.address[l->next++];
-    discovery_set_state(d, QUERYING);
+    discovery_enter(d, QUERYING);
     d->hello_answered = false;
     d->subscribing = d->protocol->channel != NULL;
     int err = redis_socket_open(d->loop, &server, d->options.tls, address, &options, &d->socket);
@@ -696,7 +693,7 @@ static void discovery_on_timer(uv_timer_t *timer)
     struct discovery *d = timer->data;
     switch (d->state) {
     case PAUSING:
-        discovery_set_state(d, RESOLVING);
+        discovery_enter(d, RESOLVING);
         break;
     case RESOLVING:
         discovery_fail(d, "its name was not resolved in time");
@@ -747,7 +744,7 @@ void discovery_discover(struct discovery *d)
     }
     d->use = DISCOVERING;
     if (d->state == PAUSING)
-        discovery_set_state(d, RESOLVING);
+        discovery_enter(d, RESOLVING);
     else if (d->state == LISTENING)
         discovery_query(d);
 }
@@ -796,7 +793,7 @@ void discovery_close(struct discovery *d, void (*closed)(void *arg), void *arg)
     d->closed = closed;
     d->closed_arg = arg;
     discovery_drop_socket(d);
-    discovery_set_state(d, CLOSED);
+    discovery_enter(d, CLOSED);
     resolver_cancel(&d->masters.side[0]);
     resolver_cancel(&d->masters.side[1]);
     for (int i = 0; i < discovery_server_count(d); i++)
