@@ -71,6 +71,7 @@ struct redis_connection {
     uv_prepare_t flusher;           /* runs once before the loop polls: writes what the turn has queued */
     struct wait_group open_parts;   /* the two above and the discovery */
     struct discovery *discovery;    /* NULL where the address is known */
+    struct topology *topology;      /* that of the discovery; NULL without one */
     struct redis_endpoint endpoint; /* of this attempt or connection; borrows */
     struct resolver resolver;
     int next_address;            /* to be tried, of the resolver's */
@@ -351,15 +352,15 @@ static void redis_connection_on_role(void *arg, const redisReply *reply)
         return;
     enum redis_role_kind before = c->server.role.kind;
     enum redis_role_kind wanted =
-        c->discovery == NULL ? REDIS_ROLE_UNKNOWN : discovery_wanted_role(c->discovery);
+        c->topology == NULL ? REDIS_ROLE_UNKNOWN : topology_wanted_role(c->topology);
     const char *problem = redis_server_take_role(&c->server, reply, wanted, c->heartbeat_sent_ms);
     if (problem == NULL && c->server.role_denied)
         redis_connection_log_denial(c, &c->role_denial_logged,
                                     "redis denies ROLE: a replica that lost its master cannot be detected",
                                     reply);
     redis_connection_recount_role(c, before);
-    if (problem == NULL && c->discovery != NULL)
-        problem = discovery_check_replica(c->discovery, &c->server.role.master, c->heartbeat_sent_ms);
+    if (problem == NULL && c->topology != NULL)
+        problem = topology_check_replica(c->topology, &c->server.role.master, c->heartbeat_sent_ms);
     redis_connection_on_server_checked(c, problem);
 }
 
@@ -493,7 +494,7 @@ static int redis_connection_first_step(struct redis_connection *c)
     if (err == 0 && selects)
         err = redis_connection_queue_own(c, &select, redis_connection_on_step_reply);
     buf_fini(&select);
-    if (err == 0 && c->discovery != NULL && discovery_wants_readonly(c->discovery)) {
+    if (err == 0 && c->topology != NULL && topology_wants_readonly(c->topology)) {
         c->replies_due++;
         err =
             redis_connection_queue_words(c, 1, (const char *[]){"READONLY"}, redis_connection_on_step_reply);
@@ -681,7 +682,7 @@ static void redis_connection_on_connected(void *arg)
 static bool redis_connection_leave_node(struct redis_connection *c, const redisReply *error)
 {
     enum discovery_error kind =
-        c->discovery == NULL ? DISCOVERY_ERROR_OTHER : discovery_take_error(c->discovery, error);
+        c->topology == NULL ? DISCOVERY_ERROR_OTHER : topology_handle_error(c->topology, error);
     if (kind == DISCOVERY_ERROR_MOVED)
         redis_connection_on_failover(c, "the slot has moved to another node");
     else if (kind == DISCOVERY_ERROR_DOWN)
@@ -901,7 +902,9 @@ static int redis_connection_start_discovery(struct redis_connection *c)
                                               .on_not_found = redis_connection_on_not_found,
                                               .on_failover = redis_connection_on_failover,
                                               .arg = c};
-    return discovery_new(c->loop, &options, &c->discovery);
+    int err = discovery_new(c->loop, &options, &c->discovery);
+    c->topology = err == 0 ? discovery_topology(c->discovery) : NULL;
+    return err;
 }
 
 int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
@@ -972,7 +975,7 @@ bool redis_connection_is_ready(const struct redis_connection *c)
 bool redis_connection_elsewhere(const struct redis_connection *c, const redisReply *reply,
                                 struct redis_address *node)
 {
-    return c->discovery != NULL && discovery_elsewhere(c->discovery, reply, node);
+    return c->topology != NULL && topology_elsewhere(c->topology, reply, node);
 }
 
 bool redis_connection_is_tracking(const struct redis_connection *c)
@@ -994,6 +997,6 @@ uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
 
 uint64_t redis_connection_valid_until_ms(const struct redis_connection *c)
 {
-    uint64_t trusted_ms = c->discovery == NULL ? UINT64_MAX : discovery_trusted_until_ms(c->discovery);
+    uint64_t trusted_ms = c->topology == NULL ? UINT64_MAX : topology_trusted_until_ms(c->topology);
     return c->server.valid_until_ms < trusted_ms ? c->server.valid_until_ms : trusted_ms;
 }

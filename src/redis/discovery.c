@@ -1,5 +1,5 @@
 /*
- * Queries to the servers that know Redis, and the choice of one; see discovery.h.
+ * Queries to the servers that know Redis; see discovery.h.
  *
  * The connection to a server:
  */
@@ -20,6 +20,7 @@
 #include "redis/cluster.h"
 #include "redis/sentinel.h"
 #include "redis/socket.h"
+#include "redis/topology.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -27,18 +28,8 @@
 #include <strings.h>
 
 enum {
-    /* The time in milliseconds after which a replica is tried again while the master stands in for one. */
-    STAND_IN_MS = 30000,
     /* Attempts to connect with one server's answer, before another server is queried. */
     ATTEMPTS_PER_SERVER = 2,
-    /*
-     * How long, in milliseconds, a replica may be used that follows another master or that is reported as
-     * down, unless the stale limit is shorter: in a failover replicas take a moment to follow. So long, too,
-     * other servers may still name the master that has said that it is none.
-     */
-    GRACE_MS = 5000,
-    /* How long the result of a comparison of two names is kept, in milliseconds. */
-    COMPARISON_MS = 10000,
     SERVERS_MAX = REDIS_SERVERS_MAX + DISCOVERY_NODES_MAX
 };
 
@@ -61,15 +52,6 @@ struct lookup {
     struct resolver resolver;
     int next;  /* of its addresses, to be tried */
     bool late; /* it ended after its attempt had failed */
-};
-
-/* Whether two names have a common address. */
-struct comparison {
-    struct resolver side[2];
-    struct redis_address of[2];
-    int lookups_due; /* look-ups that have not ended */
-    bool equal;
-    uint64_t made_ms; /* by the boot clock; 0: never */
 };
 
 struct discovery {
@@ -96,258 +78,12 @@ struct discovery {
 
     /* The Redis that was found. */
     enum { NOT_IN_USE, DISCOVERING, IN_USE } use; /* a discovery is under way */
-    struct redis_endpoint endpoint;               /* borrows `address` */
-    struct redis_address address;
-    struct redis_address master; /* the master that is named */
-    bool is_master;              /* the address is the master's, also in place of a replica */
-    struct comparison masters;   /* that one, and the one that the replica follows */
-    unsigned first_replica;      /* the choice begins with this one */
-    unsigned failures;           /* attempts in a row that failed */
-    uint64_t ready_ms;           /* since when it is in use, by the monotonic clock */
-    int rotations;               /* since then, away from it: another server than it is to be queried */
-    struct redis_address owner;  /* the master by the word of the one before */
-    uint64_t owner_ms;           /* when it said so, by the monotonic clock; 0: never, or that was wrong */
-    bool owner_next;             /* it is connected to without a query */
-    /* By the boot clock; 0: not so. */
-    uint64_t confirmed_ms; /* when this master was last named, or the replica last followed it */
-    uint64_t mismatch_ms;  /* since when the replica follows another or an unknown master */
-    uint64_t down_ms;      /* since when the replica is reported as down */
-    uint64_t failover_ms;  /* until when the Redis was the right one, where another is named now */
+    struct topology topology;
+    int rotations; /* since it is in use, away from it: another server than it is to be queried */
 
     void (*closed)(void *arg);
     void *closed_arg;
 };
-
-/* --- the Redis that was found --- */
-
-/* Other servers have not heard yet that the master has changed. */
-static bool discovery_is_behind(const struct discovery *d)
-{
-    return d->owner_ms != 0 && clock_now_ms() - d->owner_ms < GRACE_MS &&
-           !redis_address_equal(&d->answer.master, &d->owner);
-}
-
-static void discovery_set_address(struct discovery *d, const struct redis_address *address)
-{
-    d->address = *address;
-    d->endpoint = redis_endpoint_at(d->options.endpoint, d->address.host, d->address.port);
-}
-
-static void discovery_select_owner(struct discovery *d)
-{
-    d->master = d->owner;
-    d->confirmed_ms = clock_boot_ms();
-    d->is_master = true;
-    discovery_set_address(d, &d->owner);
-}
-
-/* Replicas in turn, beginning with any, so that they share the load; after all of them the master. */
-static void discovery_select_server(struct discovery *d)
-{
-    const struct discovery_answer *a = &d->answer;
-    unsigned replicas = (unsigned)a->replicas;
-    unsigned step = d->failures % (replicas + 1); /* no replicas: the master */
-    d->master = a->master;
-    d->confirmed_ms = clock_boot_ms();
-    d->is_master = step == replicas;
-    discovery_set_address(d, d->is_master ? &a->master : &a->replica[(d->first_replica + step) % replicas]);
-}
-
-/* The Redis in use. */
-static bool discovery_is_superseded(const struct discovery *d)
-{
-    if (!d->is_master) /* a replica is checked with the heartbeat */
-        return false;
-    if (!redis_address_equal(&d->answer.master, &d->address))
-        return true;
-    return d->answer.replicas > 0 && clock_now_ms() - d->ready_ms >= STAND_IN_MS;
-}
-
-static bool discovery_is_reported_down(const struct discovery *d)
-{
-    const struct discovery_answer *a = &d->answer;
-    bool exhaustive = d->protocol->lists_healthy;
-    const struct redis_address *list = exhaustive ? a->replica : a->down;
-    int count = exhaustive ? a->replicas : a->downs;
-    bool listed = false;
-    for (int i = 0; i < count; i++)
-        listed = listed || redis_address_equal(&list[i], &d->address);
-    return !d->is_master && listed != exhaustive;
-}
-
-static void discovery_fail_over(struct discovery *d)
-{
-    d->failures = 0;
-    d->options.on_failover(d->options.arg, d->protocol->moved);
-}
-
-/* What the answer means for the Redis in use. */
-static void discovery_check_server(struct discovery *d)
-{
-    uint64_t now = clock_boot_ms();
-    if (d->is_master && redis_address_equal(&d->answer.master, &d->address))
-        d->confirmed_ms = now;
-    if (!discovery_is_reported_down(d))
-        d->down_ms = 0;
-    else if (d->down_ms == 0)
-        d->down_ms = now;
-    if (!d->is_master)
-        d->master = d->answer.master;
-    if (!discovery_is_superseded(d))
-        return;
-    d->failover_ms = d->confirmed_ms;
-    discovery_fail_over(d);
-}
-
-static void discovery_handle_answer(struct discovery *d)
-{
-    bool outdated = discovery_is_behind(d);
-    if (d->use == DISCOVERING) {
-        if (outdated)
-            discovery_select_owner(d);
-        else
-            discovery_select_server(d);
-        d->use = NOT_IN_USE;
-        d->options.on_found(d->options.arg, &d->endpoint);
-    } else if (outdated) {
-        return;
-    } else if (d->use == IN_USE) {
-        discovery_check_server(d);
-    } else if (!redis_address_equal(&d->answer.master, &d->master)) {
-        discovery_fail_over(d);
-    }
-}
-
-enum discovery_error discovery_take_error(struct discovery *d, const redisReply *error)
-{
-    const struct discovery_protocol *p = d->protocol;
-    struct redis_address owner = d->address;
-    enum discovery_error kind =
-        p->read_error == NULL ? DISCOVERY_ERROR_OTHER : p->read_error(&d->address, error, &owner);
-    if (kind != DISCOVERY_ERROR_MOVED)
-        return kind;
-    d->owner = owner;
-    d->owner_ms = clock_now_ms();
-    d->owner_next = !d->options.endpoint->discovery.replica;
-    d->failover_ms = d->confirmed_ms;
-    return kind;
-}
-
-bool discovery_elsewhere(const struct discovery *d, const redisReply *reply, struct redis_address *node)
-{
-    const struct discovery_protocol *p = d->protocol;
-    if (p->read_ask == NULL)
-        return false;
-    if (reply->type == REDIS_REPLY_ERROR)
-        return p->read_ask(reply, &d->address, node);
-    *node = d->master;
-    return !d->is_master;
-}
-
-bool discovery_wants_readonly(const struct discovery *d)
-{
-    return d->protocol->read_ask != NULL && !d->is_master;
-}
-
-enum redis_role_kind discovery_wanted_role(const struct discovery *d)
-{
-    return d->is_master ? REDIS_ROLE_MASTER : REDIS_ROLE_REPLICA;
-}
-
-/* --- the master that a replica follows --- */
-
-static bool discovery_share_address(const struct resolver *a, const struct resolver *b)
-{
-    for (int i = 0; i < a->count; i++)
-        for (int k = 0; k < b->count; k++)
-            if (strcmp(a->address[i], b->address[k]) == 0)
-                return true;
-    return false;
-}
-
-static void discovery_on_compared(void *arg, const char *error)
-{
-    struct comparison *m = &((struct discovery *)arg)->masters;
-    (void)error; /* then there are no addresses */
-    assert(m->lookups_due > 0);
-    if (--m->lookups_due > 0)
-        return;
-    m->equal = discovery_share_address(&m->side[0], &m->side[1]);
-    m->made_ms = clock_boot_ms();
-}
-
-static void discovery_look_up_both(struct discovery *d, const struct redis_address *named,
-                                   const struct redis_address *followed)
-{
-    struct comparison *m = &d->masters;
-    m->of[0] = *named;
-    m->of[1] = *followed;
-    m->lookups_due = 1;
-    for (int i = 0; i < 2; i++) {
-        m->side[i].count = 0;
-        if (resolver_take_numeric(&m->side[i], m->of[i].host))
-            continue;
-        if (resolver_start(&m->side[i], d->loop, m->of[i].host, discovery_on_compared, d) == 0)
-            m->lookups_due++;
-    }
-    discovery_on_compared(d, NULL);
-}
-
-enum comparison_result { SAME, DIFFERENT, NOT_KNOWN_YET };
-
-/* The same address, or names of the same. */
-static enum comparison_result discovery_compare(struct discovery *d, const struct redis_address *named,
-                                                const struct redis_address *followed)
-{
-    struct comparison *m = &d->masters;
-    if (named->port != followed->port)
-        return DIFFERENT;
-    if (strcasecmp(named->host, followed->host) == 0)
-        return SAME;
-    bool begun = redis_address_equal(named, &m->of[0]) && redis_address_equal(followed, &m->of[1]);
-    bool fresh = begun && m->made_ms != 0 && clock_boot_ms() - m->made_ms < COMPARISON_MS;
-    if (!fresh && m->lookups_due == 0) {
-        m->made_ms = begun ? m->made_ms : 0;
-        discovery_look_up_both(d, named, followed);
-        begun = true;
-    }
-    if (!begun || m->made_ms == 0)
-        return NOT_KNOWN_YET;
-    return m->equal ? SAME : DIFFERENT;
-}
-
-const char *discovery_check_replica(struct discovery *d, const struct redis_address *master,
-                                    uint64_t role_sent_ms)
-{
-    uint64_t limit = d->options.stale_limit_ms;
-    uint64_t grace = limit < GRACE_MS ? limit : GRACE_MS;
-    if (d->is_master)
-        return NULL;
-    if (d->down_ms != 0 && clock_boot_ms() - d->down_ms >= grace)
-        return d->protocol->down;
-    enum comparison_result result = discovery_compare(d, &d->master, master);
-    if (result == SAME) {
-        d->confirmed_ms = role_sent_ms;
-        d->mismatch_ms = 0;
-        return NULL;
-    }
-    bool confirmed = d->confirmed_ms != 0;
-    if (d->mismatch_ms == 0)
-        d->mismatch_ms = confirmed ? d->confirmed_ms : role_sent_ms;
-    if ((confirmed || result == NOT_KNOWN_YET) && clock_boot_ms() - d->mismatch_ms < grace)
-        return NULL;
-    return d->protocol->other_master;
-}
-
-uint64_t discovery_trusted_until_ms(const struct discovery *d)
-{
-    uint64_t until = UINT64_MAX;
-    if (d->failover_ms != 0)
-        until = d->failover_ms;
-    if (d->mismatch_ms != 0 && d->mismatch_ms < until)
-        until = d->mismatch_ms;
-    return until;
-}
 
 /* --- the servers --- */
 
@@ -395,12 +131,13 @@ static bool discovery_queries_server_in_use(struct discovery *d)
 {
     const struct lookup *l = &d->lookup[d->current];
     const struct redis_endpoint server = discovery_server_at(d, d->current);
-    if (server.port != d->address.port)
+    const struct redis_endpoint *in_use = topology_endpoint(&d->topology);
+    if (server.port != in_use->port)
         return false;
-    if (strcasecmp(server.host, d->address.host) == 0)
+    if (strcasecmp(server.host, in_use->host) == 0)
         return true;
     return l->next > 0 && l->next <= l->resolver.count &&
-           strcmp(l->resolver.address[l->next - 1], d->address.host) == 0;
+           strcmp(l->resolver.address[l->next - 1], in_use->host) == 0;
 }
 
 /* --- the connection to a server --- */
@@ -539,6 +276,17 @@ static void discovery_query(struct discovery *d)
     discovery_enter(d, QUERYING);
     discovery_add_query(d, &commands);
     discovery_send_commands(d, &commands);
+}
+
+static void discovery_handle_answer(struct discovery *d)
+{
+    if (d->use == DISCOVERING) {
+        topology_select(&d->topology, &d->answer);
+        d->use = NOT_IN_USE;
+        d->options.on_found(d->options.arg, topology_endpoint(&d->topology));
+    } else if (topology_has_changed(&d->topology, &d->answer, d->use == IN_USE)) {
+        d->options.on_failover(d->options.arg, d->protocol->moved);
+    }
 }
 
 static void discovery_on_answered(struct discovery *d)
@@ -724,7 +472,11 @@ int discovery_new(uv_loop_t *loop, const struct discovery_options *options, stru
     d->protocol = discovery_protocol_of(options->endpoint);
     d->connected = redis_endpoint_is_cluster(options->endpoint) ? &options->metrics->cluster_nodes_connected
                                                                 : &options->metrics->sentinels_connected;
-    d->first_replica = options->seed;
+    const struct topology_options topology_options = {.endpoint = options->endpoint,
+                                                      .protocol = d->protocol,
+                                                      .stale_limit_ms = options->stale_limit_ms,
+                                                      .seed = options->seed};
+    topology_init(&d->topology, loop, &topology_options);
     for (int i = 0; i < SERVERS_MAX; i++)
         d->lookup[i].discovery = d;
     (void)uv_timer_init(loop, &d->timer); /* cannot fail */
@@ -733,13 +485,16 @@ int discovery_new(uv_loop_t *loop, const struct discovery_options *options, stru
     return 0;
 }
 
+struct topology *discovery_topology(struct discovery *d)
+{
+    return &d->topology;
+}
+
 void discovery_discover(struct discovery *d)
 {
-    if (d->owner_next) {
-        d->owner_next = false;
+    if (topology_select_next(&d->topology)) {
         d->use = NOT_IN_USE;
-        discovery_select_owner(d);
-        d->options.on_found(d->options.arg, &d->endpoint);
+        d->options.on_found(d->options.arg, topology_endpoint(&d->topology));
         return;
     }
     d->use = DISCOVERING;
@@ -749,31 +504,22 @@ void discovery_discover(struct discovery *d)
         discovery_query(d);
 }
 
-static void discovery_reset_trust(struct discovery *d)
-{
-    d->mismatch_ms = d->down_ms = d->failover_ms = 0;
-    if (!d->is_master)
-        d->confirmed_ms = 0;
-}
-
 void discovery_report(struct discovery *d, enum discovery_report report)
 {
     switch (report) {
     case DISCOVERY_REPORT_CONNECTED:
-        discovery_reset_trust(d);
+        topology_connected(&d->topology);
         break;
     case DISCOVERY_REPORT_READY:
         d->use = IN_USE;
-        d->failures = 0;
-        d->ready_ms = clock_now_ms();
         d->rotations = 0;
+        topology_ready(&d->topology);
         break;
     case DISCOVERY_REPORT_LOST:
         d->use = NOT_IN_USE;
         break;
     case DISCOVERY_REPORT_FAILED:
-        d->owner_ms = 0;
-        if (++d->failures % ATTEMPTS_PER_SERVER == 0)
+        if (topology_failed(&d->topology) % ATTEMPTS_PER_SERVER == 0)
             discovery_rotate_server(d);
         break;
     }
@@ -794,8 +540,7 @@ void discovery_close(struct discovery *d, void (*closed)(void *arg), void *arg)
     d->closed_arg = arg;
     discovery_drop_socket(d);
     discovery_enter(d, CLOSED);
-    resolver_cancel(&d->masters.side[0]);
-    resolver_cancel(&d->masters.side[1]);
+    topology_close(&d->topology);
     for (int i = 0; i < discovery_server_count(d); i++)
         resolver_cancel(&d->lookup[i].resolver);
     uv_close((uv_handle_t *)&d->timer, discovery_on_timer_closed);

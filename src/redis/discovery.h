@@ -9,7 +9,7 @@
  *
  * When another master is named than the one in use, on_failover is called at once: an old master that was
  * stalled would serve old data when it continues. For a replica, its ROLE names the master that it follows: a
- * replica of the old master is left too (discovery_check_replica).
+ * replica of the old master is left too (topology_check_replica).
  *
  * Everything happens on the loop's thread.
  */
@@ -18,6 +18,7 @@
 
 #include "redis/endpoint.h"
 #include "redis/metrics.h"
+#include "redis/topology.h"
 
 #include <hiredis/hiredis.h>
 #include <uv.h>
@@ -40,13 +41,6 @@ struct discovery_answer {
     struct redis_address down[DISCOVERY_REPLICAS_MAX];    /* those that are down or disconnected */
     struct redis_address node[DISCOVERY_NODES_MAX];       /* servers that can be queried from now on, too */
     int replicas, downs, nodes;
-};
-
-/* What an error of the Redis in use says about it. */
-enum discovery_error {
-    DISCOVERY_ERROR_OTHER,
-    DISCOVERY_ERROR_MOVED, /* its data is at another server */
-    DISCOVERY_ERROR_DOWN   /* it does not know which server has them */
 };
 
 /* How servers of one kind are queried, and what they answer. */
@@ -116,32 +110,7 @@ enum discovery_report {
 };
 void discovery_report(struct discovery *d, enum discovery_report report);
 
-/*
- * An error reply of the Redis that was found. Unless it is DISCOVERY_ERROR_OTHER the connection must be
- * closed, and the next discovery takes it into account.
- */
-enum discovery_error discovery_take_error(struct discovery *d, const redisReply *error);
-
-/* The role that the Redis that was found must have. */
-enum redis_role_kind discovery_wanted_role(const struct discovery *d);
-
-/* True for a replica that only names its master before it was sent READONLY. */
-bool discovery_wants_readonly(const struct discovery *d);
-
-/* See redis_connection_elsewhere. */
-bool discovery_elsewhere(const struct discovery *d, const redisReply *reply, struct redis_address *node);
-
-/*
- * Checks whether a replica that was found may be used: `master` is its master in the reply to a ROLE that was
- * sent at `role_sent_ms` by the boot clock (clock.h). Returns NULL, or the reason against it.
- */
-const char *discovery_check_replica(struct discovery *d, const struct redis_address *master,
-                                    uint64_t role_sent_ms);
-
-/*
- * Until when the Redis that was found is known to have been the right one, in milliseconds of the boot clock;
- * UINT64_MAX while it is.
- */
-uint64_t discovery_trusted_until_ms(const struct discovery *d);
+/* Which Redis was found, and whether it is still the right one; borrowed until discovery_close. */
+struct topology *discovery_topology(struct discovery *d);
 
 #endif

@@ -1,0 +1,290 @@
+/* The choice of a Redis, and what speaks against the one in use; see topology.h. */
+#include "redis/topology.h"
+
+#include "base/clock.h"
+#include "redis/discovery.h"
+
+#include <assert.h>
+#include <strings.h>
+
+enum {
+    /* The time in milliseconds after which a replica is tried again while the master stands in for one. */
+    STAND_IN_MS = 30000,
+    /*
+     * How long, in milliseconds, a replica may be used that follows another master or that is reported as
+     * down, unless the stale limit is shorter: in a failover replicas take a moment to follow. For as long,
+     * others may still name a demoted master.
+     */
+    GRACE_MS = 5000,
+    /* How long the result of a comparison of two names is kept, in milliseconds. */
+    COMPARISON_MS = 10000
+};
+
+/* --- the Redis that was found --- */
+
+/* Other servers have not heard yet that the master has changed. */
+static bool topology_is_behind(const struct topology *t, const struct discovery_answer *answer)
+{
+    return t->owner_ms != 0 && clock_now_ms() - t->owner_ms < GRACE_MS &&
+           !redis_address_equal(&answer->master, &t->owner);
+}
+
+static void topology_set_address(struct topology *t, const struct redis_address *address)
+{
+    t->address = *address;
+    t->endpoint = redis_endpoint_at(t->settings, t->address.host, t->address.port);
+}
+
+static void topology_select_owner(struct topology *t)
+{
+    t->master = t->owner;
+    t->confirmed_ms = clock_boot_ms();
+    t->is_master = true;
+    topology_set_address(t, &t->owner);
+}
+
+/* Replicas in turn, beginning with any, so that they share the load; after all of them the master. */
+static void topology_select_server(struct topology *t, const struct discovery_answer *answer)
+{
+    unsigned replicas = (unsigned)answer->replicas;
+    unsigned step = t->failures % (replicas + 1); /* no replicas: the master */
+    t->master = answer->master;
+    t->confirmed_ms = clock_boot_ms();
+    t->is_master = step == replicas;
+    topology_set_address(t, t->is_master ? &answer->master
+                                         : &answer->replica[(t->first_replica + step) % replicas]);
+}
+
+/* The Redis in use. */
+static bool topology_is_superseded(const struct topology *t, const struct discovery_answer *answer)
+{
+    if (!t->is_master) /* a replica is checked with the heartbeat */
+        return false;
+    if (!redis_address_equal(&answer->master, &t->address))
+        return true;
+    return answer->replicas > 0 && clock_now_ms() - t->ready_ms >= STAND_IN_MS;
+}
+
+static bool topology_is_reported_down(const struct topology *t, const struct discovery_answer *answer)
+{
+    bool exhaustive = t->protocol->lists_healthy;
+    const struct redis_address *list = exhaustive ? answer->replica : answer->down;
+    int count = exhaustive ? answer->replicas : answer->downs;
+    bool listed = false;
+    for (int i = 0; i < count; i++)
+        listed = listed || redis_address_equal(&list[i], &t->address);
+    return !t->is_master && listed != exhaustive;
+}
+
+/* What the answer means for the Redis in use. */
+static bool topology_check_server(struct topology *t, const struct discovery_answer *answer)
+{
+    uint64_t now = clock_boot_ms();
+    if (t->is_master && redis_address_equal(&answer->master, &t->address))
+        t->confirmed_ms = now;
+    if (!topology_is_reported_down(t, answer))
+        t->down_ms = 0;
+    else if (t->down_ms == 0)
+        t->down_ms = now;
+    if (!t->is_master)
+        t->master = answer->master;
+    if (!topology_is_superseded(t, answer))
+        return false;
+    t->failover_ms = t->confirmed_ms;
+    return true;
+}
+
+void topology_select(struct topology *t, const struct discovery_answer *answer)
+{
+    if (topology_is_behind(t, answer))
+        topology_select_owner(t);
+    else
+        topology_select_server(t, answer);
+}
+
+bool topology_select_next(struct topology *t)
+{
+    if (!t->owner_next)
+        return false;
+    t->owner_next = false;
+    topology_select_owner(t);
+    return true;
+}
+
+bool topology_has_changed(struct topology *t, const struct discovery_answer *answer, bool in_use)
+{
+    if (topology_is_behind(t, answer))
+        return false;
+    bool changed =
+        in_use ? topology_check_server(t, answer) : !redis_address_equal(&answer->master, &t->master);
+    if (changed)
+        t->failures = 0;
+    return changed;
+}
+
+enum discovery_error topology_handle_error(struct topology *t, const redisReply *error)
+{
+    const struct discovery_protocol *p = t->protocol;
+    struct redis_address owner = t->address;
+    enum discovery_error kind =
+        p->read_error == NULL ? DISCOVERY_ERROR_OTHER : p->read_error(&t->address, error, &owner);
+    if (kind != DISCOVERY_ERROR_MOVED)
+        return kind;
+    t->owner = owner;
+    t->owner_ms = clock_now_ms();
+    t->owner_next = !t->settings->discovery.replica;
+    t->failover_ms = t->confirmed_ms;
+    return kind;
+}
+
+bool topology_elsewhere(const struct topology *t, const redisReply *reply, struct redis_address *node)
+{
+    const struct discovery_protocol *p = t->protocol;
+    if (p->read_ask == NULL)
+        return false;
+    if (reply->type == REDIS_REPLY_ERROR)
+        return p->read_ask(reply, &t->address, node);
+    *node = t->master;
+    return !t->is_master;
+}
+
+bool topology_wants_readonly(const struct topology *t)
+{
+    return t->protocol->read_ask != NULL && !t->is_master;
+}
+
+enum redis_role_kind topology_wanted_role(const struct topology *t)
+{
+    return t->is_master ? REDIS_ROLE_MASTER : REDIS_ROLE_REPLICA;
+}
+
+/* --- the master that a replica follows --- */
+
+static bool topology_share_address(const struct resolver *a, const struct resolver *b)
+{
+    for (int i = 0; i < a->count; i++)
+        for (int k = 0; k < b->count; k++)
+            if (strcmp(a->address[i], b->address[k]) == 0)
+                return true;
+    return false;
+}
+
+static void topology_on_compared(void *arg, const char *error)
+{
+    struct topology_comparison *m = &((struct topology *)arg)->masters;
+    (void)error; /* then there are no addresses */
+    assert(m->lookups_due > 0);
+    if (--m->lookups_due > 0)
+        return;
+    m->equal = topology_share_address(&m->side[0], &m->side[1]);
+    m->made_ms = clock_boot_ms();
+}
+
+static void topology_look_up_both(struct topology *t, const struct redis_address *named,
+                                  const struct redis_address *followed)
+{
+    struct topology_comparison *m = &t->masters;
+    m->of[0] = *named;
+    m->of[1] = *followed;
+    m->lookups_due = 1;
+    for (int i = 0; i < 2; i++) {
+        m->side[i].count = 0;
+        if (resolver_take_numeric(&m->side[i], m->of[i].host))
+            continue;
+        if (resolver_start(&m->side[i], t->loop, m->of[i].host, topology_on_compared, t) == 0)
+            m->lookups_due++;
+    }
+    topology_on_compared(t, NULL);
+}
+
+enum comparison_result { SAME, DIFFERENT, NOT_KNOWN_YET };
+
+/* The same address, or names of the same. */
+static enum comparison_result topology_compare(struct topology *t, const struct redis_address *named,
+                                               const struct redis_address *followed)
+{
+    struct topology_comparison *m = &t->masters;
+    if (named->port != followed->port)
+        return DIFFERENT;
+    if (strcasecmp(named->host, followed->host) == 0)
+        return SAME;
+    bool begun = redis_address_equal(named, &m->of[0]) && redis_address_equal(followed, &m->of[1]);
+    bool fresh = begun && m->made_ms != 0 && clock_boot_ms() - m->made_ms < COMPARISON_MS;
+    if (!fresh && m->lookups_due == 0) {
+        m->made_ms = begun ? m->made_ms : 0;
+        topology_look_up_both(t, named, followed);
+        begun = true;
+    }
+    if (!begun || m->made_ms == 0)
+        return NOT_KNOWN_YET;
+    return m->equal ? SAME : DIFFERENT;
+}
+
+const char *topology_check_replica(struct topology *t, const struct redis_address *master,
+                                   uint64_t role_sent_ms)
+{
+    uint64_t limit = t->stale_limit_ms;
+    uint64_t grace = limit < GRACE_MS ? limit : GRACE_MS;
+    if (t->is_master)
+        return NULL;
+    if (t->down_ms != 0 && clock_boot_ms() - t->down_ms >= grace)
+        return t->protocol->down;
+    enum comparison_result result = topology_compare(t, &t->master, master);
+    if (result == SAME) {
+        t->confirmed_ms = role_sent_ms;
+        t->mismatch_ms = 0;
+        return NULL;
+    }
+    bool confirmed = t->confirmed_ms != 0;
+    if (t->mismatch_ms == 0)
+        t->mismatch_ms = confirmed ? t->confirmed_ms : role_sent_ms;
+    if ((confirmed || result == NOT_KNOWN_YET) && clock_boot_ms() - t->mismatch_ms < grace)
+        return NULL;
+    return t->protocol->other_master;
+}
+
+uint64_t topology_trusted_until_ms(const struct topology *t)
+{
+    uint64_t until = UINT64_MAX;
+    if (t->failover_ms != 0)
+        until = t->failover_ms;
+    if (t->mismatch_ms != 0 && t->mismatch_ms < until)
+        until = t->mismatch_ms;
+    return until;
+}
+
+/* --- events --- */
+
+void topology_init(struct topology *t, uv_loop_t *loop, const struct topology_options *options)
+{
+    *t = (struct topology){.loop = loop,
+                           .settings = options->endpoint,
+                           .protocol = options->protocol,
+                           .stale_limit_ms = options->stale_limit_ms,
+                           .first_replica = options->seed};
+}
+
+void topology_close(struct topology *t)
+{
+    resolver_cancel(&t->masters.side[0]);
+    resolver_cancel(&t->masters.side[1]);
+}
+
+void topology_connected(struct topology *t)
+{
+    t->mismatch_ms = t->down_ms = t->failover_ms = 0;
+    if (!t->is_master)
+        t->confirmed_ms = 0;
+}
+
+void topology_ready(struct topology *t)
+{
+    t->failures = 0;
+    t->ready_ms = clock_now_ms();
+}
+
+unsigned topology_failed(struct topology *t)
+{
+    t->owner_ms = 0;
+    return ++t->failures;
+}

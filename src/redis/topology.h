@@ -1,0 +1,128 @@
+/*
+ * Topology: which Redis of a Sentinel's or of a cluster's is to be used, and since when the one in use is not
+ * the right one any more.
+ *
+ * Discovery passes every answer of a server here, the connection every ROLE and every error of the Redis in
+ * use. The address is that of the Redis selected last; what is said against it counts from the last moment at
+ * which it was known to be the right one, and is forgotten with the next connection (topology_connected).
+ *
+ * Nothing is sent from here, but names are looked up: a replica may name its master differently.
+ */
+#ifndef REDIS_TOPOLOGY_H
+#define REDIS_TOPOLOGY_H
+
+#include "redis/endpoint.h"
+#include "redis/socket.h"
+
+struct discovery_answer;   /* discovery.h */
+struct discovery_protocol; /* the same */
+
+/* What an error of the Redis in use says about it. */
+enum discovery_error {
+    DISCOVERY_ERROR_OTHER,
+    DISCOVERY_ERROR_MOVED, /* its data is at another server */
+    DISCOVERY_ERROR_DOWN   /* it does not know which server has them */
+};
+
+/* Whether two names have a common address. */
+struct topology_comparison {
+    struct resolver side[2];
+    struct redis_address of[2];
+    int lookups_due; /* look-ups that have not ended */
+    bool equal;
+    uint64_t made_ms; /* by the boot clock; 0: never */
+};
+
+/* Embedded in the discovery; private to topology.c and the functions below. */
+struct topology {
+    uv_loop_t *loop;
+    const struct redis_endpoint *settings; /* the address of the servers, and how to connect */
+    const struct discovery_protocol *protocol;
+    uint64_t stale_limit_ms;
+
+    struct redis_endpoint endpoint; /* borrows `address` */
+    struct redis_address address;
+    struct redis_address master;        /* the master that is named */
+    bool is_master;                     /* the address is the master's, also in place of a replica */
+    struct topology_comparison masters; /* that one, and the one that the replica follows */
+    unsigned first_replica;             /* the choice begins with this one */
+    unsigned failures;                  /* attempts in a row that failed */
+    uint64_t ready_ms;                  /* since when it is in use, by the monotonic clock */
+    struct redis_address owner;         /* the master by the word of the one before */
+    uint64_t owner_ms; /* when it said so, by the monotonic clock; 0: never, or that was wrong */
+    bool owner_next;   /* it is connected to without a query */
+    /* By the boot clock; 0: not so. */
+    uint64_t confirmed_ms; /* when this master was last named, or the replica last followed it */
+    uint64_t mismatch_ms;  /* since when the replica follows another or an unknown master */
+    uint64_t down_ms;      /* since when the replica is reported as down */
+    uint64_t failover_ms;  /* until when the Redis was the right one, where another is named now */
+};
+
+struct topology_options {
+    const struct redis_endpoint *endpoint; /* borrowed while it lives, as the next */
+    const struct discovery_protocol *protocol;
+    uint64_t stale_limit_ms; /* how long a replica may be used that follows another master */
+    unsigned seed;           /* selects the first replica to be used */
+};
+
+void topology_init(struct topology *t, uv_loop_t *loop, const struct topology_options *options);
+
+/* Cancels the look-ups of names. */
+void topology_close(struct topology *t);
+
+/* --- the choice --- */
+
+/* Selects a Redis by the answer of a server. */
+void topology_select(struct topology *t, const struct discovery_answer *answer);
+
+/* Selects the Redis that the one before has named, without a query. False when it has named none. */
+bool topology_select_next(struct topology *t);
+
+/* The selected Redis; borrowed until the next is selected. */
+static inline const struct redis_endpoint *topology_endpoint(const struct topology *t)
+{
+    return &t->endpoint;
+}
+
+/* The role that it must have. */
+enum redis_role_kind topology_wanted_role(const struct topology *t);
+
+/* True for a replica that only names its master before it was sent READONLY. */
+bool topology_wants_readonly(const struct topology *t);
+
+/* --- is it still the right one? --- */
+
+/* True when the answer of a server names another Redis than the selected one, which may be in use. */
+bool topology_has_changed(struct topology *t, const struct discovery_answer *answer, bool in_use);
+
+/*
+ * An error reply of the Redis in use. Unless it is DISCOVERY_ERROR_OTHER the connection must be closed, and
+ * the next choice takes it into account.
+ */
+enum discovery_error topology_handle_error(struct topology *t, const redisReply *error);
+
+/*
+ * Checks whether a replica may be used: `master` is its master in the reply to a ROLE that was sent at
+ * `role_sent_ms` by the boot clock (clock.h). Returns NULL, or the reason against it.
+ */
+const char *topology_check_replica(struct topology *t, const struct redis_address *master,
+                                   uint64_t role_sent_ms);
+
+/* Until when it is known to have been the right one, by the boot clock; UINT64_MAX while it is. */
+uint64_t topology_trusted_until_ms(const struct topology *t);
+
+/* See redis_connection_elsewhere. */
+bool topology_elsewhere(const struct topology *t, const redisReply *reply, struct redis_address *node);
+
+/* --- the connection to it --- */
+
+/* The handshake begins. */
+void topology_connected(struct topology *t);
+
+/* It is in use. */
+void topology_ready(struct topology *t);
+
+/* An attempt failed. Returns how many have, in a row. */
+unsigned topology_failed(struct topology *t);
+
+#endif
