@@ -1,4 +1,12 @@
-/* Reading the settings of Redis again; see reload.h. */
+/*
+ * Reading the settings of Redis again; see reload.h.
+ *
+ * `newest` was read from one state of the files, and could be used; no worker is given anything else. The
+ * reload, each worker that was offered settings, and each connection that uses them hold a reference to them.
+ *
+ * Timer: one look at the files after look_ms, after a quarter of it while a worker has no connection or old
+ * settings, after a tenth while the files change.
+ */
 #include "app/reload.h"
 
 #include "base/file_watch.h"

@@ -44,7 +44,7 @@ enum {
     ADMIN_REJECTIONS_MAX = 16
 };
 
-/* Those of a process that no client is connected to, and the fewest that are divided among clients. */
+/* What a process without clients has open, and the fewest descriptors that are divided among clients. */
 enum { DESCRIPTORS_OWN = 10, DESCRIPTORS_OWN_PER_WORKER = 10, DESCRIPTORS_DIVIDED_MIN = 16 };
 
 enum server_state { SERVER_STARTING, SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_EXITING };
@@ -681,7 +681,7 @@ static int server_start(struct server *s, struct redis_config *redis, struct buf
     return 0;
 }
 
-/* `address`, or that of the socket which was passed instead. */
+/* Logs `address`, or the address of the socket that was passed instead. */
 static void server_log_listener(const struct server *s, struct log_line *line, enum service_socket which,
                                 const char *name, const char *address)
 {

@@ -1,4 +1,8 @@
-/* Notifications, the watchdog and passed sockets; see service_manager.h. */
+/*
+ * Notifications, the watchdog and passed sockets; see service_manager.h.
+ *
+ * The environment is read once, in service_manager_new(), and holds none of the variables afterwards.
+ */
 #include "app/service_manager.h"
 
 #include "base/clock.h"
@@ -27,7 +31,7 @@ struct service_manager {
     struct sockaddr_un address;
     socklen_t address_len;
     bool failing;   /* the last notification could not be sent, which was logged */
-    bool ready_due; /* so it was with READY=1 */
+    bool ready_due; /* READY=1 could not be sent, and is sent again with the next status */
     char status[STATUS_MAX];
     uint64_t watchdog_us; /* 0: none */
     int sockets[SERVICE_SOCKETS];
@@ -49,7 +53,7 @@ static bool service_manager_number_of(const char *name, int64_t *out)
     return value != NULL && parse_int64(span_of(value), out) == 0 && *out > 0;
 }
 
-/* Of a process that started this one, and did not remove its own variables? */
+/* False for the variables of a process that started this one and left them in the environment. */
 static bool service_manager_is_for_us(const char *pid_variable)
 {
     int64_t pid = 0;
@@ -67,7 +71,7 @@ static void service_manager_clear_environment(void)
 
 /* --- notifications --- */
 
-/* A path, or the name of an abstract socket after '@'. False for what is neither, such as vsock:. */
+/* `name` is a path, or an abstract name after '@'. Returns false for other kinds, such as vsock:. */
 static bool service_manager_set_address(struct service_manager *m, const char *name)
 {
     size_t len = strlen(name);
@@ -194,7 +198,7 @@ static bool service_manager_is_tcp_listener(int fd)
            service_manager_option_of(fd, SO_ACCEPTCONN) == 1 && (family == AF_INET || family == AF_INET6);
 }
 
-/* The one with this name; SERVICE_SOCKETS: none. */
+/* Returns the socket that has this name, or SERVICE_SOCKETS. */
 static int service_manager_socket_named(struct span name)
 {
     static const char *const names[] = SERVICE_SOCKET_NAMES;
