@@ -12,6 +12,7 @@
 #include "base/wait_group.h"
 #include "cache/api_keys.h"
 #include "cache/body.h"
+#include "cache/catalogue.h"
 #include "cache/encoder.h"
 #include "cache/entries.h"
 #include "cache/fetch.h"
@@ -31,6 +32,7 @@ struct cache {
     struct cache_options options;
     struct upstream upstream;
     struct validity validity;
+    struct catalogue catalogue;
     struct entries entries;
     struct encoder encoder;
     struct api_keys api_keys;
@@ -592,7 +594,7 @@ static int cache_read_entry(void *arg, const struct entry_source *source, redis_
 static void cache_on_check_wanted(void *arg)
 {
     struct cache *c = arg;
-    invalidation_check(&c->invalidation);
+    catalogue_check(&c->catalogue);
 }
 
 /* --- the API keys --- */
@@ -626,10 +628,11 @@ static void cache_on_keys_checked(void *arg, struct list *requests, enum key_rea
 
 /* --- the check of the catalogue --- */
 
-/* Pending invalidations are applied before any request is answered: the answer may start the next request. */
+/* What is pending is dropped before any request is answered: the answer may start the next request. */
 static void cache_on_checked(void *arg, enum catalogue_state state)
 {
     struct cache *c = arg;
+    invalidation_checked(&c->invalidation, state);
     bool ready = redis_connection_is_ready(cache_connection_of(c));
     bool attempt = !ready && redis_connection_is_usable(cache_connection_of(c));
     if (state == CATALOGUE_MISSING) { /* requests may be served from the cache, as after a lost connection */
@@ -685,7 +688,7 @@ static void cache_on_drop(void *arg, unsigned what)
 static void cache_on_handshake_done(void *arg)
 {
     struct cache *c = arg;
-    invalidation_check(&c->invalidation);
+    catalogue_check(&c->catalogue);
 }
 
 /* The settings may change. */
@@ -800,6 +803,24 @@ static uint64_t cache_delay_limit_ms(const struct cache_options *o)
     return share < DELAY_LIMIT_MS ? share : DELAY_LIMIT_MS;
 }
 
+/* The state that says whether entries may be served, and the check of the catalogue that changes it. */
+static void cache_init_validity(struct cache *c)
+{
+    const struct cache_options *o = &c->options;
+    const struct catalogue_options catalogue_options = {
+        .keyspace = o->keyspace,
+        .validity = &c->validity,
+        .send = cache_send_command,
+        .checked = cache_on_checked,
+        .arg = c,
+    };
+    validity_init(&c->validity, &(struct validity_limits){.enabled = o->cache_size > 0,
+                                                          .ttl_ms = o->ttl_ms,
+                                                          .stale_limit_ms = o->stale_limit_ms,
+                                                          .stale_keys_limit_ms = o->stale_keys_limit_ms});
+    catalogue_init(&c->catalogue, &catalogue_options);
+}
+
 static int cache_init_parts(struct cache *c)
 {
     const struct cache_options *o = &c->options;
@@ -808,15 +829,14 @@ static int cache_init_parts(struct cache *c)
         .metrics = o->metrics,
         .loop_lag = o->loop_lag,
         .validity = &c->validity,
+        .catalogue = &c->catalogue,
         .entries = &c->entries,
         .api_keys = &c->api_keys,
         .text = &c->text,
-        .send = cache_send_command,
         .read = cache_read_entry,
         .card = cache_on_card_invalidated,
         .received = cache_on_received,
         .drop = cache_on_drop,
-        .checked = cache_on_checked,
         .arg = c,
     };
     const struct key_reader_options reader_options = {
@@ -824,7 +844,7 @@ static int cache_init_parts(struct cache *c)
         .metrics = o->metrics,
         .keys = &c->api_keys,
         .validity = &c->validity,
-        .invalidation = &c->invalidation,
+        .catalogue = &c->catalogue,
         .send = cache_send_command,
         .ended = cache_on_keys_checked,
         .arg = c,
@@ -843,10 +863,7 @@ static int cache_init_parts(struct cache *c)
         .ended = cache_on_fetch_ended,
         .arg = c,
     };
-    validity_init(&c->validity, &(struct validity_limits){.enabled = o->cache_size > 0,
-                                                          .ttl_ms = o->ttl_ms,
-                                                          .stale_limit_ms = o->stale_limit_ms,
-                                                          .stale_keys_limit_ms = o->stale_keys_limit_ms});
+    cache_init_validity(c);
     int key_reader = key_reader_init(&c->key_reader, &reader_options);
     int entries = entries_init(&c->entries, o->cache_size, o->metrics);
     int api_keys = api_keys_init(&c->api_keys, o->metrics);
@@ -860,6 +877,7 @@ static void cache_fini_parts(struct cache *c)
 {
     fetches_fini(&c->fetches);
     invalidation_fini(&c->invalidation);
+    catalogue_fini(&c->catalogue);
     key_reader_fini(&c->key_reader);
     api_keys_fini(&c->api_keys);
     entries_fini(&c->entries);

@@ -1,6 +1,7 @@
 /* Two commands, and what their replies amount to; see catalogue.h. */
 #include "cache/catalogue.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/state.h"
 
@@ -27,6 +28,11 @@ static void catalogue_enter(struct catalogue *c, enum catalogue_step next)
 static void catalogue_finish(struct catalogue *c, enum catalogue_state state)
 {
     catalogue_enter(c, CATALOGUE_IDLE);
+    if (state == CATALOGUE_PRESENT)
+        c->passed = c->begun;
+    if (c->options.validity != NULL)
+        validity_checked(c->options.validity, state == CATALOGUE_PRESENT, state == CATALOGUE_MISSING,
+                         c->began_ms);
     c->options.checked(c->options.arg, state);
 }
 
@@ -90,8 +96,9 @@ static void catalogue_on_reply(void *arg, const redisReply *reply, enum redis_or
     }
     c->keys = catalogue_key_in(reply);
     bool decided = c->keys == CATALOGUE_KEY_PRESENT;
-    if (c->options.counted != NULL)
-        c->options.counted(c->options.arg, reply, decided);
+    if (c->options.validity != NULL)
+        validity_counted(c->options.validity, reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1,
+                         decided);
     if (decided)
         catalogue_finish(c, CATALOGUE_PRESENT);
     else
@@ -100,5 +107,11 @@ static void catalogue_on_reply(void *arg, const redisReply *reply, enum redis_or
 
 void catalogue_check(struct catalogue *c)
 {
+    if (c->step != CATALOGUE_IDLE)
+        return;
+    c->begun++;
+    c->began_ms = clock_boot_ms();
+    if (c->options.validity != NULL)
+        c->options.validity->counting = true;
     catalogue_send_step(c, CATALOGUE_API_KEYS);
 }

@@ -4,10 +4,16 @@
  *
  * A Redis with neither was flushed, or started without its data, and its "not found" must not be believed.
  * Commands are sent through a function, so nothing here depends on connections.
+ *
+ * One check is under way at a time, and its end is one event, `checked`. Replies come in the order of the
+ * commands, so a check under way was sent after every command that has been answered: it serves all results
+ * that need one. Checks are numbered for the API key set, which waits for one that was begun after its last
+ * reply (key_reader.c).
  */
 #ifndef CACHE_CATALOGUE_H
 #define CACHE_CATALOGUE_H
 
+#include "cache/validity.h"
 #include "model/keyspace.h"
 #include "redis/resp.h"
 #include "redis/session.h"
@@ -24,8 +30,7 @@ enum catalogue_state {
 struct catalogue_options {
     const struct keyspace *keyspace;
     redis_send_fn send;
-    /* The reply to SCARD; `decided`: the set is there, and the check ends. May be NULL. */
-    void (*counted)(void *arg, const redisReply *reply, bool decided);
+    struct validity *validity; /* learns of the keys that were counted; NULL: of a connection not in use */
     /* A check has ended; possibly called before catalogue_check returns. */
     void (*checked)(void *arg, enum catalogue_state state);
     void *arg;
@@ -41,8 +46,10 @@ struct catalogue {
         CATALOGUE_KEY_FORBIDDEN,
         CATALOGUE_KEY_ABSENT,
         CATALOGUE_KEY_PRESENT
-    } keys;                /* the state of the API key set, from the first reply */
-    bool forbidden_logged; /* that the ACL denies the check */
+    } keys;                 /* the state of the API key set, from the first reply */
+    bool forbidden_logged;  /* that the ACL denies the check */
+    uint64_t begun, passed; /* the numbers of the last check, and of the last that found a catalogue */
+    uint64_t began_ms;      /* when the last began, by the boot clock */
 };
 
 /* `options` is copied. No callback may come after catalogue_fini. */
@@ -58,13 +65,18 @@ static inline bool catalogue_is_being_checked(const struct catalogue *c)
     return c->step != CATALOGUE_IDLE;
 }
 
-/* SCARD has no reply yet. */
-static inline bool catalogue_is_being_counted(const struct catalogue *c)
+/* The number of the last check that was begun, and of the last that found a catalogue. */
+static inline uint64_t catalogue_begun(const struct catalogue *c)
 {
-    return c->step == CATALOGUE_API_KEYS;
+    return c->begun;
 }
 
-/* Begins a check; only while none is under way. */
+static inline uint64_t catalogue_passed(const struct catalogue *c)
+{
+    return c->passed;
+}
+
+/* Begins a check, unless one is under way, which will do. */
 void catalogue_check(struct catalogue *c);
 
 #endif

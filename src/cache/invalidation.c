@@ -16,26 +16,9 @@ enum {
     SEARCH_STEPS = 8192 /* slots of the table that one search passes over: some ten microseconds */
 };
 
-static void invalidation_on_counted(void *arg, const redisReply *reply, bool decided);
-static void invalidation_on_checked(void *arg, enum catalogue_state state);
-
-/* The owner's `send` is called with its own `arg`. */
-static int invalidation_send_check(void *arg, struct span command, unsigned how, redis_reply_fn fn,
-                                   void *fn_arg)
-{
-    const struct invalidation *c = arg;
-    return c->options.send(c->options.arg, command, how, fn, fn_arg);
-}
-
 int invalidation_init(struct invalidation *c, const struct invalidation_options *options)
 {
-    const struct catalogue_options catalogue_options = {.keyspace = options->keyspace,
-                                                        .send = invalidation_send_check,
-                                                        .counted = invalidation_on_counted,
-                                                        .checked = invalidation_on_checked,
-                                                        .arg = c};
     *c = (struct invalidation){.options = *options};
-    catalogue_init(&c->catalogue, &catalogue_options);
     keyspace_index(options->keyspace, &c->index_key);
     keyspace_api_keys(options->keyspace, &c->api_keys_key);
     keyspace_api_key_info(options->keyspace, &c->api_key_info_key);
@@ -45,7 +28,6 @@ int invalidation_init(struct invalidation *c, const struct invalidation_options 
 
 void invalidation_fini(struct invalidation *c)
 {
-    catalogue_fini(&c->catalogue);
     buf_fini(&c->index_key);
     buf_fini(&c->api_keys_key);
     buf_fini(&c->api_key_info_key);
@@ -63,44 +45,6 @@ static void invalidation_apply_pending(struct invalidation *c)
     v->pending = 0;
     if (what != 0)
         invalidation_drop(c, what);
-}
-
-/* --- the check of the catalogue --- */
-
-static void invalidation_compare_key_count(struct invalidation *c);
-
-static void invalidation_on_counted(void *arg, const redisReply *reply, bool decided)
-{
-    struct invalidation *c = arg;
-    validity_counted(c->options.validity, reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1, decided);
-    invalidation_compare_key_count(c);
-}
-
-static void invalidation_on_checked(void *arg, enum catalogue_state state)
-{
-    struct invalidation *c = arg;
-    struct validity *v = c->options.validity;
-    v->counting = false;
-    if (state == CATALOGUE_PRESENT) {
-        c->check_passed = c->checks_begun;
-        v->present_ms = c->check_began_ms;
-        if (v->connected)
-            invalidation_apply_pending(c);
-    } else if (state == CATALOGUE_MISSING) {
-        v->missing = true;
-        metric_set(&c->options.metrics->catalogue_missing, 1);
-    }
-    c->options.checked(c->options.arg, state);
-}
-
-void invalidation_check(struct invalidation *c)
-{
-    if (catalogue_is_being_checked(&c->catalogue))
-        return;
-    c->checks_begun++;
-    c->check_began_ms = clock_boot_ms();
-    c->options.validity->counting = true;
-    catalogue_check(&c->catalogue);
 }
 
 /* --- the audit: suspected differences --- */
@@ -280,7 +224,20 @@ void invalidation_heartbeat(struct invalidation *c, uint64_t pong_ms)
     c->options.validity->pong_ms = pong_ms;
     if (validity_may_store(c->options.validity))
         invalidation_audit(c);
-    invalidation_check(c);
+    catalogue_check(c->options.catalogue);
+}
+
+/* --- the check of the catalogue --- */
+
+/* What is pending is applied before any request is answered: the answer may start the next request. */
+void invalidation_checked(struct invalidation *c, enum catalogue_state state)
+{
+    if (state == CATALOGUE_PRESENT || state == CATALOGUE_MISSING)
+        invalidation_compare_key_count(c);
+    if (state == CATALOGUE_MISSING)
+        metric_set(&c->options.metrics->catalogue_missing, 1);
+    else if (state == CATALOGUE_PRESENT && c->options.validity->connected)
+        invalidation_apply_pending(c);
 }
 
 /* --- pushes --- */
@@ -291,7 +248,7 @@ static bool invalidation_wait_for_check(struct invalidation *c, unsigned what)
     uint64_t now = clock_boot_ms();
     uint64_t *last_ms = what == INVALIDATED_INDEX ? &c->index_check_ms : &c->keys_check_ms;
     bool recent = now - *last_ms < INVALIDATION_CHECK_INTERVAL_MS;
-    if (what != INVALIDATED_ALL && recent && !catalogue_is_being_checked(&c->catalogue))
+    if (what != INVALIDATED_ALL && recent && !catalogue_is_being_checked(c->options.catalogue))
         return false;
     *last_ms = now;
     c->options.validity->pending |= what;
@@ -304,7 +261,7 @@ static void invalidation_invalidate(struct invalidation *c, unsigned what)
     c->options.validity->possible_losses += what != INVALIDATED_INDEX;
     c->options.received(c->options.arg, what);
     if (invalidation_wait_for_check(c, what))
-        invalidation_check(c);
+        catalogue_check(c->options.catalogue);
     else
         invalidation_drop(c, what);
 }

@@ -33,9 +33,8 @@
  * The catalogue. A Redis without one (catalogue.h) is treated like one that is still loading: the connection
  * is not used, and the cache serves stale entries within the limits. The check is made in the handshake, with
  * each heartbeat, before a pending invalidation is applied, and before a result is returned that says
- * something does not exist. Replies come in the order of the commands, so a check under way was sent after
- * every command that has been answered: it serves all results that need one. Checks are numbered for the API
- * key set, which waits for one that was begun after its last reply (key_reader.c).
+ * something does not exist. Its owner is catalogue.c; the cache passes its end on to here, to the key reader
+ * and to the fetches.
  *
  * The audit. A proxy that accepts CLIENT TRACKING and drops the invalidations, or a SWAPDB, would leave the
  * cache stale without a limit: PING proves that the stream is alive, not that it is complete. So with each
@@ -65,14 +64,14 @@ struct invalidation_options {
     const struct keyspace *keyspace;
     struct cache_metrics *metrics;
     struct loop_lag *loop_lag;
-    struct validity *validity;       /* set here alone */
+    struct validity *validity;       /* set here, and by the checks of the catalogue */
+    struct catalogue *catalogue;     /* checked with each heartbeat, and while something is pending */
     struct entries *entries;         /* to be audited */
     const struct api_keys *api_keys; /* the size of their set is compared */
     struct buf *text;                /* scratch for bodies */
 
-    /* Send a command, and the one that reads an entry again. Return 0 or a negative errno; `fn` is called
-     * from the loop, never from here. */
-    redis_send_fn send;
+    /* Sends the command that reads an entry again. Returns 0 or a negative errno; `fn` is called from the
+     * loop, never from here. */
     int (*read)(void *arg, const struct entry_source *source, redis_reply_fn fn, void *fn_arg);
 
     void (*card)(void *arg, int64_t id); /* a card has changed */
@@ -80,8 +79,6 @@ struct invalidation_options {
     void (*received)(void *arg, unsigned what);
     /* Drop the entries of this set of INVALIDATED_*. */
     void (*drop)(void *arg, unsigned what);
-    /* A check of the catalogue has ended; if it is present, pending invalidations have been applied. */
-    void (*checked)(void *arg, enum catalogue_state state);
     void *arg;
 };
 
@@ -92,11 +89,6 @@ struct invalidation {
 
     uint64_t index_check_ms; /* when an invalidation of the index last had to wait for a check; boot clock */
     uint64_t keys_check_ms;  /* the same of all others */
-
-    /* The check of the catalogue. */
-    struct catalogue catalogue;
-    uint64_t checks_begun, check_passed; /* the numbers of the last, and of the last that found a catalogue */
-    uint64_t check_began_ms;             /* when the last began */
 
     /* The audit. */
     bool reading; /* an entry, again */
@@ -126,26 +118,7 @@ void invalidation_heartbeat(struct invalidation *c, uint64_t pong_ms);
 /* The connection was lost (validity_lost). */
 void invalidation_lost(struct invalidation *c, uint64_t valid_until_ms);
 
-/* --- the check of the catalogue --- */
-
-/* Begins a check, unless one is under way, which will do; `checked` may be called before this returns. */
-void invalidation_check(struct invalidation *c);
-
-static inline bool invalidation_is_checking(const struct invalidation *c)
-{
-    return catalogue_is_being_checked(&c->catalogue);
-}
-
-/* The number of the last check that was begun. */
-static inline uint64_t invalidation_begun(const struct invalidation *c)
-{
-    return c->checks_begun;
-}
-
-/* The number of the last check that passed. */
-static inline uint64_t invalidation_confirmed(const struct invalidation *c)
-{
-    return c->check_passed;
-}
+/* A check of the catalogue has ended: if it is present, what is pending is dropped. */
+void invalidation_checked(struct invalidation *c, enum catalogue_state state);
 
 #endif

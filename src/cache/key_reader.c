@@ -37,7 +37,7 @@ bool key_reader_is_able(const struct key_reader *r)
 {
     const struct key_reader_options *o = &r->options;
     return validity_may_store(o->validity) && api_keys_state(o->keys) != API_KEYS_REFUSED &&
-           (!key_reader_is_pending(r) || invalidation_is_checking(o->invalidation));
+           (!key_reader_is_pending(r) || catalogue_is_being_checked(o->catalogue));
 }
 
 /* --- requests --- */
@@ -251,15 +251,15 @@ static void key_reader_confirm_later(struct key_reader *r)
         return;
     }
     key_reader_enter(r, KEY_READER_CONFIRMING);
-    invalidation_check(r->options.invalidation);
+    catalogue_check(r->options.catalogue);
 }
 
 /* By a check of the catalogue that is sent from now on. */
 static void key_reader_commit_later(struct key_reader *r)
 {
     key_reader_enter(r, KEY_READER_COMMITTING);
-    r->commit = invalidation_begun(r->options.invalidation) + 1;
-    invalidation_check(r->options.invalidation);
+    r->commit = catalogue_begun(r->options.catalogue) + 1;
+    catalogue_check(r->options.catalogue);
 }
 
 static void key_reader_end_check(struct key_reader *r)
@@ -342,8 +342,8 @@ static void key_reader_commit(struct key_reader *r)
     struct api_keys *keys = r->options.keys;
     struct list confirmed;
     list_init(&confirmed);
-    if (invalidation_confirmed(r->options.invalidation) < r->commit) {
-        invalidation_check(r->options.invalidation);
+    if (catalogue_passed(r->options.catalogue) < r->commit) {
+        catalogue_check(r->options.catalogue);
         return;
     }
     key_reader_enter(r, KEY_READER_IDLE);

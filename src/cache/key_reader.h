@@ -31,7 +31,7 @@
 
 #include "cache/api_keys.h"
 #include "cache/cache.h"
-#include "cache/invalidation.h"
+#include "cache/catalogue.h"
 #include "cache/validity.h"
 
 #include <uv.h>
@@ -67,7 +67,7 @@ struct key_reader_options {
     struct cache_metrics *metrics;
     struct api_keys *keys;
     const struct validity *validity;
-    struct invalidation *invalidation; /* checks the catalogue */
+    struct catalogue *catalogue;
     redis_send_fn send;
     /* The callee removes all requests from the list. */
     void (*ended)(void *arg, struct list *requests, enum key_reader_result result);

@@ -58,3 +58,11 @@ void validity_counted(struct validity *v, int64_t count, bool found)
     v->possible_losses += !found;
     v->losses_seen = found ? v->possible_losses : 0;
 }
+
+void validity_checked(struct validity *v, bool present, bool missing, uint64_t began_ms)
+{
+    v->counting = false;
+    v->missing |= missing;
+    if (present)
+        v->present_ms = began_ms;
+}

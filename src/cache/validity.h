@@ -86,6 +86,9 @@ void validity_suspend(struct validity *v);
 /* SCARD of the keys was answered; `found`: they exist. `count` is -1 where it is not known. */
 void validity_counted(struct validity *v, int64_t count, bool found);
 
+/* A check of the catalogue that began at `began_ms` has ended. */
+void validity_checked(struct validity *v, bool present, bool missing, uint64_t began_ms);
+
 /* --- what may be cached --- */
 
 /* True when replies may be cached: invalidations come on this connection. */

@@ -231,7 +231,7 @@ inline on_keys_invalidated()
     fi
 }
 
-/* invalidation.c: invalidation_on_checked: pending invalidations first; key_reader.c: key_reader_checked */
+/* invalidation.c: invalidation_checked: pending invalidations first; key_reader.c: key_reader_checked */
 inline on_check_reply()
 {
     checking = false;

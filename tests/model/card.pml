@@ -61,7 +61,7 @@ inline free_fetch(f)
     fetch[f].needed = 0
 }
 
-/* invalidation.c: invalidation_check. One command here; catalogue.pml has both steps and a catalogue that is missing. */
+/* catalogue.c: catalogue_check. One command here; catalogue.pml has both steps and a catalogue that is missing. */
 inline check_catalogue()
 {
     if
@@ -87,7 +87,7 @@ inline on_card(f, v)
     fi
 }
 
-/* invalidation.c: on_check_reply, finish_check, invalidation_apply_pending; fetch.c: fetches_confirm */
+/* catalogue.c: catalogue_finish; invalidation.c: invalidation_checked, invalidation_apply_pending; fetch.c: fetches_confirm */
 inline on_check_reply()
 {
     printf("worker: the check has passed\n");

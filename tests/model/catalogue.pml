@@ -102,7 +102,7 @@ inline start()
     send(READ, CARD, DATA)
 }
 
-/* invalidation.c: invalidation_check */
+/* catalogue.c: catalogue_check */
 inline check_catalogue()
 {
     if
@@ -198,7 +198,7 @@ inline confirm()
     fi
 }
 
-/* invalidation.c: invalidation_on_checked, invalidation_apply_pending; cache.c: cache_on_drop */
+/* invalidation.c: invalidation_checked, invalidation_apply_pending; cache.c: cache_on_drop */
 inline on_catalogue_present()
 {
     printf("worker: the check has passed\n");
@@ -219,7 +219,7 @@ inline on_catalogue_present()
     fi
 }
 
-/* catalogue.c: catalogue_on_reply, catalogue_evaluate; invalidation.c: invalidation_on_counted; without a catalogue the connection is closed */
+/* catalogue.c: catalogue_on_reply, catalogue_evaluate; validity.c: validity_counted; without a catalogue the connection is closed */
 inline on_scard(v)
 {
     if

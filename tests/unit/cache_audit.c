@@ -249,7 +249,7 @@ static void hold_keys(void)
 
 static void check_with(const char *reply)
 {
-    invalidation_check(&invalidation);
+    catalogue_check(&catalogue);
     answer_all(reply);
 }
 

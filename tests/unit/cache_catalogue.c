@@ -4,7 +4,7 @@
 static void begin_check(void)
 {
     checked = NOT_CHECKED;
-    invalidation_check(&invalidation);
+    catalogue_check(&catalogue);
     assert_string_equal(fake_redis_next(), "SCARD test:api_keys");
 }
 
@@ -52,11 +52,10 @@ TEST_CASE_WITH(what_two_replies_amount_to, invalidation_set_up, invalidation_tea
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         metrics.catalogue_missing = 0;
         begin_check();
-        uint64_t number = invalidation_begun(&invalidation);
+        uint64_t number = catalogue_begun(&catalogue);
         expect_index_read(cases[i].keys);
         expect_checked(reply_of(cases[i].index), cases[i].state);
-        assert_int_equal(invalidation_confirmed(&invalidation) == number,
-                         cases[i].state == CATALOGUE_PRESENT);
+        assert_int_equal(catalogue_passed(&catalogue) == number, cases[i].state == CATALOGUE_PRESENT);
         assert_int_equal(metrics.catalogue_missing, cases[i].state == CATALOGUE_MISSING);
     }
 }
@@ -64,22 +63,22 @@ TEST_CASE_WITH(what_two_replies_amount_to, invalidation_set_up, invalidation_tea
 TEST_CASE_WITH(checks_are_numbered_and_one_is_under_way_at_a_time, invalidation_set_up,
                invalidation_tear_down)
 {
-    assert_int_equal(invalidation_begun(&invalidation), 0);
-    assert_int_equal(invalidation_confirmed(&invalidation), 0);
+    assert_int_equal(catalogue_begun(&catalogue), 0);
+    assert_int_equal(catalogue_passed(&catalogue), 0);
     begin_check();
-    invalidation_check(&invalidation);
+    catalogue_check(&catalogue);
     assert_int_equal(fake_redis.count, 1);
     expect_index_read(":0\r\n");
-    invalidation_check(&invalidation);
+    catalogue_check(&catalogue);
     assert_int_equal(fake_redis.count, 1);
-    assert_int_equal(invalidation_begun(&invalidation), 1);
-    assert_int_equal(invalidation_confirmed(&invalidation), 0);
+    assert_int_equal(catalogue_begun(&catalogue), 1);
+    assert_int_equal(catalogue_passed(&catalogue), 0);
     expect_checked(reply_integer(1), CATALOGUE_PRESENT);
-    assert_int_equal(invalidation_confirmed(&invalidation), 1);
+    assert_int_equal(catalogue_passed(&catalogue), 1);
     begin_check();
-    assert_int_equal(invalidation_begun(&invalidation), 2);
+    assert_int_equal(catalogue_begun(&catalogue), 2);
     expect_checked(reply_integer(1), CATALOGUE_PRESENT);
-    assert_int_equal(invalidation_confirmed(&invalidation), 2);
+    assert_int_equal(catalogue_passed(&catalogue), 2);
 }
 
 TEST_CASE_WITH(a_check_that_is_lost_or_not_sent_confirms_nothing, invalidation_set_up, invalidation_tear_down)
@@ -91,15 +90,15 @@ TEST_CASE_WITH(a_check_that_is_lost_or_not_sent_confirms_nothing, invalidation_s
     expect_checked(NULL, CATALOGUE_LOST);
     fake_redis.sends_left = 0;
     checked = NOT_CHECKED;
-    invalidation_check(&invalidation);
+    catalogue_check(&catalogue);
     assert_int_equal(checked, CATALOGUE_UNKNOWN);
     fake_redis.sends_left = 1;
     begin_check();
     expect_checked(reply_integer(0), CATALOGUE_UNKNOWN); /* the second command is not sent */
-    assert_int_equal(invalidation_confirmed(&invalidation), 0);
-    assert_int_equal(invalidation_begun(&invalidation), 4);
+    assert_int_equal(catalogue_passed(&catalogue), 0);
+    assert_int_equal(catalogue_begun(&catalogue), 4);
     fake_redis.sends_left = -1;
     begin_check();
     expect_checked(reply_integer(1), CATALOGUE_PRESENT);
-    assert_int_equal(invalidation_confirmed(&invalidation), 5);
+    assert_int_equal(catalogue_passed(&catalogue), 5);
 }

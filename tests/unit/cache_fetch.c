@@ -19,6 +19,7 @@ static struct keyspace keyspace;
 static struct entries entries;
 static struct api_keys api_keys;
 static struct validity validity;
+static struct catalogue catalogue;
 static struct invalidation invalidation;
 static struct fetches fetches;
 static struct buf text;
@@ -99,12 +100,13 @@ static void on_checked(void *arg, enum catalogue_state state)
 {
     (void)arg;
     assert_int_equal(state, CATALOGUE_PRESENT);
+    invalidation_checked(&invalidation, state);
 }
 
 /* There are API keys: the check under way says so, or one that begins now. */
 static void find_keys(void)
 {
-    invalidation_check(&invalidation);
+    catalogue_check(&catalogue);
     redis_reply_fn fn = check.fn;
     check.fn = NULL;
     fn(check.arg, reply_of("-WRONGTYPE is no set\r\n"),
@@ -113,15 +115,16 @@ static void find_keys(void)
 
 static int set_up(void **state)
 {
+    const struct catalogue_options catalogue_options = {
+        .keyspace = &keyspace, .validity = &validity, .send = send_check, .checked = on_checked};
     const struct invalidation_options invalidation_options = {.keyspace = &keyspace,
                                                               .validity = &validity,
+                                                              .catalogue = &catalogue,
                                                               .metrics = &metrics,
                                                               .loop_lag = &loop_lag,
-                                                              .send = send_check,
                                                               .card = on_number,
                                                               .received = on_change,
-                                                              .drop = on_change,
-                                                              .checked = on_checked};
+                                                              .drop = on_change};
     (void)state;
     fake_redis_init();
     clock_ms = 1000000;
@@ -135,6 +138,7 @@ static int set_up(void **state)
     assert_int_equal(entries_init(&entries, BUDGET, &metrics), 0);
     assert_int_equal(api_keys_init(&api_keys, &metrics), 0);
     validity_init(&validity, &(struct validity_limits){.enabled = true});
+    catalogue_init(&catalogue, &catalogue_options);
     assert_int_equal(invalidation_init(&invalidation, &invalidation_options), 0);
     check.fn = NULL;
     find_keys();
@@ -160,6 +164,7 @@ static int tear_down(void **state)
     entries_check(&entries);
     fetches_fini(&fetches);
     invalidation_fini(&invalidation);
+    catalogue_fini(&catalogue);
     api_keys_fini(&api_keys);
     entries_fini(&entries);
     buf_fini(&text);

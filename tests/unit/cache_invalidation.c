@@ -103,7 +103,7 @@ TEST_CASE_WITH(pending_changes_are_dropped_after_the_check, set_up, invalidation
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     expect_applied("drop 6");
     assert_true(lifetime_is_tracked(validity_lifetime_of_index(&validity, NULL, 1)));
-    invalidation_check(&invalidation);
+    catalogue_check(&catalogue);
     expect_applied("");
 }
 
@@ -118,7 +118,7 @@ TEST_CASE_WITH(changes_stay_pending_after_a_check_that_did_not_pass, set_up, inv
         assert_int_equal(checked, states[i]);
         assert_string_equal(told, "");
         assert_int_equal(validity.pending, INVALIDATED_INDEX);
-        invalidation_check(&invalidation);
+        catalogue_check(&catalogue);
     }
     expect_applied("drop 2");
     fake_redis.sends_left = 0;
@@ -196,7 +196,7 @@ TEST_CASE_WITH(frequent_changes_are_dropped_without_a_check, set_up, invalidatio
     expect("test:api_keys", true, "received 4"); /* these have their own interval */
     expect_applied("drop 4");
     expect("test:api_keys", false, "received 4, drop 4");
-    invalidation_check(&invalidation);
+    catalogue_check(&catalogue);
     expect("test:index", false, "received 2");
     expect_applied("drop 2");
     clock_ms += INVALIDATION_CHECK_INTERVAL_MS - 1;
@@ -207,7 +207,7 @@ TEST_CASE_WITH(frequent_changes_are_dropped_without_a_check, set_up, invalidatio
 
 static void check_catalogue(int keys)
 {
-    invalidation_check(&invalidation);
+    catalogue_check(&catalogue);
     fake_redis_answer(reply_integer(keys));
     if (keys == 0)
         fake_redis_answer(reply_integer(1));
@@ -284,7 +284,7 @@ TEST_CASE_WITH(what_was_lost_before_it_was_noticed_is_as_old_as_that, set_up, in
  */
 TEST_CASE_WITH(behind_a_loss_of_data_entries_are_as_old_as_the_last_check, set_up, invalidation_tear_down)
 {
-    invalidation_check(&invalidation);
+    catalogue_check(&catalogue);
     uint64_t checked_ms = clock_ms;
     clock_ms += 10;
     expect_applied("");
@@ -319,7 +319,7 @@ static void lose_an_invalidation(void)
 {
     api_keys_reading(&api_keys);
     api_keys_commit(&api_keys, 3);
-    invalidation_check(&invalidation);
+    catalogue_check(&catalogue);
     answer("SCARD", reply_integer(4));
     invalidation_heartbeat(&invalidation, clock_ms);
     assert_int_equal(metrics.cache_suspended, 0);

@@ -4,6 +4,8 @@
  */
 #include "cache/key_reader.h"
 
+#include "cache/invalidation.h"
+
 #include <stdlib.h>
 
 #include "unit/fake_redis.h"
@@ -18,6 +20,7 @@ static struct loop_lag loop_lag;
 static struct entries entries; /* none: there is nothing to audit */
 static struct api_keys keys;
 static struct validity validity;
+static struct catalogue catalogue;
 static struct invalidation invalidation;
 static struct key_reader reader;
 static struct buf text;
@@ -53,6 +56,7 @@ static void on_drop(void *arg, unsigned what)
 static void on_checked(void *arg, enum catalogue_state state)
 {
     (void)arg;
+    invalidation_checked(&invalidation, state);
     key_reader_checked(&reader, state);
 }
 
@@ -75,23 +79,24 @@ static struct digest digest_of(int number)
 
 static int set_up(void **state)
 {
+    const struct catalogue_options catalogue_options = {
+        .keyspace = &keyspace, .validity = &validity, .send = fake_redis_send, .checked = on_checked};
     const struct invalidation_options invalidation_options = {.keyspace = &keyspace,
                                                               .validity = &validity,
+                                                              .catalogue = &catalogue,
                                                               .metrics = &metrics,
                                                               .loop_lag = &loop_lag,
                                                               .entries = &entries,
                                                               .api_keys = &keys,
                                                               .text = &text,
-                                                              .send = fake_redis_send,
                                                               .card = on_card,
                                                               .received = on_received,
-                                                              .drop = on_drop,
-                                                              .checked = on_checked};
+                                                              .drop = on_drop};
     const struct key_reader_options options = {.keyspace = &keyspace,
                                                .metrics = &metrics,
                                                .keys = &keys,
                                                .validity = &validity,
-                                               .invalidation = &invalidation,
+                                               .catalogue = &catalogue,
                                                .send = fake_redis_send,
                                                .ended = on_ended};
     (void)state;
@@ -111,6 +116,7 @@ static int set_up(void **state)
     assert_int_equal(entries_init(&entries, 0, &metrics), 0);
     assert_int_equal(api_keys_init(&keys, &metrics), 0);
     validity_init(&validity, &(struct validity_limits){.enabled = true});
+    catalogue_init(&catalogue, &catalogue_options);
     assert_int_equal(invalidation_init(&invalidation, &invalidation_options), 0);
     assert_int_equal(key_reader_init(&reader, &options), 0);
     key_reader_open(&reader, &loop);
@@ -134,6 +140,7 @@ static int tear_down(void **state)
     assert_int_equal(uv_loop_close(&loop), 0);
     key_reader_fini(&reader);
     invalidation_fini(&invalidation);
+    catalogue_fini(&catalogue);
     api_keys_fini(&keys);
     entries_fini(&entries);
     buf_fini(&text);
@@ -256,7 +263,7 @@ static void connect_redis(int members)
 {
     for (int i = 0; i < members; i++)
         member[i] = true;
-    invalidation_check(&invalidation);
+    catalogue_check(&catalogue);
     (void)serve_all();
     invalidation_connected(&invalidation, clock_ms, true, false);
 }
@@ -401,7 +408,7 @@ TEST_CASE_WITH(malformed_portions_end_the_reading, set_up, tear_down)
 TEST_CASE_WITH(a_set_that_is_too_large_is_not_read, set_up, tear_down)
 {
     connect_redis(KEYS);
-    invalidation_check(&invalidation);
+    catalogue_check(&catalogue);
     answer("SCARD", reply_integer(API_KEYS_MAX + 1));
     clock_ms += 1000;
     key_reader_heartbeat(&reader);
@@ -409,7 +416,7 @@ TEST_CASE_WITH(a_set_that_is_too_large_is_not_read, set_up, tear_down)
     wait_for(0, 1); /* each of its keys is checked, once */
     assert_int_equal(serve_all(), 3);
     assert_int_equal(check(1), AUTH_RESULT_VALID);
-    invalidation_check(&invalidation);
+    catalogue_check(&catalogue);
     answer("SCARD", reply_of("-NOPERM\r\n")); /* nor is one whose size is not known */
     (void)serve_all();
     clock_ms += API_KEYS_PAUSE_MAX_MS;
