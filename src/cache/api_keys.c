@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A heartbeat looks at so many keys, which takes less than a millisecond; one that makes room at fewer. */
+/* Keys that a heartbeat looks at, in less than a millisecond, and that a search for room does. */
 enum { SWEEP_KEYS = 4096, ROOM_KEYS = 64 };
 
 struct api_key {

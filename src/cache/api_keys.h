@@ -13,8 +13,8 @@
  * this epoch. Otherwise it is to be checked in Redis.
  *
  * The set is read with SSCAN, which returns every member that was present from its first portion to its last.
- * Each portion registers the set for invalidations, so a read without an invalidation is the whole set. A
- * change begins the next read from the start, but does not make it faster: the pace is that of the portions.
+ * Each portion registers the set for invalidations, so a read without an invalidation is the whole set. After
+ * a change the set is read from the start again, at the same pace: one portion per heartbeat.
  *
  * Memory is bounded. A set above API_KEYS_MAX is never read as a whole; each of its keys is held once it was
  * checked. Where there is no room a key of an older epoch gives way, or any.

@@ -497,8 +497,8 @@ void cache_cancel(struct cache_request *request)
     cache_release(request);
 }
 
-/* Takes the first request out of the list. */
-static struct cache_request *cache_take_request(struct list *requests)
+/* Removes the first request from the list. */
+static struct cache_request *cache_pop_request(struct list *requests)
 {
     struct cache_request *r = LIST_ENTRY(requests->next, struct cache_request, waiting);
     list_remove(&r->waiting);
@@ -568,7 +568,7 @@ static void cache_on_fetch_ended(void *arg, struct list *requests, const struct 
     struct cache *c = arg;
     cache_schedule_reclaim(c);
     while (!list_empty(requests)) {
-        struct cache_request *r = cache_take_request(requests);
+        struct cache_request *r = cache_pop_request(requests);
         if (result == NULL)
             cache_get_again(c, r, q);
         else
@@ -614,7 +614,7 @@ static void cache_on_keys_checked(void *arg, struct list *requests, enum key_rea
     struct cache *c = arg;
     bool invalid = result == KEY_READER_INVALID;
     while (!list_empty(requests)) {
-        struct cache_request *r = cache_take_request(requests);
+        struct cache_request *r = cache_pop_request(requests);
         r->own_check = result == KEY_READER_FETCH;
         if (invalid || result == KEY_READER_FAILED) {
             metric_add(&c->options.metrics->cache_misses_total, 1);

@@ -123,8 +123,8 @@ int cache_new(struct uv_loop_s *loop, const struct cache_options *options, struc
 void cache_close(struct cache *c, void (*closed)(void *arg), void *arg);
 
 /*
- * Moves to other settings of Redis, of which it takes a reference, as soon as a connection by them is ready;
- * the one in use serves until then. Returns 0 or a negative errno, and all stays as it is.
+ * Moves to these settings of Redis as soon as a connection by them is ready; the connection in use serves
+ * until then. The cache takes a reference of `config`. After a negative errno nothing has changed.
  */
 int cache_use_redis(struct cache *c, struct redis_config *config) __attribute__((warn_unused_result));
 

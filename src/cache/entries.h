@@ -5,8 +5,8 @@
  * the cache adds entries from replies and drops those that an invalidation names (invalidation.h). There are
  * entries only for what exists. A card is found by its id and by its own link.
  *
- * Cards and pages keep coded bodies beside the plain one. These are made of it and live no longer: they count
- * among the bytes of the entry, and are dropped with its body.
+ * Cards and pages keep coded bodies beside the plain one. Coded bodies are derived from it and dropped
+ * with it; they count among the bytes of the entry.
  *
  * No call takes long, however much is cached. Dropping all pages, or everything, makes entries dead at once:
  * they are not found any more, but count among the bytes until they are freed. They are freed in steps by
@@ -38,7 +38,7 @@ struct entry_source {
 /* Appends its key in Redis. */
 void entry_source_key(const struct entry_source *source, const struct keyspace *keyspace, struct buf *out);
 
-/* The coded bodies of an entry, without that of identity. */
+/* The coded bodies of an entry: one for each coding but identity. */
 struct entry_coded {
     struct blob *body[CODINGS - 1]; /* one reference each, or NULL */
 };

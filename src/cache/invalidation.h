@@ -15,8 +15,8 @@
  *
  * Hence the only rule for a single key: apply replies and pushes strictly in stream order. By key it implies
  * the other half of the argument, that no change is missed: whatever is cached was read on this connection
- * after the last invalidation of its key, so the key is registered. Nothing may be cached that was read
- * otherwise: no entry from an older connection, or of a read that an invalidation overtook in this process.
+ * after the last invalidation of its key, so the key is registered. So nothing is cached that
+ * was read on an older connection, or whose key was invalidated while the read was in flight.
  *
  * The acknowledgement has an exception, which costs the rest of the turn but not the order on this stream:
  * Redis and Valkey from version 8 on with io-threads write acknowledgements during the turn, and so, where

@@ -56,7 +56,7 @@ static void key_reader_end(struct key_reader *r, struct list *requests, enum key
         r->options.ended(r->options.arg, &ended, result);
 }
 
-/* Those of the check under way wait for the next one again, ahead of the others. */
+/* The requests of the check under way wait for the next check, ahead of the others. */
 static void key_reader_requeue(struct key_reader *r)
 {
     list_splice(&r->checked, &r->waiting);
@@ -64,7 +64,7 @@ static void key_reader_requeue(struct key_reader *r)
 }
 
 /* Moves the requests whose keys are confirmed. */
-static void key_reader_take_confirmed(struct key_reader *r, struct list *from, struct list *to)
+static void key_reader_move_confirmed(struct key_reader *r, struct list *from, struct list *to)
 {
     for (struct list *next, *at = from->next; at != from; at = next) {
         next = at->next;
@@ -241,7 +241,7 @@ static void key_reader_read_members(struct key_reader *r, const redisReply *memb
             key_reader_refuse(r, "out of memory");
 }
 
-/* Those that are left have keys that are no members. */
+/* The keys of the remaining requests are no members. */
 static void key_reader_confirm_later(struct key_reader *r)
 {
     if (list_empty(&r->checked))
@@ -272,8 +272,8 @@ static void key_reader_end_check(struct key_reader *r)
     } else if (r->is_portion) {
         key_reader_commit_later(r);
     } else {
-        key_reader_take_confirmed(r, &r->checked, &confirmed);
-        key_reader_take_confirmed(r, &r->waiting, &confirmed);
+        key_reader_move_confirmed(r, &r->checked, &confirmed);
+        key_reader_move_confirmed(r, &r->waiting, &confirmed);
         key_reader_confirm_later(r);
     }
     key_reader_end(r, &confirmed, KEY_READER_LOOK_UP);
@@ -353,7 +353,7 @@ static void key_reader_commit(struct key_reader *r)
         api_keys_fail_reading(keys, "out of memory");
     else if (api_keys_state(keys) == API_KEYS_READING && r->cursor[0] == '\0' && r->found_count == 0)
         key_reader_end_reading(r);
-    key_reader_take_confirmed(r, &r->waiting, &confirmed);
+    key_reader_move_confirmed(r, &r->waiting, &confirmed);
     key_reader_end(r, &confirmed, KEY_READER_LOOK_UP);
 }
 

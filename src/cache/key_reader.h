@@ -16,8 +16,8 @@
  * With each heartbeat one portion of the set is read (SSCAN), and the infos of its members. So reading the
  * set costs Redis the same per second however large it is and however often it changes. Their membership was
  * read first, and they are confirmed by a check of the catalogue that is sent after the last reply: it comes
- * from another turn of Redis, behind the invalidations of the turns before. That check also shows that an
- * empty set is not that of a Redis which has lost its data.
+ * from another turn of Redis, behind the invalidations of the turns before. Where the
+ * set is empty, that check also shows that Redis has not lost its data.
  *
  * A request whose key is confirmed is looked up again at once. One whose key is no member gets its 401 after
  * a check of the catalogue, as fetches do (fetch.c). Where keys cannot be checked here, because nothing may
