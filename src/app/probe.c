@@ -17,7 +17,7 @@ enum { RESPONSE_MAX = 1024 };
 static int probe_open_socket(const struct addr *to)
 {
     const struct timeval most = {.tv_sec = PROBE_TIMEOUT_MS / 1000,
-                                 .tv_usec = PROBE_TIMEOUT_MS % 1000 * 1000};
+                                 .tv_usec = PROBE_TIMEOUT_MS % 1000 * 1000L};
     int fd = socket(to->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;

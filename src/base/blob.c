@@ -97,7 +97,7 @@ struct blob *blob_finish(struct buf *b)
     return blob;
 }
 
-void *blob_take_headroom(struct blob *b, size_t size)
+void *blob_claim_headroom(struct blob *b, size_t size)
 {
     if (b->headroom_taken || b->headroom < size)
         return NULL;

@@ -70,7 +70,7 @@ struct blob *blob_new_coded(struct span bytes, enum coding coding, const struct 
 
 /* The headroom, for a caller that holds a reference while using it; NULL when it is taken or smaller than
  * `size`. */
-void *blob_take_headroom(struct blob *b, size_t size);
+void *blob_claim_headroom(struct blob *b, size_t size);
 
 /* The allocated block that contains the blob. */
 static inline void *blob_block(struct blob *b)

@@ -83,7 +83,7 @@ static inline struct sieve_node *sieve_victim(struct sieve *s)
 }
 
 /* Moves the links of all nodes to the end of `to`; the queue is empty afterwards. */
-static inline void sieve_take_all(struct sieve *s, struct list *to)
+static inline void sieve_drain(struct sieve *s, struct list *to)
 {
     list_splice(to, &s->queue);
     s->hand = NULL;

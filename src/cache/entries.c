@@ -404,7 +404,7 @@ size_t entries_card_headroom(struct span link)
 static struct entry *entry_new(const struct insert_params *p)
 {
     size_t size = sizeof(struct entry) + p->link.len;
-    void *headroom = p->body == NULL ? NULL : blob_take_headroom(p->body, size);
+    void *headroom = p->body == NULL ? NULL : blob_claim_headroom(p->body, size);
     struct entry *e = headroom != NULL ? headroom : malloc(size);
     if (e == NULL)
         return NULL;
@@ -620,7 +620,7 @@ void entries_clear(struct entries *es)
         return;
     entries_drop_pages(es);
     list_splice(&es->cleared_pages, &es->dead_pages);
-    sieve_take_all(&es->sieve, &es->dead);
+    sieve_drain(&es->sieve, &es->dead);
     entries_clear_table(es, &es->table);
     entries_clear_table(es, &es->links);
 }

@@ -41,7 +41,7 @@ TEST_CASE(blob_is_made_of_the_text_of_a_buffer)
     assert_int_equal(b->len, 3);
     assert_memory_equal(b->data, "abc", 3);
     assert_span(blob_etag(b), "\"06b05ab6733a618578af5f94892f3950\"");
-    assert_null(blob_take_headroom(b, 1));
+    assert_null(blob_claim_headroom(b, 1));
     assert_null(text.data);
     blob_unref(b);
 }
@@ -92,16 +92,16 @@ TEST_CASE(headroom_is_before_the_blob_and_taken_once)
 {
     struct blob *b = blob_new_headroom(SPAN("abc"), 48);
     assert_non_null(b);
-    assert_null(blob_take_headroom(b, 49));
-    char *front = blob_take_headroom(b, 48);
+    assert_null(blob_claim_headroom(b, 49));
+    char *front = blob_claim_headroom(b, 48);
     assert_ptr_equal(front + 48, b);
     memset(front, 'x', 48);
-    assert_null(blob_take_headroom(b, 1));
+    assert_null(blob_claim_headroom(b, 1));
     assert_memory_equal(b->data, "abc", 3);
     assert_span(blob_etag(b), "\"06b05ab6733a618578af5f94892f3950\"");
     blob_unref(b);
     struct blob *plain = blob_new(SPAN("abc"));
-    assert_null(blob_take_headroom(plain, 1));
+    assert_null(blob_claim_headroom(plain, 1));
     blob_unref(plain);
 }
 

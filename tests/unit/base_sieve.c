@@ -122,7 +122,7 @@ TEST_CASE_WITH(all_can_be_taken_at_once, set_up, NULL)
     struct list taken;
     list_init(&taken);
     (void)sieve_victim(&sieve);
-    sieve_take_all(&sieve, &taken);
+    sieve_drain(&sieve, &taken);
     assert_null(sieve_victim(&sieve));
     for (int i = 0; i < NODES; i++) {
         assert_ptr_equal(taken.next, &node[i].link);
