@@ -199,13 +199,13 @@ static void api_keys_report_info(struct api_keys *k, const struct digest *key, b
     log_end(&line);
 }
 
-bool api_keys_read_info(struct api_keys *k, const struct digest *key, const redisReply *reply,
+bool api_keys_read_info(struct api_keys *k, const struct digest *key, const struct redis_reply *reply,
                         struct api_key_info *out)
 {
     *out = API_KEY_INFO_NONE;
-    if (reply->type != REDIS_REPLY_NIL && reply->type != REDIS_REPLY_STRING)
+    if (reply->type != REPLY_NIL && reply->type != REPLY_STRING)
         return false;
-    unsigned faults = reply->type == REDIS_REPLY_NIL ? 0 : api_key_info_parse(resp_text(reply), out);
+    unsigned faults = reply->type == REPLY_NIL ? 0 : api_key_info_parse(reply_text(reply), out);
     api_keys_report_info(k, key, (faults & ~(unsigned)API_KEY_FAULT_ISSUED) != 0);
     return true;
 }

@@ -104,7 +104,7 @@ static inline bool api_keys_is_expired(int64_t expires)
 }
 
 /* Reads Redis' reply about the info of one key: nil, or its text. False for any other. */
-bool api_keys_read_info(struct api_keys *k, const struct digest *key, const redisReply *reply,
+bool api_keys_read_info(struct api_keys *k, const struct digest *key, const struct redis_reply *reply,
                         struct api_key_info *out) __attribute__((warn_unused_result));
 
 /* Redis has confirmed the key in this epoch, with a lifetime that is not none. Returns 0 or -ENOMEM. */

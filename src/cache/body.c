@@ -147,31 +147,32 @@ int commands_init(struct commands *c, const struct keyspace *keyspace)
 
 /* --- channels and links --- */
 
-enum value_state body_parse_row(const redisReply *reply, enum channel_shape shape, struct channel_row *row)
+enum value_state body_parse_row(const struct redis_reply *reply, enum channel_shape shape,
+                                struct channel_row *row)
 {
     size_t count = 0;
     const enum channel_field *fields = channel_shape_fields(shape, &count);
     *row = (struct channel_row){0};
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != count)
+    if (reply->type != REPLY_ARRAY || reply->elements != count)
         return VALUE_INVALID;
     for (size_t i = 0; i < count; i++) {
-        const redisReply *value = reply->element[i];
-        if (value->type == REDIS_REPLY_STRING)
-            row->value[fields[i]] = resp_text(value);
-        else if (value->type != REDIS_REPLY_NIL)
+        const struct redis_reply *value = reply->element[i];
+        if (value->type == REPLY_STRING)
+            row->value[fields[i]] = reply_text(value);
+        else if (value->type != REPLY_NIL)
             return VALUE_INVALID;
     }
     return channel_row_is_empty(row, CHANNEL_SUMMARY) ? VALUE_ABSENT : VALUE_PRESENT;
 }
 
-enum value_state body_parse_link(const redisReply *reply, int64_t *id, bool *malformed)
+enum value_state body_parse_link(const struct redis_reply *reply, int64_t *id, bool *malformed)
 {
     *malformed = false;
-    if (reply->type == REDIS_REPLY_NIL)
+    if (reply->type == REPLY_NIL)
         return VALUE_ABSENT;
-    if (reply->type != REDIS_REPLY_STRING)
+    if (reply->type != REPLY_STRING)
         return VALUE_INVALID;
-    *malformed = parse_int64(resp_text(reply), id) != 0;
+    *malformed = parse_int64(reply_text(reply), id) != 0;
     return *malformed ? VALUE_ABSENT : VALUE_PRESENT;
 }
 
@@ -241,7 +242,7 @@ void value_reports_oversize(struct value_reports *r, struct span key)
     log_end(&line);
 }
 
-void value_reports_error(struct value_reports *r, const redisReply *reply)
+void value_reports_error(struct value_reports *r, const struct redis_reply *reply)
 {
     enum { INTERVAL_MS = 1000 };
     metric_add(&r->metrics->redis_error_replies_total, 1);
@@ -279,17 +280,17 @@ static const char *body_describe_gap(enum page_gap gap)
 
 /* --- the members of a page --- */
 
-bool page_members_parse(struct page_members *m, const redisReply *reply)
+bool page_members_parse(struct page_members *m, const struct redis_reply *reply)
 {
-    if (reply->type != REDIS_REPLY_ARRAY)
+    if (reply->type != REPLY_ARRAY)
         return false;
     m->has_next = reply->elements > PAGE_SIZE;
     m->count = m->invalid = 0;
     for (size_t i = 0; i < reply->elements && i < PAGE_SIZE; i++) {
-        const redisReply *member = reply->element[i];
-        if (member->type != REDIS_REPLY_STRING)
+        const struct redis_reply *member = reply->element[i];
+        if (member->type != REPLY_STRING)
             return false;
-        if (parse_int64(resp_text(member), &m->id[m->count]) == 0)
+        if (parse_int64(reply_text(member), &m->id[m->count]) == 0)
             m->count++;
         else
             m->invalid++;

@@ -3,7 +3,7 @@
  * its summary, and a page of the list, put together from the members of the index and the summaries of their
  * channels. Also the counts and the log of stored values that cannot be served.
  *
- * Knows nothing of connections: commands are text, replies are redisReply as hiredis defines it.
+ * Knows nothing of connections: commands are text, replies are struct redis_reply.
  */
 #ifndef CACHE_BODY_H
 #define CACHE_BODY_H
@@ -79,11 +79,12 @@ enum value_state { VALUE_INVALID, VALUE_ABSENT, VALUE_PRESENT };
  * Parses the reply to an HMGET of all fields of a shape; *row borrows from it. A channel is present when it
  * has at least one field of a summary.
  */
-enum value_state body_parse_row(const redisReply *reply, enum channel_shape shape, struct channel_row *row);
+enum value_state body_parse_row(const struct redis_reply *reply, enum channel_shape shape,
+                                struct channel_row *row);
 
 /* Parses the reply to the GET of a link. A value that is not an id counts as absent, and *malformed is set;
  * *id is unchanged then. */
-enum value_state body_parse_link(const redisReply *reply, int64_t *id, bool *malformed);
+enum value_state body_parse_link(const struct redis_reply *reply, int64_t *id, bool *malformed);
 
 /*
  * Replaces `text` with the body of a card, or with the JSON object of a summary in a page. Returns the set of
@@ -111,7 +112,7 @@ struct value_reports {
 };
 
 /* Counts an error reply, and logs it if none was logged within a second. */
-void value_reports_error(struct value_reports *r, const redisReply *reply);
+void value_reports_error(struct value_reports *r, const struct redis_reply *reply);
 
 /* Sets the metric of the newest updated_at that was read, which shows when the loader last wrote. */
 void value_reports_note_update(struct value_reports *r, const struct channel_row *row);
@@ -133,7 +134,7 @@ struct page_members {
 };
 
 /* Parses the reply to a ZRANGE of a page and one more member; false when it is not a list of strings. */
-bool page_members_parse(struct page_members *m, const redisReply *reply);
+bool page_members_parse(struct page_members *m, const struct redis_reply *reply);
 
 /* Why an index member is left out of its page. */
 enum page_gap { PAGE_GAP_NONE, PAGE_GAP_ABSENT, PAGE_GAP_WRONG_TYPE, PAGE_GAP_OVERSIZE };
@@ -173,7 +174,7 @@ static inline void page_builder_set_index_size(struct page_builder *p, int64_t s
 }
 
 /* Sets the members from the reply to ZRANGE; false when it is not a list of strings. */
-static inline bool page_builder_set_members(struct page_builder *p, const redisReply *reply)
+static inline bool page_builder_set_members(struct page_builder *p, const struct redis_reply *reply)
 {
     assert(p->members.count == 0);
     return page_members_parse(&p->members, reply);
@@ -229,13 +230,13 @@ static inline void page_builder_set_gap(struct page_builder *p, int at, enum pag
 
 /* Why the reply to the HMGET of a summary, NULL if there is none, leaves a gap: an invalid card is left out
  * of its page, and does not fail it. */
-static inline enum page_gap page_gap_of(const redisReply *reply)
+static inline enum page_gap page_gap_of(const struct redis_reply *reply)
 {
     if (reply == NULL)
         return PAGE_GAP_NONE;
     if (resp_is_oversize(reply))
         return PAGE_GAP_OVERSIZE;
-    return resp_is_error(reply, SPAN("WRONGTYPE ")) ? PAGE_GAP_WRONG_TYPE : PAGE_GAP_NONE;
+    return reply_is_error(reply, SPAN("WRONGTYPE ")) ? PAGE_GAP_WRONG_TYPE : PAGE_GAP_NONE;
 }
 
 /*

@@ -736,7 +736,7 @@ static void cache_on_lost(void *arg)
     c->options.on_connection(c->options.arg, false);
 }
 
-static void cache_on_push(void *arg, struct span kind, const redisReply *element)
+static void cache_on_push(void *arg, struct span kind, const struct redis_reply *element)
 {
     struct cache *c = arg;
     invalidation_push(&c->invalidation, kind, element);

@@ -36,7 +36,7 @@ static void catalogue_finish(struct catalogue *c, enum catalogue_state state)
     c->options.checked(c->options.arg, state);
 }
 
-static void catalogue_on_reply(void *arg, const redisReply *reply, enum redis_origin origin);
+static void catalogue_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin);
 
 static void catalogue_send_step(struct catalogue *c, enum catalogue_step step)
 {
@@ -56,13 +56,13 @@ static void catalogue_send_step(struct catalogue *c, enum catalogue_step step)
         catalogue_finish(c, err == -ENOTCONN ? CATALOGUE_LOST : CATALOGUE_UNKNOWN);
 }
 
-static enum catalogue_key catalogue_key_in(const redisReply *reply)
+static enum catalogue_key catalogue_key_in(const struct redis_reply *reply)
 {
-    if (reply->type == REDIS_REPLY_INTEGER)
+    if (reply->type == REPLY_INTEGER)
         return reply->integer == 0 ? CATALOGUE_KEY_ABSENT : CATALOGUE_KEY_PRESENT;
-    if (resp_is_error(reply, SPAN("WRONGTYPE ")))
+    if (reply_is_error(reply, SPAN("WRONGTYPE ")))
         return CATALOGUE_KEY_PRESENT;
-    return resp_is_error(reply, SPAN("NOPERM ")) ? CATALOGUE_KEY_FORBIDDEN : CATALOGUE_KEY_UNKNOWN;
+    return reply_is_error(reply, SPAN("NOPERM ")) ? CATALOGUE_KEY_FORBIDDEN : CATALOGUE_KEY_UNKNOWN;
 }
 
 static enum catalogue_state catalogue_evaluate(struct catalogue *c, enum catalogue_key index)
@@ -81,7 +81,7 @@ static enum catalogue_state catalogue_evaluate(struct catalogue *c, enum catalog
 }
 
 /* Whichever node has a key says that there is a catalogue. */
-static void catalogue_on_reply(void *arg, const redisReply *reply, enum redis_origin origin)
+static void catalogue_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct catalogue *c = arg;
     (void)origin;
@@ -97,8 +97,7 @@ static void catalogue_on_reply(void *arg, const redisReply *reply, enum redis_or
     c->keys = catalogue_key_in(reply);
     bool decided = c->keys == CATALOGUE_KEY_PRESENT;
     if (c->options.validity != NULL)
-        validity_counted(c->options.validity, reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1,
-                         decided);
+        validity_counted(c->options.validity, reply->type == REPLY_INTEGER ? reply->integer : -1, decided);
     if (decided)
         catalogue_finish(c, CATALOGUE_PRESENT);
     else

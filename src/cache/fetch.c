@@ -329,7 +329,7 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
 /* --- replies --- */
 
 /* A reply of another node is about keys of which this connection tells nothing. */
-static struct lifetime fetch_lifetime_of(const struct fetch *f, const redisReply *reply,
+static struct lifetime fetch_lifetime_of(const struct fetch *f, const struct redis_reply *reply,
                                          enum redis_origin origin, enum part part)
 {
     const struct validity *v = f->fetches->options.validity;
@@ -350,7 +350,7 @@ static void fetch_count_reply(struct fetch *f)
  * Every reply passes here first. Returns whether it has data to be read: what it says counts, and f->lifetime
  * says for how long it may be cached.
  */
-static bool fetch_accept_reply(struct fetch *f, const redisReply *reply, enum redis_origin origin,
+static bool fetch_accept_reply(struct fetch *f, const struct redis_reply *reply, enum redis_origin origin,
                                enum part part)
 {
     fetch_count_reply(f);
@@ -367,7 +367,7 @@ static bool fetch_accept_reply(struct fetch *f, const redisReply *reply, enum re
     f->lifetime = fetch_lifetime_of(f, reply, origin, part);
     if ((part & (PART_SIZE | PART_MEMBERS | PART_SUMMARIES)) != 0)
         f->page_lifetime = lifetime_of_both(f->page_lifetime, f->lifetime);
-    if (reply->type == REDIS_REPLY_ERROR) {
+    if (reply->type == REPLY_ERROR) {
         value_reports_error(&f->fetches->reports, reply);
         f->failed = true;
         return false;
@@ -378,7 +378,7 @@ static bool fetch_accept_reply(struct fetch *f, const redisReply *reply, enum re
 /* To be called last in every reply function. */
 static void fetch_proceed(struct fetch *f);
 
-static void fetch_on_key_info(void *arg, const redisReply *reply, enum redis_origin origin)
+static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
     if (fetch_accept_reply(f, reply, origin, PART_INFO)) {
@@ -391,12 +391,12 @@ static void fetch_on_key_info(void *arg, const redisReply *reply, enum redis_ori
 }
 
 /* It comes after the info: where another node has that, this is read again behind it. */
-static void fetch_on_auth(void *arg, const redisReply *reply, enum redis_origin origin)
+static void fetch_on_auth(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
     const struct fetch_options *o = &f->fetches->options;
     if (fetch_accept_reply(f, reply, origin, PART_AUTH)) {
-        f->failed = reply->type != REDIS_REPLY_INTEGER;
+        f->failed = reply->type != REPLY_INTEGER;
         f->key_known = !f->failed && reply->integer == 1;
         f->key_invalid |= !f->failed && !f->key_known;
         if (f->key_known)
@@ -406,7 +406,7 @@ static void fetch_on_auth(void *arg, const redisReply *reply, enum redis_origin 
 }
 
 /* Returns false when there is no channel. An invalid reply fails the fetch. */
-static bool fetch_read_row(struct fetch *f, const redisReply *reply, enum channel_shape shape,
+static bool fetch_read_row(struct fetch *f, const struct redis_reply *reply, enum channel_shape shape,
                            struct channel_row *row)
 {
     enum value_state state = body_parse_row(reply, shape, row);
@@ -425,7 +425,7 @@ static struct blob *fetch_write_card(struct fetch *f, const struct channel_row *
 }
 
 /* A card that was asked for by link is found if that is its own link. */
-static void fetch_read_card(struct fetch *f, const redisReply *reply)
+static void fetch_read_card(struct fetch *f, const struct redis_reply *reply)
 {
     struct channel_row row;
     if (!fetch_read_row(f, reply, CHANNEL_CARD, &row))
@@ -442,7 +442,7 @@ static void fetch_read_card(struct fetch *f, const redisReply *reply)
         blob_unref(body);
 }
 
-static void fetch_on_card(void *arg, const redisReply *reply, enum redis_origin origin)
+static void fetch_on_card(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
     if (fetch_accept_reply(f, reply, origin, PART_CARD))
@@ -450,7 +450,7 @@ static void fetch_on_card(void *arg, const redisReply *reply, enum redis_origin 
     fetch_proceed(f);
 }
 
-static void fetch_read_link(struct fetch *f, const redisReply *reply)
+static void fetch_read_link(struct fetch *f, const struct redis_reply *reply)
 {
     bool malformed = false;
     enum value_state state = body_parse_link(reply, &f->linked_id, &malformed);
@@ -460,7 +460,7 @@ static void fetch_read_link(struct fetch *f, const redisReply *reply)
         metric_add(&f->fetches->options.metrics->invalid_values_total, 1);
 }
 
-static void fetch_on_link(void *arg, const redisReply *reply, enum redis_origin origin)
+static void fetch_on_link(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
     if (fetch_accept_reply(f, reply, origin, PART_LINK))
@@ -468,11 +468,11 @@ static void fetch_on_link(void *arg, const redisReply *reply, enum redis_origin 
     fetch_proceed(f);
 }
 
-static void fetch_on_index_size(void *arg, const redisReply *reply, enum redis_origin origin)
+static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
     if (fetch_accept_reply(f, reply, origin, PART_SIZE)) {
-        f->failed = reply->type != REDIS_REPLY_INTEGER;
+        f->failed = reply->type != REPLY_INTEGER;
         if (!f->failed) {
             page_builder_set_index_size(f->page, reply->integer);
             entries_set_index_size(f->fetches->options.entries, f->lifetime, reply->integer);
@@ -481,7 +481,7 @@ static void fetch_on_index_size(void *arg, const redisReply *reply, enum redis_o
     fetch_proceed(f);
 }
 
-static void fetch_on_members(void *arg, const redisReply *reply, enum redis_origin origin)
+static void fetch_on_members(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
     if (fetch_accept_reply(f, reply, origin, PART_MEMBERS)) {
@@ -518,7 +518,7 @@ static void fetch_hold_summary(struct fetch *f, int at, const struct channel_row
     blob_unref(summary);
 }
 
-static void fetch_read_summary(struct fetch *f, int at, const redisReply *reply)
+static void fetch_read_summary(struct fetch *f, int at, const struct redis_reply *reply)
 {
     struct channel_row row;
     int64_t id = page_builder_members(f->page)->id[at];
@@ -541,7 +541,7 @@ static void fetch_read_summary(struct fetch *f, int at, const redisReply *reply)
 }
 
 /* Replies come in the order of the commands, but for those of other nodes. */
-static void fetch_on_summary(void *arg, const redisReply *reply, enum redis_origin origin)
+static void fetch_on_summary(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     const struct summary_read *read = arg;
     struct fetch *f = read->fetch;

@@ -98,7 +98,8 @@ static bool invalidation_body_is(const struct entry *e, const struct buf *text)
 }
 
 /* Compares with the card or the summary as it would be served now. */
-static bool invalidation_channel_differs(const struct entry *e, const redisReply *reply, struct buf *text)
+static bool invalidation_channel_differs(const struct entry *e, const struct redis_reply *reply,
+                                         struct buf *text)
 {
     enum channel_shape shape = e->kind == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY;
     struct channel_row row;
@@ -111,7 +112,7 @@ static bool invalidation_channel_differs(const struct entry *e, const redisReply
     return buf_error(text) == 0 && !invalidation_body_is(e, text);
 }
 
-static bool invalidation_page_differs(const struct entry *e, const redisReply *reply)
+static bool invalidation_page_differs(const struct entry *e, const struct redis_reply *reply)
 {
     const struct entry_page *page = e->page;
     struct page_members m;
@@ -121,7 +122,7 @@ static bool invalidation_page_differs(const struct entry *e, const redisReply *r
            memcmp(m.id, page->member, (size_t)m.count * sizeof m.id[0]) != 0;
 }
 
-static bool invalidation_differs(const struct entry *e, const redisReply *reply, struct buf *text)
+static bool invalidation_differs(const struct entry *e, const struct redis_reply *reply, struct buf *text)
 {
     switch ((enum entry_kind)e->kind) {
     case ENTRY_CARD:
@@ -148,13 +149,13 @@ static const struct entry *invalidation_find_entry(const struct invalidation *c)
 }
 
 /* Invalidations that came since the read was sent have dropped the entry, or are about to. */
-static void invalidation_on_entry_reply(void *arg, const redisReply *reply, enum redis_origin origin)
+static void invalidation_on_entry_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct invalidation *c = arg;
     (void)origin; /* that of the stream: no other node was asked */
     assert(c->reading);
     c->reading = false;
-    if (reply == NULL || reply->type == REDIS_REPLY_ERROR || !invalidation_is_comparable(c))
+    if (reply == NULL || reply->type == REPLY_ERROR || !invalidation_is_comparable(c))
         return;
     const struct entry *e = invalidation_find_entry(c);
     if (e != NULL && invalidation_differs(e, reply, c->options.text))
@@ -306,12 +307,12 @@ static bool invalidation_is_ignoring(void)
  * value after a newer one, since newer values come only behind the push. If the connection ends within a
  * push, the next connection begins with an empty cache.
  */
-void invalidation_push(struct invalidation *c, struct span kind, const redisReply *element)
+void invalidation_push(struct invalidation *c, struct span kind, const struct redis_reply *element)
 {
     if (invalidation_is_ignoring() || c->options.validity->suspended || !span_equal(kind, SPAN("invalidate")))
         return;
-    if (element->type == REDIS_REPLY_STRING) {
-        invalidation_key_changed(c, resp_text(element));
+    if (element->type == REPLY_STRING) {
+        invalidation_key_changed(c, reply_text(element));
     } else { /* null: FLUSHALL, or a replica's full resynchronisation; else a name that is too long to be read
               */
         invalidation_clear_suspicions(c);

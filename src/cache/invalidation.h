@@ -110,7 +110,7 @@ void invalidation_fini(struct invalidation *c);
 void invalidation_connected(struct invalidation *c, uint64_t pong_ms, bool tracking, bool clustered);
 
 /* One element of what Redis pushes. */
-void invalidation_push(struct invalidation *c, struct span kind, const redisReply *element);
+void invalidation_push(struct invalidation *c, struct span kind, const struct redis_reply *element);
 
 /* The PING that was sent at `pong_ms` was answered: audits an entry, and checks the catalogue. */
 void invalidation_heartbeat(struct invalidation *c, uint64_t pong_ms);

@@ -135,7 +135,7 @@ static void key_reader_compose_keys(struct key_reader *r, struct span name, cons
 
 /* --- a check --- */
 
-static void key_reader_on_check_reply(void *arg, const redisReply *reply, enum redis_origin origin);
+static void key_reader_on_check_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin);
 
 static void key_reader_send_check(struct key_reader *r)
 {
@@ -194,25 +194,24 @@ static void key_reader_refuse(struct key_reader *r, const char *reason)
     api_keys_refuse(r->options.keys, reason);
 }
 
-static bool key_reader_is_expected(const struct key_reader *r, const redisReply *reply)
+static bool key_reader_is_expected(const struct key_reader *r, const struct redis_reply *reply)
 {
-    return r->reply == KEY_READER_INFO_COUNT
-               ? reply->type == REDIS_REPLY_INTEGER
-               : reply->type == REDIS_REPLY_ARRAY && reply->elements == r->key_count;
+    return r->reply == KEY_READER_INFO_COUNT ? reply->type == REPLY_INTEGER
+                                             : reply->type == REPLY_ARRAY && reply->elements == r->key_count;
 }
 
 /*
  * Returns whether the reply has data that may be cached. That there are infos is said by their number: keys
  * without one are no absence of the hash.
  */
-static bool key_reader_accept_reply(struct key_reader *r, const redisReply *reply)
+static bool key_reader_accept_reply(struct key_reader *r, const struct redis_reply *reply)
 {
     const struct validity *v = r->options.validity;
-    const redisReply *counted = r->reply == KEY_READER_INFO_COUNT ? reply : NULL;
+    const struct redis_reply *counted = r->reply == KEY_READER_INFO_COUNT ? reply : NULL;
     r->failed = r->failed || reply == NULL || !validity_may_store(v);
     if (r->failed)
         return false;
-    if (reply->type == REDIS_REPLY_ERROR)
+    if (reply->type == REPLY_ERROR)
         key_reader_refuse(r, reply->str);
     else if (!key_reader_is_expected(r, reply))
         key_reader_refuse(r, "unexpected reply");
@@ -221,7 +220,7 @@ static bool key_reader_accept_reply(struct key_reader *r, const redisReply *repl
     return !r->failed;
 }
 
-static void key_reader_read_infos(struct key_reader *r, const redisReply *infos)
+static void key_reader_read_infos(struct key_reader *r, const struct redis_reply *infos)
 {
     for (size_t i = 0; i < r->key_count && !r->failed; i++)
         if (!api_keys_read_info(r->options.keys, &r->key[i], infos->element[i], &r->info[i]))
@@ -229,12 +228,12 @@ static void key_reader_read_infos(struct key_reader *r, const redisReply *infos)
 }
 
 /* Where an invalidation came since the first reply the infos may be older than it, and the check fails. */
-static void key_reader_read_members(struct key_reader *r, const redisReply *members)
+static void key_reader_read_members(struct key_reader *r, const struct redis_reply *members)
 {
     struct api_keys *keys = r->options.keys;
     r->failed = r->epoch != api_keys_epoch(keys);
     for (size_t i = 0; i < r->key_count && !r->failed; i++)
-        if (members->element[i]->type != REDIS_REPLY_INTEGER)
+        if (members->element[i]->type != REPLY_INTEGER)
             key_reader_refuse(r, "unexpected reply");
         else if (members->element[i]->integer == 1 &&
                  api_keys_confirm(keys, &r->key[i], LIFETIME_TRACKED, &r->info[i]) != 0)
@@ -280,7 +279,7 @@ static void key_reader_end_check(struct key_reader *r)
     key_reader_proceed(r);
 }
 
-static void key_reader_on_check_reply(void *arg, const redisReply *reply, enum redis_origin origin)
+static void key_reader_on_check_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct key_reader *r = arg;
     assert(r->step == KEY_READER_CHECKING && r->replies_due > 0);
@@ -358,12 +357,12 @@ static void key_reader_commit(struct key_reader *r)
 }
 
 /* Keeps the members whose infos are to be read. Returns 0, -EINVAL for an unexpected reply, or -ENOMEM. */
-static int key_reader_read_portion(struct key_reader *r, const redisReply *reply)
+static int key_reader_read_portion(struct key_reader *r, const struct redis_reply *reply)
 {
-    const redisReply *cursor = reply->elements == 2 ? reply->element[0] : NULL;
-    const redisReply *members = reply->elements == 2 ? reply->element[1] : NULL;
-    if (reply->type != REDIS_REPLY_ARRAY || cursor == NULL || cursor->type != REDIS_REPLY_STRING ||
-        cursor->len > KEY_READER_CURSOR_MAX || members->type != REDIS_REPLY_ARRAY)
+    const struct redis_reply *cursor = reply->elements == 2 ? reply->element[0] : NULL;
+    const struct redis_reply *members = reply->elements == 2 ? reply->element[1] : NULL;
+    if (reply->type != REPLY_ARRAY || cursor == NULL || cursor->type != REPLY_STRING ||
+        cursor->len > KEY_READER_CURSOR_MAX || members->type != REPLY_ARRAY)
         return -EINVAL;
     free(r->found);
     r->found = malloc((members->elements + 1) * sizeof *r->found);
@@ -371,7 +370,7 @@ static int key_reader_read_portion(struct key_reader *r, const redisReply *reply
         return -ENOMEM;
     for (size_t i = 0; i < members->elements; i++) {
         struct digest *d = &r->found[r->found_count];
-        bool valid = digest_from_hex(resp_text(members->element[i]), d);
+        bool valid = digest_from_hex(reply_text(members->element[i]), d);
         metric_add(&r->options.metrics->invalid_values_total, !valid);
         r->found_count += valid && !api_keys_is_confirmed(r->options.keys, d);
     }
@@ -397,7 +396,7 @@ static void key_reader_read_found_infos(struct key_reader *r)
 }
 
 /* Another node's set would have a size that this one's portions do not add up to. */
-static void key_reader_on_portion(void *arg, const redisReply *reply, enum redis_origin origin)
+static void key_reader_on_portion(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct key_reader *r = arg;
     (void)origin;
@@ -406,7 +405,7 @@ static void key_reader_on_portion(void *arg, const redisReply *reply, enum redis
     r->replies_due = 0;
     key_reader_enter(r, KEY_READER_IDLE);
     bool wanted = reply != NULL && r->epoch == api_keys_epoch(keys);
-    int err = !wanted ? 0 : reply->type == REDIS_REPLY_ERROR ? -EIO : key_reader_read_portion(r, reply);
+    int err = !wanted ? 0 : reply->type == REPLY_ERROR ? -EIO : key_reader_read_portion(r, reply);
     if (err != 0) {
         api_keys_fail_reading(keys, err == -EIO      ? reply->str
                                     : err == -ENOMEM ? "out of memory"

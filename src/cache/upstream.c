@@ -105,7 +105,7 @@ static void upstream_fail_denied(struct upstream_link *l, enum permission permis
     redis_connection_fail(l->connection, why);
 }
 
-static void upstream_on_permission_reply(void *arg, const redisReply *reply, enum redis_origin origin)
+static void upstream_on_permission_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct upstream_link *l = arg;
     (void)origin;
@@ -113,7 +113,7 @@ static void upstream_on_permission_reply(void *arg, const redisReply *reply, enu
     assert(l->checks_replied <= l->checks_sent);
     if (reply == NULL)
         return;
-    if (resp_is_error(reply, SPAN("NOPERM ")))
+    if (reply_is_error(reply, SPAN("NOPERM ")))
         upstream_fail_denied(l, permission, reply->str);
     else if (l->checks_replied == PERMISSIONS)
         upstream_check_catalogue(l);
@@ -211,7 +211,7 @@ static void upstream_on_lost(void *arg)
     l->upstream->options.on_lost(l->upstream->options.arg);
 }
 
-static void upstream_on_push(void *arg, struct span kind, const redisReply *element)
+static void upstream_on_push(void *arg, struct span kind, const struct redis_reply *element)
 {
     const struct upstream_link *l = arg;
     l->upstream->options.on_push(l->upstream->options.arg, kind, element);

@@ -103,18 +103,18 @@ static inline bool validity_may_store(const struct validity *v)
  * not exist here comes to exist on a node that sends no invalidation. `reply` may be NULL: what is made of
  * entries that are cached.
  */
-static inline struct lifetime validity_lifetime(const struct validity *v, const redisReply *reply,
+static inline struct lifetime validity_lifetime(const struct validity *v, const struct redis_reply *reply,
                                                 uint64_t sent_ms)
 {
     if (v->by_ttl)
         return (struct lifetime){sent_ms + v->limits.ttl_ms};
-    bool untracked = !validity_may_store(v) || (v->clustered && reply != NULL && resp_is_absent(reply));
+    bool untracked = !validity_may_store(v) || (v->clustered && reply != NULL && reply_is_absent(reply));
     return untracked ? LIFETIME_NONE : LIFETIME_TRACKED;
 }
 
 /* The same for replies about the index. */
-static inline struct lifetime validity_lifetime_of_index(const struct validity *v, const redisReply *reply,
-                                                         uint64_t sent_ms)
+static inline struct lifetime validity_lifetime_of_index(const struct validity *v,
+                                                         const struct redis_reply *reply, uint64_t sent_ms)
 {
     bool pending = (v->pending & INVALIDATED_INDEX) != 0;
     return pending ? LIFETIME_NONE : validity_lifetime(v, reply, sent_ms);

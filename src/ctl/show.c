@@ -45,7 +45,7 @@ static void show_read_place(struct show *s)
     CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index));
     const struct redis_reply *rank = client_receive(c);
     s->place = rank->type == REPLY_INTEGER ? rank->integer + 1 : 0;
-    s->score = client_receive(c)->dval; /* 0 where the reply is nil */
+    s->score = client_receive(c)->number; /* 0 where the reply is nil */
     s->members = client_receive_integer(c);
 }
 

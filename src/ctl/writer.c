@@ -263,7 +263,7 @@ static void writer_receive_listed(struct writer *w, struct entry *e)
 {
     const struct redis_reply *score = client_receive_or_wrongtype(w->client);
     e->listed = score->type == REPLY_DOUBLE;
-    e->score = e->listed ? score->dval : 0;
+    e->score = e->listed ? score->number : 0;
 }
 
 static void writer_receive_reads(struct writer *w, struct entry *e)
@@ -368,7 +368,7 @@ static double writer_last_score(const struct redis_reply *reply)
         return -1;
     const struct redis_reply *pair = reply->element[0];
     bool known = pair->type == REPLY_ARRAY && pair->elements == 2 && pair->element[1]->type == REPLY_DOUBLE;
-    return known ? pair->element[1]->dval : INDEX_SCORE_LIMIT;
+    return known ? pair->element[1]->number : INDEX_SCORE_LIMIT;
 }
 
 /* The lowest score that puts a channel after all others of the index. */

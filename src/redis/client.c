@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <hiredis/hiredis.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/time.h>

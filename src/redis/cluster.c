@@ -18,15 +18,15 @@ static struct span cluster_host_of(struct span announced, struct span asked)
 }
 
 /* [host, port, id, ...] */
-static bool cluster_read_node(const redisReply *node, struct span asked, struct redis_address *out)
+static bool cluster_read_node(const struct redis_reply *node, struct span asked, struct redis_address *out)
 {
-    if (node->type != REDIS_REPLY_ARRAY || node->elements < 2)
+    if (node->type != REPLY_ARRAY || node->elements < 2)
         return false;
-    const redisReply *host = node->element[0];
-    const redisReply *port = node->element[1];
-    bool named = host->type == REDIS_REPLY_STRING || host->type == REDIS_REPLY_NIL;
-    return named && port->type == REDIS_REPLY_INTEGER &&
-           redis_address_set(out, cluster_host_of(resp_text(host), asked), port->integer);
+    const struct redis_reply *host = node->element[0];
+    const struct redis_reply *port = node->element[1];
+    bool named = host->type == REPLY_STRING || host->type == REPLY_NIL;
+    return named && port->type == REPLY_INTEGER &&
+           redis_address_set(out, cluster_host_of(reply_text(host), asked), port->integer);
 }
 
 static void cluster_add_node(struct discovery_answer *out, const struct redis_address *node)
@@ -38,19 +38,20 @@ static void cluster_add_node(struct discovery_answer *out, const struct redis_ad
         out->node[out->nodes++] = *node;
 }
 
-static bool cluster_is_range(const redisReply *range)
+static bool cluster_is_range(const struct redis_reply *range)
 {
-    return range->type == REDIS_REPLY_ARRAY && range->elements > 2 &&
-           range->element[0]->type == REDIS_REPLY_INTEGER && range->element[1]->type == REDIS_REPLY_INTEGER;
+    return range->type == REPLY_ARRAY && range->elements > 2 && range->element[0]->type == REPLY_INTEGER &&
+           range->element[1]->type == REPLY_INTEGER;
 }
 
-static bool cluster_holds(const redisReply *range, int slot)
+static bool cluster_holds(const struct redis_reply *range, int slot)
 {
     return cluster_is_range(range) && range->element[0]->integer <= slot &&
            slot <= range->element[1]->integer;
 }
 
-static bool cluster_read_range(const redisReply *range, struct span asked, struct discovery_answer *out)
+static bool cluster_read_range(const struct redis_reply *range, struct span asked,
+                               struct discovery_answer *out)
 {
     struct redis_address node;
     if (!cluster_read_node(range->element[2], asked, &out->master))
@@ -62,23 +63,23 @@ static bool cluster_read_range(const redisReply *range, struct span asked, struc
 }
 
 /* Those of other slots know the cluster, too. */
-static void cluster_read_further_nodes(const redisReply *reply, struct span asked,
+static void cluster_read_further_nodes(const struct redis_reply *reply, struct span asked,
                                        struct discovery_answer *out)
 {
     struct redis_address node;
     for (size_t i = 0; i < reply->elements && out->nodes < DISCOVERY_NODES_MAX; i++) {
-        const redisReply *range = reply->element[i];
+        const struct redis_reply *range = reply->element[i];
         for (size_t n = 2; cluster_is_range(range) && n < range->elements; n++)
             if (cluster_read_node(range->element[n], asked, &node))
                 cluster_add_node(out, &node);
     }
 }
 
-const char *cluster_read_slots(const redisReply *reply, int slot, const char *asked,
+const char *cluster_read_slots(const struct redis_reply *reply, int slot, const char *asked,
                                struct discovery_answer *out)
 {
     out->replicas = out->downs = out->nodes = 0;
-    if (reply->type != REDIS_REPLY_ARRAY)
+    if (reply->type != REPLY_ARRAY)
         return "its answer is no list of slots";
     for (size_t i = 0; i < reply->elements; i++) {
         if (!cluster_holds(reply->element[i], slot))
@@ -109,33 +110,34 @@ static bool cluster_read_address(struct span text, const struct redis_address *f
 }
 
 /* "CODE slot host:port" */
-static bool cluster_read_redirection(const redisReply *error, struct span code,
+static bool cluster_read_redirection(const struct redis_reply *error, struct span code,
                                      const struct redis_address *from, struct redis_address *out)
 {
-    if (!resp_is_error(error, code))
+    if (!reply_is_error(error, code))
         return false;
     struct span rest = span_skip((struct span){error->str, error->len}, code.len);
     size_t slot = span_find(rest, ' ');
     return slot < rest.len && cluster_read_address(span_skip(rest, slot + 1), from, out);
 }
 
-bool cluster_read_ask(const redisReply *reply, const struct redis_address *from, struct redis_address *node)
+bool cluster_read_ask(const struct redis_reply *reply, const struct redis_address *from,
+                      struct redis_address *node)
 {
     return cluster_read_redirection(reply, SPAN("ASK "), from, node);
 }
 
-enum discovery_error cluster_read_error(const struct redis_address *from, const redisReply *error,
+enum discovery_error cluster_read_error(const struct redis_address *from, const struct redis_reply *error,
                                         struct redis_address *owner)
 {
     if (cluster_read_redirection(error, SPAN("MOVED "), from, owner))
         return DISCOVERY_ERROR_MOVED;
-    bool down = resp_is_error(error, SPAN("MOVED ")) || resp_is_error(error, SPAN("CLUSTERDOWN "));
+    bool down = reply_is_error(error, SPAN("MOVED ")) || reply_is_error(error, SPAN("CLUSTERDOWN "));
     return down ? DISCOVERY_ERROR_DOWN : DISCOVERY_ERROR_OTHER;
 }
 
 /* --- discovery --- */
 
-static const char *cluster_check_hello(const redisReply *reply)
+static const char *cluster_check_hello(const struct redis_reply *reply)
 {
     return redis_server_check_mode(reply, true);
 }
@@ -147,8 +149,9 @@ static void cluster_compose(const struct redis_endpoint *endpoint, struct buf *o
 }
 
 static const char *cluster_read_answer(const struct redis_endpoint *endpoint,
-                                       const struct redis_endpoint *server, int n, const redisReply *reply,
-                                       struct discovery_answer *answer, bool *complete)
+                                       const struct redis_endpoint *server, int n,
+                                       const struct redis_reply *reply, struct discovery_answer *answer,
+                                       bool *complete)
 {
     (void)n;
     *complete = true;

@@ -24,17 +24,18 @@ extern const struct discovery_protocol cluster_protocol;
  * master and the replicas of the slot, and further nodes. Returns NULL, or why there is no address. External
  * for the blocking client and the unit test.
  */
-const char *cluster_read_slots(const redisReply *reply, int slot, const char *asked,
+const char *cluster_read_slots(const struct redis_reply *reply, int slot, const char *asked,
                                struct discovery_answer *out);
 
 /*
  * The node that an ASK error of the node at `from` refers to: it has the key, or will have it. False, with
  * *node untouched, for anything else.
  */
-bool cluster_read_ask(const redisReply *reply, const struct redis_address *from, struct redis_address *node);
+bool cluster_read_ask(const struct redis_reply *reply, const struct redis_address *from,
+                      struct redis_address *node);
 
 /* What an error of the node at `from` says about it; *owner becomes the one that has the slot. */
-enum discovery_error cluster_read_error(const struct redis_address *from, const redisReply *error,
+enum discovery_error cluster_read_error(const struct redis_address *from, const struct redis_reply *error,
                                         struct redis_address *owner);
 
 #endif

@@ -201,10 +201,10 @@ int redis_connection_send_command(struct redis_connection *c, struct span comman
 }
 
 /* Without it the read is tracked as any other, and costs Redis memory. */
-static void redis_connection_on_caching_reply(void *arg, const redisReply *reply)
+static void redis_connection_on_caching_reply(void *arg, const struct redis_reply *reply)
 {
     struct redis_connection *c = arg;
-    if (reply == NULL || reply->type != REDIS_REPLY_ERROR || c->caching_denial_logged)
+    if (reply == NULL || reply->type != REPLY_ERROR || c->caching_denial_logged)
         return;
     c->caching_denial_logged = true;
     redis_connection_log_connection(
@@ -314,7 +314,7 @@ static void redis_connection_fail_reply(struct redis_connection *c)
 /* --- the server's role, and its link to the master --- */
 
 static void redis_connection_log_denial(const struct redis_connection *c, bool *logged, const char *message,
-                                        const redisReply *error)
+                                        const struct redis_reply *error)
 {
     if (!*logged)
         redis_connection_log_connection(c, LOG_WARN, message, error->str);
@@ -345,7 +345,7 @@ static void redis_connection_on_server_checked(struct redis_connection *c, const
     }
 }
 
-static void redis_connection_on_role(void *arg, const redisReply *reply)
+static void redis_connection_on_role(void *arg, const struct redis_reply *reply)
 {
     struct redis_connection *c = arg;
     if (reply == NULL)
@@ -364,7 +364,7 @@ static void redis_connection_on_role(void *arg, const redisReply *reply)
     redis_connection_on_server_checked(c, problem);
 }
 
-static void redis_connection_on_link(void *arg, const redisReply *reply)
+static void redis_connection_on_link(void *arg, const struct redis_reply *reply)
 {
     struct redis_connection *c = arg;
     int64_t silent_s = -1;
@@ -394,12 +394,12 @@ static int redis_connection_send_info(struct redis_connection *c)
 /* --- the handshake --- */
 
 /* A master that cannot save to its disk replies to PING with MISCONF, but can still be read. */
-static bool redis_connection_refuses(const redisReply *reply)
+static bool redis_connection_refuses(const struct redis_reply *reply)
 {
-    return reply->type == REDIS_REPLY_ERROR && !resp_is_error(reply, SPAN("MISCONF "));
+    return reply->type == REPLY_ERROR && !reply_is_error(reply, SPAN("MISCONF "));
 }
 
-static void redis_connection_on_step_reply(void *arg, const redisReply *reply)
+static void redis_connection_on_step_reply(void *arg, const struct redis_reply *reply)
 {
     struct redis_connection *c = arg;
     if (reply == NULL || c->state != HANDSHAKE)
@@ -410,10 +410,10 @@ static void redis_connection_on_step_reply(void *arg, const redisReply *reply)
         redis_connection_count_reply(c);
 }
 
-static void redis_connection_on_hello(void *arg, const redisReply *reply)
+static void redis_connection_on_hello(void *arg, const struct redis_reply *reply)
 {
     struct redis_connection *c = arg;
-    bool accepted = reply != NULL && reply->type != REDIS_REPLY_ERROR;
+    bool accepted = reply != NULL && reply->type != REPLY_ERROR;
     const char *problem = NULL;
     if (accepted) {
         c->no_tracking_reason = redis_server_check_hello(reply);
@@ -431,7 +431,7 @@ static void redis_connection_go_untracked(struct redis_connection *c, const char
     redis_connection_log_connection(c, LOG_WARN, message, why);
 }
 
-static void redis_connection_on_tracking(void *arg, const redisReply *reply)
+static void redis_connection_on_tracking(void *arg, const struct redis_reply *reply)
 {
     struct redis_connection *c = arg;
     if (reply == NULL || c->state != HANDSHAKE)
@@ -440,7 +440,7 @@ static void redis_connection_on_tracking(void *arg, const redisReply *reply)
         redis_connection_fail(c, reply->str);
         return;
     }
-    c->tracking = reply->type != REDIS_REPLY_ERROR;
+    c->tracking = reply->type != REPLY_ERROR;
     if (!c->tracking)
         redis_connection_go_untracked(c, "redis refuses tracking", reply->str);
     redis_connection_count_reply(c);
@@ -566,7 +566,7 @@ static void redis_connection_start_timer(struct redis_connection *c, uint64_t ms
     (void)uv_timer_start(&c->timer, redis_connection_on_timer, ms, 0); /* fails only on a closing handle */
 }
 
-static void redis_connection_on_pong(void *arg, const redisReply *reply)
+static void redis_connection_on_pong(void *arg, const struct redis_reply *reply)
 {
     struct redis_connection *c = arg;
     c->ping_pending = false;
@@ -679,7 +679,7 @@ static void redis_connection_on_connected(void *arg)
  * A node of a cluster that has not got the slot, or not any more: as if the connection was lost before this
  * reply, so that its command is repeated on the next connection.
  */
-static bool redis_connection_leave_node(struct redis_connection *c, const redisReply *error)
+static bool redis_connection_leave_node(struct redis_connection *c, const struct redis_reply *error)
 {
     enum discovery_error kind =
         c->topology == NULL ? DISCOVERY_ERROR_OTHER : topology_handle_error(c->topology, error);
@@ -690,17 +690,17 @@ static bool redis_connection_leave_node(struct redis_connection *c, const redisR
     return kind != DISCOVERY_ERROR_OTHER;
 }
 
-static void redis_connection_on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
+static void redis_connection_on_reply(void *arg, const struct redis_reply *reply, uint64_t read_ns)
 {
     struct redis_connection *c = arg;
     /* A push does not clear it: commands may be lost where invalidations are still pushed. */
     c->timeout_ms = 0;
     c->reply_heartbeats = 0;
     if (pending_oldest(&c->pending) == NULL) {
-        redis_connection_fail(c, reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply without a command");
+        redis_connection_fail(c, reply->type == REPLY_ERROR ? reply->str : "a reply without a command");
         return;
     }
-    if (reply->type == REDIS_REPLY_ERROR && redis_connection_leave_node(c, reply))
+    if (reply->type == REPLY_ERROR && redis_connection_leave_node(c, reply))
         return;
     struct pending_command command = pending_pop(&c->pending);
     loop_lag_begin_at(c->options.loop_lag, read_ns);
@@ -711,7 +711,7 @@ static void redis_connection_on_reply(void *arg, const redisReply *reply, uint64
     command.fn(command.arg, reply);
 }
 
-static void redis_connection_on_push(void *arg, struct span kind, const redisReply *element)
+static void redis_connection_on_push(void *arg, struct span kind, const struct redis_reply *element)
 {
     struct redis_connection *c = arg;
     if (c->state == READY && c->options.on_push != NULL)
@@ -719,7 +719,7 @@ static void redis_connection_on_push(void *arg, struct span kind, const redisRep
 }
 
 /* Any reply will do, as it is behind all that Redis had to send. */
-static void redis_connection_on_caught_up(void *arg, const redisReply *reply)
+static void redis_connection_on_caught_up(void *arg, const struct redis_reply *reply)
 {
     struct redis_connection *c = arg;
     (void)reply;
@@ -972,7 +972,7 @@ bool redis_connection_is_ready(const struct redis_connection *c)
     return c->state == READY;
 }
 
-bool redis_connection_elsewhere(const struct redis_connection *c, const redisReply *reply,
+bool redis_connection_elsewhere(const struct redis_connection *c, const struct redis_reply *reply,
                                 struct redis_address *node)
 {
     return c->topology != NULL && topology_elsewhere(c->topology, reply, node);

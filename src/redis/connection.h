@@ -15,8 +15,8 @@
 #include "base/metrics.h"
 #include "redis/endpoint.h"
 #include "redis/metrics.h"
+#include "redis/reply.h"
 
-#include <hiredis/hiredis.h>
 #include <uv.h>
 
 struct redis_connection;
@@ -26,7 +26,7 @@ struct ssl_ctx_st;
  * `reply` is borrowed until the function returns; NULL when the connection was lost before the reply came. A
  * reply that was too large, or did not end in time, is an error for which resp_is_oversize (resp.h) is true.
  */
-typedef void (*redis_connection_reply_fn)(void *arg, const redisReply *reply);
+typedef void (*redis_connection_reply_fn)(void *arg, const struct redis_reply *reply);
 
 /* Of which keys invalidations are wanted (CLIENT TRACKING). */
 enum redis_tracking {
@@ -58,7 +58,7 @@ struct redis_connection_options {
     const struct span *tracking_names; /* none begins with another */
     size_t tracking_name_count;
     /* One element of a push, as it arrives, in stream order with the replies; borrowed. See resp.h. */
-    void (*on_push)(void *arg, struct span kind, const redisReply *element);
+    void (*on_push)(void *arg, struct span kind, const struct redis_reply *element);
     void *arg;
 };
 
@@ -108,7 +108,7 @@ bool redis_connection_is_usable(const struct redis_connection *c);
  * reply than an error, one that says that a key does not exist: of a replica it is the master, as a replica
  * does not say ASK. False when this one is right.
  */
-bool redis_connection_elsewhere(const struct redis_connection *c, const redisReply *reply,
+bool redis_connection_elsewhere(const struct redis_connection *c, const struct redis_reply *reply,
                                 struct redis_address *node);
 
 /* True while the connection is ready and Redis has agreed to push invalidations on it. */

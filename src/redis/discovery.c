@@ -304,12 +304,12 @@ static void discovery_on_answered(struct discovery *d)
     discovery_handle_answer(d);
 }
 
-static void discovery_handle_reply(struct discovery *d, const redisReply *reply)
+static void discovery_handle_reply(struct discovery *d, const struct redis_reply *reply)
 {
     const struct redis_endpoint server = discovery_server_at(d, d->current);
     const char *problem = reply->str;
     bool complete = false;
-    if (reply->type != REDIS_REPLY_ERROR)
+    if (reply->type != REPLY_ERROR)
         problem = d->protocol->read(d->options.endpoint, &server, d->replies++, reply, &d->answer, &complete);
     if (problem != NULL)
         discovery_fail(d, problem);
@@ -317,7 +317,7 @@ static void discovery_handle_reply(struct discovery *d, const redisReply *reply)
         discovery_on_answered(d);
 }
 
-static void discovery_handle_hello(struct discovery *d, const redisReply *reply)
+static void discovery_handle_hello(struct discovery *d, const struct redis_reply *reply)
 {
     const struct discovery_protocol *p = d->protocol;
     const char *problem = p->check_hello == NULL ? NULL : p->check_hello(reply);
@@ -327,10 +327,10 @@ static void discovery_handle_hello(struct discovery *d, const redisReply *reply)
 }
 
 /* A subscription is confirmed by a push, so an error reply in its place means that it was refused. */
-static void discovery_on_reply(void *arg, const redisReply *reply, uint64_t read_ns)
+static void discovery_on_reply(void *arg, const struct redis_reply *reply, uint64_t read_ns)
 {
     struct discovery *d = arg;
-    bool error = reply->type == REDIS_REPLY_ERROR;
+    bool error = reply->type == REPLY_ERROR;
     (void)read_ns;
     if (d->state != QUERYING)
         discovery_fail(d, error ? reply->str : "a reply without a command");
@@ -345,7 +345,7 @@ static void discovery_on_reply(void *arg, const redisReply *reply, uint64_t read
 }
 
 /* "subscribe" confirms the subscription; a message causes one query, whatever it says. */
-static void discovery_on_push(void *arg, struct span kind, const redisReply *element)
+static void discovery_on_push(void *arg, struct span kind, const struct redis_reply *element)
 {
     struct discovery *d = arg;
     (void)element;

@@ -18,9 +18,9 @@
 
 #include "redis/endpoint.h"
 #include "redis/metrics.h"
+#include "redis/reply.h"
 #include "redis/topology.h"
 
-#include <hiredis/hiredis.h>
 #include <uv.h>
 
 struct discovery;
@@ -57,7 +57,7 @@ struct discovery_protocol {
     const char *channel;      /* whose messages cause a query; NULL: none */
     bool lists_healthy;       /* a replica that is not in the answer is down */
     /* Why this is not a server of the kind, by its reply to HELLO; NULL when it is, or cannot be told. */
-    const char *(*check_hello)(const redisReply *reply);
+    const char *(*check_hello)(const struct redis_reply *reply);
     /* Appends the commands of a query. */
     void (*compose)(const struct redis_endpoint *endpoint, struct buf *out);
     /*
@@ -65,11 +65,12 @@ struct discovery_protocol {
      * answer. *complete becomes true with the last one.
      */
     const char *(*read)(const struct redis_endpoint *endpoint, const struct redis_endpoint *server, int n,
-                        const redisReply *reply, struct discovery_answer *answer, bool *complete);
+                        const struct redis_reply *reply, struct discovery_answer *answer, bool *complete);
     /* Both NULL where a server never refers to another one; see cluster.h. */
-    enum discovery_error (*read_error)(const struct redis_address *in_use, const redisReply *error,
+    enum discovery_error (*read_error)(const struct redis_address *in_use, const struct redis_reply *error,
                                        struct redis_address *owner);
-    bool (*read_ask)(const redisReply *reply, const struct redis_address *in_use, struct redis_address *node);
+    bool (*read_ask)(const struct redis_reply *reply, const struct redis_address *in_use,
+                     struct redis_address *node);
 };
 
 /* That of the servers in the endpoint, which has to be discovered. */

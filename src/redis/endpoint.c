@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <hiredis/hiredis.h>
 #include <hiredis/hiredis_ssl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -703,14 +704,14 @@ bool redis_address_set(struct redis_address *out, struct span host, int64_t port
     return true;
 }
 
-const char *redis_address_read(const redisReply *reply, struct redis_address *out)
+const char *redis_address_read(const struct redis_reply *reply, struct redis_address *out)
 {
-    if (reply->type == REDIS_REPLY_NIL)
+    if (reply->type == REPLY_NIL)
         return "it knows no master of that name";
     int64_t port = 0;
-    bool pair = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
-    if (pair && parse_int64(resp_text(reply->element[1]), &port) == 0 &&
-        redis_address_set(out, resp_text(reply->element[0]), port))
+    bool pair = reply->type == REPLY_ARRAY && reply->elements == 2;
+    if (pair && parse_int64(reply_text(reply->element[1]), &port) == 0 &&
+        redis_address_set(out, reply_text(reply->element[0]), port))
         return NULL;
     return "its answer is no address";
 }

@@ -20,12 +20,13 @@
 #define REDIS_ENDPOINT_H
 
 #include "base/settings.h"
+#include "redis/reply.h"
 
 #include <assert.h>
-#include <hiredis/hiredis.h>
 #include <stdatomic.h>
 
-struct ssl_ctx_st; /* OpenSSL's SSL_CTX */
+struct redisContext; /* of hiredis */
+struct ssl_ctx_st;   /* OpenSSL's SSL_CTX */
 
 /* Filled from settings; the strings are owned by them. */
 struct redis_options {
@@ -213,14 +214,14 @@ static inline uint64_t redis_config_number(const struct redis_config *c)
  * Starts TLS on a connection that is open, blocking or not; takes the context's privdata. Returns 0, or with
  * the reason in c->errstr -EACCES, where one side has rejected the other, or -EPROTO. `host` is copied.
  */
-int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host)
+int redis_tls_start(struct redisContext *c, struct ssl_ctx_st *tls, const char *host)
     __attribute__((warn_unused_result));
 
 /* True when the last read or write, on a connection with TLS, found too little input: it waits for more. */
-bool redis_tls_wants_read(const redisContext *c);
+bool redis_tls_wants_read(const struct redisContext *c);
 
 /* True when TLS holds decrypted input that was not read, on a connection with TLS: no poll tells of it. */
-bool redis_tls_has_decrypted(const redisContext *c);
+bool redis_tls_has_decrypted(const struct redisContext *c);
 
 /*
  * To be called when reading or writing has failed on a connection with TLS: c->errstr becomes OpenSSL's
@@ -228,7 +229,7 @@ bool redis_tls_has_decrypted(const redisContext *c);
  * the next connection to find an error there would take it for its own. Returns true where one side has
  * rejected the other, its certificate for instance, and false where the connection was lost.
  */
-bool redis_tls_explain(redisContext *c);
+bool redis_tls_explain(struct redisContext *c);
 
 /* --- addresses that servers announce --- */
 
@@ -248,6 +249,6 @@ static inline bool redis_address_equal(const struct redis_address *a, const stru
 bool redis_address_set(struct redis_address *out, struct span host, int64_t port);
 
 /* The reply to SENTINEL GET-MASTER-ADDR-BY-NAME. Returns NULL, or why there is no address. */
-const char *redis_address_read(const redisReply *reply, struct redis_address *out);
+const char *redis_address_read(const struct redis_reply *reply, struct redis_address *out);
 
 #endif

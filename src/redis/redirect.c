@@ -68,7 +68,7 @@ static void redirect_on_timer(uv_timer_t *timer);
 
 /* --- the end of a command --- */
 
-static void redirect_end(struct redirected *command, const redisReply *reply)
+static void redirect_end(struct redirected *command, const struct redis_reply *reply)
 {
     redis_connection_reply_fn fn = command->fn;
     void *arg = command->arg;
@@ -106,15 +106,15 @@ static void redirect_expire(struct list *list, uint64_t ms)
 static void redirect_send_to(const struct redis_address *node, struct redirected *command);
 
 /* Says that the node is not the right one, or does not know which is. */
-static bool redirect_is_refused(const redisReply *reply)
+static bool redirect_is_refused(const struct redis_reply *reply)
 {
     const struct redis_address unknown = {.port = 0};
     struct redis_address node;
     return cluster_read_error(&unknown, reply, &node) != DISCOVERY_ERROR_OTHER ||
-           resp_is_error(reply, SPAN("ASK ")) || resp_is_error(reply, SPAN("TRYAGAIN "));
+           reply_is_error(reply, SPAN("ASK ")) || reply_is_error(reply, SPAN("TRYAGAIN "));
 }
 
-static void redirect_on_reply(void *arg, const redisReply *reply)
+static void redirect_on_reply(void *arg, const struct redis_reply *reply)
 {
     struct redirected *command = arg;
     struct route *route = command->route;
@@ -131,7 +131,7 @@ static void redirect_on_reply(void *arg, const redisReply *reply)
         redirect_end(command, reply);
 }
 
-static void redirect_on_asking(void *arg, const redisReply *reply)
+static void redirect_on_asking(void *arg, const struct redis_reply *reply)
 {
     (void)arg;
     (void)reply; /* what follows it fails where it fails */

@@ -1,7 +1,34 @@
-/* Copies of replies; see reply.h. */
+/* The content of replies, and copies of them; see reply.h. */
 #include "redis/reply.h"
 
 #include <stdlib.h>
+
+/* --- The content of a reply --- */
+
+struct span reply_member(const struct redis_reply *map, struct span name)
+{
+    if (map->type != REPLY_ARRAY && map->type != REPLY_MAP)
+        return SPAN_ABSENT;
+    for (size_t i = 0; i + 1 < map->elements; i += 2)
+        if (span_equal(reply_text(map->element[i]), name))
+            return reply_text(map->element[i + 1]);
+    return SPAN_ABSENT;
+}
+
+static bool resp_is_nil_or_zero(const struct redis_reply *reply)
+{
+    return reply->type == REPLY_NIL || (reply->type == REPLY_INTEGER && reply->integer == 0);
+}
+
+bool reply_is_absent(const struct redis_reply *reply)
+{
+    size_t i = 0;
+    if (reply->type != REPLY_ARRAY && reply->type != REPLY_SET)
+        return resp_is_nil_or_zero(reply);
+    while (i < reply->elements && resp_is_nil_or_zero(reply->element[i]))
+        i++;
+    return i == reply->elements;
+}
 
 /* --- Copies: the reply, the array of its elements, their content, its text; each part is aligned --- */
 

@@ -8,35 +8,57 @@
 
 #include "base/span.h"
 
-#include <hiredis/hiredis.h>
-
-/* Until every file names the types so. */
-#define redis_reply redisReply
+/* Numbered as hiredis numbers them, with whose parser tests compare ours. */
 enum reply_type {
-    REPLY_STRING = REDIS_REPLY_STRING,
-    REPLY_ARRAY = REDIS_REPLY_ARRAY,
-    REPLY_INTEGER = REDIS_REPLY_INTEGER,
-    REPLY_NIL = REDIS_REPLY_NIL,
-    REPLY_STATUS = REDIS_REPLY_STATUS,
-    REPLY_ERROR = REDIS_REPLY_ERROR,
-    REPLY_DOUBLE = REDIS_REPLY_DOUBLE,
-    REPLY_SET = REDIS_REPLY_SET
+    REPLY_STRING = 1, /* a bulk string */
+    REPLY_ARRAY,
+    REPLY_INTEGER,
+    REPLY_NIL,
+    REPLY_STATUS, /* a simple string */
+    REPLY_ERROR,
+    REPLY_DOUBLE,
+    REPLY_BOOL,
+    REPLY_MAP,
+    REPLY_SET,
+    REPLY_PUSH = 12,
+    REPLY_BIGNUM,
+    REPLY_VERB /* a verbatim string, without its format */
+};
+
+/* A member that the type does not have is 0 or NULL. */
+struct redis_reply {
+    enum reply_type type;
+    int64_t integer; /* also a boolean's 0 or 1 */
+    double number;   /* of REPLY_DOUBLE */
+    char *str;  /* any text, an error's and a number's, too; only that of a bulk string may lack its NUL */
+    size_t len; /* of str */
+    size_t elements; /* of arrays, sets and maps, where a name and its value are two */
+    struct redis_reply **element;
 };
 
 /* A copy in one block, owned (free); its texts are NUL-terminated. NULL when out of memory. */
 struct redis_reply *reply_copy(const struct redis_reply *reply) __attribute__((warn_unused_result));
 
-/* A string's content; absent when it is none. Borrowed. */
-static inline struct span reply_text(const struct redis_reply *reply)
-{
-    bool is_text = reply->type == REPLY_STRING || reply->type == REPLY_STATUS;
-    return is_text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
-}
+/*
+ * True when a reply says that a key, or what the command names in it, does not exist: nil, 0, a list without
+ * elements, or with nothing but nil.
+ */
+bool reply_is_absent(const struct redis_reply *reply);
 
 /* True for an error reply that begins with `code`, such as "WRONGTYPE ". */
 static inline bool reply_is_error(const struct redis_reply *reply, struct span code)
 {
     return reply->type == REPLY_ERROR && span_starts_with((struct span){reply->str, reply->len}, code);
 }
+
+/* A string's content; absent when it is none. Borrowed, as is the next. */
+static inline struct span reply_text(const struct redis_reply *reply)
+{
+    bool is_text = reply->type == REPLY_STRING || reply->type == REPLY_STATUS;
+    return is_text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
+}
+
+/* The text of a member of a map, or of an array of names and values; absent when there is none. */
+struct span reply_member(const struct redis_reply *map, struct span name);
 
 #endif

@@ -21,12 +21,12 @@
 struct resp_chunk {
     struct resp_chunk *older;
     size_t size;
-    alignas(redisReply) char bytes[];
+    alignas(struct redis_reply) char bytes[];
 };
 
 /* A string or a line. */
 struct resp_text {
-    redisReply reply;
+    struct redis_reply reply;
     struct resp_text *next; /* see resp_parser.in_input */
     char text[];
 };
@@ -36,8 +36,8 @@ enum { LINE_END = 2, VERBATIM_FORMAT = 4 }; /* "\r\n"; "txt:" before the text of
 static const uint64_t ITEMS_MAX = UINT64_MAX / 4;
 
 static char oversize_text[] = "a reply that is too large";
-const redisReply resp_oversize = {
-    .type = REDIS_REPLY_ERROR, .str = oversize_text, .len = sizeof oversize_text - 1};
+const struct redis_reply resp_oversize = {
+    .type = REPLY_ERROR, .str = oversize_text, .len = sizeof oversize_text - 1};
 
 static bool resp_fail(struct resp_parser *p, const char *why)
 {
@@ -67,7 +67,7 @@ __attribute__((noinline)) static bool resp_add_chunk(struct resp_parser *p, size
 /* Aligned for every part of a reply. NULL when `exceeded`, or when there is no memory. */
 static void *resp_take(struct resp_parser *p, size_t size)
 {
-    size_t align = alignof(redisReply);
+    size_t align = alignof(struct redis_reply);
     size = (size + align - 1) / align * align;
     if (size > p->pool_left && !resp_add_chunk(p, size))
         return NULL;
@@ -104,38 +104,39 @@ static void resp_begin_skipping(struct resp_parser *p)
     resp_clear_pool(p);
 }
 
-static redisReply *resp_refuse(struct resp_parser *p)
+static struct redis_reply *resp_refuse(struct resp_parser *p)
 {
     if (p->mode == RESP_BUILDING)
         resp_begin_skipping(p);
-    return (redisReply *)(uintptr_t)&resp_oversize;
+    return (struct redis_reply *)(uintptr_t)&resp_oversize;
 }
 
 /* A reply at the start of `size` bytes and `extra` more; resp_oversize where nothing is kept; NULL when
  * parsing has failed. */
-static inline redisReply *resp_make(struct resp_parser *p, int type, size_t size, uint64_t extra)
+static inline struct redis_reply *resp_make(struct resp_parser *p, enum reply_type type, size_t size,
+                                            uint64_t extra)
 {
     if (p->mode == RESP_SKIPPING || extra > p->bytes_max)
         return resp_refuse(p);
-    redisReply *reply = resp_take(p, size + (size_t)extra);
+    struct redis_reply *reply = resp_take(p, size + (size_t)extra);
     if (reply == NULL && p->exceeded)
         return resp_refuse(p);
     if (reply == NULL)
         (void)resp_fail(p, "out of memory");
     else
-        *reply = (redisReply){.type = type};
+        *reply = (struct redis_reply){.type = type};
     return reply;
 }
 
-static struct resp_text *resp_text_of(redisReply *reply)
+static struct resp_text *resp_text_of(struct redis_reply *reply)
 {
     return (struct resp_text *)(void *)reply;
 }
 
 /* There is room for the text, and a NUL; the caller writes them. */
-static inline redisReply *resp_make_text(struct resp_parser *p, int type, uint64_t len)
+static inline struct redis_reply *resp_make_text(struct resp_parser *p, enum reply_type type, uint64_t len)
 {
-    redisReply *reply = resp_make(p, type, sizeof(struct resp_text), len + 1);
+    struct redis_reply *reply = resp_make(p, type, sizeof(struct resp_text), len + 1);
     if (reply == NULL || resp_is_oversize(reply))
         return reply;
     reply->str = resp_text_of(reply)->text;
@@ -143,7 +144,7 @@ static inline redisReply *resp_make_text(struct resp_parser *p, int type, uint64
     return reply;
 }
 
-static void resp_leave_in_input(struct resp_parser *p, redisReply *reply, const char *text)
+static void resp_leave_in_input(struct resp_parser *p, struct redis_reply *reply, const char *text)
 {
     reply->str = (char *)(uintptr_t)text;
     resp_text_of(reply)->next = p->in_input;
@@ -161,21 +162,21 @@ static void resp_copy_from_input(struct resp_parser *p)
 }
 
 /* The caller fills in the elements. */
-static redisReply *resp_make_array(struct resp_parser *p, int type, uint64_t elements)
+static struct redis_reply *resp_make_array(struct resp_parser *p, enum reply_type type, uint64_t elements)
 {
     if (elements > p->elements_max || p->depth == RESP_DEPTH_MAX)
         return resp_refuse(p);
-    redisReply *reply = resp_make(p, type, sizeof *reply, elements * sizeof(redisReply *));
+    struct redis_reply *reply = resp_make(p, type, sizeof *reply, elements * sizeof(struct redis_reply *));
     if (reply == NULL || resp_is_oversize(reply))
         return reply;
     reply->elements = (size_t)elements;
-    reply->element = elements == 0 ? NULL : (redisReply **)(void *)(reply + 1);
+    reply->element = elements == 0 ? NULL : (struct redis_reply **)(void *)(reply + 1);
     return reply;
 }
 
 /* --- items that are complete --- */
 
-static void resp_emit(struct resp_parser *p, enum resp_result result, const redisReply *item)
+static void resp_emit(struct resp_parser *p, enum resp_result result, const struct redis_reply *item)
 {
     p->result = result;
     p->item = item;
@@ -193,7 +194,7 @@ static void resp_count_item(struct resp_parser *p)
 }
 
 /* The item is the last element of its array, and completes it, too. */
-static void resp_complete_arrays(struct resp_parser *p, redisReply *item)
+static void resp_complete_arrays(struct resp_parser *p, struct redis_reply *item)
 {
     for (; p->depth > 0; p->depth--) {
         struct resp_level *level = &p->level[p->depth - 1];
@@ -205,7 +206,7 @@ static void resp_complete_arrays(struct resp_parser *p, redisReply *item)
     resp_emit(p, RESP_REPLY, item);
 }
 
-static inline void resp_place_item(struct resp_parser *p, redisReply *item)
+static inline void resp_place_item(struct resp_parser *p, struct redis_reply *item)
 {
     struct resp_level *level = p->depth > 0 ? &p->level[p->depth - 1] : NULL;
     if (level != NULL && level->filled + 1 < level->array->elements)
@@ -214,10 +215,10 @@ static inline void resp_place_item(struct resp_parser *p, redisReply *item)
         resp_complete_arrays(p, item);
 }
 
-static void resp_set_kind(struct resp_parser *p, const redisReply *item)
+static void resp_set_kind(struct resp_parser *p, const struct redis_reply *item)
 {
     p->kind_known = true;
-    if (item->type == REDIS_REPLY_STRING) {
+    if (item->type == REPLY_STRING) {
         p->kind_len = item->len < RESP_KIND_MAX ? item->len : RESP_KIND_MAX;
         memcpy(p->kind, item->str, p->kind_len);
     }
@@ -225,7 +226,7 @@ static void resp_set_kind(struct resp_parser *p, const redisReply *item)
 }
 
 /* An element of a push, or of a reply that is skipped. */
-static void resp_finish_counted(struct resp_parser *p, redisReply *item)
+static void resp_finish_counted(struct resp_parser *p, struct redis_reply *item)
 {
     if (p->mode == RESP_PUSHING && p->kind_known)
         resp_emit(p, RESP_PUSH_ELEMENT, item);
@@ -235,7 +236,7 @@ static void resp_finish_counted(struct resp_parser *p, redisReply *item)
 }
 
 /* Of any type but an array with elements. */
-static inline void resp_finish_item(struct resp_parser *p, redisReply *item)
+static inline void resp_finish_item(struct resp_parser *p, struct redis_reply *item)
 {
     if (p->mode == RESP_BUILDING)
         resp_place_item(p, item);
@@ -245,25 +246,25 @@ static inline void resp_finish_item(struct resp_parser *p, redisReply *item)
 
 /* --- items as they begin --- */
 
-static bool resp_read_text(struct resp_parser *p, int type, struct span text)
+static bool resp_read_text(struct resp_parser *p, enum reply_type type, struct span text)
 {
     if (span_find(text, '\r') < text.len)
         return resp_fail(p, "a line that does not end with CR LF");
-    redisReply *item = resp_make_text(p, type, text.len);
+    struct redis_reply *item = resp_make_text(p, type, text.len);
     if (item == NULL)
         return false;
     if (!resp_is_oversize(item)) {
         *span_put(text, item->str) = '\0';
-        if (type == REDIS_REPLY_DOUBLE)
-            item->dval = strtod(item->str, NULL);
+        if (type == REPLY_DOUBLE)
+            item->number = strtod(item->str, NULL);
     }
     resp_finish_item(p, item);
     return true;
 }
 
-static bool resp_read_number(struct resp_parser *p, int type, int64_t value)
+static bool resp_read_number(struct resp_parser *p, enum reply_type type, int64_t value)
 {
-    redisReply *item = resp_make(p, type, sizeof *item, 0);
+    struct redis_reply *item = resp_make(p, type, sizeof *item, 0);
     if (item == NULL)
         return false;
     if (!resp_is_oversize(item))
@@ -272,12 +273,12 @@ static bool resp_read_number(struct resp_parser *p, int type, int64_t value)
     return true;
 }
 
-static bool resp_begin_bulk(struct resp_parser *p, int type, int64_t len)
+static bool resp_begin_bulk(struct resp_parser *p, enum reply_type type, int64_t len)
 {
-    if (len < -1 || (len == -1 && type != REDIS_REPLY_STRING))
+    if (len < -1 || (len == -1 && type != REPLY_STRING))
         return resp_fail(p, "a bulk string of a negative length");
     if (len == -1)
-        return resp_read_number(p, REDIS_REPLY_NIL, 0);
+        return resp_read_number(p, REPLY_NIL, 0);
     p->bulk = resp_make_text(p, type, (uint64_t)len);
     p->bulk_left = (uint64_t)len + LINE_END;
     return p->bulk != NULL;
@@ -304,18 +305,18 @@ static bool resp_count_elements(struct resp_parser *p, uint64_t elements)
     return true;
 }
 
-static bool resp_begin_array(struct resp_parser *p, int type, int64_t announced)
+static bool resp_begin_array(struct resp_parser *p, enum reply_type type, int64_t announced)
 {
-    if (announced == -1 && type == REDIS_REPLY_ARRAY)
-        return resp_read_number(p, REDIS_REPLY_NIL, 0);
+    if (announced == -1 && type == REPLY_ARRAY)
+        return resp_read_number(p, REPLY_NIL, 0);
     if (announced < 0)
         return resp_fail(p, "an array of a negative length");
-    if (type == REDIS_REPLY_PUSH && p->mode == RESP_BUILDING && p->depth == 0)
+    if (type == REPLY_PUSH && p->mode == RESP_BUILDING && p->depth == 0)
         return resp_begin_push(p, announced);
-    uint64_t elements = (uint64_t)announced * (type == REDIS_REPLY_MAP ? 2 : 1);
+    uint64_t elements = (uint64_t)announced * (type == REPLY_MAP ? 2 : 1);
     if (p->mode != RESP_BUILDING)
         return resp_count_elements(p, elements);
-    redisReply *array = resp_make_array(p, type, elements);
+    struct redis_reply *array = resp_make_array(p, type, elements);
     if (array == NULL)
         return false;
     if (resp_is_oversize(array))
@@ -328,30 +329,28 @@ static bool resp_begin_array(struct resp_parser *p, int type, int64_t announced)
 }
 
 /* 0 for an unknown type. */
-static int resp_type_of(char c)
+static enum reply_type resp_type_of(char c)
 {
     static const unsigned char types[UCHAR_MAX + 1] = {
-        ['$'] = REDIS_REPLY_STRING, ['='] = REDIS_REPLY_VERB,    ['+'] = REDIS_REPLY_STATUS,
-        ['-'] = REDIS_REPLY_ERROR,  [':'] = REDIS_REPLY_INTEGER, [','] = REDIS_REPLY_DOUBLE,
-        ['('] = REDIS_REPLY_BIGNUM, ['#'] = REDIS_REPLY_BOOL,    ['_'] = REDIS_REPLY_NIL,
-        ['*'] = REDIS_REPLY_ARRAY,  ['~'] = REDIS_REPLY_SET,     ['%'] = REDIS_REPLY_MAP,
-        ['>'] = REDIS_REPLY_PUSH};
-    return types[(unsigned char)c];
+        ['$'] = REPLY_STRING,  ['='] = REPLY_VERB,   ['+'] = REPLY_STATUS, ['-'] = REPLY_ERROR,
+        [':'] = REPLY_INTEGER, [','] = REPLY_DOUBLE, ['('] = REPLY_BIGNUM, ['#'] = REPLY_BOOL,
+        ['_'] = REPLY_NIL,     ['*'] = REPLY_ARRAY,  ['~'] = REPLY_SET,    ['%'] = REPLY_MAP,
+        ['>'] = REPLY_PUSH};
+    return (enum reply_type)types[(unsigned char)c];
 }
 
 /* The first line of an item is the whole item, except for bulk strings and arrays. */
 static bool resp_begin_item(struct resp_parser *p, struct span line)
 {
-    int type = line.len > 0 ? resp_type_of(line.data[0]) : 0;
+    enum reply_type type = line.len > 0 ? resp_type_of(line.data[0]) : 0;
     if (type == 0)
         return resp_fail(p, "a reply of an unknown type");
     struct span text = span_skip(line, 1);
-    if (type == REDIS_REPLY_STATUS || type == REDIS_REPLY_ERROR || type == REDIS_REPLY_DOUBLE ||
-        type == REDIS_REPLY_BIGNUM)
+    if (type == REPLY_STATUS || type == REPLY_ERROR || type == REPLY_DOUBLE || type == REPLY_BIGNUM)
         return resp_read_text(p, type, text);
-    if (type == REDIS_REPLY_NIL)
+    if (type == REPLY_NIL)
         return text.len == 0 ? resp_read_number(p, type, 0) : resp_fail(p, "a null with a value");
-    if (type == REDIS_REPLY_BOOL) {
+    if (type == REPLY_BOOL) {
         bool is_true = span_equal_nocase(text, SPAN("t"));
         return is_true || span_equal_nocase(text, SPAN("f")) ? resp_read_number(p, type, is_true)
                                                              : resp_fail(p, "an invalid boolean");
@@ -359,9 +358,9 @@ static bool resp_begin_item(struct resp_parser *p, struct span line)
     int64_t number = 0;
     if (parse_int64(text, &number) != 0)
         return resp_fail(p, "an invalid number");
-    if (type == REDIS_REPLY_INTEGER)
+    if (type == REPLY_INTEGER)
         return resp_read_number(p, type, number);
-    if (type == REDIS_REPLY_STRING || type == REDIS_REPLY_VERB)
+    if (type == REPLY_STRING || type == REPLY_VERB)
         return resp_begin_bulk(p, type, number);
     return resp_begin_array(p, type, number);
 }
@@ -408,11 +407,10 @@ static bool resp_read_line(struct resp_parser *p, struct span *input)
 }
 
 /* "txt:" is not a part of the text. */
-static bool resp_finish_verbatim(struct resp_parser *p, redisReply *item)
+static bool resp_finish_verbatim(struct resp_parser *p, struct redis_reply *item)
 {
     if (item->len < VERBATIM_FORMAT || item->str[VERBATIM_FORMAT - 1] != ':')
         return resp_fail(p, "a verbatim string without a format");
-    memcpy(item->vtype, item->str, VERBATIM_FORMAT - 1);
     item->str += VERBATIM_FORMAT;
     item->len -= VERBATIM_FORMAT;
     return true;
@@ -420,9 +418,9 @@ static bool resp_finish_verbatim(struct resp_parser *p, redisReply *item)
 
 static bool resp_finish_bulk(struct resp_parser *p)
 {
-    redisReply *item = p->bulk;
+    struct redis_reply *item = p->bulk;
     p->bulk = NULL;
-    if (item->type == REDIS_REPLY_VERB && !resp_finish_verbatim(p, item))
+    if (item->type == REPLY_VERB && !resp_finish_verbatim(p, item))
         return false;
     resp_finish_item(p, item);
     return true;
@@ -473,7 +471,7 @@ static inline bool resp_read_whole_bulk(struct resp_parser *p, struct span *inpu
     const char *text = input->data + header;
     if (text[len] != '\r' || text[len + 1] != '\n')
         return false;
-    redisReply *item = resp_make_text(p, REDIS_REPLY_STRING, len);
+    struct redis_reply *item = resp_make_text(p, REPLY_STRING, len);
     if (item == NULL)
         return false;
     if (!resp_is_oversize(item))
@@ -498,7 +496,7 @@ static inline bool resp_read_common(struct resp_parser *p, struct span *input)
     if (input->data[0] != '*')
         return false;
     resp_skip(input, header);
-    return resp_begin_array(p, REDIS_REPLY_ARRAY, (int64_t)number);
+    return resp_begin_array(p, REPLY_ARRAY, (int64_t)number);
 }
 
 static inline bool resp_read_item(struct resp_parser *p, struct span *input)
@@ -508,7 +506,7 @@ static inline bool resp_read_item(struct resp_parser *p, struct span *input)
     return resp_read_common(p, input) || (p->result == RESP_INCOMPLETE && resp_read_line(p, input));
 }
 
-enum resp_result resp_parse(struct resp_parser *p, struct span *input, const redisReply **reply)
+enum resp_result resp_parse(struct resp_parser *p, struct span *input, const struct redis_reply **reply)
 {
     if (p->result == RESP_ERROR)
         return RESP_ERROR;
@@ -551,33 +549,6 @@ void resp_fini(struct resp_parser *p)
         resp_drop_newest(p);
     buf_fini(&p->line);
     resp_init(p);
-}
-
-/* --- the content of a reply --- */
-
-struct span resp_member(const redisReply *map, struct span name)
-{
-    if (map->type != REDIS_REPLY_ARRAY && map->type != REDIS_REPLY_MAP)
-        return SPAN_ABSENT;
-    for (size_t i = 0; i + 1 < map->elements; i += 2)
-        if (span_equal(resp_text(map->element[i]), name))
-            return resp_text(map->element[i + 1]);
-    return SPAN_ABSENT;
-}
-
-static bool resp_is_nil_or_zero(const redisReply *reply)
-{
-    return reply->type == REDIS_REPLY_NIL || (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0);
-}
-
-bool resp_is_absent(const redisReply *reply)
-{
-    size_t i = 0;
-    if (reply->type != REDIS_REPLY_ARRAY && reply->type != REDIS_REPLY_SET)
-        return resp_is_nil_or_zero(reply);
-    while (i < reply->elements && resp_is_nil_or_zero(reply->element[i]))
-        i++;
-    return i == reply->elements;
 }
 
 /* --- commands --- */

@@ -1,10 +1,9 @@
 /*
  * RESP3, the protocol of Redis: a parser of replies and pushes, and the encoding of commands.
  *
- * The parser is given input in pieces of any size and returns each reply when it is complete. A reply has the
- * shape of hiredis' redisReply and lives in memory of the parser, which is reused for the next one: its parts
- * need no allocations of their own. A bulk string stays in the input if it is in one piece with the end of
- * its reply, and has no NUL behind it.
+ * The parser is given input in pieces of any size and returns each reply when it is complete. A reply lives
+ * in memory of the parser, which is reused for the next one: its parts need no allocations of their own. A
+ * bulk string stays in the input if it is in one piece with the end of its reply, and has no NUL behind it.
  *
  * A server can announce any length, and a reply may never end, so all memory is bounded. A reply beyond the
  * bound is parsed to its end without being kept, and an error reply takes its place (resp_is_oversize): later
@@ -15,8 +14,7 @@
 #define REDIS_RESP_H
 
 #include "base/buf.h"
-
-#include <hiredis/hiredis.h>
+#include "redis/reply.h"
 
 struct resp_chunk;
 struct resp_text;
@@ -56,14 +54,14 @@ struct resp_parser {
     bool exceeded;            /* the last allocation was refused because of bytes_max */
 
     struct buf line;            /* the beginning of a line that is not complete */
-    redisReply *bulk;           /* the bulk string that is being read; NULL: none */
+    struct redis_reply *bulk;   /* the bulk string that is being read; NULL: none */
     struct resp_text *in_input; /* bulk strings of the reply whose text is in the current input; a list */
     uint64_t bulk_left;         /* bytes of it, and of its line end, that have not arrived */
 
     enum resp_mode { RESP_BUILDING, RESP_SKIPPING, RESP_PUSHING } mode;
     int depth; /* of `level` */
     struct resp_level {
-        redisReply *array;
+        struct redis_reply *array;
         size_t filled;
     } level[RESP_DEPTH_MAX]; /* arrays that are being built, the outermost first */
     uint64_t items_left;     /* of a reply that is skipped, or of a push; an array is one and adds its own */
@@ -74,7 +72,7 @@ struct resp_parser {
     char kind[RESP_KIND_MAX];
 
     enum resp_result result; /* what resp_parse returns */
-    const redisReply *item;
+    const struct redis_reply *item;
 };
 
 void resp_init(struct resp_parser *p);
@@ -85,7 +83,7 @@ void resp_fini(struct resp_parser *p);
  * of a push, borrowed until the next call, and while the input is there. Neither the name of a push nor its
  * arrays are among its elements, but the elements of those arrays are.
  */
-enum resp_result resp_parse(struct resp_parser *p, struct span *input, const redisReply **reply);
+enum resp_result resp_parse(struct resp_parser *p, struct span *input, const struct redis_reply **reply);
 
 /* The name of the push that the last element belongs to ("invalidate"); empty where it is not a string. */
 struct span resp_push_kind(const struct resp_parser *p);
@@ -96,35 +94,13 @@ bool resp_in_reply(const struct resp_parser *p);
 /* The number of the push whose elements are arriving, from 1 on; 0 when there is none. */
 uint64_t resp_in_push(const struct resp_parser *p);
 
-/*
- * True when a reply says that a key, or what the command names in it, does not exist: nil, 0, a list without
- * elements, or with nothing but nil and 0.
- */
-bool resp_is_absent(const redisReply *reply);
-
 /* The error reply in place of an oversize reply, or of such an element of a push. */
-extern const redisReply resp_oversize;
+extern const struct redis_reply resp_oversize;
 
-static inline bool resp_is_oversize(const redisReply *reply)
+static inline bool resp_is_oversize(const struct redis_reply *reply)
 {
     return reply == &resp_oversize;
 }
-
-/* True for an error reply that begins with `code`, such as "WRONGTYPE ". */
-static inline bool resp_is_error(const redisReply *reply, struct span code)
-{
-    return reply->type == REDIS_REPLY_ERROR && span_starts_with((struct span){reply->str, reply->len}, code);
-}
-
-/* A string's content; absent when it is none. Borrowed, as is the next. */
-static inline struct span resp_text(const redisReply *reply)
-{
-    bool is_text = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
-    return is_text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
-}
-
-/* The text of a member of a map, or of an array of names and values; absent when there is none. */
-struct span resp_member(const redisReply *map, struct span name);
 
 /*
  * Commands: arrays of bulk strings, appended to a buffer. Lack of memory is the buffer's sticky error, and

@@ -27,25 +27,25 @@ static void sentinel_add_address(const struct redis_address *address, struct red
         list[(*count)++] = *address;
 }
 
-static void sentinel_read_replica(const redisReply *replica, struct discovery_answer *out)
+static void sentinel_read_replica(const struct redis_reply *replica, struct discovery_answer *out)
 {
     int64_t port = 0;
     struct redis_address address;
-    struct span flags = resp_member(replica, SPAN("flags"));
+    struct span flags = reply_member(replica, SPAN("flags"));
     if (!sentinel_has_flag(flags, SPAN("slave")) ||
-        parse_int64(resp_member(replica, SPAN("port")), &port) != 0 ||
-        !redis_address_set(&address, resp_member(replica, SPAN("ip")), port))
+        parse_int64(reply_member(replica, SPAN("port")), &port) != 0 ||
+        !redis_address_set(&address, reply_member(replica, SPAN("ip")), port))
         return;
     if (sentinel_is_down(flags))
         sentinel_add_address(&address, out->down, &out->downs);
-    else if (span_equal(resp_member(replica, SPAN("master-link-status")), SPAN("ok")))
+    else if (span_equal(reply_member(replica, SPAN("master-link-status")), SPAN("ok")))
         sentinel_add_address(&address, out->replica, &out->replicas);
 }
 
-const char *sentinel_read_replicas(const redisReply *reply, struct discovery_answer *out)
+const char *sentinel_read_replicas(const struct redis_reply *reply, struct discovery_answer *out)
 {
     out->replicas = out->downs = 0;
-    if (reply->type != REDIS_REPLY_ARRAY)
+    if (reply->type != REPLY_ARRAY)
         return "its answer is no list of replicas";
     for (size_t i = 0; i < reply->elements; i++)
         sentinel_read_replica(reply->element[i], out);
@@ -62,8 +62,9 @@ static void sentinel_compose(const struct redis_endpoint *endpoint, struct buf *
 }
 
 static const char *sentinel_read_answer(const struct redis_endpoint *endpoint,
-                                        const struct redis_endpoint *server, int n, const redisReply *reply,
-                                        struct discovery_answer *answer, bool *complete)
+                                        const struct redis_endpoint *server, int n,
+                                        const struct redis_reply *reply, struct discovery_answer *answer,
+                                        bool *complete)
 {
     (void)server;
     *complete = n == 1 || !endpoint->discovery.replica;

@@ -16,6 +16,6 @@ extern const struct discovery_protocol sentinel_protocol;
  * that cannot be read is left out. Returns NULL, or why there is no list. External for its unit test, as a
  * Sentinel sends only a few of the replies that it must withstand.
  */
-const char *sentinel_read_replicas(const redisReply *reply, struct discovery_answer *out);
+const char *sentinel_read_replicas(const struct redis_reply *reply, struct discovery_answer *out);
 
 #endif

@@ -41,22 +41,22 @@ static bool redis_server_is_ordered(struct span version)
     return true;
 }
 
-const char *redis_server_check_hello(const redisReply *reply)
+const char *redis_server_check_hello(const struct redis_reply *reply)
 {
-    struct span server = resp_member(reply, SPAN("server"));
+    struct span server = reply_member(reply, SPAN("server"));
     if (server.data == NULL)
         return "HELLO does not name the server";
     if (!span_equal(server, SPAN("redis")))
         return NULL;
-    struct span version = resp_member(reply, SPAN("version"));
+    struct span version = reply_member(reply, SPAN("version"));
     return version.data != NULL && redis_server_is_ordered(version)
                ? NULL
                : "Redis before 7.0.5 sends invalidations out of order with replies";
 }
 
-const char *redis_server_check_mode(const redisReply *reply, bool cluster)
+const char *redis_server_check_mode(const struct redis_reply *reply, bool cluster)
 {
-    struct span mode = resp_member(reply, SPAN("mode"));
+    struct span mode = reply_member(reply, SPAN("mode"));
     bool is_node = span_equal(mode, SPAN("cluster"));
     if (mode.data == NULL || is_node == cluster)
         return NULL;
@@ -64,12 +64,12 @@ const char *redis_server_check_mode(const redisReply *reply, bool cluster)
                    : "this server is no node of a Redis Cluster: use redis:// in its URL";
 }
 
-bool redis_server_is_unavailable(const redisReply *error)
+bool redis_server_is_unavailable(const struct redis_reply *error)
 {
     static const char *const codes[] = {"LOADING ",  "MASTERDOWN ", "CLUSTERDOWN ",
                                         "TRYAGAIN ", "BUSY ",       "ERR max number of clients "};
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
-        if (resp_is_error(error, span_of(codes[i])))
+        if (reply_is_error(error, span_of(codes[i])))
             return true;
     return false;
 }
@@ -77,24 +77,24 @@ bool redis_server_is_unavailable(const redisReply *error)
 /* --- ROLE --- */
 
 /* "slave", the master's host and port, the state of the link, an offset. */
-static bool redis_server_read_slave(const redisReply *reply, struct redis_role *out)
+static bool redis_server_read_slave(const struct redis_reply *reply, struct redis_role *out)
 {
     if (reply->elements < ROLE_OF_REPLICA_MIN)
         return false;
-    const redisReply *port = reply->element[2];
+    const struct redis_reply *port = reply->element[2];
     out->kind = REDIS_ROLE_REPLICA;
-    out->linked = span_equal(resp_text(reply->element[3]), SPAN("connected"));
-    if (port->type != REDIS_REPLY_INTEGER ||
-        !redis_address_set(&out->master, resp_text(reply->element[1]), port->integer))
+    out->linked = span_equal(reply_text(reply->element[3]), SPAN("connected"));
+    if (port->type != REPLY_INTEGER ||
+        !redis_address_set(&out->master, reply_text(reply->element[1]), port->integer))
         out->master = (struct redis_address){.port = 0};
     return true;
 }
 
-const char *redis_server_read_role(const redisReply *reply, struct redis_role *out)
+const char *redis_server_read_role(const struct redis_reply *reply, struct redis_role *out)
 {
     *out = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
-    bool list = reply->type == REDIS_REPLY_ARRAY && reply->elements > 0;
-    struct span role = list ? resp_text(reply->element[0]) : SPAN_ABSENT;
+    bool list = reply->type == REPLY_ARRAY && reply->elements > 0;
+    struct span role = list ? reply_text(reply->element[0]) : SPAN_ABSENT;
     if (span_equal(role, SPAN("master"))) {
         out->kind = REDIS_ROLE_MASTER;
         return NULL;
@@ -121,9 +121,9 @@ static struct span redis_server_info_value(struct span info, struct span name)
 }
 
 /* Absent when it is no text. Borrowed. */
-static struct span redis_server_info_of(const redisReply *reply)
+static struct span redis_server_info_of(const struct redis_reply *reply)
 {
-    bool is_text = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_VERB;
+    bool is_text = reply->type == REPLY_STRING || reply->type == REPLY_VERB;
     return is_text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
 }
 
@@ -191,9 +191,9 @@ static const char *redis_server_cut_off(struct redis_server *s, uint64_t sent_ms
 }
 
 /* True when the command is not available: an ACL forbids it, or the server lacks it. */
-static bool redis_server_is_denied(const redisReply *error)
+static bool redis_server_is_denied(const struct redis_reply *error)
 {
-    return resp_is_error(error, SPAN("NOPERM ")) || resp_is_error(error, SPAN("ERR "));
+    return reply_is_error(error, SPAN("NOPERM ")) || reply_is_error(error, SPAN("ERR "));
 }
 
 /* Why a server of this role cannot be used; NULL when it can. */
@@ -211,11 +211,11 @@ static const char *redis_server_check_role(const struct redis_server *s, const s
     return NULL;
 }
 
-const char *redis_server_take_role(struct redis_server *s, const redisReply *reply,
+const char *redis_server_take_role(struct redis_server *s, const struct redis_reply *reply,
                                    enum redis_role_kind wanted, uint64_t sent_ms)
 {
     struct redis_role role;
-    if (reply->type == REDIS_REPLY_ERROR) {
+    if (reply->type == REPLY_ERROR) {
         if (wanted != REDIS_ROLE_UNKNOWN || !redis_server_is_denied(reply))
             return reply->str;
         s->role_denied = true;
@@ -239,12 +239,12 @@ const char *redis_server_take_role(struct redis_server *s, const redisReply *rep
     return NULL;
 }
 
-const char *redis_server_take_link(struct redis_server *s, const redisReply *reply, uint64_t sent_ms,
+const char *redis_server_take_link(struct redis_server *s, const struct redis_reply *reply, uint64_t sent_ms,
                                    int64_t *silent_s)
 {
     if (s->role.kind != REDIS_ROLE_REPLICA) /* ROLE was denied meanwhile */
         return NULL;
-    if (reply->type == REDIS_REPLY_ERROR) {
+    if (reply->type == REPLY_ERROR) {
         if (!redis_server_is_denied(reply))
             return reply->str;
         s->link_denied = true;

@@ -14,26 +14,25 @@
 
 #include "redis/endpoint.h"
 #include "redis/metrics.h"
-
-#include <hiredis/hiredis.h>
+#include "redis/reply.h"
 
 /*
  * The reply to HELLO. Returns NULL when the server queues invalidations behind older replies, or the reason
  * against it. Redis does since 7.0.5, servers of another name (Valkey) in every version.
  */
-const char *redis_server_check_hello(const redisReply *reply);
+const char *redis_server_check_hello(const struct redis_reply *reply);
 
 /*
  * Whether it is a node of a cluster, by the same reply. Returns NULL when that is as wanted or not known, or
  * what is wrong.
  */
-const char *redis_server_check_mode(const redisReply *reply, bool cluster);
+const char *redis_server_check_mode(const struct redis_reply *reply, bool cluster);
 
 /*
  * True for an error that passes: the server is loading its data, has no link to its master or to its cluster,
  * is busy with a script, or has too many clients.
  */
-bool redis_server_is_unavailable(const redisReply *error);
+bool redis_server_is_unavailable(const struct redis_reply *error);
 
 struct redis_role {
     enum redis_role_kind kind;
@@ -42,7 +41,7 @@ struct redis_role {
 };
 
 /* The reply to ROLE. Returns NULL, or why it was not understood. */
-const char *redis_server_read_role(const redisReply *reply, struct redis_role *out);
+const char *redis_server_read_role(const struct redis_reply *reply, struct redis_role *out);
 
 /*
  * A master sends a PING to its replicas every `repl-ping-replica-period` seconds, by default 10. A replica
@@ -95,14 +94,14 @@ void redis_server_reset(struct redis_server *s, const char *host, int port);
  * that role and may not deny ROLE; REDIS_ROLE_UNKNOWN: any role that does not change. Returns NULL, or why
  * the server cannot be used.
  */
-const char *redis_server_take_role(struct redis_server *s, const redisReply *reply,
+const char *redis_server_take_role(struct redis_server *s, const struct redis_reply *reply,
                                    enum redis_role_kind wanted, uint64_t sent_ms);
 
 /*
  * The same for the INFO replication of a replica. *silent_s becomes the time in seconds since the master last
  * sent something, rounded; it is unchanged where that is not known.
  */
-const char *redis_server_take_link(struct redis_server *s, const redisReply *reply, uint64_t sent_ms,
+const char *redis_server_take_link(struct redis_server *s, const struct redis_reply *reply, uint64_t sent_ms,
                                    int64_t *silent_s);
 
 /* The server cannot be used any more: its data was last known to be valid at `ms`, or before. */

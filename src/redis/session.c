@@ -78,7 +78,7 @@ static void redis_session_release(struct redis_session *s, struct session_comman
     s->idle_count++;
 }
 
-static void redis_session_end(struct session_command *command, const redisReply *reply,
+static void redis_session_end(struct session_command *command, const struct redis_reply *reply,
                               enum redis_origin origin)
 {
     redis_reply_fn fn = command->fn;
@@ -90,7 +90,7 @@ static void redis_session_end(struct session_command *command, const redisReply 
 /* --- other nodes --- */
 
 /* The attempt whose commands these are may have failed, of which on_lost says nothing. */
-static void redis_session_on_redirected(void *arg, const redisReply *reply)
+static void redis_session_on_redirected(void *arg, const struct redis_reply *reply)
 {
     struct session_command *command = arg;
     bool usable = redis_connection_is_usable(command->session->connection);
@@ -137,14 +137,14 @@ static void redis_session_fail_redirected(struct redis_session *s)
 /* --- sending --- */
 
 /* Redis replied ASK, or a replica of a cluster that something does not exist: *node has the right reply. */
-static bool redis_session_is_elsewhere(const struct redis_session *s, const redisReply *reply,
+static bool redis_session_is_elsewhere(const struct redis_session *s, const struct redis_reply *reply,
                                        struct redis_address *node)
 {
-    return reply != NULL && (reply->type == REDIS_REPLY_ERROR || resp_is_absent(reply)) &&
+    return reply != NULL && (reply->type == REPLY_ERROR || reply_is_absent(reply)) &&
            redis_connection_elsewhere(s->connection, reply, node);
 }
 
-static void redis_session_on_reply(void *arg, const redisReply *reply)
+static void redis_session_on_reply(void *arg, const struct redis_reply *reply)
 {
     struct session_command *command = arg;
     struct redis_address node;
@@ -213,7 +213,7 @@ static void redis_session_on_lost(void *arg)
     redis_session_fail_redirected(s);
 }
 
-static void redis_session_on_push(void *arg, struct span kind, const redisReply *element)
+static void redis_session_on_push(void *arg, struct span kind, const struct redis_reply *element)
 {
     const struct redis_session *s = arg;
     s->options.connection.on_push(s->options.connection.arg, kind, element);

@@ -36,7 +36,7 @@ enum redis_send {
 };
 
 /* As redis_connection_reply_fn; `origin` has no meaning without a reply. */
-typedef void (*redis_reply_fn)(void *arg, const redisReply *reply, enum redis_origin origin);
+typedef void (*redis_reply_fn)(void *arg, const struct redis_reply *reply, enum redis_origin origin);
 
 /* As redis_session_send(), for who does not know the session. */
 typedef int (*redis_send_fn)(void *arg, struct span command, unsigned how, redis_reply_fn fn, void *fn_arg);

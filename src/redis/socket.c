@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <hiredis/hiredis.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -268,7 +269,7 @@ static bool redis_socket_deliver(struct redis_socket *s, struct span input)
     if (resp_in_reply(&s->parser))
         s->progress_ns = s->read_ns;
     for (;;) {
-        const redisReply *reply = NULL;
+        const struct redis_reply *reply = NULL;
         switch (resp_parse(&s->parser, &input, &reply)) {
         case RESP_INCOMPLETE:
             if (push != 0 && resp_in_push(&s->parser) == push)

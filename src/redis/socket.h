@@ -67,8 +67,8 @@ struct redis_socket_options {
      * Replies and the elements of pushes, in stream order, all borrowed; see resp.h. `read_ns` is when the
      * end of the reply was read, by the monotonic clock.
      */
-    void (*on_reply)(void *arg, const redisReply *reply, uint64_t read_ns);
-    void (*on_push)(void *arg, struct span kind, const redisReply *element);
+    void (*on_reply)(void *arg, const struct redis_reply *reply, uint64_t read_ns);
+    void (*on_push)(void *arg, struct span kind, const struct redis_reply *element);
     /*
      * Input has waited, so much that the server may have been blocked and hold back more: a drained socket
      * does not prove that all has come. Once until the socket is drained; may be NULL.

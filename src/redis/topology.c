@@ -122,7 +122,7 @@ bool topology_has_changed(struct topology *t, const struct discovery_answer *ans
     return changed;
 }
 
-enum discovery_error topology_handle_error(struct topology *t, const redisReply *error)
+enum discovery_error topology_handle_error(struct topology *t, const struct redis_reply *error)
 {
     const struct discovery_protocol *p = t->protocol;
     struct redis_address owner = t->address;
@@ -137,12 +137,12 @@ enum discovery_error topology_handle_error(struct topology *t, const redisReply 
     return kind;
 }
 
-bool topology_elsewhere(const struct topology *t, const redisReply *reply, struct redis_address *node)
+bool topology_elsewhere(const struct topology *t, const struct redis_reply *reply, struct redis_address *node)
 {
     const struct discovery_protocol *p = t->protocol;
     if (p->read_ask == NULL)
         return false;
-    if (reply->type == REDIS_REPLY_ERROR)
+    if (reply->type == REPLY_ERROR)
         return p->read_ask(reply, &t->address, node);
     *node = t->master;
     return !t->is_master;

@@ -99,7 +99,7 @@ bool topology_has_changed(struct topology *t, const struct discovery_answer *ans
  * An error reply of the Redis in use. Unless it is DISCOVERY_ERROR_OTHER the connection must be closed, and
  * the next choice takes it into account.
  */
-enum discovery_error topology_handle_error(struct topology *t, const redisReply *error);
+enum discovery_error topology_handle_error(struct topology *t, const struct redis_reply *error);
 
 /*
  * Checks whether a replica may be used: `master` is its master in the reply to a ROLE that was sent at
@@ -112,7 +112,8 @@ const char *topology_check_replica(struct topology *t, const struct redis_addres
 uint64_t topology_trusted_until_ms(const struct topology *t);
 
 /* See redis_connection_elsewhere. */
-bool topology_elsewhere(const struct topology *t, const redisReply *reply, struct redis_address *node);
+bool topology_elsewhere(const struct topology *t, const struct redis_reply *reply,
+                        struct redis_address *node);
 
 /* --- the connection to it --- */
 

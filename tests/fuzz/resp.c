@@ -4,6 +4,9 @@
  * and there is no push, hiredis must parse the same.
  */
 #include "redis/resp.h"
+
+#include <hiredis/hiredis.h>
+
 #include "fuzz/fuzz.h"
 
 enum { BYTES_MAX = 2 * RESP_CHUNK, ELEMENTS_MAX = 8, PIECE_MAX = 64 };
@@ -15,23 +18,34 @@ struct parsed {
     size_t replies;
 };
 
-static void note(struct buf *out, const redisReply *reply)
+static void note_item(struct buf *out, int type, long long integer, struct span text, size_t elements)
 {
-    buf_printf(out, "%d %lld %zu %zu ", reply->type, reply->integer, reply->len, reply->elements);
-    bool is_bulk = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_VERB;
-    if (reply->str != NULL) {
-        FUZZ_CHECK(is_bulk || reply->str[reply->len] == '\0');
-        buf_append(out, reply->str, reply->len);
-    }
+    buf_printf(out, "%d %lld %zu %zu ", type, integer, text.len, elements);
+    if (text.data != NULL)
+        buf_append_span(out, text);
     buf_append_char(out, '\n');
+}
+
+static void note(struct buf *out, const struct redis_reply *reply)
+{
+    bool is_bulk = reply->type == REPLY_STRING || reply->type == REPLY_VERB;
+    FUZZ_CHECK(reply->str == NULL || is_bulk || reply->str[reply->len] == '\0');
+    note_item(out, (int)reply->type, reply->integer, (struct span){reply->str, reply->len}, reply->elements);
     for (size_t i = 0; i < reply->elements; i++)
         note(out, reply->element[i]);
 }
 
-/* hiredis validates the text of these, which no command of channeld returns. */
-static bool has_other_numbers(const redisReply *reply)
+static void note_theirs(struct buf *out, const redisReply *reply)
 {
-    bool has = reply->type == REDIS_REPLY_DOUBLE || reply->type == REDIS_REPLY_BIGNUM;
+    note_item(out, reply->type, reply->integer, (struct span){reply->str, reply->len}, reply->elements);
+    for (size_t i = 0; i < reply->elements; i++)
+        note_theirs(out, reply->element[i]);
+}
+
+/* hiredis validates the text of these, which no command of channeld returns. */
+static bool has_other_numbers(const struct redis_reply *reply)
+{
+    bool has = reply->type == REPLY_DOUBLE || reply->type == REPLY_BIGNUM;
     for (size_t i = 0; i < reply->elements; i++)
         has = has || has_other_numbers(reply->element[i]);
     return has;
@@ -40,7 +54,7 @@ static bool has_other_numbers(const redisReply *reply)
 static bool take_results(struct resp_parser *p, struct span input, struct parsed *out)
 {
     for (;;) {
-        const redisReply *reply = NULL;
+        const struct redis_reply *reply = NULL;
         enum resp_result result = resp_parse(p, &input, &reply);
         FUZZ_CHECK(p->pool_size <= BYTES_MAX && p->line.len <= RESP_LINE_MAX);
         if (result == RESP_ERROR || result == RESP_INCOMPLETE) {
@@ -88,7 +102,7 @@ static void compare_with_hiredis(struct span input, const struct parsed *ours)
     for (size_t i = 0; i < ours->replies; i++) {
         void *reply = NULL;
         FUZZ_CHECK(redisReaderGetReply(reader, &reply) == REDIS_OK && reply != NULL);
-        note(&theirs, reply);
+        note_theirs(&theirs, reply);
         freeReplyObject(reply);
     }
     FUZZ_CHECK(span_equal(buf_span(&theirs), buf_span(&ours->seen)));

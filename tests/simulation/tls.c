@@ -9,6 +9,7 @@
 #include "simulation/net.h"
 
 #include <errno.h>
+#include <hiredis/hiredis.h>
 #include <stdint.h>
 
 enum { HEAD = 2 };

@@ -54,7 +54,7 @@ static void confirm_info(int number, const char *text)
 {
     struct digest d = digest_of(number);
     struct api_key_info info;
-    const redisReply *reply = text == NULL ? reply_of("_\r\n") : reply_string(text);
+    const struct redis_reply *reply = text == NULL ? reply_of("_\r\n") : reply_string(text);
     assert_true(api_keys_read_info(&keys, &d, reply, &info));
     assert_int_equal(api_keys_confirm(&keys, &d, LIFETIME_TRACKED, &info), 0);
 }

@@ -17,7 +17,7 @@ static void put_channel(enum entry_kind kind, int64_t id, const char *title)
     struct channel_row row;
     enum channel_shape shape = kind == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY;
     (void)snprintf(number, sizeof number, "%lld", (long long)id);
-    const redisReply *reply = reply_row(shape, number, title, NULL);
+    const struct redis_reply *reply = reply_row(shape, number, title, NULL);
     assert_int_equal(body_parse_row(reply, shape, &row), VALUE_PRESENT);
     assert_int_equal(body_write(&text, &row, shape), 0);
     struct blob *body = blob_new(buf_span(&text));
@@ -50,7 +50,7 @@ static bool is_suspended(void)
     return metrics.cache_suspended != 0;
 }
 
-static void answer_read(const redisReply *reply)
+static void answer_read(const struct redis_reply *reply)
 {
     redis_reply_fn fn = reading.fn;
     assert_non_null(fn);
@@ -83,7 +83,7 @@ static void expect_suspended(bool suspended)
 }
 
 /* The reply to the command differs from the entry that is read, or does not. */
-static void expect_read(const redisReply *reply, bool differs)
+static void expect_read(const struct redis_reply *reply, bool differs)
 {
     answer_read(reply);
     expect_suspended(differs);

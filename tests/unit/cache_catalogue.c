@@ -16,7 +16,7 @@ static void expect_index_read(const char *reply)
     assert_string_equal(fake_redis_next(), "ZCARD test:index");
 }
 
-static void expect_checked(const redisReply *reply, enum catalogue_state state)
+static void expect_checked(const struct redis_reply *reply, enum catalogue_state state)
 {
     fake_redis_answer(reply);
     assert_int_equal(checked, state);

@@ -224,7 +224,7 @@ static const struct entry *entry(enum entry_kind kind, int64_t number)
 
 static void push(const char *key)
 {
-    const redisReply *reply = key == NULL ? reply_of("_\r\n") : reply_string(key);
+    const struct redis_reply *reply = key == NULL ? reply_of("_\r\n") : reply_string(key);
     invalidation_push(&invalidation, SPAN("invalidate"), reply);
 }
 
@@ -419,7 +419,7 @@ TEST_CASE_WITH(a_link_that_moves_all_the_time_is_an_error_in_the_end, set_up, te
 }
 
 /* The reads of a link that does not agree with its card: GET, HMGET, then twice HMGET and GET at once. */
-static const redisReply *reply_to_read(int i)
+static const struct redis_reply *reply_to_read(int i)
 {
     return i == 0 || i == 3 || i == 5 ? reply_string("7") : reply_linked_card("7", "x", OTHER_LINK);
 }

@@ -64,7 +64,7 @@ static const struct span LINK = {"https://max.ru/x", 16};
 static const char GET_LINK[] = "UNTRACKED GET test:link:https://max.ru/x";
 
 /* Of the card that has the link. */
-static const redisReply *reply_linked(const char *id, const char *title)
+static const struct redis_reply *reply_linked(const char *id, const char *title)
 {
     return reply_linked_card(id, title, LINK.data);
 }
@@ -176,7 +176,7 @@ static void connect_redis(void)
 
 static void push(const char *key)
 {
-    const redisReply *reply = key == NULL ? reply_of("_\r\n") : reply_string(key);
+    const struct redis_reply *reply = key == NULL ? reply_of("_\r\n") : reply_string(key);
     connection->options.on_push(connection->options.arg, SPAN("invalidate"), reply);
 }
 

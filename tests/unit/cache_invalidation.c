@@ -17,7 +17,7 @@ static int set_up(void **state)
  */
 static void expect(const char *key, bool check, const char *expected)
 {
-    const redisReply *reply = key == NULL ? reply_of("_\r\n") : reply_string(key);
+    const struct redis_reply *reply = key == NULL ? reply_of("_\r\n") : reply_string(key);
     size_t sent = fake_redis.count;
     told[0] = '\0';
     invalidation_push(&invalidation, SPAN("invalidate"), reply);

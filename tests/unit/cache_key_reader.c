@@ -172,7 +172,7 @@ static size_t count_keys(void)
 }
 
 /* So many members from the cursor on, which is the number of the next. */
-static const redisReply *reply_portion(int cursor, int count)
+static const struct redis_reply *reply_portion(int cursor, int count)
 {
     struct buf out = BUF_INIT;
     struct buf list = BUF_INIT;
@@ -196,7 +196,7 @@ static const redisReply *reply_portion(int cursor, int count)
     return reply_of(copy);
 }
 
-static const redisReply *reply_list(bool of_members)
+static const struct redis_reply *reply_list(bool of_members)
 {
     static char copy[8192];
     struct buf out = BUF_INIT;

@@ -11,7 +11,7 @@
 enum { PERMISSIONS = 6 };
 
 /* To the oldest command on it. */
-static void reply(struct redis_connection *c, const redisReply *with)
+static void reply(struct redis_connection *c, const struct redis_reply *with)
 {
     (void)fake_redis_answer_to(c, with);
 }
@@ -55,7 +55,7 @@ static void on_replaced(void *arg)
     buf_append_str(&events, "replaced ");
 }
 
-static void on_push(void *arg, struct span kind, const redisReply *element)
+static void on_push(void *arg, struct span kind, const struct redis_reply *element)
 {
     (void)arg;
     (void)element;
@@ -65,7 +65,7 @@ static void on_push(void *arg, struct span kind, const redisReply *element)
 #define PING SPAN("*1\r\n$4\r\nPING\r\n")
 
 /* Of a command of the cache's: another cannot be sent now. */
-static void on_reply(void *arg, const redisReply *answer)
+static void on_reply(void *arg, const struct redis_reply *answer)
 {
     (void)arg;
     int err = redis_connection_send_command(upstream_connection(&upstream), PING, on_reply, NULL);

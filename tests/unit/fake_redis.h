@@ -33,34 +33,34 @@ static struct fake_redis {
 } fake_redis;
 
 /* The reply that `bytes` are, borrowed until the next call. */
-static inline const redisReply *reply_parse(struct span bytes)
+static inline const struct redis_reply *reply_parse(struct span bytes)
 {
-    const redisReply *reply = NULL;
+    const struct redis_reply *reply = NULL;
     resp_fini(&fake_redis.parser);
     resp_init(&fake_redis.parser);
     assert_int_equal(resp_parse(&fake_redis.parser, &bytes, &reply), RESP_REPLY);
     return reply;
 }
 
-static inline const redisReply *reply_of(const char *text)
+static inline const struct redis_reply *reply_of(const char *text)
 {
     return reply_parse(span_of(text));
 }
 
-static inline const redisReply *reply_integer(int64_t value)
+static inline const struct redis_reply *reply_integer(int64_t value)
 {
     (void)snprintf(fake_redis.text, sizeof fake_redis.text, ":%lld\r\n", (long long)value);
     return reply_of(fake_redis.text);
 }
 
-static inline const redisReply *reply_string(const char *value)
+static inline const struct redis_reply *reply_string(const char *value)
 {
     (void)snprintf(fake_redis.text, sizeof fake_redis.text, "$%zu\r\n%s\r\n", strlen(value), value);
     return reply_of(fake_redis.text);
 }
 
 /* The words, separated by spaces, as an array of strings. */
-static inline const redisReply *reply_words(const char *words)
+static inline const struct redis_reply *reply_words(const char *words)
 {
     char copy[4096];
     size_t count = 0;
@@ -99,7 +99,8 @@ static inline const char *row_value(const struct row_values *values, enum channe
 }
 
 /* What an HMGET of a channel replies. */
-static inline const redisReply *reply_values(enum channel_shape shape, const struct row_values *values)
+static inline const struct redis_reply *reply_values(enum channel_shape shape,
+                                                     const struct row_values *values)
 {
     size_t count = 0;
     const enum channel_field *fields = channel_shape_fields(shape, &count);
@@ -117,24 +118,24 @@ static inline const redisReply *reply_values(enum channel_shape shape, const str
 }
 
 /* Without id: no channel. */
-static inline const redisReply *reply_row(enum channel_shape shape, const char *id, const char *title,
-                                          const char *updated_at)
+static inline const struct redis_reply *reply_row(enum channel_shape shape, const char *id, const char *title,
+                                                  const char *updated_at)
 {
     const struct row_values values = {id, title, updated_at, NULL};
     return reply_values(shape, id != NULL ? &values : &(struct row_values){0});
 }
 
-static inline const redisReply *reply_card(const char *id, const char *title)
+static inline const struct redis_reply *reply_card(const char *id, const char *title)
 {
     return reply_row(CHANNEL_CARD, id, title, NULL);
 }
 
-static inline const redisReply *reply_linked_card(const char *id, const char *title, const char *link)
+static inline const struct redis_reply *reply_linked_card(const char *id, const char *title, const char *link)
 {
     return reply_values(CHANNEL_CARD, &(struct row_values){id, title, NULL, link});
 }
 
-static inline const redisReply *reply_summary(const char *id, const char *title)
+static inline const struct redis_reply *reply_summary(const char *id, const char *title)
 {
     return reply_row(CHANNEL_SUMMARY, id, title, NULL);
 }
@@ -160,7 +161,7 @@ static inline int fake_redis_queue(const void *sender, struct span command)
     struct fake_redis_sent *sent = fake_redis_at(fake_redis.count++);
     assert_true(fake_redis.count <= FAKE_REDIS_COMMANDS);
     char *text = sent->text;
-    const redisReply *words = reply_parse(command);
+    const struct redis_reply *words = reply_parse(command);
     size_t len = 0;
     text[0] = '\0';
     for (size_t i = 0; i < words->elements && len < sizeof sent->text; i++)
@@ -225,9 +226,9 @@ static inline struct fake_redis_sent fake_redis_remove(size_t i)
     return sent;
 }
 
-static inline void fake_redis_call(const struct fake_redis_sent *sent, const redisReply *reply)
+static inline void fake_redis_call(const struct fake_redis_sent *sent, const struct redis_reply *reply)
 {
-    bool elsewhere = fake_redis.is_replica && reply != NULL && resp_is_absent(reply);
+    bool elsewhere = fake_redis.is_replica && reply != NULL && reply_is_absent(reply);
     if (sent->fn != NULL)
         sent->fn(sent->arg, reply, elsewhere ? REDIS_ORIGIN_OTHER_NODE : REDIS_ORIGIN_STREAM);
     else
@@ -235,14 +236,14 @@ static inline void fake_redis_call(const struct fake_redis_sent *sent, const red
 }
 
 /* Answers the oldest; NULL: the connection was lost. */
-static inline void fake_redis_answer(const redisReply *reply)
+static inline void fake_redis_answer(const struct redis_reply *reply)
 {
     struct fake_redis_sent sent = fake_redis_remove(0);
     fake_redis_call(&sent, reply);
 }
 
 /* Answers the oldest of that sender; returns whether there was one. */
-static inline bool fake_redis_answer_to(const void *sender, const redisReply *reply)
+static inline bool fake_redis_answer_to(const void *sender, const struct redis_reply *reply)
 {
     for (size_t i = 0; i < fake_redis.count; i++)
         if (fake_redis_at(i)->sender == sender) {

@@ -4,6 +4,8 @@
  */
 #include "redis/cluster.h"
 
+#include "redis/resp.h"
+
 #include <stdlib.h>
 
 #include "support/text.h"
@@ -11,26 +13,23 @@
 
 /* --- CLUSTER SLOTS and errors --- */
 
-static redisReply *parsed;
-
-static redisReply *parse(const char *text)
-{
-    redisReader *reader = redisReaderCreate();
-    freeReplyObject(parsed);
-    parsed = NULL;
-    assert_int_equal(redisReaderFeed(reader, text, strlen(text)), REDIS_OK);
-    assert_int_equal(redisReaderGetReply(reader, (void **)&parsed), REDIS_OK);
-    assert_non_null(parsed);
-    redisReaderFree(reader);
-    return parsed;
-}
+static struct resp_parser parser;
 
 static int free_parsed(void **state)
 {
     (void)state;
-    freeReplyObject(parsed);
-    parsed = NULL;
+    resp_fini(&parser);
     return 0;
+}
+
+static const struct redis_reply *parse(const char *text)
+{
+    const struct redis_reply *reply = NULL;
+    struct span input = span_of(text);
+    resp_fini(&parser);
+    if (resp_parse(&parser, &input, &reply) != RESP_REPLY)
+        fail_msg("no reply: %s", text);
+    return reply;
 }
 
 /* "master; replica ...; node ..." of slot 100, or the problem. */
@@ -133,7 +132,7 @@ static const char *error_of(const char *text)
     static char out[512];
     const struct redis_address here = {.host = "here", .port = 1};
     struct redis_address node = {.port = 0};
-    redisReply *error = parse(text);
+    const struct redis_reply *error = parse(text);
     out[0] = '\0';
     if (cluster_read_ask(error, &here, &node)) {
         (void)snprintf(out, sizeof out, "ASK %s:%d", node.host, node.port);

@@ -107,7 +107,7 @@ TEST_CASE(replies_may_arrive_in_single_bytes)
 
 static int sent_again;
 
-static void send_once_more(struct session *s, const redisReply *reply)
+static void send_once_more(struct session *s, const struct redis_reply *reply)
 {
     (void)s;
     if (reply != NULL && sent_again < 5) {
@@ -258,7 +258,7 @@ static void close_session(struct session *s)
     session_close();
 }
 
-static void close_at_first_callback(struct session *s, const redisReply *reply)
+static void close_at_first_callback(struct session *s, const struct redis_reply *reply)
 {
     (void)reply;
     if (s->answered == 1)
@@ -316,7 +316,7 @@ TEST_CASE(close_in_on_lost)
 
 static int refused_sends;
 
-static void try_send(struct session *s, const redisReply *reply)
+static void try_send(struct session *s, const struct redis_reply *reply)
 {
     (void)s;
     if (reply != NULL)
@@ -485,7 +485,7 @@ TEST_CASE(reason_of_a_refused_connection_is_logged)
 
 /* --- the queue of pending commands --- */
 
-static void nobody(void *arg, const redisReply *reply)
+static void nobody(void *arg, const struct redis_reply *reply)
 {
     (void)arg;
     (void)reply;

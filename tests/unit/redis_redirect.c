@@ -23,12 +23,12 @@ static struct told {
 static int sent, answered;
 static int order[COMMANDS_MAX];
 
-static void on_reply(void *arg, const redisReply *reply)
+static void on_reply(void *arg, const struct redis_reply *reply)
 {
     struct told *t = arg;
     t->calls++;
     t->lost = reply == NULL;
-    t->error = reply != NULL && reply->type == REDIS_REPLY_ERROR;
+    t->error = reply != NULL && reply->type == REPLY_ERROR;
     if (reply != NULL && reply->str != NULL)
         (void)snprintf(t->text, sizeof t->text, "%.*s", (int)reply->len, reply->str);
     order[answered++] = (int)(t - told);

@@ -4,6 +4,7 @@
  */
 #include "redis/server.h"
 
+#include "redis/resp.h"
 #include "redis/sentinel.h"
 
 #include <stdlib.h>
@@ -11,30 +12,26 @@
 #include "support/text.h"
 #include "unit/check.h"
 
-static redisReply *parsed;
+static struct resp_parser parser;
 
 static int free_parsed(void **state)
 {
     (void)state;
-    freeReplyObject(parsed);
-    parsed = NULL;
+    resp_fini(&parser);
     return 0;
 }
 
 TEST_GROUP(NULL, free_parsed)
 
 /* The reply that these bytes are, borrowed until the next call. */
-static const redisReply *parse(const char *bytes)
+static const struct redis_reply *parse(const char *bytes)
 {
-    redisReader *reader = redisReaderCreate();
-    void *reply = NULL;
-    assert_non_null(reader);
-    assert_int_equal(redisReaderFeed(reader, bytes, strlen(bytes)), REDIS_OK);
-    if (redisReaderGetReply(reader, &reply) != REDIS_OK || reply == NULL)
+    const struct redis_reply *reply = NULL;
+    struct span input = span_of(bytes);
+    resp_fini(&parser);
+    if (resp_parse(&parser, &input, &reply) != RESP_REPLY)
         fail_msg("no reply: %s", bytes);
-    redisReaderFree(reader);
-    freeReplyObject(parsed);
-    return parsed = reply;
+    return reply;
 }
 
 /* --- HELLO, ROLE, INFO --- */
@@ -128,7 +125,8 @@ TEST_CASE(role_of_masters_and_replicas)
 TEST_CASE(role_holds_the_master_of_a_replica)
 {
     struct redis_role role;
-    const redisReply *reply = parse("*5\r\n$5\r\nslave\r\n$7\r\nredis-0\r\n:6380\r\n$4\r\nsync\r\n:7\r\n");
+    const struct redis_reply *reply =
+        parse("*5\r\n$5\r\nslave\r\n$7\r\nredis-0\r\n:6380\r\n$4\r\nsync\r\n:7\r\n");
     assert_null(redis_server_read_role(reply, &role));
     assert_int_equal(role.kind, REDIS_ROLE_REPLICA);
     assert_false(role.linked);
@@ -142,7 +140,7 @@ TEST_CASE(role_holds_the_master_of_a_replica)
 }
 
 /* What is wrong with a replica whose reply to INFO is this. */
-static const char *take_link(const redisReply *reply)
+static const char *take_link(const struct redis_reply *reply)
 {
     struct redis_server server = {0};
     int64_t silent_s = -1;

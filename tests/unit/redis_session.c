@@ -46,10 +46,10 @@ static void on_redirect(void *arg)
     note("redirect");
 }
 
-static void on_reply(void *arg, const redisReply *reply, enum redis_origin origin)
+static void on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     char event[64];
-    struct span text = reply == NULL ? SPAN("none") : resp_text(reply);
+    struct span text = reply == NULL ? SPAN("none") : reply_text(reply);
     if (text.data == NULL)
         text = SPAN("other");
     (void)snprintf(event, sizeof event, "%s:%.*s%s", (const char *)arg, (int)text.len, text.data,

@@ -246,7 +246,7 @@ TEST_CASE(all_tls_records_that_wait_are_read_in_one_turn)
 
 static int drained_at_reply;
 
-static void look_at_reply(struct session *s, const redisReply *reply)
+static void look_at_reply(struct session *s, const struct redis_reply *reply)
 {
     (void)s;
     (void)reply;

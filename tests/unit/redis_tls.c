@@ -2,6 +2,7 @@
 #include "redis/endpoint.h"
 
 #include <errno.h>
+#include <hiredis/hiredis.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
 #include <signal.h>
