@@ -222,6 +222,8 @@ static bool key_may_be(const struct answer *a, bool valid)
 {
     int64_t now_s = process_wall_s();
     int64_t first_s = now_s < a->asked->wall_s ? now_s : a->asked->wall_s;
+    if (is_by_ttl()) /* a key that is issued between the reads of its info and the set has none for the TTL */
+        first_s -= (int64_t)scenario.settings.ttl_ms / 1000 + 1;
     int64_t last_s = now_s > a->asked->wall_s ? now_s : a->asked->wall_s;
     int64_t value = 0;
     if (a->asked->key == KEYS)
