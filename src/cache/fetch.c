@@ -456,6 +456,8 @@ static void fetch_read_link(struct fetch *f, const struct redis_reply *reply)
     enum value_state state = body_parse_link(reply, &f->linked_id, &malformed);
     f->failed = state == VALUE_INVALID;
     f->linked = state == VALUE_PRESENT && (f->state == FETCH_FIRST || f->linked_id != f->id);
+    if (state == VALUE_ABSENT) /* there is nothing left that might agree */
+        f->relinks = REPEATS_MAX;
     if (malformed)
         metric_add(&f->fetches->options.metrics->invalid_values_total, 1);
 }
