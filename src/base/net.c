@@ -169,10 +169,9 @@ struct addr addr_any_v4(unsigned port)
 struct addr addr_loopback(int family, unsigned port)
 {
     static const uint8_t loopback[V4_LEN] = {127, 0, 0, 1};
-    struct ip ip = {{[IP_LEN - 1] = 1}};
-    if (family == AF_INET)
-        ip = ip_from_v4(loopback);
-    return net_make_addr(family, &ip, port);
+    static const struct ip v6 = {{[IP_LEN - 1] = 1}};
+    const struct ip v4 = ip_from_v4(loopback);
+    return net_make_addr(family, family == AF_INET ? &v4 : &v6, port);
 }
 
 void addr_write_local(int fd, char out[ADDR_TEXT_MAX])

@@ -580,7 +580,7 @@ static void fetch_send_missing(struct fetch *f)
     const struct page_members *m = page_builder_members(f->page);
     free(f->reads); /* of an earlier read: its replies have come */
     f->reads = calloc((size_t)m->count + 1, sizeof *f->reads);
-    f->failed = f->failed || f->reads == NULL;
+    f->failed = f->failed || f->reads == NULL; /* ANALYZER(malloc-leak): f owns it */
     for (int at = -1; !f->failed && (at = page_builder_next_missing(f->page, at + 1)) >= 0;) {
         const struct entry_source source = {.kind = ENTRY_SUMMARY, .number = m->id[at]};
         f->reads[at] = (struct summary_read){f, at};
