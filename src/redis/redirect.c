@@ -93,8 +93,7 @@ static void redirect_expire(struct list *list, uint64_t ms)
     uint64_t now = clock_now_ms();
     while (!list_empty(list)) {
         struct redirected *command = LIST_ENTRY(list->next, struct redirected, link);
-        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): redirect_end() has removed the one before from the list
-         */
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): redirect_end() has removed the one before */
         if (now - command->since_ms < ms)
             return;
         redirect_end(command, NULL);
