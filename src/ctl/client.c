@@ -28,7 +28,8 @@ static const struct redis_client_limits REOPEN_LIMITS = {.connect_ms = 2000, .re
 
 /* --- Failures --- */
 
-static int client_set_failure(struct client *c, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static int client_set_failure(struct client *c, const char *format,
+                                                                    va_list args)
 {
     buf_set_message(&c->error, format, args);
     c->failed = true;
