@@ -20,6 +20,7 @@ struct redis_session {
     struct redis_session_options options;
     uv_loop_t *loop;
     struct redis_connection *connection;
+    bool clustered;              /* other nodes may have to execute commands */
     struct redirects *redirects; /* NULL until the first is needed */
     struct list redirected;
     struct session_command *idle; /* a stack, by next_idle */
@@ -140,7 +141,7 @@ static void redis_session_fail_redirected(struct redis_session *s)
 static bool redis_session_is_elsewhere(const struct redis_session *s, const struct redis_reply *reply,
                                        struct redis_address *node)
 {
-    return reply != NULL && (reply->type == REPLY_ERROR || reply_is_absent(reply)) &&
+    return s->clustered && reply != NULL && (reply->type == REPLY_ERROR || reply_is_absent(reply)) &&
            redis_connection_elsewhere(s->connection, reply, node);
 }
 
@@ -175,7 +176,7 @@ int redis_session_send(struct redis_session *s, struct span command, unsigned ho
     sent->fn = fn;
     sent->arg = arg;
     buf_clear(&sent->text);
-    if (redis_endpoint_is_cluster(redis_config_endpoint(s->options.config)))
+    if (s->clustered)
         buf_append_span(&sent->text, command);
     int err = buf_error(&sent->text);
     if (err == 0)
@@ -243,6 +244,7 @@ int redis_session_new(uv_loop_t *loop, const struct redis_session_options *optio
         return -ENOMEM;
     s->options = *options;
     s->loop = loop;
+    s->clustered = redis_endpoint_is_cluster(redis_config_endpoint(options->config));
     list_init(&s->redirected);
     int err = redis_session_open_connection(s);
     if (err != 0) {
