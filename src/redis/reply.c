@@ -15,7 +15,7 @@ struct span reply_member(const struct redis_reply *map, struct span name)
     return SPAN_ABSENT;
 }
 
-static bool resp_is_nil_or_zero(const struct redis_reply *reply)
+static bool reply_is_nil_or_zero(const struct redis_reply *reply)
 {
     return reply->type == REPLY_NIL || (reply->type == REPLY_INTEGER && reply->integer == 0);
 }
@@ -24,8 +24,8 @@ bool reply_is_absent(const struct redis_reply *reply)
 {
     size_t i = 0;
     if (reply->type != REPLY_ARRAY && reply->type != REPLY_SET)
-        return resp_is_nil_or_zero(reply);
-    while (i < reply->elements && resp_is_nil_or_zero(reply->element[i]))
+        return reply_is_nil_or_zero(reply);
+    while (i < reply->elements && reply_is_nil_or_zero(reply->element[i]))
         i++;
     return i == reply->elements;
 }
