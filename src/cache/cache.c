@@ -409,8 +409,8 @@ static int cache_wait_for_lookup(struct cache *c, struct cache_request *request,
     } else if (outcome == LOOKUP_UNDRAINED) {
         request->undrained_ms = request->undrained_ms != 0 ? request->undrained_ms : clock_boot_ms();
         list_append(&c->undrained, &request->waiting);
-        (void)uv_check_start(&c->polled,
-                             cache_on_polled); /* the waiting input ends the poll of the loop at once */
+        /* The waiting input ends the poll of the loop at once. */
+        (void)uv_check_start(&c->polled, cache_on_polled);
     } else {
         request->queued_ms = request->queued_ms != 0 ? request->queued_ms : clock_now_ms();
         list_append(&c->queue, &request->waiting);
