@@ -52,7 +52,8 @@ static struct span probe_status_of(struct span line)
         return SPAN_ABSENT;
     struct span status = span_skip(line, VERSION_LEN + 1);
     status.len = span_find(status, ' ');
-    return status.len == STATUS_LEN && parse_int64(status, &number) == 0 ? status : SPAN_ABSENT;
+    bool valid = status.len == STATUS_LEN && parse_int64(status, &number) == 0 && number >= 100;
+    return valid ? status : SPAN_ABSENT;
 }
 
 static int probe_check_response(struct span response, struct buf *error)

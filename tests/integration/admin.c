@@ -393,6 +393,7 @@ TEST_CASE_WITH(probe_of_another_response_is_exit_code_1, set_up_probe, fixture_t
     expect_failure_of_fake(*state, "HTTP/1.1 2", "does not speak HTTP");
     expect_failure_of_fake(*state, "HTTP/1.1 20", "does not speak HTTP");
     expect_failure_of_fake(*state, "HTTP/1.1 2000 OK\r\n\r\n", "does not speak HTTP");
+    expect_failure_of_fake(*state, "HTTP/1.1 -20 OK\r\n\r\n", "does not speak HTTP");
     expect_failure_of_fake(*state, "HTTP/1.1 200OK\r\n\r\n", "does not speak HTTP");
     expect_failure_of_fake(*state, "HTTP/1.10200 OK\r\n\r\n", "does not speak HTTP");
     expect_failure_of_fake(*state, "HTTP/1.1 50x No\r\n\r\n", "does not speak HTTP");
