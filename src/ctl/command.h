@@ -14,9 +14,7 @@
     X(REPLACE, "--replace", NULL, \
       "make the input the whole catalogue: remove all other channels, once all of it is loaded") \
     X(SAMPLE, "--sample", "N", \
-      "load N generated channels, those that sample prints, instead of a file") \
-    X(SEED, "--seed", "S", \
-      "generate another series of channels; the same number gives the same ones; without it: 1") \
+      "load N sample channels, those that sample prints, instead of a file") \
     X(COUNT, "--count", "N", \
       "how many keys, 1 to 100000; without it: 1") \
     X(NAME, "--name", "NAME", \
@@ -33,8 +31,8 @@
     X(command_load, "load", "FILE|-", 0, CTL_FLAG(REPLACE), \
       "load channels from NDJSON, a card, or a response with a card, in each line, as the API returns it. Only one " \
       "load runs at a time: a second one waits up to 15 s, then fails") \
-    X(command_load, "load", NULL, CTL_FLAG(SAMPLE), CTL_FLAG(SEED) | CTL_FLAG(REPLACE), \
-      "load generated channels") \
+    X(command_load, "load", NULL, CTL_FLAG(SAMPLE), CTL_FLAG(REPLACE), \
+      "load sample channels") \
     X(command_show, "show", "ID|LINK", 0, 0, \
       "print a channel as Redis holds it: the card as JSON, its place in the index, where its link leads") \
     X(command_remove, "remove", "ID", 0, 0, \
@@ -48,8 +46,8 @@
       "print the SHA-256 digest, name, age and expiry of each key") \
     X(command_verify, "verify", NULL, 0, 0, \
       "check the whole catalogue: types, values, TTLs, sizes, links, API keys") \
-    X(command_sample, "sample", "N", 0, CTL_FLAG(SEED), \
-      "print N generated channels as NDJSON")
+    X(command_sample, "sample", "N", 0, 0, \
+      "print N sample channels as NDJSON")
 /* clang-format on */
 
 enum ctl_flag {

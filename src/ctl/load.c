@@ -358,8 +358,8 @@ struct load {
     const char *file;
     bool replace;
     struct lines lines;
-    struct buf texts;        /* of the line's card */
-    struct samples *samples; /* owned; the input instead of a file, or NULL */
+    struct buf texts;       /* of the line's card */
+    struct samples samples; /* with --sample, the input instead of a file */
     struct client client;
     struct lock lock;
     struct writer *writer; /* owned */
@@ -565,18 +565,11 @@ static int load_run(struct load *l)
     return load_exit_code(l) == EXIT_OK ? code : load_exit_code(l);
 }
 
-static int load_make_piece(void *arg, struct buf *out)
-{
-    return samples_next(arg, out);
-}
-
 static int load_open_samples(struct load *l, const char *count)
 {
-    int code = EXIT_OK;
     l->file = "sample";
-    l->samples = samples_new(l->options, count, &code);
-    lines_open_source(&l->lines, load_make_piece, l->samples);
-    return code;
+    lines_open_source(&l->lines, samples_next, &l->samples);
+    return samples_init(&l->samples, l->options, count);
 }
 
 static int load_open_file(struct load *l, const char *path)
@@ -593,8 +586,6 @@ int command_load(const struct options *o, int count, char **words)
 {
     if (count != (o->flag[FLAG_SAMPLE] == NULL ? 1 : 0))
         return usage_error("load: expected one file, - for standard input, or --sample N");
-    if (o->flag[FLAG_SEED] != NULL && o->flag[FLAG_SAMPLE] == NULL)
-        return usage_error("--seed: only sample and load --sample accept it");
     struct load l = {.options = o, .replace = o->flag[FLAG_REPLACE] != NULL};
     int code = o->flag[FLAG_SAMPLE] != NULL ? load_open_samples(&l, o->flag[FLAG_SAMPLE])
                                             : load_open_file(&l, words[0]);
@@ -605,7 +596,6 @@ int command_load(const struct options *o, int count, char **words)
     writer_free(l.writer);
     client_close(&l.client);
     lines_close(&l.lines);
-    samples_free(l.samples);
     buf_fini(&l.texts);
     return code;
 }

@@ -1,376 +1,137 @@
 /*
- * Generated channels, written by the code that writes the API's responses, and channelctl sample. The same
- * seed gives the same channels on every machine. The texts contain what careless JSON writers get wrong:
- * quotes, backslashes, tabs.
+ * Sample channels, and channelctl sample. The n-th channel is the same on every machine. The texts contain
+ * what careless JSON writers get wrong: quotes, backslashes, tabs.
  */
 #include "ctl/sample.h"
 
 #include "base/hash.h"
 #include "base/text.h"
 #include "ctl/terminal.h"
-#include "model/channel.h"
 
-#include <stdlib.h>
+enum { SAMPLE_MAX = 100 * 1000 * 1000, PIECE = 128 * 1024, LAST_DAY = 20, DAYS = 10, AVATAR_LEN = 226 };
 
-/* --- Random numbers --- */
-
-struct prng {
-    uint64_t state;
+/* The texts of a channel, as they stand in JSON. */
+struct language {
+    const char *title[4], *sentence[4];
 };
 
-static uint64_t sample_prng_next(struct prng *p)
-{
-    return random_next(&p->state);
-}
-
-/* A number from 0 to `bound` - 1; `bound` is at least 1. */
-static uint64_t sample_prng_below(struct prng *p, uint64_t bound)
-{
-    return sample_prng_next(p) % bound; /* the bias is too small to show in a sample */
-}
-
-/* True in `percent` of 100 cases. */
-static bool sample_prng_chance(struct prng *p, unsigned percent)
-{
-    return sample_prng_below(p, 100) < percent;
-}
-
-/* --- Texts --- */
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-enum { NAMES = 8, SENTENCES = 8 };
-
-struct script {
-    const char *first[NAMES];
-    const char *second[NAMES];
-    const char *space; /* between words, and between sentences */
-    const char *sentence[SENTENCES];
-};
-
-static const struct script SCRIPTS[] = {
-    {{"Daily", "Northern", "Open", "Quiet", "Rapid", "Golden", "Urban", "Little"},
-     {"Kitchen", "Markets", "Gardens", "Science", "Trains", "Stories", "Football", "Startups"},
-     " ",
-     {"News before breakfast, and nothing after it.", "We read the long reports so that you need not.",
-      "Photos, maps and the \"why\" behind them.", "Write to us: editors@example.org",
-      "One post a day, never more.", "Ads: C:\\Channels\\price_list.pdf \\ ask the bot.",
-      "Rules:\t1) be kind;\t2) no reposts.", "Everything about prices, queues & traffic <today>."}},
-    {{"Главные", "Городские", "Тихие", "Весёлые", "Домашние", "Честные", "Новые", "Вечерние"},
-     {"новости", "рецепты", "истории", "маршруты", "финансы", "уроки", "фильмы", "советы"},
-     " ",
-     {"Коротко о том, что важно сегодня.", "Без рекламы и лишних слов.", "Пишите в бот: ответим каждому.",
-      "Лучшие рецепты наших читателей.", "«Кавычки», тире — и ни одной ошибки.",
-      "Подписывайтесь, будет интересно!", "Разбираем законы простым языком.",
-      "По вопросам сотрудничества: @example_bot"}},
-    {{"Hyvä", "Pohjoinen", "Vanha", "Iloinen", "Äkkilähtö", "Käytännön", "Öinen", "Yhteinen"},
-     {"keittiö", "talous", "jääkiekko", "luonto", "kirjasto", "matkailu", "tiede", "käsityö"},
-     " ",
-     {"Päivän tärkeimmät uutiset yhdessä paikassa.", "Puhutaan, kun puhutaan asiaa.", "Tervetuloa mukaan!",
-      "Lähetä vinkki: vinkit@example.org", "Ilmaiset vinkit joka arkipäivä.", "Säännöt: ole ystävällinen.",
-      "Ei mainoksia, ei botteja.", "Kaikki \"parhaat\" reitit kartalla."}},
-    {{"أخبار", "مطبخ", "دليل", "عالم", "نافذة", "رحلات", "قصص", "أسواق"},
-     {"المدينة", "اليوم", "العائلة", "العلوم", "الرياضة", "التقنية", "الصحراء", "البحر"},
-     " ",
-     {"كل ما يهمك في مكان واحد.", "نشر يومي بلا إعلانات.", "راسلونا عبر البوت.", "صور وخرائط وقصص قصيرة.",
-      "أفضل الوصفات من قرائنا.", "أسعار السوق كل صباح.", "مرحبا بكم جميعا!", "تابعونا، القادم أجمل."}},
-    {{"每日", "城市", "安静的", "金色", "北方", "小小", "开放", "快乐"},
-     {"厨房", "科学", "故事", "市场", "足球", "花园", "旅行", "电影"},
-     "",
-     {"每天一条，不多不少。", "我们替你读完长长的报告。", "欢迎投稿：editors@example.org", "没有广告。",
-      "“引号”与换行都会出现。", "最好的路线都在地图上。", "请遵守规则，友善交流。",
+static const struct language LANGUAGES[] = {
+    {{"Daily Markets 📈", "Northern Kitchen", "\\\"Quiet\\\" Science", "Urban Gardens"},
+     {"Photos, maps and the \\\"why\\\" behind them.",
+      "Ads: C:\\\\Channels\\\\price_list.pdf \\\\ ask the bot.", "Rules:\\t1) be kind;\\t2) no reposts.",
+      "Everything about prices, queues & traffic <today>."}},
+    {{"Городские новости", "Тихие истории 🎬", "Домашние рецепты", "Честные финансы"},
+     {"Коротко о том, что важно сегодня.", "«Кавычки», тире — и ни одной ошибки.",
+      "Пишите в бот: ответим каждому.", "Разбираем законы простым языком."}},
+    {{"Hyvä keittiö", "Pohjoinen luonto 🏒", "Öinen kirjasto", "Käytännön talous"},
+     {"Päivän tärkeimmät uutiset yhdessä paikassa.", "Lähetä vinkki: vinkit@example.org",
+      "Tervetuloa mukaan!", "Kaikki \\\"parhaat\\\" reitit kartalla."}},
+    {{"أخبار المدينة", "مطبخ العائلة 🔥", "عالم الرياضة", "رحلات الصحراء"},
+     {"كل ما يهمك في مكان واحد.", "نشر يومي بلا إعلانات.", "صور وخرائط وقصص قصيرة.", "أسعار السوق كل صباح."}},
+    {{"每日科学", "城市故事 👩‍🍳", "北方花园", "快乐电影"},
+     {"每天一条，不多不少。", "我们替你读完长长的报告。", "“引号”与换行都会出现。",
       "价格、天气和排队情况。"}},
-    {{"साफ़", "नई", "रोज़ की", "अपना", "खुली", "छोटी", "तेज़", "सुनहरी"},
-     {"ख़बरें", "रसोई", "कहानियाँ", "बाज़ार", "यात्रा", "खेल", "किताबें", "विज्ञान"},
-     " ",
-     {"दिन की सबसे ज़रूरी बातें।", "बिना विज्ञापन, बिना शोर।", "हमें लिखिए, जवाब ज़रूर मिलेगा।",
-      "पाठकों की पसंदीदा रेसिपी।", "हर सुबह बाज़ार के भाव।", "आइए, साथ सीखते हैं!", "कम शब्दों में पूरी बात।",
-      "नक्शे, तस्वीरें और कहानियाँ।"}},
 };
-
-static const char *const EMOJI[] = {"📈", "🔥",    "❤️", "🇫🇮", "👩‍🍳", "⚡",
-                                    "🎬", "🏒", "🌍",      "✅",  "🧵",        "👨‍👩‍👧"};
-
-static const char *const SLUGS[] = {"news",  "kitchen", "city",   "sport",  "crypto", "travel",
-                                    "music", "cinema",  "health", "school", "style",  "games",
-                                    "books", "cars",    "jobs",   "humor"};
 
 static const char *const CATEGORIES[] = {"news",  "health", "crypto",    "travel",   "humor",  "technology",
                                          "music", "blog",   "education", "politics", "sports", "business"};
 
-static void sample_append_emoji(struct prng *p, struct buf *out)
+static uint64_t sample_below(uint64_t *random, uint64_t bound)
 {
-    buf_append_str(out, EMOJI[sample_prng_below(p, COUNT(EMOJI))]);
+    return random_next(random) % bound; /* the bias is too small to show in a sample */
 }
 
-/* Each appends a text in the script that the number `script` selects. */
-static void sample_put_title(struct prng *p, uint64_t script, struct buf *out)
+#define SAMPLE_PICK(array, random) ((array)[sample_below(random, sizeof(array) / sizeof *(array))])
+
+static void sample_write_description(struct buf *out, uint64_t *random, const struct language *l)
 {
-    const struct script *s = &SCRIPTS[script % COUNT(SCRIPTS)];
-    bool quoted = sample_prng_chance(p, 10);
-    if (quoted)
-        buf_append_char(out, '"');
-    buf_append_str(out, s->first[sample_prng_below(p, NAMES)]);
-    buf_append_str(out, s->space);
-    buf_append_str(out, s->second[sample_prng_below(p, NAMES)]);
-    if (quoted)
-        buf_append_char(out, '"');
-    if (!sample_prng_chance(p, 30))
+    uint64_t sentences = sample_below(random, 12);
+    if (sentences == 0) {
+        buf_append_str(out, "null");
         return;
-    buf_append_char(out, ' ');
-    sample_append_emoji(p, out);
-}
-
-/* Mostly a few sentences, sometimes a page. */
-static void sample_put_description(struct prng *p, uint64_t script, struct buf *out)
-{
-    const struct script *s = &SCRIPTS[script % COUNT(SCRIPTS)];
-    uint64_t sentences = 1 + sample_prng_below(p, sample_prng_chance(p, 8) ? 40 : 7);
-    uint64_t which = sample_prng_next(p);
-    for (uint64_t i = 0; i < sentences; i++) {
-        if (i > 0 && sample_prng_chance(p, 20))
-            buf_append_str(out, sample_prng_chance(p, 50) ? "\n" : "\n\n");
-        else if (i > 0)
-            buf_append_str(out, s->space);
-        if (sample_prng_chance(p, 15)) {
-            sample_append_emoji(p, out);
-            buf_append_char(out, ' ');
-        }
-        which += 1 + sample_prng_below(p, SENTENCES - 1); /* never the same one twice in a row */
-        buf_append_str(out, s->sentence[which % SENTENCES]);
     }
+    buf_append_char(out, '"');
+    for (uint64_t i = 0; i < sentences; i++)
+        buf_printf(out, "%s%s", i == 0 ? "" : i == 3 ? "\\n" : " ", SAMPLE_PICK(l->sentence, random));
+    buf_append_char(out, '"');
 }
 
-/* A word of [a-z], for a link. */
-static void sample_put_slug(struct prng *p, struct buf *out)
-{
-    buf_append_str(out, SLUGS[sample_prng_below(p, COUNT(SLUGS))]);
-}
-
-static void sample_put_category(struct prng *p, struct buf *out)
-{
-    buf_append_str(out, CATEGORIES[sample_prng_below(p, COUNT(CATEGORIES))]);
-}
-
-/* `count` characters of base64url. */
-static void sample_put_token(struct prng *p, size_t count, struct buf *out)
+/* An address as long as those of the messenger. */
+static void sample_write_avatar(struct buf *out, uint64_t *random)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    uint64_t bits = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (i % 10 == 0)
-            bits = sample_prng_next(p);
-        buf_append_char(out, digits[bits & 63]);
-        bits >>= 6;
-    }
+    buf_append_str(out, "\"https://cdn.example.org/file/");
+    for (int i = 0; i < AVATAR_LEN; i++)
+        buf_append_char(out, digits[sample_below(random, sizeof digits - 1)]);
+    buf_append_str(out, ".jpg\"");
 }
 
-/* --- Channels --- */
-
-enum { SAMPLE_MAX = 100 * 1000 * 1000, FIRST_DAY = 11, PIECE = 128 * 1024, SECONDS_PER_DAY = 86400 };
-
-/* The month of every history and update. */
-#define MONTH "2026-11-"
-enum { LAST_DAY = FIRST_DAY + HISTORY_DAYS_MAX - 1 };
-
-/* The channel that is being generated: its values follow each other in `text`. */
-struct values {
-    struct buf text;
-    size_t begin[CHANNEL_FIELD_COUNT];
-    size_t end[CHANNEL_FIELD_COUNT]; /* 0: absent */
-    size_t at;                       /* where the next value begins */
-};
-
-static void sample_finish_field(struct values *v, enum channel_field f)
+/* A day's count differs from the last one by up to 1% for each day between them. */
+static void sample_write_history(struct buf *out, uint64_t *random, long long followers)
 {
-    v->begin[f] = v->at;
-    v->end[f] = v->text.len;
-    v->at = v->text.len;
+    for (int ago = DAYS - 1; ago >= 0; ago--)
+        buf_printf(out, "%s\"2026-11-%d\":%lld", ago == DAYS - 1 ? "{" : ",", LAST_DAY - ago,
+                   followers - ago * (long long)sample_below(random, (uint64_t)followers / 100 + 1));
+    buf_append_char(out, '}');
 }
 
-static void sample_put_number(struct values *v, enum channel_field f, uint64_t value)
+/* Most ids are large and negative, as those of real channels are. */
+static void sample_write_channel(struct buf *out, const char *host, long long n)
 {
-    buf_append_int(&v->text, (int64_t)value);
-    sample_finish_field(v, f);
+    uint64_t random = (uint64_t)n;
+    const struct language *l = &SAMPLE_PICK(LANGUAGES, &random);
+    const char *category = SAMPLE_PICK(CATEGORIES, &random);
+    bool has_second = sample_below(&random, 5) < 3;
+    unsigned second = (unsigned)sample_below(&random, 24 * 60 * 60);
+    long long followers = 20LL << sample_below(&random, 17);
+    followers += (long long)sample_below(&random, (uint64_t)followers);
+    long long percent = 2 + (long long)sample_below(&random, 60);
+    buf_printf(out, "{\"max_channel_id\":%lld,\"title\":\"%s %lld\",\"description\":",
+               n % 7 == 6 ? 1000 + n : -68000000000000 - n * 1000003, SAMPLE_PICK(l->title, &random), n);
+    sample_write_description(out, &random, l);
+    buf_append_str(out, ",\"avatar\":");
+    sample_write_avatar(out, &random);
+    buf_printf(out, ",\"link\":\"https://%s/%s_%lld\",\"category\":\"%s\",\"category2\":%s%s%s,", host,
+               category, n, category, has_second ? "\"" : "",
+               has_second ? SAMPLE_PICK(CATEGORIES, &random) : "null", has_second ? "\"" : "");
+    buf_printf(out, "\"followers_cnt_today\":%lld,\"followers_history\":", followers);
+    sample_write_history(out, &random, followers);
+    buf_printf(out,
+               ",\"is_a_plus_flag\":%d,\"views_24h\":%lld,\"views_48h\":%lld,\"er_24h\":%lld,\"er_48h\":%lld,"
+               "\"updated_at\":\"2026-11-%dT%02u:%02u:%02u\"}\n",
+               n % 20 == 0, followers * percent / 100, followers * percent / 75, percent, percent * 100 / 75,
+               LAST_DAY, second / 3600, second / 60 % 60, second % 60);
 }
 
-/* Most ids are large and negative, like those of real channels. Each n has a range of its own. */
-static void sample_put_id(struct values *v, struct prng *p, int64_t n)
+int samples_init(struct samples *s, const struct options *o, const char *count)
 {
-    const int64_t base = INT64_C(68000000000000);
-    const int64_t range = 1000003;
-    int64_t id = sample_prng_chance(p, 14)
-                     ? 1000 + n
-                     : -(base + n * range + (int64_t)sample_prng_below(p, (uint64_t)range));
-    buf_append_int(&v->text, id);
-    sample_finish_field(v, CHANNEL_FIELD_max_channel_id);
+    *s = (struct samples){.host = o->channel_host};
+    if (parse_int64(span_of(count), &s->count) == 0 && s->count >= 0 && s->count <= SAMPLE_MAX)
+        return EXIT_OK;
+    return usage_error("sample: expected a number from 0 to %d", SAMPLE_MAX);
 }
 
-static void sample_put_link(struct values *v, struct prng *p, const struct options *o, int64_t n)
+int samples_next(void *samples, struct buf *out)
 {
-    buf_printf(&v->text, "https://%s/", o->channel_host);
-    sample_put_slug(p, &v->text);
-    buf_printf(&v->text, "_%lld", (long long)n);
-    sample_finish_field(v, CHANNEL_FIELD_link);
-}
-
-static void sample_put_avatar(struct values *v, struct prng *p)
-{
-    buf_append_str(&v->text, "https://cdn.example.org/file/");
-    sample_put_token(p, 260, &v->text);
-    buf_append_str(&v->text, ".jpg");
-    sample_finish_field(v, CHANNEL_FIELD_avatar);
-}
-
-static void sample_put_texts(struct values *v, struct prng *p)
-{
-    uint64_t script = sample_prng_next(p);
-    sample_put_title(p, script, &v->text);
-    sample_finish_field(v, CHANNEL_FIELD_title);
-    if (!sample_prng_chance(p, 6)) {
-        sample_put_description(p, script, &v->text);
-        sample_finish_field(v, CHANNEL_FIELD_description);
-    }
-    if (!sample_prng_chance(p, 8))
-        sample_put_avatar(v, p);
-    sample_put_category(p, &v->text);
-    sample_finish_field(v, CHANNEL_FIELD_category);
-    if (!sample_prng_chance(p, 40)) {
-        sample_put_category(p, &v->text);
-        sample_finish_field(v, CHANNEL_FIELD_category2);
-    }
-}
-
-/* Each day's count is within 1% of the day before. Returns the last count. */
-static uint64_t sample_put_history(struct values *v, struct prng *p, uint64_t followers)
-{
-    for (int day = FIRST_DAY; day <= LAST_DAY; day++) {
-        followers += sample_prng_below(p, followers / 50 + 3);
-        followers -= followers / 100 + 1;
-        buf_printf(&v->text, "%s\"" MONTH "%d\":%llu", day == FIRST_DAY ? "{" : ",", day,
-                   (unsigned long long)followers);
-    }
-    buf_append_char(&v->text, '}');
-    sample_finish_field(v, CHANNEL_FIELD_followers_history);
-    return followers;
-}
-
-static void sample_put_numbers(struct values *v, struct prng *p)
-{
-    uint64_t size = UINT64_C(20) << sample_prng_below(p, 17);
-    uint64_t followers = sample_put_history(v, p, size + sample_prng_below(p, size));
-    sample_put_number(v, CHANNEL_FIELD_followers_cnt_today, followers);
-    sample_put_number(v, CHANNEL_FIELD_is_a_plus_flag, sample_prng_chance(p, 5) ? 1 : 0);
-    if (sample_prng_chance(p, 4))
-        return; /* a channel whose views are unknown */
-    uint64_t views = followers * (2 + sample_prng_below(p, 60)) / 100;
-    uint64_t more = views + views * sample_prng_below(p, 70) / 100;
-    sample_put_number(v, CHANNEL_FIELD_views_24h, views);
-    sample_put_number(v, CHANNEL_FIELD_views_48h, more);
-    sample_put_number(v, CHANNEL_FIELD_er_24h, views * 100 / followers);
-    sample_put_number(v, CHANNEL_FIELD_er_48h, more * 100 / followers);
-}
-
-static void sample_put_update(struct values *v, struct prng *p)
-{
-    unsigned second = (unsigned)sample_prng_below(p, SECONDS_PER_DAY);
-    buf_printf(&v->text, MONTH "%dT%02u:%02u:%02u", (int)LAST_DAY, second / 3600, second / 60 % 60,
-               second % 60);
-    sample_finish_field(v, CHANNEL_FIELD_updated_at);
-}
-
-static void sample_write_values(const struct values *v, struct buf *out)
-{
-    struct channel_row row = {0};
-    for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        if (v->end[f] != 0)
-            row.value[f] = (struct span){v->text.data + v->begin[f], v->end[f] - v->begin[f]};
-    (void)channel_write(out, &row, CHANNEL_CARD);
-    buf_append_char(out, '\n');
-}
-
-struct samples {
-    const struct options *options;
-    struct prng prng;
-    struct values values;
-    int64_t made, count;
-};
-
-static void sample_make_channel(struct samples *s, struct buf *out)
-{
-    struct values *v = &s->values;
-    struct prng *p = &s->prng;
-    *v = (struct values){.text = v->text};
-    buf_clear(&v->text);
-    sample_put_id(v, p, s->made);
-    sample_put_texts(v, p);
-    if (!sample_prng_chance(p, 1))
-        sample_put_link(v, p, s->options, s->made);
-    sample_put_numbers(v, p);
-    sample_put_update(v, p);
-    s->made++;
-    if (buf_error(&v->text) != 0)
-        out->error = buf_error(&v->text);
-    else
-        sample_write_values(v, out);
-}
-
-struct samples *samples_new(const struct options *o, const char *count, int *code)
-{
-    int64_t n = 0;
-    int64_t seed = 1;
-    *code = EXIT_USAGE;
-    if (parse_int64(span_of(count), &n) != 0 || n < 0 || n > SAMPLE_MAX)
-        usage_error("sample: expected a number from 0 to %d", SAMPLE_MAX);
-    else if (o->flag[FLAG_SEED] != NULL && parse_int64(span_of(o->flag[FLAG_SEED]), &seed) != 0)
-        usage_error("--seed: expected an integer");
-    else
-        *code = EXIT_OK;
-    struct samples *s = *code == EXIT_OK ? malloc(sizeof *s) : NULL;
-    if (s != NULL)
-        *s = (struct samples){
-            .options = o, .prng = {(uint64_t)seed}, .values = {.text = BUF_INIT}, .count = n};
-    else if (*code == EXIT_OK)
-        *code = memory_error();
-    return s;
-}
-
-void samples_free(struct samples *s)
-{
-    if (s != NULL)
-        buf_fini(&s->values.text);
-    free(s);
-}
-
-int samples_next(struct samples *s, struct buf *out)
-{
+    struct samples *s = samples;
     size_t end = out->len + PIECE;
     while (s->made < s->count && out->len < end && buf_error(out) == 0)
-        sample_make_channel(s, out);
+        sample_write_channel(out, s->host, s->made++);
     return buf_error(out);
-}
-
-/* Returns the exit code. */
-static int sample_print(struct samples *s)
-{
-    struct buf out = BUF_INIT;
-    int err = samples_next(s, &out);
-    while (err == 0 && out.len > 0 && fwrite(out.data, 1, out.len, stdout) == out.len) {
-        buf_clear(&out);
-        err = samples_next(s, &out);
-    }
-    int code = err == 0 ? output_finish() : memory_error();
-    buf_fini(&out);
-    return code;
 }
 
 int command_sample(const struct options *o, int count, char **words)
 {
-    int code = EXIT_OK;
-    struct samples *s = samples_new(o, count == 1 ? words[0] : "", &code);
-    if (s == NULL)
-        return code;
-    code = sample_print(s);
-    samples_free(s);
+    struct samples s;
+    struct buf out = BUF_INIT;
+    int code = samples_init(&s, o, count == 1 ? words[0] : "");
+    int err = code == EXIT_OK ? samples_next(&s, &out) : 0;
+    while (err == 0 && out.len > 0 && fwrite(out.data, 1, out.len, stdout) == out.len) {
+        buf_clear(&out);
+        err = samples_next(&s, &out);
+    }
+    buf_fini(&out);
+    if (code == EXIT_OK)
+        code = err == 0 ? output_finish() : memory_error();
     return code;
 }
