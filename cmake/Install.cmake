@@ -1,14 +1,11 @@
 # What `cmake --install` puts where, by GNUInstallDirs. The components, for a packager to choose from with --component:
-#   channeld     the server, its man page and its completions
+#   channeld     the server and its man page
 #   channelctl   the same of the operator's tool
 #   systemd      the units and their environment file
 #   doc          documents, alert rules and the dashboard
-# Man pages, completions and the environment file are written by the target `manual`.
+# Man pages and the environment file are written by the target `manual`.
 
 include(GNUInstallDirs)
-
-set(CHANNELD_ZSH_COMPLETIONS "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" CACHE STRING
-    "Where zsh looks for completions (Debian's packages: share/zsh/vendor-completions)")
 
 set(manual "${PROJECT_BINARY_DIR}/manual")
 foreach(program IN ITEMS channeld:8 channelctl:1)
@@ -16,9 +13,6 @@ foreach(program IN ITEMS channeld:8 channelctl:1)
     list(POP_FRONT program name section)
     install(TARGETS ${name} RUNTIME COMPONENT ${name})
     install(FILES ${manual}/${name}.${section} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT ${name})
-    install(FILES ${manual}/${name}.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
-        RENAME ${name} COMPONENT ${name})
-    install(FILES ${manual}/_${name} DESTINATION ${CHANNELD_ZSH_COMPLETIONS} COMPONENT ${name})
 endforeach()
 
 # Which paths the units have to name is known when they are installed: --prefix may choose another one then.

@@ -1,5 +1,5 @@
 # Turns what `cmake --install` has put into cpack's staging folder into what Debian's policy wants: change logs and man
-# pages compressed, copyright, completions of zsh where Debian looks for them, programs without debug information. The
+# pages compressed, copyright, programs without debug information. The
 # latter goes to a folder of its own, of which finish.cmake makes channeld-dbgsym: cpack's own debug packages name the
 # files of the staging folder, and lintian rejects them.
 
@@ -41,7 +41,6 @@ run(gzip -9n ${pages} "${doc}/changelog" "${doc}/changelog.Debian")
 
 file(MAKE_DIRECTORY "${root}/usr/share/lintian/overrides")
 configure_file("${CPACK_CHANNELD_DEBIAN}/lintian-overrides" "${root}/usr/share/lintian/overrides/channeld" COPYONLY)
-file(RENAME "${root}/usr/share/zsh/site-functions" "${root}/usr/share/zsh/vendor-completions")
 
 file(REMOVE_RECURSE "${debug}")
 foreach(program IN ITEMS channeld channelctl)

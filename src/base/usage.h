@@ -1,6 +1,6 @@
 /*
- * What a program can be called with, as tables: its --help is printed from them, and its manual, completions
- * and environment file are generated from them (src/manual).
+ * What a program can be called with, as tables: its --help is printed from them, and its manual and
+ * environment file are generated from them (src/manual).
  */
 #ifndef BASE_USAGE_H
 #define BASE_USAGE_H
