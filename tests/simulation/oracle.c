@@ -99,6 +99,14 @@ void oracle_told(unsigned on, unsigned stream, int64_t offset, uint64_t io_ns)
     told.heard_ns = io_ns;
 }
 
+/* The takeover that a node does not know of, UINT64_MAX when all know. */
+static uint64_t superseded_ns(void)
+{
+    const struct topology *t = scenario.topology;
+    uint64_t bound_ns = t->bound == NULL ? now_ns() : t->bound(now_ns());
+    return bound_ns < now_ns() ? bound_ns : UINT64_MAX;
+}
+
 void oracle_asked(struct asked *a)
 {
     a->sent_ns = now_ns();
@@ -107,6 +115,7 @@ void oracle_asked(struct asked *a)
     a->wall_s = process_wall_s();
     a->connected = connected;
     a->first_view = connected ? view_count - 1 : view_count;
+    a->superseded_ns = superseded_ns();
 }
 
 /* --- an answer --- */
@@ -162,11 +171,13 @@ static uint64_t fresh_since(const struct answer *a, size_t number)
     return since_ns > lease_ns ? since_ns : lease_ns;
 }
 
+/* A former master may have been read at any time since the request, also if all know of the takeover now. */
 static uint64_t true_since(const struct answer *a, size_t number)
 {
     const struct topology *t = scenario.topology;
     uint64_t since_ns = a->result->source == CACHE_SOURCE_STALE ? stale_since(a, &views[number % VIEWS])
                                                                 : fresh_since(a, number);
+    since_ns = since_ns < a->asked->superseded_ns ? since_ns : a->asked->superseded_ns;
     return t->bound == NULL ? since_ns : t->bound(since_ns);
 }
 
@@ -352,12 +363,10 @@ static bool link_may_be_free(const struct answer *a, int link)
     return false;
 }
 
-/* The link of a master that does not know that it is none, and a card that another node has, may never agree.
- */
-static bool may_be_superseded(void)
+/* The link of a superseded master and a card of another node may never agree. */
+static bool may_be_superseded(const struct answer *a)
 {
-    const struct topology *t = scenario.topology;
-    return t->bound != NULL && t->bound(now_ns()) < now_ns();
+    return a->asked->superseded_ns != UINT64_MAX || superseded_ns() != UINT64_MAX;
 }
 
 static const char *check_link(const struct answer *a)
@@ -365,7 +374,7 @@ static const char *check_link(const struct answer *a)
     const struct shown s = shown_in(a->body);
     int link = (int)strtol(a->asked->link + 1, NULL, 10);
     if (a->result->status == CACHE_NOT_FOUND)
-        return link_may_be_free(a, link) || may_be_superseded() ? NULL : "a link was not found";
+        return link_may_be_free(a, link) || may_be_superseded(a) ? NULL : "a link was not found";
     if (s.link != link)
         return "another link than the one that was asked for";
     return card_may_be(a, &s) ? NULL : "a card by link is not true";

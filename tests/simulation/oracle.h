@@ -30,6 +30,7 @@ struct asked {
     int64_t wall_s;
     size_t first_view; /* the connection in use, or the next one */
     bool connected;
+    uint64_t superseded_ns; /* the takeover that a node did not know of then; UINT64_MAX: all knew */
 };
 
 void oracle_begin(void);
