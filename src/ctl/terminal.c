@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* Returns the cursor to the start of the line and erases the line. */
@@ -131,7 +130,7 @@ void report_finish(const struct report *r)
 
 /* --- Progress --- */
 
-enum { COLUMNS_UNKNOWN = 80, REDRAW_NS = 100 * 1000 * 1000 };
+enum { REDRAW_NS = 100 * 1000 * 1000 };
 
 void progress_start(struct progress *p, const char *what, int64_t total)
 {
@@ -147,79 +146,22 @@ double progress_seconds(const struct progress *p)
     return (double)(ns == 0 ? 1 : ns) / 1e9;
 }
 
-/* 46203 as "46,203". */
-static void terminal_write_grouped(struct buf *out, int64_t value)
-{
-    char digits[INT64_DIGITS_MAX];
-    size_t n = format_int64(value, digits);
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0 && (n - i) % 3 == 0)
-            buf_append_char(out, ',');
-        buf_append_char(out, digits[i]);
-    }
-}
-
-static void terminal_write_time_left(struct buf *out, double seconds)
-{
-    int64_t s = (int64_t)(seconds + 0.5);
-    if (s >= 60)
-        buf_printf(out, "%lld min ", (long long)(s / 60));
-    buf_printf(out, "%lld s left", (long long)(s % 60));
-}
-
-/* Writes the number done, the rate and the time left. */
-static void terminal_write_counts(struct buf *out, const struct progress *p, int64_t count, double part)
-{
-    double seconds = progress_seconds(p);
-    terminal_write_grouped(out, count);
-    buf_printf(out, " %s%s  ", p->what, plural(count));
-    terminal_write_grouped(out, (int64_t)((double)count / seconds));
-    buf_append_str(out, "/s");
-    if (part > 0) {
-        buf_append_str(out, "  ");
-        terminal_write_time_left(out, seconds * (1 - part) / part);
-    }
-}
-
-/* The columns of the terminal but the last one, where some terminals wrap the line. */
-static size_t terminal_columns(void)
-{
-    struct winsize size = {0};
-    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-    return (known ? size.ws_col : COLUMNS_UNKNOWN) - 1U;
-}
-
-static void terminal_write_line(struct progress *p, int64_t count, int64_t done)
-{
-    double part = p->total > 0 ? (double)done / (double)p->total : 0;
-    if (part > 1)
-        part = 1; /* the total has grown since the start */
-    buf_clear(&p->line);
-    buf_append_str(&p->line, ERASE_LINE);
-    size_t end = p->line.len + terminal_columns();
-    if (p->total > 0)
-        buf_printf(&p->line, "%3d%%  ", (int)(part * 100));
-    terminal_write_counts(&p->line, p, count, part);
-    if (p->line.len > end)
-        p->line.len = end;
-}
-
 void progress_show(struct progress *p, int64_t count, int64_t done)
 {
     uint64_t now = clock_now_ns();
     if (!p->is_terminal || now - p->drawn_ns < REDRAW_NS)
         return;
     p->drawn_ns = now;
-    terminal_write_line(p, count, done);
-    (void)fwrite(buf_span(&p->line).data, 1, p->line.len, stderr);
+    (void)fprintf(stderr, ERASE_LINE "%lld %s%s", (long long)count, p->what, plural(count));
+    if (p->total > 0) /* which may have grown since the start */
+        (void)fprintf(stderr, ", %lld%%", done < p->total ? (long long)(done * 100 / p->total) : 100);
     (void)fflush(stderr);
 }
 
-void progress_end(struct progress *p)
+void progress_end(const struct progress *p)
 {
     if (p->is_terminal)
         (void)fputs(ERASE_LINE, stderr);
-    buf_fini(&p->line);
 }
 
 /* --- Signals --- */

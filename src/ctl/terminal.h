@@ -67,14 +67,8 @@ void report_line(struct report *r, const char *file, int64_t line, const char *f
 /* Prints "and N more" when some problems were not printed. */
 void report_finish(const struct report *r);
 
-/*
- * --- Progress: one line on stderr, redrawn at most ten times per second ---
- *
- *      46%  46,203 channels  38,414/s  1 s left
- *
- * Nothing is drawn when stderr is not a terminal. The line is cut at the terminal's width. The rate is the
- * average since the start.
- */
+/* --- Progress: "46203 channels, 46%" on stderr, redrawn at most ten times per second, if that is a terminal
+ * --- */
 
 struct progress {
     bool is_terminal;
@@ -82,7 +76,6 @@ struct progress {
     int64_t total;    /* of what is to be done; 0: unknown */
     uint64_t started_ns;
     uint64_t drawn_ns; /* the last time */
-    struct buf line;
 };
 
 void progress_start(struct progress *p, const char *what, int64_t total);
@@ -91,7 +84,7 @@ void progress_start(struct progress *p, const char *what, int64_t total);
 void progress_show(struct progress *p, int64_t count, int64_t done);
 
 /* Erases the line. */
-void progress_end(struct progress *p);
+void progress_end(const struct progress *p);
 
 /* Seconds since the start, never 0. */
 double progress_seconds(const struct progress *p);

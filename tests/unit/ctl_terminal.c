@@ -1,9 +1,8 @@
-/* Output for a terminal: excerpts, lists of problems, the progress line. */
+/* Output for a terminal: excerpts, lists of problems. */
 #include "ctl/terminal.h"
 
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "unit/check.h"
 
 static void assert_excerpt(const char *text, const char *expected)
@@ -54,64 +53,4 @@ TEST_CASE(report_prints_20_problems_and_counts_the_rest)
     assert_ptr_equal(strstr(shown, "\r\033[K1\n\r\033[K2\n"), shown);
     assert_non_null(strstr(shown, "\r\033[K20\nand 2 more\n"));
     free(shown);
-}
-
-enum { SECOND_NS = 1000000000 };
-
-#define ERASE "\r\033[K"
-
-/* The line of a load that has run for `seconds`, owned; its time and rate vary a little. */
-static struct buf line(double seconds, int64_t total, int64_t channels, int64_t bytes)
-{
-    struct progress p = {.what = "channel", .total = total, .is_terminal = true};
-    struct buf out = BUF_INIT;
-    p.started_ns = clock_now_ns() - (uint64_t)(seconds * SECOND_NS);
-    progress_show(&p, channels, bytes);
-    assert_true(span_starts_with(buf_span(&p.line), SPAN(ERASE)));
-    buf_append_span(&out, span_skip(buf_span(&p.line), strlen(ERASE)));
-    progress_end(&p);
-    assert_int_equal(buf_error(&out), 0);
-    return out;
-}
-
-static void assert_line(struct buf out, const char *begins, const char *ends)
-{
-    const char *text = buf_c_str(&out);
-    if (strncmp(text, begins, strlen(begins)) != 0 || strlen(text) < strlen(ends) ||
-        strcmp(text + strlen(text) - strlen(ends), ends) != 0)
-        fail_msg("'%s' instead of '%s...%s'", text, begins, ends);
-    buf_fini(&out);
-}
-
-TEST_CASE(progress_of_a_file_is_by_bytes)
-{
-    assert_line(line(10, 1000, 46203, 250), " 25%  46,203 channels  4,6", "/s  30 s left");
-    assert_line(line(100, 1000, 1, 250), " 25%  1 channel  0/s", "  5 min 0 s left");
-    assert_line(line(1, 1000, 999, 1000), "100%  999 channels  ", "  0 s left");
-}
-
-TEST_CASE(progress_of_a_growing_file_stops_at_100_percent)
-{
-    assert_line(line(10, 1000, 1000000, 3000), "100%  1,000,000 channels  ", "/s  0 s left");
-}
-
-TEST_CASE(progress_of_a_pipe_has_no_percentage)
-{
-    assert_line(line(10, 0, 1000, 12345), "1,000 channels  ", "/s");
-}
-
-TEST_CASE(progress_before_the_first_byte_has_no_time_left)
-{
-    assert_line(line(10, 1000, 0, 0), "  0%  0 channels  0/s", "0/s");
-}
-
-TEST_CASE(progress_is_drawn_on_a_terminal_only)
-{
-    struct progress p;
-    progress_start(&p, "channel", 1000);
-    p.is_terminal = false;
-    progress_show(&p, 10, 100);
-    assert_int_equal(p.line.len, 0);
-    assert_true(progress_seconds(&p) > 0);
-    progress_end(&p);
 }
