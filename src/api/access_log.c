@@ -5,22 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
-#include <errno.h>
-
 enum { REQUEST_ID_MAX = 128, TRACEPARENT_LEN = 55, TRACE_ID_LEN = 32, PARENT_ID_LEN = 16 };
-
-int access_log_parse_mode(struct span text, enum access_log_mode *out)
-{
-    static const char *const names[] = {
-        [ACCESS_LOG_OFF] = "off", [ACCESS_LOG_ERRORS] = "errors", [ACCESS_LOG_ALL] = "all"};
-    for (int i = ACCESS_LOG_OFF; i <= ACCESS_LOG_ALL; i++) {
-        if (!span_equal(text, span_of(names[i])))
-            continue;
-        *out = (enum access_log_mode)i;
-        return 0;
-    }
-    return -EINVAL;
-}
 
 bool request_id_valid(struct span id)
 {

@@ -25,9 +25,6 @@ struct access_record {
     uint64_t suppressed; /* lines that the budget left out before this one */
 };
 
-/* Parses "off", "errors" or "all". Returns 0 or -EINVAL. */
-int access_log_parse_mode(struct span text, enum access_log_mode *out) __attribute__((warn_unused_result));
-
 /* True if a response with this status is logged; "errors" are the statuses from 400 on. */
 static inline bool access_log_wants(enum access_log_mode mode, int status)
 {

@@ -102,33 +102,6 @@ static int config_check_hosts(struct config *c, struct buf *error)
     return err != 0 ? err : config_check_host(c, error, "web-host", c->values.web_host, &c->hosts.web_host);
 }
 
-/* The table has checked that the text is one of the words. */
-static enum log_level config_log_level_of(const char *text)
-{
-    static const char *const names[] = {
-        [LOG_ERROR] = "error", [LOG_WARN] = "warn", [LOG_INFO] = "info", [LOG_DEBUG] = "debug"};
-    enum log_level level = LOG_DEBUG;
-    while (level > LOG_ERROR && strcmp(text, names[level]) != 0)
-        level--;
-    assert(strcmp(text, names[level]) == 0);
-    return level;
-}
-
-/* Has the type of all checks; the table has checked that each text is one of the words. */
-static int config_parse_choices(struct config *c, struct buf *error)
-{
-    const struct config_values *v = &c->values;
-    (void)error;
-    c->log_level = config_log_level_of(v->log_level);
-    c->broadcast = strcmp(v->tracking, "broadcast") == 0;
-    c->core_dumps = strcmp(v->core_dumps, "on") == 0;
-    c->log_clients = strcmp(v->log_clients, "on") == 0;
-    c->key_metrics = strcmp(v->key_metrics, "on") == 0;
-    c->compression = strcmp(v->compression, "on") == 0;
-    c->openapi_auth = strcmp(v->openapi_auth, "on") == 0;
-    return access_log_parse_mode(span_of(v->access_log), &c->access_log);
-}
-
 /* `why`: what is wrong with one element of a list, or NULL. */
 static int config_check_list(const struct config *c, struct buf *error, const char *name, const char *why,
                              struct span element, const char *expected)
@@ -224,9 +197,9 @@ static int config_check_key_rate(struct config *c, struct buf *error)
 static int config_check(struct config *c, struct buf *error)
 {
     static int (*const checks[])(struct config * c, struct buf * error) = {
-        config_check_addresses, config_check_base_path,       config_check_redis,
-        config_check_hosts,     config_parse_choices,         config_check_stale_keys_limit,
-        config_check_cors,      config_check_trusted_proxies, config_check_key_rate};
+        config_check_addresses,       config_check_base_path,        config_check_redis,
+        config_check_hosts,           config_check_stale_keys_limit, config_check_cors,
+        config_check_trusted_proxies, config_check_key_rate};
     int err = 0;
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && err == 0; i++)
         err = checks[i](c, error);

@@ -22,7 +22,7 @@
  * is the member of config_values, the flag --name, the variable CHANNELD_NAME, its bounds (numbers; sizes in
  * bytes, durations in milliseconds), its lines in --help and --check, and its places in the manual and
  * the environment file. The README's table must agree (tests/check-docs).
- * CHOICE(member, name, default, words, help): the same for one of some words.
+ * CHOICE(member, name, default, words, help): the same for one of some words; the member is its place among them.
  * REDIS(member): the settings that channelctl has as well, from redis/endpoint.h.
  */
 #define CONFIG_SETTINGS(X, CHOICE, REDIS) \
@@ -48,12 +48,12 @@
     X(DURATION, cache_ttl, "cache-ttl", "0s", 0, CONFIG_DAY, \
       "Where Redis refuses to track what was read (CLIENT TRACKING), and only there: how long cached data and " \
       "API keys are served without a look at Redis; 0: not at all") \
-    CHOICE(tracking, "tracking", "keys", "keys broadcast", \
+    CHOICE(tracking, "tracking", "keys", "keys|broadcast", \
       "How Redis keeps the cache coherent: keys (it remembers what each worker has read) or broadcast (each " \
       "worker is sent every change)") \
-    CHOICE(compression, "compression", "on", "on off", \
+    CHOICE(compression, "compression", "on", "off|on", \
       "on or off: gzip and zstd, for clients that accept them, of what the cache holds") \
-    CHOICE(openapi_auth, "openapi-auth", "off", "on off", \
+    CHOICE(openapi_auth, "openapi-auth", "off", "off|on", \
       "on or off: openapi.json, the description of the API, needs an API key as well") \
     X(DURATION, stale_limit, "stale-limit", "30s", 0, CONFIG_DAY, \
       "How long cached data is served, and the process stays ready, after Redis was lost") \
@@ -80,15 +80,15 @@
       "After SIGTERM: how long to keep serving, not ready, before the listeners close") \
     X(DURATION, drain_timeout, "drain-timeout", "20s", 0, CONFIG_DAY, \
       "After that: how long requests in flight may take") \
-    CHOICE(log_level, "log-level", "info", "error warn info debug", \
+    CHOICE(log_level, "log-level", "info", "error|warn|info|debug", \
       "error, warn, info or debug") \
-    CHOICE(access_log, "access-log", "errors", "off errors all", \
+    CHOICE(access_log, "access-log", "errors", "off|errors|all", \
       "off, errors (status 400 and above) or all") \
-    CHOICE(log_clients, "log-clients", "on", "on off", \
+    CHOICE(log_clients, "log-clients", "on", "off|on", \
       "on or off: the client's address in the access log") \
-    CHOICE(key_metrics, "key-metrics", "off", "on off", \
+    CHOICE(key_metrics, "key-metrics", "off", "off|on", \
       "on or off: requests by the name of their API key in /metrics") \
-    CHOICE(core_dumps, "core-dumps", "off", "on off", \
+    CHOICE(core_dumps, "core-dumps", "off", "off|on", \
       "on or off: core dumps and debuggers may read this process' memory, API keys included") \
     X(TEXT, cors_origins, "cors-origins", "", 0, 0, \
       "Origins whose pages may call the API, separated by commas, or *") \
@@ -104,10 +104,10 @@
 #define CONFIG_TYPE_SIZE     int64_t
 #define CONFIG_TYPE_DURATION int64_t
 
-/* The settings as given: owned strings, numbers, bytes, milliseconds. */
+/* The settings as given: owned strings, numbers, bytes, milliseconds, places among the words of a choice. */
 struct config_values {
 #define CONFIG_MEMBER(kind, member, name, fallback, min, max, help) CONFIG_TYPE_##kind member;
-#define CONFIG_CHOICE(member, name, fallback, choices, help)        char *member;
+#define CONFIG_CHOICE(member, name, fallback, choices, help)        int64_t member;
 #define CONFIG_REDIS_MEMBER(member)                                 struct redis_options member;
     CONFIG_SETTINGS(CONFIG_MEMBER, CONFIG_CHOICE, CONFIG_REDIS_MEMBER)
 #undef CONFIG_MEMBER
@@ -116,6 +116,9 @@ struct config_values {
 };
 
 enum { CONFIG_BASE_PATH_MAX = 128, CONFIG_SETTINGS_MAX = 64 };
+
+/* The words of tracking; those of log-level and access-log are in the order of their enums. */
+enum { CONFIG_TRACKING_KEYS, CONFIG_TRACKING_BROADCAST };
 
 /* The settings checked and ready for use. */
 struct config {
@@ -136,12 +139,8 @@ struct config {
     struct link_hosts hosts;
     struct rate_policy key_rate;
     struct ip_networks trusted_proxies;
-    enum log_level log_level;
-    enum access_log_mode access_log;
     int64_t stale_keys_limit; /* milliseconds */
     int workers;              /* at least 1 */
-    bool broadcast;           /* tracking is broadcast, and not keys */
-    bool log_clients, key_metrics, core_dumps, compression, openapi_auth;
 };
 
 enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_PROBE, CONFIG_HELP, CONFIG_VERSION };

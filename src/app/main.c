@@ -58,11 +58,11 @@ static int main_serve(const struct config *config, struct buf *error)
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGHUP, SIG_IGN);  /* until the server handles it */
     (void)signal(SIGXFSZ, SIG_IGN); /* write() fails at the size limit of a log file */
-    if (config->core_dumps)
+    if (config->values.core_dumps != 0)
         process_set_dumpable(true);
     int err = loop_prepare();
     if (err == 0)
-        err = log_start(STDOUT_FILENO, config->log_level);
+        err = log_start(STDOUT_FILENO, (enum log_level)(LOG_ERROR + config->values.log_level));
     if (err == 0) {
         main_warn_of_unknown_variables(true);
         err = server_run(config, error);

@@ -571,8 +571,8 @@ static int server_make_workers(struct server *s, struct redis_config *redis)
                                      .listener = service_manager_socket(s->manager, SERVICE_SOCKET_API),
                                      .changed = &s->changed};
     s->workers = calloc((size_t)s->config->workers, sizeof(struct worker *));
-    s->key_metrics = s->config->key_metrics ? key_metrics_new() : NULL;
-    if (s->workers == NULL || (s->config->key_metrics && s->key_metrics == NULL))
+    s->key_metrics = s->config->values.key_metrics != 0 ? key_metrics_new() : NULL;
+    if (s->workers == NULL || (s->config->values.key_metrics != 0 && s->key_metrics == NULL))
         return -ENOMEM;
     int err = 0;
     for (int i = 0; i < s->config->workers && err == 0; i++) {

@@ -226,7 +226,7 @@ static int worker_make_cache(struct worker *w)
         .loop_lag = &w->metrics.loop_lag,
         .request_timeout_ms = (uint64_t)c->values.request_timeout,
         .cache_size = (size_t)(c->values.cache_size / c->workers),
-        .broadcast = c->broadcast,
+        .broadcast = c->values.tracking == CONFIG_TRACKING_BROADCAST,
         .ttl_ms = (uint64_t)c->values.cache_ttl,
         .stale_limit_ms = (uint64_t)c->values.stale_limit,
         .stale_keys_limit_ms = (uint64_t)c->stale_keys_limit,
@@ -239,8 +239,8 @@ static int worker_make_cache(struct worker *w)
 static int worker_make_api(struct worker *w)
 {
     const struct config *c = w->options.config;
-    w->metrics.keys = c->key_metrics ? key_metrics_new() : NULL;
-    if (c->key_metrics && w->metrics.keys == NULL)
+    w->metrics.keys = c->values.key_metrics != 0 ? key_metrics_new() : NULL;
+    if (c->values.key_metrics != 0 && w->metrics.keys == NULL)
         return -ENOMEM;
     const struct api_options options = {
         .cache = w->cache,
@@ -250,10 +250,10 @@ static int worker_make_api(struct worker *w)
         .base_path = span_of(c->base_path),
         .hosts = c->hosts,
         .cors_origins = span_of(c->values.cors_origins),
-        .access_log = c->access_log,
-        .log_clients = c->log_clients,
-        .openapi_auth = c->openapi_auth,
-        .compression = c->compression,
+        .access_log = (enum access_log_mode)c->values.access_log,
+        .log_clients = c->values.log_clients != 0,
+        .openapi_auth = c->values.openapi_auth != 0,
+        .compression = c->values.compression != 0,
     };
     return api_new(&options, &w->api);
 }

@@ -59,8 +59,25 @@ static int settings_set_text(const struct reader *r, const struct setting *s, co
     return 0; /* ANALYZER(malloc-leak): the slot is a member of the target, reached by its offset */
 }
 
+/* *out: which of the words it is. */
+static int settings_parse_choice(const char *choices, struct span text, int64_t *out)
+{
+    struct span rest = span_of(choices);
+    for (int64_t i = 0; rest.len > 0; i++) {
+        struct span word = {rest.data, span_find(rest, '|')};
+        if (span_equal(word, text)) {
+            *out = i;
+            return 0;
+        }
+        rest = span_skip(rest, word.len < rest.len ? word.len + 1 : word.len);
+    }
+    return -EINVAL;
+}
+
 static int settings_parse_number(const struct setting *s, struct span text, int64_t *out)
 {
+    if (s->type == SETTING_CHOICE)
+        return settings_parse_choice(s->choices, text, out);
     if (s->type == SETTING_DURATION)
         return parse_duration_ms(text, out);
     if (s->type == SETTING_SIZE)
@@ -70,13 +87,15 @@ static int settings_parse_number(const struct setting *s, struct span text, int6
 
 static int settings_set_number(const struct reader *r, const struct setting *s, struct source from)
 {
-    static const char *const expected[] = {[SETTING_COUNT] = "a whole number is expected",
-                                           [SETTING_SIZE] = "a size is expected, such as 65536 or 64MiB",
-                                           [SETTING_DURATION] =
-                                               "a duration is expected, such as 500ms or 30s"};
+    static const char *const expected[] = {[SETTING_COUNT] = "a whole number",
+                                           [SETTING_SIZE] = "a size, such as 65536 or 64MiB,",
+                                           [SETTING_DURATION] = "a duration, such as 500ms or 30s,"};
     int64_t value = 0;
-    if (settings_parse_number(s, span_of(from.value), &value) != 0)
-        return settings_fail(r, from.called, expected[s->type]);
+    if (settings_parse_number(s, span_of(from.value), &value) != 0) {
+        buf_printf(r->error, "%s: %s is expected", from.called,
+                   s->type == SETTING_CHOICE ? s->choices : expected[s->type]);
+        return -EINVAL;
+    }
     if (value < s->min || (s->max != 0 && value > s->max)) {
         buf_printf(r->error, "%s: must be at least %lld", from.called, (long long)s->min);
         if (s->max != 0)
@@ -89,36 +108,8 @@ static int settings_set_number(const struct reader *r, const struct setting *s, 
     return 0;
 }
 
-static bool settings_is_choice(const char *choices, struct span value)
-{
-    for (const char *p = choices; *p != '\0'; p += strspn(p, " ")) {
-        struct span word = {p, strcspn(p, " ")};
-        if (span_equal(word, value))
-            return true;
-        p += word.len;
-    }
-    return false;
-}
-
-/* "a, b or c is expected" */
-static int settings_fail_choice(const struct reader *r, const char *called, const char *choices)
-{
-    buf_printf(r->error, "%s: ", called);
-    for (const char *p = choices; *p != '\0';) {
-        size_t word = strcspn(p, " ");
-        const char *next = p + word + strspn(p + word, " ");
-        bool last = *next != '\0' && strchr(next, ' ') == NULL;
-        buf_append(r->error, p, word);
-        buf_append_str(r->error, *next == '\0' ? " is expected" : last ? " or " : ", ");
-        p = next;
-    }
-    return -EINVAL;
-}
-
 static int settings_set_value(const struct reader *r, const struct setting *s, struct source from)
 {
-    if (s->type == SETTING_CHOICE && !settings_is_choice(s->choices, span_of(from.value)))
-        return settings_fail_choice(r, from.called, s->choices);
     if (settings_is_text(s))
         return settings_set_text(r, s, from.value);
     return settings_set_number(r, s, from);
@@ -440,12 +431,7 @@ static void settings_write_kind(const struct setting *s, struct buf *out)
         [SETTING_TEXT] = "TEXT",        [SETTING_PATH] = "FILE",    [SETTING_URL] = "URL",
         [SETTING_SECRET] = "TEXT",      [SETTING_COUNT] = "NUMBER", [SETTING_SIZE] = "SIZE",
         [SETTING_DURATION] = "DURATION"};
-    if (s->type != SETTING_CHOICE) {
-        buf_append_str(out, kinds[s->type]);
-        return;
-    }
-    for (const char *p = s->choices; *p != '\0'; p++)
-        buf_append_char(out, *p == ' ' ? '|' : *p);
+    buf_append_str(out, s->type == SETTING_CHOICE ? s->choices : kinds[s->type]);
 }
 
 void settings_write_help(const struct settings *s, struct buf *out)
@@ -505,9 +491,18 @@ static void settings_write_size(struct buf *out, int64_t bytes)
     buf_printf(out, "%lld%s", (long long)bytes, units[unit]);
 }
 
+static void settings_write_choice(struct buf *out, const char *choices, int64_t which)
+{
+    while (which-- > 0)
+        choices += strcspn(choices, "|") + 1;
+    buf_append(out, choices, strcspn(choices, "|"));
+}
+
 static void settings_write_number(const struct setting *s, int64_t value, struct buf *out)
 {
-    if (s->type == SETTING_SIZE)
+    if (s->type == SETTING_CHOICE)
+        settings_write_choice(out, s->choices, value);
+    else if (s->type == SETTING_SIZE)
         settings_write_size(out, value);
     else if (s->type == SETTING_DURATION)
         settings_write_duration(out, value);
@@ -519,28 +514,16 @@ static void settings_write_value(struct buf *out, const struct setting *s, const
 {
     int64_t number = 0;
     const char *text = NULL;
-    if (s->type == SETTING_COUNT || s->type == SETTING_SIZE || s->type == SETTING_DURATION)
+    if (!settings_is_text(s)) {
         memcpy(&number, slot, sizeof number);
-    else
-        memcpy(&text, slot, sizeof text);
-    switch (s->type) {
-    case SETTING_TEXT:
-    case SETTING_PATH:
-    case SETTING_CHOICE:
-        buf_append_str(out, text);
-        break;
-    case SETTING_URL:
-        settings_write_url(out, text);
-        break;
-    case SETTING_SECRET:
-        buf_append_str(out, text[0] == '\0' ? "" : MASK);
-        break;
-    case SETTING_COUNT:
-    case SETTING_SIZE:
-    case SETTING_DURATION:
         settings_write_number(s, number, out);
-        break;
+        return;
     }
+    memcpy(&text, slot, sizeof text);
+    if (s->type == SETTING_URL)
+        settings_write_url(out, text);
+    else
+        buf_append_str(out, s->type == SETTING_SECRET && text[0] != '\0' ? MASK : text);
 }
 
 void settings_write_values(const struct settings *s, const void *target, struct buf *out)

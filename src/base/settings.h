@@ -15,9 +15,9 @@
 enum setting_type {
     SETTING_TEXT,     /* char *, owned */
     SETTING_PATH,     /* the same: the path of a file */
-    SETTING_CHOICE,   /* the same: one of some words */
     SETTING_URL,      /* char *, owned; the password in it is masked when printed */
     SETTING_SECRET,   /* char *, owned; masked when printed */
+    SETTING_CHOICE,   /* int64_t: which of some words, from 0 */
     SETTING_COUNT,    /* int64_t */
     SETTING_SIZE,     /* int64_t, bytes */
     SETTING_DURATION, /* int64_t, milliseconds */
@@ -31,7 +31,7 @@ struct setting {
     int64_t min, max;     /* bounds of a number; max 0: no upper bound */
     bool from_file;       /* the _FILE forms are accepted */
     const char *help;     /* one line */
-    const char *choices;  /* the words of a SETTING_CHOICE, with blanks between them; else NULL */
+    const char *choices;  /* the words of a SETTING_CHOICE, as "off|on"; else NULL */
 };
 
 struct settings {

@@ -1,26 +1,12 @@
 /* The access log: which lines are wanted, what they say, and what is never in them. */
 #include "api/access_log.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "support/json.h"
 #include "unit/check.h"
-
-TEST_CASE(modes_are_off_errors_and_all)
-{
-    enum access_log_mode mode = ACCESS_LOG_ALL;
-    assert_int_equal(access_log_parse_mode(SPAN("off"), &mode), 0);
-    assert_int_equal(mode, ACCESS_LOG_OFF);
-    assert_int_equal(access_log_parse_mode(SPAN("errors"), &mode), 0);
-    assert_int_equal(mode, ACCESS_LOG_ERRORS);
-    assert_int_equal(access_log_parse_mode(SPAN("all"), &mode), 0);
-    assert_int_equal(mode, ACCESS_LOG_ALL);
-    EACH_TEXT (text, "", "OFF", "error", "all ", "alls", "none", "0")
-        assert_int_equal(access_log_parse_mode(span_of(text), &mode), -EINVAL);
-}
 
 TEST_CASE(errors_are_the_statuses_from_400_on)
 {

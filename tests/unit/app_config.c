@@ -93,7 +93,7 @@ CONFIG_TEST(defaults_are_as_documented)
     assert_true(c->workers >= 1);
     assert_int_equal(v->request_timeout, 2000);
     assert_int_equal(v->stale_limit, 30000);
-    assert_false(c->broadcast);
+    assert_int_equal(v->tracking, CONFIG_TRACKING_KEYS);
     assert_int_equal(v->header_timeout, 10000);
     assert_int_equal(v->idle_timeout, 75000);
     assert_int_equal(v->max_header_size, 16 * 1024);
@@ -101,8 +101,8 @@ CONFIG_TEST(defaults_are_as_documented)
     assert_int_equal(v->max_connections, 10000);
     assert_int_equal(v->drain_delay, 5000);
     assert_int_equal(v->drain_timeout, 20000);
-    assert_int_equal(c->log_level, LOG_INFO);
-    assert_int_equal(c->access_log, ACCESS_LOG_ERRORS);
+    assert_int_equal(LOG_ERROR + v->log_level, LOG_INFO);
+    assert_int_equal(v->access_log, ACCESS_LOG_ERRORS);
     assert_string_equal(v->cors_origins, "");
     assert_int_equal(c->key_rate.requests, 0);
 }
