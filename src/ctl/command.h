@@ -43,7 +43,7 @@
     X(command_keys, "keys revoke", "KEY|DIGEST", 0, 0, \
       "revoke an API key, given as the key or its SHA-256") \
     X(command_keys, "keys list", NULL, 0, 0, \
-      "print the SHA-256 digest, name, age and expiry of each key") \
+      "print the SHA-256 digest, name, time of issue and expiry of each key") \
     X(command_verify, "verify", NULL, 0, 0, \
       "check the whole catalogue: types, values, TTLs, sizes, links, API keys") \
     X(command_sample, "sample", "N", 0, 0, \

@@ -320,38 +320,26 @@ static int keys_compare(const void *a, const void *b)
     return strcmp((*left)->str, (*right)->str);
 }
 
-/* Whole units of the largest that fits: 90d, 5h, 12m, 3s. */
-static void keys_write_age(struct buf *out, int64_t seconds)
+static void keys_write_time(struct buf *out, int64_t seconds)
 {
-    static const struct {
-        int64_t seconds;
-        char name;
-    } units[] = {{86400, 'd'}, {3600, 'h'}, {60, 'm'}, {1, 's'}};
-    size_t i = 0;
-    while (i < 3 && seconds < units[i].seconds)
-        i++;
-    buf_append_int(out, seconds > 0 ? seconds / units[i].seconds : 0);
-    buf_append_char(out, units[i].name);
+    char time[API_KEY_TIME_LEN];
+    api_key_time_write(seconds, time);
+    buf_append(out, time, sizeof time);
 }
 
 static void keys_write_expiry(struct buf *out, int64_t expires, int64_t now)
 {
-    char time[API_KEY_TIME_LEN];
-    if (expires == API_KEY_NEVER) {
+    if (expires == API_KEY_NEVER)
         buf_append_str(out, "never");
-        return;
-    }
-    if (expires == API_KEY_REFUSED) {
+    else if (expires == API_KEY_REFUSED)
         buf_append_str(out, "malformed: refused");
-        return;
-    }
-    api_key_time_write(expires, time);
-    buf_append(out, time, sizeof time);
-    if (api_key_is_expired(expires, now))
+    else
+        keys_write_time(out, expires);
+    if (expires != API_KEY_REFUSED && api_key_is_expired(expires, now))
         buf_append_str(out, " expired");
 }
 
-/* The digest, name, age and expiry, with a tab between them. Returns 0 or -ENOMEM. */
+/* The digest, name, time of issue and expiry, with a tab between them. Returns 0 or -ENOMEM. */
 static int keys_print_key(struct buf *line, struct span digest, const struct api_key_info *info, int64_t now)
 {
     buf_clear(line);
@@ -362,7 +350,7 @@ static int keys_print_key(struct buf *line, struct span digest, const struct api
     if (info->issued == API_KEY_UNKNOWN)
         buf_append_char(line, '-');
     else
-        keys_write_age(line, now - info->issued);
+        keys_write_time(line, info->issued);
     buf_append_char(line, '\t');
     keys_write_expiry(line, info->expires, now);
     if (buf_c_str(line) == NULL)
@@ -388,11 +376,12 @@ static const struct redis_reply *keys_receive_infos(struct client *c, struct red
     return NULL;
 }
 
-static int keys_print_batch(struct client *c, struct redis_reply *const *digests, size_t count,
-                            struct buf *line)
+/* Adds to *others the members that are no digest: one may be a key, so it is not printed. */
+static int keys_print_batch(struct client *c, struct redis_reply *const *members, size_t count,
+                            struct buf *line, int64_t *others)
 {
     int64_t now = clock_wall_s();
-    const struct redis_reply *infos = keys_receive_infos(c, digests, count);
+    const struct redis_reply *infos = keys_receive_infos(c, members, count);
     if (infos == NULL)
         return -EIO;
     int err = 0;
@@ -401,35 +390,23 @@ static int keys_print_batch(struct client *c, struct redis_reply *const *digests
         struct span text = reply_text(infos->element[i]);
         if (text.data != NULL)
             (void)api_key_info_parse(text, &info);
-        err = keys_print_key(line, reply_text(digests[i]), &info, now);
+        if (digest_is_hex(reply_text(members[i])))
+            err = keys_print_key(line, reply_text(members[i]), &info, now);
+        else
+            ++*others;
     }
     return err == -ENOMEM ? client_fail_memory(c) : err;
 }
 
-/* Moves the digests to the front, and returns their number. A member that is none may be a key: it is not
- * printed. */
-static size_t keys_keep_digests(struct redis_reply *members)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < members->elements; i++) {
-        struct redis_reply *member = members->element[i];
-        if (!digest_is_hex(reply_text(member)))
-            continue;
-        members->element[i] = members->element[kept];
-        members->element[kept++] = member;
-    }
-    return kept;
-}
-
-static int keys_print_keys(struct client *c, struct redis_reply *members)
+static int keys_print_keys(struct client *c, const struct redis_reply *members)
 {
     struct buf line = BUF_INIT;
-    size_t count = keys_keep_digests(members);
-    int64_t others = (int64_t)(members->elements - count);
+    int64_t others = 0;
     int err = 0;
-    for (size_t at = 0; at < count && err == 0; at += LIST_BATCH) {
-        size_t n = count - at < LIST_BATCH ? count - at : LIST_BATCH;
-        err = keys_print_batch(c, members->element + at, n, &line);
+    for (size_t at = 0; at < members->elements && err == 0; at += LIST_BATCH) {
+        size_t left = members->elements - at;
+        err =
+            keys_print_batch(c, members->element + at, left < LIST_BATCH ? left : LIST_BATCH, &line, &others);
     }
     buf_fini(&line);
     if (err == 0 && others > 0)

@@ -1,7 +1,6 @@
 /* The info of API keys; see api_key.h. */
 #include "model/api_key.h"
 
-#include "base/json.h"
 #include "base/text.h"
 #include "model/channel.h"
 
@@ -115,31 +114,29 @@ unsigned api_key_info_parse(struct span stored, struct api_key_info *out)
     return faults;
 }
 
-/* Writes a member; *separator is what precedes it, and becomes what precedes the next. */
-static void api_key_write_member(struct buf *out, const char **separator, const char *name, struct span value)
+/* Neither names nor times have characters that JSON escapes. */
+static void api_key_write_member(struct buf *out, const char *name, struct span value)
 {
-    buf_append_str(out, *separator);
-    *separator = ",";
-    json_write_string(out, span_of(name));
-    buf_append_char(out, ':');
-    json_write_string(out, value);
+    buf_printf(out, ",\"%s\":\"%.*s\"", name, (int)value.len, value.data);
 }
 
-static void api_key_write_time(struct buf *out, const char **separator, const char *name, int64_t seconds)
+static void api_key_write_time(struct buf *out, const char *name, int64_t seconds)
 {
     char time[API_KEY_TIME_LEN];
     api_key_time_write(seconds, time);
-    api_key_write_member(out, separator, name, (struct span){time, sizeof time});
+    api_key_write_member(out, name, (struct span){time, sizeof time});
 }
 
 void api_key_info_write(struct buf *out, const struct api_key_info *info)
 {
-    const char *separator = "{";
+    size_t start = out->len;
     if (info->name.len > 0)
-        api_key_write_member(out, &separator, "name", api_key_name_span(&info->name));
+        api_key_write_member(out, "name", api_key_name_span(&info->name));
     if (info->issued != API_KEY_UNKNOWN)
-        api_key_write_time(out, &separator, "issued", info->issued);
+        api_key_write_time(out, "issued", info->issued);
     if (info->expires != API_KEY_NEVER)
-        api_key_write_time(out, &separator, "expires", info->expires);
-    buf_append_str(out, *separator == '{' ? "{}" : "}");
+        api_key_write_time(out, "expires", info->expires);
+    buf_append_str(out, out->len == start ? "{}" : "}");
+    if (buf_error(out) == 0)
+        out->data[start] = '{'; /* in place of the first comma */
 }
