@@ -2,8 +2,7 @@
  * The cache as a whole; see cache.h. Binds the entries, the API key set, the fetches and the invalidations to
  * one connection to Redis, and holds the requests and their deadlines.
  *
- * Everything that is sent to Redis passes through cache_send_command(), everything that comes from it through
- * the callbacks of the connection below.
+ * What Redis sends unasked, and the states of the connection, pass through the callbacks below.
  */
 #include "cache/cache.h"
 
@@ -30,6 +29,7 @@ enum { RECLAIM_STEPS = 128 };
 
 struct cache {
     struct cache_options options;
+    struct redis_session *session;
     struct upstream upstream;
     struct validity validity;
     struct catalogue catalogue;
@@ -52,7 +52,7 @@ struct cache {
     struct list queue; /* requests that wait for a connection or their turn to read, in order of arrival */
     uint64_t connected_ms; /* monotonic; when the connection was last ready */
 
-    struct wait_group closing; /* the three handles above, the upstream, the encoder and the key reader */
+    struct wait_group closing; /* the three handles above, the session, the encoder and the key reader */
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -61,7 +61,7 @@ static void cache_on_deadline(uv_timer_t *timer);
 
 static struct redis_connection *cache_connection_of(const struct cache *c)
 {
-    return upstream_connection(&c->upstream);
+    return redis_session_connection(c->session);
 }
 
 /* --- freeing what was dropped --- */
@@ -579,12 +579,6 @@ static void cache_on_fetch_ended(void *arg, struct list *requests, const struct 
 
 /* --- what the fetches and the invalidations ask for --- */
 
-static int cache_send_command(void *arg, struct span command, unsigned how, redis_reply_fn fn, void *fn_arg)
-{
-    struct cache *c = arg;
-    return upstream_send(&c->upstream, command, how, fn, fn_arg);
-}
-
 static int cache_read_entry(void *arg, const struct entry_source *source, redis_reply_fn fn, void *fn_arg)
 {
     struct cache *c = arg;
@@ -684,17 +678,16 @@ static void cache_on_drop(void *arg, unsigned what)
 
 /* --- the connection --- */
 
-/* The connection is accepted only if Redis holds a catalogue. */
-static void cache_on_handshake_done(void *arg)
+static void cache_on_handshake_done(void *arg, struct redis_connection *connection)
 {
     struct cache *c = arg;
-    catalogue_check(&c->catalogue);
+    upstream_check(&c->upstream, connection);
 }
 
 /* The settings may change. */
 static bool cache_is_clustered(const struct cache *c)
 {
-    return redis_endpoint_is_cluster(redis_config_endpoint(upstream_config(&c->upstream)));
+    return redis_endpoint_is_cluster(redis_config_endpoint(redis_session_config(c->session)));
 }
 
 /* The connection has logged the reason. */
@@ -712,6 +705,7 @@ static void cache_log_untracked(const struct cache *c)
 static void cache_on_ready(void *arg)
 {
     struct cache *c = arg;
+    upstream_ready(&c->upstream);
     if (c->options.cache_size > 0 && !redis_connection_is_tracking(cache_connection_of(c)))
         cache_log_untracked(c);
     invalidation_connected(&c->invalidation, redis_connection_last_pong_ms(cache_connection_of(c)),
@@ -763,10 +757,10 @@ static void cache_on_replaced(void *arg)
     invalidation_lost(&c->invalidation, 0);
 }
 
-static int cache_open_connection(struct cache *c, uv_loop_t *loop)
+static int cache_new_session(struct cache *c, uv_loop_t *loop)
 {
     const struct cache_options *o = &c->options;
-    const struct redis_connection_options options = {
+    const struct redis_connection_options connection = {
         .client_name = o->client_name,
         .metrics = o->redis_metrics,
         .loop_lag = o->loop_lag,
@@ -776,15 +770,17 @@ static int cache_open_connection(struct cache *c, uv_loop_t *loop)
         .tracking_prefix = keyspace_prefix(o->keyspace),
         .tracking_names = keyspace_cached,
         .tracking_name_count = KEYSPACE_CACHED,
-        .on_handshake_done = cache_on_handshake_done,
         .on_ready = cache_on_ready,
         .on_heartbeat = cache_on_heartbeat,
         .on_lost = cache_on_lost,
         .on_push = cache_on_push,
         .arg = c,
     };
-    return upstream_open(&c->upstream, loop, &options, o->keyspace, o->redis, cache_on_replaced,
-                         cache_on_redirect);
+    const struct redis_session_options options = {.connection = connection,
+                                                  .on_handshake_done = cache_on_handshake_done,
+                                                  .on_replaced = cache_on_replaced,
+                                                  .on_redirect = cache_on_redirect};
+    return redis_session_new(loop, &options, &c->session);
 }
 
 /* --- beginning and end --- */
@@ -810,7 +806,7 @@ static void cache_init_validity(struct cache *c)
     const struct catalogue_options catalogue_options = {
         .keyspace = o->keyspace,
         .validity = &c->validity,
-        .send = cache_send_command,
+        .session = c->session,
         .checked = cache_on_checked,
         .arg = c,
     };
@@ -819,6 +815,7 @@ static void cache_init_validity(struct cache *c)
                                                           .stale_limit_ms = o->stale_limit_ms,
                                                           .stale_keys_limit_ms = o->stale_keys_limit_ms});
     catalogue_init(&c->catalogue, &catalogue_options);
+    upstream_init(&c->upstream, o->keyspace, c->session, &c->catalogue);
 }
 
 static int cache_init_parts(struct cache *c)
@@ -845,7 +842,7 @@ static int cache_init_parts(struct cache *c)
         .keys = &c->api_keys,
         .validity = &c->validity,
         .catalogue = &c->catalogue,
-        .send = cache_send_command,
+        .session = c->session,
         .ended = cache_on_keys_checked,
         .arg = c,
     };
@@ -857,7 +854,7 @@ static int cache_init_parts(struct cache *c)
         .api_keys = &c->api_keys,
         .text = &c->text,
         .delay_limit_ms = cache_delay_limit_ms(o),
-        .send = cache_send_command,
+        .session = c->session,
         .auth_known = cache_on_auth_known,
         .check = cache_on_check_wanted,
         .ended = cache_on_fetch_ended,
@@ -877,6 +874,7 @@ static void cache_fini_parts(struct cache *c)
 {
     fetches_fini(&c->fetches);
     invalidation_fini(&c->invalidation);
+    upstream_fini(&c->upstream);
     catalogue_fini(&c->catalogue);
     key_reader_fini(&c->key_reader);
     api_keys_fini(&c->api_keys);
@@ -893,12 +891,17 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
     list_init(&c->by_deadline);
     list_init(&c->undrained);
     list_init(&c->queue);
-    int err = cache_init_parts(c);
+    int err = cache_new_session(c, loop);
+    if (err != 0) {
+        free(c);
+        return err;
+    }
+    err = cache_init_parts(c);
     if (err == 0)
-        err = cache_open_connection(c, loop);
+        err = redis_session_use(c->session, options->redis);
     if (err != 0) {
         cache_fini_parts(c);
-        free(c);
+        redis_session_close(c->session, free, c); /* at once: it is not connected */
         return err;
     }
     (void)uv_timer_init(loop, &c->timer); /* none can fail */
@@ -941,7 +944,7 @@ void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
     wait_group_add(&c->closing, 6);
     encoder_close(&c->encoder, cache_on_part_closed, c);
     key_reader_close(&c->key_reader, cache_on_part_closed, c);
-    upstream_close(&c->upstream, cache_on_part_closed, c);
+    redis_session_close(c->session, cache_on_part_closed, c);
     uv_close((uv_handle_t *)&c->timer, cache_on_handle_closed);
     uv_close((uv_handle_t *)&c->reclaim, cache_on_handle_closed);
     uv_close((uv_handle_t *)&c->polled, cache_on_handle_closed);
@@ -950,12 +953,12 @@ void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
 
 int cache_use_redis(struct cache *c, struct redis_config *config)
 {
-    return upstream_use(&c->upstream, config);
+    return redis_session_use(c->session, config);
 }
 
 uint64_t cache_redis_number(const struct cache *c)
 {
-    return upstream_config_number(&c->upstream);
+    return redis_config_number(redis_session_config(c->session));
 }
 
 uint64_t cache_lost_ms(const struct cache *c)

@@ -51,7 +51,7 @@ static void catalogue_send_step(struct catalogue *c, enum catalogue_step step)
     command_add_buf(&c->command, &c->key);
     int err = buf_error(&c->command);
     if (err == 0)
-        err = o->send(o->arg, buf_span(&c->command), 0, catalogue_on_reply, c);
+        err = redis_session_send(o->session, buf_span(&c->command), o->how, catalogue_on_reply, c);
     if (err != 0)
         catalogue_finish(c, err == -ENOTCONN ? CATALOGUE_LOST : CATALOGUE_UNKNOWN);
 }

@@ -3,7 +3,6 @@
  * 0.
  *
  * A Redis with neither was flushed, or started without its data, and its "not found" must not be believed.
- * Commands are sent through a function, so nothing here depends on connections.
  *
  * One check is under way at a time, and its end is one event, `checked`. Replies come in the order of the
  * commands, so a check under way was sent after every command that has been answered: it serves all results
@@ -26,10 +25,11 @@ enum catalogue_state {
     CATALOGUE_LOST     /* the connection was lost */
 };
 
-/* All is borrowed while the check lives. The functions are called with `arg`. */
+/* All is borrowed while the check lives. `checked` is called with `arg`. */
 struct catalogue_options {
     const struct keyspace *keyspace;
-    redis_send_fn send;
+    struct redis_session *session;
+    unsigned how;              /* to send: 0, or REDIS_SEND_NEXT */
     struct validity *validity; /* learns of the keys that were counted; NULL: of a connection not in use */
     /* A check has ended; possibly called before catalogue_check returns. */
     void (*checked)(void *arg, enum catalogue_state state);

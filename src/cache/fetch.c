@@ -187,12 +187,11 @@ static void fetch_adapt_window(struct fetches *fs, uint64_t batch_ms)
 /* Sends a command and counts its reply. A failure marks the fetch as failed, or as lost. */
 static void fetch_send(struct fetch *f, const struct buf *command, unsigned how, redis_reply_fn fn, void *arg)
 {
-    const struct fetch_options *o = &f->fetches->options;
     if (f->failed || f->lost)
         return;
     int err = buf_error(command);
     if (err == 0)
-        err = o->send(o->arg, buf_span(command), how, fn, arg);
+        err = redis_session_send(f->fetches->options.session, buf_span(command), how, fn, arg);
     f->lost = err == -ENOTCONN;
     f->failed = err != 0 && !f->lost;
     if (err != 0)
@@ -218,7 +217,7 @@ int fetches_read_entry(struct fetches *fs, const struct entry_source *source, re
     int err = buf_error(command);
     if (err != 0)
         return err;
-    return fs->options.send(fs->options.arg, buf_span(command), REDIS_SEND_STREAM_ONLY, fn, arg);
+    return redis_session_send(fs->options.session, buf_span(command), REDIS_SEND_STREAM_ONLY, fn, arg);
 }
 
 /* --- in flight --- */

@@ -13,8 +13,7 @@
  * Concurrent requests for the same object share one fetch. A fetch that is invalidated in flight still
  * answers its requests, which are older; but no further request joins it, and its page is not cached.
  *
- * Commands are sent through a function, and requests are links in a list: nothing here depends on
- * connections, loops or clients.
+ * Requests are nodes of a list: nothing here depends on loops or clients.
  */
 #ifndef CACHE_FETCH_H
 #define CACHE_FETCH_H
@@ -35,9 +34,9 @@ struct fetch_options {
     const struct validity *validity;
     struct api_keys *api_keys; /* which read infos */
     struct buf *text;          /* scratch for bodies */
-    uint64_t delay_limit_ms;   /* replies that take so much longer than the fastest say that Redis is busy */
+    struct redis_session *session;
+    uint64_t delay_limit_ms; /* replies that take so much longer than the fastest say that Redis is busy */
 
-    redis_send_fn send;
     /* A key is a member of the set, and this is its info. */
     void (*auth_known)(void *arg, const struct digest *key, struct lifetime lifetime,
                        const struct api_key_info *info);

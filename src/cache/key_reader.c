@@ -107,10 +107,9 @@ static void key_reader_arm_timer(struct key_reader *r)
 /* A failure ends the check when the replies to the commands before it have come. */
 static void key_reader_send_command(struct key_reader *r, redis_reply_fn fn)
 {
-    const struct key_reader_options *o = &r->options;
     int err = r->failed ? -ECANCELED : buf_error(&r->command);
     if (err == 0)
-        err = o->send(o->arg, buf_span(&r->command), REDIS_SEND_STREAM_ONLY, fn, r);
+        err = redis_session_send(r->options.session, buf_span(&r->command), REDIS_SEND_STREAM_ONLY, fn, r);
     r->failed = err != 0;
     r->replies_due += err == 0;
 }

@@ -68,7 +68,7 @@ struct key_reader_options {
     struct api_keys *keys;
     const struct validity *validity;
     struct catalogue *catalogue;
-    redis_send_fn send;
+    struct redis_session *session;
     /* The callee removes all requests from the list. */
     void (*ended)(void *arg, struct list *requests, enum key_reader_result result);
     void *arg;

@@ -1,59 +1,29 @@
-/* Connections of which one replaces the other; see upstream.h. */
+/* Reads that show what is permitted, then the check of the catalogue; see upstream.h. */
 #include "cache/upstream.h"
 
 #include "cache/body.h"
-#include "cache/catalogue.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-
-struct upstream_link {
-    struct upstream *upstream;
-    struct redis_config *config; /* a reference */
-    struct redis_session *session;
-    struct redis_connection *connection; /* of the session */
-
-    bool was_ready;                  /* it was accepted once */
-    int checks_sent, checks_replied; /* of permissions; equal, but while they are being checked */
-
-    struct catalogue catalogue; /* checked by the owner where the connection is in use */
-};
-
-int upstream_send(struct upstream *u, struct span command, unsigned how, redis_reply_fn fn, void *arg)
-{
-    return redis_session_send(u->current->session, command, how, fn, arg);
-}
 
 /* --- the check of the catalogue --- */
 
-static int upstream_send_check(void *arg, struct span command, unsigned how, redis_reply_fn fn, void *fn_arg)
+/* Whatever is not known to be without a catalogue is accepted, as by the owner of the one in use. */
+static void upstream_on_next_checked(void *arg, enum catalogue_state state)
 {
-    const struct upstream_link *l = arg;
-    return redis_session_send(l->session, command, how, fn, fn_arg);
-}
-
-/* Of the next connection. Whatever is not known to be without a catalogue is accepted, as by the owner. */
-static void upstream_on_checked(void *arg, enum catalogue_state state)
-{
-    const struct upstream_link *l = arg;
+    const struct upstream *u = arg;
     if (state == CATALOGUE_LOST) /* there will be another attempt, or it is being closed */
         return;
     if (state == CATALOGUE_MISSING)
-        redis_connection_fail(l->connection, UPSTREAM_NO_CATALOGUE);
+        redis_connection_fail(u->next.connection, UPSTREAM_NO_CATALOGUE);
     else
-        redis_connection_accept(l->connection);
+        redis_connection_accept(u->next.connection);
 }
 
-/* The owner checks it where the connection is in use. */
-static void upstream_check_catalogue(struct upstream_link *l)
+static void upstream_check_catalogue(struct upstream_check *check)
 {
-    struct upstream *u = l->upstream;
-    if (l == u->current)
-        u->options.on_handshake_done(u->options.arg);
-    else
-        catalogue_check(&l->catalogue);
+    struct upstream *u = check->upstream;
+    catalogue_check(check == &u->next ? &u->next_catalogue : u->catalogue);
 }
 
 /* --- the check of permissions --- */
@@ -90,7 +60,8 @@ static const struct buf *upstream_compose_check(struct commands *c, enum permiss
     }
 }
 
-static void upstream_fail_denied(struct upstream_link *l, enum permission permission, const char *error)
+static void upstream_fail_denied(const struct upstream_check *check, enum permission permission,
+                                 const char *error)
 {
     static const char *const what[PERMISSIONS] = {
         [PERMISSION_CARDS] = "channels",
@@ -102,198 +73,77 @@ static void upstream_fail_denied(struct upstream_link *l, enum permission permis
     };
     char why[256];
     (void)snprintf(why, sizeof why, UPSTREAM_NO_PERMISSION "%s: %s", what[permission], error);
-    redis_connection_fail(l->connection, why);
+    redis_connection_fail(check->connection, why);
 }
 
 static void upstream_on_permission_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
-    struct upstream_link *l = arg;
+    struct upstream_check *check = arg;
     (void)origin;
-    enum permission permission = (enum permission)l->checks_replied++;
-    assert(l->checks_replied <= l->checks_sent);
+    enum permission permission = (enum permission)check->replied++;
+    assert(check->replied <= check->sent);
     if (reply == NULL)
         return;
     if (reply_is_error(reply, SPAN("NOPERM ")))
-        upstream_fail_denied(l, permission, reply->str);
-    else if (l->checks_replied == PERMISSIONS)
-        upstream_check_catalogue(l);
+        upstream_fail_denied(check, permission, reply->str);
+    else if (check->replied == PERMISSIONS)
+        upstream_check_catalogue(check);
 }
 
-static int upstream_send_permission_check(struct upstream_link *l, struct commands *c,
+static int upstream_send_permission_check(struct upstream_check *check, struct commands *c,
                                           enum permission permission)
 {
     const struct buf *command = upstream_compose_check(c, permission);
+    unsigned how = REDIS_SEND_STREAM_ONLY | (check == &check->upstream->next ? REDIS_SEND_NEXT : 0);
     int err = buf_error(command);
     if (err == 0)
-        err = redis_session_send(l->session, buf_span(command), REDIS_SEND_STREAM_ONLY,
-                                 upstream_on_permission_reply, l);
-    l->checks_sent += err == 0;
+        err = redis_session_send(check->upstream->session, buf_span(command), how,
+                                 upstream_on_permission_reply, check);
+    check->sent += err == 0;
     return err;
 }
 
-static void upstream_check_permissions(struct upstream_link *l)
+static void upstream_check_permissions(struct upstream_check *check)
 {
     struct commands commands;
-    assert(l->checks_replied == l->checks_sent);
-    l->checks_replied = l->checks_sent = 0;
-    int err = commands_init(&commands, l->upstream->keyspace);
+    assert(check->replied == check->sent);
+    check->replied = check->sent = 0;
+    int err = commands_init(&commands, check->upstream->keyspace);
     commands_set_key(&commands, &(struct digest){0});
     for (int permission = 0; err == 0 && permission < PERMISSIONS; permission++)
-        err = upstream_send_permission_check(l, &commands, (enum permission)permission);
+        err = upstream_send_permission_check(check, &commands, (enum permission)permission);
     commands_fini(&commands);
     if (err != 0)
-        redis_connection_fail(l->connection, "out of memory");
-}
-
-/* --- links --- */
-
-static void upstream_on_link_closed(void *arg)
-{
-    struct upstream_link *l = arg;
-    struct upstream *u = l->upstream;
-    catalogue_fini(&l->catalogue);
-    redis_config_unref(l->config);
-    free(l);
-    wait_group_done(&u->open_links);
-}
-
-static void upstream_close_link(struct upstream_link *l)
-{
-    redis_session_close(l->session, upstream_on_link_closed, l);
-}
-
-static void upstream_set_current(struct upstream *u, struct upstream_link *l)
-{
-    u->current = l;
-    u->connection = l->connection;
-    u->config = l->config;
-}
-
-static void upstream_replace(struct upstream *u)
-{
-    struct upstream_link *old = u->current;
-    if (redis_connection_is_ready(old->connection))
-        u->on_replaced(u->options.arg);
-    upstream_close_link(old); /* what fails with it finds no other to be sent on before upstream_on_ready */
-    upstream_set_current(u, u->next);
-    u->next = NULL;
-}
-
-static void upstream_on_handshake_done(void *arg)
-{
-    struct upstream_link *l = arg;
-    if (l->was_ready)
-        upstream_check_catalogue(l);
-    else
-        upstream_check_permissions(l);
-}
-
-static void upstream_on_ready(void *arg)
-{
-    struct upstream_link *l = arg;
-    struct upstream *u = l->upstream;
-    if (l == u->next)
-        upstream_replace(u);
-    assert(l == u->current);
-    l->was_ready = true;
-    u->options.on_ready(u->options.arg);
-}
-
-static void upstream_on_heartbeat(void *arg)
-{
-    const struct upstream_link *l = arg;
-    l->upstream->options.on_heartbeat(l->upstream->options.arg);
-}
-
-static void upstream_on_lost(void *arg)
-{
-    const struct upstream_link *l = arg;
-    l->upstream->options.on_lost(l->upstream->options.arg);
-}
-
-static void upstream_on_push(void *arg, struct span kind, const struct redis_reply *element)
-{
-    const struct upstream_link *l = arg;
-    l->upstream->options.on_push(l->upstream->options.arg, kind, element);
-}
-
-static void upstream_on_redirect(void *arg)
-{
-    const struct upstream_link *l = arg;
-    if (l == l->upstream->current)
-        l->upstream->on_redirect(l->upstream->options.arg);
-}
-
-static int upstream_open_link(struct upstream *u, struct redis_config *config, struct upstream_link **out)
-{
-    struct redis_session_options options = {
-        .config = config, .connection = u->options, .on_redirect = upstream_on_redirect};
-    struct upstream_link *l = calloc(1, sizeof *l);
-    if (l == NULL)
-        return -ENOMEM;
-    l->upstream = u;
-    options.connection.on_handshake_done = upstream_on_handshake_done;
-    options.connection.on_ready = upstream_on_ready;
-    options.connection.on_heartbeat = upstream_on_heartbeat;
-    options.connection.on_lost = upstream_on_lost;
-    options.connection.on_push = upstream_on_push;
-    options.connection.arg = l;
-    int err = redis_session_new(u->loop, &options, &l->session);
-    if (err != 0) {
-        free(l);
-        return err;
-    }
-    l->connection = redis_session_connection(l->session);
-    const struct catalogue_options catalogue_options = {
-        .keyspace = u->keyspace, .send = upstream_send_check, .checked = upstream_on_checked, .arg = l};
-    catalogue_init(&l->catalogue, &catalogue_options);
-    l->config = redis_config_ref(config);
-    wait_group_add(&u->open_links, 1);
-    *out = l;
-    return 0;
+        redis_connection_fail(check->connection, "out of memory");
 }
 
 /* --- as a whole --- */
 
-int upstream_open(struct upstream *u, uv_loop_t *loop, const struct redis_connection_options *options,
-                  const struct keyspace *keyspace, struct redis_config *config,
-                  void (*on_replaced)(void *arg), void (*on_redirect)(void *arg))
+void upstream_init(struct upstream *u, const struct keyspace *keyspace, struct redis_session *session,
+                   struct catalogue *catalogue)
 {
-    *u = (struct upstream){.loop = loop,
-                           .options = *options,
-                           .keyspace = keyspace,
-                           .on_replaced = on_replaced,
-                           .on_redirect = on_redirect};
-    struct upstream_link *first = NULL;
-    int err = upstream_open_link(u, config, &first);
-    if (err == 0)
-        upstream_set_current(u, first);
-    return err;
+    const struct catalogue_options options = {.keyspace = keyspace,
+                                              .session = session,
+                                              .how = REDIS_SEND_NEXT,
+                                              .checked = upstream_on_next_checked,
+                                              .arg = u};
+    *u = (struct upstream){.keyspace = keyspace, .session = session, .catalogue = catalogue};
+    u->current.upstream = u->next.upstream = u;
+    catalogue_init(&u->next_catalogue, &options);
 }
 
-static void upstream_drop_next(struct upstream *u)
+void upstream_fini(struct upstream *u)
 {
-    if (u->next != NULL)
-        upstream_close_link(u->next);
-    u->next = NULL;
+    catalogue_fini(&u->next_catalogue);
 }
 
-void upstream_close(struct upstream *u, void (*closed)(void *arg), void *arg)
+void upstream_check(struct upstream *u, struct redis_connection *connection)
 {
-    upstream_drop_next(u);
-    upstream_close_link(u->current);
-    wait_group_wait(&u->open_links, closed, arg);
-}
-
-int upstream_use(struct upstream *u, struct redis_config *config)
-{
-    struct upstream_link *next = NULL;
-    if (u->next != NULL && u->next->config == config)
-        return 0;
-    int err = config != u->config ? upstream_open_link(u, config, &next) : 0;
-    if (err != 0)
-        return err;
-    upstream_drop_next(u);
-    u->next = next;
-    return 0;
+    struct upstream_check *check =
+        connection == redis_session_connection(u->session) ? &u->current : &u->next;
+    check->connection = connection;
+    if (check == &u->current && u->was_ready)
+        upstream_check_catalogue(check);
+    else
+        upstream_check_permissions(check);
 }

@@ -1,7 +1,7 @@
 /*
- * One connection, and the commands that other nodes execute; see session.h.
+ * Connections of which one replaces the other, and the commands that other nodes execute; see session.h.
  *
- * A command under way is in the connection's queue, or in `redirected` while another node executes it.
+ * A command under way is in its connection's queue, or in `redirected` while another node executes it.
  */
 #include "redis/session.h"
 
@@ -16,24 +16,33 @@
 
 enum { IDLE_MAX = 256 }; /* commands whose memory is kept for the next ones: a page is read with 102 */
 
-struct redis_session {
-    struct redis_session_options options;
-    uv_loop_t *loop;
+/* A connection by some settings, with the other nodes of its cluster. */
+struct session_backend {
+    struct redis_session *session;
+    struct redis_config *config; /* a reference */
     struct redis_connection *connection;
     bool clustered;              /* other nodes may have to execute commands */
     struct redirects *redirects; /* NULL until the first is needed */
     struct list redirected;
-    struct session_command *idle; /* a stack, by next_idle */
-    unsigned idle_count;
     struct wait_group open_parts; /* the connection and the redirects */
+};
+
+struct redis_session {
+    struct redis_session_options options;
+    uv_loop_t *loop;
+    struct session_backend *current; /* in use; NULL before the first redis_session_use() */
+    struct session_backend *next;    /* is to replace it; NULL: none */
+    struct session_command *idle;    /* a stack, by next_idle */
+    unsigned idle_count;
+    struct wait_group open_backends;
     void (*closed)(void *arg);
     void *closed_arg;
 };
 
 struct session_command {
-    struct redis_session *session;
+    struct session_backend *backend;
     struct session_command *next_idle;
-    struct list link; /* in `redirected` */
+    struct list list_node; /* in `redirected` */
     unsigned how;
     redis_reply_fn fn;
     void *arg;
@@ -42,7 +51,17 @@ struct session_command {
 
 struct redis_connection *redis_session_connection(const struct redis_session *s)
 {
-    return s->connection;
+    return s->current->connection;
+}
+
+struct redis_config *redis_session_config(const struct redis_session *s)
+{
+    return s->current->config;
+}
+
+struct redis_connection *redis_session_next(const struct redis_session *s)
+{
+    return s->next != NULL ? s->next->connection : NULL;
 }
 
 /* --- commands --- */
@@ -53,7 +72,7 @@ static struct session_command *redis_session_new_command(struct redis_session *s
     if (command == NULL) {
         command = calloc(1, sizeof *command);
         if (command != NULL)
-            list_init(&command->link);
+            list_init(&command->list_node);
         return command;
     }
     s->idle = command->next_idle;
@@ -69,7 +88,7 @@ static void redis_session_free_command(struct session_command *command)
 
 static void redis_session_release(struct redis_session *s, struct session_command *command)
 {
-    list_remove(&command->link);
+    list_remove(&command->list_node);
     if (s->idle_count == IDLE_MAX) {
         redis_session_free_command(command);
         return;
@@ -84,7 +103,7 @@ static void redis_session_end(struct session_command *command, const struct redi
 {
     redis_reply_fn fn = command->fn;
     void *arg = command->arg;
-    redis_session_release(command->session, command);
+    redis_session_release(command->backend->session, command);
     fn(arg, reply, origin);
 }
 
@@ -94,62 +113,62 @@ static void redis_session_end(struct session_command *command, const struct redi
 static void redis_session_on_redirected(void *arg, const struct redis_reply *reply)
 {
     struct session_command *command = arg;
-    bool usable = redis_connection_is_usable(command->session->connection);
+    bool usable = redis_connection_is_usable(command->backend->connection);
     redis_session_end(command, usable ? reply : NULL, REDIS_ORIGIN_OTHER_NODE);
 }
 
-static int redis_session_open_redirects(struct redis_session *s)
+static int redis_session_open_redirects(struct session_backend *b)
 {
-    const struct redis_connection_options *o = &s->options.connection;
-    const struct redirects_options options = {.config = s->options.config,
-                                              .client_name = o->client_name,
-                                              .metrics = o->metrics,
-                                              .loop_lag = o->loop_lag};
-    int err = redirects_new(s->loop, &options, &s->redirects);
+    const struct redis_connection_options *o = &b->session->options.connection;
+    const struct redirects_options options = {
+        .config = b->config, .client_name = o->client_name, .metrics = o->metrics, .loop_lag = o->loop_lag};
+    int err = redirects_new(b->session->loop, &options, &b->redirects);
     if (err == 0)
-        wait_group_add(&s->open_parts, 1);
+        wait_group_add(&b->open_parts, 1);
     return err;
 }
 
 static int redis_session_redirect(struct session_command *command, const struct redis_address *node)
 {
-    struct redis_session *s = command->session;
-    int err = s->redirects == NULL ? redis_session_open_redirects(s) : 0;
+    struct session_backend *b = command->backend;
+    struct redis_session *s = b->session;
+    int err = b->redirects == NULL ? redis_session_open_redirects(b) : 0;
     if (err != 0)
         return err;
-    list_append(&s->redirected, &command->link);
-    s->options.on_redirect(s->options.connection.arg);
-    return redirects_send(s->redirects, node, buf_span(&command->text), redis_session_on_redirected, command);
+    list_append(&b->redirected, &command->list_node);
+    if (b == s->current)
+        s->options.on_redirect(s->options.connection.arg);
+    return redirects_send(b->redirects, node, buf_span(&command->text), redis_session_on_redirected, command);
 }
 
 /* Whatever their nodes reply is of an earlier connection, or of an attempt that has failed. */
-static void redis_session_fail_redirected(struct redis_session *s)
+static void redis_session_fail_redirected(struct session_backend *b)
 {
     struct list failed;
     list_init(&failed);
-    list_splice(&failed, &s->redirected);
+    list_splice(&failed, &b->redirected);
     if (!list_empty(&failed))
-        redirects_cancel(s->redirects);
+        redirects_cancel(b->redirects);
     while (!list_empty(&failed))
-        redis_session_end(LIST_ENTRY(failed.next, struct session_command, link), NULL,
+        redis_session_end(LIST_ENTRY(failed.next, struct session_command, list_node), NULL,
                           REDIS_ORIGIN_OTHER_NODE);
 }
 
 /* --- sending --- */
 
 /* Redis replied ASK, or a replica of a cluster that something does not exist: *node has the right reply. */
-static bool redis_session_is_elsewhere(const struct redis_session *s, const struct redis_reply *reply,
+static bool redis_session_is_elsewhere(const struct session_backend *b, const struct redis_reply *reply,
                                        struct redis_address *node)
 {
-    return s->clustered && reply != NULL && (reply->type == REPLY_ERROR || reply_is_absent(reply)) &&
-           redis_connection_elsewhere(s->connection, reply, node);
+    return b->clustered && reply != NULL && (reply->type == REPLY_ERROR || reply_is_absent(reply)) &&
+           redis_connection_elsewhere(b->connection, reply, node);
 }
 
 static void redis_session_on_reply(void *arg, const struct redis_reply *reply)
 {
     struct session_command *command = arg;
     struct redis_address node;
-    if (!redis_session_is_elsewhere(command->session, reply, &node))
+    if (!redis_session_is_elsewhere(command->backend, reply, &node))
         redis_session_end(command, reply, REDIS_ORIGIN_STREAM);
     else if ((command->how & REDIS_SEND_STREAM_ONLY) != 0)
         redis_session_end(command, reply, REDIS_ORIGIN_OTHER_NODE);
@@ -159,7 +178,7 @@ static void redis_session_on_reply(void *arg, const struct redis_reply *reply)
 
 static int redis_session_send_by(struct session_command *command, struct span text)
 {
-    struct redis_connection *c = command->session->connection;
+    struct redis_connection *c = command->backend->connection;
     return (command->how & REDIS_SEND_UNTRACKED) != 0
                ? redis_connection_send_untracked(c, text, redis_session_on_reply, command)
                : redis_connection_send_command(c, text, redis_session_on_reply, command);
@@ -171,12 +190,12 @@ int redis_session_send(struct redis_session *s, struct span command, unsigned ho
     struct session_command *sent = redis_session_new_command(s);
     if (sent == NULL)
         return -ENOMEM;
-    sent->session = s;
+    sent->backend = (how & REDIS_SEND_NEXT) != 0 ? s->next : s->current;
     sent->how = how;
     sent->fn = fn;
     sent->arg = arg;
     buf_clear(&sent->text);
-    if (s->clustered)
+    if (sent->backend->clustered)
         buf_append_span(&sent->text, command);
     int err = buf_error(&sent->text);
     if (err == 0)
@@ -186,55 +205,138 @@ int redis_session_send(struct redis_session *s, struct span command, unsigned ho
     return err;
 }
 
-/* --- events of the connection --- */
+/* --- backends --- */
+
+static void redis_session_on_backend_closed(void *arg)
+{
+    struct session_backend *b = arg;
+    struct redis_session *s = b->session;
+    assert(list_empty(&b->redirected));
+    redis_config_unref(b->config);
+    free(b);
+    wait_group_done(&s->open_backends);
+}
+
+static void redis_session_on_part_closed(void *arg)
+{
+    struct session_backend *b = arg;
+    wait_group_done(&b->open_parts);
+}
+
+static void redis_session_close_backend(struct session_backend *b)
+{
+    redis_connection_close(b->connection, redis_session_on_part_closed, b);
+    if (b->redirects != NULL)
+        redirects_close(b->redirects, redis_session_on_part_closed, b);
+    wait_group_wait(&b->open_parts, redis_session_on_backend_closed, b);
+}
+
+static void redis_session_drop_next(struct redis_session *s)
+{
+    if (s->next != NULL)
+        redis_session_close_backend(s->next);
+    s->next = NULL;
+}
+
+static void redis_session_replace(struct redis_session *s)
+{
+    struct session_backend *old = s->current;
+    if (redis_connection_is_ready(old->connection))
+        s->options.on_replaced(s->options.connection.arg);
+    redis_session_close_backend(old); /* what fails with it finds no other to be sent on before on_ready */
+    s->current = s->next;
+    s->next = NULL;
+}
 
 static void redis_session_on_handshake_done(void *arg)
 {
-    struct redis_session *s = arg;
-    redis_session_fail_redirected(s);
-    s->options.connection.on_handshake_done(s->options.connection.arg);
+    struct session_backend *b = arg;
+    const struct redis_session_options *o = &b->session->options;
+    redis_session_fail_redirected(b);
+    o->on_handshake_done(o->connection.arg, b->connection);
 }
 
 static void redis_session_on_ready(void *arg)
 {
-    const struct redis_session *s = arg;
+    const struct session_backend *b = arg;
+    struct redis_session *s = b->session;
+    if (b == s->next)
+        redis_session_replace(s);
+    assert(b == s->current);
     s->options.connection.on_ready(s->options.connection.arg);
 }
 
 static void redis_session_on_heartbeat(void *arg)
 {
-    const struct redis_session *s = arg;
-    s->options.connection.on_heartbeat(s->options.connection.arg);
+    const struct session_backend *b = arg;
+    b->session->options.connection.on_heartbeat(b->session->options.connection.arg);
 }
 
 static void redis_session_on_lost(void *arg)
 {
-    struct redis_session *s = arg;
-    s->options.connection.on_lost(s->options.connection.arg);
-    redis_session_fail_redirected(s);
+    struct session_backend *b = arg;
+    b->session->options.connection.on_lost(b->session->options.connection.arg);
+    redis_session_fail_redirected(b);
 }
 
 static void redis_session_on_push(void *arg, struct span kind, const struct redis_reply *element)
 {
-    const struct redis_session *s = arg;
-    s->options.connection.on_push(s->options.connection.arg, kind, element);
+    const struct session_backend *b = arg;
+    b->session->options.connection.on_push(b->session->options.connection.arg, kind, element);
 }
 
-/* --- beginning and end --- */
-
-static int redis_session_open_connection(struct redis_session *s)
+static int redis_session_open_connection(struct session_backend *b)
 {
-    struct redis_connection_options options = s->options.connection;
-    options.endpoint = redis_config_endpoint(s->options.config);
-    options.tls = redis_config_tls(s->options.config);
+    struct redis_connection_options options = b->session->options.connection;
+    options.endpoint = redis_config_endpoint(b->config);
+    options.tls = redis_config_tls(b->config);
     options.on_handshake_done = redis_session_on_handshake_done;
     options.on_ready = redis_session_on_ready;
     options.on_heartbeat = redis_session_on_heartbeat;
     options.on_lost = redis_session_on_lost;
     options.on_push = redis_session_on_push;
-    options.arg = s;
-    return redis_connection_new(s->loop, &options, &s->connection);
+    options.arg = b;
+    return redis_connection_new(b->session->loop, &options, &b->connection);
 }
+
+static int redis_session_open_backend(struct redis_session *s, struct redis_config *config,
+                                      struct session_backend **out)
+{
+    struct session_backend *b = calloc(1, sizeof *b);
+    if (b == NULL)
+        return -ENOMEM;
+    b->session = s;
+    b->config = config;
+    b->clustered = redis_endpoint_is_cluster(redis_config_endpoint(config));
+    list_init(&b->redirected);
+    int err = redis_session_open_connection(b);
+    if (err != 0) {
+        free(b);
+        return err;
+    }
+    (void)redis_config_ref(config);
+    wait_group_add(&b->open_parts, 1);
+    wait_group_add(&s->open_backends, 1);
+    *out = b;
+    return 0;
+}
+
+int redis_session_use(struct redis_session *s, struct redis_config *config)
+{
+    struct session_backend *next = NULL;
+    if (s->current == NULL)
+        return redis_session_open_backend(s, config, &s->current);
+    if (s->next != NULL && s->next->config == config)
+        return 0;
+    int err = config != s->current->config ? redis_session_open_backend(s, config, &next) : 0;
+    if (err != 0)
+        return err;
+    redis_session_drop_next(s);
+    s->next = next;
+    return 0;
+}
+
+/* --- beginning and end --- */
 
 int redis_session_new(uv_loop_t *loop, const struct redis_session_options *options,
                       struct redis_session **out)
@@ -244,15 +346,6 @@ int redis_session_new(uv_loop_t *loop, const struct redis_session_options *optio
         return -ENOMEM;
     s->options = *options;
     s->loop = loop;
-    s->clustered = redis_endpoint_is_cluster(redis_config_endpoint(options->config));
-    list_init(&s->redirected);
-    int err = redis_session_open_connection(s);
-    if (err != 0) {
-        free(s);
-        return err;
-    }
-    (void)redis_config_ref(options->config);
-    wait_group_add(&s->open_parts, 1);
     *out = s;
     return 0;
 }
@@ -262,26 +355,18 @@ static void redis_session_on_all_closed(void *arg)
     struct redis_session *s = arg;
     void (*closed)(void *arg) = s->closed;
     void *closed_arg = s->closed_arg;
-    assert(list_empty(&s->redirected));
     while (s->idle != NULL)
         redis_session_free_command(redis_session_new_command(s));
-    redis_config_unref(s->options.config);
     free(s);
     closed(closed_arg);
-}
-
-static void redis_session_on_part_closed(void *arg)
-{
-    struct redis_session *s = arg;
-    wait_group_done(&s->open_parts);
 }
 
 void redis_session_close(struct redis_session *s, void (*closed)(void *arg), void *arg)
 {
     s->closed = closed;
     s->closed_arg = arg;
-    redis_connection_close(s->connection, redis_session_on_part_closed, s);
-    if (s->redirects != NULL)
-        redirects_close(s->redirects, redis_session_on_part_closed, s);
-    wait_group_wait(&s->open_parts, redis_session_on_all_closed, s);
+    redis_session_drop_next(s);
+    if (s->current != NULL)
+        redis_session_close_backend(s->current);
+    wait_group_wait(&s->open_backends, redis_session_on_all_closed, s);
 }

@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-#include "unit/fake_redis.h"
 #include "unit/fixtures/cache_clock.h"
+#include "unit/fixtures/cache_session.h"
 
 enum { KEYS = 200, REQUESTS = 500 };
 
@@ -80,7 +80,7 @@ static struct digest digest_of(int number)
 static int set_up(void **state)
 {
     const struct catalogue_options catalogue_options = {
-        .keyspace = &keyspace, .validity = &validity, .send = fake_redis_send, .checked = on_checked};
+        .keyspace = &keyspace, .validity = &validity, .checked = on_checked};
     const struct invalidation_options invalidation_options = {.keyspace = &keyspace,
                                                               .validity = &validity,
                                                               .catalogue = &catalogue,
@@ -97,7 +97,6 @@ static int set_up(void **state)
                                                .keys = &keys,
                                                .validity = &validity,
                                                .catalogue = &catalogue,
-                                               .send = fake_redis_send,
                                                .ended = on_ended};
     (void)state;
     clock_ms = 1000000;

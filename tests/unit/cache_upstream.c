@@ -16,25 +16,37 @@ static void reply(struct redis_connection *c, const struct redis_reply *with)
     (void)fake_redis_answer_to(c, with);
 }
 
-/* --- the upstream, and its events --- */
+/* --- the session, its check, and its events --- */
 
+static struct redis_session *session;
+static struct catalogue catalogue;
 static struct upstream upstream;
 static struct keyspace keyspace;
 static struct redis_config *config[4];
 static struct buf events;
 static bool closed;
 
-static void on_handshake_done(void *arg)
+static void on_handshake_done(void *arg, struct redis_connection *c)
 {
     (void)arg;
+    upstream_check(&upstream, c);
+}
+
+/* Of the connection in use. */
+static void on_checked(void *arg, enum catalogue_state state)
+{
+    (void)arg;
+    if (state == CATALOGUE_LOST)
+        return;
     buf_append_str(&events, "handshake ");
-    redis_connection_accept(upstream_connection(&upstream));
+    redis_connection_accept(redis_session_connection(session));
 }
 
 static void on_ready(void *arg)
 {
     (void)arg;
-    buf_printf(&events, "ready:%d ", (int)upstream_config_number(&upstream));
+    upstream_ready(&upstream);
+    buf_printf(&events, "ready:%d ", (int)redis_config_number(redis_session_config(session)));
 }
 
 static void on_heartbeat(void *arg)
@@ -68,7 +80,7 @@ static void on_push(void *arg, struct span kind, const struct redis_reply *eleme
 static void on_reply(void *arg, const struct redis_reply *answer)
 {
     (void)arg;
-    int err = redis_connection_send_command(upstream_connection(&upstream), PING, on_reply, NULL);
+    int err = redis_connection_send_command(redis_session_connection(session), PING, on_reply, NULL);
     buf_printf(&events, "%s ", answer != NULL ? "reply" : err == -ENOTCONN ? "failed" : "sent");
 }
 
@@ -84,13 +96,15 @@ static void expect_events(const char *expected)
     buf_clear(&events);
 }
 
-/* The check ends with a reply to each command: all are permitted. */
+/* A reply to each command: all are permitted, and where the connection is in use there is a catalogue. */
 static void finish_handshake(int n)
 {
     struct redis_connection *c = &connections[n];
     connection_shake_hands(c);
     for (int i = 0; i < PERMISSIONS && !c->was_ready; i++)
         reply(c, reply_of("_\r\n"));
+    if (c == redis_session_connection(session))
+        reply(c, reply_integer(1));
 }
 
 /* The handshake, and the check of the next connection: Redis has so many API keys and channels. */
@@ -109,18 +123,24 @@ static void on_redirect(void *arg)
 
 static int set_up(void **state)
 {
-    static const struct redis_connection_options options = {.on_handshake_done = on_handshake_done,
-                                                            .on_ready = on_ready,
-                                                            .on_heartbeat = on_heartbeat,
-                                                            .on_lost = on_lost,
-                                                            .on_push = on_push};
+    static const struct redis_session_options options = {.connection = {.on_ready = on_ready,
+                                                                        .on_heartbeat = on_heartbeat,
+                                                                        .on_lost = on_lost,
+                                                                        .on_push = on_push},
+                                                         .on_handshake_done = on_handshake_done,
+                                                         .on_replaced = on_replaced,
+                                                         .on_redirect = on_redirect};
     (void)state;
     closed = false;
     connections_init();
     for (int i = 0; i < (int)TEST_COUNT(config); i++)
         config[i] = config_numbered((uint64_t)i);
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
-    return upstream_open(&upstream, NULL, &options, &keyspace, config[0], on_replaced, on_redirect);
+    assert_int_equal(redis_session_new(NULL, &options, &session), 0);
+    catalogue_init(&catalogue, &(struct catalogue_options){
+                                   .keyspace = &keyspace, .session = session, .checked = on_checked});
+    upstream_init(&upstream, &keyspace, session, &catalogue);
+    return redis_session_use(session, config[0]);
 }
 
 static int set_up_connected(void **state)
@@ -134,9 +154,11 @@ static int set_up_connected(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    upstream_close(&upstream, on_closed, NULL);
+    redis_session_close(session, on_closed, NULL);
     connection_finish_closing();
     assert_true(closed);
+    upstream_fini(&upstream);
+    catalogue_fini(&catalogue);
     for (size_t i = 0; i < TEST_COUNT(config); i++)
         redis_config_unref(config[i]);
     buf_fini(&events);
@@ -147,7 +169,7 @@ static int tear_down(void **state)
 
 static void use(int n)
 {
-    assert_int_equal(upstream_use(&upstream, config[n]), 0);
+    assert_int_equal(redis_session_use(session, config[n]), 0);
 }
 
 CONNECTED_TEST(next_connection_replaces_the_one_in_use_when_it_is_ready)
@@ -155,9 +177,9 @@ CONNECTED_TEST(next_connection_replaces_the_one_in_use_when_it_is_ready)
     use(1);
     assert_int_equal(connections_made, 2);
     assert_ptr_equal(connections[1].options.endpoint, redis_config_endpoint(config[1]));
-    assert_ptr_equal(upstream_connection(&upstream), &connections[0]);
+    assert_ptr_equal(redis_session_connection(session), &connections[0]);
     finish_next(1, 1, 0);
-    assert_ptr_equal(upstream_connection(&upstream), &connections[1]);
+    assert_ptr_equal(redis_session_connection(session), &connections[1]);
     assert_false(connections[0].open);
     expect_events("replaced ready:1 ");
     connection_finish_closing();
@@ -182,7 +204,7 @@ CONNECTED_TEST(redis_without_catalogue_does_not_replace_another)
     use(1);
     finish_next(1, 0, 0);
     assert_string_equal(connections[1].failure, UPSTREAM_NO_CATALOGUE);
-    assert_ptr_equal(upstream_connection(&upstream), &connections[0]);
+    assert_ptr_equal(redis_session_connection(session), &connections[0]);
     expect_events("");
     finish_next(1, 0, 3); /* it has been loaded meanwhile */
     expect_events("replaced ready:1 ");
@@ -239,7 +261,7 @@ CONNECTED_TEST(permissions_are_checked_until_the_connection_was_ready)
 {
     redis_connection_fail(&connections[0], "reset");
     expect_events("lost ");
-    connection_shake_hands(&connections[0]);
+    finish_handshake(0);
     expect_events("handshake ready:0 ");
     use(1);
     finish_handshake(1);
@@ -393,7 +415,7 @@ CONNECTED_TEST(move_that_cannot_begin)
 {
     use(1);
     connections_error = -ENOMEM;
-    assert_int_equal(upstream_use(&upstream, config[2]), -ENOMEM);
+    assert_int_equal(redis_session_use(session, config[2]), -ENOMEM);
     assert_true(connections[0].open && connections[1].open);
     finish_next(1, 1, 0);
     expect_events("replaced ready:1 ");

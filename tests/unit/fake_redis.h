@@ -193,7 +193,7 @@ static inline void fake_redis_mark(const char *mark)
     (void)snprintf(sent, sizeof text, "%s", text);
 }
 
-/* A redis_send_fn. */
+/* As redis_session_send(): see fixtures/cache_session.h. */
 static inline int fake_redis_send(void *sender, struct span command, unsigned how, redis_reply_fn fn,
                                   void *arg)
 {

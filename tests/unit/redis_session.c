@@ -22,9 +22,10 @@ static void note(const char *event)
         events[0] = '\0';                      \
     } while (0)
 
-static void on_handshake_done(void *arg)
+static void on_handshake_done(void *arg, struct redis_connection *c)
 {
     (void)arg;
+    (void)c;
     note("handshake");
 }
 
@@ -65,17 +66,17 @@ static void on_closed(void *arg)
 
 static int set_up(void **state)
 {
-    const struct redis_connection_options options = {
-        .on_handshake_done = on_handshake_done, .on_ready = on_ready, .on_lost = on_lost};
+    const struct redis_session_options options = {.connection = {.on_ready = on_ready, .on_lost = on_lost},
+                                                  .on_handshake_done = on_handshake_done,
+                                                  .on_redirect = on_redirect};
     (void)state;
     events[0] = '\0';
     closed = false;
     connections_init();
     config = config_numbered(0);
     config->endpoint.discovery.kind = REDIS_DISCOVERY_CLUSTER;
-    const struct redis_session_options session_options = {
-        .config = config, .connection = options, .on_redirect = on_redirect};
-    assert_int_equal(redis_session_new(NULL, &session_options, &session), 0);
+    assert_int_equal(redis_session_new(NULL, &options, &session), 0);
+    assert_int_equal(redis_session_use(session, config), 0);
     connection = redis_session_connection(session);
     connection_shake_hands(connection);
     redis_connection_accept(connection);
