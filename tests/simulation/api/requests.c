@@ -36,7 +36,7 @@ struct number_text {
 static void add_id(struct request *r)
 {
     static const struct number_text ids[] = {{"1", true, 1},
-                                             {"-68000970070445", true, -68000970070445},
+                                             {"-68000820002460", true, -68000820002460},
                                              {"0", true, 0},
                                              {"9223372036854775807", true, INT64_MAX},
                                              {"-9223372036854775808", true, INT64_MIN},
@@ -148,9 +148,9 @@ static void add_link(struct request *r, bool *begun)
 {
     static const struct {
         const char *text, *stored;
-    } links[] = {{"link=https://max.ru/style_970", "https://max.ru/style_970"},
-                 {"l%69nk=https%3A%2F%2Fmax.ru%2Fstyle_970", "https://max.ru/style_970"},
-                 {"link=https://web.max.ru/style_970", "https://max.ru/style_970"},
+    } links[] = {{"link=https://max.ru/blog_820", "https://max.ru/blog_820"},
+                 {"l%69nk=https%3A%2F%2Fmax.ru%2Fblog_820", "https://max.ru/blog_820"},
+                 {"link=https://web.max.ru/blog_820", "https://max.ru/blog_820"},
                  {"link=HTTP://WEB.Max.RU:80/a", "https://max.ru/a"},
                  {"link=https://max.ru:443/a/", "https://max.ru/a"},
                  {"link=http://max.ru:/a", "https://max.ru/a"},
