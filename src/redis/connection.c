@@ -155,33 +155,39 @@ static int redis_connection_queue_bytes(struct redis_connection *c, struct span 
     return 0;
 }
 
-static void redis_connection_expect_reply(struct redis_connection *c, redis_connection_reply_fn fn, void *arg)
+static void redis_connection_expect_reply(struct redis_connection *c, struct pending_command command)
 {
-    pending_push(&c->pending, (struct pending_command){fn, arg, c->unsent_since_ns});
+    command.sent_ns = c->unsent_since_ns;
+    pending_push(&c->pending, command);
 }
 
-static int redis_connection_queue(struct redis_connection *c, struct span command,
-                                  redis_connection_reply_fn fn, void *arg)
+/* `reply` is NULL for a command whose connection is lost. */
+static void redis_connection_end_command(struct redis_connection *c, const struct pending_command *command,
+                                         const struct redis_reply *reply)
 {
-    int err = redis_connection_queue_bytes(c, command, 1);
-    if (err == 0)
-        redis_connection_expect_reply(c, fn, arg);
-    return err;
+    if (command->own != NULL)
+        command->own(c, reply);
+    else
+        command->fn(command->arg, reply, REDIS_ORIGIN_STREAM);
 }
 
-/* Queues a command of the connection's own, in any state that has a socket; ends the buffer. */
+typedef void redis_connection_own_fn(struct redis_connection *c, const struct redis_reply *reply);
+
+/* Queues a command of the connection itself, in any state that has a socket; ends the buffer. */
 static int redis_connection_queue_own(struct redis_connection *c, struct buf *command,
-                                      redis_connection_reply_fn fn)
+                                      redis_connection_own_fn fn)
 {
     int err = buf_error(command);
     if (err == 0)
-        err = redis_connection_queue(c, buf_span(command), fn, c);
+        err = redis_connection_queue_bytes(c, buf_span(command), 1);
+    if (err == 0)
+        redis_connection_expect_reply(c, (struct pending_command){.own = fn});
     buf_fini(command);
     return err;
 }
 
 static int redis_connection_queue_words(struct redis_connection *c, int argc, const char **argv,
-                                        redis_connection_reply_fn fn)
+                                        redis_connection_own_fn fn)
 {
     struct buf command = BUF_INIT;
     command_write(&command, argc, argv);
@@ -194,16 +200,18 @@ bool redis_connection_is_usable(const struct redis_connection *c)
     return c->state == READY || (c->state == HANDSHAKE && c->replies_due == 0);
 }
 
-int redis_connection_send_command(struct redis_connection *c, struct span command,
-                                  redis_connection_reply_fn fn, void *arg)
+int redis_connection_send_command(struct redis_connection *c, struct span command, redis_reply_fn fn,
+                                  void *arg)
 {
-    return redis_connection_is_usable(c) ? redis_connection_queue(c, command, fn, arg) : -ENOTCONN;
+    int err = redis_connection_is_usable(c) ? redis_connection_queue_bytes(c, command, 1) : -ENOTCONN;
+    if (err == 0)
+        redis_connection_expect_reply(c, (struct pending_command){.fn = fn, .arg = arg});
+    return err;
 }
 
 /* Without it the read is tracked as any other, and costs Redis memory. */
-static void redis_connection_on_caching_reply(void *arg, const struct redis_reply *reply)
+static void redis_connection_on_caching_reply(struct redis_connection *c, const struct redis_reply *reply)
 {
-    struct redis_connection *c = arg;
     if (reply == NULL || reply->type != REPLY_ERROR || c->caching_denial_logged)
         return;
     c->caching_denial_logged = true;
@@ -213,8 +221,8 @@ static void redis_connection_on_caching_reply(void *arg, const struct redis_repl
 
 /* CLIENT CACHING NO is about the next command on the connection, so the two are queued together or not at
  * all. */
-int redis_connection_send_untracked(struct redis_connection *c, struct span command,
-                                    redis_connection_reply_fn fn, void *arg)
+int redis_connection_send_untracked(struct redis_connection *c, struct span command, redis_reply_fn fn,
+                                    void *arg)
 {
     if (!c->tracking || c->options.tracking != REDIS_TRACKING_KEYS || !redis_connection_is_usable(c))
         return redis_connection_send_command(c, command, fn, arg);
@@ -226,8 +234,8 @@ int redis_connection_send_untracked(struct redis_connection *c, struct span comm
         err = redis_connection_queue_bytes(c, buf_span(&c->untracked), 2);
     if (err != 0)
         return err;
-    redis_connection_expect_reply(c, redis_connection_on_caching_reply, c);
-    redis_connection_expect_reply(c, fn, arg);
+    redis_connection_expect_reply(c, (struct pending_command){.own = redis_connection_on_caching_reply});
+    redis_connection_expect_reply(c, (struct pending_command){.fn = fn, .arg = arg});
     return 0;
 }
 
@@ -257,7 +265,7 @@ static void redis_connection_drop_socket(struct redis_connection *c)
     c->unsent = false;
     while (pending_oldest(&c->pending) != NULL) {
         struct pending_command command = pending_pop(&c->pending);
-        command.fn(command.arg, NULL);
+        redis_connection_end_command(c, &command, NULL);
     }
 }
 
@@ -276,7 +284,7 @@ static void redis_connection_disconnect(struct redis_connection *c, enum connect
     if (was_ready) {
         redis_connection_uncount_ready(c);
         redis_connection_report(c, DISCOVERY_REPORT_LOST);
-        c->options.on_lost(c->options.arg);
+        c->options.on_lost(c->options.state_arg);
     }
     redis_connection_drop_socket(c);
     if (c->state == FAILED) /* and was not closed by a callback */
@@ -306,7 +314,7 @@ static void redis_connection_fail_reply(struct redis_connection *c)
 {
     struct pending_command command = pending_pop(&c->pending);
     metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
-    command.fn(command.arg, &resp_oversize);
+    redis_connection_end_command(c, &command, &resp_oversize);
     if (c->state == READY) /* and was not closed by the callback */
         redis_connection_fail(c, "a reply did not end in time");
 }
@@ -345,9 +353,8 @@ static void redis_connection_on_server_checked(struct redis_connection *c, const
     }
 }
 
-static void redis_connection_on_role(void *arg, const struct redis_reply *reply)
+static void redis_connection_on_role(struct redis_connection *c, const struct redis_reply *reply)
 {
-    struct redis_connection *c = arg;
     if (reply == NULL)
         return;
     enum redis_role_kind before = c->server.role.kind;
@@ -364,9 +371,8 @@ static void redis_connection_on_role(void *arg, const struct redis_reply *reply)
     redis_connection_on_server_checked(c, problem);
 }
 
-static void redis_connection_on_link(void *arg, const struct redis_reply *reply)
+static void redis_connection_on_link(struct redis_connection *c, const struct redis_reply *reply)
 {
-    struct redis_connection *c = arg;
     int64_t silent_s = -1;
     if (reply == NULL)
         return;
@@ -399,9 +405,8 @@ static bool redis_connection_refuses(const struct redis_reply *reply)
     return reply->type == REPLY_ERROR && !reply_is_error(reply, SPAN("MISCONF "));
 }
 
-static void redis_connection_on_step_reply(void *arg, const struct redis_reply *reply)
+static void redis_connection_on_step_reply(struct redis_connection *c, const struct redis_reply *reply)
 {
-    struct redis_connection *c = arg;
     if (reply == NULL || c->state != HANDSHAKE)
         return;
     if (redis_connection_refuses(reply))
@@ -410,9 +415,8 @@ static void redis_connection_on_step_reply(void *arg, const struct redis_reply *
         redis_connection_count_reply(c);
 }
 
-static void redis_connection_on_hello(void *arg, const struct redis_reply *reply)
+static void redis_connection_on_hello(struct redis_connection *c, const struct redis_reply *reply)
 {
-    struct redis_connection *c = arg;
     bool accepted = reply != NULL && reply->type != REPLY_ERROR;
     const char *problem = NULL;
     if (accepted) {
@@ -422,7 +426,7 @@ static void redis_connection_on_hello(void *arg, const struct redis_reply *reply
     if (problem != NULL)
         redis_connection_fail(c, problem);
     else
-        redis_connection_on_step_reply(arg, reply);
+        redis_connection_on_step_reply(c, reply);
 }
 
 static void redis_connection_go_untracked(struct redis_connection *c, const char *message, const char *why)
@@ -431,9 +435,8 @@ static void redis_connection_go_untracked(struct redis_connection *c, const char
     redis_connection_log_connection(c, LOG_WARN, message, why);
 }
 
-static void redis_connection_on_tracking(void *arg, const struct redis_reply *reply)
+static void redis_connection_on_tracking(struct redis_connection *c, const struct redis_reply *reply)
 {
-    struct redis_connection *c = arg;
     if (reply == NULL || c->state != HANDSHAKE)
         return;
     if (redis_server_is_unavailable(reply)) { /* or nothing would be cached on it, for as long as it lasts */
@@ -527,7 +530,7 @@ static void redis_connection_next_step(struct redis_connection *c)
         if (steps[c->step++](c) != 0)
             redis_connection_fail(c, "out of memory");
     } else if (c->options.on_handshake_done != NULL) {
-        c->options.on_handshake_done(c->options.arg);
+        c->options.on_handshake_done(c->options.state_arg);
     } else {
         redis_connection_accept(c);
     }
@@ -566,9 +569,8 @@ static void redis_connection_start_timer(struct redis_connection *c, uint64_t ms
     (void)uv_timer_start(&c->timer, redis_connection_on_timer, ms, 0); /* fails only on a closing handle */
 }
 
-static void redis_connection_on_pong(void *arg, const struct redis_reply *reply)
+static void redis_connection_on_pong(struct redis_connection *c, const struct redis_reply *reply)
 {
-    struct redis_connection *c = arg;
     c->ping_pending = false;
     if (reply == NULL)
         return;
@@ -708,7 +710,7 @@ static void redis_connection_on_reply(void *arg, const struct redis_reply *reply
                       read_ns > command.sent_ns ? read_ns - command.sent_ns : 0);
     if (resp_is_oversize(reply))
         metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
-    command.fn(command.arg, reply);
+    redis_connection_end_command(c, &command, reply);
 }
 
 static void redis_connection_on_push(void *arg, struct span kind, const struct redis_reply *element)
@@ -719,9 +721,8 @@ static void redis_connection_on_push(void *arg, struct span kind, const struct r
 }
 
 /* Any reply will do, as it is behind all that Redis had to send. */
-static void redis_connection_on_caught_up(void *arg, const struct redis_reply *reply)
+static void redis_connection_on_caught_up(struct redis_connection *c, const struct redis_reply *reply)
 {
-    struct redis_connection *c = arg;
     (void)reply;
     c->backlogs--;
 }
@@ -825,7 +826,7 @@ static void redis_connection_become_ready(struct redis_connection *c)
     redis_connection_count_ready(c);
     redis_connection_log_connection(c, LOG_INFO, "redis connected", NULL);
     redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
-    c->options.on_ready(c->options.arg);
+    c->options.on_ready(c->options.state_arg);
 }
 
 static void redis_connection_on_timer(uv_timer_t *timer)

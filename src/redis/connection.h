@@ -22,11 +22,18 @@
 struct redis_connection;
 struct ssl_ctx_st;
 
+/* Where a reply comes from. */
+enum redis_origin {
+    REDIS_ORIGIN_STREAM, /* this connection: Redis announces on it that the keys have changed, if it tracks */
+    REDIS_ORIGIN_OTHER_NODE /* a node whose changes are not announced here: not to be cached (session.h) */
+};
+
 /*
- * `reply` is borrowed until the function returns; NULL when the connection was lost before the reply came. A
- * reply that was too large, or did not end in time, is an error for which resp_is_oversize (resp.h) is true.
+ * `reply` is borrowed until the function returns; NULL when the connection was lost before the reply came
+ * (`origin` has no meaning then). A reply that was too large, or did not end in time, is an error for which
+ * resp_is_oversize (resp.h) is true.
  */
-typedef void (*redis_connection_reply_fn)(void *arg, const struct redis_reply *reply);
+typedef void (*redis_reply_fn)(void *arg, const struct redis_reply *reply, enum redis_origin origin);
 
 /* Of which keys invalidations are wanted (CLIENT TRACKING). */
 enum redis_tracking {
@@ -49,8 +56,9 @@ struct redis_connection_options {
      */
     void (*on_handshake_done)(void *arg);
     void (*on_ready)(void *arg);     /* commands can be sent */
-    void (*on_heartbeat)(void *arg); /* a PING was answered; may be NULL */
     void (*on_lost)(void *arg);      /* commands cannot be sent; called before the pending ones fail */
+    void *state_arg;                 /* of the three above */
+    void (*on_heartbeat)(void *arg); /* a PING was answered, while it is ready; may be NULL, as the next */
     /* How long, in milliseconds, a replica may be used that follows another master than is named. */
     uint64_t stale_limit_ms;
     enum redis_tracking tracking;
@@ -59,7 +67,7 @@ struct redis_connection_options {
     size_t tracking_name_count;
     /* One element of a push, as it arrives, in stream order with the replies; borrowed. See resp.h. */
     void (*on_push)(void *arg, struct span kind, const struct redis_reply *element);
-    void *arg;
+    void *arg; /* of on_heartbeat and on_push */
 };
 
 /* Time to resolve a name, and to connect with the handshake to one address, in milliseconds. */
@@ -139,13 +147,11 @@ uint64_t redis_connection_valid_until_ms(const struct redis_connection *c);
  * Queues one command as command_begin and command_add (resp.h) make it; it is copied. Everything queued in
  * one turn of the loop leaves in one write. Returns 0, -ENOTCONN when commands cannot be sent, or -ENOMEM.
  */
-int redis_connection_send_command(struct redis_connection *c, struct span command,
-                                  redis_connection_reply_fn fn, void *arg)
-    __attribute__((warn_unused_result));
+int redis_connection_send_command(struct redis_connection *c, struct span command, redis_reply_fn fn,
+                                  void *arg) __attribute__((warn_unused_result));
 
 /* The same for a read of which no invalidation is wanted: Redis does not track its key (CLIENT CACHING). */
-int redis_connection_send_untracked(struct redis_connection *c, struct span command,
-                                    redis_connection_reply_fn fn, void *arg)
-    __attribute__((warn_unused_result));
+int redis_connection_send_untracked(struct redis_connection *c, struct span command, redis_reply_fn fn,
+                                    void *arg) __attribute__((warn_unused_result));
 
 #endif

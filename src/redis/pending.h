@@ -13,8 +13,10 @@
 
 enum { PENDING_CAPACITY_MIN = 64 };
 
+/* A command of the connection itself has `own`, any other `fn` and `arg`. */
 struct pending_command {
-    redis_connection_reply_fn fn;
+    void (*own)(struct redis_connection *c, const struct redis_reply *reply);
+    redis_reply_fn fn;
     void *arg;
     uint64_t sent_ns; /* monotonic */
 };

@@ -43,7 +43,7 @@ struct redirects {
     struct redis_metrics unexposed;  /* of these connections: the workers' own are counted */
     struct route *route[ROUTES_MAX]; /* owned; NULL: none */
     struct list failed;              /* commands that have failed, oldest first */
-    struct list all;                 /* commands */
+    struct list wanted;              /* commands whose replies are wanted, oldest first */
     uv_timer_t timer;                /* runs while there is a connection or a command */
     struct wait_group open_parts;    /* the timer and the connections */
     bool closing;
@@ -53,10 +53,10 @@ struct redirects {
 
 struct redirected {
     struct redirects *redirects;
-    struct list link; /* in the list of those that wait for the connection, or that have failed */
-    struct list any;  /* in the list of all */
+    struct list link;  /* in `waiting` of its route or in `failed` */
+    struct list owned; /* in `wanted`; in no list after it was cancelled */
     struct route *route;
-    redis_connection_reply_fn fn; /* NULL: nobody wants the reply */
+    redis_reply_fn fn;
     void *arg;
     uint64_t since_ms; /* when it began to wait, or failed; by the monotonic clock */
     int hops;
@@ -70,13 +70,13 @@ static void redirect_on_timer(uv_timer_t *timer);
 
 static void redirect_end(struct redirected *command, const struct redis_reply *reply)
 {
-    redis_connection_reply_fn fn = command->fn;
+    redis_reply_fn fn = list_empty(&command->owned) ? NULL : command->fn;
     void *arg = command->arg;
     list_remove(&command->link);
-    list_remove(&command->any);
+    list_remove(&command->owned);
     free(command);
     if (fn != NULL)
-        fn(arg, reply);
+        fn(arg, reply, REDIS_ORIGIN_OTHER_NODE);
 }
 
 static void redirect_fail(struct redirected *command)
@@ -113,11 +113,12 @@ static bool redirect_is_refused(const struct redis_reply *reply)
            reply_is_error(reply, SPAN("ASK ")) || reply_is_error(reply, SPAN("TRYAGAIN "));
 }
 
-static void redirect_on_reply(void *arg, const struct redis_reply *reply)
+static void redirect_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct redirected *command = arg;
     struct route *route = command->route;
     struct redis_address node;
+    (void)origin; /* that of its own connection */
     assert(route->sent > 0);
     route->sent--;
     if (route->redirects->closing)
@@ -130,10 +131,11 @@ static void redirect_on_reply(void *arg, const struct redis_reply *reply)
         redirect_end(command, reply);
 }
 
-static void redirect_on_asking(void *arg, const struct redis_reply *reply)
+static void redirect_on_asking(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     (void)arg;
-    (void)reply; /* what follows it fails where it fails */
+    (void)reply; /* the command behind it fails where it fails */
+    (void)origin;
 }
 
 /* Returns 0, -ENOTCONN before there is a connection, or -ENOMEM. */
@@ -235,7 +237,7 @@ static struct route *redirect_open_route(struct redirects *r, const struct redis
                                                      .loop_lag = r->options.loop_lag,
                                                      .on_ready = redirect_on_ready,
                                                      .on_lost = redirect_on_lost,
-                                                     .arg = route};
+                                                     .state_arg = route};
     if (redis_connection_new(r->loop, &options, &route->connection) != 0) {
         free(route);
         return NULL;
@@ -275,7 +277,7 @@ static void redirect_on_timer(uv_timer_t *timer)
             redirect_expire(&r->route[i]->waiting, WAIT_MS);
     for (int i = 0; i < ROUTES_MAX; i++)
         idle = redirect_close_if_idle(r, i) && idle;
-    if (idle && list_empty(&r->all))
+    if (idle && list_empty(&r->failed))
         (void)uv_timer_stop(timer); /* cannot fail */
 }
 
@@ -291,7 +293,7 @@ static void redirect_send_to(const struct redis_address *node, struct redirected
 }
 
 int redirects_send(struct redirects *r, const struct redis_address *node, struct span command,
-                   redis_connection_reply_fn fn, void *arg)
+                   redis_reply_fn fn, void *arg)
 {
     struct redirected *copy = malloc(sizeof *copy + command.len);
     if (copy == NULL)
@@ -299,7 +301,7 @@ int redirects_send(struct redirects *r, const struct redis_address *node, struct
     *copy = (struct redirected){.redirects = r, .fn = fn, .arg = arg, .len = command.len};
     memcpy(copy->text, command.data, command.len);
     list_init(&copy->link);
-    list_append(&r->all, &copy->any);
+    list_append(&r->wanted, &copy->owned);
     metric_add(&r->options.metrics->cluster_redirects_total, 1);
     if (!uv_is_active((const uv_handle_t *)&r->timer))
         (void)uv_timer_start(&r->timer, redirect_on_timer, TICK_MS,
@@ -310,8 +312,14 @@ int redirects_send(struct redirects *r, const struct redis_address *node, struct
 
 void redirects_cancel(struct redirects *r)
 {
-    for (struct list *at = r->all.next; at != &r->all; at = at->next)
-        LIST_ENTRY(at, struct redirected, any)->fn = NULL;
+    struct list cancelled;
+    list_init(&cancelled);
+    list_splice(&cancelled, &r->wanted);
+    while (!list_empty(&cancelled)) {
+        const struct redirected *command = LIST_ENTRY(cancelled.next, struct redirected, owned);
+        list_remove(cancelled.next);
+        command->fn(command->arg, NULL, REDIS_ORIGIN_OTHER_NODE);
+    }
 }
 
 /* --- beginning and end --- */
@@ -325,7 +333,7 @@ int redirects_new(uv_loop_t *loop, const struct redirects_options *options, stru
     r->options = *options;
     (void)redis_config_ref(options->config);
     list_init(&r->failed);
-    list_init(&r->all);
+    list_init(&r->wanted);
     (void)uv_timer_init(loop, &r->timer); /* cannot fail */
     r->timer.data = r;
     wait_group_add(&r->open_parts, 1);
@@ -344,7 +352,7 @@ static void redirect_on_all_closed(void *arg)
     struct redirects *r = arg;
     void (*closed)(void *arg) = r->closed;
     void *closed_arg = r->closed_arg;
-    assert(list_empty(&r->all));
+    assert(list_empty(&r->wanted) && list_empty(&r->failed));
     redis_config_unref(r->options.config);
     free(r);
     closed(closed_arg);

@@ -35,9 +35,9 @@ void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg);
  * again to where it was sent first. Returns 0 or -ENOMEM.
  */
 int redirects_send(struct redirects *r, const struct redis_address *node, struct span command,
-                   redis_connection_reply_fn fn, void *arg) __attribute__((warn_unused_result));
+                   redis_reply_fn fn, void *arg) __attribute__((warn_unused_result));
 
-/* Nobody wants the replies to what was sent so far. */
+/* The commands that were sent so far fail at once, and their replies are dropped. */
 void redirects_cancel(struct redirects *r);
 
 #endif

@@ -1,11 +1,12 @@
 /*
  * Connections of which one replaces the other, and the commands that other nodes execute; see session.h.
  *
- * A command under way is in its connection's queue, or in `redirected` while another node executes it.
+ * A command under way is in its connection's queue, or in the redirects while another node executes it. When
+ * its connection is lost it ends in both, so that no reply of an earlier connection is taken for a later
+ * one's.
  */
 #include "redis/session.h"
 
-#include "base/list.h"
 #include "base/wait_group.h"
 #include "redis/redirect.h"
 #include "redis/resp.h"
@@ -14,16 +15,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { IDLE_MAX = 256 }; /* commands whose memory is kept for the next ones: a page is read with 102 */
-
 /* A connection by some settings, with the other nodes of its cluster. */
 struct session_backend {
     struct redis_session *session;
     struct redis_config *config; /* a reference */
     struct redis_connection *connection;
-    bool clustered;              /* other nodes may have to execute commands */
-    struct redirects *redirects; /* NULL until the first is needed */
-    struct list redirected;
+    bool clustered;               /* other nodes may have to execute commands */
+    struct redirects *redirects;  /* NULL until the first is needed */
     struct wait_group open_parts; /* the connection and the redirects */
 };
 
@@ -32,21 +30,19 @@ struct redis_session {
     uv_loop_t *loop;
     struct session_backend *current; /* in use; NULL before the first redis_session_use() */
     struct session_backend *next;    /* is to replace it; NULL: none */
-    struct session_command *idle;    /* a stack, by next_idle */
-    unsigned idle_count;
     struct wait_group open_backends;
     void (*closed)(void *arg);
     void *closed_arg;
 };
 
+/* A command in a cluster: another node may have to execute it. */
 struct session_command {
     struct session_backend *backend;
-    struct session_command *next_idle;
-    struct list list_node; /* in `redirected` */
     unsigned how;
     redis_reply_fn fn;
     void *arg;
-    struct buf text; /* in a cluster, where it may have to be sent again */
+    size_t len;
+    char text[];
 };
 
 struct redis_connection *redis_session_connection(const struct redis_session *s)
@@ -64,57 +60,23 @@ struct redis_connection *redis_session_next(const struct redis_session *s)
     return s->next != NULL ? s->next->connection : NULL;
 }
 
-/* --- commands --- */
-
-static struct session_command *redis_session_new_command(struct redis_session *s)
-{
-    struct session_command *command = s->idle;
-    if (command == NULL) {
-        command = calloc(1, sizeof *command);
-        if (command != NULL)
-            list_init(&command->list_node);
-        return command;
-    }
-    s->idle = command->next_idle;
-    s->idle_count--;
-    return command;
-}
-
-static void redis_session_free_command(struct session_command *command)
-{
-    buf_fini(&command->text);
-    free(command);
-}
-
-static void redis_session_release(struct redis_session *s, struct session_command *command)
-{
-    list_remove(&command->list_node);
-    if (s->idle_count == IDLE_MAX) {
-        redis_session_free_command(command);
-        return;
-    }
-    command->next_idle = s->idle;
-    s->idle = command;
-    s->idle_count++;
-}
+/* --- other nodes --- */
 
 static void redis_session_end(struct session_command *command, const struct redis_reply *reply,
                               enum redis_origin origin)
 {
     redis_reply_fn fn = command->fn;
     void *arg = command->arg;
-    redis_session_release(command->backend->session, command);
+    free(command);
     fn(arg, reply, origin);
 }
 
-/* --- other nodes --- */
-
-/* The attempt whose commands these are may have failed, of which on_lost says nothing. */
-static void redis_session_on_redirected(void *arg, const struct redis_reply *reply)
+/* The attempt to connect in which the command was sent may have failed, and on_lost does not report that. */
+static void redis_session_on_redirected(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct session_command *command = arg;
     bool usable = redis_connection_is_usable(command->backend->connection);
-    redis_session_end(command, usable ? reply : NULL, REDIS_ORIGIN_OTHER_NODE);
+    redis_session_end(command, usable ? reply : NULL, origin);
 }
 
 static int redis_session_open_redirects(struct session_backend *b)
@@ -132,26 +94,20 @@ static int redis_session_redirect(struct session_command *command, const struct 
 {
     struct session_backend *b = command->backend;
     struct redis_session *s = b->session;
+    const struct span text = {command->text, command->len};
     int err = b->redirects == NULL ? redis_session_open_redirects(b) : 0;
     if (err != 0)
         return err;
-    list_append(&b->redirected, &command->list_node);
     if (b == s->current)
         s->options.on_redirect(s->options.connection.arg);
-    return redirects_send(b->redirects, node, buf_span(&command->text), redis_session_on_redirected, command);
+    return redirects_send(b->redirects, node, text, redis_session_on_redirected, command);
 }
 
-/* Whatever their nodes reply is of an earlier connection, or of an attempt that has failed. */
+/* The commands belong to an earlier connection, or to an attempt that has failed. */
 static void redis_session_fail_redirected(struct session_backend *b)
 {
-    struct list failed;
-    list_init(&failed);
-    list_splice(&failed, &b->redirected);
-    if (!list_empty(&failed))
+    if (b->redirects != NULL)
         redirects_cancel(b->redirects);
-    while (!list_empty(&failed))
-        redis_session_end(LIST_ENTRY(failed.next, struct session_command, list_node), NULL,
-                          REDIS_ORIGIN_OTHER_NODE);
 }
 
 /* --- sending --- */
@@ -160,48 +116,43 @@ static void redis_session_fail_redirected(struct session_backend *b)
 static bool redis_session_is_elsewhere(const struct session_backend *b, const struct redis_reply *reply,
                                        struct redis_address *node)
 {
-    return b->clustered && reply != NULL && (reply->type == REPLY_ERROR || reply_is_absent(reply)) &&
+    return reply != NULL && (reply->type == REPLY_ERROR || reply_is_absent(reply)) &&
            redis_connection_elsewhere(b->connection, reply, node);
 }
 
-static void redis_session_on_reply(void *arg, const struct redis_reply *reply)
+static void redis_session_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct session_command *command = arg;
     struct redis_address node;
     if (!redis_session_is_elsewhere(command->backend, reply, &node))
-        redis_session_end(command, reply, REDIS_ORIGIN_STREAM);
+        redis_session_end(command, reply, origin);
     else if ((command->how & REDIS_SEND_STREAM_ONLY) != 0)
         redis_session_end(command, reply, REDIS_ORIGIN_OTHER_NODE);
     else if (redis_session_redirect(command, &node) != 0)
         redis_session_end(command, NULL, REDIS_ORIGIN_OTHER_NODE);
 }
 
-static int redis_session_send_by(struct session_command *command, struct span text)
+static int redis_session_send_by(struct redis_connection *c, struct span text, unsigned how,
+                                 redis_reply_fn fn, void *arg)
 {
-    struct redis_connection *c = command->backend->connection;
-    return (command->how & REDIS_SEND_UNTRACKED) != 0
-               ? redis_connection_send_untracked(c, text, redis_session_on_reply, command)
-               : redis_connection_send_command(c, text, redis_session_on_reply, command);
+    return (how & REDIS_SEND_UNTRACKED) != 0 ? redis_connection_send_untracked(c, text, fn, arg)
+                                             : redis_connection_send_command(c, text, fn, arg);
 }
 
 int redis_session_send(struct redis_session *s, struct span command, unsigned how, redis_reply_fn fn,
                        void *arg)
 {
-    struct session_command *sent = redis_session_new_command(s);
+    struct session_backend *b = (how & REDIS_SEND_NEXT) != 0 ? s->next : s->current;
+    if (!b->clustered)
+        return redis_session_send_by(b->connection, command, how, fn, arg);
+    struct session_command *sent = malloc(sizeof *sent + command.len);
     if (sent == NULL)
         return -ENOMEM;
-    sent->backend = (how & REDIS_SEND_NEXT) != 0 ? s->next : s->current;
-    sent->how = how;
-    sent->fn = fn;
-    sent->arg = arg;
-    buf_clear(&sent->text);
-    if (sent->backend->clustered)
-        buf_append_span(&sent->text, command);
-    int err = buf_error(&sent->text);
-    if (err == 0)
-        err = redis_session_send_by(sent, command);
+    *sent = (struct session_command){.backend = b, .how = how, .fn = fn, .arg = arg, .len = command.len};
+    (void)span_put(command, sent->text);
+    int err = redis_session_send_by(b->connection, command, how, redis_session_on_reply, sent);
     if (err != 0)
-        redis_session_free_command(sent);
+        free(sent);
     return err;
 }
 
@@ -211,7 +162,6 @@ static void redis_session_on_backend_closed(void *arg)
 {
     struct session_backend *b = arg;
     struct redis_session *s = b->session;
-    assert(list_empty(&b->redirected));
     redis_config_unref(b->config);
     free(b);
     wait_group_done(&s->open_backends);
@@ -266,23 +216,11 @@ static void redis_session_on_ready(void *arg)
     s->options.connection.on_ready(s->options.connection.arg);
 }
 
-static void redis_session_on_heartbeat(void *arg)
-{
-    const struct session_backend *b = arg;
-    b->session->options.connection.on_heartbeat(b->session->options.connection.arg);
-}
-
 static void redis_session_on_lost(void *arg)
 {
     struct session_backend *b = arg;
     b->session->options.connection.on_lost(b->session->options.connection.arg);
     redis_session_fail_redirected(b);
-}
-
-static void redis_session_on_push(void *arg, struct span kind, const struct redis_reply *element)
-{
-    const struct session_backend *b = arg;
-    b->session->options.connection.on_push(b->session->options.connection.arg, kind, element);
 }
 
 static int redis_session_open_connection(struct session_backend *b)
@@ -292,10 +230,8 @@ static int redis_session_open_connection(struct session_backend *b)
     options.tls = redis_config_tls(b->config);
     options.on_handshake_done = redis_session_on_handshake_done;
     options.on_ready = redis_session_on_ready;
-    options.on_heartbeat = redis_session_on_heartbeat;
     options.on_lost = redis_session_on_lost;
-    options.on_push = redis_session_on_push;
-    options.arg = b;
+    options.state_arg = b;
     return redis_connection_new(b->session->loop, &options, &b->connection);
 }
 
@@ -308,7 +244,6 @@ static int redis_session_open_backend(struct redis_session *s, struct redis_conf
     b->session = s;
     b->config = config;
     b->clustered = redis_endpoint_is_cluster(redis_config_endpoint(config));
-    list_init(&b->redirected);
     int err = redis_session_open_connection(b);
     if (err != 0) {
         free(b);
@@ -355,8 +290,6 @@ static void redis_session_on_all_closed(void *arg)
     struct redis_session *s = arg;
     void (*closed)(void *arg) = s->closed;
     void *closed_arg = s->closed_arg;
-    while (s->idle != NULL)
-        redis_session_free_command(redis_session_new_command(s));
     free(s);
     closed(closed_arg);
 }

@@ -23,12 +23,6 @@
 
 struct redis_session;
 
-/* Where a reply comes from. */
-enum redis_origin {
-    REDIS_ORIGIN_STREAM, /* this connection: Redis announces on it that the keys have changed, if it tracks */
-    REDIS_ORIGIN_OTHER_NODE /* of whose changes this connection says nothing: not to be cached */
-};
-
 /* How a command is sent: a set of bits. */
 enum redis_send {
     /* Redis is not to track the keys that it reads: they are not cached. */
@@ -42,13 +36,9 @@ enum redis_send {
     REDIS_SEND_NEXT = 4
 };
 
-/* As redis_connection_reply_fn; `origin` has no meaning without a reply. */
-typedef void (*redis_reply_fn)(void *arg, const struct redis_reply *reply, enum redis_origin origin);
-
 struct redis_session_options {
-    struct redis_connection_options
-        connection; /* without settings and on_handshake_done; its `arg` is that of all */
-    /* As that of a connection, for the one in use and the next. */
+    struct redis_connection_options connection; /* without settings and on_handshake_done; `arg` is for all */
+    /* As the function of a connection, for the one in use and the next. */
     void (*on_handshake_done)(void *arg, struct redis_connection *c);
     /*
      * A connection that is ready is about to be closed for the next: its pending commands fail, commands

@@ -77,9 +77,10 @@ static void on_push(void *arg, struct span kind, const struct redis_reply *eleme
 #define PING SPAN("*1\r\n$4\r\nPING\r\n")
 
 /* Of a command of the cache's: another cannot be sent now. */
-static void on_reply(void *arg, const struct redis_reply *answer)
+static void on_reply(void *arg, const struct redis_reply *answer, enum redis_origin origin)
 {
     (void)arg;
+    (void)origin;
     int err = redis_connection_send_command(redis_session_connection(session), PING, on_reply, NULL);
     buf_printf(&events, "%s ", answer != NULL ? "reply" : err == -ENOTCONN ? "failed" : "sent");
 }

@@ -18,9 +18,9 @@ enum { FAKE_REDIS_COMMANDS = 512, FAKE_REDIS_TEXT = 64 * 1024 };
 struct fake_redis_sent {
     char text[512]; /* its words with a space between them, cut off where they are too many */
     const void *sender;
-    redis_reply_fn fn; /* NULL: the next */
-    redis_connection_reply_fn connection_fn;
+    redis_reply_fn fn;
     void *arg;
+    enum redis_origin origin; /* of the reply */
 };
 
 static struct fake_redis {
@@ -171,19 +171,6 @@ static inline int fake_redis_queue(const void *sender, struct span command)
     return 0;
 }
 
-static inline int fake_redis_send_by_connection(const void *sender, struct span command,
-                                                redis_connection_reply_fn fn, void *arg)
-{
-    int err = fake_redis_queue(sender, command);
-    if (err != 0)
-        return err;
-    struct fake_redis_sent *sent = fake_redis_at(fake_redis.count - 1);
-    sent->fn = NULL;
-    sent->connection_fn = fn;
-    sent->arg = arg;
-    return 0;
-}
-
 /* Puts a word in front of the command that was sent last: how it was sent. */
 static inline void fake_redis_mark(const char *mark)
 {
@@ -203,6 +190,7 @@ static inline int fake_redis_send(void *sender, struct span command, unsigned ho
     struct fake_redis_sent *sent = fake_redis_at(fake_redis.count - 1);
     sent->fn = fn;
     sent->arg = arg;
+    sent->origin = REDIS_ORIGIN_STREAM;
     if ((how & REDIS_SEND_UNTRACKED) != 0)
         fake_redis_mark("UNTRACKED");
     return 0;
@@ -229,10 +217,7 @@ static inline struct fake_redis_sent fake_redis_remove(size_t i)
 static inline void fake_redis_call(const struct fake_redis_sent *sent, const struct redis_reply *reply)
 {
     bool elsewhere = fake_redis.is_replica && reply != NULL && reply_is_absent(reply);
-    if (sent->fn != NULL)
-        sent->fn(sent->arg, reply, elsewhere ? REDIS_ORIGIN_OTHER_NODE : REDIS_ORIGIN_STREAM);
-    else
-        sent->connection_fn(sent->arg, reply);
+    sent->fn(sent->arg, reply, elsewhere ? REDIS_ORIGIN_OTHER_NODE : sent->origin);
 }
 
 /* Answers the oldest; NULL: the connection was lost. */

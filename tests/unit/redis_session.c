@@ -220,7 +220,6 @@ TEST_CASE_WITH(commands_fail_at_the_end, set_up, tear_down)
     assert_int_equal(set_up(NULL), 0);
 }
 
-/* More than the memory that is kept. */
 TEST_CASE_WITH(many_commands_at_once, set_up, tear_down)
 {
     enum { COMMANDS = 500 };
