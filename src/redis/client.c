@@ -37,37 +37,25 @@ static const struct redis_client_limits DISCOVERY_LIMITS = {DISCOVERY_TIMEOUT_MS
 
 /* --- failures --- */
 
-__attribute__((format(printf, 2, 3))) static int redis_client_fail(struct redis_client *c, const char *format,
-                                                                   ...)
+/* `rejected`: the reason does not pass (redis_client_is_rejected). */
+__attribute__((format(printf, 3, 4))) static int redis_client_fail(struct redis_client *c, bool rejected,
+                                                                   const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     buf_set_message(&c->error, format, args);
     va_end(args);
-    c->rejected = false;
+    c->rejected = rejected;
     return -EIO;
-}
-
-/* The reason that redis_client_fail() has set does not pass. */
-static int redis_client_fail_for_good(struct redis_client *c)
-{
-    c->rejected = true;
-    return -EIO;
-}
-
-static int redis_client_fail_memory(struct redis_client *c)
-{
-    return redis_client_fail(c, "out of memory");
 }
 
 /* Reading or writing has failed. */
 static int redis_client_fail_io(struct redis_client *c)
 {
     if (errno == EAGAIN)
-        return redis_client_fail(c, "no reply in time");
+        return redis_client_fail(c, false, "no reply in time");
     bool rejected = c->tls != NULL && redis_tls_explain(c->context);
-    int err = redis_client_fail(c, "the connection to Redis was lost: %s", c->context->errstr);
-    return rejected ? redis_client_fail_for_good(c) : err;
+    return redis_client_fail(c, rejected, "the connection to Redis was lost: %s", c->context->errstr);
 }
 
 const char *redis_client_error(struct redis_client *c)
@@ -98,11 +86,11 @@ void redis_client_send(struct redis_client *c, size_t count, const struct span *
 int redis_client_flush(struct redis_client *c)
 {
     if (buf_error(&c->out) != 0)
-        return redis_client_fail_memory(c);
+        return redis_client_fail(c, false, "out of memory");
     if (c->out.len == 0)
         return 0;
     if (redisAppendFormattedCommand(c->context, c->out.data, c->out.len) != REDIS_OK)
-        return redis_client_fail(c, "%s", c->context->errstr);
+        return redis_client_fail(c, false, "%s", c->context->errstr);
     buf_clear(&c->out);
     errno = 0;
     for (int done = 0; done == 0;)
@@ -122,11 +110,11 @@ static int redis_client_fail_elsewhere(struct redis_client *c, const struct redi
     bool migrates = reply_is_error(reply, SPAN("ASK ")) || reply_is_error(reply, SPAN("TRYAGAIN "));
     if (migrates)
         return redis_client_fail(
-            c, "the keys are migrating to another node of the cluster: try again when that has ended");
+            c, false, "the keys are migrating to another node of the cluster: try again when that has ended");
     if (cluster_read_error(&unknown, reply, &node) == DISCOVERY_ERROR_OTHER)
         return 0;
     c->broken = true;
-    return redis_client_fail(c, "the connection to Redis was lost: %s", reply->str);
+    return redis_client_fail(c, false, "the connection to Redis was lost: %s", reply->str);
 }
 
 /* Reads the next bytes; all that was read before is parsed. */
@@ -156,14 +144,14 @@ static const struct redis_reply *redis_client_parse(struct redis_client *c)
     if (result == RESP_REPLY)
         return reply;
     c->broken = true;
-    (void)redis_client_fail(c, "the connection to Redis was lost: %s", c->parser.error);
+    (void)redis_client_fail(c, false, "the connection to Redis was lost: %s", c->parser.error);
     return NULL;
 }
 
 const struct redis_reply *redis_client_receive(struct redis_client *c)
 {
     if (buf_error(&c->out) != 0) {
-        (void)redis_client_fail_memory(c);
+        (void)redis_client_fail(c, false, "out of memory");
         return NULL;
     }
     assert(c->pending > 0);
@@ -185,9 +173,8 @@ static const struct redis_reply *redis_client_receive_success(struct redis_clien
     const struct redis_reply *reply = redis_client_receive(c);
     if (reply == NULL || reply->type != REPLY_ERROR)
         return reply;
-    (void)redis_client_fail(c, "Redis refused: %s", redis_endpoint_redact(c->endpoint, reply->str));
-    if (!redis_server_is_unavailable(reply))
-        (void)redis_client_fail_for_good(c);
+    (void)redis_client_fail(c, !redis_server_is_unavailable(reply), "Redis refused: %s",
+                            redis_endpoint_redact(c->endpoint, reply->str));
     return NULL;
 }
 
@@ -211,15 +198,14 @@ static int redis_client_start_tls(struct redis_client *c, const char *host)
         return 0;
     if (errno == EAGAIN)
         return redis_client_fail_io(c);
-    (void)redis_client_fail(c, "%s", c->context->errstr);
-    return err == -EACCES ? redis_client_fail_for_good(c) : -EIO;
+    return redis_client_fail(c, err == -EACCES, "%s", c->context->errstr);
 }
 
 int redis_client_limit_replies(struct redis_client *c, int reply_ms)
 {
     return redisSetTimeout(c->context, redis_client_time_of(reply_ms)) == REDIS_OK
                ? 0
-               : redis_client_fail(c, "%s", c->context->errstr);
+               : redis_client_fail(c, false, "%s", c->context->errstr);
 }
 
 /* Owns `context` from here on, which is connected, or is not for a reason of its own. */
@@ -228,11 +214,10 @@ static int redis_client_use_context(struct redis_client *c, redisContext *contex
     bool denied = errno == EACCES; /* a local socket */
     c->context = context;
     if (context == NULL)
-        return redis_client_fail_memory(c);
+        return redis_client_fail(c, false, "out of memory");
     if (context->err == 0)
         return redis_client_limit_replies(c, reply_ms);
-    (void)redis_client_fail(c, "%s", context->errstr);
-    return denied ? redis_client_fail_for_good(c) : -EIO;
+    return redis_client_fail(c, denied, "%s", context->errstr);
 }
 
 static void redis_client_disconnect(struct redis_client *c)
@@ -255,10 +240,7 @@ static int redis_client_check_hello(struct redis_client *c)
     if (reply == NULL)
         return -EIO;
     const char *problem = redis_server_check_mode(reply, redis_endpoint_is_cluster(c->endpoint));
-    if (problem == NULL)
-        return 0;
-    (void)redis_client_fail(c, "%s", problem);
-    return redis_client_fail_for_good(c);
+    return problem == NULL ? 0 : redis_client_fail(c, true, "%s", problem);
 }
 
 static int redis_client_handshake(struct redis_client *c, const struct redis_endpoint *endpoint)
@@ -320,7 +302,7 @@ static int redis_client_query_server(struct redis_client *c, const struct redis_
         return -EIO;
     const char *problem = protocol->read(&of_master, server, 0, reply, &answer, &complete);
     if (problem != NULL)
-        return redis_client_fail(c, "%s", problem);
+        return redis_client_fail(c, false, "%s", problem);
     assert(complete);
     *out = answer.master;
     return 0;
@@ -336,18 +318,16 @@ static int redis_client_check_role(struct redis_client *c)
     const char *problem = redis_server_read_role(reply, &role);
     if (problem == NULL && role.kind != REDIS_ROLE_MASTER)
         problem = "it is not a master";
-    return problem == NULL ? 0 : redis_client_fail(c, "%s", problem);
+    return problem == NULL ? 0 : redis_client_fail(c, false, "%s", problem);
 }
 
 /* Puts the address of the server that failed in front of the reason. */
 static void redis_client_name_failed_server(struct redis_client *c, const struct redis_endpoint *server)
 {
-    bool rejected = c->rejected;
     struct buf text = BUF_INIT;
     redis_endpoint_describe(server, &text);
     buf_printf(&text, ": %s", redis_client_error(c));
-    (void)redis_client_fail(c, "%s", buf_message(&text));
-    c->rejected = rejected;
+    (void)redis_client_fail(c, c->rejected, "%s", buf_message(&text));
     buf_fini(&text);
 }
 
@@ -377,10 +357,8 @@ static int redis_client_connect_to_master(struct redis_client *c, const struct r
         if (err != 0 && c->rejected && rejection.len == 0)
             buf_append_str(&rejection, redis_client_error(c));
     }
-    if (err != 0 && rejection.len > 0) {
-        (void)redis_client_fail(c, "%s", buf_message(&rejection));
-        c->rejected = true;
-    }
+    if (err != 0 && rejection.len > 0)
+        (void)redis_client_fail(c, true, "%s", buf_message(&rejection));
     buf_fini(&rejection);
     return err;
 }
