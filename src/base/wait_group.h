@@ -33,6 +33,12 @@ static inline void wait_group_done(struct wait_group *g)
         g->ended(g->arg);
 }
 
+/* The same as a callback, whose argument is the group. */
+static inline void wait_group_on_done(void *arg)
+{
+    wait_group_done(arg);
+}
+
 /* Calls `ended` once nothing is pending, possibly before this returns. May be called once per group. */
 static inline void wait_group_wait(struct wait_group *g, void (*ended)(void *arg), void *arg)
 {

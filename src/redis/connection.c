@@ -87,7 +87,7 @@ struct redis_connection {
 
     /* The handshake. */
     int step;
-    int replies_due;                /* of this step */
+    int replies_due;                /* to the commands of this step */
     const char *no_tracking_reason; /* why tracking is not requested on this connection; NULL when it is */
     bool tracking;                  /* Redis has agreed to it */
     bool caching_denial_logged;     /* of CLIENT CACHING; once in a life */
@@ -125,6 +125,15 @@ static void redis_connection_log_connection(const struct redis_connection *c, en
         log_str(&line, "reason", span_of(redis_endpoint_redact(c->options.endpoint, why)));
     log_end(&line);
     buf_fini(&where);
+}
+
+/* `error` is the reply to a command without which it goes on; *logged is true from then on. */
+static void redis_connection_log_denial(const struct redis_connection *c, bool *logged, const char *message,
+                                        const struct redis_reply *error)
+{
+    if (!*logged)
+        redis_connection_log_connection(c, LOG_WARN, message, error->str);
+    *logged = true;
 }
 
 /* --- sending --- */
@@ -180,8 +189,10 @@ static int redis_connection_queue_own(struct redis_connection *c, struct buf *co
     int err = buf_error(command);
     if (err == 0)
         err = redis_connection_queue_bytes(c, buf_span(command), 1);
-    if (err == 0)
+    if (err == 0) {
         redis_connection_expect_reply(c, (struct pending_command){.own = fn});
+        c->replies_due += c->state == HANDSHAKE;
+    }
     buf_fini(command);
     return err;
 }
@@ -212,11 +223,10 @@ int redis_connection_send_command(struct redis_connection *c, struct span comman
 /* Without it the read is tracked as any other, and costs Redis memory. */
 static void redis_connection_on_caching_reply(struct redis_connection *c, const struct redis_reply *reply)
 {
-    if (reply == NULL || reply->type != REPLY_ERROR || c->caching_denial_logged)
-        return;
-    c->caching_denial_logged = true;
-    redis_connection_log_connection(
-        c, LOG_WARN, "redis refuses CLIENT CACHING: it tracks all links that are looked up", reply->str);
+    if (reply != NULL && reply->type == REPLY_ERROR)
+        redis_connection_log_denial(c, &c->caching_denial_logged,
+                                    "redis refuses CLIENT CACHING: it tracks all links that are looked up",
+                                    reply);
 }
 
 /* CLIENT CACHING NO is about the next command on the connection, so the two are queued together or not at
@@ -269,12 +279,6 @@ static void redis_connection_drop_socket(struct redis_connection *c)
     }
 }
 
-static void redis_connection_report(struct redis_connection *c, enum discovery_report what)
-{
-    if (c->discovery != NULL)
-        discovery_report(c->discovery, what);
-}
-
 /* Ends the connection or attempt, reports that to the owner and to pending commands, and changes to `next`.
  */
 static void redis_connection_disconnect(struct redis_connection *c, enum connection_state next)
@@ -283,7 +287,8 @@ static void redis_connection_disconnect(struct redis_connection *c, enum connect
     redis_connection_enter(c, FAILED);
     if (was_ready) {
         redis_connection_uncount_ready(c);
-        redis_connection_report(c, DISCOVERY_REPORT_LOST);
+        if (c->discovery != NULL)
+            discovery_lost(c->discovery);
         c->options.on_lost(c->options.state_arg);
     }
     redis_connection_drop_socket(c);
@@ -301,8 +306,8 @@ void redis_connection_fail(struct redis_connection *c, const char *why)
     bool due = log_reason_is_due(&c->reasons, why, clock_now_ms());
     redis_connection_log_connection(c, was_ready || due ? LOG_WARN : LOG_DEBUG,
                                     was_ready ? "redis connection lost" : "redis connection failed", why);
-    if (!was_ready && c->state != DISCOVERING && !more_addresses)
-        redis_connection_report(c, DISCOVERY_REPORT_FAILED);
+    if (!was_ready && c->state != DISCOVERING && !more_addresses && c->discovery != NULL)
+        discovery_failed(c->discovery);
     redis_connection_disconnect(c, more_addresses ? CONNECTING : WAITING);
 }
 
@@ -320,14 +325,6 @@ static void redis_connection_fail_reply(struct redis_connection *c)
 }
 
 /* --- the server's role, and its link to the master --- */
-
-static void redis_connection_log_denial(const struct redis_connection *c, bool *logged, const char *message,
-                                        const struct redis_reply *error)
-{
-    if (!*logged)
-        redis_connection_log_connection(c, LOG_WARN, message, error->str);
-    *logged = true;
-}
 
 /* The role of a server in use is not known any more. */
 static void redis_connection_recount_role(const struct redis_connection *c, enum redis_role_kind before)
@@ -481,27 +478,20 @@ static int redis_connection_send_tracking(struct redis_connection *c)
         redis_connection_compose_broadcast(&c->options, &command);
     else
         command_write(&command, 4, (const char *[]){"CLIENT", "TRACKING", "ON", "OPTOUT"});
-    c->replies_due++;
     return redis_connection_queue_own(c, &command, redis_connection_on_tracking);
 }
 
 static int redis_connection_first_step(struct redis_connection *c)
 {
     const struct redis_endpoint *endpoint = c->options.endpoint;
-    struct buf hello = BUF_INIT;
-    struct buf select = BUF_INIT;
-    bool selects = redis_endpoint_select(endpoint, &select);
-    redis_endpoint_hello(endpoint, c->options.client_name, &hello);
-    c->replies_due += selects ? 3 : 2;
-    int err = redis_connection_queue_own(c, &hello, redis_connection_on_hello);
-    if (err == 0 && selects)
-        err = redis_connection_queue_own(c, &select, redis_connection_on_step_reply);
-    buf_fini(&select);
-    if (err == 0 && c->topology != NULL && topology_wants_readonly(c->topology)) {
-        c->replies_due++;
+    struct buf command = BUF_INIT;
+    redis_endpoint_hello(endpoint, c->options.client_name, &command);
+    int err = redis_connection_queue_own(c, &command, redis_connection_on_hello);
+    if (err == 0 && redis_endpoint_select(endpoint, &command))
+        err = redis_connection_queue_own(c, &command, redis_connection_on_step_reply);
+    if (err == 0 && c->topology != NULL && topology_wants_readonly(c->topology))
         err =
             redis_connection_queue_words(c, 1, (const char *[]){"READONLY"}, redis_connection_on_step_reply);
-    }
     return err != 0 ? err : redis_connection_send_role(c);
 }
 
@@ -509,13 +499,10 @@ static int redis_connection_second_step(struct redis_connection *c)
 {
     int err = 0;
     c->heartbeat_sent_ms = c->last_pong_ms = clock_boot_ms();
-    if (c->server.role.kind == REDIS_ROLE_REPLICA) {
-        c->replies_due++;
+    if (c->server.role.kind == REDIS_ROLE_REPLICA)
         err = redis_connection_send_info(c);
-    }
     if (err == 0)
         err = redis_connection_send_tracking(c);
-    c->replies_due++;
     return err != 0
                ? err
                : redis_connection_queue_words(c, 1, (const char *[]){"PING"}, redis_connection_on_step_reply);
@@ -550,7 +537,8 @@ static void redis_connection_begin_handshake(struct redis_connection *c)
     c->no_tracking_reason = NULL;
     redis_server_reset(&c->server, c->endpoint.host, c->endpoint.port);
     c->heartbeat_sent_ms = clock_boot_ms();
-    redis_connection_report(c, DISCOVERY_REPORT_CONNECTED);
+    if (c->topology != NULL)
+        topology_connected(c->topology);
     redis_connection_next_step(c);
 }
 
@@ -821,7 +809,8 @@ static void redis_connection_become_ready(struct redis_connection *c)
     c->reasons = (struct log_reasons){0};
     c->timeout_ms = 0;
     c->reply_heartbeats = 0;
-    redis_connection_report(c, DISCOVERY_REPORT_READY);
+    if (c->discovery != NULL)
+        discovery_ready(c->discovery);
     metric_add(&c->options.metrics->redis_connects_total, 1);
     redis_connection_count_ready(c);
     redis_connection_log_connection(c, LOG_INFO, "redis connected", NULL);
@@ -931,15 +920,10 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     return 0;
 }
 
-static void redis_connection_on_part_closed(void *arg)
-{
-    struct redis_connection *c = arg;
-    wait_group_done(&c->open_parts);
-}
-
 static void redis_connection_on_handle_closed(uv_handle_t *handle)
 {
-    redis_connection_on_part_closed(handle->data);
+    struct redis_connection *c = handle->data;
+    wait_group_done(&c->open_parts);
 }
 
 static void redis_connection_on_all_closed(void *arg)
@@ -962,7 +946,7 @@ void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg
     c->closed_arg = arg;
     redis_connection_enter(c, CLOSED);
     if (c->discovery != NULL)
-        discovery_close(c->discovery, redis_connection_on_part_closed, c);
+        discovery_close(c->discovery, wait_group_on_done, &c->open_parts);
     uv_close((uv_handle_t *)&c->timer, redis_connection_on_handle_closed);
     uv_close((uv_handle_t *)&c->flusher, redis_connection_on_handle_closed);
     wait_group_wait(&c->open_parts, redis_connection_on_all_closed, c);

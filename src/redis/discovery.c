@@ -504,25 +504,22 @@ void discovery_discover(struct discovery *d)
         discovery_query(d);
 }
 
-void discovery_report(struct discovery *d, enum discovery_report report)
+void discovery_ready(struct discovery *d)
 {
-    switch (report) {
-    case DISCOVERY_REPORT_CONNECTED:
-        topology_connected(&d->topology);
-        break;
-    case DISCOVERY_REPORT_READY:
-        d->use = IN_USE;
-        d->rotations = 0;
-        topology_ready(&d->topology);
-        break;
-    case DISCOVERY_REPORT_LOST:
-        d->use = NOT_IN_USE;
-        break;
-    case DISCOVERY_REPORT_FAILED:
-        if (topology_failed(&d->topology) % ATTEMPTS_PER_SERVER == 0)
-            discovery_rotate_server(d);
-        break;
-    }
+    d->use = IN_USE;
+    d->rotations = 0;
+    topology_ready(&d->topology);
+}
+
+void discovery_lost(struct discovery *d)
+{
+    d->use = NOT_IN_USE;
+}
+
+void discovery_failed(struct discovery *d)
+{
+    if (topology_failed(&d->topology) % ATTEMPTS_PER_SERVER == 0)
+        discovery_rotate_server(d);
 }
 
 static void discovery_on_timer_closed(uv_handle_t *timer)

@@ -102,14 +102,12 @@ void discovery_close(struct discovery *d, void (*closed)(void *arg), void *arg);
 /* Starts a discovery, which ends with on_found or on_not_found, perhaps before this returns. */
 void discovery_discover(struct discovery *d);
 
-/* The state of the connection to the Redis that was found. */
-enum discovery_report {
-    DISCOVERY_REPORT_CONNECTED, /* the handshake begins */
-    DISCOVERY_REPORT_READY,     /* it is in use */
-    DISCOVERY_REPORT_LOST,      /* the connection was lost */
-    DISCOVERY_REPORT_FAILED     /* the attempt failed; after two of these another server is queried */
-};
-void discovery_report(struct discovery *d, enum discovery_report report);
+/* The Redis that was found is in use; its connection was lost. */
+void discovery_ready(struct discovery *d);
+void discovery_lost(struct discovery *d);
+
+/* An attempt to connect to it has failed; after two of these another server is queried. */
+void discovery_failed(struct discovery *d);
 
 /* Which Redis was found, and whether it is still the right one; borrowed until discovery_close. */
 struct topology *discovery_topology(struct discovery *d);

@@ -55,11 +55,6 @@ struct redis_config *redis_session_config(const struct redis_session *s)
     return s->current->config;
 }
 
-struct redis_connection *redis_session_next(const struct redis_session *s)
-{
-    return s->next != NULL ? s->next->connection : NULL;
-}
-
 /* --- other nodes --- */
 
 static void redis_session_end(struct session_command *command, const struct redis_reply *reply,
@@ -167,17 +162,11 @@ static void redis_session_on_backend_closed(void *arg)
     wait_group_done(&s->open_backends);
 }
 
-static void redis_session_on_part_closed(void *arg)
-{
-    struct session_backend *b = arg;
-    wait_group_done(&b->open_parts);
-}
-
 static void redis_session_close_backend(struct session_backend *b)
 {
-    redis_connection_close(b->connection, redis_session_on_part_closed, b);
+    redis_connection_close(b->connection, wait_group_on_done, &b->open_parts);
     if (b->redirects != NULL)
-        redirects_close(b->redirects, redis_session_on_part_closed, b);
+        redirects_close(b->redirects, wait_group_on_done, &b->open_parts);
     wait_group_wait(&b->open_parts, redis_session_on_backend_closed, b);
 }
 

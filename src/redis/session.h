@@ -77,7 +77,4 @@ int redis_session_send(struct redis_session *s, struct span command, unsigned ho
 struct redis_connection *redis_session_connection(const struct redis_session *s);
 struct redis_config *redis_session_config(const struct redis_session *s);
 
-/* The connection that is to replace it; NULL: none. */
-struct redis_connection *redis_session_next(const struct redis_session *s);
-
 #endif
