@@ -63,14 +63,9 @@ static int settings_set_text(const struct reader *r, const struct setting *s, co
 static int settings_parse_choice(const char *choices, struct span text, int64_t *out)
 {
     struct span rest = span_of(choices);
-    for (int64_t i = 0; rest.len > 0; i++) {
-        struct span word = {rest.data, span_find(rest, '|')};
-        if (span_equal(word, text)) {
-            *out = i;
+    for (*out = 0; rest.len > 0; ++*out)
+        if (span_equal(span_cut(&rest, '|'), text))
             return 0;
-        }
-        rest = span_skip(rest, word.len < rest.len ? word.len + 1 : word.len);
-    }
     return -EINVAL;
 }
 

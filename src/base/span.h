@@ -72,6 +72,14 @@ static inline size_t span_find(struct span s, char byte)
     return at == NULL ? s.len : (size_t)(at - s.data);
 }
 
+/* Returns what is before the first `separator`, and removes both; all of *s where there is none. */
+static inline struct span span_cut(struct span *s, char separator)
+{
+    struct span one = {s->data, span_find(*s, separator)};
+    *s = span_skip(*s, one.len < s->len ? one.len + 1 : one.len);
+    return one;
+}
+
 /* `s` without the spaces and tabs at both ends (optional whitespace, RFC 9110 section 5.6.3). */
 static inline struct span span_trim(struct span s)
 {

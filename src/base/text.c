@@ -174,8 +174,7 @@ static bool text_decoded_equals(struct span encoded, struct span name)
 struct span uri_query_find(struct span query, struct span name)
 {
     while (query.len > 0) {
-        struct span pair = {query.data, span_find(query, '&')};
-        query = span_skip(query, pair.len < query.len ? pair.len + 1 : pair.len);
+        struct span pair = span_cut(&query, '&');
         size_t equals = span_find(pair, '=');
         if (!text_decoded_equals((struct span){pair.data, equals}, name))
             continue;

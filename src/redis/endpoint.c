@@ -51,31 +51,16 @@ static int redis_endpoint_unknown_option(struct span name, struct span query, st
     return -EINVAL;
 }
 
-/* `query`, which begins with its question mark or is empty, may hold the option `known` and no other. */
+/* `query` may hold the option `known` and no other. */
 static int redis_endpoint_check_options(struct span query, struct span known, struct buf *why)
 {
     for (struct span rest = query; rest.len > 0;) {
-        rest = span_skip(rest, 1); /* the question mark, or an ampersand */
-        struct span one = {rest.data, span_find(rest, '&')};
+        struct span one = span_cut(&rest, '&');
         struct span name = {one.data, span_find(one, '=')};
         if (one.len > 0 && !span_equal(name, known))
             return redis_endpoint_unknown_option(name, query, why);
-        rest = span_skip(rest, one.len);
     }
     return 0;
-}
-
-/* Takes the query off the end of `text`. */
-static struct span redis_endpoint_take_query(struct span *text)
-{
-    struct span query = span_skip(*text, span_find(*text, '?'));
-    text->len -= query.len;
-    return query;
-}
-
-static char *redis_endpoint_copy(struct span s)
-{
-    return strndup(s.data, s.len);
 }
 
 /* *out becomes `s` decoded once, owned. A NUL byte in it (%00) would cut it short. */
@@ -119,9 +104,8 @@ static int redis_endpoint_take_userinfo(struct redis_endpoint *t, struct span *a
 static int redis_endpoint_read_port(struct span text, int *out, struct buf *why)
 {
     int64_t port = 0;
-    if (parse_int64(text, &port) != 0 || port < 1 || port > PORT_MAX) {
+    if (parse_int64(text, &port) != 0 || port < 1 || port > PORT_MAX)
         return redis_endpoint_invalid(why, "the port must be a number from 1 to 65535");
-    }
     *out = (int)port;
     return 0;
 }
@@ -133,18 +117,16 @@ static int redis_endpoint_read_host(struct span authority, char **out, int *port
     struct span rest;
     if (authority.len > 0 && authority.data[0] == '[') {
         size_t close = span_find(authority, ']');
-        if (close == authority.len) {
+        if (close == authority.len)
             return redis_endpoint_invalid(why, "an IPv6 address must end with ]");
-        }
         host = (struct span){authority.data + 1, close - 1};
         rest = span_skip(authority, close + 1);
     } else {
         host.len = span_find(authority, ':');
         rest = span_skip(authority, host.len);
     }
-    if (host.len == 0) {
+    if (host.len == 0)
         return redis_endpoint_invalid(why, "the host is missing");
-    }
     if (span_find(host, '?') < host.len || span_find(host, '#') < host.len) {
         return redis_endpoint_invalid(why, "a query or fragment does not belong here");
     }
@@ -153,7 +135,7 @@ static int redis_endpoint_read_host(struct span authority, char **out, int *port
         if (err != 0)
             return err;
     }
-    *out = redis_endpoint_copy(host);
+    *out = strndup(host.data, host.len);
     return *out == NULL ? -ENOMEM : 0;
 }
 
@@ -162,27 +144,10 @@ static int redis_endpoint_read_db(struct redis_endpoint *t, struct span text, st
     if (text.len == 0)
         return 0;
     int64_t db = 0;
-    if (parse_int64(text, &db) != 0 || db < 0 || db > DB_MAX) {
+    if (parse_int64(text, &db) != 0 || db < 0 || db > DB_MAX)
         return redis_endpoint_invalid(why, "the database must be a number, 0 or more");
-    }
     t->db = (int)db;
     return 0;
-}
-
-static int redis_endpoint_read_network(struct redis_endpoint *t, struct span rest, struct buf *why)
-{
-    struct span authority = {rest.data, span_find(rest, '/')};
-    struct span path = span_skip(rest, authority.len);
-    int err = redis_endpoint_take_userinfo(t, &authority, why);
-    t->port = REDIS_PORT;
-    if (err == 0)
-        err = redis_endpoint_check_options(redis_endpoint_take_query(path.len > 0 ? &path : &authority),
-                                           SPAN_ABSENT, why);
-    if (err == 0)
-        err = redis_endpoint_read_host(authority, &t->host, &t->port, why);
-    if (err == 0 && path.len > 0)
-        err = redis_endpoint_read_db(t, span_skip(path, 1), why);
-    return err;
 }
 
 /* host[:port],host[:port],... */
@@ -190,9 +155,8 @@ static int redis_endpoint_read_servers(struct redis_discovery *s, struct span li
 {
     for (;;) {
         struct span one = {list.data, span_find(list, ',')};
-        if (s->count == REDIS_SERVERS_MAX) {
+        if (s->count == REDIS_SERVERS_MAX)
             return redis_endpoint_invalid(why, "more than 16 hosts");
-        }
         int n = s->count++;
         s->at[n].port = port;
         int err = redis_endpoint_read_host(one, &s->at[n].host, &s->at[n].port, why);
@@ -224,96 +188,98 @@ static int redis_endpoint_read_role(struct redis_discovery *s, struct span query
     return redis_endpoint_invalid(why, "the role is master or replica");
 }
 
-static int redis_endpoint_read_by_sentinel(struct redis_endpoint *t, struct span rest, struct buf *why)
+/* --- the schemes --- */
+
+/* The parts of a URL behind its scheme and its user. */
+struct url {
+    struct span authority;
+    struct span path;  /* without the slash before it */
+    struct span query; /* without its question mark */
+};
+
+static int redis_endpoint_read_network(struct redis_endpoint *t, const struct url *url, struct buf *why)
 {
-    struct span authority = {rest.data, span_find(rest, '/')};
-    struct span path = span_skip(rest, authority.len);
-    struct span query = redis_endpoint_take_query(&path);
-    t->discovery.kind = REDIS_DISCOVERY_SENTINEL;
-    int err = redis_endpoint_take_userinfo(t, &authority, why);
-    if (err == 0)
-        err = redis_endpoint_check_options(query, SPAN("role"), why);
-    if (err == 0)
-        err = redis_endpoint_read_servers(&t->discovery, authority, SENTINEL_PORT, why);
-    if (err != 0)
-        return err;
-    struct span name = path.len > 0 ? span_skip(path, 1) : path;
-    name.len = span_find(name, '/');
-    err = redis_endpoint_read_master(&t->discovery, name, why);
-    size_t used = name.len + 2; /* with the slash on either side */
-    if (err == 0 && path.len > used)
-        err = redis_endpoint_read_db(t, span_skip(path, used), why);
-    if (err == 0 && query.len > 0)
-        err = redis_endpoint_read_role(&t->discovery, span_skip(query, 1), why);
-    return err;
+    t->port = REDIS_PORT;
+    int err = redis_endpoint_read_host(url->authority, &t->host, &t->port, why);
+    return err != 0 ? err : redis_endpoint_read_db(t, url->path, why);
 }
 
-static int redis_endpoint_read_by_cluster(struct redis_endpoint *t, struct span rest, struct buf *why)
+static int redis_endpoint_read_by_sentinel(struct redis_endpoint *t, const struct url *url, struct buf *why)
 {
-    size_t end = span_find(rest, '/');
-    struct span authority = {rest.data, end};
-    struct span path = span_skip(rest, end);
-    struct span query = redis_endpoint_take_query(path.len > 0 ? &path : &authority);
+    struct span db = url->path;
+    struct span name = span_cut(&db, '/');
+    t->discovery.kind = REDIS_DISCOVERY_SENTINEL;
+    int err = redis_endpoint_read_servers(&t->discovery, url->authority, SENTINEL_PORT, why);
+    if (err == 0)
+        err = redis_endpoint_read_master(&t->discovery, name, why);
+    if (err == 0)
+        err = redis_endpoint_read_db(t, db, why);
+    return err != 0 ? err : redis_endpoint_read_role(&t->discovery, url->query, why);
+}
+
+static int redis_endpoint_read_by_cluster(struct redis_endpoint *t, const struct url *url, struct buf *why)
+{
     t->discovery.kind = REDIS_DISCOVERY_CLUSTER;
-    int err = redis_endpoint_take_userinfo(t, &authority, why);
+    int err = redis_endpoint_read_servers(&t->discovery, url->authority, REDIS_PORT, why);
     if (err == 0)
-        err = redis_endpoint_check_options(query, SPAN("role"), why);
-    if (err == 0)
-        err = redis_endpoint_read_servers(&t->discovery, authority, REDIS_PORT, why);
-    if (err == 0 && path.len > 0)
-        err = redis_endpoint_read_db(t, span_skip(path, 1), why);
+        err = redis_endpoint_read_db(t, url->path, why);
     if (err == 0 && t->db != 0)
         return redis_endpoint_invalid(why, "a Redis Cluster has database 0 only");
-    if (err == 0 && query.len > 0)
-        err = redis_endpoint_read_role(&t->discovery, span_skip(query, 1), why);
+    return err != 0 ? err : redis_endpoint_read_role(&t->discovery, url->query, why);
+}
+
+static int redis_endpoint_read_unix(struct redis_endpoint *t, const struct url *url, struct buf *why)
+{
+    if (url->authority.len > 0 || url->path.data == NULL)
+        return redis_endpoint_invalid(why, "a socket is written unix:///path");
+    const struct span path = {url->path.data - 1, url->path.len + 1}; /* with its slash */
+    int err = redis_endpoint_read_db(t, uri_query_find(url->query, SPAN("db")), why);
+    if (err == 0)
+        err = redis_endpoint_copy_decoded(path, &t->path, why);
+    if (err == 0 && strlen(t->path) >= sizeof((struct sockaddr_un *)0)->sun_path)
+        return redis_endpoint_invalid(why, "the path of the socket is too long");
     return err;
 }
 
-static int redis_endpoint_read_unix(struct redis_endpoint *t, struct span rest, struct buf *why)
+struct scheme {
+    struct span start;
+    enum redis_transport transport;
+    int (*read)(struct redis_endpoint *t, const struct url *url, struct buf *why);
+    struct span option; /* the only one that the query may hold */
+};
+
+/* `rest` is the URL without `start`. */
+static int redis_endpoint_read_by(struct redis_endpoint *t, const struct scheme *scheme, struct span rest,
+                                  struct buf *why)
 {
-    struct span authority = {rest.data, span_find(rest, '/')};
-    struct span path = span_skip(rest, authority.len);
-    int err = redis_endpoint_take_userinfo(t, &authority, why);
+    size_t slash = span_find(rest, '/');
+    struct url url = {.authority = {rest.data, slash},
+                      .path = slash < rest.len ? span_skip(rest, slash + 1) : SPAN_ABSENT};
+    int err = redis_endpoint_take_userinfo(t, &url.authority, why);
     if (err != 0)
         return err;
-    if (authority.len > 0 || path.len == 0) {
-        return redis_endpoint_invalid(why, "a socket is written unix:///path");
-    }
-    struct span query = redis_endpoint_take_query(&path);
-    err = redis_endpoint_check_options(query, SPAN("db"), why);
-    if (err == 0 && query.len > 0) {
-        struct span db = uri_query_find(span_skip(query, 1), SPAN("db"));
-        err = redis_endpoint_read_db(t, db, why);
-    }
-    if (err != 0)
-        return err;
-    err = redis_endpoint_copy_decoded(path, &t->path, why);
-    if (err == 0 && strlen(t->path) >= sizeof((struct sockaddr_un *)0)->sun_path) {
-        return redis_endpoint_invalid(why, "the path of the socket is too long");
-    }
-    return err;
+    struct span *behind = url.path.data != NULL ? &url.path : &url.authority;
+    url.query = *behind;
+    *behind = span_cut(&url.query, '?');
+    t->transport = scheme->transport;
+    err = redis_endpoint_check_options(url.query, scheme->option, why);
+    return err != 0 ? err : scheme->read(t, &url, why);
 }
 
 /* Fills the zeroed `t` from `url`; user and password stay NULL where it has none. */
 static int redis_endpoint_read_url(struct redis_endpoint *t, struct span url, struct buf *why)
 {
-    static const struct {
-        struct span start;
-        enum redis_transport transport;
-        int (*read)(struct redis_endpoint *t, struct span rest, struct buf *why);
-    } schemes[] = {{{"redis://", 8}, REDIS_TRANSPORT_TCP, redis_endpoint_read_network},
-                   {{"rediss://", 9}, REDIS_TRANSPORT_TLS, redis_endpoint_read_network},
-                   {{"unix://", 7}, REDIS_TRANSPORT_UNIX, redis_endpoint_read_unix},
-                   {{"redis+sentinel://", 17}, REDIS_TRANSPORT_TCP, redis_endpoint_read_by_sentinel},
-                   {{"rediss+sentinel://", 18}, REDIS_TRANSPORT_TLS, redis_endpoint_read_by_sentinel},
-                   {{"redis+cluster://", 16}, REDIS_TRANSPORT_TCP, redis_endpoint_read_by_cluster},
-                   {{"rediss+cluster://", 17}, REDIS_TRANSPORT_TLS, redis_endpoint_read_by_cluster}};
-    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
-        if (!span_starts_with(url, schemes[i].start))
-            continue;
-        t->transport = schemes[i].transport;
-        return schemes[i].read(t, span_skip(url, schemes[i].start.len), why);
-    }
+    static const struct scheme schemes[] = {
+        {{"redis://", 8}, REDIS_TRANSPORT_TCP, redis_endpoint_read_network, {NULL, 0}},
+        {{"rediss://", 9}, REDIS_TRANSPORT_TLS, redis_endpoint_read_network, {NULL, 0}},
+        {{"unix://", 7}, REDIS_TRANSPORT_UNIX, redis_endpoint_read_unix, {"db", 2}},
+        {{"redis+sentinel://", 17}, REDIS_TRANSPORT_TCP, redis_endpoint_read_by_sentinel, {"role", 4}},
+        {{"rediss+sentinel://", 18}, REDIS_TRANSPORT_TLS, redis_endpoint_read_by_sentinel, {"role", 4}},
+        {{"redis+cluster://", 16}, REDIS_TRANSPORT_TCP, redis_endpoint_read_by_cluster, {"role", 4}},
+        {{"rediss+cluster://", 17}, REDIS_TRANSPORT_TLS, redis_endpoint_read_by_cluster, {"role", 4}}};
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
+        if (span_starts_with(url, schemes[i].start))
+            return redis_endpoint_read_by(t, &schemes[i], span_skip(url, schemes[i].start.len), why);
     return redis_endpoint_invalid(
         why, "must begin with redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, "
              "redis+cluster:// or rediss+cluster://");

@@ -6,12 +6,9 @@
 
 static bool sentinel_has_flag(struct span flags, struct span flag)
 {
-    while (flags.len > 0) {
-        struct span one = {flags.data, span_find(flags, ',')};
-        if (span_equal(one, flag))
+    while (flags.len > 0)
+        if (span_equal(span_cut(&flags, ','), flag))
             return true;
-        flags = span_skip(flags, one.len < flags.len ? one.len + 1 : one.len);
-    }
     return false;
 }
 

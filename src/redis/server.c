@@ -110,8 +110,7 @@ const char *redis_server_read_role(const struct redis_reply *reply, struct redis
 static struct span redis_server_info_value(struct span info, struct span name)
 {
     while (info.len > 0) {
-        struct span line = {info.data, span_find(info, '\n')};
-        info = span_skip(info, line.len < info.len ? line.len + 1 : line.len);
+        struct span line = span_cut(&info, '\n');
         if (line.len > 0 && line.data[line.len - 1] == '\r')
             line.len--;
         if (line.len > name.len && line.data[name.len] == ':' && span_starts_with(line, name))
