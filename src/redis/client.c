@@ -7,6 +7,7 @@
 #include "redis/cluster.h"
 #include "redis/resp.h"
 #include "redis/server.h"
+#include "redis/tls.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,17 +1,13 @@
 /*
- * Reading Redis addresses, what they mean together with the other settings, and TLS sessions; see endpoint.h.
+ * Reading Redis addresses, and what they mean together with the other settings; see endpoint.h.
  */
 #include "redis/endpoint.h"
 
 #include "base/text.h"
 #include "redis/resp.h"
+#include "redis/tls.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <hiredis/hiredis.h>
-#include <hiredis/hiredis_ssl.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -438,86 +434,11 @@ bool redis_endpoint_select(const struct redis_endpoint *t, struct buf *out)
     return true;
 }
 
-/* --- TLS --- */
-
-/* Why the files cannot be used: the setting that names one, and the reason. */
-struct refusal {
-    const char **setting;
-    struct buf *why;
-};
-
-static int redis_endpoint_refuse(const struct refusal *r, const char *setting, const char *file)
-{
-    char reason[256];
-    ERR_error_string_n(ERR_get_error(), reason, sizeof reason);
-    *r->setting = setting;
-    buf_printf(r->why, "cannot use %s: %s", file, reason);
-    return -EINVAL;
-}
-
-static int redis_endpoint_load_authorities(SSL_CTX *ctx, const char *ca_file, const struct refusal *r)
-{
-    if (ca_file[0] == '\0')
-        return SSL_CTX_set_default_verify_paths(ctx) == 1
-                   ? 0
-                   : redis_endpoint_refuse(r, "redis-url", "the system's certificates");
-    return SSL_CTX_load_verify_locations(ctx, ca_file, NULL) == 1
-               ? 0
-               : redis_endpoint_refuse(r, "redis-ca-file", ca_file);
-}
-
-static int redis_endpoint_load_client_certificate(SSL_CTX *ctx, const struct redis_options *o,
-                                                  const struct refusal *r)
-{
-    if (o->cert_file[0] == '\0' && o->key_file[0] == '\0')
-        return 0;
-    if (SSL_CTX_use_certificate_chain_file(ctx, o->cert_file) != 1)
-        return redis_endpoint_refuse(r, "redis-cert-file", o->cert_file);
-    if (SSL_CTX_use_PrivateKey_file(ctx, o->key_file, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(ctx) != 1)
-        return redis_endpoint_refuse(r, "redis-key-file", o->key_file);
-    return 0;
-}
-
-/* OpenSSL does not list the fault of a certificate among its errors: it is added. */
-static int redis_endpoint_on_verified(int good, X509_STORE_CTX *store)
-{
-    if (good == 0)
-        ERR_raise_data(ERR_LIB_X509, X509_R_CERTIFICATE_VERIFICATION_FAILED, "%s",
-                       X509_verify_cert_error_string(X509_STORE_CTX_get_error(store)));
-    return good;
-}
-
-/* *out stays NULL for an endpoint without TLS. */
-static int redis_endpoint_make_tls(const struct redis_endpoint *t, const struct redis_options *options,
-                                   struct ssl_ctx_st **out, const struct refusal *r)
-{
-    if (t->transport != REDIS_TRANSPORT_TLS)
-        return 0;
-    ERR_clear_error(); /* so that redis_endpoint_refuse() reports what failed here */
-    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
-    if (ctx == NULL)
-        return -ENOMEM;
-    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, redis_endpoint_on_verified);
-    int err = SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1
-                  ? 0
-                  : redis_endpoint_refuse(r, "redis-url", "TLS 1.2");
-    if (err == 0)
-        err = redis_endpoint_load_authorities(ctx, options->ca_file, r);
-    if (err == 0)
-        err = redis_endpoint_load_client_certificate(ctx, options, r);
-    if (err != 0) {
-        SSL_CTX_free(ctx);
-        return err;
-    }
-    *out = ctx;
-    return 0;
-}
+/* --- what connections are made with --- */
 
 int redis_config_new(struct redis_endpoint *endpoint, const struct redis_options *options, uint64_t number,
                      struct redis_config **out, struct buf *why, const char **setting)
 {
-    const struct refusal refusal = {setting, why};
     struct redis_config *c = calloc(1, sizeof *c);
     if (c == NULL) {
         redis_endpoint_fini(endpoint);
@@ -527,7 +448,8 @@ int redis_config_new(struct redis_endpoint *endpoint, const struct redis_options
     c->number = number;
     c->endpoint = *endpoint;
     *endpoint = (struct redis_endpoint){0};
-    int err = redis_endpoint_make_tls(&c->endpoint, options, &c->tls, &refusal);
+    int err =
+        c->endpoint.transport == REDIS_TRANSPORT_TLS ? redis_tls_new(options, &c->tls, why, setting) : 0;
     if (err != 0) {
         redis_config_unref(c);
         return err;
@@ -540,84 +462,9 @@ void redis_config_unref(struct redis_config *c)
 {
     if (c == NULL || atomic_fetch_sub_explicit(&c->references, 1, memory_order_acq_rel) > 1)
         return;
-    SSL_CTX_free(c->tls);
+    redis_tls_free(c->tls);
     redis_endpoint_fini(&c->endpoint);
     free(c);
-}
-
-static bool redis_endpoint_is_address(const char *host)
-{
-    unsigned char raw[sizeof(struct in6_addr)];
-    return inet_pton(AF_INET, host, raw) == 1 || inet_pton(AF_INET6, host, raw) == 1;
-}
-
-/* As the macro SSL_set_tlsext_host_name, which casts const away. OpenSSL copies the name. */
-static bool redis_endpoint_send_name(SSL *ssl, const char *host)
-{
-    void *name = (void *)(uintptr_t)host;
-    return SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, name) == 1;
-}
-
-/* The certificate must name the host; a name is also sent (SNI), an address must not be (RFC 6066 section 3).
- */
-static bool redis_endpoint_expect_host(SSL *ssl, const char *host)
-{
-    if (redis_endpoint_is_address(host))
-        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
-    return SSL_set1_host(ssl, host) == 1 && redis_endpoint_send_name(ssl, host);
-}
-
-/* Where a write has failed because the peer closed the connection, its alert may not have been read. */
-static void redis_endpoint_drain_alert(redisContext *c)
-{
-    char input[256];
-    char errstr[sizeof c->errstr];
-    memcpy(errstr, c->errstr, sizeof errstr);
-    if (c->privdata != NULL)
-        (void)c->funcs->read(c, input, sizeof input);
-    memcpy(c->errstr, errstr, sizeof errstr);
-}
-
-bool redis_tls_explain(redisContext *c)
-{
-    if (ERR_peek_error() == 0)
-        redis_endpoint_drain_alert(c);
-    const char *details = NULL;
-    int flags = 0;
-    unsigned long code = ERR_peek_error_data(&details, &flags); /* the first is the cause of the others */
-    if (code != 0) {
-        const char *reason = ERR_reason_error_string(code);
-        bool detailed = (flags & ERR_TXT_STRING) != 0 && details[0] != '\0';
-        (void)snprintf(c->errstr, sizeof c->errstr, "TLS: %s%s%s", reason == NULL ? "failed" : reason,
-                       detailed ? ": " : "", detailed ? details : "");
-    }
-    ERR_clear_error();
-    return code != 0 && ERR_GET_REASON(code) != SSL_R_UNEXPECTED_EOF_WHILE_READING;
-}
-
-int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host)
-{
-    ERR_clear_error();
-    SSL *ssl = SSL_new(tls);
-    if (ssl != NULL && redis_endpoint_expect_host(ssl, host) && redisInitiateSSL(c, ssl) == REDIS_OK) {
-        c->privdata = ssl; /* borrowed: the session now belongs to the context */
-        return 0;
-    }
-    if (c->err == 0)
-        (void)snprintf(c->errstr, sizeof c->errstr, "TLS cannot be started");
-    bool rejected = redis_tls_explain(c);
-    SSL_free(ssl);
-    return rejected ? -EACCES : -EPROTO;
-}
-
-bool redis_tls_wants_read(const redisContext *c)
-{
-    return SSL_want_read((const SSL *)c->privdata);
-}
-
-bool redis_tls_has_decrypted(const redisContext *c)
-{
-    return SSL_pending((const SSL *)c->privdata) > 0;
 }
 
 /* --- the slot of a cluster --- */

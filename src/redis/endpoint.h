@@ -25,8 +25,7 @@
 #include <assert.h>
 #include <stdatomic.h>
 
-struct redisContext; /* of hiredis */
-struct ssl_ctx_st;   /* OpenSSL's SSL_CTX */
+struct ssl_ctx_st; /* OpenSSL's SSL_CTX */
 
 /* Filled from settings; the strings are owned by them. */
 struct redis_options {
@@ -202,34 +201,6 @@ static inline uint64_t redis_config_number(const struct redis_config *c)
 {
     return c->number;
 }
-
-/*
- * --- TLS ---
- *
- * hiredis checks a certificate's chain but not its host name, so the session is made here, with the host name
- * to be checked, and handed to hiredis.
- */
-
-/*
- * Starts TLS on a connection that is open, blocking or not; takes the context's privdata. Returns 0, or with
- * the reason in c->errstr -EACCES, where one side has rejected the other, or -EPROTO. `host` is copied.
- */
-int redis_tls_start(struct redisContext *c, struct ssl_ctx_st *tls, const char *host)
-    __attribute__((warn_unused_result));
-
-/* True when the last read or write, on a connection with TLS, found too little input: it waits for more. */
-bool redis_tls_wants_read(const struct redisContext *c);
-
-/* True when TLS holds decrypted input that was not read, on a connection with TLS: no poll tells of it. */
-bool redis_tls_has_decrypted(const struct redisContext *c);
-
-/*
- * To be called when reading or writing has failed on a connection with TLS: c->errstr becomes OpenSSL's
- * reason, which hiredis does not ask for. It also clears OpenSSL's error queue, which belongs to the thread:
- * the next connection to find an error there would take it for its own. Returns true where one side has
- * rejected the other, its certificate for instance, and false where the connection was lost.
- */
-bool redis_tls_explain(struct redisContext *c);
 
 /* --- addresses that servers announce --- */
 

@@ -1,6 +1,5 @@
 /*
- * The way to a server, without blocking the loop: the look-up of its name, and one connection attempt to one
- * of its addresses, a hiredis context that the loop polls.
+ * A connection to one address of a server, without blocking the loop: a hiredis context that the loop polls.
  *
  * hiredis opens, reads and writes the socket, with TLS or without. Commands are encoded and replies parsed by
  * resp.h: the allocations of hiredis for each were a third of the cost of an uncached request, and its reader
@@ -15,51 +14,10 @@
 #include "redis/endpoint.h"
 #include "redis/resp.h"
 
-#include <netinet/in.h>
 #include <uv.h>
 
 struct redis_socket;
 struct ssl_ctx_st;
-
-/*
- * --- name look-ups ---
- *
- * hiredis would call getaddrinfo inside connect, which blocks. getaddrinfo cannot be interrupted, and its own
- * time limits add up to minutes. So each look-up has a detached thread, which neither the loop nor the exit
- * of the process waits for. uv_getaddrinfo would keep the loop alive until it returns, and the exit joins its
- * thread pool.
- */
-
-enum { RESOLVE_ADDRESSES_MAX = 8 };
-
-struct resolver {
-    struct resolver_query *query;                          /* in progress, or NULL */
-    int count;                                             /* addresses found */
-    char address[RESOLVE_ADDRESSES_MAX][INET6_ADDRSTRLEN]; /* numeric, in the system's order of preference */
-};
-
-/* Takes a numeric address, which needs no look-up. False when `host` is a name. */
-bool resolver_take_numeric(struct resolver *r, const char *host);
-
-/*
- * Looks `host` up; `done` is called once from the loop, with NULL or the text of an error, and not at all
- * when this returns a negative errno or resolver_cancel was called. Only while the resolver is not busy.
- */
-int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
-                   void (*done)(void *arg, const char *error), void *arg) __attribute__((warn_unused_result));
-
-static inline bool resolver_busy(const struct resolver *r)
-{
-    return r->query != NULL;
-}
-
-/*
- * Cancels the look-up, if there is one: `done` is not called, and the resolver may be freed. The thread lasts
- * until getaddrinfo returns.
- */
-void resolver_cancel(struct resolver *r);
-
-/* --- a connection --- */
 
 struct redis_socket_options {
     void (*on_connected)(void *arg);

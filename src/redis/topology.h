@@ -12,7 +12,7 @@
 #define REDIS_TOPOLOGY_H
 
 #include "redis/endpoint.h"
-#include "redis/socket.h"
+#include "redis/resolver.h"
 
 struct discovery_answer;   /* discovery.h */
 struct discovery_protocol; /* the same */

@@ -3,7 +3,7 @@
  * record, and takes no more than that record out of the kernel. A record of the simulated Redis is its length
  * in two bytes and its content, in the clear; nothing is written in records.
  */
-#include "redis/endpoint.h"
+#include "redis/tls.h"
 
 #include "simulation/bytes.h"
 #include "simulation/net.h"

@@ -3,7 +3,7 @@
 #include <netdb.h>
 #include <semaphore.h>
 
-#include "redis/socket.h"
+#include "redis/resolver.h"
 #include "unit/check.h"
 
 #define MANY    "many.example"

@@ -1,5 +1,5 @@
 /* TLS: a file that cannot be used is named by its setting, and a server by another name is no server. */
-#include "redis/endpoint.h"
+#include "redis/tls.h"
 
 #include <errno.h>
 #include <hiredis/hiredis.h>

@@ -1,0 +1,173 @@
+/*
+ * Name look-ups; see resolver.h. The thread and the loop share a query under its lock. The thread sends
+ * `finished` unless the query was cancelled before: afterwards the handle is closing.
+ */
+#include "redis/resolver.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Shared by the loop and the thread; the last of them frees it. */
+struct resolver_query {
+    uv_async_t finished;
+    struct resolver *resolver; /* the loop's, as are the next two */
+    void (*done)(void *arg, const char *error);
+    void *arg;
+    atomic_int references;
+    pthread_mutex_t lock; /* of what follows */
+    bool cancelled;       /* `finished` is closing and must not be sent */
+    int error;            /* of getaddrinfo */
+    int system_error;     /* errno, where that is EAI_SYSTEM */
+    int count;
+    char address[RESOLVE_ADDRESSES_MAX][INET6_ADDRSTRLEN];
+    char host[];
+};
+
+static void resolver_query_unref(struct resolver_query *q)
+{
+    if (atomic_fetch_sub(&q->references, 1) > 1)
+        return;
+    pthread_mutex_destroy(&q->lock);
+    free(q);
+}
+
+static void resolver_add_address(struct resolver_query *q, const struct addrinfo *info)
+{
+    if (q->count == RESOLVE_ADDRESSES_MAX)
+        return;
+    char *out = q->address[q->count];
+    const struct sockaddr *sa = info->ai_addr;
+    const void *raw = NULL;
+    if (sa->sa_family == AF_INET)
+        raw = &((const struct sockaddr_in *)(const void *)sa)->sin_addr;
+    else if (sa->sa_family == AF_INET6)
+        raw = &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr;
+    if (raw != NULL && inet_ntop(sa->sa_family, raw, out, INET6_ADDRSTRLEN) != NULL)
+        q->count++;
+}
+
+static void *resolver_look_up(void *arg)
+{
+    struct resolver_query *q = arg;
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    int error = getaddrinfo(q->host, NULL, &hints, &found);
+    int system_error = errno;
+    pthread_mutex_lock(&q->lock);
+    q->error = error;
+    q->system_error = system_error;
+    for (const struct addrinfo *info = error == 0 ? found : NULL; info != NULL; info = info->ai_next)
+        resolver_add_address(q, info);
+    if (!q->cancelled)
+        (void)uv_async_send(&q->finished); /* fails only on a handle that is closing */
+    pthread_mutex_unlock(&q->lock);
+    if (error == 0)
+        freeaddrinfo(found);
+    resolver_query_unref(q);
+    return NULL;
+}
+
+static void resolver_on_query_closed(uv_handle_t *finished)
+{
+    resolver_query_unref(finished->data);
+}
+
+static const char *resolver_query_error(const struct resolver_query *q)
+{
+    if (q->error == EAI_SYSTEM)
+        return strerror(q->system_error);
+    if (q->error != 0)
+        return gai_strerror(q->error);
+    return q->count > 0 ? NULL : "the name has no address";
+}
+
+static void resolver_on_finished(uv_async_t *finished)
+{
+    struct resolver_query *q = finished->data;
+    struct resolver *r = q->resolver;
+    pthread_mutex_lock(&q->lock);
+    r->count = q->count;
+    memcpy(r->address, q->address, sizeof r->address);
+    const char *error = resolver_query_error(q);
+    pthread_mutex_unlock(&q->lock);
+    r->query = NULL;
+    uv_close((uv_handle_t *)finished, resolver_on_query_closed);
+    q->done(q->arg, error);
+}
+
+bool resolver_take_numeric(struct resolver *r, const char *host)
+{
+    unsigned char raw[sizeof(struct in6_addr)];
+    int family = inet_pton(AF_INET, host, raw) == 1 ? AF_INET : AF_INET6;
+    if (family == AF_INET6 && inet_pton(AF_INET6, host, raw) != 1)
+        return false;
+    r->count = inet_ntop(family, raw, r->address[0], sizeof r->address[0]) != NULL; /* there is room for it */
+    return true;
+}
+
+/* Signals are for the main thread. Returns 0 or a negative errno. */
+static int resolver_start_thread(struct resolver_query *q)
+{
+    pthread_t thread;
+    pthread_attr_t detached;
+    sigset_t all;
+    sigset_t old;
+    int err = pthread_attr_init(&detached);
+    if (err != 0)
+        return -err;
+    (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    err = pthread_create(&thread, &detached, resolver_look_up, q);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    (void)pthread_attr_destroy(&detached);
+    return -err;
+}
+
+int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
+                   void (*done)(void *arg, const char *error), void *arg)
+{
+    size_t size = strlen(host) + 1;
+    struct resolver_query *q = calloc(1, sizeof *q + size);
+    if (q == NULL)
+        return -ENOMEM;
+    int err = uv_async_init(loop, &q->finished, resolver_on_finished);
+    if (err != 0) {
+        free(q);
+        return err;
+    }
+    memcpy(q->host, host, size);
+    pthread_mutex_init(&q->lock, NULL); /* cannot fail with default attributes */
+    q->finished.data = q;
+    q->resolver = r;
+    q->done = done;
+    q->arg = arg;
+    atomic_store(&q->references, 2);
+    err = resolver_start_thread(q);
+    if (err != 0) {
+        resolver_query_unref(q);
+        uv_close((uv_handle_t *)&q->finished, resolver_on_query_closed);
+        return err;
+    }
+    r->query = q;
+    return 0;
+}
+
+void resolver_cancel(struct resolver *r)
+{
+    struct resolver_query *q = r->query;
+    if (q == NULL)
+        return;
+    r->query = NULL;
+    pthread_mutex_lock(&q->lock);
+    q->cancelled = true;
+    pthread_mutex_unlock(&q->lock);
+    uv_close((uv_handle_t *)&q->finished, resolver_on_query_closed);
+}
