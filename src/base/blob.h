@@ -46,11 +46,6 @@ struct blob *blob_new(struct span bytes);
  */
 struct blob *blob_new_headroom(struct span bytes, size_t headroom);
 
-static inline struct blob *blob_new_tagged(struct span bytes)
-{
-    return blob_new_headroom(bytes, 0);
-}
-
 /*
  * A blob that is written where it stays: blob_begin makes room for the blob itself and about `expected` bytes
  * in an empty buffer, then its bytes are appended. blob_finish takes the memory of the buffer, which is empty

@@ -141,12 +141,6 @@ static int settings_set_from_file(const struct reader *r, const struct setting *
     return err;
 }
 
-static void settings_note_file(const struct settings_args *args, size_t i, const char *path)
-{
-    if (args->files != NULL)
-        args->files[i] = path;
-}
-
 static int settings_read_variable_or_default(const struct reader *r, size_t i)
 {
     const struct setting *s = &r->settings->table[i];
@@ -162,7 +156,7 @@ static int settings_read_variable_or_default(const struct reader *r, size_t i)
     }
     if (path != NULL) {
         r->args->sources[i] = SETTING_VARIABLE_FILE;
-        settings_note_file(r->args, i, path);
+        r->args->files[i] = path;
         return settings_set_from_file(r, s, (struct source){file_name, path});
     }
     if (value != NULL) {
@@ -213,7 +207,7 @@ static int settings_read_flag(const struct reader *r, int *at)
     if (*source == (is_file ? SETTING_FLAG : SETTING_FLAG_FILE))
         return settings_fail(r, called, "give the value or its file, not both");
     *source = is_file ? SETTING_FLAG_FILE : SETTING_FLAG;
-    settings_note_file(args, (size_t)(s - r->settings->table), is_file ? value : NULL);
+    args->files[s - r->settings->table] = is_file ? value : NULL;
     struct source from = {called, value};
     return is_file ? settings_set_from_file(r, s, from) : settings_set_value(r, s, from);
 }
@@ -257,7 +251,7 @@ int settings_read(const struct settings *s, void *target, struct settings_args *
     const struct reader r = {s, args, target, error};
     memset(args->sources, SETTING_DEFAULT, s->count);
     for (size_t i = 0; i < s->count; i++)
-        settings_note_file(args, i, NULL);
+        args->files[i] = NULL;
     int words = settings_read_words(&r);
     for (size_t i = 0; i < s->count && words >= 0; i++) {
         if (args->sources[i] != SETTING_DEFAULT)

@@ -37,7 +37,7 @@ struct setting {
 struct settings {
     const struct setting *table;
     size_t count;
-    const char *env_prefix; /* of the variables, such as "NAME_" */
+    const char *env_prefix; /* begins the variables, such as "NAME_" */
 };
 
 /* A flag without a value. */
@@ -63,8 +63,7 @@ struct settings_args {
     unsigned switched;                      /* out: bit i: switches[i] was given */
     char **rest;                            /* out: words that are not flags; room for argc */
     unsigned char *sources;                 /* out: an enum setting_source for each setting; room for all */
-    const char *
-        *files; /* out: the file each value came from, of argv or the environment; NULL: none. Or NULL */
+    const char **files; /* out: the file each value came from, of argv or the environment; NULL: none */
 };
 
 /*

@@ -128,12 +128,12 @@ static void make_bodies(void)
     document_begin_card(&text);
     (void)channel_write(&text, &row, CHANNEL_CARD);
     document_end_card(&text);
-    card_body = blob_new_tagged(buf_span(&text));
+    card_body = blob_new_headroom(buf_span(&text), 0);
     buf_clear(&text);
     document_begin_page(&text);
     (void)channel_write(&text, &row, CHANNEL_SUMMARY);
     document_end_page(&text, &(struct page_info){.page = 1, .last = 3, .count = 1, .has_next = true});
-    page_body = blob_new_tagged(buf_span(&text));
+    page_body = blob_new_headroom(buf_span(&text), 0);
     buf_fini(&text);
     FUZZ_CHECK(card_body != NULL && page_body != NULL);
     digest_sha256(SPAN("good"), &good_key);

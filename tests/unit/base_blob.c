@@ -19,7 +19,7 @@ TEST_CASE(blob_keeps_a_copy_of_its_bytes)
 TEST_CASE(empty_blob_is_valid)
 {
     struct blob *empty = blob_new(SPAN(""));
-    struct blob *absent = blob_new_tagged(SPAN_ABSENT);
+    struct blob *absent = blob_new_headroom(SPAN_ABSENT, 0);
     assert_non_null(empty);
     assert_non_null(absent);
     assert_int_equal(empty->len, 0);
@@ -82,7 +82,7 @@ TEST_CASE(length_that_overflows_is_refused)
 
 TEST_CASE(tag_is_the_xxh3_of_the_bytes_in_quotes)
 {
-    struct blob *b = blob_new_tagged(SPAN("abc"));
+    struct blob *b = blob_new_headroom(SPAN("abc"), 0);
     assert_non_null(b);
     assert_span(blob_etag(b), "\"06b05ab6733a618578af5f94892f3950\"");
     blob_unref(b);
@@ -107,9 +107,9 @@ TEST_CASE(headroom_is_before_the_blob_and_taken_once)
 
 TEST_CASE(equal_bytes_have_equal_tags)
 {
-    struct blob *one = blob_new_tagged(SPAN("page 1"));
-    struct blob *same = blob_new_tagged(SPAN("page 1"));
-    struct blob *other = blob_new_tagged(SPAN("page 2"));
+    struct blob *one = blob_new_headroom(SPAN("page 1"), 0);
+    struct blob *same = blob_new_headroom(SPAN("page 1"), 0);
+    struct blob *other = blob_new_headroom(SPAN("page 2"), 0);
     assert_true(span_equal(blob_etag(one), blob_etag(same)));
     assert_false(span_equal(blob_etag(one), blob_etag(other)));
     blob_unref(one);
@@ -119,7 +119,7 @@ TEST_CASE(equal_bytes_have_equal_tags)
 
 TEST_CASE(blob_lives_until_its_last_reference_is_dropped)
 {
-    struct blob *b = blob_new_tagged(SPAN("shared"));
+    struct blob *b = blob_new_headroom(SPAN("shared"), 0);
     assert_ptr_equal(blob_ref(b), b);
     assert_int_equal(b->refs, 2);
     blob_unref(b);
@@ -132,7 +132,7 @@ TEST_CASE(blob_lives_until_its_last_reference_is_dropped)
 TEST_CASE(each_coding_has_a_tag_of_its_own_made_from_the_plain_one)
 {
     char etag[BLOB_ETAG_MAX];
-    struct blob *plain = blob_new_tagged(SPAN("abc"));
+    struct blob *plain = blob_new_headroom(SPAN("abc"), 0);
     struct blob *gzip = blob_new_coded(SPAN("gz"), CODING_GZIP, plain);
     assert_non_null(gzip);
     assert_int_equal(plain->coding, CODING_IDENTITY);

@@ -285,7 +285,8 @@ SETTINGS_TEST(flag_takes_its_value_even_when_it_looks_like_a_flag)
 SETTINGS_TEST(switches_may_be_missing)
 {
     char *argv[] = {(char[]){"channeld"}, (char[]){"--help"}, NULL};
-    struct settings_args args = {.argc = 2, .argv = argv, .rest = r.rest, .sources = r.sources};
+    struct settings_args args = {
+        .argc = 2, .argv = argv, .rest = r.rest, .sources = r.sources, .files = r.files};
     r.result = settings_read(&SAMPLE, &r.values, &args, &r.error);
     assert_run_failed("--help");
 }

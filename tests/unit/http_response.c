@@ -23,7 +23,7 @@ static void expect(const struct http_response *r, const struct http_head_context
 
 TEST_CASE(a_200_has_type_length_tag_and_added_fields)
 {
-    struct blob *body = blob_new_tagged(SPAN("{}"));
+    struct blob *body = blob_new_headroom(SPAN("{}"), 0);
     assert_non_null(body);
     struct http_response r = {.status = 200, .body = body};
     http_response_add(&r, SPAN("Cache-Control"), SPAN("private, no-cache"));
@@ -63,7 +63,7 @@ TEST_CASE(a_204_has_neither_type_nor_length)
 
 TEST_CASE(a_304_has_the_tag_but_neither_type_nor_length)
 {
-    struct blob *body = blob_new_tagged(SPAN("{}"));
+    struct blob *body = blob_new_headroom(SPAN("{}"), 0);
     assert_non_null(body);
     struct http_response r = {.status = 304, .body = body};
     http_response_add(&r, SPAN("Cache-Control"), SPAN("private, no-cache"));
@@ -75,7 +75,7 @@ TEST_CASE(a_304_has_the_tag_but_neither_type_nor_length)
 
 TEST_CASE(a_coded_body_has_its_coding_and_its_tag)
 {
-    struct blob *plain = blob_new_tagged(SPAN("{}"));
+    struct blob *plain = blob_new_headroom(SPAN("{}"), 0);
     struct blob *body = blob_new_coded(SPAN("zst"), CODING_ZSTD, plain);
     assert_non_null(body);
     struct http_response r = {.status = 200, .body = body, .vary = HTTP_VARY_ACCEPT_ENCODING};

@@ -88,7 +88,7 @@ EACH_FAILURE(buffer_is_in_error)
 EACH_FAILURE(body_is_null)
 {
     struct blob *b = blob_new(SPAN("error"));
-    struct blob *tagged = blob_new_tagged(SPAN("body"));
+    struct blob *tagged = blob_new_headroom(SPAN("body"), 0);
     *out_of_memory = b == NULL || tagged == NULL;
     blob_unref(b);
     blob_unref(tagged);
@@ -180,7 +180,8 @@ EACH_FAILURE(settings_are_out_of_memory_not_wrong)
     struct values v = {.workers = 0};
     struct buf error = BUF_INIT;
     unsigned char sources[TEST_COUNT(table)];
-    struct settings_args args = {.argc = 5, .argv = argv, .rest = rest, .sources = sources};
+    const char *files[TEST_COUNT(table)];
+    struct settings_args args = {.argc = 5, .argv = argv, .rest = rest, .sources = sources, .files = files};
     int result = settings_read(&all, &v, &args, &error);
     *out_of_memory = result == -ENOMEM;
     if (!*out_of_memory)

@@ -475,7 +475,8 @@ TEST_CASE(settings_fill_the_options)
                     (char[]){"--redis-sentinel-password=watchword"},
                     NULL};
     unsigned char sources[TEST_COUNT(table)];
-    struct settings_args args = {.argc = 7, .argv = argv, .rest = rest, .sources = sources};
+    const char *files[TEST_COUNT(table)];
+    struct settings_args args = {.argc = 7, .argv = argv, .rest = rest, .sources = sources, .files = files};
     assert_int_equal(settings_read(&all, &p, &args, &error), 0);
     assert_string_equal(p.redis.url, "redis://127.0.0.1:6379/0");
     assert_string_equal(p.redis.password, "s3cret");

@@ -141,7 +141,7 @@ static struct blob *make_body(struct client *c, const struct cache_query *q)
 {
     struct buf text = BUF_INIT;
     answers_write(&text, q);
-    struct blob *plain = blob_new_tagged(buf_span(&text));
+    struct blob *plain = blob_new_headroom(buf_span(&text), 0);
     struct blob *body = plain;
     c->answer.body = hash_bytes(buf_span(&text), 0);
     if (q->coding != CODING_IDENTITY && below(2) == 0) {
