@@ -2,6 +2,7 @@
 #include "redis/socket.h"
 
 #include "base/clock.h"
+#include "base/state.h"
 #include "redis/tls.h"
 
 #include <assert.h>
@@ -23,6 +24,12 @@ enum {
 /* 16 KiB of invalidations take a millisecond; what is left after one waits for the next turn. */
 static const uint64_t TURN_NS = 1000000;
 
+enum socket_state { CONNECTING, OPEN, CLOSED };
+
+/* The states that may follow each, as a set of bits. */
+static const unsigned NEXT[] = {
+    [CONNECTING] = STATE(OPEN) | STATE(CLOSED), [OPEN] = STATE(CLOSED), [CLOSED] = 0};
+
 struct redis_socket {
     uv_poll_t poll;
     redisContext *context;
@@ -32,9 +39,8 @@ struct redis_socket {
     const char *host;
     struct buf queued; /* commands that hiredis has not been given */
     bool writing;      /* hiredis has been given commands that the kernel has not taken yet */
-    bool connected;
     bool polling_writable;
-    bool closing;
+    enum socket_state state;
     uint64_t read_ns;     /* when something was last read, by the monotonic clock */
     uint64_t drained_ms;  /* see redis_socket_drained_ms; set by redis_socket_set_drained() alone */
     bool reading;         /* a part of what was read may not have been delivered */
@@ -46,7 +52,7 @@ struct redis_socket {
 
 static void redis_socket_fail(struct redis_socket *s, const char *why)
 {
-    if (!s->closing)
+    if (s->state != CLOSED)
         s->options.on_failed(s->options.arg, why);
 }
 
@@ -85,15 +91,15 @@ static bool redis_socket_finish_connecting(struct redis_socket *s)
         redis_socket_fail(s, strerror(err));
         return false;
     }
-    s->connected = true;
+    STATE_ENTER(&s->state, OPEN, NEXT);
     if (s->tls != NULL && redis_tls_start(s->context, s->tls, s->host) != 0) {
         redis_socket_fail(s, s->context->errstr);
         return false;
     }
     redis_socket_poll_for(s, false);
-    if (!s->closing)
+    if (s->state == OPEN)
         s->options.on_connected(s->options.arg);
-    return !s->closing;
+    return s->state == OPEN;
 }
 
 /* Delivers all that is complete in what was read. False when the socket was closed or failed meanwhile. */
@@ -119,7 +125,7 @@ static bool redis_socket_deliver(struct redis_socket *s, struct span input)
             redis_socket_fail(s, s->parser.error);
             return false;
         }
-        if (s->closing)
+        if (s->state == CLOSED)
             return false;
     }
 }
@@ -157,7 +163,7 @@ static bool redis_socket_count_backlog(struct redis_socket *s, size_t n)
         return true;
     s->backlog_told = true;
     s->options.on_backlog(s->options.arg);
-    return !s->closing;
+    return s->state == OPEN;
 }
 
 /*
@@ -203,13 +209,13 @@ static void redis_socket_on_poll(uv_poll_t *poll, int status, int events)
 {
     struct redis_socket *s = poll->data;
     if (status != 0) { /* libuv reports every error as EBADF; an error reply may be in the socket */
-        if (s->connected && !redis_socket_read_available(s))
+        if (s->state == OPEN && !redis_socket_read_available(s))
             return;
         int err = redis_socket_pending_error(s);
         redis_socket_fail(s, err != 0 ? strerror(err) : uv_strerror(status));
         return;
     }
-    if (!s->connected && !redis_socket_finish_connecting(s))
+    if (s->state == CONNECTING && !redis_socket_finish_connecting(s))
         return;
     if ((events & UV_READABLE) != 0 && !redis_socket_read_available(s))
         return;
@@ -246,7 +252,7 @@ static int redis_socket_write_queued(struct redis_socket *s)
 
 void redis_socket_flush(struct redis_socket *s)
 {
-    if (!s->connected || s->closing)
+    if (s->state != OPEN)
         return;
     if (redis_socket_write_queued(s) != 0) {
         redis_socket_fail_io(s);
@@ -356,7 +362,7 @@ static void redis_socket_on_closed(uv_handle_t *handle)
 
 void redis_socket_close(struct redis_socket *s)
 {
-    s->closing = true;
+    STATE_ENTER(&s->state, CLOSED, NEXT);
     uv_close((uv_handle_t *)&s->poll, redis_socket_on_closed);
 }
 
