@@ -38,7 +38,7 @@ static struct sink {
     int fd;
     bool running;      /* the thread takes lines */
     bool stopping;     /* log_stop was called */
-    size_t head, used; /* of the ring, in bytes */
+    size_t head, used; /* place and number of the bytes in the ring */
     atomic_uint_least64_t dropped;
 } sink = {.lock = PTHREAD_MUTEX_INITIALIZER,
           .filled = PTHREAD_COND_INITIALIZER,
@@ -46,7 +46,7 @@ static struct sink {
           .level = -1};
 
 static char ring[RING_SIZE];
-static char chunk[CHUNK_SIZE]; /* of the thread */
+static char chunk[CHUNK_SIZE]; /* the thread's */
 
 /* Returns how many bytes were written: fewer than n after an error. */
 static size_t log_write_all(int fd, const char *data, size_t n)

@@ -34,7 +34,7 @@ struct usage {
     const char *synopsis; /* what follows the program's name */
     const struct usage_command *commands;
     size_t command_count;           /* 0: it has none */
-    const struct usage_flag *flags; /* of the commands */
+    const struct usage_flag *flags; /* which commands take or need */
     size_t flag_count;
     const struct settings_switch *switches;
     const struct usage_exit *exits;

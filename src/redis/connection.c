@@ -13,8 +13,16 @@
  */
 /* clang-format on */
 /*
- * One timer serves all states: the pause before an attempt, the deadline of an attempt, the heartbeat when
- * ready.
+ * There is a socket in CONNECTING, HANDSHAKE and READY alone, and commands are pending only while there is
+ * one: their replies cannot be taken for those of another connection. The exception is FAILED, in which the
+ * pending commands end. One timer serves all states:
+ *
+ *     WAITING     backoff_ms()                         the pause before an attempt
+ *     RESOLVING   REDIS_CONNECTION_CONNECT_TIMEOUT_MS  the deadline of the look-up
+ *     CONNECTING  REDIS_CONNECTION_CONNECT_TIMEOUT_MS  the deadline of connection, handshake and acceptance
+ *     READY       REDIS_CONNECTION_HEARTBEAT_MS, or    the next heartbeat,
+ *                 what is left of the reply timeout    or the deadline of the oldest command,
+ *                 SECOND_LOOK_MS                       which counts when it has passed twice
  *
  * The handshake is HELLO (with authentication and client name), SELECT and ROLE; then, with what those
  * replied, INFO replication at a replica, CLIENT TRACKING and PING. All but TRACKING must succeed: PING fails
@@ -71,8 +79,8 @@ struct redis_connection {
     uv_prepare_t flusher;           /* runs once before the loop polls: writes what the turn has queued */
     struct wait_group open_parts;   /* the two above and the discovery */
     struct discovery *discovery;    /* NULL where the address is known */
-    struct topology *topology;      /* that of the discovery; NULL without one */
-    struct redis_endpoint endpoint; /* of this attempt or connection; borrows */
+    struct topology *topology;      /* the discovery's; NULL without one */
+    struct redis_endpoint endpoint; /* for this attempt or connection; borrows */
     struct resolver resolver;
     int next_address;            /* to be tried, of the resolver's */
     struct redis_socket *socket; /* NULL unless CONNECTING or later */
@@ -90,7 +98,7 @@ struct redis_connection {
     int replies_due;                /* to the commands of this step */
     const char *no_tracking_reason; /* why tracking is not requested on this connection; NULL when it is */
     bool tracking;                  /* Redis has agreed to it */
-    bool caching_denial_logged;     /* of CLIENT CACHING; once in a life */
+    bool caching_denial_logged;     /* for CLIENT CACHING; once in a life */
     struct buf untracked;           /* scratch: a command that Redis is not to track */
 
     /* The heartbeat. Times are by the boot clock. */
@@ -102,7 +110,7 @@ struct redis_connection {
 
     int backlogs; /* that are not known to have ended: the replies due to redis_connection_on_caught_up() */
 
-    struct redis_server server;                  /* of this connection */
+    struct redis_server server;                  /* at the other end of this connection */
     bool role_denial_logged, link_denial_logged; /* once in a life */
 
     void (*closed)(void *arg);
@@ -788,6 +796,7 @@ static void redis_connection_resolve(struct redis_connection *c)
 
 static void redis_connection_connect_next(struct redis_connection *c)
 {
+    assert(c->socket == NULL && pending_oldest(&c->pending) == NULL);
     bool named = c->endpoint.transport != REDIS_TRANSPORT_UNIX;
     const char *address = named ? c->resolver.address[c->next_address++] : NULL;
     const struct redis_socket_options options = {

@@ -48,7 +48,7 @@ struct redis_connection_options {
     struct ssl_ctx_st *tls;  /* NULL without TLS */
     const char *client_name; /* shown by CLIENT LIST */
     struct redis_metrics *metrics;
-    struct loop_lag *loop_lag; /* of the loop on which it lives */
+    struct loop_lag *loop_lag; /* for the loop on which it lives */
     /*
      * The handshake is complete and commands can be sent. The owner checks the data of this Redis and calls
      * redis_connection_accept or redis_connection_fail before the timeout of the connection attempt. NULL:
@@ -57,7 +57,7 @@ struct redis_connection_options {
     void (*on_handshake_done)(void *arg);
     void (*on_ready)(void *arg);     /* commands can be sent */
     void (*on_lost)(void *arg);      /* commands cannot be sent; called before the pending ones fail */
-    void *state_arg;                 /* of the three above */
+    void *state_arg;                 /* the argument of these three */
     void (*on_heartbeat)(void *arg); /* a PING was answered, while it is ready; may be NULL, as the next */
     /* How long, in milliseconds, a replica may be used that follows another master than is named. */
     uint64_t stale_limit_ms;
@@ -67,7 +67,7 @@ struct redis_connection_options {
     size_t tracking_name_count;
     /* One element of a push, as it arrives, in stream order with the replies; borrowed. See resp.h. */
     void (*on_push)(void *arg, struct span kind, const struct redis_reply *element);
-    void *arg; /* of on_heartbeat and on_push */
+    void *arg; /* the argument of on_heartbeat and on_push */
 };
 
 /* Time to resolve a name, and to connect with the handshake to one address, in milliseconds. */

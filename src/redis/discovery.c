@@ -1,7 +1,12 @@
 /*
- * Queries to the servers that know Redis; see discovery.h.
+ * Queries to the servers that know Redis; see discovery.h. There is a socket in QUERYING and LISTENING alone.
  *
- * The connection to a server:
+ * One timer serves all states of the connection to a server:
+ *
+ *     PAUSING    DISCOVERY_INTERVAL_MS   the next attempt, when no server had an answer
+ *     RESOLVING  DISCOVERY_TIMEOUT_MS    the deadline of the look-up, then the next server
+ *     QUERYING   DISCOVERY_TIMEOUT_MS    the deadline of connection and answer, then the next address
+ *     LISTENING  DISCOVERY_INTERVAL_MS   the next query
  */
 /* clang-format off */
 /*
@@ -50,7 +55,7 @@ static const unsigned NEXT[] = {
 struct lookup {
     struct discovery *discovery;
     struct resolver resolver;
-    int next;  /* of its addresses, to be tried */
+    int next;  /* index of the address to be tried */
     bool late; /* it ended after its attempt had failed */
 };
 
@@ -68,7 +73,7 @@ struct discovery {
     struct log_reasons reasons; /* since one had an answer */
     uv_timer_t timer;
     struct redis_socket *socket;      /* NULL but in QUERYING and LISTENING */
-    bool hello_answered, subscribing; /* of this connection */
+    bool hello_answered, subscribing; /* on this connection */
     int replies;                      /* to the query, so far */
     bool counted;                     /* it is in the metric */
     struct discovery_answer answer;
@@ -472,11 +477,7 @@ int discovery_new(uv_loop_t *loop, const struct discovery_options *options, stru
     d->protocol = discovery_protocol_of(options->endpoint);
     d->connected = redis_endpoint_is_cluster(options->endpoint) ? &options->metrics->cluster_nodes_connected
                                                                 : &options->metrics->sentinels_connected;
-    const struct topology_options topology_options = {.endpoint = options->endpoint,
-                                                      .protocol = d->protocol,
-                                                      .stale_limit_ms = options->stale_limit_ms,
-                                                      .seed = options->seed};
-    topology_init(&d->topology, loop, &topology_options);
+    topology_init(&d->topology, loop, d->protocol, options);
     for (int i = 0; i < SERVERS_MAX; i++)
         d->lookup[i].discovery = d;
     (void)uv_timer_init(loop, &d->timer); /* cannot fail */

@@ -45,15 +45,15 @@ struct discovery_answer {
 
 /* How servers of one kind are queried, and what they answer. */
 struct discovery_protocol {
-    const char *name;         /* of one server, in logs */
+    const char *name;         /* one server, in logs */
     const char *no_answer;    /* what is logged: one server fails, */
     const char *unreachable;  /* all servers do, */
     const char *reachable;    /* one answers again, */
     const char *moved;        /* another Redis is named than the one in use, */
     const char *down;         /* the replica in use is down, */
     const char *other_master; /* or follows another master */
-    size_t bytes_max;         /* of an answer */
-    uint64_t elements_max;    /* of one array in it */
+    size_t bytes_max;         /* the largest answer */
+    uint64_t elements_max;    /* the longest array in it */
     const char *channel;      /* whose messages cause a query; NULL: none */
     bool lists_healthy;       /* a replica that is not in the answer is down */
     /* Why this is not a server of the kind, by its reply to HELLO; NULL when it is, or cannot be told. */

@@ -76,7 +76,7 @@ struct redis_discovery {
     char *user;   /* never NULL */
     char *password;
     /* With a cluster. */
-    int slot; /* of all keys; see redis_endpoint_set_prefix */
+    int slot; /* holds all keys; see redis_endpoint_set_prefix */
 };
 
 struct redis_endpoint {
@@ -84,7 +84,7 @@ struct redis_endpoint {
     char
         *host; /* name or address (no brackets); NULL for a local socket, and where it has to be discovered */
     int port;
-    char *path; /* of the local socket; NULL otherwise */
+    char *path; /* the local socket's; NULL otherwise */
     int db;
     char *user;     /* never NULL: "default" when none was given */
     char *password; /* NULL: no authentication */

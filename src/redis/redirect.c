@@ -1,9 +1,11 @@
 /*
  * Connections to nodes that errors refer to, and the commands sent on them; see redirect.h.
  *
- * A command waits for the connection to its node, then for the reply. One that fails is kept for a moment
- * before its owner is told: the owner sends it again at once, and nodes that refer to each other in a circle
- * would keep everybody busy.
+ * A command waits in `waiting` for the connection to its node, then in that connection for the reply. A
+ * failed one is held in `failed` before its owner is called: the owner sends it again at once, and nodes that
+ * refer to each other in a circle would keep everybody busy. Until it ends or is cancelled it is in `wanted`
+ * as well. One timer ticks every TICK_MS while there is a connection or a failed command, and looks at the
+ * limits below.
  */
 #include "redis/redirect.h"
 
@@ -21,9 +23,9 @@ enum {
     ROUTES_MAX = 4, /* the master of a replica, the target of a migration, and their predecessors */
     HOPS_MAX = 4,   /* errors that refer to yet another node, for one command */
     TICK_MS = 50,
-    HOLD_MS = 50,    /* a failed command */
-    WAIT_MS = 2000,  /* of a command for a connection */
-    IDLE_MS = 10000, /* of a connection, until it is closed */
+    HOLD_MS = 50,    /* how long a failed command is held */
+    WAIT_MS = 2000,  /* how long a command waits for a connection */
+    IDLE_MS = 10000, /* how long an idle connection is kept */
 };
 
 /* A connection to one node. */
@@ -40,7 +42,7 @@ struct route {
 struct redirects {
     uv_loop_t *loop;
     struct redirects_options options;
-    struct redis_metrics unexposed;  /* of these connections: the workers' own are counted */
+    struct redis_metrics unexposed;  /* not exposed: the workers' own connections are counted */
     struct route *route[ROUTES_MAX]; /* owned; NULL: none */
     struct list failed;              /* commands that have failed, oldest first */
     struct list wanted;              /* commands whose replies are wanted, oldest first */
@@ -118,7 +120,7 @@ static void redirect_on_reply(void *arg, const struct redis_reply *reply, enum r
     struct redirected *command = arg;
     struct route *route = command->route;
     struct redis_address node;
-    (void)origin; /* that of its own connection */
+    (void)origin; /* the stream of that connection, whose keys are not tracked */
     assert(route->sent > 0);
     route->sent--;
     if (route->redirects->closing)

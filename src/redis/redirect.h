@@ -16,7 +16,7 @@
 struct redirects;
 
 struct redirects_options {
-    struct redis_config *config; /* of a cluster; it takes a reference */
+    struct redis_config *config; /* for a cluster; a reference is taken */
     const char *client_name;     /* borrowed, as all that follow */
     struct redis_metrics *metrics;
     struct loop_lag *loop_lag;

@@ -29,10 +29,10 @@ enum reply_type {
 struct redis_reply {
     enum reply_type type;
     int64_t integer; /* also a boolean's 0 or 1 */
-    double number;   /* of REPLY_DOUBLE */
+    double number;   /* only in a REPLY_DOUBLE */
     char *str;  /* any text, an error's and a number's, too; only that of a bulk string may lack its NUL */
-    size_t len; /* of str */
-    size_t elements; /* of arrays, sets and maps, where a name and its value are two */
+    size_t len; /* bytes in str */
+    size_t elements; /* in an array, set or map, where a name and its value are two */
     struct redis_reply **element;
 };
 

@@ -21,9 +21,9 @@ struct resolver_query {
     void (*done)(void *arg, const char *error);
     void *arg;
     atomic_int references;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards what follows */
     bool cancelled;       /* `finished` is closing and must not be sent */
-    int error;            /* of getaddrinfo */
+    int error;            /* what getaddrinfo returned */
     int system_error;     /* errno, where that is EAI_SYSTEM */
     int count;
     char address[RESOLVE_ADDRESSES_MAX][INET6_ADDRSTRLEN];

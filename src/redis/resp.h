@@ -46,11 +46,11 @@ enum resp_result {
 struct resp_parser {
     size_t bytes_max; /* these two may be lowered before the first input */
     uint64_t elements_max;
-    const char *error; /* of RESP_ERROR */
+    const char *error; /* why, after RESP_ERROR */
 
     struct resp_chunk *chunk; /* owned; the newest first, the one that is kept at the end */
     size_t pool_left;         /* free bytes at the end of the newest */
-    size_t pool_size;         /* of all chunks */
+    size_t pool_size;         /* the size of all chunks */
     bool exceeded;            /* the last allocation was refused because of bytes_max */
 
     struct buf line;            /* the beginning of a line that is not complete */
@@ -59,12 +59,12 @@ struct resp_parser {
     uint64_t bulk_left;         /* bytes of it, and of its line end, that have not arrived */
 
     enum resp_mode { RESP_BUILDING, RESP_SKIPPING, RESP_PUSHING } mode;
-    int depth; /* of `level` */
+    int depth; /* entries in `level` */
     struct resp_level {
         struct redis_reply *array;
         size_t filled;
     } level[RESP_DEPTH_MAX]; /* arrays that are being built, the outermost first */
-    uint64_t items_left;     /* of a reply that is skipped, or of a push; an array is one and adds its own */
+    uint64_t items_left;     /* in a reply that is skipped, or in a push; an array is one and adds its own */
 
     uint64_t pushes; /* that have begun */
     bool kind_known; /* the first element of the push has been parsed */

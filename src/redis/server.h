@@ -79,7 +79,7 @@ struct redis_server {
 
     /* Of all connections so far. */
     struct redis_stream stream;
-    struct redis_address address; /* of the last one */
+    struct redis_address address; /* the last one's */
     uint64_t cut_off_ms;          /* by the boot clock; when that replica was last seen without its master */
 };
 

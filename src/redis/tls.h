@@ -2,15 +2,16 @@
  * TLS: the certificates of the settings, and sessions on connections of hiredis.
  *
  * hiredis checks a certificate's chain but not its host name, so the session is made here, with the host name
- * to be checked, and handed to hiredis. OpenSSL's error queue belongs to the thread, and an error that is left
- * there would be taken for that of the next connection: redis_tls_explain empties it, the others do so first.
+ * to be checked, and handed to hiredis. OpenSSL's error queue belongs to the thread, and an error that is
+ * left there would be taken for that of the next connection: redis_tls_explain empties it, the others do so
+ * first.
  */
 #ifndef REDIS_TLS_H
 #define REDIS_TLS_H
 
 #include "redis/endpoint.h"
 
-struct redisContext; /* hiredis */
+struct redisContext; /* hiredis' */
 
 /*
  * Reads the certificates that `options` names. *out is owned (redis_tls_free). Returns 0, -ENOMEM, or -EINVAL

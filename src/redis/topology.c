@@ -255,11 +255,12 @@ uint64_t topology_trusted_until_ms(const struct topology *t)
 
 /* --- events --- */
 
-void topology_init(struct topology *t, uv_loop_t *loop, const struct topology_options *options)
+void topology_init(struct topology *t, uv_loop_t *loop, const struct discovery_protocol *protocol,
+                   const struct discovery_options *options)
 {
     *t = (struct topology){.loop = loop,
                            .settings = options->endpoint,
-                           .protocol = options->protocol,
+                           .protocol = protocol,
                            .stale_limit_ms = options->stale_limit_ms,
                            .first_replica = options->seed};
 }

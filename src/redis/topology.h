@@ -14,8 +14,10 @@
 #include "redis/endpoint.h"
 #include "redis/resolver.h"
 
-struct discovery_answer;   /* discovery.h */
-struct discovery_protocol; /* the same */
+/* See discovery.h. */
+struct discovery_answer;
+struct discovery_options;
+struct discovery_protocol;
 
 /* What an error of the Redis in use says about it. */
 enum discovery_error {
@@ -58,14 +60,9 @@ struct topology {
     uint64_t failover_ms;  /* until when the Redis was the right one, where another is named now */
 };
 
-struct topology_options {
-    const struct redis_endpoint *endpoint; /* borrowed while it lives, as the next */
-    const struct discovery_protocol *protocol;
-    uint64_t stale_limit_ms; /* how long a replica may be used that follows another master */
-    unsigned seed;           /* selects the first replica to be used */
-};
-
-void topology_init(struct topology *t, uv_loop_t *loop, const struct topology_options *options);
+/* The settings of `options` are borrowed while it lives. */
+void topology_init(struct topology *t, uv_loop_t *loop, const struct discovery_protocol *protocol,
+                   const struct discovery_options *options);
 
 /* Cancels the look-ups of names. */
 void topology_close(struct topology *t);
