@@ -3,7 +3,6 @@
 
 #include "base/text.h"
 #include "redis/resp.h"
-#include "redis/server.h"
 
 /* --- the reply to CLUSTER SLOTS: [first slot, last slot, master, replica...] of each range --- */
 
@@ -75,23 +74,6 @@ static void cluster_read_further_nodes(const struct redis_reply *reply, struct s
     }
 }
 
-const char *cluster_read_slots(const struct redis_reply *reply, int slot, const char *asked,
-                               struct discovery_answer *out)
-{
-    out->replicas = out->downs = out->nodes = 0;
-    if (reply->type != REPLY_ARRAY)
-        return "its answer is no list of slots";
-    for (size_t i = 0; i < reply->elements; i++) {
-        if (!cluster_holds(reply->element[i], slot))
-            continue;
-        if (!cluster_read_range(reply->element[i], span_of(asked), out))
-            return "its answer is no address";
-        cluster_read_further_nodes(reply, span_of(asked), out);
-        return NULL;
-    }
-    return "it knows no node that has the slot";
-}
-
 /* --- errors --- */
 
 /* "host:port", the host perhaps empty. */
@@ -137,28 +119,35 @@ enum discovery_error cluster_read_error(const struct redis_address *from, const 
 
 /* --- discovery --- */
 
-static const char *cluster_check_hello(const struct redis_reply *reply)
-{
-    return redis_server_check_mode(reply, true);
-}
-
 static void cluster_compose(const struct redis_endpoint *endpoint, struct buf *out)
 {
     (void)endpoint;
     command_write(out, 2, (const char *[]){"CLUSTER", "SLOTS"});
 }
 
+/* The master and the replicas of the slot, and further nodes. */
 static const char *cluster_read_answer(const struct redis_endpoint *endpoint,
                                        const struct redis_endpoint *server, int n,
                                        const struct redis_reply *reply, struct discovery_answer *answer,
                                        bool *complete)
 {
+    const struct span asked = span_of(server->host);
     (void)n;
     *complete = true;
-    const char *problem = cluster_read_slots(reply, endpoint->discovery.slot, server->host, answer);
-    if (!endpoint->discovery.replica)
-        answer->replicas = 0;
-    return problem;
+    answer->replicas = answer->downs = answer->nodes = 0;
+    if (reply->type != REPLY_ARRAY)
+        return "its answer is no list of slots";
+    for (size_t i = 0; i < reply->elements; i++) {
+        if (!cluster_holds(reply->element[i], endpoint->discovery.slot))
+            continue;
+        if (!cluster_read_range(reply->element[i], asked, answer))
+            return "its answer is no address";
+        cluster_read_further_nodes(reply, asked, answer);
+        if (!endpoint->discovery.replica)
+            answer->replicas = 0;
+        return NULL;
+    }
+    return "it knows no node that has the slot";
 }
 
 const struct discovery_protocol cluster_protocol = {
@@ -172,9 +161,6 @@ const struct discovery_protocol cluster_protocol = {
     .bytes_max = CLUSTER_ANSWER_MAX,
     .elements_max = CLUSTER_ELEMENTS_MAX,
     .lists_healthy = true,
-    .check_hello = cluster_check_hello,
     .compose = cluster_compose,
     .read = cluster_read_answer,
-    .read_error = cluster_read_error,
-    .read_ask = cluster_read_ask,
 };

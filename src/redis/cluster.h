@@ -20,14 +20,6 @@ enum { CLUSTER_ANSWER_MAX = 16 * 1024 * 1024, CLUSTER_ELEMENTS_MAX = REDIS_CLUST
 extern const struct discovery_protocol cluster_protocol;
 
 /*
- * The reply to CLUSTER SLOTS of a node at `asked`, which stands for hosts that the node does not know: the
- * master and the replicas of the slot, and further nodes. Returns NULL, or why there is no address. External
- * for the blocking client and the unit test.
- */
-const char *cluster_read_slots(const struct redis_reply *reply, int slot, const char *asked,
-                               struct discovery_answer *out);
-
-/*
  * The node that an ASK error of the node at `from` refers to: it has the key, or will have it. False, with
  * *node untouched, for anything else.
  */

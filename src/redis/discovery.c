@@ -24,6 +24,7 @@
 #include "base/state.h"
 #include "redis/cluster.h"
 #include "redis/sentinel.h"
+#include "redis/server.h"
 #include "redis/socket.h"
 #include "redis/topology.h"
 
@@ -324,8 +325,8 @@ static void discovery_handle_reply(struct discovery *d, const struct redis_reply
 
 static void discovery_handle_hello(struct discovery *d, const struct redis_reply *reply)
 {
-    const struct discovery_protocol *p = d->protocol;
-    const char *problem = p->check_hello == NULL ? NULL : p->check_hello(reply);
+    const char *problem =
+        redis_endpoint_is_cluster(d->options.endpoint) ? redis_server_check_mode(reply, true) : NULL;
     d->hello_answered = true;
     if (problem != NULL)
         discovery_fail(d, problem);

@@ -56,8 +56,6 @@ struct discovery_protocol {
     uint64_t elements_max;    /* the longest array in it */
     const char *channel;      /* whose messages cause a query; NULL: none */
     bool lists_healthy;       /* a replica that is not in the answer is down */
-    /* Why this is not a server of the kind, by its reply to HELLO; NULL when it is, or cannot be told. */
-    const char *(*check_hello)(const struct redis_reply *reply);
     /* Appends the commands of a query. */
     void (*compose)(const struct redis_endpoint *endpoint, struct buf *out);
     /*
@@ -66,11 +64,6 @@ struct discovery_protocol {
      */
     const char *(*read)(const struct redis_endpoint *endpoint, const struct redis_endpoint *server, int n,
                         const struct redis_reply *reply, struct discovery_answer *answer, bool *complete);
-    /* Both NULL where a server never refers to another one; see cluster.h. */
-    enum discovery_error (*read_error)(const struct redis_address *in_use, const struct redis_reply *error,
-                                       struct redis_address *owner);
-    bool (*read_ask)(const struct redis_reply *reply, const struct redis_address *in_use,
-                     struct redis_address *node);
 };
 
 /* That of the servers in the endpoint, which has to be discovered. */

@@ -516,15 +516,3 @@ bool redis_address_set(struct redis_address *out, struct span host, int64_t port
     out->port = (int)port;
     return true;
 }
-
-const char *redis_address_read(const struct redis_reply *reply, struct redis_address *out)
-{
-    if (reply->type == REPLY_NIL)
-        return "it knows no master of that name";
-    int64_t port = 0;
-    bool pair = reply->type == REPLY_ARRAY && reply->elements == 2;
-    if (pair && parse_int64(reply_text(reply->element[1]), &port) == 0 &&
-        redis_address_set(out, reply_text(reply->element[0]), port))
-        return NULL;
-    return "its answer is no address";
-}

@@ -219,7 +219,4 @@ static inline bool redis_address_equal(const struct redis_address *a, const stru
 /* False, with *out untouched, when it is not an address that can be connected to. */
 bool redis_address_set(struct redis_address *out, struct span host, int64_t port);
 
-/* The reply to SENTINEL GET-MASTER-ADDR-BY-NAME. Returns NULL, or why there is no address. */
-const char *redis_address_read(const struct redis_reply *reply, struct redis_address *out);
-
 #endif

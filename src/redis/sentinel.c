@@ -39,7 +39,24 @@ static void sentinel_read_replica(const struct redis_reply *replica, struct disc
         sentinel_add_address(&address, out->replica, &out->replicas);
 }
 
-const char *sentinel_read_replicas(const struct redis_reply *reply, struct discovery_answer *out)
+/* The reply to SENTINEL GET-MASTER-ADDR-BY-NAME. */
+static const char *sentinel_read_master(const struct redis_reply *reply, struct redis_address *out)
+{
+    if (reply->type == REPLY_NIL)
+        return "it knows no master of that name";
+    int64_t port = 0;
+    bool pair = reply->type == REPLY_ARRAY && reply->elements == 2;
+    if (pair && parse_int64(reply_text(reply->element[1]), &port) == 0 &&
+        redis_address_set(out, reply_text(reply->element[0]), port))
+        return NULL;
+    return "its answer is no address";
+}
+
+/*
+ * The reply to SENTINEL REPLICAS: those that are up and linked to their master, and those that are down. One
+ * that cannot be read is left out.
+ */
+static const char *sentinel_read_replicas(const struct redis_reply *reply, struct discovery_answer *out)
 {
     out->replicas = out->downs = 0;
     if (reply->type != REPLY_ARRAY)
@@ -65,7 +82,7 @@ static const char *sentinel_read_answer(const struct redis_endpoint *endpoint,
 {
     (void)server;
     *complete = n == 1 || !endpoint->discovery.replica;
-    return n == 0 ? redis_address_read(reply, &answer->master) : sentinel_read_replicas(reply, answer);
+    return n == 0 ? sentinel_read_master(reply, &answer->master) : sentinel_read_replicas(reply, answer);
 }
 
 const struct discovery_protocol sentinel_protocol = {

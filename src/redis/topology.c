@@ -2,7 +2,7 @@
 #include "redis/topology.h"
 
 #include "base/clock.h"
-#include "redis/discovery.h"
+#include "redis/cluster.h"
 
 #include <assert.h>
 #include <strings.h>
@@ -124,10 +124,10 @@ bool topology_has_changed(struct topology *t, const struct discovery_answer *ans
 
 enum discovery_error topology_handle_error(struct topology *t, const struct redis_reply *error)
 {
-    const struct discovery_protocol *p = t->protocol;
     struct redis_address owner = t->address;
-    enum discovery_error kind =
-        p->read_error == NULL ? DISCOVERY_ERROR_OTHER : p->read_error(&t->address, error, &owner);
+    enum discovery_error kind = redis_endpoint_is_cluster(t->settings)
+                                    ? cluster_read_error(&t->address, error, &owner)
+                                    : DISCOVERY_ERROR_OTHER;
     if (kind != DISCOVERY_ERROR_MOVED)
         return kind;
     t->owner = owner;
@@ -139,18 +139,17 @@ enum discovery_error topology_handle_error(struct topology *t, const struct redi
 
 bool topology_elsewhere(const struct topology *t, const struct redis_reply *reply, struct redis_address *node)
 {
-    const struct discovery_protocol *p = t->protocol;
-    if (p->read_ask == NULL)
+    if (!redis_endpoint_is_cluster(t->settings))
         return false;
     if (reply->type == REPLY_ERROR)
-        return p->read_ask(reply, &t->address, node);
+        return cluster_read_ask(reply, &t->address, node);
     *node = t->master;
     return !t->is_master;
 }
 
 bool topology_wants_readonly(const struct topology *t)
 {
-    return t->protocol->read_ask != NULL && !t->is_master;
+    return redis_endpoint_is_cluster(t->settings) && !t->is_master;
 }
 
 enum redis_role_kind topology_wanted_role(const struct topology *t)

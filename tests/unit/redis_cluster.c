@@ -32,12 +32,21 @@ static const struct redis_reply *parse(const char *text)
     return reply;
 }
 
+/* The answer of the node "asked". */
+static const char *read_slots(const char *text, struct discovery_answer *out)
+{
+    const struct redis_endpoint endpoint = {.discovery = {.slot = 100, .replica = true}};
+    const struct redis_endpoint asked = {.host = (char[]){"asked"}};
+    bool complete = false;
+    return cluster_protocol.read(&endpoint, &asked, 0, parse(text), out, &complete);
+}
+
 /* "master; replica ...; node ..." of slot 100, or the problem. */
 static const char *slots_of(const char *text)
 {
     static struct discovery_answer answer;
     static char out[1024];
-    const char *problem = cluster_read_slots(parse(text), 100, "asked", &answer);
+    const char *problem = read_slots(text, &answer);
     if (problem != NULL)
         return problem;
     size_t n = (size_t)snprintf(out, sizeof out, "%s:%d;", answer.master.host, answer.master.port);
@@ -120,7 +129,7 @@ TEST_CASE_WITH(more_replicas_and_nodes_than_are_kept, NULL, free_parsed)
         free(node);
     }
     static struct discovery_answer answer;
-    assert_null(cluster_read_slots(parse(text), 100, "asked", &answer));
+    assert_null(read_slots(text, &answer));
     assert_int_equal(answer.replicas, DISCOVERY_REPLICAS_MAX);
     assert_int_equal(answer.nodes, DISCOVERY_NODES_MAX);
     free(text);

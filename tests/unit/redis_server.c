@@ -381,9 +381,21 @@ TEST_CASE(role_of_a_server_must_not_change)
 
 /* --- SENTINEL --- */
 
+/* The n-th reply of a Sentinel that was asked for a replica. */
+static const char *read_sentinel(int n, const char *bytes, struct discovery_answer *out)
+{
+    const struct redis_endpoint endpoint = {.discovery = {.replica = true}};
+    bool complete = false;
+    const char *problem = sentinel_protocol.read(&endpoint, NULL, n, parse(bytes), out, &complete);
+    assert_int_equal(complete, n == 1);
+    return problem;
+}
+
 static const char *read_master(const char *bytes, struct redis_address *out)
 {
-    const char *problem = redis_address_read(parse(bytes), out);
+    struct discovery_answer answer = {.master = *out};
+    const char *problem = read_sentinel(0, bytes, &answer);
+    *out = answer.master;
     return problem;
 }
 
@@ -480,7 +492,7 @@ static int count_replicas(const char *flags, const char *link, bool down)
     for (const char *kind = "*%"; *kind != '\0'; kind++) {
         char *one = replica(*kind, "7001", flags, link);
         char *list = text_printf("*1\r\n%s", one);
-        assert_null(sentinel_read_replicas(parse(list), &answer));
+        assert_null(read_sentinel(1, list, &answer));
         count += down ? answer.downs : answer.replicas;
         free(list);
         free(one);
@@ -520,7 +532,7 @@ TEST_CASE(invalid_replicas_are_left_out)
     char *bad = replica('*', "70010x", "slave", "ok");
     char *list = text_printf("*9\r\n%s%s:1\r\n*0\r\n*1\r\n$5\r\nflags\r\n$-1\r\n%%0\r\n*2\r\n:1\r\n:2\r\n%s",
                              good, bad, good);
-    assert_null(sentinel_read_replicas(parse(list), &answer));
+    assert_null(read_sentinel(1, list, &answer));
     assert_int_equal(answer.replicas, 2);
     assert_string_equal(answer.replica[0].host, "10.0.0.1");
     assert_int_equal(answer.replica[1].port, 7001);
@@ -536,7 +548,7 @@ TEST_CASE(replicas_beyond_the_bound_are_left_out)
     char *good = replica('*', "7001", "slave", "ok");
     for (int i = 0; i <= DISCOVERY_REPLICAS_MAX; i++)
         list = text_append(list, good);
-    assert_null(sentinel_read_replicas(parse(list), &answer));
+    assert_null(read_sentinel(1, list, &answer));
     assert_int_equal(answer.replicas, DISCOVERY_REPLICAS_MAX);
     free(good);
     free(list);
@@ -547,7 +559,7 @@ TEST_CASE(replicas_of_the_wrong_shape_are_refused)
     static const char *const replies[] = {"*-1\r\n", "+OK\r\n", ":1\r\n", "-ERR no\r\n", "%0\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
         struct discovery_answer answer = {.replicas = 5};
-        assert_non_null(sentinel_read_replicas(parse(replies[i]), &answer));
+        assert_non_null(read_sentinel(1, replies[i], &answer));
         assert_int_equal(answer.replicas, 0);
     }
 }
