@@ -1,6 +1,6 @@
 /*
- * What is known here of glibc's malloc, and nowhere else: what its blocks take, and how to keep work that it
- * puts off from coming all at once.
+ * Knowledge about glibc's malloc, which is in no other file: how much its blocks take, and how to keep work
+ * that it puts off from coming all at once.
  */
 #ifndef BASE_ALLOCATOR_H
 #define BASE_ALLOCATOR_H

@@ -1,7 +1,7 @@
 /*
- * What text means: characters; strict numbers, durations and sizes, where the whole text must be the value;
- * hexadecimal digits; names; percent-encoding and query strings (RFC 3986 sections 2.1 and 3.4); UTF-8 (the
- * Unicode standard, table 3-7: no overlong forms, no surrogates).
+ * Parsing and encoding of text: characters; strict numbers, durations and sizes, where the whole text must be
+ * the value; hexadecimal digits; names; percent-encoding and query strings (RFC 3986 sections 2.1 and 3.4);
+ * UTF-8 (the Unicode standard, table 3-7: no overlong forms, no surrogates).
  */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
@@ -20,7 +20,7 @@ static inline bool ascii_is_alnum(char c)
     return ascii_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Of a token (RFC 9110 section 5.6.2). */
+/* True for a character of a token (RFC 9110 section 5.6.2). */
 static inline bool ascii_is_tchar(char c)
 {
     return ascii_is_alnum(c) || (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);

@@ -1,6 +1,6 @@
 /*
- * What a program can be called with, as tables: its --help is printed from them, and its manual and
- * environment file are generated from them (src/manual).
+ * The flags, commands and settings of a program, as tables: its --help is printed from them, and its manual
+ * and environment file are generated from them (src/manual).
  */
 #ifndef BASE_USAGE_H
 #define BASE_USAGE_H
@@ -10,14 +10,14 @@
 /* A flag that belongs to commands; a setting is valid with any command. */
 struct usage_flag {
     const char *name;  /* "--count" */
-    const char *value; /* what follows it, such as "N"; NULL: nothing */
+    const char *value; /* a word that follows it, such as "N"; NULL: none */
     const char *help;
 };
 
 /* One way to call a command; there may be several of the same name. */
 struct usage_command {
     const char *name;     /* one or more words: "keys issue" */
-    const char *argument; /* what follows; NULL: nothing. One that begins with FILE is a path */
+    const char *argument; /* follows the name; NULL: none. It is a path if it begins with FILE */
     unsigned needs;       /* flags that it is called with, as bits: 1 << index in usage.flags */
     unsigned takes;       /* flags that may be given */
     const char *help;
@@ -31,7 +31,7 @@ struct usage_exit {
 struct usage {
     const char *program;
     const char *summary;  /* one line */
-    const char *synopsis; /* what follows the program's name */
+    const char *synopsis; /* follows the program's name */
     const struct usage_command *commands;
     size_t command_count;           /* 0: it has none */
     const struct usage_flag *flags; /* which commands take or need */

@@ -30,7 +30,7 @@ struct redis_client {
     struct buf out;        /* commands that hiredis has not been given */
     struct buf error;
     struct resp_parser parser;
-    struct span input; /* what was read and not parsed yet, in `bytes` */
+    struct span input; /* bytes that were read and not parsed yet, in `bytes` */
     char bytes[READ_MAX];
 };
 

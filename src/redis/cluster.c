@@ -61,7 +61,7 @@ static bool cluster_read_range(const struct redis_reply *range, struct span aske
     return true;
 }
 
-/* Those of other slots know the cluster, too. */
+/* The nodes of other slots know the cluster, too. */
 static void cluster_read_further_nodes(const struct redis_reply *reply, struct span asked,
                                        struct discovery_answer *out)
 {

@@ -26,7 +26,7 @@ extern const struct discovery_protocol cluster_protocol;
 bool cluster_read_ask(const struct redis_reply *reply, const struct redis_address *from,
                       struct redis_address *node);
 
-/* What an error of the node at `from` says about it; *owner becomes the one that has the slot. */
+/* The meaning of an error of the node at `from`; *owner becomes the node that has the slot. */
 enum discovery_error cluster_read_error(const struct redis_address *from, const struct redis_reply *error,
                                         struct redis_address *owner);
 

@@ -723,7 +723,7 @@ static void redis_connection_on_caught_up(struct redis_connection *c, const stru
     c->backlogs--;
 }
 
-/* What was read in an earlier state than READY was never cached. */
+/* Nothing is cached that was read before READY, so a backlog in an earlier state does not matter. */
 static void redis_connection_on_backlog(void *arg)
 {
     struct redis_connection *c = arg;

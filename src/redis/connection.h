@@ -35,10 +35,10 @@ enum redis_origin {
  */
 typedef void (*redis_reply_fn)(void *arg, const struct redis_reply *reply, enum redis_origin origin);
 
-/* Of which keys invalidations are wanted (CLIENT TRACKING). */
+/* The keys whose invalidations are wanted (CLIENT TRACKING). */
 enum redis_tracking {
     REDIS_TRACKING_OFF,
-    REDIS_TRACKING_KEYS,     /* those that commands on this connection have read, until the first change */
+    REDIS_TRACKING_KEYS,     /* keys that commands on this connection have read, until the first change */
     REDIS_TRACKING_BROADCAST /* all that begin with tracking_prefix and one of tracking_names */
 };
 

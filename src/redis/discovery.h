@@ -34,7 +34,7 @@ enum { DISCOVERY_TIMEOUT_MS = 500 };
 
 enum { DISCOVERY_REPLICAS_MAX = 32, DISCOVERY_NODES_MAX = 16 };
 
-/* What a server has answered. */
+/* The answer of a server. */
 struct discovery_answer {
     struct redis_address master;
     struct redis_address replica[DISCOVERY_REPLICAS_MAX]; /* healthy ones */
@@ -46,7 +46,7 @@ struct discovery_answer {
 /* How servers of one kind are queried, and what they answer. */
 struct discovery_protocol {
     const char *name;         /* one server, in logs */
-    const char *no_answer;    /* what is logged: one server fails, */
+    const char *no_answer;    /* logged when one server fails, */
     const char *unreachable;  /* all servers do, */
     const char *reachable;    /* one answers again, */
     const char *moved;        /* another Redis is named than the one in use, */
@@ -66,7 +66,7 @@ struct discovery_protocol {
                         const struct redis_reply *reply, struct discovery_answer *answer, bool *complete);
 };
 
-/* That of the servers in the endpoint, which has to be discovered. */
+/* The protocol of the servers in the endpoint, which has to be discovered. */
 const struct discovery_protocol *discovery_protocol_of(const struct redis_endpoint *endpoint);
 
 struct discovery_options {

@@ -122,7 +122,7 @@ static inline bool redis_endpoint_is_discovered(const struct redis_endpoint *t)
 
 enum { REDIS_CLUSTER_SLOTS = 16384 };
 
-/* What is wrong where redis_endpoint_set_prefix fails. */
+/* The reason when redis_endpoint_set_prefix fails. */
 #define REDIS_PREFIX_UNTAGGED \
     "a Redis Cluster needs a hash tag in the prefix, such as {channels}:, so that all keys are in one slot"
 
@@ -137,7 +137,7 @@ int redis_endpoint_set_prefix(struct redis_endpoint *t, struct span prefix)
 void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out);
 
 /*
- * What a server replied, or a reason of our own, for logs: a constant text in its place where it quotes a
+ * Returns the text for logs of a server's reply, or of a reason of our own: a constant text if it quotes a
  * password (a Redis that does not know HELLO repeats its arguments).
  */
 const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *reason);

@@ -181,7 +181,7 @@ static void redirect_on_ready(void *arg)
 
 static void redirect_on_lost(void *arg)
 {
-    (void)arg; /* what was sent fails; what waits goes on waiting */
+    (void)arg; /* sent commands fail; waiting ones go on waiting */
 }
 
 static void redirect_on_route_closed(void *arg)

@@ -26,7 +26,7 @@ struct redirects_options {
 int redirects_new(uv_loop_t *loop, const struct redirects_options *options, struct redirects **out)
     __attribute__((warn_unused_result));
 
-/* What is pending fails at once. `closed` is called from the loop when the memory has been freed. */
+/* Pending commands fail at once. `closed` is called from the loop when the memory has been freed. */
 void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg);
 
 /*

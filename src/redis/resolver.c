@@ -23,7 +23,7 @@ struct resolver_query {
     atomic_int references;
     pthread_mutex_t lock; /* guards what follows */
     bool cancelled;       /* `finished` is closing and must not be sent */
-    int error;            /* what getaddrinfo returned */
+    int error;            /* getaddrinfo's result */
     int system_error;     /* errno, where that is EAI_SYSTEM */
     int count;
     char address[RESOLVE_ADDRESSES_MAX][INET6_ADDRSTRLEN];

@@ -235,7 +235,7 @@ static void resp_finish_counted(struct resp_parser *p, struct redis_reply *item)
     resp_count_item(p);
 }
 
-/* Of any type but an array with elements. */
+/* An item of any type but an array with elements has ended. */
 static inline void resp_finish_item(struct resp_parser *p, struct redis_reply *item)
 {
     if (p->mode == RESP_BUILDING)
@@ -294,7 +294,7 @@ static bool resp_begin_push(struct resp_parser *p, int64_t elements)
     return true;
 }
 
-/* Of an array in a push, or in a reply that is skipped. */
+/* An array has begun in a push, or in a reply that is skipped. */
 static bool resp_count_elements(struct resp_parser *p, uint64_t elements)
 {
     if (elements > ITEMS_MAX - p->items_left)

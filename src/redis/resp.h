@@ -71,7 +71,7 @@ struct resp_parser {
     size_t kind_len;
     char kind[RESP_KIND_MAX];
 
-    enum resp_result result; /* what resp_parse returns */
+    enum resp_result result; /* resp_parse returns it */
     const struct redis_reply *item;
 };
 

@@ -66,7 +66,7 @@ static const char *sentinel_read_replicas(const struct redis_reply *reply, struc
     return NULL;
 }
 
-/* Of the replicas only where one is wanted. */
+/* The second query is sent only where a replica is wanted. */
 static void sentinel_compose(const struct redis_endpoint *endpoint, struct buf *out)
 {
     const char *master = endpoint->discovery.master;

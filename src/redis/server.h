@@ -77,7 +77,7 @@ struct redis_server {
     uint64_t valid_until_ms;       /* by the boot clock; until when its data was known to be valid; UINT64_MAX
                                       while it is */
 
-    /* Of all connections so far. */
+    /* These are kept from one connection to the next. */
     struct redis_stream stream;
     struct redis_address address; /* the last one's */
     uint64_t cut_off_ms;          /* by the boot clock; when that replica was last seen without its master */

@@ -76,7 +76,7 @@ static bool topology_is_reported_down(const struct topology *t, const struct dis
     return !t->is_master && listed != exhaustive;
 }
 
-/* What the answer means for the Redis in use. */
+/* Judges the Redis in use by the answer; true when another one must be used. */
 static bool topology_check_server(struct topology *t, const struct discovery_answer *answer)
 {
     uint64_t now = clock_boot_ms();

@@ -19,7 +19,7 @@ struct discovery_answer;
 struct discovery_options;
 struct discovery_protocol;
 
-/* What an error of the Redis in use says about it. */
+/* The meaning of an error reply of the Redis in use. */
 enum discovery_error {
     DISCOVERY_ERROR_OTHER,
     DISCOVERY_ERROR_MOVED, /* its data is at another server */
