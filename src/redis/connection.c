@@ -90,8 +90,7 @@ struct redis_connection {
     unsigned seed;
 
     struct pending pending;
-    bool unsent; /* commands were queued since the last flush */
-    uint64_t unsent_since_ns;
+    uint64_t unsent_since_ns; /* when the first command since the last flush was queued; 0: there is none */
 
     /* The handshake. */
     int step;
@@ -150,9 +149,9 @@ static void redis_connection_on_prepare(uv_prepare_t *flusher)
 {
     struct redis_connection *c = flusher->data;
     (void)uv_prepare_stop(flusher);
-    if (!c->unsent || c->socket == NULL)
+    if (c->unsent_since_ns == 0)
         return;
-    c->unsent = false;
+    c->unsent_since_ns = 0;
     redis_socket_flush(c->socket);
 }
 
@@ -164,11 +163,10 @@ static int redis_connection_queue_bytes(struct redis_connection *c, struct span 
         err = redis_socket_send(c->socket, bytes);
     if (err != 0)
         return err;
-    if (!c->unsent) {
+    if (c->unsent_since_ns == 0) {
         c->unsent_since_ns = clock_now_ns();
         (void)uv_prepare_start(&c->flusher, redis_connection_on_prepare); /* fails without a callback only */
     }
-    c->unsent = true;
     return 0;
 }
 
@@ -280,7 +278,7 @@ static void redis_connection_drop_socket(struct redis_connection *c)
         return;
     redis_socket_close(c->socket);
     c->socket = NULL;
-    c->unsent = false;
+    c->unsent_since_ns = 0;
     while (pending_oldest(&c->pending) != NULL) {
         struct pending_command command = pending_pop(&c->pending);
         redis_connection_end_command(c, &command, NULL);
