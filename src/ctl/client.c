@@ -183,53 +183,45 @@ static int client_connect_within(struct client *c, const struct redis_client_lim
     return redis_client_connect(c->redis, limits) == 0 ? 0 : client_fail_as_redis(c);
 }
 
-/* *setting: with -EINVAL, the one that the reason is about. */
-static int client_make_config(const struct redis_options *options, const char *prefix,
-                              struct redis_config **config, struct buf *error, const char **setting)
+/* Connects as these say from now on. *setting: with -EINVAL, the one that the reason in `error` is about. */
+static int client_use_options(struct client *c, const struct redis_options *options, struct buf *error,
+                              const char **setting)
 {
     struct redis_endpoint endpoint;
+    struct redis_config *config = NULL;
+    struct redis_client *redis = NULL;
     int err = redis_endpoint_init(&endpoint, options, error);
     *setting = "redis-url";
-    if (err == 0 && redis_endpoint_set_prefix(&endpoint, span_of(prefix)) != 0) {
+    if (err == 0 && redis_endpoint_set_prefix(&endpoint, keyspace_prefix(c->keys)) != 0) {
         *setting = "redis-prefix";
         buf_append_str(error, REDIS_PREFIX_UNTAGGED);
         err = -EINVAL;
     }
     if (err == 0)
-        return redis_config_new(&endpoint, options, 1, config, error, setting);
-    redis_endpoint_fini(&endpoint);
+        err = redis_config_new(&endpoint, options, 1, &config, error, setting);
+    else
+        redis_endpoint_fini(&endpoint);
+    if (err == 0)
+        err = redis_client_new(redis_config_endpoint(config), redis_config_tls(config), "channelctl", &redis);
+    if (err == 0) {
+        redis_client_free(c->redis);
+        c->redis = redis;
+    }
+    /* The config that is in use stays, the other goes. */
+    redis_config_unref(err == 0 ? c->config : config);
+    c->config = err == 0 ? config : c->config;
     return err;
 }
 
-/* Takes the reference. */
-static int client_use_config(struct client *c, struct redis_config *config)
-{
-    struct redis_client *redis = NULL;
-    int err = redis_client_new(redis_config_endpoint(config), redis_config_tls(config), "channelctl", &redis);
-    if (err != 0) {
-        redis_config_unref(config);
-        return err;
-    }
-    redis_client_free(c->redis);
-    redis_config_unref(c->config);
-    c->redis = redis;
-    c->config = config;
-    return 0;
-}
-
-/* The password may have been changed while this runs. Where that fails, the settings stay as they are. */
+/* The password may have been changed since. After a failure the settings stay as they are. */
 static void client_read_settings_again(struct client *c)
 {
     const struct options *o = c->options;
     struct options now = {.settings = o->settings};
-    struct redis_config *config = NULL;
     struct buf error = BUF_INIT;
     const char *setting = NULL;
-    int err = settings_read_again(o->settings, o, o->sources, o->files, &now, &error);
-    if (err == 0)
-        err = client_make_config(&now.redis, o->redis_prefix, &config, &error, &setting);
-    if (err == 0)
-        (void)client_use_config(c, config);
+    if (settings_read_again(o->settings, o, o->sources, o->files, &now, &error) == 0)
+        (void)client_use_options(c, &now.redis, &error, &setting);
     buf_fini(&error);
     settings_fini(o->settings, &now);
 }
@@ -240,24 +232,29 @@ int client_reopen(struct client *c)
     return client_connect_within(c, &REOPEN_LIMITS);
 }
 
+static int client_name_keys(struct client *c)
+{
+    enum { NAMES_BYTES_MAX = 1024 };
+    static void (*const append[])(const struct keyspace *, struct buf *) = {
+        keyspace_index, keyspace_index_next, keyspace_api_keys, keyspace_api_key_info, keyspace_loader};
+    struct span *const names[] = {&c->index, &c->index_next, &c->api_keys, &c->api_key_info, &c->loader};
+    if (buf_reserve(&c->names, NAMES_BYTES_MAX) != 0) /* so that the texts do not move */
+        return -ENOMEM;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t at = c->names.len;
+        append[i](c->keys, &c->names);
+        *names[i] = span_skip(buf_span(&c->names), at);
+    }
+    return 0;
+}
+
 static int client_configure(struct client *c, const struct options *o)
 {
-    struct redis_config *config = NULL;
     const char *setting = NULL;
-    int err = client_make_config(&o->redis, o->redis_prefix, &config, &c->error, &setting);
+    int err = client_use_options(c, &o->redis, &c->error, &setting);
     if (err == -EINVAL)
         return setting_error(o, setting, client_error(c));
-    if (err == 0)
-        err = client_use_config(c, config);
-    keyspace_index(c->keys, &c->index);
-    keyspace_index_next(c->keys, &c->index_next);
-    keyspace_api_keys(c->keys, &c->api_keys);
-    keyspace_api_key_info(c->keys, &c->api_key_info);
-    keyspace_loader(c->keys, &c->loader);
-    bool complete = buf_error(&c->index) == 0 && buf_error(&c->index_next) == 0 &&
-                    buf_error(&c->api_keys) == 0 && buf_error(&c->api_key_info) == 0 &&
-                    buf_error(&c->loader) == 0;
-    return err == 0 && complete ? EXIT_OK : memory_error();
+    return err == 0 && client_name_keys(c) == 0 ? EXIT_OK : memory_error();
 }
 
 /* --- Waiting for Redis --- */
@@ -282,9 +279,9 @@ static const char *client_describe(const struct client *c, struct buf *out)
 static int client_try_read(struct client *c, enum client_subject subject)
 {
     if (subject == CLIENT_CATALOGUE)
-        CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index));
+        CLIENT_SEND(c, SPAN("ZCARD"), c->index);
     else
-        CLIENT_SEND(c, SPAN("TYPE"), buf_span(&c->api_keys));
+        CLIENT_SEND(c, SPAN("TYPE"), c->api_keys);
     const struct redis_reply *reply = client_receive_any(c);
     if (reply->type == REPLY_ERROR && redis_server_is_unavailable(reply))
         return client_fail(c, "Redis refused: %s", reply->str);
@@ -370,11 +367,7 @@ void client_close(struct client *c)
 {
     redis_client_free(c->redis);
     redis_config_unref(c->config);
-    buf_fini(&c->index);
-    buf_fini(&c->index_next);
-    buf_fini(&c->api_keys);
-    buf_fini(&c->api_key_info);
-    buf_fini(&c->loader);
+    buf_fini(&c->names);
     buf_fini(&c->key);
     buf_fini(&c->error);
 }
@@ -418,24 +411,20 @@ static const struct span SCAN_COUNT = {"1000", 4};
 
 static void client_send_scan(struct client *c, enum client_scan what, struct span cursor)
 {
-    if (what == SCAN_INDEX) {
-        CLIENT_SEND(c, SPAN("ZSCAN"), buf_span(&c->index), cursor, SPAN("COUNT"), SCAN_COUNT);
-        return;
-    }
-    if (what == SCAN_API_KEYS) {
-        CLIENT_SEND(c, SPAN("SSCAN"), buf_span(&c->api_keys), cursor, SPAN("COUNT"), SCAN_COUNT);
-        return;
-    }
-    if (what == SCAN_API_KEY_INFO) {
-        CLIENT_SEND(c, SPAN("HSCAN"), buf_span(&c->api_key_info), cursor, SPAN("COUNT"), SCAN_COUNT);
-        return;
-    }
+    const struct {
+        struct span command, key;
+    } sets[] = {[SCAN_INDEX] = {SPAN("ZSCAN"), c->index},
+                [SCAN_API_KEYS] = {SPAN("SSCAN"), c->api_keys},
+                [SCAN_API_KEY_INFO] = {SPAN("HSCAN"), c->api_key_info}};
     buf_clear(&c->key);
     if (what == SCAN_CARDS)
         keyspace_card_pattern(c->keys, &c->key);
-    else
+    else if (what == SCAN_LINKS)
         keyspace_link_pattern(c->keys, &c->key);
-    CLIENT_SEND(c, SPAN("SCAN"), cursor, SPAN("MATCH"), buf_span(&c->key), SPAN("COUNT"), SCAN_COUNT);
+    if (what == SCAN_CARDS || what == SCAN_LINKS)
+        CLIENT_SEND(c, SPAN("SCAN"), cursor, SPAN("MATCH"), buf_span(&c->key), SPAN("COUNT"), SCAN_COUNT);
+    else
+        CLIENT_SEND(c, sets[what].command, sets[what].key, cursor, SPAN("COUNT"), SCAN_COUNT);
 }
 
 /* Receives a batch and visits it; *cursor becomes that of the next batch. */
@@ -468,18 +457,32 @@ void client_scan(struct client *c, enum client_scan what, client_visit visit, vo
 
 /* --- Link owners --- */
 
-void client_find_link_owners(struct client *c, struct redis_reply *const *keys, size_t count,
-                             struct link_owner *out)
+void client_send_owner(struct client *c, const struct link_owner *o)
+{
+    CLIENT_SEND(c, SPAN("GET"), client_link_key(c, o->link));
+}
+
+void client_receive_owner(struct client *c, struct link_owner *o)
+{
+    o->found = parse_int64(reply_text(client_receive_or_wrongtype(c)), &o->id) == 0;
+}
+
+void client_send_owner_check(struct client *c, const struct link_owner *o)
+{
+    CLIENT_SEND(c, SPAN("HGET"), client_card_key(c, o->id), channel_field_name(CHANNEL_FIELD_link));
+}
+
+void client_receive_owner_check(struct client *c, struct link_owner *o)
+{
+    o->agrees = reply_is_text(client_receive_or_wrongtype(c), o->link);
+}
+
+void client_find_owners(struct client *c, struct redis_reply *const *keys, size_t count,
+                        struct link_owner *out)
 {
     for (size_t i = 0; i < count; i++)
-        CLIENT_SEND(c, SPAN("GET"), reply_text(keys[i]));
-    for (size_t i = 0; i < count; i++)
-        out[i].found = parse_int64(reply_text(client_receive_or_wrongtype(c)), &out[i].id) == 0;
-    for (size_t i = 0; i < count; i++)
-        if (out[i].found)
-            CLIENT_SEND(c, SPAN("HGET"), client_card_key(c, out[i].id),
-                        channel_field_name(CHANNEL_FIELD_link));
-    for (size_t i = 0; i < count; i++)
-        out[i].agrees = out[i].found && reply_is_text(client_receive_or_wrongtype(c),
-                                                      keyspace_link_of(c->keys, reply_text(keys[i])));
+        out[i] = (struct link_owner){.link = keyspace_link_of(c->keys, reply_text(keys[i]))};
+    CLIENT_PIPELINE(i, count, true, client_send_owner(c, &out[i]), client_receive_owner(c, &out[i]));
+    CLIENT_PIPELINE(i, count, out[i].found, client_send_owner_check(c, &out[i]),
+                    client_receive_owner_check(c, &out[i]));
 }

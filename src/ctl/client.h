@@ -21,12 +21,13 @@
 
 struct client {
     const struct keyspace *keys;
-    struct buf index, index_next, api_keys, api_key_info, loader; /* names of keys; read-only */
+    struct span index, index_next, api_keys, api_key_info, loader; /* names of keys; read-only */
 
     /* Private from here on. */
     const struct options *options;
     struct redis_config *config;
     struct redis_client *redis; /* borrows the one above */
+    struct buf names;           /* the texts of the spans above */
     struct buf key;             /* the card or link key of the command that is being composed */
     bool key_failed;            /* there was no memory for it: what was sent with it must not be */
     bool failed;                /* see client_status */
@@ -78,6 +79,20 @@ static inline size_t client_pending(const struct client *c)
 int client_flush(struct client *c) __attribute__((warn_unused_result));
 
 /* --- Replies --- */
+
+/*
+ * One round trip for many items: executes `send` for each i below `count` for which `due` is true, then
+ * `receive` for each of the same.
+ */
+#define CLIENT_PIPELINE(i, count, due, send, receive) \
+    do {                                              \
+        for (size_t i = 0; i < (count); i++)          \
+            if (due)                                  \
+                send;                                 \
+        for (size_t i = 0; i < (count); i++)          \
+            if (due)                                  \
+                receive;                              \
+    } while (0)
 
 /* 0, or -EIO after a failure. */
 static inline int client_status(const struct client *c)
@@ -189,15 +204,24 @@ typedef void (*client_visit)(void *arg, struct redis_reply *const *names, size_t
  */
 void client_scan(struct client *c, enum client_scan what, client_visit visit, void *arg);
 
-/* The channel that a link key names. */
+/* The channel that a link leads to. */
 struct link_owner {
-    bool found; /* the key holds an id */
+    struct span link; /* borrowed */
+    bool found;       /* the link key holds an id */
     int64_t id;
     bool agrees; /* the card of that channel has this link */
 };
 
-/* Looks up `count` link keys into out[0..count-1]. */
-void client_find_link_owners(struct client *c, struct redis_reply *const *keys, size_t count,
-                             struct link_owner *out);
+/* Look up `found` and `id` by `link`. */
+void client_send_owner(struct client *c, const struct link_owner *o);
+void client_receive_owner(struct client *c, struct link_owner *o);
+
+/* Look up `agrees` by `link` and `id`. */
+void client_send_owner_check(struct client *c, const struct link_owner *o);
+void client_receive_owner_check(struct client *c, struct link_owner *o);
+
+/* Looks up all of `count` link keys into out[0..count-1], which borrow the links of the keys. */
+void client_find_owners(struct client *c, struct redis_reply *const *keys, size_t count,
+                        struct link_owner *out);
 
 #endif

@@ -42,9 +42,9 @@ static struct span keys_digest_text(const struct hex_digest *hex)
 }
 
 /* Fails because a key has another type: what Redis would say names neither the key nor a remedy. */
-static int keys_fail_wrongtype(struct client *c, const char *what, const struct buf *key)
+static int keys_fail_wrongtype(struct client *c, const char *what, struct span key)
 {
-    return client_fail(c, "%.*s is not a %s: delete it, then issue all keys again", (int)key->len, key->data,
+    return client_fail(c, "%.*s is not a %s: delete it, then issue all keys again", (int)key.len, key.data,
                        what);
 }
 
@@ -53,9 +53,9 @@ static int keys_fail_wrongtype(struct client *c, const char *what, const struct 
 static int keys_check_types(struct client *c)
 {
     static const char *const types[] = {"set", "hash"};
-    const struct buf *const keys[] = {&c->api_keys, &c->api_key_info};
+    const struct span keys[] = {c->api_keys, c->api_key_info};
     for (int i = 0; i < 2; i++)
-        CLIENT_SEND(c, SPAN("TYPE"), buf_span(keys[i]));
+        CLIENT_SEND(c, SPAN("TYPE"), keys[i]);
     for (int i = 0; i < 2; i++) {
         struct span type = reply_text(client_receive(c));
         if (!span_equal(type, span_of(types[i])) && !span_equal(type, SPAN("none")))
@@ -129,8 +129,8 @@ static int keys_write_out(const char *text, size_t length)
 /* *removed: 1 if the key was in the set. The set comes first: a key is never valid without its expiry. */
 static int keys_remove_key(struct client *c, struct span hex, int64_t *removed)
 {
-    CLIENT_SEND(c, SPAN("SREM"), buf_span(&c->api_keys), hex);
-    CLIENT_SEND(c, SPAN("HDEL"), buf_span(&c->api_key_info), hex);
+    CLIENT_SEND(c, SPAN("SREM"), c->api_keys, hex);
+    CLIENT_SEND(c, SPAN("HDEL"), c->api_key_info, hex);
     *removed = client_receive_integer(c);
     int err = client_status(c);
     (void)client_receive(c);
@@ -143,8 +143,8 @@ static int keys_remove_key(struct client *c, struct span hex, int64_t *removed)
 static int keys_add_key(struct client *c, const struct hex_digest *hex, struct span info)
 {
     CLIENT_SEND(c, SPAN("MULTI"));
-    CLIENT_SEND(c, SPAN("SADD"), buf_span(&c->api_keys), keys_digest_text(hex));
-    CLIENT_SEND(c, SPAN("HSET"), buf_span(&c->api_key_info), keys_digest_text(hex), info);
+    CLIENT_SEND(c, SPAN("SADD"), c->api_keys, keys_digest_text(hex));
+    CLIENT_SEND(c, SPAN("HSET"), c->api_key_info, keys_digest_text(hex), info);
     CLIENT_SEND(c, SPAN("EXEC"));
     return keys_receive_transaction(c);
 }
@@ -364,14 +364,14 @@ enum { LIST_BATCH = 1000 };
 static const struct redis_reply *keys_receive_infos(struct client *c, struct redis_reply *const *digests,
                                                     size_t count)
 {
-    struct span words[2 + LIST_BATCH] = {SPAN("HMGET"), buf_span(&c->api_key_info)};
+    struct span words[2 + LIST_BATCH] = {SPAN("HMGET"), c->api_key_info};
     for (size_t i = 0; i < count; i++)
         words[2 + i] = reply_text(digests[i]);
     client_send(c, 2 + count, words);
     const struct redis_reply *infos = client_receive_or_wrongtype(c);
     if (infos->type == REPLY_ARRAY && infos->elements == count)
         return infos;
-    (void)(reply_is_wrongtype(infos) ? keys_fail_wrongtype(c, "hash", &c->api_key_info)
+    (void)(reply_is_wrongtype(infos) ? keys_fail_wrongtype(c, "hash", c->api_key_info)
                                      : client_fail_unexpected(c));
     return NULL;
 }
@@ -421,10 +421,10 @@ static int keys_list(struct client *c, const struct options *o)
     int code = client_open(c, o, CLIENT_API_KEYS);
     if (code != EXIT_OK)
         return code;
-    CLIENT_SEND(c, SPAN("SMEMBERS"), buf_span(&c->api_keys));
+    CLIENT_SEND(c, SPAN("SMEMBERS"), c->api_keys);
     struct redis_reply *reply = client_copy_reply(c, client_receive_or_wrongtype(c));
     if (reply != NULL && reply_is_wrongtype(reply))
-        (void)keys_fail_wrongtype(c, "set", &c->api_keys);
+        (void)keys_fail_wrongtype(c, "set", c->api_keys);
     if (reply == NULL || client_status(c) != 0) {
         free(reply);
         return client_print_error(c);

@@ -362,8 +362,7 @@ struct load {
     struct samples samples; /* with --sample, the input instead of a file */
     struct client client;
     struct lock lock;
-    struct writer *writer; /* owned */
-    struct writer_counts counts;
+    struct writer writer;
     struct report report;
     struct progress progress, removal;
     int64_t refused; /* lines; without those that the writer refused */
@@ -373,12 +372,12 @@ struct load {
 
 static int64_t load_accepted(const struct load *l)
 {
-    return l->counts.written + l->counts.unchanged;
+    return l->writer.counts.written + l->writer.counts.unchanged;
 }
 
 static int64_t load_refused(const struct load *l)
 {
-    return l->refused + l->counts.refused;
+    return l->refused + l->writer.counts.refused;
 }
 
 static bool load_is_blank(struct span line)
@@ -402,7 +401,7 @@ static int load_line(struct load *l, struct span line)
     if (err == -ENOMEM)
         return client_fail_memory(&l->client);
     if (err == 0)
-        return writer_add(l->writer, &card, from.line);
+        return writer_add(&l->writer, &card, from.line);
     l->refused++;
     return 0;
 }
@@ -431,11 +430,11 @@ static int load_lines(struct load *l)
         }
         /* When the input is slow, what has come is written now, and the lock is renewed. */
         if (err == 0 && (got == -EAGAIN || lock_is_due(&l->lock)))
-            err = writer_flush(l->writer);
+            err = writer_flush(&l->writer);
         progress_show(&l->progress, load_accepted(l), l->lines.bytes);
     }
     l->stopped_by = interrupt_signal();
-    return err == 0 ? writer_finish(l->writer) : err;
+    return err == 0 ? writer_finish(&l->writer) : err;
 }
 
 /* Why a replacing load must not replace the catalogue, or NULL. */
@@ -454,12 +453,12 @@ static int load_finish_replace(struct load *l)
 {
     const char *why = load_why_not_replaced(l);
     progress_start(&l->removal, "key", 0);
-    int err = why == NULL ? writer_replace(l->writer) : writer_merge(l->writer);
+    int err = why == NULL ? writer_replace(&l->writer) : writer_merge(&l->writer);
     progress_end(&l->removal);
     if (why != NULL)
         show_message("nothing was replaced or removed, because %s%s", why,
                      err == 0 && load_accepted(l) > 0 ? "; what was loaded was added to the catalogue" : "");
-    else if (err != 0 && l->counts.replaced)
+    else if (err != 0 && l->writer.counts.replaced)
         show_message("the catalogue was replaced, but keys of removed channels are left; "
                      "the next load --replace removes them");
     return err;
@@ -469,7 +468,7 @@ static int load_finish_replace(struct load *l)
 
 static void load_print_warnings(const struct load *l)
 {
-    const struct writer_counts *n = &l->counts;
+    const struct writer_counts *n = &l->writer.counts;
     if (l->read_error != 0)
         show_message("cannot read %s: %s", l->file, strerror(-l->read_error));
     if (n->repeated > 0)
@@ -490,7 +489,7 @@ static void load_print_warnings(const struct load *l)
 
 static void load_print_summary(const struct load *l)
 {
-    const struct writer_counts *n = &l->counts;
+    const struct writer_counts *n = &l->writer.counts;
     double seconds = progress_seconds(&l->progress);
     (void)printf("loaded %lld channel%s (%lld unchanged, %lld refused", (long long)n->written,
                  plural(n->written), (long long)n->unchanged, (long long)load_refused(l));
@@ -501,7 +500,7 @@ static void load_print_summary(const struct load *l)
 
 static void load_print_stop(const struct load *l)
 {
-    const struct writer_counts *n = &l->counts;
+    const struct writer_counts *n = &l->writer.counts;
     if (n->last_line > 0)
         show_message("stopped after line %lld of %s: %lld channel%s loaded, %lld unchanged",
                      (long long)n->last_line, l->file, (long long)n->written, plural(n->written),
@@ -522,11 +521,12 @@ static int load_exit_code(const struct load *l)
 /* --- The command --- */
 
 /* Returns 0, or -EIO with the reason in client_error(). */
-static int load_input(struct load *l)
+static int load_input(void *arg)
 {
+    struct load *l = arg;
     report_init(&l->report, stderr);
     progress_start(&l->progress, "channel", lines_total(&l->lines));
-    int err = writer_begin(l->writer);
+    int err = writer_begin(&l->writer);
     if (err == 0)
         err = load_lines(l);
     progress_end(&l->progress);
@@ -538,23 +538,15 @@ static int load_input(struct load *l)
 
 static int load_run(struct load *l)
 {
-    const struct writer_setup setup = {&l->client, &l->lock,   l->file,    &l->report,
-                                       l->replace, &l->counts, &l->removal};
-    l->writer = writer_new(&setup);
-    if (l->writer == NULL)
-        return memory_error();
-    interrupt_watch();
-    int err = lock_acquire(&l->lock, &l->client);
-    if (err == 0)
-        err = load_input(l);
-    if (err == 0)
-        err = lock_release(&l->lock);
+    l->writer = (struct writer){.client = &l->client,
+                                .lock = &l->lock,
+                                .file = l->file,
+                                .report = &l->report,
+                                .progress = &l->removal,
+                                .replace = l->replace};
+    int err = lock_run(&l->lock, &l->client, load_input, l);
     if (err == -EINTR)
         l->stopped_by = interrupt_signal();
-    else if (err != 0)
-        (void)client_print_error(&l->client);
-    if (err == -EIO)
-        lock_abandon(&l->lock);
     if (err != 0 || l->stopped_by != 0)
         load_print_stop(l);
     if (err == -EIO)
@@ -593,7 +585,7 @@ int command_load(const struct options *o, int count, char **words)
         code = client_open(&l.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
         code = load_run(&l);
-    writer_free(l.writer);
+    writer_fini(&l.writer);
     client_close(&l.client);
     lines_close(&l.lines);
     buf_fini(&l.texts);

@@ -7,8 +7,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { POLL_MS = 100, NONCE_BYTES = 8 };
@@ -40,14 +40,14 @@ static int lock_make_value(struct lock *l)
 static int lock_fail_held(struct lock *l, const char *what, const char *holder)
 {
     char key[EXCERPT_MAX];
-    return client_fail(l->client, "%s (%s: %s)", what, excerpt(buf_span(&l->client->loader), key), holder);
+    return client_fail(l->client, "%s (%s: %s)", what, excerpt(l->client->loader, key), holder);
 }
 
 static void lock_send_expiry(struct lock *l)
 {
     char lease[INT64_DIGITS_MAX];
     l->sent_ms = clock_now_ms();
-    CLIENT_SEND(l->client, SPAN("PEXPIRE"), buf_span(&l->client->loader), digits_of(LOCK_LEASE_MS, lease));
+    CLIENT_SEND(l->client, SPAN("PEXPIRE"), l->client->loader, digits_of(LOCK_LEASE_MS, lease));
 }
 
 /* Receives the holder: *exists, and its name. */
@@ -74,8 +74,8 @@ void lock_send_watch(struct lock *l)
 {
     assert(!l->watching);
     l->watching = true;
-    CLIENT_SEND(l->client, SPAN("WATCH"), buf_span(&l->client->loader));
-    CLIENT_SEND(l->client, SPAN("GET"), buf_span(&l->client->loader));
+    CLIENT_SEND(l->client, SPAN("WATCH"), l->client->loader);
+    CLIENT_SEND(l->client, SPAN("GET"), l->client->loader);
 }
 
 int lock_receive_watch(struct lock *l)
@@ -155,10 +155,10 @@ static int lock_claim(struct lock *l, char holder[EXCERPT_MAX], int64_t *ttl_ms)
     char lease[INT64_DIGITS_MAX];
     bool exists = false;
     l->renewed_ms = l->sent_ms = clock_now_ms();
-    CLIENT_SEND(c, SPAN("SET"), buf_span(&c->loader), lock_value_of(l), SPAN("NX"), SPAN("PX"),
+    CLIENT_SEND(c, SPAN("SET"), c->loader, lock_value_of(l), SPAN("NX"), SPAN("PX"),
                 digits_of(LOCK_LEASE_MS, lease));
-    CLIENT_SEND(c, SPAN("GET"), buf_span(&c->loader));
-    CLIENT_SEND(c, SPAN("PTTL"), buf_span(&c->loader));
+    CLIENT_SEND(c, SPAN("GET"), c->loader);
+    CLIENT_SEND(c, SPAN("PTTL"), c->loader);
     (void)client_receive(c);
     int err = lock_receive_holder(l, &exists, holder);
     *ttl_ms = client_receive_integer(c);
@@ -177,77 +177,57 @@ static int lock_renew_at_once(struct lock *l)
     return lock_receive_done(l);
 }
 
-static void lock_pause_poll(void)
+/* While another load holds the lock this waits until it is released or expires. Returns 0, -EIO, or -EINTR
+ * after a signal. */
+static int lock_acquire(struct lock *l)
 {
-    struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
-    (void)nanosleep(&pause, NULL);
-}
-
-int lock_acquire(struct lock *l, struct client *c)
-{
-    *l = (struct lock){.client = c};
-    int err = lock_make_value(l);
     char holder[EXCERPT_MAX];
     int64_t ttl = 0;
     int64_t before = INT64_MAX;
+    int err = lock_make_value(l);
     while (err == 0 && interrupt_signal() == 0) {
         err = lock_claim(l, holder, &ttl);
-        if (err == 0 && l->held)
-            return lock_renew_at_once(l);
-        if (err != 0)
-            return err;
+        if (err != 0 || l->held)
+            return err != 0 ? err : lock_renew_at_once(l);
         if (ttl == -1 || ttl > before) /* it does not expire, or was renewed */
             return lock_fail_held(l, "another load is running", holder);
         if (before == INT64_MAX && ttl >= 0)
             show_message("waiting for another load to end (%s)", holder);
         if (ttl >= 0)
             before = ttl;
-        lock_pause_poll();
+        (void)poll(NULL, 0, POLL_MS);
     }
     return err != 0 ? err : -EINTR;
 }
 
 /* --- Releasing --- */
 
-static void lock_send_removal(struct lock *l)
-{
-    CLIENT_SEND(l->client, SPAN("UNLINK"), buf_span(&l->client->index_next));
-    CLIENT_SEND(l->client, SPAN("DEL"), buf_span(&l->client->loader));
-}
-
-/* If a network delays it until another load has the lock, that load finds its lock deleted, and fails. */
-static int lock_remove_without_transaction(struct lock *l)
-{
-    lock_send_removal(l);
-    (void)client_receive(l->client);
-    (void)client_receive(l->client);
-    return client_status(l->client);
-}
-
+/* Removes the lock and the next index, which is no load's any more. */
 static int lock_send_release(struct lock *l)
 {
+    struct client *c = l->client;
+    bool in_transaction = !client_is_full(c);
     int err = lock_watch(l);
     if (err != 0)
         return err;
-    if (client_is_full(l->client))
-        return lock_remove_without_transaction(l);
-    lock_begin(l);
-    lock_send_removal(l);
-    lock_commit(l);
-    return lock_receive_done(l);
+    if (in_transaction)
+        lock_begin(l);
+    CLIENT_SEND(c, SPAN("UNLINK"), c->index_next);
+    CLIENT_SEND(c, SPAN("DEL"), c->loader);
+    if (in_transaction) {
+        lock_commit(l);
+        return lock_receive_done(l);
+    }
+    /* If a network delays these until another load has the lock, that load finds its lock deleted, and fails.
+     */
+    (void)client_receive(c);
+    (void)client_receive(c);
+    return client_status(c);
 }
 
-int lock_release(struct lock *l)
-{
-    int err = lock_send_release(l);
-    if (err == 0 || !l->held)
-        return err;
-    lock_abandon(l); /* all has been written */
-    return 0;
-}
-
-/* When the connection was lost, Redis may have granted the lock although its reply never came. */
-void lock_abandon(struct lock *l)
+/* Releases the lock after a failure, over a new connection. When the connection was lost, Redis may have
+ * granted the lock although its reply never came. */
+static void lock_abandon(struct lock *l)
 {
     if (!l->held && !client_is_lost(l->client))
         return;
@@ -259,4 +239,30 @@ void lock_abandon(struct lock *l)
     if (err != 0 && l->held)
         show_message("could not release the load lock, which expires within %d s: %s", LOCK_LEASE_MS / 1000,
                      client_error(l->client));
+}
+
+/* Fails when the lock was lost before. */
+static int lock_release(struct lock *l)
+{
+    int err = lock_send_release(l);
+    if (err == 0 || !l->held)
+        return err;
+    lock_abandon(l); /* all has been written */
+    return 0;
+}
+
+int lock_run(struct lock *l, struct client *c, int (*work)(void *arg), void *arg)
+{
+    *l = (struct lock){.client = c};
+    interrupt_watch();
+    int err = lock_acquire(l);
+    if (err == 0)
+        err = work(arg);
+    if (err == 0)
+        err = lock_release(l);
+    if (err == -EIO) {
+        (void)client_print_error(c);
+        lock_abandon(l);
+    }
+    return err;
 }

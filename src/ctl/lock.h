@@ -33,11 +33,15 @@ struct lock {
 };
 
 /*
- * Takes the lock. While another load holds it this waits, at most LOCK_LEASE_MS, until it is released or
- * expires; if it is renewed meanwhile its holder is alive, and this fails. Returns 0, -EINTR after a signal,
- * or -EIO with the reason in client_error(). After 0 lock_release is due, after -EIO lock_abandon.
+ * Does `work` with the lock, whose result is 0, or -EIO with the reason in client_error(). From then on
+ * signals are recorded: none may leave the lock behind. While another load holds the lock this waits, at most
+ * LOCK_LEASE_MS, until it is released or expires; if it is renewed meanwhile its holder is alive, and this
+ * fails. It fails as well when the lock is lost before it is released: then another load may have changed
+ * what this one has written. Returns 0, -EINTR after a signal before `work`, or -EIO after printing the
+ * reason.
  */
-int lock_acquire(struct lock *l, struct client *c) __attribute__((warn_unused_result));
+int lock_run(struct lock *l, struct client *c, int (*work)(void *arg), void *arg)
+    __attribute__((warn_unused_result));
 
 /* True when a renewal is due: a transaction, which may be empty. */
 bool lock_is_due(const struct lock *l);
@@ -67,16 +71,5 @@ const struct redis_reply *lock_receive(struct lock *l, size_t count) __attribute
 
 /* The same where only the success matters. */
 int lock_receive_done(struct lock *l) __attribute__((warn_unused_result));
-
-/* --- The end --- */
-
-/*
- * Releases the lock, and removes the next index, which is no load's any more. Fails when the lock was lost
- * before that: then another load may have changed what this one has written.
- */
-int lock_release(struct lock *l) __attribute__((warn_unused_result));
-
-/* The same after a failure, over a new connection; prints when it could not be done. */
-void lock_abandon(struct lock *l);
 
 #endif

@@ -39,8 +39,8 @@ static void remove_check_index(struct removal *r)
 {
     struct client *c = &r->client;
     char digits[INT64_DIGITS_MAX];
-    CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), digits_of(r->id, digits));
-    remove_check_type(c, client_receive_or_wrongtype(c), buf_span(&c->index), "a sorted set");
+    CLIENT_SEND(c, SPAN("ZSCORE"), c->index, digits_of(r->id, digits));
+    remove_check_type(c, client_receive_or_wrongtype(c), c->index, "a sorted set");
 }
 
 /* Watches the card, and reads its link. */
@@ -80,7 +80,7 @@ static void remove_send_transaction(struct removal *r)
     struct client *c = &r->client;
     char digits[INT64_DIGITS_MAX];
     lock_begin(&r->lock);
-    CLIENT_SEND(c, SPAN("ZREM"), buf_span(&c->index), digits_of(r->id, digits));
+    CLIENT_SEND(c, SPAN("ZREM"), c->index, digits_of(r->id, digits));
     CLIENT_SEND(c, SPAN("UNLINK"), client_card_key(c, r->id));
     if (r->link.len > 0)
         CLIENT_SEND(c, SPAN("UNLINK"), client_link_key(c, buf_span(&r->link)));
@@ -100,8 +100,9 @@ static int remove_run_transaction(struct removal *r)
     return 0;
 }
 
-static int remove_channel(struct removal *r)
+static int remove_channel(void *arg)
 {
+    struct removal *r = arg;
     int err = lock_watch(&r->lock);
     if (err != 0)
         return err;
@@ -127,16 +128,7 @@ static int remove_print_result(const struct removal *r)
 /* Returns the exit code. */
 static int remove_run(struct removal *r)
 {
-    interrupt_watch(); /* a signal must not leave the lock behind */
-    int err = lock_acquire(&r->lock, &r->client);
-    if (err == 0)
-        err = remove_channel(r);
-    if (err == 0)
-        err = lock_release(&r->lock);
-    if (err == -EIO) {
-        (void)client_print_error(&r->client);
-        lock_abandon(&r->lock);
-    }
+    int err = lock_run(&r->lock, &r->client, remove_channel, r);
     if (err == -EINTR)
         return 128 + interrupt_signal();
     return err == 0 ? remove_print_result(r) : EXIT_FAILED;

@@ -40,9 +40,9 @@ static void show_read_place(struct show *s)
     struct client *c = &s->client;
     char digits[INT64_DIGITS_MAX];
     struct span id = digits_of(s->id, digits);
-    CLIENT_SEND(c, SPAN("ZRANK"), buf_span(&c->index), id);
-    CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), id);
-    CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index));
+    CLIENT_SEND(c, SPAN("ZRANK"), c->index, id);
+    CLIENT_SEND(c, SPAN("ZSCORE"), c->index, id);
+    CLIENT_SEND(c, SPAN("ZCARD"), c->index);
     const struct redis_reply *rank = client_receive(c);
     s->place = rank->type == REPLY_INTEGER ? rank->integer + 1 : 0;
     s->score = client_receive(c)->number; /* 0 where the reply is nil */

@@ -47,8 +47,7 @@ struct examined {
     int64_t id;
     int64_t bytes;            /* of memory; of its values if it is large */
     struct redis_reply *card; /* owned; NULL: not read, or nothing more to check */
-    int64_t other_owner;      /* the other channel that its link key names */
-    bool has_other_owner;
+    struct link_owner owner;  /* of its link; absent: it has none that is to be checked */
 };
 
 /* Reports a problem, unless it may come from a failure: then nil stands for the replies. */
@@ -111,9 +110,9 @@ static void verify_check_load(struct verify *v)
     struct client *c = &v->client;
     char holder[EXCERPT_MAX];
     char type[TYPE_MAX];
-    CLIENT_SEND(c, SPAN("GET"), buf_span(&c->loader));
-    CLIENT_SEND(c, SPAN("PTTL"), buf_span(&c->loader));
-    CLIENT_SEND(c, SPAN("TYPE"), buf_span(&c->index_next));
+    CLIENT_SEND(c, SPAN("GET"), c->loader);
+    CLIENT_SEND(c, SPAN("PTTL"), c->loader);
+    CLIENT_SEND(c, SPAN("TYPE"), c->index_next);
     (void)excerpt(reply_text(client_receive_or_wrongtype(c)), holder);
     int64_t ttl = client_receive_integer(c);
     verify_receive_type(v, type);
@@ -141,12 +140,9 @@ static void verify_receive_expiry(struct verify *v)
 static void verify_find_working_key(struct verify *v, struct redis_reply *const *members, size_t count)
 {
     size_t sent = v->key_works ? 0 : count;
-    for (size_t i = 0; i < sent; i++)
-        if (digest_is_hex(reply_text(members[i])))
-            CLIENT_SEND(&v->client, SPAN("HGET"), buf_span(&v->client.api_key_info), reply_text(members[i]));
-    for (size_t i = 0; i < sent; i++)
-        if (digest_is_hex(reply_text(members[i])))
-            verify_receive_expiry(v);
+    CLIENT_PIPELINE(i, sent, digest_is_hex(reply_text(members[i])),
+                    CLIENT_SEND(&v->client, SPAN("HGET"), v->client.api_key_info, reply_text(members[i])),
+                    verify_receive_expiry(v));
 }
 
 /* A member that is not a digest may be a key: only its start is printed. */
@@ -177,7 +173,7 @@ static void verify_check_published_key(struct verify *v, const char *key)
     struct digest digest;
     digest_sha256(span_of(key), &digest);
     digest_hex(&digest, hex);
-    CLIENT_SEND(&v->client, SPAN("SISMEMBER"), buf_span(&v->client.api_keys), (struct span){hex, sizeof hex});
+    CLIENT_SEND(&v->client, SPAN("SISMEMBER"), v->client.api_keys, (struct span){hex, sizeof hex});
     if (client_receive_integer(&v->client) != 0)
         verify_report(v,
                       "api_keys: \"%s\" is an example in the documents, and valid: everybody knows it "
@@ -188,7 +184,7 @@ static void verify_check_published_key(struct verify *v, const char *key)
 static void verify_check_api_keys(struct verify *v)
 {
     v->has_keys =
-        verify_check_key(v, buf_span(&v->client.api_keys), "api_keys", "set",
+        verify_check_key(v, v->client.api_keys, "api_keys", "set",
                          "there are no API keys: every request gets 401 (run channelctl keys issue)");
     if (!v->has_keys)
         return;
@@ -228,9 +224,9 @@ static void verify_check_info(struct verify *v, struct span field, struct span t
 static void verify_send_info_read(struct verify *v, struct span field)
 {
     struct client *c = &v->client;
-    CLIENT_SEND(c, SPAN("SISMEMBER"), buf_span(&c->api_keys), field);
+    CLIENT_SEND(c, SPAN("SISMEMBER"), c->api_keys, field);
     if (v->field_ttls == FIELD_TTLS_SUPPORTED)
-        CLIENT_SEND(c, SPAN("HPEXPIRETIME"), buf_span(&c->api_key_info), SPAN("FIELDS"), SPAN("1"), field);
+        CLIENT_SEND(c, SPAN("HPEXPIRETIME"), c->api_key_info, SPAN("FIELDS"), SPAN("1"), field);
 }
 
 static void verify_receive_info(struct verify *v, struct span field, struct span text)
@@ -248,29 +244,38 @@ static void verify_visit_infos(void *arg, struct redis_reply *const *infos, size
 {
     struct verify *v = arg;
     verify_advance(v, count / 2);
-    for (size_t i = 0; i + 1 < count; i += 2)
-        verify_send_info_read(v, reply_text(infos[i]));
-    for (size_t i = 0; i + 1 < count; i += 2)
-        verify_receive_info(v, reply_text(infos[i]), reply_text(infos[i + 1]));
+    CLIENT_PIPELINE(i, count / 2, true, verify_send_info_read(v, reply_text(infos[2 * i])),
+                    verify_receive_info(v, reply_text(infos[2 * i]), reply_text(infos[2 * i + 1])));
 }
 
 /* Without a set of API keys there is nothing to compare the infos with. */
 static void verify_check_api_key_info(struct verify *v)
 {
-    bool usable = verify_check_key(v, buf_span(&v->client.api_key_info), "api_key_info", "hash", NULL);
+    bool usable = verify_check_key(v, v->client.api_key_info, "api_key_info", "hash", NULL);
     if (usable && v->has_keys)
         client_scan(&v->client, SCAN_API_KEY_INFO, verify_visit_infos, v);
 }
 
 /* --- The index --- */
 
-/* A score at the limit or beyond it: no other channel can be put behind this one. */
-static void verify_check_score(struct verify *v, int64_t id, const struct redis_reply *text)
+/* Checks the score of a channel, and whether it has a card. */
+static void verify_receive_member(struct verify *v, int64_t id, const struct redis_reply *score_text)
 {
-    double score = text->type == REPLY_STRING ? strtod(text->str, NULL) : 0;
+    char type[TYPE_MAX];
+    double score = score_text->type == REPLY_STRING ? strtod(score_text->str, NULL) : 0;
+    verify_receive_type(v, type);
+    /* At the limit or beyond it no other channel can be put behind this one. */
     if (!(score > -INDEX_SCORE_LIMIT && score < INDEX_SCORE_LIMIT))
         verify_report(v, "index: channel %lld has the score %.17g: from 2^53 on scores do not differ",
                       (long long)id, score);
+    if (strcmp(type, "none") == 0)
+        verify_report(v, "index: channel %lld has no card", (long long)id);
+}
+
+/* True when the member is the id of a channel. */
+static bool verify_parse_member(const struct redis_reply *member, int64_t *id)
+{
+    return parse_int64(reply_text(member), id) == 0;
 }
 
 /* Pairs of a member and its score. */
@@ -279,31 +284,23 @@ static void verify_visit_index(void *arg, struct redis_reply *const *members, si
     struct verify *v = arg;
     struct client *c = &v->client;
     char shown[EXCERPT_MAX];
-    char type[TYPE_MAX];
     int64_t id = 0;
     verify_advance(v, count / 2);
-    for (size_t i = 0; i + 1 < count; i += 2)
-        if (parse_int64(reply_text(members[i]), &id) == 0)
-            CLIENT_SEND(c, SPAN("TYPE"), client_card_key(c, id));
-    for (size_t i = 0; i + 1 < count; i += 2) {
-        if (parse_int64(reply_text(members[i]), &id) != 0) {
-            verify_report(v, "index: %s is not a 64-bit integer", excerpt(reply_text(members[i]), shown));
-            continue;
-        }
-        verify_receive_type(v, type);
-        verify_check_score(v, id, members[i + 1]);
-        if (strcmp(type, "none") == 0)
-            verify_report(v, "index: channel %lld has no card", (long long)id);
-    }
+    for (size_t i = 0; i < count / 2; i++)
+        if (!verify_parse_member(members[2 * i], &id))
+            verify_report(v, "index: %s is not a 64-bit integer", excerpt(reply_text(members[2 * i]), shown));
+    CLIENT_PIPELINE(i, count / 2, verify_parse_member(members[2 * i], &id),
+                    CLIENT_SEND(c, SPAN("TYPE"), client_card_key(c, id)),
+                    verify_receive_member(v, id, members[2 * i + 1]));
 }
 
 static void verify_check_index(struct verify *v)
 {
-    v->has_index = verify_check_key(v, buf_span(&v->client.index), "index", "zset",
+    v->has_index = verify_check_key(v, v->client.index, "index", "zset",
                                     "there is no index: the list of channels is empty (run channelctl load)");
     if (!v->has_index)
         return;
-    CLIENT_SEND(&v->client, SPAN("ZCARD"), buf_span(&v->client.index));
+    CLIENT_SEND(&v->client, SPAN("ZCARD"), v->client.index);
     v->channels = client_receive_integer(&v->client);
     v->progress.total = v->checked + 3 * v->channels; /* members, cards, links */
     client_scan(&v->client, SCAN_INDEX, verify_visit_index, v);
@@ -324,7 +321,7 @@ static void verify_send_measures(struct verify *v, const struct examined *e)
     CLIENT_SEND(c, SPAN("PTTL"), key);
     CLIENT_SEND(c, SPAN("MEMORY"), SPAN("USAGE"), key, SPAN("SAMPLES"), SPAN("100"));
     if (v->has_index)
-        CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), digits_of(e->id, digits));
+        CLIENT_SEND(c, SPAN("ZSCORE"), c->index, digits_of(e->id, digits));
 }
 
 static void verify_receive_measures(struct verify *v, struct examined *e)
@@ -361,12 +358,7 @@ static void verify_measure_values(struct verify *v, struct examined *e)
 
 static void verify_measure(struct verify *v, struct examined *e, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (e[i].due)
-            verify_send_measures(v, &e[i]);
-    for (size_t i = 0; i < count; i++)
-        if (e[i].due)
-            verify_receive_measures(v, &e[i]);
+    CLIENT_PIPELINE(i, count, e[i].due, verify_send_measures(v, &e[i]), verify_receive_measures(v, &e[i]));
     for (size_t i = 0; i < count; i++)
         if (e[i].due && e[i].bytes > CARD_BYTES_USUAL)
             verify_measure_values(v, &e[i]);
@@ -481,67 +473,45 @@ static void verify_receive_card(struct verify *v, struct examined *e)
 
 /* --- Cards: links --- */
 
-static struct span verify_link_of(const struct examined *e)
-{
-    return e->card == NULL ? SPAN_ABSENT : reply_text(e->card->element[CHANNEL_FIELD_link]);
-}
-
-/* Receives the id in the link key of a card. */
-static void verify_receive_link_owner(struct verify *v, struct examined *e)
+static void verify_report_owner(struct verify *v, const struct examined *e)
 {
     char shown[EXCERPT_MAX];
-    const struct redis_reply *owner = client_receive_or_wrongtype(&v->client);
-    bool ours = reply_is_id(owner, e->id);
-    e->has_other_owner = !ours && parse_int64(reply_text(owner), &e->other_owner) == 0;
-    if (!ours && !e->has_other_owner)
+    const struct link_owner *o = &e->owner;
+    (void)excerpt(o->link, shown);
+    if (!o->found)
         verify_report(v, "card %lld: link: its link key is missing or holds no id: %s", (long long)e->id,
-                      excerpt(verify_link_of(e), shown));
-}
-
-/* Receives the link of the channel that the link key names instead. */
-static void verify_receive_other_owner(struct verify *v, const struct examined *e)
-{
-    char shown[EXCERPT_MAX];
-    bool same = reply_is_text(client_receive_or_wrongtype(&v->client), verify_link_of(e));
-    verify_report(v,
-                  same ? "card %lld: link: channel %lld has the same link and its key: %s"
-                       : "card %lld: link: its link key points to channel %lld: %s",
-                  (long long)e->id, (long long)e->other_owner, excerpt(verify_link_of(e), shown));
+                      shown);
+    else if (o->id != e->id)
+        verify_report(v,
+                      o->agrees ? "card %lld: link: channel %lld has the same link and its key: %s"
+                                : "card %lld: link: its link key points to channel %lld: %s",
+                      (long long)e->id, (long long)o->id, shown);
 }
 
 static void verify_check_links_of(struct verify *v, struct examined *e, size_t count)
 {
     struct client *c = &v->client;
     for (size_t i = 0; i < count; i++)
-        if (verify_link_of(&e[i]).data != NULL)
-            CLIENT_SEND(c, SPAN("GET"), client_link_key(c, verify_link_of(&e[i])));
+        if (e[i].card != NULL)
+            e[i].owner.link = reply_text(e[i].card->element[CHANNEL_FIELD_link]);
+    CLIENT_PIPELINE(i, count, e[i].owner.link.data != NULL, client_send_owner(c, &e[i].owner),
+                    client_receive_owner(c, &e[i].owner));
+    CLIENT_PIPELINE(i, count, e[i].owner.found && e[i].owner.id != e[i].id,
+                    client_send_owner_check(c, &e[i].owner), client_receive_owner_check(c, &e[i].owner));
     for (size_t i = 0; i < count; i++)
-        if (verify_link_of(&e[i]).data != NULL)
-            verify_receive_link_owner(v, &e[i]);
-    for (size_t i = 0; i < count; i++)
-        if (e[i].has_other_owner)
-            CLIENT_SEND(c, SPAN("HGET"), client_card_key(c, e[i].other_owner),
-                        channel_field_name(CHANNEL_FIELD_link));
-    for (size_t i = 0; i < count; i++)
-        if (e[i].has_other_owner)
-            verify_receive_other_owner(v, &e[i]);
+        if (e[i].owner.link.data != NULL)
+            verify_report_owner(v, &e[i]);
 }
 
 /* --- The scan of cards --- */
 
 static void verify_examine_group(struct verify *v, struct examined *e, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (e[i].due)
-            client_send_card_read(&v->client, e[i].id, v->field_ttls);
-    for (size_t i = 0; i < count; i++)
-        if (e[i].due)
-            verify_receive_card(v, &e[i]);
+    CLIENT_PIPELINE(i, count, e[i].due, client_send_card_read(&v->client, e[i].id, v->field_ttls),
+                    verify_receive_card(v, &e[i]));
     verify_check_links_of(v, e, count);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         free(e[i].card);
-        e[i].card = NULL;
-    }
 }
 
 /* Examines the cards in groups, so that memory is bounded however large they are. */
@@ -580,46 +550,43 @@ static void verify_visit_cards(void *arg, struct redis_reply *const *keys, size_
 
 /* --- The scan of link keys --- */
 
-static void verify_check_owner(struct verify *v, struct span link, const struct link_owner *owner)
+static void verify_check_link(struct verify *v, const struct link_owner *o)
 {
     char shown[EXCERPT_MAX];
-    (void)excerpt(link, shown);
-    if (!link_is_stored_shape(v->hosts, link))
+    (void)excerpt(o->link, shown);
+    if (!link_is_stored_shape(v->hosts, o->link))
         verify_report(v, "link %s: is not https://%s/<slug> (of at most %d bytes), so it is never found",
                       shown, v->hosts->channel_host.data, LINK_SLUG_MAX);
-    if (!owner->found)
+    if (!o->found)
         verify_report(v, "link %s: does not hold a channel id", shown);
-    else if (!owner->agrees)
+    else if (!o->agrees)
         verify_report(v, "link %s: points to channel %lld, which has no card or a different link", shown,
-                      (long long)owner->id);
+                      (long long)o->id);
 }
 
-static void verify_check_link_ttls(struct verify *v, struct redis_reply *const *keys, size_t count)
+static void verify_receive_link_ttl(struct verify *v, const struct link_owner *o)
 {
     char shown[EXCERPT_MAX];
     char what[EXCERPT_MAX + 8];
-    for (size_t i = 0; i < count; i++)
-        CLIENT_SEND(&v->client, SPAN("PTTL"), reply_text(keys[i]));
-    for (size_t i = 0; i < count; i++) {
-        (void)excerpt(keyspace_link_of(v->client.keys, reply_text(keys[i])), shown);
-        (void)snprintf(what, sizeof what, "link %s", shown);
-        verify_report_ttl(v, what, client_receive_integer(&v->client));
-    }
+    (void)snprintf(what, sizeof what, "link %s", excerpt(o->link, shown));
+    verify_report_ttl(v, what, client_receive_integer(&v->client));
 }
 
 static void verify_visit_links(void *arg, struct redis_reply *const *keys, size_t count)
 {
     struct verify *v = arg;
+    struct client *c = &v->client;
     struct link_owner *owner = calloc(count + 1, sizeof *owner);
     verify_advance(v, count);
     if (owner == NULL) {
-        (void)client_fail_memory(&v->client);
+        (void)client_fail_memory(c);
         return;
     }
-    client_find_link_owners(&v->client, keys, count, owner);
+    client_find_owners(c, keys, count, owner);
     for (size_t i = 0; i < count; i++)
-        verify_check_owner(v, keyspace_link_of(v->client.keys, reply_text(keys[i])), &owner[i]);
-    verify_check_link_ttls(v, keys, count);
+        verify_check_link(v, &owner[i]);
+    CLIENT_PIPELINE(i, count, true, CLIENT_SEND(c, SPAN("PTTL"), reply_text(keys[i])),
+                    verify_receive_link_ttl(v, &owner[i]));
     free(owner);
 }
 

@@ -2,7 +2,6 @@
 #include "ctl/writer.h"
 
 #include "base/hash.h"
-#include "base/table.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -22,15 +21,15 @@ struct entry {
     bool refused;               /* is not written */
     bool listed;                /* is in the index already, with this score */
     double score;
-    bool moved;        /* the next index gives it another score, or its first */
-    bool card_changed; /* differs from what Redis holds, or has a TTL there */
-    bool link_changed; /* the same of its link key */
-    bool has_ttl;      /* card or link key have a TTL */
-    bool moves_link;   /* the link key names another channel: `owner` */
-    bool contested;    /* ... to which an earlier line of the file has given this link */
-    int64_t owner;
-    bool drops_link; /* the key of its former link is deleted */
-    size_t commands; /* of it in the transaction of the batch */
+    bool moved;              /* the next index gives it another score, or its first */
+    bool card_changed;       /* differs from what Redis holds, or has a TTL there */
+    bool link_changed;       /* the same of its link key */
+    bool has_ttl;            /* card or link key have a TTL */
+    bool moves_link;         /* the link key names another channel */
+    bool contested;          /* an earlier line of the file has given the link to that channel */
+    struct link_owner owner; /* that channel, when `contested` */
+    bool drops_link;         /* the key of its former link is deleted */
+    size_t commands;         /* its part of the transaction of the batch */
 };
 
 /*
@@ -43,21 +42,6 @@ struct batch {
     int64_t last_line; /* of the file; 0: the batch is empty */
     size_t commands;   /* in its transaction */
     struct buf texts;  /* BATCH_BYTES_MAX bytes are reserved, so that it never moves */
-};
-
-struct writer {
-    struct writer_setup setup;
-    struct client *client;        /* setup.client */
-    struct lock *lock;            /* setup.lock */
-    struct writer_counts *counts; /* setup.counts */
-    struct batch *filling;        /* cards are added to it; another one after each flush */
-    struct batch *sent;           /* its writes are sent but not confirmed; may be empty */
-    enum field_ttls field_ttls;
-    struct table linked; /* ids of the channels of this load that have a link: see writer_note_link() */
-    int64_t next_score;  /* of the next channel that is not in the index yet */
-    int64_t members;     /* of the next index */
-    int64_t checked;     /* keys, by writer_replace() */
-    bool index_differs;  /* some of them are not in the index, or have another score there */
 };
 
 static struct batch *writer_batch_new(void)
@@ -130,7 +114,7 @@ static bool writer_batch_has_id(const struct batch *b, int64_t id)
 static bool writer_batch_accepts(const struct batch *b, const struct card *card)
 {
     return writer_batch_has_room(b, writer_card_bytes(card)) && !writer_batch_has_id(b, card->id) &&
-           (writer_card_link(card).data == NULL || !writer_batch_has_link(b, writer_card_link(card)));
+           !writer_batch_has_link(b, writer_card_link(card));
 }
 
 static void writer_batch_add(struct batch *b, const struct card *card, int64_t line)
@@ -182,10 +166,10 @@ __attribute__((format(printf, 3, 4))) static void writer_refuse(struct writer *w
 {
     va_list args;
     va_start(args, format);
-    report_line(w->setup.report, w->setup.file, e->line, format, args);
+    report_line(w->report, w->file, e->line, format, args);
     va_end(args);
     e->refused = true;
-    w->counts->refused++;
+    w->counts.refused++;
 }
 
 /* A key of another type may belong to another program: it is not overwritten. */
@@ -209,7 +193,7 @@ static void writer_send_reads(struct writer *w, const struct entry *e)
         CLIENT_SEND(c, SPAN("GET"), key);
         CLIENT_SEND(c, SPAN("PTTL"), key);
     }
-    CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), writer_id_text(e));
+    CLIENT_SEND(c, SPAN("ZSCORE"), c->index, writer_id_text(e));
 }
 
 static bool writer_same_text(struct span a, struct span b)
@@ -251,11 +235,11 @@ static void writer_receive_link_owner(struct writer *w, struct entry *e)
     const struct redis_reply *owner = client_receive_or_wrongtype(w->client);
     if (reply_is_wrongtype(owner))
         writer_refuse_type(w, e, client_link_key(w->client, writer_card_link(&e->card)), "a string");
-    bool ours = reply_is_id(owner, e->card.id);
-    e->link_changed = !ours;
-    e->moves_link = !ours && owner->type == REPLY_STRING;
-    e->contested =
-        e->moves_link && parse_int64(reply_text(owner), &e->owner) == 0 && writer_has_link_noted(w, e->owner);
+    e->link_changed = !reply_is_id(owner, e->card.id);
+    e->moves_link = e->link_changed && owner->type == REPLY_STRING;
+    e->owner.link = writer_card_link(&e->card);
+    e->contested = e->moves_link && parse_int64(reply_text(owner), &e->owner.id) == 0 &&
+                   writer_has_link_noted(w, e->owner.id);
 }
 
 /* A replacing load replaces an index of another type, too. */
@@ -281,42 +265,29 @@ static void writer_receive_reads(struct writer *w, struct entry *e)
 
 /* --- Links that belong to another channel by an earlier line --- */
 
-/* The owner of a contested link may have another link by now: then its link key is stale. */
-static int writer_check_owners(struct writer *w, struct batch *b)
-{
-    for (size_t i = 0; i < b->count; i++)
-        if (b->entry[i].contested)
-            CLIENT_SEND(w->client, SPAN("HGET"), client_card_key(w->client, b->entry[i].owner),
-                        channel_field_name(CHANNEL_FIELD_link));
-    for (size_t i = 0; i < b->count; i++) {
-        struct entry *e = &b->entry[i];
-        e->contested =
-            e->contested && reply_is_text(client_receive_or_wrongtype(w->client), writer_card_link(&e->card));
-    }
-    return client_status(w->client);
-}
-
 /*
- * Refuses the lines whose link belongs to another channel. An owner whose line in this batch has another link
- * gives up the contested one, unless that line is refused itself: so this repeats until nothing changes.
+ * Refuses the lines whose link belongs to another channel. The owner of a contested link may have another
+ * link by now: then the link key is stale. An owner whose line in this batch has another link gives up the
+ * contested one, unless that line is refused itself: so this repeats until nothing changes.
  */
 static int writer_refuse_contested(struct writer *w, struct batch *b)
 {
     char link[EXCERPT_MAX];
-    int err = writer_check_owners(w, b);
-    bool settled = err != 0;
+    struct entry *e = b->entry;
+    CLIENT_PIPELINE(i, b->count, e[i].contested, client_send_owner_check(w->client, &e[i].owner),
+                    client_receive_owner_check(w->client, &e[i].owner));
+    bool settled = client_status(w->client) != 0;
     while (!settled) {
         settled = true;
         for (size_t i = 0; i < b->count; i++) {
-            struct entry *e = &b->entry[i];
-            if (e->refused || !e->contested || writer_batch_has_id(b, e->owner))
+            if (e[i].refused || !e[i].owner.agrees || writer_batch_has_id(b, e[i].owner.id))
                 continue;
-            writer_refuse(w, e, "link: %s is the link of channel %lld in an earlier line",
-                          excerpt(writer_card_link(&e->card), link), (long long)e->owner);
+            writer_refuse(w, &e[i], "link: %s is the link of channel %lld in an earlier line",
+                          excerpt(e[i].owner.link, link), (long long)e[i].owner.id);
             settled = false;
         }
     }
-    return err;
+    return client_status(w->client);
 }
 
 static int writer_note_links(struct writer *w, const struct batch *b)
@@ -345,15 +316,11 @@ static struct span writer_former_link(const struct entry *e)
 static int writer_find_former_links(struct writer *w, struct batch *b)
 {
     struct client *c = w->client;
-    for (size_t i = 0; i < b->count; i++)
-        if (writer_former_link(&b->entry[i]).data != NULL)
-            CLIENT_SEND(c, SPAN("GET"), client_link_key(c, writer_former_link(&b->entry[i])));
-    for (size_t i = 0; i < b->count; i++) {
-        struct entry *e = &b->entry[i];
-        e->drops_link = writer_former_link(e).data != NULL &&
-                        reply_is_id(client_receive_or_wrongtype(c), e->card.id) &&
-                        !writer_batch_has_link(b, writer_former_link(e));
-    }
+    struct entry *e = b->entry;
+    CLIENT_PIPELINE(i, b->count, writer_former_link(&e[i]).data != NULL,
+                    CLIENT_SEND(c, SPAN("GET"), client_link_key(c, writer_former_link(&e[i]))),
+                    e[i].drops_link = reply_is_id(client_receive_or_wrongtype(c), e[i].card.id) &&
+                                      !writer_batch_has_link(b, writer_former_link(&e[i])));
     return client_status(c);
 }
 
@@ -374,7 +341,7 @@ static double writer_last_score(const struct redis_reply *reply)
 /* The lowest score that puts a channel after all others of the index. */
 static int writer_index_next_score(struct client *c, int64_t *out)
 {
-    CLIENT_SEND(c, SPAN("ZREVRANGE"), buf_span(&c->index), SPAN("0"), SPAN("0"), SPAN("WITHSCORES"));
+    CLIENT_SEND(c, SPAN("ZREVRANGE"), c->index, SPAN("0"), SPAN("0"), SPAN("WITHSCORES"));
     const struct redis_reply *reply = client_receive_or_wrongtype(c);
     double last = writer_last_score(reply);
     if (reply_is_wrongtype(reply))
@@ -391,8 +358,7 @@ static int writer_index_next_score(struct client *c, int64_t *out)
 static void writer_index_send_add(struct client *c, bool next, int64_t score, struct span id)
 {
     char digits[INT64_DIGITS_MAX];
-    CLIENT_SEND(c, SPAN("ZADD"), buf_span(next ? &c->index_next : &c->index), SPAN("NX"),
-                digits_of(score, digits), id);
+    CLIENT_SEND(c, SPAN("ZADD"), next ? c->index_next : c->index, SPAN("NX"), digits_of(score, digits), id);
 }
 
 /* --- Writing --- */
@@ -424,8 +390,8 @@ static void writer_send_changes(struct writer *w, struct entry *e)
     if (e->drops_link)
         CLIENT_SEND(c, SPAN("DEL"), client_link_key(c, writer_former_link(e)));
     e->moved = !e->listed || e->score != (double)w->next_score;
-    if (w->setup.replace || !e->listed)
-        writer_index_send_add(c, w->setup.replace, w->next_score++, writer_id_text(e));
+    if (w->replace || !e->listed)
+        writer_index_send_add(c, w->replace, w->next_score++, writer_id_text(e));
     e->commands = client_pending(c) - before;
 }
 
@@ -443,12 +409,12 @@ static void writer_send_batch(struct writer *w, struct batch *b)
 /* `replies` are those to its commands; the last one is to ZADD in a replacing load. */
 static void writer_count_entry(struct writer *w, const struct entry *e, struct redis_reply *const *replies)
 {
-    struct writer_counts *n = w->counts;
-    int64_t added = w->setup.replace ? replies[e->commands - 1]->integer : 0;
+    struct writer_counts *n = &w->counts;
+    int64_t added = w->replace ? replies[e->commands - 1]->integer : 0;
     w->members += added;
     w->index_differs = w->index_differs || (added > 0 && e->moved);
-    n->repeated += w->setup.replace && added == 0;
-    bool changed = e->card_changed || e->link_changed || (!w->setup.replace && !e->listed);
+    n->repeated += w->replace && added == 0;
+    bool changed = e->card_changed || e->link_changed || (!w->replace && !e->listed);
     *(changed ? &n->written : &n->unchanged) += 1;
     n->links_moved += e->moves_link;
     n->ttls_removed += e->has_ttl;
@@ -460,7 +426,7 @@ static void writer_count_batch(struct writer *w, const struct batch *b, struct r
         if (!b->entry[i].refused)
             writer_count_entry(w, &b->entry[i], replies);
     if (b->count > 0)
-        w->counts->last_line = b->last_line;
+        w->counts.last_line = b->last_line;
 }
 
 /* Waits until the transaction of the batch that was sent is confirmed. */
@@ -503,7 +469,7 @@ int writer_flush(struct writer *w)
     w->filling = w->sent;
     w->sent = b;
     assert(w->filling->count == 0);
-    w->counts->is_sent = w->counts->is_sent || (err == 0 && b->count > 0);
+    w->counts.is_sent = w->counts.is_sent || (err == 0 && b->count > 0);
     return err == 0 ? client_flush(w->client) : err;
 }
 
@@ -529,8 +495,8 @@ static int writer_watch_next(struct writer *w)
 {
     struct client *c = w->client;
     lock_send_watch(w->lock);
-    CLIENT_SEND(c, SPAN("WATCH"), buf_span(&c->index_next));
-    CLIENT_SEND(c, SPAN("ZCARD"), buf_span(&c->index_next));
+    CLIENT_SEND(c, SPAN("WATCH"), c->index_next);
+    CLIENT_SEND(c, SPAN("ZCARD"), c->index_next);
     int err = lock_receive_watch(w->lock);
     if (err != 0)
         return err;
@@ -546,7 +512,7 @@ static int writer_compare_indexes(struct writer *w, bool *equal)
     *equal = false;
     if (w->index_differs)
         return 0;
-    CLIENT_SEND(w->client, SPAN("ZCARD"), buf_span(&w->client->index));
+    CLIENT_SEND(w->client, SPAN("ZCARD"), w->client->index);
     *equal = client_receive_integer(w->client) == w->members;
     return client_status(w->client);
 }
@@ -566,9 +532,9 @@ static int writer_index_swap(struct writer *w)
     if (err != 0)
         return err;
     lock_begin(w->lock);
-    CLIENT_SEND(c, SPAN("UNLINK"), equal ? buf_span(&c->index_next) : buf_span(&c->index));
+    CLIENT_SEND(c, SPAN("UNLINK"), equal ? c->index_next : c->index);
     if (!equal)
-        CLIENT_SEND(c, SPAN("RENAME"), buf_span(&c->index_next), buf_span(&c->index));
+        CLIENT_SEND(c, SPAN("RENAME"), c->index_next, c->index);
     lock_commit(w->lock);
     return lock_receive_done(w->lock);
 }
@@ -582,7 +548,7 @@ static int writer_merge_step(struct writer *w, int64_t rank, int64_t score, size
     int err = lock_watch(w->lock);
     if (err != 0)
         return err;
-    CLIENT_SEND(c, SPAN("ZRANGE"), buf_span(&c->index_next), digits_of(rank, first),
+    CLIENT_SEND(c, SPAN("ZRANGE"), c->index_next, digits_of(rank, first),
                 digits_of(rank + MERGE_STEP - 1, last));
     const struct redis_reply *reply = client_receive(c);
     if (client_status(c) != 0)
@@ -627,53 +593,62 @@ static void writer_unlink_marked(struct writer *w, struct redis_reply *const *ke
         *removed += replies->element[i]->integer;
 }
 
-static void writer_mark_unlisted(struct client *c, struct redis_reply *const *keys, bool *gone, size_t count)
+/* Marks cards of channels that are not in the index. */
+static void writer_mark_cards(struct client *c, struct redis_reply *const *keys, bool *gone, size_t count)
 {
+    CLIENT_PIPELINE(i, count, true,
+                    CLIENT_SEND(c, SPAN("ZSCORE"), c->index, keyspace_card_id(c->keys, reply_text(keys[i]))),
+                    gone[i] = client_receive(c)->type == REPLY_NIL);
+}
+
+/* Marks link keys, unless they name a channel whose card has that link. */
+static void writer_mark_links(struct client *c, struct redis_reply *const *keys, bool *gone, size_t count)
+{
+    struct link_owner *owner = calloc(count + 1, sizeof *owner);
+    if (owner == NULL) {
+        (void)client_fail_memory(c);
+        return;
+    }
+    client_find_owners(c, keys, count, owner);
     for (size_t i = 0; i < count; i++)
-        CLIENT_SEND(c, SPAN("ZSCORE"), buf_span(&c->index), keyspace_card_id(c->keys, reply_text(keys[i])));
-    for (size_t i = 0; i < count; i++)
-        gone[i] = client_receive(c)->type == REPLY_NIL;
+        gone[i] = !owner[i].agrees;
+    free(owner);
 }
 
 static void writer_show_removal(struct writer *w, size_t checked)
 {
     w->checked += (int64_t)checked;
-    progress_show(w->setup.progress, w->checked, 0);
+    progress_show(w->progress, w->checked, 0);
 }
 
+struct sweep {
+    struct writer *writer;
+    enum client_scan what; /* cards or links */
+    int64_t removed;
+};
+
 /* A client_visit. */
-static void writer_remove_cards(void *arg, struct redis_reply *const *keys, size_t count)
+static void writer_sweep_batch(void *arg, struct redis_reply *const *keys, size_t count)
 {
-    struct writer *w = arg;
+    struct sweep *s = arg;
+    struct writer *w = s->writer;
     bool *gone = calloc(count + 1, sizeof *gone);
     writer_show_removal(w, count);
     if (gone == NULL)
         (void)client_fail_memory(w->client);
     else if (lock_watch(w->lock) == 0) {
-        writer_mark_unlisted(w->client, keys, gone, count);
-        writer_unlink_marked(w, keys, gone, count, &w->counts->cards_removed);
+        (s->what == SCAN_CARDS ? writer_mark_cards : writer_mark_links)(w->client, keys, gone, count);
+        writer_unlink_marked(w, keys, gone, count, &s->removed);
     }
     free(gone);
 }
 
-/* A client_visit. A link key is right when it names a channel whose card has that link. */
-static void writer_remove_links(void *arg, struct redis_reply *const *keys, size_t count)
+/* Returns how many keys were removed. */
+static int64_t writer_sweep(struct writer *w, enum client_scan what)
 {
-    struct writer *w = arg;
-    int64_t removed = 0;
-    struct link_owner *owner = calloc(count + 1, sizeof *owner);
-    bool *gone = calloc(count + 1, sizeof *gone);
-    writer_show_removal(w, count);
-    if (owner == NULL || gone == NULL)
-        (void)client_fail_memory(w->client);
-    else if (lock_watch(w->lock) == 0) {
-        client_find_link_owners(w->client, keys, count, owner);
-        for (size_t i = 0; i < count; i++)
-            gone[i] = !owner[i].agrees;
-        writer_unlink_marked(w, keys, gone, count, &removed);
-    }
-    free(owner);
-    free(gone);
+    struct sweep sweep = {w, what, 0};
+    client_scan(w->client, what, writer_sweep_batch, &sweep);
+    return sweep.removed;
 }
 
 /* Cards are removed first: until its key is removed, a link without a card is not found. */
@@ -683,13 +658,13 @@ int writer_replace(struct writer *w)
     int err = writer_index_swap(w);
     if (err != 0)
         return err;
-    w->counts->replaced = true;
-    client_scan(w->client, SCAN_CARDS, writer_remove_cards, w);
-    client_scan(w->client, SCAN_LINKS, writer_remove_links, w);
+    w->counts.replaced = true;
+    w->counts.cards_removed = writer_sweep(w, SCAN_CARDS);
+    (void)writer_sweep(w, SCAN_LINKS);
     return client_status(w->client);
 }
 
-/* --- Construction --- */
+/* --- Beginning and end --- */
 
 /* Adding members to the index would keep its TTL; a load that was killed may have left a next index. */
 static int writer_prepare_indexes(struct writer *w)
@@ -699,47 +674,30 @@ static int writer_prepare_indexes(struct writer *w)
     if (err != 0)
         return err;
     lock_begin(w->lock);
-    CLIENT_SEND(c, SPAN("PERSIST"), buf_span(&c->index));
-    CLIENT_SEND(c, SPAN("UNLINK"), buf_span(&c->index_next));
+    CLIENT_SEND(c, SPAN("PERSIST"), c->index);
+    CLIENT_SEND(c, SPAN("UNLINK"), c->index_next);
     lock_commit(w->lock);
     const struct redis_reply *replies = lock_receive(w->lock, 1);
     if (replies == NULL)
         return -EIO;
-    w->counts->index_ttl_removed = replies->element[0]->integer > 0;
+    w->counts.index_ttl_removed = replies->element[0]->integer > 0;
     return 0;
-}
-
-struct writer *writer_new(const struct writer_setup *setup)
-{
-    struct writer *w = calloc(1, sizeof *w);
-    if (w == NULL)
-        return NULL;
-    *w = (struct writer){.setup = *setup,
-                         .client = setup->client,
-                         .lock = setup->lock,
-                         .counts = setup->counts,
-                         .filling = writer_batch_new(),
-                         .sent = writer_batch_new()};
-    if (table_init(&w->linked) == 0 && w->filling != NULL && w->sent != NULL)
-        return w;
-    writer_free(w);
-    return NULL;
-}
-
-void writer_free(struct writer *w)
-{
-    if (w == NULL)
-        return;
-    writer_batch_free(w->filling);
-    writer_batch_free(w->sent);
-    table_fini(&w->linked);
-    free(w);
 }
 
 int writer_begin(struct writer *w)
 {
+    w->filling = writer_batch_new();
+    w->sent = writer_batch_new();
+    if (table_init(&w->linked) != 0 || w->filling == NULL || w->sent == NULL)
+        return client_fail_memory(w->client);
     w->field_ttls = client_probe_field_ttls(w->client);
-    w->counts->field_ttls_denied = w->field_ttls == FIELD_TTLS_DENIED;
     int err = writer_prepare_indexes(w);
-    return err == 0 && !w->setup.replace ? writer_index_next_score(w->client, &w->next_score) : err;
+    return err == 0 && !w->replace ? writer_index_next_score(w->client, &w->next_score) : err;
+}
+
+void writer_fini(struct writer *w)
+{
+    writer_batch_free(w->filling);
+    writer_batch_free(w->sent);
+    table_fini(&w->linked);
 }

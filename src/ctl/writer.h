@@ -13,6 +13,7 @@
 #ifndef CTL_WRITER_H
 #define CTL_WRITER_H
 
+#include "base/table.h"
 #include "ctl/client.h"
 #include "ctl/lock.h"
 #include "ctl/terminal.h"
@@ -40,27 +41,33 @@ struct writer_counts {
     bool field_ttls_denied; /* TTLs of hash fields could not be checked */
 };
 
-/* All borrowed. */
-struct writer_setup {
+struct writer {
+    /* Set before writer_begin(); the pointers are borrowed. */
     struct client *client;
     struct lock *lock; /* held; the writer renews it */
     const char *file;  /* its name, for messages */
     struct report *report;
+    struct progress *progress; /* of writer_replace() */
     bool replace;
-    struct writer_counts *counts; /* zeroed; kept up to date */
-    struct progress *progress;    /* of writer_replace() */
+
+    struct writer_counts counts; /* read-only */
+
+    /* Private from here on. */
+    struct batch *filling; /* cards are added to it; another one after each flush */
+    struct batch *sent;    /* its writes are sent but not confirmed; may be empty */
+    enum field_ttls field_ttls;
+    struct table linked; /* ids of the channels of this load that have a link: see writer_note_link() */
+    int64_t next_score;  /* for the next channel that is not in the index yet */
+    int64_t members;     /* of the next index */
+    int64_t checked;     /* keys, by writer_replace() */
+    bool index_differs;  /* some of the members are not in the index, or have another score there */
 };
-
-struct writer;
-
-/* Owned; NULL when out of memory. */
-struct writer *writer_new(const struct writer_setup *setup);
-void writer_free(struct writer *w);
 
 /* All below return 0, or -EIO with the reason in client_error(). */
 
-/* Checks the index and what this Redis supports. To be called first. */
+/* Checks the index and what this Redis supports. To be called first; writer_fini is due in every case. */
 int writer_begin(struct writer *w) __attribute__((warn_unused_result));
+void writer_fini(struct writer *w);
 
 /* Adds the card of a line of at most WRITER_CARD_BYTES_MAX bytes; its texts are copied. */
 enum { WRITER_CARD_BYTES_MAX = 2 * 1024 * 1024 };
