@@ -78,7 +78,7 @@ static int config_check_base_path(struct config *c, struct buf *error)
     if (effective == NULL)
         return -ENOMEM;
     free(c->values.base_path);
-    c->values.base_path = effective; /* what --check shows */
+    c->values.base_path = effective; /* --check shows it */
     return 0;
 }
 

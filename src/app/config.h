@@ -123,8 +123,8 @@ enum { CONFIG_TRACKING_KEYS, CONFIG_TRACKING_BROADCAST };
 /* The settings checked and ready for use. */
 struct config {
     struct config_values values;
-    unsigned char sources[CONFIG_SETTINGS_MAX]; /* of the values: an enum setting_source each */
-    const char *files[CONFIG_SETTINGS_MAX];     /* that they came from, or NULL; borrowed from the process */
+    unsigned char sources[CONFIG_SETTINGS_MAX]; /* an enum setting_source for each value */
+    const char *files[CONFIG_SETTINGS_MAX]; /* the file of each value, or NULL; borrowed from the process */
 
     /* The files that hold values or certificates, and the settings that name them; borrowed. */
     struct config_file {
@@ -168,7 +168,7 @@ void config_write_source(const struct config *c, const char *name, struct buf *o
  * settings_next_unknown. Returns false after the last. */
 bool config_next_unknown(size_t *at, struct buf *warning);
 
-/* What channeld can be called with. */
+/* The settings and switches that channeld can be called with. */
 extern const struct usage config_usage;
 
 /* The text of --check. */

@@ -65,7 +65,7 @@ static int main_serve(const struct config *config, struct buf *error)
         err = log_start(STDOUT_FILENO, (enum log_level)(LOG_ERROR + config->values.log_level));
     if (err == 0) {
         main_warn_of_unknown_variables(true);
-        err = server_run(config, error);
+        err = server_run(config, false, error);
     }
     log_stop();
     return err == 0 ? EXIT_OK : main_fail_to_start(error, err);
@@ -76,7 +76,7 @@ static int main_check(const struct config *config, struct buf *error)
     struct buf text = BUF_INIT;
     int err = loop_prepare();
     if (err == 0)
-        err = server_check(config, error);
+        err = server_run(config, true, error);
     if (err != 0)
         return main_fail_to_start(error, err);
     main_warn_of_unknown_variables(false);

@@ -20,23 +20,23 @@
 
 enum {
     LOOK_SOON = 4,   /* looks in the time of one while a worker has no connection or old settings */
-    SETTLE = 10,     /* the same while files change: after one of these without a change they are complete */
-    SETTLE_MAX = 20, /* of those in a row that find a change, before the files are read all the same */
-    READS_MAX = 3    /* of files that change while they are read */
+    SETTLE = 10,     /* looks while files change: after one without a change the files are complete */
+    SETTLE_MAX = 20, /* looks in a row that find a change: then the files are read all the same */
+    READS_MAX = 3    /* times that files are read, where they change meanwhile */
 };
 
 struct reload {
     struct reload_options options;
     uv_timer_t timer;
     struct file_watch watch;
-    struct buf names; /* of the settings whose files are watched, for the log */
+    struct buf names; /* the settings whose files are watched, for the log */
     int changes;      /* looks in a row that found one; 0: all is read */
     bool moving;      /* a worker may not use the newest settings */
     struct redis_config *newest;
-    struct digest state; /* of their files by then */
+    struct digest state; /* the state of their files by then */
     uint64_t reloads, failures;
     bool last_failed;
-    struct buf reason; /* of the last failure */
+    struct buf reason; /* why the last read failed */
     time_t taken;      /* when the newest were read */
 };
 
@@ -188,7 +188,7 @@ static void reload_on_timer(uv_timer_t *timer)
     reload_start_timer(r);
 }
 
-/* What may have closed the connection is in the files by now: they are not waited for. */
+/* A change that may have closed the connection is in the files by now: they are not waited for. */
 void reload_worker_changed(struct reload *r)
 {
     if (r->watch.count == 0 || !reload_one_is_lost(r))

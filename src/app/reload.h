@@ -19,13 +19,13 @@
 
 struct reload;
 
-/* Between two looks at the files, in milliseconds. */
+/* The time between two looks at the files, in milliseconds. */
 enum { RELOAD_LOOK_MS = 1000 };
 
 /* A worker's connection to Redis. */
 struct reload_worker {
     bool ready;
-    uint64_t number; /* of the settings that it uses, or used last; 0: none yet */
+    uint64_t number; /* the settings that it uses, or used last; 0: none yet */
 };
 
 struct reload_options {

@@ -32,19 +32,20 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/param.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 /* Descriptors beside those of client connections. */
 enum {
-    DESCRIPTORS_RESERVED = 512,  /* of the process: admin connections, the main loop, the log */
+    DESCRIPTORS_RESERVED = 512,  /* for admin connections, the main loop, the log */
     DESCRIPTORS_PER_WORKER = 80, /* rejected connections, listener, inbox, Redis, loop */
     REJECTIONS_PER_WORKER = 64,
     ADMIN_CONNECTIONS_MAX = 256,
     ADMIN_REJECTIONS_MAX = 16
 };
 
-/* What a process without clients has open, and the fewest descriptors that are divided among clients. */
+/* A process without clients has so many open; DESCRIPTORS_DIVIDED_MIN are divided among clients at least. */
 enum { DESCRIPTORS_OWN = 10, DESCRIPTORS_OWN_PER_WORKER = 10, DESCRIPTORS_DIVIDED_MIN = 16 };
 
 enum server_state { SERVER_STARTING, SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_EXITING };
@@ -79,8 +80,8 @@ struct server {
     struct reload *reload;
     struct ops *ops;
     struct http_server *admin;
-    struct http_metrics admin_metrics; /* of the admin listener; not exposed */
-    struct loop_lag loop_lag;          /* of the main loop; not exposed */
+    struct http_metrics admin_metrics; /* the admin listener's; not exposed */
+    struct loop_lag loop_lag;          /* the main loop's; not exposed */
     struct key_metrics *key_metrics;   /* the sum of the workers'; NULL: not counted */
 };
 
@@ -320,7 +321,7 @@ static void server_on_status(uv_timer_t *status)
     (void)server_update_status(status->data);
 }
 
-/* What the watchdog kills is what /livez would make an orchestrator kill. */
+/* The watchdog kills a process that /livez would make an orchestrator kill. */
 static void server_on_watchdog(uv_timer_t *watchdog)
 {
     struct server *s = watchdog->data;
@@ -522,16 +523,6 @@ static int server_claim_descriptors(int enough)
     return limit.rlim_max == RLIM_INFINITY || limit.rlim_max > (rlim_t)enough ? enough : (int)limit.rlim_max;
 }
 
-static int server_min_int(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-static int server_max_int(int a, int b)
-{
-    return a > b ? a : b;
-}
-
 /*
  * Divides the descriptors that the system grants. If they are too few, max-connections is lowered. If they do
  * not even cover the reserve, what the process itself does not need is divided: half of it is for client
@@ -550,11 +541,11 @@ static void server_share_descriptors(struct server *s)
     s->admin_max_rejections = ADMIN_REJECTIONS_MAX;
     if (s->max_connections < wanted && s->descriptors < 2 * reserved) {
         int own = DESCRIPTORS_OWN + workers * DESCRIPTORS_OWN_PER_WORKER;
-        int eighth = server_max_int(s->descriptors - own, DESCRIPTORS_DIVIDED_MIN) / 8;
-        s->max_connections = server_min_int(4 * eighth, wanted);
-        s->max_rejections = server_min_int(eighth / workers, REJECTIONS_PER_WORKER);
-        s->admin_max_connections = server_min_int(eighth, ADMIN_CONNECTIONS_MAX);
-        s->admin_max_rejections = server_min_int(eighth, ADMIN_REJECTIONS_MAX);
+        int eighth = MAX(s->descriptors - own, DESCRIPTORS_DIVIDED_MIN) / 8;
+        s->max_connections = MIN(4 * eighth, wanted);
+        s->max_rejections = MIN(eighth / workers, REJECTIONS_PER_WORKER);
+        s->admin_max_connections = MIN(eighth, ADMIN_CONNECTIONS_MAX);
+        s->admin_max_rejections = MIN(eighth, ADMIN_REJECTIONS_MAX);
     }
     if (s->max_connections < wanted)
         server_log_few_descriptors(s->descriptors, s->max_connections);
@@ -727,7 +718,7 @@ static void server_release(struct server *s)
     free(s);
 }
 
-static int server_run_or_check(const struct config *config, bool check, struct buf *error)
+int server_run(const struct config *config, bool check, struct buf *error)
 {
     struct redis_config *redis = NULL;
     struct server *s = calloc(1, sizeof *s);
@@ -748,24 +739,14 @@ static int server_run_or_check(const struct config *config, bool check, struct b
     err = server_prepare(s, &redis, error);
     if (err == 0 && !check)
         err = server_start(s, redis, error);
-    if (err == 0 && !check)
+    bool started = err == 0 && !check;
+    if (started)
         server_log_started(s);
     else
         server_enter(s, SERVER_EXITING);
     (void)uv_run(&s->loop, UV_RUN_DEFAULT);
     server_release(s);
-    return err;
-}
-
-int server_run(const struct config *config, struct buf *error)
-{
-    int err = server_run_or_check(config, false, error);
-    if (err == 0)
+    if (started)
         log_text(LOG_INFO, "channeld stopped", NULL, NULL);
     return err;
-}
-
-int server_check(const struct config *config, struct buf *error)
-{
-    return server_run_or_check(config, true, error);
 }

@@ -15,12 +15,11 @@
 #include "app/config.h"
 
 /*
- * Serves until SIGTERM or SIGINT. Returns 0 after a drain, or a negative errno with a message in `error` when
- * it cannot start: -EINVAL where a setting is wrong.
+ * Serves until SIGTERM or SIGINT; `check`: starts up to the point where a server listens and connects to
+ * Redis, and ends. Returns 0 (after a drain), or a negative errno with a message in `error` when it cannot
+ * start: -EINVAL where a setting is wrong.
  */
-int server_run(const struct config *config, struct buf *error) __attribute__((warn_unused_result));
-
-/* Starts up to the point where a server listens and connects to Redis, and ends. Returns as above. */
-int server_check(const struct config *config, struct buf *error) __attribute__((warn_unused_result));
+int server_run(const struct config *config, bool check, struct buf *error)
+    __attribute__((warn_unused_result));
 
 #endif

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,11 +105,17 @@ static void service_manager_open_notify_socket(struct service_manager *m)
         log_text(LOG_WARN, "service manager not notified", "reason", strerror(errno));
 }
 
-/* Logs the first of failures in a row. */
-static bool service_manager_send_text(struct service_manager *m, const char *text)
+/* Sends a text of up to MESSAGE_MAX - 1 bytes. Logs the first of failures in a row. */
+__attribute__((format(printf, 2, 3))) static bool service_manager_send(struct service_manager *m,
+                                                                       const char *format, ...)
 {
+    char text[MESSAGE_MAX];
+    va_list args;
     if (m->fd < 0)
         return false;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
     size_t len = strlen(text);
     bool sent = sendto(m->fd, text, len, MSG_NOSIGNAL, (const struct sockaddr *)&m->address,
                        m->address_len) == (ssize_t)len;
@@ -118,50 +125,35 @@ static bool service_manager_send_text(struct service_manager *m, const char *tex
     return sent;
 }
 
-static void service_manager_notify_of_reload(struct service_manager *m)
-{
-    char text[MESSAGE_MAX];
-    (void)snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_now_ns() / 1000);
-    (void)service_manager_send_text(m, text);
-}
-
 void service_manager_notify(struct service_manager *m, enum service_event event)
 {
     switch (event) {
     case SERVICE_READY:
-        m->ready_due = !service_manager_send_text(m, "READY=1");
+        m->ready_due = !service_manager_send(m, "READY=1");
         break;
     case SERVICE_RELOADING:
-        service_manager_notify_of_reload(m);
+        (void)service_manager_send(m, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_now_ns() / 1000);
         break;
     case SERVICE_ALIVE:
-        (void)service_manager_send_text(m, "WATCHDOG=1");
+        (void)service_manager_send(m, "WATCHDOG=1");
         break;
     }
 }
 
 bool service_manager_set_status(struct service_manager *m, const char *status)
 {
-    char text[MESSAGE_MAX];
-    if (m->fd < 0)
-        return false;
-    if (m->ready_due)
+    if (m->ready_due && m->fd >= 0)
         service_manager_notify(m, SERVICE_READY);
-    if (strcmp(m->status, status) == 0)
-        return true;
-    (void)snprintf(text, sizeof text, "STATUS=%s", status);
-    if (service_manager_send_text(m, text))
+    if (strcmp(m->status, status) != 0 && service_manager_send(m, "STATUS=%s", status))
         (void)snprintf(m->status, sizeof m->status, "%s", status);
-    return true;
+    return m->fd >= 0;
 }
 
 /* The manager waits for the end until its own timeout, or this one if that is later. */
 void service_manager_stopping(struct service_manager *m, uint64_t longest_ms)
 {
-    char text[MESSAGE_MAX];
     m->ready_due = false;
-    (void)snprintf(text, sizeof text, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%" PRIu64, longest_ms * US_PER_MS);
-    (void)service_manager_send_text(m, text);
+    (void)service_manager_send(m, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%" PRIu64, longest_ms * US_PER_MS);
 }
 
 /* --- the watchdog --- */
@@ -201,7 +193,7 @@ static bool service_manager_is_tcp_listener(int fd)
 /* Returns the socket that has this name, or SERVICE_SOCKETS. */
 static int service_manager_socket_named(struct span name)
 {
-    static const char *const names[] = SERVICE_SOCKET_NAMES;
+    static const char *const names[] = {[SERVICE_SOCKET_API] = "api", [SERVICE_SOCKET_ADMIN] = "admin"};
     int which = 0;
     while (which < SERVICE_SOCKETS && !span_equal(name, span_of(names[which])))
         which++;

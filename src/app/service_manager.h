@@ -18,11 +18,6 @@ struct service_manager;
 /* The sockets that may be passed, by their names: FileDescriptorName= of a socket unit. */
 enum service_socket { SERVICE_SOCKET_API, SERVICE_SOCKET_ADMIN, SERVICE_SOCKETS };
 
-#define SERVICE_SOCKET_NAMES \
-    {                        \
-        "api", "admin"       \
-    }
-
 /*
  * Reads NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID, LISTEN_FDS, LISTEN_PID and LISTEN_FDNAMES, and removes
  * them from the environment: before any thread that uses it. Takes over the sockets. Owned by the caller

@@ -39,8 +39,7 @@ struct worker {
     struct cache *cache;
     struct api *api;
     struct http_server *server;
-    enum worker_command handled; /* the last command */
-    bool ending;                 /* worker_shut_down was called, or there is nothing to close */
+    enum worker_command handled; /* the last command; WORKER_EXIT also where the thread never ran */
     atomic_int command;          /* the last one sent */
     atomic_bool finished;
     _Atomic(struct redis_config *) offered; /* to be used next, with a reference; NULL: none */
@@ -161,9 +160,6 @@ static void worker_on_server_closed(void *arg)
 
 static void worker_shut_down(struct worker *w)
 {
-    if (w->ending)
-        return;
-    w->ending = true;
     if (w->server != NULL)
         http_server_close(w->server, worker_on_server_closed, w);
     else
@@ -195,7 +191,7 @@ static void worker_handle_command(struct worker *w, enum worker_command command)
 static void worker_use_offer(struct worker *w)
 {
     struct redis_config *offered = atomic_exchange(&w->offered, NULL);
-    if (offered != NULL && !w->ending && cache_use_redis(w->cache, offered) != 0)
+    if (offered != NULL && w->handled != WORKER_EXIT && cache_use_redis(w->cache, offered) != 0)
         log_text(LOG_WARN, "out of memory for a connection to redis", "client", w->client_name);
     redis_config_unref(offered);
 }
@@ -203,7 +199,7 @@ static void worker_use_offer(struct worker *w)
 static void worker_handle_commands(struct worker *w)
 {
     enum worker_command last = (enum worker_command)atomic_load(&w->command);
-    while (w->handled < last && !w->ending)
+    while (w->handled < last)
         worker_handle_command(w, ++w->handled);
 }
 
@@ -287,9 +283,10 @@ static int worker_make_server(struct worker *w)
 static int worker_make_parts(struct worker *w)
 {
     int err = uv_async_init(&w->loop, &w->wake, worker_on_wake);
-    w->ending = err != 0;
-    if (err != 0)
+    if (err != 0) {
+        w->handled = WORKER_EXIT; /* there is nothing to close */
         return err;
+    }
     (void)uv_timer_init(&w->loop, &w->tick); /* cannot fail, nor can the next two */
     (void)uv_check_init(&w->loop, &w->turn_begins);
     (void)uv_prepare_init(&w->loop, &w->turn_ends);
@@ -303,8 +300,6 @@ static int worker_make_parts(struct worker *w)
         err = worker_make_api(w);
     if (err == 0)
         err = worker_make_server(w);
-    if (err != 0)
-        worker_shut_down(w);
     return err;
 }
 
@@ -382,8 +377,9 @@ void worker_free(struct worker *w)
 {
     if (w->started) {
         (void)uv_thread_join(&w->thread);
-    } else {
-        worker_shut_down(w); /* the thread never ran */
+    } else if (w->handled != WORKER_EXIT) {
+        w->handled = WORKER_EXIT;
+        worker_handle_command(w, WORKER_EXIT);
         (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     }
     int err = uv_loop_close(&w->loop);

@@ -29,7 +29,7 @@ struct worker_metrics {
     struct redis_metrics redis;
     struct cache_metrics cache;
     struct loop_lag loop_lag;
-    struct key_metrics *keys; /* of one worker, owned by it; NULL: not counted */
+    struct key_metrics *keys; /* owned by the worker; NULL: not counted */
 };
 
 /* Adds `from` to `to`, which belongs to the caller. */
@@ -52,12 +52,12 @@ enum worker_command {
 struct worker_options {
     const struct config *config;    /* borrowed while the worker lives, as are all pointers here */
     struct redis_config *redis;     /* the worker takes a reference */
-    struct http_balancer *balancer; /* of the connections of the whole process */
+    struct http_balancer *balancer; /* balances the connections of the whole process */
     int max_rejections;             /* see http_server_options */
     int descriptors;                /* limit of the process */
     int number;                     /* from 0 */
     int listener;                   /* a shared socket to accept from after WORKER_ACCEPT; -1: its own */
-    /* Of the whole process; NULL: none. */
+    /* Shared by the whole process; NULL: none. */
     struct rate_limit *rate_limit;
     uv_async_t *changed; /* sent when what worker_status says of Redis has changed, and each time that no
                           * connection is left after WORKER_FINISH */
@@ -70,7 +70,7 @@ enum worker_redis { WORKER_REDIS_NEVER_READY, WORKER_REDIS_READY, WORKER_REDIS_L
 struct worker_status {
     enum worker_redis redis;
     uint64_t redis_lost_ms; /* boot clock; see cache_lost_ms. Valid if it is lost */
-    uint64_t redis_number;  /* of the settings that its connection uses; 0: it never had one */
+    uint64_t redis_number;  /* the settings that its connection uses; 0: it never had one */
     uint64_t ticked_ms;     /* monotonic clock; when the timer of the loop last fired */
 };
 

@@ -44,7 +44,7 @@ static void expect_failure(const char *listen_at, const char *admin_at, const ch
     for (size_t i = 0; i < TEST_COUNT(words); i++)
         argv[i] = (char *)(uintptr_t)words[i]; /* not written to */
     assert_int_equal(config_read(&config, TEST_COUNT(words), argv, &error), CONFIG_RUN);
-    assert_int_equal(server_run(&config, &error), result);
+    assert_int_equal(server_run(&config, false, &error), result);
     if (strncmp(buf_c_str(&error), expected, strlen(expected)) != 0)
         fail_msg("\"%s\" does not begin with \"%s\"", buf_c_str(&error), expected);
     config_fini(&config);
