@@ -79,8 +79,9 @@ struct span client_link_key(struct client *c, struct span link)
 void client_send(struct client *c, size_t count, const struct span *words)
 {
     if (buf_error(&c->key) != 0)
-        c->key_failed = true;
-    redis_client_send(c->redis, count, words);
+        (void)client_fail_memory(c);
+    if (!c->failed)
+        redis_client_send(c->redis, count, words);
 }
 
 /* The reason of a failure of the connection becomes the client's. */
@@ -91,9 +92,9 @@ static int client_fail_as_redis(struct client *c)
 
 int client_flush(struct client *c)
 {
-    if (c->key_failed)
-        return client_fail_memory(c);
-    return redis_client_flush(c->redis) == 0 ? 0 : client_fail_as_redis(c);
+    if (!c->failed && redis_client_flush(c->redis) != 0)
+        (void)client_fail_as_redis(c);
+    return client_status(c);
 }
 
 static const struct redis_reply NIL = {.type = REPLY_NIL};
@@ -101,8 +102,6 @@ static const struct redis_reply NIL = {.type = REPLY_NIL};
 /* Returns any error reply, too. */
 static const struct redis_reply *client_receive_any(struct client *c)
 {
-    if (c->key_failed)
-        (void)client_fail_memory(c);
     const struct redis_reply *reply = c->failed ? NULL : redis_client_receive(c->redis);
     if (reply == NULL)
         (void)client_fail_as_redis(c);
@@ -179,7 +178,7 @@ bool reply_is_id(const struct redis_reply *reply, int64_t id)
 
 static int client_connect_within(struct client *c, const struct redis_client_limits *limits)
 {
-    c->failed = c->key_failed = false;
+    c->failed = false;
     return redis_client_connect(c->redis, limits) == 0 ? 0 : client_fail_as_redis(c);
 }
 

@@ -29,13 +29,12 @@ struct client {
     struct redis_client *redis; /* borrows the one above */
     struct buf names;           /* the texts of the spans above */
     struct buf key;             /* the card or link key of the command that is being composed */
-    bool key_failed;            /* there was no memory for it: what was sent with it must not be */
     bool failed;                /* see client_status */
     bool full;                  /* Redis has refused a command because it is full */
     struct buf error;
 };
 
-/* What a command is about, which it may read. */
+/* The data that a command is about: it may read them. */
 enum client_subject { CLIENT_CATALOGUE, CLIENT_API_KEYS };
 
 /*
@@ -106,7 +105,7 @@ static inline int client_status(const struct client *c)
  */
 const struct redis_reply *client_receive(struct client *c);
 
-/* The same, but a WRONGTYPE error reply is returned. */
+/* As client_receive, but a WRONGTYPE error reply is returned. */
 const struct redis_reply *client_receive_or_wrongtype(struct client *c);
 
 /* Receives an integer; 0 after a failure, which any other reply is. */

@@ -59,8 +59,8 @@ enum ctl_flag {
 
 #define CTL_FLAG(name) (1U << FLAG_##name)
 
-/* Bits of options.switched. */
-enum { SWITCH_HELP = 1, SWITCH_VERSION = 2 };
+/* The bit of --help in options.switched; the other is that of --version. */
+enum { SWITCH_HELP = 1 };
 
 enum { OPTIONS_SETTINGS_MAX = 32 };
 
@@ -73,7 +73,7 @@ struct options {
 
     const struct settings *settings;             /* the table of the values above */
     unsigned char sources[OPTIONS_SETTINGS_MAX]; /* where each value came from: see settings.h */
-    const char *files[OPTIONS_SETTINGS_MAX];     /* the same */
+    const char *files[OPTIONS_SETTINGS_MAX];     /* the file of each value: see settings.h */
     unsigned switched;
     const char *flag[FLAGS_END]; /* the value of each, "" where it has none, borrowed; NULL: not given */
     int word_count;
@@ -83,7 +83,7 @@ struct options {
     struct link_hosts hosts; /* borrows the two hosts above */
 };
 
-/* What channelctl can be called with. */
+/* The settings, commands and flags that channelctl can be called with. */
 extern const struct usage ctl_usage;
 
 /* Each gets the words after its name, and returns the exit code. */

@@ -64,17 +64,6 @@ static int keys_check_types(struct client *c)
     return client_status(c);
 }
 
-/* Receives the replies to MULTI, two commands and EXEC. */
-static int keys_receive_transaction(struct client *c)
-{
-    for (int i = 0; i < 3; i++)
-        (void)client_receive(c);
-    const struct redis_reply *reply = client_receive(c);
-    bool complete =
-        reply->type == REPLY_ARRAY && reply->elements == 2 && reply->element[0]->type == REPLY_INTEGER;
-    return complete ? 0 : client_fail_unexpected(c);
-}
-
 /* --- Issuing --- */
 
 /* 256 bits from the kernel's generator, as "ck_" and base64url (RFC 4648 section 5, no padding). Differs from
@@ -146,7 +135,12 @@ static int keys_add_key(struct client *c, const struct hex_digest *hex, struct s
     CLIENT_SEND(c, SPAN("SADD"), c->api_keys, keys_digest_text(hex));
     CLIENT_SEND(c, SPAN("HSET"), c->api_key_info, keys_digest_text(hex), info);
     CLIENT_SEND(c, SPAN("EXEC"));
-    return keys_receive_transaction(c);
+    for (int i = 0; i < 3; i++)
+        (void)client_receive(c);
+    const struct redis_reply *reply = client_receive(c);
+    bool complete =
+        reply->type == REPLY_ARRAY && reply->elements == 2 && reply->element[0]->type == REPLY_INTEGER;
+    return complete ? 0 : client_fail_unexpected(c);
 }
 
 /* Revokes a key that was not printed. Makes `why` the reason of the failure. */
@@ -189,7 +183,7 @@ static int keys_issue_one(struct client *c, const struct api_key_info *info, str
     return err;
 }
 
-enum { SECONDS_MAX = 100LL * 366 * 24 * 60 * 60 }; /* of a time until an expiry: a hundred years */
+enum { SECONDS_MAX = 100LL * 366 * 24 * 60 * 60 }; /* the longest time until an expiry: a hundred years */
 
 /* "90d", or what parse_duration_ms reads. Seconds, or -1. */
 static int64_t keys_parse_seconds(struct span text)
@@ -304,7 +298,7 @@ static int keys_revoke_key(struct client *c, const struct options *o, struct spa
     if (err != 0)
         return client_print_error(c);
     if (removed == 0) {
-        (void)fputs("channelctl: API key not found: it was never issued or is already revoked\n", stderr);
+        show_message("API key not found: it was never issued or is already revoked");
         return EXIT_FAILED;
     }
     (void)puts("revoked");
@@ -339,24 +333,20 @@ static void keys_write_expiry(struct buf *out, int64_t expires, int64_t now)
         buf_append_str(out, " expired");
 }
 
-/* The digest, name, time of issue and expiry, with a tab between them. Returns 0 or -ENOMEM. */
-static int keys_print_key(struct buf *line, struct span digest, const struct api_key_info *info, int64_t now)
+/* Prints the digest, name, time of issue and expiry, with a tab between them. */
+static void keys_print_key(struct buf *line, struct span digest, const struct api_key_info *info, int64_t now)
 {
+    struct span name = info->name.len > 0 ? api_key_name_span(&info->name) : SPAN("-");
     buf_clear(line);
-    buf_append_span(line, digest);
-    buf_append_char(line, '\t');
-    buf_append_span(line, info->name.len > 0 ? api_key_name_span(&info->name) : SPAN("-"));
-    buf_append_char(line, '\t');
+    buf_printf(line, "%.*s\t%.*s\t", (int)digest.len, digest.data, (int)name.len, name.data);
     if (info->issued == API_KEY_UNKNOWN)
         buf_append_char(line, '-');
     else
         keys_write_time(line, info->issued);
     buf_append_char(line, '\t');
     keys_write_expiry(line, info->expires, now);
-    if (buf_c_str(line) == NULL)
-        return -ENOMEM;
-    (void)puts(line->data);
-    return 0;
+    if (buf_c_str(line) != NULL)
+        (void)puts(line->data);
 }
 
 enum { LIST_BATCH = 1000 };
@@ -384,18 +374,17 @@ static int keys_print_batch(struct client *c, struct redis_reply *const *members
     const struct redis_reply *infos = keys_receive_infos(c, members, count);
     if (infos == NULL)
         return -EIO;
-    int err = 0;
-    for (size_t i = 0; i < count && err == 0; i++) {
+    for (size_t i = 0; i < count && buf_error(line) == 0; i++) {
         struct api_key_info info = API_KEY_INFO_NONE;
         struct span text = reply_text(infos->element[i]);
         if (text.data != NULL)
             (void)api_key_info_parse(text, &info);
         if (digest_is_hex(reply_text(members[i])))
-            err = keys_print_key(line, reply_text(members[i]), &info, now);
+            keys_print_key(line, reply_text(members[i]), &info, now);
         else
             ++*others;
     }
-    return err == -ENOMEM ? client_fail_memory(c) : err;
+    return buf_error(line) == 0 ? 0 : client_fail_memory(c);
 }
 
 static int keys_print_keys(struct client *c, const struct redis_reply *members)

@@ -355,10 +355,8 @@ _Static_assert((int)WRITER_CARD_BYTES_MAX >= (int)LINE_BYTES_MAX,
  */
 struct load {
     const struct options *options;
-    const char *file;
-    bool replace;
     struct lines lines;
-    struct buf texts;       /* of the line's card */
+    struct buf texts;       /* the texts of the line's card */
     struct samples samples; /* with --sample, the input instead of a file */
     struct client client;
     struct lock lock;
@@ -390,7 +388,7 @@ static bool load_is_blank(struct span line)
 /* Returns 0 or -EIO. */
 static int load_line(struct load *l, struct span line)
 {
-    const struct card_source from = {l->file, l->lines.number, &l->report};
+    const struct card_source from = {l->writer.file, l->lines.number, &l->report};
     struct card card;
     if (load_is_blank(line))
         return 0;
@@ -408,7 +406,7 @@ static int load_line(struct load *l, struct span line)
 
 static void load_refuse_long_line(struct load *l)
 {
-    report_problem(&l->report, "%s:%lld: the line is longer than %d bytes", l->file,
+    report_problem(&l->report, "%s:%lld: the line is longer than %d bytes", l->writer.file,
                    (long long)l->lines.number, LINE_BYTES_MAX);
     l->refused++;
 }
@@ -470,7 +468,7 @@ static void load_print_warnings(const struct load *l)
 {
     const struct writer_counts *n = &l->writer.counts;
     if (l->read_error != 0)
-        show_message("cannot read %s: %s", l->file, strerror(-l->read_error));
+        show_message("cannot read %s: %s", l->writer.file, strerror(-l->read_error));
     if (n->repeated > 0)
         show_message("%lld line%s repeated a channel; the last line of each channel was used",
                      (long long)n->repeated, plural(n->repeated));
@@ -493,7 +491,7 @@ static void load_print_summary(const struct load *l)
     double seconds = progress_seconds(&l->progress);
     (void)printf("loaded %lld channel%s (%lld unchanged, %lld refused", (long long)n->written,
                  plural(n->written), (long long)n->unchanged, (long long)load_refused(l));
-    if (l->replace)
+    if (l->writer.replace)
         (void)printf(", %lld removed", (long long)n->cards_removed);
     (void)printf(") in %.1f s, %.0f/s\n", seconds, (double)load_accepted(l) / seconds);
 }
@@ -503,7 +501,7 @@ static void load_print_stop(const struct load *l)
     const struct writer_counts *n = &l->writer.counts;
     if (n->last_line > 0)
         show_message("stopped after line %lld of %s: %lld channel%s loaded, %lld unchanged",
-                     (long long)n->last_line, l->file, (long long)n->written, plural(n->written),
+                     (long long)n->last_line, l->writer.file, (long long)n->written, plural(n->written),
                      (long long)n->unchanged);
     else
         show_message("stopped before %s",
@@ -514,7 +512,8 @@ static int load_exit_code(const struct load *l)
 {
     if (l->stopped_by != 0)
         return 128 + l->stopped_by;
-    bool complete = load_refused(l) == 0 && l->read_error == 0 && !(l->replace && load_accepted(l) == 0);
+    bool complete =
+        load_refused(l) == 0 && l->read_error == 0 && !(l->writer.replace && load_accepted(l) == 0);
     return complete ? EXIT_OK : EXIT_FAILED;
 }
 
@@ -533,17 +532,15 @@ static int load_input(void *arg)
     report_finish(&l->report);
     if (err == 0)
         load_print_warnings(l);
-    return err == 0 && l->replace ? load_finish_replace(l) : err;
+    return err == 0 && l->writer.replace ? load_finish_replace(l) : err;
 }
 
 static int load_run(struct load *l)
 {
-    l->writer = (struct writer){.client = &l->client,
-                                .lock = &l->lock,
-                                .file = l->file,
-                                .report = &l->report,
-                                .progress = &l->removal,
-                                .replace = l->replace};
+    l->writer.client = &l->client;
+    l->writer.lock = &l->lock;
+    l->writer.report = &l->report;
+    l->writer.progress = &l->removal;
     int err = lock_run(&l->lock, &l->client, load_input, l);
     if (err == -EINTR)
         l->stopped_by = interrupt_signal();
@@ -559,14 +556,14 @@ static int load_run(struct load *l)
 
 static int load_open_samples(struct load *l, const char *count)
 {
-    l->file = "sample";
+    l->writer.file = "sample";
     lines_open_source(&l->lines, samples_next, &l->samples);
     return samples_init(&l->samples, l->options, count);
 }
 
 static int load_open_file(struct load *l, const char *path)
 {
-    l->file = path;
+    l->writer.file = path;
     int err = lines_open(&l->lines, path);
     if (err == 0)
         return EXIT_OK;
@@ -578,7 +575,7 @@ int command_load(const struct options *o, int count, char **words)
 {
     if (count != (o->flag[FLAG_SAMPLE] == NULL ? 1 : 0))
         return usage_error("load: expected one file, - for standard input, or --sample N");
-    struct load l = {.options = o, .replace = o->flag[FLAG_REPLACE] != NULL};
+    struct load l = {.options = o, .writer.replace = o->flag[FLAG_REPLACE] != NULL};
     int code = o->flag[FLAG_SAMPLE] != NULL ? load_open_samples(&l, o->flag[FLAG_SAMPLE])
                                             : load_open_file(&l, words[0]);
     if (code == EXIT_OK)

@@ -25,7 +25,7 @@ struct lines {
     bool ended;      /* the input has no more bytes */
     size_t at;       /* where the next line begins in `read` */
     size_t searched; /* there is no newline before this place */
-    int64_t number;  /* of the last line, from 1 */
+    int64_t number;  /* the last line's, from 1 */
     int64_t bytes;   /* read so far */
     struct buf read;
 };

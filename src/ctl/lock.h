@@ -69,7 +69,7 @@ void lock_commit(struct lock *l);
  * was done, or whether it was done is unknown. */
 const struct redis_reply *lock_receive(struct lock *l, size_t count) __attribute__((warn_unused_result));
 
-/* The same where only the success matters. */
+/* As lock_receive, where only the success matters. */
 int lock_receive_done(struct lock *l) __attribute__((warn_unused_result));
 
 #endif

@@ -122,8 +122,7 @@ static int ctl_options_read(struct options *o, int argc, char **argv)
     }
     int code = ctl_read_settings(o, ctl_parse_command_flags(o, argc, argv, others), others);
     free(others);
-    bool runs_command = (o->switched & (SWITCH_HELP | SWITCH_VERSION)) == 0;
-    return code == EXIT_OK && runs_command ? ctl_check_settings(o) : code;
+    return code == EXIT_OK && o->switched == 0 ? ctl_check_settings(o) : code;
 }
 
 static void ctl_options_fini(struct options *o)
@@ -196,21 +195,19 @@ static int ctl_run_command(const struct options *o)
     return usage_error("%s: no such command", o->words[0]);
 }
 
-static int ctl_print_help(void)
+/* Prints the text of --help or --version. */
+static int ctl_print(bool help)
 {
     struct buf text = BUF_INIT;
-    usage_write_help(&ctl_usage, &text);
+    if (help)
+        usage_write_help(&ctl_usage, &text);
+    else
+        buf_append_str(&text, "channelctl " CHANNELD_VERSION "\n");
     bool complete = buf_error(&text) == 0;
     if (complete)
         (void)fwrite(text.data, 1, text.len, stdout);
     buf_fini(&text);
     return complete ? output_finish() : memory_error();
-}
-
-static int ctl_print_version(void)
-{
-    (void)puts("channelctl " CHANNELD_VERSION);
-    return output_finish();
 }
 
 int main(int argc, char **argv)
@@ -221,12 +218,9 @@ int main(int argc, char **argv)
         return EXIT_FAILED;
     struct options options;
     int code = ctl_options_read(&options, argc, argv);
-    if (code == EXIT_OK && (options.switched & SWITCH_HELP) != 0)
-        code = ctl_print_help();
-    else if (code == EXIT_OK && (options.switched & SWITCH_VERSION) != 0)
-        code = ctl_print_version();
-    else if (code == EXIT_OK)
-        code = ctl_run_command(&options);
+    if (code == EXIT_OK)
+        code = options.switched == 0 ? ctl_run_command(&options)
+                                     : ctl_print((options.switched & SWITCH_HELP) != 0);
     ctl_options_fini(&options);
     return code;
 }

@@ -19,7 +19,7 @@ struct removal {
     struct client client;
     struct lock lock;
     int64_t id;
-    struct buf link; /* of the card; empty: it has none, or its key leads to another channel */
+    struct buf link; /* the card's; empty: it has none, or its key leads to another channel */
     bool place_removed, card_removed, link_removed;
 };
 

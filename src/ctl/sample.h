@@ -5,7 +5,7 @@
 #include "ctl/command.h"
 
 struct samples {
-    const char *host; /* of their links; borrowed */
+    const char *host; /* the host of their links; borrowed */
     int64_t made, count;
 };
 

@@ -1,4 +1,4 @@
-/* What the user sees and does: exit codes and errors, lists of problems, the progress line, signals. */
+/* The terminal of the user: exit codes and errors, lists of problems, the progress line, signals. */
 #ifndef CTL_TERMINAL_H
 #define CTL_TERMINAL_H
 
@@ -14,11 +14,11 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 void show_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What is wrong with the command line. Returns EXIT_USAGE. */
+/* Says what is wrong with the command line. Returns EXIT_USAGE. */
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What is wrong with the setting `name`, called as the user set it: a flag or a variable. Returns EXIT_USAGE.
- */
+/* Says what is wrong with the setting `name`, called as the user set it: a flag or a variable. Returns
+ * EXIT_USAGE. */
 struct options;
 int setting_error(const struct options *o, const char *name, const char *what);
 
@@ -60,7 +60,7 @@ void report_problem(struct report *r, const char *format, ...) __attribute__((fo
 void report_problem_args(struct report *r, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
-/* The same of a line of a file: "FILE:LINE: what is wrong". */
+/* Reports a problem of a line in a file: "FILE:LINE: what is wrong". */
 void report_line(struct report *r, const char *file, int64_t line, const char *format, va_list args)
     __attribute__((format(printf, 4, 0)));
 
@@ -72,8 +72,8 @@ void report_finish(const struct report *r);
 
 struct progress {
     bool is_terminal;
-    const char *what; /* is counted; borrowed */
-    int64_t total;    /* of what is to be done; 0: unknown */
+    const char *what; /* names what is counted; borrowed */
+    int64_t total;    /* how much is to be done; 0: unknown */
     uint64_t started_ns;
     uint64_t drawn_ns; /* the last time */
 };

@@ -38,16 +38,16 @@ struct verify {
     int64_t keys;       /* API keys */
     bool key_works;     /* one of them has not expired */
     int64_t now;        /* seconds since 1970 */
-    struct buf scratch; /* what channel_write() writes; only its result is used */
+    struct buf scratch; /* channel_write() writes to it; only its result is used */
 };
 
 /* A card of a batch. */
 struct examined {
     bool due; /* it has to be read */
     int64_t id;
-    int64_t bytes;            /* of memory; of its values if it is large */
+    int64_t bytes;            /* its memory, or its values if it is large */
     struct redis_reply *card; /* owned; NULL: not read, or nothing more to check */
-    struct link_owner owner;  /* of its link; absent: it has none that is to be checked */
+    struct link_owner owner;  /* the channel that its link leads to; link absent: there is none to check */
 };
 
 /* Reports a problem, unless it may come from a failure: then nil stands for the replies. */
@@ -383,9 +383,11 @@ static const char *verify_expected_value(enum channel_type type)
     return "valid";
 }
 
-/* Returns the fields that do not parse. channel_write() repairs text that is not UTF-8 instead of rejecting
- * it, so that is checked here. */
-static unsigned verify_check_values(struct verify *v, int64_t id, const struct channel_row *row)
+/*
+ * Reports values that do not parse, and others that cannot be right. channel_write() repairs text that is not
+ * UTF-8 instead of rejecting it, so that is checked here.
+ */
+static void verify_check_values(struct verify *v, int64_t id, const struct channel_row *row)
 {
     char shown[EXCERPT_MAX];
     buf_clear(&v->scratch);
@@ -393,36 +395,23 @@ static unsigned verify_check_values(struct verify *v, int64_t id, const struct c
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
         struct span value = row->value[f];
         enum channel_type type = channel_field_type((enum channel_field)f);
-        bool repaired = type == CHANNEL_TEXT && value.data != NULL && !utf8_valid(value);
-        if (repaired || (invalid & 1U << f) != 0)
-            verify_report(v, "card %lld: %s: %s is not %s", (long long)id,
-                          channel_field_name((enum channel_field)f).data, excerpt(value, shown),
-                          verify_expected_value(type));
-    }
-    return invalid;
-}
-
-/* Reports valid values that cannot be right. */
-static void verify_check_faults(struct verify *v, int64_t id, const struct channel_row *row, unsigned invalid)
-{
-    char shown[EXCERPT_MAX];
-    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
-        if ((invalid & 1U << f) != 0)
-            continue;
+        const char *name = channel_field_name((enum channel_field)f).data;
         const char *fault = channel_find_fault(row, (enum channel_field)f, &v->scratch);
+        bool repaired = type == CHANNEL_TEXT && value.data != NULL && !utf8_valid(value);
         if (buf_error(&v->scratch) != 0)
             (void)client_fail_memory(&v->client);
-        if (fault != NULL)
-            verify_report(v, "card %lld: %s: %s %s", (long long)id,
-                          channel_field_name((enum channel_field)f).data, excerpt(row->value[f], shown),
-                          fault);
+        if (repaired || (invalid & 1U << f) != 0)
+            verify_report(v, "card %lld: %s: %s is not %s", (long long)id, name, excerpt(value, shown),
+                          verify_expected_value(type));
+        else if (fault != NULL)
+            verify_report(v, "card %lld: %s: %s %s", (long long)id, name, excerpt(value, shown), fault);
     }
 }
 
 static void verify_check_fields(struct verify *v, int64_t id, const struct channel_row *row)
 {
     char shown[EXCERPT_MAX];
-    verify_check_faults(v, id, row, verify_check_values(v, id, row));
+    verify_check_values(v, id, row);
     struct span own = row->value[CHANNEL_FIELD_max_channel_id];
     int64_t number = 0;
     if (own.data == NULL)

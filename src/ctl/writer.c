@@ -16,20 +16,20 @@ enum { BATCH_CHANNELS_MAX = 100, BATCH_BYTES_MAX = WRITER_CARD_BYTES_MAX };
 /* A channel and what Redis holds of it. */
 struct entry {
     struct card card;           /* its texts are in batch.texts */
-    int64_t line;               /* of the file */
+    int64_t line;               /* its number in the file */
     struct redis_reply *stored; /* owned: the fields that Redis holds, in the order of a card */
     bool refused;               /* is not written */
     bool listed;                /* is in the index already, with this score */
     double score;
-    bool moved;              /* the next index gives it another score, or its first */
-    bool card_changed;       /* differs from what Redis holds, or has a TTL there */
-    bool link_changed;       /* the same of its link key */
-    bool has_ttl;            /* card or link key have a TTL */
-    bool moves_link;         /* the link key names another channel */
-    bool contested;          /* an earlier line of the file has given the link to that channel */
-    struct link_owner owner; /* that channel, when `contested` */
-    bool drops_link;         /* the key of its former link is deleted */
-    size_t commands;         /* its part of the transaction of the batch */
+    bool moved;        /* the next index gives it another score, or its first */
+    bool card_changed; /* differs from what Redis holds, or has a TTL there */
+    bool link_changed; /* its link key differs or has a TTL */
+    bool has_ttl;      /* card or link key have a TTL */
+    bool moves_link;   /* the link key names another channel */
+    struct link_owner
+        owner;       /* found: that channel, to which an earlier line of the file has given the link */
+    bool drops_link; /* the key of its former link is deleted */
+    size_t commands; /* its part of the transaction of the batch */
 };
 
 /*
@@ -39,9 +39,8 @@ struct entry {
 struct batch {
     size_t count;
     struct entry entry[BATCH_CHANNELS_MAX];
-    int64_t last_line; /* of the file; 0: the batch is empty */
-    size_t commands;   /* in its transaction */
-    struct buf texts;  /* BATCH_BYTES_MAX bytes are reserved, so that it never moves */
+    size_t commands;  /* in its transaction */
+    struct buf texts; /* BATCH_BYTES_MAX bytes are reserved, so that it never moves */
 };
 
 static struct batch *writer_batch_new(void)
@@ -60,7 +59,6 @@ static void writer_batch_clear(struct batch *b)
     for (size_t i = 0; i < b->count; i++)
         free(b->entry[i].stored);
     b->count = 0;
-    b->last_line = 0;
     b->commands = 0;
     buf_clear(&b->texts);
 }
@@ -129,7 +127,6 @@ static void writer_batch_add(struct batch *b, const struct card *card, int64_t l
         e->card.row.value[f].data = b->texts.data + b->texts.len;
         buf_append_span(&b->texts, text);
     }
-    b->last_line = line;
 }
 
 static struct span writer_id_text(const struct entry *e)
@@ -238,8 +235,8 @@ static void writer_receive_link_owner(struct writer *w, struct entry *e)
     e->link_changed = !reply_is_id(owner, e->card.id);
     e->moves_link = e->link_changed && owner->type == REPLY_STRING;
     e->owner.link = writer_card_link(&e->card);
-    e->contested = e->moves_link && parse_int64(reply_text(owner), &e->owner.id) == 0 &&
-                   writer_has_link_noted(w, e->owner.id);
+    e->owner.found = e->moves_link && parse_int64(reply_text(owner), &e->owner.id) == 0 &&
+                     writer_has_link_noted(w, e->owner.id);
 }
 
 /* A replacing load replaces an index of another type, too. */
@@ -274,7 +271,7 @@ static int writer_refuse_contested(struct writer *w, struct batch *b)
 {
     char link[EXCERPT_MAX];
     struct entry *e = b->entry;
-    CLIENT_PIPELINE(i, b->count, e[i].contested, client_send_owner_check(w->client, &e[i].owner),
+    CLIENT_PIPELINE(i, b->count, e[i].owner.found, client_send_owner_check(w->client, &e[i].owner),
                     client_receive_owner_check(w->client, &e[i].owner));
     bool settled = client_status(w->client) != 0;
     while (!settled) {
@@ -426,7 +423,7 @@ static void writer_count_batch(struct writer *w, const struct batch *b, struct r
         if (!b->entry[i].refused)
             writer_count_entry(w, &b->entry[i], replies);
     if (b->count > 0)
-        w->counts.last_line = b->last_line;
+        w->counts.last_line = b->entry[b->count - 1].line;
 }
 
 /* Waits until the transaction of the batch that was sent is confirmed. */

@@ -25,7 +25,7 @@ struct card {
     struct channel_row row;
 };
 
-/* What Redis has confirmed. */
+/* Counts what Redis has confirmed. */
 struct writer_counts {
     int64_t written;       /* channels */
     int64_t unchanged;     /* channels */
@@ -34,7 +34,7 @@ struct writer_counts {
     int64_t links_moved;   /* links that another channel had before */
     int64_t ttls_removed;  /* channels that had one */
     int64_t cards_removed; /* by writer_replace() */
-    int64_t last_line;     /* of the file; 0: none */
+    int64_t last_line;     /* its number in the file; 0: none */
     bool is_sent;          /* something was sent, confirmed or not */
     bool replaced;         /* the next index has become the index */
     bool index_ttl_removed;
@@ -47,7 +47,7 @@ struct writer {
     struct lock *lock; /* held; the writer renews it */
     const char *file;  /* its name, for messages */
     struct report *report;
-    struct progress *progress; /* of writer_replace() */
+    struct progress *progress; /* shown by writer_replace() */
     bool replace;
 
     struct writer_counts counts; /* read-only */
@@ -58,7 +58,7 @@ struct writer {
     enum field_ttls field_ttls;
     struct table linked; /* ids of the channels of this load that have a link: see writer_note_link() */
     int64_t next_score;  /* for the next channel that is not in the index yet */
-    int64_t members;     /* of the next index */
+    int64_t members;     /* how many the next index has */
     int64_t checked;     /* keys, by writer_replace() */
     bool index_differs;  /* some of the members are not in the index, or have another score there */
 };
