@@ -47,22 +47,17 @@ struct reading {
     struct digest state;
 };
 
-static int reload_read_once(struct reload *r, struct reading *n, struct buf *error)
-{
-    uint64_t number = r->newest == NULL ? 1 : redis_config_number(r->newest) + 1;
-    redis_config_unref(n->config);
-    n->config = NULL;
-    buf_clear(error);
-    file_watch_state(&r->watch, &n->state);
-    return config_read_redis(r->options.config, number, &n->config, error);
-}
-
 /* Certificate and key, or password and URL, must be of one state of the files: no change may come between. */
 static int reload_read_files(struct reload *r, struct reading *n, struct buf *error)
 {
+    uint64_t number = r->newest == NULL ? 1 : redis_config_number(r->newest) + 1;
     int err = 0;
     for (int i = 0; i < READS_MAX; i++) {
-        err = reload_read_once(r, n, error);
+        redis_config_unref(n->config);
+        n->config = NULL;
+        buf_clear(error);
+        file_watch_state(&r->watch, &n->state);
+        err = config_read_redis(r->options.config, number, &n->config, error);
         if (!file_watch_look(&r->watch))
             break;
     }

@@ -115,20 +115,28 @@ static bool server_is_live(void *arg, struct buf *why)
     return live;
 }
 
-/* The Redis connections of all workers. */
+/* The Redis connections of all workers. Requests are served while each worker has one, or lost it within the
+ * stale limit. */
+enum redis_state { REDIS_UNSEEN /* a worker never had one */, REDIS_READY, REDIS_STALE, REDIS_AWAY };
+
 struct redis_view {
+    enum redis_state state;
     int lost;         /* workers without a connection */
-    bool seen;        /* every worker has a connection or had one */
-    bool usable;      /* every worker has one or had it within the stale limit */
     bool missing;     /* a worker found no catalogue */
     bool by_ttl;      /* a worker's Redis does not track */
     uint64_t away_ms; /* since the first connection was lost */
 };
 
+static bool server_has_data(const struct redis_view *v)
+{
+    return v->state == REDIS_READY || v->state == REDIS_STALE;
+}
+
 static struct redis_view server_view_redis(const struct server *s)
 {
     uint64_t now = clock_boot_ms();
-    struct redis_view v = {.seen = true};
+    bool seen = true;
+    struct redis_view v = {.lost = 0};
     for (int i = 0; i < s->worker_count; i++) {
         struct worker_status w = worker_status(s->workers[i]);
         const struct cache_metrics *m = &worker_metrics(s->workers[i])->cache;
@@ -138,33 +146,36 @@ static struct redis_view server_view_redis(const struct server *s)
             continue;
         uint64_t away_ms = w.redis_lost_ms < now ? now - w.redis_lost_ms : 0;
         v.lost++;
-        v.seen = v.seen && w.redis == WORKER_REDIS_LOST;
-        v.away_ms = away_ms > v.away_ms ? away_ms : v.away_ms;
+        seen = seen && w.redis == WORKER_REDIS_LOST;
+        v.away_ms = MAX(v.away_ms, away_ms);
     }
-    v.usable = v.seen && (v.lost == 0 || v.away_ms < (uint64_t)s->config->values.stale_limit);
+    if (seen && v.lost == 0)
+        v.state = REDIS_READY;
+    else if (seen)
+        v.state = v.away_ms < (uint64_t)s->config->values.stale_limit ? REDIS_STALE : REDIS_AWAY;
     return v;
 }
 
 static void server_report_redis(const struct server *s, const struct redis_view *v, struct buf *why)
 {
     const char *cached = s->config->values.cache_size > 0 ? ", serving from the cache" : "";
-    if (v->lost == 0 || !v->seen) {
-        server_report(why, v->lost == 0, "redis", "not connected yet");
+    bool stale = v->state == REDIS_STALE;
+    if (v->state == REDIS_READY || v->state == REDIS_UNSEEN) {
+        server_report(why, v->state == REDIS_READY, "redis", "not connected yet");
         return;
     }
-    buf_printf(why, "[%c]redis lost %llu s ago", v->usable ? '+' : '-',
-               (unsigned long long)v->away_ms / 1000);
+    buf_printf(why, "[%c]redis lost %llu s ago", stale ? '+' : '-', (unsigned long long)v->away_ms / 1000);
     if (v->lost < s->worker_count)
         buf_printf(why, " by %d of %d workers", v->lost, s->worker_count);
-    buf_printf(why, "%s\n", v->usable ? cached : ", longer than the stale limit");
+    buf_printf(why, "%s\n", stale ? cached : ", longer than the stale limit");
 }
 
 static void server_report_catalogue(const struct redis_view *v, struct buf *why)
 {
     if (v->missing)
-        buf_printf(why, "[%c]catalogue missing\n", v->usable ? '+' : '-');
+        buf_printf(why, "[%c]catalogue missing\n", server_has_data(v) ? '+' : '-');
     else
-        server_report(why, v->seen, "catalogue", "not seen yet");
+        server_report(why, v->state != REDIS_UNSEEN, "catalogue", "not seen yet");
 }
 
 static void server_report_cache(const struct redis_view *v, struct buf *why)
@@ -184,7 +195,7 @@ static bool server_is_serving(void *arg, struct buf *why)
         server_report_catalogue(&redis, why);
         server_report_cache(&redis, why);
     }
-    return listening && redis.usable;
+    return listening && server_has_data(&redis);
 }
 
 static bool server_is_ready(void *arg, struct buf *why)
@@ -288,16 +299,20 @@ enum { STATUS_MS = 1000, START_MAX_MS = 10 * 1000 };
 
 static const char *server_describe_redis(const struct redis_view *v, bool reload_failed)
 {
-    if (v->seen && v->lost == 0)
+    switch (v->state) {
+    case REDIS_READY:
         return reload_failed ? "Ready: the Redis settings were not reloaded, the old ones are in use"
                              : "Ready";
-    if (v->usable)
+    case REDIS_STALE:
         return v->missing ? "Ready: Redis holds no catalogue, serving from the cache"
                           : "Ready: Redis is lost, serving from the cache";
-    if (v->missing)
-        return "Not ready: Redis holds no catalogue";
-    return v->seen ? "Not ready: Redis has been lost for longer than the stale limit"
-                   : "Not ready: Redis is not connected yet";
+    case REDIS_AWAY:
+        return v->missing ? "Not ready: Redis holds no catalogue"
+                          : "Not ready: Redis has been lost for longer than the stale limit";
+    case REDIS_UNSEEN:
+        break;
+    }
+    return v->missing ? "Not ready: Redis holds no catalogue" : "Not ready: Redis is not connected yet";
 }
 
 static const char *server_describe(const struct server *s)
@@ -363,7 +378,7 @@ static void server_on_changed(uv_async_t *changed)
     struct server *s = changed->data;
     if (s->reload != NULL)
         reload_worker_changed(s->reload);
-    if (s->state == SERVER_STARTING && server_view_redis(s).seen)
+    if (s->state == SERVER_STARTING && server_view_redis(s).state != REDIS_UNSEEN)
         server_enter(s, SERVER_SERVING);
     (void)server_update_status(s);
     if (s->state == SERVER_FINISHING && server_all_finished(s))

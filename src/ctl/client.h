@@ -85,12 +85,12 @@ int client_flush(struct client *c) __attribute__((warn_unused_result));
  */
 #define CLIENT_PIPELINE(i, count, due, send, receive) \
     do {                                              \
-        for (size_t i = 0; i < (count); i++)          \
+        for (size_t i = 0; (i) < (count); (i)++)      \
             if (due)                                  \
-                send;                                 \
-        for (size_t i = 0; i < (count); i++)          \
+                (send);                               \
+        for (size_t i = 0; (i) < (count); (i)++)      \
             if (due)                                  \
-                receive;                              \
+                (receive);                            \
     } while (0)
 
 /* 0, or -EIO after a failure. */

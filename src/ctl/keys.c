@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 enum { ISSUE_MAX = 100000 };
 
@@ -100,21 +99,6 @@ static int keys_generate_key(char out[KEY_LEN])
     return 0;
 }
 
-/* Writes without stdio, which could write the text later. Returns 0 or a negative errno. */
-static int keys_write_out(const char *text, size_t length)
-{
-    while (length > 0) {
-        ssize_t n = write(STDOUT_FILENO, text, length);
-        if (n < 0 && (errno != EINTR || interrupt_signal() != 0))
-            return -errno;
-        if (n > 0) {
-            text += n;
-            length -= (size_t)n;
-        }
-    }
-    return 0;
-}
-
 /* *removed: 1 if the key was in the set. The set comes first: a key is never valid without its expiry. */
 static int keys_remove_key(struct client *c, struct span hex, int64_t *removed)
 {
@@ -174,10 +158,10 @@ static int keys_issue_one(struct client *c, const struct api_key_info *info, str
     if (err != 0 && client_is_lost(c))
         err = keys_revoke_unprinted(c, &hex, client_error(c));
     if (err == 0) {
-        int written = keys_write_out(line, sizeof line);
         char why[EXCERPT_MAX];
-        (void)snprintf(why, sizeof why, "cannot write to standard output: %s", strerror(-written));
-        err = written == 0 ? 0 : keys_revoke_unprinted(c, &hex, why);
+        bool written = fwrite(line, 1, sizeof line, stdout) == sizeof line;
+        (void)snprintf(why, sizeof why, "cannot write to standard output: %s", strerror(errno));
+        err = written ? 0 : keys_revoke_unprinted(c, &hex, why);
     }
     explicit_bzero(line, sizeof line);
     return err;
@@ -243,7 +227,8 @@ static int keys_issue_all(struct client *c, int64_t count, const struct api_key_
 {
     struct buf text = BUF_INIT;
     int64_t issued = 0;
-    interrupt_watch(); /* no signal may end the process before a valid key is printed */
+    interrupt_watch();                      /* no signal may end the process before a valid key is printed */
+    (void)setvbuf(stdout, NULL, _IONBF, 0); /* or a key that was revoked could be printed at the end */
     int err = keys_check_types(c);
     while (issued < count && err == 0 && interrupt_signal() == 0) {
         err = keys_issue_one(c, info, &text);

@@ -78,26 +78,26 @@ void lock_send_watch(struct lock *l)
     CLIENT_SEND(l->client, SPAN("GET"), l->client->loader);
 }
 
-int lock_receive_watch(struct lock *l)
+void lock_receive_watch(struct lock *l)
 {
     char holder[EXCERPT_MAX];
     bool exists = false;
     assert(l->watching);
     l->watching = false;
     (void)client_receive(l->client);
-    int err = lock_receive_holder(l, &exists, holder);
-    if (err != 0 || l->held)
-        return err;
-    if (exists)
-        return lock_fail_held(l, "another load has taken the lock", holder);
+    if (lock_receive_holder(l, &exists, holder) != 0 || l->held)
+        return;
     bool expired = clock_now_ms() - l->renewed_ms >= LOCK_LEASE_MS;
-    return lock_fail_held(l, "the lock is lost",
-                          expired ? "it expired before it was renewed" : "it was deleted");
+    if (exists)
+        (void)lock_fail_held(l, "another load has taken the lock", holder);
+    else
+        (void)lock_fail_held(l, "the lock is lost",
+                             expired ? "it expired before it was renewed" : "it was deleted");
 }
 
 void lock_begin(struct lock *l)
 {
-    assert(l->held && !l->watching && !l->committed);
+    assert((l->held || client_status(l->client) != 0) && !l->watching && !l->committed);
     CLIENT_SEND(l->client, SPAN("MULTI"));
 }
 
@@ -114,9 +114,9 @@ static void lock_fail_aborted(struct lock *l)
 {
     if (!l->watching)
         lock_send_watch(l);
-    if (lock_receive_watch(l) == 0)
-        (void)client_fail(l->client,
-                          "the lock, or what was to be written, was changed by another program meanwhile");
+    lock_receive_watch(l);
+    (void)client_fail(l->client,
+                      "the lock, or what was to be written, was changed by another program meanwhile");
 }
 
 /* MULTI and the commands in it reply by a status, EXEC by an array, or nil when a watched key has changed. */
@@ -168,9 +168,7 @@ static int lock_claim(struct lock *l, char holder[EXCERPT_MAX], int64_t *ttl_ms)
 /* A user who may not renew the lock gets the error now and not in the middle of the load. */
 static int lock_renew_at_once(struct lock *l)
 {
-    int err = lock_watch(l);
-    if (err != 0)
-        return err;
+    lock_watch(l);
     lock_begin(l);
     lock_send_expiry(l);
     lock_commit(l);
@@ -207,9 +205,7 @@ static int lock_send_release(struct lock *l)
 {
     struct client *c = l->client;
     bool in_transaction = !client_is_full(c);
-    int err = lock_watch(l);
-    if (err != 0)
-        return err;
+    lock_watch(l);
     if (in_transaction)
         lock_begin(l);
     CLIENT_SEND(c, SPAN("UNLINK"), c->index_next);

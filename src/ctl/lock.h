@@ -8,7 +8,7 @@
  * make a load write after it has lost its lock. A lock that was lost is not taken again: the load fails.
  *
  *     lock_send_watch(l);             ... and any reads
- *     err = lock_receive_watch(l);    ... and their replies
+ *     lock_receive_watch(l);          ... and their replies
  *     lock_begin(l);                  ... and any writes
  *     lock_commit(l);                 renews the lock if that is due
  *     replies = lock_receive(l, ...);
@@ -46,19 +46,20 @@ int lock_run(struct lock *l, struct client *c, int (*work)(void *arg), void *arg
 /* True when a renewal is due: a transaction, which may be empty. */
 bool lock_is_due(const struct lock *l);
 
-/* --- A transaction. What returns an int below returns 0, or -EIO with the reason in client_error() --- */
+/* --- A transaction. A failure is the client's: the functions up to lock_receive may be called after one, and
+ * do nothing then --- */
 
 /* Queues what makes the next transaction fail when the lock is lost. */
 void lock_send_watch(struct lock *l);
 
 /* Fails when the lock is lost already. */
-int lock_receive_watch(struct lock *l) __attribute__((warn_unused_result));
+void lock_receive_watch(struct lock *l);
 
 /* Both; no other reply may be due. */
-__attribute__((warn_unused_result)) static inline int lock_watch(struct lock *l)
+static inline void lock_watch(struct lock *l)
 {
     lock_send_watch(l);
-    return lock_receive_watch(l);
+    lock_receive_watch(l);
 }
 
 void lock_begin(struct lock *l);
@@ -69,7 +70,7 @@ void lock_commit(struct lock *l);
  * was done, or whether it was done is unknown. */
 const struct redis_reply *lock_receive(struct lock *l, size_t count) __attribute__((warn_unused_result));
 
-/* As lock_receive, where only the success matters. */
+/* As lock_receive, where only the success matters. Returns 0 or -EIO. */
 int lock_receive_done(struct lock *l) __attribute__((warn_unused_result));
 
 #endif

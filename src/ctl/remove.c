@@ -103,9 +103,7 @@ static int remove_run_transaction(struct removal *r)
 static int remove_channel(void *arg)
 {
     struct removal *r = arg;
-    int err = lock_watch(&r->lock);
-    if (err != 0)
-        return err;
+    lock_watch(&r->lock);
     remove_check_index(r);
     remove_watch_card(r);
     remove_watch_link(r);

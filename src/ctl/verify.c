@@ -432,6 +432,7 @@ static void verify_check_card(struct verify *v, struct examined *e)
     struct channel_row row = {0};
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
         row.value[f] = reply_text(e->card->element[f]);
+    e->owner.link = row.value[CHANNEL_FIELD_link];
     if (channel_row_is_empty(&row, CHANNEL_SUMMARY))
         verify_report_card(v, e->id, "has no summary field, so the channel is never found");
     else
@@ -466,6 +467,8 @@ static void verify_report_owner(struct verify *v, const struct examined *e)
 {
     char shown[EXCERPT_MAX];
     const struct link_owner *o = &e->owner;
+    if (o->link.data == NULL)
+        return;
     (void)excerpt(o->link, shown);
     if (!o->found)
         verify_report(v, "card %lld: link: its link key is missing or holds no id: %s", (long long)e->id,
@@ -480,16 +483,12 @@ static void verify_report_owner(struct verify *v, const struct examined *e)
 static void verify_check_links_of(struct verify *v, struct examined *e, size_t count)
 {
     struct client *c = &v->client;
-    for (size_t i = 0; i < count; i++)
-        if (e[i].card != NULL)
-            e[i].owner.link = reply_text(e[i].card->element[CHANNEL_FIELD_link]);
     CLIENT_PIPELINE(i, count, e[i].owner.link.data != NULL, client_send_owner(c, &e[i].owner),
                     client_receive_owner(c, &e[i].owner));
     CLIENT_PIPELINE(i, count, e[i].owner.found && e[i].owner.id != e[i].id,
                     client_send_owner_check(c, &e[i].owner), client_receive_owner_check(c, &e[i].owner));
     for (size_t i = 0; i < count; i++)
-        if (e[i].owner.link.data != NULL)
-            verify_report_owner(v, &e[i]);
+        verify_report_owner(v, &e[i]);
 }
 
 /* --- The scan of cards --- */

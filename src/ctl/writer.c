@@ -239,14 +239,6 @@ static void writer_receive_link_owner(struct writer *w, struct entry *e)
                      writer_has_link_noted(w, e->owner.id);
 }
 
-/* A replacing load replaces an index of another type, too. */
-static void writer_receive_listed(struct writer *w, struct entry *e)
-{
-    const struct redis_reply *score = client_receive_or_wrongtype(w->client);
-    e->listed = score->type == REPLY_DOUBLE;
-    e->score = e->listed ? score->number : 0;
-}
-
 static void writer_receive_reads(struct writer *w, struct entry *e)
 {
     writer_receive_card(w, e);
@@ -257,7 +249,10 @@ static void writer_receive_reads(struct writer *w, struct entry *e)
         writer_receive_link_owner(w, e);
         writer_receive_ttl(w, e, &e->link_changed);
     }
-    writer_receive_listed(w, e);
+    /* A replacing load replaces an index of another type, too. */
+    const struct redis_reply *score = client_receive_or_wrongtype(w->client);
+    e->listed = score->type == REPLY_DOUBLE;
+    e->score = score->number;
 }
 
 /* --- Links that belong to another channel by an earlier line --- */
@@ -267,7 +262,7 @@ static void writer_receive_reads(struct writer *w, struct entry *e)
  * link by now: then the link key is stale. An owner whose line in this batch has another link gives up the
  * contested one, unless that line is refused itself: so this repeats until nothing changes.
  */
-static int writer_refuse_contested(struct writer *w, struct batch *b)
+static void writer_refuse_contested(struct writer *w, struct batch *b)
 {
     char link[EXCERPT_MAX];
     struct entry *e = b->entry;
@@ -284,17 +279,15 @@ static int writer_refuse_contested(struct writer *w, struct batch *b)
             settled = false;
         }
     }
-    return client_status(w->client);
 }
 
-static int writer_note_links(struct writer *w, const struct batch *b)
+static void writer_note_links(struct writer *w, const struct batch *b)
 {
     for (size_t i = 0; i < b->count; i++) {
         const struct entry *e = &b->entry[i];
         if (!e->refused && writer_card_link(&e->card).data != NULL && writer_note_link(w, e->card.id) != 0)
-            return client_fail_memory(w->client);
+            (void)client_fail_memory(w->client);
     }
-    return 0;
 }
 
 /* --- Former links --- */
@@ -310,7 +303,7 @@ static struct span writer_former_link(const struct entry *e)
 
 /* The key of a former link is deleted if it still names the channel and no channel of this batch gets the
  * link. */
-static int writer_find_former_links(struct writer *w, struct batch *b)
+static void writer_find_former_links(struct writer *w, struct batch *b)
 {
     struct client *c = w->client;
     struct entry *e = b->entry;
@@ -318,7 +311,6 @@ static int writer_find_former_links(struct writer *w, struct batch *b)
                     CLIENT_SEND(c, SPAN("GET"), client_link_key(c, writer_former_link(&e[i]))),
                     e[i].drops_link = reply_is_id(client_receive_or_wrongtype(c), e[i].card.id) &&
                                       !writer_batch_has_link(b, writer_former_link(&e[i])));
-    return client_status(c);
 }
 
 /* --- The index --- */
@@ -448,26 +440,22 @@ int writer_flush(struct writer *w)
     lock_send_watch(w->lock);
     for (size_t i = 0; i < b->count; i++)
         writer_send_reads(w, &b->entry[i]);
-    int err = writer_receive_sent(w);
-    if (err == 0)
-        err = lock_receive_watch(w->lock);
-    for (size_t i = 0; i < b->count && err == 0; i++) {
+    if (writer_receive_sent(w) != 0)
+        return -EIO;
+    lock_receive_watch(w->lock);
+    for (size_t i = 0; i < b->count; i++)
         writer_receive_reads(w, &b->entry[i]);
-        err = client_status(w->client);
-    }
-    if (err == 0)
-        err = writer_refuse_contested(w, b);
-    if (err == 0)
-        err = writer_note_links(w, b);
-    if (err == 0)
-        err = writer_find_former_links(w, b);
-    if (err == 0)
-        writer_send_batch(w, b);
+    if (client_status(w->client) != 0)
+        return -EIO;
+    writer_refuse_contested(w, b);
+    writer_note_links(w, b);
+    writer_find_former_links(w, b);
+    writer_send_batch(w, b);
     w->filling = w->sent;
     w->sent = b;
     assert(w->filling->count == 0);
-    w->counts.is_sent = w->counts.is_sent || (err == 0 && b->count > 0);
-    return err == 0 ? client_flush(w->client) : err;
+    w->counts.is_sent = w->counts.is_sent || (client_status(w->client) == 0 && b->count > 0);
+    return client_flush(w->client);
 }
 
 int writer_add(struct writer *w, const struct card *card, int64_t line)
@@ -488,30 +476,25 @@ int writer_finish(struct writer *w)
 
 /* Watches and counts the next index, so that a part of one that another loader has written never becomes the
  * index. */
-static int writer_watch_next(struct writer *w)
+static void writer_watch_next(struct writer *w)
 {
     struct client *c = w->client;
     lock_send_watch(w->lock);
     CLIENT_SEND(c, SPAN("WATCH"), c->index_next);
     CLIENT_SEND(c, SPAN("ZCARD"), c->index_next);
-    int err = lock_receive_watch(w->lock);
-    if (err != 0)
-        return err;
+    lock_receive_watch(w->lock);
     (void)client_receive(c);
     if (client_receive_integer(c) != w->members)
         (void)client_fail(c, "another load has changed the next index");
-    return client_status(c);
 }
 
-/* *equal: the index is what the next index is. Equal members have been found already, others have not. */
-static int writer_compare_indexes(struct writer *w, bool *equal)
+/* True when the index is equal to the next index. Equal members have been found already, others have not. */
+static bool writer_indexes_are_equal(struct writer *w)
 {
-    *equal = false;
     if (w->index_differs)
-        return 0;
+        return false;
     CLIENT_SEND(w->client, SPAN("ZCARD"), w->client->index);
-    *equal = client_receive_integer(w->client) == w->members;
-    return client_status(w->client);
+    return client_receive_integer(w->client) == w->members;
 }
 
 /*
@@ -522,12 +505,8 @@ static int writer_compare_indexes(struct writer *w, bool *equal)
 static int writer_index_swap(struct writer *w)
 {
     struct client *c = w->client;
-    bool equal = false;
-    int err = writer_watch_next(w);
-    if (err == 0)
-        err = writer_compare_indexes(w, &equal);
-    if (err != 0)
-        return err;
+    writer_watch_next(w);
+    bool equal = writer_indexes_are_equal(w);
     lock_begin(w->lock);
     CLIENT_SEND(c, SPAN("UNLINK"), equal ? c->index_next : c->index);
     if (!equal)
@@ -542,14 +521,10 @@ static int writer_merge_step(struct writer *w, int64_t rank, int64_t score, size
     struct client *c = w->client;
     char first[INT64_DIGITS_MAX];
     char last[INT64_DIGITS_MAX];
-    int err = lock_watch(w->lock);
-    if (err != 0)
-        return err;
+    lock_watch(w->lock);
     CLIENT_SEND(c, SPAN("ZRANGE"), c->index_next, digits_of(rank, first),
                 digits_of(rank + MERGE_STEP - 1, last));
     const struct redis_reply *reply = client_receive(c);
-    if (client_status(c) != 0)
-        return -EIO;
     *members = reply->elements;
     lock_begin(w->lock);
     for (size_t i = 0; i < reply->elements; i++)
@@ -633,7 +608,8 @@ static void writer_sweep_batch(void *arg, struct redis_reply *const *keys, size_
     writer_show_removal(w, count);
     if (gone == NULL)
         (void)client_fail_memory(w->client);
-    else if (lock_watch(w->lock) == 0) {
+    else {
+        lock_watch(w->lock);
         (s->what == SCAN_CARDS ? writer_mark_cards : writer_mark_links)(w->client, keys, gone, count);
         writer_unlink_marked(w, keys, gone, count, &s->removed);
     }
@@ -667,9 +643,7 @@ int writer_replace(struct writer *w)
 static int writer_prepare_indexes(struct writer *w)
 {
     struct client *c = w->client;
-    int err = lock_watch(w->lock);
-    if (err != 0)
-        return err;
+    lock_watch(w->lock);
     lock_begin(w->lock);
     CLIENT_SEND(c, SPAN("PERSIST"), c->index);
     CLIENT_SEND(c, SPAN("UNLINK"), c->index_next);
