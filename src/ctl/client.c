@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/param.h>
 
 static const struct redis_client_limits LIMITS = {.connect_ms = 5000, .reply_ms = 30000};
 
@@ -258,13 +259,6 @@ static int client_configure(struct client *c, const struct options *o)
 
 /* --- Waiting for Redis --- */
 
-struct wait {
-    uint64_t started_ms, deadline_ms;
-    unsigned failures; /* attempts so far */
-    unsigned seed;
-    struct buf reason; /* that was printed last; empty: none was */
-};
-
 static const char *client_describe(const struct client *c, struct buf *out)
 {
     redis_endpoint_describe(redis_config_endpoint(c->config), out);
@@ -289,9 +283,7 @@ static int client_try_read(struct client *c, enum client_subject subject)
 
 static int client_attempt(struct client *c, enum client_subject subject, uint64_t left_ms)
 {
-    int ms = left_ms < ATTEMPT_MIN_MS   ? ATTEMPT_MIN_MS
-             : left_ms > ATTEMPT_MAX_MS ? ATTEMPT_MAX_MS
-                                        : (int)left_ms;
+    int ms = (int)MIN(MAX(left_ms, ATTEMPT_MIN_MS), ATTEMPT_MAX_MS);
     int err = client_connect_within(c, &(struct redis_client_limits){ms, ms});
     if (err == 0)
         err = client_try_read(c, subject);
@@ -300,50 +292,49 @@ static int client_attempt(struct client *c, enum client_subject subject, uint64_
     return err;
 }
 
-static void client_print_wait(struct wait *w, struct client *c, const struct options *o)
+/* *reason: the one that was printed last; empty: none was. */
+static void client_print_wait(struct client *c, struct buf *reason)
 {
-    const char *reason = client_error(c);
-    bool is_first = w->reason.len == 0;
-    if (span_equal(buf_span(&w->reason), span_of(reason)))
+    bool is_first = reason->len == 0;
+    if (span_equal(buf_span(reason), span_of(client_error(c))))
         return;
-    buf_clear(&w->reason);
-    buf_append_str(&w->reason, reason);
+    buf_clear(reason);
+    buf_append_str(reason, client_error(c));
     struct buf text = BUF_INIT;
     buf_append_str(&text, is_first ? "waiting " : "still waiting ");
     if (is_first)
-        buf_printf(&text, "up to %g s ", (double)o->wait / 1e3);
+        buf_printf(&text, "up to %g s ", (double)c->options->wait / 1e3);
     buf_append_str(&text, "for Redis at ");
-    show_message("%s: %s", client_describe(c, &text), reason);
+    show_message("%s: %s", client_describe(c, &text), client_error(c));
     buf_fini(&text);
-}
-
-static void client_pause_before_next(struct wait *w, uint64_t left_ms)
-{
-    uint64_t ms = backoff_ms(++w->failures, PAUSE_MIN_MS, PAUSE_MAX_MS, &w->seed);
-    (void)poll(NULL, 0, (int)(ms < left_ms ? ms : left_ms));
 }
 
 static int client_wait_for_redis(struct client *c, const struct options *o, enum client_subject subject)
 {
-    uint64_t now = clock_now_ms();
-    struct wait w = {
-        .started_ms = now, .deadline_ms = now + (uint64_t)o->wait, .seed = (unsigned)random_seed(&w)};
+    const uint64_t wait_ms = (uint64_t)o->wait;
+    const uint64_t started_ms = clock_now_ms();
+    uint64_t passed_ms = 0;
+    unsigned failures = 0;
+    struct buf reason = BUF_INIT;
+    unsigned seed = (unsigned)random_seed(&reason);
     interrupt_exit();
-    int err = client_attempt(c, subject, (uint64_t)o->wait);
-    while (err != 0 && !redis_client_is_rejected(c->redis) && (now = clock_now_ms()) < w.deadline_ms) {
-        client_print_wait(&w, c, o);
-        client_pause_before_next(&w, w.deadline_ms - now);
+    int err = client_attempt(c, subject, wait_ms);
+    while (err != 0 && !redis_client_is_rejected(c->redis) &&
+           (passed_ms = clock_now_ms() - started_ms) < wait_ms) {
+        client_print_wait(c, &reason);
+        uint64_t pause_ms = backoff_ms(++failures, PAUSE_MIN_MS, PAUSE_MAX_MS, &seed);
+        (void)poll(NULL, 0, (int)MIN(pause_ms, wait_ms - passed_ms));
         client_read_settings_again(c);
-        now = clock_now_ms();
-        err = client_attempt(c, subject, now < w.deadline_ms ? w.deadline_ms - now : 0);
+        passed_ms = clock_now_ms() - started_ms;
+        err = client_attempt(c, subject, wait_ms - MIN(passed_ms, wait_ms));
     }
     interrupt_restore();
-    double seconds = (double)(clock_now_ms() - w.started_ms) / 1e3;
-    if (err == 0 && w.reason.len > 0)
+    double seconds = (double)(clock_now_ms() - started_ms) / 1e3;
+    if (err == 0 && reason.len > 0)
         show_message("Redis accepts commands after %.1f s", seconds);
-    else if (w.reason.len > 0)
+    else if (reason.len > 0)
         (void)client_explain(c, "%s (waited %.1f s)", client_error(c), seconds);
-    buf_fini(&w.reason);
+    buf_fini(&reason);
     return err;
 }
 

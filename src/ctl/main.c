@@ -10,33 +10,20 @@
 
 /* --- The command line --- */
 
-/* If argv[*at] is the flag `name`: sets *value to what follows "=" or to the next word, and moves *at. */
-static bool ctl_parse_flag(const char *name, int argc, char **argv, int *at, const char **value)
-{
-    size_t length = strlen(name);
-    if (strncmp(argv[*at], name, length) != 0)
-        return false;
-    const char *rest = argv[*at] + length;
-    if (*rest == '=')
-        *value = rest + 1;
-    else if (*rest == '\0')
-        *value = *at + 1 < argc ? argv[++*at] : "";
-    else
-        return false;
-    return true;
-}
-
-/* True if argv[*at] is any flag of a command; records its value in *o. */
+/* If argv[*at] is a flag of a command, records its value, which may be the next word: then *at moves on. */
 static bool ctl_parse_command_flag(struct options *o, int argc, char **argv, int *at)
 {
     for (size_t i = 0; i < ctl_usage.flag_count; i++) {
         const struct usage_flag *f = &ctl_usage.flags[i];
-        if (f->value != NULL && ctl_parse_flag(f->name, argc, argv, at, &o->flag[i]))
-            return true;
-        if (f->value == NULL && strcmp(argv[*at], f->name) == 0) {
-            o->flag[i] = "";
-            return true;
-        }
+        size_t length = strlen(f->name);
+        const char *rest = strncmp(argv[*at], f->name, length) == 0 ? argv[*at] + length : NULL;
+        if (rest == NULL || (*rest != '\0' && (*rest != '=' || f->value == NULL)))
+            continue;
+        if (*rest == '=')
+            o->flag[i] = rest + 1;
+        else
+            o->flag[i] = f->value != NULL && *at + 1 < argc ? argv[++*at] : "";
+        return true;
     }
     return false;
 }
