@@ -146,20 +146,11 @@ static int config_make_endpoint(const struct config *c, const struct redis_optio
     return err;
 }
 
-/* Takes the endpoint. */
-static int config_make_redis(const struct config *c, struct redis_endpoint *endpoint,
-                             const struct redis_options *options, uint64_t number, struct redis_config **out,
-                             struct buf *error)
-{
-    struct buf why = BUF_INIT;
-    const char *setting = NULL;
-    int err = redis_config_new(endpoint, options, number, out, &why, &setting);
-    return config_explain(c, err, setting, &why, error);
-}
-
 static int config_check_redis(struct config *c, struct buf *error)
 {
-    int err = config_make_endpoint(c, &c->values.redis, &c->redis, error);
+    struct redis_endpoint endpoint = {0};
+    int err = config_make_endpoint(c, &c->values.redis, &endpoint, error);
+    redis_endpoint_fini(&endpoint);
     if (err != 0)
         return err;
     bool has_cert = c->values.redis.cert_file[0] != '\0';
@@ -292,7 +283,6 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
 
 void config_fini(struct config *c)
 {
-    redis_endpoint_fini(&c->redis);
     settings_fini(&SETTINGS, &c->values);
 }
 
@@ -300,11 +290,15 @@ int config_read_redis(const struct config *c, uint64_t number, struct redis_conf
 {
     struct config_values now = {0};
     struct redis_endpoint endpoint = {0};
+    struct buf why = BUF_INIT;
+    const char *setting = NULL;
     int err = settings_read_again(&SETTINGS, &c->values, c->sources, c->files, &now, error);
     if (err == 0)
         err = config_make_endpoint(c, &now.redis, &endpoint, error);
-    if (err == 0)
-        err = config_make_redis(c, &endpoint, &now.redis, number, out, error);
+    if (err == 0) {
+        err = redis_config_new(&endpoint, &now.redis, number, out, &why, &setting);
+        err = config_explain(c, err, setting, &why, error);
+    }
     redis_endpoint_fini(&endpoint);
     settings_fini(&SETTINGS, &now);
     return err;

@@ -134,7 +134,6 @@ struct config {
 
     struct addr listen, admin_listen;
     char base_path[CONFIG_BASE_PATH_MAX + 1]; /* begins and ends with a slash */
-    struct redis_endpoint redis;
     struct keyspace keyspace;
     struct link_hosts hosts;
     struct rate_policy key_rate;

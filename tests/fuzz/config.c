@@ -46,8 +46,11 @@ static void free_flags(struct flags *f)
 
 static void print(const struct config *c, struct buf *out)
 {
+    struct redis_endpoint endpoint = {0};
     config_write_values(c, out);
-    redis_endpoint_describe(&c->redis, out);
+    FUZZ_CHECK(redis_endpoint_init(&endpoint, &c->values.redis, NULL) == 0);
+    redis_endpoint_describe(&endpoint, out);
+    redis_endpoint_fini(&endpoint);
     buf_append_char(out, '\n');
     buf_append_str(out, c->base_path);
     buf_append(out, &c->listen, sizeof c->listen);

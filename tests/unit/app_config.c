@@ -13,6 +13,7 @@ enum { WORDS = 12 };
 
 struct reading {
     struct config config;
+    struct redis_config *redis; /* see endpoint() */
     struct buf error;
     int result;
 };
@@ -22,6 +23,7 @@ static struct reading r; /* the last one */
 static int reading_fini(void **state)
 {
     (void)state;
+    redis_config_unref(r.redis);
     config_fini(&r.config);
     buf_fini(&r.error);
     r = (struct reading){.error = BUF_INIT};
@@ -66,6 +68,15 @@ static void expect_refused(const char *flag, const char *value)
         fail_msg("%s=%s: %d, \"%s\"", variable, value, r.result, message);
 }
 
+/* Where to connect, by the settings that were read. */
+static const struct redis_endpoint *endpoint(void)
+{
+    redis_config_unref(r.redis);
+    r.redis = NULL;
+    assert_int_equal(config_read_redis(&r.config, 1, &r.redis, &r.error), 0);
+    return redis_config_endpoint(r.redis);
+}
+
 static void expect_taken(const char *flag, const char *value)
 {
     READ(flag, value);
@@ -83,10 +94,10 @@ CONFIG_TEST(defaults_are_as_documented)
     assert_int_equal(addr_port(&c->listen), 8080);
     assert_int_equal(addr_port(&c->admin_listen), 8081);
     assert_string_equal(c->base_path, "/api/");
-    assert_string_equal(c->redis.host, "127.0.0.1");
-    assert_int_equal(c->redis.port, 6379);
-    assert_int_equal(c->redis.db, 0);
-    assert_null(c->redis.password);
+    assert_string_equal(endpoint()->host, "127.0.0.1");
+    assert_int_equal(endpoint()->port, 6379);
+    assert_int_equal(endpoint()->db, 0);
+    assert_null(endpoint()->password);
     assert_span(keyspace_prefix(&c->keyspace), "channels:");
     assert_span(c->hosts.channel_host, "max.ru");
     assert_span(c->hosts.web_host, "web.max.ru");
@@ -206,8 +217,8 @@ CONFIG_TEST(secrets_come_from_files_and_are_never_shown)
     char *path = text_printf("%s/url", dir.path);
     assert_true(text_write_file(path, "redis://user:hush1@127.0.0.1:6380/2\n"));
     assert_int_equal(OUTCOME("--redis-url-file", path, "--redis-password", "hush2", "--check"), CONFIG_CHECK);
-    assert_int_equal(r.config.redis.port, 6380);
-    assert_string_equal(r.config.redis.password, "hush1");
+    assert_int_equal(endpoint()->port, 6380);
+    assert_string_equal(endpoint()->password, "hush1");
     config_write_values(&r.config, &out);
     assert_non_null(strstr(buf_c_str(&out), "redis-url = redis://user:********@127.0.0.1:6380/2\n"));
     assert_non_null(strstr(buf_c_str(&out), "redis-password = ********\n"));
@@ -225,8 +236,8 @@ CONFIG_TEST(error_about_a_url_does_not_show_its_password)
 CONFIG_TEST(password_setting_applies_without_one_in_the_url)
 {
     assert_int_equal(OUTCOME("--redis-url", "redis://host", "--redis-password", "secret"), CONFIG_RUN);
-    assert_string_equal(r.config.redis.password, "secret");
-    assert_string_equal(r.config.redis.user, "default");
+    assert_string_equal(endpoint()->password, "secret");
+    assert_string_equal(endpoint()->user, "default");
 }
 
 CONFIG_TEST(command_line_selects_the_outcome)
