@@ -46,10 +46,9 @@ int lock_run(struct lock *l, struct client *c, int (*work)(void *arg), void *arg
 /* True when a renewal is due: a transaction, which may be empty. */
 bool lock_is_due(const struct lock *l);
 
-/* --- A transaction. A failure is the client's: the functions up to lock_receive may be called after one, and
- * do nothing then --- */
+/* --- A transaction. A failure is the client's and sticky: only lock_receive tells of it --- */
 
-/* Queues what makes the next transaction fail when the lock is lost. */
+/* Queues a WATCH, so that the next transaction fails when the lock is lost. */
 void lock_send_watch(struct lock *l);
 
 /* Fails when the lock is lost already. */
