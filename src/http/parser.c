@@ -267,12 +267,6 @@ static enum http_method http_parser_method_of(const llhttp_t *l)
     }
 }
 
-static int http_parser_on_method_complete(llhttp_t *l)
-{
-    http_parser_of(l)->request.method = http_parser_method_of(l);
-    return 0;
-}
-
 static int http_parser_on_url(llhttp_t *l, const char *at, size_t n)
 {
     struct http_parser *p = http_parser_of(l);
@@ -408,7 +402,7 @@ static int http_parser_validate_transfer_encoding(const struct http_parser *p, s
 static int http_parser_validate_head(struct http_parser *p)
 {
     const llhttp_t *l = &p->llhttp;
-    if (l->http_major != 1 || l->http_minor > 1)
+    if (l->http_major != 1 || l->http_minor > 1) /* of a request line without version */
         return 505;
     struct span host = p->request.field[HTTP_FIELD_HOST];
     bool host_needed = l->http_minor == 1;
@@ -479,7 +473,6 @@ static int http_parser_on_message_complete(llhttp_t *l)
 void http_parser_init(struct http_parser *p, const struct http_parser_config *config)
 {
     static const llhttp_settings_t settings = {
-        .on_method_complete = http_parser_on_method_complete,
         .on_url = http_parser_on_url,
         .on_version_complete = http_parser_on_version_complete,
         .on_header_field = http_parser_on_header_field,
@@ -570,10 +563,12 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
         llhttp_errno_t err = llhttp_execute(&p->llhttp, rest.data, rest.len);
         size_t taken = err == HPE_OK ? rest.len : (size_t)(llhttp_get_error_pos(&p->llhttp) - rest.data);
         *used += taken;
-        if (in_head)
+        if (in_head) {
+            p->request.method = http_parser_method_of(&p->llhttp);
             p->state.head_len += taken;
-        else
+        } else {
             p->state.tail_len += taken;
+        }
         if (p->status == 0 && http_parser_framing_too_large(p))
             return http_parser_rejected(p, 413);
         if (p->state.phase == HTTP_PARSE_COMPLETE)
