@@ -47,16 +47,15 @@ static unsigned http_output_gather(const struct http_output *o, uv_buf_t *pieces
     return n;
 }
 
-/* Removes the first `sent` bytes from the pieces. Returns the number of pieces that were sent completely. */
-static unsigned http_output_skip_sent(uv_buf_t *pieces, unsigned count, size_t sent)
+/* Removes the first `sent` bytes, which are not all, from the pieces. Returns the number of pieces that were
+ * sent completely. */
+static unsigned http_output_skip_sent(uv_buf_t *pieces, size_t sent)
 {
     unsigned first = 0;
-    while (first < count && sent >= pieces[first].len)
+    while (sent >= pieces[first].len)
         sent -= pieces[first++].len;
-    if (first < count) {
-        pieces[first].base += sent;
-        pieces[first].len -= sent;
-    }
+    pieces[first].base += sent;
+    pieces[first].len -= sent;
     return first;
 }
 
@@ -112,11 +111,12 @@ int http_output_flush(struct http_output *o, uv_stream_t *stream,
         http_output_clear(o);
         return sent;
     }
-    unsigned first = http_output_skip_sent(pieces, count, sent < 0 ? 0 : (size_t)sent);
-    if (first == count) {
+    size_t taken = sent < 0 ? 0 : (size_t)sent;
+    if (taken == o->heads.len + o->body_bytes) {
         http_output_clear(o);
         return 0;
     }
+    unsigned first = http_output_skip_sent(pieces, taken);
     struct pending_write *w = http_output_detach(o, pieces + first, count - first);
     http_output_clear(o);
     if (w == NULL)
