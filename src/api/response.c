@@ -46,31 +46,27 @@ enum api_error api_error_for_status(int status)
 /* Links per field, and room for what each has beside the base path and its number. */
 enum { LINKS_MAX = 4, LINK_BASE_MAX = 64 };
 
-static char *api_response_put_link(char *at, struct span base_path, int64_t page, struct span relation)
+static char *api_response_put_link(char *at, struct span target, int64_t page, struct span relation)
 {
-    at = span_put(SPAN("<"), at);
-    at = span_put(base_path, at);
-    at = span_put(SPAN("channels/?page="), at);
+    at = span_put(target, span_put(SPAN(", "), at));
     at += format_int64(page, at);
-    at = span_put(SPAN(">; rel=\""), at);
-    at = span_put(relation, at);
-    return span_put(SPAN("\""), at);
+    return span_put(relation, at);
 }
 
+/* The target is the same in all links, up to the number of the page: it is copied from the first. */
 void page_links_write(struct buf *out, struct span base_path, int64_t page, int64_t last)
 {
     if (buf_reserve(out, LINKS_MAX * (LINK_BASE_MAX + base_path.len + INT64_DIGITS_MAX)) != 0)
         return;
-    char *at = api_response_put_link(out->data + out->len, base_path, 1, SPAN("first"));
-    if (page > 1) {
-        at = span_put(SPAN(", "), at);
-        at = api_response_put_link(at, base_path, page - 1 < last ? page - 1 : last, SPAN("prev"));
-    }
-    if (page < last) {
-        at = span_put(SPAN(", "), at);
-        at = api_response_put_link(at, base_path, page + 1, SPAN("next"));
-    }
-    at = span_put(SPAN(", "), at);
-    at = api_response_put_link(at, base_path, last, SPAN("last"));
+    char *first = out->data + out->len;
+    char *at = span_put(base_path, span_put(SPAN("<"), first));
+    at = span_put(SPAN("channels/?page="), at);
+    struct span target = {first, (size_t)(at - first)};
+    at = span_put(SPAN("1>; rel=\"first\""), at);
+    if (page > 1)
+        at = api_response_put_link(at, target, page - 1 < last ? page - 1 : last, SPAN(">; rel=\"prev\""));
+    if (page < last)
+        at = api_response_put_link(at, target, page + 1, SPAN(">; rel=\"next\""));
+    at = api_response_put_link(at, target, last, SPAN(">; rel=\"last\""));
     out->len = (size_t)(at - out->data);
 }
