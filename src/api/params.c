@@ -119,11 +119,14 @@ static void params_fail_if_authorised(struct params *p, enum api_error error)
     p->cache.type = QUERY_AUTH_ONLY;
 }
 
-/* Appends the decoded value of a parameter to `scratch`; absent when the parameter is, or out of memory. */
+/* The value of a parameter, decoded at the end of `scratch` if it has escapes; absent when the parameter is,
+ * or out of memory. */
 static struct span params_decode_parameter(struct span query, struct span name, struct buf *scratch)
 {
     struct span encoded = uri_query_find(query, name);
-    if (encoded.data == NULL || buf_reserve(scratch, encoded.len + 1) != 0)
+    if (span_find(encoded, '%') == encoded.len)
+        return encoded;
+    if (buf_reserve(scratch, encoded.len) != 0)
         return SPAN_ABSENT;
     char *out = scratch->data + scratch->len;
     size_t n = uri_decode(encoded, out);
@@ -152,16 +155,15 @@ static void params_parse_id(struct params *p, struct span id)
 static void params_parse_link(struct params *p, const struct http_request *request,
                               const struct link_hosts *hosts, struct buf *scratch)
 {
+    /* Room for both first, so that appending the stored shape does not move the link that it is made from. */
+    if (buf_reserve(scratch, request->query.len + LINK_MAX) != 0)
+        return;
     struct span link = params_decode_parameter(request->query, SPAN("link"), scratch);
     if (link.len == 0) {
         params_fail_if_authorised(p, API_ERROR_LINK_MISSING);
         return;
     }
     size_t start = scratch->len;
-    /* Room first, so that appending the stored shape does not move the link that it is made from. */
-    if (buf_reserve(scratch, link.len + hosts->channel_host.len + sizeof "https:///") != 0)
-        return;
-    link.data = scratch->data + start - link.len;
     if (link_normalise(hosts, link, scratch) != 0) {
         params_fail_if_authorised(p, API_ERROR_CHANNEL_NOT_FOUND);
         return;

@@ -161,8 +161,11 @@ bool uri_escapes_valid(struct span s)
     return true;
 }
 
+/* Most names are sent without escapes. */
 static bool text_decoded_equals(struct span encoded, struct span name)
 {
+    if (span_equal(encoded, name))
+        return true;
     while (encoded.len > 0 && name.len > 0) {
         if (text_decode_first(&encoded) != name.data[0])
             return false;

@@ -73,9 +73,9 @@ size_t uri_decode(struct span in, char *out);
 bool uri_escapes_valid(struct span s);
 
 /*
- * The value of the first parameter called `name` in a query string (`a=1&b=2`, without the question mark),
- * still encoded and borrowed from `query`; names are compared after decoding. A parameter without `=` has an
- * empty value; the span is absent when no parameter has that name.
+ * The value of the first parameter called `name`, in which there is no percent sign, in a query string
+ * (`a=1&b=2`, without the question mark), still encoded and borrowed from `query`; names are compared after
+ * decoding. A parameter without `=` has an empty value; the span is absent when no parameter has that name.
  */
 struct span uri_query_find(struct span query, struct span name);
 

@@ -33,8 +33,24 @@ static bool link_host_matches(const struct link_hosts *hosts, const struct schem
     return span_equal_nocase(host, hosts->channel_host) || span_equal_nocase(host, hosts->web_host);
 }
 
+/* Compares in place, without an allocation that could fail. */
+bool link_is_stored_shape(const struct link_hosts *hosts, struct span link)
+{
+    static const struct span start = {"https://", 8};
+    if (!span_starts_with(link, start) || !span_starts_with(span_skip(link, start.len), hosts->channel_host))
+        return false;
+    struct span path = span_skip(link, start.len + hosts->channel_host.len);
+    return path.len > 1 && path.len <= 1 + LINK_SLUG_MAX && path.data[0] == '/' &&
+           path.data[path.len - 1] != '/' && span_find(path, '?') == path.len &&
+           span_find(path, '#') == path.len;
+}
+
 int link_normalise(const struct link_hosts *hosts, struct span link, struct buf *out)
 {
+    if (link_is_stored_shape(hosts, link)) {
+        buf_append_span(out, link);
+        return 0;
+    }
     link.len = span_find(link, '#');
     link.len = span_find(link, '?');
     const struct scheme *scheme = link_find_scheme(link);
@@ -54,17 +70,4 @@ int link_normalise(const struct link_hosts *hosts, struct span link, struct buf 
     buf_append_char(out, '/');
     buf_append_span(out, slug);
     return 0;
-}
-
-/* Compares in place, without an allocation that could fail. */
-bool link_is_stored_shape(const struct link_hosts *hosts, struct span link)
-{
-    const struct span parts[] = {SCHEMES[0].start, hosts->channel_host, {"/", 1}};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (!span_starts_with(link, parts[i]))
-            return false;
-        link = span_skip(link, parts[i].len);
-    }
-    return link.len > 0 && link.len <= LINK_SLUG_MAX && link.data[link.len - 1] != '/' &&
-           span_find(link, '?') == link.len && span_find(link, '#') == link.len;
 }
