@@ -2,7 +2,6 @@
 #include "api/api.h"
 
 #include "api/cors.h"
-#include "api/openapi.h"
 #include "api/params.h"
 #include "api/response.h"
 #include "base/clock.h"
@@ -13,8 +12,7 @@
 
 struct api {
     struct api_options options;
-    struct api_errors errors;
-    struct openapi document;
+    struct api_bodies bodies;
     struct digest_cache digests;
     struct request_ids ids;
     struct access_log_budget refused;
@@ -130,7 +128,7 @@ static void api_respond_error(struct call *call, enum api_error error)
 {
     struct api *a = call->api;
     struct http_response *r =
-        api_begin_response(a, a->errors.response[error].status, a->errors.response[error].body);
+        api_begin_response(a, a->bodies.error[error].status, a->bodies.error[error].body);
     http_response_add(r, SPAN("Cache-Control"), SPAN("no-store"));
     if (r->status == 401)
         http_response_add(r, SPAN("WWW-Authenticate"),
@@ -203,7 +201,7 @@ static void api_respond_found(struct call *call, const struct cache_result *resu
 static void api_respond_document(struct call *call)
 {
     struct api *a = call->api;
-    struct http_response *r = api_begin_response(a, 200, a->document.body[call->codings.preferred]);
+    struct http_response *r = api_begin_response(a, 200, a->bodies.openapi[call->codings.preferred]);
     http_response_add(r, SPAN("Cache-Control"), call->has_key ? SPAN("private, no-cache") : SPAN("no-cache"));
     api_respond_content(call);
 }
@@ -427,9 +425,7 @@ int api_new(const struct api_options *options, struct api **out)
         return -ENOMEM;
     a->options = *options;
     request_ids_init(&a->ids);
-    int document = openapi_init(&a->document, options->base_path);
-    int errors = api_errors_init(&a->errors);
-    if (document != 0 || errors != 0) {
+    if (api_bodies_init(&a->bodies, options->base_path) != 0) {
         api_free(a);
         return -ENOMEM;
     }
@@ -441,8 +437,7 @@ void api_free(struct api *a)
 {
     if (a == NULL)
         return;
-    api_errors_fini(&a->errors);
-    openapi_fini(&a->document);
+    api_bodies_fini(&a->bodies);
     digest_cache_fini(&a->digests);
     buf_fini(&a->scratch);
     buf_fini(&a->links);

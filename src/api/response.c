@@ -1,7 +1,18 @@
-/* Errors and page links; see response.h. */
+/*
+ * Errors, the OpenAPI description and page links; see response.h. The build splits docs/openapi.json at the
+ * URL of its server (CMakeLists.txt). Paths of the document begin with a slash, so the server's URL ends
+ * without one.
+ */
 #include "api/response.h"
 
+#include "base/compress.h"
+#include "base/json.h"
+#include "openapi_document.h"
+
 #include <errno.h>
+#include <stdlib.h>
+
+/* --- errors --- */
 
 /* The texts need no escapes. */
 #define ERROR_BODY(text) "{\"success\":false,\"error\":\"" text "\"}"
@@ -15,24 +26,6 @@ static const struct {
 #undef ROW
 };
 
-int api_errors_init(struct api_errors *e)
-{
-    *e = (struct api_errors){0};
-    for (int i = 0; i < API_ERROR_COUNT; i++) {
-        e->response[i].status = ERRORS[i].status;
-        e->response[i].body = blob_new(ERRORS[i].body);
-        if (e->response[i].body == NULL)
-            return -ENOMEM;
-    }
-    return 0;
-}
-
-void api_errors_fini(struct api_errors *e)
-{
-    for (int i = 0; i < API_ERROR_COUNT; i++)
-        blob_unref(e->response[i].body);
-}
-
 enum api_error api_error_for_status(int status)
 {
     if (status == 400)
@@ -42,6 +35,65 @@ enum api_error api_error_for_status(int status)
             return (enum api_error)i;
     return API_ERROR_INTERNAL;
 }
+
+/* --- the OpenAPI description --- */
+
+/* A server at the root is "/": an empty URL would be that of the document itself (RFC 3986 section 4.4). */
+static struct blob *api_response_make_openapi(struct span base_path)
+{
+    struct span head = {(const char *)OPENAPI_HEAD, sizeof OPENAPI_HEAD};
+    struct span tail = {(const char *)OPENAPI_TAIL, sizeof OPENAPI_TAIL};
+    struct buf out = {0};
+    if (base_path.len > 1)
+        base_path.len--;
+    blob_begin(&out, head.len + tail.len + base_path.len + 2);
+    buf_append_span(&out, head);
+    json_write_string(&out, base_path);
+    buf_append_span(&out, tail);
+    return blob_finish(&out);
+}
+
+static struct blob *api_response_code(struct compressor *c, const struct blob *plain, enum coding coding)
+{
+    char *out = malloc(plain->len);
+    size_t len = 0;
+    if (out != NULL)
+        len = compressor_run(c, coding, (struct span){plain->data, plain->len}, out, plain->len);
+    struct blob *coded = len > 0 ? blob_new_coded((struct span){out, len}, coding, plain) : NULL;
+    free(out);
+    return coded;
+}
+
+/* --- both --- */
+
+int api_bodies_init(struct api_bodies *b, struct span base_path)
+{
+    struct blob *plain = api_response_make_openapi(base_path);
+    struct compressor *c = compressor_new();
+    bool made = plain != NULL && c != NULL;
+    *b = (struct api_bodies){.openapi = {[CODING_IDENTITY] = plain}};
+    for (int i = CODING_IDENTITY + 1; i < CODINGS && made; i++) {
+        b->openapi[i] = api_response_code(c, plain, (enum coding)i);
+        made = b->openapi[i] != NULL;
+    }
+    compressor_free(c);
+    for (int i = 0; i < API_ERROR_COUNT; i++) {
+        b->error[i].status = ERRORS[i].status;
+        b->error[i].body = blob_new(ERRORS[i].body);
+        made = made && b->error[i].body != NULL;
+    }
+    return made ? 0 : -ENOMEM;
+}
+
+void api_bodies_fini(struct api_bodies *b)
+{
+    for (int i = 0; i < API_ERROR_COUNT; i++)
+        blob_unref(b->error[i].body);
+    for (int i = 0; i < CODINGS; i++)
+        blob_unref(b->openapi[i]);
+}
+
+/* --- the Link field --- */
 
 /* Links per field, and room for what each has beside the base path and its number. */
 enum { LINKS_MAX = 4, LINK_BASE_MAX = 64 };

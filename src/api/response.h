@@ -1,4 +1,7 @@
-/* What responses are made of: the errors of the API in one table, and the Link field of a list page. */
+/*
+ * Parts of responses that do not come from Redis: bodies that never change, which are the errors of the API,
+ * in one table, and its OpenAPI description; and the Link field of a list page.
+ */
 #ifndef API_RESPONSE_H
 #define API_RESPONSE_H
 
@@ -34,16 +37,22 @@ enum api_error {
     API_ERROR_NONE = API_ERROR_COUNT
 };
 
-struct api_errors {
+/* The bodies are owned. */
+struct api_bodies {
     struct {
         int status;
-        struct blob *body; /* owned */
-    } response[API_ERROR_COUNT];
+        struct blob *body;
+    } error[API_ERROR_COUNT];
+
+    /* docs/openapi.json, which is part of the program, in each content coding and with entity tags. It is
+     * coded at the start: a request for it costs no more than one for a cached page. */
+    struct blob *openapi[CODINGS];
 };
 
-/* Makes the bodies. Returns 0 or -ENOMEM; api_errors_fini is due in both cases. */
-int api_errors_init(struct api_errors *e) __attribute__((warn_unused_result));
-void api_errors_fini(struct api_errors *e);
+/* Makes the bodies; the server of the description is at `base_path` (begins and ends with a slash). Returns 0
+ * or -ENOMEM; api_bodies_fini is due in both cases. */
+int api_bodies_init(struct api_bodies *b, struct span base_path) __attribute__((warn_unused_result));
+void api_bodies_fini(struct api_bodies *b);
 
 /* The error for a request that the HTTP server rejects with `status`. */
 enum api_error api_error_for_status(int status);

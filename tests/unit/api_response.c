@@ -9,57 +9,56 @@
 
 TEST_CASE(error_bodies_have_the_envelope_and_distinct_texts)
 {
-    struct api_errors e;
-    assert_int_equal(api_errors_init(&e), 0);
+    struct api_bodies b;
+    assert_int_equal(api_bodies_init(&b, SPAN("/api/")), 0);
     for (int i = 0; i < API_ERROR_COUNT; i++) {
         struct buf body = BUF_INIT;
-        buf_append(&body, e.response[i].body->data, e.response[i].body->len);
+        buf_append(&body, b.error[i].body->data, b.error[i].body->len);
         const char *text = buf_c_str(&body);
         assert_non_null(text);
         json_assert_error(text);
         json_assert_at(text, "success", "false");
         buf_fini(&body);
-        assert_int_equal(e.response[i].body->etag_len, 0);
+        assert_int_equal(b.error[i].body->etag_len, 0);
         for (int j = 0; j < i; j++)
-            assert_false(span_equal((struct span){e.response[i].body->data, e.response[i].body->len},
-                                    (struct span){e.response[j].body->data, e.response[j].body->len}));
+            assert_false(span_equal((struct span){b.error[i].body->data, b.error[i].body->len},
+                                    (struct span){b.error[j].body->data, b.error[j].body->len}));
     }
-    api_errors_fini(&e);
+    api_bodies_fini(&b);
 }
 
 TEST_CASE(error_texts_are_those_of_the_contract)
 {
-    struct api_errors e;
-    assert_int_equal(api_errors_init(&e), 0);
-    struct span internal = {e.response[API_ERROR_INTERNAL].body->data,
-                            e.response[API_ERROR_INTERNAL].body->len};
-    struct span missing = {e.response[API_ERROR_CHANNEL_NOT_FOUND].body->data,
-                           e.response[API_ERROR_CHANNEL_NOT_FOUND].body->len};
+    struct api_bodies b;
+    assert_int_equal(api_bodies_init(&b, SPAN("/api/")), 0);
+    struct span internal = {b.error[API_ERROR_INTERNAL].body->data, b.error[API_ERROR_INTERNAL].body->len};
+    struct span missing = {b.error[API_ERROR_CHANNEL_NOT_FOUND].body->data,
+                           b.error[API_ERROR_CHANNEL_NOT_FOUND].body->len};
     assert_span(internal, "{\"success\":false,\"error\":\"Internal server error\"}");
     assert_span(missing, "{\"success\":false,\"error\":\"Channel not found\"}");
-    api_errors_fini(&e);
+    api_bodies_fini(&b);
 }
 
 TEST_CASE(error_statuses_are_known_to_http)
 {
-    struct api_errors e;
-    assert_int_equal(api_errors_init(&e), 0);
+    struct api_bodies b;
+    assert_int_equal(api_bodies_init(&b, SPAN("/api/")), 0);
     for (int i = 0; i < API_ERROR_COUNT; i++) {
-        int status = e.response[i].status;
+        int status = b.error[i].status;
         assert_true(status >= 400 && status <= 599);
         assert_string_not_equal(http_status_text(status), "Unknown");
     }
-    api_errors_fini(&e);
+    api_bodies_fini(&b);
 }
 
 TEST_CASE(rejections_have_their_status)
 {
     static const int refusals[] = {400, 408, 413, 414, 431, 500, 501, 503, 505};
-    struct api_errors e;
-    assert_int_equal(api_errors_init(&e), 0);
+    struct api_bodies b;
+    assert_int_equal(api_bodies_init(&b, SPAN("/api/")), 0);
     for (size_t i = 0; i < TEST_COUNT(refusals); i++)
-        assert_int_equal(e.response[api_error_for_status(refusals[i])].status, refusals[i]);
-    api_errors_fini(&e);
+        assert_int_equal(b.error[api_error_for_status(refusals[i])].status, refusals[i]);
+    api_bodies_fini(&b);
     assert_int_equal(api_error_for_status(400), API_ERROR_MALFORMED); /* none of the 400s about parameters */
     assert_int_equal(api_error_for_status(418), API_ERROR_INTERNAL);
     assert_int_equal(api_error_for_status(404), API_ERROR_INTERNAL);
@@ -67,8 +66,8 @@ TEST_CASE(rejections_have_their_status)
 
 TEST_CASE(partial_errors_can_be_freed)
 {
-    struct api_errors e = {0};
-    api_errors_fini(&e);
+    struct api_bodies b = {0};
+    api_bodies_fini(&b);
 }
 
 /* --- links --- */
