@@ -88,7 +88,7 @@ static void key_metrics_write_refusals(struct buf *out, struct span name, struct
     key_metrics_write_refused(out, name, "rate", &counts->limited);
 }
 
-/* For each name, for keys without one, and for all others. */
+/* Calls `write` for each name, for keys without one, and for all others. */
 static void key_metrics_write_each(struct buf *out, struct key_metrics *sum,
                                    void (*write)(struct buf *out, struct span name,
                                                  struct key_counts *counts))

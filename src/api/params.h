@@ -33,7 +33,7 @@ enum api_request_field {
 
 /* --- Routes --- */
 
-/* Those that need no key come first; a setting makes the OpenAPI document need one. */
+/* The routes that need no key come first; a setting makes the OpenAPI document need one. */
 enum route { ROUTE_NONE, ROUTE_OPENAPI, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK, ROUTE_COUNT };
 
 static inline bool route_needs_key(enum route r)
@@ -94,7 +94,7 @@ struct params {
     enum api_error error;
 };
 
-/* What parsing needs beside the request. The scratch buffer and the digest cache are changed. */
+/* Parsing needs these beside the request. The scratch buffer and the digest cache are changed. */
 struct params_context {
     const struct link_hosts *hosts;
     struct digest_cache *digests;

@@ -9,7 +9,7 @@
  * while connections only come, no two servers differ by more than one. A connection stays with its server to
  * its end: new connections make up for those that have ended.
  *
- * From any thread, without a lock.
+ * Any thread may call these functions, without a lock.
  */
 #ifndef HTTP_BALANCER_H
 #define HTTP_BALANCER_H
@@ -51,11 +51,11 @@ void http_balancer_release(struct http_balancer *b, int server);
 
 /* --- room at the limit --- */
 
-/* `self` has a new connection and none to close for it: the others are told to by their inboxes. */
+/* `self` has a new connection and none to close for it: a message in their inboxes asks the others. */
 void http_balancer_want_room(struct http_balancer *b, int self);
 bool http_balancer_room_wanted(const struct http_balancer *b);
 
-/* For a server that has a connection to close: true if it is to do so. Then room is wanted no longer. */
+/* A server that has a connection to close calls it: true if it is to do so. Then room is wanted no longer. */
 bool http_balancer_give_room(struct http_balancer *b);
 unsigned http_balancer_rooms_given(const struct http_balancer *b);
 

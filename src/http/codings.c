@@ -5,7 +5,7 @@
 
 enum { WEIGHT_ABSENT = -1, WEIGHT_INVALID = -2, WEIGHT_MAX = 1000 };
 
-/* What an element names: a coding, all others, or a coding that is not served. */
+/* An element names a coding, all others, or a coding that is not served. */
 enum { NAME_ANY = CODINGS, NAME_OTHER, NAMES };
 
 static bool http_codings_is_token(struct span s)

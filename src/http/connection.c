@@ -283,7 +283,7 @@ static void http_connection_keep_input(struct http_connection *c, struct span in
         http_connection_close(c);
 }
 
-/* More than one request, or at least more than a head. */
+/* True when the input holds more than one request, or at least more than a head. */
 static bool http_connection_is_pipelined(struct span input)
 {
     static const char head_end[] = "\r\n\r\n";

@@ -25,7 +25,7 @@ struct http_output {
         struct blob *body; /* one reference, or NULL */
     } response[HTTP_OUTPUT_MAX];
 
-    /* For http_output_flush: as a local variable all of it would be zeroed each time. */
+    /* http_output_flush uses it: as a local variable all of it would be zeroed each time. */
     uv_buf_t piece[2 * HTTP_OUTPUT_MAX];
 };
 

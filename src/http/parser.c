@@ -295,7 +295,8 @@ static int http_parser_on_header_field(llhttp_t *l, const char *at, size_t n)
     return 0;
 }
 
-/* Without the white space around it. The text is complete, and does not move while the span is in use. */
+/* The value without the white space around it. The text is complete, and does not move while the span is in
+ * use. */
 static struct span http_parser_value_of(const struct http_parser *p, int field)
 {
     return span_trim((struct span){p->text.data + p->piece[field].start, p->piece[field].len});
@@ -501,7 +502,7 @@ static bool http_parser_is_unknown_method(const struct http_parser *p, struct sp
     return ascii_is_tchar(input.data[at]) || (p->state.head_len > 0 && input.data[at] == ' ');
 }
 
-/* The status for an error of llhttp. It knows the methods of RTSP, which are no methods of HTTP. */
+/* The status for an error of llhttp, which also knows the methods of RTSP: HTTP does not have them (501). */
 static int http_parser_status_of_error(struct http_parser *p, llhttp_errno_t err, struct span input,
                                        size_t at)
 {
@@ -528,7 +529,7 @@ static bool http_parser_begins_line(struct http_parser *p, char first)
     return first != '\r' && first != '\n';
 }
 
-/* Of the head, llhttp is given no more than the limit leaves, so that the count is exact. */
+/* llhttp is given no more of the head than the limit leaves, so that the count is exact. */
 static size_t http_parser_slice_length(const struct http_parser *p, size_t available)
 {
     if (http_parser_has_head(p))

@@ -26,7 +26,7 @@ struct http_field_table {
     } field[HTTP_FIELDS_MAX];
 };
 
-/* What all parsers of a server share. */
+/* All parsers of a server share it. */
 struct http_parser_config {
     size_t head_max; /* bytes of request line and header section, the empty line included */
     size_t body_max; /* bytes of content, which is read and dropped */

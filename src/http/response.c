@@ -35,7 +35,7 @@ const char *http_status_text(int status)
     return "Unknown";
 }
 
-/* Enough for all but the content type and the fields that the handler adds. */
+/* All fields but the content type and those of the handler take less. */
 enum { HEAD_BASE_MAX = 512 };
 
 static size_t http_response_room_needed(const struct http_response *r)

@@ -71,12 +71,11 @@ void http_scheduler_init(struct http_scheduler *s, uv_loop_t *loop, const uint64
 /* Adds the closing handles to `handles`. No task may be scheduled any more. */
 void http_scheduler_close(struct http_scheduler *s, struct wait_group *handles);
 
-/* Among the tasks with a deadline of the kinds `first` to `last`, the one that has had it longest; NULL:
- * there is none. */
+/* Returns the task that has had a deadline of the kinds `first` to `last` longest; NULL when none has one. */
 struct http_task *http_scheduler_oldest(const struct http_scheduler *s, enum http_deadline first,
                                         enum http_deadline last);
 
-/* What the tick does, with the loop's time: a deadline that passed before the previous tick has expired. */
+/* The tick calls it with the loop's time: a deadline that passed before the previous tick has expired. */
 void http_scheduler_tick(struct http_scheduler *s, uint64_t now_ms);
 
 static inline void http_task_init(struct http_task *t)

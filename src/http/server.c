@@ -226,7 +226,7 @@ static void http_server_on_readable(uv_poll_t *poll, int status, int events)
 enum { BACKLOG = 4096 };
 
 /*
- * What the kernel may hold for each connection, in bytes: responses that the client does not take, and
+ * The kernel may hold so many bytes for each connection: responses that the client does not take, and
  * requests that are not read meanwhile. Further responses wait here, where bodies are shared. By default the
  * kernel grants 4 and 6 MiB, which a client that pipelines and never reads would fill on each of its
  * connections.

@@ -9,8 +9,8 @@
 #include <time.h>
 #include <yyjson.h>
 
-/* For a text of API_KEY_INFO_MAX bytes: yyjson needs 16 bytes for each value. One of very many values does
- * not fit, and is malformed. */
+/* It is enough for API_KEY_INFO_MAX bytes: yyjson needs 16 bytes for each value. A text of very many values
+ * does not fit, and is malformed. */
 enum { ARENA_SIZE = 8 * 1024 };
 
 /* --- names --- */

@@ -1,5 +1,5 @@
 /*
- * What Redis holds about an API key beside its digest: a name, when it was issued, and when it expires. One
+ * Redis holds about an API key, beside its digest: a name, when it was issued, and when it expires. It is one
  * JSON object for each key, {"name":"dashboards","issued":"...","expires":"..."}; a member that is absent or
  * null is not known, and a key without expiry never expires. Members of other names are ignored.
  *
@@ -22,16 +22,16 @@ struct api_key_name {
 };
 
 /* Times are in seconds since 1970, by the wall clock. */
-#define API_KEY_NEVER   INT64_MAX /* of an expiry */
-#define API_KEY_REFUSED INT64_MIN /* of an expiry that cannot be read */
-#define API_KEY_UNKNOWN INT64_MIN /* of the time of issue */
+#define API_KEY_NEVER   INT64_MAX /* as an expiry */
+#define API_KEY_REFUSED INT64_MIN /* as an expiry: it cannot be read */
+#define API_KEY_UNKNOWN INT64_MIN /* as the time of issue */
 
 struct api_key_info {
     int64_t issued, expires;
     struct api_key_name name;
 };
 
-/* Of a key without any. */
+/* The info of a key of which Redis holds none. */
 #define API_KEY_INFO_NONE ((struct api_key_info){.issued = API_KEY_UNKNOWN, .expires = API_KEY_NEVER})
 
 /* A key is valid up to the second before its expiry. */
@@ -40,7 +40,7 @@ static inline bool api_key_is_expired(int64_t expires, int64_t now)
     return now >= expires;
 }
 
-/* Absent when the key is not known, empty when it has no name. */
+/* The name is absent when the key is not known, and empty when it has none. */
 static inline struct span api_key_name_span(const struct api_key_name *name)
 {
     return name->len < 0 ? SPAN_ABSENT : (struct span){name->text, (size_t)name->len};
@@ -58,7 +58,7 @@ static inline void api_key_name_set(struct api_key_name *out, struct span name)
         memcpy(out->text, name.data, name.len);
 }
 
-/* What is malformed in a stored text: a set of these. The form: it is no JSON object, or too long. */
+/* A set of these says what is malformed in a stored text. The form: it is no JSON object, or too long. */
 enum api_key_fault {
     API_KEY_FAULT_FORM = 1,
     API_KEY_FAULT_NAME = 2,
@@ -79,7 +79,7 @@ enum { API_KEY_TIME_LEN = 20 };
 /* False, with *out unchanged, for any other text, and for a time that does not exist. */
 bool api_key_time_parse(struct span text, int64_t *out);
 
-/* Without a NUL; the years 0 to 9999. */
+/* Writes a year from 0 to 9999, without a NUL. */
 void api_key_time_write(int64_t seconds, char out[API_KEY_TIME_LEN]);
 
 #endif

@@ -272,7 +272,7 @@ int history_write(struct buf *out, struct span stored)
 
 /* --- fields --- */
 
-/* Room for what comes before a value. It is copied whole: a copy of constant size is a few instructions. */
+/* The text before a value has less. It is copied whole: a copy of constant size is a few instructions. */
 enum { MEMBER_ROOM = 32 };
 
 struct field_info {
@@ -357,7 +357,8 @@ static bool channel_is_quoted(enum channel_type type)
     return type == CHANNEL_TEXT || type == CHANNEL_DATETIME;
 }
 
-/* Whether the stored text is a value of its type. The text of an integer is canonical, and so valid JSON. */
+/* True when the stored text is a value of its type. The text of an integer is canonical, and so valid JSON.
+ */
 static bool channel_is_valid(enum channel_type type, struct span text)
 {
     int64_t value = 0;

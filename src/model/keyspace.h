@@ -24,8 +24,8 @@ static inline struct span keyspace_prefix(const struct keyspace *k)
 }
 
 /*
- * What follows the prefix in the names of the keys that channeld caches. None begins with another. They cover
- * index.next as well, but neither links nor the lock.
+ * The keys that channeld caches continue with one of these behind the prefix. None begins with another. They
+ * cover index.next as well, but neither links nor the lock.
  */
 enum { KEYSPACE_CACHED = 3 };
 extern const struct span keyspace_cached[KEYSPACE_CACHED];
