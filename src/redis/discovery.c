@@ -116,12 +116,16 @@ static bool discovery_knows_all(const struct discovery *d)
     return same;
 }
 
-/* The connection remains, and counts as that to the server of the same number. */
+/* The connection remains: another number may be that of its server. */
 static void discovery_learn_servers(struct discovery *d)
 {
     int given = d->options.endpoint->discovery.count;
+    int at = d->current - given;
     if (discovery_knows_all(d))
         return;
+    for (int i = 0; i < d->answer.nodes && at >= 0; i++)
+        if (redis_address_equal(&d->answer.node[i], &d->learned[at]))
+            d->current = given + i;
     for (int i = given; i < discovery_server_count(d); i++) {
         resolver_cancel(&d->lookup[i].resolver);
         d->lookup[i] = (struct lookup){.discovery = d};
