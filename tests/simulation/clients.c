@@ -65,7 +65,7 @@ static void ask(struct asked *a, enum cache_query_type type, int64_t number, int
 
 static void ask_any(struct asked *a)
 {
-    int key = pick(3) == 0 ? (int)pick(KEYS + 1) : 0;
+    int key = pick(3) == 0 ? (int)pick(KEYS + 1) : scenario_has(FAULT_keys) && pick(2) == 0 ? 1 : 0;
     switch (pick(8)) {
     case 0:
     case 1:

@@ -44,6 +44,7 @@ static struct part writes[WRITES];
 static size_t write_count;
 static uint64_t changed_ns;
 static unsigned takeovers;
+static uint64_t pause_ms; /* at most, between two moves of keys; another one for each migration */
 static uint64_t taken_over_ns, followed_ns; /* the first that may be unknown, and until when it may */
 
 static struct node {
@@ -54,7 +55,8 @@ static struct node {
     /* Its view. */
     int owner, asks; /* the node that has the slot, and where it asks for what it has not */
     bool is_target, says_master;
-    unsigned takeovers; /* that it has heard of */
+    unsigned takeovers;  /* that it has heard of */
+    uint64_t learned_ns; /* when it last heard of anything */
 } nodes[NODES];
 
 static struct node *node_of(const struct redis *r)
@@ -80,7 +82,8 @@ static int master_beside(int node)
 static bool is_able(int node)
 {
     const struct redis *r = nodes[node].redis;
-    return !nodes[node].down && r->listener.state == NET_LISTENS && r->hung_until_ns <= now_ns();
+    return !nodes[node].down && r->listener.state == NET_LISTENS && r->hung_until_ns <= now_ns() &&
+           nodes[node].stale_until_ns <= now_ns();
 }
 
 static bool is_whole(void)
@@ -113,6 +116,7 @@ static void on_learns(void *arg, uint64_t number)
     if (n->takeovers != takeovers)
         followed_ns = now_ns() + FOLLOWED_NS;
     n->takeovers = takeovers;
+    n->learned_ns = now_ns();
 }
 
 static void tell(int node, uint64_t most_ms)
@@ -366,6 +370,7 @@ static void begin_migration(void)
     if (!is_able(to))
         return;
     target = to;
+    pause_ms = 100U << 2 * random_below(STREAM_SERVER, 4);
     TRACE("cluster", "the slot migrates from %s to %s", nodes[owner].redis->name, nodes[to].redis->name);
     nodes[to].is_target = true; /* first, as redis-cli does */
     nodes[owner].asks = to;
@@ -383,7 +388,6 @@ static void end_migration(void)
 
 static void on_migration(void *arg, uint64_t number)
 {
-    uint64_t pause_ms = target == NOBODY ? 10000 : 400;
     (void)arg;
     (void)number;
     if (scenario.quiet && target == NOBODY)
@@ -396,7 +400,8 @@ static void on_migration(void *arg, uint64_t number)
     } else if (is_able(owner) && is_able(target) && write_count == 0) {
         end_migration();
     }
-    events_add_in(random_duration(STREAM_SERVER, pause_ms * MS) + MS, on_migration, NULL, 0);
+    uint64_t most_ms = target == NOBODY ? 10000 : scenario.quiet ? 100 : pause_ms;
+    events_add_in(random_duration(STREAM_SERVER, most_ms * MS) + MS, on_migration, NULL, 0);
 }
 
 /* --- faults --- */
@@ -428,8 +433,7 @@ static void take_over(int node)
 
 static bool may_take_over(int node)
 {
-    return node < PAIRED && nodes[node].follows && is_able(node) && is_whole() &&
-           nodes[node].stale_until_ns <= now_ns();
+    return node < PAIRED && nodes[node].follows && is_able(node) && is_whole();
 }
 
 static void on_timeout(void *arg, uint64_t number)
@@ -469,6 +473,7 @@ static void kill_node(struct node *n)
     TRACE("cluster", "%s is killed", n->redis->name);
     scenario_disturb(timeout_ns);
     n->down = true;
+    n->stale_until_ns = 0;
     redis_restart(n->redis, true);
     n->redis->listener.state = NET_REFUSES;
     if (!n->follows)
@@ -502,6 +507,21 @@ static void make_stale(struct node *n)
     on_learns(n, 0);
 }
 
+/* The others do not reach this master, clients do: it goes on, with what it knows, behind the takeover too.
+ */
+static void isolate_node(struct node *n)
+{
+    uint64_t timeout_ns = TIMEOUT_NS + scenario_a_while(3000);
+    int self = (int)(n - nodes);
+    if (self >= PAIRED || n->follows || self == target || !is_able(self) || !is_whole())
+        return;
+    n->stale_until_ns = now_ns() + timeout_ns + scenario_choose(30000) * (uint64_t)MS;
+    TRACE("cluster", "%s is alone for %u ms", n->redis->name,
+          (unsigned)((n->stale_until_ns - now_ns()) / MS));
+    scenario_disturb(timeout_ns + 6 * SECOND);
+    events_add_in(timeout_ns, on_timeout, n, 0);
+}
+
 static void make_unsure(struct node *n)
 {
     uint64_t duration_ns = scenario_a_while(5000);
@@ -513,7 +533,7 @@ static void move(void)
 {
     struct node *n = &nodes[scenario_choose(3) == 0 ? (int)scenario_choose(NODES) : owner];
     int self = (int)(n - nodes);
-    switch (scenario_choose(6)) {
+    switch (scenario_choose(8)) {
     case 0:
         kill_node(n);
         break;
@@ -525,6 +545,12 @@ static void move(void)
         break;
     case 3:
         make_unsure(n);
+        break;
+    case 4:
+        isolate_node(n);
+        break;
+    case 5:
+        scenario_slow(target != NOBODY ? nodes[target].redis : n->redis);
         break;
     default: /* by order */
         if (self < PAIRED && !n->follows && is_able(self) && may_take_over(peer_of(self))) {
@@ -546,6 +572,20 @@ static bool may_lose(void)
 static uint64_t bound(uint64_t since_ns)
 {
     return may_be_unknown() && since_ns > taken_over_ns ? taken_over_ns : since_ns;
+}
+
+/* Since when all others have known that another node has the slot; 0: one does not. */
+static uint64_t superseded_ns(const struct redis *r)
+{
+    const struct node *self = node_of(r);
+    uint64_t since_ns = 1;
+    for (const struct node *n = nodes; n < nodes + NODES; n++) {
+        if (n == self ? self == &nodes[owner] : !n->down && n->owner != owner)
+            return 0;
+        if (n != self && n->learned_ns > since_ns)
+            since_ns = n->learned_ns;
+    }
+    return since_ns;
 }
 
 /* Keys are cached where the key of their infos exists (docs/design.md). */
@@ -616,4 +656,5 @@ const struct topology topology_cluster = {
     .is_busy = is_busy,
     .may_lose = may_lose,
     .bound = bound,
+    .superseded_ns = superseded_ns,
 };

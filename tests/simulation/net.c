@@ -53,6 +53,7 @@ struct net_conn {
     bool blocked; /* pieces wait for room */
     size_t window;
     uint64_t delay_ns;
+    unsigned cut_once_in; /* what is sent at once arrives in several pieces */
     struct stream_of to_client, to_server;
 };
 
@@ -60,7 +61,6 @@ static struct net_conn conns[CONNS];
 static unsigned last_number;
 static struct net_listener *listeners[LISTENERS];
 static size_t listener_count;
-static uint64_t extra_delay_ns;
 
 void net_begin(void)
 {
@@ -68,18 +68,12 @@ void net_begin(void)
         conns[i].number = 0;
     last_number = 0;
     listener_count = 0;
-    extra_delay_ns = 0;
 }
 
 void net_listen(struct net_listener *l)
 {
     assert(listener_count < LISTENERS);
     listeners[listener_count++] = l;
-}
-
-void net_set_delay(uint64_t extra_ns)
-{
-    extra_delay_ns = extra_ns;
 }
 
 static int fd_of(const struct net_conn *c)
@@ -126,7 +120,8 @@ static void on_due(void *arg, uint64_t number);
 
 static uint64_t delay_of(const struct net_conn *c)
 {
-    uint64_t extra = extra_delay_ns == 0 ? 0 : random_duration(STREAM_NET, extra_delay_ns);
+    uint64_t extra_ns = c->listener == NULL ? 0 : c->listener->extra_delay_ns;
+    uint64_t extra = extra_ns == 0 ? 0 : random_duration(STREAM_NET, extra_ns);
     return c->delay_ns + random_duration(STREAM_NET, c->delay_ns + 1) + extra;
 }
 
@@ -147,13 +142,14 @@ static void add_piece(struct net_conn *c, struct stream_of *s, size_t len, uint6
         events_add(due_ns, on_due, c, c->number);
 }
 
-/* Mostly in one piece, otherwise in some, and rarely byte by byte. */
+/* Mostly in one piece, otherwise in some, of any size: on some connections often. */
 static void add_pieces(struct net_conn *c, struct stream_of *s, const char *data, size_t n, uint64_t made_ns)
 {
-    unsigned cuts = random_once_in(STREAM_NET, 8) ? 1 + random_below(STREAM_NET, 8) : 0;
+    unsigned cuts = random_once_in(STREAM_NET, c->cut_once_in) ? 1 + random_below(STREAM_NET, 8) : 0;
     bytes_add(&s->bytes, data, n);
     for (; cuts > 0 && n > 1; cuts--) {
-        size_t len = 1 + random_below(STREAM_NET, (unsigned)(n < 64 ? n : 64));
+        unsigned most = n > 64 && random_once_in(STREAM_NET, 2) ? 64 : (unsigned)n;
+        size_t len = 1 + random_below(STREAM_NET, most);
         len = len < n ? len : n - 1;
         add_piece(c, s, len, made_ns);
         n -= len;
@@ -327,6 +323,7 @@ int socket(int domain, int type, int protocol)
     c->peer = NULL;
     c->cut = c->blocked = false;
     c->window = WINDOW_MIN << random_below(STREAM_NET, 4);
+    c->cut_once_in = random_once_in(STREAM_NET, 4) ? 2 : 12;
     c->delay_ns = 20 * (uint64_t)US + random_duration(STREAM_NET, 2 * (uint64_t)MS);
     reset_stream(&c->to_client);
     reset_stream(&c->to_server);

@@ -45,6 +45,7 @@ struct net_listener {
     void (*received)(void *peer, const char *data, size_t n);
     void (*closed)(void *peer); /* by the process, or reset; the connection is gone */
     void *server;
+    uint64_t extra_delay_ns;
 };
 
 void net_begin(void);
@@ -65,7 +66,10 @@ void net_cut(const struct net_listener *l);
 void net_reset(const struct net_listener *l, bool reset);
 
 /* Each piece takes up to so much longer. */
-void net_set_delay(uint64_t extra_ns);
+static inline void net_set_delay(struct net_listener *l, uint64_t extra_ns)
+{
+    l->extra_delay_ns = extra_ns;
+}
 
 /* --- names --- */
 

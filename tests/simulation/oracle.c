@@ -4,7 +4,6 @@
 #include "simulation/events.h"
 #include "simulation/process.h"
 #include "simulation/scenario.h"
-#include "simulation/sentinel.h"
 #include "simulation/trace.h"
 
 #include <assert.h>
@@ -41,6 +40,7 @@ enum { VIEWS = 64 };
 static struct view {
     const struct redis *server;
     unsigned conn;
+    uint64_t since_ns; /* in use */
     uint64_t heard_ns; /* from the master, at most, when the connection was lost; of a replica */
 } views[VIEWS];
 
@@ -66,11 +66,13 @@ void oracle_begin(void)
 /* The newest connection by which something was read that no node referred to another one. */
 static struct view newest(void)
 {
-    struct view found = {scenario.server, 0, 0};
+    struct view found = {.server = scenario.server, .since_ns = now_ns()};
     for (const struct redis *r = scenario.server; r < scenario.server + scenario.servers; r++)
         for (const struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
-            if (c->conn != NULL && c->reads && c->number > found.conn)
-                found = (struct view){r, c->number, 0};
+            if (c->conn != NULL && c->reads && c->number > found.conn) {
+                found.server = r;
+                found.conn = c->number;
+            }
     return found;
 }
 
@@ -475,15 +477,21 @@ static void check_role(const struct answer *a)
         reject(a, "a replica is taken for the master");
 }
 
-/* Who is not the master by the word of all Sentinels for some time, or follows one who is not, is left. */
+/*
+ * Who is not the master by the word of all others for some time, or follows one who is not, is left. A server
+ * may be chosen again meanwhile: by its own word.
+ */
 static void check_superseded(const struct answer *a)
 {
     const struct view *v = &views[(view_count - 1) % VIEWS];
-    uint64_t since_ns = view_count == 0 ? 0 : sentinel_superseded_ns(v->server);
+    bool is_named = view_count > 0 && scenario.topology->superseded_ns != NULL;
+    uint64_t since_ns = is_named ? scenario.topology->superseded_ns(v->server) : 0;
+    if (since_ns != 0 && scenario.topology->truth != NULL && v->since_ns > since_ns)
+        since_ns = v->since_ns;
     if (a->result->source != CACHE_SOURCE_HIT || since_ns == 0 || scenario.slow_until_ns > since_ns)
         return;
     if (process_last_stop_ns() < since_ns && since_ns + SUPERSEDED_NS < now_ns())
-        reject(a, "a server is believed that no Sentinel names");
+        reject(a, "a server is believed that nobody names any more");
 }
 
 static void check_deadline(const struct answer *a)

@@ -17,12 +17,15 @@ static const int64_t WALL_AT_START = 1800000000;
 
 static uint64_t stopped_until_ns, suspended_ns, stopped_ns, last_stop_ns, last_stop_began_ns;
 static bool is_suspended;
+static unsigned calls_left;             /* until it is stopped; 0: it is not to be */
+static uint64_t stopped_behind_them_ns; /* for so long */
 static int64_t wall_by_s;
 
 void process_begin(void)
 {
     stopped_until_ns = suspended_ns = stopped_ns = last_stop_ns = last_stop_began_ns = 0;
     is_suspended = false;
+    calls_left = 0;
     wall_by_s = 0;
 }
 
@@ -33,6 +36,12 @@ void process_stop(uint64_t duration_ns, bool suspended)
         return;
     stopped_until_ns = until_ns;
     is_suspended = suspended;
+}
+
+void process_stop_behind(unsigned calls, uint64_t duration_ns)
+{
+    calls_left = calls;
+    stopped_behind_them_ns = duration_ns;
 }
 
 void process_set_wall(int64_t by_s)
@@ -58,6 +67,8 @@ void process_resume(void)
 void process_spend(uint64_t ns)
 {
     events_run_until(now_ns() + ns);
+    if (calls_left > 0 && --calls_left == 0)
+        process_stop(stopped_behind_them_ns, false);
     process_resume();
 }
 

@@ -14,6 +14,9 @@ void process_begin(void);
 /* From now on the process does not run for this time. */
 void process_stop(uint64_t duration_ns, bool suspended);
 
+/* The same, but only when it has made so many calls more: in the middle of a turn of its loop. */
+void process_stop_behind(unsigned calls, uint64_t duration_ns);
+
 /* The wall clock is set. */
 void process_set_wall(int64_t by_s);
 

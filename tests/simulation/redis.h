@@ -52,9 +52,9 @@ struct redis_faults {
     const char *error; /* replied to every command, or to one in `error_one_in` */
     unsigned error_one_in;
     bool refuses_tracking;
-    bool deaf;                    /* accepts tracking, and sends no invalidations */
-    bool disordered;              /* a server before 7.0.5 */
-    uint64_t hang_behind_ping_ns; /* hangs for this time when it has executed PING; 0: not */
+    bool deaf;                            /* accepts tracking, and sends no invalidations */
+    bool disordered;                      /* a server before 7.0.5 */
+    void (*behind_ping)(struct redis *r); /* called once, when it has executed PING; NULL: nothing */
 };
 
 /* What a node of a cluster knows and does besides; see cluster.c. */

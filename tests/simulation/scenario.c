@@ -132,7 +132,8 @@ static int64_t new_info(bool issued)
 static void change_key(void)
 {
     struct change c = {0};
-    int object = OBJECT_KEY + 1 + (int)pick(KEYS - 1);
+    bool same = scenario_has(FAULT_keys) && pick(4) != 0;
+    int object = OBJECT_KEY + 1 + (same ? 0 : (int)pick(KEYS - 1));
     int64_t value = planned[object];
     bool info_too = pick(2) == 0;
     if (!key_is_member(value) || pick(2) == 0) {
@@ -147,10 +148,20 @@ static void change_key(void)
     submit(&c);
 }
 
-static void on_write(void *arg, uint64_t number)
+static void write_any(void)
 {
     static void (*const writes[])(void) = {change_card, change_card, move_link,    move_link, remove_card,
                                            add_card,    add_card,    change_index, change_key};
+    if (scenario_has(FAULT_hot) && pick(2) == 0)
+        move_link();
+    else if (scenario_has(FAULT_keys) && pick(2) == 0)
+        change_key();
+    else
+        writes[pick(sizeof writes / sizeof writes[0])]();
+}
+
+static void on_write(void *arg, uint64_t number)
+{
     (void)number;
     (void)arg;
     if (scenario.quiet)
@@ -158,7 +169,7 @@ static void on_write(void *arg, uint64_t number)
     const struct topology *t = scenario.topology;
     if (t->is_busy == NULL ? scenario.master->pending_count == 0 : !t->is_busy())
         for (unsigned n = 1 + (pick(4) == 0 ? pick(4) : 0); n > 0; n--)
-            writes[scenario_has(FAULT_hot) && pick(2) == 0 ? 2 : pick(sizeof writes / sizeof writes[0])]();
+            write_any();
     events_add_in(random_duration(STREAM_WRITER, scenario.settings.writes_every_ms * (uint64_t)MS) + MS / 10,
                   on_write, NULL, 0);
 }
@@ -258,12 +269,35 @@ static void on_cut(void *arg, uint64_t number)
 static void do_delay(void);
 static void do_stop(void);
 
+/* At once, or in the middle of what it does next. */
+static void stop(uint64_t duration_ns)
+{
+    delay_answers(duration_ns);
+    if (scenario_choose(2) == 0)
+        process_stop(duration_ns, false);
+    else
+        process_stop_behind(1 + scenario_choose(64), duration_ns);
+}
+
+/* The process has not read the reply yet. */
+static void stop_and_cut(struct redis *r)
+{
+    stop(scenario_choose(10000) * (uint64_t)MS);
+    events_add_in(scenario_a_while(4000), on_cut, r, 0);
+}
+
 /* Possibly while something is under way. */
 static void do_cut(void)
 {
     static void (*const before[])(void) = {do_nothing, do_delay, do_stop};
-    before[scenario_choose(3)]();
-    events_add_in(scenario_a_while(4000), on_cut, any_server(), 0);
+    unsigned which = scenario_choose(4);
+    struct redis *r = any_server();
+    if (which == 3) {
+        r->faults.behind_ping = stop_and_cut;
+        return;
+    }
+    before[which]();
+    events_add_in(scenario_a_while(4000), on_cut, r, 0);
 }
 
 static void do_refuse(void)
@@ -276,36 +310,55 @@ static void do_refuse(void)
     stop_listening(r);
 }
 
+static void set_delay(struct redis *of, uint64_t delay_ns)
+{
+    for (struct redis *r = scenario.server; r < scenario.server + scenario.servers; r++)
+        if (of == NULL || r == of)
+            net_set_delay(&r->listener, delay_ns);
+}
+
 static void on_delay_ended(void *arg, uint64_t number)
 {
-    (void)arg;
     (void)number;
-    net_set_delay(0);
+    set_delay(arg, 0);
+}
+
+void scenario_slow(struct redis *of)
+{
+    uint64_t delay_ns = scenario_a_while(3000);
+    uint64_t duration_ns = scenario_a_while(20000);
+    TRACE("scenario", "the network to %s is slow for %u ms", of == NULL ? "all" : of->name,
+          (unsigned)(duration_ns / MS));
+    set_delay(of, delay_ns);
+    scenario.slow_until_ns = now_ns() + duration_ns + delay_ns;
+    scenario_disturb(duration_ns + delay_ns);
+    events_add_in(duration_ns, on_delay_ended, of, 0);
 }
 
 static void do_delay(void)
 {
-    uint64_t delay_ns = scenario_a_while(3000);
-    uint64_t duration_ns = scenario_a_while(20000);
-    TRACE("scenario", "the network is slow for %u ms", (unsigned)(duration_ns / MS));
-    net_set_delay(delay_ns);
-    scenario.slow_until_ns = now_ns() + duration_ns + delay_ns;
-    scenario_disturb(duration_ns + delay_ns);
-    events_add_in(duration_ns, on_delay_ended, NULL, 0);
+    scenario_slow(scenario_choose(2) == 0 ? NULL : any_server());
+}
+
+static void hang(struct redis *r, uint64_t duration_ns)
+{
+    scenario_disturb(duration_ns);
+    redis_hang(r, duration_ns);
+}
+
+static void hang_behind_ping(struct redis *r)
+{
+    hang(r, (500 + scenario_choose(1500)) * (uint64_t)MS);
 }
 
 /* At once, or so that what the process sends after a PING waits for the next one. */
 static void do_hang(void)
 {
     struct redis *r = any_server();
-    bool behind_ping = scenario_choose(2) == 0;
-    uint64_t duration_ns =
-        behind_ping ? (500 + scenario_choose(1500)) * (uint64_t)MS : scenario_a_while(10000);
-    scenario_disturb(duration_ns + (behind_ping ? 2 * SECOND : 0));
-    if (behind_ping)
-        r->faults.hang_behind_ping_ns = duration_ns;
+    if (scenario_choose(2) == 0)
+        r->faults.behind_ping = hang_behind_ping;
     else
-        redis_hang(r, duration_ns);
+        hang(r, scenario_a_while(10000));
 }
 
 static void on_error_ended(void *arg, uint64_t number)
@@ -367,16 +420,17 @@ static void do_evict(void)
         redis_evict(r);
 }
 
+/* Possibly while the process is stopped, so that all of it waits. */
 static void do_flood(void)
 {
+    if (scenario_choose(2) == 0)
+        do_stop();
     redis_flood(any_server(), 1 + scenario_choose(2000));
 }
 
 static void do_stop(void)
 {
-    uint64_t duration_ns = scenario_a_while(10000);
-    delay_answers(duration_ns);
-    process_stop(duration_ns, false);
+    stop(scenario_a_while(10000));
 }
 
 static void do_suspend(void)
@@ -392,7 +446,7 @@ static void on_throttle(void *arg, uint64_t number)
     if (number == 0 || scenario.quiet)
         return;
     delay_answers(300 * (uint64_t)MS);
-    process_stop(scenario_a_while(250), false);
+    process_stop_behind(1 + scenario_choose(number % 2 == 0 ? 1 : 64), scenario_a_while(250));
     events_add_in(scenario_a_while(300), on_throttle, NULL, number - 1);
 }
 
@@ -423,6 +477,11 @@ static void do_expire(void)
 }
 
 static void do_hot(void)
+{
+    do_nothing();
+}
+
+static void do_keys(void)
 {
     do_nothing();
 }
@@ -580,11 +639,12 @@ void scenario_quieten(void)
 {
     scenario.quiet = true;
     memory_fail(0);
-    net_set_delay(0);
+    set_delay(NULL, 0);
     for (struct redis *r = scenario.server; r < scenario.server + scenario.servers; r++) {
         listen_again(r);
         r->faults.error = NULL;
-        r->hung_until_ns = r->faults.hang_behind_ping_ns = 0;
+        r->faults.behind_ping = NULL;
+        r->hung_until_ns = 0;
     }
     redis_restore(scenario.master);
     if (scenario.topology->quieten != NULL)

@@ -26,6 +26,7 @@
     X(wall, "the wall clock of the process is set")                   \
     X(move, "what the topology has of its own: roles, links, owners") \
     X(hot, "two cards exchange a link again and again")               \
+    X(keys, "an API key changes again and again")                     \
     X(untracked, "Redis does not track, or not in order")             \
     X(deaf, "Redis sends no invalidations")                           \
     X(memory, "allocations fail")
@@ -58,6 +59,9 @@ struct topology {
     bool (*is_busy)(void);                 /* changes wait */
     bool (*may_lose)(void);                /* the master holds everything */
     uint64_t (*bound)(uint64_t since_ns);  /* how old an answer may be that should be no older */
+
+    /* Since when no server has named this one, or whom it follows; 0: one does. NULL: nobody names any. */
+    uint64_t (*superseded_ns)(const struct redis *r);
 };
 
 extern const struct topology topology_plain, topology_replica, topology_sentinel, topology_sentinel_replica,
@@ -91,6 +95,9 @@ struct redis *scenario_add_server(const char *name, uint8_t host);
 unsigned scenario_choose(unsigned count);
 uint64_t scenario_a_while(uint64_t max_ms);
 void scenario_disturb(uint64_t duration_ns);
+
+/* The network is slow for a while, on the way to this server; NULL: to all. */
+void scenario_slow(struct redis *of);
 
 /* The writer goes on there, with what it finds. */
 void scenario_set_master(struct redis *r);

@@ -121,12 +121,10 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-uint64_t sentinel_superseded_ns(const struct redis *r)
+static uint64_t superseded_ns(const struct redis *r)
 {
     const struct redis *root = replica_root(r);
     uint64_t since_ns = later(r->replication.since_ns, root->replication.since_ns);
-    if (scenario.server[scenario.servers - 1].sentinel == NULL)
-        return 0;
     bool another_named = false; /* a Sentinel without one says nothing of this server */
     for (int i = 0; i < SENTINELS; i++) {
         if (sentinels[i].named == root)
@@ -285,6 +283,7 @@ const struct topology topology_sentinel = {.name = "sentinel",
                                            .begin = begin_sentinels,
                                            .move = move_sentinels,
                                            .quieten = quieten_sentinels,
+                                           .superseded_ns = superseded_ns,
                                            .recovery_s = 10};
 
 const struct topology topology_sentinel_replica = {
@@ -293,4 +292,5 @@ const struct topology topology_sentinel_replica = {
     .begin = begin_sentinels,
     .move = move_sentinels,
     .quieten = quieten_sentinels,
+    .superseded_ns = superseded_ns,
     .recovery_s = 10};

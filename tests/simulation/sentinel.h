@@ -10,8 +10,4 @@
 void sentinel_query(struct redis *r, struct redis_client *c, const struct command *m);
 void sentinel_subscribe(struct redis *r, struct redis_client *c, const struct command *m);
 
-/* Since when no Sentinel has named this one, or the master that it follows; 0: one does, or there are none.
- * For the oracle. */
-uint64_t sentinel_superseded_ns(const struct redis *r);
-
 #endif
