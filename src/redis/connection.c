@@ -51,7 +51,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { SECOND_LOOK_MS = 10 }; /* after a timeout, before the connection is given up */
+/* After a timeout, before the connection is given up: a round trip, for what a process that was stopped had
+ * queued and not written yet. */
+enum { SECOND_LOOK_MS = 200 };
 
 static const char NOT_RESOLVED[] = "the name was not resolved in time";
 
