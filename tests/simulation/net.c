@@ -53,7 +53,6 @@ struct net_conn {
     bool blocked; /* pieces wait for room */
     size_t window;
     uint64_t delay_ns;
-    unsigned cut_once_in; /* what is sent at once arrives in several pieces */
     struct stream_of to_client, to_server;
 };
 
@@ -142,14 +141,13 @@ static void add_piece(struct net_conn *c, struct stream_of *s, size_t len, uint6
         events_add(due_ns, on_due, c, c->number);
 }
 
-/* Mostly in one piece, otherwise in some, of any size: on some connections often. */
+/* Mostly in one piece, otherwise in some, and rarely byte by byte. */
 static void add_pieces(struct net_conn *c, struct stream_of *s, const char *data, size_t n, uint64_t made_ns)
 {
-    unsigned cuts = random_once_in(STREAM_NET, c->cut_once_in) ? 1 + random_below(STREAM_NET, 8) : 0;
+    unsigned cuts = random_once_in(STREAM_NET, 8) ? 1 + random_below(STREAM_NET, 8) : 0;
     bytes_add(&s->bytes, data, n);
     for (; cuts > 0 && n > 1; cuts--) {
-        unsigned most = n > 64 && random_once_in(STREAM_NET, 2) ? 64 : (unsigned)n;
-        size_t len = 1 + random_below(STREAM_NET, most);
+        size_t len = 1 + random_below(STREAM_NET, (unsigned)(n < 64 ? n : 64));
         len = len < n ? len : n - 1;
         add_piece(c, s, len, made_ns);
         n -= len;
@@ -323,7 +321,6 @@ int socket(int domain, int type, int protocol)
     c->peer = NULL;
     c->cut = c->blocked = false;
     c->window = WINDOW_MIN << random_below(STREAM_NET, 4);
-    c->cut_once_in = random_once_in(STREAM_NET, 4) ? 2 : 12;
     c->delay_ns = 20 * (uint64_t)US + random_duration(STREAM_NET, 2 * (uint64_t)MS);
     reset_stream(&c->to_client);
     reset_stream(&c->to_server);

@@ -168,8 +168,10 @@ static uint64_t fresh_since(const struct answer *a, size_t number)
     if (number != a->asked->first_view || !a->asked->connected)
         return before(a->asked->sent_ns, 1);
     uint64_t since_ns = before(net_horizon(v->conn, before(a->asked->sent_ns, DRAINED_NS)), 1);
-    uint64_t lease_ns =
-        a->result->source == CACHE_SOURCE_HIT ? before(now_ns(), LEASE_NS + 2 * (uint64_t)MS) : 0;
+    uint64_t stopped_ns = process_stopped_ns() - a->asked->stopped_ns; /* in the middle of the answer */
+    uint64_t lease_ns = a->result->source == CACHE_SOURCE_HIT
+                            ? before(now_ns(), LEASE_NS + stopped_ns + 2 * (uint64_t)MS)
+                            : 0;
     return since_ns > lease_ns ? since_ns : lease_ns;
 }
 

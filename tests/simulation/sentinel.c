@@ -121,13 +121,22 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* Whether it is this one, or one that it follows: a former master may be in between. */
+static bool is_followed(const struct redis *r, const struct redis *named)
+{
+    while (r != NULL && r != named)
+        r = r->replication.upstream;
+    return r != NULL;
+}
+
+/* By the word of the Sentinels. */
 static uint64_t superseded_ns(const struct redis *r)
 {
     const struct redis *root = replica_root(r);
     uint64_t since_ns = later(r->replication.since_ns, root->replication.since_ns);
     bool another_named = false; /* a Sentinel without one says nothing of this server */
     for (int i = 0; i < SENTINELS; i++) {
-        if (sentinels[i].named == root)
+        if (sentinels[i].named != NULL && is_followed(r, sentinels[i].named))
             return 0;
         another_named = another_named || sentinels[i].named != NULL;
         since_ns = later(since_ns, sentinels[i].since_ns);
