@@ -18,7 +18,7 @@ static const int64_t WALL_AT_START = 1800000000;
 static uint64_t stopped_until_ns, suspended_ns, stopped_ns, last_stop_ns, last_stop_began_ns;
 static bool is_suspended;
 static unsigned calls_left;             /* until it is stopped; 0: it is not to be */
-static uint64_t stopped_behind_them_ns; /* for so long */
+static uint64_t stopped_behind_them_ns; /* for this time */
 static int64_t wall_by_s;
 
 void process_begin(void)
