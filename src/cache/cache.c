@@ -24,9 +24,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Entries freed between two polls of the loop: a page takes ten microseconds. */
-enum { RECLAIM_STEPS = 128 };
-
 struct cache {
     struct cache_options options;
     struct redis_session *session;
@@ -44,7 +41,6 @@ struct cache {
     struct list by_deadline; /* requests: one timeout for all, so in order of arrival */
     uv_timer_t timer;        /* runs until the first deadline, and a moment longer */
     uint64_t timer_ended_ms; /* monotonic; when it last did */
-    uv_idle_t reclaim;       /* runs while there are entries to free */
 
     struct list undrained; /* requests that wait until the socket to Redis is drained, in order of arrival */
     uv_check_t polled;     /* runs after the loop has polled, while there are such */
@@ -52,7 +48,7 @@ struct cache {
     struct list queue; /* requests that wait for a connection or their turn to read, in order of arrival */
     uint64_t connected_ms; /* monotonic; when the connection was last ready */
 
-    struct wait_group closing; /* the three handles above, the session, the encoder and the key reader */
+    struct wait_group closing; /* the two handles above, and those of the parts */
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -62,23 +58,6 @@ static void cache_on_deadline(uv_timer_t *timer);
 static struct redis_connection *cache_connection_of(const struct cache *c)
 {
     return redis_session_connection(c->session);
-}
-
-/* --- freeing what was dropped --- */
-
-static void cache_on_reclaim(uv_idle_t *idle)
-{
-    struct cache *c = idle->data;
-    (void)entries_reclaim(&c->entries, RECLAIM_STEPS);
-    if (!entries_has_excess(&c->entries))
-        (void)uv_idle_stop(idle);
-}
-
-/* To be called when entries were added or dropped. */
-static void cache_schedule_reclaim(struct cache *c)
-{
-    if (entries_has_excess(&c->entries))
-        (void)uv_idle_start(&c->reclaim, cache_on_reclaim); /* fails without a callback only */
 }
 
 /* --- cache hits --- */
@@ -566,7 +545,6 @@ static void cache_on_fetch_ended(void *arg, struct list *requests, const struct 
                                  const struct cache_result *result)
 {
     struct cache *c = arg;
-    cache_schedule_reclaim(c);
     while (!list_empty(requests)) {
         struct cache_request *r = cache_pop_request(requests);
         if (result == NULL)
@@ -673,7 +651,6 @@ static void cache_on_drop(void *arg, unsigned what)
     }
     if ((what & (INVALIDATED_ALL | INVALIDATED_KEYS)) != 0)
         key_reader_invalidate(&c->key_reader, (what & INVALIDATED_ALL) != 0);
-    cache_schedule_reclaim(c);
 }
 
 /* --- the connection --- */
@@ -734,7 +711,6 @@ static void cache_on_push(void *arg, struct span kind, const struct redis_reply 
 {
     struct cache *c = arg;
     invalidation_push(&c->invalidation, kind, element);
-    cache_schedule_reclaim(c);
 }
 
 static void cache_on_redirect(void *arg)
@@ -784,11 +760,6 @@ static int cache_new_session(struct cache *c, uv_loop_t *loop)
 }
 
 /* --- beginning and end --- */
-
-static void cache_on_coded(void *arg)
-{
-    cache_schedule_reclaim(arg);
-}
 
 /* Some requests need two batches, one after the other, and the heartbeat has to be answered within its lease.
  */
@@ -904,12 +875,12 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
         redis_session_close(c->session, free, c); /* at once: it is not connected */
         return err;
     }
-    (void)uv_timer_init(loop, &c->timer); /* none can fail */
-    (void)uv_idle_init(loop, &c->reclaim);
+    (void)uv_timer_init(loop, &c->timer); /* neither can fail */
     (void)uv_check_init(loop, &c->polled);
+    entries_open(&c->entries, loop);
     key_reader_open(&c->key_reader, loop);
-    encoder_init(&c->encoder, loop, &c->entries, options->metrics, cache_on_coded, c);
-    c->timer.data = c->reclaim.data = c->polled.data = c;
+    encoder_init(&c->encoder, loop, &c->entries, options->metrics);
+    c->timer.data = c->polled.data = c;
     *out = c;
     return 0;
 }
@@ -924,7 +895,7 @@ static void cache_on_all_closed(void *arg)
     closed(closed_arg);
 }
 
-static void cache_on_part_closed(void *arg)
+static void cache_on_session_closed(void *arg)
 {
     struct cache *c = arg;
     wait_group_done(&c->closing);
@@ -941,12 +912,12 @@ void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
     assert(list_empty(&c->by_deadline));
     c->closed = closed;
     c->closed_arg = arg;
-    wait_group_add(&c->closing, 6);
-    encoder_close(&c->encoder, cache_on_part_closed, c);
-    key_reader_close(&c->key_reader, cache_on_part_closed, c);
-    redis_session_close(c->session, cache_on_part_closed, c);
+    wait_group_add(&c->closing, 3);
+    encoder_close(&c->encoder, &c->closing);
+    key_reader_close(&c->key_reader, &c->closing);
+    entries_close(&c->entries, &c->closing);
+    redis_session_close(c->session, cache_on_session_closed, c);
     uv_close((uv_handle_t *)&c->timer, cache_on_handle_closed);
-    uv_close((uv_handle_t *)&c->reclaim, cache_on_handle_closed);
     uv_close((uv_handle_t *)&c->polled, cache_on_handle_closed);
     wait_group_wait(&c->closing, cache_on_all_closed, c);
 }

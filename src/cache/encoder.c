@@ -6,10 +6,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-void encoder_init(struct encoder *e, uv_loop_t *loop, struct entries *entries, struct cache_metrics *metrics,
-                  void (*added)(void *arg), void *arg)
+void encoder_init(struct encoder *e, uv_loop_t *loop, struct entries *entries, struct cache_metrics *metrics)
 {
-    *e = (struct encoder){.loop = loop, .entries = entries, .metrics = metrics, .added = added, .arg = arg};
+    *e = (struct encoder){.loop = loop, .entries = entries, .metrics = metrics};
 }
 
 /* In a thread of the pool. */
@@ -25,10 +24,8 @@ static void encoder_work(uv_work_t *request)
 static void encoder_add_to_entry(struct encoder *e)
 {
     struct blob *coded = blob_new_coded((struct span){e->out, e->len}, e->coding, e->plain);
-    if (coded != NULL && entries_put_coded(e->entries, e->kind, e->number, e->plain, coded)) {
+    if (coded != NULL && entries_put_coded(e->entries, e->kind, e->number, e->plain, coded))
         metric_add(&e->metrics->cache_coded_total, 1);
-        e->added(e->arg);
-    }
     blob_unref(coded);
 }
 
@@ -36,7 +33,7 @@ static void encoder_close_now(struct encoder *e)
 {
     compressor_free(e->compressor);
     e->compressor = NULL;
-    e->closed(e->arg); /* the cache may be gone afterwards */
+    wait_group_done(e->closing); /* the cache may be gone afterwards */
 }
 
 static void encoder_end_job(struct encoder *e)
@@ -52,18 +49,18 @@ static void encoder_end_job(struct encoder *e)
 static void encoder_done(uv_work_t *request, int status)
 {
     struct encoder *e = request->data;
-    if (status == 0 && e->closed == NULL && e->len > 0)
+    if (status == 0 && e->closing == NULL && e->len > 0)
         encoder_add_to_entry(e);
     e->pause_until_ns = clock_now_ns() + e->taken_ns * (ENCODER_PART - 1);
     encoder_end_job(e);
-    if (e->closed != NULL)
+    if (e->closing != NULL)
         encoder_close_now(e);
 }
 
 /* Without memory the body stays plain. */
 static void encoder_begin(struct encoder *e, const struct entry *entry, enum coding coding)
 {
-    assert(!e->busy && e->closed == NULL);
+    assert(!e->busy && e->closing == NULL);
     if (e->compressor == NULL)
         e->compressor = compressor_new();
     e->room = entry->body->len - entry->body->len / ENCODER_GAIN_PART;
@@ -101,10 +98,10 @@ struct blob *encoder_body(struct encoder *e, const struct entry *entry, enum cod
     return blob_ref(entry->body);
 }
 
-void encoder_close(struct encoder *e, void (*closed)(void *arg), void *arg)
+void encoder_close(struct encoder *e, struct wait_group *closing)
 {
-    e->closed = closed;
-    e->arg = arg;
+    e->closing = closing;
+    wait_group_add(closing, 1);
     if (e->busy)
         (void)uv_cancel((uv_req_t *)&e->work); /* encoder_done() follows in any case */
     else

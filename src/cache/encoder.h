@@ -14,6 +14,7 @@
 #define CACHE_ENCODER_H
 
 #include "base/compress.h"
+#include "base/wait_group.h"
 #include "cache/entries.h"
 
 #include <uv.h>
@@ -32,9 +33,7 @@ struct encoder {
     uv_loop_t *loop;
     struct entries *entries;
     struct cache_metrics *metrics;
-    void (*added)(void *arg);  /* a coded body was added to an entry */
-    void (*closed)(void *arg); /* NULL until encoder_close() */
-    void *arg;
+    struct wait_group *closing;    /* NULL until encoder_close() */
     struct compressor *compressor; /* NULL until it is needed */
     uint64_t pause_until_ns;       /* monotonic */
     bool busy;
@@ -51,12 +50,10 @@ struct encoder {
 };
 
 /* All is borrowed. */
-void encoder_init(struct encoder *e, uv_loop_t *loop, struct entries *entries, struct cache_metrics *metrics,
-                  void (*added)(void *arg), void *arg);
+void encoder_init(struct encoder *e, uv_loop_t *loop, struct entries *entries, struct cache_metrics *metrics);
 
-/* Nothing may be asked of it any more. Calls `closed` when no thread works for it, possibly before this
- * returns. */
-void encoder_close(struct encoder *e, void (*closed)(void *arg), void *arg);
+/* Nothing may be asked of it any more. It is an operation of `closing` until no thread works for it. */
+void encoder_close(struct encoder *e, struct wait_group *closing);
 
 /*
  * The body of a card or page for a cache hit that wants it in `coding`, which is not identity: coded if the

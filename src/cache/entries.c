@@ -14,6 +14,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* Steps between two polls of the loop: a page takes ten microseconds. */
+enum { ENTRIES_IDLE_STEPS = 128 };
+
 void entry_source_key(const struct entry_source *source, const struct keyspace *keyspace, struct buf *out)
 {
     if (source->kind == ENTRY_PAGE)
@@ -297,14 +300,6 @@ static bool entries_evict(struct entries *es)
     return true;
 }
 
-static void entries_make_room(struct entries *es)
-{
-    for (int i = 0; i < ENTRIES_ROOM_STEPS && es->used > es->budget; i++)
-        if (!entries_free_dead(es) && !entries_evict(es))
-            break;
-    entries_publish_size(es);
-}
-
 static bool entries_is_over_budget(const struct entries *es)
 {
     return es->used > es->budget && !list_empty(&es->sieve.queue);
@@ -323,6 +318,50 @@ int entries_reclaim(struct entries *es, int steps)
         done++;
     entries_publish_size(es);
     return done;
+}
+
+static void entries_on_idle(uv_idle_t *idle)
+{
+    struct entries *es = idle->data;
+    (void)entries_reclaim(es, ENTRIES_IDLE_STEPS);
+    if (!entries_has_excess(es))
+        (void)uv_idle_stop(idle);
+}
+
+/* To be called when entries were added or dropped. */
+static void entries_schedule(struct entries *es)
+{
+    if (es->is_open && entries_has_excess(es))
+        (void)uv_idle_start(&es->idle, entries_on_idle); /* fails without a callback only */
+}
+
+static void entries_make_room(struct entries *es)
+{
+    for (int i = 0; i < ENTRIES_ROOM_STEPS && es->used > es->budget; i++)
+        if (!entries_free_dead(es) && !entries_evict(es))
+            break;
+    entries_publish_size(es);
+    entries_schedule(es);
+}
+
+void entries_open(struct entries *es, uv_loop_t *loop)
+{
+    (void)uv_idle_init(loop, &es->idle); /* cannot fail */
+    es->idle.data = es;
+    es->is_open = true;
+}
+
+static void entries_on_closed(uv_handle_t *idle)
+{
+    wait_group_done(idle->data);
+}
+
+void entries_close(struct entries *es, struct wait_group *closing)
+{
+    es->is_open = false;
+    es->idle.data = closing;
+    wait_group_add(closing, 1);
+    uv_close((uv_handle_t *)&es->idle, entries_on_closed);
 }
 
 /* --- looking up --- */
@@ -612,6 +651,7 @@ void entries_drop_pages(struct entries *es)
     es->page_epoch++;
     list_splice(&es->dead_pages, &es->pages);
     entries_clear_table(es, &es->members);
+    entries_schedule(es);
 }
 
 void entries_clear(struct entries *es)
@@ -623,4 +663,5 @@ void entries_clear(struct entries *es)
     sieve_drain(&es->sieve, &es->dead);
     entries_clear_table(es, &es->table);
     entries_clear_table(es, &es->links);
+    entries_schedule(es);
 }

@@ -9,8 +9,10 @@
  * with it; they count among the bytes of the entry.
  *
  * No call takes long, however much is cached. Dropping all pages, or everything, makes entries dead at once:
- * they are not found any more, but count among the bytes until they are freed. They are freed in steps by
- * entries_reclaim, which is to be called until nothing is left, and before anything alive is evicted.
+ * they are not found any more, but count among the bytes until they are freed. The loop frees them in steps
+ * (entries_open), before anything alive is evicted.
+ *
+ * Handles: `idle`, which runs while something is dead or more is held than the budget allows.
  */
 #ifndef CACHE_ENTRIES_H
 #define CACHE_ENTRIES_H
@@ -18,10 +20,13 @@
 #include "base/blob.h"
 #include "base/sieve.h"
 #include "base/table.h"
+#include "base/wait_group.h"
 #include "cache/lifetime.h"
 #include "cache/metrics.h"
 #include "model/channel.h"
 #include "model/keyspace.h"
+
+#include <uv.h>
 
 enum entry_kind {
     ENTRY_CARD,    /* by id, and by the card's link: `body` is the finished card */
@@ -114,6 +119,8 @@ struct entries {
     uint64_t page_epoch;                 /* grows when all pages are dropped */
     int64_t index_size;                  /* members of the index; -1: not known */
     uint64_t seed;                       /* of the hash */
+    uv_idle_t idle;                      /* entries_reclaim is called in each turn of the loop */
+    bool is_open;                        /* `idle` may be started */
 };
 
 /* `metrics` is borrowed. With a budget of 0 nothing is kept. Returns 0 or -ENOMEM; entries_fini is due in
@@ -127,6 +134,13 @@ int entries_init(struct entries *es, size_t budget, struct cache_metrics *metric
  */
 enum { ENTRIES_FINI_STEPS = 500 * 1000 };
 void entries_fini(struct entries *es);
+
+/*
+ * From entries_open() to entries_close() the loop frees what is dead and evicts what is too much. Handles
+ * that are closing are operations of `closing`.
+ */
+void entries_open(struct entries *es, uv_loop_t *loop);
+void entries_close(struct entries *es, struct wait_group *closing);
 
 /*
  * The entry, marked as used; NULL when there is none. Borrowed until the entries next change. Its lifetime
@@ -207,7 +221,7 @@ enum { ENTRIES_ROOM_STEPS = 256 };
 /* True while something is dead, or more is held than the budget allows: entries_reclaim has work to do. */
 bool entries_has_excess(const struct entries *es);
 
-/* Frees and evicts, at most `steps` steps; returns the number of steps taken. */
+/* Frees and evicts, at most `steps` steps; returns the number of steps taken. Called by the loop. */
 int entries_reclaim(struct entries *es, int steps);
 
 #endif

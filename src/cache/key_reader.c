@@ -566,13 +566,12 @@ void key_reader_open(struct key_reader *r, uv_loop_t *loop)
 
 static void key_reader_on_timer_closed(uv_handle_t *timer)
 {
-    struct key_reader *r = timer->data;
-    r->closed(r->closed_arg);
+    wait_group_done(timer->data);
 }
 
-void key_reader_close(struct key_reader *r, void (*closed)(void *arg), void *arg)
+void key_reader_close(struct key_reader *r, struct wait_group *closing)
 {
-    r->closed = closed;
-    r->closed_arg = arg;
+    r->timer.data = closing;
+    wait_group_add(closing, 1);
     uv_close((uv_handle_t *)&r->timer, key_reader_on_timer_closed);
 }

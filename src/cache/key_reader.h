@@ -29,6 +29,7 @@
 #ifndef CACHE_KEY_READER_H
 #define CACHE_KEY_READER_H
 
+#include "base/wait_group.h"
 #include "cache/api_keys.h"
 #include "cache/cache.h"
 #include "cache/catalogue.h"
@@ -79,8 +80,6 @@ struct key_reader {
     struct key_reader_options options;
     struct buf command, set_key, info_key;
     uv_timer_t timer;
-    void (*closed)(void *arg);
-    void *closed_arg;
 
     enum key_reader_step {
         KEY_READER_IDLE,
@@ -125,9 +124,12 @@ int key_reader_init(struct key_reader *r, const struct key_reader_options *optio
     __attribute__((warn_unused_result));
 void key_reader_fini(struct key_reader *r);
 
-/* To be called before any of the following, and once at the end: no request may wait then. */
+/* To be called before any of the following. */
 void key_reader_open(struct key_reader *r, uv_loop_t *loop);
-void key_reader_close(struct key_reader *r, void (*closed)(void *arg), void *arg);
+
+/* To be called once, at the end: no request may wait then. Handles that are closing are operations of
+ * `closing`. */
+void key_reader_close(struct key_reader *r, struct wait_group *closing);
 
 /* Whether requests may wait here for their keys to be checked. */
 bool key_reader_is_able(const struct key_reader *r);

@@ -131,9 +131,11 @@ static int tear_down(void **state)
 {
     (void)state;
     bool closed = false;
+    struct wait_group closing = WAIT_GROUP_INIT;
     while (fake_redis.count > 0) /* the connection ends */
         fake_redis_answer(NULL);
-    key_reader_close(&reader, on_closed, &closed);
+    key_reader_close(&reader, &closing);
+    wait_group_wait(&closing, on_closed, &closed);
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
     assert_true(closed);
     assert_int_equal(uv_loop_close(&loop), 0);
