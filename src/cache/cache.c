@@ -555,32 +555,6 @@ static void cache_on_fetch_ended(void *arg, struct list *requests, const struct 
     cache_run_queue(c);
 }
 
-/* --- what the fetches and the invalidations ask for --- */
-
-static int cache_read_entry(void *arg, const struct entry_source *source, redis_reply_fn fn, void *fn_arg)
-{
-    struct cache *c = arg;
-    return fetches_read_entry(&c->fetches, source, fn, fn_arg);
-}
-
-static void cache_on_check_wanted(void *arg)
-{
-    struct cache *c = arg;
-    catalogue_check(&c->catalogue);
-}
-
-/* --- the API keys --- */
-
-/* Where Redis tracks what is read the key reader confirms keys. Without memory it is not cached. */
-static void cache_on_auth_known(void *arg, const struct digest *key, struct lifetime lifetime,
-                                const struct api_key_info *info)
-{
-    struct cache *c = arg;
-    bool by_ttl = !lifetime_is_none(lifetime) && !lifetime_is_tracked(lifetime);
-    int err = by_ttl ? api_keys_confirm(&c->api_keys, key, lifetime, info) : 0;
-    (void)err;
-}
-
 static void cache_on_keys_checked(void *arg, struct list *requests, enum key_reader_result result)
 {
     struct cache *c = arg;
@@ -615,42 +589,6 @@ static void cache_on_checked(void *arg, enum catalogue_state state)
     }
     key_reader_checked(&c->key_reader, state);
     fetches_confirm(&c->fetches, state);
-}
-
-/* --- invalidations --- */
-
-static void cache_on_card_invalidated(void *arg, int64_t id)
-{
-    struct cache *c = arg;
-    entries_drop(&c->entries, ENTRY_CARD, id);
-    entries_drop(&c->entries, ENTRY_SUMMARY, id);
-    entries_invalidate_page_of(&c->entries, id);
-    fetches_invalidate_card(&c->fetches, id);
-}
-
-static void cache_on_received(void *arg, unsigned what)
-{
-    struct cache *c = arg;
-    if (what == INVALIDATED_ALL)
-        fetches_invalidate_all(&c->fetches);
-    else if (what == INVALIDATED_INDEX)
-        fetches_invalidate_pages(&c->fetches);
-}
-
-static void cache_on_drop(void *arg, unsigned what)
-{
-    struct cache *c = arg;
-    if ((what & INVALIDATED_ALL) != 0) {
-        metric_add(&c->options.metrics->cache_flushes_total, 1);
-        entries_clear(&c->entries);
-        fetches_invalidate_all(&c->fetches);
-    }
-    if ((what & (INVALIDATED_ALL | INVALIDATED_INDEX)) != 0) {
-        entries_drop_pages(&c->entries);
-        fetches_invalidate_pages(&c->fetches);
-    }
-    if ((what & (INVALIDATED_ALL | INVALIDATED_KEYS)) != 0)
-        key_reader_invalidate(&c->key_reader, (what & INVALIDATED_ALL) != 0);
 }
 
 /* --- the connection --- */
@@ -800,12 +738,9 @@ static int cache_init_parts(struct cache *c)
         .catalogue = &c->catalogue,
         .entries = &c->entries,
         .api_keys = &c->api_keys,
+        .key_reader = &c->key_reader,
+        .fetches = &c->fetches,
         .text = &c->text,
-        .read = cache_read_entry,
-        .card = cache_on_card_invalidated,
-        .received = cache_on_received,
-        .drop = cache_on_drop,
-        .arg = c,
     };
     const struct key_reader_options reader_options = {
         .keyspace = o->keyspace,
@@ -822,12 +757,11 @@ static int cache_init_parts(struct cache *c)
         .metrics = o->metrics,
         .entries = &c->entries,
         .validity = &c->validity,
+        .catalogue = &c->catalogue,
         .api_keys = &c->api_keys,
         .text = &c->text,
         .delay_limit_ms = cache_delay_limit_ms(o),
         .session = c->session,
-        .auth_known = cache_on_auth_known,
-        .check = cache_on_check_wanted,
         .ended = cache_on_fetch_ended,
         .arg = c,
     };

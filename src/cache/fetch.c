@@ -389,17 +389,25 @@ static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum r
     fetch_proceed(f);
 }
 
+/* Where Redis tracks what is read the key reader confirms keys. Without memory it is not cached. */
+static void fetch_keep_key(struct fetch *f)
+{
+    struct lifetime lifetime = lifetime_of_both(f->lifetime, f->info_lifetime);
+    bool by_ttl = !lifetime_is_none(lifetime) && !lifetime_is_tracked(lifetime);
+    int err = by_ttl ? api_keys_confirm(f->fetches->options.api_keys, &f->key, lifetime, &f->info) : 0;
+    (void)err;
+}
+
 /* It comes after the info: where another node has that, this is read again behind it. */
 static void fetch_on_auth(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
-    const struct fetch_options *o = &f->fetches->options;
     if (fetch_accept_reply(f, reply, origin, PART_AUTH)) {
         f->failed = reply->type != REPLY_INTEGER;
         f->key_known = !f->failed && reply->integer == 1;
         f->key_invalid |= !f->failed && !f->key_known;
         if (f->key_known)
-            o->auth_known(o->arg, &f->key, lifetime_of_both(f->lifetime, f->info_lifetime), &f->info);
+            fetch_keep_key(f);
     }
     fetch_proceed(f);
 }
@@ -855,7 +863,7 @@ static void fetch_proceed(struct fetch *f)
     fetch_unpublish(
         f); /* meanwhile it may come to exist: by link, or in a cluster, without an invalidation */
     list_append(&f->fetches->unconfirmed, &f->link);
-    f->fetches->options.check(f->fetches->options.arg);
+    catalogue_check(f->fetches->options.catalogue); /* fetches_confirm() follows */
 }
 
 /* --- one fetch --- */

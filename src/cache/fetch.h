@@ -32,16 +32,12 @@ struct fetch_options {
     struct cache_metrics *metrics;
     struct entries *entries;
     const struct validity *validity;
-    struct api_keys *api_keys; /* which read infos */
-    struct buf *text;          /* scratch for bodies */
+    struct catalogue *catalogue; /* checked before a result is returned that lacks something */
+    struct api_keys *api_keys;   /* read infos, and keep the keys that a fetch has found valid */
+    struct buf *text;            /* scratch for bodies */
     struct redis_session *session;
     uint64_t delay_limit_ms; /* replies that take so much longer than the fastest say that Redis is busy */
 
-    /* A key is a member of the set, and this is its info. */
-    void (*auth_known)(void *arg, const struct digest *key, struct lifetime lifetime,
-                       const struct api_key_info *info);
-    /* Check the catalogue, then call fetches_confirm. */
-    void (*check)(void *arg);
     /*
      * The fetch has ended with this result; NULL: its connection was lost. The callee removes all requests
      * from the list, and takes references of the body for them. *q is the query, without the key.
@@ -115,8 +111,9 @@ void fetches_connected(struct fetches *fs);
  */
 bool fetches_have_room(struct fetches *fs);
 
-/* The result of a check of the catalogue, for the fetches that wait for it: CATALOGUE_PRESENT ends or repeats
- * them, CATALOGUE_UNKNOWN makes them fail, and otherwise they end as if the connection was lost. */
+/* To be called when a check of the catalogue has ended, for the fetches that wait for it: CATALOGUE_PRESENT
+ * ends or repeats them, CATALOGUE_UNKNOWN makes them fail, and otherwise they end as if the connection was
+ * lost. */
 void fetches_confirm(struct fetches *fs, enum catalogue_state state);
 
 /* Sends the command that reads an entry again, for the audit. Returns 0 or a negative errno. */

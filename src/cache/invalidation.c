@@ -33,9 +33,40 @@ void invalidation_fini(struct invalidation *c)
     buf_fini(&c->api_key_info_key);
 }
 
+/* --- what an invalidation changes --- */
+
+/* Replies in flight may be older than the change: they are neither cached nor shared. */
+static void invalidation_mark_fetches(struct invalidation *c, unsigned what)
+{
+    if ((what & INVALIDATED_ALL) != 0)
+        fetches_invalidate_all(c->options.fetches);
+    if ((what & INVALIDATED_INDEX) != 0)
+        fetches_invalidate_pages(c->options.fetches);
+}
+
+/* Drops the entries of this set of INVALIDATED_*. */
 static void invalidation_drop(struct invalidation *c, unsigned what)
 {
-    c->options.drop(c->options.arg, what);
+    const struct invalidation_options *o = &c->options;
+    bool all = (what & INVALIDATED_ALL) != 0;
+    invalidation_mark_fetches(c, what);
+    if (all) {
+        metric_add(&o->metrics->cache_flushes_total, 1);
+        entries_clear(o->entries);
+    }
+    if ((what & INVALIDATED_INDEX) != 0)
+        entries_drop_pages(o->entries);
+    if ((what & (INVALIDATED_ALL | INVALIDATED_KEYS)) != 0)
+        key_reader_invalidate(o->key_reader, all);
+}
+
+static void invalidation_drop_card(struct invalidation *c, int64_t id)
+{
+    const struct invalidation_options *o = &c->options;
+    entries_drop(o->entries, ENTRY_CARD, id);
+    entries_drop(o->entries, ENTRY_SUMMARY, id);
+    entries_invalidate_page_of(o->entries, id);
+    fetches_invalidate_card(o->fetches, id);
 }
 
 static void invalidation_apply_pending(struct invalidation *c)
@@ -178,8 +209,8 @@ static void invalidation_read_entry(struct invalidation *c)
     if (c->reading || c->entry_heartbeats > 0 || !invalidation_choose_entry(c))
         return;
     struct entry_source source = invalidation_audited(c);
-    c->reading = c->options.read(c->options.arg, &source, invalidation_on_entry_reply, c) ==
-                 0; /* or the next heartbeat */
+    int err = fetches_read_entry(c->options.fetches, &source, invalidation_on_entry_reply, c);
+    c->reading = err == 0; /* or the next heartbeat reads it */
 }
 
 static void invalidation_report_lost_invalidation(const struct invalidation *c)
@@ -256,11 +287,10 @@ static bool invalidation_wait_for_check(struct invalidation *c, unsigned what)
     return true;
 }
 
-/* Replies in flight may be older than the change: they are neither cached nor shared. */
 static void invalidation_invalidate(struct invalidation *c, unsigned what)
 {
     c->options.validity->possible_losses += what != INVALIDATED_INDEX;
-    c->options.received(c->options.arg, what);
+    invalidation_mark_fetches(c, what);
     if (invalidation_wait_for_check(c, what))
         catalogue_check(c->options.catalogue);
     else
@@ -278,7 +308,7 @@ static void invalidation_key_changed(struct invalidation *c, struct span key)
         if (parse_int64(card, &id) != 0)
             return;
         invalidation_explain_card(c, id);
-        o->card(o->arg, id);
+        invalidation_drop_card(c, id);
     } else if (span_equal(key, buf_span(&c->index_key))) {
         invalidation_explain_index(c);
         invalidation_invalidate(c, INVALIDATED_INDEX);

@@ -51,6 +51,8 @@
 #include "cache/api_keys.h"
 #include "cache/catalogue.h"
 #include "cache/entries.h"
+#include "cache/fetch.h"
+#include "cache/key_reader.h"
 #include "cache/metrics.h"
 #include "cache/validity.h"
 #include "model/keyspace.h"
@@ -59,27 +61,18 @@
 /* Minimum interval of such checks: checking each of many changes would cost Redis more than the changes. */
 enum { INVALIDATION_CHECK_INTERVAL_MS = 100 };
 
-/* All is borrowed while it lives. The functions are called with `arg`, in stream order. */
+/* All is borrowed while it lives. */
 struct invalidation_options {
     const struct keyspace *keyspace;
     struct cache_metrics *metrics;
     struct loop_lag *loop_lag;
     struct validity *validity;       /* set here, and by the checks of the catalogue */
     struct catalogue *catalogue;     /* checked with each heartbeat, and while something is pending */
-    struct entries *entries;         /* to be audited */
+    struct entries *entries;         /* dropped, and audited */
     const struct api_keys *api_keys; /* the size of their set is compared */
+    struct key_reader *key_reader;   /* learns that the keys have changed */
+    struct fetches *fetches;         /* learn what has changed, and send the reads of the audit */
     struct buf *text;                /* scratch for bodies */
-
-    /* Sends the command that reads an entry again. Returns 0 or a negative errno; `fn` is called from the
-     * loop, never from here. */
-    int (*read)(void *arg, const struct entry_source *source, redis_reply_fn fn, void *fn_arg);
-
-    void (*card)(void *arg, int64_t id); /* a card has changed */
-    /* One of INVALIDATED_* has arrived: replies in flight may be older than the change. */
-    void (*received)(void *arg, unsigned what);
-    /* Drop the entries of this set of INVALIDATED_*. */
-    void (*drop)(void *arg, unsigned what);
-    void *arg;
 };
 
 /* Embedded in the cache; private to invalidation.c. */

@@ -94,7 +94,7 @@ inline on_heartbeat()
 #endif
 }
 
-/* cache.c: cache_on_card_invalidated; invalidation.c: invalidation_explain_card */
+/* invalidation.c: invalidation_drop_card, invalidation_explain_card */
 inline on_card_invalidated()
 {
     printf("worker: invalidation\n");

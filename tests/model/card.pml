@@ -115,7 +115,7 @@ inline unpublish_all()
     i = 0
 }
 
-/* cache.c: cache_on_card_invalidated; fetch.c: fetches_invalidate_card */
+/* invalidation.c: invalidation_drop_card; fetch.c: fetches_invalidate_card */
 inline on_card_invalidated()
 {
     printf("worker: invalidation\n");

@@ -198,7 +198,7 @@ inline confirm()
     fi
 }
 
-/* invalidation.c: invalidation_checked, invalidation_apply_pending; cache.c: cache_on_drop */
+/* invalidation.c: invalidation_checked, invalidation_apply_pending, invalidation_drop */
 inline on_catalogue_present()
 {
     printf("worker: the check has passed\n");

@@ -178,7 +178,7 @@ inline invalidate_index()
     fi
 }
 
-/* invalidation.c: invalidation_checked, invalidation_apply_pending; cache.c: cache_on_drop */
+/* invalidation.c: invalidation_checked, invalidation_apply_pending, invalidation_drop */
 inline on_check_reply()
 {
     printf("worker: the check has passed\n");

@@ -10,11 +10,22 @@ static int set_up(void **state)
     return 0;
 }
 
+/* The entry that was cached last: each new connection drops it. */
+static struct {
+    enum entry_kind kind;
+    int64_t number;
+    const char *title;
+    bool has_next;
+} cached;
+
 /* Caches a channel as it would be fetched. */
 static void put_channel(enum entry_kind kind, int64_t id, const char *title)
 {
     char number[32];
     struct channel_row row;
+    cached.kind = kind;
+    cached.number = id;
+    cached.title = title;
     enum channel_shape shape = kind == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY;
     (void)snprintf(number, sizeof number, "%lld", (long long)id);
     const struct redis_reply *reply = reply_row(shape, number, title, NULL);
@@ -31,10 +42,20 @@ static void put_channel(enum entry_kind kind, int64_t id, const char *title)
 static void put_page(bool has_next)
 {
     const int64_t ids[] = {5, 6};
+    cached.kind = ENTRY_PAGE;
+    cached.has_next = has_next;
     const struct page_info info = {.page = 3, .last = 9, .count = 2, .has_next = has_next};
     struct blob *body = blob_new(SPAN("page"));
     entries_put_page(&entries, LIFETIME_TRACKED, &info, ids, 2, body);
     blob_unref(body);
+}
+
+static void put_again(void)
+{
+    if (cached.kind == ENTRY_PAGE)
+        put_page(cached.has_next);
+    else
+        put_channel(cached.kind, cached.number, cached.title);
 }
 
 /* A heartbeat, whose check finds as many API keys as there are in memory. */
@@ -61,6 +82,8 @@ static void answer_read(const struct redis_reply *reply)
 /* Heartbeats until the audit reads the one entry that there is. */
 static struct entry_source read_one(void)
 {
+    if (entries.table.used == 0)
+        put_again();
     for (int i = 0; i < 10 && reading.fn == NULL; i++)
         heartbeat();
     assert_non_null(reading.fn);
@@ -185,10 +208,10 @@ TEST_CASE_WITH(a_difference_is_a_failure_at_the_second_heartbeat, set_up, invali
     heartbeat();
     assert_int_equal(metrics.cache_audit_failures_total, 0);
     assert_null(reading.fn); /* nothing else is read meanwhile */
-    told[0] = '\0';
+    look_away();
     heartbeat();
     assert_int_equal(metrics.cache_audit_failures_total, 1);
-    assert_string_equal(told, "drop 1");
+    assert_string_equal(changes(), "drop 1");
     heartbeat(); /* once */
     assert_int_equal(metrics.cache_audit_failures_total, 1);
 }

@@ -23,6 +23,7 @@ static struct validity validity;
 static struct catalogue catalogue;
 static struct invalidation invalidation;
 static struct key_reader reader;
+static struct fetches fetches; /* none */
 static struct buf text;
 
 static bool member[KEYS];
@@ -33,25 +34,6 @@ static int results[4]; /* how many requests ended so */
 static int last_ended;
 
 /* --- the cache around it --- */
-
-static void on_card(void *arg, int64_t id)
-{
-    (void)arg;
-    (void)id;
-}
-
-static void on_received(void *arg, unsigned what)
-{
-    (void)arg;
-    (void)what;
-}
-
-static void on_drop(void *arg, unsigned what)
-{
-    (void)arg;
-    if ((what & (INVALIDATED_ALL | INVALIDATED_KEYS)) != 0)
-        key_reader_invalidate(&reader, (what & INVALIDATED_ALL) != 0);
-}
 
 static void on_checked(void *arg, enum catalogue_state state)
 {
@@ -88,10 +70,9 @@ static int set_up(void **state)
                                                               .loop_lag = &loop_lag,
                                                               .entries = &entries,
                                                               .api_keys = &keys,
-                                                              .text = &text,
-                                                              .card = on_card,
-                                                              .received = on_received,
-                                                              .drop = on_drop};
+                                                              .key_reader = &reader,
+                                                              .fetches = &fetches,
+                                                              .text = &text};
     const struct key_reader_options options = {.keyspace = &keyspace,
                                                .metrics = &metrics,
                                                .keys = &keys,
