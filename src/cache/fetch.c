@@ -42,9 +42,55 @@ struct summary_read {
     int at; /* its place in the page */
 };
 
+/*
+ * What the replies so far amount to. A reply only raises it (fetch_raise): whatever is found, a key that is
+ * not valid decides, and whatever is known of the key, a failure.
+ */
+enum fetch_outcome {
+    FETCH_NOT_FOUND,
+    FETCH_FOUND,
+    FETCH_KEY_INVALID, /* the key is not in the set, or has expired */
+    FETCH_FAILED,      /* Redis replied with an error, or memory ran out */
+    FETCH_LOST         /* the connection was lost before all replies came */
+};
+
+/* The API key, where it is checked too; such a fetch has one request. */
+struct fetch_auth {
+    bool needed;
+    bool due;       /* the info came from another node: the set is to be read behind it */
+    bool is_member; /* of the set */
+    struct digest key;
+    struct api_key_info info;
+    struct lifetime info_lifetime;
+};
+
+/* A card, by its id or by its link. */
+struct fetch_card {
+    int64_t id;
+    struct blob *body; /* one reference; of a card that was found */
+};
+
+/* The link by which a card is read. */
+struct fetch_link {
+    bool is_new; /* it leads to a card that has not been read since */
+    int64_t id;  /* of that card */
+    int relinks; /* reads of both */
+};
+
+struct fetch_page {
+    struct page_builder *builder; /* owned */
+    bool is_known;                /* its members are current: no need to read the index */
+    bool is_invalidated;          /* one of its channels was, in flight */
+    int watched;                  /* channels, from the first on, by which the page is found */
+    struct summary_read *reads;   /* of its summaries, by their places; owned */
+    struct lifetime lifetime;     /* of all replies that the page is made of */
+    uint64_t index_epoch;         /* when its index was read */
+};
+
 struct fetch {
     struct fetches *fetches;
     enum fetch_state state;
+    enum fetch_outcome outcome;
     struct list link;     /* in the list of those that wait for a check */
     struct list requests; /* those that wait for the result */
     bool inflight;        /* in the table of fetches that may be joined */
@@ -52,38 +98,24 @@ struct fetch {
     uint64_t inflight_epoch; /* of the index or of all, when it began */
     uint64_t redirect_epoch; /* when it began */
 
-    bool needs_auth;          /* the key is checked too; such a fetch has one request */
     unsigned replies_due;     /* replies that have not come yet */
-    bool lost;                /* the connection was lost before they all came */
-    bool failed;              /* Redis answered one of them with an error */
-    bool key_known;           /* the key is in the set */
-    bool key_invalid;         /* the key is not valid, or has expired */
+    bool apart;               /* one came from another node of the cluster: a second moment */
     int repeats;              /* of all its reads, because the result lacked something */
     uint64_t lack;            /* what it lacked before them */
-    bool auth_due;            /* the key's info came from another node: read the set behind it */
     uint64_t sent_ms;         /* by the boot clock; none of its reads was sent before */
     uint64_t batch_ms;        /* the same of the batch under way */
     struct lifetime lifetime; /* of the reply that is being read */
-    uint64_t mark;            /* of the invalidations, when it was sent */
-    bool found;
-    struct cache_result result; /* owns its body */
+    uint64_t mark;            /* of the invalidations, when its first batch was sent */
 
-    int64_t id;        /* of the card */
-    bool linked;       /* the link leads to a card that has not been read since */
-    int64_t linked_id; /* of that card */
-    int relinks;
-    bool apart;                    /* a reply came from another node of the cluster: a second moment */
-    struct page_builder *page;     /* of QUERY_PAGE; owned */
-    bool page_known;               /* its members are current: no need to read the index */
-    struct lifetime page_lifetime; /* of all replies that the page is made of */
-    bool invalidated;              /* one of its channels was, in flight */
-    int watched;                   /* channels, from the first on, by which the page is found */
-    struct summary_read *reads;    /* of its summaries, by their places; owned */
-    uint64_t index_epoch;          /* when its index was read */
+    struct fetch_auth auth;
+    union {
+        struct { /* QUERY_CARD and QUERY_CARD_BY_LINK */
+            struct fetch_card card;
+            struct fetch_link by_link;
+        };
+        struct fetch_page page; /* QUERY_PAGE */
+    };
 
-    struct digest key;
-    struct api_key_info info; /* of the key */
-    struct lifetime info_lifetime;
     enum cache_query_type type;
     int64_t number;
     size_t link_len;
@@ -108,6 +140,16 @@ static void fetch_enter(struct fetch *f, enum fetch_state next)
     assert(f->replies_due == 0 || next == FETCH_SUMMARIES);
 }
 
+static void fetch_raise(struct fetch *f, enum fetch_outcome outcome)
+{
+    f->outcome = outcome > f->outcome ? outcome : f->outcome;
+}
+
+static bool fetch_has_failed(const struct fetch *f)
+{
+    return f->outcome >= FETCH_FAILED;
+}
+
 static struct span fetch_link_of(const struct fetch *f)
 {
     return (struct span){f->link_text, f->link_len};
@@ -124,7 +166,7 @@ static void fetch_append_key(const struct fetch *f, enum part part, struct buf *
     else if (f->type == QUERY_PAGE) /* fetch_on_summary handles oversize replies itself */
         keyspace_index(keyspace, out);
     else
-        keyspace_card(keyspace, out, f->id);
+        keyspace_card(keyspace, out, f->card.id);
 }
 
 static void fetch_report_oversize(struct fetch *f, enum part part)
@@ -184,18 +226,18 @@ static void fetch_adapt_window(struct fetches *fs, uint64_t batch_ms)
 
 /* --- commands --- */
 
-/* Sends a command and counts its reply. A failure marks the fetch as failed, or as lost. */
+/* Sends a command and counts its reply; nothing any more once the fetch has failed. */
 static void fetch_send(struct fetch *f, const struct buf *command, unsigned how, redis_reply_fn fn, void *arg)
 {
-    if (f->failed || f->lost)
+    if (fetch_has_failed(f))
         return;
     int err = buf_error(command);
     if (err == 0)
         err = redis_session_send(f->fetches->options.session, buf_span(command), how, fn, arg);
-    f->lost = err == -ENOTCONN;
-    f->failed = err != 0 && !f->lost;
-    if (err != 0)
+    if (err != 0) {
+        fetch_raise(f, err == -ENOTCONN ? FETCH_LOST : FETCH_FAILED);
         return;
+    }
     f->replies_due++;
     f->fetches->commands_due++;
     metric_add(&f->fetches->options.metrics->redis_commands_total, 1);
@@ -282,11 +324,10 @@ static void fetch_shrink(struct table *t)
 static void fetch_unwatch(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
-    if (f->page == NULL)
-        return;
-    const struct page_members *m = page_builder_members(f->page);
-    for (; f->watched > 0; f->watched--)
-        table_remove(&fs->page_members, hash_int64(m->id[f->watched - 1], fs->seed), f);
+    struct fetch_page *p = &f->page;
+    const struct page_members *m = page_builder_members(p->builder);
+    for (; p->watched > 0; p->watched--)
+        table_remove(&fs->page_members, hash_int64(m->id[p->watched - 1], fs->seed), f);
     fetch_shrink(&fs->page_members);
 }
 
@@ -297,12 +338,14 @@ static void fetch_unwatch(struct fetch *f)
 static void fetch_watch(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
-    const struct page_members *m = page_builder_members(f->page);
+    struct fetch_page *p = &f->page;
+    const struct page_members *m = page_builder_members(p->builder);
     if (!validity_may_store(fs->options.validity))
         return;
-    while (f->watched < m->count && !f->invalidated) {
-        f->invalidated = table_add(&fs->page_members, hash_int64(m->id[f->watched], fs->seed), f) != 0;
-        f->watched += !f->invalidated;
+    while (p->watched < m->count && !p->is_invalidated) {
+        int err = table_add(&fs->page_members, hash_int64(m->id[p->watched], fs->seed), f);
+        p->is_invalidated = err != 0;
+        p->watched += err == 0;
     }
 }
 
@@ -320,7 +363,7 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
     const struct table_slot *slot = table_find(&fs->page_members, hash_int64(id, fs->seed));
     for (; slot != NULL; slot = table_find_next(&fs->page_members, slot)) {
         struct fetch *f = slot->entry;
-        f->invalidated = true;
+        f->page.is_invalidated = true;
         fetch_unpublish(f);
     }
 }
@@ -354,24 +397,23 @@ static bool fetch_accept_reply(struct fetch *f, const struct redis_reply *reply,
 {
     fetch_count_reply(f);
     if (reply == NULL) {
-        f->lost = true;
+        fetch_raise(f, FETCH_LOST);
         return false;
     }
     if (resp_is_oversize(reply)) {
         fetch_report_oversize(f, part);
-        f->failed = true;
+        fetch_raise(f, FETCH_FAILED);
         return false;
     }
     f->apart |= origin == REDIS_ORIGIN_OTHER_NODE;
     f->lifetime = fetch_lifetime_of(f, reply, origin, part);
     if ((part & (PART_SIZE | PART_MEMBERS | PART_SUMMARIES)) != 0)
-        f->page_lifetime = lifetime_of_both(f->page_lifetime, f->lifetime);
+        f->page.lifetime = lifetime_of_both(f->page.lifetime, f->lifetime);
     if (reply->type == REPLY_ERROR) {
         value_reports_error(&f->fetches->reports, reply);
-        f->failed = true;
-        return false;
+        fetch_raise(f, FETCH_FAILED);
     }
-    return !f->failed;
+    return !fetch_has_failed(f);
 }
 
 /* To be called last in every reply function. */
@@ -381,10 +423,14 @@ static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum r
 {
     struct fetch *f = arg;
     if (fetch_accept_reply(f, reply, origin, PART_INFO)) {
-        f->failed = !api_keys_read_info(f->fetches->options.api_keys, &f->key, reply, &f->info);
-        f->info_lifetime = f->lifetime;
-        f->auth_due = origin == REDIS_ORIGIN_OTHER_NODE;
-        f->key_invalid |= !f->failed && api_keys_is_expired(f->info.expires);
+        struct fetch_auth *a = &f->auth;
+        bool read = api_keys_read_info(f->fetches->options.api_keys, &a->key, reply, &a->info);
+        a->info_lifetime = f->lifetime;
+        a->due = origin == REDIS_ORIGIN_OTHER_NODE;
+        if (!read)
+            fetch_raise(f, FETCH_FAILED);
+        else if (api_keys_is_expired(a->info.expires))
+            fetch_raise(f, FETCH_KEY_INVALID);
     }
     fetch_proceed(f);
 }
@@ -392,9 +438,10 @@ static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum r
 /* Where Redis tracks what is read the key reader confirms keys. Without memory it is not cached. */
 static void fetch_keep_key(struct fetch *f)
 {
-    struct lifetime lifetime = lifetime_of_both(f->lifetime, f->info_lifetime);
+    const struct fetch_auth *a = &f->auth;
+    struct lifetime lifetime = lifetime_of_both(f->lifetime, a->info_lifetime);
     bool by_ttl = !lifetime_is_none(lifetime) && !lifetime_is_tracked(lifetime);
-    int err = by_ttl ? api_keys_confirm(f->fetches->options.api_keys, &f->key, lifetime, &f->info) : 0;
+    int err = by_ttl ? api_keys_confirm(f->fetches->options.api_keys, &a->key, lifetime, &a->info) : 0;
     (void)err;
 }
 
@@ -403,11 +450,11 @@ static void fetch_on_auth(void *arg, const struct redis_reply *reply, enum redis
 {
     struct fetch *f = arg;
     if (fetch_accept_reply(f, reply, origin, PART_AUTH)) {
-        f->failed = reply->type != REPLY_INTEGER;
-        f->key_known = !f->failed && reply->integer == 1;
-        f->key_invalid |= !f->failed && !f->key_known;
-        if (f->key_known)
+        f->auth.is_member = reply->type == REPLY_INTEGER && reply->integer == 1;
+        if (f->auth.is_member)
             fetch_keep_key(f);
+        else
+            fetch_raise(f, reply->type == REPLY_INTEGER ? FETCH_KEY_INVALID : FETCH_FAILED);
     }
     fetch_proceed(f);
 }
@@ -417,8 +464,9 @@ static bool fetch_read_row(struct fetch *f, const struct redis_reply *reply, enu
                            struct channel_row *row)
 {
     enum value_state state = body_parse_row(reply, shape, row);
-    f->failed = f->failed || state == VALUE_INVALID;
-    if (f->failed || state != VALUE_PRESENT)
+    if (state == VALUE_INVALID)
+        fetch_raise(f, FETCH_FAILED);
+    if (state != VALUE_PRESENT)
         return false;
     value_reports_note_update(&f->fetches->reports, row);
     return true;
@@ -427,7 +475,7 @@ static bool fetch_read_row(struct fetch *f, const struct redis_reply *reply, enu
 static struct blob *fetch_write_card(struct fetch *f, const struct channel_row *row, size_t headroom)
 {
     struct buf *text = f->fetches->options.text;
-    value_reports_invalid(&f->fetches->reports, f->id, body_write(text, row, CHANNEL_CARD));
+    value_reports_invalid(&f->fetches->reports, f->card.id, body_write(text, row, CHANNEL_CARD));
     return buf_error(text) == 0 ? blob_new_headroom(buf_span(text), headroom) : NULL;
 }
 
@@ -441,12 +489,13 @@ static void fetch_read_card(struct fetch *f, const struct redis_reply *reply)
     struct blob *body =
         fetch_write_card(f, &row, lifetime_is_none(f->lifetime) ? 0 : entries_card_headroom(link));
     if (body != NULL)
-        entries_put_card(f->fetches->options.entries, f->lifetime, f->id, link, body);
-    f->found = f->type == QUERY_CARD || span_equal(link, fetch_link_of(f));
-    if (f->found)
-        f->result.body = body;
-    else
+        entries_put_card(f->fetches->options.entries, f->lifetime, f->card.id, link, body);
+    if (f->type == QUERY_CARD || span_equal(link, fetch_link_of(f))) {
+        fetch_raise(f, FETCH_FOUND);
+        f->card.body = body;
+    } else {
         blob_unref(body);
+    }
 }
 
 static void fetch_on_card(void *arg, const struct redis_reply *reply, enum redis_origin origin)
@@ -459,12 +508,14 @@ static void fetch_on_card(void *arg, const struct redis_reply *reply, enum redis
 
 static void fetch_read_link(struct fetch *f, const struct redis_reply *reply)
 {
+    struct fetch_link *l = &f->by_link;
     bool malformed = false;
-    enum value_state state = body_parse_link(reply, &f->linked_id, &malformed);
-    f->failed = state == VALUE_INVALID;
-    f->linked = state == VALUE_PRESENT && (f->state == FETCH_FIRST || f->linked_id != f->id);
+    enum value_state state = body_parse_link(reply, &l->id, &malformed);
+    if (state == VALUE_INVALID)
+        fetch_raise(f, FETCH_FAILED);
+    l->is_new = state == VALUE_PRESENT && (f->state == FETCH_FIRST || l->id != f->card.id);
     if (state == VALUE_ABSENT) /* there is nothing left that might agree */
-        f->relinks = REPEATS_MAX;
+        l->relinks = REPEATS_MAX;
     if (malformed)
         metric_add(&f->fetches->options.metrics->invalid_values_total, 1);
 }
@@ -481,10 +532,11 @@ static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum
 {
     struct fetch *f = arg;
     if (fetch_accept_reply(f, reply, origin, PART_SIZE)) {
-        f->failed = reply->type != REPLY_INTEGER;
-        if (!f->failed) {
-            page_builder_set_index_size(f->page, reply->integer);
+        if (reply->type == REPLY_INTEGER) {
+            page_builder_set_index_size(f->page.builder, reply->integer);
             entries_set_index_size(f->fetches->options.entries, f->lifetime, reply->integer);
+        } else {
+            fetch_raise(f, FETCH_FAILED);
         }
     }
     fetch_proceed(f);
@@ -493,10 +545,8 @@ static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum
 static void fetch_on_members(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
-    if (fetch_accept_reply(f, reply, origin, PART_MEMBERS)) {
-        f->failed = !page_builder_set_members(f->page, reply);
-        f->found = true; /* a page always exists, if only an empty one */
-    }
+    if (fetch_accept_reply(f, reply, origin, PART_MEMBERS)) /* a page always exists, if only an empty one */
+        fetch_raise(f, page_builder_set_members(f->page.builder, reply) ? FETCH_FOUND : FETCH_FAILED);
     fetch_proceed(f);
 }
 
@@ -516,13 +566,14 @@ static void fetch_store_summary(struct fetch *f, int64_t id, struct blob *summar
 static void fetch_hold_summary(struct fetch *f, int at, const struct channel_row *row)
 {
     struct buf *text = f->fetches->options.text;
-    int64_t id = page_builder_members(f->page)->id[at];
+    int64_t id = page_builder_members(f->page.builder)->id[at];
     value_reports_invalid(&f->fetches->reports, id, body_write(text, row, CHANNEL_SUMMARY));
     struct blob *summary = buf_error(text) == 0 ? blob_new(buf_span(text)) : NULL;
-    f->failed = summary == NULL;
-    if (f->failed)
+    if (summary == NULL) {
+        fetch_raise(f, FETCH_FAILED);
         return;
-    page_builder_hold_summary(f->page, at, summary);
+    }
+    page_builder_hold_summary(f->page.builder, at, summary);
     fetch_store_summary(f, id, summary);
     blob_unref(summary);
 }
@@ -530,20 +581,22 @@ static void fetch_hold_summary(struct fetch *f, int at, const struct channel_row
 static void fetch_read_summary(struct fetch *f, int at, const struct redis_reply *reply)
 {
     struct channel_row row;
-    int64_t id = page_builder_members(f->page)->id[at];
+    struct page_builder *p = f->page.builder;
+    int64_t id = page_builder_members(p)->id[at];
     if (!fetch_read_row(f, reply, CHANNEL_SUMMARY, &row)) {
-        page_builder_set_gap(f->page, at, PAGE_GAP_ABSENT);
+        page_builder_set_gap(p, at, PAGE_GAP_ABSENT);
         return;
     }
-    if (!page_builder_is_next(f->page, at)) {
+    if (!page_builder_is_next(p, at)) {
         fetch_hold_summary(f, at, &row);
         return;
     }
     struct span summary;
-    unsigned invalid = page_builder_write_summary(f->page, at, &row, &summary);
+    unsigned invalid = page_builder_write_summary(p, at, &row, &summary);
     value_reports_invalid(&f->fetches->reports, id, invalid);
-    f->failed = summary.data == NULL;
-    struct blob *copy = f->failed || !fetch_may_store_summary(f) ? NULL : blob_new(summary);
+    if (summary.data == NULL)
+        fetch_raise(f, FETCH_FAILED);
+    struct blob *copy = summary.data == NULL || !fetch_may_store_summary(f) ? NULL : blob_new(summary);
     if (copy != NULL) /* without memory it is not cached */
         fetch_store_summary(f, id, copy);
     blob_unref(copy);
@@ -557,7 +610,7 @@ static void fetch_on_summary(void *arg, const struct redis_reply *reply, enum re
     enum page_gap gap = page_gap_of(reply);
     if (gap != PAGE_GAP_NONE) {
         fetch_count_reply(f);
-        page_builder_set_gap(f->page, read->at, gap);
+        page_builder_set_gap(f->page.builder, read->at, gap);
     } else if (fetch_accept_reply(f, reply, origin, PART_SUMMARIES)) {
         fetch_read_summary(f, read->at, reply);
     }
@@ -568,40 +621,42 @@ static void fetch_on_summary(void *arg, const struct redis_reply *reply, enum re
 
 static void fetch_send_card(struct fetch *f)
 {
-    fetch_send_read(f, &(struct entry_source){.kind = ENTRY_CARD, .number = f->id}, fetch_on_card);
+    fetch_send_read(f, &(struct entry_source){.kind = ENTRY_CARD, .number = f->card.id}, fetch_on_card);
 }
 
 static void fetch_send_index(struct fetch *f)
 {
     fetch_unwatch(f);
-    page_builder_reset(f->page);
-    f->invalidated = false;
-    f->page_lifetime = LIFETIME_TRACKED;
-    f->index_epoch = f->fetches->index_epoch;
+    page_builder_reset(f->page.builder);
+    f->page.is_invalidated = false;
+    f->page.lifetime = LIFETIME_TRACKED;
+    f->page.index_epoch = f->fetches->index_epoch;
     fetch_send_command(f, commands_index_size(&f->fetches->commands), fetch_on_index_size);
     fetch_send_read(f, &(struct entry_source){.kind = ENTRY_PAGE, .number = f->number}, fetch_on_members);
 }
 
 static void fetch_send_missing(struct fetch *f)
 {
-    const struct page_members *m = page_builder_members(f->page);
-    free(f->reads); /* of an earlier read: its replies have come */
-    f->reads = calloc((size_t)m->count + 1, sizeof *f->reads);
-    f->failed = f->failed || f->reads == NULL; /* ANALYZER(malloc-leak): f owns it */
-    for (int at = -1; !f->failed && (at = page_builder_next_missing(f->page, at + 1)) >= 0;) {
+    struct fetch_page *p = &f->page;
+    const struct page_members *m = page_builder_members(p->builder);
+    free(p->reads); /* of an earlier read: its replies have come */
+    p->reads = calloc((size_t)m->count + 1, sizeof *p->reads);
+    if (p->reads == NULL) /* ANALYZER(malloc-leak): f owns it */
+        fetch_raise(f, FETCH_FAILED);
+    for (int at = -1; !fetch_has_failed(f) && (at = page_builder_next_missing(p->builder, at + 1)) >= 0;) {
         const struct entry_source source = {.kind = ENTRY_SUMMARY, .number = m->id[at]};
-        f->reads[at] = (struct summary_read){f, at};
-        fetch_send(f, commands_read(&f->fetches->commands, &source), 0, fetch_on_summary, &f->reads[at]);
+        p->reads[at] = (struct summary_read){f, at};
+        fetch_send(f, commands_read(&f->fetches->commands, &source), 0, fetch_on_summary, &p->reads[at]);
     }
 }
 
 static void fetch_send_summaries(struct fetch *f)
 {
-    f->found = true;
-    f->page_known = false;
+    fetch_raise(f, FETCH_FOUND);
+    f->page.is_known = false;
     fetch_watch(f);
     if (validity_may_store(f->fetches->options.validity)) /* or what is cached may be out of date */
-        (void)page_builder_gather(f->page, f->fetches->options.entries);
+        (void)page_builder_gather(f->page.builder, f->fetches->options.entries);
     fetch_send_missing(f);
 }
 
@@ -614,7 +669,7 @@ static void fetch_send_link(struct fetch *f)
 static void fetch_send_auth(struct fetch *f, bool with_info)
 {
     struct commands *c = &f->fetches->commands;
-    commands_set_key(c, &f->key);
+    commands_set_key(c, &f->auth.key);
     if (with_info)
         fetch_send_command(f, commands_key_info(c), fetch_on_key_info);
     fetch_send_command(f, commands_auth(c), fetch_on_auth);
@@ -624,17 +679,18 @@ static void fetch_send_first(struct fetch *f)
 {
     switch (f->type) {
     case QUERY_AUTH_ONLY:
-        f->found = true;
+        fetch_raise(f, FETCH_FOUND);
         break;
     case QUERY_CARD:
-        f->id = f->number;
+        f->card.id = f->number;
         fetch_send_card(f);
         break;
     case QUERY_CARD_BY_LINK:
+        f->by_link = (struct fetch_link){0};
         fetch_send_link(f);
         break;
     case QUERY_PAGE:
-        if (!f->page_known) {
+        if (!f->page.is_known) {
             fetch_send_index(f);
             break;
         }
@@ -650,13 +706,11 @@ static int fetch_start(struct fetch *f)
     f->mark = validity_mark(f->fetches->options.validity);
     f->sent_ms = f->batch_ms = clock_boot_ms();
     fetch_enter(f, FETCH_FIRST);
-    f->info_lifetime = LIFETIME_NONE;
-    f->linked = false;
-    f->relinks = 0;
-    f->auth_due = false;
-    if (f->needs_auth)
+    f->auth.info_lifetime = LIFETIME_NONE;
+    f->auth.due = false;
+    if (f->auth.needed)
         fetch_send_auth(f, true);
-    if (!f->failed)
+    if (!fetch_has_failed(f))
         fetch_send_first(f);
     return f->replies_due == 0 ? -ENOMEM : 0;
 }
@@ -664,8 +718,8 @@ static int fetch_start(struct fetch *f)
 static void fetch_send_linked_card(struct fetch *f)
 {
     fetch_enter(f, FETCH_LINKED_CARD);
-    f->linked = false;
-    f->id = f->linked_id;
+    f->by_link.is_new = false;
+    f->card.id = f->by_link.id;
     fetch_unpublish(f); /* the link may change from now on: it is not tracked */
     fetch_send_card(f);
 }
@@ -678,7 +732,8 @@ static void fetch_send_linked_card(struct fetch *f)
 static void fetch_send_relinked(struct fetch *f)
 {
     fetch_enter(f, FETCH_RELINKED);
-    f->failed = f->relinks++ == REPEATS_MAX;
+    if (f->by_link.relinks++ == REPEATS_MAX)
+        fetch_raise(f, FETCH_FAILED);
     f->apart = false;
     fetch_send_card(f);
     fetch_send_link(f);
@@ -688,7 +743,7 @@ static void fetch_send_relinked(struct fetch *f)
 static bool fetch_may_agree(const struct fetch *f)
 {
     int most = f->apart ? REPEATS_MAX : RELINKS_MAX;
-    return f->state == FETCH_LINKED_CARD || (f->state == FETCH_RELINKED && f->relinks < most);
+    return f->state == FETCH_LINKED_CARD || (f->state == FETCH_RELINKED && f->by_link.relinks < most);
 }
 
 /*
@@ -697,7 +752,7 @@ static bool fetch_may_agree(const struct fetch *f)
  */
 static void fetch_send_due_auth(struct fetch *f)
 {
-    f->auth_due = false;
+    f->auth.due = false;
     fetch_send_auth(f, false);
 }
 
@@ -705,11 +760,12 @@ static void fetch_send_due_auth(struct fetch *f)
 static bool fetch_advance(struct fetch *f)
 {
     f->batch_ms = clock_boot_ms();
-    if (f->auth_due)
+    bool is_sought = f->type == QUERY_CARD_BY_LINK && f->outcome == FETCH_NOT_FOUND;
+    if (f->auth.due)
         fetch_send_due_auth(f);
-    else if (f->linked && !f->found)
+    else if (is_sought && f->by_link.is_new)
         fetch_send_linked_card(f);
-    else if (!f->found && fetch_may_agree(f))
+    else if (is_sought && fetch_may_agree(f))
         fetch_send_relinked(f);
     else if (f->type == QUERY_PAGE && f->state == FETCH_FIRST) {
         fetch_enter(f, FETCH_SUMMARIES);
@@ -720,46 +776,54 @@ static bool fetch_advance(struct fetch *f)
 
 /* --- the result --- */
 
-static bool fetch_was_invalidated(const struct fetch *f)
+/* The body of a card, if there is one: one reference, for the caller. */
+static struct blob *fetch_take_body(struct fetch *f)
 {
-    return f->invalidated || f->index_epoch != f->fetches->index_epoch;
+    struct blob *body = f->card.body;
+    f->card.body = NULL;
+    return body;
 }
 
-static struct blob *fetch_compose_page(struct fetch *f)
+static bool fetch_was_invalidated(const struct fetch *f)
+{
+    return f->page.is_invalidated || f->page.index_epoch != f->fetches->index_epoch;
+}
+
+static void fetch_compose_page(struct fetch *f, struct cache_result *r)
 {
     const struct fetch_options *o = &f->fetches->options;
-    const struct page_members *m = page_builder_members(f->page);
+    const struct page_members *m = page_builder_members(f->page.builder);
     struct page_info info;
-    struct blob *body = page_builder_compose(f->page, &info);
+    struct blob *body = page_builder_compose(f->page.builder, &info);
     struct lifetime lifetime =
-        lifetime_of_both(f->page_lifetime, validity_lifetime_of_index(o->validity, NULL, f->sent_ms));
+        lifetime_of_both(f->page.lifetime, validity_lifetime_of_index(o->validity, NULL, f->sent_ms));
     if (body != NULL)
         f->fetches->page_length = body->len;
     if (body != NULL && !fetch_was_invalidated(f))
         entries_put_page(o->entries, lifetime, &info, m->id, m->count, body);
-    page_builder_report_gaps(f->page, &f->fetches->reports);
-    f->result.last_page = info.last;
-    return body;
+    page_builder_report_gaps(f->page.builder, &f->fetches->reports);
+    r->last_page = info.last;
+    r->body = body;
 }
 
-static void fetch_compose_result(struct fetch *f)
+/* The result has one reference of its body. A card that came along with a refused key is not served. */
+static struct cache_result fetch_compose_result(struct fetch *f)
 {
-    struct cache_result *r = &f->result;
-    r->key_name = f->key_known ? &f->info.name : NULL;
-    if (f->failed)
-        r->status = CACHE_UNAVAILABLE;
-    else if (f->key_invalid)
-        r->status = CACHE_KEY_INVALID;
+    static const enum cache_status statuses[] = {[FETCH_NOT_FOUND] = CACHE_NOT_FOUND,
+                                                 [FETCH_FOUND] = CACHE_FOUND,
+                                                 [FETCH_KEY_INVALID] = CACHE_KEY_INVALID,
+                                                 [FETCH_FAILED] = CACHE_UNAVAILABLE};
+    struct cache_result r = {.status = statuses[f->outcome],
+                             .key_name = f->auth.is_member ? &f->auth.info.name : NULL};
+    if (f->outcome != FETCH_FOUND || f->type == QUERY_AUTH_ONLY)
+        return r;
+    if (f->type == QUERY_PAGE)
+        fetch_compose_page(f, &r);
     else
-        r->status = f->found ? CACHE_FOUND : CACHE_NOT_FOUND;
-    if (r->status != CACHE_FOUND) { /* a card that came along with a refused key is not served */
-        blob_unref(r->body);
-        r->body = NULL;
-    }
-    if (r->status == CACHE_FOUND && f->type == QUERY_PAGE)
-        r->body = fetch_compose_page(f);
-    if (r->status == CACHE_FOUND && f->type != QUERY_AUTH_ONLY && r->body == NULL)
-        r->status = CACHE_OUT_OF_MEMORY;
+        r.body = fetch_take_body(f);
+    if (r.body == NULL)
+        r.status = CACHE_OUT_OF_MEMORY;
+    return r;
 }
 
 static void fetch_free(struct fetch *f)
@@ -767,10 +831,13 @@ static void fetch_free(struct fetch *f)
     assert(f->replies_due == 0 && list_empty(&f->requests));
     list_remove(&f->link);
     fetch_unpublish(f);
-    fetch_unwatch(f);
-    page_builder_free(f->page);
-    blob_unref(f->result.body);
-    free(f->reads);
+    if (f->type == QUERY_PAGE) {
+        fetch_unwatch(f);
+        page_builder_free(f->page.builder);
+        free(f->page.reads);
+    } else {
+        blob_unref(f->card.body);
+    }
     free(f);
 }
 
@@ -778,11 +845,14 @@ static void fetch_free(struct fetch *f)
 static void fetch_finish(struct fetch *f)
 {
     const struct cache_query q = {.type = f->type, .number = f->number, .link = fetch_link_of(f)};
-    if (!f->lost && !list_empty(&f->requests))
-        fetch_compose_result(f);
+    struct cache_result result = {.status = CACHE_UNAVAILABLE};
+    bool is_lost = f->outcome == FETCH_LOST;
+    if (!is_lost && !list_empty(&f->requests))
+        result = fetch_compose_result(f);
     fetch_enter(f, FETCH_ENDED);
     fetch_unpublish(f);
-    f->fetches->options.ended(f->fetches->options.arg, &f->requests, &q, f->lost ? NULL : &f->result);
+    f->fetches->options.ended(f->fetches->options.arg, &f->requests, &q, is_lost ? NULL : &result);
+    blob_unref(result.body);
     fetch_free(f);
 }
 
@@ -790,9 +860,9 @@ static void fetch_finish(struct fetch *f)
  * the same. */
 static uint64_t fetch_lack_of(const struct fetch *f)
 {
-    if (f->key_invalid || !f->found)
-        return f->key_invalid ? UINT64_MAX : UINT64_MAX - 1;
-    return f->page == NULL ? 0 : page_builder_lack(f->page);
+    if (f->outcome != FETCH_FOUND)
+        return f->outcome == FETCH_KEY_INVALID ? UINT64_MAX : UINT64_MAX - 1;
+    return f->type == QUERY_PAGE ? page_builder_lack(f->page.builder) : 0;
 }
 
 /*
@@ -805,7 +875,7 @@ static bool fetch_must_be_read_again(const struct fetch *f)
 {
     const struct validity *v = f->fetches->options.validity;
     bool is_told = validity_may_store(v) && validity_has_api_keys(v);
-    bool is_one_read = !f->apart && (f->key_invalid || f->page == NULL);
+    bool is_one_read = !f->apart && (f->outcome == FETCH_KEY_INVALID || f->type != QUERY_PAGE);
     bool is_same = fetch_lack_of(f) == f->lack;
     if (!is_told || (is_same && f->repeats >= REPEATS_MAX))
         return !is_same;
@@ -821,12 +891,12 @@ static void fetch_confirm(struct fetch *f)
     }
     f->repeats++;
     f->lack = fetch_lack_of(f);
-    f->found = f->key_invalid = false;
-    blob_unref(f->result.body);
-    f->result.body = NULL;
+    f->outcome = FETCH_NOT_FOUND;
+    if (f->type != QUERY_PAGE)
+        blob_unref(fetch_take_body(f));
     if (fetch_start(f) == 0)
         return;
-    f->failed = true;
+    fetch_raise(f, FETCH_FAILED);
     fetch_finish(f);
 }
 
@@ -838,12 +908,12 @@ void fetches_confirm(struct fetches *fs, enum catalogue_state state)
     while (!list_empty(&waiting)) {
         struct fetch *f = LIST_ENTRY(waiting.next, struct fetch, link);
         list_remove(&f->link);
-        f->failed = state == CATALOGUE_UNKNOWN;
-        f->lost = state != CATALOGUE_UNKNOWN && state != CATALOGUE_PRESENT;
-        if (state == CATALOGUE_PRESENT)
+        if (state == CATALOGUE_PRESENT) {
             fetch_confirm(f);
-        else
+        } else {
+            fetch_raise(f, state == CATALOGUE_UNKNOWN ? FETCH_FAILED : FETCH_LOST);
             fetch_finish(f);
+        }
     }
 }
 
@@ -852,10 +922,10 @@ static void fetch_proceed(struct fetch *f)
     if (f->replies_due > 0)
         return;
     fetch_adapt_window(f->fetches, f->batch_ms);
-    bool wanted = !f->lost && !list_empty(&f->requests);
-    if (wanted && !f->failed && !f->key_invalid && fetch_advance(f))
+    bool is_wanted = !list_empty(&f->requests);
+    if (is_wanted && f->outcome <= FETCH_FOUND && fetch_advance(f))
         return;
-    if (!wanted || f->lost || f->failed || fetch_lack_of(f) == 0) {
+    if (!is_wanted || fetch_has_failed(f) || fetch_lack_of(f) == 0) {
         fetch_finish(f);
         return;
     }
@@ -872,24 +942,24 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
                                struct page_builder *known)
 {
     bool paged = q->type == QUERY_PAGE;
-    struct page_builder *page = paged && known == NULL ? page_builder_new(q->number) : known;
+    struct page_builder *builder = paged && known == NULL ? page_builder_new(q->number) : known;
     struct fetch *f = calloc(1, sizeof *f + q->link.len);
-    if (f == NULL || (paged && page == NULL)) {
-        page_builder_free(page);
+    if (f == NULL || (paged && builder == NULL)) {
+        page_builder_free(builder);
         free(f);
         return NULL;
     }
     list_init(&f->link);
     list_init(&f->requests);
     f->fetches = fs;
-    f->needs_auth = needs_auth;
-    f->page = page;
-    f->page_known = known != NULL;
-    f->page_lifetime = LIFETIME_TRACKED; /* of a known page; else set when its index is read */
-    if (page != NULL)
-        page_builder_expect(page, fs->page_length + fs->page_length / 8);
-    f->index_epoch = fs->index_epoch;
-    f->key = q->key;
+    f->auth.needed = needs_auth;
+    f->auth.key = q->key;
+    if (paged) {
+        f->page = (struct fetch_page){.builder = builder, .is_known = known != NULL};
+        f->page.lifetime = LIFETIME_TRACKED; /* of a known page; else set when its index is read */
+        f->page.index_epoch = fs->index_epoch;
+        page_builder_expect(builder, fs->page_length + fs->page_length / 8);
+    }
     f->type = q->type;
     f->number = q->number;
     f->link_len = q->link.len;
