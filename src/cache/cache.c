@@ -2,7 +2,19 @@
  * The cache as a whole; see cache.h. Binds the entries, the API key set, the fetches and the invalidations to
  * one connection to Redis, and holds the requests and their deadlines.
  *
- * What Redis sends unasked, and the states of the connection, pass through the callbacks below.
+ * A request is looked up (cache_lookup) when it comes, and again whenever what it waits for has come
+ * (cache_get_again). A hit completes it. Otherwise it waits, in one list at a time:
+ *   - `undrained`: invalidations from before it came may wait in the socket to Redis;
+ *   - the key reader's: its key is to be checked first;
+ *   - `queue`: a miss, without a connection or while Redis has enough to do (fetches_have_room);
+ *   - that of a fetch, which it has begun or joined.
+ *
+ * Invariant: a request is in one of these lists and in `by_deadline`, or it is complete.
+ *
+ * | handle   | runs while                   | and then                                              |
+ * | -------- | ---------------------------- | ----------------------------------------------------- |
+ * | `timer`  | requests wait                | those time out whose deadline the loop has read past  |
+ * | `polled` | requests are in `undrained`  | they are looked up again when the socket is drained   |
  */
 #include "cache/cache.h"
 
@@ -62,16 +74,24 @@ static struct redis_connection *cache_connection_of(const struct cache *c)
 
 /* --- cache hits --- */
 
-/*
- * UNDRAINED: invalidations may wait in the socket; once it is drained, the cache can be looked up. UNCHECKED:
- * the key is to be checked first.
- */
-enum lookup { LOOKUP_HIT, LOOKUP_MISS, LOOKUP_UNDRAINED, LOOKUP_UNCHECKED };
-
-/* What to fetch after a miss. */
-struct cache_miss {
-    bool needs_auth;            /* the key must be checked in Redis too */
-    struct page_builder *known; /* the page's list of channels, owned; NULL where it is not known */
+/* What a look-up has found, or what is to be done before the next one. */
+struct lookup {
+    enum lookup_outcome {
+        LOOKUP_HIT,
+        LOOKUP_MISS,
+        LOOKUP_UNDRAINED, /* invalidations may wait in the socket */
+        LOOKUP_UNCHECKED  /* the key is to be checked first */
+    } outcome;
+    enum freshness freshness;
+    uint64_t now;               /* by the boot clock */
+    struct cache_result result; /* of a hit */
+    struct lifetime lifetime;   /* of the entry that was found */
+    /*
+     * Of a miss. Only an auth result that may be served saves the check of the key in Redis: while the
+     * connection is lost, or the lease has expired, each request has its own.
+     */
+    bool needs_auth;
+    struct page_builder *known; /* of a miss: the page's list of channels, owned; NULL: it is not known */
 };
 
 static enum auth_result cache_check_key(struct cache *c, const struct digest *key, enum freshness freshness,
@@ -89,33 +109,24 @@ bool cache_is_key_invalid(struct cache *c, const struct digest *key, struct api_
     return cache_check_key(c, key, validity_freshness(&c->validity, now), now, &same) == AUTH_RESULT_INVALID;
 }
 
-/* What there is to look for, and what was found. */
-struct hit {
-    const struct cache_query *query;
-    uint64_t now; /* by the boot clock */
-    struct cache_result *result;
-    struct lifetime lifetime;   /* of the entry that was found */
-    struct page_builder *known; /* the page's list of channels, owned, where that alone is cached */
-};
-
 __attribute__((cold, noinline)) static void cache_drop_ended(struct cache *c, const struct entry *e)
 {
     entries_drop(&c->entries, (enum entry_kind)e->kind, e->number);
 }
 
 /* `e` may be NULL: it is not cached. */
-static inline bool cache_hit_entry(struct cache *c, struct hit *h, const struct entry *e)
+static inline bool cache_hit_entry(struct cache *c, enum coding coding, struct lookup *l,
+                                   const struct entry *e)
 {
     if (e == NULL)
         return false;
-    if (!entry_is_alive(e, h->now)) {
+    if (!entry_is_alive(e, l->now)) {
         cache_drop_ended(c, e);
         return false;
     }
-    h->lifetime = e->lifetime;
-    h->result->status = CACHE_FOUND;
-    enum coding coding = h->query->coding;
-    h->result->body = coding == CODING_IDENTITY ? blob_ref(e->body) : encoder_body(&c->encoder, e, coding);
+    l->lifetime = e->lifetime;
+    l->result.status = CACHE_FOUND;
+    l->result.body = coding == CODING_IDENTITY ? blob_ref(e->body) : encoder_body(&c->encoder, e, coding);
     return true;
 }
 
@@ -154,75 +165,73 @@ static void cache_compose_known(struct cache *c, struct page_builder *p, struct 
 }
 
 /* All of the page's channels are known, but not its body. */
-static bool cache_hit_members(struct cache *c, struct hit *h, const struct entry *e)
+static bool cache_hit_members(struct cache *c, int64_t number, struct lookup *l, const struct entry *e)
 {
-    struct page_builder *p = page_builder_new(h->query->number);
+    struct page_builder *p = page_builder_new(number);
     if (p == NULL)
         return false;
     page_builder_set_index_size(p, entries_index_size(&c->entries));
     page_builder_set_known(p, e->page);
     if (page_builder_gather(p, &c->entries) > 0) {
-        h->known = p;
+        l->known = p;
         return false;
     }
-    cache_compose_known(c, p, h->result);
+    cache_compose_known(c, p, &l->result);
     page_builder_free(p);
     return true;
 }
 
-static bool cache_hit_page(struct cache *c, struct hit *h)
+static bool cache_hit_page(struct cache *c, const struct cache_query *q, struct lookup *l)
 {
-    int64_t number = h->query->number;
     if (validity_is_pending(&c->validity, INVALIDATED_INDEX))
         return false;
-    const struct entry *e = entries_find(&c->entries, ENTRY_PAGE, number);
+    const struct entry *e = entries_find(&c->entries, ENTRY_PAGE, q->number);
     if (e == NULL)
-        return cache_hit_page_beyond(c, number, h->result);
+        return cache_hit_page_beyond(c, q->number, &l->result);
     if (e->body == NULL)
-        return cache_hit_members(c, h, e);
-    h->result->last_page = e->page->info.last;
-    return cache_hit_entry(c, h, e);
+        return cache_hit_members(c, q->number, l, e);
+    l->result.last_page = e->page->info.last;
+    return cache_hit_entry(c, q->coding, l, e);
 }
 
-static inline bool cache_hit(struct cache *c, struct hit *h)
+static inline bool cache_hit(struct cache *c, const struct cache_query *q, struct lookup *l)
 {
-    const struct cache_query *q = h->query;
     switch (q->type) {
     case QUERY_AUTH_ONLY:
-        h->result->status = CACHE_FOUND;
+        l->result.status = CACHE_FOUND;
         return true;
     case QUERY_CARD:
-        return cache_hit_entry(c, h, entries_find(&c->entries, ENTRY_CARD, q->number));
+        return cache_hit_entry(c, q->coding, l, entries_find(&c->entries, ENTRY_CARD, q->number));
     case QUERY_CARD_BY_LINK:
-        return cache_hit_entry(c, h, entries_find_link(&c->entries, q->link));
+        return cache_hit_entry(c, q->coding, l, entries_find_link(&c->entries, q->link));
     case QUERY_PAGE:
-        return cache_hit_page(c, h);
+        return cache_hit_page(c, q, l);
     }
     return false;
 }
 
 /* What was read without tracking may have changed since it was read, all else since the connection was lost.
  */
-__attribute__((cold)) static void cache_set_age(const struct cache *c, const struct hit *h)
+__attribute__((cold)) static void cache_set_age(const struct cache *c, struct lookup *l)
 {
-    bool tracked = lifetime_is_tracked(h->lifetime);
-    uint64_t until_ms = h->lifetime.until_ms;
+    bool tracked = lifetime_is_tracked(l->lifetime);
+    uint64_t until_ms = l->lifetime.until_ms;
     uint64_t current_ms = tracked ? c->validity.lost_ms : until_ms - c->options.ttl_ms;
-    h->result->age_s = (int64_t)(h->now - current_ms + 999) / 1000;
-    h->result->ttl_s = tracked ? -h->result->age_s : (int64_t)(until_ms - h->now) / 1000;
+    l->result.age_s = (int64_t)(l->now - current_ms + 999) / 1000;
+    l->result.ttl_s = tracked ? -l->result.age_s : (int64_t)(until_ms - l->now) / 1000;
 }
 
-static void cache_count_hit(struct cache *c, const struct hit *h, enum freshness freshness)
+static void cache_count_hit(struct cache *c, struct lookup *l)
 {
     static const enum cache_source sources[] = {[FRESHNESS_STALE] = CACHE_SOURCE_STALE,
                                                 [FRESHNESS_TTL] = CACHE_SOURCE_TTL,
                                                 [FRESHNESS_FRESH] = CACHE_SOURCE_HIT};
     struct cache_metrics *m = c->options.metrics;
-    bool stale = freshness == FRESHNESS_STALE;
+    bool stale = l->freshness == FRESHNESS_STALE;
     metric_add(stale ? &m->cache_stale_hits_total : &m->cache_hits_total, 1);
-    h->result->source = sources[freshness];
-    if (freshness != FRESHNESS_FRESH)
-        cache_set_age(c, h);
+    l->result.source = sources[l->freshness];
+    if (l->freshness != FRESHNESS_FRESH)
+        cache_set_age(c, l);
 }
 
 /*
@@ -237,43 +246,46 @@ static inline bool cache_is_undrained(struct cache *c, uint64_t arrived_ms)
     return arrived_ms >= v->drained_until_ms;
 }
 
-/*
- * On a miss *miss says what to fetch. Only an auth result that may be served saves the check of the key in
- * Redis: while the connection is lost, or the lease has expired, each request has its own.
- */
-static enum lookup cache_lookup(struct cache *c, struct cache_request *request, const struct cache_query *q,
-                                struct cache_result *result, struct cache_miss *miss)
+/* The key is valid: looks for what it may read. */
+static enum lookup_outcome cache_lookup_data(struct cache *c, const struct cache_query *q, struct lookup *l)
 {
-    uint64_t undrained_ms = request->undrained_ms;
-    struct api_key_name *name = &request->key_name;
-    *result = (struct cache_result){.key_name = name};
-    *miss = (struct cache_miss){.needs_auth = true};
-    uint64_t now = clock_boot_ms();
-    enum freshness freshness = validity_freshness(&c->validity, now);
-    if (freshness == FRESHNESS_FRESH && cache_is_undrained(c, undrained_ms != 0 ? undrained_ms : now))
-        return LOOKUP_UNDRAINED;
-    enum auth_result auth = cache_check_key(c, &q->key, freshness, now, name);
-    if (auth == AUTH_RESULT_UNKNOWN && freshness == FRESHNESS_FRESH && !request->own_check &&
-        key_reader_is_able(&c->key_reader))
-        return LOOKUP_UNCHECKED;
-    if (auth == AUTH_RESULT_UNKNOWN)
-        return LOOKUP_MISS;
-    struct hit h = {.query = q, .now = now, .result = result, .lifetime = LIFETIME_TRACKED};
-    bool found = auth == AUTH_RESULT_INVALID;
-    if (found)
-        result->status = CACHE_KEY_INVALID;
-    else
-        found = cache_hit(c, &h);
-    if (found) {
-        cache_count_hit(c, &h, freshness);
+    if (cache_hit(c, q, l))
         return LOOKUP_HIT;
+    l->needs_auth = l->freshness == FRESHNESS_STALE;
+    if (l->needs_auth) {
+        page_builder_free(l->known);
+        l->known = NULL;
     }
-    miss->needs_auth = freshness == FRESHNESS_STALE;
-    if (miss->needs_auth)
-        page_builder_free(h.known);
-    else
-        miss->known = h.known;
     return LOOKUP_MISS;
+}
+
+/* Looks at the socket, then for the key, and then for the data. The request gets the name of its key. */
+static struct lookup cache_lookup(struct cache *c, struct cache_request *request, const struct cache_query *q)
+{
+    uint64_t now = clock_boot_ms();
+    struct lookup l = {.freshness = validity_freshness(&c->validity, now),
+                       .now = now,
+                       .result = {.key_name = &request->key_name},
+                       .lifetime = LIFETIME_TRACKED,
+                       .needs_auth = true};
+    bool is_fresh = l.freshness == FRESHNESS_FRESH;
+    if (is_fresh && cache_is_undrained(c, request->undrained_ms != 0 ? request->undrained_ms : now)) {
+        l.outcome = LOOKUP_UNDRAINED;
+        return l;
+    }
+    enum auth_result auth = cache_check_key(c, &q->key, l.freshness, now, &request->key_name);
+    if (auth == AUTH_RESULT_UNKNOWN) {
+        bool waits = is_fresh && !request->own_check && key_reader_is_able(&c->key_reader);
+        l.outcome = waits ? LOOKUP_UNCHECKED : LOOKUP_MISS;
+        return l;
+    }
+    if (auth == AUTH_RESULT_INVALID)
+        l.result.status = CACHE_KEY_INVALID;
+    else
+        l.outcome = cache_lookup_data(c, q, &l);
+    if (l.outcome == LOOKUP_HIT)
+        cache_count_hit(c, &l);
+    return l;
 }
 
 /* --- requests --- */
@@ -346,7 +358,7 @@ static int cache_keep_link(struct cache_request *request, struct span link)
 
 /* Joins a fetch in flight. A fetch that checks a key is not shared. */
 static bool cache_join(struct cache *c, struct cache_request *request, const struct cache_query *q,
-                       const struct cache_miss *miss)
+                       const struct lookup *miss)
 {
     struct fetch *f = miss->needs_auth ? NULL : fetches_find(&c->fetches, q);
     if (f == NULL)
@@ -360,7 +372,7 @@ static bool cache_join(struct cache *c, struct cache_request *request, const str
 
 /* Returns 0 or -ENOMEM. */
 static int cache_begin(struct cache *c, struct cache_request *request, const struct cache_query *q,
-                       const struct cache_miss *miss)
+                       const struct lookup *miss)
 {
     request->shared = false;
     if (fetch_begin(&c->fetches, q, miss->needs_auth, miss->known, &request->waiting) == NULL)
@@ -376,7 +388,7 @@ static void cache_on_polled(uv_check_t *polled);
  * -ENOMEM.
  */
 static int cache_wait_for_lookup(struct cache *c, struct cache_request *request, const struct cache_query *q,
-                                 enum lookup outcome)
+                                 enum lookup_outcome outcome)
 {
     if (q->type == QUERY_CARD_BY_LINK && cache_keep_link(request, q->link) != 0)
         return -ENOMEM;
@@ -417,7 +429,7 @@ static bool cache_is_late(const struct cache *c, const struct cache_request *req
 
 /* Returns 0; -ENOMEM; or -ETIMEDOUT: the request has waited too long to be read now. */
 static int cache_read_or_wait(struct cache *c, struct cache_request *request, const struct cache_query *q,
-                              const struct cache_miss *miss)
+                              const struct lookup *miss)
 {
     if (cache_join(c, request, q, miss))
         return 0;
@@ -432,12 +444,12 @@ static int cache_read_or_wait(struct cache *c, struct cache_request *request, co
 static bool cache_try_get(struct cache *c, struct cache_request *request, const struct cache_query *query,
                           struct cache_result *result)
 {
-    struct cache_miss miss;
-    enum lookup outcome = cache_lookup(c, request, query, result, &miss);
-    if (outcome == LOOKUP_HIT)
+    const struct lookup l = cache_lookup(c, request, query);
+    *result = l.result;
+    if (l.outcome == LOOKUP_HIT)
         return true;
-    int err = outcome == LOOKUP_MISS ? cache_read_or_wait(c, request, query, &miss)
-                                     : cache_wait_for_lookup(c, request, query, outcome);
+    int err = l.outcome == LOOKUP_MISS ? cache_read_or_wait(c, request, query, &l)
+                                       : cache_wait_for_lookup(c, request, query, l.outcome);
     if (err == 0)
         return false;
     if (err == -ETIMEDOUT)
