@@ -52,7 +52,7 @@ struct cache {
 
     struct list by_deadline; /* requests: one timeout for all, so in order of arrival */
     uv_timer_t timer;        /* runs until the first deadline, and a moment longer */
-    uint64_t timer_ended_ms; /* monotonic; when it last did */
+    uint64_t timer_ended_ms; /* monotonic; when `timer` last ended */
 
     struct list undrained; /* requests that wait until the socket to Redis is drained, in order of arrival */
     uv_check_t polled;     /* runs after the loop has polled, while there are such */
@@ -84,14 +84,14 @@ struct lookup {
     } outcome;
     enum freshness freshness;
     uint64_t now;               /* by the boot clock */
-    struct cache_result result; /* of a hit */
-    struct lifetime lifetime;   /* of the entry that was found */
+    struct cache_result result; /* complete after a hit */
+    struct lifetime lifetime;   /* how long the entry that was found may be served */
     /*
-     * Of a miss. Only an auth result that may be served saves the check of the key in Redis: while the
-     * connection is lost, or the lease has expired, each request has its own.
+     * After a miss: the key must be checked in Redis too. Each request has its own check while the connection
+     * is lost, or the lease has expired.
      */
     bool needs_auth;
-    struct page_builder *known; /* of a miss: the page's list of channels, owned; NULL: it is not known */
+    struct page_builder *known; /* after a miss: the page's list of channels, owned; NULL: it is not known */
 };
 
 static enum auth_result cache_check_key(struct cache *c, const struct digest *key, enum freshness freshness,
@@ -290,7 +290,7 @@ static struct lookup cache_lookup(struct cache *c, struct cache_request *request
 
 /* --- requests --- */
 
-/* All requests have the same timeout, so a running timer already ends at the first deadline. */
+/* All requests have the same timeout, so a timer that runs ends at the first deadline already. */
 static void cache_arm_timer(struct cache *c)
 {
     if (list_empty(&c->by_deadline) || uv_is_active((const uv_handle_t *)&c->timer))
@@ -302,7 +302,7 @@ static void cache_arm_timer(struct cache *c)
                          first->deadline_ms > now ? first->deadline_ms - now : 1, 0);
 }
 
-/* Ends what the cache holds for a request that waits for nothing any more. */
+/* A request is complete or cancelled: it has left its list, and leaves the list of deadlines. */
 static void cache_release(struct cache_request *request)
 {
     assert(list_empty(&request->waiting));
@@ -384,8 +384,8 @@ static int cache_begin(struct cache *c, struct cache_request *request, const str
 static void cache_on_polled(uv_check_t *polled);
 
 /*
- * Without a fetch, until it is looked up again: after a miss, when its turn to read has come. Returns 0 or
- * -ENOMEM.
+ * Lets a request wait without a fetch until it is looked up again. It keeps its query, since the caller's is
+ * borrowed. Returns 0 or -ENOMEM.
  */
 static int cache_wait_for_lookup(struct cache *c, struct cache_request *request, const struct cache_query *q,
                                  enum lookup_outcome outcome)
@@ -414,13 +414,14 @@ static bool cache_may_read(struct cache *c)
     return c->validity.connected && fetches_have_room(&c->fetches);
 }
 
-/* A new request is behind all that wait. */
+/* Requests read in the order in which they came: a new one waits behind all that wait. */
 static bool cache_must_queue(struct cache *c, const struct cache_request *request)
 {
     return (request->queued_ms == 0 && !list_empty(&c->queue)) || !cache_may_read(c);
 }
 
-/* A reply would come too late: most of the timeout was spent in the queue, although Redis was connected. */
+/* A reply would come too late when most of the timeout was spent in the queue, although Redis was connected.
+ */
 static bool cache_is_late(const struct cache *c, const struct cache_request *request)
 {
     uint64_t since_ms = request->queued_ms > c->connected_ms ? request->queued_ms : c->connected_ms;
@@ -496,7 +497,7 @@ static struct cache_request *cache_pop_request(struct list *requests)
     return r;
 }
 
-/* The connection was lost, or what the request waited for has come: it is looked up again. */
+/* Called when what the request waited for has come, or its fetch was lost with the connection. */
 static void cache_get_again(struct cache *c, struct cache_request *r, const struct cache_query *fetched)
 {
     struct cache_query q = *fetched;
@@ -521,7 +522,8 @@ static void cache_get_waiting_again(struct cache *c, struct cache_request *r)
     cache_get_again(c, r, &(struct cache_query){.type = r->type, .number = r->number});
 }
 
-/* A turn of the loop may read only a part of what waits. Without a connection nothing is waited for. */
+/* Requests stay undrained after a turn of the loop that read only a part of what waits; without a connection
+ * none does. */
 static void cache_on_polled(uv_check_t *polled)
 {
     struct cache *c = polled->data;
@@ -611,13 +613,13 @@ static void cache_on_handshake_done(void *arg, struct redis_connection *connecti
     upstream_check(&c->upstream, connection);
 }
 
-/* The settings may change. */
+/* Read from the settings in use, as they may change. */
 static bool cache_is_clustered(const struct cache *c)
 {
     return redis_endpoint_is_cluster(redis_config_endpoint(redis_session_config(c->session)));
 }
 
-/* The connection has logged the reason. */
+/* Logs what follows; the connection has logged the reason. */
 static void cache_log_untracked(const struct cache *c)
 {
     struct log_line line;
@@ -676,7 +678,7 @@ static enum redis_tracking cache_tracking_of(const struct cache_options *o)
     return o->broadcast ? REDIS_TRACKING_BROADCAST : REDIS_TRACKING_KEYS;
 }
 
-/* What its pending commands would have read is read by the other. All is dropped when that is ready. */
+/* Requests whose commands are pending are read by the next connection. All is dropped when that is ready. */
 static void cache_on_replaced(void *arg)
 {
     struct cache *c = arg;
@@ -881,9 +883,4 @@ uint64_t cache_redis_number(const struct cache *c)
 uint64_t cache_lost_ms(const struct cache *c)
 {
     return c->validity.lost_ms;
-}
-
-const struct entries *cache_entries(const struct cache *c)
-{
-    return &c->entries;
 }

@@ -36,7 +36,7 @@ struct cache_options {
     bool broadcast;          /* Redis sends all invalidations, and not only those of keys that were read */
     uint64_t ttl_ms;         /* how long entries may be served where Redis does not track; 0: not at all */
     uint64_t stale_limit_ms; /* how long entries may be served after the connection was lost */
-    uint64_t stale_keys_limit_ms;                 /* the same for API keys; limited by stale_limit_ms */
+    uint64_t stale_keys_limit_ms;                 /* how long API keys may; limited by stale_limit_ms */
     void (*on_connection)(void *arg, bool ready); /* the connection came or was lost */
     void *arg;
 };
@@ -49,7 +49,7 @@ enum cache_query_type {
 };
 
 struct cache_query {
-    struct digest key; /* of the caller's API key */
+    struct digest key; /* the digest of the caller's API key */
     enum cache_query_type type;
     enum coding coding; /* preferred for the body */
     int64_t number;
@@ -82,10 +82,11 @@ struct cache_result {
      * cache has it in the coding of the query. */
     struct blob *body;
     int64_t last_page; /* CACHE_FOUND of a page */
-    /* Of a hit with a body that is not known to be coherent, in seconds: since when, at most, it may have
+    /* A hit with a body that is not known to be coherent, in seconds: since when, at most, it may have
      * changed, and how long it counts as fresh yet, below 0 while Redis is not connected. */
     int64_t age_s, ttl_s;
-    /* Of the caller's key, borrowed until the receiver returns. It is known of a valid or expired one. */
+    /* The name of the caller's key, borrowed until the receiver returns. It is known if the key is in the
+     * set. */
     const struct api_key_name *key_name;
 };
 
@@ -103,14 +104,14 @@ struct cache_request {
     uint64_t deadline_ms;
     bool shared;           /* another request began the fetch */
     bool own_check;        /* the key is to be checked with the fetch */
-    enum coding coding;    /* of the query */
+    enum coding coding;    /* the preferred one of the query */
     uint64_t undrained_ms; /* when the socket was first found undrained, by the boot clock; 0: it was not */
     uint64_t queued_ms; /* when it first had to wait for its turn to read Redis, monotonic; 0: it had not */
     struct digest key;
     struct api_key_name key_name;
-    enum cache_query_type type; /* of a request that waits for no fetch, as the number */
+    enum cache_query_type type; /* this and the number: of a request without a fetch */
     int64_t number;
-    char *link; /* owned; of a query by link that waits for no fetch */
+    char *link; /* owned; a request by link, without a fetch */
     size_t link_len;
 };
 
@@ -152,8 +153,5 @@ bool cache_is_key_invalid(struct cache *c, const struct digest *key, struct api_
 
 /* Cancels a request: `done` will not be called. Does nothing if the request is complete. */
 void cache_cancel(struct cache_request *request);
-
-/* For tests, which add them up. */
-const struct entries *cache_entries(const struct cache *c);
 
 #endif

@@ -23,6 +23,7 @@
 #include "fuzz/memory.h"
 #include "redis/endpoint.h"
 #include "redis/metrics.h"
+#define ENTRIES_CHECK_WRAP
 #include "unit/entries_check.h"
 
 #include <errno.h>
@@ -378,7 +379,7 @@ static void step(char what)
         send_some(count_of(what));
     }
     run_loop();
-    entries_check(cache_entries(w.cache));
+    entries_check(cache_entries);
 }
 
 /* --- one run --- */

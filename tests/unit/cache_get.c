@@ -5,6 +5,7 @@
 #include "cache/cache.h"
 
 #include "cache/key_reader.h"
+#define ENTRIES_CHECK_WRAP
 #include "unit/entries_check.h"
 #include "unit/fixtures/cache_connection.h"
 #include "unit/fixtures/redis_config.h"
@@ -241,7 +242,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    entries_check(cache_entries(cache));
+    entries_check(cache_entries);
     cache_close(cache, on_closed, NULL);
     connection_finish_closing();
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);

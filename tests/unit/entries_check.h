@@ -93,4 +93,21 @@ static inline void entries_check(const struct entries *es)
     assert(live.coded + dead.coded == es->metrics->cache_coded_bytes);
 }
 
+/*
+ * The entries of the cache that a program has made last, which is linked with --wrap=entries_init; and in
+ * place of that function. For one file of a program.
+ */
+#ifdef ENTRIES_CHECK_WRAP
+static const struct entries *cache_entries;
+
+int __real_entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics);
+int __wrap_entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics);
+
+int __wrap_entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
+{
+    cache_entries = es;
+    return __real_entries_init(es, budget, metrics);
+}
+#endif
+
 #endif
