@@ -21,8 +21,8 @@ struct api_key {
     uint64_t epoch; /* in which it was confirmed last */
     struct lifetime lifetime;
     int64_t expires;
-    struct list recent; /* in that list, or alone */
-    uint32_t used;      /* the second of its last use */
+    struct list recent; /* in the list of the keys used last, or alone */
+    uint32_t used;      /* the second of the last use */
     unsigned char name_len;
     char name[];
 };
@@ -212,7 +212,7 @@ bool api_keys_read_info(struct api_keys *k, const struct digest *key, const stru
 
 /* --- confirmed keys --- */
 
-/* Where the set is too large for the table it is not whole: each key that gives way would be missing. */
+/* A confirmed key that gives way is missing: the set is not whole any more. */
 static void api_keys_make_room(struct api_keys *k)
 {
     struct api_key *key = NULL;
@@ -269,7 +269,7 @@ static void api_keys_show_next_expiry(struct api_keys *k)
     metric_set(&k->metrics->api_key_next_expiry_timestamp_seconds, known ? (uint64_t)k->next_expiry : 0);
 }
 
-/* Of a set that is whole: a key that is not confirmed is none of it any more. */
+/* The set is whole, so a key that is not confirmed is no member any more. */
 static void api_keys_sweep_key(struct api_keys *k, struct api_key *key, int64_t now)
 {
     if (!api_keys_knows(k, key))

@@ -9,8 +9,8 @@
  * Where Redis does not track what is read there are no epochs, and a key counts for the lifetime of the
  * reply.
  *
- * A key that is not confirmed is invalid only if the set is whole: every member was read and confirmed in
- * this epoch. Otherwise it is to be checked in Redis.
+ * Invariant: a key that is not confirmed is invalid only if the set is whole: every member was read and
+ * confirmed in this epoch. Otherwise it is to be checked in Redis.
  *
  * The set is read with SSCAN, which returns every member that was present from its first portion to its last.
  * Each portion registers the set for invalidations, so a read without an invalidation is the whole set. After
@@ -63,15 +63,15 @@ struct api_key;
 /* Embedded in the cache; private to api_keys.c. */
 struct api_keys {
     struct cache_metrics *metrics;
-    struct table table; /* of the keys, by the hash of their digests */
-    struct list recent; /* those used last, the latest at the end */
+    struct table table; /* the keys, by the hash of their digests */
+    struct list recent; /* the keys used last, the latest at the end */
     size_t recent_count;
     uint32_t second; /* counts heartbeats: a key moves to the end of `recent` once in each */
     uint64_t seed;
 
     uint64_t epoch; /* grows with each change of the set or of the infos */
     enum api_keys_state state;
-    int64_t set_size; /* of a set that is whole, as Redis reported it; -1: it did not */
+    int64_t set_size; /* members that Redis reported, while the set is whole; -1: it did not */
 
     unsigned failures; /* since the set was last whole */
     uint64_t retry_ms; /* monotonic; until then neither a read nor, when refused, a check is tried */
@@ -97,7 +97,7 @@ enum auth_result api_keys_check(struct api_keys *k, const struct digest *digest,
 /* Whether the key was confirmed in this epoch. */
 bool api_keys_is_confirmed(const struct api_keys *k, const struct digest *key);
 
-/* Now; the clock is read for one with an expiry alone. */
+/* Whether a key with this expiry has expired now; without one the clock is not read. */
 static inline bool api_keys_is_expired(int64_t expires)
 {
     return expires != API_KEY_NEVER && api_key_is_expired(expires, clock_wall_s());
@@ -117,7 +117,7 @@ void api_keys_invalidate(struct api_keys *k);
 /* The keys used last, the latest first. Returns how many there are. */
 size_t api_keys_recent(const struct api_keys *k, struct digest key[API_KEYS_RECENT]);
 
-/* Which it is. */
+/* The current epoch. */
 static inline uint64_t api_keys_epoch(const struct api_keys *k)
 {
     return k->epoch;

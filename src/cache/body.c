@@ -13,7 +13,7 @@
 
 /* --- commands --- */
 
-/* Everything but the key. */
+/* Composes all of an HMGET but the key. */
 static int body_init_hmget(struct commands *c, enum channel_shape shape)
 {
     size_t count = 0;
@@ -300,7 +300,7 @@ bool page_members_parse(struct page_members *m, const struct redis_reply *reply)
 
 /* --- a page --- */
 
-/* At most, of the parts of a page before and behind the summaries. */
+/* The parts of a page before and behind the summaries are no longer than this. */
 enum { FRAME_LENGTH = 192 };
 
 struct page_builder *page_builder_new(int64_t number)
@@ -396,7 +396,7 @@ static int64_t body_last_page(const struct page_builder *p)
     return last;
 }
 
-/* What comes before the next summary. */
+/* Writes the beginning of the page, or the comma, before the next summary. */
 static void body_begin_summary(struct page_builder *p)
 {
     if (p->count++ > 0) {

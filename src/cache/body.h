@@ -34,8 +34,8 @@ struct commands {
         struct buf text; /* the HMGET of a shape without its key */
         size_t head;     /* bytes before the key */
     } hmget[2];
-    struct buf sismember, hget;      /* of an API key and its info; without their last word, which is */
-    char digest[DIGEST_HEX_LEN + 2]; /* the digest of the key in hex, with the end of the line */
+    struct buf sismember, hget;      /* about an API key and its info; their last word, which follows, */
+    char digest[DIGEST_HEX_LEN + 2]; /* is the digest of the key in hex, with the end of the line */
 };
 
 /* Returns 0 or -ENOMEM; commands_fini is due in both cases. */

@@ -4,10 +4,11 @@
  *
  * A Redis with neither was flushed, or started without its data, and its "not found" must not be believed.
  *
- * One check is under way at a time, and its end is one event, `checked`. Replies come in the order of the
- * commands, so a check under way was sent after every command that has been answered: it serves all results
- * that need one. Checks are numbered for the API key set, which waits for one that was begun after its last
- * reply (key_reader.c).
+ * Invariant: one check is under way at a time, and its end is one event, `checked`, which has two
+ * implementations: the cache for the connection in use, and upstream.c for the next one. Replies come in the
+ * order of the commands, so a check under way was sent after every command that has been answered: it serves
+ * all results that need one. Checks are numbered for the API key set, which waits for one that was begun
+ * after its last reply (key_reader.c).
  */
 #ifndef CACHE_CATALOGUE_H
 #define CACHE_CATALOGUE_H
@@ -19,7 +20,7 @@
 
 /* The result of a check. */
 enum catalogue_state {
-    CATALOGUE_PRESENT, /* or not visible to this user (ACL) */
+    CATALOGUE_PRESENT, /* found, or not visible to this user (ACL) */
     CATALOGUE_MISSING,
     CATALOGUE_UNKNOWN, /* Redis replied with an error, or the command could not be sent */
     CATALOGUE_LOST     /* the connection was lost */

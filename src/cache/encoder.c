@@ -11,7 +11,7 @@ void encoder_init(struct encoder *e, uv_loop_t *loop, struct entries *entries, s
     *e = (struct encoder){.loop = loop, .entries = entries, .metrics = metrics};
 }
 
-/* In a thread of the pool. */
+/* Runs in a thread of the pool. */
 static void encoder_work(uv_work_t *request)
 {
     struct encoder *e = request->data;
@@ -45,7 +45,7 @@ static void encoder_end_job(struct encoder *e)
     e->busy = false;
 }
 
-/* In the loop again; `status` is UV_ECANCELED when no thread has begun. */
+/* Runs in the loop again; `status` is UV_ECANCELED when no thread has begun. */
 static void encoder_done(uv_work_t *request, int status)
 {
     struct encoder *e = request->data;

@@ -70,7 +70,7 @@ static inline uint64_t entries_hash_of_link(const struct entries *es, struct spa
     return hash_bytes(link, es->seed);
 }
 
-/* Of a card; empty where it is not found by one. */
+/* The link of a card; empty where it is not found by one. */
 static inline struct span entries_link_of(const struct entry *e)
 {
     return (struct span){e->link, e->link_len};
@@ -111,7 +111,7 @@ static size_t entries_body_size(struct blob *body)
     return body == NULL ? 0 : allocator_block_size(blob_block(body));
 }
 
-/* Of all coded bodies, and of what holds them. */
+/* The bytes of all coded bodies, and of what holds them. */
 static size_t entries_coded_size(struct entry_coded *coded)
 {
     size_t bytes = allocator_block_size(coded);
@@ -425,7 +425,7 @@ const struct entry *entries_find_link(struct entries *es, struct span link)
 struct insert_params {
     enum entry_kind kind;
     int64_t number;
-    struct span link;  /* of a card */
+    struct span link;  /* a card's own link */
     struct blob *body; /* the entry takes a reference; may be NULL */
 };
 

@@ -12,6 +12,9 @@
  * they are not found any more, but count among the bytes until they are freed. The loop frees them in steps
  * (entries_open), before anything alive is evicted.
  *
+ * Invariant: `used` is the sum of the costs of all entries, dead ones included, and of what the tables have
+ * grown by. It does not hold between an addition and entries_charge().
+ *
  * Handles: `idle`, which runs while something is dead or more is held than the budget allows.
  */
 #ifndef CACHE_ENTRIES_H
@@ -37,7 +40,7 @@ enum entry_kind {
 /* What an entry was read from: a card (for its summary, too), or a page of the index. */
 struct entry_source {
     enum entry_kind kind;
-    int64_t number; /* of the card or page */
+    int64_t number; /* the id of the card, or the number of the page */
 };
 
 /* Appends its key in Redis. */
@@ -67,16 +70,16 @@ struct entry {
     struct sieve_node node;
     bool in_headroom; /* the entry's own memory is the headroom of `body` */
     unsigned char kind;
-    unsigned char coding_bits; /* of its body: the codings that were asked for, and those that were begun */
-    unsigned short link_len;   /* of a card; 0: it cannot be found by link */
+    unsigned char coding_bits; /* the codings of the body that were asked for, and those that were begun */
+    unsigned short link_len;   /* a card's; 0: it cannot be found by link */
     struct lifetime lifetime;
     struct blob *body; /* one reference, or NULL */
     union {
         struct entry_page *page;   /* owned */
-        struct entry_coded *coded; /* of a card: owned; NULL: none */
+        struct entry_coded *coded; /* a card's: owned; NULL: none */
     };
-    int64_t number; /* of the channel or page */
-    char link[];    /* of a card, its own */
+    int64_t number; /* the id of the channel, or the number of the page */
+    char link[];    /* a card's own link */
 };
 
 static inline bool entry_is_alive(const struct entry *e, uint64_t now_ms)
@@ -112,13 +115,13 @@ struct entries {
     struct table links;   /* cards, by their links */
     struct table members; /* by a channel's id: the entries of the pages that show it */
     struct list pages;
-    struct list dead_pages;              /* of an older index, still in the table */
+    struct list dead_pages;              /* pages of an older index, still in the table */
     struct list cleared_pages;           /* never walked: cleared pages are reached by their entries */
-    struct table_segment *dead_segments; /* of the three tables */
+    struct table_segment *dead_segments; /* segments of the three tables */
     unsigned freed;                      /* entries; see allocator_sort_freed */
     uint64_t page_epoch;                 /* grows when all pages are dropped */
     int64_t index_size;                  /* members of the index; -1: not known */
-    uint64_t seed;                       /* of the hash */
+    uint64_t seed;                       /* the seed of the hashes */
     uv_idle_t idle;                      /* entries_reclaim is called in each turn of the loop */
     bool is_open;                        /* `idle` may be started */
 };
@@ -148,7 +151,7 @@ void entries_close(struct entries *es, struct wait_group *closing);
  */
 const struct entry *entries_find(struct entries *es, enum entry_kind kind, int64_t number);
 
-/* The same without marking it as used. */
+/* As entries_find, but does not mark the entry as used. */
 const struct entry *entries_peek(const struct entries *es, enum entry_kind kind, int64_t number);
 
 /* The next entry in the order of the table, which is random; see table_walk. */
@@ -168,11 +171,11 @@ const struct entry *entries_find_link(struct entries *es, struct span link);
 void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, struct span link,
                       struct blob *body);
 
-/* The same for a summary. */
+/* Adds a summary, as entries_put_card. */
 void entries_put_summary(struct entries *es, struct lifetime lifetime, int64_t id, struct blob *body);
 
-/* The same for a page. `ids` are all channels that it depends on: those shown, and index members without a
- * card. */
+/* Adds a page, as entries_put_card. `ids` are all channels that it depends on: those shown, and index members
+ * without a card. */
 void entries_put_page(struct entries *es, struct lifetime lifetime, const struct page_info *info,
                       const int64_t *ids, int id_count, struct blob *body);
 

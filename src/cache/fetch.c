@@ -1,4 +1,9 @@
-/* Batches of commands and their results; see fetch.h. */
+/*
+ * Batches of commands and their results; see fetch.h.
+ *
+ * Invariant: a fetch lives while replies are due or it is in the list of those that wait for a check; the
+ * last reply, or the check, continues or ends it (fetch_proceed, fetches_confirm).
+ */
 #include "cache/fetch.h"
 
 #include "base/clock.h"
@@ -28,12 +33,12 @@ enum part {
     PART_SIZE = 8,
     PART_MEMBERS = 16,
     PART_SUMMARIES = 32,
-    PART_INFO = 64 /* of the key */
+    PART_INFO = 64 /* the info of the key */
 };
 
 enum {
-    REPEATS_MAX = 8, /* of a read while what it depends on changes all the time */
-    RELINKS_MAX = 2  /* of reads of a link with its card that do not agree, at one node */
+    REPEATS_MAX = 8, /* a read is repeated so often while what it depends on changes all the time */
+    RELINKS_MAX = 2  /* so often a link and its card are read that do not agree, at one node */
 };
 
 /* A summary that is being read. */
@@ -58,7 +63,7 @@ enum fetch_outcome {
 struct fetch_auth {
     bool needed;
     bool due;       /* the info came from another node: the set is to be read behind it */
-    bool is_member; /* of the set */
+    bool is_member; /* the key is in the set */
     struct digest key;
     struct api_key_info info;
     struct lifetime info_lifetime;
@@ -67,13 +72,13 @@ struct fetch_auth {
 /* A card, by its id or by its link. */
 struct fetch_card {
     int64_t id;
-    struct blob *body; /* one reference; of a card that was found */
+    struct blob *body; /* one reference, once the card was found; or NULL */
 };
 
 /* The link by which a card is read. */
 struct fetch_link {
     bool is_new; /* it leads to a card that has not been read since */
-    int64_t id;  /* of that card */
+    int64_t id;  /* the id of that card */
     int relinks; /* reads of both */
 };
 
@@ -82,8 +87,8 @@ struct fetch_page {
     bool is_known;                /* its members are current: no need to read the index */
     bool is_invalidated;          /* one of its channels was, in flight */
     int watched;                  /* channels, from the first on, by which the page is found */
-    struct summary_read *reads;   /* of its summaries, by their places; owned */
-    struct lifetime lifetime;     /* of all replies that the page is made of */
+    struct summary_read *reads;   /* the reads of its summaries, by their places; owned */
+    struct lifetime lifetime;     /* the shortest of all replies that the page is made of */
     uint64_t index_epoch;         /* when its index was read */
 };
 
@@ -92,20 +97,20 @@ struct fetch {
     enum fetch_state state;
     enum fetch_outcome outcome;
     struct list link;     /* in the list of those that wait for a check */
-    struct list requests; /* those that wait for the result */
+    struct list requests; /* the requests that wait for the result */
     bool inflight;        /* in the table of fetches that may be joined */
     uint64_t inflight_hash;
-    uint64_t inflight_epoch; /* of the index or of all, when it began */
+    uint64_t inflight_epoch; /* the epoch of the index, or of all, when it began */
     uint64_t redirect_epoch; /* when it began */
 
     unsigned replies_due;     /* replies that have not come yet */
     bool apart;               /* one came from another node of the cluster: a second moment */
-    int repeats;              /* of all its reads, because the result lacked something */
-    uint64_t lack;            /* what it lacked before them */
+    int repeats;              /* all reads were repeated so often, because the result lacked something */
+    uint64_t lack;            /* what the result lacked before the last repetition */
     uint64_t sent_ms;         /* by the boot clock; none of its reads was sent before */
-    uint64_t batch_ms;        /* the same of the batch under way */
-    struct lifetime lifetime; /* of the reply that is being read */
-    uint64_t mark;            /* of the invalidations, when its first batch was sent */
+    uint64_t batch_ms;        /* when the batch under way was sent */
+    struct lifetime lifetime; /* the reply that is being read may be cached so long */
+    uint64_t mark;            /* validity_mark() when its first batch was sent */
 
     struct fetch_auth auth;
     union {
@@ -157,7 +162,8 @@ static struct span fetch_link_of(const struct fetch *f)
 
 /* --- reports --- */
 
-/* Appends the key in Redis of a reply. It is one of data: an auth reply is never oversize. */
+/* Appends the key in Redis that an oversize reply is about: a key of data, as auth replies are never
+ * oversize. */
 static void fetch_append_key(const struct fetch *f, enum part part, struct buf *out)
 {
     const struct keyspace *keyspace = f->fetches->options.keyspace;
@@ -180,12 +186,13 @@ static void fetch_report_oversize(struct fetch *f, enum part part)
 /* --- the window: how many commands may be in flight --- */
 
 /*
- * As TCP's congestion window. What is sent to a Redis that is busy waits there, in front of the heartbeat and
- * of requests that still have time. The bound follows from the time that replies take: so it waits here, and
- * costs Redis nothing when it times out. The least delay of a connection is that of the network.
+ * The window works as TCP's congestion window. Commands sent to a busy Redis wait there, in front of the
+ * heartbeat and of requests that still have time. The window follows from the time that replies take: so
+ * requests wait here, and cost Redis nothing when they time out. The least delay on a connection is that of
+ * the network.
  */
 enum {
-    WINDOW_FIRST = 32, /* of a connection */
+    WINDOW_FIRST = 32, /* for a new connection */
     WINDOW_LEAST = 4,
     WINDOW_STEP = 4, /* by which it grows in a round trip */
     WINDOW_MOST = 65536
@@ -206,7 +213,7 @@ bool fetches_have_room(struct fetches *fs)
     return room;
 }
 
-/* All replies to a batch have come. The window changes once in a round trip. */
+/* Called when all replies to a batch have come. The window changes once in a round trip. */
 static void fetch_adapt_window(struct fetches *fs, uint64_t batch_ms)
 {
     uint64_t now = clock_boot_ms();
@@ -276,7 +283,7 @@ static uint64_t fetch_epoch_of(const struct fetches *fs, enum cache_query_type t
     return type == QUERY_PAGE ? fs->index_epoch : fs->flush_epoch;
 }
 
-/* Without invalidations a request joins only what it would be served from the cache. */
+/* By TTL a request joins only a fetch whose result would be served to it from the cache. */
 static bool fetch_has_expired(const struct fetch *f)
 {
     const struct validity *v = f->fetches->options.validity;
@@ -370,7 +377,7 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
 
 /* --- replies --- */
 
-/* A reply of another node is about keys of which this connection tells nothing. */
+/* This connection announces no changes of the keys that another node has replied about. */
 static struct lifetime fetch_lifetime_of(const struct fetch *f, const struct redis_reply *reply,
                                          enum redis_origin origin, enum part part)
 {
@@ -435,7 +442,8 @@ static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum r
     fetch_proceed(f);
 }
 
-/* Where Redis tracks what is read the key reader confirms keys. Without memory it is not cached. */
+/* Caches a valid key for the TTL; where Redis tracks, the key reader confirms keys. Without memory it is not
+ * cached. */
 static void fetch_keep_key(struct fetch *f)
 {
     const struct fetch_auth *a = &f->auth;
@@ -445,7 +453,7 @@ static void fetch_keep_key(struct fetch *f)
     (void)err;
 }
 
-/* It comes after the info: where another node has that, this is read again behind it. */
+/* The reply comes after the info: where another node has sent that, the set is read again behind it. */
 static void fetch_on_auth(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
@@ -479,7 +487,7 @@ static struct blob *fetch_write_card(struct fetch *f, const struct channel_row *
     return buf_error(text) == 0 ? blob_new_headroom(buf_span(text), headroom) : NULL;
 }
 
-/* A card that was asked for by link is found if that is its own link. */
+/* A card that is read by a link is found if that is its own link. */
 static void fetch_read_card(struct fetch *f, const struct redis_reply *reply)
 {
     struct channel_row row;
@@ -562,7 +570,7 @@ static void fetch_store_summary(struct fetch *f, int64_t id, struct blob *summar
         entries_put_summary(f->fetches->options.entries, f->lifetime, id, summary);
 }
 
-/* One before it has to come from another node yet: the page is written in order. */
+/* A summary before this one has yet to come from another node, and the page is written in order. */
 static void fetch_hold_summary(struct fetch *f, int at, const struct channel_row *row)
 {
     struct buf *text = f->fetches->options.text;
@@ -639,7 +647,7 @@ static void fetch_send_missing(struct fetch *f)
 {
     struct fetch_page *p = &f->page;
     const struct page_members *m = page_builder_members(p->builder);
-    free(p->reads); /* of an earlier read: its replies have come */
+    free(p->reads); /* all replies of an earlier read have come */
     p->reads = calloc((size_t)m->count + 1, sizeof *p->reads);
     if (p->reads == NULL) /* ANALYZER(malloc-leak): f owns it */
         fetch_raise(f, FETCH_FAILED);
@@ -739,7 +747,7 @@ static void fetch_send_relinked(struct fetch *f)
     fetch_send_link(f);
 }
 
-/* Of a link and its card, after both were read. */
+/* Whether a link and its card, after both were read, may still come to agree. */
 static bool fetch_may_agree(const struct fetch *f)
 {
     int most = f->apart ? REPEATS_MAX : RELINKS_MAX;
@@ -747,8 +755,8 @@ static bool fetch_may_agree(const struct fetch *f)
 }
 
 /*
- * A key that had expired and was revoked since is in a set that was read before its info, and has none any
- * more: it would be valid, which it never was.
+ * Reads the set behind the info. A set that was read before it may still have a key that had expired and was
+ * revoked since; without its info the key would be valid.
  */
 static void fetch_send_due_auth(struct fetch *f)
 {
@@ -756,7 +764,7 @@ static void fetch_send_due_auth(struct fetch *f)
     fetch_send_auth(f, false);
 }
 
-/* The next batch. False when there is nothing more to send. */
+/* Sends the next batch. False when there is nothing more to send. */
 static bool fetch_advance(struct fetch *f)
 {
     f->batch_ms = clock_boot_ms();
@@ -841,7 +849,7 @@ static void fetch_free(struct fetch *f)
     free(f);
 }
 
-/* Ends the fetch. Without requests no result is composed or cached. */
+/* Without requests no result is composed or cached. */
 static void fetch_finish(struct fetch *f)
 {
     const struct cache_query q = {.type = f->type, .number = f->number, .link = fetch_link_of(f)};
@@ -882,7 +890,7 @@ static bool fetch_must_be_read_again(const struct fetch *f)
     return !validity_lost_nothing(v, f->mark) || !(is_one_read || is_same);
 }
 
-/* The check passed. */
+/* Called when a check has found a catalogue: the result is certain, or is read again. */
 static void fetch_confirm(struct fetch *f)
 {
     if (list_empty(&f->requests) || !fetch_must_be_read_again(f)) {
@@ -956,7 +964,7 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     f->auth.key = q->key;
     if (paged) {
         f->page = (struct fetch_page){.builder = builder, .is_known = known != NULL};
-        f->page.lifetime = LIFETIME_TRACKED; /* of a known page; else set when its index is read */
+        f->page.lifetime = LIFETIME_TRACKED; /* for a known page; else set when its index is read */
         f->page.index_epoch = fs->index_epoch;
         page_builder_expect(builder, fs->page_length + fs->page_length / 8);
     }

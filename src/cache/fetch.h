@@ -55,7 +55,7 @@ struct fetches {
     struct list unconfirmed;   /* fetches that wait for a check of the catalogue */
     struct table inflight;     /* fetches that requests may join, by query */
     struct table page_members; /* pages in flight, by each of their channels */
-    uint64_t seed;             /* of the hashes of both */
+    uint64_t seed;             /* the seed of the hashes of both tables */
     uint64_t index_epoch;      /* grows when the index, and so every page in flight, is invalidated */
     uint64_t flush_epoch;      /* grows, with index_epoch, when everything is invalidated */
     uint64_t redirect_epoch;   /* grows when a command is sent to another node */
@@ -66,7 +66,7 @@ struct fetches {
     uint64_t window_ms;      /* when that was, by the boot clock */
     uint64_t least_delay_ms; /* from a batch to its last reply, on this connection */
 
-    size_t page_length; /* of the last page's body */
+    size_t page_length; /* the length of the last page's body */
 
     struct value_reports reports;
 };

@@ -86,7 +86,7 @@ static void invalidation_suspect(unsigned *heartbeats)
         *heartbeats = HEARTBEATS_TO_WAIT;
 }
 
-/* True when replies can be compared with what is cached. */
+/* False while what is cached may be older than a reply, which an invalidation under way explains. */
 static bool invalidation_is_comparable(const struct invalidation *c)
 {
     return validity_may_store(c->options.validity) && c->options.validity->pending == 0;
@@ -102,31 +102,26 @@ static void invalidation_compare_key_count(struct invalidation *c)
         invalidation_suspect(&c->keys_heartbeats);
 }
 
-/* An invalidation that explains every difference. */
+/* Called for what explains every difference: an invalidation of everything, and a new connection. */
 static void invalidation_clear_suspicions(struct invalidation *c)
 {
     c->entry_heartbeats = c->keys_heartbeats = 0;
 }
 
-/* One of a card explains a difference of it and of its summary. */
+/* An invalidation of a card explains a difference of it and of its summary. */
 static void invalidation_explain_card(struct invalidation *c, int64_t id)
 {
-    if ((c->kind == ENTRY_CARD || c->kind == ENTRY_SUMMARY) && c->number == id)
+    if (c->audited.kind != ENTRY_PAGE && c->audited.number == id)
         c->entry_heartbeats = 0;
 }
 
 static void invalidation_explain_index(struct invalidation *c)
 {
-    if (c->kind == ENTRY_PAGE)
+    if (c->audited.kind == ENTRY_PAGE)
         c->entry_heartbeats = 0;
 }
 
 /* --- the audit: comparing an entry with a reply --- */
-
-static bool invalidation_body_is(const struct entry *e, const struct buf *text)
-{
-    return span_equal((struct span){e->body->data, e->body->len}, buf_span(text));
-}
 
 /* Compares with the card or the summary as it would be served now. */
 static bool invalidation_channel_differs(const struct entry *e, const struct redis_reply *reply,
@@ -140,7 +135,8 @@ static bool invalidation_channel_differs(const struct entry *e, const struct red
     if (state == VALUE_ABSENT)
         return true;
     (void)body_write(text, &row, shape);
-    return buf_error(text) == 0 && !invalidation_body_is(e, text);
+    const struct span served = {e->body->data, e->body->len};
+    return buf_error(text) == 0 && !span_equal(served, buf_span(text));
 }
 
 static bool invalidation_page_differs(const struct entry *e, const struct redis_reply *reply)
@@ -167,28 +163,16 @@ static bool invalidation_differs(const struct entry *e, const struct redis_reply
 
 /* --- the audit: reading an entry again --- */
 
-/* What is being audited, or was last. */
-static struct entry_source invalidation_audited(const struct invalidation *c)
-{
-    return (struct entry_source){c->kind, c->number};
-}
-
-/* The entry that is being audited, if it is still there. */
-static const struct entry *invalidation_find_entry(const struct invalidation *c)
-{
-    return entries_peek(c->options.entries, c->kind, c->number);
-}
-
-/* Invalidations that came since the read was sent have dropped the entry, or are about to. */
+/* An invalidation since the read was sent has dropped the entry, or is pending: then nothing is compared. */
 static void invalidation_on_entry_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct invalidation *c = arg;
-    (void)origin; /* that of the stream: no other node was asked */
+    (void)origin; /* always the stream: no other node was asked */
     assert(c->reading);
     c->reading = false;
     if (reply == NULL || reply->type == REPLY_ERROR || !invalidation_is_comparable(c))
         return;
-    const struct entry *e = invalidation_find_entry(c);
+    const struct entry *e = entries_peek(c->options.entries, c->audited.kind, c->audited.number);
     if (e != NULL && invalidation_differs(e, reply, c->options.text))
         invalidation_suspect(&c->entry_heartbeats);
 }
@@ -199,8 +183,7 @@ static bool invalidation_choose_entry(struct invalidation *c)
     const struct entry *e = entries_walk(c->options.entries, &c->cursor, SEARCH_STEPS);
     if (e == NULL)
         return false;
-    c->kind = (enum entry_kind)e->kind;
-    c->number = e->number;
+    c->audited = (struct entry_source){(enum entry_kind)e->kind, e->number};
     return true;
 }
 
@@ -208,8 +191,7 @@ static void invalidation_read_entry(struct invalidation *c)
 {
     if (c->reading || c->entry_heartbeats > 0 || !invalidation_choose_entry(c))
         return;
-    struct entry_source source = invalidation_audited(c);
-    int err = fetches_read_entry(c->options.fetches, &source, invalidation_on_entry_reply, c);
+    int err = fetches_read_entry(c->options.fetches, &c->audited, invalidation_on_entry_reply, c);
     c->reading = err == 0; /* or the next heartbeat reads it */
 }
 
@@ -217,11 +199,10 @@ static void invalidation_report_lost_invalidation(const struct invalidation *c)
 {
     struct log_line line;
     struct buf key = BUF_INIT;
-    struct entry_source source = invalidation_audited(c);
     if (c->keys_heartbeats == HEARTBEATS_CONFIRM)
         keyspace_api_keys(c->options.keyspace, &key);
     else
-        entry_source_key(&source, c->options.keyspace, &key);
+        entry_source_key(&c->audited, c->options.keyspace, &key);
     metric_add(&c->options.metrics->cache_audit_failures_total, 1);
     if (log_begin(&line, LOG_ERROR,
                   "no invalidation arrived for a change: nothing is cached on this connection")) {
@@ -320,7 +301,7 @@ static void invalidation_key_changed(struct invalidation *c, struct span key)
     }
 }
 
-/* For tests that must detect a process that ignores invalidations. */
+/* Tests set this, which must detect a process that ignores invalidations. */
 static bool invalidation_is_ignoring(void)
 {
 #ifdef CHANNELD_TEST_HOOKS
@@ -352,10 +333,10 @@ void invalidation_push(struct invalidation *c, struct span kind, const struct re
 
 /* --- connections --- */
 
-void invalidation_connected(struct invalidation *c, uint64_t pong_ms, bool tracking, bool clustered)
+void invalidation_connected(struct invalidation *c, uint64_t pong_ms, bool tracking, bool absences_untracked)
 {
     const struct invalidation_options *o = &c->options;
-    validity_connected(o->validity, pong_ms, tracking, clustered);
+    validity_connected(o->validity, pong_ms, tracking, absences_untracked);
     invalidation_clear_suspicions(c);
     metric_set(&o->metrics->cache_suspended, 0);
     metric_set(&o->metrics->cache_by_ttl, o->validity->by_ttl);

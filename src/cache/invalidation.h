@@ -81,15 +81,14 @@ struct invalidation {
     struct buf index_key, api_keys_key, api_key_info_key;
 
     uint64_t index_check_ms; /* when an invalidation of the index last had to wait for a check; boot clock */
-    uint64_t keys_check_ms;  /* the same of all others */
+    uint64_t keys_check_ms;  /* when an invalidation of anything else last had to */
 
     /* The audit. */
-    bool reading; /* an entry, again */
-    enum entry_kind kind;
-    int64_t number;
+    bool reading;                /* an entry, again */
+    struct entry_source audited; /* that entry, or the last */
     /* Heartbeats until a suspected difference is confirmed; 0: none is suspected. */
     unsigned entry_heartbeats, keys_heartbeats;
-    size_t cursor; /* of entries_walk */
+    size_t cursor; /* the place of entries_walk */
 };
 
 /* `options` is copied. Returns 0 or -ENOMEM; invalidation_fini is due in both cases. */
@@ -100,7 +99,7 @@ void invalidation_fini(struct invalidation *c);
 /* --- events of the connection --- */
 
 /* A new connection (validity_connected). Drops everything that was read on an older one. */
-void invalidation_connected(struct invalidation *c, uint64_t pong_ms, bool tracking, bool clustered);
+void invalidation_connected(struct invalidation *c, uint64_t pong_ms, bool tracking, bool absences_untracked);
 
 /* One element of what Redis pushes. */
 void invalidation_push(struct invalidation *c, struct span kind, const struct redis_reply *element);

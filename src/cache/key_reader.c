@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { REPEATS_MAX = 8 }; /* of a check while the set changes all the time */
+enum { REPEATS_MAX = 8 }; /* a check is repeated so often while the set changes all the time */
 
 static void key_reader_proceed(struct key_reader *r);
 
@@ -161,7 +161,7 @@ static void key_reader_send_check(struct key_reader *r)
     key_reader_arm_timer(r);
 }
 
-/* False when there is no room. */
+/* Adds a key to the check. False when there is no room. */
 static bool key_reader_add_key(struct key_reader *r, const struct digest *key)
 {
     for (size_t i = 0; i < r->key_count; i++)
@@ -186,7 +186,8 @@ static void key_reader_begin_check(struct key_reader *r)
     key_reader_send_check(r);
 }
 
-/* The check fails, and so do all others until this is tried again. */
+/* Redis does not let keys be checked here: the check fails, and fetches check keys until it is tried again.
+ */
 static void key_reader_refuse(struct key_reader *r, const char *reason)
 {
     r->failed = true;
@@ -200,8 +201,8 @@ static bool key_reader_is_expected(const struct key_reader *r, const struct redi
 }
 
 /*
- * Returns whether the reply has data that may be cached. That there are infos is said by their number: keys
- * without one are no absence of the hash.
+ * Returns whether the reply has data that may be cached. The number of infos shows whether their hash exists:
+ * a reply without any info may be about keys that have none.
  */
 static bool key_reader_accept_reply(struct key_reader *r, const struct redis_reply *reply)
 {
@@ -226,7 +227,7 @@ static void key_reader_read_infos(struct key_reader *r, const struct redis_reply
             key_reader_refuse(r, "unexpected reply");
 }
 
-/* Where an invalidation came since the first reply the infos may be older than it, and the check fails. */
+/* The check fails if an invalidation came since the first reply: the infos may be older than that. */
 static void key_reader_read_members(struct key_reader *r, const struct redis_reply *members)
 {
     struct api_keys *keys = r->options.keys;
@@ -239,12 +240,12 @@ static void key_reader_read_members(struct key_reader *r, const struct redis_rep
             key_reader_refuse(r, "out of memory");
 }
 
-/* The keys of the remaining requests are no members. */
+/* The keys of the requests that remain are no members, which a check of the catalogue has to confirm. */
 static void key_reader_confirm_later(struct key_reader *r)
 {
     if (list_empty(&r->checked))
         return;
-    if (r->elsewhere) {
+    if (r->is_other_node) {
         key_reader_end(r, &r->checked, KEY_READER_FETCH);
         return;
     }
@@ -252,7 +253,7 @@ static void key_reader_confirm_later(struct key_reader *r)
     catalogue_check(r->options.catalogue);
 }
 
-/* By a check of the catalogue that is sent from now on. */
+/* The portion is committed by a check of the catalogue that is sent from now on. */
 static void key_reader_commit_later(struct key_reader *r)
 {
     key_reader_enter(r, KEY_READER_COMMITTING);
@@ -290,16 +291,16 @@ static void key_reader_on_check_reply(void *arg, const struct redis_reply *reply
         key_reader_read_infos(r, reply);
     if (accepted && r->reply == KEY_READER_MEMBERS)
         key_reader_read_members(r, reply);
-    r->elsewhere = origin == REDIS_ORIGIN_OTHER_NODE; /* of the last, which is about the set */
+    r->is_other_node = origin == REDIS_ORIGIN_OTHER_NODE; /* the last reply decides, which is about the set */
     r->reply++;
     if (r->replies_due == 0)
         key_reader_end_check(r);
 }
 
 /*
- * The catalogue is there. That the keys are no members is certain if the set was found before the check of
- * them as well, without an invalidation in between (validity_mark). Where no set was found at all, one
- * repetition has to do.
+ * Called when a check has found a catalogue. The keys are certainly no members if the set was found before
+ * they were checked as well, without an invalidation in between (validity_mark). Where no set was found, the
+ * check is repeated once.
  */
 static void key_reader_confirm(struct key_reader *r)
 {
@@ -334,7 +335,7 @@ static int key_reader_confirm_portion(struct key_reader *r)
     return err;
 }
 
-/* The check of the catalogue has passed. What has changed since the portion was read has begun an epoch. */
+/* Called when a check has found a catalogue. A change since the portion was read has begun another epoch. */
 static void key_reader_commit(struct key_reader *r)
 {
     struct api_keys *keys = r->options.keys;
@@ -382,7 +383,7 @@ static int key_reader_read_portion(struct key_reader *r, const struct redis_repl
 
 static void key_reader_read_found_infos(struct key_reader *r)
 {
-    r->epoch = api_keys_epoch(r->options.keys); /* of the portion, whose members these are */
+    r->epoch = api_keys_epoch(r->options.keys); /* the epoch of the portion, whose members these are */
     r->key_count = 0;
     while (r->found_count > 0 && r->key_count < KEY_READER_PORTION_MAX &&
            key_reader_add_key(r, &r->found[r->found_count - 1]))
@@ -432,7 +433,7 @@ static void key_reader_send_scan(struct key_reader *r)
 
 /* --- what is next --- */
 
-/* Returns whether something was begun, as the next two. */
+/* Returns whether a command was sent, as does key_reader_begin_recent. */
 static bool key_reader_begin_portion(struct key_reader *r)
 {
     struct api_keys *keys = r->options.keys;
@@ -457,7 +458,7 @@ static bool key_reader_begin_portion(struct key_reader *r)
     return r->step != KEY_READER_IDLE;
 }
 
-/* A portion of a set that is no larger has them too. */
+/* Where the set is no larger than a portion, that is read instead. */
 static bool key_reader_begin_recent(struct key_reader *r)
 {
     uint64_t now = clock_now_ms();
@@ -503,7 +504,8 @@ void key_reader_wait(struct key_reader *r, struct list *request)
     key_reader_proceed(r);
 }
 
-/* Requests that can wait no longer leave with the next event: this one has not reached everything yet. */
+/* Where keys cannot be checked any more the next event ends the requests: here the invalidation is not
+ * applied as a whole yet. */
 void key_reader_invalidate(struct key_reader *r, bool all)
 {
     api_keys_invalidate(r->options.keys);

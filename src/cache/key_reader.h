@@ -24,6 +24,9 @@
  * be cached or Redis refuses the commands, each request has its own check with its fetch; so has one whose
  * key a replica in a cluster does not have, which says nothing of a slot that migrates.
  *
+ * Invariant: one command or check is under way at a time, by `step`; a request is in `waiting`, in `checked`,
+ * or ended.
+ *
  * Timers: one, until the rate permits the next check; runs only while requests wait for that.
  */
 #ifndef CACHE_KEY_READER_H
@@ -84,38 +87,38 @@ struct key_reader {
     enum key_reader_step {
         KEY_READER_IDLE,
         KEY_READER_SCANNING,   /* SSCAN is under way */
-        KEY_READER_CHECKING,   /* a check is, or the infos of a portion are being read */
+        KEY_READER_CHECKING,   /* a check is under way, or the infos of a portion are being read */
         KEY_READER_CONFIRMING, /* requests whose keys are no members wait for a check of the catalogue */
-        KEY_READER_COMMITTING  /* a portion does */
+        KEY_READER_COMMITTING  /* a portion waits for a check of the catalogue */
     } step;
-    enum key_reader_reply { /* of a check: the next to come */
+    enum key_reader_reply { /* the next reply to a check */
                             KEY_READER_INFO_COUNT,
                             KEY_READER_INFOS,
                             KEY_READER_MEMBERS,
                             KEY_READER_REPLIES
     } reply;
     unsigned replies_due;
-    bool failed;    /* a command of the check could not be sent, or its reply is of no use */
-    bool elsewhere; /* another node may have the set: that keys are no members is not known here */
-    uint64_t epoch; /* of the keys, when SSCAN was sent, or when the first reply of a check came */
+    bool failed;        /* a command of the check could not be sent, or its reply is of no use */
+    bool is_other_node; /* another node may have the set: that keys are no members is not known here */
+    uint64_t epoch; /* the epoch of the keys when SSCAN was sent, or when the first reply to a check came */
 
     struct list waiting; /* requests for the next check */
-    struct list checked; /* those of the one under way */
+    struct list checked; /* requests of the check under way */
     struct digest key[KEY_READER_KEYS];
     struct api_key_info info[KEY_READER_KEYS];
     size_t key_count;
-    uint64_t mark;    /* of the invalidations, when the check was sent */
-    int repeats;      /* of it, because its keys may have been missing for a moment */
+    uint64_t mark; /* validity_mark() when the check was sent */
+    int repeats;   /* the check was repeated so often, because its keys may have been missing for a moment */
     uint64_t paid_ns; /* monotonic; by then the rate will have paid for all checks so far */
 
     bool recent_due;    /* the keys used last are to be checked */
     uint64_t recent_ms; /* monotonic; from then on they may be */
     bool portion_due;
     bool is_portion;                        /* the keys are members of the set, by a portion of it */
-    char cursor[KEY_READER_CURSOR_MAX + 1]; /* of the next SSCAN; empty: none is left */
+    char cursor[KEY_READER_CURSOR_MAX + 1]; /* the cursor of the next SSCAN; empty: no portion is left */
     struct digest *found;                   /* owned; members whose infos are to be read */
     size_t found_count;
-    int64_t members; /* that were read */
+    int64_t members; /* members that were read */
     uint64_t commit; /* the number of the check of the catalogue that commits the portion */
 };
 

@@ -12,7 +12,8 @@ struct lifetime {
     uint64_t until_ms; /* by the boot clock; or one of the two below */
 };
 
-/* Not at all: another node of the cluster, an absence in a cluster, a connection without tracking. */
+/* Not at all: the reply of another node of the cluster, an absence in a cluster, a connection without
+ * tracking. */
 #define LIFETIME_NONE ((struct lifetime){0})
 
 /* Until Redis announces a change on this connection. */
@@ -28,7 +29,7 @@ static inline bool lifetime_is_tracked(struct lifetime l)
     return l.until_ms == UINT64_MAX;
 }
 
-/* Of what was made of both. */
+/* The lifetime of what was made of both. */
 static inline struct lifetime lifetime_of_both(struct lifetime a, struct lifetime b)
 {
     return a.until_ms < b.until_ms ? a : b;

@@ -8,7 +8,8 @@
 
 /* --- the check of the catalogue --- */
 
-/* Whatever is not known to be without a catalogue is accepted, as by the owner of the one in use. */
+/* Accepts a connection unless its Redis is known to have no catalogue, as cache_on_checked for the one in
+ * use. */
 static void upstream_on_next_checked(void *arg, enum catalogue_state state)
 {
     const struct upstream *u = arg;
@@ -29,8 +30,8 @@ static void upstream_check_catalogue(struct upstream_check *check)
 /* --- the check of permissions --- */
 
 /*
- * Reads with the commands of requests, of keys that do not exist; only whether an ACL denies them counts.
- * No other node is asked: Redis checks the ACL before the slot.
+ * The check sends the commands of requests, with keys that do not exist: only whether an ACL denies them
+ * counts. No other node is asked, as Redis checks the ACL before the slot.
  */
 enum permission {
     PERMISSION_CARDS,

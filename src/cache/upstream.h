@@ -33,8 +33,8 @@ struct upstream_check {
 struct upstream {
     const struct keyspace *keyspace;
     struct redis_session *session;
-    struct catalogue *catalogue;     /* of the connection in use; its owner accepts that */
-    struct catalogue next_catalogue; /* of the next one */
+    struct catalogue *catalogue;     /* checks that of the connection in use, which its owner accepts */
+    struct catalogue next_catalogue; /* checks that of the next connection */
     struct upstream_check current, next;
     bool was_ready; /* the connection in use was accepted once */
 };

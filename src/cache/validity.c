@@ -5,12 +5,12 @@
 
 #include <assert.h>
 
-void validity_connected(struct validity *v, uint64_t pong_ms, bool tracking, bool clustered)
+void validity_connected(struct validity *v, uint64_t pong_ms, bool tracking, bool absences_untracked)
 {
     assert(!v->connected);
     v->connected = true;
     v->tracking = tracking;
-    v->clustered = clustered;
+    v->absences_untracked = absences_untracked;
     v->by_ttl = v->limits.enabled && !tracking && v->limits.ttl_ms > 0;
     v->suspended = v->missing = false;
     v->pending = 0;

@@ -21,7 +21,7 @@
  */
 enum { VALIDITY_LEASE_MS = 3000 };
 
-/* What an invalidation concerns that is pending until a check. */
+/* The kinds of invalidations; what they concern is pending until a check. */
 enum { INVALIDATED_ALL = 1, INVALIDATED_INDEX = 2, INVALIDATED_KEYS = 4 };
 
 /*
@@ -36,21 +36,21 @@ struct validity_limits {
     bool enabled;                 /* there is a cache; without one nothing is ever cached */
     uint64_t ttl_ms;              /* how long what was read without tracking may be served; 0: not at all */
     uint64_t stale_limit_ms;      /* how long entries may be served after the connection was lost */
-    uint64_t stale_keys_limit_ms; /* the same for API keys */
+    uint64_t stale_keys_limit_ms; /* how long API keys may be served then */
 };
 
 /* Embedded in the cache; others read it by the functions below. */
 struct validity {
     struct validity_limits limits;
 
-    bool connected;   /* a connection is in use */
-    bool tracking;    /* and Redis has agreed to send invalidations on it */
-    bool clustered;   /* it is to a node of a cluster */
-    bool suspended;   /* invalidations were lost: nothing is cached on this connection */
-    bool coherent;    /* entries are kept coherent, or were until the connection was lost */
-    bool by_ttl;      /* entries live for the TTL, as Redis does not track */
-    bool missing;     /* the last check found no catalogue; until the next connection */
-    uint64_t pong_ms; /* when the last answered PING was sent */
+    bool connected;          /* a connection is in use */
+    bool tracking;           /* Redis has agreed to send invalidations on it */
+    bool absences_untracked; /* Redis does not announce that what was absent has come to exist */
+    bool suspended;          /* invalidations were lost: nothing is cached on this connection */
+    bool coherent;           /* entries are kept coherent, or were until the connection was lost */
+    bool by_ttl;             /* entries live for the TTL, as Redis does not track */
+    bool missing;            /* the last check found no catalogue; until the next connection */
+    uint64_t pong_ms;        /* when the last answered PING was sent */
     /* A request that came before then need not wait: what Redis had sent 50 ms earlier has been delivered. */
     uint64_t drained_until_ms;
     uint64_t present_ms; /* when the last check that found a catalogue began, or the connection */
@@ -58,7 +58,8 @@ struct validity {
 
     unsigned pending;         /* a set of INVALIDATED_* that waits for a check */
     uint64_t possible_losses; /* invalidations so far, plus 1, that may mean a loss of data */
-    uint64_t losses_seen; /* those before the API key set was last found; 0: it was not, in the last check */
+    uint64_t losses_seen; /* possible losses before the API key set was last found; 0: the last check did not
+                             find it */
     bool counting;        /* the keys are being counted: the reply will be behind all losses so far */
     int64_t key_count;    /* members of the API key set, by the last check; -1: not known */
 };
@@ -70,8 +71,9 @@ static inline void validity_init(struct validity *v, const struct validity_limit
 
 /* --- events --- */
 
-/* A new connection, `clustered`: to a node of a cluster. What an older one has read is to be dropped. */
-void validity_connected(struct validity *v, uint64_t pong_ms, bool tracking, bool clustered);
+/* A new connection; `absences_untracked`: it is to a node of a cluster. What an older one has read is to be
+ * dropped. */
+void validity_connected(struct validity *v, uint64_t pong_ms, bool tracking, bool absences_untracked);
 
 /*
  * The connection was lost. `valid_until_ms`: until when the data was known to be valid
@@ -108,11 +110,12 @@ static inline struct lifetime validity_lifetime(const struct validity *v, const 
 {
     if (v->by_ttl)
         return (struct lifetime){sent_ms + v->limits.ttl_ms};
-    bool untracked = !validity_may_store(v) || (v->clustered && reply != NULL && reply_is_absent(reply));
+    bool untracked =
+        !validity_may_store(v) || (v->absences_untracked && reply != NULL && reply_is_absent(reply));
     return untracked ? LIFETIME_NONE : LIFETIME_TRACKED;
 }
 
-/* The same for replies about the index. */
+/* The lifetime of a reply about the index, as validity_lifetime. */
 static inline struct lifetime validity_lifetime_of_index(const struct validity *v,
                                                          const struct redis_reply *reply, uint64_t sent_ms)
 {
@@ -145,7 +148,7 @@ static inline bool validity_has_api_keys(const struct validity *v)
 /* The size of that set, by the last check; -1 when it is not known, or may not be cached (lifetime.h). */
 static inline int64_t validity_key_count(const struct validity *v)
 {
-    return v->clustered && v->key_count == 0 ? -1 : v->key_count;
+    return v->absences_untracked && v->key_count == 0 ? -1 : v->key_count;
 }
 
 /* --- what may be served --- */
