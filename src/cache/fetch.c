@@ -60,7 +60,7 @@ enum fetch_outcome {
 };
 
 /* The API key, where it is checked too; such a fetch has one request. */
-struct fetch_auth {
+struct auth_read {
     bool needed;
     bool due;       /* the info came from another node: the set is to be read behind it */
     bool is_member; /* the key is in the set */
@@ -70,19 +70,19 @@ struct fetch_auth {
 };
 
 /* A card, by its id or by its link. */
-struct fetch_card {
+struct card_read {
     int64_t id;
     struct blob *body; /* one reference, once the card was found; or NULL */
 };
 
 /* The link by which a card is read. */
-struct fetch_link {
+struct link_read {
     bool is_new; /* it leads to a card that has not been read since */
     int64_t id;  /* the id of that card */
     int relinks; /* reads of both */
 };
 
-struct fetch_page {
+struct page_read {
     struct page_builder *builder; /* owned */
     bool is_known;                /* its members are current: no need to read the index */
     bool is_invalidated;          /* one of its channels was, in flight */
@@ -112,13 +112,13 @@ struct fetch {
     struct lifetime lifetime; /* the reply that is being read may be cached so long */
     uint64_t mark;            /* validity_mark() when its first batch was sent */
 
-    struct fetch_auth auth;
+    struct auth_read auth;
     union {
         struct { /* QUERY_CARD and QUERY_CARD_BY_LINK */
-            struct fetch_card card;
-            struct fetch_link by_link;
+            struct card_read card;
+            struct link_read by_link;
         };
-        struct fetch_page page; /* QUERY_PAGE */
+        struct page_read page; /* QUERY_PAGE */
     };
 
     enum cache_query_type type;
@@ -331,7 +331,7 @@ static void fetch_shrink(struct table *t)
 static void fetch_unwatch(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
-    struct fetch_page *p = &f->page;
+    struct page_read *p = &f->page;
     const struct page_members *m = page_builder_members(p->builder);
     for (; p->watched > 0; p->watched--)
         table_remove(&fs->page_members, hash_int64(m->id[p->watched - 1], fs->seed), f);
@@ -345,7 +345,7 @@ static void fetch_unwatch(struct fetch *f)
 static void fetch_watch(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
-    struct fetch_page *p = &f->page;
+    struct page_read *p = &f->page;
     const struct page_members *m = page_builder_members(p->builder);
     if (!validity_may_store(fs->options.validity))
         return;
@@ -430,7 +430,7 @@ static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum r
 {
     struct fetch *f = arg;
     if (fetch_accept_reply(f, reply, origin, PART_INFO)) {
-        struct fetch_auth *a = &f->auth;
+        struct auth_read *a = &f->auth;
         bool read = api_keys_read_info(f->fetches->options.api_keys, &a->key, reply, &a->info);
         a->info_lifetime = f->lifetime;
         a->due = origin == REDIS_ORIGIN_OTHER_NODE;
@@ -446,7 +446,7 @@ static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum r
  * cached. */
 static void fetch_keep_key(struct fetch *f)
 {
-    const struct fetch_auth *a = &f->auth;
+    const struct auth_read *a = &f->auth;
     struct lifetime lifetime = lifetime_of_both(f->lifetime, a->info_lifetime);
     bool by_ttl = !lifetime_is_none(lifetime) && !lifetime_is_tracked(lifetime);
     int err = by_ttl ? api_keys_confirm(f->fetches->options.api_keys, &a->key, lifetime, &a->info) : 0;
@@ -516,7 +516,7 @@ static void fetch_on_card(void *arg, const struct redis_reply *reply, enum redis
 
 static void fetch_read_link(struct fetch *f, const struct redis_reply *reply)
 {
-    struct fetch_link *l = &f->by_link;
+    struct link_read *l = &f->by_link;
     bool malformed = false;
     enum value_state state = body_parse_link(reply, &l->id, &malformed);
     if (state == VALUE_INVALID)
@@ -645,7 +645,7 @@ static void fetch_send_index(struct fetch *f)
 
 static void fetch_send_missing(struct fetch *f)
 {
-    struct fetch_page *p = &f->page;
+    struct page_read *p = &f->page;
     const struct page_members *m = page_builder_members(p->builder);
     free(p->reads); /* all replies of an earlier read have come */
     p->reads = calloc((size_t)m->count + 1, sizeof *p->reads);
@@ -694,7 +694,7 @@ static void fetch_send_first(struct fetch *f)
         fetch_send_card(f);
         break;
     case QUERY_CARD_BY_LINK:
-        f->by_link = (struct fetch_link){0};
+        f->by_link = (struct link_read){0};
         fetch_send_link(f);
         break;
     case QUERY_PAGE:
@@ -963,7 +963,7 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     f->auth.needed = needs_auth;
     f->auth.key = q->key;
     if (paged) {
-        f->page = (struct fetch_page){.builder = builder, .is_known = known != NULL};
+        f->page = (struct page_read){.builder = builder, .is_known = known != NULL};
         f->page.lifetime = LIFETIME_TRACKED; /* for a known page; else set when its index is read */
         f->page.index_epoch = fs->index_epoch;
         page_builder_expect(builder, fs->page_length + fs->page_length / 8);
