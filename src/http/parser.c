@@ -403,7 +403,7 @@ static int http_parser_validate_transfer_encoding(const struct http_parser *p, s
 static int http_parser_validate_head(struct http_parser *p)
 {
     const llhttp_t *l = &p->llhttp;
-    if (l->http_major != 1 || l->http_minor > 1) /* of a request line without version */
+    if (l->http_major != 1 || l->http_minor > 1) /* a request line without version has 0.9 */
         return 505;
     struct span host = p->request.field[HTTP_FIELD_HOST];
     bool host_needed = l->http_minor == 1;
