@@ -7,8 +7,8 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <poll.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { POLL_MS = 100, NONCE_BYTES = 8 };
@@ -193,7 +193,7 @@ static int lock_acquire(struct lock *l)
             show_message("waiting for another load to end (%s)", holder);
         if (ttl >= 0)
             before = ttl;
-        (void)poll(NULL, 0, POLL_MS);
+        (void)nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
     }
     return err != 0 ? err : -EINTR;
 }
