@@ -474,6 +474,7 @@ static void kill_node(struct node *n)
     scenario_disturb(timeout_ns);
     n->down = true;
     n->stale_until_ns = 0;
+    n->redis->hung_until_ns = 0; /* it is a new process that starts again */
     redis_restart(n->redis, true);
     n->redis->listener.state = NET_REFUSES;
     if (!n->follows)
