@@ -57,7 +57,7 @@ static inline int64_t key_info(int64_t value)
     return value >> 1;
 }
 
-enum { INFOS = 1024 };
+enum { INFOS = 1 << 14 }; /* more than a run makes; the last is that of a cluster (cluster.c) */
 extern int64_t catalogue_expires[INFOS]; /* by the number of the info, by the wall clock; INT64_MAX: never */
 
 /* Some objects change in one transaction. */

@@ -45,7 +45,12 @@ static size_t write_count;
 static uint64_t changed_ns;
 static unsigned takeovers;
 static uint64_t pause_ms; /* at most, between two moves of keys; another one for each migration */
-static uint64_t taken_over_ns, followed_ns; /* the first that may be unknown, and until when it may */
+/* When takeovers may have been unknown to a node, or to the process: now or last, and before. */
+enum { UNKNOWNS = 256 };
+static struct unknown {
+    uint64_t since_ns, until_ns;
+} unknown, unknowns[UNKNOWNS];
+static unsigned unknown_count;
 
 static struct node {
     struct redis *redis;
@@ -114,7 +119,7 @@ static void on_learns(void *arg, uint64_t number)
     n->says_master = !n->follows;
     n->unsure_until_ns = now_ns();
     if (n->takeovers != takeovers)
-        followed_ns = now_ns() + FOLLOWED_NS;
+        unknown.until_ns = now_ns() + FOLLOWED_NS;
     n->takeovers = takeovers;
     n->learned_ns = now_ns();
 }
@@ -178,7 +183,7 @@ static bool may_be_unknown(void)
     for (const struct node *n = nodes; n < nodes + NODES; n++)
         if (!n->down && n->takeovers != takeovers)
             return true;
-    return now_ns() < followed_ns;
+    return now_ns() < unknown.until_ns;
 }
 
 /* --- what a node says --- */
@@ -424,7 +429,10 @@ static void take_over(int node)
     owner = owner == former ? node : owner;
     target = target == former ? node : target;
     scenario.master = nodes[owner].redis;
-    taken_over_ns = may_be_unknown() ? taken_over_ns : now_ns();
+    if (!may_be_unknown()) {
+        unknowns[unknown_count++ % UNKNOWNS] = unknown;
+        unknown.since_ns = now_ns();
+    }
     takeovers++;
     tell_all(node, former);
     tell(owner, 50);
@@ -572,7 +580,13 @@ static bool may_lose(void)
 /* What the former master says until everybody has heard of the takeover was true until then. */
 static uint64_t bound(uint64_t since_ns)
 {
-    return may_be_unknown() && since_ns > taken_over_ns ? taken_over_ns : since_ns;
+    if (may_be_unknown() && since_ns > unknown.since_ns)
+        return unknown.since_ns;
+    unknowns[unknown_count % UNKNOWNS] = unknown;
+    for (const struct unknown *u = unknowns; u < unknowns + UNKNOWNS; u++)
+        if (u->since_ns < since_ns && since_ns <= u->until_ns)
+            return u->since_ns;
+    return since_ns;
 }
 
 /* Since when all others have known that another node has the slot; 0: one does not. */
@@ -613,7 +627,10 @@ static void begin(void)
     target = NOBODY;
     moves = 0;
     write_count = 0;
-    changed_ns = taken_over_ns = followed_ns = 0;
+    changed_ns = 0;
+    unknown = (struct unknown){0};
+    memset(unknowns, 0, sizeof unknowns);
+    unknown_count = 0;
     takeovers = 0;
     truth = scenario.master->catalogue;
     for (int i = 0; i < NODES; i++) {

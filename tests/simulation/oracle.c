@@ -63,13 +63,13 @@ void oracle_begin(void)
     memset(oracle_answers, 0, sizeof oracle_answers);
 }
 
-/* The newest connection by which something was read that no node referred to another one. */
+/* The newest connection that tracks, or by which something was read that no node referred to another one. */
 static struct view newest(void)
 {
     struct view found = {.server = scenario.server, .since_ns = now_ns()};
     for (const struct redis *r = scenario.server; r < scenario.server + scenario.servers; r++)
         for (const struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
-            if (c->conn != NULL && c->reads && c->number > found.conn) {
+            if (c->conn != NULL && (c->tracks || c->reads) && c->number > found.conn) {
                 found.server = r;
                 found.conn = c->number;
             }

@@ -121,7 +121,7 @@ static void change_index(void)
 /* A key that is issued just now may be accepted without its info (docs/design.md): it has not expired. */
 static int64_t new_info(bool issued)
 {
-    int64_t info = ++last_info % (INFOS - 1) + 1;
+    int64_t info = ++last_info % (INFOS - 2) + 1;
     bool expires = scenario_has(FAULT_expire) && pick(2) == 0;
     int64_t in_s = (int64_t)pick(20) - 2;
     catalogue_expires[info] = expires ? process_wall_s() + (issued && in_s < 1 ? 1 : in_s) : INT64_MAX;
