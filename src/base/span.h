@@ -72,11 +72,12 @@ static inline size_t span_find(struct span s, char byte)
     return at == NULL ? s.len : (size_t)(at - s.data);
 }
 
-/* Returns what is before the first `separator`, and removes both; all of *s where there is none. */
+/* Returns what is before the first `separator`, and removes both; where there is none all of *s, which is
+ * absent then. */
 static inline struct span span_cut(struct span *s, char separator)
 {
     struct span one = {s->data, span_find(*s, separator)};
-    *s = span_skip(*s, one.len < s->len ? one.len + 1 : one.len);
+    *s = one.len < s->len ? span_skip(*s, one.len + 1) : SPAN_ABSENT;
     return one;
 }
 
@@ -96,9 +97,7 @@ static inline struct span span_trim(struct span s)
  */
 static inline struct span span_next_element(struct span *list)
 {
-    struct span one = {list->data, span_find(*list, ',')};
-    *list = one.len < list->len ? span_skip(*list, one.len + 1) : SPAN_ABSENT;
-    return span_trim(one);
+    return span_trim(span_cut(list, ','));
 }
 
 #endif

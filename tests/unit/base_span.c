@@ -55,6 +55,20 @@ TEST_CASE(find_of_a_missing_byte_is_the_length)
     assert_int_equal(span_find((struct span){"ab:", 2}, ':'), 2);
 }
 
+TEST_CASE(cutting_leaves_what_is_behind_the_separator)
+{
+    struct span s = SPAN("a::b");
+    assert_span(span_cut(&s, ':'), "a");
+    assert_span(span_cut(&s, ':'), "");
+    assert_span(s, "b");
+    assert_span(span_cut(&s, ':'), "b");
+    assert_span(s, NULL);
+    assert_span(span_cut(&s, ':'), NULL);
+    s = SPAN("a:");
+    assert_span(span_cut(&s, ':'), "a");
+    assert_span(s, "");
+}
+
 TEST_CASE(trimming_takes_spaces_and_tabs_from_both_ends)
 {
     assert_span(span_trim(SPAN(" \t a b\t ")), "a b");

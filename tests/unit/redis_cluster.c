@@ -38,7 +38,9 @@ static const char *read_slots(const char *text, struct discovery_answer *out)
     const struct redis_endpoint endpoint = {.discovery = {.slot = 100, .replica = true}};
     const struct redis_endpoint asked = {.host = (char[]){"asked"}};
     bool complete = false;
-    return cluster_protocol.read(&endpoint, &asked, 0, parse(text), out, &complete);
+    const char *problem = cluster_protocol.read(&endpoint, &asked, 0, parse(text), out, &complete);
+    assert_true(complete || problem != NULL);
+    return problem;
 }
 
 /* "master; replica ...; node ..." of slot 100, or the problem. */

@@ -393,7 +393,7 @@ static const char *read_sentinel(int n, const char *bytes, struct discovery_answ
 
 static const char *read_master(const char *bytes, struct redis_address *out)
 {
-    struct discovery_answer answer = {.master = *out};
+    struct discovery_answer answer = {0};
     const char *problem = read_sentinel(0, bytes, &answer);
     *out = answer.master;
     return problem;
