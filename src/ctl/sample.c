@@ -8,7 +8,14 @@
 #include "base/text.h"
 #include "ctl/terminal.h"
 
-enum { SAMPLE_MAX = 100 * 1000 * 1000, PIECE = 128 * 1024, LAST_DAY = 20, DAYS = 10, AVATAR_LEN = 226 };
+enum {
+    SAMPLE_MAX = 100 * 1000 * 1000,
+    PIECE = 128 * 1024,
+    DAY_S = 86400,
+    LAST_DAY = 20,
+    DAYS = 10,
+    AVATAR_LEN = 226
+};
 
 /* The texts of a channel, as they stand in JSON. */
 struct language {
@@ -82,7 +89,7 @@ static void sample_write_channel(struct buf *out, const char *host, long long n)
     const struct language *l = &SAMPLE_PICK(LANGUAGES, &random);
     const char *category = SAMPLE_PICK(CATEGORIES, &random);
     bool has_second = sample_below(&random, 5) < 3;
-    unsigned second = (unsigned)sample_below(&random, 24 * 60 * 60);
+    unsigned second = (unsigned)sample_below(&random, DAY_S);
     long long followers = 20LL << sample_below(&random, 17);
     followers += (long long)sample_below(&random, (uint64_t)followers);
     long long percent = 2 + (long long)sample_below(&random, 60);
