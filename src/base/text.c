@@ -144,6 +144,8 @@ size_t uri_decode(struct span in, char *out)
     size_t n = span_find(in, '%');
     if (n > 0)
         memmove(out, in.data, n);
+    if (n == in.len)
+        return n;
     in = span_skip(in, n);
     while (in.len > 0)
         out[n++] = text_decode_first(&in);
