@@ -149,17 +149,16 @@ static int redis_endpoint_read_db(struct redis_endpoint *t, struct span text, st
 /* host[:port],host[:port],... */
 static int redis_endpoint_read_servers(struct redis_discovery *s, struct span list, int port, struct buf *why)
 {
-    for (;;) {
-        struct span one = {list.data, span_find(list, ',')};
+    int err = 0;
+    while (err == 0 && list.data != NULL) {
+        struct span one = span_cut(&list, ',');
         if (s->count == REDIS_SERVERS_MAX)
             return redis_endpoint_invalid(why, "more than 16 hosts");
         int n = s->count++;
         s->at[n].port = port;
-        int err = redis_endpoint_read_host(one, &s->at[n].host, &s->at[n].port, why);
-        if (err != 0 || one.len == list.len)
-            return err;
-        list = span_skip(list, one.len + 1);
+        err = redis_endpoint_read_host(one, &s->at[n].host, &s->at[n].port, why);
     }
+    return err;
 }
 
 static int redis_endpoint_read_master(struct redis_discovery *s, struct span name, struct buf *why)
