@@ -580,9 +580,8 @@ static bool may_lose(void)
 /* What the former master says until everybody has heard of the takeover was true until then. */
 static uint64_t bound(uint64_t since_ns)
 {
-    if (may_be_unknown() && since_ns > unknown.since_ns)
+    if (since_ns > unknown.since_ns && (may_be_unknown() || since_ns <= unknown.until_ns))
         return unknown.since_ns;
-    unknowns[unknown_count % UNKNOWNS] = unknown;
     for (const struct unknown *u = unknowns; u < unknowns + UNKNOWNS; u++)
         if (u->since_ns < since_ns && since_ns <= u->until_ns)
             return u->since_ns;
