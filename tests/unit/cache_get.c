@@ -33,7 +33,6 @@ static struct cache_metrics metrics;
 static struct redis_metrics redis_metrics;
 static struct loop_lag loop_lag;
 static struct cache *cache;
-static bool closed;
 
 static struct asked {
     struct cache_request request;
@@ -110,12 +109,6 @@ static void on_connection(void *arg, bool ready)
     (void)ready;
 }
 
-static void on_closed(void *arg)
-{
-    (void)arg;
-    closed = true;
-}
-
 static void answer_check(int64_t keys)
 {
     answer("SCARD test:api_keys", reply_integer(keys));
@@ -180,7 +173,6 @@ static int set_up(void **state)
     connections_init();
     clock_ms = 1000000;
     metrics = (struct cache_metrics){0};
-    closed = false;
     assert_int_equal(uv_loop_init(&loop), 0);
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
     struct redis_config *config = config_numbered(1);
@@ -207,10 +199,10 @@ static int tear_down(void **state)
 {
     (void)state;
     entries_check(cache_entries);
-    cache_close(cache, on_closed, NULL);
+    cache_close(cache, connections_on_closed, NULL);
     connection_finish_closing();
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
-    assert_true(closed);
+    assert_true(connections_closed);
     assert_int_equal(uv_loop_close(&loop), 0);
     in_cluster = false;
     return 0;
