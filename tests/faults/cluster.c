@@ -91,25 +91,13 @@ static void move_slot(struct testbed *bed)
 
 /* ---- afterwards ---- */
 
-static bool all_workers_serve_version_2(void *arg)
-{
-    struct fanout fanout;
-    AUTOFREE char *now = catalogue_version_card(1, 2);
-    AUTOFREE char *before = catalogue_version_card(1, 1);
-    fanout_open(&fanout, arg);
-    fanout_send(&fanout, "channel/by-id/1/");
-    int current = fanout_count(&fanout, now, before);
-    fanout_close(&fanout);
-    return current == FANOUT_SIZE;
-}
-
 /* What is written to the new owner is served. */
 static void expect_new_owner(struct testbed *bed)
 {
     clients_free(bed->clients);
     bed->clients = NULL;
     testbed_write(&cluster.node[owner], 2);
-    if (!wait_until(all_workers_serve_version_2, bed, FOLLOW_MS + wait_slack_ms())) {
+    if (!wait_until(fanout_serves_version_2, bed, FOLLOW_MS + wait_slack_ms())) {
         AUTOFREE char *log = server_log(&bed->fixture.server);
         print_error("%s", log);
         fail_msg("not all responses are those of node %d", owner);
@@ -141,7 +129,7 @@ SLOW_TEST_WITH(stalled_master_that_wakes_up_is_ignored, setup, teardown)
                                         .recovery_ms = FOLLOW_MS, .unnoticed = true});
     expect_new_owner(*state);
     redis_resume(&cluster.node[former]);
-    assert_true(wait_holds(all_workers_serve_version_2, *state, 3 * FOLLOW_MS));
+    assert_true(wait_holds(fanout_serves_version_2, *state, 3 * FOLLOW_MS));
 }
 
 SLOW_TEST_WITH(ordered_failover, setup, teardown)

@@ -88,6 +88,18 @@ void fanout_await(struct fanout *fanout, const char *path, int status, char *bod
     free(body);
 }
 
+bool fanout_serves_version_2(void *bed)
+{
+    struct fanout fanout;
+    AUTOFREE char *now = catalogue_version_card(1, 2);
+    AUTOFREE char *before = catalogue_version_card(1, 1);
+    fanout_open(&fanout, bed);
+    fanout_send(&fanout, "channel/by-id/1/");
+    int current = fanout_count(&fanout, now, before);
+    fanout_close(&fanout);
+    return current == FANOUT_SIZE;
+}
+
 bool fanout_is_cached(struct testbed *bed)
 {
     struct fanout fanout;

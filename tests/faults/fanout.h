@@ -33,6 +33,9 @@ void fanout_ask(struct fanout *fanout, const char *path, int status, char *body)
 /* Repeats that until every response is as expected. */
 void fanout_await(struct fanout *fanout, const char *path, int status, char *body);
 
+/* Whether all workers serve the second version of card 1, and none another but the first. */
+bool fanout_serves_version_2(void *bed);
+
 /* True when no response of a fan-out cost a Redis command; waits until that is so. */
 bool fanout_is_cached(struct testbed *bed);
 void fanout_await_cached(struct testbed *bed);

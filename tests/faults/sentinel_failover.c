@@ -69,18 +69,6 @@ static void await_failover(struct testbed *bed)
     master = sentinel_cluster_await_other(&cluster, 0);
 }
 
-static bool all_workers_serve_version_2(void *arg)
-{
-    struct fanout fanout;
-    AUTOFREE char *now = catalogue_version_card(1, 2);
-    AUTOFREE char *before = catalogue_version_card(1, 1);
-    fanout_open(&fanout, arg);
-    fanout_send(&fanout, "channel/by-id/1/");
-    int current = fanout_count(&fanout, now, before);
-    fanout_close(&fanout);
-    return current == FANOUT_SIZE;
-}
-
 /* What is written to the new master is served. On a busy machine Sentinels may replace that too. */
 static void expect_new_master_within(struct testbed *bed, int ms)
 {
@@ -89,7 +77,7 @@ static void expect_new_master_within(struct testbed *bed, int ms)
     for (;;) {
         redis_disconnect(&cluster.redis[master]); /* Sentinel closes the connections of a promoted replica */
         testbed_write(&cluster.redis[master], 2);
-        if (wait_until(all_workers_serve_version_2, bed, ms + wait_slack_ms()))
+        if (wait_until(fanout_serves_version_2, bed, ms + wait_slack_ms()))
             return;
         int now = sentinel_cluster_await_other(&cluster, 0);
         if (now == master)
@@ -129,7 +117,7 @@ SLOW_TEST_WITH(stalled_master_that_wakes_up_is_ignored, setup, teardown)
                                         .recovery_ms = FOLLOW_MS, .unnoticed = true});
     expect_new_master(*state);
     redis_resume(&cluster.redis[0]);
-    assert_true(wait_holds(all_workers_serve_version_2, *state, 3 * FOLLOW_MS));
+    assert_true(wait_holds(fanout_serves_version_2, *state, 3 * FOLLOW_MS));
 }
 
 /* With all servers running. */

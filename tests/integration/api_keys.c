@@ -37,13 +37,6 @@ TEST_CASE(key_in_query_opens_every_endpoint)
     }
 }
 
-TEST_CASE(key_in_query_is_percent_decoded)
-{
-    struct fixture *fixture = *state;
-    catalogue_issue_key(&fixture->redis, "a key+with/odd&signs=");
-    assert_int_equal(status_of(fixture, "/api/channels/?api_key=a%20key%2Bwith%2Fodd%26signs%3D", NULL), 200);
-}
-
 TEST_CASE(no_key_is_refused_everywhere)
 {
     struct fixture *fixture = *state;
@@ -77,12 +70,6 @@ TEST_CASE(stored_digest_is_no_key)
     assert_int_equal(status_of(*state, "/api/channels/", text_temp("X-Api-Key: %s\r\n", digest)), 401);
 }
 
-TEST_CASE(header_wins_over_query_even_when_wrong)
-{
-    assert_int_equal(status_of(*state, "/api/channels/?api_key=" FIXTURE_KEY, "X-Api-Key: wrong\r\n"), 401);
-    assert_int_equal(status_of(*state, "/api/channels/?api_key=wrong", FIXTURE_AUTH), 200);
-}
-
 /* Whichever of the two was used, a proxy that checks keys may use the other. */
 TEST_CASE(two_different_keys_are_refused)
 {
@@ -94,12 +81,6 @@ TEST_CASE(two_different_keys_are_refused)
     assert_int_equal(status_of(*state, "/api/channels/", FIXTURE_AUTH FIXTURE_AUTH), 200);
     assert_int_equal(status_of(*state, "/api/channels/", "X-Api-Key: " FIXTURE_KEY ", " FIXTURE_KEY "\r\n"),
                      401);
-}
-
-TEST_CASE(first_key_in_query_counts)
-{
-    assert_int_equal(status_of(*state, "/api/channels/?api_key=" FIXTURE_KEY "&api_key=wrong", NULL), 200);
-    assert_int_equal(status_of(*state, "/api/channels/?api_key=wrong&api_key=" FIXTURE_KEY, NULL), 401);
 }
 
 TEST_CASE(key_is_checked_before_parameters)

@@ -9,11 +9,6 @@
 static const char *const ONE_WORKER[] = {"CHANNELD_WORKERS=1", NULL};
 static const char *const NO_CACHE[] = {"CHANNELD_WORKERS=1", "CHANNELD_CACHE_SIZE=0", NULL};
 
-static double commands(struct fixture *f)
-{
-    return server_metric(&f->server, "channeld_redis_commands_total");
-}
-
 static void await(struct fixture *f, const char *path, const char *text, bool contained)
 {
     fixture_await_text(f, path, text, contained);
@@ -28,12 +23,12 @@ TEST_CASE(repeated_requests_cost_no_redis_commands)
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
     for (size_t i = 0; i < TEST_COUNT(paths); i++)
         fixture_expect(f, paths[i], 200);
-    double before = commands(f);
+    double before = fixture_commands(f);
     double hits = server_metric(&f->server, "channeld_cache_hits_total");
     for (int round = 0; round < 10; round++)
         for (size_t i = 0; i < TEST_COUNT(paths); i++)
             fixture_expect(f, paths[i], 200);
-    assert_true(commands(f) == before);
+    assert_true(fixture_commands(f) == before);
     assert_true(server_metric(&f->server, "channeld_cache_hits_total") == hits + 50);
 }
 
@@ -41,10 +36,10 @@ TEST_CASE(wrong_keys_cost_no_redis_commands)
 {
     AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
     fixture_expect(f, "channel/by-id/0/", 200); /* the keys are held */
-    double before = commands(f);
+    double before = fixture_commands(f);
     for (int i = 0; i < 20; i++)
         assert_int_equal(http_get_status(f->server.port, "/api/channels/", FIXTURE_WRONG), 401);
-    assert_true(commands(f) == before);
+    assert_true(fixture_commands(f) == before);
 }
 
 TEST_CASE(what_does_not_exist_is_not_cached)
@@ -55,9 +50,9 @@ TEST_CASE(what_does_not_exist_is_not_cached)
     double entries = server_metric(&f->server, "channeld_cache_entries");
     for (size_t i = 0; i < TEST_COUNT(absent); i++) {
         for (int round = 0; round < 5; round++) {
-            double before = commands(f);
+            double before = fixture_commands(f);
             fixture_expect(f, absent[i], 404);
-            assert_true(commands(f) > before);
+            assert_true(fixture_commands(f) > before);
         }
     }
     assert_true(server_metric(&f->server, "channeld_cache_entries") == entries);
@@ -67,10 +62,10 @@ TEST_CASE(without_a_cache_every_request_reads_redis)
 {
     AUTO(fixture_drop) struct fixture *f = fixture_new(3, NO_CACHE);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\"}", 5);
-    double before = commands(f);
+    double before = fixture_commands(f);
     for (int i = 0; i < 10; i++)
         fixture_expect(f, "channel/by-id/5/", 200);
-    assert_true(commands(f) == before + 30); /* key, its info, and card */
+    assert_true(fixture_commands(f) == before + 30); /* key, its info, and card */
     redis_do(&f->redis, "HSET channels:card:5 title changed");
     AUTOFREE char *body = fixture_body(f, "channel/by-id/5/"); /* at once, without waiting */
     assert_non_null(strstr(body, "changed"));
@@ -105,10 +100,10 @@ TEST_CASE(changed_index_keeps_the_summaries)
 {
     AUTO(fixture_drop) struct fixture *f = fixture_new(100, ONE_WORKER);
     fixture_expect(f, "channels/", 200);
-    double before = commands(f);
+    double before = fixture_commands(f);
     catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"first\"}", -1);
     await(f, "channels/", "\"first\"", true);
-    assert_true(commands(f) <=
+    assert_true(fixture_commands(f) <=
                 before + 2 * 3); /* size, ids, the new one; twice if the card came in between */
     redis_do(&f->redis, "ZREM channels:index 5");
     await(f, "channels/", "\"first\"", false);

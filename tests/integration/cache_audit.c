@@ -29,11 +29,6 @@ static const char FAILURES[] = "channeld_cache_audit_failures_total";
 static const char SUSPENDED[] = "channeld_cache_suspended";
 static const char *const ONE_WORKER[] = {"CHANNELD_WORKERS=1", NULL};
 
-static double commands(struct fixture *f)
-{
-    return server_metric(&f->server, "channeld_redis_commands_total");
-}
-
 static bool is_noticed(void *arg)
 {
     struct fixture *f = arg;
@@ -54,10 +49,10 @@ static void expect_noticed(struct fixture *f, const char *key)
 /* From now on each request reads Redis, over the same connection. */
 static void expect_uncached(struct fixture *f)
 {
-    double before = commands(f);
+    double before = fixture_commands(f);
     for (int i = 0; i < 5; i++)
         fixture_expect(f, CARD, 200);
-    assert_true(commands(f) >= before + 10); /* key and card */
+    assert_true(fixture_commands(f) >= before + 10); /* key and card */
     assert_true(server_metric(&f->server, "channeld_redis_connects_total") < 2);
     redis_do(&f->redis, "HSET channels:card:0 title at-once");
     fixture_expect_text(f, CARD, "at-once");
@@ -121,9 +116,9 @@ TEST_CASE(missed_revocation_of_a_key_is_noticed)
     server_await_metric(&f->server, "channeld_redis_connects_total", 2);
     server_await_metric_below(&f->server, SUSPENDED, 0);
     fixture_expect(f, CARD, 200);
-    double before = commands(f);
+    double before = fixture_commands(f);
     fixture_expect(f, CARD, 200);
-    assert_true(commands(f) == before);
+    assert_true(fixture_commands(f) == before);
 }
 
 /* Redis sends no invalidations for it. */

@@ -12,11 +12,6 @@ enum { CHANNELS = 101 };
 
 static const char *const BY_KEY[] = {"CHANNELD_WORKERS=1", "CHANNELD_TRACKING=keys", NULL};
 
-static double commands(struct fixture *f)
-{
-    return server_metric(&f->server, "channeld_redis_commands_total");
-}
-
 /* ---- each kind of read ---- */
 
 struct read_case {
@@ -62,10 +57,10 @@ static bool costs_nothing(void *arg)
 {
     const struct reading *r = arg;
     struct http_response response;
-    double before = commands(r->fixture);
+    double before = fixture_commands(r->fixture);
     fixture_get(r->fixture, r->path, &response);
     http_response_free(&response);
-    return commands(r->fixture) == before;
+    return fixture_commands(r->fixture) == before;
 }
 
 static void expect_tracked(struct fixture *f, const struct read_case *c)

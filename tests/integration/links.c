@@ -135,18 +135,13 @@ SLOW_TEST(links_that_change_hands_for_long_lead_to_their_cards_by_ttl)
 
 /* ---- link keys that lead astray ---- */
 
-static double commands(struct fixture *f)
-{
-    return server_metric(&f->server, "channeld_redis_commands_total");
-}
-
 /* A 404 that costs a few commands, and leads nobody to the card. */
 static void expect_astray(struct fixture *f, const char *path, int commands_max)
 {
     for (int i = 0; i < 3; i++) {
-        double before = commands(f);
+        double before = fixture_commands(f);
         fixture_expect(f, path, 404);
-        double cost = commands(f) - before;
+        double cost = fixture_commands(f) - before;
         if (cost < 1 || cost > commands_max)
             fail_msg("%s costs %g commands", path, cost);
     }
@@ -192,9 +187,9 @@ TEST_CASE(card_that_was_read_by_id_is_found_by_link)
     AUTOFREE char *link = catalogue_link(2);
     AUTOFREE char *by_link = text_printf(BY_LINK "%s", link);
     fixture_expect_sample(f, 2);
-    double before = commands(f);
+    double before = fixture_commands(f);
     fixture_expect(f, by_link, 200);
-    assert_true(commands(f) == before);
+    assert_true(fixture_commands(f) == before);
 }
 
 /* ---- what links cost Redis ---- */

@@ -52,11 +52,6 @@ static void begin(struct fixture *f, const char *const *extra, enum server_wait 
         f, &(struct fixture_spec){.env = env, .fill = fill, .userinfo = "channeld:SECRET@", .wait = wait});
 }
 
-static double commands(struct fixture *f)
-{
-    return server_metric(&f->server, "channeld_redis_commands_total");
-}
-
 static void ask_for_what_is_cached(struct fixture *f)
 {
     AUTOFREE char *link = catalogue_link(1);
@@ -80,9 +75,9 @@ TEST_CASE(documented_user_is_enough)
     AUTO(fixture_fini) struct fixture f;
     begin(&f, NULL, SERVER_WAIT_READY);
     ask_for_everything(&f);
-    double before = commands(&f);
+    double before = fixture_commands(&f);
     ask_for_what_is_cached(&f);
-    assert_true(commands(&f) == before);
+    assert_true(fixture_commands(&f) == before);
     catalogue_issue_keys(&f.redis, MANY_KEYS); /* more than are held */
     ask_for_everything(&f);
     ask_for_everything(&f);
@@ -95,9 +90,9 @@ TEST_CASE(documented_user_is_enough)
 static bool asks_nothing(void *arg)
 {
     struct fixture *f = arg;
-    double before = commands(f);
+    double before = fixture_commands(f);
     fixture_expect(f, CARD, 200);
-    return commands(f) == before;
+    return fixture_commands(f) == before;
 }
 
 /* The set is read in portions, or the command that reads them has been refused. */
@@ -174,10 +169,10 @@ static bool key_set_is_in_memory(void *arg)
 {
     static int tried;
     struct fixture *f = arg;
-    double before = commands(f);
+    double before = fixture_commands(f);
     AUTOFREE char *header = text_printf("X-Api-Key: wrong%d\r\n", ++tried);
     assert_int_equal(http_get_status(f->server.port, "/api/" CARD, header), 401);
-    return commands(f) == before;
+    return fixture_commands(f) == before;
 }
 
 /* No key has to change for that. */
@@ -236,9 +231,9 @@ TEST_CASE(without_tracking_nothing_is_cached)
     AUTO(fixture_fini) struct fixture f;
     begin(&f, less, SERVER_WAIT_READY);
     ask_for_everything(&f);
-    double before = commands(&f);
+    double before = fixture_commands(&f);
     ask_for_everything(&f);
-    assert_true(commands(&f) > before);
+    assert_true(fixture_commands(&f) > before);
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_tracking_refused_total"), 1);
 }
 
@@ -249,9 +244,9 @@ TEST_CASE(without_client_caching_links_are_tracked)
     AUTO(fixture_fini) struct fixture f;
     begin(&f, less, SERVER_WAIT_READY);
     ask_for_everything(&f);
-    double before = commands(&f);
+    double before = fixture_commands(&f);
     ask_for_what_is_cached(&f);
-    assert_true(commands(&f) == before);
+    assert_true(fixture_commands(&f) == before);
     server_expect_log(&f.server, "redis refuses CLIENT CACHING", 1);
     assert_true(redis_integer(&f.redis, "EXISTS channels:link:https://max.ru/none") == 0);
     redis_do(&f.redis, "SET channels:link:https://max.ru/none 0");

@@ -25,14 +25,7 @@ static int make_authorities(void **state)
     return 0;
 }
 
-static int remove_files(void **state)
-{
-    (void)state;
-    tempdir_fini(&dir);
-    return 0;
-}
-
-TEST_GROUP(make_authorities, remove_files)
+TEST_GROUP(make_authorities, NULL)
 
 /* A Redis with a TLS port beside its plain one, which the test uses. */
 struct guarded {

@@ -316,11 +316,4 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    tempdir_fini(&dir);
-    return 0;
-}
-
-TEST_GROUP(set_up, tear_down)
+TEST_GROUP(set_up, NULL)

@@ -3,13 +3,11 @@
  * restarted under load, and no request fails.
  */
 
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <strings.h>
 
 #include "support/fixture.h"
+#include "support/load.h"
 #include "support/net.h"
 #include "support/sockets.h"
 
@@ -120,98 +118,26 @@ TEST_CASE(a_socket_that_cannot_be_used_is_named)
 
 /* ---- restarts under load ---- */
 
-enum { CLIENTS = 24, RESTARTS = 3, ANSWERED_BETWEEN = CLIENTS * 20 };
-
-struct load {
-    int port;
-    atomic_bool over;
-    atomic_int answered, failed;
-    atomic_int last_error; /* a status, or a negative errno */
-};
-
-static bool note_failure(struct load *load, int what)
-{
-    atomic_fetch_add(&load->failed, 1);
-    atomic_store(&load->last_error, what);
-    return false;
-}
-
-/* True when the connection can be used again. */
-static bool exchange_once(struct load *load, struct http_conn *conn)
-{
-    struct http_response response = {.status = 0};
-    int error = http_exchange(conn, "GET", "/api/channels/", FIXTURE_AUTH, &response);
-    if (error != 0 || response.status != 200) {
-        http_response_free(&response);
-        return note_failure(load, error != 0 ? error : response.status);
-    }
-    const char *connection = http_header(&response, "Connection");
-    bool closes = connection != NULL && strcasecmp(connection, "close") == 0;
-    http_response_free(&response);
-    atomic_fetch_add(&load->answered, 1);
-    return !closes;
-}
-
-/* A client that connects again after "Connection: close", and never stays away. */
-static void *run_client(void *arg)
-{
-    struct load *load = arg;
-    while (!atomic_load(&load->over)) {
-        struct http_conn conn;
-        int error = http_open(&conn, load->port);
-        if (error != 0) {
-            (void)note_failure(load, error);
-            return NULL;
-        }
-        while (!atomic_load(&load->over) && exchange_once(load, &conn))
-            continue;
-        http_close(&conn);
-    }
-    return NULL;
-}
-
-struct progress {
-    struct load *load;
-    int answered;
-};
-
-static bool has_progressed(void *arg)
-{
-    const struct progress *p = arg;
-    return atomic_load(&p->load->answered) >= p->answered || atomic_load(&p->load->failed) > 0;
-}
-
-static void await_progress(struct load *load)
-{
-    struct progress p = {load, atomic_load(&load->answered) + ANSWERED_BETWEEN};
-    assert_true(wait_until(has_progressed, &p, WAIT_DEADLINE_MS));
-}
-
 TEST_CASE(no_request_fails_during_restarts)
 {
+    enum { CLIENTS = 24, RESTARTS = 3, ANSWERED_BETWEEN = CLIENTS * 20 };
     static const char *const env[] = {"CHANNELD_DRAIN_DELAY=500ms", NULL};
+    static const char *const targets[] = {"/api/channels/"};
     struct redis redis;
     struct server server;
     struct sockets s;
-    pthread_t threads[CLIENTS];
+    struct load load;
     start_redis(&redis);
     sockets_open(&s, "api", 1);
-    struct load load = {.port = s.port[0]};
     sockets_start_server(&server, &s, redis.url, env);
-    for (size_t i = 0; i < CLIENTS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, run_client, &load), 0);
+    load_start(&load, s.port[0], targets, TEST_COUNT(targets), CLIENTS);
     for (int i = 0; i < RESTARTS; i++) {
-        await_progress(&load);
+        load_await(&load, ANSWERED_BETWEEN, 0, WAIT_DEADLINE_MS);
         server_stop(&server);
         sockets_start_server(&server, &s, redis.url, env);
     }
-    await_progress(&load);
-    atomic_store(&load.over, true);
-    for (size_t i = 0; i < CLIENTS; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-    print_message("%d answers, %d restarts\n", atomic_load(&load.answered), RESTARTS);
-    if (atomic_load(&load.failed) != 0)
-        fail_msg("%d requests failed, one with %d", atomic_load(&load.failed), atomic_load(&load.last_error));
+    load_await(&load, ANSWERED_BETWEEN, 0, WAIT_DEADLINE_MS);
+    load_stop(&load);
     server_stop(&server);
     sockets_close(&s);
     redis_stop(&redis);

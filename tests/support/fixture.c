@@ -205,6 +205,11 @@ void fixture_kill_connections(struct fixture *fixture)
     redis_do(&fixture->redis, "CLIENT KILL TYPE normal SKIPME yes");
 }
 
+double fixture_commands(struct fixture *fixture)
+{
+    return server_metric(&fixture->server, "channeld_redis_commands_total");
+}
+
 void fixture_expect_metric(struct fixture *fixture, const char *name, double value)
 {
     double actual = server_metric(&fixture->server, name);

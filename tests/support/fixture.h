@@ -113,6 +113,9 @@ void fixture_await_text(struct fixture *fixture, const char *path, const char *t
 /* Makes Redis close all connections but the test's own. */
 void fixture_kill_connections(struct fixture *fixture);
 
+/* Commands that channeld has sent to Redis for requests, so far. */
+double fixture_commands(struct fixture *fixture);
+
 /* Asserts that the metric has exactly this value. */
 void fixture_expect_metric(struct fixture *fixture, const char *name, double value);
 

@@ -40,4 +40,15 @@ bool wait_until_politely(bool (*condition)(void *arg), void *arg, int ms);
 /* True when the condition holds for the whole time of `ms`: for what must not happen. Any thread. */
 bool wait_holds(bool (*condition)(void *arg), void *arg, int ms);
 
+/* Calls turn() until the condition holds; fails the test at the deadline. */
+#define WAIT_TURNING(turn, condition)                                               \
+    do {                                                                            \
+        int64_t until_ = wait_deadline(WAIT_DEADLINE_MS);                           \
+        while (!(condition)) {                                                      \
+            if (wait_left_ms(until_) == 0)                                          \
+                fail_msg("%s:%d: not in time: %s", __FILE__, __LINE__, #condition); \
+            turn();                                                                 \
+        }                                                                           \
+    } while (0)
+
 #endif

@@ -92,6 +92,7 @@ TEST_CASE(ill_formed_sequence_becomes_one_replacement_character)
     assert_string(SPAN("\xF0\x9F\x93\"x"), "\"" FFFD "\\\"x\"");
     assert_string(SPAN("\xC0\xAF"), "\"" FFFD FFFD "\"");
     assert_string(SPAN("\xED\xA0\x80"), "\"" FFFD FFFD FFFD "\"");
+    assert_string(SPAN("\xF4\x90\x80\x80"), "\"" FFFD FFFD FFFD FFFD "\"");
     /* The example of the Unicode standard, table 3-8. */
     assert_string(SPAN("\x61\xF1\x80\x80\xE1\x80\xC2\x62\x80\x63\x80\xBF\x64"),
                   "\"a" FFFD FFFD FFFD "b" FFFD "c" FFFD FFFD "d\"");

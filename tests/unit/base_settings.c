@@ -591,13 +591,6 @@ static int open_dir(void **state)
     return 0;
 }
 
-static int close_dir(void **state)
-{
-    (void)state;
-    tempdir_fini(&dir);
-    return 0;
-}
-
 /* --- printing --- */
 
 SETTINGS_TEST(help_has_flag_variable_file_help_and_default)
@@ -712,4 +705,4 @@ SETTINGS_TEST(password_with_any_characters_is_masked)
         assert_url(text, expected);
 }
 
-TEST_GROUP(open_dir, close_dir)
+TEST_GROUP(open_dir, NULL)

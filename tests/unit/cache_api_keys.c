@@ -30,13 +30,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-static struct digest digest_of(int number)
-{
-    struct digest d;
-    digest_sha256((struct span){(const char *)&number, sizeof number}, &d);
-    return d;
-}
-
 static enum auth_result check(int number)
 {
     struct digest d = digest_of(number);

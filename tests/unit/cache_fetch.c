@@ -2,31 +2,16 @@
 #include "cache/fetch.h"
 
 #include "base/log.h"
-#include "cache/invalidation.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "unit/entries_check.h"
-#include "unit/fake_redis.h"
-#include "unit/fixtures/cache_clock.h"
+#include "unit/fixtures/cache_parts.h"
 
 enum { BUDGET = 1 << 20, RESULTS = 16, DELAY_LIMIT_MS = 50, DISTANT_MS = 500 };
 
-static struct cache_metrics metrics;
-static struct loop_lag loop_lag;
-static struct keyspace keyspace;
-static struct entries entries;
-static struct api_keys api_keys;
-static struct validity validity;
-static struct catalogue catalogue, wanted; /* the second is that of the fetches */
-static struct key_reader key_reader;
-static struct invalidation invalidation;
-static struct fetches fetches;
-static struct buf text;
-
 static struct list request;        /* of most tests, the only one */
-static int checks;                 /* of the catalogue that were wanted */
 static int ended;                  /* fetches */
 static bool lost;                  /* the last of them */
 static struct cache_result result; /* of the last of them, without its body */
@@ -51,98 +36,45 @@ static void on_ended(void *arg, struct list *requests, const struct cache_query 
         list_remove(requests->next);
 }
 
-static void on_wanted_checked(void *arg, enum catalogue_state state)
-{
-    (void)arg;
-    (void)state;
-}
-
-/* The check of the invalidations, which is not in the queue of the others; no `fn`: none. */
-static struct {
-    redis_reply_fn fn;
-    void *arg;
-} check;
-
-int redis_session_send(struct redis_session *s, struct span command, unsigned how, redis_reply_fn fn,
-                       void *arg)
-{
-    if (arg == &wanted) { /* fetches_confirm() is called by the test: nothing is under way */
-        checks++;
-        return -ENOMEM;
-    }
-    if (arg != &catalogue)
-        return fake_redis_send(s, command, how, fn, arg);
-    assert_null(check.fn);
-    check.fn = fn;
-    check.arg = arg;
-    return 0;
-}
-
 static void on_checked(void *arg, enum catalogue_state state)
 {
     (void)arg;
-    assert_int_equal(state, CATALOGUE_PRESENT);
     invalidation_checked(&invalidation, state);
+    fetches_confirm(&fetches, state);
 }
 
-/* There are API keys: the check under way says so, or one that begins now. */
-static void find_keys(void)
+/* The check under way finds the API keys, and not their number: so they are not read. */
+static void answer_check(void)
 {
-    catalogue_check(&catalogue);
-    redis_reply_fn fn = check.fn;
-    check.fn = NULL;
-    fn(check.arg, reply_of("-WRONGTYPE is no set\r\n"),
-       REDIS_ORIGIN_STREAM); /* it is there, and there is nothing to compare */
+    answer("SCARD test:api_keys", reply_of("-WRONGTYPE is no set\r\n"));
 }
 
 static int set_up(void **state)
 {
-    const struct catalogue_options catalogue_options = {
-        .keyspace = &keyspace, .validity = &validity, .checked = on_checked};
-    const struct invalidation_options invalidation_options = {.keyspace = &keyspace,
-                                                              .validity = &validity,
-                                                              .catalogue = &catalogue,
-                                                              .metrics = &metrics,
-                                                              .loop_lag = &loop_lag,
-                                                              .entries = &entries,
-                                                              .api_keys = &api_keys,
-                                                              .key_reader = &key_reader,
-                                                              .fetches = &fetches,
-                                                              .text = &text};
     const struct key_reader_options reader_options = {.keyspace = &keyspace,
                                                       .metrics = &metrics,
                                                       .keys = &api_keys,
                                                       .validity = &validity,
                                                       .catalogue = &catalogue};
-    (void)state;
-    fake_redis_init();
-    clock_ms = 1000000;
-    metrics = (struct cache_metrics){0};
-    text = BUF_INIT;
-    checks = ended = 0;
-    lost = false;
-    body[0] = '\0';
-    list_init(&request);
-    assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
-    assert_int_equal(entries_init(&entries, BUDGET, &metrics), 0);
-    assert_int_equal(api_keys_init(&api_keys, &metrics), 0);
-    validity_init(&validity, &(struct validity_limits){.enabled = true});
-    catalogue_init(&catalogue, &catalogue_options);
-    catalogue_init(&wanted, &(struct catalogue_options){.keyspace = &keyspace, .checked = on_wanted_checked});
-    assert_int_equal(key_reader_init(&key_reader, &reader_options), 0);
-    assert_int_equal(invalidation_init(&invalidation, &invalidation_options), 0);
     const struct fetch_options options = {.keyspace = &keyspace,
                                           .metrics = &metrics,
                                           .entries = &entries,
                                           .validity = &validity,
-                                          .catalogue = &wanted,
+                                          .catalogue = &catalogue,
                                           .api_keys = &api_keys,
                                           .text = &text,
                                           .delay_limit_ms = DELAY_LIMIT_MS,
                                           .ended = on_ended};
+    (void)state;
+    ended = 0;
+    lost = false;
+    body[0] = '\0';
+    list_init(&request);
+    cache_parts_init(BUDGET, 0, on_checked);
+    assert_int_equal(key_reader_init(&key_reader, &reader_options), 0);
     assert_int_equal(fetches_init(&fetches, &options), 0);
-    check.fn = NULL;
-    find_keys();
+    catalogue_check(&catalogue);
+    answer_check();
     invalidation_connected(&invalidation, clock_ms, true, false);
     return 0;
 }
@@ -153,13 +85,8 @@ static int tear_down(void **state)
     assert_int_equal(fake_redis.count, 0);
     entries_check(&entries);
     fetches_fini(&fetches);
-    invalidation_fini(&invalidation);
     key_reader_fini(&key_reader);
-    catalogue_fini(&catalogue);
-    catalogue_fini(&wanted);
-    api_keys_fini(&api_keys);
-    entries_fini(&entries);
-    buf_fini(&text);
+    cache_parts_fini();
     return 0;
 }
 
@@ -203,12 +130,6 @@ static struct fetch *find(enum cache_query_type type, int64_t number, struct spa
         assert_int_equal(result.status, (expected)); \
     } while (0)
 
-static void expect_confirmed(enum cache_status status)
-{
-    fetches_confirm(&fetches, CATALOGUE_PRESENT);
-    assert_int_equal(result.status, status);
-}
-
 static const struct entry *entry(enum entry_kind kind, int64_t number)
 {
     return entries_peek(&entries, kind, number);
@@ -241,7 +162,6 @@ TEST_CASE_WITH(a_card_is_one_command_and_is_cached, set_up, tear_down)
     assert_memory_equal(entry(ENTRY_CARD, 7)->body->data, body, strlen(body));
     assert_true(entry(ENTRY_CARD, 7)->in_headroom);
     assert_int_equal(metrics.redis_commands_total, 1);
-    assert_int_equal(checks, 0);
     assert_null(find(QUERY_CARD, 7, SPAN_ABSENT));
 }
 
@@ -288,16 +208,14 @@ TEST_CASE_WITH(without_tracking_nothing_is_cached, set_up, tear_down)
     assert_int_equal(entries_index_size(&entries), -1);
 }
 
-/* --- keys --- */
-
 /* --- links --- */
 
 static const char OTHER_LINK[] = "https://max.ru/y";
 
-/* The link leads to this channel (NULL: nowhere). */
+/* The link leads to this channel. */
 static void answer_link(const char *id)
 {
-    answer("UNTRACKED GET test:link:https://max.ru/x", id == NULL ? reply_of("_\r\n") : reply_string(id));
+    answer("UNTRACKED GET test:link:https://max.ru/x", reply_string(id));
 }
 
 /* The card of the channel that was named, and its own link. */
@@ -315,78 +233,18 @@ static void answer_again(const char *id, const char *link, const char *leads_to)
     answer_link(leads_to);
 }
 
-static void expect_found(const char *id)
+TEST_CASE_WITH(a_malformed_link_is_counted_and_another_reply_fails_the_fetch, set_up, tear_down)
 {
-    char member[64];
-    (void)snprintf(member, sizeof member, "\"data\":{\"max_channel_id\":%s,", id);
-    assert_int_equal(ended, 1);
-    assert_int_equal(result.status, CACHE_FOUND);
-    assert_non_null(strstr(body, member));
-    assert_non_null(strstr(body, "\"link\":\"https://max.ru/x\""));
-    assert_int_equal(checks, 0);
-}
-
-/* All that was to be read has been. */
-static void expect_not_found(void)
-{
-    assert_string_equal(fake_redis_next(), "");
-    assert_int_equal(ended, 0);
-    assert_int_equal(checks, 1);
-    expect_confirmed(CACHE_NOT_FOUND);
-    assert_int_equal(ended, 1);
-    assert_string_equal(body, "");
-}
-
-TEST_CASE_WITH(a_link_is_followed_to_its_card, set_up, tear_down)
-{
-    struct fetch *f = begin_link();
-    assert_ptr_equal(find(QUERY_CARD_BY_LINK, 0, LINK), f);
-    assert_null(find(QUERY_CARD_BY_LINK, 0, SPAN("https://max.ru/y")));
-    assert_string_equal(fake_redis_next(), "UNTRACKED GET test:link:https://max.ru/x");
-    fake_redis_answer(reply_string("7"));
-    assert_null(find(QUERY_CARD_BY_LINK, 0, LINK)); /* it may lead elsewhere by now */
-    assert_int_equal(metrics.cache_entries, 0);
-    answer_card("7", "https://max.ru/x");
-    expect_found("7");
-    assert_non_null(entry(ENTRY_CARD, 7));
-    assert_true(entry(ENTRY_CARD, 7)->in_headroom);
-    assert_ptr_equal(entries_find_link(&entries, LINK), entry(ENTRY_CARD, 7));
-    assert_int_equal(metrics.redis_commands_total, 2);
-}
-
-TEST_CASE_WITH(a_link_that_leads_nowhere_is_read_each_time, set_up, tear_down)
-{
-    static const char *const values[] = {NULL, NULL, "seven"};
-    for (size_t i = 0; i < TEST_COUNT(values); i++) {
-        ended = checks = 0;
-        (void)begin_link();
-        answer_link(values[i]);
-        assert_null(find(QUERY_CARD_BY_LINK, 0, LINK));
-        expect_not_found();
-    }
+    (void)begin_link();
+    answer_link("seven");
+    assert_null(find(QUERY_CARD_BY_LINK, 0, LINK));
+    answer_check();
+    assert_int_equal(result.status, CACHE_NOT_FOUND);
     assert_int_equal(metrics.invalid_values_total, 1);
     (void)begin_link();
     answer("UNTRACKED GET", reply_integer(7));
     assert_int_equal(result.status, CACHE_UNAVAILABLE);
     assert_int_equal(metrics.cache_entries, 0);
-}
-
-/* A loader has left the link key, or has forgotten the card's link. */
-TEST_CASE_WITH(a_link_that_is_not_its_cards_is_read_twice_more, set_up, tear_down)
-{
-    static const char *const links[] = {OTHER_LINK, NULL, "https://max.ru/xx", "https://max.ru/"};
-    for (size_t i = 0; i < TEST_COUNT(links); i++) {
-        ended = checks = 0;
-        (void)begin_link();
-        answer_link("7");
-        answer_card("7", links[i]);
-        answer_again("7", links[i], "7");
-        assert_int_equal(ended, 0);
-        answer_again("7", links[i], "7");
-        expect_not_found();
-        assert_non_null(entry(ENTRY_CARD, 7)); /* a card it is */
-        assert_null(entries_find_link(&entries, LINK));
-    }
 }
 
 /* It exists all the time, so it is no 404. */
@@ -407,7 +265,6 @@ TEST_CASE_WITH(a_link_that_moves_all_the_time_is_an_error_in_the_end, set_up, te
     assert_int_equal(moves, 8);
     assert_int_equal(ended, 1);
     assert_int_equal(result.status, CACHE_UNAVAILABLE);
-    assert_int_equal(checks, 0);
 }
 
 /* The reads of a link that does not agree with its card: GET, HMGET, then twice HMGET and GET at once. */
@@ -429,7 +286,6 @@ TEST_CASE_WITH(a_link_fails_with_any_of_its_reads, set_up, tear_down)
         assert_int_equal(ended, 1);
         assert_int_equal(result.status, CACHE_UNAVAILABLE);
     }
-    assert_int_equal(checks, 0);
 }
 
 /* None of its reads but the first `sent` can be sent. */
@@ -445,7 +301,6 @@ TEST_CASE_WITH(a_link_ends_with_any_read_that_cannot_be_sent, set_up, tear_down)
         fake_redis.sends_left = -1;
         assert_int_equal(ended, 1);
     }
-    assert_int_equal(checks, 0);
 }
 
 /* What is logged of the fetch. */
@@ -486,17 +341,6 @@ TEST_CASE_WITH(an_oversize_reply_is_logged_with_its_key, set_up, tear_down)
     logged = logged_of(read_oversize_card_of_a_link);
     assert_non_null(strstr(logged, "\"test:card:7\""));
     assert_null(strstr(logged, "test:link:"));
-}
-
-TEST_CASE_WITH(an_untracked_card_of_a_link_is_served_but_not_cached, set_up, tear_down)
-{
-    invalidation_lost(&invalidation, 0);
-    invalidation_connected(&invalidation, clock_ms, false, false);
-    (void)begin_link();
-    answer_link("7");
-    answer_card("7", "https://max.ru/x");
-    expect_found("7");
-    assert_int_equal(metrics.cache_entries, 0);
 }
 
 /* --- pages --- */
@@ -544,27 +388,6 @@ TEST_CASE_WITH(a_page_is_its_index_and_then_the_missing_summaries, set_up, tear_
     assert_int_equal(fetches.page_members.used, 0);
 }
 
-TEST_CASE_WITH(a_known_page_needs_its_missing_summaries_alone, set_up, tear_down)
-{
-    struct page_builder *known = page_builder_new(1);
-    (void)begin_page(1);
-    answer_index(2, "1 2");
-    answer("HMGET test:card:1 ", reply_summary("1", "one"));
-    answer("HMGET test:card:2 ", reply_summary("2", "two"));
-    const int64_t id = 2;
-    entries_drop(&entries, ENTRY_SUMMARY, id);
-    entries_invalidate_page_of(&entries, 2);
-    assert_null(page(1)->body);
-    page_builder_set_index_size(known, 2);
-    page_builder_set_known(known, page(1)->page);
-    struct fetch *f = begin_query((struct cache_query){.type = QUERY_PAGE, .number = 1}, false, known);
-    assert_ptr_equal(find(QUERY_PAGE, 1, SPAN_ABSENT), f);
-    answer("HMGET test:card:2 ", reply_summary("2", "new"));
-    assert_int_equal(result.status, CACHE_FOUND);
-    assert_non_null(strstr(body, "\"title\":\"new\""));
-    assert_non_null(page(1)->body);
-}
-
 TEST_CASE_WITH(a_page_with_a_missing_member_is_read_again_once, set_up, tear_down)
 {
     (void)begin_page(1);
@@ -574,9 +397,8 @@ TEST_CASE_WITH(a_page_with_a_missing_member_is_read_again_once, set_up, tear_dow
             answer("HMGET test:card:1 ", reply_summary("1", "one"));
         answer("HMGET test:card:2 ", reply_summary(NULL, NULL));
         assert_int_equal(ended, 0);
-        assert_int_equal(checks, i + 1);
         assert_int_equal(metrics.dangling_index_entries_total, 0);
-        fetches_confirm(&fetches, CATALOGUE_PRESENT);
+        answer_check();
     }
     assert_int_equal(ended, 1);
     assert_int_equal(result.status, CACHE_FOUND);
@@ -602,7 +424,7 @@ TEST_CASE_WITH(without_tracking_a_key_that_goes_while_a_page_is_read_is_read_aga
             answer("HMGET test:card:2 ", i == 0 ? reply_summary(NULL, NULL) : reply_summary("2", "two"));
         assert_int_equal(ended, i == 2);
         if (i < 2)
-            fetches_confirm(&fetches, CATALOGUE_PRESENT);
+            answer_check();
     }
     assert_int_equal(result.status, CACHE_FOUND);
     assert_non_null(strstr(body, "two"));
@@ -619,25 +441,6 @@ TEST_CASE_WITH(a_broken_card_costs_itself_and_not_its_page, set_up, tear_down)
     assert_int_equal(result.status, CACHE_FOUND);
     assert_non_null(strstr(body, "\"count\":1,"));
     assert_int_equal(metrics.dangling_index_entries_total, 2);
-    assert_int_equal(checks, 0);
-}
-
-TEST_CASE_WITH(an_empty_page_is_read_again_once, set_up, tear_down)
-{
-    (void)begin_page(1);
-    for (int i = 0; i < 2; i++) {
-        answer_index(0, "");
-        assert_int_equal(ended, 0);
-        assert_int_equal(checks, i + 1);
-        fetches_confirm(&fetches, CATALOGUE_PRESENT);
-    }
-    assert_int_equal(ended, 1);
-    assert_int_equal(result.status, CACHE_FOUND);
-    assert_int_equal(result.last_page, 1);
-    (void)begin_page(9); /* beyond the last there is nothing to expect */
-    answer_index(5, "");
-    assert_int_equal(checks, 2);
-    assert_int_equal(ended, 2);
 }
 
 TEST_CASE_WITH(invalid_replies_of_the_index_fail_the_page, set_up, tear_down)
@@ -653,8 +456,6 @@ TEST_CASE_WITH(invalid_replies_of_the_index_fail_the_page, set_up, tear_down)
     assert_int_equal(ended, 3);
     assert_int_equal(metrics.cache_entries, 0);
 }
-
-/* --- sharing --- */
 
 /* --- the window --- */
 
@@ -746,19 +547,10 @@ TEST_CASE_WITH(a_fetch_that_nobody_waits_for_is_ended_by_its_last_reply, set_up,
     assert_null(page(1)); /* half done */
     (void)begin_card(8);
     answer("HMGET", reply_card(NULL, NULL));
-    assert_int_equal(checks, 1);
     list_remove(&request);
     assert_int_equal(ended, 1);
-    fetches_confirm(&fetches, CATALOGUE_PRESENT); /* it waited for the check; others may wait for its end */
+    answer_check(); /* it waited for the check; others may wait for its end */
     assert_int_equal(ended, 2);
-}
-
-/* The reply to a card that is not there, and the check after it. */
-static void reply_nothing(void)
-{
-    answer("HMGET", reply_card(NULL, NULL));
-    find_keys();
-    fetches_confirm(&fetches, CATALOGUE_PRESENT);
 }
 
 /* They change faster than a card can be read. */
@@ -768,7 +560,8 @@ TEST_CASE_WITH(keys_that_always_change_do_not_keep_a_request_waiting, set_up, te
     (void)begin_card(7);
     for (; ended == 0; reads++) {
         push("test:api_keys");
-        reply_nothing();
+        answer("HMGET", reply_card(NULL, NULL));
+        answer_check();
     }
     assert_in_range(reads, 3, 10);
     assert_int_equal(result.status, CACHE_NOT_FOUND);

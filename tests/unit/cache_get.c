@@ -1,6 +1,7 @@
 /*
- * The cache through its door, on a connection to Redis that the test plays: what is served from the cache,
- * what is fetched, and what the coming and going of connections mean for requests.
+ * The cache through its door, on a connection to Redis that the test plays: which requests cost commands,
+ * which share them, and which wait; and what replicas of a cluster, and API keys, cost there. Whether a
+ * response is true, in whatever order things happen, is told by tests/simulation.
  */
 #include "cache/cache.h"
 
@@ -32,7 +33,6 @@ static struct cache_metrics metrics;
 static struct redis_metrics redis_metrics;
 static struct loop_lag loop_lag;
 static struct cache *cache;
-static bool closed;
 
 static struct asked {
     struct cache_request request;
@@ -109,12 +109,6 @@ static void on_connection(void *arg, bool ready)
     (void)ready;
 }
 
-static void on_closed(void *arg)
-{
-    (void)arg;
-    closed = true;
-}
-
 static void answer_check(int64_t keys)
 {
     answer("SCARD test:api_keys", reply_integer(keys));
@@ -131,8 +125,6 @@ static void expect_idle(void)
         fail_msg("%s", fake_redis_next());
 }
 
-#define PORTION(key) "*2\r\n$1\r\n0\r\n*1\r\n$64\r\n" key "\r\n"
-
 /* Of one key. In a cluster some key has an info: otherwise they are checked one by one. */
 static void answer_infos(void)
 {
@@ -140,16 +132,9 @@ static void answer_infos(void)
     answer("HMGET test:api_key_info ", reply_of("*1\r\n_\r\n"));
 }
 
-/* Whether the one key is a member. */
-static void answer_key_check(int member)
-{
-    answer_infos();
-    answer("SMISMEMBER test:api_keys ", reply_of(member ? "*1\r\n:1\r\n" : "*1\r\n:0\r\n"));
-}
-
 static void answer_portion(void)
 {
-    answer("SSCAN test:api_keys 0 COUNT 24", reply_of(PORTION(KEY_HEX)));
+    answer("SSCAN test:api_keys 0 COUNT 24", reply_of("*2\r\n$1\r\n0\r\n*1\r\n$64\r\n" KEY_HEX "\r\n"));
 }
 
 static void answer_api_keys(void)
@@ -181,25 +166,13 @@ static void push(const char *key)
     connection->options.on_push(connection->options.arg, SPAN("invalidate"), reply);
 }
 
-static void heartbeat(void)
+/* Connected, and the API keys are known. */
+static int set_up(void **state)
 {
-    connection->last_pong_ms = clock_ms;
-    connection->options.on_heartbeat(connection->options.arg);
-}
-
-static void reconnect(void)
-{
-    lose();
-    connect_redis();
-    answer_api_keys();
-}
-
-static int set_up_with(size_t cache_size)
-{
+    (void)state;
     connections_init();
     clock_ms = 1000000;
     metrics = (struct cache_metrics){0};
-    closed = false;
     assert_int_equal(uv_loop_init(&loop), 0);
     assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
     struct redis_config *config = config_numbered(1);
@@ -210,29 +183,12 @@ static int set_up_with(size_t cache_size)
                                           .redis_metrics = &redis_metrics,
                                           .loop_lag = &loop_lag,
                                           .request_timeout_ms = TIMEOUT_MS,
-                                          .cache_size = cache_size,
+                                          .cache_size = BUDGET,
                                           .stale_limit_ms = STALE_LIMIT_MS,
                                           .stale_keys_limit_ms = STALE_KEYS_LIMIT_MS,
                                           .on_connection = on_connection};
-    int err = cache_new(&loop, &options, &cache);
+    assert_int_equal(cache_new(&loop, &options, &cache), 0);
     redis_config_unref(config);
-    return err;
-}
-
-static int set_up_uncached(void **state)
-{
-    (void)state;
-    assert_int_equal(set_up_with(0), 0);
-    connection->untracked = true;
-    connect_redis();
-    return 0;
-}
-
-/* Connected, and the API keys are known. */
-static int set_up(void **state)
-{
-    (void)state;
-    assert_int_equal(set_up_with(BUDGET), 0);
     connect_redis();
     answer_api_keys();
     assert_int_equal(fake_redis.count, 0);
@@ -243,10 +199,10 @@ static int tear_down(void **state)
 {
     (void)state;
     entries_check(cache_entries);
-    cache_close(cache, on_closed, NULL);
+    cache_close(cache, connections_on_closed, NULL);
     connection_finish_closing();
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
-    assert_true(closed);
+    assert_true(connections_closed);
     assert_int_equal(uv_loop_close(&loop), 0);
     in_cluster = false;
     return 0;
@@ -269,11 +225,8 @@ static void answer_auth(int64_t member)
     answer("SISMEMBER test:api_keys ", reply_integer(member));
 }
 
-/* Redis replies that the key is valid, where it was asked, and with card 7. */
-static void expect_fetched(const struct asked *a, bool with_key, const char *title)
+static void expect_fetched(const struct asked *a, const char *title)
 {
-    if (with_key)
-        answer_auth(1);
     answer("HMGET test:card:7 ", reply_linked("7", title));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
 }
@@ -283,7 +236,7 @@ static void cache_card(const char *title)
 {
     const struct asked *a = get(0, QUERY_CARD, 7);
     assert_false(a->done);
-    expect_fetched(a, false, title);
+    expect_fetched(a, title);
 }
 
 static void cache_page(void)
@@ -320,7 +273,7 @@ TEST_CASE_WITH(requests_for_the_same_share_one_fetch, set_up, tear_down)
     assert_int_equal(fake_redis.count, 1);
     assert_int_equal(metrics.cache_coalesced_total, 2);
     cache_cancel(&asked[2].request);
-    expect_fetched(first, false, "seven");
+    expect_fetched(first, "seven");
     expect(second, CACHE_FOUND, CACHE_SOURCE_COALESCED);
     assert_false(third->done);
     assert_string_equal(first->body, second->body);
@@ -331,28 +284,17 @@ TEST_CASE_WITH(requests_for_a_link_share_its_fetch_until_the_link_is_read, set_u
 {
     const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
     const struct asked *b = get(1, QUERY_CARD_BY_LINK, 0);
-    assert_int_equal(metrics.cache_coalesced_total, 1);
     answer(GET_LINK, reply_string("7"));
     const struct asked *c = get(2, QUERY_CARD_BY_LINK, 0);
-    answer("HMGET test:card:7 ", reply_card("7", "seven"));
     const struct asked *d = get(3, QUERY_CARD_BY_LINK, 0); /* which joins the one before */
-    assert_int_equal(metrics.cache_coalesced_total, 2);
-    answer(GET_LINK, reply_string("8"));
-    answer("HMGET test:card:7 ", reply_card("7", "seven"));
-    const struct asked *e = get(4, QUERY_CARD_BY_LINK, 0); /* nor during a second look */
-    assert_int_equal(metrics.cache_coalesced_total, 2);
+    answer("HMGET test:card:7 ", reply_linked("7", "seven"));
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect(b, CACHE_FOUND, CACHE_SOURCE_COALESCED);
     answer(GET_LINK, reply_string("7"));
-    answer("HMGET test:card:8 ", reply_linked("8", "eight"));
+    answer("HMGET test:card:7 ", reply_linked("7", "seven"));
     expect(c, CACHE_FOUND, CACHE_SOURCE_MISS);
     expect(d, CACHE_FOUND, CACHE_SOURCE_COALESCED);
-    answer(GET_LINK, reply_string("8"));
-    answer("HMGET test:card:7 ", reply_card("7", "seven"));
-    answer(GET_LINK, reply_string("7"));
-    answer("HMGET test:card:8 ", reply_linked("8", "eight"));
-    expect(e, CACHE_FOUND, CACHE_SOURCE_MISS);
-    answer_check(1);
-    expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
-    expect(b, CACHE_NOT_FOUND, CACHE_SOURCE_COALESCED);
+    assert_int_equal(metrics.cache_coalesced_total, 2);
 }
 
 TEST_CASE_WITH(a_page_is_composed_again_when_one_summary_has_changed, set_up, tear_down)
@@ -445,143 +387,6 @@ TEST_CASE_WITH(what_is_cached_is_served_once_the_socket_is_read, set_up, tear_do
     assert_int_equal(fake_redis.count, 0);
 }
 
-/* --- invalidations --- */
-
-static void expect_name(const struct asked *a, const char *name)
-{
-    assert_int_equal(a->name.len, strlen(name));
-    assert_memory_equal(a->name.text, name, strlen(name));
-}
-
-/* The set is read again, and this is the info of its key. */
-static void answer_info(const char *info)
-{
-    static char text[256];
-    answer_portion();
-    answer("HLEN test:api_key_info", reply_integer(1));
-    (void)snprintf(text, sizeof text, "*1\r\n$%zu\r\n%s\r\n", strlen(info), info);
-    answer("HMGET test:api_key_info ", reply_of(text));
-    answer_check(1);
-}
-
-#define NAMED_INFO "{\"name\":\"dash\",\"expires\":\"2026-01-01T00:00:01Z\"}"
-
-TEST_CASE_WITH(a_key_has_its_name_on_hits_and_misses_until_it_expires, set_up, tear_down)
-{
-    wall_s = 1767225600; /* 2026-01-01T00:00:00Z */
-    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
-    push("test:api_key_info");
-    answer_check(1);
-    answer_info(NAMED_INFO);
-    cache_card("seven");
-    expect_name(&asked[0], "dash");
-    const struct asked *a = get(1, QUERY_CARD, 7);
-    expect_hit(a, CACHE_FOUND);
-    expect_name(a, "dash");
-    a = get_as(1, 'x', QUERY_CARD, 7);
-    expect_hit(a, CACHE_KEY_INVALID);
-    assert_int_equal(a->name.len, -1);
-    wall_s++;
-    a = get(1, QUERY_CARD, 7);
-    expect_hit(a, CACHE_KEY_INVALID);
-    expect_name(a, "dash");
-    lose();
-    a = get(1, QUERY_CARD, 7);
-    expect(a, CACHE_KEY_INVALID, CACHE_SOURCE_STALE);
-    wall_s--;
-    expect(get(1, QUERY_CARD, 7), CACHE_FOUND, CACHE_SOURCE_STALE);
-    wall_s = 0;
-}
-
-TEST_CASE_WITH(without_a_cache_the_info_is_read_with_each_request, set_up_uncached, tear_down)
-{
-    wall_s = 1767225600;
-    for (int i = 0; i < 2; i++) {
-        const struct asked *a = get(0, QUERY_CARD, 7);
-        answer("HGET test:api_key_info ", reply_string(NAMED_INFO));
-        answer("SISMEMBER", reply_integer(1));
-        answer("HMGET test:card:7 ", reply_card("7", "seven"));
-        if (i > 0) { /* as after any absence, it is read again */
-            answer_check(1);
-            answer("HGET test:api_key_info ", reply_string(NAMED_INFO));
-            answer("SISMEMBER", reply_integer(1));
-            answer("HMGET test:card:7 ", reply_card("7", "seven"));
-            answer_check(1);
-        }
-        expect(a, i == 0 ? CACHE_FOUND : CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
-        expect_name(a, "dash");
-        wall_s++;
-    }
-    wall_s = 0;
-}
-
-/* Redis may evict them from its tracking table, which is an invalidation as well, hundreds of times per
- * second. */
-TEST_CASE_WITH(keys_that_change_again_and_again_are_not_read_each_time, set_up, tear_down)
-{
-    cache_card("seven");
-    push("test:api_keys");
-    answer_check(1);
-    for (int i = 0; i < 5; i++) {
-        push("test:api_keys");
-        assert_int_equal(fake_redis.count, 0);
-        clock_ms += 2;
-        (void)get(0, QUERY_CARD, 7);
-        (void)get(1, QUERY_CARD, 7); /* which waits for the next check, and need not */
-        answer_key_check(1);
-        expect_hit(&asked[0], CACHE_FOUND);
-        expect_hit(&asked[1], CACHE_FOUND);
-        expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
-        assert_int_equal(fake_redis.count, 0);
-    }
-    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
-    heartbeat();
-    if (strncmp(fake_redis_next(), "HMGET test:card", 15) == 0) /* the audit */
-        answer("HMGET", reply_card("7", "seven"));
-    answer_check(1);
-    answer_portion(); /* of a key that is confirmed */
-    answer_check(1);
-    expect_hit(get(0, QUERY_CARD, 7), CACHE_FOUND);
-    expect_hit(get_as(1, 'x', QUERY_CARD, 7), CACHE_KEY_INVALID);
-}
-
-/* --- the audit --- */
-
-/* A heartbeat at which the audit reads card 7, and finds another title. */
-static void suspect_card(void)
-{
-    cache_card("seven");
-    for (int i = 0; fake_redis.count == 0 && i < 100; i++) {
-        heartbeat();
-        if (strncmp(fake_redis_next(), "SCARD", 5) == 0)
-            answer_check(1);
-    }
-    answer("HMGET test:card:7 ", reply_card("7", "other"));
-    answer_check(1);
-    heartbeat();
-    answer_check(1);
-}
-
-TEST_CASE_WITH(a_change_that_was_not_told_suspends_the_cache, set_up, tear_down)
-{
-    suspect_card();
-    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
-    heartbeat();
-    answer_check(1);
-    assert_int_equal(metrics.cache_audit_failures_total, 1);
-    assert_int_equal(metrics.cache_suspended, 1);
-    for (int i = 0; i < 2; i++) {
-        const struct asked *a = get(1, QUERY_CARD, 7);
-        expect_fetched(a, true, "other");
-    }
-    heartbeat(); /* no audit any more */
-    answer_check(1);
-    assert_int_equal(fake_redis.count, 0);
-    reconnect();
-    assert_int_equal(metrics.cache_suspended, 0);
-    cache_card("other");
-}
-
 /* --- the queue --- */
 
 enum { LATE_MS = TIMEOUT_MS / 10 + 1, TOO_LATE_MS = TIMEOUT_MS * 3 / 4 + 1 };
@@ -671,76 +476,15 @@ TEST_CASE_WITH(a_full_cache_is_reclaimed_between_polls, set_up, tear_down)
 {
     cache_page();
     cache_card("seven");
-    reconnect();
+    lose();
+    connect_redis();
+    answer_api_keys();
     (void)uv_run(&loop, UV_RUN_NOWAIT);
     assert_int_equal(metrics.cache_entries, 0);
     lose();
 }
 
 /* --- a cluster, whose slot may migrate --- */
-
-TEST_CASE_WITH(absence_is_not_cached_in_a_cluster, set_up_in_cluster, tear_down)
-{
-    for (int i = 0; i < 2; i++) {
-        const struct asked *a = get(0, QUERY_CARD, 8);
-        answer("HMGET test:card:8 ", reply_card(NULL, NULL));
-        answer_check(1);
-        expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
-        a = get(0, QUERY_CARD_BY_LINK, 0);
-        answer(GET_LINK, reply_of("_\r\n"));
-        answer_check(1);
-        expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
-    }
-    cache_card("seven");
-    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
-}
-
-/* While the check of the catalogue is under way, perhaps to another node, that node may create it. */
-TEST_CASE_WITH(absence_is_not_shared_with_later_requests_in_a_cluster, set_up_in_cluster, tear_down)
-{
-    const struct asked *a = get(0, QUERY_CARD, 8);
-    const struct asked *b = get(1, QUERY_CARD, 8);
-    answer("HMGET test:card:8 ", reply_card(NULL, NULL));
-    const struct asked *c = get(2, QUERY_CARD, 8);
-    answer("SCARD test:api_keys", ask());
-    answer("HMGET test:card:8 ", ask());
-    answer("ASKING SCARD test:api_keys", reply_integer(1));
-    expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
-    expect(b, CACHE_NOT_FOUND, CACHE_SOURCE_COALESCED);
-    assert_false(c->done);
-    answer("ASKING HMGET test:card:8 ", reply_card("8", "eight"));
-    expect(c, CACHE_FOUND, CACHE_SOURCE_MISS);
-}
-
-TEST_CASE_WITH(page_that_lacks_a_channel_is_not_cached_in_a_cluster, set_up_in_cluster, tear_down)
-{
-    for (int i = 0; i < 2; i++) {
-        const struct asked *a = get(0, QUERY_PAGE, 1);
-        answer("ZCARD", reply_integer(2));
-        answer("ZRANGE", reply_words("1 2"));
-        if (i == 0)
-            answer("HMGET test:card:1 ", reply_summary("1", "one"));
-        answer("HMGET test:card:2 ", reply_summary(NULL, NULL));
-        answer_check(1);
-        answer("ZCARD", reply_integer(2)); /* it is always read once more */
-        answer("ZRANGE", reply_words("1 2"));
-        answer("HMGET test:card:2 ", reply_summary(NULL, NULL));
-        answer_check(1);
-        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    }
-    /* Nor is an index that does not exist. */
-    push("test:index");
-    answer_check(1);
-    for (int i = 0; i < 2; i++) {
-        const struct asked *a = get(0, QUERY_PAGE, 1);
-        for (int k = 0; k < 2; k++) {
-            answer("ZCARD", reply_integer(0));
-            answer("ZRANGE", reply_of("*0\r\n"));
-            answer_check(1);
-        }
-        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    }
-}
 
 TEST_CASE_WITH(card_on_another_node_is_served_but_not_cached, set_up_in_cluster, tear_down)
 {
@@ -780,42 +524,6 @@ TEST_CASE_WITH(card_that_another_node_has_not_is_read_once_more, set_up_in_clust
     expect(b, CACHE_FOUND, CACHE_SOURCE_MISS);
 }
 
-TEST_CASE_WITH(link_on_another_node, set_up_in_cluster, tear_down)
-{
-    for (int i = 0; i < 2; i++) {
-        const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
-        answer(GET_LINK, ask());
-        const struct asked *b = get(1, QUERY_CARD_BY_LINK, 0); /* which does not join */
-        answer("ASKING GET test:link:", reply_string("7"));
-        answer(GET_LINK, reply_string("7"));
-        answer("HMGET test:card:7 ", ask());
-        answer("HMGET test:card:7 ", ask());
-        answer("ASKING HMGET test:card:7 ", reply_linked("7", "seven"));
-        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-        answer("ASKING HMGET test:card:7 ", reply_linked("7", "seven"));
-        expect(b, CACHE_FOUND, CACHE_SOURCE_MISS);
-    }
-    expect_idle();
-}
-
-/* Each look begins at the node that is connected. */
-TEST_CASE_WITH(link_on_another_node_is_looked_at_twice, set_up_in_cluster, tear_down)
-{
-    const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
-    answer(GET_LINK, ask());
-    answer("ASKING GET test:link:", reply_string("7"));
-    answer("HMGET test:card:7 ", ask());
-    answer("ASKING HMGET test:card:7 ", reply_card("7", "seven"));
-    answer("HMGET test:card:7 ", ask());
-    answer(GET_LINK, ask());
-    answer("ASKING HMGET test:card:7 ", reply_card("7", "seven"));
-    answer("ASKING GET test:link:", reply_string("8"));
-    answer("HMGET test:card:8 ", reply_linked("8", "eight"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    expect_hit(get(0, QUERY_CARD_BY_LINK, 0), CACHE_FOUND); /* that card is of this node */
-    expect_idle();
-}
-
 /* The card gets the link, and then the link leads to it again: both between two looks at two nodes. */
 TEST_CASE_WITH(link_and_card_of_two_nodes_are_looked_at_again, set_up_in_cluster, tear_down)
 {
@@ -830,49 +538,6 @@ TEST_CASE_WITH(link_and_card_of_two_nodes_are_looked_at_again, set_up_in_cluster
     answer(GET_LINK, ask());
     answer("ASKING GET test:link:", reply_string("7"));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    expect_idle();
-}
-
-TEST_CASE_WITH(page_of_two_nodes_keeps_its_order, set_up_in_cluster, tear_down)
-{
-    const struct asked *a = get(0, QUERY_PAGE, 1);
-    answer("ZCARD", reply_integer(4));
-    answer("ZRANGE", reply_words("1 2 3 4"));
-    answer("HMGET test:card:1 ", ask());
-    answer("HMGET test:card:2 ", reply_summary("2", "two"));
-    answer("HMGET test:card:3 ", reply_of("-WRONGTYPE x\r\n"));
-    answer("HMGET test:card:4 ", ask());
-    answer("ASKING HMGET test:card:1 ", reply_summary("1", "one"));
-    answer("ASKING HMGET test:card:4 ", reply_summary("4", "four"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    const char *one = strstr(a->body, "\"one\"");
-    const char *two = strstr(a->body, "\"two\"");
-    const char *four = strstr(a->body, "\"four\"");
-    assert_true(one != NULL && one < two && two < four);
-    /* What came from here is cached: the second. Then the index moves. */
-    push("test:index");
-    answer_check(1);
-    a = get(0, QUERY_PAGE, 1);
-    answer("ZCARD", ask());
-    answer("ZRANGE", ask());
-    answer("ASKING ZCARD", reply_integer(2));
-    answer("ASKING ZRANGE", reply_words("1 2"));
-    answer("HMGET test:card:1 ", ask());
-    answer("ASKING HMGET test:card:1 ", reply_summary("1", "one"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    expect_idle();
-}
-
-TEST_CASE_WITH(index_on_another_node_is_not_cached, set_up_in_cluster, tear_down)
-{
-    for (int i = 0; i < 2; i++) {
-        const struct asked *a = get(0, QUERY_PAGE, 9); /* not even its size */
-        answer("ZCARD", ask());
-        answer("ZRANGE", ask());
-        answer("ASKING ZCARD", reply_integer(2));
-        answer("ASKING ZRANGE", reply_of("*0\r\n"));
-        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    }
     expect_idle();
 }
 
@@ -917,75 +582,6 @@ TEST_CASE_WITH(api_keys_on_another_node_are_checked_one_by_one, set_up_in_cluste
         expect(a, CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
         expect_idle();
     }
-}
-
-/* A set without members does not exist. */
-TEST_CASE_WITH(empty_set_of_keys_is_not_believed_in_a_cluster, set_up_in_cluster, tear_down)
-{
-    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
-    push("test:api_keys");
-    answer_check(0);
-    answer("ZCARD", reply_integer(1));
-    for (int i = 0; i < 2; i++) {
-        const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
-        for (int k = 0; k < 2; k++) { /* it is repeated */
-            answer_key_check(0);
-            answer_check(0);
-            answer("ZCARD", reply_integer(1));
-        }
-        expect(a, CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
-        clock_ms += 2;
-        heartbeat();
-        answer_check(0);
-        answer("ZCARD", reply_integer(1));
-        expect_idle();
-    }
-}
-
-TEST_CASE_WITH(node_that_does_not_answer_makes_requests_start_again, set_up_in_cluster, tear_down)
-{
-    const struct asked *a = get(0, QUERY_CARD, 7);
-    answer("HMGET test:card:7 ", ask());
-    answer("ASKING HMGET test:card:7 ", NULL);
-    assert_false(a->done);
-    answer("HMGET test:card:7 ", reply_card("7", "seven"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-}
-
-/* The slot has moved for good. */
-TEST_CASE_WITH(connection_lost_during_a_redirect, set_up_in_cluster, tear_down)
-{
-    const struct asked *a = get(0, QUERY_CARD_BY_LINK, 0);
-    answer(GET_LINK, ask());
-    connection_lose(connection);
-    assert_false(a->done);
-    expect_idle(); /* what the other node replies is of an earlier connection */
-    connect_redis();
-    answer_api_keys();
-    answer(GET_LINK, reply_string("7"));
-    answer("HMGET test:card:7 ", reply_linked("7", "seven"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    expect_idle();
-}
-
-/* The connection that the check is of may be lost, and the next one has its own. */
-TEST_CASE_WITH(redirected_check_ends_with_its_connection, set_up_in_cluster, tear_down)
-{
-    connection_lose(connection);
-    finish_handshake();
-    answer("SCARD test:api_keys", ask());
-    assert_string_equal(fake_redis_next(), "ASKING SCARD test:api_keys");
-    connection->handshake_done = false; /* lost; the owner is not told */
-    finish_handshake();                 /* that is cancelled */
-    answer("SCARD test:api_keys", ask());
-    answer("ASKING SCARD test:api_keys", reply_integer(1));
-    assert_true(connection->ready);
-    heartbeat();
-    answer("SSCAN test:api_keys", ask());
-    answer("SCARD test:api_keys", ask()); /* the check */
-    assert_string_equal(fake_redis_next(), "ASKING SCARD test:api_keys");
-    connection_lose(connection);
-    expect_idle(); /* cancelled */
 }
 
 static void ask_for_page_of_master(void)
@@ -1035,7 +631,8 @@ TEST_CASE_WITH(what_a_replica_has_not_got_is_asked_of_its_master, set_up_in_clus
     answer("SCARD test:api_keys", reply_integer(0));
     answer("ASKING SCARD test:api_keys", reply_integer(1));
     const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
-    answer_key_check(0);
+    answer_infos();
+    answer("SMISMEMBER test:api_keys ", reply_of("*1\r\n:0\r\n"));
     answer_auth(0);
     answer("ASKING HGET test:api_key_info ", reply_of("_\r\n"));
     answer("ASKING SISMEMBER", reply_integer(1));
@@ -1045,52 +642,22 @@ TEST_CASE_WITH(what_a_replica_has_not_got_is_asked_of_its_master, set_up_in_clus
     expect_idle();
 }
 
-/* Reads the set again; its infos do not exist, or are on another node. */
-static void read_keys_without_infos(bool elsewhere)
+/* Reads the set again; its infos do not exist. */
+static void read_keys_without_infos(void)
 {
     clock_ms += KEY_READER_RECENT_INTERVAL_MS;
     push("test:api_key_info");
     answer_check(1);
     answer_portion();
-    answer("HLEN test:api_key_info", elsewhere ? ask() : reply_integer(0));
-    answer("HMGET test:api_key_info", elsewhere ? ask() : reply_of("*1\r\n_\r\n"));
+    answer("HLEN test:api_key_info", reply_integer(0));
+    answer("HMGET test:api_key_info", reply_of("*1\r\n_\r\n"));
     expect_idle();
-}
-
-/* It is refused when this was read twice. */
-static void answer_expired_elsewhere(void)
-{
-    answer("HGET test:api_key_info ", ask());
-    answer("SISMEMBER test:api_keys ", reply_integer(1));
-    answer("ASKING HGET test:api_key_info ", reply_string("{\"expires\":\"2020-01-01T00:00:00Z\"}"));
-    answer_check(1);
-}
-
-/*
- * They may come to exist on another node, which announces nothing here: neither the set nor a single key is
- * cached without them.
- */
-TEST_CASE_WITH(absent_infos_are_not_believed_in_a_cluster, set_up_in_cluster, tear_down)
-{
-    wall_s = 1767225600;
-    read_keys_without_infos(false);
-    for (int i = 0; i < 2; i++) {
-        const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
-        answer_auth(1);
-        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-        expect_idle(); /* nor is the set read with each request */
-    }
-    const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
-    answer_expired_elsewhere();
-    answer_expired_elsewhere();
-    expect(a, CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
-    wall_s = 0;
 }
 
 /* A key without an info is one of a hash that exists. */
 TEST_CASE_WITH(infos_of_other_keys_suffice_in_a_cluster, set_up_in_cluster, tear_down)
 {
-    read_keys_without_infos(false);
+    read_keys_without_infos();
     clock_ms += KEY_READER_RECENT_INTERVAL_MS;
     push("test:api_key_info"); /* created at this node */
     answer_check(1);
@@ -1102,38 +669,11 @@ TEST_CASE_WITH(infos_of_other_keys_suffice_in_a_cluster, set_up_in_cluster, tear
 TEST_CASE_WITH(a_replica_without_infos_asks_its_master, set_up_in_cluster, tear_down)
 {
     connection->replica = true;
-    read_keys_without_infos(false);
+    read_keys_without_infos();
     const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
     answer_auth(1);
     answer("ASKING HGET test:api_key_info ", reply_string("{\"name\":\"far\"}"));
     answer("SISMEMBER test:api_keys ", reply_integer(1));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    expect_name(a, "far");
-}
-
-/* The info has moved, and the set has not. */
-TEST_CASE_WITH(an_info_on_another_node_counts, set_up_in_cluster, tear_down)
-{
-    wall_s = 1767225600;
-    read_keys_without_infos(true);
-    const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
-    answer_expired_elsewhere();
-    answer_expired_elsewhere();
-    expect(a, CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
-    wall_s = 0;
-}
-
-/* A key had expired and is revoked: from the set behind its first look-up, then from the infos. */
-TEST_CASE_WITH(a_key_that_loses_an_info_on_another_node_is_looked_up_again, set_up_in_cluster, tear_down)
-{
-    read_keys_without_infos(true);
-    const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
-    for (int i = 0; i < 2; i++) {
-        answer("HGET test:api_key_info ", ask());
-        answer("SISMEMBER test:api_keys ", reply_integer(1));
-        answer("ASKING HGET test:api_key_info ", reply_of("_\r\n"));
-        answer("SISMEMBER test:api_keys ", reply_integer(0));
-        answer_check(1);
-    }
-    expect(a, CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
+    assert_true(span_equal(api_key_name_span(&a->name), SPAN("far")));
 }

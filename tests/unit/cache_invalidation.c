@@ -142,6 +142,8 @@ TEST_CASE_WITH(in_a_cluster_absences_are_untracked, set_up, invalidation_tear_do
                              clustered);
         for (size_t i = 0; i < TEST_COUNT(present); i++)
             assert_true(lifetime_is_tracked(validity_lifetime(&validity, reply_of(present[i]), 1)));
+        validity_counted(&validity, 0, false); /* nor is the size of a set that does not exist */
+        assert_int_equal(validity_key_count(&validity), clustered != 0 ? -1 : 0);
     }
     expect(NULL, true, "received 1");
     assert_true(lifetime_is_none(validity_lifetime(&validity, reply_integer(1), 1)));

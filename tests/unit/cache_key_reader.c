@@ -4,34 +4,18 @@
  */
 #include "cache/key_reader.h"
 
-#include "cache/invalidation.h"
-
 #include <stdlib.h>
 
-#include "unit/fixtures/cache_clock.h"
-#include "unit/fixtures/cache_session.h"
+#include "unit/fixtures/cache_parts.h"
 
 enum { KEYS = 200, REQUESTS = 500 };
 
 static uv_loop_t loop;
-static struct keyspace keyspace;
-static struct cache_metrics metrics;
-static struct loop_lag loop_lag;
-static struct entries entries; /* none: there is nothing to audit */
-static struct api_keys keys;
-static struct validity validity;
-static struct catalogue catalogue;
-static struct invalidation invalidation;
-static struct key_reader reader;
-static struct fetches fetches; /* none */
-static struct buf text;
-
 static bool member[KEYS];
 static char hex[KEYS][DIGEST_HEX_LEN + 1];
 
 static struct cache_request request[REQUESTS];
 static int results[4]; /* how many requests ended so */
-static int last_ended;
 
 /* --- the cache around it --- */
 
@@ -39,52 +23,29 @@ static void on_checked(void *arg, enum catalogue_state state)
 {
     (void)arg;
     invalidation_checked(&invalidation, state);
-    key_reader_checked(&reader, state);
+    key_reader_checked(&key_reader, state);
 }
 
 static void on_ended(void *arg, struct list *requests, enum key_reader_result result)
 {
     (void)arg;
     while (!list_empty(requests)) {
-        last_ended = (int)(LIST_ENTRY(requests->next, struct cache_request, waiting) - request);
         list_remove(requests->next);
         results[result]++;
     }
 }
 
-static struct digest digest_of(int number)
-{
-    struct digest d;
-    digest_sha256((struct span){(const char *)&number, sizeof number}, &d);
-    return d;
-}
-
 static int set_up(void **state)
 {
-    const struct catalogue_options catalogue_options = {
-        .keyspace = &keyspace, .validity = &validity, .checked = on_checked};
-    const struct invalidation_options invalidation_options = {.keyspace = &keyspace,
-                                                              .validity = &validity,
-                                                              .catalogue = &catalogue,
-                                                              .metrics = &metrics,
-                                                              .loop_lag = &loop_lag,
-                                                              .entries = &entries,
-                                                              .api_keys = &keys,
-                                                              .key_reader = &reader,
-                                                              .fetches = &fetches,
-                                                              .text = &text};
     const struct key_reader_options options = {.keyspace = &keyspace,
                                                .metrics = &metrics,
-                                               .keys = &keys,
+                                               .keys = &api_keys,
                                                .validity = &validity,
                                                .catalogue = &catalogue,
                                                .ended = on_ended};
     (void)state;
-    clock_ms = 1000000;
-    metrics = (struct cache_metrics){0};
     memset(member, 0, sizeof member);
     memset(results, 0, sizeof results);
-    fake_redis_init();
     for (int i = 0; i < KEYS; i++) {
         struct digest d = digest_of(i);
         digest_hex(&d, hex[i]);
@@ -92,14 +53,9 @@ static int set_up(void **state)
     for (int i = 0; i < REQUESTS; i++)
         list_init(&request[i].waiting);
     assert_int_equal(uv_loop_init(&loop), 0);
-    assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
-    assert_int_equal(entries_init(&entries, 0, &metrics), 0);
-    assert_int_equal(api_keys_init(&keys, &metrics), 0);
-    validity_init(&validity, &(struct validity_limits){.enabled = true});
-    catalogue_init(&catalogue, &catalogue_options);
-    assert_int_equal(invalidation_init(&invalidation, &invalidation_options), 0);
-    assert_int_equal(key_reader_init(&reader, &options), 0);
-    key_reader_open(&reader, &loop);
+    cache_parts_init(0, 0, on_checked); /* without entries there is nothing to audit */
+    assert_int_equal(key_reader_init(&key_reader, &options), 0);
+    key_reader_open(&key_reader, &loop);
     return 0;
 }
 
@@ -115,17 +71,13 @@ static int tear_down(void **state)
     struct wait_group closing = WAIT_GROUP_INIT;
     while (fake_redis.count > 0) /* the connection ends */
         fake_redis_answer(NULL);
-    key_reader_close(&reader, &closing);
+    key_reader_close(&key_reader, &closing);
     wait_group_wait(&closing, on_closed, &closed);
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
     assert_true(closed);
     assert_int_equal(uv_loop_close(&loop), 0);
-    key_reader_fini(&reader);
-    invalidation_fini(&invalidation);
-    catalogue_fini(&catalogue);
-    api_keys_fini(&keys);
-    entries_fini(&entries);
-    buf_fini(&text);
+    key_reader_fini(&key_reader);
+    cache_parts_fini();
     return 0;
 }
 
@@ -150,7 +102,7 @@ static int64_t set_size(void)
 /* The keys in the command under way, of which the queue keeps the first only. */
 static size_t count_keys(void)
 {
-    return reader.key_count;
+    return key_reader.key_count;
 }
 
 /* So many members from the cursor on, which is the number of the next. */
@@ -185,7 +137,7 @@ static const struct redis_reply *reply_list(bool of_members)
     buf_printf(&out, "*%zu\r\n", count_keys());
     for (size_t i = 0; i < count_keys(); i++) {
         char digits[DIGEST_HEX_LEN];
-        digest_hex(&reader.key[i], digits);
+        digest_hex(&key_reader.key[i], digits);
         int number = number_of(digits);
         if (of_members)
             buf_printf(&out, ":%d\r\n", number >= 0 && member[number]);
@@ -237,7 +189,7 @@ static int heartbeat(void)
 {
     clock_ms += 1000;
     invalidation_heartbeat(&invalidation, clock_ms);
-    key_reader_heartbeat(&reader);
+    key_reader_heartbeat(&key_reader);
     return serve_all();
 }
 
@@ -255,7 +207,7 @@ static void begin_whole(int members)
 {
     connect_redis(members);
     (void)serve_all();
-    while (api_keys_state(&keys) != API_KEYS_WHOLE)
+    while (api_keys_state(&api_keys) != API_KEYS_WHOLE)
         (void)heartbeat();
 }
 
@@ -263,21 +215,21 @@ static enum auth_result check(int number)
 {
     struct digest d = digest_of(number);
     struct api_key_name name;
-    return api_keys_check(&keys, &d, clock_ms, &name);
+    return api_keys_check(&api_keys, &d, clock_ms, &name);
 }
 
 /* Request number `i` has this key. */
 static void wait_for(int i, int key)
 {
     request[i].key = digest_of(key);
-    key_reader_wait(&reader, &request[i].waiting);
+    key_reader_wait(&key_reader, &request[i].waiting);
 }
 
 /* The rate permits the next check, which is begun. */
 static void end_pause(void)
 {
     clock_ms++;
-    while (uv_is_active((const uv_handle_t *)&reader.timer)) {
+    while (uv_is_active((const uv_handle_t *)&key_reader.timer)) {
         clock_ms++;
         assert_true(uv_run(&loop, UV_RUN_ONCE) >= 0);
     }
@@ -290,7 +242,7 @@ TEST_CASE_WITH(a_small_set_is_read_at_once, set_up, tear_down)
     connect_redis(KEY_READER_PORTION);
     assert_memory_equal(fake_redis_next(), "SSCAN", 5);
     assert_int_equal(serve_all(), 4); /* SSCAN, HLEN, HMGET, and SCARD */
-    assert_int_equal(api_keys_size(&keys), KEY_READER_PORTION);
+    assert_int_equal(api_keys_size(&api_keys), KEY_READER_PORTION);
     assert_int_equal(check(KEY_READER_PORTION - 1), AUTH_RESULT_VALID);
     assert_int_equal(check(KEY_READER_PORTION), AUTH_RESULT_INVALID);
     clock_ms += KEY_READER_RECENT_INTERVAL_MS;
@@ -306,10 +258,10 @@ TEST_CASE_WITH(a_large_set_is_read_at_a_pace, set_up, tear_down)
     assert_int_equal(fake_redis.count, 0);
     for (int i = 0; i < KEYS / KEY_READER_PORTION; i++) {
         assert_int_equal(heartbeat(), 5);
-        assert_int_equal(api_keys_state(&keys), API_KEYS_READING);
+        assert_int_equal(api_keys_state(&api_keys), API_KEYS_READING);
     }
     assert_int_equal(heartbeat(), 5);
-    assert_int_equal(api_keys_size(&keys), KEYS);
+    assert_int_equal(api_keys_size(&api_keys), KEYS);
     for (int i = 0; i < KEYS; i++)
         assert_int_equal(check(i), AUTH_RESULT_VALID);
     assert_int_equal(check(-1), AUTH_RESULT_INVALID);
@@ -321,14 +273,14 @@ TEST_CASE_WITH(members_that_come_at_once_are_checked_at_the_same_pace, set_up, t
 {
     connect_redis(KEYS);
     clock_ms += 1000;
-    key_reader_heartbeat(&reader);
+    key_reader_heartbeat(&key_reader);
     answer("SSCAN", reply_portion(0, KEYS));
     assert_int_equal(serve_all(), 3);
     for (int left = KEYS - 2 * KEY_READER_PORTION_MAX; left > 0; left -= KEY_READER_PORTION_MAX)
         assert_int_equal(heartbeat(), 4);
-    assert_int_equal(api_keys_state(&keys), API_KEYS_READING);
+    assert_int_equal(api_keys_state(&api_keys), API_KEYS_READING);
     (void)heartbeat();
-    assert_int_equal(api_keys_size(&keys), KEYS);
+    assert_int_equal(api_keys_size(&api_keys), KEYS);
 }
 
 TEST_CASE_WITH(a_change_begins_anew_and_not_faster, set_up, tear_down)
@@ -339,11 +291,11 @@ TEST_CASE_WITH(a_change_begins_anew_and_not_faster, set_up, tear_down)
         change_keys(); /* every second, so the end is never reached */
         commands += serve_all();
         assert_true(commands <= 6);
-        assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
+        assert_int_equal(api_keys_state(&api_keys), API_KEYS_UNREAD);
     }
     for (int i = 0; i <= KEYS / KEY_READER_PORTION; i++)
         (void)heartbeat();
-    assert_int_equal(api_keys_size(&keys), KEYS);
+    assert_int_equal(api_keys_size(&api_keys), KEYS);
 }
 
 /* A faulty server, or a replica from which the set was moved. */
@@ -352,7 +304,7 @@ TEST_CASE_WITH(a_set_of_which_members_are_missing_is_not_whole, set_up, tear_dow
     connect_redis(3);
     answer("SSCAN", reply_portion(1, 3));
     (void)serve_all();
-    assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
+    assert_int_equal(api_keys_state(&api_keys), API_KEYS_UNREAD);
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
     assert_int_equal(check(2), AUTH_RESULT_VALID);
 }
@@ -363,7 +315,7 @@ TEST_CASE_WITH(members_that_are_no_digests_are_counted_and_left_out, set_up, tea
     answer("SSCAN", reply_of("*2\r\n$1\r\n0\r\n*2\r\n$3\r\nabc\r\n$2\r\nde\r\n"));
     (void)serve_all();
     assert_int_equal(metrics.invalid_values_total, 2);
-    assert_int_equal(api_keys_size(&keys), 2); /* as Redis counts */
+    assert_int_equal(api_keys_size(&api_keys), 2); /* as Redis counts */
     assert_int_equal(check(0), AUTH_RESULT_INVALID);
 }
 
@@ -379,12 +331,12 @@ TEST_CASE_WITH(malformed_portions_end_the_reading, set_up, tear_down)
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
         answer("SSCAN", reply_of(replies[i]));
         assert_int_equal(fake_redis.count, 0);
-        assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
+        assert_int_equal(api_keys_state(&api_keys), API_KEYS_UNREAD);
         clock_ms += API_KEYS_PAUSE_MAX_MS;
-        key_reader_heartbeat(&reader);
+        key_reader_heartbeat(&key_reader);
     }
     (void)serve_all();
-    assert_int_equal(api_keys_state(&keys), API_KEYS_WHOLE);
+    assert_int_equal(api_keys_state(&api_keys), API_KEYS_WHOLE);
 }
 
 TEST_CASE_WITH(a_set_that_is_too_large_is_not_read, set_up, tear_down)
@@ -393,7 +345,7 @@ TEST_CASE_WITH(a_set_that_is_too_large_is_not_read, set_up, tear_down)
     catalogue_check(&catalogue);
     answer("SCARD", reply_integer(API_KEYS_MAX + 1));
     clock_ms += 1000;
-    key_reader_heartbeat(&reader);
+    key_reader_heartbeat(&key_reader);
     assert_int_equal(fake_redis.count, 0);
     wait_for(0, 1); /* each of its keys is checked, once */
     assert_int_equal(serve_all(), 3);
@@ -402,7 +354,7 @@ TEST_CASE_WITH(a_set_that_is_too_large_is_not_read, set_up, tear_down)
     answer("SCARD", reply_of("-NOPERM\r\n")); /* nor is one whose size is not known */
     (void)serve_all();
     clock_ms += API_KEYS_PAUSE_MAX_MS;
-    key_reader_heartbeat(&reader);
+    key_reader_heartbeat(&key_reader);
     assert_int_equal(fake_redis.count, 0);
 }
 
@@ -465,10 +417,10 @@ TEST_CASE_WITH(a_set_that_always_changes_does_not_keep_a_request_waiting, set_up
     wait_for(0, 150);
     int changes = 0;
     for (; results[KEY_READER_INVALID] == 0; changes++) {
-        while (reader.step != KEY_READER_CONFIRMING)
+        while (key_reader.step != KEY_READER_CONFIRMING)
             (void)serve();
         change_keys();
-        while (reader.step == KEY_READER_CONFIRMING)
+        while (key_reader.step == KEY_READER_CONFIRMING)
             (void)serve();
         assert_true(changes < 20);
     }
@@ -495,11 +447,11 @@ TEST_CASE_WITH(requests_leave, set_up, tear_down)
         wait_for(i, 150 + i);
     list_remove(&request[0].waiting);
     list_remove(&request[1].waiting);
-    while (reader.step != KEY_READER_CONFIRMING)
+    while (key_reader.step != KEY_READER_CONFIRMING)
         (void)serve(); /* nobody waits for the first check, and one request for the second */
     list_remove(&request[2].waiting);
     assert_int_equal(serve_all(), 1);
-    assert_int_equal(reader.step, KEY_READER_IDLE);
+    assert_int_equal(key_reader.step, KEY_READER_IDLE);
     for (size_t i = 0; i < TEST_COUNT(results); i++)
         assert_int_equal(results[i], 0);
 }
@@ -519,11 +471,11 @@ TEST_CASE_WITH(where_redis_refuses_a_check_each_request_has_its_own, set_up, tea
         for (int k = 0; k < 3; k++)
             fake_redis_answer(reply_of(replies[i][k] != NULL ? replies[i][k] : "*1\r\n:1\r\n"));
         assert_int_equal(results[KEY_READER_LOOK_UP], i + 1);
-        assert_false(key_reader_is_able(&reader));
+        assert_false(key_reader_is_able(&key_reader));
         assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
         clock_ms += API_KEYS_PAUSE_MAX_MS;
-        api_keys_heartbeat(&keys);
-        assert_true(key_reader_is_able(&reader));
+        api_keys_heartbeat(&api_keys);
+        assert_true(key_reader_is_able(&key_reader));
     }
 }
 
@@ -562,7 +514,7 @@ TEST_CASE_WITH(a_flood_of_invalid_keys_is_bounded, set_up, tear_down)
     assert_int_equal(commands, 4 * (1 + (REQUESTS + KEY_READER_KEYS - 2) / KEY_READER_KEYS));
     assert_true(clock_ms - began_ms + KEY_READER_BURST_MS >= REQUESTS / KEY_READER_KEYS_PER_MS);
     assert_true(clock_ms - began_ms >= 3);
-    assert_int_equal(keys.table.used, 0); /* nothing of them is kept */
+    assert_int_equal(api_keys.table.used, 0); /* nothing of them is kept */
 }
 
 /* In the order in which they came, valid or not. */

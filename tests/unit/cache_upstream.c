@@ -24,7 +24,6 @@ static struct upstream upstream;
 static struct keyspace keyspace;
 static struct redis_config *config[4];
 static struct buf events;
-static bool closed;
 
 static void on_handshake_done(void *arg, struct redis_connection *c)
 {
@@ -85,12 +84,6 @@ static void on_reply(void *arg, const struct redis_reply *answer, enum redis_ori
     buf_printf(&events, "%s ", answer != NULL ? "reply" : err == -ENOTCONN ? "failed" : "sent");
 }
 
-static void on_closed(void *arg)
-{
-    (void)arg;
-    closed = true;
-}
-
 static void expect_events(const char *expected)
 {
     assert_string_equal(buf_message(&events), expected);
@@ -132,7 +125,6 @@ static int set_up(void **state)
                                                          .on_replaced = on_replaced,
                                                          .on_redirect = on_redirect};
     (void)state;
-    closed = false;
     connections_init();
     for (int i = 0; i < (int)TEST_COUNT(config); i++)
         config[i] = config_numbered((uint64_t)i);
@@ -155,9 +147,9 @@ static int set_up_connected(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    redis_session_close(session, on_closed, NULL);
+    redis_session_close(session, connections_on_closed, NULL);
     connection_finish_closing();
-    assert_true(closed);
+    assert_true(connections_closed);
     upstream_fini(&upstream);
     catalogue_fini(&catalogue);
     for (size_t i = 0; i < TEST_COUNT(config); i++)

@@ -1,17 +1,18 @@
 /*
  * What the cache's unit tests have for a Redis: replies made from text, and a queue of the commands that were
- * sent, which the test answers one by one.
+ * sent, which the test answers one by one. Commands come there by fixtures/cache_parts.h, in place of
+ * redis/session.h, or by fixtures/cache_connection.h, in place of the connections below that.
  */
 #ifndef TEST_UNIT_FAKE_REDIS_H
 #define TEST_UNIT_FAKE_REDIS_H
 
+#include "base/digest.h"
 #include "model/channel.h"
-#include "redis/resp.h"
 #include "redis/session.h"
 
 #include <errno.h>
 
-#include "unit/check.h"
+#include "unit/reply.h"
 
 enum { FAKE_REDIS_COMMANDS = 512, FAKE_REDIS_TEXT = 64 * 1024 };
 
@@ -28,24 +29,8 @@ static struct fake_redis {
     size_t first, count;
     int sends_left;  /* before sending fails; -1: it does not */
     bool is_replica; /* of a cluster: another node has to answer for what is not here */
-    struct resp_parser parser;
     char text[FAKE_REDIS_TEXT];
 } fake_redis;
-
-/* The reply that `bytes` are, borrowed until the next call. */
-static inline const struct redis_reply *reply_parse(struct span bytes)
-{
-    const struct redis_reply *reply = NULL;
-    resp_fini(&fake_redis.parser);
-    resp_init(&fake_redis.parser);
-    assert_int_equal(resp_parse(&fake_redis.parser, &bytes, &reply), RESP_REPLY);
-    return reply;
-}
-
-static inline const struct redis_reply *reply_of(const char *text)
-{
-    return reply_parse(span_of(text));
-}
 
 static inline const struct redis_reply *reply_integer(int64_t value)
 {
@@ -140,6 +125,14 @@ static inline const struct redis_reply *reply_summary(const char *id, const char
     return reply_row(CHANNEL_SUMMARY, id, title, NULL);
 }
 
+/* The digest of an API key of the test, by its number. */
+static inline struct digest digest_of(int number)
+{
+    struct digest d;
+    digest_sha256((struct span){(const char *)&number, sizeof number}, &d);
+    return d;
+}
+
 static inline void fake_redis_init(void)
 {
     fake_redis.first = fake_redis.count = 0;
@@ -180,7 +173,7 @@ static inline void fake_redis_mark(const char *mark)
     (void)snprintf(sent, sizeof text, "%s", text);
 }
 
-/* As redis_session_send(): see fixtures/cache_session.h. */
+/* As redis_session_send(). */
 static inline int fake_redis_send(void *sender, struct span command, unsigned how, redis_reply_fn fn,
                                   void *arg)
 {

@@ -1,4 +1,7 @@
-/* The end of a server: orderly, and at once, with connections in every state. */
+/*
+ * The beginning and the end of a server: at once, with connections in every state. tests/simulation/http
+ * tells what an orderly end means for each connection.
+ */
 #include "unit/fixtures/http_server.h"
 
 #include <arpa/inet.h>
@@ -91,25 +94,6 @@ SERVER_TEST_WITH(another_first_server_finds_the_address_in_use, t.servers = 2)
     close_beside(s);
 }
 
-SERVER_TEST(announce_close_makes_every_response_the_last)
-{
-    struct client *busy = client_sending(GET("/later?a") GET("/now?b"));
-    TURN_UNTIL(t.later_count == 1);
-    struct client *idle = client_sending(GET("/now?c"));
-    TURN_UNTIL(client_count(idle, "\r\n\r\nc") == 1);
-    assert_int_equal(client_count(idle, "Connection: close"), 0);
-    http_server_announce_close(t.server);
-    struct client *late = client_sending(GET("/now?d"));
-    client_send(idle, GET("/now?e"));
-    test_server_answer(0);
-    TURN_UNTIL(busy->ended && idle->ended && late->ended);
-    client_expect_bodies(busy, "a");
-    client_expect_bodies(idle, "c e");
-    client_expect_bodies(late, "d");
-    assert_int_equal(client_count(busy, "Connection: close\r\n"), 1);
-    assert_int_equal(client_count(idle, "Connection: close\r\n"), 1);
-}
-
 /* Long, or it has doubled before a busy machine gets to the next request. */
 enum { AGE_MS = 800, TICK_MS = 100 };
 
@@ -129,32 +113,6 @@ static struct client *open_old(void)
     return c;
 }
 
-SERVER_TEST_WITH(an_aged_connection_ends_with_its_next_response, t.options.max_connection_age_ms = AGE_MS)
-{
-    struct client *c = open_old();
-    assert_false(c->ended); /* its next request is not lost */
-    assert_int_equal(client_count(c, "Connection: close"), 0);
-    client_send(c, GET("/now?old"));
-    client_await_end(c, "young old");
-    assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
-    assert_int_equal(c->error, 0);
-    assert_int_equal(t.metrics.connections_max_age_reached_total, 1);
-    client_close(c);
-    TURN_UNTIL(t.metrics.connections_open == 0); /* no deadline had to pass */
-    assert_int_equal(t.metrics.connections_timed_out_total, 0);
-}
-
-SERVER_TEST_WITH(a_late_response_may_be_the_last, t.options.max_connection_age_ms = AGE_MS)
-{
-    struct client *c = client_sending(GET("/later?a"));
-    TURN_UNTIL(t.later_count == 1);
-    const uint64_t since_ms = uv_now(&t.loop);
-    TURN_UNTIL(has_aged(since_ms));
-    test_server_answer(0);
-    client_await_end(c, "a");
-    assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
-}
-
 SERVER_TEST_WITH(pipelined_requests_on_an_aged_connection_are_answered_first,
                  t.options.max_connection_age_ms = AGE_MS)
 {
@@ -163,29 +121,6 @@ SERVER_TEST_WITH(pipelined_requests_on_an_aged_connection_are_answered_first,
     TURN_UNTIL(t.later_count == 1);
     test_server_answer(0);
     client_await_end(c, "young a b c d");
-    assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
-}
-
-/* It has always sent more than was answered, and still does not stay for ever. */
-SERVER_TEST_WITH(endless_pipelining_doubles_the_age, t.options.max_connection_age_ms = AGE_MS)
-{
-    enum { MANY = 300, GAP_MS = 5 };
-    const int64_t opened_ms = wait_now_ms();
-    struct client *c = open_old();
-    SCOPED_BUF(requests);
-    for (int i = 0; i < MANY; i++)
-        buf_append_str(&requests, GET("/later?0"));
-    assert_true(requests.len < HTTP_READ_BUFFER); /* all of it is read at once */
-    client_send(c, buf_c_str(&requests));
-    int answered = 0;
-    for (; !c->ended; answered++) {
-        TURN_UNTIL(c->ended || t.later_count == 1);
-        test_server_turn_for(GAP_MS);
-        if (t.later_count == 1)
-            test_server_answer(0);
-        assert_true(answered < MANY);
-    }
-    assert_true(wait_now_ms() - opened_ms >= 2 * AGE_MS - AGE_MS / 10);
     assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
 }
 
@@ -203,17 +138,6 @@ TEST_CASE(ages_differ_by_up_to_a_fifth)
     }
     assert_true(high - low > LONG_MS / 10);
     assert_int_equal(http_connection_age_ms(1, &random), 1);
-}
-
-SERVER_TEST(without_a_maximum_age_a_connection_stays)
-{
-    struct client *c = client_open();
-    for (int i = 0; i < 3; i++) {
-        client_send(c, GET("/now?a"));
-        TURN_UNTIL(client_count(c, "\r\n\r\na") == i + 1);
-        test_server_turn_for(TICK_MS);
-    }
-    assert_int_equal(client_count(c, "Connection:"), 0);
 }
 
 SERVER_TEST(queued_connections_are_served_when_the_listener_closes)
@@ -246,69 +170,6 @@ SERVER_TEST(finishing_without_connections_is_complete_at_once)
     TURN_UNTIL(t.finished == 1);
     test_server_turn_for(20);
     assert_int_equal(t.finished, 1);
-}
-
-SERVER_TEST(finishing_closes_idle_connections_and_waits_for_the_others)
-{
-    struct client *idle = client_open();
-    struct client *busy = client_open();
-    client_send(idle, GET("/now?a"));
-    TURN_UNTIL(client_count(idle, "\r\n\r\na") == 1);
-    client_send(idle, "\r\n"); /* of no request */
-    client_send(busy, GET("/later?b"));
-    TURN_UNTIL(t.later_count == 1);
-    test_server_finish();
-    TURN_UNTIL(idle->ended);
-    assert_int_equal(idle->error, 0);
-    client_close(idle);
-    test_server_turn_for(50);
-    assert_int_equal(t.finished, 0);
-    assert_false(busy->ended);
-    test_server_answer(0);
-    client_await_end(busy, "b");
-    client_close(busy);
-    TURN_UNTIL(t.finished == 1);
-    assert_int_equal(t.cancelled, 0);
-}
-
-/* One that has just connected may still speak, and is then served as long as that takes. */
-SERVER_TEST(finishing_waits_a_second_for_the_first_byte_of_a_connection)
-{
-    struct client *silent = client_open();
-    struct client *late = client_open();
-    TURN_UNTIL(t.metrics.connections_open == 2);
-    int64_t began = wait_now_ms();
-    test_server_finish();
-    client_send(late, "GET /now?a HTTP/1.1\r\n");
-    TURN_UNTIL(silent->ended);
-    assert_true(wait_now_ms() - began >= HTTP_GRACE_MS - 50);
-    assert_int_equal(silent->error, 0);
-    assert_false(late->ended);
-    client_send(late, "Host: a\r\n\r\n");
-    client_await_end(late, "a");
-    client_close(late);
-    client_close(silent);
-    TURN_UNTIL(t.finished == 1);
-    assert_int_equal(t.metrics.connections_timed_out_total, 0);
-}
-
-/* Its answer was given before the announcement, so it does not say that the connection closes; it does all
- * the same. */
-SERVER_TEST(finishing_lets_a_write_complete)
-{
-    struct client *c = client_open();
-    c->reads = false;
-    client_send(c, GET("/big"));
-    TURN_UNTIL(t.handled == 1);
-    test_server_turn_for(20);
-    test_server_finish();
-    c->reads = true;
-    TURN_UNTIL(c->ended);
-    assert_int_equal(c->error, 0);
-    assert_true(c->in.len > BIG_SIZE);
-    assert_memory_equal(c->in.data + c->in.len - BIG_SIZE, t.big->data, BIG_SIZE);
-    client_close(c);
-    TURN_UNTIL(t.finished == 1);
 }
 
 /* Puts connections into every state that lasts. */

@@ -1,13 +1,14 @@
-/* The limit of connections: which of them gives way to a new one, which never does, and what a client is told
- * for which there is no room. */
+/*
+ * The limit of connections where several servers share it, where all may give way, and where more clients are
+ * rejected than may stay. Which connection of one server gives way: tests/simulation/http.
+ */
 #include "unit/fixtures/http_server.h"
 
 enum { APART_MS = 5 }; /* between two events whose order counts */
 
-static struct client *client_idle(const char *address)
+static struct client *client_idle(void)
 {
-    struct client *c = client_open_from(address);
-    client_send(c, GET("/now?idle"));
+    struct client *c = client_sending(GET("/now?idle"));
     TURN_UNTIL(client_count(c, "\r\n\r\nidle") == 1);
     test_server_turn_for(APART_MS);
     return c;
@@ -32,81 +33,6 @@ static void expect_503(void)
     assert_int_equal(client_count(c, "HTTP/1.1 503 Service Unavailable\r\n"), 1);
 }
 
-/* Before its first request and between two of them alike. */
-SERVER_TEST_WITH(the_connection_that_waits_longest_gives_way, t.max_connections = 3)
-{
-    struct client *a = client_idle("127.0.0.1");
-    struct client *silent = client_open();
-    TURN_UNTIL(http_balancer_total(t.balancer) == 2);
-    test_server_turn_for(APART_MS);
-    struct client *b = client_idle("127.0.0.1");
-    client_send(a, GET("/now?again"));
-    TURN_UNTIL(client_count(a, "\r\n\r\nagain") == 1);
-    test_server_turn_for(APART_MS);
-    struct client *first = expect_evicted(silent);
-    (void)expect_evicted(b);
-    (void)expect_evicted(a);
-    (void)expect_evicted(first);
-    assert_int_equal(t.metrics.connections_evicted_total, 4);
-    assert_int_equal(t.metrics.connections_rejected_total, 0);
-    assert_int_equal(http_balancer_total(t.balancer), 3);
-}
-
-SERVER_TEST_WITH(a_connection_with_unread_input_does_not_give_way, t.max_connections = 2)
-{
-    struct client *a = client_idle("127.0.0.1");
-    struct client *b = client_idle("127.0.0.1");
-    struct client *c = client_sending(GET("/now?c"));
-    client_send(a, GET("/now?again")); /* the loop has not turned since, and sees the new connection first */
-    TURN_UNTIL(client_count(a, "\r\n\r\nagain") == 1 && client_count(c, "\r\n\r\nc") == 1);
-    assert_true(b->ended);
-}
-
-/* New connections do not wait for room any more: none was found for too long. */
-SERVER_TEST_WITH(the_oldest_without_unread_input_gives_way, t.max_connections = 2)
-{
-    struct client *a = client_sending(GET("/later?a"));
-    TURN_UNTIL(t.later_count == 1);
-    test_server_turn_for(APART_MS);
-    struct client *b = client_sending(GET("/later?b"));
-    TURN_UNTIL(t.later_count == 2);
-    expect_503();
-    test_server_answer(0);
-    test_server_turn_for(APART_MS);
-    test_server_answer(0);
-    client_await_bodies(b, "b");
-    struct client *c = client_sending(GET("/now?c"));
-    client_send(a, GET("/now?again"));
-    TURN_UNTIL(client_count(a, "\r\n\r\nagain") == 1 && client_count(c, "\r\n\r\nc") == 1);
-    assert_true(b->ended);
-    assert_int_equal(t.metrics.connections_rejected_total, 1);
-}
-
-static void expect_none_gives_way(void)
-{
-    struct client *reading = client_sending("GET /now?reading HTTP/1.1\r\n");
-    struct client *waiting = client_sending(GET("/later?waiting"));
-    struct client *writing = client_open();
-    writing->reads = false;
-    client_send(writing, GET("/big"));
-    TURN_UNTIL(t.handled == 2 && http_balancer_total(t.balancer) == 3);
-    for (int i = 0; i < 3; i++)
-        expect_503();
-    client_send(reading, "Host: a\r\n\r\n");
-    client_await_bodies(reading, "reading");
-    test_server_answer(0);
-    client_await_bodies(waiting, "waiting");
-    writing->reads = true;
-    TURN_UNTIL(writing->in.len > BIG_SIZE);
-    assert_int_equal(t.metrics.connections_rejected_total, 3);
-    assert_int_equal(t.metrics.connections_evicted_total, 0);
-}
-
-SERVER_TEST_WITH(connections_that_are_read_or_answered_do_not_give_way, t.max_connections = 3)
-{
-    expect_none_gives_way();
-}
-
 /* Where the options say so, in the order of arrival; first those that wait for a request. */
 SERVER_TEST_WITH(others_give_way_as_well, t.max_connections = 3, t.options.evict_any = true)
 {
@@ -128,33 +54,6 @@ SERVER_TEST_WITH(others_give_way_as_well, t.max_connections = 3, t.options.evict
     client_await_bodies(busy, "a");
     client_await_bodies(next, "b");
     client_await_bodies(last, "c");
-}
-
-static struct ip_networks proxies;
-
-static void trust(const char *networks)
-{
-    struct span which;
-    assert_null(ip_networks_parse(span_of(networks), &proxies, &which));
-    t.options.trusted_proxies = &proxies;
-}
-
-SERVER_TEST_WITH(connections_of_trusted_proxies_give_way_last, t.max_connections = 4, trust("127.0.0.2"))
-{
-    struct client *old = client_idle("127.0.0.2");
-    struct client *silent = client_open_from("127.0.0.2");
-    TURN_UNTIL(http_balancer_total(t.balancer) == 2);
-    test_server_turn_for(APART_MS);
-    struct client *young = client_idle("127.0.0.2");
-    struct client *other = client_idle("127.0.0.1");
-    struct client *at[] = {other, old, silent, young};
-    for (size_t i = 0; i < TEST_COUNT(at); i++) {
-        struct client *c = client_open_from("127.0.0.2");
-        client_send(c, GET("/now?new"));
-        TURN_UNTIL(at[i]->ended && client_count(c, "\r\n\r\nnew") == 1);
-        test_server_turn_for(APART_MS);
-    }
-    assert_int_equal(t.metrics.connections_rejected_total, 0);
 }
 
 /* ---- several servers, one limit ---- */
@@ -188,7 +87,7 @@ SERVER_TEST_WITH(a_connection_of_another_server_gives_way, t.servers = 2, t.max_
     int second_port = open_second();
     struct client *busy = client_sending(GET("/later?busy"));
     TURN_UNTIL(t.later_count == 1);
-    struct client *a = client_idle("127.0.0.1"); /* the other has it, which has fewer */
+    struct client *a = client_idle(); /* the other has it, which has fewer */
     struct client *b = expect_evicted(a);
     t.port = second_port;
     struct client *c = expect_evicted(b); /* its own */
@@ -207,22 +106,6 @@ SERVER_TEST_WITH(a_connection_of_another_server_gives_way, t.servers = 2, t.max_
 }
 
 /* ---- what a client is told ---- */
-
-SERVER_TEST_WITH(connections_over_the_limit_get_503, t.max_connections = 1)
-{
-    struct client *a = client_sending(GET("/later?a"));
-    TURN_UNTIL(t.later_count == 1);
-    for (int i = 0; i < 3; i++)
-        expect_503();
-    assert_int_equal(t.metrics.connections_rejected_total, 3);
-    test_server_answer(0);
-    client_await_bodies(a, "a");
-    client_close(a); /* those with a 503 still linger: they do not take its place */
-    TURN_UNTIL(http_balancer_total(t.balancer) == 0);
-    assert_int_equal(t.metrics.connections_open, 3);
-    struct client *d = client_sending(GET("/now?d"));
-    TURN_UNTIL(client_count(d, "\r\n\r\nd") == 1);
-}
 
 /* All of them get their 503: those beyond are closed at once, without a reset where the request has arrived.
  */

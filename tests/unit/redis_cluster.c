@@ -4,33 +4,13 @@
  */
 #include "redis/cluster.h"
 
-#include "redis/resp.h"
-
 #include <stdlib.h>
 
 #include "support/text.h"
 #include "unit/fixtures/redis_fake.h"
+#include "unit/reply.h"
 
 /* --- CLUSTER SLOTS and errors --- */
-
-static struct resp_parser parser;
-
-static int free_parsed(void **state)
-{
-    (void)state;
-    resp_fini(&parser);
-    return 0;
-}
-
-static const struct redis_reply *parse(const char *text)
-{
-    const struct redis_reply *reply = NULL;
-    struct span input = span_of(text);
-    resp_fini(&parser);
-    if (resp_parse(&parser, &input, &reply) != RESP_REPLY)
-        fail_msg("no reply: %s", text);
-    return reply;
-}
 
 /* The answer of the node "asked". */
 static const char *read_slots(const char *text, struct discovery_answer *out)
@@ -38,7 +18,7 @@ static const char *read_slots(const char *text, struct discovery_answer *out)
     const struct redis_endpoint endpoint = {.discovery = {.slot = 100, .replica = true}};
     const struct redis_endpoint asked = {.host = (char[]){"asked"}};
     bool complete = false;
-    const char *problem = cluster_protocol.read(&endpoint, &asked, 0, parse(text), out, &complete);
+    const char *problem = cluster_protocol.read(&endpoint, &asked, 0, reply_of(text), out, &complete);
     assert_true(complete || problem != NULL);
     return problem;
 }
@@ -64,7 +44,7 @@ static const char *slots_of(const char *text)
 #define NODE(len, host, port)     "*3\r\n$" len "\r\n" host "\r\n:" port "\r\n$2\r\nid\r\n"
 #define RANGE(count, first, last) "*" count "\r\n:" first "\r\n:" last "\r\n"
 
-TEST_CASE_WITH(slots_name_the_master_and_replicas_of_the_slot, NULL, free_parsed)
+TEST_CASE(slots_name_the_master_and_replicas_of_the_slot)
 {
     assert_string_equal(slots_of("*3\r\n" RANGE("3", "0", "99") NODE("1", "a", "1") RANGE("5", "100", "100")
                                      NODE("1", "b", "2") NODE("1", "c", "3") NODE("5", "10::1", "4") RANGE(
@@ -72,7 +52,7 @@ TEST_CASE_WITH(slots_name_the_master_and_replicas_of_the_slot, NULL, free_parsed
                         "b:2; c:3 10::1:4; a:1 b:2 c:3 10::1:4 d.-_:65535");
 }
 
-TEST_CASE_WITH(slots_without_a_host_are_at_the_node_that_was_asked, NULL, free_parsed)
+TEST_CASE(slots_without_a_host_are_at_the_node_that_was_asked)
 {
     assert_string_equal(slots_of("*1\r\n" RANGE("3", "0", "16383") NODE("0", "", "1")), "asked:1;; asked:1");
     assert_string_equal(slots_of("*1\r\n" RANGE("3", "0", "16383") NODE("1", "?", "1")), "asked:1;; asked:1");
@@ -84,7 +64,7 @@ TEST_CASE_WITH(slots_without_a_host_are_at_the_node_that_was_asked, NULL, free_p
         "a:7;; a:7");
 }
 
-TEST_CASE_WITH(slots_of_any_shape_are_refused, NULL, free_parsed)
+TEST_CASE(slots_of_any_shape_are_refused)
 {
     static const char *const none[] = {
         "*0\r\n",
@@ -121,7 +101,7 @@ TEST_CASE_WITH(slots_of_any_shape_are_refused, NULL, free_parsed)
         "a:1; b:2; a:1 b:2");
 }
 
-TEST_CASE_WITH(more_replicas_and_nodes_than_are_kept, NULL, free_parsed)
+TEST_CASE(more_replicas_and_nodes_than_are_kept)
 {
     enum { MANY = 100 };
     char *text = text_printf("*1\r\n*%d\r\n:0\r\n:16383\r\n", MANY + 2);
@@ -143,7 +123,7 @@ static const char *error_of(const char *text)
     static char out[512];
     const struct redis_address here = {.host = "here", .port = 1};
     struct redis_address node = {.port = 0};
-    const struct redis_reply *error = parse(text);
+    const struct redis_reply *error = reply_of(text);
     out[0] = '\0';
     if (cluster_read_ask(error, &here, &node)) {
         (void)snprintf(out, sizeof out, "ASK %s:%d", node.host, node.port);
@@ -160,7 +140,7 @@ static const char *error_of(const char *text)
     }
 }
 
-TEST_CASE_WITH(errors_name_the_node, NULL, free_parsed)
+TEST_CASE(errors_name_the_node)
 {
     assert_string_equal(error_of("-MOVED 3999 127.0.0.1:6381\r\n"), "MOVED 127.0.0.1:6381");
     assert_string_equal(error_of("-MOVED 3999 ::1:6381\r\n"), "MOVED ::1:6381");
@@ -173,7 +153,7 @@ TEST_CASE_WITH(errors_name_the_node, NULL, free_parsed)
     assert_string_equal(error_of("-CLUSTERDOWN The cluster is down\r\n"), "DOWN");
 }
 
-TEST_CASE_WITH(errors_of_any_shape_are_withstood, NULL, free_parsed)
+TEST_CASE(errors_of_any_shape_are_withstood)
 {
     static const char *const moved[] = {"-MOVED \r\n",          "-MOVED 1\r\n",       "-MOVED 1 \r\n",
                                         "-MOVED 1 a\r\n",       "-MOVED 1 a:\r\n",    "-MOVED 1 a:0\r\n",
@@ -270,9 +250,8 @@ TEST_CASE(replica_is_told_that_it_is_only_read)
     session_start();
     assert_non_null(strstr(buf_c_str(&redis.log), "READONLY\nROLE\n"));
     struct redis_address master = {.port = 0}; /* where to ask for what is not here */
-    assert_true(redis_connection_elsewhere(session.connection, parse("$-1\r\n"), &master));
+    assert_true(redis_connection_elsewhere(session.connection, reply_of("$-1\r\n"), &master));
     assert_int_equal(master.port, node.port);
-    (void)free_parsed(NULL);
     /* It is not listed any more: it has failed, or belongs to other slots. */
     slots_name(named, "127.0.0.1", node.port, 0);
     SESSION_UNTIL(session.lost == 1);
@@ -384,13 +363,12 @@ TEST_CASE(ask_is_a_reply)
     assert_int_equal(session_send("GET", "1"), 0);
     SESSION_UNTIL(session.sent[0].errors == 1);
     assert_int_equal(session.lost, 0);
-    assert_true(redis_connection_elsewhere(session.connection, parse("-ASK 8726 :7000\r\n"), &to));
+    assert_true(redis_connection_elsewhere(session.connection, reply_of("-ASK 8726 :7000\r\n"), &to));
     assert_string_equal(to.host, "127.0.0.1");
     assert_int_equal(to.port, 7000);
-    assert_false(redis_connection_elsewhere(session.connection, parse("-ERR 8726 :7000\r\n"), &to));
-    assert_false(redis_connection_elsewhere(session.connection, parse("$-1\r\n"), &to));
+    assert_false(redis_connection_elsewhere(session.connection, reply_of("-ERR 8726 :7000\r\n"), &to));
+    assert_false(redis_connection_elsewhere(session.connection, reply_of("$-1\r\n"), &to));
     end();
-    (void)free_parsed(NULL);
 }
 
 /* The one in the URL is gone by the time of the failover. */

@@ -22,14 +22,7 @@ static int make_files(void **state)
     return 0;
 }
 
-static int remove_files(void **state)
-{
-    (void)state;
-    tempdir_fini(&dir);
-    return 0;
-}
-
-TEST_GROUP(make_files, remove_files)
+TEST_GROUP(make_files, NULL)
 
 static int make(const char *ca, const char *cert, const char *key, struct redis_config **out,
                 struct buf *error, const char **setting)

@@ -4,35 +4,12 @@
  */
 #include "redis/server.h"
 
-#include "redis/resp.h"
 #include "redis/sentinel.h"
 
 #include <stdlib.h>
 
 #include "support/text.h"
-#include "unit/check.h"
-
-static struct resp_parser parser;
-
-static int free_parsed(void **state)
-{
-    (void)state;
-    resp_fini(&parser);
-    return 0;
-}
-
-TEST_GROUP(NULL, free_parsed)
-
-/* The reply that these bytes are, borrowed until the next call. */
-static const struct redis_reply *parse(const char *bytes)
-{
-    const struct redis_reply *reply = NULL;
-    struct span input = span_of(bytes);
-    resp_fini(&parser);
-    if (resp_parse(&parser, &input, &reply) != RESP_REPLY)
-        fail_msg("no reply: %s", bytes);
-    return reply;
-}
+#include "unit/reply.h"
 
 /* --- HELLO, ROLE, INFO --- */
 
@@ -40,7 +17,7 @@ static bool is_ordered(const char *server, const char *version)
 {
     char *bytes = text_printf("%%2\r\n$6\r\nserver\r\n$%zu\r\n%s\r\n$7\r\nversion\r\n$%zu\r\n%s\r\n",
                               strlen(server), server, strlen(version), version);
-    bool ordered = redis_server_check_hello(parse(bytes)) == NULL;
+    bool ordered = redis_server_check_hello(reply_of(bytes)) == NULL;
     free(bytes);
     return ordered;
 }
@@ -83,14 +60,14 @@ TEST_CASE(a_server_without_name_or_version_is_not_trusted_with_tracking)
                                           "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n",
                                           "%1\r\n$7\r\nversion\r\n$5\r\n8.0.0\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++)
-        assert_non_null(redis_server_check_hello(parse(replies[i])));
+        assert_non_null(redis_server_check_hello(reply_of(replies[i])));
 }
 
 /* A master, or a replica whose link to its master is up. */
 static bool role_is(const char *bytes, bool as_replica)
 {
     struct redis_role role;
-    bool read = redis_server_read_role(parse(bytes), &role) == NULL;
+    bool read = redis_server_read_role(reply_of(bytes), &role) == NULL;
     return read &&
            (as_replica ? role.kind == REDIS_ROLE_REPLICA && role.linked : role.kind == REDIS_ROLE_MASTER);
 }
@@ -126,13 +103,13 @@ TEST_CASE(role_holds_the_master_of_a_replica)
 {
     struct redis_role role;
     const struct redis_reply *reply =
-        parse("*5\r\n$5\r\nslave\r\n$7\r\nredis-0\r\n:6380\r\n$4\r\nsync\r\n:7\r\n");
+        reply_of("*5\r\n$5\r\nslave\r\n$7\r\nredis-0\r\n:6380\r\n$4\r\nsync\r\n:7\r\n");
     assert_null(redis_server_read_role(reply, &role));
     assert_int_equal(role.kind, REDIS_ROLE_REPLICA);
     assert_false(role.linked);
     assert_string_equal(role.master.host, "redis-0");
     assert_int_equal(role.master.port, 6380);
-    reply = parse("*5\r\n$5\r\nslave\r\n$11\r\nfe80::1%eth\r\n:6380\r\n$9\r\nconnected\r\n:7\r\n");
+    reply = reply_of("*5\r\n$5\r\nslave\r\n$11\r\nfe80::1%eth\r\n:6380\r\n$9\r\nconnected\r\n:7\r\n");
     assert_null(
         redis_server_read_role(reply, &role)); /* an address that is of no use makes it no less a replica */
     assert_true(role.linked);
@@ -158,7 +135,7 @@ static const char *link_problem(const char *lines)
 {
     char *info = text_printf("# Replication\r\nrole:slave\r\n%s\r\nslave_priority:100\r\n", lines);
     char *bytes = text_printf("=%zu\r\ntxt:%s\r\n", strlen(info) + 4, info);
-    const char *problem = take_link(parse(bytes));
+    const char *problem = take_link(reply_of(bytes));
     free(bytes);
     free(info);
     return problem;
@@ -213,7 +190,7 @@ static void check_links(const struct link_row *rows, size_t count)
         uint64_t valid_ms = server.valid_until_ms;
         server.role.kind = REDIS_ROLE_REPLICA;
         const char *problem =
-            redis_server_take_link(&server, parse(bytes), (uint64_t)row->at_s * 1000, &silent_s);
+            redis_server_take_link(&server, reply_of(bytes), (uint64_t)row->at_s * 1000, &silent_s);
         if ((problem == NULL) != (row->valid_s >= 0))
             fail_msg("row %zu: %s", i, problem != NULL ? problem : "no problem");
         assert_true(server.valid_until_ms == (problem == NULL ? (uint64_t)row->valid_s * 1000 : valid_ms));
@@ -257,7 +234,7 @@ TEST_CASE(info_of_the_wrong_shape_is_refused)
     static const char *const replies[] = {"+OK\r\n", ":1\r\n",     "_\r\n",
                                           "*0\r\n",  "$0\r\n\r\n", "$1\r\n\n\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++)
-        assert_non_null(take_link(parse(replies[i])));
+        assert_non_null(take_link(reply_of(replies[i])));
 }
 
 static const char UNLINKED[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$7\r\nconnect\r\n:7\r\n";
@@ -265,7 +242,7 @@ static const char LINKED[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnec
 
 static bool takes(struct redis_server *server, const char *role, uint64_t sent_ms)
 {
-    bool taken = redis_server_take_role(server, parse(role), REDIS_ROLE_UNKNOWN, sent_ms) == NULL;
+    bool taken = redis_server_take_role(server, reply_of(role), REDIS_ROLE_UNKNOWN, sent_ms) == NULL;
     return taken;
 }
 
@@ -307,8 +284,8 @@ static bool is_denied(const char *error, bool role)
     int64_t silent_s = -1;
     redis_server_reset(&server, "r", 1);
     server.role.kind = REDIS_ROLE_REPLICA;
-    const char *problem = role ? redis_server_take_role(&server, parse(error), REDIS_ROLE_UNKNOWN, 7)
-                               : redis_server_take_link(&server, parse(error), 7, &silent_s);
+    const char *problem = role ? redis_server_take_role(&server, reply_of(error), REDIS_ROLE_UNKNOWN, 7)
+                               : redis_server_take_link(&server, reply_of(error), 7, &silent_s);
     bool denied = problem == NULL;
     assert_int_equal(server.role_denied, denied && role);
     assert_int_equal(server.link_denied, denied && !role);
@@ -353,7 +330,7 @@ TEST_CASE(server_must_have_the_wanted_role)
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         redis_server_reset(&server, "r", 1);
-        const char *problem = redis_server_take_role(&server, parse(rows[i].role), rows[i].wanted, 7);
+        const char *problem = redis_server_take_role(&server, reply_of(rows[i].role), rows[i].wanted, 7);
         assert_int_equal(problem == NULL, rows[i].usable);
         assert_int_equal(server.role.kind != REDIS_ROLE_UNKNOWN, rows[i].usable);
     }
@@ -363,15 +340,15 @@ TEST_CASE(role_of_a_server_must_not_change)
 {
     struct redis_server server = {0};
     redis_server_reset(&server, "r", 1);
-    assert_null(redis_server_take_role(&server, parse(MASTER), REDIS_ROLE_UNKNOWN, 7));
-    assert_string_equal(redis_server_take_role(&server, parse(REPLICA), REDIS_ROLE_UNKNOWN, 7),
+    assert_null(redis_server_take_role(&server, reply_of(MASTER), REDIS_ROLE_UNKNOWN, 7));
+    assert_string_equal(redis_server_take_role(&server, reply_of(REPLICA), REDIS_ROLE_UNKNOWN, 7),
                         "it was a master and is a replica now");
     redis_server_reset(&server, "r", 1);
-    assert_null(redis_server_take_role(&server, parse(REPLICA), REDIS_ROLE_UNKNOWN, 7));
-    assert_string_equal(redis_server_take_role(&server, parse(MASTER), REDIS_ROLE_UNKNOWN, 7),
+    assert_null(redis_server_take_role(&server, reply_of(REPLICA), REDIS_ROLE_UNKNOWN, 7));
+    assert_string_equal(redis_server_take_role(&server, reply_of(MASTER), REDIS_ROLE_UNKNOWN, 7),
                         "it was a replica and is a master now");
     server.link_denied = true;
-    assert_null(redis_server_take_role(&server, parse(REPLICA), REDIS_ROLE_UNKNOWN, 9));
+    assert_null(redis_server_take_role(&server, reply_of(REPLICA), REDIS_ROLE_UNKNOWN, 9));
     assert_true(server.valid_until_ms == 9);
     redis_server_invalidate(&server, 10);
     assert_true(server.valid_until_ms == 9);
@@ -386,7 +363,7 @@ static const char *read_sentinel(int n, const char *bytes, struct discovery_answ
 {
     const struct redis_endpoint endpoint = {.discovery = {.replica = true}};
     bool complete = false;
-    const char *problem = sentinel_protocol.read(&endpoint, NULL, n, parse(bytes), out, &complete);
+    const char *problem = sentinel_protocol.read(&endpoint, NULL, n, reply_of(bytes), out, &complete);
     assert_int_equal(complete, n == 1);
     return problem;
 }

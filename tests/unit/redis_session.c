@@ -7,7 +7,6 @@
 static struct redis_config *config;
 static struct redis_session *session;
 static struct redis_connection *connection;
-static bool closed;
 static char events[256]; /* in their order, each with a space behind it */
 
 static void note(const char *event)
@@ -58,12 +57,6 @@ static void on_reply(void *arg, const struct redis_reply *reply, enum redis_orig
     note(event);
 }
 
-static void on_closed(void *arg)
-{
-    (void)arg;
-    closed = true;
-}
-
 static int set_up(void **state)
 {
     const struct redis_session_options options = {.connection = {.on_ready = on_ready, .on_lost = on_lost},
@@ -71,7 +64,6 @@ static int set_up(void **state)
                                                   .on_redirect = on_redirect};
     (void)state;
     events[0] = '\0';
-    closed = false;
     connections_init();
     config = config_numbered(0);
     config->endpoint.discovery.kind = REDIS_DISCOVERY_CLUSTER;
@@ -87,9 +79,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    redis_session_close(session, on_closed, NULL);
+    redis_session_close(session, connections_on_closed, NULL);
     connection_finish_closing();
-    assert_true(closed);
+    assert_true(connections_closed);
     redis_config_unref(config);
     return 0;
 }
@@ -212,10 +204,10 @@ TEST_CASE_WITH(commands_fail_at_the_end, set_up, tear_down)
     send_get("a");
     send_get("b");
     answer("GET a", ask());
-    redis_session_close(session, on_closed, NULL);
+    redis_session_close(session, connections_on_closed, NULL);
     expect_events("redirect b:none a:none ");
     connection_finish_closing();
-    assert_true(closed);
+    assert_true(connections_closed);
     redis_config_unref(config);
     assert_int_equal(set_up(NULL), 0);
 }
