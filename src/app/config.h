@@ -1,4 +1,4 @@
-/* The settings of channeld: one table makes the struct, the parser, --help and --check. */
+/* The settings of channeld: one table defines the struct, the parser, --help and --check. */
 #ifndef APP_CONFIG_H
 #define APP_CONFIG_H
 
@@ -163,8 +163,8 @@ int config_read_redis(const struct config *c, uint64_t number, struct redis_conf
 /* Writes the source of the value of setting `name`: --listen or CHANNELD_LISTEN. */
 void config_write_source(const struct config *c, const char *name, struct buf *out);
 
-/* `warning` becomes the one about the next CHANNELD_ variable in the environment that is not a setting, as by
- * settings_next_unknown. Returns false after the last. */
+/* Finds the next CHANNELD_ variable in the environment that is not a setting, as settings_next_unknown, and
+ * writes its `warning`. Returns false after the last. */
 bool config_next_unknown(size_t *at, struct buf *warning);
 
 /* The settings and switches that channeld can be called with. */

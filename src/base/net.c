@@ -202,7 +202,7 @@ bool addr_is_wildcard(const struct addr *a)
     return memcmp(ip.bytes + from, any.bytes + from, IP_LEN - from) == 0;
 }
 
-/* True when a socket at `a` takes connections to `ip`. */
+/* True when a socket at `a` accepts connections to `ip`. */
 static bool addr_covers(const struct addr *a, const struct ip *ip)
 {
     struct ip own = ip_from_sockaddr(&a->storage);

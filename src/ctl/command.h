@@ -1,4 +1,4 @@
-/* The commands, and what each is called with: settings, flags and words of the command line. */
+/* The commands, and their arguments: settings, flags and words of the command line. */
 #ifndef CTL_COMMAND_H
 #define CTL_COMMAND_H
 
