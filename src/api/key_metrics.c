@@ -107,6 +107,6 @@ void key_metrics_write(struct buf *out, struct key_metrics *sum)
     key_metrics_write_each(out, sum, key_metrics_write_requests);
     metrics_write_head(
         out, "channeld_key_refused_total", "counter",
-        "Of these, refused because of the key: it has expired (401), or is over its rate (429).");
+        "Requests refused because their API key has expired (401) or is over its rate (429), by its name.");
     key_metrics_write_each(out, sum, key_metrics_write_refusals);
 }

@@ -230,7 +230,7 @@ static int config_find_help_or_version(int argc, char **argv)
 
 /* In the order of their bits; the last two are found before the others. */
 static const struct settings_switch SWITCHES[] = {
-    {"--check", "check all that a start needs before it listens, print the settings in force, and exit"},
+    {"--check", "run all checks of a start, print the settings in force, and exit"},
     {"--probe", "check that the channeld running with these settings is ready: exit code 0 or 1"},
     {"--version", "print the version and exit"},
     {"--help", "print this and exit"},

@@ -222,10 +222,9 @@ void reload_write_metrics(const struct reload *r, struct buf *out)
                (unsigned long long)r->reloads);
     buf_printf(out, "channeld_redis_config_reloads_total{result=\"error\"} %llu\n",
                (unsigned long long)r->failures);
-    metrics_write_one(
-        out, "channeld_redis_config_last_reload_successful", "gauge",
-        "0 when the settings of Redis could not be read the last time: the old ones are in use.",
-        !r->last_failed);
+    metrics_write_one(out, "channeld_redis_config_last_reload_successful", "gauge",
+                      "1 if the last read of the Redis settings succeeded; 0: the old ones are in use.",
+                      !r->last_failed);
     metrics_write_one(out, "channeld_redis_config_last_reload_success_timestamp_seconds", "gauge",
                       "When the newest settings of Redis were read: at the last change, or at the start.",
                       (uint64_t)r->taken);

@@ -119,7 +119,7 @@ static void verify_check_load(struct verify *v)
     if (ttl == -1)
         verify_report(v, "loader: has no TTL: no load is possible until it is deleted (%s)", holder);
     if (ttl >= 0 && client_status(c) == 0)
-        show_message("a load is running, and what it changes may show as a problem (%s)", holder);
+        show_message("a load is running: its changes may appear as problems (%s)", holder);
     else if (strcmp(type, "none") != 0)
         verify_report(v, "index.next: is left over from a load that did not end");
 }
@@ -176,7 +176,7 @@ static void verify_check_published_key(struct verify *v, const char *key)
     CLIENT_SEND(&v->client, SPAN("SISMEMBER"), v->client.api_keys, (struct span){hex, sizeof hex});
     if (client_receive_integer(&v->client) != 0)
         verify_report(v,
-                      "api_keys: \"%s\" is an example in the documents, and valid: everybody knows it "
+                      "api_keys: \"%s\" is an example in the documents, and valid, so it is public "
                       "(run channelctl keys revoke %s)",
                       key, key);
 }
@@ -266,7 +266,7 @@ static void verify_receive_member(struct verify *v, int64_t id, const struct red
     verify_receive_type(v, type);
     /* At the limit or beyond it no other channel can be appended after this one. */
     if (!(score > -INDEX_SCORE_LIMIT && score < INDEX_SCORE_LIMIT))
-        verify_report(v, "index: channel %lld has the score %.17g: from 2^53 on scores do not differ",
+        verify_report(v, "index: channel %lld has the score %.17g: scores from 2^53 on are not distinct",
                       (long long)id, score);
     if (strcmp(type, "none") == 0)
         verify_report(v, "index: channel %lld has no card", (long long)id);
