@@ -2,7 +2,7 @@
 #   channeld     the server and its man page
 #   channelctl   the same of the operator's tool
 #   systemd      the units and their environment file
-#   doc          documents, alert rules and the dashboard
+#   doc          documents, examples, alert rules and the dashboard
 # Man pages and the environment file are written by the target `manual`.
 
 include(GNUInstallDirs)
@@ -19,8 +19,14 @@ endforeach()
 configure_file(cmake/install-service.cmake.in ${PROJECT_BINARY_DIR}/install-service.cmake @ONLY)
 install(SCRIPT ${PROJECT_BINARY_DIR}/install-service.cmake COMPONENT systemd)
 
+# Documents and what they link to: structure.install follows the links.
 file(GLOB documents CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
-install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
+foreach(folder IN ITEMS bench deploy/debian deploy/k8s deps)
+    install(FILES ${folder}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT doc)
+endforeach()
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc USE_SOURCE_PERMISSIONS
+    PATTERN .gitignore EXCLUDE PATTERN node_modules EXCLUDE PATTERN dist EXCLUDE PATTERN __pycache__ EXCLUDE)
 install(FILES ${documents} docs/openapi.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT doc)
 install(FILES deploy/prometheus/rules.yml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/prometheus COMPONENT doc)
 install(FILES deploy/grafana/channeld.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/grafana COMPONENT doc)

@@ -40,14 +40,14 @@ set(CPACK_PACKAGE_NAME channeld)
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Channel Analytics Read API over Redis")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "\
-channeld serves data about the public channels of a messenger as JSON over
-HTTP: pages of all channels, a channel by its number, a channel by its link.
-It reads them from Redis or Valkey, and keeps responses in a cache that Redis
-invalidates, so that an answer is as good as never outdated.
+channeld is a read-only JSON API over HTTP for the public channels of a
+messenger: pages of the list, a channel by its id, a channel by its link. It
+reads Redis or Valkey, and caches responses until Redis reports a change, so
+cached responses are current.
 .
-This package has the server, channelctl, which loads channels into Redis and
-issues API keys, and units for systemd. Neither unit is enabled or started
-before an administrator has said in /etc/channeld/channeld.env where Redis is.")
+The package has the server, the tool channelctl, which loads channels and
+issues API keys, and units for systemd. Installing it enables and starts
+neither unit: set the address of Redis in /etc/channeld/channeld.env first.")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE "${CHANNELD_PACKAGE_REVISION}${suffix}")
 set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${CHANNELD_PACKAGE_MAINTAINER}")

@@ -1,6 +1,6 @@
 // Draws the dashboard that Grafana imports (channeld.json) from the answers of the Prometheus on this origin: its rows, its
 // panels of the types timeseries, stat and table, its variables that are values of a label; above them the alerts, each with
-// its section of the runbook (operations.md). Nothing else is ever requested: the Content-Security-Policy of index.html
+// its section of the runbook (runbook.md). Nothing else is ever requested: the Content-Security-Policy of index.html
 // allows this origin alone.
 "use strict";
 
@@ -164,7 +164,7 @@ function rowsOf(definition) {
     return rows;
 }
 
-// The text under the heading of the runbook that `docs/operations.md#anchor` names.
+// The text under the heading of the runbook that `docs/runbook.md#anchor` names.
 function runbookSection(runbook, address) {
     const name = String(address).split("#")[1] ?? "";
     const section = runbook.split(/^(?=#{2,4} )/m).find((text) => text.match(/^#+ (.*)/)?.[1].toLowerCase() === name.toLowerCase());
@@ -541,7 +541,7 @@ class Dashboard {
 async function show() {
     try {
         const definition = await (await load("channeld.json")).json();
-        const runbook = await (await load("operations.md")).text();
+        const runbook = await (await load("runbook.md")).text();
         await new Dashboard(definition, runbook).update();
     } catch (error) {
         const trouble = document.getElementById("trouble");

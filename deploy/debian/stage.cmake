@@ -33,7 +33,7 @@ execute_process(COMMAND ${CMAKE_COMMAND} -E env LC_ALL=C date -u -R -d "@$ENV{SO
     OUTPUT_VARIABLE date OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 
 file(REMOVE "${doc}/LICENSE")
-file(RENAME "${doc}/CHANGELOG.md" "${doc}/changelog")
+file(COPY_FILE "${doc}/CHANGELOG.md" "${doc}/changelog") # documents link to the former
 configure_file("${CPACK_CHANNELD_DEBIAN}/changelog.in" "${doc}/changelog.Debian" @ONLY)
 file(COPY "${CPACK_CHANNELD_DEBIAN}/copyright" "${CPACK_CHANNELD_DEBIAN}/README.Debian" DESTINATION "${doc}")
 file(GLOB pages "${root}/usr/share/man/*/*")

@@ -509,8 +509,10 @@ static void check_failure(const struct answer *a)
 {
     if (a->result->status != CACHE_UNAVAILABLE && !scenario_has(FAULT_memory))
         reject(a, "memory ran out");
-    if (scenario.disturbed_until_ns + RECOVERY_NS + scenario.topology->recovery_s * SECOND <
-        a->asked->sent_ns)
+    uint64_t disturbed_ns = scenario.disturbed_until_ns;
+    if (process_stop_behind_ends_ns() > disturbed_ns)
+        disturbed_ns = process_stop_behind_ends_ns();
+    if (disturbed_ns + RECOVERY_NS + scenario.topology->recovery_s * SECOND < a->asked->sent_ns)
         reject(a, "a request failed without a fault");
 }
 

@@ -19,6 +19,7 @@ static uint64_t stopped_until_ns, suspended_ns, stopped_ns, last_stop_ns, last_s
 static bool is_suspended;
 static unsigned calls_left;             /* until it is stopped; 0: it is not to be */
 static uint64_t stopped_behind_them_ns; /* for this time */
+static uint64_t stop_behind_ends_ns;
 static int64_t wall_by_s;
 
 void process_begin(void)
@@ -26,6 +27,7 @@ void process_begin(void)
     stopped_until_ns = suspended_ns = stopped_ns = last_stop_ns = last_stop_began_ns = 0;
     is_suspended = false;
     calls_left = 0;
+    stop_behind_ends_ns = 0;
     wall_by_s = 0;
 }
 
@@ -67,8 +69,10 @@ void process_resume(void)
 void process_spend(uint64_t ns)
 {
     events_run_until(now_ns() + ns);
-    if (calls_left > 0 && --calls_left == 0)
+    if (calls_left > 0 && --calls_left == 0) {
         process_stop(stopped_behind_them_ns, false);
+        stop_behind_ends_ns = now_ns() + stopped_behind_them_ns;
+    }
     process_resume();
 }
 
@@ -80,6 +84,11 @@ uint64_t process_stopped_ns(void)
 uint64_t process_last_stop_ns(void)
 {
     return last_stop_ns;
+}
+
+uint64_t process_stop_behind_ends_ns(void)
+{
+    return stop_behind_ends_ns;
 }
 
 uint64_t process_noticed_ns(uint64_t at_ns)

@@ -32,6 +32,10 @@ uint64_t process_stopped_ns(void);
 /* When the last such time ended; 0: there was none. */
 uint64_t process_last_stop_ns(void);
 
+/* When the last stop of process_stop_behind() ends, which begins only as the process runs; 0: there was none.
+ */
+uint64_t process_stop_behind_ends_ns(void);
+
 /* By the monotonic clock; without taking time. */
 uint64_t process_monotonic_ns(void);
 

@@ -68,7 +68,8 @@ static void break_links_to(const struct redis *r)
 /* Whether the backlog of the upstream has what follows `offset`. */
 static bool reaches(const struct replication *upstream, int64_t offset)
 {
-    return offset <= upstream->offset && upstream->offset - offset < BACKLOG;
+    return offset >= upstream->backlog_from && offset <= upstream->offset &&
+           upstream->offset - offset < BACKLOG;
 }
 
 static void on_item(void *arg, uint64_t number)
@@ -141,7 +142,7 @@ const struct catalogue *replica_load(struct redis *r)
     TRACE(r->name, "begins anew with the data of %s", p->upstream->name);
     p->id = p->upstream->replication.id;
     p->former_id = 0;
-    p->offset = p->upstream->replication.offset;
+    p->offset = p->backlog_from = p->upstream->replication.offset;
     p->loading_until_ns = now_ns() + loading_ns;
     events_add_in(loading_ns, on_loaded, r, p->number);
     return &p->upstream->catalogue;
@@ -208,7 +209,7 @@ void replica_begin(struct redis *r)
     last_id = r == scenario.server ? 1 : last_id + 1;
     r->replication.id = last_id;
     r->replication.former_id = 0;
-    r->replication.offset = r->replication.former_offset = 1000;
+    r->replication.offset = r->replication.former_offset = r->replication.backlog_from = 1000;
     r->replication.upstream = NULL;
     r->replication.link = LINK_DOWN;
     r->replication.number = 0;

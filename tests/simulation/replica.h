@@ -25,7 +25,8 @@ struct replication {
     /* The stream. */
     unsigned id, former_id; /* of one before it, up to an offset */
     int64_t offset, former_offset;
-    struct change backlog[BACKLOG]; /* by the offset */
+    struct change backlog[BACKLOG]; /* by the offset; it begins behind `backlog_from` */
+    int64_t backlog_from;
 
     /* The link; of a replica. */
     struct redis *upstream; /* NULL: a master */
