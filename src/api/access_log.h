@@ -1,5 +1,5 @@
-/* The access log: one line per request, request ids and trace ids. Of a key it shows only the start of the
- * digest, and its name. */
+/* The access log: one line per request, request ids and trace ids. It shows only the start of a key's digest,
+ * and the key's name. */
 #ifndef API_ACCESS_LOG_H
 #define API_ACCESS_LOG_H
 
@@ -8,7 +8,7 @@
 
 enum access_log_mode { ACCESS_LOG_OFF, ACCESS_LOG_ERRORS, ACCESS_LOG_ALL };
 
-enum { ACCESS_LOG_KEY_DIGITS = 8 }; /* so much of the key's digest is shown, in hex */
+enum { ACCESS_LOG_KEY_DIGITS = 8 }; /* the hex digits of the key's digest that are shown */
 
 struct access_record {
     enum http_method method;
@@ -22,7 +22,7 @@ struct access_record {
     struct span key_name;   /* or absent */
     struct span request_id; /* valid, or absent */
     struct span traceparent;
-    uint64_t suppressed; /* lines that the budget left out before this one */
+    uint64_t suppressed; /* lines that the budget suppressed before this one */
 };
 
 /* True if a response with this status is logged; "errors" are the statuses from 400 on. */
@@ -33,8 +33,8 @@ static inline bool access_log_wants(enum access_log_mode mode, int status)
 
 /*
  * A request without a valid key, or over the rate of its key, is refused. It costs its client nothing and
- * could fill any disk: each worker logs so many refused requests per second, and counts the others.
- * Zero-initialised.
+ * could fill any disk. So each worker logs a limited number of refused requests per second, and counts the
+ * others. Zero-initialised.
  */
 enum { ACCESS_LOG_REFUSED_MAX = 100 };
 
@@ -44,7 +44,8 @@ struct access_log_budget {
     uint64_t suppressed;
 };
 
-/* True if this refused request is logged; *suppressed is then how many were not since the last one. */
+/* True if this refused request is logged; *suppressed is then the number of requests that were not, since the
+ * last one. */
 bool access_log_spend(struct access_log_budget *budget, uint64_t now_ns, uint64_t *suppressed);
 
 void access_log_write(const struct access_record *record);

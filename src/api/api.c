@@ -18,7 +18,7 @@ struct api {
     struct access_log_budget refused;
     struct buf scratch;            /* for parsing the current request */
     struct buf links;              /* the Link field of the current response */
-    struct buf cache_status, age;  /* its fields of these names */
+    struct buf cache_status, age;  /* the values of its fields Cache-Status and Age */
     struct rate_fields rate;       /* the fields of the current response */
     struct api_key_name key_name;  /* the current request's, if it is answered without a query */
     struct http_response response; /* the current one; on the stack it would be zeroed as a whole each time */
@@ -85,7 +85,8 @@ static struct span api_request_id_of(struct api *a, const struct http_request *r
     return wanted ? request_id_next(&a->ids) : SPAN_ABSENT;
 }
 
-/* The lines of refused requests have a budget. *suppressed: how many were left out before this one. */
+/* The lines of refused requests have a budget. *suppressed: the number of lines that it suppressed before
+ * this one. */
 static bool api_is_logged(struct call *call, int status, uint64_t *suppressed)
 {
     struct api *a = call->api;
@@ -148,8 +149,8 @@ static void api_respond_preflight(struct call *call)
     api_respond(call);
 }
 
-/* Sends a->response, whose content is coded for clients that accept it, unless a precondition decides
- * otherwise. Inline, as each hit passes here. */
+/* Sends a->response, whose content is compressed for clients that accept it, unless a precondition decides
+ * otherwise. Inline, as each hit uses it. */
 static inline void api_respond_content(struct call *call)
 {
     struct http_response *r = &call->api->response;
@@ -208,8 +209,7 @@ static void api_respond_document(struct call *call)
 
 /* --- the rate limit --- */
 
-/* Called for a request beyond the rate: true if its key is known to be invalid, and so not limited any more.
- */
+/* Called for a request beyond the rate. True if its key is known to be invalid, and so no longer limited. */
 static bool api_is_key_invalid(struct call *call)
 {
     struct api *a = call->api;

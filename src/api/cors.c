@@ -32,7 +32,7 @@ static bool cors_is_ipv6(struct span host)
            inet_ntop(AF_INET6, &address, canonical, sizeof canonical) != NULL && strcmp(text, canonical) == 0;
 }
 
-/* NULL, or the reason why no browser sends this port. The default port is never sent. */
+/* NULL, or the reason why browsers do not send this port. The default port is never sent. */
 static const char *cors_port_error(struct span port, int64_t fallback)
 {
     int64_t number = 0;

@@ -1,7 +1,7 @@
 /*
  * Cross-origin requests of browsers (the CORS protocol of the Fetch standard). The origins that are allowed
- * are one text: a list that is separated by commas, or "*" for all. It is not empty: without one, CORS is
- * off.
+ * are one text: a list that is separated by commas, or "*" for all. The text is not empty: without origins
+ * CORS is off.
  */
 #ifndef API_CORS_H
 #define API_CORS_H
@@ -9,8 +9,8 @@
 #include "http/exchange.h"
 
 /*
- * Returns NULL when `origins` is empty, "*" or a list of scheme://host[:port] in the form that browsers send,
- * or what is wrong with *which. An origin that could match nothing is an error.
+ * Returns NULL when `origins` is empty, "*" or a list of scheme://host[:port] in the form that browsers send.
+ * Otherwise returns the error in *which. An origin that cannot match is an error.
  */
 const char *cors_origins_error(struct span origins, struct span *which);
 

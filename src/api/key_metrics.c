@@ -1,7 +1,7 @@
 /* Counting requests by name; see key_metrics.h. */
 #include "api/key_metrics.h"
 
-/* No slot is searched for long: at most 200 of 512 are taken. */
+/* Searches are short: at most 200 of 512 slots are taken. */
 _Static_assert(KEY_METRICS_NAMES * 2 < KEY_METRICS_SLOTS, "the slots are too few");
 
 static const struct span OTHER = {"other", 5};
@@ -61,8 +61,8 @@ void key_metrics_accumulate(struct key_metrics *sum, const struct key_metrics *f
     key_metrics_add(&sum->other, &from->other);
 }
 
-/* Classes that occurred, and from the start that of success: a series that begins with its first event has no
- * rate for it. */
+/* Classes that occurred, and the class of success from the start: a series that begins with its first event
+ * has no rate for it. */
 static void key_metrics_write_requests(struct buf *out, struct span name, struct key_counts *counts)
 {
     for (int i = 0; i < KEY_METRICS_CLASSES; i++) {
@@ -107,6 +107,6 @@ void key_metrics_write(struct buf *out, struct key_metrics *sum)
     key_metrics_write_each(out, sum, key_metrics_write_requests);
     metrics_write_head(
         out, "channeld_key_refused_total", "counter",
-        "Of these, refused because of the key: it has expired (401), or is over its rate (429).");
+        "Requests refused because their API key has expired (401) or is over its rate (429), by its name.");
     key_metrics_write_each(out, sum, key_metrics_write_refusals);
 }

@@ -1,10 +1,10 @@
 /*
  * Requests by the name of their API key, if the key is valid or has expired: by the class of their status,
  * and how many were refused because the key has expired (401) or is over its rate (429). The number of names
- * is bounded: all further ones count as "other".
+ * is bounded: all further names count as "other".
  *
- * One struct per worker, written by that worker alone; the admin listener reads and adds them up. A name gets
- * its place once, and keeps it as long as the process runs.
+ * One struct per worker, written by that worker alone; the admin listener reads and adds them up. A name
+ * keeps its place for as long as the process runs.
  */
 #ifndef API_KEY_METRICS_H
 #define API_KEY_METRICS_H
@@ -24,7 +24,7 @@ struct key_counts {
 };
 
 struct key_metrics {
-    atomic_uint used; /* a name below it does not change any more */
+    atomic_uint used; /* names below it no longer change */
     struct api_key_name name[KEY_METRICS_NAMES];
     struct key_counts counts[KEY_METRICS_NAMES];
     struct key_counts unnamed, other;

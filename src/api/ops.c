@@ -40,7 +40,8 @@ static void ops_respond_check(struct ops *o, struct http_exchange *x,
     ops_respond(o, x, good ? 200 : 503, TEXT);
 }
 
-/* `?exclude=shutdown` is for Kubernetes, which takes a pod that ends out of its Services without it. */
+/* `?exclude=shutdown` is for Kubernetes, which removes a terminating pod from its Services without this
+ * check. */
 static void ops_respond_ready(struct ops *o, struct http_exchange *x)
 {
     struct span excluded = uri_query_find(http_exchange_request(x)->query, SPAN("exclude"));

@@ -45,7 +45,7 @@ static struct span params_key_of(const struct digest_cache_entry *e)
     return (struct span){e->key, e->len};
 }
 
-/* A collision costs one SHA-256. The last bytes of a key are as random as any. */
+/* A collision costs one SHA-256. The last bytes of a key are as random as the others. */
 static struct digest_cache_entry *params_slot_of(struct digest_cache *c, struct span key)
 {
     uint64_t tail = 0;

@@ -1,7 +1,7 @@
 /*
  * From an HTTP request to a cache query: the route, the API key, the parameters of the route.
  *
- * The paths lie under a base path; a slash at their end may be missing. The key is the header field X-Api-Key
+ * The paths are below a base path; their trailing slash is optional. The key is the header field X-Api-Key
  * or, when that is not sent, the query parameter api_key (contract, "Authentication").
  */
 #ifndef API_PARAMS_H
@@ -15,7 +15,8 @@
 
 /* --- The header fields that the API reads --- */
 
-/* X(NAME, "name", what repetition means). A key that is sent twice is one key; two keys are an error. */
+/* X(NAME, "name", treatment of repetition). A key that is sent twice is one key; two different keys are an
+ * error. */
 #define API_REQUEST_FIELDS(X)                                 \
     X(KEY, "x-api-key", SAME)                                 \
     X(ORIGIN, "origin", FIRST)                                \
@@ -94,7 +95,7 @@ struct params {
     enum api_error error;
 };
 
-/* Parsing needs these beside the request. The scratch buffer and the digest cache are changed. */
+/* What parsing needs besides the request. The scratch buffer and the digest cache are changed. */
 struct params_context {
     const struct link_hosts *hosts;
     struct digest_cache *digests;

@@ -4,7 +4,7 @@
  * A bucket is a tag, the seeded hash of its key's digest, and a time: when it will be full, known as the
  * theoretical arrival time (TAT). A bucket whose time has passed is full. A key has its bucket in the set
  * that its tag selects, and only one, or it would have two limits. Each set has a lock, which is held for the
- * few instructions of one look at its buckets.
+ * few instructions of one access to its buckets.
  */
 #include "api/rate_limit.h"
 
@@ -34,7 +34,7 @@ struct bucket_set {
 
 struct rate_limit {
     uint64_t interval_ns;  /* in which a bucket gains a request */
-    uint64_t tolerance_ns; /* a request is granted until so long before the bucket is full */
+    uint64_t tolerance_ns; /* a request is granted at most this long before the bucket is full */
     uint64_t began_ns;
     uint64_t seed;
     size_t mask; /* tag & mask is the number of its set */
@@ -110,7 +110,7 @@ static uint64_t rate_limit_round_up(uint64_t n, uint64_t unit)
     return n / unit + (n % unit != 0);
 }
 
-/* Since the beginning, so that the clock may wrap. A thread may have read it before the beginning. */
+/* Relative to the start, so that the clock may wrap. A thread may have read it before the start. */
 static uint64_t rate_limit_elapsed(const struct rate_limit *l, uint64_t now_ns)
 {
     uint64_t since = now_ns - l->began_ns;

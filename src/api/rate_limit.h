@@ -1,16 +1,16 @@
 /*
- * The rate limit of API keys: how many requests of a key are answered, whichever worker they come to.
+ * The rate limit of API keys: how many requests of a key are answered, on all workers together.
  *
  * The algorithm is GCRA, the generic cell rate algorithm: a token bucket that holds one time instead of a
  * number of tokens. A bucket holds `burst` requests and is refilled continuously: in any time t, a key is
- * granted at most burst + t * requests / window_s of them. Requests beyond are refused and not counted.
+ * granted at most burst + t * requests / window_s of them. Further requests are refused and not counted.
  *
  * One rate_limit belongs to the process, and all workers use it at the same time. Only keys that are known to
- * be valid have a bucket. The number of buckets is fixed: a full one, which says no more than none, gives way
- * to a key that has none. Where no bucket gives way, the request is granted.
+ * be valid have a bucket. The number of buckets is fixed. A full bucket means the same as no bucket, so it is
+ * reused for a key without one. If no bucket can be reused, the request is granted.
  *
  * Times are nanoseconds of any monotonic clock, at most 292 years after that of rate_limit_new. Threads need
- * not agree on them: to read the clock early makes a request no cheaper.
+ * not agree on them: a clock that is read early is of no advantage to a request.
  */
 #ifndef API_RATE_LIMIT_H
 #define API_RATE_LIMIT_H
@@ -30,7 +30,7 @@ struct rate_policy {
 
 /*
  * Parses "100/s", "6000/m" or "1000/h", with or without ",burst=200"; without, the burst is the number of
- * requests. An empty text is no limit. Returns NULL, or what is wrong.
+ * requests. An empty text is no limit. Returns NULL, or the error.
  */
 const char *rate_policy_parse(struct span text, struct rate_policy *out);
 
@@ -38,8 +38,8 @@ const char *rate_policy_parse(struct span text, struct rate_policy *out);
 
 struct rate_limit;
 
-/* Buckets of one set, and sets of a process: 114,688 buckets in 2 MiB. The system grants the pages that are
- * used. */
+/* Buckets of one set, and sets of a process: 114,688 buckets in 2 MiB. The system allocates only the pages
+ * that are used. */
 enum { RATE_LIMIT_WAYS = 7, RATE_LIMIT_SETS = 16384 };
 
 /* `sets` is a power of two, `policy` not empty. Owned by the caller; NULL without memory. */
@@ -66,7 +66,7 @@ struct rate_result {
 struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *key, bool valid,
                                     uint64_t now_ns);
 
-/* The key is no longer valid: takes its bucket away. */
+/* The key is no longer valid: removes its bucket. */
 void rate_limit_remove(struct rate_limit *l, const struct digest *key);
 
 /* --- The fields of a response --- */

@@ -45,7 +45,7 @@ struct api_bodies {
     } error[API_ERROR_COUNT];
 
     /* docs/openapi.json, which is part of the program, in each content coding and with entity tags. It is
-     * coded at the start: a request for it costs no more than one for a cached page. */
+     * compressed at the start, so that a request for it costs no more than one for a cached page. */
     struct blob *openapi[CODINGS];
 };
 
@@ -59,8 +59,8 @@ enum api_error api_error_for_status(int status);
 
 /*
  * Appends the value of the Link field (RFC 8288) for `page` of `last` pages (both from 1; `page` may lie
- * beyond the last): first, prev, next, last. The targets are relative to the host and hold nothing but the
- * page number: the request's other parameters may be a key.
+ * beyond the last): first, prev, next, last. The targets are relative to the host and contain only the page
+ * number: another parameter of the request may be a key.
  */
 void page_links_write(struct buf *out, struct span base_path, int64_t page, int64_t last);
 

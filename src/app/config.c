@@ -60,7 +60,7 @@ static bool config_is_path_char(char c)
     return ascii_is_alnum(c) || strchr("/-._~", c) != NULL;
 }
 
-/* A slash at either end may be missing. */
+/* The slash at either end is optional. */
 static int config_check_base_path(struct config *c, struct buf *error)
 {
     const char *text = c->values.base_path;
@@ -102,7 +102,7 @@ static int config_check_hosts(struct config *c, struct buf *error)
     return err != 0 ? err : config_check_host(c, error, "web-host", c->values.web_host, &c->hosts.web_host);
 }
 
-/* `why`: what is wrong with one element of a list, or NULL. */
+/* `why`: the error in one element of a list, or NULL. */
 static int config_check_list(const struct config *c, struct buf *error, const char *name, const char *why,
                              struct span element, const char *expected)
 {
@@ -123,7 +123,7 @@ static int config_check_trusted_proxies(struct config *c, struct buf *error)
                              "networks such as 10.0.0.0/8 are expected, separated by commas");
 }
 
-/* Names the source of the setting that a reason is about, which is freed. */
+/* Adds the source of the setting to the reason, which is freed. */
 static int config_explain(const struct config *c, int err, const char *setting, struct buf *why,
                           struct buf *error)
 {
@@ -230,7 +230,7 @@ static int config_find_help_or_version(int argc, char **argv)
 
 /* In the order of their bits; the last two are found before the others. */
 static const struct settings_switch SWITCHES[] = {
-    {"--check", "check all that a start needs before it listens, print the settings in force, and exit"},
+    {"--check", "run all checks of a start, print the settings in force, and exit"},
     {"--probe", "check that the channeld running with these settings is ready: exit code 0 or 1"},
     {"--version", "print the version and exit"},
     {"--help", "print this and exit"},

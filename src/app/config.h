@@ -1,4 +1,4 @@
-/* The settings of channeld: one table makes the struct, the parser, --help and --check. */
+/* The settings of channeld: one table defines the struct, the parser, --help and --check. */
 #ifndef APP_CONFIG_H
 #define APP_CONFIG_H
 
@@ -46,15 +46,15 @@
     X(SIZE, cache_size, "cache-size", "64MiB", 0, (int64_t)1 << 40, \
       "Memory for cached Redis data, split among the workers; 0: no cache, every request reads Redis") \
     X(DURATION, cache_ttl, "cache-ttl", "0s", 0, CONFIG_DAY, \
-      "Where Redis refuses to track what was read (CLIENT TRACKING), and only there: how long cached data and " \
-      "API keys are served without a look at Redis; 0: not at all") \
+      "If Redis refuses to track keys (CLIENT TRACKING), and only then: how long cached data and API keys are " \
+      "served without reading Redis; 0: not at all") \
     CHOICE(tracking, "tracking", "keys", "keys|broadcast", \
-      "How Redis keeps the cache coherent: keys (it remembers what each worker has read) or broadcast (each " \
-      "worker is sent every change)") \
+      "How Redis keeps the cache coherent: keys (it tracks what each worker reads) or broadcast (each worker " \
+      "gets every change)") \
     CHOICE(compression, "compression", "on", "off|on", \
       "on or off: gzip and zstd, for clients that accept them, of what the cache holds") \
     CHOICE(openapi_auth, "openapi-auth", "off", "off|on", \
-      "on or off: openapi.json, the description of the API, needs an API key as well") \
+      "on or off: openapi.json, the description of the API, requires an API key too") \
     X(DURATION, stale_limit, "stale-limit", "30s", 0, CONFIG_DAY, \
       "How long cached data is served, and the process stays ready, after Redis was lost") \
     X(TEXT, stale_keys_limit, "stale-keys-limit", "same", 0, 0, \
@@ -74,8 +74,8 @@
     X(SIZE, max_body_size, "max-body-size", "64KiB", 0, 1 << 30, \
       "Largest request content, which is read and discarded") \
     X(COUNT, max_connections, "max-connections", "10000", 1, 1000000, \
-      "Limit of open client connections; at the limit the one that has waited longest for a request is closed " \
-      "for a new one, and a new one is answered with 503 if none waits") \
+      "Limit of open client connections; at the limit a new one replaces the one that has waited longest for a " \
+      "request, or is answered with 503 if none waits") \
     X(DURATION, drain_delay, "drain-delay", "5s", 0, CONFIG_DAY, \
       "After SIGTERM: how long to keep serving, not ready, before the listeners close") \
     X(DURATION, drain_timeout, "drain-timeout", "20s", 0, CONFIG_DAY, \
@@ -163,8 +163,8 @@ int config_read_redis(const struct config *c, uint64_t number, struct redis_conf
 /* Writes the source of the value of setting `name`: --listen or CHANNELD_LISTEN. */
 void config_write_source(const struct config *c, const char *name, struct buf *out);
 
-/* `warning` becomes the one about the next CHANNELD_ variable in the environment that is not a setting, as by
- * settings_next_unknown. Returns false after the last. */
+/* Finds the next CHANNELD_ variable in the environment that is not a setting, as settings_next_unknown, and
+ * writes its `warning`. Returns false after the last. */
 bool config_next_unknown(size_t *at, struct buf *warning);
 
 /* The settings and switches that channeld can be called with. */

@@ -47,7 +47,8 @@ struct reading {
     struct digest state;
 };
 
-/* Certificate and key, or password and URL, must be of one state of the files: no change may come between. */
+/* Certificate and key, or password and URL, must be of one state of the files, without a change in
+ * between. */
 static int reload_read_files(struct reload *r, struct reading *n, struct buf *error)
 {
     uint64_t number = r->newest == NULL ? 1 : redis_config_number(r->newest) + 1;
@@ -72,7 +73,7 @@ static void reload_own(struct reload *r, const struct reading *n)
     r->taken = time(NULL);
 }
 
-/* `again`: nothing has changed since a failure, which is reported again only for another reason. */
+/* `again`: nothing has changed since a failure. It is reported again only for another reason. */
 static void reload_report_failure(struct reload *r, struct buf *error, bool again)
 {
     const char *text = buf_c_str(error);
@@ -183,7 +184,7 @@ static void reload_on_timer(uv_timer_t *timer)
     reload_start_timer(r);
 }
 
-/* A change that may have closed the connection is in the files by now: they are not waited for. */
+/* The files already have the change that may have closed the connection, so there is no wait for them. */
 void reload_worker_changed(struct reload *r)
 {
     if (r->watch.count == 0 || !reload_one_is_lost(r))
@@ -221,10 +222,9 @@ void reload_write_metrics(const struct reload *r, struct buf *out)
                (unsigned long long)r->reloads);
     buf_printf(out, "channeld_redis_config_reloads_total{result=\"error\"} %llu\n",
                (unsigned long long)r->failures);
-    metrics_write_one(
-        out, "channeld_redis_config_last_reload_successful", "gauge",
-        "0 when the settings of Redis could not be read the last time: the old ones are in use.",
-        !r->last_failed);
+    metrics_write_one(out, "channeld_redis_config_last_reload_successful", "gauge",
+                      "1 if the last read of the Redis settings succeeded; 0: the old ones are in use.",
+                      !r->last_failed);
     metrics_write_one(out, "channeld_redis_config_last_reload_success_timestamp_seconds", "gauge",
                       "When the newest settings of Redis were read: at the last change, or at the start.",
                       (uint64_t)r->taken);

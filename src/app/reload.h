@@ -1,14 +1,14 @@
 /*
  * Reads the settings of Redis again when their files change, and moves the workers to the new ones.
  *
- * Everything that the URL and its files say may change: address, user, passwords, authorities, certificate
- * and key. The files are looked at once a second, more often while a worker has no connection, and on SIGHUP;
- * the main thread does that. A change is read when the files have come to rest. Values that cannot be used
- * are logged and counted, and the old ones stay until the next change.
+ * Everything in the URL and its files may change: address, user, passwords, authorities, certificate and key.
+ * The main thread checks the files once per second, more often while a worker has no connection, and on
+ * SIGHUP. A change is read when the files have stopped changing. Values that cannot be used are logged and
+ * counted, and the old values stay until the next change.
  *
- * New values are for connections to come. A worker without a connection gets them at once. Those that have
- * one keep it, and get them one after the other, the next when the one before has connected with them: what
- * Redis refuses, or does not know yet, costs no connection.
+ * New values apply to later connections. A worker without a connection gets them at once. Workers with a
+ * connection keep it, and get the values one at a time: the next worker when the previous one has connected
+ * with them. So values that Redis refuses, or does not know yet, cost no connection.
  */
 #ifndef APP_RELOAD_H
 #define APP_RELOAD_H
@@ -19,7 +19,7 @@
 
 struct reload;
 
-/* The time between two looks at the files, in milliseconds. */
+/* The time between two checks of the files, in milliseconds. */
 enum { RELOAD_LOOK_MS = 1000 };
 
 /* A worker's connection to Redis. */
@@ -49,10 +49,10 @@ int reload_new(uv_loop_t *loop, const struct reload_options *options, struct rel
 /* Reads all again: SIGHUP. */
 void reload_now(struct reload *r);
 
-/* True when they could not be read the last time, and the old ones stay in use. */
+/* True when the last read failed, and the old settings stay in use. */
 bool reload_has_failed(const struct reload *r);
 
-/* A worker's connection has changed: when one was lost, the files are looked at. */
+/* A worker's connection has changed. If one was lost, the files are checked. */
 void reload_worker_changed(struct reload *r);
 
 void reload_write_metrics(const struct reload *r, struct buf *out);

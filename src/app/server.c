@@ -1,8 +1,8 @@
 /*
  * Start, drain and exit of the process, and the admin listener; see server.h.
  *
- * Only server_enter() changes the state, in the order of the enum. What belongs to the main loop is closed in
- * EXITING; what workers use (the balancer, the rate limit, the handle `changed`, passed sockets) is released
+ * Only server_enter() changes the state, in the order of the enum. The handles of the main loop are closed in
+ * EXITING. What workers use (the balancer, the rate limit, the handle `changed`, passed sockets) is released
  * in server_release(), after worker_free() has waited for their threads.
  *
  * Timers of the main loop:
@@ -45,7 +45,8 @@ enum {
     ADMIN_REJECTIONS_MAX = 16
 };
 
-/* A process without clients has so many open; DESCRIPTORS_DIVIDED_MIN are divided among clients at least. */
+/* The descriptors that a process without clients has open. At least DESCRIPTORS_DIVIDED_MIN are divided among
+ * clients. */
 enum { DESCRIPTORS_OWN = 10, DESCRIPTORS_OWN_PER_WORKER = 10, DESCRIPTORS_DIVIDED_MIN = 16 };
 
 enum server_state { SERVER_STARTING, SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_EXITING };
@@ -88,7 +89,7 @@ struct server {
 /* --- admin listener --- */
 
 /*
- * The admin listener has a small connection limit of its own, so that it answers whatever the load on the
+ * The admin listener has a separate small connection limit, so that it answers whatever the load on the
  * public listener. At the limit a new connection replaces an older one in any state.
  */
 enum { ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
@@ -336,7 +337,7 @@ static void server_on_status(uv_timer_t *status)
     (void)server_update_status(status->data);
 }
 
-/* The watchdog kills a process that /livez would make an orchestrator kill. */
+/* The watchdog kills the process under the same condition under which an orchestrator kills it by /livez. */
 static void server_on_watchdog(uv_timer_t *watchdog)
 {
     struct server *s = watchdog->data;
@@ -540,9 +541,9 @@ static int server_claim_descriptors(int enough)
 
 /*
  * Divides the descriptors that the system grants. If they are too few, max-connections is lowered. If they do
- * not even cover the reserve, what the process itself does not need is divided: half of it is for client
- * connections, an eighth each for rejected connections, the admin listener and those that it rejects; the
- * rest is for new connections to Redis and for files.
+ * not even cover the reserve, the descriptors that the process itself does not need are divided. Half of them
+ * are for client connections, an eighth each for rejected connections, the admin listener and those that it
+ * rejects; the rest are for new connections to Redis and for files.
  */
 static void server_share_descriptors(struct server *s)
 {
@@ -640,9 +641,9 @@ static int server_make_rate_limit(struct server *s)
 
 /*
  * Clients whose connections wait in the queue of a passed socket, and units that are ordered after this one,
- * expect a server that can answer. It can as soon as Redis is connected. It is not waited for longer than a
- * request would wait: a Redis that is down must not keep the system from starting, and requests then get
- * what they get in any outage.
+ * expect a server that can answer. It can as soon as Redis is connected. The wait is no longer than that of a
+ * request: a Redis that is down must not keep the system from starting. Requests then get the same responses
+ * as in any outage.
  */
 static void server_begin_starting(struct server *s)
 {
@@ -653,7 +654,7 @@ static void server_begin_starting(struct server *s)
     server_start_notifying(s);
 }
 
-/* Everything that a start does before it listens and connects; --check does no more. */
+/* All steps of a start before it listens and connects; --check ends after them. */
 static int server_prepare(struct server *s, struct redis_config **redis, struct buf *error)
 {
     const struct ops_source source = server_admin_source(s);

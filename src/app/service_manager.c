@@ -28,7 +28,7 @@ enum { FIRST_PASSED = 3, PASSED_MAX = 1024, STATUS_MAX = 256, MESSAGE_MAX = 512,
 enum { SEND_TIMEOUT_US = 100 * 1000 };
 
 struct service_manager {
-    int fd; /* -1: nobody to notify */
+    int fd; /* -1: no manager to notify */
     struct sockaddr_un address;
     socklen_t address_len;
     bool failing;   /* the last notification could not be sent, which was logged */
@@ -61,7 +61,7 @@ static bool service_manager_is_for_us(const char *pid_variable)
     return service_manager_number_of(pid_variable, &pid) && pid == getpid();
 }
 
-/* A program that this one may start must not take them for its own. */
+/* A child process must not use them. */
 static void service_manager_clear_environment(void)
 {
     static const char *const names[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",

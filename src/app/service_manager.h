@@ -1,9 +1,9 @@
 /*
- * systemd, or another service manager that speaks its protocols: notifications by sd_notify(3), the watchdog
+ * systemd, or another service manager with its protocols: notifications by sd_notify(3), the watchdog
  * (sd_watchdog_enabled(3)), and listening sockets that were opened for this process (sd_listen_fds(3)).
  *
- * All of them come by the environment; without it nothing is passed and nobody is notified. A notification
- * that cannot be sent is logged and changes nothing else.
+ * All of them are configured by the environment; without it no socket is passed and no notification is sent.
+ * A notification that cannot be sent is logged and changes nothing else.
  */
 #ifndef APP_SERVICE_MANAGER_H
 #define APP_SERVICE_MANAGER_H
@@ -43,7 +43,7 @@ enum service_event {
 void service_manager_notify(struct service_manager *m, enum service_event event);
 
 /* STATUS=: one line for the operator, which is sent when it has changed. A READY=1 that could not be sent is
- * sent again before it. Returns false if there is nobody to notify. */
+ * sent again before it. Returns false if there is no service manager. */
 bool service_manager_set_status(struct service_manager *m, const char *status);
 
 /* STOPPING=1: the process will end, in `longest_ms` at the latest. */

@@ -1,12 +1,12 @@
 /*
  * Workers and their metrics; see worker.h.
  *
- * The parts of a worker belong to its thread; the main thread reads and writes the atomics alone. It makes
- * the parts before the thread starts, and closes them itself if the thread never ran.
+ * The parts of a worker belong to its thread; the main thread accesses only the atomics. It creates the parts
+ * before the thread starts, and closes them if the thread never ran.
  *
  * They are closed in the order in which they use each other: the server, whose connections end their
- * requests; the cache, which these requests used, with its connection to Redis; the handles of the loop. The
- * loop has ended then, and no callback leads to the worker: worker_free() frees what only handlers used (the
+ * requests; the cache, which these requests used, with its connection to Redis; the handles of the loop. Then
+ * the loop has ended, and no callback leads to the worker. worker_free() frees what only handlers used (the
  * api, the metrics of keys) and settings of Redis that were offered too late.
  *
  * Timer: `tick`, every TICK_MS, tells /livez and the watchdog that the loop runs.

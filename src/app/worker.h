@@ -84,13 +84,15 @@ int worker_start(struct worker *w) __attribute__((warn_unused_result));
 /* From any thread. */
 void worker_command(struct worker *w, enum worker_command command);
 
-/* Moves to these settings of Redis, of which it takes a reference: cache_use_redis. Not after WORKER_EXIT. */
+/* Switches to these settings of Redis (cache_use_redis) and takes a reference to them. Not after
+ * WORKER_EXIT. */
 void worker_use_redis(struct worker *w, struct redis_config *config);
 
 struct worker_status worker_status(const struct worker *w);
 const struct worker_metrics *worker_metrics(const struct worker *w);
 
-/* Its listener is closed, and no connection is left but those that other workers have handed over since. */
+/* True when its listener is closed and no connection is left, except those that other workers have handed
+ * over since. */
 bool worker_finished(const struct worker *w);
 
 /* Waits for the thread (if it was started, WORKER_EXIT must have been sent) and frees. */

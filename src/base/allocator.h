@@ -1,6 +1,5 @@
 /*
- * Knowledge about glibc's malloc, which is in no other file: how much its blocks take, and how to keep work
- * that it puts off from coming all at once.
+ * All code that depends on glibc's malloc: the size of its blocks, and how to spread the work that it defers.
  */
 #ifndef BASE_ALLOCATOR_H
 #define BASE_ALLOCATOR_H
@@ -15,7 +14,7 @@ static inline size_t allocator_block_size(void *block)
 }
 
 /*
- * Puts small freed blocks beside their neighbours at once. Left alone, malloc collects them in fastbins, and
+ * Merges small freed blocks with their neighbours at once. By default malloc collects them in fastbins, and
  * merges all of them when a large block is freed: 12 ms for 100,000 links. (The cache of each thread, a few
  * blocks of each size, stays.)
  */
@@ -25,9 +24,9 @@ static inline void allocator_disable_fastbins(void)
 }
 
 /*
- * To be called after each of many blocks that are freed; *freed counts them. Left alone, malloc collects
- * freed blocks in one list and sorts all of it in the next allocation of another size: after 100,000 cards
- * had changed, that request took 10 ms. So such an allocation is made after every FREED_MAX blocks, of a size
+ * To be called after each of many blocks that are freed; *freed counts them. By default malloc collects freed
+ * blocks in one list and sorts the whole list in the next allocation of another size. After 100,000 cards had
+ * changed, that request took 10 ms. So such an allocation is made after every FREED_MAX blocks, of a size
  * that is unlikely to be in the list.
  */
 static inline void allocator_sort_freed(unsigned *freed)

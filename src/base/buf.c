@@ -1,6 +1,6 @@
 /*
- * Growing byte buffer; see buf.h. The capacity doubles, so that appending takes amortised constant time. The
- * first one is what was asked for, if that is much: a caller that needs much knows how much.
+ * Growing byte buffer; see buf.h. The capacity doubles, so that appending takes amortised constant time. A
+ * large first request is allocated exactly, since its caller knows the size.
  */
 #include "base/buf.h"
 

@@ -1,4 +1,4 @@
-/* Clocks; see clock.h. A file of its own: tests replace it by a clock that they set. */
+/* Clocks; see clock.h. A separate file, so that tests can replace it by a clock that they set. */
 #include "base/clock.h"
 
 #include <time.h>

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <zstd.h>
 
-/* Each is made when it is first needed. */
+/* Each is created when it is first needed. */
 struct compressor {
     struct libdeflate_compressor *gzip;
     ZSTD_CCtx *zstd;

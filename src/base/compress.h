@@ -2,8 +2,8 @@
  * Compression of a whole body in memory, as a content coding. The libraries, libdeflate and Zstandard, are
  * used in compress.c only.
  *
- * The levels are chosen for bodies that are coded once and sent many times (bench/compression has the
- * figures): what a page gains, and what it costs, in docs/performance.md.
+ * The levels are chosen for bodies that are compressed once and sent many times. bench/compression and
+ * docs/performance.md have the figures.
  */
 #ifndef BASE_COMPRESS_H
 #define BASE_COMPRESS_H

@@ -17,7 +17,7 @@ void digest_sha256(struct span bytes, struct digest *out);
 /* Writes the 64 digits, without a NUL. */
 void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN]);
 
-/* For hash tables: the first bytes, which are as random as any, with the seed. */
+/* For hash tables: the first bytes, which are random, with the seed. */
 static inline uint64_t digest_hash(const struct digest *d, uint64_t seed)
 {
     return hash_int64((int64_t)span_word((const char *)d->bytes), seed);
@@ -33,8 +33,8 @@ static inline bool digest_is_hex(struct span text)
 bool digest_from_hex(struct span text, struct digest *out);
 
 /*
- * span_equal in a time that depends on the lengths alone: the time of a comparison that ends early would show
- * how much of a guess is right.
+ * span_equal in a time that depends only on the lengths. The time of a comparison that ends early would
+ * reveal how much of a guess is right.
  */
 bool secret_equal(struct span a, struct span b);
 

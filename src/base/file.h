@@ -1,4 +1,4 @@
-/* Files that are read whole. */
+/* Reading whole files. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 

@@ -1,15 +1,14 @@
 /*
- * Notices that the content of files has changed, by looking at them again and again.
+ * Detects changes of the content of files by reading them repeatedly.
  *
- * A look reads each file, through all symbolic links, and compares the digest of its content: a file that was
- * touched, or replaced by an equal one, has not changed. The times that stat() tells would not show a second
- * change within one tick of the file system's clock.
+ * A look reads each file, through all symbolic links, and compares the digest of its content. A file that was
+ * touched, or replaced by an equal one, has not changed. The times of stat() would not show a second change
+ * within one tick of the file system's clock.
  *
- * Looking, and not inotify: inotify watches an inode, and a path to a secret has several (Kubernetes replaces
- * the link ..data, others a link further up, an editor the file); it says nothing on network file systems and
- * for some container mounts; its events may overflow; and its instances are limited for all processes of a
- * user on the node together, so a look would be needed all the same. Six files once a second, one of them
- * a CA bundle of 220 KB, cost 0.3 ms.
+ * inotify would not replace the looks. It watches an inode, and a path to a secret has several: Kubernetes
+ * replaces the link ..data, others a link further up, an editor the file. It reports nothing on network file
+ * systems and some container mounts. Its events may overflow, and its instances are limited for all processes
+ * of a user on the node together. A look at six files, one of them a CA bundle of 220 KB, takes 0.3 ms.
  */
 #ifndef BASE_FILE_WATCH_H
 #define BASE_FILE_WATCH_H
@@ -35,8 +34,8 @@ void file_watch_add(struct file_watch *w, const char *path);
 
 /*
  * Looks at all files. True when the content of one, or the reason why it cannot be read, is not what the last
- * look found; before the first look all contents are unknown. What is not a regular file never changes. It
- * takes as long as the file system does.
+ * look found; before the first look all contents are unknown. A file that is not a regular file never
+ * changes. The call may block for as long as the file system does.
  */
 bool file_watch_look(struct file_watch *w);
 

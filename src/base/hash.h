@@ -1,9 +1,9 @@
 /*
- * The hashes of all hash tables, with a seed, and pseudo-random numbers: for what must differ between
- * processes but is no secret.
+ * The hashes of all hash tables, with a seed, and pseudo-random numbers for values that must differ between
+ * processes but need not be secret.
  *
- * Keys come from clients and from Redis. With a random seed nobody can construct keys whose hashes collide.
- * Entity tags have no seed, since they must be the same in every process (blob.h).
+ * Keys come from clients and from Redis. With a random seed they cannot be constructed so that their hashes
+ * collide. Entity tags have no seed, since they must be the same in every process (blob.h).
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
@@ -34,8 +34,8 @@ static inline uint64_t hash_int64(int64_t number, uint64_t seed)
 }
 
 /*
- * A seed from the kernel's generator; where that has no random numbers yet, from the time, the process and
- * `address`, which is that of what is seeded.
+ * A seed from the kernel's generator. If that has no random numbers yet, the seed is made of the time, the
+ * process and `address`, the address of the seeded object.
  */
 static inline uint64_t random_seed(const void *address)
 {

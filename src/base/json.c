@@ -8,7 +8,7 @@
 #include <emmintrin.h>
 #endif
 
-/* Text is most of what is served. Left alone the compiler makes calls of these, once per block. */
+/* Most served bytes are text. By default the compiler makes calls of these, once per block. */
 #define INLINE __attribute__((always_inline)) static inline
 
 static const char REPLACEMENT[] = "\xEF\xBF\xBD"; /* U+FFFD */
@@ -140,7 +140,7 @@ INLINE size_t json_plain_block(const char *at, unsigned skip)
 
 #endif
 
-/* Not inline: in the loop below all of it would be computed beforehand, for blocks that are plain ASCII. */
+/* Not inline: the compiler would compute all of it in the loop below, also for blocks of plain ASCII. */
 __attribute__((noinline)) static size_t json_plain_last_block(const char *at, size_t skip)
 {
     return json_plain_block(at, (unsigned)skip);
@@ -168,7 +168,8 @@ static size_t json_copy_short(struct span s, char *out)
     return json_plain_end(s, 0, block, 0);
 }
 
-/* Blocks are copied whole: what is not plain in one is overwritten. The last one ends where the text does. */
+/* Blocks are copied whole; bytes that are not plain are overwritten later. The last block ends where the text
+ * does. */
 size_t json_copy_plain(struct span s, char *out)
 {
     if (s.len < BLOCK)

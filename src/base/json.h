@@ -22,7 +22,7 @@ static inline void json_write_string(struct buf *out, struct span text)
 
 /*
  * Copies the longest prefix of `s` that needs no escapes, and returns its length. There must be room for
- * JSON_COPY_ROOM bytes more than `s`; what is written behind the prefix means nothing.
+ * JSON_COPY_ROOM bytes more than `s`; the bytes written after the prefix have no meaning.
  */
 enum { JSON_COPY_ROOM = 16 };
 size_t json_copy_plain(struct span s, char *out);

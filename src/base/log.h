@@ -1,10 +1,9 @@
 /*
- * Logging: one JSON object per line, written by a thread of its own.
+ * Logging: one JSON object per line, written by a separate thread.
  *
  * A caller composes a line on its stack and queues it. The queue is bounded: if the file descriptor blocks,
- * lines are dropped and counted, and no caller waits. A part of the queue is closed to the access log, so
- * that it displaces no other line. The sink is the only mutable global of the program. API keys are never
- * logged.
+ * lines are dropped and counted, and no caller waits. The access log may not use a part of the queue, so that
+ * it displaces no other lines. The sink is the only mutable global of the program. API keys are never logged.
  *
  *     struct log_line line;
  *     if (log_begin(&line, LOG_INFO, "redis connected")) {
@@ -19,7 +18,7 @@
 
 #include <stdint.h>
 
-/* LOG_ACCESS is the access log, which has a setting of its own and is written at any level. */
+/* LOG_ACCESS is the access log, which has a separate setting and is written at any level. */
 enum log_level { LOG_ACCESS, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 enum { LOG_LINE_MAX = 4096 }; /* bytes, with the newline; fields that do not fit are left out */

@@ -1,8 +1,8 @@
 /*
  * Counters, gauges and histograms, and their exposition in the Prometheus text format, version 0.0.4.
  *
- * Each layer lists its metrics in one table, X(name, kind, help), which makes the members of its struct
- * (METRIC_MEMBER) and the descriptors that add up and write them. The kinds:
+ * Each layer lists its metrics in one table, X(name, kind, help). The table defines the members of its struct
+ * (METRIC_MEMBER) and the descriptors by which they are added up and written. The kinds:
  *
  *     counter     sums; the name ends in _total
  *     gauge       sums over the workers

@@ -94,7 +94,7 @@ static const char *net_parse_network(struct span text, struct ip_network *out)
     if (slash < text.len && (parse_int64(span_skip(text, slash + 1), &bits) != 0 || bits < 0 || bits > most))
         return "the length of a network is 0 to 32 for IPv4 and 0 to 128 for IPv6";
     out->bits = (uint8_t)(bits + (v4 ? V4_OFFSET_BITS : 0));
-    return net_has_host_bits(out) ? "a network has no bits behind its length" : NULL;
+    return net_has_host_bits(out) ? "a network has no bits after its length" : NULL;
 }
 
 const char *ip_networks_parse(struct span text, struct ip_networks *out, struct span *which)
@@ -103,7 +103,7 @@ const char *ip_networks_parse(struct span text, struct ip_networks *out, struct 
     for (struct span list = text.len > 0 ? text : SPAN_ABSENT; list.data != NULL;) {
         *which = span_next_element(&list);
         if (out->count == IP_NETWORKS_MAX)
-            return "no more than 64 networks are taken";
+            return "at most 64 networks are accepted";
         const char *error = net_parse_network(*which, &out->network[out->count]);
         if (error != NULL)
             return error;
@@ -202,7 +202,7 @@ bool addr_is_wildcard(const struct addr *a)
     return memcmp(ip.bytes + from, any.bytes + from, IP_LEN - from) == 0;
 }
 
-/* True when a socket at `a` takes connections to `ip`. */
+/* True when a socket at `a` accepts connections to `ip`. */
 static bool addr_covers(const struct addr *a, const struct ip *ip)
 {
     struct ip own = ip_from_sockaddr(&a->storage);

@@ -15,8 +15,8 @@ int process_open_standard_descriptors(void) __attribute__((warn_unused_result));
 /*
  * Permits or forbids core dumps of this process, debuggers of the same user and reading its memory through
  * /proc (PR_SET_DUMPABLE, prctl(2)): its memory holds clients' keys and the password of Redis. A process that
- * may trace any other (CAP_SYS_PTRACE) always can. Does nothing under AddressSanitizer, whose search for
- * leaks traces the process.
+ * may trace any other (CAP_SYS_PTRACE) is always able to do so. Does nothing under AddressSanitizer, whose
+ * search for leaks traces the process.
  */
 void process_set_dumpable(bool dumpable);
 

@@ -5,7 +5,7 @@
  * NAME_LOG_LEVEL, where NAME_ is the prefix of the table. Flags win: a variable that a flag overrides is not
  * parsed. Where the table allows it, the value can come from a file named by `--log-level-file` or
  * NAME_LOG_LEVEL_FILE (one trailing newline is not part of it); the value and its file at the same level are
- * an error. The same table makes `--help` and `--check`.
+ * an error. `--help` and `--check` follow from the same table.
  */
 #ifndef BASE_SETTINGS_H
 #define BASE_SETTINGS_H
@@ -75,10 +75,10 @@ int settings_read(const struct settings *s, void *target, struct settings_args *
     __attribute__((warn_unused_result));
 
 /*
- * Copies all values from `last` into `target` (zeroed by the caller), but reads those again that came from
- * regular files; a pipe has given all that it held. `sources` and `files` are those of settings_read. Returns
- * 0, -ENOMEM, or -EINVAL with a message in `error`: a file cannot be read, or holds no valid value, or is
- * empty and was not so in `last`. settings_fini of `target` is due in every case.
+ * Copies all values from `last` into `target` (zeroed by the caller), but reads values from regular files
+ * again; a pipe can be read only once. `sources` and `files` are those of settings_read. Returns 0, -ENOMEM,
+ * or -EINVAL with a message in `error`: a file cannot be read, or holds no valid value, or is empty and was
+ * not so in `last`. settings_fini of `target` is due in every case.
  */
 int settings_read_again(const struct settings *s, const void *last, const unsigned char *sources,
                         const char *const *files, void *target, struct buf *error)

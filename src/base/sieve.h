@@ -6,7 +6,7 @@
  * Where all of a large queue is marked, one eviction would walk over all of it. So the steps of the hand are
  * bounded: each eviction grants SIEVE_STEPS of them, and unused ones are saved for later evictions, up to
  * SIEVE_STEPS_MAX. When none are left, the node under the hand is evicted, marked or not: until the run of
- * marked nodes is over the policy is FIFO with one node in SIEVE_STEPS. In the long run an eviction takes
+ * marked nodes is over, the policy is FIFO for one node in SIEVE_STEPS. In the long run an eviction takes
  * fewer steps than it grants; the bound is felt only where runs of marked nodes are longer than
  * SIEVE_STEPS_MAX, and costs a quarter of a point of the hit ratio there (bench/hitratio).
  */

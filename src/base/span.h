@@ -1,5 +1,5 @@
 /*
- * Borrowed bytes: a pointer and a length, not necessarily with a NUL behind them.
+ * Borrowed bytes: a pointer and a length, not necessarily NUL-terminated.
  *
  * `data == NULL` means absent, which differs from empty. A span owns nothing; the comment of a function that
  * returns one states how long the bytes are valid.

@@ -1,6 +1,6 @@
 /*
  * Linear probing with removal by shifting back, so that there are no tombstones; see table.h. The low bits of
- * a hash are the place in a segment, those above choose the segment.
+ * a hash are the place in a segment; the bits above them select the segment.
  */
 #include "base/table.h"
 
@@ -101,7 +101,7 @@ static void table_vacate(struct table_segment *segment, size_t hole)
     segment->used--;
 }
 
-/* Where several places of the directory lead to one segment, its entries are met at the first of them. */
+/* If several places of the directory lead to one segment, its entries are visited at the first of them. */
 void *table_walk(const struct table *t, size_t *cursor, int steps)
 {
     while (t->used > 0 && steps-- > 0) {
@@ -121,8 +121,8 @@ void *table_walk(const struct table *t, size_t *cursor, int steps)
 
 /* --- growing --- */
 
-/* Both halves of the larger directory lead to the same segments. Entries whose hashes are equal cannot be
- * told apart by more bits: where the directory outgrows the entries, it would not help. */
+/* Both halves of the larger directory lead to the same segments. More bits cannot distinguish entries with
+ * equal hashes: a directory larger than the number of entries would not help. */
 static int table_double_directory(struct table *t)
 {
     size_t size = table_directory_size(t);
@@ -164,8 +164,8 @@ static void table_split(struct table *t, struct table_segment *segment, uint64_t
 }
 
 /*
- * A segment is split when three slots of four are taken. One that cannot be split gets slower, and is full
- * with one slot free: that one ends every search.
+ * A segment is split when three slots of four are taken. A segment that cannot be split becomes slower, and
+ * is full with one free slot, which ends every search.
  */
 int table_add(struct table *t, uint64_t hash, void *entry)
 {

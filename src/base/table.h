@@ -91,7 +91,7 @@ void table_remove(struct table *t, uint64_t hash, const void *entry);
  */
 void table_clear(struct table *t, struct table_segment **dead);
 
-/* The same at once, with all that it frees. Also for a table that was never initialised, but is all zeros. */
+/* The same, and frees the segments at once. Also for a table that was never initialised, but is all zeros. */
 void table_reset(struct table *t);
 
 /* Frees the first segment of *dead, which is not NULL. */

@@ -1,7 +1,7 @@
 /* Printing --help; see usage.h. */
 #include "base/usage.h"
 
-/* Names begin in the first column, what they mean in the second. */
+/* Names begin in the first column, their meanings in the second. */
 enum { WIDTH = 110, SECOND = 28 };
 
 static const char MARGIN[] = "                            ";
@@ -33,7 +33,7 @@ static void usage_wrap(struct buf *out, const char *prefix, const char *text, si
     buf_append_char(out, '\n');
 }
 
-/* A line of the first column has been begun at `start`: what it means goes beside it, or below. */
+/* A line of the first column begins at `start`. Its meaning is written beside it, or below. */
 static void usage_write_meaning(struct buf *out, size_t start, const char *help)
 {
     size_t used = out->len - start;

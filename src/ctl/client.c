@@ -183,7 +183,7 @@ static int client_connect_within(struct client *c, const struct redis_client_lim
     return redis_client_connect(c->redis, limits) == 0 ? 0 : client_fail_as_redis(c);
 }
 
-/* Connects as these say from now on. *setting: with -EINVAL, the one that the reason in `error` is about. */
+/* Connects by these settings from now on. *setting: with -EINVAL, the setting of the error in `error`. */
 static int client_use_options(struct client *c, const struct redis_options *options, struct buf *error,
                               const char **setting)
 {
@@ -207,7 +207,7 @@ static int client_use_options(struct client *c, const struct redis_options *opti
         redis_client_free(c->redis);
         c->redis = redis;
     }
-    /* The config that is in use stays, the other goes. */
+    /* Keeps the config that is in use, and frees the other one. */
     redis_config_unref(err == 0 ? c->config : config);
     c->config = err == 0 ? config : c->config;
     return err;
@@ -266,8 +266,8 @@ static const char *client_describe(const struct client *c, struct buf *out)
 }
 
 /*
- * Reads what the command is about. A server that loads its data accepts connections, and rejects reads; any
- * other error is for the command to meet.
+ * Reads the data of the command. A server that loads its data accepts connections, but rejects reads. Any
+ * other error is left to the command.
  */
 static int client_try_read(struct client *c, enum client_subject subject)
 {
@@ -396,7 +396,8 @@ enum field_ttls client_probe_field_ttls(struct client *c)
 
 /* --- Scans --- */
 
-/* COUNT: how many elements Redis looks at per command; few, so that other clients do not have to wait. */
+/* COUNT: the number of elements that Redis examines per command. It is small, so that other clients do not
+ * have to wait. */
 static const struct span SCAN_COUNT = {"1000", 4};
 
 static void client_send_scan(struct client *c, enum client_scan what, struct span cursor)

@@ -5,8 +5,8 @@
  * client_send() queues a command; the queue is sent when the next reply is received. Replies come in the
  * order of the commands. The first failure (a lost connection, a timeout, an error reply, no memory) is
  * sticky, as a buffer's is: it leaves its reason in client_error(), the connection cannot be used any more,
- * and nil stands for every reply from then on. So several replies are received in a row, and client_status()
- * is asked once, before anything is done that depends on them.
+ * and nil stands for every reply from then on. So several replies can be received in a row, and
+ * client_status() is called once, before anything that depends on them.
  */
 #ifndef CTL_CLIENT_H
 #define CTL_CLIENT_H
@@ -34,7 +34,7 @@ struct client {
     struct buf error;
 };
 
-/* The data that a command is about: it may read them. */
+/* The data that a command uses, and may read. */
 enum client_subject { CLIENT_CATALOGUE, CLIENT_API_KEYS };
 
 /*
@@ -47,8 +47,8 @@ int client_open(struct client *c, const struct options *o, enum client_subject s
 
 void client_close(struct client *c);
 
-/* Connects again after a failure, within a few seconds, by what the files of the settings hold now. Returns 0
- * or -EIO. */
+/* Connects again after a failure, within a few seconds, with the current content of the files of the
+ * settings. Returns 0 or -EIO. */
 int client_reopen(struct client *c) __attribute__((warn_unused_result));
 
 /* --- Commands --- */
@@ -68,7 +68,7 @@ static inline struct span digits_of(int64_t number, char out[INT64_DIGITS_MAX])
     return (struct span){out, format_int64(number, out)};
 }
 
-/* How many replies are due. */
+/* The number of replies that are due. */
 static inline size_t client_pending(const struct client *c)
 {
     return redis_client_pending(c->redis);
@@ -108,7 +108,7 @@ const struct redis_reply *client_receive(struct client *c);
 /* As client_receive, but a WRONGTYPE error reply is returned. */
 const struct redis_reply *client_receive_or_wrongtype(struct client *c);
 
-/* Receives an integer; 0 after a failure, which any other reply is. */
+/* Receives an integer. Any other reply is a failure; after a failure the result is 0. */
 int64_t client_receive_integer(struct client *c);
 
 /* A copy of a reply, owned (free). NULL when there is no memory, which is a failure. */
@@ -139,8 +139,8 @@ static inline bool client_is_lost(const struct client *c)
     return redis_client_is_lost(c->redis);
 }
 
-/* True when Redis has refused a command because it has no memory left. It executes what only removes
- * something even then, but not in a transaction. */
+/* True when Redis has refused a command because it has no memory left. Even then it executes commands that
+ * only remove something, but not in a transaction. */
 static inline bool client_is_full(const struct client *c)
 {
     return c->full;
@@ -149,7 +149,7 @@ static inline bool client_is_full(const struct client *c)
 /* Fails for this reason; after another failure the first one stays. Returns -EIO. */
 int client_fail(struct client *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Fails for this reason, whatever was before: what client_error() was may be a part of it. Returns -EIO. */
+/* Fails for this reason, which replaces an earlier one and may contain client_error(). Returns -EIO. */
 int client_explain(struct client *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static inline int client_fail_memory(struct client *c)
@@ -173,8 +173,8 @@ int client_print_error(struct client *c);
 
 /* --- The catalogue --- */
 
-/* Scores of the index are doubles: from here on, and below its negative, not every integer has a value of its
- * own. */
+/* Scores of the index are doubles: from this number on, and below its negative, not every integer has a
+ * distinct value. */
 #define INDEX_SCORE_LIMIT 9007199254740992.0
 
 /* Whether HPEXPIRETIME exists (Redis 7.4, Valkey 9) and this user may run it. */

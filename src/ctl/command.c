@@ -12,7 +12,7 @@ static const struct setting TABLE[] = {
     {"web-host", SETTING_TEXT, offsetof(struct options, web_host), "web.max.ru", 0, 0, false,
      "Host of the same links in the web client", NULL},
     {"wait", SETTING_DURATION, offsetof(struct options, wait), "0s", 0, WAIT_MAX_MS, false,
-     "How long to wait for Redis to accept commands, where it cannot be reached yet or loads its data", NULL},
+     "How long to wait for Redis while it cannot be reached or loads its data", NULL},
 };
 
 static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_"};

@@ -1,4 +1,4 @@
-/* The commands, and what each is called with: settings, flags and words of the command line. */
+/* The commands, and their arguments: settings, flags and words of the command line. */
 #ifndef CTL_COMMAND_H
 #define CTL_COMMAND_H
 
@@ -12,16 +12,16 @@
 /* X(name, flag, value, help): the flags of single commands. */
 #define CTL_FLAGS(X) \
     X(REPLACE, "--replace", NULL, \
-      "make the input the whole catalogue: remove all other channels, once all of it is loaded") \
+      "make the input the whole catalogue: all other channels are removed after the load") \
     X(SAMPLE, "--sample", "N", \
-      "load N sample channels, those that sample prints, instead of a file") \
+      "load N sample channels, as printed by sample, instead of a file") \
     X(COUNT, "--count", "N", \
-      "how many keys, 1 to 100000; without it: 1") \
+      "number of keys, 1 to 100000; 1 by default") \
     X(NAME, "--name", "NAME", \
       "the keys' name in logs and metrics: 1 to 64 of A-Z a-z 0-9 _ . -") \
     X(EXPIRES, "--expires", "WHEN", \
       "when the keys expire: after a time (90d, 12h, 30m, 45s), or at one, in UTC (2027-02-20, " \
-      "2027-02-20T10:00:00Z); without it they never do")
+      "2027-02-20T10:00:00Z); by default they never expire")
 
 /*
  * X(run, name, argument, needs, takes, help): the ways to call each command, as in struct usage_command. The
@@ -29,7 +29,7 @@
  */
 #define CTL_COMMANDS(X) \
     X(command_load, "load", "FILE|-", 0, CTL_FLAG(REPLACE), \
-      "load channels from NDJSON, a card, or a response with a card, in each line, as the API returns it. Only one " \
+      "load channels from NDJSON: in each line a card as the API returns it, or a response with one. Only one " \
       "load runs at a time: a second one waits up to 15 s, then fails") \
     X(command_load, "load", NULL, CTL_FLAG(SAMPLE), CTL_FLAG(REPLACE), \
       "load sample channels") \

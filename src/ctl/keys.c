@@ -5,7 +5,7 @@
  * a leaked copy of Redis grants no access. A key is random and cannot be guessed, so that a plain digest is
  * enough where passwords would need a slow one. The timing of a look-up by digest is of no use: a client that
  * chooses a key cannot choose its digest. Names and expiries are in a hash beside the set. Both are written
- * in one transaction, but a key is revoked without one, which a Redis that is full would refuse.
+ * in one transaction. A key is revoked without a transaction, since a full Redis would refuse one.
  */
 #include "base/clock.h"
 #include "base/digest.h"
@@ -40,15 +40,15 @@ static struct span keys_digest_text(const struct hex_digest *hex)
     return (struct span){hex->text, sizeof hex->text};
 }
 
-/* Fails because a key has another type: what Redis would say names neither the key nor a remedy. */
+/* Fails because a key has another type. The error of Redis would name neither the key nor a remedy. */
 static int keys_fail_wrongtype(struct client *c, const char *what, struct span key)
 {
     return client_fail(c, "%.*s is not a %s: delete it, then issue all keys again", (int)key.len, key.data,
                        what);
 }
 
-/* Makes sure that both keys have their types, or do not exist: a transaction would do one half of its work.
- */
+/* Makes sure that both keys have their types, or do not exist. Otherwise a transaction would do only half of
+ * its work. */
 static int keys_check_types(struct client *c)
 {
     static const char *const types[] = {"set", "hash"};
@@ -227,7 +227,8 @@ static int keys_issue_all(struct client *c, int64_t count, const struct api_key_
 {
     struct buf text = BUF_INIT;
     int64_t issued = 0;
-    interrupt_watch();                      /* no signal may end the process before a valid key is printed */
+    interrupt_watch();                      /* a signal must not end the process before a valid key is
+                                             * printed */
     (void)setvbuf(stdout, NULL, _IONBF, 0); /* or a key that was revoked could be printed at the end */
     int err = keys_check_types(c);
     while (issued < count && err == 0 && interrupt_signal() == 0) {
@@ -351,7 +352,8 @@ static const struct redis_reply *keys_receive_infos(struct client *c, struct red
     return NULL;
 }
 
-/* Adds to *others the members that are no digest: one may be a key, so it is not printed. */
+/* Adds to *others the number of members that are not digests. Such a member may be a key, so it is not
+ * printed. */
 static int keys_print_batch(struct client *c, struct redis_reply *const *members, size_t count,
                             struct buf *line, int64_t *others)
 {

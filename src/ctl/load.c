@@ -120,7 +120,7 @@ struct reader {
     char link_shape[EXCERPT_MAX];
 };
 
-/* Reports what is wrong with the line. */
+/* Reports an error in the line. */
 __attribute__((format(printf, 2, 3))) static void load_refuse(struct reader *r, const char *format, ...)
 {
     va_list args;
@@ -267,7 +267,7 @@ static void load_read_member(struct reader *r, yyjson_val *key, yyjson_val *valu
         load_refuse_value(r, name, value, expected);
 }
 
-/* Refuses values that have their types, but cannot be right. */
+/* Refuses values that have their types, but are impossible. */
 static void load_refuse_faults(struct reader *r)
 {
     struct buf scratch = BUF_INIT;
@@ -350,7 +350,7 @@ _Static_assert((int)WRITER_CARD_BYTES_MAX >= (int)LINE_BYTES_MAX,
                "a batch must have room for the card of any line");
 
 /*
- * A replacing load becomes the catalogue only if every line was good: a damaged file must never remove
+ * A replacing load becomes the catalogue only if every line was valid: a damaged file must never remove
  * channels. Otherwise its channels are added to the catalogue, as without --replace.
  */
 struct load {
@@ -426,7 +426,7 @@ static int load_lines(struct load *l)
             l->read_error = got;
             break;
         }
-        /* When the input is slow, what has come is written now, and the lock is renewed. */
+        /* When the input is slow, the lines received so far are written now, and the lock is renewed. */
         if (err == 0 && (got == -EAGAIN || lock_is_due(&l->lock)))
             err = writer_flush(&l->writer);
         progress_show(&l->progress, load_accepted(l), l->lines.bytes);

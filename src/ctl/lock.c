@@ -109,7 +109,7 @@ void lock_commit(struct lock *l)
     l->committed = true;
 }
 
-/* The reason is what the lock is now. */
+/* The reason is the current state of the lock. */
 static void lock_fail_aborted(struct lock *l)
 {
     if (!l->watching)
@@ -165,7 +165,7 @@ static int lock_claim(struct lock *l, char holder[EXCERPT_MAX], int64_t *ttl_ms)
     return err == 0 ? client_status(c) : err;
 }
 
-/* A user who may not renew the lock gets the error now and not in the middle of the load. */
+/* A user without the right to renew the lock gets the error now and not during the load. */
 static int lock_renew_at_once(struct lock *l)
 {
     lock_watch(l);
@@ -200,7 +200,7 @@ static int lock_acquire(struct lock *l)
 
 /* --- Releasing --- */
 
-/* Removes the lock and the next index, which is no load's any more. */
+/* Removes the lock and the next index, which no longer belongs to a load. */
 static int lock_send_release(struct lock *l)
 {
     struct client *c = l->client;
@@ -227,7 +227,7 @@ static void lock_abandon(struct lock *l)
 {
     if (!l->held && !client_is_lost(l->client))
         return;
-    l->held = true; /* unless Redis says that it is not */
+    l->held = true; /* unless a reply shows that it is not */
     l->watching = l->committed = false;
     int err = client_reopen(l->client);
     if (err == 0)

@@ -1,11 +1,11 @@
 /*
  * Ensures that only one load runs at a time: a lock in Redis, the string <prefix>loader, whose value names
- * its holder. It expires after LOCK_LEASE_MS and its holder renews it: a load that was killed leaves it to
- * expire.
+ * its holder. It expires after LOCK_LEASE_MS, and its holder renews it. The lock of a load that was killed
+ * expires.
  *
- * A load writes by the transactions of this module alone. Redis executes one only if the lock is still the
- * load's own at that moment: so neither a process that was suspended nor a network that delays commands can
- * make a load write after it has lost its lock. A lock that was lost is not taken again: the load fails.
+ * A load writes only by the transactions of this module. Redis executes one only if the load still holds the
+ * lock at that moment. So a load cannot write after it has lost its lock, even if the process was suspended
+ * or the network delays commands. A lost lock is not taken again: the load fails.
  *
  *     lock_send_watch(l);             ... and any reads
  *     lock_receive_watch(l);          ... and their replies
@@ -24,7 +24,7 @@ enum { LOCK_LEASE_MS = 15000, LOCK_RENEWAL_MS = 5000, LOCK_VALUE_MAX = 160 };
 
 struct lock {
     struct client *client;
-    bool held;                    /* it was ours when Redis was last asked */
+    bool held;                    /* the load held the lock by the last reply */
     bool watching;                /* the replies to lock_send_watch are due */
     bool committed;               /* those to lock_commit */
     uint64_t sent_ms, renewed_ms; /* the last renewal; the last one that was confirmed */
@@ -35,8 +35,8 @@ struct lock {
 /*
  * Does `work` with the lock, whose result is 0, or -EIO with the reason in client_error(). From then on
  * signals are recorded: none may leave the lock behind. While another load holds the lock this waits, at most
- * LOCK_LEASE_MS, until it is released or expires; if it is renewed meanwhile its holder is alive, and this
- * fails. It fails as well when the lock is lost before it is released: then another load may have changed
+ * LOCK_LEASE_MS, until it is released or expires. If the lock is renewed meanwhile its holder is alive, and
+ * this fails. It also fails when the lock is lost before it is released: then another load may have changed
  * what this one has written. Returns 0, -EINTR after a signal before `work`, or -EIO after printing the
  * reason.
  */
@@ -64,9 +64,11 @@ static inline void lock_watch(struct lock *l)
 void lock_begin(struct lock *l);
 void lock_commit(struct lock *l);
 
-/* The replies to the commands of the transaction, of which there are `count` or more, as the elements of a
- * reply, borrowed until another one is received. NULL after a failure: the lock was lost and nothing of it
- * was done, or whether it was done is unknown. */
+/*
+ * The replies to the commands of the transaction, of which there are `count` or more, as the elements of a
+ * reply, borrowed until another one is received. NULL after a failure: the lock was lost and nothing of the
+ * transaction was executed, or its outcome is unknown.
+ */
 const struct redis_reply *lock_receive(struct lock *l, size_t count) __attribute__((warn_unused_result));
 
 /* As lock_receive, where only the success matters. Returns 0 or -EIO. */

@@ -28,8 +28,8 @@ static bool ctl_parse_command_flag(struct options *o, int argc, char **argv, int
     return false;
 }
 
-/* Records the flags of single commands in *o and copies all other words to `others`. The flags are no
- * settings, which have a variable each. Returns how many words were copied. */
+/* Records the flags of single commands in *o and copies all other words to `others`. These flags are not
+ * settings, each of which has a variable. Returns how many words were copied. */
 static int ctl_parse_command_flags(struct options *o, int argc, char **argv, char **others)
 {
     int kept = 0;

@@ -3,9 +3,8 @@
  * transaction.
  *
  * The lock of a load is held meanwhile. A load with --replace that found the card unchanged before its
- * removal would list the channel again without a card. The transaction also watches what it was composed
- * from: the card, which says which link key to remove, and the link key, which must still lead to this
- * channel.
+ * removal would list the channel again without a card. The transaction also watches its sources: the card,
+ * which names the link key to remove, and the link key, which must still lead to this channel.
  */
 #include "base/text.h"
 #include "ctl/client.h"

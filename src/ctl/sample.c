@@ -1,6 +1,6 @@
 /*
  * Sample channels, and channelctl sample. The n-th channel is the same on every machine. The texts contain
- * what careless JSON writers get wrong: quotes, backslashes, tabs.
+ * characters that careless JSON writers handle incorrectly: quotes, backslashes, tabs.
  */
 #include "ctl/sample.h"
 

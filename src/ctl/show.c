@@ -1,5 +1,5 @@
 /*
- * channelctl show: prints what Redis holds of one channel. The card goes to stdout in the form that the API
+ * channelctl show: prints the data of one channel in Redis. The card goes to stdout in the form that the API
  * returns and load reads, so that it can be kept and loaded again. Its place in the index, where its link
  * leads, and which stored values clients get as null go to stderr.
  */
@@ -90,7 +90,7 @@ static void show_print_link(struct show *s, struct span link)
         show_message("%s leads to it", shown);
 }
 
-/* Prints where the card's own link leads, and whether the given one is another. */
+/* Prints where the card's own link leads, and whether the given link differs from it. */
 static void show_print_links(struct show *s, struct span own)
 {
     char shown[EXCERPT_MAX];

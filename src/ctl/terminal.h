@@ -14,10 +14,10 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 void show_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Says what is wrong with the command line. Returns EXIT_USAGE. */
+/* Prints an error of the command line. Returns EXIT_USAGE. */
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Says what is wrong with the setting `name`, called as the user set it: a flag or a variable. Returns
+/* Prints an error of the setting `name`, by the name that the user has used: a flag or a variable. Returns
  * EXIT_USAGE. */
 struct options;
 int setting_error(const struct options *o, const char *name, const char *what);
@@ -25,8 +25,8 @@ int setting_error(const struct options *o, const char *name, const char *what);
 /* Returns EXIT_FAILED. */
 int memory_error(void);
 
-/* Flushes stdout. Returns EXIT_OK when all of the output was written; else says so, and returns EXIT_FAILED.
- */
+/* Flushes stdout. Returns EXIT_OK when all of the output was written. Otherwise prints an error, and returns
+ * EXIT_FAILED. */
 int output_finish(void);
 
 /* The "s" after any number but one. */
@@ -73,7 +73,7 @@ void report_finish(const struct report *r);
 struct progress {
     bool is_terminal;
     const char *what; /* names what is counted; borrowed */
-    int64_t total;    /* how much is to be done; 0: unknown */
+    int64_t total;    /* the total; 0: unknown */
     uint64_t started_ns;
     uint64_t drawn_ns; /* the last time */
 };

@@ -69,7 +69,7 @@ static void verify_receive_type(struct verify *v, char out[TYPE_MAX])
     (void)snprintf(out, TYPE_MAX, "%s", reply->type == REPLY_STATUS ? reply->str : "none");
 }
 
-/* Counts what a batch of a scan has. */
+/* Counts the elements of a batch of a scan. */
 static void verify_advance(struct verify *v, size_t count)
 {
     v->checked += (int64_t)count;
@@ -103,7 +103,7 @@ static bool verify_check_key(struct verify *v, struct span key, const char *what
     return usable;
 }
 
-/* A running load may explain the problems, and the next index is its own. A lock that does not expire is no
+/* A running load may explain the problems, and the next index belongs to it. A lock without TTL is not a
  * load. */
 static void verify_check_load(struct verify *v)
 {
@@ -119,7 +119,7 @@ static void verify_check_load(struct verify *v)
     if (ttl == -1)
         verify_report(v, "loader: has no TTL: no load is possible until it is deleted (%s)", holder);
     if (ttl >= 0 && client_status(c) == 0)
-        show_message("a load is running, and what it changes may show as a problem (%s)", holder);
+        show_message("a load is running: its changes may appear as problems (%s)", holder);
     else if (strcmp(type, "none") != 0)
         verify_report(v, "index.next: is left over from a load that did not end");
 }
@@ -164,7 +164,7 @@ static void verify_visit_api_keys(void *arg, struct redis_reply *const *members,
     verify_find_working_key(v, members, count);
 }
 
-/* Keys that the documents show, so that everybody knows them. tests/check-published-keys compares. */
+/* Keys that the documents show, so that they are public. tests/check-published-keys compares. */
 static const char *const PUBLISHED_KEYS[] = {"demo-key", "KEY"};
 
 static void verify_check_published_key(struct verify *v, const char *key)
@@ -176,7 +176,7 @@ static void verify_check_published_key(struct verify *v, const char *key)
     CLIENT_SEND(&v->client, SPAN("SISMEMBER"), v->client.api_keys, (struct span){hex, sizeof hex});
     if (client_receive_integer(&v->client) != 0)
         verify_report(v,
-                      "api_keys: \"%s\" is an example in the documents, and valid: everybody knows it "
+                      "api_keys: \"%s\" is an example in the documents, and valid, so it is public "
                       "(run channelctl keys revoke %s)",
                       key, key);
 }
@@ -264,9 +264,9 @@ static void verify_receive_member(struct verify *v, int64_t id, const struct red
     char type[TYPE_MAX];
     double score = score_text->type == REPLY_STRING ? strtod(score_text->str, NULL) : 0;
     verify_receive_type(v, type);
-    /* At the limit or beyond it no other channel can be put behind this one. */
+    /* At the limit or beyond it no other channel can be appended after this one. */
     if (!(score > -INDEX_SCORE_LIMIT && score < INDEX_SCORE_LIMIT))
-        verify_report(v, "index: channel %lld has the score %.17g: from 2^53 on scores do not differ",
+        verify_report(v, "index: channel %lld has the score %.17g: scores from 2^53 on are not distinct",
                       (long long)id, score);
     if (strcmp(type, "none") == 0)
         verify_report(v, "index: channel %lld has no card", (long long)id);
@@ -384,8 +384,8 @@ static const char *verify_expected_value(enum channel_type type)
 }
 
 /*
- * Reports values that do not parse, and others that cannot be right. channel_write() repairs text that is not
- * UTF-8 instead of rejecting it, so that is checked here.
+ * Reports values that do not parse, and impossible values. channel_write() repairs text that is not UTF-8
+ * instead of rejecting it, so that is checked here.
  */
 static void verify_check_values(struct verify *v, int64_t id, const struct channel_row *row)
 {

@@ -13,7 +13,7 @@
 
 enum { BATCH_CHANNELS_MAX = 100, BATCH_BYTES_MAX = WRITER_CARD_BYTES_MAX };
 
-/* A channel and what Redis holds of it. */
+/* A channel and its data in Redis. */
 struct entry {
     struct card card;           /* its texts are in batch.texts */
     int64_t line;               /* its number in the file */
@@ -33,8 +33,8 @@ struct entry {
 };
 
 /*
- * No two channels of a batch have the same id or the same link. So reading what Redis holds of all of them
- * and then writing all of them has the same result as one after the other.
+ * No two channels of a batch have the same id or the same link. So reading all of them and then writing all
+ * of them has the same result as one after the other.
  */
 struct batch {
     size_t count;
@@ -431,7 +431,7 @@ static int writer_receive_sent(struct writer *w)
 }
 
 /*
- * The reads for a batch are sent behind the transaction of the batch before: so they see its writes, and one
+ * The reads for a batch are sent after the transaction of the previous batch. So they see its writes, and one
  * round trip is enough for both.
  */
 int writer_flush(struct writer *w)
@@ -474,8 +474,7 @@ int writer_finish(struct writer *w)
 
 /* --- Replacing the index --- */
 
-/* Watches and counts the next index, so that a part of one that another loader has written never becomes the
- * index. */
+/* Watches and counts the next index, so that an incomplete one of another loader never becomes the index. */
 static void writer_watch_next(struct writer *w)
 {
     struct client *c = w->client;

@@ -1,14 +1,14 @@
 /*
  * Writes the channels of a load to Redis in batches: reads what Redis holds, skips channels that have not
  * changed (an identical write would remove them from every cache all the same), and writes the others in one
- * transaction: card, link keys, index. All transactions are the lock's (lock.h), which is watched since
- * before the reads: nobody else can have written in between.
+ * transaction: card, link keys, index. All transactions are those of lock.h. The lock is watched since before
+ * the reads, so no other load can have written in between.
  *
- * A replacing load lists its channels in the next index, a key of its own; writer_replace() then makes that
- * the index in one step.
+ * A replacing load lists its channels in the next index, a separate key; writer_replace() then makes it the
+ * index in one step.
  *
- * A link belongs to the first channel of a load that has it; a line that gives it to a second channel is
- * refused, whichever of the two Redis had before.
+ * A link belongs to the first channel of a load that has it. A line that gives it to a second channel is
+ * refused, whichever channel had the link before.
  */
 #ifndef CTL_WRITER_H
 #define CTL_WRITER_H
@@ -58,7 +58,7 @@ struct writer {
     enum field_ttls field_ttls;
     struct table linked; /* ids of the channels of this load that have a link: see writer_note_link() */
     int64_t next_score;  /* for the next channel that is not in the index yet */
-    int64_t members;     /* how many the next index has */
+    int64_t members;     /* the number of members of the next index */
     int64_t checked;     /* keys, by writer_replace() */
     bool index_differs;  /* some of the members are not in the index, or have another score there */
 };
@@ -82,7 +82,8 @@ int writer_finish(struct writer *w) __attribute__((warn_unused_result));
 /* Makes the next index the index, then removes cards and link keys of channels that are not in it. */
 int writer_replace(struct writer *w) __attribute__((warn_unused_result));
 
-/* Instead: appends to the index what only the next index has, in its order, and drops the next index. */
+/* Instead of writer_replace(): appends to the index the members that only the next index has, in its order,
+ * and drops the next index. */
 int writer_merge(struct writer *w) __attribute__((warn_unused_result));
 
 #endif

@@ -24,7 +24,7 @@ struct seat {
 
 struct http_balancer {
     int servers, max;
-    atomic_bool ended; /* a connection has, since the last one was placed */
+    atomic_bool ended; /* a connection has ended since the last one was placed */
     atomic_bool room_wanted;
     atomic_uint rooms_given;
     struct seat seat[];
@@ -156,7 +156,7 @@ void http_balancer_release(struct http_balancer *b, int server)
     (void)before;
 }
 
-/* A server with a full inbox wakes up anyway: the result of the write does not matter. */
+/* A server with a full inbox wakes up anyway, so the result of the write does not matter. */
 void http_balancer_want_room(struct http_balancer *b, int self)
 {
     atomic_store(&b->room_wanted, true);

@@ -1,13 +1,13 @@
 /*
  * How the connections of a process are divided among its servers. Each server runs in a thread of its own; it
- * has a count of its connections here, and an inbox into which other servers put sockets. The limit is one
- * for all.
+ * has a count of its connections here, and an inbox for sockets from other servers. All servers share one
+ * limit.
  *
  * A connection within the limit counts for exactly one server, from http_balancer_place to
  * http_balancer_release. The server that has accepted it keeps it unless it has more than its share, the mean
  * of all; otherwise the server with the fewest gets it. So no server gets more than one above its share, and
- * while connections only come, no two servers differ by more than one. A connection stays with its server to
- * its end: new connections make up for those that have ended.
+ * while connections are only opened, the counts of two servers differ by at most one. A connection stays with
+ * its server to its end: new connections make up for those that have ended.
  *
  * Any thread may call these functions, without a lock.
  */
@@ -41,8 +41,8 @@ struct http_accepted {
 };
 
 /*
- * Counts a connection that `self` has accepted for the server that is to have it. Returns true if that is
- * another one, which then owns the socket and finds it in its inbox.
+ * Chooses the server for a connection that `self` has accepted, and counts the connection for it. Returns
+ * true if that is another server, which then owns the socket and finds it in its inbox.
  */
 bool http_balancer_place(struct http_balancer *b, int self, const struct http_accepted *accepted);
 
@@ -51,17 +51,19 @@ void http_balancer_release(struct http_balancer *b, int server);
 
 /* --- room at the limit --- */
 
-/* `self` has a new connection and none to close for it: a message in their inboxes asks the others. */
+/* `self` has a new connection and no connection to close for it. A message in the inbox of every other server
+ * requests room. */
 void http_balancer_want_room(struct http_balancer *b, int self);
 bool http_balancer_room_wanted(const struct http_balancer *b);
 
-/* A server that has a connection to close calls it: true if it is to do so. Then room is wanted no longer. */
+/* Called by a server that has a connection to close. Returns true if it must close one, and clears the
+ * request for room. */
 bool http_balancer_give_room(struct http_balancer *b);
 unsigned http_balancer_rooms_given(const struct http_balancer *b);
 
 /* --- inboxes --- */
 
-/* A descriptor that is readable while the inbox is not empty; -1 where there is no other server. Borrowed. */
+/* A descriptor that is readable while the inbox is not empty; -1 if there is no other server. Borrowed. */
 int http_balancer_inbox(const struct http_balancer *b, int server);
 
 /* Reads up to `most` sockets, which the caller then owns; returns how many. The descriptor -1 is not a

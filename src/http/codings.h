@@ -2,8 +2,8 @@
  * Accept-Encoding (RFC 9110 section 12.5.3): which content codings a client accepts, and the best of them.
  *
  * A field that is not valid counts as absent. Without the field any coding would be acceptable, but many
- * clients that do not send it cannot decode any: the response is plain then. A client that refuses identity
- * too is sent identity when there is nothing else, as section 12.5.3 permits.
+ * clients that do not send it cannot decode any. The response is then plain. A client that also refuses
+ * identity gets identity if there is nothing else, as section 12.5.3 permits.
  */
 #ifndef HTTP_CODINGS_H
 #define HTTP_CODINGS_H

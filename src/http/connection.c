@@ -30,8 +30,8 @@
 /* clang-format on */
 /*
  * In WAITING one more read is accepted and kept, then polling stops: stopping and restarting it for every
- * request would cost two system calls. So a reset is noticed at once. A client that half-closes the
- * connection still gets its response.
+ * request would cost two system calls. The additional read detects a reset at once. A client that half-closes
+ * the connection still gets its response.
  *
  * A write may be in progress in any state, when the kernel does not accept a response at once. Until it is
  * complete nothing is read and no further request begins. LINGERING is a lingering close: the sending side is
@@ -78,8 +78,8 @@ struct http_connections {
     unsigned requests; /* since http_connections_reset_requests */
     uint64_t random;   /* state of the generator for ages */
 
-    /* Responses to the requests of the connection whose input is being processed. Empty between two entries
-     * from the loop. */
+    /* Responses to the requests of the connection whose input is being processed. Empty between two callbacks
+     * of the loop. */
     struct http_output output;
     char read_buffer[HTTP_READ_BUFFER];
 };
@@ -112,7 +112,7 @@ struct http_exchange {
     struct http_connection *connection;
     struct http_exchange *next_free;
     uint64_t began_ns;
-    bool close;    /* the connection ends with this response, whatever the client asks for */
+    bool close;    /* the connection ends with this response, whatever the client requests */
     bool followed; /* input of a further request was read with this one */
     max_align_t state[];
 };
@@ -144,8 +144,8 @@ static bool http_connection_takes_requests(const struct http_connection *c)
     return c->state == NEW || c->state == IDLE || c->state == READING;
 }
 
-/* The client waits for no response and has sent nothing of a further request: no data is lost if the
- * connection is closed now. */
+/* True when the client waits for no response and has sent nothing of a further request, so that closing the
+ * connection loses no data. */
 static bool http_connection_between_requests(const struct http_connection *c)
 {
     return c->state == IDLE && c->pending_input.len == 0;
@@ -607,7 +607,7 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
     struct http_connections *conns = c->conns;
     const struct http_request *request = &x->parser.request;
     bool later = c->state == WAITING;
-    assert(!later || conns->output.count == 0); /* nothing of another connection is in it */
+    assert(!later || conns->output.count == 0); /* it contains nothing of another connection */
     bool close = x->close || !request->keep_alive || conns->announcing_close;
     if (!close && http_connection_has_retired(c)) {
         close = true;
@@ -781,8 +781,8 @@ static bool http_connection_has_unread(const struct http_connection *c)
     return ioctl(http_connection_fd(c), SIOCINQ, &bytes) == 0 && bytes > 0;
 }
 
-/* A request that is in the kernel has begun. So each connection is looked at once for it, however many new
- * ones come before it is read. */
+/* A request in the kernel has begun. So each connection is checked for it once, however many new connections
+ * come before it is read. */
 static struct http_connection *http_connection_next_to_evict(struct http_connections *conns)
 {
     struct http_connection *c = http_connection_oldest_waiting(conns);

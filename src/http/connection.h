@@ -8,13 +8,13 @@
 #include "base/wait_group.h"
 #include "http/server.h"
 
-/* Bytes of one read, and of the input that a connection keeps at most for requests that have to wait. */
+/* The size of one read, and the most input that a connection keeps for requests that have to wait. */
 enum { HTTP_READ_BUFFER = 16 * 1024 };
 
 /* How long input is read and dropped after the last response. */
 enum { HTTP_LINGER_MS = 2000 };
 
-/* While the server drains: how long a new connection may take to begin its first request. A client does not
+/* How long a new connection may take to begin its first request while the server drains. A client does not
  * retry that request as it would on a persistent connection. */
 enum { HTTP_GRACE_MS = 1000 };
 
@@ -43,7 +43,7 @@ int http_connections_open(struct http_connections *conns, int fd, struct ip peer
  */
 bool http_connections_evict(struct http_connections *conns);
 
-/* True if that would close one. */
+/* True if http_connections_evict would close one. */
 bool http_connections_evictable(struct http_connections *conns);
 
 /* Returns the number of requests handled since the last call. */

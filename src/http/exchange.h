@@ -62,7 +62,7 @@ struct http_exchange;
 
 struct http_handler {
     void *arg;
-    size_t state_size; /* bytes of the handler's own in each exchange; not cleared between requests */
+    size_t state_size; /* bytes for the handler in each exchange; not cleared between requests */
 
     /* The header fields whose values the handler reads, at request->field[HTTP_FIELD_COUNT] and following.
      * Borrowed. */
@@ -82,13 +82,13 @@ struct http_handler {
 
 const struct http_request *http_exchange_request(const struct http_exchange *x);
 
-/* The handler's own bytes, aligned for any type. */
+/* The bytes for the handler, aligned for any type. */
 void *http_exchange_state(struct http_exchange *x);
 
 /* When the request had been read, in nanoseconds of the monotonic clock. */
 uint64_t http_exchange_began_ns(const struct http_exchange *x);
 
-/* The client's address: the other end of the connection, or the client that trusted proxies report. */
+/* The client's address: the peer of the connection, or the client that trusted proxies report. */
 struct ip http_exchange_client(const struct http_exchange *x);
 
 /* Sends the response; `r` is borrowed during the call. The exchange and the spans of its request are invalid

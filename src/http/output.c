@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A write of what the kernel did not take at once. */
+/* A write of the bytes that the kernel did not accept at once. */
 struct pending_write {
     uv_write_t request;
     void (*done)(uv_stream_t *stream, int status);

@@ -2,8 +2,8 @@
  * Responses that are written together: heads in one buffer, bodies by reference.
  *
  * One output serves all connections of a loop: it is filled while the input of one connection is processed,
- * and flushed to that connection before the next one is processed. The rest that the socket does not take at
- * once moves into a pending write, which owns it until it is complete.
+ * and flushed to that connection before the next one is processed. What the socket does not accept at once
+ * moves into a pending write, which owns it until it is complete.
  */
 #ifndef HTTP_OUTPUT_H
 #define HTTP_OUTPUT_H
@@ -25,7 +25,7 @@ struct http_output {
         struct blob *body; /* one reference, or NULL */
     } response[HTTP_OUTPUT_MAX];
 
-    /* http_output_flush uses it: as a local variable all of it would be zeroed each time. */
+    /* Used by http_output_flush. A local variable would be zeroed as a whole each time. */
     uv_buf_t piece[2 * HTTP_OUTPUT_MAX];
 };
 
@@ -50,8 +50,8 @@ static inline bool http_output_full(const struct http_output *o)
 void http_output_add(struct http_output *o, struct blob *body);
 
 /*
- * Writes everything to `stream` and empties the output. Returns 0 when the kernel has taken all of it; 1 when
- * a write is under way, after which `done` is called with its status; or a negative errno (the rest is
+ * Writes everything to `stream` and empties the output. Returns 0 when the kernel has accepted everything; 1
+ * when a write is pending, after which `done` is called with its status; or a negative errno (the rest is
  * dropped).
  */
 int http_output_flush(struct http_output *o, uv_stream_t *stream,

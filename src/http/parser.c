@@ -452,7 +452,7 @@ static int http_parser_on_headers_complete(llhttp_t *l)
     if (http_target_split(p->text.data, p->state.target_len, &r->path, &r->query) != 0)
         return http_parser_reject(p, 400);
     bool has_content = (l->flags & F_CHUNKED) != 0 || l->content_length > 0;
-    return has_content ? HPE_PAUSED : 0; /* so that head and content are counted apart */
+    return has_content ? HPE_PAUSED : 0; /* so that head and content are counted separately */
 }
 
 static int http_parser_on_body(llhttp_t *l, const char *at, size_t n)
@@ -493,7 +493,7 @@ void http_parser_init(struct http_parser *p, const struct http_parser_config *co
     p->llhttp.data = p;
 }
 
-/* llhttp stopped at input.data[at], inside a token or at the space behind one: it knows no method of that
+/* llhttp stopped at input.data[at], inside a token or at the space after one: it has no method of that
  * name. */
 static bool http_parser_is_unknown_method(const struct http_parser *p, struct span input, size_t at)
 {
@@ -529,7 +529,7 @@ static bool http_parser_begins_line(struct http_parser *p, char first)
     return first != '\r' && first != '\n';
 }
 
-/* llhttp is given no more of the head than the limit leaves, so that the count is exact. */
+/* llhttp gets at most as much of the head as the limit leaves, so that the count is exact. */
 static size_t http_parser_slice_length(const struct http_parser *p, size_t available)
 {
     if (http_parser_has_head(p))

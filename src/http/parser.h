@@ -1,10 +1,10 @@
 /*
- * Bytes to requests: llhttp, strict, with limits of our own and checks that llhttp leaves to its users. Also
- * what proxies report about the client behind them: the PROXY protocol header before the first request, and
- * X-Forwarded-For. No sockets here.
+ * Parses bytes into requests: llhttp in strict mode, with additional limits and the checks that llhttp leaves
+ * to its users. Also parses what proxies report about their client: the PROXY protocol header before the
+ * first request, and X-Forwarded-For. It has no sockets.
  *
  * One parser reads one request: http_parser_init, then http_parser_feed until the request is complete or
- * rejected. Input behind the request is left for the next one.
+ * rejected. Input after the request is left for the next one.
  */
 #ifndef HTTP_PARSER_H
 #define HTTP_PARSER_H
@@ -58,7 +58,7 @@ enum http_parse_phase {
 
 struct http_parse_state {
     enum http_parse_phase phase;
-    bool ambiguous;    /* a field was repeated that must not be */
+    bool ambiguous;    /* a field was repeated that must occur once */
     struct buf *kept;  /* the value being read is appended to it; NULL: the value is dropped */
     int field;         /* the field whose value that is, or HTTP_FIELD_REPEATED */
     int repeated;      /* with HTTP_FIELD_REPEATED: the field that was sent before */
@@ -123,8 +123,8 @@ static inline size_t http_parser_capacity(const struct http_parser *p)
 
 /*
  * Reads from `bytes`, which begin with the request line; *used is the number of bytes taken. HTTP_COMPLETE:
- * `request` is filled. HTTP_REJECTED: `status` is the one to respond with, and nothing that follows on the
- * connection can be trusted; of the request, only `method` is set.
+ * `request` is filled. HTTP_REJECTED: `status` is the status of the response, and nothing that follows on the
+ * connection can be trusted; only `method` of the request is set.
  */
 enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, size_t *used);
 
@@ -145,7 +145,7 @@ enum http_proxy_header {
     HTTP_PROXY_NONE,      /* the bytes begin with something else */
     HTTP_PROXY_NEED_MORE, /* they may be the beginning of a header, or are an incomplete one */
     HTTP_PROXY_READ,
-    HTTP_PROXY_INVALID /* a broken header, or one that is too long */
+    HTTP_PROXY_INVALID /* an invalid header, or one that is too long */
 };
 
 /* Bytes of a whole header: the addresses and the proxy's further information, which is skipped. */
@@ -154,13 +154,13 @@ enum { HTTP_PROXY_HEADER_MAX = 4096 };
 /*
  * Reads a header of version 2 of the PROXY protocol (HAProxy's proxy-protocol.txt, section 2.2) at the start
  * of a connection's input. No request begins with its signature. HTTP_PROXY_READ: *used is its length, and
- * *client the client's address; *client is unchanged where the header holds none (health checks of the proxy
- * itself, and what is neither TCP nor IP). The caller decides which proxies to trust.
+ * *client the client's address; *client is unchanged if the header contains no address (health checks of the
+ * proxy, protocols other than TCP over IP). The caller decides which proxies to trust.
  */
 enum http_proxy_header http_proxy_header_read(struct span bytes, size_t *used, struct ip *client);
 
 /*
- * Walks X-Forwarded-For from its end, which the nearest proxy writes, past the trusted proxies. `from` is the
+ * Reads X-Forwarded-For from its end, which the nearest proxy writes, past the trusted proxies. `from` is the
  * address that sent the request. Returns the first address that is not trusted, or the last one that can be
  * parsed.
  */

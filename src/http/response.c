@@ -35,7 +35,7 @@ const char *http_status_text(int status)
     return "Unknown";
 }
 
-/* All fields but the content type and those of the handler take less. */
+/* All fields except the content type and those of the handler take less. */
 enum { HEAD_BASE_MAX = 512 };
 
 static size_t http_response_room_needed(const struct http_response *r)
@@ -162,7 +162,7 @@ void http_date_refresh(struct http_date *d)
         return;
     struct tm tm;
     (void)gmtime_r(&now, &tm);
-    char text[96]; /* as long as the compiler takes an int to print at most */
+    char text[96]; /* the longest text that an int may have, for the compiler */
     (void)snprintf(text, sizeof text, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[tm.tm_wday], tm.tm_mday,
                    months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
     memcpy(d->text, text, HTTP_DATE_LEN);

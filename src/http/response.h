@@ -1,4 +1,4 @@
-/* A response of the handler: its head, with Date, and the preconditions that entity tags decide. */
+/* A response of the handler: its head with Date, and the preconditions on entity tags. */
 #ifndef HTTP_RESPONSE_H
 #define HTTP_RESPONSE_H
 
@@ -92,9 +92,9 @@ struct http_preconditions {
 
 /*
  * Evaluates the preconditions of a request (RFC 9110 section 13.2.2): a 200 with a tagged body may become
- * 412, for which the handler has to respond with an error, or 304. Each content coding has a tag of its own;
- * the tags of all acceptable codings match, whichever the body has. Handlers of conditional requests call it
- * before they respond.
+ * 412, for which the handler has to respond with an error, or 304. Each content coding has its own tag. The
+ * tags of all acceptable codings match, whichever coding the body has. Handlers of conditional requests call
+ * it before they respond.
  */
 void http_response_evaluate_preconditions(struct http_response *r,
                                           const struct http_preconditions *conditions,
@@ -108,7 +108,7 @@ struct http_date {
     char text[HTTP_DATE_LEN + 1];
 };
 
-/* Brings `d` up to the wall clock; to be called a few times per second. */
+/* Updates `d` by the wall clock; to be called a few times per second. */
 void http_date_refresh(struct http_date *d);
 
 static inline struct span http_date_span(const struct http_date *d)

@@ -8,8 +8,8 @@
 enum { TICK_MS = 100 };
 
 /*
- * How long a turn may take, apart from the task it ends with. Few deadlines expire in one: the kernel frees
- * what a connection holds when it is closed, which is after the turn.
+ * How long a turn may take, without its last task. Few deadlines expire in one turn: the kernel frees the
+ * resources of a connection when it is closed, which is after the turn.
  */
 enum { TURN_NS = 50 * 1000, EXPIRIES_PER_TURN = 2 };
 

@@ -1,6 +1,6 @@
 /*
  * Deadlines of the connections of one loop, and the run queue of connections that have pipelined more
- * requests than one turn may serve.
+ * requests than one turn serves.
  *
  * Each kind of deadline has one timeout for all tasks, so a list in order of arrival is in order of expiry:
  * setting and clearing take constant time, and a tick looks at the first of each list.
@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-/* In the order in which connections give way to new ones; see http_connections_evict. */
+/* In the order in which connections are closed for new ones; see http_connections_evict. */
 enum http_deadline {
     HTTP_DEADLINE_OPENING,       /* for the first byte of the first request */
     HTTP_DEADLINE_IDLE,          /* for the first byte of another request */
@@ -75,7 +75,7 @@ void http_scheduler_close(struct http_scheduler *s, struct wait_group *handles);
 struct http_task *http_scheduler_oldest(const struct http_scheduler *s, enum http_deadline first,
                                         enum http_deadline last);
 
-/* The tick calls it with the loop's time: a deadline that passed before the previous tick has expired. */
+/* Called by the tick with the loop's time. A deadline that passed before the previous tick has expired. */
 void http_scheduler_tick(struct http_scheduler *s, uint64_t now_ms);
 
 static inline void http_task_init(struct http_task *t)

@@ -22,19 +22,19 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Connections accepted per turn of the loop, in proportion to the requests handled since the last; those that
- * are handed over are in the budgets of the others. */
+/* Connections accepted per turn of the loop, in proportion to the requests handled since the last turn.
+ * Connections that are handed over count against the budgets of the other servers. */
 enum { REQUESTS_PER_ACCEPT = 4, ACCEPT_MIN = 4, ACCEPT_MAX = 64 };
 
 struct http_server {
     struct http_server_options options;
     uv_loop_t *loop;
     int listener;     /* its descriptor; -1: not listening */
-    bool shared;      /* others listen on the same socket: its queue is not only this server's */
+    bool shared;      /* others listen on the same socket, so this server shares its queue */
     uv_poll_t poll;   /* polls the listener */
     uv_timer_t pause; /* runs while no connection can be accepted */
     uv_poll_t inbox;  /* polls the inbox at the balancer, if there are other servers */
-    bool starved;     /* it was logged that nothing can be accepted, and nothing was since */
+    bool starved;     /* it was logged that accepting fails, and no connection was accepted since */
     bool closing;
     struct http_connections *connections;
     uint64_t full_ms;          /* since when new connections have waited for room, by the loop's clock */
@@ -54,7 +54,7 @@ static void http_server_release(struct http_server *s)
     http_balancer_release(s->options.balancer, s->options.number);
 }
 
-/* The count goes first: the callback of the last connection may look at all counts. */
+/* The count is released first: the callback of the last connection may read all counts. */
 static void http_server_on_connection_closed(void *arg, bool over_limit)
 {
     struct http_server *s = arg;
@@ -91,7 +91,8 @@ static void http_server_handle_accepted(struct http_server *s, const struct http
         http_server_open_connection(s, accepted, over);
 }
 
-/* Another server is at the limit and had no connection to close: this one closes one of its own for it. */
+/* Another server is at the limit and had no connection to close, so this server closes one of its
+ * connections. */
 static void http_server_make_room(struct http_server *s)
 {
     struct http_balancer *b = s->options.balancer;
@@ -136,7 +137,7 @@ static void http_server_pause_polling(struct http_server *s, uint64_t ms)
     (void)uv_timer_start(&s->pause, http_server_on_pause_over, ms, 0);
 }
 
-/* Stops polling for a moment: the loop would spin otherwise, as the socket stays readable. */
+/* Stops polling for a moment. Otherwise the loop would spin, as the socket stays readable. */
 static void http_server_pause_accepting(struct http_server *s, int err)
 {
     enum { PAUSE_MS = 100 };
@@ -146,7 +147,7 @@ static void http_server_pause_accepting(struct http_server *s, int err)
     http_server_pause_polling(s, PAUSE_MS);
 }
 
-/* True when a connection was accepted, or failed for a reason of its own so that the next one may succeed. */
+/* True when a connection was accepted, or failed for a reason that concerns only this connection. */
 static bool http_server_accept_one(struct http_server *s)
 {
     struct sockaddr_storage peer;
@@ -226,7 +227,7 @@ static void http_server_on_readable(uv_poll_t *poll, int status, int events)
 enum { BACKLOG = 4096 };
 
 /*
- * The kernel may hold so many bytes for each connection: responses that the client does not take, and
+ * The bytes that the kernel may hold for each connection: responses that the client does not read, and
  * requests that are not read meanwhile. Further responses wait here, where bodies are shared. By default the
  * kernel grants 4 and 6 MiB, which a client that pipelines and never reads would fill on each of its
  * connections.
@@ -375,8 +376,7 @@ static void http_server_close_listener(struct http_server *s)
     s->listener = -1;
 }
 
-/* The queue can hold no more than the backlog and one: new connections that keep coming do not make a drain
- * endless. */
+/* The queue holds at most the backlog plus one, so new connections cannot make a drain endless. */
 void http_server_stop_listening(struct http_server *s)
 {
     if (s->listener < 0)

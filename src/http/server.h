@@ -1,5 +1,5 @@
 /* An HTTP/1.1 server on one loop: a listener, and the connections that it has accepted or another server has
- * handed over. Knows nothing of what is served. */
+ * handed over. It does not depend on what is served. */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
@@ -22,15 +22,15 @@ struct http_server_options {
     uint64_t idle_timeout_ms;  /* between requests */
     uint64_t write_timeout_ms; /* until the kernel has accepted a whole response */
 
-    /* Give or take a tenth: from then on the next response ends a connection. 0: never. */
+    /* Age, give or take a tenth, from which the next response ends a connection. 0: never. */
     uint64_t max_connection_age_ms;
     struct http_balancer *balancer;
-    int number; /* the balancer knows this server by it; from 0 */
+    int number; /* the number of this server in the balancer; from 0 */
 
-    /* Connections over the limit that stay open until their client has taken its 503, at a time; further ones
-     * get it if their request is there already, and are closed at once. */
+    /* Connections over the limit that may stay open at a time until their client has read its 503. Further
+     * ones get the 503 if their request has arrived, and are closed at once. */
     int max_rejections;
-    const struct ip_networks *trusted_proxies; /* their client addresses are believed; may be NULL */
+    const struct ip_networks *trusted_proxies; /* their reports of client addresses are used; may be NULL */
     bool close_each;                           /* every response contains "Connection: close" */
     bool evict_any; /* at the limit a connection may be closed although it is being read or answered */
 };
@@ -39,9 +39,11 @@ struct http_server_options {
 int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
     __attribute__((warn_unused_result));
 
-/* Listens, and accepts connections from now on; number 0 before the others of its balancer. Nobody else may
- * listen on the address. Returns 0 or a negative errno (-EADDRINUSE, -EACCES ...). This or the next, once per
- * server. */
+/*
+ * Listens, and accepts connections from now on; number 0 before the others of its balancer. No other process
+ * may listen on the address. Returns 0 or a negative errno (-EADDRINUSE, -EACCES ...). This or the next
+ * function is called once per server.
+ */
 int http_server_listen(struct http_server *s, const struct addr *address) __attribute__((warn_unused_result));
 
 /*

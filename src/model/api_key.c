@@ -9,8 +9,8 @@
 #include <time.h>
 #include <yyjson.h>
 
-/* It is enough for API_KEY_INFO_MAX bytes: yyjson needs 16 bytes for each value. A text of very many values
- * does not fit, and is malformed. */
+/* Enough for API_KEY_INFO_MAX bytes: yyjson needs 16 bytes for each value. A text with very many values does
+ * not fit, and counts as malformed. */
 enum { ARENA_SIZE = 8 * 1024 };
 
 /* --- names --- */

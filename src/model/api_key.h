@@ -1,10 +1,10 @@
 /*
- * Redis holds about an API key, beside its digest: a name, when it was issued, and when it expires. It is one
- * JSON object for each key, {"name":"dashboards","issued":"...","expires":"..."}; a member that is absent or
- * null is not known, and a key without expiry never expires. Members of other names are ignored.
+ * The info of an API key in Redis: its name, its time of issue and its expiry. It is one JSON object for each
+ * key, {"name":"dashboards","issued":"...","expires":"..."}. A member that is absent or null is not known,
+ * and a key without expiry never expires. Members of other names are ignored.
  *
- * A text that cannot be read may have held an expiry: such a key counts as expired. So does one whose expiry
- * is malformed, or named twice. A malformed name is no name.
+ * A malformed text may have contained an expiry, so its key counts as expired. So does a key whose expiry is
+ * malformed or named twice. A malformed name is ignored.
  */
 #ifndef MODEL_API_KEY_H
 #define MODEL_API_KEY_H
@@ -31,7 +31,7 @@ struct api_key_info {
     struct api_key_name name;
 };
 
-/* The info of a key of which Redis holds none. */
+/* The info of a key for which Redis holds none. */
 #define API_KEY_INFO_NONE ((struct api_key_info){.issued = API_KEY_UNKNOWN, .expires = API_KEY_NEVER})
 
 /* A key is valid up to the second before its expiry. */
@@ -58,7 +58,7 @@ static inline void api_key_name_set(struct api_key_name *out, struct span name)
         memcpy(out->text, name.data, name.len);
 }
 
-/* A set of these says what is malformed in a stored text. The form: it is no JSON object, or too long. */
+/* The malformed parts of a stored text are a set of these. The form: it is not a JSON object, or too long. */
 enum api_key_fault {
     API_KEY_FAULT_FORM = 1,
     API_KEY_FAULT_NAME = 2,

@@ -73,9 +73,9 @@ unsigned channel_write(struct buf *out, const struct channel_row *row, enum chan
 bool channel_row_is_empty(const struct channel_row *row, enum channel_shape shape);
 
 /*
- * What is wrong with a value that channeld serves as it is, but no loader should write: a count below 0,
- * views_48h below views_24h, a day that the history has twice. Static, what follows the value in a sentence;
- * NULL when nothing is wrong, or the value does not parse. `scratch` is overwritten; lack of memory is
+ * The error in a value that channeld serves as it is, but that loaders should not write: a count below 0,
+ * views_48h below views_24h, a repeated day in the history. Static, the rest of a sentence that begins with
+ * the value; NULL when the value is correct or does not parse. `scratch` is overwritten; lack of memory is
  * reported by buf_error(scratch).
  */
 const char *channel_find_fault(const struct channel_row *row, enum channel_field f, struct buf *scratch);

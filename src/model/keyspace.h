@@ -25,7 +25,7 @@ static inline struct span keyspace_prefix(const struct keyspace *k)
 
 /*
  * The keys that channeld caches continue with one of these behind the prefix. None begins with another. They
- * cover index.next as well, but neither links nor the lock.
+ * also match index.next, but neither links nor the lock.
  */
 enum { KEYSPACE_CACHED = 3 };
 extern const struct span keyspace_cached[KEYSPACE_CACHED];

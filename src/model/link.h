@@ -14,8 +14,8 @@ struct link_hosts {
 };
 
 /*
- * The longest slug, in bytes and percent-decoded; no channel has a longer one. Redis registers for tracking
- * whatever a client asks for, existing or not, under its whole name.
+ * The longest slug, in bytes and percent-decoded; no channel has a longer one. Redis registers every
+ * requested key for tracking, present or not, under its whole name.
  */
 enum { LINK_SLUG_MAX = 256 };
 

@@ -55,7 +55,7 @@ static const char *const damages[][2] = {
     {"DEL channels:card:1", "index: channel 1 has no card"},
     {"ZADD channels:index 5 01", "index: 01 is not a 64-bit integer"},
     {"ZADD channels:index 5 9223372036854775808", "index: 9223372036854775808 is not a 64-bit integer"},
-    {"ZADD channels:index inf 1", "index: channel 1 has the score inf: from 2^53 on scores do not differ"},
+    {"ZADD channels:index inf 1", "index: channel 1 has the score inf: scores from 2^53 on are not distinct"},
     {"ZADD channels:index -inf 1", "index: channel 1 has the score -inf: "},
     {"ZADD channels:index 1e17 1", "index: channel 1 has the score 1e+17: "},
     {"ZADD channels:index -9007199254740992 1", "index: channel 1 has the score -9007199254740992: "},
@@ -264,7 +264,7 @@ TEST_CASE_WITH(verify_warns_of_a_running_load, fill, NULL)
     redis_do(&redis, "SET channels:loader somebody PX 100000");
     redis_do(&redis, "ZADD channels:index.next 1 1");
     ctl_expect(CTL("verify"), 0, NULL,
-               "a load is running, and what it changes may show as a problem (somebody)");
+               "a load is running: its changes may appear as problems (somebody)");
 }
 
 /* Replaces the shared Redis by one with TTLs of hash fields; false if scripts/setup --tools was not run. */
