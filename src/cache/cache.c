@@ -613,12 +613,6 @@ static void cache_on_handshake_done(void *arg, struct redis_connection *connecti
     upstream_check(&c->upstream, connection);
 }
 
-/* Read from the settings in use, as they may change. */
-static bool cache_is_clustered(const struct cache *c)
-{
-    return redis_endpoint_is_cluster(redis_config_endpoint(redis_session_config(c->session)));
-}
-
 /* Logs what follows; the connection has logged the reason. */
 static void cache_log_untracked(const struct cache *c)
 {
@@ -638,7 +632,8 @@ static void cache_on_ready(void *arg)
     if (c->options.cache_size > 0 && !redis_connection_is_tracking(cache_connection_of(c)))
         cache_log_untracked(c);
     invalidation_connected(&c->invalidation, redis_connection_last_pong_ms(cache_connection_of(c)),
-                           redis_connection_is_tracking(cache_connection_of(c)), cache_is_clustered(c));
+                           redis_connection_is_tracking(cache_connection_of(c)),
+                           !redis_session_tracks_absences(c->session));
     fetches_connected(&c->fetches);
     c->connected_ms = clock_now_ms();
     cache_run_queue(c);
@@ -665,10 +660,10 @@ static void cache_on_push(void *arg, struct span kind, const struct redis_reply 
     invalidation_push(&c->invalidation, kind, element);
 }
 
-static void cache_on_redirect(void *arg)
+static void cache_on_outside_read(void *arg)
 {
     struct cache *c = arg;
-    fetches_redirected(&c->fetches);
+    fetches_read_outside(&c->fetches);
 }
 
 static enum redis_tracking cache_tracking_of(const struct cache_options *o)
@@ -707,7 +702,7 @@ static int cache_new_session(struct cache *c, uv_loop_t *loop)
     const struct redis_session_options options = {.connection = connection,
                                                   .on_handshake_done = cache_on_handshake_done,
                                                   .on_replaced = cache_on_replaced,
-                                                  .on_redirect = cache_on_redirect};
+                                                  .on_outside_read = cache_on_outside_read};
     return redis_session_new(loop, &options, &c->session);
 }
 

@@ -38,7 +38,7 @@ enum part {
 
 enum {
     REPEATS_MAX = 8, /* a read is repeated so often while what it depends on changes all the time */
-    RELINKS_MAX = 2  /* so often a link and its card are read that do not agree, at one node */
+    RELINKS_MAX = 2  /* so often a link and its card are read that do not agree, both in the stream */
 };
 
 /* A summary that is being read. */
@@ -62,7 +62,7 @@ enum fetch_outcome {
 /* The API key, where it is checked too; such a fetch has one request. */
 struct auth_read {
     bool needed;
-    bool due;       /* the info came from another node: the set is to be read behind it */
+    bool due;       /* the info came from outside of the stream: the set is to be read behind it */
     bool is_member; /* the key is in the set */
     struct digest key;
     struct api_key_info info;
@@ -101,10 +101,10 @@ struct fetch {
     bool inflight;        /* in the table of fetches that may be joined */
     uint64_t inflight_hash;
     uint64_t inflight_epoch; /* the epoch of the index, or of all, when it began */
-    uint64_t redirect_epoch; /* when it began */
+    uint64_t outside_epoch;  /* when it began */
 
     unsigned replies_due;     /* replies that have not come yet */
-    bool apart;               /* one came from another node of the cluster: a second moment */
+    bool apart;               /* one came from outside of the stream: of a second moment */
     int repeats;              /* all reads were repeated so often, because the result lacked something */
     uint64_t lack;            /* what the result lacked before the last repetition */
     uint64_t sent_ms;         /* by the boot clock; none of its reads was sent before */
@@ -297,7 +297,7 @@ struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q)
         table_find(&fs->inflight, fetch_hash_of_query(fs, q->type, q->number, q->link));
     for (; slot != NULL; slot = table_find_next(&fs->inflight, slot)) {
         struct fetch *f = slot->entry;
-        if (f->inflight_epoch == epoch && f->redirect_epoch == fs->redirect_epoch && f->type == q->type &&
+        if (f->inflight_epoch == epoch && f->outside_epoch == fs->outside_epoch && f->type == q->type &&
             f->number == q->number && span_equal(fetch_link_of(f), q->link) && !fetch_has_expired(f))
             return f;
     }
@@ -310,7 +310,7 @@ static void fetch_publish(struct fetch *f)
     struct fetches *fs = f->fetches;
     f->inflight_hash = fetch_hash_of_query(fs, f->type, f->number, fetch_link_of(f));
     f->inflight_epoch = fetch_epoch_of(fs, f->type);
-    f->redirect_epoch = fs->redirect_epoch;
+    f->outside_epoch = fs->outside_epoch;
     f->inflight = table_add(&fs->inflight, f->inflight_hash, f) == 0;
 }
 
@@ -377,12 +377,12 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
 
 /* --- replies --- */
 
-/* This connection announces no changes of the keys that another node has replied about. */
+/* This connection announces no changes of what was read outside of its stream. */
 static struct lifetime fetch_lifetime_of(const struct fetch *f, const struct redis_reply *reply,
                                          enum redis_origin origin, enum part part)
 {
     const struct validity *v = f->fetches->options.validity;
-    if (origin == REDIS_ORIGIN_OTHER_NODE)
+    if (origin == REDIS_ORIGIN_OUTSIDE)
         return LIFETIME_NONE;
     return (part & (PART_SIZE | PART_MEMBERS)) != 0 ? validity_lifetime_of_index(v, reply, f->sent_ms)
                                                     : validity_lifetime(v, reply, f->sent_ms);
@@ -412,7 +412,7 @@ static bool fetch_accept_reply(struct fetch *f, const struct redis_reply *reply,
         fetch_raise(f, FETCH_FAILED);
         return false;
     }
-    f->apart |= origin == REDIS_ORIGIN_OTHER_NODE;
+    f->apart |= origin == REDIS_ORIGIN_OUTSIDE;
     f->lifetime = fetch_lifetime_of(f, reply, origin, part);
     if ((part & (PART_SIZE | PART_MEMBERS | PART_SUMMARIES)) != 0)
         f->page.lifetime = lifetime_of_both(f->page.lifetime, f->lifetime);
@@ -433,7 +433,7 @@ static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum r
         struct auth_read *a = &f->auth;
         bool read = api_keys_read_info(f->fetches->options.api_keys, &a->key, reply, &a->info);
         a->info_lifetime = f->lifetime;
-        a->due = origin == REDIS_ORIGIN_OTHER_NODE;
+        a->due = origin == REDIS_ORIGIN_OUTSIDE;
         if (!read)
             fetch_raise(f, FETCH_FAILED);
         else if (api_keys_is_expired(a->info.expires))
@@ -453,7 +453,8 @@ static void fetch_keep_key(struct fetch *f)
     (void)err;
 }
 
-/* The reply comes after the info: where another node has sent that, the set is read again behind it. */
+/* The reply comes after the info: where that came from outside of the stream, the set is read again behind
+ * it. */
 static void fetch_on_auth(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
@@ -570,7 +571,7 @@ static void fetch_store_summary(struct fetch *f, int64_t id, struct blob *summar
         entries_put_summary(f->fetches->options.entries, f->lifetime, id, summary);
 }
 
-/* A summary before this one has yet to come from another node, and the page is written in order. */
+/* A summary before this one has yet to come from outside of the stream, and the page is written in order. */
 static void fetch_hold_summary(struct fetch *f, int at, const struct channel_row *row)
 {
     struct buf *text = f->fetches->options.text;
@@ -610,7 +611,7 @@ static void fetch_read_summary(struct fetch *f, int at, const struct redis_reply
     blob_unref(copy);
 }
 
-/* Replies come in the order of the commands, but for those of other nodes. */
+/* Replies come in the order of the commands, but for those from outside of the stream. */
 static void fetch_on_summary(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     const struct summary_read *read = arg;
@@ -735,7 +736,8 @@ static void fetch_send_linked_card(struct fetch *f)
 /*
  * The link led to a card with another link: one of the two changed between their reads, or they do not agree.
  * Redis executes both commands in one turn, unless TCP delivers them apart: twice, and the link changes hands
- * in between both times, is not expected. Where two nodes of a cluster execute them only many reads tell.
+ * in between both times, is not expected. Where one reply comes from outside of the stream only many reads
+ * tell.
  */
 static void fetch_send_relinked(struct fetch *f)
 {
@@ -877,7 +879,7 @@ static uint64_t fetch_lack_of(const struct fetch *f)
  * Whether a result that lacks something must be read again after the check passed: Redis may have lost its
  * data and been reloaded in between. Where no invalidation would tell, the same has to be lacking twice in a
  * row; as on a page, since a loader may have been writing between the reads of the index and of the cards,
- * and from another node of a cluster, as the slot may have migrated on when that node was asked.
+ * and in a reply from outside of the stream, as the key may have moved on before it was read there.
  */
 static bool fetch_must_be_read_again(const struct fetch *f)
 {
@@ -938,8 +940,7 @@ static void fetch_proceed(struct fetch *f)
         return;
     }
     fetch_enter(f, FETCH_UNCONFIRMED);
-    fetch_unpublish(
-        f); /* meanwhile it may come to exist: by link, or in a cluster, without an invalidation */
+    fetch_unpublish(f); /* meanwhile it may come to exist, and links and some absences are not tracked */
     list_append(&f->fetches->unconfirmed, &f->link);
     catalogue_check(f->fetches->options.catalogue); /* fetches_confirm() follows */
 }

@@ -58,7 +58,7 @@ struct fetches {
     uint64_t seed;             /* the seed of the hashes of both tables */
     uint64_t index_epoch;      /* grows when the index, and so every page in flight, is invalidated */
     uint64_t flush_epoch;      /* grows, with index_epoch, when everything is invalidated */
-    uint64_t redirect_epoch;   /* grows when a command is sent to another node */
+    uint64_t outside_epoch;    /* grows when a command is sent outside of the stream */
 
     unsigned commands_due;   /* commands in flight: the replies that all fetches wait for */
     unsigned window;         /* their number that leaves no room for another fetch */
@@ -93,13 +93,13 @@ static inline void fetches_invalidate_all(struct fetches *fs)
 }
 
 /*
- * A command is sent to another node (REDIS_ORIGIN_OTHER_NODE). A client whose request comes from now on may
- * have seen a newer state of that node, of which no invalidation tells: it joins no fetch that may be waiting
- * for that reply.
+ * A command is sent outside of the stream (REDIS_ORIGIN_OUTSIDE). A client whose request comes from now on
+ * may have seen a newer state than its reply has, of which no invalidation tells: it joins no fetch that may
+ * be waiting for that reply.
  */
-static inline void fetches_redirected(struct fetches *fs)
+static inline void fetches_read_outside(struct fetches *fs)
 {
-    fs->redirect_epoch++;
+    fs->outside_epoch++;
 }
 
 /* A new connection is in use. */

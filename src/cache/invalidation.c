@@ -167,7 +167,7 @@ static bool invalidation_differs(const struct entry *e, const struct redis_reply
 static void invalidation_on_entry_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct invalidation *c = arg;
-    (void)origin; /* always the stream: no other node was asked */
+    (void)origin; /* it is read in the stream only */
     assert(c->reading);
     c->reading = false;
     if (reply == NULL || reply->type == REPLY_ERROR || !invalidation_is_comparable(c))

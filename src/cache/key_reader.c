@@ -216,7 +216,8 @@ static bool key_reader_accept_reply(struct key_reader *r, const struct redis_rep
     else if (!key_reader_is_expected(r, reply))
         key_reader_refuse(r, "unexpected reply");
     else if (lifetime_is_none(validity_lifetime(v, counted, 0)))
-        key_reader_refuse(r, "it may not be cached: in a cluster the set and the infos have to exist");
+        key_reader_refuse(r, "it may not be cached: " REDIS_SESSION_ABSENCES_UNTRACKED
+                             " the set and the infos have to exist");
     return !r->failed;
 }
 
@@ -245,7 +246,7 @@ static void key_reader_confirm_later(struct key_reader *r)
 {
     if (list_empty(&r->checked))
         return;
-    if (r->is_other_node) {
+    if (r->is_outside) {
         key_reader_end(r, &r->checked, KEY_READER_FETCH);
         return;
     }
@@ -291,7 +292,7 @@ static void key_reader_on_check_reply(void *arg, const struct redis_reply *reply
         key_reader_read_infos(r, reply);
     if (accepted && r->reply == KEY_READER_MEMBERS)
         key_reader_read_members(r, reply);
-    r->is_other_node = origin == REDIS_ORIGIN_OTHER_NODE; /* the last reply decides, which is about the set */
+    r->is_outside = origin == REDIS_ORIGIN_OUTSIDE; /* the last reply decides, which is about the set */
     r->reply++;
     if (r->replies_due == 0)
         key_reader_end_check(r);
@@ -395,7 +396,7 @@ static void key_reader_read_found_infos(struct key_reader *r)
         key_reader_commit_later(r);
 }
 
-/* Another node's set would have a size that this one's portions do not add up to. */
+/* It is read in the stream only: a set outside has a size that the portions of this one do not add up to. */
 static void key_reader_on_portion(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct key_reader *r = arg;

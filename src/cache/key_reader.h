@@ -1,8 +1,8 @@
 /*
  * The key reader: checks API keys in Redis, and reads their set, one command after the other.
  *
- * A check confirms up to KEY_READER_KEYS keys at once: HLEN of the infos (in a cluster an absence may not be
- * cached, lifetime.h), HMGET of theirs, SMISMEMBER of the set. Their membership is read last, so that a key
+ * A check confirms up to KEY_READER_KEYS keys at once: HLEN of the infos (an absence may be untracked,
+ * validity.h), HMGET of theirs, SMISMEMBER of the set. Their membership is read last, so that a key
  * is refused that is revoked in between, and its expiry with it; where an invalidation comes in between, the
  * check is worthless. It is made for
  *   - the keys used last, when an invalidation has made all keys unconfirmed. A set of one portion is read as
@@ -22,7 +22,7 @@
  * A request whose key is confirmed is looked up again at once. One whose key is no member gets its 401 after
  * a check of the catalogue, as fetches do (fetch.c). Where keys cannot be checked here, because nothing may
  * be cached or Redis refuses the commands, each request has its own check with its fetch; so has one whose
- * key a replica in a cluster does not have, which says nothing of a slot that migrates.
+ * key is absent here, but may be found outside of the stream.
  *
  * Invariant: one command or check is under way at a time, by `step`; a request is in `waiting`, in `checked`,
  * or ended.
@@ -98,9 +98,9 @@ struct key_reader {
                             KEY_READER_REPLIES
     } reply;
     unsigned replies_due;
-    bool failed;        /* a command of the check could not be sent, or its reply is of no use */
-    bool is_other_node; /* another node may have the set: that keys are no members is not known here */
-    uint64_t epoch; /* the epoch of the keys when SSCAN was sent, or when the first reply to a check came */
+    bool failed;     /* a command of the check could not be sent, or its reply is of no use */
+    bool is_outside; /* the set may be outside of the stream: that keys are no members is not known here */
+    uint64_t epoch;  /* the epoch of the keys when SSCAN was sent, or when the first reply to a check came */
 
     struct list waiting; /* requests for the next check */
     struct list checked; /* requests of the check under way */

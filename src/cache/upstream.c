@@ -31,7 +31,7 @@ static void upstream_check_catalogue(struct upstream_check *check)
 
 /*
  * The check sends the commands of requests, with keys that do not exist: only whether an ACL denies them
- * counts. No other node is asked, as Redis checks the ACL before the slot.
+ * counts. They are read in the stream only, as Redis checks the ACL before it looks for keys.
  */
 enum permission {
     PERMISSION_CARDS,

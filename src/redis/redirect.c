@@ -78,7 +78,7 @@ static void redirect_end(struct redirected *command, const struct redis_reply *r
     list_remove(&command->owned);
     free(command);
     if (fn != NULL)
-        fn(arg, reply, REDIS_ORIGIN_OTHER_NODE);
+        fn(arg, reply, REDIS_ORIGIN_OUTSIDE);
 }
 
 static void redirect_fail(struct redirected *command)
@@ -320,7 +320,7 @@ void redirects_cancel(struct redirects *r)
     while (!list_empty(&cancelled)) {
         const struct redirected *command = LIST_ENTRY(cancelled.next, struct redirected, owned);
         list_remove(cancelled.next);
-        command->fn(command->arg, NULL, REDIS_ORIGIN_OTHER_NODE);
+        command->fn(command->arg, NULL, REDIS_ORIGIN_OUTSIDE);
     }
 }
 

@@ -50,6 +50,11 @@ struct redis_connection *redis_session_connection(const struct redis_session *s)
     return s->current->connection;
 }
 
+bool redis_session_tracks_absences(const struct redis_session *s)
+{
+    return !s->current->clustered;
+}
+
 struct redis_config *redis_session_config(const struct redis_session *s)
 {
     return s->current->config;
@@ -94,7 +99,7 @@ static int redis_session_redirect(struct session_command *command, const struct 
     if (err != 0)
         return err;
     if (b == s->current)
-        s->options.on_redirect(s->options.connection.arg);
+        s->options.on_outside_read(s->options.connection.arg);
     return redirects_send(b->redirects, node, text, redis_session_on_redirected, command);
 }
 
@@ -122,9 +127,9 @@ static void redis_session_on_reply(void *arg, const struct redis_reply *reply, e
     if (!redis_session_is_elsewhere(command->backend, reply, &node))
         redis_session_end(command, reply, origin);
     else if ((command->how & REDIS_SEND_STREAM_ONLY) != 0)
-        redis_session_end(command, reply, REDIS_ORIGIN_OTHER_NODE);
+        redis_session_end(command, reply, REDIS_ORIGIN_OUTSIDE);
     else if (redis_session_redirect(command, &node) != 0)
-        redis_session_end(command, NULL, REDIS_ORIGIN_OTHER_NODE);
+        redis_session_end(command, NULL, REDIS_ORIGIN_OUTSIDE);
 }
 
 static int redis_session_send_by(struct redis_connection *c, struct span text, unsigned how,

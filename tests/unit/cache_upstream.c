@@ -117,7 +117,7 @@ static void finish_next(int n, int api_keys, int channels)
         reply(&connections[n], reply_integer(channels));
 }
 
-static void on_redirect(void *arg)
+static void on_outside_read(void *arg)
 {
     (void)arg;
 }
@@ -130,7 +130,7 @@ static int set_up(void **state)
                                                                         .on_push = on_push},
                                                          .on_handshake_done = on_handshake_done,
                                                          .on_replaced = on_replaced,
-                                                         .on_redirect = on_redirect};
+                                                         .on_outside_read = on_outside_read};
     (void)state;
     closed = false;
     connections_init();
