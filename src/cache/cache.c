@@ -48,7 +48,8 @@ struct cache {
     struct key_reader key_reader;
     struct invalidation invalidation;
     struct fetches fetches;
-    struct buf text; /* scratch for a body, which is copied when its length is known */
+    struct buf text;          /* scratch for a body, which is copied when its length is known */
+    struct cache_parts parts; /* tells those above of each other */
 
     struct list by_deadline; /* requests: one timeout for all, so in order of arrival */
     uv_timer_t timer;        /* runs until the first deadline, and a moment longer */
@@ -497,14 +498,19 @@ static struct cache_request *cache_pop_request(struct list *requests)
     return r;
 }
 
-/* Called when what the request waited for has come, or its fetch was lost with the connection. */
+/*
+ * Called when what the request waited for has come, or its fetch was lost with the connection. `fetched` is
+ * the query of that fetch; NULL: the request has its own.
+ */
 static void cache_get_again(struct cache *c, struct cache_request *r, const struct cache_query *fetched)
 {
-    struct cache_query q = *fetched;
+    struct cache_query q = {.type = r->type, .number = r->number};
     struct cache_result result;
     char *link = r->link;
-    if (link != NULL)
-        q = (struct cache_query){.type = QUERY_CARD_BY_LINK, .link = {link, r->link_len}};
+    if (fetched != NULL)
+        q = *fetched;
+    else if (link != NULL)
+        q.link = (struct span){link, r->link_len};
     q.key = r->key;
     q.coding = r->coding;
     r->link = NULL;
@@ -519,7 +525,7 @@ static void cache_get_again(struct cache *c, struct cache_request *r, const stru
 static void cache_get_waiting_again(struct cache *c, struct cache_request *r)
 {
     list_remove(&r->waiting);
-    cache_get_again(c, r, &(struct cache_query){.type = r->type, .number = r->number});
+    cache_get_again(c, r, NULL);
 }
 
 /* Requests stay undrained after a turn of the loop that read only a part of what waits; without a connection
@@ -555,35 +561,22 @@ static void cache_answer_request(struct cache_request *r, const struct cache_res
     r->done(r->arg, &result);
 }
 
-static void cache_on_fetch_ended(void *arg, struct list *requests, const struct cache_query *q,
-                                 const struct cache_result *result)
+/* Called when a fetch has ended, or a check of keys. The fetch was counted as a miss when it began. */
+static void cache_on_ended(void *arg, struct list *requests, const struct cache_query *q,
+                           const struct cache_result *result)
 {
     struct cache *c = arg;
+    bool is_fetch = q != NULL;
     while (!list_empty(requests)) {
         struct cache_request *r = cache_pop_request(requests);
+        metric_add(&c->options.metrics->cache_misses_total, result != NULL && !is_fetch);
         if (result == NULL)
             cache_get_again(c, r, q);
         else
             cache_answer_request(r, result);
     }
-    cache_run_queue(c);
-}
-
-static void cache_on_keys_checked(void *arg, struct list *requests, enum key_reader_result result)
-{
-    struct cache *c = arg;
-    bool invalid = result == KEY_READER_INVALID;
-    while (!list_empty(requests)) {
-        struct cache_request *r = cache_pop_request(requests);
-        r->own_check = result == KEY_READER_FETCH;
-        if (invalid || result == KEY_READER_FAILED) {
-            metric_add(&c->options.metrics->cache_misses_total, 1);
-            cache_answer_request(
-                r, &(struct cache_result){.status = invalid ? CACHE_KEY_INVALID : CACHE_UNAVAILABLE});
-        } else {
-            cache_get_again(c, r, &(struct cache_query){.type = r->type, .number = r->number});
-        }
-    }
+    if (is_fetch)
+        cache_run_queue(c);
 }
 
 /* --- the check of the catalogue --- */
@@ -733,16 +726,17 @@ static void cache_init_validity(struct cache *c)
                                                           .stale_limit_ms = o->stale_limit_ms,
                                                           .stale_keys_limit_ms = o->stale_keys_limit_ms});
     catalogue_init(&c->catalogue, &catalogue_options);
-    upstream_init(&c->upstream, o->keyspace, c->session, &c->catalogue);
+    upstream_init(&c->upstream, &c->parts);
 }
 
 static int cache_init_parts(struct cache *c)
 {
     const struct cache_options *o = &c->options;
-    const struct invalidation_options invalidation_options = {
+    c->parts = (struct cache_parts){
         .keyspace = o->keyspace,
         .metrics = o->metrics,
         .loop_lag = o->loop_lag,
+        .session = c->session,
         .validity = &c->validity,
         .catalogue = &c->catalogue,
         .entries = &c->entries,
@@ -750,36 +744,15 @@ static int cache_init_parts(struct cache *c)
         .key_reader = &c->key_reader,
         .fetches = &c->fetches,
         .text = &c->text,
-    };
-    const struct key_reader_options reader_options = {
-        .keyspace = o->keyspace,
-        .metrics = o->metrics,
-        .keys = &c->api_keys,
-        .validity = &c->validity,
-        .catalogue = &c->catalogue,
-        .session = c->session,
-        .ended = cache_on_keys_checked,
-        .arg = c,
-    };
-    const struct fetch_options fetch_options = {
-        .keyspace = o->keyspace,
-        .metrics = o->metrics,
-        .entries = &c->entries,
-        .validity = &c->validity,
-        .catalogue = &c->catalogue,
-        .api_keys = &c->api_keys,
-        .text = &c->text,
-        .delay_limit_ms = cache_delay_limit_ms(o),
-        .session = c->session,
-        .ended = cache_on_fetch_ended,
+        .ended = cache_on_ended,
         .arg = c,
     };
     cache_init_validity(c);
-    int key_reader = key_reader_init(&c->key_reader, &reader_options);
+    int key_reader = key_reader_init(&c->key_reader, &c->parts);
     int entries = entries_init(&c->entries, o->cache_size, o->metrics);
     int api_keys = api_keys_init(&c->api_keys, o->metrics);
-    int invalidation = invalidation_init(&c->invalidation, &invalidation_options);
-    int fetches = fetches_init(&c->fetches, &fetch_options);
+    int invalidation = invalidation_init(&c->invalidation, &c->parts, &c->validity);
+    int fetches = fetches_init(&c->fetches, &c->parts, cache_delay_limit_ms(o));
     bool keys_failed = key_reader != 0 || api_keys != 0;
     return entries != 0 || keys_failed || invalidation != 0 || fetches != 0 ? -ENOMEM : 0;
 }

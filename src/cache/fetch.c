@@ -166,7 +166,7 @@ static struct span fetch_link_of(const struct fetch *f)
  * oversize. */
 static void fetch_append_key(const struct fetch *f, enum part part, struct buf *out)
 {
-    const struct keyspace *keyspace = f->fetches->options.keyspace;
+    const struct keyspace *keyspace = f->fetches->parts->keyspace;
     if (part == PART_LINK)
         keyspace_link(keyspace, out, fetch_link_of(f));
     else if (f->type == QUERY_PAGE) /* fetch_on_summary handles oversize replies itself */
@@ -221,7 +221,7 @@ static void fetch_adapt_window(struct fetches *fs, uint64_t batch_ms)
     fs->least_delay_ms = delay_ms < fs->least_delay_ms ? delay_ms : fs->least_delay_ms;
     if (batch_ms < fs->window_ms)
         return;
-    if (delay_ms - fs->least_delay_ms > fs->options.delay_limit_ms)
+    if (delay_ms - fs->least_delay_ms > fs->delay_limit_ms)
         fs->window = fs->window / 2 > WINDOW_LEAST ? fs->window / 2 : WINDOW_LEAST;
     else if (fs->window_filled && fs->window < WINDOW_MOST)
         fs->window += WINDOW_STEP;
@@ -240,14 +240,14 @@ static void fetch_send(struct fetch *f, const struct buf *command, unsigned how,
         return;
     int err = buf_error(command);
     if (err == 0)
-        err = redis_session_send(f->fetches->options.session, buf_span(command), how, fn, arg);
+        err = redis_session_send(f->fetches->parts->session, buf_span(command), how, fn, arg);
     if (err != 0) {
         fetch_raise(f, err == -ENOTCONN ? FETCH_LOST : FETCH_FAILED);
         return;
     }
     f->replies_due++;
     f->fetches->commands_due++;
-    metric_add(&f->fetches->options.metrics->redis_commands_total, 1);
+    metric_add(&f->fetches->parts->metrics->redis_commands_total, 1);
 }
 
 static void fetch_send_command(struct fetch *f, const struct buf *command, redis_reply_fn fn)
@@ -266,7 +266,7 @@ int fetches_read_entry(struct fetches *fs, const struct entry_source *source, re
     int err = buf_error(command);
     if (err != 0)
         return err;
-    return redis_session_send(fs->options.session, buf_span(command), REDIS_SEND_STREAM_ONLY, fn, arg);
+    return redis_session_send(fs->parts->session, buf_span(command), REDIS_SEND_STREAM_ONLY, fn, arg);
 }
 
 /* --- in flight --- */
@@ -286,7 +286,7 @@ static uint64_t fetch_epoch_of(const struct fetches *fs, enum cache_query_type t
 /* By TTL a request joins only a fetch whose result would be served to it from the cache. */
 static bool fetch_has_expired(const struct fetch *f)
 {
-    const struct validity *v = f->fetches->options.validity;
+    const struct validity *v = f->fetches->parts->validity;
     return v->by_ttl && clock_boot_ms() >= f->sent_ms + v->limits.ttl_ms;
 }
 
@@ -347,7 +347,7 @@ static void fetch_watch(struct fetch *f)
     struct fetches *fs = f->fetches;
     struct page_read *p = &f->page;
     const struct page_members *m = page_builder_members(p->builder);
-    if (!validity_may_store(fs->options.validity))
+    if (!validity_may_store(fs->parts->validity))
         return;
     while (p->watched < m->count && !p->is_invalidated) {
         int err = table_add(&fs->page_members, hash_int64(m->id[p->watched], fs->seed), f);
@@ -381,7 +381,7 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
 static struct lifetime fetch_lifetime_of(const struct fetch *f, const struct redis_reply *reply,
                                          enum redis_origin origin, enum part part)
 {
-    const struct validity *v = f->fetches->options.validity;
+    const struct validity *v = f->fetches->parts->validity;
     if (origin == REDIS_ORIGIN_OUTSIDE)
         return LIFETIME_NONE;
     return (part & (PART_SIZE | PART_MEMBERS)) != 0 ? validity_lifetime_of_index(v, reply, f->sent_ms)
@@ -431,7 +431,7 @@ static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum r
     struct fetch *f = arg;
     if (fetch_accept_reply(f, reply, origin, PART_INFO)) {
         struct auth_read *a = &f->auth;
-        bool read = api_keys_read_info(f->fetches->options.api_keys, &a->key, reply, &a->info);
+        bool read = api_keys_read_info(f->fetches->parts->api_keys, &a->key, reply, &a->info);
         a->info_lifetime = f->lifetime;
         a->due = origin == REDIS_ORIGIN_OUTSIDE;
         if (!read)
@@ -449,7 +449,7 @@ static void fetch_keep_key(struct fetch *f)
     const struct auth_read *a = &f->auth;
     struct lifetime lifetime = lifetime_of_both(f->lifetime, a->info_lifetime);
     bool by_ttl = !lifetime_is_none(lifetime) && !lifetime_is_tracked(lifetime);
-    int err = by_ttl ? api_keys_confirm(f->fetches->options.api_keys, &a->key, lifetime, &a->info) : 0;
+    int err = by_ttl ? api_keys_confirm(f->fetches->parts->api_keys, &a->key, lifetime, &a->info) : 0;
     (void)err;
 }
 
@@ -483,7 +483,7 @@ static bool fetch_read_row(struct fetch *f, const struct redis_reply *reply, enu
 
 static struct blob *fetch_write_card(struct fetch *f, const struct channel_row *row, size_t headroom)
 {
-    struct buf *text = f->fetches->options.text;
+    struct buf *text = f->fetches->parts->text;
     value_reports_invalid(&f->fetches->reports, f->card.id, body_write(text, row, CHANNEL_CARD));
     return buf_error(text) == 0 ? blob_new_headroom(buf_span(text), headroom) : NULL;
 }
@@ -498,7 +498,7 @@ static void fetch_read_card(struct fetch *f, const struct redis_reply *reply)
     struct blob *body =
         fetch_write_card(f, &row, lifetime_is_none(f->lifetime) ? 0 : entries_card_headroom(link));
     if (body != NULL)
-        entries_put_card(f->fetches->options.entries, f->lifetime, f->card.id, link, body);
+        entries_put_card(f->fetches->parts->entries, f->lifetime, f->card.id, link, body);
     if (f->type == QUERY_CARD || span_equal(link, fetch_link_of(f))) {
         fetch_raise(f, FETCH_FOUND);
         f->card.body = body;
@@ -526,7 +526,7 @@ static void fetch_read_link(struct fetch *f, const struct redis_reply *reply)
     if (state == VALUE_ABSENT) /* there is nothing left that might agree */
         l->relinks = REPEATS_MAX;
     if (malformed)
-        metric_add(&f->fetches->options.metrics->invalid_values_total, 1);
+        metric_add(&f->fetches->parts->metrics->invalid_values_total, 1);
 }
 
 static void fetch_on_link(void *arg, const struct redis_reply *reply, enum redis_origin origin)
@@ -543,7 +543,7 @@ static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum
     if (fetch_accept_reply(f, reply, origin, PART_SIZE)) {
         if (reply->type == REPLY_INTEGER) {
             page_builder_set_index_size(f->page.builder, reply->integer);
-            entries_set_index_size(f->fetches->options.entries, f->lifetime, reply->integer);
+            entries_set_index_size(f->fetches->parts->entries, f->lifetime, reply->integer);
         } else {
             fetch_raise(f, FETCH_FAILED);
         }
@@ -568,13 +568,13 @@ static bool fetch_may_store_summary(const struct fetch *f)
 static void fetch_store_summary(struct fetch *f, int64_t id, struct blob *summary)
 {
     if (fetch_may_store_summary(f))
-        entries_put_summary(f->fetches->options.entries, f->lifetime, id, summary);
+        entries_put_summary(f->fetches->parts->entries, f->lifetime, id, summary);
 }
 
 /* A summary before this one has yet to come from outside of the stream, and the page is written in order. */
 static void fetch_hold_summary(struct fetch *f, int at, const struct channel_row *row)
 {
-    struct buf *text = f->fetches->options.text;
+    struct buf *text = f->fetches->parts->text;
     int64_t id = page_builder_members(f->page.builder)->id[at];
     value_reports_invalid(&f->fetches->reports, id, body_write(text, row, CHANNEL_SUMMARY));
     struct blob *summary = buf_error(text) == 0 ? blob_new(buf_span(text)) : NULL;
@@ -664,8 +664,8 @@ static void fetch_send_summaries(struct fetch *f)
     fetch_raise(f, FETCH_FOUND);
     f->page.is_known = false;
     fetch_watch(f);
-    if (validity_may_store(f->fetches->options.validity)) /* or what is cached may be out of date */
-        (void)page_builder_gather(f->page.builder, f->fetches->options.entries);
+    if (validity_may_store(f->fetches->parts->validity)) /* or what is cached may be out of date */
+        (void)page_builder_gather(f->page.builder, f->fetches->parts->entries);
     fetch_send_missing(f);
 }
 
@@ -712,7 +712,7 @@ static void fetch_send_first(struct fetch *f)
 /* Sends the first batch. Returns 0, or -ENOMEM if nothing was sent; after a part of it the fetch fails. */
 static int fetch_start(struct fetch *f)
 {
-    f->mark = validity_mark(f->fetches->options.validity);
+    f->mark = validity_mark(f->fetches->parts->validity);
     f->sent_ms = f->batch_ms = clock_boot_ms();
     fetch_enter(f, FETCH_FIRST);
     f->auth.info_lifetime = LIFETIME_NONE;
@@ -801,16 +801,16 @@ static bool fetch_was_invalidated(const struct fetch *f)
 
 static void fetch_compose_page(struct fetch *f, struct cache_result *r)
 {
-    const struct fetch_options *o = &f->fetches->options;
+    const struct cache_parts *parts = f->fetches->parts;
     const struct page_members *m = page_builder_members(f->page.builder);
     struct page_info info;
     struct blob *body = page_builder_compose(f->page.builder, &info);
     struct lifetime lifetime =
-        lifetime_of_both(f->page.lifetime, validity_lifetime_of_index(o->validity, NULL, f->sent_ms));
+        lifetime_of_both(f->page.lifetime, validity_lifetime_of_index(parts->validity, NULL, f->sent_ms));
     if (body != NULL)
         f->fetches->page_length = body->len;
     if (body != NULL && !fetch_was_invalidated(f))
-        entries_put_page(o->entries, lifetime, &info, m->id, m->count, body);
+        entries_put_page(parts->entries, lifetime, &info, m->id, m->count, body);
     page_builder_report_gaps(f->page.builder, &f->fetches->reports);
     r->last_page = info.last;
     r->body = body;
@@ -861,7 +861,7 @@ static void fetch_finish(struct fetch *f)
         result = fetch_compose_result(f);
     fetch_enter(f, FETCH_ENDED);
     fetch_unpublish(f);
-    f->fetches->options.ended(f->fetches->options.arg, &f->requests, &q, is_lost ? NULL : &result);
+    f->fetches->parts->ended(f->fetches->parts->arg, &f->requests, &q, is_lost ? NULL : &result);
     blob_unref(result.body);
     fetch_free(f);
 }
@@ -883,7 +883,7 @@ static uint64_t fetch_lack_of(const struct fetch *f)
  */
 static bool fetch_must_be_read_again(const struct fetch *f)
 {
-    const struct validity *v = f->fetches->options.validity;
+    const struct validity *v = f->fetches->parts->validity;
     bool is_told = validity_may_store(v) && validity_has_api_keys(v);
     bool is_one_read = !f->apart && (f->outcome == FETCH_KEY_INVALID || f->type != QUERY_PAGE);
     bool is_same = fetch_lack_of(f) == f->lack;
@@ -942,7 +942,7 @@ static void fetch_proceed(struct fetch *f)
     fetch_enter(f, FETCH_UNCONFIRMED);
     fetch_unpublish(f); /* meanwhile it may come to exist, and links and some absences are not tracked */
     list_append(&f->fetches->unconfirmed, &f->link);
-    catalogue_check(f->fetches->options.catalogue); /* fetches_confirm() follows */
+    catalogue_check(f->fetches->parts->catalogue); /* fetches_confirm() follows */
 }
 
 /* --- one fetch --- */
@@ -1000,15 +1000,16 @@ void fetch_join(struct fetch *f, struct list *request)
 
 /* --- all fetches --- */
 
-int fetches_init(struct fetches *fs, const struct fetch_options *options)
+int fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t delay_limit_ms)
 {
-    *fs = (struct fetches){.options = *options, .reports = {.metrics = options->metrics}};
+    *fs = (struct fetches){
+        .parts = parts, .delay_limit_ms = delay_limit_ms, .reports = {.metrics = parts->metrics}};
     list_init(&fs->unconfirmed);
     fs->seed = random_seed(fs);
     int err = table_init(&fs->inflight);
     if (err == 0)
         err = table_init(&fs->page_members);
-    int commands = commands_init(&fs->commands, options->keyspace);
+    int commands = commands_init(&fs->commands, parts->keyspace);
     return err != 0 ? err : commands;
 }
 

@@ -18,38 +18,15 @@
 #ifndef CACHE_FETCH_H
 #define CACHE_FETCH_H
 
-#include "cache/api_keys.h"
 #include "cache/body.h"
-#include "cache/cache.h"
-#include "cache/catalogue.h"
-#include "cache/validity.h"
+#include "cache/parts.h"
 
 struct fetch;
 
-/* All is borrowed while the fetches live. */
-struct fetch_options {
-    const struct keyspace *keyspace;
-    struct cache_metrics *metrics;
-    struct entries *entries;
-    const struct validity *validity;
-    struct catalogue *catalogue; /* checked before a result is returned that lacks something */
-    struct api_keys *api_keys;   /* read infos, and keep the keys that a fetch has found valid */
-    struct buf *text;            /* scratch for bodies */
-    struct redis_session *session;
-    uint64_t delay_limit_ms; /* replies that take so much longer than the fastest say that Redis is busy */
-
-    /*
-     * The fetch has ended with this result; NULL: its connection was lost. The callee removes all requests
-     * from the list, and takes references of the body for them. *q is the query, without the key.
-     */
-    void (*ended)(void *arg, struct list *requests, const struct cache_query *q,
-                  const struct cache_result *result);
-    void *arg;
-};
-
 /* All fetches of a worker, and what they share. Embedded in the cache; private to fetch.c. */
 struct fetches {
-    struct fetch_options options;
+    const struct cache_parts *parts;
+    uint64_t delay_limit_ms; /* replies that take so much longer than the fastest say that Redis is busy */
     struct commands commands;
 
     struct list unconfirmed;   /* fetches that wait for a check of the catalogue */
@@ -72,7 +49,8 @@ struct fetches {
 };
 
 /* Returns 0 or -ENOMEM; fetches_fini is due in both cases, after all fetches have ended. */
-int fetches_init(struct fetches *fs, const struct fetch_options *options) __attribute__((warn_unused_result));
+int fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t delay_limit_ms)
+    __attribute__((warn_unused_result));
 void fetches_fini(struct fetches *fs);
 
 /* The fetch that a query may join, or NULL. */

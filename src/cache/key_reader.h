@@ -33,10 +33,7 @@
 #define CACHE_KEY_READER_H
 
 #include "base/wait_group.h"
-#include "cache/api_keys.h"
-#include "cache/cache.h"
-#include "cache/catalogue.h"
-#include "cache/validity.h"
+#include "cache/parts.h"
 
 #include <uv.h>
 
@@ -57,30 +54,9 @@ enum { KEY_READER_RECENT_INTERVAL_MS = 1000 };
 
 enum { KEY_READER_CURSOR_MAX = 20 };
 
-/* How the wait of requests ended. */
-enum key_reader_result {
-    KEY_READER_LOOK_UP, /* the key is confirmed, or cannot be checked now */
-    KEY_READER_INVALID,
-    KEY_READER_FETCH, /* each has to check its key itself */
-    KEY_READER_FAILED /* Redis replied to the check of the catalogue with an error */
-};
-
-/* All is borrowed while it lives. The functions are called with `arg`. */
-struct key_reader_options {
-    const struct keyspace *keyspace;
-    struct cache_metrics *metrics;
-    struct api_keys *keys;
-    const struct validity *validity;
-    struct catalogue *catalogue;
-    struct redis_session *session;
-    /* The callee removes all requests from the list. */
-    void (*ended)(void *arg, struct list *requests, enum key_reader_result result);
-    void *arg;
-};
-
 /* Embedded in the cache; private to key_reader.c. */
 struct key_reader {
-    struct key_reader_options options;
+    const struct cache_parts *parts;
     struct buf command, set_key, info_key;
     uv_timer_t timer;
 
@@ -122,8 +98,8 @@ struct key_reader {
     uint64_t commit; /* the number of the check of the catalogue that commits the portion */
 };
 
-/* `options` is copied. Returns 0 or -ENOMEM; key_reader_fini is due in both cases. */
-int key_reader_init(struct key_reader *r, const struct key_reader_options *options)
+/* Returns 0 or -ENOMEM; key_reader_fini is due in both cases. */
+int key_reader_init(struct key_reader *r, const struct cache_parts *parts)
     __attribute__((warn_unused_result));
 void key_reader_fini(struct key_reader *r);
 
@@ -137,7 +113,7 @@ void key_reader_close(struct key_reader *r, struct wait_group *closing);
 /* Whether requests may wait here for their keys to be checked. */
 bool key_reader_is_able(const struct key_reader *r);
 
-/* Adds a request, by `waiting`; `ended` is called from the loop. It may leave at any time. */
+/* Adds a request, by `waiting`; it is ended from the loop. It may leave at any time. */
 void key_reader_wait(struct key_reader *r, struct list *request);
 
 /* The set or the infos have changed; with `all`, everything: then the keys used last need not wait. */

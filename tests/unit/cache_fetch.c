@@ -95,25 +95,22 @@ static void find_keys(void)
        REDIS_ORIGIN_STREAM); /* it is there, and there is nothing to compare */
 }
 
+static const struct cache_parts parts = {.keyspace = &keyspace,
+                                         .metrics = &metrics,
+                                         .loop_lag = &loop_lag,
+                                         .validity = &validity,
+                                         .catalogue = &catalogue,
+                                         .entries = &entries,
+                                         .api_keys = &api_keys,
+                                         .key_reader = &key_reader,
+                                         .fetches = &fetches,
+                                         .text = &text};
+static struct cache_parts parts_of_fetches;
+
 static int set_up(void **state)
 {
     const struct catalogue_options catalogue_options = {
         .keyspace = &keyspace, .validity = &validity, .checked = on_checked};
-    const struct invalidation_options invalidation_options = {.keyspace = &keyspace,
-                                                              .validity = &validity,
-                                                              .catalogue = &catalogue,
-                                                              .metrics = &metrics,
-                                                              .loop_lag = &loop_lag,
-                                                              .entries = &entries,
-                                                              .api_keys = &api_keys,
-                                                              .key_reader = &key_reader,
-                                                              .fetches = &fetches,
-                                                              .text = &text};
-    const struct key_reader_options reader_options = {.keyspace = &keyspace,
-                                                      .metrics = &metrics,
-                                                      .keys = &api_keys,
-                                                      .validity = &validity,
-                                                      .catalogue = &catalogue};
     (void)state;
     fake_redis_init();
     clock_ms = 1000000;
@@ -129,18 +126,12 @@ static int set_up(void **state)
     validity_init(&validity, &(struct validity_limits){.enabled = true});
     catalogue_init(&catalogue, &catalogue_options);
     catalogue_init(&wanted, &(struct catalogue_options){.keyspace = &keyspace, .checked = on_wanted_checked});
-    assert_int_equal(key_reader_init(&key_reader, &reader_options), 0);
-    assert_int_equal(invalidation_init(&invalidation, &invalidation_options), 0);
-    const struct fetch_options options = {.keyspace = &keyspace,
-                                          .metrics = &metrics,
-                                          .entries = &entries,
-                                          .validity = &validity,
-                                          .catalogue = &wanted,
-                                          .api_keys = &api_keys,
-                                          .text = &text,
-                                          .delay_limit_ms = DELAY_LIMIT_MS,
-                                          .ended = on_ended};
-    assert_int_equal(fetches_init(&fetches, &options), 0);
+    assert_int_equal(key_reader_init(&key_reader, &parts), 0);
+    assert_int_equal(invalidation_init(&invalidation, &parts, &validity), 0);
+    parts_of_fetches = parts;
+    parts_of_fetches.catalogue = &wanted;
+    parts_of_fetches.ended = on_ended;
+    assert_int_equal(fetches_init(&fetches, &parts_of_fetches, DELAY_LIMIT_MS), 0);
     check.fn = NULL;
     find_keys();
     invalidation_connected(&invalidation, clock_ms, true, false);

@@ -122,6 +122,8 @@ static void on_outside_read(void *arg)
     (void)arg;
 }
 
+static struct cache_parts parts;
+
 static int set_up(void **state)
 {
     static const struct redis_session_options options = {.connection = {.on_ready = on_ready,
@@ -140,7 +142,8 @@ static int set_up(void **state)
     assert_int_equal(redis_session_new(NULL, &options, &session), 0);
     catalogue_init(&catalogue, &(struct catalogue_options){
                                    .keyspace = &keyspace, .session = session, .checked = on_checked});
-    upstream_init(&upstream, &keyspace, session, &catalogue);
+    parts = (struct cache_parts){.keyspace = &keyspace, .session = session, .catalogue = &catalogue};
+    upstream_init(&upstream, &parts);
     return redis_session_use(session, config[0]);
 }
 
