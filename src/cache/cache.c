@@ -48,7 +48,8 @@ struct cache {
     struct key_reader key_reader;
     struct invalidation invalidation;
     struct fetches fetches;
-    struct buf text; /* scratch for a body, which is copied when its length is known */
+    struct buf text;          /* scratch for a body, which is copied when its length is known */
+    struct cache_parts parts; /* tells those above of each other */
 
     struct list by_deadline; /* requests: one timeout for all, so in order of arrival */
     uv_timer_t timer;        /* runs until the first deadline, and a moment longer */
@@ -61,8 +62,6 @@ struct cache {
     uint64_t connected_ms; /* monotonic; when the connection was last ready */
 
     struct wait_group closing; /* the two handles above, and those of the parts */
-    void (*closed)(void *arg);
-    void *closed_arg;
 };
 
 static void cache_on_deadline(uv_timer_t *timer);
@@ -469,7 +468,7 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->undrained_ms = request->queued_ms = 0;
     request->own_check = false;
     request->key = query->key;
-    request->key_name.len = -1;
+    api_key_name_clear(&request->key_name);
     list_init(&request->waiting);
     list_init(&request->deadline);
     if (cache_try_get(c, request, query, result))
@@ -497,14 +496,19 @@ static struct cache_request *cache_pop_request(struct list *requests)
     return r;
 }
 
-/* Called when what the request waited for has come, or its fetch was lost with the connection. */
+/*
+ * Called when what the request waited for has come, or its fetch was lost with the connection. `fetched` is
+ * the query of that fetch; NULL: the request has its own.
+ */
 static void cache_get_again(struct cache *c, struct cache_request *r, const struct cache_query *fetched)
 {
-    struct cache_query q = *fetched;
+    struct cache_query q = {.type = r->type, .number = r->number};
     struct cache_result result;
     char *link = r->link;
-    if (link != NULL)
-        q = (struct cache_query){.type = QUERY_CARD_BY_LINK, .link = {link, r->link_len}};
+    if (fetched != NULL)
+        q = *fetched;
+    else if (link != NULL)
+        q.link = (struct span){link, r->link_len};
     q.key = r->key;
     q.coding = r->coding;
     r->link = NULL;
@@ -519,7 +523,7 @@ static void cache_get_again(struct cache *c, struct cache_request *r, const stru
 static void cache_get_waiting_again(struct cache *c, struct cache_request *r)
 {
     list_remove(&r->waiting);
-    cache_get_again(c, r, &(struct cache_query){.type = r->type, .number = r->number});
+    cache_get_again(c, r, NULL);
 }
 
 /* Requests stay undrained after a turn of the loop that read only a part of what waits; without a connection
@@ -555,35 +559,22 @@ static void cache_answer_request(struct cache_request *r, const struct cache_res
     r->done(r->arg, &result);
 }
 
-static void cache_on_fetch_ended(void *arg, struct list *requests, const struct cache_query *q,
-                                 const struct cache_result *result)
+/* Called when a fetch has ended, or a check of keys. The fetch was counted as a miss when it began. */
+static void cache_on_ended(void *arg, struct list *requests, const struct cache_query *q,
+                           const struct cache_result *result)
 {
     struct cache *c = arg;
+    bool is_fetch = q != NULL;
     while (!list_empty(requests)) {
         struct cache_request *r = cache_pop_request(requests);
+        metric_add(&c->options.metrics->cache_misses_total, result != NULL && !is_fetch);
         if (result == NULL)
             cache_get_again(c, r, q);
         else
             cache_answer_request(r, result);
     }
-    cache_run_queue(c);
-}
-
-static void cache_on_keys_checked(void *arg, struct list *requests, enum key_reader_result result)
-{
-    struct cache *c = arg;
-    bool invalid = result == KEY_READER_INVALID;
-    while (!list_empty(requests)) {
-        struct cache_request *r = cache_pop_request(requests);
-        r->own_check = result == KEY_READER_FETCH;
-        if (invalid || result == KEY_READER_FAILED) {
-            metric_add(&c->options.metrics->cache_misses_total, 1);
-            cache_answer_request(
-                r, &(struct cache_result){.status = invalid ? CACHE_KEY_INVALID : CACHE_UNAVAILABLE});
-        } else {
-            cache_get_again(c, r, &(struct cache_query){.type = r->type, .number = r->number});
-        }
-    }
+    if (is_fetch)
+        cache_run_queue(c);
 }
 
 /* --- the check of the catalogue --- */
@@ -613,12 +604,6 @@ static void cache_on_handshake_done(void *arg, struct redis_connection *connecti
     upstream_check(&c->upstream, connection);
 }
 
-/* Read from the settings in use, as they may change. */
-static bool cache_is_clustered(const struct cache *c)
-{
-    return redis_endpoint_is_cluster(redis_config_endpoint(redis_session_config(c->session)));
-}
-
 /* Logs what follows; the connection has logged the reason. */
 static void cache_log_untracked(const struct cache *c)
 {
@@ -638,7 +623,8 @@ static void cache_on_ready(void *arg)
     if (c->options.cache_size > 0 && !redis_connection_is_tracking(cache_connection_of(c)))
         cache_log_untracked(c);
     invalidation_connected(&c->invalidation, redis_connection_last_pong_ms(cache_connection_of(c)),
-                           redis_connection_is_tracking(cache_connection_of(c)), cache_is_clustered(c));
+                           redis_connection_is_tracking(cache_connection_of(c)),
+                           !redis_session_tracks_absences(c->session));
     fetches_connected(&c->fetches);
     c->connected_ms = clock_now_ms();
     cache_run_queue(c);
@@ -665,10 +651,10 @@ static void cache_on_push(void *arg, struct span kind, const struct redis_reply 
     invalidation_push(&c->invalidation, kind, element);
 }
 
-static void cache_on_redirect(void *arg)
+static void cache_on_outside_read(void *arg)
 {
     struct cache *c = arg;
-    fetches_redirected(&c->fetches);
+    fetches_read_outside(&c->fetches);
 }
 
 static enum redis_tracking cache_tracking_of(const struct cache_options *o)
@@ -707,7 +693,7 @@ static int cache_new_session(struct cache *c, uv_loop_t *loop)
     const struct redis_session_options options = {.connection = connection,
                                                   .on_handshake_done = cache_on_handshake_done,
                                                   .on_replaced = cache_on_replaced,
-                                                  .on_redirect = cache_on_redirect};
+                                                  .on_outside_read = cache_on_outside_read};
     return redis_session_new(loop, &options, &c->session);
 }
 
@@ -738,16 +724,17 @@ static void cache_init_validity(struct cache *c)
                                                           .stale_limit_ms = o->stale_limit_ms,
                                                           .stale_keys_limit_ms = o->stale_keys_limit_ms});
     catalogue_init(&c->catalogue, &catalogue_options);
-    upstream_init(&c->upstream, o->keyspace, c->session, &c->catalogue);
+    upstream_init(&c->upstream, &c->parts);
 }
 
 static int cache_init_parts(struct cache *c)
 {
     const struct cache_options *o = &c->options;
-    const struct invalidation_options invalidation_options = {
+    c->parts = (struct cache_parts){
         .keyspace = o->keyspace,
         .metrics = o->metrics,
         .loop_lag = o->loop_lag,
+        .session = c->session,
         .validity = &c->validity,
         .catalogue = &c->catalogue,
         .entries = &c->entries,
@@ -755,36 +742,15 @@ static int cache_init_parts(struct cache *c)
         .key_reader = &c->key_reader,
         .fetches = &c->fetches,
         .text = &c->text,
-    };
-    const struct key_reader_options reader_options = {
-        .keyspace = o->keyspace,
-        .metrics = o->metrics,
-        .keys = &c->api_keys,
-        .validity = &c->validity,
-        .catalogue = &c->catalogue,
-        .session = c->session,
-        .ended = cache_on_keys_checked,
-        .arg = c,
-    };
-    const struct fetch_options fetch_options = {
-        .keyspace = o->keyspace,
-        .metrics = o->metrics,
-        .entries = &c->entries,
-        .validity = &c->validity,
-        .catalogue = &c->catalogue,
-        .api_keys = &c->api_keys,
-        .text = &c->text,
-        .delay_limit_ms = cache_delay_limit_ms(o),
-        .session = c->session,
-        .ended = cache_on_fetch_ended,
+        .ended = cache_on_ended,
         .arg = c,
     };
     cache_init_validity(c);
-    int key_reader = key_reader_init(&c->key_reader, &reader_options);
+    int key_reader = key_reader_init(&c->key_reader, &c->parts);
     int entries = entries_init(&c->entries, o->cache_size, o->metrics);
     int api_keys = api_keys_init(&c->api_keys, o->metrics);
-    int invalidation = invalidation_init(&c->invalidation, &invalidation_options);
-    int fetches = fetches_init(&c->fetches, &fetch_options);
+    int invalidation = invalidation_init(&c->invalidation, &c->parts, &c->validity);
+    int fetches = fetches_init(&c->fetches, &c->parts, cache_delay_limit_ms(o));
     bool keys_failed = key_reader != 0 || api_keys != 0;
     return entries != 0 || keys_failed || invalidation != 0 || fetches != 0 ? -ENOMEM : 0;
 }
@@ -833,20 +799,11 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
     return 0;
 }
 
-static void cache_on_all_closed(void *arg)
+static void cache_free(void *arg)
 {
     struct cache *c = arg;
-    void (*closed)(void *arg) = c->closed;
-    void *closed_arg = c->closed_arg;
     cache_fini_parts(c);
     free(c);
-    closed(closed_arg);
-}
-
-static void cache_on_session_closed(void *arg)
-{
-    struct cache *c = arg;
-    wait_group_done(&c->closing);
 }
 
 static void cache_on_handle_closed(uv_handle_t *handle)
@@ -858,16 +815,14 @@ static void cache_on_handle_closed(uv_handle_t *handle)
 void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
 {
     assert(list_empty(&c->by_deadline));
-    c->closed = closed;
-    c->closed_arg = arg;
     wait_group_add(&c->closing, 3);
     encoder_close(&c->encoder, &c->closing);
     key_reader_close(&c->key_reader, &c->closing);
     entries_close(&c->entries, &c->closing);
-    redis_session_close(c->session, cache_on_session_closed, c);
+    redis_session_close(c->session, wait_group_on_done, &c->closing);
     uv_close((uv_handle_t *)&c->timer, cache_on_handle_closed);
     uv_close((uv_handle_t *)&c->polled, cache_on_handle_closed);
-    wait_group_wait(&c->closing, cache_on_all_closed, c);
+    wait_group_close(&c->closing, cache_free, c, closed, arg);
 }
 
 int cache_use_redis(struct cache *c, struct redis_config *config)

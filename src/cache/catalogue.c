@@ -80,7 +80,7 @@ static enum catalogue_state catalogue_evaluate(struct catalogue *c, enum catalog
     return CATALOGUE_PRESENT;
 }
 
-/* The origin does not matter: a key on any node shows that there is a catalogue. */
+/* The origin does not matter: a key anywhere shows that there is a catalogue. */
 static void catalogue_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct catalogue *c = arg;

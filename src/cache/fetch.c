@@ -38,7 +38,7 @@ enum part {
 
 enum {
     REPEATS_MAX = 8, /* a read is repeated so often while what it depends on changes all the time */
-    RELINKS_MAX = 2  /* so often a link and its card are read that do not agree, at one node */
+    RELINKS_MAX = 2  /* so often a link and its card are read that do not agree, both in the stream */
 };
 
 /* A summary that is being read. */
@@ -62,7 +62,7 @@ enum fetch_outcome {
 /* The API key, where it is checked too; such a fetch has one request. */
 struct auth_read {
     bool needed;
-    bool due;       /* the info came from another node: the set is to be read behind it */
+    bool due;       /* the info came from outside of the stream: the set is to be read behind it */
     bool is_member; /* the key is in the set */
     struct digest key;
     struct api_key_info info;
@@ -101,10 +101,10 @@ struct fetch {
     bool inflight;        /* in the table of fetches that may be joined */
     uint64_t inflight_hash;
     uint64_t inflight_epoch; /* the epoch of the index, or of all, when it began */
-    uint64_t redirect_epoch; /* when it began */
+    uint64_t outside_epoch;  /* when it began */
 
     unsigned replies_due;     /* replies that have not come yet */
-    bool apart;               /* one came from another node of the cluster: a second moment */
+    bool apart;               /* one came from outside of the stream: of a second moment */
     int repeats;              /* all reads were repeated so often, because the result lacked something */
     uint64_t lack;            /* what the result lacked before the last repetition */
     uint64_t sent_ms;         /* by the boot clock; none of its reads was sent before */
@@ -166,7 +166,7 @@ static struct span fetch_link_of(const struct fetch *f)
  * oversize. */
 static void fetch_append_key(const struct fetch *f, enum part part, struct buf *out)
 {
-    const struct keyspace *keyspace = f->fetches->options.keyspace;
+    const struct keyspace *keyspace = f->fetches->parts->keyspace;
     if (part == PART_LINK)
         keyspace_link(keyspace, out, fetch_link_of(f));
     else if (f->type == QUERY_PAGE) /* fetch_on_summary handles oversize replies itself */
@@ -221,7 +221,7 @@ static void fetch_adapt_window(struct fetches *fs, uint64_t batch_ms)
     fs->least_delay_ms = delay_ms < fs->least_delay_ms ? delay_ms : fs->least_delay_ms;
     if (batch_ms < fs->window_ms)
         return;
-    if (delay_ms - fs->least_delay_ms > fs->options.delay_limit_ms)
+    if (delay_ms - fs->least_delay_ms > fs->delay_limit_ms)
         fs->window = fs->window / 2 > WINDOW_LEAST ? fs->window / 2 : WINDOW_LEAST;
     else if (fs->window_filled && fs->window < WINDOW_MOST)
         fs->window += WINDOW_STEP;
@@ -240,14 +240,14 @@ static void fetch_send(struct fetch *f, const struct buf *command, unsigned how,
         return;
     int err = buf_error(command);
     if (err == 0)
-        err = redis_session_send(f->fetches->options.session, buf_span(command), how, fn, arg);
+        err = redis_session_send(f->fetches->parts->session, buf_span(command), how, fn, arg);
     if (err != 0) {
         fetch_raise(f, err == -ENOTCONN ? FETCH_LOST : FETCH_FAILED);
         return;
     }
     f->replies_due++;
     f->fetches->commands_due++;
-    metric_add(&f->fetches->options.metrics->redis_commands_total, 1);
+    metric_add(&f->fetches->parts->metrics->redis_commands_total, 1);
 }
 
 static void fetch_send_command(struct fetch *f, const struct buf *command, redis_reply_fn fn)
@@ -266,7 +266,7 @@ int fetches_read_entry(struct fetches *fs, const struct entry_source *source, re
     int err = buf_error(command);
     if (err != 0)
         return err;
-    return redis_session_send(fs->options.session, buf_span(command), REDIS_SEND_STREAM_ONLY, fn, arg);
+    return redis_session_send(fs->parts->session, buf_span(command), REDIS_SEND_STREAM_ONLY, fn, arg);
 }
 
 /* --- in flight --- */
@@ -286,7 +286,7 @@ static uint64_t fetch_epoch_of(const struct fetches *fs, enum cache_query_type t
 /* By TTL a request joins only a fetch whose result would be served to it from the cache. */
 static bool fetch_has_expired(const struct fetch *f)
 {
-    const struct validity *v = f->fetches->options.validity;
+    const struct validity *v = f->fetches->parts->validity;
     return v->by_ttl && clock_boot_ms() >= f->sent_ms + v->limits.ttl_ms;
 }
 
@@ -297,7 +297,7 @@ struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q)
         table_find(&fs->inflight, fetch_hash_of_query(fs, q->type, q->number, q->link));
     for (; slot != NULL; slot = table_find_next(&fs->inflight, slot)) {
         struct fetch *f = slot->entry;
-        if (f->inflight_epoch == epoch && f->redirect_epoch == fs->redirect_epoch && f->type == q->type &&
+        if (f->inflight_epoch == epoch && f->outside_epoch == fs->outside_epoch && f->type == q->type &&
             f->number == q->number && span_equal(fetch_link_of(f), q->link) && !fetch_has_expired(f))
             return f;
     }
@@ -310,7 +310,7 @@ static void fetch_publish(struct fetch *f)
     struct fetches *fs = f->fetches;
     f->inflight_hash = fetch_hash_of_query(fs, f->type, f->number, fetch_link_of(f));
     f->inflight_epoch = fetch_epoch_of(fs, f->type);
-    f->redirect_epoch = fs->redirect_epoch;
+    f->outside_epoch = fs->outside_epoch;
     f->inflight = table_add(&fs->inflight, f->inflight_hash, f) == 0;
 }
 
@@ -347,7 +347,7 @@ static void fetch_watch(struct fetch *f)
     struct fetches *fs = f->fetches;
     struct page_read *p = &f->page;
     const struct page_members *m = page_builder_members(p->builder);
-    if (!validity_may_store(fs->options.validity))
+    if (!validity_may_store(fs->parts->validity))
         return;
     while (p->watched < m->count && !p->is_invalidated) {
         int err = table_add(&fs->page_members, hash_int64(m->id[p->watched], fs->seed), f);
@@ -377,12 +377,12 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
 
 /* --- replies --- */
 
-/* This connection announces no changes of the keys that another node has replied about. */
+/* This connection announces no changes of what was read outside of its stream. */
 static struct lifetime fetch_lifetime_of(const struct fetch *f, const struct redis_reply *reply,
                                          enum redis_origin origin, enum part part)
 {
-    const struct validity *v = f->fetches->options.validity;
-    if (origin == REDIS_ORIGIN_OTHER_NODE)
+    const struct validity *v = f->fetches->parts->validity;
+    if (origin == REDIS_ORIGIN_OUTSIDE)
         return LIFETIME_NONE;
     return (part & (PART_SIZE | PART_MEMBERS)) != 0 ? validity_lifetime_of_index(v, reply, f->sent_ms)
                                                     : validity_lifetime(v, reply, f->sent_ms);
@@ -412,7 +412,7 @@ static bool fetch_accept_reply(struct fetch *f, const struct redis_reply *reply,
         fetch_raise(f, FETCH_FAILED);
         return false;
     }
-    f->apart |= origin == REDIS_ORIGIN_OTHER_NODE;
+    f->apart |= origin == REDIS_ORIGIN_OUTSIDE;
     f->lifetime = fetch_lifetime_of(f, reply, origin, part);
     if ((part & (PART_SIZE | PART_MEMBERS | PART_SUMMARIES)) != 0)
         f->page.lifetime = lifetime_of_both(f->page.lifetime, f->lifetime);
@@ -431,9 +431,9 @@ static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum r
     struct fetch *f = arg;
     if (fetch_accept_reply(f, reply, origin, PART_INFO)) {
         struct auth_read *a = &f->auth;
-        bool read = api_keys_read_info(f->fetches->options.api_keys, &a->key, reply, &a->info);
+        bool read = api_keys_read_info(f->fetches->parts->api_keys, &a->key, reply, &a->info);
         a->info_lifetime = f->lifetime;
-        a->due = origin == REDIS_ORIGIN_OTHER_NODE;
+        a->due = origin == REDIS_ORIGIN_OUTSIDE;
         if (!read)
             fetch_raise(f, FETCH_FAILED);
         else if (api_keys_is_expired(a->info.expires))
@@ -449,11 +449,12 @@ static void fetch_keep_key(struct fetch *f)
     const struct auth_read *a = &f->auth;
     struct lifetime lifetime = lifetime_of_both(f->lifetime, a->info_lifetime);
     bool by_ttl = !lifetime_is_none(lifetime) && !lifetime_is_tracked(lifetime);
-    int err = by_ttl ? api_keys_confirm(f->fetches->options.api_keys, &a->key, lifetime, &a->info) : 0;
+    int err = by_ttl ? api_keys_confirm(f->fetches->parts->api_keys, &a->key, lifetime, &a->info) : 0;
     (void)err;
 }
 
-/* The reply comes after the info: where another node has sent that, the set is read again behind it. */
+/* The reply comes after the info: where that came from outside of the stream, the set is read again behind
+ * it. */
 static void fetch_on_auth(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
@@ -482,7 +483,7 @@ static bool fetch_read_row(struct fetch *f, const struct redis_reply *reply, enu
 
 static struct blob *fetch_write_card(struct fetch *f, const struct channel_row *row, size_t headroom)
 {
-    struct buf *text = f->fetches->options.text;
+    struct buf *text = f->fetches->parts->text;
     value_reports_invalid(&f->fetches->reports, f->card.id, body_write(text, row, CHANNEL_CARD));
     return buf_error(text) == 0 ? blob_new_headroom(buf_span(text), headroom) : NULL;
 }
@@ -497,7 +498,7 @@ static void fetch_read_card(struct fetch *f, const struct redis_reply *reply)
     struct blob *body =
         fetch_write_card(f, &row, lifetime_is_none(f->lifetime) ? 0 : entries_card_headroom(link));
     if (body != NULL)
-        entries_put_card(f->fetches->options.entries, f->lifetime, f->card.id, link, body);
+        entries_put_card(f->fetches->parts->entries, f->lifetime, f->card.id, link, body);
     if (f->type == QUERY_CARD || span_equal(link, fetch_link_of(f))) {
         fetch_raise(f, FETCH_FOUND);
         f->card.body = body;
@@ -525,7 +526,7 @@ static void fetch_read_link(struct fetch *f, const struct redis_reply *reply)
     if (state == VALUE_ABSENT) /* there is nothing left that might agree */
         l->relinks = REPEATS_MAX;
     if (malformed)
-        metric_add(&f->fetches->options.metrics->invalid_values_total, 1);
+        metric_add(&f->fetches->parts->metrics->invalid_values_total, 1);
 }
 
 static void fetch_on_link(void *arg, const struct redis_reply *reply, enum redis_origin origin)
@@ -542,7 +543,7 @@ static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum
     if (fetch_accept_reply(f, reply, origin, PART_SIZE)) {
         if (reply->type == REPLY_INTEGER) {
             page_builder_set_index_size(f->page.builder, reply->integer);
-            entries_set_index_size(f->fetches->options.entries, f->lifetime, reply->integer);
+            entries_set_index_size(f->fetches->parts->entries, f->lifetime, reply->integer);
         } else {
             fetch_raise(f, FETCH_FAILED);
         }
@@ -567,13 +568,13 @@ static bool fetch_may_store_summary(const struct fetch *f)
 static void fetch_store_summary(struct fetch *f, int64_t id, struct blob *summary)
 {
     if (fetch_may_store_summary(f))
-        entries_put_summary(f->fetches->options.entries, f->lifetime, id, summary);
+        entries_put_summary(f->fetches->parts->entries, f->lifetime, id, summary);
 }
 
-/* A summary before this one has yet to come from another node, and the page is written in order. */
+/* A summary before this one has yet to come from outside of the stream, and the page is written in order. */
 static void fetch_hold_summary(struct fetch *f, int at, const struct channel_row *row)
 {
-    struct buf *text = f->fetches->options.text;
+    struct buf *text = f->fetches->parts->text;
     int64_t id = page_builder_members(f->page.builder)->id[at];
     value_reports_invalid(&f->fetches->reports, id, body_write(text, row, CHANNEL_SUMMARY));
     struct blob *summary = buf_error(text) == 0 ? blob_new(buf_span(text)) : NULL;
@@ -610,7 +611,7 @@ static void fetch_read_summary(struct fetch *f, int at, const struct redis_reply
     blob_unref(copy);
 }
 
-/* Replies come in the order of the commands, but for those of other nodes. */
+/* Replies come in the order of the commands, but for those from outside of the stream. */
 static void fetch_on_summary(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     const struct summary_read *read = arg;
@@ -663,8 +664,8 @@ static void fetch_send_summaries(struct fetch *f)
     fetch_raise(f, FETCH_FOUND);
     f->page.is_known = false;
     fetch_watch(f);
-    if (validity_may_store(f->fetches->options.validity)) /* or what is cached may be out of date */
-        (void)page_builder_gather(f->page.builder, f->fetches->options.entries);
+    if (validity_may_store(f->fetches->parts->validity)) /* or what is cached may be out of date */
+        (void)page_builder_gather(f->page.builder, f->fetches->parts->entries);
     fetch_send_missing(f);
 }
 
@@ -711,7 +712,7 @@ static void fetch_send_first(struct fetch *f)
 /* Sends the first batch. Returns 0, or -ENOMEM if nothing was sent; after a part of it the fetch fails. */
 static int fetch_start(struct fetch *f)
 {
-    f->mark = validity_mark(f->fetches->options.validity);
+    f->mark = validity_mark(f->fetches->parts->validity);
     f->sent_ms = f->batch_ms = clock_boot_ms();
     fetch_enter(f, FETCH_FIRST);
     f->auth.info_lifetime = LIFETIME_NONE;
@@ -735,7 +736,8 @@ static void fetch_send_linked_card(struct fetch *f)
 /*
  * The link led to a card with another link: one of the two changed between their reads, or they do not agree.
  * Redis executes both commands in one turn, unless TCP delivers them apart: twice, and the link changes hands
- * in between both times, is not expected. Where two nodes of a cluster execute them only many reads tell.
+ * in between both times, is not expected. Where one reply comes from outside of the stream only many reads
+ * tell.
  */
 static void fetch_send_relinked(struct fetch *f)
 {
@@ -799,16 +801,16 @@ static bool fetch_was_invalidated(const struct fetch *f)
 
 static void fetch_compose_page(struct fetch *f, struct cache_result *r)
 {
-    const struct fetch_options *o = &f->fetches->options;
+    const struct cache_parts *parts = f->fetches->parts;
     const struct page_members *m = page_builder_members(f->page.builder);
     struct page_info info;
     struct blob *body = page_builder_compose(f->page.builder, &info);
     struct lifetime lifetime =
-        lifetime_of_both(f->page.lifetime, validity_lifetime_of_index(o->validity, NULL, f->sent_ms));
+        lifetime_of_both(f->page.lifetime, validity_lifetime_of_index(parts->validity, NULL, f->sent_ms));
     if (body != NULL)
         f->fetches->page_length = body->len;
     if (body != NULL && !fetch_was_invalidated(f))
-        entries_put_page(o->entries, lifetime, &info, m->id, m->count, body);
+        entries_put_page(parts->entries, lifetime, &info, m->id, m->count, body);
     page_builder_report_gaps(f->page.builder, &f->fetches->reports);
     r->last_page = info.last;
     r->body = body;
@@ -859,7 +861,7 @@ static void fetch_finish(struct fetch *f)
         result = fetch_compose_result(f);
     fetch_enter(f, FETCH_ENDED);
     fetch_unpublish(f);
-    f->fetches->options.ended(f->fetches->options.arg, &f->requests, &q, is_lost ? NULL : &result);
+    f->fetches->parts->ended(f->fetches->parts->arg, &f->requests, &q, is_lost ? NULL : &result);
     blob_unref(result.body);
     fetch_free(f);
 }
@@ -877,11 +879,11 @@ static uint64_t fetch_lack_of(const struct fetch *f)
  * Whether a result that lacks something must be read again after the check passed: Redis may have lost its
  * data and been reloaded in between. Where no invalidation would tell, the same has to be lacking twice in a
  * row; as on a page, since a loader may have been writing between the reads of the index and of the cards,
- * and from another node of a cluster, as the slot may have migrated on when that node was asked.
+ * and in a reply from outside of the stream, as the key may have moved on before it was read there.
  */
 static bool fetch_must_be_read_again(const struct fetch *f)
 {
-    const struct validity *v = f->fetches->options.validity;
+    const struct validity *v = f->fetches->parts->validity;
     bool is_told = validity_may_store(v) && validity_has_api_keys(v);
     bool is_one_read = !f->apart && (f->outcome == FETCH_KEY_INVALID || f->type != QUERY_PAGE);
     bool is_same = fetch_lack_of(f) == f->lack;
@@ -938,10 +940,9 @@ static void fetch_proceed(struct fetch *f)
         return;
     }
     fetch_enter(f, FETCH_UNCONFIRMED);
-    fetch_unpublish(
-        f); /* meanwhile it may come to exist: by link, or in a cluster, without an invalidation */
+    fetch_unpublish(f); /* meanwhile it may come to exist, and links and some absences are not tracked */
     list_append(&f->fetches->unconfirmed, &f->link);
-    catalogue_check(f->fetches->options.catalogue); /* fetches_confirm() follows */
+    catalogue_check(f->fetches->parts->catalogue); /* fetches_confirm() follows */
 }
 
 /* --- one fetch --- */
@@ -999,15 +1000,16 @@ void fetch_join(struct fetch *f, struct list *request)
 
 /* --- all fetches --- */
 
-int fetches_init(struct fetches *fs, const struct fetch_options *options)
+int fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t delay_limit_ms)
 {
-    *fs = (struct fetches){.options = *options, .reports = {.metrics = options->metrics}};
+    *fs = (struct fetches){
+        .parts = parts, .delay_limit_ms = delay_limit_ms, .reports = {.metrics = parts->metrics}};
     list_init(&fs->unconfirmed);
     fs->seed = random_seed(fs);
     int err = table_init(&fs->inflight);
     if (err == 0)
         err = table_init(&fs->page_members);
-    int commands = commands_init(&fs->commands, options->keyspace);
+    int commands = commands_init(&fs->commands, parts->keyspace);
     return err != 0 ? err : commands;
 }
 

@@ -18,38 +18,15 @@
 #ifndef CACHE_FETCH_H
 #define CACHE_FETCH_H
 
-#include "cache/api_keys.h"
 #include "cache/body.h"
-#include "cache/cache.h"
-#include "cache/catalogue.h"
-#include "cache/validity.h"
+#include "cache/parts.h"
 
 struct fetch;
 
-/* All is borrowed while the fetches live. */
-struct fetch_options {
-    const struct keyspace *keyspace;
-    struct cache_metrics *metrics;
-    struct entries *entries;
-    const struct validity *validity;
-    struct catalogue *catalogue; /* checked before a result is returned that lacks something */
-    struct api_keys *api_keys;   /* read infos, and keep the keys that a fetch has found valid */
-    struct buf *text;            /* scratch for bodies */
-    struct redis_session *session;
-    uint64_t delay_limit_ms; /* replies that take so much longer than the fastest say that Redis is busy */
-
-    /*
-     * The fetch has ended with this result; NULL: its connection was lost. The callee removes all requests
-     * from the list, and takes references of the body for them. *q is the query, without the key.
-     */
-    void (*ended)(void *arg, struct list *requests, const struct cache_query *q,
-                  const struct cache_result *result);
-    void *arg;
-};
-
 /* All fetches of a worker, and what they share. Embedded in the cache; private to fetch.c. */
 struct fetches {
-    struct fetch_options options;
+    const struct cache_parts *parts;
+    uint64_t delay_limit_ms; /* replies that take so much longer than the fastest say that Redis is busy */
     struct commands commands;
 
     struct list unconfirmed;   /* fetches that wait for a check of the catalogue */
@@ -58,7 +35,7 @@ struct fetches {
     uint64_t seed;             /* the seed of the hashes of both tables */
     uint64_t index_epoch;      /* grows when the index, and so every page in flight, is invalidated */
     uint64_t flush_epoch;      /* grows, with index_epoch, when everything is invalidated */
-    uint64_t redirect_epoch;   /* grows when a command is sent to another node */
+    uint64_t outside_epoch;    /* grows when a command is sent outside of the stream */
 
     unsigned commands_due;   /* commands in flight: the replies that all fetches wait for */
     unsigned window;         /* their number that leaves no room for another fetch */
@@ -72,7 +49,8 @@ struct fetches {
 };
 
 /* Returns 0 or -ENOMEM; fetches_fini is due in both cases, after all fetches have ended. */
-int fetches_init(struct fetches *fs, const struct fetch_options *options) __attribute__((warn_unused_result));
+int fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t delay_limit_ms)
+    __attribute__((warn_unused_result));
 void fetches_fini(struct fetches *fs);
 
 /* The fetch that a query may join, or NULL. */
@@ -93,13 +71,13 @@ static inline void fetches_invalidate_all(struct fetches *fs)
 }
 
 /*
- * A command is sent to another node (REDIS_ORIGIN_OTHER_NODE). A client whose request comes from now on may
- * have seen a newer state of that node, of which no invalidation tells: it joins no fetch that may be waiting
- * for that reply.
+ * A command is sent outside of the stream (REDIS_ORIGIN_OUTSIDE). A client whose request comes from now on
+ * may have seen a newer state than its reply has, of which no invalidation tells: it joins no fetch that may
+ * be waiting for that reply.
  */
-static inline void fetches_redirected(struct fetches *fs)
+static inline void fetches_read_outside(struct fetches *fs)
 {
-    fs->redirect_epoch++;
+    fs->outside_epoch++;
 }
 
 /* A new connection is in use. */

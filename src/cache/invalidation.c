@@ -16,12 +16,12 @@ enum {
     SEARCH_STEPS = 8192 /* slots of the table that one search passes over: some ten microseconds */
 };
 
-int invalidation_init(struct invalidation *c, const struct invalidation_options *options)
+int invalidation_init(struct invalidation *c, const struct cache_parts *parts, struct validity *validity)
 {
-    *c = (struct invalidation){.options = *options};
-    keyspace_index(options->keyspace, &c->index_key);
-    keyspace_api_keys(options->keyspace, &c->api_keys_key);
-    keyspace_api_key_info(options->keyspace, &c->api_key_info_key);
+    *c = (struct invalidation){.parts = parts, .validity = validity};
+    keyspace_index(parts->keyspace, &c->index_key);
+    keyspace_api_keys(parts->keyspace, &c->api_keys_key);
+    keyspace_api_key_info(parts->keyspace, &c->api_key_info_key);
     bool keys_complete = buf_error(&c->api_keys_key) == 0 && buf_error(&c->api_key_info_key) == 0;
     return keys_complete ? buf_error(&c->index_key) : -ENOMEM;
 }
@@ -39,39 +39,39 @@ void invalidation_fini(struct invalidation *c)
 static void invalidation_mark_fetches(struct invalidation *c, unsigned what)
 {
     if ((what & INVALIDATED_ALL) != 0)
-        fetches_invalidate_all(c->options.fetches);
+        fetches_invalidate_all(c->parts->fetches);
     if ((what & INVALIDATED_INDEX) != 0)
-        fetches_invalidate_pages(c->options.fetches);
+        fetches_invalidate_pages(c->parts->fetches);
 }
 
 /* Drops the entries of this set of INVALIDATED_*. */
 static void invalidation_drop(struct invalidation *c, unsigned what)
 {
-    const struct invalidation_options *o = &c->options;
+    const struct cache_parts *parts = c->parts;
     bool all = (what & INVALIDATED_ALL) != 0;
     invalidation_mark_fetches(c, what);
     if (all) {
-        metric_add(&o->metrics->cache_flushes_total, 1);
-        entries_clear(o->entries);
+        metric_add(&parts->metrics->cache_flushes_total, 1);
+        entries_clear(parts->entries);
     }
     if ((what & INVALIDATED_INDEX) != 0)
-        entries_drop_pages(o->entries);
+        entries_drop_pages(parts->entries);
     if ((what & (INVALIDATED_ALL | INVALIDATED_KEYS)) != 0)
-        key_reader_invalidate(o->key_reader, all);
+        key_reader_invalidate(parts->key_reader, all);
 }
 
 static void invalidation_drop_card(struct invalidation *c, int64_t id)
 {
-    const struct invalidation_options *o = &c->options;
-    entries_drop(o->entries, ENTRY_CARD, id);
-    entries_drop(o->entries, ENTRY_SUMMARY, id);
-    entries_invalidate_page_of(o->entries, id);
-    fetches_invalidate_card(o->fetches, id);
+    const struct cache_parts *parts = c->parts;
+    entries_drop(parts->entries, ENTRY_CARD, id);
+    entries_drop(parts->entries, ENTRY_SUMMARY, id);
+    entries_invalidate_page_of(parts->entries, id);
+    fetches_invalidate_card(parts->fetches, id);
 }
 
 static void invalidation_apply_pending(struct invalidation *c)
 {
-    struct validity *v = c->options.validity;
+    struct validity *v = c->validity;
     unsigned what = v->pending;
     v->pending = 0;
     if (what != 0)
@@ -89,15 +89,15 @@ static void invalidation_suspect(unsigned *heartbeats)
 /* False while what is cached may be older than a reply, which an invalidation under way explains. */
 static bool invalidation_is_comparable(const struct invalidation *c)
 {
-    return validity_may_store(c->options.validity) && c->options.validity->pending == 0;
+    return validity_may_store(c->validity) && c->validity->pending == 0;
 }
 
 static void invalidation_compare_key_count(struct invalidation *c)
 {
-    int64_t count = c->options.validity->key_count;
+    int64_t count = c->validity->key_count;
     if (count < 0)
         return;
-    int64_t held = api_keys_size(c->options.api_keys);
+    int64_t held = api_keys_size(c->parts->api_keys);
     if (held >= 0 && count != held && invalidation_is_comparable(c))
         invalidation_suspect(&c->keys_heartbeats);
 }
@@ -167,20 +167,20 @@ static bool invalidation_differs(const struct entry *e, const struct redis_reply
 static void invalidation_on_entry_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct invalidation *c = arg;
-    (void)origin; /* always the stream: no other node was asked */
+    (void)origin; /* it is read in the stream only */
     assert(c->reading);
     c->reading = false;
     if (reply == NULL || reply->type == REPLY_ERROR || !invalidation_is_comparable(c))
         return;
-    const struct entry *e = entries_peek(c->options.entries, c->audited.kind, c->audited.number);
-    if (e != NULL && invalidation_differs(e, reply, c->options.text))
+    const struct entry *e = entries_peek(c->parts->entries, c->audited.kind, c->audited.number);
+    if (e != NULL && invalidation_differs(e, reply, c->parts->text))
         invalidation_suspect(&c->entry_heartbeats);
 }
 
 /* API keys are not read again: the size of their set is compared. */
 static bool invalidation_choose_entry(struct invalidation *c)
 {
-    const struct entry *e = entries_walk(c->options.entries, &c->cursor, SEARCH_STEPS);
+    const struct entry *e = entries_walk(c->parts->entries, &c->cursor, SEARCH_STEPS);
     if (e == NULL)
         return false;
     c->audited = (struct entry_source){(enum entry_kind)e->kind, e->number};
@@ -191,7 +191,7 @@ static void invalidation_read_entry(struct invalidation *c)
 {
     if (c->reading || c->entry_heartbeats > 0 || !invalidation_choose_entry(c))
         return;
-    int err = fetches_read_entry(c->options.fetches, &c->audited, invalidation_on_entry_reply, c);
+    int err = fetches_read_entry(c->parts->fetches, &c->audited, invalidation_on_entry_reply, c);
     c->reading = err == 0; /* or the next heartbeat reads it */
 }
 
@@ -200,10 +200,10 @@ static void invalidation_report_lost_invalidation(const struct invalidation *c)
     struct log_line line;
     struct buf key = BUF_INIT;
     if (c->keys_heartbeats == HEARTBEATS_CONFIRM)
-        keyspace_api_keys(c->options.keyspace, &key);
+        keyspace_api_keys(c->parts->keyspace, &key);
     else
-        entry_source_key(&c->audited, c->options.keyspace, &key);
-    metric_add(&c->options.metrics->cache_audit_failures_total, 1);
+        entry_source_key(&c->audited, c->parts->keyspace, &key);
+    metric_add(&c->parts->metrics->cache_audit_failures_total, 1);
     if (log_begin(&line, LOG_ERROR,
                   "no invalidation arrived for a change: nothing is cached on this connection")) {
         log_str(&line, "key", buf_span(&key));
@@ -216,8 +216,8 @@ static void invalidation_report_lost_invalidation(const struct invalidation *c)
 static void invalidation_suspend(struct invalidation *c)
 {
     invalidation_report_lost_invalidation(c);
-    validity_suspend(c->options.validity);
-    metric_set(&c->options.metrics->cache_suspended, 1);
+    validity_suspend(c->validity);
+    metric_set(&c->parts->metrics->cache_suspended, 1);
     invalidation_drop(c, INVALIDATED_ALL);
 }
 
@@ -234,10 +234,10 @@ static void invalidation_audit(struct invalidation *c)
 
 void invalidation_heartbeat(struct invalidation *c, uint64_t pong_ms)
 {
-    c->options.validity->pong_ms = pong_ms;
-    if (validity_may_store(c->options.validity))
+    c->validity->pong_ms = pong_ms;
+    if (validity_may_store(c->validity))
         invalidation_audit(c);
-    catalogue_check(c->options.catalogue);
+    catalogue_check(c->parts->catalogue);
 }
 
 /* --- the check of the catalogue --- */
@@ -248,8 +248,8 @@ void invalidation_checked(struct invalidation *c, enum catalogue_state state)
     if (state == CATALOGUE_PRESENT || state == CATALOGUE_MISSING)
         invalidation_compare_key_count(c);
     if (state == CATALOGUE_MISSING)
-        metric_set(&c->options.metrics->catalogue_missing, 1);
-    else if (state == CATALOGUE_PRESENT && c->options.validity->connected)
+        metric_set(&c->parts->metrics->catalogue_missing, 1);
+    else if (state == CATALOGUE_PRESENT && c->validity->connected)
         invalidation_apply_pending(c);
 }
 
@@ -261,30 +261,30 @@ static bool invalidation_wait_for_check(struct invalidation *c, unsigned what)
     uint64_t now = clock_boot_ms();
     uint64_t *last_ms = what == INVALIDATED_INDEX ? &c->index_check_ms : &c->keys_check_ms;
     bool recent = now - *last_ms < INVALIDATION_CHECK_INTERVAL_MS;
-    if (what != INVALIDATED_ALL && recent && !catalogue_is_being_checked(c->options.catalogue))
+    if (what != INVALIDATED_ALL && recent && !catalogue_is_being_checked(c->parts->catalogue))
         return false;
     *last_ms = now;
-    c->options.validity->pending |= what;
+    c->validity->pending |= what;
     return true;
 }
 
 static void invalidation_invalidate(struct invalidation *c, unsigned what)
 {
-    c->options.validity->possible_losses += what != INVALIDATED_INDEX;
+    c->validity->possible_losses += what != INVALIDATED_INDEX;
     invalidation_mark_fetches(c, what);
     if (invalidation_wait_for_check(c, what))
-        catalogue_check(c->options.catalogue);
+        catalogue_check(c->parts->catalogue);
     else
         invalidation_drop(c, what);
 }
 
 static void invalidation_key_changed(struct invalidation *c, struct span key)
 {
-    const struct invalidation_options *o = &c->options;
+    const struct cache_parts *parts = c->parts;
     int64_t id = 0;
-    struct span card = keyspace_card_id(o->keyspace, key);
-    loop_lag_begin(o->loop_lag);
-    metric_add(&o->metrics->cache_invalidations_total, 1);
+    struct span card = keyspace_card_id(parts->keyspace, key);
+    loop_lag_begin(parts->loop_lag);
+    metric_add(&parts->metrics->cache_invalidations_total, 1);
     if (card.data != NULL) {
         if (parse_int64(card, &id) != 0)
             return;
@@ -320,7 +320,7 @@ static bool invalidation_is_ignoring(void)
  */
 void invalidation_push(struct invalidation *c, struct span kind, const struct redis_reply *element)
 {
-    if (invalidation_is_ignoring() || c->options.validity->suspended || !span_equal(kind, SPAN("invalidate")))
+    if (invalidation_is_ignoring() || c->validity->suspended || !span_equal(kind, SPAN("invalidate")))
         return;
     if (element->type == REPLY_STRING) {
         invalidation_key_changed(c, reply_text(element));
@@ -335,17 +335,17 @@ void invalidation_push(struct invalidation *c, struct span kind, const struct re
 
 void invalidation_connected(struct invalidation *c, uint64_t pong_ms, bool tracking, bool absences_untracked)
 {
-    const struct invalidation_options *o = &c->options;
-    validity_connected(o->validity, pong_ms, tracking, absences_untracked);
+    const struct cache_parts *parts = c->parts;
+    validity_connected(c->validity, pong_ms, tracking, absences_untracked);
     invalidation_clear_suspicions(c);
-    metric_set(&o->metrics->cache_suspended, 0);
-    metric_set(&o->metrics->cache_by_ttl, o->validity->by_ttl);
-    metric_set(&o->metrics->catalogue_missing, 0);
+    metric_set(&parts->metrics->cache_suspended, 0);
+    metric_set(&parts->metrics->cache_by_ttl, c->validity->by_ttl);
+    metric_set(&parts->metrics->catalogue_missing, 0);
     invalidation_drop(c, INVALIDATED_ALL);
 }
 
 void invalidation_lost(struct invalidation *c, uint64_t valid_until_ms)
 {
-    validity_lost(c->options.validity, valid_until_ms);
+    validity_lost(c->validity, valid_until_ms);
     invalidation_apply_pending(c);
 }

@@ -48,36 +48,17 @@
 #ifndef CACHE_INVALIDATION_H
 #define CACHE_INVALIDATION_H
 
-#include "cache/api_keys.h"
-#include "cache/catalogue.h"
-#include "cache/entries.h"
 #include "cache/fetch.h"
 #include "cache/key_reader.h"
-#include "cache/metrics.h"
-#include "cache/validity.h"
-#include "model/keyspace.h"
-#include "redis/resp.h"
+#include "cache/parts.h"
 
 /* Minimum interval of such checks: checking each of many changes would cost Redis more than the changes. */
 enum { INVALIDATION_CHECK_INTERVAL_MS = 100 };
 
-/* All is borrowed while it lives. */
-struct invalidation_options {
-    const struct keyspace *keyspace;
-    struct cache_metrics *metrics;
-    struct loop_lag *loop_lag;
-    struct validity *validity;       /* set here, and by the checks of the catalogue */
-    struct catalogue *catalogue;     /* checked with each heartbeat, and while something is pending */
-    struct entries *entries;         /* dropped, and audited */
-    const struct api_keys *api_keys; /* the size of their set is compared */
-    struct key_reader *key_reader;   /* learns that the keys have changed */
-    struct fetches *fetches;         /* learn what has changed, and send the reads of the audit */
-    struct buf *text;                /* scratch for bodies */
-};
-
 /* Embedded in the cache; private to invalidation.c. */
 struct invalidation {
-    struct invalidation_options options;
+    const struct cache_parts *parts;
+    struct validity *validity; /* the parts only read it */
     struct buf index_key, api_keys_key, api_key_info_key;
 
     uint64_t index_check_ms; /* when an invalidation of the index last had to wait for a check; boot clock */
@@ -91,8 +72,8 @@ struct invalidation {
     size_t cursor; /* the place of entries_walk */
 };
 
-/* `options` is copied. Returns 0 or -ENOMEM; invalidation_fini is due in both cases. */
-int invalidation_init(struct invalidation *c, const struct invalidation_options *options)
+/* `validity` is that of the parts. Returns 0 or -ENOMEM; invalidation_fini is due in both cases. */
+int invalidation_init(struct invalidation *c, const struct cache_parts *parts, struct validity *validity)
     __attribute__((warn_unused_result));
 void invalidation_fini(struct invalidation *c);
 

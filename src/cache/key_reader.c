@@ -29,15 +29,15 @@ static void key_reader_enter(struct key_reader *r, enum key_reader_step next)
 
 static bool key_reader_is_pending(const struct key_reader *r)
 {
-    return validity_is_pending(r->options.validity, INVALIDATED_KEYS);
+    return validity_is_pending(r->parts->validity, INVALIDATED_KEYS);
 }
 
 /* While an invalidation waits for a check of the catalogue, so do the requests. */
 bool key_reader_is_able(const struct key_reader *r)
 {
-    const struct key_reader_options *o = &r->options;
-    return validity_may_store(o->validity) && api_keys_state(o->keys) != API_KEYS_REFUSED &&
-           (!key_reader_is_pending(r) || catalogue_is_being_checked(o->catalogue));
+    const struct cache_parts *parts = r->parts;
+    return validity_may_store(parts->validity) && api_keys_state(parts->api_keys) != API_KEYS_REFUSED &&
+           (!key_reader_is_pending(r) || catalogue_is_being_checked(parts->catalogue));
 }
 
 /* --- requests --- */
@@ -47,13 +47,22 @@ static const struct digest *key_reader_key_of(struct list *request)
     return &LIST_ENTRY(request, struct cache_request, waiting)->key;
 }
 
-static void key_reader_end(struct key_reader *r, struct list *requests, enum key_reader_result result)
+/* Without a result the requests are looked up again: their keys are confirmed, or cannot be checked now. */
+static void key_reader_end(struct key_reader *r, struct list *requests, const struct cache_result *result)
 {
     struct list ended;
     list_init(&ended);
     list_splice(&ended, requests);
     if (!list_empty(&ended))
-        r->options.ended(r->options.arg, &ended, result);
+        r->parts->ended(r->parts->arg, &ended, NULL, result);
+}
+
+/* Each request of the check under way has to check its key itself. */
+static void key_reader_end_unchecked(struct key_reader *r)
+{
+    for (struct list *at = r->checked.next; at != &r->checked; at = at->next)
+        LIST_ENTRY(at, struct cache_request, waiting)->own_check = true;
+    key_reader_end(r, &r->checked, NULL);
 }
 
 /* The requests of the check under way wait for the next check, ahead of the others. */
@@ -68,7 +77,7 @@ static void key_reader_move_confirmed(struct key_reader *r, struct list *from, s
 {
     for (struct list *next, *at = from->next; at != from; at = next) {
         next = at->next;
-        if (!api_keys_is_confirmed(r->options.keys, key_reader_key_of(at)))
+        if (!api_keys_is_confirmed(r->parts->api_keys, key_reader_key_of(at)))
             continue;
         list_remove(at);
         list_append(to, at);
@@ -109,7 +118,7 @@ static void key_reader_send_command(struct key_reader *r, redis_reply_fn fn)
 {
     int err = r->failed ? -ECANCELED : buf_error(&r->command);
     if (err == 0)
-        err = redis_session_send(r->options.session, buf_span(&r->command), REDIS_SEND_STREAM_ONLY, fn, r);
+        err = redis_session_send(r->parts->session, buf_span(&r->command), REDIS_SEND_STREAM_ONLY, fn, r);
     r->failed = err != 0;
     r->replies_due += err == 0;
 }
@@ -141,10 +150,10 @@ static void key_reader_send_check(struct key_reader *r)
     key_reader_enter(r, KEY_READER_CHECKING);
     r->failed = false;
     r->reply = KEY_READER_INFO_COUNT;
-    r->mark = validity_mark(r->options.validity);
+    r->mark = validity_mark(r->parts->validity);
     key_reader_pay(r);
     if (!list_empty(&r->checked))
-        metric_add(&r->options.metrics->redis_commands_total, KEY_READER_REPLIES);
+        metric_add(&r->parts->metrics->redis_commands_total, KEY_READER_REPLIES);
     key_reader_compose(r, SPAN("HLEN"), &r->info_key, 0);
     key_reader_send_command(r, key_reader_on_check_reply);
     key_reader_compose_keys(r, SPAN("HMGET"), &r->info_key);
@@ -191,7 +200,7 @@ static void key_reader_begin_check(struct key_reader *r)
 static void key_reader_refuse(struct key_reader *r, const char *reason)
 {
     r->failed = true;
-    api_keys_refuse(r->options.keys, reason);
+    api_keys_refuse(r->parts->api_keys, reason);
 }
 
 static bool key_reader_is_expected(const struct key_reader *r, const struct redis_reply *reply)
@@ -206,7 +215,7 @@ static bool key_reader_is_expected(const struct key_reader *r, const struct redi
  */
 static bool key_reader_accept_reply(struct key_reader *r, const struct redis_reply *reply)
 {
-    const struct validity *v = r->options.validity;
+    const struct validity *v = r->parts->validity;
     const struct redis_reply *counted = r->reply == KEY_READER_INFO_COUNT ? reply : NULL;
     r->failed = r->failed || reply == NULL || !validity_may_store(v);
     if (r->failed)
@@ -216,21 +225,22 @@ static bool key_reader_accept_reply(struct key_reader *r, const struct redis_rep
     else if (!key_reader_is_expected(r, reply))
         key_reader_refuse(r, "unexpected reply");
     else if (lifetime_is_none(validity_lifetime(v, counted, 0)))
-        key_reader_refuse(r, "it may not be cached: in a cluster the set and the infos have to exist");
+        key_reader_refuse(r, "it may not be cached: " REDIS_SESSION_ABSENCES_UNTRACKED
+                             " the set and the infos have to exist");
     return !r->failed;
 }
 
 static void key_reader_read_infos(struct key_reader *r, const struct redis_reply *infos)
 {
     for (size_t i = 0; i < r->key_count && !r->failed; i++)
-        if (!api_keys_read_info(r->options.keys, &r->key[i], infos->element[i], &r->info[i]))
+        if (!api_keys_read_info(r->parts->api_keys, &r->key[i], infos->element[i], &r->info[i]))
             key_reader_refuse(r, "unexpected reply");
 }
 
 /* The check fails if an invalidation came since the first reply: the infos may be older than that. */
 static void key_reader_read_members(struct key_reader *r, const struct redis_reply *members)
 {
-    struct api_keys *keys = r->options.keys;
+    struct api_keys *keys = r->parts->api_keys;
     r->failed = r->epoch != api_keys_epoch(keys);
     for (size_t i = 0; i < r->key_count && !r->failed; i++)
         if (members->element[i]->type != REPLY_INTEGER)
@@ -245,20 +255,20 @@ static void key_reader_confirm_later(struct key_reader *r)
 {
     if (list_empty(&r->checked))
         return;
-    if (r->is_other_node) {
-        key_reader_end(r, &r->checked, KEY_READER_FETCH);
+    if (r->is_outside) {
+        key_reader_end_unchecked(r);
         return;
     }
     key_reader_enter(r, KEY_READER_CONFIRMING);
-    catalogue_check(r->options.catalogue);
+    catalogue_check(r->parts->catalogue);
 }
 
 /* The portion is committed by a check of the catalogue that is sent from now on. */
 static void key_reader_commit_later(struct key_reader *r)
 {
     key_reader_enter(r, KEY_READER_COMMITTING);
-    r->commit = catalogue_begun(r->options.catalogue) + 1;
-    catalogue_check(r->options.catalogue);
+    r->commit = catalogue_begun(r->parts->catalogue) + 1;
+    catalogue_check(r->parts->catalogue);
 }
 
 static void key_reader_end_check(struct key_reader *r)
@@ -275,7 +285,7 @@ static void key_reader_end_check(struct key_reader *r)
         key_reader_move_confirmed(r, &r->waiting, &confirmed);
         key_reader_confirm_later(r);
     }
-    key_reader_end(r, &confirmed, KEY_READER_LOOK_UP);
+    key_reader_end(r, &confirmed, NULL);
     key_reader_proceed(r);
 }
 
@@ -285,13 +295,13 @@ static void key_reader_on_check_reply(void *arg, const struct redis_reply *reply
     assert(r->step == KEY_READER_CHECKING && r->replies_due > 0);
     r->replies_due--;
     if (r->reply == KEY_READER_INFO_COUNT && !r->is_portion)
-        r->epoch = api_keys_epoch(r->options.keys);
+        r->epoch = api_keys_epoch(r->parts->api_keys);
     bool accepted = key_reader_accept_reply(r, reply);
     if (accepted && r->reply == KEY_READER_INFOS)
         key_reader_read_infos(r, reply);
     if (accepted && r->reply == KEY_READER_MEMBERS)
         key_reader_read_members(r, reply);
-    r->is_other_node = origin == REDIS_ORIGIN_OTHER_NODE; /* the last reply decides, which is about the set */
+    r->is_outside = origin == REDIS_ORIGIN_OUTSIDE; /* the last reply decides, which is about the set */
     r->reply++;
     if (r->replies_due == 0)
         key_reader_end_check(r);
@@ -304,11 +314,11 @@ static void key_reader_on_check_reply(void *arg, const struct redis_reply *reply
  */
 static void key_reader_confirm(struct key_reader *r)
 {
-    const struct validity *v = r->options.validity;
+    const struct validity *v = r->parts->validity;
     bool certain = validity_has_api_keys(v) ? validity_lost_nothing(v, r->mark) : r->repeats > 0;
     key_reader_enter(r, KEY_READER_IDLE);
     if (certain || r->repeats == REPEATS_MAX || list_empty(&r->checked)) {
-        key_reader_end(r, &r->checked, KEY_READER_INVALID);
+        key_reader_end(r, &r->checked, &(struct cache_result){.status = CACHE_KEY_INVALID});
         return;
     }
     r->repeats++;
@@ -320,29 +330,29 @@ static void key_reader_confirm(struct key_reader *r)
 /* SSCAN returns each member once or more often. */
 static void key_reader_end_reading(struct key_reader *r)
 {
-    int64_t size = validity_key_count(r->options.validity);
+    int64_t size = validity_key_count(r->parts->validity);
     if (r->members < size)
-        api_keys_fail_reading(r->options.keys, "members are missing in the replies to SSCAN");
+        api_keys_fail_reading(r->parts->api_keys, "members are missing in the replies to SSCAN");
     else
-        api_keys_commit(r->options.keys, size);
+        api_keys_commit(r->parts->api_keys, size);
 }
 
 static int key_reader_confirm_portion(struct key_reader *r)
 {
     int err = 0;
     for (size_t i = 0; i < r->key_count && err == 0; i++)
-        err = api_keys_confirm(r->options.keys, &r->key[i], LIFETIME_TRACKED, &r->info[i]);
+        err = api_keys_confirm(r->parts->api_keys, &r->key[i], LIFETIME_TRACKED, &r->info[i]);
     return err;
 }
 
 /* Called when a check has found a catalogue. A change since the portion was read has begun another epoch. */
 static void key_reader_commit(struct key_reader *r)
 {
-    struct api_keys *keys = r->options.keys;
+    struct api_keys *keys = r->parts->api_keys;
     struct list confirmed;
     list_init(&confirmed);
-    if (catalogue_passed(r->options.catalogue) < r->commit) {
-        catalogue_check(r->options.catalogue);
+    if (catalogue_passed(r->parts->catalogue) < r->commit) {
+        catalogue_check(r->parts->catalogue);
         return;
     }
     key_reader_enter(r, KEY_READER_IDLE);
@@ -353,7 +363,7 @@ static void key_reader_commit(struct key_reader *r)
     else if (api_keys_state(keys) == API_KEYS_READING && r->cursor[0] == '\0' && r->found_count == 0)
         key_reader_end_reading(r);
     key_reader_move_confirmed(r, &r->waiting, &confirmed);
-    key_reader_end(r, &confirmed, KEY_READER_LOOK_UP);
+    key_reader_end(r, &confirmed, NULL);
 }
 
 /* Keeps the members whose infos are to be read. Returns 0, -EINVAL for an unexpected reply, or -ENOMEM. */
@@ -371,8 +381,8 @@ static int key_reader_read_portion(struct key_reader *r, const struct redis_repl
     for (size_t i = 0; i < members->elements; i++) {
         struct digest *d = &r->found[r->found_count];
         bool valid = digest_from_hex(reply_text(members->element[i]), d);
-        metric_add(&r->options.metrics->invalid_values_total, !valid);
-        r->found_count += valid && !api_keys_is_confirmed(r->options.keys, d);
+        metric_add(&r->parts->metrics->invalid_values_total, !valid);
+        r->found_count += valid && !api_keys_is_confirmed(r->parts->api_keys, d);
     }
     r->members += (int64_t)members->elements;
     bool last = cursor->len == 1 && cursor->str[0] == '0';
@@ -383,7 +393,7 @@ static int key_reader_read_portion(struct key_reader *r, const struct redis_repl
 
 static void key_reader_read_found_infos(struct key_reader *r)
 {
-    r->epoch = api_keys_epoch(r->options.keys); /* the epoch of the portion, whose members these are */
+    r->epoch = api_keys_epoch(r->parts->api_keys); /* the epoch of the portion, whose members these are */
     r->key_count = 0;
     while (r->found_count > 0 && r->key_count < KEY_READER_PORTION_MAX &&
            key_reader_add_key(r, &r->found[r->found_count - 1]))
@@ -395,12 +405,12 @@ static void key_reader_read_found_infos(struct key_reader *r)
         key_reader_commit_later(r);
 }
 
-/* Another node's set would have a size that this one's portions do not add up to. */
+/* It is read in the stream only: a set outside has a size that the portions of this one do not add up to. */
 static void key_reader_on_portion(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct key_reader *r = arg;
     (void)origin;
-    struct api_keys *keys = r->options.keys;
+    struct api_keys *keys = r->parts->api_keys;
     assert(r->step == KEY_READER_SCANNING && r->replies_due == 1);
     r->replies_due = 0;
     key_reader_enter(r, KEY_READER_IDLE);
@@ -421,7 +431,7 @@ static void key_reader_send_scan(struct key_reader *r)
 {
     key_reader_enter(r, KEY_READER_SCANNING);
     r->failed = false;
-    r->epoch = api_keys_epoch(r->options.keys);
+    r->epoch = api_keys_epoch(r->parts->api_keys);
     key_reader_compose(r, SPAN("SSCAN"), &r->set_key, 3);
     command_add(&r->command, span_of(r->cursor));
     command_add(&r->command, SPAN("COUNT"));
@@ -436,8 +446,8 @@ static void key_reader_send_scan(struct key_reader *r)
 /* Returns whether a command was sent, as does key_reader_begin_recent. */
 static bool key_reader_begin_portion(struct key_reader *r)
 {
-    struct api_keys *keys = r->options.keys;
-    int64_t size = validity_key_count(r->options.validity);
+    struct api_keys *keys = r->parts->api_keys;
+    int64_t size = validity_key_count(r->parts->validity);
     bool due = r->portion_due && api_keys_wants_reading(keys, clock_now_ms());
     r->portion_due = false;
     if (!due)
@@ -462,14 +472,14 @@ static bool key_reader_begin_portion(struct key_reader *r)
 static bool key_reader_begin_recent(struct key_reader *r)
 {
     uint64_t now = clock_now_ms();
-    int64_t size = validity_key_count(r->options.validity);
+    int64_t size = validity_key_count(r->parts->validity);
     if (!r->recent_due || now < r->recent_ms)
         return false;
     r->recent_due = false;
     r->recent_ms = now + KEY_READER_RECENT_INTERVAL_MS;
     bool small = size >= 0 && size <= KEY_READER_PORTION;
     r->portion_due |= small;
-    r->key_count = small ? 0 : api_keys_recent(r->options.keys, r->key);
+    r->key_count = small ? 0 : api_keys_recent(r->parts->api_keys, r->key);
     if (r->key_count > 0)
         key_reader_begin_check(r);
     return r->step != KEY_READER_IDLE;
@@ -491,7 +501,7 @@ static void key_reader_proceed(struct key_reader *r)
     if (r->step != KEY_READER_IDLE)
         return;
     if (!key_reader_is_able(r))
-        key_reader_end(r, &r->waiting, KEY_READER_LOOK_UP);
+        key_reader_end(r, &r->waiting, NULL);
     else if (!key_reader_is_pending(r) && !key_reader_begin_recent(r) && !key_reader_begin_portion(r))
         key_reader_begin_waiting(r);
 }
@@ -508,7 +518,7 @@ void key_reader_wait(struct key_reader *r, struct list *request)
  * applied as a whole yet. */
 void key_reader_invalidate(struct key_reader *r, bool all)
 {
-    api_keys_invalidate(r->options.keys);
+    api_keys_invalidate(r->parts->api_keys);
     r->recent_due = true;
     r->recent_ms = all ? 0 : r->recent_ms;
     if (key_reader_is_able(r))
@@ -517,7 +527,7 @@ void key_reader_invalidate(struct key_reader *r, bool all)
 
 void key_reader_heartbeat(struct key_reader *r)
 {
-    api_keys_heartbeat(r->options.keys);
+    api_keys_heartbeat(r->parts->api_keys);
     r->portion_due = true; /* no other event makes one due of a set that is larger */
     key_reader_proceed(r);
 }
@@ -530,9 +540,9 @@ void key_reader_checked(struct key_reader *r, enum catalogue_state state)
     } else if (waits) {
         key_reader_enter(r, KEY_READER_IDLE);
         if (r->is_portion) /* it is lost to this read */
-            api_keys_fail_reading(r->options.keys, "the catalogue cannot be checked");
+            api_keys_fail_reading(r->parts->api_keys, "the catalogue cannot be checked");
         if (state == CATALOGUE_UNKNOWN)
-            key_reader_end(r, &r->checked, KEY_READER_FAILED);
+            key_reader_end(r, &r->checked, &(struct cache_result){.status = CACHE_UNAVAILABLE});
         else
             key_reader_requeue(r);
     }
@@ -541,13 +551,13 @@ void key_reader_checked(struct key_reader *r, enum catalogue_state state)
 
 /* --- beginning and end --- */
 
-int key_reader_init(struct key_reader *r, const struct key_reader_options *options)
+int key_reader_init(struct key_reader *r, const struct cache_parts *parts)
 {
-    *r = (struct key_reader){.options = *options};
+    *r = (struct key_reader){.parts = parts};
     list_init(&r->waiting);
     list_init(&r->checked);
-    keyspace_api_keys(options->keyspace, &r->set_key);
-    keyspace_api_key_info(options->keyspace, &r->info_key);
+    keyspace_api_keys(parts->keyspace, &r->set_key);
+    keyspace_api_key_info(parts->keyspace, &r->info_key);
     return buf_error(&r->set_key) == 0 ? buf_error(&r->info_key) : -ENOMEM;
 }
 

@@ -1,8 +1,8 @@
 /*
  * The key reader: checks API keys in Redis, and reads their set, one command after the other.
  *
- * A check confirms up to KEY_READER_KEYS keys at once: HLEN of the infos (in a cluster an absence may not be
- * cached, lifetime.h), HMGET of theirs, SMISMEMBER of the set. Their membership is read last, so that a key
+ * A check confirms up to KEY_READER_KEYS keys at once: HLEN of the infos (an absence may be untracked,
+ * validity.h), HMGET of theirs, SMISMEMBER of the set. Their membership is read last, so that a key
  * is refused that is revoked in between, and its expiry with it; where an invalidation comes in between, the
  * check is worthless. It is made for
  *   - the keys used last, when an invalidation has made all keys unconfirmed. A set of one portion is read as
@@ -22,7 +22,7 @@
  * A request whose key is confirmed is looked up again at once. One whose key is no member gets its 401 after
  * a check of the catalogue, as fetches do (fetch.c). Where keys cannot be checked here, because nothing may
  * be cached or Redis refuses the commands, each request has its own check with its fetch; so has one whose
- * key a replica in a cluster does not have, which says nothing of a slot that migrates.
+ * key is absent here, but may be found outside of the stream.
  *
  * Invariant: one command or check is under way at a time, by `step`; a request is in `waiting`, in `checked`,
  * or ended.
@@ -33,10 +33,7 @@
 #define CACHE_KEY_READER_H
 
 #include "base/wait_group.h"
-#include "cache/api_keys.h"
-#include "cache/cache.h"
-#include "cache/catalogue.h"
-#include "cache/validity.h"
+#include "cache/parts.h"
 
 #include <uv.h>
 
@@ -57,30 +54,9 @@ enum { KEY_READER_RECENT_INTERVAL_MS = 1000 };
 
 enum { KEY_READER_CURSOR_MAX = 20 };
 
-/* How the wait of requests ended. */
-enum key_reader_result {
-    KEY_READER_LOOK_UP, /* the key is confirmed, or cannot be checked now */
-    KEY_READER_INVALID,
-    KEY_READER_FETCH, /* each has to check its key itself */
-    KEY_READER_FAILED /* Redis replied to the check of the catalogue with an error */
-};
-
-/* All is borrowed while it lives. The functions are called with `arg`. */
-struct key_reader_options {
-    const struct keyspace *keyspace;
-    struct cache_metrics *metrics;
-    struct api_keys *keys;
-    const struct validity *validity;
-    struct catalogue *catalogue;
-    struct redis_session *session;
-    /* The callee removes all requests from the list. */
-    void (*ended)(void *arg, struct list *requests, enum key_reader_result result);
-    void *arg;
-};
-
 /* Embedded in the cache; private to key_reader.c. */
 struct key_reader {
-    struct key_reader_options options;
+    const struct cache_parts *parts;
     struct buf command, set_key, info_key;
     uv_timer_t timer;
 
@@ -98,9 +74,9 @@ struct key_reader {
                             KEY_READER_REPLIES
     } reply;
     unsigned replies_due;
-    bool failed;        /* a command of the check could not be sent, or its reply is of no use */
-    bool is_other_node; /* another node may have the set: that keys are no members is not known here */
-    uint64_t epoch; /* the epoch of the keys when SSCAN was sent, or when the first reply to a check came */
+    bool failed;     /* a command of the check could not be sent, or its reply is of no use */
+    bool is_outside; /* the set may be outside of the stream: that keys are no members is not known here */
+    uint64_t epoch;  /* the epoch of the keys when SSCAN was sent, or when the first reply to a check came */
 
     struct list waiting; /* requests for the next check */
     struct list checked; /* requests of the check under way */
@@ -122,8 +98,8 @@ struct key_reader {
     uint64_t commit; /* the number of the check of the catalogue that commits the portion */
 };
 
-/* `options` is copied. Returns 0 or -ENOMEM; key_reader_fini is due in both cases. */
-int key_reader_init(struct key_reader *r, const struct key_reader_options *options)
+/* Returns 0 or -ENOMEM; key_reader_fini is due in both cases. */
+int key_reader_init(struct key_reader *r, const struct cache_parts *parts)
     __attribute__((warn_unused_result));
 void key_reader_fini(struct key_reader *r);
 
@@ -137,7 +113,7 @@ void key_reader_close(struct key_reader *r, struct wait_group *closing);
 /* Whether requests may wait here for their keys to be checked. */
 bool key_reader_is_able(const struct key_reader *r);
 
-/* Adds a request, by `waiting`; `ended` is called from the loop. It may leave at any time. */
+/* Adds a request, by `waiting`; it is ended from the loop. It may leave at any time. */
 void key_reader_wait(struct key_reader *r, struct list *request);
 
 /* The set or the infos have changed; with `all`, everything: then the keys used last need not wait. */

@@ -12,7 +12,7 @@ struct lifetime {
     uint64_t until_ms; /* by the boot clock; or one of the two below */
 };
 
-/* Not at all: the reply of another node of the cluster, an absence in a cluster, a connection without
+/* Not at all: a reply from outside of the stream, an absence that is not tracked, a connection without
  * tracking. */
 #define LIFETIME_NONE ((struct lifetime){0})
 

@@ -24,14 +24,14 @@ static void upstream_on_next_checked(void *arg, enum catalogue_state state)
 static void upstream_check_catalogue(struct upstream_check *check)
 {
     struct upstream *u = check->upstream;
-    catalogue_check(check == &u->next ? &u->next_catalogue : u->catalogue);
+    catalogue_check(check == &u->next ? &u->next_catalogue : u->parts->catalogue);
 }
 
 /* --- the check of permissions --- */
 
 /*
  * The check sends the commands of requests, with keys that do not exist: only whether an ACL denies them
- * counts. No other node is asked, as Redis checks the ACL before the slot.
+ * counts. They are read in the stream only, as Redis checks the ACL before it looks for keys.
  */
 enum permission {
     PERMISSION_CARDS,
@@ -98,7 +98,7 @@ static int upstream_send_permission_check(struct upstream_check *check, struct c
     unsigned how = REDIS_SEND_STREAM_ONLY | (check == &check->upstream->next ? REDIS_SEND_NEXT : 0);
     int err = buf_error(command);
     if (err == 0)
-        err = redis_session_send(check->upstream->session, buf_span(command), how,
+        err = redis_session_send(check->upstream->parts->session, buf_span(command), how,
                                  upstream_on_permission_reply, check);
     check->sent += err == 0;
     return err;
@@ -109,7 +109,7 @@ static void upstream_check_permissions(struct upstream_check *check)
     struct commands commands;
     assert(check->replied == check->sent);
     check->replied = check->sent = 0;
-    int err = commands_init(&commands, check->upstream->keyspace);
+    int err = commands_init(&commands, check->upstream->parts->keyspace);
     commands_set_key(&commands, &(struct digest){0});
     for (int permission = 0; err == 0 && permission < PERMISSIONS; permission++)
         err = upstream_send_permission_check(check, &commands, (enum permission)permission);
@@ -120,15 +120,14 @@ static void upstream_check_permissions(struct upstream_check *check)
 
 /* --- as a whole --- */
 
-void upstream_init(struct upstream *u, const struct keyspace *keyspace, struct redis_session *session,
-                   struct catalogue *catalogue)
+void upstream_init(struct upstream *u, const struct cache_parts *parts)
 {
-    const struct catalogue_options options = {.keyspace = keyspace,
-                                              .session = session,
+    const struct catalogue_options options = {.keyspace = parts->keyspace,
+                                              .session = parts->session,
                                               .how = REDIS_SEND_NEXT,
                                               .checked = upstream_on_next_checked,
                                               .arg = u};
-    *u = (struct upstream){.keyspace = keyspace, .session = session, .catalogue = catalogue};
+    *u = (struct upstream){.parts = parts};
     u->current.upstream = u->next.upstream = u;
     catalogue_init(&u->next_catalogue, &options);
 }
@@ -141,7 +140,7 @@ void upstream_fini(struct upstream *u)
 void upstream_check(struct upstream *u, struct redis_connection *connection)
 {
     struct upstream_check *check =
-        connection == redis_session_connection(u->session) ? &u->current : &u->next;
+        connection == redis_session_connection(u->parts->session) ? &u->current : &u->next;
     check->connection = connection;
     if (check == &u->current && u->was_ready)
         upstream_check_catalogue(check);

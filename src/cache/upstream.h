@@ -12,9 +12,7 @@
 #ifndef CACHE_UPSTREAM_H
 #define CACHE_UPSTREAM_H
 
-#include "cache/catalogue.h"
-#include "model/keyspace.h"
-#include "redis/session.h"
+#include "cache/parts.h"
 
 /* Why a connection to a Redis without a catalogue is not used. */
 #define UPSTREAM_NO_CATALOGUE "no catalogue: neither the index nor the set of API keys exists"
@@ -31,17 +29,13 @@ struct upstream_check {
 
 /* Embedded in the cache; private to upstream.c. */
 struct upstream {
-    const struct keyspace *keyspace;
-    struct redis_session *session;
-    struct catalogue *catalogue;     /* checks that of the connection in use, which its owner accepts */
+    const struct cache_parts *parts; /* their catalogue is that of the connection in use */
     struct catalogue next_catalogue; /* checks that of the next connection */
     struct upstream_check current, next;
     bool was_ready; /* the connection in use was accepted once */
 };
 
-/* All is borrowed while the upstream lives. */
-void upstream_init(struct upstream *u, const struct keyspace *keyspace, struct redis_session *session,
-                   struct catalogue *catalogue);
+void upstream_init(struct upstream *u, const struct cache_parts *parts);
 
 /* To be called when the session has been closed. */
 void upstream_fini(struct upstream *u);

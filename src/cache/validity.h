@@ -71,8 +71,8 @@ static inline void validity_init(struct validity *v, const struct validity_limit
 
 /* --- events --- */
 
-/* A new connection; `absences_untracked`: it is to a node of a cluster. What an older one has read is to be
- * dropped. */
+/* A new connection; `absences_untracked`: see redis_session_tracks_absences. What an older one has read is to
+ * be dropped. */
 void validity_connected(struct validity *v, uint64_t pong_ms, bool tracking, bool absences_untracked);
 
 /*
@@ -101,9 +101,7 @@ static inline bool validity_may_store(const struct validity *v)
 
 /*
  * The lifetime of a reply that came on this connection just now, to a command that was sent at `sent_ms` or
- * later. In a cluster no absence is tracked: the slot may begin to migrate at any time, and then what does
- * not exist here comes to exist on a node that sends no invalidation. `reply` may be NULL: what is made of
- * entries that are cached.
+ * later. `reply` may be NULL: what is made of entries that are cached.
  */
 static inline struct lifetime validity_lifetime(const struct validity *v, const struct redis_reply *reply,
                                                 uint64_t sent_ms)

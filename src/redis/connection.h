@@ -25,7 +25,7 @@ struct ssl_ctx_st;
 /* Where a reply comes from. */
 enum redis_origin {
     REDIS_ORIGIN_STREAM, /* this connection: Redis announces on it that the keys have changed, if it tracks */
-    REDIS_ORIGIN_OTHER_NODE /* a node whose changes are not announced here: not to be cached (session.h) */
+    REDIS_ORIGIN_OUTSIDE /* not its stream (session.h): no change is announced here, so it is not cached */
 };
 
 /*

@@ -49,8 +49,6 @@ struct redirects {
     uv_timer_t timer;                /* runs while there is a connection or a command */
     struct wait_group open_parts;    /* the timer and the connections */
     bool closing;
-    void (*closed)(void *arg);
-    void *closed_arg;
 };
 
 struct redirected {
@@ -78,7 +76,7 @@ static void redirect_end(struct redirected *command, const struct redis_reply *r
     list_remove(&command->owned);
     free(command);
     if (fn != NULL)
-        fn(arg, reply, REDIS_ORIGIN_OTHER_NODE);
+        fn(arg, reply, REDIS_ORIGIN_OUTSIDE);
 }
 
 static void redirect_fail(struct redirected *command)
@@ -111,8 +109,7 @@ static bool redirect_is_refused(const struct redis_reply *reply)
 {
     const struct redis_address unknown = {.port = 0};
     struct redis_address node;
-    return cluster_read_error(&unknown, reply, &node) != DISCOVERY_ERROR_OTHER ||
-           reply_is_error(reply, SPAN("ASK ")) || reply_is_error(reply, SPAN("TRYAGAIN "));
+    return cluster_read_error(&unknown, reply, &node) != DISCOVERY_ERROR_OTHER || cluster_is_migrating(reply);
 }
 
 static void redirect_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
@@ -320,7 +317,7 @@ void redirects_cancel(struct redirects *r)
     while (!list_empty(&cancelled)) {
         const struct redirected *command = LIST_ENTRY(cancelled.next, struct redirected, owned);
         list_remove(cancelled.next);
-        command->fn(command->arg, NULL, REDIS_ORIGIN_OTHER_NODE);
+        command->fn(command->arg, NULL, REDIS_ORIGIN_OUTSIDE);
     }
 }
 
@@ -349,22 +346,17 @@ static void redirect_on_timer_closed(uv_handle_t *timer)
     wait_group_done(&r->open_parts);
 }
 
-static void redirect_on_all_closed(void *arg)
+static void redirects_free(void *arg)
 {
     struct redirects *r = arg;
-    void (*closed)(void *arg) = r->closed;
-    void *closed_arg = r->closed_arg;
     assert(list_empty(&r->wanted) && list_empty(&r->failed));
     redis_config_unref(r->options.config);
     free(r);
-    closed(closed_arg);
 }
 
 void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg)
 {
     r->closing = true;
-    r->closed = closed;
-    r->closed_arg = arg;
     redirect_expire(&r->failed, 0);
     for (int i = 0; i < ROUTES_MAX; i++) {
         if (r->route[i] == NULL)
@@ -373,5 +365,5 @@ void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg)
         redirect_close_route(r, i);
     }
     uv_close((uv_handle_t *)&r->timer, redirect_on_timer_closed);
-    wait_group_wait(&r->open_parts, redirect_on_all_closed, r);
+    wait_group_close(&r->open_parts, redirects_free, r, closed, arg);
 }

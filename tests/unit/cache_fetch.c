@@ -51,28 +51,15 @@ static void answer_check(void)
 
 static int set_up(void **state)
 {
-    const struct key_reader_options reader_options = {.keyspace = &keyspace,
-                                                      .metrics = &metrics,
-                                                      .keys = &api_keys,
-                                                      .validity = &validity,
-                                                      .catalogue = &catalogue};
-    const struct fetch_options options = {.keyspace = &keyspace,
-                                          .metrics = &metrics,
-                                          .entries = &entries,
-                                          .validity = &validity,
-                                          .catalogue = &catalogue,
-                                          .api_keys = &api_keys,
-                                          .text = &text,
-                                          .delay_limit_ms = DELAY_LIMIT_MS,
-                                          .ended = on_ended};
     (void)state;
     ended = 0;
     lost = false;
     body[0] = '\0';
     list_init(&request);
     cache_parts_init(BUDGET, 0, on_checked);
-    assert_int_equal(key_reader_init(&key_reader, &reader_options), 0);
-    assert_int_equal(fetches_init(&fetches, &options), 0);
+    parts.ended = on_ended;
+    assert_int_equal(key_reader_init(&key_reader, &parts), 0);
+    assert_int_equal(fetches_init(&fetches, &parts, DELAY_LIMIT_MS), 0);
     catalogue_check(&catalogue);
     answer_check();
     invalidation_connected(&invalidation, clock_ms, true, false);

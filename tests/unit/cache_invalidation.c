@@ -162,7 +162,7 @@ TEST_CASE_WITH(without_tracking_a_reply_lives_for_the_ttl, set_up, invalidation_
             bool by_ttl = ttl_ms > 0 && tracking == 0;
             assert_int_equal(lifetime_is_tracked(l), tracking);
             assert_int_equal(lifetime_is_none(l), tracking == 0 && !by_ttl);
-            assert_int_equal(invalidation.options.metrics->cache_by_ttl, by_ttl);
+            assert_int_equal(metrics.cache_by_ttl, by_ttl);
             if (by_ttl)
                 assert_int_equal(l.until_ms, SENT_MS + TTL_MS);
         }

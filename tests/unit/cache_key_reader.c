@@ -15,7 +15,8 @@ static bool member[KEYS];
 static char hex[KEYS][DIGEST_HEX_LEN + 1];
 
 static struct cache_request request[REQUESTS];
-static int results[4]; /* how many requests ended so */
+static int results[CACHE_OUT_OF_MEMORY]; /* how many requests ended so, by their status */
+static int looked_up, fetched;           /* those that ended without one; with a check of their own */
 
 /* --- the cache around it --- */
 
@@ -26,26 +27,28 @@ static void on_checked(void *arg, enum catalogue_state state)
     key_reader_checked(&key_reader, state);
 }
 
-static void on_ended(void *arg, struct list *requests, enum key_reader_result result)
+static void on_ended(void *arg, struct list *requests, const struct cache_query *q,
+                     const struct cache_result *result)
 {
     (void)arg;
+    assert_null(q);
     while (!list_empty(requests)) {
-        list_remove(requests->next);
-        results[result]++;
+        struct cache_request *r = LIST_ENTRY(requests->next, struct cache_request, waiting);
+        list_remove(&r->waiting);
+        if (result != NULL)
+            results[result->status]++;
+        else
+            (*(r->own_check ? &fetched : &looked_up))++;
+        r->own_check = false;
     }
 }
 
 static int set_up(void **state)
 {
-    const struct key_reader_options options = {.keyspace = &keyspace,
-                                               .metrics = &metrics,
-                                               .keys = &api_keys,
-                                               .validity = &validity,
-                                               .catalogue = &catalogue,
-                                               .ended = on_ended};
     (void)state;
     memset(member, 0, sizeof member);
     memset(results, 0, sizeof results);
+    looked_up = fetched = 0;
     for (int i = 0; i < KEYS; i++) {
         struct digest d = digest_of(i);
         digest_hex(&d, hex[i]);
@@ -54,7 +57,8 @@ static int set_up(void **state)
         list_init(&request[i].waiting);
     assert_int_equal(uv_loop_init(&loop), 0);
     cache_parts_init(0, 0, on_checked); /* without entries there is nothing to audit */
-    assert_int_equal(key_reader_init(&key_reader, &options), 0);
+    parts.ended = on_ended;
+    assert_int_equal(key_reader_init(&key_reader, &parts), 0);
     key_reader_open(&key_reader, &loop);
     return 0;
 }
@@ -404,10 +408,10 @@ TEST_CASE_WITH(requests_share_a_check, set_up, tear_down)
         wait_for(i, i / 5);
     for (int i = 0; i < 3; i++)
         (void)serve();
-    assert_int_equal(results[KEY_READER_LOOK_UP], 5); /* of the same key */
+    assert_int_equal(looked_up, 5); /* of the same key */
     assert_int_equal(count_keys(), 1);
     assert_int_equal(serve_all(), 3);
-    assert_int_equal(results[KEY_READER_LOOK_UP], 10);
+    assert_int_equal(looked_up, 10);
     assert_int_equal(metrics.redis_commands_total, 6);
 }
 
@@ -416,7 +420,7 @@ TEST_CASE_WITH(a_set_that_always_changes_does_not_keep_a_request_waiting, set_up
     connect_redis(100);
     wait_for(0, 150);
     int changes = 0;
-    for (; results[KEY_READER_INVALID] == 0; changes++) {
+    for (; results[CACHE_KEY_INVALID] == 0; changes++) {
         while (key_reader.step != KEY_READER_CONFIRMING)
             (void)serve();
         change_keys();
@@ -433,11 +437,11 @@ TEST_CASE_WITH(a_replica_does_not_say_that_a_key_is_invalid, set_up, tear_down)
     connect_redis(100);
     wait_for(0, 1);
     (void)serve_all();
-    assert_int_equal(results[KEY_READER_LOOK_UP], 1);
+    assert_int_equal(looked_up, 1);
     end_pause();
     wait_for(1, 150);
     assert_int_equal(serve_all(), 3);
-    assert_int_equal(results[KEY_READER_FETCH], 1);
+    assert_int_equal(fetched, 1);
 }
 
 TEST_CASE_WITH(requests_leave, set_up, tear_down)
@@ -470,7 +474,7 @@ TEST_CASE_WITH(where_redis_refuses_a_check_each_request_has_its_own, set_up, tea
         wait_for((int)i, 1);
         for (int k = 0; k < 3; k++)
             fake_redis_answer(reply_of(replies[i][k] != NULL ? replies[i][k] : "*1\r\n:1\r\n"));
-        assert_int_equal(results[KEY_READER_LOOK_UP], i + 1);
+        assert_int_equal(looked_up, i + 1);
         assert_false(key_reader_is_able(&key_reader));
         assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
         clock_ms += API_KEYS_PAUSE_MAX_MS;
@@ -486,11 +490,11 @@ TEST_CASE_WITH(what_cannot_be_sent_is_sent_later, set_up, tear_down)
         fake_redis.sends_left = sends;
         wait_for(sends, sends);
         (void)serve_all();
-        assert_int_equal(results[KEY_READER_LOOK_UP], sends);
+        assert_int_equal(looked_up, sends);
         fake_redis.sends_left = -1;
         end_pause();
         (void)serve_all();
-        assert_int_equal(results[KEY_READER_LOOK_UP], sends + 1);
+        assert_int_equal(looked_up, sends + 1);
         end_pause();
     }
 }
@@ -505,7 +509,7 @@ TEST_CASE_WITH(a_flood_of_invalid_keys_is_bounded, set_up, tear_down)
     int commands = 0;
     for (int i = 0; i < REQUESTS; i++)
         wait_for(i, -1 - i);
-    for (; results[KEY_READER_INVALID] < REQUESTS; end_pause())
+    for (; results[CACHE_KEY_INVALID] < REQUESTS; end_pause())
         for (; fake_redis.count > 0; commands++) {
             assert_true(fake_redis.count <= 3);
             assert_true(count_keys() <= KEY_READER_KEYS);
@@ -523,10 +527,10 @@ TEST_CASE_WITH(a_valid_key_gets_its_turn_in_a_flood, set_up, tear_down)
     connect_redis(KEYS);
     for (int i = 0; i < REQUESTS; i++)
         wait_for(i, i == REQUESTS / 2 ? 7 : -1 - i);
-    for (int checks = 0; results[KEY_READER_LOOK_UP] == 0; checks++) {
+    for (int checks = 0; looked_up == 0; checks++) {
         assert_true(checks <= 2 + REQUESTS / 2 / KEY_READER_KEYS);
         (void)serve_all();
-        if (results[KEY_READER_LOOK_UP] == 0)
+        if (looked_up == 0)
             end_pause();
     }
     for (int i = 0; i < REQUESTS; i++)

@@ -110,10 +110,12 @@ static void finish_next(int n, int api_keys, int channels)
         reply(&connections[n], reply_integer(channels));
 }
 
-static void on_redirect(void *arg)
+static void on_outside_read(void *arg)
 {
     (void)arg;
 }
+
+static struct cache_parts parts;
 
 static int set_up(void **state)
 {
@@ -123,7 +125,7 @@ static int set_up(void **state)
                                                                         .on_push = on_push},
                                                          .on_handshake_done = on_handshake_done,
                                                          .on_replaced = on_replaced,
-                                                         .on_redirect = on_redirect};
+                                                         .on_outside_read = on_outside_read};
     (void)state;
     connections_init();
     for (int i = 0; i < (int)TEST_COUNT(config); i++)
@@ -132,7 +134,8 @@ static int set_up(void **state)
     assert_int_equal(redis_session_new(NULL, &options, &session), 0);
     catalogue_init(&catalogue, &(struct catalogue_options){
                                    .keyspace = &keyspace, .session = session, .checked = on_checked});
-    upstream_init(&upstream, &keyspace, session, &catalogue);
+    parts = (struct cache_parts){.keyspace = &keyspace, .session = session, .catalogue = &catalogue};
+    upstream_init(&upstream, &parts);
     return redis_session_use(session, config[0]);
 }
 

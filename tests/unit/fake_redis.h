@@ -210,7 +210,7 @@ static inline struct fake_redis_sent fake_redis_remove(size_t i)
 static inline void fake_redis_call(const struct fake_redis_sent *sent, const struct redis_reply *reply)
 {
     bool elsewhere = fake_redis.is_replica && reply != NULL && reply_is_absent(reply);
-    sent->fn(sent->arg, reply, elsewhere ? REDIS_ORIGIN_OTHER_NODE : sent->origin);
+    sent->fn(sent->arg, reply, elsewhere ? REDIS_ORIGIN_OUTSIDE : sent->origin);
 }
 
 /* Answers the oldest; NULL: the connection was lost. */

@@ -26,7 +26,7 @@ static int order[COMMANDS_MAX];
 static void on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct told *t = arg;
-    assert_int_equal(origin, REDIS_ORIGIN_OTHER_NODE);
+    assert_int_equal(origin, REDIS_ORIGIN_OUTSIDE);
     t->calls++;
     t->lost = reply == NULL;
     t->error = reply != NULL && reply->type == REPLY_ERROR;

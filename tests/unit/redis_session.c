@@ -40,7 +40,7 @@ static void on_lost(void *arg)
     note("lost");
 }
 
-static void on_redirect(void *arg)
+static void on_outside_read(void *arg)
 {
     (void)arg;
     note("redirect");
@@ -53,7 +53,7 @@ static void on_reply(void *arg, const struct redis_reply *reply, enum redis_orig
     if (text.data == NULL)
         text = SPAN("other");
     (void)snprintf(event, sizeof event, "%s:%.*s%s", (const char *)arg, (int)text.len, text.data,
-                   reply != NULL && origin == REDIS_ORIGIN_OTHER_NODE ? "@" : "");
+                   reply != NULL && origin == REDIS_ORIGIN_OUTSIDE ? "@" : "");
     note(event);
 }
 
@@ -61,7 +61,7 @@ static int set_up(void **state)
 {
     const struct redis_session_options options = {.connection = {.on_ready = on_ready, .on_lost = on_lost},
                                                   .on_handshake_done = on_handshake_done,
-                                                  .on_redirect = on_redirect};
+                                                  .on_outside_read = on_outside_read};
     (void)state;
     events[0] = '\0';
     connections_init();
