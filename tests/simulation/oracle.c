@@ -53,13 +53,15 @@ static struct {
 } told;
 
 static size_t view_count;
-static bool connected; /* by the last one */
+static bool connected;   /* by the last one */
+static uint64_t left_ns; /* the owner that was left last has had the slot since then; 0: none was */
 
 void oracle_begin(void)
 {
     view_count = 0;
     told.stream = 0;
     connected = false;
+    left_ns = 0;
     memset(oracle_answers, 0, sizeof oracle_answers);
 }
 
@@ -76,14 +78,39 @@ static struct view newest(void)
     return found;
 }
 
+/* There was no fault for so long that no connection may be lost. */
+static bool is_undisturbed(void)
+{
+    uint64_t recovery_ns = RECOVERY_NS + scenario.topology->recovery_s * SECOND;
+    return process_noticed_ns(scenario.severed_until_ns) + recovery_ns < now_ns();
+}
+
+/*
+ * A node that has not heard of the migration names the former owner, and is believed where MOVED did not come
+ * first. The former owner then says MOVED, which is believed for longer than gossip takes: so the new owner
+ * is left once without a fault, and not again.
+ */
+static void check_left(const struct view *v)
+{
+    const struct topology *t = scenario.topology;
+    uint64_t since_ns = t->owned_since_ns == NULL ? 0 : t->owned_since_ns(v->server);
+    bool stopped = process_last_stop_ns() > since_ns;
+    if (since_ns == 0 || v->since_ns < since_ns || stopped || !is_undisturbed())
+        return;
+    if (since_ns == left_ns)
+        trace_fail("the owner of the slot was left twice without a fault");
+    left_ns = since_ns;
+}
+
 void oracle_connection(bool ready)
 {
     struct view *last = &views[(view_count - 1) % VIEWS];
     if (!ready && view_count > 0)
         last->heard_ns = last->conn == told.conn ? told.heard_ns : 0;
-    if (!ready && connected && scenario.topology == &topology_plain &&
-        process_noticed_ns(scenario.severed_until_ns) + RECOVERY_NS < now_ns())
+    if (!ready && connected && scenario.topology == &topology_plain && is_undisturbed())
         trace_fail("a connection was given up without a fault");
+    if (!ready && connected)
+        check_left(last);
     connected = ready;
     if (ready)
         views[view_count++ % VIEWS] = newest();
