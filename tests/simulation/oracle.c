@@ -299,6 +299,21 @@ static bool name_may_be(const struct answer *a, const struct api_key_name *name)
     return w.forgotten;
 }
 
+/* The key of Redis with the infos of all API keys existed at some moment. */
+static bool infos_may_exist(const struct answer *a)
+{
+    int64_t value = 0;
+    for (int key = 0; key < KEYS; key++) {
+        struct walk w = walk_begin(a->catalogue, OBJECT_KEY + key, a->key_since_ns, now_ns());
+        while (walk_next(&w, &value))
+            if (key_info(value) != 0)
+                return true;
+        if (w.forgotten)
+            return true;
+    }
+    return false;
+}
+
 /* The audit compares the number of keys, and not their infos. */
 static const char *check_key(const struct answer *a)
 {
@@ -306,6 +321,9 @@ static const char *check_key(const struct answer *a)
     if (is_deaf())
         return NULL;
     bool valid = a->result->status != CACHE_KEY_INVALID;
+    bool is_cached = valid && a->result->source == CACHE_SOURCE_HIT;
+    if (is_cached && scenario.topology->truth != NULL && !infos_may_exist(a))
+        return "a key is cached in a cluster without the key of the infos";
     if (key_may_be(a, valid)) {
         bool named = valid && name != NULL && name->len >= 0;
         return !named || name_may_be(a, name) ? NULL : "a key has a name that is not its own";
