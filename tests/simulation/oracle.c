@@ -258,7 +258,24 @@ static struct walk walk_of(const struct answer *a, int object)
     return walk_begin(a->catalogue, object, a->since_ns, now_ns());
 }
 
+/* What a superseded master and another node say need not agree. */
+static bool may_be_superseded(const struct answer *a)
+{
+    return a->asked->superseded_ns != UINT64_MAX || superseded_ns() != UINT64_MAX;
+}
+
 /* --- the key --- */
+
+/* A superseded master has no info of a key that was issued since, and is in another node's set. */
+static bool info_may_lack(const struct answer *a)
+{
+    struct walk w = walk_begin(a->catalogue, OBJECT_KEY + a->asked->key, a->key_since_ns, now_ns());
+    int64_t value = 0;
+    while (may_be_superseded(a) && walk_next(&w, &value))
+        if (key_info(value) == 0)
+            return true;
+    return false;
+}
 
 static bool key_may_be(const struct answer *a, bool valid)
 {
@@ -273,7 +290,8 @@ static bool key_may_be(const struct answer *a, bool valid)
     struct walk w = walk_begin(a->catalogue, OBJECT_KEY + a->asked->key, a->key_since_ns, now_ns());
     while (walk_next(&w, &value)) {
         int64_t expires = key_info(value) == 0 ? INT64_MAX : catalogue_expires[key_info(value)];
-        if (valid ? key_is_member(value) && expires > first_s : !key_is_member(value) || expires <= last_s)
+        bool is_valid = expires > first_s || info_may_lack(a);
+        if (valid ? key_is_member(value) && is_valid : !key_is_member(value) || expires <= last_s)
             return true;
     }
     return w.forgotten;
@@ -425,12 +443,6 @@ static bool link_may_be_free(const struct answer *a, int link)
                 return true;
         }
     return false;
-}
-
-/* The link of a superseded master and a card of another node may never agree. */
-static bool may_be_superseded(const struct answer *a)
-{
-    return a->asked->superseded_ns != UINT64_MAX || superseded_ns() != UINT64_MAX;
 }
 
 static const char *check_link(const struct answer *a)
