@@ -39,6 +39,7 @@ struct part {
 static struct catalogue truth;
 static int place[NAMES_COUNT]; /* the node that has the key */
 static int owner, target;      /* of the slot, and of its migration */
+static uint64_t owned_ns;      /* since when the owner has had it; 0: from the beginning */
 static unsigned moves;         /* keys to be moved in the next turn of the owner */
 static struct part writes[WRITES];
 static size_t write_count;
@@ -386,6 +387,7 @@ static void end_migration(void)
     int source = owner;
     TRACE("cluster", "%s has the slot", nodes[target].redis->name);
     owner = target;
+    owned_ns = now_ns();
     target = NOBODY;
     scenario.master = nodes[owner].redis;
     tell_all(owner, source);
@@ -426,7 +428,10 @@ static void take_over(int node)
         place[name] = place[name] == former ? node : place[name];
     nodes[node].follows = false;
     nodes[former].follows = true;
-    owner = owner == former ? node : owner;
+    if (owner == former) {
+        owner = node;
+        owned_ns = now_ns();
+    }
     target = target == former ? node : target;
     scenario.master = nodes[owner].redis;
     if (!may_be_unknown()) {
@@ -602,6 +607,15 @@ static uint64_t superseded_ns(const struct redis *r)
     return since_ns;
 }
 
+/* Not while a node is away, or has an old view for longer than gossip takes. */
+static uint64_t owned_since_ns(const struct redis *r)
+{
+    for (const struct node *n = nodes; n < nodes + NODES; n++)
+        if (n->down || n->stale_until_ns > now_ns())
+            return 0;
+    return r == nodes[owner].redis ? owned_ns : 0;
+}
+
 /* Keys are cached where the key of their infos exists (docs/design.md). */
 static void write_info(void)
 {
@@ -623,6 +637,7 @@ static void begin(void)
     static const char *const hosts[NODES] = {"node0.test", "node1.test", "node2.test", "node3.test",
                                              "node4.test"};
     owner = 0;
+    owned_ns = 0;
     target = NOBODY;
     moves = 0;
     write_count = 0;
@@ -673,5 +688,6 @@ const struct topology topology_cluster = {
     .is_busy = is_busy,
     .may_lose = may_lose,
     .bound = bound,
+    .owned_since_ns = owned_since_ns,
     .superseded_ns = superseded_ns,
 };

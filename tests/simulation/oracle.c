@@ -53,13 +53,15 @@ static struct {
 } told;
 
 static size_t view_count;
-static bool connected; /* by the last one */
+static bool connected;   /* by the last one */
+static uint64_t left_ns; /* the owner that was left last has had the slot since then; 0: none was */
 
 void oracle_begin(void)
 {
     view_count = 0;
     told.stream = 0;
     connected = false;
+    left_ns = 0;
     memset(oracle_answers, 0, sizeof oracle_answers);
 }
 
@@ -76,14 +78,39 @@ static struct view newest(void)
     return found;
 }
 
+/* There was no fault for so long that no connection may be lost. */
+static bool is_undisturbed(void)
+{
+    uint64_t recovery_ns = RECOVERY_NS + scenario.topology->recovery_s * SECOND;
+    return process_noticed_ns(scenario.severed_until_ns) + recovery_ns < now_ns();
+}
+
+/*
+ * A node that has not heard of the migration names the former owner, and is believed where MOVED did not come
+ * first. The former owner then says MOVED, which is believed for longer than gossip takes: so the new owner
+ * is left once without a fault, and not again.
+ */
+static void check_left(const struct view *v)
+{
+    const struct topology *t = scenario.topology;
+    uint64_t since_ns = t->owned_since_ns == NULL ? 0 : t->owned_since_ns(v->server);
+    bool stopped = process_last_stop_ns() > since_ns;
+    if (since_ns == 0 || v->since_ns < since_ns || stopped || !is_undisturbed())
+        return;
+    if (since_ns == left_ns)
+        trace_fail("the owner of the slot was left twice without a fault");
+    left_ns = since_ns;
+}
+
 void oracle_connection(bool ready)
 {
     struct view *last = &views[(view_count - 1) % VIEWS];
     if (!ready && view_count > 0)
         last->heard_ns = last->conn == told.conn ? told.heard_ns : 0;
-    if (!ready && connected && scenario.topology == &topology_plain &&
-        process_noticed_ns(scenario.severed_until_ns) + RECOVERY_NS < now_ns())
+    if (!ready && connected && scenario.topology == &topology_plain && is_undisturbed())
         trace_fail("a connection was given up without a fault");
+    if (!ready && connected)
+        check_left(last);
     connected = ready;
     if (ready)
         views[view_count++ % VIEWS] = newest();
@@ -231,7 +258,24 @@ static struct walk walk_of(const struct answer *a, int object)
     return walk_begin(a->catalogue, object, a->since_ns, now_ns());
 }
 
+/* What a superseded master and another node say need not agree. */
+static bool may_be_superseded(const struct answer *a)
+{
+    return a->asked->superseded_ns != UINT64_MAX || superseded_ns() != UINT64_MAX;
+}
+
 /* --- the key --- */
+
+/* A superseded master has no info of a key that was issued since, and is in another node's set. */
+static bool info_may_lack(const struct answer *a)
+{
+    struct walk w = walk_begin(a->catalogue, OBJECT_KEY + a->asked->key, a->key_since_ns, now_ns());
+    int64_t value = 0;
+    while (may_be_superseded(a) && walk_next(&w, &value))
+        if (key_info(value) == 0)
+            return true;
+    return false;
+}
 
 static bool key_may_be(const struct answer *a, bool valid)
 {
@@ -246,7 +290,8 @@ static bool key_may_be(const struct answer *a, bool valid)
     struct walk w = walk_begin(a->catalogue, OBJECT_KEY + a->asked->key, a->key_since_ns, now_ns());
     while (walk_next(&w, &value)) {
         int64_t expires = key_info(value) == 0 ? INT64_MAX : catalogue_expires[key_info(value)];
-        if (valid ? key_is_member(value) && expires > first_s : !key_is_member(value) || expires <= last_s)
+        bool is_valid = expires > first_s || info_may_lack(a);
+        if (valid ? key_is_member(value) && is_valid : !key_is_member(value) || expires <= last_s)
             return true;
     }
     return w.forgotten;
@@ -272,6 +317,21 @@ static bool name_may_be(const struct answer *a, const struct api_key_name *name)
     return w.forgotten;
 }
 
+/* The key of Redis with the infos of all API keys existed at some moment. */
+static bool infos_may_exist(const struct answer *a)
+{
+    int64_t value = 0;
+    for (int key = 0; key < KEYS; key++) {
+        struct walk w = walk_begin(a->catalogue, OBJECT_KEY + key, a->key_since_ns, now_ns());
+        while (walk_next(&w, &value))
+            if (key_info(value) != 0)
+                return true;
+        if (w.forgotten)
+            return true;
+    }
+    return false;
+}
+
 /* The audit compares the number of keys, and not their infos. */
 static const char *check_key(const struct answer *a)
 {
@@ -279,6 +339,9 @@ static const char *check_key(const struct answer *a)
     if (is_deaf())
         return NULL;
     bool valid = a->result->status != CACHE_KEY_INVALID;
+    bool is_cached = valid && a->result->source == CACHE_SOURCE_HIT;
+    if (is_cached && scenario.topology->truth != NULL && !infos_may_exist(a))
+        return "a key is cached in a cluster without the key of the infos";
     if (key_may_be(a, valid)) {
         bool named = valid && name != NULL && name->len >= 0;
         return !named || name_may_be(a, name) ? NULL : "a key has a name that is not its own";
@@ -331,10 +394,25 @@ static bool card_may_be_absent(const struct answer *a, int64_t id)
     return w.forgotten;
 }
 
+/*
+ * By any server since the bound. A request shares a read whose reply has not arrived yet; a reply that has,
+ * with an absence, says nothing of a later request, although the catalogue is still being checked.
+ */
+static bool card_was_read(const struct answer *a, int64_t id)
+{
+    bool was_read = id < 1 || id > CARDS;
+    for (size_t i = 0; i < scenario.servers && !was_read; i++)
+        was_read = scenario.server[i].read_ns[OBJECT_CARD + (int)id - 1] > a->since_ns;
+    return was_read;
+}
+
 static const char *check_card(const struct answer *a)
 {
     const struct shown s = shown_in(a->body);
     int64_t id = a->asked->query.number;
+    if (a->result->status == CACHE_NOT_FOUND && a->result->source >= CACHE_SOURCE_MISS &&
+        !card_was_read(a, id))
+        return "an absence was read before the request";
     if (a->result->status == CACHE_NOT_FOUND)
         return card_may_be_absent(a, id) ? NULL : "a card was not found";
     return s.id == id && card_may_be(a, &s) ? NULL : "a card is not true";
@@ -365,12 +443,6 @@ static bool link_may_be_free(const struct answer *a, int link)
                 return true;
         }
     return false;
-}
-
-/* The link of a superseded master and a card of another node may never agree. */
-static bool may_be_superseded(const struct answer *a)
-{
-    return a->asked->superseded_ns != UINT64_MAX || superseded_ns() != UINT64_MAX;
 }
 
 static const char *check_link(const struct answer *a)

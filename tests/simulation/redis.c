@@ -442,7 +442,10 @@ static void execute(struct redis *r, struct redis_client *c, const struct comman
         return;
     }
     k->execute(r, c, m);
-    if (name >= 0 && c->tracks && !c->broadcast && !untracked)
+    if (name < 0)
+        return;
+    r->read_ns[name] = now_ns();
+    if (c->tracks && !c->broadcast && !untracked)
         c->tracked |= UINT64_C(1) << name;
 }
 
@@ -791,6 +794,7 @@ void redis_begin(struct redis *r, const char *name, uint8_t host)
     r->hung_until_ns = 0;
     r->scheduled = r->in_turn = false;
     r->commands = 0;
+    memset(r->read_ns, 0, sizeof r->read_ns);
     replica_begin(r);
     net_listen(&r->listener);
 }

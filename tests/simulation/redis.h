@@ -87,8 +87,9 @@ struct redis {
     uint64_t hung_until_ns;
     uint64_t turn_ns; /* when the turn began */
     bool scheduled, in_turn;
-    uint64_t changed_ns; /* when the last transaction was executed */
-    uint64_t commands;   /* executed so far */
+    uint64_t changed_ns;           /* when the last transaction was executed */
+    uint64_t commands;             /* executed so far */
+    uint64_t read_ns[NAMES_COUNT]; /* when each name was last read */
 };
 
 /* At 10.0.0.`host`:6379; its catalogue is empty. */

@@ -59,6 +59,8 @@ struct topology {
     bool (*is_busy)(void);                 /* changes wait */
     bool (*may_lose)(void);                /* the master holds everything */
     uint64_t (*bound)(uint64_t since_ns);  /* how old an answer may be that should be no older */
+    /* Since when this server has the slot; 0: it has not, or others do not hear of it in time. */
+    uint64_t (*owned_since_ns)(const struct redis *r);
 
     /* Since when no server has named this one, or whom it follows; 0: one does. NULL: nobody names any. */
     uint64_t (*superseded_ns)(const struct redis *r);
