@@ -2,7 +2,7 @@
 #   channeld     the server and its man page
 #   channelctl   the same of the operator's tool
 #   systemd      the units and their environment file
-#   doc          documents, alert rules and the dashboard
+#   doc          documents, alert rules, the dashboard, configurations of proxies
 # Man pages and the environment file are written by the target `manual`.
 
 include(GNUInstallDirs)
@@ -23,4 +23,8 @@ file(GLOB documents CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
 install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
 install(FILES ${documents} docs/openapi.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT doc)
 install(FILES deploy/prometheus/rules.yml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/prometheus COMPONENT doc)
+install(FILES deploy/haproxy/channeld.cfg DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/haproxy COMPONENT doc)
+install(FILES deploy/nginx/channeld.conf deploy/nginx/channeld-replicas.conf
+    DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/nginx COMPONENT doc)
+install(PROGRAMS deploy/nginx/check-replicas DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/nginx COMPONENT doc)
 install(FILES deploy/grafana/channeld.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/grafana COMPONENT doc)
