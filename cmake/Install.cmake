@@ -2,7 +2,7 @@
 #   channeld     the server and its man page
 #   channelctl   the same of the operator's tool
 #   systemd      the units and their environment file
-#   doc          documents, examples, alert rules and the dashboard
+#   doc          documents, examples, alert rules, the dashboard, configurations of proxies
 # Man pages and the environment file are written by the target `manual`.
 
 include(GNUInstallDirs)
@@ -29,4 +29,8 @@ install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc USE
     PATTERN .gitignore EXCLUDE PATTERN node_modules EXCLUDE PATTERN dist EXCLUDE PATTERN __pycache__ EXCLUDE)
 install(FILES ${documents} docs/openapi.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT doc)
 install(FILES deploy/prometheus/rules.yml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/prometheus COMPONENT doc)
+install(FILES deploy/haproxy/channeld.cfg DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/haproxy COMPONENT doc)
+install(FILES deploy/nginx/channeld.conf deploy/nginx/channeld-replicas.conf
+    DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/nginx COMPONENT doc)
+install(PROGRAMS deploy/nginx/check-replicas DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/nginx COMPONENT doc)
 install(FILES deploy/grafana/channeld.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/grafana COMPONENT doc)

@@ -15,6 +15,7 @@ const [models, ...custom] = process.argv.slice(selfTest ? 3 : 2);
 const packages = {
     "gateway.networking.k8s.io": "@kubernetes-models/gateway-api",
     "monitoring.coreos.com": "@kubernetes-models/prometheus-operator",
+    "networking.istio.io": "@kubernetes-models/istio",
 };
 const require = createRequire(path.join(models, "package.json"));
 
@@ -73,7 +74,8 @@ async function check(all) {
 
 async function testItself(all) {
     const of = (kind) => (objects) => objects.find((o) => o.kind === kind).spec;
-    const [route, monitor, rule] = ["HTTPRoute", "PodMonitor", "PrometheusRule"].map(of);
+    const [route, monitor, rule, destination, service] =
+        ["HTTPRoute", "PodMonitor", "PrometheusRule", "DestinationRule", "VirtualService"].map(of);
     const faults = [
         [(os) => { route(os).parentRef = route(os).parentRefs; }, `"parentRef"' does not exist`],
         [(os) => { route(os).rules[0].backendRefs[0].prot = 80; }, `"prot"' does not exist`],
@@ -86,6 +88,9 @@ async function testItself(all) {
         [(os) => { delete monitor(os).selector; }, "selector"],
         [(os) => { rule(os).groups[0].rules[0].exp = "1"; }, `"exp"' does not exist`],
         [(os) => { delete rule(os).groups[0].rules[0].expr; }, "expr"],
+        [(os) => { destination(os).trafficPolicy.outlierDetection.consecutiveErors = 5; }, `"consecutiveErors"' does not exist`],
+        [(os) => { destination(os).trafficPolicy.outlierDetection.interval = 5; }, "/interval"],
+        [(os) => { service(os).http[0].retries.retryon = "reset"; }, `retryon`],
         [(os) => { os.find((o) => o.kind === "HTTPRoute").apiVersion = "gateway.networking.k8s.io/v2"; }, "is not among"],
     ];
     const sound = await check(all);
