@@ -22,7 +22,7 @@ install(SCRIPT ${PROJECT_BINARY_DIR}/install-service.cmake COMPONENT systemd)
 # Documents and what they link to: structure.install follows the links.
 file(GLOB documents CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
-foreach(folder IN ITEMS bench deploy/debian deploy/k8s deps)
+foreach(folder IN ITEMS bench deploy/k8s deps)
     install(FILES ${folder}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT doc)
 endforeach()
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc USE_SOURCE_PERMISSIONS
