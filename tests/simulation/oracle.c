@@ -78,7 +78,7 @@ static struct view newest(void)
     return found;
 }
 
-/* There was no fault for so long that no connection may be lost. */
+/* The last fault was long enough ago: no connection may be lost now. */
 static bool is_undisturbed(void)
 {
     uint64_t recovery_ns = RECOVERY_NS + scenario.topology->recovery_s * SECOND;
