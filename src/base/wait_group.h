@@ -1,7 +1,7 @@
 /*
  * A counter of operations that must end before a callback runs: handles that are closing, connections that
  * finish, look-ups that cannot be cancelled. Each calls wait_group_done() at its end; the last one calls the
- * function passed to wait_group_wait().
+ * function passed to wait_group_wait(), or frees the owner (wait_group_close()).
  *
  * Embedded by its owner; for one thread.
  */
@@ -15,6 +15,8 @@ struct wait_group {
     unsigned pending;
     void (*ended)(void *arg); /* NULL before wait_group_wait() */
     void *arg;
+    void (*closed)(void *arg); /* called after that; NULL: nothing is */
+    void *closed_arg;
 };
 
 #define WAIT_GROUP_INIT ((struct wait_group){0})
@@ -25,12 +27,21 @@ static inline void wait_group_add(struct wait_group *g, unsigned n)
     g->pending += n;
 }
 
-/* One operation has ended. The last one calls `ended`, which may free the group. */
+/* `ended` may free the group. */
+static inline void wait_group_end(const struct wait_group *g)
+{
+    const struct wait_group kept = *g;
+    kept.ended(kept.arg);
+    if (kept.closed != NULL)
+        kept.closed(kept.closed_arg);
+}
+
+/* One operation has ended. */
 static inline void wait_group_done(struct wait_group *g)
 {
     assert(g->pending > 0);
     if (--g->pending == 0 && g->ended != NULL)
-        g->ended(g->arg);
+        wait_group_end(g);
 }
 
 /* The same as a callback, whose argument is the group. */
@@ -39,14 +50,24 @@ static inline void wait_group_on_done(void *arg)
     wait_group_done(arg);
 }
 
-/* Calls `ended` once nothing is pending, possibly before this returns. May be called once per group. */
+/* Calls `ended` once nothing is pending, possibly before this returns. This or wait_group_close() may be
+ * called once per group. */
 static inline void wait_group_wait(struct wait_group *g, void (*ended)(void *arg), void *arg)
 {
     assert(g->ended == NULL);
     g->ended = ended;
     g->arg = arg;
     if (g->pending == 0)
-        ended(arg);
+        wait_group_end(g);
+}
+
+/* As wait_group_wait(), for the end of the owner: `release` frees it, and then `closed` is called. */
+static inline void wait_group_close(struct wait_group *g, void (*release)(void *owner), void *owner,
+                                    void (*closed)(void *arg), void *arg)
+{
+    g->closed = closed;
+    g->closed_arg = arg;
+    wait_group_wait(g, release, owner);
 }
 
 #endif

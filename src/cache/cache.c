@@ -62,8 +62,6 @@ struct cache {
     uint64_t connected_ms; /* monotonic; when the connection was last ready */
 
     struct wait_group closing; /* the two handles above, and those of the parts */
-    void (*closed)(void *arg);
-    void *closed_arg;
 };
 
 static void cache_on_deadline(uv_timer_t *timer);
@@ -801,20 +799,11 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
     return 0;
 }
 
-static void cache_on_all_closed(void *arg)
+static void cache_free(void *arg)
 {
     struct cache *c = arg;
-    void (*closed)(void *arg) = c->closed;
-    void *closed_arg = c->closed_arg;
     cache_fini_parts(c);
     free(c);
-    closed(closed_arg);
-}
-
-static void cache_on_session_closed(void *arg)
-{
-    struct cache *c = arg;
-    wait_group_done(&c->closing);
 }
 
 static void cache_on_handle_closed(uv_handle_t *handle)
@@ -826,16 +815,14 @@ static void cache_on_handle_closed(uv_handle_t *handle)
 void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
 {
     assert(list_empty(&c->by_deadline));
-    c->closed = closed;
-    c->closed_arg = arg;
     wait_group_add(&c->closing, 3);
     encoder_close(&c->encoder, &c->closing);
     key_reader_close(&c->key_reader, &c->closing);
     entries_close(&c->entries, &c->closing);
-    redis_session_close(c->session, cache_on_session_closed, c);
+    redis_session_close(c->session, wait_group_on_done, &c->closing);
     uv_close((uv_handle_t *)&c->timer, cache_on_handle_closed);
     uv_close((uv_handle_t *)&c->polled, cache_on_handle_closed);
-    wait_group_wait(&c->closing, cache_on_all_closed, c);
+    wait_group_close(&c->closing, cache_free, c, closed, arg);
 }
 
 int cache_use_redis(struct cache *c, struct redis_config *config)

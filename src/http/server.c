@@ -43,8 +43,6 @@ struct http_server {
     struct wait_group handles; /* those and all other handles */
     void (*finished)(void *arg);
     void *finished_arg;
-    void (*closed)(void *arg);
-    void *closed_arg;
 };
 
 /* --- connections --- */
@@ -428,21 +426,16 @@ void http_server_finish(struct http_server *s, void (*finished)(void *arg), void
 static void http_server_free(void *arg)
 {
     struct http_server *s = arg;
-    void (*closed)(void *arg) = s->closed;
-    void *closed_arg = s->closed_arg;
     http_connections_free(s->connections);
     free(s);
-    closed(closed_arg);
 }
 
 void http_server_close(struct http_server *s, void (*closed)(void *arg), void *arg)
 {
     s->closing = true;
-    s->closed = closed;
-    s->closed_arg = arg;
     http_server_close_listener(s);
     if (s->inbox.data != NULL)
         uv_close((uv_handle_t *)&s->inbox, http_server_on_handle_closed);
     http_connections_close(s->connections, &s->handles);
-    wait_group_wait(&s->handles, http_server_free, s);
+    wait_group_close(&s->handles, http_server_free, s, closed, arg);
 }

@@ -113,9 +113,6 @@ struct redis_connection {
 
     struct redis_server server;                  /* at the other end of this connection */
     bool role_denial_logged, link_denial_logged; /* once in a life */
-
-    void (*closed)(void *arg);
-    void *closed_arg;
 };
 
 static void redis_connection_enter(struct redis_connection *c, enum connection_state next);
@@ -935,30 +932,25 @@ static void redis_connection_on_handle_closed(uv_handle_t *handle)
     wait_group_done(&c->open_parts);
 }
 
-static void redis_connection_on_all_closed(void *arg)
+static void redis_connection_free(void *arg)
 {
     struct redis_connection *c = arg;
-    void (*closed)(void *arg) = c->closed;
-    void *closed_arg = c->closed_arg;
     assert(pending_oldest(&c->pending) == NULL);
     pending_fini(&c->pending);
     buf_fini(&c->untracked);
     free(c);
-    closed(closed_arg);
 }
 
 void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg), void *arg)
 {
     if (c->state == READY)
         redis_connection_uncount_ready(c);
-    c->closed = closed;
-    c->closed_arg = arg;
     redis_connection_enter(c, CLOSED);
     if (c->discovery != NULL)
         discovery_close(c->discovery, wait_group_on_done, &c->open_parts);
     uv_close((uv_handle_t *)&c->timer, redis_connection_on_handle_closed);
     uv_close((uv_handle_t *)&c->flusher, redis_connection_on_handle_closed);
-    wait_group_wait(&c->open_parts, redis_connection_on_all_closed, c);
+    wait_group_close(&c->open_parts, redis_connection_free, c, closed, arg);
 }
 
 bool redis_connection_is_ready(const struct redis_connection *c)

@@ -49,8 +49,6 @@ struct redirects {
     uv_timer_t timer;                /* runs while there is a connection or a command */
     struct wait_group open_parts;    /* the timer and the connections */
     bool closing;
-    void (*closed)(void *arg);
-    void *closed_arg;
 };
 
 struct redirected {
@@ -349,22 +347,17 @@ static void redirect_on_timer_closed(uv_handle_t *timer)
     wait_group_done(&r->open_parts);
 }
 
-static void redirect_on_all_closed(void *arg)
+static void redirects_free(void *arg)
 {
     struct redirects *r = arg;
-    void (*closed)(void *arg) = r->closed;
-    void *closed_arg = r->closed_arg;
     assert(list_empty(&r->wanted) && list_empty(&r->failed));
     redis_config_unref(r->options.config);
     free(r);
-    closed(closed_arg);
 }
 
 void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg)
 {
     r->closing = true;
-    r->closed = closed;
-    r->closed_arg = arg;
     redirect_expire(&r->failed, 0);
     for (int i = 0; i < ROUTES_MAX; i++) {
         if (r->route[i] == NULL)
@@ -373,5 +366,5 @@ void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg)
         redirect_close_route(r, i);
     }
     uv_close((uv_handle_t *)&r->timer, redirect_on_timer_closed);
-    wait_group_wait(&r->open_parts, redirect_on_all_closed, r);
+    wait_group_close(&r->open_parts, redirects_free, r, closed, arg);
 }

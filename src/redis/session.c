@@ -31,8 +31,6 @@ struct redis_session {
     struct session_backend *current; /* in use; NULL before the first redis_session_use() */
     struct session_backend *next;    /* is to replace it; NULL: none */
     struct wait_group open_backends;
-    void (*closed)(void *arg);
-    void *closed_arg;
 };
 
 /* A command in a cluster: another node may have to execute it. */
@@ -158,13 +156,11 @@ int redis_session_send(struct redis_session *s, struct span command, unsigned ho
 
 /* --- backends --- */
 
-static void redis_session_on_backend_closed(void *arg)
+static void redis_session_free_backend(void *arg)
 {
     struct session_backend *b = arg;
-    struct redis_session *s = b->session;
     redis_config_unref(b->config);
     free(b);
-    wait_group_done(&s->open_backends);
 }
 
 static void redis_session_close_backend(struct session_backend *b)
@@ -172,7 +168,8 @@ static void redis_session_close_backend(struct session_backend *b)
     redis_connection_close(b->connection, wait_group_on_done, &b->open_parts);
     if (b->redirects != NULL)
         redirects_close(b->redirects, wait_group_on_done, &b->open_parts);
-    wait_group_wait(&b->open_parts, redis_session_on_backend_closed, b);
+    wait_group_close(&b->open_parts, redis_session_free_backend, b, wait_group_on_done,
+                     &b->session->open_backends);
 }
 
 static void redis_session_drop_next(struct redis_session *s)
@@ -279,21 +276,10 @@ int redis_session_new(uv_loop_t *loop, const struct redis_session_options *optio
     return 0;
 }
 
-static void redis_session_on_all_closed(void *arg)
-{
-    struct redis_session *s = arg;
-    void (*closed)(void *arg) = s->closed;
-    void *closed_arg = s->closed_arg;
-    free(s);
-    closed(closed_arg);
-}
-
 void redis_session_close(struct redis_session *s, void (*closed)(void *arg), void *arg)
 {
-    s->closed = closed;
-    s->closed_arg = arg;
     redis_session_drop_next(s);
     if (s->current != NULL)
         redis_session_close_backend(s->current);
-    wait_group_wait(&s->open_backends, redis_session_on_all_closed, s);
+    wait_group_close(&s->open_backends, free, s, closed, arg);
 }
