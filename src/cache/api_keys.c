@@ -152,7 +152,7 @@ enum auth_result api_keys_check(struct api_keys *k, const struct digest *digest,
                                 struct api_key_name *name)
 {
     struct api_key *key = api_keys_find(k, digest);
-    name->len = -1;
+    api_key_name_clear(name);
     if (!api_keys_knows(k, key) || now_ms >= key->lifetime.until_ms)
         return k->state == API_KEYS_WHOLE ? AUTH_RESULT_INVALID : AUTH_RESULT_UNKNOWN;
     if (key->used != k->second)

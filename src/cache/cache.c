@@ -468,7 +468,7 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->undrained_ms = request->queued_ms = 0;
     request->own_check = false;
     request->key = query->key;
-    request->key_name.len = -1;
+    api_key_name_clear(&request->key_name);
     list_init(&request->waiting);
     list_init(&request->deadline);
     if (cache_try_get(c, request, query, result))

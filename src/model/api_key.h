@@ -40,6 +40,12 @@ static inline bool api_key_is_expired(int64_t expires, int64_t now)
     return now >= expires;
 }
 
+/* The key is not known. The rest of the name stays as it is: this is done for each request. */
+static inline void api_key_name_clear(struct api_key_name *name)
+{
+    name->len = -1;
+}
+
 /* The name is absent when the key is not known, and empty when it has none. */
 static inline struct span api_key_name_span(const struct api_key_name *name)
 {

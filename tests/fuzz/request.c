@@ -98,7 +98,7 @@ bool cache_is_key_invalid(struct cache *c, const struct digest *key, struct api_
 {
     (void)c;
     (void)key;
-    name->len = -1;
+    api_key_name_clear(name);
     return false;
 }
 
