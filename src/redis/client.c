@@ -108,8 +108,7 @@ static int redis_client_fail_elsewhere(struct redis_client *c, const struct redi
 {
     const struct redis_address unknown = {.port = 0};
     struct redis_address node;
-    bool migrates = reply_is_error(reply, SPAN("ASK ")) || reply_is_error(reply, SPAN("TRYAGAIN "));
-    if (migrates)
+    if (cluster_is_migrating(reply))
         return redis_client_fail(
             c, false, "the keys are migrating to another node of the cluster: try again when that has ended");
     if (cluster_read_error(&unknown, reply, &node) == DISCOVERY_ERROR_OTHER)

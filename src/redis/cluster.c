@@ -108,6 +108,11 @@ bool cluster_read_ask(const struct redis_reply *reply, const struct redis_addres
     return cluster_read_redirection(reply, SPAN("ASK "), from, node);
 }
 
+bool cluster_is_migrating(const struct redis_reply *error)
+{
+    return reply_is_error(error, SPAN("ASK ")) || reply_is_error(error, SPAN("TRYAGAIN "));
+}
+
 enum discovery_error cluster_read_error(const struct redis_address *from, const struct redis_reply *error,
                                         struct redis_address *owner)
 {

@@ -26,6 +26,10 @@ extern const struct discovery_protocol cluster_protocol;
 bool cluster_read_ask(const struct redis_reply *reply, const struct redis_address *from,
                       struct redis_address *node);
 
+/* True for an error that says that the slot is migrating, and what was asked for is not here, or not all of
+ * it. */
+bool cluster_is_migrating(const struct redis_reply *error);
+
 /* The meaning of an error of the node at `from`; *owner becomes the node that has the slot. */
 enum discovery_error cluster_read_error(const struct redis_address *from, const struct redis_reply *error,
                                         struct redis_address *owner);

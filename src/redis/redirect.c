@@ -109,8 +109,7 @@ static bool redirect_is_refused(const struct redis_reply *reply)
 {
     const struct redis_address unknown = {.port = 0};
     struct redis_address node;
-    return cluster_read_error(&unknown, reply, &node) != DISCOVERY_ERROR_OTHER ||
-           reply_is_error(reply, SPAN("ASK ")) || reply_is_error(reply, SPAN("TRYAGAIN "));
+    return cluster_read_error(&unknown, reply, &node) != DISCOVERY_ERROR_OTHER || cluster_is_migrating(reply);
 }
 
 static void redirect_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
