@@ -1,10 +1,10 @@
 /*
  * Logging: one JSON object per line, written by a thread of its own.
  *
- * A caller composes a line on its stack and queues it. The queue is bounded: if the file descriptor blocks,
- * lines are dropped and counted, and no caller waits. A part of the queue is closed to the access log, so
- * that it displaces no other line. The sink is the only mutable global of the program. API keys are never
- * logged.
+ * A caller composes a line on its stack and queues it. A queue is bounded: if the file descriptor blocks,
+ * lines are dropped and counted, and no caller waits. The access log has a queue of its own, which is written
+ * when the other one is empty: its lines neither displace nor delay others, and may follow younger ones. The
+ * sink is the only mutable global of the program. API keys are never logged.
  *
  *     struct log_line line;
  *     if (log_begin(&line, LOG_INFO, "redis connected")) {

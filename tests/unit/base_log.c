@@ -316,6 +316,36 @@ LOG_TEST(access_log_displaces_no_other_line)
     assert_int_equal(warnings, WARNINGS);
 }
 
+/* As many as have room without any request. */
+LOG_TEST(full_access_log_leaves_other_lines_all_their_room)
+{
+    enum { WARNINGS = 900 }; /* 1 MiB with 100 more */
+    start(LOG_INFO);
+    (void)flood_with(LOG_ACCESS, 3000);
+    uint64_t before = log_dropped();
+    (void)flood_with(LOG_WARN, WARNINGS);
+    assert_int_equal(log_dropped(), before);
+    (void)flood_with(LOG_WARN, 200);
+    assert_true(log_dropped() > before);
+    start_reading();
+    (void)collect();
+}
+
+/* It is behind what the pipe and the thread hold, and not behind a megabyte of lines that came before. */
+LOG_TEST(error_does_not_wait_for_the_access_log)
+{
+    enum { HELD = 3 * 65536 };
+    start(LOG_INFO);
+    (void)flood_with(LOG_ACCESS, 3000);
+    log_text(LOG_ERROR, "the last", NULL, NULL);
+    start_reading();
+    struct span all = collect();
+    const char *found = memmem(all.data, all.len, "\"msg\":\"the last\"", 16);
+    assert_non_null(found);
+    assert_true(found - all.data < HELD);
+    assert_true(all.len > (size_t)4 * HELD);
+}
+
 LOG_TEST(slow_reader_gets_whole_lines_and_drops_are_counted)
 {
     enum { LINES = 5000 }; /* several times what pipe and queue hold */
