@@ -1,10 +1,13 @@
 /*
- * Reads the settings of Redis again when their files change, and moves the workers to the new ones.
+ * Reads the settings of Redis and of the log again when their files change, and moves the workers to the new
+ * ones. The two do not depend on each other: neither waits for the other, or fails with it.
  *
- * Everything that the URL and its files say may change: address, user, passwords, authorities, certificate
- * and key. The files are looked at once a second, more often while a worker has no connection, and on SIGHUP;
- * the main thread does that. A change is read when the files have come to rest. Values that cannot be used
- * are logged and counted, and the old ones stay until the next change.
+ * The log: level and access log are read at each look and at SIGHUP, and used at once.
+ *
+ * Redis: everything that the URL and its files say may change: address, user, passwords, authorities,
+ * certificate and key. The files are looked at once a second, more often while a worker has no connection,
+ * and on SIGHUP; the main thread does that. A change is read when the files have come to rest. Values that
+ * cannot be used are logged and counted, and the old ones stay until the next change.
  *
  * New values are for connections to come. A worker without a connection gets them at once. Those that have
  * one keep it, and get them one after the other, the next when the one before has connected with them: what
@@ -15,6 +18,7 @@
 
 #include "app/config.h"
 
+#include <stdatomic.h>
 #include <uv.h>
 
 struct reload;
@@ -31,6 +35,7 @@ struct reload_worker {
 struct reload_options {
     const struct config *config; /* borrowed while it lives */
     unsigned look_ms;            /* RELOAD_LOOK_MS, or less in tests; the times that follow from it, too */
+    atomic_int *access_log;      /* what the workers read; set from the beginning */
     int workers;
     struct reload_worker (*worker)(void *arg, int i);
     /* Worker i shall use these settings; called again until it does. */
@@ -49,7 +54,7 @@ int reload_new(uv_loop_t *loop, const struct reload_options *options, struct rel
 /* Reads all again: SIGHUP. */
 void reload_now(struct reload *r);
 
-/* True when they could not be read the last time, and the old ones stay in use. */
+/* True when those of Redis could not be read the last time, and the old ones stay in use. */
 bool reload_has_failed(const struct reload *r);
 
 /* A worker's connection has changed: when one was lost, the files are looked at. */

@@ -187,6 +187,12 @@ int log_start(int fd, enum log_level level)
     return err;
 }
 
+void log_set_level(enum log_level level)
+{
+    if (atomic_load(&sink.level) >= 0)
+        atomic_store(&sink.level, (int)level);
+}
+
 void log_stop(void)
 {
     if (atomic_exchange(&sink.level, -1) < 0)

@@ -37,6 +37,10 @@ struct log_line {
  */
 int log_start(int fd, enum log_level level) __attribute__((warn_unused_result));
 
+/* Lines of another level from now on. No effect before log_start, and after log_stop. From the thread of
+ * these. */
+void log_set_level(enum log_level level);
+
 /* Writes the queued lines, for at most a second, and ends the thread. */
 void log_stop(void);
 

@@ -226,6 +226,21 @@ LOG_TEST(levels_above_the_setting_are_not_logged)
     }
 }
 
+LOG_TEST(level_can_change)
+{
+    struct log_line l;
+    log_set_level(LOG_DEBUG); /* too early */
+    assert_false(log_begin(&l, LOG_ERROR, "probe"));
+    start(LOG_INFO);
+    log_set_level(LOG_ERROR);
+    assert_false(log_begin(&l, LOG_WARN, "probe"));
+    log_set_level(LOG_DEBUG);
+    assert_true(log_begin(&l, LOG_DEBUG, "probe"));
+    (void)collect();
+    log_set_level(LOG_DEBUG); /* too late */
+    assert_false(log_begin(&l, LOG_ERROR, "probe"));
+}
+
 LOG_TEST(without_a_sink_lines_are_discarded)
 {
     struct log_line l;
