@@ -1,11 +1,46 @@
 /* Access log lines; see access_log.h. */
 #include "api/access_log.h"
 
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
 
+#include <errno.h>
+
 enum { REQUEST_ID_MAX = 128, TRACEPARENT_LEN = 55, TRACE_ID_LEN = 32, PARENT_ID_LEN = 16 };
+
+/* "12.5%" is 1250. */
+static int access_log_parse_percent(struct span text, int *share)
+{
+    if (text.len == 0 || text.data[text.len - 1] != '%')
+        return -EINVAL;
+    struct span number = {text.data, text.len - 1};
+    struct span whole = {number.data, span_find(number, '.')};
+    struct span places = span_skip(number, whole.len); /* with the point */
+    int64_t value = 0;
+    if (parse_int64(whole, &value) != 0 || value < 0 || value > 100 || places.len == 1 || places.len > 3)
+        return -EINVAL;
+    value *= 100;
+    for (size_t i = 1, unit = 10; i < places.len; i++, unit /= 10) {
+        if (!ascii_is_digit(places.data[i]))
+            return -EINVAL;
+        value += (int64_t)unit * (places.data[i] - '0');
+    }
+    *share = (int)value;
+    return value > 0 && value <= ACCESS_LOG_ALL ? 0 : -EINVAL;
+}
+
+int access_log_parse(struct span text, int *share)
+{
+    if (span_equal(text, SPAN("off")))
+        *share = ACCESS_LOG_OFF;
+    else if (span_equal(text, SPAN("errors")))
+        *share = ACCESS_LOG_ERRORS;
+    else if (span_equal(text, SPAN("all")))
+        *share = ACCESS_LOG_ALL;
+    else
+        return access_log_parse_percent(text, share);
+    return 0;
+}
 
 bool request_id_valid(struct span id)
 {

@@ -3,10 +3,16 @@
 #ifndef API_ACCESS_LOG_H
 #define API_ACCESS_LOG_H
 
+#include "base/hash.h"
 #include "cache/cache.h"
 #include "http/exchange.h"
 
-enum access_log_mode { ACCESS_LOG_OFF, ACCESS_LOG_ERRORS, ACCESS_LOG_ALL };
+/* What is logged: nothing, or the errors, which are the statuses from 400 on, and a share of the other
+ * responses, in hundredths of a percent. */
+enum { ACCESS_LOG_OFF = -1, ACCESS_LOG_ERRORS = 0, ACCESS_LOG_ALL = 100 * 100 };
+
+/* Parses "off", "errors", "all", or a share from "0.01%" to "100%". Returns 0 or -EINVAL. */
+int access_log_parse(struct span text, int *share) __attribute__((warn_unused_result));
 
 enum { ACCESS_LOG_KEY_DIGITS = 8 }; /* the hex digits of the key's digest that are shown */
 
@@ -25,10 +31,13 @@ struct access_record {
     uint64_t suppressed; /* lines that the budget suppressed before this one */
 };
 
-/* True if a response with this status is logged; "errors" are the statuses from 400 on. */
-static inline bool access_log_wants(enum access_log_mode mode, int status)
+/* True if a response with this status is logged, where the log is not off. Each response of a share is drawn
+ * by itself, from the series of *random (hash.h): no client, connection or order of requests is preferred. */
+static inline bool access_log_wants(int share, int status, uint64_t *random)
 {
-    return mode == ACCESS_LOG_ALL || (mode == ACCESS_LOG_ERRORS && status >= 400);
+    if (status >= 400 || share == ACCESS_LOG_ERRORS || share == ACCESS_LOG_ALL)
+        return status >= 400 || share == ACCESS_LOG_ALL;
+    return random_next(random) % ACCESS_LOG_ALL < (uint64_t)share;
 }
 
 /*

@@ -15,6 +15,7 @@ struct api {
     struct api_bodies bodies;
     struct digest_cache digests;
     struct request_ids ids;
+    uint64_t random; /* for the share of the access log */
     struct access_log_budget refused;
     struct buf scratch;            /* for parsing the current request */
     struct buf links;              /* the Link field of the current response */
@@ -90,8 +91,9 @@ static struct span api_request_id_of(struct api *a, const struct http_request *r
 static bool api_is_logged(struct call *call, int status, uint64_t *suppressed)
 {
     struct api *a = call->api;
+    int share = atomic_load_explicit(a->options.access_log, memory_order_relaxed);
     uint64_t now_ns = http_exchange_began_ns(call->exchange);
-    return access_log_wants(a->options.access_log, status) &&
+    return share != ACCESS_LOG_OFF && access_log_wants(share, status, &a->random) &&
            (!call->refused || access_log_spend(&a->refused, now_ns, suppressed));
 }
 
@@ -107,7 +109,7 @@ static void api_respond(struct call *call)
     struct http_response *r = &a->response;
     const struct http_request *request = http_exchange_request(call->exchange);
     uint64_t suppressed = 0;
-    bool logged = a->options.access_log != ACCESS_LOG_OFF && api_is_logged(call, r->status, &suppressed);
+    bool logged = api_is_logged(call, r->status, &suppressed);
     struct span id = api_request_id_of(a, request, logged || r->status >= 400);
     if (id.data != NULL)
         http_response_add(r, SPAN("X-Request-Id"), id);
@@ -425,6 +427,7 @@ int api_new(const struct api_options *options, struct api **out)
         return -ENOMEM;
     a->options = *options;
     request_ids_init(&a->ids);
+    a->random = a->ids.state[0] ^ a->ids.state[1];
     if (api_bodies_init(&a->bodies, options->base_path) != 0) {
         api_free(a);
         return -ENOMEM;

@@ -13,6 +13,8 @@
 #include "http/exchange.h"
 #include "model/link.h"
 
+#include <stdatomic.h>
+
 struct api;
 
 struct api_options {
@@ -22,10 +24,10 @@ struct api_options {
     struct span base_path;           /* begins and ends with a slash */
     struct key_metrics *key_metrics; /* NULL: requests are not counted by the name of their key */
     struct link_hosts hosts;
-    struct span cors_origins; /* see cors.h; empty: CORS is off */
-    enum access_log_mode access_log;
-    bool log_clients;  /* the access log shows client addresses */
-    bool openapi_auth; /* the OpenAPI document needs a key */
+    struct span cors_origins;     /* see cors.h; empty: CORS is off */
+    const atomic_int *access_log; /* a share; see access_log.h. Another thread may change it */
+    bool log_clients;             /* the access log shows client addresses */
+    bool openapi_auth;            /* the OpenAPI document needs a key */
     bool compression; /* content is sent in the coding that the client prefers, if it exists in that coding */
 };
 

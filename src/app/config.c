@@ -18,15 +18,41 @@ static const struct setting TABLE[] = {
 #define CHOICE_ROW(member, name, fallback, choices, help) \
     {name, SETTING_CHOICE, offsetof(struct config_values, member), fallback, 0, 0, false, help, choices},
 #define REDIS_ROWS(member) REDIS_SETTINGS(struct config_values, member),
-    CONFIG_SETTINGS(ROW, CHOICE_ROW, REDIS_ROWS)
+#define LOG_ROWS(member) CONFIG_LOG(member),
+    CONFIG_SETTINGS(ROW, CHOICE_ROW, REDIS_ROWS, LOG_ROWS)
 #undef ROW
 #undef CHOICE_ROW
 #undef REDIS_ROWS
+#undef LOG_ROWS
 };
 /* clang-format on */
 
 static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_"};
 _Static_assert(sizeof TABLE / sizeof TABLE[0] <= CONFIG_SETTINGS_MAX, "config.sources is too short");
+
+/* The rows of the values from one offset to another. */
+static struct settings config_rows(size_t from, size_t to, size_t *first)
+{
+    struct settings rows = {TABLE, 0, SETTINGS.env_prefix};
+    while (rows.table->offset < from)
+        rows.table++;
+    *first = (size_t)(rows.table - TABLE);
+    while (*first + rows.count < SETTINGS.count && rows.table[rows.count].offset < to)
+        rows.count++;
+    return rows;
+}
+
+static struct settings config_redis_rows(size_t *first)
+{
+    size_t from = offsetof(struct config_values, redis);
+    return config_rows(from, from + sizeof(struct redis_options), first);
+}
+
+struct settings config_log_rows(size_t *first)
+{
+    size_t from = offsetof(struct config_values, log);
+    return config_rows(from, from + sizeof(struct config_log), first);
+}
 
 static int config_bad(const struct config *c, struct buf *error, const char *name, const char *what)
 {
@@ -185,12 +211,26 @@ static int config_check_key_rate(struct config *c, struct buf *error)
     return why == NULL ? 0 : config_bad(c, error, "key-rate", why);
 }
 
+static int config_check_access_log(const struct config *c, const struct config_values *v, int *share,
+                                   struct buf *error)
+{
+    if (access_log_parse(span_of(v->log.access), share) == 0)
+        return 0;
+    return config_bad(c, error, "access-log", "off, errors, all or a share from 0.01% to 100% is expected");
+}
+
+static int config_check_log(struct config *c, struct buf *error)
+{
+    int share = 0;
+    return config_check_access_log(c, &c->values, &share, error);
+}
+
 static int config_check(struct config *c, struct buf *error)
 {
     static int (*const checks[])(struct config * c, struct buf * error) = {
         config_check_addresses,       config_check_base_path,        config_check_redis,
         config_check_hosts,           config_check_stale_keys_limit, config_check_cors,
-        config_check_trusted_proxies, config_check_key_rate};
+        config_check_trusted_proxies, config_check_key_rate,         config_check_log};
     int err = 0;
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && err == 0; i++)
         err = checks[i](c, error);
@@ -209,8 +249,10 @@ static void config_add_file(struct config *c, const char *setting, const char *p
 static void config_list_files(struct config *c)
 {
     const struct redis_options *redis = &c->values.redis;
-    for (size_t i = 0; i < SETTINGS.count; i++)
-        config_add_file(c, TABLE[i].name, c->files[i]);
+    size_t first = 0;
+    const struct settings rows = config_redis_rows(&first);
+    for (size_t i = 0; i < rows.count; i++)
+        config_add_file(c, rows.table[i].name, c->files[first + i]);
     config_add_file(c, "redis-ca-file", redis->ca_file);
     config_add_file(c, "redis-cert-file", redis->cert_file);
     config_add_file(c, "redis-key-file", redis->key_file);
@@ -292,7 +334,9 @@ int config_read_redis(const struct config *c, uint64_t number, struct redis_conf
     struct redis_endpoint endpoint = {0};
     struct buf why = BUF_INIT;
     const char *setting = NULL;
-    int err = settings_read_again(&SETTINGS, &c->values, c->sources, c->files, &now, error);
+    size_t first = 0;
+    const struct settings rows = config_redis_rows(&first);
+    int err = settings_read_again(&rows, &c->values, c->sources + first, c->files + first, &now, error);
     if (err == 0)
         err = config_make_endpoint(c, &now.redis, &endpoint, error);
     if (err == 0) {
@@ -300,8 +344,23 @@ int config_read_redis(const struct config *c, uint64_t number, struct redis_conf
         err = config_explain(c, err, setting, &why, error);
     }
     redis_endpoint_fini(&endpoint);
-    settings_fini(&SETTINGS, &now);
+    settings_fini(&rows, &now);
     return err;
+}
+
+int config_read_log(const struct config *c, struct config_values *now, int *access_log, struct buf *error)
+{
+    size_t first = 0;
+    const struct settings rows = config_log_rows(&first);
+    int err = settings_read_again(&rows, &c->values, c->sources + first, c->files + first, now, error);
+    return err != 0 ? err : config_check_access_log(c, now, access_log, error);
+}
+
+void config_fini_log(struct config_values *now)
+{
+    size_t first = 0;
+    const struct settings rows = config_log_rows(&first);
+    settings_fini(&rows, now);
 }
 
 void config_write_source(const struct config *c, const char *name, struct buf *out)

@@ -24,8 +24,9 @@
  * the environment file. The README's table must agree (tests/check-docs).
  * CHOICE(member, name, default, words, help): the same for one of some words; the member is its place among them.
  * REDIS(member): the settings that channelctl has as well, from redis/endpoint.h.
+ * LOG(member): CONFIG_LOG, which may come from files, and change with them.
  */
-#define CONFIG_SETTINGS(X, CHOICE, REDIS) \
+#define CONFIG_SETTINGS(X, CHOICE, REDIS, LOG) \
     X(TEXT, listen, "listen", ":8080", 0, 0, \
       "Address of the public API, such as 127.0.0.1:8080; without a host, every IPv6 and IPv4 address") \
     X(TEXT, admin_listen, "admin-listen", ":8081", 0, 0, \
@@ -80,10 +81,7 @@
       "After SIGTERM: how long to keep serving, not ready, before the listeners close") \
     X(DURATION, drain_timeout, "drain-timeout", "20s", 0, CONFIG_DAY, \
       "After that: how long requests in flight may take") \
-    CHOICE(log_level, "log-level", "info", "error|warn|info|debug", \
-      "error, warn, info or debug") \
-    CHOICE(access_log, "access-log", "errors", "off|errors|all", \
-      "off, errors (status 400 and above) or all") \
+    LOG(log) \
     CHOICE(log_clients, "log-clients", "on", "off|on", \
       "on or off: the client's address in the access log") \
     CHOICE(key_metrics, "key-metrics", "off", "off|on", \
@@ -97,6 +95,14 @@
       "answered with 429; empty: all") \
     X(TEXT, trusted_proxies, "trusted-proxies", "", 0, 0, \
       "Networks of proxies whose forwarded client addresses are trusted, separated by commas")
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
+#define CONFIG_LOG(member) \
+    {"log-level", SETTING_CHOICE, offsetof(struct config_values, member.level), "info", 0, 0, true, \
+     "error, warn, info or debug", "error|warn|info|debug"}, \
+    {"access-log", SETTING_TEXT, offsetof(struct config_values, member.access), "errors", 0, 0, true, \
+     "off, errors (status 400 and above), all, or errors and a share of the other requests, such as 1%", NULL}
+/* NOLINTEND(bugprone-macro-parentheses) */
 /* clang-format on */
 
 #define CONFIG_TYPE_TEXT     char *
@@ -104,20 +110,32 @@
 #define CONFIG_TYPE_SIZE     int64_t
 #define CONFIG_TYPE_DURATION int64_t
 
+struct config_log {
+    int64_t level; /* from 0; see config_log_level */
+    char *access;  /* see access_log_parse */
+};
+
 /* The settings as given: owned strings, numbers, bytes, milliseconds, places among the words of a choice. */
 struct config_values {
 #define CONFIG_MEMBER(kind, member, name, fallback, min, max, help) CONFIG_TYPE_##kind member;
 #define CONFIG_CHOICE(member, name, fallback, choices, help)        int64_t member;
 #define CONFIG_REDIS_MEMBER(member)                                 struct redis_options member;
-    CONFIG_SETTINGS(CONFIG_MEMBER, CONFIG_CHOICE, CONFIG_REDIS_MEMBER)
+#define CONFIG_LOG_MEMBER(member)                                   struct config_log member;
+    CONFIG_SETTINGS(CONFIG_MEMBER, CONFIG_CHOICE, CONFIG_REDIS_MEMBER, CONFIG_LOG_MEMBER)
 #undef CONFIG_MEMBER
 #undef CONFIG_CHOICE
 #undef CONFIG_REDIS_MEMBER
+#undef CONFIG_LOG_MEMBER
 };
+
+static inline enum log_level config_log_level(const struct config_values *v)
+{
+    return (enum log_level)(LOG_ERROR + v->log.level);
+}
 
 enum { CONFIG_BASE_PATH_MAX = 128, CONFIG_SETTINGS_MAX = 64 };
 
-/* The words of tracking; those of log-level and access-log are in the order of their enums. */
+/* The words of tracking; those of log-level are in the order of its enum. */
 enum { CONFIG_TRACKING_KEYS, CONFIG_TRACKING_BROADCAST };
 
 /* The settings checked and ready for use. */
@@ -159,6 +177,18 @@ void config_fini(struct config *c);
  */
 int config_read_redis(const struct config *c, uint64_t number, struct redis_config **out, struct buf *error)
     __attribute__((warn_unused_result));
+
+/*
+ * The settings of the log as they are now, by settings_read_again, into `now`, which is zeroed by the caller
+ * and gets no others. Returns 0 and the share of the access log, or -ENOMEM, or -EINVAL with a message in
+ * `error`. config_fini_log is due in every case.
+ */
+int config_read_log(const struct config *c, struct config_values *now, int *access_log, struct buf *error)
+    __attribute__((warn_unused_result));
+void config_fini_log(struct config_values *now);
+
+/* Their rows; *first is the place of the first among all settings. */
+struct settings config_log_rows(size_t *first);
 
 /* Writes the source of the value of setting `name`: --listen or CHANNELD_LISTEN. */
 void config_write_source(const struct config *c, const char *name, struct buf *out);

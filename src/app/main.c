@@ -62,7 +62,7 @@ static int main_serve(const struct config *config, struct buf *error)
         process_set_dumpable(true);
     int err = loop_prepare();
     if (err == 0)
-        err = log_start(STDOUT_FILENO, (enum log_level)(LOG_ERROR + config->values.log_level));
+        err = log_start(STDOUT_FILENO, config_log_level(&config->values));
     if (err == 0) {
         main_warn_of_unknown_variables(true);
         err = server_run(config, false, error);

@@ -1,5 +1,5 @@
 /*
- * Reading the settings of Redis again; see reload.h.
+ * Reading the settings of Redis and of the log again; see reload.h.
  *
  * `newest` was read from one state of the files, and could be used; no worker is given anything else. The
  * reload, each worker that was offered settings, and each connection that uses them hold a reference to them.
@@ -9,6 +9,7 @@
  */
 #include "app/reload.h"
 
+#include "base/clock.h"
 #include "base/file_watch.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -16,6 +17,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/param.h>
 #include <time.h>
 
 enum {
@@ -29,9 +31,12 @@ struct reload {
     struct reload_options options;
     uv_timer_t timer;
     struct file_watch watch;
-    struct buf names; /* the settings whose files are watched, for the log */
-    int changes;      /* looks in a row that found one; 0: all is read */
-    bool moving;      /* a worker may not use the newest settings */
+    struct buf names;         /* the settings whose files are watched, for the log */
+    struct buf all_names;     /* and those of the log whose files are read */
+    struct config_values log; /* the settings of the log in use, and no others */
+    struct log_reasons log_failures;
+    int changes; /* looks in a row that found one; 0: all is read */
+    bool moving; /* a worker may not use the newest settings */
     struct redis_config *newest;
     struct digest state; /* the state of their files by then */
     uint64_t reloads, failures;
@@ -73,12 +78,16 @@ static void reload_own(struct reload *r, const struct reading *n)
     r->taken = time(NULL);
 }
 
+/* Why values could not be read; borrowed until the next change of `error`. */
+static const char *reload_reason(struct buf *error)
+{
+    return error->len > 0 ? buf_message(error) : "out of memory";
+}
+
 /* `again`: nothing has changed since a failure. It is reported again only for another reason. */
 static void reload_report_failure(struct reload *r, struct buf *error, bool again)
 {
-    const char *text = buf_c_str(error);
-    if (text == NULL || *text == '\0')
-        text = "out of memory";
+    const char *text = reload_reason(error);
     bool known = again && r->last_failed && strcmp(text, buf_message(&r->reason)) == 0;
     r->last_failed = true;
     if (known)
@@ -113,6 +122,56 @@ static void reload_load(struct reload *r, bool again)
         reload_own(r, &n);
     else
         redis_config_unref(n.config);
+    buf_fini(&error);
+}
+
+/* --- the log --- */
+
+static void reload_report_change(const struct setting *s, const struct config_values *old,
+                                 const struct config_values *now)
+{
+    struct buf from = BUF_INIT;
+    struct buf to = BUF_INIT;
+    struct log_line line;
+    settings_write_value(&from, s, old);
+    settings_write_value(&to, s, now);
+    if (!span_equal(buf_span(&from), buf_span(&to)) && log_begin(&line, LOG_INFO, "setting changed")) {
+        log_str(&line, "setting", span_of(s->name));
+        log_str(&line, "from", buf_span(&from));
+        log_str(&line, "to", buf_span(&to));
+        log_end(&line);
+    }
+    buf_fini(&from);
+    buf_fini(&to);
+}
+
+/* What changes is logged if either of the two levels shows it. */
+static void reload_use_log(struct reload *r, struct config_values *now, int access_log)
+{
+    size_t first = 0;
+    const struct settings rows = config_log_rows(&first);
+    struct config_values old = r->log;
+    log_set_level(MAX(config_log_level(&old), config_log_level(now)));
+    for (size_t i = 0; i < rows.count; i++)
+        reload_report_change(&rows.table[i], &old, now);
+    log_set_level(config_log_level(now));
+    atomic_store(r->options.access_log, access_log);
+    r->log = *now;
+    *now = old;
+}
+
+/* A failure that lasts is logged once a minute, and at each SIGHUP. */
+static void reload_read_log(struct reload *r, bool hangup)
+{
+    struct config_values now = {0};
+    struct buf error = BUF_INIT;
+    int access_log = 0;
+    if (config_read_log(r->options.config, &now, &access_log, &error) == 0)
+        reload_use_log(r, &now, access_log);
+    else if (log_reason_is_due(&r->log_failures, reload_reason(&error), clock_now_ms()) || hangup)
+        log_text(LOG_ERROR, "log settings not reloaded: the old ones stay in use", "reason",
+                 reload_reason(&error));
+    config_fini_log(&now);
     buf_fini(&error);
 }
 
@@ -174,6 +233,7 @@ static void reload_start_timer(struct reload *r)
 static void reload_on_timer(uv_timer_t *timer)
 {
     struct reload *r = timer->data;
+    reload_read_log(r, false);
     bool changing = file_watch_look(&r->watch);
     r->changes += changing;
     if (r->changes > 0 && (!changing || r->changes >= SETTLE_MAX))
@@ -197,9 +257,10 @@ void reload_worker_changed(struct reload *r)
 
 void reload_now(struct reload *r)
 {
-    bool any = r->watch.count > 0;
-    log_text(LOG_INFO, "SIGHUP received", "reloaded", any ? buf_message(&r->names) : "nothing");
-    if (!any)
+    log_text(LOG_INFO, "SIGHUP received", "reloaded",
+             r->all_names.len > 0 ? buf_message(&r->all_names) : "nothing");
+    reload_read_log(r, true);
+    if (r->watch.count == 0)
         return;
     (void)file_watch_look(&r->watch);
     reload_load(r, false);
@@ -235,20 +296,33 @@ void reload_write_metrics(const struct reload *r, struct buf *out)
 
 /* --- beginning and end --- */
 
+static void reload_add_name(struct buf *names, const char *name)
+{
+    buf_printf(names, "%s%s", names->len > 0 ? " " : "", name);
+}
+
 static void reload_watch_files(struct reload *r)
 {
     const struct config *c = r->options.config;
+    size_t first = 0;
+    const struct settings rows = config_log_rows(&first);
     for (int i = 0; i < c->redis_file_count; i++) {
         file_watch_add(&r->watch, c->redis_files[i].path);
-        buf_printf(&r->names, "%s%s", i > 0 ? " " : "", c->redis_files[i].setting);
+        reload_add_name(&r->names, c->redis_files[i].setting);
     }
+    buf_append_span(&r->all_names, buf_span(&r->names));
+    for (size_t i = 0; i < rows.count; i++)
+        if (c->files[first + i] != NULL)
+            reload_add_name(&r->all_names, rows.table[i].name);
     (void)file_watch_look(&r->watch);
 }
 
 static void reload_release(struct reload *r)
 {
     redis_config_unref(r->newest);
+    config_fini_log(&r->log);
     buf_fini(&r->names);
+    buf_fini(&r->all_names);
     buf_fini(&r->reason);
     free(r);
 }
@@ -257,20 +331,27 @@ int reload_new(uv_loop_t *loop, const struct reload_options *options, struct rel
                struct redis_config **newest, struct buf *error)
 {
     struct reading first = {0};
+    int access_log = 0;
     struct reload *r = calloc(1, sizeof *r);
     if (r == NULL)
         return -ENOMEM;
     r->options = *options;
     reload_watch_files(r);
-    int err = reload_read_files(r, &first, error);
+    int err = buf_error(&r->all_names);
+    if (err == 0)
+        err = config_read_log(options->config, &r->log, &access_log, error);
+    if (err == 0)
+        err = reload_read_files(r, &first, error);
     if (err != 0) {
         reload_release(r);
         return err;
     }
     reload_own(r, &first);
+    log_set_level(config_log_level(&r->log));
+    atomic_store(options->access_log, access_log);
     (void)uv_timer_init(loop, &r->timer); /* cannot fail; nor can starting it */
     r->timer.data = r;
-    if (r->watch.count > 0)
+    if (r->all_names.len > 0)
         (void)uv_timer_start(&r->timer, reload_on_timer, options->look_ms, 0);
     *out = r;
     *newest = r->newest;

@@ -1,9 +1,12 @@
 /*
- * Reads the settings of Redis again when their files change, and moves the workers to the new ones.
+ * Reads the settings of Redis and of the log again when their files change, and moves the workers to the new
+ * ones. The two do not depend on each other: neither waits for the other, or fails with it.
  *
- * Everything in the URL and its files may change: address, user, passwords, authorities, certificate and key.
- * The main thread checks the files once per second, more often while a worker has no connection, and on
- * SIGHUP. A change is read when the files have stopped changing. Values that cannot be used are logged and
+ * The log: level and access log are read at each check and at SIGHUP, and used at once.
+ *
+ * Redis: everything in the URL and its files may change: address, user, passwords, authorities, certificate
+ * and key. The main thread checks the files once per second, more often while a worker has no connection, and
+ * on SIGHUP. A change is read when the files have stopped changing. Values that cannot be used are logged and
  * counted, and the old values stay until the next change.
  *
  * New values apply to later connections. A worker without a connection gets them at once. Workers with a
@@ -15,6 +18,7 @@
 
 #include "app/config.h"
 
+#include <stdatomic.h>
 #include <uv.h>
 
 struct reload;
@@ -31,6 +35,7 @@ struct reload_worker {
 struct reload_options {
     const struct config *config; /* borrowed while it lives */
     unsigned look_ms;            /* RELOAD_LOOK_MS, or less in tests; the times that follow from it, too */
+    atomic_int *access_log;      /* what the workers read; set from the beginning */
     int workers;
     struct reload_worker (*worker)(void *arg, int i);
     /* Worker i shall use these settings; called again until it does. */
@@ -49,7 +54,7 @@ int reload_new(uv_loop_t *loop, const struct reload_options *options, struct rel
 /* Reads all again: SIGHUP. */
 void reload_now(struct reload *r);
 
-/* True when the last read failed, and the old settings stay in use. */
+/* True when the last read of those of Redis failed, and the old settings stay in use. */
 bool reload_has_failed(const struct reload *r);
 
 /* A worker's connection has changed. If one was lost, the files are checked. */

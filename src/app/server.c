@@ -77,6 +77,7 @@ struct server {
     int worker_count; /* created so far */
     struct worker **workers;
     struct rate_limit *rate_limit; /* NULL: none */
+    atomic_int access_log;         /* see api_options; the workers read it */
     struct service_manager *manager;
     struct reload *reload;
     struct ops *ops;
@@ -572,6 +573,7 @@ static int server_make_workers(struct server *s, struct redis_config *redis)
     struct worker_options options = {.config = s->config,
                                      .redis = redis,
                                      .rate_limit = s->rate_limit,
+                                     .access_log = &s->access_log,
                                      .balancer = s->balancer,
                                      .max_rejections = s->max_rejections,
                                      .descriptors = s->descriptors,
@@ -623,6 +625,7 @@ static int server_make_reload(struct server *s, struct redis_config **newest, st
 {
     const struct reload_options options = {.config = s->config,
                                            .look_ms = RELOAD_LOOK_MS,
+                                           .access_log = &s->access_log,
                                            .workers = s->config->workers,
                                            .worker = server_worker_of_reload,
                                            .use = server_use_redis,

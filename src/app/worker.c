@@ -246,7 +246,7 @@ static int worker_make_api(struct worker *w)
         .base_path = span_of(c->base_path),
         .hosts = c->hosts,
         .cors_origins = span_of(c->values.cors_origins),
-        .access_log = (enum access_log_mode)c->values.access_log,
+        .access_log = w->options.access_log,
         .log_clients = c->values.log_clients != 0,
         .openapi_auth = c->values.openapi_auth != 0,
         .compression = c->values.compression != 0,

@@ -57,8 +57,9 @@ struct worker_options {
     int descriptors;                /* limit of the process */
     int number;                     /* from 0 */
     int listener;                   /* a shared socket to accept from after WORKER_ACCEPT; -1: its own */
-    /* Shared by the whole process; NULL: none. */
-    struct rate_limit *rate_limit;
+    /* Shared by the whole process. */
+    struct rate_limit *rate_limit; /* NULL: none */
+    const atomic_int *access_log;  /* see api_options */
     uv_async_t *changed; /* sent when what worker_status says of Redis has changed, and each time that no
                           * connection is left after WORKER_FINISH */
 };

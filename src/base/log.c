@@ -1,9 +1,10 @@
 /*
- * The log: composing lines, a bounded ring under a mutex, and the thread that writes it out; see log.h.
+ * The log: composing lines, two bounded rings under a mutex, and the thread that writes them out; see log.h.
  *
- * The ring holds whole lines. The lock is held for one memcpy. The thread copies lines to its chunk and
- * writes them without the lock, so that a blocked descriptor blocks that thread alone. Ring and chunk are
- * static, since a thread that is blocked in write() outlives log_stop().
+ * A ring holds whole lines: one those of the access log, the other all others, which are written first. The
+ * lock is held for one memcpy. The thread copies lines to its chunk and writes them without the lock, so that
+ * a blocked descriptor blocks that thread alone. Rings and chunk are static, since a thread that is blocked
+ * in write() outlives log_stop().
  */
 #include "base/log.h"
 
@@ -18,8 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The access log may fill all of the ring but the reserve. */
-enum { RING_SIZE = 1 << 20, RESERVE_SIZE = RING_SIZE / 4, CHUNK_SIZE = 1 << 16 };
+enum { RING_SIZE = 1 << 20, CHUNK_SIZE = 1 << 16 };
 
 /* The thread collects lines for this long, or until there are this many bytes: a wake-up per line would cost
  * more than the line. */
@@ -36,16 +36,20 @@ static struct sink {
     pthread_t thread;
     atomic_int level; /* -1 without a thread */
     int fd;
-    bool running;      /* the thread takes lines */
-    bool stopping;     /* log_stop was called */
-    size_t head, used; /* place and number of the bytes in the ring */
+    bool running;  /* the thread takes lines */
+    bool stopping; /* log_stop was called */
+    size_t queued; /* bytes in both rings */
     atomic_uint_least64_t dropped;
 } sink = {.lock = PTHREAD_MUTEX_INITIALIZER,
           .filled = PTHREAD_COND_INITIALIZER,
           .drained = PTHREAD_COND_INITIALIZER,
           .level = -1};
 
-static char ring[RING_SIZE];
+static struct ring {
+    size_t head, used; /* place and number of the bytes in it */
+    char bytes[RING_SIZE];
+} access_ring, ring;
+
 static char chunk[CHUNK_SIZE]; /* the thread's */
 
 /* Returns how many bytes were written: fewer than n after an error. */
@@ -90,17 +94,18 @@ static void log_write_lines(const char *data, size_t n, bool *torn)
         atomic_fetch_add(&sink.dropped, log_count_lines(data + written, n - written));
 }
 
-/* Moves whole lines from the start of the ring to the chunk. Called with the lock held. */
-static size_t log_fill_chunk(void)
+/* Moves whole lines from the start of a ring to the chunk. Called with the lock held. */
+static size_t log_fill_chunk(struct ring *r)
 {
-    size_t n = sink.used < CHUNK_SIZE ? sink.used : CHUNK_SIZE;
-    size_t first = n < RING_SIZE - sink.head ? n : RING_SIZE - sink.head;
-    memcpy(chunk, ring + sink.head, first);
-    memcpy(chunk + first, ring, n - first);
+    size_t n = r->used < CHUNK_SIZE ? r->used : CHUNK_SIZE;
+    size_t first = n < RING_SIZE - r->head ? n : RING_SIZE - r->head;
+    memcpy(chunk, r->bytes + r->head, first);
+    memcpy(chunk + first, r->bytes, n - first);
     while (chunk[n - 1] != '\n') /* a line is shorter than a chunk */
         n--;
-    sink.head = (sink.head + n) % RING_SIZE;
-    sink.used -= n;
+    r->head = (r->head + n) % RING_SIZE;
+    r->used -= n;
+    sink.queued -= n;
     return n;
 }
 
@@ -119,7 +124,7 @@ static void log_gather(void)
 {
     struct timespec until = log_time_in(GATHER_NS);
     int err = 0;
-    while (sink.used < GATHER_SIZE && !sink.stopping && err == 0)
+    while (sink.queued < GATHER_SIZE && !sink.stopping && err == 0)
         err = pthread_cond_clockwait(&sink.filled, &sink.lock, CLOCK_MONOTONIC, &until);
 }
 
@@ -127,12 +132,12 @@ static void log_gather(void)
  * with the lock held. */
 static bool log_await_lines(void)
 {
-    if (sink.used > 0)
+    if (sink.queued > 0)
         return true;
-    while (sink.used == 0 && !sink.stopping)
+    while (sink.queued == 0 && !sink.stopping)
         pthread_cond_wait(&sink.filled, &sink.lock);
     log_gather();
-    return sink.used > 0;
+    return sink.queued > 0;
 }
 
 static void *log_drain(void *arg)
@@ -140,7 +145,7 @@ static void *log_drain(void *arg)
     bool torn = false;
     pthread_mutex_lock(&sink.lock);
     while (log_await_lines()) {
-        size_t n = log_fill_chunk();
+        size_t n = log_fill_chunk(ring.used > 0 ? &ring : &access_ring);
         pthread_mutex_unlock(&sink.lock);
         log_write_lines(chunk, n, &torn);
         pthread_mutex_lock(&sink.lock);
@@ -171,7 +176,7 @@ int log_start(int fd, enum log_level level)
     int err = sink.running ? -EBUSY : 0; /* the last thread is blocked in write() */
     if (err == 0) {
         sink.fd = fd;
-        sink.head = sink.used = 0;
+        sink.queued = ring.used = access_ring.used = 0;
         sink.stopping = false;
         err = log_start_thread();
         sink.running = err == 0;
@@ -180,6 +185,12 @@ int log_start(int fd, enum log_level level)
     if (err == 0)
         atomic_store(&sink.level, (int)level);
     return err;
+}
+
+void log_set_level(enum log_level level)
+{
+    if (atomic_load(&sink.level) >= 0)
+        atomic_store(&sink.level, (int)level);
 }
 
 void log_stop(void)
@@ -208,20 +219,21 @@ uint64_t log_dropped(void)
 
 static void log_enqueue(enum log_level level, const char *line, size_t n)
 {
-    size_t limit = level == LOG_ACCESS ? RING_SIZE - RESERVE_SIZE : RING_SIZE;
+    struct ring *r = level == LOG_ACCESS ? &access_ring : &ring;
     pthread_mutex_lock(&sink.lock);
-    if (!sink.running || sink.stopping || sink.used + n > limit) {
+    if (!sink.running || sink.stopping || r->used + n > RING_SIZE) {
         atomic_fetch_add(&sink.dropped, 1);
         pthread_mutex_unlock(&sink.lock);
         return;
     }
-    size_t tail = (sink.head + sink.used) % RING_SIZE;
+    size_t tail = (r->head + r->used) % RING_SIZE;
     size_t first = n < RING_SIZE - tail ? n : RING_SIZE - tail;
-    memcpy(ring + tail, line, first);
-    memcpy(ring, line + first, n - first);
-    size_t before = sink.used;
-    sink.used += n;
-    if (before == 0 || (before < GATHER_SIZE && sink.used >= GATHER_SIZE))
+    memcpy(r->bytes + tail, line, first);
+    memcpy(r->bytes, line + first, n - first);
+    r->used += n;
+    size_t before = sink.queued;
+    sink.queued += n;
+    if (before == 0 || (before < GATHER_SIZE && sink.queued >= GATHER_SIZE))
         pthread_cond_signal(&sink.filled);
     pthread_mutex_unlock(&sink.lock);
 }

@@ -1,9 +1,10 @@
 /*
  * Logging: one JSON object per line, written by a separate thread.
  *
- * A caller composes a line on its stack and queues it. The queue is bounded: if the file descriptor blocks,
- * lines are dropped and counted, and no caller waits. The access log may not use a part of the queue, so that
- * it displaces no other lines. The sink is the only mutable global of the program. API keys are never logged.
+ * A caller composes a line on its stack and queues it. The queues are bounded: if the file descriptor blocks,
+ * lines are dropped and counted, and no caller waits. The access log has a separate queue, which is written
+ * when the other one is empty: its lines neither displace nor delay others, and may follow younger ones. The
+ * sink is the only mutable global of the program. API keys are never logged.
  *
  *     struct log_line line;
  *     if (log_begin(&line, LOG_INFO, "redis connected")) {
@@ -35,6 +36,10 @@ struct log_line {
  * a write.
  */
 int log_start(int fd, enum log_level level) __attribute__((warn_unused_result));
+
+/* Lines of another level from now on. No effect before log_start, and after log_stop. From the thread of
+ * these. */
+void log_set_level(enum log_level level);
 
 /* Writes the queued lines, for at most a second, and ends the thread. */
 void log_stop(void);

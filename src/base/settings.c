@@ -499,8 +499,9 @@ static void settings_write_number(const struct setting *s, int64_t value, struct
         buf_append_int(out, value);
 }
 
-static void settings_write_value(struct buf *out, const struct setting *s, const char *slot)
+void settings_write_value(struct buf *out, const struct setting *s, const void *target)
 {
+    const char *slot = (const char *)target + s->offset;
     int64_t number = 0;
     const char *text = NULL;
     if (!settings_is_text(s)) {
@@ -519,7 +520,7 @@ void settings_write_values(const struct settings *s, const void *target, struct 
 {
     for (size_t i = 0; i < s->count; i++) {
         buf_printf(out, "%s = ", s->table[i].name);
-        settings_write_value(out, &s->table[i], (const char *)target + s->table[i].offset);
+        settings_write_value(out, &s->table[i], target);
         buf_append_char(out, '\n');
     }
 }

@@ -102,6 +102,9 @@ struct span settings_next_unknown(const struct settings *s, struct span prefix, 
 /* One paragraph per setting: flag, variable, default, help. */
 void settings_write_help(const struct settings *s, struct buf *out);
 
+/* The value of a row in `target` as a user would write it; a secret is masked. */
+void settings_write_value(struct buf *out, const struct setting *s, const void *target);
+
 /* "name = value" per line, secrets masked. */
 void settings_write_values(const struct settings *s, const void *target, struct buf *out);
 

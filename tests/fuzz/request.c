@@ -156,8 +156,10 @@ static void on_closed(void *arg, bool over_limit)
 static void start_server(void)
 {
     struct api *api = NULL;
+    static const atomic_int access_log = ACCESS_LOG_OFF;
     const struct api_options options = {
         .metrics = &request_metrics,
+        .access_log = &access_log,
         .base_path = SPAN("/api/"),
         .hosts = {{"max.ru", 6}, {"web.max.ru", 10}},
         .cors_origins = SPAN("https://a.example, https://b.example"),

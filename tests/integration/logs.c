@@ -312,17 +312,29 @@ struct reading {
     char *text;
 };
 
-static bool has_both_losses(void *arg)
+/* Reads what there is, and counts the text in all that was read so far. */
+static size_t read_and_count(struct reading *reading, const char *text)
 {
-    struct reading *reading = arg;
-    char chunk[4097];
+    static char chunk[65537];
     ssize_t n = read(reading->fd, chunk, sizeof chunk - 1);
     if (n > 0) {
         chunk[n] = '\0';
         reading->text = text_append(reading->text, chunk);
     }
-    return text_count(reading->text, "redis connection lost") == 2 &&
-           text_count(reading->text, "redis connected") == 4;
+    return text_count(reading->text, text);
+}
+
+static bool has_both_losses(void *arg)
+{
+    return read_and_count(arg, "redis connection lost") == 2 && read_and_count(arg, "redis connected") == 4;
+}
+
+/* Sends requests over one connection until the queue of their lines is full. */
+static void fill_queue(struct fixture *fixture, struct http_conn *conn)
+{
+    *conn = http_connect(fixture->server.port);
+    while (server_metric(&fixture->server, "channeld_log_lines_dropped_total") == 0)
+        send_pipelined(conn, FIXTURE_AUTH, 500, 200);
 }
 
 /* The queue of lines is full of requests when Redis is lost and comes back. */
@@ -330,13 +342,12 @@ TEST_CASE(requests_displace_no_warning)
 {
     AUTO(tempdir_fini) struct tempdir dir;
     struct reading reading = {.text = text_printf("%s", "")};
+    struct http_conn conn;
     if (getenv("TEST_WRAPPER") != NULL)
         skip();
     tempdir_init(&dir);
     AUTO(fixture_drop) struct fixture *fixture = begin_with_pipe(&dir, &reading.fd);
-    struct http_conn conn = http_connect(fixture->server.port);
-    while (server_metric(&fixture->server, "channeld_log_lines_dropped_total") == 0)
-        send_pipelined(&conn, FIXTURE_AUTH, 500, 200);
+    fill_queue(fixture, &conn);
     redis_kill(&fixture->redis);
     server_await_metric_below(&fixture->server, "channeld_redis_connected", 0);
     send_pipelined(&conn, FIXTURE_AUTH, 500, 200);
@@ -345,6 +356,40 @@ TEST_CASE(requests_displace_no_warning)
     catalogue_put_samples(&fixture->redis, 2);
     assert_true(wait_until(all_connected, fixture, WAIT_DEADLINE_MS));
     assert_true(wait_until(has_both_losses, &reading, WAIT_DEADLINE_MS));
+    http_close(&conn);
+    free(reading.text);
+    assert_int_equal(close(reading.fd), 0);
+}
+
+enum { BROKEN = 5000 }; /* channels with an invalid value, whose warnings take more than half of a queue */
+
+static bool has_last_warning(void *arg)
+{
+    return read_and_count(arg, text_temp("\"channel\":%d,", BROKEN)) == 1;
+}
+
+/* However many they are, as long as they have room without any request. */
+TEST_CASE(requests_displace_no_flood_of_warnings)
+{
+    static const char script[] = "for i = 1, ARGV[1] do redis.call('HSET', 'channels:card:' .. i, "
+                                 "'max_channel_id', i, 'views_24h', 'many') end";
+    AUTO(tempdir_fini) struct tempdir dir;
+    struct reading reading = {.text = text_printf("%s", "")};
+    struct http_conn conn;
+    if (getenv("TEST_WRAPPER") != NULL)
+        skip();
+    tempdir_init(&dir);
+    AUTO(fixture_drop) struct fixture *fixture = begin_with_pipe(&dir, &reading.fd);
+    redis_do(&fixture->redis, "EVAL %s 0 %d", script, BROKEN);
+    fill_queue(fixture, &conn);
+    for (int i = 1; i <= BROKEN; i++) {
+        AUTOFREE char *target = text_printf("/api/channel/by-id/%d/", i);
+        AUTOFREE char *request = http_format("GET", target, FIXTURE_AUTH);
+        assert_int_equal(http_send_text(&conn, request), 0);
+        http_expect(&conn, 200);
+    }
+    assert_true(wait_until(has_last_warning, &reading, WAIT_DEADLINE_MS));
+    assert_int_equal(text_count(reading.text, "\"level\":\"warn\""), BROKEN);
     http_close(&conn);
     free(reading.text);
     assert_int_equal(close(reading.fd), 0);

@@ -1,6 +1,7 @@
 /* The access log: which lines are wanted, what they say, and what is never in them. */
 #include "api/access_log.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -10,12 +11,62 @@
 
 TEST_CASE(errors_are_the_statuses_from_400_on)
 {
-    assert_true(access_log_wants(ACCESS_LOG_ALL, 200));
-    assert_true(access_log_wants(ACCESS_LOG_ALL, 500));
-    assert_false(access_log_wants(ACCESS_LOG_ERRORS, 200));
-    assert_false(access_log_wants(ACCESS_LOG_ERRORS, 399));
-    assert_true(access_log_wants(ACCESS_LOG_ERRORS, 400));
-    assert_false(access_log_wants(ACCESS_LOG_OFF, 500));
+    uint64_t random = 0;
+    assert_true(access_log_wants(ACCESS_LOG_ALL, 200, &random));
+    assert_true(access_log_wants(ACCESS_LOG_ALL, 500, &random));
+    assert_false(access_log_wants(ACCESS_LOG_ERRORS, 200, &random));
+    assert_false(access_log_wants(ACCESS_LOG_ERRORS, 399, &random));
+    assert_true(access_log_wants(ACCESS_LOG_ERRORS, 400, &random));
+    assert_int_equal(random, 0); /* nothing was drawn */
+}
+
+/* Within six standard deviations of the mean. The series is the same each time. */
+TEST_CASE(share_of_the_successes_is_logged_and_every_error)
+{
+    enum { RESPONSES = 4000000 };
+    const int shares[] = {1, 100, 1250, 5000, ACCESS_LOG_ALL - 1, ACCESS_LOG_ALL};
+    for (size_t i = 0; i < TEST_COUNT(shares); i++) {
+        uint64_t random = 1;
+        double p = (double)shares[i] / ACCESS_LOG_ALL;
+        double logged = 0;
+        for (int n = 0; n < RESPONSES; n++)
+            logged += access_log_wants(shares[i], 200, &random);
+        double off = logged - p * RESPONSES;
+        if (off * off > 36 * p * (1 - p) * RESPONSES)
+            fail_msg("%g of %d at a share of %d", logged, RESPONSES, shares[i]);
+        for (int n = 0; n < 10000; n++)
+            assert_true(access_log_wants(shares[i], 400, &random));
+    }
+}
+
+static int share_of(const char *text)
+{
+    int share = -2;
+    assert_int_equal(access_log_parse(span_of(text), &share), 0);
+    return share;
+}
+
+TEST_CASE(words_and_percentages_are_shares)
+{
+    assert_int_equal(share_of("off"), ACCESS_LOG_OFF);
+    assert_int_equal(share_of("errors"), ACCESS_LOG_ERRORS);
+    assert_int_equal(share_of("all"), ACCESS_LOG_ALL);
+    assert_int_equal(share_of("0.01%"), 1);
+    assert_int_equal(share_of("0.5%"), 50);
+    assert_int_equal(share_of("1%"), 100);
+    assert_int_equal(share_of("12.34%"), 1234);
+    assert_int_equal(share_of("99.99%"), 9999);
+    assert_int_equal(share_of("100%"), ACCESS_LOG_ALL);
+    assert_int_equal(share_of("100.00%"), ACCESS_LOG_ALL);
+}
+
+TEST_CASE(other_texts_are_no_shares)
+{
+    int share = 0;
+    EACH_TEXT (text, "", "%", "0%", "0.00%", "0.001%", "100.01%", "101%", "-1%", "+1%", "01%", "1", "1.%",
+               ".5%", "1.2.3%", "1,5%", "1 %", " 1%", "1%%", "1.a%", "99999999999999999999%", "ALL", "error")
+        if (access_log_parse(span_of(text), &share) != -EINVAL)
+            fail_msg("\"%s\" is %d", text, share);
 }
 
 TEST_CASE(refused_requests_have_so_many_lines_per_second)

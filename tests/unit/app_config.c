@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "support/tempdir.h"
 #include "support/text.h"
@@ -112,8 +113,8 @@ CONFIG_TEST(defaults_are_as_documented)
     assert_int_equal(v->max_connections, 10000);
     assert_int_equal(v->drain_delay, 5000);
     assert_int_equal(v->drain_timeout, 20000);
-    assert_int_equal(LOG_ERROR + v->log_level, LOG_INFO);
-    assert_int_equal(v->access_log, ACCESS_LOG_ERRORS);
+    assert_int_equal(config_log_level(v), LOG_INFO);
+    assert_string_equal(v->log.access, "errors");
     assert_string_equal(v->cors_origins, "");
     assert_int_equal(c->key_rate.requests, 0);
 }
@@ -168,8 +169,8 @@ CONFIG_TEST(bad_values_are_named)
                {"--max-header-size", "1023"}, {"--max-header-size", "2MiB"}, {"--max-body-size", "1GB"},
                {"--max-connections", "0"}, {"--max-connection-age", "25h"}, {"--max-connection-age", "never"},
                {"--drain-delay", "soon"}, {"--drain-timeout", ""}, {"--log-level", "INFO"},
-               {"--access-log", "some"}, {"--tracking", "on"}, {"--core-dumps", "yes"},
-               {"--cors-origins", "example.org"})
+               {"--access-log", "some"}, {"--access-log", "0%"}, {"--access-log", "100.01%"},
+               {"--tracking", "on"}, {"--core-dumps", "yes"}, {"--cors-origins", "example.org"})
         expect_refused(flag, value);
 }
 
@@ -183,7 +184,8 @@ CONFIG_TEST(values_at_the_limits_are_accepted)
                {"--max-connections", "1000000"}, {"--drain-delay", "0"}, {"--drain-timeout", "0"},
                {"--log-level", "error"}, {"--log-level", "warn"}, {"--log-level", "debug"},
                {"--core-dumps", "on"}, {"--access-log", "off"}, {"--tracking", "keys"},
-               {"--tracking", "broadcast"}, {"--access-log", "all"}, {"--cors-origins", "*"},
+               {"--tracking", "broadcast"}, {"--access-log", "all"}, {"--access-log", "0.01%"},
+               {"--access-log", "100%"}, {"--cors-origins", "*"},
                {"--cors-origins", "https://a.example,http://b.example:81"},
                {"--redis-url", "unix:///run/redis.sock?db=3"}, {"--redis-url", "rediss://user:pw@h:1/2"})
         expect_taken(flag, value);
@@ -224,6 +226,38 @@ CONFIG_TEST(secrets_come_from_files_and_are_never_shown)
     assert_non_null(strstr(buf_c_str(&out), "redis-password = ********\n"));
     assert_null(strstr(buf_c_str(&out), "hush"));
     free(path);
+    tempdir_fini(&dir);
+}
+
+/* Of the log no file belongs to Redis, and the other way round. */
+CONFIG_TEST(settings_of_the_log_come_from_files)
+{
+    struct config_values now = {0};
+    struct tempdir dir;
+    int share = 0;
+    tempdir_init(&dir);
+    AUTOFREE char *level = text_printf("%s/level", dir.path);
+    AUTOFREE char *access = text_printf("%s/access", dir.path);
+    AUTOFREE char *password = text_printf("%s/password", dir.path);
+    assert_true(text_write_file(level, "debug\n") && text_write_file(access, "2.5%\n") &&
+                text_write_file(password, "hush"));
+    assert_int_equal(
+        OUTCOME("--log-level-file", level, "--access-log-file", access, "--redis-password-file", password),
+        CONFIG_RUN);
+    assert_int_equal(r.config.redis_file_count, 1);
+    assert_int_equal(unlink(password), 0);
+    assert_true(text_write_file(access, "off"));
+    assert_int_equal(config_read_log(&r.config, &now, &share, &r.error), 0);
+    assert_int_equal(config_log_level(&now), LOG_DEBUG);
+    assert_int_equal(share, ACCESS_LOG_OFF);
+    config_fini_log(&now);
+    assert_true(text_write_file(password, "hush") && text_write_file(access, "some"));
+    assert_string_equal(endpoint()->password, "hush");
+    now = (struct config_values){0};
+    assert_int_equal(config_read_log(&r.config, &now, &share, &r.error), -EINVAL);
+    assert_string_equal(buf_c_str(&r.error), "--access-log-file: off, errors, all or a share from 0.01% to "
+                                             "100% is expected");
+    config_fini_log(&now);
     tempdir_fini(&dir);
 }
 

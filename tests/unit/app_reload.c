@@ -24,6 +24,7 @@ static struct reload *reload;
 static struct reload_worker workers[WORKERS];
 static struct redis_config *offered[WORKERS];
 static struct redis_config *newest; /* the first, or what was offered last */
+static atomic_int access_log;
 static int log_fd;
 
 static const char *path_of(const char *name)
@@ -101,8 +102,12 @@ static void start(const char *const *flags)
     SCOPED_BUF(error);
     for (; flags[argc - 1] != NULL; argc++)
         argv[argc] = (char *)(uintptr_t)flags[argc - 1]; /* not written to */
-    const struct reload_options options = {
-        .config = &config, .look_ms = LOOK_MS, .workers = WORKERS, .worker = worker, .use = use};
+    const struct reload_options options = {.config = &config,
+                                           .look_ms = LOOK_MS,
+                                           .access_log = &access_log,
+                                           .workers = WORKERS,
+                                           .worker = worker,
+                                           .use = use};
     if (config_read(&config, argc, argv, &error) != CONFIG_RUN ||
         reload_new(&loop, &options, &reload, &first, &error) != 0)
         fail_msg("%s", buf_message(&error));
@@ -375,12 +380,97 @@ RELOAD_TEST(without_files_nothing_is_read)
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0); /* no timer */
 }
 
+static void await_access_log(int share)
+{
+    int64_t deadline = wait_deadline(WAIT_DEADLINE_MS);
+    while (atomic_load(&access_log) != share) {
+        if (wait_left_ms(deadline) == 0)
+            fail_msg("the access log is %d", atomic_load(&access_log));
+        (void)uv_run(&loop, UV_RUN_ONCE);
+    }
+}
+
+/* Without SIGHUP, and without a file of Redis. */
+RELOAD_TEST(settings_of_the_log_follow_their_files)
+{
+    struct log_line line;
+    write_file("level", "error\n");
+    write_file("access", "off\n");
+    START("--log-level-file", path_of("level"), "--access-log-file", path_of("access"));
+    assert_int_equal(atomic_load(&access_log), ACCESS_LOG_OFF);
+    assert_false(log_begin(&line, LOG_WARN, "probe"));
+    write_file("level", "debug\n");
+    write_file("access", "1%\n");
+    await_access_log(100);
+    assert_true(log_begin(&line, LOG_DEBUG, "probe"));
+    write_file("level", "error\n");
+    write_file("access", "all\n");
+    await_access_log(ACCESS_LOG_ALL);
+    assert_false(log_begin(&line, LOG_WARN, "probe"));
+    expect_logged("\"setting changed\",\"setting\":\"log-level\",\"from\":\"error\",\"to\":\"debug\"", 1);
+    expect_logged("\"setting changed\",\"setting\":\"log-level\",\"from\":\"debug\",\"to\":\"error\"", 1);
+    expect_logged("\"setting changed\",\"setting\":\"access-log\",\"from\":\"off\",\"to\":\"1%\"", 1);
+    expect_logged("\"setting changed\",\"setting\":\"access-log\",\"from\":\"1%\",\"to\":\"all\"", 1);
+    expect_logged("setting changed", 4);
+}
+
+/* Logged once, and at each SIGHUP. */
+RELOAD_TEST(bad_settings_of_the_log_change_nothing)
+{
+    const char *const bad[] = {"", "some", "0%", NULL};
+    size_t failures = 0;
+    write_file("access", "1%");
+    START("--access-log-file", path_of("access"));
+    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+        if (bad[i] != NULL)
+            write_file("access", bad[i]);
+        else
+            assert_int_equal(unlink(path_of("access")), 0);
+        reload_now(reload);
+        for (int look = 0; look < 3; look++)
+            (void)uv_run(&loop, UV_RUN_ONCE);
+        expect_logged("log settings not reloaded: the old ones stay in use", ++failures);
+        reload_now(reload);
+        expect_logged("log settings not reloaded: the old ones stay in use", ++failures);
+        assert_int_equal(atomic_load(&access_log), 100);
+    }
+    expect_logged("--access-log-file: the file is empty", 2);
+    expect_logged("--access-log-file: off, errors, all or a share from 0.01% to 100% is expected", 4);
+    expect_logged("--access-log-file: cannot read", 2);
+    expect_logged("\"SIGHUP received\",\"reloaded\":\"access-log\"", 8);
+    write_file("access", "all");
+    await_access_log(ACCESS_LOG_ALL);
+}
+
+/* No worker gets new settings of Redis for a change of the log, and a password that is wrong delays none. */
+RELOAD_TEST(settings_of_the_log_and_of_redis_do_not_wait_for_each_other)
+{
+    write_file("password", "one");
+    write_file("access", "off");
+    START("--redis-password-file", path_of("password"), "--access-log-file", path_of("access"));
+    write_file("access", "all");
+    await_access_log(ACCESS_LOG_ALL);
+    assert_int_equal((int)metric(PENDING), 0);
+    assert_int_equal((int)metric(RELOADED), 0);
+    write_file("password", "");
+    await(FAILED, 1);
+    write_file("access", "errors");
+    await_access_log(ACCESS_LOG_ERRORS);
+    write_file("access", "some");
+    write_file("password", "two");
+    await(RELOADED, 1);
+    assert_string_equal(endpoint()->password, "two");
+    assert_int_equal(atomic_load(&access_log), ACCESS_LOG_ERRORS);
+    reload_now(reload);
+    expect_logged("\"SIGHUP received\",\"reloaded\":\"redis-password access-log\"", 1);
+}
+
 RELOAD_TEST(bad_values_at_the_start_are_an_error)
 {
     char *argv[] = {(char[]){"channeld"}, (char[]){"--redis-url=rediss://h"},
                     (char[]){"--redis-ca-file=/nonexistent/ca.pem"}};
     const struct reload_options options = {
-        .config = &config, .look_ms = LOOK_MS, .workers = 1, .worker = worker, .use = use};
+        .config = &config, .access_log = &access_log, .workers = 1, .worker = worker, .use = use};
     struct redis_config *first = NULL;
     SCOPED_BUF(error);
     assert_int_equal(config_read(&config, TEST_COUNT(argv), argv, &error), CONFIG_RUN);

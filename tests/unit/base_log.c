@@ -226,6 +226,21 @@ LOG_TEST(levels_above_the_setting_are_not_logged)
     }
 }
 
+LOG_TEST(level_can_change)
+{
+    struct log_line l;
+    log_set_level(LOG_DEBUG); /* too early */
+    assert_false(log_begin(&l, LOG_ERROR, "probe"));
+    start(LOG_INFO);
+    log_set_level(LOG_ERROR);
+    assert_false(log_begin(&l, LOG_WARN, "probe"));
+    log_set_level(LOG_DEBUG);
+    assert_true(log_begin(&l, LOG_DEBUG, "probe"));
+    (void)collect();
+    log_set_level(LOG_DEBUG); /* too late */
+    assert_false(log_begin(&l, LOG_ERROR, "probe"));
+}
+
 LOG_TEST(without_a_sink_lines_are_discarded)
 {
     struct log_line l;
@@ -314,6 +329,36 @@ LOG_TEST(access_log_displaces_no_other_line)
         warnings += strcmp(text_of("level"), "warn") == 0;
     }
     assert_int_equal(warnings, WARNINGS);
+}
+
+/* As many as have room without any request. */
+LOG_TEST(full_access_log_leaves_other_lines_all_their_room)
+{
+    enum { WARNINGS = 900 }; /* 1 MiB with 100 more */
+    start(LOG_INFO);
+    (void)flood_with(LOG_ACCESS, 3000);
+    uint64_t before = log_dropped();
+    (void)flood_with(LOG_WARN, WARNINGS);
+    assert_int_equal(log_dropped(), before);
+    (void)flood_with(LOG_WARN, 200);
+    assert_true(log_dropped() > before);
+    start_reading();
+    (void)collect();
+}
+
+/* It is behind what the pipe and the thread hold, and not behind a megabyte of lines that came before. */
+LOG_TEST(error_does_not_wait_for_the_access_log)
+{
+    enum { HELD = 3 * 65536 };
+    start(LOG_INFO);
+    (void)flood_with(LOG_ACCESS, 3000);
+    log_text(LOG_ERROR, "the last", NULL, NULL);
+    start_reading();
+    struct span all = collect();
+    const char *found = memmem(all.data, all.len, "\"msg\":\"the last\"", 16);
+    assert_non_null(found);
+    assert_true(found - all.data < HELD);
+    assert_true(all.len > (size_t)4 * HELD);
 }
 
 LOG_TEST(slow_reader_gets_whole_lines_and_drops_are_counted)

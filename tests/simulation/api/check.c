@@ -265,7 +265,7 @@ static void check_request_id(struct response *p)
         expect(p, "X-Request-Id", r->id);
         return;
     }
-    if (p->status < 400 && scenario.api_options.access_log != ACCESS_LOG_ALL)
+    if (p->status < 400 && atomic_load(scenario.api_options.access_log) != ACCESS_LOG_ALL)
         return;
     struct span id = expect_some(p, "X-Request-Id");
     if (r->two_keys && r->id != NULL && span_equal(id, span_of(r->id)))

@@ -71,6 +71,7 @@ static struct rate_limit *make_limit(void)
 static void configure_api(void)
 {
     static const char *const allowed[] = {"", "*", NULL};
+    static const atomic_int access_logs[] = {ACCESS_LOG_OFF, ACCESS_LOG_ERRORS, ACCESS_LOG_ALL};
     const char *list = allowed[below(3)];
     struct api_options *o = &scenario.api_options;
     *o = (struct api_options){.metrics = &scenario.metrics,
@@ -78,7 +79,7 @@ static void configure_api(void)
                               .key_metrics = scenario.key_metrics,
                               .hosts = {SPAN("max.ru"), SPAN("web.max.ru")},
                               .cors_origins = span_of(list == NULL ? origins : list),
-                              .access_log = (enum access_log_mode)below(3),
+                              .access_log = &access_logs[below(3)],
                               .log_clients = below(2) == 0,
                               .openapi_auth = below(2) == 0,
                               .compression = below(2) == 0};
