@@ -332,6 +332,13 @@ static bool infos_may_exist(const struct answer *a)
     return false;
 }
 
+/* An info has changed, of any key, and that of this one was not read since: a change drops all of them. */
+static bool info_is_old(const struct answer *a)
+{
+    const struct redis *r = views[(view_count - 1) % VIEWS].server;
+    return (r->infos_unread & 1U << a->asked->key) != 0 && r->infos_ns <= a->key_since_ns;
+}
+
 /* The audit compares the number of keys, and not their infos. */
 static const char *check_key(const struct answer *a)
 {
@@ -342,6 +349,8 @@ static const char *check_key(const struct answer *a)
     bool is_cached = valid && a->result->source == CACHE_SOURCE_HIT;
     if (is_cached && scenario.topology->truth != NULL && !infos_may_exist(a))
         return "a key is cached in a cluster without the key of the infos";
+    if (is_cached && !is_by_ttl() && info_is_old(a))
+        return "a key is cached with an info from before a change";
     if (key_may_be(a, valid)) {
         bool named = valid && name != NULL && name->len >= 0;
         return !named || name_may_be(a, name) ? NULL : "a key has a name that is not its own";
