@@ -404,8 +404,8 @@ static bool card_may_be_absent(const struct answer *a, int64_t id)
 }
 
 /*
- * By any server since the bound. A request shares a read whose reply has not arrived yet; a reply that has,
- * with an absence, says nothing of a later request, although the catalogue is still being checked.
+ * By any server since the bound. A request shares a read whose reply has not arrived yet, but none that
+ * another node executes, and no absence that waits for a check of the catalogue.
  */
 static bool card_was_read(const struct answer *a, int64_t id)
 {
@@ -419,9 +419,8 @@ static const char *check_card(const struct answer *a)
 {
     const struct shown s = shown_in(a->body);
     int64_t id = a->asked->query.number;
-    if (a->result->status == CACHE_NOT_FOUND && a->result->source >= CACHE_SOURCE_MISS &&
-        !card_was_read(a, id))
-        return "an absence was read before the request";
+    if (a->result->source >= CACHE_SOURCE_MISS && !card_was_read(a, id))
+        return "a card was read before the request";
     if (a->result->status == CACHE_NOT_FOUND)
         return card_may_be_absent(a, id) ? NULL : "a card was not found";
     return s.id == id && card_may_be(a, &s) ? NULL : "a card is not true";
