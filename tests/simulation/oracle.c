@@ -332,6 +332,13 @@ static bool infos_may_exist(const struct answer *a)
     return false;
 }
 
+/* An info has changed, of any key, and that of this one was not read since: a change drops all of them. */
+static bool info_is_old(const struct answer *a)
+{
+    const struct redis *r = views[(view_count - 1) % VIEWS].server;
+    return (r->infos_unread & 1U << a->asked->key) != 0 && r->infos_ns <= a->key_since_ns;
+}
+
 /* The audit compares the number of keys, and not their infos. */
 static const char *check_key(const struct answer *a)
 {
@@ -342,6 +349,8 @@ static const char *check_key(const struct answer *a)
     bool is_cached = valid && a->result->source == CACHE_SOURCE_HIT;
     if (is_cached && scenario.topology->truth != NULL && !infos_may_exist(a))
         return "a key is cached in a cluster without the key of the infos";
+    if (is_cached && !is_by_ttl() && info_is_old(a))
+        return "a key is cached with an info from before a change";
     if (key_may_be(a, valid)) {
         bool named = valid && name != NULL && name->len >= 0;
         return !named || name_may_be(a, name) ? NULL : "a key has a name that is not its own";
@@ -395,8 +404,8 @@ static bool card_may_be_absent(const struct answer *a, int64_t id)
 }
 
 /*
- * By any server since the bound. A request shares a read whose reply has not arrived yet; a reply that has,
- * with an absence, says nothing of a later request, although the catalogue is still being checked.
+ * By any server since the bound. A request shares a read whose reply has not arrived yet, but none that
+ * another node executes, and no absence that waits for a check of the catalogue.
  */
 static bool card_was_read(const struct answer *a, int64_t id)
 {
@@ -410,9 +419,8 @@ static const char *check_card(const struct answer *a)
 {
     const struct shown s = shown_in(a->body);
     int64_t id = a->asked->query.number;
-    if (a->result->status == CACHE_NOT_FOUND && a->result->source >= CACHE_SOURCE_MISS &&
-        !card_was_read(a, id))
-        return "an absence was read before the request";
+    if (a->result->source >= CACHE_SOURCE_MISS && !card_was_read(a, id))
+        return "a card was read before the request";
     if (a->result->status == CACHE_NOT_FOUND)
         return card_may_be_absent(a, id) ? NULL : "a card was not found";
     return s.id == id && card_may_be(a, &s) ? NULL : "a card is not true";

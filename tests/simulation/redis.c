@@ -173,9 +173,12 @@ static void write_time(int64_t s, char out[32])
     (void)strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
 }
 
-static void put_info(struct bytes *out, const struct redis *r, int key)
+static void put_info(struct bytes *out, struct redis *r, int key)
 {
-    int64_t info = key < 0 || key >= KEYS ? 0 : key_info(value_of(r, OBJECT_KEY + key));
+    bool is_known = key >= 0 && key < KEYS;
+    int64_t info = is_known ? key_info(value_of(r, OBJECT_KEY + key)) : 0;
+    if (is_known)
+        r->infos_unread &= ~(1U << key);
     char text[128];
     char expires[32];
     if (info == 0) {
@@ -549,8 +552,11 @@ void redis_set(struct redis *r, int object, int64_t value, uint64_t at_ns)
         touch(r, object);
     if (is_key && key_is_member(before) != key_is_member(value))
         touch(r, NAME_API_KEYS);
-    if (is_key && key_info(before) != key_info(value))
+    if (is_key && key_info(before) != key_info(value)) {
         touch(r, NAME_API_KEY_INFO);
+        r->infos_unread = (1U << KEYS) - 1;
+        r->infos_ns = at_ns;
+    }
 }
 
 static void write_objects(struct redis *r, const struct change *change)
@@ -795,6 +801,8 @@ void redis_begin(struct redis *r, const char *name, uint8_t host)
     r->scheduled = r->in_turn = false;
     r->commands = 0;
     memset(r->read_ns, 0, sizeof r->read_ns);
+    r->infos_unread = 0;
+    r->infos_ns = 0;
     replica_begin(r);
     net_listen(&r->listener);
 }

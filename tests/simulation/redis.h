@@ -90,6 +90,8 @@ struct redis {
     uint64_t changed_ns;           /* when the last transaction was executed */
     uint64_t commands;             /* executed so far */
     uint64_t read_ns[NAMES_COUNT]; /* when each name was last read */
+    uint64_t infos_ns;             /* when an info last changed, of any API key, */
+    unsigned infos_unread;         /* and the keys whose infos were not read since, as bits */
 };
 
 /* At 10.0.0.`host`:6379; its catalogue is empty. */
