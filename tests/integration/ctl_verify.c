@@ -263,8 +263,7 @@ TEST_CASE_WITH(verify_warns_of_a_running_load, fill, NULL)
 {
     redis_do(&redis, "SET channels:loader somebody PX 100000");
     redis_do(&redis, "ZADD channels:index.next 1 1");
-    ctl_expect(CTL("verify"), 0, NULL,
-               "a load is running: its changes may appear as problems (somebody)");
+    ctl_expect(CTL("verify"), 0, NULL, "a load is running: its changes may appear as problems (somebody)");
 }
 
 /* Replaces the shared Redis by one with TTLs of hash fields; false if scripts/setup --tools was not run. */
