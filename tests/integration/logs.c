@@ -285,20 +285,62 @@ TEST_CASE(requests_without_a_valid_key_have_few_lines)
     assert_int_equal(text_count(log, "\"status\":200"), BATCHES * BATCH);
 }
 
-/* Starts channeld with a pipe as its log, which nobody reads yet; *log is its end for reading. */
-static struct fixture *begin_with_pipe(struct tempdir *dir, int *log)
+/* A channeld whose log is a pipe that nobody reads yet. */
+struct piped {
+    struct tempdir dir;
+    struct fixture *fixture;
+    struct http_conn conn;
+    int fd;     /* the end of the pipe for reading */
+    char *text; /* what was read from it so far */
+};
+
+static void piped_start(struct piped *p)
 {
-    AUTOFREE char *pipe = text_printf("%s/log", dir->path);
-    AUTOFREE char *script = text_printf("%s/with-pipe", dir->path);
+    AUTOFREE char *pipe = text_printf("%s/log", p->dir.path);
+    AUTOFREE char *script = text_printf("%s/with-pipe", p->dir.path);
     AUTOFREE char *wrapper = text_printf("sh %s", script);
     assert_int_equal(mkfifo(pipe, 0600), 0);
-    *log = open(pipe, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    assert_true(*log >= 0);
+    p->fd = open(pipe, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(p->fd >= 0);
     assert_true(text_write_file(script, text_temp("exec \"$@\" >%s\n", pipe)));
     assert_int_equal(setenv("TEST_WRAPPER", wrapper, 1), 0);
-    struct fixture *fixture = fixture_new(2, ENV("CHANNELD_ACCESS_LOG=all"));
+    p->fixture = fixture_new(2, ENV("CHANNELD_ACCESS_LOG=all"));
     assert_int_equal(unsetenv("TEST_WRAPPER"), 0);
-    return fixture;
+}
+
+/* Sends requests over one connection until the queue of their lines is full. */
+static void piped_fill_queue(struct piped *p)
+{
+    p->conn = http_connect(p->fixture->server.port);
+    while (server_metric(&p->fixture->server, "channeld_log_lines_dropped_total") == 0)
+        send_pipelined(&p->conn, FIXTURE_AUTH, 500, 200);
+}
+
+static int piped_begin(void **state)
+{
+    struct piped *p = calloc(1, sizeof *p);
+    assert_non_null(p);
+    *state = p;
+    if (getenv("TEST_WRAPPER") != NULL)
+        return 0; /* the test is skipped */
+    p->text = text_printf("%s", "");
+    tempdir_init(&p->dir);
+    piped_start(p);
+    return 0;
+}
+
+static int piped_end(void **state)
+{
+    struct piped *p = *state;
+    if (p->fixture != NULL) {
+        http_close(&p->conn);
+        free(p->text);
+        assert_int_equal(close(p->fd), 0);
+        fixture_free(p->fixture);
+        tempdir_fini(&p->dir);
+    }
+    free(p);
+    return 0;
 }
 
 static bool all_connected(void *arg)
@@ -307,92 +349,71 @@ static bool all_connected(void *arg)
     return server_metric(&fixture->server, "channeld_redis_connected") == 2;
 }
 
-struct reading {
-    int fd;
-    char *text;
-};
+/* The wrapper is in use where the tests run under another program. */
+static struct piped *piped_of(void **state)
+{
+    if (getenv("TEST_WRAPPER") != NULL)
+        skip();
+    return *state;
+}
 
 /* Reads what there is, and counts the text in all that was read so far. */
-static size_t read_and_count(struct reading *reading, const char *text)
+static size_t piped_count(struct piped *p, const char *text)
 {
     static char chunk[65537];
-    ssize_t n = read(reading->fd, chunk, sizeof chunk - 1);
+    ssize_t n = read(p->fd, chunk, sizeof chunk - 1);
     if (n > 0) {
         chunk[n] = '\0';
-        reading->text = text_append(reading->text, chunk);
+        p->text = text_append(p->text, chunk);
     }
-    return text_count(reading->text, text);
+    return text_count(p->text, text);
 }
 
 static bool has_both_losses(void *arg)
 {
-    return read_and_count(arg, "redis connection lost") == 2 && read_and_count(arg, "redis connected") == 4;
-}
-
-/* Sends requests over one connection until the queue of their lines is full. */
-static void fill_queue(struct fixture *fixture, struct http_conn *conn)
-{
-    *conn = http_connect(fixture->server.port);
-    while (server_metric(&fixture->server, "channeld_log_lines_dropped_total") == 0)
-        send_pipelined(conn, FIXTURE_AUTH, 500, 200);
+    return piped_count(arg, "redis connection lost") == 2 && piped_count(arg, "redis connected") == 4;
 }
 
 /* The queue of lines is full of requests when Redis is lost and comes back. */
-TEST_CASE(requests_displace_no_warning)
+TEST_CASE_WITH(requests_displace_no_warning, piped_begin, piped_end)
 {
-    AUTO(tempdir_fini) struct tempdir dir;
-    struct reading reading = {.text = text_printf("%s", "")};
-    struct http_conn conn;
-    if (getenv("TEST_WRAPPER") != NULL)
-        skip();
-    tempdir_init(&dir);
-    AUTO(fixture_drop) struct fixture *fixture = begin_with_pipe(&dir, &reading.fd);
-    fill_queue(fixture, &conn);
+    struct piped *p = piped_of(state);
+    struct fixture *fixture = p->fixture;
+    piped_fill_queue(p);
     redis_kill(&fixture->redis);
     server_await_metric_below(&fixture->server, "channeld_redis_connected", 0);
-    send_pipelined(&conn, FIXTURE_AUTH, 500, 200);
+    send_pipelined(&p->conn, FIXTURE_AUTH, 500, 200);
     redis_restart(&fixture->redis);
     catalogue_issue_key(&fixture->redis, FIXTURE_KEY);
     catalogue_put_samples(&fixture->redis, 2);
     assert_true(wait_until(all_connected, fixture, WAIT_DEADLINE_MS));
-    assert_true(wait_until(has_both_losses, &reading, WAIT_DEADLINE_MS));
-    http_close(&conn);
-    free(reading.text);
-    assert_int_equal(close(reading.fd), 0);
+    assert_true(wait_until(has_both_losses, p, WAIT_DEADLINE_MS));
 }
 
 enum { BROKEN = 5000 }; /* channels with an invalid value, whose warnings take more than half of a queue */
 
 static bool has_last_warning(void *arg)
 {
-    return read_and_count(arg, text_temp("\"channel\":%d,", BROKEN)) == 1;
+    return piped_count(arg, text_temp("\"channel\":%d,", BROKEN)) == 1;
 }
 
 /* However many they are, as long as they have room without any request. */
-TEST_CASE(requests_displace_no_flood_of_warnings)
+TEST_CASE_WITH(requests_displace_no_flood_of_warnings, piped_begin, piped_end)
 {
     static const char script[] = "for i = 1, ARGV[1] do redis.call('HSET', 'channels:card:' .. i, "
                                  "'max_channel_id', i, 'views_24h', 'many') end";
-    AUTO(tempdir_fini) struct tempdir dir;
-    struct reading reading = {.text = text_printf("%s", "")};
-    struct http_conn conn;
-    if (getenv("TEST_WRAPPER") != NULL)
-        skip();
-    tempdir_init(&dir);
-    AUTO(fixture_drop) struct fixture *fixture = begin_with_pipe(&dir, &reading.fd);
+    struct piped *p = piped_of(state);
+    struct fixture *fixture = p->fixture;
     redis_do(&fixture->redis, "EVAL %s 0 %d", script, BROKEN);
-    fill_queue(fixture, &conn);
+    piped_fill_queue(p);
     for (int i = 1; i <= BROKEN; i++) {
         AUTOFREE char *target = text_printf("/api/channel/by-id/%d/", i);
         AUTOFREE char *request = http_format("GET", target, FIXTURE_AUTH);
-        assert_int_equal(http_send_text(&conn, request), 0);
-        http_expect(&conn, 200);
+        assert_int_equal(http_send_text(&p->conn, request), 0);
+        http_expect(&p->conn, 200);
     }
-    assert_true(wait_until(has_last_warning, &reading, WAIT_DEADLINE_MS));
-    assert_int_equal(text_count(reading.text, "\"level\":\"warn\""), BROKEN);
-    http_close(&conn);
-    free(reading.text);
-    assert_int_equal(close(reading.fd), 0);
+    assert_true(wait_until(has_last_warning, p, WAIT_DEADLINE_MS));
+    assert_int_equal(text_count(p->text, "\"level\":\"warn\""), BROKEN);
 }
 
 /* A log file at its limit, as on a full disk. */
