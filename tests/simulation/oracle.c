@@ -78,11 +78,16 @@ static struct view newest(void)
     return found;
 }
 
+/* How long after a fault its effects may last. */
+static uint64_t recovery_ns(void)
+{
+    return RECOVERY_NS + scenario.topology->recovery_s * SECOND;
+}
+
 /* The last fault was long enough ago: no connection may be lost now. */
 static bool is_undisturbed(void)
 {
-    uint64_t recovery_ns = RECOVERY_NS + scenario.topology->recovery_s * SECOND;
-    return process_noticed_ns(scenario.severed_until_ns) + recovery_ns < now_ns();
+    return process_noticed_ns(scenario.severed_until_ns) + recovery_ns() < now_ns();
 }
 
 /*
@@ -592,7 +597,7 @@ static void check_failure(const struct answer *a)
     uint64_t disturbed_ns = scenario.disturbed_until_ns;
     if (process_stop_behind_ends_ns() > disturbed_ns)
         disturbed_ns = process_stop_behind_ends_ns();
-    if (disturbed_ns + RECOVERY_NS + scenario.topology->recovery_s * SECOND < a->asked->sent_ns)
+    if (disturbed_ns + recovery_ns() < a->asked->sent_ns)
         reject(a, "a request failed without a fault");
 }
 
