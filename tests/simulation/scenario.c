@@ -192,7 +192,7 @@ static void prolong(uint64_t *until_ns, uint64_t duration_ns)
 }
 
 /* Answers may fail until then, and until the process has recovered from it. */
-static void delay_answers(uint64_t duration_ns)
+void scenario_delay_answers(uint64_t duration_ns)
 {
     prolong(&scenario.disturbed_until_ns, duration_ns);
 }
@@ -200,7 +200,7 @@ static void delay_answers(uint64_t duration_ns)
 /* Connections may end, too. */
 void scenario_disturb(uint64_t duration_ns)
 {
-    delay_answers(duration_ns);
+    scenario_delay_answers(duration_ns);
     prolong(&scenario.severed_until_ns, duration_ns);
 }
 
@@ -272,7 +272,7 @@ static void do_stop(void);
 /* At once, or in the middle of what it does next. */
 static void stop(uint64_t duration_ns)
 {
-    delay_answers(duration_ns);
+    scenario_delay_answers(duration_ns);
     if (scenario_choose(2) == 0)
         process_stop(duration_ns, false);
     else
@@ -436,7 +436,7 @@ static void do_stop(void)
 static void do_suspend(void)
 {
     uint64_t duration_ns = scenario_a_while(60000);
-    delay_answers(duration_ns);
+    scenario_delay_answers(duration_ns);
     process_stop(duration_ns, true);
 }
 
@@ -445,7 +445,7 @@ static void on_throttle(void *arg, uint64_t number)
     (void)arg;
     if (number == 0 || scenario.quiet)
         return;
-    delay_answers(300 * (uint64_t)MS);
+    scenario_delay_answers(300 * (uint64_t)MS);
     process_stop_behind(1 + scenario_choose(number % 2 == 0 ? 1 : 64), scenario_a_while(250));
     events_add_in(scenario_a_while(300), on_throttle, NULL, number - 1);
 }

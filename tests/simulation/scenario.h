@@ -96,6 +96,7 @@ void scenario_begin(unsigned faults, int topology);
 struct redis *scenario_add_server(const char *name, uint8_t host);
 unsigned scenario_choose(unsigned count);
 uint64_t scenario_a_while(uint64_t max_ms);
+void scenario_delay_answers(uint64_t duration_ns);
 void scenario_disturb(uint64_t duration_ns);
 
 /* The network is slow for a while, on the way to this server; NULL: to all. */
