@@ -290,12 +290,15 @@ static bool key_may_be(const struct answer *a, bool valid)
         first_s -= (int64_t)scenario.settings.ttl_ms / 1000 + 1;
     int64_t last_s = now_s > a->asked->wall_s ? now_s : a->asked->wall_s;
     int64_t value = 0;
+    bool later_member = false;
     if (a->asked->key == KEYS)
         return !valid;
     struct walk w = walk_begin(a->catalogue, OBJECT_KEY + a->asked->key, a->key_since_ns, now_ns());
-    while (walk_next(&w, &value)) {
+    for (; walk_next(&w, &value); later_member = key_is_member(value)) {
         int64_t expires = key_info(value) == 0 ? INT64_MAX : catalogue_expires[key_info(value)];
         bool is_valid = expires > first_s || info_may_lack(a);
+        if (valid && value == 0 && later_member) /* issued between the reads of its info and of the set */
+            return true;
         if (valid ? key_is_member(value) && is_valid : !key_is_member(value) || expires <= last_s)
             return true;
     }
