@@ -100,6 +100,14 @@ static bool is_whole(void)
 
 /* --- views --- */
 
+/* What the node has said until now may be believed for the lease. */
+static void forget_unknown(struct node *n)
+{
+    if (n->takeovers != takeovers)
+        unknown.until_ns = now_ns() + FOLLOWED_NS;
+    n->takeovers = takeovers;
+}
+
 /* A node learns all at once. One that hangs does so when it continues, and perhaps after it has executed
  * some. */
 static void on_learns(void *arg, uint64_t number)
@@ -120,9 +128,7 @@ static void on_learns(void *arg, uint64_t number)
     n->is_target = self == target;
     n->says_master = !n->follows;
     n->unsure_until_ns = now_ns();
-    if (n->takeovers != takeovers)
-        unknown.until_ns = now_ns() + FOLLOWED_NS;
-    n->takeovers = takeovers;
+    forget_unknown(n);
     n->learned_ns = now_ns();
 }
 
@@ -493,6 +499,7 @@ static void kill_node(struct node *n)
         return;
     TRACE("cluster", "%s is killed", n->redis->name);
     scenario_disturb(timeout_ns);
+    forget_unknown(n);
     n->down = true;
     n->stale_until_ns = 0;
     n->redis->hung_until_ns = 0; /* it is a new process that starts again */
