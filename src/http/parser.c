@@ -1,7 +1,15 @@
-/* Reading requests with llhttp; see parser.h. The callbacks of llhttp only collect;
- * http_parser_on_headers_complete() validates the head as a whole. */
+/*
+ * Reading requests with llhttp; see parser.h. The callbacks of llhttp only collect;
+ * http_parser_on_headers_complete() validates the head as a whole.
+ *
+ * A request whose header section was accepted before does without llhttp, if it has come whole and its
+ * request line is one of the usual form. What a section contains depends on its bytes alone, since all that
+ * are kept belong to requests of GET and HTTP/1.1 without content. So such a request is the same as if it
+ * were parsed.
+ */
 #include "http/parser.h"
 
+#include "base/hash.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -111,11 +119,14 @@ static bool http_parser_is_host(struct span host)
 
 /* --- the request target --- */
 
-enum byte_class { FORBIDDEN = 1, PERCENT = 2 };
+enum byte_class { FORBIDDEN = 1, PERCENT = 2, NOT_ASCII = 4 };
 
 /* No target may contain control bytes, space, or the number sign of a fragment. */
-static const unsigned char CLASS[256] = {
-    [0x00 ... 0x20] = FORBIDDEN, ['#'] = FORBIDDEN, [0x7F] = FORBIDDEN, ['%'] = PERCENT};
+static const unsigned char CLASS[256] = {[0x00 ... 0x20] = FORBIDDEN,
+                                         ['#'] = FORBIDDEN,
+                                         [0x7F] = FORBIDDEN,
+                                         ['%'] = PERCENT,
+                                         [0x80 ... 0xFF] = NOT_ASCII};
 
 /* True when all bytes are from '&' to '~', where CLASS is 0 throughout: any other byte sets a high bit in one
  * of the terms. */
@@ -193,11 +204,12 @@ static int http_parser_find_path(struct span target, size_t *start)
     return http_parser_is_host(authority) ? 0 : -EINVAL;
 }
 
-int http_target_split(char *target, size_t len, struct span *path, struct span *query)
+/* `seen` are the classes in it; as http_target_split() otherwise. */
+static int http_parser_split_target(char *target, size_t len, unsigned seen, struct span *path,
+                                    struct span *query)
 {
     static const struct span root = {"/", 1};
     struct span all = {target, len};
-    unsigned seen = http_parser_classes_in(all);
     if (len == 0 || (seen & FORBIDDEN) != 0)
         return -EINVAL;
     size_t params = span_find(all, '?');
@@ -216,6 +228,12 @@ int http_target_split(char *target, size_t len, struct span *path, struct span *
     if (path->len == 0)
         *path = root;
     return 0;
+}
+
+int http_target_split(char *target, size_t len, struct span *path, struct span *query)
+{
+    return http_parser_split_target(target, len, http_parser_classes_in((struct span){target, len}), path,
+                                    query);
 }
 
 /* --- collecting: the callbacks of llhttp --- */
@@ -377,19 +395,6 @@ static int http_parser_on_header_value(llhttp_t *l, const char *at, size_t n)
     return http_parser_collect(p, p->state.kept, &p->piece[p->state.field].len, at, n);
 }
 
-static bool http_parser_host_valid(struct http_parser *p, struct span host)
-{
-    if (host.len > 0 && span_equal(host, (struct span){p->host, p->host_len}))
-        return true;
-    if (!http_parser_is_host(host))
-        return false;
-    if (host.len <= sizeof p->host) {
-        memcpy(p->host, host.data, host.len);
-        p->host_len = host.len;
-    }
-    return true;
-}
-
 /* RFC 9112 section 6.1. llhttp accepts any list that ends in "chunked"; no other coding is implemented here.
  */
 static int http_parser_validate_transfer_encoding(const struct http_parser *p, struct span coding)
@@ -400,14 +405,14 @@ static int http_parser_validate_transfer_encoding(const struct http_parser *p, s
 }
 
 /* RFC 9112 sections 2.3 and 3.2. Returns the status of a rejection, or 0. */
-static int http_parser_validate_head(struct http_parser *p)
+static int http_parser_validate_head(const struct http_parser *p)
 {
     const llhttp_t *l = &p->llhttp;
     if (l->http_major != 1 || l->http_minor > 1) /* a request line without version has 0.9 */
         return 505;
     struct span host = p->request.field[HTTP_FIELD_HOST];
     bool host_needed = l->http_minor == 1;
-    if (p->state.ambiguous || (host.data == NULL ? host_needed : !http_parser_host_valid(p, host)))
+    if (p->state.ambiguous || (host.data == NULL ? host_needed : !http_parser_is_host(host)))
         return 400;
     struct span coding = p->request.field[HTTP_FIELD_TRANSFER_ENCODING];
     int status =
@@ -469,9 +474,139 @@ static int http_parser_on_message_complete(llhttp_t *l)
     return HPE_PAUSED;
 }
 
+/* --- header sections that were accepted before --- */
+
+/* The target of a request line in the form of almost all: GET, a path in ASCII, HTTP/1.1. Absent for others.
+ */
+static struct span http_parser_usual_target(struct span bytes)
+{
+    static const struct span method = {"GET ", 4};
+    static const struct span version = {" HTTP/1.1\r\n", 11};
+    if (!span_starts_with(bytes, SPAN("GET /")))
+        return SPAN_ABSENT;
+    struct span rest = span_skip(bytes, method.len);
+    struct span target = {rest.data, span_find(rest, ' ')};
+    return span_starts_with(span_skip(rest, target.len), version) ? target : SPAN_ABSENT;
+}
+
+/* Finds the section in the input: all of it, or as much as the last section had where requests are pipelined.
+ */
+static bool http_parser_find_section(struct http_parser *p, struct span bytes, size_t start)
+{
+    static const struct span end = {"\r\n\r\n", 4};
+    struct span rest = span_skip(bytes, start);
+    size_t last = p->config->sections.last_len;
+    if (rest.len > last && last >= end.len && span_starts_with(span_skip(rest, last - end.len), end))
+        rest.len = last;
+    if (rest.len > HTTP_SECTION_MAX || start + rest.len > p->config->head_max)
+        return false;
+    p->state.section.start = start;
+    p->state.section.len = rest.len;
+    p->state.section.hash = hash_bytes(rest, p->config->sections.seed);
+    return true;
+}
+
+static struct http_section *http_parser_slot_of(const struct http_parser *p)
+{
+    return &p->config->sections.slot[p->state.section.hash % HTTP_SECTIONS];
+}
+
+/* Bytes are compared only where the hashes are equal: how long it takes tells nobody how much of another
+ * client's API key is right. */
+static const struct http_section *http_parser_kept_section(const struct http_parser *p, struct span bytes)
+{
+    const struct http_section *kept = http_parser_slot_of(p);
+    struct span section = {bytes.data + p->state.section.start, p->state.section.len};
+    bool same =
+        kept->hash == p->state.section.hash && span_equal(section, (struct span){kept->bytes, kept->len});
+    return same ? kept : NULL;
+}
+
+/* Fills the request with the fields of a section. `text` holds the target and gets the section. */
+static bool http_parser_use_section(struct http_parser *p, const struct http_section *s, struct span target,
+                                    unsigned seen)
+{
+    struct http_request *r = &p->request;
+    if (buf_reserve(&p->text, target.len + s->len) != 0)
+        return false;
+    char *section = span_put(target, p->text.data);
+    (void)span_put((struct span){s->bytes, s->len}, section);
+    if (http_parser_split_target(p->text.data, target.len, seen, &r->path, &r->query) != 0)
+        return false;
+    for (unsigned left = s->fields; left != 0; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        r->field[i] = (struct span){section + s->value[i].start, s->value[i].len};
+    }
+    r->method = METHOD_GET;
+    r->minor_version = 1;
+    r->keep_alive = s->keep_alive;
+    return true;
+}
+
+/* Returns the length of a request whose section is kept, which is complete then; or 0. */
+static size_t http_parser_recognise(struct http_parser *p, struct span bytes)
+{
+    struct span target = http_parser_usual_target(bytes);
+    if (target.data == NULL)
+        return 0;
+    size_t line_len = (size_t)(target.data - bytes.data) + target.len + SPAN(" HTTP/1.1\r\n").len;
+    unsigned seen = http_parser_classes_in(target);
+    if ((seen & NOT_ASCII) != 0 || !http_parser_find_section(p, bytes, line_len))
+        return 0;
+    const struct http_section *kept = http_parser_kept_section(p, bytes);
+    if (kept == NULL || !http_parser_use_section(p, kept, target, seen))
+        return 0;
+    p->state.phase = HTTP_PARSE_COMPLETE;
+    return line_len + kept->len;
+}
+
+/* False for a value that is not in the section as one: a list in several fields. */
+static bool http_parser_keep_value(struct http_section *s, int field, struct span value)
+{
+    const char *at = value.len == 0 ? s->bytes : memmem(s->bytes, s->len, value.data, value.len);
+    if (at == NULL)
+        return false;
+    s->value[field].start = (uint16_t)(at - s->bytes);
+    s->value[field].len = (uint16_t)value.len;
+    return true;
+}
+
+static void http_parser_keep_section(const struct http_parser *p, struct http_section *s, struct span section)
+{
+    bool possible = true;
+    s->hash = p->state.section.hash;
+    s->len = (uint16_t)section.len;
+    s->keep_alive = p->request.keep_alive;
+    s->fields = p->state.fields;
+    memcpy(s->bytes, section.data, section.len);
+    for (unsigned left = s->fields; left != 0; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        possible = possible && http_parser_keep_value(s, i, p->request.field[i]);
+    }
+    if (!possible)
+        s->len = 0;
+}
+
+/* A request of the usual form was accepted. Its section is kept the second time: many are never sent again.
+ */
+static void http_parser_remember(struct http_parser *p, struct span request)
+{
+    size_t start = p->state.section.start;
+    if (start == 0 || p->state.head_len != request.len) /* it has come in pieces, or has content */
+        return;
+    struct span section = span_skip(request, start);
+    p->config->sections.last_len = section.len;
+    if (section.len != p->state.section.len)
+        return;
+    struct http_section *s = http_parser_slot_of(p);
+    if (s->accepted == p->state.section.hash)
+        http_parser_keep_section(p, s, section);
+    s->accepted = p->state.section.hash;
+}
+
 /* --- feeding --- */
 
-void http_parser_init(struct http_parser *p, const struct http_parser_config *config)
+void http_parser_init(struct http_parser *p, struct http_parser_config *config)
 {
     static const llhttp_settings_t settings = {
         .on_url = http_parser_on_url,
@@ -552,7 +687,9 @@ static enum http_progress http_parser_rejected(struct http_parser *p, int status
 
 enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, size_t *used)
 {
-    *used = 0;
+    *used = p->state.phase == HTTP_PARSE_NOTHING ? http_parser_recognise(p, bytes) : 0;
+    if (*used > 0)
+        return HTTP_COMPLETE;
     while (*used < bytes.len) {
         struct span rest = span_skip(bytes, *used);
         rest.len = http_parser_slice_length(p, rest.len);
@@ -572,8 +709,10 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
         }
         if (p->status == 0 && http_parser_framing_too_large(p))
             return http_parser_rejected(p, 413);
-        if (p->state.phase == HTTP_PARSE_COMPLETE)
+        if (p->state.phase == HTTP_PARSE_COMPLETE) {
+            http_parser_remember(p, (struct span){bytes.data, *used});
             return HTTP_COMPLETE;
+        }
         if (err == HPE_PAUSED)
             llhttp_resume(&p->llhttp);
         else if (err != HPE_OK)

@@ -26,11 +26,38 @@ struct http_field_table {
     } field[HTTP_FIELDS_MAX];
 };
 
+/*
+ * Header sections that were accepted before. Most clients send the same section with each request; when it
+ * has been accepted twice it is kept with what it contains, and is not parsed again.
+ */
+enum { HTTP_SECTIONS = 128, HTTP_SECTION_MAX = 512 };
+
+struct http_section {
+    uint64_t accepted; /* the hash of the last section of this slot that was accepted */
+
+    /* The section that is kept. */
+    uint64_t hash;
+    uint16_t len; /* 0: none */
+    bool keep_alive;
+    unsigned fields; /* as in http_parse_state */
+    struct {
+        uint16_t start, len;
+    } value[HTTP_FIELDS_MAX];     /* in `bytes` */
+    char bytes[HTTP_SECTION_MAX]; /* with the empty line at the end */
+};
+
+struct http_section_cache {
+    uint64_t seed;   /* of the hashes */
+    size_t last_len; /* of the last section that was accepted */
+    struct http_section slot[HTTP_SECTIONS];
+};
+
 /* All parsers of a server share it. */
 struct http_parser_config {
     size_t head_max; /* bytes of request line and header section, the empty line included */
     size_t body_max; /* bytes of content, which is read and dropped */
     struct http_field_table fields;
+    struct http_section_cache sections; /* zeroed, but for the seed */
 };
 
 /*
@@ -39,9 +66,6 @@ struct http_parser_config {
  */
 void http_field_table_init(struct http_field_table *t, const struct http_field_rule *rules, unsigned count,
                            bool forwarded);
-
-/* Longer hosts are validated in every request. */
-enum { HTTP_HOST_MAX = 64 };
 
 struct http_piece {
     size_t start, len; /* in `text` */
@@ -68,6 +92,10 @@ struct http_parse_state {
     size_t head_len; /* bytes so far */
     size_t body_len; /* content */
     size_t tail_len; /* bytes after the head: content and its framing */
+    struct {
+        size_t start, len; /* in the first input; 0: it is not there, or not to be kept */
+        uint64_t hash;
+    } section;
 };
 
 /* The number of a repeated value of a field with HTTP_REPEAT_SAME, which is kept only to be compared. */
@@ -75,13 +103,11 @@ enum { HTTP_FIELD_REPEATED = HTTP_FIELDS_MAX };
 
 struct http_parser {
     llhttp_t llhttp;
-    const struct http_parser_config *config;      /* borrowed */
+    struct http_parser_config *config;            /* borrowed */
     struct buf text;                              /* target and field values; the memory is kept for reuse */
     struct buf list[HTTP_LISTS_MAX];              /* the values of each list, joined; likewise */
     char name[HTTP_NAME_MAX];                     /* the field being read, cut off, padded with zeros */
     struct http_piece piece[HTTP_FIELDS_MAX + 1]; /* the values of the fields so far */
-    char host[HTTP_HOST_MAX]; /* the last one found valid: the next one is usually the same */
-    size_t host_len;          /* 0: none */
     struct http_parse_state state;
     int status; /* why the request is rejected; 0: it is not */
     struct http_request request;
@@ -103,7 +129,7 @@ static inline size_t http_leading_crlf(struct span bytes, bool *half)
 }
 
 /* `p` is zeroed before its first use. */
-void http_parser_init(struct http_parser *p, const struct http_parser_config *config);
+void http_parser_init(struct http_parser *p, struct http_parser_config *config);
 
 static inline void http_parser_fini(struct http_parser *p)
 {

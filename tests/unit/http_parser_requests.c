@@ -328,39 +328,3 @@ TEST_CASE(a_reused_parser_has_nothing_of_the_previous_request)
     assert_span(r->field[HTTP_FIELD_EXPECT], NULL);
     assert_span(r->field[HTTP_FIELD_HOST], "a");
 }
-
-TEST_CASE(the_host_is_validated_in_each_request)
-{
-    static const struct {
-        const char *host;
-        bool valid;
-    } rows[] = {{"a.example:80", true},
-                {"a.example:80", true},
-                {"a.example:8x", false},
-                {"a.example:80", true},
-                {"a.example", true},
-                {"a.exampl/", false},
-                {"", false},
-                {"a.example:80/", false}};
-    SCOPED_FEED(f);
-    SCOPED_BUF(b);
-    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        buf_clear(&b);
-        buf_printf(&b, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", rows[i].host);
-        feed_whole(&f, &FEED_LIMITS, buf_span(&b));
-        assert_int_equal(f.progress, rows[i].valid ? HTTP_COMPLETE : HTTP_REJECTED);
-    }
-}
-
-TEST_CASE(a_host_may_have_any_length)
-{
-    SCOPED_FEED(f);
-    SCOPED_BUF(b);
-    for (size_t n = HTTP_HOST_MAX - 2; n < HTTP_HOST_MAX + 2; n++) {
-        for (int again = 0; again < 2; again++) {
-            buf_clear(&b);
-            buf_printf(&b, "GET / HTTP/1.1\r\nHost: %0*d\r\n\r\n", (int)n, 1);
-            assert_int_equal(read_request(&f, buf_c_str(&b))->field[HTTP_FIELD_HOST].len, n);
-        }
-    }
-}

@@ -1,0 +1,188 @@
+/* Header sections that were accepted before: a request that ends with one is what it is without that. */
+#include "unit/fixtures/http_feed.h"
+
+#define SECTION "Host: a\r\nX-API-Key: 123\r\n\r\n"
+
+/* Feeds a request in which the section is accepted. */
+static void send_section(struct feed *f, const char *section)
+{
+    SCOPED_BUF(b);
+    buf_printf(&b, "GET /first HTTP/1.1\r\n%s", section);
+    feed_known(f, &FEED_LIMITS, buf_span(&b));
+    assert_int_equal(f->progress, HTTP_COMPLETE);
+}
+
+static void keep(struct feed *f, const char *section)
+{
+    send_section(f, section);
+    send_section(f, section);
+}
+
+/* llhttp has not seen a byte of the last request. */
+static bool was_recognised(const struct feed *f)
+{
+    return f->progress == HTTP_COMPLETE && f->parser.state.head_len == 0;
+}
+
+TEST_CASE(a_section_is_recognised_when_it_was_accepted_twice)
+{
+    SCOPED_FEED(f);
+    for (int times = 0; times < 4; times++) {
+        send_section(&f, SECTION);
+        assert_int_equal(was_recognised(&f), times >= 2);
+    }
+}
+
+TEST_CASE(a_section_may_be_as_long_as_the_limit)
+{
+    for (int longer = 0; longer < 2; longer++) {
+        SCOPED_FEED(f);
+        SCOPED_BUF(b);
+        int padding = HTTP_SECTION_MAX + longer - (int)strlen("X: \r\n" SECTION);
+        buf_printf(&b, "X: %0*d\r\n" SECTION, padding, 0);
+        keep(&f, buf_c_str(&b));
+        send_section(&f, buf_c_str(&b));
+        assert_int_equal(was_recognised(&f), !longer);
+    }
+}
+
+TEST_CASE(sections_of_the_same_length_are_told_apart)
+{
+    SCOPED_FEED(f);
+    keep(&f, SECTION);
+    for (int times = 0; times < 3; times++) {
+        send_section(&f, "Host: a\r\nX-API-Key: 124\r\n\r\n");
+        assert_span(f.parser.request.field[FEED_FIELD_KEY], "124");
+    }
+    send_section(&f, SECTION);
+    assert_span(f.parser.request.field[FEED_FIELD_KEY], "123");
+}
+
+TEST_CASE(a_recognised_request_has_its_own_target)
+{
+    static const char *const targets[] = {"/a%20b?c=%20", "/",     "/a?",   "/a%0Ab",     "/a%zz", "//a",
+                                          "/a#b",         "/\x01", "/\x80", "/\xd0\xb0",  "/a\"b", "/{}^|`\\",
+                                          "/a\tb",        "*",     "a",     "http://b/c", ""};
+    SCOPED_FEED(f);
+    SCOPED_BUF(b);
+    keep(&f, SECTION);
+    for (size_t i = 0; i < TEST_COUNT(targets); i++) {
+        buf_clear(&b);
+        buf_printf(&b, "GET %s HTTP/1.1\r\n" SECTION, targets[i]);
+        feed_known(&f, &FEED_LIMITS, buf_span(&b));
+    }
+}
+
+TEST_CASE(a_known_section_behind_another_line_is_parsed)
+{
+    SCOPED_FEED(f);
+    keep(&f, SECTION);
+    EACH_TEXT (line, "HEAD / HTTP/1.1\r\n", "POST / HTTP/1.1\r\n", "GET / HTTP/1.0\r\n", "GET / HTTP/1.2\r\n",
+               "GET / HTTP/2.0\r\n", "get / HTTP/1.1\r\n", "GET  / HTTP/1.1\r\n", "GET /  HTTP/1.1\r\n",
+               "GET / HTTP/1.1 \r\n", "GET / HTTP/1.1\n", "GET / HTTP/1.1\r", "GET /\r\n",
+               "GET / http/1.1\r\n", "CONNECT a:1 HTTP/1.1\r\n", "GET / RTSP/1.0\r\n", "GET / HTTP/1.1\r\n ",
+               "GET / HTTP/1.1\r\n:\r\n") {
+        SCOPED_BUF(b);
+        buf_printf(&b, "%s" SECTION, line);
+        feed_known(&f, &FEED_LIMITS, buf_span(&b));
+        assert_false(was_recognised(&f));
+    }
+}
+
+TEST_CASE(a_recognised_request_ends_where_its_section_does)
+{
+    SCOPED_FEED(f);
+    static const char request[] = "GET /a HTTP/1.1\r\n" SECTION;
+    keep(&f, SECTION);
+    EACH_TEXT (rest, "", "G", "\r\n", "GET /b HTTP/1.1\r\n", "GET /b HTTP/1.1\r\n" SECTION, "\r\n\r\n") {
+        SCOPED_BUF(b);
+        buf_printf(&b, "%s%s", request, rest);
+        feed_known(&f, &FEED_LIMITS, buf_span(&b));
+        assert_true(was_recognised(&f));
+        assert_int_equal(f.used, strlen(request));
+    }
+    for (size_t n = 0; n < strlen(request); n++) {
+        feed_known(&f, &FEED_LIMITS, (struct span){request, n});
+        assert_int_equal(f.progress, HTTP_NEED_MORE);
+    }
+}
+
+TEST_CASE(a_pipelined_section_is_kept)
+{
+    SCOPED_FEED(f);
+    for (int times = 0; times < 4; times++)
+        feed_known(
+            &f, &FEED_LIMITS,
+            SPAN("GET /a HTTP/1.1\r\n" SECTION "GET /b HTTP/1.1\r\n" SECTION "GET /c HTTP/1.1\r\n" SECTION));
+    assert_true(was_recognised(&f));
+}
+
+TEST_CASE(the_connection_persists_as_the_section_says)
+{
+    EACH_TEXT (section, "Host: a\r\n\r\n", "Host: a\r\nConnection: close\r\n\r\n",
+               "Host: a\r\nConnection: keep-alive\r\n\r\n", "Host: a\r\nConnection: x, close\r\n\r\n") {
+        SCOPED_FEED(f);
+        keep(&f, section);
+        send_section(&f, section);
+        assert_true(was_recognised(&f));
+        assert_int_equal(f.parser.request.keep_alive, strstr(section, "close") == NULL);
+    }
+}
+
+TEST_CASE(all_values_of_a_recognised_section_are_there)
+{
+    static const char section[] =
+        "Accept:\t a/b , c\r\nHOST:  a \r\nOrigin:\r\nx-api-key: 1\r\nX-Api-Key: 1\r\n"
+        "Other: z\r\nTraceparent: 00\r\ntraceparent: 01\r\n\r\n";
+    SCOPED_FEED(f);
+    keep(&f, section);
+    send_section(&f, section);
+    assert_true(was_recognised(&f));
+    assert_span(f.parser.request.field[FEED_FIELD_LIST], "a/b , c");
+    assert_span(f.parser.request.field[FEED_FIELD_ORIGIN], "");
+    assert_span(f.parser.request.field[FEED_FIELD_TRACEPARENT], "00");
+}
+
+TEST_CASE(a_list_in_several_fields_is_parsed_each_time)
+{
+    SCOPED_FEED(f);
+    for (int times = 0; times < 4; times++) {
+        send_section(&f, "Host: a\r\nAccept: a\r\nAccept: b\r\n\r\n");
+        assert_false(was_recognised(&f));
+        assert_span(f.parser.request.field[FEED_FIELD_LIST], "a, b");
+    }
+}
+
+TEST_CASE(a_section_with_content_is_parsed_each_time)
+{
+    EACH_TEXT (section, "Host: a\r\nContent-Length: 1\r\n\r\nx",
+               "Host: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n") {
+        SCOPED_FEED(f);
+        for (int times = 0; times < 4; times++) {
+            send_section(&f, section);
+            assert_false(was_recognised(&f));
+        }
+    }
+}
+
+TEST_CASE(the_limit_of_the_head_counts_for_a_recognised_request)
+{
+    static const char request[] = "GET /first HTTP/1.1\r\n" SECTION;
+    SCOPED_FEED(f);
+    keep(&f, SECTION);
+    for (size_t less = 0; less < 2; less++) {
+        struct feed_limits limits = FEED_LIMITS;
+        limits.head_max = strlen(request) - less;
+        feed_known(&f, &limits, SPAN(request));
+        assert_int_equal(f.progress, less == 0 ? HTTP_COMPLETE : HTTP_REJECTED);
+    }
+}
+
+TEST_CASE(a_section_that_comes_in_pieces_is_not_kept)
+{
+    SCOPED_FEED(f);
+    for (int times = 0; times < 4; times++)
+        feed_split(&f, &FEED_LIMITS, SPAN("GET / HTTP/1.1\r\n" SECTION), strlen("GET / HTTP/1.1\r\nHost"));
+    feed_known(&f, &FEED_LIMITS, SPAN("GET / HTTP/1.1\r\n" SECTION));
+    assert_false(was_recognised(&f));
+}
