@@ -37,7 +37,8 @@ struct http_server {
     bool starved;     /* it was logged that accepting fails, and no connection was accepted since */
     bool closing;
     struct http_connections *connections;
-    uint64_t full_ms;          /* since when new connections have waited for room, by the loop's clock */
+    unsigned waits;            /* pauses in a row in which new connections waited for room */
+    uint64_t waited_ms;        /* the last one, by the loop's clock */
     unsigned rooms_given;      /* http_balancer_rooms_given at that time */
     struct wait_group clients; /* connections that are not closed yet */
     struct wait_group handles; /* those and all other handles */
@@ -188,26 +189,29 @@ static bool http_server_is_queue_empty(const struct http_server *s)
 
 /*
  * At the limit, if this server has no connection to close, a new one waits in the queue of the kernel while
- * other servers look for a connection to close. They have WAIT_MS of each EACH_MS, and again WAIT_MS after
- * each connection that they have closed; then new connections are rejected.
+ * other servers look for a connection to close. After WAITS_MAX pauses without one new connections are
+ * rejected for REJECT_MS. Pauses are counted, since other servers can do nothing while the process has no
+ * processor.
  */
 static bool http_server_waits_for_room(struct http_server *s)
 {
-    enum { RETRY_MS = 2, WAIT_MS = 100, EACH_MS = 1000 };
+    enum { PAUSE_MS = 2, WAITS_MAX = 50, REJECT_MS = 1000 };
     uint64_t now_ms = uv_now(s->loop);
     if (http_server_has_room(s))
         return false;
     unsigned given = http_balancer_rooms_given(s->options.balancer);
-    if (given != s->rooms_given || now_ms - s->full_ms >= EACH_MS) {
+    if (given != s->rooms_given || now_ms - s->waited_ms >= REJECT_MS) {
         s->rooms_given = given;
-        s->full_ms = now_ms;
+        s->waits = 0;
     }
-    if (now_ms - s->full_ms >= WAIT_MS)
+    if (s->waits >= WAITS_MAX)
         return false;
     if (http_server_is_queue_empty(s))
         return true;
     http_balancer_want_room(s->options.balancer, s->options.number);
-    http_server_pause_polling(s, RETRY_MS);
+    s->waits++;
+    s->waited_ms = now_ms;
+    http_server_pause_polling(s, PAUSE_MS);
     return true;
 }
 
