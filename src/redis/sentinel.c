@@ -1,4 +1,4 @@
-/* The commands and answers of Sentinels; see sentinel.h. */
+/* The commands and replies of Sentinels; see sentinel.h. */
 #include "redis/sentinel.h"
 
 #include "base/text.h"
@@ -53,8 +53,8 @@ static const char *sentinel_read_master(const struct redis_reply *reply, struct 
 }
 
 /*
- * The reply to SENTINEL REPLICAS: those that are up and linked to their master, and those that are down. One
- * that cannot be read is left out.
+ * The reply to SENTINEL REPLICAS: the replicas that are up and linked to their master, and those that are
+ * down. Entries that cannot be parsed are left out.
  */
 static const char *sentinel_read_replicas(const struct redis_reply *reply, struct discovery_answer *out)
 {
@@ -66,7 +66,7 @@ static const char *sentinel_read_replicas(const struct redis_reply *reply, struc
     return NULL;
 }
 
-/* The second query is sent only where a replica is wanted. */
+/* The second query is sent only if a replica is wanted. */
 static void sentinel_compose(const struct redis_endpoint *endpoint, struct buf *out)
 {
     const char *master = endpoint->discovery.master;
