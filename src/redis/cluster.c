@@ -141,12 +141,12 @@ static const char *cluster_read_answer(const struct redis_endpoint *endpoint,
     *complete = true;
     answer->replicas = answer->downs = answer->nodes = 0;
     if (reply->type != REPLY_ARRAY)
-        return "its answer is no list of slots";
+        return "its answer is not a list of slots";
     for (size_t i = 0; i < reply->elements; i++) {
         if (!cluster_holds(reply->element[i], endpoint->discovery.slot))
             continue;
         if (!cluster_read_range(reply->element[i], asked, answer))
-            return "its answer is no address";
+            return "its answer is not an address";
         cluster_read_further_nodes(reply, asked, answer);
         if (!endpoint->discovery.replica)
             answer->replicas = 0;

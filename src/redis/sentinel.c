@@ -49,7 +49,7 @@ static const char *sentinel_read_master(const struct redis_reply *reply, struct 
     if (pair && parse_int64(reply_text(reply->element[1]), &port) == 0 &&
         redis_address_set(out, reply_text(reply->element[0]), port))
         return NULL;
-    return "its answer is no address";
+    return "its answer is not an address";
 }
 
 /*
@@ -60,7 +60,7 @@ static const char *sentinel_read_replicas(const struct redis_reply *reply, struc
 {
     out->replicas = out->downs = 0;
     if (reply->type != REPLY_ARRAY)
-        return "its answer is no list of replicas";
+        return "its answer is not a list of replicas";
     for (size_t i = 0; i < reply->elements; i++)
         sentinel_read_replica(reply->element[i], out);
     return NULL;

@@ -63,7 +63,7 @@ const char *redis_server_check_mode(const struct redis_reply *reply, bool cluste
     if (mode.data == NULL || is_node == cluster)
         return NULL;
     return is_node ? "this server is a node of a Redis Cluster: use redis+cluster:// in its URL"
-                   : "this server is no node of a Redis Cluster: use redis:// in its URL";
+                   : "this server is not a node of a Redis Cluster: use redis:// in its URL";
 }
 
 bool redis_server_is_unavailable(const struct redis_reply *error)

@@ -69,7 +69,7 @@ struct redis_cluster {
 
 struct redis {
     const char *name;
-    const struct redis_cluster *cluster; /* NULL: it is no node of one */
+    const struct redis_cluster *cluster; /* NULL: it is not a node of one */
     struct net_listener listener;
     struct catalogue catalogue;
     struct redis_client client[CLIENTS];
