@@ -1,5 +1,5 @@
 /*
- * The keys, and what is known of their set; see api_keys.h.
+ * The keys, and the state of their set; see api_keys.h.
  *
  * The hash of digests is seeded like all others, since the set may contain any 64 hexadecimal digits.
  */
@@ -13,12 +13,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Keys that a heartbeat looks at, in less than a millisecond, and that a search for room does. */
+/* Keys that one heartbeat visits, in less than a millisecond, and keys that a search for room visits. */
 enum { SWEEP_KEYS = 4096, ROOM_KEYS = 64 };
 
 struct api_key {
     struct digest digest;
-    uint64_t epoch; /* in which it was confirmed last */
+    uint64_t epoch; /* the epoch in which the key was last confirmed */
     struct lifetime lifetime;
     int64_t expires;
     struct list recent; /* in the list of the keys used last, or alone */
@@ -176,8 +176,7 @@ size_t api_keys_recent(const struct api_keys *k, struct digest key[API_KEYS_RECE
 
 /* --- infos --- */
 
-/* The same key is logged once until its info is well-formed, or another takes its place among those logged.
- */
+/* The same key is logged once, until its info is well-formed or another key takes its slot. */
 static void api_keys_report_info(struct api_keys *k, const struct digest *key, bool malformed)
 {
     enum { SHOWN = 8 };
@@ -212,7 +211,7 @@ bool api_keys_read_info(struct api_keys *k, const struct digest *key, const stru
 
 /* --- confirmed keys --- */
 
-/* A confirmed key that gives way is missing: the set is not whole any more. */
+/* After a confirmed key was removed, the set is not whole any more. */
 static void api_keys_make_room(struct api_keys *k)
 {
     struct api_key *key = NULL;
@@ -269,7 +268,7 @@ static void api_keys_show_next_expiry(struct api_keys *k)
     metric_set(&k->metrics->api_key_next_expiry_timestamp_seconds, known ? (uint64_t)k->next_expiry : 0);
 }
 
-/* The set is whole, so a key that is not confirmed is no member any more. */
+/* The set is whole, so a key that is not confirmed is not a member any more. */
 static void api_keys_sweep_key(struct api_keys *k, struct api_key *key, int64_t now)
 {
     if (!api_keys_knows(k, key))
@@ -297,7 +296,7 @@ static void api_keys_sweep(struct api_keys *k)
     }
 }
 
-/* While a changed set is read anew the metric stays as it was. */
+/* While a changed set is read again, the metric keeps its value. */
 void api_keys_heartbeat(struct api_keys *k)
 {
     k->second++;

@@ -1,26 +1,26 @@
 /*
  * The API keys of a worker: digests of valid keys, with their names and expiries, as Redis confirmed them.
  *
- * An invalidation says that the set of keys, or the hash of their infos (model/api_key.h), has changed, and
- * not in which member. So every invalidation begins an epoch, and a key counts only while it was confirmed in
- * the current one: the digests and names of older epochs stay, but are of no use until Redis confirms them
- * again (key_reader.h).
+ * An invalidation says that the set of keys, or the hash of their infos (model/api_key.h), has changed. It
+ * does not say which member has. So every invalidation begins an epoch, and a key counts only if it was
+ * confirmed in the current one. Digests and names of older epochs stay, but are not used until Redis confirms
+ * them again (key_reader.h).
  *
  * Where Redis does not track what is read there are no epochs, and a key counts for the lifetime of the
  * reply.
  *
  * Invariant: a key that is not confirmed is invalid only if the set is whole: every member was read and
- * confirmed in this epoch. Otherwise it is to be checked in Redis.
+ * confirmed in this epoch. Otherwise the key must be checked in Redis.
  *
  * The set is read with SSCAN, which returns every member that was present from its first portion to its last.
  * Each portion registers the set for invalidations, so a read without an invalidation is the whole set. After
  * a change the set is read from the start again, at the same pace: one portion per heartbeat.
  *
  * Memory is bounded. A set above API_KEYS_MAX is never read as a whole; each of its keys is held once it was
- * checked. Where there is no room a key of an older epoch gives way, or any.
+ * checked. If there is no room, a key of an older epoch is removed, or else any key.
  *
- * Expiries are compared with the wall clock at each check. An info whose expiry cannot be read refuses the
- * key. The time of a check depends on the digest, which a client cannot choose, and not on the key.
+ * Expiries are compared with the wall clock at each check. A key whose expiry cannot be parsed is refused.
+ * The time of a check depends on the digest, which a client cannot choose, and not on the key.
  */
 #ifndef CACHE_API_KEYS_H
 #define CACHE_API_KEYS_H
@@ -36,8 +36,10 @@
 #include "redis/resp.h"
 
 /*
- * The largest set that is read as a whole, and the keys that are held, of older epochs included; the keys
- * used last that are known as such; the first and the longest pause after Redis has refused a command.
+ *   - API_KEYS_MAX: the largest set that is read as a whole
+ *   - API_KEYS_HELD_MAX: the keys that are held, including those of older epochs
+ *   - API_KEYS_RECENT: the size of the list of the keys used last
+ *   - API_KEYS_PAUSE_MIN_MS, _MAX_MS: the first and the longest pause after Redis has refused a command
  */
 enum {
     API_KEYS_MAX = 100000,
@@ -71,10 +73,10 @@ struct api_keys {
 
     uint64_t epoch; /* grows with each change of the set or of the infos */
     enum api_keys_state state;
-    int64_t set_size; /* members that Redis reported, while the set is whole; -1: it did not */
+    int64_t set_size; /* members that Redis reported, while the set is whole; -1: Redis reported none */
 
     unsigned failures; /* since the set was last whole */
-    uint64_t retry_ms; /* monotonic; until then neither a read nor, when refused, a check is tried */
+    uint64_t retry_ms; /* monotonic; no read, and no check when refused, is tried before */
     unsigned pause_seed;
     struct log_reasons reasons;
 
@@ -88,7 +90,7 @@ int api_keys_init(struct api_keys *k, struct cache_metrics *metrics) __attribute
 void api_keys_fini(struct api_keys *k);
 
 /*
- * Whether the key is valid now, as far as it is known; *name becomes its name, also of one that has expired.
+ * Whether the key is valid now, as far as it is known. *name becomes its name, even if it has expired.
  * `now_ms` is by the boot clock.
  */
 enum auth_result api_keys_check(struct api_keys *k, const struct digest *digest, uint64_t now_ms,
@@ -103,15 +105,15 @@ static inline bool api_keys_is_expired(int64_t expires)
     return expires != API_KEY_NEVER && api_key_is_expired(expires, clock_wall_s());
 }
 
-/* Reads Redis' reply about the info of one key: nil, or its text. False for any other. */
+/* Parses Redis' reply about the info of one key, which is nil or a text. False for any other reply. */
 bool api_keys_read_info(struct api_keys *k, const struct digest *key, const struct redis_reply *reply,
                         struct api_key_info *out) __attribute__((warn_unused_result));
 
-/* Redis has confirmed the key in this epoch, with a lifetime that is not none. Returns 0 or -ENOMEM. */
+/* Redis has confirmed the key in this epoch. The lifetime is not LIFETIME_NONE. Returns 0 or -ENOMEM. */
 int api_keys_confirm(struct api_keys *k, const struct digest *digest, struct lifetime lifetime,
                      const struct api_key_info *info) __attribute__((warn_unused_result));
 
-/* The set, or the info of its keys, has changed: no key is confirmed any more. */
+/* The set or the infos have changed: no key is confirmed any more. */
 void api_keys_invalidate(struct api_keys *k);
 
 /* The keys used last, the latest first. Returns how many there are. */
@@ -130,15 +132,15 @@ static inline enum api_keys_state api_keys_state(const struct api_keys *k)
     return k->state;
 }
 
-/* A portion of the set came. */
+/* A portion of the set has arrived. */
 void api_keys_reading(struct api_keys *k);
 
-/* All came, and their keys are confirmed; `size` is the set's, or -1. */
+/* The whole set has arrived, and its keys are confirmed. `size` is the size of the set, or -1. */
 void api_keys_commit(struct api_keys *k, int64_t size);
 
 /*
- * The set cannot be read, or not even single keys can be checked: this is tried again after a pause, or when
- * the set has changed. Logged once a minute for each reason.
+ * The set cannot be read (fail_reading), or not even single keys can be checked (refuse). Both are tried
+ * again after a pause, or when the set has changed. Each reason is logged once per minute.
  */
 void api_keys_fail_reading(struct api_keys *k, const char *reason);
 void api_keys_refuse(struct api_keys *k, const char *reason);

@@ -29,7 +29,7 @@ static int body_init_hmget(struct commands *c, enum channel_shape shape)
 
 /*
  * Composes a command about an API key with a digest of zeros, which is cut off again: all digests have the
- * same length. `c->key` is the key of Redis.
+ * same length. `c->key` is the key in Redis.
  */
 static int body_init_key_command(struct commands *c, struct span name, struct buf *command)
 {
@@ -112,7 +112,7 @@ static void body_begin_index_command(struct commands *c, struct span name, size_
     command_add_buf(&c->command, &c->key);
 }
 
-/* One member more than fits on a page is read: it tells whether a further page exists. */
+/* One member more than a page holds is read: it shows whether a further page exists. */
 static void body_compose_zrange(struct commands *c, int64_t page)
 {
     int64_t rank = page_first_rank(page);
@@ -189,7 +189,10 @@ unsigned body_write(struct buf *text, const struct channel_row *row, enum channe
 
 /* --- reports --- */
 
-/* A later date than any time zone explains is a mistake of the loader, and would hide that it has stopped. */
+/*
+ * A later date than any time zone explains is an error of the loader, and would hide that the loader has
+ * stopped.
+ */
 enum { ZONE_MAX_S = 14 * 3600 };
 
 static bool body_is_due(struct value_reports *r, int64_t id, enum value_report kind)
@@ -221,7 +224,7 @@ void value_reports_invalid(struct value_reports *r, int64_t id, unsigned fields)
 {
     if (fields == 0)
         return;
-    struct log_line line; /* here, for it is large and the compiler fills it with zeros */
+    struct log_line line; /* declared here, since it is large and the compiler fills it with zeros */
     metric_add(&r->metrics->invalid_values_total, (uint64_t)__builtin_popcount(fields));
     if (!body_is_due(r, id, VALUE_REPORT_INVALID) ||
         !log_begin(&line, LOG_WARN, "invalid value in redis, served as absent"))
@@ -385,7 +388,10 @@ uint64_t page_builder_lack(const struct page_builder *p)
     return lack;
 }
 
-/* The size of the index and its members were read by two commands: makes `last` consistent with has_next. */
+/*
+ * The size of the index and its members were read by two commands. This makes `last` consistent with
+ * has_next.
+ */
 static int64_t body_last_page(const struct page_builder *p)
 {
     int64_t last = page_last(p->index_size);

@@ -1,9 +1,10 @@
 /*
- * Response bodies, from the commands that read what they are made of to the bodies: the card of a channel,
- * its summary, and a page of the list, put together from the members of the index and the summaries of their
- * channels. Also the counts and the log of stored values that cannot be served.
+ * Response bodies: the commands that read their parts, and the bodies that are composed of the replies. A
+ * body is the card of a channel, its summary, or a page of the list. A page is composed of the members of the
+ * index and the summaries of their channels. This module also counts and logs stored values that cannot be
+ * served.
  *
- * Knows nothing of connections: commands are text, replies are struct redis_reply.
+ * It does not depend on connections: commands are text, replies are struct redis_reply.
  */
 #ifndef CACHE_BODY_H
 #define CACHE_BODY_H
@@ -22,7 +23,7 @@
 /*
  * --- commands ---
  *
- * One at a time. Of most of them everything but the key is always the same, and is composed once.
+ * One command at a time. Most commands are the same but for the key, and are composed once.
  */
 
 /* Embedded; private to body.c. */
@@ -34,8 +35,8 @@ struct commands {
         struct buf text; /* the HMGET of a shape without its key */
         size_t head;     /* bytes before the key */
     } hmget[2];
-    struct buf sismember, hget;      /* about an API key and its info; their last word, which follows, */
-    char digest[DIGEST_HEX_LEN + 2]; /* is the digest of the key in hex, with the end of the line */
+    struct buf sismember, hget;      /* about an API key and its info; `digest` follows as their last word */
+    char digest[DIGEST_HEX_LEN + 2]; /* the digest of the key in hex, with the end of the line */
 };
 
 /* Returns 0 or -ENOMEM; commands_fini is due in both cases. */
@@ -51,7 +52,7 @@ static inline void commands_fini(struct commands *c)
     buf_fini(&c->hget);
 }
 
-/* The following are borrowed until the next one; without memory the buffer is in error. */
+/* The following results are borrowed until the next call; without memory the buffer is in error. */
 
 /* Reads what an entry is made from: HMGET or ZRANGE. */
 const struct buf *commands_read(struct commands *c, const struct entry_source *source);
@@ -62,17 +63,17 @@ const struct buf *commands_link(struct commands *c, struct span link);
 /* ZCARD of the index. */
 const struct buf *commands_index_size(struct commands *c);
 
-/* HGET of the info of an API key, and SISMEMBER of their set; of the key that was set last. */
+/* HGET of the info of an API key, and SISMEMBER of the set of keys; both for the key that was set last. */
 void commands_set_key(struct commands *c, const struct digest *key);
 const struct buf *commands_key_info(struct commands *c);
 const struct buf *commands_auth(struct commands *c);
 
 /* --- channels and links --- */
 
-/* What a buffer for bodies may keep of its memory between two of them. */
+/* The memory that a buffer for bodies may keep between two bodies. */
 enum { BODY_TEXT_KEPT = 256 * 1024 };
 
-/* VALUE_INVALID: a reply of another type than the command's. */
+/* VALUE_INVALID: the reply has another type than the command's. */
 enum value_state { VALUE_INVALID, VALUE_ABSENT, VALUE_PRESENT };
 
 /*
@@ -82,8 +83,10 @@ enum value_state { VALUE_INVALID, VALUE_ABSENT, VALUE_PRESENT };
 enum value_state body_parse_row(const struct redis_reply *reply, enum channel_shape shape,
                                 struct channel_row *row);
 
-/* Parses the reply to the GET of a link. A value that is not an id counts as absent, and *malformed is set;
- * *id is unchanged then. */
+/*
+ * Parses the reply to the GET of a link. A value that is not an id counts as absent. Then *malformed is set,
+ * and *id is unchanged.
+ */
 enum value_state body_parse_link(const struct redis_reply *reply, int64_t *id, bool *malformed);
 
 /*
@@ -101,7 +104,8 @@ enum value_report { VALUE_REPORT_NONE, VALUE_REPORT_INVALID, VALUE_REPORT_LEFT_O
 /* Embedded, zeros but for `metrics`; private to body.c. */
 struct value_reports {
     struct cache_metrics *metrics; /* borrowed */
-    /* What was logged last, by the hash of the channel's id or of the key: nothing is logged twice in a row.
+    /*
+     * What was logged last, by the hash of the channel's id or of the key: nothing is logged twice in a row.
      */
     struct {
         enum value_report kind;
@@ -133,15 +137,15 @@ struct page_members {
     bool has_next; /* the reply had more members than a page */
 };
 
-/* Parses the reply to a ZRANGE of a page and one more member; false when it is not a list of strings. */
+/* Parses the reply to a ZRANGE of a page and one more member. False when it is not a list of strings. */
 bool page_members_parse(struct page_members *m, const struct redis_reply *reply);
 
 /* Why an index member is left out of its page. */
 enum page_gap { PAGE_GAP_NONE, PAGE_GAP_ABSENT, PAGE_GAP_WRONG_TYPE, PAGE_GAP_OVERSIZE };
 
 /*
- * A page that is being put together. Its body is written once, from the first summary to the last: summaries
- * that were cached are kept until the next one is written. Private to body.c, but for the functions below.
+ * A page that is being composed. Its body is written once, from the first summary to the last. Cached
+ * summaries are held until their predecessors are written. Private to body.c, but for the functions below.
  */
 struct page_builder {
     int64_t number;
@@ -150,7 +154,7 @@ struct page_builder {
     enum page_gap gap[PAGE_SIZE];
     struct blob *cached[PAGE_SIZE]; /* summaries that are not in the body yet: one reference each */
     struct buf body;                /* becomes the blob of the page */
-    size_t expected;                /* its length, about */
+    size_t expected;                /* the estimated length of the body */
     int written;                    /* members before this one are in the body, or left out of it */
     int count;                      /* summaries in the body */
 };
@@ -162,7 +166,7 @@ void page_builder_free(struct page_builder *p);
 /* Drops the members and summaries. */
 void page_builder_reset(struct page_builder *p);
 
-/* About the length of the body, to begin with as much memory. */
+/* Sets the estimated length of the body, which is allocated at the beginning. */
 static inline void page_builder_expect(struct page_builder *p, size_t length)
 {
     p->expected = length;
@@ -188,7 +192,7 @@ static inline const struct page_members *page_builder_members(const struct page_
     return &p->members;
 }
 
-/* Takes the summaries that are cached, before any is written; returns how many are still missing. */
+/* Takes the summaries that are cached, before any is written. Returns how many are still missing. */
 int page_builder_gather(struct page_builder *p, struct entries *entries);
 
 /* The place of the first summary from `from` on that is neither there nor left out, or -1. */
@@ -200,7 +204,7 @@ static inline int page_builder_next_missing(const struct page_builder *p, int fr
     return from < p->members.count ? from : -1;
 }
 
-/* Whether no summary before that place is missing: the one at it can be written. */
+/* Whether the summary at this place can be written: no earlier one is missing. */
 static inline bool page_builder_is_next(const struct page_builder *p, int at)
 {
     return page_builder_next_missing(p, p->written) == at;
@@ -208,13 +212,13 @@ static inline bool page_builder_is_next(const struct page_builder *p, int at)
 
 /*
  * Writes the summary at a place, behind those of earlier places. *summary is its text, borrowed until the
- * next call; absent when out of memory. Returns the set of fields whose value did not parse, as
- * channel_write.
+ * next call, and absent when out of memory. Returns the set of fields whose value did not parse, as
+ * channel_write does.
  */
 unsigned page_builder_write_summary(struct page_builder *p, int at, const struct channel_row *row,
                                     struct span *summary);
 
-/* Keeps a summary (takes a reference) until those before it are there. */
+/* Holds a summary (takes a reference) until its predecessors are written. */
 static inline void page_builder_hold_summary(struct page_builder *p, int at, struct blob *summary)
 {
     assert(at >= p->written && at < p->members.count && p->cached[at] == NULL);
@@ -228,8 +232,10 @@ static inline void page_builder_set_gap(struct page_builder *p, int at, enum pag
     p->gap[at] = gap;
 }
 
-/* Why the reply to the HMGET of a summary, NULL if there is none, leaves a gap: an invalid card is left out
- * of its page, and does not fail it. */
+/*
+ * The gap that a reply to the HMGET of a summary leaves; `reply` is NULL if there is none. An invalid card is
+ * left out of its page and does not make it fail.
+ */
 static inline enum page_gap page_gap_of(const struct redis_reply *reply)
 {
     if (reply == NULL)
@@ -240,8 +246,9 @@ static inline enum page_gap page_gap_of(const struct redis_reply *reply)
 }
 
 /*
- * What the page lacks, as a number: the members of the index that have no channel (a loader may have been at
- * work between the two reads), or all, though the index is empty or has such a page. 0: nothing.
+ * What the page lacks, as a number; 0: nothing. A page lacks the members of the index that have no channel,
+ * since a loader may have been writing between the two reads. A page without members lacks all of them, if
+ * the index is empty or has a page with this number.
  */
 uint64_t page_builder_lack(const struct page_builder *p);
 
@@ -249,7 +256,8 @@ uint64_t page_builder_lack(const struct page_builder *p);
 void page_builder_report_gaps(const struct page_builder *p, struct value_reports *r);
 
 /*
- * Ends the page, once. The body (one reference, for the caller) and its pagination; NULL when out of memory.
+ * Completes the page, once. Returns its body (one reference, for the caller) and its pagination, or NULL when
+ * out of memory.
  */
 struct blob *page_builder_compose(struct page_builder *p, struct page_info *info);
 

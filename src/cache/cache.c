@@ -1,20 +1,20 @@
 /*
- * The cache as a whole; see cache.h. Binds the entries, the API key set, the fetches and the invalidations to
- * one connection to Redis, and holds the requests and their deadlines.
+ * The cache as a whole; see cache.h. It connects the entries, the API key set, the fetches and the
+ * invalidations to one connection to Redis, and holds the requests and their deadlines.
  *
- * A request is looked up (cache_lookup) when it comes, and again whenever what it waits for has come
- * (cache_get_again). A hit completes it. Otherwise it waits, in one list at a time:
- *   - `undrained`: invalidations from before it came may wait in the socket to Redis;
- *   - the key reader's: its key is to be checked first;
+ * A request is looked up (cache_lookup) when it arrives, and again when its wait has ended (cache_get_again).
+ * A hit completes it. Otherwise it waits in exactly one list:
+ *   - `undrained`: invalidations that Redis sent before the request arrived may wait in the socket;
+ *   - the list of the key reader: its key must be checked first;
  *   - `queue`: a miss, without a connection or while Redis has enough to do (fetches_have_room);
- *   - that of a fetch, which it has begun or joined.
+ *   - the list of the fetch that it has begun or joined.
  *
  * Invariant: a request is in one of these lists and in `by_deadline`, or it is complete.
  *
- * | handle   | runs while                   | and then                                              |
- * | -------- | ---------------------------- | ----------------------------------------------------- |
- * | `timer`  | requests wait                | those time out whose deadline the loop has read past  |
- * | `polled` | requests are in `undrained`  | they are looked up again when the socket is drained   |
+ * | handle   | runs while                   | and then                                                   |
+ * | -------- | ---------------------------- | ---------------------------------------------------------- |
+ * | `timer`  | requests wait                | requests time out whose deadline the loop has read past    |
+ * | `polled` | requests are in `undrained`  | they are looked up again when the socket is drained        |
  */
 #include "cache/cache.h"
 
@@ -49,19 +49,19 @@ struct cache {
     struct invalidation invalidation;
     struct fetches fetches;
     struct buf text;          /* scratch for a body, which is copied when its length is known */
-    struct cache_parts parts; /* tells those above of each other */
+    struct cache_parts parts; /* connects the members above with each other */
 
-    struct list by_deadline; /* requests: one timeout for all, so in order of arrival */
+    struct list by_deadline; /* requests, in order of arrival, since all have the same timeout */
     uv_timer_t timer;        /* runs until the first deadline, and a moment longer */
     uint64_t timer_ended_ms; /* monotonic; when `timer` last ended */
 
     struct list undrained; /* requests that wait until the socket to Redis is drained, in order of arrival */
-    uv_check_t polled;     /* runs after the loop has polled, while there are such */
+    uv_check_t polled;     /* runs after the loop has polled, while there are such requests */
 
-    struct list queue; /* requests that wait for a connection or their turn to read, in order of arrival */
+    struct list queue;     /* requests that wait for a connection or for room, in order of arrival */
     uint64_t connected_ms; /* monotonic; when the connection was last ready */
 
-    struct wait_group closing; /* the two handles above, and those of the parts */
+    struct wait_group closing; /* the two handles above, and the handles of the parts */
 };
 
 static void cache_on_deadline(uv_timer_t *timer);
@@ -73,13 +73,13 @@ static struct redis_connection *cache_connection_of(const struct cache *c)
 
 /* --- cache hits --- */
 
-/* What a look-up has found, or what is to be done before the next one. */
+/* The result of a look-up, or what must be done before the next one. */
 struct lookup {
     enum lookup_outcome {
         LOOKUP_HIT,
         LOOKUP_MISS,
         LOOKUP_UNDRAINED, /* invalidations may wait in the socket */
-        LOOKUP_UNCHECKED  /* the key is to be checked first */
+        LOOKUP_UNCHECKED  /* the key must be checked first */
     } outcome;
     enum freshness freshness;
     uint64_t now;               /* by the boot clock */
@@ -90,7 +90,7 @@ struct lookup {
      * is lost, or the lease has expired.
      */
     bool needs_auth;
-    struct page_builder *known; /* after a miss: the page's list of channels, owned; NULL: it is not known */
+    struct page_builder *known; /* after a miss: the page's list of channels, owned; NULL: not known */
 };
 
 static enum auth_result cache_check_key(struct cache *c, const struct digest *key, enum freshness freshness,
@@ -113,7 +113,7 @@ __attribute__((cold, noinline)) static void cache_drop_ended(struct cache *c, co
     entries_drop(&c->entries, (enum entry_kind)e->kind, e->number);
 }
 
-/* `e` may be NULL: it is not cached. */
+/* `e` may be NULL: not cached. */
 static inline bool cache_hit_entry(struct cache *c, enum coding coding, struct lookup *l,
                                    const struct entry *e)
 {
@@ -209,7 +209,9 @@ static inline bool cache_hit(struct cache *c, const struct cache_query *q, struc
     return false;
 }
 
-/* What was read without tracking may have changed since it was read, all else since the connection was lost.
+/*
+ * What was read without tracking may have changed since it was read. All other data may have changed since
+ * the connection was lost.
  */
 __attribute__((cold)) static void cache_set_age(const struct cache *c, struct lookup *l)
 {
@@ -234,8 +236,8 @@ static void cache_count_hit(struct cache *c, struct lookup *l)
 }
 
 /*
- * Whether invalidations from before `arrived_ms`, when a request came, may wait in the socket. It is looked
- * at only where that is not known.
+ * Whether invalidations that Redis sent before `arrived_ms`, the arrival of a request, may wait in the
+ * socket. The socket is only checked if that is not known.
  */
 static inline bool cache_is_undrained(struct cache *c, uint64_t arrived_ms)
 {
@@ -245,7 +247,7 @@ static inline bool cache_is_undrained(struct cache *c, uint64_t arrived_ms)
     return arrived_ms >= v->drained_until_ms;
 }
 
-/* The key is valid: looks for what it may read. */
+/* The key is valid: looks up the data that is queried. */
 static enum lookup_outcome cache_lookup_data(struct cache *c, const struct cache_query *q, struct lookup *l)
 {
     if (cache_hit(c, q, l))
@@ -258,7 +260,7 @@ static enum lookup_outcome cache_lookup_data(struct cache *c, const struct cache
     return LOOKUP_MISS;
 }
 
-/* Looks at the socket, then for the key, and then for the data. The request gets the name of its key. */
+/* Checks the socket, then the key, and then looks up the data. The request gets the name of its key. */
 static struct lookup cache_lookup(struct cache *c, struct cache_request *request, const struct cache_query *q)
 {
     uint64_t now = clock_boot_ms();
@@ -289,19 +291,19 @@ static struct lookup cache_lookup(struct cache *c, struct cache_request *request
 
 /* --- requests --- */
 
-/* All requests have the same timeout, so a timer that runs ends at the first deadline already. */
+/* All requests have the same timeout, so a running timer already ends at the first deadline. */
 static void cache_arm_timer(struct cache *c)
 {
     if (list_empty(&c->by_deadline) || uv_is_active((const uv_handle_t *)&c->timer))
         return;
     const struct cache_request *first = LIST_ENTRY(c->by_deadline.next, struct cache_request, deadline);
     uint64_t now = clock_now_ms();
-    uv_update_time(c->timer.loop); /* libuv's time may be as old as the turn of the loop */
+    uv_update_time(c->timer.loop); /* libuv's time may be as old as the loop iteration */
     (void)uv_timer_start(&c->timer, cache_on_deadline,
                          first->deadline_ms > now ? first->deadline_ms - now : 1, 0);
 }
 
-/* A request is complete or cancelled: it has left its list, and leaves the list of deadlines. */
+/* A request is complete or cancelled. It has left its list, and now leaves the list of deadlines. */
 static void cache_release(struct cache_request *request)
 {
     assert(list_empty(&request->waiting));
@@ -323,7 +325,7 @@ static void cache_time_out(struct cache *c, const struct cache_request *request,
 }
 
 /*
- * A request times out if its deadline had passed when the timer ended the previous time: since then the loop
+ * A request times out if its deadline had passed when the timer ended the previous time. Since then the loop
  * has read all sockets. After a stop of the process (SIGSTOP) the reply may still be in the socket.
  */
 static void cache_on_deadline(uv_timer_t *timer)
@@ -383,7 +385,7 @@ static int cache_begin(struct cache *c, struct cache_request *request, const str
 static void cache_on_polled(uv_check_t *polled);
 
 /*
- * Lets a request wait without a fetch until it is looked up again. It keeps its query, since the caller's is
+ * Lets a request wait without a fetch until it is looked up again. It copies its query, since the caller's is
  * borrowed. Returns 0 or -ENOMEM.
  */
 static int cache_wait_for_lookup(struct cache *c, struct cache_request *request, const struct cache_query *q,
@@ -413,13 +415,15 @@ static bool cache_may_read(struct cache *c)
     return c->validity.connected && fetches_have_room(&c->fetches);
 }
 
-/* Requests read in the order in which they came: a new one waits behind all that wait. */
+/* Requests read in their order of arrival: a new request waits behind all that wait. */
 static bool cache_must_queue(struct cache *c, const struct cache_request *request)
 {
     return (request->queued_ms == 0 && !list_empty(&c->queue)) || !cache_may_read(c);
 }
 
-/* A reply would come too late when most of the timeout was spent in the queue, although Redis was connected.
+/*
+ * Whether most of the timeout was spent in the queue although Redis was connected. A reply would come too
+ * late.
  */
 static bool cache_is_late(const struct cache *c, const struct cache_request *request)
 {
@@ -427,7 +431,7 @@ static bool cache_is_late(const struct cache *c, const struct cache_request *req
     return request->queued_ms != 0 && clock_now_ms() - since_ms > c->options.request_timeout_ms * 3 / 4;
 }
 
-/* Returns 0; -ENOMEM; or -ETIMEDOUT: the request has waited too long to be read now. */
+/* Returns 0, -ENOMEM, or -ETIMEDOUT if the request has waited too long to be read now. */
 static int cache_read_or_wait(struct cache *c, struct cache_request *request, const struct cache_query *q,
                               const struct lookup *miss)
 {
@@ -497,8 +501,8 @@ static struct cache_request *cache_pop_request(struct list *requests)
 }
 
 /*
- * Called when what the request waited for has come, or its fetch was lost with the connection. `fetched` is
- * the query of that fetch; NULL: the request has its own.
+ * Called when the wait of a request has ended, or its fetch was lost with the connection. `fetched` is the
+ * query of that fetch; NULL: the request has its own.
  */
 static void cache_get_again(struct cache *c, struct cache_request *r, const struct cache_query *fetched)
 {
@@ -526,8 +530,10 @@ static void cache_get_waiting_again(struct cache *c, struct cache_request *r)
     cache_get_again(c, r, NULL);
 }
 
-/* Requests stay undrained after a turn of the loop that read only a part of what waits; without a connection
- * none does. */
+/*
+ * Requests stay undrained after a loop iteration that read only a part of the input. Without a connection no
+ * request is undrained.
+ */
 static void cache_on_polled(uv_check_t *polled)
 {
     struct cache *c = polled->data;
@@ -559,7 +565,7 @@ static void cache_answer_request(struct cache_request *r, const struct cache_res
     r->done(r->arg, &result);
 }
 
-/* Called when a fetch has ended, or a check of keys. The fetch was counted as a miss when it began. */
+/* Called when a fetch, or a check of keys, has ended. The fetch was counted as a miss when it began. */
 static void cache_on_ended(void *arg, struct list *requests, const struct cache_query *q,
                            const struct cache_result *result)
 {
@@ -579,7 +585,7 @@ static void cache_on_ended(void *arg, struct list *requests, const struct cache_
 
 /* --- the check of the catalogue --- */
 
-/* What is pending is dropped before any request is answered: the answer may start the next request. */
+/* Pending invalidations are applied before any request is answered: the answer may start the next request. */
 static void cache_on_checked(void *arg, enum catalogue_state state)
 {
     struct cache *c = arg;
@@ -588,7 +594,7 @@ static void cache_on_checked(void *arg, enum catalogue_state state)
     bool attempt = !ready && redis_connection_is_usable(cache_connection_of(c));
     if (state == CATALOGUE_MISSING) { /* requests may be served from the cache, as after a lost connection */
         redis_connection_fail(cache_connection_of(c), UPSTREAM_NO_CATALOGUE);
-    } else if (attempt && state != CATALOGUE_LOST) { /* also when it is unknown */
+    } else if (attempt && state != CATALOGUE_LOST) { /* also when the state is unknown */
         redis_connection_accept(cache_connection_of(c));
         return;
     }
@@ -604,7 +610,7 @@ static void cache_on_handshake_done(void *arg, struct redis_connection *connecti
     upstream_check(&c->upstream, connection);
 }
 
-/* Logs what follows; the connection has logged the reason. */
+/* Logs the consequence; the connection has logged the reason. */
 static void cache_log_untracked(const struct cache *c)
 {
     struct log_line line;
@@ -664,7 +670,10 @@ static enum redis_tracking cache_tracking_of(const struct cache_options *o)
     return o->broadcast ? REDIS_TRACKING_BROADCAST : REDIS_TRACKING_KEYS;
 }
 
-/* Requests whose commands are pending are read by the next connection. All is dropped when that is ready. */
+/*
+ * Requests whose commands are pending are read by the next connection. All entries are dropped when that
+ * connection is ready.
+ */
 static void cache_on_replaced(void *arg)
 {
     struct cache *c = arg;
@@ -699,7 +708,8 @@ static int cache_new_session(struct cache *c, uv_loop_t *loop)
 
 /* --- beginning and end --- */
 
-/* Some requests need two batches, one after the other, and the heartbeat has to be answered within its lease.
+/*
+ * Some requests need two batches, one after the other, and the heartbeat must be answered within its lease.
  */
 static uint64_t cache_delay_limit_ms(const struct cache_options *o)
 {
@@ -786,7 +796,7 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
         err = redis_session_use(c->session, options->redis);
     if (err != 0) {
         cache_fini_parts(c);
-        redis_session_close(c->session, free, c); /* at once: it is not connected */
+        redis_session_close(c->session, free, c); /* called at once: the session is not connected */
         return err;
     }
     (void)uv_timer_init(loop, &c->timer); /* neither can fail */

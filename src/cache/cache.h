@@ -1,10 +1,10 @@
 /*
  * The cache: a read-through response cache over Redis, and the only access to the data.
  *
- * A query names a card, a page or a link and has the digest of the caller's API key; the result says whether
- * the key is valid and what was found, so that both are fetched from Redis in one round trip. A cache hit is
- * returned at once, without a callback. Entries are invalidated by Redis (CLIENT TRACKING) on the connection
- * over which they were read; callers need not know.
+ * A query names a card, a page or a link, and has the digest of the caller's API key. The result says whether
+ * the key is valid and what was found. So both are fetched from Redis in one round trip. A cache hit is
+ * returned at once, without a callback. Redis invalidates entries (CLIENT TRACKING) on the connection over
+ * which they were read; callers need not know.
  *
  * A cache belongs to one loop and one thread.
  */
@@ -22,7 +22,7 @@
 struct cache;
 struct redis_config;  /* redis/endpoint.h */
 struct redis_metrics; /* redis/metrics.h */
-struct uv_loop_s;     /* uv_loop_t of libuv: the users of the cache do without its header */
+struct uv_loop_s;     /* uv_loop_t of libuv: users of the cache need not include uv.h */
 
 struct cache_options {
     struct redis_config *redis; /* the cache takes a reference */
@@ -36,8 +36,8 @@ struct cache_options {
     bool broadcast;          /* Redis sends all invalidations, and not only those of keys that were read */
     uint64_t ttl_ms;         /* how long entries may be served where Redis does not track; 0: not at all */
     uint64_t stale_limit_ms; /* how long entries may be served after the connection was lost */
-    uint64_t stale_keys_limit_ms;                 /* how long API keys may; limited by stale_limit_ms */
-    void (*on_connection)(void *arg, bool ready); /* the connection came or was lost */
+    uint64_t stale_keys_limit_ms; /* how long API keys may be served then; limited by stale_limit_ms */
+    void (*on_connection)(void *arg, bool ready); /* the connection became ready or was lost */
     void *arg;
 };
 
@@ -51,7 +51,7 @@ enum cache_query_type {
 struct cache_query {
     struct digest key; /* the digest of the caller's API key */
     enum cache_query_type type;
-    enum coding coding; /* preferred for the body */
+    enum coding coding; /* the preferred coding of the body */
     int64_t number;
     struct span link; /* borrowed during the call */
 };
@@ -64,7 +64,7 @@ enum cache_status {
     CACHE_OUT_OF_MEMORY
 };
 
-/* Where a result came from. */
+/* The origin of a result. */
 enum cache_source {
     CACHE_SOURCE_NONE,      /* a failure */
     CACHE_SOURCE_HIT,       /* from the cache, coherent with Redis */
@@ -78,12 +78,17 @@ enum cache_source {
 struct cache_result {
     enum cache_status status;
     enum cache_source source;
-    /* CACHE_FOUND of a card or page: one reference, for the receiver. NULL otherwise. Plain, unless the
-     * cache has it in the coding of the query. */
+    /*
+     * One reference, for the receiver, if a card or page was found (CACHE_FOUND); otherwise NULL. Plain,
+     * unless the cache has it in the coding of the query.
+     */
     struct blob *body;
-    int64_t last_page; /* CACHE_FOUND of a page */
-    /* A hit with a body that is not known to be coherent, in seconds: since when, at most, it may have
-     * changed, and how long it counts as fresh yet, below 0 while Redis is not connected. */
+    int64_t last_page; /* of a page, with CACHE_FOUND */
+    /*
+     * Of a hit whose body is not known to be coherent, in seconds. `age_s`: the longest time for which it may
+     * have been out of date. `ttl_s`: how long it still counts as fresh, below 0 while Redis is not
+     * connected.
+     */
     int64_t age_s, ttl_s;
     /* The name of the caller's key, borrowed until the receiver returns. It is known if the key is in the
      * set. */
@@ -91,7 +96,7 @@ struct cache_result {
 };
 
 /*
- * A query under way: embedded by the caller, which sets `done` and `arg`. It must stay until `done` was
+ * A query in flight: embedded by the caller, which sets `done` and `arg`. It must stay until `done` was
  * called or cache_cancel has returned.
  */
 struct cache_request {
@@ -99,19 +104,19 @@ struct cache_request {
     void *arg;
     /* Private to the cache. */
     struct cache *cache;
-    struct list waiting; /* for the fetch, or for one of the three below */
+    struct list waiting; /* in the list of the fetch, or in one of three lists of the cache */
     struct list deadline;
     uint64_t deadline_ms;
     bool shared;           /* another request began the fetch */
     bool own_check;        /* the key is to be checked with the fetch */
-    enum coding coding;    /* the preferred one of the query */
-    uint64_t undrained_ms; /* when the socket was first found undrained, by the boot clock; 0: it was not */
-    uint64_t queued_ms; /* when it first had to wait for its turn to read Redis, monotonic; 0: it had not */
+    enum coding coding;    /* the preferred coding of the query */
+    uint64_t undrained_ms; /* when the socket was first found undrained, by the boot clock; 0: never */
+    uint64_t queued_ms;    /* when it first had to wait in the queue, monotonic; 0: never */
     struct digest key;
     struct api_key_name key_name;
-    enum cache_query_type type; /* this and the number: of a request without a fetch */
+    enum cache_query_type type; /* `type` and `number`: for a request without a fetch */
     int64_t number;
-    char *link; /* owned; a request by link, without a fetch */
+    char *link; /* owned; for a request by link, without a fetch */
     size_t link_len;
 };
 
@@ -120,12 +125,12 @@ struct cache_request {
 int cache_new(struct uv_loop_s *loop, const struct cache_options *options, struct cache **out)
     __attribute__((warn_unused_result));
 
-/* No request may be under way. `closed` is called from the loop when the memory has been freed. */
+/* No request may be in flight. `closed` is called from the loop when the memory has been freed. */
 void cache_close(struct cache *c, void (*closed)(void *arg), void *arg);
 
 /*
- * Moves to these settings of Redis as soon as a connection by them is ready; the connection in use serves
- * until then. The cache takes a reference of `config`. After a negative errno nothing has changed.
+ * Uses these settings of Redis as soon as a connection with them is ready; the connection in use serves until
+ * then. The cache takes a reference of `config`. After a negative errno nothing has changed.
  */
 int cache_use_redis(struct cache *c, struct redis_config *config) __attribute__((warn_unused_result));
 
@@ -133,20 +138,20 @@ int cache_use_redis(struct cache *c, struct redis_config *config) __attribute__(
 uint64_t cache_redis_number(const struct cache *c);
 
 /*
- * When the connection was lost, or until when its data was known to be valid if that is earlier, in
- * milliseconds of the boot clock (clock.h): the stale limits count from then. Undefined while connected.
+ * When the connection was lost, in milliseconds of the boot clock (clock.h). If its data was known to be
+ * valid only until an earlier time, that time. The stale limits count from then. Undefined while connected.
  */
 uint64_t cache_lost_ms(const struct cache *c);
 
 /*
- * True when *result is complete (`done` is not called then); false when `done` will be called from the loop,
+ * True when *result is complete; `done` is not called then. False when `done` will be called from the loop,
  * within the request timeout.
  */
 bool cache_get(struct cache *c, struct cache_request *request, const struct cache_query *query,
                struct cache_result *result) __attribute__((warn_unused_result));
 
 /*
- * For a request that may be answered without a query: true when a query would find the key invalid, without
+ * For a request that may be answered without a query: true when a query would find the key invalid without
  * Redis. *name becomes the name of the key, as far as it is known.
  */
 bool cache_is_key_invalid(struct cache *c, const struct digest *key, struct api_key_name *name);

@@ -1,4 +1,4 @@
-/* Two commands, and what their replies amount to; see catalogue.h. */
+/* The two commands of a check, and the result that follows from their replies; see catalogue.h. */
 #include "cache/catalogue.h"
 
 #include "base/clock.h"

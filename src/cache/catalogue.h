@@ -1,14 +1,14 @@
 /*
- * The check whether Redis holds a catalogue: SCARD of the API key set, and ZCARD of the index where that is
- * 0.
+ * The check whether Redis holds a catalogue: SCARD of the API key set, and ZCARD of the index if the set is
+ * empty.
  *
- * A Redis with neither was flushed, or started without its data, and its "not found" must not be believed.
+ * A Redis with neither was flushed, or started without its data. Its "not found" must not be believed.
  *
- * Invariant: one check is under way at a time, and its end is one event, `checked`, which has two
+ * Invariant: at most one check is in flight, and its end is one event, `checked`. The event has two
  * implementations: the cache for the connection in use, and upstream.c for the next one. Replies come in the
- * order of the commands, so a check under way was sent after every command that has been answered: it serves
- * all results that need one. Checks are numbered for the API key set, which waits for one that was begun
- * after its last reply (key_reader.c).
+ * order of the commands, so a check in flight was sent after every command that has been answered. It serves
+ * all results that need a check. Checks are numbered for the API key set, which waits for a check that was
+ * begun after its last reply (key_reader.c).
  */
 #ifndef CACHE_CATALOGUE_H
 #define CACHE_CATALOGUE_H
@@ -30,8 +30,8 @@ enum catalogue_state {
 struct catalogue_options {
     const struct keyspace *keyspace;
     struct redis_session *session;
-    unsigned how;              /* to send: 0, or REDIS_SEND_NEXT */
-    struct validity *validity; /* learns of the keys that were counted; NULL: of a connection not in use */
+    unsigned how;              /* flags of sending: 0, or REDIS_SEND_NEXT */
+    struct validity *validity; /* gets the number of keys; NULL: for a connection that is not in use */
     /* A check has ended; possibly called before catalogue_check returns. */
     void (*checked)(void *arg, enum catalogue_state state);
     void *arg;
@@ -48,9 +48,9 @@ struct catalogue {
         CATALOGUE_KEY_ABSENT,
         CATALOGUE_KEY_PRESENT
     } keys;                 /* the state of the API key set, from the first reply */
-    bool forbidden_logged;  /* that the ACL denies the check */
-    uint64_t begun, passed; /* the numbers of the last check, and of the last that found a catalogue */
-    uint64_t began_ms;      /* when the last began, by the boot clock */
+    bool forbidden_logged;  /* a log line has said that the ACL denies the check */
+    uint64_t begun, passed; /* the number of the last check, and of the last one that found a catalogue */
+    uint64_t began_ms;      /* when the last check began, by the boot clock */
 };
 
 /* `options` is copied. No callback may come after catalogue_fini. */
@@ -66,7 +66,7 @@ static inline bool catalogue_is_being_checked(const struct catalogue *c)
     return c->step != CATALOGUE_IDLE;
 }
 
-/* The number of the last check that was begun, and of the last that found a catalogue. */
+/* The number of the last check that was begun, and of the last one that found a catalogue. */
 static inline uint64_t catalogue_begun(const struct catalogue *c)
 {
     return c->begun;
@@ -77,7 +77,7 @@ static inline uint64_t catalogue_passed(const struct catalogue *c)
     return c->passed;
 }
 
-/* Begins a check, unless one is under way, which will do. */
+/* Begins a check. If one is in flight it suffices, and no other is begun. */
 void catalogue_check(struct catalogue *c);
 
 #endif

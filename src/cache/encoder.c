@@ -45,7 +45,7 @@ static void encoder_end_job(struct encoder *e)
     e->busy = false;
 }
 
-/* Runs in the loop again; `status` is UV_ECANCELED when no thread has begun. */
+/* Runs in the loop. `status` is UV_ECANCELED when no thread has begun the work. */
 static void encoder_done(uv_work_t *request, int status)
 {
     struct encoder *e = request->data;

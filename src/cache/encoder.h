@@ -1,14 +1,15 @@
 /*
- * Makes the coded bodies of cached entries, in libuv's thread pool: a page takes milliseconds, and no request
+ * Makes the coded bodies of cached entries, in libuv's thread pool. A page takes milliseconds, and no request
  * waits for it.
  *
- * A body is coded when a cache hit wants it in a coding for the second time; until that is done hits get the
- * plain body. One body at a time is coded, and after each a pause keeps the share of a processor at one part
- * in ENCODER_PART: so a flood of requests for many entries costs a bounded time, and is served plain.
+ * A body is coded when a cache hit wants it in a coding for the second time. Until that is done hits get the
+ * plain body. One body at a time is coded. After each one a pause limits the encoder to one part in
+ * ENCODER_PART of a processor. So a flood of requests for many entries costs a bounded time, and gets plain
+ * bodies.
  *
- * The thread of the pool reads a plain body, which is immutable and referenced meanwhile; it touches no
- * reference count and no entry. An entry that was dropped or has another body when the coding is done does
- * not get it: coded bodies are as coherent as plain ones.
+ * The thread of the pool reads a plain body, which is immutable and referenced meanwhile. It accesses no
+ * reference count and no entry. If the entry was dropped or has another body when the coding is done, the
+ * coded body is discarded. So coded bodies are as coherent as plain ones.
  */
 #ifndef CACHE_ENCODER_H
 #define CACHE_ENCODER_H
@@ -20,7 +21,7 @@
 #include <uv.h>
 
 /*
- * Bodies outside of these bounds stay plain: shorter ones gain little, and the limit bounds the time until a
+ * Bodies outside of these bounds stay plain. Shorter ones gain little, and the limit bounds the time until a
  * shutdown.
  */
 enum { ENCODER_MIN_BYTES = 512, ENCODER_MAX_BYTES = 1 << 20 };
@@ -52,12 +53,15 @@ struct encoder {
 /* All is borrowed. */
 void encoder_init(struct encoder *e, uv_loop_t *loop, struct entries *entries, struct cache_metrics *metrics);
 
-/* Nothing may be asked of it any more. It is an operation of `closing` until no thread works for it. */
+/*
+ * No function may be called after this. The encoder is an operation of `closing` until no thread works for
+ * it.
+ */
 void encoder_close(struct encoder *e, struct wait_group *closing);
 
 /*
- * The body of a card or page for a cache hit that wants it in `coding`, which is not identity: coded if the
- * entry has it so, otherwise plain. One reference, for the caller.
+ * The body of a card or page for a cache hit that wants it in `coding`, which is not identity. It is coded if
+ * the entry has it so, otherwise plain. One reference, for the caller.
  */
 struct blob *encoder_body(struct encoder *e, const struct entry *entry, enum coding coding);
 

@@ -1,7 +1,7 @@
 /*
  * The bounded table of entries; see entries.h.
  *
- * A page has the list of its channels, and `members` leads from a channel to its page, so that a change of a
+ * A page has the list of its channels, and `members` leads from a channel to its page. So a change of a
  * channel invalidates one body. The list stays: only that channel has to be read again.
  */
 #include "cache/entries.h"
@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Steps between two polls of the loop: a page takes ten microseconds. */
+/* Steps between two polls of the loop. A page takes ten microseconds. */
 enum { ENTRIES_IDLE_STEPS = 128 };
 
 void entry_source_key(const struct entry_source *source, const struct keyspace *keyspace, struct buf *out)
@@ -70,13 +70,13 @@ static inline uint64_t entries_hash_of_link(const struct entries *es, struct spa
     return hash_bytes(link, es->seed);
 }
 
-/* The link of a card; empty where it is not found by one. */
+/* The link of a card; empty if the card is not found by its link. */
 static inline struct span entries_link_of(const struct entry *e)
 {
     return (struct span){e->link, e->link_len};
 }
 
-/* Loads the cache lines in which a card's entry ends and its body begins at once, not one after the other. */
+/* Prefetches together the cache lines in which a card's entry ends and its body begins. */
 static inline void entries_prefetch(const struct entry *e)
 {
     enum { LINE = 64 };
@@ -97,8 +97,10 @@ static struct entry *entries_lookup(const struct entries *es, enum entry_kind ki
     return NULL;
 }
 
-/* To be called after an addition to one of the tables: the memory that they grow by is taken from the
- * entries. */
+/*
+ * To be called after an addition to one of the tables: the memory of its growth reduces the room of the
+ * entries.
+ */
 static void entries_count_growth(struct entries *es, const struct table *t, size_t bytes_before)
 {
     es->used += table_bytes(t) - bytes_before;
@@ -111,7 +113,7 @@ static size_t entries_body_size(struct blob *body)
     return body == NULL ? 0 : allocator_block_size(blob_block(body));
 }
 
-/* The bytes of all coded bodies, and of what holds them. */
+/* The bytes of all coded bodies, and of the struct that holds them. */
 static size_t entries_coded_size(struct entry_coded *coded)
 {
     size_t bytes = allocator_block_size(coded);
@@ -138,7 +140,7 @@ static void entries_publish_size(struct entries *es)
 
 /* --- pages and their channels --- */
 
-/* True when the pages have not been dropped since it was added. */
+/* True when the pages have not been dropped since the page was added. */
 static inline bool entries_is_current(const struct entries *es, const struct entry_page *page)
 {
     return page->epoch == es->page_epoch;
@@ -150,7 +152,7 @@ static void entries_unlink_members(struct entries *es, const struct entry_page *
         table_remove(&es->members, hash_int64(page->member[i], es->seed), page->entry);
 }
 
-/* Returns 0 or -ENOMEM; then none is linked. */
+/* Returns 0, or -ENOMEM; then no member is linked. */
 static int entries_link_members(struct entries *es, const struct entry_page *page)
 {
     int err = 0;
@@ -199,7 +201,7 @@ static struct entry_page *entries_page_new(struct entries *es, struct entry *e, 
 
 /* --- coded bodies --- */
 
-/* Where the entry keeps them; NULL in one that has none. */
+/* The place of the coded bodies in the entry; NULL if it has none. */
 static struct entry_coded **entries_coded_place(struct entry *e)
 {
     if (e->kind == ENTRY_PAGE)
@@ -207,7 +209,7 @@ static struct entry_coded **entries_coded_place(struct entry *e)
     return e->kind == ENTRY_CARD ? &e->coded : NULL;
 }
 
-/* entries_set_cost() is due unless the entry ends. */
+/* The caller must call entries_set_cost(), unless the entry ends. */
 static void entries_drop_coded(struct entries *es, struct entry *e)
 {
     struct entry_coded **coded = entries_coded_place(e);
@@ -223,7 +225,7 @@ static void entries_drop_coded(struct entries *es, struct entry *e)
 
 /* --- the end of an entry --- */
 
-/* An entry in the headroom of its body is freed with it, when the last connection has written it. */
+/* An entry in the headroom of its body is freed with the body, when the last connection has written it. */
 static void entries_free_entry(struct entry *e)
 {
     void *block = e->in_headroom ? NULL : e;
@@ -244,7 +246,7 @@ static void entries_release(struct entries *es, struct entry *e)
     metric_sub(&es->metrics->cache_entries, 1);
 }
 
-/* The card is found by its id alone from now on. */
+/* From now on the card is found by its id only. */
 static void entries_remove_link(struct entries *es, struct entry *e)
 {
     if (e->link_len > 0)
@@ -332,7 +334,7 @@ static void entries_on_idle(uv_idle_t *idle)
 static void entries_schedule(struct entries *es)
 {
     if (es->is_open && entries_has_excess(es))
-        (void)uv_idle_start(&es->idle, entries_on_idle); /* fails without a callback only */
+        (void)uv_idle_start(&es->idle, entries_on_idle); /* it fails only without a callback */
 }
 
 static void entries_make_room(struct entries *es)
@@ -429,7 +431,7 @@ struct insert_params {
     struct blob *body; /* the entry takes a reference; may be NULL */
 };
 
-/* A link that is longer than any that is looked up is not kept. */
+/* A link that is longer than any link that is looked up is not kept. */
 static struct span entries_kept_link(struct span link)
 {
     return link.len <= LINK_MAX ? link : SPAN_ABSENT;
@@ -457,8 +459,8 @@ static struct entry *entry_new(const struct insert_params *p)
 }
 
 /*
- * A link is in the table once, since a segment has no room for thousands of equal hashes. Without memory for
- * its link the card is found by its id alone.
+ * A link is in the table only once, since a segment has no room for thousands of equal hashes. If there is no
+ * memory for its link, the card is found by its id only.
  */
 static void entries_add_link(struct entries *es, struct entry *e)
 {
@@ -474,7 +476,10 @@ static void entries_add_link(struct entries *es, struct entry *e)
     entries_count_growth(es, &es->links, bytes_before);
 }
 
-/* A new entry in place of any old one; NULL when nothing can be kept. entries_charge() is due. */
+/*
+ * A new entry in place of any old one, or NULL when nothing can be kept. The caller must call
+ * entries_charge().
+ */
 static struct entry *entries_insert(struct entries *es, const struct insert_params *p)
 {
     if (!entries_keeps_anything(es))
@@ -497,7 +502,7 @@ static struct entry *entries_insert(struct entries *es, const struct insert_para
     return e;
 }
 
-/* So much is dead or too much that nothing is added. */
+/* The dead entries and the excess are so large that nothing is added. */
 static bool entries_is_behind(const struct entries *es)
 {
     enum { EXCESS_PART = 16 };
@@ -505,7 +510,7 @@ static bool entries_is_behind(const struct entries *es)
 }
 
 /*
- * Counts the bytes of a filled entry and makes room for them; the entry may be gone afterwards. One that is
+ * Counts the bytes of a filled entry and makes room for them; the entry may be gone afterwards. An entry
  * larger than the whole budget would evict everything and then itself.
  */
 static void entries_charge(struct entries *es, struct entry *e)
@@ -556,8 +561,7 @@ void entries_put_page(struct entries *es, struct lifetime lifetime, const struct
     entries_charge(es, e);
 }
 
-/* The coded body of a card would only take the place of other cards: a miss costs more than its bytes save.
- */
+/* The coded body of a card would only evict other cards, and a miss costs more than the saved bytes. */
 static bool entries_has_room_for_coded(const struct entries *es, const struct entry *e)
 {
     return e->kind != ENTRY_CARD || es->used + e->body->len <= es->budget;
@@ -633,7 +637,9 @@ void entries_invalidate_page_of(struct entries *es, int64_t id)
     }
 }
 
-/* The segments of a table count among the bytes until they are freed, its directory does no more. */
+/*
+ * The segments of a table count among the bytes until they are freed. Its directory does not count any more.
+ */
 static void entries_clear_table(struct entries *es, struct table *t)
 {
     size_t before = table_bytes(t);

@@ -5,17 +5,17 @@
  * the cache adds entries from replies and drops those that an invalidation names (invalidation.h). There are
  * entries only for what exists. A card is found by its id and by its own link.
  *
- * Cards and pages keep coded bodies beside the plain one. Coded bodies are derived from it and dropped
- * with it; they count among the bytes of the entry.
+ * Cards and pages keep coded bodies beside the plain one. Coded bodies are derived from it and dropped with
+ * it. Their bytes count as bytes of the entry.
  *
  * No call takes long, however much is cached. Dropping all pages, or everything, makes entries dead at once:
  * they are not found any more, but count among the bytes until they are freed. The loop frees them in steps
- * (entries_open), before anything alive is evicted.
+ * (entries_open), before any live entry is evicted.
  *
- * Invariant: `used` is the sum of the costs of all entries, dead ones included, and of what the tables have
- * grown by. It does not hold between an addition and entries_charge().
+ * Invariant: `used` is the sum of the costs of all entries, including dead ones, and of the growth of the
+ * tables. It does not hold between an addition and entries_charge().
  *
- * Handles: `idle`, which runs while something is dead or more is held than the budget allows.
+ * Handles: `idle`, which runs while an entry is dead or the bytes exceed the budget.
  */
 #ifndef CACHE_ENTRIES_H
 #define CACHE_ENTRIES_H
@@ -37,13 +37,13 @@ enum entry_kind {
     ENTRY_PAGE     /* by number: `page`, and `body` while all of it is current */
 };
 
-/* What an entry was read from: a card (for its summary, too), or a page of the index. */
+/* The source of an entry: a card (also of its summary), or a page of the index. */
 struct entry_source {
     enum entry_kind kind;
     int64_t number; /* the id of the card, or the number of the page */
 };
 
-/* Appends its key in Redis. */
+/* Appends the key of the source in Redis. */
 void entry_source_key(const struct entry_source *source, const struct keyspace *keyspace, struct buf *out);
 
 /* The coded bodies of an entry: one for each coding but identity. */
@@ -55,7 +55,7 @@ struct entry_page {
     struct entry_coded *coded; /* owned; NULL: none */
     struct list link;          /* in the list of pages, of dead pages or of cleared pages */
     struct entry *entry;
-    uint64_t epoch; /* entries.page_epoch when it was added; the page is dead when that has changed */
+    uint64_t epoch; /* entries.page_epoch when the page was added; the page is dead when that has changed */
     struct page_info info;
     int member_count;
     int64_t member[]; /* channels, in the order of the page */
@@ -63,20 +63,21 @@ struct entry_page {
 
 /*
  * Changed in entries.c only; others read `kind`, `number`, `lifetime`, `body` and `page`. The members that a
- * hit reads come last, next to the body where the entry lies in the body's headroom (see entries_put_card).
+ * hit reads come last. They are next to the body if the entry is in the body's headroom (see
+ * entries_put_card).
  */
 struct entry {
     size_t cost; /* bytes */
     struct sieve_node node;
     bool in_headroom; /* the entry's own memory is the headroom of `body` */
     unsigned char kind;
-    unsigned char coding_bits; /* the codings of the body that were asked for, and those that were begun */
-    unsigned short link_len;   /* a card's; 0: it cannot be found by link */
+    unsigned char coding_bits; /* the codings of the body that were requested, and those that were begun */
+    unsigned short link_len;   /* of a card; 0: it cannot be found by link */
     struct lifetime lifetime;
     struct blob *body; /* one reference, or NULL */
     union {
         struct entry_page *page;   /* owned */
-        struct entry_coded *coded; /* a card's: owned; NULL: none */
+        struct entry_coded *coded; /* of a card: owned; NULL: none */
     };
     int64_t number; /* the id of the channel, or the number of the page */
     char link[];    /* a card's own link */
@@ -94,23 +95,22 @@ static inline struct entry_coded *entry_coded_of(const struct entry *e)
     return e->kind == ENTRY_CARD ? e->coded : NULL;
 }
 
-/* The body of a card or page in a coding other than identity; NULL when there is none. Borrowed as the entry
- * is. */
+/* The body of a card or page in a coding other than identity, or NULL. Borrowed like the entry. */
 static inline struct blob *entry_coded_body(const struct entry *e, enum coding coding)
 {
     const struct entry_coded *coded = entry_coded_of(e);
     return coded == NULL ? NULL : coded->body[coding - 1];
 }
 
-/* The headroom of a card's body (blob.h) in which its entry fits. */
+/* The headroom of a card's body (blob.h) that its entry needs. */
 size_t entries_card_headroom(struct span link);
 
 /* Embedded in the cache; private to entries.c. */
 struct entries {
     struct cache_metrics *metrics;
-    struct sieve sieve;  /* all that can be evicted; dead pages too */
-    struct list dead;    /* entries that were cleared, by their nodes' links; in no table */
-    size_t budget, used; /* bytes; those of dead entries count until they are freed */
+    struct sieve sieve;  /* all entries that can be evicted, including dead pages */
+    struct list dead;    /* entries that were cleared, by their nodes' links; they are in no table */
+    size_t budget, used; /* bytes; the bytes of dead entries count until they are freed */
     struct table table;
     struct table links;   /* cards, by their links */
     struct table members; /* by a channel's id: the entries of the pages that show it */
@@ -118,11 +118,11 @@ struct entries {
     struct list dead_pages;              /* pages of an older index, still in the table */
     struct list cleared_pages;           /* never walked: cleared pages are reached by their entries */
     struct table_segment *dead_segments; /* segments of the three tables */
-    unsigned freed;                      /* entries; see allocator_sort_freed */
+    unsigned freed;                      /* freed entries; see allocator_sort_freed */
     uint64_t page_epoch;                 /* grows when all pages are dropped */
     int64_t index_size;                  /* members of the index; -1: not known */
     uint64_t seed;                       /* the seed of the hashes */
-    uv_idle_t idle;                      /* entries_reclaim is called in each turn of the loop */
+    uv_idle_t idle;                      /* calls entries_reclaim in each loop iteration */
     bool is_open;                        /* `idle` may be started */
 };
 
@@ -132,22 +132,22 @@ int entries_init(struct entries *es, size_t budget, struct cache_metrics *metric
     __attribute__((warn_unused_result));
 
 /*
- * Frees at most ENTRIES_FINI_STEPS entries: the cache ends with the process, and freeing gigabytes entry by
+ * Frees at most ENTRIES_FINI_STEPS entries. The cache ends with the process, and freeing gigabytes entry by
  * entry would delay the exit for seconds.
  */
 enum { ENTRIES_FINI_STEPS = 500 * 1000 };
 void entries_fini(struct entries *es);
 
 /*
- * From entries_open() to entries_close() the loop frees what is dead and evicts what is too much. Handles
- * that are closing are operations of `closing`.
+ * From entries_open() to entries_close() the loop frees dead entries and evicts those above the budget.
+ * Handles that are closing are operations of `closing`.
  */
 void entries_open(struct entries *es, uv_loop_t *loop);
 void entries_close(struct entries *es, struct wait_group *closing);
 
 /*
  * The entry, marked as used; NULL when there is none. Borrowed until the entries next change. Its lifetime
- * may be over.
+ * may have ended.
  */
 const struct entry *entries_find(struct entries *es, enum entry_kind kind, int64_t number);
 
@@ -157,16 +157,22 @@ const struct entry *entries_peek(const struct entries *es, enum entry_kind kind,
 /* The next entry in the order of the table, which is random; see table_walk. */
 const struct entry *entries_walk(const struct entries *es, size_t *cursor, int steps);
 
-/* The card whose own link this is, as entries_find; of several such cards that which was added last. */
+/*
+ * The card whose own link this is, as entries_find. Of several such cards it is the one that was added last.
+ */
 const struct entry *entries_find_link(struct entries *es, struct span link);
 
 /*
  * Adds a card, whose own link is `link` (absent: it has none), in place of any with the same id. Takes a
- * reference of `body`, which may be NULL. What is LIFETIME_NONE, does not fit, or finds no memory, is not
- * kept. Making room for an entry takes at most ENTRIES_ROOM_STEPS evictions; the rest is left to
- * entries_reclaim, and while it is more than a sixteenth of the budget nothing is added: the bytes are never
- * more than the budget, that part of it and one entry. If `body` has free headroom that is large enough, the
- * entry is made there: one block of memory instead of two, and a hit finds the body right behind the entry.
+ * reference of `body`, which may be NULL. Nothing is kept if the lifetime is LIFETIME_NONE, if the card does
+ * not fit, or without memory.
+ *
+ * Making room for an entry takes at most ENTRIES_ROOM_STEPS evictions, and entries_reclaim does the rest.
+ * While that rest is more than a sixteenth of the budget, nothing is added. So the bytes never exceed the
+ * budget by more than this part and one entry.
+ *
+ * If `body` has free headroom that is large enough, the entry is made there. It then takes one block of
+ * memory instead of two, and a hit finds the body directly behind the entry.
  */
 void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, struct span link,
                       struct blob *body);
@@ -174,23 +180,25 @@ void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, 
 /* Adds a summary, as entries_put_card. */
 void entries_put_summary(struct entries *es, struct lifetime lifetime, int64_t id, struct blob *body);
 
-/* Adds a page, as entries_put_card. `ids` are all channels that it depends on: those shown, and index members
- * without a card. */
+/*
+ * Adds a page, as entries_put_card. `ids` are all channels on which it depends: those that it shows, and
+ * index members without a card.
+ */
 void entries_put_page(struct entries *es, struct lifetime lifetime, const struct page_info *info,
                       const int64_t *ids, int id_count, struct blob *body);
 
 /*
- * A request wants the body of card or page `number` in `coding`, which the entry has not. True when it is to
- * be made now: it was wanted before, and `can_make`. That happens once for each body: where the attempt fails
- * the body stays plain. The bodies of cards are coded only while they evict nothing.
+ * A request wants the body of card or page `number` in `coding`, which the entry does not have. True when the
+ * body must be made now: it was wanted before, and `can_make`. That happens once for each body, and if the
+ * attempt fails the body stays plain. The bodies of cards are coded only while they evict nothing.
  */
 bool entries_want_coded(struct entries *es, enum entry_kind kind, int64_t number, enum coding coding,
                         bool can_make);
 
 /*
- * Adds a reference of `coded`, which was made of `plain`. False when it is not kept: the entry has another
- * body by now, or is gone (so what was invalidated meanwhile is not kept), there is no memory, or it does not
- * fit. Room is made as by entries_put_card.
+ * Adds a reference of `coded`, which was made from `plain`. False when it is not kept: the entry is gone or
+ * has another body, there is no memory, or it does not fit. So a body that was invalidated meanwhile is not
+ * kept. Room is made as by entries_put_card.
  */
 bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number, const struct blob *plain,
                        struct blob *coded);
@@ -206,7 +214,7 @@ void entries_drop_pages(struct entries *es);
 /* Drops all entries at once; entries_reclaim frees them. */
 void entries_clear(struct entries *es);
 
-/* How many members the index has, until the pages are dropped; -1: not known. */
+/* Sets the number of members of the index, until the pages are dropped; -1: not known. */
 static inline void entries_set_index_size(struct entries *es, struct lifetime lifetime, int64_t size)
 {
     if (lifetime_is_tracked(lifetime))
@@ -221,7 +229,7 @@ static inline int64_t entries_index_size(const struct entries *es)
 /* A step frees or evicts one entry, or frees one segment of a table. */
 enum { ENTRIES_ROOM_STEPS = 256 };
 
-/* True while something is dead, or more is held than the budget allows: entries_reclaim has work to do. */
+/* True while an entry is dead, or the bytes exceed the budget: entries_reclaim has work to do. */
 bool entries_has_excess(const struct entries *es);
 
 /* Frees and evicts, at most `steps` steps; returns the number of steps taken. Called by the loop. */

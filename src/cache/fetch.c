@@ -1,7 +1,7 @@
 /*
  * Batches of commands and their results; see fetch.h.
  *
- * Invariant: a fetch lives while replies are due or it is in the list of those that wait for a check; the
+ * Invariant: a fetch exists while replies are due or it is in the list of fetches that wait for a check. The
  * last reply, or the check, continues or ends it (fetch_proceed, fetches_confirm).
  */
 #include "cache/fetch.h"
@@ -17,15 +17,15 @@
 
 enum fetch_state {
     FETCH_NEW,
-    FETCH_FIRST,       /* the first batch is under way */
-    FETCH_LINKED_CARD, /* the card to which a link led is under way */
-    FETCH_RELINKED,    /* that card once more, and the link */
-    FETCH_SUMMARIES,   /* the second batch of a page is under way; the first where its members are known */
-    FETCH_UNCONFIRMED, /* all replies are in; waits for a check of the catalogue */
+    FETCH_FIRST,       /* the first batch is in flight */
+    FETCH_LINKED_CARD, /* the read of the card that a link names is in flight */
+    FETCH_RELINKED,    /* the second read of that card and of the link is in flight */
+    FETCH_SUMMARIES,   /* the second batch of a page is in flight; the first one if its members are known */
+    FETCH_UNCONFIRMED, /* all replies have arrived, and the fetch waits for a check of the catalogue */
     FETCH_ENDED
 };
 
-/* What a command of a batch asks for. */
+/* The kinds of commands of a batch. */
 enum part {
     PART_AUTH = 1,
     PART_CARD = 2,
@@ -37,8 +37,8 @@ enum part {
 };
 
 enum {
-    REPEATS_MAX = 8, /* a read is repeated so often while what it depends on changes all the time */
-    RELINKS_MAX = 2  /* so often a link and its card are read that do not agree, both in the stream */
+    REPEATS_MAX = 8, /* the limit of repetitions of a read, if its data changes all the time */
+    RELINKS_MAX = 2  /* the limit of reads of a link and a card that do not agree, both in the stream */
 };
 
 /* A summary that is being read. */
@@ -48,8 +48,8 @@ struct summary_read {
 };
 
 /*
- * What the replies so far amount to. A reply only raises it (fetch_raise): whatever is found, a key that is
- * not valid decides, and whatever is known of the key, a failure.
+ * The result of the replies so far. A reply only raises it (fetch_raise). So a failure counts more than what
+ * was found, and an invalid key counts more than a failure.
  */
 enum fetch_outcome {
     FETCH_NOT_FOUND,
@@ -59,10 +59,10 @@ enum fetch_outcome {
     FETCH_LOST         /* the connection was lost before all replies came */
 };
 
-/* The API key, where it is checked too; such a fetch has one request. */
+/* The API key, if it is checked too. Such a fetch has one request. */
 struct auth_read {
     bool needed;
-    bool due;       /* the info came from outside of the stream: the set is to be read behind it */
+    bool due;       /* the info came from outside of the stream: the set must be read behind it */
     bool is_member; /* the key is in the set */
     struct digest key;
     struct api_key_info info;
@@ -77,39 +77,39 @@ struct card_read {
 
 /* The link by which a card is read. */
 struct link_read {
-    bool is_new; /* it leads to a card that has not been read since */
+    bool is_new; /* it names a card that has not been read since */
     int64_t id;  /* the id of that card */
-    int relinks; /* reads of both */
+    int relinks; /* reads of the link and the card together */
 };
 
 struct page_read {
     struct page_builder *builder; /* owned */
-    bool is_known;                /* its members are current: no need to read the index */
-    bool is_invalidated;          /* one of its channels was, in flight */
-    int watched;                  /* channels, from the first on, by which the page is found */
+    bool is_known;                /* its members are current, and the index need not be read */
+    bool is_invalidated;          /* one of its channels was invalidated in flight */
+    int watched;                  /* channels, from the first on, under which the page is registered */
     struct summary_read *reads;   /* the reads of its summaries, by their places; owned */
-    struct lifetime lifetime;     /* the shortest of all replies that the page is made of */
-    uint64_t index_epoch;         /* when its index was read */
+    struct lifetime lifetime;     /* the shortest lifetime of all replies of the page */
+    uint64_t index_epoch;         /* the epoch when its index was read */
 };
 
 struct fetch {
     struct fetches *fetches;
     enum fetch_state state;
     enum fetch_outcome outcome;
-    struct list link;     /* in the list of those that wait for a check */
+    struct list link;     /* in the list of fetches that wait for a check */
     struct list requests; /* the requests that wait for the result */
     bool inflight;        /* in the table of fetches that may be joined */
     uint64_t inflight_hash;
-    uint64_t inflight_epoch; /* the epoch of the index, or of all, when it began */
-    uint64_t outside_epoch;  /* when it began */
+    uint64_t inflight_epoch; /* the epoch of the index, or of all, when the fetch began */
+    uint64_t outside_epoch;  /* the epoch when the fetch began */
 
     unsigned replies_due;     /* replies that have not come yet */
-    bool apart;               /* one came from outside of the stream: of a second moment */
-    int repeats;              /* all reads were repeated so often, because the result lacked something */
+    bool apart;               /* a reply came from outside of the stream, and so from another moment */
+    int repeats;              /* repetitions of all reads, because the result lacked something */
     uint64_t lack;            /* what the result lacked before the last repetition */
-    uint64_t sent_ms;         /* by the boot clock; none of its reads was sent before */
-    uint64_t batch_ms;        /* when the batch under way was sent */
-    struct lifetime lifetime; /* the reply that is being read may be cached so long */
+    uint64_t sent_ms;         /* by the boot clock; no read was sent before */
+    uint64_t batch_ms;        /* when the batch in flight was sent */
+    struct lifetime lifetime; /* how long the reply that is being read may be cached */
     uint64_t mark;            /* validity_mark() when its first batch was sent */
 
     struct auth_read auth;
@@ -162,8 +162,7 @@ static struct span fetch_link_of(const struct fetch *f)
 
 /* --- reports --- */
 
-/* Appends the key in Redis that an oversize reply is about: a key of data, as auth replies are never
- * oversize. */
+/* Appends the key in Redis of an oversize reply. It is a key of data, as auth replies are never oversize. */
 static void fetch_append_key(const struct fetch *f, enum part part, struct buf *out)
 {
     const struct keyspace *keyspace = f->fetches->parts->keyspace;
@@ -186,15 +185,15 @@ static void fetch_report_oversize(struct fetch *f, enum part part)
 /* --- the window: how many commands may be in flight --- */
 
 /*
- * The window works as TCP's congestion window. Commands sent to a busy Redis wait there, in front of the
- * heartbeat and of requests that still have time. The window follows from the time that replies take: so
- * requests wait here, and cost Redis nothing when they time out. The least delay on a connection is that of
- * the network.
+ * The window works as TCP's congestion window. Commands sent to a busy Redis wait there, ahead of the
+ * heartbeat and of requests that still have time. So the window follows the time that replies take. Beyond it
+ * requests wait here, and cost Redis nothing when they time out. The least delay on a connection is the delay
+ * of the network.
  */
 enum {
     WINDOW_FIRST = 32, /* for a new connection */
     WINDOW_LEAST = 4,
-    WINDOW_STEP = 4, /* by which it grows in a round trip */
+    WINDOW_STEP = 4, /* the growth of the window per round trip */
     WINDOW_MOST = 65536
 };
 
@@ -213,7 +212,7 @@ bool fetches_have_room(struct fetches *fs)
     return room;
 }
 
-/* Called when all replies to a batch have come. The window changes once in a round trip. */
+/* Called when all replies to a batch have arrived. The window changes once per round trip. */
 static void fetch_adapt_window(struct fetches *fs, uint64_t batch_ms)
 {
     uint64_t now = clock_boot_ms();
@@ -233,7 +232,7 @@ static void fetch_adapt_window(struct fetches *fs, uint64_t batch_ms)
 
 /* --- commands --- */
 
-/* Sends a command and counts its reply; nothing any more once the fetch has failed. */
+/* Sends a command and counts its reply. Does nothing once the fetch has failed. */
 static void fetch_send(struct fetch *f, const struct buf *command, unsigned how, redis_reply_fn fn, void *arg)
 {
     if (fetch_has_failed(f))
@@ -283,7 +282,7 @@ static uint64_t fetch_epoch_of(const struct fetches *fs, enum cache_query_type t
     return type == QUERY_PAGE ? fs->index_epoch : fs->flush_epoch;
 }
 
-/* By TTL a request joins only a fetch whose result would be served to it from the cache. */
+/* By TTL a request joins a fetch only if the cache would serve the fetch's result to it. */
 static bool fetch_has_expired(const struct fetch *f)
 {
     const struct validity *v = f->fetches->parts->validity;
@@ -304,7 +303,7 @@ struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q)
     return NULL;
 }
 
-/* Lets requests join the fetch. Without memory for the table it is not shared. */
+/* Lets requests join the fetch. Without memory for the table the fetch is not shared. */
 static void fetch_publish(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
@@ -339,8 +338,8 @@ static void fetch_unwatch(struct fetch *f)
 }
 
 /*
- * Registers the page under each of its channels, so that an invalidation finds it. Without memory for that it
- * counts as invalidated. Not needed where nothing is cached.
+ * Registers the page under each of its channels, so that an invalidation finds it. Without memory the page
+ * counts as invalidated. Not needed if nothing is cached.
  */
 static void fetch_watch(struct fetch *f)
 {
@@ -377,7 +376,7 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
 
 /* --- replies --- */
 
-/* This connection announces no changes of what was read outside of its stream. */
+/* Redis announces no changes on this connection for what was read outside of its stream. */
 static struct lifetime fetch_lifetime_of(const struct fetch *f, const struct redis_reply *reply,
                                          enum redis_origin origin, enum part part)
 {
@@ -396,8 +395,8 @@ static void fetch_count_reply(struct fetch *f)
 }
 
 /*
- * Every reply passes here first. Returns whether it has data to be read: what it says counts, and f->lifetime
- * says for how long it may be cached.
+ * Every reply is passed to this function first. Returns whether the reply has data to be read and counts.
+ * f->lifetime then is the time for which it may be cached.
  */
 static bool fetch_accept_reply(struct fetch *f, const struct redis_reply *reply, enum redis_origin origin,
                                enum part part)
@@ -442,8 +441,10 @@ static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum r
     fetch_proceed(f);
 }
 
-/* Caches a valid key for the TTL; where Redis tracks, the key reader confirms keys. Without memory it is not
- * cached. */
+/*
+ * Caches a valid key for the TTL. If Redis tracks, the key reader confirms keys. Without memory the key is
+ * not cached.
+ */
 static void fetch_keep_key(struct fetch *f)
 {
     const struct auth_read *a = &f->auth;
@@ -453,8 +454,10 @@ static void fetch_keep_key(struct fetch *f)
     (void)err;
 }
 
-/* The reply comes after the info: where that came from outside of the stream, the set is read again behind
- * it. */
+/*
+ * The reply comes after the info. If the info came from outside of the stream, the set is read again behind
+ * it.
+ */
 static void fetch_on_auth(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
@@ -488,7 +491,7 @@ static struct blob *fetch_write_card(struct fetch *f, const struct channel_row *
     return buf_error(text) == 0 ? blob_new_headroom(buf_span(text), headroom) : NULL;
 }
 
-/* A card that is read by a link is found if that is its own link. */
+/* A card that is read by a link is found if its own link is the same. */
 static void fetch_read_card(struct fetch *f, const struct redis_reply *reply)
 {
     struct channel_row row;
@@ -523,7 +526,7 @@ static void fetch_read_link(struct fetch *f, const struct redis_reply *reply)
     if (state == VALUE_INVALID)
         fetch_raise(f, FETCH_FAILED);
     l->is_new = state == VALUE_PRESENT && (f->state == FETCH_FIRST || l->id != f->card.id);
-    if (state == VALUE_ABSENT) /* there is nothing left that might agree */
+    if (state == VALUE_ABSENT) /* nothing is left that might agree */
         l->relinks = REPEATS_MAX;
     if (malformed)
         metric_add(&f->fetches->parts->metrics->invalid_values_total, 1);
@@ -559,7 +562,7 @@ static void fetch_on_members(void *arg, const struct redis_reply *reply, enum re
     fetch_proceed(f);
 }
 
-/* Pages are made of cached summaries, so these have to be current: one with a TTL is not cached. */
+/* Pages are composed of cached summaries, so these must be current. A summary with a TTL is not cached. */
 static bool fetch_may_store_summary(const struct fetch *f)
 {
     return lifetime_is_tracked(f->lifetime);
@@ -571,7 +574,7 @@ static void fetch_store_summary(struct fetch *f, int64_t id, struct blob *summar
         entries_put_summary(f->fetches->parts->entries, f->lifetime, id, summary);
 }
 
-/* A summary before this one has yet to come from outside of the stream, and the page is written in order. */
+/* The page is written in order, and an earlier summary has yet to come from outside of the stream. */
 static void fetch_hold_summary(struct fetch *f, int at, const struct channel_row *row)
 {
     struct buf *text = f->fetches->parts->text;
@@ -606,12 +609,12 @@ static void fetch_read_summary(struct fetch *f, int at, const struct redis_reply
     if (summary.data == NULL)
         fetch_raise(f, FETCH_FAILED);
     struct blob *copy = summary.data == NULL || !fetch_may_store_summary(f) ? NULL : blob_new(summary);
-    if (copy != NULL) /* without memory it is not cached */
+    if (copy != NULL) /* without memory the summary is not cached */
         fetch_store_summary(f, id, copy);
     blob_unref(copy);
 }
 
-/* Replies come in the order of the commands, but for those from outside of the stream. */
+/* Replies come in the order of the commands, except those from outside of the stream. */
 static void fetch_on_summary(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     const struct summary_read *read = arg;
@@ -648,7 +651,7 @@ static void fetch_send_missing(struct fetch *f)
 {
     struct page_read *p = &f->page;
     const struct page_members *m = page_builder_members(p->builder);
-    free(p->reads); /* all replies of an earlier read have come */
+    free(p->reads); /* all replies of an earlier read have arrived */
     p->reads = calloc((size_t)m->count + 1, sizeof *p->reads);
     if (p->reads == NULL) /* ANALYZER(malloc-leak): f owns it */
         fetch_raise(f, FETCH_FAILED);
@@ -664,7 +667,7 @@ static void fetch_send_summaries(struct fetch *f)
     fetch_raise(f, FETCH_FOUND);
     f->page.is_known = false;
     fetch_watch(f);
-    if (validity_may_store(f->fetches->parts->validity)) /* or what is cached may be out of date */
+    if (validity_may_store(f->fetches->parts->validity)) /* otherwise what is cached may be out of date */
         (void)page_builder_gather(f->page.builder, f->fetches->parts->entries);
     fetch_send_missing(f);
 }
@@ -709,7 +712,9 @@ static void fetch_send_first(struct fetch *f)
     }
 }
 
-/* Sends the first batch. Returns 0, or -ENOMEM if nothing was sent; after a part of it the fetch fails. */
+/*
+ * Sends the first batch. Returns 0, or -ENOMEM if nothing was sent. If only a part was sent, the fetch fails.
+ */
 static int fetch_start(struct fetch *f)
 {
     f->mark = validity_mark(f->fetches->parts->validity);
@@ -734,10 +739,10 @@ static void fetch_send_linked_card(struct fetch *f)
 }
 
 /*
- * The link led to a card with another link: one of the two changed between their reads, or they do not agree.
- * Redis executes both commands in one turn, unless TCP delivers them apart: twice, and the link changes hands
- * in between both times, is not expected. Where one reply comes from outside of the stream only many reads
- * tell.
+ * The link named a card with another link. Either one of the two changed between their reads, or they do not
+ * agree. Redis executes both commands in one iteration of its event loop, unless TCP delivers them apart. It
+ * is not expected that this happens twice, and that the link changes both times. If one reply comes from
+ * outside of the stream, only many reads can tell.
  */
 static void fetch_send_relinked(struct fetch *f)
 {
@@ -757,8 +762,8 @@ static bool fetch_may_agree(const struct fetch *f)
 }
 
 /*
- * Reads the set behind the info. A set that was read before it may still have a key that had expired and was
- * revoked since; without its info the key would be valid.
+ * Reads the set behind the info. A set that was read earlier may still contain a key that had expired and was
+ * revoked since. Without its info the key would be valid.
  */
 static void fetch_send_due_auth(struct fetch *f)
 {
@@ -766,7 +771,7 @@ static void fetch_send_due_auth(struct fetch *f)
     fetch_send_auth(f, false);
 }
 
-/* Sends the next batch. False when there is nothing more to send. */
+/* Sends the next batch. False when there is nothing left to send. */
 static bool fetch_advance(struct fetch *f)
 {
     f->batch_ms = clock_boot_ms();
@@ -786,7 +791,7 @@ static bool fetch_advance(struct fetch *f)
 
 /* --- the result --- */
 
-/* The body of a card, if there is one: one reference, for the caller. */
+/* The body of a card (one reference, for the caller), or NULL. */
 static struct blob *fetch_take_body(struct fetch *f)
 {
     struct blob *body = f->card.body;
@@ -816,7 +821,9 @@ static void fetch_compose_page(struct fetch *f, struct cache_result *r)
     r->body = body;
 }
 
-/* The result has one reference of its body. A card that came along with a refused key is not served. */
+/*
+ * The result has one reference of its body. A card that was read together with a refused key is not served.
+ */
 static struct cache_result fetch_compose_result(struct fetch *f)
 {
     static const enum cache_status statuses[] = {[FETCH_NOT_FOUND] = CACHE_NOT_FOUND,
@@ -866,8 +873,7 @@ static void fetch_finish(struct fetch *f)
     fetch_free(f);
 }
 
-/* What the result lacks, as a number; 0: nothing. A Redis without data would have given a result that lacks
- * the same. */
+/* What the result lacks, as a number; 0: nothing. The result of a Redis without data would lack the same. */
 static uint64_t fetch_lack_of(const struct fetch *f)
 {
     if (f->outcome != FETCH_FOUND)
@@ -876,10 +882,12 @@ static uint64_t fetch_lack_of(const struct fetch *f)
 }
 
 /*
- * Whether a result that lacks something must be read again after the check passed: Redis may have lost its
- * data and been reloaded in between. Where no invalidation would tell, the same has to be lacking twice in a
- * row; as on a page, since a loader may have been writing between the reads of the index and of the cards,
- * and in a reply from outside of the stream, as the key may have moved on before it was read there.
+ * Whether a result that lacks something must be read again after the check has passed. Redis may have lost
+ * its data and been reloaded in between.
+ *
+ * Without an invalidation of what is lacking, two results in a row must lack the same. This applies to a
+ * page, since a loader may have been writing between the reads of the index and of the cards. It also applies
+ * to a reply from outside of the stream, as the key may have moved on before it was read there.
  */
 static bool fetch_must_be_read_again(const struct fetch *f)
 {
@@ -892,7 +900,7 @@ static bool fetch_must_be_read_again(const struct fetch *f)
     return !validity_lost_nothing(v, f->mark) || !(is_one_read || is_same);
 }
 
-/* Called when a check has found a catalogue: the result is certain, or is read again. */
+/* Called when a check has found a catalogue. The result is certain, or is read again. */
 static void fetch_confirm(struct fetch *f)
 {
     if (list_empty(&f->requests) || !fetch_must_be_read_again(f)) {
@@ -940,7 +948,7 @@ static void fetch_proceed(struct fetch *f)
         return;
     }
     fetch_enter(f, FETCH_UNCONFIRMED);
-    fetch_unpublish(f); /* meanwhile it may come to exist, and links and some absences are not tracked */
+    fetch_unpublish(f); /* it may come to exist meanwhile, and links and some absences are not tracked */
     list_append(&f->fetches->unconfirmed, &f->link);
     catalogue_check(f->fetches->parts->catalogue); /* fetches_confirm() follows */
 }
@@ -965,7 +973,7 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     f->auth.key = q->key;
     if (paged) {
         f->page = (struct page_read){.builder = builder, .is_known = known != NULL};
-        f->page.lifetime = LIFETIME_TRACKED; /* for a known page; else set when its index is read */
+        f->page.lifetime = LIFETIME_TRACKED; /* of a known page; otherwise set when its index is read */
         f->page.index_epoch = fs->index_epoch;
         page_builder_expect(builder, fs->page_length + fs->page_length / 8);
     }

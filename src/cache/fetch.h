@@ -2,18 +2,19 @@
  * Fetches: queries in flight to Redis, single-flight.
  *
  * A fetch sends a batch of commands, counts the replies, and sends its next batch or ends:
- *   - a key:  HGET of its info and SISMEMBER, in the first batch of the others where it can be checked in no
- * other way (key_reader.h)
+ *   - a key: HGET of its info and SISMEMBER. They are in the first batch of the other fetches, if the key can
+ *     be checked in no other way (key_reader.h)
  *   - a card: HMGET of its fields
- *   - a link: GET, then the HMGET of the card that it leads to, whose own link it has to be
+ *   - a link: GET, then the HMGET of the card that it names. The card's own link must be the same
  *   - a page: ZCARD and ZRANGE of the index, then an HMGET of each channel whose summary is not cached
- * Replies are cached at once, in stream order with the invalidations. A fetch belongs to one connection; when
+ *
+ * Replies are cached at once, in stream order with the invalidations. A fetch belongs to one connection. When
  * that is lost the fetch ends, and the requests that wait for it are looked up again.
  *
  * Concurrent requests for the same object share one fetch. A fetch that is invalidated in flight still
- * answers its requests, which are older; but no further request joins it, and its page is not cached.
+ * answers its requests, which are older. But no further request joins it, and its page is not cached.
  *
- * Requests are nodes of a list: nothing here depends on loops or clients.
+ * Requests are nodes of a list: this module does not depend on loops or clients.
  */
 #ifndef CACHE_FETCH_H
 #define CACHE_FETCH_H
@@ -23,10 +24,10 @@
 
 struct fetch;
 
-/* All fetches of a worker, and what they share. Embedded in the cache; private to fetch.c. */
+/* All fetches of a worker, and their shared state. Embedded in the cache; private to fetch.c. */
 struct fetches {
     const struct cache_parts *parts;
-    uint64_t delay_limit_ms; /* replies that take so much longer than the fastest say that Redis is busy */
+    uint64_t delay_limit_ms; /* the excess over the fastest reply that shows a busy Redis */
     struct commands commands;
 
     struct list unconfirmed;   /* fetches that wait for a check of the catalogue */
@@ -38,10 +39,10 @@ struct fetches {
     uint64_t outside_epoch;    /* grows when a command is sent outside of the stream */
 
     unsigned commands_due;   /* commands in flight: the replies that all fetches wait for */
-    unsigned window;         /* their number that leaves no room for another fetch */
-    bool window_filled;      /* there was no room since it last changed */
-    uint64_t window_ms;      /* when that was, by the boot clock */
-    uint64_t least_delay_ms; /* from a batch to its last reply, on this connection */
+    unsigned window;         /* the number of commands in flight that leaves no room for another fetch */
+    bool window_filled;      /* there was no room at some time since the window last changed */
+    uint64_t window_ms;      /* when the window last changed, by the boot clock */
+    uint64_t least_delay_ms; /* the shortest time from a batch to its last reply, on this connection */
 
     size_t page_length; /* the length of the last page's body */
 
@@ -71,9 +72,9 @@ static inline void fetches_invalidate_all(struct fetches *fs)
 }
 
 /*
- * A command is sent outside of the stream (REDIS_ORIGIN_OUTSIDE). A client whose request comes from now on
- * may have seen a newer state than its reply has, of which no invalidation tells: it joins no fetch that may
- * be waiting for that reply.
+ * A command is sent outside of the stream (REDIS_ORIGIN_OUTSIDE). A client whose request arrives from now on
+ * may have seen a newer state than the reply has, and no invalidation names it. So the request does not join
+ * a fetch that may be waiting for that reply.
  */
 static inline void fetches_read_outside(struct fetches *fs)
 {
@@ -84,14 +85,16 @@ static inline void fetches_read_outside(struct fetches *fs)
 void fetches_connected(struct fetches *fs);
 
 /*
- * Whether another fetch may begin now. Where Redis takes long to reply few may be in flight, so that the
- * other requests wait here, where they can time out at no cost. There is room again when a fetch has ended.
+ * Whether another fetch may begin now. If Redis takes long to reply, few may be in flight. The other requests
+ * then wait here, where they can time out at no cost. There is room again when a fetch has ended.
  */
 bool fetches_have_room(struct fetches *fs);
 
-/* To be called when a check of the catalogue has ended, for the fetches that wait for it: CATALOGUE_PRESENT
- * ends or repeats them, CATALOGUE_UNKNOWN makes them fail, and otherwise they end as if the connection was
- * lost. */
+/*
+ * To be called when a check of the catalogue has ended, for the fetches that wait for it. CATALOGUE_PRESENT
+ * ends or repeats them, and CATALOGUE_UNKNOWN makes them fail. Otherwise they end as if the connection was
+ * lost.
+ */
 void fetches_confirm(struct fetches *fs, enum catalogue_state state);
 
 /* Sends the command that reads an entry again, for the audit. Returns 0 or a negative errno. */
@@ -108,8 +111,8 @@ struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool 
                           struct page_builder *known, struct list *request);
 
 /*
- * Adds a request. It may leave the list at any time: a fetch without requests ends as any other, when its
- * last reply has come, or the check for which it waits.
+ * Adds a request, which may leave the list at any time. A fetch without requests also ends when its last
+ * reply has arrived, or the check for which it waits.
  */
 void fetch_join(struct fetch *f, struct list *request);
 

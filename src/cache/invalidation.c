@@ -13,7 +13,7 @@
 enum {
     HEARTBEATS_TO_WAIT = 2, /* after a difference was seen */
     HEARTBEATS_CONFIRM = 1,
-    SEARCH_STEPS = 8192 /* slots of the table that one search passes over: some ten microseconds */
+    SEARCH_STEPS = 8192 /* slots of the table that one search visits, in some ten microseconds */
 };
 
 int invalidation_init(struct invalidation *c, const struct cache_parts *parts, struct validity *validity)
@@ -35,7 +35,7 @@ void invalidation_fini(struct invalidation *c)
 
 /* --- what an invalidation changes --- */
 
-/* Replies in flight may be older than the change: they are neither cached nor shared. */
+/* Replies in flight may be older than the change, so they are neither cached nor shared. */
 static void invalidation_mark_fetches(struct invalidation *c, unsigned what)
 {
     if ((what & INVALIDATED_ALL) != 0)
@@ -86,7 +86,7 @@ static void invalidation_suspect(unsigned *heartbeats)
         *heartbeats = HEARTBEATS_TO_WAIT;
 }
 
-/* False while what is cached may be older than a reply, which an invalidation under way explains. */
+/* False while a cached entry may be older than a reply because an invalidation is in flight. */
 static bool invalidation_is_comparable(const struct invalidation *c)
 {
     return validity_may_store(c->validity) && c->validity->pending == 0;
@@ -102,7 +102,7 @@ static void invalidation_compare_key_count(struct invalidation *c)
         invalidation_suspect(&c->keys_heartbeats);
 }
 
-/* Called for what explains every difference: an invalidation of everything, and a new connection. */
+/* Called for events that explain every difference: an invalidation of everything, and a new connection. */
 static void invalidation_clear_suspicions(struct invalidation *c)
 {
     c->entry_heartbeats = c->keys_heartbeats = 0;
@@ -123,7 +123,7 @@ static void invalidation_explain_index(struct invalidation *c)
 
 /* --- the audit: comparing an entry with a reply --- */
 
-/* Compares with the card or the summary as it would be served now. */
+/* Compares the reply with the card or the summary as it would be served now. */
 static bool invalidation_channel_differs(const struct entry *e, const struct redis_reply *reply,
                                          struct buf *text)
 {
@@ -163,11 +163,11 @@ static bool invalidation_differs(const struct entry *e, const struct redis_reply
 
 /* --- the audit: reading an entry again --- */
 
-/* An invalidation since the read was sent has dropped the entry, or is pending: then nothing is compared. */
+/* If an invalidation since the read was sent has dropped the entry or is pending, nothing is compared. */
 static void invalidation_on_entry_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct invalidation *c = arg;
-    (void)origin; /* it is read in the stream only */
+    (void)origin; /* always the stream */
     assert(c->reading);
     c->reading = false;
     if (reply == NULL || reply->type == REPLY_ERROR || !invalidation_is_comparable(c))
@@ -177,7 +177,7 @@ static void invalidation_on_entry_reply(void *arg, const struct redis_reply *rep
         invalidation_suspect(&c->entry_heartbeats);
 }
 
-/* API keys are not read again: the size of their set is compared. */
+/* API keys are not read again. Instead the size of their set is compared. */
 static bool invalidation_choose_entry(struct invalidation *c)
 {
     const struct entry *e = entries_walk(c->parts->entries, &c->cursor, SEARCH_STEPS);
@@ -192,7 +192,7 @@ static void invalidation_read_entry(struct invalidation *c)
     if (c->reading || c->entry_heartbeats > 0 || !invalidation_choose_entry(c))
         return;
     int err = fetches_read_entry(c->parts->fetches, &c->audited, invalidation_on_entry_reply, c);
-    c->reading = err == 0; /* or the next heartbeat reads it */
+    c->reading = err == 0; /* otherwise the next heartbeat reads it */
 }
 
 static void invalidation_report_lost_invalidation(const struct invalidation *c)
@@ -242,7 +242,7 @@ void invalidation_heartbeat(struct invalidation *c, uint64_t pong_ms)
 
 /* --- the check of the catalogue --- */
 
-/* What is pending is applied before any request is answered: the answer may start the next request. */
+/* Pending invalidations are applied before any request is answered: the answer may start the next request. */
 void invalidation_checked(struct invalidation *c, enum catalogue_state state)
 {
     if (state == CATALOGUE_PRESENT || state == CATALOGUE_MISSING)
@@ -301,7 +301,7 @@ static void invalidation_key_changed(struct invalidation *c, struct span key)
     }
 }
 
-/* Tests set this, which must detect a process that ignores invalidations. */
+/* Set by tests that must detect a process that ignores invalidations. */
 static bool invalidation_is_ignoring(void)
 {
 #ifdef CHANNELD_TEST_HOOKS
@@ -314,7 +314,7 @@ static bool invalidation_is_ignoring(void)
 /*
  * A push with many keys is applied as its elements arrive. That is safe because an element only drops
  * entries. Replies cannot be inside a push, so a command sent after the first element is answered after the
- * last one. Keys that the rest of the push will name are served as before the push; no client reads an older
+ * last one. Keys that the rest of the push will name are served as before the push. No client reads an older
  * value after a newer one, since newer values come only behind the push. If the connection ends within a
  * push, the next connection begins with an empty cache.
  */
@@ -324,8 +324,8 @@ void invalidation_push(struct invalidation *c, struct span kind, const struct re
         return;
     if (element->type == REPLY_STRING) {
         invalidation_key_changed(c, reply_text(element));
-    } else { /* null: FLUSHALL, or a replica's full resynchronisation; else a name that is too long to be read
-              */
+    } else { /* null: FLUSHALL, or a replica's full resynchronisation; otherwise a name that is too long to be
+                read */
         invalidation_clear_suspicions(c);
         invalidation_invalidate(c, INVALIDATED_ALL);
     }

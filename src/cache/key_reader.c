@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { REPEATS_MAX = 8 }; /* a check is repeated so often while the set changes all the time */
+enum { REPEATS_MAX = 8 }; /* the limit of repetitions of a check, if the set changes all the time */
 
 static void key_reader_proceed(struct key_reader *r);
 
@@ -32,7 +32,7 @@ static bool key_reader_is_pending(const struct key_reader *r)
     return validity_is_pending(r->parts->validity, INVALIDATED_KEYS);
 }
 
-/* While an invalidation waits for a check of the catalogue, so do the requests. */
+/* While an invalidation waits for a check of the catalogue, the requests wait as well. */
 bool key_reader_is_able(const struct key_reader *r)
 {
     const struct cache_parts *parts = r->parts;
@@ -57,7 +57,7 @@ static void key_reader_end(struct key_reader *r, struct list *requests, const st
         r->parts->ended(r->parts->arg, &ended, NULL, result);
 }
 
-/* Each request of the check under way has to check its key itself. */
+/* Each request of the check in flight has to check its key itself. */
 static void key_reader_end_unchecked(struct key_reader *r)
 {
     for (struct list *at = r->checked.next; at != &r->checked; at = at->next)
@@ -65,7 +65,7 @@ static void key_reader_end_unchecked(struct key_reader *r)
     key_reader_end(r, &r->checked, NULL);
 }
 
-/* The requests of the check under way wait for the next check, ahead of the others. */
+/* The requests of the check in flight wait for the next check, ahead of the others. */
 static void key_reader_requeue(struct key_reader *r)
 {
     list_splice(&r->checked, &r->waiting);
@@ -109,11 +109,11 @@ static void key_reader_arm_timer(struct key_reader *r)
 {
     uint64_t permitted_ns = clock_now_ns() + BURST_NS;
     uint64_t wait_ns = r->paid_ns > permitted_ns ? r->paid_ns - permitted_ns : 0;
-    uv_update_time(r->timer.loop); /* libuv's time may be as old as the turn of the loop */
+    uv_update_time(r->timer.loop); /* libuv's time may be as old as the loop iteration */
     (void)uv_timer_start(&r->timer, key_reader_on_permitted, wait_ns / NS_PER_MS + 1, 0);
 }
 
-/* A failure ends the check when the replies to the commands before it have come. */
+/* A failure ends the check when the replies to the earlier commands have arrived. */
 static void key_reader_send_command(struct key_reader *r, redis_reply_fn fn)
 {
     int err = r->failed ? -ECANCELED : buf_error(&r->command);
@@ -165,7 +165,7 @@ static void key_reader_send_check(struct key_reader *r)
     if (r->replies_due > 0)
         return;
     key_reader_enter(
-        r, KEY_READER_IDLE); /* no callback comes from here: whoever waits may have begun to just now */
+        r, KEY_READER_IDLE); /* no callback is called from here: a request may have begun to wait just now */
     key_reader_requeue(r);
     key_reader_arm_timer(r);
 }
@@ -182,7 +182,7 @@ static bool key_reader_add_key(struct key_reader *r, const struct digest *key)
     return true;
 }
 
-/* Begins a check of the keys that are there, and of as many as there is room for of requests. */
+/* Begins a check of the keys that are there, and of keys of requests as far as there is room. */
 static void key_reader_begin_check(struct key_reader *r)
 {
     while (!list_empty(&r->waiting) && key_reader_add_key(r, key_reader_key_of(r->waiting.next))) {
@@ -210,8 +210,8 @@ static bool key_reader_is_expected(const struct key_reader *r, const struct redi
 }
 
 /*
- * Returns whether the reply has data that may be cached. The number of infos shows whether their hash exists:
- * a reply without any info may be about keys that have none.
+ * Returns whether the reply has data that may be cached. The number of infos shows whether their hash exists.
+ * A reply without any info may be about keys that have none.
  */
 static bool key_reader_accept_reply(struct key_reader *r, const struct redis_reply *reply)
 {
@@ -237,7 +237,7 @@ static void key_reader_read_infos(struct key_reader *r, const struct redis_reply
             key_reader_refuse(r, "unexpected reply");
 }
 
-/* The check fails if an invalidation came since the first reply: the infos may be older than that. */
+/* The check fails if an invalidation came since the first reply, because the infos may be older. */
 static void key_reader_read_members(struct key_reader *r, const struct redis_reply *members)
 {
     struct api_keys *keys = r->parts->api_keys;
@@ -250,7 +250,7 @@ static void key_reader_read_members(struct key_reader *r, const struct redis_rep
             key_reader_refuse(r, "out of memory");
 }
 
-/* The keys of the requests that remain are no members, which a check of the catalogue has to confirm. */
+/* The keys of the remaining requests are not members. A check of the catalogue has to confirm that. */
 static void key_reader_confirm_later(struct key_reader *r)
 {
     if (list_empty(&r->checked))
@@ -263,7 +263,7 @@ static void key_reader_confirm_later(struct key_reader *r)
     catalogue_check(r->parts->catalogue);
 }
 
-/* The portion is committed by a check of the catalogue that is sent from now on. */
+/* A check of the catalogue that is sent from now on commits the portion. */
 static void key_reader_commit_later(struct key_reader *r)
 {
     key_reader_enter(r, KEY_READER_COMMITTING);
@@ -301,16 +301,16 @@ static void key_reader_on_check_reply(void *arg, const struct redis_reply *reply
         key_reader_read_infos(r, reply);
     if (accepted && r->reply == KEY_READER_MEMBERS)
         key_reader_read_members(r, reply);
-    r->is_outside = origin == REDIS_ORIGIN_OUTSIDE; /* the last reply decides, which is about the set */
+    r->is_outside = origin == REDIS_ORIGIN_OUTSIDE; /* the last reply, which is about the set, decides */
     r->reply++;
     if (r->replies_due == 0)
         key_reader_end_check(r);
 }
 
 /*
- * Called when a check has found a catalogue. The keys are certainly no members if the set was found before
- * they were checked as well, without an invalidation in between (validity_mark). Where no set was found, the
- * check is repeated once.
+ * Called when a check has found a catalogue. It is certain that the keys are not members if the set was also
+ * found before they were checked, without an invalidation in between (validity_mark). If no set was found,
+ * the check is repeated once.
  */
 static void key_reader_confirm(struct key_reader *r)
 {
@@ -327,7 +327,7 @@ static void key_reader_confirm(struct key_reader *r)
 
 /* --- reading the set --- */
 
-/* SSCAN returns each member once or more often. */
+/* SSCAN may return a member more than once. */
 static void key_reader_end_reading(struct key_reader *r)
 {
     int64_t size = validity_key_count(r->parts->validity);
@@ -366,7 +366,7 @@ static void key_reader_commit(struct key_reader *r)
     key_reader_end(r, &confirmed, NULL);
 }
 
-/* Keeps the members whose infos are to be read. Returns 0, -EINVAL for an unexpected reply, or -ENOMEM. */
+/* Keeps the members whose infos must be read. Returns 0, -EINVAL for an unexpected reply, or -ENOMEM. */
 static int key_reader_read_portion(struct key_reader *r, const struct redis_reply *reply)
 {
     const struct redis_reply *cursor = reply->elements == 2 ? reply->element[0] : NULL;
@@ -393,7 +393,7 @@ static int key_reader_read_portion(struct key_reader *r, const struct redis_repl
 
 static void key_reader_read_found_infos(struct key_reader *r)
 {
-    r->epoch = api_keys_epoch(r->parts->api_keys); /* the epoch of the portion, whose members these are */
+    r->epoch = api_keys_epoch(r->parts->api_keys); /* the epoch of the portion that has these members */
     r->key_count = 0;
     while (r->found_count > 0 && r->key_count < KEY_READER_PORTION_MAX &&
            key_reader_add_key(r, &r->found[r->found_count - 1]))
@@ -405,7 +405,10 @@ static void key_reader_read_found_infos(struct key_reader *r)
         key_reader_commit_later(r);
 }
 
-/* It is read in the stream only: a set outside has a size that the portions of this one do not add up to. */
+/*
+ * The portion is read in the stream only: the size of a set outside is not the sum of the portions of this
+ * one.
+ */
 static void key_reader_on_portion(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct key_reader *r = arg;
@@ -443,7 +446,7 @@ static void key_reader_send_scan(struct key_reader *r)
 
 /* --- what is next --- */
 
-/* Returns whether a command was sent, as does key_reader_begin_recent. */
+/* Returns whether a command was sent, like key_reader_begin_recent. */
 static bool key_reader_begin_portion(struct key_reader *r)
 {
     struct api_keys *keys = r->parts->api_keys;
@@ -468,7 +471,7 @@ static bool key_reader_begin_portion(struct key_reader *r)
     return r->step != KEY_READER_IDLE;
 }
 
-/* Where the set is no larger than a portion, that is read instead. */
+/* A set that is not larger than a portion is read as a portion instead. */
 static bool key_reader_begin_recent(struct key_reader *r)
 {
     uint64_t now = clock_now_ms();
@@ -514,8 +517,10 @@ void key_reader_wait(struct key_reader *r, struct list *request)
     key_reader_proceed(r);
 }
 
-/* Where keys cannot be checked any more the next event ends the requests: here the invalidation is not
- * applied as a whole yet. */
+/*
+ * If keys cannot be checked any more, the next event ends the requests. Here the invalidation is not
+ * completely applied yet.
+ */
 void key_reader_invalidate(struct key_reader *r, bool all)
 {
     api_keys_invalidate(r->parts->api_keys);
@@ -528,7 +533,7 @@ void key_reader_invalidate(struct key_reader *r, bool all)
 void key_reader_heartbeat(struct key_reader *r)
 {
     api_keys_heartbeat(r->parts->api_keys);
-    r->portion_due = true; /* no other event makes one due of a set that is larger */
+    r->portion_due = true; /* for a larger set no other event makes a portion due */
     key_reader_proceed(r);
 }
 
@@ -539,7 +544,7 @@ void key_reader_checked(struct key_reader *r, enum catalogue_state state)
         (r->step == KEY_READER_CONFIRMING ? key_reader_confirm : key_reader_commit)(r);
     } else if (waits) {
         key_reader_enter(r, KEY_READER_IDLE);
-        if (r->is_portion) /* it is lost to this read */
+        if (r->is_portion) /* this read has lost it */
             api_keys_fail_reading(r->parts->api_keys, "the catalogue cannot be checked");
         if (state == CATALOGUE_UNKNOWN)
             key_reader_end(r, &r->checked, &(struct cache_result){.status = CACHE_UNAVAILABLE});

@@ -1,33 +1,33 @@
 /*
  * The key reader: checks API keys in Redis, and reads their set, one command after the other.
  *
- * A check confirms up to KEY_READER_KEYS keys at once: HLEN of the infos (an absence may be untracked,
- * validity.h), HMGET of theirs, SMISMEMBER of the set. Their membership is read last, so that a key
- * is refused that is revoked in between, and its expiry with it; where an invalidation comes in between, the
- * check is worthless. It is made for
- *   - the keys used last, when an invalidation has made all keys unconfirmed. A set of one portion is read as
- *     a whole instead. Once a second at most, since a Redis may evict the set from a full tracking table
- *     hundreds of times per second;
- *   - requests whose key is not confirmed while the set is not whole. They wait; all that come during one
- *     check share the next. One check is under way at a time, and their rate is bounded by what they cost: so
- *     a flood of invalid keys takes a bounded part of Redis' time, also while the set changes so often that
- *     it is never whole.
+ * A check confirms up to KEY_READER_KEYS keys at once. It sends HLEN of the infos (an absence may be
+ * untracked, validity.h), HMGET of the infos of these keys, and SMISMEMBER of the set. The membership is read
+ * last, so that a key is refused that is revoked in between together with its expiry. An invalidation in
+ * between makes the check void. There are two kinds of checks:
+ *   - Checks of the keys used last, when an invalidation has made all keys unconfirmed. A set of one portion
+ *     is read as a whole instead. These checks are made once per second at most, since a Redis may evict the
+ *     set from a full tracking table hundreds of times per second.
+ *   - Checks for requests whose key is not confirmed while the set is not whole. The requests wait, and all
+ *     that arrive during one check share the next. One check is in flight at a time, and the rate of checks
+ *     is limited by their cost. So a flood of invalid keys takes a bounded part of Redis' time, even if the
+ *     set changes so often that it is never whole.
  *
- * With each heartbeat one portion of the set is read (SSCAN), and the infos of its members. So reading the
- * set costs Redis the same per second however large it is and however often it changes. Their membership was
- * read first, and they are confirmed by a check of the catalogue that is sent after the last reply: it comes
- * from another turn of Redis, behind the invalidations of the turns before. Where the
- * set is empty, that check also shows that Redis has not lost its data.
+ * Each heartbeat reads one portion of the set (SSCAN), and the infos of its members. So reading the set costs
+ * Redis the same per second however large it is and however often it changes. The membership is read first
+ * here, and the members are confirmed by a check of the catalogue that is sent after the last reply. That
+ * check comes from another event loop iteration of Redis, behind the invalidations of the iterations before.
+ * If the set is empty, the check also shows that Redis has not lost its data.
  *
- * A request whose key is confirmed is looked up again at once. One whose key is no member gets its 401 after
- * a check of the catalogue, as fetches do (fetch.c). Where keys cannot be checked here, because nothing may
- * be cached or Redis refuses the commands, each request has its own check with its fetch; so has one whose
- * key is absent here, but may be found outside of the stream.
+ * A request whose key is confirmed is looked up again at once. A request whose key is not a member gets its
+ * 401 after a check of the catalogue, as fetches do (fetch.c). If keys cannot be checked here, each request
+ * has its own check with its fetch: nothing may be cached, or Redis refuses the commands. So does a request
+ * whose key is absent here, but may be found outside of the stream.
  *
- * Invariant: one command or check is under way at a time, by `step`; a request is in `waiting`, in `checked`,
+ * Invariant: one command or check is in flight at a time, by `step`. A request is in `waiting`, in `checked`,
  * or ended.
  *
- * Timers: one, until the rate permits the next check; runs only while requests wait for that.
+ * Timers: one, until the rate permits the next check. It runs only while requests wait for that.
  */
 #ifndef CACHE_KEY_READER_H
 #define CACHE_KEY_READER_H
@@ -38,18 +38,20 @@
 #include <uv.h>
 
 /*
- * Keys of one check, and members asked for with one portion, of which Redis may return some more. A portion
- * takes at most 100 us of Redis, as does a check of the keys used last.
+ *   - KEY_READER_KEYS: keys of one check
+ *   - KEY_READER_PORTION: members that are requested with one portion; Redis may return more
+ *
+ * A portion takes at most 100 us of Redis, and so does a check of the keys used last.
  */
 enum { KEY_READER_KEYS = 64, KEY_READER_PORTION = 24, KEY_READER_PORTION_MAX = 32 };
 
 /*
- * The rate of checks for requests: so many keys per millisecond, where each check counts as some more. What
- * was not used is kept for so many milliseconds.
+ * The rate of checks for requests, in keys per millisecond. Each check counts as KEY_READER_CHECK_COST
+ * further keys. What was not used is kept for KEY_READER_BURST_MS.
  */
 enum { KEY_READER_KEYS_PER_MS = 32, KEY_READER_CHECK_COST = 8, KEY_READER_BURST_MS = 10 };
 
-/* The shortest interval of checks of the keys used last. */
+/* The minimum interval of checks of the keys used last. */
 enum { KEY_READER_RECENT_INTERVAL_MS = 1000 };
 
 enum { KEY_READER_CURSOR_MAX = 20 };
@@ -62,9 +64,9 @@ struct key_reader {
 
     enum key_reader_step {
         KEY_READER_IDLE,
-        KEY_READER_SCANNING,   /* SSCAN is under way */
-        KEY_READER_CHECKING,   /* a check is under way, or the infos of a portion are being read */
-        KEY_READER_CONFIRMING, /* requests whose keys are no members wait for a check of the catalogue */
+        KEY_READER_SCANNING,   /* SSCAN is in flight */
+        KEY_READER_CHECKING,   /* a check, or a read of the infos of a portion, is in flight */
+        KEY_READER_CONFIRMING, /* requests whose keys are not members wait for a check of the catalogue */
         KEY_READER_COMMITTING  /* a portion waits for a check of the catalogue */
     } step;
     enum key_reader_reply { /* the next reply to a check */
@@ -74,25 +76,25 @@ struct key_reader {
                             KEY_READER_REPLIES
     } reply;
     unsigned replies_due;
-    bool failed;     /* a command of the check could not be sent, or its reply is of no use */
-    bool is_outside; /* the set may be outside of the stream: that keys are no members is not known here */
+    bool failed;     /* a command of the check could not be sent, or its reply cannot be used */
+    bool is_outside; /* the set may be outside of the stream, so an absence from it is not certain here */
     uint64_t epoch;  /* the epoch of the keys when SSCAN was sent, or when the first reply to a check came */
 
     struct list waiting; /* requests for the next check */
-    struct list checked; /* requests of the check under way */
+    struct list checked; /* requests of the check in flight */
     struct digest key[KEY_READER_KEYS];
     struct api_key_info info[KEY_READER_KEYS];
     size_t key_count;
-    uint64_t mark; /* validity_mark() when the check was sent */
-    int repeats;   /* the check was repeated so often, because its keys may have been missing for a moment */
-    uint64_t paid_ns; /* monotonic; by then the rate will have paid for all checks so far */
+    uint64_t mark;    /* validity_mark() when the check was sent */
+    int repeats;      /* repetitions of the check, because its keys may have been missing for a moment */
+    uint64_t paid_ns; /* monotonic; the time at which the rate will have paid for all checks so far */
 
-    bool recent_due;    /* the keys used last are to be checked */
-    uint64_t recent_ms; /* monotonic; from then on they may be */
+    bool recent_due;    /* the keys used last must be checked */
+    uint64_t recent_ms; /* monotonic; they are not checked before */
     bool portion_due;
-    bool is_portion;                        /* the keys are members of the set, by a portion of it */
+    bool is_portion;                        /* the keys are members of the set, as a portion has shown */
     char cursor[KEY_READER_CURSOR_MAX + 1]; /* the cursor of the next SSCAN; empty: no portion is left */
-    struct digest *found;                   /* owned; members whose infos are to be read */
+    struct digest *found;                   /* owned; members whose infos must be read */
     size_t found_count;
     int64_t members; /* members that were read */
     uint64_t commit; /* the number of the check of the catalogue that commits the portion */
@@ -103,7 +105,7 @@ int key_reader_init(struct key_reader *r, const struct cache_parts *parts)
     __attribute__((warn_unused_result));
 void key_reader_fini(struct key_reader *r);
 
-/* To be called before any of the following. */
+/* To be called before any of the functions below. */
 void key_reader_open(struct key_reader *r, uv_loop_t *loop);
 
 /* To be called once, at the end: no request may wait then. Handles that are closing are operations of
@@ -113,13 +115,13 @@ void key_reader_close(struct key_reader *r, struct wait_group *closing);
 /* Whether requests may wait here for their keys to be checked. */
 bool key_reader_is_able(const struct key_reader *r);
 
-/* Adds a request, by `waiting`; it is ended from the loop. It may leave at any time. */
+/* Adds a request, by `waiting`. The request is ended from the loop, and may leave at any time. */
 void key_reader_wait(struct key_reader *r, struct list *request);
 
-/* The set or the infos have changed; with `all`, everything: then the keys used last need not wait. */
+/* The set or the infos have changed. With `all` everything has, and the keys used last need not wait. */
 void key_reader_invalidate(struct key_reader *r, bool all);
 
-/* Every second. */
+/* To be called every second. */
 void key_reader_heartbeat(struct key_reader *r);
 
 /* A check of the catalogue has ended. */

@@ -1,6 +1,6 @@
 /*
  * How long the content of a reply may be served from the cache. Every function that caches takes the lifetime
- * of what it is given; validity_lifetime() determines it for each reply.
+ * of the data that it gets; validity_lifetime() determines it for each reply.
  */
 #ifndef CACHE_LIFETIME_H
 #define CACHE_LIFETIME_H
@@ -9,14 +9,16 @@
 #include <stdint.h>
 
 struct lifetime {
-    uint64_t until_ms; /* by the boot clock; or one of the two below */
+    uint64_t until_ms; /* by the boot clock; or one of the two values below */
 };
 
-/* Not at all: a reply from outside of the stream, an absence that is not tracked, a connection without
- * tracking. */
+/*
+ * Must not be served: a reply from outside of the stream, an absence that is not tracked, a connection
+ * without tracking.
+ */
 #define LIFETIME_NONE ((struct lifetime){0})
 
-/* Until Redis announces a change on this connection. */
+/* May be served until Redis announces a change on this connection. */
 #define LIFETIME_TRACKED ((struct lifetime){UINT64_MAX})
 
 static inline bool lifetime_is_none(struct lifetime l)
@@ -29,7 +31,7 @@ static inline bool lifetime_is_tracked(struct lifetime l)
     return l.until_ms == UINT64_MAX;
 }
 
-/* The lifetime of what was made of both. */
+/* The lifetime of data that was composed of both. */
 static inline struct lifetime lifetime_of_both(struct lifetime a, struct lifetime b)
 {
     return a.until_ms < b.until_ms ? a : b;

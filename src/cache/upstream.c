@@ -1,4 +1,4 @@
-/* Reads that show what is permitted, then the check of the catalogue; see upstream.h. */
+/* Reads that show the permissions, then the check of the catalogue; see upstream.h. */
 #include "cache/upstream.h"
 
 #include "cache/body.h"
@@ -8,12 +8,14 @@
 
 /* --- the check of the catalogue --- */
 
-/* Accepts a connection unless its Redis is known to have no catalogue, as cache_on_checked for the one in
- * use. */
+/*
+ * Accepts a connection unless its Redis is known to have no catalogue, as cache_on_checked does for the one
+ * in use.
+ */
 static void upstream_on_next_checked(void *arg, enum catalogue_state state)
 {
     const struct upstream *u = arg;
-    if (state == CATALOGUE_LOST) /* there will be another attempt, or it is being closed */
+    if (state == CATALOGUE_LOST) /* there will be another attempt, or the session is being closed */
         return;
     if (state == CATALOGUE_MISSING)
         redis_connection_fail(u->next.connection, UPSTREAM_NO_CATALOGUE);
@@ -30,8 +32,8 @@ static void upstream_check_catalogue(struct upstream_check *check)
 /* --- the check of permissions --- */
 
 /*
- * The check sends the commands of requests, with keys that do not exist: only whether an ACL denies them
- * counts. They are read in the stream only, as Redis checks the ACL before it looks for keys.
+ * The check sends the commands of requests, with keys that do not exist. The only question is whether an ACL
+ * denies them. They are read in the stream only, as Redis checks the ACL before it looks for keys.
  */
 enum permission {
     PERMISSION_CARDS,
@@ -50,7 +52,7 @@ static const struct buf *upstream_compose_check(struct commands *c, enum permiss
         return commands_read(c, &(struct entry_source){.kind = ENTRY_CARD});
     case PERMISSION_LINKS:
         return commands_link(c, SPAN("x"));
-    case PERMISSION_PAGES: /* far beyond the last */
+    case PERMISSION_PAGES: /* a page far beyond the last one */
         return commands_read(c, &(struct entry_source){.kind = ENTRY_PAGE, .number = INT32_MAX});
     case PERMISSION_INDEX_SIZE:
         return commands_index_size(c);

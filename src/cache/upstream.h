@@ -2,37 +2,40 @@
  * The check of a Redis before its connection is accepted: the user may read what requests need, and there is
  * a catalogue.
  *
- * It is made of the connection in use and of the next one, which is to replace it (session.h): the catalogue
- * of the one in use is checked by its owner.
+ * Both are checked on the connection in use and on the next one, which is to replace it (session.h). The
+ * owner of this struct checks the catalogue of the connection in use.
  *
- * Permissions are checked until a connection was ready once: a replica that starts without them never becomes
- * ready, so a rollout stops. One that has served is not stopped by a permission that is taken away: it goes
- * on serving what it may read.
+ * Permissions are checked until a connection was ready once. A replica that starts without them never becomes
+ * ready, so a rollout stops. A process that has served goes on when a permission is removed: it serves what
+ * it may still read.
  */
 #ifndef CACHE_UPSTREAM_H
 #define CACHE_UPSTREAM_H
 
 #include "cache/parts.h"
 
-/* Why a connection to a Redis without a catalogue is not used. */
+/* The reason to reject a connection to a Redis without a catalogue. */
 #define UPSTREAM_NO_CATALOGUE "no catalogue: neither the index nor the set of API keys exists"
 
-/* Why a connection is not used whose user may not read what requests need; what and the reply follow. */
+/*
+ * The reason to reject a connection whose user may not read what requests need. The data and the reply
+ * follow.
+ */
 #define UPSTREAM_NO_PERMISSION "no permission to read "
 
 /* The check of permissions on one connection. */
 struct upstream_check {
     struct upstream *upstream;
     struct redis_connection *connection;
-    int sent, replied; /* commands; equal, but while it is under way */
+    int sent, replied; /* commands; equal unless the check is in flight */
 };
 
 /* Embedded in the cache; private to upstream.c. */
 struct upstream {
-    const struct cache_parts *parts; /* their catalogue is that of the connection in use */
-    struct catalogue next_catalogue; /* checks that of the next connection */
+    const struct cache_parts *parts; /* their catalogue is the check of the connection in use */
+    struct catalogue next_catalogue; /* the check of the next connection */
     struct upstream_check current, next;
-    bool was_ready; /* the connection in use was accepted once */
+    bool was_ready; /* a connection in use was accepted once */
 };
 
 void upstream_init(struct upstream *u, const struct cache_parts *parts);

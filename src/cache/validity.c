@@ -1,4 +1,4 @@
-/* The events that change it; see validity.h. */
+/* The events that change the state; see validity.h. */
 #include "cache/validity.h"
 
 #include "base/clock.h"
@@ -26,10 +26,10 @@ static uint64_t validity_earlier(uint64_t a, uint64_t b)
 }
 
 /*
- * A process that was stopped notices the loss late, so the age counts from the end of the lease at most; data
+ * A process that was stopped notices the loss late, so the age counts at most from the end of the lease. Data
  * of a replica without a master counts from the last transfer of its master. Behind an invalidation that
- * waits for a check Redis may track nothing any more, and no more is known than when the catalogue was last
- * found.
+ * waits for a check Redis may track nothing any more. Then only the time is known at which the catalogue was
+ * last found.
  */
 void validity_lost(struct validity *v, uint64_t valid_until_ms)
 {
@@ -50,7 +50,7 @@ void validity_suspend(struct validity *v)
     v->pending = 0;
 }
 
-/* The changes whose invalidations have come were executed before SCARD, all others after it. */
+/* The changes whose invalidations have arrived were executed before SCARD, and all others after it. */
 void validity_counted(struct validity *v, int64_t count, bool found)
 {
     v->counting = false;

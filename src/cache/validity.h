@@ -1,13 +1,15 @@
 /*
- * Validity: whether what is cached may be served, and whether what Redis replies may be cached.
+ * Validity: whether cached entries may be served, and whether Redis' replies may be cached.
  *
- * Plain state, at the bottom of the cache: no callback, no loop. What happens on the connection sets it
- * (invalidation.c), in stream order; the hit path, the fetches and the key reader only read it. Times are by
+ * Plain state, at the bottom of the cache: no callback, no loop. Events of the connection set it
+ * (invalidation.c), in stream order. The hit path, the fetches and the key reader only read it. Times are by
  * the boot clock.
  *
- * Invariant: while connected, `pong_ms` is when the last answered PING was sent, so whatever Redis had pushed
- * before then has been applied; and `pending` names what was invalidated and not dropped yet, which is
- * neither served nor stored until a check of the catalogue has passed.
+ * Invariant, while connected:
+ *   - `pong_ms` is the time at which the last answered PING was sent. Whatever Redis had pushed before then
+ *     has been applied.
+ *   - `pending` names what was invalidated and not dropped yet. It is neither served nor stored until a check
+ *     of the catalogue has passed.
  */
 #ifndef CACHE_VALIDITY_H
 #define CACHE_VALIDITY_H
@@ -16,51 +18,57 @@
 #include "redis/resp.h"
 
 /*
- * The lease: for how long entries are served after the last answered PING was sent, in milliseconds. A
- * process that was stopped must read the invalidations it missed before it serves from the cache.
+ * The lease: how long entries are served after the last answered PING was sent, in milliseconds. A process
+ * that was stopped must read the invalidations that it missed before it serves from the cache.
  */
 enum { VALIDITY_LEASE_MS = 3000 };
 
-/* The kinds of invalidations; what they concern is pending until a check. */
+/* The kinds of invalidations. What they invalidate is pending until a check. */
 enum { INVALIDATED_ALL = 1, INVALIDATED_INDEX = 2, INVALIDATED_KEYS = 4 };
 
 /*
- * FRESH: connected, tracking, and the stream is known to be whole within the lease. TTL: connected without
- * tracking, and the operator has set a TTL. STALE: the connection was lost, but not for longer than the
- * limit. NONE: entries must not be served. Each way an entry is served only while it is alive.
+ *   - FRESH: connected, tracking, and the stream is known to be whole within the lease
+ *   - TTL: connected without tracking, and the operator has set a TTL
+ *   - STALE: the connection was lost, but not for longer than the limit
+ *   - NONE: entries must not be served
+ *
+ * In each case an entry is served only while it is alive.
  */
 enum freshness { FRESHNESS_NONE, FRESHNESS_STALE, FRESHNESS_TTL, FRESHNESS_FRESH };
 
-/* What the operator has set, in milliseconds. */
+/* The settings of the operator, in milliseconds. */
 struct validity_limits {
-    bool enabled;                 /* there is a cache; without one nothing is ever cached */
-    uint64_t ttl_ms;              /* how long what was read without tracking may be served; 0: not at all */
-    uint64_t stale_limit_ms;      /* how long entries may be served after the connection was lost */
+    bool enabled;            /* there is a cache; without one nothing is ever cached */
+    uint64_t ttl_ms;         /* how long data that was read without tracking may be served; 0: not at all */
+    uint64_t stale_limit_ms; /* how long entries may be served after the connection was lost */
     uint64_t stale_keys_limit_ms; /* how long API keys may be served then */
 };
 
-/* Embedded in the cache; others read it by the functions below. */
+/* Embedded in the cache. Other modules read it by the functions below. */
 struct validity {
     struct validity_limits limits;
 
     bool connected;          /* a connection is in use */
     bool tracking;           /* Redis has agreed to send invalidations on it */
-    bool absences_untracked; /* Redis does not announce that what was absent has come to exist */
+    bool absences_untracked; /* Redis does not announce when an absent key comes to exist */
     bool suspended;          /* invalidations were lost: nothing is cached on this connection */
     bool coherent;           /* entries are kept coherent, or were until the connection was lost */
-    bool by_ttl;             /* entries live for the TTL, as Redis does not track */
-    bool missing;            /* the last check found no catalogue; until the next connection */
+    bool by_ttl;             /* entries live for the TTL, since Redis does not track */
+    bool missing;            /* the last check found no catalogue; set until the next connection */
     uint64_t pong_ms;        /* when the last answered PING was sent */
-    /* A request that came before then need not wait: what Redis had sent 50 ms earlier has been delivered. */
+    /*
+     * A request that arrived before this need not wait: whatever Redis had sent 50 ms earlier has been
+     * delivered.
+     */
     uint64_t drained_until_ms;
-    uint64_t present_ms; /* when the last check that found a catalogue began, or the connection */
+    uint64_t present_ms; /* when the last check that found a catalogue began, or when the connection began */
     uint64_t lost_ms;    /* when the connection was lost, or the lease expired before that */
 
     unsigned pending;         /* a set of INVALIDATED_* that waits for a check */
-    uint64_t possible_losses; /* invalidations so far, plus 1, that may mean a loss of data */
+    uint64_t possible_losses; /* invalidations so far that may mean a loss of data, plus 1 */
     uint64_t losses_seen; /* possible losses before the API key set was last found; 0: the last check did not
                              find it */
-    bool counting;        /* the keys are being counted: the reply will be behind all losses so far */
+    bool counting;        /* the keys are being counted, and the reply will be behind all losses so far */
     int64_t key_count;    /* members of the API key set, by the last check; -1: not known */
 };
 
@@ -71,21 +79,23 @@ static inline void validity_init(struct validity *v, const struct validity_limit
 
 /* --- events --- */
 
-/* A new connection; `absences_untracked`: see redis_session_tracks_absences. What an older one has read is to
- * be dropped. */
+/*
+ * A new connection. `absences_untracked`: see redis_session_tracks_absences. Data that was read on an older
+ * connection must be dropped.
+ */
 void validity_connected(struct validity *v, uint64_t pong_ms, bool tracking, bool absences_untracked);
 
 /*
  * The connection was lost. `valid_until_ms`: until when the data was known to be valid
- * (redis_connection_valid_until_ms). What is pending stays so, and is to be dropped, unless the catalogue is
- * missing: the entries from before it was lost can be served.
+ * (redis_connection_valid_until_ms). Pending invalidations stay pending and must be applied, unless the
+ * catalogue is missing. In that case the entries from before the loss can be served.
  */
 void validity_lost(struct validity *v, uint64_t valid_until_ms);
 
 /* An invalidation was lost. */
 void validity_suspend(struct validity *v);
 
-/* SCARD of the keys was answered; `found`: they exist. `count` is -1 where it is not known. */
+/* SCARD of the keys was answered. `found`: the set exists. `count` is -1 if it is not known. */
 void validity_counted(struct validity *v, int64_t count, bool found);
 
 /* A check of the catalogue that began at `began_ms` has ended. */
@@ -100,8 +110,8 @@ static inline bool validity_may_store(const struct validity *v)
 }
 
 /*
- * The lifetime of a reply that came on this connection just now, to a command that was sent at `sent_ms` or
- * later. `reply` may be NULL: what is made of entries that are cached.
+ * The lifetime of a reply that has just arrived on this connection, to a command that was sent at `sent_ms`
+ * or later. `reply` may be NULL, for data that is composed of cached entries.
  */
 static inline struct lifetime validity_lifetime(const struct validity *v, const struct redis_reply *reply,
                                                 uint64_t sent_ms)
@@ -113,7 +123,7 @@ static inline struct lifetime validity_lifetime(const struct validity *v, const 
     return untracked ? LIFETIME_NONE : LIFETIME_TRACKED;
 }
 
-/* The lifetime of a reply about the index, as validity_lifetime. */
+/* The lifetime of a reply about the index, like validity_lifetime. */
 static inline struct lifetime validity_lifetime_of_index(const struct validity *v,
                                                          const struct redis_reply *reply, uint64_t sent_ms)
 {
@@ -122,10 +132,12 @@ static inline struct lifetime validity_lifetime_of_index(const struct validity *
 }
 
 /*
- * A mark of the time at which a read is sent. If it lacks something that is certain once a check has passed
- * that began after its reply, and validity_lost_nothing(): a command before it has found the API key set, and
- * so has the check, and no invalidation of the set has come in between. The mark is 0 while no such command
- * is behind the last invalidation: Redis may have lost its data, and may not track the set.
+ * A mark of the time at which a read is sent. It is 0 if no command since the last invalidation has found the
+ * API key set. Redis may then have lost its data, and may not track the set.
+ *
+ * If the read lacks something, that is certain under two conditions. A check has passed that began after its
+ * reply, and validity_lost_nothing() is true. Then a command before the read has found the API key set, and
+ * so has the check. No invalidation of the set came in between.
  */
 static inline uint64_t validity_mark(const struct validity *v)
 {
@@ -137,13 +149,13 @@ static inline bool validity_lost_nothing(const struct validity *v, uint64_t mark
     return mark != 0 && mark == v->possible_losses && mark == v->losses_seen;
 }
 
-/* The last check has found the API key set, and not only an index: a read can be certain. */
+/* The last check has found the API key set, and not only an index. So a read can be certain. */
 static inline bool validity_has_api_keys(const struct validity *v)
 {
     return v->losses_seen != 0;
 }
 
-/* The size of that set, by the last check; -1 when it is not known, or may not be cached (lifetime.h). */
+/* The size of that set, by the last check; -1 if it is not known or may not be cached (lifetime.h). */
 static inline int64_t validity_key_count(const struct validity *v)
 {
     return v->absences_untracked && v->key_count == 0 ? -1 : v->key_count;
@@ -168,7 +180,7 @@ static inline enum freshness validity_freshness(const struct validity *v, uint64
     return now_ms < v->lost_ms + v->limits.stale_limit_ms ? FRESHNESS_STALE : FRESHNESS_NONE;
 }
 
-/* Whether the API keys in memory may be used, at this freshness of entries. */
+/* Whether the API keys in memory may be used at this freshness of entries. */
 static inline bool validity_may_serve_keys(const struct validity *v, enum freshness freshness,
                                            uint64_t now_ms)
 {

@@ -1,6 +1,6 @@
 /*
- * A blocking connection; see client.h. hiredis opens, reads and writes the socket, with TLS or without;
- * replies are parsed by resp.h, as channeld's are.
+ * A blocking connection; see client.h. hiredis opens, reads and writes the socket, with or without TLS.
+ * resp.h parses the replies, as it does for channeld.
  */
 #include "redis/client.h"
 
@@ -26,8 +26,8 @@ struct redis_client {
     redisContext *context; /* NULL: not connected */
     bool broken;           /* nothing more can be read: invalid input, or the slot is at another node now */
     bool rejected;         /* see redis_client_is_rejected */
-    size_t pending;        /* replies to commands that were queued */
-    struct buf out;        /* commands that hiredis has not been given */
+    size_t pending;        /* replies that are due to queued commands */
+    struct buf out;        /* commands that were not given to hiredis yet */
     struct buf error;
     struct resp_parser parser;
     struct span input; /* bytes that were read and not parsed yet, in `bytes` */
@@ -38,7 +38,7 @@ static const struct redis_client_limits DISCOVERY_LIMITS = {DISCOVERY_TIMEOUT_MS
 
 /* --- failures --- */
 
-/* `rejected`: the reason does not pass (redis_client_is_rejected). */
+/* `rejected`: the reason is permanent (redis_client_is_rejected). */
 __attribute__((format(printf, 3, 4))) static int redis_client_fail(struct redis_client *c, bool rejected,
                                                                    const char *format, ...)
 {
@@ -101,8 +101,8 @@ int redis_client_flush(struct redis_client *c)
 }
 
 /*
- * Fails for an error of a node that has not got the slot any more, or not all of its keys. What comes later
- * on this connection is no better.
+ * Fails for an error of a node that no longer has the slot, or not all of its keys. Later replies on this
+ * connection would be no better.
  */
 static int redis_client_fail_elsewhere(struct redis_client *c, const struct redis_reply *reply)
 {
@@ -117,10 +117,10 @@ static int redis_client_fail_elsewhere(struct redis_client *c, const struct redi
     return redis_client_fail(c, false, "the connection to Redis was lost: %s", reply->str);
 }
 
-/* Reads the next bytes; all that was read before is parsed. */
+/* Reads the next bytes. All earlier input has been parsed. */
 static int redis_client_read(struct redis_client *c)
 {
-    ssize_t n = 0; /* for a call that a signal interrupted */
+    ssize_t n = 0; /* repeated if a signal interrupts the call */
     if (redis_client_flush(c) != 0)
         return -EIO;
     while (n == 0)
@@ -131,7 +131,7 @@ static int redis_client_read(struct redis_client *c)
     return 0;
 }
 
-/* The next reply, for which this waits; pushes are ignored. */
+/* Waits for the next reply; pushes are ignored. */
 static const struct redis_reply *redis_client_parse(struct redis_client *c)
 {
     const struct redis_reply *reply = NULL;
@@ -167,7 +167,7 @@ size_t redis_client_pending(const struct redis_client *c)
     return c->pending;
 }
 
-/* The next reply, borrowed. NULL after a failure, which an error reply is here. */
+/* The next reply, borrowed, or NULL after a failure. An error reply is a failure here. */
 static const struct redis_reply *redis_client_receive_success(struct redis_client *c)
 {
     const struct redis_reply *reply = redis_client_receive(c);
@@ -208,7 +208,7 @@ int redis_client_limit_replies(struct redis_client *c, int reply_ms)
                : redis_client_fail(c, false, "%s", c->context->errstr);
 }
 
-/* Owns `context` from here on, which is connected, or is not for a reason of its own. */
+/* Takes ownership of `context`, which is connected or has failed to connect. */
 static int redis_client_use_context(struct redis_client *c, redisContext *context, int reply_ms)
 {
     bool denied = errno == EACCES; /* a local socket */
@@ -249,7 +249,7 @@ static int redis_client_handshake(struct redis_client *c, const struct redis_end
     c->pending++;
     int err = redis_client_check_hello(c);
     if (c->out.data != NULL)
-        explicit_bzero(c->out.data, c->out.cap); /* it held the password */
+        explicit_bzero(c->out.data, c->out.cap); /* the buffer held the password */
     if (err != 0 || !redis_endpoint_select(endpoint, &c->out))
         return err;
     c->pending++;
@@ -321,7 +321,7 @@ static int redis_client_check_role(struct redis_client *c)
     return problem == NULL ? 0 : redis_client_fail(c, false, "%s", problem);
 }
 
-/* Puts the address of the server that failed in front of the reason. */
+/* Puts the address of the server that failed before the reason. */
 static void redis_client_name_failed_server(struct redis_client *c, const struct redis_endpoint *server)
 {
     struct buf text = BUF_INIT;
@@ -331,7 +331,7 @@ static void redis_client_name_failed_server(struct redis_client *c, const struct
     buf_fini(&text);
 }
 
-/* *server becomes the one that failed; it borrows *master. */
+/* *server becomes the server that failed; it borrows *master. */
 static int redis_client_connect_by(struct redis_client *c, struct redis_endpoint *server,
                                    struct redis_address *master, const struct redis_client_limits *limits)
 {
@@ -343,7 +343,7 @@ static int redis_client_connect_by(struct redis_client *c, struct redis_endpoint
     return err != 0 ? err : redis_client_check_role(c);
 }
 
-/* When every server fails, the reason is the first that does not pass, or else that of the last server. */
+/* When every server fails, the reason is the first permanent one, or else that of the last server. */
 static int redis_client_connect_to_master(struct redis_client *c, const struct redis_client_limits *limits)
 {
     struct buf rejection = BUF_INIT;

@@ -1,4 +1,4 @@
-/* The commands, answers and errors of the nodes of a cluster; see cluster.h. */
+/* The commands, replies and errors of the nodes of a cluster; see cluster.h. */
 #include "redis/cluster.h"
 
 #include "base/text.h"
@@ -7,8 +7,8 @@
 /* --- the reply to CLUSTER SLOTS: [first slot, last slot, master, replica...] of each range --- */
 
 /*
- * A node that does not know its own or another's address announces an empty one, nil or "?": it is at the
- * address at which the cluster was asked.
+ * A node that does not know its own or another node's host announces an empty one, nil or "?". The host is
+ * then the one at which the cluster was queried.
  */
 static struct span cluster_host_of(struct span announced, struct span asked)
 {
@@ -61,7 +61,7 @@ static bool cluster_read_range(const struct redis_reply *range, struct span aske
     return true;
 }
 
-/* The nodes of other slots know the cluster, too. */
+/* The nodes of other slots can be queried, too. */
 static void cluster_read_further_nodes(const struct redis_reply *reply, struct span asked,
                                        struct discovery_answer *out)
 {
@@ -76,7 +76,7 @@ static void cluster_read_further_nodes(const struct redis_reply *reply, struct s
 
 /* --- errors --- */
 
-/* "host:port", the host perhaps empty. */
+/* "host:port", where the host may be empty. */
 static bool cluster_read_address(struct span text, const struct redis_address *from,
                                  struct redis_address *out)
 {
@@ -141,12 +141,12 @@ static const char *cluster_read_answer(const struct redis_endpoint *endpoint,
     *complete = true;
     answer->replicas = answer->downs = answer->nodes = 0;
     if (reply->type != REPLY_ARRAY)
-        return "its answer is no list of slots";
+        return "its answer is not a list of slots";
     for (size_t i = 0; i < reply->elements; i++) {
         if (!cluster_holds(reply->element[i], endpoint->discovery.slot))
             continue;
         if (!cluster_read_range(reply->element[i], asked, answer))
-            return "its answer is no address";
+            return "its answer is not an address";
         cluster_read_further_nodes(reply, asked, answer);
         if (!endpoint->discovery.replica)
             answer->replicas = 0;

@@ -1,33 +1,35 @@
 /*
  * Discovery by the nodes of a Redis Cluster: the master of the slot that holds all keys, or one of its
- * replicas; and the errors by which a node says that it is not the one.
+ * replicas. Also parses the errors by which a node says that it does not have the slot.
  *
- * The query is CLUSTER SLOTS: every version and every provider has it, and its one reply lists the ranges of
- * slots with the master and the healthy replicas of each, at the port for the kind of connection it is asked
- * on. CLUSTER SHARDS needs Redis 7, and lists failed nodes as well.
+ * The query is CLUSTER SLOTS, which every version and every provider has. Its one reply lists the ranges of
+ * slots, with the master and the healthy replicas of each. Their ports are for the kind of connection of the
+ * query. CLUSTER SHARDS needs Redis 7, and lists failed nodes as well.
  *
- * While a slot migrates, its keys move to another node one by one. The source answers for those that it still
- * has, and for any other key refers to the target with an ASK error: see redirect.h.
+ * While a slot migrates, its keys move to another node one by one. The source answers for the keys that it
+ * still has. For any other key it refers to the target with an ASK error: see redirect.h.
  */
 #ifndef REDIS_CLUSTER_H
 #define REDIS_CLUSTER_H
 
 #include "redis/discovery.h"
 
-/* The largest answer of a node that is read: bytes, and elements of an array. */
+/* The limits of a node's reply: bytes, and elements of an array. */
 enum { CLUSTER_ANSWER_MAX = 16 * 1024 * 1024, CLUSTER_ELEMENTS_MAX = REDIS_CLUSTER_SLOTS };
 
 extern const struct discovery_protocol cluster_protocol;
 
 /*
- * The node that an ASK error of the node at `from` refers to: it has the key, or will have it. False, with
- * *node untouched, for anything else.
+ * The node that an ASK error of the node at `from` names. It has the key, or will have it. False, with *node
+ * untouched, for any other reply.
  */
 bool cluster_read_ask(const struct redis_reply *reply, const struct redis_address *from,
                       struct redis_address *node);
 
-/* True for an error that says that the slot is migrating, and what was asked for is not here, or not all of
- * it. */
+/*
+ * True for an error that says that the slot is migrating and that some or all of the requested keys are not
+ * here.
+ */
 bool cluster_is_migrating(const struct redis_reply *error);
 
 /* The meaning of an error of the node at `from`; *owner becomes the node that has the slot. */

@@ -13,8 +13,8 @@
  */
 /* clang-format on */
 /*
- * There is a socket in CONNECTING, HANDSHAKE and READY alone, and commands are pending only while there is
- * one: their replies cannot be taken for those of another connection. The exception is FAILED, in which the
+ * There is a socket only in CONNECTING, HANDSHAKE and READY. Commands are pending only while there is one, so
+ * their replies cannot be taken for those of another connection. The exception is FAILED, in which the
  * pending commands end. One timer serves all states:
  *
  *     WAITING     backoff_ms()                         the pause before an attempt
@@ -24,14 +24,15 @@
  *                 what is left of the reply timeout    or the deadline of the oldest command,
  *                 SECOND_LOOK_MS                       which counts when it has passed twice
  *
- * The handshake is HELLO (with authentication and client name), SELECT and ROLE; then, with what those
- * replied, INFO replication at a replica, CLIENT TRACKING and PING. All but TRACKING must succeed: PING fails
- * while Redis loads its data. Where tracking is refused, or Redis is too old to order invalidations
+ * The handshake is HELLO (with authentication and client name), SELECT and ROLE. Their replies determine the
+ * next step: INFO replication at a replica, CLIENT TRACKING and PING. All but TRACKING must succeed: PING
+ * fails while Redis loads its data. If tracking is refused, or Redis is too old to order invalidations
  * correctly, the connection is used without it.
  *
  * ROLE and INFO are repeated with every heartbeat (server.h). A replica that has lost its master, and a
- * server whose role has changed, count as a lost connection, as of the moment until which the data was known
- * to be valid; so does an error reply to PING (a busy script, a replica with replica-serve-stale-data no).
+ * server whose role has changed, count as a lost connection. The loss counts from the moment until which the
+ * data was known to be valid. An error reply to PING is a lost connection as well (a busy script, a replica
+ * with replica-serve-stale-data no).
  */
 #include "redis/connection.h"
 
@@ -51,15 +52,17 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* After a timeout, before the connection is given up: a round trip, for what a process that was stopped had
- * queued and not written yet. */
+/*
+ * The time after a timeout, before the connection is given up. It is a round trip, for commands that a
+ * stopped process had queued and not written yet.
+ */
 enum { SECOND_LOOK_MS = 200 };
 
 static const char NOT_RESOLVED[] = "the name was not resolved in time";
 
 enum connection_state { WAITING, DISCOVERING, RESOLVING, CONNECTING, HANDSHAKE, READY, FAILED, CLOSED };
 
-/* The states that may follow each, as a set of bits; see the drawing above. */
+/* The states that may follow each state, as a set of bits; see the drawing above. */
 /* clang-format off */
 static const unsigned NEXT[] = {
     [WAITING] = STATE(DISCOVERING) | STATE(FAILED) | STATE(CLOSED),
@@ -78,17 +81,17 @@ struct redis_connection {
     struct redis_connection_options options;
     enum connection_state state;
     uv_timer_t timer;
-    uv_prepare_t flusher;           /* runs once before the loop polls: writes what the turn has queued */
-    struct wait_group open_parts;   /* the two above and the discovery */
-    struct discovery *discovery;    /* NULL where the address is known */
-    struct topology *topology;      /* the discovery's; NULL without one */
-    struct redis_endpoint endpoint; /* for this attempt or connection; borrows */
+    uv_prepare_t flusher;         /* runs once before the loop polls: writes what the iteration has queued */
+    struct wait_group open_parts; /* the two handles above and the discovery */
+    struct discovery *discovery;  /* NULL if the address is known */
+    struct topology *topology;    /* of the discovery; NULL without one */
+    struct redis_endpoint endpoint; /* of this attempt or connection; borrows */
     struct resolver resolver;
-    int next_address;            /* to be tried, of the resolver's */
+    int next_address;            /* the next address of the resolver to be tried */
     struct redis_socket *socket; /* NULL unless CONNECTING or later */
-    unsigned failures;           /* in a row, for the back-off */
+    unsigned failures;           /* failures in a row, for the back-off */
     uint64_t moved_ms;           /* when another server was last named, by the monotonic clock; 0: never */
-    struct log_reasons reasons;  /* since the connection was last ready */
+    struct log_reasons reasons;  /* the reasons logged since the connection was last ready */
     unsigned seed;
 
     struct pending pending;
@@ -96,23 +99,23 @@ struct redis_connection {
 
     /* The handshake. */
     int step;
-    int replies_due;                /* to the commands of this step */
-    const char *no_tracking_reason; /* why tracking is not requested on this connection; NULL when it is */
-    bool tracking;                  /* Redis has agreed to it */
-    bool caching_denial_logged;     /* for CLIENT CACHING; once in a life */
-    struct buf untracked;           /* scratch: a command that Redis is not to track */
+    int replies_due;                /* replies that are due to the commands of this step */
+    const char *no_tracking_reason; /* why this connection does not request tracking; NULL when it does */
+    bool tracking;                  /* Redis has agreed to track */
+    bool caching_denial_logged;     /* for CLIENT CACHING; logged once in its life */
+    struct buf untracked;           /* scratch: a command that Redis must not track */
 
     /* The heartbeat. Times are by the boot clock. */
     bool ping_pending;
     uint64_t heartbeat_sent_ms; /* when the heartbeat, or the last step of the handshake, was sent */
     uint64_t last_pong_ms;      /* when the last answered PING was sent */
-    uint64_t timeout_ms;        /* when the oldest command was first seen to wait too long; 0: it was not */
-    int reply_heartbeats;       /* that have passed since the last reply ended, while the next was arriving */
+    uint64_t timeout_ms;        /* when the oldest command was first seen to wait too long; 0: never */
+    int reply_heartbeats;       /* heartbeats since the last reply ended, while the next was arriving */
 
-    int backlogs; /* that are not known to have ended: the replies due to redis_connection_on_caught_up() */
+    int backlogs; /* backlogs that may not have ended: replies due to redis_connection_on_caught_up() */
 
-    struct redis_server server;                  /* at the other end of this connection */
-    bool role_denial_logged, link_denial_logged; /* once in a life */
+    struct redis_server server;                  /* the server of this connection */
+    bool role_denial_logged, link_denial_logged; /* each is logged once in its life */
 };
 
 static void redis_connection_enter(struct redis_connection *c, enum connection_state next);
@@ -133,7 +136,7 @@ static void redis_connection_log_connection(const struct redis_connection *c, en
     buf_fini(&where);
 }
 
-/* `error` is the reply to a command without which it goes on; *logged is true from then on. */
+/* `error` is the reply to a command that is optional; *logged is true afterwards. */
 static void redis_connection_log_denial(const struct redis_connection *c, bool *logged, const char *message,
                                         const struct redis_reply *error)
 {
@@ -154,7 +157,9 @@ static void redis_connection_on_prepare(uv_prepare_t *flusher)
     redis_socket_flush(c->socket);
 }
 
-/* Queues bytes that make `count` commands. The clock is read once for all that leave together. */
+/*
+ * Queues bytes that make `count` commands. The clock is read once for all commands that are written together.
+ */
 static int redis_connection_queue_bytes(struct redis_connection *c, struct span bytes, size_t count)
 {
     int err = pending_reserve(&c->pending, count);
@@ -175,7 +180,7 @@ static void redis_connection_expect_reply(struct redis_connection *c, struct pen
     pending_push(&c->pending, command);
 }
 
-/* `reply` is NULL for a command whose connection is lost. */
+/* `reply` is NULL if the connection of the command was lost. */
 static void redis_connection_end_command(struct redis_connection *c, const struct pending_command *command,
                                          const struct redis_reply *reply)
 {
@@ -187,7 +192,7 @@ static void redis_connection_end_command(struct redis_connection *c, const struc
 
 typedef void redis_connection_own_fn(struct redis_connection *c, const struct redis_reply *reply);
 
-/* Queues a command of the connection itself, in any state that has a socket; ends the buffer. */
+/* Queues a command of the connection itself, in any state that has a socket. Frees the buffer. */
 static int redis_connection_queue_own(struct redis_connection *c, struct buf *command,
                                       redis_connection_own_fn fn)
 {
@@ -210,7 +215,7 @@ static int redis_connection_queue_words(struct redis_connection *c, int argc, co
     return redis_connection_queue_own(c, &command, fn);
 }
 
-/* After the handshake the owner may check the data. */
+/* The owner may check the data after the handshake. */
 bool redis_connection_is_usable(const struct redis_connection *c)
 {
     return c->state == READY || (c->state == HANDSHAKE && c->replies_due == 0);
@@ -225,7 +230,7 @@ int redis_connection_send_command(struct redis_connection *c, struct span comman
     return err;
 }
 
-/* Without it the read is tracked as any other, and costs Redis memory. */
+/* Without CLIENT CACHING the read is tracked like any other, which costs Redis memory. */
 static void redis_connection_on_caching_reply(struct redis_connection *c, const struct redis_reply *reply)
 {
     if (reply != NULL && reply->type == REPLY_ERROR)
@@ -234,8 +239,7 @@ static void redis_connection_on_caching_reply(struct redis_connection *c, const 
                                     reply);
 }
 
-/* CLIENT CACHING NO is about the next command on the connection, so the two are queued together or not at
- * all. */
+/* CLIENT CACHING NO applies to the next command on the connection, so both are queued or neither. */
 int redis_connection_send_untracked(struct redis_connection *c, struct span command, redis_reply_fn fn,
                                     void *arg)
 {
@@ -297,7 +301,7 @@ static void redis_connection_disconnect(struct redis_connection *c, enum connect
         c->options.on_lost(c->options.state_arg);
     }
     redis_connection_drop_socket(c);
-    if (c->state == FAILED) /* and was not closed by a callback */
+    if (c->state == FAILED) /* no callback has closed the connection */
         redis_connection_enter(c, next);
 }
 
@@ -317,7 +321,7 @@ void redis_connection_fail(struct redis_connection *c, const char *why)
 }
 
 /*
- * The current reply takes too long. Its command gets the oversize error, and the connection is closed: if the
+ * The current reply takes too long. Its command gets the oversize error, and the connection is closed. If the
  * command were reported as lost, it would be sent again on the next connection with the same result.
  */
 static void redis_connection_fail_reply(struct redis_connection *c)
@@ -325,13 +329,13 @@ static void redis_connection_fail_reply(struct redis_connection *c)
     struct pending_command command = pending_pop(&c->pending);
     metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
     redis_connection_end_command(c, &command, &resp_oversize);
-    if (c->state == READY) /* and was not closed by the callback */
+    if (c->state == READY) /* the callback has not closed the connection */
         redis_connection_fail(c, "a reply did not end in time");
 }
 
 /* --- the server's role, and its link to the master --- */
 
-/* The role of a server in use is not known any more. */
+/* Updates the metrics when the role of a server in use is not known any more. */
 static void redis_connection_recount_role(const struct redis_connection *c, enum redis_role_kind before)
 {
     struct redis_metrics *m = c->options.metrics;
@@ -344,7 +348,7 @@ static void redis_connection_recount_role(const struct redis_connection *c, enum
 
 static void redis_connection_count_reply(struct redis_connection *c);
 
-/* After the reply to ROLE or INFO, in the handshake and with every heartbeat. */
+/* Called after the reply to ROLE or INFO, in the handshake and with every heartbeat. */
 static void redis_connection_on_server_checked(struct redis_connection *c, const char *problem)
 {
     if (problem != NULL) {
@@ -441,7 +445,7 @@ static void redis_connection_on_tracking(struct redis_connection *c, const struc
 {
     if (reply == NULL || c->state != HANDSHAKE)
         return;
-    if (redis_server_is_unavailable(reply)) { /* or nothing would be cached on it, for as long as it lasts */
+    if (redis_server_is_unavailable(reply)) { /* otherwise the whole connection would cache nothing */
         redis_connection_fail(c, reply->str);
         return;
     }
@@ -451,7 +455,7 @@ static void redis_connection_on_tracking(struct redis_connection *c, const struc
     redis_connection_count_reply(c);
 }
 
-/* Several prefixes of one connection must not overlap. */
+/* The prefixes of one connection must not overlap. */
 static void redis_connection_compose_broadcast(const struct redis_connection_options *o, struct buf *command)
 {
     struct buf prefix = BUF_INIT;
@@ -513,7 +517,7 @@ static int redis_connection_second_step(struct redis_connection *c)
                : redis_connection_queue_words(c, 1, (const char *[]){"PING"}, redis_connection_on_step_reply);
 }
 
-/* Starts the next step of the handshake, when all replies of the previous one have come. */
+/* Starts the next step of the handshake, when all replies of the previous step have arrived. */
 static void redis_connection_next_step(struct redis_connection *c)
 {
     static int (*const steps[])(struct redis_connection * c) = {redis_connection_first_step,
@@ -559,7 +563,7 @@ static void redis_connection_on_timer(uv_timer_t *timer);
 
 static void redis_connection_start_timer(struct redis_connection *c, uint64_t ms)
 {
-    (void)uv_timer_start(&c->timer, redis_connection_on_timer, ms, 0); /* fails only on a closing handle */
+    (void)uv_timer_start(&c->timer, redis_connection_on_timer, ms, 0); /* it fails only on a closing handle */
 }
 
 static void redis_connection_on_pong(struct redis_connection *c, const struct redis_reply *reply)
@@ -591,7 +595,10 @@ static int redis_connection_send_heartbeat(struct redis_connection *c)
     return err;
 }
 
-/* How long the oldest command has waited for its reply, or for more of it or of a push before it. */
+/*
+ * How long the oldest command has waited for its reply. More input of it, or of a push before it, restarts
+ * the wait.
+ */
 static uint64_t redis_connection_waited_ms(const struct redis_connection *c,
                                            const struct redis_socket_progress *progress)
 {
@@ -602,7 +609,7 @@ static uint64_t redis_connection_waited_ms(const struct redis_connection *c,
     return (clock_now_ns() - since_ns) / 1000000;
 }
 
-/* A large reply or push may take longer than the limit while it makes progress, but not for ever. */
+/* A large reply or push may take longer than the limit while it makes progress, but not without a limit. */
 static bool redis_connection_reply_takes_too_long(struct redis_connection *c,
                                                   const struct redis_socket_progress *progress)
 {
@@ -612,8 +619,8 @@ static bool redis_connection_reply_takes_too_long(struct redis_connection *c,
 }
 
 /*
- * A timeout is checked twice, and counts only if the socket was drained in between: after a stop of this
- * process (SIGSTOP) the replies may already be in it.
+ * A timeout is checked twice, and counts only if the socket was drained in between. After a stop of this
+ * process (SIGSTOP) the replies may already be in the socket.
  */
 static void redis_connection_heartbeat(struct redis_connection *c)
 {
@@ -649,7 +656,7 @@ static void redis_connection_heartbeat(struct redis_connection *c)
                                  left < REDIS_CONNECTION_HEARTBEAT_MS ? left : REDIS_CONNECTION_HEARTBEAT_MS);
 }
 
-/* The next one is looked for at once, but not for ever where two servers refer to each other. */
+/* The next Redis is looked for at once, unless two servers keep referring to each other. */
 static void redis_connection_on_failover(void *arg, const char *why)
 {
     struct redis_connection *c = arg;
@@ -671,8 +678,8 @@ static void redis_connection_on_connected(void *arg)
 }
 
 /*
- * A node of a cluster that has not got the slot, or not any more: as if the connection was lost before this
- * reply, so that its command is repeated on the next connection.
+ * A node of a cluster does not have the slot. This counts as a loss of the connection before this reply, so
+ * that its command is repeated on the next connection.
  */
 static bool redis_connection_leave_node(struct redis_connection *c, const struct redis_reply *error)
 {
@@ -688,7 +695,7 @@ static bool redis_connection_leave_node(struct redis_connection *c, const struct
 static void redis_connection_on_reply(void *arg, const struct redis_reply *reply, uint64_t read_ns)
 {
     struct redis_connection *c = arg;
-    /* A push does not clear it: commands may be lost where invalidations are still pushed. */
+    /* a push does not clear it: commands may be lost while invalidations are still pushed */
     c->timeout_ms = 0;
     c->reply_heartbeats = 0;
     if (pending_oldest(&c->pending) == NULL) {
@@ -713,7 +720,7 @@ static void redis_connection_on_push(void *arg, struct span kind, const struct r
         c->options.on_push(c->options.arg, kind, element);
 }
 
-/* Any reply will do, as it is behind all that Redis had to send. */
+/* Any reply suffices, since it is behind everything that Redis had to send. */
 static void redis_connection_on_caught_up(struct redis_connection *c, const struct redis_reply *reply)
 {
     (void)reply;
@@ -767,7 +774,7 @@ static void redis_connection_on_resolved(void *arg, const char *error)
 {
     struct redis_connection *c = arg;
     if (c->state != RESOLVING)
-        return; /* after the deadline; the next attempt looks the name up again */
+        return; /* after the deadline, so the next attempt looks the name up again */
     if (error != NULL)
         redis_connection_fail(c, error);
     else
@@ -841,7 +848,7 @@ static void redis_connection_on_timer(uv_timer_t *timer)
     case READY:
         redis_connection_heartbeat(c);
         break;
-    case DISCOVERING: /* has no timer: the discovery has its own */
+    case DISCOVERING: /* without a timer: the discovery has its own */
     case FAILED:
     case CLOSED:
         break;

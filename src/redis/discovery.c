@@ -1,5 +1,5 @@
 /*
- * Queries to the servers that know Redis; see discovery.h. There is a socket in QUERYING and LISTENING alone.
+ * Queries to the servers that know Redis; see discovery.h. There is a socket only in QUERYING and LISTENING.
  *
  * One timer serves all states of the connection to a server:
  *
@@ -34,14 +34,14 @@
 #include <strings.h>
 
 enum {
-    /* Attempts to connect with one server's answer, before another server is queried. */
+    /* Attempts to connect with the answer of one server, before another server is queried. */
     ATTEMPTS_PER_SERVER = 2,
     SERVERS_MAX = REDIS_SERVERS_MAX + DISCOVERY_NODES_MAX
 };
 
 enum discovery_state { PAUSING, RESOLVING, QUERYING, LISTENING, CLOSED };
 
-/* The states that may follow each, as a set of bits; see the drawing above. */
+/* The states that may follow each state, as a set of bits; see the drawing above. */
 /* clang-format off */
 static const unsigned NEXT[] = {
     [PAUSING] = STATE(RESOLVING) | STATE(CLOSED),
@@ -56,8 +56,8 @@ static const unsigned NEXT[] = {
 struct lookup {
     struct discovery *discovery;
     struct resolver resolver;
-    int next;  /* index of the address to be tried */
-    bool late; /* it ended after its attempt had failed */
+    int next;  /* index of the next address to be tried */
+    bool late; /* the look-up ended after its attempt had failed */
 };
 
 struct discovery {
@@ -70,22 +70,22 @@ struct discovery {
     enum discovery_state state;
     int current;                /* the server that is, or will be, queried */
     int failed_servers;         /* servers in a row that had no answer */
-    bool unreachable;           /* none had an answer the last time that all were asked */
-    struct log_reasons reasons; /* since one had an answer */
+    bool unreachable;           /* no server had an answer when all were queried last */
+    struct log_reasons reasons; /* the reasons logged since a server last had an answer */
     uv_timer_t timer;
-    struct redis_socket *socket;      /* NULL but in QUERYING and LISTENING */
+    struct redis_socket *socket;      /* NULL except in QUERYING and LISTENING */
     bool hello_answered, subscribing; /* on this connection */
-    int replies;                      /* to the query, so far */
-    bool counted;                     /* it is in the metric */
+    int replies;                      /* replies to the query, so far */
+    bool counted;                     /* the connection is counted in the metric */
     struct discovery_answer answer;
-    struct redis_address learned[DISCOVERY_NODES_MAX]; /* behind those of the endpoint */
+    struct redis_address learned[DISCOVERY_NODES_MAX]; /* the servers behind those of the endpoint */
     int learned_count;
     struct lookup lookup[SERVERS_MAX];
 
     /* The Redis that was found. */
-    enum { NOT_IN_USE, DISCOVERING, IN_USE } use; /* a discovery is under way */
+    enum { NOT_IN_USE, DISCOVERING, IN_USE } use; /* DISCOVERING: a discovery is in progress */
     struct topology topology;
-    int rotations; /* since it is in use, away from it: another server than it is to be queried */
+    int rotations; /* changes to another server, since the Redis in use should not be queried itself */
 
     void (*closed)(void *arg);
     void *closed_arg;
@@ -98,7 +98,7 @@ static int discovery_server_count(const struct discovery *d)
     return d->options.endpoint->discovery.count + d->learned_count;
 }
 
-/* Borrowed, as in endpoint.h; a learned one until the next answer. */
+/* Borrowed, as in endpoint.h. A learned server is borrowed until the next answer. */
 static struct redis_endpoint discovery_server_at(struct discovery *d, int n)
 {
     int given = d->options.endpoint->discovery.count;
@@ -116,7 +116,7 @@ static bool discovery_knows_all(const struct discovery *d)
     return same;
 }
 
-/* The connection remains: another number may be that of its server. */
+/* The connection remains, but its server may get another number. */
 static void discovery_learn_servers(struct discovery *d)
 {
     int given = d->options.endpoint->discovery.count;
@@ -136,7 +136,7 @@ static void discovery_learn_servers(struct discovery *d)
         d->current = 0;
 }
 
-/* Whether the server that is queried is the Redis in use, which would not hear of its own replacement. */
+/* Whether the server that is queried is the Redis in use, which would not learn of its own replacement. */
 static bool discovery_queries_server_in_use(struct discovery *d)
 {
     const struct lookup *l = &d->lookup[d->current];
@@ -157,7 +157,7 @@ static void discovery_on_timer(uv_timer_t *timer);
 
 static void discovery_start_timer(struct discovery *d, uint64_t ms)
 {
-    (void)uv_timer_start(&d->timer, discovery_on_timer, ms, 0); /* fails only on a closing handle */
+    (void)uv_timer_start(&d->timer, discovery_on_timer, ms, 0); /* it fails only on a closing handle */
 }
 
 static void discovery_enter(struct discovery *d, enum discovery_state next)
@@ -193,7 +193,7 @@ static void discovery_drop_socket(struct discovery *d)
 
 static void discovery_connect_next(struct discovery *d);
 
-/* Tries the next address of this server, or the next server; false when all have been tried. */
+/* Tries the next address of this server, or the next server. False when all have been tried. */
 static bool discovery_try_next(struct discovery *d)
 {
     struct lookup *l = &d->lookup[d->current];
@@ -266,7 +266,7 @@ static void discovery_send_commands(struct discovery *d, struct buf *commands)
         discovery_fail(d, "out of memory");
 }
 
-/* The handshake and the first query leave together. */
+/* The handshake and the first query are sent together. */
 static void discovery_on_connected(void *arg)
 {
     struct discovery *d = arg;
@@ -354,7 +354,7 @@ static void discovery_on_reply(void *arg, const struct redis_reply *reply, uint6
         discovery_handle_reply(d, reply);
 }
 
-/* "subscribe" confirms the subscription; a message causes one query, whatever it says. */
+/* "subscribe" confirms the subscription. A message causes one query, whatever its content. */
 static void discovery_on_push(void *arg, struct span kind, const struct redis_reply *element)
 {
     struct discovery *d = arg;
@@ -399,7 +399,7 @@ static void discovery_on_resolved(void *arg, const char *error)
     struct lookup *l = arg;
     struct discovery *d = l->discovery;
     bool awaited = d->state == RESOLVING && l == &d->lookup[d->current];
-    l->late = !awaited && error == NULL; /* the next attempt begins with what a slow look-up has found */
+    l->late = !awaited && error == NULL; /* the next attempt begins with the result of a slow look-up */
     if (!awaited)
         return;
     if (error != NULL)
@@ -418,7 +418,7 @@ static void discovery_resolve(struct discovery *d)
         discovery_connect_next(d);
         return;
     }
-    if (resolver_busy(&l->resolver)) /* waits for the look-up of an earlier attempt */
+    if (resolver_busy(&l->resolver)) /* the look-up of an earlier attempt is still running */
         return;
     l->resolver.count = 0;
     int err = resolver_start(&l->resolver, d->loop, host, discovery_on_resolved, l);
@@ -426,13 +426,13 @@ static void discovery_resolve(struct discovery *d)
         discovery_fail(d, uv_strerror(err));
 }
 
-/* The next command goes to another address or server, where there is one; else to this one again. */
+/* The next query goes to another address or server if there is one, otherwise to this one again. */
 static void discovery_rotate_server(struct discovery *d)
 {
     bool another = discovery_server_count(d) > 1 || d->lookup[d->current].resolver.count > 1;
     if (d->state != LISTENING || !another)
         return;
-    d->failed_servers = -1; /* this one is asked again when no other answers */
+    d->failed_servers = -1; /* this server is queried again when no other answers */
     (void)discovery_try_next(d);
 }
 

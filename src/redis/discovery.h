@@ -1,15 +1,15 @@
 /*
- * Discovery: finds the Redis to connect to by servers that know it, Sentinels or the nodes of a cluster, and
- * follows it.
+ * Discovery: finds the Redis to connect to, and follows it. It queries servers that know this Redis:
+ * Sentinels or the nodes of a cluster.
  *
- * One connection to one of these servers, which is queried every second. Sentinels publish failovers as well,
- * but published messages can be lost. After an error, a timeout or an answer without a master the next server
- * is tried; the one that answered last is tried first. What differs between Sentinels and a cluster is a
- * protocol: sentinel.h, cluster.h.
+ * There is one connection to one of these servers, which is queried every second. Sentinels publish failovers
+ * as well, but published messages can be lost. After an error, a timeout or an answer without a master the
+ * next server is queried. The server that answered last is tried first. The differences between Sentinels and
+ * a cluster are in a protocol: sentinel.h, cluster.h.
  *
- * When another master is named than the one in use, on_failover is called at once: an old master that was
- * stalled would serve old data when it continues. For a replica, its ROLE names the master that it follows: a
- * replica of the old master is left too (topology_check_replica).
+ * When another master is named than the one in use, on_failover is called at once. An old master that was
+ * stalled would serve old data when it continues. A replica names the master that it follows in its reply to
+ * ROLE, and a replica of the old master is left too (topology_check_replica).
  *
  * Everything happens on the loop's thread.
  */
@@ -29,7 +29,7 @@ struct ssl_ctx_st;
 /* The interval of queries, in milliseconds. */
 enum { DISCOVERY_INTERVAL_MS = 1000 };
 
-/* The timeout of the look-up of a server, and of its connection and answer, in milliseconds. */
+/* The time limit of the look-up of a server, and of its connection and answer, in milliseconds. */
 enum { DISCOVERY_TIMEOUT_MS = 500 };
 
 enum { DISCOVERY_REPLICAS_MAX = 32, DISCOVERY_NODES_MAX = 16 };
@@ -37,36 +37,36 @@ enum { DISCOVERY_REPLICAS_MAX = 32, DISCOVERY_NODES_MAX = 16 };
 /* The answer of a server. */
 struct discovery_answer {
     struct redis_address master;
-    struct redis_address replica[DISCOVERY_REPLICAS_MAX]; /* healthy ones */
-    struct redis_address down[DISCOVERY_REPLICAS_MAX];    /* those that are down or disconnected */
-    struct redis_address node[DISCOVERY_NODES_MAX];       /* servers that can be queried from now on, too */
+    struct redis_address replica[DISCOVERY_REPLICAS_MAX]; /* healthy replicas */
+    struct redis_address down[DISCOVERY_REPLICAS_MAX];    /* replicas that are down or disconnected */
+    struct redis_address node[DISCOVERY_NODES_MAX]; /* further servers that can be queried from now on */
     int replicas, downs, nodes;
 };
 
-/* How servers of one kind are queried, and what they answer. */
+/* How servers of one kind are queried, and how their replies are parsed. */
 struct discovery_protocol {
-    const char *name;         /* one server, in logs */
-    const char *no_answer;    /* logged when one server fails, */
-    const char *unreachable;  /* all servers do, */
-    const char *reachable;    /* one answers again, */
-    const char *moved;        /* another Redis is named than the one in use, */
-    const char *down;         /* the replica in use is down, */
-    const char *other_master; /* or follows another master */
-    size_t bytes_max;         /* the largest answer */
-    uint64_t elements_max;    /* the longest array in it */
-    const char *channel;      /* whose messages cause a query; NULL: none */
+    const char *name;         /* the name of one server in logs */
+    const char *no_answer;    /* logged when one server fails */
+    const char *unreachable;  /* logged when all servers fail */
+    const char *reachable;    /* logged when a server answers again */
+    const char *moved;        /* logged when another Redis is named than the one in use */
+    const char *down;         /* logged when the replica in use is down */
+    const char *other_master; /* logged when it follows another master */
+    size_t bytes_max;         /* the limit of an answer in bytes */
+    uint64_t elements_max;    /* the limit of an array in an answer */
+    const char *channel;      /* the channel whose messages cause a query; NULL: none */
     bool lists_healthy;       /* a replica that is not in the answer is down */
     /* Appends the commands of a query. */
     void (*compose)(const struct redis_endpoint *endpoint, struct buf *out);
     /*
      * Reads reply number `n`, from 0 on, into the answer of `server`. Returns NULL, or why there is no
-     * answer. *complete becomes true with the last one.
+     * answer. *complete becomes true with the last reply.
      */
     const char *(*read)(const struct redis_endpoint *endpoint, const struct redis_endpoint *server, int n,
                         const struct redis_reply *reply, struct discovery_answer *answer, bool *complete);
 };
 
-/* The protocol of the servers in the endpoint, which has to be discovered. */
+/* The protocol of the servers in the endpoint, which must be discovered. */
 const struct discovery_protocol *discovery_protocol_of(const struct redis_endpoint *endpoint);
 
 struct discovery_options {
@@ -76,7 +76,7 @@ struct discovery_options {
     struct redis_metrics *metrics;
     uint64_t stale_limit_ms; /* how long a replica may be used that follows another master */
     unsigned seed;           /* selects the first replica to be used */
-    /* This is where to connect to; borrowed until the next discovery. */
+    /* The Redis to connect to; borrowed until the next discovery. */
     void (*on_found)(void *arg, const struct redis_endpoint *endpoint);
     /* No server has given an address; `why` is borrowed until the function returns. */
     void (*on_not_found)(void *arg, const char *why);
@@ -89,20 +89,20 @@ struct discovery_options {
 int discovery_new(uv_loop_t *loop, const struct discovery_options *options, struct discovery **out)
     __attribute__((warn_unused_result));
 
-/* No callback follows but `closed`, from the loop, when the memory has been freed. */
+/* The only callback that follows is `closed`, from the loop, when the memory has been freed. */
 void discovery_close(struct discovery *d, void (*closed)(void *arg), void *arg);
 
-/* Starts a discovery, which ends with on_found or on_not_found, perhaps before this returns. */
+/* Starts a discovery, which ends with on_found or on_not_found, possibly before this returns. */
 void discovery_discover(struct discovery *d);
 
-/* The Redis that was found is in use; its connection was lost. */
+/* The Redis that was found is in use (ready), or its connection was lost. */
 void discovery_ready(struct discovery *d);
 void discovery_lost(struct discovery *d);
 
-/* An attempt to connect to it has failed; after two of these another server is queried. */
+/* An attempt to connect to that Redis has failed. After two such failures another server is queried. */
 void discovery_failed(struct discovery *d);
 
-/* Which Redis was found, and whether it is still the right one; borrowed until discovery_close. */
+/* The state of the Redis that was found (topology.h); borrowed until discovery_close. */
 struct topology *discovery_topology(struct discovery *d);
 
 #endif

@@ -1,6 +1,4 @@
-/*
- * Reading Redis addresses, and what they mean together with the other settings; see endpoint.h.
- */
+/* Parses Redis addresses, and combines them with the other settings; see endpoint.h. */
 #include "redis/endpoint.h"
 
 #include "base/text.h"
@@ -19,7 +17,7 @@ enum {
     PORT_MAX = 65535,
     DB_MAX = 1 << 20,
     OPTION_NAME_MAX = 32,
-    QUOTED = 16 /* bytes of a password that must not be in a text */
+    QUOTED = 16 /* the bytes of a password that must not be in a text */
 };
 
 static int redis_endpoint_invalid(struct buf *why, const char *text)
@@ -38,7 +36,9 @@ static bool redis_endpoint_is_option_name(struct span name)
     return name.len > 0 && name.len <= OPTION_NAME_MAX;
 }
 
-/* Before an at-sign there may be the rest of a password that was not percent-encoded: it is not named. */
+/*
+ * The text before an at-sign may be the rest of a password that was not percent-encoded, so it is not named.
+ */
 static int redis_endpoint_unknown_option(struct span name, struct span query, struct buf *why)
 {
     if (!redis_endpoint_is_option_name(name) || span_find(query, '@') < query.len)
@@ -59,7 +59,7 @@ static int redis_endpoint_check_options(struct span query, struct span known, st
     return 0;
 }
 
-/* *out becomes `s` decoded once, owned. A NUL byte in it (%00) would cut it short. */
+/* *out becomes `s`, decoded once, and is owned. A NUL byte in it (%00) would cut it short. */
 static int redis_endpoint_copy_decoded(struct span s, char **out, struct buf *why)
 {
     char *text = malloc(s.len + 1);
@@ -67,7 +67,7 @@ static int redis_endpoint_copy_decoded(struct span s, char **out, struct buf *wh
         return -ENOMEM;
     size_t n = uri_decode(s, text);
     text[n] = '\0';
-    *out = text; /* freed by redis_endpoint_fini in any case */
+    *out = text; /* redis_endpoint_fini frees it in any case */
     if (strlen(text) == n)
         return 0;
     return redis_endpoint_invalid(why, "must not hold a NUL byte");
@@ -84,7 +84,7 @@ static int redis_endpoint_read_userinfo(struct redis_endpoint *t, struct span in
     return err;
 }
 
-/* Takes `user:password@` off the front of the authority. */
+/* Takes `user:password@` from the front of the authority. */
 static int redis_endpoint_take_userinfo(struct redis_endpoint *t, struct span *authority, struct buf *why)
 {
     size_t at = authority->len;
@@ -106,7 +106,7 @@ static int redis_endpoint_read_port(struct span text, int *out, struct buf *why)
     return 0;
 }
 
-/* host[:port], where *port is the default; *out is owned. */
+/* Parses host[:port]. *port is the default, and *out is owned. */
 static int redis_endpoint_read_host(struct span authority, char **out, int *port, struct buf *why)
 {
     struct span host = authority;
@@ -146,7 +146,7 @@ static int redis_endpoint_read_db(struct redis_endpoint *t, struct span text, st
     return 0;
 }
 
-/* host[:port],host[:port],... */
+/* Parses host[:port],host[:port],... */
 static int redis_endpoint_read_servers(struct redis_discovery *s, struct span list, int port, struct buf *why)
 {
     int err = 0;
@@ -227,7 +227,7 @@ static int redis_endpoint_read_unix(struct redis_endpoint *t, const struct url *
 {
     if (url->authority.len > 0 || url->path.data == NULL)
         return redis_endpoint_invalid(why, "a socket is written unix:///path");
-    const struct span path = {url->path.data - 1, url->path.len + 1}; /* with its slash */
+    const struct span path = {url->path.data - 1, url->path.len + 1}; /* the path with its slash */
     int err = redis_endpoint_read_db(t, uri_query_find(url->query, SPAN("db")), why);
     if (err == 0)
         err = redis_endpoint_copy_decoded(path, &t->path, why);
@@ -240,7 +240,7 @@ struct scheme {
     struct span start;
     enum redis_transport transport;
     int (*read)(struct redis_endpoint *t, const struct url *url, struct buf *why);
-    struct span option; /* the only one that the query may hold */
+    struct span option; /* the only option that the query may contain */
 };
 
 /* `rest` is the URL without `start`. */
@@ -261,7 +261,7 @@ static int redis_endpoint_read_by(struct redis_endpoint *t, const struct scheme 
     return err != 0 ? err : scheme->read(t, &url, why);
 }
 
-/* Fills the zeroed `t` from `url`; user and password stay NULL where it has none. */
+/* Fills the zeroed `t` from `url`. User and password stay NULL if it has none. */
 static int redis_endpoint_read_url(struct redis_endpoint *t, struct span url, struct buf *why)
 {
     static const struct scheme schemes[] = {
@@ -291,7 +291,7 @@ static int redis_endpoint_fill_in(char **out, const char *text)
     return *out == NULL ? -ENOMEM : 0;
 }
 
-/* A user needs a password, if need be the default one; without a user it is the default user. */
+/* A user needs a password, which may be the default one. Without a user it is the default user. */
 static int redis_endpoint_complete(char **user, char **password, const char *default_password)
 {
     int err = redis_endpoint_fill_in(password, default_password);
@@ -380,7 +380,7 @@ void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out)
         buf_printf(out, strchr(t->host, ':') != NULL ? "[%s]:%d/%d" : "%s:%d/%d", t->host, t->port, t->db);
 }
 
-/* Redis quotes only the beginning of a long argument, so the beginning of the secret is compared. */
+/* Redis quotes only the beginning of a long argument, so only the beginning of the secret is compared. */
 static bool redis_endpoint_quotes(const char *text, const char *secret)
 {
     char start[QUOTED + 1];
@@ -391,9 +391,9 @@ static bool redis_endpoint_quotes(const char *text, const char *secret)
 }
 
 /*
- * Only an ERR can quote: it refers to our command, and Redis before 6, which does not know HELLO, repeats the
- * arguments. Every other code stands for a condition and has a constant text (WRONGPASS, NOAUTH, LOADING), in
- * which a password such as "password" or "user" is a word like any other; so do our own reasons.
+ * Only an ERR can quote: it refers to our command. Redis before 6 does not know HELLO and repeats its
+ * arguments. Every other code stands for a condition and has a constant text (WRONGPASS, NOAUTH, LOADING). A
+ * password such as "password" or "user" may be a word of that text. The same is true for our own reasons.
  */
 const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *reason)
 {
@@ -481,7 +481,7 @@ static unsigned redis_endpoint_crc16(struct span text)
     return crc;
 }
 
-/* The hash tag is between the first brace and the first closing one after it, and not empty. */
+/* The hash tag is between the first brace and the first closing one after it, and is not empty. */
 int redis_endpoint_set_prefix(struct redis_endpoint *t, struct span prefix)
 {
     struct span tag = span_skip(prefix, span_find(prefix, '{'));

@@ -1,20 +1,19 @@
 /*
- * Which Redis to connect to, as which user and by which certificates: the settings of a Redis client, and
- * what they mean.
+ * The settings of a Redis client: the Redis to connect to, the user, and the certificates.
  *
  *     redis://[user[:password]@]host[:port][/db]     plain TCP
  *     rediss://...                                   TLS; the certificate must be valid for the host
  *     unix:///path/to/socket[?db=N]                  local socket; unix://user:password@/path likewise
  *     redis+sentinel://[user[:password]@]host[:port],host2[:port],.../master[/db][?role=replica]
- *         the master of that name as those Sentinels know it, or one of its replicas
- *     rediss+sentinel://...                          the same where Sentinels and Redis speak TLS
+ *         the master that the Sentinels know by that name, or one of its replicas
+ *     rediss+sentinel://...                          the same; Sentinels and Redis use TLS
  *     redis+cluster://[user[:password]@]host[:port],host2[:port],...[/][?role=replica]
  *         the node of a Redis Cluster that holds the slot of the keys, or one of its replicas; a few of the
  *         cluster's nodes are enough
  *     rediss+cluster://...                           the same with TLS
  *
- * A password without user (`redis://:secret@host`) is the default user's; a user without password is an
- * error. Both are percent-decoded once. They are for Redis: the user and password for Sentinels are settings.
+ * A password without user (`redis://:secret@host`) is that of the default user. A user without password is an
+ * error. Both are percent-decoded once. They are for Redis; the user and password for Sentinels are settings.
  */
 #ifndef REDIS_ENDPOINT_H
 #define REDIS_ENDPOINT_H
@@ -62,7 +61,7 @@ enum redis_transport { REDIS_TRANSPORT_TCP, REDIS_TRANSPORT_TLS, REDIS_TRANSPORT
 
 enum { REDIS_SERVERS_MAX = 16 };
 
-/* The servers that know where Redis is. */
+/* The servers that know the address of Redis. */
 struct redis_discovery {
     enum { REDIS_DISCOVERY_NONE, REDIS_DISCOVERY_SENTINEL, REDIS_DISCOVERY_CLUSTER } kind;
     int count; /* 0: Redis is at the URL's own address */
@@ -72,11 +71,11 @@ struct redis_discovery {
     } at[REDIS_SERVERS_MAX];
     bool replica; /* a replica is wanted, if there is one */
     /* With Sentinels. */
-    char *master; /* the name by which they know it */
+    char *master; /* the name by which the Sentinels know it */
     char *user;   /* never NULL */
     char *password;
     /* With a cluster. */
-    int slot; /* holds all keys; see redis_endpoint_set_prefix */
+    int slot; /* the slot of all keys; see redis_endpoint_set_prefix */
 };
 
 struct redis_endpoint {
@@ -84,7 +83,7 @@ struct redis_endpoint {
     char
         *host; /* name or address (no brackets); NULL for a local socket, and where it has to be discovered */
     int port;
-    char *path; /* the local socket's; NULL otherwise */
+    char *path; /* the path of a local socket; NULL otherwise */
     int db;
     char *user;     /* never NULL: "default" when none was given */
     char *password; /* NULL: no authentication */
@@ -92,7 +91,7 @@ struct redis_endpoint {
 };
 
 /*
- * Fills `out` from `options`. Returns 0, -ENOMEM, or -EINVAL with a reason in `why`, which never holds a
+ * Fills `out` from `options`. Returns 0, -ENOMEM, or -EINVAL with a reason in `why`, which never contains a
  * secret. redis_endpoint_fini is due in every case.
  */
 int redis_endpoint_init(struct redis_endpoint *out, const struct redis_options *options, struct buf *why)
@@ -104,7 +103,7 @@ void redis_endpoint_fini(struct redis_endpoint *t);
 struct redis_endpoint redis_endpoint_at(const struct redis_endpoint *t, char *host, int port);
 
 /*
- * The n-th of the servers that know where Redis is, with its user and password: Sentinels have their own.
+ * The n-th server that knows the address of Redis, with its user and password: Sentinels have their own.
  * Borrowed likewise.
  */
 struct redis_endpoint redis_endpoint_server(const struct redis_endpoint *t, int n);
@@ -114,7 +113,7 @@ static inline bool redis_endpoint_is_cluster(const struct redis_endpoint *t)
     return t->discovery.kind == REDIS_DISCOVERY_CLUSTER;
 }
 
-/* True where the address has to be discovered. */
+/* True if the address must be discovered. */
 static inline bool redis_endpoint_is_discovered(const struct redis_endpoint *t)
 {
     return t->discovery.kind != REDIS_DISCOVERY_NONE && t->host == NULL;
@@ -122,38 +121,38 @@ static inline bool redis_endpoint_is_discovered(const struct redis_endpoint *t)
 
 enum { REDIS_CLUSTER_SLOTS = 16384 };
 
-/* The reason when redis_endpoint_set_prefix fails. */
+/* The reason for which redis_endpoint_set_prefix fails. */
 #define REDIS_PREFIX_UNTAGGED \
     "a Redis Cluster needs a hash tag in the prefix, such as {channels}:, so that all keys are in one slot"
 
 /*
- * All keys begin with this prefix. In a cluster it must contain a hash tag, "{...}", which puts them into one
- * slot; -EINVAL when it does not, else 0.
+ * Sets the prefix of all keys. In a cluster the prefix must contain a hash tag, "{...}", which puts all keys
+ * into one slot. Returns 0, or -EINVAL if it does not.
  */
 int redis_endpoint_set_prefix(struct redis_endpoint *t, struct span prefix)
     __attribute__((warn_unused_result));
 
-/* "host:port/db", the socket's path, or what has to be discovered, for logs; without secrets. */
+/* Appends "host:port/db", the socket's path, or what must be discovered, for logs and without secrets. */
 void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out);
 
 /*
- * Returns the text for logs of a server's reply, or of a reason of our own: a constant text if it quotes a
- * password (a Redis that does not know HELLO repeats its arguments).
+ * Returns the text for logs of a server's reply, or of a reason of our own. It is a constant text if the
+ * reply quotes a password. A Redis that does not know HELLO repeats its arguments.
  */
 const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *reason);
 
 /* Appends the first command on a connection: HELLO 3 with authentication and client name. */
 void redis_endpoint_hello(const struct redis_endpoint *t, const char *client_name, struct buf *out);
 
-/* Appends the SELECT that follows it; false where the database is the first, and none is needed. */
+/* Appends the SELECT that follows HELLO. False if the database is the first one, which needs no SELECT. */
 bool redis_endpoint_select(const struct redis_endpoint *t, struct buf *out);
 
 /*
- * --- what connections are made with ---
+ * --- settings of connections ---
  *
- * An endpoint and its TLS settings, read and checked together. Immutable and counted, so that threads can
- * share one while the settings are read again into the next. Each has a number, which tells whether a
- * connection uses it.
+ * An endpoint and its TLS settings, read and checked together. They are immutable and reference-counted, so
+ * threads can share them while the settings are read again into new ones. Each has a number, which shows
+ * whether a connection uses it.
  */
 
 /* Private to endpoint.c and the functions below. */
@@ -165,15 +164,15 @@ struct redis_config {
 };
 
 /*
- * Takes `endpoint`, in every case, and reads the certificates that `options` names. One reference, for the
- * caller. Returns 0, -ENOMEM, or -EINVAL with a reason in `why`, which holds no secret, and in *setting the
- * name of the setting that it is about.
+ * Takes ownership of `endpoint`, in every case, and reads the certificates that `options` names. One
+ * reference, for the caller. Returns 0, -ENOMEM, or -EINVAL. Then `why` has a reason without secrets, and
+ * *setting the name of the setting concerned.
  */
 int redis_config_new(struct redis_endpoint *endpoint, const struct redis_options *options, uint64_t number,
                      struct redis_config **out, struct buf *why, const char **setting)
     __attribute__((warn_unused_result));
 
-/* From any thread; `c` itself is returned. */
+/* May be called from any thread. Returns `c`. */
 static inline struct redis_config *redis_config_ref(struct redis_config *c)
 {
     int before = atomic_fetch_add_explicit(&c->references, 1, memory_order_relaxed);
@@ -182,7 +181,7 @@ static inline struct redis_config *redis_config_ref(struct redis_config *c)
     return c;
 }
 
-/* From any thread; NULL is allowed. The last one erases the passwords. */
+/* May be called from any thread; NULL is allowed. The last call erases the passwords. */
 void redis_config_unref(struct redis_config *c);
 
 /* Borrowed while there is a reference. */
@@ -191,7 +190,7 @@ static inline const struct redis_endpoint *redis_config_endpoint(const struct re
     return &c->endpoint;
 }
 
-/* The same; NULL without TLS. */
+/* The TLS settings, borrowed likewise; NULL without TLS. */
 static inline struct ssl_ctx_st *redis_config_tls(const struct redis_config *c)
 {
     return c->tls;
@@ -207,7 +206,7 @@ static inline uint64_t redis_config_number(const struct redis_config *c)
 enum { REDIS_HOST_SIZE = 256 };
 
 struct redis_address {
-    char host[REDIS_HOST_SIZE]; /* a name or a numeric address: letters, digits and .:_- alone */
+    char host[REDIS_HOST_SIZE]; /* a name or a numeric address: only letters, digits and .:_- */
     int port;
 };
 
@@ -216,7 +215,7 @@ static inline bool redis_address_equal(const struct redis_address *a, const stru
     return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-/* False, with *out untouched, when it is not an address that can be connected to. */
+/* False, with *out untouched, when it is not an address to which a connection is possible. */
 bool redis_address_set(struct redis_address *out, struct span host, int64_t port);
 
 #endif

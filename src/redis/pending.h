@@ -1,6 +1,6 @@
 /*
- * Commands that wait for their replies, oldest first: a ring that grows and keeps its memory. Inline, since
- * each command and each reply passes through it.
+ * Commands that wait for their replies, oldest first: a ring that grows and keeps its memory. The functions
+ * are inline, since each command and each reply passes through them.
  */
 #ifndef REDIS_PENDING_H
 #define REDIS_PENDING_H
@@ -13,7 +13,7 @@
 
 enum { PENDING_CAPACITY_MIN = 64 };
 
-/* A command of the connection itself has `own`, any other `fn` and `arg`. */
+/* A command of the connection itself has `own`. Any other command has `fn` and `arg`. */
 struct pending_command {
     void (*own)(struct redis_connection *c, const struct redis_reply *reply);
     redis_reply_fn fn;
@@ -27,7 +27,7 @@ struct pending {
     size_t head, used;
 };
 
-/* Makes room for `count` more, at most PENDING_CAPACITY_MIN. Returns 0 or -ENOMEM. */
+/* Makes room for `count` more commands, at most PENDING_CAPACITY_MIN. Returns 0 or -ENOMEM. */
 static inline int pending_reserve(struct pending *q, size_t count)
 {
     assert(count <= PENDING_CAPACITY_MIN);
@@ -46,7 +46,7 @@ static inline int pending_reserve(struct pending *q, size_t count)
     return 0;
 }
 
-/* pending_reserve must have succeeded since the last push. */
+/* pending_reserve must have succeeded since the last call. */
 static inline void pending_push(struct pending *q, struct pending_command command)
 {
     assert(q->used < q->capacity);
@@ -54,13 +54,13 @@ static inline void pending_push(struct pending *q, struct pending_command comman
     q->used++;
 }
 
-/* NULL when there is none. Borrowed until the next change. */
+/* The oldest command, or NULL. Borrowed until the next change. */
 static inline const struct pending_command *pending_oldest(const struct pending *q)
 {
     return q->used == 0 ? NULL : &q->ring[q->head];
 }
 
-/* Removes the oldest; there is one. */
+/* Removes the oldest command; there must be one. */
 static inline struct pending_command pending_pop(struct pending *q)
 {
     assert(q->used > 0);

@@ -1,11 +1,12 @@
 /*
- * Connections to nodes that errors refer to, and the commands sent on them; see redirect.h.
+ * Connections to nodes that errors name, and the commands sent on them; see redirect.h.
  *
  * A command waits in `waiting` for the connection to its node, then in that connection for the reply. A
- * failed one is held in `failed` before its owner is called: the owner sends it again at once, and nodes that
- * refer to each other in a circle would keep everybody busy. Until it ends or is cancelled it is in `wanted`
- * as well. One timer ticks every TICK_MS while there is a connection or a failed command, and looks at the
- * limits below.
+ * failed command is held in `failed` before its owner is called. The owner sends it again at once, and nodes
+ * that refer to each other in a circle would cause an endless loop. Until a command ends or is cancelled it
+ * is in `wanted` as well.
+ *
+ * One timer ticks every TICK_MS while there is a connection or a failed command, and checks the limits below.
  */
 #include "redis/redirect.h"
 
@@ -21,7 +22,7 @@
 
 enum {
     ROUTES_MAX = 4, /* the master of a replica, the target of a migration, and their predecessors */
-    HOPS_MAX = 4,   /* errors that refer to yet another node, for one command */
+    HOPS_MAX = 4,   /* errors that name yet another node, for one command */
     TICK_MS = 50,
     HOLD_MS = 50,    /* how long a failed command is held */
     WAIT_MS = 2000,  /* how long a command waits for a connection */
@@ -42,7 +43,7 @@ struct route {
 struct redirects {
     uv_loop_t *loop;
     struct redirects_options options;
-    struct redis_metrics unexposed;  /* not exposed: the workers' own connections are counted */
+    struct redis_metrics unexposed;  /* not exposed: only the workers' own connections are counted */
     struct route *route[ROUTES_MAX]; /* owned; NULL: none */
     struct list failed;              /* commands that have failed, oldest first */
     struct list wanted;              /* commands whose replies are wanted, oldest first */
@@ -87,7 +88,7 @@ static void redirect_fail(struct redirected *command)
     list_append(&r->failed, &command->link);
 }
 
-/* Ends those that have been in the list for `ms`. A callback may add to it. */
+/* Ends the commands that have been in the list for `ms`. A callback may add to the list. */
 static void redirect_expire(struct list *list, uint64_t ms)
 {
     uint64_t now = clock_now_ms();
@@ -104,7 +105,7 @@ static void redirect_expire(struct list *list, uint64_t ms)
 
 static void redirect_send_to(const struct redis_address *node, struct redirected *command);
 
-/* Says that the node is not the right one, or does not know which is. */
+/* Whether the node says that it is not the right one, or does not know the right one. */
 static bool redirect_is_refused(const struct redis_reply *reply)
 {
     const struct redis_address unknown = {.port = 0};
@@ -117,7 +118,7 @@ static void redirect_on_reply(void *arg, const struct redis_reply *reply, enum r
     struct redirected *command = arg;
     struct route *route = command->route;
     struct redis_address node;
-    (void)origin; /* the stream of that connection, whose keys are not tracked */
+    (void)origin; /* the stream of that connection, which tracks no keys */
     assert(route->sent > 0);
     route->sent--;
     if (route->redirects->closing)
@@ -133,7 +134,7 @@ static void redirect_on_reply(void *arg, const struct redis_reply *reply, enum r
 static void redirect_on_asking(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     (void)arg;
-    (void)reply; /* the command behind it fails where it fails */
+    (void)reply; /* if this command fails, so does the command behind it */
     (void)origin;
 }
 
@@ -178,7 +179,7 @@ static void redirect_on_ready(void *arg)
 
 static void redirect_on_lost(void *arg)
 {
-    (void)arg; /* sent commands fail; waiting ones go on waiting */
+    (void)arg; /* sent commands fail; waiting commands go on waiting */
 }
 
 static void redirect_on_route_closed(void *arg)
@@ -202,7 +203,7 @@ static bool redirect_is_idle(const struct route *route)
     return route->sent == 0 && list_empty(&route->waiting);
 }
 
-/* A free place, or that of the idle connection that was used least recently; -1: none. */
+/* A free place, or the place of the idle connection that was used least recently; -1: none. */
 static int redirect_make_place(struct redirects *r)
 {
     int place = -1;
@@ -246,7 +247,7 @@ static struct route *redirect_open_route(struct redirects *r, const struct redis
     return route;
 }
 
-/* NULL when there can be none now. */
+/* The connection to a node, or NULL when none is possible now. */
 static struct route *redirect_route_to(struct redirects *r, const struct redis_address *node)
 {
     for (int i = 0; i < ROUTES_MAX; i++)
@@ -304,7 +305,7 @@ int redirects_send(struct redirects *r, const struct redis_address *node, struct
     metric_add(&r->options.metrics->cluster_redirects_total, 1);
     if (!uv_is_active((const uv_handle_t *)&r->timer))
         (void)uv_timer_start(&r->timer, redirect_on_timer, TICK_MS,
-                             TICK_MS); /* fails only on a closing handle */
+                             TICK_MS); /* it fails only on a closing handle */
     redirect_send_to(node, copy);
     return 0;
 }

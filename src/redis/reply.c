@@ -38,7 +38,7 @@ static size_t reply_align(size_t size)
     return (size + unit - 1) / unit * unit;
 }
 
-/* Bytes of the reply and of all in it. */
+/* The size of the reply and of all replies in it. */
 static size_t reply_size(const struct redis_reply *reply)
 {
     size_t size = sizeof *reply + reply->elements * sizeof(struct redis_reply *);
@@ -54,7 +54,7 @@ static void *reply_carve(char **free, size_t size)
     return at;
 }
 
-/* Copies into the block of which *free is what is left. */
+/* Copies into a block; *free is its free rest. */
 static struct redis_reply *reply_copy_to(char **free, const struct redis_reply *reply)
 {
     struct redis_reply *copy = reply_carve(free, sizeof *copy);

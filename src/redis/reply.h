@@ -1,14 +1,15 @@
 /*
- * A reply of Redis, of any type of RESP3, and what its readers ask of it.
+ * A reply of Redis, of any type of RESP3, and the functions that read it.
  *
- * It is borrowed from whatever received it (resp.h, client.h say until when); reply_copy() makes one to keep.
+ * A reply is borrowed from the module that received it (resp.h and client.h say until when). reply_copy()
+ * makes one to keep.
  */
 #ifndef REDIS_REPLY_H
 #define REDIS_REPLY_H
 
 #include "base/span.h"
 
-/* Numbered as hiredis numbers them, with whose parser tests compare ours. */
+/* Numbered as in hiredis, since tests compare our parser with the parser of hiredis. */
 enum reply_type {
     REPLY_STRING = 1, /* a bulk string */
     REPLY_ARRAY,
@@ -30,9 +31,9 @@ struct redis_reply {
     enum reply_type type;
     int64_t integer; /* also a boolean's 0 or 1 */
     double number;   /* only in a REPLY_DOUBLE */
-    char *str;  /* any text, an error's and a number's, too; only that of a bulk string may lack its NUL */
-    size_t len; /* bytes in str */
-    size_t elements; /* in an array, set or map, where a name and its value are two */
+    char *str;       /* the text, also of an error or a number; only that of a bulk string may lack its NUL */
+    size_t len;      /* bytes in str */
+    size_t elements; /* of an array, set or map, in which a name and its value are two */
     struct redis_reply **element;
 };
 
@@ -40,8 +41,8 @@ struct redis_reply {
 struct redis_reply *reply_copy(const struct redis_reply *reply) __attribute__((warn_unused_result));
 
 /*
- * True when a reply says that a key, or what the command names in it, does not exist: nil, 0, a list without
- * elements, or with nothing but nil.
+ * True when a reply says that a key, or a part that the command names, does not exist. Such a reply is nil,
+ * 0, or a list that is empty or has only nil.
  */
 bool reply_is_absent(const struct redis_reply *reply);
 
@@ -51,7 +52,7 @@ static inline bool reply_is_error(const struct redis_reply *reply, struct span c
     return reply->type == REPLY_ERROR && span_starts_with((struct span){reply->str, reply->len}, code);
 }
 
-/* A string's content; absent when it is none. Borrowed, as is the next. */
+/* The content of a string; absent for any other type. Borrowed, as is reply_member. */
 static inline struct span reply_text(const struct redis_reply *reply)
 {
     bool is_text = reply->type == REPLY_STRING || reply->type == REPLY_STATUS;

@@ -1,6 +1,6 @@
 /*
  * Name look-ups; see resolver.h. The thread and the loop share a query under its lock. The thread sends
- * `finished` unless the query was cancelled before: afterwards the handle is closing.
+ * `finished` unless the query was cancelled before. After a cancellation the handle is closing.
  */
 #include "redis/resolver.h"
 
@@ -14,17 +14,17 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Shared by the loop and the thread; the last of them frees it. */
+/* Shared by the loop and the thread; the last user frees it. */
 struct resolver_query {
     uv_async_t finished;
-    struct resolver *resolver; /* the loop's, as are the next two */
+    struct resolver *resolver; /* used by the loop only, as the two members below */
     void (*done)(void *arg, const char *error);
     void *arg;
     atomic_int references;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the members that follow */
     bool cancelled;       /* `finished` is closing and must not be sent */
-    int error;            /* getaddrinfo's result */
-    int system_error;     /* errno, where that is EAI_SYSTEM */
+    int error;            /* the result of getaddrinfo */
+    int system_error;     /* errno, if `error` is EAI_SYSTEM */
     int count;
     char address[RESOLVE_ADDRESSES_MAX][INET6_ADDRSTRLEN];
     char host[];
@@ -66,7 +66,7 @@ static void *resolver_look_up(void *arg)
     for (const struct addrinfo *info = error == 0 ? found : NULL; info != NULL; info = info->ai_next)
         resolver_add_address(q, info);
     if (!q->cancelled)
-        (void)uv_async_send(&q->finished); /* fails only on a handle that is closing */
+        (void)uv_async_send(&q->finished); /* it fails only on a handle that is closing */
     pthread_mutex_unlock(&q->lock);
     if (error == 0)
         freeaddrinfo(found);

@@ -2,8 +2,9 @@
  * Look-ups of names, without blocking the loop.
  *
  * getaddrinfo cannot be interrupted, and its own time limits add up to minutes. So each look-up has a
- * detached thread, which neither the loop nor the exit of the process waits for. hiredis would call it inside
- * connect; uv_getaddrinfo would keep the loop alive until it returns, and the exit joins its thread pool.
+ * detached thread, for which neither the loop nor the exit of the process waits. The alternatives would
+ * block. hiredis calls getaddrinfo inside connect. uv_getaddrinfo keeps the loop alive until it returns, and
+ * the exit joins its thread pool.
  */
 #ifndef REDIS_RESOLVER_H
 #define REDIS_RESOLVER_H
@@ -24,8 +25,8 @@ struct resolver {
 bool resolver_take_numeric(struct resolver *r, const char *host);
 
 /*
- * Looks `host` up; `done` is called once from the loop, with NULL or the text of an error, and not at all
- * when this returns a negative errno or resolver_cancel was called. Only while the resolver is not busy.
+ * Looks `host` up. `done` is called once from the loop, with NULL or the text of an error. It is not called
+ * if this returns a negative errno, or after resolver_cancel. The resolver must not be busy.
  */
 int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
                    void (*done)(void *arg, const char *error), void *arg) __attribute__((warn_unused_result));
@@ -36,7 +37,7 @@ static inline bool resolver_busy(const struct resolver *r)
 }
 
 /*
- * Cancels the look-up, if there is one: `done` is not called, and the resolver may be freed. The thread lasts
+ * Cancels the look-up, if there is one. `done` is not called, and the resolver may be freed. The thread runs
  * until getaddrinfo returns.
  */
 void resolver_cancel(struct resolver *r);

@@ -1,13 +1,14 @@
 /*
  * RESP3; see resp.h.
  *
- * A reply is built level by level. Where a part of it exceeds a bound, what has been built is released, and
- * the rest is skipped by counting items: an array adds as many as it announces, so no stack is needed. The
- * elements of a push are counted in the same way. Lengths are announced before contents, so a bound is
- * checked before anything is allocated, and a bulk string is written where it stays.
+ * A reply is built level by level. If a part of it exceeds a bound, the parts that were built are released.
+ * The rest is skipped by counting items: an array adds as many as it announces, so no stack is needed. The
+ * elements of a push are counted in the same way. Lengths are announced before contents. So a bound is
+ * checked before anything is allocated, and a bulk string is written to its final place.
  *
- * A bulk string that is whole in the input is not copied as long as the reply may end in that input. There is
- * room for it all the same, so that memory does not depend on the pieces in which a reply arrives.
+ * A bulk string that is whole in the input is not copied as long as the reply may end in that input. Memory
+ * is reserved for it all the same. So the memory of a reply does not depend on the pieces in which it
+ * arrives.
  */
 #include "redis/resp.h"
 
@@ -48,7 +49,7 @@ static bool resp_fail(struct resp_parser *p, const char *why)
 
 /* --- memory --- */
 
-/* Not inline: rare, and `take` is to be small. */
+/* Not inline: it is rarely called, and `take` must stay small. */
 __attribute__((noinline)) static bool resp_add_chunk(struct resp_parser *p, size_t needed)
 {
     size_t size = needed > RESP_CHUNK ? needed : RESP_CHUNK;
@@ -64,7 +65,7 @@ __attribute__((noinline)) static bool resp_add_chunk(struct resp_parser *p, size
     return true;
 }
 
-/* Aligned for every part of a reply. NULL when `exceeded`, or when there is no memory. */
+/* The memory is aligned for every part of a reply. NULL when `exceeded`, or when out of memory. */
 static void *resp_take(struct resp_parser *p, size_t size)
 {
     size_t align = alignof(struct redis_reply);
@@ -84,7 +85,7 @@ static void resp_drop_newest(struct resp_parser *p)
     free(chunk);
 }
 
-/* Releases all that was built. */
+/* Releases everything that was built. */
 static void resp_clear_pool(struct resp_parser *p)
 {
     while (p->chunk != NULL && (p->chunk->older != NULL || p->chunk->size > RESP_CHUNK))
@@ -93,7 +94,7 @@ static void resp_clear_pool(struct resp_parser *p)
     p->in_input = NULL;
 }
 
-/* The reply is oversize: nothing of it is kept from the current item to its end. */
+/* The reply is oversize: it is not kept, and skipped from the current item to its end. */
 static void resp_begin_skipping(struct resp_parser *p)
 {
     p->items_left = 1;
@@ -111,8 +112,10 @@ static struct redis_reply *resp_refuse(struct resp_parser *p)
     return (struct redis_reply *)(uintptr_t)&resp_oversize;
 }
 
-/* A reply at the start of `size` bytes and `extra` more; resp_oversize where nothing is kept; NULL when
- * parsing has failed. */
+/*
+ * A reply at the start of `size` bytes and `extra` more; resp_oversize if nothing is kept; NULL when parsing
+ * has failed.
+ */
 static inline struct redis_reply *resp_make(struct resp_parser *p, enum reply_type type, size_t size,
                                             uint64_t extra)
 {
@@ -133,7 +136,7 @@ static struct resp_text *resp_text_of(struct redis_reply *reply)
     return (struct resp_text *)(void *)reply;
 }
 
-/* There is room for the text, and a NUL; the caller writes them. */
+/* Makes a reply with room for its text and a NUL; the caller writes them. */
 static inline struct redis_reply *resp_make_text(struct resp_parser *p, enum reply_type type, uint64_t len)
 {
     struct redis_reply *reply = resp_make(p, type, sizeof(struct resp_text), len + 1);
@@ -151,7 +154,7 @@ static void resp_leave_in_input(struct resp_parser *p, struct redis_reply *reply
     p->in_input = resp_text_of(reply);
 }
 
-/* The input ends before the reply does. */
+/* Called when the input ends before the reply does. */
 static void resp_copy_from_input(struct resp_parser *p)
 {
     for (struct resp_text *t = p->in_input; t != NULL; t = t->next) {
@@ -161,7 +164,7 @@ static void resp_copy_from_input(struct resp_parser *p)
     p->in_input = NULL;
 }
 
-/* The caller fills in the elements. */
+/* Makes an array; the caller fills in the elements. */
 static struct redis_reply *resp_make_array(struct resp_parser *p, enum reply_type type, uint64_t elements)
 {
     if (elements > p->elements_max || p->depth == RESP_DEPTH_MAX)
@@ -193,7 +196,7 @@ static void resp_count_item(struct resp_parser *p)
     p->mode = RESP_BUILDING;
 }
 
-/* The item is the last element of its array, and completes it, too. */
+/* The item is the last element of its array, so the array is complete, too. */
 static void resp_complete_arrays(struct resp_parser *p, struct redis_reply *item)
 {
     for (; p->depth > 0; p->depth--) {
@@ -225,7 +228,7 @@ static void resp_set_kind(struct resp_parser *p, const struct redis_reply *item)
     resp_clear_pool(p); /* a push may end here, without a result */
 }
 
-/* An element of a push, or of a reply that is skipped. */
+/* An element of a push, or of a reply that is skipped, has ended. */
 static void resp_finish_counted(struct resp_parser *p, struct redis_reply *item)
 {
     if (p->mode == RESP_PUSHING && p->kind_known)
@@ -328,7 +331,7 @@ static bool resp_begin_array(struct resp_parser *p, enum reply_type type, int64_
     return true;
 }
 
-/* 0 for an unknown type. */
+/* Returns 0 for an unknown type. */
 static enum reply_type resp_type_of(char c)
 {
     static const unsigned char types[UCHAR_MAX + 1] = {
@@ -406,7 +409,7 @@ static bool resp_read_line(struct resp_parser *p, struct span *input)
     return went_on;
 }
 
-/* "txt:" is not a part of the text. */
+/* The prefix "txt:" is not a part of the text. */
 static bool resp_finish_verbatim(struct resp_parser *p, struct redis_reply *item)
 {
     if (item->len < VERBATIM_FORMAT || item->str[VERBATIM_FORMAT - 1] != ':')
@@ -426,7 +429,7 @@ static bool resp_finish_bulk(struct resp_parser *p)
     return true;
 }
 
-/* False when the string is not complete, or invalid. */
+/* Reads more of `bulk`. False when the string is not complete, or invalid. */
 static bool resp_read_bulk(struct resp_parser *p, struct span *input)
 {
     if (p->bulk_left > LINE_END) {
@@ -445,8 +448,10 @@ static bool resp_read_bulk(struct resp_parser *p, struct span *input)
     return p->bulk_left == 0 && resp_finish_bulk(p);
 }
 
-/* The number in a header of up to five digits at the start of `input`, and the length of that header; 0 when
- * it has another form, or is not whole. */
+/*
+ * The number in a header of up to five digits at the start of `input`, and the length of that header. The
+ * length is 0 when the header has another form or is not complete.
+ */
 static inline size_t resp_short_header(struct span input, size_t *number)
 {
     static const size_t HEADER_MAX = sizeof "$99999\r\n" - 1;
@@ -463,7 +468,10 @@ static inline size_t resp_short_header(struct span input, size_t *number)
     return n + LINE_END;
 }
 
-/* Its header is known. False when not all of it is in the input, or when parsing has failed. */
+/*
+ * Reads a bulk string whose header is known. False when it is not complete in the input, or when parsing has
+ * failed.
+ */
 static inline bool resp_read_whole_bulk(struct resp_parser *p, struct span *input, size_t header, size_t len)
 {
     if (input->len - header < len + LINE_END)
@@ -482,8 +490,8 @@ static inline bool resp_read_whole_bulk(struct resp_parser *p, struct span *inpu
 }
 
 /*
- * Reads what most of the input is made of, whole bulk strings and the headers of arrays, at once. False when
- * the input does not begin so, or when parsing has failed.
+ * Reads the most frequent input at once: whole bulk strings and the headers of arrays. False for any other
+ * input, or when parsing has failed.
  */
 static inline bool resp_read_common(struct resp_parser *p, struct span *input)
 {
@@ -555,7 +563,7 @@ void resp_fini(struct resp_parser *p)
 
 enum { HEAD_MAX = 1 + INT64_DIGITS_MAX + LINE_END };
 
-/* Returns the end of what was written. */
+/* Returns the end of the bytes written. */
 static char *resp_put_head(char *at, char mark, size_t number)
 {
     *at++ = mark;

@@ -1,14 +1,15 @@
 /*
  * RESP3, the protocol of Redis: a parser of replies and pushes, and the encoding of commands.
  *
- * The parser is given input in pieces of any size and returns each reply when it is complete. A reply lives
- * in memory of the parser, which is reused for the next one: its parts need no allocations of their own. A
- * bulk string stays in the input if it is in one piece with the end of its reply, and has no NUL behind it.
+ * The parser gets input in pieces of any size and returns each reply when it is complete. A reply is in
+ * memory of the parser, which is reused for the next reply. So its parts need no allocations of their own. A
+ * bulk string stays in the input if it is in one piece with the end of its reply. It then has no NUL behind
+ * it.
  *
  * A server can announce any length, and a reply may never end, so all memory is bounded. A reply beyond the
- * bound is parsed to its end without being kept, and an error reply takes its place (resp_is_oversize): later
- * replies are not affected. A push is never built as a whole: its elements are returned one by one as they
- * arrive, and there may be any number of them.
+ * bound is parsed to its end without being kept, and an error reply replaces it (resp_is_oversize). Later
+ * replies are not affected. A push is never built as a whole. Its elements are returned one by one as they
+ * arrive, and their number is not limited.
  */
 #ifndef REDIS_RESP_H
 #define REDIS_RESP_H
@@ -20,8 +21,8 @@ struct resp_chunk;
 struct resp_text;
 
 /*
- * Bounds of one reply, or of one element of a push: bytes of memory, elements of each array, depth of nested
- * arrays. A longer line (everything but the content of bulk strings) is an error.
+ * The limits of one reply, or of one element of a push: bytes of memory, elements of each array, depth of
+ * nested arrays. A longer line (everything but the content of bulk strings) is an error.
  */
 enum {
     RESP_BYTES_MAX = 64 << 20,
@@ -42,21 +43,21 @@ enum resp_result {
     RESP_ERROR         /* invalid, or out of memory: see `error`; nothing more can be parsed */
 };
 
-/* Embedded; private but for the first three. */
+/* Embedded; all but the first three members are private. */
 struct resp_parser {
-    size_t bytes_max; /* these two may be lowered before the first input */
+    size_t bytes_max; /* the two limits may be lowered before the first input */
     uint64_t elements_max;
-    const char *error; /* why, after RESP_ERROR */
+    const char *error; /* the reason, after RESP_ERROR */
 
-    struct resp_chunk *chunk; /* owned; the newest first, the one that is kept at the end */
-    size_t pool_left;         /* free bytes at the end of the newest */
+    struct resp_chunk *chunk; /* owned; the newest chunk is first, and the one that is kept is last */
+    size_t pool_left;         /* free bytes at the end of the newest chunk */
     size_t pool_size;         /* the size of all chunks */
     bool exceeded;            /* the last allocation was refused because of bytes_max */
 
     struct buf line;            /* the beginning of a line that is not complete */
     struct redis_reply *bulk;   /* the bulk string that is being read; NULL: none */
-    struct resp_text *in_input; /* bulk strings of the reply whose text is in the current input; a list */
-    uint64_t bulk_left;         /* bytes of it, and of its line end, that have not arrived */
+    struct resp_text *in_input; /* a list: bulk strings of the reply whose text is in the current input */
+    uint64_t bulk_left;         /* bytes of `bulk`, and of its line end, that have not arrived */
 
     enum resp_mode { RESP_BUILDING, RESP_SKIPPING, RESP_PUSHING } mode;
     int depth; /* entries in `level` */
@@ -64,14 +65,15 @@ struct resp_parser {
         struct redis_reply *array;
         size_t filled;
     } level[RESP_DEPTH_MAX]; /* arrays that are being built, the outermost first */
-    uint64_t items_left;     /* in a reply that is skipped, or in a push; an array is one and adds its own */
+    uint64_t items_left;     /* of a reply that is skipped, or of a push; an array counts as one and adds its
+                                elements */
 
-    uint64_t pushes; /* that have begun */
+    uint64_t pushes; /* pushes that have begun */
     bool kind_known; /* the first element of the push has been parsed */
     size_t kind_len;
     char kind[RESP_KIND_MAX];
 
-    enum resp_result result; /* resp_parse returns it */
+    enum resp_result result; /* the result of resp_parse */
     const struct redis_reply *item;
 };
 
@@ -79,22 +81,22 @@ void resp_init(struct resp_parser *p);
 void resp_fini(struct resp_parser *p);
 
 /*
- * Parses up to the next result and moves *input on over what was parsed. *reply is the reply or the element
- * of a push, borrowed until the next call, and while the input is there. Neither the name of a push nor its
- * arrays are among its elements, but the elements of those arrays are.
+ * Parses up to the next result and advances *input past the parsed bytes. *reply is the reply or the element
+ * of a push, borrowed until the next call and while the input exists. The elements of a push are those after
+ * its name. For an array among them its elements are returned, not the array.
  */
 enum resp_result resp_parse(struct resp_parser *p, struct span *input, const struct redis_reply **reply);
 
-/* The name of the push that the last element belongs to ("invalidate"); empty where it is not a string. */
+/* The name of the push of the last element ("invalidate"); empty if the name is not a string. */
 struct span resp_push_kind(const struct resp_parser *p);
 
-/* True between the first and the last byte of a reply, not of a push. */
+/* True between the first and the last byte of a reply, but not of a push. */
 bool resp_in_reply(const struct resp_parser *p);
 
-/* The number of the push whose elements are arriving, from 1 on; 0 when there is none. */
+/* The number of the push whose elements are arriving, from 1 on; 0: there is none. */
 uint64_t resp_in_push(const struct resp_parser *p);
 
-/* The error reply in place of an oversize reply, or of such an element of a push. */
+/* The error reply that replaces an oversize reply, or an oversize element of a push. */
 extern const struct redis_reply resp_oversize;
 
 static inline bool resp_is_oversize(const struct redis_reply *reply)
@@ -103,23 +105,23 @@ static inline bool resp_is_oversize(const struct redis_reply *reply)
 }
 
 /*
- * Commands: arrays of bulk strings, appended to a buffer. Lack of memory is the buffer's sticky error, and
- * what is in the buffer then must not be sent.
+ * Commands: arrays of bulk strings, appended to a buffer. Lack of memory is the sticky error of the buffer. A
+ * buffer in error must not be sent.
  */
 
-/* Appends the beginning of a command of `count` words, its name included. */
+/* Appends the beginning of a command of `count` words, including its name. */
 void command_begin(struct buf *out, size_t count);
 
 /* Appends the next word. */
 void command_add(struct buf *out, struct span word);
 
-/* The same for a number. */
+/* Appends a number as the next word. */
 void command_add_int(struct buf *out, int64_t number);
 
-/* The same; a lack of memory in `word` becomes that of `out`. */
+/* Appends the next word. A lack of memory in `word` becomes an error of `out`. */
 void command_add_buf(struct buf *out, const struct buf *word);
 
-/* A whole command of texts. */
+/* Appends a whole command of texts. */
 void command_write(struct buf *out, int argc, const char **argv);
 
 #endif

@@ -1,4 +1,4 @@
-/* The commands and answers of Sentinels; see sentinel.h. */
+/* The commands and replies of Sentinels; see sentinel.h. */
 #include "redis/sentinel.h"
 
 #include "base/text.h"
@@ -49,24 +49,24 @@ static const char *sentinel_read_master(const struct redis_reply *reply, struct 
     if (pair && parse_int64(reply_text(reply->element[1]), &port) == 0 &&
         redis_address_set(out, reply_text(reply->element[0]), port))
         return NULL;
-    return "its answer is no address";
+    return "its answer is not an address";
 }
 
 /*
- * The reply to SENTINEL REPLICAS: those that are up and linked to their master, and those that are down. One
- * that cannot be read is left out.
+ * The reply to SENTINEL REPLICAS: the replicas that are up and linked to their master, and those that are
+ * down. Entries that cannot be parsed are left out.
  */
 static const char *sentinel_read_replicas(const struct redis_reply *reply, struct discovery_answer *out)
 {
     out->replicas = out->downs = 0;
     if (reply->type != REPLY_ARRAY)
-        return "its answer is no list of replicas";
+        return "its answer is not a list of replicas";
     for (size_t i = 0; i < reply->elements; i++)
         sentinel_read_replica(reply->element[i], out);
     return NULL;
 }
 
-/* The second query is sent only where a replica is wanted. */
+/* The second query is sent only if a replica is wanted. */
 static void sentinel_compose(const struct redis_endpoint *endpoint, struct buf *out)
 {
     const char *master = endpoint->discovery.master;

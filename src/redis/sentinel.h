@@ -6,7 +6,7 @@
 
 #include "redis/discovery.h"
 
-/* The largest answer of a Sentinel that is read: bytes, and elements of an array. */
+/* The limits of a Sentinel's answer: bytes, and elements of an array. */
 enum { SENTINEL_ANSWER_MAX = 1024 * 1024, SENTINEL_ELEMENTS_MAX = 1024 };
 
 extern const struct discovery_protocol sentinel_protocol;

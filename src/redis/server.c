@@ -1,4 +1,4 @@
-/* Parsing HELLO, ROLE and INFO, and what follows from them; see server.h. */
+/* Parses HELLO, ROLE and INFO, and draws the conclusions; see server.h. */
 #include "redis/server.h"
 
 #include "base/text.h"
@@ -11,12 +11,14 @@ enum { ROLE_OF_REPLICA_MIN = 4, VERSION_PARTS = 3, MS_PER_S = 1000 };
 static const char LINK_DOWN[] = "its link to the master is down";
 static const char SILENT[] = "its master has been silent for too long";
 
-/* The first Redis that orders pushes and replies as the cache relies on. */
+/* The first version of Redis that orders pushes and replies as the cache requires. */
 static const int64_t ORDERED_SINCE[VERSION_PARTS] = {7, 0, 5};
 
 /* --- HELLO --- */
 
-/* "7.0.15": the number at the front of *text, which is moved on over it and the dot; -1 when there is none.
+/*
+ * Takes a number such as the 7 of "7.0.15" from the front of *text, together with the dot behind it; -1 when
+ * there is none.
  */
 static int64_t redis_server_take_number(struct span *text)
 {
@@ -30,7 +32,7 @@ static int64_t redis_server_take_number(struct span *text)
     return parse_int64(digits, &number) == 0 ? number : -1;
 }
 
-/* False as well for a text that is no version. */
+/* Returns false also for a text that is not a version. */
 static bool redis_server_is_ordered(struct span version)
 {
     for (int i = 0; i < VERSION_PARTS; i++) {
@@ -61,7 +63,7 @@ const char *redis_server_check_mode(const struct redis_reply *reply, bool cluste
     if (mode.data == NULL || is_node == cluster)
         return NULL;
     return is_node ? "this server is a node of a Redis Cluster: use redis+cluster:// in its URL"
-                   : "this server is no node of a Redis Cluster: use redis:// in its URL";
+                   : "this server is not a node of a Redis Cluster: use redis:// in its URL";
 }
 
 bool redis_server_is_unavailable(const struct redis_reply *error)
@@ -76,7 +78,7 @@ bool redis_server_is_unavailable(const struct redis_reply *error)
 
 /* --- ROLE --- */
 
-/* "slave", the master's host and port, the state of the link, an offset. */
+/* An array of "slave", the master's host and port, the state of the link, and an offset. */
 static bool redis_server_read_slave(const struct redis_reply *reply, struct redis_role *out)
 {
     if (reply->elements < ROLE_OF_REPLICA_MIN)
@@ -119,7 +121,7 @@ static struct span redis_server_info_value(struct span info, struct span name)
     return SPAN_ABSENT;
 }
 
-/* Absent when it is no text. Borrowed. */
+/* The text of INFO; absent if the reply is not a text. Borrowed. */
 static struct span redis_server_info_of(const struct redis_reply *reply)
 {
     bool is_text = reply->type == REPLY_STRING || reply->type == REPLY_VERB;
@@ -141,7 +143,7 @@ static const char *redis_server_read_link(struct span info, int64_t *last_io_s)
     return NULL;
 }
 
-/* False where INFO does not state it. */
+/* False if INFO has no position of the stream. */
 static bool redis_server_read_stream(struct span info, struct redis_stream *out)
 {
     struct span id = redis_server_info_value(info, SPAN("master_replid"));
@@ -154,8 +156,8 @@ static bool redis_server_read_stream(struct span info, struct redis_stream *out)
 }
 
 /*
- * When the master was last heard: `io_ms`, or earlier where the stream has not moved since. A replica that is
- * behind another one that was read before does not move it either.
+ * When the master last sent something: `io_ms`, or earlier if the stream has not moved since. A replica that
+ * is behind another one that was read before does not move it either.
  */
 static uint64_t redis_server_last_heard_ms(struct redis_stream *stream, struct span info, uint64_t io_ms)
 {
@@ -182,7 +184,7 @@ void redis_server_reset(struct redis_server *s, const char *host, int port)
     s->cut_off_ms = same ? s->cut_off_ms : 0;
 }
 
-/* Why a replica that has lost its master cannot be used. */
+/* Returns the reason why a replica that has lost its master cannot be used. */
 static const char *redis_server_cut_off(struct redis_server *s, uint64_t sent_ms, const char *why)
 {
     s->cut_off_ms = sent_ms;
@@ -195,7 +197,7 @@ static bool redis_server_is_denied(const struct redis_reply *error)
     return reply_is_error(error, SPAN("NOPERM ")) || reply_is_error(error, SPAN("ERR "));
 }
 
-/* Why a server of this role cannot be used; NULL when it can. */
+/* Returns NULL, or why a server of this role cannot be used. */
 static const char *redis_server_check_role(const struct redis_server *s, const struct redis_role *role,
                                            enum redis_role_kind wanted)
 {
@@ -241,7 +243,7 @@ const char *redis_server_take_role(struct redis_server *s, const struct redis_re
 const char *redis_server_take_link(struct redis_server *s, const struct redis_reply *reply, uint64_t sent_ms,
                                    int64_t *silent_s)
 {
-    if (s->role.kind != REDIS_ROLE_REPLICA) /* ROLE was denied meanwhile */
+    if (s->role.kind != REDIS_ROLE_REPLICA) /* ROLE was denied in the meantime */
         return NULL;
     if (reply->type == REPLY_ERROR) {
         if (!redis_server_is_denied(reply))
@@ -256,7 +258,7 @@ const char *redis_server_take_link(struct redis_server *s, const struct redis_re
         problem = SILENT;
     if (problem != NULL)
         return redis_server_cut_off(s, sent_ms, problem);
-    uint64_t io_ms = (uint64_t)(last_io_s + 1) * MS_PER_S; /* ago; it is rounded */
+    uint64_t io_ms = (uint64_t)(last_io_s + 1) * MS_PER_S; /* how long ago; the value of INFO is rounded */
     uint64_t heard_ms = redis_server_last_heard_ms(&s->stream, redis_server_info_of(reply),
                                                    sent_ms > io_ms ? sent_ms - io_ms : 0);
     int64_t seconds = (int64_t)((sent_ms - heard_ms) / MS_PER_S) - 1;

@@ -1,11 +1,11 @@
 /*
- * The server of a connection, as its replies describe it: its version (HELLO), its role (ROLE), and whether
- * the data of a replica is current (INFO replication).
+ * The server of a connection, as its replies describe it: its version (HELLO) and its role (ROLE). For a
+ * replica also whether its data is current (INFO replication).
  *
  * A replica that has lost its master still answers, and the role of a server may change. So a connection
- * repeats ROLE and INFO with every heartbeat, and gives the replies to this module, which says whether the
- * server may be used and until when its data was known to be valid. If an ACL denies these commands, they are
- * left out.
+ * repeats ROLE and INFO with every heartbeat, and passes the replies to this module. The module says whether
+ * the server may be used, and until when its data was known to be valid. If an ACL denies these commands,
+ * they are left out.
  *
  * No part of a reply is trusted: a reply of any type and length is either parsed or rejected with a reason.
  */
@@ -17,89 +17,89 @@
 #include "redis/reply.h"
 
 /*
- * The reply to HELLO. Returns NULL when the server queues invalidations behind older replies, or the reason
- * against it. Redis does since 7.0.5, servers of another name (Valkey) in every version.
+ * Checks the reply to HELLO. Returns NULL when the server queues invalidations behind older replies, or the
+ * reason against it. Redis does so since 7.0.5, and servers of another name (Valkey) in every version.
  */
 const char *redis_server_check_hello(const struct redis_reply *reply);
 
 /*
- * Whether it is a node of a cluster, by the same reply. Returns NULL when that is as wanted or not known, or
- * what is wrong.
+ * Checks by the same reply whether the server is a node of a cluster. Returns NULL when that is as wanted or
+ * not known, or the reason against it.
  */
 const char *redis_server_check_mode(const struct redis_reply *reply, bool cluster);
 
 /*
- * True for an error that passes: the server is loading its data, has no link to its master or to its cluster,
- * is busy with a script, or has too many clients.
+ * True for a temporary error. The server is loading its data, has no link to its master or cluster, is busy
+ * with a script, or has too many clients.
  */
 bool redis_server_is_unavailable(const struct redis_reply *error);
 
 struct redis_role {
     enum redis_role_kind kind;
     bool linked;                 /* a replica's link to its master is up */
-    struct redis_address master; /* the master of a replica; port 0 where that was not understood */
+    struct redis_address master; /* the master of a replica; port 0 if it could not be parsed */
 };
 
-/* The reply to ROLE. Returns NULL, or why it was not understood. */
+/* Parses the reply to ROLE. Returns NULL, or why it could not be parsed. */
 const char *redis_server_read_role(const struct redis_reply *reply, struct redis_role *out);
 
 /*
  * A master sends a PING to its replicas every `repl-ping-replica-period` seconds, by default 10. A replica
- * that has received nothing for longer than this, in seconds, has lost its master, whatever it reports about
- * the link. Five seconds are added for a busy master.
+ * that has received nothing for longer than REDIS_MASTER_SILENCE_MAX_S has lost its master, whatever it
+ * reports about the link. Five seconds are added for a busy master.
  */
 enum { REDIS_MASTER_SILENCE_MAX_S = 15 };
 
 /*
- * How long, in milliseconds, a replica that was seen without its master is not used after that. Its link is
- * up before it has applied what it missed, and nothing tells how much that is.
+ * How long, in milliseconds, a replica is not used after it was seen without its master. Its link is up
+ * before it has applied the changes that it missed, and nothing shows how many these are.
  */
 enum { REDIS_REPLICA_SETTLE_MS = 1000 };
 
 enum { REDIS_STREAM_ID_SIZE = 41 };
 
 /*
- * How far the stream of changes has come that a master sends to its replicas, PINGs included; its ID and
- * offset are the same on all of them. When a replica last received something does not tell whether its master
- * still sends: one that follows another replica receives an answer from that one when it connects to it
- * again, even if nothing has come from the master for a minute. But then the position is still the same.
+ * The position in the stream of changes that a master sends to its replicas, including PINGs. ID and offset
+ * are the same on all replicas. The time at which a replica last received something does not show whether its
+ * master still sends. If it connects again to another replica that it follows, it receives an answer, even if
+ * the master has sent nothing for a minute. But then the position is unchanged.
  */
 struct redis_stream {
     char id[REDIS_STREAM_ID_SIZE]; /* "": none was seen */
-    int64_t offset;                /* the newest that was seen */
-    uint64_t heard_ms;             /* by the boot clock; since when the master has sent nothing beyond it */
+    int64_t offset;                /* the largest offset that was seen */
+    uint64_t heard_ms; /* by the boot clock; the master has sent nothing beyond the offset since then */
 };
 
 /* Embedded in the connection; changed in server.c only. */
 struct redis_server {
-    struct redis_role role;        /* unknown before the first ROLE, and where ROLE is denied */
+    struct redis_role role;        /* unknown before the first ROLE, and if ROLE is denied */
     bool role_denied, link_denied; /* ROLE, INFO: do not send them on this connection */
     uint64_t valid_until_ms;       /* by the boot clock; until when its data was known to be valid; UINT64_MAX
                                       while it is */
 
-    /* These are kept from one connection to the next. */
+    /* The following members are kept from one connection to the next. */
     struct redis_stream stream;
-    struct redis_address address; /* the last one's */
+    struct redis_address address; /* the address of the last connection */
     uint64_t cut_off_ms;          /* by the boot clock; when that replica was last seen without its master */
 };
 
 /*
- * A new connection to the server at that address (NULL and 0: a local socket): nothing is known but what
- * earlier ones have seen. All zero before the first.
+ * A new connection to the server at that address (NULL and 0: a local socket). Only the state of earlier
+ * connections is kept. All members are zero before the first call.
  */
 void redis_server_reset(struct redis_server *s, const char *host, int port);
 
 /*
- * The reply to the ROLE that was sent at `sent_ms` by the boot clock. With `wanted`, the server must have
- * that role and may not deny ROLE; REDIS_ROLE_UNKNOWN: any role that does not change. Returns NULL, or why
- * the server cannot be used.
+ * Takes the reply to the ROLE that was sent at `sent_ms` by the boot clock. With `wanted` the server must
+ * have that role and may not deny ROLE. REDIS_ROLE_UNKNOWN permits any role that does not change. Returns
+ * NULL, or why the server cannot be used.
  */
 const char *redis_server_take_role(struct redis_server *s, const struct redis_reply *reply,
                                    enum redis_role_kind wanted, uint64_t sent_ms);
 
 /*
- * The same for the INFO replication of a replica. *silent_s becomes the time in seconds since the master last
- * sent something, rounded; it is unchanged where that is not known.
+ * Takes the reply to INFO replication of a replica in the same way. *silent_s becomes the time in seconds
+ * since the master last sent something, rounded. It is unchanged if that is not known.
  */
 const char *redis_server_take_link(struct redis_server *s, const struct redis_reply *reply, uint64_t sent_ms,
                                    int64_t *silent_s);

@@ -1,9 +1,9 @@
 /*
- * Connections of which one replaces the other, and the commands that other nodes execute; see session.h.
+ * Connections that replace each other, and the commands that other nodes execute; see session.h.
  *
- * A command under way is in its connection's queue, or in the redirects while another node executes it. When
- * its connection is lost it ends in both, so that no reply of an earlier connection is taken for a later
- * one's.
+ * A pending command is in the queue of its connection, or in the redirects while another node executes it.
+ * When its connection is lost it ends in both. So no reply of an earlier connection is taken for a reply of a
+ * later one.
  */
 #include "redis/session.h"
 
@@ -15,13 +15,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A connection by some settings, with the other nodes of its cluster. */
+/* A connection with certain settings, and the connections to other nodes of its cluster. */
 struct session_backend {
     struct redis_session *session;
-    struct redis_config *config; /* a reference */
+    struct redis_config *config; /* one reference */
     struct redis_connection *connection;
     bool clustered;               /* other nodes may have to execute commands */
-    struct redirects *redirects;  /* NULL until the first is needed */
+    struct redirects *redirects;  /* NULL until the first redirect */
     struct wait_group open_parts; /* the connection and the redirects */
 };
 
@@ -29,7 +29,7 @@ struct redis_session {
     struct redis_session_options options;
     uv_loop_t *loop;
     struct session_backend *current; /* in use; NULL before the first redis_session_use() */
-    struct session_backend *next;    /* is to replace it; NULL: none */
+    struct session_backend *next;    /* it is to replace `current`; NULL: none */
     struct wait_group open_backends;
 };
 
@@ -69,7 +69,7 @@ static void redis_session_end(struct session_command *command, const struct redi
     fn(arg, reply, origin);
 }
 
-/* The attempt to connect in which the command was sent may have failed, and on_lost does not report that. */
+/* The attempt to connect in which the command was sent may have failed. on_lost does not report that. */
 static void redis_session_on_redirected(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct session_command *command = arg;
@@ -110,7 +110,10 @@ static void redis_session_fail_redirected(struct session_backend *b)
 
 /* --- sending --- */
 
-/* Redis replied ASK, or a replica of a cluster that something does not exist: *node has the right reply. */
+/*
+ * Redis replied ASK, or a replica of a cluster replied that something does not exist. *node has the right
+ * reply.
+ */
 static bool redis_session_is_elsewhere(const struct session_backend *b, const struct redis_reply *reply,
                                        struct redis_address *node)
 {

@@ -16,17 +16,17 @@
 
 enum {
     READ_MAX = 16 * 1024,   /* bytes read at a time; the size of the largest TLS record */
-    BACKLOG_MIN = 4 * 1024, /* bytes; fewer do not fill the kernel's buffers, in segments however small */
-    TURN_MAX = 128 * 1024,  /* bytes beyond this wait for the next turn of the loop */
-    QUEUE_KEPT = 256 * 1024 /* memory of the queue that is kept when the queue is empty */
+    BACKLOG_MIN = 4 * 1024, /* bytes; fewer never fill the kernel's buffers, however small the segments are */
+    TURN_MAX = 128 * 1024,  /* bytes; further input waits for the next loop iteration */
+    QUEUE_KEPT = 256 * 1024 /* the memory that an empty queue keeps */
 };
 
-/* 16 KiB of invalidations take a millisecond; what is left after one waits for the next turn. */
+/* 16 KiB of invalidations take a millisecond. Further input waits for the next loop iteration. */
 static const uint64_t TURN_NS = 1000000;
 
 enum socket_state { CONNECTING, OPEN, CLOSED };
 
-/* The states that may follow each, as a set of bits. */
+/* The states that may follow each state, as a set of bits. */
 static const unsigned NEXT[] = {
     [CONNECTING] = STATE(OPEN) | STATE(CLOSED), [OPEN] = STATE(CLOSED), [CLOSED] = 0};
 
@@ -35,17 +35,17 @@ struct redis_socket {
     redisContext *context;
     struct resp_parser parser;
     struct redis_socket_options options;
-    struct ssl_ctx_st *tls; /* borrowed, as is the host that it is for; NULL without TLS */
+    struct ssl_ctx_st *tls; /* borrowed, as is its host; NULL without TLS */
     const char *host;
-    struct buf queued; /* commands that hiredis has not been given */
-    bool writing;      /* hiredis has been given commands that the kernel has not taken yet */
+    struct buf queued; /* commands that were not given to hiredis yet */
+    bool writing;      /* hiredis has commands that the kernel has not accepted yet */
     bool polling_writable;
     enum socket_state state;
-    uint64_t read_ns;     /* when something was last read, by the monotonic clock */
+    uint64_t read_ns;     /* when input was last read, by the monotonic clock */
     uint64_t drained_ms;  /* see redis_socket_drained_ms; set by redis_socket_set_drained() alone */
-    bool reading;         /* a part of what was read may not have been delivered */
-    size_t backlog;       /* bytes read since then */
-    bool backlog_told;    /* on_backlog was called since then */
+    bool reading;         /* a part of the input that was read may not have been delivered */
+    size_t backlog;       /* bytes read since `drained_ms` */
+    bool backlog_told;    /* on_backlog was called since `drained_ms` */
     uint64_t progress_ns; /* see redis_socket_progress */
     char input[READ_MAX];
 };
@@ -56,7 +56,7 @@ static void redis_socket_fail(struct redis_socket *s, const char *why)
         s->options.on_failed(s->options.arg, why);
 }
 
-/* The connection has failed where it was read or written. */
+/* Reading or writing has failed. */
 static void redis_socket_fail_io(struct redis_socket *s)
 {
     if (s->tls != NULL)
@@ -102,7 +102,7 @@ static bool redis_socket_finish_connecting(struct redis_socket *s)
     return s->state == OPEN;
 }
 
-/* Delivers all that is complete in what was read. False when the socket was closed or failed meanwhile. */
+/* Delivers everything that is complete in the input. False when the socket was closed or failed meanwhile. */
 static bool redis_socket_deliver(struct redis_socket *s, struct span input)
 {
     uint64_t push = resp_in_push(&s->parser);
@@ -132,7 +132,7 @@ static bool redis_socket_deliver(struct redis_socket *s, struct span input)
 
 /*
  * True when a read that returned `n` bytes has found the socket empty. A short read has not: the end of the
- * stream may be behind it, and TLS returns one record at a time. TLS is empty only where it waits for input.
+ * stream may be behind it, and TLS returns one record at a time. TLS is empty only if it waits for input.
  */
 static bool redis_socket_is_empty_after(const struct redis_socket *s, size_t n)
 {
@@ -144,7 +144,10 @@ static bool redis_socket_has_decrypted(const struct redis_socket *s)
     return s->tls != NULL && redis_tls_has_decrypted(s->context);
 }
 
-/* `at_ms` is from before the look that found the socket empty: what arrived later may not have been read. */
+/*
+ * `at_ms` is a time before the check that found the socket empty. Input that arrived later may not have been
+ * read.
+ */
 static void redis_socket_set_drained(struct redis_socket *s, uint64_t at_ms)
 {
     assert(at_ms >= s->drained_ms);
@@ -153,8 +156,10 @@ static void redis_socket_set_drained(struct redis_socket *s, uint64_t at_ms)
     s->backlog_told = false;
 }
 
-/* Input was read: counts it, and tells of a backlog. The process may have been stopped before the read, so
- * the time is from behind it. False when the socket was closed meanwhile. */
+/*
+ * Counts the input that was read, and reports a backlog. The process may have been stopped before the read,
+ * so the time is taken after it. False when the socket was closed meanwhile.
+ */
 static bool redis_socket_count_backlog(struct redis_socket *s, size_t n)
 {
     s->backlog += n;
@@ -167,9 +172,9 @@ static bool redis_socket_count_backlog(struct redis_socket *s, size_t n)
 }
 
 /*
- * Reads until the socket is drained or the turn has taken enough; what TLS has decrypted is always taken, as
- * no poll tells of it. All that came before the end of the stream is delivered before the end is read. False
- * when the socket was closed or failed.
+ * Reads until the socket is drained or the limit of the iteration is reached. Input that TLS has decrypted is
+ * always read, as no poll reports it. Everything before the end of the stream is delivered before the end is
+ * read. False when the socket was closed or failed.
  */
 static bool redis_socket_read_turn(struct redis_socket *s)
 {
@@ -224,8 +229,8 @@ static void redis_socket_on_poll(uv_poll_t *poll, int status, int events)
 }
 
 /*
- * hiredis frees its output when all of it is written, so it is given everything at once; and nothing more
- * until then, because TLS must repeat a write that was not finished with the same bytes.
+ * hiredis frees its output when all of it is written, so it gets everything at once. It gets no more until
+ * then, because TLS must repeat an unfinished write with the same bytes.
  */
 static int redis_socket_hand_over(struct redis_socket *s)
 {
@@ -258,7 +263,7 @@ void redis_socket_flush(struct redis_socket *s)
         redis_socket_fail_io(s);
         return;
     }
-    /* While TLS must read first (its handshake) the socket is writable all the time: it waits for input. */
+    /* While TLS must read first (its handshake) the socket is always writable, so it waits for input. */
     bool wait_writable = s->writing && (s->tls == NULL || !redis_tls_wants_read(s->context));
     if (wait_writable != s->polling_writable)
         redis_socket_poll_for(s, wait_writable);
@@ -270,7 +275,7 @@ int redis_socket_send(struct redis_socket *s, struct span command)
     if (err == 0)
         buf_append_span(&s->queued, command);
     else
-        s->queued.error = 0; /* this command is not sent; those before and after it are */
+        s->queued.error = 0; /* this command is not sent; earlier and later ones are */
     return err;
 }
 
@@ -285,7 +290,10 @@ static redisContext *redis_socket_connect_to(const struct redis_endpoint *endpoi
     return redisConnectWithOptions(&options);
 }
 
-/* Options that hiredis does not set: not inherited by children, no waiting for full segments. */
+/*
+ * Sets options that hiredis does not: children do not inherit the socket, and small segments are sent at
+ * once.
+ */
 static void redis_socket_tune(const redisContext *context, enum redis_transport transport)
 {
     int flags = fcntl(context->fd, F_GETFD);
@@ -350,7 +358,7 @@ int redis_socket_open(uv_loop_t *loop, const struct redis_endpoint *endpoint, st
     return 0;
 }
 
-/* The context goes with the handle: an event that is being delivered may still be looking at it. */
+/* The context is freed with the handle: an event that is being delivered may still use it. */
 static void redis_socket_on_closed(uv_handle_t *handle)
 {
     struct redis_socket *s = handle->data;
@@ -367,8 +375,8 @@ void redis_socket_close(struct redis_socket *s)
 }
 
 /*
- * Looks whether the socket is empty now. The end of the stream, or an error, is input too: it will be read,
- * and the connection is lost. Apart from the caller, which is called with every hit.
+ * Checks whether the socket is empty now. The end of the stream, or an error, is input too: it will be read,
+ * and the connection is lost. Not inline, since its caller is called with every hit.
  */
 __attribute__((noinline)) static void redis_socket_look(struct redis_socket *s)
 {

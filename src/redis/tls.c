@@ -11,7 +11,7 @@
 
 /* --- certificates --- */
 
-/* Why the files cannot be used: the setting that names one, and the reason. */
+/* Why the files cannot be used: the setting that names a file, and the reason. */
 struct refusal {
     const char **setting;
     struct buf *why;
@@ -50,7 +50,7 @@ static int redis_tls_load_client_certificate(SSL_CTX *ctx, const struct redis_op
     return 0;
 }
 
-/* OpenSSL does not list the fault of a certificate among its errors: it is added. */
+/* Adds the fault of a certificate to the errors, since OpenSSL does not list it among them. */
 static int redis_tls_on_verified(int good, X509_STORE_CTX *store)
 {
     if (good == 0)
@@ -63,7 +63,7 @@ int redis_tls_new(const struct redis_options *options, struct ssl_ctx_st **out, 
                   const char **setting)
 {
     const struct refusal refusal = {setting, why};
-    ERR_clear_error(); /* so that redis_tls_refuse() reports what failed here */
+    ERR_clear_error(); /* so that redis_tls_refuse() reports the error of this function */
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
     if (ctx == NULL)
         return -ENOMEM;
@@ -96,14 +96,16 @@ static bool redis_tls_is_address(const char *host)
     return inet_pton(AF_INET, host, raw) == 1 || inet_pton(AF_INET6, host, raw) == 1;
 }
 
-/* As the macro SSL_set_tlsext_host_name, which casts const away. OpenSSL copies the name. */
+/* Does what the macro SSL_set_tlsext_host_name does, which casts const away. OpenSSL copies the name. */
 static bool redis_tls_send_name(SSL *ssl, const char *host)
 {
     void *name = (void *)(uintptr_t)host;
     return SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, name) == 1;
 }
 
-/* The certificate must name the host; a name is also sent (SNI), an address must not be (RFC 6066 section 3).
+/*
+ * The certificate must name the host. A name is also sent (SNI), but an address must not be (RFC 6066 section
+ * 3).
  */
 static bool redis_tls_expect_host(SSL *ssl, const char *host)
 {
@@ -112,7 +114,7 @@ static bool redis_tls_expect_host(SSL *ssl, const char *host)
     return SSL_set1_host(ssl, host) == 1 && redis_tls_send_name(ssl, host);
 }
 
-/* Where a write has failed because the peer closed the connection, its alert may not have been read. */
+/* If a write has failed because the peer closed the connection, its alert may not have been read. */
 static void redis_tls_drain_alert(redisContext *c)
 {
     char input[256];

@@ -1,4 +1,4 @@
-/* The choice of a Redis, and what speaks against the one in use; see topology.h. */
+/* Selects a Redis, and finds reasons against the one in use; see topology.h. */
 #include "redis/topology.h"
 
 #include "base/clock.h"
@@ -8,12 +8,12 @@
 #include <strings.h>
 
 enum {
-    /* The time in milliseconds after which a replica is tried again while the master stands in for one. */
+    /* The time in milliseconds after which a replica is tried again while the master replaces one. */
     STAND_IN_MS = 30000,
     /*
      * How long, in milliseconds, a replica may be used that follows another master or that is reported as
-     * down, unless the stale limit is shorter: in a failover replicas take a moment to follow. For as long,
-     * others may still name a demoted master.
+     * down, unless the stale limit is shorter. In a failover replicas take a moment to follow. For the same
+     * time other servers may still name a demoted master.
      */
     GRACE_MS = 5000,
     /* How long the result of a comparison of two names is kept, in milliseconds. */
@@ -22,7 +22,7 @@ enum {
 
 /* --- the Redis that was found --- */
 
-/* Other servers have not heard yet that the master has changed. */
+/* The other servers do not know yet that the master has changed. */
 static bool topology_is_behind(const struct topology *t, const struct discovery_answer *answer)
 {
     return t->owner_ms != 0 && clock_now_ms() - t->owner_ms < GRACE_MS &&
@@ -43,11 +43,14 @@ static void topology_select_owner(struct topology *t)
     topology_set_address(t, &t->owner);
 }
 
-/* Replicas in turn, beginning with any, so that they share the load; after all of them the master. */
+/*
+ * Selects the replicas in turn, beginning with any, so that they share the load. After all of them it selects
+ * the master.
+ */
 static void topology_select_server(struct topology *t, const struct discovery_answer *answer)
 {
     unsigned replicas = (unsigned)answer->replicas;
-    unsigned step = t->failures % (replicas + 1); /* no replicas: the master */
+    unsigned step = t->failures % (replicas + 1); /* without replicas: the master */
     t->master = answer->master;
     t->confirmed_ms = clock_boot_ms();
     t->is_master = step == replicas;
@@ -55,10 +58,13 @@ static void topology_select_server(struct topology *t, const struct discovery_an
                                          : &answer->replica[(t->first_replica + step) % replicas]);
 }
 
-/* The Redis in use. */
+/*
+ * Whether the master in use must be replaced: another one is named, or it has replaced a replica for
+ * STAND_IN_MS and there are replicas.
+ */
 static bool topology_is_superseded(const struct topology *t, const struct discovery_answer *answer)
 {
-    if (!t->is_master) /* a replica is checked with the heartbeat */
+    if (!t->is_master) /* the heartbeat checks a replica */
         return false;
     if (!redis_address_equal(&answer->master, &t->address))
         return true;
@@ -76,7 +82,7 @@ static bool topology_is_reported_down(const struct topology *t, const struct dis
     return !t->is_master && listed != exhaustive;
 }
 
-/* Judges the Redis in use by the answer; true when another one must be used. */
+/* Checks the Redis in use by the answer; true when another one must be used. */
 static bool topology_check_server(struct topology *t, const struct discovery_answer *answer)
 {
     uint64_t now = clock_boot_ms();
@@ -171,7 +177,7 @@ static bool topology_share_address(const struct resolver *a, const struct resolv
 static void topology_on_compared(void *arg, const char *error)
 {
     struct topology_comparison *m = &((struct topology *)arg)->masters;
-    (void)error; /* then there are no addresses */
+    (void)error; /* there are no addresses then */
     assert(m->lookups_due > 0);
     if (--m->lookups_due > 0)
         return;
@@ -198,7 +204,7 @@ static void topology_look_up_both(struct topology *t, const struct redis_address
 
 enum comparison_result { SAME, DIFFERENT, NOT_KNOWN_YET };
 
-/* The same address, or names of the same. */
+/* Whether two addresses are equal, or names of the same address. */
 static enum comparison_result topology_compare(struct topology *t, const struct redis_address *named,
                                                const struct redis_address *followed)
 {

@@ -1,12 +1,13 @@
 /*
- * Topology: which Redis of a Sentinel's or of a cluster's is to be used, and since when the one in use is not
- * the right one any more.
+ * Topology: selects the Redis of the Sentinels or of a cluster, and determines since when the one in use is
+ * no longer the right one.
  *
- * Discovery passes every answer of a server here, the connection every ROLE and every error of the Redis in
- * use. The address is that of the Redis selected last; what is said against it counts from the last moment at
- * which it was known to be the right one, and is forgotten with the next connection (topology_connected).
+ * Discovery passes every answer of a server to this module, and the connection every ROLE and every error of
+ * the Redis in use. The address is that of the Redis selected last. Evidence against that Redis counts from
+ * the last moment at which it was known to be the right one. The next connection clears it
+ * (topology_connected).
  *
- * Nothing is sent from here, but names are looked up: a replica may name its master differently.
+ * This module sends nothing, but it looks names up: a replica may name its master differently.
  */
 #ifndef REDIS_TOPOLOGY_H
 #define REDIS_TOPOLOGY_H
@@ -23,7 +24,7 @@ struct discovery_protocol;
 enum discovery_error {
     DISCOVERY_ERROR_OTHER,
     DISCOVERY_ERROR_MOVED, /* its data is at another server */
-    DISCOVERY_ERROR_DOWN   /* it does not know which server has them */
+    DISCOVERY_ERROR_DOWN   /* it does not know which server has its data */
 };
 
 /* Whether two names have a common address. */
@@ -46,18 +47,18 @@ struct topology {
     struct redis_address address;
     struct redis_address master;        /* the master that is named */
     bool is_master;                     /* the address is the master's, also in place of a replica */
-    struct topology_comparison masters; /* that one, and the one that the replica follows */
-    unsigned first_replica;             /* the choice begins with this one */
-    unsigned failures;                  /* attempts in a row that failed */
-    uint64_t ready_ms;                  /* since when it is in use, by the monotonic clock */
-    struct redis_address owner;         /* the master by the word of the one before */
-    uint64_t owner_ms; /* when it said so, by the monotonic clock; 0: never, or that was wrong */
-    bool owner_next;   /* it is connected to without a query */
-    /* By the boot clock; 0: not so. */
+    struct topology_comparison masters; /* `master`, and the master that the replica follows */
+    unsigned first_replica;             /* the replica with which the selection begins */
+    unsigned failures;                  /* failed attempts in a row */
+    uint64_t ready_ms;                  /* when it came into use, by the monotonic clock */
+    struct redis_address owner;         /* the master that the Redis before has named */
+    uint64_t owner_ms; /* when it was named, by the monotonic clock; 0: never, or it was wrong */
+    bool owner_next;   /* the connection to `owner` is made without a query */
+    /* The following times are by the boot clock; 0: not so. */
     uint64_t confirmed_ms; /* when this master was last named, or the replica last followed it */
     uint64_t mismatch_ms;  /* since when the replica follows another or an unknown master */
     uint64_t down_ms;      /* since when the replica is reported as down */
-    uint64_t failover_ms;  /* until when the Redis was the right one, where another is named now */
+    uint64_t failover_ms;  /* until when the Redis was the right one, if another is named now */
 };
 
 /* The settings of `options` are borrowed while it lives. */
@@ -72,19 +73,19 @@ void topology_close(struct topology *t);
 /* Selects a Redis by the answer of a server. */
 void topology_select(struct topology *t, const struct discovery_answer *answer);
 
-/* Selects the Redis that the one before has named, without a query. False when it has named none. */
+/* Selects the Redis that its predecessor has named, without a query. False when it has named none. */
 bool topology_select_next(struct topology *t);
 
-/* The selected Redis; borrowed until the next is selected. */
+/* The selected Redis; borrowed until the next selection. */
 static inline const struct redis_endpoint *topology_endpoint(const struct topology *t)
 {
     return &t->endpoint;
 }
 
-/* The role that it must have. */
+/* The role that the selected Redis must have. */
 enum redis_role_kind topology_wanted_role(const struct topology *t);
 
-/* True for a replica that only names its master before it was sent READONLY. */
+/* True for a replica that only names its master until it gets READONLY. */
 bool topology_wants_readonly(const struct topology *t);
 
 /* --- is it still the right one? --- */
@@ -93,19 +94,22 @@ bool topology_wants_readonly(const struct topology *t);
 bool topology_has_changed(struct topology *t, const struct discovery_answer *answer, bool in_use);
 
 /*
- * An error reply of the Redis in use. Unless it is DISCOVERY_ERROR_OTHER the connection must be closed, and
- * the next choice takes it into account.
+ * Takes an error reply of the Redis in use. Unless it is DISCOVERY_ERROR_OTHER the connection must be closed,
+ * and the next selection takes it into account.
  */
 enum discovery_error topology_handle_error(struct topology *t, const struct redis_reply *error);
 
 /*
- * Checks whether a replica may be used: `master` is its master in the reply to a ROLE that was sent at
+ * Checks whether a replica may be used. `master` is its master in the reply to a ROLE that was sent at
  * `role_sent_ms` by the boot clock (clock.h). Returns NULL, or the reason against it.
  */
 const char *topology_check_replica(struct topology *t, const struct redis_address *master,
                                    uint64_t role_sent_ms);
 
-/* Until when it is known to have been the right one, by the boot clock; UINT64_MAX while it is. */
+/*
+ * Until when the selected Redis is known to have been the right one, by the boot clock; UINT64_MAX while it
+ * is.
+ */
 uint64_t topology_trusted_until_ms(const struct topology *t);
 
 /* See redis_connection_elsewhere. */
@@ -117,10 +121,10 @@ bool topology_elsewhere(const struct topology *t, const struct redis_reply *repl
 /* The handshake begins. */
 void topology_connected(struct topology *t);
 
-/* It is in use. */
+/* The selected Redis is in use. */
 void topology_ready(struct topology *t);
 
-/* An attempt failed. Returns how many have, in a row. */
+/* An attempt failed. Returns the number of failed attempts in a row. */
 unsigned topology_failed(struct topology *t);
 
 #endif

@@ -1,4 +1,4 @@
-/* Parsing responses, and checking what they show against the model; see checker.h. */
+/* Parses responses, and compares their content with the model; see checker.h. */
 
 #include "coherence/checker.h"
 
@@ -246,8 +246,8 @@ static void check_record(const struct check *check, enum aspect aspect, struct f
 }
 
 /*
- * While a script runs Redis may refuse some changes of a pipeline and apply later ones that rely on them: it
- * holds torn data itself then, until all is written again.
+ * While a script runs Redis may refuse some changes of a pipeline and apply later ones that depend on them.
+ * Its data is torn then, until all is written again.
  */
 static bool check_may_be_torn(const struct check *check)
 {
@@ -272,8 +272,8 @@ static void check_channel_seen(const struct check *check, enum aspect aspect, co
  * ---- pages ----
  *
  * While the catalogue is complete, pages 1 to 3 are the frozen section of the index, channel by channel. Page
- * 4 begins with all active channels, and the tail follows them without a gap, also from page to page; so its
- * place tells how many active channels the index had. That number is known only between two limits when some
+ * 4 begins with all active channels, and the tail follows them without a gap, also from page to page. So its
+ * place shows how many active channels the index had. That number is known only between two limits when some
  * of them came or went meanwhile.
  */
 
@@ -505,8 +505,8 @@ static void check_missing_card(const struct check *check)
 }
 
 /*
- * A link without a channel: one that was free for a moment. Where link and card may be read at two moments,
- * or disagree, this is decided only if the link was free or had one owner all the time.
+ * A link without a channel: one that was free for a moment. If link and card may be read at two moments, or
+ * disagree, this is only decided for a link that was free or had one owner all the time.
  */
 static void check_missing_link(const struct check *check)
 {

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Time in nanoseconds by the monotonic clock, and pseudo-random numbers from a state of the thread's own. */
+/* Time in nanoseconds by the monotonic clock, and pseudo-random numbers from a state of the thread. */
 
 enum { CLOCK_US = 1000, CLOCK_MS = 1000000, CLOCK_S = 1000000000 };
 

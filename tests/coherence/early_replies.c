@@ -1,10 +1,11 @@
 /*
  * Acknowledgements that Redis sends before the invalidations. Redis queues the invalidations of an event loop
  * iteration at its end. Redis and Valkey from version 8 on with I/O threads, and any Redis while a script is
- * busy, may send replies before: until the iteration ends, channeld serves cached responses that a writer
- * knows to be outdated. The others never do. In no case does it last longer than the iteration.
+ * busy, may send replies earlier. Until the iteration ends, channeld then serves cached responses that a
+ * writer knows to be out of date. Other configurations never do. In no case does it last longer than the
+ * iteration.
  *
- * How often a server replies early depends on its threads; it is printed, and no test relies on it.
+ * How often a server replies early depends on its threads. The number is printed, and no test relies on it.
  */
 
 #include <hiredis/hiredis.h>

@@ -5,23 +5,25 @@
 #include <stdint.h>
 
 /*
- * Which faults happened and when, and hence what may be expected of a response.
+ * The times of faults, and the responses that they permit.
  *
  * Between faults a response reflects every change that was acknowledged one bound before its request was
- * sent. While a fault disconnects channeld from Redis, it may answer from its cache and reflects what was
- * acknowledged one bound before the fault began; but no longer than its stale limit, and after the lease
- * of what it last heard. Redis queues the invalidations of an event loop iteration at the iteration's end.
- * Where it sends acknowledgements before that, a response reflects what was acknowledged one bound before
- * the iteration began, until the iteration ends, and at most for the lease. A fault ends when Redis answers
- * again and every worker is connected to it; one bound later the plain rule holds again.
+ * sent. While a fault disconnects channeld from Redis, it may answer from its cache. The response then
+ * reflects what was acknowledged one bound before the fault began. It does so for at most its stale limit,
+ * which counts at the latest from the end of the lease of its last input.
+ *
+ * Redis queues the invalidations of an event loop iteration at the iteration's end. If it sends
+ * acknowledgements earlier, a response reflects what was acknowledged one bound before the iteration began.
+ * This holds until the iteration ends, and at most for the lease. A fault ends when Redis answers again and
+ * every worker is connected to it. One bound later the plain rule holds again.
  *
  * With replicas a change counts as acknowledged when the replica that channeld reads has applied it. So the
- * plain rule holds while that replica is behind its master; that it is not read without one for longer than
- * permitted follows from the 500s that are due then.
+ * plain rule holds while that replica is behind its master. A replica without a master must not be read for
+ * longer than permitted: this follows from the 500s that are due then.
  *
- * In a cluster the node that has the slot is read. What a failover without order may lose was never
- * acknowledged: before one, changes are acknowledged when they are on the replica, too. When the slot has
- * another owner, by a failover by order, channeld may answer from its cache until it has heard of that.
+ * In a cluster the node that has the slot is read. A failover without order loses no acknowledged change:
+ * before one, changes are acknowledged only when they are on the replica, too. After a failover by order
+ * another node owns the slot. channeld may answer from its cache until it has learned of that.
  */
 
 enum fault_kind {
@@ -108,8 +110,8 @@ void schedule_redis_down(struct fault_schedule *schedule);
 void schedule_redis_up(struct fault_schedule *schedule);
 
 /*
- * For a fault in whose course the connection becomes worthless, by this moment: until then nothing is older
- * than when it began, and from then on the stale limit counts.
+ * For a fault during which the connection becomes useless, by this moment. Until then no data is older than
+ * the beginning of the fault. From then on the stale limit counts.
  */
 void schedule_switching(struct fault_schedule *schedule);
 void schedule_switched(struct fault_schedule *schedule);

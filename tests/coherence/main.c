@@ -1,7 +1,7 @@
 /*
  * The coherence test: writers change Redis, readers send requests to channeld, faults happen, and every
- * response is checked. Exit code 0 when nothing was violated (with --expect-violations: when something was),
- * else 1.
+ * response is checked. The exit code is 0 when nothing was violated, and 1 otherwise. With
+ * --expect-violations it is the reverse.
  */
 
 #include "coherence/options.h"

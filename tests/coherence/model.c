@@ -1,4 +1,4 @@
-/* Histories of changes, and the catalogue made of them; see model.h. */
+/* Histories of changes, and the catalogue that results from them; see model.h. */
 
 #include "coherence/model.h"
 

@@ -7,16 +7,16 @@
 #include <stdint.h>
 
 /*
- * The model of the catalogue: which channels, links and API keys exist, where they stand in the index, and
- * the history of each.
+ * The model of the catalogue: the channels, links and API keys that exist, their places in the index, and the
+ * history of each.
  *
  * A history holds the latest changes of one object of Redis, numbered from 0 in the order in which Redis
  * applies them. A change is issued before its command is sent and acknowledged after the reply is read. A
  * change that was never acknowledged may have happened or not.
  *
  * A response was made at some moment between the sending of its request and its reception. It may show the
- * newest change that was acknowledged by the time `since`, or any later one that was issued by the time
- * `until`, and nothing else. One thread at a time changes a history; any thread may check against it.
+ * newest change that was acknowledged by the time `since`, or a later one that was issued by the time
+ * `until`. It may show nothing else. One thread at a time changes a history; any thread may check against it.
  */
 
 enum { HISTORY_DEPTH = 128 };

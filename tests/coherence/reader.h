@@ -10,8 +10,8 @@
 #include "coherence/options.h"
 
 /*
- * Latencies, counted in buckets that grow by a quarter of a power of two. One thread counts, any thread reads
- * meanwhile: the difference of two readings is what came in between.
+ * Latencies, counted in buckets that grow by a quarter of a power of two. One thread counts, and any thread
+ * may read meanwhile. The difference of two readings has the latencies between them.
  */
 
 enum { LATENCY_BUCKETS = 4 * 36 };

@@ -8,15 +8,16 @@
 #include "support/redis.h"
 
 /*
- * Replicas between the server that the writers change and channeld: the first follows that master, the second
- * the first. Each link passes through a proxy, where it can be cut. channeld reads the source: the last
- * replica, or the master where there is none.
+ * Replicas between the server that the writers change and channeld. The first replica follows that master,
+ * and the second one follows the first. Each link passes through a proxy, where it can be cut. channeld reads
+ * the source: the last replica, or the master if there is none.
  *
- * A change counts as acknowledged when a reply of the source shows that it has applied it. What a replica has
- * applied is a position in its master's stream of changes: the ID of the stream and an offset, which INFO
- * states at both. Hence the bound on the age of responses is the same as without replicas, however long
- * replication takes: the source queues the invalidations of what it applies at the end of the same iteration
- * of its event loop. WAIT would not do, as a master does not count the replicas of its replicas.
+ * A change counts as acknowledged when a reply of the source shows that the source has applied it. The
+ * changes that a replica has applied are a position in its master's stream. The position is the ID of the
+ * stream and an offset, which INFO states at both. Hence the bound on the age of responses is the same as
+ * without replicas, however long replication takes. The source queues the invalidations of the changes that
+ * it applies at the end of the same iteration of its event loop. WAIT would not suffice, as a master does not
+ * count the replicas of its replicas.
  */
 
 enum { REPLICAS_MAX = 2 };

@@ -198,8 +198,8 @@ static void show_log(struct run *run)
 }
 
 /*
- * Waits until every worker is connected and stays so for a while without a further connection being made (a
- * worker that has not noticed its loss yet looks connected), and at least `connects` were made in all.
+ * Waits until every worker is connected and at least `connects` connections were made in all. No further
+ * connection may be made for a while, since a worker that has not noticed its loss yet looks connected.
  */
 static void await_connected(struct run *run, double connects)
 {
@@ -295,7 +295,7 @@ static void begin_reload(struct run *run)
 }
 
 /*
- * A Redis with neither keys nor index would count as empty until the first writer has written; in a cluster
+ * A Redis with neither keys nor index would count as empty until the first writer has written. In a cluster
  * keys are held only if there are infos, too.
  */
 static void plant_placeholder_key(struct run *run)

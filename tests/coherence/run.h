@@ -19,7 +19,7 @@
 #include "support/server.h"
 
 /*
- * One run: Redis and channeld, writers that change the one, readers that send requests to the other and check
+ * One run: Redis and channeld, writers that change Redis, readers that send requests to channeld and check
  * the responses, and faults.
  */
 struct run {

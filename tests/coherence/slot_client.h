@@ -5,12 +5,13 @@
 #include <stdbool.h>
 
 /*
- * Changes of a cluster: executed by the node that has the slot of the catalogue, whichever that is. MOVED and
- * ASK are followed; where a node is lost, refuses or does not know, all is sent again, to it or to the next.
+ * Changes of a cluster, executed by the node that has the slot of the catalogue. MOVED and ASK are followed.
+ * If a node is lost, refuses or does not know the slot, all changes are sent again, to it or to the next
+ * node.
  *
- * Changes are executed in their order, the last ones perhaps more than once: each must set what it changes to
- * a value that does not depend on the one before. While the slot migrates, Redis refuses a transaction whose
- * keys are not all on one node (TRYAGAIN); its commands are then executed one after the other, those that
+ * Changes are executed in their order, and the last ones may be executed more than once. So the value that a
+ * change sets must not depend on an earlier one. While the slot migrates, Redis refuses a transaction whose
+ * keys are not all on one node (TRYAGAIN). Its commands are then executed one after the other, and those that
  * concern the same key together.
  */
 

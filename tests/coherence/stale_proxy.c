@@ -1,4 +1,4 @@
-/* One thread per connection, and one table of cached responses for all; see stale_proxy.h. */
+/* One thread per connection, and one table of cached responses for all connections; see stale_proxy.h. */
 
 #include "coherence/stale_proxy.h"
 

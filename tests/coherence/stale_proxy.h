@@ -2,8 +2,8 @@
 #define COHERENCE_STALE_PROXY_H
 
 /*
- * A caching proxy in front of channeld whose responses are up to so many milliseconds old, to show that the
- * checks notice them.
+ * A caching proxy in front of channeld, to show that the checks notice old responses. Its responses are at
+ * most a given number of milliseconds old.
  */
 
 struct stale_proxy;

@@ -1,4 +1,4 @@
-/* Pipelined changes, the commands that make them up, and the loop of a writer; see writer.h. */
+/* Pipelined changes, the commands that each consists of, and the loop of a writer; see writer.h. */
 
 #include "coherence/writer.h"
 

@@ -11,16 +11,16 @@
 #include "coherence/replicas.h"
 #include "coherence/slot_client.h"
 
-/* A thread that changes what it owns of the catalogue, at a steady rate. */
+/* A thread that changes its part of the catalogue, at a steady rate. */
 
 enum change_kind { CHANGE_CARD, CHANGE_LINK, CHANGE_INDEX, CHANGE_CHANNEL, CHANGE_KEY, CHANGE_KINDS };
 
 enum { BATCH_CHANGES = 32, BATCH_EFFECTS = BATCH_CHANGES * 8 };
 
 /*
- * Changes on their way to Redis, pipelined over one connection. Each is one command or one transaction; what
- * it changes is issued in the histories before anything is sent, and acknowledged when its last reply has
- * come, or when the replica that channeld reads has applied all of them. In a cluster all are acknowledged
+ * Changes on their way to Redis, pipelined over one connection. Each is one command or one transaction. Its
+ * changes are issued in the histories before anything is sent. They are acknowledged when the last reply has
+ * arrived, or when the replica that channeld reads has applied all of them. In a cluster all are acknowledged
  * when the node of the slot has executed the last.
  */
 struct batch {

@@ -122,7 +122,7 @@ TEST_CASE(redis_behind_a_cluster_url_is_an_error)
     AUTO(redis_stop) struct redis plain;
     redis_start(&plain, NULL);
     expect_never_ready(text_temp("redis+cluster://127.0.0.1:%d", plain.port), PREFIX,
-                       "this server is no node of a Redis Cluster: use redis://");
+                       "this server is not a node of a Redis Cluster: use redis://");
 }
 
 static void expect_refused(const char *tool, const char *url, const char *prefix, const char *reason)

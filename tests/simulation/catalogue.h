@@ -1,6 +1,6 @@
 /*
- * What a simulated Redis holds: a small catalogue, as one number for each object, and the history of each
- * object on this server. The oracle asks the histories, the commands of redis.c the numbers.
+ * The content of a simulated Redis: a small catalogue, as one number for each object, and the history of each
+ * object on this server. The oracle reads the histories, and the commands of redis.c read the numbers.
  */
 #ifndef SIMULATION_CATALOGUE_H
 #define SIMULATION_CATALOGUE_H

@@ -1,5 +1,7 @@
-/* Requests to the cache, by its API: cards, links and pages with keys of all kinds, some of which are
- * cancelled. */
+/*
+ * Requests to the cache, by its API: cards, links and pages with keys of all kinds. Some of them are
+ * cancelled.
+ */
 #ifndef SIMULATION_CLIENTS_H
 #define SIMULATION_CLIENTS_H
 

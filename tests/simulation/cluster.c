@@ -1,15 +1,15 @@
 /*
- * A Redis Cluster: two masters that the slot of all keys migrates between, a replica of each, which take
- * over, and a third master, which only knows the others.
+ * A Redis Cluster with these nodes: two masters between which the slot of all keys migrates, and a replica of
+ * each, which can take over. A third master only knows the others.
  *
- * There is one truth: which master has the slot, where it migrates to, and where each key is. Each node has
- * its own view of it, which may be old: it says ASK, MOVED or CLUSTERDOWN by its view, and CLUSTER SLOTS
- * tells it. Keys move as MIGRATE moves them, in a turn of the source, which deletes them and so invalidates
- * them there. A key that does not exist is made at the target while the slot migrates. The writer follows the
- * keys; what it changes in one transaction is changed apart where the keys are.
+ * There is one true state: which master has the slot, where it migrates to, and where each key is. Each node
+ * has its own view of it, which may be old. It replies ASK, MOVED or CLUSTERDOWN by its view, and CLUSTER
+ * SLOTS reports the view. Keys move as MIGRATE moves them, in an event loop iteration of the source. The
+ * source deletes them and so invalidates them there. A key that does not exist is created at the target while
+ * the slot migrates. The writer follows the keys. It splits a transaction into the changes on each node.
  *
- * A node that takes over has all that its master had. It gets it, and invalidates it, only then: the worst
- * that replication can do.
+ * A node that takes over has all data of its master. It gets and invalidates the data only at that moment,
+ * which is the worst case of replication.
  */
 #include "simulation/events.h"
 #include "simulation/random.h"

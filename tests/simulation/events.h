@@ -1,6 +1,6 @@
 /*
  * Simulated time: one clock that all simulated machines share, in nanoseconds since the beginning, and the
- * events that are due. The process under test has clocks of its own (process.h).
+ * events that are due. The process under test has its own clocks (process.h).
  */
 #ifndef SIMULATION_EVENTS_H
 #define SIMULATION_EVENTS_H

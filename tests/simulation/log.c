@@ -1,5 +1,7 @@
-/* Lines of the log of the process, in the trace: in place of the functions of base/log.c that begin and end
- * one. They are composed without a trace too: what allocates for one does so in each run of a seed. */
+/*
+ * Log lines of the process, in the trace. Replaces the functions of base/log.c that begin and end a line.
+ * Lines are composed without a trace too, so that each run of a seed makes the same allocations.
+ */
 #include "base/log.h"
 
 #include "simulation/trace.h"

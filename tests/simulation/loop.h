@@ -1,8 +1,8 @@
 /*
- * libuv's event loop on simulated time: the functions of libuv that src/ calls, with the phases of the real
+ * libuv's event loop on simulated time: the functions of libuv that src/ calls. It has the phases of the real
  * uv_run in their order: timers, idle, prepare, poll, check, closing.
  *
- * The poll reports what net.h says of a descriptor, and calls what was posted.
+ * The poll reports the state of a descriptor (net.h), and calls the callbacks that were posted.
  */
 #ifndef SIMULATION_LOOP_H
 #define SIMULATION_LOOP_H
@@ -26,8 +26,8 @@ bool loop_run_until(uv_loop_t *loop, uint64_t at_ns);
 /* For handles of another file: adds `h`, which is not active. */
 void loop_begin_handle(uv_loop_t *loop, uv_handle_t *h, uv_handle_type type);
 
-/* Handles of the type UV_TCP, if there are any: what the poll reports of one, what it calls then, and what
- * uv_close() and the phase of closing do before the callback of the user. */
+/* Handles of the type UV_TCP, if there are any. The functions say what the poll reports of a handle and what
+ * it calls then. They also say what uv_close() and the closing phase do before the user's callback. */
 struct loop_streams {
     unsigned (*events)(const uv_handle_t *h);
     void (*deliver)(uv_handle_t *h, unsigned events);

@@ -1,4 +1,4 @@
-/* Runs the Redis and the cache code of one worker in simulations, each made of one seed; see runs.h. */
+/* Runs the Redis and the cache code of one worker in simulations, each from one seed; see runs.h. */
 #include "redis/endpoint.h"
 #include "redis/metrics.h"
 #include "simulation/clients.h"

@@ -1,4 +1,4 @@
-/* Allocations that fail and are counted, in place of the C library's; see memory.h. */
+/* Allocations that can fail and are counted; they replace those of the C library. See memory.h. */
 #include "simulation/memory.h"
 
 #include "simulation/random.h"

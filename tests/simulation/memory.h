@@ -1,7 +1,7 @@
 /*
- * The memory of the process: malloc() and the like as src/ and hiredis call them. Allocations fail while the
- * scenario says so, and those that are left are counted. What the simulation itself keeps (bytes.h) is not
- * among them.
+ * The memory of the process: malloc() and related functions as src/ and hiredis call them. Allocations fail
+ * while the scenario requires it, and those that are not freed are counted. Memory of the simulation itself
+ * (bytes.h) is not counted.
  */
 #ifndef SIMULATION_MEMORY_H
 #define SIMULATION_MEMORY_H

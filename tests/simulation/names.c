@@ -1,4 +1,4 @@
-/* Names of the simulated network, and the thread that looks one up; see net.h. */
+/* Names of the simulated network, and the thread that looks a name up; see net.h. */
 #include "simulation/events.h"
 #include "simulation/net.h"
 #include "simulation/random.h"

@@ -1,4 +1,4 @@
-/* Streams in pieces, and the system calls on sockets in place of the C library's; see net.h. */
+/* Streams in pieces, and the system calls on sockets, which replace those of the C library; see net.h. */
 #include "simulation/net.h"
 
 #include "simulation/bytes.h"

@@ -1,11 +1,11 @@
 /*
  * A simulated network: streams between the process under test, whose system calls on sockets are replaced,
- * and simulated servers. Bytes arrive in pieces of any size, in order, after a delay; a stream may be reset,
+ * and simulated servers. Bytes arrive in pieces of any size, in order, after a delay. A stream may be reset,
  * closed, or cut so that nothing arrives any more.
  *
- * The kernel of the process buffers a bounded number of bytes; what does not fit waits at the server. For the
- * oracle each piece remembers when it was made, and when it was due to arrive: whether the process keeps up
- * with reading is no matter of the network.
+ * The kernel of the process buffers a bounded number of bytes, and the rest waits at the server. Each piece
+ * has the time at which it was made, and the time at which it was due to arrive. The oracle uses these times,
+ * since a process that does not keep up with reading is not a fault of the network.
  */
 #ifndef SIMULATION_NET_H
 #define SIMULATION_NET_H

@@ -1,4 +1,4 @@
-/* Comparing answers with histories; see oracle.h. */
+/* Compares answers with histories; see oracle.h. */
 #include "simulation/oracle.h"
 
 #include "simulation/events.h"
@@ -44,8 +44,9 @@ static struct view {
     uint64_t heard_ns; /* from the master, at most, when the connection was lost; of a replica */
 } views[VIEWS];
 
-/* The newest position of the stream that replicas have stated, and when the process may take the master for
- * heard: that which a replica hears from another one later tells nothing of the master. */
+/* The newest position of the stream that replicas have stated, and when the process may assume that the
+ * master has sent something. Input that a replica gets later from another replica shows nothing about the
+ * master. */
 static struct {
     unsigned stream, conn; /* the last one on which it was stated */
     int64_t offset;
@@ -92,7 +93,7 @@ static bool is_undisturbed(void)
 
 /*
  * A node that has not heard of the migration names the former owner, and is believed where MOVED did not come
- * first. The former owner then says MOVED, which is believed for longer than gossip takes: so the new owner
+ * first. The former owner then says MOVED, which is believed for longer than gossip takes. So the new owner
  * is left once without a fault, and not again.
  */
 static void check_left(const struct view *v)
@@ -412,8 +413,8 @@ static bool card_may_be_absent(const struct answer *a, int64_t id)
 }
 
 /*
- * By any server since the bound. A request shares a read whose reply has not arrived yet, but none that
- * another node executes, and no absence that waits for a check of the catalogue.
+ * By any server since the bound. A request shares a read whose reply has not arrived yet. It shares no read
+ * that another node executes, and no absence that waits for a check of the catalogue.
  */
 static bool card_was_read(const struct answer *a, int64_t id)
 {

@@ -1,17 +1,18 @@
 /*
- * What an answer may be. The simulation knows what each server held at each moment, and when all that it sent
- * was due to arrive. So an answer is compared with the values that were true between a bound and now:
+ * The permitted answers. The simulation knows the content of each server at each moment, and when everything
+ * that the server sent was due to arrive. So an answer is compared with the values that were true between a
+ * bound and now:
  *
- *   fresh   whatever had been due in the process 50 ms before the request (docs/design.md) has been applied
- *   read    from Redis after the connection began: what was true since the request came
- *   stale   what was true since the age that the answer states, and that is within the limits
+ *   fresh   everything that was due 50 ms before the request (docs/design.md) has been applied
+ *   read    from Redis after the connection began: a value that was true since the request came
+ *   stale   a value that was true since the age that the answer states, which is within the limits
  *
- * With several servers each is compared with the history of the one that it was read from: that of the
- * connection that was in use when the request came, or of a later one.
+ * With several servers an answer is compared with the history of the server that it was read from. That is
+ * the server of the connection in use when the request came, or of a later connection.
  *
- * An answer by link is a card with that link. A card, a link or a key that does not exist was away at some
- * moment for another reason than that the catalogue was lost. An error is permitted while there is a fault,
- * and for as long after it as recovery may take.
+ * An answer by link is a card with that link. A card, a link or a key that does not exist must have been
+ * absent at some moment. A loss of the catalogue is no reason for an absence. An error is permitted during a
+ * fault, and afterwards for as long as recovery may take.
  */
 #ifndef SIMULATION_ORACLE_H
 #define SIMULATION_ORACLE_H

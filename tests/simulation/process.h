@@ -1,7 +1,7 @@
 /*
- * The process under test: its clocks, in place of base/clock.c, and the times at which it does not run. It
- * may be stopped (SIGSTOP, or no processor time) or its machine suspended, which its monotonic clock does not
- * see.
+ * The process under test: its clocks, which replace base/clock.c, and the times at which it does not run. It
+ * may be stopped (SIGSTOP, or no processor time). Its machine may be suspended, and its monotonic clock does
+ * not count that time.
  */
 #ifndef SIMULATION_PROCESS_H
 #define SIMULATION_PROCESS_H

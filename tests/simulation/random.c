@@ -1,4 +1,4 @@
-/* One seed, and the streams made of it; see random.h. */
+/* One seed, and the streams derived from it; see random.h. */
 #include "simulation/random.h"
 
 static uint64_t state[STREAMS];

@@ -1,6 +1,6 @@
 /*
- * Random numbers of a simulation: everything random comes from one seed. Each layer draws from a stream of
- * its own, so that a fault that is switched off does not change the numbers of the others.
+ * Random numbers of a simulation. Everything random comes from one seed. Each layer draws from its own
+ * stream, so a fault that is switched off does not change the numbers of the others.
  */
 #ifndef SIMULATION_RANDOM_H
 #define SIMULATION_RANDOM_H

@@ -1,4 +1,4 @@
-/* Commands, tracking, and turns of the event loop; see redis.h. */
+/* Commands, tracking, and iterations of the event loop; see redis.h. */
 #include "simulation/redis.h"
 
 #include "simulation/events.h"

@@ -1,11 +1,11 @@
 /*
- * A simulated Redis: the commands that channeld sends, in turns of its event loop as the real one has them.
- * All commands of a client that have arrived are executed one after the other, between those of others; what
- * is sent leaves at the end of the turn.
+ * A simulated Redis: the commands that channeld sends, in iterations of its event loop like those of the real
+ * one. All commands of a client that have arrived are executed one after the other, between those of other
+ * clients. Output is sent at the end of the iteration.
  *
- * Tracking is Redis' own: by key each name is registered by a read, for one invalidation, which is queued
- * with the command that changes it; by broadcast all that has changed is told at the end of the turn, behind
- * its replies. The table is bounded, and what it evicts is invalidated.
+ * Tracking is like that of Redis. By key a read registers each name for one invalidation, which is queued
+ * with the command that changes the key. By broadcast all changes are sent at the end of the iteration,
+ * behind its replies. The table is bounded, and evicted keys are invalidated.
  */
 #ifndef SIMULATION_REDIS_H
 #define SIMULATION_REDIS_H
@@ -69,7 +69,7 @@ struct redis_cluster {
 
 struct redis {
     const char *name;
-    const struct redis_cluster *cluster; /* NULL: it is no node of one */
+    const struct redis_cluster *cluster; /* NULL: it is not a node of one */
     struct net_listener listener;
     struct catalogue catalogue;
     struct redis_client client[CLIENTS];

@@ -1,12 +1,13 @@
 /*
- * Asynchronous replication between simulated servers. Each has a stream of what it has executed, with an ID
- * and an offset, and the end of it as a backlog; a replica has a link to its upstream, which may be a replica
- * itself. What arrives by the link waits as a writer's change does, and is executed in a turn of the replica:
- * so what a replica holds at each moment is its own history.
+ * Asynchronous replication between simulated servers. Each server has a stream of the changes that it has
+ * executed, with an ID and an offset. Its backlog is the end of the stream. A replica has a link to its
+ * upstream, which may be a replica itself. Changes that arrive by the link wait like those of a writer, and
+ * are executed in an event loop iteration of the replica. So the content of a replica at each moment is its
+ * own history.
  *
- * A link is delayed, breaks, or stays silent while both ends take it for open. After that a replica goes on
- * where it was, if the stream is the same and the backlog reaches so far, or begins anew with a copy of all
- * (a full resync).
+ * A link is delayed, breaks, or stays silent while both ends believe it open. After that a replica continues
+ * from its position, if the stream is the same and the backlog is long enough. Otherwise it starts with a
+ * copy of all data (a full resync).
  */
 #ifndef SIMULATION_REPLICA_H
 #define SIMULATION_REPLICA_H

@@ -1,4 +1,4 @@
-/* Seeds in processes, and shrinking; see runs.h. */
+/* Runs seeds in processes, and shrinks a failure; see runs.h. */
 #include "simulation/runs.h"
 
 #include "simulation/trace.h"

@@ -5,11 +5,11 @@
  *   --repeat [--from SEED] [--count N]                   each twice, which must be the same
  *   --seed SEED [--trace] [--faults MASK] [--length S]   one, with each event if wanted
  *
- * All take [--topology NAME], where there are several.
+ * All take [--topology NAME], if there are several.
  *
- * Many seeds, each in a process of its own, so that nothing of one run
- * reaches the next and a crash is a failure; or one seed. One that fails is repeated with fewer kinds of
- * faults and for a shorter time, and the command that still shows it is printed.
+ * With many seeds each runs in its own process. So nothing of one run reaches the next, and a crash is a
+ * failure. A seed that fails is repeated with fewer kinds of faults and for a shorter time. The command that
+ * still shows the failure is printed.
  */
 #ifndef SIMULATION_RUNS_H
 #define SIMULATION_RUNS_H

@@ -1,6 +1,6 @@
 /*
- * All that is outside the process: its Redis, the writer that changes the catalogue, and the faults. What
- * kinds of faults there are in a run, and all settings of the process, are chosen by the seed.
+ * Everything outside the process: its Redis, the writer that changes the catalogue, and the faults. The seed
+ * chooses the kinds of faults in a run, and all settings of the process.
  */
 #ifndef SIMULATION_SCENARIO_H
 #define SIMULATION_SCENARIO_H

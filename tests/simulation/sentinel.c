@@ -1,4 +1,4 @@
-/* Opinions, and failovers; see sentinel.h. */
+/* Views of Sentinels, and failovers; see sentinel.h. */
 #include "simulation/sentinel.h"
 
 #include "simulation/events.h"

@@ -1,6 +1,4 @@
-/*
- * Sentinels: servers beside those of replica.h, each with an opinion of its own which of these is the master.
- */
+/* Sentinels: servers beside those of replica.h. Each has its own view of which of those is the master. */
 #ifndef SIMULATION_SENTINEL_H
 #define SIMULATION_SENTINEL_H
 

@@ -1,6 +1,6 @@
 /*
- * What happens in a run, line by line: printed when it is asked for, and always summed up, so that two runs
- * can be compared. The first thing that must not happen ends the run.
+ * The events of a run, line by line. They are printed on request, and always summed up, so that two runs can
+ * be compared. The first violation ends the run.
  */
 #ifndef SIMULATION_TRACE_H
 #define SIMULATION_TRACE_H

@@ -1,4 +1,4 @@
-/* Sample channels, and a small external loader. It has the schema from the manual, not from the source. */
+/* Sample channels, and a small external loader. Its schema is that of the manual, not of the source. */
 
 #include "support/catalogue.h"
 

@@ -7,8 +7,8 @@
 #include "support/redis.h"
 
 /*
- * The generator of channels for tests. A card is one line of JSON in the shape that the API returns; putting
- * it into Redis writes what any external loader writes: the hash, the index entry and the link key.
+ * The generator of channels for tests. A card is one line of JSON in the shape that the API returns. Storing
+ * it writes what any external loader writes: the hash, the index entry and the link key.
  */
 
 /* The id of sample n: the ends of int64 come first, then zero, then negative and positive ones. */
@@ -38,8 +38,8 @@ void catalogue_put_samples(struct redis *redis, size_t count);
 
 /*
  * A catalogue whose content tells its version: every title is "v<version> of <id>". Channels 1 to
- * CATALOGUE_LISTED are in the list and have links, which makes one full page and a short one; from
- * CATALOGUE_SPARE on there are channels in no list, to be requested by id once each.
+ * CATALOGUE_LISTED are in the list and have links, which makes one full page and a short one. The channels
+ * from CATALOGUE_SPARE on are in no list, and are requested by id once each.
  */
 enum { CATALOGUE_LISTED = 110, CATALOGUE_SPARE = 1000000, CATALOGUE_SPARES = 20000 };
 

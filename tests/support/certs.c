@@ -1,4 +1,4 @@
-/* Keys and certificates by OpenSSL's library. */
+/* Keys and certificates, made with OpenSSL's library. */
 
 #include "support/certs.h"
 

@@ -1,4 +1,4 @@
-/* A cluster of real nodes: its making, and what happens to the slot of the prefix. */
+/* A cluster of real nodes: its creation, and changes of the slot of the prefix. */
 
 #include "support/cluster.h"
 

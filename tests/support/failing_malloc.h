@@ -1,6 +1,6 @@
 /*
- * malloc, calloc and realloc of a program that is linked with --wrap for these: they fail when its own
- * fails_now() says so, which stands before this is included and sets errno.
+ * malloc, calloc and realloc of a program that is linked with --wrap for them. They fail when the program's
+ * fails_now() returns true. That function is defined before this file is included, and sets errno.
  */
 #ifndef TEST_SUPPORT_FAILING_MALLOC_H
 #define TEST_SUPPORT_FAILING_MALLOC_H

@@ -14,8 +14,8 @@
 #include "support/wait.h"
 
 /*
- * What most tests share: a Redis with sample channels and one issued key, and a channeld that serves them.
- * Paths are relative to the base path: "channels/".
+ * The fixture of most tests: a Redis with sample channels and one issued key, and a channeld that serves
+ * them. Paths are relative to the base path: "channels/".
  */
 
 #define FIXTURE_KEY   "0123456789abcdef-the-key-of-the-tests"

@@ -6,11 +6,14 @@
 #include <stdint.h>
 
 /*
- * The HTTP/1.1 client of all tests. It does nothing by itself: it sends the bytes it is given and reads
- * exactly one response at a time (RFC 9112 section 6). There are three ways to use it: blocking exchanges,
- * each with a deadline; a pipelined connection whose owner polls the socket; a pool of many connections that
- * are polled together. Functions that return int give 0 or a negative errno and may be called from any
- * thread; the others fail the running test.
+ * The HTTP/1.1 client of all tests. It sends only the bytes that it is given, and reads exactly one response
+ * at a time (RFC 9112 section 6). There are three ways to use it:
+ *   - blocking exchanges, each with a deadline
+ *   - a pipelined connection whose owner polls the socket
+ *   - a pool of many connections that are polled together
+ *
+ * Functions that return int give 0 or a negative errno and may be called from any thread. The others fail the
+ * running test.
  */
 
 enum { HTTP_HEADERS_MAX = 48 };
@@ -137,12 +140,12 @@ void http_ask(struct http_conn *conn, const char *method, const char *target, co
 void http_start_get(struct http_conn *conn, int port, const char *target, const char *headers);
 
 /*
- * Sends the bytes as they are over a fresh connection and expects one answer with that status and then the
- * end of the stream, nothing else. Fails the test otherwise.
+ * Sends the bytes as they are over a new connection. Expects one response with that status, then the end of
+ * the stream. Fails the test otherwise.
  */
 void http_expect_refusal(int port, const char *data, size_t length, int status);
 
-/* Opens and closes so many connections, one after the other; every other one by a reset, so that this machine
+/* Opens and closes so many connections, one after the other. Every other one is reset, so that this machine
  * does not run out of ports. */
 void http_connect_and_leave(int port, int count);
 

@@ -1,4 +1,4 @@
-/* Clients in threads of their own; see load.h. */
+/* Clients, each in its own thread; see load.h. */
 
 #include "support/load.h"
 

@@ -6,9 +6,8 @@
 #include <stddef.h>
 
 /*
- * Clients in threads of their own, each of which sends one request after the other, by any of the targets,
- * and connects again behind "Connection: close". Each response has to be a 200, and the end of a connection
- * orderly.
+ * Clients, each in its own thread. A client sends one request after the other, by any of the targets, and
+ * connects again after "Connection: close". Each response must be a 200, and the end of a connection orderly.
  */
 
 enum { LOAD_CLIENTS_MAX = 64 };

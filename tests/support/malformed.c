@@ -1,4 +1,4 @@
-/* Malformed and hostile requests, and what the server has to make of each; see malformed.h. */
+/* Malformed and hostile requests, and the required behaviour of the server for each; see malformed.h. */
 
 #include "support/malformed.h"
 

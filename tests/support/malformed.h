@@ -7,8 +7,8 @@
 
 /*
  * Malformed requests, and the expected responses. A good request, the tail, follows each of them on the same
- * connection: where the shape is refused, or where the tail is content by the only reading that RFC 9112
- * allows, the tail must not be answered.
+ * connection. In two cases the tail must not be answered: the shape is refused, or by RFC 9112 the tail can
+ * only be content.
  */
 
 struct shape {

@@ -6,9 +6,9 @@
 /* TCP on 127.0.0.1. All descriptors are close-on-exec. */
 
 /*
- * A free port that no other program gets while this one runs: it stays bound (not listening) with
- * SO_REUSEADDR and SO_REUSEPORT, which lets a server bind it too, repeatedly, and keeps it from being used as
- * an ephemeral port. Fails the test when there is none.
+ * A free port that no other program gets while this one runs. It stays bound (not listening) with
+ * SO_REUSEADDR and SO_REUSEPORT. So a server can bind it too, repeatedly, and it is not used as an ephemeral
+ * port. Fails the test when there is none.
  */
 int net_reserve_port(void);
 

@@ -1,4 +1,4 @@
-/* Namespaces, veth pairs and packet filters, by way of ip and iptables; see netns.h. */
+/* Namespaces, veth pairs and packet filters, made with ip and iptables; see netns.h. */
 
 #include "support/netns.h"
 

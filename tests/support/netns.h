@@ -7,7 +7,7 @@
 
 /*
  * A network namespace at the other end of a veth pair, in which packets can be dropped or refused. It needs
- * root, ip and iptables. The leftovers of a killed test are removed by the next one.
+ * root, ip and iptables. The next test removes what a killed test has left.
  */
 
 struct netns {

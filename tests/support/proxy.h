@@ -6,8 +6,8 @@
 
 /*
  * A TCP proxy inside the test, between channeld and its Redis, that injects network faults. Each connection
- * has a thread of its own, so that responses of different connections overlap; within one, order and content
- * are kept, as TCP does. Everything may be changed while connections are open, from any thread.
+ * has its own thread, so responses of different connections overlap. Within a connection order and content
+ * are kept, as by TCP. Everything may be changed while connections are open, from any thread.
  */
 
 struct proxy;

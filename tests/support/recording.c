@@ -1,6 +1,7 @@
 /*
  * Requests and responses as files of JSON lines; see recording.h. Requests are delimited as RFC 9112 section
- * 6 says. One that is not valid HTTP may be cut at the wrong place: it is the last of its connection.
+ * 6 requires. A request that is not valid HTTP may be cut at the wrong place: it is the last of its
+ * connection.
  */
 
 #include "support/recording.h"

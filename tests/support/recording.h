@@ -4,12 +4,12 @@
 #include <stddef.h>
 
 /*
- * Records what the tests' HTTP client and channeld's public listeners say to each other, for
- * tests/openapi/check: with TEST_RECORDING set, each distinct pair of a request and its response is a line of
- * JSON in that file, which is emptied when the program begins. Without it nothing is recorded. All functions
- * may be called from any thread.
+ * Records the exchanges between the tests' HTTP client and channeld's public listeners, for
+ * tests/openapi/check. With TEST_RECORDING set, each distinct pair of a request and its response is a line of
+ * JSON in that file. The file is emptied when the program begins. Without it nothing is recorded. All
+ * functions may be called from any thread.
  *
- * A line has the members base (CHANNELD_BASE_PATH as it was set), request (its head, or the first bytes of
+ * A line has the members base (the value of CHANNELD_BASE_PATH), request (its head, or the first bytes of
  * it), head and body (of the response). Bytes are the characters U+0000 to U+00FF.
  */
 

@@ -10,8 +10,8 @@
 
 /*
  * A redis-server for one test, with its own port and directory, without persistence unless its arguments
- * enable it. Commands go over one connection, which is made again after a restart.
- * Every function fails the test when it cannot do its work.
+ * enable it. Commands use one connection, which is made again after a restart. Every function fails the test
+ * when it cannot do its work.
  */
 
 enum { REDIS_ARGS_MAX = 64 };

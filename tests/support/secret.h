@@ -4,8 +4,8 @@
 #include "support/tempdir.h"
 
 /*
- * A volume with a secret, as Kubernetes mounts it: each name is a link to ..data/<name>, and ..data a link to
- * the folder of one version, which is replaced by rename(). Functions fail the test when they cannot do their
+ * A volume with a secret, as Kubernetes mounts it. Each name is a link to ..data/<name>, and ..data is a link
+ * to the folder of one version, which rename() replaces. Functions fail the test when they cannot do their
  * work.
  */
 

@@ -1,4 +1,4 @@
-/* Sentinels: configuration files, and waiting until they have found each other. */
+/* Sentinels: their configuration files, and a wait until they have found each other. */
 
 #include "support/sentinel.h"
 
@@ -14,7 +14,7 @@
 
 /*
  * Sentinels announce themselves every two seconds and look for replicas every ten. A failover takes some
- * seconds, on a busy machine many: a Sentinel whose clock has jumped (it calls that TILT) does nothing for
+ * seconds, on a busy machine many. A Sentinel whose clock has jumped (it calls that TILT) does nothing for
  * half a minute.
  */
 enum { ACQUAINTANCE_MS = 60000, ORDERS_MAX = 5 };

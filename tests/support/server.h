@@ -8,8 +8,7 @@
 
 /*
  * A channeld ($CHANNELD_BIN) on its own ports, with 2 workers and no drain delay unless its environment sets
- * them. When TEST_WRAPPER is set ("valgrind --error-exitcode=99 ..."), it runs under
- * that.
+ * them. When TEST_WRAPPER is set ("valgrind --error-exitcode=99 ..."), channeld runs under that program.
  */
 
 struct server {

@@ -1,4 +1,4 @@
-/* See sockets.h. */
+/* Sockets of tests; see sockets.h. */
 #include "support/sockets.h"
 
 #include <fcntl.h>

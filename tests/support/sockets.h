@@ -5,7 +5,7 @@
 
 /*
  * Listening sockets that are passed to a channeld, as a service manager does (sd_listen_fds(3)). The program
- * of the test runs itself in between, so its main() is sockets_main().
+ * of the test executes itself in between, so its main() is sockets_main().
  */
 
 enum { SOCKETS_MAX = 2 };

@@ -1,6 +1,6 @@
 /*
- * Temporary directories. A failed assertion leaves a test by longjmp, so each directory is also noted in a
- * list that an exit handler works off.
+ * Temporary directories. A failed assertion leaves a test by longjmp. So each directory is also in a list
+ * that an exit handler processes.
  */
 
 #include "support/tempdir.h"

@@ -1,7 +1,7 @@
 #ifndef TEST_SUPPORT_TEMPDIR_H
 #define TEST_SUPPORT_TEMPDIR_H
 
-/* A private directory for the files of a test. Leftovers are removed when the program exits. */
+/* A private directory for the files of a test. Directories that remain are removed when the program exits. */
 
 enum { TEMPDIR_PATH_SIZE = 64 };
 

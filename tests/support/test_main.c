@@ -1,4 +1,4 @@
-/* The main function of programs whose tests are registered (test.h); the others have their own. */
+/* The main function of programs whose tests are registered (test.h). Other programs have their own. */
 
 #include "support/test.h"
 

@@ -1,4 +1,4 @@
-/* Text helpers of the tests. Memory that cannot be had ends the test program: no test is about that here. */
+/* Text helpers of the tests. A failed allocation ends the test program, as no test is about it here. */
 
 #include "support/text.h"
 

@@ -8,7 +8,7 @@
 
 /*
  * AUTO(http_close) struct http_conn conn: the function is called with its address when its scope is left, the
- * latest declaration first; not when an assertion fails, as the test is left by a jump then.
+ * latest declaration first. It is not called when an assertion fails, as a jump leaves the test then.
  * AUTOFREE char *path = text_printf(...): the same with free().
  */
 #define AUTO(end) __attribute__((cleanup(end)))

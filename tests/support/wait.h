@@ -8,7 +8,7 @@
  * Time in tests: conditions with deadlines, never a plain sleep.
  *
  * Deadlines are multiplied by TEST_TIME_SCALE (a whole number, default 1), for runs under valgrind and on
- * slow machines. Times that a test *measures* are not scaled; wait_slack_ms() is what to allow on top.
+ * slow machines. Times that a test *measures* are not scaled; wait_slack_ms() is the tolerance to add.
  */
 
 enum { WAIT_DEADLINE_MS = 10000 }; /* how long anything that ought to happen at once may take */
@@ -26,8 +26,8 @@ int wait_left_ms(int64_t deadline);
 int wait_slack_ms(void);
 
 /*
- * The upper bound of a time that a test measures: `ms` and the slack where TEST_LATENCY is set, as in the
- * slow tests, which run alone; otherwise so long that a busy machine does not matter.
+ * The upper bound of a time that a test measures. With TEST_LATENCY, as in the slow tests, which run alone,
+ * it is `ms` and the slack. Otherwise it is so long that a busy machine does not matter.
  */
 int wait_bound_ms(int ms);
 

@@ -92,9 +92,9 @@ TEST_CASE(slots_of_any_shape_are_refused)
     for (size_t i = 0; i < TEST_COUNT(none); i++)
         assert_string_equal(slots_of(none[i]), "it knows no node that has the slot");
     for (size_t i = 0; i < TEST_COUNT(bad); i++)
-        assert_string_equal(slots_of(bad[i]), "its answer is no address");
-    assert_string_equal(slots_of("+OK\r\n"), "its answer is no list of slots");
-    assert_string_equal(slots_of("%1\r\n+a\r\n+b\r\n"), "its answer is no list of slots");
+        assert_string_equal(slots_of(bad[i]), "its answer is not an address");
+    assert_string_equal(slots_of("+OK\r\n"), "its answer is not a list of slots");
+    assert_string_equal(slots_of("%1\r\n+a\r\n+b\r\n"), "its answer is not a list of slots");
     /* A replica or a node that cannot be read is left out. */
     assert_string_equal(
         slots_of("*2\r\n" RANGE("5", "0", "100") NODE("1", "a", "1") "*0\r\n" NODE("1", "b", "2") "*0\r\n"),
@@ -449,7 +449,7 @@ TEST_CASE(redis_without_a_cluster_is_refused_as_a_node)
     begin();
     node.hello = redis.hello = HELLO_MODE("10", "standalone");
     session_start_refused();
-    assert_non_null(strstr(session_logged(), "no node of a Redis Cluster: use redis://"));
+    assert_non_null(strstr(session_logged(), "not a node of a Redis Cluster: use redis://"));
     node.hello = HELLO_MODE("7", "cluster");
     session_turn_for(2000);
     assert_int_equal(session.ready, 0);

@@ -401,7 +401,7 @@ TEST_CASE(unknown_master_has_a_reason_of_its_own)
     struct redis_address a;
     assert_string_equal(read_master("*-1\r\n", &a), "it knows no master of that name");
     assert_string_equal(read_master("_\r\n", &a), "it knows no master of that name");
-    assert_string_equal(read_master("+OK\r\n", &a), "its answer is no address");
+    assert_string_equal(read_master("+OK\r\n", &a), "its answer is not an address");
 }
 
 TEST_CASE(invalid_master_addresses_are_refused)

@@ -1,7 +1,7 @@
 /*
- * In place of the cache: a catalogue whose objects have versions, and keys that are valid or not. It answers
- * at once or later, from the cache or not, coded or not, or not at all; and the rates of keys, as the
- * algorithm in docs/design.md has them.
+ * Replaces the cache: a catalogue whose objects have versions, and keys that are valid or not. It answers at
+ * once, later or never; from the cache or not; coded or not. It also has the rates of keys, by the algorithm
+ * of docs/design.md.
  */
 #include "base/compress.h"
 #include "base/hash.h"

@@ -1,5 +1,7 @@
-/* The response that a request must get, by contract.md and docs/openapi.json: its status, its content, and
- * all of its header fields. */
+/*
+ * The response that a request must get, by contract.md and docs/openapi.json: its status, its content, and
+ * all of its header fields.
+ */
 #include "base/hash.h"
 #include "base/text.h"
 #include "simulation/api/scenario.h"

@@ -1,6 +1,6 @@
 /*
- * Runs src/api and src/http in simulations, each made of one seed, with a cache whose functions are in place
- * of src/cache: clients send one request after the other, made of a grammar, and check each response.
+ * Runs src/api and src/http in simulations, each from one seed. Functions of the simulation replace
+ * src/cache. Clients send one request after the other, made from a grammar, and check each response.
  *
  *   simulation_api [--seconds N] [--from SEED] [--count N] [--brief]   many seeds, until one fails
  *   simulation_api --seed SEED [--trace] [--faults MASK] [--length S]  one, with each event if wanted
@@ -46,8 +46,8 @@ static void on_handle(void *arg, struct http_exchange *x)
     handler.handle(arg, x);
 }
 
-/* A full bucket gives way to another key of its set, and a request is then counted later than it came: so the
- * keys are to have sets of their own, which is tried in the past. NULL: they have not. */
+/* A full bucket is replaced by another key of its set, and a request is then counted later than it came. So
+ * the keys must have different sets, which is tried in the past. NULL: they have not. */
 static struct rate_limit *make_limit(void)
 {
     uint64_t at_ns = process_monotonic_ns() - 1000 * SECOND;

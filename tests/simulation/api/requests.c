@@ -1,4 +1,4 @@
-/* Requests, made of what they mean. */
+/* Composes requests from their meaning. */
 #include "simulation/api/scenario.h"
 #include "simulation/random.h"
 

@@ -1,6 +1,6 @@
 /*
- * What all of a simulation of src/api shares: the settings of a run, requests with their meaning, what the
- * cache has answered, and the clients.
+ * The shared state of a simulation of src/api: the settings of a run, requests with their meaning, the
+ * answers of the cache, and the clients.
  */
 #ifndef SIMULATION_API_SCENARIO_H
 #define SIMULATION_API_SCENARIO_H

@@ -1,4 +1,4 @@
-/* Answers at once, later or never, with bodies of any size: what depends on the request alone. */
+/* Answers at once, later or never, with bodies of any size. The answer depends on the request only. */
 #include "base/hash.h"
 #include "simulation/events.h"
 #include "simulation/http/scenario.h"

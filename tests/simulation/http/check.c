@@ -1,4 +1,4 @@
-/* What must hold of responses, ends and deadlines; see docs/testing.md. */
+/* The conditions on responses, ends and deadlines; see docs/testing.md. */
 #include "http/connection.h"
 #include "simulation/bytes.h"
 #include "simulation/events.h"

@@ -1,5 +1,7 @@
-/* Clients: what they send is made when they connect, of a grammar, of the corpus of the fuzzers, and of
- * mutations of both; it is sent in pieces of any size. */
+/*
+ * Clients. The input of a client is made when it connects, from a grammar, the corpus of the fuzzers, and
+ * mutations of both. It is sent in pieces of any size.
+ */
 #include "simulation/events.h"
 #include "simulation/http/scenario.h"
 #include "simulation/random.h"

@@ -1,6 +1,6 @@
 /*
- * Runs src/http in simulations, each made of one seed: one or two servers on one loop, with clients that send
- * anything in pieces of any size, read or do not, and end at any moment.
+ * Runs src/http in simulations, each from one seed. One or two servers run on one loop. The clients send
+ * anything in pieces of any size, read or do not read, and end at any moment.
  *
  *   simulation_http [--seconds N] [--from SEED] [--count N] [--brief]   many seeds, until one fails
  *   simulation_http --seed SEED [--trace] [--faults MASK] [--length S]  one, with each event if wanted

@@ -1,5 +1,7 @@
-/* Requests in bytes; see model.h. Everything is looked at anew with each piece: what is not complete is
- * short. */
+/*
+ * Parses requests in bytes; see model.h. Everything is parsed again with each piece. An incomplete request
+ * counts as short.
+ */
 #include "simulation/http/model.h"
 
 #include <stdio.h>

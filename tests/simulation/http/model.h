@@ -1,7 +1,7 @@
 /*
- * What a server has to make of the bytes of a connection, by RFC 9110 and 9112 and the decisions of
- * docs/design.md: which requests they are, which of them the server may not serve and with which statuses it
- * says so, and where the connection ends. Written from these, and not from the parser.
+ * The required behaviour of a server for the bytes of a connection, by RFC 9110 and 9112 and the decisions of
+ * docs/design.md. It determines the requests in the bytes, those that the server may refuse and with which
+ * statuses, and the end of the connection. It was written from these documents, and not from the parser.
  */
 #ifndef SIMULATION_HTTP_MODEL_H
 #define SIMULATION_HTTP_MODEL_H

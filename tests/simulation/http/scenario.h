@@ -1,4 +1,6 @@
-/* What all of a simulation of src/http shares: the settings of a run, the clients, and what the server does.
+/*
+ * The shared state of a simulation of src/http: the settings of a run, the clients, and the events of the
+ * server.
  */
 #ifndef SIMULATION_HTTP_SCENARIO_H
 #define SIMULATION_HTTP_SCENARIO_H

@@ -1,9 +1,10 @@
 /*
  * The sockets of a server in a simulation: the system calls and the functions of libuv by which src/http uses
- * listeners, connections and pipes, with the rules of Linux and libuv: partial reads and writes, a bounded
- * send buffer, no callback from within a call, a reset where a socket with unread input is closed.
+ * listeners, connections and pipes. They follow the rules of Linux and libuv. Reads and writes may be
+ * partial, and the send buffer is bounded. No callback is called from within a call. A socket that is closed
+ * with unread input is reset.
  *
- * The client's end is in the hands of the test.
+ * The test controls the client's end.
  */
 #ifndef SIMULATION_HTTP_STREAMS_H
 #define SIMULATION_HTTP_STREAMS_H
