@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "cache/entries.h"
+#include "cache/invalidation.h"
 #include "model/channel.h"
 #include "model/link.h"
 #include "redis/endpoint.h"
@@ -144,6 +145,17 @@ EACH_FAILURE(link_is_in_error)
     *out_of_memory = buf_error(&out) == -ENOMEM;
     assert_true(link_is_stored_shape(&hosts, SPAN("https://max.ru/news")));
     buf_fini(&out);
+}
+
+EACH_FAILURE(names_of_keys_are_complete_or_out_of_memory)
+{
+    struct keyspace keyspace;
+    struct invalidation invalidation;
+    struct validity validity = {0};
+    const struct cache_parts parts = {.keyspace = &keyspace};
+    assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
+    *out_of_memory = invalidation_init(&invalidation, &parts, &validity) == -ENOMEM;
+    invalidation_fini(&invalidation);
 }
 
 EACH_FAILURE(bodies_of_the_api_are_complete_or_out_of_memory)
