@@ -12,7 +12,7 @@ include(CheckCSourceCompiles)
 include(CheckLinkerFlag)
 
 set(CHANNELD_SANITIZE "" CACHE STRING "Sanitizers, as after -fsanitize= (address,undefined or thread)")
-option(CHANNELD_COVERAGE "Instrument for gcov" OFF)
+set(CHANNELD_COVERAGE "" CACHE STRING "Instrument for coverage: of lines and branches (gcov), of conditions (mcdc, clang 19)")
 
 # Sets OUT to those of the given flags that the compiler, or the linker (KIND LINK), accepts.
 function(channeld_probe OUT KIND)
@@ -109,10 +109,14 @@ if(CHANNELD_SANITIZE)
         -fsanitize=${CHANNELD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1)
     target_link_options(channeld_sanitizers INTERFACE -fsanitize=${CHANNELD_SANITIZE})
 endif()
-if(CHANNELD_COVERAGE)
-    # Threads count in the same counters.
+# Threads count in the same counters.
+if(CHANNELD_COVERAGE STREQUAL "gcov")
     target_compile_options(channeld_sanitizers INTERFACE --coverage -fprofile-update=atomic -O0)
     target_link_options(channeld_sanitizers INTERFACE --coverage)
+elseif(CHANNELD_COVERAGE STREQUAL "mcdc")
+    target_compile_options(channeld_sanitizers INTERFACE
+        -fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc -fprofile-update=atomic -O1)
+    target_link_options(channeld_sanitizers INTERFACE -fprofile-instr-generate)
 endif()
 
 # --- Our own code -----------------------------------------------------------------------------------------------
@@ -144,7 +148,7 @@ channeld_probe(warnings COMPILE
     -Wwrite-strings)
 
 add_library(channeld_options INTERFACE)
-target_compile_options(channeld_options INTERFACE ${warnings} -Werror)
+target_compile_options(channeld_options INTERFACE ${warnings} $<$<NOT:$<STREQUAL:${CHANNELD_COVERAGE},mcdc>>:-Werror>)
 target_compile_definitions(channeld_options INTERFACE _GNU_SOURCE)
 target_link_libraries(channeld_options INTERFACE channeld_hardening channeld_sanitizers)
 

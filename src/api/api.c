@@ -179,6 +179,7 @@ static void api_add_cache_status(struct api *a, const struct cache_result *resul
     buf_clear(&a->age);
     buf_printf(&a->cache_status, "channeld; hit; ttl=%lld", (long long)result->ttl_s);
     buf_printf(&a->age, "%lld", (long long)result->age_s);
+    /* not covered: out of memory */
     if (buf_error(&a->cache_status) != 0 || buf_error(&a->age) != 0)
         return;
     http_response_add(&a->response, SPAN("Cache-Status"), buf_span(&a->cache_status));
@@ -217,7 +218,7 @@ static bool api_is_key_invalid(struct call *call)
     struct api *a = call->api;
     if (cache_is_key_invalid(a->options.cache, &call->key, &a->key_name))
         return true;
-    if (call->key_name == NULL && a->key_name.len >= 0)
+    if (a->key_name.len >= 0)
         call->key_name = &a->key_name;
     return false;
 }

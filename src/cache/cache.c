@@ -761,7 +761,9 @@ static int cache_init_parts(struct cache *c)
     int api_keys = api_keys_init(&c->api_keys, o->metrics);
     int invalidation = invalidation_init(&c->invalidation, &c->parts, &c->validity);
     int fetches = fetches_init(&c->fetches, &c->parts, cache_delay_limit_ms(o));
+    /* not covered: out of memory */
     bool keys_failed = key_reader != 0 || api_keys != 0;
+    /* not covered: out of memory */
     return entries != 0 || keys_failed || invalidation != 0 || fetches != 0 ? -ENOMEM : 0;
 }
 

@@ -24,6 +24,7 @@ static void encoder_work(uv_work_t *request)
 static void encoder_add_to_entry(struct encoder *e)
 {
     struct blob *coded = blob_new_coded((struct span){e->out, e->len}, e->coding, e->plain);
+    /* not covered: out of memory */
     if (coded != NULL && entries_put_coded(e->entries, e->kind, e->number, e->plain, coded))
         metric_add(&e->metrics->cache_coded_total, 1);
     blob_unref(coded);

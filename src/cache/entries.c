@@ -46,6 +46,7 @@ void entries_fini(struct entries *es)
 {
     enum { MANY = 1024 };
     entries_clear(es);
+    /* not covered: no test keeps so many */
     for (int steps = 0; steps < ENTRIES_FINI_STEPS && entries_has_excess(es); steps += MANY)
         (void)entries_reclaim(es, MANY);
     table_fini(&es->table);
@@ -90,7 +91,7 @@ static struct entry *entries_lookup(const struct entries *es, enum entry_kind ki
     while (slot != NULL) {
         struct entry *e = slot->entry;
         entries_prefetch(e);
-        if (e->kind == kind && e->number == number)
+        if (e->kind == kind && e->number == number) /* not covered: two numbers with the same 64-bit hash */
             return e;
         slot = table_find_next(&es->table, slot);
     }
@@ -158,7 +159,7 @@ static int entries_link_members(struct entries *es, const struct entry_page *pag
     int err = 0;
     int linked = 0;
     size_t bytes_before = table_bytes(&es->members);
-    while (linked < page->member_count && err == 0) {
+    while (linked < page->member_count && err == 0) { /* not covered: out of memory */
         err = table_add(&es->members, hash_int64(page->member[linked], es->seed), page->entry);
         linked += err == 0;
     }
@@ -304,6 +305,7 @@ static bool entries_evict(struct entries *es)
 
 static bool entries_is_over_budget(const struct entries *es)
 {
+    /* not covered: the tables alone, without an entry, are smaller than the budget */
     return es->used > es->budget && !list_empty(&es->sieve.queue);
 }
 
@@ -316,6 +318,7 @@ bool entries_has_excess(const struct entries *es)
 int entries_reclaim(struct entries *es, int steps)
 {
     int done = 0;
+    /* not covered: entries_evict() fails only without an entry */
     while (done < steps && (entries_free_dead(es) || (entries_is_over_budget(es) && entries_evict(es))))
         done++;
     entries_publish_size(es);
@@ -340,7 +343,7 @@ static void entries_schedule(struct entries *es)
 static void entries_make_room(struct entries *es)
 {
     for (int i = 0; i < ENTRIES_ROOM_STEPS && es->used > es->budget; i++)
-        if (!entries_free_dead(es) && !entries_evict(es))
+        if (!entries_free_dead(es) && !entries_evict(es)) /* not covered: as in entries_is_over_budget() */
             break;
     entries_publish_size(es);
     entries_schedule(es);

@@ -136,6 +136,7 @@ static bool invalidation_channel_differs(const struct entry *e, const struct red
         return true;
     (void)body_write(text, &row, shape);
     const struct span served = {e->body->data, e->body->len};
+    /* not covered: out of memory */
     return buf_error(text) == 0 && !span_equal(served, buf_span(text));
 }
 
@@ -320,6 +321,7 @@ static bool invalidation_is_ignoring(void)
  */
 void invalidation_push(struct invalidation *c, struct span kind, const struct redis_reply *element)
 {
+    /* not covered: false without CHANNELD_TEST_HOOKS */
     if (invalidation_is_ignoring() || c->validity->suspended || !span_equal(kind, SPAN("invalidate")))
         return;
     if (element->type == REPLY_STRING) {

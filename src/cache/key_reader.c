@@ -360,6 +360,7 @@ static void key_reader_commit(struct key_reader *r)
         return;
     if (key_reader_confirm_portion(r) != 0)
         api_keys_fail_reading(keys, "out of memory");
+    /* not covered: no test holds so many keys that one of them gives way to the portion */
     else if (api_keys_state(keys) == API_KEYS_READING && r->cursor[0] == '\0' && r->found_count == 0)
         key_reader_end_reading(r);
     key_reader_move_confirmed(r, &r->waiting, &confirmed);
@@ -395,6 +396,7 @@ static void key_reader_read_found_infos(struct key_reader *r)
 {
     r->epoch = api_keys_epoch(r->parts->api_keys); /* the epoch of the portion that has these members */
     r->key_count = 0;
+    /* not covered: key_reader_add_key() fails only beyond KEY_READER_KEYS, which are more than a portion */
     while (r->found_count > 0 && r->key_count < KEY_READER_PORTION_MAX &&
            key_reader_add_key(r, &r->found[r->found_count - 1]))
         r->found_count--;

@@ -80,7 +80,8 @@ static bool http_parser_is_reg_name(struct span s)
 {
     for (size_t i = 0; i < s.len; i++)
         if (!ascii_is_alnum(s.data[i]) && s.data[i] != '.' &&
-            (s.data[i] == '\0' || strchr("-._~!$&'()*+,;=%", s.data[i]) == NULL))
+            (s.data[i] == '\0' || /* not covered: llhttp rejects NUL */
+             strchr("-._~!$&'()*+,;=%", s.data[i]) == NULL))
             return false;
     return s.len > 0 && uri_escapes_valid(s);
 }
@@ -295,7 +296,7 @@ static int http_parser_on_version_complete(llhttp_t *l)
 {
     struct http_parser *p = http_parser_of(l);
     http_parser_enter(p, HTTP_PARSE_FIELDS);
-    bool known = l->http_major == 1 && l->http_minor <= 1;
+    bool known = l->http_major == 1 && l->http_minor <= 1; /* not covered: llhttp rejects 1.2 itself */
     if (!known)
         return http_parser_reject(p, 505);
     return l->method == HTTP_PRI ? http_parser_reject(p, 501)
@@ -408,7 +409,7 @@ static int http_parser_validate_transfer_encoding(const struct http_parser *p, s
 static int http_parser_validate_head(const struct http_parser *p)
 {
     const llhttp_t *l = &p->llhttp;
-    if (l->http_major != 1 || l->http_minor > 1) /* a request line without version has 0.9 */
+    if (l->http_major != 1) /* a request line without version has 0.9 */
         return 505;
     struct span host = p->request.field[HTTP_FIELD_HOST];
     bool host_needed = l->http_minor == 1;
@@ -657,11 +658,12 @@ static int http_parser_status_of_error(struct http_parser *p, llhttp_errno_t err
     return 400;
 }
 
-/* Empty lines were skipped before; llhttp would skip incomplete ones too. */
+/* Empty lines were skipped before (http_leading_crlf); llhttp would skip incomplete ones too. */
 static bool http_parser_begins_line(struct http_parser *p, char first)
 {
+    assert(first != '\r');
     http_parser_enter(p, HTTP_PARSE_LINE);
-    return first != '\r' && first != '\n';
+    return first != '\n';
 }
 
 /* llhttp gets at most as much of the head as the limit leaves, so that the count is exact. */
@@ -723,8 +725,7 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
 
 bool http_parser_wants_continue(const struct http_parser *p)
 {
-    return p->state.phase == HTTP_PARSE_CONTENT && p->state.tail_len == 0 && p->state.body_len == 0 &&
-           p->request.minor_version == 1 &&
+    return p->state.phase == HTTP_PARSE_CONTENT && p->state.tail_len == 0 && p->request.minor_version == 1 &&
            span_equal_nocase(p->request.field[HTTP_FIELD_EXPECT], SPAN("100-continue"));
 }
 

@@ -96,7 +96,8 @@ static void http_server_make_room(struct http_server *s)
 {
     struct http_balancer *b = s->options.balancer;
     if (http_server_is_full(s) && http_balancer_room_wanted(b) &&
-        http_connections_evictable(s->connections) && http_balancer_give_room(b))
+        http_connections_evictable(s->connections) &&
+        http_balancer_give_room(b)) /* not covered: another server gives it at the same moment */
         (void)http_connections_evict(s->connections);
 }
 
@@ -243,7 +244,9 @@ static int http_server_set_connection_options(int fd)
     const int unsent = UNSENT_MAX;
     const int unread = UNREAD_MAX;
     if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
+        /* not covered: a socket that takes the first option takes the others */
         setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent) != 0 ||
+        /* not covered: likewise */
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &unread, sizeof unread) != 0)
         return -errno;
     return 0;
@@ -274,6 +277,7 @@ static int http_server_prepare_socket(int fd, const struct addr *address,
     int err = http_server_set_connection_options(fd);
     if (err != 0)
         return err;
+    /* not covered: only bind() fails, and listen() where another process has bound the address meanwhile */
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         (v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
         (options->number > 0 && http_server_reuse_port(fd) != 0) ||
@@ -300,6 +304,7 @@ static int http_server_open_listening_socket(const struct addr *address,
                                              const struct http_server_options *options)
 {
     int fd = http_server_open_at(address, options);
+    /* not covered: -EADDRNOTAVAIL, where the test may not make a network without IPv6 */
     if (!address->any_family || (fd != -EAFNOSUPPORT && fd != -EADDRNOTAVAIL))
         return fd;
     struct addr v4 = addr_any_v4(addr_port(address));
@@ -383,6 +388,7 @@ void http_server_stop_listening(struct http_server *s)
 {
     if (s->listener < 0)
         return;
+    /* not covered: left is 0 if connections come as fast as they are accepted */
     for (int left = BACKLOG + 1; !s->shared && left > 0 && http_server_accept_one(s); left--)
         continue;
     http_server_close_listener(s);

@@ -100,6 +100,7 @@ unsigned api_key_info_parse(struct span stored, struct api_key_info *out)
     yyjson_alc pool;
     unsigned faults = API_KEY_FAULT_FORM;
     *out = API_KEY_INFO_NONE;
+    /* not covered: the arena has room for a pool */
     if (stored.len <= API_KEY_INFO_MAX && yyjson_alc_pool_init(&pool, arena, sizeof arena)) {
         char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
         yyjson_doc *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, &pool, NULL);

@@ -156,7 +156,7 @@ static yyjson_doc *channel_parse(struct span stored, int *err)
     char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
     yyjson_read_err problem;
     yyjson_doc *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, NULL, &problem);
-    bool no_memory = doc == NULL && problem.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION;
+    bool no_memory = problem.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION;
     *err = doc != NULL ? 0 : no_memory ? -ENOMEM : -EINVAL;
     return doc;
 }

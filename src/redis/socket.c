@@ -136,11 +136,13 @@ static bool redis_socket_deliver(struct redis_socket *s, struct span input)
  */
 static bool redis_socket_is_empty_after(const struct redis_socket *s, size_t n)
 {
+    /* not covered: TLS that is empty waits for input, but while it negotiates new keys */
     return n == 0 && (s->tls == NULL || redis_tls_wants_read(s->context));
 }
 
 static bool redis_socket_has_decrypted(const struct redis_socket *s)
 {
+    /* not covered: READ_MAX has room for a whole record */
     return s->tls != NULL && redis_tls_has_decrypted(s->context);
 }
 
@@ -180,6 +182,7 @@ static bool redis_socket_read_turn(struct redis_socket *s)
 {
     uint64_t began_ns = clock_now_ns();
     bool enough = false;
+    /* not covered: READ_MAX has room for a whole record */
     for (size_t total = 0; !enough || redis_socket_has_decrypted(s);) {
         uint64_t read_ms = clock_boot_ms();
         ssize_t n = s->context->funcs->read(s->context, s->input, sizeof s->input);
@@ -197,6 +200,7 @@ static bool redis_socket_read_turn(struct redis_socket *s)
             return true;
         }
         total += (size_t)n;
+        /* not covered: a socket without input is drained, but while TLS negotiates new keys */
         enough = n == 0 || total >= TURN_MAX || clock_now_ns() - began_ns > TURN_NS;
     }
     return true;
@@ -311,6 +315,7 @@ static int redis_socket_open_context(const struct redis_endpoint *endpoint, cons
         return -ENOMEM;
     int err = 0;
     if (context->err != 0)
+        /* not covered: hiredis leaves errno where it reports REDIS_ERR_IO */
         err = context->err == REDIS_ERR_IO && errno != 0 ? -errno : -ECONNREFUSED;
     if (err != 0) {
         redisFree(context);

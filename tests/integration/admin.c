@@ -44,6 +44,16 @@ TEST_CASE(other_methods_than_get_are_refused)
     http_expect_refusal(fixture->server.admin_port, without_host, sizeof without_host - 1, 400);
 }
 
+TEST_CASE(head_gets_the_fields_of_get_without_content)
+{
+    struct fixture *fixture = *state;
+    AUTO(http_response_free) struct http_response response;
+    http_call(fixture->server.admin_port, "HEAD", "/livez", NULL, &response);
+    assert_int_equal(response.status, 200);
+    assert_int_equal(response.body_length, 0);
+    assert_string_not_equal(http_header(&response, "Content-Length"), "0");
+}
+
 TEST_CASE(version_is_shown)
 {
     struct fixture *fixture = *state;

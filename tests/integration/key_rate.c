@@ -349,6 +349,39 @@ TEST_CASE(key_that_is_known_to_be_revoked_is_not_limited)
     assert_no_fields(&response);
 }
 
+static bool are_in_flight(void *arg)
+{
+    return server_metric(arg, "channeld_requests_in_flight") == 2 * BURST;
+}
+
+/* Nobody knows the key yet: it has no bucket when its requests come. */
+TEST_CASE(requests_that_wait_for_the_check_of_their_key_are_limited_after_it)
+{
+    AUTO(fixture_drop)
+    struct fixture *fixture = fixture_new(3, ENV("CHANNELD_WORKERS=1", "CHANNELD_KEY_RATE=2/h,burst=20"));
+    static struct http_conn conn[2 * BURST];
+    int granted = 0;
+    int refused = 0;
+    AUTOFREE char *request = http_format("GET", CARD, auth(KEY_OTHER));
+    catalogue_issue_key(&fixture->redis, KEY_OTHER);
+    redis_pause(&fixture->redis);
+    for (int i = 0; i < 2 * BURST; i++) {
+        conn[i] = http_connect(fixture->server.port);
+        assert_int_equal(http_send_text(&conn[i], request), 0);
+    }
+    assert_true(wait_until(are_in_flight, &fixture->server, WAIT_DEADLINE_MS));
+    redis_resume(&fixture->redis);
+    for (int i = 0; i < 2 * BURST; i++) {
+        AUTO(http_response_free) struct http_response response;
+        assert_int_equal(http_read(&conn[i], false, &response), 0);
+        granted += response.status == 200;
+        refused += response.status == 429;
+        http_close(&conn[i]);
+    }
+    assert_int_equal(granted, BURST);
+    assert_int_equal(refused, BURST);
+}
+
 TEST_CASE(without_the_setting_nothing_is_limited_or_told)
 {
     AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, NULL);

@@ -20,10 +20,12 @@ TEST_CASE(responses_are_counted_by_route_and_status)
     request_metrics_count(&t, ROUTE_CARD_BY_ID, 404, 1000);
     request_metrics_count(&t, ROUTE_CARD_BY_LINK, 304, 70000);
     request_metrics_count(&t, ROUTE_NONE, 505, 1000);
+    request_metrics_count(&t, ROUTE_NONE, 418, 1000);
     EACH_TEXT (text, "\nchanneld_requests_total{route=\"list\",status=\"200\"} 2\n",
                "\nchanneld_requests_total{route=\"card_by_id\",status=\"404\"} 1\n",
                "\nchanneld_requests_total{route=\"card_by_link\",status=\"304\"} 1\n",
                "\nchanneld_requests_total{route=\"other\",status=\"505\"} 1\n",
+               "\nchanneld_requests_total{route=\"other\",status=\"0\"} 1\n",
                "\nchanneld_request_duration_seconds_count{route=\"list\"} 2\n")
         assert_true(written(&t, text));
     assert_true(

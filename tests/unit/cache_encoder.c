@@ -154,6 +154,20 @@ TEST_CASE_WITH(bodies_out_of_bounds_stay_plain, set_up, tear_down)
     assert_int_equal(hit(3, CODING_GZIP), CODING_GZIP);
 }
 
+TEST_CASE_WITH(a_body_without_tag_stays_plain, set_up, tear_down)
+{
+    AUTOFREE char *text = text_repeat('x', ENCODER_MIN_BYTES);
+    const int64_t id = 1;
+    struct blob *body = blob_new(span_of(text));
+    assert_non_null(body);
+    entries_put_card(&entries, LIFETIME_TRACKED, id, SPAN_ABSENT, body);
+    blob_unref(body);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(hit(id, CODING_GZIP), CODING_IDENTITY);
+        assert_false(encoder.busy);
+    }
+}
+
 TEST_CASE_WITH(a_body_that_does_not_become_shorter_is_tried_once, set_up, tear_down)
 {
     static char noise[PAGE_BYTES];
@@ -177,6 +191,39 @@ TEST_CASE_WITH(a_body_that_does_not_become_shorter_is_tried_once, set_up, tear_d
 /* The loop, the entries and the encoder end cleanly with a body under way: see tear_down(). */
 TEST_CASE_WITH(closing_waits_for_the_body_under_way, set_up, tear_down)
 {
+    put_card(1, ENCODER_MAX_BYTES);
+    for (int i = 0; i < 2; i++)
+        (void)hit(1, CODING_GZIP);
+    assert_true(encoder.busy);
+}
+
+enum { POOL_THREADS = 4 }; /* of libuv */
+
+static uv_sem_t gate;
+
+static void wait_at_gate(uv_work_t *work)
+{
+    (void)work;
+    uv_sem_wait(&gate);
+}
+
+static void open_gate(uv_timer_t *timer)
+{
+    for (int i = 0; i < POOL_THREADS; i++)
+        uv_sem_post(&gate);
+    uv_close((uv_handle_t *)timer, NULL);
+}
+
+/* All threads of the pool are busy until tear_down() has closed the encoder. */
+TEST_CASE_WITH(closing_cancels_what_no_thread_has_begun, set_up, tear_down)
+{
+    static uv_work_t blocker[POOL_THREADS];
+    static uv_timer_t timer;
+    assert_int_equal(uv_sem_init(&gate, 0), 0);
+    for (int i = 0; i < POOL_THREADS; i++)
+        assert_int_equal(uv_queue_work(&loop, &blocker[i], wait_at_gate, NULL), 0);
+    assert_int_equal(uv_timer_init(&loop, &timer), 0);
+    assert_int_equal(uv_timer_start(&timer, open_gate, 0, 0), 0);
     put_card(1, ENCODER_MAX_BYTES);
     for (int i = 0; i < 2; i++)
         (void)hit(1, CODING_GZIP);

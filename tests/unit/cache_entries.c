@@ -634,6 +634,30 @@ TEST_CASE_WITH(in_a_full_cache_pages_are_coded_and_cards_are_not, set_up, tear_d
     assert_true(entries_want_coded(&entries, ENTRY_CARD, id, CODING_GZIP, true));
 }
 
+TEST_CASE_WITH(a_coded_body_of_a_summary_is_not_kept, set_up, tear_down)
+{
+    struct blob *body = new_tagged(PLAIN_SIZE, 0);
+    entries_put_summary(&entries, LIFETIME_TRACKED, 1, body);
+    assert_false(put_coded(ENTRY_SUMMARY, 1, body, CODING_GZIP, CODED_SIZE));
+    blob_unref(body);
+}
+
+/* The large entry has taken more than it made room for. */
+TEST_CASE_WITH(no_coded_body_is_kept_while_much_is_to_be_reclaimed, set_up, tear_down)
+{
+    enum { LARGE = BUDGET / 2 };
+    int64_t id = 0;
+    while (metrics.cache_evictions_total == 0)
+        put_text(id++, CODED_SIZE);
+    struct blob *large = new_tagged(LARGE, 0);
+    put_body(-1, large);
+    assert_false(put_coded(ENTRY_CARD, -1, large, CODING_GZIP, CODED_SIZE));
+    while (reclaim(ENTRIES_ROOM_STEPS) > 0)
+        continue;
+    assert_true(put_coded(ENTRY_CARD, -1, large, CODING_GZIP, CODED_SIZE));
+    blob_unref(large);
+}
+
 TEST_CASE_WITH(a_coded_body_that_does_not_fit_beside_the_plain_one_is_not_kept, set_up, tear_down)
 {
     struct blob *large = new_tagged(BUDGET * 3 / 4, 0);

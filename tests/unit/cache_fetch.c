@@ -174,6 +174,9 @@ TEST_CASE_WITH(the_newest_update_that_is_not_of_the_future_is_told, set_up, tear
 {
     static const char *const updates[] = {"2026-01-02T00:00:00", "2026-01-01T00:00:00", "2999-01-01T00:00:00",
                                           "2026-01-02T00:00:0x"};
+    (void)begin_card(7);
+    answer("HMGET", reply_row(CHANNEL_CARD, "7", "x", "1969-12-31T23:59:59"));
+    assert_int_equal(metrics.catalogue_updated_timestamp_seconds, 0);
     for (size_t i = 0; i < TEST_COUNT(updates); i++) {
         (void)begin_card(7);
         answer("HMGET", reply_row(CHANNEL_CARD, "7", "x", updates[i]));
@@ -193,6 +196,21 @@ TEST_CASE_WITH(without_tracking_nothing_is_cached, set_up, tear_down)
     assert_int_equal(result.status, CACHE_FOUND);
     assert_int_equal(metrics.cache_entries, 0);
     assert_int_equal(entries_index_size(&entries), -1);
+}
+
+TEST_CASE_WITH(without_tracking_a_read_is_shared_for_the_ttl, set_up, tear_down)
+{
+    enum { TTL_MS = 5 };
+    validity.limits.ttl_ms = TTL_MS;
+    invalidation_lost(&invalidation, 0);
+    invalidation_connected(&invalidation, clock_ms, false, false);
+    struct fetch *f = begin_card(7);
+    clock_ms += TTL_MS - 1;
+    assert_ptr_equal(find(QUERY_CARD, 7, SPAN_ABSENT), f);
+    clock_ms++;
+    assert_null(find(QUERY_CARD, 7, SPAN_ABSENT));
+    answer("HMGET test:card:7 ", reply_card("7", "seven"));
+    assert_int_equal(result.status, CACHE_FOUND);
 }
 
 /* --- links --- */
@@ -373,6 +391,20 @@ TEST_CASE_WITH(a_page_is_its_index_and_then_the_missing_summaries, set_up, tear_
     assert_non_null(entry(ENTRY_SUMMARY, 3));
     assert_int_equal(entries_index_size(&entries), 103);
     assert_int_equal(fetches.page_members.used, 0);
+}
+
+/* Its members go between the two reads of the index. */
+TEST_CASE_WITH(an_empty_page_within_the_index_is_read_again_once, set_up, tear_down)
+{
+    (void)begin_page(1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ended, 0);
+        answer_index(3, "");
+        answer_check();
+    }
+    assert_int_equal(ended, 1);
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_non_null(strstr(body, "\"count\":0,"));
 }
 
 TEST_CASE_WITH(a_page_with_a_missing_member_is_read_again_once, set_up, tear_down)

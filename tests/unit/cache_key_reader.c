@@ -343,6 +343,20 @@ TEST_CASE_WITH(malformed_portions_end_the_reading, set_up, tear_down)
     assert_int_equal(api_keys_state(&api_keys), API_KEYS_WHOLE);
 }
 
+TEST_CASE_WITH(malformed_infos_refuse_the_check_until_the_next, set_up, tear_down)
+{
+    connect_redis(2);
+    assert_int_equal(serve(), 'S'); /* SSCAN */
+    assert_int_equal(serve(), 'H'); /* HLEN */
+    answer("HMGET", reply_of("*2\r\n:1\r\n:1\r\n"));
+    assert_int_equal(fake_redis.count, 0);
+    assert_int_equal(api_keys_state(&api_keys), API_KEYS_REFUSED);
+    clock_ms += API_KEYS_PAUSE_MAX_MS;
+    key_reader_heartbeat(&key_reader);
+    (void)serve_all();
+    assert_int_equal(api_keys_state(&api_keys), API_KEYS_WHOLE);
+}
+
 TEST_CASE_WITH(a_set_that_is_too_large_is_not_read, set_up, tear_down)
 {
     connect_redis(KEYS);

@@ -211,7 +211,7 @@ TEST_CASE(a_tag_is_found_anywhere_in_a_list)
 {
     EACH_TEXT (text, "\"abc\"", "W/\"abc\"", "*", " \t* ", " \"abc\" ", "\"x\", \"abc\"", "\"abc\", \"x\"",
                "\"x\",W/\"abc\"", "\"x\" , \"abc\" ,", ", ,\"abc\"", "W/\"x\",\"\",\"abc\"",
-               "\"a,b\", \"abc\"", "\"abc\", broken", "\"x\\\", \"abc\"")
+               "\"x\"\t,\t\"abc\"", "\"a,b\", \"abc\"", "\"abc\", broken", "\"x\\\", \"abc\"")
         if (!listed(span_of(text), TAG, false))
             fail_msg("not found in %s", text);
 }
@@ -241,4 +241,26 @@ TEST_CASE(a_weak_tag_is_not_found_by_strong_comparison)
     }
     EACH_TEXT (text, "\"abc\"", "*", "W/\"x\", \"abc\"", "W/\"abc\", \"abc\"")
         assert_true(listed(span_of(text), TAG, true));
+}
+
+TEST_CASE(preconditions_concern_only_a_200_with_a_tag)
+{
+    const struct http_preconditions conditions = {.if_match = SPAN("\"x\""), .if_none_match = SPAN("*")};
+    const struct http_codings codings = {0};
+    struct blob *tagged = blob_new_headroom(SPAN("{}"), 0);
+    struct blob *untagged = blob_new(SPAN("{}"));
+    assert_non_null(tagged);
+    assert_non_null(untagged);
+    const struct {
+        int status;
+        struct blob *body;
+        int expected;
+    } rows[] = {{200, tagged, 412}, {404, tagged, 404}, {200, untagged, 200}};
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct http_response r = {.status = rows[i].status, .body = rows[i].body};
+        http_response_evaluate_preconditions(&r, &conditions, &codings);
+        assert_int_equal(r.status, rows[i].expected);
+    }
+    blob_unref(tagged);
+    blob_unref(untagged);
 }

@@ -1,7 +1,9 @@
 /* Servers that share one listening socket, as those of all workers, and of the next process, do. */
 #include "unit/fixtures/http_server.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { SERVERS = 2 };
@@ -130,6 +132,7 @@ SERVER_TEST(what_is_queued_at_the_end_is_left_to_the_next_server)
         c[i] = client_sending(GET("/now?a")); /* connected by the kernel; the loop has not turned yet */
     for (int i = 0; i < SERVERS; i++)
         http_server_stop_listening(server[i]);
+    accept_all(); /* too late: they accept nothing any more */
     test_server_turn_for(50);
     close_servers();
     t.options.metrics = &t.metrics;
@@ -147,4 +150,17 @@ SERVER_TEST(what_is_queued_at_the_end_is_left_to_the_next_server)
     TURN_UNTIL(t.closed == 1);
     t.closed = 0;
     close(passed);
+}
+
+SERVER_TEST(a_socket_that_is_not_of_tcp_is_not_shared)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    t.options.metrics = &metrics[0];
+    assert_int_equal(http_server_new(&t.loop, &t.options, &server[0]), 0);
+    assert_int_equal(http_server_share(server[0], fd), -EOPNOTSUPP);
+    http_server_close(server[0], test_server_on_closed, &t);
+    TURN_UNTIL(t.closed == 1);
+    t.closed = 0;
+    close(fd);
 }

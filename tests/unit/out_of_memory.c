@@ -7,10 +7,12 @@
 #include <unistd.h>
 #include <yyjson.h>
 
+#include "api/response.h"
 #include "base/blob.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "cache/entries.h"
+#include "cache/invalidation.h"
 #include "model/channel.h"
 #include "model/link.h"
 #include "redis/endpoint.h"
@@ -114,6 +116,16 @@ EACH_FAILURE(history_is_in_error_not_invalid)
     buf_fini(&out);
 }
 
+EACH_FAILURE(fault_of_a_history_is_in_error_not_found)
+{
+    struct channel_row row = {{{NULL, 0}}};
+    struct buf scratch = BUF_INIT;
+    row.value[CHANNEL_FIELD_followers_history] = span_of(long_history());
+    assert_null(channel_find_fault(&row, CHANNEL_FIELD_followers_history, &scratch));
+    *out_of_memory = buf_error(&scratch) == -ENOMEM;
+    buf_fini(&scratch);
+}
+
 EACH_FAILURE(channel_is_in_error_not_incomplete)
 {
     struct channel_row row = {{{NULL, 0}}};
@@ -133,6 +145,30 @@ EACH_FAILURE(link_is_in_error)
     *out_of_memory = buf_error(&out) == -ENOMEM;
     assert_true(link_is_stored_shape(&hosts, SPAN("https://max.ru/news")));
     buf_fini(&out);
+}
+
+EACH_FAILURE(names_of_keys_are_complete_or_out_of_memory)
+{
+    struct keyspace keyspace;
+    struct invalidation invalidation;
+    struct validity validity = {0};
+    const struct cache_parts parts = {.keyspace = &keyspace};
+    assert_int_equal(keyspace_init(&keyspace, SPAN("test:")), 0);
+    *out_of_memory = invalidation_init(&invalidation, &parts, &validity) == -ENOMEM;
+    invalidation_fini(&invalidation);
+}
+
+EACH_FAILURE(bodies_of_the_api_are_complete_or_out_of_memory)
+{
+    struct api_bodies bodies;
+    int err = api_bodies_init(&bodies, SPAN("/api"));
+    assert_true(err == 0 || (err == -ENOMEM && failed));
+    for (int i = 0; i < API_ERROR_COUNT && err == 0; i++)
+        assert_non_null(bodies.error[i].body);
+    for (int i = 0; i < CODINGS && err == 0; i++)
+        assert_non_null(bodies.openapi[i]);
+    api_bodies_fini(&bodies);
+    *out_of_memory = failed; /* a buffer that cannot be shrunk to its body is none */
 }
 
 static struct redis_options plain_options(char *url)

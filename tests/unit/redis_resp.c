@@ -30,8 +30,9 @@ static const char EVERYTHING[] =
     "*3\r\n$1\r\na\r\n$-1\r\n:7\r\n"
     "%2\r\n+k\r\n*2\r\n:1\r\n:2\r\n+l\r\n~1\r\n#t\r\n"
     "~2\r\n$1\r\nx\r\n$2\r\nyz\r\n"
+    "*1\r\n>1\r\n+inner\r\n"
     "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n$4\r\ndeep\r\n";
-enum { REPLIES = 21 };
+enum { REPLIES = 22 };
 
 static bool has_nul(const struct redis_reply *reply)
 {
@@ -209,7 +210,12 @@ TEST_CASE(invalid_resp_is_a_lasting_error)
                                         "$?\r\n",
                                         "*?\r\n",
                                         "$9223372036854775808\r\n",
-                                        ">1\r\n*9223372036854775807\r\n*9223372036854775807\r\n"};
+                                        ">1\r\n*9223372036854775807\r\n*9223372036854775807\r\n",
+                                        ">2\r\n*4611686018427387900\r\n*99999\r\n",
+                                        "\n",
+                                        "$05\r\nhello\r\n",
+                                        "$5\rxhello\r\n",
+                                        "$3\r\nabc\rxyz"};
     for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
         begin();
         if (parses(span_of(wrong[i])))
@@ -350,10 +356,11 @@ static const char PUSHES[] = ">2\r\n$10\r\ninvalidate\r\n*3\r\n$1\r\na\r\n$-1\r\
                              ">0\r\n"
                              ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n%1\r\n+k\r\n*2\r\n:1\r\n:2\r\n"
                              ">2\r\n*2\r\n$10\r\ninvalidate\r\n:2\r\n$1\r\nx\r\n"
+                             ">2\r\n$5\r\nouter\r\n>1\r\n+inner\r\n"
                              ">2\r\n$38\r\nthe name of this push is far too long.\r\n#t\r\n"
                              ":7\r\n";
 static const char ELEMENTS[] = "invalidate/a invalidate/nil invalidate/bc invalidate/nil between message/c "
-                               "message/k message/1 message/2 /invalidate /2 /x "
+                               "message/k message/1 message/2 /invalidate /2 /x outer/inner "
                                "the name of this push is far too/1 7 ";
 
 static void append_value(struct buf *out, const struct redis_reply *reply)

@@ -228,7 +228,7 @@ int accept4(int fd, struct sockaddr *peer, socklen_t *len, int flags)
         return -1;
     }
     if (random_once_in(STREAM_NET, 100)) {
-        static const int errors[] = {EMFILE, ENFILE, EINTR, ECONNABORTED, ENOMEM};
+        static const int errors[] = {EMFILE, ENFILE, EINTR, ECONNABORTED, ENOMEM, ENOBUFS};
         errno = errors[random_below(STREAM_NET, sizeof errors / sizeof errors[0])];
         return -1;
     }
