@@ -45,6 +45,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/state.h"
+#include "http/forwarded.h"
 #include "http/output.h"
 #include "http/parser.h"
 #include "http/scheduler.h"

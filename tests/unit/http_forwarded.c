@@ -1,5 +1,5 @@
 /* The PROXY protocol header and X-Forwarded-For. */
-#include "http/parser.h"
+#include "http/forwarded.h"
 
 #include <stdlib.h>
 

@@ -1,0 +1,95 @@
+/* The client behind proxies; see forwarded.h. */
+#include "http/forwarded.h"
+
+#include <errno.h>
+
+/* --- the PROXY protocol --- */
+
+static const char SIGNATURE[] = "\r\n\r\n\0\r\nQUIT\n";
+
+enum {
+    SIGNATURE_LEN = sizeof SIGNATURE - 1,
+    VERSION_AT = SIGNATURE_LEN,
+    FAMILY_AT = VERSION_AT + 1,
+    LENGTH_AT = FAMILY_AT + 1,
+    FIXED_LEN = LENGTH_AT + 2,
+    VERSION_LOCAL = 0x20,
+    VERSION_PROXY = 0x21,
+    FAMILY_TCP4 = 0x11,
+    FAMILY_TCP6 = 0x21,
+    TCP4_LEN = 12, /* two addresses and two ports */
+    TCP6_LEN = 36
+};
+
+/* The source address comes first. */
+static bool forwarded_read_address(unsigned char family, struct span addresses, struct ip *client)
+{
+    if (family == FAMILY_TCP4) {
+        if (addresses.len < TCP4_LEN)
+            return false;
+        *client = ip_from_v4((const uint8_t *)addresses.data);
+    } else if (family == FAMILY_TCP6) {
+        if (addresses.len < TCP6_LEN)
+            return false;
+        memcpy(client->bytes, addresses.data, IP_LEN);
+    }
+    return true;
+}
+
+enum http_proxy_header http_proxy_header_read(struct span bytes, size_t *used, struct ip *client)
+{
+    size_t known = bytes.len < SIGNATURE_LEN ? bytes.len : SIGNATURE_LEN;
+    if (memcmp(bytes.data, SIGNATURE, known) != 0)
+        return HTTP_PROXY_NONE;
+    if (bytes.len < FIXED_LEN)
+        return HTTP_PROXY_NEED_MORE;
+    const unsigned char *at = (const unsigned char *)bytes.data;
+    size_t len = FIXED_LEN + ((size_t)at[LENGTH_AT] << 8 | at[LENGTH_AT + 1]);
+    bool is_proxy = at[VERSION_AT] == VERSION_PROXY;
+    if (len > HTTP_PROXY_HEADER_MAX || (!is_proxy && at[VERSION_AT] != VERSION_LOCAL))
+        return HTTP_PROXY_INVALID;
+    if (bytes.len < len)
+        return HTTP_PROXY_NEED_MORE;
+    if (is_proxy && !forwarded_read_address(at[FAMILY_AT],
+                                            (struct span){bytes.data + FIXED_LEN, len - FIXED_LEN}, client))
+        return HTTP_PROXY_INVALID;
+    *used = len;
+    return HTTP_PROXY_READ;
+}
+
+/* --- X-Forwarded-For --- */
+
+/* Parses an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1] or
+ * [2001:db8::1]:80. */
+static int forwarded_parse_node(struct span node, struct ip *out)
+{
+    if (node.len > 0 && node.data[0] == '[') {
+        size_t close = span_find(node, ']');
+        bool is_closed = close < node.len && (close + 1 == node.len || node.data[close + 1] == ':');
+        return is_closed ? ip_parse((struct span){node.data + 1, close - 1}, out) : -EINVAL;
+    }
+    size_t colon = span_find(node, ':');
+    bool has_port = colon < node.len && span_find(span_skip(node, colon + 1), ':') == node.len - colon - 1;
+    return ip_parse((struct span){node.data, has_port ? colon : node.len}, out);
+}
+
+/* Removes the last element of the list and returns it without the white space around it. */
+static struct span forwarded_pop_last(struct span *list)
+{
+    size_t at = list->len;
+    while (at > 0 && list->data[at - 1] != ',')
+        at--;
+    struct span last = span_trim(span_skip(*list, at));
+    list->len = at > 0 ? at - 1 : 0;
+    return last;
+}
+
+struct ip http_forwarded_client(struct span forwarded_for, const struct ip *from,
+                                const struct ip_networks *trusted)
+{
+    struct ip client = *from;
+    while (forwarded_for.len > 0 && ip_networks_contain(trusted, &client))
+        if (forwarded_parse_node(forwarded_pop_last(&forwarded_for), &client) != 0)
+            break;
+    return client;
+}
