@@ -88,7 +88,7 @@ static uint64_t recovery_ns(void)
 /* The last fault was long enough ago: no connection may be lost now. */
 static bool is_undisturbed(void)
 {
-    return process_noticed_ns(scenario.severed_until_ns) + recovery_ns() < now_ns();
+    return process_noticed_ns(scenario.severed_until_ns, recovery_ns()) + recovery_ns() < now_ns();
 }
 
 /*

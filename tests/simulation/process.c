@@ -91,10 +91,9 @@ uint64_t process_stop_behind_ends_ns(void)
     return stop_behind_ends_ns;
 }
 
-uint64_t process_noticed_ns(uint64_t at_ns)
+uint64_t process_noticed_ns(uint64_t at_ns, uint64_t within_ns)
 {
-    enum { TURN_NS = 50 * MS }; /* what happened just before may not be noticed in time */
-    return at_ns + TURN_NS >= last_stop_began_ns && at_ns < last_stop_ns ? last_stop_ns : at_ns;
+    return at_ns + within_ns >= last_stop_began_ns && at_ns < last_stop_ns ? last_stop_ns : at_ns;
 }
 
 uint64_t process_monotonic_ns(void)

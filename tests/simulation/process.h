@@ -39,8 +39,9 @@ uint64_t process_stop_behind_ends_ns(void);
 /* By the monotonic clock; without taking time. */
 uint64_t process_monotonic_ns(void);
 
-/* What happened at that moment could be noticed: then, or when the process was resumed. */
-uint64_t process_noticed_ns(uint64_t at_ns);
+/* When the process could begin to notice what happened at that moment, which takes it `within_ns`: then, or
+ * when it was resumed from a stop that began meanwhile. */
+uint64_t process_noticed_ns(uint64_t at_ns, uint64_t within_ns);
 
 int64_t process_wall_s(void);
 
