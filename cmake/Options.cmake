@@ -153,15 +153,12 @@ target_compile_definitions(channeld_options INTERFACE _GNU_SOURCE)
 target_link_libraries(channeld_options INTERFACE channeld_hardening channeld_sanitizers)
 
 # --- Link-time optimisation -------------------------------------------------------------------------------------
-# The request path crosses five libraries: a hit becomes a tenth shorter. With tests the objects hold ordinary code as
-# well, so that the many test programs link without it, as fast as ever. (clang has such objects only from 17 on.)
+# The request path crosses five libraries: a hit becomes a tenth shorter. The objects hold ordinary code as well, so
+# that the many test programs link without it, as fast as ever. (clang has such objects only from 17 on.)
 add_library(channeld_lto INTERFACE)
 add_library(channeld_no_lto INTERFACE)
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT CHANNELD_SANITIZE AND NOT CHANNELD_COVERAGE)
-    target_compile_options(channeld_options INTERFACE "$<${optimised}:-flto=auto>")
-    if(CHANNELD_TESTS)
-        target_compile_options(channeld_options INTERFACE "$<${optimised}:-ffat-lto-objects>")
-    endif()
+    target_compile_options(channeld_options INTERFACE "$<${optimised}:-flto=auto;-ffat-lto-objects>")
     target_link_options(channeld_lto INTERFACE "$<${optimised}:-flto=auto;-fuse-linker-plugin>")
     target_compile_options(channeld_no_lto INTERFACE -fno-lto) # behind channeld_options' -flto
     target_link_options(channeld_no_lto INTERFACE -fno-lto)
