@@ -477,17 +477,19 @@ static int http_parser_on_message_complete(llhttp_t *l)
 
 /* --- header sections that were accepted before --- */
 
+/* The end of a request line in the form of almost all. */
+static const struct span USUAL_VERSION = {" HTTP/1.1\r\n", 11};
+
 /* The target of a request line in the form of almost all: GET, a path in ASCII, HTTP/1.1. Absent for others.
  */
 static struct span http_parser_usual_target(struct span bytes)
 {
     static const struct span method = {"GET ", 4};
-    static const struct span version = {" HTTP/1.1\r\n", 11};
     if (!span_starts_with(bytes, SPAN("GET /")))
         return SPAN_ABSENT;
     struct span rest = span_skip(bytes, method.len);
     struct span target = {rest.data, span_find(rest, ' ')};
-    return span_starts_with(span_skip(rest, target.len), version) ? target : SPAN_ABSENT;
+    return span_starts_with(span_skip(rest, target.len), USUAL_VERSION) ? target : SPAN_ABSENT;
 }
 
 /* Finds the section in the input: all of it, or as much as the last section had where requests are pipelined.
@@ -550,7 +552,7 @@ static size_t http_parser_recognise(struct http_parser *p, struct span bytes)
     struct span target = http_parser_usual_target(bytes);
     if (target.data == NULL)
         return 0;
-    size_t line_len = (size_t)(target.data - bytes.data) + target.len + SPAN(" HTTP/1.1\r\n").len;
+    size_t line_len = (size_t)(target.data - bytes.data) + target.len + USUAL_VERSION.len;
     unsigned seen = http_parser_classes_in(target);
     if ((seen & NOT_ASCII) != 0 || !http_parser_find_section(p, bytes, line_len))
         return 0;
@@ -588,8 +590,8 @@ static void http_parser_keep_section(const struct http_parser *p, struct http_se
         s->len = 0;
 }
 
-/* A request of the usual form was accepted. Its section is kept the second time: many are never sent again.
- */
+/* A request of the usual form was accepted. Its section is kept the second time, since many are never sent
+ * again. One that could not be kept is not tried again. */
 static void http_parser_remember(struct http_parser *p, struct span request)
 {
     size_t start = p->state.section.start;
@@ -600,7 +602,7 @@ static void http_parser_remember(struct http_parser *p, struct span request)
     if (section.len != p->state.section.len)
         return;
     struct http_section *s = http_parser_slot_of(p);
-    if (s->accepted == p->state.section.hash)
+    if (s->accepted == p->state.section.hash && s->hash != s->accepted)
         http_parser_keep_section(p, s, section);
     s->accepted = p->state.section.hash;
 }
