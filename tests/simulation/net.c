@@ -60,6 +60,7 @@ static struct net_conn conns[CONNS];
 static unsigned last_number;
 static struct net_listener *listeners[LISTENERS];
 static size_t listener_count;
+static void (*watch)(unsigned number, uint64_t made_ns);
 
 void net_begin(void)
 {
@@ -67,6 +68,7 @@ void net_begin(void)
         conns[i].number = 0;
     last_number = 0;
     listener_count = 0;
+    watch = NULL;
 }
 
 void net_listen(struct net_listener *l)
@@ -95,6 +97,11 @@ static struct net_conn *conn_of(int fd)
 unsigned net_number(const struct net_conn *c)
 {
     return c->number;
+}
+
+void net_watch_reads(void (*fn)(unsigned number, uint64_t made_ns))
+{
+    watch = fn;
 }
 
 unsigned net_open_sockets(void)
@@ -356,6 +363,14 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
     return -1;
 }
 
+/* What waits at the server, for want of room, has not been read. */
+static void tell_read(const struct net_conn *c)
+{
+    const struct stream_of *s = &c->to_client;
+    if (watch != NULL && s->arrived == 0 && s->delivered > 0)
+        watch(c->number, s->piece[(s->delivered - 1) % PIECES].made_ns);
+}
+
 ssize_t recv(int fd, void *buf, size_t n, int flags)
 {
     struct net_conn *c = conn_of(fd);
@@ -368,6 +383,7 @@ ssize_t recv(int fd, void *buf, size_t n, int flags)
             return (ssize_t)taken;
         bytes_drop(&s->bytes, taken);
         s->arrived -= taken;
+        tell_read(c);
         if (c->blocked) /* the server learns of the room */
             events_add_in(2 * c->delay_ns, on_due, c, c->number);
         return (ssize_t)taken;

@@ -44,23 +44,35 @@ static struct view {
     uint64_t heard_ns; /* from the master, at most, when the connection was lost; of a replica */
 } views[VIEWS];
 
-/* The newest position of the stream that replicas have stated, and when the process may assume that the
+/* The newest position of the stream that the process has read of replicas, and when it may assume that the
  * master has sent something. Input that a replica gets later from another replica shows nothing about the
- * master. */
-static struct {
-    unsigned stream, conn; /* the last one on which it was stated */
-    int64_t offset;
-    uint64_t heard_ns;
-} told;
+ * master. `conn` is the last one on which a position was read. */
+static struct oracle_statement told;
+
+/* By the connection's number: under way to the process; `conn` 0: none. */
+static struct oracle_statement statements[VIEWS];
 
 static size_t view_count;
 static bool connected;   /* by the last one */
 static uint64_t left_ns; /* the owner that was left last has had the slot since then; 0: none was */
 
+static void on_read(unsigned number, uint64_t made_ns)
+{
+    struct oracle_statement *s = &statements[number % VIEWS];
+    if (s->conn != number || s->made_ns > made_ns)
+        return;
+    if (s->stream != told.stream || s->offset > told.offset)
+        told = *s;
+    told.conn = number;
+    s->conn = 0;
+}
+
 void oracle_begin(void)
 {
     view_count = 0;
     told.stream = 0;
+    memset(statements, 0, sizeof statements);
+    net_watch_reads(on_read);
     connected = false;
     left_ns = 0;
     memset(oracle_answers, 0, sizeof oracle_answers);
@@ -124,14 +136,9 @@ void oracle_connection(bool ready)
           ready ? views[(view_count - 1) % VIEWS].conn : 0);
 }
 
-void oracle_told(unsigned on, unsigned stream, int64_t offset, uint64_t io_ns)
+void oracle_stated(const struct oracle_statement *s)
 {
-    told.conn = on;
-    if (stream == told.stream && offset <= told.offset)
-        return;
-    told.stream = stream;
-    told.offset = offset;
-    told.heard_ns = io_ns;
+    statements[s->conn % VIEWS] = *s;
 }
 
 /* The takeover that a node does not know of, UINT64_MAX when all know. */

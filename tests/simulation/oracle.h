@@ -39,9 +39,15 @@ void oracle_begin(void);
 /* The connection has come, or was lost. */
 void oracle_connection(bool ready);
 
-/* A replica has stated that it last heard of its master at `io_ns`, at this position of this stream, on
- * connection `on`. */
-void oracle_told(unsigned on, unsigned stream, int64_t offset, uint64_t io_ns);
+/* What a replica states: it heard of its master at `heard_ns`, at this position of this stream. */
+struct oracle_statement {
+    unsigned conn, stream;
+    int64_t offset;
+    uint64_t made_ns, heard_ns;
+};
+
+/* It counts from when the process has read it. */
+void oracle_stated(const struct oracle_statement *s);
 
 /* To be called when the request is made, and when it is answered. */
 void oracle_asked(struct asked *a);

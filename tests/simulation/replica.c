@@ -364,7 +364,7 @@ void replica_put_info(struct redis *r, unsigned conn, struct bytes *out)
     (void)snprintf(reply, sizeof reply, "=%d\r\ntxt:%s\r\n", len + 4, text);
     put_text(out, reply);
     if (up)
-        oracle_told(conn, p->id, p->offset, p->io_ns);
+        oracle_stated(&(struct oracle_statement){conn, p->id, p->offset, r->turn_ns, p->io_ns});
 }
 
 const char *replica_error(const struct redis *r)
