@@ -357,6 +357,17 @@ TEST_CASE_WITH(malformed_infos_refuse_the_check_until_the_next, set_up, tear_dow
     assert_int_equal(api_keys_state(&api_keys), API_KEYS_WHOLE);
 }
 
+TEST_CASE_WITH(the_largest_set_is_read, set_up, tear_down)
+{
+    connect_redis(KEYS);
+    catalogue_check(&catalogue);
+    answer("SCARD", reply_integer(API_KEYS_MAX));
+    clock_ms += API_KEYS_PAUSE_MAX_MS;
+    key_reader_heartbeat(&key_reader);
+    assert_int_equal(fake_redis.count, 1);
+    assert_non_null(strstr(fake_redis_next(), "SSCAN"));
+}
+
 TEST_CASE_WITH(a_set_that_is_too_large_is_not_read, set_up, tear_down)
 {
     connect_redis(KEYS);
