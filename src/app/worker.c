@@ -34,8 +34,8 @@ struct worker {
     bool started;
     uv_async_t wake;
     uv_timer_t tick;
-    uv_check_t turn_begins; /* runs right after the poll of the sockets */
-    uv_prepare_t turn_ends; /* runs right before the next poll */
+    uv_check_t after_poll; /* of the sockets */
+    uv_prepare_t before_poll;
     struct cache *cache;
     struct api *api;
     struct http_server *server;
@@ -75,7 +75,7 @@ void worker_metrics_accumulate(struct worker_metrics *to, const struct worker_me
     request_metrics_accumulate(&to->requests, &from->requests);
     for (int i = 0; i < REDIS_ROLE_KINDS; i++)
         metric_add(&to->redis.redis_role[i], metric_get(&from->redis.redis_role[i]));
-    histogram_accumulate(&to->loop_lag.turns, &from->loop_lag.turns);
+    histogram_accumulate(&to->loop_lag.iterations, &from->loop_lag.iterations);
 }
 
 static void worker_write_roles(struct buf *out, const struct redis_metrics *m)
@@ -94,8 +94,8 @@ void worker_metrics_write(struct buf *out, const struct worker_metrics *m)
     worker_write_roles(out, &m->redis);
     metrics_write_head(
         out, "channeld_loop_lag_seconds", "histogram",
-        "Duration of a turn of a worker's event loop: everything else on the worker waits for it.");
-    histogram_write(out, "channeld_loop_lag_seconds", "", &m->loop_lag.turns);
+        "Duration of an iteration of a worker's event loop: everything else on the worker waits for it.");
+    histogram_write(out, "channeld_loop_lag_seconds", "", &m->loop_lag.iterations);
 }
 
 /* --- the loop --- */
@@ -117,14 +117,14 @@ static void worker_on_tick(uv_timer_t *tick)
     atomic_store_explicit(&w->ticked_ms, clock_now_ms(), memory_order_relaxed);
 }
 
-/* Counts turns of timers and close callbacks, which no socket event begins. */
-static void worker_on_turn_begins(uv_check_t *check)
+/* Counts iterations of timers and close callbacks, which no socket event begins. */
+static void worker_after_poll(uv_check_t *check)
 {
     struct worker *w = check->data;
     loop_lag_begin(&w->metrics.loop_lag);
 }
 
-static void worker_on_turn_ends(uv_prepare_t *prepare)
+static void worker_before_poll(uv_prepare_t *prepare)
 {
     struct worker *w = prepare->data;
     loop_lag_end(&w->metrics.loop_lag);
@@ -142,8 +142,8 @@ static void worker_on_cache_closed(void *arg)
 {
     struct worker *w = arg;
     w->cache = NULL;
-    uv_close((uv_handle_t *)&w->turn_begins, NULL);
-    uv_close((uv_handle_t *)&w->turn_ends, NULL);
+    uv_close((uv_handle_t *)&w->after_poll, NULL);
+    uv_close((uv_handle_t *)&w->before_poll, NULL);
     uv_close((uv_handle_t *)&w->tick, NULL);
     uv_close((uv_handle_t *)&w->wake, NULL);
 }
@@ -288,12 +288,12 @@ static int worker_make_parts(struct worker *w)
         return err;
     }
     (void)uv_timer_init(&w->loop, &w->tick); /* cannot fail, nor can the next two */
-    (void)uv_check_init(&w->loop, &w->turn_begins);
-    (void)uv_prepare_init(&w->loop, &w->turn_ends);
-    w->wake.data = w->tick.data = w->turn_begins.data = w->turn_ends.data = w;
-    (void)uv_check_start(&w->turn_begins, worker_on_turn_begins);
-    (void)uv_prepare_start(&w->turn_ends,
-                           worker_on_turn_ends); /* prepare handles run in reverse order of their start */
+    (void)uv_check_init(&w->loop, &w->after_poll);
+    (void)uv_prepare_init(&w->loop, &w->before_poll);
+    w->wake.data = w->tick.data = w->after_poll.data = w->before_poll.data = w;
+    (void)uv_check_start(&w->after_poll, worker_after_poll);
+    /* Started first, so it runs last: behind what the cache sends. */
+    (void)uv_prepare_start(&w->before_poll, worker_before_poll);
     (void)uv_timer_start(&w->tick, worker_on_tick, 0, TICK_MS);
     err = worker_make_cache(w);
     if (err == 0)

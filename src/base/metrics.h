@@ -88,35 +88,35 @@ void histogram_write(struct buf *out, const char *name, const char *labels, cons
 /* --- loop lag --- */
 
 /*
- * Durations of the turns of an event loop, during which everything else on the loop waits. A turn lasts from
- * the first callback that reports its beginning to the next poll of the sockets.
+ * Durations of the iterations of an event loop, during which everything else on the loop waits. An iteration
+ * lasts from the first callback that reports its beginning to the next poll of the sockets.
  */
 struct loop_lag {
-    struct histogram turns;
-    uint64_t turn_began_ns; /* 0: nothing was done in this turn */
+    struct histogram iterations;
+    uint64_t began_ns; /* 0: nothing was done in this iteration */
 };
 
 /* For a caller that has read the clock anyway. */
 static inline void loop_lag_begin_at(struct loop_lag *l, uint64_t now_ns)
 {
-    if (l->turn_began_ns == 0)
-        l->turn_began_ns = now_ns;
+    if (l->began_ns == 0)
+        l->began_ns = now_ns;
 }
 
 static inline void loop_lag_begin(struct loop_lag *l)
 {
-    if (l->turn_began_ns == 0)
-        l->turn_began_ns = clock_now_ns();
+    if (l->began_ns == 0)
+        l->began_ns = clock_now_ns();
 }
 
-/* Observes the turn, if one has begun. */
+/* Observes the iteration, if one has begun. */
 static inline void loop_lag_end(struct loop_lag *l)
 {
-    if (l->turn_began_ns == 0)
+    if (l->began_ns == 0)
         return;
     uint64_t now_ns = clock_now_ns();
-    histogram_observe(&l->turns, now_ns > l->turn_began_ns ? now_ns - l->turn_began_ns : 0);
-    l->turn_began_ns = 0;
+    histogram_observe(&l->iterations, now_ns > l->began_ns ? now_ns - l->began_ns : 0);
+    l->began_ns = 0;
 }
 
 /* --- tables --- */

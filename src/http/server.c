@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Connections accepted per turn of the loop, in proportion to the requests handled since the last turn.
+/* Connections accepted per iteration of the loop, in proportion to the requests handled since the last one.
  * Connections that are handed over count against the budgets of the other servers. */
 enum { REQUESTS_PER_ACCEPT = 4, ACCEPT_MIN = 4, ACCEPT_MAX = 64 };
 
@@ -167,8 +167,8 @@ static bool http_server_accept_one(struct http_server *s)
     return true; /* ECONNABORTED, EINTR and network errors concern that connection alone (accept(2)) */
 }
 
-/* An idle server accepts few connections per turn, so that they do not delay requests; a busy one accepts
- * more, so that requests do not starve new connections. */
+/* An idle server accepts few connections per iteration, so that they do not delay requests; a busy one
+ * accepts more, so that requests do not starve new connections. */
 static int http_server_accept_budget(struct http_server *s)
 {
     unsigned share = http_connections_reset_requests(s->connections) / REQUESTS_PER_ACCEPT;

@@ -89,7 +89,7 @@ TEST_CASE(roles_lag_and_requests_are_summed_and_exposed)
     struct worker_metrics workers[3] = {{.redis.redis_role = {[REDIS_ROLE_MASTER] = 1}},
                                         {.redis.redis_role = {[REDIS_ROLE_REPLICA] = 1}},
                                         {.redis.redis_role = {[REDIS_ROLE_REPLICA] = 1}}};
-    histogram_observe(&workers[0].loop_lag.turns, 1000);
+    histogram_observe(&workers[0].loop_lag.iterations, 1000);
     request_metrics_count(&workers[1].requests, ROUTE_LIST, 200, 1000);
     for (int i = 0; i < 3; i++)
         worker_metrics_accumulate(&sum, &workers[i]);

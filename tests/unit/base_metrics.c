@@ -102,15 +102,15 @@ TEST_CASE(loop_turn_is_observed_once_from_its_first_beginning)
     enum { LONG_AGO_NS = 10 };
     struct loop_lag l = {0};
     loop_lag_end(&l); /* nothing has begun */
-    assert_int_equal(l.turns.sum_ns, 0);
+    assert_int_equal(l.iterations.sum_ns, 0);
     loop_lag_begin_at(&l, LONG_AGO_NS);
     loop_lag_begin(&l);
     loop_lag_begin_at(&l, UINT64_MAX);
     loop_lag_end(&l);
     loop_lag_end(&l);
-    uint64_t lag = l.turns.sum_ns;
+    uint64_t lag = l.iterations.sum_ns;
     assert_true(lag > 0 && lag <= clock_now_ns() - LONG_AGO_NS);
-    assert_int_equal(l.turns.bucket[HISTOGRAM_BUCKETS], 1); /* this machine is up for longer than 2.5 s */
+    assert_int_equal(l.iterations.bucket[HISTOGRAM_BUCKETS], 1); /* this machine is up for longer than 2.5 s */
 }
 
 TEST_CASE(loop_turn_of_a_clock_that_goes_backwards_is_zero)
@@ -118,8 +118,8 @@ TEST_CASE(loop_turn_of_a_clock_that_goes_backwards_is_zero)
     struct loop_lag l = {0};
     loop_lag_begin_at(&l, UINT64_MAX);
     loop_lag_end(&l);
-    assert_int_equal(l.turns.sum_ns, 0);
-    assert_int_equal(l.turns.bucket[0], 1);
+    assert_int_equal(l.iterations.sum_ns, 0);
+    assert_int_equal(l.iterations.bucket[0], 1);
 }
 
 TEST_CASE(accumulation_sums_all_but_the_largest)
