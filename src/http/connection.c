@@ -724,7 +724,7 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
     http_scheduler_init(&conns->scheduler, loop, timeout_ms, &callbacks);
     http_date_refresh(&conns->date);
     conns->random = random_seed(conns);
-    conns->parser_config.sections.seed = conns->random;
+    conns->parser_config.sections.seed = random_seed(&conns->parser_config);
     *out = conns;
     return 0;
 }
