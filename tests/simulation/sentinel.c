@@ -230,7 +230,15 @@ static void begin_sentinels(void)
     failover_ends_ns = 0;
 }
 
-/* One Sentinel is wrong; it costs no more than the way to the next one. */
+static bool is_elected_named(void)
+{
+    bool named = false;
+    for (int i = 0; i < SENTINELS; i++)
+        named = named || sentinels[i].named == elected;
+    return named;
+}
+
+/* A Sentinel is wrong. It costs no more than the way to the next one, unless all are wrong at once. */
 static void mislead(void)
 {
     unsigned number = scenario_choose(SENTINELS);
@@ -239,7 +247,7 @@ static void mislead(void)
     if (failover_ends_ns >= now_ns())
         return;
     name_master(number, wrong == DATA ? NULL : &scenario.server[wrong], scenario_choose(2) == 0);
-    scenario_disturb(10 * SECOND);
+    scenario_disturb((is_elected_named() ? 0 : duration_ns) + 10 * SECOND);
     events_add_in(duration_ns, on_heard, NULL, number);
 }
 
