@@ -22,9 +22,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Connections accepted per iteration of the loop, in proportion to the requests handled since the last one.
- * Connections that are handed over count against the budgets of the other servers. */
-enum { REQUESTS_PER_ACCEPT = 4, ACCEPT_MIN = 4, ACCEPT_MAX = 64 };
+enum { REQUESTS_PER_ACCEPT = 4 };
 
 struct http_server {
     struct http_server_options options;
@@ -105,11 +103,11 @@ static void http_server_on_inbox(uv_poll_t *inbox, int status, int events)
 {
     (void)events;
     struct http_server *s = inbox->data;
-    struct http_accepted accepted[ACCEPT_MAX];
+    struct http_accepted accepted[HTTP_ACCEPTS_MAX];
     if (status != 0)
         return;
     loop_lag_begin(s->options.loop_lag);
-    int count = http_balancer_receive(s->options.balancer, s->options.number, accepted, ACCEPT_MAX);
+    int count = http_balancer_receive(s->options.balancer, s->options.number, accepted, HTTP_ACCEPTS_MAX);
     for (int i = 0; i < count; i++)
         if (accepted[i].fd >= 0)
             http_server_open_connection(s, &accepted[i], false);
@@ -172,9 +170,9 @@ static bool http_server_accept_one(struct http_server *s)
 static int http_server_accept_budget(struct http_server *s)
 {
     unsigned share = http_connections_reset_requests(s->connections) / REQUESTS_PER_ACCEPT;
-    if (share < ACCEPT_MIN)
-        return ACCEPT_MIN;
-    return share > ACCEPT_MAX ? ACCEPT_MAX : (int)share;
+    if (share < HTTP_ACCEPTS_MIN)
+        return HTTP_ACCEPTS_MIN;
+    return share > HTTP_ACCEPTS_MAX ? HTTP_ACCEPTS_MAX : (int)share;
 }
 
 static bool http_server_has_room(const struct http_server *s)

@@ -13,6 +13,12 @@
 
 struct http_server;
 
+/*
+ * Connections accepted per iteration of the loop, in proportion to the requests handled since the last one.
+ * Connections that are handed over count against the budgets of the other servers.
+ */
+enum { HTTP_ACCEPTS_MIN = 4, HTTP_ACCEPTS_MAX = 64 };
+
 struct http_server_options {
     struct http_handler handler;
     struct http_metrics *metrics; /* borrowed, as are all pointers here */
