@@ -33,6 +33,17 @@ TEST_CASE(paths_of_the_admin_listener_need_no_key)
         assert_int_equal(server_admin_status(&fixture->server, absent[i]), 404);
 }
 
+TEST_CASE(checks_are_listed_by_verbose_only)
+{
+    struct fixture *fixture = *state;
+    AUTO(http_response_free) struct http_response brief;
+    AUTO(http_response_free) struct http_response verbose;
+    http_get(fixture->server.admin_port, "/startupz", NULL, &brief);
+    http_get(fixture->server.admin_port, "/startupz?verbose", NULL, &verbose);
+    assert_string_equal(brief.body, "ok\n");
+    assert_string_equal(verbose.body, "[+]workers ok\nok\n");
+}
+
 TEST_CASE(other_methods_than_get_are_refused)
 {
     struct fixture *fixture = *state;

@@ -97,6 +97,7 @@ TEST_CASE(access_log_of_all_has_every_request_with_its_trace)
     AUTOFREE char *log = finish(fixture);
     assert_int_equal(text_count(log, TRACE_ID), 5);
     assert_int_equal(text_count(log, "nonsense"), 0);
+    assert_int_equal(text_count(log, "suppressed"), 0);
 }
 
 /* The line of the log that holds the text, owned; fails the test when there is none. */
