@@ -110,7 +110,8 @@ TEST_CASE(loop_turn_is_observed_once_from_its_first_beginning)
     loop_lag_end(&l);
     uint64_t lag = l.iterations.sum_ns;
     assert_true(lag > 0 && lag <= clock_now_ns() - LONG_AGO_NS);
-    assert_int_equal(l.iterations.bucket[HISTOGRAM_BUCKETS], 1); /* this machine is up for longer than 2.5 s */
+    /* This machine is up for longer than 2.5 s. */
+    assert_int_equal(l.iterations.bucket[HISTOGRAM_BUCKETS], 1);
 }
 
 TEST_CASE(loop_turn_of_a_clock_that_goes_backwards_is_zero)
