@@ -145,6 +145,12 @@ static void http_server_pause_accepting(struct http_server *s, int err)
     http_server_pause_polling(s, PAUSE_MS);
 }
 
+/* The system has nothing left, or another process has shut down the socket. */
+static bool http_server_cannot_accept(int err)
+{
+    return err == EMFILE || err == ENFILE || err == ENOMEM || err == ENOBUFS || err == EINVAL;
+}
+
 /* True when a connection was accepted, or failed for a reason that concerns only this connection. */
 static bool http_server_accept_one(struct http_server *s)
 {
@@ -158,7 +164,7 @@ static bool http_server_accept_one(struct http_server *s)
     }
     if (errno == EAGAIN)
         return false;
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+    if (http_server_cannot_accept(errno)) {
         http_server_pause_accepting(s, errno);
         return false;
     }
@@ -218,8 +224,10 @@ static void http_server_on_readable(uv_poll_t *poll, int status, int events)
 {
     (void)events;
     struct http_server *s = poll->data;
-    if (status != 0)
+    if (status != 0) {
+        http_server_pause_accepting(s, -status);
         return;
+    }
     for (int left = http_server_accept_budget(s);
          left > 0 && !http_server_waits_for_room(s) && http_server_accept_one(s); left--)
         continue;

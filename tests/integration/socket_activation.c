@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "support/fixture.h"
 #include "support/load.h"
@@ -78,6 +79,23 @@ TEST_CASE(connections_wait_no_longer_than_a_request_would)
     assert_int_equal(http_get_status(s.port[0], "/api/channels/", FIXTURE_AUTH), 500);
     server_stop(&server);
     sockets_close(&s);
+}
+
+/* By another process that has it, for all of them. */
+TEST_CASE(a_socket_that_was_shut_down_is_reported)
+{
+    struct redis redis;
+    struct server server;
+    struct sockets s;
+    start_redis(&redis);
+    sockets_open(&s, "api", 1);
+    sockets_start_server(&server, &s, redis.url, NULL);
+    server_await_admin(&server, "/readyz", 200);
+    assert_int_equal(shutdown(s.fd[0], SHUT_RDWR), 0);
+    server_await_log(&server, "cannot accept connections, pausing");
+    server_stop(&server);
+    sockets_close(&s);
+    redis_stop(&redis);
 }
 
 /* Whatever has connected by then is served by the next process. */
