@@ -60,7 +60,8 @@ static struct net_conn conns[CONNS];
 static unsigned last_number;
 static struct net_listener *listeners[LISTENERS];
 static size_t listener_count;
-static void (*watch)(unsigned number, uint64_t made_ns);
+static void (*on_read)(unsigned number, uint64_t made_ns);
+static void (*on_close)(unsigned number);
 
 void net_begin(void)
 {
@@ -68,7 +69,8 @@ void net_begin(void)
         conns[i].number = 0;
     last_number = 0;
     listener_count = 0;
-    watch = NULL;
+    on_read = NULL;
+    on_close = NULL;
 }
 
 void net_listen(struct net_listener *l)
@@ -99,9 +101,10 @@ unsigned net_number(const struct net_conn *c)
     return c->number;
 }
 
-void net_watch_reads(void (*fn)(unsigned number, uint64_t made_ns))
+void net_watch(void (*read)(unsigned number, uint64_t made_ns), void (*closed)(unsigned number))
 {
-    watch = fn;
+    on_read = read;
+    on_close = closed;
 }
 
 unsigned net_open_sockets(void)
@@ -367,8 +370,8 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 static void tell_read(const struct net_conn *c)
 {
     const struct stream_of *s = &c->to_client;
-    if (watch != NULL && s->arrived == 0 && s->delivered > 0)
-        watch(c->number, s->piece[(s->delivered - 1) % PIECES].made_ns);
+    if (on_read != NULL && s->arrived == 0 && s->delivered > 0)
+        on_read(c->number, s->piece[(s->delivered - 1) % PIECES].made_ns);
 }
 
 ssize_t recv(int fd, void *buf, size_t n, int flags)
@@ -460,6 +463,8 @@ int close(int fd)
     struct net_conn *c = conn_of(fd);
     enter();
     TRACE("process", "closes connection %u", c->number);
+    if (on_close != NULL)
+        on_close(c->number);
     c->state = CONN_CLOSED;
     events_add_in(delay_of(c), on_closed, c, c->number);
     return 0;

@@ -85,8 +85,9 @@ void net_set_name(const char *name, const uint8_t *hosts, size_t count);
 uint64_t net_horizon(unsigned number, uint64_t at_ns);
 unsigned net_number(const struct net_conn *c);
 
-/* `fn` is called when the process has read all that a server made by `made_ns`; NULL: nobody is told. */
-void net_watch_reads(void (*fn)(unsigned number, uint64_t made_ns));
+/* `read` is called when the process has read all that a server made by `made_ns`, `closed` when it closes the
+ * connection. */
+void net_watch(void (*read)(unsigned number, uint64_t made_ns), void (*closed)(unsigned number));
 
 /* Of the process. */
 unsigned net_open_sockets(void);

@@ -49,6 +49,10 @@ static struct view {
  * master. `conn` is the last one on which a position was read. */
 static struct oracle_statement told;
 
+/* `told` was in what was last read on its connection; what was known before that. */
+static bool told_last;
+static struct oracle_statement told_before;
+
 /* By the connection's number: under way to the process; `conn` 0: none. */
 static struct oracle_statement statements[VIEWS];
 
@@ -59,12 +63,23 @@ static uint64_t left_ns; /* the owner that was left last has had the slot since 
 static void on_read(unsigned number, uint64_t made_ns)
 {
     struct oracle_statement *s = &statements[number % VIEWS];
+    told_last = told_last && number != told.conn;
     if (s->conn != number || s->made_ns > made_ns)
         return;
+    told_before = told;
+    told_last = true;
     if (s->stream != told.stream || s->offset > told.offset)
         told = *s;
     told.conn = number;
     s->conn = 0;
+}
+
+static void on_close(unsigned number)
+{
+    if (!told_last || number != told.conn)
+        return;
+    told = told_before;
+    told_last = false;
 }
 
 void oracle_begin(void)
@@ -72,7 +87,8 @@ void oracle_begin(void)
     view_count = 0;
     told.stream = 0;
     memset(statements, 0, sizeof statements);
-    net_watch_reads(on_read);
+    told_last = false;
+    net_watch(on_read, on_close);
     connected = false;
     left_ns = 0;
     memset(oracle_answers, 0, sizeof oracle_answers);

@@ -46,7 +46,8 @@ struct oracle_statement {
     uint64_t made_ns, heard_ns;
 };
 
-/* It counts from when the process has read it. */
+/* It counts from when the process has read it, unless the connection ends with that: an error in front of it
+ * may have ended it. */
 void oracle_stated(const struct oracle_statement *s);
 
 /* To be called when the request is made, and when it is answered. */
