@@ -80,6 +80,7 @@ struct link_read {
     bool is_new; /* it names a card that has not been read since */
     int64_t id;  /* the id of that card */
     int relinks; /* reads of the link and the card together */
+    int unmoved; /* the last of these, since the link has named the card */
 };
 
 struct page_read {
@@ -527,8 +528,10 @@ static void fetch_read_link(struct fetch *f, const struct redis_reply *reply)
     if (state == VALUE_INVALID)
         fetch_raise(f, FETCH_FAILED);
     l->is_new = state == VALUE_PRESENT && (f->state == FETCH_FIRST || l->id != f->card.id);
+    if (l->is_new)
+        l->unmoved = 0;
     if (state == VALUE_ABSENT) /* nothing is left that might agree */
-        l->relinks = REPEATS_MAX;
+        l->unmoved = REPEATS_MAX;
     if (malformed)
         metric_add(&f->fetches->parts->metrics->invalid_values_total, 1);
 }
@@ -742,14 +745,15 @@ static void fetch_send_linked_card(struct fetch *f)
 /*
  * The link named a card with another link. Either one of the two changed between their reads, or they do not
  * agree. Redis executes both commands in one iteration of its event loop, unless TCP delivers them apart. It
- * is not expected that this happens twice, and that the link changes both times. If one reply comes from
- * outside of the stream, only many reads can tell.
+ * is not expected that this happens twice, and that the link moves away and back both times. If one reply
+ * comes from outside of the stream, only many reads can tell.
  */
 static void fetch_send_relinked(struct fetch *f)
 {
     fetch_enter(f, FETCH_RELINKED);
     if (f->by_link.relinks++ == REPEATS_MAX)
         fetch_raise(f, FETCH_FAILED);
+    f->by_link.unmoved++;
     f->apart = false;
     fetch_send_card(f);
     fetch_send_link(f);
@@ -759,7 +763,7 @@ static void fetch_send_relinked(struct fetch *f)
 static bool fetch_may_agree(const struct fetch *f)
 {
     int most = f->apart ? REPEATS_MAX : RELINKS_MAX;
-    return f->state == FETCH_LINKED_CARD || (f->state == FETCH_RELINKED && f->by_link.relinks < most);
+    return f->state == FETCH_LINKED_CARD || (f->state == FETCH_RELINKED && f->by_link.unmoved < most);
 }
 
 /*

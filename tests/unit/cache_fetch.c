@@ -272,6 +272,19 @@ TEST_CASE_WITH(a_link_that_moves_all_the_time_is_an_error_in_the_end, set_up, te
     assert_int_equal(result.status, CACHE_UNAVAILABLE);
 }
 
+TEST_CASE_WITH(after_a_move_a_link_is_read_as_often_as_before_it, set_up, tear_down)
+{
+    (void)begin_link();
+    answer_link("1");
+    answer_card("1", OTHER_LINK);
+    answer_again("1", OTHER_LINK, "2");
+    answer_card("2", OTHER_LINK);
+    answer_again("2", OTHER_LINK, "2");
+    answer_again("2", LINK.data, "2");
+    assert_int_equal(ended, 1);
+    assert_int_equal(result.status, CACHE_FOUND);
+}
+
 /* The reads of a link that does not agree with its card: GET, HMGET, then twice HMGET and GET at once. */
 static const struct redis_reply *reply_to_read(int i)
 {
