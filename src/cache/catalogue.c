@@ -17,7 +17,7 @@ void catalogue_fini(struct catalogue *c)
 static const unsigned NEXT[] = {
     [CATALOGUE_IDLE] = STATE(CATALOGUE_IDLE) | STATE(CATALOGUE_API_KEYS),
     [CATALOGUE_API_KEYS] = STATE(CATALOGUE_IDLE) | STATE(CATALOGUE_INDEX),
-    [CATALOGUE_INDEX] = STATE(CATALOGUE_IDLE),
+    [CATALOGUE_INDEX] = STATE(CATALOGUE_IDLE) | STATE(CATALOGUE_API_KEYS),
 };
 
 static void catalogue_enter(struct catalogue *c, enum catalogue_step next)
@@ -81,6 +81,20 @@ static enum catalogue_state catalogue_evaluate(struct catalogue *c, enum catalog
     return CATALOGUE_PRESENT;
 }
 
+static void catalogue_count_api_keys(struct catalogue *c)
+{
+    if (c->options.validity != NULL)
+        c->options.validity->counting = true;
+    catalogue_send_step(c, CATALOGUE_API_KEYS);
+}
+
+/* The set was missing, and has changed since: Redis was loaded in between. */
+static bool catalogue_must_be_repeated(const struct catalogue *c)
+{
+    const struct validity *v = c->options.validity;
+    return !c->repeated && c->keys == CATALOGUE_KEY_ABSENT && v != NULL && v->possible_losses != c->losses;
+}
+
 /* The origin does not matter: a key anywhere shows that there is a catalogue. */
 static void catalogue_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
@@ -91,14 +105,21 @@ static void catalogue_on_reply(void *arg, const struct redis_reply *reply, enum 
         catalogue_finish(c, CATALOGUE_LOST);
         return;
     }
+    if (c->step == CATALOGUE_INDEX && catalogue_must_be_repeated(c)) {
+        c->repeated = true;
+        catalogue_count_api_keys(c);
+        return;
+    }
     if (c->step == CATALOGUE_INDEX) {
         catalogue_finish(c, catalogue_evaluate(c, catalogue_key_in(reply)));
         return;
     }
     c->keys = catalogue_key_in(reply);
     bool decided = c->keys == CATALOGUE_KEY_PRESENT;
-    if (c->options.validity != NULL)
+    if (c->options.validity != NULL) {
         validity_counted(c->options.validity, reply->type == REPLY_INTEGER ? reply->integer : -1, decided);
+        c->losses = c->options.validity->possible_losses;
+    }
     if (decided)
         catalogue_finish(c, CATALOGUE_PRESENT);
     else
@@ -111,7 +132,6 @@ void catalogue_check(struct catalogue *c)
         return;
     c->begun++;
     c->began_ms = clock_boot_ms();
-    if (c->options.validity != NULL)
-        c->options.validity->counting = true;
-    catalogue_send_step(c, CATALOGUE_API_KEYS);
+    c->repeated = false;
+    catalogue_count_api_keys(c);
 }

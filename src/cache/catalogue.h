@@ -1,6 +1,6 @@
 /*
  * The check whether Redis holds a catalogue: SCARD of the API key set, and ZCARD of the index if the set is
- * empty.
+ * empty. If the set has changed between the two, both are sent once more.
  *
  * A Redis with neither was flushed, or started without its data. Its "not found" must not be believed.
  *
@@ -48,6 +48,8 @@ struct catalogue {
         CATALOGUE_KEY_ABSENT,
         CATALOGUE_KEY_PRESENT
     } keys;                 /* the state of the API key set, from the first reply */
+    uint64_t losses;        /* possible losses (validity.h) before that reply */
+    bool repeated;          /* the commands were sent once more */
     bool forbidden_logged;  /* a log line has said that the ACL denies the check */
     uint64_t begun, passed; /* the number of the last check, and of the last one that found a catalogue */
     uint64_t began_ms;      /* when the last check began, by the boot clock */

@@ -81,6 +81,28 @@ TEST_CASE_WITH(checks_are_numbered_and_one_is_under_way_at_a_time, invalidation_
     assert_int_equal(catalogue_passed(&catalogue), 2);
 }
 
+/* Redis was loaded between the two commands. Once, since the set may change all the time. */
+TEST_CASE_WITH(a_check_is_repeated_when_the_missing_set_has_changed, invalidation_set_up,
+               invalidation_tear_down)
+{
+    for (int again = 0; again < 2; again++) {
+        begin_check();
+        expect_index_read(":0\r\n");
+        validity.possible_losses++;
+        fake_redis_answer(reply_integer(1));
+        assert_int_equal(checked, NOT_CHECKED);
+        assert_string_equal(fake_redis_next(), "SCARD test:api_keys");
+        if (again == 0) {
+            expect_checked(reply_integer(1), CATALOGUE_PRESENT);
+        } else {
+            expect_index_read(":0\r\n");
+            validity.possible_losses++;
+            expect_checked(reply_integer(1), CATALOGUE_PRESENT);
+        }
+        assert_int_equal(catalogue_passed(&catalogue), again + 1);
+    }
+}
+
 TEST_CASE_WITH(a_check_that_is_lost_or_not_sent_confirms_nothing, invalidation_set_up, invalidation_tear_down)
 {
     begin_check();
