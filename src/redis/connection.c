@@ -603,7 +603,7 @@ static uint64_t redis_connection_waited_ms(const struct redis_connection *c,
                                            const struct redis_socket_progress *progress)
 {
     const struct pending_command *oldest = pending_oldest(&c->pending);
-    if (oldest == NULL)
+    if (oldest == NULL || oldest->sent_ns == c->unsent_since_ns) /* none is written yet */
         return 0;
     uint64_t since_ns = progress->progress_ns > oldest->sent_ns ? progress->progress_ns : oldest->sent_ns;
     return (clock_now_ns() - since_ns) / 1000000;
