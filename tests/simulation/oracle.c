@@ -170,7 +170,6 @@ void oracle_asked(struct asked *a)
     a->sent_ns = now_ns();
     a->monotonic_ns = process_monotonic_ns();
     a->stopped_ns = process_stopped_ns();
-    a->wall_s = process_wall_s();
     a->connected = connected;
     a->first_view = connected ? view_count - 1 : view_count;
     a->superseded_ns = superseded_ns();
@@ -308,11 +307,11 @@ static bool info_may_lack(const struct answer *a)
 
 static bool key_may_be(const struct answer *a, bool valid)
 {
-    int64_t now_s = process_wall_s();
-    int64_t first_s = now_s < a->asked->wall_s ? now_s : a->asked->wall_s;
+    const struct process_walls walls = process_walls_since(a->asked->sent_ns);
+    int64_t first_s = walls.least_s;
     if (is_by_ttl()) /* a key that is issued between the reads of its info and the set has none for the TTL */
         first_s -= (int64_t)scenario.settings.ttl_ms / 1000 + 1;
-    int64_t last_s = now_s > a->asked->wall_s ? now_s : a->asked->wall_s;
+    int64_t last_s = walls.most_s;
     int64_t value = 0;
     bool later_member = false;
     if (a->asked->key == KEYS)

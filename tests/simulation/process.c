@@ -22,6 +22,16 @@ static uint64_t stopped_behind_them_ns; /* for this time */
 static uint64_t stop_behind_ends_ns;
 static int64_t wall_by_s;
 
+/* The last WALLS times that the wall clock was set, and what it was before. */
+enum { WALLS = 16 };
+
+static struct {
+    uint64_t at_ns;
+    int64_t former_by_s;
+} walls[WALLS];
+
+static size_t walls_count;
+
 void process_begin(void)
 {
     stopped_until_ns = suspended_ns = stopped_ns = last_stop_ns = last_stop_began_ns = 0;
@@ -29,6 +39,7 @@ void process_begin(void)
     calls_left = 0;
     stop_behind_ends_ns = 0;
     wall_by_s = 0;
+    walls_count = 0;
 }
 
 void process_stop(uint64_t duration_ns, bool suspended)
@@ -48,7 +59,10 @@ void process_stop_behind(unsigned calls, uint64_t duration_ns)
 
 void process_set_wall(int64_t by_s)
 {
+    walls[walls_count % WALLS].at_ns = now_ns();
+    walls[walls_count++ % WALLS].former_by_s = wall_by_s;
     wall_by_s += by_s;
+    TRACE("process", "has its wall clock set by %lld s", (long long)by_s);
 }
 
 void process_resume(void)
@@ -101,9 +115,30 @@ uint64_t process_monotonic_ns(void)
     return MONOTONIC_AT_START + now_ns() - suspended_ns;
 }
 
+static int64_t wall_at(int64_t by_s, uint64_t at_ns)
+{
+    return WALL_AT_START + by_s + (int64_t)(at_ns / SECOND);
+}
+
 int64_t process_wall_s(void)
 {
-    return WALL_AT_START + wall_by_s + (int64_t)(now_ns() / SECOND);
+    return wall_at(wall_by_s, now_ns());
+}
+
+struct process_walls process_walls_since(uint64_t since_ns)
+{
+    struct process_walls w = {process_wall_s(), process_wall_s()};
+    uint64_t until_ns = now_ns();
+    int64_t by_s = wall_by_s;
+    for (size_t i = walls_count; until_ns > since_ns && walls_count - i < WALLS; i--) {
+        uint64_t set_ns = i > 0 ? walls[(i - 1) % WALLS].at_ns : 0;
+        int64_t first_s = wall_at(by_s, set_ns > since_ns ? set_ns : since_ns);
+        w.least_s = first_s < w.least_s ? first_s : w.least_s;
+        w.most_s = wall_at(by_s, until_ns) > w.most_s ? wall_at(by_s, until_ns) : w.most_s;
+        until_ns = set_ns;
+        by_s = i > 0 ? walls[(i - 1) % WALLS].former_by_s : 0;
+    }
+    return w;
 }
 
 /* --- base/clock.h: to read a clock takes a moment --- */

@@ -45,4 +45,11 @@ uint64_t process_noticed_ns(uint64_t at_ns, uint64_t within_ns);
 
 int64_t process_wall_s(void);
 
+/* The least and the greatest that the wall clock has shown since then. */
+struct process_walls {
+    int64_t least_s, most_s;
+};
+
+struct process_walls process_walls_since(uint64_t since_ns);
+
 #endif
