@@ -28,7 +28,7 @@ struct asked {
     uint64_t sent_ns;      /* simulated time */
     uint64_t monotonic_ns; /* by the clock of the process */
     uint64_t stopped_ns;   /* of the process, before */
-    size_t first_view; /* the connection in use, or the next one */
+    size_t first_view;     /* the connection in use, or the next one */
     bool connected;
     uint64_t superseded_ns; /* the takeover that a node did not know of then; UINT64_MAX: all knew */
 };
