@@ -13,6 +13,7 @@
 #include "base/settings.h"
 #include "cache/entries.h"
 #include "cache/invalidation.h"
+#include "http/server.h"
 #include "model/channel.h"
 #include "model/link.h"
 #include "redis/endpoint.h"
@@ -76,6 +77,32 @@ static void with_each_failure(void attempt(bool *out_of_memory))
         with_each_failure(attempt_##name);           \
     }                                                \
     static void attempt_##name(bool *out_of_memory)
+
+static void on_closed(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+EACH_FAILURE(http_server_is_not_made)
+{
+    uv_loop_t loop;
+    struct http_metrics metrics = {0};
+    struct loop_lag lag = {0};
+    struct http_server_options options = {.metrics = &metrics, .loop_lag = &lag};
+    struct http_server *server = NULL;
+    bool closed = false;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    int err = http_balancer_new(1, 1, &options.balancer);
+    if (err == 0)
+        err = http_server_new(&loop, &options, &server);
+    *out_of_memory = err == -ENOMEM;
+    if (err == 0)
+        http_server_close(server, on_closed, &closed);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(closed, err == 0);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    http_balancer_free(options.balancer);
+}
 
 EACH_FAILURE(buffer_is_in_error)
 {
