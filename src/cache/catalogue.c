@@ -95,6 +95,16 @@ static bool catalogue_must_be_repeated(const struct catalogue *c)
     return !c->repeated && c->keys == CATALOGUE_KEY_ABSENT && v != NULL && v->possible_losses != c->losses;
 }
 
+static void catalogue_end(struct catalogue *c, const struct redis_reply *reply)
+{
+    if (!catalogue_must_be_repeated(c)) {
+        catalogue_finish(c, catalogue_evaluate(c, catalogue_key_in(reply)));
+        return;
+    }
+    c->repeated = true;
+    catalogue_count_api_keys(c);
+}
+
 /* The origin does not matter: a key anywhere shows that there is a catalogue. */
 static void catalogue_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
@@ -105,13 +115,8 @@ static void catalogue_on_reply(void *arg, const struct redis_reply *reply, enum 
         catalogue_finish(c, CATALOGUE_LOST);
         return;
     }
-    if (c->step == CATALOGUE_INDEX && catalogue_must_be_repeated(c)) {
-        c->repeated = true;
-        catalogue_count_api_keys(c);
-        return;
-    }
     if (c->step == CATALOGUE_INDEX) {
-        catalogue_finish(c, catalogue_evaluate(c, catalogue_key_in(reply)));
+        catalogue_end(c, reply);
         return;
     }
     c->keys = catalogue_key_in(reply);

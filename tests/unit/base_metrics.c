@@ -97,7 +97,7 @@ TEST_CASE(accumulation_sums_every_bucket)
     assert_int_equal(metric_get(&sum.sum_ns), 154);
 }
 
-TEST_CASE(loop_turn_is_observed_once_from_its_first_beginning)
+TEST_CASE(loop_iteration_is_observed_once_from_its_first_beginning)
 {
     enum { LONG_AGO_NS = 10 };
     struct loop_lag l = {0};
@@ -114,7 +114,7 @@ TEST_CASE(loop_turn_is_observed_once_from_its_first_beginning)
     assert_int_equal(l.iterations.bucket[HISTOGRAM_BUCKETS], 1);
 }
 
-TEST_CASE(loop_turn_of_a_clock_that_goes_backwards_is_zero)
+TEST_CASE(loop_iteration_of_a_clock_that_goes_backwards_is_zero)
 {
     struct loop_lag l = {0};
     loop_lag_begin_at(&l, UINT64_MAX);
