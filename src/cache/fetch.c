@@ -59,11 +59,20 @@ enum fetch_outcome {
     FETCH_LOST         /* the connection was lost before all replies came */
 };
 
+/* What must be read again before the key counts. */
+enum auth_due {
+    AUTH_DUE_NOTHING,
+    AUTH_DUE_SET, /* the info came from outside of the stream: the set must be read behind it */
+    AUTH_DUE_BOTH /* the keys were invalidated between the two replies */
+};
+
 /* The API key, if it is checked too. Such a fetch has one request. */
 struct auth_read {
     bool needed;
-    bool due;       /* the info came from outside of the stream: the set must be read behind it */
-    bool is_member; /* the key is in the set */
+    enum auth_due due;
+    int repeats;          /* reads of both, because the keys were invalidated between the replies */
+    uint64_t key_changes; /* validity_key_changes() when the info came, or at the start */
+    bool is_member;       /* the key is in the set */
     struct digest key;
     struct api_key_info info;
     struct lifetime info_lifetime;
@@ -434,7 +443,8 @@ static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum r
         struct auth_read *a = &f->auth;
         bool read = api_keys_read_info(f->fetches->parts->api_keys, &a->key, reply, &a->info);
         a->info_lifetime = f->lifetime;
-        a->due = origin == REDIS_ORIGIN_OUTSIDE;
+        a->key_changes = validity_key_changes(f->fetches->parts->validity);
+        a->due = origin == REDIS_ORIGIN_OUTSIDE ? AUTH_DUE_SET : AUTH_DUE_NOTHING;
         if (!read)
             fetch_raise(f, FETCH_FAILED);
         else if (api_keys_is_expired(a->info.expires))
@@ -457,6 +467,28 @@ static void fetch_keep_key(struct fetch *f)
 }
 
 /*
+ * Whether the info is that of the member that was found. If the keys were invalidated in between, it may be
+ * the info of an earlier key, or absent because Redis had lost its data then. Replies from outside of the
+ * stream have no place among the invalidations. A tracking table that is too small invalidates all the time.
+ */
+static bool fetch_has_info_of_member(const struct fetch *f)
+{
+    const struct auth_read *a = &f->auth;
+    return f->apart || a->repeats == REPEATS_MAX ||
+           a->key_changes == validity_key_changes(f->fetches->parts->validity);
+}
+
+static void fetch_accept_key(struct fetch *f)
+{
+    if (fetch_has_info_of_member(f)) {
+        fetch_keep_key(f);
+        return;
+    }
+    f->auth.repeats++;
+    f->auth.due = AUTH_DUE_BOTH;
+}
+
+/*
  * The reply comes after the info. If the info came from outside of the stream, the set is read again behind
  * it.
  */
@@ -466,7 +498,7 @@ static void fetch_on_auth(void *arg, const struct redis_reply *reply, enum redis
     if (fetch_accept_reply(f, reply, origin, PART_AUTH)) {
         f->auth.is_member = reply->type == REPLY_INTEGER && reply->integer == 1;
         if (f->auth.is_member)
-            fetch_keep_key(f);
+            fetch_accept_key(f);
         else
             fetch_raise(f, reply->type == REPLY_INTEGER ? FETCH_KEY_INVALID : FETCH_FAILED);
     }
@@ -725,7 +757,8 @@ static int fetch_start(struct fetch *f)
     f->sent_ms = f->batch_ms = clock_boot_ms();
     fetch_enter(f, FETCH_FIRST);
     f->auth.info_lifetime = LIFETIME_NONE;
-    f->auth.due = false;
+    f->auth.due = AUTH_DUE_NOTHING;
+    f->auth.key_changes = validity_key_changes(f->fetches->parts->validity);
     if (f->auth.needed)
         fetch_send_auth(f, true);
     if (!fetch_has_failed(f))
@@ -767,13 +800,14 @@ static bool fetch_may_agree(const struct fetch *f)
 }
 
 /*
- * Reads the set behind the info. A set that was read earlier may still contain a key that had expired and was
- * revoked since. Without its info the key would be valid.
+ * Reads the set behind the info, or both. A set that was read earlier than the info may still contain a key
+ * that had expired and was revoked since. Without its info the key would be valid.
  */
 static void fetch_send_due_auth(struct fetch *f)
 {
-    f->auth.due = false;
-    fetch_send_auth(f, false);
+    bool with_info = f->auth.due == AUTH_DUE_BOTH;
+    f->auth.due = AUTH_DUE_NOTHING;
+    fetch_send_auth(f, with_info);
 }
 
 /* Sends the next batch. False when there is nothing left to send. */
@@ -781,7 +815,7 @@ static bool fetch_advance(struct fetch *f)
 {
     f->batch_ms = clock_boot_ms();
     bool is_sought = f->type == QUERY_CARD_BY_LINK && f->outcome == FETCH_NOT_FOUND;
-    if (f->auth.due)
+    if (f->auth.due != AUTH_DUE_NOTHING)
         fetch_send_due_auth(f);
     else if (is_sought && f->by_link.is_new)
         fetch_send_linked_card(f);

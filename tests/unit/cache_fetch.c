@@ -462,6 +462,56 @@ TEST_CASE_WITH(without_tracking_a_key_that_goes_while_a_page_is_read_is_read_aga
     assert_non_null(strstr(body, "two"));
 }
 
+/* Answers the info of a key; the keys are invalidated before its membership is answered. */
+static void answer_invalidated_key(void)
+{
+    answer("HGET test:api_key_info ", reply_of("_\r\n"));
+    push("test:api_key_info");
+    answer("SISMEMBER test:api_keys ", reply_integer(1));
+}
+
+/* Without its info the key would have neither name nor expiry. */
+TEST_CASE_WITH(a_key_whose_info_was_invalidated_before_its_membership_came_is_read_again, set_up, tear_down)
+{
+    (void)begin_query((struct cache_query){.type = QUERY_CARD, .number = 7}, true, NULL);
+    answer_invalidated_key();
+    answer("HMGET test:card:7 ", reply_card("7", "seven"));
+    assert_int_equal(ended, 0);
+    answer_check();
+    answer("HGET test:api_key_info ", reply_of("$14\r\n{\"name\":\"own\"}\r\n"));
+    answer("SISMEMBER test:api_keys ", reply_integer(1));
+    assert_int_equal(ended, 1);
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_non_null(strstr(body, "seven"));
+}
+
+/* Its replies have no order with the invalidations, and keys of another node change all the time. */
+TEST_CASE_WITH(a_key_of_another_node_is_not_read_again_for_an_invalidation, set_up, tear_down)
+{
+    (void)begin_query((struct cache_query){.type = QUERY_AUTH_ONLY}, true, NULL);
+    answer("HGET test:api_key_info ", reply_of("_\r\n"));
+    fake_redis_at(0)->origin = REDIS_ORIGIN_OUTSIDE;
+    push("test:api_key_info");
+    answer("SISMEMBER test:api_keys ", reply_integer(1));
+    assert_int_equal(ended, 1);
+    assert_int_equal(result.status, CACHE_FOUND);
+    answer_check();
+}
+
+/* A tracking table that is too small invalidates the keys all the time. */
+TEST_CASE_WITH(a_key_that_is_invalidated_at_each_read_is_read_nine_times, set_up, tear_down)
+{
+    (void)begin_query((struct cache_query){.type = QUERY_AUTH_ONLY}, true, NULL);
+    for (int i = 0; i < 9; i++) {
+        assert_int_equal(ended, 0);
+        answer_invalidated_key();
+        if (catalogue_is_being_checked(&catalogue))
+            answer_check();
+    }
+    assert_int_equal(ended, 1);
+    assert_int_equal(result.status, CACHE_FOUND);
+}
+
 TEST_CASE_WITH(a_broken_card_costs_itself_and_not_its_page, set_up, tear_down)
 {
     (void)begin_page(1);
