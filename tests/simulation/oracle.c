@@ -215,6 +215,12 @@ static uint64_t stale_since(const struct answer *a, const struct view *v)
     return before(net_horizon(v->conn, before(lost_ns, DRAINED_NS)), 1);
 }
 
+/* How long the process did not run since it was asked: in the middle of the answer, for what is cached. */
+static uint64_t stopped_since_asked(const struct answer *a)
+{
+    return process_stopped_ns() - a->asked->stopped_ns;
+}
+
 static uint64_t fresh_since(const struct answer *a, size_t number)
 {
     const struct view *v = &views[number % VIEWS];
@@ -223,9 +229,8 @@ static uint64_t fresh_since(const struct answer *a, size_t number)
     if (number != a->asked->first_view || !a->asked->connected)
         return before(a->asked->sent_ns, 1);
     uint64_t since_ns = before(net_horizon(v->conn, before(a->asked->sent_ns, DRAINED_NS)), 1);
-    uint64_t stopped_ns = process_stopped_ns() - a->asked->stopped_ns; /* in the middle of the answer */
     uint64_t lease_ns = a->result->source == CACHE_SOURCE_HIT
-                            ? before(now_ns(), LEASE_NS + stopped_ns + 2 * (uint64_t)MS)
+                            ? before(now_ns(), LEASE_NS + stopped_since_asked(a) + 2 * (uint64_t)MS)
                             : 0;
     return since_ns > lease_ns ? since_ns : lease_ns;
 }
@@ -574,7 +579,7 @@ static void check_master(const struct answer *a)
         reject(a, "a stale answer counts its age from after the master was heard");
     uint64_t heard_ns =
         told.heard_ns > v->server->replication.since_ns ? told.heard_ns : v->server->replication.since_ns;
-    if (a->result->source == CACHE_SOURCE_HIT && heard_ns + SILENCE_NS < now_ns())
+    if (a->result->source == CACHE_SOURCE_HIT && heard_ns + SILENCE_NS + stopped_since_asked(a) < now_ns())
         reject(a, "a fresh answer of a replica that has not heard of its master");
 }
 
@@ -610,9 +615,8 @@ static void check_superseded(const struct answer *a)
 static void check_deadline(const struct answer *a)
 {
     uint64_t taken_ns = process_monotonic_ns() - a->asked->monotonic_ns;
-    uint64_t stopped_ns = process_stopped_ns() - a->asked->stopped_ns;
     uint64_t timeout_ns = scenario.settings.request_timeout_ms * MS;
-    if (taken_ns > timeout_ns + LATE_NS + 2 * stopped_ns)
+    if (taken_ns > timeout_ns + LATE_NS + 2 * stopped_since_asked(a))
         reject(a, "an answer came after its deadline");
 }
 
