@@ -34,7 +34,7 @@ struct worker {
     bool started;
     uv_async_t wake;
     uv_timer_t tick;
-    uv_check_t after_poll; /* of the sockets */
+    uv_check_t after_poll; /* runs when the sockets were polled */
     uv_prepare_t before_poll;
     struct cache *cache;
     struct api *api;

@@ -83,7 +83,7 @@ struct cache_result {
      * unless the cache has it in the coding of the query.
      */
     struct blob *body;
-    int64_t last_page; /* of a page, with CACHE_FOUND */
+    int64_t last_page; /* set for a page, with CACHE_FOUND */
     /*
      * Of a hit whose body is not known to be coherent, in seconds. `age_s`: the longest time for which it may
      * have been out of date. `ttl_s`: how long it still counts as fresh, below 0 while Redis is not

@@ -72,12 +72,12 @@ struct entry {
     bool in_headroom; /* the entry's own memory is the headroom of `body` */
     unsigned char kind;
     unsigned char coding_bits; /* the codings of the body that were requested, and those that were begun */
-    unsigned short link_len;   /* of a card; 0: it cannot be found by link */
+    unsigned short link_len;   /* set for a card; 0: it cannot be found by link */
     struct lifetime lifetime;
     struct blob *body; /* one reference, or NULL */
     union {
         struct entry_page *page;   /* owned */
-        struct entry_coded *coded; /* of a card: owned; NULL: none */
+        struct entry_coded *coded; /* a card's; owned; NULL: none */
     };
     int64_t number; /* the id of the channel, or the number of the page */
     char link[];    /* a card's own link */

@@ -1012,7 +1012,7 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     f->auth.key = q->key;
     if (paged) {
         f->page = (struct page_read){.builder = builder, .is_known = known != NULL};
-        f->page.lifetime = LIFETIME_TRACKED; /* of a known page; otherwise set when its index is read */
+        f->page.lifetime = LIFETIME_TRACKED; /* for a known page; otherwise set when its index is read */
         f->page.index_epoch = fs->index_epoch;
         page_builder_expect(builder, fs->page_length + fs->page_length / 8);
     }

@@ -45,8 +45,8 @@ struct http_section {
 };
 
 struct http_section_cache {
-    uint64_t seed;   /* of the hashes */
-    size_t last_len; /* of the last section that was accepted */
+    uint64_t seed;   /* seeds the hashes */
+    size_t last_len; /* the length of the last section that was accepted */
     struct http_section slot[HTTP_SECTIONS];
 };
 

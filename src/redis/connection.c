@@ -84,8 +84,8 @@ struct redis_connection {
     uv_prepare_t flusher;         /* runs once before the loop polls: writes what the iteration has queued */
     struct wait_group open_parts; /* the two handles above and the discovery */
     struct discovery *discovery;  /* NULL if the address is known */
-    struct topology *topology;    /* of the discovery; NULL without one */
-    struct redis_endpoint endpoint; /* of this attempt or connection; borrows */
+    struct topology *topology;    /* the discovery's; NULL without one */
+    struct redis_endpoint endpoint; /* where this connection leads; borrows */
     struct resolver resolver;
     int next_address;            /* the next address of the resolver to be tried */
     struct redis_socket *socket; /* NULL unless CONNECTING or later */

@@ -49,7 +49,7 @@ struct redis_connection_options {
     struct ssl_ctx_st *tls;  /* NULL without TLS */
     const char *client_name; /* shown by CLIENT LIST */
     struct redis_metrics *metrics;
-    struct loop_lag *loop_lag; /* of the loop on which it lives */
+    struct loop_lag *loop_lag; /* the lag of the loop on which it lives */
     /*
      * The handshake is complete and commands can be sent. The owner checks the data of this Redis and calls
      * redis_connection_accept or redis_connection_fail before the timeout of the connection attempt. NULL:

@@ -33,7 +33,7 @@ struct redis_reply {
     double number;   /* only in a REPLY_DOUBLE */
     char *str;       /* the text, also of an error or a number; only that of a bulk string may lack its NUL */
     size_t len;      /* bytes in str */
-    size_t elements; /* of an array, set or map, in which a name and its value are two */
+    size_t elements; /* the length of an array, set or map, in which a name and its value are two */
     struct redis_reply **element;
 };
 

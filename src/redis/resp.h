@@ -65,8 +65,8 @@ struct resp_parser {
         struct redis_reply *array;
         size_t filled;
     } level[RESP_DEPTH_MAX]; /* arrays that are being built, the outermost first */
-    uint64_t items_left;     /* of a reply that is skipped, or of a push; an array counts as one and adds its
-                                elements */
+    uint64_t items_left; /* counts what is left of a skipped reply or a push; an array counts as one and adds
+                            its elements */
 
     uint64_t pushes; /* pushes that have begun */
     bool kind_known; /* the first element of the push has been parsed */

@@ -11,7 +11,7 @@
 
 #include "redis/endpoint.h"
 
-struct redisContext; /* of hiredis */
+struct redisContext; /* hiredis' type */
 
 /*
  * Reads the certificates that `options` names. *out is owned (redis_tls_free). Returns 0, -ENOMEM, or
