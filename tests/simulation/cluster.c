@@ -429,6 +429,15 @@ static void on_migration(void *arg, uint64_t number)
 
 /* --- faults --- */
 
+/* A source that is alone goes on naming the former target, which knows of no migration any more. */
+static void replace_target(int node)
+{
+    const uint64_t alone_until_ns = nodes[owner].stale_until_ns;
+    target = node;
+    if (alone_until_ns > now_ns())
+        scenario_disturb(alone_until_ns - now_ns());
+}
+
 /* The replica has what its master has, and the slot's state with it. */
 static void take_over(int node)
 {
@@ -446,7 +455,8 @@ static void take_over(int node)
     nodes[former].follows = true;
     if (owner == former)
         set_owner(node);
-    target = target == former ? node : target;
+    if (target == former)
+        replace_target(node);
     scenario.master = nodes[owner].redis;
     if (!may_be_unknown()) {
         unknowns[unknown_count++ % UNKNOWNS] = unknown;
