@@ -144,15 +144,15 @@ static inline uint64_t validity_mark(const struct validity *v)
     return v->losses_seen == v->possible_losses || v->counting ? v->possible_losses : 0;
 }
 
+static inline bool validity_lost_nothing(const struct validity *v, uint64_t mark)
+{
+    return mark != 0 && mark == v->possible_losses && mark == v->losses_seen;
+}
+
 /* Counts the invalidations that may have changed API keys or their infos, and those of everything. */
 static inline uint64_t validity_key_changes(const struct validity *v)
 {
     return v->possible_losses;
-}
-
-static inline bool validity_lost_nothing(const struct validity *v, uint64_t mark)
-{
-    return mark != 0 && mark == v->possible_losses && mark == v->losses_seen;
 }
 
 /* The last check has found the API key set, and not only an index. So a read can be certain. */
