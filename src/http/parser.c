@@ -590,14 +590,20 @@ static void http_parser_keep_section(const struct http_parser *p, struct http_se
         s->len = 0;
 }
 
-/* A request of the usual form was accepted. Its section is kept the second time, since many are never sent
- * again. One that could not be kept is not tried again. */
-static void http_parser_remember(struct http_parser *p, struct span request)
+/*
+ * A request of the usual form was accepted; `bytes` came last. Its section is kept the second time, since
+ * many are never sent again. One that could not be kept is not tried again.
+ *
+ * Without content these bytes are the end of the head, and all of it if they are as many. With content they
+ * may be content of the same length.
+ */
+static void http_parser_remember(struct http_parser *p, struct span bytes)
 {
     size_t start = p->state.section.start;
-    if (start == 0 || p->state.head_len != request.len) /* it has come in pieces, or has content */
+    bool has_content = p->state.tail_len > 0;
+    if (start == 0 || has_content || p->state.head_len != bytes.len)
         return;
-    struct span section = span_skip(request, start);
+    struct span section = span_skip(bytes, start);
     p->config->sections.last_len = section.len;
     if (section.len != p->state.section.len)
         return;

@@ -166,6 +166,22 @@ TEST_CASE(a_section_with_content_is_parsed_each_time)
     }
 }
 
+/* The content is as long as the head, and a copy of it. It comes last, and must not be taken for the head. */
+TEST_CASE(a_section_is_not_taken_from_content)
+{
+    static const char head[] = "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 47\r\n\r\n";
+    SCOPED_FEED(f);
+    SCOPED_BUF(b);
+    buf_printf(&b, "%s%s", head, head);
+    assert_int_equal(b.len, 2 * 47);
+    for (int times = 0; times < 3; times++) {
+        feed_split(&f, &FEED_LIMITS, buf_span(&b), 47);
+        assert_int_equal(f.progress, HTTP_COMPLETE);
+    }
+    feed_known(&f, &FEED_LIMITS, SPAN(head));
+    assert_int_equal(f.progress, HTTP_NEED_MORE);
+}
+
 TEST_CASE(the_limit_of_the_head_counts_for_a_recognised_request)
 {
     static const char request[] = "GET /first HTTP/1.1\r\n" SECTION;

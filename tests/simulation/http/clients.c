@@ -90,11 +90,29 @@ static void add_body(struct buf *out)
     buf_append_str(out, ANY("0\r\n\r\n", "0\r\n\r\n", "0\r\nT: v\r\n\r\n", "000\r\nHost: b\r\n\r\n"));
 }
 
+/* Appends bytes of the buffer itself. */
+static void append_copy(struct buf *out, size_t from, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        buf_append_char(out, out->data[from + i]);
+}
+
+/* Content that is a copy of the head, which begins at `from`: taken for the head, it is another request. */
+static void add_head_twice(struct buf *out, size_t from)
+{
+    static const char name[] = "Content-Length: ";
+    size_t len = out->len - from + sizeof name - 1 + strlen("00\r\n\r\n");
+    len += len >= 100;
+    buf_printf(out, "%s%zu\r\n\r\n", name, len);
+    append_copy(out, from, len);
+}
+
 static void add_request(struct buf *out, unsigned number)
 {
     bool has_body = below(4) == 0;
     bool old = below(10) == 0;
     buf_append_str(out, below(8) == 0 ? ANY("\r\n", "\r\n\r\n") : "");
+    size_t from = out->len;
     buf_append_str(out, ANY("GET", "GET", "GET", "GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE"));
     buf_append_str(
         out, ANY(" /", " /", " /", " /a/", " /%41%7e", " http://a.example/", " HTTPS://b:80/x/", " //"));
@@ -118,7 +136,10 @@ static void add_request(struct buf *out, unsigned number)
     }
     if (has_body && (!old || below(3) == 0)) {
         buf_append_str(out, below(3) == 0 ? "Expect: 100-continue\r\n" : "");
-        add_body(out);
+        if (below(3) == 0)
+            add_head_twice(out, from);
+        else
+            add_body(out);
     } else {
         buf_append_str(out, "\r\n");
     }
@@ -172,6 +193,7 @@ static void add_proxy_header(struct client *c)
 static void write_script(struct client *c)
 {
     unsigned count = below(REQUESTS_MAX);
+    size_t last = 0; /* where the last request begins */
     if (c->from_proxy && below(2) == 0)
         add_proxy_header(c);
     for (unsigned i = 0; i < count; i++) {
@@ -179,11 +201,14 @@ static void write_script(struct client *c)
         if (below(12) == 0) {
             const struct buf *seed = &corpus[below(corpus_count)];
             buf_append(&c->script, seed->data, seed->len);
+        } else if (i > 0 && below(4) == 0) {
+            append_copy(&c->script, last, from - last);
         } else {
             add_request(&c->script, i);
         }
         if (has_fault(FAULT_MUTATIONS) && below(10) == 0)
             mutate(&c->script, from);
+        last = from;
     }
 }
 
