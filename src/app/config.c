@@ -2,6 +2,7 @@
 #include "app/config.h"
 
 #include "api/cors.h"
+#include "base/file.h"
 #include "base/process.h"
 #include "base/text.h"
 
@@ -328,6 +329,18 @@ void config_fini(struct config *c)
     settings_fini(&SETTINGS, &c->values);
 }
 
+/* OpenSSL would wait for a writer of the pipe. */
+static int config_check_again(const struct config *c, const struct redis_options *redis, struct buf *error)
+{
+    const struct config_file files[] = {{"redis-ca-file", redis->ca_file},
+                                        {"redis-cert-file", redis->cert_file},
+                                        {"redis-key-file", redis->key_file}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (file_is_stream(files[i].path))
+            return config_bad(c, error, files[i].setting, "a pipe can be read only at the start");
+    return 0;
+}
+
 int config_read_redis(const struct config *c, uint64_t number, struct redis_config **out, struct buf *error)
 {
     struct config_values now = {0};
@@ -337,6 +350,8 @@ int config_read_redis(const struct config *c, uint64_t number, struct redis_conf
     size_t first = 0;
     const struct settings rows = config_redis_rows(&first);
     int err = settings_read_again(&rows, &c->values, c->sources + first, c->files + first, &now, error);
+    if (err == 0 && number > 1)
+        err = config_check_again(c, &now.redis, error);
     if (err == 0)
         err = config_make_endpoint(c, &now.redis, &endpoint, error);
     if (err == 0) {

@@ -52,20 +52,22 @@ struct reading {
     struct digest state;
 };
 
-/* Certificate and key, or password and URL, must be of one state of the files, without a change in
- * between. */
+/*
+ * Certificate and key, or password and URL, must be of one state of the files, without a change in between. A
+ * change that the last look has found is still to be read.
+ */
 static int reload_read_files(struct reload *r, struct reading *n, struct buf *error)
 {
     uint64_t number = r->newest == NULL ? 1 : redis_config_number(r->newest) + 1;
     int err = 0;
-    for (int i = 0; i < READS_MAX; i++) {
+    r->changes = 1;
+    for (int i = 0; i < READS_MAX && r->changes > 0; i++) {
         redis_config_unref(n->config);
         n->config = NULL;
         buf_clear(error);
         file_watch_state(&r->watch, &n->state);
         err = config_read_redis(r->options.config, number, &n->config, error);
-        if (!file_watch_look(&r->watch))
-            break;
+        r->changes = file_watch_look(&r->watch);
     }
     return err;
 }
@@ -110,7 +112,6 @@ static void reload_load(struct reload *r, bool again)
 {
     struct reading n = {0};
     struct buf error = BUF_INIT;
-    r->changes = 0;
     int err = reload_read_files(r, &n, &error);
     bool changed = err == 0 && memcmp(&n.state, &r->state, sizeof n.state) != 0;
     if (err != 0)
@@ -156,6 +157,7 @@ static void reload_use_log(struct reload *r, struct config_values *now, int acce
         reload_report_change(&rows.table[i], &old, now);
     log_set_level(config_log_level(now));
     atomic_store(r->options.access_log, access_log);
+    r->log_failures = (struct log_reasons){0};
     r->log = *now;
     *now = old;
 }
@@ -220,12 +222,15 @@ static void reload_move_workers(struct reload *r, bool next)
 
 static void reload_on_timer(uv_timer_t *timer);
 
+/* A look that is due earlier stays so: connections that are lost all the time do not put it off. */
 static void reload_start_timer(struct reload *r)
 {
     unsigned often = r->moving || reload_one_is_lost(r) ? LOOK_SOON : 1;
     if (r->changes > 0)
         often = SETTLE;
     uint64_t ms = r->options.look_ms / often;
+    if (uv_is_active((uv_handle_t *)&r->timer) && uv_timer_get_due_in(&r->timer) <= ms)
+        return;
     (void)uv_timer_start(&r->timer, reload_on_timer, ms, 0); /* fails only on a closing handle */
 }
 

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -23,6 +25,14 @@ static inline ssize_t file_read(const char *path, int flags, char *out, size_t r
     int err = n < 0 ? -errno : 0;
     (void)close(fd);
     return err != 0 ? err : (ssize_t)used;
+}
+
+/* True for a pipe, a socket or a terminal: its content can be read once, and reading it may block. */
+static inline bool file_is_stream(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 &&
+           (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || S_ISCHR(status.st_mode));
 }
 
 #endif

@@ -34,7 +34,7 @@ void file_watch_add(struct file_watch *w, const char *path);
 
 /*
  * Looks at all files. True when the content of one, or the reason why it cannot be read, is not what the last
- * look found; before the first look all contents are unknown. A file that is not a regular file never
+ * look found; before the first look all contents are unknown. A pipe, socket or terminal never
  * changes. The call may block for as long as the file system does.
  */
 bool file_watch_look(struct file_watch *w);

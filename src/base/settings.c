@@ -10,7 +10,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FILE_VALUE_MAX = 64 * 1024, ENV_NAME_MAX = 128 };
@@ -265,13 +264,6 @@ int settings_read(const struct settings *s, void *target, struct settings_args *
 
 /* --- reading again --- */
 
-static bool settings_is_regular(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) != 0 ||
-           S_ISREG(status.st_mode); /* a missing one is reported when it is read */
-}
-
 static int settings_copy_value(const struct reader *r, const struct setting *s, const char *slot)
 {
     const char *text = NULL;
@@ -312,7 +304,7 @@ int settings_read_again(const struct settings *s, const void *last, const unsign
     for (size_t i = 0; i < s->count && err == 0; i++) {
         const struct setting *one = &s->table[i];
         const char *slot = (const char *)last + one->offset;
-        if (files[i] == NULL || !settings_is_regular(files[i])) {
+        if (files[i] == NULL || file_is_stream(files[i])) {
             err = settings_copy_value(&r, one, slot);
             continue;
         }

@@ -5,6 +5,7 @@
 #include "app/reload.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -351,6 +352,74 @@ RELOAD_TEST(certificate_without_its_key_changes_nothing)
     assert_int_equal(redis_config_number(newest), 2);
 }
 
+/* The authorities are in a pipe, where each of the three reads waits: its password has been read. */
+struct rotation {
+    char pipe[128], next_pipe[128], authorities[128], password[128];
+    char *certificates;
+};
+
+static void *rotate_during_each_read(void *arg)
+{
+    static const char *const passwords[] = {"two", "three", "four"};
+    const struct rotation *r = arg;
+    for (size_t i = 0; i < TEST_COUNT(passwords); i++) {
+        FILE *pipe = fopen(r->pipe, "w");
+        if (pipe == NULL || (i < 2 && mkfifo(r->next_pipe, 0600) != 0) ||
+            rename(i < 2 ? r->next_pipe : r->authorities, r->pipe) != 0 ||
+            !text_write_file(r->password, passwords[i]) || fputs(r->certificates, pipe) < 0)
+            abort();
+        (void)fclose(pipe);
+    }
+    return NULL;
+}
+
+/* Nothing would tell later that it was not read. */
+RELOAD_TEST(change_during_the_last_of_the_reads_is_read_too)
+{
+    struct rotation r;
+    struct certs_pair ca;
+    pthread_t thread;
+    certs_make_authority(&dir, "ca", &ca);
+    (void)snprintf(r.pipe, sizeof r.pipe, "%s/pipe", dir.path);
+    (void)snprintf(r.next_pipe, sizeof r.next_pipe, "%s/next", dir.path);
+    (void)snprintf(r.password, sizeof r.password, "%s/password", dir.path);
+    (void)snprintf(r.authorities, sizeof r.authorities, "%s/authorities", dir.path);
+    r.certificates = text_read_file(ca.cert);
+    copy_file(ca.cert, "authorities");
+    write_file("password", "one");
+    assert_int_equal(mkfifo(r.pipe, 0600), 0);
+    assert_int_equal(pthread_create(&thread, NULL, rotate_during_each_read, &r), 0);
+    START("--redis-url", "rediss://h", "--redis-ca-file", r.pipe, "--redis-password-file", r.password);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_string_equal(endpoint()->password, "three");
+    await(RELOADED, 1);
+    assert_string_equal(endpoint()->password, "four");
+    free(r.certificates);
+}
+
+/* Reading it again would block the main thread until somebody writes. */
+RELOAD_TEST(pipe_in_place_of_a_certificate_is_refused)
+{
+    struct certs_pair ca;
+    certs_make_authority(&dir, "ca", &ca);
+    START("--redis-url", "rediss://h", "--redis-ca-file", ca.cert);
+    assert_int_equal(unlink(ca.cert), 0);
+    assert_int_equal(mkfifo(ca.cert, 0600), 0);
+    reload_now(reload);
+    assert_int_equal((int)metric(FAILED), 1);
+    expect_logged("--redis-ca-file: a pipe can be read only at the start", 1);
+}
+
+RELOAD_TEST(folder_in_place_of_a_file_is_an_error)
+{
+    write_file("password", "one");
+    START("--redis-password-file", path_of("password"));
+    assert_int_equal(unlink(path_of("password")), 0);
+    assert_int_equal(mkdir(path_of("password"), 0700), 0);
+    await(FAILED, 1);
+    expect_logged("--redis-password-file: cannot read", 1);
+}
+
 RELOAD_TEST(sighup_reads_at_once)
 {
     write_file("password", "one");
@@ -463,6 +532,37 @@ RELOAD_TEST(settings_of_the_log_and_of_redis_do_not_wait_for_each_other)
     assert_int_equal(atomic_load(&access_log), ACCESS_LOG_ERRORS);
     reload_now(reload);
     expect_logged("\"SIGHUP received\",\"reloaded\":\"redis-password access-log\"", 1);
+}
+
+/* After a good value a bad one is reported, even if it was reported before. */
+RELOAD_TEST(bad_setting_of_the_log_is_reported_again_after_a_good_one)
+{
+    write_file("access", "off");
+    START("--access-log-file", path_of("access"));
+    for (size_t i = 1; i <= 2; i++) {
+        write_file("access", "some");
+        for (int look = 0; look < 3; look++)
+            (void)uv_run(&loop, UV_RUN_ONCE);
+        expect_logged("log settings not reloaded", i);
+        write_file("access", i == 1 ? "all" : "off");
+        await_access_log(i == 1 ? ACCESS_LOG_ALL : ACCESS_LOG_OFF);
+    }
+}
+
+RELOAD_TEST(settings_of_the_log_are_read_while_connections_are_lost_all_the_time)
+{
+    write_file("password", "one");
+    write_file("access", "off");
+    START("--redis-password-file", path_of("password"), "--access-log-file", path_of("access"));
+    write_file("access", "all");
+    workers[0].ready = false;
+    int64_t deadline = wait_deadline(WAIT_DEADLINE_MS);
+    while (atomic_load(&access_log) != ACCESS_LOG_ALL) {
+        if (wait_left_ms(deadline) == 0)
+            fail_msg("the access log is %d", atomic_load(&access_log));
+        reload_worker_changed(reload);
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+    }
 }
 
 RELOAD_TEST(bad_values_at_the_start_are_an_error)

@@ -158,6 +158,18 @@ WATCH_TEST(pipe_is_left_alone)
     assert_false(file_watch_look(&watch));
 }
 
+WATCH_TEST(folder_in_place_of_a_file)
+{
+    write_file("a", "one");
+    watch_one("a");
+    assert_int_equal(unlink(path_of("a")), 0);
+    assert_int_equal(mkdir(path_of("a"), 0700), 0);
+    expect_changed_once();
+    assert_int_equal(rmdir(path_of("a")), 0);
+    write_file("a", "one");
+    expect_changed_once();
+}
+
 WATCH_TEST(file_that_may_not_be_read)
 {
     if (geteuid() == 0)
