@@ -63,6 +63,16 @@ static int keys_check_types(struct client *c)
     return client_status(c);
 }
 
+/* Makes sure that this user may use transactions: Redis would execute the commands of a refused one. */
+static int keys_check_transactions(struct client *c)
+{
+    CLIENT_SEND(c, SPAN("MULTI"));
+    CLIENT_SEND(c, SPAN("EXEC"));
+    (void)client_receive(c);
+    (void)client_receive(c);
+    return client_status(c);
+}
+
 /* --- Issuing --- */
 
 /* 256 bits from the kernel's generator, as "ck_" and base64url (RFC 4648 section 5, no padding). Differs from
@@ -174,7 +184,7 @@ static int64_t keys_parse_seconds(struct span text)
 {
     int64_t value = 0;
     if (text.len > 1 && text.data[text.len - 1] == 'd')
-        return parse_int64((struct span){text.data, text.len - 1}, &value) == 0 &&
+        return parse_int64((struct span){text.data, text.len - 1}, &value) == 0 && value >= 0 &&
                        value <= SECONDS_MAX / 86400
                    ? value * 86400
                    : -1;
@@ -231,6 +241,8 @@ static int keys_issue_all(struct client *c, int64_t count, const struct api_key_
                                              * printed */
     (void)setvbuf(stdout, NULL, _IONBF, 0); /* or a key that was revoked could be printed at the end */
     int err = keys_check_types(c);
+    if (err == 0)
+        err = keys_check_transactions(c);
     while (issued < count && err == 0 && interrupt_signal() == 0) {
         err = keys_issue_one(c, info, &text);
         issued += err == 0;

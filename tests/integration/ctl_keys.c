@@ -358,6 +358,7 @@ TEST_CASE(keys_issue_refuses_names_and_expiries_that_are_none)
         {"--expires", "tomorrow", "--expires: expected"},
         {"--expires", "90", "--expires: expected"},
         {"--expires", "-1d", "--expires: expected"},
+        {"--expires", "-9223372036854775807d", "--expires: expected"},
         {"--expires", "2026-02-30", "--expires: expected"},
         {"--expires", "0", "--expires: expected a second to a hundred years"},
         {"--expires", "36601d", "--expires: expected"},
@@ -408,6 +409,20 @@ TEST_CASE(keys_revoke_says_when_only_the_info_could_not_be_removed)
     ctl_expect(CTL("--redis-url", url, "keys", "revoke", key), 1, "",
                "the key is not valid any more, but its info was not removed: Redis refused: NOPERM");
     expect_status_of(key, 401);
+}
+
+/* Redis executes the commands of a transaction that it refuses: the key would be valid, and known to nobody.
+ */
+TEST_CASE(keys_issue_without_the_right_to_transactions_adds_nothing)
+{
+    long long before = issued_keys();
+    AUTOFREE char *url = text_printf("redis://issuer:pw@127.0.0.1:%d", redis.port);
+    static const char *const commands[] = {"multi", "exec"};
+    for (size_t i = 0; i < TEST_COUNT(commands); i++) {
+        redis_do(&redis, "ACL SETUSER issuer reset on >pw ~* +@all -%s", commands[i]);
+        ctl_expect(CTL("--redis-url", url, "keys", "issue"), 1, "", "NOPERM");
+        assert_int_equal(issued_keys(), before);
+    }
 }
 
 /* Such a member may be a key. */
