@@ -181,16 +181,18 @@ static int lock_acquire(struct lock *l)
 {
     char holder[EXCERPT_MAX];
     int64_t ttl = 0;
-    int64_t before = INT64_MAX;
+    int64_t before = LOCK_LEASE_MS;
+    bool is_shown = false;
     int err = lock_make_value(l);
     while (err == 0 && interrupt_signal() == 0) {
         err = lock_claim(l, holder, &ttl);
         if (err != 0 || l->held)
             return err != 0 ? err : lock_renew_at_once(l);
-        if (ttl == -1 || ttl > before) /* it does not expire, or was renewed */
+        if (ttl == -1 || ttl > before) /* it does not expire in time, or was renewed */
             return lock_fail_held(l, "another load is running", holder);
-        if (before == INT64_MAX && ttl >= 0)
+        if (!is_shown && ttl >= 0)
             show_message("waiting for another load to end (%s)", holder);
+        is_shown = is_shown || ttl >= 0;
         if (ttl >= 0)
             before = ttl;
         (void)nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);

@@ -122,6 +122,20 @@ TEST_CASE_WITH(load_that_lost_its_lock_replaces_nothing, ctl_empty, NULL)
     redis_do(&redis, "DEL channels:loader");
 }
 
+/* No load holds a lock for so long: nobody can tell when it ends. */
+TEST_CASE_WITH(lock_that_lasts_longer_than_that_of_a_load_is_not_waited_for, ctl_empty, NULL)
+{
+    redis_do(&redis, "SET channels:loader maintenance PX 100000");
+    AUTO(ctl_run_free) struct ctl_run run = ctl_load(TWO, NULL);
+    assert_null(strstr(run.err, "waiting"));
+    assert_int_equal(run.status, 1);
+    ctl_expect_text(run.err, "another load is running (channels:loader: maintenance)");
+    redis_do(&redis, "SET channels:loader maintenance PX 1000");
+    struct ctl_run next = ctl_load(TWO, NULL);
+    ctl_expect_text(next.err, "waiting for another load to end (maintenance)");
+    ctl_expect(next, 0, NULL, NULL);
+}
+
 static bool lock_is_renewed(void *arg)
 {
     (void)arg;
@@ -182,7 +196,7 @@ TEST_CASE_WITH(load_can_be_interrupted_while_it_waits_for_the_lock, ctl_empty, N
     struct process process;
     AUTOFREE char *path = text_printf("%s/one", redis.dir.path);
     assert_true(text_write_file(path, ONE));
-    redis_do(&redis, "SET channels:loader somebody PX 100000");
+    redis_do(&redis, "SET channels:loader somebody PX 15000");
     start_other(&process, "waits", path);
     assert_true(wait_until(is_waiting, &process, WAIT_DEADLINE_MS));
     process_signal(&process, SIGINT);
