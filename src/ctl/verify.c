@@ -145,21 +145,25 @@ static void verify_find_working_key(struct verify *v, struct redis_reply *const 
                     verify_receive_expiry(v));
 }
 
-/* A member that is not a digest may be a key: only its start is printed. */
+/* The start of the digest of a key. What is not a digest may be a key, so less of it is printed. */
+static const char *verify_digest_start(struct span digest, char out[EXCERPT_MAX])
+{
+    size_t most = digest_is_hex(digest) ? 8 : 4;
+    return excerpt((struct span){digest.data, digest.len < most ? digest.len : most}, out);
+}
+
 static void verify_visit_api_keys(void *arg, struct redis_reply *const *members, size_t count)
 {
-    enum { SHOWN = 4 };
     struct verify *v = arg;
     char shown[EXCERPT_MAX];
     verify_advance(v, count);
     for (size_t i = 0; i < count; i++) {
         struct span member = reply_text(members[i]);
-        struct span start = {member.data, member.len < SHOWN ? member.len : SHOWN};
         if (digest_is_hex(member))
             v->keys++;
         else
             verify_report(v, "api_keys: a member of %zu byte%s is not a SHA-256 in lower-case hex: %s...",
-                          member.len, plural((int64_t)member.len), excerpt(start, shown));
+                          member.len, plural((int64_t)member.len), verify_digest_start(member, shown));
     }
     verify_find_working_key(v, members, count);
 }
@@ -198,13 +202,10 @@ static void verify_check_api_keys(struct verify *v)
 
 /* --- The infos of API keys --- */
 
-enum { SHOWN_DIGITS = 8 };
-
 static void verify_report_info(struct verify *v, struct span field, const char *what)
 {
     char shown[EXCERPT_MAX];
-    struct span start = {field.data, field.len < SHOWN_DIGITS ? field.len : SHOWN_DIGITS};
-    verify_report(v, "api_key_info: %s...: %s", excerpt(start, shown), what);
+    verify_report(v, "api_key_info: %s...: %s", verify_digest_start(field, shown), what);
 }
 
 static void verify_check_info(struct verify *v, struct span field, struct span text)

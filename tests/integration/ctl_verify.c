@@ -123,7 +123,7 @@ static const char *const damages[][2] = {
      "api_keys: \"demo-key\" is an example in the documents, and valid"},
     {"EXPIRE channels:api_keys 1000", "api_keys: has a TTL: it expires in "},
     {"EXPIRE channels:api_key_info 1000", "api_key_info: has a TTL: it expires in "},
-    {"HSET channels:api_key_info 0123456789 {}", "api_key_info: 01234567...: its key is not in api_keys"},
+    {"HSET channels:api_key_info 0123456789 {}", "api_key_info: 0123...: its key is not in api_keys"},
     {"HSET channels:api_key_info " KEY_DIGEST " x",
      "api_key_info: " KEY_DIGITS "...: is not a JSON object of at most 512 bytes: the key is refused"},
     {"HSET channels:api_key_info " KEY_DIGEST " {\"expires\":\"2026-01-01\"}",
