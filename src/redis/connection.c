@@ -58,8 +58,6 @@
  */
 enum { SECOND_LOOK_MS = 200 };
 
-static const char NOT_RESOLVED[] = "the name was not resolved in time";
-
 enum connection_state { WAITING, DISCOVERING, RESOLVING, CONNECTING, HANDSHAKE, READY, FAILED, CLOSED };
 
 /* The states that may follow each state, as a set of bits; see the drawing above. */
@@ -294,6 +292,7 @@ static void redis_connection_disconnect(struct redis_connection *c, enum connect
 {
     bool was_ready = c->state == READY;
     redis_connection_enter(c, FAILED);
+    resolver_leave(&c->resolver);
     if (was_ready) {
         redis_connection_uncount_ready(c);
         if (c->discovery != NULL)
@@ -666,7 +665,6 @@ static void redis_connection_on_failover(void *arg, const char *why)
     bool again = c->moved_ms != 0 && now - c->moved_ms < REDIS_CONNECTION_BACKOFF_MAX_MS;
     c->failures = again ? c->failures + 1 : 0;
     c->moved_ms = now;
-    resolver_cancel(&c->resolver);
     redis_connection_disconnect(c, again ? WAITING : DISCOVERING);
 }
 
@@ -773,8 +771,7 @@ static void redis_connection_discover(struct redis_connection *c)
 static void redis_connection_on_resolved(void *arg, const char *error)
 {
     struct redis_connection *c = arg;
-    if (c->state != RESOLVING)
-        return; /* after the deadline, so the next attempt looks the name up again */
+    assert(c->state == RESOLVING);
     if (error != NULL)
         redis_connection_fail(c, error);
     else
@@ -784,18 +781,10 @@ static void redis_connection_on_resolved(void *arg, const char *error)
 static void redis_connection_resolve(struct redis_connection *c)
 {
     c->next_address = 0;
-    if (c->endpoint.transport == REDIS_TRANSPORT_UNIX ||
-        resolver_take_numeric(&c->resolver, c->endpoint.host)) {
+    if (c->endpoint.transport == REDIS_TRANSPORT_UNIX)
         redis_connection_enter(c, CONNECTING);
-        return;
-    }
-    if (resolver_busy(&c->resolver)) { /* the look-up of an earlier attempt is still running */
-        redis_connection_fail(c, NOT_RESOLVED);
-        return;
-    }
-    int err = resolver_start(&c->resolver, c->loop, c->endpoint.host, redis_connection_on_resolved, c);
-    if (err != 0)
-        redis_connection_fail(c, uv_strerror(err));
+    else
+        resolver_start(&c->resolver, c->loop, c->endpoint.host, redis_connection_on_resolved, c);
 }
 
 static void redis_connection_connect_next(struct redis_connection *c)
@@ -839,7 +828,7 @@ static void redis_connection_on_timer(uv_timer_t *timer)
         redis_connection_enter(c, DISCOVERING);
         break;
     case RESOLVING:
-        redis_connection_fail(c, NOT_RESOLVED);
+        redis_connection_fail(c, "the name was not resolved in time");
         break;
     case CONNECTING:
     case HANDSHAKE:

@@ -56,8 +56,7 @@ static const unsigned NEXT[] = {
 struct lookup {
     struct discovery *discovery;
     struct resolver resolver;
-    int next;  /* index of the next address to be tried */
-    bool late; /* the look-up ended after its attempt had failed */
+    int next; /* index of the next address to be tried */
 };
 
 struct discovery {
@@ -198,7 +197,8 @@ static bool discovery_try_next(struct discovery *d)
 {
     struct lookup *l = &d->lookup[d->current];
     discovery_drop_socket(d);
-    if (l->next < l->resolver.count && !resolver_busy(&l->resolver)) {
+    resolver_leave(&l->resolver);
+    if (l->next < l->resolver.count) {
         discovery_connect_next(d);
         return true;
     }
@@ -398,10 +398,7 @@ static void discovery_on_resolved(void *arg, const char *error)
 {
     struct lookup *l = arg;
     struct discovery *d = l->discovery;
-    bool awaited = d->state == RESOLVING && l == &d->lookup[d->current];
-    l->late = !awaited && error == NULL; /* the next attempt begins with the result of a slow look-up */
-    if (!awaited)
-        return;
+    assert(d->state == RESOLVING && l == &d->lookup[d->current]);
     if (error != NULL)
         discovery_fail(d, error);
     else
@@ -413,17 +410,7 @@ static void discovery_resolve(struct discovery *d)
     struct lookup *l = &d->lookup[d->current];
     const char *host = discovery_server_at(d, d->current).host;
     l->next = 0;
-    if (l->late || resolver_take_numeric(&l->resolver, host)) {
-        l->late = false;
-        discovery_connect_next(d);
-        return;
-    }
-    if (resolver_busy(&l->resolver)) /* the look-up of an earlier attempt is still running */
-        return;
-    l->resolver.count = 0;
-    int err = resolver_start(&l->resolver, d->loop, host, discovery_on_resolved, l);
-    if (err != 0)
-        discovery_fail(d, uv_strerror(err));
+    resolver_start(&l->resolver, d->loop, host, discovery_on_resolved, l);
 }
 
 /* The next query goes to another address or server if there is one, otherwise to this one again. */

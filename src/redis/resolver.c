@@ -4,6 +4,8 @@
  */
 #include "redis/resolver.h"
 
+#include "base/clock.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -17,9 +19,13 @@
 /* Shared by the loop and the thread; the last user frees it. */
 struct resolver_query {
     uv_async_t finished;
-    struct resolver *resolver; /* used by the loop only, as the two members below */
-    void (*done)(void *arg, const char *error);
+    /* Used by the loop only. */
+    struct resolver *resolver;
+    void (*done)(void *arg, const char *error); /* NULL: nobody waits */
     void *arg;
+    uint64_t ended_ms;   /* when the thread had ended; 0: not yet */
+    const char *failure; /* the text of an error, once it has ended */
+
     atomic_int references;
     pthread_mutex_t lock; /* guards the members that follow */
     bool cancelled;       /* `finished` is closing and must not be sent */
@@ -88,21 +94,30 @@ static const char *resolver_query_error(const struct resolver_query *q)
     return q->count > 0 ? NULL : "the name has no address";
 }
 
+/* Takes the result of a query that has ended, and passes it on. */
+static void resolver_finish(struct resolver *r)
+{
+    struct resolver_query *q = r->query;
+    r->count = q->count;
+    memcpy(r->address, q->address, sizeof r->address);
+    r->query = NULL;
+    uv_close((uv_handle_t *)&q->finished, resolver_on_query_closed);
+    q->done(q->arg, q->failure);
+}
+
 static void resolver_on_finished(uv_async_t *finished)
 {
     struct resolver_query *q = finished->data;
-    struct resolver *r = q->resolver;
     pthread_mutex_lock(&q->lock);
-    r->count = q->count;
-    memcpy(r->address, q->address, sizeof r->address);
-    const char *error = resolver_query_error(q);
+    q->failure = resolver_query_error(q);
     pthread_mutex_unlock(&q->lock);
-    r->query = NULL;
-    uv_close((uv_handle_t *)finished, resolver_on_query_closed);
-    q->done(q->arg, error);
+    q->ended_ms = clock_boot_ms();
+    if (q->done != NULL)
+        resolver_finish(q->resolver);
 }
 
-bool resolver_take_numeric(struct resolver *r, const char *host)
+/* Takes a numeric address, which needs no look-up. False when `host` is a name. */
+static bool resolver_take_numeric(struct resolver *r, const char *host)
 {
     unsigned char raw[sizeof(struct in6_addr)];
     int family = inet_pton(AF_INET, host, raw) == 1 ? AF_INET : AF_INET6;
@@ -131,8 +146,7 @@ static int resolver_start_thread(struct resolver_query *q)
     return -err;
 }
 
-int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
-                   void (*done)(void *arg, const char *error), void *arg)
+static int resolver_start_query(struct resolver *r, uv_loop_t *loop, const char *host)
 {
     size_t size = strlen(host) + 1;
     struct resolver_query *q = calloc(1, sizeof *q + size);
@@ -147,8 +161,6 @@ int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
     pthread_mutex_init(&q->lock, NULL); /* cannot fail with default attributes */
     q->finished.data = q;
     q->resolver = r;
-    q->done = done;
-    q->arg = arg;
     atomic_store(&q->references, 2);
     err = resolver_start_thread(q);
     if (err != 0) {
@@ -158,6 +170,40 @@ int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
     }
     r->query = q;
     return 0;
+}
+
+/* Whether the query, which was left, is one for this name that may still find it, or has found it lately. */
+static bool resolver_may_join(const struct resolver_query *q, const char *host)
+{
+    if (q == NULL || strcmp(q->host, host) != 0)
+        return false;
+    return q->ended_ms == 0 || (q->failure == NULL && clock_boot_ms() < q->ended_ms + RESOLVER_KEPT_MS);
+}
+
+void resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
+                    void (*done)(void *arg, const char *error), void *arg)
+{
+    int err = 0;
+    r->count = 0;
+    if (!resolver_may_join(r->query, host)) {
+        resolver_cancel(r);
+        bool is_numeric = resolver_take_numeric(r, host);
+        err = is_numeric ? 0 : resolver_start_query(r, loop, host);
+        if (is_numeric || err != 0) {
+            done(arg, is_numeric ? NULL : uv_strerror(err));
+            return;
+        }
+    }
+    r->query->done = done;
+    r->query->arg = arg;
+    if (r->query->ended_ms != 0)
+        resolver_finish(r);
+}
+
+void resolver_leave(struct resolver *r)
+{
+    if (r->query != NULL)
+        r->query->done = NULL;
 }
 
 void resolver_cancel(struct resolver *r)

@@ -5,6 +5,10 @@
  * detached thread, for which neither the loop nor the exit of the process waits. The alternatives would
  * block. hiredis calls getaddrinfo inside connect. uv_getaddrinfo keeps the loop alive until it returns, and
  * the exit joins its thread pool.
+ *
+ * A look-up may take longer than an attempt to connect. If the first name server of the system is down, each
+ * takes 5 s by default. So it goes on when its caller gives it up (resolver_leave), and the next one for the
+ * same name waits for it, or has its result.
  */
 #ifndef REDIS_RESOLVER_H
 #define REDIS_RESOLVER_H
@@ -15,26 +19,25 @@
 
 enum { RESOLVE_ADDRESSES_MAX = 8 };
 
+/* A result that nobody has waited for counts for so long. */
+enum { RESOLVER_KEPT_MS = 10000 };
+
 struct resolver {
-    struct resolver_query *query;                          /* in progress, or NULL */
+    struct resolver_query *query;                          /* in progress, or left; or NULL */
     int count;                                             /* addresses found */
     char address[RESOLVE_ADDRESSES_MAX][INET6_ADDRSTRLEN]; /* numeric, in the system's order of preference */
 };
 
-/* Takes a numeric address, which needs no look-up. False when `host` is a name. */
-bool resolver_take_numeric(struct resolver *r, const char *host);
-
 /*
- * Looks `host` up. `done` is called once from the loop, with NULL or the text of an error. It is not called
- * if this returns a negative errno, or after resolver_cancel. The resolver must not be busy.
+ * Looks `host` up, which may be a numeric address. Until then there are no addresses. `done` is called once,
+ * with NULL or the text of an error: before this returns, or later from the loop. It is not called after
+ * resolver_leave or resolver_cancel. One look-up at a time; one for another name cancels what was left.
  */
-int resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
-                   void (*done)(void *arg, const char *error), void *arg) __attribute__((warn_unused_result));
+void resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
+                    void (*done)(void *arg, const char *error), void *arg);
 
-static inline bool resolver_busy(const struct resolver *r)
-{
-    return r->query != NULL;
-}
+/* The caller does not wait any longer, if it did. The look-up goes on. */
+void resolver_leave(struct resolver *r);
 
 /*
  * Cancels the look-up, if there is one. `done` is not called, and the resolver may be freed. The thread runs

@@ -191,15 +191,9 @@ static void topology_look_up_both(struct topology *t, const struct redis_address
     struct topology_comparison *m = &t->masters;
     m->of[0] = *named;
     m->of[1] = *followed;
-    m->lookups_due = 1;
-    for (int i = 0; i < 2; i++) {
-        m->side[i].count = 0;
-        if (resolver_take_numeric(&m->side[i], m->of[i].host))
-            continue;
-        if (resolver_start(&m->side[i], t->loop, m->of[i].host, topology_on_compared, t) == 0)
-            m->lookups_due++;
-    }
-    topology_on_compared(t, NULL);
+    m->lookups_due = 2;
+    for (int i = 0; i < 2; i++)
+        resolver_start(&m->side[i], t->loop, m->of[i].host, topology_on_compared, t);
 }
 
 enum comparison_result { SAME, DIFFERENT, NOT_KNOWN_YET };

@@ -1,6 +1,6 @@
 /*
- * Names of Redis in DNS: a name server that never answers, and a name that moves to another address. The
- * files of the resolver are replaced in a mount namespace of this program and its children.
+ * Names of Redis in DNS: a name server that never answers or answers late, and a name that moves to another
+ * address. The files of the resolver are replaced in a mount namespace of this program and its children.
  */
 
 #include <errno.h>
@@ -116,18 +116,58 @@ TEST_CASE(drain_does_not_wait_for_dns)
     expect_drain_during_a_lookup("redis+sentinel://one.silent.test,two.silent.test/main");
 }
 
+static void fill(struct redis *redis, const char *title)
+{
+    catalogue_issue_key(redis, FIXTURE_KEY);
+    catalogue_put(redis, text_temp("{\"max_channel_id\":1,\"title\":\"%s\"}", title), 1);
+}
+
+/* Answers all queries that have come: 127.0.0.1, and no IPv6 address (RFC 1035 section 4). */
+static void answer_queries(void)
+{
+    static const unsigned char record[] = {0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4, 127, 0, 0, 1};
+    unsigned char message[512 + sizeof record];
+    struct sockaddr_in from;
+    socklen_t from_len = sizeof from;
+    ssize_t n = 0;
+    while ((n = recvfrom(name_server, message, 512, MSG_DONTWAIT, (struct sockaddr *)&from, &from_len)) > 0) {
+        size_t name_len = strlen((const char *)message + 12) + 1;
+        bool is_ipv4 = message[12 + name_len + 1] == 1;
+        size_t len = 12 + name_len + 4;
+        assert_true(len <= (size_t)n);
+        message[2] = 0x81; /* a response */
+        message[3] = 0x80;
+        memset(message + 6, 0, 6);
+        message[7] = is_ipv4;
+        memcpy(message + len, record, sizeof record);
+        len += is_ipv4 ? sizeof record : 0;
+        assert_int_equal(sendto(name_server, message, len, 0, (struct sockaddr *)&from, from_len), len);
+    }
+}
+
+/* As where the first name server of two is down: each look-up takes longer than an attempt to connect. */
+TEST_CASE(late_answer_of_a_name_server_is_used)
+{
+    static const char *const env[] = {"CHANNELD_WORKERS=1", NULL};
+    AUTO(redis_stop) struct redis redis;
+    AUTO(fixture_fini) struct fixture f;
+    if (!permitted)
+        skip();
+    redis_start(&redis, NULL);
+    fill(&redis, "found");
+    drop_queries();
+    fixture_serve(&f, text_temp("redis://redis.slow.test:%d", redis.port), env, SERVER_WAIT_LISTENING);
+    server_await_log(&f.server, "the name was not resolved in time");
+    answer_queries();
+    fixture_await_text(&f, "channel/by-id/1/", "\"found\"", true);
+}
+
 /* The address that it listens on from its next start, besides 127.0.0.1, which the test uses. */
 static void move_to(struct redis *redis, const char *from, const char *to)
 {
     for (size_t i = 0; i < REDIS_ARGS_MAX; i++)
         if (strcmp(redis->args_text[i], from) == 0)
             (void)snprintf(redis->args_text[i], sizeof redis->args_text[i], "%s", to);
-}
-
-static void fill(struct redis *redis, const char *title)
-{
-    catalogue_issue_key(redis, FIXTURE_KEY);
-    catalogue_put(redis, text_temp("{\"max_channel_id\":1,\"title\":\"%s\"}", title), 1);
 }
 
 /* The name is looked up for every attempt. */

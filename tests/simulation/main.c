@@ -116,7 +116,7 @@ static void check_recovery(uv_loop_t *loop)
     for (size_t i = 0; i < scenario.servers; i++)
         cached = cached && scenario.server[i].table_max >= NAMES_COUNT;
     scenario_quieten();
-    run_for(loop, (QUIET_S + scenario.topology->recovery_s) * SECOND);
+    run_for(loop, (QUIET_S + scenario_recovery_s()) * SECOND);
     clients_end();
     run_for(loop, ANSWER_S * SECOND);
     scenario.disturbed_until_ns = 0;

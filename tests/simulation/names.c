@@ -20,6 +20,13 @@ static struct {
     uint8_t host[HOSTS];
 } names[NAMES];
 
+static uint64_t delay_ns; /* of each look-up */
+
+void net_delay_names(uint64_t ns)
+{
+    delay_ns = ns;
+}
+
 void net_set_name(const char *name, const uint8_t *hosts, size_t count)
 {
     size_t at = 0;
@@ -100,6 +107,6 @@ int pthread_create(pthread_t *newthread, const pthread_attr_t *attr, void *(*sta
     *newthread = 0;
     *t = (struct thread){start_routine, arg};
     uint64_t most_ns = random_once_in(STREAM_NET, 4) ? 4 * SECOND : 100 * (uint64_t)MS;
-    events_add_in(random_duration(STREAM_NET, most_ns), on_thread_due, t, 0);
+    events_add_in(delay_ns + random_duration(STREAM_NET, most_ns), on_thread_due, t, 0);
     return 0;
 }

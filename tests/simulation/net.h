@@ -76,6 +76,9 @@ static inline void net_set_delay(struct net_listener *l, uint64_t extra_ns)
 /* The name leads to these addresses; none: it does not exist. */
 void net_set_name(const char *name, const uint8_t *hosts, size_t count);
 
+/* Each look-up takes so much longer. */
+void net_delay_names(uint64_t ns);
+
 /* --- for the oracle --- */
 
 /*

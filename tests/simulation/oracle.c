@@ -110,7 +110,7 @@ static struct view newest(void)
 /* How long after a fault its effects may last. */
 static uint64_t recovery_ns(void)
 {
-    return RECOVERY_NS + scenario.topology->recovery_s * SECOND;
+    return RECOVERY_NS + scenario_recovery_s() * SECOND;
 }
 
 /* The last fault was long enough ago: no connection may be lost now. */

@@ -29,7 +29,8 @@
     X(keys, "an API key changes again and again")                     \
     X(untracked, "Redis does not track, or not in order")             \
     X(deaf, "Redis sends no invalidations")                           \
-    X(memory, "allocations fail")
+    X(memory, "allocations fail")                                     \
+    X(names, "the first name server does not answer")
 
 #define FAULT_ENUM(name, text) FAULT_##name,
 enum fault { FAULTS(FAULT_ENUM) FAULT_KINDS };
@@ -104,6 +105,9 @@ void scenario_slow(struct redis *of);
 
 /* The writer goes on there, with what it finds. */
 void scenario_set_master(struct redis *r);
+
+/* How much longer recovery takes than from one server whose name is found at once. */
+unsigned scenario_recovery_s(void);
 
 /* No more changes and faults; what lasts ends soon. */
 void scenario_quieten(void);

@@ -5,6 +5,7 @@
 
 #include "redis/resolver.h"
 #include "unit/check.h"
+#include "unit/fixtures/cache_clock.h"
 
 #define MANY    "many.example"
 #define HANGING "hanging.example"
@@ -15,7 +16,7 @@ static uv_loop_t loop;
 static struct resolver resolver;
 static int calls;
 static const char *result;
-static sem_t begun, release; /* of the look-up that hangs */
+static sem_t begun, release; /* of the look-ups that hang: each posts and waits once, even after its test */
 
 /* One of many addresses; borrowed until the next call. */
 static const char *member(int n)
@@ -56,13 +57,22 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *re
 static void on_done(void *arg, const char *error)
 {
     assert_ptr_equal(arg, &calls);
-    assert_false(resolver_busy(&resolver));
+    assert_null(resolver.query);
     calls++;
     result = error;
 }
 
+static int make_semaphores(void **state)
+{
+    (void)state;
+    return sem_init(&begun, 0, 0) == 0 && sem_init(&release, 0, 0) == 0 ? 0 : -1;
+}
+
+TEST_GROUP(make_semaphores, NULL)
+
 static void begin(void)
 {
+    clock_ms = 1;
     calls = 0;
     result = "not called";
     resolver = (struct resolver){.query = NULL};
@@ -75,9 +85,9 @@ static void end(void)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-static int start(const char *host)
+static void start(const char *host)
 {
-    return resolver_start(&resolver, &loop, host, on_done, &calls);
+    resolver_start(&resolver, &loop, host, on_done, &calls);
 }
 
 static bool has_address(const char *text)
@@ -91,8 +101,8 @@ static bool has_address(const char *text)
 TEST_CASE(look_up_of_localhost)
 {
     begin();
-    assert_int_equal(start("localhost"), 0);
-    assert_true(resolver_busy(&resolver));
+    start("localhost");
+    assert_non_null(resolver.query);
     assert_int_equal(calls, 0);
     end();
     assert_int_equal(calls, 1);
@@ -104,10 +114,10 @@ TEST_CASE(look_up_of_localhost)
 TEST_CASE(look_up_replaces_earlier_addresses)
 {
     begin();
-    assert_int_equal(start("127.0.0.1"), 0);
+    start(MANY);
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
-    assert_int_equal(resolver.count, 1);
-    assert_int_equal(start("::1"), 0);
+    assert_int_equal(resolver.count, RESOLVE_ADDRESSES_MAX);
+    start("::1");
     end();
     assert_int_equal(calls, 2);
     assert_int_equal(resolver.count, 1);
@@ -117,7 +127,7 @@ TEST_CASE(look_up_replaces_earlier_addresses)
 TEST_CASE(look_up_keeps_the_first_addresses)
 {
     begin();
-    assert_int_equal(start(MANY), 0);
+    start(MANY);
     end();
     assert_null(result);
     assert_int_equal(resolver.count, RESOLVE_ADDRESSES_MAX);
@@ -129,7 +139,7 @@ TEST_CASE(look_up_keeps_the_first_addresses)
 TEST_CASE(unknown_name_is_an_error)
 {
     begin();
-    assert_int_equal(start("no-such-name.invalid"), 0);
+    start("no-such-name.invalid");
     end();
     assert_int_equal(calls, 1);
     assert_non_null(result);
@@ -142,33 +152,101 @@ TEST_CASE(invalid_name_is_an_error)
     memset(name, 'a', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     begin();
-    int err = start(name);
+    start(name);
     end();
-    if (err == 0)
-        assert_true(calls == 1 && result != NULL);
-    else
-        assert_int_equal(calls, 0);
-    assert_false(resolver_busy(&resolver));
+    assert_true(calls == 1 && result != NULL);
+    assert_null(resolver.query);
 }
 
 /* The loop is closed while the look-up still hangs; that one finds its resolver gone when it returns. */
 TEST_CASE(cancel_does_not_wait_for_a_look_up)
 {
-    assert_int_equal(sem_init(&begun, 0, 0), 0);
-    assert_int_equal(sem_init(&release, 0, 0), 0);
     begin();
     resolver_cancel(&resolver); /* nothing is under way: harmless */
-    assert_int_equal(start(HANGING), 0);
+    start(HANGING);
     assert_int_equal(sem_wait(&begun), 0);
     resolver_cancel(&resolver);
-    assert_false(resolver_busy(&resolver));
+    assert_null(resolver.query);
     end();
     assert_int_equal(calls, 0);
     (void)sem_post(&release);
     begin();
-    assert_int_equal(start("127.0.0.1"), 0);
+    start("localhost");
     end();
     assert_int_equal(calls, 1);
+}
+
+static void start_and_leave(const char *host)
+{
+    start(host);
+    resolver_leave(&resolver);
+}
+
+TEST_CASE(look_up_that_was_left_is_joined)
+{
+    begin();
+    start_and_leave(HANGING);
+    assert_int_equal(sem_wait(&begun), 0);
+    start(HANGING);
+    (void)sem_post(&release);
+    end();
+    assert_int_equal(calls, 1);
+    assert_true(has_address("127.0.0.1"));
+    assert_int_equal(sem_trywait(&begun), -1); /* no other one has begun */
+}
+
+/* It has ended, and nobody waited for it. */
+static void begin_with_kept_result(void)
+{
+    begin();
+    start_and_leave(HANGING);
+    assert_int_equal(sem_wait(&begun), 0);
+    (void)sem_post(&release);
+    assert_int_equal(uv_run(&loop, UV_RUN_ONCE), 1); /* the handle of the result is open */
+    assert_int_equal(calls, 0);
+}
+
+TEST_CASE(result_that_nobody_waited_for_is_kept)
+{
+    begin_with_kept_result();
+    clock_ms += RESOLVER_KEPT_MS - 1;
+    start(HANGING);
+    assert_int_equal(calls, 1);
+    assert_true(has_address("127.0.0.1"));
+    end();
+    assert_int_equal(sem_trywait(&begun), -1);
+}
+
+TEST_CASE(old_result_is_not_used)
+{
+    begin_with_kept_result();
+    clock_ms += RESOLVER_KEPT_MS;
+    start_and_leave(HANGING);
+    assert_int_equal(sem_wait(&begun), 0); /* another look-up */
+    (void)sem_post(&release);
+    resolver_cancel(&resolver);
+    end();
+    assert_int_equal(calls, 0);
+}
+
+TEST_CASE(result_for_another_name_is_not_used)
+{
+    begin_with_kept_result();
+    start("127.0.0.2");
+    assert_true(calls == 1 && has_address("127.0.0.2") && resolver.count == 1);
+    assert_null(resolver.query);
+    end();
+}
+
+TEST_CASE(failure_that_nobody_waited_for_is_not_kept)
+{
+    begin();
+    start_and_leave("no-such-name.invalid");
+    assert_int_equal(uv_run(&loop, UV_RUN_ONCE), 1);
+    start("no-such-name.invalid");
+    assert_int_equal(calls, 0); /* looked up again */
+    end();
+    assert_true(calls == 1 && result != NULL);
 }
 
 /* One that has ended already, but has not been told of. */
@@ -177,7 +255,7 @@ TEST_CASE(cancel_at_any_moment)
     enum { ROUNDS = 50 };
     for (int i = 0; i < ROUNDS; i++) {
         begin();
-        assert_int_equal(start("127.0.0.1"), 0);
+        start("localhost");
         uv_sleep((unsigned)i % 3);
         resolver_cancel(&resolver);
         end();
@@ -199,12 +277,16 @@ TEST_CASE(numeric_addresses_need_no_look_up)
                                         "fe80::1%lo", "0x7f.0.0.1"};
     begin();
     for (size_t i = 0; i < TEST_COUNT(numeric); i++) {
-        resolver.count = 5;
-        assert_true(resolver_take_numeric(&resolver, numeric[i]));
+        start(numeric[i]);
+        assert_int_equal(calls, i + 1);
+        assert_null(result);
         assert_int_equal(resolver.count, 1);
         assert_string_equal(resolver.address[0], numeric[i]);
     }
-    for (size_t i = 0; i < TEST_COUNT(names); i++)
-        assert_false(resolver_take_numeric(&resolver, names[i]));
+    for (size_t i = 0; i < TEST_COUNT(names); i++) {
+        start(names[i]);
+        assert_non_null(resolver.query);
+        resolver_cancel(&resolver);
+    }
     end();
 }
