@@ -66,7 +66,7 @@
     X(DURATION, idle_timeout, "idle-timeout", "75s", 100, CONFIG_DAY, \
       "How long a connection may stay open between two requests") \
     X(DURATION, write_timeout, "write-timeout", "30s", 100, CONFIG_DAY, \
-      "Longest time for a client to receive a response") \
+      "Longest time to write a response to a client") \
     X(DURATION, max_connection_age, "max-connection-age", "5m", 0, CONFIG_DAY, \
       "Age, give or take a tenth, after which the next response closes a connection, so that clients spread; " \
       "0: never") \

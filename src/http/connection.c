@@ -316,8 +316,8 @@ static void http_connection_on_input(struct http_connection *c, struct span inpu
 }
 
 /*
- * A trusted proxy may send a PROXY protocol header before the first request. The deadline of that request
- * includes the header.
+ * A trusted proxy may send a PROXY protocol header before the first request. Until the first byte of that
+ * request the connection counts as one that waits.
  */
 static void http_connection_on_proxy_input(struct http_connection *c, struct span input)
 {
