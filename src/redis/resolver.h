@@ -19,7 +19,7 @@
 
 enum { RESOLVE_ADDRESSES_MAX = 8 };
 
-/* A result that nobody has waited for counts for so long. */
+/* A result that nobody has waited for counts for this time, in milliseconds. */
 enum { RESOLVER_KEPT_MS = 10000 };
 
 struct resolver {

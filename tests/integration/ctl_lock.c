@@ -122,7 +122,7 @@ TEST_CASE_WITH(load_that_lost_its_lock_replaces_nothing, ctl_empty, NULL)
     redis_do(&redis, "DEL channels:loader");
 }
 
-/* No load holds a lock for so long: nobody can tell when it ends. */
+/* No load holds a lock for this time: nobody can tell when it ends. */
 TEST_CASE_WITH(lock_that_lasts_longer_than_that_of_a_load_is_not_waited_for, ctl_empty, NULL)
 {
     redis_do(&redis, "SET channels:loader maintenance PX 100000");
