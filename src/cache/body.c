@@ -385,7 +385,7 @@ uint64_t page_builder_lack(const struct page_builder *p)
         return p->index_size == 0 || p->number <= page_last(p->index_size);
     for (int i = 0; i < p->members.count; i++)
         if (p->gap[i] == PAGE_GAP_ABSENT)
-            lack = lack * 31 + ((uint64_t)p->members.id[i] << 1 | 1);
+            lack = mix_bits(lack + (uint64_t)p->members.id[i]) | 1;
     return lack;
 }
 

@@ -387,15 +387,23 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
 
 /* --- replies --- */
 
-/* Redis announces no changes on this connection for what was read outside of its stream. */
-static struct lifetime fetch_lifetime_of(const struct fetch *f, const struct redis_reply *reply,
-                                         enum redis_origin origin, enum part part)
+/*
+ * Determines for how long the reply may be cached: f->lifetime. A page has the shortest lifetime of all its
+ * replies. Redis announces no changes on this connection for what was read outside of its stream.
+ */
+static void fetch_limit_lifetime(struct fetch *f, const struct redis_reply *reply, enum redis_origin origin,
+                                 enum part part)
 {
     const struct validity *v = f->fetches->parts->validity;
+    f->apart |= origin == REDIS_ORIGIN_OUTSIDE;
     if (origin == REDIS_ORIGIN_OUTSIDE)
-        return LIFETIME_NONE;
-    return (part & (PART_SIZE | PART_MEMBERS)) != 0 ? validity_lifetime_of_index(v, reply, f->sent_ms)
-                                                    : validity_lifetime(v, reply, f->sent_ms);
+        f->lifetime = LIFETIME_NONE;
+    else if ((part & (PART_SIZE | PART_MEMBERS)) != 0)
+        f->lifetime = validity_lifetime_of_index(v, reply, f->sent_ms);
+    else
+        f->lifetime = validity_lifetime(v, reply, f->sent_ms);
+    if ((part & (PART_SIZE | PART_MEMBERS | PART_SUMMARIES)) != 0)
+        f->page.lifetime = lifetime_of_both(f->page.lifetime, f->lifetime);
 }
 
 static void fetch_count_reply(struct fetch *f)
@@ -422,10 +430,7 @@ static bool fetch_accept_reply(struct fetch *f, const struct redis_reply *reply,
         fetch_raise(f, FETCH_FAILED);
         return false;
     }
-    f->apart |= origin == REDIS_ORIGIN_OUTSIDE;
-    f->lifetime = fetch_lifetime_of(f, reply, origin, part);
-    if ((part & (PART_SIZE | PART_MEMBERS | PART_SUMMARIES)) != 0)
-        f->page.lifetime = lifetime_of_both(f->page.lifetime, f->lifetime);
+    fetch_limit_lifetime(f, reply, origin, part);
     if (reply->type == REPLY_ERROR) {
         value_reports_error(&f->fetches->reports, reply);
         fetch_raise(f, FETCH_FAILED);
@@ -658,6 +663,7 @@ static void fetch_on_summary(void *arg, const struct redis_reply *reply, enum re
     enum page_gap gap = page_gap_of(reply);
     if (gap != PAGE_GAP_NONE) {
         fetch_count_reply(f);
+        fetch_limit_lifetime(f, reply, origin, PART_SUMMARIES);
         page_builder_set_gap(f->page.builder, read->at, gap);
     } else if (fetch_accept_reply(f, reply, origin, PART_SUMMARIES)) {
         fetch_read_summary(f, read->at, reply);

@@ -441,6 +441,19 @@ TEST_CASE_WITH(a_page_with_a_missing_member_is_read_again_once, set_up, tear_dow
     assert_null(page(1)->body);
 }
 
+/* Whatever is missing: a simple sum of these would be 0. */
+TEST_CASE_WITH(a_page_with_any_missing_members_waits_for_a_check, set_up, tear_down)
+{
+    (void)begin_page(1);
+    for (int i = 0; i < 2; i++) {
+        answer_index(2, "x -16");
+        answer("HMGET test:card:-16 ", reply_summary(NULL, NULL));
+        assert_int_equal(ended, 0);
+        answer_check();
+    }
+    assert_int_equal(ended, 1);
+}
+
 /* The catalogue goes between the index and a card, and is back after the second read of the key. */
 TEST_CASE_WITH(without_tracking_a_key_that_goes_while_a_page_is_read_is_read_again, set_up, tear_down)
 {
@@ -523,6 +536,19 @@ TEST_CASE_WITH(a_broken_card_costs_itself_and_not_its_page, set_up, tear_down)
     assert_int_equal(result.status, CACHE_FOUND);
     assert_non_null(strstr(body, "\"count\":1,"));
     assert_int_equal(metrics.dangling_index_entries_total, 2);
+}
+
+/* Nobody tells of its repair. */
+TEST_CASE_WITH(a_page_with_a_broken_card_of_another_node_is_not_cached, set_up, tear_down)
+{
+    (void)begin_page(1);
+    answer_index(2, "1 2");
+    fake_redis_at(0)->origin = REDIS_ORIGIN_OUTSIDE;
+    answer("HMGET test:card:1 ", reply_of("-WRONGTYPE Operation against a key\r\n"));
+    answer("HMGET test:card:2 ", reply_summary("2", "two"));
+    assert_int_equal(ended, 1);
+    assert_int_equal(result.status, CACHE_FOUND);
+    assert_null(page(1));
 }
 
 TEST_CASE_WITH(invalid_replies_of_the_index_fail_the_page, set_up, tear_down)
