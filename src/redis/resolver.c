@@ -7,6 +7,7 @@
 #include "base/clock.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -21,7 +22,7 @@ struct resolver_query {
     uv_async_t finished;
     /* Used by the loop only. */
     struct resolver *resolver;
-    void (*done)(void *arg, const char *error); /* NULL: nobody waits */
+    void (*done)(void *arg, const char *error);
     void *arg;
     uint64_t ended_ms;   /* when the thread had ended; 0: not yet */
     const char *failure; /* the text of an error, once it has ended */
@@ -112,7 +113,7 @@ static void resolver_on_finished(uv_async_t *finished)
     q->failure = resolver_query_error(q);
     pthread_mutex_unlock(&q->lock);
     q->ended_ms = clock_boot_ms();
-    if (q->done != NULL)
+    if (q == q->resolver->query)
         resolver_finish(q->resolver);
 }
 
@@ -172,27 +173,49 @@ static int resolver_start_query(struct resolver *r, uv_loop_t *loop, const char 
     return 0;
 }
 
-/* Whether the query, which was left, is one for this name that may still find it, or has found it lately. */
-static bool resolver_may_join(const struct resolver_query *q, const char *host)
+static void resolver_cancel_query(struct resolver_query *q)
 {
-    if (q == NULL || strcmp(q->host, host) != 0)
-        return false;
+    if (q == NULL)
+        return;
+    pthread_mutex_lock(&q->lock);
+    q->cancelled = true;
+    pthread_mutex_unlock(&q->lock);
+    uv_close((uv_handle_t *)&q->finished, resolver_on_query_closed);
+}
+
+/* A query that was left may still find its name, or has found it lately. */
+static bool resolver_is_usable(const struct resolver_query *q)
+{
     return q->ended_ms == 0 || (q->failure == NULL && clock_boot_ms() < q->ended_ms + RESOLVER_KEPT_MS);
+}
+
+/* Takes the query for this name from those that were left; NULL if there is none that is of use. */
+static struct resolver_query *resolver_take_left(struct resolver *r, const char *host)
+{
+    struct resolver_query *found = NULL;
+    for (int i = 0; i < RESOLVER_LEFT_MAX && found == NULL; i++) {
+        if (r->left[i] == NULL || strcmp(r->left[i]->host, host) != 0)
+            continue;
+        found = r->left[i];
+        r->left[i] = NULL;
+    }
+    if (found == NULL || resolver_is_usable(found))
+        return found;
+    resolver_cancel_query(found);
+    return NULL;
 }
 
 void resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
                     void (*done)(void *arg, const char *error), void *arg)
 {
-    int err = 0;
+    assert(r->query == NULL);
     r->count = 0;
-    if (!resolver_may_join(r->query, host)) {
-        resolver_cancel(r);
-        bool is_numeric = resolver_take_numeric(r, host);
-        err = is_numeric ? 0 : resolver_start_query(r, loop, host);
-        if (is_numeric || err != 0) {
-            done(arg, is_numeric ? NULL : uv_strerror(err));
-            return;
-        }
+    bool is_numeric = resolver_take_numeric(r, host);
+    r->query = is_numeric ? NULL : resolver_take_left(r, host);
+    int err = is_numeric || r->query != NULL ? 0 : resolver_start_query(r, loop, host);
+    if (is_numeric || err != 0) {
+        done(arg, is_numeric ? NULL : uv_strerror(err));
+        return;
     }
     r->query->done = done;
     r->query->arg = arg;
@@ -202,18 +225,19 @@ void resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
 
 void resolver_leave(struct resolver *r)
 {
-    if (r->query != NULL)
-        r->query->done = NULL;
+    if (r->query == NULL)
+        return;
+    resolver_cancel_query(r->left[RESOLVER_LEFT_MAX - 1]);
+    memmove(r->left + 1, r->left, sizeof r->left - sizeof r->left[0]);
+    r->left[0] = r->query;
+    r->query = NULL;
 }
 
 void resolver_cancel(struct resolver *r)
 {
-    struct resolver_query *q = r->query;
-    if (q == NULL)
-        return;
-    r->query = NULL;
-    pthread_mutex_lock(&q->lock);
-    q->cancelled = true;
-    pthread_mutex_unlock(&q->lock);
-    uv_close((uv_handle_t *)&q->finished, resolver_on_query_closed);
+    resolver_leave(r);
+    for (int i = 0; i < RESOLVER_LEFT_MAX; i++) {
+        resolver_cancel_query(r->left[i]);
+        r->left[i] = NULL;
+    }
 }

@@ -8,7 +8,7 @@
  *
  * A look-up may take longer than an attempt to connect. If the first name server of the system is down, each
  * takes 5 s by default. So it goes on when its caller gives it up (resolver_leave), and the next one for the
- * same name waits for it, or has its result.
+ * same name waits for it, or has its result. Attempts may alternate between several names.
  */
 #ifndef REDIS_RESOLVER_H
 #define REDIS_RESOLVER_H
@@ -22,8 +22,11 @@ enum { RESOLVE_ADDRESSES_MAX = 8 };
 /* A result that nobody has waited for counts for this time, in milliseconds. */
 enum { RESOLVER_KEPT_MS = 10000 };
 
+enum { RESOLVER_LEFT_MAX = 4 };
+
 struct resolver {
-    struct resolver_query *query;                          /* in progress, or left; or NULL */
+    struct resolver_query *query;                          /* in progress, or NULL */
+    struct resolver_query *left[RESOLVER_LEFT_MAX];        /* given up, or NULL: the latest first */
     int count;                                             /* addresses found */
     char address[RESOLVE_ADDRESSES_MAX][INET6_ADDRSTRLEN]; /* numeric, in the system's order of preference */
 };
@@ -31,17 +34,18 @@ struct resolver {
 /*
  * Looks `host` up, which may be a numeric address. Until then there are no addresses. `done` is called once,
  * with NULL or the text of an error: before this returns, or later from the loop. It is not called after
- * resolver_leave or resolver_cancel. One look-up at a time; one for another name cancels what was left.
+ * resolver_leave or resolver_cancel. One look-up at a time.
  */
 void resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
                     void (*done)(void *arg, const char *error), void *arg);
 
-/* The caller does not wait any longer, if it did. The look-up goes on. */
+/* The caller does not wait any longer, if it did. The look-up goes on, unless RESOLVER_LEFT_MAX later ones
+ * were left too. */
 void resolver_leave(struct resolver *r);
 
 /*
- * Cancels the look-up, if there is one. `done` is not called, and the resolver may be freed. The thread runs
- * until getaddrinfo returns.
+ * Cancels the look-ups, if there are any. `done` is not called, and the resolver may be freed. The threads
+ * run until getaddrinfo returns.
  */
 void resolver_cancel(struct resolver *r);
 

@@ -177,11 +177,12 @@ static bool topology_share_address(const struct resolver *a, const struct resolv
 static void topology_on_compared(void *arg, const char *error)
 {
     struct topology_comparison *m = &((struct topology *)arg)->masters;
-    (void)error; /* there are no addresses then */
     assert(m->lookups_due > 0);
+    m->failed = m->failed || error != NULL;
     if (--m->lookups_due > 0)
         return;
-    m->equal = topology_share_address(&m->side[0], &m->side[1]);
+    if (!m->failed || m->made_ms == 0) /* a name that is not found does not show that they differ now */
+        m->equal = topology_share_address(&m->side[0], &m->side[1]);
     m->made_ms = clock_boot_ms();
 }
 
@@ -192,6 +193,7 @@ static void topology_look_up_both(struct topology *t, const struct redis_address
     m->of[0] = *named;
     m->of[1] = *followed;
     m->lookups_due = 2;
+    m->failed = false;
     for (int i = 0; i < 2; i++)
         resolver_start(&m->side[i], t->loop, m->of[i].host, topology_on_compared, t);
 }

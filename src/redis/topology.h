@@ -32,6 +32,7 @@ struct topology_comparison {
     struct resolver side[2];
     struct redis_address of[2];
     int lookups_due; /* look-ups that have not ended */
+    bool failed;     /* one of them found nothing */
     bool equal;
     uint64_t made_ms; /* by the boot clock; 0: never */
 };

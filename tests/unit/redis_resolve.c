@@ -4,6 +4,7 @@
 #include <semaphore.h>
 
 #include "redis/resolver.h"
+#include "support/text.h"
 #include "unit/check.h"
 #include "unit/fixtures/cache_clock.h"
 
@@ -234,8 +235,45 @@ TEST_CASE(result_for_another_name_is_not_used)
     begin_with_kept_result();
     start("127.0.0.2");
     assert_true(calls == 1 && has_address("127.0.0.2") && resolver.count == 1);
-    assert_null(resolver.query);
+    start(HANGING); /* it is kept all the same */
+    assert_true(calls == 2 && has_address("127.0.0.1") && resolver.count == 1);
     end();
+}
+
+/* Two names are tried in turn, each for less time than its look-up takes. */
+TEST_CASE(look_ups_of_several_names_are_left_and_joined)
+{
+    begin();
+    for (int i = 0; i < 3; i++) {
+        start_and_leave(HANGING);
+        start_and_leave("localhost");
+    }
+    assert_int_equal(sem_wait(&begun), 0);
+    (void)sem_post(&release);
+    start(HANGING);
+    while (calls == 0)
+        assert_int_equal(uv_run(&loop, UV_RUN_ONCE), 1);
+    assert_true(has_address("127.0.0.1"));
+    assert_int_equal(sem_trywait(&begun), -1);
+    resolver_cancel(&resolver);
+    end();
+    assert_int_equal(calls, 1);
+}
+
+TEST_CASE(only_the_latest_look_ups_are_left)
+{
+    begin();
+    start_and_leave(HANGING);
+    assert_int_equal(sem_wait(&begun), 0);
+    for (int i = 0; i < RESOLVER_LEFT_MAX; i++)
+        start_and_leave(text_temp("name%d.invalid", i));
+    (void)sem_post(&release);
+    start_and_leave(HANGING);
+    assert_int_equal(sem_wait(&begun), 0); /* begun anew */
+    (void)sem_post(&release);
+    resolver_cancel(&resolver);
+    end();
+    assert_int_equal(calls, 0);
 }
 
 TEST_CASE(failure_that_nobody_waited_for_is_not_kept)

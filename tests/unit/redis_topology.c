@@ -1,0 +1,97 @@
+/* The master that a replica follows and the one that is named, by names that are looked up. */
+#include "redis/topology.h"
+
+#include <netdb.h>
+
+#include "redis/discovery.h"
+#include "unit/check.h"
+#include "unit/fixtures/cache_clock.h"
+
+enum { STALE_LIMIT_MS = 2500, PAST_COMPARISON_MS = 10001 };
+
+static uv_loop_t loop;
+static struct topology topology;
+static bool dns_is_down;
+static struct redis_endpoint endpoint;
+
+/* In libc's place: every name has the address 127.0.0.1. */
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *req, struct addrinfo **pai)
+{
+    static struct sockaddr_in address = {.sin_family = AF_INET};
+    static struct addrinfo found = {.ai_family = AF_INET, .ai_addr = (struct sockaddr *)&address};
+    (void)name;
+    (void)service;
+    (void)req;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    *pai = &found;
+    return dns_is_down ? EAI_AGAIN : 0;
+}
+
+void freeaddrinfo(struct addrinfo *ai)
+{
+    (void)ai;
+}
+
+static void begin(void)
+{
+    SCOPED_BUF(why);
+    static char url[] = "redis+sentinel://127.0.0.1:26379/main?role=replica";
+    static char none[] = "";
+    const struct redis_options options = {url, none, none, none, none, none, none};
+    const struct discovery_options discovery = {.endpoint = &endpoint, .stale_limit_ms = STALE_LIMIT_MS};
+    clock_ms = 1000;
+    dns_is_down = false;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(redis_endpoint_init(&endpoint, &options, &why), 0);
+    topology_init(&topology, &loop, discovery_protocol_of(&endpoint), &discovery);
+    topology.master = (struct redis_address){.host = "master.test", .port = 6379};
+}
+
+static void end(void)
+{
+    topology_close(&topology);
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    redis_endpoint_fini(&endpoint);
+}
+
+/* Checks the replica, which names its master by this address, after all look-ups that the check begins. */
+static const char *check_replica(const char *host)
+{
+    struct redis_address address = {.port = 6379};
+    (void)snprintf(address.host, sizeof address.host, "%s", host);
+    (void)topology_check_replica(&topology, &address, clock_ms);
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    return topology_check_replica(&topology, &address, clock_ms);
+}
+
+/* The answer to an earlier look-up holds until there is another one. */
+TEST_CASE(replica_is_kept_while_names_are_not_found)
+{
+    begin();
+    assert_null(check_replica("127.0.0.1"));
+    dns_is_down = true;
+    for (int i = 0; i < 3; i++) {
+        clock_ms += PAST_COMPARISON_MS;
+        assert_null(check_replica("127.0.0.1"));
+    }
+    end();
+}
+
+TEST_CASE(replica_of_another_address_is_left)
+{
+    begin();
+    assert_null(check_replica("127.0.0.1"));
+    assert_null(check_replica("127.0.0.2")); /* for the grace */
+    clock_ms += STALE_LIMIT_MS;
+    assert_non_null(check_replica("127.0.0.2"));
+    end();
+}
+
+TEST_CASE(replica_whose_master_was_never_found_is_refused)
+{
+    begin();
+    dns_is_down = true;
+    assert_non_null(check_replica("127.0.0.1"));
+    end();
+}
