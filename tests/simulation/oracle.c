@@ -427,10 +427,12 @@ static bool card_may_be(const struct answer *a, const struct shown *s)
     return w.forgotten;
 }
 
+/* A source that has not heard of a takeover asks the former target, which lacks what has moved since. */
 static bool card_may_be_absent(const struct answer *a, int64_t id)
 {
     int64_t value = 0;
-    if (id < 1 || id > CARDS)
+    bool may_be_elsewhere = scenario.topology->truth != NULL && may_be_superseded(a);
+    if (id < 1 || id > CARDS || may_be_elsewhere)
         return true;
     struct walk w = walk_of(a, OBJECT_CARD + (int)id - 1);
     while (walk_next(&w, &value))
