@@ -228,7 +228,8 @@ void resolver_leave(struct resolver *r)
     if (r->query == NULL)
         return;
     resolver_cancel_query(r->left[RESOLVER_LEFT_MAX - 1]);
-    memmove(r->left + 1, r->left, sizeof r->left - sizeof r->left[0]);
+    for (int i = RESOLVER_LEFT_MAX - 1; i > 0; i--)
+        r->left[i] = r->left[i - 1];
     r->left[0] = r->query;
     r->query = NULL;
 }
