@@ -19,7 +19,7 @@
  *
  *     WAITING     backoff_ms()                         the pause before an attempt
  *     RESOLVING   REDIS_CONNECTION_CONNECT_TIMEOUT_MS  the deadline of the look-up
- *     CONNECTING  REDIS_CONNECTION_CONNECT_TIMEOUT_MS  the deadline of connection, handshake and acceptance
+ *     CONNECTING  redis_connection_attempt_ms()        the deadline of connection, handshake and acceptance
  *     READY       REDIS_CONNECTION_HEARTBEAT_MS, or    the next heartbeat,
  *                 what is left of the reply timeout    or the deadline of the oldest command,
  *                 SECOND_LOOK_MS                       which counts when it has passed twice
@@ -86,6 +86,7 @@ struct redis_connection {
     struct redis_endpoint endpoint; /* where this connection leads; borrows */
     struct resolver resolver;
     int next_address;            /* the next address of the resolver to be tried */
+    unsigned timeouts;           /* attempts in a row that took too long; at most DOUBLINGS_MAX */
     struct redis_socket *socket; /* NULL unless CONNECTING or later */
     unsigned failures;           /* failures in a row, for the back-off */
     uint64_t moved_ms;           /* when another server was last named, by the monotonic clock; 0: never */
@@ -664,6 +665,7 @@ static void redis_connection_on_failover(void *arg, const char *why)
     uint64_t now = clock_now_ms();
     bool again = c->moved_ms != 0 && now - c->moved_ms < REDIS_CONNECTION_BACKOFF_MAX_MS;
     c->failures = again ? c->failures + 1 : 0;
+    c->timeouts = 0;
     c->moved_ms = now;
     redis_connection_disconnect(c, again ? WAITING : DISCOVERING);
 }
@@ -807,7 +809,7 @@ static void redis_connection_connect_next(struct redis_connection *c)
 
 static void redis_connection_become_ready(struct redis_connection *c)
 {
-    c->failures = 0;
+    c->failures = c->timeouts = 0;
     c->reasons = (struct log_reasons){0};
     c->timeout_ms = 0;
     c->reply_heartbeats = 0;
@@ -832,6 +834,7 @@ static void redis_connection_on_timer(uv_timer_t *timer)
         break;
     case CONNECTING:
     case HANDSHAKE:
+        c->timeouts += c->timeouts < REDIS_CONNECTION_DOUBLINGS_MAX ? 1 : 0;
         redis_connection_fail(c, "no connection in time");
         break;
     case READY:
@@ -842,6 +845,13 @@ static void redis_connection_on_timer(uv_timer_t *timer)
     case CLOSED:
         break;
     }
+}
+
+/* The time limit of the next attempt. If there is another address, that one is not kept waiting. */
+static uint64_t redis_connection_attempt_ms(const struct redis_connection *c)
+{
+    bool has_another = c->next_address + 1 < c->resolver.count;
+    return (uint64_t)REDIS_CONNECTION_CONNECT_TIMEOUT_MS << (has_another ? 0 : c->timeouts);
 }
 
 static void redis_connection_enter(struct redis_connection *c, enum connection_state next)
@@ -861,7 +871,7 @@ static void redis_connection_enter(struct redis_connection *c, enum connection_s
         redis_connection_resolve(c);
         break;
     case CONNECTING:
-        redis_connection_start_timer(c, REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
+        redis_connection_start_timer(c, redis_connection_attempt_ms(c));
         redis_connection_connect_next(c);
         break;
     case HANDSHAKE:

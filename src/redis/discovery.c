@@ -5,7 +5,7 @@
  *
  *     PAUSING    DISCOVERY_INTERVAL_MS   the next attempt, when no server had an answer
  *     RESOLVING  DISCOVERY_TIMEOUT_MS    the deadline of the look-up, then the next server
- *     QUERYING   DISCOVERY_TIMEOUT_MS    the deadline of connection and answer, then the next address
+ *     QUERYING   discovery_query_ms()    the deadline of connection and answer, then the next address
  *     LISTENING  DISCOVERY_INTERVAL_MS   the next query
  */
 /* clang-format off */
@@ -69,6 +69,7 @@ struct discovery {
     enum discovery_state state;
     int current;                /* the server that is, or will be, queried */
     int failed_servers;         /* servers in a row that had no answer */
+    int timeouts;               /* queries in a row without an answer in time */
     bool unreachable;           /* no server had an answer when all were queried last */
     struct log_reasons reasons; /* the reasons logged since a server last had an answer */
     uv_timer_t timer;
@@ -159,6 +160,13 @@ static void discovery_start_timer(struct discovery *d, uint64_t ms)
     (void)uv_timer_start(&d->timer, discovery_on_timer, ms, 0); /* it fails only on a closing handle */
 }
 
+static uint64_t discovery_query_ms(const struct discovery *d)
+{
+    int rounds = d->timeouts / discovery_server_count(d);
+    return (uint64_t)DISCOVERY_TIMEOUT_MS
+           << (rounds < DISCOVERY_DOUBLINGS_MAX ? rounds : DISCOVERY_DOUBLINGS_MAX);
+}
+
 static void discovery_enter(struct discovery *d, enum discovery_state next)
 {
     STATE_ENTER(&d->state, next, NEXT);
@@ -172,7 +180,7 @@ static void discovery_enter(struct discovery *d, enum discovery_state next)
         discovery_resolve(d);
         break;
     case QUERYING:
-        discovery_start_timer(d, DISCOVERY_TIMEOUT_MS);
+        discovery_start_timer(d, discovery_query_ms(d));
         break;
     case CLOSED:
         break;
@@ -308,7 +316,7 @@ static void discovery_on_answered(struct discovery *d)
         log_text(LOG_INFO, d->protocol->reachable, "client", d->options.client_name);
     d->unreachable = false;
     d->reasons = (struct log_reasons){0};
-    d->failed_servers = 0;
+    d->failed_servers = d->timeouts = 0;
     discovery_enter(d, LISTENING);
     discovery_learn_servers(d);
     discovery_handle_answer(d);
@@ -444,6 +452,7 @@ static void discovery_on_timer(uv_timer_t *timer)
         discovery_fail(d, "its name was not resolved in time");
         break;
     case QUERYING:
+        d->timeouts++;
         discovery_fail(d, "no answer in time");
         break;
     case LISTENING:

@@ -29,8 +29,11 @@ struct ssl_ctx_st;
 /* The interval of queries, in milliseconds. */
 enum { DISCOVERY_INTERVAL_MS = 1000 };
 
-/* The time limit of the look-up of a server, and of its connection and answer, in milliseconds. */
-enum { DISCOVERY_TIMEOUT_MS = 500 };
+/*
+ * The time limit of the look-up of a server, and of its connection and answer, in milliseconds. It doubles
+ * each time that all servers have reached it, twice at most.
+ */
+enum { DISCOVERY_TIMEOUT_MS = 500, DISCOVERY_DOUBLINGS_MAX = 2 };
 
 enum { DISCOVERY_REPLICAS_MAX = 32, DISCOVERY_NODES_MAX = 16 };
 

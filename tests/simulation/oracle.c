@@ -17,8 +17,9 @@ static const uint64_t DRAINED_NS = 52 * (uint64_t)MS;
 
 static const uint64_t LEASE_NS = 3000 * (uint64_t)MS;
 
-/* After the last fault: the pause between attempts, two that time out, and the check of the keys. */
-static const uint64_t RECOVERY_NS = 8 * UINT64_C(1000000000);
+/* After the last fault: the pause between attempts, two that time out, the first late, and the check of the
+ * keys. */
+static const uint64_t RECOVERY_NS = 14 * UINT64_C(1000000000);
 
 /* Silence of a master that is permitted, rounded, until the next heartbeat, and the lease. */
 static const uint64_t SILENCE_NS = 21 * UINT64_C(1000000000);

@@ -197,6 +197,23 @@ TEST_CASE(timeout_after_a_stop_reads_the_socket_first)
     session_end();
 }
 
+/* Otherwise a Redis that needs longer for all that connect at once would have time for none. */
+TEST_CASE(attempt_after_one_that_timed_out_has_twice_as_much_time)
+{
+    session_open(&fake);
+    fake.mute = true;
+    session_connect();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total == 1);
+    int64_t began = now_in_loop();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total == 2);
+    assert_in_range(wait_now_ms() - began, 2 * REDIS_CONNECTION_CONNECT_TIMEOUT_MS,
+                    2 * REDIS_CONNECTION_CONNECT_TIMEOUT_MS + REDIS_CONNECTION_BACKOFF_MIN_MS +
+                        wait_slack_ms());
+    fake.mute = false;
+    SESSION_UNTIL(session.ready == 1);
+    session_end();
+}
+
 TEST_CASE(handshake_without_reply_times_out)
 {
     session_open(&fake);

@@ -176,6 +176,7 @@ TEST_CASE(oversize_answer_is_refused)
     free(text);
 }
 
+/* And it has twice as much time for the next answer. */
 TEST_CASE(silent_sentinel_times_out)
 {
     begin(NULL);
@@ -184,6 +185,10 @@ TEST_CASE(silent_sentinel_times_out)
     session_connect();
     SESSION_UNTIL(session.metrics.redis_disconnects_total >= 1);
     assert_in_range(wait_now_ms() - began, DISCOVERY_TIMEOUT_MS / 2, DISCOVERY_TIMEOUT_MS + wait_slack_ms());
+    began = wait_now_ms();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total >= 2);
+    assert_in_range(wait_now_ms() - began, 2 * DISCOVERY_TIMEOUT_MS,
+                    2 * DISCOVERY_TIMEOUT_MS + REDIS_CONNECTION_BACKOFF_MIN_MS + wait_slack_ms());
     sentinel.mute = false;
     SESSION_UNTIL(session.ready == 1);
     end();
