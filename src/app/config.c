@@ -247,6 +247,16 @@ static void config_add_file(struct config *c, const char *setting, const char *p
     c->redis_files[c->redis_file_count++] = (struct config_file){setting, path};
 }
 
+enum { TLS_FILES = 3 };
+
+/* The files that OpenSSL reads. */
+static void config_tls_files(const struct redis_options *redis, struct config_file out[TLS_FILES])
+{
+    out[0] = (struct config_file){"redis-ca-file", redis->ca_file};
+    out[1] = (struct config_file){"redis-cert-file", redis->cert_file};
+    out[2] = (struct config_file){"redis-key-file", redis->key_file};
+}
+
 static void config_list_files(struct config *c)
 {
     const struct redis_options *redis = &c->values.redis;
@@ -254,9 +264,10 @@ static void config_list_files(struct config *c)
     const struct settings rows = config_redis_rows(&first);
     for (size_t i = 0; i < rows.count; i++)
         config_add_file(c, rows.table[i].name, c->files[first + i]);
-    config_add_file(c, "redis-ca-file", redis->ca_file);
-    config_add_file(c, "redis-cert-file", redis->cert_file);
-    config_add_file(c, "redis-key-file", redis->key_file);
+    struct config_file files[TLS_FILES];
+    config_tls_files(redis, files);
+    for (int i = 0; i < TLS_FILES; i++)
+        config_add_file(c, files[i].setting, files[i].path);
 }
 
 /* --help and --version win over all errors. */
@@ -332,10 +343,9 @@ void config_fini(struct config *c)
 /* OpenSSL would wait for a writer of the pipe. */
 static int config_check_again(const struct config *c, const struct redis_options *redis, struct buf *error)
 {
-    const struct config_file files[] = {{"redis-ca-file", redis->ca_file},
-                                        {"redis-cert-file", redis->cert_file},
-                                        {"redis-key-file", redis->key_file}};
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+    struct config_file files[TLS_FILES];
+    config_tls_files(redis, files);
+    for (int i = 0; i < TLS_FILES; i++)
         if (file_is_stream(files[i].path))
             return config_bad(c, error, files[i].setting, "a pipe can be read only at the start");
     return 0;

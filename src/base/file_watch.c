@@ -38,9 +38,9 @@ static bool file_watch_look_at(struct watched_file *f)
 {
     struct stat status;
     struct digest content = {{0}};
-    if (file_is_stream(f->path))
-        return false;
     int error = stat(f->path, &status) == 0 ? 0 : errno;
+    if (error == 0 && file_mode_is_stream(status.st_mode))
+        return false;
     if (error == 0)
         error = file_watch_digest_of(f->path, (size_t)status.st_size, &content);
     bool changed = error != f->error || memcmp(&content, &f->content, sizeof content) != 0;

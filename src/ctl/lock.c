@@ -190,11 +190,12 @@ static int lock_acquire(struct lock *l)
             return err != 0 ? err : lock_renew_at_once(l);
         if (ttl == -1 || ttl > before) /* it does not expire in time, or was renewed */
             return lock_fail_held(l, "another load is running", holder);
-        if (!is_shown && ttl >= 0)
-            show_message("waiting for another load to end (%s)", holder);
-        is_shown = is_shown || ttl >= 0;
-        if (ttl >= 0)
+        if (ttl >= 0) {
+            if (!is_shown)
+                show_message("waiting for another load to end (%s)", holder);
+            is_shown = true;
             before = ttl;
+        }
         (void)nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
     }
     return err != 0 ? err : -EINTR;

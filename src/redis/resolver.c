@@ -210,11 +210,14 @@ void resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
 {
     assert(r->query == NULL);
     r->count = 0;
-    bool is_numeric = resolver_take_numeric(r, host);
-    r->query = is_numeric ? NULL : resolver_take_left(r, host);
-    int err = is_numeric || r->query != NULL ? 0 : resolver_start_query(r, loop, host);
-    if (is_numeric || err != 0) {
-        done(arg, is_numeric ? NULL : uv_strerror(err));
+    if (resolver_take_numeric(r, host)) {
+        done(arg, NULL);
+        return;
+    }
+    r->query = resolver_take_left(r, host);
+    int err = r->query != NULL ? 0 : resolver_start_query(r, loop, host);
+    if (err != 0) {
+        done(arg, uv_strerror(err));
         return;
     }
     r->query->done = done;

@@ -22,6 +22,7 @@ enum { RESOLVE_ADDRESSES_MAX = 8 };
 /* A result that nobody has waited for counts for this time, in milliseconds. */
 enum { RESOLVER_KEPT_MS = 10000 };
 
+/* Look-ups that go on although nobody waits for them. */
 enum { RESOLVER_LEFT_MAX = 4 };
 
 struct resolver {
