@@ -8,17 +8,22 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+/* min_ms after no failure, twice as much after each further one, and max_ms at most. */
+static inline uint64_t backoff_doubled_ms(unsigned failures, uint64_t min_ms, uint64_t max_ms)
+{
+    uint64_t ms = min_ms;
+    for (unsigned i = 0; i < failures && ms < max_ms; i++)
+        ms *= 2;
+    return ms < max_ms ? ms : max_ms;
+}
+
 /*
  * Milliseconds to wait after the given number of failures in a row: half to all of min_ms after the first, of
  * twice as much after each further one, and of max_ms at most. The seed is the caller's, and changes.
  */
 static inline uint64_t backoff_ms(unsigned failures, uint64_t min_ms, uint64_t max_ms, unsigned *seed)
 {
-    uint64_t pause = min_ms;
-    for (unsigned i = 1; i < failures && pause < max_ms; i++)
-        pause *= 2;
-    if (pause > max_ms)
-        pause = max_ms;
+    uint64_t pause = backoff_doubled_ms(failures > 0 ? failures - 1 : 0, min_ms, max_ms);
     return pause / 2 + (uint64_t)rand_r(seed) % (pause / 2 + 1);
 }
 

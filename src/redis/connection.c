@@ -86,7 +86,7 @@ struct redis_connection {
     struct redis_endpoint endpoint; /* where this connection leads; borrows */
     struct resolver resolver;
     int next_address;            /* the next address of the resolver to be tried */
-    unsigned timeouts;           /* attempts in a row that took too long; at most DOUBLINGS_MAX */
+    unsigned timeouts;           /* attempts in a row that took too long */
     struct redis_socket *socket; /* NULL unless CONNECTING or later */
     unsigned failures;           /* failures in a row, for the back-off */
     uint64_t moved_ms;           /* when another server was last named, by the monotonic clock; 0: never */
@@ -834,7 +834,7 @@ static void redis_connection_on_timer(uv_timer_t *timer)
         break;
     case CONNECTING:
     case HANDSHAKE:
-        c->timeouts += c->timeouts < REDIS_CONNECTION_DOUBLINGS_MAX ? 1 : 0;
+        c->timeouts++;
         redis_connection_fail(c, "no connection in time");
         break;
     case READY:
@@ -851,7 +851,8 @@ static void redis_connection_on_timer(uv_timer_t *timer)
 static uint64_t redis_connection_attempt_ms(const struct redis_connection *c)
 {
     bool has_another = c->next_address + 1 < c->resolver.count;
-    return (uint64_t)REDIS_CONNECTION_CONNECT_TIMEOUT_MS << (has_another ? 0 : c->timeouts);
+    return backoff_doubled_ms(has_another ? 0 : c->timeouts, REDIS_CONNECTION_CONNECT_TIMEOUT_MS,
+                              REDIS_CONNECTION_CONNECT_TIMEOUT_MAX_MS);
 }
 
 static void redis_connection_enter(struct redis_connection *c, enum connection_state next)

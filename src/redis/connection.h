@@ -79,7 +79,7 @@ struct redis_connection_options {
  * last attempts have reached it, the next one has twice as much, and the one after it four times: a Redis to
  * which all connect at once, or which is far away, may need longer.
  */
-enum { REDIS_CONNECTION_CONNECT_TIMEOUT_MS = 2000, REDIS_CONNECTION_DOUBLINGS_MAX = 2 };
+enum { REDIS_CONNECTION_CONNECT_TIMEOUT_MS = 2000, REDIS_CONNECTION_CONNECT_TIMEOUT_MAX_MS = 8000 };
 
 /* The first and the longest pause between attempts, in milliseconds; it doubles, with jitter. */
 enum { REDIS_CONNECTION_BACKOFF_MIN_MS = 50, REDIS_CONNECTION_BACKOFF_MAX_MS = 1000 };

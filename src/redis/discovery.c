@@ -19,6 +19,7 @@
 /* clang-format on */
 #include "redis/discovery.h"
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/state.h"
@@ -69,7 +70,7 @@ struct discovery {
     enum discovery_state state;
     int current;                /* the server that is, or will be, queried */
     int failed_servers;         /* servers in a row that had no answer */
-    int timeouts;               /* queries in a row without an answer in time */
+    unsigned timeouts;          /* queries in a row without an answer in time */
     bool unreachable;           /* no server had an answer when all were queried last */
     struct log_reasons reasons; /* the reasons logged since a server last had an answer */
     uv_timer_t timer;
@@ -162,9 +163,8 @@ static void discovery_start_timer(struct discovery *d, uint64_t ms)
 
 static uint64_t discovery_query_ms(const struct discovery *d)
 {
-    int rounds = d->timeouts / discovery_server_count(d);
-    return (uint64_t)DISCOVERY_TIMEOUT_MS
-           << (rounds < DISCOVERY_DOUBLINGS_MAX ? rounds : DISCOVERY_DOUBLINGS_MAX);
+    unsigned rounds = d->timeouts / (unsigned)discovery_server_count(d);
+    return backoff_doubled_ms(rounds, DISCOVERY_TIMEOUT_MS, DISCOVERY_TIMEOUT_MAX_MS);
 }
 
 static void discovery_enter(struct discovery *d, enum discovery_state next)
@@ -316,7 +316,8 @@ static void discovery_on_answered(struct discovery *d)
         log_text(LOG_INFO, d->protocol->reachable, "client", d->options.client_name);
     d->unreachable = false;
     d->reasons = (struct log_reasons){0};
-    d->failed_servers = d->timeouts = 0;
+    d->failed_servers = 0;
+    d->timeouts = 0;
     discovery_enter(d, LISTENING);
     discovery_learn_servers(d);
     discovery_handle_answer(d);

@@ -31,9 +31,9 @@ enum { DISCOVERY_INTERVAL_MS = 1000 };
 
 /*
  * The time limit of the look-up of a server, and of its connection and answer, in milliseconds. It doubles
- * each time that all servers have reached it, twice at most.
+ * each time that all servers have reached it.
  */
-enum { DISCOVERY_TIMEOUT_MS = 500, DISCOVERY_DOUBLINGS_MAX = 2 };
+enum { DISCOVERY_TIMEOUT_MS = 500, DISCOVERY_TIMEOUT_MAX_MS = 2000 };
 
 enum { DISCOVERY_REPLICAS_MAX = 32, DISCOVERY_NODES_MAX = 16 };
 
