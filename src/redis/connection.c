@@ -847,11 +847,12 @@ static void redis_connection_on_timer(uv_timer_t *timer)
     }
 }
 
-/* The time limit of the next attempt. If there is another address, that one is not kept waiting. */
+/* The time limit of the next attempt. If there is another address or server, that one is not kept waiting. */
 static uint64_t redis_connection_attempt_ms(const struct redis_connection *c)
 {
     bool has_another = c->next_address + 1 < c->resolver.count;
-    return backoff_doubled_ms(has_another ? 0 : c->timeouts, REDIS_CONNECTION_CONNECT_TIMEOUT_MS,
+    unsigned rounds = c->topology == NULL ? c->timeouts : c->timeouts / topology_candidates(c->topology);
+    return backoff_doubled_ms(has_another ? 0 : rounds, REDIS_CONNECTION_CONNECT_TIMEOUT_MS,
                               REDIS_CONNECTION_CONNECT_TIMEOUT_MAX_MS);
 }
 

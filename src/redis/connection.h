@@ -76,8 +76,8 @@ struct redis_connection_options {
 
 /*
  * The time limit to resolve a name, and to connect with the handshake to one address, in milliseconds. If the
- * last attempts have reached it, the next one has twice as much, and the one after it four times: a Redis to
- * which all connect at once, or which is far away, may need longer.
+ * last attempt at each server has reached it, the next ones have twice as much, and those after them four
+ * times: a Redis to which all connect at once, or which is far away, may need longer.
  */
 enum { REDIS_CONNECTION_CONNECT_TIMEOUT_MS = 2000, REDIS_CONNECTION_CONNECT_TIMEOUT_MAX_MS = 8000 };
 

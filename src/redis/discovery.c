@@ -302,9 +302,11 @@ static void discovery_handle_answer(struct discovery *d)
         topology_select(&d->topology, &d->answer);
         d->use = NOT_IN_USE;
         d->options.on_found(d->options.arg, topology_endpoint(&d->topology));
-    } else if (topology_has_changed(&d->topology, &d->answer, d->use == IN_USE)) {
-        d->options.on_failover(d->options.arg, d->protocol->moved);
+        return;
     }
+    const char *reason = topology_check_answer(&d->topology, &d->answer, d->use == IN_USE);
+    if (reason != NULL)
+        d->options.on_failover(d->options.arg, reason);
 }
 
 static void discovery_on_answered(struct discovery *d)

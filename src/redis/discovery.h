@@ -83,7 +83,7 @@ struct discovery_options {
     void (*on_found)(void *arg, const struct redis_endpoint *endpoint);
     /* No server has given an address; `why` is borrowed until the function returns. */
     void (*on_not_found)(void *arg, const char *why);
-    /* Another Redis is named than the one that was found: call discovery_discover again. */
+    /* The Redis that was found must be left (topology_check_answer): call discovery_discover again. */
     void (*on_failover)(void *arg, const char *why);
     void *arg;
 };

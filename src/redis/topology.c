@@ -1,6 +1,7 @@
 /* Selects a Redis, and finds reasons against the one in use; see topology.h. */
 #include "redis/topology.h"
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "redis/cluster.h"
 
@@ -8,8 +9,12 @@
 #include <strings.h>
 
 enum {
-    /* The time in milliseconds after which a replica is tried again while the master replaces one. */
+    /*
+     * The time in milliseconds after which the replicas are tried again while the master replaces them. No
+     * Redis is in use meanwhile, so the time doubles after each trial in vain.
+     */
     STAND_IN_MS = 30000,
+    STAND_IN_MAX_MS = 960000,
     /*
      * How long, in milliseconds, a replica may be used that follows another master or that is reported as
      * down, unless the stale limit is shorter. In a failover replicas take a moment to follow. For the same
@@ -40,6 +45,7 @@ static void topology_select_owner(struct topology *t)
     t->master = t->owner;
     t->confirmed_ms = clock_boot_ms();
     t->is_master = true;
+    t->candidates = 1;
     topology_set_address(t, &t->owner);
 }
 
@@ -50,7 +56,8 @@ static void topology_select_owner(struct topology *t)
 static void topology_select_server(struct topology *t, const struct discovery_answer *answer)
 {
     unsigned replicas = (unsigned)answer->replicas;
-    unsigned step = t->failures % (replicas + 1); /* without replicas: the master */
+    t->candidates = replicas + 1;
+    unsigned step = t->failures % t->candidates; /* without replicas: the master */
     t->master = answer->master;
     t->confirmed_ms = clock_boot_ms();
     t->is_master = step == replicas;
@@ -58,17 +65,23 @@ static void topology_select_server(struct topology *t, const struct discovery_an
                                          : &answer->replica[(t->first_replica + step) % replicas]);
 }
 
-/*
- * Whether the master in use must be replaced: another one is named, or it has replaced a replica for
- * STAND_IN_MS and there are replicas.
- */
-static bool topology_is_superseded(const struct topology *t, const struct discovery_answer *answer)
+/* The master in use has replaced the replicas long enough. */
+static bool topology_has_stood_in(const struct topology *t, const struct discovery_answer *answer)
 {
-    if (!t->is_master) /* the heartbeat checks a replica */
-        return false;
-    if (!redis_address_equal(&answer->master, &t->address))
-        return true;
-    return answer->replicas > 0 && clock_now_ms() - t->ready_ms >= STAND_IN_MS;
+    unsigned in_vain = t->stand_ins > 0 ? t->stand_ins - 1 : 0;
+    uint64_t limit = backoff_doubled_ms(in_vain, STAND_IN_MS, STAND_IN_MAX_MS);
+    return answer->replicas > 0 && clock_now_ms() - t->ready_ms >= limit;
+}
+
+/* Why the answer is against the selected Redis; NULL if it is not. */
+static const char *topology_reason_to_leave(const struct topology *t, const struct discovery_answer *answer,
+                                            bool in_use)
+{
+    if (in_use && !t->is_master) /* the heartbeat checks a replica */
+        return NULL;
+    if (!redis_address_equal(&answer->master, &t->master))
+        return t->protocol->moved;
+    return in_use && topology_has_stood_in(t, answer) ? "the replicas are tried again" : NULL;
 }
 
 static bool topology_is_reported_down(const struct topology *t, const struct discovery_answer *answer)
@@ -82,8 +95,8 @@ static bool topology_is_reported_down(const struct topology *t, const struct dis
     return !t->is_master && listed != exhaustive;
 }
 
-/* Checks the Redis in use by the answer; true when another one must be used. */
-static bool topology_check_server(struct topology *t, const struct discovery_answer *answer)
+/* Notes what the answer says of the Redis in use. */
+static void topology_note_answer(struct topology *t, const struct discovery_answer *answer)
 {
     uint64_t now = clock_boot_ms();
     if (t->is_master && redis_address_equal(&answer->master, &t->address))
@@ -94,10 +107,6 @@ static bool topology_check_server(struct topology *t, const struct discovery_ans
         t->down_ms = now;
     if (!t->is_master)
         t->master = answer->master;
-    if (!topology_is_superseded(t, answer))
-        return false;
-    t->failover_ms = t->confirmed_ms;
-    return true;
 }
 
 void topology_select(struct topology *t, const struct discovery_answer *answer)
@@ -117,15 +126,19 @@ bool topology_select_next(struct topology *t)
     return true;
 }
 
-bool topology_has_changed(struct topology *t, const struct discovery_answer *answer, bool in_use)
+const char *topology_check_answer(struct topology *t, const struct discovery_answer *answer, bool in_use)
 {
     if (topology_is_behind(t, answer))
-        return false;
-    bool changed =
-        in_use ? topology_check_server(t, answer) : !redis_address_equal(&answer->master, &t->master);
-    if (changed)
-        t->failures = 0;
-    return changed;
+        return NULL;
+    if (in_use)
+        topology_note_answer(t, answer);
+    const char *reason = topology_reason_to_leave(t, answer, in_use);
+    if (reason == NULL)
+        return NULL;
+    if (in_use)
+        t->failover_ms = t->confirmed_ms;
+    t->failures = 0;
+    return reason;
 }
 
 enum discovery_error topology_handle_error(struct topology *t, const struct redis_reply *error)
@@ -283,6 +296,7 @@ void topology_ready(struct topology *t)
 {
     t->failures = 0;
     t->ready_ms = clock_now_ms();
+    t->stand_ins = t->is_master && t->candidates > 1 ? t->stand_ins + 1 : 0;
 }
 
 unsigned topology_failed(struct topology *t)

@@ -50,11 +50,13 @@ struct topology {
     bool is_master;                     /* the address is the master's, also in place of a replica */
     struct topology_comparison masters; /* `master`, and the master that the replica follows */
     unsigned first_replica;             /* the replica with which the selection begins */
+    unsigned candidates;                /* servers among which it was selected */
     unsigned failures;                  /* failed attempts in a row */
-    uint64_t ready_ms;                  /* when it came into use, by the monotonic clock */
-    struct redis_address owner;         /* the master that the Redis before has named */
-    uint64_t owner_ms; /* when it was named, by the monotonic clock; 0: never, or it was wrong */
-    bool owner_next;   /* the connection to `owner` is made without a query */
+    unsigned stand_ins; /* times in a row that the master has come into use because the replicas failed */
+    uint64_t ready_ms;  /* when it came into use, by the monotonic clock */
+    struct redis_address owner; /* the master that the Redis before has named */
+    uint64_t owner_ms;          /* when it was named, by the monotonic clock; 0: never, or it was wrong */
+    bool owner_next;            /* the connection to `owner` is made without a query */
     /* The following times are by the boot clock; 0: not so. */
     uint64_t confirmed_ms; /* when this master was last named, or the replica last followed it */
     uint64_t mismatch_ms;  /* since when the replica follows another or an unknown master */
@@ -83,6 +85,12 @@ static inline const struct redis_endpoint *topology_endpoint(const struct topolo
     return &t->endpoint;
 }
 
+/* The number of servers that are tried in turn while attempts to connect fail; at least 1. */
+static inline unsigned topology_candidates(const struct topology *t)
+{
+    return t->candidates;
+}
+
 /* The role that the selected Redis must have. */
 enum redis_role_kind topology_wanted_role(const struct topology *t);
 
@@ -91,8 +99,11 @@ bool topology_wants_readonly(const struct topology *t);
 
 /* --- is it still the right one? --- */
 
-/* True when the answer of a server names another Redis than the selected one, which may be in use. */
-bool topology_has_changed(struct topology *t, const struct discovery_answer *answer, bool in_use);
+/*
+ * Checks the selected Redis, which may be in use, by the answer of a server. Returns NULL, or the reason to
+ * leave it: another one is named, or a replica should be used again.
+ */
+const char *topology_check_answer(struct topology *t, const struct discovery_answer *answer, bool in_use);
 
 /*
  * Takes an error reply of the Redis in use. Unless it is DISCOVERY_ERROR_OTHER the connection must be closed,

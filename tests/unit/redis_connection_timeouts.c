@@ -7,14 +7,6 @@ static struct fake_redis fake;
 /* What does not end is waited for at least so long, while it makes progress. */
 enum { AT_LEAST_MS = (REDIS_CONNECTION_REPLY_HEARTBEATS_MAX - 1) * REDIS_CONNECTION_HEARTBEAT_MS };
 
-/* The time, made the loop's as well: timers count from the loop's, which stands still between its turns. */
-static int64_t now_in_loop(void)
-{
-    int64_t now = wait_now_ms();
-    uv_update_time(&session.loop);
-    return now;
-}
-
 /* Waits for the loss of the connection; returns how long after `began` it was. */
 static int64_t await_loss(int64_t began)
 {
@@ -26,7 +18,7 @@ TEST_CASE(reply_timeout_ends_the_connection)
 {
     session_open_ready(&fake);
     fake.mute = true;
-    int64_t began = now_in_loop();
+    int64_t began = session_now_ms();
     assert_int_equal(session_send("ECHO", "a"), 0);
     assert_in_range(await_loss(began), REDIS_CONNECTION_REPLY_TIMEOUT_MS - 1,
                     REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
@@ -38,7 +30,7 @@ TEST_CASE(heartbeat_notices_a_silent_server)
 {
     session_open_ready(&fake);
     fake.mute = true;
-    assert_true(await_loss(now_in_loop()) <=
+    assert_true(await_loss(session_now_ms()) <=
                 REDIS_CONNECTION_HEARTBEAT_MS + REDIS_CONNECTION_REPLY_TIMEOUT_MS + wait_slack_ms());
     assert_non_null(
         strstr(buf_c_str(&fake.log), "PING\nROLE\nPING\n")); /* the handshake's and the heartbeat's */
@@ -49,7 +41,7 @@ TEST_CASE(refused_heartbeat_ends_the_connection)
 {
     session_open_ready(&fake);
     fake.ping = "-BUSY Redis is busy running a script.\r\n";
-    assert_true(await_loss(now_in_loop()) <= REDIS_CONNECTION_HEARTBEAT_MS + wait_slack_ms());
+    assert_true(await_loss(session_now_ms()) <= REDIS_CONNECTION_HEARTBEAT_MS + wait_slack_ms());
     fake.ping = "+PONG\r\n";
     SESSION_UNTIL(session.ready == 2);
     session_end();
@@ -102,7 +94,7 @@ static int64_t begin_hanging(void)
 {
     session_open_ready(&fake);
     fake.mute = true;
-    int64_t began = now_in_loop();
+    int64_t began = session_now_ms();
     assert_int_equal(session_send("HANG", NULL), 0);
     return began;
 }
@@ -204,7 +196,7 @@ TEST_CASE(attempt_after_one_that_timed_out_has_twice_as_much_time)
     fake.mute = true;
     session_connect();
     SESSION_UNTIL(session.metrics.redis_disconnects_total == 1);
-    int64_t began = now_in_loop();
+    int64_t began = session_now_ms();
     SESSION_UNTIL(session.metrics.redis_disconnects_total == 2);
     assert_in_range(wait_now_ms() - began, 2 * REDIS_CONNECTION_CONNECT_TIMEOUT_MS,
                     2 * REDIS_CONNECTION_CONNECT_TIMEOUT_MS + REDIS_CONNECTION_BACKOFF_MIN_MS +
@@ -218,7 +210,7 @@ TEST_CASE(handshake_without_reply_times_out)
 {
     session_open(&fake);
     fake.mute = true;
-    int64_t began = now_in_loop();
+    int64_t began = session_now_ms();
     session_connect();
     SESSION_UNTIL(session.metrics.redis_disconnects_total == 1);
     assert_in_range(wait_now_ms() - began, REDIS_CONNECTION_CONNECT_TIMEOUT_MS - 1,

@@ -204,6 +204,25 @@ TEST_CASE(master_follows_replicas_that_fail)
     fake_fini(&serving);
 }
 
+enum { SECOND_ATTEMPT_MS = 2 * REDIS_CONNECTION_CONNECT_TIMEOUT_MS };
+
+/* The time of an attempt grows when all servers have timed out, not with each of them. */
+TEST_CASE(next_server_is_not_given_more_time_than_the_first)
+{
+    begin(LIMIT_MS);
+    name_master("127.0.0.1", redis.port);
+    redis.mute = true;
+    session_connect();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total == 1);
+    int64_t began = session_now_ms();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total == 2);
+    assert_true(wait_now_ms() - began < SECOND_ATTEMPT_MS);
+    began = session_now_ms();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total == 3);
+    assert_true(wait_now_ms() - began >= SECOND_ATTEMPT_MS);
+    end();
+}
+
 TEST_CASE(master_is_refused_as_replica)
 {
     begin(LIMIT_MS);

@@ -95,3 +95,69 @@ TEST_CASE(replica_whose_master_was_never_found_is_refused)
     assert_non_null(check_replica("127.0.0.1"));
     end();
 }
+
+/* --- the master in place of the replicas --- */
+
+enum { STAND_IN_MS = 30000, STAND_IN_MAX_MS = 960000 };
+
+static const struct discovery_answer one_replica = {.master = {.host = "master.test", .port = 6379},
+                                                    .replica = {{.host = "replica.test", .port = 6379}},
+                                                    .replicas = 1};
+static const struct discovery_answer no_replica = {.master = {.host = "master.test", .port = 6379}};
+
+/* The replica of the answer cannot be reached, so the master comes into use. */
+static void use_master_after_replica(void)
+{
+    topology_select(&topology, &one_replica);
+    assert_string_equal(topology_endpoint(&topology)->host, "replica.test");
+    (void)topology_failed(&topology);
+    topology_select(&topology, &one_replica);
+    assert_string_equal(topology_endpoint(&topology)->host, "master.test");
+    topology_ready(&topology);
+}
+
+/* The master is kept for that many milliseconds, and then left for the replica. */
+static void expect_return_after(uint64_t ms)
+{
+    clock_ms += ms - 1;
+    assert_null(topology_check_answer(&topology, &one_replica, true));
+    clock_ms++;
+    assert_non_null(topology_check_answer(&topology, &one_replica, true));
+}
+
+TEST_CASE(master_is_left_for_the_replicas_ever_more_rarely)
+{
+    begin();
+    for (uint64_t ms = STAND_IN_MS; ms < STAND_IN_MAX_MS; ms *= 2) {
+        use_master_after_replica();
+        expect_return_after(ms);
+    }
+    for (int i = 0; i < 3; i++) {
+        use_master_after_replica();
+        expect_return_after(STAND_IN_MAX_MS);
+    }
+    end();
+}
+
+TEST_CASE(replica_in_use_ends_the_trials_in_vain)
+{
+    begin();
+    use_master_after_replica();
+    expect_return_after(STAND_IN_MS);
+    topology_select(&topology, &one_replica);
+    topology_ready(&topology);
+    use_master_after_replica();
+    expect_return_after(STAND_IN_MS);
+    end();
+}
+
+TEST_CASE(master_without_replicas_is_kept)
+{
+    begin();
+    topology_select(&topology, &no_replica);
+    topology_ready(&topology);
+    clock_ms += STAND_IN_MAX_MS;
+    assert_null(topology_check_answer(&topology, &no_replica, true));
+    assert_non_null(topology_check_answer(&topology, &one_replica, true));
+    end();
+}
