@@ -317,6 +317,9 @@ static void writer_find_former_links(struct writer *w, struct batch *b)
 
 enum { MERGE_STEP = 1000 };
 
+/* The highest score to which a load adds channels: what it adds stays below INDEX_SCORE_LIMIT. */
+#define LAST_SCORE_MAX (INDEX_SCORE_LIMIT / 2)
+
 /* Reply to ZREVRANGE WITHSCORES in RESP3: an array of [member, score] pairs, here one or none. */
 static double writer_last_score(const struct redis_reply *reply)
 {
@@ -336,8 +339,8 @@ static int writer_index_next_score(struct client *c, int64_t *out)
     if (reply_is_wrongtype(reply))
         return client_fail(c, "%.*s is not a sorted set: delete it, or load with --replace",
                            (int)c->index.len, c->index.data);
-    if (!(last >= -INDEX_SCORE_LIMIT && last < INDEX_SCORE_LIMIT))
-        return client_fail(c, "the highest score of the index is above 2^53, nothing can be added after it: "
+    if (!(last >= -INDEX_SCORE_LIMIT && last <= LAST_SCORE_MAX))
+        return client_fail(c, "the highest score of the index is above 2^52, nothing can be added after it: "
                               "load with --replace");
     *out = (int64_t)last + 1;
     return client_status(c);
