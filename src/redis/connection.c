@@ -18,7 +18,7 @@
  * pending commands end. One timer serves all states:
  *
  *     WAITING     backoff_ms()                         the pause before an attempt
- *     RESOLVING   REDIS_CONNECTION_CONNECT_TIMEOUT_MS  the deadline of the look-up
+ *     RESOLVING   redis_connection_limit_ms()          the deadline of the look-up
  *     CONNECTING  redis_connection_attempt_ms()        the deadline of connection, handshake and acceptance
  *     READY       REDIS_CONNECTION_HEARTBEAT_MS, or    the next heartbeat,
  *                 what is left of the reply timeout    or the deadline of the oldest command,
@@ -86,7 +86,7 @@ struct redis_connection {
     struct redis_endpoint endpoint; /* where this connection leads; borrows */
     struct resolver resolver;
     int next_address;            /* the next address of the resolver to be tried */
-    unsigned timeouts;           /* attempts in a row that took too long */
+    unsigned timeouts;           /* servers that took too long, since the connection was last ready */
     struct redis_socket *socket; /* NULL unless CONNECTING or later */
     unsigned failures;           /* failures in a row, for the back-off */
     uint64_t moved_ms;           /* when another server was last named, by the monotonic clock; 0: never */
@@ -830,11 +830,12 @@ static void redis_connection_on_timer(uv_timer_t *timer)
         redis_connection_enter(c, DISCOVERING);
         break;
     case RESOLVING:
+        c->timeouts++;
         redis_connection_fail(c, "the name was not resolved in time");
         break;
     case CONNECTING:
     case HANDSHAKE:
-        c->timeouts++;
+        c->timeouts += c->next_address >= c->resolver.count; /* the last address of the server */
         redis_connection_fail(c, "no connection in time");
         break;
     case READY:
@@ -847,13 +848,19 @@ static void redis_connection_on_timer(uv_timer_t *timer)
     }
 }
 
-/* The time limit of the next attempt. If there is another address or server, that one is not kept waiting. */
+/* The time limit of the next step. If there is another server, that one is not kept waiting. */
+static uint64_t redis_connection_limit_ms(const struct redis_connection *c)
+{
+    unsigned rounds = c->topology == NULL ? c->timeouts : c->timeouts / topology_candidates(c->topology);
+    return backoff_doubled_ms(rounds, REDIS_CONNECTION_CONNECT_TIMEOUT_MS,
+                              REDIS_CONNECTION_CONNECT_TIMEOUT_MAX_MS);
+}
+
+/* The same for an attempt to connect. If there is another address, that one is not kept waiting. */
 static uint64_t redis_connection_attempt_ms(const struct redis_connection *c)
 {
     bool has_another = c->next_address + 1 < c->resolver.count;
-    unsigned rounds = c->topology == NULL ? c->timeouts : c->timeouts / topology_candidates(c->topology);
-    return backoff_doubled_ms(has_another ? 0 : rounds, REDIS_CONNECTION_CONNECT_TIMEOUT_MS,
-                              REDIS_CONNECTION_CONNECT_TIMEOUT_MAX_MS);
+    return has_another ? REDIS_CONNECTION_CONNECT_TIMEOUT_MS : redis_connection_limit_ms(c);
 }
 
 static void redis_connection_enter(struct redis_connection *c, enum connection_state next)
@@ -869,7 +876,7 @@ static void redis_connection_enter(struct redis_connection *c, enum connection_s
         redis_connection_discover(c);
         break;
     case RESOLVING:
-        redis_connection_start_timer(c, REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
+        redis_connection_start_timer(c, redis_connection_limit_ms(c));
         redis_connection_resolve(c);
         break;
     case CONNECTING:

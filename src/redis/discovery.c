@@ -4,8 +4,8 @@
  * One timer serves all states of the connection to a server:
  *
  *     PAUSING    DISCOVERY_INTERVAL_MS   the next attempt, when no server had an answer
- *     RESOLVING  DISCOVERY_TIMEOUT_MS    the deadline of the look-up, then the next server
- *     QUERYING   discovery_query_ms()    the deadline of connection and answer, then the next address
+ *     RESOLVING  discovery_limit_ms()    the deadline of the look-up, then the next server
+ *     QUERYING   discovery_limit_ms()    the deadline of connection and answer, then the next address
  *     LISTENING  DISCOVERY_INTERVAL_MS   the next query
  */
 /* clang-format off */
@@ -70,7 +70,7 @@ struct discovery {
     enum discovery_state state;
     int current;                /* the server that is, or will be, queried */
     int failed_servers;         /* servers in a row that had no answer */
-    unsigned timeouts;          /* queries in a row without an answer in time */
+    unsigned timeouts;          /* servers without an answer in time, since the last answer */
     bool unreachable;           /* no server had an answer when all were queried last */
     struct log_reasons reasons; /* the reasons logged since a server last had an answer */
     uv_timer_t timer;
@@ -161,7 +161,7 @@ static void discovery_start_timer(struct discovery *d, uint64_t ms)
     (void)uv_timer_start(&d->timer, discovery_on_timer, ms, 0); /* it fails only on a closing handle */
 }
 
-static uint64_t discovery_query_ms(const struct discovery *d)
+static uint64_t discovery_limit_ms(const struct discovery *d)
 {
     unsigned rounds = d->timeouts / (unsigned)discovery_server_count(d);
     return backoff_doubled_ms(rounds, DISCOVERY_TIMEOUT_MS, DISCOVERY_TIMEOUT_MAX_MS);
@@ -176,11 +176,11 @@ static void discovery_enter(struct discovery *d, enum discovery_state next)
         discovery_start_timer(d, DISCOVERY_INTERVAL_MS);
         break;
     case RESOLVING:
-        discovery_start_timer(d, DISCOVERY_TIMEOUT_MS);
+        discovery_start_timer(d, discovery_limit_ms(d));
         discovery_resolve(d);
         break;
     case QUERYING:
-        discovery_start_timer(d, discovery_query_ms(d));
+        discovery_start_timer(d, discovery_limit_ms(d));
         break;
     case CLOSED:
         break;
@@ -452,10 +452,12 @@ static void discovery_on_timer(uv_timer_t *timer)
         discovery_enter(d, RESOLVING);
         break;
     case RESOLVING:
+        d->timeouts++;
         discovery_fail(d, "its name was not resolved in time");
         break;
     case QUERYING:
-        d->timeouts++;
+        d->timeouts +=
+            d->lookup[d->current].next >= d->lookup[d->current].resolver.count; /* its last address */
         discovery_fail(d, "no answer in time");
         break;
     case LISTENING:

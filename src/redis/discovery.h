@@ -31,7 +31,7 @@ enum { DISCOVERY_INTERVAL_MS = 1000 };
 
 /*
  * The time limit of the look-up of a server, and of its connection and answer, in milliseconds. It doubles
- * each time that all servers have reached it.
+ * when it was reached as often as there are servers, and later once more.
  */
 enum { DISCOVERY_TIMEOUT_MS = 500, DISCOVERY_TIMEOUT_MAX_MS = 2000 };
 

@@ -230,9 +230,12 @@ void resolver_leave(struct resolver *r)
 {
     if (r->query == NULL)
         return;
-    resolver_cancel_query(r->left[RESOLVER_LEFT_MAX - 1]);
-    for (int i = RESOLVER_LEFT_MAX - 1; i > 0; i--)
-        r->left[i] = r->left[i - 1];
+    int at = 0; /* the first free place, or the place of the query that was left first */
+    while (at < RESOLVER_LEFT_MAX - 1 && r->left[at] != NULL)
+        at++;
+    resolver_cancel_query(r->left[at]);
+    for (; at > 0; at--)
+        r->left[at] = r->left[at - 1];
     r->left[0] = r->query;
     r->query = NULL;
 }

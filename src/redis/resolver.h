@@ -20,10 +20,10 @@
 enum { RESOLVE_ADDRESSES_MAX = 8 };
 
 /* A result that nobody has waited for counts for this time, in milliseconds. */
-enum { RESOLVER_KEPT_MS = 10000 };
+enum { RESOLVER_KEPT_MS = 60000 };
 
 /* Look-ups that go on although nobody waits for them. */
-enum { RESOLVER_LEFT_MAX = 4 };
+enum { RESOLVER_LEFT_MAX = 8 };
 
 struct resolver {
     struct resolver_query *query;                          /* in progress, or NULL */

@@ -620,16 +620,10 @@ static const struct topology *choose_topology(int wanted)
 /* What getaddrinfo waits for the first name server, by default (resolv.conf(5)). */
 enum { NAME_SERVER_TIMEOUT_S = 5 };
 
-/* For the whole run. Servers with roles would be left for others before their names are found. */
-static bool has_slow_names(void)
-{
-    return scenario_has(FAULT_names) && scenario.topology == &topology_plain;
-}
-
 /* One look-up that has begun before the end of the fault, and another one. */
 unsigned scenario_recovery_s(void)
 {
-    return scenario.topology->recovery_s + (has_slow_names() ? 2 * NAME_SERVER_TIMEOUT_S : 0);
+    return scenario.topology->recovery_s + (scenario_has(FAULT_names) ? 2 * NAME_SERVER_TIMEOUT_S : 0);
 }
 
 void scenario_begin(unsigned faults, int topology)
@@ -649,7 +643,7 @@ void scenario_begin(unsigned faults, int topology)
         choose_tracking(&scenario.master->faults);
     fill();
     net_set_name("redis.test", (const uint8_t[]){1}, 1);
-    net_delay_names(has_slow_names() ? NAME_SERVER_TIMEOUT_S * SECOND : 0);
+    net_delay_names(scenario_has(FAULT_names) ? NAME_SERVER_TIMEOUT_S * SECOND : 0);
     if (scenario.topology->begin != NULL)
         scenario.topology->begin();
     events_add(0, on_write, NULL, 0);

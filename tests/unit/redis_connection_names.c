@@ -14,6 +14,8 @@
 
 static const char NAME[] = "localhost";
 
+enum { SECOND_LIMIT_MS = 2 * REDIS_CONNECTION_CONNECT_TIMEOUT_MS };
+
 static struct fake_redis redis;
 static struct fake_redis sentinel;
 static char named[128]; /* the Sentinel's reply that names it */
@@ -93,6 +95,20 @@ TEST_CASE(look_up_that_outlives_its_attempt_is_awaited)
     open_gate(1);
     SESSION_UNTIL(session.ready == 1);
     assert_int_equal(look_ups, 1);
+    session_end();
+}
+
+/* However many names are tried in turn, each look-up has time to end at last. */
+TEST_CASE(look_up_has_twice_as_much_time_after_one_that_took_too_long)
+{
+    begin(true);
+    session_connect();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total == 1);
+    int64_t began = session_now_ms();
+    SESSION_UNTIL(session.metrics.redis_disconnects_total == 2);
+    assert_in_range(wait_now_ms() - began, SECOND_LIMIT_MS,
+                    SECOND_LIMIT_MS + REDIS_CONNECTION_BACKOFF_MIN_MS + wait_slack_ms());
+    open_gate(1);
     session_end();
 }
 

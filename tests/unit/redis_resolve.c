@@ -276,6 +276,25 @@ TEST_CASE(only_the_latest_look_ups_are_left)
     assert_int_equal(calls, 0);
 }
 
+/* A look-up that is joined leaves a free place, which it takes again. */
+TEST_CASE(look_up_that_is_left_again_costs_no_other)
+{
+    begin();
+    start_and_leave(HANGING);
+    assert_int_equal(sem_wait(&begun), 0);
+    for (int i = 1; i < RESOLVER_LEFT_MAX; i++)
+        start_and_leave(text_temp("name%d.invalid", i));
+    for (int i = 0; i < RESOLVER_LEFT_MAX; i++)
+        start_and_leave("name1.invalid");
+    (void)sem_post(&release);
+    start(HANGING);
+    while (calls == 0)
+        assert_int_equal(uv_run(&loop, UV_RUN_ONCE), 1);
+    assert_int_equal(sem_trywait(&begun), -1);
+    resolver_cancel(&resolver);
+    end();
+}
+
 TEST_CASE(failure_that_nobody_waited_for_is_not_kept)
 {
     begin();
