@@ -211,13 +211,13 @@ static inline bool cache_hit(struct cache *c, const struct cache_query *q, struc
 
 /*
  * What was read without tracking may have changed since it was read. All other data may have changed since
- * the connection was lost.
+ * the connection was last known to be whole.
  */
 __attribute__((cold)) static void cache_set_age(const struct cache *c, struct lookup *l)
 {
     bool tracked = lifetime_is_tracked(l->lifetime);
     uint64_t until_ms = l->lifetime.until_ms;
-    uint64_t current_ms = tracked ? c->validity.lost_ms : until_ms - c->options.ttl_ms;
+    uint64_t current_ms = tracked ? validity_current_ms(&c->validity) : until_ms - c->options.ttl_ms;
     l->result.age_s = (int64_t)(l->now - current_ms + 999) / 1000;
     l->result.ttl_s = tracked ? -l->result.age_s : (int64_t)(until_ms - l->now) / 1000;
 }

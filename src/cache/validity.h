@@ -186,6 +186,15 @@ static inline enum freshness validity_freshness(const struct validity *v, uint64
     return now_ms < v->lost_ms + v->limits.stale_limit_ms ? FRESHNESS_STALE : FRESHNESS_NONE;
 }
 
+/*
+ * While there is no connection: since when coherent entries may have changed. Invalidations may have been on
+ * their way since the last answered PING.
+ */
+static inline uint64_t validity_current_ms(const struct validity *v)
+{
+    return v->pong_ms < v->lost_ms ? v->pong_ms : v->lost_ms;
+}
+
 /* Whether the API keys in memory may be used at this freshness of entries. */
 static inline bool validity_may_serve_keys(const struct validity *v, enum freshness freshness,
                                            uint64_t now_ms)

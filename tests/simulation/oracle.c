@@ -204,16 +204,10 @@ static uint64_t before(uint64_t at_ns, uint64_t ns)
     return at_ns > ns ? at_ns - ns : 0;
 }
 
-/*
- * When the connection was lost there was no more of it than was due by then. A process that was stopped
- * notices the loss late, and counts from the end of the lease at most.
- */
-static uint64_t stale_since(const struct answer *a, const struct view *v)
+/* Its header fields say for how long it may have been out of date. */
+static uint64_t stale_since(const struct answer *a)
 {
-    uint64_t lost_ns = before(now_ns(), (uint64_t)a->result->age_s * SECOND);
-    if (process_last_stop_ns() > 0 && process_last_stop_ns() + SECOND > lost_ns)
-        lost_ns = before(lost_ns, LEASE_NS);
-    return before(net_horizon(v->conn, before(lost_ns, DRAINED_NS)), 1);
+    return before(now_ns(), (uint64_t)a->result->age_s * SECOND + 1);
 }
 
 /* How long the process did not run since it was asked: in the middle of the answer, for what is cached. */
@@ -240,8 +234,7 @@ static uint64_t fresh_since(const struct answer *a, size_t number)
 static uint64_t true_since(const struct answer *a, size_t number)
 {
     const struct topology *t = scenario.topology;
-    uint64_t since_ns = a->result->source == CACHE_SOURCE_STALE ? stale_since(a, &views[number % VIEWS])
-                                                                : fresh_since(a, number);
+    uint64_t since_ns = a->result->source == CACHE_SOURCE_STALE ? stale_since(a) : fresh_since(a, number);
     since_ns = since_ns < a->asked->superseded_ns ? since_ns : a->asked->superseded_ns;
     return t->bound == NULL ? since_ns : t->bound(since_ns);
 }
@@ -300,9 +293,16 @@ static bool may_be_superseded(const struct answer *a)
 
 /* --- the key --- */
 
-/* A superseded master has no info of a key that was issued since, and is in another node's set. */
+/*
+ * A superseded master has no info of a key that was issued since, and is in another node's set. Without
+ * invalidations nothing tells that Redis had lost its data when the info was read, and had it back when the
+ * set was.
+ */
 static bool info_may_lack(const struct answer *a)
 {
+    bool untracked = is_by_ttl() || scenario.settings.cache_size == 0;
+    if (untracked && a->catalogue->back_ns != 0 && a->catalogue->back_ns >= a->key_since_ns)
+        return true;
     struct walk w = walk_begin(a->catalogue, OBJECT_KEY + a->asked->key, a->key_since_ns, now_ns());
     int64_t value = 0;
     while (may_be_superseded(a) && walk_next(&w, &value))
@@ -340,7 +340,7 @@ static bool key_may_be(const struct answer *a, bool valid)
  */
 static bool name_may_be(const struct answer *a, const struct api_key_name *name)
 {
-    if (scenario.topology->truth != NULL && name->len == 0)
+    if (name->len == 0 && (scenario.topology->truth != NULL || info_may_lack(a)))
         return true;
     struct walk w = walk_begin(a->catalogue, OBJECT_KEY + a->asked->key, a->key_since_ns, now_ns());
     int64_t value = 0;
@@ -563,6 +563,7 @@ static void check_age(const struct answer *a)
     if (r->source != CACHE_SOURCE_STALE)
         return;
     limit_ms += is_by_ttl() ? (int64_t)s->ttl_ms : 0;
+    limit_ms += (int64_t)(LEASE_NS / MS); /* the limits count from the loss */
     if ((r->age_s - 1) * 1000 > limit_ms || (r->ttl_s > 0 && !is_by_ttl()))
         reject(a, "an answer is older than the stale limits");
 }
