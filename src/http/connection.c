@@ -439,12 +439,12 @@ static void http_connection_linger(struct http_connection *c)
 
 static enum http_deadline http_connection_deadline_for_input(const struct http_connection *c)
 {
-    if (c->state == IDLE)
-        return c->from_proxy ? HTTP_DEADLINE_PROXY_IDLE : HTTP_DEADLINE_IDLE;
-    if (c->conns->finishing && c->state != READING)
-        return HTTP_DEADLINE_GRACE;
     if (c->state == READING)
         return HTTP_DEADLINE_HEAD;
+    if (c->conns->finishing)
+        return HTTP_DEADLINE_GRACE;
+    if (c->state == IDLE)
+        return c->from_proxy ? HTTP_DEADLINE_PROXY_IDLE : HTTP_DEADLINE_IDLE;
     return c->from_proxy ? HTTP_DEADLINE_PROXY_OPENING : HTTP_DEADLINE_OPENING;
 }
 
@@ -831,13 +831,16 @@ void http_connections_announce_close(struct http_connections *conns)
     conns->announcing_close = true;
 }
 
-/* Closes a connection between two requests: all its responses were written, so lingering is not needed. */
+/*
+ * Closes a connection between two requests: all its responses were written, so lingering is not needed. A
+ * request in the kernel has begun, and would be reset.
+ */
 static void http_connection_finish(struct http_connection *c)
 {
     if ((!http_connection_takes_requests(c) && c->state != PROXY) || c->writing > 0 ||
         http_task_queued(&c->task))
         return;
-    if (http_connection_between_requests(c))
+    if (http_connection_between_requests(c) && !http_connection_has_unread(c))
         http_connection_close(c);
     else
         http_connection_set_deadline(c, http_connection_deadline_for_input(c));

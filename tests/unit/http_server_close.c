@@ -163,6 +163,22 @@ SERVER_TEST(queued_connections_are_served_when_the_listener_closes)
     assert_int_equal(t.metrics.connections_accepted_total, COUNT);
 }
 
+/* The loop has not read it yet. Closing the connection would reset it. */
+SERVER_TEST(request_in_the_kernel_is_answered_when_the_server_finishes)
+{
+    struct client *idle = client_sending(GET("/now?idle"));
+    struct client *c = client_sending(GET("/now?a"));
+    TURN_UNTIL(client_count(idle, "\r\n\r\nidle") == 1 && client_count(c, "\r\n\r\na") == 1);
+    client_send(c, GET("/now?b"));
+    http_server_announce_close(t.server);
+    http_server_stop_listening(t.server);
+    http_server_finish(t.server, test_server_on_finished, &t);
+    client_await_end(c, "a b");
+    client_await_end(idle, "idle");
+    assert_int_equal(c->error, 0);
+    TURN_UNTIL(t.finished == 1);
+}
+
 SERVER_TEST(finishing_without_connections_is_complete_at_once)
 {
     http_server_stop_listening(t.server);
