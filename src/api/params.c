@@ -148,7 +148,10 @@ static void params_parse_page(struct params *p, const struct http_request *reque
 static void params_parse_id(struct params *p, struct span id)
 {
     p->cache.type = QUERY_CARD;
-    if (parse_int64(id, &p->cache.number) != 0)
+    int err = parse_int64(id, &p->cache.number);
+    if (err == -ERANGE) /* no channel can have it */
+        params_fail_if_authorised(p, API_ERROR_CHANNEL_NOT_FOUND);
+    else if (err != 0)
         params_fail_if_authorised(p, API_ERROR_BAD_CHANNEL_ID);
 }
 

@@ -334,9 +334,11 @@ TEST_CASE(card_by_id_takes_int64_alone)
         assert_int_equal(q.cache.type, QUERY_CARD);
         assert_true(q.cache.number == valid[i].number);
     }
-    EACH_TEXT (text, "", "abc", "1.0", "+1", "-0", "01", "9223372036854775808", "-9223372036854775809", " 1",
-               "1 ", "0x1", "by-link")
+    EACH_TEXT (text, "", "abc", "1.0", "+1", "-0", "01", " 1", "1 ", "0x1", "by-link",
+               "99999999999999999999x")
         expect_error(ROUTE_CARD_BY_ID, NULL, text, API_ERROR_BAD_CHANNEL_ID);
+    EACH_TEXT (text, "9223372036854775808", "-9223372036854775809", "99999999999999999999")
+        expect_error(ROUTE_CARD_BY_ID, NULL, text, API_ERROR_CHANNEL_NOT_FOUND);
 }
 
 static void expect_link(const char *query, const char *link)

@@ -307,6 +307,8 @@ static struct expected expected_of_answer(const struct client *c, struct respons
         return (struct expected){500, "Internal server error"};
     if (r->target == TARGET_LIST && !r->is_valid)
         return (struct expected){400, "Parameter page must be a positive integer"};
+    if (r->is_out_of_range)
+        return (struct expected){404, "Channel not found"};
     if (r->target == TARGET_ID && !r->is_valid)
         return (struct expected){400, "Parameter channel_id must be an integer"};
     if (r->target == TARGET_LINK && r->is_missing)

@@ -28,7 +28,7 @@ static unsigned below(unsigned n)
 struct number_text {
     const char *text;
     bool is_valid;
-    int64_t number;
+    int64_t number; /* of an integer out of range: the nearest one */
 };
 
 /* --- targets --- */
@@ -47,8 +47,8 @@ static void add_id(struct request *r)
                                              {"01", false, 0},
                                              {"+1", false, 0},
                                              {"%2B1", false, 0},
-                                             {"9223372036854775808", false, 0},
-                                             {"-9223372036854775809", false, 0},
+                                             {"9223372036854775808", false, INT64_MAX},
+                                             {"-9223372036854775809", false, INT64_MIN},
                                              {"abc", false, 0},
                                              {"1.0", false, 0},
                                              {"1e3", false, 0},
@@ -63,6 +63,7 @@ static void add_id(struct request *r)
     buf_printf(&r->bytes, "%s%s%s", ANY(before), id->text, below(3) == 0 ? "" : "/");
     r->target = TARGET_ID;
     r->is_valid = id->is_valid;
+    r->is_out_of_range = !id->is_valid && id->number != 0;
     r->number = id->number;
 }
 
