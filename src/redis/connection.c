@@ -305,11 +305,17 @@ static void redis_connection_disconnect(struct redis_connection *c, enum connect
         redis_connection_enter(c, next);
 }
 
+/* The server has addresses that were not tried in this attempt. */
+static bool redis_connection_has_more_addresses(const struct redis_connection *c)
+{
+    return c->next_address < c->resolver.count;
+}
+
 void redis_connection_fail(struct redis_connection *c, const char *why)
 {
     bool was_ready = c->state == READY;
     bool attempting = c->state == CONNECTING || c->state == HANDSHAKE;
-    bool more_addresses = attempting && c->next_address < c->resolver.count;
+    bool more_addresses = attempting && redis_connection_has_more_addresses(c);
     metric_add(&c->options.metrics->redis_disconnects_total, 1);
     c->failures++;
     bool due = log_reason_is_due(&c->reasons, why, clock_now_ms());
@@ -835,7 +841,7 @@ static void redis_connection_on_timer(uv_timer_t *timer)
         break;
     case CONNECTING:
     case HANDSHAKE:
-        c->timeouts += c->next_address >= c->resolver.count; /* the last address of the server */
+        c->timeouts += !redis_connection_has_more_addresses(c);
         redis_connection_fail(c, "no connection in time");
         break;
     case READY:

@@ -200,13 +200,18 @@ static void discovery_drop_socket(struct discovery *d)
 
 static void discovery_connect_next(struct discovery *d);
 
+static bool discovery_has_more_addresses(const struct discovery *d)
+{
+    const struct lookup *l = &d->lookup[d->current];
+    return l->next < l->resolver.count;
+}
+
 /* Tries the next address of this server, or the next server. False when all have been tried. */
 static bool discovery_try_next(struct discovery *d)
 {
-    struct lookup *l = &d->lookup[d->current];
     discovery_drop_socket(d);
-    resolver_leave(&l->resolver);
-    if (l->next < l->resolver.count) {
+    resolver_leave(&d->lookup[d->current].resolver);
+    if (discovery_has_more_addresses(d)) {
         discovery_connect_next(d);
         return true;
     }
@@ -456,8 +461,7 @@ static void discovery_on_timer(uv_timer_t *timer)
         discovery_fail(d, "its name was not resolved in time");
         break;
     case QUERYING:
-        d->timeouts +=
-            d->lookup[d->current].next >= d->lookup[d->current].resolver.count; /* its last address */
+        d->timeouts += !discovery_has_more_addresses(d);
         discovery_fail(d, "no answer in time");
         break;
     case LISTENING:

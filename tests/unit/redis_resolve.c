@@ -183,6 +183,20 @@ static void start_and_leave(const char *host)
     resolver_leave(&resolver);
 }
 
+/* The look-up of HANGING, which was left, ends now. Nobody has begun another one. */
+static void expect_joined(void)
+{
+    (void)sem_post(&release);
+    start(HANGING);
+    while (calls == 0)
+        assert_int_equal(uv_run(&loop, UV_RUN_ONCE), 1);
+    assert_true(has_address("127.0.0.1"));
+    assert_int_equal(sem_trywait(&begun), -1);
+    resolver_cancel(&resolver);
+    end();
+    assert_int_equal(calls, 1);
+}
+
 TEST_CASE(look_up_that_was_left_is_joined)
 {
     begin();
@@ -249,15 +263,7 @@ TEST_CASE(look_ups_of_several_names_are_left_and_joined)
         start_and_leave("localhost");
     }
     assert_int_equal(sem_wait(&begun), 0);
-    (void)sem_post(&release);
-    start(HANGING);
-    while (calls == 0)
-        assert_int_equal(uv_run(&loop, UV_RUN_ONCE), 1);
-    assert_true(has_address("127.0.0.1"));
-    assert_int_equal(sem_trywait(&begun), -1);
-    resolver_cancel(&resolver);
-    end();
-    assert_int_equal(calls, 1);
+    expect_joined();
 }
 
 TEST_CASE(only_the_latest_look_ups_are_left)
@@ -286,13 +292,7 @@ TEST_CASE(look_up_that_is_left_again_costs_no_other)
         start_and_leave(text_temp("name%d.invalid", i));
     for (int i = 0; i < RESOLVER_LEFT_MAX; i++)
         start_and_leave("name1.invalid");
-    (void)sem_post(&release);
-    start(HANGING);
-    while (calls == 0)
-        assert_int_equal(uv_run(&loop, UV_RUN_ONCE), 1);
-    assert_int_equal(sem_trywait(&begun), -1);
-    resolver_cancel(&resolver);
-    end();
+    expect_joined();
 }
 
 TEST_CASE(failure_that_nobody_waited_for_is_not_kept)

@@ -307,7 +307,7 @@ static struct expected expected_of_answer(const struct client *c, struct respons
         return (struct expected){500, "Internal server error"};
     if (r->target == TARGET_LIST && !r->is_valid)
         return (struct expected){400, "Parameter page must be a positive integer"};
-    if (r->is_out_of_range)
+    if (r->target == TARGET_ID && !r->is_valid && r->number != 0) /* an integer that no channel has */
         return (struct expected){404, "Channel not found"};
     if (r->target == TARGET_ID && !r->is_valid)
         return (struct expected){400, "Parameter channel_id must be an integer"};

@@ -63,7 +63,6 @@ static void add_id(struct request *r)
     buf_printf(&r->bytes, "%s%s%s", ANY(before), id->text, below(3) == 0 ? "" : "/");
     r->target = TARGET_ID;
     r->is_valid = id->is_valid;
-    r->is_out_of_range = !id->is_valid && id->number != 0;
     r->number = id->number;
 }
 

@@ -47,13 +47,12 @@ struct request {
     enum target target;
     int key; /* -1: none */
     bool two_keys;
-    bool is_valid;        /* the parameter of the path or the query */
-    bool is_missing;      /* the link */
-    bool is_out_of_range; /* an integer that no channel has */
-    int64_t number;       /* of the channel or the page */
-    char link[320];       /* as it is stored; "": no channel has it */
-    bool from_origin;     /* an origin is sent */
-    bool from_allowed;    /* and is allowed, if not all are */
+    bool is_valid;     /* the parameter of the path or the query */
+    bool is_missing;   /* the link */
+    int64_t number;    /* of the channel or the page; of an integer out of range, the nearest one */
+    char link[320];    /* as it is stored; "": no channel has it */
+    bool from_origin;  /* an origin is sent */
+    bool from_allowed; /* and is allowed, if not all are */
     bool is_preflight;
     const char *id; /* valid, or NULL */
     unsigned acceptable;
