@@ -335,11 +335,6 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     return (args.switched & SWITCH_PROBE) != 0 ? CONFIG_PROBE : CONFIG_RUN;
 }
 
-void config_fini(struct config *c)
-{
-    settings_fini(&SETTINGS, &c->values);
-}
-
 /* OpenSSL would wait for a writer of the pipe. */
 static int config_check_again(const struct config *c, const struct redis_options *redis, struct buf *error)
 {
@@ -351,7 +346,8 @@ static int config_check_again(const struct config *c, const struct redis_options
     return 0;
 }
 
-int config_read_redis(const struct config *c, uint64_t number, struct redis_config **out, struct buf *error)
+int config_read_redis(const struct config *c, struct config_values *last, uint64_t number,
+                      struct redis_config **out, struct buf *error)
 {
     struct config_values now = {0};
     struct redis_endpoint endpoint = {0};
@@ -359,7 +355,8 @@ int config_read_redis(const struct config *c, uint64_t number, struct redis_conf
     const char *setting = NULL;
     size_t first = 0;
     const struct settings rows = config_redis_rows(&first);
-    int err = settings_read_again(&rows, &c->values, c->sources + first, c->files + first, &now, error);
+    const struct config_values *before = number == 1 ? &c->values : last;
+    int err = settings_read_again(&rows, before, c->sources + first, c->files + first, &now, error);
     if (err == 0 && number > 1)
         err = config_check_again(c, &now.redis, error);
     if (err == 0)
@@ -369,23 +366,29 @@ int config_read_redis(const struct config *c, uint64_t number, struct redis_conf
         err = config_explain(c, err, setting, &why, error);
     }
     redis_endpoint_fini(&endpoint);
-    settings_fini(&rows, &now);
+    config_fini_values(err == 0 ? last : &now);
+    if (err == 0)
+        *last = now;
     return err;
 }
 
-int config_read_log(const struct config *c, struct config_values *now, int *access_log, struct buf *error)
+int config_read_log(const struct config *c, const struct config_values *last, struct config_values *now,
+                    int *access_log, struct buf *error)
 {
     size_t first = 0;
     const struct settings rows = config_log_rows(&first);
-    int err = settings_read_again(&rows, &c->values, c->sources + first, c->files + first, now, error);
+    int err = settings_read_again(&rows, last, c->sources + first, c->files + first, now, error);
     return err != 0 ? err : config_check_access_log(c, now, access_log, error);
 }
 
-void config_fini_log(struct config_values *now)
+void config_fini_values(struct config_values *v)
 {
-    size_t first = 0;
-    const struct settings rows = config_log_rows(&first);
-    settings_fini(&rows, now);
+    settings_fini(&SETTINGS, v);
+}
+
+void config_fini(struct config *c)
+{
+    config_fini_values(&c->values);
 }
 
 void config_write_source(const struct config *c, const char *name, struct buf *out)

@@ -172,22 +172,24 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
 void config_fini(struct config *c);
 
 /*
- * The settings of Redis, those from files as these are now, checked: redis_config_new with this number, and
- * with settings_read_again before it. Returns 0, -ENOMEM, or -EINVAL with a message in `error`.
+ * The settings of Redis, those from files as these are now, checked: settings_read_again, and
+ * redis_config_new with this number. `last` are their values as last read, zeroed before the first read
+ * (number 1), which goes back to those of config_read; success replaces them. Returns 0, -ENOMEM, or -EINVAL
+ * with a message in `error`. config_fini_values of `last` is due in every case.
  */
-int config_read_redis(const struct config *c, uint64_t number, struct redis_config **out, struct buf *error)
-    __attribute__((warn_unused_result));
+int config_read_redis(const struct config *c, struct config_values *last, uint64_t number,
+                      struct redis_config **out, struct buf *error) __attribute__((warn_unused_result));
 
 /*
  * The settings of the log as they are now, by settings_read_again, into `now`, which is zeroed by the caller
- * and gets no others. Returns 0 and the share of the access log, or -ENOMEM, or -EINVAL with a message in
- * `error`. config_fini_log is due in every case.
+ * and gets no others. `last` are those last read, or of config_read. Returns 0 and the share of the access
+ * log, or -ENOMEM, or -EINVAL with a message in `error`. config_fini_values of `now` is due in every case.
  */
-int config_read_log(const struct config *c, struct config_values *now, int *access_log, struct buf *error)
-    __attribute__((warn_unused_result));
-void config_fini_log(struct config_values *now);
+int config_read_log(const struct config *c, const struct config_values *last, struct config_values *now,
+                    int *access_log, struct buf *error) __attribute__((warn_unused_result));
+void config_fini_values(struct config_values *v);
 
-/* Their rows; *first is the place of the first among all settings. */
+/* The rows of the log; *first is the place of the first among all settings. */
 struct settings config_log_rows(size_t *first);
 
 /* Writes the source of the value of setting `name`: --listen or CHANNELD_LISTEN. */

@@ -31,9 +31,10 @@ struct reload {
     struct reload_options options;
     uv_timer_t timer;
     struct file_watch watch;
-    struct buf names;         /* the settings whose files are watched, for the log */
-    struct buf all_names;     /* and those of the log whose files are read */
-    struct config_values log; /* the settings of the log in use, and no others */
+    struct buf names;           /* the settings whose files are watched, for the log */
+    struct buf all_names;       /* and those of the log whose files are read */
+    struct config_values log;   /* the settings of the log in use, and no others */
+    struct config_values redis; /* those of Redis as last read, and no others */
     struct log_reasons log_failures;
     int changes; /* looks in a row that found one; 0: all is read */
     bool moving; /* a worker may not use the newest settings */
@@ -66,7 +67,7 @@ static int reload_read_files(struct reload *r, struct reading *n, struct buf *er
         n->config = NULL;
         buf_clear(error);
         file_watch_state(&r->watch, &n->state);
-        err = config_read_redis(r->options.config, number, &n->config, error);
+        err = config_read_redis(r->options.config, &r->redis, number, &n->config, error);
         r->changes = file_watch_look(&r->watch);
     }
     return err;
@@ -168,12 +169,12 @@ static void reload_read_log(struct reload *r, bool hangup)
     struct config_values now = {0};
     struct buf error = BUF_INIT;
     int access_log = 0;
-    if (config_read_log(r->options.config, &now, &access_log, &error) == 0)
+    if (config_read_log(r->options.config, &r->log, &now, &access_log, &error) == 0)
         reload_use_log(r, &now, access_log);
     else if (log_reason_is_due(&r->log_failures, reload_reason(&error), clock_now_ms()) || hangup)
         log_text(LOG_ERROR, "log settings not reloaded: the old ones stay in use", "reason",
                  reload_reason(&error));
-    config_fini_log(&now);
+    config_fini_values(&now);
     buf_fini(&error);
 }
 
@@ -325,7 +326,8 @@ static void reload_watch_files(struct reload *r)
 static void reload_release(struct reload *r)
 {
     redis_config_unref(r->newest);
-    config_fini_log(&r->log);
+    config_fini_values(&r->log);
+    config_fini_values(&r->redis);
     buf_fini(&r->names);
     buf_fini(&r->all_names);
     buf_fini(&r->reason);
@@ -344,7 +346,7 @@ int reload_new(uv_loop_t *loop, const struct reload_options *options, struct rel
     reload_watch_files(r);
     int err = buf_error(&r->all_names);
     if (err == 0)
-        err = config_read_log(options->config, &r->log, &access_log, error);
+        err = config_read_log(options->config, &options->config->values, &r->log, &access_log, error);
     if (err == 0)
         err = reload_read_files(r, &first, error);
     if (err != 0) {

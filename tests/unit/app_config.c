@@ -15,6 +15,7 @@ enum { WORDS = 12 };
 struct reading {
     struct config config;
     struct redis_config *redis; /* see endpoint() */
+    struct config_values last;  /* of Redis */
     struct buf error;
     int result;
 };
@@ -25,6 +26,7 @@ static int reading_fini(void **state)
 {
     (void)state;
     redis_config_unref(r.redis);
+    config_fini_values(&r.last);
     config_fini(&r.config);
     buf_fini(&r.error);
     r = (struct reading){.error = BUF_INIT};
@@ -74,7 +76,7 @@ static const struct redis_endpoint *endpoint(void)
 {
     redis_config_unref(r.redis);
     r.redis = NULL;
-    assert_int_equal(config_read_redis(&r.config, 1, &r.redis, &r.error), 0);
+    assert_int_equal(config_read_redis(&r.config, &r.last, 1, &r.redis, &r.error), 0);
     return redis_config_endpoint(r.redis);
 }
 
@@ -247,17 +249,17 @@ CONFIG_TEST(settings_of_the_log_come_from_files)
     assert_int_equal(r.config.redis_file_count, 1);
     assert_int_equal(unlink(password), 0);
     assert_true(text_write_file(access, "off"));
-    assert_int_equal(config_read_log(&r.config, &now, &share, &r.error), 0);
+    assert_int_equal(config_read_log(&r.config, &r.config.values, &now, &share, &r.error), 0);
     assert_int_equal(config_log_level(&now), LOG_DEBUG);
     assert_int_equal(share, ACCESS_LOG_OFF);
-    config_fini_log(&now);
+    config_fini_values(&now);
     assert_true(text_write_file(password, "hush") && text_write_file(access, "some"));
     assert_string_equal(endpoint()->password, "hush");
     now = (struct config_values){0};
-    assert_int_equal(config_read_log(&r.config, &now, &share, &r.error), -EINVAL);
+    assert_int_equal(config_read_log(&r.config, &r.config.values, &now, &share, &r.error), -EINVAL);
     assert_string_equal(buf_c_str(&r.error), "--access-log-file: off, errors, all or a share from 0.01% to "
                                              "100% is expected");
-    config_fini_log(&now);
+    config_fini_values(&now);
     tempdir_fini(&dir);
 }
 

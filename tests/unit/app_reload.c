@@ -145,6 +145,16 @@ static void await(const char *line, double value)
     }
 }
 
+static void await_access_log(int share)
+{
+    int64_t deadline = wait_deadline(WAIT_DEADLINE_MS);
+    while (atomic_load(&access_log) != share) {
+        if (wait_left_ms(deadline) == 0)
+            fail_msg("the access log is %d", atomic_load(&access_log));
+        (void)uv_run(&loop, UV_RUN_ONCE);
+    }
+}
+
 static const struct redis_endpoint *endpoint(void)
 {
     return redis_config_endpoint(newest);
@@ -410,6 +420,42 @@ RELOAD_TEST(pipe_in_place_of_a_certificate_is_refused)
     expect_logged("--redis-ca-file: a pipe can be read only at the start", 1);
 }
 
+/* The file is compared with what was read last, not with what was read at the start. */
+RELOAD_TEST(emptied_file_changes_nothing_though_it_was_empty_at_the_start)
+{
+    write_file("password", "");
+    START("--redis-password-file", path_of("password"));
+    write_file("password", "one");
+    await(RELOADED, 1);
+    write_file("password", "");
+    await(FAILED, 1);
+    expect_logged("--redis-password-file: the file is empty", 1);
+    assert_string_equal(endpoint()->password, "one");
+}
+
+RELOAD_TEST(pipe_in_place_of_a_file_keeps_the_value_that_was_read_last)
+{
+    write_file("password", "one");
+    write_file("access", "off");
+    START("--redis-password-file", path_of("password"), "--access-log-file", path_of("access"));
+    write_file("password", "two");
+    write_file("access", "all");
+    reload_now(reload);
+    await_access_log(ACCESS_LOG_ALL);
+    static const char *const files[] = {"password", "access"};
+    for (size_t i = 0; i < TEST_COUNT(files); i++) {
+        assert_int_equal(unlink(path_of(files[i])), 0);
+        assert_int_equal(mkfifo(path_of(files[i]), 0600), 0);
+    }
+    reload_now(reload);
+    assert_int_equal(atomic_load(&access_log), ACCESS_LOG_ALL);
+    assert_int_equal((int)metric(FAILED), 0);
+    workers[0].ready = false;
+    reload_worker_changed(reload);
+    await_offer(0);
+    assert_string_equal(endpoint()->password, "two");
+}
+
 RELOAD_TEST(folder_in_place_of_a_file_is_an_error)
 {
     write_file("password", "one");
@@ -447,16 +493,6 @@ RELOAD_TEST(without_files_nothing_is_read)
     reload_worker_changed(reload);
     assert_int_equal((int)metric(RELOADED), 0);
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0); /* no timer */
-}
-
-static void await_access_log(int share)
-{
-    int64_t deadline = wait_deadline(WAIT_DEADLINE_MS);
-    while (atomic_load(&access_log) != share) {
-        if (wait_left_ms(deadline) == 0)
-            fail_msg("the access log is %d", atomic_load(&access_log));
-        (void)uv_run(&loop, UV_RUN_ONCE);
-    }
 }
 
 /* Without SIGHUP, and without a file of Redis. */
