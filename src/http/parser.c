@@ -289,7 +289,27 @@ static enum http_method http_parser_method_of(const llhttp_t *l)
 static int http_parser_on_url(llhttp_t *l, const char *at, size_t n)
 {
     struct http_parser *p = http_parser_of(l);
+    p->rest = span_skip(p->rest, (size_t)(at + n - p->rest.data));
     return http_parser_collect(p, &p->text, &p->state.target_len, at, n);
+}
+
+/* False for RTSP/1.0: llhttp accepts it in place of HTTP/1.0, and does not tell which it was. */
+static bool http_parser_begins_version(struct http_parser *p)
+{
+    size_t at = 0;
+    while (at < p->rest.len && p->rest.data[at] == ' ')
+        at++;
+    if (at == p->rest.len)
+        return true;
+    http_parser_enter(p, HTTP_PARSE_VERSION);
+    return p->rest.data[at] != 'R';
+}
+
+static int http_parser_on_url_complete(llhttp_t *l)
+{
+    struct http_parser *p = http_parser_of(l);
+    http_parser_enter(p, HTTP_PARSE_SPACE);
+    return http_parser_begins_version(p) ? 0 : http_parser_reject(p, 400);
 }
 
 static int http_parser_on_version_complete(llhttp_t *l)
@@ -299,8 +319,8 @@ static int http_parser_on_version_complete(llhttp_t *l)
     bool known = l->http_major == 1 && l->http_minor <= 1; /* not covered: llhttp rejects 1.2 itself */
     if (!known)
         return http_parser_reject(p, 505);
-    return l->method == HTTP_PRI ? http_parser_reject(p, 501)
-                                 : 0; /* llhttp knows it from the preface of HTTP/2 */
+    /* llhttp knows them from the preface of HTTP/2 and from Icecast. */
+    return l->method == HTTP_PRI || l->method == HTTP_SOURCE ? http_parser_reject(p, 501) : 0;
 }
 
 /* A name that fills the array is longer than any in the table, and matches none. */
@@ -619,6 +639,7 @@ void http_parser_init(struct http_parser *p, struct http_parser_config *config)
 {
     static const llhttp_settings_t settings = {
         .on_url = http_parser_on_url,
+        .on_url_complete = http_parser_on_url_complete,
         .on_version_complete = http_parser_on_version_complete,
         .on_header_field = http_parser_on_header_field,
         .on_header_field_complete = http_parser_on_header_field_complete,
@@ -667,11 +688,20 @@ static int http_parser_status_of_error(struct http_parser *p, llhttp_errno_t err
 }
 
 /* Empty lines were skipped before (http_leading_crlf); llhttp would skip incomplete ones too. */
-static bool http_parser_begins_line(struct http_parser *p, char first)
+static bool http_parser_begins_line(struct http_parser *p)
 {
+    char first = *p->rest.data;
     assert(first != '\r');
     http_parser_enter(p, HTTP_PARSE_LINE);
     return first != '\n';
+}
+
+/* Looks at what llhttp would accept: it gets input only after that. */
+static bool http_parser_check_input(struct http_parser *p)
+{
+    if (p->state.phase == HTTP_PARSE_NOTHING)
+        return http_parser_begins_line(p);
+    return p->state.phase != HTTP_PARSE_SPACE || http_parser_begins_version(p);
 }
 
 /* llhttp gets at most as much of the head as the limit leaves, so that the count is exact. */
@@ -705,7 +735,8 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
         rest.len = http_parser_slice_length(p, rest.len);
         if (rest.len == 0)
             return http_parser_rejected(p, p->state.phase < HTTP_PARSE_FIELDS ? 414 : 431);
-        if (p->state.phase == HTTP_PARSE_NOTHING && !http_parser_begins_line(p, *rest.data))
+        p->rest = rest;
+        if (!http_parser_check_input(p))
             return http_parser_rejected(p, 400);
         bool in_head = !http_parser_has_head(p);
         llhttp_errno_t err = llhttp_execute(&p->llhttp, rest.data, rest.len);

@@ -73,6 +73,8 @@ struct http_piece {
 enum http_parse_phase {
     HTTP_PARSE_NOTHING,
     HTTP_PARSE_LINE,
+    HTTP_PARSE_SPACE, /* between target and version */
+    HTTP_PARSE_VERSION,
     HTTP_PARSE_FIELDS,
     HTTP_PARSE_CONTENT,
     HTTP_PARSE_COMPLETE
@@ -107,7 +109,8 @@ struct http_parser {
     char name[HTTP_NAME_MAX];                     /* the field being read, cut off, padded with zeros */
     struct http_piece piece[HTTP_FIELDS_MAX + 1]; /* the values of the fields so far */
     struct http_parse_state state;
-    int status; /* why the request is rejected; 0: it is not */
+    struct span rest; /* the input of llhttp, from the end of the target on; only during a call */
+    int status;       /* why the request is rejected; 0: it is not */
     struct http_request request;
 };
 

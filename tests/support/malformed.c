@@ -274,7 +274,7 @@ const struct shape shapes_of_lines[] = {
     SHAPE("version behind a tab", REFUSED, "GET /api/channels/\tHTTP/1.1\r\n" HOST FIXTURE_AUTH "\r\n"),
     SHAPE("version twice", REFUSED, VERSION("HTTP/1.1 HTTP/1.1")),
     SHAPE("version of another protocol", REFUSED, VERSION("ICE/1.0")),
-    SHAPE("version of RTSP, which llhttp reads as HTTP/1.0", "200 close", VERSION("RTSP/1.0")),
+    SHAPE("version of RTSP, which llhttp accepts", REFUSED, VERSION("RTSP/1.0")),
     SHAPE("preface of HTTP/2", "505 close", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
     SHAPE("preface of HTTP/2 and frames", "505 close",
           "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x01\x01\x05\0\0\0\x01"),

@@ -62,7 +62,8 @@ TEST_CASE(unknown_methods_are_501_and_other_bytes_400)
     EXPECT(501, LINE("BREW / HTTP/1.1"), LINE("get / HTTP/1.1"), LINE("GETX / HTTP/1.1"),
            LINE("GE / HTTP/1.1"), LINE("P / HTTP/1.1"), SPAN("XX"), SPAN("|~!#$%&'*+-.^_` / HTTP/1.1\r\n"),
            LINE("Get / HTTP/1.1"), LINE("DESCRIBE / HTTP/1.1"), LINE("PRI / HTTP/1.1"), /* of HTTP/2 alone */
-           LINE("PRI * HTTP/1.0"), SPAN("PRI * HTTP/1.1\r\n\r\nSM\r\n\r\n"));
+           LINE("PRI * HTTP/1.0"), SPAN("PRI * HTTP/1.1\r\n\r\nSM\r\n\r\n"), LINE("SOURCE / HTTP/1.1"),
+           LINE("SOURCE / ICE/1.0") /* of Icecast alone */);
     EXPECT(400, LINE("(GET) / HTTP/1.1"), LINE("G(T / HTTP/1.1"), LINE(" GET / HTTP/1.1"),
            LINE("\r\n / HTTP/1.1"), LINE("GET\t/ HTTP/1.1"), SPAN("GET\r\n\r\n"),
            SPAN("\0GET / HTTP/1.1\r\n"), SPAN("G\0ET / HTTP/1.1\r\n"), SPAN("\xC3\x84 / HTTP/1.1\r\n"),
@@ -78,7 +79,8 @@ TEST_CASE(other_versions_are_505_and_other_bytes_400)
            SPAN("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
     EXPECT(400, LINE("GET / HTTP/x"), LINE("GET / HTTP/1.x"), LINE("GET / HTTP/1"), LINE("GET / HTTP/11.1"),
            LINE("GET / HTTP/1.10"), LINE("GET / HTTP/1,1"), LINE("GET / http/1.1"), LINE("GET / HTTPS/1.1"),
-           LINE("GET / ICE/1.0"), LINE("GET / HTTP/1.1 "), LINE("GET / HTTP/1.1x"), LINE("GET / HTTP/1.1 x"),
+           LINE("GET / ICE/1.0"), LINE("GET / RTSP/1.0"), LINE("GET /  RTSP/1.1"), LINE("OPTIONS * RTSP/1.0"),
+           SPAN("GET / R"), LINE("GET / HTTP/1.1 "), LINE("GET / HTTP/1.1x"), LINE("GET / HTTP/1.1 x"),
            LINE("GET  HTTP/1.1"), LINE("GET / x HTTP/1.1"));
 }
 

@@ -121,7 +121,7 @@ static void add_request(struct buf *out, unsigned number)
     if (below(20) == 0)
         for (unsigned i = below((unsigned)scenario.options.head_max + 20); i > 0; i--)
             buf_append_char(out, 'a');
-    buf_append_str(out, old ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n");
+    buf_append_str(out, below(100) == 0 ? " RTSP/1.0\r\n" : old ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n");
     if (!old || below(2) == 0)
         buf_append_str(out, ANY("Host: a\r\n", "host:\ta.example:8080 \r\n", "HOST: [::1]\r\n"));
     buf_append_str(out, ANY("", "", "", "", "Connection: keep-alive\r\n", "Connection: x, Keep-Alive\r\n",

@@ -50,11 +50,11 @@ static int hex_value(char c)
 }
 
 static const char *const methods[] = {
-    "GET",     "HEAD",     "POST",       "PUT",        "DELETE", "OPTIONS",  "TRACE",
-    "CONNECT", "PATCH",    "ACL",        "BIND",       "COPY",   "CHECKOUT", "LINK",
-    "LOCK",    "MERGE",    "MKACTIVITY", "MKCALENDAR", "MKCOL",  "MOVE",     "M-SEARCH",
-    "NOTIFY",  "PROPFIND", "PROPPATCH",  "PURGE",      "QUERY",  "REBIND",   "REPORT",
-    "SEARCH",  "SOURCE",   "SUBSCRIBE",  "UNBIND",     "UNLINK", "UNLOCK",   "UNSUBSCRIBE"};
+    "GET",     "HEAD",      "POST",       "PUT",        "DELETE", "OPTIONS",    "TRACE",
+    "CONNECT", "PATCH",     "ACL",        "BIND",       "COPY",   "CHECKOUT",   "LINK",
+    "LOCK",    "MERGE",     "MKACTIVITY", "MKCALENDAR", "MKCOL",  "MOVE",       "M-SEARCH",
+    "NOTIFY",  "PROPFIND",  "PROPPATCH",  "PURGE",      "QUERY",  "REBIND",     "REPORT",
+    "SEARCH",  "SUBSCRIBE", "UNBIND",     "UNLINK",     "UNLOCK", "UNSUBSCRIBE"};
 
 /* 2: known; 1: the beginning of a known one. */
 static int know_method(const char *text, size_t n)
