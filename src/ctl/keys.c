@@ -43,7 +43,7 @@ static struct span keys_digest_text(const struct hex_digest *hex)
 /* Fails because a key has another type. The error of Redis would name neither the key nor a remedy. */
 static int keys_fail_wrongtype(struct client *c, const char *what, struct span key)
 {
-    return client_fail(c, "%.*s is not a %s: delete it, then issue all keys again", (int)key.len, key.data,
+    return client_fail(c, "%.*s is not a %s: delete it and restore it from a backup", (int)key.len, key.data,
                        what);
 }
 
@@ -109,18 +109,29 @@ static int keys_generate_key(char out[KEY_LEN])
     return 0;
 }
 
-/* *removed: 1 if the key was in the set. The set comes first: a key is never valid without its expiry. */
+static void keys_receive_removed(struct client *c, const char *what, struct span key, int64_t *removed)
+{
+    const struct redis_reply *reply = client_receive_or_wrongtype(c);
+    if (reply_is_wrongtype(reply))
+        (void)keys_fail_wrongtype(c, what, key);
+    *removed = reply->integer;
+}
+
+/* *removed: 1 if the key was in the set. Its info goes only after that: a key is never valid without its
+ * expiry. */
 static int keys_remove_key(struct client *c, struct span hex, int64_t *removed)
 {
+    int64_t infos = 0;
     CLIENT_SEND(c, SPAN("SREM"), c->api_keys, hex);
+    keys_receive_removed(c, "set", c->api_keys, removed);
+    if (client_status(c) != 0)
+        return -EIO;
     CLIENT_SEND(c, SPAN("HDEL"), c->api_key_info, hex);
-    *removed = client_receive_integer(c);
-    int err = client_status(c);
-    (void)client_receive(c);
-    return err == 0 && client_status(c) != 0
-               ? client_explain(c, "the key is not valid any more, but its info was not removed: %s",
-                                client_error(c))
-               : err;
+    keys_receive_removed(c, "hash", c->api_key_info, &infos);
+    return client_status(c) == 0
+               ? 0
+               : client_explain(c, "the key is not valid any more, but its info was not removed: %s",
+                                client_error(c));
 }
 
 static int keys_add_key(struct client *c, const struct hex_digest *hex, struct span info)
@@ -272,27 +283,29 @@ static int keys_issue(struct client *c, const struct options *o)
 
 /* --- Revoking --- */
 
-/* The digest of a key that was given as it is, or as its digest in any case. */
-static struct hex_digest keys_digest_given(struct span text)
+/* True if the text is a digest, in any case. */
+static bool keys_read_digest(struct span text, struct hex_digest *hex)
 {
-    struct hex_digest hex = {{0}};
-    if (text.len != sizeof hex.text)
-        return keys_digest_of(text);
-    for (size_t i = 0; i < sizeof hex.text; i++)
-        hex.text[i] = (char)tolower((unsigned char)text.data[i]);
-    return digest_is_hex(keys_digest_text(&hex)) ? hex : keys_digest_of(text);
+    if (text.len != sizeof hex->text)
+        return false;
+    for (size_t i = 0; i < sizeof hex->text; i++)
+        hex->text[i] = (char)tolower((unsigned char)text.data[i]);
+    return digest_is_hex(keys_digest_text(hex));
 }
 
+/* `key` is a key or a digest. A key may have the form of one. */
 static int keys_revoke_key(struct client *c, const struct options *o, struct span key)
 {
     int64_t removed = 0;
-    struct hex_digest hex = keys_digest_given(key);
+    struct hex_digest hex = {{0}};
     int code = client_open(c, o, CLIENT_API_KEYS);
     if (code != EXIT_OK)
         return code;
-    int err = keys_check_types(c);
-    if (err == 0)
+    int err = keys_read_digest(key, &hex) ? keys_remove_key(c, keys_digest_text(&hex), &removed) : 0;
+    if (err == 0 && removed == 0) {
+        hex = keys_digest_of(key);
         err = keys_remove_key(c, keys_digest_text(&hex), &removed);
+    }
     if (err != 0)
         return client_print_error(c);
     if (removed == 0) {
