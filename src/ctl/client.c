@@ -317,7 +317,6 @@ static int client_wait_for_redis(struct client *c, const struct options *o, enum
     unsigned failures = 0;
     struct buf reason = BUF_INIT;
     unsigned seed = (unsigned)random_seed(&reason);
-    interrupt_exit();
     int err = client_attempt(c, subject, wait_ms);
     while (err != 0 && !redis_client_is_rejected(c->redis) &&
            (passed_ms = clock_now_ms() - started_ms) < wait_ms) {
@@ -328,7 +327,6 @@ static int client_wait_for_redis(struct client *c, const struct options *o, enum
         passed_ms = clock_now_ms() - started_ms;
         err = client_attempt(c, subject, wait_ms - MIN(passed_ms, wait_ms));
     }
-    interrupt_restore();
     double seconds = (double)(clock_now_ms() - started_ms) / 1e3;
     if (err == 0 && reason.len > 0)
         show_message("Redis accepts commands after %.1f s", seconds);
@@ -400,6 +398,19 @@ enum field_ttls client_probe_field_ttls(struct client *c)
  * have to wait. */
 static const struct span SCAN_COUNT = {"1000", 4};
 
+static void client_send_scan_of_keys(struct client *c, enum client_scan what, struct span cursor)
+{
+    bool is_typed = what == SCAN_CARD_HASHES || what == SCAN_LINK_STRINGS;
+    bool is_card = what == SCAN_CARDS || what == SCAN_CARD_HASHES;
+    buf_clear(&c->key);
+    (is_card ? keyspace_card_pattern : keyspace_link_pattern)(c->keys, &c->key);
+    const struct span words[] = {
+        SPAN("SCAN"),  cursor,     SPAN("MATCH"), buf_span(&c->key),
+        SPAN("COUNT"), SCAN_COUNT, SPAN("TYPE"),  is_card ? SPAN("hash") : SPAN("string")};
+    size_t count = sizeof words / sizeof words[0];
+    client_send(c, is_typed ? count : count - 2, words);
+}
+
 static void client_send_scan(struct client *c, enum client_scan what, struct span cursor)
 {
     const struct {
@@ -407,13 +418,8 @@ static void client_send_scan(struct client *c, enum client_scan what, struct spa
     } sets[] = {[SCAN_INDEX] = {SPAN("ZSCAN"), c->index},
                 [SCAN_API_KEYS] = {SPAN("SSCAN"), c->api_keys},
                 [SCAN_API_KEY_INFO] = {SPAN("HSCAN"), c->api_key_info}};
-    buf_clear(&c->key);
-    if (what == SCAN_CARDS)
-        keyspace_card_pattern(c->keys, &c->key);
-    else if (what == SCAN_LINKS)
-        keyspace_link_pattern(c->keys, &c->key);
-    if (what == SCAN_CARDS || what == SCAN_LINKS)
-        CLIENT_SEND(c, SPAN("SCAN"), cursor, SPAN("MATCH"), buf_span(&c->key), SPAN("COUNT"), SCAN_COUNT);
+    if (what < SCAN_INDEX)
+        client_send_scan_of_keys(c, what, cursor);
     else
         CLIENT_SEND(c, sets[what].command, sets[what].key, cursor, SPAN("COUNT"), SCAN_COUNT);
 }

@@ -188,7 +188,16 @@ enum field_ttls client_probe_field_ttls(struct client *c);
  */
 void client_send_card_read(struct client *c, int64_t id, enum field_ttls field_ttls);
 
-enum client_scan { SCAN_CARDS, SCAN_LINKS, SCAN_INDEX, SCAN_API_KEYS, SCAN_API_KEY_INFO };
+/* Cards and links: all keys with their names, or those that have their types as well. */
+enum client_scan {
+    SCAN_CARDS,
+    SCAN_LINKS,
+    SCAN_CARD_HASHES,
+    SCAN_LINK_STRINGS,
+    SCAN_INDEX,
+    SCAN_API_KEYS,
+    SCAN_API_KEY_INFO
+};
 
 /*
  * Called with each batch of a scan: `count` string replies, borrowed for the call: names of keys, members of

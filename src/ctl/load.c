@@ -542,12 +542,12 @@ static int load_run(struct load *l)
     l->writer.report = &l->report;
     l->writer.progress = &l->removal;
     int err = lock_run(&l->lock, &l->client, load_input, l);
-    if (err == -EINTR)
+    if (err != 0)
         l->stopped_by = interrupt_signal();
     if (err != 0 || l->stopped_by != 0)
         load_print_stop(l);
     if (err == -EIO)
-        return EXIT_FAILED;
+        return l->stopped_by != 0 ? 128 + l->stopped_by : EXIT_FAILED;
     if (err == 0)
         load_print_summary(l);
     int code = output_finish();

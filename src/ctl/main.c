@@ -201,6 +201,7 @@ int main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN); /* a write to a closed connection fails with EPIPE instead */
     (void)signal(SIGXFSZ, SIG_IGN); /* and one beyond the greatest size of a file with EFBIG */
+    interrupt_exit();
     process_set_dumpable(false);
     if (process_open_standard_descriptors() != 0)
         return EXIT_FAILED;

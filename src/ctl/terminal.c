@@ -169,23 +169,22 @@ void progress_end(const struct progress *p)
 /* A signal handler can reach nothing but a global. */
 static volatile sig_atomic_t caught;
 
-static void terminal_note(int number)
-{
-    caught = number;
-}
-
 static void terminal_end_process(int number)
 {
     _exit(128 + number);
 }
 
+static void terminal_note(int number)
+{
+    if (caught != 0)
+        terminal_end_process(number);
+    caught = number;
+}
+
 static void terminal_handle(int number, void (*handler)(int))
 {
-    /* Without SA_RESTART a signal ends a wait for input; with SA_RESETHAND a second signal ends the process.
-     */
-    struct sigaction action = {.sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = handler}; /* without SA_RESTART: it ends a wait for input */
     struct sigaction before;
-    action.sa_handler = handler;
     (void)sigemptyset(&action.sa_mask);
     if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
         (void)sigaction(number, &action, NULL);
@@ -206,11 +205,6 @@ void interrupt_watch(void)
 void interrupt_exit(void)
 {
     terminal_handle_all(terminal_end_process);
-}
-
-void interrupt_restore(void)
-{
-    terminal_handle_all(SIG_DFL);
 }
 
 int interrupt_signal(void)

@@ -89,20 +89,17 @@ void progress_end(const struct progress *p);
 /* Seconds since the start, never 0. */
 double progress_seconds(const struct progress *p);
 
-/* --- SIGINT, SIGTERM and SIGHUP: the first one asks to stop, a second one ends the process at once --- */
+/* --- SIGINT, SIGTERM and SIGHUP; one that is ignored (nohup) stays ignored --- */
+
+/* Each of these signals ends the process, with 128 plus its number. The kernel would not do it for the first
+ * process of a container. */
+void interrupt_exit(void);
 
 /*
- * Starts to record these signals instead of ending the process; a system call that one interrupts fails with
- * EINTR. A signal that is ignored (nohup) stays ignored.
+ * From now on the first of these signals asks to stop: it is recorded, and a system call that it interrupts
+ * fails with EINTR. A second one ends the process at once.
  */
 void interrupt_watch(void);
-
-/*
- * Until interrupt_restore, one of these signals ends the process at once, with 128 plus its number: for a
- * wait before anything has begun. The kernel would not do it for the first process of a container.
- */
-void interrupt_exit(void);
-void interrupt_restore(void);
 
 /* The signal that came, or 0. */
 int interrupt_signal(void);
