@@ -30,14 +30,14 @@
 #define CTL_COMMANDS(X) \
     X(command_load, "load", "FILE|-", 0, CTL_FLAG(REPLACE), \
       "load channels from NDJSON: in each line a card as the API returns it, or a response with one. Only one " \
-      "load runs at a time: a second one waits up to 15 s, then fails") \
+      "load runs at a time: a second one fails within 5 s, and waits up to 15 s for the lock of one that was killed") \
     X(command_load, "load", NULL, CTL_FLAG(SAMPLE), CTL_FLAG(REPLACE), \
       "load sample channels") \
     X(command_show, "show", "ID|LINK", 0, 0, \
       "print a channel as Redis holds it: the card as JSON, its place in the index, where its link leads") \
     X(command_remove, "remove", "ID", 0, 0, \
-      "remove a channel: its place in the index, its card and its link key, in one transaction. It waits for a " \
-      "running load as a second load does") \
+      "remove a channel: its place in the index, its card and its link key, in one transaction. It fails " \
+      "while a load runs, as a second load does") \
     X(command_keys, "keys issue", NULL, 0, CTL_FLAG(COUNT) | CTL_FLAG(NAME) | CTL_FLAG(EXPIRES), \
       "create API keys and print them; they cannot be printed again") \
     X(command_keys, "keys revoke", "KEY|DIGEST", 0, 0, \

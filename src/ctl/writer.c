@@ -15,11 +15,11 @@ enum { BATCH_CHANNELS_MAX = 100, BATCH_BYTES_MAX = WRITER_CARD_BYTES_MAX };
 
 /* A channel and its data in Redis. */
 struct entry {
-    struct card card;           /* its texts are in batch.texts */
-    int64_t line;               /* its number in the file */
-    struct redis_reply *stored; /* owned: the fields that Redis holds, in the order of a card */
-    bool refused;               /* is not written */
-    bool listed;                /* is in the index already, with this score */
+    struct card card;       /* its texts are in batch.texts */
+    int64_t line;           /* its number in the file */
+    struct buf former_link; /* the link in Redis, if the card gets another one or none */
+    bool refused;           /* is not written */
+    bool listed;            /* is in the index already, with this score */
     double score;
     bool moved;        /* the next index gives it another score, or its first */
     bool card_changed; /* differs from what Redis holds, or has a TTL there */
@@ -57,7 +57,7 @@ static struct batch *writer_batch_new(void)
 static void writer_batch_clear(struct batch *b)
 {
     for (size_t i = 0; i < b->count; i++)
-        free(b->entry[i].stored);
+        buf_fini(&b->entry[i].former_link);
     b->count = 0;
     b->commands = 0;
     buf_clear(&b->texts);
@@ -90,7 +90,7 @@ static bool writer_batch_has_room(const struct batch *b, size_t bytes)
     return b->count < BATCH_CHANNELS_MAX && BATCH_BYTES_MAX - b->texts.len >= bytes;
 }
 
-/* True when a channel of the batch that is not refused has this link; this id. */
+/* True when a channel of the batch that is not refused has this link. */
 static bool writer_batch_has_link(const struct batch *b, struct span link)
 {
     for (size_t i = 0; i < b->count; i++) {
@@ -101,9 +101,10 @@ static bool writer_batch_has_link(const struct batch *b, struct span link)
     return false;
 }
 
-static bool writer_batch_has_id(const struct batch *b, int64_t id)
+/* True when one of the first `count` channels that is not refused has this id. */
+static bool writer_batch_has_id(const struct batch *b, size_t count, int64_t id)
 {
-    for (size_t i = 0; i < b->count; i++)
+    for (size_t i = 0; i < count; i++)
         if (!b->entry[i].refused && b->entry[i].card.id == id)
             return true;
     return false;
@@ -111,7 +112,7 @@ static bool writer_batch_has_id(const struct batch *b, int64_t id)
 
 static bool writer_batch_accepts(const struct batch *b, const struct card *card)
 {
-    return writer_batch_has_room(b, writer_card_bytes(card)) && !writer_batch_has_id(b, card->id) &&
+    return writer_batch_has_room(b, writer_card_bytes(card)) && !writer_batch_has_id(b, b->count, card->id) &&
            !writer_batch_has_link(b, writer_card_link(card));
 }
 
@@ -198,25 +199,28 @@ static bool writer_same_text(struct span a, struct span b)
     return (a.data == NULL) == (b.data == NULL) && span_equal(a, b);
 }
 
-static bool writer_differs(const struct entry *e)
+/* Compares the card with the fields that Redis holds, of which only a former link is kept: they may be large.
+ */
+static void writer_compare_card(struct writer *w, struct entry *e, struct redis_reply *const *stored)
 {
-    for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        if (!writer_same_text(e->card.row.value[f], reply_text(e->stored->element[f])))
-            return true;
-    return false;
+    struct span link = reply_text(stored[CHANNEL_FIELD_link]);
+    for (size_t f = 0; f < CHANNEL_FIELD_COUNT && !e->card_changed; f++)
+        e->card_changed = !writer_same_text(e->card.row.value[f], reply_text(stored[f]));
+    if (!writer_same_text(link, writer_card_link(&e->card)))
+        buf_append_span(&e->former_link, link);
+    if (buf_error(&e->former_link) != 0)
+        (void)client_fail_memory(w->client);
 }
 
 static void writer_receive_card(struct writer *w, struct entry *e)
 {
-    e->stored = client_copy_reply(w->client, client_receive_or_wrongtype(w->client));
-    if (e->stored == NULL)
-        return;
-    if (reply_is_wrongtype(e->stored))
+    const struct redis_reply *stored = client_receive_or_wrongtype(w->client);
+    if (reply_is_wrongtype(stored))
         writer_refuse_type(w, e, client_card_key(w->client, e->card.id), "a hash");
-    else if (e->stored->elements != CHANNEL_FIELD_COUNT)
+    else if (stored->elements != CHANNEL_FIELD_COUNT)
         (void)client_fail_unexpected(w->client);
     else
-        e->card_changed = writer_differs(e);
+        writer_compare_card(w, e, stored->element);
 }
 
 /* A key with a TTL is written again, which removes the TTL. */
@@ -259,8 +263,8 @@ static void writer_receive_reads(struct writer *w, struct entry *e)
 
 /*
  * Refuses the lines whose link belongs to another channel. The owner of a contested link may have another
- * link by now: then the link key is stale. An owner whose line in this batch has another link gives up the
- * contested one, unless that line is refused itself: so this repeats until nothing changes.
+ * link by now: then the link key is stale. An owner with an earlier line in this batch has given up the
+ * contested one, unless that line was refused.
  */
 static void writer_refuse_contested(struct writer *w, struct batch *b)
 {
@@ -268,17 +272,10 @@ static void writer_refuse_contested(struct writer *w, struct batch *b)
     struct entry *e = b->entry;
     CLIENT_PIPELINE(i, b->count, e[i].owner.found, client_send_owner_check(w->client, &e[i].owner),
                     client_receive_owner_check(w->client, &e[i].owner));
-    bool settled = client_status(w->client) != 0;
-    while (!settled) {
-        settled = true;
-        for (size_t i = 0; i < b->count; i++) {
-            if (e[i].refused || !e[i].owner.agrees || writer_batch_has_id(b, e[i].owner.id))
-                continue;
+    for (size_t i = 0; i < b->count && client_status(w->client) == 0; i++)
+        if (!e[i].refused && e[i].owner.agrees && !writer_batch_has_id(b, i, e[i].owner.id))
             writer_refuse(w, &e[i], "link: %s is the link of channel %lld in an earlier line",
                           excerpt(e[i].owner.link, link), (long long)e[i].owner.id);
-            settled = false;
-        }
-    }
 }
 
 static void writer_note_links(struct writer *w, const struct batch *b)
@@ -292,13 +289,10 @@ static void writer_note_links(struct writer *w, const struct batch *b)
 
 /* --- Former links --- */
 
-/* Absent when the channel had no link or keeps it. */
+/* Empty when the channel had no link or keeps it. */
 static struct span writer_former_link(const struct entry *e)
 {
-    if (e->refused)
-        return SPAN_ABSENT;
-    struct span link = reply_text(e->stored->element[CHANNEL_FIELD_link]);
-    return writer_same_text(link, writer_card_link(&e->card)) ? SPAN_ABSENT : link;
+    return e->refused ? SPAN_ABSENT : buf_span(&e->former_link);
 }
 
 /* The key of a former link is deleted if it still names the channel and no channel of this batch gets the
@@ -307,7 +301,7 @@ static void writer_find_former_links(struct writer *w, struct batch *b)
 {
     struct client *c = w->client;
     struct entry *e = b->entry;
-    CLIENT_PIPELINE(i, b->count, writer_former_link(&e[i]).data != NULL,
+    CLIENT_PIPELINE(i, b->count, writer_former_link(&e[i]).len > 0,
                     CLIENT_SEND(c, SPAN("GET"), client_link_key(c, writer_former_link(&e[i]))),
                     e[i].drops_link = reply_is_id(client_receive_or_wrongtype(c), e[i].card.id) &&
                                       !writer_batch_has_link(b, writer_former_link(&e[i])));
@@ -337,11 +331,12 @@ static int writer_index_next_score(struct client *c, int64_t *out)
     const struct redis_reply *reply = client_receive_or_wrongtype(c);
     double last = writer_last_score(reply);
     if (reply_is_wrongtype(reply))
-        return client_fail(c, "%.*s is not a sorted set: delete it, or load with --replace",
+        return client_fail(c, "%.*s is not a sorted set: delete it, or load a valid file with --replace",
                            (int)c->index.len, c->index.data);
     if (!(last >= -INDEX_SCORE_LIMIT && last <= LAST_SCORE_MAX))
-        return client_fail(c, "the highest score of the index is above 2^52, nothing can be added after it: "
-                              "load with --replace");
+        return client_fail(
+            c, "the highest score of the index is above 2^52 or below -2^53, nothing can be added after it: "
+               "load with --replace");
     *out = (int64_t)last + 1;
     return client_status(c);
 }
@@ -597,7 +592,8 @@ static void writer_show_removal(struct writer *w, size_t checked)
 
 struct sweep {
     struct writer *writer;
-    enum client_scan what; /* cards or links */
+    enum client_scan
+        what; /* SCAN_CARD_HASHES or SCAN_LINK_STRINGS: other types may belong to another program */
     int64_t removed;
 };
 
@@ -610,9 +606,11 @@ static void writer_sweep_batch(void *arg, struct redis_reply *const *keys, size_
     writer_show_removal(w, count);
     if (gone == NULL)
         (void)client_fail_memory(w->client);
+    else if (interrupt_signal() != 0)
+        (void)client_fail(w->client, "interrupted");
     else {
         lock_watch(w->lock);
-        (s->what == SCAN_CARDS ? writer_mark_cards : writer_mark_links)(w->client, keys, gone, count);
+        (s->what == SCAN_CARD_HASHES ? writer_mark_cards : writer_mark_links)(w->client, keys, gone, count);
         writer_unlink_marked(w, keys, gone, count, &s->removed);
     }
     free(gone);
@@ -634,8 +632,8 @@ int writer_replace(struct writer *w)
     if (err != 0)
         return err;
     w->counts.replaced = true;
-    w->counts.cards_removed = writer_sweep(w, SCAN_CARDS);
-    (void)writer_sweep(w, SCAN_LINKS);
+    w->counts.cards_removed = writer_sweep(w, SCAN_CARD_HASHES);
+    (void)writer_sweep(w, SCAN_LINK_STRINGS);
     return client_status(w->client);
 }
 

@@ -258,6 +258,22 @@ TEST_CASE_WITH(load_accepts_a_link_that_an_earlier_line_gave_up, ctl_empty, NULL
     ctl_expect_sound();
 }
 
+/* However many lines are between them. */
+TEST_CASE(load_refuses_a_link_that_only_a_later_line_gives_up)
+{
+    AUTOFREE char *more = ctl_channels(10, 600);
+    const char *const between[] = {"", more};
+    for (size_t i = 0; i < TEST_COUNT(between); i++) {
+        (void)ctl_empty(NULL);
+        AUTOFREE char *text =
+            text_printf("%s%s%s", CTL_LINKED(1, "a") CTL_LINKED(2, "a"), between[i], CTL_LINKED(1, "b"));
+        ctl_expect(ctl_load(text, NULL), 1, ", 1 refused)",
+                   "file.ndjson:2: link: https://max.ru/a is the link of channel 1 in an earlier line");
+        expect_owner("b", "1");
+        ctl_expect_sound();
+    }
+}
+
 /* Line 4 would free "a" for line 3, which is in the same batch, but is refused itself. */
 TEST_CASE_WITH(load_keeps_the_link_of_a_refused_line, ctl_empty, NULL)
 {
@@ -589,7 +605,7 @@ TEST_CASE_WITH(load_fails_on_an_error_reply, ctl_empty, NULL)
     expect_refusal("Redis refused: READONLY ");
     redis_do(&redis, "REPLICAOF NO ONE");
     redis_do(&redis, "SET channels:index text");
-    expect_refusal("channels:index is not a sorted set: delete it, or load with --replace");
+    expect_refusal("channels:index is not a sorted set: delete it, or load a valid file with --replace");
 }
 
 TEST_CASE_WITH(load_fails_on_a_file_that_cannot_be_read, ctl_empty, NULL)

@@ -3,6 +3,7 @@
 #include "support/ctl.h"
 
 #include <hiredis/hiredis.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -94,11 +95,47 @@ TEST_CASE_WITH(replace_removes_stray_link_keys, load_first, NULL)
     redis_do(&redis, "SET channels:link:https://max.ru/gone 999");
     redis_do(&redis, "SET channels:link:https://max.ru/other 2");
     redis_do(&redis, "SET channels:link:https://max.ru/text text");
-    redis_do(&redis, "LPUSH channels:link:https://max.ru/list x");
-    redis_do(&redis, "SET channels:card:junk x");
+    redis_do(&redis, "HSET channels:card:junk a b");
     ctl_expect_load(second, "--replace", 0);
     assert_int_equal(redis_integer(&redis, "DBSIZE"), 6);
     ctl_expect_sound();
+}
+
+static bool is_replaced(void *arg)
+{
+    (void)arg;
+    return redis_integer(&redis, "ZCOUNT channels:index -inf inf") == 2 &&
+           redis_integer(&redis, "EXISTS channels:card:3 channels:index.next") == 1;
+}
+
+TEST_CASE_WITH(interrupted_removal_says_what_is_left, load_first, NULL)
+{
+    static const char fill[] =
+        "for i = 1, 300000 do redis.call('SET', 'channels:link:https://max.ru/' .. i, i) end";
+    AUTOFREE char *path = text_printf("%s/second.ndjson", redis.dir.path);
+    assert_true(text_write_file(path, second));
+    redis_do(&redis, "EVAL %s 0", fill);
+    struct process process;
+    ctl_start(&process, (const char *const[]){"load", path, "--replace", NULL});
+    assert_true(wait_until(is_replaced, NULL, WAIT_DEADLINE_MS));
+    process_signal(&process, SIGTERM);
+    ctl_expect(ctl_finish(&process), 128 + SIGTERM, "",
+               "the catalogue was replaced, but keys of removed channels are left");
+    assert_true(redis_integer(&redis, "DBSIZE") > 100000);
+    assert_int_equal(redis_integer(&redis, "EXISTS channels:loader channels:index.next"), 0);
+    ctl_expect_load(second, "--replace", 0);
+    ctl_expect_sound();
+}
+
+/* They may belong to another program. */
+TEST_CASE_WITH(replace_removes_no_keys_of_another_type, load_first, NULL)
+{
+    redis_do(&redis, "LPUSH channels:link:https://max.ru/list x");
+    redis_do(&redis, "SET channels:card:999 x");
+    redis_do(&redis, "SET channels:card:junk x");
+    ctl_expect(ctl_load(second, "--replace"), 0, ", 1 removed)", NULL);
+    assert_int_equal(redis_integer(&redis, "DBSIZE"), 9);
+    ctl_expect(CTL("verify"), 1, "card 999: is not a hash", NULL);
 }
 
 TEST_CASE_WITH(replace_counts_a_repeated_channel_once, load_first, NULL)
