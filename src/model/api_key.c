@@ -59,7 +59,7 @@ static unsigned api_key_read_name(yyjson_val *value, struct api_key_info *out)
     return valid ? 0 : API_KEY_FAULT_NAME;
 }
 
-/* A member with a value that is not null. `seen`: the members so far, each as its fault. */
+/* `seen`: the members so far, each as its fault. */
 static unsigned api_key_read_member(struct span name, yyjson_val *value, unsigned *seen,
                                     struct api_key_info *out)
 {
@@ -71,6 +71,8 @@ static unsigned api_key_read_member(struct span name, yyjson_val *value, unsigne
     *seen |= member;
     if (repeated || member == 0)
         return repeated ? member : 0;
+    if (yyjson_is_null(value))
+        return 0;
     if (member == API_KEY_FAULT_NAME)
         return api_key_read_name(value, out);
     int64_t *time = member == API_KEY_FAULT_ISSUED ? &out->issued : &out->expires;
@@ -86,11 +88,8 @@ static unsigned api_key_read_object(yyjson_val *object, struct api_key_info *out
     if (!yyjson_is_obj(object))
         return API_KEY_FAULT_FORM;
     yyjson_obj_iter_init(object, &iter);
-    while ((key = yyjson_obj_iter_next(&iter)) != NULL) {
-        yyjson_val *value = yyjson_obj_iter_get_val(key);
-        if (!yyjson_is_null(value))
-            faults |= api_key_read_member(api_key_text_of(key), value, &seen, out);
-    }
+    while ((key = yyjson_obj_iter_next(&iter)) != NULL)
+        faults |= api_key_read_member(api_key_text_of(key), yyjson_obj_iter_get_val(key), &seen, out);
     return faults;
 }
 

@@ -108,6 +108,8 @@ TEST_CASE(malformed_members_are_told_and_a_malformed_expiry_refuses_the_key)
         {"{\"expires\":1}", API_KEY_FAULT_EXPIRES, true},
         {"{\"expires\":\"2026-01-01T00:00:00Z\",\"expires\":\"2027-01-01T00:00:00Z\"}", API_KEY_FAULT_EXPIRES,
          true},
+        {"{\"expires\":null,\"expires\":\"2027-01-01T00:00:00Z\"}", API_KEY_FAULT_EXPIRES, true},
+        {"{\"expires\":\"2027-01-01T00:00:00Z\",\"expires\":null}", API_KEY_FAULT_EXPIRES, true},
         {"{\"name\":\"\"}", API_KEY_FAULT_NAME, false},
         {"{\"name\":\"a b\"}", API_KEY_FAULT_NAME, false},
         {"{\"name\":\"a\",\"name\":\"b\"}", API_KEY_FAULT_NAME, false},
