@@ -67,18 +67,17 @@ static enum catalogue_key catalogue_key_in(const struct redis_reply *reply)
 
 static enum catalogue_state catalogue_evaluate(struct catalogue *c, enum catalogue_key index)
 {
+    bool forbidden = c->keys == CATALOGUE_KEY_FORBIDDEN || index == CATALOGUE_KEY_FORBIDDEN;
+    if (forbidden && !c->forbidden_logged)
+        log_text(LOG_WARN, "redis does not permit SCARD or ZCARD: a missing catalogue cannot be noticed",
+                 NULL, NULL);
+    c->forbidden_logged |= forbidden;
     /* not covered: where there are keys, the index is not asked for */
     if (c->keys == CATALOGUE_KEY_PRESENT || index == CATALOGUE_KEY_PRESENT)
         return CATALOGUE_PRESENT;
     if (c->keys == CATALOGUE_KEY_ABSENT && index == CATALOGUE_KEY_ABSENT)
         return CATALOGUE_MISSING;
-    if (c->keys != CATALOGUE_KEY_FORBIDDEN && index != CATALOGUE_KEY_FORBIDDEN)
-        return CATALOGUE_UNKNOWN;
-    if (!c->forbidden_logged)
-        log_text(LOG_WARN, "redis does not permit SCARD or ZCARD: a missing catalogue cannot be noticed",
-                 NULL, NULL);
-    c->forbidden_logged = true;
-    return CATALOGUE_PRESENT;
+    return forbidden ? CATALOGUE_PRESENT : CATALOGUE_UNKNOWN;
 }
 
 static void catalogue_count_api_keys(struct catalogue *c)

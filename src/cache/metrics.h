@@ -19,6 +19,7 @@
     X(cache_audit_failures_total, counter, "Cached entries found changed without an invalidation.")          \
     X(cache_suspended, gauge,                                                                                \
       "Workers whose cache is off until their next Redis connection, after an audit failure.")               \
+    X(cache_untracked, gauge, "Workers whose Redis does not track: nothing is cached, or only for the TTL.") \
     X(cache_by_ttl, gauge, "Workers whose Redis does not track, so that cached data is served for the TTL.") \
     X(cache_entries, gauge, "Cached entries.")                                                               \
     X(cache_bytes, gauge, "Bytes used by cached entries, as the allocator counts.")                          \

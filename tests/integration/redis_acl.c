@@ -82,6 +82,7 @@ TEST_CASE(documented_user_is_enough)
     ask_for_everything(&f);
     ask_for_everything(&f);
     fixture_expect_metric(&f, "channeld_redis_tracking_refused_total", 0);
+    fixture_expect_metric(&f, "channeld_cache_untracked", 0);
     fixture_expect_metric(&f, "channeld_redis_error_replies_total", 0);
     AUTOFREE char *denials = redis_words(&f.redis, "ACL LOG");
     assert_string_equal(denials, "");
@@ -235,6 +236,18 @@ TEST_CASE(without_tracking_nothing_is_cached)
     ask_for_everything(&f);
     assert_true(fixture_commands(&f) > before);
     assert_int_equal((int)server_metric(&f.server, "channeld_redis_tracking_refused_total"), 1);
+    assert_int_equal((int)server_metric(&f.server, "channeld_cache_untracked"), 1);
+}
+
+/* And not only when it is missing. */
+TEST_CASE(without_scard_the_log_says_that_a_missing_catalogue_cannot_be_noticed)
+{
+    static const char *const less[] = {"-scard", NULL};
+    AUTO(fixture_fini) struct fixture f;
+    begin(&f, less, SERVER_WAIT_READY);
+    ask_for_everything(&f);
+    server_expect_log(&f.server,
+                      "redis does not permit SCARD or ZCARD: a missing catalogue cannot be noticed", 1);
 }
 
 /* Without the right to CLIENT CACHING it serves, and logs that. */

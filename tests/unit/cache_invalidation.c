@@ -344,6 +344,7 @@ TEST_CASE_WITH(suspension_ends_with_the_connection, set_up, invalidation_tear_do
     assert_int_equal(freshness(clock_ms), FRESHNESS_NONE); /* not even stale */
     invalidation_connected(&invalidation, clock_ms, true, false);
     assert_int_equal(metrics.cache_suspended, 0);
+    assert_int_equal(metrics.cache_untracked, 0);
     assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
     expect("test:card:7", false, "card 7");
 }
