@@ -320,6 +320,15 @@ static void blank_own_id(const struct answer *a)
         memset((char *)(uintptr_t)id.data, '0', id.len);
 }
 
+/* Responses to requests for the OpenAPI document, since the last call. */
+static long count_openapi(void)
+{
+    long count = 0;
+    for (int i = 0; i <= REQUEST_METRICS_STATUS_COUNT; i++)
+        count += (long)atomic_exchange(&request_metrics.requests[ROUTE_OPENAPI][i], 0);
+    return count;
+}
+
 /* Checks all responses, and removes "100 Continue" from `answers`. */
 static void check_answers(struct buf *answers, struct owed *owed)
 {
@@ -339,7 +348,8 @@ static void check_answers(struct buf *answers, struct owed *owed)
     }
     in = answer_skip_interim(in);
     FUZZ_CHECK(in.len == 0);
-    FUZZ_CHECK(bodies == found); /* each was found with a valid key */
+    /* Each was found with a valid key, but for the OpenAPI document. */
+    FUZZ_CHECK(bodies >= found && bodies <= found + count_openapi());
     buf_fini(answers);
     *answers = final;
 }
@@ -353,6 +363,7 @@ static void check_without_memory(struct span bytes, unsigned n, const struct owe
     countdown = n;
     converse(SPAN(""), bytes, &answers);
     countdown = 0;
+    (void)count_openapi();
     struct span in = buf_span(&answers);
     for (int i = 0; i < owed->count; i++) {
         struct answer a;
