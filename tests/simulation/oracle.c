@@ -323,10 +323,12 @@ static bool key_may_be(const struct answer *a, bool valid)
     if (a->asked->key == KEYS)
         return !valid;
     struct walk w = walk_begin(a->catalogue, OBJECT_KEY + a->asked->key, a->key_since_ns, now_ns());
-    for (; walk_next(&w, &value); later_member = key_is_member(value)) {
+    for (; walk_next(&w, &value); later_member = value != 0 && (key_is_member(value) || later_member)) {
         int64_t expires = key_info(value) == 0 ? INT64_MAX : catalogue_expires[key_info(value)];
         bool is_valid = expires > first_s || info_may_lack(a);
-        if (valid && value == 0 && later_member) /* issued between the reads of its info and of the set */
+        /* Issued between the reads of its info and of the set: in one step, or in two while a slot migrates.
+         */
+        if (valid && value == 0 && later_member)
             return true;
         if (valid ? key_is_member(value) && is_valid : !key_is_member(value) || expires <= last_s)
             return true;
