@@ -341,7 +341,7 @@ void invalidation_connected(struct invalidation *c, uint64_t pong_ms, bool track
     validity_connected(c->validity, pong_ms, tracking, absences_untracked);
     invalidation_clear_suspicions(c);
     metric_set(&parts->metrics->cache_suspended, 0);
-    metric_set(&parts->metrics->cache_untracked, !tracking);
+    metric_set(&parts->metrics->cache_untracked, c->validity->limits.enabled && !tracking);
     metric_set(&parts->metrics->cache_by_ttl, c->validity->by_ttl);
     metric_set(&parts->metrics->catalogue_missing, 0);
     invalidation_drop(c, INVALIDATED_ALL);
