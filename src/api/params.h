@@ -89,8 +89,8 @@ static inline void digest_cache_fini(struct digest_cache *c)
 struct params {
     struct cache_query cache;
     /*
-     * The error response if the key is valid, for a bad parameter or a link that no channel can have. The
-     * query is then QUERY_AUTH_ONLY, as for the OpenAPI document. API_ERROR_NONE otherwise.
+     * The error response if the key is valid, for a bad parameter, or an id or link that no channel can have.
+     * The query is then QUERY_AUTH_ONLY, as for the OpenAPI document. API_ERROR_NONE otherwise.
      */
     enum api_error error;
 };

@@ -2,7 +2,8 @@
  * A worker: one thread with its own loop, listener, connections, cache, Redis connection and metrics.
  *
  * The main thread creates and starts workers, sends them commands and reads their atomics. Workers share the
- * balancer of their connections, and the rate limit; nothing else crosses threads.
+ * balancer of their connections, the rate limit, the share of the access log and the settings of Redis;
+ * nothing else crosses threads.
  */
 #ifndef APP_WORKER_H
 #define APP_WORKER_H

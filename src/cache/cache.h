@@ -104,7 +104,7 @@ struct cache_request {
     void *arg;
     /* Private to the cache. */
     struct cache *cache;
-    struct list waiting; /* in the list of the fetch, or in one of three lists of the cache */
+    struct list waiting; /* in a list of its fetch, the cache or the key reader */
     struct list deadline;
     uint64_t deadline_ms;
     bool shared;           /* another request began the fetch */

@@ -1,5 +1,5 @@
 /*
- * The entries of a worker's cache: response bodies, summaries, results of key checks.
+ * The entries of a worker's cache: cards, summaries and pages.
  *
  * A table bounded by bytes, counted as the allocator uses them. It does not decide when an entry is valid:
  * the cache adds entries from replies and drops those that an invalidation names (invalidation.h). There are

@@ -26,10 +26,10 @@
  *
  * A page is composed of several keys that are read one after the other. If one of them is invalidated in
  * flight, the page is served but not cached. Redis sends no invalidations for writes while the connection is
- * lost, so a new connection begins with an empty cache. An invalidation of everything, of the index or of the
- * API key set may mean that Redis lost its data. It is pending until a check of the catalogue has passed, and
- * the entries concerned are not served until then. The infos of the API keys count as a part of their set,
- * since both change in one transaction.
+ * lost, so a new connection begins with an empty cache. An invalidation of everything, or the first in 100 ms
+ * of the index or of the API key set, may mean that Redis lost its data. It is pending until a check of the
+ * catalogue has passed, and the entries concerned are not served until then. The infos of the API keys count
+ * as a part of their set, since both change in one transaction.
  *
  * The catalogue. A Redis without one (catalogue.h) is treated like a Redis that is still loading. The
  * connection is not used, and the cache serves stale entries within the limits. The check is made in the

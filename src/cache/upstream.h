@@ -5,9 +5,9 @@
  * Both are checked on the connection in use and on the next one, which is to replace it (session.h). The
  * owner of this struct checks the catalogue of the connection in use.
  *
- * Permissions are checked until a connection was ready once. A replica that starts without them never becomes
- * ready, so a rollout stops. A process that has served goes on when a permission is removed: it serves what
- * it may still read.
+ * Permissions are checked on each next connection, and on the one in use until it was ready once. A replica
+ * that starts without them never becomes ready, so a rollout stops. A process that has served goes on when a
+ * permission is removed: it serves what it may still read.
  */
 #ifndef CACHE_UPSTREAM_H
 #define CACHE_UPSTREAM_H

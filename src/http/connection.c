@@ -22,7 +22,8 @@
  *    deadline   counts from                               when it has passed
  *    OPENING    the acceptance of the connection          closed
  *    IDLE       the last response                         closed
- *    HEAD       the first byte of a request               408, the last response
+ *    HEAD       the first byte of a request, which at     408, the last response; closed if nothing was read
+ *               the limit may be unread in the kernel
  *    WRITE      a response that the kernel does not take  reset
  *    LINGER     the shutdown of the sending side          closed; WRITE follows if data is unsent in the kernel
  *    GRACE      the server finishes before a request      closed

@@ -24,10 +24,10 @@
  *                 what is left of the reply timeout    or the deadline of the oldest command,
  *                 SECOND_LOOK_MS                       which counts when it has passed twice
  *
- * The handshake is HELLO (with authentication and client name), SELECT and ROLE. Their replies determine the
- * next step: INFO replication at a replica, CLIENT TRACKING and PING. All but TRACKING must succeed: PING
- * fails while Redis loads its data. If tracking is refused, or Redis is too old to order invalidations
- * correctly, the connection is used without it.
+ * The handshake is HELLO (with authentication and client name), SELECT, READONLY at a replica of a cluster,
+ * and ROLE. Their replies determine the next step: INFO replication at a replica, CLIENT TRACKING and PING.
+ * ROLE and INFO may be denied (server.h). If tracking is refused, or Redis is too old to order invalidations
+ * correctly, the connection is used without it. All else must succeed: PING fails while Redis loads its data.
  *
  * ROLE and INFO are repeated with every heartbeat (server.h). A replica that has lost its master, and a
  * server whose role has changed, count as a lost connection. The loss counts from the moment until which the

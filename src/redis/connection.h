@@ -61,8 +61,8 @@ struct redis_connection_options {
     void *state_arg;                 /* the argument of these three functions */
     void (*on_heartbeat)(void *arg); /* a PING was answered, while it is ready; may be NULL, as on_push */
     /*
-     * How long, in milliseconds, a replica may be used that follows another master than the one that is
-     * named.
+     * How long, in milliseconds, but at most 5 s, a replica may be used that follows another master than the
+     * one that is named.
      */
     uint64_t stale_limit_ms;
     enum redis_tracking tracking;

@@ -77,7 +77,7 @@ struct discovery_options {
     struct ssl_ctx_st *tls;                /* NULL without TLS */
     const char *client_name;
     struct redis_metrics *metrics;
-    uint64_t stale_limit_ms; /* how long a replica may be used that follows another master */
+    uint64_t stale_limit_ms; /* as in connection.h */
     unsigned seed;           /* selects the first replica to be used */
     /* The Redis to connect to; borrowed until the next discovery. */
     void (*on_found)(void *arg, const struct redis_endpoint *endpoint);

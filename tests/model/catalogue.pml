@@ -43,9 +43,9 @@ inline note_absences()
 mtype = { WAITING, HANDSHAKE, READY };
 mtype = { FREE, FIRST, UNCONFIRMED };             /* enum fetch_state */
 mtype = { CHECK_IDLE, CHECK_KEYS, CHECK_INDEX };  /* the step of catalogue.c */
-mtype = { SET_IDLE, SET_READING, SET_UNCOMMITTED }; /* enum api_keys_step */
+mtype = { SET_IDLE, SET_READING, SET_UNCOMMITTED }; /* enum key_reader_step */
 
-#define AUTH 0 /* tags of READ: SISMEMBER and HMGET of a fetch, SCARD and ZCARD of a check, SMEMBERS */
+#define AUTH 0 /* tags of READ: SISMEMBER and HMGET of a fetch, SCARD and ZCARD of a check, SSCAN */
 #define DATA 1
 #define SCARD 2
 #define ZCARD 3
@@ -298,7 +298,7 @@ inline connect()
     send(TRACKING, 0, 0)
 }
 
-/* cache.c: cache_lookup, cache_check_key, hit_card, cache_begin */
+/* cache.c: cache_lookup, cache_check_key, cache_hit_entry, cache_begin */
 inline get()
 {
     if
