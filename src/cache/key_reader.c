@@ -65,9 +65,13 @@ static void key_reader_end_unchecked(struct key_reader *r)
     key_reader_end(r, &r->checked, NULL);
 }
 
-/* The requests of the check in flight wait for the next check, ahead of the others. */
+/* A check has failed. Its requests wait for the next one, ahead of the others. */
 static void key_reader_requeue(struct key_reader *r)
 {
+    /* The set must not become whole without the members of a portion. A lost connection begins a new set. */
+    if (r->is_portion && validity_may_store(r->parts->validity) &&
+        api_keys_state(r->parts->api_keys) == API_KEYS_READING)
+        api_keys_fail_reading(r->parts->api_keys, "out of memory");
     list_splice(&r->checked, &r->waiting);
     list_splice(&r->waiting, &r->checked);
 }
