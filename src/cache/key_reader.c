@@ -65,15 +65,20 @@ static void key_reader_end_unchecked(struct key_reader *r)
     key_reader_end(r, &r->checked, NULL);
 }
 
-/* A check has failed. Its requests wait for the next one, ahead of the others. */
+/* The requests of the check in flight wait for the next check, ahead of the others. */
 static void key_reader_requeue(struct key_reader *r)
 {
-    /* The set must not become whole without the members of a portion. A lost connection begins a new set. */
+    list_splice(&r->checked, &r->waiting);
+    list_splice(&r->waiting, &r->checked);
+}
+
+/* The set must not become whole without the members of a portion. A lost connection begins a new set. */
+static void key_reader_fail_check(struct key_reader *r)
+{
     if (r->is_portion && validity_may_store(r->parts->validity) &&
         api_keys_state(r->parts->api_keys) == API_KEYS_READING)
         api_keys_fail_reading(r->parts->api_keys, "out of memory");
-    list_splice(&r->checked, &r->waiting);
-    list_splice(&r->waiting, &r->checked);
+    key_reader_requeue(r);
 }
 
 /* Moves the requests whose keys are confirmed. */
@@ -170,7 +175,7 @@ static void key_reader_send_check(struct key_reader *r)
         return;
     key_reader_enter(
         r, KEY_READER_IDLE); /* no callback is called from here: a request may have begun to wait just now */
-    key_reader_requeue(r);
+    key_reader_fail_check(r);
     key_reader_arm_timer(r);
 }
 
@@ -281,7 +286,7 @@ static void key_reader_end_check(struct key_reader *r)
     list_init(&confirmed);
     key_reader_enter(r, KEY_READER_IDLE);
     if (r->failed) {
-        key_reader_requeue(r);
+        key_reader_fail_check(r);
     } else if (r->is_portion) {
         key_reader_commit_later(r);
     } else {

@@ -590,10 +590,10 @@ static void writer_show_removal(struct writer *w, size_t checked)
     progress_show(w->progress, w->checked, 0);
 }
 
+/* Keys of other types are left: they may belong to another program. */
 struct sweep {
     struct writer *writer;
-    enum client_scan
-        what; /* SCAN_CARD_HASHES or SCAN_LINK_STRINGS: other types may belong to another program */
+    enum client_scan what; /* SCAN_CARD_HASHES or SCAN_LINK_STRINGS */
     int64_t removed;
 };
 

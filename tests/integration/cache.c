@@ -189,8 +189,8 @@ TEST_CASE_WITH(uncached_responses_are_the_same, uncached, fixture_teardown)
         fixture_expect(fixture, "channel/by-id/4242/", 404);
         fixture_expect(fixture, "channels/?page=7", 200);
     }
-    assert_int_equal((int)server_metric(&fixture->server, "channeld_cache_untracked"),
-                     0); /* it was not asked to */
+    /* Redis was not asked to track. */
+    assert_int_equal((int)server_metric(&fixture->server, "channeld_cache_untracked"), 0);
 }
 
 /* A link key without a number is a mistake of the loader: counted, and not found. */
