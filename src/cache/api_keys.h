@@ -55,7 +55,7 @@ enum auth_result { AUTH_RESULT_UNKNOWN, AUTH_RESULT_VALID, AUTH_RESULT_INVALID }
 
 enum api_keys_state {
     API_KEYS_UNREAD,  /* to be read from the start */
-    API_KEYS_READING, /* some portions were read */
+    API_KEYS_READING, /* portions are being read, without an invalidation since the first */
     API_KEYS_WHOLE,   /* a key that is not confirmed is invalid */
     API_KEYS_REFUSED  /* Redis does not let the keys be checked in a way that may be cached */
 };
@@ -132,7 +132,7 @@ static inline enum api_keys_state api_keys_state(const struct api_keys *k)
     return k->state;
 }
 
-/* A portion of the set has arrived. */
+/* The first portion is being read. */
 void api_keys_reading(struct api_keys *k);
 
 /* The whole set has arrived, and its keys are confirmed. `size` is the size of the set, or -1. */

@@ -72,15 +72,6 @@ static void key_reader_requeue(struct key_reader *r)
     list_splice(&r->waiting, &r->checked);
 }
 
-/* The set must not become whole without the members of a portion. A lost connection begins a new set. */
-static void key_reader_fail_check(struct key_reader *r)
-{
-    if (r->is_portion && validity_may_store(r->parts->validity) &&
-        api_keys_state(r->parts->api_keys) == API_KEYS_READING)
-        api_keys_fail_reading(r->parts->api_keys, "out of memory");
-    key_reader_requeue(r);
-}
-
 /* Moves the requests whose keys are confirmed. */
 static void key_reader_move_confirmed(struct key_reader *r, struct list *from, struct list *to)
 {
@@ -175,7 +166,7 @@ static void key_reader_send_check(struct key_reader *r)
         return;
     key_reader_enter(
         r, KEY_READER_IDLE); /* no callback is called from here: a request may have begun to wait just now */
-    key_reader_fail_check(r);
+    key_reader_requeue(r);
     key_reader_arm_timer(r);
 }
 
@@ -286,7 +277,7 @@ static void key_reader_end_check(struct key_reader *r)
     list_init(&confirmed);
     key_reader_enter(r, KEY_READER_IDLE);
     if (r->failed) {
-        key_reader_fail_check(r);
+        key_reader_requeue(r);
     } else if (r->is_portion) {
         key_reader_commit_later(r);
     } else {
@@ -354,7 +345,7 @@ static int key_reader_confirm_portion(struct key_reader *r)
     return err;
 }
 
-/* Called when a check has found a catalogue. A change since the portion was read has begun another epoch. */
+/* Called when a check has found a catalogue. A change since the portion was read has ended the reading. */
 static void key_reader_commit(struct key_reader *r)
 {
     struct api_keys *keys = r->parts->api_keys;
@@ -365,12 +356,13 @@ static void key_reader_commit(struct key_reader *r)
         return;
     }
     key_reader_enter(r, KEY_READER_IDLE);
-    if (r->epoch != api_keys_epoch(keys))
+    if (api_keys_state(keys) != API_KEYS_READING)
         return;
     if (key_reader_confirm_portion(r) != 0)
         api_keys_fail_reading(keys, "out of memory");
+    r->found_count = r->left_count;
     /* not covered: no test holds so many keys that one of them gives way to the portion */
-    else if (api_keys_state(keys) == API_KEYS_READING && r->cursor[0] == '\0' && r->found_count == 0)
+    if (api_keys_state(keys) == API_KEYS_READING && r->cursor[0] == '\0' && r->found_count == 0)
         key_reader_end_reading(r);
     key_reader_move_confirmed(r, &r->waiting, &confirmed);
     key_reader_end(r, &confirmed, NULL);
@@ -401,14 +393,15 @@ static int key_reader_read_portion(struct key_reader *r, const struct redis_repl
     return 0;
 }
 
+/* If this fails the members are still found, and the next heartbeat reads their infos. */
 static void key_reader_read_found_infos(struct key_reader *r)
 {
-    r->epoch = api_keys_epoch(r->parts->api_keys); /* the epoch of the portion that has these members */
     r->key_count = 0;
+    r->left_count = r->found_count;
     /* not covered: key_reader_add_key() fails only beyond KEY_READER_KEYS, which are more than a portion */
-    while (r->found_count > 0 && r->key_count < KEY_READER_PORTION_MAX &&
-           key_reader_add_key(r, &r->found[r->found_count - 1]))
-        r->found_count--;
+    while (r->left_count > 0 && r->key_count < KEY_READER_PORTION_MAX &&
+           key_reader_add_key(r, &r->found[r->left_count - 1]))
+        r->left_count--;
     r->is_portion = true;
     if (r->key_count > 0)
         key_reader_send_check(r);
@@ -428,14 +421,13 @@ static void key_reader_on_portion(void *arg, const struct redis_reply *reply, en
     assert(r->step == KEY_READER_SCANNING && r->replies_due == 1);
     r->replies_due = 0;
     key_reader_enter(r, KEY_READER_IDLE);
-    bool wanted = reply != NULL && r->epoch == api_keys_epoch(keys);
+    bool wanted = reply != NULL && api_keys_state(keys) == API_KEYS_READING;
     int err = !wanted ? 0 : reply->type == REPLY_ERROR ? -EIO : key_reader_read_portion(r, reply);
     if (err != 0) {
         api_keys_fail_reading(keys, err == -EIO      ? reply->str
                                     : err == -ENOMEM ? "out of memory"
                                                      : "unexpected reply");
     } else if (wanted) {
-        api_keys_reading(keys);
         key_reader_read_found_infos(r);
     }
     key_reader_proceed(r);
@@ -445,7 +437,6 @@ static void key_reader_send_scan(struct key_reader *r)
 {
     key_reader_enter(r, KEY_READER_SCANNING);
     r->failed = false;
-    r->epoch = api_keys_epoch(r->parts->api_keys);
     key_reader_compose(r, SPAN("SSCAN"), &r->set_key, 3);
     command_add(&r->command, span_of(r->cursor));
     command_add(&r->command, SPAN("COUNT"));
@@ -471,11 +462,12 @@ static bool key_reader_begin_portion(struct key_reader *r)
     if (size < 0 || size > API_KEYS_MAX)
         return false;
     if (api_keys_state(keys) == API_KEYS_UNREAD) {
+        api_keys_reading(keys);
         memcpy(r->cursor, "0", sizeof "0");
         r->found_count = 0;
         r->members = 0;
     }
-    if (r->found_count > 0)
+    if (r->found_count > 0 || r->cursor[0] == '\0')
         key_reader_read_found_infos(r);
     else
         key_reader_send_scan(r);
@@ -555,8 +547,6 @@ void key_reader_checked(struct key_reader *r, enum catalogue_state state)
         (r->step == KEY_READER_CONFIRMING ? key_reader_confirm : key_reader_commit)(r);
     } else if (waits) {
         key_reader_enter(r, KEY_READER_IDLE);
-        if (r->is_portion) /* this read has lost it */
-            api_keys_fail_reading(r->parts->api_keys, "the catalogue cannot be checked");
         if (state == CATALOGUE_UNKNOWN)
             key_reader_end(r, &r->checked, &(struct cache_result){.status = CACHE_UNAVAILABLE});
         else

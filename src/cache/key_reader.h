@@ -78,7 +78,7 @@ struct key_reader {
     unsigned replies_due;
     bool failed;     /* a command of the check could not be sent, or its reply cannot be used */
     bool is_outside; /* the set may be outside of the stream, so an absence from it is not certain here */
-    uint64_t epoch;  /* the epoch of the keys when SSCAN was sent, or when the first reply to a check came */
+    uint64_t epoch;  /* the epoch of the keys when the first reply to a check for requests came */
 
     struct list waiting; /* requests for the next check */
     struct list checked; /* requests of the check in flight */
@@ -94,10 +94,11 @@ struct key_reader {
     bool portion_due;
     bool is_portion;                        /* the keys are members of the set, as a portion has shown */
     char cursor[KEY_READER_CURSOR_MAX + 1]; /* the cursor of the next SSCAN; empty: no portion is left */
-    struct digest *found;                   /* owned; members whose infos must be read */
+    struct digest *found;                   /* owned; members of portions that are not confirmed yet */
     size_t found_count;
-    int64_t members; /* members that were read */
-    uint64_t commit; /* the number of the check of the catalogue that commits the portion */
+    size_t left_count; /* those of them that remain when the portion in flight is confirmed */
+    int64_t members;   /* members that were read */
+    uint64_t commit;   /* the number of the check of the catalogue that commits the portion */
 };
 
 /* Returns 0 or -ENOMEM; key_reader_fini is due in both cases. */

@@ -357,6 +357,28 @@ TEST_CASE_WITH(malformed_infos_refuse_the_check_until_the_next, set_up, tear_dow
     assert_int_equal(api_keys_state(&api_keys), API_KEYS_WHOLE);
 }
 
+/* Without memory one of the commands for the infos is not sent, or both; or the check after them fails. */
+TEST_CASE_WITH(members_of_a_portion_that_fails_are_read_again, set_up, tear_down)
+{
+    enum { WITHOUT_CHECK = 2 };
+    connect_redis(3);
+    for (int sends = 0; sends <= WITHOUT_CHECK; sends++) {
+        fake_redis.sends_left = sends;
+        assert_int_equal(serve(), 'S'); /* SSCAN */
+        (void)serve_all();
+        fake_redis.sends_left = -1;
+        assert_int_equal(api_keys_state(&api_keys), API_KEYS_READING);
+        assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+        assert_int_equal(heartbeat(), 4); /* HLEN, HMGET, and SCARD twice */
+        assert_int_equal(api_keys_size(&api_keys), 3);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(check(i), AUTH_RESULT_VALID);
+        clock_ms += KEY_READER_RECENT_INTERVAL_MS;
+        change_keys();
+        assert_int_equal(serve(), 'S'); /* SCARD */
+    }
+}
+
 TEST_CASE_WITH(the_largest_set_is_read, set_up, tear_down)
 {
     connect_redis(KEYS);
