@@ -473,14 +473,13 @@ static void fetch_keep_key(struct fetch *f)
 
 /*
  * Whether the info is that of the member that was found. If the keys were invalidated in between, it may be
- * the info of an earlier key, or absent because Redis had lost its data then. Replies from outside of the
- * stream have no place among the invalidations. A tracking table that is too small invalidates all the time.
+ * the info of an earlier key, or absent because Redis had lost its data then. A tracking table that is too
+ * small invalidates all the time.
  */
 static bool fetch_has_info_of_member(const struct fetch *f)
 {
     const struct auth_read *a = &f->auth;
-    return f->apart || a->repeats == REPEATS_MAX ||
-           a->key_changes == validity_key_changes(f->fetches->parts->validity);
+    return a->repeats == REPEATS_MAX || a->key_changes == validity_key_changes(f->fetches->parts->validity);
 }
 
 static void fetch_accept_key(struct fetch *f)
