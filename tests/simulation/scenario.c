@@ -508,11 +508,14 @@ static void on_memory(void *arg, uint64_t number)
     memory_fail(0);
 }
 
+/* Many fail for a moment, or few for long: then what fails is followed by much that does not. */
 static void do_memory(void)
 {
-    uint64_t duration_ns = scenario_a_while(5000);
-    TRACE("scenario", "allocations fail for %u ms", (unsigned)(duration_ns / MS));
-    memory_fail(1 + scenario_choose(4) * scenario_choose(40));
+    bool many = scenario_choose(2) == 0;
+    uint64_t duration_ns = scenario_a_while(many ? 5000 : 200000);
+    unsigned one_in = many ? 1 + scenario_choose(4) * scenario_choose(40) : 50U << scenario_choose(8);
+    TRACE("scenario", "one allocation in %u fails for %u ms", one_in, (unsigned)(duration_ns / MS));
+    memory_fail(one_in);
     scenario_disturb(duration_ns);
     events_add_in(duration_ns, on_memory, NULL, 0);
 }
