@@ -1,5 +1,4 @@
 /* Runs the Redis and the cache code of one worker in simulations, each from one seed; see runs.h. */
-#include "redis/endpoint.h"
 #include "redis/metrics.h"
 #include "simulation/clients.h"
 #include "simulation/events.h"
@@ -11,6 +10,7 @@
 #include "simulation/random.h"
 #include "simulation/runs.h"
 #include "simulation/scenario.h"
+#include "simulation/settings.h"
 #include "simulation/trace.h"
 
 #include <stdio.h>
@@ -44,25 +44,6 @@ static void on_connection(void *arg, bool ready)
 static void on_closed(void *arg)
 {
     *(bool *)arg = true;
-}
-
-static struct redis_config *make_config(void)
-{
-    static char url[128];
-    static char none[] = "";
-    struct redis_options options = {url, none, none, none, none, none, none};
-    struct redis_endpoint endpoint;
-    struct redis_config *config = NULL;
-    struct buf why = BUF_INIT;
-    const char *setting = NULL;
-    (void)snprintf(url, sizeof url, "%s", scenario.topology->url);
-    if (redis_endpoint_init(&endpoint, &options, &why) != 0 ||
-        redis_endpoint_set_prefix(&endpoint, SPAN("{sim}:")) != 0 ||
-        redis_config_new(&endpoint, &options, 1, &config, &why, &setting) != 0)
-        trace_fail("no settings: %s", buf_message(&why));
-    if (scenario.server[0].tls)
-        config->tls = (struct ssl_ctx_st *)url; /* any pointer: tls.c does not look at it */
-    return config;
 }
 
 static struct cache *open_cache(uv_loop_t *loop, struct redis_config *config, const struct keyspace *keyspace)
@@ -165,14 +146,14 @@ static void simulate(const struct run *r)
     (void)uv_loop_init(&loop);
     if (keyspace_init(&keyspace, SPAN("{sim}:")) != 0)
         trace_fail("no keyspace");
-    struct redis_config *config = make_config();
-    struct cache *cache = open_cache(&loop, config, &keyspace);
+    struct cache *cache = open_cache(&loop, settings_begin(), &keyspace);
+    settings_apply_to(cache);
     clients_begin(cache);
     run_for(&loop, r->length_s * SECOND);
     check_recovery(&loop);
+    settings_apply_to(NULL);
     close_cache(&loop, cache);
-    config->tls = NULL;
-    redis_config_unref(config);
+    settings_end();
     if (memory_live() != live)
         trace_fail("%ld allocations are left", memory_live() - live);
     if (cache_metrics.cache_audit_failures_total > 0 && !scenario.server[0].faults.deaf)

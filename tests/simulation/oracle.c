@@ -4,6 +4,7 @@
 #include "simulation/events.h"
 #include "simulation/process.h"
 #include "simulation/scenario.h"
+#include "simulation/settings.h"
 #include "simulation/trace.h"
 
 #include <assert.h>
@@ -95,13 +96,15 @@ void oracle_begin(void)
     memset(oracle_answers, 0, sizeof oracle_answers);
 }
 
-/* The newest connection that tracks, or by which something was read that no node referred to another one. */
+/* The newest connection with the settings in use that tracks, or by which something was read that no node
+ * referred to another one. */
 static struct view newest(void)
 {
     struct view found = {.server = scenario.server, .since_ns = now_ns()};
     for (const struct redis *r = scenario.server; r < scenario.server + scenario.servers; r++)
         for (const struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
-            if (c->conn != NULL && (c->tracks || c->reads) && c->number > found.conn) {
+            if (c->conn != NULL && c->settings == settings_in_use() && (c->tracks || c->reads) &&
+                c->number > found.conn) {
                 found.server = r;
                 found.conn = c->number;
             }
@@ -140,7 +143,7 @@ static void check_left(const struct view *v)
 void oracle_connection(bool ready)
 {
     struct view *last = &views[(view_count - 1) % VIEWS];
-    if (!ready && view_count > 0)
+    if ((!ready || connected) && view_count > 0)
         last->heard_ns = last->conn == told.conn ? told.heard_ns : 0;
     if (!ready && connected && scenario.topology == &topology_plain && is_undisturbed())
         trace_fail("a connection was given up without a fault");

@@ -4,6 +4,7 @@
 #include "simulation/events.h"
 #include "simulation/random.h"
 #include "simulation/sentinel.h"
+#include "simulation/settings.h"
 #include "simulation/trace.h"
 
 #include <stdio.h>
@@ -301,9 +302,16 @@ static void on_ping(struct redis *r, struct redis_client *c, const struct comman
         fault(r);
 }
 
+/* HELLO 3 AUTH user password SETNAME name; Sentinels are given no password. */
 static void on_hello(struct redis *r, struct redis_client *c, const struct command *m)
 {
-    (void)m;
+    enum { PASSWORD = 4 };
+    bool authenticates = m->count > PASSWORD && word_is(&m->word[2], "AUTH");
+    c->settings = authenticates ? (unsigned)strtoul(m->word[PASSWORD].text, NULL, 10) : 0;
+    if (authenticates && c->settings == SETTINGS_WRONG) {
+        bytes_printf(&c->out, "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+        return;
+    }
     bytes_printf(&c->out, "%%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n%s\r\n$4\r\nmode\r\n",
                  r->faults.disordered ? "7.0.04" : "7.0.15");
     put_bulk(&c->out, r->cluster == NULL ? "standalone" : "cluster");
@@ -752,6 +760,7 @@ static void *on_accepted(void *server, struct net_conn *conn)
     c->redis = r;
     c->conn = conn;
     c->number = net_number(conn);
+    c->settings = 0;
     c->tracks = c->broadcast = c->caching_no = c->reads = c->asking = c->subscribed = false;
     c->tracked = 0;
     bytes_clear(&c->in);

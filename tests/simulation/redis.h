@@ -40,6 +40,7 @@ struct redis_client {
     struct bytes in, out;
     struct bytes early; /* pushes of a server before 7.0.5: they leave ahead of the replies of their turn */
     unsigned number;    /* of the connection */
+    unsigned settings;  /* the password that it gave, as a number */
     bool tracks, broadcast;
     bool caching_no;  /* the next command is not tracked */
     uint64_t tracked; /* names, as bits */

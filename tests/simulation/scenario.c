@@ -5,6 +5,7 @@
 #include "simulation/memory.h"
 #include "simulation/process.h"
 #include "simulation/random.h"
+#include "simulation/settings.h"
 #include "simulation/trace.h"
 
 #include <assert.h>
@@ -520,6 +521,12 @@ static void do_memory(void)
     events_add_in(duration_ns, on_memory, NULL, 0);
 }
 
+static void do_renew(void)
+{
+    scenario_disturb(0);
+    settings_renew(scenario_choose(4) == 0);
+}
+
 static void on_fault(void *arg, uint64_t number)
 {
 #define FAULT_FUNCTION(name, text) do_##name,
@@ -657,6 +664,7 @@ void scenario_quieten(void)
 {
     scenario.quiet = true;
     memory_fail(0);
+    settings_quieten();
     set_delay(NULL, 0);
     for (struct redis *r = scenario.server; r < scenario.server + scenario.servers; r++) {
         listen_again(r);

@@ -30,7 +30,8 @@
     X(untracked, "Redis does not track, or not in order")             \
     X(deaf, "Redis sends no invalidations")                           \
     X(memory, "allocations fail")                                     \
-    X(names, "the first name server does not answer")
+    X(names, "the first name server does not answer")                 \
+    X(renew, "the settings of Redis are read again")
 
 #define FAULT_ENUM(name, text) FAULT_##name,
 enum fault { FAULTS(FAULT_ENUM) FAULT_KINDS };
