@@ -37,6 +37,8 @@
 enum {
     /* Attempts to connect with the answer of one server, before another server is queried. */
     ATTEMPTS_PER_SERVER = 2,
+    /* Queries to the Redis in use, when no other server had an answer, before these are tried again. */
+    QUERIES_OF_ITSELF = 5,
     SERVERS_MAX = REDIS_SERVERS_MAX + DISCOVERY_NODES_MAX
 };
 
@@ -86,7 +88,7 @@ struct discovery {
     /* The Redis that was found. */
     enum { NOT_IN_USE, DISCOVERING, IN_USE } use; /* DISCOVERING: a discovery is in progress */
     struct topology topology;
-    int rotations; /* changes to another server, since the Redis in use should not be queried itself */
+    int self_queries; /* times in a row that the Redis in use was about to be queried itself */
 
     void (*closed)(void *arg);
     void *closed_arg;
@@ -439,12 +441,13 @@ static void discovery_rotate_server(struct discovery *d)
     (void)discovery_try_next(d);
 }
 
+/* The Redis in use is queried itself only where no other server has an answer, or all are the same one. */
 static void discovery_query_again(struct discovery *d)
 {
-    if (d->use == IN_USE && d->rotations < discovery_server_count(d) && discovery_queries_server_in_use(d)) {
-        d->rotations++;
+    bool itself = d->use == IN_USE && discovery_queries_server_in_use(d);
+    d->self_queries = itself ? d->self_queries + 1 : 0;
+    if (itself && (d->self_queries <= discovery_server_count(d) || d->self_queries % QUERIES_OF_ITSELF == 0))
         discovery_rotate_server(d);
-    }
     if (d->state == LISTENING)
         discovery_query(d);
 }
@@ -518,7 +521,7 @@ void discovery_discover(struct discovery *d)
 void discovery_ready(struct discovery *d)
 {
     d->use = IN_USE;
-    d->rotations = 0;
+    d->self_queries = 0;
     topology_ready(&d->topology);
 }
 

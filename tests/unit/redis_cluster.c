@@ -401,6 +401,57 @@ TEST_CASE(another_node_than_the_one_in_use_is_asked)
     end();
 }
 
+/*
+ * All other nodes are gone for some seconds, while the node in use serves. When they are back, one of them is
+ * asked again: the node in use does not know that the others have replaced it.
+ */
+TEST_CASE(other_nodes_are_asked_again_after_they_were_lost)
+{
+    begin();
+    slots_name(named, "127.0.0.1", node.port, another.port);
+    another.slots = named;
+    session_start();
+    SESSION_UNTIL(queries(&another) > 0);
+    int port = another.port;
+    fake_stop_listening(&another);
+    fake_drop_all(&another, false);
+    session_turn_for(10 * DISCOVERY_INTERVAL_MS);
+    assert_int_equal(session.lost, 0);
+    fake_listen(&another, "127.0.0.1", port);
+    size_t before = queries(&another);
+    session_turn_for(60 * DISCOVERY_INTERVAL_MS);
+    assert_int_equal(session.lost, 0);
+    assert_true(queries(&another) > before);
+    end();
+}
+
+/* The same, little by little: the other node was restarted a few times since the connection is in use. */
+TEST_CASE(master_that_was_replaced_is_left_after_restarts_of_the_other_node)
+{
+    enum { RESTARTS = 4 };
+    char replaced[SLOTS_SIZE];
+    begin();
+    slots_name(named, "127.0.0.1", node.port, another.port);
+    another.slots = named;
+    session_start();
+    SESSION_UNTIL(queries(&another) > 0);
+    int port = another.port;
+    for (int i = 0; i < RESTARTS; i++) {
+        fake_stop_listening(&another);
+        fake_drop_all(&another, false);
+        session_turn_for(DISCOVERY_INTERVAL_MS / 2);
+        fake_listen(&another, "127.0.0.1", port);
+        session_turn_for(10 * DISCOVERY_INTERVAL_MS);
+    }
+    assert_int_equal(session.lost, 0);
+    /* `node` cannot be reached by the others, and still serves and calls itself the master. */
+    slots_name(replaced, "127.0.0.1", another.port, 0);
+    another.slots = replaced;
+    session_turn_for(120 * DISCOVERY_INTERVAL_MS);
+    assert_true(session.ready >= 2); /* it may be chosen again by its own reply */
+    end();
+}
+
 static void check_refused(const char *answer)
 {
     begin();
