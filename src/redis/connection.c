@@ -826,6 +826,8 @@ static void redis_connection_become_ready(struct redis_connection *c)
     redis_connection_log_connection(c, LOG_INFO, "redis connected", NULL);
     redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
     c->options.on_ready(c->options.state_arg);
+    if (c->state == READY && redis_socket_has_backlog(c->socket))
+        redis_connection_on_backlog(c);
 }
 
 static void redis_connection_on_timer(uv_timer_t *timer)

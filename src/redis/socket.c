@@ -404,3 +404,8 @@ struct redis_socket_progress redis_socket_progress(const struct redis_socket *s)
                                           .in_reply = resp_in_reply(&s->parser),
                                           .in_push = resp_in_push(&s->parser) != 0};
 }
+
+bool redis_socket_has_backlog(const struct redis_socket *s)
+{
+    return s->backlog_told;
+}

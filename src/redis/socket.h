@@ -57,6 +57,9 @@ int redis_socket_send(struct redis_socket *s, struct span command) __attribute__
 /* Writes the queue as far as the kernel accepts it. The rest is written when the socket is writable. */
 void redis_socket_flush(struct redis_socket *s);
 
+/* True from on_backlog on, until the socket is drained. */
+bool redis_socket_has_backlog(const struct redis_socket *s);
+
 struct redis_socket_progress {
     /*
      * By the monotonic clock: when a read last continued a reply, or a push that neither began nor ended in

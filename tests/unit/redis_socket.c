@@ -343,6 +343,46 @@ TEST_CASE(backlog_ends_with_the_reply_to_a_ping)
     close_local(path);
 }
 
+/* A backlog that begins in the handshake and goes on in READY: what Redis holds back may concern entries. */
+TEST_CASE(backlog_of_the_handshake_ends_with_the_reply_to_a_ping)
+{
+    enum { BEFORE = 1000, AFTER = 1000 }; /* 36 KB each */
+    struct buf reply = BUF_INIT;
+    char *path = text_printf("%s/redis.sock", dir.path);
+    fake_init(&fake);
+    fake_listen_unix(&fake, path);
+    session_begin(&fake, "");
+    session.endpoint.transport = REDIS_TRANSPORT_UNIX;
+    session.endpoint.path = path;
+    for (int i = 0; i < BEFORE; i++)
+        buf_append_str(&reply, PUSH);
+    buf_append_str(&reply, "+PONG\r\n");
+    for (int i = 0; i < AFTER; i++)
+        buf_append_str(&reply, PUSH);
+    fake.ping = buf_c_str(&reply);
+    session_connect();
+    while (text_count(buf_c_str(&fake.log), "PING") == 0) {
+        turn_loop();
+        fake_turn(&fake);
+    }
+    for (const struct buf *out = &fake_current(&fake)->out; out->len > 0;)
+        fake_turn(&fake);
+    fake.ping = "+PONG\r\n";
+    buf_clear(&fake.log);
+    fake.deaf = true;
+    session_pass(WAITS_MS);
+    SESSION_UNTIL(session.ready == 1);
+    turn_loop();
+    turn_loop();
+    assert_false(is_drained());
+    fake.deaf = false;
+    SESSION_UNTIL(is_drained());
+    assert_true(text_count(buf_c_str(&fake.log), "PING") > 0);
+    session_end();
+    close_local(path);
+    buf_fini(&reply);
+}
+
 TEST_CASE(little_input_after_a_pause_is_no_backlog)
 {
     enum { PUSHES = 100 };
