@@ -259,10 +259,18 @@ int redis_connection_send_untracked(struct redis_connection *c, struct span comm
 
 /* --- failure --- */
 
+/* The metric is about connections in use. */
+static void redis_connection_show_lag(const struct redis_connection *c)
+{
+    if (c->state == READY)
+        metric_set(&c->options.metrics->redis_replica_lag_seconds, c->server.lag_s);
+}
+
 static void redis_connection_count_ready(struct redis_connection *c)
 {
     metric_add(&c->options.metrics->redis_connected, 1);
     metric_add(&c->options.metrics->redis_role[c->server.role.kind], 1);
+    redis_connection_show_lag(c);
 }
 
 static void redis_connection_uncount_ready(struct redis_connection *c)
@@ -349,7 +357,7 @@ static void redis_connection_recount_role(const struct redis_connection *c, enum
         return;
     metric_sub(&m->redis_role[before], 1);
     metric_add(&m->redis_role[c->server.role.kind], 1);
-    metric_set(&m->redis_replica_lag_seconds, 0);
+    redis_connection_show_lag(c);
 }
 
 static void redis_connection_count_reply(struct redis_connection *c);
@@ -385,16 +393,14 @@ static void redis_connection_on_role(struct redis_connection *c, const struct re
 
 static void redis_connection_on_link(struct redis_connection *c, const struct redis_reply *reply)
 {
-    int64_t silent_s = -1;
     if (reply == NULL)
         return;
-    const char *problem = redis_server_take_link(&c->server, reply, c->heartbeat_sent_ms, &silent_s);
+    const char *problem = redis_server_take_link(&c->server, reply, c->heartbeat_sent_ms);
     if (problem == NULL && c->server.link_denied)
         redis_connection_log_denial(c, &c->link_denial_logged,
                                     "redis denies INFO: a master that stopped sending cannot be detected",
                                     reply);
-    if (silent_s >= 0)
-        metric_set(&c->options.metrics->redis_replica_lag_seconds, (uint64_t)silent_s);
+    redis_connection_show_lag(c);
     redis_connection_on_server_checked(c, problem);
 }
 
@@ -733,7 +739,7 @@ static void redis_connection_on_caught_up(struct redis_connection *c, const stru
     c->backlogs--;
 }
 
-/* Nothing is cached that was read before READY, so a backlog in an earlier state does not matter. */
+/* Nothing is cached that was read before READY. A backlog of the handshake may go on, see become_ready(). */
 static void redis_connection_on_backlog(void *arg)
 {
     struct redis_connection *c = arg;

@@ -179,6 +179,7 @@ void redis_server_reset(struct redis_server *s, const char *host, int port)
     bool same = redis_address_equal(&address, &s->address);
     s->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
     s->role_denied = s->link_denied = false;
+    s->lag_s = 0;
     s->valid_until_ms = UINT64_MAX;
     s->address = address;
     s->cut_off_ms = same ? s->cut_off_ms : 0;
@@ -221,6 +222,7 @@ const char *redis_server_take_role(struct redis_server *s, const struct redis_re
             return reply->str;
         s->role_denied = true;
         s->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
+        s->lag_s = 0;
         s->valid_until_ms = UINT64_MAX;
         return NULL;
     }
@@ -240,8 +242,7 @@ const char *redis_server_take_role(struct redis_server *s, const struct redis_re
     return NULL;
 }
 
-const char *redis_server_take_link(struct redis_server *s, const struct redis_reply *reply, uint64_t sent_ms,
-                                   int64_t *silent_s)
+const char *redis_server_take_link(struct redis_server *s, const struct redis_reply *reply, uint64_t sent_ms)
 {
     if (s->role.kind != REDIS_ROLE_REPLICA) /* ROLE was denied in the meantime */
         return NULL;
@@ -249,6 +250,7 @@ const char *redis_server_take_link(struct redis_server *s, const struct redis_re
         if (!redis_server_is_denied(reply))
             return reply->str;
         s->link_denied = true;
+        s->lag_s = 0;
         s->valid_until_ms = sent_ms;
         return NULL;
     }
@@ -265,6 +267,6 @@ const char *redis_server_take_link(struct redis_server *s, const struct redis_re
     if (seconds > REDIS_MASTER_SILENCE_MAX_S)
         return redis_server_cut_off(s, sent_ms, SILENT);
     s->valid_until_ms = heard_ms;
-    *silent_s = seconds;
+    s->lag_s = seconds > 0 ? (uint64_t)seconds : 0;
     return NULL;
 }

@@ -76,6 +76,7 @@ struct redis_server {
     bool role_denied, link_denied; /* ROLE, INFO: do not send them on this connection */
     uint64_t valid_until_ms;       /* by the boot clock; until when its data was known to be valid; UINT64_MAX
                                       while it is */
+    uint64_t lag_s; /* of a replica: how long its master has sent nothing, rounded; 0: not known */
 
     /* The following members are kept from one connection to the next. */
     struct redis_stream stream;
@@ -98,11 +99,9 @@ const char *redis_server_take_role(struct redis_server *s, const struct redis_re
                                    enum redis_role_kind wanted, uint64_t sent_ms);
 
 /*
- * Takes the reply to INFO replication of a replica in the same way. *silent_s becomes the time in seconds
- * since the master last sent something, rounded. It is unchanged if that is not known.
+ * Takes the reply to INFO replication of a replica in the same way.
  */
-const char *redis_server_take_link(struct redis_server *s, const struct redis_reply *reply, uint64_t sent_ms,
-                                   int64_t *silent_s);
+const char *redis_server_take_link(struct redis_server *s, const struct redis_reply *reply, uint64_t sent_ms);
 
 /* The server cannot be used any more: its data was last known to be valid at `ms`, or before. */
 static inline void redis_server_invalidate(struct redis_server *s, uint64_t ms)

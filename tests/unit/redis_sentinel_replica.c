@@ -204,6 +204,26 @@ TEST_CASE(master_follows_replicas_that_fail)
     fake_fini(&serving);
 }
 
+/* An attempt at a replica has failed after INFO; the master, which stands in, has no lag. */
+TEST_CASE(lag_of_a_replica_that_was_not_used_is_not_shown)
+{
+    static struct fake_redis serving;
+    begin(LIMIT_MS);
+    fake_open(&serving);
+    session.third = &serving;
+    name_master("127.0.0.1", serving.port);
+    follow("127.0.0.1", serving.port);
+    redis.info = "$54\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:14\r\n\r\n";
+    redis.ping = "-MASTERDOWN Link with MASTER is down\r\n";
+    session_start();
+    assert_int_equal(session.metrics.redis_role[REDIS_ROLE_MASTER], 1);
+    session_turn_for(10 * REDIS_CONNECTION_HEARTBEAT_MS);
+    assert_int_equal(session.lost, 0);
+    assert_int_equal(session.metrics.redis_replica_lag_seconds, 0);
+    end();
+    fake_fini(&serving);
+}
+
 enum { SECOND_ATTEMPT_MS = 2 * REDIS_CONNECTION_CONNECT_TIMEOUT_MS };
 
 /* The time of an attempt grows when all servers have timed out, not with each of them. */

@@ -120,13 +120,10 @@ TEST_CASE(role_holds_the_master_of_a_replica)
 static const char *take_link(const struct redis_reply *reply)
 {
     struct redis_server server = {0};
-    int64_t silent_s = -1;
     redis_server_reset(&server, "r", 1);
     server.role.kind = REDIS_ROLE_REPLICA;
-    const char *problem = redis_server_take_link(&server, reply, 60000, &silent_s);
-    assert_int_equal(silent_s >= 0, problem == NULL);
-    assert_true(server.valid_until_ms ==
-                (problem == NULL ? 60000U - ((uint64_t)silent_s + 1) * 1000 : UINT64_MAX));
+    const char *problem = redis_server_take_link(&server, reply, 60000);
+    assert_true(server.valid_until_ms == (problem == NULL ? 60000U - (server.lag_s + 1) * 1000 : UINT64_MAX));
     return problem;
 }
 
@@ -182,21 +179,21 @@ static void check_links(const struct link_row *rows, size_t count)
     redis_server_reset(&server, "r", 1);
     for (size_t i = 0; i < count; i++) {
         const struct link_row *row = &rows[i];
-        int64_t silent_s = -1;
         char *info = text_printf("master_link_status:up\r\nmaster_last_io_seconds_ago:%d\r\n"
                                  "slave_repl_offset:%d\r\nmaster_replid:%s\r\n",
                                  row->last_io_s, row->offset, row->stream);
         char *bytes = text_printf("$%zu\r\n%s\r\n", strlen(info), info);
         uint64_t valid_ms = server.valid_until_ms;
         server.role.kind = REDIS_ROLE_REPLICA;
-        const char *problem =
-            redis_server_take_link(&server, reply_of(bytes), (uint64_t)row->at_s * 1000, &silent_s);
+        const char *problem = redis_server_take_link(&server, reply_of(bytes), (uint64_t)row->at_s * 1000);
         if ((problem == NULL) != (row->valid_s >= 0))
             fail_msg("row %zu: %s", i, problem != NULL ? problem : "no problem");
         assert_true(server.valid_until_ms == (problem == NULL ? (uint64_t)row->valid_s * 1000 : valid_ms));
-        assert_int_equal(silent_s, problem == NULL ? row->at_s - row->valid_s - 1 : -1);
-        if (problem != NULL) /* the connection ends */
+        if (problem == NULL)
+            assert_int_equal(server.lag_s, row->at_s - row->valid_s - 1);
+        else /* the connection ends */
             redis_server_reset(&server, "r", 1);
+        assert_true(problem == NULL || server.lag_s == 0);
         free(bytes);
         free(info);
     }
@@ -281,17 +278,17 @@ TEST_CASE(master_needs_no_time_to_catch_up)
 static bool is_denied(const char *error, bool role)
 {
     struct redis_server server = {0};
-    int64_t silent_s = -1;
     redis_server_reset(&server, "r", 1);
     server.role.kind = REDIS_ROLE_REPLICA;
+    server.lag_s = 7;
     const char *problem = role ? redis_server_take_role(&server, reply_of(error), REDIS_ROLE_UNKNOWN, 7)
-                               : redis_server_take_link(&server, reply_of(error), 7, &silent_s);
+                               : redis_server_take_link(&server, reply_of(error), 7);
     bool denied = problem == NULL;
     assert_int_equal(server.role_denied, denied && role);
     assert_int_equal(server.link_denied, denied && !role);
     assert_int_equal(server.role.kind, denied && role ? REDIS_ROLE_UNKNOWN : REDIS_ROLE_REPLICA);
     assert_true(server.valid_until_ms == (denied && !role ? 7 : UINT64_MAX));
-    assert_int_equal(silent_s, -1);
+    assert_int_equal(server.lag_s, denied ? 0 : 7);
     return denied;
 }
 
