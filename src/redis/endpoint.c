@@ -169,6 +169,8 @@ static int redis_endpoint_read_master(struct redis_discovery *s, struct span nam
     bool good = s->master[0] != '\0';
     for (const char *p = s->master; *p != '\0'; p++)
         good = good && *p > ' ' && *p <= '~';
+    if (strchr(s->master, '@') != NULL)
+        return redis_endpoint_invalid(why, "the name of the master contains @: write / in a password as %2F");
     if (good)
         return 0;
     return redis_endpoint_invalid(why, "the name of the master is missing: redis+sentinel://host,host/NAME");
@@ -392,19 +394,20 @@ static bool redis_endpoint_quotes(const char *text, const char *secret)
 
 /*
  * Only an ERR can quote: it refers to our command. Redis before 6 does not know HELLO and repeats its
- * arguments. Every other code stands for a condition and has a constant text (WRONGPASS, NOAUTH, LOADING). A
- * password such as "password" or "user" may be a word of that text. The same is true for our own reasons.
+ * arguments, the last of them cut off, and with spaces in place of line ends. Every other code stands for a
+ * condition and has a constant text (WRONGPASS, NOAUTH, LOADING). A password such as "password" or "user" may
+ * be a word of that text. The same is true for our own reasons.
  */
 const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *reason)
 {
     struct span text = span_of(reason);
     bool constant = !span_starts_with(text, SPAN("ERR ")) ||
                     span_starts_with(text, SPAN("ERR max number of clients reached"));
+    if (span_starts_with(text, SPAN("ERR unknown command")) && strstr(reason, "HELLO") != NULL)
+        return "ERR unknown command HELLO: Redis older than 6";
     if (constant || (!redis_endpoint_quotes(reason, t->password) &&
                      !redis_endpoint_quotes(reason, t->discovery.password)))
         return reason;
-    if (span_starts_with(text, SPAN("ERR unknown command")))
-        return "ERR unknown command HELLO: Redis older than 6";
     return "ERR with a text that repeats the password, and is withheld";
 }
 

@@ -170,6 +170,7 @@ TEST_CASE(sentinel_url_errors_have_a_reason)
         "redis+sentinel://a:1:2/mymaster redis+sentinel://a/my%20master redis+sentinel://a/my%00master "
         "redis+sentinel://a/mymaster/x redis+sentinel://a/mymaster/0/1 "
         "redis+sentinel://a/mymaster?role=s3cret redis+sentinel://a/mymaster?role= "
+        "redis+sentinel://alice:7/s3cret@a redis+sentinel://alice:7/s3cret%40a/m "
         "redis+sentinel://alice@a/mymaster redis+sentinel://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17/m");
 }
 
@@ -363,6 +364,22 @@ TEST_CASE(redact_hides_a_quoted_password)
     make(&t, "redis://a", "");
     assert_ptr_equal(redis_endpoint_redact(&t, fine), fine);
     redis_endpoint_fini(&t);
+}
+
+/* Redis quotes 128 bytes of the arguments of a command that it does not know, and writes line ends as spaces.
+ */
+TEST_CASE(redact_hides_a_part_of_a_quoted_password)
+{
+    static const char *const quoted[][2] = {
+        {"a-password-that-is-cut", "'uuuuuuuuuuuuuuuuuuuu' 'a-password-th' "},
+        {"hush\nhush", "'u' 'hush hush' "}};
+    for (size_t i = 0; i < TEST_COUNT(quoted); i++) {
+        struct redis_endpoint t = {.password = (char *)(uintptr_t)quoted[i][0]};
+        char *text =
+            text_printf("ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' %s", quoted[i][1]);
+        assert_string_equal(redis_endpoint_redact(&t, text), "ERR unknown command HELLO: Redis older than 6");
+        free(text);
+    }
 }
 
 /* Many a password is a word of Redis' own texts. */
