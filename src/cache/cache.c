@@ -672,12 +672,14 @@ static enum redis_tracking cache_tracking_of(const struct cache_options *o)
 
 /*
  * Requests whose commands are pending are read by the next connection. All entries are dropped when that
- * connection is ready.
+ * connection is ready. The API keys were counted on the other one, which does not tell what this one tracks.
  */
 static void cache_on_replaced(void *arg)
 {
     struct cache *c = arg;
-    invalidation_lost(&c->invalidation, 0);
+    if (c->validity.connected)
+        invalidation_lost(&c->invalidation, 0);
+    validity_counted(&c->validity, -1, false);
 }
 
 static int cache_new_session(struct cache *c, uv_loop_t *loop)

@@ -52,8 +52,11 @@ static void catalogue_send_step(struct catalogue *c, enum catalogue_step step)
     int err = buf_error(&c->command);
     if (err == 0)
         err = redis_session_send(o->session, buf_span(&c->command), o->how, catalogue_on_reply, c);
-    if (err != 0)
-        catalogue_finish(c, err == -ENOTCONN ? CATALOGUE_LOST : CATALOGUE_UNKNOWN);
+    if (err == 0)
+        return;
+    if (keys && c->options.validity != NULL)
+        validity_counted(c->options.validity, -1, false);
+    catalogue_finish(c, err == -ENOTCONN ? CATALOGUE_LOST : CATALOGUE_UNKNOWN);
 }
 
 static enum catalogue_key catalogue_key_in(const struct redis_reply *reply)

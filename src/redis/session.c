@@ -185,8 +185,7 @@ static void redis_session_drop_next(struct redis_session *s)
 static void redis_session_replace(struct redis_session *s)
 {
     struct session_backend *old = s->current;
-    if (redis_connection_is_ready(old->connection))
-        s->options.on_replaced(s->options.connection.arg);
+    s->options.on_replaced(s->options.connection.arg);
     redis_session_close_backend(old); /* its commands fail, and cannot be sent again before on_ready */
     s->current = s->next;
     s->next = NULL;

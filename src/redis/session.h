@@ -41,8 +41,8 @@ struct redis_session_options {
     /* Like the function of a connection, for the one in use and the next. */
     void (*on_handshake_done)(void *arg, struct redis_connection *c);
     /*
-     * A ready connection is about to be closed for the next one. Its pending commands fail, commands cannot
-     * be sent, and then on_ready is called for the next connection.
+     * The connection in use, ready or not, is about to be closed for the next one. Its pending commands fail,
+     * commands cannot be sent, and then on_ready is called for the next connection.
      */
     void (*on_replaced)(void *arg);
     /* A command is sent outside of the stream: later reads may be newer than its reply. */

@@ -124,3 +124,16 @@ TEST_CASE_WITH(a_check_that_is_lost_or_not_sent_confirms_nothing, invalidation_s
     expect_checked(reply_integer(1), CATALOGUE_PRESENT);
     assert_int_equal(catalogue_passed(&catalogue), 5);
 }
+
+/* What an earlier SCARD has found may have been on a connection that is lost, and says nothing of this one.
+ */
+TEST_CASE_WITH(keys_that_cannot_be_counted_mark_no_read, invalidation_set_up, invalidation_tear_down)
+{
+    begin_check();
+    expect_checked(reply_integer(3), CATALOGUE_PRESENT);
+    assert_true(validity_mark(&validity) != 0);
+    fake_redis.sends_left = 0;
+    catalogue_check(&catalogue);
+    assert_int_equal(validity_mark(&validity), 0);
+    assert_int_equal(validity_key_count(&validity), -1);
+}

