@@ -115,15 +115,25 @@ void api_keys_commit(struct api_keys *k, int64_t size)
     k->sweep = 0;
 }
 
-static void api_keys_fail(struct api_keys *k, enum api_keys_state next, const char *reason)
+static void api_keys_log_absence(struct api_keys *k, const char *reason)
 {
-    uint64_t now = clock_now_ms();
-    api_keys_enter(k, next);
-    k->retry_ms =
-        now + backoff_ms(++k->failures, API_KEYS_PAUSE_MIN_MS, API_KEYS_PAUSE_MAX_MS, &k->pause_seed);
-    if (log_reason_is_due(&k->reasons, reason, now))
+    if (log_reason_is_due(&k->reasons, reason, clock_now_ms()))
         log_text(LOG_WARN, "the API key set is not in memory: each key is checked in redis", "reason",
                  reason);
+}
+
+static void api_keys_fail(struct api_keys *k, enum api_keys_state next, const char *reason)
+{
+    api_keys_enter(k, next);
+    k->retry_ms = clock_now_ms() +
+                  backoff_ms(++k->failures, API_KEYS_PAUSE_MIN_MS, API_KEYS_PAUSE_MAX_MS, &k->pause_seed);
+    api_keys_log_absence(k, reason);
+}
+
+void api_keys_forgo_reading(struct api_keys *k, const char *reason)
+{
+    k->failures += k->failures == 0;
+    api_keys_log_absence(k, reason);
 }
 
 void api_keys_fail_reading(struct api_keys *k, const char *reason)

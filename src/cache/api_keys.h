@@ -145,6 +145,9 @@ void api_keys_commit(struct api_keys *k, int64_t size);
 void api_keys_fail_reading(struct api_keys *k, const char *reason);
 void api_keys_refuse(struct api_keys *k, const char *reason);
 
+/* The set is not read for now. It is logged in the same way, and there is no pause: nothing was sent. */
+void api_keys_forgo_reading(struct api_keys *k, const char *reason);
+
 /* To be called every second. */
 void api_keys_heartbeat(struct api_keys *k);
 

@@ -65,9 +65,13 @@ static void key_reader_end_unchecked(struct key_reader *r)
     key_reader_end(r, &r->checked, NULL);
 }
 
-/* The requests of the check in flight wait for the next check, ahead of the others. */
+/*
+ * The requests of the check in flight wait for the next check, ahead of the others. It may have been the
+ * check of the keys used last.
+ */
 static void key_reader_requeue(struct key_reader *r)
 {
+    r->recent_due |= !r->is_portion;
     list_splice(&r->checked, &r->waiting);
     list_splice(&r->waiting, &r->checked);
 }
@@ -458,7 +462,7 @@ static bool key_reader_begin_portion(struct key_reader *r)
     if (!due)
         return false;
     if (size > API_KEYS_MAX)
-        api_keys_fail_reading(keys, "it has too many keys");
+        api_keys_forgo_reading(keys, "it has too many keys");
     if (size < 0 || size > API_KEYS_MAX)
         return false;
     if (api_keys_state(keys) == API_KEYS_UNREAD) {

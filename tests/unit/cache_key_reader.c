@@ -410,6 +410,28 @@ TEST_CASE_WITH(a_set_that_is_too_large_is_not_read, set_up, tear_down)
     assert_int_equal(fake_redis.count, 0);
 }
 
+/* However long it was too large: what SCARD said before the last change does not keep it from being read. */
+TEST_CASE_WITH(a_set_that_is_not_too_large_any_more_is_read, set_up, tear_down)
+{
+    enum { MANY = 300, SOON = 3 };
+    connect_redis(KEY_READER_PORTION + 1);
+    catalogue_check(&catalogue);
+    answer("SCARD", reply_integer(API_KEYS_MAX + 1));
+    for (int i = 0; i < MANY; i++) {
+        clock_ms += 1000;
+        key_reader_heartbeat(&key_reader);
+    }
+    change_keys(); /* this change waits for a check, and the next one does not */
+    answer("SCARD", reply_integer(API_KEYS_MAX + 1));
+    (void)serve_all();
+    clock_ms += 10;
+    change_keys();
+    (void)serve_all();
+    for (int i = 0; i < SOON; i++)
+        (void)heartbeat();
+    assert_int_equal(api_keys_size(&api_keys), KEY_READER_PORTION + 1);
+}
+
 /* --- the keys used last --- */
 
 TEST_CASE_WITH(keys_used_last_are_checked_at_once_when_the_set_changes, set_up, tear_down)
@@ -445,6 +467,34 @@ TEST_CASE_WITH(they_are_checked_once_a_second_at_most, set_up, tear_down)
     assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
     (void)heartbeat();
     assert_int_equal(check(0), AUTH_RESULT_VALID);
+}
+
+static void expect_checked_again(void)
+{
+    assert_int_equal(check(KEYS - 1), AUTH_RESULT_UNKNOWN);
+    for (int i = 0; i < 4; i++)
+        (void)heartbeat();
+    assert_int_equal(check(KEYS - 1), AUTH_RESULT_VALID);
+}
+
+TEST_CASE_WITH(they_are_checked_again_if_the_check_fails, set_up, tear_down)
+{
+    begin_whole(KEYS);
+    assert_int_equal(check(KEYS - 1), AUTH_RESULT_VALID);
+    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
+    change_keys();
+    fake_redis.sends_left = 0;
+    answer("SCARD", reply_integer(KEYS));
+    assert_int_equal(fake_redis.count, 0);
+    fake_redis.sends_left = -1;
+    end_pause();
+    expect_checked_again();
+    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
+    change_keys();
+    answer("SCARD", reply_integer(KEYS));
+    answer("HLEN", reply_of("-ERR\r\n"));
+    (void)serve_all();
+    expect_checked_again();
 }
 
 /* --- requests --- */
