@@ -940,6 +940,7 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
         return -ENOMEM;
     c->loop = loop;
     c->options = *options;
+    c->server.stream = options->stream;
     c->seed = (unsigned)random_seed(c);
     int err = redis_endpoint_is_discovered(options->endpoint) ? redis_connection_start_discovery(c) : 0;
     if (err != 0) {

@@ -261,7 +261,7 @@ const char *redis_server_take_link(struct redis_server *s, const struct redis_re
     if (problem != NULL)
         return redis_server_cut_off(s, sent_ms, problem);
     uint64_t io_ms = (uint64_t)(last_io_s + 1) * MS_PER_S; /* how long ago; the value of INFO is rounded */
-    uint64_t heard_ms = redis_server_last_heard_ms(&s->stream, redis_server_info_of(reply),
+    uint64_t heard_ms = redis_server_last_heard_ms(s->stream, redis_server_info_of(reply),
                                                    sent_ms > io_ms ? sent_ms - io_ms : 0);
     int64_t seconds = (int64_t)((sent_ms - heard_ms) / MS_PER_S) - 1;
     if (seconds > REDIS_MASTER_SILENCE_MAX_S)

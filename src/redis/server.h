@@ -77,16 +77,16 @@ struct redis_server {
     uint64_t valid_until_ms;       /* by the boot clock; until when its data was known to be valid; UINT64_MAX
                                       while it is */
     uint64_t lag_s; /* of a replica: how long its master has sent nothing, rounded; 0: not known */
+    struct redis_stream *stream; /* borrowed (redis_connection_options) */
 
     /* The following members are kept from one connection to the next. */
-    struct redis_stream stream;
     struct redis_address address; /* the address of the last connection */
     uint64_t cut_off_ms;          /* by the boot clock; when that replica was last seen without its master */
 };
 
 /*
  * A new connection to the server at that address (NULL and 0: a local socket). Only the state of earlier
- * connections is kept. All members are zero before the first call.
+ * connections is kept. All members but `stream` are zero before the first call.
  */
 void redis_server_reset(struct redis_server *s, const char *host, int port);
 

@@ -10,6 +10,7 @@
 #include "base/wait_group.h"
 #include "redis/redirect.h"
 #include "redis/resp.h"
+#include "redis/server.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -30,6 +31,7 @@ struct redis_session {
     uv_loop_t *loop;
     struct session_backend *current; /* in use; NULL before the first redis_session_use() */
     struct session_backend *next;    /* it is to replace `current`; NULL: none */
+    struct redis_stream stream;
     struct wait_group open_backends;
 };
 
@@ -221,6 +223,7 @@ static int redis_session_open_connection(struct session_backend *b)
     struct redis_connection_options options = b->session->options.connection;
     options.endpoint = redis_config_endpoint(b->config);
     options.tls = redis_config_tls(b->config);
+    options.stream = &b->session->stream;
     options.on_handshake_done = redis_session_on_handshake_done;
     options.on_ready = redis_session_on_ready;
     options.on_lost = redis_session_on_lost;

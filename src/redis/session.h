@@ -37,7 +37,8 @@ enum redis_send {
 };
 
 struct redis_session_options {
-    struct redis_connection_options connection; /* without settings and on_handshake_done; `arg` is for all */
+    struct redis_connection_options
+        connection; /* without settings, `stream` and on_handshake_done; `arg` is for all */
     /* Like the function of a connection, for the one in use and the next. */
     void (*on_handshake_done)(void *arg, struct redis_connection *c);
     /*

@@ -119,7 +119,7 @@ TEST_CASE(role_holds_the_master_of_a_replica)
 /* What is wrong with a replica whose reply to INFO is this. */
 static const char *take_link(const struct redis_reply *reply)
 {
-    struct redis_server server = {0};
+    struct redis_server server = {.stream = &(struct redis_stream){.offset = 0}};
     redis_server_reset(&server, "r", 1);
     server.role.kind = REDIS_ROLE_REPLICA;
     const char *problem = redis_server_take_link(&server, reply, 60000);
@@ -175,7 +175,7 @@ struct link_row {
 
 static void check_links(const struct link_row *rows, size_t count)
 {
-    struct redis_server server = {0};
+    struct redis_server server = {.stream = &(struct redis_stream){.offset = 0}};
     redis_server_reset(&server, "r", 1);
     for (size_t i = 0; i < count; i++) {
         const struct link_row *row = &rows[i];
@@ -212,6 +212,24 @@ TEST_CASE(link_that_is_made_again_is_no_sign_of_the_master)
         {"a", 114, 1, 79, 77}, /* the master has sent something */
     };
     check_links(rows, TEST_COUNT(rows));
+}
+
+/* With other settings another connection is made beside the one in use. */
+TEST_CASE(connections_share_what_is_known_of_the_stream)
+{
+    const struct redis_reply *silent =
+        reply_of("$104\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:0\r\nslave_repl_offset:100\r\n"
+                 "master_replid:aaaaaaaaaaaa\r\n\r\n");
+    struct redis_stream stream = {.offset = 0};
+    struct redis_server used = {.stream = &stream};
+    struct redis_server next = {.stream = &stream};
+    redis_server_reset(&used, "r", 1);
+    redis_server_reset(&next, "r", 1);
+    used.role.kind = next.role.kind = REDIS_ROLE_REPLICA;
+    assert_null(redis_server_take_link(&used, silent, 60000));
+    assert_null(redis_server_take_link(&next, silent, 70000));
+    assert_int_equal(next.valid_until_ms, 59000);
+    assert_int_equal(next.lag_s, 10);
 }
 
 TEST_CASE(stream_moves_with_its_offset_or_its_id)
@@ -257,7 +275,7 @@ TEST_CASE(replica_has_time_to_catch_up_after_its_link_was_down)
         {NULL, down_ms + 1, true},
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        struct redis_server server = {0};
+        struct redis_server server = {.stream = &(struct redis_stream){.offset = 0}};
         redis_server_reset(&server, "r", 1);
         assert_false(takes(&server, UNLINKED, down_ms));
         redis_server_reset(&server, rows[i].host, rows[i].host != NULL);
@@ -267,7 +285,7 @@ TEST_CASE(replica_has_time_to_catch_up_after_its_link_was_down)
 
 TEST_CASE(master_needs_no_time_to_catch_up)
 {
-    struct redis_server server = {0};
+    struct redis_server server = {.stream = &(struct redis_stream){.offset = 0}};
     redis_server_reset(&server, NULL, 0);
     assert_false(takes(&server, UNLINKED, 60000));
     redis_server_reset(&server, NULL, 0);
@@ -277,7 +295,7 @@ TEST_CASE(master_needs_no_time_to_catch_up)
 /* The server may be used although it does not permit this command. */
 static bool is_denied(const char *error, bool role)
 {
-    struct redis_server server = {0};
+    struct redis_server server = {.stream = &(struct redis_stream){.offset = 0}};
     redis_server_reset(&server, "r", 1);
     server.role.kind = REDIS_ROLE_REPLICA;
     server.lag_s = 7;
@@ -311,7 +329,7 @@ static const char REPLICA[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconne
 
 TEST_CASE(server_must_have_the_wanted_role)
 {
-    struct redis_server server = {0};
+    struct redis_server server = {.stream = &(struct redis_stream){.offset = 0}};
     static const struct {
         const char *role;
         enum redis_role_kind wanted;
@@ -335,7 +353,7 @@ TEST_CASE(server_must_have_the_wanted_role)
 
 TEST_CASE(role_of_a_server_must_not_change)
 {
-    struct redis_server server = {0};
+    struct redis_server server = {.stream = &(struct redis_stream){.offset = 0}};
     redis_server_reset(&server, "r", 1);
     assert_null(redis_server_take_role(&server, reply_of(MASTER), REDIS_ROLE_UNKNOWN, 7));
     assert_string_equal(redis_server_take_role(&server, reply_of(REPLICA), REDIS_ROLE_UNKNOWN, 7),
