@@ -544,9 +544,10 @@ static int server_claim_descriptors(int enough)
  * Divides the descriptors that the system grants. If they are too few, max-connections is lowered. If they do
  * not even cover the reserve, the descriptors that the process itself does not need are divided. Half of them
  * are for client connections, an eighth each for rejected connections, the admin listener and those that it
- * rejects; the rest are for new connections to Redis and for files.
+ * rejects; the rest are for new connections to Redis and for files. Returns 0, or -EMFILE where too few are
+ * left to divide.
  */
-static void server_share_descriptors(struct server *s)
+static int server_share_descriptors(struct server *s, struct buf *error)
 {
     int workers = s->config->workers;
     int wanted = (int)s->config->values.max_connections;
@@ -558,7 +559,12 @@ static void server_share_descriptors(struct server *s)
     s->admin_max_rejections = ADMIN_REJECTIONS_MAX;
     if (s->max_connections < wanted && s->descriptors < 2 * reserved) {
         int own = DESCRIPTORS_OWN + workers * DESCRIPTORS_OWN_PER_WORKER;
-        int eighth = MAX(s->descriptors - own, DESCRIPTORS_DIVIDED_MIN) / 8;
+        int eighth = (s->descriptors - own) / 8;
+        if (s->descriptors < own + DESCRIPTORS_DIVIDED_MIN) {
+            buf_printf(error, "the limit of open files (ulimit -n) is %d: at least %d are needed",
+                       s->descriptors, own + DESCRIPTORS_DIVIDED_MIN);
+            return -EMFILE;
+        }
         s->max_connections = MIN(4 * eighth, wanted);
         s->max_rejections = MIN(eighth / workers, REJECTIONS_PER_WORKER);
         s->admin_max_connections = MIN(eighth, ADMIN_CONNECTIONS_MAX);
@@ -566,6 +572,7 @@ static void server_share_descriptors(struct server *s)
     }
     if (s->max_connections < wanted)
         server_log_few_descriptors(s->descriptors, s->max_connections);
+    return 0;
 }
 
 static int server_make_workers(struct server *s, struct redis_config *redis)
@@ -746,10 +753,10 @@ int server_run(const struct config *config, bool check, struct buf *error)
     s->config = config;
     s->started_s = clock_wall_s();
     int err = service_manager_new(&s->manager, error);
-    if (err == 0) {
-        server_share_descriptors(s);
+    if (err == 0)
+        err = server_share_descriptors(s, error);
+    if (err == 0)
         err = loop_open(&s->loop, s->descriptors);
-    }
     if (err != 0) {
         service_manager_free(s->manager);
         free(s);

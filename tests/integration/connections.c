@@ -185,6 +185,30 @@ TEST_CASE(a_connection_that_cannot_be_accepted_waits)
     http_expect(&waiting, 200);
 }
 
+static void start_with_descriptors(struct server *server, int limit)
+{
+    static const char *const env[] = {"CHANNELD_WORKERS=1", NULL};
+    const struct server_spec spec = {
+        .redis_url = "redis://127.0.0.1:1", .env = env, .wait = SERVER_WAIT_NOTHING};
+    assert_int_equal(setenv("TEST_WRAPPER", text_temp("prlimit --nofile=%d:%d", limit, limit), 1), 0);
+    server_start(server, &spec);
+    assert_int_equal(unsetenv("TEST_WRAPPER"), 0);
+}
+
+TEST_CASE(too_few_descriptors_to_serve_are_an_error)
+{
+    enum { ENOUGH = 36 };
+    struct server server;
+    start_with_descriptors(&server, ENOUGH);
+    server_await_log(&server, "channeld started");
+    server_stop(&server);
+    start_with_descriptors(&server, ENOUGH - 1);
+    server_expect_exit(&server, 1);
+    AUTOFREE char *errors = process_stderr(&server.process);
+    assert_non_null(strstr(errors, "the limit of open files (ulimit -n) is 35: at least 36 are needed"));
+    server_kill(&server);
+}
+
 /* So few that the reserve for all else is out of reach. */
 static struct fixture *start_with_700_descriptors(void)
 {
