@@ -88,7 +88,7 @@ FROM ${PROMETHEUS_IMAGE} AS prometheus
 
 # --- The image. ---
 FROM scratch
-ARG VERSION=1.1.0
+ARG VERSION=1.1.1
 ARG REVISION=unknown
 ARG SOURCE=
 LABEL org.opencontainers.image.title="channeld" \
