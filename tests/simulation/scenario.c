@@ -502,21 +502,34 @@ static void do_names(void)
     do_nothing();
 }
 
+enum { WHOLE_RUN_S = 100 }; /* no run is longer before it is quiet */
+
+/* One allocation in so many fails during the whole run; 0: none. What fails is followed by much that does
+ * not. */
+static unsigned memory_fails_one_in;
+
 static void on_memory(void *arg, uint64_t number)
 {
     (void)arg;
     (void)number;
-    memory_fail(0);
+    memory_fail(memory_fails_one_in);
 }
 
-/* Many fail for a moment, or few for long: then what fails is followed by much that does not. */
+static void begin_memory(void)
+{
+    bool fails = scenario_has(FAULT_memory) && scenario_choose(2) == 0;
+    memory_fails_one_in = fails ? 50U << scenario_choose(8) : 0;
+    if (fails)
+        scenario_disturb(WHOLE_RUN_S * SECOND);
+    events_add(0, on_memory, NULL, 0);
+}
+
+/* Many fail for a moment. */
 static void do_memory(void)
 {
-    bool many = scenario_choose(2) == 0;
-    uint64_t duration_ns = scenario_a_while(many ? 5000 : 200000);
-    unsigned one_in = many ? 1 + scenario_choose(4) * scenario_choose(40) : 50U << scenario_choose(8);
-    TRACE("scenario", "one allocation in %u fails for %u ms", one_in, (unsigned)(duration_ns / MS));
-    memory_fail(one_in);
+    uint64_t duration_ns = scenario_a_while(5000);
+    TRACE("scenario", "allocations fail for %u ms", (unsigned)(duration_ns / MS));
+    memory_fail(1 + scenario_choose(4) * scenario_choose(40));
     scenario_disturb(duration_ns);
     events_add_in(duration_ns, on_memory, NULL, 0);
 }
@@ -561,7 +574,7 @@ static void choose_settings(struct scenario_settings *s)
         .ttl_ms = ttl_ms[scenario_choose(4)],
         .stale_limit_ms = stale_ms[scenario_choose(4)],
         .stale_keys_limit_ms = keys_ms[scenario_choose(3)],
-        .writes_every_ms = 100 << scenario_choose(5),
+        .writes_every_ms = 100 << scenario_choose(7),
         .requests_every_ms = 50 << scenario_choose(5),
         .faults_every_ms = 2000 << scenario_choose(5),
     };
@@ -656,6 +669,7 @@ void scenario_begin(unsigned faults, int topology)
     net_delay_names(scenario_has(FAULT_names) ? NAME_SERVER_TIMEOUT_S * SECOND : 0);
     if (scenario.topology->begin != NULL)
         scenario.topology->begin();
+    begin_memory();
     events_add(0, on_write, NULL, 0);
     events_add(0, on_fault, NULL, 0);
 }
@@ -663,6 +677,7 @@ void scenario_begin(unsigned faults, int topology)
 void scenario_quieten(void)
 {
     scenario.quiet = true;
+    memory_fails_one_in = 0;
     memory_fail(0);
     settings_quieten();
     set_delay(NULL, 0);
