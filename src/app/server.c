@@ -559,12 +559,12 @@ static int server_share_descriptors(struct server *s, struct buf *error)
     s->admin_max_rejections = ADMIN_REJECTIONS_MAX;
     if (s->max_connections < wanted && s->descriptors < 2 * reserved) {
         int own = DESCRIPTORS_OWN + workers * DESCRIPTORS_OWN_PER_WORKER;
-        int eighth = (s->descriptors - own) / 8;
         if (s->descriptors < own + DESCRIPTORS_DIVIDED_MIN) {
             buf_printf(error, "the limit of open files (ulimit -n) is %d: at least %d are needed",
                        s->descriptors, own + DESCRIPTORS_DIVIDED_MIN);
             return -EMFILE;
         }
+        int eighth = (s->descriptors - own) / 8;
         s->max_connections = MIN(4 * eighth, wanted);
         s->max_rejections = MIN(eighth / workers, REJECTIONS_PER_WORKER);
         s->admin_max_connections = MIN(eighth, ADMIN_CONNECTIONS_MAX);

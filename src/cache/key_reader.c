@@ -298,7 +298,7 @@ static void key_reader_on_check_reply(void *arg, const struct redis_reply *reply
     struct key_reader *r = arg;
     assert(r->step == KEY_READER_CHECKING && r->replies_due > 0);
     r->replies_due--;
-    if (r->reply == KEY_READER_INFO_COUNT && !r->is_portion)
+    if (r->reply == KEY_READER_INFO_COUNT)
         r->epoch = api_keys_epoch(r->parts->api_keys);
     bool accepted = key_reader_accept_reply(r, reply);
     if (accepted && r->reply == KEY_READER_INFOS)

@@ -78,7 +78,7 @@ struct key_reader {
     unsigned replies_due;
     bool failed;     /* a command of the check could not be sent, or its reply cannot be used */
     bool is_outside; /* the set may be outside of the stream, so an absence from it is not certain here */
-    uint64_t epoch;  /* the epoch of the keys when the first reply to a check for requests came */
+    uint64_t epoch;  /* the epoch of the keys when the first reply to a check came */
 
     struct list waiting; /* requests for the next check */
     struct list checked; /* requests of the check in flight */

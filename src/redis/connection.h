@@ -51,8 +51,7 @@ struct redis_connection_options {
     const char *client_name; /* shown by CLIENT LIST */
     struct redis_metrics *metrics;
     struct loop_lag *loop_lag; /* the lag of the loop on which it lives */
-    /* What is known of the changes of a replica's master. Zero at first; all connections to a Redis share it.
-     */
+    /* What is known of the changes of a replica's master; zero at first. Connections to a Redis share it. */
     struct redis_stream *stream;
     /*
      * The handshake is complete and commands can be sent. The owner checks the data of this Redis and calls

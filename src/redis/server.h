@@ -98,9 +98,7 @@ void redis_server_reset(struct redis_server *s, const char *host, int port);
 const char *redis_server_take_role(struct redis_server *s, const struct redis_reply *reply,
                                    enum redis_role_kind wanted, uint64_t sent_ms);
 
-/*
- * Takes the reply to INFO replication of a replica in the same way.
- */
+/* Takes the reply to INFO replication of a replica in the same way. */
 const char *redis_server_take_link(struct redis_server *s, const struct redis_reply *reply, uint64_t sent_ms);
 
 /* The server cannot be used any more: its data was last known to be valid at `ms`, or before. */

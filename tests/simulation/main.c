@@ -16,10 +16,9 @@
 #include <stdio.h>
 
 enum {
-    LENGTH_S = 100, /* of a run, before it is quiet */
-    QUIET_S = 30,   /* within which everything recovers */
-    ANSWER_S = 8,   /* within which all is answered then */
-    REFUSED_S = 60  /* the longest pause before Redis is asked again for keys that it has refused */
+    QUIET_S = 30,  /* within which everything recovers */
+    ANSWER_S = 8,  /* within which all is answered then */
+    REFUSED_S = 60 /* the longest pause before Redis is asked again for keys that it has refused */
 };
 
 /* What all runs have done. */

@@ -502,8 +502,6 @@ static void do_names(void)
     do_nothing();
 }
 
-enum { WHOLE_RUN_S = 100 }; /* no run is longer before it is quiet */
-
 /* One allocation in so many fails during the whole run; 0: none. What fails is followed by much that does
  * not. */
 static unsigned memory_fails_one_in;
@@ -520,7 +518,7 @@ static void begin_memory(void)
     bool fails = scenario_has(FAULT_memory) && scenario_choose(2) == 0;
     memory_fails_one_in = fails ? 50U << scenario_choose(8) : 0;
     if (fails)
-        scenario_disturb(WHOLE_RUN_S * SECOND);
+        scenario_disturb(LENGTH_S * SECOND);
     events_add(0, on_memory, NULL, 0);
 }
 

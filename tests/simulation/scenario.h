@@ -46,6 +46,8 @@ struct scenario_settings {
 
 enum { SERVERS = 8 };
 
+enum { LENGTH_S = 100 }; /* of a run, before it is quiet; one that was shrunk is shorter */
+
 /* Which servers there are, and who is whose. Each is in a file of its own; scenario.c lists them. */
 struct topology {
     const char *name;

@@ -386,14 +386,29 @@ TEST_CASE(nodes_of_the_answer_are_asked_when_the_first_is_lost)
     end();
 }
 
-/* A master that has stalled does not say that it was replaced. */
-TEST_CASE(another_node_than_the_one_in_use_is_asked)
+/* The node in use names another one, which is queried. */
+static void begin_with_another(void)
 {
     begin();
     slots_name(named, "127.0.0.1", node.port, another.port);
     another.slots = named;
     session_start();
     SESSION_UNTIL(queries(&another) > 0);
+}
+
+static void restart_another(int away_ms)
+{
+    int port = another.port;
+    fake_stop_listening(&another);
+    fake_drop_all(&another, false);
+    session_turn_for(away_ms);
+    fake_listen(&another, "127.0.0.1", port);
+}
+
+/* A master that has stalled does not say that it was replaced. */
+TEST_CASE(another_node_than_the_one_in_use_is_asked)
+{
+    begin_with_another();
     size_t before = queries(&node);
     SESSION_UNTIL(queries(&another) == 4);
     assert_int_equal(queries(&node), before);
@@ -407,17 +422,9 @@ TEST_CASE(another_node_than_the_one_in_use_is_asked)
  */
 TEST_CASE(other_nodes_are_asked_again_after_they_were_lost)
 {
-    begin();
-    slots_name(named, "127.0.0.1", node.port, another.port);
-    another.slots = named;
-    session_start();
-    SESSION_UNTIL(queries(&another) > 0);
-    int port = another.port;
-    fake_stop_listening(&another);
-    fake_drop_all(&another, false);
-    session_turn_for(10 * DISCOVERY_INTERVAL_MS);
+    begin_with_another();
+    restart_another(10 * DISCOVERY_INTERVAL_MS);
     assert_int_equal(session.lost, 0);
-    fake_listen(&another, "127.0.0.1", port);
     size_t before = queries(&another);
     session_turn_for(60 * DISCOVERY_INTERVAL_MS);
     assert_int_equal(session.lost, 0);
@@ -430,17 +437,9 @@ TEST_CASE(master_that_was_replaced_is_left_after_restarts_of_the_other_node)
 {
     enum { RESTARTS = 4 };
     char replaced[SLOTS_SIZE];
-    begin();
-    slots_name(named, "127.0.0.1", node.port, another.port);
-    another.slots = named;
-    session_start();
-    SESSION_UNTIL(queries(&another) > 0);
-    int port = another.port;
+    begin_with_another();
     for (int i = 0; i < RESTARTS; i++) {
-        fake_stop_listening(&another);
-        fake_drop_all(&another, false);
-        session_turn_for(DISCOVERY_INTERVAL_MS / 2);
-        fake_listen(&another, "127.0.0.1", port);
+        restart_another(DISCOVERY_INTERVAL_MS / 2);
         session_turn_for(10 * DISCOVERY_INTERVAL_MS);
     }
     assert_int_equal(session.lost, 0);

@@ -187,14 +187,20 @@ TEST_CASE(master_stands_in_for_a_replica)
     end();
 }
 
+/* The master is another server than the replicas. */
+static void begin_with_master(struct fake_redis *serving)
+{
+    begin(LIMIT_MS);
+    fake_open(serving);
+    session.third = serving;
+    name_master("127.0.0.1", serving->port);
+}
+
 /* After the replicas have failed, in turn, the master is tried. */
 TEST_CASE(master_follows_replicas_that_fail)
 {
     static struct fake_redis serving;
-    begin(LIMIT_MS);
-    fake_open(&serving);
-    session.third = &serving;
-    name_master("127.0.0.1", serving.port);
+    begin_with_master(&serving);
     redis.ping = "-LOADING Redis is loading the dataset in memory\r\n";
     session_start();
     assert_int_equal(session.metrics.redis_role[REDIS_ROLE_MASTER], 1);
@@ -208,10 +214,7 @@ TEST_CASE(master_follows_replicas_that_fail)
 TEST_CASE(lag_of_a_replica_that_was_not_used_is_not_shown)
 {
     static struct fake_redis serving;
-    begin(LIMIT_MS);
-    fake_open(&serving);
-    session.third = &serving;
-    name_master("127.0.0.1", serving.port);
+    begin_with_master(&serving);
     follow("127.0.0.1", serving.port);
     redis.info = "$54\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:14\r\n\r\n";
     redis.ping = "-MASTERDOWN Link with MASTER is down\r\n";

@@ -275,7 +275,7 @@ TEST_CASE(replica_has_time_to_catch_up_after_its_link_was_down)
         {NULL, down_ms + 1, true},
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        struct redis_server server = {.stream = &(struct redis_stream){.offset = 0}};
+        struct redis_server server = {0};
         redis_server_reset(&server, "r", 1);
         assert_false(takes(&server, UNLINKED, down_ms));
         redis_server_reset(&server, rows[i].host, rows[i].host != NULL);
@@ -285,7 +285,7 @@ TEST_CASE(replica_has_time_to_catch_up_after_its_link_was_down)
 
 TEST_CASE(master_needs_no_time_to_catch_up)
 {
-    struct redis_server server = {.stream = &(struct redis_stream){.offset = 0}};
+    struct redis_server server = {0};
     redis_server_reset(&server, NULL, 0);
     assert_false(takes(&server, UNLINKED, 60000));
     redis_server_reset(&server, NULL, 0);
@@ -295,7 +295,7 @@ TEST_CASE(master_needs_no_time_to_catch_up)
 /* The server may be used although it does not permit this command. */
 static bool is_denied(const char *error, bool role)
 {
-    struct redis_server server = {.stream = &(struct redis_stream){.offset = 0}};
+    struct redis_server server = {0};
     redis_server_reset(&server, "r", 1);
     server.role.kind = REDIS_ROLE_REPLICA;
     server.lag_s = 7;
@@ -329,7 +329,7 @@ static const char REPLICA[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconne
 
 TEST_CASE(server_must_have_the_wanted_role)
 {
-    struct redis_server server = {.stream = &(struct redis_stream){.offset = 0}};
+    struct redis_server server = {0};
     static const struct {
         const char *role;
         enum redis_role_kind wanted;
@@ -353,7 +353,7 @@ TEST_CASE(server_must_have_the_wanted_role)
 
 TEST_CASE(role_of_a_server_must_not_change)
 {
-    struct redis_server server = {.stream = &(struct redis_stream){.offset = 0}};
+    struct redis_server server = {0};
     redis_server_reset(&server, "r", 1);
     assert_null(redis_server_take_role(&server, reply_of(MASTER), REDIS_ROLE_UNKNOWN, 7));
     assert_string_equal(redis_server_take_role(&server, reply_of(REPLICA), REDIS_ROLE_UNKNOWN, 7),

@@ -263,29 +263,39 @@ TEST_CASE(socket_is_not_drained_before_all_that_was_read_is_delivered)
     session_end();
 }
 
+static void write_all(void)
+{
+    for (const struct buf *out = &fake_current(&fake)->out; out->len > 0;)
+        fake_turn(&fake);
+}
+
 /* More than a turn of the loop reads waits, and behind it the reply to a command. */
 static void push_backlog(void)
 {
     enum { PUSHES = 5000 }; /* 180 KB */
-    const struct buf *out = NULL;
     assert_int_equal(session_send("ECHO", "last"), 0);
     turn_loop(); /* writes it */
     for (int i = 0; i < PUSHES; i++)
         fake_send(&fake, PUSH);
-    for (out = &fake_current(&fake)->out; out->len > 0;)
-        fake_turn(&fake);
+    write_all();
 }
 
-/* By a local socket, whose buffer is the server's: as large as all that. */
-static char *open_local(void)
+static char *begin_local(void)
 {
-    enum { BUFFER = 512 * 1024 };
     char *path = text_printf("%s/redis.sock", dir.path);
     fake_init(&fake);
     fake_listen_unix(&fake, path);
     session_begin(&fake, "");
     session.endpoint.transport = REDIS_TRANSPORT_UNIX;
     session.endpoint.path = path;
+    return path;
+}
+
+/* By a local socket, whose buffer is the server's: as large as all that. */
+static char *open_local(void)
+{
+    enum { BUFFER = 512 * 1024 };
+    char *path = begin_local();
     session_start();
     (void)setsockopt(fake_current(&fake)->fd, SOL_SOCKET, SO_SNDBUF, &(int){BUFFER}, sizeof(int));
     return path;
@@ -348,12 +358,7 @@ TEST_CASE(backlog_of_the_handshake_ends_with_the_reply_to_a_ping)
 {
     enum { BEFORE = 1000, AFTER = 1000 }; /* 36 KB each */
     struct buf reply = BUF_INIT;
-    char *path = text_printf("%s/redis.sock", dir.path);
-    fake_init(&fake);
-    fake_listen_unix(&fake, path);
-    session_begin(&fake, "");
-    session.endpoint.transport = REDIS_TRANSPORT_UNIX;
-    session.endpoint.path = path;
+    char *path = begin_local();
     for (int i = 0; i < BEFORE; i++)
         buf_append_str(&reply, PUSH);
     buf_append_str(&reply, "+PONG\r\n");
@@ -365,8 +370,7 @@ TEST_CASE(backlog_of_the_handshake_ends_with_the_reply_to_a_ping)
         turn_loop();
         fake_turn(&fake);
     }
-    for (const struct buf *out = &fake_current(&fake)->out; out->len > 0;)
-        fake_turn(&fake);
+    write_all();
     fake.ping = "+PONG\r\n";
     buf_clear(&fake.log);
     fake.deaf = true;
