@@ -594,7 +594,9 @@ static void cache_on_checked(void *arg, enum catalogue_state state)
     bool attempt = !ready && redis_connection_is_usable(cache_connection_of(c));
     if (state == CATALOGUE_MISSING) { /* requests may be served from the cache, as after a lost connection */
         redis_connection_fail(cache_connection_of(c), UPSTREAM_NO_CATALOGUE);
-    } else if (attempt && state != CATALOGUE_LOST) { /* also when the state is unknown */
+    } else if (attempt && state == CATALOGUE_LOST) {
+        redis_connection_fail(cache_connection_of(c), UPSTREAM_NOT_CHECKED);
+    } else if (attempt) { /* also when the state is unknown */
         redis_connection_accept(cache_connection_of(c));
         return;
     }
@@ -697,12 +699,12 @@ static int cache_new_session(struct cache *c, uv_loop_t *loop)
         .tracking_name_count = KEYSPACE_CACHED,
         .on_ready = cache_on_ready,
         .on_heartbeat = cache_on_heartbeat,
-        .on_lost = cache_on_lost,
         .on_push = cache_on_push,
         .arg = c,
     };
     const struct redis_session_options options = {.connection = connection,
                                                   .on_handshake_done = cache_on_handshake_done,
+                                                  .on_lost = cache_on_lost,
                                                   .on_replaced = cache_on_replaced,
                                                   .on_outside_read = cache_on_outside_read};
     return redis_session_new(loop, &options, &c->session);

@@ -23,7 +23,7 @@ enum catalogue_state {
     CATALOGUE_PRESENT, /* found, or not visible to this user (ACL) */
     CATALOGUE_MISSING,
     CATALOGUE_UNKNOWN, /* Redis replied with an error, or the command could not be sent */
-    CATALOGUE_LOST     /* the connection was lost */
+    CATALOGUE_LOST     /* the connection was lost, or that to another node which was asked */
 };
 
 /* All is borrowed while the check lives. `checked` is called with `arg`. */

@@ -15,9 +15,11 @@
 static void upstream_on_next_checked(void *arg, enum catalogue_state state)
 {
     const struct upstream *u = arg;
-    if (state == CATALOGUE_LOST) /* there will be another attempt, or the session is being closed */
+    if (!redis_connection_is_usable(u->next.connection)) /* it is lost, or is being closed */
         return;
-    if (state == CATALOGUE_MISSING)
+    if (state == CATALOGUE_LOST)
+        redis_connection_fail(u->next.connection, UPSTREAM_NOT_CHECKED);
+    else if (state == CATALOGUE_MISSING)
         redis_connection_fail(u->next.connection, UPSTREAM_NO_CATALOGUE);
     else
         redis_connection_accept(u->next.connection);

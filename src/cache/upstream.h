@@ -17,6 +17,9 @@
 /* The reason to reject a connection to a Redis without a catalogue. */
 #define UPSTREAM_NO_CATALOGUE "no catalogue: neither the index nor the set of API keys exists"
 
+/* The reason to reject a connection that remains, when the other node that had to be asked is lost. */
+#define UPSTREAM_NOT_CHECKED "the check of the catalogue was lost with the connection to another node"
+
 /*
  * The reason to reject a connection whose user may not read what requests need. The data and the reply
  * follow.

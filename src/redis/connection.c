@@ -306,8 +306,8 @@ static void redis_connection_disconnect(struct redis_connection *c, enum connect
         redis_connection_uncount_ready(c);
         if (c->discovery != NULL)
             discovery_lost(c->discovery);
-        c->options.on_lost(c->options.state_arg);
     }
+    c->options.on_lost(c->options.state_arg, was_ready);
     redis_connection_drop_socket(c);
     if (c->state == FAILED) /* no callback has closed the connection */
         redis_connection_enter(c, next);

@@ -179,9 +179,10 @@ static void redirect_on_ready(void *arg)
         redirect_send_by(route, LIST_ENTRY(waiting.next, struct redirected, link));
 }
 
-static void redirect_on_lost(void *arg)
+static void redirect_on_lost(void *arg, bool was_ready)
 {
     (void)arg; /* sent commands fail; waiting commands go on waiting */
+    (void)was_ready;
 }
 
 static void redirect_on_route_closed(void *arg)

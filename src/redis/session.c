@@ -62,21 +62,12 @@ struct redis_config *redis_session_config(const struct redis_session *s)
 
 /* --- other nodes --- */
 
-static void redis_session_end(struct session_command *command, const struct redis_reply *reply,
-                              enum redis_origin origin)
+/* Also called when another node has replied, or did not reply. */
+static void redis_session_end(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
-    redis_reply_fn fn = command->fn;
-    void *arg = command->arg;
-    free(command);
-    fn(arg, reply, origin);
-}
-
-/* The attempt to connect in which the command was sent may have failed. on_lost does not report that. */
-static void redis_session_on_redirected(void *arg, const struct redis_reply *reply, enum redis_origin origin)
-{
-    struct session_command *command = arg;
-    bool usable = redis_connection_is_usable(command->backend->connection);
-    redis_session_end(command, usable ? reply : NULL, origin);
+    const struct session_command command = *(struct session_command *)arg;
+    free(arg);
+    command.fn(command.arg, reply, origin);
 }
 
 static int redis_session_open_redirects(struct session_backend *b)
@@ -100,14 +91,7 @@ static int redis_session_redirect(struct session_command *command, const struct 
         return err;
     if (b == s->current)
         s->options.on_outside_read(s->options.connection.arg);
-    return redirects_send(b->redirects, node, text, redis_session_on_redirected, command);
-}
-
-/* The commands belong to an earlier connection, or to an attempt that has failed. */
-static void redis_session_fail_redirected(struct session_backend *b)
-{
-    if (b->redirects != NULL)
-        redirects_cancel(b->redirects);
+    return redirects_send(b->redirects, node, text, redis_session_end, command);
 }
 
 /* --- sending --- */
@@ -195,9 +179,8 @@ static void redis_session_replace(struct redis_session *s)
 
 static void redis_session_on_handshake_done(void *arg)
 {
-    struct session_backend *b = arg;
+    const struct session_backend *b = arg;
     const struct redis_session_options *o = &b->session->options;
-    redis_session_fail_redirected(b);
     o->on_handshake_done(o->connection.arg, b->connection);
 }
 
@@ -211,11 +194,13 @@ static void redis_session_on_ready(void *arg)
     s->options.connection.on_ready(s->options.connection.arg);
 }
 
-static void redis_session_on_lost(void *arg)
+static void redis_session_on_lost(void *arg, bool was_ready)
 {
     struct session_backend *b = arg;
-    b->session->options.connection.on_lost(b->session->options.connection.arg);
-    redis_session_fail_redirected(b);
+    if (was_ready)
+        b->session->options.on_lost(b->session->options.connection.arg);
+    if (b->redirects != NULL)
+        redirects_cancel(b->redirects);
 }
 
 static int redis_session_open_connection(struct session_backend *b)

@@ -37,8 +37,9 @@ enum redis_send {
 };
 
 struct redis_session_options {
-    struct redis_connection_options
-        connection; /* without settings, `stream` and on_handshake_done; `arg` is for all */
+    /* Without settings, `stream`, on_handshake_done and on_lost; `arg` is for all. */
+    struct redis_connection_options connection;
+    void (*on_lost)(void *arg); /* the connection in use was ready, and is lost */
     /* Like the function of a connection, for the one in use and the next. */
     void (*on_handshake_done)(void *arg, struct redis_connection *c);
     /*

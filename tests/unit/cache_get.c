@@ -6,6 +6,7 @@
 #include "cache/cache.h"
 
 #include "cache/key_reader.h"
+#include "cache/upstream.h"
 #define ENTRIES_CHECK_WRAP
 #include "unit/entries_check.h"
 #include "unit/fixtures/cache_connection.h"
@@ -550,6 +551,18 @@ static void answer_moved_key(void)
 }
 
 /* The set of API keys has moved, and the index as well. */
+/* It does not wait for its deadline. */
+TEST_CASE_WITH(attempt_ends_when_another_node_does_not_reply_to_its_check, set_up_in_cluster, tear_down)
+{
+    lose();
+    finish_handshake();
+    answer("SCARD test:api_keys", ask());
+    answer("ASKING SCARD test:api_keys", NULL);
+    assert_string_equal(connection->failure, UPSTREAM_NOT_CHECKED);
+    connect_redis();
+    answer_api_keys();
+}
+
 TEST_CASE_WITH(api_keys_on_another_node_are_checked_one_by_one, set_up_in_cluster, tear_down)
 {
     clock_ms += KEY_READER_RECENT_INTERVAL_MS;

@@ -119,13 +119,12 @@ static struct cache_parts parts;
 
 static int set_up(void **state)
 {
-    static const struct redis_session_options options = {.connection = {.on_ready = on_ready,
-                                                                        .on_heartbeat = on_heartbeat,
-                                                                        .on_lost = on_lost,
-                                                                        .on_push = on_push},
-                                                         .on_handshake_done = on_handshake_done,
-                                                         .on_replaced = on_replaced,
-                                                         .on_outside_read = on_outside_read};
+    static const struct redis_session_options options = {
+        .connection = {.on_ready = on_ready, .on_heartbeat = on_heartbeat, .on_push = on_push},
+        .on_handshake_done = on_handshake_done,
+        .on_lost = on_lost,
+        .on_replaced = on_replaced,
+        .on_outside_read = on_outside_read};
     (void)state;
     connections_init();
     for (int i = 0; i < (int)TEST_COUNT(config); i++)
@@ -337,18 +336,24 @@ CONNECTED_TEST(check_on_another_node_ends_with_its_connection)
     use_cluster(1);
     reply(&connections[1], ask());
     redis_connection_fail(&connections[1], "reset");
-    fake_redis_answer(reply_integer(1)); /* of no use any more */
-    expect_events("");
+    assert_int_equal(fake_redis.count, 0);
     finish_handshake(1);
-    reply(&connections[1], ask());
-    redis_connection_fail(&connections[1], "reset");
-    finish_handshake(1);
-    assert_int_equal(fake_redis.count, 1); /* the other was cancelled */
     reply(&connections[1], ask());
     use(0);
     assert_false(connections[1].open);
     assert_null(redirects.config);
     expect_events("");
+}
+
+/* It does not wait for its deadline. */
+CONNECTED_TEST(attempt_ends_when_another_node_does_not_reply_to_its_check)
+{
+    use_cluster(1);
+    reply(&connections[1], ask());
+    assert_true(fake_redis_answer_to(&redirects, NULL));
+    assert_string_equal(connections[1].failure, UPSTREAM_NOT_CHECKED);
+    finish_next(1, 1, 0);
+    expect_events("replaced ready:1 ");
 }
 
 CONNECTED_TEST(lost_check_is_repeated)
