@@ -88,8 +88,8 @@ struct history {
 
 struct catalogue {
     int64_t value[OBJECTS];
-    bool lost;        /* the server has lost everything; the values are what it will get back */
-    uint64_t back_ns; /* when it had everything back last; 0: never */
+    bool lost;           /* the server has lost everything; the values are what it will get back */
+    uint64_t back_ns[2]; /* when it had everything back last, and the time before; 0: never */
     struct history history[OBJECTS];
 };
 

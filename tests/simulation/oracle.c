@@ -294,17 +294,29 @@ static bool may_be_superseded(const struct answer *a)
     return a->asked->superseded_ns != UINT64_MAX || superseded_ns() != UINT64_MAX;
 }
 
+/* Without invalidations nothing tells that Redis had lost its data at a read, and has it back. */
+static bool losses_are_told(void)
+{
+    return !is_by_ttl() && scenario.settings.cache_size != 0;
+}
+
+/* Two reads that lack the same are believed then: Redis may have lost its data twice. */
+static bool absence_may_be_loss(const struct answer *a)
+{
+    uint64_t back_ns = a->catalogue->back_ns[1];
+    return !losses_are_told() && back_ns != 0 && back_ns >= a->since_ns;
+}
+
 /* --- the key --- */
 
 /*
- * A superseded master has no info of a key that was issued since, and is in another node's set. Without
- * invalidations nothing tells that Redis had lost its data when the info was read, and had it back when the
- * set was.
+ * A superseded master has no info of a key that was issued since, and is in another node's set. Redis
+ * may have lost its data when the info was read, and had it back when the set was.
  */
 static bool info_may_lack(const struct answer *a)
 {
-    bool untracked = is_by_ttl() || scenario.settings.cache_size == 0;
-    if (untracked && a->catalogue->back_ns != 0 && a->catalogue->back_ns >= a->key_since_ns)
+    uint64_t back_ns = a->catalogue->back_ns[0];
+    if (!losses_are_told() && back_ns != 0 && back_ns >= a->key_since_ns)
         return true;
     struct walk w = walk_begin(a->catalogue, OBJECT_KEY + a->asked->key, a->key_since_ns, now_ns());
     int64_t value = 0;
@@ -325,6 +337,8 @@ static bool key_may_be(const struct answer *a, bool valid)
     bool later_member = false;
     if (a->asked->key == KEYS)
         return !valid;
+    if (!valid && absence_may_be_loss(a))
+        return true;
     struct walk w = walk_begin(a->catalogue, OBJECT_KEY + a->asked->key, a->key_since_ns, now_ns());
     for (; walk_next(&w, &value); later_member = value != 0 && (key_is_member(value) || later_member)) {
         int64_t expires = key_info(value) == 0 ? INT64_MAX : catalogue_expires[key_info(value)];
@@ -438,7 +452,7 @@ static bool card_may_be_absent(const struct answer *a, int64_t id)
 {
     int64_t value = 0;
     bool may_be_elsewhere = scenario.topology->truth != NULL && may_be_superseded(a);
-    if (id < 1 || id > CARDS || may_be_elsewhere)
+    if (id < 1 || id > CARDS || may_be_elsewhere || absence_may_be_loss(a))
         return true;
     struct walk w = walk_of(a, OBJECT_CARD + (int)id - 1);
     while (walk_next(&w, &value))
@@ -486,7 +500,7 @@ static bool link_is_free(const struct answer *a, int link, uint64_t at_ns)
 static bool link_may_be_free(const struct answer *a, int link)
 {
     const struct history *all = a->catalogue->history;
-    if (link_is_free(a, link, a->since_ns))
+    if (link_is_free(a, link, a->since_ns) || absence_may_be_loss(a))
         return true;
     for (int object = 0; object < OBJECT_INDEX; object++)
         for (size_t i = 0; i < all[object].count && i < HISTORY; i++) {

@@ -532,7 +532,8 @@ static void restore(struct redis *r)
 {
     TRACE("writer", "everything is back at %s", r->name);
     r->catalogue.lost = false;
-    r->catalogue.back_ns = now_ns();
+    r->catalogue.back_ns[1] = r->catalogue.back_ns[0];
+    r->catalogue.back_ns[0] = now_ns();
     for (int name = 0; name < NAMES_COUNT; name++)
         touch(r, name);
 }
@@ -794,7 +795,7 @@ void redis_begin(struct redis *r, const char *name, uint8_t host)
                                         .closed = on_closed,
                                         .server = r};
     r->catalogue.lost = false;
-    r->catalogue.back_ns = 0;
+    r->catalogue.back_ns[0] = r->catalogue.back_ns[1] = 0;
     for (int i = 0; i < OBJECTS; i++) {
         r->catalogue.value[i] = 0;
         r->catalogue.history[i].count = 0;
