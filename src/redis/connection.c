@@ -270,7 +270,6 @@ static void redis_connection_count_ready(struct redis_connection *c)
 {
     metric_add(&c->options.metrics->redis_connected, 1);
     metric_add(&c->options.metrics->redis_role[c->server.role.kind], 1);
-    redis_connection_show_lag(c);
 }
 
 static void redis_connection_uncount_ready(struct redis_connection *c)
@@ -556,7 +555,9 @@ static void redis_connection_begin_handshake(struct redis_connection *c)
     c->step = c->replies_due = 0;
     c->tracking = false;
     c->no_tracking_reason = NULL;
-    redis_server_reset(&c->server, c->endpoint.host, c->endpoint.port);
+    bool named = c->endpoint.transport != REDIS_TRANSPORT_UNIX;
+    redis_server_init(&c->server, c->options.replication,
+                      named ? c->resolver.address[c->next_address - 1] : NULL, c->endpoint.port);
     c->heartbeat_sent_ms = clock_boot_ms();
     if (c->topology != NULL)
         topology_connected(c->topology);
@@ -831,7 +832,8 @@ static void redis_connection_become_ready(struct redis_connection *c)
     redis_connection_count_ready(c);
     redis_connection_log_connection(c, LOG_INFO, "redis connected", NULL);
     redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
-    c->options.on_ready(c->options.state_arg);
+    c->options.on_ready(c->options.state_arg); /* may close another connection, which resets the lag */
+    redis_connection_show_lag(c);
     if (c->state == READY && redis_socket_has_backlog(c->socket))
         redis_connection_on_backlog(c);
 }
@@ -940,7 +942,6 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
         return -ENOMEM;
     c->loop = loop;
     c->options = *options;
-    c->server.stream = options->stream;
     c->seed = (unsigned)random_seed(c);
     int err = redis_endpoint_is_discovered(options->endpoint) ? redis_connection_start_discovery(c) : 0;
     if (err != 0) {

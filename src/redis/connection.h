@@ -20,7 +20,7 @@
 #include <uv.h>
 
 struct redis_connection;
-struct redis_stream;
+struct redis_replication;
 struct ssl_ctx_st;
 
 /* The origin of a reply. */
@@ -50,9 +50,8 @@ struct redis_connection_options {
     struct ssl_ctx_st *tls;  /* NULL without TLS */
     const char *client_name; /* shown by CLIENT LIST */
     struct redis_metrics *metrics;
-    struct loop_lag *loop_lag; /* the lag of the loop on which it lives */
-    /* What is known of the changes of a replica's master; zero at first. Connections to a Redis share it. */
-    struct redis_stream *stream;
+    struct loop_lag *loop_lag;             /* the lag of the loop on which it lives */
+    struct redis_replication *replication; /* what it knows of replicas, from one attempt to the next */
     /*
      * The handshake is complete and commands can be sent. The owner checks the data of this Redis and calls
      * redis_connection_accept or redis_connection_fail before the timeout of the connection attempt. NULL:

@@ -36,7 +36,7 @@ struct route {
     struct redis_address place;
     struct redis_endpoint endpoint; /* borrows `place` */
     struct redis_connection *connection;
-    struct redis_stream stream;
+    struct redis_replication replication;
     struct list waiting; /* commands that wait for the connection, oldest first */
     unsigned sent;       /* commands that wait for their replies */
     uint64_t used_ms;    /* by the monotonic clock */
@@ -238,7 +238,7 @@ static struct route *redirect_open_route(struct redirects *r, const struct redis
                                                      .client_name = r->options.client_name,
                                                      .metrics = &r->unexposed,
                                                      .loop_lag = r->options.loop_lag,
-                                                     .stream = &route->stream,
+                                                     .replication = &route->replication,
                                                      .on_ready = redirect_on_ready,
                                                      .on_lost = redirect_on_lost,
                                                      .state_arg = route};

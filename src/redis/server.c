@@ -171,25 +171,41 @@ static uint64_t redis_server_last_heard_ms(struct redis_stream *stream, struct s
 
 /* --- the server of a connection --- */
 
-void redis_server_reset(struct redis_server *s, const char *host, int port)
+void redis_server_init(struct redis_server *s, struct redis_replication *replication, const char *host,
+                       int port)
 {
-    struct redis_address address = {.port = 0};
+    *s = (struct redis_server){
+        .role.kind = REDIS_ROLE_UNKNOWN, .valid_until_ms = UINT64_MAX, .replication = replication};
     if (host != NULL)
-        (void)redis_address_set(&address, span_of(host), port);
-    bool same = redis_address_equal(&address, &s->address);
-    s->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
-    s->role_denied = s->link_denied = false;
-    s->lag_s = 0;
-    s->valid_until_ms = UINT64_MAX;
-    s->address = address;
-    s->cut_off_ms = same ? s->cut_off_ms : 0;
+        (void)redis_address_set(&s->address, span_of(host), port);
+}
+
+/* The place of this replica; without one, that of the replica that was cut off the longest ago. */
+static struct redis_cut_off *redis_server_find_cut_off(const struct redis_server *s)
+{
+    struct redis_cut_off *all = s->replication->cut_off;
+    struct redis_cut_off *oldest = all;
+    for (int i = 0; i < REDIS_CUT_OFFS_MAX; i++) {
+        if (redis_address_equal(&all[i].address, &s->address))
+            return &all[i];
+        if (all[i].ms < oldest->ms)
+            oldest = &all[i];
+    }
+    return oldest;
 }
 
 /* Returns the reason why a replica that has lost its master cannot be used. */
-static const char *redis_server_cut_off(struct redis_server *s, uint64_t sent_ms, const char *why)
+static const char *redis_server_cut_off(const struct redis_server *s, uint64_t sent_ms, const char *why)
 {
-    s->cut_off_ms = sent_ms;
+    *redis_server_find_cut_off(s) = (struct redis_cut_off){s->address, sent_ms};
     return why;
+}
+
+static bool redis_server_is_settling(const struct redis_server *s, uint64_t sent_ms)
+{
+    const struct redis_cut_off *c = redis_server_find_cut_off(s);
+    return redis_address_equal(&c->address, &s->address) && c->ms != 0 &&
+           sent_ms - c->ms < REDIS_REPLICA_SETTLE_MS;
 }
 
 /* True when the command is not available: an ACL forbids it, or the server lacks it. */
@@ -233,8 +249,7 @@ const char *redis_server_take_role(struct redis_server *s, const struct redis_re
         return problem;
     if (role.kind == REDIS_ROLE_REPLICA && !role.linked)
         return redis_server_cut_off(s, sent_ms, LINK_DOWN);
-    if (role.kind == REDIS_ROLE_REPLICA && s->cut_off_ms != 0 &&
-        sent_ms - s->cut_off_ms < REDIS_REPLICA_SETTLE_MS)
+    if (role.kind == REDIS_ROLE_REPLICA && redis_server_is_settling(s, sent_ms))
         return "its link to the master was down a moment ago";
     s->role = role;
     if (role.kind == REDIS_ROLE_REPLICA && s->link_denied)
@@ -261,7 +276,7 @@ const char *redis_server_take_link(struct redis_server *s, const struct redis_re
     if (problem != NULL)
         return redis_server_cut_off(s, sent_ms, problem);
     uint64_t io_ms = (uint64_t)(last_io_s + 1) * MS_PER_S; /* how long ago; the value of INFO is rounded */
-    uint64_t heard_ms = redis_server_last_heard_ms(s->stream, redis_server_info_of(reply),
+    uint64_t heard_ms = redis_server_last_heard_ms(&s->replication->stream, redis_server_info_of(reply),
                                                    sent_ms > io_ms ? sent_ms - io_ms : 0);
     int64_t seconds = (int64_t)((sent_ms - heard_ms) / MS_PER_S) - 1;
     if (seconds > REDIS_MASTER_SILENCE_MAX_S)

@@ -70,6 +70,18 @@ struct redis_stream {
     uint64_t heard_ms; /* by the boot clock; the master has sent nothing beyond the offset since then */
 };
 
+/* Replicas that were seen without their master; the number of those that are remembered. */
+enum { REDIS_CUT_OFFS_MAX = 8 };
+
+/* What connections have seen of replicas, for later ones; zero at first. Changed in server.c only. */
+struct redis_replication {
+    struct redis_stream stream;
+    struct redis_cut_off {
+        struct redis_address address; /* numeric: a name may lead to several replicas */
+        uint64_t ms;                  /* by the boot clock; when it was last seen so; 0: never */
+    } cut_off[REDIS_CUT_OFFS_MAX];
+};
+
 /* Embedded in the connection; changed in server.c only. */
 struct redis_server {
     struct redis_role role;        /* unknown before the first ROLE, and if ROLE is denied */
@@ -77,18 +89,13 @@ struct redis_server {
     uint64_t valid_until_ms;       /* by the boot clock; until when its data was known to be valid; UINT64_MAX
                                       while it is */
     uint64_t lag_s; /* of a replica: how long its master has sent nothing, rounded; 0: not known */
-    struct redis_stream *stream; /* borrowed (redis_connection_options) */
-
-    /* The following members are kept from one connection to the next. */
-    struct redis_address address; /* the address of the last connection */
-    uint64_t cut_off_ms;          /* by the boot clock; when that replica was last seen without its master */
+    struct redis_address address;          /* numeric; zero: a local socket */
+    struct redis_replication *replication; /* borrowed (redis_connection_options) */
 };
 
-/*
- * A new connection to the server at that address (NULL and 0: a local socket). Only the state of earlier
- * connections is kept. All members but `stream` are zero before the first call.
- */
-void redis_server_reset(struct redis_server *s, const char *host, int port);
+/* A new connection to the server at that numeric address (NULL and 0: a local socket). */
+void redis_server_init(struct redis_server *s, struct redis_replication *replication, const char *host,
+                       int port);
 
 /*
  * Takes the reply to the ROLE that was sent at `sent_ms` by the boot clock. With `wanted` the server must

@@ -21,9 +21,10 @@ struct session_backend {
     struct redis_session *session;
     struct redis_config *config; /* one reference */
     struct redis_connection *connection;
-    bool clustered;               /* other nodes may have to execute commands */
-    struct redirects *redirects;  /* NULL until the first redirect */
-    struct wait_group open_parts; /* the connection and the redirects */
+    struct redis_replication replication; /* at first what the one in use has seen */
+    bool clustered;                       /* other nodes may have to execute commands */
+    struct redirects *redirects;          /* NULL until the first redirect */
+    struct wait_group open_parts;         /* the connection and the redirects */
 };
 
 struct redis_session {
@@ -31,7 +32,6 @@ struct redis_session {
     uv_loop_t *loop;
     struct session_backend *current; /* in use; NULL before the first redis_session_use() */
     struct session_backend *next;    /* it is to replace `current`; NULL: none */
-    struct redis_stream stream;
     struct wait_group open_backends;
 };
 
@@ -208,7 +208,7 @@ static int redis_session_open_connection(struct session_backend *b)
     struct redis_connection_options options = b->session->options.connection;
     options.endpoint = redis_config_endpoint(b->config);
     options.tls = redis_config_tls(b->config);
-    options.stream = &b->session->stream;
+    options.replication = &b->replication;
     options.on_handshake_done = redis_session_on_handshake_done;
     options.on_ready = redis_session_on_ready;
     options.on_lost = redis_session_on_lost;
@@ -224,6 +224,8 @@ static int redis_session_open_backend(struct redis_session *s, struct redis_conf
         return -ENOMEM;
     b->session = s;
     b->config = config;
+    if (s->current != NULL)
+        b->replication = s->current->replication;
     b->clustered = redis_endpoint_is_cluster(redis_config_endpoint(config));
     int err = redis_session_open_connection(b);
     if (err != 0) {

@@ -37,7 +37,7 @@ enum redis_send {
 };
 
 struct redis_session_options {
-    /* Without settings, `stream`, on_handshake_done and on_lost; `arg` is for all. */
+    /* Without settings, `replication`, on_handshake_done and on_lost; `arg` is for all. */
     struct redis_connection_options connection;
     void (*on_lost)(void *arg); /* the connection in use was ready, and is lost */
     /* Like the function of a connection, for the one in use and the next. */

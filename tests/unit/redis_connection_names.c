@@ -215,6 +215,22 @@ TEST_CASE(first_address_closes_the_connection_or_refuses_the_handshake)
     check_second(0);
 }
 
+/* It is not taken for the replica at the first address, which has to catch up when it has its master again.
+ */
+TEST_CASE(first_address_is_a_replica_without_its_master)
+{
+    static const char role[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n%s\r\n:7\r\n";
+    char cut_off[64];
+    char linked[64];
+    begin_bad_pair();
+    (void)snprintf(cut_off, sizeof cut_off, role, "$7\r\nconnect");
+    (void)snprintf(linked, sizeof linked, role, "$9\r\nconnected");
+    bad.role = cut_off;
+    good.role = linked;
+    good.info = "$53\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:0\r\n\r\n";
+    check_second(0);
+}
+
 TEST_CASE(first_address_is_silent)
 {
     begin_bad_pair();

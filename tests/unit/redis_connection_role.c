@@ -322,3 +322,31 @@ TEST_CASE(other_errors_to_role_end_the_connection)
     SESSION_UNTIL(session.lost == 1);
     end();
 }
+
+static struct redis_connection *first;
+static bool first_closed;
+
+static void on_first_closed(void *arg)
+{
+    (void)arg;
+    first_closed = true;
+}
+
+static void close_first(struct session *s)
+{
+    s->during_ready = NULL;
+    redis_connection_close(first, on_first_closed, NULL);
+}
+
+/* As with other settings (session.h). */
+TEST_CASE(lag_is_shown_when_one_connection_has_replaced_another)
+{
+    begin_linked(9);
+    first = session.connection;
+    session.during_ready = close_first;
+    session_connect();
+    SESSION_UNTIL(first_closed);
+    assert_int_equal(session.ready, 2);
+    assert_int_equal(session.metrics.redis_replica_lag_seconds, 9);
+    end();
+}

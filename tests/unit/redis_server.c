@@ -116,11 +116,25 @@ TEST_CASE(role_holds_the_master_of_a_replica)
     assert_int_equal(role.master.port, 0);
 }
 
+static void connect_to(struct redis_server *server, const char *host)
+{
+    redis_server_init(server, server->replication, host, host != NULL);
+}
+
+/* The first connection. */
+static void begin(struct redis_server *server, const char *host)
+{
+    static struct redis_replication replication;
+    replication = (struct redis_replication){.stream.offset = 0};
+    server->replication = &replication;
+    connect_to(server, host);
+}
+
 /* What is wrong with a replica whose reply to INFO is this. */
 static const char *take_link(const struct redis_reply *reply)
 {
-    struct redis_server server = {.stream = &(struct redis_stream){.offset = 0}};
-    redis_server_reset(&server, "r", 1);
+    struct redis_server server;
+    begin(&server, "r");
     server.role.kind = REDIS_ROLE_REPLICA;
     const char *problem = redis_server_take_link(&server, reply, 60000);
     assert_true(server.valid_until_ms == (problem == NULL ? 60000U - (server.lag_s + 1) * 1000 : UINT64_MAX));
@@ -175,8 +189,8 @@ struct link_row {
 
 static void check_links(const struct link_row *rows, size_t count)
 {
-    struct redis_server server = {.stream = &(struct redis_stream){.offset = 0}};
-    redis_server_reset(&server, "r", 1);
+    struct redis_server server;
+    begin(&server, "r");
     for (size_t i = 0; i < count; i++) {
         const struct link_row *row = &rows[i];
         char *info = text_printf("master_link_status:up\r\nmaster_last_io_seconds_ago:%d\r\n"
@@ -192,7 +206,7 @@ static void check_links(const struct link_row *rows, size_t count)
         if (problem == NULL)
             assert_int_equal(server.lag_s, row->at_s - row->valid_s - 1);
         else /* the connection ends */
-            redis_server_reset(&server, "r", 1);
+            connect_to(&server, "r");
         assert_true(problem == NULL || server.lag_s == 0);
         free(bytes);
         free(info);
@@ -215,16 +229,15 @@ TEST_CASE(link_that_is_made_again_is_no_sign_of_the_master)
 }
 
 /* With other settings another connection is made beside the one in use. */
-TEST_CASE(connections_share_what_is_known_of_the_stream)
+TEST_CASE(next_connection_knows_what_is_known_of_the_stream)
 {
     const struct redis_reply *silent =
         reply_of("$104\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:0\r\nslave_repl_offset:100\r\n"
                  "master_replid:aaaaaaaaaaaa\r\n\r\n");
-    struct redis_stream stream = {.offset = 0};
-    struct redis_server used = {.stream = &stream};
-    struct redis_server next = {.stream = &stream};
-    redis_server_reset(&used, "r", 1);
-    redis_server_reset(&next, "r", 1);
+    struct redis_server used;
+    struct redis_server next;
+    begin(&used, "r");
+    next = used;
     used.role.kind = next.role.kind = REDIS_ROLE_REPLICA;
     assert_null(redis_server_take_link(&used, silent, 60000));
     assert_null(redis_server_take_link(&next, silent, 70000));
@@ -261,42 +274,58 @@ static bool takes(struct redis_server *server, const char *role, uint64_t sent_m
     return taken;
 }
 
+enum { DOWN_MS = 60000 };
+
 TEST_CASE(replica_has_time_to_catch_up_after_its_link_was_down)
 {
-    static const uint64_t down_ms = 60000;
     static const struct {
         const char *host;
         uint64_t sent_ms;
         bool usable;
     } rows[] = {
-        {"r", down_ms + REDIS_REPLICA_SETTLE_MS - 1, false},
-        {"r", down_ms + REDIS_REPLICA_SETTLE_MS, true},
-        {"other", down_ms + 1, true},
-        {NULL, down_ms + 1, true},
+        {"r", DOWN_MS + REDIS_REPLICA_SETTLE_MS - 1, false},
+        {"r", DOWN_MS + REDIS_REPLICA_SETTLE_MS, true},
+        {"other", DOWN_MS + 1, true},
+        {NULL, DOWN_MS + 1, true},
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        struct redis_server server = {0};
-        redis_server_reset(&server, "r", 1);
-        assert_false(takes(&server, UNLINKED, down_ms));
-        redis_server_reset(&server, rows[i].host, rows[i].host != NULL);
+        struct redis_server server;
+        begin(&server, "r");
+        assert_false(takes(&server, UNLINKED, DOWN_MS));
+        connect_to(&server, rows[i].host);
         assert_int_equal(takes(&server, LINKED, rows[i].sent_ms), rows[i].usable);
+    }
+}
+
+/* Also if others were tried since. More of them than are remembered make room for the latest. */
+TEST_CASE(each_replica_has_its_own_time_to_catch_up)
+{
+    struct redis_server server;
+    begin(&server, "0");
+    for (int i = 0; i <= REDIS_CUT_OFFS_MAX; i++) {
+        connect_to(&server, (char[]){(char)('0' + i), '\0'});
+        assert_false(takes(&server, UNLINKED, DOWN_MS + (uint64_t)i));
+    }
+    for (int i = 0; i <= REDIS_CUT_OFFS_MAX; i++) {
+        connect_to(&server, (char[]){(char)('0' + i), '\0'});
+        assert_int_equal(takes(&server, LINKED, DOWN_MS + 100), i == 0);
     }
 }
 
 TEST_CASE(master_needs_no_time_to_catch_up)
 {
-    struct redis_server server = {0};
-    redis_server_reset(&server, NULL, 0);
+    struct redis_server server;
+    begin(&server, NULL);
     assert_false(takes(&server, UNLINKED, 60000));
-    redis_server_reset(&server, NULL, 0);
+    connect_to(&server, NULL);
     assert_true(takes(&server, "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n", 60001));
 }
 
 /* The server may be used although it does not permit this command. */
 static bool is_denied(const char *error, bool role)
 {
-    struct redis_server server = {0};
-    redis_server_reset(&server, "r", 1);
+    struct redis_server server;
+    begin(&server, "r");
     server.role.kind = REDIS_ROLE_REPLICA;
     server.lag_s = 7;
     const char *problem = role ? redis_server_take_role(&server, reply_of(error), REDIS_ROLE_UNKNOWN, 7)
@@ -329,7 +358,8 @@ static const char REPLICA[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconne
 
 TEST_CASE(server_must_have_the_wanted_role)
 {
-    struct redis_server server = {0};
+    struct redis_server server;
+    begin(&server, "r");
     static const struct {
         const char *role;
         enum redis_role_kind wanted;
@@ -344,7 +374,7 @@ TEST_CASE(server_must_have_the_wanted_role)
         {"-NOPERM no\r\n", REDIS_ROLE_MASTER, false},
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        redis_server_reset(&server, "r", 1);
+        connect_to(&server, "r");
         const char *problem = redis_server_take_role(&server, reply_of(rows[i].role), rows[i].wanted, 7);
         assert_int_equal(problem == NULL, rows[i].usable);
         assert_int_equal(server.role.kind != REDIS_ROLE_UNKNOWN, rows[i].usable);
@@ -353,12 +383,12 @@ TEST_CASE(server_must_have_the_wanted_role)
 
 TEST_CASE(role_of_a_server_must_not_change)
 {
-    struct redis_server server = {0};
-    redis_server_reset(&server, "r", 1);
+    struct redis_server server;
+    begin(&server, "r");
     assert_null(redis_server_take_role(&server, reply_of(MASTER), REDIS_ROLE_UNKNOWN, 7));
     assert_string_equal(redis_server_take_role(&server, reply_of(REPLICA), REDIS_ROLE_UNKNOWN, 7),
                         "it was a master and is a replica now");
-    redis_server_reset(&server, "r", 1);
+    connect_to(&server, "r");
     assert_null(redis_server_take_role(&server, reply_of(REPLICA), REDIS_ROLE_UNKNOWN, 7));
     assert_string_equal(redis_server_take_role(&server, reply_of(MASTER), REDIS_ROLE_UNKNOWN, 7),
                         "it was a replica and is a master now");
