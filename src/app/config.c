@@ -322,7 +322,7 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
                                  .files = c->files};
     int count = settings_read(&SETTINGS, &c->values, &args, error);
     if (count > 0)
-        buf_printf(error, "%s: unexpected argument (see --help)", words[0]);
+        buf_append_str(error, "unexpected argument (see --help)"); /* it may be a URL with a password */
     free(words);
     if (count != 0)
         return count > 0 ? -EINVAL : count;

@@ -56,7 +56,6 @@ static int main_fail_to_start(struct buf *error, int err)
 static int main_serve(const struct config *config, struct buf *error)
 {
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)signal(SIGHUP, SIG_IGN);  /* until the server handles it */
     (void)signal(SIGXFSZ, SIG_IGN); /* write() fails at the size limit of a log file */
     if (config->values.core_dumps != 0)
         process_set_dumpable(true);
@@ -116,6 +115,7 @@ int main(int argc, char **argv)
 {
     struct config config = {0};
     struct buf error = BUF_INIT;
+    (void)signal(SIGHUP, SIG_IGN); /* until the server handles it */
     process_set_dumpable(false);
     if (process_open_standard_descriptors() != 0)
         return EXIT_CANNOT_RUN;

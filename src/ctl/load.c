@@ -87,23 +87,20 @@ static int load_finish_line(struct lines *l, size_t length, size_t end, struct s
 
 int lines_next(struct lines *l, struct span *line)
 {
-    for (;;) {
-        struct span fresh = span_skip(buf_span(&l->read), l->searched);
-        size_t newline = l->searched - l->at + span_find(fresh, '\n');
-        size_t pending = l->read.len - l->at;
-        if (newline < pending)
-            return load_finish_line(l, newline, 1, line);
-        if (l->ended)
-            return pending > 0 || l->skipping ? load_finish_line(l, pending, 0, line) : 0;
-        l->searched = l->read.len;
-        if (pending > LINE_BYTES_MAX) {
-            l->skipping = true;
-            l->at = l->read.len;
-        }
-        int err = load_read_piece(l);
-        if (err != 0)
-            return err;
+    struct span fresh = span_skip(buf_span(&l->read), l->searched);
+    size_t newline = l->searched - l->at + span_find(fresh, '\n');
+    size_t pending = l->read.len - l->at;
+    if (newline < pending)
+        return load_finish_line(l, newline, 1, line);
+    if (l->ended)
+        return pending > 0 || l->skipping ? load_finish_line(l, pending, 0, line) : 0;
+    l->searched = l->read.len;
+    if (pending > LINE_BYTES_MAX) {
+        l->skipping = true;
+        l->at = l->read.len;
     }
+    int err = load_read_piece(l);
+    return err != 0 ? err : -EINTR;
 }
 
 /* --- Cards --- */
@@ -456,9 +453,8 @@ static int load_finish_replace(struct load *l)
     if (why != NULL)
         show_message("nothing was replaced or removed, because %s%s", why,
                      err == 0 && load_accepted(l) > 0 ? "; what was loaded was added to the catalogue" : "");
-    else if (err != 0 && l->writer.counts.replaced)
-        show_message("the catalogue was replaced, but keys of removed channels are left; "
-                     "the next load --replace removes them");
+    else if (!l->writer.counts.replaced && client_is_lost(&l->client))
+        show_message("the catalogue may have been replaced: Redis has not confirmed it");
     return err;
 }
 
@@ -506,6 +502,9 @@ static void load_print_stop(const struct load *l)
     else
         show_message("stopped before %s",
                      n->is_sent ? "Redis confirmed that anything was loaded" : "anything was loaded");
+    if (n->replaced)
+        show_message("the catalogue was replaced, but keys of removed channels may be left; "
+                     "the next load --replace removes them");
 }
 
 static int load_exit_code(const struct load *l)
@@ -532,6 +531,8 @@ static int load_input(void *arg)
     report_finish(&l->report);
     if (err == 0)
         load_print_warnings(l);
+    if (err != 0 && l->writer.replace && l->writer.counts.is_sent)
+        show_message("the index was not changed: a new channel is on no page until a load succeeds");
     return err == 0 && l->writer.replace ? load_finish_replace(l) : err;
 }
 

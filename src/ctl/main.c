@@ -179,7 +179,7 @@ static int ctl_run_command(const struct options *o)
                 return ctl_refuse_flag(flag);
         return runs[i].run(o, o->word_count - 1, o->words + 1);
     }
-    return usage_error("%s: no such command", o->words[0]);
+    return usage_error("no such command"); /* it may be a URL with a password */
 }
 
 /* Prints the text of --help or --version. */

@@ -1,7 +1,7 @@
 /*
  * channelctl show: prints the data of one channel in Redis. The card goes to stdout in the form that the API
  * returns and load reads, so that it can be kept and loaded again. Its place in the index, where its link
- * leads, and which stored values clients get as null go to stderr.
+ * leads, and which stored values clients get as absent go to stderr.
  */
 #include "base/text.h"
 #include "ctl/client.h"
@@ -106,7 +106,7 @@ static void show_print_invalid(const struct channel_row *row, unsigned invalid)
     char shown[EXCERPT_MAX];
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
         if ((invalid & 1U << f) != 0)
-            show_message("%s: %s is not valid, clients get null",
+            show_message("%s: %s is not valid, clients get it as absent",
                          channel_field_name((enum channel_field)f).data, excerpt(row->value[f], shown));
 }
 

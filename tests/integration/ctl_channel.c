@@ -87,8 +87,8 @@ static const struct {
      "channelctl: channel 1 is not in the index, so it is on no page\n" LINK},
     {"DEL channels:index", "1", 0, "channelctl: channel 1 is not in the index, so it is on no page\n" LINK},
     {"HSET channels:card:1 views_24h 2.0 er_24h \x1B[2J", "1", 0,
-     "channelctl: views_24h: 2.0 is not valid, clients get null\n"
-     "channelctl: er_24h: ?[2J is not valid, clients get null\n" PLACE LINK},
+     "channelctl: views_24h: 2.0 is not valid, clients get it as absent\n"
+     "channelctl: er_24h: ?[2J is not valid, clients get it as absent\n" PLACE LINK},
 };
 
 TEST_CASE(show_tells_what_is_missing_or_wrong)

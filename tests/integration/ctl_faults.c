@@ -156,6 +156,7 @@ static void fill_redis_during_load(const char *flag)
     struct ctl_run run = ctl_finish(&load);
     redis_do(&redis, "CONFIG SET maxmemory 0");
     assert_null(strstr(run.err, "could not release"));
+    assert_int_equal(strstr(run.err, "the index was not changed") != NULL, flag != NULL);
     ctl_expect(run, 1, "", "Redis refused: OOM ");
     assert_int_equal(redis_integer(&redis, "EXISTS channels:loader channels:index.next"), 0);
     free(path);

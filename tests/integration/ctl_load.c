@@ -527,6 +527,12 @@ static bool something_is_loaded(void *arg)
     return redis_integer(&redis, "EXISTS channels:card:1") == 1;
 }
 
+static bool lock_is_held(void *arg)
+{
+    (void)arg;
+    return redis_integer(&redis, "EXISTS channels:loader") == 1;
+}
+
 /* Starts a load from a FIFO and feeds it more than a batch; returns the FIFO. */
 static int start_load(struct process *process, const char *flag)
 {
@@ -567,6 +573,17 @@ TEST_CASE(interrupted_load_prints_how_much_is_loaded)
     interrupt_load(NULL, SIGINT);
     interrupt_load(NULL, SIGTERM);
     interrupt_load(NULL, SIGHUP);
+}
+
+TEST_CASE(load_is_interrupted_in_a_line_without_end)
+{
+    struct process process;
+    const char *const args[] = {"load", "/dev/zero", NULL};
+    (void)ctl_empty(NULL);
+    ctl_start(&process, args);
+    assert_true(wait_until(lock_is_held, NULL, WAIT_DEADLINE_MS));
+    process_signal(&process, SIGTERM);
+    ctl_expect(ctl_finish(&process), 128 + SIGTERM, "", "stopped before anything was loaded");
 }
 
 TEST_CASE(interrupted_load_with_replace_replaces_nothing)

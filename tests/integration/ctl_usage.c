@@ -11,6 +11,8 @@ TEST_GROUP(ctl_setup, ctl_teardown)
 static const char *const wrong[][6] = {
     {NULL},
     {"frobnicate", NULL},
+    {"--redis-url=", "redis://user:secret@127.0.0.1", "verify", NULL},
+    {"verify", "--redis-url=", "redis://user:secret@127.0.0.1", NULL},
     {"load", NULL},
     {"load", "a", "b", NULL},
     {"load", "a", "--count", "2", NULL},
@@ -69,6 +71,7 @@ TEST_CASE(usage_errors_exit_with_2)
         struct ctl_run run = ctl_run(wrong[i]);
         assert_string_equal(run.out, "");
         assert_int_equal(strncmp(run.err, "channelctl: ", 12), 0);
+        assert_null(strstr(run.err, "secret"));
         assert_int_equal(text_count(run.err, "--help"), 1);
         ctl_expect(run, 2, NULL, " (see channelctl --help)\n");
     }

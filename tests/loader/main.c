@@ -322,6 +322,12 @@ static void check_messages(struct actor *a, const char *err)
         fail_case(a, "the catalogue was replaced");
     if (strstr(err, "the catalogue was replaced") != NULL && !model_is_replaced(&a->load, &a->last))
         fail_case(a, "the catalogue was not replaced");
+    if (strstr(err, "the index was not changed") != NULL && a->load.replaced)
+        fail_case(a, "the index was changed");
+    bool told =
+        strstr(err, "the catalogue was replaced") != NULL || strstr(err, "may have been replaced") != NULL;
+    if (a->gate.process.status != 0 && a->load.replaced && !told)
+        fail_case(a, "it does not say that it has replaced the catalogue");
 }
 
 /* A load that has ended has released its lock, or says why not. */
