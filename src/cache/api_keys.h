@@ -73,7 +73,7 @@ struct api_keys {
 
     uint64_t epoch; /* grows with each change of the set or of the infos */
     enum api_keys_state state;
-    int64_t set_size; /* members that Redis reported, while the set is whole; -1: Redis reported none */
+    int64_t set_size; /* members that Redis reported, while the set is whole */
 
     unsigned failures; /* since the set was last whole */
     uint64_t retry_ms; /* monotonic; no read, and no check when refused, is tried before */

@@ -11,10 +11,11 @@
  *
  * Invariant: a request is in one of these lists and in `by_deadline`, or it is complete.
  *
- * | handle   | runs while                   | and then                                                   |
- * | -------- | ---------------------------- | ---------------------------------------------------------- |
- * | `timer`  | requests wait                | requests time out whose deadline the loop has read past    |
- * | `polled` | requests are in `undrained`  | they are looked up again when the socket is drained        |
+ * | handle   | runs while                  | and then                                                    |
+ * | -------- | --------------------------- | ----------------------------------------------------------- |
+ * | `timer`  | requests wait               | requests time out whose deadline the loop has read past     |
+ * | `polled` | requests are in `undrained` | they are looked up again when the socket is drained,        |
+ * |          | or in `queue`               | or when there is room                                       |
  */
 #include "cache/cache.h"
 
@@ -56,7 +57,7 @@ struct cache {
     uint64_t timer_ended_ms; /* monotonic; when `timer` last ended */
 
     struct list undrained; /* requests that wait until the socket to Redis is drained, in order of arrival */
-    uv_check_t polled;     /* runs after the loop has polled, while there are such requests */
+    uv_check_t polled;     /* runs after the loop has polled, while there are such requests, or queued ones */
 
     struct list queue;     /* requests that wait for a connection or for room, in order of arrival */
     uint64_t connected_ms; /* monotonic; when the connection was last ready */
@@ -401,12 +402,13 @@ static int cache_wait_for_lookup(struct cache *c, struct cache_request *request,
     } else if (outcome == LOOKUP_UNDRAINED) {
         request->undrained_ms = request->undrained_ms != 0 ? request->undrained_ms : clock_boot_ms();
         list_append(&c->undrained, &request->waiting);
-        /* The waiting input ends the poll of the loop at once. */
-        (void)uv_check_start(&c->polled, cache_on_polled);
     } else {
         request->queued_ms = request->queued_ms != 0 ? request->queued_ms : clock_now_ms();
         list_append(&c->queue, &request->waiting);
     }
+    /* The input that has to be read, or brings replies, ends the poll of the loop. */
+    if (outcome != LOOKUP_UNCHECKED)
+        (void)uv_check_start(&c->polled, cache_on_polled);
     return 0;
 }
 
@@ -534,23 +536,29 @@ static void cache_get_waiting_again(struct cache *c, struct cache_request *r)
  * Requests stay undrained after a loop iteration that read only a part of the input. Without a connection no
  * request is undrained.
  */
-static void cache_on_polled(uv_check_t *polled)
+static void cache_run_undrained(struct cache *c)
 {
-    struct cache *c = polled->data;
     while (!list_empty(&c->undrained)) {
         struct cache_request *r = LIST_ENTRY(c->undrained.next, struct cache_request, waiting);
         if (redis_connection_is_ready(cache_connection_of(c)) && cache_is_undrained(c, r->undrained_ms))
             return;
         cache_get_waiting_again(c, r);
     }
-    (void)uv_check_stop(polled);
 }
 
-/* To be called when there may be room for another fetch. */
 static void cache_run_queue(struct cache *c)
 {
     while (!list_empty(&c->queue) && cache_may_read(c))
         cache_get_waiting_again(c, LIST_ENTRY(c->queue.next, struct cache_request, waiting));
+}
+
+static void cache_on_polled(uv_check_t *polled)
+{
+    struct cache *c = polled->data;
+    cache_run_undrained(c);
+    cache_run_queue(c);
+    if (list_empty(&c->undrained) && list_empty(&c->queue))
+        (void)uv_check_stop(polled);
 }
 
 static void cache_answer_request(struct cache_request *r, const struct cache_result *fetched)
@@ -570,17 +578,14 @@ static void cache_on_ended(void *arg, struct list *requests, const struct cache_
                            const struct cache_result *result)
 {
     struct cache *c = arg;
-    bool is_fetch = q != NULL;
     while (!list_empty(requests)) {
         struct cache_request *r = cache_pop_request(requests);
-        metric_add(&c->options.metrics->cache_misses_total, result != NULL && !is_fetch);
+        metric_add(&c->options.metrics->cache_misses_total, result != NULL && q == NULL);
         if (result == NULL)
             cache_get_again(c, r, q);
         else
             cache_answer_request(r, result);
     }
-    if (is_fetch)
-        cache_run_queue(c);
 }
 
 /* --- the check of the catalogue --- */
@@ -635,7 +640,6 @@ static void cache_on_ready(void *arg)
                            !redis_session_tracks_absences(c->session));
     fetches_connected(&c->fetches);
     c->connected_ms = clock_now_ms();
-    cache_run_queue(c);
     c->options.on_connection(c->options.arg, true);
 }
 

@@ -214,12 +214,15 @@ void entries_drop_pages(struct entries *es);
 /* Drops all entries at once; entries_reclaim frees them. */
 void entries_clear(struct entries *es);
 
-/* Sets the number of members of the index, until the pages are dropped; -1: not known. */
+/* Sets the number of members of the index, until the pages are dropped. An index without members is absent,
+ * which is not kept: Redis may have lost it. */
 static inline void entries_set_index_size(struct entries *es, struct lifetime lifetime, int64_t size)
 {
-    if (lifetime_is_tracked(lifetime))
+    if (lifetime_is_tracked(lifetime) && size > 0)
         es->index_size = size;
 }
+
+/* -1: not known. */
 
 static inline int64_t entries_index_size(const struct entries *es)
 {

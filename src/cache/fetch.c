@@ -217,16 +217,23 @@ void fetches_connected(struct fetches *fs)
 
 bool fetches_have_room(struct fetches *fs)
 {
-    bool room = fs->commands_due < fs->window;
+    bool room = redis_session_commands_due(fs->parts->session) < fs->window;
     fs->window_filled |= !room;
     return room;
 }
 
-/* Called when all replies to a batch have arrived. The window changes once per round trip. */
-static void fetch_adapt_window(struct fetches *fs, uint64_t batch_ms)
+/*
+ * Called when all replies to a batch have arrived. The window changes once per round trip. It does not count
+ * how long another node took, or failed, to reply.
+ */
+static void fetch_adapt_window(const struct fetch *f)
 {
+    struct fetches *fs = f->fetches;
+    uint64_t batch_ms = f->batch_ms;
     uint64_t now = clock_boot_ms();
     uint64_t delay_ms = now - batch_ms;
+    if (f->apart || f->outcome == FETCH_LOST)
+        return;
     fs->least_delay_ms = delay_ms < fs->least_delay_ms ? delay_ms : fs->least_delay_ms;
     if (batch_ms < fs->window_ms)
         return;
@@ -255,7 +262,6 @@ static void fetch_send(struct fetch *f, const struct buf *command, unsigned how,
         return;
     }
     f->replies_due++;
-    f->fetches->commands_due++;
     metric_add(&f->fetches->parts->metrics->redis_commands_total, 1);
 }
 
@@ -348,6 +354,12 @@ static void fetch_unwatch(struct fetch *f)
     fetch_shrink(&fs->page_members);
 }
 
+static void fetch_invalidate_page(struct fetch *f)
+{
+    f->page.is_invalidated = true;
+    fetch_unpublish(f);
+}
+
 /*
  * Registers the page under each of its channels, so that an invalidation finds it. Without memory the page
  * counts as invalidated. Not needed if nothing is cached.
@@ -360,9 +372,10 @@ static void fetch_watch(struct fetch *f)
     if (!validity_may_store(fs->parts->validity))
         return;
     while (p->watched < m->count && !p->is_invalidated) { /* not covered: out of memory */
-        int err = table_add(&fs->page_members, hash_int64(m->id[p->watched], fs->seed), f);
-        p->is_invalidated = err != 0;
-        p->watched += err == 0;
+        if (table_add(&fs->page_members, hash_int64(m->id[p->watched], fs->seed), f) == 0)
+            p->watched++;
+        else
+            fetch_invalidate_page(f); /* not covered: out of memory */
     }
 }
 
@@ -378,11 +391,8 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
 {
     fetch_invalidate(fs, &(struct cache_query){.type = QUERY_CARD, .number = id});
     const struct table_slot *slot = table_find(&fs->page_members, hash_int64(id, fs->seed));
-    for (; slot != NULL; slot = table_find_next(&fs->page_members, slot)) {
-        struct fetch *f = slot->entry;
-        f->page.is_invalidated = true;
-        fetch_unpublish(f);
-    }
+    for (; slot != NULL; slot = table_find_next(&fs->page_members, slot))
+        fetch_invalidate_page(slot->entry);
 }
 
 /* --- replies --- */
@@ -408,9 +418,8 @@ static void fetch_limit_lifetime(struct fetch *f, const struct redis_reply *repl
 
 static void fetch_count_reply(struct fetch *f)
 {
-    assert(f->replies_due > 0 && f->fetches->commands_due >= f->replies_due);
+    assert(f->replies_due > 0);
     f->replies_due--;
-    f->fetches->commands_due--;
 }
 
 /*
@@ -983,7 +992,7 @@ static void fetch_proceed(struct fetch *f)
 {
     if (f->replies_due > 0)
         return;
-    fetch_adapt_window(f->fetches, f->batch_ms);
+    fetch_adapt_window(f);
     bool is_wanted = !list_empty(&f->requests);
     if (is_wanted && f->outcome <= FETCH_FOUND && fetch_advance(f))
         return;
@@ -1067,7 +1076,7 @@ int fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t d
 
 void fetches_fini(struct fetches *fs)
 {
-    assert(list_empty(&fs->unconfirmed) && fs->commands_due == 0);
+    assert(list_empty(&fs->unconfirmed));
     table_fini(&fs->inflight);
     table_fini(&fs->page_members);
     commands_fini(&fs->commands);

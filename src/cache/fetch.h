@@ -38,8 +38,8 @@ struct fetches {
     uint64_t flush_epoch;      /* grows, with index_epoch, when everything is invalidated */
     uint64_t outside_epoch;    /* grows when a command is sent outside of the stream */
 
-    unsigned commands_due;   /* commands in flight: the replies that all fetches wait for */
-    unsigned window;         /* the number of commands in flight that leaves no room for another fetch */
+    unsigned
+        window; /* the number of commands in flight on the connection that leaves no room for another fetch */
     bool window_filled;      /* there was no room at some time since the window last changed */
     uint64_t window_ms;      /* when the window last changed, by the boot clock */
     uint64_t least_delay_ms; /* the shortest time from a batch to its last reply, on this connection */
@@ -86,7 +86,7 @@ void fetches_connected(struct fetches *fs);
 
 /*
  * Whether another fetch may begin now. If Redis takes long to reply, few may be in flight. The other requests
- * then wait here, where they can time out at no cost. There is room again when a fetch has ended.
+ * then wait here, where they can time out at no cost. There may be room again when Redis has replied.
  */
 bool fetches_have_room(struct fetches *fs);
 

@@ -76,12 +76,27 @@ static void key_reader_requeue(struct key_reader *r)
     list_splice(&r->waiting, &r->checked);
 }
 
-/* Moves the requests whose keys are confirmed. */
-static void key_reader_move_confirmed(struct key_reader *r, struct list *from, struct list *to)
+/* Whether the check has the key; after its last reply: whether the key is no member. */
+static bool key_reader_has_key(const struct key_reader *r, const struct digest *key)
+{
+    for (size_t i = 0; i < r->key_count; i++)
+        if (memcmp(&r->key[i], key, sizeof *key) == 0)
+            return true;
+    return false;
+}
+
+static bool key_reader_is_unconfirmed(const struct key_reader *r, const struct digest *key)
+{
+    return !api_keys_is_confirmed(r->parts->api_keys, key);
+}
+
+/* Moves the requests, except those whose keys `stays` holds back. */
+static void key_reader_move(struct key_reader *r, struct list *from, struct list *to,
+                            bool (*stays)(const struct key_reader *r, const struct digest *key))
 {
     for (struct list *next, *at = from->next; at != from; at = next) {
         next = at->next;
-        if (!api_keys_is_confirmed(r->parts->api_keys, key_reader_key_of(at)))
+        if (stays(r, key_reader_key_of(at)))
             continue;
         list_remove(at);
         list_append(to, at);
@@ -177,9 +192,8 @@ static void key_reader_send_check(struct key_reader *r)
 /* Adds a key to the check. False when there is no room. */
 static bool key_reader_add_key(struct key_reader *r, const struct digest *key)
 {
-    for (size_t i = 0; i < r->key_count; i++)
-        if (memcmp(&r->key[i], key, sizeof *key) == 0)
-            return true;
+    if (key_reader_has_key(r, key))
+        return true;
     if (r->key_count == KEY_READER_KEYS)
         return false;
     r->key[r->key_count++] = *key;
@@ -241,17 +255,23 @@ static void key_reader_read_infos(struct key_reader *r, const struct redis_reply
             key_reader_refuse(r, "unexpected reply");
 }
 
-/* The check fails if an invalidation came since the first reply, because the infos may be older. */
+/*
+ * Confirms the members. The other keys remain in the check. It fails if an invalidation came since the first
+ * reply, because the infos may be older.
+ */
 static void key_reader_read_members(struct key_reader *r, const struct redis_reply *members)
 {
     struct api_keys *keys = r->parts->api_keys;
+    size_t others = 0;
     r->failed = r->epoch != api_keys_epoch(keys);
     for (size_t i = 0; i < r->key_count && !r->failed; i++)
         if (members->element[i]->type != REPLY_INTEGER)
             key_reader_refuse(r, "unexpected reply");
-        else if (members->element[i]->integer == 1 &&
-                 api_keys_confirm(keys, &r->key[i], LIFETIME_TRACKED, &r->info[i]) != 0)
+        else if (members->element[i]->integer != 1)
+            r->key[others++] = r->key[i];
+        else if (api_keys_confirm(keys, &r->key[i], LIFETIME_TRACKED, &r->info[i]) != 0)
             key_reader_refuse(r, "out of memory");
+    r->key_count = others;
 }
 
 /* The keys of the remaining requests are not members. A check of the catalogue has to confirm that. */
@@ -285,8 +305,9 @@ static void key_reader_end_check(struct key_reader *r)
     } else if (r->is_portion) {
         key_reader_commit_later(r);
     } else {
-        key_reader_move_confirmed(r, &r->checked, &confirmed);
-        key_reader_move_confirmed(r, &r->waiting, &confirmed);
+        /* not by what is confirmed: a member may have given way to another one of the same check */
+        key_reader_move(r, &r->checked, &confirmed, key_reader_has_key);
+        key_reader_move(r, &r->waiting, &confirmed, key_reader_is_unconfirmed);
         key_reader_confirm_later(r);
     }
     key_reader_end(r, &confirmed, NULL);
@@ -335,7 +356,9 @@ static void key_reader_confirm(struct key_reader *r)
 static void key_reader_end_reading(struct key_reader *r)
 {
     int64_t size = validity_key_count(r->parts->validity);
-    if (r->members < size)
+    if (size < 0)
+        api_keys_fail_reading(r->parts->api_keys, "its size is not known any more");
+    else if (r->members < size)
         api_keys_fail_reading(r->parts->api_keys, "members are missing in the replies to SSCAN");
     else
         api_keys_commit(r->parts->api_keys, size);
@@ -368,7 +391,7 @@ static void key_reader_commit(struct key_reader *r)
     /* not covered: no test holds so many keys that one of them gives way to the portion */
     if (api_keys_state(keys) == API_KEYS_READING && r->cursor[0] == '\0' && r->found_count == 0)
         key_reader_end_reading(r);
-    key_reader_move_confirmed(r, &r->waiting, &confirmed);
+    key_reader_move(r, &r->waiting, &confirmed, key_reader_is_unconfirmed);
     key_reader_end(r, &confirmed, NULL);
 }
 

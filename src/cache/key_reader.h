@@ -80,9 +80,9 @@ struct key_reader {
     bool is_outside; /* the set may be outside of the stream, so an absence from it is not certain here */
     uint64_t epoch;  /* the epoch of the keys when the first reply to a check came */
 
-    struct list waiting; /* requests for the next check */
-    struct list checked; /* requests of the check in flight */
-    struct digest key[KEY_READER_KEYS];
+    struct list waiting;                /* requests for the next check */
+    struct list checked;                /* requests of the check in flight */
+    struct digest key[KEY_READER_KEYS]; /* of the check; after the last reply those that are no members */
     struct api_key_info info[KEY_READER_KEYS];
     size_t key_count;
     uint64_t mark;    /* validity_mark() when the check was sent */

@@ -100,7 +100,7 @@ int lines_next(struct lines *l, struct span *line)
         l->at = l->read.len;
     }
     int err = load_read_piece(l);
-    return err != 0 ? err : -EINTR;
+    return err < 0 ? err : -EINTR;
 }
 
 /* --- Cards --- */
@@ -377,6 +377,7 @@ static int64_t load_refused(const struct load *l)
 
 static bool load_is_blank(struct span line)
 {
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): only an empty line has no data */
     if (line.len > 0 && line.data[line.len - 1] == '\r')
         line.len--;
     return span_trim(line).len == 0;

@@ -989,6 +989,11 @@ bool redis_connection_is_ready(const struct redis_connection *c)
     return c->state == READY;
 }
 
+size_t redis_connection_commands_due(const struct redis_connection *c)
+{
+    return pending_count(&c->pending);
+}
+
 bool redis_connection_elsewhere(const struct redis_connection *c, const struct redis_reply *reply,
                                 struct redis_address *node)
 {

@@ -123,6 +123,9 @@ bool redis_connection_is_ready(const struct redis_connection *c);
 /* True when commands can be sent: from on_handshake_done on, and while the connection is ready. */
 bool redis_connection_is_usable(const struct redis_connection *c);
 
+/* The number of commands that wait for their replies, with those of the connection itself. */
+size_t redis_connection_commands_due(const struct redis_connection *c);
+
 /*
  * Finds the node of a cluster that has the right reply in place of `reply`. An ASK error names the node. If a
  * replica replies that a key does not exist, the node is its master, as a replica does not reply ASK. False

@@ -50,6 +50,11 @@ struct redis_connection *redis_session_connection(const struct redis_session *s)
     return s->current->connection;
 }
 
+size_t redis_session_commands_due(const struct redis_session *s)
+{
+    return redis_connection_commands_due(s->current->connection);
+}
+
 bool redis_session_tracks_absences(const struct redis_session *s)
 {
     return !s->current->clustered;

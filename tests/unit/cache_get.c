@@ -152,6 +152,12 @@ static void finish_handshake(void)
         answer_permissions();
 }
 
+/* One turn of the loop: requests that wait for room, or for the socket to be read, are looked at again. */
+static void turn(void)
+{
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+}
+
 /* The handshake is over; the catalogue is there. */
 static void connect_redis(void)
 {
@@ -159,6 +165,7 @@ static void connect_redis(void)
     finish_handshake();
     answer_check(1);
     assert_true(connection->ready);
+    turn();
 }
 
 static void push(const char *key)
@@ -354,12 +361,6 @@ static void leave_socket_undrained(void)
     clock_ms += BACKLOG_MS + 1;
 }
 
-/* One turn of the loop. */
-static void turn(void)
-{
-    (void)uv_run(&loop, UV_RUN_NOWAIT);
-}
-
 /* Redis need not be asked: it may be busy. */
 TEST_CASE_WITH(what_is_cached_is_served_once_the_socket_is_read, set_up, tear_down)
 {
@@ -402,13 +403,19 @@ static void fetch_slowly(int64_t id, const char *title)
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
 }
 
-/* Redis replies so late that no more than four commands may be in flight, and four are: cards 7 to 10. */
-static void fill_window(void)
+/* Redis replies so late that no more than four commands may be in flight. */
+static void narrow_window(void)
 {
     cache_card("at once");
     push("test:card:7");
     for (int64_t id = 100; id < 110; id++)
         fetch_slowly(id, "slow");
+}
+
+/* And four are: cards 7 to 10. */
+static void fill_window(void)
+{
+    narrow_window();
     for (int i = 1; i <= 4; i++)
         assert_false(get(i, QUERY_CARD, 6 + i)->done);
     assert_int_equal(fake_redis.count, 4);
@@ -419,6 +426,7 @@ static void answer_first(void)
     clock_ms += LATE_MS;
     answer("HMGET test:card:7 ", reply_linked("7", "seven"));
     expect(&asked[1], CACHE_FOUND, CACHE_SOURCE_MISS);
+    turn();
 }
 
 TEST_CASE_WITH(misses_wait_for_their_turn_where_redis_is_slow, set_up, tear_down)
@@ -433,6 +441,7 @@ TEST_CASE_WITH(misses_wait_for_their_turn_where_redis_is_slow, set_up, tear_down
     assert_int_equal(fake_redis.count, 4); /* the first of the queue; the second waits on */
     answer("HMGET test:card:8 ", reply_linked("8", "eight"));
     expect(joined, CACHE_FOUND, CACHE_SOURCE_COALESCED);
+    turn();
     answer("HMGET test:card:9 ", reply_linked("9", "nine"));
     answer("HMGET test:card:10 ", reply_linked("10", "ten"));
     answer("HMGET test:card:11 ", reply_linked("11", "eleven"));
@@ -455,6 +464,20 @@ TEST_CASE_WITH(a_new_request_is_behind_the_queue, set_up, tear_down)
         assert_false(asked[i].done);
         cache_cancel(&asked[i].request);
     }
+}
+
+TEST_CASE_WITH(a_request_in_the_queue_does_not_wait_for_the_check_of_others, set_up, tear_down)
+{
+    fill_window();
+    (void)get(5, QUERY_CARD, 11);
+    for (int i = 0; i < 4; i++)
+        answer("HMGET test:card:", reply_card(NULL, NULL));
+    turn();
+    assert_string_equal(fake_redis_next(), "SCARD test:api_keys"); /* for the four */
+    assert_int_equal(fake_redis.count, 2);
+    lose();
+    for (int i = 1; i <= 5; i++)
+        cache_cancel(&asked[i].request);
 }
 
 TEST_CASE_WITH(what_waited_too_long_is_not_read_but_a_hit_is_served, set_up, tear_down)
@@ -480,7 +503,7 @@ TEST_CASE_WITH(a_full_cache_is_reclaimed_between_polls, set_up, tear_down)
     lose();
     connect_redis();
     answer_api_keys();
-    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    turn();
     assert_int_equal(metrics.cache_entries, 0);
     lose();
 }
@@ -689,4 +712,69 @@ TEST_CASE_WITH(a_replica_without_infos_asks_its_master, set_up_in_cluster, tear_
     answer("SISMEMBER test:api_keys ", reply_integer(1));
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
     assert_true(span_equal(api_key_name_span(&a->name), SPAN("far")));
+}
+
+enum { NARROW = 4 }; /* the narrowest window */
+
+/* A request for a card that is at another node, which does not reply. */
+static void get_moved(int i)
+{
+    (void)get(i, QUERY_CARD, 200 + i);
+    assert_true(fake_redis_answer_to(connection, ask()));
+}
+
+static void cancel_all(int count)
+{
+    lose();
+    for (int i = 0; i < count; i++)
+        cache_cancel(&asked[i].request);
+}
+
+TEST_CASE_WITH(commands_at_another_node_leave_room_for_those_of_this_one, set_up_in_cluster, tear_down)
+{
+    narrow_window();
+    for (int i = 0; i < NARROW; i++)
+        get_moved(i);
+    (void)get(NARROW, QUERY_CARD, 8);
+    assert_int_equal(fake_redis.count, NARROW + 1);
+    cancel_all(NARROW + 1);
+}
+
+/* The commands are held there, and fail after a while. */
+TEST_CASE_WITH(another_node_that_does_not_reply_is_no_busy_redis, set_up_in_cluster, tear_down)
+{
+    enum { HELD_MS = 2000 };
+    cache_card("at once");
+    for (int i = 0; i < NARROW; i++) {
+        get_moved(0);
+        cache_cancel(&asked[0].request);
+        clock_ms += HELD_MS;
+        connection->last_pong_ms = clock_ms;
+        connection->options.on_heartbeat(connection->options.arg);
+        fake_redis_fail_all(&redirects);
+        while (fake_redis.count > 0) /* what the heartbeat has sent */
+            fake_redis_answer(reply_integer(1));
+    }
+    for (int i = 0; i <= NARROW; i++)
+        (void)get(i, QUERY_CARD, 100 + i);
+    assert_int_equal(fake_redis.count, NARROW + 1);
+    cancel_all(NARROW + 1);
+}
+
+/* Keys and index are deleted, one after the other. Nothing was read of the index, so only one is announced.
+ */
+TEST_CASE_WITH(an_index_that_is_lost_with_the_keys_is_not_known_to_be_empty, set_up, tear_down)
+{
+    (void)get(0, QUERY_PAGE, 3);
+    push("test:api_keys");
+    answer("ZCARD", reply_integer(0));
+    answer("ZRANGE", reply_words(""));
+    answer_check(0);
+    answer("ZCARD", reply_integer(0));
+    assert_int_equal(connection->failures, 1); /* no catalogue: what was cached before is served */
+    assert_false(get(1, QUERY_PAGE, 2)->done);
+    for (int i = 0; i < 2; i++) {
+        assert_false(asked[i].done);
+        cache_cancel(&asked[i].request);
+    }
 }

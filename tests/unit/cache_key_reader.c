@@ -634,3 +634,68 @@ TEST_CASE_WITH(a_valid_key_gets_its_turn_in_a_flood, set_up, tear_down)
     for (int i = 0; i < REQUESTS; i++)
         list_remove(&request[i].waiting);
 }
+
+/*
+ * The set was moved to another node, which replies to SCARD in place of this replica. Its last member is
+ * revoked there.
+ */
+TEST_CASE_WITH(an_empty_set_is_not_whole_where_absences_are_untracked, set_up, tear_down)
+{
+    enum { HEARTBEATS = 100 };
+    member[0] = true;
+    catalogue_check(&catalogue);
+    (void)serve_all();
+    invalidation_connected(&invalidation, clock_ms, true, true);
+    answer("SSCAN", reply_of("*2\r\n$1\r\n0\r\n*0\r\n"));
+    member[0] = false;
+    answer("SCARD", reply_integer(0));
+    answer("ZCARD", reply_integer(1));
+    member[0] = true; /* nothing announces this */
+    for (int i = 0; i < HEARTBEATS; i++)
+        (void)heartbeat();
+    assert_int_not_equal(check(0), AUTH_RESULT_INVALID);
+}
+
+/* One item for each key of the check. */
+static const struct redis_reply *reply_same(const char *item)
+{
+    static char copy[8192];
+    size_t len = (size_t)snprintf(copy, sizeof copy, "*%zu\r\n", count_keys());
+    for (size_t i = 0; i < count_keys(); i++)
+        len += (size_t)snprintf(copy + len, sizeof copy - len, "%s\r\n", item);
+    return reply_of(copy);
+}
+
+/* Every key is a member. */
+static void answer_members(int64_t size)
+{
+    while (fake_redis.count > 0) {
+        const char *command = fake_redis_next();
+        if (strncmp(command, "SCARD", 5) == 0)
+            fake_redis_answer(reply_integer(size));
+        else if (strncmp(command, "HLEN", 4) == 0)
+            fake_redis_answer(reply_integer(1));
+        else
+            fake_redis_answer(reply_same(command[0] == 'H' ? "_" : ":1"));
+    }
+}
+
+TEST_CASE_WITH(a_member_that_gives_way_to_another_of_its_check_is_valid, set_up, tear_down)
+{
+    enum { IN_SET = 200000, CHECKS = 500 };
+    int next = 1000000;
+    catalogue_check(&catalogue);
+    answer("SCARD", reply_integer(IN_SET));
+    invalidation_connected(&invalidation, clock_ms, true, false);
+    for (int i = 0; i < API_KEYS_HELD_MAX; i++) {
+        struct digest d = digest_of(next++);
+        assert_int_equal(api_keys_confirm(&api_keys, &d, LIFETIME_TRACKED, &API_KEY_INFO_NONE), 0);
+    }
+    for (int n = 0; n < CHECKS; n++) {
+        clock_ms += 1000;
+        for (int i = 0; i < KEY_READER_KEYS; i++)
+            wait_for(i, next++);
+        answer_members(IN_SET);
+    }
+    assert_int_equal(results[CACHE_KEY_INVALID], 0);
+}
