@@ -31,7 +31,7 @@ struct api_key {
 
 int api_keys_init(struct api_keys *k, struct cache_metrics *metrics)
 {
-    *k = (struct api_keys){.metrics = metrics, .second = 1, .set_size = -1, .next_expiry = API_KEY_NEVER};
+    *k = (struct api_keys){.metrics = metrics, .second = 1, .next_expiry = API_KEY_NEVER};
     k->seed = random_seed(k);
     k->pause_seed = (unsigned)k->seed;
     list_init(&k->recent);

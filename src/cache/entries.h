@@ -223,7 +223,6 @@ static inline void entries_set_index_size(struct entries *es, struct lifetime li
 }
 
 /* -1: not known. */
-
 static inline int64_t entries_index_size(const struct entries *es)
 {
     return es->index_size;

@@ -865,6 +865,8 @@ static void fetch_compose_page(struct fetch *f, struct cache_result *r)
     struct blob *body = page_builder_compose(f->page.builder, &info);
     struct lifetime lifetime =
         lifetime_of_both(f->page.lifetime, validity_lifetime_of_index(parts->validity, NULL, f->sent_ms));
+    if (m->count == 0 && page_builder_lack(f->page.builder) != 0)
+        lifetime = LIFETIME_NONE; /* an absence is not cached */
     if (body != NULL)
         f->fetches->page_length = body->len;
     if (body != NULL && !fetch_was_invalidated(f))

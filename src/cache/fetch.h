@@ -38,8 +38,7 @@ struct fetches {
     uint64_t flush_epoch;      /* grows, with index_epoch, when everything is invalidated */
     uint64_t outside_epoch;    /* grows when a command is sent outside of the stream */
 
-    unsigned
-        window; /* the number of commands in flight on the connection that leaves no room for another fetch */
+    unsigned window;         /* commands in flight on the connection that leave no room for another fetch */
     bool window_filled;      /* there was no room at some time since the window last changed */
     uint64_t window_ms;      /* when the window last changed, by the boot clock */
     uint64_t least_delay_ms; /* the shortest time from a batch to its last reply, on this connection */

@@ -445,6 +445,8 @@ static const char *load_why_not_replaced(const struct load *l)
     return load_accepted(l) == 0 ? "the file has no channels" : NULL;
 }
 
+#define INDEX_NOT_CHANGED "the index was not changed: a new channel is on no page until a load succeeds"
+
 static int load_finish_replace(struct load *l)
 {
     const char *why = load_why_not_replaced(l);
@@ -454,8 +456,10 @@ static int load_finish_replace(struct load *l)
     if (why != NULL)
         show_message("nothing was replaced or removed, because %s%s", why,
                      err == 0 && load_accepted(l) > 0 ? "; what was loaded was added to the catalogue" : "");
-    else if (!l->writer.counts.replaced && client_is_lost(&l->client))
-        show_message("the catalogue may have been replaced: Redis has not confirmed it");
+    else if (err != 0 && !l->writer.counts.replaced)
+        show_message(client_is_lost(&l->client)
+                         ? "the catalogue may have been replaced: Redis has not confirmed it"
+                         : INDEX_NOT_CHANGED);
     return err;
 }
 
@@ -533,7 +537,7 @@ static int load_input(void *arg)
     if (err == 0)
         load_print_warnings(l);
     if (err != 0 && l->writer.replace && l->writer.counts.is_sent)
-        show_message("the index was not changed: a new channel is on no page until a load succeeds");
+        show_message(INDEX_NOT_CHANGED);
     return err == 0 && l->writer.replace ? load_finish_replace(l) : err;
 }
 
@@ -569,7 +573,8 @@ static int load_open_file(struct load *l, const char *path)
     int err = lines_open(&l->lines, path);
     if (err == 0)
         return EXIT_OK;
-    show_message("cannot read %s: %s", path, strerror(-err));
+    /* it may be a URL with a password */
+    show_message("cannot read %s: %s", strstr(path, "://") != NULL ? "the file" : path, strerror(-err));
     return EXIT_FAILED;
 }
 

@@ -133,13 +133,11 @@ static int remove_run(struct removal *r)
 
 int command_remove(const struct options *o, int count, char **words)
 {
-    char shown[EXCERPT_MAX];
     struct removal r = {.id = 0};
     if (count != 1)
         return usage_error("remove: expected the id of one channel");
     if (parse_int64(span_of(words[0]), &r.id) != 0)
-        return usage_error("remove: %s is not the id of a channel, a 64-bit integer",
-                           excerpt(span_of(words[0]), shown));
+        return usage_error("remove: expected the id of a channel, a 64-bit integer");
     int code = client_open(&r.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
         code = remove_run(&r);

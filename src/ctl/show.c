@@ -158,12 +158,11 @@ static int show_channel(struct show *s)
 /* Reads the id or the link of the command line. Returns EXIT_OK, or prints what is wrong. */
 static int show_read_word(struct show *s, const struct options *o, const char *word)
 {
-    char shown[EXCERPT_MAX];
     if (parse_int64(span_of(word), &s->id) == 0)
         return EXIT_OK;
     if (link_normalise(&o->hosts, span_of(word), &s->link) != 0)
-        return usage_error("show: %s is neither the id of a channel nor a link https://%s/<slug>",
-                           excerpt(span_of(word), shown), o->channel_host);
+        return usage_error("show: expected the id of a channel, or a link https://%s/<slug>",
+                           o->channel_host);
     return buf_error(&s->link) == 0 ? EXIT_OK : memory_error();
 }
 

@@ -204,8 +204,7 @@ static const char *redis_server_cut_off(const struct redis_server *s, uint64_t s
 static bool redis_server_is_settling(const struct redis_server *s, uint64_t sent_ms)
 {
     const struct redis_cut_off *c = redis_server_find_cut_off(s);
-    return redis_address_equal(&c->address, &s->address) && c->ms != 0 &&
-           sent_ms - c->ms < REDIS_REPLICA_SETTLE_MS;
+    return redis_address_equal(&c->address, &s->address) && sent_ms - c->ms < REDIS_REPLICA_SETTLE_MS;
 }
 
 /* True when the command is not available: an ACL forbids it, or the server lacks it. */

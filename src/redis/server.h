@@ -78,7 +78,7 @@ struct redis_replication {
     struct redis_stream stream;
     struct redis_cut_off {
         struct redis_address address; /* numeric: a name may lead to several replicas */
-        uint64_t ms;                  /* by the boot clock; when it was last seen so; 0: never */
+        uint64_t ms;                  /* by the boot clock; when it was last seen so */
     } cut_off[REDIS_CUT_OFFS_MAX];
 };
 

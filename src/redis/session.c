@@ -2,8 +2,8 @@
  * Connections that replace each other, and the commands that other nodes execute; see session.h.
  *
  * A pending command is in the queue of its connection, or in the redirects while another node executes it.
- * When its connection is lost it ends in both. So no reply of an earlier connection is taken for a reply of a
- * later one.
+ * When its connection is lost, or its attempt fails, it ends in both. So no reply of an earlier connection is
+ * taken for a reply of a later one.
  */
 #include "redis/session.h"
 
@@ -21,7 +21,7 @@ struct session_backend {
     struct redis_session *session;
     struct redis_config *config; /* one reference */
     struct redis_connection *connection;
-    struct redis_replication replication; /* at first what the one in use has seen */
+    struct redis_replication replication; /* at first what the one in use had seen by then */
     bool clustered;                       /* other nodes may have to execute commands */
     struct redirects *redirects;          /* NULL until the first redirect */
     struct wait_group open_parts;         /* the connection and the redirects */

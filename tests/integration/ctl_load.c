@@ -630,4 +630,6 @@ TEST_CASE_WITH(load_fails_on_a_file_that_cannot_be_read, ctl_empty, NULL)
     ctl_expect(CTL("load", "/nonexistent/file"), 1, NULL,
                "channelctl: cannot read /nonexistent/file: No such file or directory\n");
     ctl_expect(CTL("load", "/"), 1, NULL, "channelctl: cannot read /: Is a directory\n");
+    ctl_expect(CTL("load", "redis://user:secret@h"), 1, NULL,
+               "channelctl: cannot read the file: No such file or directory\n");
 }

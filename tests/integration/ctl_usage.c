@@ -13,6 +13,8 @@ static const char *const wrong[][6] = {
     {"frobnicate", NULL},
     {"--redis-url=", "redis://user:secret@127.0.0.1", "verify", NULL},
     {"verify", "--redis-url=", "redis://user:secret@127.0.0.1", NULL},
+    {"show", "--redis-url=", "redis://user:secret@127.0.0.1", NULL},
+    {"remove", "--redis-url=", "redis://user:secret@127.0.0.1", NULL},
     {"load", NULL},
     {"load", "a", "b", NULL},
     {"load", "a", "--count", "2", NULL},

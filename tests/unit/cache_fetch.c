@@ -624,6 +624,18 @@ TEST_CASE_WITH(a_distant_redis_is_not_a_busy_one, set_up, tear_down)
     answer_all_after(0);
 }
 
+TEST_CASE_WITH(a_late_reply_of_another_node_does_not_narrow_the_window, set_up, tear_down)
+{
+    fetches_connected(&fetches);
+    (void)begin_card(1);
+    answer_all_after(0);
+    unsigned first = fetches.window;
+    (void)begin_card(2);
+    fake_redis_at(0)->origin = REDIS_ORIGIN_OUTSIDE;
+    answer_all_after(DELAY_LIMIT_MS + 1);
+    assert_int_equal(fetches.window, first);
+}
+
 TEST_CASE_WITH(the_window_does_not_widen_where_it_is_not_filled, set_up, tear_down)
 {
     fetches_connected(&fetches);
@@ -635,7 +647,7 @@ TEST_CASE_WITH(the_window_does_not_widen_where_it_is_not_filled, set_up, tear_do
     assert_int_equal(fetches.window, first);
 }
 
-TEST_CASE_WITH(a_lost_connection_leaves_no_command_in_flight, set_up, tear_down)
+TEST_CASE_WITH(a_fetch_ends_with_the_last_of_its_lost_replies, set_up, tear_down)
 {
     (void)begin_query((struct cache_query){.type = QUERY_CARD, .number = 7}, true, NULL);
     assert_int_equal(fake_redis.count, 3);

@@ -573,7 +573,6 @@ static void answer_moved_key(void)
     answer("SMISMEMBER", ask());
 }
 
-/* The set of API keys has moved, and the index as well. */
 /* It does not wait for its deadline. */
 TEST_CASE_WITH(attempt_ends_when_another_node_does_not_reply_to_its_check, set_up_in_cluster, tear_down)
 {
@@ -586,6 +585,7 @@ TEST_CASE_WITH(attempt_ends_when_another_node_does_not_reply_to_its_check, set_u
     answer_api_keys();
 }
 
+/* The set of API keys has moved, and the index as well. */
 TEST_CASE_WITH(api_keys_on_another_node_are_checked_one_by_one, set_up_in_cluster, tear_down)
 {
     clock_ms += KEY_READER_RECENT_INTERVAL_MS;
@@ -777,4 +777,21 @@ TEST_CASE_WITH(an_index_that_is_lost_with_the_keys_is_not_known_to_be_empty, set
         assert_false(asked[i].done);
         cache_cancel(&asked[i].request);
     }
+}
+
+TEST_CASE_WITH(an_empty_page_is_not_served_when_the_keys_are_lost_too, set_up, tear_down)
+{
+    const struct asked *a = get(0, QUERY_PAGE, 1);
+    for (int i = 0; i < 2; i++) {
+        answer("ZCARD", reply_integer(0));
+        answer("ZRANGE", reply_words(""));
+        answer_check(1);
+    }
+    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
+    push("test:api_keys");
+    answer_check(0);
+    answer("ZCARD", reply_integer(0));
+    assert_int_equal(connection->failures, 1);
+    assert_false(get(1, QUERY_PAGE, 1)->done);
+    cache_cancel(&asked[1].request);
 }

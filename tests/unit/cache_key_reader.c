@@ -635,6 +635,22 @@ TEST_CASE_WITH(a_valid_key_gets_its_turn_in_a_flood, set_up, tear_down)
         list_remove(&request[i].waiting);
 }
 
+TEST_CASE_WITH(a_key_behind_a_member_is_the_one_that_is_refused, set_up, tear_down)
+{
+    connect_redis(KEYS);
+    member[2] = false;
+    wait_for(0, 0); /* in flight; the others share the next check */
+    wait_for(1, 1);
+    wait_for(2, 2);
+    wait_for(3, 2);
+    for (int i = 0; i < 20 && fake_redis.count > 0; i++) {
+        (void)serve_all();
+        end_pause();
+    }
+    assert_int_equal(results[CACHE_KEY_INVALID], 2);
+    assert_int_equal(looked_up, 2);
+}
+
 /*
  * The set was moved to another node, which replies to SCARD in place of this replica. Its last member is
  * revoked there.

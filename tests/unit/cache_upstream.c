@@ -337,6 +337,7 @@ CONNECTED_TEST(check_on_another_node_ends_with_its_connection)
     reply(&connections[1], ask());
     redis_connection_fail(&connections[1], "reset");
     assert_int_equal(fake_redis.count, 0);
+    assert_string_equal(connections[1].failure, "reset");
     finish_handshake(1);
     reply(&connections[1], ask());
     use(0);
