@@ -473,6 +473,7 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->link = NULL;
     request->undrained_ms = request->queued_ms = 0;
     request->own_check = false;
+    request->losses = 0;
     request->key = query->key;
     api_key_name_clear(&request->key_name);
     list_init(&request->waiting);
@@ -573,18 +574,32 @@ static void cache_answer_request(struct cache_request *r, const struct cache_res
     r->done(r->arg, &result);
 }
 
+/*
+ * Whether the fetch of the request has now been lost with too many connections. Its reads are sent again. But
+ * one of them may be what makes Redis close the connections, as its reply exceeds client-output-buffer-limit.
+ */
+static bool cache_count_loss(const struct cache *c, struct cache_request *r)
+{
+    enum { LOSSES_MAX = 3 };
+    r->losses += !c->validity.connected;
+    return r->losses >= LOSSES_MAX;
+}
+
 /* Called when a fetch, or a check of keys, has ended. The fetch was counted as a miss when it began. */
 static void cache_on_ended(void *arg, struct list *requests, const struct cache_query *q,
                            const struct cache_result *result)
 {
+    static const struct cache_result unavailable = {.status = CACHE_UNAVAILABLE};
     struct cache *c = arg;
     while (!list_empty(requests)) {
         struct cache_request *r = cache_pop_request(requests);
         metric_add(&c->options.metrics->cache_misses_total, result != NULL && q == NULL);
-        if (result == NULL)
-            cache_get_again(c, r, q);
-        else
+        if (result != NULL)
             cache_answer_request(r, result);
+        else if (q != NULL && cache_count_loss(c, r))
+            cache_answer_request(r, &unavailable);
+        else
+            cache_get_again(c, r, q);
     }
 }
 

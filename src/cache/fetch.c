@@ -59,17 +59,11 @@ enum fetch_outcome {
     FETCH_LOST         /* the connection was lost before all replies came */
 };
 
-/* What must be read again before the key counts. */
-enum auth_due {
-    AUTH_DUE_NOTHING,
-    AUTH_DUE_SET, /* the info came from outside of the stream: the set must be read behind it */
-    AUTH_DUE_BOTH /* the keys were invalidated between the two replies */
-};
-
 /* The API key, if it is checked too. Such a fetch has one request. */
 struct auth_read {
     bool needed;
-    enum auth_due due;
+    bool is_due;          /* the keys were invalidated between the two replies: both must be read again */
+    bool lacks_info;      /* another node has none */
     int repeats;          /* reads of both, because the keys were invalidated between the replies */
     uint64_t key_changes; /* validity_key_changes() when the info came, or at the start */
     bool is_member;       /* the key is in the set */
@@ -201,7 +195,8 @@ static void fetch_report_oversize(struct fetch *f, enum part part)
  * of the network.
  */
 enum {
-    WINDOW_FIRST = 32, /* for a new connection */
+    WINDOW_FIRST = 32,     /* for a new connection */
+    WINDOW_AFTER_LOSS = 1, /* if reads were lost with the last one: one of them may be the reason */
     WINDOW_LEAST = 4,
     WINDOW_STEP = 4, /* the growth of the window per round trip */
     WINDOW_MOST = 65536
@@ -209,7 +204,8 @@ enum {
 
 void fetches_connected(struct fetches *fs)
 {
-    fs->window = WINDOW_FIRST;
+    fs->window = fs->has_lost ? WINDOW_AFTER_LOSS : WINDOW_FIRST;
+    fs->has_lost = false;
     fs->window_ms = 0;
     fs->least_delay_ms = UINT64_MAX;
     fs->window_filled = false;
@@ -217,7 +213,7 @@ void fetches_connected(struct fetches *fs)
 
 bool fetches_have_room(struct fetches *fs)
 {
-    bool room = redis_session_commands_due(fs->parts->session) < fs->window;
+    bool room = fs->commands_due < fs->window + redis_session_redirected(fs->parts->session);
     fs->window_filled |= !room;
     return room;
 }
@@ -262,6 +258,7 @@ static void fetch_send(struct fetch *f, const struct buf *command, unsigned how,
         return;
     }
     f->replies_due++;
+    f->fetches->commands_due++;
     metric_add(&f->fetches->parts->metrics->redis_commands_total, 1);
 }
 
@@ -418,8 +415,9 @@ static void fetch_limit_lifetime(struct fetch *f, const struct redis_reply *repl
 
 static void fetch_count_reply(struct fetch *f)
 {
-    assert(f->replies_due > 0);
+    assert(f->replies_due > 0 && f->fetches->commands_due >= f->replies_due);
     f->replies_due--;
+    f->fetches->commands_due--;
 }
 
 /*
@@ -431,6 +429,7 @@ static bool fetch_accept_reply(struct fetch *f, const struct redis_reply *reply,
 {
     fetch_count_reply(f);
     if (reply == NULL) {
+        f->fetches->has_lost = true;
         fetch_raise(f, FETCH_LOST);
         return false;
     }
@@ -458,7 +457,7 @@ static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum r
         bool read = api_keys_read_info(f->fetches->parts->api_keys, &a->key, reply, &a->info);
         a->info_lifetime = f->lifetime;
         a->key_changes = validity_key_changes(f->fetches->parts->validity);
-        a->due = origin == REDIS_ORIGIN_OUTSIDE ? AUTH_DUE_SET : AUTH_DUE_NOTHING;
+        a->lacks_info = origin == REDIS_ORIGIN_OUTSIDE && reply_is_absent(reply);
         if (!read)
             fetch_raise(f, FETCH_FAILED);
         else if (api_keys_is_expired(a->info.expires))
@@ -498,13 +497,10 @@ static void fetch_accept_key(struct fetch *f)
         return;
     }
     f->auth.repeats++;
-    f->auth.due = AUTH_DUE_BOTH;
+    f->auth.is_due = true;
 }
 
-/*
- * The reply comes after the info. If the info came from outside of the stream, the set is read again behind
- * it.
- */
+/* The reply comes after the info, unless that comes from outside of the stream. */
 static void fetch_on_auth(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
@@ -728,12 +724,12 @@ static void fetch_send_link(struct fetch *f)
     fetch_send(f, command, REDIS_SEND_UNTRACKED, fetch_on_link, f);
 }
 
-static void fetch_send_auth(struct fetch *f, bool with_info)
+static void fetch_send_auth(struct fetch *f)
 {
     struct commands *c = &f->fetches->commands;
+    f->auth.is_due = false;
     commands_set_key(c, &f->auth.key);
-    if (with_info)
-        fetch_send_command(f, commands_key_info(c), fetch_on_key_info);
+    fetch_send_command(f, commands_key_info(c), fetch_on_key_info);
     fetch_send_command(f, commands_auth(c), fetch_on_auth);
 }
 
@@ -771,10 +767,10 @@ static int fetch_start(struct fetch *f)
     f->sent_ms = f->batch_ms = clock_boot_ms();
     fetch_enter(f, FETCH_FIRST);
     f->auth.info_lifetime = LIFETIME_NONE;
-    f->auth.due = AUTH_DUE_NOTHING;
+    f->auth.lacks_info = false;
     f->auth.key_changes = validity_key_changes(f->fetches->parts->validity);
     if (f->auth.needed)
-        fetch_send_auth(f, true);
+        fetch_send_auth(f);
     if (!fetch_has_failed(f))
         fetch_send_first(f);
     return f->replies_due == 0 ? -ENOMEM : 0;
@@ -813,24 +809,13 @@ static bool fetch_may_agree(const struct fetch *f)
     return f->state == FETCH_LINKED_CARD || (f->state == FETCH_RELINKED && f->by_link.unmoved < most);
 }
 
-/*
- * Reads the set behind the info, or both. A set that was read earlier than the info may still contain a key
- * that had expired and was revoked since. Without its info the key would be valid.
- */
-static void fetch_send_due_auth(struct fetch *f)
-{
-    bool with_info = f->auth.due == AUTH_DUE_BOTH;
-    f->auth.due = AUTH_DUE_NOTHING;
-    fetch_send_auth(f, with_info);
-}
-
 /* Sends the next batch. False when there is nothing left to send. */
 static bool fetch_advance(struct fetch *f)
 {
     f->batch_ms = clock_boot_ms();
     bool is_sought = f->type == QUERY_CARD_BY_LINK && f->outcome == FETCH_NOT_FOUND;
-    if (f->auth.due != AUTH_DUE_NOTHING)
-        fetch_send_due_auth(f);
+    if (f->auth.is_due)
+        fetch_send_auth(f);
     else if (is_sought && f->by_link.is_new)
         fetch_send_linked_card(f);
     else if (is_sought && fetch_may_agree(f))
@@ -928,12 +913,19 @@ static void fetch_finish(struct fetch *f)
     fetch_free(f);
 }
 
-/* What the result lacks, as a number; 0: nothing. The result of a Redis without data would lack the same. */
+/*
+ * What the result lacks, as a number; 0: nothing. The result of a Redis without data would lack the same.
+ *
+ * An info that another node lacks may be one that it has given back. Or the key had expired, and was revoked
+ * after the set was read. Without its info the key would be valid.
+ */
 static uint64_t fetch_lack_of(const struct fetch *f)
 {
+    const uint64_t info = UINT64_C(1) << 62;
     if (f->outcome != FETCH_FOUND)
         return f->outcome == FETCH_KEY_INVALID ? UINT64_MAX : UINT64_MAX - 1;
-    return f->type == QUERY_PAGE ? page_builder_lack(f->page.builder) : 0;
+    uint64_t lack = f->type == QUERY_PAGE ? page_builder_lack(f->page.builder) : 0;
+    return f->auth.lacks_info ? lack ^ info : lack;
 }
 
 /*
@@ -1078,7 +1070,7 @@ int fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t d
 
 void fetches_fini(struct fetches *fs)
 {
-    assert(list_empty(&fs->unconfirmed));
+    assert(list_empty(&fs->unconfirmed) && fs->commands_due == 0);
     table_fini(&fs->inflight);
     table_fini(&fs->page_members);
     commands_fini(&fs->commands);

@@ -41,8 +41,8 @@ void lines_close(struct lines *l);
 /*
  * The next line without its newline, borrowed until the next call; the last line may lack the newline.
  * Returns 1, 0 at the end, -EMSGSIZE for a line above LINE_BYTES_MAX (it is skipped), -EINTR after a signal,
- * or when more input was read, -EAGAIN when no input came for LINES_WAIT_MS, or another negative errno. After the
- * first three errors the next call goes on.
+ * or when more input was read, -EAGAIN when no input came for LINES_WAIT_MS, or another negative errno. After
+ * the first three errors the next call goes on.
  */
 int lines_next(struct lines *l, struct span *line) __attribute__((warn_unused_result));
 

@@ -19,7 +19,7 @@
  *
  *     WAITING     backoff_ms()                         the pause before an attempt
  *     RESOLVING   redis_connection_limit_ms()          the deadline of the look-up
- *     CONNECTING  redis_connection_attempt_ms()        the deadline of connection, handshake and acceptance
+ *     CONNECTING  redis_connection_limit_ms()          the deadline of connection, handshake and acceptance
  *     READY       REDIS_CONNECTION_HEARTBEAT_MS, or    the next heartbeat,
  *                 what is left of the reply timeout    or the deadline of the oldest command,
  *                 SECOND_LOOK_MS                       which counts when it has passed twice
@@ -105,6 +105,7 @@ struct redis_connection {
     struct buf untracked;           /* scratch: a command that Redis must not track */
 
     /* The heartbeat. Times are by the boot clock. */
+    bool has_answered; /* a heartbeat, since it was ready. A loss before that is a failed attempt */
     bool ping_pending;
     uint64_t heartbeat_sent_ms; /* when the heartbeat, or the last step of the handshake, was sent */
     uint64_t last_pong_ms;      /* when the last answered PING was sent */
@@ -321,14 +322,14 @@ static bool redis_connection_has_more_addresses(const struct redis_connection *c
 void redis_connection_fail(struct redis_connection *c, const char *why)
 {
     bool was_ready = c->state == READY;
-    bool attempting = c->state == CONNECTING || c->state == HANDSHAKE;
+    bool attempting = c->state == CONNECTING || c->state == HANDSHAKE || (was_ready && !c->has_answered);
     bool more_addresses = attempting && redis_connection_has_more_addresses(c);
     metric_add(&c->options.metrics->redis_disconnects_total, 1);
     c->failures++;
     bool due = log_reason_is_due(&c->reasons, why, clock_now_ms());
     redis_connection_log_connection(c, was_ready || due ? LOG_WARN : LOG_DEBUG,
                                     was_ready ? "redis connection lost" : "redis connection failed", why);
-    if (!was_ready && c->state != DISCOVERING && !more_addresses && c->discovery != NULL)
+    if ((attempting || c->state == RESOLVING) && !more_addresses && c->discovery != NULL)
         discovery_failed(c->discovery);
     redis_connection_disconnect(c, more_addresses ? CONNECTING : WAITING);
 }
@@ -589,6 +590,9 @@ static void redis_connection_on_pong(struct redis_connection *c, const struct re
         return;
     }
     c->last_pong_ms = c->heartbeat_sent_ms;
+    if (!c->has_answered && c->topology != NULL)
+        topology_answered(c->topology);
+    c->has_answered = true;
     if (c->options.on_heartbeat != NULL)
         c->options.on_heartbeat(c->options.arg);
 }
@@ -822,6 +826,7 @@ static void redis_connection_connect_next(struct redis_connection *c)
 
 static void redis_connection_become_ready(struct redis_connection *c)
 {
+    c->has_answered = false;
     c->failures = c->timeouts = 0;
     c->reasons = (struct log_reasons){0};
     c->timeout_ms = 0;
@@ -851,7 +856,7 @@ static void redis_connection_on_timer(uv_timer_t *timer)
         break;
     case CONNECTING:
     case HANDSHAKE:
-        c->timeouts += !redis_connection_has_more_addresses(c);
+        c->timeouts++;
         redis_connection_fail(c, "no connection in time");
         break;
     case READY:
@@ -864,19 +869,13 @@ static void redis_connection_on_timer(uv_timer_t *timer)
     }
 }
 
-/* The time limit of the next step. If there is another server, that one is not kept waiting. */
+/* The time limit of the next step. If there is another server or address, that one is not kept waiting. */
 static uint64_t redis_connection_limit_ms(const struct redis_connection *c)
 {
-    unsigned rounds = c->topology == NULL ? c->timeouts : c->timeouts / topology_candidates(c->topology);
-    return backoff_doubled_ms(rounds, REDIS_CONNECTION_CONNECT_TIMEOUT_MS,
+    unsigned servers = c->topology == NULL ? 1 : topology_candidates(c->topology);
+    unsigned addresses = c->resolver.count > 1 ? (unsigned)c->resolver.count : 1;
+    return backoff_doubled_ms(c->timeouts / (servers * addresses), REDIS_CONNECTION_CONNECT_TIMEOUT_MS,
                               REDIS_CONNECTION_CONNECT_TIMEOUT_MAX_MS);
-}
-
-/* The same for an attempt to connect. If there is another address, that one is not kept waiting. */
-static uint64_t redis_connection_attempt_ms(const struct redis_connection *c)
-{
-    bool has_another = c->next_address + 1 < c->resolver.count;
-    return has_another ? REDIS_CONNECTION_CONNECT_TIMEOUT_MS : redis_connection_limit_ms(c);
 }
 
 static void redis_connection_enter(struct redis_connection *c, enum connection_state next)
@@ -896,7 +895,7 @@ static void redis_connection_enter(struct redis_connection *c, enum connection_s
         redis_connection_resolve(c);
         break;
     case CONNECTING:
-        redis_connection_start_timer(c, redis_connection_attempt_ms(c));
+        redis_connection_start_timer(c, redis_connection_limit_ms(c));
         redis_connection_connect_next(c);
         break;
     case HANDSHAKE:
@@ -987,11 +986,6 @@ void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg
 bool redis_connection_is_ready(const struct redis_connection *c)
 {
     return c->state == READY;
-}
-
-size_t redis_connection_commands_due(const struct redis_connection *c)
-{
-    return pending_count(&c->pending);
 }
 
 bool redis_connection_elsewhere(const struct redis_connection *c, const struct redis_reply *reply,

@@ -51,7 +51,7 @@ struct redis_connection_options {
     const char *client_name; /* shown by CLIENT LIST */
     struct redis_metrics *metrics;
     struct loop_lag *loop_lag;             /* the lag of the loop on which it lives */
-    struct redis_replication *replication; /* what it knows of replicas, from one attempt to the next */
+    struct redis_replication *replication; /* of the Redis; connections to it share what they have seen */
     /*
      * The handshake is complete and commands can be sent. The owner checks the data of this Redis and calls
      * redis_connection_accept or redis_connection_fail before the timeout of the connection attempt. NULL:
@@ -122,9 +122,6 @@ bool redis_connection_is_ready(const struct redis_connection *c);
 
 /* True when commands can be sent: from on_handshake_done on, and while the connection is ready. */
 bool redis_connection_is_usable(const struct redis_connection *c);
-
-/* The number of commands that wait for their replies, with those of the connection itself. */
-size_t redis_connection_commands_due(const struct redis_connection *c);
 
 /*
  * Finds the node of a cluster that has the right reply in place of `reply`. An ASK error names the node. If a

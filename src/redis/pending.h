@@ -54,11 +54,6 @@ static inline void pending_push(struct pending *q, struct pending_command comman
     q->used++;
 }
 
-static inline size_t pending_count(const struct pending *q)
-{
-    return q->used;
-}
-
 /* The oldest command, or NULL. Borrowed until the next change. */
 static inline const struct pending_command *pending_oldest(const struct pending *q)
 {

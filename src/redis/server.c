@@ -155,18 +155,29 @@ static bool redis_server_read_stream(struct span info, struct redis_stream *out)
     return true;
 }
 
+static struct redis_stream *redis_server_find_stream(struct redis_replication *r, const char *id)
+{
+    for (unsigned i = 0; i < r->streams && i < REDIS_STREAMS_MAX; i++)
+        if (strcmp(r->stream[i].id, id) == 0)
+            return &r->stream[i];
+    return NULL;
+}
+
 /*
  * When the master last sent something: `io_ms`, or earlier if the stream has not moved since. A replica that
  * is behind another one that was read before does not move it either.
  */
-static uint64_t redis_server_last_heard_ms(struct redis_stream *stream, struct span info, uint64_t io_ms)
+static uint64_t redis_server_last_heard_ms(struct redis_replication *r, struct span info, uint64_t io_ms)
 {
     struct redis_stream now = {.heard_ms = io_ms};
     if (!redis_server_read_stream(info, &now))
         return io_ms;
-    if (strcmp(now.id, stream->id) != 0 || now.offset > stream->offset)
-        *stream = now;
-    return io_ms < stream->heard_ms ? io_ms : stream->heard_ms;
+    struct redis_stream *known = redis_server_find_stream(r, now.id);
+    if (known == NULL)
+        r->stream[r->streams++ % REDIS_STREAMS_MAX] = now;
+    else if (now.offset > known->offset)
+        *known = now;
+    return known == NULL || io_ms < known->heard_ms ? io_ms : known->heard_ms;
 }
 
 /* --- the server of a connection --- */
@@ -275,7 +286,7 @@ const char *redis_server_take_link(struct redis_server *s, const struct redis_re
     if (problem != NULL)
         return redis_server_cut_off(s, sent_ms, problem);
     uint64_t io_ms = (uint64_t)(last_io_s + 1) * MS_PER_S; /* how long ago; the value of INFO is rounded */
-    uint64_t heard_ms = redis_server_last_heard_ms(&s->replication->stream, redis_server_info_of(reply),
+    uint64_t heard_ms = redis_server_last_heard_ms(s->replication, redis_server_info_of(reply),
                                                    sent_ms > io_ms ? sent_ms - io_ms : 0);
     int64_t seconds = (int64_t)((sent_ms - heard_ms) / MS_PER_S) - 1;
     if (seconds > REDIS_MASTER_SILENCE_MAX_S)

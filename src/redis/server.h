@@ -65,17 +65,21 @@ enum { REDIS_STREAM_ID_SIZE = 41 };
  * the master has sent nothing for a minute. But then the position is unchanged.
  */
 struct redis_stream {
-    char id[REDIS_STREAM_ID_SIZE]; /* "": none was seen */
-    int64_t offset;                /* the largest offset that was seen */
+    char id[REDIS_STREAM_ID_SIZE];
+    int64_t offset;    /* the largest offset that was seen */
     uint64_t heard_ms; /* by the boot clock; the master has sent nothing beyond the offset since then */
 };
 
-/* Replicas that were seen without their master; the number of those that are remembered. */
-enum { REDIS_CUT_OFFS_MAX = 8 };
+/* Streams, and replicas that were seen without their master; the number of those that are remembered. */
+enum { REDIS_STREAMS_MAX = 4, REDIS_CUT_OFFS_MAX = 8 };
 
-/* What connections have seen of replicas, for later ones; zero at first. Changed in server.c only. */
+/*
+ * What connections have seen of replicas, for each other and later ones; zero at first. The Redis of other
+ * settings may be another one, with a stream of its own. Changed in server.c only.
+ */
 struct redis_replication {
-    struct redis_stream stream;
+    struct redis_stream stream[REDIS_STREAMS_MAX]; /* with different IDs; a later one replaces the first */
+    unsigned streams;                              /* so far */
     struct redis_cut_off {
         struct redis_address address; /* numeric: a name may lead to several replicas */
         uint64_t ms;                  /* by the boot clock; when it was last seen so */

@@ -21,10 +21,10 @@ struct session_backend {
     struct redis_session *session;
     struct redis_config *config; /* one reference */
     struct redis_connection *connection;
-    struct redis_replication replication; /* at first what the one in use had seen by then */
-    bool clustered;                       /* other nodes may have to execute commands */
-    struct redirects *redirects;          /* NULL until the first redirect */
-    struct wait_group open_parts;         /* the connection and the redirects */
+    bool clustered;               /* other nodes may have to execute commands */
+    struct redirects *redirects;  /* NULL until the first redirect */
+    unsigned redirected;          /* commands whose replies the redirects owe */
+    struct wait_group open_parts; /* the connection and the redirects */
 };
 
 struct redis_session {
@@ -32,6 +32,7 @@ struct redis_session {
     uv_loop_t *loop;
     struct session_backend *current; /* in use; NULL before the first redis_session_use() */
     struct session_backend *next;    /* it is to replace `current`; NULL: none */
+    struct redis_replication replication;
     struct wait_group open_backends;
 };
 
@@ -50,9 +51,9 @@ struct redis_connection *redis_session_connection(const struct redis_session *s)
     return s->current->connection;
 }
 
-size_t redis_session_commands_due(const struct redis_session *s)
+unsigned redis_session_redirected(const struct redis_session *s)
 {
-    return redis_connection_commands_due(s->current->connection);
+    return s->current->redirected;
 }
 
 bool redis_session_tracks_absences(const struct redis_session *s)
@@ -67,12 +68,19 @@ struct redis_config *redis_session_config(const struct redis_session *s)
 
 /* --- other nodes --- */
 
-/* Also called when another node has replied, or did not reply. */
-static void redis_session_end(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+static void redis_session_end(struct session_command *sent, const struct redis_reply *reply,
+                              enum redis_origin origin)
 {
-    const struct session_command command = *(struct session_command *)arg;
-    free(arg);
+    const struct session_command command = *sent;
+    free(sent);
     command.fn(command.arg, reply, origin);
+}
+
+static void redis_session_on_redirected(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct session_command *command = arg;
+    command->backend->redirected--;
+    redis_session_end(command, reply, origin);
 }
 
 static int redis_session_open_redirects(struct session_backend *b)
@@ -96,7 +104,10 @@ static int redis_session_redirect(struct session_command *command, const struct 
         return err;
     if (b == s->current)
         s->options.on_outside_read(s->options.connection.arg);
-    return redirects_send(b->redirects, node, text, redis_session_end, command);
+    b->redirected++;
+    err = redirects_send(b->redirects, node, text, redis_session_on_redirected, command);
+    b->redirected -= err != 0;
+    return err;
 }
 
 /* --- sending --- */
@@ -213,7 +224,7 @@ static int redis_session_open_connection(struct session_backend *b)
     struct redis_connection_options options = b->session->options.connection;
     options.endpoint = redis_config_endpoint(b->config);
     options.tls = redis_config_tls(b->config);
-    options.replication = &b->replication;
+    options.replication = &b->session->replication;
     options.on_handshake_done = redis_session_on_handshake_done;
     options.on_ready = redis_session_on_ready;
     options.on_lost = redis_session_on_lost;
@@ -229,8 +240,6 @@ static int redis_session_open_backend(struct redis_session *s, struct redis_conf
         return -ENOMEM;
     b->session = s;
     b->config = config;
-    if (s->current != NULL)
-        b->replication = s->current->replication;
     b->clustered = redis_endpoint_is_cluster(redis_config_endpoint(config));
     int err = redis_session_open_connection(b);
     if (err != 0) {

@@ -137,7 +137,6 @@ const char *topology_check_answer(struct topology *t, const struct discovery_ans
         return NULL;
     if (in_use)
         t->failover_ms = t->confirmed_ms;
-    t->failures = 0;
     return reason;
 }
 
@@ -292,9 +291,13 @@ void topology_connected(struct topology *t)
         t->confirmed_ms = 0;
 }
 
-void topology_ready(struct topology *t)
+void topology_answered(struct topology *t)
 {
     t->failures = 0;
+}
+
+void topology_ready(struct topology *t)
+{
     t->ready_ms = clock_now_ms();
     t->stand_ins = t->is_master && t->candidates > 1 ? t->stand_ins + 1 : 0;
 }

@@ -136,6 +136,9 @@ void topology_connected(struct topology *t);
 /* The selected Redis is in use. */
 void topology_ready(struct topology *t);
 
+/* It has answered a heartbeat: the next attempts do not go on with those that have failed before. */
+void topology_answered(struct topology *t);
+
 /* An attempt failed. Returns the number of failed attempts in a row. */
 unsigned topology_failed(struct topology *t);
 

@@ -164,15 +164,6 @@ static inline int fake_redis_queue(const void *sender, struct span command)
     return 0;
 }
 
-/* The commands of that sender that are not answered. */
-static inline size_t fake_redis_due(const void *sender)
-{
-    size_t due = 0;
-    for (size_t i = 0; i < fake_redis.count; i++)
-        due += fake_redis_at(i)->sender == sender;
-    return due;
-}
-
 /* Puts a word in front of the command that was sent last: how it was sent. */
 static inline void fake_redis_mark(const char *mark)
 {

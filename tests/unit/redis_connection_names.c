@@ -278,3 +278,40 @@ TEST_CASE(name_without_a_good_address_is_looked_up_again)
     SESSION_UNTIL(session.ready == 1);
     end_pair();
 }
+
+/* The first address accepts, and closes each connection as soon as it is used. */
+TEST_CASE(first_address_that_is_lost_as_soon_as_it_is_used_gives_way)
+{
+    begin_bad_pair();
+    session_connect();
+    for (int losses = 0; good.accepted == 0; losses++) {
+        SESSION_UNTIL(session.ready > losses || good.accepted > 0);
+        fake_drop_all(&bad, true);
+        assert_in_range(losses, 0, 2);
+    }
+    SESSION_UNTIL(session.ready > session.lost);
+    end_pair();
+}
+
+/* It needs longer for the handshake than the first time limit, as where all connect at once by TLS. */
+TEST_CASE(slow_first_address_is_reached_although_the_second_refuses)
+{
+    enum { SLOW_MS = 3000, ATTEMPTS = 10 };
+    int64_t since_ms = 0;
+    int seen = 0;
+    look_ups = 0;
+    fake_init(&bad);
+    fake_listen(&bad, "127.0.0.2", 0); /* nothing listens at 127.0.0.1 */
+    session_begin(&bad, "redis.example");
+    bad.deaf = true;
+    session_connect();
+    while (session.ready == 0 && session.metrics.redis_disconnects_total < ATTEMPTS) {
+        session_turn();
+        if (bad.accepted != seen)
+            since_ms = session_now_ms();
+        seen = bad.accepted;
+        bad.deaf = seen == 0 || session_now_ms() - since_ms < SLOW_MS;
+    }
+    assert_int_equal(session.ready, 1);
+    session_end();
+}

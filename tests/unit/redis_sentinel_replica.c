@@ -251,3 +251,72 @@ TEST_CASE(master_is_refused_as_replica)
     assert_int_equal(session.metrics.redis_role[REDIS_ROLE_REPLICA], 1);
     end();
 }
+
+static int list_replica(char *out, size_t size, int port)
+{
+    char digits[8];
+    int n = snprintf(digits, sizeof digits, "%d", port);
+    return snprintf(out, size,
+                    "%%4\r\n$2\r\nip\r\n$9\r\n127.0.0.1\r\n$4\r\nport\r\n$%d\r\n%s\r\n$5\r\nflags\r\n"
+                    "$5\r\nslave\r\n$18\r\nmaster-link-status\r\n$2\r\nok\r\n",
+                    n, digits);
+}
+
+static void list_two(char *out, size_t size, int first, int second)
+{
+    int n = snprintf(out, size, "*2\r\n");
+    n += list_replica(out + n, size - (size_t)n, first);
+    (void)list_replica(out + n, size - (size_t)n, second);
+}
+
+TEST_CASE(replica_that_is_lost_as_soon_as_it_is_used_gives_way_to_another)
+{
+    static struct fake_redis second;
+    static char two[512];
+    begin(30000);
+    fake_open(&second);
+    second.role = role;
+    second.info = redis.info;
+    session.third = &second;
+    list_two(two, sizeof two, redis.port, second.port);
+    sentinel.replicas = two;
+    session_connect();
+    SESSION_UNTIL(session.ready == 1);
+    struct fake_redis *sick = redis.accepted > 0 ? &redis : &second;
+    const struct fake_redis *other = sick == &redis ? &second : &redis;
+    for (int losses = 1; other->accepted == 0; losses++) {
+        fake_drop_all(sick, true);
+        SESSION_UNTIL(session.ready > losses || other->accepted > 0);
+        assert_in_range(losses, 1, 2);
+    }
+    end();
+    fake_fini(&second);
+}
+
+/* One of them still names a master that is gone. The replicas that the other one names refuse. */
+TEST_CASE(master_stands_in_although_two_sentinels_disagree)
+{
+    enum { ATTEMPTS = 20 };
+    static struct fake_redis outdated;
+    static char gone[128];
+    static char host[] = "127.0.0.1";
+    static char two[512];
+    begin(30000);
+    fake_open(&outdated);
+    session.third = &outdated;
+    session.endpoint.discovery.count = 2;
+    session.endpoint.discovery.at[1].host = host;
+    session.endpoint.discovery.at[1].port = outdated.port;
+    sentinel_name(gone, "127.0.0.1", 1);
+    outdated.sentinel = gone;
+    outdated.replicas = "*0\r\n";
+    name_master("127.0.0.1", redis.port);
+    redis.role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
+    list_two(two, sizeof two, 2, 3);
+    sentinel.replicas = two;
+    session_connect();
+    SESSION_UNTIL(session.ready == 1 || session.metrics.redis_disconnects_total == ATTEMPTS);
+    assert_int_equal(session.ready, 1);
+    end();
+    fake_fini(&outdated);
+}

@@ -125,7 +125,7 @@ static void connect_to(struct redis_server *server, const char *host)
 static void begin(struct redis_server *server, const char *host)
 {
     static struct redis_replication replication;
-    replication = (struct redis_replication){.stream.offset = 0};
+    replication = (struct redis_replication){.streams = 0};
     server->replication = &replication;
     connect_to(server, host);
 }
@@ -253,6 +253,18 @@ TEST_CASE(stream_moves_with_its_offset_or_its_id)
         {"a", 101, 0, 70, 60}, {"a", 102, 9, 71, 61},
         {"b", 10, 0, 80, 79}, /* another master */
         {"b", 10, 9, 81, 71},  {"b", 10, 16, 82, -1},
+    };
+    check_links(rows, TEST_COUNT(rows));
+}
+
+/* Connections with other settings may lead to another Redis. More streams than are remembered replace the
+ * first. */
+TEST_CASE(stream_is_known_again_after_others)
+{
+    static const struct link_row rows[] = {
+        {"a", 100, 0, 60, 59}, {"b", 10, 0, 61, 60}, {"a", 100, 0, 62, 59},
+        {"b", 11, 0, 63, 62},  {"c", 1, 0, 64, 63},  {"d", 1, 0, 65, 64},
+        {"a", 100, 0, 66, 59}, {"e", 1, 0, 67, 66},  {"a", 100, 0, 68, 67},
     };
     check_links(rows, TEST_COUNT(rows));
 }
