@@ -350,6 +350,7 @@ static void cache_on_deadline(uv_timer_t *timer)
 /* Returns 0 or -ENOMEM. */
 static int cache_keep_link(struct cache_request *request, struct span link)
 {
+    assert(link.len > 0);
     request->link = malloc(link.len);
     if (request->link == NULL) /* ANALYZER(malloc-leak): the request owns it, and outlives this function */
         return -ENOMEM;
@@ -594,12 +595,11 @@ static void cache_on_ended(void *arg, struct list *requests, const struct cache_
     while (!list_empty(requests)) {
         struct cache_request *r = cache_pop_request(requests);
         metric_add(&c->options.metrics->cache_misses_total, result != NULL && q == NULL);
-        if (result != NULL)
-            cache_answer_request(r, result);
-        else if (q != NULL && cache_count_loss(c, r))
-            cache_answer_request(r, &unavailable);
-        else
+        bool is_given_up = result == NULL && q != NULL && cache_count_loss(c, r);
+        if (result == NULL && !is_given_up)
             cache_get_again(c, r, q);
+        else
+            cache_answer_request(r, is_given_up ? &unavailable : result);
     }
 }
 

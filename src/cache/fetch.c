@@ -213,7 +213,7 @@ void fetches_connected(struct fetches *fs)
 
 bool fetches_have_room(struct fetches *fs)
 {
-    bool room = fs->commands_due < fs->window + redis_session_redirected(fs->parts->session);
+    bool room = fs->commands_due < fs->window + redis_session_commands_outside(fs->parts->session);
     fs->window_filled |= !room;
     return room;
 }

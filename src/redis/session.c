@@ -23,7 +23,7 @@ struct session_backend {
     struct redis_connection *connection;
     bool clustered;               /* other nodes may have to execute commands */
     struct redirects *redirects;  /* NULL until the first redirect */
-    unsigned redirected;          /* commands whose replies the redirects owe */
+    unsigned commands_outside;    /* commands whose replies the redirects owe */
     struct wait_group open_parts; /* the connection and the redirects */
 };
 
@@ -51,9 +51,9 @@ struct redis_connection *redis_session_connection(const struct redis_session *s)
     return s->current->connection;
 }
 
-unsigned redis_session_redirected(const struct redis_session *s)
+unsigned redis_session_commands_outside(const struct redis_session *s)
 {
-    return s->current->redirected;
+    return s->current->commands_outside;
 }
 
 bool redis_session_tracks_absences(const struct redis_session *s)
@@ -79,7 +79,7 @@ static void redis_session_end(struct session_command *sent, const struct redis_r
 static void redis_session_on_redirected(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct session_command *command = arg;
-    command->backend->redirected--;
+    command->backend->commands_outside--;
     redis_session_end(command, reply, origin);
 }
 
@@ -104,9 +104,9 @@ static int redis_session_redirect(struct session_command *command, const struct 
         return err;
     if (b == s->current)
         s->options.on_outside_read(s->options.connection.arg);
-    b->redirected++;
+    b->commands_outside++;
     err = redirects_send(b->redirects, node, text, redis_session_on_redirected, command);
-    b->redirected -= err != 0;
+    b->commands_outside -= err != 0;
     return err;
 }
 

@@ -75,8 +75,8 @@ int redis_session_use(struct redis_session *s, struct redis_config *config)
 int redis_session_send(struct redis_session *s, struct span command, unsigned how, redis_reply_fn fn,
                        void *arg) __attribute__((warn_unused_result));
 
-/* The number of commands for which other nodes have to reply, in place of the connection in use. */
-unsigned redis_session_redirected(const struct redis_session *s);
+/* The number of commands that are sent outside of the stream, whose replies are due. */
+unsigned redis_session_commands_outside(const struct redis_session *s);
 
 /*
  * Whether the connection in use announces that a key has come to exist which was absent when a command read
