@@ -79,8 +79,8 @@ struct redis_connection_options {
 
 /*
  * The time limit to resolve a name, and to connect with the handshake to one address, in milliseconds. When
- * as many attempts have reached it as there are servers to be used, it doubles, and later once more: a Redis
- * to which all connect at once, or which is far away, may need longer, and so may name servers.
+ * as many attempts have reached it as there are servers, and addresses of each, it doubles, and later once
+ * more: a Redis to which all connect at once, or which is far away, may need longer, and so may name servers.
  */
 enum { REDIS_CONNECTION_CONNECT_TIMEOUT_MS = 2000, REDIS_CONNECTION_CONNECT_TIMEOUT_MAX_MS = 8000 };
 
