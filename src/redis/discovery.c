@@ -464,7 +464,7 @@ static void discovery_on_timer(uv_timer_t *timer)
         discovery_fail(d, "its name was not resolved in time");
         break;
     case QUERYING:
-        d->timeouts += !discovery_has_more_addresses(d);
+        d->timeouts++;
         discovery_fail(d, "no answer in time");
         break;
     case LISTENING:
