@@ -105,7 +105,7 @@ struct redis_connection {
     struct buf untracked;           /* scratch: a command that Redis must not track */
 
     /* The heartbeat. Times are by the boot clock. */
-    bool has_answered; /* a heartbeat, since it was ready. A loss before that is a failed attempt */
+    bool has_answered; /* a heartbeat, since it was ready. After a loss before that, another is tried first */
     bool ping_pending;
     uint64_t heartbeat_sent_ms; /* when the heartbeat, or the last step of the handshake, was sent */
     uint64_t last_pong_ms;      /* when the last answered PING was sent */
@@ -307,7 +307,8 @@ static void redis_connection_disconnect(struct redis_connection *c, enum connect
         if (c->discovery != NULL)
             discovery_lost(c->discovery);
     }
-    c->options.on_lost(c->options.state_arg, was_ready);
+    if (c->options.on_lost != NULL)
+        c->options.on_lost(c->options.state_arg, was_ready);
     redis_connection_drop_socket(c);
     if (c->state == FAILED) /* no callback has closed the connection */
         redis_connection_enter(c, next);
@@ -322,14 +323,17 @@ static bool redis_connection_has_more_addresses(const struct redis_connection *c
 void redis_connection_fail(struct redis_connection *c, const char *why)
 {
     bool was_ready = c->state == READY;
-    bool attempting = c->state == CONNECTING || c->state == HANDSHAKE || (was_ready && !c->has_answered);
+    bool unanswered = was_ready && !c->has_answered;
+    bool attempting = c->state == CONNECTING || c->state == HANDSHAKE || unanswered;
     bool more_addresses = attempting && redis_connection_has_more_addresses(c);
     metric_add(&c->options.metrics->redis_disconnects_total, 1);
     c->failures++;
     bool due = log_reason_is_due(&c->reasons, why, clock_now_ms());
     redis_connection_log_connection(c, was_ready || due ? LOG_WARN : LOG_DEBUG,
                                     was_ready ? "redis connection lost" : "redis connection failed", why);
-    if ((attempting || c->state == RESOLVING) && !more_addresses && c->discovery != NULL)
+    if (unanswered && !more_addresses && c->topology != NULL)
+        topology_avoid(c->topology);
+    else if (!was_ready && c->state != DISCOVERING && !more_addresses && c->discovery != NULL)
         discovery_failed(c->discovery);
     redis_connection_disconnect(c, more_addresses ? CONNECTING : WAITING);
 }

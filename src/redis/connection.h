@@ -59,7 +59,10 @@ struct redis_connection_options {
      */
     void (*on_handshake_done)(void *arg);
     void (*on_ready)(void *arg); /* commands can be sent */
-    /* Commands cannot be sent; called before the pending ones fail. Not ready: an attempt has failed. */
+    /*
+     * Commands cannot be sent; called before the pending ones fail. Not ready: an attempt has failed. May be
+     * NULL.
+     */
     void (*on_lost)(void *arg, bool was_ready);
     void *state_arg;                 /* the argument of these three functions */
     void (*on_heartbeat)(void *arg); /* a PING was answered, while it is ready; may be NULL, as on_push */

@@ -169,6 +169,7 @@ static void redirect_send_by(struct route *route, struct redirected *command)
 
 /* --- connections --- */
 
+/* When the connection is lost, sent commands fail, and waiting ones go on waiting. */
 static void redirect_on_ready(void *arg)
 {
     struct route *route = arg;
@@ -177,12 +178,6 @@ static void redirect_on_ready(void *arg)
     list_splice(&waiting, &route->waiting);
     while (!list_empty(&waiting))
         redirect_send_by(route, LIST_ENTRY(waiting.next, struct redirected, link));
-}
-
-static void redirect_on_lost(void *arg, bool was_ready)
-{
-    (void)arg; /* sent commands fail; waiting commands go on waiting */
-    (void)was_ready;
 }
 
 static void redirect_on_route_closed(void *arg)
@@ -240,7 +235,6 @@ static struct route *redirect_open_route(struct redirects *r, const struct redis
                                                      .loop_lag = r->options.loop_lag,
                                                      .replication = &route->replication,
                                                      .on_ready = redirect_on_ready,
-                                                     .on_lost = redirect_on_lost,
                                                      .state_arg = route};
     if (redis_connection_new(r->loop, &options, &route->connection) != 0) {
         free(route);

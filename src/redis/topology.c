@@ -49,6 +49,13 @@ static void topology_select_owner(struct topology *t)
     topology_set_address(t, &t->owner);
 }
 
+static const struct redis_address *topology_candidate(const struct topology *t,
+                                                      const struct discovery_answer *answer, unsigned step)
+{
+    unsigned replicas = (unsigned)answer->replicas;
+    return step == replicas ? &answer->master : &answer->replica[(t->first_replica + step) % replicas];
+}
+
 /*
  * Selects the replicas in turn, beginning with any, so that they share the load. After all of them it selects
  * the master.
@@ -58,11 +65,12 @@ static void topology_select_server(struct topology *t, const struct discovery_an
     unsigned replicas = (unsigned)answer->replicas;
     t->candidates = replicas + 1;
     unsigned step = t->failures % t->candidates; /* without replicas: the master */
+    if (redis_address_equal(topology_candidate(t, answer, step), &t->avoided))
+        step = (step + 1) % t->candidates;
     t->master = answer->master;
     t->confirmed_ms = clock_boot_ms();
     t->is_master = step == replicas;
-    topology_set_address(t, t->is_master ? &answer->master
-                                         : &answer->replica[(t->first_replica + step) % replicas]);
+    topology_set_address(t, topology_candidate(t, answer, step));
 }
 
 /* The master in use has replaced the replicas long enough. */
@@ -293,11 +301,17 @@ void topology_connected(struct topology *t)
 
 void topology_answered(struct topology *t)
 {
-    t->failures = 0;
+    t->avoided.port = 0;
+}
+
+void topology_avoid(struct topology *t)
+{
+    t->avoided = t->address;
 }
 
 void topology_ready(struct topology *t)
 {
+    t->failures = 0;
     t->ready_ms = clock_now_ms();
     t->stand_ins = t->is_master && t->candidates > 1 ? t->stand_ins + 1 : 0;
 }

@@ -52,6 +52,7 @@ struct topology {
     unsigned first_replica;             /* the replica with which the selection begins */
     unsigned candidates;                /* servers among which it was selected */
     unsigned failures;                  /* failed attempts in a row */
+    struct redis_address avoided;       /* the server that was lost before it answered; port 0: none */
     unsigned stand_ins; /* times in a row that the master has come into use because the replicas failed */
     uint64_t ready_ms;  /* when it came into use, by the monotonic clock */
     struct redis_address owner; /* the master that the Redis before has named */
@@ -136,8 +137,11 @@ void topology_connected(struct topology *t);
 /* The selected Redis is in use. */
 void topology_ready(struct topology *t);
 
-/* It has answered a heartbeat: the next attempts do not go on with those that have failed before. */
+/* It has answered a heartbeat. */
 void topology_answered(struct topology *t);
+
+/* It was lost before that. Another one is selected, if there is one. */
+void topology_avoid(struct topology *t);
 
 /* An attempt failed. Returns the number of failed attempts in a row. */
 unsigned topology_failed(struct topology *t);

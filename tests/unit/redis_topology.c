@@ -114,7 +114,6 @@ static void use_master_after_replica(void)
     topology_select(&topology, &one_replica);
     assert_string_equal(topology_endpoint(&topology)->host, "master.test");
     topology_ready(&topology);
-    topology_answered(&topology);
 }
 
 /* The master is kept for that many milliseconds, and then left for the replica. */
