@@ -161,3 +161,41 @@ TEST_CASE(master_without_replicas_is_kept)
     assert_non_null(topology_check_answer(&topology, &one_replica, true));
     end();
 }
+
+/* --- a server that is lost before it has answered a heartbeat --- */
+
+static const char *select_of(const struct discovery_answer *answer)
+{
+    topology_select(&topology, answer);
+    return topology_endpoint(&topology)->host;
+}
+
+TEST_CASE(server_that_was_lost_at_once_gives_way_to_another)
+{
+    static const struct discovery_answer two_replicas = {
+        .master = {.host = "master.test", .port = 6379},
+        .replica = {{.host = "replica.test", .port = 6379}, {.host = "other.test", .port = 6379}},
+        .replicas = 2};
+    begin();
+    const char *first = select_of(&two_replicas)[0] == 'r' ? "replica.test" : "other.test";
+    const char *second = first[0] == 'r' ? "other.test" : "replica.test";
+    topology_ready(&topology);
+    topology_avoid(&topology);
+    assert_string_equal(select_of(&two_replicas), second);
+    topology_ready(&topology);
+    topology_answered(&topology);
+    assert_string_equal(select_of(&two_replicas), first);
+    end();
+}
+
+TEST_CASE(server_that_was_lost_at_once_is_used_where_there_is_no_other)
+{
+    begin();
+    assert_string_equal(select_of(&one_replica), "replica.test");
+    topology_ready(&topology);
+    topology_avoid(&topology);
+    assert_string_equal(select_of(&one_replica), "master.test");
+    topology_avoid(&topology);
+    assert_string_equal(select_of(&no_replica), "master.test");
+    end();
+}
