@@ -610,16 +610,12 @@ static void cache_on_checked(void *arg, enum catalogue_state state)
 {
     struct cache *c = arg;
     invalidation_checked(&c->invalidation, state);
-    bool ready = redis_connection_is_ready(cache_connection_of(c));
-    bool attempt = !ready && redis_connection_is_usable(cache_connection_of(c));
-    if (state == CATALOGUE_MISSING) { /* requests may be served from the cache, as after a lost connection */
-        redis_connection_fail(cache_connection_of(c), UPSTREAM_NO_CATALOGUE);
-    } else if (attempt && state == CATALOGUE_LOST) {
-        redis_connection_fail(cache_connection_of(c), UPSTREAM_NOT_CHECKED);
-    } else if (attempt) { /* also when the state is unknown */
-        redis_connection_accept(cache_connection_of(c));
+    struct redis_connection *connection = cache_connection_of(c);
+    bool attempt = !redis_connection_is_ready(connection) && redis_connection_is_usable(connection);
+    if (attempt && upstream_conclude(connection, state))
         return;
-    }
+    if (!attempt && state == CATALOGUE_MISSING) /* requests may be served from the cache, as after a loss */
+        redis_connection_fail(connection, UPSTREAM_NO_CATALOGUE);
     key_reader_checked(&c->key_reader, state);
     fetches_confirm(&c->fetches, state);
 }

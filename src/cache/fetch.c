@@ -218,18 +218,11 @@ bool fetches_have_room(struct fetches *fs)
     return room;
 }
 
-/*
- * Called when all replies to a batch have arrived. The window changes once per round trip. It does not count
- * how long another node took, or failed, to reply.
- */
-static void fetch_adapt_window(const struct fetch *f)
+/* Called when this Redis has replied to a whole batch. The window changes once per round trip. */
+static void fetch_adapt_window(struct fetches *fs, uint64_t batch_ms)
 {
-    struct fetches *fs = f->fetches;
-    uint64_t batch_ms = f->batch_ms;
     uint64_t now = clock_boot_ms();
     uint64_t delay_ms = now - batch_ms;
-    if (f->apart || f->outcome == FETCH_LOST)
-        return;
     fs->least_delay_ms = delay_ms < fs->least_delay_ms ? delay_ms : fs->least_delay_ms;
     if (batch_ms < fs->window_ms)
         return;
@@ -986,7 +979,8 @@ static void fetch_proceed(struct fetch *f)
 {
     if (f->replies_due > 0)
         return;
-    fetch_adapt_window(f);
+    if (!f->apart && f->outcome != FETCH_LOST) /* another node may take long, or not reply */
+        fetch_adapt_window(f->fetches, f->batch_ms);
     bool is_wanted = !list_empty(&f->requests);
     if (is_wanted && f->outcome <= FETCH_FOUND && fetch_advance(f))
         return;

@@ -38,9 +38,9 @@ struct fetches {
     uint64_t flush_epoch;      /* grows, with index_epoch, when everything is invalidated */
     uint64_t outside_epoch;    /* grows when a command is sent outside of the stream */
 
-    unsigned commands_due; /* commands in flight: the replies that all fetches wait for */
-    unsigned window; /* the number of them, but for those at other nodes, that leaves no room for a fetch */
-    bool has_lost;   /* reads were lost with the last connection */
+    unsigned commands_due;   /* commands in flight: the replies that all fetches wait for */
+    unsigned window;         /* so many of them, without those at other nodes, leave no room for a fetch */
+    bool has_lost;           /* reads were lost with the last connection */
     bool window_filled;      /* there was no room at some time since the window last changed */
     uint64_t window_ms;      /* when the window last changed, by the boot clock */
     uint64_t least_delay_ms; /* the shortest time from a batch to its last reply, on this connection */

@@ -256,8 +256,8 @@ static void key_reader_read_infos(struct key_reader *r, const struct redis_reply
 }
 
 /*
- * Confirms the members. The other keys remain in the check. It fails if an invalidation came since the first
- * reply, because the infos may be older.
+ * Confirms the members. The other keys remain in the check. The check fails if an invalidation came since the
+ * first reply, because the infos may be older.
  */
 static void key_reader_read_members(struct key_reader *r, const struct redis_reply *members)
 {

@@ -8,21 +8,22 @@
 
 /* --- the check of the catalogue --- */
 
-/*
- * Accepts a connection unless its Redis is known to have no catalogue, as cache_on_checked does for the one
- * in use.
- */
+bool upstream_conclude(struct redis_connection *connection, enum catalogue_state state)
+{
+    if (state == CATALOGUE_LOST)
+        redis_connection_fail(connection, UPSTREAM_NOT_CHECKED);
+    else if (state == CATALOGUE_MISSING)
+        redis_connection_fail(connection, UPSTREAM_NO_CATALOGUE);
+    else
+        redis_connection_accept(connection);
+    return state != CATALOGUE_LOST && state != CATALOGUE_MISSING;
+}
+
 static void upstream_on_next_checked(void *arg, enum catalogue_state state)
 {
     const struct upstream *u = arg;
-    if (!redis_connection_is_usable(u->next.connection)) /* it is lost, or is being closed */
-        return;
-    if (state == CATALOGUE_LOST)
-        redis_connection_fail(u->next.connection, UPSTREAM_NOT_CHECKED);
-    else if (state == CATALOGUE_MISSING)
-        redis_connection_fail(u->next.connection, UPSTREAM_NO_CATALOGUE);
-    else
-        redis_connection_accept(u->next.connection);
+    if (redis_connection_is_usable(u->next.connection)) /* otherwise it is lost, or is being closed */
+        (void)upstream_conclude(u->next.connection, state);
 }
 
 static void upstream_check_catalogue(struct upstream_check *check)

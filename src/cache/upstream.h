@@ -49,6 +49,12 @@ void upstream_fini(struct upstream *u);
 /* The handshake of a connection of the session is done. */
 void upstream_check(struct upstream *u, struct redis_connection *connection);
 
+/*
+ * Ends an attempt to connect by the check of the catalogue. Returns whether the connection is accepted, as it
+ * is when the state is unknown.
+ */
+bool upstream_conclude(struct redis_connection *connection, enum catalogue_state state);
+
 /* A connection is in use. */
 static inline void upstream_ready(struct upstream *u)
 {

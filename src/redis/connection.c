@@ -314,27 +314,42 @@ static void redis_connection_disconnect(struct redis_connection *c, enum connect
         redis_connection_enter(c, next);
 }
 
+/* The numeric address of this attempt; NULL: a local socket. */
+static const char *redis_connection_address(const struct redis_connection *c)
+{
+    bool named = c->endpoint.transport != REDIS_TRANSPORT_UNIX;
+    return named ? c->resolver.address[c->next_address - 1] : NULL;
+}
+
 /* The server has addresses that were not tried in this attempt. */
 static bool redis_connection_has_more_addresses(const struct redis_connection *c)
 {
     return c->next_address < c->resolver.count;
 }
 
+/* Another server is next, if there is one, unless this one has been in use. */
+static void redis_connection_turn_to_another(struct redis_connection *c)
+{
+    if (c->discovery == NULL || c->state == DISCOVERING)
+        return;
+    if (c->state != READY)
+        discovery_failed(c->discovery);
+    else if (!c->has_answered)
+        topology_avoid(c->topology);
+}
+
 void redis_connection_fail(struct redis_connection *c, const char *why)
 {
     bool was_ready = c->state == READY;
-    bool unanswered = was_ready && !c->has_answered;
-    bool attempting = c->state == CONNECTING || c->state == HANDSHAKE || unanswered;
+    bool attempting = c->state == CONNECTING || c->state == HANDSHAKE || (was_ready && !c->has_answered);
     bool more_addresses = attempting && redis_connection_has_more_addresses(c);
     metric_add(&c->options.metrics->redis_disconnects_total, 1);
     c->failures++;
     bool due = log_reason_is_due(&c->reasons, why, clock_now_ms());
     redis_connection_log_connection(c, was_ready || due ? LOG_WARN : LOG_DEBUG,
                                     was_ready ? "redis connection lost" : "redis connection failed", why);
-    if (unanswered && !more_addresses && c->topology != NULL)
-        topology_avoid(c->topology);
-    else if (!was_ready && c->state != DISCOVERING && !more_addresses && c->discovery != NULL)
-        discovery_failed(c->discovery);
+    if (!more_addresses)
+        redis_connection_turn_to_another(c);
     redis_connection_disconnect(c, more_addresses ? CONNECTING : WAITING);
 }
 
@@ -560,9 +575,7 @@ static void redis_connection_begin_handshake(struct redis_connection *c)
     c->step = c->replies_due = 0;
     c->tracking = false;
     c->no_tracking_reason = NULL;
-    bool named = c->endpoint.transport != REDIS_TRANSPORT_UNIX;
-    redis_server_init(&c->server, c->options.replication,
-                      named ? c->resolver.address[c->next_address - 1] : NULL, c->endpoint.port);
+    redis_server_init(&c->server, c->options.replication, redis_connection_address(c), c->endpoint.port);
     c->heartbeat_sent_ms = clock_boot_ms();
     if (c->topology != NULL)
         topology_connected(c->topology);
@@ -594,7 +607,7 @@ static void redis_connection_on_pong(struct redis_connection *c, const struct re
         return;
     }
     c->last_pong_ms = c->heartbeat_sent_ms;
-    if (!c->has_answered && c->topology != NULL)
+    if (c->topology != NULL)
         topology_answered(c->topology);
     c->has_answered = true;
     if (c->options.on_heartbeat != NULL)
@@ -813,8 +826,7 @@ static void redis_connection_resolve(struct redis_connection *c)
 static void redis_connection_connect_next(struct redis_connection *c)
 {
     assert(c->socket == NULL && pending_oldest(&c->pending) == NULL);
-    bool named = c->endpoint.transport != REDIS_TRANSPORT_UNIX;
-    const char *address = named ? c->resolver.address[c->next_address++] : NULL;
+    c->next_address++;
     const struct redis_socket_options options = {
         .on_connected = redis_connection_on_connected,
         .on_reply = redis_connection_on_reply,
@@ -823,7 +835,8 @@ static void redis_connection_connect_next(struct redis_connection *c)
         .on_failed = redis_connection_on_failed,
         .arg = c,
     };
-    int err = redis_socket_open(c->loop, &c->endpoint, c->options.tls, address, &options, &c->socket);
+    int err = redis_socket_open(c->loop, &c->endpoint, c->options.tls, redis_connection_address(c), &options,
+                                &c->socket);
     if (err != 0)
         redis_connection_fail(c, strerror(-err));
 }

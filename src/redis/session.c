@@ -68,12 +68,13 @@ struct redis_config *redis_session_config(const struct redis_session *s)
 
 /* --- other nodes --- */
 
-static void redis_session_end(struct session_command *sent, const struct redis_reply *reply,
+static void redis_session_end(struct session_command *command, const struct redis_reply *reply,
                               enum redis_origin origin)
 {
-    const struct session_command command = *sent;
-    free(sent);
-    command.fn(command.arg, reply, origin);
+    redis_reply_fn fn = command->fn;
+    void *arg = command->arg;
+    free(command);
+    fn(arg, reply, origin);
 }
 
 static void redis_session_on_redirected(void *arg, const struct redis_reply *reply, enum redis_origin origin)

@@ -294,29 +294,29 @@ static bool may_be_superseded(const struct answer *a)
     return a->asked->superseded_ns != UINT64_MAX || superseded_ns() != UINT64_MAX;
 }
 
-/* Without invalidations nothing tells that Redis had lost its data at a read, and has it back. */
-static bool losses_are_told(void)
+/* Redis has lost its data so often and has it back. Without invalidations nothing tells that at a read. */
+static bool has_lost_untold(const struct answer *a, int times, uint64_t since_ns)
 {
-    return !is_by_ttl() && scenario.settings.cache_size != 0;
+    uint64_t back_ns = a->catalogue->back_ns[times - 1];
+    bool is_told = !is_by_ttl() && scenario.settings.cache_size != 0;
+    return !is_told && back_ns != 0 && back_ns >= since_ns;
 }
 
-/* Two reads that lack the same are believed then: Redis may have lost its data twice. */
+/* Two reads that lack the same are believed. */
 static bool absence_may_be_loss(const struct answer *a)
 {
-    uint64_t back_ns = a->catalogue->back_ns[1];
-    return !losses_are_told() && back_ns != 0 && back_ns >= a->since_ns;
+    return has_lost_untold(a, 2, a->since_ns);
 }
 
 /* --- the key --- */
 
 /*
- * A superseded master has no info of a key that was issued since, and is in another node's set. Redis
- * may have lost its data when the info was read, and had it back when the set was.
+ * A superseded master has no info of a key that was issued since, and is in another node's set. Redis may
+ * have lost its data when the info was read, and had it back when the set was.
  */
 static bool info_may_lack(const struct answer *a)
 {
-    uint64_t back_ns = a->catalogue->back_ns[0];
-    if (!losses_are_told() && back_ns != 0 && back_ns >= a->key_since_ns)
+    if (has_lost_untold(a, 1, a->key_since_ns))
         return true;
     struct walk w = walk_begin(a->catalogue, OBJECT_KEY + a->asked->key, a->key_since_ns, now_ns());
     int64_t value = 0;

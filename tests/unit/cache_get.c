@@ -403,6 +403,13 @@ static void fetch_slowly(int64_t id, const char *title)
     expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
 }
 
+static void cancel_all(int count)
+{
+    lose();
+    for (int i = 0; i < count; i++)
+        cache_cancel(&asked[i].request);
+}
+
 /* Redis replies so late that no more than four commands may be in flight. */
 static void narrow_window(void)
 {
@@ -475,9 +482,7 @@ TEST_CASE_WITH(a_request_in_the_queue_does_not_wait_for_the_check_of_others, set
     turn();
     assert_string_equal(fake_redis_next(), "SCARD test:api_keys"); /* for the four */
     assert_int_equal(fake_redis.count, 2);
-    lose();
-    for (int i = 1; i <= 5; i++)
-        cache_cancel(&asked[i].request);
+    cancel_all(6);
 }
 
 TEST_CASE_WITH(what_waited_too_long_is_not_read_but_a_hit_is_served, set_up, tear_down)
@@ -722,13 +727,6 @@ static void get_moved(int i)
 {
     (void)get(i, QUERY_CARD, 200 + i);
     assert_true(fake_redis_answer_to(connection, ask()));
-}
-
-static void cancel_all(int count)
-{
-    lose();
-    for (int i = 0; i < count; i++)
-        cache_cancel(&asked[i].request);
 }
 
 TEST_CASE_WITH(commands_at_another_node_leave_room_for_those_of_this_one, set_up_in_cluster, tear_down)

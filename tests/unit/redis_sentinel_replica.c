@@ -22,15 +22,21 @@ static void follow(const char *host, int port)
                    strlen(host), host, port);
 }
 
+static int list_replica(char *out, size_t size, int port, const char *flags)
+{
+    char digits[8];
+    int n = snprintf(digits, sizeof digits, "%d", port);
+    return snprintf(
+        out, size,
+        "%%4\r\n$2\r\nip\r\n$9\r\n127.0.0.1\r\n$4\r\nport\r\n$%d\r\n%s\r\n$5\r\nflags\r\n$%zu\r\n%s\r\n"
+        "$18\r\nmaster-link-status\r\n$2\r\nok\r\n",
+        n, digits, strlen(flags), flags);
+}
+
 static void flag_replica(const char *flags)
 {
-    char port[8];
-    int n = snprintf(port, sizeof port, "%d", redis.port);
-    (void)snprintf(
-        replicas, sizeof replicas,
-        "*1\r\n%%4\r\n$2\r\nip\r\n$9\r\n127.0.0.1\r\n$4\r\nport\r\n$%d\r\n%s\r\n$5\r\nflags\r\n$%zu\r\n%s\r\n"
-        "$18\r\nmaster-link-status\r\n$2\r\nok\r\n",
-        n, port, strlen(flags), flags);
+    int n = snprintf(replicas, sizeof replicas, "*1\r\n");
+    (void)list_replica(replicas + n, sizeof replicas - (size_t)n, redis.port, flags);
 }
 
 /* The master is at a port where nobody listens. */
@@ -252,21 +258,11 @@ TEST_CASE(master_is_refused_as_replica)
     end();
 }
 
-static int list_replica(char *out, size_t size, int port)
-{
-    char digits[8];
-    int n = snprintf(digits, sizeof digits, "%d", port);
-    return snprintf(out, size,
-                    "%%4\r\n$2\r\nip\r\n$9\r\n127.0.0.1\r\n$4\r\nport\r\n$%d\r\n%s\r\n$5\r\nflags\r\n"
-                    "$5\r\nslave\r\n$18\r\nmaster-link-status\r\n$2\r\nok\r\n",
-                    n, digits);
-}
-
 static void list_two(char *out, size_t size, int first, int second)
 {
     int n = snprintf(out, size, "*2\r\n");
-    n += list_replica(out + n, size - (size_t)n, first);
-    (void)list_replica(out + n, size - (size_t)n, second);
+    n += list_replica(out + n, size - (size_t)n, first, "slave");
+    (void)list_replica(out + n, size - (size_t)n, second, "slave");
 }
 
 TEST_CASE(replica_that_is_lost_as_soon_as_it_is_used_gives_way_to_another)
