@@ -193,7 +193,8 @@ static int check_describe(const struct check *check, char *text, size_t size)
                     check_time(check, check->window.since), fault);
 }
 
-static void check_violation(const struct check *check, enum violation kind, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void
+check_violation(const struct check *check, enum violation kind, const char *format, ...)
 {
     char text[TEXT_SIZE];
     va_list args;

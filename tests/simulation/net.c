@@ -330,7 +330,7 @@ int socket(int domain, int type, int protocol)
     c->listener = NULL;
     c->peer = NULL;
     c->cut = c->blocked = false;
-    c->window = WINDOW_MIN << random_below(STREAM_NET, 4);
+    c->window = (size_t)WINDOW_MIN << random_below(STREAM_NET, 4);
     c->delay_ns = 20 * (uint64_t)US + random_duration(STREAM_NET, 2 * (uint64_t)MS);
     reset_stream(&c->to_client);
     reset_stream(&c->to_server);

@@ -572,9 +572,9 @@ static void choose_settings(struct scenario_settings *s)
         .ttl_ms = ttl_ms[scenario_choose(4)],
         .stale_limit_ms = stale_ms[scenario_choose(4)],
         .stale_keys_limit_ms = keys_ms[scenario_choose(3)],
-        .writes_every_ms = 100 << scenario_choose(7),
-        .requests_every_ms = 50 << scenario_choose(5),
-        .faults_every_ms = 2000 << scenario_choose(5),
+        .writes_every_ms = 100U << scenario_choose(7),
+        .requests_every_ms = 50U << scenario_choose(5),
+        .faults_every_ms = 2000U << scenario_choose(5),
     };
 }
 

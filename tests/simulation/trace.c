@@ -19,7 +19,6 @@ void trace_line(const char *who, const char *format, ...)
     va_list args;
     printf("%6u.%06u %-10s ", (unsigned)(us / 1000000), (unsigned)(us % 1000000), who);
     va_start(args, format);
-    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): they have begun in the line before */
     vprintf(format, args);
     va_end(args);
     putchar('\n');
@@ -41,7 +40,6 @@ void trace_fail(const char *format, ...)
     static char text[4096];
     va_list args;
     va_start(args, format);
-    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): likewise */
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     trace_line("FAILED", "%s", text);
