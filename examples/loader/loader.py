@@ -28,6 +28,7 @@ RENEW_S = 5
 SLICE = 10000  # ids of the index
 LINK_START = "https://max.ru/"
 INTEGERS = ("max_channel_id", "followers_cnt_today", "is_a_plus_flag", "views_24h", "views_48h", "er_24h", "er_48h")
+COUNTS = ("followers_cnt_today", "views_24h", "views_48h")  # never below 0
 TEXTS = ("title", "description", "avatar", "link", "category", "category2")
 FIELDS = {*INTEGERS, *TEXTS, "followers_history", "updated_at"}
 NAMES = [field.encode() for field in sorted(FIELDS)]
@@ -41,7 +42,10 @@ def stored(card):
     require(FIELDS >= card.keys(), "unknown field", card.keys() - FIELDS)
     given = {field: value for field, value in card.items() if value is not None}
     try:
-        return {field.encode(): as_text(field, value).encode() for field, value in given.items()}
+        texts = {field.encode(): as_text(field, value).encode() for field, value in given.items()}
+        views = given.get("views_24h"), given.get("views_48h")
+        require(None in views or views[0] <= views[1], "views_24h, views_48h", views)
+        return texts
     except ValueError as error:
         raise ValueError(f"channel {card['max_channel_id']}: {error}") from None
 
@@ -50,6 +54,7 @@ def as_text(field, value):
     if field in INTEGERS:
         require(type(value) is int and -2**63 <= value < 2**63, field, value)  # bool is an int, too
         require(field != "is_a_plus_flag" or value in (0, 1), field, value)
+        require(field not in COUNTS or value >= 0, field, value)
         return str(value)
     if field == "followers_history":
         require(isinstance(value, dict), field, value)

@@ -20,7 +20,7 @@ import urllib.parse
 ATTEMPTS = 5  # of one request
 TIMEOUT_S = 10
 WAIT_MAX_S = 60  # a longer Retry-After is an error
-MAY_PASS = {429, 500, 502, 503, 504}
+MAY_PASS = {408, 429, 500, 502, 503, 504}
 NOT_OURS = "not a response of the API"
 
 

@@ -12,7 +12,7 @@ export type Summary = Schemas["ChannelSummary"];
 const ATTEMPTS = 5; // of one request
 const TIMEOUT_MS = 10_000;
 const WAIT_MAX_MS = 60_000; // a longer Retry-After is an error
-const MAY_PASS = new Set([429, 500, 502, 503, 504]);
+const MAY_PASS = new Set([408, 429, 500, 502, 503, 504]);
 
 /** A response that is an error, and stays one when the request is repeated. */
 export class ApiError extends Error {
