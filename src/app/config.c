@@ -71,15 +71,15 @@ static int config_check_address(const struct config *c, struct buf *error, const
                       "an address with a port is expected, such as 127.0.0.1:8080 or [::]:8080");
 }
 
+static int config_check_admin_address(struct config *c, struct buf *error)
+{
+    return config_check_address(c, error, "admin-listen", c->values.admin_listen, &c->admin_listen);
+}
+
 static int config_check_addresses(struct config *c, struct buf *error)
 {
     int err = config_check_address(c, error, "listen", c->values.listen, &c->listen);
-    if (err == 0)
-        err = config_check_address(c, error, "admin-listen", c->values.admin_listen, &c->admin_listen);
-    if (err == 0 && addr_overlaps(&c->listen, &c->admin_listen))
-        err = config_bad(c, error, "admin-listen",
-                         "the API listens there: another port or address is expected");
-    return err;
+    return err != 0 ? err : config_check_admin_address(c, error);
 }
 
 static bool config_is_path_char(char c)

@@ -664,6 +664,26 @@ static void server_begin_starting(struct server *s)
     server_start_notifying(s);
 }
 
+/* Where a listener listens: at the address of the socket that was passed, or of its setting. */
+static struct addr server_listener_address(const struct server *s, enum service_socket which,
+                                           const struct addr *setting)
+{
+    int passed = service_manager_socket(s->manager, which);
+    return passed >= 0 ? addr_local(passed) : *setting;
+}
+
+static int server_check_listeners(const struct server *s, struct buf *error)
+{
+    const struct config *c = s->config;
+    const struct addr api = server_listener_address(s, SERVICE_SOCKET_API, &c->listen);
+    const struct addr admin = server_listener_address(s, SERVICE_SOCKET_ADMIN, &c->admin_listen);
+    if (!addr_overlaps(&api, &admin))
+        return 0;
+    config_write_source(c, "admin-listen", error);
+    buf_append_str(error, ": the API listens there: another port or address is expected");
+    return -EINVAL;
+}
+
 /* All steps of a start before it listens and connects; --check ends after them. */
 static int server_prepare(struct server *s, struct redis_config **redis, struct buf *error)
 {
@@ -753,6 +773,8 @@ int server_run(const struct config *config, bool check, struct buf *error)
     s->config = config;
     s->started_s = clock_wall_s();
     int err = service_manager_new(&s->manager, error);
+    if (err == 0)
+        err = server_check_listeners(s, error);
     if (err == 0)
         err = server_share_descriptors(s, error);
     if (err == 0)

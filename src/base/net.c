@@ -174,13 +174,20 @@ struct addr addr_loopback(int family, unsigned port)
     return net_make_addr(family, family == AF_INET ? &v4 : &v6, port);
 }
 
-void addr_write_local(int fd, char out[ADDR_TEXT_MAX])
+struct addr addr_local(int fd)
 {
     struct addr a = {0};
     socklen_t len = sizeof a.storage;
+    (void)getsockname(fd, (struct sockaddr *)&a.storage, &len);
+    return a;
+}
+
+void addr_write_local(int fd, char out[ADDR_TEXT_MAX])
+{
+    const struct addr a = addr_local(fd);
     char host[IP_TEXT_MAX];
     out[0] = '\0';
-    if (getsockname(fd, (struct sockaddr *)&a.storage, &len) != 0)
+    if (a.storage.ss_family == AF_UNSPEC)
         return;
     const struct ip ip = ip_from_sockaddr(&a.storage);
     int n = (int)ip_write(&ip, host);

@@ -48,6 +48,35 @@ TEST_CASE(passed_sockets_replace_the_settings)
     redis_stop(&redis);
 }
 
+TEST_CASE(admin_address_may_be_that_of_the_setting_which_a_socket_replaces)
+{
+    struct server server;
+    struct sockets s;
+    int port = net_reserve_port();
+    sockets_open(&s, "api", 1);
+    sockets_start_server(&server, &s, "redis://127.0.0.1:1",
+                         ENV(text_temp("CHANNELD_LISTEN=127.0.0.1:%d", port),
+                             text_temp("CHANNELD_ADMIN_LISTEN=127.0.0.1:%d", port)));
+    server.admin_port = port;
+    server_await_admin(&server, "/startupz", 200);
+    server_stop(&server);
+    sockets_close(&s);
+}
+
+TEST_CASE(admin_address_that_a_passed_socket_covers_is_an_error)
+{
+    struct server server;
+    struct sockets s;
+    sockets_open(&s, "api", 1);
+    sockets_start_server(&server, &s, "redis://127.0.0.1:1",
+                         ENV(text_temp("CHANNELD_ADMIN_LISTEN=:%d", s.port[0])));
+    server_expect_exit(&server, 2);
+    AUTOFREE char *errors = process_stderr(&server.process);
+    assert_non_null(strstr(errors, "CHANNELD_ADMIN_LISTEN: the API listens there"));
+    server_kill(&server);
+    sockets_close(&s);
+}
+
 /* They wait for Redis, which would be a 500 for the others. */
 TEST_CASE(connections_wait_until_redis_is_connected)
 {
