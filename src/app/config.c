@@ -326,13 +326,17 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     free(words);
     if (count != 0)
         return count > 0 ? -EINVAL : count;
-    int err = config_check(c, error);
+    bool probes = (args.switched & SWITCH_PROBE) != 0; /* the files may differ from those of the server */
+    int err = probes ? config_check_admin_address(c, error)
+                     : settings_read_files(&SETTINGS, &c->values, &args, error);
+    if (err == 0 && !probes)
+        err = config_check(c, error);
     if (err != 0)
         return err;
+    if (probes)
+        return CONFIG_PROBE;
     config_list_files(c);
-    if ((args.switched & SWITCH_CHECK) != 0)
-        return CONFIG_CHECK;
-    return (args.switched & SWITCH_PROBE) != 0 ? CONFIG_PROBE : CONFIG_RUN;
+    return (args.switched & SWITCH_CHECK) != 0 ? CONFIG_CHECK : CONFIG_RUN;
 }
 
 /* OpenSSL would wait for a writer of the pipe. */

@@ -165,7 +165,8 @@ enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_PROBE, CONFIG_HELP, CONFI
 /*
  * Reads the command line and the environment, and checks all values. Returns the config_outcome that the
  * command line asks for, or -EINVAL or -ENOMEM with a message in `error` that names the setting. config_fini
- * is due in every case. `c` is zeroed by the caller.
+ * is due in every case. `c` is zeroed by the caller. For CONFIG_PROBE only `admin_listen` is set: the probed
+ * server goes on with other values than those that its files hold now.
  */
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
     __attribute__((warn_unused_result));

@@ -127,7 +127,10 @@ static int settings_set_from_file(const struct reader *r, const struct setting *
     if (n > FILE_VALUE_MAX)
         n = -EFBIG;
     if (n < 0) {
-        buf_printf(r->error, "%s: cannot read %s: %s", path.called, path.value, strerror((int)-n));
+        /* The value itself may have been given instead of its file. */
+        bool is_secret = s->type == SETTING_URL || s->type == SETTING_SECRET;
+        buf_printf(r->error, "%s: cannot read %s: %s", path.called, is_secret ? "the file" : path.value,
+                   strerror((int)-n));
         free(text);
         return -EINVAL;
     }
@@ -137,6 +140,19 @@ static int settings_set_from_file(const struct reader *r, const struct setting *
                                         : settings_fail(r, path.called, "the file holds a NUL byte");
     explicit_bzero(text, FILE_VALUE_MAX + 1);
     free(text);
+    return err;
+}
+
+/* Reads the file of the i-th setting, which has one. */
+static int settings_read_file(const struct reader *r, const unsigned char *sources, const char *const *files,
+                              size_t i)
+{
+    const struct setting *s = &r->settings->table[i];
+    struct buf called = BUF_INIT;
+    settings_write_source(&called, r->settings, sources, s->name);
+    const char *name = buf_c_str(&called);
+    int err = name != NULL ? settings_set_from_file(r, s, (struct source){name, files[i]}) : -ENOMEM;
+    buf_fini(&called);
     return err;
 }
 
@@ -156,7 +172,7 @@ static int settings_read_variable_or_default(const struct reader *r, size_t i)
     if (path != NULL) {
         r->args->sources[i] = SETTING_VARIABLE_FILE;
         r->args->files[i] = path;
-        return settings_set_from_file(r, s, (struct source){file_name, path});
+        return 0;
     }
     if (value != NULL) {
         r->args->sources[i] = SETTING_VARIABLE;
@@ -207,8 +223,7 @@ static int settings_read_flag(const struct reader *r, int *at)
         return settings_fail(r, called, "give the value or its file, not both");
     *source = is_file ? SETTING_FLAG_FILE : SETTING_FLAG;
     args->files[s - r->settings->table] = is_file ? value : NULL;
-    struct source from = {called, value};
-    return is_file ? settings_set_from_file(r, s, from) : settings_set_value(r, s, from);
+    return is_file ? 0 : settings_set_value(r, s, (struct source){called, value});
 }
 
 static bool settings_read_switch(const char *word, const struct settings_switch *switches, unsigned *switched)
@@ -262,6 +277,17 @@ int settings_read(const struct settings *s, void *target, struct settings_args *
     return words;
 }
 
+int settings_read_files(const struct settings *s, void *target, const struct settings_args *args,
+                        struct buf *error)
+{
+    const struct reader r = {s, NULL, target, error};
+    int err = 0;
+    for (size_t i = 0; i < s->count && err == 0; i++)
+        if (args->files[i] != NULL)
+            err = settings_read_file(&r, args->sources, args->files, i);
+    return err;
+}
+
 /* --- reading again --- */
 
 static int settings_copy_value(const struct reader *r, const struct setting *s, const char *slot)
@@ -276,8 +302,8 @@ static int settings_copy_value(const struct reader *r, const struct setting *s, 
 }
 
 /* A file that is being written is empty first. */
-static int settings_check_emptied(const struct reader *r, const struct setting *s, const char *slot,
-                                  const char *called)
+static int settings_check_emptied(const struct reader *r, const unsigned char *sources,
+                                  const struct setting *s, const char *slot)
 {
     const char *last = NULL;
     const char *now = NULL;
@@ -285,36 +311,26 @@ static int settings_check_emptied(const struct reader *r, const struct setting *
         return 0;
     memcpy(&last, slot, sizeof last);
     memcpy(&now, r->target + s->offset, sizeof now);
-    return *now == '\0' && *last != '\0' ? settings_fail(r, called, "the file is empty") : 0;
-}
-
-static int settings_read_file_again(const struct reader *r, const struct setting *s, const char *slot,
-                                    struct source path)
-{
-    int err = settings_set_from_file(r, s, path);
-    return err != 0 ? err : settings_check_emptied(r, s, slot, path.called);
+    if (*now != '\0' || *last == '\0')
+        return 0;
+    settings_write_source(r->error, r->settings, sources, s->name);
+    buf_append_str(r->error, ": the file is empty");
+    return -EINVAL;
 }
 
 int settings_read_again(const struct settings *s, const void *last, const unsigned char *sources,
                         const char *const *files, void *target, struct buf *error)
 {
     const struct reader r = {s, NULL, target, error};
-    struct buf called = BUF_INIT;
     int err = 0;
     for (size_t i = 0; i < s->count && err == 0; i++) {
         const struct setting *one = &s->table[i];
         const char *slot = (const char *)last + one->offset;
-        if (files[i] == NULL || file_is_stream(files[i])) {
-            err = settings_copy_value(&r, one, slot);
-            continue;
-        }
-        buf_clear(&called);
-        settings_write_source(&called, s, sources, one->name);
-        const char *name = buf_c_str(&called);
-        err =
-            name != NULL ? settings_read_file_again(&r, one, slot, (struct source){name, files[i]}) : -ENOMEM;
+        bool is_read = files[i] != NULL && !file_is_stream(files[i]);
+        err = is_read ? settings_read_file(&r, sources, files, i) : settings_copy_value(&r, one, slot);
+        if (err == 0 && is_read)
+            err = settings_check_emptied(&r, sources, one, slot);
     }
-    buf_fini(&called);
     return err;
 }
 

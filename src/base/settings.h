@@ -68,11 +68,16 @@ struct settings_args {
 
 /*
  * Parses argv[1..] and the environment into `target` (zeroed by the caller). Switches and words that are not
- * flags are returned in `args`. "--" ends the flags. Returns the number of words in `rest`, or -EINVAL with a
- * message in `error` that names the flag or the variable, or -ENOMEM. settings_fini is due in every case.
+ * flags are returned in `args`. "--" ends the flags. A setting that comes from a file has no value yet: see
+ * settings_read_files. Returns the number of words in `rest`, or -EINVAL with a message in `error` that names
+ * the flag or the variable, or -ENOMEM. settings_fini is due in every case.
  */
 int settings_read(const struct settings *s, void *target, struct settings_args *args, struct buf *error)
     __attribute__((warn_unused_result));
+
+/* Reads the files of settings_read, whose `target` and `args` these are. Returns 0, or as settings_read. */
+int settings_read_files(const struct settings *s, void *target, const struct settings_args *args,
+                        struct buf *error) __attribute__((warn_unused_result));
 
 /*
  * Copies all values from `last` into `target` (zeroed by the caller), but reads values from regular files

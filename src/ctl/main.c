@@ -53,6 +53,10 @@ static int ctl_read_settings(struct options *o, int argc, char **argv)
                                  .sources = o->sources,
                                  .files = o->files};
     int words = settings_read(ctl_usage.settings, o, &args, &error);
+    if (words >= 0) {
+        int err = settings_read_files(ctl_usage.settings, o, &args, &error);
+        words = err != 0 ? err : words;
+    }
     o->switched = args.switched;
     bool invalid = words == -EINVAL && buf_error(&error) == 0;
     if (invalid)

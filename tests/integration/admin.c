@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -370,6 +371,24 @@ TEST_CASE_WITH(probe_reads_the_environment_as_the_server_does, set_up_probe, fix
     static const char *const bad[] = {"CHANNELD_ADMIN_LISTEN=nonsense", NULL};
     assert_int_equal(server_run_tool(&process, &fixture->server.dir, "CHANNELD_BIN", args, env), 0);
     assert_int_equal(server_run_tool(&process, &fixture->server.dir, "CHANNELD_BIN", args, bad), 2);
+}
+
+/* What the server has read at its start, or last, stays in use. */
+TEST_CASE_WITH(probe_does_not_depend_on_files_of_settings, set_up_probe, fixture_teardown)
+{
+    struct fixture *fixture = *state;
+    struct process process;
+    static const char *const args[] = {"--probe", NULL};
+    AUTOFREE char *listen = text_printf("CHANNELD_ADMIN_LISTEN=127.0.0.1:%d", fixture->server.admin_port);
+    AUTOFREE char *fifo = text_printf("%s/fifo", fixture->server.dir.path);
+    AUTOFREE char *waits = text_printf("CHANNELD_REDIS_URL_FILE=%s", fifo);
+    const char *const missing[] = {listen, "CHANNELD_REDIS_URL_FILE=/nonexistent", NULL};
+    const char *const empty[] = {listen, "CHANNELD_LOG_LEVEL_FILE=/dev/null", NULL};
+    const char *const unwritten[] = {listen, waits, NULL};
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    assert_int_equal(server_run_tool(&process, &fixture->server.dir, "CHANNELD_BIN", args, missing), 0);
+    assert_int_equal(server_run_tool(&process, &fixture->server.dir, "CHANNELD_BIN", args, empty), 0);
+    assert_int_equal(server_run_tool(&process, &fixture->server.dir, "CHANNELD_BIN", args, unwritten), 0);
 }
 
 TEST_CASE_WITH(probe_without_a_listener_is_exit_code_1, set_up_probe, fixture_teardown)

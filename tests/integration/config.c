@@ -76,6 +76,31 @@ TEST_CASE(check_prints_effective_settings_without_secrets)
     expect_all(runs, TEST_COUNT(runs));
 }
 
+TEST_CASE(secrets_in_place_of_their_file_are_not_printed)
+{
+    static const struct run runs[] = {
+        {{"--check"},
+         "CHANNELD_REDIS_URL_FILE=redis://someone:tOpSeCrEt@redis.example:7000/4",
+         2,
+         NULL,
+         "channeld: CHANNELD_REDIS_URL_FILE: cannot read the file: No such file or directory\n",
+         "tOpSeCrEt"},
+        {{"--check", "--redis-password-file=tOpSeCrEt"},
+         NULL,
+         2,
+         NULL,
+         "channeld: --redis-password-file: cannot read the file: No such file or directory\n",
+         "tOpSeCrEt"},
+        {{"--check", "--log-level-file=/nonexistent"},
+         NULL,
+         2,
+         NULL,
+         "channeld: --log-level-file: cannot read /nonexistent: No such file or directory\n",
+         NULL},
+    };
+    expect_all(runs, TEST_COUNT(runs));
+}
+
 TEST_CASE(flags_have_precedence_over_the_environment)
 {
     static const struct run runs[] = {
@@ -169,7 +194,7 @@ TEST_CASE(check_finds_what_a_start_would_find)
         {{tls, cert, "--redis-key-file=/nonexistent"}, "--redis-key-file: cannot use /nonexistent: "},
         {{tls, cert, text_temp("--redis-key-file=%s", ca.key)}, "--redis-key-file: cannot use "},
         {{tls, cert}, "--redis-cert-file: a client certificate needs its key"},
-        {{"--redis-password-file=/nonexistent"}, "--redis-password-file: cannot read /nonexistent: "},
+        {{"--redis-password-file=/nonexistent"}, "--redis-password-file: cannot read the file: "},
         {{"--redis-sentinel-password-file=/nonexistent"}, "--redis-sentinel-password-file: cannot read "},
         {{"--redis-url-file", garbage}, "--redis-url-file: "},
         {{"--redis-url=redis://user@127.0.0.1"}, "--redis-url: a user needs a password"},

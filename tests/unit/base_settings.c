@@ -79,6 +79,8 @@ static void run_words(const char *const *words)
                                  .files = r.files};
     r.result = settings_read(&SAMPLE, &r.values, &args, &r.error);
     r.switched = args.switched;
+    int err = r.result >= 0 ? settings_read_files(&SAMPLE, &r.values, &args, &r.error) : 0;
+    r.result = err != 0 ? err : r.result;
 }
 
 #define RUN(...)    run_words((const char *const[]){"channeld", __VA_ARGS__, NULL})
@@ -450,14 +452,24 @@ SETTINGS_TEST(file_forms_work_only_where_allowed)
 
 SETTINGS_TEST(missing_file_is_an_error_with_its_name)
 {
-    RUN("--password-file=/nonexistent/password");
-    assert_run_failed("--password-file");
-    assert_non_null(strstr(buf_c_str(&r.error), "/nonexistent/password: No such file"));
+    RUN("--workers-file=/nonexistent/workers");
+    assert_run_failed("--workers-file");
+    assert_non_null(strstr(buf_c_str(&r.error), "/nonexistent/workers: No such file"));
     RUN("--password-file", dir.path);
     assert_run_failed("--password-file");
     set("CHANNELD_PASSWORD_FILE", "/nonexistent/password");
     RUN_PLAIN();
     assert_run_failed("CHANNELD_PASSWORD_FILE");
+}
+
+SETTINGS_TEST(secret_in_place_of_its_file_is_not_repeated)
+{
+    RUN("--password-file=s3cret");
+    assert_run_failed("--password-file");
+    assert_null(strstr(buf_c_str(&r.error), "s3cret"));
+    RUN("--redis-url-file=redis://:s3cret@h:1/0");
+    assert_run_failed("--redis-url-file");
+    assert_null(strstr(buf_c_str(&r.error), "s3cret"));
 }
 
 SETTINGS_TEST(file_may_hold_64_kib_and_no_more)
