@@ -1,7 +1,7 @@
 /*
  * channelctl verify: checks the whole catalogue in five scans: of the API keys, their infos, the index, the
  * cards and the link keys. Only one batch of a scan is in memory at a time, and no card is read before its
- * size is known.
+ * size is known; link keys and infos are read whole.
  *
  * A change that is made meanwhile may be reported as a problem: verify when nothing is being loaded.
  */
@@ -19,7 +19,8 @@
 /* channeld accepts replies of up to 64 MiB, which hold the values and some overhead per field. */
 static const int64_t CARD_BYTES_MAX = (64 << 20) - (64 << 10);
 
-/* A card that takes more memory than CARD_BYTES_USUAL is measured field by field; cards are read in groups.
+/* A card that takes more memory (that of all fields, also unknown ones) than CARD_BYTES_USUAL is measured
+ * field by field; cards are read in groups.
  */
 enum { CARD_BYTES_USUAL = 1 << 20, GROUP_BYTES_MAX = 4 << 20 };
 
@@ -320,7 +321,7 @@ static void verify_send_measures(struct verify *v, const struct examined *e)
     char digits[INT64_DIGITS_MAX];
     struct span key = client_card_key(c, e->id);
     CLIENT_SEND(c, SPAN("PTTL"), key);
-    CLIENT_SEND(c, SPAN("MEMORY"), SPAN("USAGE"), key, SPAN("SAMPLES"), SPAN("100"));
+    CLIENT_SEND(c, SPAN("MEMORY"), SPAN("USAGE"), key, SPAN("SAMPLES"), SPAN("0"));
     if (v->has_index)
         CLIENT_SEND(c, SPAN("ZSCORE"), c->index, digits_of(e->id, digits));
 }

@@ -222,6 +222,15 @@ TEST_CASE_WITH(verify_names_cards_that_are_too_large_unread, fill, NULL)
     assert_int_equal(redis_integer(&redis, "EXISTS channels:card:5001"), 1);
 }
 
+/* Fields that the API does not know do not hide the others. */
+TEST_CASE_WITH(verify_measures_every_field_of_a_card, fill, NULL)
+{
+    redis_do(&redis, "EVAL %s 0",
+             "for i = 1, 2000 do redis.call('HSET', 'channels:card:1', 'x' .. i, '1') end "
+             "redis.call('HSET', 'channels:card:1', 'title', string.rep('x', 70000000))");
+    ctl_expect(CTL("verify"), 1, "card 1: its values have ", NULL);
+}
+
 TEST_CASE_WITH(verify_prints_the_first_20_problems, fill, NULL)
 {
     redis_do(&redis, "EVAL %s 0",
