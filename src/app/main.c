@@ -111,11 +111,28 @@ static int main_run(struct config *config, int argc, char **argv, struct buf *er
     }
 }
 
+static void main_end(int number)
+{
+    _exit(128 + number);
+}
+
+/* Until the server handles signals. The kernel ends the first process of a container by none without a
+ * handler.
+ */
+static void main_handle_signals(void)
+{
+    (void)signal(SIGHUP, SIG_IGN);
+    if (getpid() != 1)
+        return;
+    (void)signal(SIGTERM, main_end);
+    (void)signal(SIGINT, main_end);
+}
+
 int main(int argc, char **argv)
 {
     struct config config = {0};
     struct buf error = BUF_INIT;
-    (void)signal(SIGHUP, SIG_IGN); /* until the server handles it */
+    main_handle_signals();
     process_set_dumpable(false);
     if (process_open_standard_descriptors() != 0)
         return EXIT_CANNOT_RUN;

@@ -5,7 +5,11 @@
  */
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "support/fixture.h"
 #include "support/load.h"
@@ -225,6 +229,45 @@ TEST_CASE(sigint_drains_too)
     AUTO(fixture_drop) struct fixture *fixture = begin("0s", "10s");
     process_signal(&fixture->server.process, SIGINT);
     server_expect_exit(&fixture->server, 0);
+}
+
+struct fifo {
+    const char *path;
+    int fd; /* its reader waits for data until this is closed */
+};
+
+static bool has_reader(void *arg)
+{
+    struct fifo *fifo = arg;
+    fifo->fd = open(fifo->path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    return fifo->fd >= 0;
+}
+
+/* As the first process of a container: it reads its settings, and would not end by a signal without a
+ * handler. */
+TEST_CASE(signal_ends_the_first_process_of_a_container_before_it_has_started)
+{
+    struct tempdir dir;
+    struct process process;
+    tempdir_init(&dir);
+    AUTOFREE char *path = text_printf("%s/url", dir.path);
+    AUTOFREE char *variable = text_printf("CHANNELD_REDIS_URL_FILE=%s", path);
+    struct fifo fifo = {.path = path};
+    const char *const env[] = {variable, NULL};
+    const char *const argv[] = {process_require_env("CHANNELD_BIN"), NULL};
+    int before = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    if (before < 0 || unshare(CLONE_NEWPID) != 0)
+        skip();
+    process_start(&process,
+                  &(struct process_spec){.name = "channeld", .dir = dir.path, .argv = argv, .env = env});
+    assert_int_equal(setns(before, CLONE_NEWPID), 0);
+    (void)close(before);
+    assert_true(wait_until(has_reader, &fifo, WAIT_DEADLINE_MS));
+    process_signal(&process, SIGTERM);
+    assert_int_equal(process_wait(&process, WAIT_DEADLINE_MS), 128 + SIGTERM);
+    (void)close(fifo.fd);
+    tempdir_fini(&dir);
 }
 
 /* ---- under load ---- */
