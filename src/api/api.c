@@ -264,20 +264,22 @@ static bool api_is_within_rate_after_check(struct call *call, enum auth_outcome 
 
 /* --- queries --- */
 
-static enum auth_outcome api_outcome_of(enum cache_status status)
+/* A key whose name is known is in the set, whatever became of the data. */
+static enum auth_outcome api_outcome_of(const struct call *call, enum cache_status status)
 {
     if (status == CACHE_KEY_INVALID)
         return AUTH_INVALID;
-    return status == CACHE_FOUND || status == CACHE_NOT_FOUND ? AUTH_VALID : AUTH_UNAVAILABLE;
+    bool is_valid = status == CACHE_FOUND || status == CACHE_NOT_FOUND || call->key_name != NULL;
+    return is_valid ? AUTH_VALID : AUTH_UNAVAILABLE;
 }
 
 static void api_on_result(void *arg, const struct cache_result *result)
 {
     struct call *call = arg;
     struct api *a = call->api;
-    enum auth_outcome outcome = api_outcome_of(result->status);
     call->source = result->source;
     call->key_name = result->key_name != NULL && result->key_name->len >= 0 ? result->key_name : NULL;
+    enum auth_outcome outcome = api_outcome_of(call, result->status);
     request_metrics_count_key(a->options.metrics, outcome);
     if (outcome == AUTH_VALID)
         digest_cache_put(&a->digests, &call->key);

@@ -17,7 +17,8 @@
 enum { BURST = 20, CONNECTIONS = 48 };
 
 /* One key for each test: they are valid from the start, for every worker. */
-#define KEYS(X)   X(SHARED) X(TOLD) X(REFUSED) X(WAITS) X(ONE) X(OTHER) X(QUERY) X(KINDS) X(ELSEWHERE) X(PAGE)
+#define KEYS(X) \
+    X(SHARED) X(TOLD) X(REFUSED) X(WAITS) X(ONE) X(OTHER) X(QUERY) X(KINDS) X(ELSEWHERE) X(PAGE) X(BROKEN)
 #define KEY(name) static const char KEY_##name[] = "the-key-" #name;
 KEYS(KEY)
 #undef KEY
@@ -230,6 +231,19 @@ TEST_CASE(all_requests_of_a_valid_key_count)
         int gained = (int)((wait_now_ms() - began) / 1000) + 2;
         assert_true(remaining >= BURST - used && remaining <= BURST - used + gained);
     }
+}
+
+/* Its key was found valid, and it cost Redis a read. */
+TEST_CASE(request_of_a_valid_key_counts_also_if_its_data_cannot_be_read)
+{
+    struct fixture *fixture = *state;
+    double before = server_metric(&fixture->server, "channeld_auth_total{outcome=\"unavailable\"}");
+    int status = 500;
+    redis_do(&fixture->redis, "SET channels:card:424242 text");
+    for (int i = 0; i < 2000 && status == 500; i++)
+        status = http_get_status(fixture->server.port, "/api/channel/by-id/424242/", auth(KEY_BROKEN));
+    assert_int_equal(status, 429);
+    fixture_expect_metric(fixture, "channeld_auth_total{outcome=\"unavailable\"}", before);
 }
 
 TEST_CASE(wrong_keys_are_never_limited)

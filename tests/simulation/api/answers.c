@@ -107,14 +107,14 @@ void answers_handle(struct client *c, uint64_t at_ns)
 }
 
 /* After a query. */
-static void count_result(struct client *c, int key, enum cache_status status)
+static void count_result(struct client *c, int key, enum cache_status status, bool is_valid)
 {
     if (!is_limited())
         return;
     if (status == CACHE_KEY_INVALID && c->rate.outcome != RATE_NONE) {
         keys[key].counted = false;
         c->rate.outcome = RATE_NONE;
-    } else if ((status == CACHE_FOUND || status == CACHE_NOT_FOUND) && c->rate.outcome == RATE_NONE) {
+    } else if (is_valid && c->rate.outcome == RATE_NONE) {
         count(c, key);
     }
 }
@@ -186,8 +186,10 @@ static void make_result(struct client *c, const struct cache_query *q, bool late
     a->source = out->source;
     trace_sum(a->body + out->status);
     TRACE("cache", "%u: %d of key %d", client_number(c), (int)out->status, key);
-    count_result(c, key, out->status);
-    if (out->status != CACHE_UNAVAILABLE && out->status != CACHE_OUT_OF_MEMORY && names[key].len >= 0)
+    bool has_failed = out->status == CACHE_UNAVAILABLE || out->status == CACHE_OUT_OF_MEMORY;
+    bool is_named = names[key].len >= 0 && (!has_failed || (keys[key].valid && below(2) == 0));
+    count_result(c, key, out->status, out->status != CACHE_KEY_INVALID && (is_named || !has_failed));
+    if (is_named)
         scenario.named[key]++;
     else
         out->key_name = NULL;
