@@ -97,7 +97,7 @@ static struct trace_ids access_log_trace_ids_of(struct span t)
 bool access_log_spend(struct access_log_budget *budget, uint64_t now_ns, uint64_t *suppressed)
 {
     enum { SECOND_NS = 1000 * 1000 * 1000 };
-    if (now_ns / SECOND_NS != budget->second) {
+    if (now_ns / SECOND_NS > budget->second) { /* a request that waited began in an earlier one */
         budget->second = now_ns / SECOND_NS;
         budget->lines = 0;
     }

@@ -86,6 +86,19 @@ TEST_CASE(refused_requests_have_so_many_lines_per_second)
     }
 }
 
+/* Those that had to wait began in an earlier second than others that are answered now. */
+TEST_CASE(refused_requests_that_waited_do_not_renew_the_lines_of_the_others)
+{
+    enum { FLOOD = 1000 };
+    const uint64_t second_ns = 1000000000;
+    struct access_log_budget budget = {0};
+    uint64_t suppressed = 0;
+    int logged = 0;
+    for (uint64_t i = 0; i < FLOOD; i++)
+        logged += access_log_spend(&budget, i % 2 == 0 ? 5 * second_ns : 4 * second_ns, &suppressed);
+    assert_int_equal(logged, ACCESS_LOG_REFUSED_MAX);
+}
+
 TEST_CASE(request_id_has_1_to_128_safe_characters)
 {
     char long_id[130];
