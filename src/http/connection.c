@@ -21,7 +21,7 @@
  *
  *    deadline   counts from                               when it has passed
  *    OPENING    the acceptance of the connection          closed
- *    IDLE       the last response                         closed
+ *    IDLE       the last response                         closed; LINGER first if data is unsent in the kernel
  *    HEAD       the first byte of a request, which at     408, the last response; closed if nothing was read
  *               the limit may be unread in the kernel
  *    WRITE      a response that the kernel does not take  reset
@@ -337,10 +337,7 @@ static void http_connection_on_proxy_input(struct http_connection *c, struct spa
     case HTTP_PROXY_READ:
         http_connection_enter(c, NEW);
         buf_consume(&c->pending_input, used);
-        if (c->pending_input.len > 0)
-            http_connection_process_pending(c);
-        else
-            http_connection_settle(c);
+        http_connection_process_pending(c);
         break;
     }
 }
@@ -393,10 +390,10 @@ static void http_connection_on_written(uv_stream_t *stream, int status)
         return;
     if (status != 0) {
         http_connection_close(c);
-    } else if (c->writing == 0) {
-        http_task_clear_deadline(&c->task);
-        http_connection_settle(c);
+        return;
     }
+    http_task_clear_deadline(&c->task); /* the next write has its own */
+    http_connection_settle(c);
 }
 
 static void http_connection_flush(struct http_connection *c)
@@ -662,7 +659,8 @@ static void http_connection_reset_on_close(const struct http_connection *c)
     (void)setsockopt(http_connection_fd(c), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
-/* Data that is unsent in the kernel has the write timeout, like a response that is queued here. */
+/* Data that is unsent in the kernel has the write timeout, like a response that is queued here: the client
+ * may still read. */
 static void http_connection_on_expired(struct http_task *t)
 {
     struct http_connection *c = http_connection_of(t);
@@ -670,6 +668,11 @@ static void http_connection_on_expired(struct http_task *t)
     bool unsent = http_connection_has_unsent(c);
     if (kind == HTTP_DEADLINE_LINGER && unsent) {
         http_connection_set_deadline(c, HTTP_DEADLINE_WRITE);
+        return;
+    }
+    if (c->state == IDLE && c->writing == 0 && unsent) {
+        http_connection_enter(c, ENDING);
+        http_connection_linger(c);
         return;
     }
     if (kind != HTTP_DEADLINE_LINGER && kind != HTTP_DEADLINE_GRACE)

@@ -151,7 +151,7 @@ static inline size_t http_parser_capacity(const struct http_parser *p)
 /*
  * Reads from `bytes`, which begin with the request line; *used is the number of bytes taken. HTTP_COMPLETE:
  * `request` is filled. HTTP_REJECTED: `status` is the status of the response, and nothing that follows on the
- * connection can be trusted; only `method` of the request is set.
+ * connection can be trusted; before the end of the head only `method` of the request is set.
  */
 enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, size_t *used);
 

@@ -274,6 +274,28 @@ SERVER_TEST_WITH(an_unfinished_head_takes_little_more_memory_than_its_bytes, t.o
     TURN_UNTIL(client_count(c, "\r\n\r\n-") == 1);
 }
 
+static struct ip_networks trusted;
+
+static void trust_all(void)
+{
+    struct span which;
+    assert_null(ip_networks_parse(SPAN("127.0.0.1"), &trusted, &which));
+    t.options.trusted_proxies = &trusted;
+}
+
+SERVER_TEST_WITH(a_proxy_header_leaves_no_memory_behind, trust_all())
+{
+    struct client *c = client_open();
+    test_server_turn_for(20);
+    size_t idle = allocated;
+    client_send_bytes(
+        c, SPAN("\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0C\xC0\x00\x02\x07\x0A\x00\x00\x01\x30\x39\x1F\x90"));
+    test_server_drain();
+    assert_int_equal(allocated, idle);
+    client_send(c, GET("/now?a"));
+    TURN_UNTIL(client_count(c, "\r\n\r\na") == 1);
+}
+
 static int make_bodies(void **state)
 {
     (void)state;

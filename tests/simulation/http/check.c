@@ -164,7 +164,7 @@ static void on_close(struct tcp *s)
         c->timed_out = true;
         return;
     }
-    if (c->exchange != NULL || s->writes > 0)
+    if (c->exchange != NULL || s->writes > 0 || (s->linger_at_once && stream_unsent(s) > 0))
         trace_fail("a request loses its response: %u", client_number(c));
     if (s->ended_read) {
         if (c->handled < c->model.items && c->model.item[c->handled].statuses == 0 && c->rejected == 0 &&

@@ -465,10 +465,9 @@ static void end_write(struct tcp *s, int status)
     struct stream_write w = s->write[0];
     memmove(s->write, s->write + 1, --s->writes * sizeof s->write[0]);
     buf_fini(&w.rest);
-    if (s->writes == 0) {
-        s->write_since_ns = 0;
+    s->write_since_ns = s->writes > 0 ? process_monotonic_ns() : 0;
+    if (s->writes == 0)
         s->written_ns = process_monotonic_ns();
-    }
     w.request->cb(w.request, status);
 }
 
