@@ -264,7 +264,7 @@ static bool api_is_within_rate_after_check(struct call *call, enum auth_outcome 
 
 /* --- queries --- */
 
-/* A key whose name is known is in the set, whatever became of the data. */
+/* After a failure only the name of a valid key is known. */
 static enum auth_outcome api_outcome_of(const struct call *call, enum cache_status status)
 {
     if (status == CACHE_KEY_INVALID)

@@ -91,7 +91,7 @@ struct cache_result {
      */
     int64_t age_s, ttl_s;
     /* The name of the caller's key, borrowed until the receiver returns. It is known if the key is in the
-     * set. */
+     * set; after a failure only if it is valid. */
     const struct api_key_name *key_name;
 };
 

@@ -720,7 +720,7 @@ static void fetch_send_link(struct fetch *f)
 static void fetch_send_auth(struct fetch *f)
 {
     struct commands *c = &f->fetches->commands;
-    f->auth.is_due = false;
+    f->auth.is_due = f->auth.is_member = false;
     commands_set_key(c, &f->auth.key);
     fetch_send_command(f, commands_key_info(c), fetch_on_key_info);
     fetch_send_command(f, commands_auth(c), fetch_on_auth);
@@ -854,6 +854,15 @@ static void fetch_compose_page(struct fetch *f, struct cache_result *r)
     r->body = body;
 }
 
+/* NULL: it is not known. If the data cannot be read, the outcome does not tell whether the key is valid. */
+static const struct api_key_name *fetch_key_name(const struct fetch *f)
+{
+    const struct auth_read *a = &f->auth;
+    bool is_valid = a->is_member && !a->is_due && !api_keys_is_expired(a->info.expires);
+    bool is_known = f->outcome == FETCH_FAILED ? is_valid : a->is_member;
+    return is_known ? &a->info.name : NULL;
+}
+
 /*
  * The result has one reference of its body. A card that was read together with a refused key is not served.
  */
@@ -863,8 +872,7 @@ static struct cache_result fetch_compose_result(struct fetch *f)
                                                  [FETCH_FOUND] = CACHE_FOUND,
                                                  [FETCH_KEY_INVALID] = CACHE_KEY_INVALID,
                                                  [FETCH_FAILED] = CACHE_UNAVAILABLE};
-    struct cache_result r = {.status = statuses[f->outcome],
-                             .key_name = f->auth.is_member ? &f->auth.info.name : NULL};
+    struct cache_result r = {.status = statuses[f->outcome], .key_name = fetch_key_name(f)};
     if (f->outcome != FETCH_FOUND || f->type == QUERY_AUTH_ONLY)
         return r;
     if (f->type == QUERY_PAGE)

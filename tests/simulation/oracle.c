@@ -643,8 +643,14 @@ static void check_deadline(const struct answer *a)
         reject(a, "an answer came after its deadline");
 }
 
-static void check_failure(const struct answer *a)
+/* A key that has a name is valid. While there is no connection that is for as long as keys may be stale. */
+static void check_failure(struct answer *a)
 {
+    const struct api_key_name *name = a->result->key_name;
+    bool is_named = name != NULL && name->len >= 0 && a->asked->connected;
+    const char *why = is_named ? check_views(a, check_key) : NULL;
+    if (why != NULL)
+        reject(a, why);
     if (a->result->status != CACHE_UNAVAILABLE && !scenario_has(FAULT_memory))
         reject(a, "memory ran out");
     uint64_t disturbed_ns = scenario.disturbed_until_ns;

@@ -14,7 +14,8 @@ enum { BUDGET = 1 << 20, RESULTS = 16, DELAY_LIMIT_MS = 50, DISTANT_MS = 500 };
 static struct list request;        /* of most tests, the only one */
 static int ended;                  /* fetches */
 static bool lost;                  /* the last of them */
-static struct cache_result result; /* of the last of them, without its body */
+static struct cache_result result; /* of the last of them, without its body and name */
+static bool is_named;
 static char body[4096];
 
 static void on_ended(void *arg, struct list *requests, const struct cache_query *q,
@@ -30,7 +31,9 @@ static void on_ended(void *arg, struct list *requests, const struct cache_query 
         result = *fetched;
         if (result.body != NULL)
             (void)snprintf(body, sizeof body, "%.*s", (int)result.body->len, result.body->data);
+        is_named = result.key_name != NULL;
         result.body = NULL;
+        result.key_name = NULL;
     }
     while (!list_empty(requests))
         list_remove(requests->next);
@@ -526,6 +529,22 @@ TEST_CASE_WITH(a_key_that_is_invalidated_at_each_read_is_read_nine_times, set_up
     }
     assert_int_equal(ended, 1);
     assert_int_equal(result.status, CACHE_FOUND);
+}
+
+/* An expired key is in the set as well. */
+TEST_CASE_WITH(a_failed_request_names_a_valid_key_only, set_up, tear_down)
+{
+    static const char *const infos[] = {"_\r\n", "$34\r\n{\"expires\":\"2021-01-01T00:00:00Z\"}\r\n"};
+    wall_s = 2000000000;
+    for (size_t i = 0; i < TEST_COUNT(infos); i++) {
+        (void)begin_query((struct cache_query){.type = QUERY_CARD, .number = 7}, true, NULL);
+        answer("HGET test:api_key_info ", reply_of(infos[i]));
+        answer("SISMEMBER test:api_keys ", reply_integer(1));
+        answer("HMGET test:card:7 ", reply_of("-WRONGTYPE Operation against a key\r\n"));
+        assert_int_equal(result.status, CACHE_UNAVAILABLE);
+        assert_int_equal(is_named, i == 0);
+    }
+    wall_s = 0;
 }
 
 TEST_CASE_WITH(a_broken_card_costs_itself_and_not_its_page, set_up, tear_down)
