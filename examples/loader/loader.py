@@ -59,7 +59,7 @@ def as_text(field, value):
     if field == "followers_history":
         require(isinstance(value, dict), field, value)
         for day, count in value.items():
-            require(is_time(day, "%Y-%m-%d", 10) and type(count) is int and -2**63 <= count < 2**63, field, value)
+            require(is_time(day, "%Y-%m-%d", 10) and type(count) is int and 0 <= count < 2**63, field, value)
         return json.dumps(value, separators=(",", ":"))
     require(isinstance(value, str), field, value)
     if field == "link":

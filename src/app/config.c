@@ -326,7 +326,8 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     free(words);
     if (count != 0)
         return count > 0 ? -EINVAL : count;
-    bool probes = (args.switched & SWITCH_PROBE) != 0; /* the files may differ from those of the server */
+    /* The files may differ from those of the server that is probed. */
+    bool probes = (args.switched & (SWITCH_CHECK | SWITCH_PROBE)) == SWITCH_PROBE;
     int err = probes ? config_check_admin_address(c, error)
                      : settings_read_files(&SETTINGS, &c->values, &args, error);
     if (err == 0 && !probes)

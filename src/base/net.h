@@ -75,7 +75,8 @@ bool addr_is_wildcard(const struct addr *a);
 /* True when only one socket can listen at both: the port is the same, and so is an address. */
 bool addr_overlaps(const struct addr *a, const struct addr *b);
 
-/* The address of a socket of IPv4 or IPv6; its family is AF_UNSPEC if there is none. */
+/* The address of a socket of IPv4 or IPv6; its family is AF_UNSPEC if there is none. Whether it is for IPv6
+ * only is not in it. */
 struct addr addr_local(int fd);
 
 /* Writes the address of a socket with its port, as above ("[::]:8080"), and a NUL; empty if there is none.

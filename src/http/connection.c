@@ -10,8 +10,8 @@
  *       | first byte
  *       v
  *    READING <---------- first byte ------------ IDLE -------------------+
- *       | complete, or rejected                   ^                      | the server finishes
- *       v                                         | answered             v
+ *       | complete, or rejected                   ^                      | the server finishes, or
+ *       v                                         | answered             v the client still reads
  *    HANDLING ------------------------------------+--- the last time ---> ENDING
  *       | the handler returns without answering   |                      | all is written
  *       v                                         |                      v
@@ -672,7 +672,7 @@ static void http_connection_on_expired(struct http_task *t)
     }
     if (c->state == IDLE && c->writing == 0 && unsent) {
         http_connection_enter(c, ENDING);
-        http_connection_linger(c);
+        http_connection_settle(c);
         return;
     }
     if (kind != HTTP_DEADLINE_LINGER && kind != HTTP_DEADLINE_GRACE)
