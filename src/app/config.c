@@ -306,6 +306,13 @@ const struct usage config_usage = {
     .settings = &SETTINGS,
 };
 
+/* The files may differ from those of the server that is probed. */
+static int config_check_probe(struct config *c, struct buf *error)
+{
+    int err = config_check_admin_address(c, error);
+    return err != 0 ? err : CONFIG_PROBE;
+}
+
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
 {
     int wanted = config_find_help_or_version(argc, argv);
@@ -326,16 +333,13 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     free(words);
     if (count != 0)
         return count > 0 ? -EINVAL : count;
-    /* The files may differ from those of the server that is probed. */
-    bool probes = (args.switched & (SWITCH_CHECK | SWITCH_PROBE)) == SWITCH_PROBE;
-    int err = probes ? config_check_admin_address(c, error)
-                     : settings_read_files(&SETTINGS, &c->values, &args, error);
-    if (err == 0 && !probes)
+    if ((args.switched & (SWITCH_CHECK | SWITCH_PROBE)) == SWITCH_PROBE)
+        return config_check_probe(c, error);
+    int err = settings_read_files(&SETTINGS, &c->values, &args, error);
+    if (err == 0)
         err = config_check(c, error);
     if (err != 0)
         return err;
-    if (probes)
-        return CONFIG_PROBE;
     config_list_files(c);
     return (args.switched & SWITCH_CHECK) != 0 ? CONFIG_CHECK : CONFIG_RUN;
 }

@@ -116,9 +116,8 @@ static void main_end(int number)
     _exit(128 + number);
 }
 
-/* Until the server handles signals. The kernel ends the first process of a container by none without a
- * handler.
- */
+/* Until the server handles signals. For the first process of a container the kernel ignores a signal that has
+ * no handler. */
 static void main_handle_signals(void)
 {
     (void)signal(SIGHUP, SIG_IGN);
