@@ -178,6 +178,8 @@ TEST_CASE(keys_beyond_the_limit_are_checked_in_redis_once)
     AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, patient);
     catalogue_issue_keys(&fixture->redis, KEYS_BEYOND);
     assert_true(redis_integer(&fixture->redis, "SCARD channels:api_keys") > KEYS_BEYOND);
+    double workers = server_metric(&fixture->server, "channeld_workers");
+    server_expect_log(&fixture->server, "it has too many keys", (size_t)workers);
     for (int i = 0; i < 40; i++)
         assert_int_equal(status_of(fixture, "/api/channels/", FIXTURE_AUTH), 200);
     long long portions = redis_calls(&fixture->redis, "sscan"); /* of the set before */
