@@ -55,7 +55,7 @@ static bool cluster_read_range(const struct redis_reply *range, struct span aske
     struct redis_address node;
     if (!cluster_read_node(range->element[2], asked, &out->master))
         return false;
-    for (size_t i = 3; i < range->elements && out->replicas < DISCOVERY_REPLICAS_MAX; i++)
+    for (size_t i = 3; i < range->elements && out->replicas < TOPOLOGY_REPLICAS_MAX; i++)
         if (cluster_read_node(range->element[i], asked, &node))
             out->replica[out->replicas++] = node;
     return true;

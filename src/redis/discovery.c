@@ -88,7 +88,8 @@ struct discovery {
     /* The Redis that was found. */
     enum { NOT_IN_USE, DISCOVERING, IN_USE } use; /* DISCOVERING: a discovery is in progress */
     struct topology topology;
-    int self_queries; /* times in a row that the Redis in use was about to be queried itself */
+    unsigned failures; /* of attempts to use it, ever */
+    int self_queries;  /* times in a row that the Redis in use was about to be queried itself */
 
     void (*closed)(void *arg);
     void *closed_arg;
@@ -532,7 +533,8 @@ void discovery_lost(struct discovery *d)
 
 void discovery_failed(struct discovery *d)
 {
-    if (topology_failed(&d->topology) % ATTEMPTS_PER_SERVER == 0)
+    topology_failed(&d->topology);
+    if (++d->failures % ATTEMPTS_PER_SERVER == 0)
         discovery_rotate_server(d);
 }
 

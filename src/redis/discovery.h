@@ -35,14 +35,14 @@ enum { DISCOVERY_INTERVAL_MS = 1000 };
  */
 enum { DISCOVERY_TIMEOUT_MS = 500, DISCOVERY_TIMEOUT_MAX_MS = 2000 };
 
-enum { DISCOVERY_REPLICAS_MAX = 32, DISCOVERY_NODES_MAX = 16 };
+enum { DISCOVERY_NODES_MAX = 16 };
 
 /* The answer of a server. */
 struct discovery_answer {
     struct redis_address master;
-    struct redis_address replica[DISCOVERY_REPLICAS_MAX]; /* healthy replicas */
-    struct redis_address down[DISCOVERY_REPLICAS_MAX];    /* replicas that are down or disconnected */
-    struct redis_address node[DISCOVERY_NODES_MAX]; /* further servers that can be queried from now on */
+    struct redis_address replica[TOPOLOGY_REPLICAS_MAX]; /* healthy replicas */
+    struct redis_address down[TOPOLOGY_REPLICAS_MAX];    /* replicas that are down or disconnected */
+    struct redis_address node[DISCOVERY_NODES_MAX];      /* further servers that can be queried from now on */
     int replicas, downs, nodes;
 };
 
@@ -102,7 +102,10 @@ void discovery_discover(struct discovery *d);
 void discovery_ready(struct discovery *d);
 void discovery_lost(struct discovery *d);
 
-/* An attempt to connect to that Redis has failed. After two such failures another server is queried. */
+/*
+ * An attempt to connect to that Redis has failed, or it was lost before it answered a heartbeat. After two
+ * such failures another server is queried.
+ */
 void discovery_failed(struct discovery *d);
 
 /* The state of the Redis that was found (topology.h); borrowed until discovery_close. */

@@ -20,7 +20,7 @@ static bool sentinel_is_down(struct span flags)
 
 static void sentinel_add_address(const struct redis_address *address, struct redis_address *list, int *count)
 {
-    if (*count < DISCOVERY_REPLICAS_MAX)
+    if (*count < TOPOLOGY_REPLICAS_MAX)
         list[(*count)++] = *address;
 }
 

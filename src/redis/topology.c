@@ -56,6 +56,33 @@ static const struct redis_address *topology_candidate(const struct topology *t,
     return step == replicas ? &answer->master : &answer->replica[(t->first_replica + step) % replicas];
 }
 
+/* Its place among those that have failed; t->failures if it has not. */
+static unsigned topology_failure_of(const struct topology *t, const struct redis_address *address)
+{
+    unsigned i = 0;
+    while (i < t->failures && !redis_address_equal(&t->failed[i], address))
+        i++;
+    return i;
+}
+
+static void topology_forget_failure(struct topology *t, const struct redis_address *address)
+{
+    unsigned i = topology_failure_of(t, address);
+    if (i < t->failures)
+        t->failed[i] = t->failed[--t->failures];
+}
+
+/* The first candidate that has not failed. When all have, each is tried once more. */
+static unsigned topology_next_step(struct topology *t, const struct discovery_answer *answer)
+{
+    for (unsigned step = 0; step < t->candidates; step++)
+        if (topology_failure_of(t, topology_candidate(t, answer, step)) == t->failures)
+            return step;
+    for (unsigned step = 0; step < t->candidates; step++)
+        topology_forget_failure(t, topology_candidate(t, answer, step));
+    return 0;
+}
+
 /*
  * Selects the replicas in turn, beginning with any, so that they share the load. After all of them it selects
  * the master.
@@ -64,13 +91,17 @@ static void topology_select_server(struct topology *t, const struct discovery_an
 {
     unsigned replicas = (unsigned)answer->replicas;
     t->candidates = replicas + 1;
-    unsigned step = t->failures % t->candidates; /* without replicas: the master */
-    if (redis_address_equal(topology_candidate(t, answer, step), &t->avoided))
-        step = (step + 1) % t->candidates;
+    unsigned step = topology_next_step(t, answer); /* without replicas: the master */
     t->master = answer->master;
     t->confirmed_ms = clock_boot_ms();
     t->is_master = step == replicas;
     topology_set_address(t, topology_candidate(t, answer, step));
+}
+
+/* The master is used because no replica can be. */
+static bool topology_stands_in(const struct topology *t)
+{
+    return t->is_master && t->candidates > 1;
 }
 
 /* The master in use has replaced the replicas long enough. */
@@ -299,25 +330,25 @@ void topology_connected(struct topology *t)
         t->confirmed_ms = 0;
 }
 
-void topology_answered(struct topology *t)
-{
-    t->avoided.port = 0;
-}
-
-void topology_avoid(struct topology *t)
-{
-    t->avoided = t->address;
-}
-
 void topology_ready(struct topology *t)
 {
-    t->failures = 0;
     t->ready_ms = clock_now_ms();
-    t->stand_ins = t->is_master && t->candidates > 1 ? t->stand_ins + 1 : 0;
+    if (topology_stands_in(t))
+        t->stand_ins++;
 }
 
-unsigned topology_failed(struct topology *t)
+void topology_answered(struct topology *t)
+{
+    t->failures = 0;
+    if (!topology_stands_in(t))
+        t->stand_ins = 0;
+}
+
+void topology_failed(struct topology *t)
 {
     t->owner_ms = 0;
-    return ++t->failures;
+    topology_forget_failure(t, &t->address);
+    if (t->failures == TOPOLOGY_CANDIDATES_MAX) /* candidates of several answers */
+        t->failures = 0;
+    t->failed[t->failures++] = t->address;
 }

@@ -20,6 +20,9 @@ struct discovery_answer;
 struct discovery_options;
 struct discovery_protocol;
 
+/* The healthy replicas that are taken from an answer, at most; and as many that are down. */
+enum { TOPOLOGY_REPLICAS_MAX = 32, TOPOLOGY_CANDIDATES_MAX = TOPOLOGY_REPLICAS_MAX + 1 };
+
 /* The meaning of an error reply of the Redis in use. */
 enum discovery_error {
     DISCOVERY_ERROR_OTHER,
@@ -51,8 +54,9 @@ struct topology {
     struct topology_comparison masters; /* `master`, and the master that the replica follows */
     unsigned first_replica;             /* the replica with which the selection begins */
     unsigned candidates;                /* servers among which it was selected */
-    unsigned failures;                  /* failed attempts in a row */
-    struct redis_address avoided;       /* the server that was lost before it answered; port 0: none */
+    /* Those that failed since a Redis has last answered. They are tried again when all of an answer have. */
+    struct redis_address failed[TOPOLOGY_CANDIDATES_MAX];
+    unsigned failures;
     unsigned stand_ins; /* times in a row that the master has come into use because the replicas failed */
     uint64_t ready_ms;  /* when it came into use, by the monotonic clock */
     struct redis_address owner; /* the master that the Redis before has named */
@@ -140,10 +144,7 @@ void topology_ready(struct topology *t);
 /* It has answered a heartbeat. */
 void topology_answered(struct topology *t);
 
-/* It was lost before that. Another one is selected, if there is one. */
-void topology_avoid(struct topology *t);
-
-/* An attempt failed. Returns the number of failed attempts in a row. */
-unsigned topology_failed(struct topology *t);
+/* An attempt to use it has failed, or it was lost before that. Another one is next, if there is one. */
+void topology_failed(struct topology *t);
 
 #endif

@@ -9,6 +9,12 @@
 
 enum { DATA = 3, SENTINELS = 3, PORT = 26379 };
 
+/*
+ * A replica may lose each connection before the next heartbeat, which is a second later. Each of two is tried
+ * twice at first, and again after 30 and 60 seconds or later.
+ */
+enum { LOST_AFTER_MS = 900, LOSSES_MAX = 10 };
+
 static struct sentinel {
     const struct redis *named; /* NULL: it knows no master */
     uint64_t since_ns;
@@ -16,6 +22,7 @@ static struct sentinel {
 
 static struct redis *elected;     /* by the last failover */
 static uint64_t failover_ends_ns; /* when the last of all has heard of it */
+static unsigned losses;           /* of connections to replicas, since everything else is whole */
 
 /* --- replies --- */
 
@@ -295,6 +302,33 @@ static void quieten_sentinels(void)
     replica_heal_all();
 }
 
+static void on_loss(void *arg, uint64_t number)
+{
+    (void)number;
+    if (++losses > LOSSES_MAX)
+        trace_fail("replicas are used again and again that lose each connection");
+    scenario_disturb(0);
+    redis_restart(arg, true);
+}
+
+static void lose_connections(struct redis *r)
+{
+    r->faults.behind_ping = lose_connections;
+    events_add_in(scenario_a_while(LOST_AFTER_MS), on_loss, r, 0);
+}
+
+/* The master is whole, and no replica can be used, though Sentinels see no fault. */
+static void quieten_replicas(void)
+{
+    quieten_sentinels();
+    losses = 0;
+    if (scenario_choose(3) != 0)
+        return;
+    for (struct redis *r = scenario.server; r < scenario.server + DATA; r++)
+        if (r != elected)
+            r->faults.behind_ping = lose_connections;
+}
+
 const struct topology topology_sentinel = {.name = "sentinel",
                                            .url = "redis+sentinel://s1.test,s2.test,s3.test/mymaster",
                                            .begin = begin_sentinels,
@@ -308,6 +342,6 @@ const struct topology topology_sentinel_replica = {
     .url = "redis+sentinel://s1.test,s2.test,s3.test/mymaster?role=replica",
     .begin = begin_sentinels,
     .move = move_sentinels,
-    .quieten = quieten_sentinels,
+    .quieten = quieten_replicas,
     .superseded_ns = superseded_ns,
     .recovery_s = 10};

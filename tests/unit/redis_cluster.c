@@ -112,7 +112,7 @@ TEST_CASE(more_replicas_and_nodes_than_are_kept)
     }
     static struct discovery_answer answer;
     assert_null(read_slots(text, &answer));
-    assert_int_equal(answer.replicas, DISCOVERY_REPLICAS_MAX);
+    assert_int_equal(answer.replicas, TOPOLOGY_REPLICAS_MAX);
     assert_int_equal(answer.nodes, DISCOVERY_NODES_MAX);
     free(text);
 }

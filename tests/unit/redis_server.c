@@ -578,12 +578,12 @@ TEST_CASE(invalid_replicas_are_left_out)
 TEST_CASE(replicas_beyond_the_bound_are_left_out)
 {
     struct discovery_answer answer;
-    char *list = text_printf("*%d\r\n", DISCOVERY_REPLICAS_MAX + 1);
+    char *list = text_printf("*%d\r\n", TOPOLOGY_REPLICAS_MAX + 1);
     char *good = replica('*', "7001", "slave", "ok");
-    for (int i = 0; i <= DISCOVERY_REPLICAS_MAX; i++)
+    for (int i = 0; i <= TOPOLOGY_REPLICAS_MAX; i++)
         list = text_append(list, good);
     assert_null(read_sentinel(1, list, &answer));
-    assert_int_equal(answer.replicas, DISCOVERY_REPLICAS_MAX);
+    assert_int_equal(answer.replicas, TOPOLOGY_REPLICAS_MAX);
     free(good);
     free(list);
 }

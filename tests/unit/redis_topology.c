@@ -110,10 +110,11 @@ static void use_master_after_replica(void)
 {
     topology_select(&topology, &one_replica);
     assert_string_equal(topology_endpoint(&topology)->host, "replica.test");
-    (void)topology_failed(&topology);
+    topology_failed(&topology);
     topology_select(&topology, &one_replica);
     assert_string_equal(topology_endpoint(&topology)->host, "master.test");
     topology_ready(&topology);
+    topology_answered(&topology);
 }
 
 /* The master is kept for that many milliseconds, and then left for the replica. */
@@ -146,8 +147,22 @@ TEST_CASE(replica_in_use_ends_the_trials_in_vain)
     expect_return_after(STAND_IN_MS);
     topology_select(&topology, &one_replica);
     topology_ready(&topology);
+    topology_answered(&topology);
     use_master_after_replica();
     expect_return_after(STAND_IN_MS);
+    end();
+}
+
+/* It is lost again before it has answered. */
+TEST_CASE(replica_that_only_comes_into_use_does_not_end_the_trials_in_vain)
+{
+    begin();
+    use_master_after_replica();
+    expect_return_after(STAND_IN_MS);
+    topology_select(&topology, &one_replica);
+    topology_ready(&topology);
+    use_master_after_replica();
+    expect_return_after(2 * STAND_IN_MS);
     end();
 }
 
@@ -170,21 +185,74 @@ static const char *select_of(const struct discovery_answer *answer)
     return topology_endpoint(&topology)->host;
 }
 
+static const struct discovery_answer two_replicas = {
+    .master = {.host = "master.test", .port = 6379},
+    .replica = {{.host = "replica.test", .port = 6379}, {.host = "other.test", .port = 6379}},
+    .replicas = 2};
+
+static const char *other_than(const char *replica)
+{
+    return strcmp(replica, "replica.test") == 0 ? "other.test" : "replica.test";
+}
+
+static void lose_at_once(void)
+{
+    topology_ready(&topology);
+    topology_failed(&topology);
+}
+
 TEST_CASE(server_that_was_lost_at_once_gives_way_to_another)
 {
-    static const struct discovery_answer two_replicas = {
-        .master = {.host = "master.test", .port = 6379},
-        .replica = {{.host = "replica.test", .port = 6379}, {.host = "other.test", .port = 6379}},
-        .replicas = 2};
     begin();
-    const char *first = select_of(&two_replicas)[0] == 'r' ? "replica.test" : "other.test";
-    const char *second = first[0] == 'r' ? "other.test" : "replica.test";
-    topology_ready(&topology);
-    topology_avoid(&topology);
-    assert_string_equal(select_of(&two_replicas), second);
+    const char *first = other_than(other_than(select_of(&two_replicas)));
+    lose_at_once();
+    assert_string_equal(select_of(&two_replicas), other_than(first));
     topology_ready(&topology);
     topology_answered(&topology);
     assert_string_equal(select_of(&two_replicas), first);
+    end();
+}
+
+TEST_CASE(master_stands_in_when_all_replicas_are_lost_at_once)
+{
+    begin();
+    const char *first = other_than(other_than(select_of(&two_replicas)));
+    lose_at_once();
+    assert_string_equal(select_of(&two_replicas), other_than(first));
+    lose_at_once();
+    assert_string_equal(select_of(&two_replicas), "master.test");
+    lose_at_once();
+    assert_string_equal(select_of(&two_replicas), first);
+    end();
+}
+
+/* Of two servers that are asked in turn, one names nothing but a master that is gone. */
+TEST_CASE(all_of_an_answer_are_tried_although_another_answer_has_failed)
+{
+    static const struct discovery_answer outdated = {.master = {.host = "gone.test", .port = 6379}};
+    begin();
+    const char *first = other_than(other_than(select_of(&two_replicas)));
+    topology_failed(&topology);
+    assert_string_equal(select_of(&two_replicas), other_than(first));
+    topology_failed(&topology);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(select_of(&outdated), "gone.test");
+        topology_failed(&topology);
+    }
+    assert_string_equal(select_of(&two_replicas), "master.test");
+    end();
+}
+
+/* The servers report it as down in the meantime. */
+TEST_CASE(replica_is_preferred_to_the_master_when_another_one_was_lost_at_once)
+{
+    begin();
+    bool other_is_next = strcmp(select_of(&two_replicas), "replica.test") == 0;
+    struct discovery_answer rest = one_replica;
+    if (other_is_next)
+        rest.replica[0] = two_replicas.replica[1];
+    lose_at_once();
+    assert_string_equal(select_of(&rest), rest.replica[0].host);
     end();
 }
 
@@ -192,10 +260,9 @@ TEST_CASE(server_that_was_lost_at_once_is_used_where_there_is_no_other)
 {
     begin();
     assert_string_equal(select_of(&one_replica), "replica.test");
-    topology_ready(&topology);
-    topology_avoid(&topology);
+    lose_at_once();
     assert_string_equal(select_of(&one_replica), "master.test");
-    topology_avoid(&topology);
+    topology_failed(&topology);
     assert_string_equal(select_of(&no_replica), "master.test");
     end();
 }
