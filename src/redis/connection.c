@@ -330,9 +330,12 @@ static bool redis_connection_has_more_addresses(const struct redis_connection *c
 /* Another server is next, if there is one, unless this one has been in use. */
 static void redis_connection_turn_to_another(struct redis_connection *c)
 {
-    bool used = c->state == READY && c->has_answered;
-    if (c->discovery != NULL && c->state != DISCOVERING && !used)
+    if (c->discovery == NULL || c->state == DISCOVERING)
+        return;
+    if (c->state != READY)
         discovery_failed(c->discovery);
+    else if (!c->has_answered)
+        topology_failed(c->topology);
 }
 
 void redis_connection_fail(struct redis_connection *c, const char *why)

@@ -88,7 +88,7 @@ struct discovery {
     /* The Redis that was found. */
     enum { NOT_IN_USE, DISCOVERING, IN_USE } use; /* DISCOVERING: a discovery is in progress */
     struct topology topology;
-    unsigned failures; /* of attempts to use it, ever */
+    unsigned failures; /* of attempts to use it, in a row */
     int self_queries;  /* times in a row that the Redis in use was about to be queried itself */
 
     void (*closed)(void *arg);
@@ -523,6 +523,7 @@ void discovery_ready(struct discovery *d)
 {
     d->use = IN_USE;
     d->self_queries = 0;
+    d->failures = 0;
     topology_ready(&d->topology);
 }
 

@@ -102,10 +102,7 @@ void discovery_discover(struct discovery *d);
 void discovery_ready(struct discovery *d);
 void discovery_lost(struct discovery *d);
 
-/*
- * An attempt to connect to that Redis has failed, or it was lost before it answered a heartbeat. After two
- * such failures another server is queried.
- */
+/* An attempt to connect to that Redis has failed. After two such failures another server is queried. */
 void discovery_failed(struct discovery *d);
 
 /* The state of the Redis that was found (topology.h); borrowed until discovery_close. */

@@ -49,38 +49,47 @@ static void topology_select_owner(struct topology *t)
     topology_set_address(t, &t->owner);
 }
 
-static const struct redis_address *topology_candidate(const struct topology *t,
-                                                      const struct discovery_answer *answer, unsigned step)
+/* Number `step`, in the order in which they are tried. */
+static struct topology_candidate topology_candidate(const struct topology *t,
+                                                    const struct discovery_answer *answer, unsigned step)
 {
     unsigned replicas = (unsigned)answer->replicas;
-    return step == replicas ? &answer->master : &answer->replica[(t->first_replica + step) % replicas];
+    if (step == replicas)
+        return (struct topology_candidate){answer->master, true};
+    return (struct topology_candidate){answer->replica[(t->first_replica + step) % replicas], false};
 }
 
-/* Its place among those that have failed; t->failures if it has not. */
-static unsigned topology_failure_of(const struct topology *t, const struct redis_address *address)
+/* Its place among those that have failed, or their number. */
+static unsigned topology_find_failed(const struct topology *t, const struct topology_candidate *c)
 {
     unsigned i = 0;
-    while (i < t->failures && !redis_address_equal(&t->failed[i], address))
+    while (i < t->failed_count && !(t->failed[i].is_master == c->is_master &&
+                                    redis_address_equal(&t->failed[i].address, &c->address)))
         i++;
     return i;
 }
 
-static void topology_forget_failure(struct topology *t, const struct redis_address *address)
+static void topology_forget_failed(struct topology *t, const struct topology_candidate *c)
 {
-    unsigned i = topology_failure_of(t, address);
-    if (i < t->failures)
-        t->failed[i] = t->failed[--t->failures];
+    unsigned i = topology_find_failed(t, c);
+    if (i < t->failed_count)
+        t->failed[i] = t->failed[--t->failed_count];
 }
 
-/* The first candidate that has not failed. When all have, each is tried once more. */
-static unsigned topology_next_step(struct topology *t, const struct discovery_answer *answer)
+/* The first that has not failed. When all have, each is tried once more. */
+static struct topology_candidate topology_next_candidate(struct topology *t,
+                                                         const struct discovery_answer *answer)
 {
-    for (unsigned step = 0; step < t->candidates; step++)
-        if (topology_failure_of(t, topology_candidate(t, answer, step)) == t->failures)
-            return step;
-    for (unsigned step = 0; step < t->candidates; step++)
-        topology_forget_failure(t, topology_candidate(t, answer, step));
-    return 0;
+    for (unsigned step = 0; step < t->candidates; step++) {
+        struct topology_candidate c = topology_candidate(t, answer, step);
+        if (topology_find_failed(t, &c) == t->failed_count)
+            return c;
+    }
+    for (unsigned step = 0; step < t->candidates; step++) {
+        struct topology_candidate c = topology_candidate(t, answer, step);
+        topology_forget_failed(t, &c);
+    }
+    return topology_candidate(t, answer, 0);
 }
 
 /*
@@ -89,38 +98,33 @@ static unsigned topology_next_step(struct topology *t, const struct discovery_an
  */
 static void topology_select_server(struct topology *t, const struct discovery_answer *answer)
 {
-    unsigned replicas = (unsigned)answer->replicas;
-    t->candidates = replicas + 1;
-    unsigned step = topology_next_step(t, answer); /* without replicas: the master */
+    t->candidates = (unsigned)answer->replicas + 1;
+    struct topology_candidate c = topology_next_candidate(t, answer); /* without replicas: the master */
     t->master = answer->master;
     t->confirmed_ms = clock_boot_ms();
-    t->is_master = step == replicas;
-    topology_set_address(t, topology_candidate(t, answer, step));
-}
-
-/* The master is used because no replica can be. */
-static bool topology_stands_in(const struct topology *t)
-{
-    return t->is_master && t->candidates > 1;
+    t->is_master = c.is_master;
+    topology_set_address(t, &c.address);
 }
 
 /* The master in use has replaced the replicas long enough. */
 static bool topology_has_stood_in(const struct topology *t, const struct discovery_answer *answer)
 {
-    unsigned in_vain = t->stand_ins > 0 ? t->stand_ins - 1 : 0;
-    uint64_t limit = backoff_doubled_ms(in_vain, STAND_IN_MS, STAND_IN_MAX_MS);
+    uint64_t limit = backoff_doubled_ms(t->trials, STAND_IN_MS, STAND_IN_MAX_MS);
     return answer->replicas > 0 && clock_now_ms() - t->ready_ms >= limit;
 }
 
 /* Why the answer is against the selected Redis; NULL if it is not. */
-static const char *topology_reason_to_leave(const struct topology *t, const struct discovery_answer *answer,
+static const char *topology_reason_to_leave(struct topology *t, const struct discovery_answer *answer,
                                             bool in_use)
 {
     if (in_use && !t->is_master) /* the heartbeat checks a replica */
         return NULL;
     if (!redis_address_equal(&answer->master, &t->master))
         return t->protocol->moved;
-    return in_use && topology_has_stood_in(t, answer) ? "the replicas are tried again" : NULL;
+    if (!in_use || !topology_has_stood_in(t, answer))
+        return NULL;
+    t->trials++;
+    return "the replicas are tried again";
 }
 
 static bool topology_is_reported_down(const struct topology *t, const struct discovery_answer *answer)
@@ -333,22 +337,21 @@ void topology_connected(struct topology *t)
 void topology_ready(struct topology *t)
 {
     t->ready_ms = clock_now_ms();
-    if (topology_stands_in(t))
-        t->stand_ins++;
 }
 
 void topology_answered(struct topology *t)
 {
-    t->failures = 0;
-    if (!topology_stands_in(t))
-        t->stand_ins = 0;
+    t->failed_count = 0;
+    if (!t->is_master || t->candidates == 1)
+        t->trials = 0;
 }
 
 void topology_failed(struct topology *t)
 {
+    const struct topology_candidate c = {t->address, t->is_master};
     t->owner_ms = 0;
-    topology_forget_failure(t, &t->address);
-    if (t->failures == TOPOLOGY_CANDIDATES_MAX) /* candidates of several answers */
-        t->failures = 0;
-    t->failed[t->failures++] = t->address;
+    topology_forget_failed(t, &c);
+    if (t->failed_count == TOPOLOGY_CANDIDATES_MAX) /* candidates of several answers */
+        t->failed_count = 0;
+    t->failed[t->failed_count++] = c;
 }

@@ -40,6 +40,12 @@ struct topology_comparison {
     uint64_t made_ms; /* by the boot clock; 0: never */
 };
 
+/* While Sentinels follow a failover the same address may be listed as a replica and named as the master. */
+struct topology_candidate {
+    struct redis_address address;
+    bool is_master;
+};
+
 /* Embedded in the discovery; private to topology.c and the functions below. */
 struct topology {
     uv_loop_t *loop;
@@ -55,13 +61,13 @@ struct topology {
     unsigned first_replica;             /* the replica with which the selection begins */
     unsigned candidates;                /* servers among which it was selected */
     /* Those that failed since a Redis has last answered. They are tried again when all of an answer have. */
-    struct redis_address failed[TOPOLOGY_CANDIDATES_MAX];
-    unsigned failures;
-    unsigned stand_ins; /* times in a row that the master has come into use because the replicas failed */
-    uint64_t ready_ms;  /* when it came into use, by the monotonic clock */
+    struct topology_candidate failed[TOPOLOGY_CANDIDATES_MAX];
+    unsigned failed_count;
+    unsigned trials;   /* times that the master was left for the replicas, since one of them has answered */
+    uint64_t ready_ms; /* when it came into use, by the monotonic clock */
     struct redis_address owner; /* the master that the Redis before has named */
-    uint64_t owner_ms;          /* when it was named, by the monotonic clock; 0: never, or it was wrong */
-    bool owner_next;            /* the connection to `owner` is made without a query */
+    uint64_t owner_ms; /* when it was named, by the monotonic clock; 0: never, or a server has failed since */
+    bool owner_next;   /* the connection to `owner` is made without a query */
     /* The following times are by the boot clock; 0: not so. */
     uint64_t confirmed_ms; /* when this master was last named, or the replica last followed it */
     uint64_t mismatch_ms;  /* since when the replica follows another or an unknown master */
@@ -144,7 +150,7 @@ void topology_ready(struct topology *t);
 /* It has answered a heartbeat. */
 void topology_answered(struct topology *t);
 
-/* An attempt to use it has failed, or it was lost before that. Another one is next, if there is one. */
+/* It could not be used, or was lost before it answered a heartbeat. Another one is next, if there is one. */
 void topology_failed(struct topology *t);
 
 #endif

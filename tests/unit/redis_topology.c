@@ -162,7 +162,7 @@ TEST_CASE(replica_that_only_comes_into_use_does_not_end_the_trials_in_vain)
     topology_select(&topology, &one_replica);
     topology_ready(&topology);
     use_master_after_replica();
-    expect_return_after(2 * STAND_IN_MS);
+    expect_return_after(UINT64_C(2) * STAND_IN_MS);
     end();
 }
 
@@ -240,6 +240,20 @@ TEST_CASE(all_of_an_answer_are_tried_although_another_answer_has_failed)
         topology_failed(&topology);
     }
     assert_string_equal(select_of(&two_replicas), "master.test");
+    end();
+}
+
+/* The Sentinel that leads the failover names the new master before it has struck it off the replicas. */
+TEST_CASE(master_that_is_still_listed_as_a_replica_is_tried_as_a_master)
+{
+    struct discovery_answer answer = one_replica;
+    answer.replica[0] = answer.master;
+    begin();
+    topology_select(&topology, &answer);
+    assert_int_equal(topology_wanted_role(&topology), REDIS_ROLE_REPLICA);
+    topology_failed(&topology);
+    topology_select(&topology, &answer);
+    assert_int_equal(topology_wanted_role(&topology), REDIS_ROLE_MASTER);
     end();
 }
 
