@@ -47,10 +47,11 @@ static void put_host(struct bytes *out, const struct redis *r)
     put_word(out, host);
 }
 
-static void put_replica(struct bytes *out, const struct redis *r)
+/* The link of one that is promoted counts as it was before. */
+static void put_replica(struct bytes *out, const struct redis *r, bool promoted)
 {
     bool down = r->hung_until_ns > now_ns() || r->listener.state != NET_LISTENS;
-    bool linked = r->replication.upstream != NULL && r->replication.link == LINK_UP;
+    bool follows = r->replication.upstream != NULL && r->replication.link == LINK_UP;
     put_text(out, "%4\r\n");
     put_word(out, "ip");
     put_host(out, r);
@@ -59,17 +60,19 @@ static void put_replica(struct bytes *out, const struct redis *r)
     put_word(out, "flags");
     put_word(out, down ? "s_down,slave,disconnected" : "slave");
     put_word(out, "master-link-status");
-    put_word(out, linked ? "ok" : "err");
+    put_word(out, follows || promoted ? "ok" : "err");
 }
 
-static void put_replicas(struct bytes *out, const struct redis *named)
+/* The Sentinel that leads a failover lists the new master among the replicas until the end. */
+static void put_replicas(struct bytes *out, const struct sentinel *s)
 {
+    bool leads = s == &sentinels[0] && now_ns() < failover_ends_ns;
     char head[32];
-    (void)snprintf(head, sizeof head, "*%d\r\n", DATA - 1);
+    (void)snprintf(head, sizeof head, "*%d\r\n", leads ? DATA : DATA - 1);
     put_text(out, head);
     for (const struct redis *r = scenario.server; r < scenario.server + DATA; r++)
-        if (r != named)
-            put_replica(out, r);
+        if (leads || r != s->named)
+            put_replica(out, r, r == s->named);
 }
 
 void sentinel_query(struct redis *r, struct redis_client *c, const struct command *m)
@@ -80,7 +83,7 @@ void sentinel_query(struct redis *r, struct redis_client *c, const struct comman
         if (named == NULL)
             put_text(&c->out, "-ERR No such master with that name\r\n");
         else
-            put_replicas(&c->out, named);
+            put_replicas(&c->out, r->sentinel);
     } else if (named == NULL) {
         put_text(&c->out, "_\r\n");
     } else {
