@@ -335,7 +335,7 @@ static void redis_connection_turn_to_another(struct redis_connection *c)
     if (c->state != READY)
         discovery_failed(c->discovery);
     else if (!c->has_answered)
-        topology_failed(c->topology);
+        topology_lost_early(c->topology);
 }
 
 void redis_connection_fail(struct redis_connection *c, const char *why)

@@ -346,12 +346,17 @@ void topology_answered(struct topology *t)
         t->trials = 0;
 }
 
-void topology_failed(struct topology *t)
+void topology_lost_early(struct topology *t)
 {
     const struct topology_candidate c = {t->address, t->is_master};
-    t->owner_ms = 0;
     topology_forget_failed(t, &c);
     if (t->failed_count == TOPOLOGY_CANDIDATES_MAX) /* candidates of several answers */
         t->failed_count = 0;
     t->failed[t->failed_count++] = c;
+}
+
+void topology_failed(struct topology *t)
+{
+    t->owner_ms = 0;
+    topology_lost_early(t);
 }

@@ -63,11 +63,11 @@ struct topology {
     /* Those that failed since a Redis has last answered. They are tried again when all of an answer have. */
     struct topology_candidate failed[TOPOLOGY_CANDIDATES_MAX];
     unsigned failed_count;
-    unsigned trials;   /* times that the master was left for the replicas, since one of them has answered */
+    unsigned trials;   /* times that the master was left for the replicas, since it last was no stand-in */
     uint64_t ready_ms; /* when it came into use, by the monotonic clock */
     struct redis_address owner; /* the master that the Redis before has named */
-    uint64_t owner_ms; /* when it was named, by the monotonic clock; 0: never, or a server has failed since */
-    bool owner_next;   /* the connection to `owner` is made without a query */
+    uint64_t owner_ms;          /* when it was named, by the monotonic clock; 0: never, or it was wrong */
+    bool owner_next;            /* the connection to `owner` is made without a query */
     /* The following times are by the boot clock; 0: not so. */
     uint64_t confirmed_ms; /* when this master was last named, or the replica last followed it */
     uint64_t mismatch_ms;  /* since when the replica follows another or an unknown master */
@@ -112,7 +112,7 @@ bool topology_wants_readonly(const struct topology *t);
 
 /*
  * Checks the selected Redis, which may be in use, by the answer of a server. Returns NULL, or the reason to
- * leave it: another one is named, or a replica should be used again.
+ * leave it: another one is named, or a replica should be used again. One in use must be left then.
  */
 const char *topology_check_answer(struct topology *t, const struct discovery_answer *answer, bool in_use);
 
@@ -150,7 +150,10 @@ void topology_ready(struct topology *t);
 /* It has answered a heartbeat. */
 void topology_answered(struct topology *t);
 
-/* It could not be used, or was lost before it answered a heartbeat. Another one is next, if there is one. */
+/* It was lost before it answered a heartbeat. Another one is next, if there is one. */
+void topology_lost_early(struct topology *t);
+
+/* The same, as an attempt to use it has failed. */
 void topology_failed(struct topology *t);
 
 #endif

@@ -99,8 +99,7 @@ static void check_recovery(uv_loop_t *loop)
     run_for(loop, (QUIET_S + scenario_recovery_s()) * SECOND);
     clients_end();
     run_for(loop, ANSWER_S * SECOND);
-    bool is_settled = scenario.severed_until_ns + QUIET_S * SECOND < now_ns();
-    if (is_settled) /* no replica that cannot be used was just tried again */
+    if (scenario.lost_ns + QUIET_S * SECOND < now_ns()) /* else a replica was just tried again in vain */
         scenario.disturbed_until_ns = 0;
     (void)ask_all(loop);
     if (ask_all(loop) == 0 && cached) {

@@ -650,7 +650,7 @@ unsigned scenario_recovery_s(void)
 void scenario_begin(unsigned faults, int topology)
 {
     scenario.quiet = false;
-    scenario.disturbed_until_ns = scenario.severed_until_ns = scenario.slow_until_ns = 0;
+    scenario.disturbed_until_ns = scenario.severed_until_ns = scenario.slow_until_ns = scenario.lost_ns = 0;
     choose_settings(&scenario.settings);
     scenario.faults = (unsigned)random_bits(STREAM_SCENARIO);
     scenario.faults &=

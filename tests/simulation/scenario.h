@@ -84,6 +84,7 @@ struct scenario {
     uint64_t slow_until_ns;      /* until then the network is, or was, slow */
     uint64_t disturbed_until_ns; /* until then there was a fault that may cost answers */
     uint64_t severed_until_ns;   /* until then there was one that may cost the connection */
+    uint64_t lost_ns;            /* when a replica that cannot be used has last lost a connection; 0: never */
 };
 
 extern struct scenario scenario;

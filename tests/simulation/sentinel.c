@@ -10,8 +10,9 @@
 enum { DATA = 3, SENTINELS = 3, PORT = 26379 };
 
 /*
- * A replica may lose each connection before the next heartbeat, which is a second later. Each of two is tried
- * twice at first, and again after 30 and 60 seconds or later.
+ * A replica may lose each connection before the next heartbeat, which is a second later. Three are lost so at
+ * first: of the replica in use, of it again, and of the other one. Two are lost after 30 and after 60 seconds
+ * or later. A backlog counts one of them twice.
  */
 enum { LOST_AFTER_MS = 900, LOSSES_MAX = 10 };
 
@@ -310,6 +311,7 @@ static void on_loss(void *arg, uint64_t number)
     (void)number;
     if (++losses > LOSSES_MAX)
         trace_fail("replicas are used again and again that lose each connection");
+    scenario.lost_ns = now_ns();
     scenario_disturb(0);
     redis_restart(arg, true);
 }

@@ -198,7 +198,7 @@ static const char *other_than(const char *replica)
 static void lose_at_once(void)
 {
     topology_ready(&topology);
-    topology_failed(&topology);
+    topology_lost_early(&topology);
 }
 
 TEST_CASE(server_that_was_lost_at_once_gives_way_to_another)
