@@ -88,7 +88,7 @@ FROM ${PROMETHEUS_IMAGE} AS prometheus
 
 # --- The image. ---
 FROM scratch
-ARG VERSION=1.1.3
+ARG VERSION=1.1.4
 ARG REVISION=unknown
 ARG SOURCE=
 LABEL org.opencontainers.image.title="channeld" \
