@@ -29,8 +29,7 @@ static int setup(void **state)
     redis_do(replica, "CONFIG SET replica-serve-stale-data no");
     redis_do(replica, "REPLICAOF 127.0.0.1 %d", master.port);
     assert_true(wait_until(is_linked, replica, WAIT_DEADLINE_MS));
-    double workers = server_metric(&bed->fixture.server, "channeld_workers");
-    server_await_metric(&bed->fixture.server, "channeld_redis_role{role=\"replica\"}", workers);
+    testbed_await_workers(bed, "channeld_redis_role{role=\"replica\"}");
     fanout_await_cached(bed);
     (void)clients_start(bed);
     return 0;

@@ -137,10 +137,15 @@ int testbed_await_lost(struct testbed *bed, int64_t since)
     return (int)(wait_now_ms() - since);
 }
 
-int testbed_await_connected(struct testbed *bed, int64_t since)
+void testbed_await_workers(struct testbed *bed, const char *gauge)
 {
     double workers = server_metric(&bed->fixture.server, "channeld_workers");
-    server_await_metric(&bed->fixture.server, "channeld_redis_connected", workers);
+    server_await_metric(&bed->fixture.server, gauge, workers);
+}
+
+int testbed_await_connected(struct testbed *bed, int64_t since)
+{
+    testbed_await_workers(bed, "channeld_redis_connected");
     return (int)(wait_now_ms() - since);
 }
 

@@ -76,6 +76,9 @@ void testbed_sleep(int ms);
 int testbed_await_lost(struct testbed *bed, int64_t since);
 int testbed_await_connected(struct testbed *bed, int64_t since);
 
+/* Waits until this gauge of workers counts all of them. */
+void testbed_await_workers(struct testbed *bed, const char *gauge);
+
 /* ---- outages ---- */
 
 /* A fault that separates channeld from Redis for a while. */

@@ -195,6 +195,12 @@ static const char *other_than(const char *replica)
     return strcmp(replica, "replica.test") == 0 ? "other.test" : "replica.test";
 }
 
+/* The name of the one that is selected, which outlives the selection. */
+static const char *select_of_two(void)
+{
+    return other_than(other_than(select_of(&two_replicas)));
+}
+
 static void lose_at_once(void)
 {
     topology_ready(&topology);
@@ -204,7 +210,7 @@ static void lose_at_once(void)
 TEST_CASE(server_that_was_lost_at_once_gives_way_to_another)
 {
     begin();
-    const char *first = other_than(other_than(select_of(&two_replicas)));
+    const char *first = select_of_two();
     lose_at_once();
     assert_string_equal(select_of(&two_replicas), other_than(first));
     topology_ready(&topology);
@@ -216,7 +222,7 @@ TEST_CASE(server_that_was_lost_at_once_gives_way_to_another)
 TEST_CASE(master_stands_in_when_all_replicas_are_lost_at_once)
 {
     begin();
-    const char *first = other_than(other_than(select_of(&two_replicas)));
+    const char *first = select_of_two();
     lose_at_once();
     assert_string_equal(select_of(&two_replicas), other_than(first));
     lose_at_once();
@@ -231,7 +237,7 @@ TEST_CASE(all_of_an_answer_are_tried_although_another_answer_has_failed)
 {
     static const struct discovery_answer outdated = {.master = {.host = "gone.test", .port = 6379}};
     begin();
-    const char *first = other_than(other_than(select_of(&two_replicas)));
+    const char *first = select_of_two();
     topology_failed(&topology);
     assert_string_equal(select_of(&two_replicas), other_than(first));
     topology_failed(&topology);
@@ -261,10 +267,9 @@ TEST_CASE(master_that_is_still_listed_as_a_replica_is_tried_as_a_master)
 TEST_CASE(replica_is_preferred_to_the_master_when_another_one_was_lost_at_once)
 {
     begin();
-    bool other_is_next = strcmp(select_of(&two_replicas), "replica.test") == 0;
+    bool other_is_left = strcmp(select_of_two(), "replica.test") == 0;
     struct discovery_answer rest = one_replica;
-    if (other_is_next)
-        rest.replica[0] = two_replicas.replica[1];
+    rest.replica[0] = two_replicas.replica[other_is_left];
     lose_at_once();
     assert_string_equal(select_of(&rest), rest.replica[0].host);
     end();
