@@ -12,7 +12,9 @@
 
 enum { RESPONSE_MAX = 1024 };
 
-/* Returns a connected socket, on which no call waits for longer than PROBE_TIMEOUT_MS, or a negative errno.
+/*
+ * Returns a connected socket, on which no call waits for longer than PROBE_TIMEOUT_MS, or a negative errno.
+ * A call with a timeout is interrupted when the process is stopped and continued (signal(7)): it is repeated.
  */
 static int probe_open_socket(const struct addr *to)
 {
@@ -23,7 +25,11 @@ static int probe_open_socket(const struct addr *to)
         return -errno;
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most); /* connect() too has this timeout */
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
-    if (connect(fd, addr_sockaddr(to), addr_len(to)) == 0)
+    int result = 0;
+    do
+        result = connect(fd, addr_sockaddr(to), addr_len(to));
+    while (result != 0 && errno == EINTR);
+    if (result == 0)
         return fd;
     int err = errno == EINPROGRESS ? -ETIMEDOUT : -errno;
     (void)close(fd);
@@ -74,8 +80,11 @@ static int probe_request_readiness(int fd, struct buf *error)
 {
     char response[RESPONSE_MAX];
     ssize_t got = send(fd, REQUEST, sizeof REQUEST - 1, MSG_NOSIGNAL);
-    if (got >= 0)
-        got = recv(fd, response, sizeof response, MSG_WAITALL);
+    if (got >= 0) {
+        do
+            got = recv(fd, response, sizeof response, MSG_WAITALL);
+        while (got < 0 && errno == EINTR);
+    }
     if (got >= 0)
         return probe_check_response((struct span){response, (size_t)got}, error);
     int err = errno == EAGAIN ? -ETIMEDOUT : -errno;

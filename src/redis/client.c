@@ -198,7 +198,9 @@ static int redis_client_start_tls(struct redis_client *c, const char *host)
         return 0;
     if (errno == EAGAIN)
         return redis_client_fail_io(c);
-    return redis_client_fail(c, err == -EACCES, "%s", c->context->errstr);
+    bool interrupted = errno == EINTR;
+    err = redis_client_fail(c, err == -EACCES, "%s", c->context->errstr);
+    return interrupted ? -EINTR : err;
 }
 
 int redis_client_limit_replies(struct redis_client *c, int reply_ms)
@@ -256,8 +258,8 @@ static int redis_client_handshake(struct redis_client *c, const struct redis_end
     return redis_client_receive_done(c);
 }
 
-static int redis_client_connect_to(struct redis_client *c, const struct redis_endpoint *endpoint,
-                                   const struct redis_client_limits *limits)
+static int redis_client_connect_once(struct redis_client *c, const struct redis_endpoint *endpoint,
+                                     const struct redis_client_limits *limits)
 {
     struct timeval connect = redis_client_time_of(limits->connect_ms);
     redis_client_disconnect(c);
@@ -269,6 +271,17 @@ static int redis_client_connect_to(struct redis_client *c, const struct redis_en
     if (err == 0 && c->tls != NULL)
         err = redis_client_start_tls(c, endpoint->host);
     return err != 0 ? err : redis_client_handshake(c, endpoint);
+}
+
+/* Stopping and continuing the process interrupts the handshake of TLS (signal(7)), which cannot go on then.
+ */
+static int redis_client_connect_to(struct redis_client *c, const struct redis_endpoint *endpoint,
+                                   const struct redis_client_limits *limits)
+{
+    int err = -EINTR;
+    while (err == -EINTR)
+        err = redis_client_connect_once(c, endpoint, limits);
+    return err;
 }
 
 int redis_client_connect_fd(struct redis_client *c, int fd, const struct redis_client_limits *limits)
