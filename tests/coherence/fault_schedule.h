@@ -71,7 +71,7 @@ enum fault_rule {
     RULE_LEASE,        /* cached responses, within the lease: Redis acknowledges before it invalidates */
 };
 
-enum { LEASE_MS = 3000, REQUEST_TIMEOUT_MS = 1000 };
+enum { LEASE_MS = 3000, REQUEST_TIMEOUT_MS = 3000 };
 
 /* For how long a replica may be read at most: after the loss of its link, and after its master fell silent.
  */

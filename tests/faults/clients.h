@@ -49,11 +49,12 @@ struct client_tally clients_tally(struct clients *clients, enum client_kind kind
 void clients_mark_end(struct clients *clients);
 struct client_tally clients_tally_of_fault(struct clients *clients, enum client_kind kind);
 
-/* What to allow on top of a bound: wait_slack_ms(), and how long the scheduler of this machine has delayed a
- * thread since the clients were started. */
-int clients_slack_ms(struct clients *clients);
+/* The bound of a time that a test measures, as wait_bound_ms(); tests of latency also allow what the
+ * scheduler of this machine has delayed a thread since the clients were started. */
+int clients_bound_ms(struct clients *clients, int ms);
 
-/* Lets them run for `ms`; fails at once for a wrong response, or one later than the request timeout. */
+/* Lets them run for `ms`; fails at once for a wrong response, and in tests of latency for one later
+ * than the request timeout. */
 void clients_watch(struct clients *clients, int ms);
 
 /* Asserts that every cached response since the mark was right. */

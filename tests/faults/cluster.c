@@ -97,7 +97,7 @@ static void expect_new_owner(struct testbed *bed)
     clients_free(bed->clients);
     bed->clients = NULL;
     testbed_write(&cluster.node[owner], 2);
-    if (!wait_until(fanout_serves_version_2, bed, FOLLOW_MS + wait_slack_ms())) {
+    if (!wait_until(fanout_serves_version_2, bed, WAIT_DEADLINE_MS)) {
         AUTOFREE char *log = server_log(&bed->fixture.server);
         print_error("%s", log);
         fail_msg("not all responses are those of node %d", owner);

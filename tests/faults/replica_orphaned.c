@@ -75,7 +75,7 @@ TEST_CASE_WITH(read_only_replica_is_read, setup, teardown)
     clients_expect_all_right(bed->clients);
     clients_permit_version(bed->clients, 2);
     testbed_write(&master, 2);
-    testbed_sleep(wait_slack_ms());
+    assert_true(wait_until(fanout_serves_version_2, bed, WAIT_DEADLINE_MS));
     clients_require_version(bed->clients, 2);
     clients_expect_all_right(bed->clients);
 }

@@ -77,7 +77,7 @@ static void expect_new_master_within(struct testbed *bed, int ms)
     for (;;) {
         redis_disconnect(&cluster.redis[master]); /* Sentinel closes the connections of a promoted replica */
         testbed_write(&cluster.redis[master], 2);
-        if (wait_until(fanout_serves_version_2, bed, ms + wait_slack_ms()))
+        if (wait_until(fanout_serves_version_2, bed, ms + WAIT_DEADLINE_MS))
             return;
         int now = sentinel_cluster_await_other(&cluster, 0);
         if (now == master)

@@ -172,7 +172,7 @@ static void outage_end(struct testbed *bed, const struct outage *outage)
 static int outage_await_notice(struct testbed *bed, int64_t began)
 {
     int noticed = testbed_await_lost(bed, began);
-    assert_in_range(noticed, 0, TESTBED_NOTICE_MS + clients_slack_ms(bed->clients));
+    assert_in_range(noticed, 0, clients_bound_ms(bed->clients, TESTBED_NOTICE_MS));
     server_await_log(&bed->fixture.server, "redis connection lost");
     return noticed;
 }

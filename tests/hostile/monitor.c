@@ -194,7 +194,7 @@ struct footprint monitor_end(struct monitored *m)
     assert_true(served);
     /* Sanitizers make all work expensive, the abuser's too. */
     int slack_ms = (footprint_is_meaningful() ? 1 : 4) * wait_slack_ms();
-    if (getenv("TEST_LATENCY") != NULL)
+    if (wait_judges_latency())
         assert_in_range(abused.p99_us, 0, 2 * m->calm.p99_us + slack_ms * 1000);
     return after;
 }

@@ -457,7 +457,7 @@ TEST_CASE_WITH(probe_times_out_after_two_seconds, set_up_probe, fixture_teardown
 TEST_CASE_WITH(probe_while_draining_is_exit_code_1, set_up_probe, fixture_teardown)
 {
     AUTO(fixture_drop)
-    struct fixture *fixture = fixture_new(1, ENV("CHANNELD_DRAIN_DELAY=500ms"));
+    struct fixture *fixture = fixture_new(1, ENV("CHANNELD_DRAIN_DELAY=3s"));
     expect_ready(fixture, "127.0.0.1");
     process_signal(&fixture->server.process, SIGTERM);
     server_await_admin(&fixture->server, "/readyz", 503);

@@ -7,7 +7,7 @@
 
 #include "support/fixture.h"
 
-enum { TIMEOUT_MS = 500, BUSY_MS = 1500, EARLY_MS = 100 };
+enum { TIMEOUT_MS = 500, EARLY_MS = 100 };
 
 FIXTURE(3, "CHANNELD_HEADER_TIMEOUT=500ms", "CHANNELD_IDLE_TIMEOUT=500ms", NULL)
 
@@ -60,7 +60,7 @@ TEST_CASE(silent_connection_ends_in_time)
     struct fixture *fixture = *state;
     int64_t began = wait_now_ms();
     AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
-    assert_true(http_is_readable(&conn, wait_bound_ms(TIMEOUT_MS)));
+    assert_true(http_is_readable(&conn, WAIT_DEADLINE_MS));
     assert_took_the_timeout(began);
 }
 
@@ -77,12 +77,14 @@ TEST_CASE(idle_connection_is_closed_without_a_response)
 
 TEST_CASE(busy_connection_outlives_both_timeouts)
 {
-    struct fixture *fixture = *state;
+    enum { BUSY_MS = 4000, PAUSE_MS = 100 }; /* longer than both, and much shorter */
+    AUTO(fixture_drop)
+    struct fixture *fixture = fixture_new(1, ENV("CHANNELD_HEADER_TIMEOUT=3s", "CHANNELD_IDLE_TIMEOUT=3s"));
     int64_t end = wait_now_ms() + BUSY_MS;
     AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
     while (wait_now_ms() < end) {
         http_ask(&conn, "GET", "/api/channels/", FIXTURE_AUTH, 200);
-        assert_false(http_is_readable(&conn, TIMEOUT_MS / 4));
+        assert_false(http_is_readable(&conn, PAUSE_MS));
     }
 }
 
@@ -109,7 +111,9 @@ TEST_CASE(old_connection_ends_with_an_answer)
 /* The second request of a connection has a deadline of its own. */
 TEST_CASE(unfinished_second_head_is_408)
 {
-    struct fixture *fixture = *state;
+    AUTO(fixture_drop)
+    struct fixture *fixture =
+        fixture_new(1, ENV("CHANNELD_HEADER_TIMEOUT=500ms", "CHANNELD_IDLE_TIMEOUT=1m"));
     struct http_response response;
     struct http_conn conn = http_connect(fixture->server.port);
     assert_int_equal(http_exchange(&conn, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);

@@ -15,7 +15,7 @@
 #include "support/load.h"
 #include "support/net.h"
 
-enum { DELAY_MS = 1500 };
+enum { DELAY_MS = 3000 };
 
 static struct fixture *begin(const char *delay, const char *timeout)
 {
@@ -40,7 +40,7 @@ static void open_and_ask(struct fixture *fixture, struct http_conn *conn, struct
 
 TEST_CASE(draining_is_not_ready_but_alive_and_serving)
 {
-    struct fixture *fixture = begin("1500ms", "10s");
+    struct fixture *fixture = begin("3s", "10s");
     struct http_conn kept;
     struct http_conn fresh;
     struct http_response response;
@@ -105,7 +105,7 @@ static void expect_readiness_while_draining(struct fixture *fixture)
 /* A request in flight keeps the process after the listeners have closed. */
 TEST_CASE(readiness_without_shutdown_ends_with_the_listeners)
 {
-    AUTO(fixture_drop) struct fixture *fixture = begin("1500ms", "60s");
+    AUTO(fixture_drop) struct fixture *fixture = begin("3s", "60s");
     AUTO(http_response_free) struct http_response response;
     AUTO(http_close) struct http_conn slow = http_connect(fixture->server.port);
     assert_int_equal(server_admin_status(&fixture->server, READY), 200);

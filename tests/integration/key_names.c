@@ -104,7 +104,7 @@ TEST_CASE(a_key_works_until_its_expiry_and_then_no_more)
 {
     AUTO(fixture_drop) struct fixture *f = begin(NULL);
     AUTOFREE char *lasting = issue(f, "lasting", "1d");
-    AUTOFREE char *brief = issue(f, "brief", "3s");
+    AUTOFREE char *brief = issue(f, "brief", "5s");
     await_status(f, lasting, 200);
     await_status(f, brief, 200);
     await_status(f, brief, 401);
@@ -123,7 +123,7 @@ TEST_CASE(a_key_works_until_its_expiry_and_then_no_more)
 static void expect_expiry_in_time(const char *setting)
 {
     AUTO(fixture_drop) struct fixture *f = begin(setting);
-    AUTOFREE char *key = issue(f, "x", "2s");
+    AUTOFREE char *key = issue(f, "x", "4s");
     await_status(f, key, 200);
     await_status(f, key, 401);
 }
@@ -153,7 +153,7 @@ SLOW_TEST(keys_of_a_set_that_is_too_large_to_be_held_expire)
 TEST_CASE(keys_expire_while_redis_is_lost)
 {
     AUTO(fixture_drop) struct fixture *f = begin("CHANNELD_WORKERS=1");
-    AUTOFREE char *key = issue(f, "orphan", "4s");
+    AUTOFREE char *key = issue(f, "orphan", "6s");
     await_status(f, key, 200);
     await_status(f, FIXTURE_KEY, 200);
     redis_kill(&f->redis);
@@ -334,7 +334,7 @@ TEST_CASE(next_expiry_of_a_key_is_shown)
     AUTOFREE char *last = issue(f, NULL, "2100-01-01T00:00:01Z");
     await_status(f, last, 200);
     server_await_metric(&f->server, metric, 4102444801);
-    AUTOFREE char *soon = issue(f, "soon", "5s");
+    AUTOFREE char *soon = issue(f, "soon", "7s");
     server_await_metric_below(&f->server, metric, 4102444800);
     assert_true(server_metric(&f->server, metric) > 0);
     server_await_metric(&f->server, metric, 4102444801);

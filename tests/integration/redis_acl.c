@@ -383,14 +383,14 @@ TEST_CASE(deleted_user_is_500_for_uncached_requests)
     struct fixture f;
     request_timeout = "CHANNELD_REQUEST_TIMEOUT=300ms";
     begin(&f, NULL, SERVER_WAIT_READY);
-    fixture_expect(&f, CARD, 200);
+    fixture_expect_in_the_end(&f, CARD, 200);
     redis_do(&f.redis, "ACL DELUSER channeld");
     server_await_metric_below(&f.server, "channeld_redis_connected", 0);
     expect_500s(&f);
     fixture_expect(&f, CARD, 200);
     make_user(&f.redis, "channeld", NULL);
     server_await_metric(&f.server, "channeld_redis_connected", 1);
-    fixture_expect(&f, "channel/by-id/424242/", 404);
+    fixture_expect_in_the_end(&f, "channel/by-id/424242/", 404);
     fixture_fini(&f);
     request_timeout = "CHANNELD_REQUEST_TIMEOUT=20s";
 }
@@ -573,8 +573,8 @@ TEST_CASE(password_can_be_in_the_url_or_in_a_file)
     for (size_t i = 0; i < TEST_COUNT(ways); i++) {
         AUTO(fixture_fini) struct fixture f;
         begin_with_password(&f, ways[i][0], ways[i][1], SERVER_WAIT_READY);
-        fixture_expect(&f, CARD, 200);
-        fixture_expect(&f, "channels/", 200);
+        fixture_expect_in_the_end(&f, CARD, 200);
+        fixture_expect_in_the_end(&f, "channels/", 200);
     }
 }
 

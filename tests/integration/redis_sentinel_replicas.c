@@ -83,7 +83,7 @@ static bool is_at(void *arg)
 
 static void expect_move_to(int redis, int at_most_ms)
 {
-    if (!wait_until(is_at, &redis, at_most_ms + wait_slack_ms()))
+    if (!wait_until(is_at, &redis, at_most_ms + WAIT_DEADLINE_MS))
         fail_msg("connected to %d, not to %d", connected_redis(), redis);
     assert_int_equal(fixture_status(&fixture, "channel/by-id/404/"), 404); /* which needs Redis */
 }

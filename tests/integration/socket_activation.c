@@ -168,7 +168,7 @@ TEST_CASE(a_socket_that_cannot_be_used_is_named)
 TEST_CASE(no_request_fails_during_restarts)
 {
     enum { CLIENTS = 24, RESTARTS = 3, ANSWERED_BETWEEN = CLIENTS * 20 };
-    static const char *const env[] = {"CHANNELD_DRAIN_DELAY=500ms", NULL};
+    static const char *const env[] = {"CHANNELD_DRAIN_DELAY=2s", NULL};
     static const char *const targets[] = {"/api/channels/"};
     struct redis redis;
     struct server server;

@@ -94,10 +94,10 @@ static int end(void **state)
     return 0;
 }
 
-static bool has_failed(void *arg)
+static bool has_not_failed(void *arg)
 {
     (void)arg;
-    return memory_failures(&memory) > 0;
+    return memory_failures(&memory) == 0;
 }
 
 /* ---- the changes in Redis, and what must be served then ---- */
@@ -222,7 +222,7 @@ static int fail_each(struct fixture *fixture, void (*change)(const struct turn *
         n += step;
         memory_fail(&memory, n, how);
         change(&turn);
-        failed = wait_until(has_failed, NULL, THROUGH_MS);
+        failed = !wait_holds(has_not_failed, NULL, THROUGH_MS);
         (void)memory_restore(&memory);
         expect_recovery(&turn, is_right, n);
         assert_true(n < ENOUGH);

@@ -149,16 +149,30 @@ void fixture_expect(struct fixture *fixture, const char *path, int status)
         fail_msg("%s: %d, expected %d", path, actual, status);
 }
 
+void fixture_expect_in_the_end(struct fixture *fixture, const char *path, int status)
+{
+    int64_t deadline = wait_deadline(WAIT_DEADLINE_MS);
+    int actual = 500;
+    while ((actual = fixture_status(fixture, path)) == 500 && wait_left_ms(deadline) > 0)
+        ;
+    if (actual != status)
+        fail_msg("%s: %d, expected %d", path, actual, status);
+}
+
+void fixture_judge_unavailable(const struct http_response *response)
+{
+    if (response->status != 500)
+        fail_msg("%d %s", response->status, response->body);
+    assert_string_equal(response->body, "{\"success\":false,\"error\":\"Internal server error\"}");
+    assert_string_equal(http_header(response, "Retry-After"), "1");
+    assert_null(http_header(response, "ETag"));
+}
+
 void fixture_expect_unavailable(struct fixture *fixture, const char *path)
 {
-    struct http_response response;
+    AUTO(http_response_free) struct http_response response;
     fixture_get(fixture, path, &response);
-    if (response.status != 500)
-        fail_msg("%s: %d %s", path, response.status, response.body);
-    assert_string_equal(response.body, "{\"success\":false,\"error\":\"Internal server error\"}");
-    assert_string_equal(http_header(&response, "Retry-After"), "1");
-    assert_null(http_header(&response, "ETag"));
-    http_response_free(&response);
+    fixture_judge_unavailable(&response);
 }
 
 void fixture_start_get(struct fixture *fixture, struct http_conn *conn, const char *path)

@@ -282,6 +282,16 @@ void server_expect_log(struct server *server, const char *line, size_t count)
         fail_msg("channeld logs \"%s\" not %zu times: %s", line, count, log);
 }
 
+bool server_has_lost_redis(struct server *server)
+{
+    AUTOFREE char *log = server_log(server);
+    char *rest = NULL;
+    for (char *line = strtok_r(log, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+        if (strstr(line, "redis connection lost") != NULL && strstr(line, "no reply in time") == NULL)
+            return true;
+    return false;
+}
+
 int server_run_tool(struct process *process, const struct tempdir *dir, const char *variable,
                     const char *const *args, const char *const *env)
 {

@@ -71,6 +71,10 @@ void server_await_log(struct server *server, const char *text);
 /* Waits until the log contains the text that often, and asserts that it is not there more often. */
 void server_expect_log(struct server *server, const char *line, size_t count);
 
+/* Whether a connection to Redis was lost for another reason than a Redis that was too slow, as on a busy
+ * machine. */
+bool server_has_lost_redis(struct server *server);
+
 /* Runs channeld or channelctl ($<variable>) with the arguments and environment to its end; returns its
  * status. */
 int server_run_tool(struct process *process, const struct tempdir *dir, const char *variable,
