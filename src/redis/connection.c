@@ -52,12 +52,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/*
- * The time after a timeout, before the connection is given up. It is a round trip, for commands that a
- * stopped process had queued and not written yet.
- */
-enum { SECOND_LOOK_MS = 200 };
-
 enum connection_state { WAITING, DISCOVERING, RESOLVING, CONNECTING, HANDSHAKE, READY, FAILED, CLOSED };
 
 /* The states that may follow each state, as a set of bits; see the drawing above. */
@@ -671,7 +665,7 @@ static void redis_connection_heartbeat(struct redis_connection *c)
     else if (c->timeout_ms == 0)
         c->timeout_ms = clock_boot_ms();
     if (timed_out) {
-        redis_connection_start_timer(c, SECOND_LOOK_MS);
+        redis_connection_start_timer(c, REDIS_CONNECTION_SECOND_LOOK_MS);
         return;
     }
     if (redis_connection_reply_takes_too_long(c, &progress)) {

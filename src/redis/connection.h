@@ -93,11 +93,14 @@ enum { REDIS_CONNECTION_BACKOFF_MIN_MS = 50, REDIS_CONNECTION_BACKOFF_MAX_MS = 1
 /*
  *   - HEARTBEAT_MS: the interval of PING
  *   - REPLY_TIMEOUT_MS: the longest wait for a reply, or for more of it, before the connection counts as lost
+ *   - SECOND_LOOK_MS: the time after a timeout, before the connection is given up. It is a round trip, for
+ *     commands that a stopped process had queued and not written yet
  *   - REPLY_HEARTBEATS_MAX: the number of heartbeats within which a reply must be complete
  */
 enum {
     REDIS_CONNECTION_HEARTBEAT_MS = 1000,
     REDIS_CONNECTION_REPLY_TIMEOUT_MS = 2000,
+    REDIS_CONNECTION_SECOND_LOOK_MS = 200,
     REDIS_CONNECTION_REPLY_HEARTBEATS_MAX = 10
 };
 

@@ -66,8 +66,13 @@ TEST_CASE(rejections_have_their_status)
 
 TEST_CASE(partial_errors_can_be_freed)
 {
+    struct blob *body = blob_new(SPAN("x"));
+    assert_non_null(body);
     struct api_bodies b = {0};
+    b.error[API_ERROR_COUNT - 1].body = blob_ref(body); /* the only one */
     api_bodies_fini(&b);
+    assert_int_equal(body->refs, 1);
+    blob_unref(body);
 }
 
 /* --- links --- */

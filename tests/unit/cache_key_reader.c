@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "support/text.h"
 #include "unit/fixtures/cache_parts.h"
 
 enum { KEYS = 200, REQUESTS = 500 };
@@ -103,10 +104,20 @@ static int64_t set_size(void)
     return size;
 }
 
-/* The keys in the command under way, of which the queue keeps the first only. */
+/* The words of a command behind its name and the key of Redis, with a space before each. */
+static const char *arguments_of(const char *command)
+{
+    const char *key = strchr(command, ' ');
+    return key == NULL ? "" : key + 1 + strcspn(key + 1, " ");
+}
+
+/* The keys in the check under way. */
 static size_t count_keys(void)
 {
-    return key_reader.key_count;
+    for (size_t i = 0; i < fake_redis.count; i++)
+        if (strncmp(fake_redis_at(i)->text, "HMGET", 5) == 0)
+            return text_count(arguments_of(fake_redis_at(i)->text), " ");
+    return 0;
 }
 
 /* So many members from the cursor on, which is the number of the next. */
@@ -138,11 +149,10 @@ static const struct redis_reply *reply_list(bool of_members)
 {
     static char copy[8192];
     struct buf out = BUF_INIT;
-    buf_printf(&out, "*%zu\r\n", count_keys());
-    for (size_t i = 0; i < count_keys(); i++) {
-        char digits[DIGEST_HEX_LEN];
-        digest_hex(&key_reader.key[i], digits);
-        int number = number_of(digits);
+    const char *at = arguments_of(fake_redis_next());
+    buf_printf(&out, "*%zu\r\n", text_count(at, " "));
+    for (; *at != '\0'; at += 1 + DIGEST_HEX_LEN) {
+        int number = number_of(at + 1);
         if (of_members)
             buf_printf(&out, ":%d\r\n", number >= 0 && member[number]);
         else

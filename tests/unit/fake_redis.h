@@ -17,7 +17,7 @@
 enum { FAKE_REDIS_COMMANDS = 512, FAKE_REDIS_TEXT = 64 * 1024 };
 
 struct fake_redis_sent {
-    char text[512]; /* its words with a space between them, cut off where they are too many */
+    char text[8 * 1024]; /* its words with a space between them, cut off where they are too many */
     const void *sender;
     redis_reply_fn fn;
     void *arg;
@@ -169,8 +169,8 @@ static inline void fake_redis_mark(const char *mark)
 {
     char text[sizeof fake_redis.sent[0].text];
     char *sent = fake_redis_at(fake_redis.count - 1)->text;
-    (void)snprintf(text, sizeof text, "%s %.400s", mark, sent);
-    (void)snprintf(sent, sizeof text, "%s", text);
+    (void)snprintf(text, sizeof text, "%s", sent);
+    (void)snprintf(sent, sizeof text, "%s %.*s", mark, (int)(sizeof text - strlen(mark) - 2), text);
 }
 
 /* As redis_session_send(). */

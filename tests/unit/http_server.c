@@ -256,68 +256,6 @@ SERVER_TEST_WITH(a_last_response_behind_an_unfinished_write_is_complete, t.tight
     assert_memory_equal(c->in.data + c->in.len - 4, "last", 4);
 }
 
-/* The client of a response that the kernel has taken. It reads little at a time. */
-static struct client *read_slowly(void)
-{
-    t.tight = true; /* for the client alone: the server is open */
-    struct client *c = client_open();
-    c->reads = false;
-    client_send(c, GET("/mid"));
-    TURN_UNTIL(t.handled == 1);
-    return c;
-}
-
-static bool is_established(int fd)
-{
-    struct tcp_info info = {0};
-    socklen_t len = sizeof info;
-    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
-    return info.tcpi_state == TCP_ESTABLISHED;
-}
-
-SERVER_TEST_WITH(an_idle_timeout_loses_nothing_of_a_response, t.options.idle_timeout_ms = 100)
-{
-    struct client *c = read_slowly();
-    const int fd = client_server_fd(c);
-    TURN_UNTIL(!is_established(fd));
-    c->reads = true;
-    TURN_UNTIL(c->ended);
-    assert_int_equal(c->error, 0);
-    assert_true(c->in.len > MID_SIZE);
-    assert_int_equal(t.metrics.connections_timed_out_total, 0);
-}
-
-SERVER_TEST_WITH(an_idle_timeout_gives_a_client_that_does_not_read_the_write_timeout,
-                 t.options.idle_timeout_ms = 100, t.options.write_timeout_ms = 100)
-{
-    struct client *c = read_slowly();
-    TURN_UNTIL(t.metrics.connections_timed_out_total == 1);
-    c->reads = true;
-    TURN_UNTIL(c->ended);
-    assert_int_not_equal(c->error, 0);
-}
-
-enum { WRITE_TIMEOUT_MS = 1000 };
-
-/* However long the write before it took. */
-SERVER_TEST_WITH(each_write_has_the_whole_write_timeout, t.tight = true,
-                 t.options.write_timeout_ms = WRITE_TIMEOUT_MS)
-{
-    struct client *c = client_open();
-    c->reads = false;
-    client_send(c, GET("/mid") GET("/later?b"));
-    TURN_UNTIL(t.later_count == 1);
-    http_exchange_respond(test_server_take_later(0), &(struct http_response){.status = 200, .body = t.big});
-    const uint64_t began_ms = uv_now(&t.loop);
-    TURN_UNTIL(uv_now(&t.loop) >= began_ms + WRITE_TIMEOUT_MS / 2);
-    const uint64_t read_ms = uv_now(&t.loop);
-    c->reads = true;
-    TURN_UNTIL(c->in.len > MID_SIZE + 8 * 1024); /* more than the kernel holds of the first */
-    c->reads = false;
-    TURN_UNTIL(t.metrics.connections_timed_out_total == 1);
-    assert_in_range(uv_now(&t.loop) - read_ms, WRITE_TIMEOUT_MS, 60 * 1000);
-}
-
 SERVER_TEST(a_known_entity_tag_is_answered_with_304)
 {
     struct client *c = client_sending(GET("/tag?body"));

@@ -94,36 +94,6 @@ SERVER_TEST_WITH(another_first_server_finds_the_address_in_use, t.servers = 2)
     close_beside(s);
 }
 
-/* Long, or it has doubled before a busy machine gets to the next request. */
-enum { AGE_MS = 800, TICK_MS = 100 };
-
-/* A connection that the server accepted before `since_ms` has reached its age, and a tick has noticed. */
-static bool has_aged(uint64_t since_ms)
-{
-    return uv_now(&t.loop) > since_ms + AGE_MS + AGE_MS / 10 + TICK_MS;
-}
-
-/* A client whose connection has reached its age, and that has had one answer. */
-static struct client *open_old(void)
-{
-    struct client *c = client_sending(GET("/now?young"));
-    TURN_UNTIL(client_count(c, "\r\n\r\nyoung") == 1);
-    const uint64_t since_ms = uv_now(&t.loop);
-    TURN_UNTIL(has_aged(since_ms));
-    return c;
-}
-
-SERVER_TEST_WITH(pipelined_requests_on_an_aged_connection_are_answered_first,
-                 t.options.max_connection_age_ms = AGE_MS)
-{
-    struct client *c = open_old();
-    client_send(c, GET("/now?a") GET("/later?b") GET("/now?c") GET("/now?d"));
-    TURN_UNTIL(t.later_count == 1);
-    test_server_answer(0);
-    client_await_end(c, "young a b c d");
-    assert_int_equal(client_count(c, "Connection: close\r\n"), 1);
-}
-
 TEST_CASE(ages_differ_by_up_to_a_fifth)
 {
     enum { COUNT = 100, LONG_MS = 1000000 };

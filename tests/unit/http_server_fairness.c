@@ -42,29 +42,6 @@ SERVER_TEST(a_connection_in_the_run_queue_may_be_reset_or_closed)
     /* asserts that nothing is left */
 }
 
-/* Its next request has come; that other clients are served first is not its fault. Their turns take longer
- * than the idle timeout, together. */
-SERVER_TEST_WITH(a_connection_in_the_run_queue_is_not_idle, t.options.idle_timeout_ms = SLOW_MS + SLOW_MS / 2)
-{
-    enum { OTHERS = 3, REQUESTS = 2 * HTTP_OUTPUT_MAX };
-    struct client *others[OTHERS];
-    for (int i = 0; i < OTHERS; i++)
-        others[i] = client_open();
-    struct client *last = client_open();
-    TURN_UNTIL(t.metrics.connections_open == OTHERS + 1);
-    client_send(last, GET("/now?b"));
-    TURN_UNTIL(client_count(last, "\r\n\r\nb") == 1);
-    for (int i = 0; i < OTHERS; i++)
-        for (int n = 0; n < REQUESTS; n++)
-            client_send(others[i], n == 0 || n == HTTP_OUTPUT_MAX ? GET("/slow?a") : GET("/now?a"));
-    (void)uv_run(&t.loop, UV_RUN_NOWAIT);
-    client_send(last, GET("/now?c") GET("/now?d"));
-    TURN_UNTIL(last->ended || client_count(last, "\r\n\r\nd") == 1);
-    client_expect_bodies(last, "b c d");
-    assert_false(last->ended);
-    TURN_UNTIL(t.handled == 3 + OTHERS * REQUESTS);
-}
-
 /* Each has more than one turn's worth of requests with the server. */
 static void open_pipelines(int count)
 {
@@ -148,23 +125,6 @@ SERVER_TEST(a_busy_server_accepts_more_connections_per_turn)
     open_pipelines(8);
     TURN_UNTIL(t.handled == 8 * 4 * HTTP_OUTPUT_MAX);
     assert_int_equal(accepted_in_one_turn(HTTP_ACCEPTS_MAX + 1), HTTP_ACCEPTS_MAX);
-}
-
-SERVER_TEST_WITH(many_expired_deadlines_do_not_delay_requests, t.options.head_timeout_ms = 300)
-{
-    enum { SILENT = 200 };
-    struct client *other = client_sending(GET("/now?a"));
-    for (int i = 0; i < SILENT; i++)
-        client_send(client_open(), "G");
-    while (t.metrics.connections_open < 1 + SILENT || t.rejected == 0)
-        (void)uv_run(&t.loop, UV_RUN_ONCE);
-    assert_in_range(t.rejected, 1, SILENT / 2);
-    client_send(other, GET("/now?b"));
-    (void)uv_run(&t.loop, UV_RUN_NOWAIT);
-    client_receive(other);
-    client_expect_bodies(other, "a b");
-    assert_in_range(t.rejected, 1, SILENT - 1);
-    TURN_UNTIL(t.rejected == SILENT);
 }
 
 /* What is in memory for a client is as much as one write may hold and an answer more. */

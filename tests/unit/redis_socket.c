@@ -53,13 +53,11 @@ static void end_tls(SSL_CTX *ctx)
     SSL_CTX_free(ctx);
 }
 
-/* For far less than the reply timeout: from here on time is slow, as it is much to encrypt, read and write.
- */
+/* For far less than the reply timeout. */
 static void fill_socket(const char *large)
 {
     enum { DEAF_MS = 200 };
     session_start();
-    session_slow_down();
     fake.deaf = true;
     assert_int_equal(session_send("SET", large), 0);
     assert_int_equal(session_send("ECHO", "first"), 0);
@@ -77,7 +75,6 @@ static void check_full_socket(void)
     char *large = text_repeat('x', LARGE);
     fill_socket(large);
     SESSION_UNTIL(session.answered == 5);
-    session_speed_up();
     assert_string_equal(session.sent[1].text, "first");
     assert_string_equal(session.sent[2].text, "second");
     assert_string_equal(session.sent[4].text, "third");
@@ -109,7 +106,6 @@ TEST_CASE(full_socket_that_is_lost_fails_its_commands)
     char *large = text_repeat('x', LARGE);
     begin_plain();
     fill_socket(large);
-    session_speed_up();
     fake_drop_all(&fake, true);
     SESSION_UNTIL(session.lost == 1);
     assert_int_equal(session.answered, 5);
@@ -131,9 +127,7 @@ TEST_CASE(tls_reads_and_writes_at_once)
     SSL_CTX *ctx = begin_tls();
     session_start();
     session_send_many(COUNT, large);
-    session_slow_down();
     SESSION_UNTIL(session.answered == COUNT);
-    session_speed_up();
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(session.sent[i].replies, 1);
     assert_int_equal(session.lost, 0);
@@ -160,12 +154,6 @@ static bool is_drained(void)
     return redis_connection_drained_until_ms(session.connection, now) > now;
 }
 
-/* One turn of the loop alone, in which it reads whatever waits, as far as a turn may. */
-static void turn_loop(void)
-{
-    (void)uv_run(&session.loop, UV_RUN_NOWAIT);
-}
-
 enum { WAITS_MS = REDIS_SOCKET_BACKLOG_MS + 10 };
 
 static const char PUSH[] = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nx\r\n";
@@ -180,7 +168,7 @@ TEST_CASE(input_that_waits_too_long_is_noticed)
     assert_true(is_drained()); /* as it was a moment ago */
     session_pass(WAITS_MS);
     assert_false(is_drained());
-    turn_loop();
+    session_turn_loop();
     assert_true(is_drained());
     session_end();
 }
@@ -203,7 +191,7 @@ TEST_CASE(end_of_the_stream_behind_input_is_read_in_the_same_turn)
     fake_turn(&fake);
     fake_drop_all(&fake, false);
     session_pass(WAITS_MS);
-    turn_loop();
+    session_turn_loop();
     assert_int_equal(session.lost, 1);
     session_end();
 }
@@ -223,16 +211,14 @@ TEST_CASE(all_tls_records_that_wait_are_read_in_one_turn)
     SSL_CTX *ctx = begin_tls();
     session_start();
     assert_int_equal(session_send("ECHO", "last"), 0);
-    turn_loop(); /* writes it */
+    session_turn_loop(); /* writes it */
     fake.deaf = true;
     push_records(RECORDS);
     fake.deaf = false; /* and replies, in the last record */
     fake_turn(&fake);
     session_pass(WAITS_MS);
     assert_false(is_drained());
-    session_slow_down(); /* the time of a turn is limited, too */
-    turn_loop();
-    session_speed_up();
+    session_turn_loop();
     assert_int_equal(session.answered, 1);
     assert_true(is_drained());
     session_end();
@@ -255,11 +241,11 @@ TEST_CASE(socket_is_not_drained_before_all_that_was_read_is_delivered)
     session.during_reply = look_at_reply;
     drained_at_reply = -1;
     assert_int_equal(session_send("ECHO", "x"), 0);
-    turn_loop(); /* writes it */
+    session_turn_loop(); /* writes it */
     fake_turn(&fake);
     push_records(1);
     session_pass(WAITS_MS);
-    turn_loop();
+    session_turn_loop();
     assert_int_equal(drained_at_reply, false);
     assert_true(is_drained());
     session_end();
@@ -276,7 +262,7 @@ static void push_backlog(void)
 {
     enum { PUSHES = 5000 }; /* 180 KB */
     assert_int_equal(session_send("ECHO", "last"), 0);
-    turn_loop(); /* writes it */
+    session_turn_loop(); /* writes it */
     for (int i = 0; i < PUSHES; i++)
         fake_send(&fake, PUSH);
     write_all();
@@ -314,7 +300,7 @@ TEST_CASE(socket_is_not_drained_by_a_turn_that_was_cut_off)
     char *path = open_local();
     push_backlog();
     session_pass(WAITS_MS);
-    turn_loop();
+    session_turn_loop();
     assert_int_equal(session.answered, 0);
     assert_false(is_drained());
     SESSION_UNTIL(session.answered == 1);
@@ -325,13 +311,12 @@ TEST_CASE(socket_is_not_drained_by_a_turn_that_was_cut_off)
 
 TEST_CASE(timeout_does_not_count_while_input_waits)
 {
-    enum { SECOND_LOOK_MS = 20 };
     char *path = open_local();
     push_backlog();
     session_pass(REDIS_CONNECTION_REPLY_TIMEOUT_MS + WAITS_MS);
-    turn_loop(); /* sees the timeout, and reads a part */
-    session_pass(SECOND_LOOK_MS);
-    turn_loop();
+    session_turn_loop(); /* sees the timeout, and reads a part */
+    session_pass(REDIS_CONNECTION_SECOND_LOOK_MS);
+    session_turn_loop();
     SESSION_UNTIL(session.answered == 1);
     assert_int_equal(session.lost, 0);
     session_end();
@@ -369,7 +354,7 @@ TEST_CASE(backlog_of_the_handshake_ends_with_the_reply_to_a_ping)
     fake.ping = buf_c_str(&reply);
     session_connect();
     while (text_count(buf_c_str(&fake.log), "PING") == 0) {
-        turn_loop();
+        session_turn_loop();
         fake_turn(&fake);
     }
     write_all();
@@ -378,8 +363,8 @@ TEST_CASE(backlog_of_the_handshake_ends_with_the_reply_to_a_ping)
     fake.deaf = true;
     session_pass(WAITS_MS);
     SESSION_UNTIL(session.ready == 1);
-    turn_loop();
-    turn_loop();
+    session_turn_loop();
+    session_turn_loop();
     assert_false(is_drained());
     fake.deaf = false;
     SESSION_UNTIL(is_drained());
@@ -396,7 +381,7 @@ TEST_CASE(little_input_after_a_pause_is_no_backlog)
     buf_clear(&fake.log);
     session_pass(WAITS_MS);
     push_records(PUSHES);
-    turn_loop();
+    session_turn_loop();
     assert_true(is_drained());
     fake_turn(&fake);
     assert_string_equal(buf_c_str(&fake.log), "");
