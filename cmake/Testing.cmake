@@ -1,6 +1,15 @@
 # The kinds of tests. Each test is one program, tests/<kind>/NAME.c, and one ctest entry, <kind>.NAME. Those labelled
 # "slow" run in scripts/test --all only. The target tests_<kind> builds the programs of a kind.
 
+# add_test() for a test that can be skipped: its exit code is then that of TEST_SKIPPED (tests/support/test.h).
+function(channeld_add_test)
+    add_test(${ARGV})
+    set_tests_properties(${ARGV1} PROPERTIES SKIP_RETURN_CODE 77)
+endfunction()
+
+# tests/needs, which skips a test whose tools are missing: COMMAND ${needs} HINT NEED... -- COMMAND...
+set(needs ${PROJECT_SOURCE_DIR}/tests/needs)
+
 # channeld_unit_test(NAME LIBS channeld_base ...)
 function(channeld_unit_test NAME)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBS")
@@ -32,7 +41,7 @@ function(channeld_test_program KIND NAME)
     set(target ${KIND}_${NAME})
     add_executable(${target} ${PROJECT_SOURCE_DIR}/tests/${KIND}/${NAME}.c)
     target_link_libraries(${target} PRIVATE channeld_options channeld_no_lto ${ARGN} dep_cmocka)
-    add_test(NAME ${KIND}.${NAME} COMMAND ${target})
+    channeld_add_test(NAME ${KIND}.${NAME} COMMAND ${target})
     set_tests_properties(${KIND}.${NAME} PROPERTIES LABELS ${KIND})
     if(NOT TARGET tests_${KIND})
         add_custom_target(tests_${KIND})
@@ -40,10 +49,15 @@ function(channeld_test_program KIND NAME)
     add_dependencies(tests_${KIND} ${target})
 endfunction()
 
-# channeld_lone_test(KIND NAME TIMEOUT SECONDS [SLOW] ARG...): the program KIND with arguments, and nothing beside it.
+# channeld_lone_test(KIND NAME TIMEOUT SECONDS [SLOW] [SERVER PATH] ARG...): the program KIND with arguments, and nothing
+# beside it. SERVER: it runs against that redis-server, which scripts/setup --tools installs.
 function(channeld_lone_test KIND NAME)
-    cmake_parse_arguments(PARSE_ARGV 2 arg "SLOW" "TIMEOUT" "")
-    add_test(NAME ${KIND}.${NAME} COMMAND ${KIND} ${arg_UNPARSED_ARGUMENTS})
+    cmake_parse_arguments(PARSE_ARGV 2 arg "SLOW" "TIMEOUT;SERVER" "")
+    set(command $<TARGET_FILE:${KIND}> ${arg_UNPARSED_ARGUMENTS})
+    if(arg_SERVER)
+        set(command ${needs} --tools ${arg_SERVER} -- ${command} --redis-server ${arg_SERVER})
+    endif()
+    channeld_add_test(NAME ${KIND}.${NAME} COMMAND ${command})
     set_tests_properties(${KIND}.${NAME} PROPERTIES
         LABELS ${KIND}
         TIMEOUT ${arg_TIMEOUT}

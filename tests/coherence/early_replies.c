@@ -215,19 +215,10 @@ static void run(const char *program, const char *threads, const char *const *slo
         assert_int_equal(early, 0);
 }
 
-/* The path of a server that scripts/setup --tools has installed, owned. */
-static char *installed(const char *name)
-{
-    char *path = text_printf("%s/%s", process_require_env("CHANNELD_SERVERS"), name);
-    if (access(path, X_OK) != 0)
-        fail_msg("no %s; run scripts/setup --tools", path);
-    return path;
-}
-
 #define EARLY_REPLIES_CASE(test, name, threads, may_be_early) \
     TEST_CASE(test)                                           \
     {                                                         \
-        char *path = installed(name);                         \
+        char *path = redis_other_program(name);               \
         run(path, threads, SLOW, may_be_early);               \
         free(path);                                           \
     }

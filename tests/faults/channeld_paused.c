@@ -38,14 +38,9 @@ struct pause {
     struct fanout before, after, revoked;
 };
 
-static void start_redis(struct pause *p, const struct pause_case *c)
+static void start_redis(struct pause *p, const char *program)
 {
     char port[16];
-    AUTOFREE char *program = NULL;
-    if (c->server != NULL)
-        program = text_printf("%s/%s", process_require_env("CHANNELD_SERVERS"), c->server);
-    if (program != NULL && access(program, X_OK) != 0)
-        fail_msg("no %s; run scripts/setup --tools", program);
     tempdir_init(&p->dir);
     certs_make_authority(&p->dir, "authority", &p->authority);
     certs_make(&p->dir, "server", &p->authority, "IP:127.0.0.1", 1, &p->certificate);
@@ -165,9 +160,10 @@ static void check_held_back(struct pause *p, int changes)
 
 static void pause_run(const struct pause_case *c, void (*check)(struct pause *p, int changes), int changes)
 {
+    AUTOFREE char *program = c->server != NULL ? redis_other_program(c->server) : NULL;
     struct pause *p = calloc(1, sizeof *p);
     assert_non_null(p);
-    start_redis(p, c);
+    start_redis(p, program);
     start_server(p, c);
     fanout_open(&p->before, &p->bed);
     fanout_open(&p->after, &p->bed);

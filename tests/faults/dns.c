@@ -111,7 +111,7 @@ static void expect_drain_during_a_lookup(const char *url)
 TEST_CASE(drain_does_not_wait_for_dns)
 {
     if (!permitted)
-        skip();
+        test_skip("no name server of its own: that needs root");
     expect_drain_during_a_lookup("redis://redis.silent.test:6379");
     expect_drain_during_a_lookup("redis+sentinel://one.silent.test,two.silent.test/main");
 }
@@ -152,7 +152,7 @@ TEST_CASE(late_answer_of_a_name_server_is_used)
     AUTO(redis_stop) struct redis redis;
     AUTO(fixture_fini) struct fixture f;
     if (!permitted)
-        skip();
+        test_skip("no name server of its own: that needs root");
     redis_start(&redis, NULL);
     fill(&redis, "found");
     drop_queries();
@@ -178,7 +178,7 @@ TEST_CASE(name_of_redis_that_moves_is_followed)
     AUTO(redis_stop) struct redis redis;
     AUTO(fixture_fini) struct fixture f;
     if (!permitted)
-        skip();
+        test_skip("no name server of its own: that needs root");
     redis_start(&redis, args);
     fill(&redis, "first");
     fixture_serve(&f, text_temp("redis://" NAME ":%d", redis.port), env, SERVER_WAIT_READY);

@@ -23,8 +23,7 @@ struct testbed *testbed_new(const struct testbed_spec *spec)
         spec = &plain;
     if (spec->network && !netns_open(&bed->netns)) {
         free(bed);
-        skip();
-        return NULL;
+        test_skip("no network namespaces: they need root");
     }
     const struct fixture_spec fixture = {.env = spec->env,
                                          .redis_args = spec->redis_args,

@@ -140,7 +140,7 @@ static void check_few(int few, const char *workers)
     struct eaters eaters;
     struct http_conn kept;
     if (getenv("TEST_WRAPPER") != NULL)
-        skip();
+        test_skip("TEST_WRAPPER is in use");
     start_with_few((void **)&fixture, few, workers);
     assert_int_equal(http_open(&kept, fixture->server.port), 0);
     assert_served(&kept);

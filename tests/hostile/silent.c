@@ -11,7 +11,7 @@ static size_t affordable(void)
 {
     size_t limit = process_raise_descriptor_limit();
     if (limit <= (size_t)2 * RESERVE)
-        skip();
+        test_skip("the limit of descriptors is too low");
     return limit < WANTED + RESERVE ? limit - RESERVE : WANTED;
 }
 

@@ -275,26 +275,13 @@ TEST_CASE_WITH(verify_warns_of_a_running_load, fill, NULL)
     ctl_expect(CTL("verify"), 0, NULL, "a load is running: its changes may appear as problems (somebody)");
 }
 
-/* Replaces the shared Redis by one with TTLs of hash fields; false if scripts/setup --tools was not run. */
-static bool start_redis_8(void)
-{
-    static char path[4096]; /* for as long as the server */
-    const char *servers = getenv("CHANNELD_SERVERS");
-    (void)snprintf(path, sizeof path, "%s/redis8-server", servers != NULL ? servers : "");
-    if (access(path, X_OK) != 0)
-        return false;
-    redis_stop(&redis);
-    redis_start_program(&redis, path, NULL);
-    return true;
-}
-
 TEST_CASE(verify_finds_and_load_removes_ttls_of_fields)
 {
     static const char text[] = "{\"max_channel_id\":1,\"title\":\"t\"}\n{\"max_channel_id\":2}\n";
-    if (!start_redis_8()) {
-        skip();
-        return;
-    }
+    static char *redis_8; /* for as long as the server */
+    redis_8 = redis_other_program("redis8-server");
+    redis_stop(&redis);
+    redis_start_program(&redis, redis_8, NULL); /* it has TTLs of hash fields */
     catalogue_issue_key(&redis, "a key");
     ctl_expect_load(text, NULL, 0);
     redis_do(&redis, "HPEXPIRE channels:card:1 1000000 FIELDS 1 title");

@@ -28,11 +28,10 @@ static struct fixture *begin(const char *setting)
     return fixture_new(3, env);
 }
 
-/* AddressSanitizer's search for leaks traces the process. */
 static void skip_under_sanitizer(void)
 {
 #ifdef __SANITIZE_ADDRESS__
-    skip();
+    test_skip("AddressSanitizer traces the process to search for leaks");
 #endif
 }
 

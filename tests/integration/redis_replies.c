@@ -5,6 +5,7 @@
  * bounded memory.
  */
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -300,7 +301,10 @@ static bool push_is_applied(void)
     double invalidated = metric(f, "channeld_cache_invalidations_total");
     double flushes = metric(f, "channeld_cache_flushes_total");
     long before_kib = footprint_of(f->server.process.pid).peak_kib;
+    /* Redis is busy with the command for long: this is not silence to a process that is stopped. */
+    process_signal(&f->server.process, SIGSTOP);
     unlink_many(f, card, "channels:card:5", "channels:card:6");
+    process_signal(&f->server.process, SIGCONT);
     if (!await_invalidations(f, invalidated + KEYS + 2))
         return false;
     fixture_expect(f, "channel/by-id/5/", 404);
@@ -317,13 +321,11 @@ static bool push_is_applied(void)
     return true;
 }
 
-/* Skipped where Redis takes longer than the reply timeout each time. */
 TEST_CASE(push_of_any_size_is_applied)
 {
     enum { ATTEMPTS = 5 };
     for (int i = 1; i <= ATTEMPTS; i++)
         if (push_is_applied())
             return;
-    print_message("redis did not reply in time in any of %d attempts\n", ATTEMPTS);
-    skip();
+    fail_msg("redis did not reply in time in any of %d attempts", ATTEMPTS);
 }

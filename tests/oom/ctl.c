@@ -9,7 +9,7 @@
 #include "oom/memory.h"
 #include "support/fixture.h"
 
-enum { CHANNELS = 8, ENOUGH = 5000, ARGS_MAX = 6 };
+enum { CHANNELS = 8, ENOUGH = 5000, ARGS_MAX = 6, SAMPLE_STEP = 7 };
 
 static struct memory memory;
 static struct redis redis;
@@ -51,15 +51,17 @@ static void expect_a_reason(const struct process *process, const char *command, 
         fail_msg("%s: allocation %d failed, and it ended without saying so: \"%s\"", command, n, errors);
 }
 
-static void fail_each(const char *const *args, enum memory_failure how)
+/* From the first on, one in `step` of them. */
+static void fail_each(const char *const *args, enum memory_failure how, int first, int step)
 {
     struct process process;
     int failures = 0;
-    int n = 0;
+    int n = first - step;
     int ended = 0;
     do {
+        n += step;
         redis_do(&redis, "DEL channels:loader"); /* the lock of a load that could not reconnect */
-        memory_fail(&memory, ++n, how);
+        memory_fail(&memory, n, how);
         int status = run(&process, args);
         failures = memory_restore(&memory);
         expect_a_reason(&process, args[0], n);
@@ -68,11 +70,12 @@ static void fail_each(const char *const *args, enum memory_failure how)
         assert_true(n < ENOUGH);
     } while (failures > 0);
     redis_do(&redis, "DEL channels:loader");
-    print_message("%s: %d allocations, %d ended it\n", args[0], n - 1, ended);
+    print_message("%s: one in %d of about %d allocations, %d ended it\n", args[0], step, n - 1, ended);
     assert_int_equal(run(&process, args), 0);
 }
 
-SLOW_TEST_WITH(every_command_reports_a_failed_allocation, start, end)
+/* Each command begins with another of its allocations, so that a sample is not of the same ones. */
+static void fail_commands(int step)
 {
     AUTOFREE char *id = text_printf("%lld", (long long)catalogue_id(1));
     const char *const commands[][ARGS_MAX] = {
@@ -81,6 +84,16 @@ SLOW_TEST_WITH(every_command_reports_a_failed_allocation, start, end)
         {"--version"},  {"--help"}};
     for (size_t i = 0; i < TEST_COUNT(commands); i++)
         for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
-            fail_each(commands[i], how);
+            fail_each(commands[i], how, 1 + (int)i % step, step);
     assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), CHANNELS);
+}
+
+TEST_CASE_WITH(every_command_reports_a_failed_allocation_of_a_sample, start, end)
+{
+    fail_commands(SAMPLE_STEP);
+}
+
+SLOW_TEST_WITH(every_command_reports_a_failed_allocation, start, end)
+{
+    fail_commands(1);
 }

@@ -10,7 +10,7 @@
 #include "oom/memory.h"
 #include "support/fixture.h"
 
-enum { CHANNELS = 120, SAMPLE = 7, ENOUGH = 400, TIMES_MAX = 4 };
+enum { CHANNELS = 120, SAMPLE = 7, ENOUGH = 400, TIMES_MAX = 4, SAMPLE_STEP = 7 };
 
 static struct memory memory;
 
@@ -104,18 +104,21 @@ static void expect_service(struct fixture *fixture, const struct route *route, c
         json_assert_at(response.body, "success", "true");
 }
 
-/* Lets the first, the second, ... allocation fail, until there are no more; returns how many there were. */
-static int fail_each(struct fixture *fixture, const struct route *route, enum memory_failure how, bool cold)
+/* Lets allocations fail, the first one and every `step`-th after it, until there are no more; returns about
+ * how many there were. */
+static int fail_each(struct fixture *fixture, const struct route *route, enum memory_failure how, bool cold,
+                     int first, int step)
 {
     AUTOFREE char *target = target_of(route);
     int port = route->admin ? fixture->server.admin_port : fixture->server.port;
-    int n = 0;
-    expect_service(fixture, route, target, n);
+    int n = first - step;
+    expect_service(fixture, route, target, 0);
     do {
+        n += step;
         struct http_response response;
         if (cold)
             make_cold(fixture);
-        memory_fail(&memory, ++n, how);
+        memory_fail(&memory, n, how);
         int error = http_try(port, route->method, target, route->headers, &response);
         int failures = memory_restore(&memory);
         check_outcome(route, error, &response, n);
@@ -129,23 +132,25 @@ static int fail_each(struct fixture *fixture, const struct route *route, enum me
     return n - 1;
 }
 
-/* Something may be left for good after the first times, but not each time. */
-static void fail_all(struct fixture *fixture, enum memory_failure how, bool cold)
+/* Something may be left for good after the first times, but not each time. Each route begins with another of
+ * its allocations, so that a sample is not of the same ones. */
+static void fail_all(struct fixture *fixture, enum memory_failure how, bool cold, int step)
 {
     for (size_t i = 0; i < TEST_COUNT(ROUTES); i++) {
         const struct route *route = &ROUTES[i];
         if (cold && route->admin)
             continue;
-        int count = fail_each(fixture, route, how, cold);
+        int first = 1 + (int)i % step;
+        int count = fail_each(fixture, route, how, cold, first, step);
         for (int times = 1, kept = true; kept; times++) {
             int64_t live = memory_live(&memory);
-            (void)fail_each(fixture, route, how, cold);
+            (void)fail_each(fixture, route, how, cold, first, step);
             kept = !memory_await_live(&memory, live);
             if (kept && times == TIMES_MAX)
                 fail_msg("%s: each time more is left: %lld blocks", route->name,
                          (long long)memory_live(&memory));
         }
-        print_message("%s: %d allocations, each failed\n", route->name, count);
+        print_message("%s: one in %d of about %d allocations failed\n", route->name, step, count);
     }
 }
 
@@ -197,22 +202,34 @@ static int end(void **state)
     return 0;
 }
 
+TEST_CASE_WITH(cached_responses_survive_a_sample_of_failures, start_with_cache, end)
+{
+    for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
+        fail_all(*state, how, false, SAMPLE_STEP);
+}
+
+TEST_CASE_WITH(responses_read_from_redis_survive_a_sample_of_failures, start_by_broadcast, end)
+{
+    for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
+        fail_all(*state, how, true, SAMPLE_STEP);
+}
+
 SLOW_TEST_WITH(cached_responses_survive_any_failure, start_with_cache, end)
 {
     for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
-        fail_all(*state, how, false);
+        fail_all(*state, how, false, 1);
 }
 
 SLOW_TEST_WITH(responses_read_from_redis_survive_any_failure, start_by_broadcast, end)
 {
     for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
-        fail_all(*state, how, true);
+        fail_all(*state, how, true, 1);
 }
 
 SLOW_TEST_WITH(responses_without_a_cache_survive_any_failure, start_without_cache, end)
 {
     for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
-        fail_all(*state, how, false);
+        fail_all(*state, how, false, 1);
 }
 
 /* A connection that stays, with one request. */

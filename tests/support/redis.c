@@ -271,10 +271,10 @@ long long redis_info_number(struct redis *redis, const char *name)
 
 char *redis_other_program(const char *name)
 {
-    char *path = text_printf("%s/%s", process_require_env("CHANNELD_SERVERS"), name);
+    const char *path = text_temp("%s/%s", process_require_env("CHANNELD_SERVERS"), name);
     if (access(path, X_OK) != 0)
-        fail_msg("no %s; run scripts/setup --tools", path);
-    return path;
+        test_skip(text_temp("no %s: scripts/setup --tools", name));
+    return text_printf("%s", path);
 }
 
 long long redis_calls(struct redis *redis, const char *command)

@@ -82,8 +82,8 @@ long long redis_integer(struct redis *redis, const char *format, ...);
 /* A number that INFO has under this name; fails the test without it. */
 long long redis_info_number(struct redis *redis, const char *name);
 
-/* The program of another server ("redis8-server") that scripts/setup --tools has installed. Owned; fails the
- * test without it. */
+/* The program of another server ("redis8-server") that scripts/setup --tools has installed. Owned; the
+ * test is skipped without it. */
 char *redis_other_program(const char *name);
 
 /* How often the command ("sscan") has been called since the server started, by INFO commandstats. */

@@ -79,8 +79,18 @@ void test_stop(void) __attribute__((noreturn));
 void test_add(const struct CMUnitTest *test, bool slow);
 void test_set_group(CMFixtureFunction setup, CMFixtureFunction teardown);
 
-/* Runs the registered tests; returns how many failed. Arguments: [--slow] [PATTERN], a shell pattern of
- * names. Where all tests are slow ones, they run in any case. */
+/*
+ * Ends the running test, which cannot run here. Not in a setup or teardown. The reason is printed: what is
+ * missing and, if something installs it, what does ("scripts/setup --tools"). scripts/test lists the reasons.
+ */
+#define test_skip(reason) test_skip_at(reason, __FILE__, __LINE__)
+void test_skip_at(const char *reason, const char *file, int line) __attribute__((noreturn));
+
+/* The exit code of a program of which a test was skipped and none failed; cmake/Testing.cmake tells ctest. */
+enum { TEST_SKIPPED = 77 };
+
+/* Runs the registered tests; returns the exit code: 0, 1 if a test failed, or TEST_SKIPPED. Arguments:
+ * [--slow] [PATTERN], a shell pattern of names. Where all tests are slow ones, they run in any case. */
 int test_run(int argc, char **argv);
 
 #endif

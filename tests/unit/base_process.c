@@ -14,7 +14,7 @@
 TEST_CASE(dumps_are_forbidden_and_allowed_again)
 {
 #ifdef __SANITIZE_ADDRESS__
-    skip();
+    test_skip("AddressSanitizer traces the process to search for leaks");
 #endif
     assert_int_equal(prctl(PR_GET_DUMPABLE), 1);
     process_set_dumpable(false);
