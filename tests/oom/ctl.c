@@ -51,6 +51,13 @@ static void expect_a_reason(const struct process *process, const char *command, 
         fail_msg("%s: allocation %d failed, and it ended without saying so: \"%s\"", command, n, errors);
 }
 
+/* A run may have removed a channel, or left the lock of a load that could not reconnect. */
+static void prepare(void)
+{
+    redis_do(&redis, "DEL channels:loader");
+    catalogue_put_samples(&redis, CHANNELS);
+}
+
 static void fail_each(const char *const *args, enum memory_failure how)
 {
     struct process process;
@@ -58,7 +65,7 @@ static void fail_each(const char *const *args, enum memory_failure how)
     int n = 0;
     int ended = 0;
     do {
-        redis_do(&redis, "DEL channels:loader"); /* the lock of a load that could not reconnect */
+        prepare();
         memory_fail(&memory, ++n, how);
         int status = run(&process, args);
         failures = memory_restore(&memory);
@@ -67,7 +74,7 @@ static void fail_each(const char *const *args, enum memory_failure how)
         assert_true(failures > 0 || status == 0);
         assert_true(n < ENOUGH);
     } while (failures > 0);
-    redis_do(&redis, "DEL channels:loader");
+    prepare();
     print_message("%s: %d allocations, %d ended it\n", args[0], n - 1, ended);
     assert_int_equal(run(&process, args), 0);
 }
@@ -78,7 +85,7 @@ SLOW_TEST_WITH(every_command_reports_a_failed_allocation, start, end)
     const char *const commands[][ARGS_MAX] = {
         {"load", file}, {"show", id},      {"remove", id},   {"load", file, "--replace"},
         {"verify"},     {"keys", "issue"}, {"keys", "list"}, {"sample", "5"},
-        {"--version"},  {"--help"}};
+        {"--version"},  {"--help"},        {"help", "load"}, {"keys", "list", "--json"}};
     for (size_t i = 0; i < TEST_COUNT(commands); i++)
         for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
             fail_each(commands[i], how);
