@@ -73,6 +73,15 @@ static int load_read_piece(struct lines *l)
     return 0;
 }
 
+/* The line without the blanks around it. */
+static struct span load_trim(struct span line)
+{
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): only an empty line has no data */
+    if (line.len > 0 && line.data[line.len - 1] == '\r')
+        line.len--;
+    return span_trim(line);
+}
+
 /* What a file with this first line is, unless it may be lines of JSON: then NULL. */
 static const char *load_find_form(struct span line)
 {
@@ -105,6 +114,7 @@ static const char *load_find_form(struct span line)
 static int load_begin_lines(struct lines *l, size_t length)
 {
     static const struct span mark = {"\xEF\xBB\xBF", 3};
+    assert(l->read.data != NULL);
     struct span line = {l->read.data + l->at, length};
     l->begun = true;
     if (span_starts_with(line, mark)) {
@@ -112,9 +122,7 @@ static int load_begin_lines(struct lines *l, size_t length)
         l->searched = l->at;
         line = span_skip(line, mark.len);
     }
-    if (line.len > 0 && line.data[line.len - 1] == '\r')
-        line.len--;
-    l->form = load_find_form(span_trim(line));
+    l->form = load_find_form(load_trim(line));
     return l->form == NULL ? 0 : -EILSEQ;
 }
 
@@ -425,20 +433,12 @@ static int64_t load_refused(const struct load *l)
     return l->refused + l->writer.counts.refused;
 }
 
-static bool load_is_blank(struct span line)
-{
-    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): only an empty line has no data */
-    if (line.len > 0 && line.data[line.len - 1] == '\r')
-        line.len--;
-    return span_trim(line).len == 0;
-}
-
 /* Returns 0 or -EIO. */
 static int load_line(struct load *l, struct span line)
 {
     const struct card_source from = {l->writer.file, l->lines.number, &l->report};
     struct card card;
-    if (load_is_blank(line))
+    if (load_trim(line).len == 0)
         return 0;
     buf_clear(&l->texts);
     int err = buf_reserve(&l->texts, line.len);
