@@ -274,7 +274,7 @@ static void config_list_files(struct config *c)
 static int config_find_help_or_version(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--help") == 0)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return CONFIG_HELP;
         if (strcmp(argv[i], "--version") == 0)
             return CONFIG_VERSION;
@@ -287,7 +287,7 @@ static const struct settings_switch SWITCHES[] = {
     {"--check", "run all checks of a start, print the settings in force, and exit"},
     {"--probe", "check that the channeld running with these settings is ready: exit code 0 or 1"},
     {"--version", "print the version and exit"},
-    {"--help", "print this and exit"},
+    {"--help", "print this and exit; also -h"},
     {NULL, NULL}};
 enum { SWITCH_CHECK = 1, SWITCH_PROBE = 2 };
 

@@ -99,7 +99,7 @@ static int main_run(struct config *config, int argc, char **argv, struct buf *er
     case CONFIG_PROBE:
         return main_probe(config, error);
     case CONFIG_HELP:
-        usage_write_help(&config_usage, &text);
+        usage_write_help(&config_usage, USAGE_ALL, &text);
         return main_print(&text);
     case CONFIG_VERSION:
         buf_append_str(&text, "channeld " CHANNELD_VERSION "\n");

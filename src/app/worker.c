@@ -222,6 +222,7 @@ static int worker_make_cache(struct worker *w)
         .loop_lag = &w->metrics.loop_lag,
         .request_timeout_ms = (uint64_t)c->values.request_timeout,
         .cache_size = (size_t)(c->values.cache_size / c->workers),
+        .checks_eviction = w->options.number == 0,
         .broadcast = c->values.tracking == CONFIG_TRACKING_BROADCAST,
         .ttl_ms = (uint64_t)c->values.cache_ttl,
         .stale_limit_ms = (uint64_t)c->values.stale_limit,

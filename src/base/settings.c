@@ -35,6 +35,11 @@ static bool settings_is_text(const struct setting *s)
     return s->type <= SETTING_SECRET;
 }
 
+static bool settings_is_secret(const struct setting *s)
+{
+    return s->type == SETTING_URL || s->type == SETTING_SECRET;
+}
+
 /* A value and its name in errors. */
 struct source {
     const char *called;
@@ -104,6 +109,10 @@ static int settings_set_number(const struct reader *r, const struct setting *s, 
 
 static int settings_set_value(const struct reader *r, const struct setting *s, struct source from)
 {
+    /* As a file of several lines gives it, or a tool that adds a newline. Redis would refuse such a password.
+     */
+    if (settings_is_secret(s) && strpbrk(from.value, "\r\n") != NULL)
+        return settings_fail(r, from.called, "contains a line end");
     if (settings_is_text(s))
         return settings_set_text(r, s, from.value);
     return settings_set_number(r, s, from);
@@ -128,9 +137,8 @@ static int settings_set_from_file(const struct reader *r, const struct setting *
         n = -EFBIG;
     if (n < 0) {
         /* The value itself may have been given instead of its file. */
-        bool is_secret = s->type == SETTING_URL || s->type == SETTING_SECRET;
-        buf_printf(r->error, "%s: cannot read %s: %s", path.called, is_secret ? "the file" : path.value,
-                   strerror((int)-n));
+        buf_printf(r->error, "%s: cannot read %s: %s", path.called,
+                   settings_is_secret(s) ? "the file" : path.value, strerror((int)-n));
         free(text);
         return -EINVAL;
     }
@@ -217,7 +225,7 @@ static int settings_read_flag(const struct reader *r, int *at)
     if (value == NULL && *at + 1 < args->argc)
         value = args->argv[++*at];
     if (value == NULL)
-        return settings_fail(r, called, "a value is expected");
+        return settings_fail(r, called, "needs a value");
     unsigned char *source = &args->sources[s - r->settings->table];
     if (*source == (is_file ? SETTING_FLAG : SETTING_FLAG_FILE))
         return settings_fail(r, called, "give the value or its file, not both");
@@ -229,7 +237,8 @@ static int settings_read_flag(const struct reader *r, int *at)
 static bool settings_read_switch(const char *word, const struct settings_switch *switches, unsigned *switched)
 {
     for (unsigned i = 0; switches != NULL && switches[i].name != NULL; i++) {
-        if (strcmp(word, switches[i].name) != 0)
+        bool is_short = strcmp(word, "-h") == 0 && strcmp(switches[i].name, "--help") == 0;
+        if (!is_short && strcmp(word, switches[i].name) != 0)
             continue;
         *switched |= 1U << i;
         return true;

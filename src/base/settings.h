@@ -42,7 +42,7 @@ struct settings {
 
 /* A flag without a value. */
 struct settings_switch {
-    const char *name; /* "--check" */
+    const char *name; /* "--check"; "-h" stands for "--help" */
     const char *help;
 };
 

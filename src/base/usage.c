@@ -49,10 +49,9 @@ static void usage_write_flag(struct buf *out, const struct usage_flag *f, const 
                f->value != NULL ? f->value : "", after);
 }
 
-static void usage_write_command(struct buf *out, const struct usage *u, const struct usage_command *c)
+void usage_write_call(const struct usage *u, const struct usage_command *c, struct buf *out)
 {
-    size_t start = out->len;
-    buf_printf(out, "  %s", c->name);
+    buf_append_str(out, c->name);
     for (size_t i = 0; i < u->flag_count; i++)
         if ((c->needs >> i & 1U) != 0)
             usage_write_flag(out, &u->flags[i], " ", "");
@@ -61,15 +60,26 @@ static void usage_write_command(struct buf *out, const struct usage *u, const st
     for (size_t i = 0; i < u->flag_count; i++)
         if ((c->takes >> i & 1U) != 0)
             usage_write_flag(out, &u->flags[i], " [", "]");
-    usage_write_meaning(out, start, c->help);
 }
 
-static void usage_write_commands(struct buf *out, const struct usage *u)
+/* The commands, and the flags that they take or need. */
+static void usage_write_commands(struct buf *out, const struct usage *u, unsigned commands)
 {
-    for (size_t i = 0; i < u->command_count; i++)
-        usage_write_command(out, u, &u->commands[i]);
-    buf_append_str(out, "\nFlags of these commands:\n");
+    unsigned flags = 0;
+    for (size_t i = 0; i < u->command_count; i++) {
+        if ((commands >> i & 1U) == 0)
+            continue;
+        size_t start = out->len;
+        buf_append_str(out, "  ");
+        usage_write_call(u, &u->commands[i], out);
+        usage_write_meaning(out, start, u->commands[i].help);
+        flags |= usage_flags_of(&u->commands[i]);
+    }
+    if (flags != 0)
+        buf_append_str(out, "\nFlags of these commands:\n");
     for (size_t i = 0; i < u->flag_count; i++) {
+        if ((flags >> i & 1U) == 0)
+            continue;
         size_t start = out->len;
         usage_write_flag(out, &u->flags[i], "  ", "");
         usage_write_meaning(out, start, u->flags[i].help);
@@ -90,11 +100,17 @@ static void usage_write_exits(struct buf *out, const struct usage *u)
     buf_fini(&text);
 }
 
-void usage_write_help(const struct usage *u, struct buf *out)
+void usage_write_help(const struct usage *u, unsigned commands, struct buf *out)
 {
-    buf_printf(out, "%s: %s\n\nusage: %s %s\n\n", u->program, u->summary, u->program, u->synopsis);
+    if (commands == USAGE_ALL)
+        buf_printf(out, "%s: %s\n\n", u->program, u->summary);
+    buf_printf(out, "usage: %s %s\n\n", u->program, u->synopsis);
     if (u->command_count > 0)
-        usage_write_commands(out, u);
+        usage_write_commands(out, u, commands);
+    if (commands != USAGE_ALL) {
+        buf_printf(out, "%s --help has the settings, the exit codes and the other commands.\n", u->program);
+        return;
+    }
     for (const struct settings_switch *s = u->switches; s->name != NULL; s++) {
         size_t start = out->len;
         buf_printf(out, "  %s", s->name);

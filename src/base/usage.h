@@ -7,6 +7,8 @@
 
 #include "base/settings.h"
 
+#include <limits.h>
+
 /* A flag that belongs to commands; a setting is valid with any command. */
 struct usage_flag {
     const char *name;  /* "--count" */
@@ -42,13 +44,17 @@ struct usage {
     const struct settings *settings;
 };
 
-/* The text of --help. */
-void usage_write_help(const struct usage *u, struct buf *out);
+/* The text of --help. `commands`: those that it describes, as bits; USAGE_ALL: the whole program. */
+#define USAGE_ALL UINT_MAX
+void usage_write_help(const struct usage *u, unsigned commands, struct buf *out);
 
-/* True when this command takes or needs the flag of that index. */
-static inline bool usage_accepts(const struct usage_command *c, size_t flag)
+/* How the command is called, without its settings: "keys issue [--count N]". */
+void usage_write_call(const struct usage *u, const struct usage_command *c, struct buf *out);
+
+/* The flags that this command takes or needs, as bits. */
+static inline unsigned usage_flags_of(const struct usage_command *c)
 {
-    return ((c->needs | c->takes) >> flag & 1U) != 0;
+    return c->needs | c->takes;
 }
 
 #endif

@@ -643,7 +643,7 @@ static void cache_log_untracked(const struct cache *c)
 static void cache_on_ready(void *arg)
 {
     struct cache *c = arg;
-    upstream_ready(&c->upstream);
+    upstream_ready(&c->upstream, c->options.checks_eviction);
     if (c->options.cache_size > 0 && !redis_connection_is_tracking(cache_connection_of(c)))
         cache_log_untracked(c);
     invalidation_connected(&c->invalidation, redis_connection_last_pong_ms(cache_connection_of(c)),

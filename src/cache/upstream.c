@@ -1,7 +1,9 @@
 /* Reads that show the permissions, then the check of the catalogue; see upstream.h. */
 #include "cache/upstream.h"
 
+#include "base/log.h"
 #include "cache/body.h"
+#include "redis/server.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -121,6 +123,32 @@ static void upstream_check_permissions(struct upstream_check *check)
     commands_fini(&commands);
     if (err != 0)
         redis_connection_fail(check->connection, "out of memory");
+}
+
+/* --- the eviction policy --- */
+
+/* An error says that the user may not run INFO. */
+static void upstream_on_memory_info(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct upstream *u = arg;
+    char text[64];
+    (void)origin;
+    u->eviction_checked = reply != NULL;
+    struct span policy = reply != NULL ? redis_server_eviction_policy(reply) : SPAN_ABSENT;
+    if (policy.data == NULL)
+        return;
+    (void)snprintf(text, sizeof text, "%.*s", (int)policy.len, policy.data);
+    log_text(LOG_WARN, "redis may evict channels and API keys: set maxmemory-policy to noeviction",
+             "maxmemory_policy", text);
+}
+
+void upstream_ready(struct upstream *u, bool checks_eviction)
+{
+    u->was_ready = true;
+    if (checks_eviction && !u->eviction_checked)
+        u->eviction_checked =
+            redis_session_send(u->parts->session, SPAN("*2\r\n$4\r\nINFO\r\n$6\r\nmemory\r\n"),
+                               REDIS_SEND_STREAM_ONLY, upstream_on_memory_info, u) == 0;
 }
 
 /* --- as a whole --- */

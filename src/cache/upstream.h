@@ -38,7 +38,8 @@ struct upstream {
     const struct cache_parts *parts; /* their catalogue is the check of the connection in use */
     struct catalogue next_catalogue; /* the check of the next connection */
     struct upstream_check current, next;
-    bool was_ready; /* a connection in use was accepted once */
+    bool was_ready;        /* a connection in use was accepted once */
+    bool eviction_checked; /* its policy was read, or is being read */
 };
 
 void upstream_init(struct upstream *u, const struct cache_parts *parts);
@@ -55,10 +56,10 @@ void upstream_check(struct upstream *u, struct redis_connection *connection);
  */
 bool upstream_conclude(struct redis_connection *connection, enum catalogue_state state);
 
-/* A connection is in use. */
-static inline void upstream_ready(struct upstream *u)
-{
-    u->was_ready = true;
-}
+/*
+ * A connection is in use. With `checks_eviction` the first one is used to read whether Redis may evict
+ * channels and API keys, which is logged.
+ */
+void upstream_ready(struct upstream *u, bool checks_eviction);
 
 #endif

@@ -392,6 +392,12 @@ enum field_ttls client_probe_field_ttls(struct client *c)
     return reply_is_error(reply, SPAN("NOPERM")) ? FIELD_TTLS_DENIED : FIELD_TTLS_UNSUPPORTED;
 }
 
+struct span client_read_eviction_policy(struct client *c)
+{
+    CLIENT_SEND(c, SPAN("INFO"), SPAN("memory"));
+    return redis_server_eviction_policy(client_receive_any(c));
+}
+
 /* --- Scans --- */
 
 /* COUNT: the number of elements that Redis examines per command. It is small, so that other clients do not

@@ -182,6 +182,10 @@ enum field_ttls { FIELD_TTLS_UNSUPPORTED, FIELD_TTLS_SUPPORTED, FIELD_TTLS_DENIE
 
 enum field_ttls client_probe_field_ttls(struct client *c);
 
+/* The policy by which Redis may evict keys without a TTL, borrowed until another reply; absent if it evicts
+ * none, or this user may not run INFO. */
+struct span client_read_eviction_policy(struct client *c);
+
 /*
  * Queues HMGET of all fields of a card, in the order of enum channel_field; if it is supported also
  * HPEXPIRETIME of all fields, whose reply is for reply_has_ttl(), or a WRONGTYPE error.

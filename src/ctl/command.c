@@ -32,7 +32,9 @@ static const struct usage_command COMMANDS[] = {
 
 /* In the order of the SWITCH_ bits. */
 static const struct settings_switch SWITCHES[] = {
-    {"--help", "print this help and exit"}, {"--version", "print the version and exit"}, {NULL, NULL}};
+    {"--help", "print this help, or with a command that of the command, and exit; also -h, help COMMAND"},
+    {"--version", "print the version and exit"},
+    {NULL, NULL}};
 
 static const struct usage_exit EXITS[] = {
     {"0", "success"},

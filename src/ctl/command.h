@@ -19,6 +19,10 @@
       "number of keys, 1 to 100000; 1 by default") \
     X(NAME, "--name", "NAME", \
       "the keys' name in logs and metrics: 1 to 64 of A-Z a-z 0-9 _ . -") \
+    X(ALL, "--all", NULL, \
+      "revoke all keys of that name, if there are several") \
+    X(JSON, "--json", NULL, \
+      "print each key as a JSON object: digest, name, issued, expires, valid") \
     X(EXPIRES, "--expires", "WHEN", \
       "when the keys expire: after a time (90d, 12h, 30m, 45s), or at one, in UTC (2027-02-20, " \
       "2027-02-20T10:00:00Z); by default they never expire")
@@ -38,11 +42,13 @@
     X(command_remove, "remove", "ID", 0, 0, \
       "remove a channel: its place in the index, its card and its link key, in one transaction. It fails " \
       "while a load runs, as a second load does") \
-    X(command_keys, "keys issue", NULL, 0, CTL_FLAG(COUNT) | CTL_FLAG(NAME) | CTL_FLAG(EXPIRES), \
+    X(command_keys_issue, "keys issue", NULL, 0, CTL_FLAG(COUNT) | CTL_FLAG(NAME) | CTL_FLAG(EXPIRES), \
       "create API keys and print them; they cannot be printed again") \
-    X(command_keys, "keys revoke", "KEY|DIGEST", 0, 0, \
+    X(command_keys_revoke, "keys revoke", "KEY|DIGEST", 0, 0, \
       "revoke an API key, given as the key or its SHA-256") \
-    X(command_keys, "keys list", NULL, 0, 0, \
+    X(command_keys_revoke, "keys revoke", NULL, CTL_FLAG(NAME), CTL_FLAG(ALL), \
+      "revoke the API key of that name") \
+    X(command_keys_list, "keys list", NULL, 0, CTL_FLAG(JSON), \
       "print the SHA-256 digest, name, time of issue and expiry of each key") \
     X(command_verify, "verify", NULL, 0, 0, \
       "check the whole catalogue: types, values, TTLs, sizes, links, API keys") \
@@ -86,12 +92,15 @@ struct options {
 /* The settings, commands and flags that channelctl can be called with. */
 extern const struct usage ctl_usage;
 
-/* Each gets the words after its name, and returns the exit code. */
-int command_load(const struct options *o, int count, char **words);
-int command_show(const struct options *o, int count, char **words);
-int command_remove(const struct options *o, int count, char **words);
-int command_keys(const struct options *o, int count, char **words);
-int command_verify(const struct options *o, int count, char **words);
-int command_sample(const struct options *o, int count, char **words);
+/* Each gets the argument of the way in which it is called, NULL where that has none. Returns the exit code.
+ */
+int command_load(const struct options *o, const char *argument);
+int command_show(const struct options *o, const char *argument);
+int command_remove(const struct options *o, const char *argument);
+int command_keys_issue(const struct options *o, const char *argument);
+int command_keys_revoke(const struct options *o, const char *argument);
+int command_keys_list(const struct options *o, const char *argument);
+int command_verify(const struct options *o, const char *argument);
+int command_sample(const struct options *o, const char *argument);
 
 #endif

@@ -17,9 +17,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/param.h>
 #include <sys/random.h>
 
 enum { ISSUE_MAX = 100000 };
+
+/* What a key or digest may have around it, as it was copied. */
+#define BLANKS " \t\r\n"
 
 /* The digest of a key, as Redis holds it. */
 struct hex_digest {
@@ -230,14 +234,22 @@ static int keys_read_expiry(const char *text, int64_t now, int64_t *out)
     return EXIT_OK;
 }
 
+static int keys_check_name(const char *name)
+{
+    if (api_key_name_valid(span_of(name)))
+        return EXIT_OK;
+    return usage_error("--name: expected 1 to %d of the characters A-Z a-z 0-9 _ . -", API_KEY_NAME_MAX);
+}
+
 static int keys_read_info(const struct options *o, struct api_key_info *out)
 {
+    const char *name = o->flag[FLAG_NAME];
     *out = API_KEY_INFO_NONE;
     out->issued = clock_wall_s();
-    if (o->flag[FLAG_NAME] != NULL && !api_key_name_valid(span_of(o->flag[FLAG_NAME])))
-        return usage_error("--name: expected 1 to %d of the characters A-Z a-z 0-9 _ . -", API_KEY_NAME_MAX);
-    if (o->flag[FLAG_NAME] != NULL)
-        api_key_name_set(&out->name, span_of(o->flag[FLAG_NAME]));
+    if (name != NULL && keys_check_name(name) != EXIT_OK)
+        return EXIT_USAGE;
+    if (name != NULL)
+        api_key_name_set(&out->name, span_of(name));
     return o->flag[FLAG_EXPIRES] == NULL
                ? EXIT_OK
                : keys_read_expiry(o->flag[FLAG_EXPIRES], out->issued, &out->expires);
@@ -268,17 +280,86 @@ static int keys_issue_all(struct client *c, int64_t count, const struct api_key_
     return err == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
-static int keys_issue(struct client *c, const struct options *o)
+int command_keys_issue(const struct options *o, const char *argument)
 {
+    struct client c = {0};
     int64_t count = 1;
     struct api_key_info info;
+    (void)argument;
     if (o->flag[FLAG_COUNT] != NULL &&
         (parse_int64(span_of(o->flag[FLAG_COUNT]), &count) != 0 || count < 1 || count > ISSUE_MAX))
         return usage_error("--count: expected a number from 1 to %d", ISSUE_MAX);
     int code = keys_read_info(o, &info);
     if (code == EXIT_OK)
-        code = client_open(c, o, CLIENT_API_KEYS);
-    return code == EXIT_OK ? keys_issue_all(c, count, &info) : code;
+        code = client_open(&c, o, CLIENT_API_KEYS);
+    if (code == EXIT_OK)
+        code = keys_issue_all(&c, count, &info);
+    client_close(&c);
+    return code;
+}
+
+/* --- All keys and their infos --- */
+
+enum { VISIT_BATCH = 1000 };
+
+/* Called with each key. It must not use the client. */
+typedef void (*keys_visit)(void *arg, struct span digest, const struct api_key_info *info);
+
+static const struct redis_reply *keys_receive_infos(struct client *c, struct redis_reply *const *digests,
+                                                    size_t count)
+{
+    struct span words[2 + VISIT_BATCH] = {SPAN("HMGET"), c->api_key_info};
+    for (size_t i = 0; i < count; i++)
+        words[2 + i] = reply_text(digests[i]);
+    client_send(c, 2 + count, words);
+    const struct redis_reply *infos = client_receive_or_wrongtype(c);
+    if (infos->type == REPLY_ARRAY && infos->elements == count)
+        return infos;
+    (void)(reply_is_wrongtype(infos) ? keys_fail_wrongtype(c, "hash", c->api_key_info)
+                                     : client_fail_unexpected(c));
+    return NULL;
+}
+
+/* Returns the number of members that are not digests, which are not visited. */
+static int64_t keys_visit_batch(struct client *c, struct redis_reply *const *members, size_t count,
+                                keys_visit visit, void *arg)
+{
+    int64_t others = 0;
+    const struct redis_reply *infos = keys_receive_infos(c, members, count);
+    for (size_t i = 0; i < count && infos != NULL; i++) {
+        struct api_key_info info = API_KEY_INFO_NONE;
+        struct span text = reply_text(infos->element[i]);
+        if (text.data != NULL)
+            (void)api_key_info_parse(text, &info);
+        if (digest_is_hex(reply_text(members[i])))
+            visit(arg, reply_text(members[i]), &info);
+        else
+            others++;
+    }
+    return others;
+}
+
+static int keys_compare(const void *a, const void *b)
+{
+    const struct redis_reply *const *left = a;
+    const struct redis_reply *const *right = b;
+    return strcmp((*left)->str, (*right)->str);
+}
+
+/* Visits all keys, sorted by their digests. *others: as keys_visit_batch. */
+static int keys_visit_all(struct client *c, keys_visit visit, void *arg, int64_t *others)
+{
+    CLIENT_SEND(c, SPAN("SMEMBERS"), c->api_keys);
+    struct redis_reply *members = client_copy_reply(c, client_receive_or_wrongtype(c));
+    if (members != NULL && reply_is_wrongtype(members))
+        (void)keys_fail_wrongtype(c, "set", c->api_keys);
+    size_t count = members != NULL && client_status(c) == 0 ? members->elements : 0;
+    if (count > 0)
+        qsort(members->element, count, sizeof(struct redis_reply *), keys_compare);
+    for (size_t at = 0; at < count && client_status(c) == 0; at += VISIT_BATCH)
+        *others += keys_visit_batch(c, members->element + at, MIN(count - at, VISIT_BATCH), visit, arg);
+    free(members);
+    return client_status(c);
 }
 
 /* --- Revoking --- */
@@ -293,15 +374,14 @@ static bool keys_read_digest(struct span text, struct hex_digest *hex)
     return digest_is_hex(keys_digest_text(hex));
 }
 
-/* `key` is a key or a digest. A key may have the form of one. */
-static int keys_revoke_key(struct client *c, const struct options *o, struct span key)
+/* `key` is a key or a digest. A key may have the form of one, or any other form: it may be one that another
+ * program has added. */
+static int keys_revoke_key(struct client *c, struct span key)
 {
     int64_t removed = 0;
     struct hex_digest hex = {{0}};
-    int code = client_open(c, o, CLIENT_API_KEYS);
-    if (code != EXIT_OK)
-        return code;
-    int err = keys_read_digest(key, &hex) ? keys_remove_key(c, keys_digest_text(&hex), &removed) : 0;
+    bool is_digest = keys_read_digest(key, &hex);
+    int err = is_digest ? keys_remove_key(c, keys_digest_text(&hex), &removed) : 0;
     if (err == 0 && removed == 0) {
         hex = keys_digest_of(key);
         err = keys_remove_key(c, keys_digest_text(&hex), &removed);
@@ -309,149 +389,172 @@ static int keys_revoke_key(struct client *c, const struct options *o, struct spa
     if (err != 0)
         return client_print_error(c);
     if (removed == 0) {
-        show_message("API key not found: it was never issued or is already revoked");
+        bool is_key = key.len == KEY_LEN && span_starts_with(key, SPAN("ck_"));
+        show_message("API key not found: it was never issued or is already revoked%s",
+                     is_digest || is_key
+                         ? ""
+                         : "; the text is neither a key of channelctl (ck_ and 43 characters) "
+                           "nor a digest (64 hexadecimal digits)");
         return EXIT_FAILED;
     }
-    (void)puts("revoked");
+    print_line(stdout, "revoked");
     return output_finish();
+}
+
+/* The keys of a name. */
+struct named_keys {
+    struct span name;
+    struct buf digests; /* one behind the other */
+};
+
+static void keys_collect_named(void *arg, struct span digest, const struct api_key_info *info)
+{
+    struct named_keys *n = arg;
+    if (span_equal(api_key_name_span(&info->name), n->name))
+        buf_append_span(&n->digests, digest);
+}
+
+static int keys_revoke_all_of(struct client *c, const struct named_keys *n, size_t count)
+{
+    int64_t removed = 0;
+    int64_t revoked = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct span digest = {n->digests.data + i * DIGEST_HEX_LEN, DIGEST_HEX_LEN};
+        if (keys_remove_key(c, digest, &removed) != 0)
+            break;
+        revoked += removed;
+    }
+    if (count == 1 && revoked == 1)
+        print_line(stdout, "revoked");
+    else
+        print_line(stdout, "revoked %lld keys", (long long)revoked);
+    int code = output_finish();
+    return client_status(c) == 0 ? code : client_print_error(c);
+}
+
+static int keys_revoke_named(struct client *c, const char *name, bool all)
+{
+    struct named_keys n = {.name = span_of(name)};
+    int64_t others = 0;
+    int err = keys_visit_all(c, keys_collect_named, &n, &others);
+    size_t count = n.digests.len / DIGEST_HEX_LEN;
+    if (buf_error(&n.digests) != 0)
+        err = client_fail_memory(c);
+    else if (err == 0 && count == 0)
+        err = client_fail(c, "API key not found: none has the name %s", name);
+    else if (err == 0 && count > 1 && !all)
+        err = client_fail(c,
+                          "%zu keys have the name %s: nothing was revoked (--all revokes all of them, "
+                          "a digest of channelctl keys list one)",
+                          count, name);
+    int code = err == 0 ? keys_revoke_all_of(c, &n, count) : client_print_error(c);
+    buf_fini(&n.digests);
+    return code;
+}
+
+int command_keys_revoke(const struct options *o, const char *argument)
+{
+    struct client c = {0};
+    const char *name = o->flag[FLAG_NAME];
+    struct span key = SPAN_ABSENT;
+    if (argument != NULL) {
+        key = span_skip(span_of(argument), strspn(argument, BLANKS));
+        while (key.len > 0 && strchr(BLANKS, key.data[key.len - 1]) != NULL)
+            key.len--;
+        if (key.len == 0)
+            return usage_error("keys revoke: expected a key or a digest");
+    } else if (keys_check_name(name) != EXIT_OK)
+        return EXIT_USAGE;
+    int code = client_open(&c, o, CLIENT_API_KEYS);
+    if (code == EXIT_OK)
+        code = argument != NULL ? keys_revoke_key(&c, key)
+                                : keys_revoke_named(&c, name, o->flag[FLAG_ALL] != NULL);
+    client_close(&c);
+    return code;
 }
 
 /* --- Listing --- */
 
-static int keys_compare(const void *a, const void *b)
+enum { COLUMNS = 4, EXPIRES = COLUMNS - 1 };
+
+/* A value that is absent is not known, or there is none. */
+struct listed_key {
+    struct span column[COLUMNS]; /* digest, name, time of issue, expiry */
+    bool is_expired, is_refused;
+};
+
+/* Absent for API_KEY_NEVER, API_KEY_UNKNOWN and API_KEY_REFUSED, of which the last two are equal. */
+static struct span keys_time_of(int64_t seconds, char out[API_KEY_TIME_LEN])
 {
-    const struct redis_reply *const *left = a;
-    const struct redis_reply *const *right = b;
-    return strcmp((*left)->str, (*right)->str);
+    if (seconds == API_KEY_UNKNOWN || seconds == API_KEY_NEVER)
+        return SPAN_ABSENT;
+    api_key_time_write(seconds, out);
+    return (struct span){out, API_KEY_TIME_LEN};
 }
 
-static void keys_write_time(struct buf *out, int64_t seconds)
+/* The columns have tabs between them. */
+static void keys_print_columns(const struct listed_key *k)
 {
-    char time[API_KEY_TIME_LEN];
-    api_key_time_write(seconds, time);
-    buf_append(out, time, sizeof time);
-}
-
-static void keys_write_expiry(struct buf *out, int64_t expires, int64_t now)
-{
-    if (expires == API_KEY_NEVER)
-        buf_append_str(out, "never");
-    else if (expires == API_KEY_REFUSED)
-        buf_append_str(out, "malformed: refused");
-    else
-        keys_write_time(out, expires);
-    if (expires != API_KEY_REFUSED && api_key_is_expired(expires, now))
-        buf_append_str(out, " expired");
-}
-
-/* Prints the digest, name, time of issue and expiry, with a tab between them. */
-static void keys_print_key(struct buf *line, struct span digest, const struct api_key_info *info, int64_t now)
-{
-    struct span name = info->name.len > 0 ? api_key_name_span(&info->name) : SPAN("-");
-    buf_clear(line);
-    buf_printf(line, "%.*s\t%.*s\t", (int)digest.len, digest.data, (int)name.len, name.data);
-    if (info->issued == API_KEY_UNKNOWN)
-        buf_append_char(line, '-');
-    else
-        keys_write_time(line, info->issued);
-    buf_append_char(line, '\t');
-    keys_write_expiry(line, info->expires, now);
-    if (buf_c_str(line) != NULL)
-        (void)puts(line->data);
-}
-
-enum { LIST_BATCH = 1000 };
-
-static const struct redis_reply *keys_receive_infos(struct client *c, struct redis_reply *const *digests,
-                                                    size_t count)
-{
-    struct span words[2 + LIST_BATCH] = {SPAN("HMGET"), c->api_key_info};
-    for (size_t i = 0; i < count; i++)
-        words[2 + i] = reply_text(digests[i]);
-    client_send(c, 2 + count, words);
-    const struct redis_reply *infos = client_receive_or_wrongtype(c);
-    if (infos->type == REPLY_ARRAY && infos->elements == count)
-        return infos;
-    (void)(reply_is_wrongtype(infos) ? keys_fail_wrongtype(c, "hash", c->api_key_info)
-                                     : client_fail_unexpected(c));
-    return NULL;
-}
-
-/* Adds to *others the number of members that are not digests. Such a member may be a key, so it is not
- * printed. */
-static int keys_print_batch(struct client *c, struct redis_reply *const *members, size_t count,
-                            struct buf *line, int64_t *others)
-{
-    int64_t now = clock_wall_s();
-    const struct redis_reply *infos = keys_receive_infos(c, members, count);
-    if (infos == NULL)
-        return -EIO;
-    for (size_t i = 0; i < count && buf_error(line) == 0; i++) {
-        struct api_key_info info = API_KEY_INFO_NONE;
-        struct span text = reply_text(infos->element[i]);
-        if (text.data != NULL)
-            (void)api_key_info_parse(text, &info);
-        if (digest_is_hex(reply_text(members[i])))
-            keys_print_key(line, reply_text(members[i]), &info, now);
-        else
-            ++*others;
+    const struct span none[COLUMNS] = {[1] = SPAN("-"),
+                                       [2] = SPAN("-"),
+                                       [EXPIRES] =
+                                           k->is_refused ? SPAN("malformed: refused") : SPAN("never")};
+    for (int i = 0; i < COLUMNS; i++) {
+        if (i > 0)
+            (void)fputc('\t', stdout);
+        print_text(stdout, k->column[i].data != NULL ? k->column[i] : none[i]);
     }
-    return buf_error(line) == 0 ? 0 : client_fail_memory(c);
+    print_line(stdout, k->is_expired && !k->is_refused ? " expired" : "");
 }
 
-static int keys_print_keys(struct client *c, const struct redis_reply *members)
+static void keys_print_json(const struct listed_key *k)
 {
-    struct buf line = BUF_INIT;
+    static const char *const names[COLUMNS] = {"digest", "name", "issued", "expires"};
+    for (int i = 0; i < COLUMNS; i++) {
+        const char *quote = k->column[i].data != NULL ? "\"" : "";
+        (void)fprintf(stdout, "%c\"%s\":%s", i == 0 ? '{' : ',', names[i], quote);
+        print_text(stdout, k->column[i].data != NULL ? k->column[i] : SPAN("null"));
+        (void)fputs(quote, stdout);
+    }
+    print_line(stdout, ",\"valid\":%s}", k->is_expired ? "false" : "true");
+}
+
+struct listing {
+    bool is_json;
+    int64_t now;
+};
+
+static void keys_print_key(void *arg, struct span digest, const struct api_key_info *info)
+{
+    const struct listing *l = arg;
+    char issued[API_KEY_TIME_LEN];
+    char expires[API_KEY_TIME_LEN];
+    const struct listed_key key = {
+        .column = {digest, info->name.len > 0 ? api_key_name_span(&info->name) : SPAN_ABSENT,
+                   keys_time_of(info->issued, issued), keys_time_of(info->expires, expires)},
+        .is_expired = api_key_is_expired(info->expires, l->now),
+        .is_refused = info->expires == API_KEY_REFUSED};
+    (l->is_json ? keys_print_json : keys_print_columns)(&key);
+}
+
+static int keys_list_all(struct client *c, struct listing *l)
+{
     int64_t others = 0;
-    int err = 0;
-    for (size_t at = 0; at < members->elements && err == 0; at += LIST_BATCH) {
-        size_t left = members->elements - at;
-        err =
-            keys_print_batch(c, members->element + at, left < LIST_BATCH ? left : LIST_BATCH, &line, &others);
-    }
-    buf_fini(&line);
-    if (err == 0 && others > 0)
-        show_message("not listed: %lld member%s of the set that cannot be a digest (see "
-                     "channelctl verify)",
-                     (long long)others, plural(others));
-    return err;
-}
-
-static int keys_list(struct client *c, const struct options *o)
-{
-    int code = client_open(c, o, CLIENT_API_KEYS);
-    if (code != EXIT_OK)
-        return code;
-    CLIENT_SEND(c, SPAN("SMEMBERS"), c->api_keys);
-    struct redis_reply *reply = client_copy_reply(c, client_receive_or_wrongtype(c));
-    if (reply != NULL && reply_is_wrongtype(reply))
-        (void)keys_fail_wrongtype(c, "set", c->api_keys);
-    if (reply == NULL || client_status(c) != 0) {
-        free(reply);
+    if (keys_visit_all(c, keys_print_key, l, &others) != 0)
         return client_print_error(c);
-    }
-    if (reply->elements > 0)
-        qsort(reply->element, reply->elements, sizeof(struct redis_reply *), keys_compare);
-    int err = keys_print_keys(c, reply);
-    free(reply);
-    return err != 0 ? client_print_error(c) : output_finish();
+    if (others > 0) /* such a member may be a key, so it is not printed */
+        show_message("not listed: %lld member%s of the set that cannot be a digest (see channelctl verify)",
+                     (long long)others, plural(others));
+    return output_finish();
 }
 
-int command_keys(const struct options *o, int count, char **words)
+int command_keys_list(const struct options *o, const char *argument)
 {
     struct client c = {0};
-    const char *what = count > 0 ? words[0] : "";
-    int code = EXIT_USAGE;
-    if (strcmp(what, "issue") == 0 && count == 1)
-        code = keys_issue(&c, o);
-    else if (strcmp(what, "revoke") == 0 && count == 2)
-        code = keys_revoke_key(&c, o, span_of(words[1]));
-    else if (strcmp(what, "list") == 0 && count == 1)
-        code = keys_list(&c, o);
-    else
-        code = usage_error(
-            "keys: expected issue [--count N] [--name NAME] [--expires WHEN], revoke KEY|DIGEST or "
-            "list");
+    (void)argument;
+    int code = client_open(&c, o, CLIENT_API_KEYS);
+    if (code == EXIT_OK)
+        code = keys_list_all(&c, &(struct listing){o->flag[FLAG_JSON] != NULL, clock_wall_s()});
     client_close(&c);
     return code;
 }

@@ -73,6 +73,59 @@ static int load_read_piece(struct lines *l)
     return 0;
 }
 
+/* The line without the blanks around it. */
+static struct span load_trim(struct span line)
+{
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): only an empty line has no data */
+    if (line.len > 0 && line.data[line.len - 1] == '\r')
+        line.len--;
+    return span_trim(line);
+}
+
+/* What a file with this first line is, unless it may be lines of JSON: then NULL. */
+static const char *load_find_form(struct span line)
+{
+    static const struct {
+        struct span start;
+        const char *form;
+    } rows[] = {
+        {{"\x1F\x8B", 2}, "it is compressed: zcat FILE | channelctl load -"},
+        {{"\x28\xB5\x2F\xFD", 4}, "it is compressed: zstdcat FILE | channelctl load -"},
+        {{"\xFD"
+          "7zXZ",
+          5},
+         "it is compressed: xzcat FILE | channelctl load -"},
+        {{"\xFF\xFE", 2}, "it is UTF-16: iconv -f UTF-16 -t UTF-8 FILE | channelctl load -"},
+        {{"[", 1}, "it is a JSON array, not one object per line: jq -c '.[]' FILE | channelctl load -"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (span_starts_with(line, rows[i].start))
+            return rows[i].form;
+    if (span_equal(line, SPAN("{")))
+        return "its objects have several lines, not one object per line: jq -c . FILE | channelctl load -";
+    bool is_table = !span_starts_with(line, SPAN("{")) &&
+                    (span_find(line, ',') < line.len || span_find(line, ';') < line.len ||
+                     span_find(line, '\t') < line.len);
+    return is_table ? "CSV? see \"Other formats\" in docs/schema.md, which converts it to one object per line"
+                    : NULL;
+}
+
+/* The first line has `length` bytes. Returns 0, or -EILSEQ if the input cannot be lines of JSON. */
+static int load_begin_lines(struct lines *l, size_t length)
+{
+    static const struct span mark = {"\xEF\xBB\xBF", 3};
+    assert(l->read.data != NULL);
+    struct span line = {l->read.data + l->at, length};
+    l->begun = true;
+    if (span_starts_with(line, mark)) {
+        l->at += mark.len;
+        l->searched = l->at;
+        line = span_skip(line, mark.len);
+    }
+    l->form = load_find_form(load_trim(line));
+    return l->form == NULL ? 0 : -EILSEQ;
+}
+
 /* Ends the line of `length` bytes at l->at, after which `end` more bytes are skipped. */
 static int load_finish_line(struct lines *l, size_t length, size_t end, struct span *line)
 {
@@ -90,6 +143,10 @@ int lines_next(struct lines *l, struct span *line)
     struct span fresh = span_skip(buf_span(&l->read), l->searched);
     size_t newline = l->searched - l->at + span_find(fresh, '\n');
     size_t pending = l->read.len - l->at;
+    if (!l->begun && (newline < pending || pending > LINE_BYTES_MAX || (l->ended && pending > 0))) {
+        int err = load_begin_lines(l, newline);
+        return err < 0 ? err : -EINTR;
+    }
     if (newline < pending)
         return load_finish_line(l, newline, 1, line);
     if (l->ended)
@@ -157,7 +214,8 @@ static struct span load_keep(struct reader *r, struct span text)
 
 static const char *load_expect_link(struct reader *r)
 {
-    (void)snprintf(r->link_shape, sizeof r->link_shape, "https://%.*s/<slug> (of at most %d bytes) or null",
+    (void)snprintf(r->link_shape, sizeof r->link_shape,
+                   "https://%.*s/<slug> (of at most %d bytes; --channel-host) or null",
                    (int)r->hosts->channel_host.len, r->hosts->channel_host.data, LINK_SLUG_MAX);
     return r->link_shape;
 }
@@ -375,20 +433,12 @@ static int64_t load_refused(const struct load *l)
     return l->refused + l->writer.counts.refused;
 }
 
-static bool load_is_blank(struct span line)
-{
-    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): only an empty line has no data */
-    if (line.len > 0 && line.data[line.len - 1] == '\r')
-        line.len--;
-    return span_trim(line).len == 0;
-}
-
 /* Returns 0 or -EIO. */
 static int load_line(struct load *l, struct span line)
 {
     const struct card_source from = {l->writer.file, l->lines.number, &l->report};
     struct card card;
-    if (load_is_blank(line))
+    if (load_trim(line).len == 0)
         return 0;
     buf_clear(&l->texts);
     int err = buf_reserve(&l->texts, line.len);
@@ -469,7 +519,8 @@ static void load_print_warnings(const struct load *l)
 {
     const struct writer_counts *n = &l->writer.counts;
     if (l->read_error != 0)
-        show_message("cannot read %s: %s", l->writer.file, strerror(-l->read_error));
+        show_message("cannot read %s: %s", l->writer.file,
+                     l->lines.form != NULL ? l->lines.form : strerror(-l->read_error));
     if (n->repeated > 0)
         show_message("%lld line%s repeated a channel; the last line of each channel was used",
                      (long long)n->repeated, plural(n->repeated));
@@ -490,11 +541,12 @@ static void load_print_summary(const struct load *l)
 {
     const struct writer_counts *n = &l->writer.counts;
     double seconds = progress_seconds(&l->progress);
-    (void)printf("loaded %lld channel%s (%lld unchanged, %lld refused", (long long)n->written,
-                 plural(n->written), (long long)n->unchanged, (long long)load_refused(l));
+    char removed[INT64_DIGITS_MAX + 16] = "";
     if (l->writer.replace)
-        (void)printf(", %lld removed", (long long)n->cards_removed);
-    (void)printf(") in %.1f s, %.0f/s\n", seconds, (double)load_accepted(l) / seconds);
+        (void)snprintf(removed, sizeof removed, ", %lld removed", (long long)n->cards_removed);
+    print_line(stdout, "%lld channel%s: %lld changed, %lld refused%s in %.1f s, %.0f/s",
+               (long long)load_accepted(l), plural(load_accepted(l)), (long long)n->written,
+               (long long)load_refused(l), removed, seconds, (double)load_accepted(l) / seconds);
 }
 
 static void load_print_stop(const struct load *l)
@@ -578,13 +630,10 @@ static int load_open_file(struct load *l, const char *path)
     return EXIT_FAILED;
 }
 
-int command_load(const struct options *o, int count, char **words)
+int command_load(const struct options *o, const char *argument)
 {
-    if (count != (o->flag[FLAG_SAMPLE] == NULL ? 1 : 0))
-        return usage_error("load: expected one file, - for standard input, or --sample N");
     struct load l = {.options = o, .writer.replace = o->flag[FLAG_REPLACE] != NULL};
-    int code = o->flag[FLAG_SAMPLE] != NULL ? load_open_samples(&l, o->flag[FLAG_SAMPLE])
-                                            : load_open_file(&l, words[0]);
+    int code = argument != NULL ? load_open_file(&l, argument) : load_open_samples(&l, o->flag[FLAG_SAMPLE]);
     if (code == EXIT_OK)
         code = client_open(&l.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)

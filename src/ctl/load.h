@@ -21,12 +21,14 @@ struct lines {
     int fd;
     lines_source source; /* instead of fd, or NULL */
     void *source_arg;
-    bool skipping;   /* the rest of a line that is too long */
-    bool ended;      /* the input has no more bytes */
-    size_t at;       /* where the next line begins in `read` */
-    size_t searched; /* there is no newline before this place */
-    int64_t number;  /* the last line's, from 1 */
-    int64_t bytes;   /* read so far */
+    bool begun;       /* the first line was seen whole, and the input may be NDJSON */
+    const char *form; /* after -EILSEQ: what the input is, and what to do about it */
+    bool skipping;    /* the rest of a line that is too long */
+    bool ended;       /* the input has no more bytes */
+    size_t at;        /* where the next line begins in `read` */
+    size_t searched;  /* there is no newline before this place */
+    int64_t number;   /* the last line's, from 1 */
+    int64_t bytes;    /* read so far */
     struct buf read;
 };
 
@@ -40,9 +42,10 @@ void lines_close(struct lines *l);
 
 /*
  * The next line without its newline, borrowed until the next call; the last line may lack the newline.
- * Returns 1, 0 at the end, -EMSGSIZE for a line above LINE_BYTES_MAX (it is skipped), -EINTR after a signal,
- * or when more input was read, -EAGAIN when no input came for LINES_WAIT_MS, or another negative errno. After
- * the first three errors the next call goes on.
+ * A byte order mark at the beginning is skipped. Returns 1, 0 at the end, -EILSEQ when the input has another
+ * form than lines of JSON, by its first line, -EMSGSIZE for a line above LINE_BYTES_MAX (it is skipped),
+ * -EINTR after a signal, or when more input was read, -EAGAIN when no input came for LINES_WAIT_MS, or
+ * another negative errno. After -EMSGSIZE, -EINTR and -EAGAIN the next call goes on.
  */
 int lines_next(struct lines *l, struct span *line) __attribute__((warn_unused_result));
 

@@ -188,7 +188,9 @@ static int lock_acquire(struct lock *l)
         err = lock_claim(l, holder, &ttl);
         if (err != 0 || l->held)
             return err != 0 ? err : lock_renew_at_once(l);
-        if (ttl == -1 || ttl > before) /* it does not expire in time, or was renewed */
+        if (ttl == -1) /* it was not set by a load */
+            return lock_fail_held(l, "the lock has no TTL: no load is possible until it is deleted", holder);
+        if (ttl > before) /* it does not expire in time, or was renewed */
             return lock_fail_held(l, "another load is running", holder);
         if (ttl >= 0) {
             if (!is_shown)

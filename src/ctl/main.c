@@ -7,11 +7,15 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/param.h>
 
 /* --- The command line --- */
 
-/* If argv[*at] is a flag of a command, records its value, which may be the next word: then *at moves on. */
-static bool ctl_parse_command_flag(struct options *o, int argc, char **argv, int *at)
+/*
+ * If argv[*at] is a flag of a command, records its value, which may be the next word: then *at moves on.
+ * Returns 1, 0 for another word, or -EINVAL after an error: the value is missing.
+ */
+static int ctl_parse_command_flag(struct options *o, int argc, char **argv, int *at)
 {
     for (size_t i = 0; i < ctl_usage.flag_count; i++) {
         const struct usage_flag *f = &ctl_usage.flags[i];
@@ -19,28 +23,31 @@ static bool ctl_parse_command_flag(struct options *o, int argc, char **argv, int
         const char *rest = strncmp(argv[*at], f->name, length) == 0 ? argv[*at] + length : NULL;
         if (rest == NULL || (*rest != '\0' && (*rest != '=' || f->value == NULL)))
             continue;
-        if (*rest == '=')
-            o->flag[i] = rest + 1;
-        else
-            o->flag[i] = f->value != NULL && *at + 1 < argc ? argv[++*at] : "";
-        return true;
+        bool is_separate = f->value != NULL && *rest == '\0';
+        if (is_separate && (*at + 1 >= argc || strncmp(argv[*at + 1], "--", 2) == 0)) {
+            (void)usage_error("%s: needs a value", f->name);
+            return -EINVAL;
+        }
+        o->flag[i] = is_separate ? argv[++*at] : *rest == '=' ? rest + 1 : "";
+        return 1;
     }
-    return false;
+    return 0;
 }
 
 /* Records the flags of single commands in *o and copies all other words to `others`. These flags are not
- * settings, each of which has a variable. Returns how many words were copied. */
+ * settings, each of which has a variable. Returns how many words were copied, or -EINVAL after an error. */
 static int ctl_parse_command_flags(struct options *o, int argc, char **argv, char **others)
 {
     int kept = 0;
+    int parsed = 0;
     bool flags = true;
-    for (int i = 0; i < argc; i++) {
+    for (int i = 0; i < argc && parsed >= 0; i++) {
         flags = flags && strcmp(argv[i], "--") != 0;
-        if (flags && ctl_parse_command_flag(o, argc, argv, &i))
-            continue;
-        others[kept++] = argv[i];
+        parsed = flags ? ctl_parse_command_flag(o, argc, argv, &i) : 0;
+        if (parsed == 0)
+            others[kept++] = argv[i];
     }
-    return kept;
+    return parsed < 0 ? parsed : kept;
 }
 
 static int ctl_read_settings(struct options *o, int argc, char **argv)
@@ -58,6 +65,10 @@ static int ctl_read_settings(struct options *o, int argc, char **argv)
         words = err != 0 ? err : words;
     }
     o->switched = args.switched;
+    if (words > 0 && strcmp(o->words[0], "help") == 0) { /* "help load" is "load --help" */
+        o->switched |= SWITCH_HELP;
+        memmove(o->words, o->words + 1, (size_t)--words * sizeof *o->words);
+    }
     bool invalid = words == -EINVAL && buf_error(&error) == 0;
     if (invalid)
         (void)usage_error("%s", buf_c_str(&error));
@@ -111,7 +122,8 @@ static int ctl_options_read(struct options *o, int argc, char **argv)
         (void)memory_error();
         return EXIT_FAILED;
     }
-    int code = ctl_read_settings(o, ctl_parse_command_flags(o, argc, argv, others), others);
+    int kept = ctl_parse_command_flags(o, argc, argv, others);
+    int code = kept < 0 ? EXIT_USAGE : ctl_read_settings(o, kept, others);
     free(others);
     return code == EXIT_OK && o->switched == 0 ? ctl_check_settings(o) : code;
 }
@@ -124,35 +136,118 @@ static void ctl_options_fini(struct options *o)
 
 /* --- The commands --- */
 
-/* True when the command line begins with the words of the command's name. */
-static bool ctl_is_called(const struct usage_command *c, const struct options *o)
+/*
+ * True when the words of the command line are those of the command's name, up to the end of either. *left:
+ * the number of words that follow the name, or -1 when a part of the name is missing.
+ */
+static bool ctl_is_named(const struct usage_command *c, const struct options *o, int *left)
 {
     const char *name = c->name;
-    for (int i = 0; *name != '\0'; i++) {
+    int i = 0;
+    for (; *name != '\0' && i < o->word_count; i++) {
         size_t length = strcspn(name, " ");
-        if (i >= o->word_count || !span_equal(span_of(o->words[i]), (struct span){name, length}))
+        if (!span_equal(span_of(o->words[i]), (struct span){name, length}))
             return false;
         name += length + strspn(name + length, " ");
     }
+    *left = *name == '\0' ? o->word_count - i : -1;
     return true;
 }
 
-static bool ctl_is_accepted(const struct options *o, size_t flag)
+/* The commands that the words name, as bits; without words, all of them. */
+static unsigned ctl_named_commands(const struct options *o)
 {
+    unsigned named = 0;
+    int left = 0;
     for (size_t i = 0; i < ctl_usage.command_count; i++)
-        if (usage_accepts(&ctl_usage.commands[i], flag) && ctl_is_called(&ctl_usage.commands[i], o))
-            return true;
-    return false;
+        if (ctl_is_named(&ctl_usage.commands[i], o, &left))
+            named |= 1U << i;
+    return named;
 }
 
-/* Names the commands that accept the flag. */
-static int ctl_refuse_flag(size_t flag)
+/* The flags of commands that were given, as bits. */
+static unsigned ctl_given_flags(const struct options *o)
+{
+    unsigned given = 0;
+    for (size_t i = 0; i < FLAGS_END; i++)
+        if (o->flag[i] != NULL)
+            given |= 1U << i;
+    return given;
+}
+
+/* --- Calls that are refused --- */
+
+/* The number of characters to insert, remove or replace in `a` to make it `b`. A long text differs anyway. */
+static size_t ctl_distance(struct span a, struct span b)
+{
+    enum { LENGTH_MAX = 31 };
+    size_t row[LENGTH_MAX + 1];
+    if (a.len > LENGTH_MAX || b.len > LENGTH_MAX)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= b.len; j++)
+        row[j] = j;
+    for (size_t i = 0; i < a.len; i++) {
+        size_t diagonal = row[0]++;
+        for (size_t j = 0; j < b.len; j++) {
+            size_t replaced = diagonal + (a.data[i] != b.data[j]);
+            diagonal = row[j + 1];
+            row[j + 1] = MIN(replaced, MIN(diagonal, row[j]) + 1);
+        }
+    }
+    return row[b.len];
+}
+
+/* Appends the first words, as many as the name has. */
+static void ctl_write_words(const struct options *o, const char *name, struct buf *out)
+{
+    bool has_two = strchr(name, ' ') != NULL && o->word_count > 1;
+    buf_printf(out, "%s%s%s", o->words[0], has_two ? " " : "", has_two ? o->words[1] : "");
+}
+
+/* The distance of the words to the command's name, or to the last word of it alone. */
+static size_t ctl_distance_to(const struct options *o, const char *name)
+{
+    struct buf words = BUF_INIT;
+    const char *last = strrchr(name, ' ');
+    ctl_write_words(o, name, &words);
+    size_t whole = ctl_distance(buf_span(&words), span_of(name));
+    buf_fini(&words);
+    return last == NULL ? whole : MIN(whole, ctl_distance(span_of(o->words[0]), span_of(last + 1)));
+}
+
+/* Names the nearest command. What was given is named if it may be a command: it may be a URL with a password.
+ */
+static int ctl_refuse_command(const struct options *o)
+{
+    enum { DISTANCE_MAX = 2, NAMED_MAX = 20 };
+    struct buf words = BUF_INIT;
+    const char *nearest = NULL;
+    size_t least = DISTANCE_MAX + 1;
+    for (size_t i = 0; i < ctl_usage.command_count; i++) {
+        size_t distance = ctl_distance_to(o, ctl_usage.commands[i].name);
+        if (distance < least)
+            nearest = ctl_usage.commands[i].name;
+        least = MIN(least, distance);
+    }
+    ctl_write_words(o, nearest != NULL ? nearest : " ", &words);
+    const char *given = buf_message(&words);
+    bool is_named = given[strspn(given, "abcdefghijklmnopqrstuvwxyz -")] == '\0' && words.len <= NAMED_MAX;
+    int code = usage_error("%s%sno such command%s%s%s", is_named ? given : "", is_named ? ": " : "",
+                           nearest != NULL ? "; did you mean " : "", nearest != NULL ? nearest : "",
+                           nearest != NULL ? "?" : "");
+    buf_fini(&words);
+    return code;
+}
+
+/* Names the commands that accept the first of these flags. */
+static int ctl_refuse_flag(unsigned flags)
 {
     struct buf names = BUF_INIT;
     const char *last = "";
+    size_t flag = (size_t)__builtin_ctz(flags);
     for (size_t i = 0; i < ctl_usage.command_count; i++) {
         const struct usage_command *c = &ctl_usage.commands[i];
-        if (!usage_accepts(c, flag) || strcmp(c->name, last) == 0)
+        if ((usage_flags_of(c) >> flag & 1U) == 0 || strcmp(c->name, last) == 0)
             continue;
         buf_printf(&names, "%s%s", *last == '\0' ? "" : " or ", c->name);
         last = c->name;
@@ -162,43 +257,81 @@ static int ctl_refuse_flag(size_t flag)
     return code;
 }
 
+/* Names the ways to call the commands that the words name. */
+static int ctl_refuse_call(unsigned named)
+{
+    struct buf ways = BUF_INIT;
+    for (size_t i = 0; i < ctl_usage.command_count; i++) {
+        if ((named >> i & 1U) == 0)
+            continue;
+        buf_append_str(&ways, ways.len == 0 ? "" : ", or ");
+        usage_write_call(&ctl_usage, &ctl_usage.commands[i], &ways);
+    }
+    int code = usage_error("expected %s", buf_message(&ways));
+    buf_fini(&ways);
+    return code;
+}
+
+static int ctl_refuse(const struct options *o)
+{
+    unsigned named = ctl_named_commands(o);
+    unsigned accepted = 0;
+    for (size_t i = 0; i < ctl_usage.command_count; i++)
+        if ((named >> i & 1U) != 0)
+            accepted |= usage_flags_of(&ctl_usage.commands[i]);
+    if (o->word_count == 0)
+        return usage_error("no command");
+    if (named == 0)
+        return ctl_refuse_command(o);
+    unsigned others = ctl_given_flags(o) & ~accepted;
+    return others != 0 ? ctl_refuse_flag(others) : ctl_refuse_call(named);
+}
+
 static int ctl_run_command(const struct options *o)
 {
-    static const struct {
-        const char *name;
-        int (*run)(const struct options *o, int count, char **words);
-    } runs[] = {
-#define ROW(run, name, argument, needs, takes, help) {name, run},
+    static int (*const runs[])(const struct options *o, const char *argument) = {
+#define ROW(run, name, argument, needs, takes, help) run,
         CTL_COMMANDS(ROW)
 #undef ROW
     };
-    if (o->word_count == 0)
-        return usage_error("no command");
-    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
-        struct span first = {runs[i].name, strcspn(runs[i].name, " ")};
-        if (!span_equal(span_of(o->words[0]), first))
-            continue;
-        for (size_t flag = 0; flag < FLAGS_END; flag++)
-            if (o->flag[flag] != NULL && !ctl_is_accepted(o, flag))
-                return ctl_refuse_flag(flag);
-        return runs[i].run(o, o->word_count - 1, o->words + 1);
+    unsigned given = ctl_given_flags(o);
+    int left = 0;
+    for (size_t i = 0; i < ctl_usage.command_count; i++) {
+        const struct usage_command *c = &ctl_usage.commands[i];
+        if (ctl_is_named(c, o, &left) && left == (c->argument != NULL) && (c->needs & ~given) == 0 &&
+            (given & ~usage_flags_of(c)) == 0)
+            return runs[i](o, left > 0 ? o->words[o->word_count - 1] : NULL);
     }
-    return usage_error("no such command"); /* it may be a URL with a password */
+    return ctl_refuse(o);
 }
 
-/* Prints the text of --help or --version. */
-static int ctl_print(bool help)
+/* --- Help and version --- */
+
+/* Prints the help of the commands that the words name. */
+static int ctl_print_help(const struct options *o, struct buf *text)
+{
+    unsigned named = ctl_named_commands(o);
+    if (named == 0)
+        return ctl_refuse_command(o);
+    usage_write_help(&ctl_usage, o->word_count > 0 ? named : USAGE_ALL, text);
+    if (buf_error(text) != 0)
+        return memory_error();
+    (void)fwrite(text->data, 1, text->len, stdout);
+    return output_finish();
+}
+
+static int ctl_run(const struct options *o)
 {
     struct buf text = BUF_INIT;
-    if (help)
-        usage_write_help(&ctl_usage, &text);
-    else
-        buf_append_str(&text, "channelctl " CHANNELD_VERSION "\n");
-    bool complete = buf_error(&text) == 0;
-    if (complete)
-        (void)fwrite(text.data, 1, text.len, stdout);
+    if (o->switched == 0)
+        return ctl_run_command(o);
+    if ((o->switched & SWITCH_HELP) == 0) {
+        print_line(stdout, "channelctl " CHANNELD_VERSION);
+        return output_finish();
+    }
+    int code = ctl_print_help(o, &text);
     buf_fini(&text);
-    return complete ? output_finish() : memory_error();
+    return code;
 }
 
 int main(int argc, char **argv)
@@ -212,8 +345,7 @@ int main(int argc, char **argv)
     struct options options;
     int code = ctl_options_read(&options, argc, argv);
     if (code == EXIT_OK)
-        code = options.switched == 0 ? ctl_run_command(&options)
-                                     : ctl_print((options.switched & SWITCH_HELP) != 0);
+        code = ctl_run(&options);
     ctl_options_fini(&options);
     return code;
 }

@@ -113,12 +113,13 @@ static int remove_channel(void *arg)
 
 static int remove_print_result(const struct removal *r)
 {
-    if (!r->place_removed && !r->card_removed)
-        (void)printf("channel %lld does not exist: nothing was removed\n", (long long)r->id);
-    else
-        (void)printf("removed channel %lld (index: %s, card: %s, link key: %s)\n", (long long)r->id,
-                     r->place_removed ? "yes" : "no", r->card_removed ? "yes" : "no",
-                     r->link_removed ? "yes" : "no");
+    if (!r->place_removed && !r->card_removed) {
+        show_message("channel %lld does not exist: nothing was removed", (long long)r->id);
+        return EXIT_FAILED;
+    }
+    print_line(stdout, "removed channel %lld (index: %s, card: %s, link key: %s)", (long long)r->id,
+               r->place_removed ? "yes" : "no", r->card_removed ? "yes" : "no",
+               r->link_removed ? "yes" : "no");
     return output_finish();
 }
 
@@ -131,12 +132,10 @@ static int remove_run(struct removal *r)
     return err == 0 ? remove_print_result(r) : EXIT_FAILED;
 }
 
-int command_remove(const struct options *o, int count, char **words)
+int command_remove(const struct options *o, const char *argument)
 {
     struct removal r = {.id = 0};
-    if (count != 1)
-        return usage_error("remove: expected the id of one channel");
-    if (parse_int64(span_of(words[0]), &r.id) != 0)
+    if (parse_int64(span_of(argument), &r.id) != 0)
         return usage_error("remove: expected the id of a channel, a 64-bit integer");
     int code = client_open(&r.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)

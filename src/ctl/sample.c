@@ -127,11 +127,11 @@ int samples_next(void *samples, struct buf *out)
     return buf_error(out);
 }
 
-int command_sample(const struct options *o, int count, char **words)
+int command_sample(const struct options *o, const char *argument)
 {
     struct samples s;
     struct buf out = BUF_INIT;
-    int code = samples_init(&s, o, count == 1 ? words[0] : "");
+    int code = samples_init(&s, o, argument);
     int err = code == EXIT_OK ? samples_next(&s, &out) : 0;
     while (err == 0 && out.len > 0 && fwrite(out.data, 1, out.len, stdout) == out.len) {
         buf_clear(&out);

@@ -114,11 +114,13 @@ static void show_print_row(struct show *s, const struct channel_row *row)
 {
     struct buf json = BUF_INIT;
     unsigned invalid = channel_write(&json, row, CHANNEL_CARD);
-    const char *text = buf_c_str(&json);
-    if (text != NULL)
-        (void)puts(text);
-    else
+    if (buf_error(&json) != 0) {
         (void)client_fail_memory(&s->client);
+        buf_fini(&json);
+        return;
+    }
+    print_text(stdout, buf_span(&json));
+    (void)fputc('\n', stdout);
     buf_fini(&json);
     show_print_invalid(row, invalid);
     show_print_place(s);
@@ -161,17 +163,15 @@ static int show_read_word(struct show *s, const struct options *o, const char *w
     if (parse_int64(span_of(word), &s->id) == 0)
         return EXIT_OK;
     if (link_normalise(&o->hosts, span_of(word), &s->link) != 0)
-        return usage_error("show: expected the id of a channel, or a link https://%s/<slug>",
+        return usage_error("show: expected the id of a channel, or a link https://%s/<slug> (--channel-host)",
                            o->channel_host);
     return buf_error(&s->link) == 0 ? EXIT_OK : memory_error();
 }
 
-int command_show(const struct options *o, int count, char **words)
+int command_show(const struct options *o, const char *argument)
 {
-    if (count != 1)
-        return usage_error("show: expected the id or the link of one channel");
     struct show s = {.id = 0};
-    int code = show_read_word(&s, o, words[0]);
+    int code = show_read_word(&s, o, argument);
     if (code == EXIT_OK)
         code = client_open(&s.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)

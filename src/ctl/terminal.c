@@ -6,11 +6,91 @@
 #include "ctl/command.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* Returns the cursor to the start of the line and erases the line. */
 #define ERASE_LINE "\r\033[K"
+
+/* --- Printing --- */
+
+enum { ESCAPE_SIZE = 8 };
+
+static bool terminal_is_control(unsigned code)
+{
+    static const unsigned ranges[][2] = {{0x00, 0x1F}, {0x7F, 0x9F}, {0x202A, 0x202E}, {0x2066, 0x2069}};
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
+        if (code >= ranges[i][0] && code <= ranges[i][1])
+            return true;
+    return false;
+}
+
+static unsigned terminal_code_point(struct span character)
+{
+    static const unsigned char first[] = {0, 0x7F, 0x1F, 0x0F, 0x07}; /* its bits, by the number of bytes */
+    unsigned code = (unsigned char)character.data[0] & first[character.len];
+    for (size_t i = 1; i < character.len; i++)
+        code = code << 6 | ((unsigned char)character.data[i] & 0x3F);
+    return code;
+}
+
+/* Takes a character from the front of *text, and returns it as it is printed. */
+static struct span terminal_take(struct span *text, char escape[ESCAPE_SIZE])
+{
+    int step = utf8_step(*text);
+    struct span character = {text->data, (size_t)(step > 0 ? step : -step)};
+    *text = span_skip(*text, character.len);
+    if (step < 0)
+        return SPAN("?");
+    unsigned code = terminal_code_point(character);
+    if (!terminal_is_control(code))
+        return character;
+    return (struct span){escape, (size_t)snprintf(escape, ESCAPE_SIZE, "\\u%04x", code)};
+}
+
+void print_text(FILE *to, struct span text)
+{
+    char escape[ESCAPE_SIZE];
+    while (text.len > 0) {
+        struct span piece = terminal_take(&text, escape);
+        (void)fwrite(piece.data, 1, piece.len, to);
+    }
+}
+
+__attribute__((format(printf, 2, 0))) static void terminal_print(FILE *to, const char *format, va_list args)
+{
+    char line[PRINT_LINE_MAX];
+    (void)vsnprintf(line, sizeof line, format, args);
+    print_text(to, span_of(line));
+}
+
+void print_line(FILE *to, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    terminal_print(to, format, args);
+    (void)fputc('\n', to);
+    va_end(args);
+}
+
+/* True when nobody reads the other end of a pipe any more. */
+static bool terminal_is_pipe_broken(int fd)
+{
+    struct pollfd output = {.fd = fd};
+    return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
+int output_finish(void)
+{
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return EXIT_OK;
+    if (terminal_is_pipe_broken(STDOUT_FILENO))
+        return 128 + SIGPIPE;
+    show_message("cannot write to standard output: %s", strerror(errno));
+    return EXIT_FAILED;
+}
 
 /* --- Errors --- */
 
@@ -19,7 +99,7 @@ void show_message(const char *format, ...)
     va_list args;
     va_start(args, format);
     (void)fputs("channelctl: ", stderr);
-    (void)vfprintf(stderr, format, args);
+    terminal_print(stderr, format, args);
     (void)fputc('\n', stderr);
     va_end(args);
 }
@@ -29,7 +109,7 @@ int usage_error(const char *format, ...)
     va_list args;
     va_start(args, format);
     (void)fputs("channelctl: ", stderr);
-    (void)vfprintf(stderr, format, args);
+    terminal_print(stderr, format, args);
     (void)fputs(" (see channelctl --help)\n", stderr);
     va_end(args);
     return EXIT_USAGE;
@@ -51,40 +131,19 @@ int setting_error(const struct options *o, const char *name, const char *what)
     return code;
 }
 
-int output_finish(void)
-{
-    if (fflush(stdout) == 0 && ferror(stdout) == 0)
-        return EXIT_OK;
-    show_message("cannot write to standard output: %s", strerror(errno));
-    return EXIT_FAILED;
-}
-
-/* C0, DEL and C1; the last are two bytes in UTF-8, 0xC2 0x80 to 0xC2 0x9F. */
-static bool terminal_is_control(struct span text, int step)
-{
-    unsigned char first = (unsigned char)text.data[0];
-    return first < 0x20 || first == 0x7F ||
-           (step == 2 && first == 0xC2 && (unsigned char)text.data[1] < 0xA0);
-}
-
 const char *excerpt(struct span text, char out[EXCERPT_MAX])
 {
     static const char cut[] = "...";
     size_t used = 0;
     while (text.len > 0) {
-        int step = utf8_step(text);
-        size_t n = step > 0 ? (size_t)step : (size_t)-step;
-        if (used + n + sizeof cut > EXCERPT_MAX) {
+        char escape[ESCAPE_SIZE];
+        struct span piece = terminal_take(&text, escape);
+        if (used + piece.len + sizeof cut > EXCERPT_MAX) {
             memcpy(out + used, cut, sizeof cut);
             return out;
         }
-        if (step < 0 || terminal_is_control(text, step)) {
-            out[used++] = '?';
-        } else {
-            memcpy(out + used, text.data, n);
-            used += n;
-        }
-        text = span_skip(text, n);
+        memcpy(out + used, piece.data, piece.len);
+        used += piece.len;
     }
     out[used] = '\0';
     return out;
@@ -92,9 +151,18 @@ const char *excerpt(struct span text, char out[EXCERPT_MAX])
 
 /* --- Problems --- */
 
+/* True for a terminal that understands control sequences, and whose user wants them. */
+static bool terminal_is_capable(int fd)
+{
+    const char *type = getenv("TERM");
+    const char *no_color = getenv("NO_COLOR");
+    return isatty(fd) == 1 && (type == NULL || strcmp(type, "dumb") != 0) &&
+           (no_color == NULL || *no_color == '\0');
+}
+
 void report_init(struct report *r, FILE *to)
 {
-    *r = (struct report){.to = to, .is_terminal = isatty(fileno(to)) == 1};
+    *r = (struct report){.to = to, .is_terminal = terminal_is_capable(fileno(to))};
 }
 
 void report_problem_args(struct report *r, const char *format, va_list args)
@@ -103,7 +171,7 @@ void report_problem_args(struct report *r, const char *format, va_list args)
         return;
     if (r->is_terminal)
         (void)fputs(ERASE_LINE, r->to);
-    (void)vfprintf(r->to, format, args);
+    terminal_print(r->to, format, args);
     (void)fputc('\n', r->to);
 }
 
@@ -125,7 +193,7 @@ void report_line(struct report *r, const char *file, int64_t line, const char *f
 void report_finish(const struct report *r)
 {
     if (r->problems > REPORT_PRINTED_MAX)
-        (void)fprintf(r->to, "and %lld more\n", (long long)(r->problems - REPORT_PRINTED_MAX));
+        print_line(r->to, "and %lld more", (long long)(r->problems - REPORT_PRINTED_MAX));
 }
 
 /* --- Progress --- */
@@ -134,7 +202,7 @@ enum { REDRAW_NS = 100 * 1000 * 1000 };
 
 void progress_start(struct progress *p, const char *what, int64_t total)
 {
-    *p = (struct progress){.is_terminal = isatty(STDERR_FILENO) == 1,
+    *p = (struct progress){.is_terminal = terminal_is_capable(STDERR_FILENO),
                            .what = what,
                            .total = total,
                            .started_ns = clock_now_ns()};

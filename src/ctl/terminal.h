@@ -10,6 +10,24 @@
 /* The exit codes; a command that a signal ended exits with 128 plus the signal's number. */
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
+/* --- Printing --- */
+
+/*
+ * Prints a text that may come from a file or from Redis. A control character (U+0000 to U+001F, U+007F to
+ * U+009F), or one that changes the direction of writing (U+202A to U+202E, U+2066 to U+2069), is printed as
+ * \uXXXX, as a string in JSON may have it. A byte that is not UTF-8 is printed as "?". So no text can control
+ * the terminal.
+ */
+void print_text(FILE *to, struct span text);
+
+/* Prints a line in the same way. It is cut after PRINT_LINE_MAX bytes. */
+enum { PRINT_LINE_MAX = 8192 };
+void print_line(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Flushes stdout. Returns EXIT_OK when all of the output was written. When the reader of a pipe has ended,
+ * returns the exit code of SIGPIPE. Otherwise prints an error, and returns EXIT_FAILED. */
+int output_finish(void);
+
 /* --- Messages and errors: each prints a line on stderr, after the program's name --- */
 
 void show_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -25,10 +43,6 @@ int setting_error(const struct options *o, const char *name, const char *what);
 /* Returns EXIT_FAILED. */
 int memory_error(void);
 
-/* Flushes stdout. Returns EXIT_OK when all of the output was written. Otherwise prints an error, and returns
- * EXIT_FAILED. */
-int output_finish(void);
-
 /* The "s" after any number but one. */
 static inline const char *plural(int64_t count)
 {
@@ -37,11 +51,8 @@ static inline const char *plural(int64_t count)
 
 enum { EXCERPT_MAX = 200 };
 
-/*
- * Copies `text` for printing, NUL-terminated: control characters and invalid UTF-8 become "?", so that data
- * from a file or from Redis cannot control the terminal, and a long text is cut. `out` takes EXCERPT_MAX
- * bytes. Returns `out`.
- */
+/* Copies `text` as print_text prints it, NUL-terminated; a long text is cut. `out` takes EXCERPT_MAX bytes.
+ * Returns `out`. */
 const char *excerpt(struct span text, char out[EXCERPT_MAX]);
 
 /* --- A list of problems: the first REPORT_PRINTED_MAX are printed, one per line; the others are counted ---
@@ -67,7 +78,8 @@ void report_line(struct report *r, const char *file, int64_t line, const char *f
 /* Prints "and N more" when some problems were not printed. */
 void report_finish(const struct report *r);
 
-/* --- Progress: "46203 channels, 46%" on stderr, redrawn at most ten times per second, if that is a terminal
+/* --- Progress: "46203 channels, 46%" on stderr, redrawn at most ten times per second, if that is a terminal.
+ * A dumb one (TERM), or one without colors (NO_COLOR), gets no control sequences, so it has no progress line
  * --- */
 
 struct progress {

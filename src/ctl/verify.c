@@ -38,6 +38,7 @@ struct verify {
     int64_t channels;   /* members of the index */
     int64_t keys;       /* API keys */
     bool key_works;     /* one of them has not expired */
+    bool key_refused;   /* the expiry of one of them cannot be read */
     int64_t now;        /* seconds since 1970 */
     struct buf scratch; /* channel_write() writes to it; only its result is used */
 };
@@ -51,13 +52,21 @@ struct examined {
     struct link_owner owner;  /* the channel that its link leads to; link absent: there is none to check */
 };
 
-/* Reports a problem, unless it may come from a failure: then nil stands for the replies. */
-__attribute__((format(printf, 2, 3))) static void verify_report(struct verify *v, const char *format, ...)
+/* What to do about most problems. */
+#define LOAD_AGAIN     "load it again"
+#define LOAD_CORRECTED "correct it, and load it again"
+#define DELETE_KEY     "redis-cli DEL its key"
+
+/* Reports a problem and its remedy, unless it may come from a failure: then nil stands for the replies. */
+__attribute__((format(printf, 3, 4))) static void verify_report(struct verify *v, const char *remedy,
+                                                                const char *format, ...)
 {
+    char what[4 * EXCERPT_MAX];
     va_list args;
     va_start(args, format);
+    (void)vsnprintf(what, sizeof what, format, args);
     if (client_status(&v->client) == 0)
-        report_problem_args(&v->report, format, args);
+        report_problem(&v->report, "%s (%s)", what, remedy);
     va_end(args);
 }
 
@@ -82,13 +91,14 @@ static void verify_advance(struct verify *v, size_t count)
 static void verify_report_ttl(struct verify *v, const char *what, int64_t ttl_ms)
 {
     if (ttl_ms >= 0)
-        verify_report(v, "%s: has a TTL: it expires in %lld s", what, (long long)(ttl_ms / 1000));
+        verify_report(v, "find out what sets it; redis-cli PERSIST", "%s: has a TTL: it expires in %lld s",
+                      what, (long long)(ttl_ms / 1000));
 }
 
 /* Checks the type and TTL of a key. True if its type is `wanted`. `missing`: the problem if it does not
- * exist; NULL: none. */
+ * exist; NULL: none. `remedy`: of that, and of another type when the key is deleted. */
 static bool verify_check_key(struct verify *v, struct span key, const char *what, const char *wanted,
-                             const char *missing)
+                             const char *missing, const char *remedy)
 {
     char type[TYPE_MAX];
     char name[EXCERPT_MAX];
@@ -98,9 +108,10 @@ static bool verify_check_key(struct verify *v, struct span key, const char *what
     verify_report_ttl(v, what, client_receive_integer(&v->client));
     bool usable = strcmp(type, wanted) == 0;
     if (strcmp(type, "none") != 0 && !usable)
-        verify_report(v, "%s: %s is a %s, not a %s", what, excerpt(key, name), type, wanted);
+        verify_report(v, remedy, "%s: %s is a %s, not a %s: delete it", what, excerpt(key, name), type,
+                      wanted);
     else if (!usable && missing != NULL)
-        verify_report(v, "%s: %s", what, missing);
+        verify_report(v, remedy, "%s: %s", what, missing);
     return usable;
 }
 
@@ -118,11 +129,24 @@ static void verify_check_load(struct verify *v)
     int64_t ttl = client_receive_integer(c);
     verify_receive_type(v, type);
     if (ttl == -1)
-        verify_report(v, "loader: has no TTL: no load is possible until it is deleted (%s)", holder);
+        verify_report(v, "redis-cli DEL its key, unless it was set on purpose",
+                      "loader: has no TTL: no load is possible until it is deleted (%s)", holder);
     if (ttl >= 0 && client_status(c) == 0)
         show_message("a load is running: its changes may appear as problems (%s)", holder);
     else if (strcmp(type, "none") != 0)
-        verify_report(v, "index.next: is left over from a load that did not end");
+        verify_report(v, "the next load with --replace removes it",
+                      "index.next: is left over from a load that did not end");
+}
+
+/* Not a problem of the catalogue, but one to come. */
+static void verify_warn_of_eviction(struct verify *v)
+{
+    char shown[EXCERPT_MAX];
+    struct span policy = client_read_eviction_policy(&v->client);
+    if (policy.data != NULL)
+        show_message("warning: maxmemory-policy is %s: Redis may evict channels and API keys (set it to "
+                     "noeviction)",
+                     excerpt(policy, shown));
 }
 
 /* --- API keys --- */
@@ -135,6 +159,7 @@ static void verify_receive_expiry(struct verify *v)
     if (text->type == REPLY_STRING)
         (void)api_key_info_parse(reply_text(text), &info);
     v->key_works = v->key_works || !api_key_is_expired(info.expires, v->now);
+    v->key_refused = v->key_refused || info.expires == API_KEY_REFUSED;
 }
 
 /* Looks for a key that has not expired, unless one was found. */
@@ -163,7 +188,8 @@ static void verify_visit_api_keys(void *arg, struct redis_reply *const *members,
         if (digest_is_hex(member))
             v->keys++;
         else
-            verify_report(v, "api_keys: a member of %zu byte%s is not a SHA-256 in lower-case hex: %s...",
+            verify_report(v, "redis-cli SREM it, and issue another key",
+                          "api_keys: a member of %zu byte%s is not a SHA-256 in lower-case hex: %s...",
                           member.len, plural((int64_t)member.len), verify_digest_start(member, shown));
     }
     verify_find_working_key(v, members, count);
@@ -180,47 +206,48 @@ static void verify_check_published_key(struct verify *v, const char *key)
     digest_hex(&digest, hex);
     CLIENT_SEND(&v->client, SPAN("SISMEMBER"), v->client.api_keys, (struct span){hex, sizeof hex});
     if (client_receive_integer(&v->client) != 0)
-        verify_report(v,
-                      "api_keys: \"%s\" is an example in the documents, and valid, so it is public "
-                      "(run channelctl keys revoke %s)",
-                      key, key);
+        verify_report(v, "run channelctl keys revoke",
+                      "api_keys: \"%s\" is an example in the documents, and valid, so it is public", key);
 }
 
 static void verify_check_api_keys(struct verify *v)
 {
-    v->has_keys =
-        verify_check_key(v, v->client.api_keys, "api_keys", "set",
-                         "there are no API keys: every request gets 401 (run channelctl keys issue)");
+    v->has_keys = verify_check_key(v, v->client.api_keys, "api_keys", "set",
+                                   "there are no API keys: every request gets 401",
+                                   "restore them from a backup; without one: channelctl keys issue");
     if (!v->has_keys)
         return;
     for (size_t i = 0; i < sizeof PUBLISHED_KEYS / sizeof *PUBLISHED_KEYS; i++)
         verify_check_published_key(v, PUBLISHED_KEYS[i]);
     client_scan(&v->client, SCAN_API_KEYS, verify_visit_api_keys, v);
     if (v->keys > 0 && !v->key_works)
-        verify_report(v,
-                      "api_keys: every key has expired: every request gets 401 (run channelctl keys issue)");
+        verify_report(v, "run channelctl keys issue", "api_keys: every key %s: every request gets 401",
+                      v->key_refused ? "has expired, or has an info that is not valid" : "has expired");
 }
 
 /* --- The infos of API keys --- */
 
-static void verify_report_info(struct verify *v, struct span field, const char *what)
+static void verify_report_info(struct verify *v, const char *remedy, struct span field, const char *what)
 {
     char shown[EXCERPT_MAX];
-    verify_report(v, "api_key_info: %s...: %s", verify_digest_start(field, shown), what);
+    verify_report(v, remedy, "api_key_info: %s...: %s", verify_digest_start(field, shown), what);
 }
 
 static void verify_check_info(struct verify *v, struct span field, struct span text)
 {
+    static const char rewrite[] = "redis-cli HSET a valid info, or revoke the key";
     struct api_key_info info;
     unsigned faults = api_key_info_parse(text, &info);
     if ((faults & API_KEY_FAULT_FORM) != 0)
-        verify_report_info(v, field, "is not a JSON object of at most 512 bytes: the key is refused");
+        verify_report_info(v, rewrite, field,
+                           "is not a JSON object of at most 512 bytes: the key is refused");
     if ((faults & API_KEY_FAULT_EXPIRES) != 0)
-        verify_report_info(v, field, "expires is not a time (YYYY-MM-DDTHH:MM:SSZ): the key is refused");
+        verify_report_info(v, rewrite, field,
+                           "expires is not a time (YYYY-MM-DDTHH:MM:SSZ): the key is refused");
     if ((faults & API_KEY_FAULT_ISSUED) != 0)
-        verify_report_info(v, field, "issued is not a time (YYYY-MM-DDTHH:MM:SSZ)");
+        verify_report_info(v, rewrite, field, "issued is not a time (YYYY-MM-DDTHH:MM:SSZ)");
     if ((faults & API_KEY_FAULT_NAME) != 0)
-        verify_report_info(v, field, "name is not 1 to 64 of A-Z a-z 0-9 _ . -");
+        verify_report_info(v, rewrite, field, "name is not 1 to 64 of A-Z a-z 0-9 _ . -");
 }
 
 static void verify_send_info_read(struct verify *v, struct span field)
@@ -234,11 +261,12 @@ static void verify_send_info_read(struct verify *v, struct span field)
 static void verify_receive_info(struct verify *v, struct span field, struct span text)
 {
     if (client_receive_integer(&v->client) == 0)
-        verify_report_info(v, field, "its key is not in api_keys");
+        verify_report_info(v, "redis-cli HDEL it", field, "its key is not in api_keys");
     else
         verify_check_info(v, field, text);
     if (v->field_ttls == FIELD_TTLS_SUPPORTED && reply_has_ttl(client_receive(&v->client)))
-        verify_report_info(v, field, "has a TTL: after it the key has neither name nor expiry");
+        verify_report_info(v, "redis-cli HPERSIST", field,
+                           "has a TTL: after it the key has neither name nor expiry");
 }
 
 /* Pairs of a digest and its info. */
@@ -253,7 +281,8 @@ static void verify_visit_infos(void *arg, struct redis_reply *const *infos, size
 /* Without a set of API keys there is nothing to compare the infos with. */
 static void verify_check_api_key_info(struct verify *v)
 {
-    bool usable = verify_check_key(v, v->client.api_key_info, "api_key_info", "hash", NULL);
+    bool usable =
+        verify_check_key(v, v->client.api_key_info, "api_key_info", "hash", NULL, "restore it from a backup");
     if (usable && v->has_keys)
         client_scan(&v->client, SCAN_API_KEY_INFO, verify_visit_infos, v);
 }
@@ -268,10 +297,12 @@ static void verify_receive_member(struct verify *v, int64_t id, const struct red
     verify_receive_type(v, type);
     /* At the limit or beyond it no other channel can be appended after this one. */
     if (!(score > -INDEX_SCORE_LIMIT && score < INDEX_SCORE_LIMIT))
-        verify_report(v, "index: channel %lld has the score %.17g: scores from 2^53 on are not distinct",
+        verify_report(v, "load with --replace",
+                      "index: channel %lld has the score %.17g: scores from 2^53 on are not distinct",
                       (long long)id, score);
     if (strcmp(type, "none") == 0)
-        verify_report(v, "index: channel %lld has no card", (long long)id);
+        verify_report(v, "load it, or channelctl remove it", "index: channel %lld has no card",
+                      (long long)id);
 }
 
 /* True when the member is the id of a channel. */
@@ -290,7 +321,8 @@ static void verify_visit_index(void *arg, struct redis_reply *const *members, si
     verify_advance(v, count / 2);
     for (size_t i = 0; i < count / 2; i++)
         if (!verify_parse_member(members[2 * i], &id))
-            verify_report(v, "index: %s is not a 64-bit integer", excerpt(reply_text(members[2 * i]), shown));
+            verify_report(v, "redis-cli ZREM it", "index: %s is not a 64-bit integer",
+                          excerpt(reply_text(members[2 * i]), shown));
     CLIENT_PIPELINE(i, count / 2, verify_parse_member(members[2 * i], &id),
                     CLIENT_SEND(c, SPAN("TYPE"), client_card_key(c, id)),
                     verify_receive_member(v, id, members[2 * i + 1]));
@@ -299,7 +331,8 @@ static void verify_visit_index(void *arg, struct redis_reply *const *members, si
 static void verify_check_index(struct verify *v)
 {
     v->has_index = verify_check_key(v, v->client.index, "index", "zset",
-                                    "there is no index: the list of channels is empty (run channelctl load)");
+                                    "there is no index: the list of channels is empty",
+                                    "run channelctl load --replace FILE");
     if (!v->has_index)
         return;
     CLIENT_SEND(&v->client, SPAN("ZCARD"), v->client.index);
@@ -310,9 +343,9 @@ static void verify_check_index(struct verify *v)
 
 /* --- Cards: TTL, size and place in the index, before they are read --- */
 
-static void verify_report_card(struct verify *v, int64_t id, const char *what)
+static void verify_report_card(struct verify *v, const char *remedy, int64_t id, const char *what)
 {
-    verify_report(v, "card %lld: %s", (long long)id, what);
+    verify_report(v, remedy, "card %lld: %s", (long long)id, what);
 }
 
 static void verify_send_measures(struct verify *v, const struct examined *e)
@@ -333,7 +366,7 @@ static void verify_receive_measures(struct verify *v, struct examined *e)
     verify_report_ttl(v, what, client_receive_integer(&v->client));
     e->bytes = client_receive(&v->client)->integer; /* nil, which is 0, if the card was removed meanwhile */
     if (v->has_index && client_receive(&v->client)->type == REPLY_NIL)
-        verify_report_card(v, e->id, "is not in the index");
+        verify_report_card(v, "load it, or channelctl remove it", e->id, "is not in the index");
 }
 
 /* Adds up the lengths of all values of a large card. */
@@ -352,9 +385,10 @@ static void verify_measure_values(struct verify *v, struct examined *e)
     e->due = is_hash && bytes <= CARD_BYTES_MAX;
     e->bytes = bytes;
     if (!is_hash)
-        verify_report_card(v, e->id, "is not a hash");
+        verify_report_card(v, DELETE_KEY ", and " LOAD_AGAIN, e->id, "is not a hash");
     else if (!e->due)
-        verify_report(v, "card %lld: its values have %lld bytes, channeld reads at most 64 MiB",
+        verify_report(v, LOAD_CORRECTED,
+                      "card %lld: its values have %lld bytes, channeld reads at most 64 MiB",
                       (long long)e->id, (long long)bytes);
 }
 
@@ -403,10 +437,11 @@ static void verify_check_values(struct verify *v, int64_t id, const struct chann
         if (buf_error(&v->scratch) != 0)
             (void)client_fail_memory(&v->client);
         if (repaired || (invalid & 1U << f) != 0)
-            verify_report(v, "card %lld: %s: %s is not %s", (long long)id, name, excerpt(value, shown),
-                          verify_expected_value(type));
+            verify_report(v, LOAD_CORRECTED, "card %lld: %s: %s is not %s", (long long)id, name,
+                          excerpt(value, shown), verify_expected_value(type));
         else if (fault != NULL)
-            verify_report(v, "card %lld: %s: %s %s", (long long)id, name, excerpt(value, shown), fault);
+            verify_report(v, LOAD_CORRECTED, "card %lld: %s: %s %s", (long long)id, name,
+                          excerpt(value, shown), fault);
     }
 }
 
@@ -417,14 +452,14 @@ static void verify_check_fields(struct verify *v, int64_t id, const struct chann
     struct span own = row->value[CHANNEL_FIELD_max_channel_id];
     int64_t number = 0;
     if (own.data == NULL)
-        verify_report_card(v, id, "max_channel_id is missing");
+        verify_report_card(v, LOAD_AGAIN, id, "max_channel_id is missing");
     else if (parse_int64(own, &number) == 0 && number != id)
-        verify_report(v, "card %lld: max_channel_id: %lld is not the id in the key", (long long)id,
-                      (long long)number);
+        verify_report(v, LOAD_AGAIN, "card %lld: max_channel_id: %lld is not the id in the key",
+                      (long long)id, (long long)number);
     struct span link = row->value[CHANNEL_FIELD_link];
     if (link.data != NULL && !link_is_stored_shape(v->hosts, link))
-        report_problem(
-            &v->report,
+        verify_report(
+            v, LOAD_CORRECTED ", or set --channel-host",
             "card %lld: link: %s is not https://%s/<slug> (of at most %d bytes), so it is never found",
             (long long)id, excerpt(link, shown), v->hosts->channel_host.data, LINK_SLUG_MAX);
 }
@@ -436,7 +471,7 @@ static void verify_check_card(struct verify *v, struct examined *e)
         row.value[f] = reply_text(e->card->element[f]);
     e->owner.link = row.value[CHANNEL_FIELD_link];
     if (channel_row_is_empty(&row, CHANNEL_SUMMARY))
-        verify_report_card(v, e->id, "has no summary field, so the channel is never found");
+        verify_report_card(v, LOAD_AGAIN, e->id, "has no summary field, so the channel is never found");
     else
         verify_check_fields(v, e->id, &row);
 }
@@ -446,7 +481,7 @@ static void verify_receive_field_ttls(struct verify *v, const struct examined *e
     const struct redis_reply *ttls = client_receive_or_wrongtype(&v->client);
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT && f < ttls->elements; f++)
         if (reply_has_ttl(ttls->element[f]))
-            verify_report(v, "card %lld: %s: has a TTL", (long long)e->id,
+            verify_report(v, LOAD_AGAIN, "card %lld: %s: has a TTL", (long long)e->id,
                           channel_field_name((enum channel_field)f).data);
 }
 
@@ -456,7 +491,7 @@ static void verify_receive_card(struct verify *v, struct examined *e)
     if (card->elements == CHANNEL_FIELD_COUNT)
         e->card = client_copy_reply(&v->client, card);
     else
-        verify_report_card(v, e->id, "is not a hash");
+        verify_report_card(v, DELETE_KEY ", and " LOAD_AGAIN, e->id, "is not a hash");
     if (e->card != NULL)
         verify_check_card(v, e);
     if (v->field_ttls == FIELD_TTLS_SUPPORTED)
@@ -473,10 +508,10 @@ static void verify_report_owner(struct verify *v, const struct examined *e)
         return;
     (void)excerpt(o->link, shown);
     if (!o->found)
-        verify_report(v, "card %lld: link: its link key is missing or holds no id: %s", (long long)e->id,
-                      shown);
+        verify_report(v, LOAD_AGAIN, "card %lld: link: its link key is missing or holds no id: %s",
+                      (long long)e->id, shown);
     else if (o->id != e->id)
-        verify_report(v,
+        verify_report(v, o->agrees ? "correct one of them, and load both" : LOAD_AGAIN,
                       o->agrees ? "card %lld: link: channel %lld has the same link and its key: %s"
                                 : "card %lld: link: its link key points to channel %lld: %s",
                       (long long)e->id, (long long)o->id, shown);
@@ -531,7 +566,7 @@ static void verify_visit_cards(void *arg, struct redis_reply *const *keys, size_
         struct span id = keyspace_card_id(v->client.keys, reply_text(keys[i]));
         e[i].due = parse_int64(id, &e[i].id) == 0;
         if (!e[i].due)
-            verify_report(v, "card %s: %s", excerpt(id, shown),
+            verify_report(v, DELETE_KEY, "card %s: %s", excerpt(id, shown),
                           "its key does not end with a 64-bit integer, so it is never found");
     }
     verify_examine(v, e, count);
@@ -545,12 +580,14 @@ static void verify_check_link(struct verify *v, const struct link_owner *o)
     char shown[EXCERPT_MAX];
     (void)excerpt(o->link, shown);
     if (!link_is_stored_shape(v->hosts, o->link))
-        verify_report(v, "link %s: is not https://%s/<slug> (of at most %d bytes), so it is never found",
-                      shown, v->hosts->channel_host.data, LINK_SLUG_MAX);
+        verify_report(v, DELETE_KEY ", or set --channel-host",
+                      "link %s: is not https://%s/<slug> (of at most %d bytes), so it is never found", shown,
+                      v->hosts->channel_host.data, LINK_SLUG_MAX);
     if (!o->found)
-        verify_report(v, "link %s: does not hold a channel id", shown);
+        verify_report(v, DELETE_KEY ", or load with --replace", "link %s: does not hold a channel id", shown);
     else if (!o->agrees)
-        verify_report(v, "link %s: points to channel %lld, which has no card or a different link", shown,
+        verify_report(v, DELETE_KEY ", or load with --replace",
+                      "link %s: points to channel %lld, which has no card or a different link", shown,
                       (long long)o->id);
 }
 
@@ -586,6 +623,7 @@ static void verify_check_all(struct verify *v)
 {
     struct client *c = &v->client;
     v->field_ttls = client_probe_field_ttls(c);
+    verify_warn_of_eviction(v);
     verify_check_load(v);
     verify_check_api_keys(v);
     verify_check_api_key_info(v);
@@ -594,19 +632,19 @@ static void verify_check_all(struct verify *v)
     client_scan(c, SCAN_LINKS, verify_visit_links, v);
     if (v->field_ttls == FIELD_TTLS_DENIED)
         verify_report(
-            v, "TTLs of hash fields were not checked: Redis does not permit HPEXPIRETIME to this user");
+            v, "permit it: +hpexpiretime",
+            "TTLs of hash fields were not checked: Redis does not permit HPEXPIRETIME to this user");
 }
 
 static int verify_print_summary(const struct verify *v)
 {
     int64_t problems = v->report.problems;
     report_finish(&v->report);
-    (void)printf("%lld channel%s, %lld API key%s, ", (long long)v->channels, plural(v->channels),
-                 (long long)v->keys, plural(v->keys));
-    if (problems == 0)
-        (void)puts("no problems found");
-    else
-        (void)printf("%lld problem%s\n", (long long)problems, plural(problems));
+    char found[INT64_DIGITS_MAX + 16] = "no problems found";
+    if (problems > 0)
+        (void)snprintf(found, sizeof found, "%lld problem%s", (long long)problems, plural(problems));
+    print_line(stdout, "%lld channel%s, %lld API key%s, %s", (long long)v->channels, plural(v->channels),
+               (long long)v->keys, plural(v->keys), found);
     int code = output_finish();
     return problems == 0 ? code : EXIT_FAILED;
 }
@@ -620,11 +658,9 @@ static int verify_run(struct verify *v)
     return client_status(&v->client) == 0 ? verify_print_summary(v) : client_print_error(&v->client);
 }
 
-int command_verify(const struct options *o, int count, char **words)
+int command_verify(const struct options *o, const char *argument)
 {
-    (void)words;
-    if (count != 0)
-        return usage_error("verify: unexpected argument");
+    (void)argument;
     struct verify v = {.hosts = &o->hosts, .now = clock_wall_s()};
     report_init(&v.report, stdout);
     int code = client_open(&v.client, o, CLIENT_CATALOGUE);

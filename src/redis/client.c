@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <hiredis/hiredis.h>
+#include <netdb.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/time.h>
@@ -239,6 +240,8 @@ static void redis_client_disconnect(struct redis_client *c)
 static int redis_client_check_hello(struct redis_client *c)
 {
     const struct redis_reply *reply = redis_client_receive_success(c);
+    if (reply == NULL && c->broken)
+        return redis_client_fail(c, true, "this is not a Redis server: it has sent %s", c->parser.error);
     if (reply == NULL)
         return -EIO;
     const char *problem = redis_server_check_mode(reply, redis_endpoint_is_cluster(c->endpoint));
@@ -258,15 +261,15 @@ static int redis_client_handshake(struct redis_client *c, const struct redis_end
     return redis_client_receive_done(c);
 }
 
+/* `address` is that of the endpoint's host, or NULL for a local socket. */
 static int redis_client_connect_once(struct redis_client *c, const struct redis_endpoint *endpoint,
-                                     const struct redis_client_limits *limits)
+                                     const char *address, const struct redis_client_limits *limits)
 {
     struct timeval connect = redis_client_time_of(limits->connect_ms);
     redis_client_disconnect(c);
     errno = 0;
-    redisContext *context = endpoint->transport == REDIS_TRANSPORT_UNIX
-                                ? redisConnectUnixWithTimeout(endpoint->path, connect)
-                                : redisConnectWithTimeout(endpoint->host, endpoint->port, connect);
+    redisContext *context = address == NULL ? redisConnectUnixWithTimeout(endpoint->path, connect)
+                                            : redisConnectWithTimeout(address, endpoint->port, connect);
     int err = redis_client_use_context(c, context, limits->reply_ms);
     if (err == 0 && c->tls != NULL)
         err = redis_client_start_tls(c, endpoint->host);
@@ -275,12 +278,73 @@ static int redis_client_connect_once(struct redis_client *c, const struct redis_
 
 /* Stopping and continuing the process interrupts the handshake of TLS (signal(7)), which cannot go on then.
  */
-static int redis_client_connect_to(struct redis_client *c, const struct redis_endpoint *endpoint,
-                                   const struct redis_client_limits *limits)
+static int redis_client_connect_at(struct redis_client *c, const struct redis_endpoint *endpoint,
+                                   const char *address, const struct redis_client_limits *limits)
 {
     int err = -EINTR;
     while (err == -EINTR)
-        err = redis_client_connect_once(c, endpoint, limits);
+        err = redis_client_connect_once(c, endpoint, address, limits);
+    return err;
+}
+
+/* The first permanent reason of several attempts becomes *rejection. */
+static void redis_client_keep_rejection(const struct redis_client *c, struct buf *rejection)
+{
+    if (c->rejected && rejection->len == 0)
+        buf_append_span(rejection, buf_span(&c->error));
+}
+
+/* All attempts have failed. The reason is the first permanent one, or else that of the last attempt. */
+static void redis_client_fail_all(struct redis_client *c, struct buf *rejection)
+{
+    if (rejection->len > 0)
+        (void)redis_client_fail(c, true, "%s", buf_message(rejection));
+}
+
+/* Puts the address of the server that failed before the reason. */
+static void redis_client_name_failed_server(struct redis_client *c, const struct redis_endpoint *server)
+{
+    struct buf text = BUF_INIT;
+    redis_endpoint_describe(server, &text);
+    buf_printf(&text, ": %s", redis_client_error(c));
+    (void)redis_client_fail(c, c->rejected, "%s", buf_message(&text));
+    buf_fini(&text);
+}
+
+static int redis_client_try_addresses(struct redis_client *c, const struct redis_endpoint *endpoint,
+                                      const struct addrinfo *found, const struct redis_client_limits *limits)
+{
+    struct buf rejection = BUF_INIT;
+    int err = -EIO;
+    for (const struct addrinfo *info = found; info != NULL && err != 0; info = info->ai_next) {
+        char address[REDIS_HOST_SIZE] = "";
+        (void)getnameinfo(info->ai_addr, info->ai_addrlen, address, sizeof address, NULL, 0, NI_NUMERICHOST);
+        const struct redis_endpoint server = redis_endpoint_at(endpoint, address, endpoint->port);
+        err = redis_client_connect_at(c, endpoint, address, limits);
+        if (err != 0 && found->ai_next != NULL)
+            redis_client_name_failed_server(c, &server);
+        redis_client_keep_rejection(c, &rejection);
+    }
+    if (err != 0)
+        redis_client_fail_all(c, &rejection);
+    buf_fini(&rejection);
+    return err;
+}
+
+/* Tries all addresses of the host in turn. */
+static int redis_client_connect_to(struct redis_client *c, const struct redis_endpoint *endpoint,
+                                   const struct redis_client_limits *limits)
+{
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    if (endpoint->transport == REDIS_TRANSPORT_UNIX)
+        return redis_client_connect_at(c, endpoint, NULL, limits);
+    redis_client_disconnect(c);
+    int error = getaddrinfo(endpoint->host, NULL, &hints, &found);
+    if (error != 0)
+        return redis_client_fail(c, false, "%s", error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
+    int err = redis_client_try_addresses(c, endpoint, found, limits);
+    freeaddrinfo(found);
     return err;
 }
 
@@ -334,16 +398,6 @@ static int redis_client_check_role(struct redis_client *c)
     return problem == NULL ? 0 : redis_client_fail(c, false, "%s", problem);
 }
 
-/* Puts the address of the server that failed before the reason. */
-static void redis_client_name_failed_server(struct redis_client *c, const struct redis_endpoint *server)
-{
-    struct buf text = BUF_INIT;
-    redis_endpoint_describe(server, &text);
-    buf_printf(&text, ": %s", redis_client_error(c));
-    (void)redis_client_fail(c, c->rejected, "%s", buf_message(&text));
-    buf_fini(&text);
-}
-
 /* *server becomes the server that failed; it borrows *master. */
 static int redis_client_connect_by(struct redis_client *c, struct redis_endpoint *server,
                                    struct redis_address *master, const struct redis_client_limits *limits)
@@ -356,7 +410,6 @@ static int redis_client_connect_by(struct redis_client *c, struct redis_endpoint
     return err != 0 ? err : redis_client_check_role(c);
 }
 
-/* When every server fails, the reason is the first permanent one, or else that of the last server. */
 static int redis_client_connect_to_master(struct redis_client *c, const struct redis_client_limits *limits)
 {
     struct buf rejection = BUF_INIT;
@@ -367,11 +420,10 @@ static int redis_client_connect_to_master(struct redis_client *c, const struct r
         err = redis_client_connect_by(c, &server, &master, limits);
         if (err != 0)
             redis_client_name_failed_server(c, &server);
-        if (err != 0 && c->rejected && rejection.len == 0)
-            buf_append_str(&rejection, redis_client_error(c));
+        redis_client_keep_rejection(c, &rejection);
     }
-    if (err != 0 && rejection.len > 0)
-        (void)redis_client_fail(c, true, "%s", buf_message(&rejection));
+    if (err != 0)
+        redis_client_fail_all(c, &rejection);
     buf_fini(&rejection);
     return err;
 }

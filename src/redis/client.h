@@ -32,7 +32,8 @@ void redis_client_free(struct redis_client *c);
 /*
  * Connects in place of any earlier connection, authenticates and selects the database. If Redis must be
  * discovered, the servers that know it are queried in turn, and the first address that leads to a master is
- * used. The role in the URL does not apply, since a blocking program writes. Returns 0 or -EIO.
+ * used. All addresses of a name are tried in turn, too. The role in the URL does not apply, since a blocking
+ * program writes. Returns 0 or -EIO.
  */
 int redis_client_connect(struct redis_client *c, const struct redis_client_limits *limits)
     __attribute__((warn_unused_result));

@@ -106,6 +106,28 @@ static int redis_endpoint_read_port(struct span text, int *out, struct buf *why)
     return 0;
 }
 
+/* Returns why the host cannot be one, or NULL. */
+static const char *redis_endpoint_check_host(struct span host)
+{
+    for (size_t i = 0; i < host.len; i++) {
+        if ((unsigned char)host.data[i] <= ' ' || host.data[i] == 0x7F)
+            return "a host must not contain blanks or line ends";
+        if (host.data[i] == ',')
+            return "several hosts need redis+sentinel:// or redis+cluster://";
+        if (host.data[i] == '?' || host.data[i] == '#')
+            return "a query or fragment does not belong here";
+    }
+    return NULL;
+}
+
+/* The zone of an IPv6 address follows "%25" in a URL (RFC 6874), and "%" everywhere else. */
+static void redis_endpoint_decode_zone(char *address)
+{
+    char *zone = strstr(address, "%25");
+    if (zone != NULL && zone[3] != '\0')
+        memmove(zone + 1, zone + 3, strlen(zone + 3) + 1);
+}
+
 /* Parses host[:port]. *port is the default, and *out is owned. */
 static int redis_endpoint_read_host(struct span authority, char **out, int *port, struct buf *why)
 {
@@ -123,15 +145,17 @@ static int redis_endpoint_read_host(struct span authority, char **out, int *port
     }
     if (host.len == 0)
         return redis_endpoint_invalid(why, "the host is missing");
-    if (span_find(host, '?') < host.len || span_find(host, '#') < host.len) {
-        return redis_endpoint_invalid(why, "a query or fragment does not belong here");
-    }
+    const char *problem = redis_endpoint_check_host(host);
+    if (problem != NULL)
+        return redis_endpoint_invalid(why, problem);
     if (rest.len > 0) {
         int err = rest.data[0] == ':' ? redis_endpoint_read_port(span_skip(rest, 1), port, why) : -EINVAL;
         if (err != 0)
             return err;
     }
     *out = strndup(host.data, host.len);
+    if (*out != NULL && host.data != authority.data)
+        redis_endpoint_decode_zone(*out);
     return *out == NULL ? -ENOMEM : 0;
 }
 
@@ -274,6 +298,8 @@ static int redis_endpoint_read_url(struct redis_endpoint *t, struct span url, st
         {{"rediss+sentinel://", 18}, REDIS_TRANSPORT_TLS, redis_endpoint_read_by_sentinel, {"role", 4}},
         {{"redis+cluster://", 16}, REDIS_TRANSPORT_TCP, redis_endpoint_read_by_cluster, {"role", 4}},
         {{"rediss+cluster://", 17}, REDIS_TRANSPORT_TLS, redis_endpoint_read_by_cluster, {"role", 4}}};
+    if (url.len > 0 && (unsigned char)url.data[url.len - 1] <= ' ')
+        return redis_endpoint_invalid(why, "ends with a blank or a line end");
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
         if (span_starts_with(url, schemes[i].start))
             return redis_endpoint_read_by(t, &schemes[i], span_skip(url, schemes[i].start.len), why);

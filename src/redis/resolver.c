@@ -33,7 +33,7 @@ struct resolver_query {
     int error;            /* the result of getaddrinfo */
     int system_error;     /* errno, if `error` is EAI_SYSTEM */
     int count;
-    char address[RESOLVE_ADDRESSES_MAX][INET6_ADDRSTRLEN];
+    char address[RESOLVE_ADDRESSES_MAX][RESOLVE_ADDRESS_SIZE];
     char host[];
 };
 
@@ -49,14 +49,8 @@ static void resolver_add_address(struct resolver_query *q, const struct addrinfo
 {
     if (q->count == RESOLVE_ADDRESSES_MAX)
         return;
-    char *out = q->address[q->count];
-    const struct sockaddr *sa = info->ai_addr;
-    const void *raw = NULL;
-    if (sa->sa_family == AF_INET)
-        raw = &((const struct sockaddr_in *)(const void *)sa)->sin_addr;
-    else if (sa->sa_family == AF_INET6)
-        raw = &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr;
-    if (raw != NULL && inet_ntop(sa->sa_family, raw, out, INET6_ADDRSTRLEN) != NULL)
+    if (getnameinfo(info->ai_addr, info->ai_addrlen, q->address[q->count], RESOLVE_ADDRESS_SIZE, NULL, 0,
+                    NI_NUMERICHOST) == 0)
         q->count++;
 }
 

@@ -13,11 +13,12 @@
 #ifndef REDIS_RESOLVER_H
 #define REDIS_RESOLVER_H
 
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <uv.h>
 
-enum { RESOLVE_ADDRESSES_MAX = 8 };
+enum { RESOLVE_ADDRESSES_MAX = 8, RESOLVE_ADDRESS_SIZE = INET6_ADDRSTRLEN + IF_NAMESIZE };
 
 /* A result that nobody has waited for counts for this time, in milliseconds. */
 enum { RESOLVER_KEPT_MS = 60000 };
@@ -26,10 +27,11 @@ enum { RESOLVER_KEPT_MS = 60000 };
 enum { RESOLVER_LEFT_MAX = 8 };
 
 struct resolver {
-    struct resolver_query *query;                          /* in progress, or NULL */
-    struct resolver_query *left[RESOLVER_LEFT_MAX];        /* given up, or NULL: the latest first */
-    int count;                                             /* addresses found */
-    char address[RESOLVE_ADDRESSES_MAX][INET6_ADDRSTRLEN]; /* numeric, in the system's order of preference */
+    struct resolver_query *query;                   /* in progress, or NULL */
+    struct resolver_query *left[RESOLVER_LEFT_MAX]; /* given up, or NULL: the latest first */
+    int count;                                      /* addresses found */
+    /* Numeric, in the system's order of preference; one of a link has its interface: fe80::1%eth0. */
+    char address[RESOLVE_ADDRESSES_MAX][RESOLVE_ADDRESS_SIZE];
 };
 
 /*

@@ -128,6 +128,12 @@ static struct span redis_server_info_of(const struct redis_reply *reply)
     return is_text ? (struct span){reply->str, reply->len} : SPAN_ABSENT;
 }
 
+struct span redis_server_eviction_policy(const struct redis_reply *reply)
+{
+    struct span policy = redis_server_info_value(redis_server_info_of(reply), SPAN("maxmemory_policy"));
+    return span_starts_with(policy, SPAN("allkeys-")) ? policy : SPAN_ABSENT;
+}
+
 /* Returns NULL when the link to the master is up, or the reason why it is not. */
 static const char *redis_server_read_link(struct span info, int64_t *last_io_s)
 {

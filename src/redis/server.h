@@ -112,6 +112,12 @@ const char *redis_server_take_role(struct redis_server *s, const struct redis_re
 /* Takes the reply to INFO replication of a replica in the same way. */
 const char *redis_server_take_link(struct redis_server *s, const struct redis_reply *reply, uint64_t sent_ms);
 
+/*
+ * The policy by which a full Redis evicts keys that have no TTL, from the reply to INFO memory. Absent if it
+ * evicts none of them, or the reply does not say so. Borrowed from the reply.
+ */
+struct span redis_server_eviction_policy(const struct redis_reply *reply);
+
 /* The server cannot be used any more: its data was last known to be valid at `ms`, or before. */
 static inline void redis_server_invalidate(struct redis_server *s, uint64_t ms)
 {

@@ -55,11 +55,27 @@ TEST_CASE_WITH(show_takes_every_id, fill, NULL)
 TEST_CASE_WITH(what_show_prints_can_be_loaded, fill, NULL)
 {
     struct ctl_run run = ctl_shell(text_printf("\"$CTL\" show 1 | \"$CTL\" load -"));
-    ctl_expect(run, 0, "loaded 0 channels (1 unchanged, 0 refused)", NULL);
+    ctl_expect(run, 0, "1 channel: 0 changed, 0 refused", NULL);
     run = ctl_shell(text_printf("\"$CTL\" show 1 >kept && \"$CTL\" remove 1 && \"$CTL\" load kept"));
-    ctl_expect(run, 0, "loaded 1 channel (0 unchanged, 0 refused)", NULL);
+    ctl_expect(run, 0, "1 channel: 1 changed, 0 refused", NULL);
     assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), CHANNELS);
     ctl_expect_sound();
+}
+
+/* Printed as JSON has them escaped, so that no stored text controls a terminal; other texts as they are. */
+TEST_CASE_WITH(show_escapes_control_characters_and_load_reads_them, fill, NULL)
+{
+    static const char title[] =
+        "a\x7F\xC2\x9B[2J\xE2\x80\xAE\xE2\x81\xA6\xE2\x81\xA9 \xE2\x80\x8F\xC2\xA0\xF0\x9F\x8E\xAC";
+    redis_do(&redis, "HSET channels:card:1 title %s", title);
+    struct ctl_run run = CTL("show", "1");
+    assert_null(strpbrk(run.out, "\x7F\033"));
+    ctl_expect(run, 0,
+               "\"title\":\"a\\u007f\\u009b[2J\\u202e\\u2066\\u2069 \xE2\x80\x8F\xC2\xA0\xF0\x9F\x8E\xAC\"",
+               NULL);
+    ctl_expect(ctl_shell(text_printf("\"$CTL\" show 1 | \"$CTL\" load -")), 0, "1 channel: 0 changed, ",
+               NULL);
+    CTL_EXPECT_REPLY(title, "HGET channels:card:1 title");
 }
 
 /* A command, what is shown then, and what is said of it. */
@@ -88,7 +104,7 @@ static const struct {
     {"DEL channels:index", "1", 0, "channelctl: channel 1 is not in the index, so it is on no page\n" LINK},
     {"HSET channels:card:1 views_24h 2.0 er_24h \x1B[2J", "1", 0,
      "channelctl: views_24h: 2.0 is not valid, clients get it as absent\n"
-     "channelctl: er_24h: ?[2J is not valid, clients get it as absent\n" PLACE LINK},
+     "channelctl: er_24h: \\u001b[2J is not valid, clients get it as absent\n" PLACE LINK},
 };
 
 TEST_CASE(show_tells_what_is_missing_or_wrong)
@@ -105,7 +121,7 @@ TEST_CASE(show_tells_what_is_missing_or_wrong)
 
 /* ---- remove ---- */
 
-TEST_CASE_WITH(remove_leaves_nothing_and_can_be_repeated, fill, NULL)
+TEST_CASE_WITH(remove_leaves_nothing_to_remove_again, fill, NULL)
 {
     long long keys = redis_integer(&redis, "DBSIZE");
     expect_output(CTL("remove", "1"), 0, "removed channel 1 (index: yes, card: yes, link key: yes)\n", "");
@@ -114,7 +130,7 @@ TEST_CASE_WITH(remove_leaves_nothing_and_can_be_repeated, fill, NULL)
     assert_int_equal(redis_integer(&redis, "EXISTS channels:card:1 channels:link:https://max.ru/sample_4"),
                      0);
     ctl_expect_sound();
-    expect_output(CTL("remove", "1"), 0, "channel 1 does not exist: nothing was removed\n", "");
+    expect_output(CTL("remove", "1"), 1, "", "channelctl: channel 1 does not exist: nothing was removed\n");
     assert_int_equal(redis_integer(&redis, "DBSIZE"), keys - 2);
 }
 
@@ -151,7 +167,8 @@ TEST_CASE(remove_deletes_no_key_of_another_type)
 TEST_CASE_WITH(remove_does_nothing_during_a_load, fill, NULL)
 {
     redis_do(&redis, "SET channels:loader somebody");
-    ctl_expect(CTL("remove", "1"), 1, NULL, "another load is running (channels:loader: somebody)");
+    ctl_expect(CTL("remove", "1"), 1, NULL,
+               "the lock has no TTL: no load is possible until it is deleted (channels:loader: somebody)");
     assert_int_equal(redis_integer(&redis, "EXISTS channels:card:1 channels:link:https://max.ru/sample_4"),
                      2);
     CTL_EXPECT_REPLY("4", "ZSCORE channels:index 1");

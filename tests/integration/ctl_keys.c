@@ -228,8 +228,41 @@ TEST_CASE(keys_revoke_accepts_a_key_in_the_form_of_a_digest)
 
 TEST_CASE(keys_revoke_fails_for_an_unknown_key)
 {
-    ctl_expect(CTL("keys", "revoke", "never-issued"), 1, NULL,
-               "channelctl: API key not found: it was never issued or is already revoked\n");
+    static const char not_found[] =
+        "channelctl: API key not found: it was never issued or is already revoked";
+    static const struct {
+        const char *key;
+        bool is_possible;
+    } rows[] = {
+        {"ck_0123456789012345678901234567890123456789012", true},
+        {"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", true},
+        {"0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF", true},
+        {"ck_012345678901234567890123456789012345678901", false},
+        {"ck_01234567890123456789012345678901234567890123", false},
+        {"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde", false},
+        {"g123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", false},
+        {"01234567...", false},
+        {"never-issued", false},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        AUTOFREE char *err =
+            text_printf("%s%s\n", not_found,
+                        rows[i].is_possible ? ""
+                                            : "; the text is neither a key of channelctl (ck_ and "
+                                              "43 characters) nor a digest (64 hexadecimal digits)");
+        struct ctl_run run = CTL("keys", "revoke", rows[i].key);
+        assert_string_equal(run.err, err);
+        ctl_expect(run, 1, "", NULL);
+    }
+    ctl_expect(CTL("keys", "revoke", " \n"), 2, "", "keys revoke: expected a key or a digest");
+}
+
+/* As they are copied from a message, or read from a file. */
+TEST_CASE(keys_revoke_trims_blanks_around_a_key)
+{
+    AUTOFREE char *key = issue();
+    ctl_expect(CTL("keys", "revoke", text_temp(" \t%s\r\n ", key)), 0, "revoked\n", NULL);
+    assert_false(is_valid(key));
 }
 
 /* ---- Listing ---- */
@@ -331,6 +364,30 @@ TEST_CASE(keys_list_shows_what_is_not_known_and_what_has_expired)
     }
 }
 
+/* The same, as JSON. */
+TEST_CASE(keys_list_prints_json)
+{
+    static const char *const rows[][2] = {
+        {"{}", "\",\"name\":null,\"issued\":null,\"expires\":null,\"valid\":true}\n"},
+        {"{\"name\":\"a.b\",\"issued\":\"2026-01-01T00:00:00Z\",\"expires\":\"2026-02-01T00:00:00Z\"}",
+         "\",\"name\":\"a.b\",\"issued\":\"2026-01-01T00:00:00Z\",\"expires\":\"2026-02-01T00:00:00Z\","
+         "\"valid\":false}"},
+        {"{\"expires\":\"2999-01-01T00:00:00Z\"}", ",\"expires\":\"2999-01-01T00:00:00Z\",\"valid\":true}"},
+        {"{\"expires\":1}", ",\"expires\":null,\"valid\":false}"}};
+    char digest[65];
+    AUTOFREE char *key = issue();
+    catalogue_digest(key, digest);
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        put_info(key, rows[i][0]);
+        struct ctl_run run = CTL("keys", "list", "--json");
+        const char *line = strstr(run.out, text_temp("{\"digest\":\"%s", digest));
+        assert_non_null(line);
+        ctl_expect_text(line, rows[i][1]);
+        assert_int_equal(text_count(run.out, "\n"), issued_keys());
+        ctl_expect(run, 0, NULL, NULL);
+    }
+}
+
 static double seconds_left(const char *line)
 {
     struct tm tm = {0};
@@ -381,6 +438,40 @@ TEST_CASE(keys_issue_refuses_names_and_expiries_that_are_none)
     AUTOFREE char *longest =
         ISSUE("--name", "0123456789012345678901234567890123456789012345678901234567890123");
     assert_true(is_valid(longest));
+}
+
+static bool has_info(const char *key)
+{
+    char digest[65];
+    catalogue_digest(key, digest);
+    return redis_integer(&redis, "HEXISTS channels:api_key_info %s", digest) == 1;
+}
+
+TEST_CASE(keys_revoke_by_name_revokes_the_key_of_that_name)
+{
+    AUTOFREE char *key = ISSUE("--name", "one");
+    AUTOFREE char *other = ISSUE("--name", "one-more");
+    ctl_expect(CTL("keys", "revoke", "--name", "one"), 0, "revoked\n", NULL);
+    assert_false(is_valid(key) || has_info(key));
+    assert_true(is_valid(other));
+    ctl_expect(CTL("keys", "revoke", "--name", "one"), 1, "", "API key not found: none has the name one\n");
+    ctl_expect(CTL("keys", "revoke", "--name", "a b"), 2, "", "--name: expected 1 to 64 of the characters");
+}
+
+/* Their infos alone do not make keys of them. */
+TEST_CASE(keys_revoke_by_name_needs_all_for_several_keys)
+{
+    AUTOFREE char *first = ISSUE("--name", "many");
+    AUTOFREE char *second = ISSUE("--name", "many");
+    char left[65];
+    catalogue_digest("a key that another program has removed", left);
+    redis_do(&redis, "HSET channels:api_key_info %s {\"name\":\"many\"}", left);
+    ctl_expect(CTL("keys", "revoke", "--name", "many"), 1, "",
+               "2 keys have the name many: nothing was revoked (--all");
+    assert_true(is_valid(first) && is_valid(second));
+    ctl_expect(CTL("keys", "revoke", "--name", "many", "--all"), 0, "revoked 2 keys\n", NULL);
+    assert_false(is_valid(first) || is_valid(second) || has_info(first) || has_info(second));
+    redis_do(&redis, "HDEL channels:api_key_info %s", left);
 }
 
 TEST_CASE(keys_revoke_removes_the_info)

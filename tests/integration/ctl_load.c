@@ -99,7 +99,7 @@ TEST_CASE_WITH(load_does_not_write_unchanged_channels, ctl_empty, NULL)
     ctl_expect(CTL("load", path), 0, NULL, NULL);
     redis_do(&redis, "HSET %s title changed", "channels:card:1008");
     redis_do(&redis, "CONFIG RESETSTAT");
-    ctl_expect(CTL("load", path), 0, "loaded 1 channel (599 unchanged, 0 refused)", NULL);
+    ctl_expect(CTL("load", path), 0, "600 channels: 1 changed, 0 refused", NULL);
     assert_int_equal(redis_calls(&redis, "hset"), 1);
     assert_int_equal(redis_calls(&redis, "zadd"), 0);
 }
@@ -152,7 +152,7 @@ TEST_CASE_WITH(load_removes_ttls_of_unchanged_channels_too, ctl_empty, NULL)
     redis_do(&redis, "EXPIRE channels:card:1 1000");
     redis_do(&redis, "EXPIRE channels:link:https://max.ru/b 1000");
     redis_do(&redis, "EXPIRE channels:index 1000");
-    ctl_expect(ctl_load(text, NULL), 0, "loaded 2 channels (1 unchanged, 0 refused)",
+    ctl_expect(ctl_load(text, NULL), 0, "3 channels: 2 changed, 0 refused",
                "2 channels had a TTL, which was removed\n"
                "channelctl: the index had a TTL, which was removed\n");
     assert_int_equal(redis_integer(&redis, "PTTL channels:card:1"), -1);
@@ -176,7 +176,7 @@ TEST_CASE_WITH(load_prints_one_line_of_summary, ctl_empty, NULL)
     AUTO(ctl_run_free)
     struct ctl_run run = ctl_load("{\"max_channel_id\":1}\r\n\n  \n{\"max_channel_id\":2}", NULL);
     assert_int_equal(run.status, 0);
-    assert_int_equal(strncmp(run.out, "loaded 2 channels (0 unchanged, 0 refused) in ", 46), 0);
+    assert_int_equal(strncmp(run.out, "2 channels: 2 changed, 0 refused in ", 36), 0);
     assert_int_equal(text_count(run.out, "\n"), 1);
     assert_string_equal(run.err, ""); /* no terminal, no progress */
 }
@@ -184,7 +184,7 @@ TEST_CASE_WITH(load_prints_one_line_of_summary, ctl_empty, NULL)
 TEST_CASE_WITH(load_reads_standard_input, ctl_empty, NULL)
 {
     struct ctl_run run = ctl_shell(text_printf("printf '{\"max_channel_id\":1}\\nbad\\n' | \"$CTL\" load -"));
-    ctl_expect(run, 1, "loaded 1 channel ", "-:2: not a JSON object");
+    ctl_expect(run, 1, "1 channel: 1 changed, ", "-:2: not a JSON object");
     ctl_expect_index("1");
 }
 
@@ -234,8 +234,7 @@ TEST_CASE_WITH(load_refuses_a_second_channel_with_the_same_link, ctl_empty, NULL
     ctl_expect_load(CTL_LINKED(2, "a"), NULL, 0);
     for (int i = 0; i < 3; i++) {
         ctl_expect(ctl_load(text, NULL), 1,
-                   i == 0 ? "loaded 601 channels (0 unchanged, 1 refused)"
-                          : "loaded 0 channels (601 unchanged, 1 refused)",
+                   i == 0 ? "601 channels: 601 changed, 1 refused" : "601 channels: 0 changed, 1 refused",
                    "file.ndjson:602: link: https://max.ru/a is the link of channel 1 in an earlier line");
         expect_owner("a", "1");
     }
@@ -267,7 +266,7 @@ TEST_CASE(load_refuses_a_link_that_only_a_later_line_gives_up)
         (void)ctl_empty(NULL);
         AUTOFREE char *text =
             text_printf("%s%s%s", CTL_LINKED(1, "a") CTL_LINKED(2, "a"), between[i], CTL_LINKED(1, "b"));
-        ctl_expect(ctl_load(text, NULL), 1, ", 1 refused)",
+        ctl_expect(ctl_load(text, NULL), 1, ", 1 refused ",
                    "file.ndjson:2: link: https://max.ru/a is the link of channel 1 in an earlier line");
         expect_owner("b", "1");
         ctl_expect_sound();
@@ -309,7 +308,7 @@ TEST_CASE_WITH(load_names_bad_lines_and_loads_the_rest, ctl_empty, NULL)
     for (size_t i = 0; i < TEST_COUNT(named); i++)
         ctl_expect_text(run.err, named[i]);
     assert_int_equal(text_count(run.err, "\n"), TEST_COUNT(named));
-    ctl_expect(run, 1, "loaded 2 channels (0 unchanged, 5 refused)", NULL);
+    ctl_expect(run, 1, "2 channels: 2 changed, 5 refused", NULL);
     ctl_expect_index("1 6");
 }
 
@@ -433,8 +432,8 @@ TEST_CASE_WITH(load_names_the_value_and_the_host_of_links, ctl_empty, NULL)
 {
     ctl_expect(ctl_load("{\"max_channel_id\":1,\"link\":\"http://max.ru/a\",\"er_24h\":23.0}\n", NULL), 1,
                NULL,
-               "file.ndjson:1: link: \"http://max.ru/a\" is not https://max.ru/<slug> (of at most 256 bytes) "
-               "or null\n");
+               "file.ndjson:1: link: \"http://max.ru/a\" is not https://max.ru/<slug> (of at most 256 bytes; "
+               "--channel-host) or null\n");
     ctl_expect(ctl_load("{\"max_channel_id\":1,\"er_24h\":23.0}\n", NULL), 1, NULL,
                "file.ndjson:1: er_24h: 23.0 is not a 64-bit integer or null\n");
 }
@@ -443,7 +442,7 @@ TEST_CASE_WITH(load_refuses_a_slug_of_more_than_256_bytes, ctl_empty, NULL)
 {
     AUTOFREE char *slug = text_repeat('s', 256);
     ctl_expect(ctl_load(text_temp("{\"max_channel_id\":1,\"link\":\"https://max.ru/%ss\"}\n", slug), NULL), 1,
-               NULL, "sss... is not https://max.ru/<slug> (of at most 256 bytes) or null\n");
+               NULL, "sss... is not https://max.ru/<slug> (of at most 256 bytes; --channel-host) or null\n");
     assert_int_equal(redis_integer(&redis, "DBSIZE"), 0);
     ctl_expect(ctl_load(text_temp("{\"max_channel_id\":1,\"link\":\"https://max.ru/%s\"}\n", slug), NULL), 0,
                NULL, NULL);
@@ -470,10 +469,63 @@ TEST_CASE_WITH(load_prints_the_first_20_problems, ctl_empty, NULL)
     ctl_expect(run, 1, "25 refused", "and 5 more\n");
 }
 
-TEST_CASE_WITH(load_replaces_control_characters_in_messages, ctl_empty, NULL)
+TEST_CASE_WITH(load_escapes_control_characters_in_messages, ctl_empty, NULL)
 {
     ctl_expect(ctl_load("{\"max_channel_id\":1,\"a\\u001b[2Jb\":1}\n", NULL), 1, NULL,
-               ":1: a?[2Jb: no such field");
+               ":1: a\\u001b[2Jb: no such field");
+}
+
+/* ---- Files of another form ---- */
+
+/* What the first line shows, and what is said of the whole file, once. */
+static const struct {
+    const char *text, *err;
+} forms[] = {
+    {"\x1F\x8B\x08\x01text\n" CTL_CHANNEL(1), "it is compressed: zcat FILE | channelctl load -"},
+    {"(\xB5/\xFDtext", "it is compressed: zstdcat FILE | channelctl load -"},
+    {"\xFD"
+     "7zXZ",
+     "it is compressed: xzcat FILE | channelctl load -"},
+    {"\xFF\xFE{", "it is UTF-16: iconv -f UTF-16 -t UTF-8 FILE | channelctl load -"},
+    {"[{\"max_channel_id\":1}]\n",
+     "a JSON array, not one object per line: jq -c '.[]' FILE | channelctl load -"},
+    {" [ \r\n" CTL_CHANNEL(1) "]\n", "a JSON array, not one object per line: jq -c '.[]' FILE"},
+    {"\xEF\xBB\xBF[]", "a JSON array, not one object per line: jq -c '.[]' FILE"},
+    {"{\r\n  \"max_channel_id\": 1\r\n}\r\n", "several lines, not one object per line: jq -c . FILE"},
+    {"max_channel_id,title\n1,t\n2,t\n", "CSV? see \"Other formats\" in docs/schema.md"},
+    {"\xEF\xBB\xBFid;title\n1;t\n" CTL_CHANNEL(1), "CSV? see \"Other formats\" in docs/schema.md"},
+    {"id\ttitle\n1\tt\n", "CSV? see \"Other formats\" in docs/schema.md"},
+};
+
+TEST_CASE_WITH(load_names_another_form_once_and_loads_nothing, ctl_empty, NULL)
+{
+    static const char *const flags[] = {NULL, "--replace"};
+    ctl_expect_load(CTL_CHANNEL(7), NULL, 0);
+    for (size_t i = 0; i < 2 * TEST_COUNT(forms); i++) {
+        struct ctl_run run = ctl_load(forms[i / 2].text, flags[i % 2]);
+        assert_int_equal(text_count(run.err, "file.ndjson"), 1);
+        ctl_expect(run, 1, "0 channels: 0 changed, ", forms[i / 2].err);
+        ctl_expect_index("7");
+    }
+}
+
+/* One that is longer than a line may be. */
+TEST_CASE_WITH(load_names_an_array_in_a_long_line, ctl_empty, NULL)
+{
+    AUTOFREE char *item = text_repeat('x', 1024 * 1024);
+    ctl_expect(ctl_load(text_temp("[\"%s\",1]\n", item), NULL), 1, NULL,
+               "a JSON array, not one object per line");
+}
+
+TEST_CASE_WITH(load_skips_a_byte_order_mark, ctl_empty, NULL)
+{
+    struct ctl_run run = ctl_load("\xEF\xBB\xBF" CTL_CHANNEL(1) CTL_CHANNEL(2), NULL);
+    assert_string_equal(run.err, "");
+    ctl_expect(run, 0, "2 channels: 2 changed, 0 refused ", NULL);
+    run = ctl_shell(text_printf(
+        "{ printf '\\357'; sleep 0.1; printf '\\273\\277{\"max_channel_id\":3}'; } | \"$CTL\" load -"));
+    ctl_expect(run, 0, "1 channel: 1 changed, 0 refused ", NULL);
+    ctl_expect_load("\xEF\xBB\xBF", NULL, 0);
 }
 
 /* A line of `length` bytes. */
@@ -511,7 +563,7 @@ TEST_CASE_WITH(load_refuses_lines_whose_keys_have_another_type, ctl_empty, NULL)
     redis_do(&redis, "LPUSH channels:link:https://max.ru/eight x");
     struct ctl_run run = ctl_load(text, NULL);
     ctl_expect_text(run.err, "file.ndjson:2: channels:card:7 in Redis is not a hash: delete it");
-    ctl_expect(run, 1, "loaded 1 channel (0 unchanged, 2 refused)",
+    ctl_expect(run, 1, "1 channel: 1 changed, 2 refused",
                "file.ndjson:3: channels:link:https://max.ru/eight in Redis is not a string: ");
     assert_int_equal(redis_integer(&redis, "STRLEN channels:card:7"), 4);
     redis_do(&redis, "DEL channels:card:7 channels:link:https://max.ru/eight");

@@ -181,7 +181,8 @@ TEST_CASE_WITH(lock_without_ttl_refuses_at_once, ctl_empty, NULL)
     redis_do(&redis, "SET channels:loader maintenance");
     struct ctl_run run = ctl_load(ONE, NULL);
     assert_int_equal(text_count(run.err, "waiting"), 0);
-    ctl_expect(run, 1, NULL, "another load is running (channels:loader: maintenance)");
+    ctl_expect(run, 1, NULL,
+               "the lock has no TTL: no load is possible until it is deleted (channels:loader: maintenance)");
 }
 
 static bool is_waiting(void *arg)

@@ -41,7 +41,7 @@ TEST_CASE(sample_can_be_loaded)
     redis_do(&redis, "FLUSHALL");
     AUTO(ctl_run_free) struct ctl_run run = ctl_load(text, "--replace");
     assert_int_equal(run.status, 0);
-    ctl_expect_text(run.out, "loaded 3000 channels (0 unchanged, 0 refused, 0 removed)");
+    ctl_expect_text(run.out, "3000 channels: 3000 changed, 0 refused, 0 removed");
     assert_string_equal(run.err, ""); /* nothing repeated, no link taken */
     assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), 3000);
     ctl_expect_sound();
@@ -53,8 +53,8 @@ TEST_CASE(load_sample_loads_the_same_channels)
     redis_do(&redis, "FLUSHALL");
     struct ctl_run run = CTL("load", "--sample", "3000", "--replace");
     assert_string_equal(run.err, "");
-    ctl_expect(run, 0, "loaded 3000 channels (0 unchanged, 0 refused, 0 removed)", NULL);
-    ctl_expect(ctl_load(text, NULL), 0, "loaded 0 channels (3000 unchanged, 0 refused)", NULL);
+    ctl_expect(run, 0, "3000 channels: 3000 changed, 0 refused, 0 removed", NULL);
+    ctl_expect(ctl_load(text, NULL), 0, "3000 channels: 0 changed, 0 refused", NULL);
 }
 
 TEST_CASE(sample_texts_are_varied)

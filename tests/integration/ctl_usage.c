@@ -54,6 +54,13 @@ static const char *const wrong[][6] = {
     {"verify", "--name", "x", NULL},
     {"load", "-", "--expires", "1d", NULL},
     {"keys", "issue", "--name", NULL},
+    {"keys", "issue", "--name", "--expires", "1d", NULL},
+    {"keys", "revoke", "x", "--all", NULL},
+    {"keys", "revoke", "--all", NULL},
+    {"keys", "revoke", "x", "--name", "x", NULL},
+    {"keys", "list", "x", NULL},
+    {"help", "frobnicate", NULL},
+    {"frobnicate", "--help", NULL},
     {"keys", "revoke", NULL},
     {"verify", "--wait", "x", NULL},
     {"verify", "--wait", "10", NULL},
@@ -81,15 +88,88 @@ TEST_CASE(usage_errors_exit_with_2)
 
 TEST_CASE(help_and_version_are_printed)
 {
-    struct ctl_run run = CTL("load", "--help");
-    ctl_expect_text(run.out, "usage: channelctl");
-    ctl_expect(run, 0, "--redis-prefix TEXT", NULL);
-    run = CTL("--version");
+    static const char *const flags[] = {"--help", "-h", "help"};
+    for (size_t i = 0; i < TEST_COUNT(flags); i++) {
+        struct ctl_run run = CTL(flags[i]);
+        ctl_expect_text(run.out, "usage: channelctl");
+        ctl_expect(run, 0, "--redis-prefix TEXT", NULL);
+    }
+    struct ctl_run run = CTL("--version");
     assert_int_equal(strncmp(run.out, "channelctl ", 11), 0);
     ctl_expect(run, 0, NULL, NULL);
 }
 
+/* A command line, a part of its help, and one that is not in it. */
+static const struct {
+    const char *args[4];
+    const char *part, *other;
+} helps[] = {
+    {{"load", "--help"}, "load --sample N [--replace]\n", "  show "},
+    {{"help", "load"}, "  --replace ", "--count"},
+    {{"show", "1", "-h"}, "  show ID|LINK ", "Flags"},
+    {{"keys", "issue", "--help"}, "  keys issue [--count N] [--name NAME] [--expires WHEN]\n", "keys list"},
+    {{"help", "keys", "list"}, "  keys list [--json] ", "--name"},
+    {{"keys", "-h"}, "  keys revoke --name NAME [--all]\n", "  load "},
+};
+
+TEST_CASE(each_command_has_its_help)
+{
+    for (size_t i = 0; i < TEST_COUNT(helps); i++) {
+        struct ctl_run run = ctl_run(helps[i].args);
+        assert_string_equal(run.err, "");
+        assert_null(strstr(run.out, helps[i].other));
+        ctl_expect_text(run.out, "usage: channelctl [settings] COMMAND\n");
+        ctl_expect(run, 0, helps[i].part, NULL);
+    }
+}
+
+/* What was meant, or what is expected. */
+static const struct {
+    const char *args[4];
+    const char *err;
+} mistakes[] = {
+    {{"lod", "x"}, "lod: no such command; did you mean load?"},
+    {{"verfiy"}, "verfiy: no such command; did you mean verify?"},
+    {{"keys", "lst"}, "keys lst: no such command; did you mean keys list?"},
+    {{"key", "list"}, "key list: no such command; did you mean keys list?"},
+    {{"issue"}, "issue: no such command; did you mean keys issue?"},
+    {{"revoke", "ck_key"}, "channelctl: no such command; did you mean keys revoke?"},
+    {{"frobnicate"}, "frobnicate: no such command ("},
+    {{"redis://:secret@host", "verify"}, "channelctl: no such command ("},
+    {{"remove"}, "expected remove ID ("},
+    {{"load", "a", "b"}, "expected load FILE|- [--replace], or load --sample N [--replace] ("},
+    {{"keys", "revoke"}, "expected keys revoke KEY|DIGEST, or keys revoke --name NAME [--all] ("},
+    {{"keys", "issue", "--name"}, "--name: needs a value ("},
+    {{"load", "--sample", "--replace"}, "--sample: needs a value ("},
+    {{"verify", "--wait"}, "--wait: needs a value ("},
+    {{"verify", "--count", "1"}, "--count: it belongs to keys issue ("},
+    {{"sample", "1", "--name=x"}, "--name: it belongs to keys issue or keys revoke ("},
+};
+
+TEST_CASE(mistakes_are_named)
+{
+    for (size_t i = 0; i < TEST_COUNT(mistakes); i++)
+        ctl_expect(ctl_run(mistakes[i].args), 2, "", mistakes[i].err);
+}
+
 /* ---- The Redis URL ---- */
+
+/* Values that a tool or an editor makes, which no server would accept. */
+TEST_CASE(blanks_in_settings_of_redis_are_named)
+{
+    static const char *const rows[][2] = {
+        {"--redis-url=redis://127.0.0.1 ", "--redis-url: ends with a blank or a line end ("},
+        {"--redis-url=redis://127.0.0.1\n", "--redis-url: contains a line end ("},
+        {"--redis-url=redis://a,b:6379",
+         "--redis-url: several hosts need redis+sentinel:// or redis+cluster:// ("},
+        {"--redis-password=secret\n", "--redis-password: contains a line end ("},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++)
+        ctl_expect(CTL("verify", rows[i][0]), 2, "", rows[i][1]);
+    ctl_expect(
+        ctl_shell(text_printf("printf 'secret\\n\\n' >pw; exec \"$CTL\" verify --redis-password-file pw")), 2,
+        "", "--redis-password-file: contains a line end (");
+}
 
 TEST_CASE(password_is_used_and_never_printed)
 {
@@ -161,6 +241,23 @@ TEST_CASE_WITH(lost_output_is_an_error, ctl_empty, NULL)
         expect_failure(commands[i], ">/dev/full", "No space left on device");
 }
 
+/* Most of the output is left when head ends. keys issue is different: see ctl_keys.c. */
+TEST_CASE_WITH(reader_that_ends_early_is_no_error, ctl_empty, NULL)
+{
+    static const char *const commands[] = {"sample 100000", "keys list", "show 1"};
+    catalogue_issue_keys(&redis, 5000);
+    redis_do(&redis, "HSET channels:card:1 max_channel_id 1");
+    redis_do(&redis, "EVAL %s 0", "redis.call('HSET', 'channels:card:1', 'title', string.rep('x', 1000000))");
+    for (size_t i = 0; i < TEST_COUNT(commands); i++) {
+        struct ctl_run run = ctl_shell(text_printf("{ \"$CTL\" %s 2>said; echo $? >status; } | head -c 1 "
+                                                   ">/dev/null; cat said >&2; exit $(cat status)",
+                                                   commands[i]));
+        if (strstr(run.err, "standard output") != NULL)
+            fail_msg("%s: %s", commands[i], run.err);
+        ctl_expect(run, 141, NULL, NULL);
+    }
+}
+
 /* ---- A terminal: script(1) runs the command on one ---- */
 
 static struct ctl_run load_on_a_terminal(const char *path)
@@ -178,6 +275,24 @@ TEST_CASE_WITH(progress_is_erased_at_the_end, ctl_empty, NULL)
     ctl_expect(run, 0, "3000 channels", NULL);
 }
 
+TEST_CASE_WITH(terminals_without_control_sequences_get_none, ctl_empty, NULL)
+{
+    static const char *const environments[] = {"TERM=dumb", "NO_COLOR=1"};
+    AUTOFREE char *path = text_printf("%s/file.ndjson", redis.dir.path);
+    catalogue_write_file(path, 3000);
+    assert_true(text_write_file(text_temp("%s/bad.ndjson", redis.dir.path), "bad\n"));
+    for (size_t i = 0; i < TEST_COUNT(environments); i++) {
+        struct ctl_run run = ctl_shell(text_printf(
+            "env %s script -qec '$CTL load file.ndjson; $CTL load bad.ndjson; $CTL verify' /dev/null",
+            environments[i]));
+        assert_null(strchr(run.out, '\033'));
+        ctl_expect(run, 1, "3000 channels: ", NULL);
+    }
+    struct ctl_run run =
+        ctl_shell(text_printf("env NO_COLOR= TERM=xterm script -qec '$CTL load file.ndjson' /dev/null"));
+    ctl_expect(run, 0, "\r\033[K", NULL);
+}
+
 TEST_CASE_WITH(verify_and_replace_show_progress, ctl_empty, NULL)
 {
     AUTOFREE char *path = text_printf("%s/file.ndjson", redis.dir.path);
@@ -193,5 +308,6 @@ TEST_CASE(problems_replace_the_progress_line)
 {
     AUTOFREE char *path = text_printf("%s/file.ndjson", redis.dir.path);
     assert_true(text_write_file(path, "{\"max_channel_id\":1,\"t\\u001bitle\":\"\"}\n"));
-    ctl_expect(load_on_a_terminal(path), 1, text_temp("\r\033[K%s:1: t?itle: no such field", path), NULL);
+    ctl_expect(load_on_a_terminal(path), 1, text_temp("\r\033[K%s:1: t\\u001bitle: no such field", path),
+               NULL);
 }

@@ -36,9 +36,11 @@ TEST_CASE_WITH(verify_accepts_a_sound_catalogue, fill, NULL)
 TEST_CASE_WITH(verify_rejects_an_empty_redis, fill, NULL)
 {
     redis_do(&redis, "FLUSHALL");
-    expect_output(1, "api_keys: there are no API keys: every request gets 401 (run channelctl keys issue)\n"
-                     "index: there is no index: the list of channels is empty (run channelctl load)\n"
-                     "0 channels, 0 API keys, 2 problems\n");
+    expect_output(
+        1, "api_keys: there are no API keys: every request gets 401 (restore them from a backup; without "
+           "one: channelctl keys issue)\n"
+           "index: there is no index: the list of channels is empty (run channelctl load --replace FILE)\n"
+           "0 channels, 0 API keys, 2 problems\n");
     catalogue_put_samples(&redis, 1);
     ctl_expect(CTL("verify"), 1, "1 channel, 0 API keys, 1 problem\n", NULL);
 }
@@ -92,7 +94,7 @@ static const char *const damages[][2] = {
     {"HSET channels:card:1 followers_history {\"2026-11-20\":\"1\"}",
      "card 1: followers_history: {\"2026-11-20\":\"1\"} is not a JSON object"},
     {"HSET channels:card:1 followers_history \x1B[2J",
-     "card 1: followers_history: ?[2J is not a JSON object"},
+     "card 1: followers_history: \\u001b[2J is not a JSON object"},
     {"DEL channels:link:https://max.ru/sample_4",
      "card 1: link: its link key is missing or holds no id: https://max.ru/sample_4"},
     {"SET channels:link:https://max.ru/sample_4 -1",
@@ -134,7 +136,8 @@ static const char *const damages[][2] = {
      "api_key_info: " KEY_DIGITS "...: name is not 1 to 64 of A-Z a-z 0-9 _ . -"},
     {"HSET channels:api_key_info " KEY_DIGEST " {\"expires\":\"2026-01-01T00:00:00Z\"}",
      "api_keys: every key has expired: every request gets 401 (run channelctl keys issue)"},
-    {"HSET channels:api_key_info " KEY_DIGEST " x", "api_keys: every key has expired: "},
+    {"HSET channels:api_key_info " KEY_DIGEST " x",
+     "api_keys: every key has expired, or has an info that is not valid: every request gets 401"},
     {"DEL channels:api_keys", "api_keys: there are no API keys: every request gets 401"},
 };
 
@@ -149,8 +152,8 @@ static void run_words(const char *command)
     redis_do_argv(&redis, count, args, NULL);
 }
 
-/* Sample 4 is the channel 1. */
-TEST_CASE(verify_names_each_problem)
+/* Sample 4 is the channel 1. The remedy is in parentheses at the end of each line but the summary. */
+TEST_CASE(verify_names_each_problem_and_its_remedy)
 {
     for (size_t i = 0; i < TEST_COUNT(damages); i++) {
         redis_do(&redis, "FLUSHALL");
@@ -158,23 +161,32 @@ TEST_CASE(verify_names_each_problem)
         redis_do(&redis, "HSET channels:api_key_info %s {}", KEY_DIGEST);
         catalogue_put_samples(&redis, 6);
         run_words(damages[i][0]);
-        ctl_expect(CTL("verify"), 1, damages[i][1], NULL);
+        struct ctl_run run = CTL("verify");
+        if (text_count(run.out, ")\n") != text_count(run.out, "\n") - 1)
+            fail_msg("%s: %s", damages[i][0], run.out);
+        ctl_expect(run, 1, damages[i][1], NULL);
     }
 }
 
 TEST_CASE(verify_names_keys_of_another_type)
 {
     static const char *const rows[][2] = {
-        {"channels:card:1",
-         "card 1: is not a hash\n"
-         "link https://max.ru/sample_4: points to channel 1, which has no card or a different link\n"
-         "6 channels, 1 API key, 2 problems\n"},
-        {"channels:index", "index: channels:index is a string, not a zset\n"
+        {"channels:card:1", "card 1: is not a hash (redis-cli DEL its key, and load it again)\n"
+                            "link https://max.ru/sample_4: points to channel 1, which has no card or a "
+                            "different link (redis-cli DEL "
+                            "its key, or load with --replace)\n"
+                            "6 channels, 1 API key, 2 problems\n"},
+        {"channels:index", "index: channels:index is a string, not a zset: delete it (run channelctl load "
+                           "--replace FILE)\n"
                            "0 channels, 1 API key, 1 problem\n"},
-        {"channels:api_key_info", "api_key_info: channels:api_key_info is a string, not a hash\n"
-                                  "6 channels, 1 API key, 1 problem\n"},
-        {"channels:api_keys", "api_keys: channels:api_keys is a string, not a set\n"
-                              "6 channels, 0 API keys, 1 problem\n"},
+        {"channels:api_key_info",
+         "api_key_info: channels:api_key_info is a string, not a hash: delete it (restore "
+         "it from a backup)\n"
+         "6 channels, 1 API key, 1 problem\n"},
+        {"channels:api_keys",
+         "api_keys: channels:api_keys is a string, not a set: delete it (restore them from a "
+         "backup; without one: channelctl keys issue)\n"
+         "6 channels, 0 API keys, 1 problem\n"},
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         redis_do(&redis, "FLUSHALL");
@@ -197,7 +209,8 @@ TEST_CASE_WITH(verify_names_a_link_of_two_channels, fill, NULL)
 {
     redis_do(&redis, "HSET channels:card:501 max_channel_id 501 link https://max.ru/sample_4");
     redis_do(&redis, "ZADD channels:index 1 501");
-    expect_output(1, "card 501: link: channel 1 has the same link and its key: https://max.ru/sample_4\n"
+    expect_output(1, "card 501: link: channel 1 has the same link and its key: https://max.ru/sample_4 "
+                     "(correct one of them, and load both)\n"
                      "2501 channels, 1 API key, 1 problem\n");
 }
 
@@ -215,7 +228,7 @@ TEST_CASE_WITH(verify_names_cards_that_are_too_large_unread, fill, NULL)
                  id);
     long own = footprint_of(getpid()).resident_kib * 1024; /* the peak of a child is not below that */
     struct ctl_run run = CTL("verify");
-    assert_int_equal(text_count(run.out, ": its values have 70000004 bytes, channeld reads at most 64 MiB\n"),
+    assert_int_equal(text_count(run.out, ": its values have 70000004 bytes, channeld reads at most 64 MiB ("),
                      COUNT);
     ctl_expect(run, 1, "2506 channels, 1 API key, 6 problems\n", NULL);
     assert_in_range(run.peak, 1, own + SIZE);
@@ -237,7 +250,7 @@ TEST_CASE_WITH(verify_prints_the_first_20_problems, fill, NULL)
              "for _, key in ipairs(redis.call('KEYS', 'channels:card:*')) do redis.call('HDEL', key, "
              "'max_channel_id') end");
     struct ctl_run run = CTL("verify");
-    assert_int_equal(text_count(run.out, ": max_channel_id is missing\n"), 20);
+    assert_int_equal(text_count(run.out, ": max_channel_id is missing (load it again)\n"), 20);
     ctl_expect(run, 1, "and 2480 more\n2500 channels, 1 API key, 2500 problems\n", NULL);
 }
 
@@ -267,6 +280,27 @@ TEST_CASE_WITH(verify_accepts_every_count_and_score_in_range, fill, NULL)
     expect_output(0, "2500 channels, 1 API key, no problems found\n");
 }
 
+/* A policy that evicts keys without a TTL. One that evicts keys with a TTL is harmless, as these have none.
+ */
+TEST_CASE_WITH(verify_warns_of_eviction_if_the_user_may_see_it, fill, NULL)
+{
+    static const char *const policies[] = {"allkeys-lru", "allkeys-random", "volatile-lru", "noeviction"};
+    AUTOFREE char *url = text_printf("redis://verifier:pw@127.0.0.1:%d", redis.port);
+    redis_do(&redis, "ACL SETUSER verifier reset on >pw ~* +@all -info");
+    for (size_t i = 0; i < TEST_COUNT(policies); i++) {
+        redis_do(&redis, "CONFIG SET maxmemory-policy %s", policies[i]);
+        AUTOFREE char *warning = text_printf("channelctl: warning: maxmemory-policy is %s: Redis may evict "
+                                             "channels and API keys (set it to noeviction)\n",
+                                             policies[i]);
+        struct ctl_run run = CTL("verify");
+        assert_string_equal(run.err, i < 2 ? warning : "");
+        ctl_expect(run, 0, "2500 channels, 1 API key, no problems found\n", NULL);
+        run = CTL("verify", "--redis-url", url);
+        assert_string_equal(run.err, "");
+        ctl_expect(run, 0, NULL, NULL);
+    }
+}
+
 /* Its next index is no problem. */
 TEST_CASE_WITH(verify_warns_of_a_running_load, fill, NULL)
 {
@@ -285,14 +319,15 @@ TEST_CASE(verify_finds_and_load_removes_ttls_of_fields)
     catalogue_issue_key(&redis, "a key");
     ctl_expect_load(text, NULL, 0);
     redis_do(&redis, "HPEXPIRE channels:card:1 1000000 FIELDS 1 title");
-    expect_output(1, "card 1: title: has a TTL\n2 channels, 1 API key, 1 problem\n");
-    ctl_expect(ctl_load(text, NULL), 0, "loaded 1 channel (1 unchanged, 0 refused)",
+    expect_output(1, "card 1: title: has a TTL (load it again)\n2 channels, 1 API key, 1 problem\n");
+    ctl_expect(ctl_load(text, NULL), 0, "2 channels: 1 changed, 0 refused",
                "1 channel had a TTL, which was removed\n");
     redis_do(&redis, "HSET channels:api_key_info %s {}", KEY_DIGEST);
     redis_do(&redis, "HPEXPIRE channels:api_key_info 1000000 FIELDS 1 %s", KEY_DIGEST);
-    expect_output(1,
-                  "api_key_info: " KEY_DIGITS "...: has a TTL: after it the key has neither name nor expiry\n"
-                  "2 channels, 1 API key, 1 problem\n");
+    expect_output(1, "api_key_info: " KEY_DIGITS
+                     "...: has a TTL: after it the key has neither name nor expiry (redis-cli "
+                     "HPERSIST)\n"
+                     "2 channels, 1 API key, 1 problem\n");
     redis_do(&redis, "DEL channels:api_key_info");
     ctl_expect_sound();
     redis_do(&redis, "ACL SETUSER default -hpexpiretime");

@@ -88,6 +88,41 @@ TEST_CASE(documented_user_is_enough)
     assert_string_equal(denials, "");
 }
 
+static const char *policy;
+
+static void fill_with_policy(struct redis *redis)
+{
+    redis_do(redis, "CONFIG SET maxmemory-policy %s", policy);
+    fill(redis);
+}
+
+static size_t eviction_warnings(const char *eviction_policy, const char *const *extra)
+{
+    static const char *const env[] = {"CHANNELD_WORKERS=3", NULL};
+    AUTO(fixture_fini) struct fixture f;
+    policy = eviction_policy;
+    acl_rules = extra;
+    fixture_init(&f, &(struct fixture_spec){.env = env,
+                                            .fill = fill_with_policy,
+                                            .userinfo = "channeld:SECRET@",
+                                            .wait = SERVER_WAIT_READY});
+    ask_for_everything(&f);
+    AUTOFREE char *log = fixture_stop_server(&f);
+    return text_count(log,
+                      text_temp("\"level\":\"warn\",\"msg\":\"redis may evict channels and API keys: set "
+                                "maxmemory-policy to noeviction\",\"maxmemory_policy\":\"%s\"}",
+                                eviction_policy));
+}
+
+/* By one of the workers, whose first connection asks before it is used. */
+TEST_CASE(eviction_of_keys_without_ttl_is_warned_of_once)
+{
+    static const char *const less[] = {"-info", NULL};
+    assert_int_equal(eviction_warnings("allkeys-lru", NULL), 1);
+    assert_int_equal(eviction_warnings("volatile-lru", NULL), 0);
+    assert_int_equal(eviction_warnings("allkeys-lru", less), 0);
+}
+
 static bool asks_nothing(void *arg)
 {
     struct fixture *f = arg;

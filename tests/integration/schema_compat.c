@@ -134,7 +134,7 @@ TEST_CASE(channelctl_leaves_what_a_later_version_added)
     AUTOFREE char *path = text_printf("%s/cards", f.redis.dir.path);
     assert_true(text_write_file(path, FULL_CARD "\n{\"max_channel_id\":7,\"title\":\"Seven\"}\n"));
     ctl_expect(ctl_run_at(&f.redis, (const char *const[]){"load", path, "--replace", NULL}), 0,
-               "loaded 0 channels (2 unchanged", NULL);
+               "2 channels: 0 changed, ", NULL);
     expect_bodies(&f);
     const char *const later[] = {"stats:7", "schema", "index_by_category", "cards", "api_keys_revoked"};
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)

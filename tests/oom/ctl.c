@@ -51,6 +51,13 @@ static void expect_a_reason(const struct process *process, const char *command, 
         fail_msg("%s: allocation %d failed, and it ended without saying so: \"%s\"", command, n, errors);
 }
 
+/* A run may have removed a channel, or left the lock of a load that could not reconnect. */
+static void prepare(void)
+{
+    redis_do(&redis, "DEL channels:loader");
+    catalogue_put_samples(&redis, CHANNELS);
+}
+
 /* From the first on, one in `step` of them. */
 static void fail_each(const char *const *args, enum memory_failure how, int first, int step)
 {
@@ -60,7 +67,7 @@ static void fail_each(const char *const *args, enum memory_failure how, int firs
     int ended = 0;
     do {
         n += step;
-        redis_do(&redis, "DEL channels:loader"); /* the lock of a load that could not reconnect */
+        prepare();
         memory_fail(&memory, n, how);
         int status = run(&process, args);
         failures = memory_restore(&memory);
@@ -69,7 +76,7 @@ static void fail_each(const char *const *args, enum memory_failure how, int firs
         assert_true(failures > 0 || status == 0);
         assert_true(n < ENOUGH);
     } while (failures > 0);
-    redis_do(&redis, "DEL channels:loader");
+    prepare();
     print_message("%s: one in %d of about %d allocations, %d ended it\n", args[0], step, n - 1, ended);
     assert_int_equal(run(&process, args), 0);
 }
@@ -81,7 +88,7 @@ static void fail_commands(int step)
     const char *const commands[][ARGS_MAX] = {
         {"load", file}, {"show", id},      {"remove", id},   {"load", file, "--replace"},
         {"verify"},     {"keys", "issue"}, {"keys", "list"}, {"sample", "5"},
-        {"--version"},  {"--help"}};
+        {"--version"},  {"--help"},        {"help", "load"}, {"keys", "list", "--json"}};
     for (size_t i = 0; i < TEST_COUNT(commands); i++)
         for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
             fail_each(commands[i], how, 1 + (int)i % step, step);

@@ -269,6 +269,23 @@ CONFIG_TEST(error_about_a_url_does_not_show_its_password)
     assert_null(strstr(buf_c_str(&r.error), "hush"));
 }
 
+/* No name would be found, and no server would accept the password. */
+CONFIG_TEST(check_refuses_blanks_around_settings_of_redis)
+{
+    static const char *const rows[][3] = {
+        {"--redis-url", "redis://host ", "--redis-url: ends with a blank or a line end"},
+        {"--redis-url", "redis://host\n", "--redis-url: contains a line end"},
+        {"--redis-url", "redis://a,b:6379",
+         "--redis-url: several hosts need redis+sentinel:// or redis+cluster://"},
+        {"--redis-password", "hush\n", "--redis-password: contains a line end"},
+        {"--redis-sentinel-password", "hush\r", "--redis-sentinel-password: contains a line end"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        assert_int_equal(OUTCOME("--check", rows[i][0], rows[i][1]), -EINVAL);
+        assert_string_equal(buf_c_str(&r.error), rows[i][2]);
+    }
+}
+
 CONFIG_TEST(password_setting_applies_without_one_in_the_url)
 {
     assert_int_equal(OUTCOME("--redis-url", "redis://host", "--redis-password", "secret"), CONFIG_RUN);
@@ -283,6 +300,7 @@ CONFIG_TEST(command_line_selects_the_outcome)
     assert_int_equal(addr_port(&r.config.admin_listen), 9000);
     assert_int_equal(OUTCOME("--version", "--check"), CONFIG_VERSION);
     assert_int_equal(OUTCOME("--listen", "nonsense", "--help"), CONFIG_HELP);
+    assert_int_equal(OUTCOME("--listen", "nonsense", "-h"), CONFIG_HELP);
     assert_int_equal(OUTCOME("--check", "--listen", "nonsense"), -EINVAL);
 }
 
@@ -302,7 +320,7 @@ CONFIG_TEST(help_lists_every_setting_that_check_prints)
     SCOPED_BUF(help);
     SCOPED_BUF(values);
     assert_int_equal(OUTCOME("--check"), CONFIG_CHECK);
-    usage_write_help(&config_usage, &help);
+    usage_write_help(&config_usage, USAGE_ALL, &help);
     config_write_values(&r.config, &values);
     char *rest = NULL;
     char *copy = strdup(buf_c_str(&values));

@@ -244,6 +244,8 @@ SETTINGS_TEST(message_of_a_bound_has_both_ends)
 
 SETTINGS_TEST(switches_set_the_bit_of_their_position)
 {
+    RUN("-h");
+    assert_int_equal(r.switched, SWITCH_HELP);
     RUN("--help");
     assert_int_equal(r.switched, SWITCH_HELP);
     RUN_OK("--check", "--workers=2", "--check");
@@ -418,11 +420,27 @@ static char *file_with_text(const char *text)
 SETTINGS_TEST(file_gives_the_value_without_its_newline)
 {
     EACH_PAIR (content, value, {"secret", "secret"}, {"secret\n", "secret"}, {"secret\r\n", "secret"},
-               {"secret\n\n", "secret\n"}, {" secret ", " secret "}, {"secret\r", "secret\r"},
-               {"a\nb\n", "a\nb"}, {"", ""}, {"\n", ""}) {
+               {" secret ", " secret "}, {"", ""}, {"\n", ""}) {
         RUN_OK("--password-file", file_with_text(content));
         assert_string_equal(r.values.secret, value);
     }
+}
+
+/* The password would be wrong. Other texts may have several lines. */
+SETTINGS_TEST(secret_of_several_lines_is_an_error)
+{
+    EACH_TEXT (text, "hush\n", "hush\r", "hush\r\n", "\nhush", "hush\nhush") {
+        RUN("--password", text);
+        assert_run_failed("--password");
+        assert_null(strstr(buf_c_str(&r.error), "hush"));
+        RUN("--redis-url", text);
+        assert_run_failed("--redis-url");
+        set("CHANNELD_PASSWORD_FILE", file_with_text(text_temp("%s-\n", text)));
+        RUN_PLAIN();
+        assert_run_failed("CHANNELD_PASSWORD_FILE");
+        unsetenv("CHANNELD_PASSWORD_FILE");
+    }
+    RUN_OK("--channel-host", "a\nb");
 }
 
 SETTINGS_TEST(file_can_be_named_by_the_environment)

@@ -41,10 +41,12 @@ static void on_checked(void *arg, enum catalogue_state state)
     redis_connection_accept(redis_session_connection(session));
 }
 
+static bool checks_eviction;
+
 static void on_ready(void *arg)
 {
     (void)arg;
-    upstream_ready(&upstream);
+    upstream_ready(&upstream, checks_eviction);
     buf_printf(&events, "ready:%d ", (int)redis_config_number(redis_session_config(session)));
 }
 
@@ -301,6 +303,22 @@ TEST_CASE_WITH(check_of_permissions_that_cannot_be_sent_fails_the_attempt, set_u
     fake_redis.sends_left = -1;
     finish_handshake(0);
     expect_events("handshake ready:0 ");
+}
+
+/* Until there was a reply. An error is one: the user may not run the command. */
+TEST_CASE_WITH(eviction_policy_is_read_once, set_up, tear_down)
+{
+    checks_eviction = true;
+    finish_handshake(0);
+    assert_string_equal(fake_redis_next(), "INFO memory");
+    redis_connection_fail(&connections[0], "reset");
+    finish_handshake(0);
+    answer("INFO memory", reply_of("-NOPERM denied\r\n"));
+    redis_connection_fail(&connections[0], "reset");
+    finish_handshake(0);
+    assert_int_equal(fake_redis.count, 0);
+    expect_events("handshake ready:0 lost handshake ready:0 lost handshake ready:0 ");
+    checks_eviction = false;
 }
 
 /* The connection of a cluster is the next one. */

@@ -4,9 +4,11 @@
 
 #include "redis/sentinel.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <hiredis/alloc.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -48,28 +50,29 @@ static void *serve(void *unused)
     return NULL;
 }
 
+/* In libc's place: names in .example have the addresses 127.0.0.2, 127.0.0.3 and 127.0.0.1. */
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *req, struct addrinfo **pai)
+{
+    static const char *const addresses[] = {"127.0.0.2", "127.0.0.3", "127.0.0.1"};
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    if (strstr(name, ".example") == NULL)
+        return real(name, service, req, pai);
+    for (size_t i = 0; i < TEST_COUNT(addresses); i++, pai = &(*pai)->ai_next)
+        assert_int_equal(real(addresses[i], service, req, pai), 0);
+    return 0;
+}
+
 static bool was_rejected;
 
-/* Connects to database 1 by so many Sentinels; returns why it could not, or "". */
-static const char *connect_by_sentinels(int count)
+static const char *connect_to(const struct redis_endpoint *endpoint)
 {
     static char text[256];
-    static char host[] = "127.0.0.1";
-    static char name[] = "mymaster";
-    static char user[] = "default";
     const struct redis_client_limits limits = {WAIT_DEADLINE_MS, WAIT_DEADLINE_MS};
-    struct redis_endpoint endpoint = {
-        .user = user,
-        .db = 1,
-        .discovery = {.kind = REDIS_DISCOVERY_SENTINEL, .count = count, .master = name, .user = user}};
     struct redis_client *client = NULL;
-    for (int i = 0; i < count; i++) {
-        endpoint.discovery.at[i].host = host;
-        endpoint.discovery.at[i].port = server.port;
-    }
     (void)fcntl(server.listener, F_SETFL, 0);
     assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
-    assert_int_equal(redis_client_new(&endpoint, NULL, "test", &client), 0);
+    assert_int_equal(redis_client_new(endpoint, NULL, "test", &client), 0);
     int err = redis_client_connect(client, &limits);
     (void)snprintf(text, sizeof text, "%s", err == 0 ? "" : redis_client_error(client));
     was_rejected = redis_client_is_rejected(client);
@@ -77,6 +80,30 @@ static const char *connect_by_sentinels(int count)
     (void)shutdown(server.listener, SHUT_RD); /* ends an accept */
     assert_int_equal(pthread_join(thread, NULL), 0);
     return text;
+}
+
+/* Connects to database 1 by so many Sentinels; returns why it could not, or "". */
+static const char *connect_by_sentinels(int count)
+{
+    static char host[] = "127.0.0.1";
+    static char name[] = "mymaster";
+    static char user[] = "default";
+    struct redis_endpoint endpoint = {
+        .user = user,
+        .db = 1,
+        .discovery = {.kind = REDIS_DISCOVERY_SENTINEL, .count = count, .master = name, .user = user}};
+    for (int i = 0; i < count; i++) {
+        endpoint.discovery.at[i].host = host;
+        endpoint.discovery.at[i].port = server.port;
+    }
+    return connect_to(&endpoint);
+}
+
+static const char *connect_by_name(void)
+{
+    static char host[] = "redis.example";
+    static char user[] = "default";
+    return connect_to(&(struct redis_endpoint){.host = host, .port = server.port, .user = user});
 }
 
 static void begin(const char *first, const char *second, const char *third)
@@ -144,6 +171,39 @@ TEST_CASE(rejection_by_one_of_several_sentinels_is_the_reason)
     assert_non_null(strstr(connect_by_sentinels(2), "it knows no master of that name"));
     assert_false(was_rejected);
     fake_fini(&server);
+}
+
+/* Only the last one accepts connections. */
+TEST_CASE(addresses_of_a_name_are_tried_in_turn)
+{
+    begin(OK, NULL, NULL);
+    assert_string_equal(connect_by_name(), "");
+    fake_fini(&server);
+}
+
+TEST_CASE(each_address_of_a_name_may_give_the_reason)
+{
+    begin("-LOADING x\r\n", NULL, NULL);
+    const char *why = connect_by_name();
+    assert_string_equal(why, text_temp("127.0.0.1:%d/0: Redis refused: LOADING x", server.port));
+    assert_false(was_rejected);
+    fake_fini(&server);
+    begin("-WRONGPASS x\r\n", NULL, NULL);
+    assert_non_null(strstr(connect_by_name(), ": Redis refused: WRONGPASS x"));
+    assert_true(was_rejected);
+    fake_fini(&server);
+}
+
+TEST_CASE(server_of_another_protocol_is_named)
+{
+    static const char *const replies_of_others[] = {"HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-x\r\n"};
+    for (size_t i = 0; i < TEST_COUNT(replies_of_others); i++) {
+        begin(replies_of_others[i], NULL, NULL);
+        const char *why = connect_by_name();
+        if (strstr(why, "this is not a Redis server: ") == NULL || !was_rejected)
+            fail_msg("%s: %s", replies_of_others[i], why);
+        fake_fini(&server);
+    }
 }
 
 static void *fail_calloc(size_t count, size_t size)

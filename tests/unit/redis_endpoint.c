@@ -96,6 +96,11 @@ TEST_CASE(url_has_parts_and_defaults)
         {"redis://[::1]", "tcp ::1 6379 0 default -"},
         {"redis://[::1]:7000/2", "tcp ::1 7000 2 default -"},
         {"rediss://u:p@[2001:db8::7]:7000", "tls 2001:db8::7 7000 0 u p"},
+        /* one of a link has a zone, RFC 6874; it may stand as elsewhere, too */
+        {"redis://[fe80::1%25eth0]", "tcp fe80::1%eth0 6379 0 default -"},
+        {"redis://[fe80::1%25eth0]:7000/1", "tcp fe80::1%eth0 7000 1 default -"},
+        {"redis://[fe80::1%eth0]", "tcp fe80::1%eth0 6379 0 default -"},
+        {"redis://[fe80::1%25]", "tcp fe80::1%25 6379 0 default -"},
         /* the password may be empty, or without user */
         {"redis://alice:s3cret@db", "tcp db 6379 0 alice s3cret"},
         {"redis://:s3cret@db", "tcp db 6379 0 default s3cret"},
@@ -121,6 +126,27 @@ TEST_CASE(url_has_parts_and_defaults)
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++)
         assert_parts(rows[i][0], rows[i][1]);
+}
+
+/* As a tool or an editor adds them; no look-up would find such a name. */
+TEST_CASE(url_has_no_blanks_around_it_or_in_a_host)
+{
+    static const char ends[] = "ends with a blank or a line end";
+    static const char blank[] = "a host must not contain blanks or line ends";
+    static const char comma[] = "several hosts need redis+sentinel:// or redis+cluster://";
+    refuse("redis://db ", ends);
+    refuse("redis://db\t", ends);
+    refuse("redis://db:6379/0\r\n", ends);
+    refuse("unix:///run/s\n", ends);
+    refuse("redis+sentinel://a,b/m ", ends);
+    refuse("redis+cluster://a,b\n", ends);
+    refuse("redis://d b", blank);
+    refuse("redis://[::1 ]", blank);
+    refuse("redis+sentinel://a, b/m", blank);
+    refuse("redis+cluster://a\x7F,b", blank);
+    refuse("redis://a,b:6379", comma);
+    refuse("rediss://a:6379,b", "the port must be a number from 1 to 65535");
+    assert_parts("redis://:a b@db", "tcp db 6379 0 default a b");
 }
 
 TEST_CASE(url_port_and_database_are_bounded)
@@ -194,6 +220,7 @@ TEST_CASE(sentinel_url_lists_hosts_and_a_master)
 {
     assert_sentinels("redis+sentinel://a/mymaster", "a:26379 mymaster master", 0);
     assert_sentinels("redis+sentinel://a,b:1,[::1],[::2]:2/m/3", "a:26379 b:1 ::1:26379 ::2:2 m master", 3);
+    assert_sentinels("redis+sentinel://[fe80::1%25eth0]/m", "fe80::1%eth0:26379 m master", 0);
     assert_sentinels("redis+sentinel://a/m?role=replica", "a:26379 m replica", 0);
     assert_sentinels("redis+sentinel://a/m/4?&role=replica", "a:26379 m replica", 4);
     assert_sentinels("redis+sentinel://a/m/?role=master", "a:26379 m master", 0);

@@ -137,6 +137,17 @@ TEST_CASE(look_up_keeps_the_first_addresses)
         assert_int_equal(has_address(member(i)), i <= RESOLVE_ADDRESSES_MAX);
 }
 
+/* Without its interface, the address of a link cannot be connected to. */
+TEST_CASE(zone_of_an_address_is_kept)
+{
+    begin();
+    start("fe80::1%lo");
+    end();
+    assert_null(result);
+    assert_int_equal(resolver.count, 1);
+    assert_string_equal(resolver.address[0], "fe80::1%lo");
+}
+
 TEST_CASE(unknown_name_is_an_error)
 {
     begin();

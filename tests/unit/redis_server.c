@@ -13,6 +13,25 @@
 
 /* --- HELLO, ROLE, INFO --- */
 
+static void assert_eviction_policy(const char *reply, const char *expected)
+{
+    struct span policy = redis_server_eviction_policy(reply_of(reply));
+    assert_true(span_equal(policy, span_of(expected)) && (policy.data == NULL) == (*expected == '\0'));
+}
+
+TEST_CASE(eviction_policy_is_one_that_needs_no_ttl)
+{
+    assert_eviction_policy("=49\r\ntxt:# Memory\r\nmaxmemory_policy:allkeys-lru\r\nx:1\r\n\r\n",
+                           "allkeys-lru");
+    assert_eviction_policy("$29\r\nmaxmemory_policy:allkeys-lfu\n\r\n", "allkeys-lfu");
+    assert_eviction_policy("$29\r\nmaxmemory_policy:volatile-lru\r\n", "");
+    assert_eviction_policy("$27\r\nmaxmemory_policy:noeviction\r\n", "");
+    assert_eviction_policy("$12\r\nmaxmemory:10\r\n", "");
+    assert_eviction_policy("-NOPERM no\r\n", "");
+    assert_eviction_policy("_\r\n", "");
+    assert_eviction_policy("*1\r\n+maxmemory_policy:allkeys-lru\r\n", "");
+}
+
 static bool is_ordered(const char *server, const char *version)
 {
     char *bytes = text_printf("%%2\r\n$6\r\nserver\r\n$%zu\r\n%s\r\n$7\r\nversion\r\n$%zu\r\n%s\r\n",

@@ -18,7 +18,8 @@ static struct redis_endpoint endpoint;
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *req, struct addrinfo **pai)
 {
     static struct sockaddr_in address = {.sin_family = AF_INET};
-    static struct addrinfo found = {.ai_family = AF_INET, .ai_addr = (struct sockaddr *)&address};
+    static struct addrinfo found = {
+        .ai_family = AF_INET, .ai_addrlen = sizeof address, .ai_addr = (struct sockaddr *)&address};
     (void)name;
     (void)service;
     (void)req;
