@@ -4,6 +4,7 @@
 #   docker build --target test .                     builds and runs all tests in it (release)
 #   docker build --target nginx .                    nginx with the reference page and the dashboard, for docker-compose.yml
 #   docker build --target prometheus .               Prometheus, for docker-compose.yml
+#   docker build --target seed .                     channelctl, redis-cli and a shell, for docker-compose.yml
 #   docker buildx build --platform linux/amd64,linux/arm64 ...      cross-built; scripts/release makes archives of them
 
 ARG BASE=debian:trixie-slim
@@ -85,6 +86,13 @@ EXPOSE 9090
 ENTRYPOINT ["/usr/bin/prometheus"]
 
 FROM ${PROMETHEUS_IMAGE} AS prometheus
+
+# --- What fills the Redis of docker-compose.yml (deploy/compose/seed): channelctl in the image that its libraries are from. ---
+FROM ${BASE} AS seed
+RUN apt-get -qq update && \
+    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends redis-tools >/dev/null && \
+    rm -rf /var/lib/apt/lists/* /var/cache/apt/archives
+COPY --from=build /root-of-image/usr /usr
 
 # --- The image. ---
 FROM scratch

@@ -28,7 +28,7 @@ endforeach()
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc USE_SOURCE_PERMISSIONS
     PATTERN .gitignore EXCLUDE PATTERN node_modules EXCLUDE PATTERN dist EXCLUDE PATTERN __pycache__ EXCLUDE)
 install(FILES ${documents} docs/openapi.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT doc)
-install(FILES deploy/prometheus/rules.yml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/prometheus COMPONENT doc)
+install(FILES deploy/prometheus/rules.yml deploy/prometheus/alertmanager.yml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/prometheus COMPONENT doc)
 install(FILES deploy/haproxy/channeld.cfg DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/haproxy COMPONENT doc)
 install(FILES deploy/nginx/channeld.conf deploy/nginx/channeld-replicas.conf
     DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/nginx COMPONENT doc)

@@ -79,6 +79,12 @@ static inline uint64_t catalogue_passed(const struct catalogue *c)
     return c->passed;
 }
 
+/* The last check found no API key set. */
+static inline bool catalogue_lacks_api_keys(const struct catalogue *c)
+{
+    return c->keys == CATALOGUE_KEY_ABSENT;
+}
+
 /* Begins a check. If one is in flight it suffices, and no other is begun. */
 void catalogue_check(struct catalogue *c);
 

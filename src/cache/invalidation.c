@@ -246,8 +246,10 @@ void invalidation_heartbeat(struct invalidation *c, uint64_t pong_ms)
 /* Pending invalidations are applied before any request is answered: the answer may start the next request. */
 void invalidation_checked(struct invalidation *c, enum catalogue_state state)
 {
-    if (state == CATALOGUE_PRESENT || state == CATALOGUE_MISSING)
+    if (state == CATALOGUE_PRESENT || state == CATALOGUE_MISSING) {
+        metric_set(&c->parts->metrics->api_keys_missing, catalogue_lacks_api_keys(c->parts->catalogue));
         invalidation_compare_key_count(c);
+    }
     if (state == CATALOGUE_MISSING)
         metric_set(&c->parts->metrics->catalogue_missing, 1);
     else if (state == CATALOGUE_PRESENT && c->validity->connected)
@@ -344,6 +346,7 @@ void invalidation_connected(struct invalidation *c, uint64_t pong_ms, bool track
     metric_set(&parts->metrics->cache_untracked, c->validity->limits.enabled && !tracking);
     metric_set(&parts->metrics->cache_by_ttl, c->validity->by_ttl);
     metric_set(&parts->metrics->catalogue_missing, 0);
+    metric_set(&parts->metrics->api_keys_missing, 0);
     invalidation_drop(c, INVALIDATED_ALL);
 }
 

@@ -17,6 +17,7 @@
 enum { CHANNELS = 3, CLIENTS = 4 };
 
 static const char GAUGE[] = "channeld_catalogue_missing";
+static const char KEYS_GAUGE[] = "channeld_api_keys_missing";
 static const char CONNECTED[] = "channeld_redis_connected";
 
 static const char *const CACHED[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=300ms", NULL};
@@ -100,11 +101,13 @@ TEST_CASE(index_or_keys_alone_are_a_catalogue)
         catalogue_put_samples(&f.redis, 2);
         server_await_metric(&f.server, CONNECTED, 1);
         fixture_expect_in_the_end(&f, CARD, 401); /* an index without keys */
+        server_await_metric(&f.server, KEYS_GAUGE, 1);
         redis_do(&f.redis, "MULTI");
         redis_do(&f.redis, "DEL channels:index");
         catalogue_issue_key(&f.redis, FIXTURE_KEY);
         redis_do(&f.redis, "EXEC");
         fixture_await(&f, CARD, 200);
+        server_await_metric_below(&f.server, KEYS_GAUGE, 0);
         AUTOFREE char *body = fixture_body(&f, "channels/"); /* keys without an index */
         assert_non_null(strstr(body, "\"count\":0"));
         fixture_expect_in_the_end(&f, "channel/by-id/424242/", 404);

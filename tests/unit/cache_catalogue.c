@@ -50,13 +50,15 @@ TEST_CASE_WITH(what_two_replies_amount_to, invalidation_set_up, invalidation_tea
         {"-LOADING x\r\n", "-LOADING x\r\n", CATALOGUE_UNKNOWN},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-        metrics.catalogue_missing = 0;
+        metrics.catalogue_missing = metrics.api_keys_missing = 0;
         begin_check();
         uint64_t number = catalogue_begun(&catalogue);
         expect_index_read(cases[i].keys);
         expect_checked(reply_of(cases[i].index), cases[i].state);
         assert_int_equal(catalogue_passed(&catalogue) == number, cases[i].state == CATALOGUE_PRESENT);
         assert_int_equal(metrics.catalogue_missing, cases[i].state == CATALOGUE_MISSING);
+        bool missing = strcmp(cases[i].keys, ":0\r\n") == 0 && cases[i].state != CATALOGUE_UNKNOWN;
+        assert_int_equal(metrics.api_keys_missing, missing);
     }
 }
 

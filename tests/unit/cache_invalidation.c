@@ -307,11 +307,13 @@ TEST_CASE_WITH(a_loss_applies_what_is_pending_unless_the_catalogue_is_missing, s
     answer_all(":0\r\n");
     assert_int_equal(checked, CATALOGUE_MISSING);
     assert_int_equal(metrics.catalogue_missing, 1);
+    assert_int_equal(metrics.api_keys_missing, 1);
     expect_lost("");
     assert_int_equal(validity.pending, 0);
     assert_int_equal(freshness(0), FRESHNESS_STALE);
     invalidation_connected(&invalidation, clock_ms, true, false);
     assert_int_equal(metrics.catalogue_missing, 0);
+    assert_int_equal(metrics.api_keys_missing, 0);
     expect(NULL, true, "received 1");
     expect_lost("drop 1"); /* it was missing on the connection before */
 }
