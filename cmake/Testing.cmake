@@ -14,7 +14,7 @@ set(needs ${PROJECT_SOURCE_DIR}/tests/needs)
 function(channeld_unit_test NAME)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBS")
     channeld_test_program(unit ${NAME} ${arg_LIBS})
-    set_tests_properties(unit.${NAME} PROPERTIES TIMEOUT 60)
+    set_tests_properties(unit.${NAME} PROPERTIES TIMEOUT 180)
     if(CMAKE_CROSSCOMPILING) # by qemu, which takes its time
         set_tests_properties(unit.${NAME} PROPERTIES TIMEOUT 900 ENVIRONMENT TEST_TIME_SCALE=10)
     endif()
@@ -30,7 +30,7 @@ function(channeld_service_test KIND NAME)
     channeld_test_program(${KIND} ${NAME} test_support ${arg_LIBS})
     add_dependencies(${KIND}_${NAME} channeld channelctl)
     set_tests_properties(${KIND}.${NAME} PROPERTIES
-        TIMEOUT 120
+        TIMEOUT 300
         ENVIRONMENT "CHANNELD_BIN=$<TARGET_FILE:channeld>;CHANNELCTL_BIN=$<TARGET_FILE:channelctl>;CHANNELD_SERVERS=${CHANNELD_SERVERS}")
     if(arg_SLOW)
         set_tests_properties(${KIND}.${NAME} PROPERTIES LABELS "${KIND};slow" TIMEOUT 600)
