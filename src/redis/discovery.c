@@ -75,6 +75,7 @@ struct discovery {
     unsigned timeouts;          /* servers without an answer in time, since the last answer */
     bool unreachable;           /* no server had an answer when all were queried last */
     struct log_reasons reasons; /* the reasons logged since a server last had an answer */
+    bool unnamed;               /* the last answer had a node without a host name, which is logged */
     uv_timer_t timer;
     struct redis_socket *socket;      /* NULL except in QUERYING and LISTENING */
     bool hello_answered, subscribing; /* on this connection */
@@ -128,7 +129,7 @@ static void discovery_learn_servers(struct discovery *d)
     if (discovery_knows_all(d))
         return;
     for (int i = 0; i < d->answer.nodes && at >= 0; i++)
-        if (redis_address_equal(&d->answer.node[i], &d->learned[at]))
+        if (redis_address_is_same(&d->answer.node[i], &d->learned[at]))
             d->current = given + i;
     for (int i = given; i < discovery_server_count(d); i++) {
         resolver_cancel(&d->lookup[i].resolver);
@@ -317,6 +318,18 @@ static void discovery_handle_answer(struct discovery *d)
         d->options.on_failover(d->options.arg, reason);
 }
 
+static void discovery_report_unnamed(struct discovery *d)
+{
+    struct redis_endpoint server = discovery_server_at(d, d->current);
+    struct buf name = BUF_INIT;
+    redis_endpoint_describe(&server, &name);
+    if (d->answer.unnamed && !d->unnamed)
+        discovery_log_failure(d, LOG_WARN, d->protocol->unnamed, buf_span(&name),
+                              "cluster-announce-hostname is not set");
+    d->unnamed = d->answer.unnamed;
+    buf_fini(&name);
+}
+
 static void discovery_on_answered(struct discovery *d)
 {
     if (!d->counted)
@@ -329,6 +342,7 @@ static void discovery_on_answered(struct discovery *d)
     d->failed_servers = 0;
     d->timeouts = 0;
     discovery_enter(d, LISTENING);
+    discovery_report_unnamed(d);
     discovery_learn_servers(d);
     discovery_handle_answer(d);
 }

@@ -44,6 +44,7 @@ struct discovery_answer {
     struct redis_address down[TOPOLOGY_REPLICAS_MAX];    /* replicas that are down or disconnected */
     struct redis_address node[DISCOVERY_NODES_MAX];      /* further servers that can be queried from now on */
     int replicas, downs, nodes;
+    bool unnamed; /* the master or a replica has no host name, although the cluster prefers host names */
 };
 
 /* How servers of one kind are queried, and how their replies are parsed. */
@@ -52,6 +53,7 @@ struct discovery_protocol {
     const char *no_answer;    /* logged when one server fails */
     const char *unreachable;  /* logged when all servers fail */
     const char *reachable;    /* logged when a server answers again */
+    const char *unnamed;      /* logged when its answer has `unnamed` */
     const char *moved;        /* logged when another Redis is named than the one in use */
     const char *down;         /* logged when the replica in use is down */
     const char *other_master; /* logged when it follows another master */

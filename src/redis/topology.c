@@ -31,7 +31,7 @@ enum {
 static bool topology_is_behind(const struct topology *t, const struct discovery_answer *answer)
 {
     return t->owner_ms != 0 && clock_now_ms() - t->owner_ms < GRACE_MS &&
-           !redis_address_equal(&answer->master, &t->owner);
+           !redis_address_is_same(&answer->master, &t->owner);
 }
 
 static void topology_set_address(struct topology *t, const struct redis_address *address)
@@ -119,7 +119,7 @@ static const char *topology_reason_to_leave(struct topology *t, const struct dis
 {
     if (in_use && !t->is_master) /* the heartbeat checks a replica */
         return NULL;
-    if (!redis_address_equal(&answer->master, &t->master))
+    if (!redis_address_is_same(&answer->master, &t->master))
         return t->protocol->moved;
     if (!in_use || !topology_has_stood_in(t, answer))
         return NULL;
@@ -134,7 +134,7 @@ static bool topology_is_reported_down(const struct topology *t, const struct dis
     int count = exhaustive ? answer->replicas : answer->downs;
     bool listed = false;
     for (int i = 0; i < count; i++)
-        listed = listed || redis_address_equal(&list[i], &t->address);
+        listed = listed || redis_address_is_same(&list[i], &t->address);
     return !t->is_master && listed != exhaustive;
 }
 
@@ -142,7 +142,7 @@ static bool topology_is_reported_down(const struct topology *t, const struct dis
 static void topology_note_answer(struct topology *t, const struct discovery_answer *answer)
 {
     uint64_t now = clock_boot_ms();
-    if (t->is_master && redis_address_equal(&answer->master, &t->address))
+    if (t->is_master && redis_address_is_same(&answer->master, &t->address))
         t->confirmed_ms = now;
     if (!topology_is_reported_down(t, answer))
         t->down_ms = 0;
@@ -185,16 +185,18 @@ const char *topology_check_answer(struct topology *t, const struct discovery_ans
 
 enum discovery_error topology_handle_error(struct topology *t, const struct redis_reply *error)
 {
-    struct redis_address owner = t->address;
+    struct redis_address owner = {.port = 0};
     enum discovery_error kind = redis_endpoint_is_cluster(t->settings)
                                     ? cluster_read_error(&t->address, error, &owner)
                                     : DISCOVERY_ERROR_OTHER;
     if (kind != DISCOVERY_ERROR_MOVED)
         return kind;
+    t->failover_ms = t->confirmed_ms;
+    if (owner.port == 0)
+        return DISCOVERY_ERROR_DOWN;
     t->owner = owner;
     t->owner_ms = clock_now_ms();
     t->owner_next = !t->settings->discovery.replica;
-    t->failover_ms = t->confirmed_ms;
     return kind;
 }
 
