@@ -75,6 +75,8 @@ void worker_metrics_accumulate(struct worker_metrics *to, const struct worker_me
     request_metrics_accumulate(&to->requests, &from->requests);
     for (int i = 0; i < REDIS_ROLE_KINDS; i++)
         metric_add(&to->redis.redis_role[i], metric_get(&from->redis.redis_role[i]));
+    for (int i = 0; i < REDIS_FAILOVER_KINDS; i++)
+        metric_add(&to->redis.redis_failovers[i], metric_get(&from->redis.redis_failovers[i]));
     histogram_accumulate(&to->loop_lag.iterations, &from->loop_lag.iterations);
 }
 
@@ -87,11 +89,22 @@ static void worker_write_roles(struct buf *out, const struct redis_metrics *m)
                    (unsigned long long)metric_get(&m->redis_role[i]));
 }
 
+static void worker_write_failovers(struct buf *out, const struct redis_metrics *m)
+{
+    static const char *const reasons[REDIS_FAILOVER_KINDS] = {"master", "role", "slot", "replicas"};
+    metrics_write_head(out, "channeld_redis_failovers_total", "counter",
+                       "Changes to another Redis, and trials of replicas, by reason.");
+    for (int i = 0; i < REDIS_FAILOVER_KINDS; i++)
+        buf_printf(out, "channeld_redis_failovers_total{reason=\"%s\"} %llu\n", reasons[i],
+                   (unsigned long long)metric_get(&m->redis_failovers[i]));
+}
+
 void worker_metrics_write(struct buf *out, const struct worker_metrics *m)
 {
     request_metrics_write(out, &m->requests);
     metrics_write(out, TABLE, TABLE_ROWS, m);
     worker_write_roles(out, &m->redis);
+    worker_write_failovers(out, &m->redis);
     metrics_write_head(
         out, "channeld_loop_lag_seconds", "histogram",
         "Duration of an iteration of a worker's event loop: everything else on the worker waits for it.");

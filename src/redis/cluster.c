@@ -178,8 +178,6 @@ static const char *cluster_read_answer(const struct redis_endpoint *endpoint,
         if (problem != NULL)
             return problem;
         cluster_read_further_nodes(reply, asked, answer);
-        if (!endpoint->discovery.replica)
-            answer->replicas = 0;
         return NULL;
     }
     return "it knows no node that has the slot";

@@ -115,6 +115,7 @@ struct redis_connection {
     int backlogs; /* backlogs that may not have ended: replies due to redis_connection_on_caught_up() */
 
     struct redis_server server;                  /* the server of this connection */
+    enum redis_role_kind last_role;              /* of a server in use, as far as it was known */
     bool role_denial_logged, link_denial_logged; /* each is logged once in its life */
 };
 
@@ -260,6 +261,12 @@ int redis_connection_send_untracked(struct redis_connection *c, struct span comm
 
 /* --- failure --- */
 
+/* Whether it is a connection to the master in place of a replica. */
+static bool redis_connection_stands_in(const struct redis_connection *c)
+{
+    return c->topology != NULL && topology_stands_in(c->topology);
+}
+
 /* The metric is about connections in use. */
 static void redis_connection_show_lag(const struct redis_connection *c)
 {
@@ -271,6 +278,7 @@ static void redis_connection_count_ready(struct redis_connection *c)
 {
     metric_add(&c->options.metrics->redis_connected, 1);
     metric_add(&c->options.metrics->redis_role[c->server.role.kind], 1);
+    metric_add(&c->options.metrics->redis_stand_ins, redis_connection_stands_in(c));
 }
 
 static void redis_connection_uncount_ready(struct redis_connection *c)
@@ -278,6 +286,7 @@ static void redis_connection_uncount_ready(struct redis_connection *c)
     struct redis_metrics *m = c->options.metrics;
     metric_sub(&m->redis_connected, 1);
     metric_sub(&m->redis_role[c->server.role.kind], 1);
+    metric_sub(&m->redis_stand_ins, redis_connection_stands_in(c));
     metric_set(&m->redis_replica_lag_seconds, 0);
 }
 
@@ -694,7 +703,6 @@ static void redis_connection_heartbeat(struct redis_connection *c)
 static void redis_connection_on_failover(void *arg, const char *why)
 {
     struct redis_connection *c = arg;
-    metric_add(&c->options.metrics->redis_failovers_total, 1);
     redis_connection_log_connection(c, LOG_INFO, "closing the redis connection for a failover", why);
     uint64_t now = clock_now_ms();
     bool again = c->moved_ms != 0 && now - c->moved_ms < REDIS_CONNECTION_BACKOFF_MAX_MS;
@@ -841,6 +849,17 @@ static void redis_connection_connect_next(struct redis_connection *c)
         redis_connection_fail(c, strerror(-err));
 }
 
+/* Without a discovery a failover is a server that has come into use with another role than before. */
+static void redis_connection_note_role(struct redis_connection *c)
+{
+    enum redis_role_kind before = c->last_role;
+    if (c->topology != NULL || c->server.role.kind == REDIS_ROLE_UNKNOWN)
+        return;
+    c->last_role = c->server.role.kind;
+    if (before != REDIS_ROLE_UNKNOWN && before != c->last_role)
+        metric_add(&c->options.metrics->redis_failovers[REDIS_FAILOVER_ROLE], 1);
+}
+
 static void redis_connection_become_ready(struct redis_connection *c)
 {
     c->has_answered = false;
@@ -850,6 +869,7 @@ static void redis_connection_become_ready(struct redis_connection *c)
     c->reply_heartbeats = 0;
     if (c->discovery != NULL)
         discovery_ready(c->discovery);
+    redis_connection_note_role(c);
     metric_add(&c->options.metrics->redis_connects_total, 1);
     redis_connection_count_ready(c);
     redis_connection_log_connection(c, LOG_INFO, "redis connected", NULL);

@@ -40,7 +40,7 @@ enum { DISCOVERY_NODES_MAX = 16 };
 /* The answer of a server. */
 struct discovery_answer {
     struct redis_address master;
-    struct redis_address replica[TOPOLOGY_REPLICAS_MAX]; /* healthy replicas */
+    struct redis_address replica[TOPOLOGY_REPLICAS_MAX]; /* healthy replicas, if the protocol lists them */
     struct redis_address down[TOPOLOGY_REPLICAS_MAX];    /* replicas that are down or disconnected */
     struct redis_address node[DISCOVERY_NODES_MAX];      /* further servers that can be queried from now on */
     int replicas, downs, nodes;

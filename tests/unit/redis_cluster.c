@@ -290,7 +290,8 @@ TEST_CASE(node_without_a_host_name_stays_in_use)
     SESSION_UNTIL(queries(&node) == before + 10);
     const char *log = session_logged();
     assert_int_equal(session.lost, 0);
-    assert_int_equal(session.metrics.redis_failovers_total, 0);
+    assert_int_equal(session.metrics.redis_failovers[REDIS_FAILOVER_MASTER], 0);
+    assert_int_equal(session.metrics.redis_failovers[REDIS_FAILOVER_SLOT], 0);
     assert_int_equal(text_count(log, "cluster node has no host name: its address is used"), 1);
     assert_non_null(strstr(log, "cluster-announce-hostname is not set"));
     end();
@@ -335,15 +336,69 @@ TEST_CASE(replica_is_told_that_it_is_only_read)
     end();
 }
 
+static void expect_counted(enum redis_failover reason)
+{
+    for (int i = 0; i < REDIS_FAILOVER_KINDS; i++)
+        assert_int_equal(session.metrics.redis_failovers[i], i == (int)reason);
+}
+
 TEST_CASE(failover_moves_the_connection)
+{
+    begin();
+    slots_name(named, "127.0.0.1", redis.port, another.port);
+    session_start();
+    size_t before = queries(&node);
+    SESSION_UNTIL(queries(&node) == before + 2);
+    slots_name(named, "127.0.0.1", another.port, redis.port);
+    SESSION_UNTIL(session.ready == 2);
+    assert_int_equal(session.lost, 1);
+    assert_int_equal(another.accepted, 1);
+    expect_counted(REDIS_FAILOVER_MASTER);
+    assert_int_equal(session.metrics.redis_disconnects_total, 0);
+    end();
+}
+
+/* A failover of which no answer has told, as the master was lost as soon as it was found. */
+TEST_CASE(another_master_at_once_is_a_failover)
 {
     begin_ready();
     slots_name(named, "127.0.0.1", another.port, 0);
     SESSION_UNTIL(session.ready == 2);
-    assert_int_equal(session.lost, 1);
+    expect_counted(REDIS_FAILOVER_MASTER);
+    end();
+}
+
+TEST_CASE(slot_that_migrates_is_no_failover)
+{
+    begin_ready();
+    size_t before = queries(&node);
+    SESSION_UNTIL(queries(&node) == before + 2);
+    slots_name(named, "127.0.0.1", another.port, 0);
+    SESSION_UNTIL(session.ready == 2);
     assert_int_equal(another.accepted, 1);
-    assert_int_equal(session.metrics.redis_failovers_total, 1);
-    assert_int_equal(session.metrics.redis_disconnects_total, 0);
+    expect_counted(REDIS_FAILOVER_SLOT);
+    end();
+}
+
+TEST_CASE(slot_that_has_migrated_is_no_failover)
+{
+    begin_ready();
+    size_t before = queries(&node);
+    SESSION_UNTIL(queries(&node) == before + 2);
+    redis.get = moved_to(another.port);
+    assert_int_equal(session_send("GET", "1"), 0);
+    SESSION_UNTIL(session.ready == 2);
+    expect_counted(REDIS_FAILOVER_SLOT);
+    end();
+}
+
+/* The same node is used again: there was no failover. */
+TEST_CASE(master_that_is_lost_and_found_is_no_failover)
+{
+    begin_ready();
+    fake_drop_all(&redis, true);
+    SESSION_UNTIL(session.ready == 2);
+    expect_counted(REDIS_FAILOVER_KINDS);
     end();
 }
 

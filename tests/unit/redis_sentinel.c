@@ -255,7 +255,7 @@ TEST_CASE(failover_moves_the_connection_at_once)
     assert_in_range(wait_now_ms() - began, 0, wait_slack_ms());
     assert_int_equal(session.lost, 1);
     assert_int_equal(promoted.accepted, 1);
-    assert_int_equal(session.metrics.redis_failovers_total, 1);
+    assert_int_equal(session.metrics.redis_failovers[REDIS_FAILOVER_MASTER], 1);
     assert_int_equal(session.metrics.redis_disconnects_total, 0);
     session.third = NULL;
     end();
