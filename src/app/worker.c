@@ -42,6 +42,7 @@ struct worker {
     enum worker_command handled; /* the last command; WORKER_EXIT also where the thread never ran */
     atomic_int command;          /* the last one sent */
     atomic_bool finished;
+    atomic_bool look_up;                    /* the names of Redis shall be looked up */
     _Atomic(struct redis_config *) offered; /* to be used next, with a reference; NULL: none */
     _Atomic enum worker_redis redis;        /* stored after what is valid in this state */
     _Atomic uint64_t redis_lost_ms, redis_number, ticked_ms;
@@ -209,6 +210,12 @@ static void worker_use_offer(struct worker *w)
     redis_config_unref(offered);
 }
 
+static void worker_look_up(struct worker *w)
+{
+    if (atomic_exchange(&w->look_up, false) && w->handled != WORKER_EXIT)
+        cache_look_up_names(w->cache);
+}
+
 static void worker_handle_commands(struct worker *w)
 {
     enum worker_command last = (enum worker_command)atomic_load(&w->command);
@@ -220,6 +227,7 @@ static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *w = wake->data;
     worker_use_offer(w);
+    worker_look_up(w);
     worker_handle_commands(w);
 }
 
@@ -355,6 +363,12 @@ void worker_command(struct worker *w, enum worker_command command)
 {
     assert((int)command >= atomic_load(&w->command));
     atomic_store(&w->command, (int)command);
+    (void)uv_async_send(&w->wake);
+}
+
+void worker_look_up_names(struct worker *w)
+{
+    atomic_store(&w->look_up, true);
     (void)uv_async_send(&w->wake);
 }
 

@@ -43,6 +43,7 @@
 #include "base/state.h"
 #include "base/wait_group.h"
 #include "redis/discovery.h"
+#include "redis/name_watch.h"
 #include "redis/pending.h"
 #include "redis/resp.h"
 #include "redis/server.h"
@@ -80,11 +81,12 @@ struct redis_connection {
     enum connection_state state;
     uv_timer_t timer;
     uv_prepare_t flusher;         /* runs once before the loop polls: writes what the iteration has queued */
-    struct wait_group open_parts; /* the two handles above and the discovery */
+    struct wait_group open_parts; /* the two handles above, the watch and the discovery */
     struct discovery *discovery;  /* NULL if the address is known */
     struct topology *topology;    /* the discovery's; NULL without one */
     struct redis_endpoint endpoint; /* where this connection leads; borrows */
     struct resolver resolver;
+    struct name_watch watch;     /* of the server in use */
     int next_address;            /* the next address of the resolver to be tried */
     unsigned timeouts;           /* servers that took too long, since the connection was last ready */
     struct redis_socket *socket; /* NULL unless CONNECTING or later */
@@ -312,6 +314,7 @@ static void redis_connection_disconnect(struct redis_connection *c, enum connect
     redis_connection_enter(c, FAILED);
     resolver_leave(&c->resolver);
     if (was_ready) {
+        name_watch_stop(&c->watch);
         redis_connection_uncount_ready(c);
         if (c->discovery != NULL)
             discovery_lost(c->discovery);
@@ -870,6 +873,8 @@ static void redis_connection_become_ready(struct redis_connection *c)
     if (c->discovery != NULL)
         discovery_ready(c->discovery);
     redis_connection_note_role(c);
+    if (c->options.on_moved != NULL && c->endpoint.transport != REDIS_TRANSPORT_UNIX)
+        name_watch_start(&c->watch, c->endpoint.host, redis_connection_address(c));
     metric_add(&c->options.metrics->redis_connects_total, 1);
     redis_connection_count_ready(c);
     redis_connection_log_connection(c, LOG_INFO, "redis connected", NULL);
@@ -952,6 +957,13 @@ static void redis_connection_enter(struct redis_connection *c, enum connection_s
 
 /* --- beginning and end --- */
 
+static void redis_connection_on_moved(void *arg)
+{
+    struct redis_connection *c = arg;
+    if (c->options.on_moved != NULL)
+        c->options.on_moved(c->options.state_arg);
+}
+
 static int redis_connection_start_discovery(struct redis_connection *c)
 {
     const struct redis_connection_options *o = &c->options;
@@ -964,6 +976,7 @@ static int redis_connection_start_discovery(struct redis_connection *c)
                                               .on_found = redis_connection_on_found,
                                               .on_not_found = redis_connection_on_not_found,
                                               .on_failover = redis_connection_on_failover,
+                                              .on_moved = redis_connection_on_moved,
                                               .arg = c};
     int err = discovery_new(c->loop, &options, &c->discovery);
     c->topology = err == 0 ? discovery_topology(c->discovery) : NULL;
@@ -986,8 +999,9 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     }
     (void)uv_timer_init(loop, &c->timer); /* neither can fail */
     (void)uv_prepare_init(loop, &c->flusher);
+    name_watch_init(&c->watch, loop, options->client_name, redis_connection_on_moved, c);
     c->timer.data = c->flusher.data = c;
-    wait_group_add(&c->open_parts, c->discovery != NULL ? 3 : 2);
+    wait_group_add(&c->open_parts, c->discovery != NULL ? 4 : 3);
     redis_connection_enter(c, DISCOVERING);
     *out = c;
     return 0;
@@ -1015,9 +1029,17 @@ void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg
     redis_connection_enter(c, CLOSED);
     if (c->discovery != NULL)
         discovery_close(c->discovery, wait_group_on_done, &c->open_parts);
+    name_watch_close(&c->watch, wait_group_on_done, &c->open_parts);
     uv_close((uv_handle_t *)&c->timer, redis_connection_on_handle_closed);
     uv_close((uv_handle_t *)&c->flusher, redis_connection_on_handle_closed);
     wait_group_close(&c->open_parts, redis_connection_free, c, closed, arg);
+}
+
+void redis_connection_look_up(struct redis_connection *c)
+{
+    name_watch_look(&c->watch);
+    if (c->discovery != NULL)
+        discovery_look_up(c->discovery);
 }
 
 bool redis_connection_is_ready(const struct redis_connection *c)

@@ -87,6 +87,8 @@ struct discovery_options {
     void (*on_not_found)(void *arg, const char *why);
     /* The Redis that was found must be left (topology_check_answer): call discovery_discover again. */
     void (*on_failover)(void *arg, const char *why);
+    /* The name of the server that answered last, of those in the endpoint, leads elsewhere (name_watch.h). */
+    void (*on_moved)(void *arg);
     void *arg;
 };
 
@@ -106,6 +108,9 @@ void discovery_lost(struct discovery *d);
 
 /* An attempt to connect to that Redis has failed. After two such failures another server is queried. */
 void discovery_failed(struct discovery *d);
+
+/* Looks the name of the server up now. */
+void discovery_look_up(struct discovery *d);
 
 /* The state of the Redis that was found (topology.h); borrowed until discovery_close. */
 struct topology *discovery_topology(struct discovery *d);
