@@ -116,8 +116,8 @@ void name_watch_start(struct name_watch *w, const char *host, const char *addres
     name_watch_stop(w);
     if (resolver_is_numeric(host) || strlen(host) >= sizeof w->host)
         return;
-    (void)strcpy(w->host, host);
-    (void)strcpy(w->address, address);
+    *span_put(span_of(host), w->host) = '\0';
+    *span_put(span_of(address), w->address) = '\0';
     name_watch_wait(w);
 }
 

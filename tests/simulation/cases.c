@@ -23,21 +23,21 @@ enum {
     SAMPLE_MS = 100
 };
 
-static uv_loop_t *loop;
-static const struct redis_metrics *metrics;
+static uv_loop_t *loop_in_use;
+static const struct redis_metrics *all; /* of all workers */
 
 /* --- helpers --- */
 
 static void run_for_ms(uint64_t ms)
 {
-    (void)loop_run_until(loop, now_ns() + ms * MS);
+    (void)loop_run_until(loop_in_use, now_ns() + ms * MS);
 }
 
 static void await_connected(unsigned workers, uint64_t within_ms)
 {
-    for (uint64_t ms = 0; ms < within_ms && metrics->redis_connected < workers; ms += SAMPLE_MS)
+    for (uint64_t ms = 0; ms < within_ms && all->redis_connected < workers; ms += SAMPLE_MS)
         run_for_ms(SAMPLE_MS);
-    if (metrics->redis_connected < workers)
+    if (all->redis_connected < workers)
         trace_fail("workers are not connected in time");
 }
 
@@ -60,12 +60,6 @@ static struct redis *replica_in_use(void)
             if (c->conn != NULL)
                 return r;
     trace_fail("no replica is in use");
-}
-
-static void set_replicas(int state)
-{
-    for (struct redis *r = scenario.server + 1; r <= scenario.server + REPLICAS; r++)
-        r->listener.state = state;
 }
 
 static void nothing(void)
@@ -120,7 +114,8 @@ static void run_flapping_replica(void)
 static void begin_unreachable_replicas(void)
 {
     sentinel_see_no_fault();
-    set_replicas(NET_IGNORES);
+    for (struct redis *r = scenario.server + 1; r <= scenario.server + REPLICAS; r++)
+        r->listener.state = NET_IGNORES;
 }
 
 /* Sentinels reach the replicas, and the process does not. */
@@ -128,10 +123,10 @@ static void run_trials(void)
 {
     await_connected(1, 20000);
     unsigned errors = oracle_answers[CACHE_SOURCE_NONE];
-    uint64_t connects = metrics->redis_connects_total;
+    uint64_t connects = all->redis_connects_total;
     run_for_ms(120000);
     expect_no_errors(errors);
-    if (metrics->redis_connects_total != connects || metrics->redis_connected != 1)
+    if (all->redis_connects_total != connects || all->redis_connected != 1)
         trace_fail("a good master was left to try replicas");
 }
 
@@ -145,7 +140,7 @@ static void run_trials_of_a_fleet(void)
     await_connected(ALL, 20000);
     for (uint64_t ms = 0; ms < 120000; ms += SAMPLE_MS) {
         run_for_ms(SAMPLE_MS);
-        if (metrics->redis_connected < ALL / 2)
+        if (all->redis_connected < ALL / 2)
             trace_fail("most workers of a fleet left a good master together");
     }
 }
@@ -160,7 +155,7 @@ static void begin_names_that_fail_once(void)
 static void run_names_that_fail_once(void)
 {
     run_for_ms(10000);
-    if (metrics->redis_role[REDIS_ROLE_REPLICA] != 1)
+    if (all->redis_role[REDIS_ROLE_REPLICA] != 1)
         trace_fail("replicas whose names were not found once are not used");
 }
 
@@ -227,15 +222,15 @@ static void run_name_that_moves(void)
     await_connected(1, 5000);
     run_for_ms(10000);
     unsigned errors = oracle_answers[CACHE_SOURCE_NONE];
-    uint64_t losses = metrics->redis_disconnects_total; /* with attempts */
+    uint64_t losses = all->redis_disconnects_total; /* with attempts */
     net_set_name("redis.test", (const uint8_t[]){2}, 1);
     scenario_delay_answers(THREE_LOOK_UPS_MS * (uint64_t)MS);
     scenario_disturb(THREE_LOOK_UPS_MS * (uint64_t)MS);
     run_for_ms(THREE_LOOK_UPS_MS);
     expect_no_errors(errors);
-    if (attempts_at(&scenario.server[1]) != 1 || metrics->redis_connects_total != 2)
+    if (attempts_at(&scenario.server[1]) != 1 || all->redis_connects_total != 2)
         trace_fail("a name that has moved is not followed");
-    if (metrics->redis_disconnects_total != losses)
+    if (all->redis_disconnects_total != losses)
         trace_fail("the old connection was lost");
 }
 
@@ -249,9 +244,9 @@ static void begin_name_that_rotates(void)
 static void run_name_that_rotates(void)
 {
     await_connected(1, 30000);
-    uint64_t connects = metrics->redis_connects_total;
+    uint64_t connects = all->redis_connects_total;
     run_for_ms(ROTATION_MS);
-    if (metrics->redis_connects_total != connects || metrics->redis_connected != 1)
+    if (all->redis_connects_total != connects || all->redis_connected != 1)
         trace_fail("a name that rotates was taken for one that moves");
 }
 
@@ -268,11 +263,11 @@ static void run_unnamed_node(void)
     await_connected(1, 20000);
     run_for_ms(5000);
     unsigned errors = oracle_answers[CACHE_SOURCE_NONE];
-    uint64_t connects = metrics->redis_connects_total;
+    uint64_t connects = all->redis_connects_total;
     cluster_remove_name(0); /* of the owner */
     run_for_ms(20000);
     expect_no_errors(errors);
-    if (metrics->redis_connects_total != connects || metrics->redis_connected != 1)
+    if (all->redis_connects_total != connects || all->redis_connected != 1)
         trace_fail("a good connection was left when a host name disappeared");
     scenario_disturb(0); /* and it is found again */
     redis_restart(&scenario.server[0], true);
@@ -322,9 +317,9 @@ const struct simulated_case *cases_begin(unsigned number)
     return k;
 }
 
-void cases_run(const struct simulated_case *k, uv_loop_t *on, const struct redis_metrics *of)
+void cases_run(const struct simulated_case *k, uv_loop_t *loop, const struct redis_metrics *metrics)
 {
-    loop = on;
-    metrics = of;
+    loop_in_use = loop;
+    all = metrics;
     k->run();
 }

@@ -8,7 +8,7 @@
 #include "support/text.h"
 #include "unit/fixtures/redis_fake.h"
 
-enum { ROTATING_MS = 60000, AWAITED_MS = 300000 };
+enum { STEP_MS = 100, ROTATING_MS = 300000, AWAITED_MS = 400000 };
 
 /*
  * The answers in turn, and then all but the first again and again: last bytes of 127.0.0.x, each address a
@@ -18,6 +18,9 @@ enum { ROTATING_MS = 60000, AWAITED_MS = 300000 };
 static const char *const *answers;
 static atomic_int look_ups;
 
+static const char NAME[] = "redis.moving.test";
+
+static struct name_watch watch;
 static struct fake_redis redis;
 static struct fake_redis other;
 static char reply[SLOTS_SIZE];
@@ -57,31 +60,69 @@ static void on_moved(void *arg)
     moved++;
 }
 
-/* The first answer leads to 127.0.0.1, which is then in use. */
+/* 127.0.0.1 is in use, by the first answer. */
 static void begin(const char *const *turns)
+{
+    answers = turns;
+    look_ups = 1;
+    moved = 0;
+    fake_open(&redis);
+    session_begin(&redis, NAME);
+    name_watch_init(&watch, &session.loop, "test", on_moved, NULL);
+    name_watch_start(&watch, NAME, "127.0.0.1");
+}
+
+static void on_closed(void *arg)
+{
+    (void)arg;
+    session.closed++;
+}
+
+static void end(void)
+{
+    session.closing = true; /* there is no connection */
+    name_watch_close(&watch, on_closed, NULL);
+    session_end();
+}
+
+/* The same by a connection, which looks the name up first. */
+static void begin_connected(const char *const *turns)
 {
     answers = turns;
     look_ups = moved = 0;
     fake_open(&redis);
-    session_begin(&redis, "redis.moving.test");
+    session_begin(&redis, NAME);
     session.on_moved = on_moved;
     session_start();
     assert_int_equal(look_ups, 1);
 }
 
-/* Lets time pass, of which the clocks of the program are made to skip most. */
+static void end_connected(void)
+{
+    session_end();
+    session.other = NULL;
+}
+
+/* Without a connection, whose heartbeat needs its turns, more time passes in one turn. */
+static void pass(void)
+{
+    session_pass(session.connection == NULL ? 10 * STEP_MS : STEP_MS);
+    session_turn();
+}
+
+static void pass_for(int ms)
+{
+    int64_t began = session_now_ms();
+    while (session_now_ms() - began < ms)
+        pass();
+}
+
 static void await_count(atomic_int *counted, int count)
 {
     int64_t began = session_now_ms();
     while (*counted < count && session_now_ms() - began < AWAITED_MS)
-        session_turn();
+        pass();
     assert_int_equal(*counted, count);
-}
-
-static void end(void)
-{
-    session_end();
-    session.other = NULL;
 }
 
 TEST_CASE(name_that_moves_is_reported_after_three_answers)
@@ -99,7 +140,6 @@ TEST_CASE(name_that_moves_is_reported_after_three_answers)
     assert_non_null(strstr(log, "\"msg\":\"the name of a server in use leads to another address\","
                                 "\"name\":\"redis.moving.test\",\"client\":\"test\",\"from\":\"127.0.0.1\","
                                 "\"to\":\"127.0.0.2 127.0.0.3\""));
-    assert_int_equal(session.lost, 0);
     end();
 }
 
@@ -118,7 +158,7 @@ TEST_CASE(name_that_stays_elsewhere_is_reported_again)
 TEST_CASE(name_that_rotates_is_not_reported)
 {
     begin((const char *const[]){"1", "23", "34", "42", "23", "23", "1", "34", "34", "42", "34", NULL});
-    session_turn_for(ROTATING_MS);
+    pass_for(ROTATING_MS);
     assert_true(look_ups >= ROTATING_MS / (NAME_WATCH_INTERVAL_MS * 3 / 2));
     assert_int_equal(moved, 0);
     end();
@@ -137,7 +177,6 @@ TEST_CASE(look_up_that_fails_changes_nothing)
     begin((const char *const[]){"1", "", NULL});
     await_count(&look_ups, 1 + 2 * NAME_WATCH_ANSWERS);
     assert_int_equal(moved, 0);
-    assert_int_equal(session.lost, 0);
     end();
     begin((const char *const[]){"1", "2", "", "2", "", "", "2", NULL});
     await_count(&look_ups, 6);
@@ -150,18 +189,30 @@ TEST_CASE(look_up_that_fails_changes_nothing)
 TEST_CASE(one_answer_is_enough_by_order)
 {
     begin((const char *const[]){"1", "2", NULL});
-    redis_connection_look_up(session.connection);
+    name_watch_look(&watch);
     await_count(&moved, 1);
     assert_int_equal(look_ups, 2);
     end();
     begin((const char *const[]){"1", "1", "2", "2", "2", NULL}); /* and it decides for that answer only */
-    redis_connection_look_up(session.connection);
+    name_watch_look(&watch);
     await_count(&look_ups, 3);
     session_turn_for(NAME_WATCH_INTERVAL_MS / 2);
     assert_int_equal(moved, 0);
     await_count(&moved, 1);
     assert_int_equal(look_ups, 5);
     end();
+}
+
+TEST_CASE(name_of_redis_in_use_is_watched)
+{
+    begin_connected((const char *const[]){"1", "2", NULL});
+    await_count(&moved, 1);
+    assert_int_equal(look_ups, 1 + NAME_WATCH_ANSWERS);
+    redis_connection_look_up(session.connection);
+    await_count(&moved, 2);
+    assert_int_equal(look_ups, 2 + NAME_WATCH_ANSWERS);
+    assert_int_equal(session.lost, 0);
+    end_connected();
 }
 
 TEST_CASE(numeric_address_is_not_looked_up)
@@ -171,7 +222,7 @@ TEST_CASE(numeric_address_is_not_looked_up)
     session.on_moved = on_moved;
     session_start();
     redis_connection_look_up(session.connection);
-    session_turn_for(3 * NAME_WATCH_INTERVAL_MS);
+    pass_for(3 * NAME_WATCH_INTERVAL_MS);
     assert_int_equal(look_ups, 0);
     session_end();
 }
@@ -181,9 +232,9 @@ TEST_CASE(name_is_not_watched_where_nobody_follows_it)
     answers = (const char *const[]){"1", "2", NULL};
     look_ups = 0;
     fake_open(&redis);
-    session_begin(&redis, "redis.moving.test");
+    session_begin(&redis, NAME);
     session_start();
-    session_turn_for(3 * NAME_WATCH_INTERVAL_MS);
+    pass_for(3 * NAME_WATCH_INTERVAL_MS);
     assert_int_equal(look_ups, 1);
     session_end();
 }
@@ -191,13 +242,13 @@ TEST_CASE(name_is_not_watched_where_nobody_follows_it)
 /* The next connection looks it up anyway. */
 TEST_CASE(name_is_not_watched_without_a_connection)
 {
-    begin((const char *const[]){"1", "2", NULL});
+    begin_connected((const char *const[]){"1", "2", NULL});
     fake_stop_listening(&redis);
     fake_drop_all(&redis, true);
     SESSION_UNTIL(session.lost == 1);
-    session_turn_for(5 * NAME_WATCH_INTERVAL_MS);
+    pass_for(5 * NAME_WATCH_INTERVAL_MS);
     assert_int_equal(moved, 0);
-    end();
+    end_connected();
 }
 
 static void finish_discovered(void)
@@ -208,7 +259,7 @@ static void finish_discovered(void)
     assert_int_equal(look_ups, 1 + NAME_WATCH_ANSWERS);
     const char *log = session_logged();
     assert_non_null(strstr(log, "\"from\":\"127.0.0.1\",\"to\":\"127.0.0.2\""));
-    end();
+    end_connected();
     fake_fini(&other);
 }
 
