@@ -427,6 +427,8 @@ static void server_on_hangup(uv_signal_t *handle, int number)
         service_manager_notify(s->manager, SERVICE_RELOADING);
     if (s->reload != NULL)
         reload_now(s->reload);
+    for (int i = 0; i < s->worker_count && serving; i++)
+        worker_look_up_names(s->workers[i]);
     if (serving) {
         (void)server_update_status(s);
         service_manager_notify(s->manager, SERVICE_READY);

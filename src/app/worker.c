@@ -42,6 +42,7 @@ struct worker {
     enum worker_command handled; /* the last command; WORKER_EXIT also where the thread never ran */
     atomic_int command;          /* the last one sent */
     atomic_bool finished;
+    atomic_bool look_up;                    /* the names of Redis shall be looked up */
     _Atomic(struct redis_config *) offered; /* to be used next, with a reference; NULL: none */
     _Atomic enum worker_redis redis;        /* stored after what is valid in this state */
     _Atomic uint64_t redis_lost_ms, redis_number, ticked_ms;
@@ -75,6 +76,8 @@ void worker_metrics_accumulate(struct worker_metrics *to, const struct worker_me
     request_metrics_accumulate(&to->requests, &from->requests);
     for (int i = 0; i < REDIS_ROLE_KINDS; i++)
         metric_add(&to->redis.redis_role[i], metric_get(&from->redis.redis_role[i]));
+    for (int i = 0; i < REDIS_FAILOVER_KINDS; i++)
+        metric_add(&to->redis.redis_failovers[i], metric_get(&from->redis.redis_failovers[i]));
     histogram_accumulate(&to->loop_lag.iterations, &from->loop_lag.iterations);
 }
 
@@ -87,11 +90,22 @@ static void worker_write_roles(struct buf *out, const struct redis_metrics *m)
                    (unsigned long long)metric_get(&m->redis_role[i]));
 }
 
+static void worker_write_failovers(struct buf *out, const struct redis_metrics *m)
+{
+    static const char *const reasons[REDIS_FAILOVER_KINDS] = {"master", "role", "slot", "replicas"};
+    metrics_write_head(out, "channeld_redis_failovers_total", "counter",
+                       "Changes to another Redis, and trials of replicas, by reason.");
+    for (int i = 0; i < REDIS_FAILOVER_KINDS; i++)
+        buf_printf(out, "channeld_redis_failovers_total{reason=\"%s\"} %llu\n", reasons[i],
+                   (unsigned long long)metric_get(&m->redis_failovers[i]));
+}
+
 void worker_metrics_write(struct buf *out, const struct worker_metrics *m)
 {
     request_metrics_write(out, &m->requests);
     metrics_write(out, TABLE, TABLE_ROWS, m);
     worker_write_roles(out, &m->redis);
+    worker_write_failovers(out, &m->redis);
     metrics_write_head(
         out, "channeld_loop_lag_seconds", "histogram",
         "Duration of an iteration of a worker's event loop: everything else on the worker waits for it.");
@@ -196,6 +210,12 @@ static void worker_use_offer(struct worker *w)
     redis_config_unref(offered);
 }
 
+static void worker_look_up(struct worker *w)
+{
+    if (atomic_exchange(&w->look_up, false) && w->handled != WORKER_EXIT)
+        cache_look_up_names(w->cache);
+}
+
 static void worker_handle_commands(struct worker *w)
 {
     enum worker_command last = (enum worker_command)atomic_load(&w->command);
@@ -207,6 +227,7 @@ static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *w = wake->data;
     worker_use_offer(w);
+    worker_look_up(w);
     worker_handle_commands(w);
 }
 
@@ -343,6 +364,12 @@ void worker_command(struct worker *w, enum worker_command command)
 {
     assert((int)command >= atomic_load(&w->command));
     atomic_store(&w->command, (int)command);
+    (void)uv_async_send(&w->wake);
+}
+
+void worker_look_up_names(struct worker *w)
+{
+    atomic_store(&w->look_up, true);
     (void)uv_async_send(&w->wake);
 }
 

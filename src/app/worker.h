@@ -86,6 +86,9 @@ int worker_start(struct worker *w) __attribute__((warn_unused_result));
 /* From any thread. */
 void worker_command(struct worker *w, enum worker_command command);
 
+/* Looks the names of Redis up now (cache_look_up_names). Not after WORKER_EXIT. */
+void worker_look_up_names(struct worker *w);
+
 /* Switches to these settings of Redis (cache_use_redis) and takes a reference to them. Not after
  * WORKER_EXIT. */
 void worker_use_redis(struct worker *w, struct redis_config *config);

@@ -4,28 +4,47 @@
 #include "base/text.h"
 #include "redis/resp.h"
 
+enum { NODE_FIELDS = 4 };
+
 /* --- the reply to CLUSTER SLOTS: [first slot, last slot, master, replica...] of each range --- */
 
-/*
- * A node that does not know its own or another node's host announces an empty one, nil or "?". The host is
- * then the one at which the cluster was queried.
- */
+/* An empty host, or nil, is the one at which the cluster was queried. */
 static struct span cluster_host_of(struct span announced, struct span asked)
 {
-    bool unknown = announced.len == 0 || span_equal(announced, SPAN("?"));
-    return unknown ? asked : announced;
+    return announced.len == 0 ? asked : announced;
 }
 
-/* [host, port, id, ...] */
+/* The host "?" is that of a node without a host name, where host names are preferred. */
+static bool cluster_is_unnamed(struct span announced)
+{
+    return span_equal(announced, SPAN("?"));
+}
+
+/* [host, port, id, metadata]. The metadata has the address or the name that is not the host. */
+static struct span cluster_read_host(const struct redis_reply *node)
+{
+    struct span host = reply_text(node->element[0]);
+    if (!cluster_is_unnamed(host) || node->elements < NODE_FIELDS)
+        return host;
+    struct span ip = reply_member(node->element[3], SPAN("ip"));
+    struct span name = reply_member(node->element[3], SPAN("hostname"));
+    if (ip.data != NULL)
+        return ip;
+    return name.data != NULL ? name : host;
+}
+
 static bool cluster_read_node(const struct redis_reply *node, struct span asked, struct redis_address *out)
 {
     if (node->type != REPLY_ARRAY || node->elements < 2)
         return false;
     const struct redis_reply *host = node->element[0];
     const struct redis_reply *port = node->element[1];
-    bool named = host->type == REPLY_STRING || host->type == REPLY_NIL;
-    return named && port->type == REPLY_INTEGER &&
-           redis_address_set(out, cluster_host_of(reply_text(host), asked), port->integer);
+    if ((host->type != REPLY_STRING && host->type != REPLY_NIL) || port->type != REPLY_INTEGER ||
+        !redis_address_set(out, cluster_host_of(cluster_read_host(node), asked), port->integer))
+        return false;
+    if (node->elements > 2)
+        redis_address_set_id(out, reply_text(node->element[2]));
+    return true;
 }
 
 static void cluster_add_node(struct discovery_answer *out, const struct redis_address *node)
@@ -49,16 +68,26 @@ static bool cluster_holds(const struct redis_reply *range, int slot)
            slot <= range->element[1]->integer;
 }
 
-static bool cluster_read_range(const struct redis_reply *range, struct span asked,
-                               struct discovery_answer *out)
+static bool cluster_has_no_name(const struct redis_reply *node)
+{
+    return node->type == REPLY_ARRAY && node->elements > 0 &&
+           cluster_is_unnamed(reply_text(node->element[0]));
+}
+
+/* Returns NULL, or why there is no master. */
+static const char *cluster_read_range(const struct redis_reply *range, struct span asked,
+                                      struct discovery_answer *out)
 {
     struct redis_address node;
+    out->unnamed = cluster_has_no_name(range->element[2]);
     if (!cluster_read_node(range->element[2], asked, &out->master))
-        return false;
-    for (size_t i = 3; i < range->elements && out->replicas < TOPOLOGY_REPLICAS_MAX; i++)
+        return out->unnamed ? "it does not know the host of the node" : "its answer is not an address";
+    for (size_t i = 3; i < range->elements && out->replicas < TOPOLOGY_REPLICAS_MAX; i++) {
+        out->unnamed = out->unnamed || cluster_has_no_name(range->element[i]);
         if (cluster_read_node(range->element[i], asked, &node))
             out->replica[out->replicas++] = node;
-    return true;
+    }
+    return NULL;
 }
 
 /* The nodes of other slots can be queried, too. */
@@ -76,7 +105,7 @@ static void cluster_read_further_nodes(const struct redis_reply *reply, struct s
 
 /* --- errors --- */
 
-/* "host:port", where the host may be empty. */
+/* "host:port", where the host may be empty. The host "?" is not known here. */
 static bool cluster_read_address(struct span text, const struct redis_address *from,
                                  struct redis_address *out)
 {
@@ -116,10 +145,10 @@ bool cluster_is_migrating(const struct redis_reply *error)
 enum discovery_error cluster_read_error(const struct redis_address *from, const struct redis_reply *error,
                                         struct redis_address *owner)
 {
-    if (cluster_read_redirection(error, SPAN("MOVED "), from, owner))
+    *owner = (struct redis_address){.port = 0};
+    if (cluster_read_redirection(error, SPAN("MOVED "), from, owner) || reply_is_error(error, SPAN("MOVED ")))
         return DISCOVERY_ERROR_MOVED;
-    bool down = reply_is_error(error, SPAN("MOVED ")) || reply_is_error(error, SPAN("CLUSTERDOWN "));
-    return down ? DISCOVERY_ERROR_DOWN : DISCOVERY_ERROR_OTHER;
+    return reply_is_error(error, SPAN("CLUSTERDOWN ")) ? DISCOVERY_ERROR_DOWN : DISCOVERY_ERROR_OTHER;
 }
 
 /* --- discovery --- */
@@ -145,11 +174,10 @@ static const char *cluster_read_answer(const struct redis_endpoint *endpoint,
     for (size_t i = 0; i < reply->elements; i++) {
         if (!cluster_holds(reply->element[i], endpoint->discovery.slot))
             continue;
-        if (!cluster_read_range(reply->element[i], asked, answer))
-            return "its answer is not an address";
+        const char *problem = cluster_read_range(reply->element[i], asked, answer);
+        if (problem != NULL)
+            return problem;
         cluster_read_further_nodes(reply, asked, answer);
-        if (!endpoint->discovery.replica)
-            answer->replicas = 0;
         return NULL;
     }
     return "it knows no node that has the slot";
@@ -160,6 +188,7 @@ const struct discovery_protocol cluster_protocol = {
     .no_answer = "cluster node has no answer",
     .unreachable = "no cluster node has the address of redis",
     .reachable = "cluster node answers again",
+    .unnamed = "cluster node has no host name: its address is used",
     .moved = "the cluster names another node",
     .down = "the cluster does not list it any more",
     .other_master = "it follows another master than the cluster names",

@@ -32,7 +32,10 @@ bool cluster_read_ask(const struct redis_reply *reply, const struct redis_addres
  */
 bool cluster_is_migrating(const struct redis_reply *error);
 
-/* The meaning of an error of the node at `from`; *owner becomes the node that has the slot. */
+/*
+ * The meaning of an error of the node at `from`. After MOVED *owner is the node that has the slot; port 0:
+ * the error does not say where it is.
+ */
 enum discovery_error cluster_read_error(const struct redis_address *from, const struct redis_reply *error,
                                         struct redis_address *owner);
 

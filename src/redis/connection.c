@@ -43,6 +43,7 @@
 #include "base/state.h"
 #include "base/wait_group.h"
 #include "redis/discovery.h"
+#include "redis/name_watch.h"
 #include "redis/pending.h"
 #include "redis/resp.h"
 #include "redis/server.h"
@@ -74,11 +75,12 @@ struct redis_connection {
     enum connection_state state;
     uv_timer_t timer;
     uv_prepare_t flusher;         /* runs once before the loop polls: writes what the iteration has queued */
-    struct wait_group open_parts; /* the two handles above and the discovery */
+    struct wait_group open_parts; /* the two handles above, the watch and the discovery */
     struct discovery *discovery;  /* NULL if the address is known */
     struct topology *topology;    /* the discovery's; NULL without one */
     struct redis_endpoint endpoint; /* where this connection leads; borrows */
     struct resolver resolver;
+    struct name_watch watch;     /* of the server in use */
     int next_address;            /* the next address of the resolver to be tried */
     unsigned timeouts;           /* servers that took too long, since the connection was last ready */
     struct redis_socket *socket; /* NULL unless CONNECTING or later */
@@ -109,6 +111,7 @@ struct redis_connection {
     int backlogs; /* backlogs that may not have ended: replies due to redis_connection_on_caught_up() */
 
     struct redis_server server;                  /* the server of this connection */
+    enum redis_role_kind last_role;              /* of a server in use, as far as it was known */
     bool role_denial_logged, link_denial_logged; /* each is logged once in its life */
 };
 
@@ -254,6 +257,12 @@ int redis_connection_send_untracked(struct redis_connection *c, struct span comm
 
 /* --- failure --- */
 
+/* Whether it is a connection to the master in place of a replica. */
+static bool redis_connection_stands_in(const struct redis_connection *c)
+{
+    return c->topology != NULL && topology_stands_in(c->topology);
+}
+
 /* The metric is about connections in use. */
 static void redis_connection_show_lag(const struct redis_connection *c)
 {
@@ -265,6 +274,7 @@ static void redis_connection_count_ready(struct redis_connection *c)
 {
     metric_add(&c->options.metrics->redis_connected, 1);
     metric_add(&c->options.metrics->redis_role[c->server.role.kind], 1);
+    metric_add(&c->options.metrics->redis_stand_ins, redis_connection_stands_in(c));
 }
 
 static void redis_connection_uncount_ready(struct redis_connection *c)
@@ -272,6 +282,7 @@ static void redis_connection_uncount_ready(struct redis_connection *c)
     struct redis_metrics *m = c->options.metrics;
     metric_sub(&m->redis_connected, 1);
     metric_sub(&m->redis_role[c->server.role.kind], 1);
+    metric_sub(&m->redis_stand_ins, redis_connection_stands_in(c));
     metric_set(&m->redis_replica_lag_seconds, 0);
 }
 
@@ -297,6 +308,7 @@ static void redis_connection_disconnect(struct redis_connection *c, enum connect
     redis_connection_enter(c, FAILED);
     resolver_leave(&c->resolver);
     if (was_ready) {
+        name_watch_stop(&c->watch);
         redis_connection_uncount_ready(c);
         if (c->discovery != NULL)
             discovery_lost(c->discovery);
@@ -688,7 +700,6 @@ static void redis_connection_heartbeat(struct redis_connection *c)
 static void redis_connection_on_failover(void *arg, const char *why)
 {
     struct redis_connection *c = arg;
-    metric_add(&c->options.metrics->redis_failovers_total, 1);
     redis_connection_log_connection(c, LOG_INFO, "closing the redis connection for a failover", why);
     uint64_t now = clock_now_ms();
     bool again = c->moved_ms != 0 && now - c->moved_ms < REDIS_CONNECTION_BACKOFF_MAX_MS;
@@ -835,6 +846,17 @@ static void redis_connection_connect_next(struct redis_connection *c)
         redis_connection_fail(c, strerror(-err));
 }
 
+/* Without a discovery a failover is a server that has come into use with another role than before. */
+static void redis_connection_note_role(struct redis_connection *c)
+{
+    enum redis_role_kind before = c->last_role;
+    if (c->topology != NULL || c->server.role.kind == REDIS_ROLE_UNKNOWN)
+        return;
+    c->last_role = c->server.role.kind;
+    if (before != REDIS_ROLE_UNKNOWN && before != c->last_role)
+        metric_add(&c->options.metrics->redis_failovers[REDIS_FAILOVER_ROLE], 1);
+}
+
 static void redis_connection_become_ready(struct redis_connection *c)
 {
     c->has_answered = false;
@@ -844,6 +866,9 @@ static void redis_connection_become_ready(struct redis_connection *c)
     c->reply_heartbeats = 0;
     if (c->discovery != NULL)
         discovery_ready(c->discovery);
+    redis_connection_note_role(c);
+    if (c->options.on_moved != NULL && c->endpoint.transport != REDIS_TRANSPORT_UNIX)
+        name_watch_start(&c->watch, c->endpoint.host, redis_connection_address(c));
     metric_add(&c->options.metrics->redis_connects_total, 1);
     redis_connection_count_ready(c);
     redis_connection_log_connection(c, LOG_INFO, "redis connected", NULL);
@@ -926,6 +951,13 @@ static void redis_connection_enter(struct redis_connection *c, enum connection_s
 
 /* --- beginning and end --- */
 
+static void redis_connection_on_moved(void *arg)
+{
+    struct redis_connection *c = arg;
+    if (c->options.on_moved != NULL)
+        c->options.on_moved(c->options.state_arg);
+}
+
 static int redis_connection_start_discovery(struct redis_connection *c)
 {
     const struct redis_connection_options *o = &c->options;
@@ -938,6 +970,7 @@ static int redis_connection_start_discovery(struct redis_connection *c)
                                               .on_found = redis_connection_on_found,
                                               .on_not_found = redis_connection_on_not_found,
                                               .on_failover = redis_connection_on_failover,
+                                              .on_moved = redis_connection_on_moved,
                                               .arg = c};
     int err = discovery_new(c->loop, &options, &c->discovery);
     c->topology = err == 0 ? discovery_topology(c->discovery) : NULL;
@@ -960,8 +993,9 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     }
     (void)uv_timer_init(loop, &c->timer); /* neither can fail */
     (void)uv_prepare_init(loop, &c->flusher);
+    name_watch_init(&c->watch, loop, options->client_name, redis_connection_on_moved, c);
     c->timer.data = c->flusher.data = c;
-    wait_group_add(&c->open_parts, c->discovery != NULL ? 3 : 2);
+    wait_group_add(&c->open_parts, c->discovery != NULL ? 4 : 3);
     redis_connection_enter(c, DISCOVERING);
     *out = c;
     return 0;
@@ -989,9 +1023,17 @@ void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg
     redis_connection_enter(c, CLOSED);
     if (c->discovery != NULL)
         discovery_close(c->discovery, wait_group_on_done, &c->open_parts);
+    name_watch_close(&c->watch, wait_group_on_done, &c->open_parts);
     uv_close((uv_handle_t *)&c->timer, redis_connection_on_handle_closed);
     uv_close((uv_handle_t *)&c->flusher, redis_connection_on_handle_closed);
     wait_group_close(&c->open_parts, redis_connection_free, c, closed, arg);
+}
+
+void redis_connection_look_up(struct redis_connection *c)
+{
+    name_watch_look(&c->watch);
+    if (c->discovery != NULL)
+        discovery_look_up(c->discovery);
 }
 
 bool redis_connection_is_ready(const struct redis_connection *c)

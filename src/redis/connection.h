@@ -64,7 +64,12 @@ struct redis_connection_options {
      * NULL.
      */
     void (*on_lost)(void *arg, bool was_ready);
-    void *state_arg;                 /* the argument of these three functions */
+    /*
+     * The name of the Redis in use, or of the server that has found it, leads elsewhere (name_watch.h): a new
+     * connection would be another one. NULL: names are not looked up again.
+     */
+    void (*on_moved)(void *arg);
+    void *state_arg;                 /* the argument of these functions */
     void (*on_heartbeat)(void *arg); /* a PING was answered, while it is ready; may be NULL, as on_push */
     /*
      * How long, in milliseconds, but at most 5 s, a replica may be used that follows another master than the
@@ -123,6 +128,9 @@ void redis_connection_accept(struct redis_connection *c);
  * attempt is scheduled. Only after on_handshake_done, on the same connection.
  */
 void redis_connection_fail(struct redis_connection *c, const char *why);
+
+/* Looks the names in use up now; one answer decides whether they have moved. */
+void redis_connection_look_up(struct redis_connection *c);
 
 bool redis_connection_is_ready(const struct redis_connection *c);
 

@@ -23,7 +23,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/state.h"
+#include "base/wait_group.h"
 #include "redis/cluster.h"
+#include "redis/name_watch.h"
 #include "redis/sentinel.h"
 #include "redis/server.h"
 #include "redis/socket.h"
@@ -75,6 +77,7 @@ struct discovery {
     unsigned timeouts;          /* servers without an answer in time, since the last answer */
     bool unreachable;           /* no server had an answer when all were queried last */
     struct log_reasons reasons; /* the reasons logged since a server last had an answer */
+    bool unnamed;               /* the last answer had a node without a host name, which is logged */
     uv_timer_t timer;
     struct redis_socket *socket;      /* NULL except in QUERYING and LISTENING */
     bool hello_answered, subscribing; /* on this connection */
@@ -84,6 +87,7 @@ struct discovery {
     struct redis_address learned[DISCOVERY_NODES_MAX]; /* the servers behind those of the endpoint */
     int learned_count;
     struct lookup lookup[SERVERS_MAX];
+    struct name_watch watch; /* of the server of the endpoint that answered last */
 
     /* The Redis that was found. */
     enum { NOT_IN_USE, DISCOVERING, IN_USE } use; /* DISCOVERING: a discovery is in progress */
@@ -91,8 +95,7 @@ struct discovery {
     unsigned failures; /* of attempts to use it, in a row */
     int self_queries;  /* times in a row that the Redis in use was about to be queried itself */
 
-    void (*closed)(void *arg);
-    void *closed_arg;
+    struct wait_group open_parts; /* the timer and the watch */
 };
 
 /* --- the servers --- */
@@ -128,7 +131,7 @@ static void discovery_learn_servers(struct discovery *d)
     if (discovery_knows_all(d))
         return;
     for (int i = 0; i < d->answer.nodes && at >= 0; i++)
-        if (redis_address_equal(&d->answer.node[i], &d->learned[at]))
+        if (redis_address_is_same(&d->answer.node[i], &d->learned[at]))
             d->current = given + i;
     for (int i = given; i < discovery_server_count(d); i++) {
         resolver_cancel(&d->lookup[i].resolver);
@@ -317,6 +320,26 @@ static void discovery_handle_answer(struct discovery *d)
         d->options.on_failover(d->options.arg, reason);
 }
 
+static void discovery_watch_server(struct discovery *d)
+{
+    const struct lookup *l = &d->lookup[d->current];
+    if (d->current < d->options.endpoint->discovery.count && l->next > 0)
+        name_watch_start(&d->watch, discovery_server_at(d, d->current).host,
+                         l->resolver.address[l->next - 1]);
+}
+
+static void discovery_report_unnamed(struct discovery *d)
+{
+    struct redis_endpoint server = discovery_server_at(d, d->current);
+    struct buf name = BUF_INIT;
+    redis_endpoint_describe(&server, &name);
+    if (d->answer.unnamed && !d->unnamed)
+        discovery_log_failure(d, LOG_WARN, d->protocol->unnamed, buf_span(&name),
+                              "cluster-announce-hostname is not set");
+    d->unnamed = d->answer.unnamed;
+    buf_fini(&name);
+}
+
 static void discovery_on_answered(struct discovery *d)
 {
     if (!d->counted)
@@ -329,6 +352,8 @@ static void discovery_on_answered(struct discovery *d)
     d->failed_servers = 0;
     d->timeouts = 0;
     discovery_enter(d, LISTENING);
+    discovery_watch_server(d);
+    discovery_report_unnamed(d);
     discovery_learn_servers(d);
     discovery_handle_answer(d);
 }
@@ -496,6 +521,8 @@ int discovery_new(uv_loop_t *loop, const struct discovery_options *options, stru
         d->lookup[i].discovery = d;
     (void)uv_timer_init(loop, &d->timer); /* cannot fail */
     d->timer.data = d;
+    name_watch_init(&d->watch, loop, options->client_name, options->on_moved, options->arg);
+    wait_group_add(&d->open_parts, 2);
     *out = d;
     return 0;
 }
@@ -539,23 +566,25 @@ void discovery_failed(struct discovery *d)
         discovery_rotate_server(d);
 }
 
+void discovery_look_up(struct discovery *d)
+{
+    name_watch_look(&d->watch);
+}
+
 static void discovery_on_timer_closed(uv_handle_t *timer)
 {
     struct discovery *d = timer->data;
-    void (*closed)(void *arg) = d->closed;
-    void *arg = d->closed_arg;
-    free(d);
-    closed(arg);
+    wait_group_done(&d->open_parts);
 }
 
 void discovery_close(struct discovery *d, void (*closed)(void *arg), void *arg)
 {
-    d->closed = closed;
-    d->closed_arg = arg;
     discovery_drop_socket(d);
     discovery_enter(d, CLOSED);
     topology_close(&d->topology);
     for (int i = 0; i < discovery_server_count(d); i++)
         resolver_cancel(&d->lookup[i].resolver);
+    name_watch_close(&d->watch, wait_group_on_done, &d->open_parts);
     uv_close((uv_handle_t *)&d->timer, discovery_on_timer_closed);
+    wait_group_close(&d->open_parts, free, d, closed, arg);
 }

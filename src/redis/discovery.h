@@ -40,10 +40,11 @@ enum { DISCOVERY_NODES_MAX = 16 };
 /* The answer of a server. */
 struct discovery_answer {
     struct redis_address master;
-    struct redis_address replica[TOPOLOGY_REPLICAS_MAX]; /* healthy replicas */
+    struct redis_address replica[TOPOLOGY_REPLICAS_MAX]; /* healthy replicas, if the protocol lists them */
     struct redis_address down[TOPOLOGY_REPLICAS_MAX];    /* replicas that are down or disconnected */
     struct redis_address node[DISCOVERY_NODES_MAX];      /* further servers that can be queried from now on */
     int replicas, downs, nodes;
+    bool unnamed; /* the master or a replica has no host name, although the cluster prefers host names */
 };
 
 /* How servers of one kind are queried, and how their replies are parsed. */
@@ -52,6 +53,7 @@ struct discovery_protocol {
     const char *no_answer;    /* logged when one server fails */
     const char *unreachable;  /* logged when all servers fail */
     const char *reachable;    /* logged when a server answers again */
+    const char *unnamed;      /* logged when its answer has `unnamed` */
     const char *moved;        /* logged when another Redis is named than the one in use */
     const char *down;         /* logged when the replica in use is down */
     const char *other_master; /* logged when it follows another master */
@@ -85,6 +87,8 @@ struct discovery_options {
     void (*on_not_found)(void *arg, const char *why);
     /* The Redis that was found must be left (topology_check_answer): call discovery_discover again. */
     void (*on_failover)(void *arg, const char *why);
+    /* The name of the server that answered last, of those in the endpoint, leads elsewhere (name_watch.h). */
+    void (*on_moved)(void *arg);
     void *arg;
 };
 
@@ -104,6 +108,9 @@ void discovery_lost(struct discovery *d);
 
 /* An attempt to connect to that Redis has failed. After two such failures another server is queried. */
 void discovery_failed(struct discovery *d);
+
+/* Looks the name of the server up now. */
+void discovery_look_up(struct discovery *d);
 
 /* The state of the Redis that was found (topology.h); borrowed until discovery_close. */
 struct topology *discovery_topology(struct discovery *d);

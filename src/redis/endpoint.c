@@ -542,5 +542,12 @@ bool redis_address_set(struct redis_address *out, struct span host, int64_t port
         return false;
     *span_put(host, out->host) = '\0';
     out->port = (int)port;
+    out->id[0] = '\0';
     return true;
+}
+
+void redis_address_set_id(struct redis_address *a, struct span id)
+{
+    bool fits = id.data != NULL && id.len < sizeof a->id;
+    *(fits ? span_put(id, a->id) : a->id) = '\0';
 }

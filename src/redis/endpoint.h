@@ -205,15 +205,29 @@ static inline uint64_t redis_config_number(const struct redis_config *c)
 
 enum { REDIS_HOST_SIZE = 256 };
 
+/* An ID of a node of a cluster has 40 digits. */
+enum { REDIS_NODE_ID_SIZE = 41 };
+
 struct redis_address {
     char host[REDIS_HOST_SIZE]; /* a name or a numeric address: only letters, digits and .:_- */
     int port;
+    char id[REDIS_NODE_ID_SIZE]; /* of the node of a cluster at this address; empty: not known */
 };
 
 static inline bool redis_address_equal(const struct redis_address *a, const struct redis_address *b)
 {
     return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
+
+/* The same server, possibly under two names: by the IDs where both are known, otherwise by the addresses. */
+static inline bool redis_address_is_same(const struct redis_address *a, const struct redis_address *b)
+{
+    bool known = a->id[0] != '\0' && b->id[0] != '\0';
+    return known ? strcmp(a->id, b->id) == 0 : redis_address_equal(a, b);
+}
+
+/* One that is too long is not taken. */
+void redis_address_set_id(struct redis_address *a, struct span id);
 
 /* False, with *out untouched, when it is not an address to which a connection is possible. */
 bool redis_address_set(struct redis_address *out, struct span host, int64_t port);

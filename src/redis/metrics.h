@@ -12,8 +12,7 @@
       "Redis replies discarded because they were too large or did not end in time.")                        \
     X(redis_tracking_refused_total, counter,                                                                \
       "Redis connections without a cache: change notifications refused, or not reliable.")                  \
-    X(redis_failovers_total, counter,                                                                       \
-      "Failovers: Sentinel or the cluster named another Redis than the one in use.")                        \
+    X(redis_stand_ins, gauge, "Ready connections to the master in place of a replica (?role=replica).")     \
     X(sentinels_connected, gauge, "Connections to a responsive Sentinel, one per worker.")                  \
     X(cluster_nodes_connected, gauge,                                                                       \
       "Connections to a responsive cluster node that is queried for the slot, one per worker.")             \
@@ -26,9 +25,19 @@
 /* The role of the server in its reply to ROLE. */
 enum redis_role_kind { REDIS_ROLE_UNKNOWN, REDIS_ROLE_MASTER, REDIS_ROLE_REPLICA, REDIS_ROLE_KINDS };
 
+/* Why a worker uses another Redis, or leaves the one in use to try others. */
+enum redis_failover {
+    REDIS_FAILOVER_MASTER,   /* another master is named */
+    REDIS_FAILOVER_ROLE,     /* the server has another role */
+    REDIS_FAILOVER_SLOT,     /* the slot has migrated in the cluster */
+    REDIS_FAILOVER_REPLICAS, /* the master, which replaces the replicas, is left to try them again */
+    REDIS_FAILOVER_KINDS
+};
+
 struct redis_metrics {
     REDIS_METRICS(METRIC_MEMBER)
     _Atomic uint64_t redis_role[REDIS_ROLE_KINDS]; /* ready connections, by the role of the server */
+    _Atomic uint64_t redis_failovers[REDIS_FAILOVER_KINDS];
 };
 
 #endif

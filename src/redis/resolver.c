@@ -111,12 +111,26 @@ static void resolver_on_finished(uv_async_t *finished)
         resolver_finish(q->resolver);
 }
 
+/* The family of a numeric address, and its bytes; AF_UNSPEC for a name. */
+static int resolver_parse_numeric(const char *host, unsigned char raw[sizeof(struct in6_addr)])
+{
+    if (inet_pton(AF_INET, host, raw) == 1)
+        return AF_INET;
+    return inet_pton(AF_INET6, host, raw) == 1 ? AF_INET6 : AF_UNSPEC;
+}
+
+bool resolver_is_numeric(const char *host)
+{
+    unsigned char raw[sizeof(struct in6_addr)];
+    return resolver_parse_numeric(host, raw) != AF_UNSPEC;
+}
+
 /* Takes a numeric address, which needs no look-up. False when `host` is a name. */
 static bool resolver_take_numeric(struct resolver *r, const char *host)
 {
     unsigned char raw[sizeof(struct in6_addr)];
-    int family = inet_pton(AF_INET, host, raw) == 1 ? AF_INET : AF_INET6;
-    if (family == AF_INET6 && inet_pton(AF_INET6, host, raw) != 1)
+    int family = resolver_parse_numeric(host, raw);
+    if (family == AF_UNSPEC)
         return false;
     r->count = inet_ntop(family, raw, r->address[0], sizeof r->address[0]) != NULL; /* there is room for it */
     return true;

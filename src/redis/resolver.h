@@ -42,6 +42,9 @@ struct resolver {
 void resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
                     void (*done)(void *arg, const char *error), void *arg);
 
+/* Whether the text is a numeric address. */
+bool resolver_is_numeric(const char *host);
+
 /* The caller does not wait any longer, if it did. The look-up goes on, unless RESOLVER_LEFT_MAX later ones
  * were left too. */
 void resolver_leave(struct resolver *r);

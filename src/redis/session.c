@@ -7,6 +7,7 @@
  */
 #include "redis/session.h"
 
+#include "base/log.h"
 #include "base/wait_group.h"
 #include "redis/redirect.h"
 #include "redis/resp.h"
@@ -207,6 +208,8 @@ static void redis_session_on_ready(void *arg)
     struct redis_session *s = b->session;
     if (b == s->next)
         redis_session_replace(s);
+    else if (s->next != NULL && s->next->config == b->config)
+        redis_session_drop_next(s); /* the name had moved, and was looked up for this connection as well */
     assert(b == s->current);
     s->options.connection.on_ready(s->options.connection.arg);
 }
@@ -220,6 +223,20 @@ static void redis_session_on_lost(void *arg, bool was_ready)
         redirects_cancel(b->redirects);
 }
 
+static int redis_session_open_backend(struct redis_session *s, struct redis_config *config,
+                                      struct session_backend **out);
+
+/* A connection that has not come into use looks its name up with each attempt. */
+static void redis_session_on_moved(void *arg)
+{
+    const struct session_backend *b = arg;
+    struct redis_session *s = b->session;
+    if (b == s->current && s->next == NULL &&
+        redis_session_open_backend(s, s->current->config, &s->next) != 0)
+        log_text(LOG_WARN, "out of memory for a connection to redis", "client",
+                 s->options.connection.client_name);
+}
+
 static int redis_session_open_connection(struct session_backend *b)
 {
     struct redis_connection_options options = b->session->options.connection;
@@ -229,6 +246,7 @@ static int redis_session_open_connection(struct session_backend *b)
     options.on_handshake_done = redis_session_on_handshake_done;
     options.on_ready = redis_session_on_ready;
     options.on_lost = redis_session_on_lost;
+    options.on_moved = redis_session_on_moved;
     options.state_arg = b;
     return redis_connection_new(b->session->loop, &options, &b->connection);
 }
@@ -267,6 +285,11 @@ int redis_session_use(struct redis_session *s, struct redis_config *config)
     redis_session_drop_next(s);
     s->next = next;
     return 0;
+}
+
+void redis_session_look_up(struct redis_session *s)
+{
+    redis_connection_look_up(s->current->connection);
 }
 
 /* --- beginning and end --- */

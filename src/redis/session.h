@@ -13,7 +13,8 @@
  *
  * With other settings the next connection is made beside the one in use. It replaces that one when its owner
  * has accepted it: Redis has accepted the new password and certificate, and role and data are right. Until
- * then the connection in use stays, and the next one keeps retrying. on_lost, on_heartbeat, on_push and
+ * then the connection in use stays, and the next one keeps retrying. The same happens with the same settings
+ * when a name has moved (name_watch.h). on_lost, on_heartbeat, on_push and
  * on_outside_read concern only the connection in use.
  */
 #ifndef REDIS_SESSION_H
@@ -67,6 +68,9 @@ void redis_session_close(struct redis_session *s, void (*closed)(void *arg), voi
  */
 int redis_session_use(struct redis_session *s, struct redis_config *config)
     __attribute__((warn_unused_result));
+
+/* Looks the names in use up now, instead of within some seconds. Only after redis_session_use. */
+void redis_session_look_up(struct redis_session *s);
 
 /*
  * Sends a command, which is copied. `fn` is called once, from the loop and never from this function. Returns

@@ -25,13 +25,45 @@ enum {
     COMPARISON_MS = 10000
 };
 
+/* --- failovers --- */
+
+/* A replica of a former master that has become the master is a failover. Any other node got the slot. */
+static bool topology_was_promoted(const struct topology *t)
+{
+    bool known = t->successors < 0;
+    for (int i = 0; i < t->successors; i++)
+        known = known || redis_address_is_same(&t->successor[i], &t->master);
+    return known;
+}
+
+/* The master is in use, or the replica in use follows it. */
+static void topology_follow_master(struct topology *t)
+{
+    if (t->followed.port != 0 && redis_address_is_same(&t->followed, &t->master))
+        return;
+    enum redis_failover kind = topology_was_promoted(t) ? REDIS_FAILOVER_MASTER : REDIS_FAILOVER_SLOT;
+    if (t->followed.port != 0)
+        metric_add(&t->metrics->redis_failovers[kind], 1);
+    t->followed = t->master;
+    t->successors = -1;
+}
+
+static void topology_note_successors(struct topology *t, const struct discovery_answer *answer)
+{
+    if (!redis_endpoint_is_cluster(t->settings) || !redis_address_is_same(&answer->master, &t->followed))
+        return;
+    t->followed = answer->master;
+    t->successors = answer->replicas;
+    memcpy(t->successor, answer->replica, (size_t)answer->replicas * sizeof answer->replica[0]);
+}
+
 /* --- the Redis that was found --- */
 
 /* The other servers do not know yet that the master has changed. */
 static bool topology_is_behind(const struct topology *t, const struct discovery_answer *answer)
 {
     return t->owner_ms != 0 && clock_now_ms() - t->owner_ms < GRACE_MS &&
-           !redis_address_equal(&answer->master, &t->owner);
+           !redis_address_is_same(&answer->master, &t->owner);
 }
 
 static void topology_set_address(struct topology *t, const struct redis_address *address)
@@ -49,11 +81,16 @@ static void topology_select_owner(struct topology *t)
     topology_set_address(t, &t->owner);
 }
 
+static unsigned topology_wanted_replicas(const struct topology *t, const struct discovery_answer *answer)
+{
+    return t->settings->discovery.replica ? (unsigned)answer->replicas : 0;
+}
+
 /* Number `step`, in the order in which they are tried. */
 static struct topology_candidate topology_candidate(const struct topology *t,
                                                     const struct discovery_answer *answer, unsigned step)
 {
-    unsigned replicas = (unsigned)answer->replicas;
+    unsigned replicas = topology_wanted_replicas(t, answer);
     if (step == replicas)
         return (struct topology_candidate){answer->master, true};
     return (struct topology_candidate){answer->replica[(t->first_replica + step) % replicas], false};
@@ -98,7 +135,7 @@ static struct topology_candidate topology_next_candidate(struct topology *t,
  */
 static void topology_select_server(struct topology *t, const struct discovery_answer *answer)
 {
-    t->candidates = (unsigned)answer->replicas + 1;
+    t->candidates = topology_wanted_replicas(t, answer) + 1;
     struct topology_candidate c = topology_next_candidate(t, answer); /* without replicas: the master */
     t->master = answer->master;
     t->confirmed_ms = clock_boot_ms();
@@ -110,7 +147,7 @@ static void topology_select_server(struct topology *t, const struct discovery_an
 static bool topology_has_stood_in(const struct topology *t, const struct discovery_answer *answer)
 {
     uint64_t limit = backoff_doubled_ms(t->trials, STAND_IN_MS, STAND_IN_MAX_MS);
-    return answer->replicas > 0 && clock_now_ms() - t->ready_ms >= limit;
+    return topology_wanted_replicas(t, answer) > 0 && clock_now_ms() - t->ready_ms >= limit;
 }
 
 /* Why the answer is against the selected Redis; NULL if it is not. */
@@ -119,11 +156,12 @@ static const char *topology_reason_to_leave(struct topology *t, const struct dis
 {
     if (in_use && !t->is_master) /* the heartbeat checks a replica */
         return NULL;
-    if (!redis_address_equal(&answer->master, &t->master))
+    if (!redis_address_is_same(&answer->master, &t->master))
         return t->protocol->moved;
     if (!in_use || !topology_has_stood_in(t, answer))
         return NULL;
     t->trials++;
+    metric_add(&t->metrics->redis_failovers[REDIS_FAILOVER_REPLICAS], 1);
     return "the replicas are tried again";
 }
 
@@ -134,7 +172,7 @@ static bool topology_is_reported_down(const struct topology *t, const struct dis
     int count = exhaustive ? answer->replicas : answer->downs;
     bool listed = false;
     for (int i = 0; i < count; i++)
-        listed = listed || redis_address_equal(&list[i], &t->address);
+        listed = listed || redis_address_is_same(&list[i], &t->address);
     return !t->is_master && listed != exhaustive;
 }
 
@@ -142,12 +180,13 @@ static bool topology_is_reported_down(const struct topology *t, const struct dis
 static void topology_note_answer(struct topology *t, const struct discovery_answer *answer)
 {
     uint64_t now = clock_boot_ms();
-    if (t->is_master && redis_address_equal(&answer->master, &t->address))
+    if (t->is_master && redis_address_is_same(&answer->master, &t->address))
         t->confirmed_ms = now;
     if (!topology_is_reported_down(t, answer))
         t->down_ms = 0;
     else if (t->down_ms == 0)
         t->down_ms = now;
+    topology_note_successors(t, answer);
     if (!t->is_master)
         t->master = answer->master;
 }
@@ -185,16 +224,18 @@ const char *topology_check_answer(struct topology *t, const struct discovery_ans
 
 enum discovery_error topology_handle_error(struct topology *t, const struct redis_reply *error)
 {
-    struct redis_address owner = t->address;
+    struct redis_address owner = {.port = 0};
     enum discovery_error kind = redis_endpoint_is_cluster(t->settings)
                                     ? cluster_read_error(&t->address, error, &owner)
                                     : DISCOVERY_ERROR_OTHER;
     if (kind != DISCOVERY_ERROR_MOVED)
         return kind;
+    t->failover_ms = t->confirmed_ms;
+    if (owner.port == 0)
+        return DISCOVERY_ERROR_DOWN;
     t->owner = owner;
     t->owner_ms = clock_now_ms();
     t->owner_next = !t->settings->discovery.replica;
-    t->failover_ms = t->confirmed_ms;
     return kind;
 }
 
@@ -206,6 +247,11 @@ bool topology_elsewhere(const struct topology *t, const struct redis_reply *repl
         return cluster_read_ask(reply, &t->address, node);
     *node = t->master;
     return !t->is_master;
+}
+
+bool topology_stands_in(const struct topology *t)
+{
+    return t->is_master && t->settings->discovery.replica;
 }
 
 bool topology_wants_readonly(const struct topology *t)
@@ -287,6 +333,7 @@ const char *topology_check_replica(struct topology *t, const struct redis_addres
         return t->protocol->down;
     enum comparison_result result = topology_compare(t, &t->master, master);
     if (result == SAME) {
+        topology_follow_master(t);
         t->confirmed_ms = role_sent_ms;
         t->mismatch_ms = 0;
         return NULL;
@@ -317,7 +364,9 @@ void topology_init(struct topology *t, uv_loop_t *loop, const struct discovery_p
     *t = (struct topology){.loop = loop,
                            .settings = options->endpoint,
                            .protocol = protocol,
+                           .metrics = options->metrics,
                            .stale_limit_ms = options->stale_limit_ms,
+                           .successors = -1,
                            .first_replica = options->seed};
 }
 
@@ -337,6 +386,8 @@ void topology_connected(struct topology *t)
 void topology_ready(struct topology *t)
 {
     t->ready_ms = clock_now_ms();
+    if (t->is_master)
+        topology_follow_master(t);
 }
 
 void topology_answered(struct topology *t)

@@ -13,6 +13,7 @@
 #define REDIS_TOPOLOGY_H
 
 #include "redis/endpoint.h"
+#include "redis/metrics.h"
 #include "redis/resolver.h"
 
 /* See discovery.h. */
@@ -51,6 +52,7 @@ struct topology {
     uv_loop_t *loop;
     const struct redis_endpoint *settings; /* the address of the servers, and how to connect */
     const struct discovery_protocol *protocol;
+    struct redis_metrics *metrics;
     uint64_t stale_limit_ms;
 
     struct redis_endpoint endpoint; /* borrows `address` */
@@ -63,6 +65,9 @@ struct topology {
     /* Those that failed since a Redis has last answered. They are tried again when all of an answer have. */
     struct topology_candidate failed[TOPOLOGY_CANDIDATES_MAX];
     unsigned failed_count;
+    struct redis_address followed; /* the master when a Redis was last in use; port 0: none was */
+    struct redis_address successor[TOPOLOGY_REPLICAS_MAX]; /* the replicas of that master */
+    int successors;                                        /* -1: they are not known */
     unsigned trials;   /* times that the master was left for the replicas, since it last was no stand-in */
     uint64_t ready_ms; /* when it came into use, by the monotonic clock */
     struct redis_address owner; /* the master that the Redis before has named */
@@ -104,6 +109,9 @@ static inline unsigned topology_candidates(const struct topology *t)
 
 /* The role that the selected Redis must have. */
 enum redis_role_kind topology_wanted_role(const struct topology *t);
+
+/* True for the master in place of a replica. */
+bool topology_stands_in(const struct topology *t);
 
 /* True for a replica that only names its master until it gets READONLY. */
 bool topology_wants_readonly(const struct topology *t);

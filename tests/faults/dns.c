@@ -193,3 +193,90 @@ TEST_CASE(name_of_redis_that_moves_is_followed)
     point_name_at("127.0.0.3");
     fixture_await_text(&f, "channel/by-id/1/", "\"second\"", true);
 }
+
+/* --- a name that moves while the old server goes on --- */
+
+static struct two {
+    struct redis from, to; /* with other data, at the same port */
+    struct fixture f;
+} two;
+
+static int begin_two(void **state)
+{
+    static const char *const env[] = {"CHANNELD_WORKERS=2", NULL};
+    static const char *const from_args[] = {"--bind", "127.0.0.1", "127.0.0.2", NULL};
+    char port[16];
+    (void)state;
+    if (!permitted)
+        return 0;
+    redis_start(&two.from, from_args);
+    fill(&two.from, "first");
+    (void)snprintf(port, sizeof port, "%d", two.from.port);
+    redis_prepare(&two.to, (const char *const[]){"--bind", "127.0.0.4", "--port", port, NULL});
+    (void)snprintf(two.to.host, sizeof two.to.host, "127.0.0.4");
+    two.to.port = two.from.port;
+    redis_launch(&two.to);
+    redis_await(&two.to);
+    fill(&two.to, "second");
+    point_name_at("127.0.0.2");
+    fixture_serve(&two.f, text_temp("redis://" NAME ":%d", two.from.port), env, SERVER_WAIT_READY);
+    fixture_await_text(&two.f, "channel/by-id/1/", "\"first\"", true);
+    server_await_metric(&two.f.server, "channeld_redis_connected", 2);
+    return 0;
+}
+
+static int end_two(void **state)
+{
+    (void)state;
+    if (!permitted)
+        return 0;
+    fixture_fini(&two.f);
+    redis_stop(&two.to);
+    redis_stop(&two.from);
+    return 0;
+}
+
+/* Each worker connects to the new server before it leaves the old one. */
+static void expect_second(void)
+{
+    AUTOFREE char *log = NULL;
+    server_await_metric(&two.f.server, "channeld_redis_connects_total", 4);
+    fixture_await_text(&two.f, "channel/by-id/1/", "\"second\"", true);
+    assert_int_equal((int)server_metric(&two.f.server, "channeld_redis_connected"), 2);
+    assert_int_equal((int)server_metric(&two.f.server, "channeld_redis_disconnects_total"), 0);
+    assert_int_equal((int)server_metric(&two.f.server, "channeld_redis_failovers_total"), 0);
+    log = fixture_stop_server(&two.f);
+    assert_int_equal(
+        text_count(log,
+                   "\"msg\":\"the name of a server in use leads to another address\",\"name\":\"" NAME "\""),
+        2);
+    assert_int_equal(text_count(log, "\"from\":\"127.0.0.2\",\"to\":\"127.0.0.4\""), 2);
+}
+
+TEST_CASE_WITH(name_that_moves_is_followed_at_sighup, begin_two, end_two)
+{
+    if (!permitted)
+        skip();
+    point_name_at("127.0.0.4");
+    process_signal(&two.f.server.process, SIGHUP);
+    expect_second();
+}
+
+static bool has_log(void *arg)
+{
+    AUTOFREE char *log = server_log(&two.f.server);
+    return strstr(log, arg) != NULL;
+}
+
+SLOW_TEST_WITH(name_that_moves_is_followed_after_three_look_ups, begin_two, end_two)
+{
+    enum { TWO_PAUSES_MS = 15000, THREE_LOOK_UPS_MS = 60000 };
+    static char message[] = "the name of a server in use leads to another address";
+    if (!permitted)
+        skip();
+    int64_t began = wait_now_ms();
+    point_name_at("127.0.0.4");
+    assert_true(wait_until(has_log, message, THREE_LOOK_UPS_MS));
+    assert_true(wait_now_ms() - began > TWO_PAUSES_MS);
+    expect_second();
+}

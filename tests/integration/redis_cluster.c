@@ -98,6 +98,59 @@ TEST_CASE(change_is_served_at_once)
     expect_only(&fixture, CLUSTER_OWNER);
 }
 
+/* ---- host names ---- */
+
+static void set_at_all(const char *setting, const char *value)
+{
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        redis_do(&cluster.node[i], "CONFIG SET %s %s", setting, value);
+}
+
+struct announced {
+    const char *host;
+    size_t count;
+};
+
+/* Each node knows by gossip what the others announce. */
+static bool is_announced(void *arg)
+{
+    const struct announced *a = arg;
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        AUTOFREE char *slots = redis_words(&cluster.node[i], "CLUSTER SLOTS");
+        AUTOFREE char *words = text_printf(" %s ", slots);
+        if (text_count(words, a->host) != a->count)
+            return false;
+    }
+    return true;
+}
+
+static void await_announced(const char *host, size_t count)
+{
+    struct announced a = {host, count};
+    if (!wait_until(is_announced, &a, WAIT_DEADLINE_MS))
+        fail_msg("not all nodes announce '%s'", host);
+}
+
+/* The host name of the owner is removed: Redis then lists "?", and the address in the metadata. */
+TEST_CASE(owner_without_a_host_name_stays_in_use)
+{
+    struct fixture fixture;
+    set_at_all("cluster-announce-hostname", "localhost");
+    set_at_all("cluster-preferred-endpoint-type", "hostname");
+    await_announced(" localhost ", CLUSTER_NODES);
+    begin(&fixture, cluster.url);
+    redis_do(&cluster.node[CLUSTER_OWNER], "CONFIG SET cluster-announce-hostname %s", "");
+    await_announced(" ? ", 1);
+    server_await_log(&fixture.server, "cluster node has no host name: its address is used");
+    assert_int_equal(fixture_status(&fixture, "channel/by-id/1/"), 200);
+    assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_disconnects_total"), 0);
+    assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_failovers_total"), 0);
+    expect_only(&fixture, CLUSTER_OWNER);
+    begin(&fixture, cluster.url); /* a process that starts now finds it, too */
+    expect_only(&fixture, CLUSTER_OWNER);
+    set_at_all("cluster-preferred-endpoint-type", "ip");
+}
+
 /* ---- wrong settings ---- */
 
 static void expect_never_ready(const char *url, const char *prefix, const char *reason)

@@ -145,12 +145,14 @@ SLOW_TEST_WITH(master_stands_in_until_there_is_a_replica_again, set_up_one_repli
     assert_int_equal(connected_redis(), 1);
     redis_kill(&cluster.redis[1]);
     expect_move_to(0, MOVE_MS);
+    server_await_metric(&fixture.server, "channeld_redis_stand_ins", 1);
     redis_restart(&cluster.redis[1]);
     sentinel_cluster_await_link(&cluster, 1);
     int64_t began = wait_now_ms();
     expect_move_to(1, STAND_IN_MS + 2 * MOVE_MS);
     assert_true(wait_now_ms() - began > STAND_IN_MS / 2);
     assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_failovers_total"), 1);
+    assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_stand_ins"), 0);
 }
 
 /* A replica without a master may be outdated: better no connection, and the cache for the stale limit. */

@@ -11,6 +11,8 @@
  * A node that takes over has all data of its master. It gets and invalidates the data only at that moment,
  * which is the worst case of replication.
  */
+#include "simulation/cluster.h"
+
 #include "simulation/events.h"
 #include "simulation/random.h"
 #include "simulation/scenario.h"
@@ -53,9 +55,12 @@ static struct unknown {
     uint64_t since_ns, until_ns;
 } unknown, unknowns[UNKNOWNS];
 static unsigned unknown_count;
+static bool stays;           /* the slot does not migrate */
+static bool names_announced; /* cluster-preferred-endpoint-type hostname */
 
 static struct node {
     struct redis *redis;
+    bool unnamed;       /* has no host name */
     bool follows, down; /* is a replica; does not run */
     uint64_t stale_until_ns, unsure_until_ns;
 
@@ -196,6 +201,35 @@ static bool may_be_unknown(void)
 
 /* --- what a node says --- */
 
+void cluster_announce_names(void)
+{
+    names_announced = true;
+}
+
+void cluster_stay(void)
+{
+    stays = true;
+}
+
+void cluster_remove_name(int node)
+{
+    TRACE("cluster", "%s has no host name any more", nodes[node].redis->name);
+    nodes[node].unnamed = true;
+}
+
+/* The preferred endpoint; borrowed until the next call. */
+static const char *host_of(int node)
+{
+    static char host[32];
+    if (names_announced && nodes[node].unnamed)
+        return "?";
+    if (names_announced)
+        (void)snprintf(host, sizeof host, "node%d.test", node);
+    else
+        (void)snprintf(host, sizeof host, "10.0.0.%d", nodes[node].redis->listener.address.host);
+    return host;
+}
+
 static const char *refuses(const struct redis *r, const struct redis_client *c, int name)
 {
     static char error[64];
@@ -210,15 +244,19 @@ static const char *refuses(const struct redis *r, const struct redis_client *c, 
     if ((is_owner && (n->asks == NOBODY || is_here)) || (n->is_target && c->asking))
         return NULL;
     int other = is_owner ? n->asks : n->owner;
-    (void)snprintf(error, sizeof error, "%s %d 10.0.0.%d:%d", is_owner ? "ASK" : "MOVED", SLOT,
-                   nodes[other].redis->listener.address.host, PORT);
+    (void)snprintf(error, sizeof error, "%s %d %s:%d", is_owner ? "ASK" : "MOVED", SLOT, host_of(other),
+                   PORT);
     return error;
 }
 
 static void put_node(struct bytes *out, int node)
 {
-    bytes_printf(out, "*4\r\n$8\r\n10.0.0.%d\r\n:%d\r\n$2\r\nn%d\r\n*0\r\n",
-                 nodes[node].redis->listener.address.host, PORT, node);
+    const char *host = host_of(node);
+    bytes_printf(out, "*4\r\n$%zu\r\n%s\r\n:%d\r\n$2\r\nn%d\r\n", strlen(host), host, PORT, node);
+    if (names_announced)
+        bytes_printf(out, "%%1\r\n$2\r\nip\r\n$8\r\n10.0.0.%d\r\n", nodes[node].redis->listener.address.host);
+    else
+        bytes_printf(out, "*0\r\n");
 }
 
 /* With the replica, if it runs. */
@@ -413,7 +451,7 @@ static void on_migration(void *arg, uint64_t number)
 {
     (void)arg;
     (void)number;
-    if (scenario.quiet && target == NOBODY)
+    if ((scenario.quiet || stays) && target == NOBODY)
         return;
     if (target == NOBODY) {
         begin_migration();
@@ -670,6 +708,7 @@ static void begin(void)
     unknown = (struct unknown){0};
     memset(unknowns, 0, sizeof unknowns);
     unknown_count = 0;
+    stays = names_announced = false;
     takeovers = 0;
     truth = scenario.master->catalogue;
     for (int i = 0; i < NODES; i++) {

@@ -1,5 +1,6 @@
 /* Runs the Redis and the cache code of one worker in simulations, each from one seed; see runs.h. */
 #include "redis/metrics.h"
+#include "simulation/cases.h"
 #include "simulation/clients.h"
 #include "simulation/events.h"
 #include "simulation/loop.h"
@@ -45,7 +46,15 @@ static void on_closed(void *arg)
     *(bool *)arg = true;
 }
 
-static struct cache *open_cache(uv_loop_t *loop, struct redis_config *config, const struct keyspace *keyspace)
+/* Of the workers that no client asks. */
+static void on_other_connection(void *arg, bool ready)
+{
+    (void)arg;
+    (void)ready;
+}
+
+static struct cache *open_cache(uv_loop_t *loop, struct redis_config *config, const struct keyspace *keyspace,
+                                bool observed)
 {
     const struct scenario_settings *s = &scenario.settings;
     const struct cache_options options = {.redis = config,
@@ -60,7 +69,7 @@ static struct cache *open_cache(uv_loop_t *loop, struct redis_config *config, co
                                           .ttl_ms = s->ttl_ms,
                                           .stale_limit_ms = s->stale_limit_ms,
                                           .stale_keys_limit_ms = s->stale_keys_limit_ms,
-                                          .on_connection = on_connection};
+                                          .on_connection = observed ? on_connection : on_other_connection};
     struct cache *cache = NULL;
     if (cache_new(loop, &options, &cache) != 0)
         trace_fail("no cache");
@@ -110,11 +119,15 @@ static void check_recovery(uv_loop_t *loop)
     }
 }
 
-static void close_cache(uv_loop_t *loop, struct cache *cache)
+static void close_caches(uv_loop_t *loop, struct cache *caches[], unsigned count)
 {
-    bool closed = false;
-    cache_close(cache, on_closed, &closed);
-    if (loop_run_until(loop, now_ns() + SECOND) || !closed || uv_loop_close(loop) != 0)
+    bool closed[CASE_WORKERS_MAX] = {false};
+    for (unsigned i = 0; i < count; i++)
+        cache_close(caches[i], on_closed, &closed[i]);
+    bool alive = loop_run_until(loop, now_ns() + SECOND);
+    for (unsigned i = 0; i < count; i++)
+        alive = alive || !closed[i];
+    if (alive || uv_loop_close(loop) != 0)
         trace_fail("handles are left");
     if (net_open_sockets() > 0)
         trace_fail("sockets are left");
@@ -135,6 +148,7 @@ static void simulate(const struct run *r)
 {
     uv_loop_t loop;
     struct keyspace keyspace;
+    struct cache *cache[CASE_WORKERS_MAX] = {NULL};
     long live = memory_live();
     random_begin(r->seed);
     events_begin();
@@ -142,17 +156,33 @@ static void simulate(const struct run *r)
     process_begin();
     loop_begin();
     oracle_begin();
-    scenario_begin(r->faults, r->topology);
+    const struct simulated_case *k = NULL;
+    if (r->which_case < 0) {
+        scenario_begin(r->faults, scenario_topology(r->topology));
+    } else {
+        scenario_begin(0, cases_topology((unsigned)r->which_case));
+        k = cases_begin((unsigned)r->which_case);
+    }
     (void)uv_loop_init(&loop);
     if (keyspace_init(&keyspace, SPAN("{sim}:")) != 0)
         trace_fail("no keyspace");
-    struct cache *cache = open_cache(&loop, settings_begin(), &keyspace);
-    settings_apply_to(cache);
-    clients_begin(cache);
-    run_for(&loop, r->length_s * SECOND);
-    check_recovery(&loop);
+    unsigned workers = k == NULL ? 1 : k->workers;
+    struct redis_config *config = settings_begin();
+    for (unsigned i = 0; i < workers; i++)
+        cache[i] = open_cache(&loop, config, &keyspace, i == 0);
+    settings_apply_to(cache[0]);
+    if (k == NULL || k->asks)
+        clients_begin(cache[0]);
+    if (k == NULL) {
+        run_for(&loop, r->length_s * SECOND);
+        check_recovery(&loop);
+    } else {
+        cases_run(k, &loop, &redis_metrics);
+        clients_end();
+        run_for(&loop, ANSWER_S * SECOND);
+    }
     settings_apply_to(NULL);
-    close_cache(&loop, cache);
+    close_caches(&loop, cache, workers);
     settings_end();
     if (memory_live() != live)
         trace_fail("%ld allocations are left", memory_live() - live);
@@ -178,6 +208,6 @@ static void summarise(const void *arg, double used_s)
 int main(int argc, char **argv)
 {
     const struct runs runs = {"simulation", FAULT_KINDS,           LENGTH_S, scenario_topologies, simulate,
-                              summarise,    sizeof(struct totals), &totals};
+                              summarise,    sizeof(struct totals), &totals,  cases_name};
     return runs_main(argc, argv, &runs);
 }

@@ -18,6 +18,8 @@ static struct {
     const char *name;
     size_t count;
     uint8_t host[HOSTS];
+    size_t subset, turns; /* an answer has so many of them, in turn; 0: all */
+    unsigned failures;    /* look-ups that find nothing, from now on */
 } names[NAMES];
 
 static uint64_t delay_ns; /* of each look-up */
@@ -27,15 +29,32 @@ void net_delay_names(uint64_t ns)
     delay_ns = ns;
 }
 
-void net_set_name(const char *name, const uint8_t *hosts, size_t count)
+static size_t find_name(const char *name)
 {
     size_t at = 0;
     while (names[at].name != NULL && strcmp(names[at].name, name) != 0)
         at++;
+    return at;
+}
+
+void net_set_name(const char *name, const uint8_t *hosts, size_t count)
+{
+    size_t at = find_name(name);
     assert(at < NAMES - 1 && count <= HOSTS);
     names[at].name = name;
     names[at].count = count;
+    names[at].subset = 0;
     memcpy(names[at].host, hosts, count);
+}
+
+void net_rotate_name(const char *name, size_t subset)
+{
+    names[find_name(name)].subset = subset;
+}
+
+void net_fail_name(const char *name, unsigned times)
+{
+    names[find_name(name)].failures = times;
 }
 
 struct found {
@@ -54,6 +73,16 @@ static void add(struct found *f, size_t at, in_addr_t address, in_port_t port)
                                     .ai_addr = (struct sockaddr *)&f->address[at]};
 }
 
+/* Returns how many the answer has. */
+static size_t add_hosts(struct found *f, size_t at, in_port_t port)
+{
+    size_t count = names[at].subset > 0 ? names[at].subset : names[at].count;
+    size_t first = names[at].subset > 0 ? names[at].turns++ : 0;
+    for (size_t i = 0; i < count; i++)
+        add(f, i, htonl(0x0a000000U | names[at].host[(first + i) % names[at].count]), port);
+    return count;
+}
+
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *req, struct addrinfo **pai)
 {
     struct in_addr address;
@@ -63,11 +92,13 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *re
     (void)req;
     if (f == NULL)
         return EAI_MEMORY;
+    size_t at = find_name(name);
     if (inet_pton(AF_INET, name, &address) == 1)
         add(f, count++, address.s_addr, port);
-    for (size_t i = 0; names[i].name != NULL && count == 0; i++)
-        for (size_t n = 0; strcmp(names[i].name, name) == 0 && n < names[i].count; n++)
-            add(f, count++, htonl(0x0a000000U | names[i].host[n]), port);
+    else if (names[at].failures > 0)
+        names[at].failures--;
+    else
+        count = add_hosts(f, at, port);
     if (count == 0) {
         free(f);
         return EAI_NONAME;

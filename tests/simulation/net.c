@@ -361,6 +361,8 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
     const struct net_address address = {(uint8_t)(ntohl(in->sin_addr.s_addr) & 0xff), ntohs(in->sin_port)};
     c->state = CONN_CONNECTING;
     c->listener = find_listener(&address);
+    if (c->listener != NULL)
+        c->listener->attempts++;
     events_add_in(delay_of(c), on_syn, c, c->number);
     errno = EINPROGRESS;
     return -1;

@@ -46,6 +46,7 @@ struct net_listener {
     void (*closed)(void *peer); /* by the process, or reset; the connection is gone */
     void *server;
     uint64_t extra_delay_ns;
+    unsigned attempts; /* to connect, so far */
 };
 
 void net_begin(void);
@@ -75,6 +76,12 @@ static inline void net_set_delay(struct net_listener *l, uint64_t extra_ns)
 
 /* The name leads to these addresses; none: it does not exist. */
 void net_set_name(const char *name, const uint8_t *hosts, size_t count);
+
+/* Each answer has so many of its addresses, in turn. */
+void net_rotate_name(const char *name, size_t subset);
+
+/* The next look-ups of it fail. */
+void net_fail_name(const char *name, unsigned times);
 
 /* Each look-up takes so much longer. */
 void net_delay_names(uint64_t ns);

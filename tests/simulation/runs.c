@@ -122,6 +122,8 @@ static void report(const struct run *failed)
            r.faults, r.length_s);
     if (r.topology >= 0)
         printf(" --topology %s", runs->topologies[r.topology]);
+    if (r.which_case >= 0)
+        printf(" --case %s", runs->case_name((unsigned)r.which_case));
     printf("\n");
 }
 
@@ -170,6 +172,66 @@ static int run_one(const struct run *r, bool traced)
     return passed ? 0 : 1;
 }
 
+/* --- cases --- */
+
+enum { CASES_MAX = 64, CASE_SEEDS = 3, LINE_SIZE = 256 };
+
+static int find_case(const char *name)
+{
+    for (unsigned i = 0; runs->case_name != NULL && runs->case_name(i) != NULL; i++)
+        if (strcmp(runs->case_name(i), name) == 0)
+            return (int)i;
+    (void)fprintf(stderr, "%s: there is no case %s\n", runs->name, name);
+    exit(2);
+}
+
+/* What is wrong with each case by the file, whose lines are "NAME why" or comments; "": nothing. */
+static void read_failures(const char *path, char expected[CASES_MAX][LINE_SIZE])
+{
+    char line[LINE_SIZE];
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        perror(path);
+        exit(2);
+    }
+    while (fgets(line, sizeof line, file) != NULL) {
+        char *why = line + strcspn(line, " \n");
+        if (why == line || line[0] == '#')
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        *why++ = '\0';
+        (void)snprintf(expected[find_case(line)], LINE_SIZE, "%s", why);
+    }
+    (void)fclose(file);
+}
+
+/* With all of some seeds; of one that fails shared->why has the reason. */
+static bool passes_case(struct run r)
+{
+    bool passed = true;
+    for (r.seed = 1; r.seed <= CASE_SEEDS && passed; r.seed++)
+        passed = passes(&r, false);
+    return passed;
+}
+
+/* A case that fails must be in the file, for this reason, and one that passes must not. */
+static int run_cases(struct run r, const char *path)
+{
+    static char expected[CASES_MAX][LINE_SIZE];
+    int wrong = 0;
+    read_failures(path, expected);
+    for (int i = 0; runs->case_name((unsigned)i) != NULL; i++) {
+        r.which_case = i;
+        const char *why = passes_case(r) ? "" : shared->why;
+        bool is_expected = strcmp(why, expected[i]) == 0;
+        printf("%s %s%s\n", runs->case_name((unsigned)i), why[0] == '\0' ? "passes" : "fails: ", why);
+        if (!is_expected)
+            printf("  which is not expected: see %s\n", path);
+        wrong += !is_expected;
+    }
+    return wrong > 0;
+}
+
 static uint64_t number_in(const char *text)
 {
     char *end = NULL;
@@ -213,15 +275,30 @@ int runs_main(int argc, char **argv, const struct runs *which)
                                             {"brief", no_argument, NULL, 'b'},
                                             {"repeat", no_argument, NULL, 'r'},
                                             {"topology", required_argument, NULL, 'p'},
+                                            {"case", required_argument, NULL, 'k'},
+                                            {"cases", required_argument, NULL, 'e'},
                                             {NULL, 0, NULL, 0}};
     uint64_t value[128] = {0};
     runs = which;
-    struct run r = {.seed = 1, .faults = (1U << runs->kinds) - 1, .length_s = runs->length_s, .topology = -1};
+    struct run r = {.seed = 1,
+                    .faults = (1U << runs->kinds) - 1,
+                    .length_s = runs->length_s,
+                    .topology = -1,
+                    .which_case = -1};
+    const char *failures = NULL;
     for (int option = 0; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == '?')
             return 2;
         if (option == 'p') {
             r.topology = find_topology(optarg);
+            continue;
+        }
+        if (option == 'k') {
+            r.which_case = find_case(optarg);
+            continue;
+        }
+        if (option == 'e') {
+            failures = optarg;
             continue;
         }
         value[option] = optarg == NULL ? 1 : number_in(optarg);
@@ -235,6 +312,8 @@ int runs_main(int argc, char **argv, const struct runs *which)
     }
     *runs->totals = map_shared(runs->totals_size);
     shared = map_shared(sizeof *shared);
+    if (failures != NULL)
+        return run_cases(r, failures);
     if (value['r'] != 0)
         return run_repeated(r, value['c'] == 0 ? 1 : value['c']);
     uint64_t count = value['c'] == 0 && value['s'] == 0 ? 100 : value['c'];

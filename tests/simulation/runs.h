@@ -5,7 +5,9 @@
  *   --repeat [--from SEED] [--count N]                   each twice, which must be the same
  *   --seed SEED [--trace] [--faults MASK] [--length S]   one, with each event if wanted
  *
- * All take [--topology NAME], if there are several.
+ *   --cases FILE                                         the cases, of which FILE names those that fail
+ *
+ * All take [--topology NAME], if there are several, and [--case NAME].
  *
  * With many seeds each runs in its own process. So nothing of one run reaches the next, and a crash is a
  * failure. A seed that fails is repeated with fewer kinds of faults and for a shorter time. The command that
@@ -21,7 +23,8 @@ struct run {
     uint64_t seed;
     unsigned faults; /* a set of kinds */
     unsigned length_s;
-    int topology; /* -1: the seed chooses */
+    int topology;   /* -1: the seed chooses */
+    int which_case; /* -1: none */
 };
 
 struct runs {
@@ -35,6 +38,7 @@ struct runs {
     void (*summarise)(const void *totals, double used_s);
     size_t totals_size;
     void **totals;
+    const char *(*case_name)(unsigned number); /* NULL behind the last one; NULL: there are no cases */
 };
 
 int runs_main(int argc, char **argv, const struct runs *which);

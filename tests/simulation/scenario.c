@@ -631,11 +631,16 @@ static void choose_tracking(struct redis_faults *f)
     f->deaf = scenario_has(FAULT_deaf) && !scenario_has(FAULT_lose);
 }
 
-static const struct topology *choose_topology(int wanted)
+const struct topology *scenario_topology(int number)
+{
+    return number < 0 ? NULL : topologies[number];
+}
+
+static const struct topology *choose_topology(const struct topology *wanted)
 {
     unsigned count = sizeof topologies / sizeof topologies[0];
     unsigned chosen = scenario_choose(2) == 0 ? 0 : scenario_choose(count);
-    return topologies[wanted < 0 ? chosen : (unsigned)wanted];
+    return wanted != NULL ? wanted : topologies[chosen];
 }
 
 /* What getaddrinfo waits for the first name server, by default (resolv.conf(5)). */
@@ -647,7 +652,7 @@ unsigned scenario_recovery_s(void)
     return scenario.topology->recovery_s + (scenario_has(FAULT_names) ? 2 * NAME_SERVER_TIMEOUT_S : 0);
 }
 
-void scenario_begin(unsigned faults, int topology)
+void scenario_begin(unsigned faults, const struct topology *topology)
 {
     scenario.quiet = false;
     scenario.disturbed_until_ns = scenario.severed_until_ns = scenario.slow_until_ns = scenario.lost_ns = 0;

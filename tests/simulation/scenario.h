@@ -93,8 +93,11 @@ extern struct scenario scenario;
 extern const char *const scenario_topologies[];
 
 /* Chooses settings, faults and the topology by the seed, leaves out all faults but these, and begins. With a
- * topology from 0 on it is that one. */
-void scenario_begin(unsigned faults, int topology);
+ * topology it is that one. */
+void scenario_begin(unsigned faults, const struct topology *topology);
+
+/* By its number in scenario_topologies; NULL below 0. */
+const struct topology *scenario_topology(int number);
 
 /* For topologies: a server, at 10.0.0.`host`, without data; and random numbers, durations, and what a fault
  * costs, as those of scenario.c. */

@@ -23,7 +23,9 @@ static struct sentinel {
 
 static struct redis *elected;     /* by the last failover */
 static uint64_t failover_ends_ns; /* when the last of all has heard of it */
-static unsigned losses;           /* of connections to replicas, since everything else is whole */
+static bool names_announced;
+static bool blind;      /* Sentinels see no fault of a replica */
+static unsigned losses; /* of connections to replicas, since everything else is whole */
 
 /* --- replies --- */
 
@@ -44,15 +46,18 @@ static void put_word(struct bytes *out, const char *text)
 static void put_host(struct bytes *out, const struct redis *r)
 {
     char host[16];
-    (void)snprintf(host, sizeof host, "10.0.0.%d", r->listener.address.host);
+    if (names_announced)
+        (void)snprintf(host, sizeof host, "data%d.test", (int)(r - scenario.server));
+    else
+        (void)snprintf(host, sizeof host, "10.0.0.%d", r->listener.address.host);
     put_word(out, host);
 }
 
 /* The link of one that is promoted counts as it was before. */
 static void put_replica(struct bytes *out, const struct redis *r, bool promoted)
 {
-    bool down = r->hung_until_ns > now_ns() || r->listener.state != NET_LISTENS;
-    bool follows = r->replication.upstream != NULL && r->replication.link == LINK_UP;
+    bool down = !blind && (r->hung_until_ns > now_ns() || r->listener.state != NET_LISTENS);
+    bool follows = blind || (r->replication.upstream != NULL && r->replication.link == LINK_UP);
     put_text(out, "%4\r\n");
     put_word(out, "ip");
     put_host(out, r);
@@ -223,6 +228,19 @@ static void fail_over(void)
 
 /* --- the topology --- */
 
+void sentinel_announce_names(void)
+{
+    static const char *const hosts[DATA] = {"data0.test", "data1.test", "data2.test"};
+    names_announced = true;
+    for (int i = 0; i < DATA; i++)
+        net_set_name(hosts[i], &scenario.server[i].listener.address.host, 1);
+}
+
+void sentinel_see_no_fault(void)
+{
+    blind = true;
+}
+
 static void begin_sentinels(void)
 {
     static const char *const names[] = {"sentinel1", "sentinel2", "sentinel3"};
@@ -239,6 +257,7 @@ static void begin_sentinels(void)
     }
     elected = scenario.master;
     failover_ends_ns = 0;
+    names_announced = blind = false;
 }
 
 static bool is_elected_named(void)

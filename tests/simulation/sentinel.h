@@ -8,4 +8,10 @@
 void sentinel_query(struct redis *r, struct redis_client *c, const struct command *m);
 void sentinel_subscribe(struct redis *r, struct redis_client *c, const struct command *m);
 
+/* For cases (cases.h): Sentinels name servers data0.test and so on (sentinel announce-hostnames). */
+void sentinel_announce_names(void);
+
+/* Sentinels reach the replicas, and take them for healthy, whatever the process meets with. */
+void sentinel_see_no_fault(void);
+
 #endif

@@ -55,13 +55,52 @@ TEST_CASE(slots_name_the_master_and_replicas_of_the_slot)
 TEST_CASE(slots_without_a_host_are_at_the_node_that_was_asked)
 {
     assert_string_equal(slots_of("*1\r\n" RANGE("3", "0", "16383") NODE("0", "", "1")), "asked:1;; asked:1");
-    assert_string_equal(slots_of("*1\r\n" RANGE("3", "0", "16383") NODE("1", "?", "1")), "asked:1;; asked:1");
     assert_string_equal(slots_of("*1\r\n" RANGE("3", "0", "16383") "*2\r\n$-1\r\n:7\r\n"),
                         "asked:7;; asked:7");
     assert_string_equal(
         slots_of("*1\r\n" RANGE("3", "0", "16383") "*4\r\n$1\r\na\r\n:7\r\n$1\r\ni\r\n*2\r\n$2\r\n"
                                                    "ip\r\n$1\r\nx\r\n"),
         "a:7;; a:7");
+}
+
+#define METADATA(len, name, value_len, value) "%1\r\n$" len "\r\n" name "\r\n$" value_len "\r\n" value "\r\n"
+#define UNNAMED(port, metadata)               "*4\r\n$1\r\n?\r\n:" port "\r\n$1\r\ni\r\n" metadata
+
+/* "?" is a node without a host name, which need not be the one that was asked. */
+TEST_CASE(slots_without_a_host_name_are_at_the_address_of_the_metadata)
+{
+    assert_string_equal(
+        slots_of("*1\r\n" RANGE("3", "0", "16383") UNNAMED("7", METADATA("2", "ip", "8", "10.0.0.1"))),
+        "10.0.0.1:7;; 10.0.0.1:7");
+    assert_string_equal(
+        slots_of("*1\r\n" RANGE("3", "0", "16383") UNNAMED("7", METADATA("8", "hostname", "4", "name"))),
+        "name:7;; name:7");
+    assert_string_equal(
+        slots_of("*1\r\n" RANGE("3", "0", "16383") UNNAMED("7", METADATA("2", "ip", "0", ""))),
+        "asked:7;; asked:7");
+    assert_string_equal(slots_of("*1\r\n" RANGE("3", "0", "16383") NODE("1", "?", "1")),
+                        "it does not know the host of the node");
+    assert_string_equal(slots_of("*1\r\n" RANGE("3", "0", "16383") UNNAMED("7", "*0\r\n")),
+                        "it does not know the host of the node");
+    assert_string_equal(slots_of("*1\r\n" RANGE("5", "0", "16383") NODE("1", "a", "1") NODE("1", "?", "2")
+                                     UNNAMED("3", METADATA("2", "ip", "8", "10.0.0.1"))),
+                        "a:1; 10.0.0.1:3; a:1 10.0.0.1:3");
+}
+
+static bool is_unnamed(const char *text)
+{
+    static struct discovery_answer answer;
+    assert_null(read_slots(text, &answer));
+    return answer.unnamed;
+}
+
+TEST_CASE(slots_without_a_host_name_are_marked)
+{
+    assert_false(is_unnamed("*1\r\n" RANGE("3", "0", "16383") NODE("1", "a", "1")));
+    assert_false(is_unnamed("*1\r\n" RANGE("3", "0", "16383") NODE("0", "", "1")));
+    assert_true(
+        is_unnamed("*1\r\n" RANGE("3", "0", "16383") UNNAMED("7", METADATA("2", "ip", "8", "10.0.0.1"))));
+    assert_true(is_unnamed("*1\r\n" RANGE("4", "0", "16383") NODE("1", "a", "1") NODE("1", "?", "1")));
 }
 
 TEST_CASE(slots_of_any_shape_are_refused)
@@ -122,7 +161,7 @@ static const char *error_of(const char *text)
 {
     static char out[512];
     const struct redis_address here = {.host = "here", .port = 1};
-    struct redis_address node = {.port = 0};
+    struct redis_address node = {.host = "", .port = 0};
     const struct redis_reply *error = reply_of(text);
     out[0] = '\0';
     if (cluster_read_ask(error, &here, &node)) {
@@ -145,10 +184,11 @@ TEST_CASE(errors_name_the_node)
     assert_string_equal(error_of("-MOVED 3999 127.0.0.1:6381\r\n"), "MOVED 127.0.0.1:6381");
     assert_string_equal(error_of("-MOVED 3999 ::1:6381\r\n"), "MOVED ::1:6381");
     assert_string_equal(error_of("-MOVED 3999 :6381\r\n"), "MOVED here:6381");
-    assert_string_equal(error_of("-MOVED 3999 ?:6381\r\n"), "MOVED here:6381");
+    assert_string_equal(error_of("-MOVED 3999 ?:6381\r\n"), "MOVED :0");
     assert_string_equal(error_of("-MOVED 3999 node.example.org:1\r\n"), "MOVED node.example.org:1");
     assert_string_equal(error_of("-ASK 3999 10.0.0.1:6381\r\n"), "ASK 10.0.0.1:6381");
     assert_string_equal(error_of("-ASK 3999 :6381\r\n"), "ASK here:6381");
+    assert_string_equal(error_of("-ASK 3999 ?:6381\r\n"), "");
     assert_string_equal(error_of("-CLUSTERDOWN Hash slot not served\r\n"), "DOWN");
     assert_string_equal(error_of("-CLUSTERDOWN The cluster is down\r\n"), "DOWN");
 }
@@ -162,7 +202,7 @@ TEST_CASE(errors_of_any_shape_are_withstood)
                                          "-MOVEDX 1 a:1\r\n", "-ERR MOVED\r\n", "+MOVED 1 a:1\r\n",
                                          "-TRYAGAIN x\r\n",   "$-1\r\n"};
     for (size_t i = 0; i < TEST_COUNT(moved); i++)
-        assert_string_equal(error_of(moved[i]), "DOWN"); /* the slot is elsewhere, wherever that is */
+        assert_string_equal(error_of(moved[i]), "MOVED :0"); /* the slot is elsewhere, wherever that is */
     for (size_t i = 0; i < TEST_COUNT(others); i++)
         assert_string_equal(error_of(others[i]), "");
 }
@@ -235,6 +275,44 @@ TEST_CASE(node_that_does_not_know_its_host_is_where_it_was_asked)
     end();
 }
 
+/* The host name of the node in use is no longer announced, and its address is: it is the same node. */
+TEST_CASE(node_without_a_host_name_stays_in_use)
+{
+    begin();
+    slots_name(named, "localhost", redis.port, 0);
+    session_log(LOG_INFO);
+    session_start();
+    slots_name(named, "?", redis.port, 0);
+    size_t before = queries(&node);
+    SESSION_UNTIL(queries(&node) == before + 5);
+    slots_name(named, "localhost", redis.port, 0);
+    SESSION_UNTIL(queries(&node) == before + 10);
+    const char *log = session_logged();
+    assert_int_equal(session.lost, 0);
+    assert_int_equal(session.metrics.redis_failovers[REDIS_FAILOVER_MASTER], 0);
+    assert_int_equal(session.metrics.redis_failovers[REDIS_FAILOVER_SLOT], 0);
+    assert_int_equal(text_count(log, "cluster node has no host name: its address is used"), 1);
+    assert_non_null(strstr(log, "cluster-announce-hostname is not set"));
+    end();
+}
+
+TEST_CASE(moved_to_a_node_without_a_host_name)
+{
+    begin_ready();
+    session_log(LOG_INFO);
+    (void)snprintf(moved, sizeof moved, "-MOVED 8726 ?:%d\r\n", another.port);
+    redis.get = moved;
+    slots_name(named, "?", another.port, 0);
+    assert_int_equal(session_send("GET", "1"), 0);
+    SESSION_UNTIL(session.ready == 2);
+    const char *log = session_logged();
+    assert_int_equal(session.lost, 1);
+    assert_int_equal(session.sent[0].losses, 1);
+    assert_int_equal(another.accepted, 1);
+    assert_non_null(strstr(log, "MOVED 8726 ?"));
+    end();
+}
+
 TEST_CASE(replica_is_told_that_it_is_only_read)
 {
     char role[128];
@@ -257,15 +335,69 @@ TEST_CASE(replica_is_told_that_it_is_only_read)
     end();
 }
 
+static void expect_counted(enum redis_failover reason)
+{
+    for (int i = 0; i < REDIS_FAILOVER_KINDS; i++)
+        assert_int_equal(session.metrics.redis_failovers[i], i == (int)reason);
+}
+
 TEST_CASE(failover_moves_the_connection)
+{
+    begin();
+    slots_name(named, "127.0.0.1", redis.port, another.port);
+    session_start();
+    size_t before = queries(&node);
+    SESSION_UNTIL(queries(&node) == before + 2);
+    slots_name(named, "127.0.0.1", another.port, redis.port);
+    SESSION_UNTIL(session.ready == 2);
+    assert_int_equal(session.lost, 1);
+    assert_int_equal(another.accepted, 1);
+    expect_counted(REDIS_FAILOVER_MASTER);
+    assert_int_equal(session.metrics.redis_disconnects_total, 0);
+    end();
+}
+
+/* A failover of which no answer has told, as the master was lost as soon as it was found. */
+TEST_CASE(another_master_at_once_is_a_failover)
 {
     begin_ready();
     slots_name(named, "127.0.0.1", another.port, 0);
     SESSION_UNTIL(session.ready == 2);
-    assert_int_equal(session.lost, 1);
+    expect_counted(REDIS_FAILOVER_MASTER);
+    end();
+}
+
+TEST_CASE(slot_that_migrates_is_no_failover)
+{
+    begin_ready();
+    size_t before = queries(&node);
+    SESSION_UNTIL(queries(&node) == before + 2);
+    slots_name(named, "127.0.0.1", another.port, 0);
+    SESSION_UNTIL(session.ready == 2);
     assert_int_equal(another.accepted, 1);
-    assert_int_equal(session.metrics.redis_failovers_total, 1);
-    assert_int_equal(session.metrics.redis_disconnects_total, 0);
+    expect_counted(REDIS_FAILOVER_SLOT);
+    end();
+}
+
+TEST_CASE(slot_that_has_migrated_is_no_failover)
+{
+    begin_ready();
+    size_t before = queries(&node);
+    SESSION_UNTIL(queries(&node) == before + 2);
+    redis.get = moved_to(another.port);
+    assert_int_equal(session_send("GET", "1"), 0);
+    SESSION_UNTIL(session.ready == 2);
+    expect_counted(REDIS_FAILOVER_SLOT);
+    end();
+}
+
+/* The same node is used again: there was no failover. */
+TEST_CASE(master_that_is_lost_and_found_is_no_failover)
+{
+    begin_ready();
+    fake_drop_all(&redis, true);
+    SESSION_UNTIL(session.ready == 2);
+    expect_counted(REDIS_FAILOVER_KINDS);
     end();
 }
 

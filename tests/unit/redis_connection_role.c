@@ -254,6 +254,8 @@ TEST_CASE(role_change_makes_a_new_connection)
     SESSION_UNTIL(session.ready == 3);
     check_role(REDIS_ROLE_MASTER);
     assert_int_equal(session.lost, 2);
+    for (int i = 0; i < REDIS_FAILOVER_KINDS; i++)
+        assert_int_equal(session.metrics.redis_failovers[i], i == REDIS_FAILOVER_ROLE ? 2 : 0);
     end();
 }
 

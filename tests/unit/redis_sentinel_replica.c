@@ -189,7 +189,9 @@ TEST_CASE(master_stands_in_for_a_replica)
     assert_int_equal(session.metrics.redis_role[REDIS_ROLE_MASTER], 1);
     session_turn_for(DISCOVERY_INTERVAL_MS + DISCOVERY_INTERVAL_MS / 4);
     assert_int_equal(session.lost, 0);
+    assert_int_equal(session.metrics.redis_stand_ins, 1);
     end();
+    assert_int_equal(session.metrics.redis_stand_ins, 0);
 }
 
 /* The master is another server than the replicas. */

@@ -40,6 +40,12 @@ static void on_lost(void *arg)
     note("lost");
 }
 
+static void on_replaced(void *arg)
+{
+    (void)arg;
+    note("replaced");
+}
+
 static void on_outside_read(void *arg)
 {
     (void)arg;
@@ -62,6 +68,7 @@ static int set_up(void **state)
     const struct redis_session_options options = {.connection = {.on_ready = on_ready},
                                                   .on_lost = on_lost,
                                                   .on_handshake_done = on_handshake_done,
+                                                  .on_replaced = on_replaced,
                                                   .on_outside_read = on_outside_read};
     (void)state;
     events[0] = '\0';
@@ -189,6 +196,77 @@ TEST_CASE_WITH(connections_with_other_settings_share_what_they_have_seen, set_up
     redis_config_unref(other);
     assert_ptr_equal(connections[1].options.replication, connection->options.replication);
 }
+
+/* --- a name that has moved --- */
+
+static void move_name(struct redis_connection *of)
+{
+    of->options.on_moved(of->options.state_arg);
+}
+
+static void make_ready(struct redis_connection *c)
+{
+    connection_shake_hands(c);
+    redis_connection_accept(c);
+}
+
+TEST_CASE_WITH(name_that_has_moved_makes_a_connection_beside_the_one_in_use, set_up, tear_down)
+{
+    move_name(connection);
+    move_name(connection); /* it is still so ten seconds later */
+    assert_int_equal(connections_made, 2);
+    assert_ptr_equal(connections[1].options.endpoint, connection->options.endpoint);
+    send_get("a");
+    answer("GET a", reply_string("1"));
+    expect_events("a:1 ");
+    assert_ptr_equal(redis_session_connection(session), connection);
+    make_ready(&connections[1]);
+    expect_events("handshake replaced ready ");
+    assert_false(connection->open);
+    assert_ptr_equal(redis_session_connection(session), &connections[1]);
+    assert_ptr_equal(redis_session_config(session), config);
+}
+
+/* It was lost, and looked its name up itself. */
+TEST_CASE_WITH(connection_that_comes_back_where_the_name_leads_stays, set_up, tear_down)
+{
+    move_name(connection);
+    redis_connection_fail(connection, "reset");
+    expect_events("lost ");
+    make_ready(connection);
+    expect_events("handshake ready ");
+    assert_false(connections[1].open);
+    move_name(connection);
+    assert_int_equal(connections_made, 3);
+}
+
+TEST_CASE_WITH(other_settings_replace_what_follows_the_name, set_up, tear_down)
+{
+    struct redis_config *settings = config_numbered(1);
+    settings->endpoint.discovery.kind = REDIS_DISCOVERY_CLUSTER;
+    move_name(connection);
+    assert_int_equal(redis_session_use(session, config), 0); /* they are in use, and change nothing */
+    assert_true(connections[1].open);
+    assert_int_equal(redis_session_use(session, settings), 0);
+    redis_config_unref(settings);
+    assert_false(connections[1].open);
+    move_name(connection); /* those settings look the name up, too */
+    assert_int_equal(connections_made, 3);
+    make_ready(&connections[2]);
+    expect_events("handshake replaced ready ");
+}
+
+TEST_CASE_WITH(name_that_moves_without_memory_is_followed_later, set_up, tear_down)
+{
+    connections_error = -ENOMEM;
+    move_name(connection);
+    connections_error = 0;
+    assert_int_equal(connections_made, 1);
+    move_name(connection);
+    assert_int_equal(connections_made, 2);
+}
+
+/* --- memory --- */
 
 TEST_CASE_WITH(without_memory_nothing_is_sent, set_up, tear_down)
 {

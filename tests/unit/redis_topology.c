@@ -13,6 +13,7 @@ static uv_loop_t loop;
 static struct topology topology;
 static bool dns_is_down;
 static struct redis_endpoint endpoint;
+static struct redis_metrics metrics;
 
 /* In libc's place: every name has the address 127.0.0.1. */
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *req, struct addrinfo **pai)
@@ -39,7 +40,9 @@ static void begin(void)
     static char url[] = "redis+sentinel://127.0.0.1:26379/main?role=replica";
     static char none[] = "";
     const struct redis_options options = {url, none, none, none, none, none, none};
-    const struct discovery_options discovery = {.endpoint = &endpoint, .stale_limit_ms = STALE_LIMIT_MS};
+    const struct discovery_options discovery = {
+        .endpoint = &endpoint, .metrics = &metrics, .stale_limit_ms = STALE_LIMIT_MS};
+    memset(&metrics, 0, sizeof metrics);
     clock_ms = 1000;
     dns_is_down = false;
     assert_int_equal(uv_loop_init(&loop), 0);
@@ -124,7 +127,11 @@ static void expect_return_after(uint64_t ms)
     clock_ms += ms - 1;
     assert_null(topology_check_answer(&topology, &one_replica, true));
     clock_ms++;
+    uint64_t trials = metrics.redis_failovers[REDIS_FAILOVER_REPLICAS];
     assert_non_null(topology_check_answer(&topology, &one_replica, true));
+    assert_int_equal(metrics.redis_failovers[REDIS_FAILOVER_REPLICAS], trials + 1);
+    assert_int_equal(metrics.redis_failovers[REDIS_FAILOVER_MASTER], 0);
+    assert_int_equal(metrics.redis_failovers[REDIS_FAILOVER_SLOT], 0);
 }
 
 TEST_CASE(master_is_left_for_the_replicas_ever_more_rarely)

@@ -244,7 +244,7 @@ int main(int argc, char **argv)
 {
     static const char *const topologies[] = {NULL};
     const struct runs runs = {"simulation_http", FAULT_KINDS,           LENGTH_S, topologies, simulate,
-                              summarise,         sizeof(struct totals), &totals};
+                              summarise,         sizeof(struct totals), &totals,  NULL};
     (void)setvbuf(stdout, NULL, _IOLBF, 1 << 16);
     clients_load_corpus();
     return runs_main(argc, argv, &runs);
