@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "support/text.h"
+#include "unit/fixtures/clock.h"
 #include "unit/fixtures/redis_fake.h"
 
 enum { STEP_MS = 100, ROTATING_MS = 300000, AWAITED_MS = 400000 };
@@ -106,21 +107,21 @@ static void end_connected(void)
 /* Without a connection, whose heartbeat needs its turns, more time passes in one turn. */
 static void pass(void)
 {
-    session_pass(session.connection == NULL ? 10 * STEP_MS : STEP_MS);
+    clock_advance(session.connection == NULL ? 10 * STEP_MS : STEP_MS);
     session_turn();
 }
 
 static void pass_for(int ms)
 {
-    int64_t began = session_now_ms();
-    while (session_now_ms() - began < ms)
+    int64_t began = wait_now_ms();
+    while (wait_now_ms() - began < ms)
         pass();
 }
 
 static void await_count(atomic_int *counted, int count)
 {
-    int64_t began = session_now_ms();
-    while (*counted < count && session_now_ms() - began < AWAITED_MS)
+    int64_t began = wait_now_ms();
+    while (*counted < count && wait_now_ms() - began < AWAITED_MS)
         pass();
     assert_int_equal(*counted, count);
 }
@@ -129,13 +130,13 @@ TEST_CASE(name_that_moves_is_reported_after_three_answers)
 {
     begin((const char *const[]){"1", "1", "1", "23", "32", "23", NULL});
     session_log(LOG_INFO);
-    int64_t began = session_now_ms();
+    int64_t began = wait_now_ms();
     await_count(&look_ups, 5);
     session_turn_for(NAME_WATCH_INTERVAL_MS / 2);
     assert_int_equal(moved, 0);
     await_count(&moved, 1);
     assert_int_equal(look_ups, 6);
-    assert_true(session_now_ms() - began >= 5 * NAME_WATCH_INTERVAL_MS * 3 / 4);
+    assert_true(wait_now_ms() - began >= 5 * NAME_WATCH_INTERVAL_MS * 3 / 4);
     const char *log = session_logged();
     assert_non_null(strstr(log, "\"msg\":\"the name of a server in use leads to another address\","
                                 "\"name\":\"redis.moving.test\",\"client\":\"test\",\"from\":\"127.0.0.1\","
