@@ -143,11 +143,13 @@ static void api_respond_error(struct call *call, enum api_error error)
     api_respond(call);
 }
 
-static void api_respond_preflight(struct call *call)
+static void api_respond_options(struct call *call)
 {
     struct api *a = call->api;
     struct http_response *r = api_begin_response(a, 204, NULL);
-    cors_add_preflight_fields(a->options.cors_origins, http_exchange_request(call->exchange), r);
+    http_response_add(r, SPAN("Allow"), SPAN("GET, HEAD, OPTIONS"));
+    if (api_has_cors(a))
+        cors_add_preflight_fields(a->options.cors_origins, http_exchange_request(call->exchange), r);
     api_respond(call);
 }
 
@@ -365,7 +367,7 @@ static bool api_respond_to_method(struct call *call, enum http_method method)
     if (method == METHOD_GET || method == METHOD_HEAD)
         return false;
     if (method == METHOD_OPTIONS && api_has_cors(call->api))
-        api_respond_preflight(call);
+        api_respond_options(call);
     else
         api_respond_error(call, API_ERROR_METHOD_NOT_ALLOWED);
     return true;
@@ -376,11 +378,14 @@ static bool api_needs_key(const struct api *a, enum route route)
     return route_needs_key(route) || (route == ROUTE_OPENAPI && a->options.openapi_auth);
 }
 
-static void api_handle_without_key(struct call *call, enum http_method method)
+/* OPTIONS * asks about the server as a whole (RFC 9110 section 9.3.7). */
+static void api_handle_without_key(struct call *call, const struct http_request *request)
 {
-    if (call->route == ROUTE_NONE)
+    if (request->method == METHOD_OPTIONS && span_equal(request->path, SPAN("*")))
+        api_respond_options(call);
+    else if (call->route == ROUTE_NONE)
         api_respond_error(call, API_ERROR_PATH_NOT_FOUND);
-    else if (!api_respond_to_method(call, method))
+    else if (!api_respond_to_method(call, request->method))
         api_respond_document(call);
 }
 
@@ -393,7 +398,7 @@ static void api_handle(void *arg, struct http_exchange *x)
     call->route = route_match(a->options.base_path, request->path, &id);
     call->codings = api_codings_of(call);
     if (!api_needs_key(a, call->route)) {
-        api_handle_without_key(call, request->method);
+        api_handle_without_key(call, request);
         return;
     }
     if (api_respond_to_method(call, request->method))

@@ -503,6 +503,7 @@ static void http_connection_reject(struct http_connection *c, int status)
 {
     const struct http_handler *handler = &c->conns->options.handler;
     c->exchange->close = true;
+    http_parser_set_complete_fields(&c->exchange->parser);
     http_connection_begin_handling(c);
     metric_add(&c->conns->options.metrics->requests_rejected_total, 1);
     handler->reject(handler->arg, c->exchange, status);
@@ -722,6 +723,7 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
     conns->proxies = options->trusted_proxies != NULL && options->trusted_proxies->count > 0;
     conns->parser_config.head_max = options->head_max;
     conns->parser_config.body_max = options->body_max;
+    conns->parser_config.accepts_empty_host = options->accepts_empty_host;
     http_field_table_init(&conns->parser_config.fields, options->handler.fields, options->handler.field_count,
                           conns->proxies);
     list_init(&conns->open);

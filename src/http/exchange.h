@@ -31,7 +31,7 @@ struct http_field_rule {
     enum http_repeat repeat;
 };
 
-enum { HTTP_NAME_MAX = 32, HTTP_FIELDS_MAX = 12, HTTP_LISTS_MAX = 4 };
+enum { HTTP_NAME_MAX = 32, HTTP_FIELDS_MAX = 12, HTTP_LISTS_MAX = 5 };
 
 /* The fields that this layer reads itself. Those of the handler's table follow from HTTP_FIELD_COUNT on. */
 enum http_request_field {
@@ -50,7 +50,8 @@ struct http_request {
     int minor_version; /* 1 for HTTP/1.1 */
     bool keep_alive;   /* the client wants the connection to persist */
 
-    /* Percent-decoded. Begins with a slash, or is a whole target of another form ("*", "host:port"). */
+    /* Percent-decoded, but for encoded slashes. Begins with a slash, or is a whole target of another form
+     * ("*", "host:port"). */
     struct span path;
     struct span query; /* as sent, without the question mark; absent when there is none */
 
@@ -72,8 +73,8 @@ struct http_handler {
     /* A complete request. Must be answered, now or later. */
     void (*handle)(void *arg, struct http_exchange *x);
 
-    /* A request that cannot be served, with the status that says why. Must be answered at once; the
-     * connection then closes. */
+    /* A request that cannot be served, with the status that says why. Of its fields those are set that are
+     * complete. Must be answered at once; the connection then closes. */
     void (*reject)(void *arg, struct http_exchange *x, int status);
 
     /* The client disconnected before the response. The exchange is invalid when this returns. */

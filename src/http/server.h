@@ -38,6 +38,7 @@ struct http_server_options {
     int max_rejections;
     const struct ip_networks *trusted_proxies; /* their reports of client addresses are used; may be NULL */
     bool close_each;                           /* every response contains "Connection: close" */
+    bool accepts_empty_host;                   /* health checks send one */
     bool evict_any; /* at the limit a connection may be closed although it is being read or answered */
 };
 

@@ -163,6 +163,8 @@ static void expect_responses(struct fixture *fixture, size_t with_key)
 
 static void expect_options(struct fixture *fixture, int status)
 {
+    AUTO(http_close) struct http_conn absent = http_connect(fixture->server.port);
+    http_ask(&absent, "OPTIONS", "/api/channel/by-id/a%2Fb/", BROWSER, 404);
     for (size_t i = 0; i < PATHS; i++) {
         AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
         http_ask(&conn, "OPTIONS", paths[i], NULL, status);
