@@ -35,9 +35,11 @@ struct call {
     enum api_error error; /* the response if the key is valid; API_ERROR_NONE: the result of the query */
     int64_t page;
     struct rate_result rate;
+    bool resumed;          /* the request was counted, and its response has waited for room */
     bool has_key, refused; /* `refused` until its key was found valid and within its rate */
     struct digest key;
     const struct api_key_name *key_name; /* borrowed while the response is made; NULL: the key is not known */
+    struct api_key_name kept_key_name;   /* while the response waits for room */
     struct http_codings codings;
 };
 
@@ -153,8 +155,20 @@ static void api_respond_options(struct call *call)
     api_respond(call);
 }
 
+/* False if the response has to wait; see api_resume(). */
+static bool api_admit(struct call *call)
+{
+    if (http_exchange_admit(call->exchange, &call->api->response))
+        return true;
+    if (call->key_name != NULL) {
+        call->kept_key_name = *call->key_name;
+        call->key_name = &call->kept_key_name;
+    }
+    return false;
+}
+
 /* Sends a->response, whose content is compressed for clients that accept it, unless a precondition decides
- * otherwise. Inline, as each hit uses it. */
+ * otherwise, or it has to wait for room. Inline, as each hit uses it. */
 static inline void api_respond_content(struct call *call)
 {
     struct http_response *r = &call->api->response;
@@ -169,6 +183,8 @@ static inline void api_respond_content(struct call *call)
         api_respond_error(call, API_ERROR_PRECONDITION_FAILED);
         return;
     }
+    if (r->status == 200 && !api_admit(call))
+        return;
     if (coding != CODING_IDENTITY && r->status == 200)
         request_metrics_count_coded(call->api->options.metrics, coding);
     api_respond(call);
@@ -282,10 +298,11 @@ static void api_on_result(void *arg, const struct cache_result *result)
     call->source = result->source;
     call->key_name = result->key_name != NULL && result->key_name->len >= 0 ? result->key_name : NULL;
     enum auth_outcome outcome = api_outcome_of(call, result->status);
-    request_metrics_count_key(a->options.metrics, outcome);
+    if (!call->resumed)
+        request_metrics_count_key(a->options.metrics, outcome);
     if (outcome == AUTH_VALID)
         digest_cache_put(&a->digests, &call->key);
-    if (a->options.rate_limit != NULL && !api_is_within_rate_after_check(call, outcome)) {
+    if (a->options.rate_limit != NULL && !call->resumed && !api_is_within_rate_after_check(call, outcome)) {
         blob_unref(result->body);
         return;
     }
@@ -332,7 +349,7 @@ static void api_query_cache(struct call *call, struct params *p)
     call->page = p->cache.number;
     call->request.done = api_on_result;
     call->request.arg = call;
-    if (call->api->options.rate_limit != NULL && !api_is_within_rate(call, false))
+    if (call->api->options.rate_limit != NULL && !call->resumed && !api_is_within_rate(call, false))
         return;
     if (cache_get(call->api->options.cache, &call->request, &p->cache, &result))
         api_on_result(call, &result);
@@ -354,6 +371,7 @@ static struct call *api_begin_call(struct api *a, struct http_exchange *x)
     call->source = CACHE_SOURCE_NONE;
     call->error = API_ERROR_NONE;
     call->rate.outcome = RATE_NONE;
+    call->resumed = false;
     call->has_key = false;
     call->refused = true;
     call->key_name = NULL;
@@ -389,11 +407,10 @@ static void api_handle_without_key(struct call *call, const struct http_request 
         api_respond_document(call);
 }
 
-static void api_handle(void *arg, struct http_exchange *x)
+static void api_handle_call(struct call *call)
 {
-    struct api *a = arg;
-    struct call *call = api_begin_call(a, x);
-    const struct http_request *request = http_exchange_request(x);
+    struct api *a = call->api;
+    const struct http_request *request = http_exchange_request(call->exchange);
     struct span id = SPAN_ABSENT;
     call->route = route_match(a->options.base_path, request->path, &id);
     call->codings = api_codings_of(call);
@@ -412,6 +429,23 @@ static void api_handle(void *arg, struct http_exchange *x)
         api_respond_error(call, API_ERROR_INTERNAL);
     else
         api_query_cache(call, &p);
+}
+
+static void api_handle(void *arg, struct http_exchange *x)
+{
+    api_handle_call(api_begin_call(arg, x));
+}
+
+/* What the response contains may have changed, so the query is repeated. */
+static void api_resume(void *arg, struct http_exchange *x, bool in_time)
+{
+    (void)arg;
+    struct call *call = http_exchange_state(x);
+    call->resumed = true;
+    if (in_time)
+        api_handle_call(call);
+    else
+        api_respond_error(call, API_ERROR_TOO_MUCH_UNSENT);
 }
 
 static void api_reject(void *arg, struct http_exchange *x, int status)
@@ -471,6 +505,7 @@ struct http_handler api_handler(struct api *a)
         .field_count = sizeof fields / sizeof fields[0],
         .handle = api_handle,
         .reject = api_reject,
+        .resume = api_resume,
         .cancel = api_cancel,
     };
 }

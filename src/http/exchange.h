@@ -77,6 +77,10 @@ struct http_handler {
      * complete. Must be answered at once; the connection then closes. */
     void (*reject)(void *arg, struct http_exchange *x, int status);
 
+    /* There may be room for a response that http_exchange_admit has refused; or none in time. Must be
+     * answered, now or later. */
+    void (*resume)(void *arg, struct http_exchange *x, bool in_time);
+
     /* The client disconnected before the response. The exchange is invalid when this returns. */
     void (*cancel)(void *arg, struct http_exchange *x);
 };
@@ -91,6 +95,14 @@ uint64_t http_exchange_began_ns(const struct http_exchange *x);
 
 /* The client's address: the peer of the connection, or the client that trusted proxies report. */
 struct ip http_exchange_client(const struct http_exchange *x);
+
+/*
+ * To be called before a 200 is sent. False if the response has to wait, since clients are slow to read so
+ * many others (unsent_max in server.h): the handler must drop the body, since the bodies of responses that
+ * wait are not bounded. `resume` is called then, unless the client disconnects.
+ */
+bool http_exchange_admit(struct http_exchange *x, const struct http_response *r)
+    __attribute__((warn_unused_result));
 
 /* Sends the response; `r` is borrowed during the call. The exchange and the spans of its request are invalid
  * afterwards. */

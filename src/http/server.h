@@ -28,6 +28,11 @@ struct http_server_options {
     uint64_t idle_timeout_ms;  /* between requests */
     uint64_t write_timeout_ms; /* until the kernel has accepted a whole response */
 
+    /* Bytes of large responses (http/output.h) that clients have not read yet. Beyond it further ones wait,
+     * at most for room_timeout_ms since their request. */
+    size_t unsent_max;
+    uint64_t room_timeout_ms;
+
     /* Age, give or take a tenth, from which the next response ends a connection. 0: never. */
     uint64_t max_connection_age_ms;
     struct http_balancer *balancer;
