@@ -17,13 +17,7 @@ static struct span params_without_last_slash(struct span s)
 /* Not empty, and without a slash; an encoded one stays encoded in a path (http/exchange.h). */
 static bool params_is_segment(struct span s)
 {
-    for (size_t i = 0; i < s.len; i++) {
-        struct span rest = span_skip(s, i);
-        if (rest.data[0] == '/' ||
-            (rest.len >= 3 && span_equal_nocase((struct span){rest.data, 3}, SPAN("%2F"))))
-            return false;
-    }
-    return s.len > 0;
+    return s.len > 0 && span_find(s, '/') == s.len && uri_find_encoded_slash(s) == s.len;
 }
 
 enum route route_match(struct span base_path, struct span path, struct span *id)

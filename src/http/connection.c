@@ -437,7 +437,7 @@ static void http_connection_give_room(struct http_connections *conns)
     }
 }
 
-bool http_exchange_admit(struct http_exchange *x, const struct http_response *r)
+bool http_exchange_admit_large(struct http_exchange *x, const struct http_response *r)
 {
     struct http_connection *c = x->connection;
     struct http_connections *conns = c->conns;

@@ -62,7 +62,7 @@ static unsigned http_output_skip_sent(uv_buf_t *pieces, size_t sent)
 
 static bool http_output_is_large(const struct blob *body)
 {
-    return body != NULL && body->len > HTTP_OUTPUT_BYTES;
+    return body != NULL && body->len > HTTP_RESPONSE_LARGE;
 }
 
 static void http_output_free_pending(struct pending_write *w)

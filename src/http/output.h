@@ -10,11 +10,11 @@
 
 #include "base/blob.h"
 #include "base/buf.h"
+#include "http/response.h"
 
 #include <uv.h>
 
-/* The limit of one write: responses, and the bytes after which no further response is added. A body of more
- * bytes is large. */
+/* The limit of one write: responses, and the bytes after which no further response is added. */
 enum { HTTP_OUTPUT_MAX = 32, HTTP_OUTPUT_BYTES = 64 * 1024 };
 
 struct http_output {
@@ -54,7 +54,7 @@ static inline bool http_output_full(const struct http_output *o)
 static inline bool http_output_has_room(const struct http_output *o, const struct blob *body,
                                         size_t unsent_max)
 {
-    return body->len <= HTTP_OUTPUT_BYTES || body->writes > 0 || o->unsent == 0 ||
+    return body->len <= HTTP_RESPONSE_LARGE || body->writes > 0 || o->unsent == 0 ||
            (o->unsent < unsent_max && body->len <= unsent_max - o->unsent);
 }
 

@@ -205,15 +205,6 @@ static int http_parser_find_path(struct span target, size_t *start)
     return http_parser_is_host(authority) ? 0 : -EINVAL;
 }
 
-/* The start of the first encoded slash in `s`, whose escapes are valid; or its length. */
-static size_t http_parser_find_encoded_slash(struct span s)
-{
-    size_t at = span_find(s, '%');
-    while (at < s.len && (s.data[at + 1] != '2' || (s.data[at + 2] | 0x20) != 'f'))
-        at += 3 + span_find(span_skip(s, at + 3), '%');
-    return at;
-}
-
 /* Decodes a path in place and returns its length. An encoded slash does not separate segments (RFC 3986
  * section 2.2), and so stays encoded. */
 static size_t http_parser_decode_path(struct span path, char *out)
@@ -221,7 +212,7 @@ static size_t http_parser_decode_path(struct span path, char *out)
     enum { ESCAPE_LEN = 3 };
     size_t n = 0;
     for (;;) {
-        struct span part = {path.data, http_parser_find_encoded_slash(path)};
+        struct span part = {path.data, uri_find_encoded_slash(path)};
         n += uri_decode(part, out + n);
         path = span_skip(path, part.len);
         if (path.len == 0)
@@ -677,27 +668,11 @@ static void http_parser_remember(struct http_parser *p, struct span bytes)
 
 void http_parser_init(struct http_parser *p, struct http_parser_config *config)
 {
-    static const llhttp_settings_t settings = {
-        .on_url = http_parser_on_url,
-        .on_url_complete = http_parser_on_url_complete,
-        .on_version_complete = http_parser_on_version_complete,
-        .on_header_field = http_parser_on_header_field,
-        .on_header_field_complete = http_parser_on_header_field_complete,
-        .on_header_value = http_parser_on_header_value,
-        .on_header_value_complete = http_parser_on_header_value_complete,
-        .on_headers_complete = http_parser_on_headers_complete,
-        .on_body = http_parser_on_body,
-        .on_message_complete = http_parser_on_message_complete,
-    };
     p->config = config;
     buf_clear(&p->text);
     p->state = (struct http_parse_state){0};
-    memset(p->name, 0, sizeof p->name);
     p->status = 0;
     p->request = (struct http_request){.method = METHOD_OTHER};
-    llhttp_init(&p->llhttp, HTTP_REQUEST, &settings);
-    llhttp_set_lenient_version(&p->llhttp, 1); /* see http_parser_on_version_complete() */
-    p->llhttp.data = p;
 }
 
 /* llhttp stopped at input.data[at], inside a token or at the space after one: it has no method of that
@@ -727,10 +702,32 @@ static int http_parser_status_of_error(struct http_parser *p, llhttp_errno_t err
     return 400;
 }
 
+/* A request that is recognised does without llhttp. */
+static void http_parser_begin_llhttp(struct http_parser *p)
+{
+    static const llhttp_settings_t settings = {
+        .on_url = http_parser_on_url,
+        .on_url_complete = http_parser_on_url_complete,
+        .on_version_complete = http_parser_on_version_complete,
+        .on_header_field = http_parser_on_header_field,
+        .on_header_field_complete = http_parser_on_header_field_complete,
+        .on_header_value = http_parser_on_header_value,
+        .on_header_value_complete = http_parser_on_header_value_complete,
+        .on_headers_complete = http_parser_on_headers_complete,
+        .on_body = http_parser_on_body,
+        .on_message_complete = http_parser_on_message_complete,
+    };
+    memset(p->name, 0, sizeof p->name);
+    llhttp_init(&p->llhttp, HTTP_REQUEST, &settings);
+    llhttp_set_lenient_version(&p->llhttp, 1); /* see http_parser_on_version_complete() */
+    p->llhttp.data = p;
+}
+
 /* Empty lines were skipped before (http_leading_crlf); llhttp would skip incomplete ones too. */
 static bool http_parser_begins_line(struct http_parser *p)
 {
     char first = *p->rest.data;
+    http_parser_begin_llhttp(p);
     assert(first != '\r');
     http_parser_enter(p, HTTP_PARSE_LINE);
     return first != '\n';

@@ -103,11 +103,11 @@ struct http_parse_state {
 enum { HTTP_FIELD_REPEATED = HTTP_FIELDS_MAX };
 
 struct http_parser {
-    llhttp_t llhttp;
-    struct http_parser_config *config;            /* borrowed */
-    struct buf text;                              /* target and field values; the memory is kept for reuse */
-    struct buf list[HTTP_LISTS_MAX];              /* the values of each list, joined; likewise */
-    char name[HTTP_NAME_MAX];                     /* the last field, cut off, padded with zeros */
+    llhttp_t llhttp;                   /* from the first line of a request that is not recognised */
+    struct http_parser_config *config; /* borrowed */
+    struct buf text;                   /* target and field values; the memory is kept for reuse */
+    struct buf list[HTTP_LISTS_MAX];   /* the values of each list, joined; likewise */
+    char name[HTTP_NAME_MAX];          /* the last field, cut off, padded with zeros */
     struct http_piece piece[HTTP_FIELDS_MAX + 1]; /* the values of the fields so far */
     struct http_parse_state state;
     struct span rest; /* the input of llhttp, from the end of the target on; only during a call */

@@ -28,7 +28,7 @@ struct http_server_options {
     uint64_t idle_timeout_ms;  /* between requests */
     uint64_t write_timeout_ms; /* until the kernel has accepted a whole response */
 
-    /* Bytes of large responses (http/output.h) that clients have not read yet. Beyond it further ones wait,
+    /* Bytes of large responses (http/response.h) that clients have not read yet. Beyond it further ones wait,
      * at most for room_timeout_ms since their request. */
     size_t unsent_max;
     uint64_t room_timeout_ms;

@@ -285,7 +285,7 @@ OUTPUT_TEST(a_large_body_is_unsent_once_however_many_writes_hold_it)
 {
     struct blob *one = blob_of('1', 500000);
     struct blob *other = blob_of('2', 400000);
-    struct blob *small = blob_of('s', HTTP_OUTPUT_BYTES);
+    struct blob *small = blob_of('s', HTTP_RESPONSE_LARGE);
     struct blob *const bodies[] = {one, one, other, small, one};
     static const size_t unsent[] = {500000, 500000, 900000, 900000, 900000};
     shrink_send_buffer();
@@ -305,7 +305,7 @@ OUTPUT_TEST(a_large_body_is_unsent_once_however_many_writes_hold_it)
 
 OUTPUT_TEST(what_the_kernel_takes_is_not_unsent)
 {
-    struct blob *body = blob_of('b', HTTP_OUTPUT_BYTES + 1);
+    struct blob *body = blob_of('b', HTTP_RESPONSE_LARGE + 1);
     add("head\r\n\r\n", body);
     assert_int_equal(flush(), 0);
     assert_int_equal(w.output.unsent, 0);
@@ -329,16 +329,16 @@ OUTPUT_TEST(there_is_room_up_to_the_limit)
 {
     enum { UNSENT = 500000 };
     struct blob *held = blob_of('h', UNSENT);
-    struct blob *small = blob_of('s', HTTP_OUTPUT_BYTES);
-    struct blob *large = blob_of('l', HTTP_OUTPUT_BYTES + 1);
+    struct blob *small = blob_of('s', HTTP_RESPONSE_LARGE);
+    struct blob *large = blob_of('l', HTTP_RESPONSE_LARGE + 1);
     assert_true(http_output_has_room(&w.output, held, 1)); /* it would be the only one */
     shrink_send_buffer();
     add("head\r\n\r\n", held);
     assert_int_equal(flush(), 1);
     assert_true(http_output_has_room(&w.output, held, 1));
     assert_true(http_output_has_room(&w.output, small, 1));
-    assert_true(http_output_has_room(&w.output, large, UNSENT + HTTP_OUTPUT_BYTES + 1));
-    assert_false(http_output_has_room(&w.output, large, UNSENT + HTTP_OUTPUT_BYTES));
+    assert_true(http_output_has_room(&w.output, large, UNSENT + HTTP_RESPONSE_LARGE + 1));
+    assert_false(http_output_has_room(&w.output, large, UNSENT + HTTP_RESPONSE_LARGE));
     assert_false(http_output_has_room(&w.output, large, UNSENT));
     assert_false(http_output_has_room(&w.output, large, 1));
     run_until_done(1);
