@@ -400,8 +400,8 @@ static void http_connection_set_deadline(struct http_connection *c, enum http_de
 static void http_connection_set_room_deadline(struct http_connection *c)
 {
     enum { NS_PER_MS = 1000 * 1000 };
-    http_task_set_deadline(&c->conns->scheduler, &c->task, HTTP_DEADLINE_ROOM,
-                           c->exchange->began_ns / NS_PER_MS);
+    http_task_set_deadline_since(&c->conns->scheduler, &c->task, HTTP_DEADLINE_ROOM,
+                                 c->exchange->began_ns / NS_PER_MS);
 }
 
 static void http_connection_note_unsent(struct http_connections *conns)

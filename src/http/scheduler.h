@@ -103,6 +103,10 @@ static inline void http_task_fini(struct http_task *t)
 void http_task_set_deadline(struct http_scheduler *s, struct http_task *t, enum http_deadline kind,
                             uint64_t now_ms);
 
+/* The same, counting from an earlier time than the present: its place is close to the end of the list. */
+void http_task_set_deadline_since(struct http_scheduler *s, struct http_task *t, enum http_deadline kind,
+                                  uint64_t since_ms);
+
 /* Appends the task to the run queue. It must not be in it. */
 void http_task_enqueue(struct http_scheduler *s, struct http_task *t);
 
