@@ -43,13 +43,9 @@ function parse(json) {
         (key === "minimum" || key === "maximum") && String(value).startsWith(MARK) ? undefined : value);
 }
 
-// Swagger UI fills forms with the examples of parameters. Those of header fields are good to read only: hardly anyone wants
-// to send the example of an entity tag.
-function withFieldsToFill(parameter) {
-    if (parameter.in === "header") {
-        const note = SET_BY_BROWSER.has(parameter.name) ? " (Set by the browser: no effect on this page.)" : "";
-        parameter.description += `${note} Example: \`${parameter.example}\``;
-        delete parameter.example;
+function noteFieldSetByBrowser(parameter) {
+    if (SET_BY_BROWSER.has(parameter.name)) {
+        parameter.description += " (Set by the browser: no effect on this page.)";
     }
 }
 
@@ -75,7 +71,7 @@ function prepare(json) {
     for (const [path, item] of Object.entries(content.paths)) {
         content.paths[path] = withPathParametersFirst(item);
     }
-    Object.values(content.components.parameters).forEach(withFieldsToFill);
+    Object.values(content.components.parameters).forEach(noteFieldSetByBrowser);
     content.servers.forEach((server) => delete server.description);
     content.info.description = withFoldedSections(content.info.description);
     return content;

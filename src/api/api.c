@@ -35,9 +35,11 @@ struct call {
     enum api_error error; /* the response if the key is valid; API_ERROR_NONE: the result of the query */
     int64_t page;
     struct rate_result rate;
+    bool resumed;          /* the request was counted, and its response has waited for room */
     bool has_key, refused; /* `refused` until its key was found valid and within its rate */
     struct digest key;
     const struct api_key_name *key_name; /* borrowed while the response is made; NULL: the key is not known */
+    struct api_key_name kept_key_name;   /* while the response waits for room */
     struct http_codings codings;
 };
 
@@ -143,16 +145,30 @@ static void api_respond_error(struct call *call, enum api_error error)
     api_respond(call);
 }
 
-static void api_respond_preflight(struct call *call)
+static void api_respond_options(struct call *call)
 {
     struct api *a = call->api;
     struct http_response *r = api_begin_response(a, 204, NULL);
-    cors_add_preflight_fields(a->options.cors_origins, http_exchange_request(call->exchange), r);
+    http_response_add(r, SPAN("Allow"), SPAN("GET, HEAD, OPTIONS"));
+    if (api_has_cors(a))
+        cors_add_preflight_fields(a->options.cors_origins, http_exchange_request(call->exchange), r);
     api_respond(call);
 }
 
+/* False if the response has to wait; see api_resume(). */
+static bool api_admit(struct call *call)
+{
+    if (http_exchange_admit(call->exchange, &call->api->response))
+        return true;
+    if (call->key_name != NULL) {
+        call->kept_key_name = *call->key_name;
+        call->key_name = &call->kept_key_name;
+    }
+    return false;
+}
+
 /* Sends a->response, whose content is compressed for clients that accept it, unless a precondition decides
- * otherwise. Inline, as each hit uses it. */
+ * otherwise, or it has to wait for room. Inline, as each hit uses it. */
 static inline void api_respond_content(struct call *call)
 {
     struct http_response *r = &call->api->response;
@@ -167,6 +183,8 @@ static inline void api_respond_content(struct call *call)
         api_respond_error(call, API_ERROR_PRECONDITION_FAILED);
         return;
     }
+    if (r->status == 200 && !api_admit(call))
+        return;
     if (coding != CODING_IDENTITY && r->status == 200)
         request_metrics_count_coded(call->api->options.metrics, coding);
     api_respond(call);
@@ -280,10 +298,11 @@ static void api_on_result(void *arg, const struct cache_result *result)
     call->source = result->source;
     call->key_name = result->key_name != NULL && result->key_name->len >= 0 ? result->key_name : NULL;
     enum auth_outcome outcome = api_outcome_of(call, result->status);
-    request_metrics_count_key(a->options.metrics, outcome);
+    if (!call->resumed)
+        request_metrics_count_key(a->options.metrics, outcome);
     if (outcome == AUTH_VALID)
         digest_cache_put(&a->digests, &call->key);
-    if (a->options.rate_limit != NULL && !api_is_within_rate_after_check(call, outcome)) {
+    if (a->options.rate_limit != NULL && !call->resumed && !api_is_within_rate_after_check(call, outcome)) {
         blob_unref(result->body);
         return;
     }
@@ -330,7 +349,7 @@ static void api_query_cache(struct call *call, struct params *p)
     call->page = p->cache.number;
     call->request.done = api_on_result;
     call->request.arg = call;
-    if (call->api->options.rate_limit != NULL && !api_is_within_rate(call, false))
+    if (call->api->options.rate_limit != NULL && !call->resumed && !api_is_within_rate(call, false))
         return;
     if (cache_get(call->api->options.cache, &call->request, &p->cache, &result))
         api_on_result(call, &result);
@@ -352,6 +371,7 @@ static struct call *api_begin_call(struct api *a, struct http_exchange *x)
     call->source = CACHE_SOURCE_NONE;
     call->error = API_ERROR_NONE;
     call->rate.outcome = RATE_NONE;
+    call->resumed = false;
     call->has_key = false;
     call->refused = true;
     call->key_name = NULL;
@@ -365,7 +385,7 @@ static bool api_respond_to_method(struct call *call, enum http_method method)
     if (method == METHOD_GET || method == METHOD_HEAD)
         return false;
     if (method == METHOD_OPTIONS && api_has_cors(call->api))
-        api_respond_preflight(call);
+        api_respond_options(call);
     else
         api_respond_error(call, API_ERROR_METHOD_NOT_ALLOWED);
     return true;
@@ -376,24 +396,26 @@ static bool api_needs_key(const struct api *a, enum route route)
     return route_needs_key(route) || (route == ROUTE_OPENAPI && a->options.openapi_auth);
 }
 
-static void api_handle_without_key(struct call *call, enum http_method method)
+/* OPTIONS * asks about the server as a whole (RFC 9110 section 9.3.7). */
+static void api_handle_without_key(struct call *call, const struct http_request *request)
 {
-    if (call->route == ROUTE_NONE)
+    if (request->method == METHOD_OPTIONS && span_equal(request->path, SPAN("*")))
+        api_respond_options(call);
+    else if (call->route == ROUTE_NONE)
         api_respond_error(call, API_ERROR_PATH_NOT_FOUND);
-    else if (!api_respond_to_method(call, method))
+    else if (!api_respond_to_method(call, request->method))
         api_respond_document(call);
 }
 
-static void api_handle(void *arg, struct http_exchange *x)
+static void api_handle_call(struct call *call)
 {
-    struct api *a = arg;
-    struct call *call = api_begin_call(a, x);
-    const struct http_request *request = http_exchange_request(x);
+    struct api *a = call->api;
+    const struct http_request *request = http_exchange_request(call->exchange);
     struct span id = SPAN_ABSENT;
     call->route = route_match(a->options.base_path, request->path, &id);
     call->codings = api_codings_of(call);
     if (!api_needs_key(a, call->route)) {
-        api_handle_without_key(call, request->method);
+        api_handle_without_key(call, request);
         return;
     }
     if (api_respond_to_method(call, request->method))
@@ -407,6 +429,23 @@ static void api_handle(void *arg, struct http_exchange *x)
         api_respond_error(call, API_ERROR_INTERNAL);
     else
         api_query_cache(call, &p);
+}
+
+static void api_handle(void *arg, struct http_exchange *x)
+{
+    api_handle_call(api_begin_call(arg, x));
+}
+
+/* What the response contains may have changed, so the query is repeated. */
+static void api_resume(void *arg, struct http_exchange *x, bool in_time)
+{
+    (void)arg;
+    struct call *call = http_exchange_state(x);
+    call->resumed = true;
+    if (in_time)
+        api_handle_call(call);
+    else
+        api_respond_error(call, API_ERROR_TOO_MUCH_UNSENT);
 }
 
 static void api_reject(void *arg, struct http_exchange *x, int status)
@@ -466,6 +505,7 @@ struct http_handler api_handler(struct api *a)
         .field_count = sizeof fields / sizeof fields[0],
         .handle = api_handle,
         .reject = api_reject,
+        .resume = api_resume,
         .cancel = api_cancel,
     };
 }

@@ -42,11 +42,10 @@ void request_metrics_accumulate(struct request_metrics *to, const struct request
  */
 static bool request_metrics_is_shown_always(int route, int status)
 {
-    if (route == ROUTE_NONE)
-        return status == 500 || status == 503;
     if (route == ROUTE_OPENAPI)
         return status == 200;
-    return status == 200 || status == 401 || status == 404 || status == 500;
+    bool is_failure = status == 500 || status == 503;
+    return is_failure || (route != ROUTE_NONE && (status == 200 || status == 401 || status == 404));
 }
 
 static void request_metrics_write_requests(struct buf *out, const struct request_metrics *t)

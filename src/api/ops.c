@@ -16,15 +16,22 @@ struct ops {
     struct buf body;
 };
 
+/*
+ * OPTIONS gets 204 where GET would get 200, and otherwise the same status: HAProxy checks the health of a
+ * server by this method unless it is told another one.
+ */
 static void ops_respond(struct ops *o, struct http_exchange *x, int status, const char *type)
 {
-    struct http_response r = {.status = status, .content_type = type};
-    r.body = buf_error(&o->body) == 0 ? blob_new(buf_span(&o->body)) : NULL;
-    if (r.body == NULL)
-        r.status = 500;
+    bool is_options = status == 200 && http_exchange_request(x)->method == METHOD_OPTIONS;
+    struct http_response r = {.status = is_options ? 204 : status, .content_type = type};
+    if (!is_options) {
+        r.body = buf_error(&o->body) == 0 ? blob_new(buf_span(&o->body)) : NULL;
+        if (r.body == NULL)
+            r.status = 500;
+    }
     http_response_add(&r, SPAN("Cache-Control"), SPAN("no-store"));
-    if (status == 405)
-        http_response_add(&r, SPAN("Allow"), SPAN("GET, HEAD"));
+    if (is_options || status == 405)
+        http_response_add(&r, SPAN("Allow"), SPAN("GET, HEAD, OPTIONS"));
     http_exchange_respond(x, &r);
     blob_unref(r.body);
 }
@@ -63,13 +70,22 @@ static void ops_respond_text(struct ops *o, struct http_exchange *x, int status,
     ops_respond(o, x, status, TEXT);
 }
 
+/* OPTIONS * (RFC 9110 section 9.3.7), or as HAProxy sends it. */
+static bool ops_is_about_server(const struct http_request *request)
+{
+    return request->method == METHOD_OPTIONS &&
+           (span_equal(request->path, SPAN("*")) || span_equal(request->path, SPAN("/")));
+}
+
 static void ops_handle(void *arg, struct http_exchange *x)
 {
     struct ops *o = arg;
     const struct http_request *request = http_exchange_request(x);
     buf_clear(&o->body);
-    if (request->method != METHOD_GET && request->method != METHOD_HEAD) {
+    if (request->method == METHOD_OTHER) {
         ops_respond_text(o, x, 405, "method not allowed\n");
+    } else if (ops_is_about_server(request)) {
+        ops_respond(o, x, 200, NULL);
     } else if (span_equal(request->path, SPAN("/livez"))) {
         ops_respond_check(o, x, o->source.is_live);
     } else if (span_equal(request->path, SPAN("/readyz"))) {

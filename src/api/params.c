@@ -14,6 +14,12 @@ static struct span params_without_last_slash(struct span s)
     return s;
 }
 
+/* Not empty, and without a slash; an encoded one stays encoded in a path (http/exchange.h). */
+static bool params_is_segment(struct span s)
+{
+    return s.len > 0 && span_find(s, '/') == s.len && uri_find_encoded_slash(s) == s.len;
+}
+
 enum route route_match(struct span base_path, struct span path, struct span *id)
 {
     static const struct span by_id = {"channel/by-id/", 14};
@@ -28,8 +34,7 @@ enum route route_match(struct span base_path, struct span path, struct span *id)
     if (!span_starts_with(rest, by_id))
         return span_equal(whole, SPAN("openapi.json")) ? ROUTE_OPENAPI : ROUTE_NONE;
     *id = span_skip(rest, by_id.len);
-    bool one_segment = id->len > 0 && span_find(*id, '/') == id->len;
-    return one_segment ? ROUTE_CARD_BY_ID : ROUTE_NONE;
+    return params_is_segment(*id) ? ROUTE_CARD_BY_ID : ROUTE_NONE;
 }
 
 const char *route_name(enum route r)

@@ -20,6 +20,7 @@
     X(METHOD_NOT_ALLOWED, 405, "Method not allowed")                     \
     X(TOO_MANY_REQUESTS, 429, "Too many requests")                       \
     X(PRECONDITION_FAILED, 412, "Precondition failed")                   \
+    X(TOO_MUCH_UNSENT, 503, "Too many large responses")                  \
     X(REQUEST_TIMEOUT, 408, "Request was not received in time")          \
     X(CONTENT_TOO_LARGE, 413, "Request content is too large")            \
     X(URI_TOO_LONG, 414, "Request target is too long")                   \

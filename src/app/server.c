@@ -283,6 +283,7 @@ static int server_admin_open(struct server *s)
         .balancer = s->admin_balancer,
         .max_rejections = s->admin_max_rejections,
         .close_each = true,
+        .accepts_empty_host = true,
         .evict_any = true,
     };
     int passed = service_manager_socket(s->manager, SERVICE_SOCKET_ADMIN);

@@ -290,6 +290,8 @@ static int worker_make_server(struct worker *w)
         .idle_timeout_ms = (uint64_t)v->idle_timeout,
         .max_connection_age_ms = (uint64_t)v->max_connection_age,
         .write_timeout_ms = (uint64_t)v->write_timeout,
+        .unsent_max = (size_t)v->max_unsent,
+        .room_timeout_ms = (uint64_t)v->request_timeout,
         .balancer = w->options.balancer,
         .number = w->options.number,
         .max_rejections = w->options.max_rejections,

@@ -11,6 +11,7 @@
 static void blob_init(struct blob *b, size_t len, size_t headroom)
 {
     b->refs = 1;
+    b->writes = 0;
     b->headroom = (uint16_t)headroom;
     b->headroom_taken = false;
     b->etag_len = 0;

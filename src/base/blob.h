@@ -25,6 +25,7 @@ enum { BLOB_ETAG_LEN = 34, BLOB_ETAG_MAX = BLOB_ETAG_LEN + 1 + CODING_NAME_LEN }
 
 struct blob {
     uint32_t refs;
+    uint32_t writes;   /* writes in progress that hold it; for http/output.h */
     uint16_t headroom; /* bytes of the same block before the blob */
     bool headroom_taken;
     unsigned char etag_len; /* 0: it has none */

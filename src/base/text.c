@@ -152,6 +152,14 @@ size_t uri_decode(struct span in, char *out)
     return n;
 }
 
+size_t uri_find_encoded_slash(struct span s)
+{
+    size_t at = span_find(s, '%');
+    while (at < s.len && (s.len - at < 3 || s.data[at + 1] != '2' || (s.data[at + 2] | 0x20) != 'f'))
+        at += 1 + span_find(span_skip(s, at + 1), '%');
+    return at;
+}
+
 bool uri_escapes_valid(struct span s)
 {
     for (size_t i = 0; i < s.len; i++) {

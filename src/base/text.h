@@ -69,6 +69,9 @@ bool name_valid(struct span text, size_t max);
  */
 size_t uri_decode(struct span in, char *out);
 
+/* The start of the first encoded slash in `s`, or its length if there is none. */
+size_t uri_find_encoded_slash(struct span s);
+
 /* True when every percent sign of `s` is followed by two hexadecimal digits. */
 bool uri_escapes_valid(struct span s);
 

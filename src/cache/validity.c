@@ -39,6 +39,8 @@ void validity_lost(struct validity *v, uint64_t valid_until_ms)
         validity_earlier(clock_boot_ms(), validity_earlier(v->pong_ms + VALIDITY_LEASE_MS, valid_until_ms));
     if (v->pending != 0)
         v->lost_ms = validity_earlier(v->lost_ms, v->present_ms);
+    if (valid_until_ms == 0)
+        v->coherent = v->by_ttl = false;
     if (v->missing)
         v->pending = 0;
 }

@@ -25,6 +25,7 @@
  *    HEAD       the first byte of a request, which at     408, the last response; closed if nothing was read
  *               the limit may be unread in the kernel
  *    WRITE      a response that the kernel does not take  reset
+ *    ROOM       the request whose response waits for room 503
  *    LINGER     the shutdown of the sending side          closed; WRITE follows if data is unsent in the kernel
  *    GRACE      the server finishes before a request      closed
  */
@@ -71,6 +72,7 @@ struct http_connections {
     struct http_scheduler scheduler;
     struct http_date date;
     struct list open;
+    struct list waiting_for_room;   /* exchanges, in order of arrival */
     int rejections;                 /* connections over the limit */
     struct http_exchange *freelist; /* exchanges for reuse */
     int freelist_len;
@@ -114,8 +116,10 @@ struct http_exchange {
     struct http_connection *connection;
     struct http_exchange *next_free;
     uint64_t began_ns;
-    bool close;    /* the connection ends with this response, whatever the client requests */
-    bool followed; /* input of a further request was read with this one */
+    struct list room_link; /* of those that wait for room */
+    size_t wanted;         /* the bytes for which it waits; 0: it does not */
+    bool close;            /* the connection ends with this response, whatever the client requests */
+    bool followed;         /* input of a further request was read with this one */
     max_align_t state[];
 };
 
@@ -177,9 +181,19 @@ static bool http_connection_begin_exchange(struct http_connection *c)
     }
     http_parser_init(&x->parser, &conns->parser_config);
     x->connection = c;
+    x->wanted = 0;
     x->close = false;
     c->exchange = x;
     return true;
+}
+
+/* The exchange does not wait for room any more. */
+static void http_connection_stop_waiting(struct http_exchange *x)
+{
+    if (x->wanted == 0)
+        return;
+    x->wanted = 0;
+    list_remove(&x->room_link);
 }
 
 static void http_connection_end_exchange(struct http_connection *c)
@@ -187,6 +201,7 @@ static void http_connection_end_exchange(struct http_connection *c)
     struct http_connections *conns = c->conns;
     struct http_exchange *x = c->exchange;
     c->exchange = NULL;
+    http_connection_stop_waiting(x);
     if (http_parser_capacity(&x->parser) > FREELIST_CAPACITY_MAX || conns->freelist_len == FREELIST_MAX) {
         http_connection_free_exchange(x);
         return;
@@ -381,11 +396,64 @@ static void http_connection_set_deadline(struct http_connection *c, enum http_de
     http_task_set_deadline(&c->conns->scheduler, &c->task, kind, uv_now(c->conns->loop));
 }
 
-static void http_connection_on_written(uv_stream_t *stream, int status)
+/* Counts from the beginning of the request, for all together the response is in time. */
+static void http_connection_set_room_deadline(struct http_connection *c)
 {
-    struct http_connection *c = stream->data;
-    assert(c->writing > 0);
-    c->writing--;
+    enum { NS_PER_MS = 1000 * 1000 };
+    http_task_set_deadline_since(&c->conns->scheduler, &c->task, HTTP_DEADLINE_ROOM,
+                                 c->exchange->began_ns / NS_PER_MS);
+}
+
+static void http_connection_note_unsent(struct http_connections *conns)
+{
+    metric_set(&conns->options.metrics->responses_unsent_bytes, conns->output.unsent);
+}
+
+static bool http_connection_waits_for_result(const struct http_connection *c)
+{
+    return c->state == WAITING && c->exchange->wanted == 0;
+}
+
+/*
+ * Resumes as many exchanges as there is room for, when a write is complete. What an exchange without a result
+ * will take is not counted yet, so it is counted here. If it takes nothing, because its client has left or
+ * the kernel takes all of it, the next tick resumes others.
+ */
+static void http_connection_give_room(struct http_connections *conns)
+{
+    const struct http_handler *handler = &conns->options.handler;
+    size_t given = 0;
+    http_connection_note_unsent(conns);
+    while (!list_empty(&conns->waiting_for_room)) {
+        struct http_exchange *x = LIST_ENTRY(conns->waiting_for_room.next, struct http_exchange, room_link);
+        struct http_connection *c = x->connection;
+        size_t wanted = x->wanted;
+        size_t taken = conns->output.unsent + given;
+        if (taken > 0 && taken + wanted > conns->options.unsent_max)
+            return;
+        http_connection_stop_waiting(x);
+        handler->resume(handler->arg, x, true);
+        given += http_connection_waits_for_result(c) ? wanted : 0;
+    }
+}
+
+bool http_exchange_admit_large(struct http_exchange *x, const struct http_response *r)
+{
+    struct http_connection *c = x->connection;
+    struct http_connections *conns = c->conns;
+    if (http_output_has_room(&conns->output, r->body, conns->options.unsent_max) ||
+        x->parser.request.method == METHOD_HEAD)
+        return true;
+    assert(x->wanted == 0);
+    x->wanted = r->body->len;
+    list_append(&conns->waiting_for_room, &x->room_link);
+    if (c->writing == 0)
+        http_connection_set_room_deadline(c);
+    return false;
+}
+
+static void http_connection_end_write(struct http_connection *c, int status)
+{
     if (c->state == CLOSING)
         return;
     if (status != 0) {
@@ -396,13 +464,24 @@ static void http_connection_on_written(uv_stream_t *stream, int status)
     http_connection_settle(c);
 }
 
+static void http_connection_on_written(uv_stream_t *stream, int status)
+{
+    struct http_connection *c = stream->data;
+    assert(c->writing > 0);
+    c->writing--;
+    http_connection_end_write(c, status);
+    http_connection_give_room(c->conns);
+}
+
 static void http_connection_flush(struct http_connection *c)
 {
     int result = http_output_flush(&c->conns->output, (uv_stream_t *)&c->tcp, http_connection_on_written);
-    if (result < 0)
+    if (result < 0) {
         http_connection_close(c);
-    else if (result > 0)
+    } else if (result > 0) {
         c->writing++;
+        http_connection_note_unsent(c->conns);
+    }
 }
 
 static int http_connection_fd(const struct http_connection *c)
@@ -477,7 +556,10 @@ static void http_connection_settle(struct http_connection *c)
     if (c->state == WAITING) {
         if (c->pending_input.len > 0) /* no more than one read is kept */
             http_connection_set_polled(c, false);
-        http_task_clear_deadline(&c->task);
+        if (c->exchange->wanted > 0)
+            http_connection_set_room_deadline(c);
+        else
+            http_task_clear_deadline(&c->task);
     } else if (http_connection_takes_requests(c) && c->pending_input.len > 0) {
         http_connection_schedule(c);
     } else if (http_connection_takes_requests(c) || c->state == PROXY) {
@@ -503,6 +585,7 @@ static void http_connection_reject(struct http_connection *c, int status)
 {
     const struct http_handler *handler = &c->conns->options.handler;
     c->exchange->close = true;
+    http_parser_set_complete_fields(&c->exchange->parser);
     http_connection_begin_handling(c);
     metric_add(&c->conns->options.metrics->requests_rejected_total, 1);
     handler->reject(handler->arg, c->exchange, status);
@@ -659,12 +742,25 @@ static void http_connection_reset_on_close(const struct http_connection *c)
     (void)setsockopt(http_connection_fd(c), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
+/* There is no room in time. */
+static void http_connection_end_wait(struct http_connection *c)
+{
+    const struct http_handler *handler = &c->conns->options.handler;
+    http_connection_stop_waiting(c->exchange);
+    http_task_clear_deadline(&c->task);
+    handler->resume(handler->arg, c->exchange, false);
+}
+
 /* Data that is unsent in the kernel has the write timeout, like a response that is queued here: the client
  * may still read. */
 static void http_connection_on_expired(struct http_task *t)
 {
     struct http_connection *c = http_connection_of(t);
     enum http_deadline kind = t->deadline;
+    if (kind == HTTP_DEADLINE_ROOM) {
+        http_connection_end_wait(c);
+        return;
+    }
     bool unsent = http_connection_has_unsent(c);
     if (kind == HTTP_DEADLINE_LINGER && unsent) {
         http_connection_set_deadline(c, HTTP_DEADLINE_WRITE);
@@ -692,6 +788,7 @@ static void http_connection_on_tick(void *arg)
 {
     struct http_connections *conns = arg;
     http_date_refresh(&conns->date);
+    http_connection_give_room(conns);
 }
 
 /* --- all connections of a server --- */
@@ -706,6 +803,7 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
         [HTTP_DEADLINE_PROXY_IDLE] = options->idle_timeout_ms,
         [HTTP_DEADLINE_HEAD] = options->head_timeout_ms,
         [HTTP_DEADLINE_WRITE] = options->write_timeout_ms,
+        [HTTP_DEADLINE_ROOM] = options->room_timeout_ms,
         [HTTP_DEADLINE_LINGER] = HTTP_LINGER_MS,
         [HTTP_DEADLINE_GRACE] = HTTP_GRACE_MS,
     };
@@ -722,9 +820,11 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
     conns->proxies = options->trusted_proxies != NULL && options->trusted_proxies->count > 0;
     conns->parser_config.head_max = options->head_max;
     conns->parser_config.body_max = options->body_max;
+    conns->parser_config.accepts_empty_host = options->accepts_empty_host;
     http_field_table_init(&conns->parser_config.fields, options->handler.fields, options->handler.field_count,
                           conns->proxies);
     list_init(&conns->open);
+    list_init(&conns->waiting_for_room);
     http_scheduler_init(&conns->scheduler, loop, timeout_ms, &callbacks);
     http_date_refresh(&conns->date);
     conns->random = random_seed(conns);

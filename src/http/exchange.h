@@ -31,7 +31,7 @@ struct http_field_rule {
     enum http_repeat repeat;
 };
 
-enum { HTTP_NAME_MAX = 32, HTTP_FIELDS_MAX = 12, HTTP_LISTS_MAX = 4 };
+enum { HTTP_NAME_MAX = 32, HTTP_FIELDS_MAX = 12, HTTP_LISTS_MAX = 5 };
 
 /* The fields that this layer reads itself. Those of the handler's table follow from HTTP_FIELD_COUNT on. */
 enum http_request_field {
@@ -50,7 +50,8 @@ struct http_request {
     int minor_version; /* 1 for HTTP/1.1 */
     bool keep_alive;   /* the client wants the connection to persist */
 
-    /* Percent-decoded. Begins with a slash, or is a whole target of another form ("*", "host:port"). */
+    /* Percent-decoded, but for encoded slashes. Begins with a slash, or is a whole target of another form
+     * ("*", "host:port"). */
     struct span path;
     struct span query; /* as sent, without the question mark; absent when there is none */
 
@@ -72,9 +73,13 @@ struct http_handler {
     /* A complete request. Must be answered, now or later. */
     void (*handle)(void *arg, struct http_exchange *x);
 
-    /* A request that cannot be served, with the status that says why. Must be answered at once; the
-     * connection then closes. */
+    /* A request that cannot be served, with the status that says why. Of its fields those are set that are
+     * complete. Must be answered at once; the connection then closes. */
     void (*reject)(void *arg, struct http_exchange *x, int status);
+
+    /* There may be room for a response that http_exchange_admit has refused; or none in time. Must be
+     * answered, now or later. */
+    void (*resume)(void *arg, struct http_exchange *x, bool in_time);
 
     /* The client disconnected before the response. The exchange is invalid when this returns. */
     void (*cancel)(void *arg, struct http_exchange *x);
@@ -90,6 +95,19 @@ uint64_t http_exchange_began_ns(const struct http_exchange *x);
 
 /* The client's address: the peer of the connection, or the client that trusted proxies report. */
 struct ip http_exchange_client(const struct http_exchange *x);
+
+/* The part of http_exchange_admit for large bodies. */
+bool http_exchange_admit_large(struct http_exchange *x, const struct http_response *r);
+
+/*
+ * To be called before a 200 is sent. False if the response has to wait, since clients are slow to read so
+ * many others (unsent_max in server.h): the handler must drop the body, since the bodies of responses that
+ * wait are not bounded. `resume` is called then, unless the client disconnects.
+ */
+static inline bool http_exchange_admit(struct http_exchange *x, const struct http_response *r)
+{
+    return r->body->len <= HTTP_RESPONSE_LARGE || http_exchange_admit_large(x, r);
+}
 
 /* Sends the response; `r` is borrowed during the call. The exchange and the spans of its request are invalid
  * afterwards. */

@@ -13,7 +13,8 @@
     X(connections_evicted_total, counter,                                                                  \
       "Client connections that waited for a request and were closed for a new one, at the limit.")         \
     X(connections_timed_out_total, counter, "Client connections closed by a timeout.")                     \
-    X(connections_max_age_reached_total, counter, "Client connections closed because of their age.")
+    X(connections_max_age_reached_total, counter, "Client connections closed because of their age.")       \
+    X(responses_unsent_bytes, gauge, "Bytes of large responses that clients have not read yet.")
 
 struct http_metrics {
     HTTP_METRICS(METRIC_MEMBER)

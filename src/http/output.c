@@ -8,6 +8,7 @@
 /* A write of the bytes that the kernel did not accept at once. */
 struct pending_write {
     uv_write_t request;
+    struct http_output *output;
     void (*done)(uv_stream_t *stream, int status);
     unsigned body_count;
     struct blob *body[HTTP_OUTPUT_MAX];
@@ -59,10 +60,18 @@ static unsigned http_output_skip_sent(uv_buf_t *pieces, size_t sent)
     return first;
 }
 
+static bool http_output_is_large(const struct blob *body)
+{
+    return body != NULL && body->len > HTTP_RESPONSE_LARGE;
+}
+
 static void http_output_free_pending(struct pending_write *w)
 {
-    for (unsigned i = 0; i < w->body_count; i++)
+    for (unsigned i = 0; i < w->body_count; i++) {
+        if (http_output_is_large(w->body[i]) && --w->body[i]->writes == 0)
+            w->output->unsent -= w->body[i]->len;
         blob_unref(w->body[i]);
+    }
     free(w);
 }
 
@@ -87,10 +96,13 @@ static struct pending_write *http_output_detach(struct http_output *o, uv_buf_t 
     for (unsigned i = 0; i < count; i++)
         if (pieces[i].base >= low && pieces[i].base < high)
             pieces[i].base = w->heads + (pieces[i].base - low);
+    w->output = o;
     w->body_count = o->count;
     for (unsigned i = 0; i < o->count; i++) {
         w->body[i] = o->response[i].body;
         o->response[i].body = NULL;
+        if (http_output_is_large(w->body[i]) && w->body[i]->writes++ == 0)
+            o->unsent += w->body[i]->len;
     }
     return w;
 }

@@ -10,6 +10,7 @@
 
 #include "base/blob.h"
 #include "base/buf.h"
+#include "http/response.h"
 
 #include <uv.h>
 
@@ -20,6 +21,7 @@ struct http_output {
     struct buf heads;
     unsigned count;
     size_t body_bytes;
+    size_t unsent; /* bytes of the large bodies that pending writes hold; one that several hold counts once */
     struct {
         size_t head_end;   /* in `heads`; the head begins where the previous one ends */
         struct blob *body; /* one reference, or NULL */
@@ -43,6 +45,17 @@ static inline void http_output_fini(struct http_output *o)
 static inline bool http_output_full(const struct http_output *o)
 {
     return o->count + 2 > HTTP_OUTPUT_MAX || o->heads.len + o->body_bytes >= HTTP_OUTPUT_BYTES;
+}
+
+/*
+ * True if `body` may be added although up to `unsent_max` bytes of large bodies are unsent: it is not large,
+ * counts already, or has room. A single body always has room.
+ */
+static inline bool http_output_has_room(const struct http_output *o, const struct blob *body,
+                                        size_t unsent_max)
+{
+    return body->len <= HTTP_RESPONSE_LARGE || body->writes > 0 || o->unsent == 0 ||
+           (o->unsent < unsent_max && body->len <= unsent_max - o->unsent);
 }
 
 /* Completes a response whose head was appended to o->heads. Takes a reference to `body`, which may be NULL.

@@ -57,7 +57,7 @@ void http_field_table_init(struct http_field_table *t, const struct http_field_r
 {
     static const struct http_field_rule own[HTTP_FIELD_COUNT] = {
         [HTTP_FIELD_HOST] = {"host", HTTP_REPEAT_REJECT},
-        [HTTP_FIELD_TRANSFER_ENCODING] = {"transfer-encoding", HTTP_REPEAT_REJECT},
+        [HTTP_FIELD_TRANSFER_ENCODING] = {"transfer-encoding", HTTP_REPEAT_LIST},
         [HTTP_FIELD_EXPECT] = {"expect", HTTP_REPEAT_FIRST},
         [HTTP_FIELD_IF_MATCH] = {"if-match", HTTP_REPEAT_LIST},
         [HTTP_FIELD_IF_NONE_MATCH] = {"if-none-match", HTTP_REPEAT_LIST},
@@ -205,6 +205,24 @@ static int http_parser_find_path(struct span target, size_t *start)
     return http_parser_is_host(authority) ? 0 : -EINVAL;
 }
 
+/* Decodes a path in place and returns its length. An encoded slash does not separate segments (RFC 3986
+ * section 2.2), and so stays encoded. */
+static size_t http_parser_decode_path(struct span path, char *out)
+{
+    enum { ESCAPE_LEN = 3 };
+    size_t n = 0;
+    for (;;) {
+        struct span part = {path.data, uri_find_encoded_slash(path)};
+        n += uri_decode(part, out + n);
+        path = span_skip(path, part.len);
+        if (path.len == 0)
+            return n;
+        memmove(out + n, path.data, ESCAPE_LEN);
+        n += ESCAPE_LEN;
+        path = span_skip(path, ESCAPE_LEN);
+    }
+}
+
 /* `seen` are the classes in it; as http_target_split() otherwise. */
 static int http_parser_split_target(char *target, size_t len, unsigned seen, struct span *path,
                                     struct span *query)
@@ -222,7 +240,7 @@ static int http_parser_split_target(char *target, size_t len, unsigned seen, str
     if ((seen & PERCENT) != 0) {
         if (!uri_escapes_valid(*path))
             return -EINVAL;
-        path->len = uri_decode(*path, target + start);
+        path->len = http_parser_decode_path(*path, target + start);
         if (http_parser_has_control(*path))
             return -EINVAL;
     }
@@ -316,9 +334,10 @@ static int http_parser_on_version_complete(llhttp_t *l)
 {
     struct http_parser *p = http_parser_of(l);
     http_parser_enter(p, HTTP_PARSE_FIELDS);
-    bool known = l->http_major == 1 && l->http_minor <= 1; /* not covered: llhttp rejects 1.2 itself */
-    if (!known)
+    if (l->http_major != 1)
         return http_parser_reject(p, 505);
+    if (l->http_minor > 1) /* processed as the highest version that is implemented: RFC 9110 section 2.5 */
+        l->http_minor = 1;
     /* llhttp knows them from the preface of HTTP/2 and from Icecast. */
     return l->method == HTTP_PRI || l->method == HTTP_SOURCE ? http_parser_reject(p, 501) : 0;
 }
@@ -329,6 +348,8 @@ static int http_parser_on_header_field(llhttp_t *l, const char *at, size_t n)
     struct http_parser *p = http_parser_of(l);
     size_t room = sizeof p->name - p->state.name_len;
     size_t kept = n < room ? n : room;
+    if (p->state.name_len == 0)
+        memset(p->name, 0, sizeof p->name);
     memcpy(p->name + p->state.name_len, at, kept);
     p->state.name_len += kept;
     return 0;
@@ -391,15 +412,11 @@ static int http_parser_begin_repeated_field(struct http_parser *p, int field)
 static int http_parser_on_header_field_complete(llhttp_t *l)
 {
     struct http_parser *p = http_parser_of(l);
-    if (p->state.field == HTTP_FIELD_REPEATED)
-        http_parser_end_repeated_field(p);
     /* Trailers are dropped. */
     int field =
         http_parser_has_head(p) ? -1 : http_parser_find_field(&p->config->fields, p->name, p->state.name_len);
-    p->state.kept = NULL;
     p->state.field = field;
     p->state.name_len = 0;
-    memset(p->name, 0, sizeof p->name);
     if (field < 0)
         return 0;
     if ((p->state.fields >> field & 1) != 0)
@@ -416,13 +433,31 @@ static int http_parser_on_header_value(llhttp_t *l, const char *at, size_t n)
     return http_parser_collect(p, p->state.kept, &p->piece[p->state.field].len, at, n);
 }
 
+static int http_parser_on_header_value_complete(llhttp_t *l)
+{
+    struct http_parser *p = http_parser_of(l);
+    if (p->state.field == HTTP_FIELD_REPEATED)
+        http_parser_end_repeated_field(p);
+    p->state.kept = NULL;
+    return 0;
+}
+
 /* RFC 9112 section 6.1. llhttp accepts any list that ends in "chunked"; no other coding is implemented here.
  */
 static int http_parser_validate_transfer_encoding(const struct http_parser *p, struct span coding)
 {
-    if (p->llhttp.http_minor == 0 || (p->llhttp.flags & F_CHUNKED) == 0)
+    bool ends_in_chunked = (p->llhttp.flags & F_CHUNKED) != 0 && coding.data[coding.len - 1] != ',';
+    if (p->llhttp.http_minor == 0 || !ends_in_chunked)
         return 400;
     return span_equal_nocase(coding, SPAN("chunked")) ? 0 : 501;
+}
+
+static bool http_parser_has_valid_host(const struct http_parser *p)
+{
+    struct span host = p->request.field[HTTP_FIELD_HOST];
+    if (host.data == NULL)
+        return p->llhttp.http_minor == 0;
+    return host.len == 0 ? p->config->accepts_empty_host : http_parser_is_host(host);
 }
 
 /* RFC 9112 sections 2.3 and 3.2. Returns the status of a rejection, or 0. */
@@ -431,9 +466,7 @@ static int http_parser_validate_head(const struct http_parser *p)
     const llhttp_t *l = &p->llhttp;
     if (l->http_major != 1) /* a request line without version has 0.9 */
         return 505;
-    struct span host = p->request.field[HTTP_FIELD_HOST];
-    bool host_needed = l->http_minor == 1;
-    if (p->state.ambiguous || (host.data == NULL ? host_needed : !http_parser_is_host(host)))
+    if (p->state.ambiguous || !http_parser_has_valid_host(p))
         return 400;
     struct span coding = p->request.field[HTTP_FIELD_TRANSFER_ENCODING];
     int status =
@@ -466,8 +499,6 @@ static int http_parser_on_headers_complete(llhttp_t *l)
 {
     struct http_parser *p = http_parser_of(l);
     struct http_request *r = &p->request;
-    if (p->state.field == HTTP_FIELD_REPEATED)
-        http_parser_end_repeated_field(p);
     http_parser_enter(p, HTTP_PARSE_CONTENT);
     r->minor_version = l->http_minor;
     r->keep_alive = http_parser_wants_keep_alive(l);
@@ -637,25 +668,11 @@ static void http_parser_remember(struct http_parser *p, struct span bytes)
 
 void http_parser_init(struct http_parser *p, struct http_parser_config *config)
 {
-    static const llhttp_settings_t settings = {
-        .on_url = http_parser_on_url,
-        .on_url_complete = http_parser_on_url_complete,
-        .on_version_complete = http_parser_on_version_complete,
-        .on_header_field = http_parser_on_header_field,
-        .on_header_field_complete = http_parser_on_header_field_complete,
-        .on_header_value = http_parser_on_header_value,
-        .on_headers_complete = http_parser_on_headers_complete,
-        .on_body = http_parser_on_body,
-        .on_message_complete = http_parser_on_message_complete,
-    };
     p->config = config;
     buf_clear(&p->text);
     p->state = (struct http_parse_state){0};
-    memset(p->name, 0, sizeof p->name);
     p->status = 0;
     p->request = (struct http_request){.method = METHOD_OTHER};
-    llhttp_init(&p->llhttp, HTTP_REQUEST, &settings);
-    p->llhttp.data = p;
 }
 
 /* llhttp stopped at input.data[at], inside a token or at the space after one: it has no method of that
@@ -671,7 +688,6 @@ static bool http_parser_is_unknown_method(const struct http_parser *p, struct sp
 static int http_parser_status_of_error(struct http_parser *p, llhttp_errno_t err, struct span input,
                                        size_t at)
 {
-    const char *reason = llhttp_get_error_reason(&p->llhttp);
     if (p->status != 0)
         return p->status;
     if (err == HPE_INVALID_METHOD) {
@@ -680,17 +696,38 @@ static int http_parser_status_of_error(struct http_parser *p, llhttp_errno_t err
         p->request.method = METHOD_OTHER; /* llhttp has reported HEAD for HEADX */
         return 501;
     }
-    if (err == HPE_INVALID_VERSION)
-        return strcmp(reason, "Invalid HTTP version") == 0 ? 505 : 400;
-    if (err == HPE_INVALID_CONSTANT && strcmp(reason, "Invalid method for HTTP/x.x request") == 0)
+    if (err == HPE_INVALID_CONSTANT &&
+        strcmp(llhttp_get_error_reason(&p->llhttp), "Invalid method for HTTP/x.x request") == 0)
         return 501;
     return 400;
+}
+
+/* A request that is recognised does without llhttp. */
+static void http_parser_begin_llhttp(struct http_parser *p)
+{
+    static const llhttp_settings_t settings = {
+        .on_url = http_parser_on_url,
+        .on_url_complete = http_parser_on_url_complete,
+        .on_version_complete = http_parser_on_version_complete,
+        .on_header_field = http_parser_on_header_field,
+        .on_header_field_complete = http_parser_on_header_field_complete,
+        .on_header_value = http_parser_on_header_value,
+        .on_header_value_complete = http_parser_on_header_value_complete,
+        .on_headers_complete = http_parser_on_headers_complete,
+        .on_body = http_parser_on_body,
+        .on_message_complete = http_parser_on_message_complete,
+    };
+    memset(p->name, 0, sizeof p->name);
+    llhttp_init(&p->llhttp, HTTP_REQUEST, &settings);
+    llhttp_set_lenient_version(&p->llhttp, 1); /* see http_parser_on_version_complete() */
+    p->llhttp.data = p;
 }
 
 /* Empty lines were skipped before (http_leading_crlf); llhttp would skip incomplete ones too. */
 static bool http_parser_begins_line(struct http_parser *p)
 {
     char first = *p->rest.data;
+    http_parser_begin_llhttp(p);
     assert(first != '\r');
     http_parser_enter(p, HTTP_PARSE_LINE);
     return first != '\n';
@@ -704,13 +741,38 @@ static bool http_parser_check_input(struct http_parser *p)
     return p->state.phase != HTTP_PARSE_SPACE || http_parser_begins_version(p);
 }
 
-/* llhttp gets at most as much of the head as the limit leaves, so that the count is exact. */
-static size_t http_parser_slice_length(const struct http_parser *p, size_t available)
+/* True within the value of a field that llhttp evaluates itself. */
+static bool http_parser_is_in_evaluated_value(const struct http_parser *p)
 {
+    static const char names[][HTTP_NAME_MAX] = {"connection", "content-length", "proxy-connection",
+                                                "transfer-encoding"};
+    if (p->state.name_len > 0)
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (http_parser_same_name(p->name, names[i]))
+            return true;
+    return false;
+}
+
+/*
+ * The next input of llhttp. It gets at most as much of the head as the limit leaves, so that the count is
+ * exact. In the values that it evaluates it does not take a tab for white space (RFC 9110 section 5.6.3): it
+ * gets a space in its place.
+ */
+static struct span http_parser_next_slice(const struct http_parser *p, struct span rest)
+{
+    static const struct span space = {" ", 1};
     if (http_parser_has_head(p))
-        return available;
+        return rest;
     size_t left = p->config->head_max - p->state.head_len;
-    return available < left ? available : left;
+    if (left < rest.len)
+        rest.len = left;
+    if (rest.len == 0)
+        return rest;
+    if (*rest.data == '\t' && http_parser_is_in_evaluated_value(p))
+        return space;
+    rest.len = 1 + span_find(span_skip(rest, 1), '\t');
+    return rest;
 }
 
 /* Chunk sizes and extensions are bounded by the limit of the content, trailers by that of the head. */
@@ -731,8 +793,7 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
     if (*used > 0)
         return HTTP_COMPLETE;
     while (*used < bytes.len) {
-        struct span rest = span_skip(bytes, *used);
-        rest.len = http_parser_slice_length(p, rest.len);
+        struct span rest = http_parser_next_slice(p, span_skip(bytes, *used));
         if (rest.len == 0)
             return http_parser_rejected(p, p->state.phase < HTTP_PARSE_FIELDS ? 414 : 431);
         p->rest = rest;
@@ -760,6 +821,15 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
             return http_parser_rejected(p, http_parser_status_of_error(p, err, rest, taken));
     }
     return HTTP_NEED_MORE;
+}
+
+void http_parser_set_complete_fields(struct http_parser *p)
+{
+    if (p->state.phase != HTTP_PARSE_FIELDS || p->status == 500) /* out of memory, or all are set */
+        return;
+    if (p->state.kept != NULL && p->state.field != HTTP_FIELD_REPEATED)
+        p->state.fields &= ~(1U << p->state.field);
+    http_parser_set_fields(p);
 }
 
 bool http_parser_wants_continue(const struct http_parser *p)

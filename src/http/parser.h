@@ -52,8 +52,9 @@ struct http_section_cache {
 
 /* All parsers of a server share it. */
 struct http_parser_config {
-    size_t head_max; /* bytes of request line and header section, the empty line included */
-    size_t body_max; /* bytes of content, which is read and dropped */
+    size_t head_max;         /* bytes of request line and header section, the empty line included */
+    size_t body_max;         /* bytes of content, which is read and dropped */
+    bool accepts_empty_host; /* a request may have a Host without a value */
     struct http_field_table fields;
     struct http_section_cache sections; /* zeroed, but for the seed */
 };
@@ -102,11 +103,11 @@ struct http_parse_state {
 enum { HTTP_FIELD_REPEATED = HTTP_FIELDS_MAX };
 
 struct http_parser {
-    llhttp_t llhttp;
-    struct http_parser_config *config;            /* borrowed */
-    struct buf text;                              /* target and field values; the memory is kept for reuse */
-    struct buf list[HTTP_LISTS_MAX];              /* the values of each list, joined; likewise */
-    char name[HTTP_NAME_MAX];                     /* the field being read, cut off, padded with zeros */
+    llhttp_t llhttp;                   /* from the first line of a request that is not recognised */
+    struct http_parser_config *config; /* borrowed */
+    struct buf text;                   /* target and field values; the memory is kept for reuse */
+    struct buf list[HTTP_LISTS_MAX];   /* the values of each list, joined; likewise */
+    char name[HTTP_NAME_MAX];          /* the last field, cut off, padded with zeros */
     struct http_piece piece[HTTP_FIELDS_MAX + 1]; /* the values of the fields so far */
     struct http_parse_state state;
     struct span rest; /* the input of llhttp, from the end of the target on; only during a call */
@@ -155,15 +156,18 @@ static inline size_t http_parser_capacity(const struct http_parser *p)
  */
 enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, size_t *used);
 
+/* Sets those fields of a request that is rejected which are complete, for the response. */
+void http_parser_set_complete_fields(struct http_parser *p);
+
 /* True while the client waits for "100 Continue" before it sends the content (RFC 9110 section 10.1.1). */
 bool http_parser_wants_continue(const struct http_parser *p);
 
 /*
  * Splits a request target (RFC 9112 section 3.2) into decoded path and raw query. The path is decoded in
- * place, so *path and *query borrow from `target`, which is changed. The absolute form ("http://host/path")
- * is read as its path; "*" and "host:port" become the path as they are. Returns 0, or -EINVAL for a fragment,
- * a control byte (encoded or not), a broken escape in the path, or an authority that would not be a valid
- * Host.
+ * place, so *path and *query borrow from `target`, which is changed. Encoded slashes stay encoded: a slash in
+ * *path separates segments. The absolute form ("http://host/path") is read as its path; "*" and "host:port"
+ * become the path as they are. Returns 0, or -EINVAL for a fragment, a control byte (encoded or not), a
+ * broken escape in the path, or an authority that would not be a valid Host.
  */
 int http_target_split(char *target, size_t len, struct span *path, struct span *query)
     __attribute__((warn_unused_result));

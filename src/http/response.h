@@ -11,6 +11,9 @@
 
 enum { HTTP_RESPONSE_FIELDS_MAX = 12 };
 
+/* A body of more bytes is large: it has to wait where too many are unsent (http/exchange.h). */
+enum { HTTP_RESPONSE_LARGE = 64 * 1024 };
+
 struct http_field {
     struct span name;  /* as it is to be written */
     struct span value; /* absent: `name` is the whole line */

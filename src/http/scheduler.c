@@ -134,6 +134,20 @@ void http_task_set_deadline(struct http_scheduler *s, struct http_task *t, enum 
     list_append(&s->deadlines[kind], &t->deadline_link);
 }
 
+void http_task_set_deadline_since(struct http_scheduler *s, struct http_task *t, enum http_deadline kind,
+                                  uint64_t since_ms)
+{
+    struct list *next = &s->deadlines[kind];
+    if (t->deadline == kind)
+        return;
+    http_task_set_deadline(s, t, kind, since_ms);
+    list_remove(&t->deadline_link);
+    while (next->prev != &s->deadlines[kind] &&
+           LIST_ENTRY(next->prev, struct http_task, deadline_link)->deadline_ms > t->deadline_ms)
+        next = next->prev;
+    list_append(next, &t->deadline_link);
+}
+
 struct http_task *http_scheduler_oldest(const struct http_scheduler *s, enum http_deadline first,
                                         enum http_deadline last)
 {

@@ -26,6 +26,7 @@ enum http_deadline {
     HTTP_DEADLINE_PROXY_IDLE,
     HTTP_DEADLINE_HEAD,
     HTTP_DEADLINE_WRITE,
+    HTTP_DEADLINE_ROOM,
     HTTP_DEADLINE_LINGER,
     HTTP_DEADLINE_GRACE,
     HTTP_DEADLINES,
@@ -101,6 +102,10 @@ static inline void http_task_fini(struct http_task *t)
 /* Sets the deadline or replaces one of another kind, counting from `now_ms`. One of the same kind stays. */
 void http_task_set_deadline(struct http_scheduler *s, struct http_task *t, enum http_deadline kind,
                             uint64_t now_ms);
+
+/* The same, counting from an earlier time than the present: its place is close to the end of the list. */
+void http_task_set_deadline_since(struct http_scheduler *s, struct http_task *t, enum http_deadline kind,
+                                  uint64_t since_ms);
 
 /* Appends the task to the run queue. It must not be in it. */
 void http_task_enqueue(struct http_scheduler *s, struct http_task *t);

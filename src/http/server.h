@@ -28,6 +28,11 @@ struct http_server_options {
     uint64_t idle_timeout_ms;  /* between requests */
     uint64_t write_timeout_ms; /* until the kernel has accepted a whole response */
 
+    /* Bytes of large responses (http/response.h) that clients have not read yet. Beyond it further ones wait,
+     * at most for room_timeout_ms since their request. */
+    size_t unsent_max;
+    uint64_t room_timeout_ms;
+
     /* Age, give or take a tenth, from which the next response ends a connection. 0: never. */
     uint64_t max_connection_age_ms;
     struct http_balancer *balancer;
@@ -38,6 +43,7 @@ struct http_server_options {
     int max_rejections;
     const struct ip_networks *trusted_proxies; /* their reports of client addresses are used; may be NULL */
     bool close_each;                           /* every response contains "Connection: close" */
+    bool accepts_empty_host;                   /* health checks send one */
     bool evict_any; /* at the limit a connection may be closed although it is being read or answered */
 };
 

@@ -51,9 +51,52 @@ TEST_CASE(other_methods_than_get_are_refused)
     AUTO(http_response_free) struct http_response response;
     http_call(fixture->server.admin_port, "DELETE", "/livez", NULL, &response);
     assert_int_equal(response.status, 405);
-    assert_string_equal(http_header(&response, "Allow"), "GET, HEAD");
+    assert_string_equal(http_header(&response, "Allow"), "GET, HEAD, OPTIONS");
     static const char without_host[] = "GET /livez HTTP/1.1\r\n\r\n";
     http_expect_refusal(fixture->server.admin_port, without_host, sizeof without_host - 1, 400);
+}
+
+static void expect_options(struct fixture *fixture, const char *target, int status)
+{
+    AUTO(http_response_free) struct http_response response;
+    http_call(fixture->server.admin_port, "OPTIONS", target, NULL, &response);
+    if (response.status != status)
+        fail_msg("%s: %d, expected %d", target, response.status, status);
+    if (status == 204)
+        assert_string_equal(http_header(&response, "Allow"), "GET, HEAD, OPTIONS");
+    else
+        assert_null(http_header(&response, "Allow"));
+}
+
+/* HAProxy checks health by OPTIONS unless it is told another method: of "/", or of the path that it is told.
+ */
+TEST_CASE(options_have_the_status_of_the_path)
+{
+    static const char *const paths[] = {
+        "*", "/", "/livez", "/readyz", "/readyz?exclude=shutdown", "/startupz", "/version", "/metrics"};
+    AUTO(fixture_drop) struct fixture *fixture = fixture_new(1, ENV("CHANNELD_STALE_LIMIT=0s"));
+    for (size_t i = 0; i < TEST_COUNT(paths); i++)
+        expect_options(fixture, paths[i], 204);
+    expect_options(fixture, "/nothing", 404);
+    redis_stop(&fixture->redis);
+    server_await_admin(&fixture->server, "/readyz", 503);
+    expect_options(fixture, "/readyz", 503);
+    expect_options(fixture, "/livez", 204);
+}
+
+/* As health checkers send it. The API needs a host. */
+TEST_CASE(an_empty_host_is_accepted)
+{
+    static const char text[] = "GET /livez HTTP/1.1\r\nHost:\r\n\r\n";
+    static const char haproxy[] = "OPTIONS / HTTP/1.0\r\n\r\n";
+    struct fixture *fixture = *state;
+    AUTO(http_close) struct http_conn get = http_connect(fixture->server.admin_port);
+    AUTO(http_close) struct http_conn options = http_connect(fixture->server.admin_port);
+    assert_int_equal(http_send_text(&get, text), 0);
+    http_expect(&get, 200);
+    assert_int_equal(http_send_text(&options, haproxy), 0);
+    http_expect(&options, 204);
+    http_expect_refusal(fixture->server.port, text, sizeof text - 1, 400);
 }
 
 TEST_CASE(head_gets_the_fields_of_get_without_content)

@@ -163,6 +163,8 @@ static void expect_responses(struct fixture *fixture, size_t with_key)
 
 static void expect_options(struct fixture *fixture, int status)
 {
+    AUTO(http_close) struct http_conn absent = http_connect(fixture->server.port);
+    http_ask(&absent, "OPTIONS", "/api/channel/by-id/a%2Fb/", BROWSER, 404);
     for (size_t i = 0; i < PATHS; i++) {
         AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
         http_ask(&conn, "OPTIONS", paths[i], NULL, status);
@@ -317,6 +319,33 @@ TEST_CASE(every_operation_beyond_the_limit_of_connections)
 {
     expect_overload(ORIGIN);
     expect_overload("*");
+}
+
+/* A client does not read a large card, so that there is no room for another. */
+static void expect_no_room(const char *origins)
+{
+    AUTO(fixture_drop)
+    struct fixture *fixture =
+        fixture_new(1, ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins), "CHANNELD_WORKERS=1",
+                           "CHANNELD_MAX_UNSENT=64KiB", "CHANNELD_KEY_RATE=100000/s",
+                           "CHANNELD_REQUEST_TIMEOUT=200ms", "CHANNELD_DRAIN_TIMEOUT=1s"));
+    AUTOFREE char *text = text_repeat('x', 50 * LARGE);
+    AUTOFREE char *request = http_format("GET", "/api/channel/by-id/901/", FIXTURE_AUTH);
+    AUTO(http_pool_close) struct http_pool reader;
+    for (int id = 901; id <= 902; id++)
+        redis_do(&fixture->redis, "HSET channels:card:%d max_channel_id %d description %s", id, id, text);
+    http_pool_open(&reader, fixture->server.port, 1, 4096);
+    http_pool_send(&reader, request, strlen(request));
+    server_await_metric(&fixture->server, "channeld_responses_unsent_bytes", 50 * LARGE);
+    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
+    http_ask(&conn, "GET", "/api/channel/by-id/902/", FIXTURE_AUTH, 503);
+    http_ask(&conn, "GET", "/api/channel/by-id/902/", FIXTURE_AUTH BROWSER, 503);
+}
+
+TEST_CASE(a_large_response_without_room)
+{
+    expect_no_room(ORIGIN);
+    expect_no_room("*");
 }
 
 /* ---- limited keys ---- */

@@ -373,11 +373,45 @@ TEST_CASE(errors_can_be_read_by_named_origins)
     assert_string_equal(http_header(&response, "Access-Control-Allow-Origin"), "https://app.example");
 }
 
+/* Those that end the connection too, if the origin was read before the error. */
+TEST_CASE(rejections_can_be_read_by_named_origins)
+{
+    AUTOFREE char *large = text_repeat('x', 20000);
+    AUTOFREE char *long_field = text_printf("X: %s\r\n", large);
+    const struct {
+        const char *headers;
+        int status;
+    } rows[] = {{long_field, 431},
+                {"Transfer-Encoding: gzip, chunked\r\n", 501},
+                {"Content-Length: 99999999\r\n", 413},
+                {"Bad : x\r\n", 400}};
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        AUTO(http_response_free) struct http_response response;
+        get_with_origin(*state, "GET", "https://app.example",
+                        text_temp("X-Request-Id: mine\r\n%s", rows[i].headers), &response);
+        assert_int_equal(response.status, rows[i].status);
+        assert_string_equal(http_header(&response, "Access-Control-Allow-Origin"), "https://app.example");
+        assert_string_equal(http_header(&response, "X-Request-Id"), "mine");
+        assert_string_equal(http_header(&response, "Connection"), "close");
+    }
+}
+
+TEST_CASE(rejections_cannot_be_read_by_other_origins)
+{
+    AUTOFREE char *large = text_repeat('x', 20000);
+    AUTO(http_response_free) struct http_response response;
+    get_with_origin(*state, "GET", "https://other.example", text_temp("X: %s\r\n", large), &response);
+    assert_int_equal(response.status, 431);
+    assert_null(http_header(&response, "Access-Control-Allow-Origin"));
+    assert_string_equal(http_header(&response, "Vary"), "Origin");
+}
+
 TEST_CASE(preflight_is_answered_without_a_key)
 {
     AUTO(http_response_free) struct http_response response;
     get_with_origin(*state, "OPTIONS", "https://app.example", PREFLIGHT, &response);
     assert_int_equal(response.status, 204);
+    assert_string_equal(http_header(&response, "Allow"), "GET, HEAD, OPTIONS");
     assert_string_equal(http_header(&response, "Access-Control-Allow-Origin"), "https://app.example");
     assert_non_null(http_header(&response, "Access-Control-Allow-Methods"));
     assert_non_null(strstr(http_header(&response, "Access-Control-Allow-Methods"), "GET"));

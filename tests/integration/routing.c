@@ -51,6 +51,21 @@ TEST_CASE(other_methods_are_refused_before_the_key)
     }
 }
 
+/* RFC 9110 section 9.3.7: it is about the server, whatever holds for its paths. */
+TEST_CASE(options_of_the_server_are_answered)
+{
+    static const char *const headers[] = {NULL, FIXTURE_AUTH, "Origin: https://app.example\r\n"};
+    struct fixture *fixture = *state;
+    for (size_t i = 0; i < TEST_COUNT(headers); i++) {
+        AUTO(http_response_free) struct http_response response;
+        http_call(fixture->server.port, "OPTIONS", "*", headers[i], &response);
+        assert_int_equal(response.status, 204);
+        assert_string_equal(http_header(&response, "Allow"), "GET, HEAD, OPTIONS");
+        assert_null(http_header(&response, "Access-Control-Allow-Origin"));
+    }
+    assert_int_equal(http_get_status(fixture->server.port, "*", FIXTURE_AUTH), 404);
+}
+
 TEST_CASE(path_is_checked_before_the_method)
 {
     struct fixture *fixture = *state;

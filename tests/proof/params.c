@@ -12,6 +12,7 @@ void route(void)
     if (route_match(SPAN("/"), path, &id) != ROUTE_CARD_BY_ID)
         return;
     assert(id.len > 0 && is_within(id, path) && span_find(id, '/') == id.len);
+    assert(id.len != 3 || !span_equal_nocase(id, SPAN("%2F")));
     assert(id.data == path.data + sizeof "/channel/by-id/" - 1);
     assert(span_starts_with(path, SPAN("/channel/by-id/")));
     struct span rest = span_skip(path, sizeof "/channel/by-id/" - 1 + id.len);

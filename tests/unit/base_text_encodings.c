@@ -52,6 +52,16 @@ TEST_CASE(decoding_stops_at_the_end)
     assert_memory_equal(out, "%4", 2);
 }
 
+TEST_CASE(encoded_slashes_are_found)
+{
+    assert_int_equal(uri_find_encoded_slash(SPAN("a%2fb%2F")), 1);
+    assert_int_equal(uri_find_encoded_slash(SPAN("%41%2F")), 3);
+    assert_int_equal(uri_find_encoded_slash(SPAN("%%2f")), 1);
+    EACH_TEXT (text, "", "a/b", "%2", "%", "%20%25%2E", "2F%", "%2%46")
+        assert_int_equal(uri_find_encoded_slash(span_of(text)), strlen(text));
+    assert_int_equal(uri_find_encoded_slash((struct span){"%2F", 2}), 2);
+}
+
 TEST_CASE(escapes_need_two_hexadecimal_digits)
 {
     assert_true(uri_escapes_valid(SPAN("")));

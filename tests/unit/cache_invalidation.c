@@ -150,6 +150,24 @@ TEST_CASE_WITH(in_a_cluster_absences_are_untracked, set_up, invalidation_tear_do
 }
 
 /* Counted from when the command was sent, and only where Redis does not track. */
+/* Not even within the stale limit of the machine's start. */
+TEST_CASE_WITH(nothing_of_a_redis_that_was_replaced_is_served, set_up, invalidation_tear_down)
+{
+    validity.limits.stale_limit_ms = clock_ms + 1;
+    validity.limits.ttl_ms = 1000;
+    for (int tracking = 0; tracking < 2; tracking++) {
+        for (int replaced = 0; replaced < 2; replaced++) {
+            if (validity.connected)
+                invalidation_lost(&invalidation, clock_ms);
+            invalidation_connected(&invalidation, clock_ms, tracking != 0, false);
+            invalidation_lost(&invalidation, replaced ? 0 : clock_ms);
+            assert_int_equal(freshness(clock_ms), replaced ? FRESHNESS_NONE : FRESHNESS_STALE);
+        }
+    }
+    invalidation_connected(&invalidation, clock_ms, true, false);
+    assert_int_equal(freshness(clock_ms), FRESHNESS_FRESH);
+}
+
 TEST_CASE_WITH(without_tracking_a_reply_lives_for_the_ttl, set_up, invalidation_tear_down)
 {
     enum { SENT_MS = 1000, TTL_MS = 5 };

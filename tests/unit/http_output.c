@@ -278,3 +278,72 @@ OUTPUT_TEST(clearing_drops_all_references)
     assert_int_equal(body->refs, 1);
     blob_unref(body);
 }
+
+/* ---- large bodies that are unsent ---- */
+
+OUTPUT_TEST(a_large_body_is_unsent_once_however_many_writes_hold_it)
+{
+    struct blob *one = blob_of('1', 500000);
+    struct blob *other = blob_of('2', 400000);
+    struct blob *small = blob_of('s', HTTP_RESPONSE_LARGE);
+    struct blob *const bodies[] = {one, one, other, small, one};
+    static const size_t unsent[] = {500000, 500000, 900000, 900000, 900000};
+    shrink_send_buffer();
+    for (size_t i = 0; i < TEST_COUNT(bodies); i++) {
+        add("head\r\n\r\n", bodies[i]);
+        assert_int_equal(flush(), 1);
+        assert_int_equal(w.output.unsent, unsent[i]);
+    }
+    run_until_done(TEST_COUNT(bodies));
+    assert_int_equal(w.output.unsent, 0);
+    assert_int_equal(one->writes + other->writes + small->writes, 0);
+    expect_received();
+    blob_unref(one);
+    blob_unref(other);
+    blob_unref(small);
+}
+
+OUTPUT_TEST(what_the_kernel_takes_is_not_unsent)
+{
+    struct blob *body = blob_of('b', HTTP_RESPONSE_LARGE + 1);
+    add("head\r\n\r\n", body);
+    assert_int_equal(flush(), 0);
+    assert_int_equal(w.output.unsent, 0);
+    blob_unref(body);
+}
+
+OUTPUT_TEST(closing_the_stream_makes_room)
+{
+    struct blob *body = blob_of('b', 500000);
+    shrink_send_buffer();
+    add("head\r\n\r\n", body);
+    assert_int_equal(flush(), 1);
+    assert_int_equal(w.output.unsent, 500000);
+    uv_close((uv_handle_t *)&w.stream, NULL);
+    (void)uv_run(&w.loop, UV_RUN_DEFAULT);
+    assert_int_equal(w.output.unsent, 0);
+    blob_unref(body);
+}
+
+OUTPUT_TEST(there_is_room_up_to_the_limit)
+{
+    enum { UNSENT = 500000 };
+    struct blob *held = blob_of('h', UNSENT);
+    struct blob *small = blob_of('s', HTTP_RESPONSE_LARGE);
+    struct blob *large = blob_of('l', HTTP_RESPONSE_LARGE + 1);
+    assert_true(http_output_has_room(&w.output, held, 1)); /* it would be the only one */
+    shrink_send_buffer();
+    add("head\r\n\r\n", held);
+    assert_int_equal(flush(), 1);
+    assert_true(http_output_has_room(&w.output, held, 1));
+    assert_true(http_output_has_room(&w.output, small, 1));
+    assert_true(http_output_has_room(&w.output, large, UNSENT + HTTP_RESPONSE_LARGE + 1));
+    assert_false(http_output_has_room(&w.output, large, UNSENT + HTTP_RESPONSE_LARGE));
+    assert_false(http_output_has_room(&w.output, large, UNSENT));
+    assert_false(http_output_has_room(&w.output, large, 1));
+    run_until_done(1);
+    assert_true(http_output_has_room(&w.output, large, 1));
+    blob_unref(held);
+    blob_unref(small);
+    blob_unref(large);
+}

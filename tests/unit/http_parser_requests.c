@@ -18,7 +18,9 @@ TEST_CASE(only_the_path_is_decoded)
         const char *target, *path, *query;
     } rows[] = {{"/", "/", NULL},
                 {"/a/b?c=%41&d", "/a/b", "c=%41&d"},
-                {"/%41%2fb?", "/A/b", ""},
+                {"/%41%2fb?", "/A%2fb", ""},
+                {"/%2F%2f%61%2F", "/%2F%2fa%2F", NULL},
+                {"/%252F%2541/", "/%2F%41/", NULL},
                 {"/a%3Fb?c?d", "/a?b", "c?d"},
                 {"http://other:80/a%20b?c", "/a b", "c"},
                 {"HTTPS://other", "/", NULL},
@@ -77,6 +79,44 @@ TEST_CASE(field_names_ignore_case_and_values_are_trimmed)
     assert_span(r->field[FEED_FIELD_TRACEPARENT], "00-1");
     assert_span(r->field[FEED_FIELD_REQUEST_ID], "");
     assert_span(r->field[HTTP_FIELD_EXPECT], NULL);
+}
+
+/* A tab becomes a space in no value that is kept, and not in content. */
+TEST_CASE(tabs_in_values_are_kept)
+{
+    SCOPED_FEED(f);
+    const struct http_request *r = read_request(
+        &f, "POST / HTTP/1.1\r\nHost: a\t\r\nX-Api-Key:\tk\te \ty\t \r\nContent-Length: 3\t\r\nOrigin: \t\r\n"
+            "X-Request-Id: \t1\r\nIf-None-Match: \"a\tb\"\t\r\nIf-None-Match:\t\"c\"\t\r\n\r\n\ta\t");
+    assert_span(r->field[HTTP_FIELD_HOST], "a");
+    assert_span(r->field[FEED_FIELD_KEY], "k\te \ty");
+    assert_span(r->field[FEED_FIELD_ORIGIN], "");
+    assert_span(r->field[FEED_FIELD_REQUEST_ID], "1");
+    assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"a\tb\"\t, \"c\"");
+}
+
+/* As far as they are complete: for the response. */
+TEST_CASE(a_rejected_request_has_the_fields_before_the_error)
+{
+    static const struct {
+        const char *text, *origin, *id;
+    } rows[] = {
+        {"GET / HTTP/1.1\r\nOrigin: o\r\nX-Request-Id: 1\r\nBad : x\r\n", "o", "1"},
+        {"GET / HTTP/1.1\r\nOrigin: o\r\nX-Request-Id: 1\r\n z\r\n", "o", NULL},
+        {"GET / HTTP/1.1\r\nOrigin: o\r\nX-Request-Id: 1\x01\r\n", "o", NULL},
+        {"GET / HTTP/1.1\r\nOrigin: o\r\nOrigin: p\x01\r\n", "o", NULL},
+        {"GET / HTTP/1.1\r\nHost: a\r\nOrigin: o\r\nTransfer-Encoding: x, chunked\r\n\r\n", "o", NULL},
+        {"GET / HTTP/2.0\r\nOrigin: o\r\n", NULL, NULL},
+        {"BREW / HTTP/1.1\r\nOrigin: o\r\n", NULL, NULL},
+    };
+    SCOPED_FEED(f);
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        feed_every_way(&f, &FEED_LIMITS, span_of(rows[i].text));
+        assert_int_equal(f.progress, HTTP_REJECTED);
+        http_parser_set_complete_fields(&f.parser);
+        assert_span(f.parser.request.field[FEED_FIELD_ORIGIN], rows[i].origin);
+        assert_span(f.parser.request.field[FEED_FIELD_REQUEST_ID], rows[i].id);
+    }
 }
 
 TEST_CASE(field_names_are_compared_in_every_byte)
@@ -242,6 +282,13 @@ TEST_CASE(persistence_follows_version_and_connection)
     } rows[] = {{GET "\r\n", true},
                 {GET "Connection: close\r\n\r\n", false},
                 {GET "Connection: CLOSE\r\n\r\n", false},
+                {GET "Connection: close\t\r\n\r\n", false},
+                {GET "Connection:\t\tclose \t\r\n\r\n", false},
+                {GET "Connection: x\t,\tclose\t, y\r\n\r\n", false},
+                {GET "Connection: clo\tse\r\n\r\n", true},
+                {GET "X: close\t\r\nConnection: x\t\r\nY: close\t\r\n\r\n", true},
+                {"GET / HTTP/1.0\r\nConnection: keep-alive\t\r\n\r\n", true},
+                {"GET / HTTP/1.2\r\nHost: a\r\n\r\n", true},
                 {GET "Connection: keep-alive, close\r\n\r\n", false},
                 {GET "Connection: keep-alive\r\nConnection: close\r\n\r\n", false},
                 {GET "Connection: x-close\r\n\r\n", true},

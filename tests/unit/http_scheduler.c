@@ -150,6 +150,22 @@ TEST_CASE_WITH(a_deadline_of_the_same_kind_stays_and_of_another_replaces, begin,
     assert_ptr_equal(t.seen[1], &t.task[1]);
 }
 
+/* They may count from an earlier time than the ones before. */
+TEST_CASE_WITH(deadlines_expire_in_order_of_time, begin, end)
+{
+    static const int starts[] = {20, 0, 30, 10, 10};
+    static const int order[] = {1, 3, 4, 0, 2};
+    uint64_t now_ms = start_ms();
+    for (int i = 0; i < 5; i++)
+        http_task_set_deadline_since(&t.scheduler, &t.task[i], HTTP_DEADLINE_OPENING,
+                                     now_ms + (uint64_t)starts[i]);
+    assert_int_equal(expired_at(now_ms + 100), 1);
+    assert_int_equal(expired_at(now_ms + 110), 2);
+    assert_int_equal(expired_at(now_ms + 130), 2);
+    for (int i = 0; i < 5; i++)
+        assert_ptr_equal(t.seen[i], &t.task[order[i]]);
+}
+
 TEST_CASE_WITH(deadlines_expire_in_order_and_none_is_forgotten, begin, end)
 {
     uint64_t now_ms = start_ms();

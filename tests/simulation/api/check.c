@@ -237,6 +237,8 @@ static void check_origin(struct response *p)
         expect(p, "Access-Control-Expose-Headers",
                "Age, Cache-Status, ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id");
     }
+    if (p->status == 204)
+        expect(p, "Allow", "GET, HEAD, OPTIONS");
     if (p->status != 204 || !allowed || !r->from_origin || !r->is_preflight)
         return;
     expect(p, "Access-Control-Allow-Methods", "GET, HEAD");

@@ -83,6 +83,9 @@ static void add_path(struct request *r)
                                        "/api/./channels/",
                                        "/api/channel/by-links/",
                                        "/api/channel/by-link/x",
+                                       "/api%2Fchannels/",
+                                       "/api/channels%2f",
+                                       "/api/channel/by-id/1%2F",
                                        "/metrics",
                                        "/api/%E2%82%AC"};
     static const char *const list[] = {"/api/channels/", "/api/channels", "/%61pi/channels/",

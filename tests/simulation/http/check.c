@@ -254,7 +254,30 @@ void check_rejection(struct client *c, int status)
         trace_fail("408 too early: %u", client_number(c));
 }
 
-/* --- nothing is late --- */
+void check_no_room(struct client *c)
+{
+    if (!has_passed(c->handled_ns / MS, scenario.options.room_timeout_ms))
+        trace_fail("503 too early: %u", client_number(c));
+}
+
+/* --- nothing is late, and not too much is unsent --- */
+
+/* The bytes of large responses, at least: a write has less than two limits of bytes beside one. */
+static void check_unsent(void)
+{
+    size_t unsent = 0;
+    size_t largest = 0;
+    for (unsigned i = 0; i < streams_count && scenario.servers == 1; i++) {
+        for (unsigned w = 0; w < streams[i].writes; w++) {
+            size_t rest = streams[i].write[w].rest.len;
+            size_t large = rest > 2 * HTTP_RESPONSE_LARGE ? rest - 2 * HTTP_RESPONSE_LARGE : 0;
+            largest = large > largest ? large : largest;
+            unsent += large;
+        }
+    }
+    if (unsent > largest && unsent > scenario.options.unsent_max)
+        trace_fail("too much is unsent: %zu", unsent);
+}
 
 static void check_one(const struct client *c)
 {
@@ -270,6 +293,9 @@ static void check_one(const struct client *c)
                    HTTP_LINGER_MS +
                        (stream_unsent(s) > 0 || s->window > 0 ? o->write_timeout_ms + TICKS_MS : 0)))
         trace_fail("a connection lingers too long: %u", client_number(c));
+    if (c->waits_ns > 0 && s->writes == 0 &&
+        is_overdue(later(c->handled_ns / MS + o->room_timeout_ms, later(c->waits_ns, s->written_ns) / MS), 0))
+        trace_fail("a response waits for room too long: %u", client_number(c));
     if (s->writes > 0 || s->shutdown_ns > 0 || c->exchange != NULL || c->over_limit)
         return;
     bool has_grace = scenario.finishing_ns > 0 && c->handled == 0;
@@ -294,6 +320,7 @@ void check_all(void)
     note_stop();
     if (count_open() > scenario.max_connections)
         trace_fail("more connections than the limit");
+    check_unsent();
     for (unsigned i = 0; i < streams_count; i++)
         check_one(&scenario.client[i]);
 }
@@ -322,7 +349,8 @@ static void check_status(const struct client *c, int status, const struct plan *
     bool is_last = c->responses + 1 == c->handled && c->rejected != 0;
     if (c->responses >= c->handled)
         trace_fail("a response that the application did not give: %u", client_number(c));
-    if (is_last ? status != c->rejected : i->statuses != 0 || status != p->status)
+    int expected = c->no_room[c->responses] ? 503 : p->status;
+    if (is_last ? status != c->rejected : i->statuses != 0 || status != expected)
         trace_fail("a response with another status: %u: %d", client_number(c), status);
 }
 
@@ -376,7 +404,8 @@ static size_t check_one_response(struct client *c)
     const struct model_item *i = &c->model.item[c->responses];
     bool is_rejection = c->rejected != 0 && c->responses + 1 == c->handled;
     struct plan p = application_plan(i->text, i->text_len);
-    size_t size = is_rejection ? 10 : p.size + i->text_len;
+    bool is_error = is_rejection || c->no_room[c->responses];
+    size_t size = is_error ? 10 : p.size + i->text_len;
     check_status(c, status, &p);
     const char *length = find_field(head, end, "Content-Length");
     if (status == 204 ? length != NULL : length == NULL || number_at(length, (size_t)(end - length)) != size)
@@ -390,7 +419,7 @@ static size_t check_one_response(struct client *c)
     size_t total = (size_t)(end + 2 - head) + body;
     if (c->in.len < total)
         return 0;
-    size_t text = is_rejection ? 0 : i->text_len;
+    size_t text = is_error ? 0 : i->text_len;
     if (body > 0 && memcmp(end + 2, i->text, text) != 0)
         trace_fail("the response of another request: %u", client_number(c));
     for (size_t at = text; at < body; at++)

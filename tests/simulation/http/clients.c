@@ -73,12 +73,13 @@ static void add_body(struct buf *out)
     static const char letters[] = "GET / HTTP/1.1\r\n\r\n";
     unsigned n = below(10) == 0 ? below(600) : below(40);
     if (below(2) == 0) {
-        buf_printf(out, "Content-Length: %u\r\n\r\n", n);
+        buf_printf(out, "Content-Length: %u%s\r\n\r\n", n, ANY("", "", "\t", " \t "));
         for (unsigned i = 0; i < n; i++)
             buf_append_char(out, letters[i % (sizeof letters - 1)]);
         return;
     }
-    buf_append_str(out, ANY("Transfer-Encoding: chunked\r\n\r\n", "transfer-encoding:CHUNKED \r\n\r\n"));
+    buf_append_str(out, ANY("Transfer-Encoding: chunked\r\n\r\n", "transfer-encoding:CHUNKED \r\n\r\n",
+                            "Transfer-Encoding:\tchunked \t\r\n\r\n"));
     for (unsigned left = n; left > 0;) {
         unsigned size = 1 + below(left);
         buf_printf(out, "%s%x%s\r\n", ANY("", "", "00"), size, ANY("", "", ";a=b"));
@@ -114,20 +115,23 @@ static void add_request(struct buf *out, unsigned number)
     buf_append_str(out, below(8) == 0 ? ANY("\r\n", "\r\n\r\n") : "");
     size_t from = out->len;
     buf_append_str(out, ANY("GET", "GET", "GET", "GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE"));
-    buf_append_str(
-        out, ANY(" /", " /", " /", " /a/", " /%41%7e", " http://a.example/", " HTTPS://b:80/x/", " //"));
+    buf_append_str(out, ANY(" /", " /", " /", " /a/", " /%41%7e", " /a%2Fb%2f", " http://a.example/",
+                            " HTTPS://b:80/x/", " //"));
     buf_printf(out, "%u", number);
     buf_append_str(out, ANY("", "?", "?q=%20", "?a&b=?/"));
     if (below(20) == 0)
         for (unsigned i = below((unsigned)scenario.options.head_max + 20); i > 0; i--)
             buf_append_char(out, 'a');
-    buf_append_str(out, below(100) == 0 ? " RTSP/1.0\r\n" : old ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n");
+    static const char *const versions[] = {" RTSP/1.0\r\n", " HTTP/1.2\r\n", " HTTP/2.0\r\n"};
+    unsigned version = below(200);
+    buf_append_str(out, version < 3 ? versions[version] : old ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n");
     if (!old || below(2) == 0)
         buf_append_str(out, ANY("Host: a\r\n", "host:\ta.example:8080 \r\n", "HOST: [::1]\r\n"));
     buf_append_str(out, ANY("", "", "", "", "Connection: keep-alive\r\n", "Connection: x, Keep-Alive\r\n",
-                            "X:\r\n", "Accept: */*\r\n"));
+                            "Connection: x\t,\tkeep-alive\t\r\n", "X:\r\n", "Accept:\t*/*\t\r\n"));
     if (below(25) == 0)
-        buf_append_str(out, ANY("Connection: close\r\n", "connection: x\r\nConnection: Close\r\n"));
+        buf_append_str(out, ANY("Connection: close\r\n", "connection: x\r\nConnection: Close\r\n",
+                                "Connection: close\t\r\n"));
     if (below(30) == 0) {
         buf_append_str(out, "Long: ");
         for (unsigned i = below((unsigned)scenario.options.head_max); i > 0; i--)
@@ -145,11 +149,10 @@ static void add_request(struct buf *out, unsigned number)
     }
 }
 
-/* No tabs: llhttp takes spaces alone behind the values of Connection and Transfer-Encoding. Inserts, changes,
- * removes or repeats a few bytes. */
+/* Inserts, changes, removes or repeats a few bytes. */
 static void mutate(struct buf *script, size_t from)
 {
-    static const char bytes[] = "\r\n\r\n :,;/?#%\0\x7f\xff"
+    static const char bytes[] = "\r\n\r\n \t:,;/?#%\0\x7f\xff"
                                 "0a[]Hh*.1";
     struct buf changed = BUF_INIT;
     size_t at = from + below((unsigned)(script->len - from));

@@ -19,7 +19,7 @@ struct head {
     const char *target;
     size_t target_len;
     unsigned hosts, lengths, codings;
-    bool close, keep_alive, chunked, foreign_coding, expects;
+    bool close, keep_alive, foreign_coding, expects;
     unsigned long long length;
 };
 
@@ -150,9 +150,13 @@ static bool read_target(const struct head *h, char *out, size_t size)
         char c = t[i];
         if (c == '%') {
             c = (char)(hex_value(t[i + 1]) << 4 | hex_value(t[i + 2]));
-            i += 2;
             if ((unsigned char)c < 0x20 || c == 0x7F)
                 return false;
+            if (c == '/') { /* RFC 3986 section 2.2: it does not separate segments */
+                c = '%';
+            } else {
+                i += 2;
+            }
         }
         if (len + 1 < size)
             out[len++] = c;
@@ -232,8 +236,10 @@ static void read_line(struct head *h, const char *s, size_t n, bool whole)
     }
     h->major = v[5] - '0';
     h->minor = v[7] - '0';
-    if (h->major != 1 || h->minor > 1)
+    if (h->major != 1)
         h->syntax |= S505;
+    if (h->minor > 1) /* as the highest that is implemented: RFC 9110 section 2.5 */
+        h->minor = 1;
 }
 
 static bool has_token(const char *s, size_t n, const char *token)
@@ -283,9 +289,9 @@ static void read_value(struct head *h, const char *name, size_t name_len, const 
             h->length = h->length * 10 + (unsigned)(v[i] - '0');
         }
     } else if (is_named(name, name_len, "transfer-encoding")) {
-        h->sense |= h->codings++ > 0 ? S400 : 0;
-        h->chunked = is_named(v, n, "chunked");
-        h->foreign_coding |= !h->chunked;
+        h->foreign_coding |= h->codings++ > 0; /* the fields are one list */
+        h->foreign_coding |= !is_named(v, n, "chunked");
+        h->sense |= h->foreign_coding ? S400 : 0;
         h->sense |= h->lengths > 0 ? S400 : 0;
     } else if (is_named(name, name_len, "expect")) {
         h->expects |= is_named(v, n, "100-continue");

@@ -47,13 +47,15 @@ struct client {
     unsigned handled; /* requests and rejections that the application was given */
     int rejected;     /* the status; 0: none */
     bool must_close[CLIENT_ITEMS_MAX + 1];
+    bool no_room[CLIENT_ITEMS_MAX + 1]; /* answered with 503 */
+    uint64_t waits_ns;                  /* for room, since then; 0: it does not */
 
     /* By the monotonic clock. */
     uint64_t begun_ns;        /* the first byte of a request that is not complete has arrived */
     uint64_t former_begun_ns; /* likewise, of the one before */
     size_t begun_at;
     uint64_t sent_ns; /* the last bytes have arrived */
-    uint64_t answered_ns;
+    uint64_t handled_ns, answered_ns;
 };
 
 struct scenario {
@@ -109,6 +111,7 @@ void check_begin(void);
 void check_response(struct client *c); /* bytes have arrived in c->in */
 void check_end(struct client *c);      /* the client sees the end */
 void check_rejection(struct client *c, int status);
+void check_no_room(struct client *c); /* a response has had no room in time */
 void check_cancel(struct client *c);
 void check_all(void); /* nothing is overdue */
 

@@ -1,0 +1,229 @@
+/*
+ * Clients that do not read large responses: beyond CHANNELD_MAX_UNSENT further large responses wait for room,
+ * at most for the request timeout, and nothing else does.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fixture.h"
+
+enum { TEXT = 1000000, TIMEOUT_MS = 400, SMALL = 60000 };
+
+#define UNSENT      "channeld_responses_unsent_bytes"
+#define CARD(digit) "/api/channel/by-id/90" #digit "/"
+
+/* Three cards of the same size, larger than what the kernel takes, and a small one. */
+static void store_cards(struct fixture *fixture)
+{
+    AUTOFREE char *text = text_repeat('x', TEXT);
+    for (int id = 901; id <= 903; id++)
+        redis_do(&fixture->redis, "HSET channels:card:%d max_channel_id %d description %s", id, id, text);
+    text[SMALL] = '\0';
+    redis_do(&fixture->redis, "HSET channels:card:904 max_channel_id 904 description %s", text);
+}
+
+/* The length of the body of one of the first three. */
+static long card_length(void)
+{
+    static long length;
+    if (length == 0) {
+        AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, ENV("CHANNELD_WORKERS=1"));
+        AUTO(http_response_free) struct http_response response;
+        store_cards(fixture);
+        fixture_get(fixture, "channel/by-id/901/", &response);
+        assert_int_equal(response.status, 200);
+        length = (long)response.body_length;
+    }
+    return length;
+}
+
+/* A server of one worker, with so many bytes for large responses. */
+static struct fixture *start(long unsent_max, const char *timeout)
+{
+    AUTOFREE char *limit = text_printf("CHANNELD_MAX_UNSENT=%ld", unsent_max);
+    struct fixture *fixture = fixture_new(3, ENV("CHANNELD_WORKERS=1", "CHANNELD_WRITE_TIMEOUT=5m",
+                                                 "CHANNELD_DRAIN_TIMEOUT=1s", limit, timeout));
+    store_cards(fixture);
+    return fixture;
+}
+
+/* A client that requests the card and reads nothing. */
+static void open_reader(struct http_pool *reader, struct fixture *fixture, const char *target)
+{
+    AUTOFREE char *request = http_format("GET", target, FIXTURE_AUTH);
+    http_pool_open(reader, fixture->server.port, 1, 4096);
+    http_pool_send(reader, request, strlen(request));
+}
+
+static void await_unsent(struct fixture *fixture, int cards)
+{
+    double bytes = cards * (double)card_length();
+    server_await_metric(&fixture->server, UNSENT, bytes);
+    fixture_expect_metric(fixture, UNSENT, bytes);
+}
+
+static void expect_no_room(struct http_conn *conn, const char *target)
+{
+    AUTO(http_response_free) struct http_response response = {0};
+    int64_t began = wait_now_ms();
+    assert_int_equal(http_exchange(conn, "GET", target, FIXTURE_AUTH, &response), 0);
+    assert_int_equal(response.status, 503);
+    json_assert_at(response.body, "error", "\"Too many large responses\"");
+    assert_string_equal(http_header(&response, "Retry-After"), "1");
+    assert_null(http_header(&response, "Connection"));
+    assert_true(wait_now_ms() - began >= TIMEOUT_MS - wait_slack_ms());
+}
+
+TEST_CASE(large_responses_without_room_are_503_and_all_others_are_sent)
+{
+    AUTO(fixture_drop) struct fixture *fixture = start(2 * card_length(), "CHANNELD_REQUEST_TIMEOUT=400ms");
+    AUTO(http_pool_close) struct http_pool first;
+    AUTO(http_pool_close) struct http_pool second;
+    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
+    open_reader(&first, fixture, CARD(1));
+    open_reader(&second, fixture, CARD(2));
+    await_unsent(fixture, 2); /* exactly the limit */
+    expect_no_room(&conn, CARD(3));
+    http_ask(&conn, "GET", CARD(4), FIXTURE_AUTH, 200);
+    http_ask(&conn, "GET", CARD(1), FIXTURE_AUTH, 200); /* which is held already */
+    http_ask(&conn, "HEAD", CARD(3), FIXTURE_AUTH, 200);
+    http_ask(&conn, "GET", CARD(3), FIXTURE_AUTH "If-None-Match: *\r\n", 304);
+    http_ask(&conn, "GET", CARD(3), FIXTURE_WRONG, 401);
+    http_pool_close(&first);
+    await_unsent(fixture, 1);
+    http_ask(&conn, "GET", CARD(3), FIXTURE_AUTH, 200);
+    fixture_expect_metric(fixture, "channeld_requests_total{route=\"card_by_id\",status=\"503\"}", 1);
+    fixture_expect_metric(fixture, "channeld_requests_in_flight", 0);
+}
+
+TEST_CASE(one_byte_less_is_no_room)
+{
+    AUTO(fixture_drop)
+    struct fixture *fixture = start(2 * card_length() - 1, "CHANNELD_REQUEST_TIMEOUT=400ms");
+    AUTO(http_pool_close) struct http_pool first;
+    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
+    open_reader(&first, fixture, CARD(1));
+    await_unsent(fixture, 1);
+    expect_no_room(&conn, CARD(2));
+}
+
+TEST_CASE(one_response_always_has_room)
+{
+    AUTO(fixture_drop) struct fixture *fixture = start(card_length() / 2, "CHANNELD_REQUEST_TIMEOUT=400ms");
+    AUTO(http_pool_close) struct http_pool first;
+    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
+    open_reader(&first, fixture, CARD(1));
+    await_unsent(fixture, 1);
+    expect_no_room(&conn, CARD(2));
+    http_ask(&conn, "GET", CARD(1), FIXTURE_AUTH, 200);
+}
+
+/* Readers of one response hold one body. */
+TEST_CASE(a_body_counts_once)
+{
+    enum { READERS = 20 };
+    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), "CHANNELD_REQUEST_TIMEOUT=400ms");
+    AUTO(http_pool_close) struct http_pool readers;
+    AUTOFREE char *request = http_format("GET", CARD(1), FIXTURE_AUTH);
+    http_pool_open(&readers, fixture->server.port, READERS, 4096);
+    http_pool_send(&readers, request, strlen(request));
+    server_await_metric(&fixture->server, "channeld_requests_total", READERS);
+    await_unsent(fixture, 1);
+}
+
+/* It has the content and the fields as of the time when it is sent; its request counts once. */
+TEST_CASE(a_response_is_sent_when_there_is_room)
+{
+    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), "CHANNELD_REQUEST_TIMEOUT=5m");
+    AUTO(http_pool_close) struct http_pool first;
+    AUTO(http_response_free) struct http_response response = {0};
+    struct http_conn conn;
+    open_reader(&first, fixture, CARD(1));
+    await_unsent(fixture, 1);
+    double keys = server_metric(&fixture->server, "channeld_auth_total{outcome=\"valid\"}");
+    http_start_get(&conn, fixture->server.port, CARD(2), FIXTURE_AUTH);
+    server_await_metric(&fixture->server, "channeld_auth_total{outcome=\"valid\"}", keys + 1);
+    fixture_expect_metric(fixture, "channeld_requests_in_flight", 1);
+    assert_false(http_is_readable(&conn, 0));
+    redis_do(&fixture->redis, "HSET channels:card:902 title later");
+    http_pool_close(&first);
+    assert_int_equal(http_read(&conn, false, &response), 0);
+    assert_int_equal(response.status, 200);
+    json_assert_at(response.body, "data.title", "\"later\"");
+    fixture_expect_metric(fixture, "channeld_auth_total{outcome=\"valid\"}", keys + 1);
+    fixture_expect_metric(fixture, "channeld_requests_in_flight", 0);
+    http_close(&conn);
+}
+
+/* As many as there is room for, in order of arrival. */
+TEST_CASE(all_that_wait_are_sent_in_turn)
+{
+    enum { WAITING = 30 };
+    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), "CHANNELD_REQUEST_TIMEOUT=5m");
+    AUTO(http_pool_close) struct http_pool first;
+    AUTO(http_pool_close) struct http_pool others;
+    AUTOFREE char *second = http_format("GET", CARD(2), FIXTURE_AUTH "Connection: close\r\n");
+    AUTOFREE char *third = http_format("GET", CARD(3), FIXTURE_AUTH "Connection: close\r\n");
+    open_reader(&first, fixture, CARD(1));
+    await_unsent(fixture, 1);
+    http_pool_open(&others, fixture->server.port, WAITING, 0);
+    http_pool_send_each(&others, (const char *const[]){second, third}, 2);
+    server_await_metric(&fixture->server, "channeld_requests_in_flight", WAITING);
+    http_pool_close(&first);
+    struct http_pool_end end = http_pool_await_end(&others, 200, NULL, 0, WAIT_DEADLINE_MS);
+    assert_int_equal(end.left, 0);
+    assert_int_equal(end.answered, WAITING);
+    server_await_metric_below(&fixture->server, UNSENT, 0);
+}
+
+/* The first of those that wait takes less than it has waited for. */
+TEST_CASE(room_that_is_not_taken_is_given_to_the_next)
+{
+    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), "CHANNELD_REQUEST_TIMEOUT=5m");
+    AUTO(http_pool_close) struct http_pool first;
+    struct http_conn second;
+    struct http_conn third;
+    open_reader(&first, fixture, CARD(1));
+    await_unsent(fixture, 1);
+    http_start_get(&second, fixture->server.port, CARD(2), FIXTURE_AUTH);
+    server_await_metric(&fixture->server, "channeld_requests_in_flight", 1);
+    http_start_get(&third, fixture->server.port, CARD(3), FIXTURE_AUTH);
+    server_await_metric(&fixture->server, "channeld_requests_in_flight", 2);
+    redis_do(&fixture->redis, "HDEL channels:card:902 description");
+    http_pool_close(&first);
+    http_expect(&second, 200);
+    http_expect(&third, 200);
+    http_close(&second);
+    http_close(&third);
+}
+
+TEST_CASE(a_client_may_leave_while_its_response_waits)
+{
+    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), "CHANNELD_REQUEST_TIMEOUT=5m");
+    AUTO(http_pool_close) struct http_pool first;
+    struct http_conn conn;
+    open_reader(&first, fixture, CARD(1));
+    await_unsent(fixture, 1);
+    http_start_get(&conn, fixture->server.port, CARD(2), FIXTURE_AUTH);
+    server_await_metric(&fixture->server, "channeld_requests_in_flight", 1);
+    http_reset(&conn);
+    server_await_metric_below(&fixture->server, "channeld_requests_in_flight", 0);
+    http_pool_close(&first);
+    server_await_metric_below(&fixture->server, UNSENT, 0);
+    assert_int_equal(http_get_status(fixture->server.port, CARD(2), FIXTURE_AUTH), 200);
+}
+
+/* The end of the process does not wait for those that do not read. */
+TEST_CASE(responses_that_wait_end_with_the_process)
+{
+    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), "CHANNELD_REQUEST_TIMEOUT=5m");
+    AUTO(http_pool_close) struct http_pool first;
+    struct http_conn conn;
+    open_reader(&first, fixture, CARD(1));
+    await_unsent(fixture, 1);
+    http_start_get(&conn, fixture->server.port, CARD(2), FIXTURE_AUTH);
+    server_await_metric(&fixture->server, "channeld_requests_in_flight", 1);
+    free(fixture_stop_server(fixture));
+    http_close(&conn);
+}
