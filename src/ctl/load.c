@@ -610,6 +610,8 @@ static int load_write_all(struct load *l)
     err = err == 0 ? writer_finish(&l->writer) : err;
     progress_end(&l->writing);
     report_finish(&l->report);
+    if (l->read_error != 0)
+        show_message("cannot read %s: %s", l->writer.file, load_name_error(l->read_error));
     return err;
 }
 
@@ -656,8 +658,6 @@ static int load_finish(struct load *l)
 static void load_print_warnings(const struct load *l)
 {
     const struct writer_counts *n = &l->writer.counts;
-    if (l->read_error != 0)
-        show_message("cannot read %s: %s", l->writer.file, load_name_error(l->read_error));
     if (l->repeated > 0)
         show_message("%lld line%s repeated a channel; the last line of each channel was used",
                      (long long)l->repeated, plural(l->repeated));
