@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -108,6 +109,7 @@ int line_index_put(struct line_index *x, const struct indexed_line *line)
     int err = line_index_grow(x);
     if (err != 0)
         return err;
+    assert(x->line != NULL);
     x->line[x->count++] = *line;
     *line_index_id_slot(x, line->id) = (uint32_t)x->count;
     return 1;

@@ -365,7 +365,7 @@ static void load_keep_line(struct load *l, struct span line, struct indexed_line
  * or -ENOMEM. */
 static int load_index_line(struct load *l, struct span line)
 {
-    struct card card;
+    struct card card = {0};
     int err = load_read_card(l, line, l->lines.number, &card);
     struct indexed_line indexed = {.id = card.id, .offset = LINE_REFUSED, .number = l->lines.number};
     if (err == 0) {

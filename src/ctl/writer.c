@@ -157,7 +157,7 @@ static void writer_send_reads(struct writer *w, const struct entry *e)
 
 static bool writer_same_text(struct span a, struct span b)
 {
-    return (a.data == NULL) == (b.data == NULL) && span_equal(a, b);
+    return a.data == NULL || b.data == NULL ? a.data == b.data : span_equal(a, b);
 }
 
 /* Compares the card with the fields that Redis holds, of which only a former link is kept: they may be large.

@@ -19,6 +19,13 @@ static char *write_channels(int first, int count)
     return path;
 }
 
+/* The same, for a shell that names it. */
+static void write_limits_file(int first, int count)
+{
+    AUTOFREE char *path = write_channels(first, count);
+    assert_non_null(path);
+}
+
 static void fill(int count)
 {
     (void)ctl_empty(NULL);
@@ -309,7 +316,7 @@ TEST_CASE_WITH(dry_run_fails_with_a_wrong_password, ctl_empty, NULL)
 
 TEST_CASE_WITH(load_copies_a_pipe_and_leaves_nothing, ctl_empty, NULL)
 {
-    AUTOFREE char *path = write_channels(1, 1000);
+    write_limits_file(1, 1000);
     ctl_expect(ctl_shell(text_printf("mkdir -p copies && cat limits.ndjson limits.ndjson | "
                                      "TMPDIR=$PWD/copies \"$CTL\" load - && ls -A copies")),
                0, "loaded 1000 channels (0 unchanged, 0 refused)", "1000 lines repeated a channel");
@@ -320,7 +327,7 @@ TEST_CASE_WITH(load_copies_a_pipe_and_leaves_nothing, ctl_empty, NULL)
 /* The limit of the size of a file stands for a disk that is full. */
 TEST_CASE_WITH(load_without_room_for_the_copy_writes_nothing, ctl_empty, NULL)
 {
-    AUTOFREE char *path = write_channels(1, 10000);
+    write_limits_file(1, 10000);
     expect_refused(ctl_shell(text_printf("ulimit -f 200; cat limits.ndjson | TMPDIR=$PWD \"$CTL\" load -")),
                    "channelctl: cannot copy the input to ");
     expect_refused(ctl_shell(text_printf("cat limits.ndjson | TMPDIR=$PWD/nowhere \"$CTL\" load -")),
@@ -330,7 +337,7 @@ TEST_CASE_WITH(load_without_room_for_the_copy_writes_nothing, ctl_empty, NULL)
 
 TEST_CASE_WITH(load_reads_a_regular_file_in_its_place, ctl_empty, NULL)
 {
-    AUTOFREE char *path = write_channels(1, 5);
+    write_limits_file(1, 5);
     ctl_expect(ctl_shell(text_printf("TMPDIR=$PWD/nowhere \"$CTL\" load - <limits.ndjson")), 0,
                "loaded 5 channels", NULL);
     redis_do(&redis, "FLUSHALL");
