@@ -654,11 +654,20 @@ static void cache_on_ready(void *arg)
     c->options.on_connection(c->options.arg, true);
 }
 
+static void cache_on_index_size(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct cache *c = arg;
+    (void)origin; /* the number is only a metric */
+    if (reply != NULL && reply->type == REPLY_INTEGER)
+        metric_set(&c->parts.metrics->catalogue_channels, (uint64_t)reply->integer);
+}
+
 static void cache_on_heartbeat(void *arg)
 {
     struct cache *c = arg;
     invalidation_heartbeat(&c->invalidation, redis_connection_last_pong_ms(cache_connection_of(c)));
     key_reader_heartbeat(&c->key_reader);
+    fetches_read_index_size(&c->fetches, cache_on_index_size, c);
 }
 
 static void cache_on_lost(void *arg)

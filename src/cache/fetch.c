@@ -265,13 +265,22 @@ static void fetch_send_read(struct fetch *f, const struct entry_source *source, 
     fetch_send_command(f, commands_read(&f->fetches->commands, source), fn);
 }
 
-int fetches_read_entry(struct fetches *fs, const struct entry_source *source, redis_reply_fn fn, void *arg)
+static int fetches_send_to_stream(struct fetches *fs, const struct buf *command, redis_reply_fn fn, void *arg)
 {
-    const struct buf *command = commands_read(&fs->commands, source);
     int err = buf_error(command);
     if (err != 0)
         return err;
     return redis_session_send(fs->parts->session, buf_span(command), REDIS_SEND_STREAM_ONLY, fn, arg);
+}
+
+int fetches_read_entry(struct fetches *fs, const struct entry_source *source, redis_reply_fn fn, void *arg)
+{
+    return fetches_send_to_stream(fs, commands_read(&fs->commands, source), fn, arg);
+}
+
+void fetches_read_index_size(struct fetches *fs, redis_reply_fn fn, void *arg)
+{
+    (void)fetches_send_to_stream(fs, commands_index_size(&fs->commands), fn, arg);
 }
 
 /* --- in flight --- */

@@ -102,6 +102,9 @@ void fetches_confirm(struct fetches *fs, enum catalogue_state state);
 int fetches_read_entry(struct fetches *fs, const struct entry_source *source, redis_reply_fn fn, void *arg)
     __attribute__((warn_unused_result));
 
+/* Reads the size of the index, for a metric. If the command cannot be sent, `fn` is not called. */
+void fetches_read_index_size(struct fetches *fs, redis_reply_fn fn, void *arg);
+
 /*
  * Begins a fetch for a request; there must be a connection. With
  * `needs_auth` the key is checked too, and the fetch is not shared. Takes ownership of `known` (for a page,

@@ -9,6 +9,7 @@
     X(redis_error_replies_total, counter, "Redis error replies to commands of requests.")                    \
     X(catalogue_missing, gauge, "Workers whose Redis holds no catalogue: neither an index nor API keys.")    \
     X(api_keys_missing, gauge, "Workers whose Redis holds no API keys: each request gets 401.")              \
+    X(catalogue_channels, gauge_max, "Channels in the index, read each second.")                             \
     X(cache_hits_total, counter, "Requests answered from the cache.")                                        \
     X(cache_misses_total, counter, "Requests that had to read Redis.")                                       \
     X(cache_coalesced_total, counter,                                                                        \

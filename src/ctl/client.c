@@ -236,8 +236,10 @@ static int client_name_keys(struct client *c)
 {
     enum { NAMES_BYTES_MAX = 1024 };
     static void (*const append[])(const struct keyspace *, struct buf *) = {
-        keyspace_index, keyspace_index_next, keyspace_api_keys, keyspace_api_key_info, keyspace_loader};
-    struct span *const names[] = {&c->index, &c->index_next, &c->api_keys, &c->api_key_info, &c->loader};
+        keyspace_index,        keyspace_index_next, keyspace_api_keys,
+        keyspace_api_key_info, keyspace_loader,     keyspace_samples};
+    struct span *const names[] = {&c->index,        &c->index_next, &c->api_keys,
+                                  &c->api_key_info, &c->loader,     &c->samples};
     if (buf_reserve(&c->names, NAMES_BYTES_MAX) != 0) /* so that the texts do not move */
         return -ENOMEM;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

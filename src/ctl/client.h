@@ -21,7 +21,8 @@
 
 struct client {
     const struct keyspace *keys;
-    struct span index, index_next, api_keys, api_key_info, loader; /* names of keys; read-only */
+    /* Names of keys; read-only. */
+    struct span index, index_next, api_keys, api_key_info, loader, samples;
 
     /* Private from here on. */
     const struct options *options;
@@ -137,6 +138,12 @@ static inline bool reply_is_text(const struct redis_reply *reply, struct span te
 static inline bool client_is_lost(const struct client *c)
 {
     return redis_client_is_lost(c->redis);
+}
+
+/* True when the connection failed for a reason that may pass: there is no Redis, or not yet. */
+static inline bool client_is_unreachable(const struct client *c)
+{
+    return c->failed && c->redis != NULL && !redis_client_is_rejected(c->redis);
 }
 
 /* True when Redis has refused a command because it has no memory left. Even then it executes commands that

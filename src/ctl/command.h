@@ -13,6 +13,14 @@
 #define CTL_FLAGS(X) \
     X(REPLACE, "--replace", NULL, \
       "make the input the whole catalogue: all other channels are removed after the load") \
+    X(MAX_REMOVED, "--max-removed", "N|N%", \
+      "how many channels --replace may remove, or which share of them: with more it fails before it writes " \
+      "anything. A share limits removals of more than 20 channels only. By default 20%; 100% for any number") \
+    X(EXPECT, "--expect", "N", \
+      "fail before anything is written unless the input has N channels") \
+    X(DRY_RUN, "--dry-run", NULL, \
+      "write nothing: print how many channels would be added, changed and removed. Where no Redis can be " \
+      "reached only the input is checked") \
     X(SAMPLE, "--sample", "N", \
       "load N sample channels, as printed by sample, instead of a file") \
     X(COUNT, "--count", "N", \
@@ -32,10 +40,10 @@
  * function gets the words after the first one of the name.
  */
 #define CTL_COMMANDS(X) \
-    X(command_load, "load", "FILE|-", 0, CTL_FLAG(REPLACE), \
+    X(command_load, "load", "FILE|-", 0, CTL_LOAD_FLAGS, \
       "load channels from NDJSON: in each line a card as the API returns it, or a response with one. Only one " \
       "load runs at a time: a second one fails within 5 s, and waits up to 15 s for the lock of one that was killed") \
-    X(command_load, "load", NULL, CTL_FLAG(SAMPLE), CTL_FLAG(REPLACE), \
+    X(command_load, "load", NULL, CTL_FLAG(SAMPLE), CTL_LOAD_FLAGS, \
       "load sample channels") \
     X(command_show, "show", "ID|LINK", 0, 0, \
       "print a channel as Redis holds it: the card as JSON, its place in the index, where its link leads") \
@@ -64,6 +72,7 @@ enum ctl_flag {
 };
 
 #define CTL_FLAG(name) (1U << FLAG_##name)
+#define CTL_LOAD_FLAGS (CTL_FLAG(REPLACE) | CTL_FLAG(MAX_REMOVED) | CTL_FLAG(EXPECT) | CTL_FLAG(DRY_RUN))
 
 /* The bit of --help in options.switched; the other is that of --version. */
 enum { SWITCH_HELP = 1 };

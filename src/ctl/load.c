@@ -2,163 +2,15 @@
 #include "ctl/load.h"
 
 #include "base/text.h"
+#include "ctl/line_index.h"
 #include "ctl/sample.h"
 #include "model/channel.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <yyjson.h>
-
-/* --- Lines --- */
-
-enum { PIECE = 128 * 1024 };
-
-/* "-" is standard input. Returns 0 or a negative errno. lines_close is due in every case. */
-static int lines_open(struct lines *l, const char *path)
-{
-    *l = (struct lines){.fd = STDIN_FILENO};
-    if (strcmp(path, "-") == 0)
-        return 0;
-    l->fd = open(path, O_RDONLY | O_CLOEXEC);
-    return l->fd < 0 ? -errno : 0;
-}
-
-void lines_close(struct lines *l)
-{
-    if (l->fd > STDIN_FILENO)
-        (void)close(l->fd);
-    buf_fini(&l->read);
-}
-
-/* The size of the file in bytes; 0: unknown, as it is no regular file. */
-static int64_t lines_total(const struct lines *l)
-{
-    struct stat st;
-    return fstat(l->fd, &st) == 0 && S_ISREG(st.st_mode) ? (int64_t)st.st_size : 0;
-}
-
-static int load_read_file(struct lines *l)
-{
-    struct pollfd input = {.fd = l->fd, .events = POLLIN};
-    int err = buf_reserve(&l->read, PIECE);
-    if (err != 0)
-        return err;
-    int ready = poll(&input, 1, LINES_WAIT_MS);
-    if (ready <= 0)
-        return ready < 0 ? -errno : -EAGAIN;
-    ssize_t n = read(l->fd, l->read.data + l->read.len, PIECE);
-    if (n < 0)
-        return -errno;
-    l->read.len += (size_t)n;
-    return 0;
-}
-
-static int load_read_piece(struct lines *l)
-{
-    buf_consume(&l->read, l->at);
-    l->searched -= l->at;
-    l->at = 0;
-    size_t had = l->read.len;
-    int err = l->source != NULL ? l->source(l->source_arg, &l->read) : load_read_file(l);
-    if (err != 0)
-        return err;
-    l->bytes += (int64_t)(l->read.len - had);
-    l->ended = l->read.len == had;
-    return 0;
-}
-
-/* The line without the blanks around it. */
-static struct span load_trim(struct span line)
-{
-    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): only an empty line has no data */
-    if (line.len > 0 && line.data[line.len - 1] == '\r')
-        line.len--;
-    return span_trim(line);
-}
-
-/* What a file with this first line is, unless it may be lines of JSON: then NULL. */
-static const char *load_find_form(struct span line)
-{
-    static const struct {
-        struct span start;
-        const char *form;
-    } rows[] = {
-        {{"\x1F\x8B", 2}, "it is compressed: zcat FILE | channelctl load -"},
-        {{"\x28\xB5\x2F\xFD", 4}, "it is compressed: zstdcat FILE | channelctl load -"},
-        {{"\xFD"
-          "7zXZ",
-          5},
-         "it is compressed: xzcat FILE | channelctl load -"},
-        {{"\xFF\xFE", 2}, "it is UTF-16: iconv -f UTF-16 -t UTF-8 FILE | channelctl load -"},
-        {{"[", 1}, "it is a JSON array, not one object per line: jq -c '.[]' FILE | channelctl load -"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (span_starts_with(line, rows[i].start))
-            return rows[i].form;
-    if (span_equal(line, SPAN("{")))
-        return "its objects have several lines, not one object per line: jq -c . FILE | channelctl load -";
-    bool is_table = !span_starts_with(line, SPAN("{")) &&
-                    (span_find(line, ',') < line.len || span_find(line, ';') < line.len ||
-                     span_find(line, '\t') < line.len);
-    return is_table ? "CSV? see \"Other formats\" in docs/schema.md, which converts it to one object per line"
-                    : NULL;
-}
-
-/* The first line has `length` bytes. Returns 0, or -EILSEQ if the input cannot be lines of JSON. */
-static int load_begin_lines(struct lines *l, size_t length)
-{
-    static const struct span mark = {"\xEF\xBB\xBF", 3};
-    assert(l->read.data != NULL);
-    struct span line = {l->read.data + l->at, length};
-    l->begun = true;
-    if (span_starts_with(line, mark)) {
-        l->at += mark.len;
-        l->searched = l->at;
-        line = span_skip(line, mark.len);
-    }
-    l->form = load_find_form(load_trim(line));
-    return l->form == NULL ? 0 : -EILSEQ;
-}
-
-/* Ends the line of `length` bytes at l->at, after which `end` more bytes are skipped. */
-static int load_finish_line(struct lines *l, size_t length, size_t end, struct span *line)
-{
-    *line = (struct span){l->read.data + l->at, length};
-    l->at += length + end;
-    l->searched = l->at;
-    l->number++;
-    bool too_long = l->skipping || length > LINE_BYTES_MAX;
-    l->skipping = false;
-    return too_long ? -EMSGSIZE : 1;
-}
-
-int lines_next(struct lines *l, struct span *line)
-{
-    struct span fresh = span_skip(buf_span(&l->read), l->searched);
-    size_t newline = l->searched - l->at + span_find(fresh, '\n');
-    size_t pending = l->read.len - l->at;
-    if (!l->begun && (newline < pending || pending > LINE_BYTES_MAX || (l->ended && pending > 0))) {
-        int err = load_begin_lines(l, newline);
-        return err < 0 ? err : -EINTR;
-    }
-    if (newline < pending)
-        return load_finish_line(l, newline, 1, line);
-    if (l->ended)
-        return pending > 0 || l->skipping ? load_finish_line(l, pending, 0, line) : 0;
-    l->searched = l->read.len;
-    if (pending > LINE_BYTES_MAX) {
-        l->skipping = true;
-        l->at = l->read.len;
-    }
-    int err = load_read_piece(l);
-    return err < 0 ? err : -EINTR;
-}
 
 /* --- Cards --- */
 
@@ -243,8 +95,10 @@ static const char *load_read_integer(struct reader *r, enum channel_field f, yyj
     if (!valid)
         return f == CHANNEL_FIELD_max_channel_id ? "a 64-bit integer" : "a 64-bit integer or null";
     *out = load_keep(r, text);
-    if (f == CHANNEL_FIELD_max_channel_id)
+    if (f == CHANNEL_FIELD_max_channel_id) {
         r->card->id = number;
+        r->card->has_id = true;
+    }
     return NULL;
 }
 
@@ -404,6 +258,16 @@ int card_read(const struct card_source *from, const struct link_hosts *hosts, st
 _Static_assert((int)WRITER_CARD_BYTES_MAX >= (int)LINE_BYTES_MAX,
                "a batch must have room for the card of any line");
 
+/* Without --max-removed a replacing load may remove this share of the channels, or this number of them. */
+enum { REMOVED_SHARE_MAX = 20, REMOVED_CHANNELS_MAX = 20 };
+
+/* The catalogue before the load. */
+struct census {
+    int64_t channels; /* cards */
+    int64_t lacking;  /* of these, those that the input does not have */
+    int64_t samples;  /* the value of the mark; 0: there is none */
+};
+
 /*
  * A replacing load becomes the catalogue only if every line was valid: a damaged file must never remove
  * channels. Otherwise its channels are added to the catalogue, as without --replace.
@@ -413,15 +277,34 @@ struct load {
     struct lines lines;
     struct buf texts;       /* the texts of the line's card */
     struct samples samples; /* with --sample, the input instead of a file */
+    struct line_index index;
+    struct census census;
+    int64_t max_removed; /* channels, or percent if `is_share` */
+    bool is_share;
+    int64_t expected; /* channels; 0: any number */
     struct client client;
     struct lock lock;
     struct writer writer;
     struct report report;
-    struct progress progress, removal;
-    int64_t refused; /* lines; without those that the writer refused */
-    int stopped_by;  /* this signal, or 0 */
-    int read_error;  /* a negative errno, or 0 */
+    struct progress progress, writing, removal;
+    int64_t refused;  /* lines; without those that the writer refused */
+    int64_t repeated; /* lines about a channel of an earlier line */
+    bool is_read;     /* the input was read to its end */
+    bool is_refused;  /* the whole load, before anything was written */
+    int read_error;   /* of the second reading: a negative errno, or 0 */
+    int stopped_by;   /* this signal, or 0 */
 };
+
+static bool load_has_flag(const struct load *l, enum ctl_flag flag)
+{
+    return l->options->flag[flag] != NULL;
+}
+
+/* Nothing prevents the load so far. */
+static bool load_goes_on(const struct load *l, int err)
+{
+    return err == 0 && !l->is_refused && l->stopped_by == 0;
+}
 
 static int64_t load_accepted(const struct load *l)
 {
@@ -433,23 +316,61 @@ static int64_t load_refused(const struct load *l)
     return l->refused + l->writer.counts.refused;
 }
 
-/* Returns 0 or -EIO. */
-static int load_line(struct load *l, struct span line)
+/* Nothing is written, for this reason. */
+__attribute__((format(printf, 2, 3))) static void load_refuse_all(struct load *l, const char *format, ...)
 {
-    const struct card_source from = {l->writer.file, l->lines.number, &l->report};
-    struct card card;
-    if (load_trim(line).len == 0)
-        return 0;
+    struct buf reason = BUF_INIT;
+    va_list args;
+    va_start(args, format);
+    buf_set_message(&reason, format, args);
+    va_end(args);
+    show_message("%s", buf_message(&reason));
+    buf_fini(&reason);
+    l->is_refused = true;
+}
+
+/* --- The first reading --- */
+
+/* Reads the card of a line; as card_read. */
+static int load_read_card(struct load *l, struct span line, int64_t number, struct card *card)
+{
+    const struct card_source from = {l->writer.file, number, &l->report};
     buf_clear(&l->texts);
     int err = buf_reserve(&l->texts, line.len);
-    if (err == 0)
-        err = card_read(&from, &l->options->hosts, line, &l->texts, &card);
-    if (err == -ENOMEM)
-        return client_fail_memory(&l->client);
-    if (err == 0)
-        return writer_add(&l->writer, &card, from.line);
-    l->refused++;
-    return 0;
+    return err == 0 ? card_read(&from, &l->options->hosts, line, &l->texts, card) : err;
+}
+
+static uint64_t load_hash_link(const struct load *l, const struct card *card)
+{
+    struct span link = card->row.value[CHANNEL_FIELD_link];
+    return link.data != NULL ? line_index_link_hash(&l->index, link) : 0;
+}
+
+/* Keeps a valid line for the second reading; without room for it the whole load is refused. */
+static void load_keep_line(struct load *l, struct span line, struct indexed_line *indexed)
+{
+    int err = lines_keep(&l->lines, line, &indexed->offset);
+    if (err != 0)
+        load_refuse_all(l, "cannot copy the input to %s: %s", lines_copy_folder(), strerror(-err));
+}
+
+/* A line that is refused is the last one of its channel, too: an earlier one is not loaded instead. Returns 0
+ * or -ENOMEM. */
+static int load_index_line(struct load *l, struct span line)
+{
+    struct card card = {0};
+    int err = load_read_card(l, line, l->lines.number, &card);
+    struct indexed_line indexed = {.id = card.id, .offset = LINE_REFUSED, .number = l->lines.number};
+    if (err == 0) {
+        indexed.link = load_hash_link(l, &card);
+        load_keep_line(l, line, &indexed);
+    }
+    l->refused += err == -EINVAL;
+    if (err == -ENOMEM || !card.has_id)
+        return err == -ENOMEM ? err : 0;
+    int is_new = line_index_put(&l->index, &indexed);
+    l->repeated += is_new == 0;
+    return is_new < 0 ? is_new : 0;
 }
 
 static void load_refuse_long_line(struct load *l)
@@ -459,28 +380,233 @@ static void load_refuse_long_line(struct load *l)
     l->refused++;
 }
 
-/* Loads until the end of the file, a signal or a failure. Returns 0, or -EIO when Redis failed. */
-static int load_lines(struct load *l)
+/* Reads more of the input. Returns 0 or -ENOMEM. */
+static int load_read_some(struct load *l)
+{
+    struct span line = SPAN_ABSENT;
+    int got = lines_next(&l->lines, &line);
+    if (got == 1)
+        return lines_trim(line).len == 0 ? 0 : load_index_line(l, line);
+    if (got == -EMSGSIZE)
+        load_refuse_long_line(l);
+    else if (got == 0)
+        l->is_read = true;
+    else if (got != -EINTR && got != -EAGAIN)
+        load_refuse_all(l, "cannot read %s: %s", l->writer.file,
+                        got == -EILSEQ ? l->lines.form : strerror(-got));
+    return 0;
+}
+
+static int load_renew_lock(struct load *l)
+{
+    return l->lock.held && lock_is_due(&l->lock) ? lock_renew(&l->lock) : 0;
+}
+
+/* Reads until the end of the input, a signal, or a reason to refuse all of it. Returns 0 or -EIO. */
+static int load_read_all(struct load *l)
 {
     int err = 0;
-    while (interrupt_signal() == 0 && err == 0) {
-        struct span line = SPAN_ABSENT;
-        int got = lines_next(&l->lines, &line);
-        if (got == 1)
-            err = load_line(l, line);
-        else if (got == -EMSGSIZE)
-            load_refuse_long_line(l);
-        else if (got != -EINTR && got != -EAGAIN) {
-            l->read_error = got;
-            break;
-        }
-        /* When the input is slow, the lines received so far are written now, and the lock is renewed. */
-        if (err == 0 && (got == -EAGAIN || lock_is_due(&l->lock)))
-            err = writer_flush(&l->writer);
-        progress_show(&l->progress, load_accepted(l), l->lines.bytes);
+    while (interrupt_signal() == 0 && err == 0 && !l->is_read && !l->is_refused) {
+        if (load_read_some(l) != 0)
+            return client_fail_memory(&l->client);
+        err = load_renew_lock(l);
+        progress_show(&l->progress, l->lines.number, l->lines.bytes);
     }
     l->stopped_by = interrupt_signal();
-    return err == 0 ? writer_finish(&l->writer) : err;
+    return err;
+}
+
+/* --- The second reading --- */
+
+static const char *load_name_error(int err)
+{
+    return err == -ESTALE ? "it was changed while it was read" : strerror(-err);
+}
+
+static void load_rewind(struct load *l)
+{
+    l->samples.made = 0;
+    int err = lines_rewind(&l->lines);
+    if (err != 0)
+        load_refuse_all(l, "cannot copy the input to %s: %s", lines_copy_folder(), strerror(-err));
+}
+
+/* Reads a line, and its card, again. Returns 0, -ESTALE if it is another line now, or another negative errno.
+ */
+static int load_read_again(struct load *l, const struct indexed_line *indexed, struct card *card)
+{
+    struct span line = SPAN_ABSENT;
+    int got = lines_seek(&l->lines, indexed->offset);
+    if (got != 0)
+        return got;
+    do
+        got = lines_next(&l->lines, &line);
+    while (got == -EINTR || got == -EAGAIN);
+    if (got == 1)
+        got = load_read_card(l, line, indexed->number, card);
+    else if (got == 0)
+        got = -ESTALE;
+    bool is_other = got == -EINVAL || got == -EMSGSIZE || (got == 0 && card->id != indexed->id);
+    return is_other ? -ESTALE : got;
+}
+
+/* --- Links of several channels --- */
+
+/* Refuses the line if it has the link of the owner's line, as its hash says. Returns 0 or a negative errno.
+ */
+static int load_refuse_link(struct load *l, struct indexed_line *line, const struct indexed_line *owner)
+{
+    struct buf link = BUF_INIT;
+    char shown[EXCERPT_MAX];
+    struct card card;
+    int err = load_read_again(l, owner, &card);
+    if (err == 0)
+        buf_append_span(&link, card.row.value[CHANNEL_FIELD_link]);
+    if (err == 0)
+        err = buf_error(&link) == 0 ? load_read_again(l, line, &card) : -ENOMEM;
+    if (err == 0 && span_equal(card.row.value[CHANNEL_FIELD_link], buf_span(&link))) {
+        report_problem(&l->report, "%s:%lld: link: %s is the link of channel %lld in an earlier line",
+                       l->writer.file, (long long)line->number, excerpt(buf_span(&link), shown),
+                       (long long)owner->id);
+        line->offset = LINE_REFUSED;
+        l->refused++;
+    }
+    buf_fini(&link);
+    return err;
+}
+
+/* A link belongs to the first line with it, of those that are the last ones of their channels. */
+static int load_check_links(struct load *l)
+{
+    struct line_index *x = &l->index;
+    int err = line_index_begin_links(x);
+    for (size_t i = 0; i < x->count && err == 0; i++) {
+        struct indexed_line *line = &x->line[i];
+        const struct indexed_line *owner = line->link != 0 ? line_index_link_owner(x, line->link) : line;
+        if (owner != line)
+            err = load_refuse_link(l, line, owner);
+    }
+    line_index_end_links(x);
+    if (err == -ENOMEM)
+        return client_fail_memory(&l->client);
+    if (err != 0)
+        load_refuse_all(l, "cannot read %s again: %s", l->writer.file, load_name_error(err));
+    return 0;
+}
+
+/* --- Reasons to refuse the whole load --- */
+
+static void load_check_count(struct load *l)
+{
+    int64_t count = (int64_t)l->index.count;
+    if (l->expected > 0 && count != l->expected)
+        load_refuse_all(l, "the file has %lld channel%s, and not %lld as --expect says", (long long)count,
+                        plural(count), (long long)l->expected);
+    else if (count == 0 && l->refused == 0)
+        load_refuse_all(l, "the file has no channels");
+}
+
+/* Reads and checks the whole input. Returns 0 or -EIO. */
+static int load_examine(struct load *l)
+{
+    report_init(&l->report, stderr);
+    progress_start(&l->progress, "line", lines_total(&l->lines));
+    int err = load_read_all(l);
+    progress_end(&l->progress);
+    if (load_goes_on(l, err))
+        load_rewind(l);
+    if (load_goes_on(l, err))
+        err = load_check_links(l);
+    report_finish(&l->report);
+    if (load_goes_on(l, err))
+        load_check_count(l);
+    l->writer.replace = load_has_flag(l, FLAG_REPLACE) && l->refused == 0;
+    return err;
+}
+
+/* A client_visit. */
+static void load_count_cards(void *arg, struct redis_reply *const *keys, size_t count)
+{
+    struct load *l = arg;
+    int64_t id = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool is_id = parse_int64(keyspace_card_id(l->client.keys, reply_text(keys[i])), &id) == 0;
+        l->census.lacking += !is_id || line_index_find(&l->index, id) == NULL;
+    }
+    l->census.channels += (int64_t)count;
+    if (interrupt_signal() != 0)
+        (void)client_fail(&l->client, "interrupted");
+    else
+        (void)load_renew_lock(l); /* its failure is the client's */
+}
+
+static int64_t load_count_samples_after(const struct load *l)
+{
+    const struct census *c = &l->census;
+    int64_t kept = l->writer.replace ? 0 : c->lacking;
+    bool all_are_samples = load_has_flag(l, FLAG_SAMPLE) && (kept == 0 || c->channels <= c->samples);
+    return all_are_samples ? kept + (int64_t)l->index.count : 0;
+}
+
+/* Counts what the catalogue has before the load, where that matters. Returns 0 or -EIO. */
+static int load_take_census(struct load *l)
+{
+    struct client *c = &l->client;
+    if (!l->writer.replace && !load_has_flag(l, FLAG_SAMPLE))
+        return 0;
+    client_scan(c, SCAN_CARD_HASHES, load_count_cards, l);
+    CLIENT_SEND(c, SPAN("GET"), c->samples);
+    if (parse_int64(reply_text(client_receive_or_wrongtype(c)), &l->census.samples) != 0)
+        l->census.samples = 0;
+    l->writer.samples = load_count_samples_after(l);
+    return client_status(c);
+}
+
+/* Samples may be replaced by anything. Channels beyond their number are no samples. */
+static void load_check_removal(struct load *l)
+{
+    const struct census *c = &l->census;
+    if (!l->writer.replace || c->lacking <= c->samples)
+        return;
+    bool too_many = l->is_share ? c->lacking > REMOVED_CHANNELS_MAX &&
+                                      (double)c->lacking * 100 > (double)l->max_removed * (double)c->channels
+                                : c->lacking > l->max_removed;
+    if (too_many)
+        load_refuse_all(
+            l,
+            "--replace would remove %lld of %lld channels, more than %lld%s; if this is meant, add "
+            "--max-removed 100%%",
+            (long long)c->lacking, (long long)c->channels, (long long)l->max_removed, l->is_share ? "%" : "");
+}
+
+/* --- Loading --- */
+
+/* Loads until the end of the input, a signal or a failure. Returns 0, or -EIO when Redis failed. */
+static int load_write_all(struct load *l)
+{
+    struct card card;
+    int err = 0;
+    report_init(&l->report, stderr);
+    progress_start(&l->writing, "channel", (int64_t)l->index.count);
+    for (size_t i = 0; i < l->index.count && interrupt_signal() == 0 && err == 0; i++) {
+        const struct indexed_line *line = &l->index.line[i];
+        progress_show(&l->writing, load_accepted(l), (int64_t)i);
+        if (line->offset == LINE_REFUSED)
+            continue;
+        l->read_error = load_read_again(l, line, &card);
+        if (l->read_error != 0)
+            break;
+        err = writer_add(&l->writer, &card, line->number);
+        if (err == 0 && l->lock.held && lock_is_due(&l->lock))
+            err = writer_flush(&l->writer);
+    }
+    l->stopped_by = interrupt_signal();
+    err = err == 0 ? writer_finish(&l->writer) : err;
+    progress_end(&l->writing);
+    report_finish(&l->report);
+    if (l->read_error != 0)
+        show_message("cannot read %s: %s", l->writer.file, load_name_error(l->read_error));
+    return err;
 }
 
 /* Why a replacing load must not replace the catalogue, or NULL. */
@@ -490,27 +616,35 @@ static const char *load_why_not_replaced(const struct load *l)
         return "the load was interrupted";
     if (l->read_error != 0)
         return "the file could not be read to its end";
-    if (load_refused(l) > 0)
-        return "lines were refused";
-    return load_accepted(l) == 0 ? "the file has no channels" : NULL;
+    return load_refused(l) > 0 ? "lines were refused" : NULL;
 }
 
 #define INDEX_NOT_CHANGED "the index was not changed: a new channel is on no page until a load succeeds"
 
-static int load_finish_replace(struct load *l)
+/* Makes the next index the index, or adds its channels to the index. Returns 0 or -EIO. */
+static int load_finish_index(struct load *l, const char *why_not)
 {
-    const char *why = load_why_not_replaced(l);
+    if (!l->writer.replace)
+        return 0;
     progress_start(&l->removal, "key", 0);
-    int err = why == NULL ? writer_replace(&l->writer) : writer_merge(&l->writer);
+    int err = why_not == NULL ? writer_replace(&l->writer) : writer_merge(&l->writer);
     progress_end(&l->removal);
-    if (why != NULL)
-        show_message("nothing was replaced or removed, because %s%s", why,
-                     err == 0 && load_accepted(l) > 0 ? "; what was loaded was added to the catalogue" : "");
-    else if (err != 0 && !l->writer.counts.replaced)
+    if (err != 0 && why_not == NULL && !l->writer.counts.replaced)
         show_message(client_is_lost(&l->client)
                          ? "the catalogue may have been replaced: Redis has not confirmed it"
                          : INDEX_NOT_CHANGED);
     return err;
+}
+
+static int load_finish(struct load *l)
+{
+    const char *why_not = load_has_flag(l, FLAG_REPLACE) ? load_why_not_replaced(l) : NULL;
+    int err = load_finish_index(l, why_not);
+    if (why_not != NULL)
+        show_message("nothing was replaced or removed, because %s%s", why_not,
+                     err == 0 && load_accepted(l) > 0 ? "; what was loaded was added to the catalogue" : "");
+    bool is_complete = err == 0 && l->stopped_by == 0 && l->read_error == 0 && load_refused(l) == 0;
+    return is_complete ? writer_mark_samples(&l->writer) : err;
 }
 
 /* --- Messages and exit code --- */
@@ -518,12 +652,9 @@ static int load_finish_replace(struct load *l)
 static void load_print_warnings(const struct load *l)
 {
     const struct writer_counts *n = &l->writer.counts;
-    if (l->read_error != 0)
-        show_message("cannot read %s: %s", l->writer.file,
-                     l->lines.form != NULL ? l->lines.form : strerror(-l->read_error));
-    if (n->repeated > 0)
+    if (l->repeated > 0)
         show_message("%lld line%s repeated a channel; the last line of each channel was used",
-                     (long long)n->repeated, plural(n->repeated));
+                     (long long)l->repeated, plural(l->repeated));
     if (n->links_moved > 0)
         show_message("%lld link%s belonged to another channel before", (long long)n->links_moved,
                      plural(n->links_moved));
@@ -542,7 +673,7 @@ static void load_print_summary(const struct load *l)
     const struct writer_counts *n = &l->writer.counts;
     double seconds = progress_seconds(&l->progress);
     char removed[INT64_DIGITS_MAX + 16] = "";
-    if (l->writer.replace)
+    if (load_has_flag(l, FLAG_REPLACE))
         (void)snprintf(removed, sizeof removed, ", %lld removed", (long long)n->cards_removed);
     print_line(stdout, "%lld channel%s: %lld changed, %lld refused%s in %.1f s, %.0f/s",
                (long long)load_accepted(l), plural(load_accepted(l)), (long long)n->written,
@@ -552,9 +683,9 @@ static void load_print_summary(const struct load *l)
 static void load_print_stop(const struct load *l)
 {
     const struct writer_counts *n = &l->writer.counts;
-    if (n->last_line > 0)
-        show_message("stopped after line %lld of %s: %lld channel%s loaded, %lld unchanged",
-                     (long long)n->last_line, l->writer.file, (long long)n->written, plural(n->written),
+    if (load_accepted(l) > 0)
+        show_message("stopped after %lld of %zu channels of %s: %lld loaded, %lld unchanged",
+                     (long long)load_accepted(l), l->index.count, l->writer.file, (long long)n->written,
                      (long long)n->unchanged);
     else
         show_message("stopped before %s",
@@ -568,49 +699,108 @@ static int load_exit_code(const struct load *l)
 {
     if (l->stopped_by != 0)
         return 128 + l->stopped_by;
-    bool complete =
-        load_refused(l) == 0 && l->read_error == 0 && !(l->writer.replace && load_accepted(l) == 0);
-    return complete ? EXIT_OK : EXIT_FAILED;
+    return load_refused(l) == 0 && l->read_error == 0 && !l->is_refused ? EXIT_OK : EXIT_FAILED;
 }
 
-/* --- The command --- */
+/* --- With the lock --- */
+
+/* Whatever may be wrong is found before this. */
+static int load_write(struct load *l)
+{
+    int err = writer_begin(&l->writer);
+    if (err == 0)
+        err = load_write_all(l);
+    if (err == 0)
+        load_print_warnings(l);
+    else if (l->writer.replace && l->writer.counts.is_sent)
+        show_message(INDEX_NOT_CHANGED);
+    return err == 0 ? load_finish(l) : err;
+}
 
 /* Returns 0, or -EIO with the reason in client_error(). */
 static int load_input(void *arg)
 {
     struct load *l = arg;
-    report_init(&l->report, stderr);
-    progress_start(&l->progress, "channel", lines_total(&l->lines));
-    int err = writer_begin(&l->writer);
-    if (err == 0)
-        err = load_lines(l);
-    progress_end(&l->progress);
-    report_finish(&l->report);
-    if (err == 0)
-        load_print_warnings(l);
-    if (err != 0 && l->writer.replace && l->writer.counts.is_sent)
-        show_message(INDEX_NOT_CHANGED);
-    return err == 0 && l->writer.replace ? load_finish_replace(l) : err;
+    int err = load_examine(l);
+    if (load_goes_on(l, err))
+        err = load_take_census(l);
+    if (load_goes_on(l, err))
+        load_check_removal(l);
+    return load_goes_on(l, err) ? load_write(l) : err;
 }
 
+/* Returns the exit code. */
 static int load_run(struct load *l)
 {
-    l->writer.client = &l->client;
+    int code = client_open(&l->client, l->options, CLIENT_CATALOGUE);
+    if (code != EXIT_OK)
+        return code;
     l->writer.lock = &l->lock;
-    l->writer.report = &l->report;
-    l->writer.progress = &l->removal;
     int err = lock_run(&l->lock, &l->client, load_input, l);
     if (err != 0)
         l->stopped_by = interrupt_signal();
-    if (err != 0 || l->stopped_by != 0)
+    if (!load_goes_on(l, err))
         load_print_stop(l);
     if (err == -EIO)
         return l->stopped_by != 0 ? 128 + l->stopped_by : EXIT_FAILED;
-    if (err == 0)
+    if (err == 0 && !l->is_refused)
         load_print_summary(l);
-    int code = output_finish();
+    code = output_finish();
     return load_exit_code(l) == EXIT_OK ? code : load_exit_code(l);
 }
+
+/* --- Without writing --- */
+
+static void load_print_preview(const struct load *l)
+{
+    const struct writer_counts *n = &l->writer.counts;
+    bool removes = l->writer.replace && load_refused(l) == 0;
+    if (load_has_flag(l, FLAG_REPLACE) && !removes)
+        show_message("nothing would be replaced or removed, because lines were refused");
+    print_line(stdout, "would add %lld channel%s, change %lld and remove %lld (%lld unchanged, %lld refused)",
+               (long long)n->added, plural(n->added), (long long)(n->written - n->added),
+               (long long)(removes ? l->census.lacking : 0), (long long)n->unchanged,
+               (long long)load_refused(l));
+}
+
+/* Compares the input with what Redis holds. Returns 0 or -EIO. */
+static int load_compare(struct load *l)
+{
+    int err = load_take_census(l);
+    if (err != 0)
+        return err;
+    load_check_removal(l);
+    err = writer_begin(&l->writer);
+    if (err == 0)
+        err = load_write_all(l);
+    if (err == 0)
+        load_print_preview(l);
+    return err;
+}
+
+/* Returns the exit code. */
+static int load_preview(struct load *l)
+{
+    int code = EXIT_OK;
+    int err = load_examine(l);
+    if (err == 0 && !l->is_refused) {
+        code = client_open(&l->client, l->options, CLIENT_CATALOGUE);
+        err = code == EXIT_OK ? load_compare(l) : 0;
+    }
+    if (l->is_refused)
+        show_message("the load would be refused");
+    if (err != 0)
+        return client_print_error(&l->client);
+    if (code != EXIT_OK && !client_is_unreachable(&l->client))
+        return code;
+    if (code != EXIT_OK)
+        print_line(stdout, "%zu channel%s, %lld refused; not compared with Redis", l->index.count,
+                   plural((int64_t)l->index.count), (long long)l->refused);
+    code = output_finish();
+    return load_exit_code(l) == EXIT_OK ? code : EXIT_FAILED;
+}
+
+/* --- The command --- */
 
 static int load_open_samples(struct load *l, const char *count)
 {
@@ -630,17 +820,46 @@ static int load_open_file(struct load *l, const char *path)
     return EXIT_FAILED;
 }
 
+/* N, or N% of at most 100%. */
+static bool load_read_max_removed(struct load *l, struct span text)
+{
+    l->is_share = text.len > 0 && text.data[text.len - 1] == '%';
+    text.len -= l->is_share;
+    return parse_int64(text, &l->max_removed) == 0 && l->max_removed >= 0 &&
+           (!l->is_share || l->max_removed <= 100);
+}
+
+/* Returns EXIT_OK, or EXIT_USAGE after printing what is wrong. */
+static int load_read_flags(struct load *l)
+{
+    const char *max_removed = l->options->flag[FLAG_MAX_REMOVED];
+    const char *expected = l->options->flag[FLAG_EXPECT];
+    l->max_removed = REMOVED_SHARE_MAX;
+    l->is_share = true;
+    if (max_removed != NULL && !load_has_flag(l, FLAG_REPLACE))
+        return usage_error("load: --max-removed needs --replace");
+    if (max_removed != NULL && !load_read_max_removed(l, span_of(max_removed)))
+        return usage_error(
+            "load: --max-removed: expected a number of channels, or a share from 0%% to 100%%");
+    if (expected != NULL && (parse_int64(span_of(expected), &l->expected) != 0 || l->expected < 1))
+        return usage_error("load: --expect: expected a number of channels, 1 or more");
+    return EXIT_OK;
+}
+
 int command_load(const struct options *o, const char *argument)
 {
-    struct load l = {.options = o, .writer.replace = o->flag[FLAG_REPLACE] != NULL};
-    int code = argument != NULL ? load_open_file(&l, argument) : load_open_samples(&l, o->flag[FLAG_SAMPLE]);
+    struct load l = {.options = o, .lines = {.fd = -1, .copy = -1}};
+    l.writer = (struct writer){.client = &l.client, .report = &l.report, .progress = &l.removal};
+    line_index_init(&l.index);
+    int code = load_read_flags(&l);
     if (code == EXIT_OK)
-        code = client_open(&l.client, o, CLIENT_CATALOGUE);
+        code = argument != NULL ? load_open_file(&l, argument) : load_open_samples(&l, o->flag[FLAG_SAMPLE]);
     if (code == EXIT_OK)
-        code = load_run(&l);
+        code = load_has_flag(&l, FLAG_DRY_RUN) ? load_preview(&l) : load_run(&l);
     writer_fini(&l.writer);
     client_close(&l.client);
     lines_close(&l.lines);
+    line_index_fini(&l.index);
     buf_fini(&l.texts);
     return code;
 }

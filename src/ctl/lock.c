@@ -165,8 +165,7 @@ static int lock_claim(struct lock *l, char holder[EXCERPT_MAX], int64_t *ttl_ms)
     return err == 0 ? client_status(c) : err;
 }
 
-/* A user without the right to renew the lock gets the error now and not during the load. */
-static int lock_renew_at_once(struct lock *l)
+int lock_renew(struct lock *l)
 {
     lock_watch(l);
     lock_begin(l);
@@ -187,8 +186,8 @@ static int lock_acquire(struct lock *l)
     while (err == 0 && interrupt_signal() == 0) {
         err = lock_claim(l, holder, &ttl);
         if (err != 0 || l->held)
-            return err != 0 ? err : lock_renew_at_once(l);
-        if (ttl == -1) /* it was not set by a load */
+            return err != 0 ? err : lock_renew(l); /* without the right to do so it fails now, not later */
+        if (ttl == -1)                             /* it was not set by a load */
             return lock_fail_held(l, "the lock has no TTL: no load is possible until it is deleted", holder);
         if (ttl > before) /* it does not expire in time, or was renewed */
             return lock_fail_held(l, "another load is running", holder);

@@ -44,8 +44,11 @@ struct lock {
 int lock_run(struct lock *l, struct client *c, int (*work)(void *arg), void *arg)
     __attribute__((warn_unused_result));
 
-/* True when a renewal is due: a transaction, which may be empty. */
+/* True when a renewal is due: the next transaction renews the lock. */
 bool lock_is_due(const struct lock *l);
+
+/* Renews the lock by a transaction of its own. No reply may be due. Returns 0 or -EIO. */
+int lock_renew(struct lock *l) __attribute__((warn_unused_result));
 
 /* --- A transaction. A failure is the client's and sticky: only lock_receive tells of it --- */
 

@@ -1,7 +1,6 @@
 /* Writing batches of channels; see writer.h. */
 #include "ctl/writer.h"
 
-#include "base/hash.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -11,7 +10,11 @@
 
 /* --- Batches --- */
 
-enum { BATCH_CHANNELS_MAX = 100, BATCH_BYTES_MAX = WRITER_CARD_BYTES_MAX };
+/* A test of loads with few channels has smaller batches. */
+#ifndef BATCH_CHANNELS_MAX
+enum { BATCH_CHANNELS_MAX = 100 };
+#endif
+enum { BATCH_BYTES_MAX = WRITER_CARD_BYTES_MAX };
 
 /* A channel and its data in Redis. */
 struct entry {
@@ -26,20 +29,16 @@ struct entry {
     bool link_changed; /* its link key differs or has a TTL */
     bool has_ttl;      /* card or link key have a TTL */
     bool moves_link;   /* the link key names another channel */
-    struct link_owner
-        owner;       /* found: that channel, to which an earlier line of the file has given the link */
-    bool drops_link; /* the key of its former link is deleted */
-    size_t commands; /* its part of the transaction of the batch */
+    bool drops_link;   /* the key of its former link is deleted */
 };
 
 /*
- * No two channels of a batch have the same id or the same link. So reading all of them and then writing all
- * of them has the same result as one after the other.
+ * No two channels of a load have the same id or the same link. So reading all of a batch and then writing all
+ * of it has the same result as one after the other.
  */
 struct batch {
     size_t count;
     struct entry entry[BATCH_CHANNELS_MAX];
-    size_t commands;  /* in its transaction */
     struct buf texts; /* BATCH_BYTES_MAX bytes are reserved, so that it never moves */
 };
 
@@ -59,7 +58,6 @@ static void writer_batch_clear(struct batch *b)
     for (size_t i = 0; i < b->count; i++)
         buf_fini(&b->entry[i].former_link);
     b->count = 0;
-    b->commands = 0;
     buf_clear(&b->texts);
 }
 
@@ -101,21 +99,6 @@ static bool writer_batch_has_link(const struct batch *b, struct span link)
     return false;
 }
 
-/* True when one of the first `count` channels that is not refused has this id. */
-static bool writer_batch_has_id(const struct batch *b, size_t count, int64_t id)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!b->entry[i].refused && b->entry[i].card.id == id)
-            return true;
-    return false;
-}
-
-static bool writer_batch_accepts(const struct batch *b, const struct card *card)
-{
-    return writer_batch_has_room(b, writer_card_bytes(card)) && !writer_batch_has_id(b, b->count, card->id) &&
-           !writer_batch_has_link(b, writer_card_link(card));
-}
-
 static void writer_batch_add(struct batch *b, const struct card *card, int64_t line)
 {
     assert(writer_batch_has_room(b, writer_card_bytes(card)));
@@ -133,28 +116,6 @@ static void writer_batch_add(struct batch *b, const struct card *card, int64_t l
 static struct span writer_id_text(const struct entry *e)
 {
     return e->card.row.value[CHANNEL_FIELD_max_channel_id];
-}
-
-/* --- Ids of channels that have a link --- */
-
-/*
- * XXH3 maps eight bytes one-to-one to 64 bits, so the hash alone identifies the id. The table takes 21 to 43
- * bytes per id: 34 at 1,000,000 ids, 27 at 10,000,000.
- */
-static uint64_t writer_id_hash(int64_t id)
-{
-    return hash_bytes((struct span){(const char *)&id, sizeof id}, 0);
-}
-
-static bool writer_has_link_noted(const struct writer *w, int64_t id)
-{
-    return table_find(&w->linked, writer_id_hash(id)) != NULL;
-}
-
-static int writer_note_link(struct writer *w, int64_t id)
-{
-    static char present;
-    return writer_has_link_noted(w, id) ? 0 : table_add(&w->linked, writer_id_hash(id), &present);
 }
 
 /* --- Lines that cannot be written --- */
@@ -196,7 +157,7 @@ static void writer_send_reads(struct writer *w, const struct entry *e)
 
 static bool writer_same_text(struct span a, struct span b)
 {
-    return (a.data == NULL) == (b.data == NULL) && span_equal(a, b);
+    return a.data == NULL || b.data == NULL ? a.data == b.data : span_equal(a, b);
 }
 
 /* Compares the card with the fields that Redis holds, of which only a former link is kept: they may be large.
@@ -238,9 +199,6 @@ static void writer_receive_link_owner(struct writer *w, struct entry *e)
         writer_refuse_type(w, e, client_link_key(w->client, writer_card_link(&e->card)), "a string");
     e->link_changed = !reply_is_id(owner, e->card.id);
     e->moves_link = e->link_changed && owner->type == REPLY_STRING;
-    e->owner.link = writer_card_link(&e->card);
-    e->owner.found = e->moves_link && parse_int64(reply_text(owner), &e->owner.id) == 0 &&
-                     writer_has_link_noted(w, e->owner.id);
 }
 
 static void writer_receive_reads(struct writer *w, struct entry *e)
@@ -257,34 +215,6 @@ static void writer_receive_reads(struct writer *w, struct entry *e)
     const struct redis_reply *score = client_receive_or_wrongtype(w->client);
     e->listed = score->type == REPLY_DOUBLE;
     e->score = score->number;
-}
-
-/* --- Links that belong to another channel by an earlier line --- */
-
-/*
- * Refuses the lines whose link belongs to another channel. The owner of a contested link may have another
- * link by now: then the link key is stale. An owner with an earlier line in this batch has given up the
- * contested one, unless that line was refused.
- */
-static void writer_refuse_contested(struct writer *w, struct batch *b)
-{
-    char link[EXCERPT_MAX];
-    struct entry *e = b->entry;
-    CLIENT_PIPELINE(i, b->count, e[i].owner.found, client_send_owner_check(w->client, &e[i].owner),
-                    client_receive_owner_check(w->client, &e[i].owner));
-    for (size_t i = 0; i < b->count && client_status(w->client) == 0; i++)
-        if (!e[i].refused && e[i].owner.agrees && !writer_batch_has_id(b, i, e[i].owner.id))
-            writer_refuse(w, &e[i], "link: %s is the link of channel %lld in an earlier line",
-                          excerpt(e[i].owner.link, link), (long long)e[i].owner.id);
-}
-
-static void writer_note_links(struct writer *w, const struct batch *b)
-{
-    for (size_t i = 0; i < b->count; i++) {
-        const struct entry *e = &b->entry[i];
-        if (!e->refused && writer_card_link(&e->card).data != NULL && writer_note_link(w, e->card.id) != 0)
-            (void)client_fail_memory(w->client);
-    }
 }
 
 /* --- Former links --- */
@@ -369,7 +299,6 @@ static void writer_send_card(struct client *c, const struct entry *e)
 static void writer_send_changes(struct writer *w, struct entry *e)
 {
     struct client *c = w->client;
-    size_t before = client_pending(c);
     if (e->card_changed)
         writer_send_card(c, e);
     if (e->link_changed)
@@ -379,41 +308,33 @@ static void writer_send_changes(struct writer *w, struct entry *e)
     e->moved = !e->listed || e->score != (double)w->next_score;
     if (w->replace || !e->listed)
         writer_index_send_add(c, w->replace, w->next_score++, writer_id_text(e));
-    e->commands = client_pending(c) - before;
 }
 
 static void writer_send_batch(struct writer *w, struct batch *b)
 {
     lock_begin(w->lock);
-    for (size_t i = 0; i < b->count; i++) {
+    for (size_t i = 0; i < b->count; i++)
         if (!b->entry[i].refused)
             writer_send_changes(w, &b->entry[i]);
-        b->commands += b->entry[i].commands;
-    }
     lock_commit(w->lock);
 }
 
-/* `replies` are those to its commands; the last one is to ZADD in a replacing load. */
-static void writer_count_entry(struct writer *w, const struct entry *e, struct redis_reply *const *replies)
+static void writer_count_entry(struct writer *w, const struct entry *e)
 {
     struct writer_counts *n = &w->counts;
-    int64_t added = w->replace ? replies[e->commands - 1]->integer : 0;
-    w->members += added;
-    w->index_differs = w->index_differs || (added > 0 && e->moved);
-    n->repeated += w->replace && added == 0;
     bool changed = e->card_changed || e->link_changed || (!w->replace && !e->listed);
+    w->index_differs = w->index_differs || e->moved;
     *(changed ? &n->written : &n->unchanged) += 1;
+    n->added += !e->listed;
     n->links_moved += e->moves_link;
     n->ttls_removed += e->has_ttl;
 }
 
-static void writer_count_batch(struct writer *w, const struct batch *b, struct redis_reply *const *replies)
+static void writer_count_batch(struct writer *w, const struct batch *b)
 {
-    for (size_t i = 0; i < b->count; replies += b->entry[i].commands, i++)
+    for (size_t i = 0; i < b->count; i++)
         if (!b->entry[i].refused)
-            writer_count_entry(w, &b->entry[i], replies);
-    if (b->count > 0)
-        w->counts.last_line = b->entry[b->count - 1].line;
+            writer_count_entry(w, &b->entry[i]);
 }
 
 /* Waits until the transaction of the batch that was sent is confirmed. */
@@ -421,32 +342,40 @@ static int writer_receive_sent(struct writer *w)
 {
     if (!w->lock->committed)
         return 0;
-    const struct redis_reply *replies = lock_receive(w->lock, w->sent->commands);
-    if (replies != NULL)
-        writer_count_batch(w, w->sent, replies->element);
+    int err = lock_receive_done(w->lock);
+    if (err == 0)
+        writer_count_batch(w, w->sent);
     writer_batch_clear(w->sent);
-    return replies != NULL ? 0 : -EIO;
+    return err;
+}
+
+static void writer_send_batch_reads(struct writer *w, const struct batch *b)
+{
+    for (size_t i = 0; i < b->count; i++)
+        writer_send_reads(w, &b->entry[i]);
+}
+
+static int writer_receive_batch_reads(struct writer *w, struct batch *b)
+{
+    for (size_t i = 0; i < b->count; i++)
+        writer_receive_reads(w, &b->entry[i]);
+    return client_status(w->client);
 }
 
 /*
  * The reads for a batch are sent after the transaction of the previous batch. So they see its writes, and one
  * round trip is enough for both.
  */
-int writer_flush(struct writer *w)
+static int writer_write_batch(struct writer *w)
 {
     struct batch *b = w->filling;
     lock_send_watch(w->lock);
-    for (size_t i = 0; i < b->count; i++)
-        writer_send_reads(w, &b->entry[i]);
+    writer_send_batch_reads(w, b);
     if (writer_receive_sent(w) != 0)
         return -EIO;
     lock_receive_watch(w->lock);
-    for (size_t i = 0; i < b->count; i++)
-        writer_receive_reads(w, &b->entry[i]);
-    if (client_status(w->client) != 0)
+    if (writer_receive_batch_reads(w, b) != 0)
         return -EIO;
-    writer_refuse_contested(w, b);
-    writer_note_links(w, b);
     writer_find_former_links(w, b);
     writer_send_batch(w, b);
     w->filling = w->sent;
@@ -456,9 +385,25 @@ int writer_flush(struct writer *w)
     return client_flush(w->client);
 }
 
+/* Counts what would be written. */
+static int writer_compare_batch(struct writer *w)
+{
+    writer_send_batch_reads(w, w->filling);
+    int err = writer_receive_batch_reads(w, w->filling);
+    if (err == 0)
+        writer_count_batch(w, w->filling);
+    writer_batch_clear(w->filling);
+    return err;
+}
+
+int writer_flush(struct writer *w)
+{
+    return w->lock != NULL ? writer_write_batch(w) : writer_compare_batch(w);
+}
+
 int writer_add(struct writer *w, const struct card *card, int64_t line)
 {
-    int err = writer_batch_accepts(w->filling, card) ? 0 : writer_flush(w);
+    int err = writer_batch_has_room(w->filling, writer_card_bytes(card)) ? 0 : writer_flush(w);
     if (err == 0)
         writer_batch_add(w->filling, card, line);
     return err;
@@ -467,10 +412,36 @@ int writer_add(struct writer *w, const struct card *card, int64_t line)
 int writer_finish(struct writer *w)
 {
     int err = writer_flush(w);
-    return err == 0 ? writer_receive_sent(w) : err;
+    return err == 0 && w->lock != NULL ? writer_receive_sent(w) : err;
+}
+
+/* --- The mark of samples --- */
+
+/* In a transaction that leaves channels in the catalogue that are no samples: they need not be all of it. */
+static void writer_send_unmark(struct writer *w)
+{
+    if (w->samples == 0)
+        CLIENT_SEND(w->client, SPAN("DEL"), w->client->samples);
+}
+
+int writer_mark_samples(struct writer *w)
+{
+    char digits[INT64_DIGITS_MAX];
+    if (w->samples == 0)
+        return 0;
+    lock_watch(w->lock);
+    lock_begin(w->lock);
+    CLIENT_SEND(w->client, SPAN("SET"), w->client->samples, digits_of(w->samples, digits));
+    lock_commit(w->lock);
+    return lock_receive_done(w->lock);
 }
 
 /* --- Replacing the index --- */
+
+static int64_t writer_members(const struct writer *w)
+{
+    return w->counts.written + w->counts.unchanged;
+}
 
 /* Watches and counts the next index, so that an incomplete one of another loader never becomes the index. */
 static void writer_watch_next(struct writer *w)
@@ -481,7 +452,7 @@ static void writer_watch_next(struct writer *w)
     CLIENT_SEND(c, SPAN("ZCARD"), c->index_next);
     lock_receive_watch(w->lock);
     (void)client_receive(c);
-    if (client_receive_integer(c) != w->members)
+    if (client_receive_integer(c) != writer_members(w))
         (void)client_fail(c, "another load has changed the next index");
 }
 
@@ -491,7 +462,7 @@ static bool writer_indexes_are_equal(struct writer *w)
     if (w->index_differs)
         return false;
     CLIENT_SEND(w->client, SPAN("ZCARD"), w->client->index);
-    return client_receive_integer(w->client) == w->members;
+    return client_receive_integer(w->client) == writer_members(w);
 }
 
 /*
@@ -508,6 +479,7 @@ static int writer_index_swap(struct writer *w)
     CLIENT_SEND(c, SPAN("UNLINK"), equal ? c->index_next : c->index);
     if (!equal)
         CLIENT_SEND(c, SPAN("RENAME"), c->index_next, c->index);
+    writer_send_unmark(w);
     lock_commit(w->lock);
     return lock_receive_done(w->lock);
 }
@@ -526,6 +498,7 @@ static int writer_merge_step(struct writer *w, int64_t rank, int64_t score, size
     lock_begin(w->lock);
     for (size_t i = 0; i < reply->elements; i++)
         writer_index_send_add(c, false, score + (int64_t)i, reply_text(reply->element[i]));
+    writer_send_unmark(w);
     lock_commit(w->lock);
     return lock_receive_done(w->lock);
 }
@@ -647,6 +620,8 @@ static int writer_prepare_indexes(struct writer *w)
     lock_begin(w->lock);
     CLIENT_SEND(c, SPAN("PERSIST"), c->index);
     CLIENT_SEND(c, SPAN("UNLINK"), c->index_next);
+    if (!w->replace)
+        writer_send_unmark(w);
     lock_commit(w->lock);
     const struct redis_reply *replies = lock_receive(w->lock, 1);
     if (replies == NULL)
@@ -659,10 +634,10 @@ int writer_begin(struct writer *w)
 {
     w->filling = writer_batch_new();
     w->sent = writer_batch_new();
-    if (table_init(&w->linked) != 0 || w->filling == NULL || w->sent == NULL)
+    if (w->filling == NULL || w->sent == NULL)
         return client_fail_memory(w->client);
     w->field_ttls = client_probe_field_ttls(w->client);
-    int err = writer_prepare_indexes(w);
+    int err = w->lock != NULL ? writer_prepare_indexes(w) : 0;
     return err == 0 && !w->replace ? writer_index_next_score(w->client, &w->next_score) : err;
 }
 
@@ -670,5 +645,4 @@ void writer_fini(struct writer *w)
 {
     writer_batch_free(w->filling);
     writer_batch_free(w->sent);
-    table_fini(&w->linked);
 }

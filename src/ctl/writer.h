@@ -7,13 +7,12 @@
  * A replacing load lists its channels in the next index, a separate key; writer_replace() then makes it the
  * index in one step.
  *
- * A link belongs to the first channel of a load that has it. A line that gives it to a second channel is
- * refused, whichever channel had the link before.
+ * No two cards of a load have the same id or the same link, so their order makes no difference. A link that
+ * another channel has in Redis moves to the channel of the load.
  */
 #ifndef CTL_WRITER_H
 #define CTL_WRITER_H
 
-#include "base/table.h"
 #include "ctl/client.h"
 #include "ctl/lock.h"
 #include "ctl/terminal.h"
@@ -22,19 +21,19 @@
 /* A channel; a value that is null or missing is absent from the row. */
 struct card {
     int64_t id;
+    bool has_id; /* always true of a valid card */
     struct channel_row row;
 };
 
-/* Counts what Redis has confirmed. */
+/* Counts what Redis has confirmed, or what would be written. */
 struct writer_counts {
     int64_t written;       /* channels */
+    int64_t added;         /* of these and of the unchanged: those that the index did not have */
     int64_t unchanged;     /* channels */
     int64_t refused;       /* channels; each is in the report */
-    int64_t repeated;      /* lines of a replacing load about a channel of an earlier line */
     int64_t links_moved;   /* links that another channel had before */
     int64_t ttls_removed;  /* channels that had one */
     int64_t cards_removed; /* by writer_replace() */
-    int64_t last_line;     /* its number in the file; 0: none */
     bool is_sent;          /* something was sent, confirmed or not */
     bool replaced;         /* the next index has become the index */
     bool index_ttl_removed;
@@ -44,11 +43,12 @@ struct writer_counts {
 struct writer {
     /* Set before writer_begin(); the pointers are borrowed. */
     struct client *client;
-    struct lock *lock; /* held; the writer renews it */
+    struct lock *lock; /* held; the writer renews it. NULL: nothing is written */
     const char *file;  /* its name, for messages */
     struct report *report;
     struct progress *progress; /* shown by writer_replace() */
     bool replace;
+    int64_t samples; /* the channels of the catalogue after the load if all of them are samples, else 0 */
 
     struct writer_counts counts; /* read-only */
 
@@ -56,11 +56,9 @@ struct writer {
     struct batch *filling; /* cards are added to it; another one after each flush */
     struct batch *sent;    /* its writes are sent but not confirmed; may be empty */
     enum field_ttls field_ttls;
-    struct table linked; /* ids of the channels of this load that have a link: see writer_note_link() */
-    int64_t next_score;  /* for the next channel that is not in the index yet */
-    int64_t members;     /* the number of members of the next index */
-    int64_t checked;     /* keys, by writer_replace() */
-    bool index_differs;  /* some of the members are not in the index, or have another score there */
+    int64_t next_score; /* for the next channel that is not in the index yet */
+    int64_t checked;    /* keys, by writer_replace() */
+    bool index_differs; /* some members of the next index are not in the index, or have another score there */
 };
 
 /* All below return 0, or -EIO with the reason in client_error(). */
@@ -85,5 +83,8 @@ int writer_replace(struct writer *w) __attribute__((warn_unused_result));
 /* Instead of writer_replace(): appends to the index the members that only the next index has, in its order,
  * and drops the next index. */
 int writer_merge(struct writer *w) __attribute__((warn_unused_result));
+
+/* Marks a catalogue of samples as such, after everything else. */
+int writer_mark_samples(struct writer *w) __attribute__((warn_unused_result));
 
 #endif

@@ -74,6 +74,15 @@ static inline void keyspace_loader(const struct keyspace *k, struct buf *out)
     keyspace_append(k, out, SPAN("loader"));
 }
 
+/*
+ * String: how many channels the catalogue has, all of them samples. No link has this name, which is one of a
+ * link key so that whoever may write links may write it.
+ */
+static inline void keyspace_samples(const struct keyspace *k, struct buf *out)
+{
+    keyspace_append(k, out, SPAN("link:samples"));
+}
+
 /* --- The reverse --- */
 
 /* Each appends the glob pattern for a SCAN of all cards or links. */

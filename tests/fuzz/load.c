@@ -1,6 +1,7 @@
 /*
  * Files of channels: a line that `channelctl load` accepts appears in the API's response unchanged, and is
- * accepted again; and a file has the same lines whatever the sizes of the reads.
+ * accepted again; and a file has the same lines whatever the sizes of the reads, and when they are read
+ * again.
  *
  * An input is such a file. The size of the reads depends on its length.
  */
@@ -126,6 +127,7 @@ static int next_line(struct lines *lines, struct span *line)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct span rest = fuzz_input(data, size);
+    const struct span whole = rest;
     struct pieces pieces = {rest, size % 61 + 1};
     struct lines lines;
     struct span line = SPAN_ABSENT;
@@ -134,6 +136,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (span_starts_with(rest, SPAN("\xEF\xBB\xBF")))
         rest = span_skip(rest, 3);
     while (rest.len > 0) {
+        int64_t begin = rest.data - whole.data;
+        int64_t offset = 0;
         struct span pending = fuzz_take(&rest, '\n');
         int got = next_line(&lines, &line);
         if (got == -EILSEQ) { /* another form, by the first line */
@@ -143,9 +147,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         FUZZ_CHECK(got == 1);
         FUZZ_CHECK(span_equal(line, pending) && lines.number == ++number);
+        FUZZ_CHECK(lines_keep(&lines, line, &offset) == 0 && offset == begin);
         check_line(line);
     }
     FUZZ_CHECK(next_line(&lines, &line) == 0 && lines.bytes == (int64_t)size);
+    pieces.rest = whole;
+    FUZZ_CHECK(lines_rewind(&lines) == 0);
+    for (rest = whole; rest.len > 0;) {
+        int64_t begin = rest.data - whole.data;
+        struct span pending = fuzz_take(&rest, '\n');
+        FUZZ_CHECK(lines_seek(&lines, begin) == 0 && next_line(&lines, &line) == 1 &&
+                   span_equal(line, pending));
+    }
     lines_close(&lines);
     return 0;
 }

@@ -135,33 +135,19 @@ TEST_CASE(keys_issue_leaves_no_unprinted_key_after_a_cut_connection)
 
 /* ---- A Redis that becomes full ---- */
 
-static bool first_is_loaded(void *arg)
-{
-    (void)arg;
-    return redis_integer(&redis, "EXISTS channels:card:4711") == 1;
-}
-
 static void fill_redis_during_load(const char *flag)
 {
-    struct process load;
-    char *path = NULL;
+    struct ctl_held held;
     fill();
-    int fd = ctl_make_fifo(&path);
-    const char *const args[] = {"load", path, flag, NULL};
-    ctl_start(&load, args);
-    ctl_feed(fd, CTL_CHANNEL(4711));
-    assert_true(wait_until(first_is_loaded, NULL, WAIT_DEADLINE_MS));
+    ctl_start_held(&held, flag);
     redis_do(&redis, "CONFIG SET maxmemory 1");
-    AUTOFREE char *more = ctl_channels(5000, 150); /* the last batch is read behind the one that fails */
-    ctl_feed(fd, more);
-    (void)close(fd);
-    struct ctl_run run = ctl_finish(&load);
+    ctl_release_held(&held);
+    struct ctl_run run = ctl_finish_held(&held);
     redis_do(&redis, "CONFIG SET maxmemory 0");
     assert_null(strstr(run.err, "could not release"));
     assert_int_equal(strstr(run.err, "the index was not changed") != NULL, flag != NULL);
     ctl_expect(run, 1, "", "Redis refused: OOM ");
     assert_int_equal(redis_integer(&redis, "EXISTS channels:loader channels:index.next"), 0);
-    free(path);
 }
 
 /* The next index takes memory that is needed, and the next load would wait for the lock. */

@@ -145,6 +145,47 @@ TEST_CASE_WITH(load_uses_the_last_line_of_a_repeated_channel, ctl_empty, NULL)
     ctl_expect_sound();
 }
 
+/* However far apart the lines are, and whatever their order: each load would write both again. */
+TEST_CASE_WITH(load_writes_a_repeated_channel_once, ctl_empty, NULL)
+{
+    AUTOFREE char *between = ctl_channels(10, 250);
+    AUTOFREE char *text = text_printf("%s%s%s", "{\"max_channel_id\":1,\"title\":\"old\"}\n", between,
+                                      "{\"max_channel_id\":1,\"title\":\"new\"}\n");
+    ctl_expect(ctl_load(text, NULL), 0, "loaded 251 channels (0 unchanged, 0 refused)",
+               "channelctl: 1 line repeated a channel; the last line of each channel was used\n");
+    CTL_EXPECT_REPLY("new", "HGET channels:card:1 title");
+    redis_do(&redis, "CONFIG RESETSTAT");
+    ctl_expect(ctl_load(text, NULL), 0, "loaded 0 channels (251 unchanged, 0 refused)", NULL);
+    assert_int_equal(redis_calls(&redis, "hset"), 0);
+    ctl_expect(ctl_load(text, "--replace"), 0, "loaded 0 channels (251 unchanged, 0 refused, 0 removed)",
+               NULL);
+    assert_int_equal(redis_calls(&redis, "hset"), 0);
+    ctl_expect_sound();
+}
+
+/* A history of 30 days, oldest first: no client sees the days go by. */
+TEST_CASE_WITH(load_counts_channels_and_not_lines, ctl_empty, NULL)
+{
+    AUTOFREE char *text = text_printf("%s", "");
+    for (int day = 1; day <= 30; day++)
+        for (int id = 1; id <= 110; id++)
+            text = text_append(text, text_temp("{\"max_channel_id\":%d,\"views_24h\":%d}\n", id, day));
+    ctl_expect(ctl_load(text, NULL), 0, "loaded 110 channels (0 unchanged, 0 refused)",
+               "3190 lines repeated a channel");
+    assert_int_equal(redis_calls(&redis, "hset"), 110);
+    ctl_expect(ctl_load(text, NULL), 0, "loaded 0 channels (110 unchanged, 0 refused)", NULL);
+    CTL_EXPECT_REPLY("30", "HGET channels:card:110 views_24h");
+}
+
+TEST_CASE_WITH(load_of_a_file_without_channels_is_an_error, ctl_empty, NULL)
+{
+    static const char expected[] = "channelctl: the file has no channels\n"
+                                   "channelctl: stopped before anything was loaded\n";
+    ctl_expect(ctl_load("", NULL), 1, "", expected);
+    ctl_expect(ctl_load("\n\r\n", NULL), 1, "", expected);
+    ctl_expect(CTL("load", "--sample", "0"), 1, "", expected);
+}
+
 TEST_CASE_WITH(load_removes_ttls_of_unchanged_channels_too, ctl_empty, NULL)
 {
     static const char text[] = CTL_LINKED(1, "a") CTL_LINKED(2, "b") CTL_CHANNEL(3);
@@ -257,32 +298,42 @@ TEST_CASE_WITH(load_accepts_a_link_that_an_earlier_line_gave_up, ctl_empty, NULL
     ctl_expect_sound();
 }
 
-/* However many lines are between them. */
-TEST_CASE(load_refuses_a_link_that_only_a_later_line_gives_up)
+/* Whatever their order, and however many lines are between them. */
+TEST_CASE(load_moves_links_within_a_file_in_each_order)
 {
+    static const char *const lines[] = {CTL_LINKED(1, "a"), CTL_LINKED(2, "a"), CTL_LINKED(1, "b")};
+    static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}};
     AUTOFREE char *more = ctl_channels(10, 600);
     const char *const between[] = {"", more};
-    for (size_t i = 0; i < TEST_COUNT(between); i++) {
+    for (size_t i = 0; i < TEST_COUNT(orders) * TEST_COUNT(between) * 2; i++) {
+        const int *order = orders[i / 4];
+        const char *apart = between[i % 2];
         (void)ctl_empty(NULL);
         AUTOFREE char *text =
-            text_printf("%s%s%s", CTL_LINKED(1, "a") CTL_LINKED(2, "a"), between[i], CTL_LINKED(1, "b"));
-        ctl_expect(ctl_load(text, NULL), 1, ", 1 refused ",
-                   "file.ndjson:2: link: https://max.ru/a is the link of channel 1 in an earlier line");
+            text_printf("%s%s%s%s%s", lines[order[0]], apart, lines[order[1]], apart, lines[order[2]]);
+        if (i / 2 % 2 == 1)
+            ctl_expect_load(CTL_LINKED(1, "a"), NULL, 0);
+        ctl_expect_load(text, "--replace", 0);
+        expect_owner("a", "2");
         expect_owner("b", "1");
         ctl_expect_sound();
     }
 }
 
-/* Line 4 would free "a" for line 3, which is in the same batch, but is refused itself. */
-TEST_CASE_WITH(load_keeps_the_link_of_a_refused_line, ctl_empty, NULL)
+/* Line 4 is the last one of channel 1, but is refused: line 1 is not loaded in its place. */
+TEST_CASE_WITH(load_does_not_load_a_line_in_place_of_a_later_one_that_is_refused, ctl_empty, NULL)
 {
-    struct ctl_run run =
-        ctl_load(CTL_LINKED(1, "a") CTL_LINKED(3, "c") CTL_LINKED(2, "a") CTL_LINKED(1, "c"), NULL);
-    ctl_expect_text(run.err, "file.ndjson:3: link: https://max.ru/a is the link of channel 1");
-    ctl_expect(run, 1, NULL, "file.ndjson:4: link: https://max.ru/c is the link of channel 3");
-    expect_owner("a", "1");
+    ctl_expect(ctl_load(CTL_LINKED(1, "a") CTL_LINKED(3, "c") CTL_LINKED(2, "a") CTL_LINKED(1, "c"), NULL), 1,
+               "loaded 2 channels (0 unchanged, 1 refused)",
+               "file.ndjson:4: link: https://max.ru/c is the link of channel 3 in an earlier line");
+    expect_owner("a", "2");
     expect_owner("c", "3");
+    ctl_expect_index("3 2");
     ctl_expect_sound();
+    ctl_expect(
+        ctl_load("{\"max_channel_id\":3,\"title\":\"old\"}\n{\"max_channel_id\":3,\"er_24h\":1.5}\n", NULL),
+        1, "loaded 0 channels (0 unchanged, 1 refused)", "file.ndjson:2: er_24h: 1.5 is not");
+    assert_int_equal(redis_integer(&redis, "HEXISTS channels:card:3 title"), 0);
 }
 
 /* ---- Lines that are refused ---- */
@@ -573,51 +624,26 @@ TEST_CASE_WITH(load_refuses_lines_whose_keys_have_another_type, ctl_empty, NULL)
 
 /* ---- Loads that end early ---- */
 
-static bool something_is_loaded(void *arg)
-{
-    (void)arg;
-    return redis_integer(&redis, "EXISTS channels:card:1") == 1;
-}
-
-static bool lock_is_held(void *arg)
-{
-    (void)arg;
-    return redis_integer(&redis, "EXISTS channels:loader") == 1;
-}
-
-/* Starts a load from a FIFO and feeds it more than a batch; returns the FIFO. */
-static int start_load(struct process *process, const char *flag)
-{
-    char *path = NULL;
-    AUTOFREE char *text = ctl_channels(1, 400);
-    int fd = ctl_make_fifo(&path);
-    const char *args[] = {"load", path, flag, NULL};
-    redis_do(&redis, "ZADD channels:index 1 1000");
-    redis_do(&redis, "HSET channels:card:1000 max_channel_id 1000");
-    ctl_start(process, args);
-    ctl_feed(fd, text);
-    assert_true(wait_until(something_is_loaded, NULL, WAIT_DEADLINE_MS));
-    free(path);
-    return fd;
-}
-
 static void interrupt_load(const char *flag, int signal)
 {
-    struct process process;
+    struct ctl_held held;
     (void)ctl_empty(NULL);
-    int fd = start_load(&process, flag);
-    process_signal(&process, signal);
-    struct ctl_run run = ctl_finish(&process);
-    ctl_expect_text(run.err, "stopped after line ");
-    const char *loaded = strstr(run.err, "fifo: ");
-    assert_non_null(loaded);
-    long long count = strtoll(loaded + strlen("fifo: "), NULL, 10);
-    assert_in_range(count, 100, 400);
+    redis_do(&redis, "ZADD channels:index 1 1000");
+    redis_do(&redis, "HSET channels:card:1000 max_channel_id 1000");
+    ctl_start_held(&held, flag);
+    process_signal(&held.process, signal);
+    ctl_release_held(&held);
+    struct ctl_run run = ctl_finish_held(&held);
+    const char *stopped = strstr(run.err, "stopped after ");
+    assert_non_null(stopped);
+    long long count = strtoll(stopped + strlen("stopped after "), NULL, 10);
+    ctl_expect_text(run.err, text_temp(" of 1000 channels of %s/held.ndjson: %lld loaded, 0 unchanged\n",
+                                       redis.dir.path, count));
+    assert_in_range(count, 100, CTL_HELD_CHANNELS - 1);
     assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), count + 1);
     assert_int_equal(redis_integer(&redis, "EXISTS channels:index.next"), 0);
     ctl_expect(run, 128 + signal, NULL, NULL);
     ctl_expect_sound();
-    (void)close(fd);
 }
 
 TEST_CASE(interrupted_load_prints_how_much_is_loaded)
@@ -633,7 +659,7 @@ TEST_CASE(load_is_interrupted_in_a_line_without_end)
     const char *const args[] = {"load", "/dev/zero", NULL};
     (void)ctl_empty(NULL);
     ctl_start(&process, args);
-    assert_true(wait_until(lock_is_held, NULL, WAIT_DEADLINE_MS));
+    ctl_await_lock();
     process_signal(&process, SIGTERM);
     ctl_expect(ctl_finish(&process), 128 + SIGTERM, "", "stopped before anything was loaded");
 }
@@ -643,15 +669,56 @@ TEST_CASE(interrupted_load_with_replace_replaces_nothing)
     interrupt_load("--replace", SIGINT);
 }
 
-TEST_CASE_WITH(load_fails_when_redis_is_lost, ctl_empty, NULL)
+/* Nothing is written before the end of the input is known. */
+TEST_CASE_WITH(load_interrupted_while_it_reads_has_written_nothing, ctl_empty, NULL)
 {
     struct process process;
-    int fd = start_load(&process, "--replace");
-    redis_kill(&redis);
-    AUTOFREE char *more = ctl_channels(401, 400);
-    ctl_feed(fd, more);
+    char *fifo = NULL;
+    int fd = ctl_make_fifo(&fifo);
+    ctl_start(&process, (const char *const[]){"load", fifo, NULL});
+    ctl_feed(fd, CTL_CHANNEL(1));
+    ctl_await_lock();
+    process_signal(&process, SIGTERM);
+    ctl_expect(ctl_finish(&process), 128 + SIGTERM, "", "stopped before anything was loaded\n");
+    assert_int_equal(redis_integer(&redis, "DBSIZE"), 0);
     (void)close(fd);
-    struct ctl_run run = ctl_finish(&process);
+    free(fifo);
+}
+
+/* The lines that were read first are no longer there. */
+static void change_file_during_load(const char *flag, const char *text, const char *why)
+{
+    struct ctl_held held;
+    (void)ctl_empty(NULL);
+    ctl_expect_load("{\"max_channel_id\":-1}\n", NULL, 0);
+    ctl_start_held(&held, flag);
+    AUTOFREE char *path = text_printf("%s/held.ndjson", redis.dir.path);
+    assert_true(text_write_file(path, text));
+    ctl_release_held(&held);
+    struct ctl_run run = ctl_finish_held(&held);
+    ctl_expect_text(run.err, "/held.ndjson: it was changed while it was read\n");
+    ctl_expect(run, 1, NULL, why);
+    assert_int_equal(redis_integer(&redis, "EXISTS channels:card:-1"), 1);
+    ctl_expect_sound();
+}
+
+TEST_CASE(load_fails_when_its_file_is_changed_meanwhile)
+{
+    static const char why[] =
+        "nothing was replaced or removed, because the file could not be read to its end";
+    AUTOFREE char *other = ctl_channels(2, CTL_HELD_CHANNELS);
+    change_file_during_load(NULL, "", "");
+    change_file_during_load("--replace", "", why);
+    change_file_during_load("--replace", other, why);
+}
+
+TEST_CASE_WITH(load_fails_when_redis_is_lost, ctl_empty, NULL)
+{
+    struct ctl_held held;
+    ctl_start_held(&held, "--replace");
+    redis_kill(&redis);
+    ctl_release_held(&held);
+    struct ctl_run run = ctl_finish_held(&held);
     assert_string_equal(run.out, "");
     ctl_expect_text(run.err, "channelctl: stopped ");
     ctl_expect(run, 1, NULL, "the connection to Redis was lost");

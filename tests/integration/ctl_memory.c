@@ -12,7 +12,7 @@ TEST_GROUP(ctl_setup, ctl_teardown)
 enum {
     FEW = 1000,
     MANY = 50000,
-    BYTES_PER_CHANNEL = 43, /* of a load */
+    BYTES_PER_CHANNEL = 64, /* of a load */
     SLACK = 768 << 10,      /* what the allocator and the page cache of the program add by chance */
 };
 
@@ -39,6 +39,20 @@ SLOW_TEST_WITH(load_takes_a_bounded_number_of_bytes_per_channel, ctl_empty, NULL
     long few = PEAK_OF("load", "--sample", "1000");
     long many = PEAK_OF("load", "--sample", "50000");
     expect_growth(few, many, BYTES_PER_CHANNEL);
+}
+
+/* Sixty lines of each channel, of which the last one counts. */
+SLOW_TEST_WITH(load_takes_no_memory_per_line, ctl_empty, NULL)
+{
+    AUTOFREE char *path = text_printf("%s/lines.ndjson", redis.dir.path);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (int i = 0; i < 60 * FEW; i++)
+        (void)fprintf(file, "{\"max_channel_id\":%d,\"views_24h\":%d}\n", i % FEW, i);
+    (void)fclose(file);
+    long few = PEAK_OF("load", "--sample", "1000");
+    long many = PEAK_OF("load", path);
+    expect_growth(few, many, 0);
 }
 
 SLOW_TEST_WITH(replacing_load_takes_no_more_than_another, ctl_empty, NULL)

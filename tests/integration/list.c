@@ -9,6 +9,7 @@
 enum { CHANNELS = 305 };
 
 #define DANGLING "channeld_dangling_index_entries_total"
+#define SIZE     "channeld_catalogue_channels"
 
 FIXTURE(CHANNELS, NULL)
 
@@ -170,4 +171,16 @@ TEST_CASE(missing_card_in_a_full_page_keeps_has_next)
     AUTO(fixture_drop) struct fixture *fixture = fixture_new(101, NULL);
     redis_do(&fixture->redis, "DEL channels:card:%lld", (long long)catalogue_id(7));
     assert_page(fixture, "channels/", "{\"page\":1,\"per_page\":100,\"count\":99,\"has_next\":true}");
+}
+
+/* It is read without any request. */
+TEST_CASE(size_of_the_index_is_a_metric)
+{
+    AUTO(fixture_drop) struct fixture *fixture = fixture_new(5, NULL);
+    server_await_metric(&fixture->server, SIZE, 5);
+    redis_do(&fixture->redis, "ZREM channels:index %lld", (long long)catalogue_id(3));
+    server_await_metric_below(&fixture->server, SIZE, 4);
+    fixture_expect_metric(fixture, SIZE, 4);
+    redis_do(&fixture->redis, "DEL channels:index"); /* there are keys, so there is a catalogue */
+    server_await_metric_below(&fixture->server, SIZE, 0);
 }

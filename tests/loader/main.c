@@ -25,7 +25,7 @@ static const struct model_file OLD = {
     .count = 4,
     .line = {{2, {'o', 'b', 0}}, {1, {'o', 'a', 0}}, {9, {'o', 'i', 'x'}}, {4, {'o', 'd', 0}}}};
 
-/* Three batches, as a channel that is repeated begins another one. Links are exchanged, left and taken. */
+/* Six channels, in three batches. Links are exchanged, left and taken. */
 #define NEW_LINES                                                                                           \
     {                                                                                                       \
         {1, {'n', 'b', 0}}, {3, {'n', 'c', 0}}, {2, {'o', 'a', 0}}, {9, {'n', 'i', 0}}, {1, {'m', 'b', 0}}, \
@@ -311,12 +311,13 @@ static void check_messages(struct actor *a, const char *err)
 {
     if (strstr(err, ": it was deleted)") != NULL)
         fail_case(a, "its lock was not deleted");
-    static const char prefix[] = "stopped after line ";
+    static const char prefix[] = "stopped after ";
     const char *stopped = strstr(err, prefix);
-    long line = stopped == NULL ? 0 : strtol(stopped + strlen(prefix), NULL, 10);
-    if (line > a->load.lines && !model_has_lines(&a->load, &a->last, (int)line))
-        fail_case(a, "it had not loaded so many lines");
-    if (strstr(err, "stopped before anything was loaded") != NULL && (a->load.lines > 0 || a->load.replaced))
+    long channels = stopped == NULL ? 0 : strtol(stopped + strlen(prefix), NULL, 10);
+    if (channels > a->load.channels && !model_has_channels(&a->load, &a->last, (int)channels))
+        fail_case(a, "it had not loaded so many channels");
+    if (strstr(err, "stopped before anything was loaded") != NULL &&
+        (a->load.channels > 0 || a->load.replaced))
         fail_case(a, "something was loaded");
     if (strstr(err, "nothing was replaced") != NULL && a->load.replaced)
         fail_case(a, "the catalogue was replaced");
@@ -446,6 +447,7 @@ static void settle(void)
         fail_case(NULL, "a next index was left");
     if (!is_new())
         return;
+    redis_do(&redis, "DEL " MODEL_FOREIGN);
     expect_verify();
     expect_repair();
 }
@@ -488,7 +490,7 @@ static void kill_load(struct actor *a, bool late)
 static void run_second(const struct kind *other, bool amid)
 {
     start(&second, other);
-    while (!(amid && second.load.lines > 0) && gate_wait(&second.gate))
+    while (!(amid && second.load.channels > 0) && gate_wait(&second.gate))
         step(&second);
     if (!amid)
         finish(&second);

@@ -62,19 +62,41 @@ static void write_line(struct model_catalogue *c, const struct model_line *l)
         c->link[slot(l->card.link)] = l->id;
 }
 
-static void write_lines(struct model_catalogue *c, const struct model_file *file, int from, int to, bool list)
+/* The last line of each channel, in the order in which the file first names them. */
+static struct model_file set_of(const struct model_file *file)
 {
+    struct model_file set = {.name = file->name, .damaged = file->damaged};
+    for (int i = 0; i < file->count; i++) {
+        int at = 0;
+        while (at < set.count && set.line[at].id != file->line[i].id)
+            at++;
+        set.line[at] = file->line[i];
+        set.count += at == set.count;
+    }
+    return set;
+}
+
+static int channels_of(const struct model_file *file)
+{
+    return set_of(file).count;
+}
+
+/* Writes the channels of these positions in the set. */
+static void write_channels(struct model_catalogue *c, const struct model_file *file, int from, int to,
+                           bool list)
+{
+    struct model_file set = set_of(file);
     for (int i = from; i < to; i++) {
-        write_line(c, &file->line[i]);
+        write_line(c, &set.line[i]);
         if (list)
-            append(&c->index, file->line[i].id);
+            append(&c->index, set.line[i].id);
     }
 }
 
 void model_fill(struct model_catalogue *out, const struct model_file *file)
 {
     *out = (struct model_catalogue){0};
-    write_lines(out, file, 0, file->count, true);
+    write_channels(out, file, 0, channels_of(file), true);
 }
 
 /* --- Steps --- */
@@ -86,22 +108,22 @@ static struct model_order order_of(const struct model_file *file)
     return c.index;
 }
 
-bool model_has_lines(const struct model_load *l, const struct model_catalogue *c, int lines)
+bool model_has_channels(const struct model_load *l, const struct model_catalogue *c, int channels)
 {
     struct model_catalogue expected = *c;
-    write_lines(&expected, l->file, l->lines, lines, !l->replace);
+    write_channels(&expected, l->file, l->channels, channels, !l->replace);
     return model_equal(&expected, c);
 }
 
-static bool has_all_lines(const struct model_load *l, const struct model_catalogue *c)
+static bool has_all_channels(const struct model_load *l, const struct model_catalogue *c)
 {
-    return model_has_lines(l, c, l->file->count);
+    return model_has_channels(l, c, channels_of(l->file));
 }
 
 bool model_is_replaced(const struct model_load *l, const struct model_catalogue *c)
 {
     struct model_order whole = order_of(l->file);
-    return has_all_lines(l, c) && same_order(&c->index, &whole);
+    return has_all_channels(l, c) && same_order(&c->index, &whole);
 }
 
 /* Cards that are not listed, and link keys whose channel has another link or no card. */
@@ -126,8 +148,8 @@ static const char *replace_step(struct model_load *l, const struct model_catalog
     struct model_order merged = before->index;
     for (int i = 0; i < whole.count; i++)
         append(&merged, whole.id[i]);
-    if (!has_all_lines(l, before))
-        return "it wrote something else than the next lines of its file";
+    if (!has_all_channels(l, before))
+        return "it wrote something else than the next channels of its file";
     if (l->file->damaged)
         return same_content(before, after) && same_order(&after->index, &merged)
                    ? NULL
@@ -144,15 +166,15 @@ const char *model_step(struct model_load *l, const struct model_catalogue *befor
     struct model_catalogue expected = *before;
     if (model_equal(before, after))
         return NULL;
-    for (int i = l->lines; i < l->file->count; i++) {
-        write_lines(&expected, l->file, i, i + 1, !l->replace);
+    for (int i = l->channels; i < channels_of(l->file); i++) {
+        write_channels(&expected, l->file, i, i + 1, !l->replace);
         if (!model_equal(&expected, after))
             continue;
-        l->lines = i + 1;
+        l->channels = i + 1;
         return NULL;
     }
     return l->replace ? replace_step(l, before, after)
-                      : "it wrote something else than the next lines of its file";
+                      : "it wrote something else than the next channels of its file";
 }
 
 bool model_is_complete(const struct model_load *l, const struct model_catalogue *c)
@@ -164,7 +186,7 @@ bool model_is_complete(const struct model_load *l, const struct model_catalogue 
     for (int i = 0; i < whole.index.count; i++)
         if (!lists(&c->index, whole.index.id[i]))
             return false;
-    return has_all_lines(l, c);
+    return has_all_channels(l, c);
 }
 
 bool model_is_sound(const struct model_state *s)
@@ -202,14 +224,15 @@ char *model_text(const struct model_file *file)
         AUTOFREE char *line = card_text(file->line[i].id, &file->line[i].card);
         text = text_append(text, line);
     }
-    return file->damaged ? text_append(text, "broken\n") : text;
+    return file->damaged ? text_append(text, "{\"max_channel_id\":0}\n") : text;
 }
 
 char *model_script(const struct model_catalogue *c)
 {
     AUTOFREE char *digest = text_repeat('5', 64);
-    char *script =
-        text_printf("redis.call('FLUSHALL') redis.call('SADD', 'channels:api_keys', '%s') ", digest);
+    char *script = text_printf("redis.call('FLUSHALL') redis.call('SADD', 'channels:api_keys', '%s') "
+                               "redis.call('SET', '" MODEL_FOREIGN "', '') ",
+                               digest);
     for (int id = 0; id < MODEL_IDS; id++) {
         if (c->card[id].title == 0)
             continue;
@@ -241,7 +264,7 @@ static const char DUMP[] =
     "                     string.match(key, '^channels:link:https://max.ru/(%l)$') "
     "  if key == 'channels:loader' then add('l', ttl, redis.call('GET', key)) "
     "  elseif ttl ~= -1 then add('a TTL:', key) "
-    "  elseif card then "
+    "  elseif card and key ~= '" MODEL_FOREIGN "' then "
     "    local f = redis.call('HMGET', key, 'title', 'link', 'category', 'max_channel_id') "
     "    local n = 0 "
     "    for i = 1, 4 do if f[i] then n = n + 1 end end "
@@ -250,6 +273,7 @@ static const char DUMP[] =
     "  elseif link then add('L', link, redis.call('GET', key)) "
     "  elseif key == 'channels:index' then add('I', unpack(redis.call('ZRANGE', key, 0, -1))) "
     "  elseif key == 'channels:index.next' then add('N', unpack(redis.call('ZRANGE', key, 0, -1))) "
+    "  elseif key == '" MODEL_FOREIGN "' then "
     "  elseif key ~= 'channels:api_keys' then add('another key:', key) end "
     "end return table.concat(out, '\\n')";
 

@@ -19,6 +19,9 @@ enum {
     MODEL_LEASE_MS = 15000
 };
 
+/* A key of another type, which the load of a damaged file must leave alone. */
+#define MODEL_FOREIGN "channels:card:0"
+
 /* 0: the field is null; without a title there is no card. */
 struct model_card {
     char title, link, category;
@@ -52,7 +55,7 @@ struct model_line {
 /* A file of channels. */
 struct model_file {
     const char *name;
-    bool damaged; /* its last line is refused */
+    bool damaged; /* its last line is refused, because of MODEL_FOREIGN */
     int count;
     struct model_line line[MODEL_LINES_MAX];
 };
@@ -61,7 +64,7 @@ struct model_file {
 struct model_load {
     const struct model_file *file;
     bool replace;
-    int lines; /* of the file are in the catalogue */
+    int channels; /* of the file are in the catalogue */
     bool replaced;
 };
 
@@ -86,8 +89,8 @@ bool model_ends_alike(const struct model_state *a, const struct model_state *b);
 const char *model_step(struct model_load *l, const struct model_catalogue *before,
                        const struct model_catalogue *after);
 
-/* True when the catalogue has the first `lines` lines of the file, given those that l->lines counts. */
-bool model_has_lines(const struct model_load *l, const struct model_catalogue *c, int lines);
+/* True when the catalogue has the first channels of the file, given those that l->channels counts. */
+bool model_has_channels(const struct model_load *l, const struct model_catalogue *c, int channels);
 
 /* True when the index is that of the file, all of which is in the catalogue. */
 bool model_is_replaced(const struct model_load *l, const struct model_catalogue *c);

@@ -85,10 +85,19 @@ static void fail_each(const char *const *args, enum memory_failure how, int firs
 static void fail_commands(int step)
 {
     AUTOFREE char *id = text_printf("%lld", (long long)catalogue_id(1));
-    const char *const commands[][ARGS_MAX] = {
-        {"load", file}, {"show", id},      {"remove", id},   {"load", file, "--replace"},
-        {"verify"},     {"keys", "issue"}, {"keys", "list"}, {"sample", "5"},
-        {"--version"},  {"--help"},        {"help", "load"}, {"keys", "list", "--json"}};
+    const char *const commands[][ARGS_MAX] = {{"load", file},
+                                              {"show", id},
+                                              {"remove", id},
+                                              {"load", file, "--replace"},
+                                              {"load", file, "--dry-run"},
+                                              {"verify"},
+                                              {"keys", "issue"},
+                                              {"keys", "list"},
+                                              {"sample", "5"},
+                                              {"--version"},
+                                              {"--help"},
+                                              {"help", "load"},
+                                              {"keys", "list", "--json"}};
     for (size_t i = 0; i < TEST_COUNT(commands); i++)
         for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
             fail_each(commands[i], how, 1 + (int)i % step, step);

@@ -2,6 +2,8 @@
 
 #include "support/ctl.h"
 
+#include "support/proxy.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,6 +160,51 @@ void ctl_expect_sound(void)
     redis_do(&redis, "SADD channels:api_keys %s", digest);
     ctl_expect(CTL("verify"), 0, ", no problems found\n", NULL);
     redis_do(&redis, "SREM channels:api_keys %s", digest);
+}
+
+/* The second batch of a hundred is written; neither it nor the reads for the third one are replied to. */
+enum { HELD_AFTER = 18000 };
+
+static bool is_held(void *arg)
+{
+    struct ctl_held *h = arg;
+    return proxy_has_injected(h->proxy) && redis_integer(&redis, "EXISTS channels:card:100") == 1;
+}
+
+void ctl_start_held(struct ctl_held *h, const char *flag)
+{
+    struct redis proxied = {.dir = redis.dir};
+    AUTOFREE char *path = text_printf("%s/held.ndjson", redis.dir.path);
+    AUTOFREE char *text = ctl_channels(1, CTL_HELD_CHANNELS);
+    assert_true(text_write_file(path, text));
+    h->proxy = proxy_new(redis.port);
+    (void)snprintf(proxied.url, sizeof proxied.url, "redis://127.0.0.1:%d", proxy_port(h->proxy));
+    proxy_inject_after(h->proxy, HELD_AFTER, PROXY_HOLD);
+    ctl_start_at(&h->process, &proxied, (const char *const[]){"load", path, flag, NULL});
+    assert_true(wait_until(is_held, h, WAIT_DEADLINE_MS));
+}
+
+void ctl_release_held(struct ctl_held *h)
+{
+    proxy_restore(h->proxy);
+}
+
+struct ctl_run ctl_finish_held(struct ctl_held *h)
+{
+    struct ctl_run run = ctl_finish(&h->process);
+    proxy_free(h->proxy);
+    return run;
+}
+
+static bool lock_is_held(void *arg)
+{
+    (void)arg;
+    return redis_integer(&redis, "EXISTS channels:loader") == 1;
+}
+
+void ctl_await_lock(void)
+{
+    assert_true(wait_until(lock_is_held, NULL, WAIT_DEADLINE_MS));
 }
 
 int ctl_make_fifo(char **path)

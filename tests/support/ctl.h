@@ -73,6 +73,24 @@ void ctl_expect_load(const char *text, const char *flag, int status);
 /* Asserts that `verify` finds no problem. An API key is there for the time of the check. */
 void ctl_expect_sound(void);
 
+/*
+ * A load of channels from 1 on, of the file "held.ndjson", that has written the first of them and waits for a
+ * reply until it is released. ctl_finish_held() is due.
+ */
+enum { CTL_HELD_CHANNELS = 1000 };
+
+struct ctl_held {
+    struct process process;
+    struct proxy *proxy;
+};
+
+void ctl_start_held(struct ctl_held *h, const char *flag);
+void ctl_release_held(struct ctl_held *h);
+struct ctl_run ctl_finish_held(struct ctl_held *h);
+
+/* Waits until a load holds the lock. */
+void ctl_await_lock(void);
+
 /* A FIFO that is open for writing; its path is owned. */
 int ctl_make_fifo(char **path);
 void ctl_feed(int fd, const char *text);
