@@ -256,7 +256,7 @@ static void expect_second(void)
 TEST_CASE_WITH(name_that_moves_is_followed_at_sighup, begin_two, end_two)
 {
     if (!permitted)
-        skip();
+        test_skip("no name server of its own: that needs root");
     point_name_at("127.0.0.4");
     process_signal(&two.f.server.process, SIGHUP);
     expect_second();
@@ -273,7 +273,7 @@ SLOW_TEST_WITH(name_that_moves_is_followed_after_three_look_ups, begin_two, end_
     enum { TWO_PAUSES_MS = 15000, THREE_LOOK_UPS_MS = 60000 };
     static char message[] = "the name of a server in use leads to another address";
     if (!permitted)
-        skip();
+        test_skip("no name server of its own: that needs root");
     int64_t began = wait_now_ms();
     point_name_at("127.0.0.4");
     assert_true(wait_until(has_log, message, THREE_LOOK_UPS_MS));

@@ -81,7 +81,7 @@ static void try_removal(const struct removal *r)
     AUTOFREE char *path = write_channels(1, r->after);
     struct ctl_run run = replace(path, r->max_removed);
     if (r->limit == NULL) {
-        ctl_expect(run, 0, text_temp(", %d removed)", r->before - r->after), NULL);
+        ctl_expect(run, 0, text_temp(", %d removed in ", r->before - r->after), NULL);
         assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), r->after);
         return;
     }
@@ -126,7 +126,7 @@ TEST_CASE(replace_with_a_bad_line_is_not_limited)
 {
     fill(100);
     ctl_expect(ctl_load("broken\n{\"max_channel_id\":1000}\n", "--replace"), 1,
-               "loaded 1 channel (0 unchanged, 1 refused, 0 removed)",
+               "1 channel: 1 changed, 1 refused, 0 removed in ",
                "nothing was replaced or removed, because lines were refused");
     assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), 101);
 }
@@ -229,7 +229,7 @@ TEST_CASE_WITH(samples_may_be_replaced_after_a_load_that_failed, ctl_empty, NULL
     ctl_release_held(&held);
     ctl_expect(ctl_finish_held(&held), 1, NULL, "another load has changed the next index");
     AUTOFREE char *path = write_channels(1, CTL_HELD_CHANNELS);
-    ctl_expect(replace(path, NULL), 0, ", 260 removed)", NULL);
+    ctl_expect(replace(path, NULL), 0, ", 260 removed in ", NULL);
 }
 
 /* ---- --dry-run ---- */
@@ -264,7 +264,7 @@ TEST_CASE_WITH(dry_run_says_what_a_load_would_do, ctl_empty, NULL)
                "would add 2 channels, change 1 and remove 2 (1 unchanged, 0 refused)\n", "");
     ctl_expect_index("1 2 3 4");
     redis_do(&redis, "DEL channels:loader");
-    ctl_expect(ctl_load(text, "--replace"), 0, "loaded 3 channels (1 unchanged, 0 refused, 2 removed)", NULL);
+    ctl_expect(ctl_load(text, "--replace"), 0, "4 channels: 3 changed, 0 refused, 2 removed in ", NULL);
 }
 
 TEST_CASE_WITH(dry_run_says_what_would_be_refused, ctl_empty, NULL)
@@ -319,7 +319,7 @@ TEST_CASE_WITH(load_copies_a_pipe_and_leaves_nothing, ctl_empty, NULL)
     write_limits_file(1, 1000);
     ctl_expect(ctl_shell(text_printf("mkdir -p copies && cat limits.ndjson limits.ndjson | "
                                      "TMPDIR=$PWD/copies \"$CTL\" load - && ls -A copies")),
-               0, "loaded 1000 channels (0 unchanged, 0 refused)", "1000 lines repeated a channel");
+               0, "1000 channels: 1000 changed, 0 refused in ", "1000 lines repeated a channel");
     ctl_expect(ctl_shell(text_printf("ls -A copies | wc -l")), 0, "0\n", NULL);
     ctl_expect_sound();
 }
@@ -339,11 +339,11 @@ TEST_CASE_WITH(load_reads_a_regular_file_in_its_place, ctl_empty, NULL)
 {
     write_limits_file(1, 5);
     ctl_expect(ctl_shell(text_printf("TMPDIR=$PWD/nowhere \"$CTL\" load - <limits.ndjson")), 0,
-               "loaded 5 channels", NULL);
+               "5 channels: 5 changed", NULL);
     redis_do(&redis, "FLUSHALL");
     ctl_expect(
         ctl_shell(text_printf("{ read -r first; TMPDIR=$PWD/nowhere \"$CTL\" load -; } <limits.ndjson")), 0,
-        "loaded 4 channels", NULL);
+        "4 channels: 4 changed", NULL);
     ctl_expect_index("2 3 4 5");
     ctl_expect_sound();
 }
