@@ -5,7 +5,6 @@
  */
 #include "cache/api_keys.h"
 
-#include "base/backoff.h"
 #include "base/hash.h"
 #include "base/state.h"
 
@@ -33,7 +32,6 @@ int api_keys_init(struct api_keys *k, struct cache_metrics *metrics)
 {
     *k = (struct api_keys){.metrics = metrics, .second = 1, .next_expiry = API_KEY_NEVER};
     k->seed = random_seed(k);
-    k->pause_seed = (unsigned)k->seed;
     list_init(&k->recent);
     return table_init(&k->table);
 }
@@ -97,7 +95,6 @@ static void api_keys_enter(struct api_keys *k, enum api_keys_state next)
 void api_keys_invalidate(struct api_keys *k)
 {
     k->epoch++;
-    k->retry_ms = 0;
     api_keys_enter(k, API_KEYS_UNREAD);
 }
 
@@ -110,40 +107,28 @@ void api_keys_commit(struct api_keys *k, int64_t size)
 {
     api_keys_enter(k, API_KEYS_WHOLE);
     k->set_size = size;
-    k->failures = 0;
     k->next_expiry = API_KEY_NEVER;
     k->sweep = 0;
 }
 
-static void api_keys_log_absence(struct api_keys *k, const char *reason)
+void api_keys_forgo_reading(struct api_keys *k, const char *reason)
 {
+    metric_set(&k->metrics->api_key_next_expiry_timestamp_seconds, 0);
     if (log_reason_is_due(&k->reasons, reason, clock_now_ms()))
         log_text(LOG_WARN, "the API key set is not in memory: each key is checked in redis", "reason",
                  reason);
 }
 
-static void api_keys_fail(struct api_keys *k, enum api_keys_state next, const char *reason)
-{
-    api_keys_enter(k, next);
-    k->retry_ms = clock_now_ms() +
-                  backoff_ms(++k->failures, API_KEYS_PAUSE_MIN_MS, API_KEYS_PAUSE_MAX_MS, &k->pause_seed);
-    api_keys_log_absence(k, reason);
-}
-
-void api_keys_forgo_reading(struct api_keys *k, const char *reason)
-{
-    k->failures += k->failures == 0;
-    api_keys_log_absence(k, reason);
-}
-
 void api_keys_fail_reading(struct api_keys *k, const char *reason)
 {
-    api_keys_fail(k, API_KEYS_UNREAD, reason);
+    api_keys_enter(k, API_KEYS_UNREAD);
+    api_keys_forgo_reading(k, reason);
 }
 
 void api_keys_refuse(struct api_keys *k, const char *reason)
 {
-    api_keys_fail(k, API_KEYS_REFUSED, reason);
+    api_keys_enter(k, API_KEYS_REFUSED);
+    api_keys_forgo_reading(k, reason);
 }
 
 /* --- checks --- */
@@ -274,8 +259,8 @@ int api_keys_confirm(struct api_keys *k, const struct digest *digest, struct lif
 
 static void api_keys_show_next_expiry(struct api_keys *k)
 {
-    bool known = k->state == API_KEYS_WHOLE && k->next_expiry != API_KEY_NEVER;
-    metric_set(&k->metrics->api_key_next_expiry_timestamp_seconds, known ? (uint64_t)k->next_expiry : 0);
+    uint64_t shown = k->next_expiry != API_KEY_NEVER ? (uint64_t)k->next_expiry : 0;
+    metric_set(&k->metrics->api_key_next_expiry_timestamp_seconds, shown);
 }
 
 /* The set is whole, so a key that is not confirmed is not a member any more. */
@@ -306,14 +291,12 @@ static void api_keys_sweep(struct api_keys *k)
     }
 }
 
-/* While a changed set is read again, the metric keeps its value. */
+/* While a changed set is read again, the metric of the next expiry keeps its value. */
 void api_keys_heartbeat(struct api_keys *k)
 {
     k->second++;
     if (k->state == API_KEYS_WHOLE)
         api_keys_sweep(k);
-    else if (k->failures > 0)
-        api_keys_show_next_expiry(k);
-    if (k->state == API_KEYS_REFUSED && clock_now_ms() >= k->retry_ms)
+    if (k->state == API_KEYS_REFUSED)
         api_keys_enter(k, API_KEYS_UNREAD);
 }

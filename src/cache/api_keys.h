@@ -39,15 +39,8 @@
  *   - API_KEYS_MAX: the largest set that is read as a whole
  *   - API_KEYS_HELD_MAX: the keys that are held, including those of older epochs
  *   - API_KEYS_RECENT: the size of the list of the keys used last
- *   - API_KEYS_PAUSE_MIN_MS, _MAX_MS: the first and the longest pause after Redis has refused a command
  */
-enum {
-    API_KEYS_MAX = 100000,
-    API_KEYS_HELD_MAX = 125000,
-    API_KEYS_RECENT = 24,
-    API_KEYS_PAUSE_MIN_MS = 1000,
-    API_KEYS_PAUSE_MAX_MS = 60 * 1000
-};
+enum { API_KEYS_MAX = 100000, API_KEYS_HELD_MAX = 125000, API_KEYS_RECENT = 24 };
 
 enum { API_KEYS_REPORTED = 1024 };
 
@@ -75,9 +68,6 @@ struct api_keys {
     enum api_keys_state state;
     int64_t set_size; /* members that Redis reported, while the set is whole */
 
-    unsigned failures; /* since the set was last whole */
-    uint64_t retry_ms; /* monotonic; no read, and no check when refused, is tried before */
-    unsigned pause_seed;
     struct log_reasons reasons;
 
     size_t sweep;                         /* cursor of the heartbeats over the table */
@@ -139,22 +129,21 @@ void api_keys_reading(struct api_keys *k);
 void api_keys_commit(struct api_keys *k, int64_t size);
 
 /*
- * The set cannot be read (fail_reading), or not even single keys can be checked (refuse). Both are tried
- * again after a pause, or when the set has changed. Each reason is logged once per minute.
+ * The set is not read because it is too large (forgo_reading), or its reading has failed (fail_reading), or
+ * not even single keys can be checked (refuse). A refusal lasts until the next heartbeat, or until the set
+ * has changed. Each reason is logged once per minute.
  */
+void api_keys_forgo_reading(struct api_keys *k, const char *reason);
 void api_keys_fail_reading(struct api_keys *k, const char *reason);
 void api_keys_refuse(struct api_keys *k, const char *reason);
-
-/* The set is not read for now. It is logged in the same way, and there is no pause: nothing was sent. */
-void api_keys_forgo_reading(struct api_keys *k, const char *reason);
 
 /* To be called every second. */
 void api_keys_heartbeat(struct api_keys *k);
 
-/* True when the next portion may be read. */
-static inline bool api_keys_wants_reading(const struct api_keys *k, uint64_t now_ms)
+/* True when there is a portion to be read. */
+static inline bool api_keys_wants_reading(const struct api_keys *k)
 {
-    return k->state <= API_KEYS_READING && now_ms >= k->retry_ms;
+    return k->state <= API_KEYS_READING;
 }
 
 /* The size that Redis reported for a set that is whole; -1 when none is. */

@@ -226,43 +226,24 @@ TEST_CASE_WITH(a_key_that_is_dropped_is_none_of_those_used_last, set_up, tear_do
 
 /* --- what Redis refuses --- */
 
-/* Between half of the pause and all of it. */
-static void expect_pause(uint64_t ms)
+TEST_CASE_WITH(reading_that_fails_is_repeated, set_up, tear_down)
 {
-    assert_false(api_keys_wants_reading(&keys, clock_ms + ms / 2 - 1));
-    assert_true(api_keys_wants_reading(&keys, clock_ms + ms));
-}
-
-TEST_CASE_WITH(reading_that_fails_is_repeated_after_a_pause_that_grows, set_up, tear_down)
-{
-    uint64_t pause_ms = API_KEYS_PAUSE_MIN_MS;
     for (int i = 0; i < 10; i++) {
-        assert_true(api_keys_wants_reading(&keys, clock_ms));
+        assert_true(api_keys_wants_reading(&keys));
         api_keys_reading(&keys);
         api_keys_fail_reading(&keys, "NOPERM");
-        expect_pause(pause_ms);
-        clock_ms += pause_ms;
-        pause_ms = pause_ms < API_KEYS_PAUSE_MAX_MS / 2 ? 2 * pause_ms : API_KEYS_PAUSE_MAX_MS;
     }
-    api_keys_fail_reading(&keys, "NOPERM");
-    api_keys_invalidate(&keys); /* which may be what was wanting */
-    assert_true(api_keys_wants_reading(&keys, clock_ms));
     end_reading(0);
-    assert_false(api_keys_wants_reading(&keys, clock_ms));
-    api_keys_invalidate(&keys);
-    api_keys_fail_reading(&keys, "NOPERM");
-    expect_pause(API_KEYS_PAUSE_MIN_MS);
+    assert_false(api_keys_wants_reading(&keys));
 }
 
-TEST_CASE_WITH(refused_checks_are_tried_again_after_a_pause, set_up, tear_down)
+TEST_CASE_WITH(refused_checks_are_tried_again_after_a_heartbeat, set_up, tear_down)
 {
     confirm(1);
     api_keys_refuse(&keys, "NOPERM");
     assert_int_equal(check(1), AUTH_RESULT_VALID); /* as it was before */
     assert_int_equal(check(2), AUTH_RESULT_UNKNOWN);
-    api_keys_heartbeat(&keys);
     assert_int_equal(api_keys_state(&keys), API_KEYS_REFUSED);
-    clock_ms += API_KEYS_PAUSE_MIN_MS;
     api_keys_heartbeat(&keys);
     assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
     api_keys_refuse(&keys, "NOPERM");
@@ -355,7 +336,7 @@ TEST_CASE_WITH(the_next_expiry_is_a_metric, set_up, tear_down)
     assert_int_equal(next_expiry(), NOW + 9); /* until the changed set is read */
     api_keys_forgo_reading(&keys, "it has too many keys");
     assert_int_equal(next_expiry(), 0);
-    assert_true(api_keys_wants_reading(&keys, clock_ms));
+    assert_true(api_keys_wants_reading(&keys));
     confirm_info(0, texts[0]);
     end_reading(1);
     assert_int_equal(next_expiry(), NOW + 9);
