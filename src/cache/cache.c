@@ -474,7 +474,7 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->link = NULL;
     request->undrained_ms = request->queued_ms = 0;
     request->own_check = false;
-    request->losses = 0;
+    request->losses = request->void_checks = 0;
     request->key = query->key;
     api_key_name_clear(&request->key_name);
     list_init(&request->waiting);

@@ -109,6 +109,7 @@ struct cache_request {
     uint64_t deadline_ms;
     bool shared;           /* another request began the fetch */
     bool own_check;        /* the key is to be checked with the fetch */
+    unsigned void_checks;  /* checks of its key that an invalidation has made void */
     unsigned losses;       /* connections with which its fetch was lost */
     enum coding coding;    /* the preferred coding of the query */
     uint64_t undrained_ms; /* when the socket was first found undrained, by the boot clock; 0: never */

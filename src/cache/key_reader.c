@@ -103,6 +103,23 @@ static void key_reader_move(struct key_reader *r, struct list *from, struct list
     }
 }
 
+/*
+ * The check is void. A tracking table that is too small invalidates the keys at each check, so requests whose
+ * checks were void too often check their keys themselves: those checks are bounded (fetch.c).
+ */
+static void key_reader_take_given_up(struct key_reader *r, struct list *given_up)
+{
+    for (struct list *next, *at = r->checked.next; at != &r->checked; at = next) {
+        struct cache_request *request = LIST_ENTRY(at, struct cache_request, waiting);
+        next = at->next;
+        if (request->void_checks++ < REPEATS_MAX)
+            continue;
+        request->own_check = true;
+        list_remove(at);
+        list_append(given_up, at);
+    }
+}
+
 /* --- sending --- */
 
 enum { NS_PER_MS = 1000000, BURST_NS = KEY_READER_BURST_MS * NS_PER_MS };
@@ -297,20 +314,21 @@ static void key_reader_commit_later(struct key_reader *r)
 
 static void key_reader_end_check(struct key_reader *r)
 {
-    struct list confirmed;
-    list_init(&confirmed);
+    struct list ended;
+    list_init(&ended);
     key_reader_enter(r, KEY_READER_IDLE);
     if (r->failed) {
+        key_reader_take_given_up(r, &ended);
         key_reader_requeue(r);
     } else if (r->is_portion) {
         key_reader_commit_later(r);
     } else {
         /* not by what is confirmed: a member may have given way to another one of the same check */
-        key_reader_move(r, &r->checked, &confirmed, key_reader_has_key);
-        key_reader_move(r, &r->waiting, &confirmed, key_reader_is_unconfirmed);
+        key_reader_move(r, &r->checked, &ended, key_reader_has_key);
+        key_reader_move(r, &r->waiting, &ended, key_reader_is_unconfirmed);
         key_reader_confirm_later(r);
     }
-    key_reader_end(r, &confirmed, NULL);
+    key_reader_end(r, &ended, NULL);
     key_reader_proceed(r);
 }
 

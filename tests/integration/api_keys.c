@@ -353,3 +353,23 @@ TEST_CASE(a_flood_of_wrong_keys_while_the_set_is_read_is_bounded)
     for (int i = 0; i < CLIENTS; i++)
         http_close(&conn[i]);
 }
+
+/*
+ * The tracking table has room for one of the two keys that hold the API keys, so each check invalidates the
+ * one before, in the middle of itself. The commands of a request are bounded all the same.
+ */
+TEST_CASE(a_tracking_table_that_is_too_small_costs_a_bounded_number_of_checks)
+{
+    enum { REQUESTS = 5, CHECKS_MAX = 40 };
+    static const char *const args[] = {"--tracking-table-max-keys", "1", NULL};
+    AUTO(fixture_drop)
+    struct fixture *f =
+        fixture_new_with(&(struct fixture_spec){.channels = 3, .env = env, .redis_args = args});
+    catalogue_issue_keys(&f->redis, KEYS_HELD);
+    for (int i = 0; i < REQUESTS; i++) {
+        long long asked = key_checks(f);
+        assert_int_equal(status_of(f, "/api/channels/", text_temp("X-Api-Key: wrong-%d\r\n", i)), 401);
+        assert_int_equal(fixture_status(f, "channels/"), 200);
+        assert_in_range(key_checks(f) - asked, 2, CHECKS_MAX);
+    }
+}

@@ -383,6 +383,18 @@ TEST_CASE(user_without_a_permission_never_makes_it_ready)
     }
 }
 
+/* A command that is not there is no permission either. */
+TEST_CASE(renamed_command_never_makes_it_ready)
+{
+    static const char *const args[] = {"--rename-command", "ZCARD", "", NULL};
+    AUTO(fixture_fini) struct fixture f;
+    fixture_init(
+        &f, &(struct fixture_spec){.channels = CHANNELS, .redis_args = args, .wait = SERVER_WAIT_LISTENING});
+    server_await_log(&f.server, "\"reason\":\"redis refuses to read the size of the index: ERR ");
+    assert_int_equal(server_admin_status(&f.server, "/readyz"), 503);
+    fixture_expect_metric(&f, "channeld_redis_connected", 0);
+}
+
 /* It goes on with what it may read, over a new connection, too. */
 TEST_CASE(permission_that_is_taken_away_fails_only_what_needs_it)
 {
