@@ -12,8 +12,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Keys that one heartbeat visits, in less than a millisecond, and keys that a search for room visits. */
-enum { SWEEP_KEYS = 4096, ROOM_KEYS = 64 };
+/*
+ * Keys that one heartbeat visits, in less than a millisecond; keys that a search for room visits, and keys
+ * that an audit visits.
+ */
+enum { SWEEP_KEYS = 4096, ROOM_KEYS = 64, AUDIT_SEARCH = API_KEYS_AUDITED - API_KEYS_RECENT };
 
 struct api_key {
     struct digest digest;
@@ -95,6 +98,7 @@ static void api_keys_enter(struct api_keys *k, enum api_keys_state next)
 void api_keys_invalidate(struct api_keys *k)
 {
     k->epoch++;
+    k->differs = false;
     api_keys_enter(k, API_KEYS_UNREAD);
 }
 
@@ -129,6 +133,12 @@ void api_keys_refuse(struct api_keys *k, const char *reason)
 {
     api_keys_enter(k, API_KEYS_REFUSED);
     api_keys_forgo_reading(k, reason);
+}
+
+void api_keys_permit(struct api_keys *k)
+{
+    if (k->state == API_KEYS_REFUSED)
+        api_keys_enter(k, API_KEYS_UNREAD);
 }
 
 /* --- checks --- */
@@ -166,6 +176,28 @@ size_t api_keys_recent(const struct api_keys *k, struct digest key[API_KEYS_RECE
     size_t count = 0;
     for (struct list *at = k->recent.prev; at != &k->recent; at = at->prev)
         key[count++] = LIST_ENTRY(at, struct api_key, recent)->digest;
+    return count;
+}
+
+/* In use, so it is read with each audit. */
+static bool api_keys_is_recent(const struct api_key *key)
+{
+    return !list_empty(&key->recent);
+}
+
+size_t api_keys_audited(struct api_keys *k, struct digest key[API_KEYS_AUDITED])
+{
+    size_t count = 0;
+    for (struct list *at = k->recent.prev; at != &k->recent; at = at->prev) {
+        const struct api_key *recent = LIST_ENTRY(at, struct api_key, recent);
+        if (api_keys_knows(k, recent))
+            key[count++] = recent->digest;
+    }
+    for (int i = 0; i < AUDIT_SEARCH && count < API_KEYS_AUDITED; i++) {
+        const struct api_key *next = table_walk(&k->table, &k->audit, TABLE_SEGMENT_SLOTS);
+        if (api_keys_knows(k, next) && !api_keys_is_recent(next))
+            key[count++] = next->digest;
+    }
     return count;
 }
 
@@ -241,7 +273,10 @@ int api_keys_confirm(struct api_keys *k, const struct digest *digest, struct lif
 {
     struct span name = api_key_name_span(&info->name);
     struct api_key *key = api_keys_find(k, digest);
-    if (key != NULL && !span_equal((struct span){key->name, key->name_len}, name)) {
+    bool is_named = key != NULL && span_equal((struct span){key->name, key->name_len}, name);
+    if (api_keys_knows(k, key) && (!is_named || key->expires != info->expires))
+        k->differs = true;
+    if (key != NULL && !is_named) {
         api_keys_drop(k, key);
         key = NULL;
     }
@@ -253,6 +288,11 @@ int api_keys_confirm(struct api_keys *k, const struct digest *digest, struct lif
     key->lifetime = lifetime;
     key->expires = info->expires;
     return 0;
+}
+
+void api_keys_deny(struct api_keys *k, const struct digest *digest)
+{
+    k->differs |= api_keys_is_confirmed(k, digest);
 }
 
 /* --- heartbeats --- */
@@ -297,6 +337,4 @@ void api_keys_heartbeat(struct api_keys *k)
     k->second++;
     if (k->state == API_KEYS_WHOLE)
         api_keys_sweep(k);
-    if (k->state == API_KEYS_REFUSED)
-        api_keys_enter(k, API_KEYS_UNREAD);
 }

@@ -39,8 +39,14 @@
  *   - API_KEYS_MAX: the largest set that is read as a whole
  *   - API_KEYS_HELD_MAX: the keys that are held, including those of older epochs
  *   - API_KEYS_RECENT: the size of the list of the keys used last
+ *   - API_KEYS_AUDITED: the keys that one audit reads again: those used last, and the next ones of the table
  */
-enum { API_KEYS_MAX = 100000, API_KEYS_HELD_MAX = 125000, API_KEYS_RECENT = 24 };
+enum {
+    API_KEYS_MAX = 100000,
+    API_KEYS_HELD_MAX = 125000,
+    API_KEYS_RECENT = 24,
+    API_KEYS_AUDITED = API_KEYS_RECENT + 8
+};
 
 enum { API_KEYS_REPORTED = 1024 };
 
@@ -65,6 +71,8 @@ struct api_keys {
     uint64_t seed;
 
     uint64_t epoch; /* grows with each change of the set or of the infos */
+    bool differs;   /* Redis has contradicted a key of this epoch */
+    size_t audit;   /* cursor of the audit over the table */
     enum api_keys_state state;
     int64_t set_size; /* members that Redis reported, while the set is whole */
 
@@ -99,15 +107,29 @@ static inline bool api_keys_is_expired(int64_t expires)
 bool api_keys_read_info(struct api_keys *k, const struct digest *key, const struct redis_reply *reply,
                         struct api_key_info *out) __attribute__((warn_unused_result));
 
-/* Redis has confirmed the key in this epoch. The lifetime is not LIFETIME_NONE. Returns 0 or -ENOMEM. */
+/*
+ * Redis has confirmed the key in this epoch, or says that it is no member (deny). If the key was confirmed
+ * before in this epoch, and now is no member or has another name or expiry, they differ. Then the
+ * invalidation is still to come, or was lost (invalidation.h). The lifetime is not LIFETIME_NONE. Returns 0
+ * or -ENOMEM.
+ */
 int api_keys_confirm(struct api_keys *k, const struct digest *digest, struct lifetime lifetime,
                      const struct api_key_info *info) __attribute__((warn_unused_result));
+void api_keys_deny(struct api_keys *k, const struct digest *digest);
+
+static inline bool api_keys_differ(const struct api_keys *k)
+{
+    return k->differs;
+}
 
 /* The set or the infos have changed: no key is confirmed any more. */
 void api_keys_invalidate(struct api_keys *k);
 
 /* The keys used last, the latest first. Returns how many there are. */
 size_t api_keys_recent(const struct api_keys *k, struct digest key[API_KEYS_RECENT]);
+
+/* The confirmed keys that are to be read again now. Returns how many there are. */
+size_t api_keys_audited(struct api_keys *k, struct digest key[API_KEYS_AUDITED]);
 
 /* The current epoch. */
 static inline uint64_t api_keys_epoch(const struct api_keys *k)
@@ -130,12 +152,13 @@ void api_keys_commit(struct api_keys *k, int64_t size);
 
 /*
  * The set is not read because it is too large (forgo_reading), or its reading has failed (fail_reading), or
- * not even single keys can be checked (refuse). A refusal lasts until the next heartbeat, or until the set
+ * not even single keys can be checked (refuse). A refusal lasts until keys were checked (permit), or the set
  * has changed. Each reason is logged once per minute.
  */
 void api_keys_forgo_reading(struct api_keys *k, const char *reason);
 void api_keys_fail_reading(struct api_keys *k, const char *reason);
 void api_keys_refuse(struct api_keys *k, const char *reason);
+void api_keys_permit(struct api_keys *k);
 
 /* To be called every second. */
 void api_keys_heartbeat(struct api_keys *k);

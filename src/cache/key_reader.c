@@ -289,6 +289,10 @@ static void key_reader_read_members(struct key_reader *r, const struct redis_rep
         else if (api_keys_confirm(keys, &r->key[i], LIFETIME_TRACKED, &r->info[i]) != 0)
             key_reader_refuse(r, "out of memory");
     r->key_count = others;
+    for (size_t i = 0; i < others && !r->failed && !r->is_outside; i++)
+        api_keys_deny(keys, &r->key[i]);
+    if (!r->failed)
+        api_keys_permit(keys);
 }
 
 /* The keys of the remaining requests are not members. A check of the catalogue has to confirm that. */
@@ -339,12 +343,12 @@ static void key_reader_on_check_reply(void *arg, const struct redis_reply *reply
     r->replies_due--;
     if (r->reply == KEY_READER_INFO_COUNT)
         r->epoch = api_keys_epoch(r->parts->api_keys);
+    r->is_outside = origin == REDIS_ORIGIN_OUTSIDE; /* the last reply, which is about the set, decides */
     bool accepted = key_reader_accept_reply(r, reply);
     if (accepted && r->reply == KEY_READER_INFOS)
         key_reader_read_infos(r, reply);
     if (accepted && r->reply == KEY_READER_MEMBERS)
         key_reader_read_members(r, reply);
-    r->is_outside = origin == REDIS_ORIGIN_OUTSIDE; /* the last reply, which is about the set, decides */
     r->reply++;
     if (r->replies_due == 0)
         key_reader_end_check(r);
@@ -536,6 +540,24 @@ static bool key_reader_begin_recent(struct key_reader *r)
     return r->step != KEY_READER_IDLE;
 }
 
+/*
+ * Confirmed keys are read again, for the audit (invalidation.h). After a refusal this shows whether keys can
+ * be checked now: no request has to try it, and without a key to read the digest of none does.
+ */
+static bool key_reader_begin_audit(struct key_reader *r)
+{
+    struct api_keys *keys = r->parts->api_keys;
+    if (!r->audit_due || !validity_may_store(r->parts->validity))
+        return false;
+    r->audit_due = false;
+    r->key_count = api_keys_audited(keys, r->key);
+    if (r->key_count == 0 && api_keys_state(keys) == API_KEYS_REFUSED)
+        r->key[r->key_count++] = (struct digest){0};
+    if (r->key_count > 0)
+        key_reader_begin_check(r);
+    return r->step != KEY_READER_IDLE;
+}
+
 static void key_reader_begin_waiting(struct key_reader *r)
 {
     if (list_empty(&r->waiting))
@@ -553,7 +575,9 @@ static void key_reader_proceed(struct key_reader *r)
         return;
     if (!key_reader_is_able(r))
         key_reader_end(r, &r->waiting, NULL);
-    else if (!key_reader_is_pending(r) && !key_reader_begin_recent(r) && !key_reader_begin_portion(r))
+    if (key_reader_is_pending(r) || key_reader_begin_audit(r) || !key_reader_is_able(r))
+        return;
+    if (!key_reader_begin_recent(r) && !key_reader_begin_portion(r))
         key_reader_begin_waiting(r);
 }
 
@@ -582,6 +606,7 @@ void key_reader_heartbeat(struct key_reader *r)
 {
     api_keys_heartbeat(r->parts->api_keys);
     r->portion_due = true; /* for a larger set no other event makes a portion due */
+    r->audit_due = true;
     key_reader_proceed(r);
 }
 

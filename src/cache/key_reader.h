@@ -89,6 +89,7 @@ struct key_reader {
     int repeats;      /* repetitions of the check, because its keys may have been missing for a moment */
     uint64_t paid_ns; /* monotonic; the time at which the rate will have paid for all checks so far */
 
+    bool audit_due;     /* confirmed keys must be read again */
     bool recent_due;    /* the keys used last must be checked */
     uint64_t recent_ms; /* monotonic; they are not checked before */
     bool portion_due;

@@ -237,18 +237,76 @@ TEST_CASE_WITH(reading_that_fails_is_repeated, set_up, tear_down)
     assert_false(api_keys_wants_reading(&keys));
 }
 
-TEST_CASE_WITH(refused_checks_are_tried_again_after_a_heartbeat, set_up, tear_down)
+TEST_CASE_WITH(a_refusal_lasts_until_keys_were_checked, set_up, tear_down)
 {
     confirm(1);
     api_keys_refuse(&keys, "NOPERM");
     assert_int_equal(check(1), AUTH_RESULT_VALID); /* as it was before */
     assert_int_equal(check(2), AUTH_RESULT_UNKNOWN);
     assert_int_equal(api_keys_state(&keys), API_KEYS_REFUSED);
-    api_keys_heartbeat(&keys);
+    api_keys_permit(&keys);
+    assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
+    api_keys_permit(&keys);
     assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
     api_keys_refuse(&keys, "NOPERM");
     api_keys_invalidate(&keys);
     assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
+}
+
+/* --- the audit --- */
+
+/* Until the next change; of a key that was confirmed since the last one. */
+TEST_CASE_WITH(a_confirmed_key_that_redis_contradicts_differs, set_up, tear_down)
+{
+    const struct digest denied = digest_of(1);
+    const struct digest unknown = digest_of(2);
+    confirm(1);
+    confirm(1);
+    api_keys_deny(&keys, &unknown);
+    assert_false(api_keys_differ(&keys));
+    api_keys_deny(&keys, &denied);
+    assert_true(api_keys_differ(&keys));
+    api_keys_invalidate(&keys);
+    assert_false(api_keys_differ(&keys));
+    api_keys_deny(&keys, &denied);
+    confirm_info(1, "{\"name\":\"a\"}"); /* it was confirmed before the change */
+    confirm_info(1, "{\"name\":\"a\"}");
+    assert_false(api_keys_differ(&keys));
+    confirm_info(1, "{\"name\":\"b\"}");
+    assert_true(api_keys_differ(&keys));
+    api_keys_invalidate(&keys);
+    confirm_info(1, "{\"name\":\"b\"}");
+    confirm_info(1, "{\"name\":\"b\",\"expires\":\"2026-01-01T00:00:05Z\"}");
+    assert_true(api_keys_differ(&keys));
+}
+
+/* Those that are used with each audit, the others in turn. */
+TEST_CASE_WITH(every_confirmed_key_is_audited, set_up, tear_down)
+{
+    enum { MANY = 100 };
+    struct digest audited[API_KEYS_AUDITED];
+    bool seen[MANY] = {false};
+    confirm(-1);
+    api_keys_invalidate(&keys); /* this one is not confirmed */
+    for (int i = 0; i < MANY; i++)
+        confirm(i);
+    assert_int_equal(check(7), AUTH_RESULT_VALID);
+    for (int round = 0; round < MANY; round++) {
+        size_t count = api_keys_audited(&keys, audited);
+        const struct digest used = digest_of(7);
+        assert_in_range(count, 1, API_KEYS_AUDITED);
+        assert_memory_equal(&audited[0], &used, sizeof used);
+        for (size_t i = 0; i < count; i++)
+            for (int n = -1; n < MANY; n++) {
+                const struct digest d = digest_of(n);
+                if (memcmp(&d, &audited[i], sizeof d) != 0)
+                    continue;
+                assert_true(n >= 0);
+                seen[n] = true;
+            }
+    }
+    for (int i = 0; i < MANY; i++)
+        assert_true(seen[i]);
 }
 
 /* --- names and expiries --- */
