@@ -171,6 +171,11 @@ bool api_keys_is_confirmed(const struct api_keys *k, const struct digest *key)
     return api_keys_knows(k, api_keys_find(k, key));
 }
 
+bool api_keys_is_held(const struct api_keys *k, const struct digest *key)
+{
+    return api_keys_find(k, key) != NULL;
+}
+
 size_t api_keys_recent(const struct api_keys *k, struct digest key[API_KEYS_RECENT])
 {
     size_t count = 0;

@@ -94,8 +94,9 @@ void api_keys_fini(struct api_keys *k);
 enum auth_result api_keys_check(struct api_keys *k, const struct digest *digest, uint64_t now_ms,
                                 struct api_key_name *name);
 
-/* Whether the key was confirmed in this epoch. */
+/* Whether the key was confirmed in this epoch; in this or an earlier one (held). */
 bool api_keys_is_confirmed(const struct api_keys *k, const struct digest *key);
+bool api_keys_is_held(const struct api_keys *k, const struct digest *key);
 
 /* Whether a key with this expiry has expired now; without one the clock is not read. */
 static inline bool api_keys_is_expired(int64_t expires)

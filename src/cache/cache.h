@@ -110,6 +110,8 @@ struct cache_request {
     bool shared;           /* another request began the fetch */
     bool own_check;        /* the key is to be checked with the fetch */
     unsigned void_checks;  /* checks of its key that an invalidation has made void */
+    unsigned denials;      /* checks that have found its key invalid, and were not certain */
+    uint64_t denial_mark;  /* validity_mark() when the last of these was sent */
     unsigned losses;       /* connections with which its fetch was lost */
     enum coding coding;    /* the preferred coding of the query */
     uint64_t undrained_ms; /* when the socket was first found undrained, by the boot clock; 0: never */

@@ -312,7 +312,7 @@ TEST_CASE(wrong_keys_do_not_evict_the_result_for_a_valid_one)
 
 /*
  * Of many clients at once, while the set changes all the time so that it is never whole: their keys share the
- * checks, and one check is under way at a time. Valid keys are served meanwhile.
+ * checks. Valid keys are served meanwhile.
  */
 TEST_CASE(a_flood_of_wrong_keys_while_the_set_is_read_is_bounded)
 {
@@ -346,6 +346,93 @@ TEST_CASE(a_flood_of_wrong_keys_while_the_set_is_read_is_bounded)
     assert_true(cards <= checks + 4LL * ROUNDS); /* with each check, but no card for a wrong key */
     for (int i = 0; i < CLIENTS; i++)
         http_close(&conn[i]);
+}
+
+/* ---- a key that was valid before the keys have changed, beside a flood ---- */
+
+enum { OTHER_KEYS = 24, ATTEMPTS = 5, FLOOD_CLIENTS = 1 + 64 };
+
+static const char *key_header(const char *name, int number)
+{
+    return text_temp("X-Api-Key: %s-%d\r\n", name, number);
+}
+
+static void issue(struct fixture *f, const char *name, int number)
+{
+    catalogue_issue_key(&f->redis, text_temp("%s-%d", name, number));
+}
+
+static void use(struct fixture *f, const char *name, int number)
+{
+    assert_int_equal(status_of(f, "/api/channels/", key_header(name, number)), 200);
+}
+
+static void send_with_key(struct http_conn *conn, const char *name, int number)
+{
+    assert_int_equal(http_send_text(conn, text_temp("GET /api/channels/ HTTP/1.1\r\nHost: a\r\n%s\r\n",
+                                                    key_header(name, number))),
+                     0);
+}
+
+struct calls_awaited {
+    struct fixture *fixture;
+    long long least;
+};
+
+static bool checks_were_sent(void *arg)
+{
+    const struct calls_awaited *a = arg;
+    return redis_calls(&a->fixture->redis, "smismember") >= a->least ||
+           server_metric(&a->fixture->server, "channeld_redis_connected") < 1;
+}
+
+/*
+ * Redis does not answer meanwhile. The first invalid key is checked alone, the others together, and the valid
+ * key by itself. Returns whether that was seen before the silence of Redis ended the connection.
+ */
+static bool is_checked_beside_a_flood(struct fixture *f, int attempt)
+{
+    struct http_conn conn[FLOOD_CLIENTS];
+    struct calls_awaited awaited = {f, redis_calls(&f->redis, "smismember") + 3};
+    proxy_set_blackhole(f->proxy, PROXY_DOWN);
+    for (int i = 0; i < FLOOD_CLIENTS; i++) {
+        conn[i] = http_connect(f->server.port);
+        send_with_key(&conn[i], "wrong", FLOOD_CLIENTS * attempt + i);
+    }
+    AUTO(http_close) struct http_conn valid = http_connect(f->server.port);
+    send_with_key(&valid, "before", attempt);
+    assert_true(wait_until(checks_were_sent, &awaited, WAIT_DEADLINE_MS));
+    bool is_seen = redis_calls(&f->redis, "smismember") >= awaited.least;
+    proxy_restore(f->proxy);
+    http_expect(&valid, 200);
+    for (int i = 0; i < FLOOD_CLIENTS; i++) {
+        http_expect(&conn[i], 401);
+        http_close(&conn[i]);
+    }
+    return is_seen;
+}
+
+/* It is none of the keys used last, which are checked at once. */
+TEST_CASE(a_key_that_was_valid_before_the_change_does_not_wait_behind_invalid_ones)
+{
+    AUTO(fixture_drop)
+    struct fixture *f = fixture_new_with(&(struct fixture_spec){.channels = 3, .env = env, .proxied = true});
+    catalogue_issue_keys(&f->redis, KEYS_READING);
+    for (int i = 0; i < ATTEMPTS; i++)
+        issue(f, "before", i);
+    for (int i = 0; i < OTHER_KEYS; i++)
+        issue(f, "other", i);
+    for (int i = 0; i < ATTEMPTS; i++)
+        use(f, "before", i);
+    for (int i = 0; i < OTHER_KEYS; i++)
+        use(f, "other", i);
+    bool is_seen = false;
+    for (int i = 0; i < ATTEMPTS && !is_seen; i++) {
+        issue(f, "after", i);
+        use(f, "after", i); /* the change has arrived */
+        is_seen = is_checked_beside_a_flood(f, i);
+    }
+    assert_true(is_seen);
 }
 
 /*

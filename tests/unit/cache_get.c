@@ -795,11 +795,17 @@ TEST_CASE_WITH(an_empty_page_is_not_served_when_the_keys_are_lost_too, set_up, t
     cache_cancel(&asked[1].request);
 }
 
-/* After a loss; the keys are read first. */
+/* After a loss; the keys are read first: the set, and the key of the requests that wait. */
 static void connect_again(void)
 {
     connect_redis();
-    answer_api_keys();
+    answer_portion();
+    answer_infos();
+    answer("SMISMEMBER test:api_keys ", reply_of("*1\r\n:1\r\n"));
+    answer_infos();
+    struct fake_redis_sent check = fake_redis_remove(1); /* behind the read of the first request */
+    assert_string_equal(check.text, "SCARD test:api_keys");
+    fake_redis_call(&check, reply_integer(1));
     turn();
 }
 
