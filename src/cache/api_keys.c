@@ -5,6 +5,7 @@
  */
 #include "cache/api_keys.h"
 
+#include "base/backoff.h"
 #include "base/hash.h"
 #include "base/state.h"
 
@@ -35,6 +36,7 @@ int api_keys_init(struct api_keys *k, struct cache_metrics *metrics)
 {
     *k = (struct api_keys){.metrics = metrics, .second = 1, .next_expiry = API_KEY_NEVER};
     k->seed = random_seed(k);
+    k->pause_seed = (unsigned)k->seed;
     list_init(&k->recent);
     return table_init(&k->table);
 }
@@ -99,6 +101,7 @@ void api_keys_invalidate(struct api_keys *k)
 {
     k->epoch++;
     k->differs = false;
+    k->retry_ms = 0;
     api_keys_enter(k, API_KEYS_UNREAD);
 }
 
@@ -111,6 +114,7 @@ void api_keys_commit(struct api_keys *k, int64_t size)
 {
     api_keys_enter(k, API_KEYS_WHOLE);
     k->set_size = size;
+    k->failures = 0;
     k->next_expiry = API_KEY_NEVER;
     k->sweep = 0;
 }
@@ -126,6 +130,8 @@ void api_keys_forgo_reading(struct api_keys *k, const char *reason)
 void api_keys_fail_reading(struct api_keys *k, const char *reason)
 {
     api_keys_enter(k, API_KEYS_UNREAD);
+    k->retry_ms = clock_now_ms() +
+                  backoff_ms(++k->failures, API_KEYS_PAUSE_MIN_MS, API_KEYS_PAUSE_MAX_MS, &k->pause_seed);
     api_keys_forgo_reading(k, reason);
 }
 
@@ -143,10 +149,42 @@ void api_keys_permit(struct api_keys *k)
 
 /* --- checks --- */
 
+/* The hint of the key, or else the oldest of its set. */
+static struct api_key_hint *api_keys_hint_of(struct api_keys *k, uint64_t hash)
+{
+    struct api_key_hint *found = k->hint[hash % API_KEYS_HINT_SETS];
+    struct api_key_hint *end = found + API_KEYS_HINT_WAYS;
+    for (struct api_key_hint *h = found; h < end && found->hash != hash; h++)
+        if (h->hash == hash || h->valid_ms < found->valid_ms)
+            found = h;
+    return found;
+}
+
+bool api_keys_was_valid(const struct api_keys *k, const struct digest *key, uint64_t now_ms)
+{
+    uint64_t hash = api_keys_hash_of(k, key);
+    const struct api_key_hint *set = k->hint[hash % API_KEYS_HINT_SETS];
+    bool was_valid = false;
+    for (int i = 0; i < API_KEYS_HINT_WAYS; i++)
+        was_valid |= set[i].hash == hash && set[i].valid_ms + API_KEYS_HINT_MS > now_ms;
+    return was_valid;
+}
+
+void api_keys_note_validity(struct api_keys *k, const struct digest *key, bool is_valid, uint64_t now_ms)
+{
+    uint64_t hash = api_keys_hash_of(k, key);
+    struct api_key_hint *hint = api_keys_hint_of(k, hash);
+    if (is_valid)
+        *hint = (struct api_key_hint){hash, now_ms};
+    else if (hint->hash == hash)
+        hint->valid_ms = 0;
+}
+
 /* The key used longest ago leaves the list when there are too many. */
-static void api_keys_note_use(struct api_keys *k, struct api_key *key)
+static void api_keys_note_use(struct api_keys *k, struct api_key *key, uint64_t now_ms)
 {
     key->used = k->second;
+    api_keys_note_validity(k, &key->digest, !api_keys_is_expired(key->expires), now_ms);
     api_keys_leave_recent(k, key);
     list_append(&k->recent, &key->recent);
     if (++k->recent_count > API_KEYS_RECENT)
@@ -161,7 +199,7 @@ enum auth_result api_keys_check(struct api_keys *k, const struct digest *digest,
     if (!api_keys_knows(k, key) || now_ms >= key->lifetime.until_ms)
         return k->state == API_KEYS_WHOLE ? AUTH_RESULT_INVALID : AUTH_RESULT_UNKNOWN;
     if (key->used != k->second)
-        api_keys_note_use(k, key);
+        api_keys_note_use(k, key, now_ms);
     api_key_name_set(name, (struct span){key->name, key->name_len});
     return api_keys_is_expired(key->expires) ? AUTH_RESULT_INVALID : AUTH_RESULT_VALID;
 }

@@ -40,15 +40,21 @@
  *   - API_KEYS_HELD_MAX: the keys that are held, including those of older epochs
  *   - API_KEYS_RECENT: the size of the list of the keys used last
  *   - API_KEYS_AUDITED: the keys that one audit reads again: those used last, and the next ones of the table
+ *   - API_KEYS_PAUSE_MIN_MS, _MAX_MS: the first and the longest pause after the reading of the set has failed
  */
 enum {
     API_KEYS_MAX = 100000,
     API_KEYS_HELD_MAX = 125000,
     API_KEYS_RECENT = 24,
-    API_KEYS_AUDITED = API_KEYS_RECENT + 8
+    API_KEYS_AUDITED = API_KEYS_RECENT + 8,
+    API_KEYS_PAUSE_MIN_MS = 1000,
+    API_KEYS_PAUSE_MAX_MS = 60 * 1000
 };
 
 enum { API_KEYS_REPORTED = 1024 };
+
+/* The hints: so many sets of so many keys, and for how long a key is one after it was valid. */
+enum { API_KEYS_HINT_SETS = 256, API_KEYS_HINT_WAYS = 4, API_KEYS_HINT_MS = 10 * 1000 };
 
 enum auth_result { AUTH_RESULT_UNKNOWN, AUTH_RESULT_VALID, AUTH_RESULT_INVALID };
 
@@ -60,6 +66,12 @@ enum api_keys_state {
 };
 
 struct api_key;
+
+/* A key that was valid at some time, by the hash of its digest. */
+struct api_key_hint {
+    uint64_t hash;
+    uint64_t valid_ms; /* by the boot clock; 0: the key was invalid since, or there is none */
+};
 
 /* Embedded in the cache; private to api_keys.c. */
 struct api_keys {
@@ -76,11 +88,15 @@ struct api_keys {
     enum api_keys_state state;
     int64_t set_size; /* members that Redis reported, while the set is whole */
 
+    unsigned failures; /* of reading the set, since it was last whole */
+    uint64_t retry_ms; /* monotonic; it is not read before */
+    unsigned pause_seed;
     struct log_reasons reasons;
 
     size_t sweep;                         /* cursor of the heartbeats over the table */
     int64_t next_expiry;                  /* the earliest that this sweep has found */
     uint64_t reported[API_KEYS_REPORTED]; /* hashes of keys whose malformed info was logged */
+    struct api_key_hint hint[API_KEYS_HINT_SETS][API_KEYS_HINT_WAYS];
 };
 
 /* `metrics` is borrowed. Returns 0 or -ENOMEM; api_keys_fini is due in both cases. */
@@ -123,6 +139,13 @@ static inline bool api_keys_differ(const struct api_keys *k)
     return k->differs;
 }
 
+/*
+ * Whether the key was valid within the last API_KEYS_HINT_MS, and that it was found valid or invalid now.
+ * This is a hint: it decides what is read together with the key, and never whether the key is valid.
+ */
+bool api_keys_was_valid(const struct api_keys *k, const struct digest *key, uint64_t now_ms);
+void api_keys_note_validity(struct api_keys *k, const struct digest *key, bool is_valid, uint64_t now_ms);
+
 /* The set or the infos have changed: no key is confirmed any more. */
 void api_keys_invalidate(struct api_keys *k);
 
@@ -153,8 +176,9 @@ void api_keys_commit(struct api_keys *k, int64_t size);
 
 /*
  * The set is not read because it is too large (forgo_reading), or its reading has failed (fail_reading), or
- * not even single keys can be checked (refuse). A refusal lasts until keys were checked (permit), or the set
- * has changed. Each reason is logged once per minute.
+ * not even single keys can be checked (refuse). A set whose reading has failed is read again after a pause,
+ * since its replies may be large. A refusal lasts until keys were checked (permit). A change of the set ends
+ * both. Each reason is logged once per minute.
  */
 void api_keys_forgo_reading(struct api_keys *k, const char *reason);
 void api_keys_fail_reading(struct api_keys *k, const char *reason);
@@ -164,10 +188,10 @@ void api_keys_permit(struct api_keys *k);
 /* To be called every second. */
 void api_keys_heartbeat(struct api_keys *k);
 
-/* True when there is a portion to be read. */
-static inline bool api_keys_wants_reading(const struct api_keys *k)
+/* True when the next portion may be read. */
+static inline bool api_keys_wants_reading(const struct api_keys *k, uint64_t now_ms)
 {
-    return k->state <= API_KEYS_READING;
+    return k->state <= API_KEYS_READING && now_ms >= k->retry_ms;
 }
 
 /* The size that Redis reported for a set that is whole; -1 when none is. */

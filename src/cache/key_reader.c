@@ -500,7 +500,7 @@ static void key_reader_begin_portion(struct key_reader *r)
 {
     struct api_keys *keys = r->parts->api_keys;
     int64_t size = validity_key_count(r->parts->validity);
-    bool due = r->portion_due && api_keys_wants_reading(keys);
+    bool due = r->portion_due && api_keys_wants_reading(keys, clock_now_ms());
     r->portion_due = false;
     if (!due)
         return;

@@ -348,6 +348,79 @@ TEST_CASE(a_flood_of_wrong_keys_while_the_set_is_read_is_bounded)
         http_close(&conn[i]);
 }
 
+/* ---- nothing is read for an invalid key, where it is checked with each request ---- */
+
+#define BROKEN_LINK "channel/by-link/?link=https%3A%2F%2Fmax.ru%2Fbroken"
+
+static void fill_broken(struct redis *redis)
+{
+    catalogue_put_samples(redis, 3);
+    catalogue_issue_key(redis, FIXTURE_KEY);
+    redis_do(redis, "SET channels:card:77 x");
+    redis_do(redis, "LPUSH channels:link:https://max.ru/broken x");
+    redis_do(redis, "ACL SETUSER limited on nopass ~* +@all");
+}
+
+/* So many replies to reads of data. */
+static long long data_reads(struct fixture *f)
+{
+    static const char *const commands[] = {"get", "zrange", "zcard"};
+    AUTOFREE char *errors = redis_text(&f->redis, "INFO errorstats");
+    const char *wrong_type = strstr(errors, "errorstat_WRONGTYPE:count=");
+    long long count = wrong_type == NULL ? 0 : strtoll(strchr(wrong_type, '=') + 1, NULL, 10);
+    for (size_t i = 0; i < TEST_COUNT(commands); i++)
+        count += redis_calls(&f->redis, commands[i]);
+    return count;
+}
+
+static void expect_nothing_read_without_key(struct fixture *f, bool by_ttl)
+{
+    static const char *const paths[] = {"/api/channel/by-id/77/", "/api/channel/by-id/78/", "/api/channels/",
+                                        "/api/" BROKEN_LINK};
+    catalogue_issue_key(&f->redis, "another");
+    assert_true(wait_until(another_is_valid, f, WAIT_DEADLINE_MS));
+    char digest[65];
+    catalogue_digest("another", digest);
+    redis_do(&f->redis, "SREM channels:api_keys %s", digest);
+    if (!by_ttl) /* it was valid a moment ago */
+        assert_int_equal(status_of(f, paths[0], "X-Api-Key: another\r\n"), 401);
+    assert_true(wait_until(another_is_invalid, f, WAIT_DEADLINE_MS));
+    long long before = data_reads(f);
+    for (size_t i = 0; i < TEST_COUNT(paths); i++) {
+        assert_int_equal(status_of(f, paths[i], FIXTURE_WRONG), 401);
+        assert_int_equal(status_of(f, paths[i], "X-Api-Key: another\r\n"), 401);
+    }
+    assert_int_equal(data_reads(f), before);
+    fixture_expect_metric(f, "channeld_redis_error_replies_total", 0);
+    AUTOFREE char *log = server_log(&f->server);
+    assert_null(strstr(log, "\"level\":\"error\""));
+    assert_int_equal(fixture_status(f, "channel/by-id/77/"), 500);
+    assert_int_equal(fixture_status(f, BROKEN_LINK), 500);
+}
+
+TEST_CASE(nothing_is_read_for_an_invalid_key_where_keys_are_checked_with_each_request)
+{
+    static const struct {
+        const char *setting, *denied; /* by Redis */
+    } modes[] = {{"CHANNELD_CACHE_SIZE=0", NULL},
+                 {"CHANNELD_CACHE_TTL=1s", "-client|tracking"},
+                 {"CHANNELD_CACHE_TTL=0", "-client|tracking"},
+                 {"CHANNELD_CACHE_SIZE=1MiB", "-hlen"}};
+    for (size_t i = 0; i < TEST_COUNT(modes); i++) {
+        AUTO(fixture_drop)
+        struct fixture *f =
+            fixture_new_with(&(struct fixture_spec){.env = ENV("CHANNELD_WORKERS=1", modes[i].setting),
+                                                    .fill = fill_broken,
+                                                    .userinfo = "limited:x@"});
+        if (modes[i].denied != NULL) {
+            redis_do(&f->redis, "ACL SETUSER limited %s", modes[i].denied);
+            redis_do(&f->redis, "CLIENT KILL USER limited");
+            server_await_metric(&f->server, "channeld_redis_connects_total", 2);
+        }
+        expect_nothing_read_without_key(f, i == 1);
+    }
+}
+
 /* ---- a key that was valid before the keys have changed, beside a flood ---- */
 
 enum { OTHER_KEYS = 24, ATTEMPTS = 5, FLOOD_CLIENTS = 1 + 64 };

@@ -18,7 +18,7 @@
 enum {
     QUIET_S = 30,  /* within which everything recovers */
     ANSWER_S = 8,  /* within which all is answered then */
-    REFUSED_S = 5 /* until keys that Redis has refused are read again */
+    REFUSED_S = 60 /* the longest pause before Redis is asked again for keys that it has refused */
 };
 
 /* What all runs have done. */

@@ -226,15 +226,32 @@ TEST_CASE_WITH(a_key_that_is_dropped_is_none_of_those_used_last, set_up, tear_do
 
 /* --- what Redis refuses --- */
 
-TEST_CASE_WITH(reading_that_fails_is_repeated, set_up, tear_down)
+/* Between half of the pause and all of it. */
+static void expect_pause(uint64_t ms)
 {
+    assert_false(api_keys_wants_reading(&keys, clock_ms + ms / 2 - 1));
+    assert_true(api_keys_wants_reading(&keys, clock_ms + ms));
+}
+
+TEST_CASE_WITH(reading_that_fails_is_repeated_after_a_pause_that_grows, set_up, tear_down)
+{
+    uint64_t pause_ms = API_KEYS_PAUSE_MIN_MS;
     for (int i = 0; i < 10; i++) {
-        assert_true(api_keys_wants_reading(&keys));
+        assert_true(api_keys_wants_reading(&keys, clock_ms));
         api_keys_reading(&keys);
         api_keys_fail_reading(&keys, "NOPERM");
+        expect_pause(pause_ms);
+        clock_ms += pause_ms;
+        pause_ms = pause_ms < API_KEYS_PAUSE_MAX_MS / 2 ? 2 * pause_ms : API_KEYS_PAUSE_MAX_MS;
     }
+    api_keys_fail_reading(&keys, "NOPERM");
+    api_keys_invalidate(&keys); /* which may be what was wanting */
+    assert_true(api_keys_wants_reading(&keys, clock_ms));
     end_reading(0);
-    assert_false(api_keys_wants_reading(&keys));
+    assert_false(api_keys_wants_reading(&keys, clock_ms));
+    api_keys_invalidate(&keys);
+    api_keys_fail_reading(&keys, "NOPERM");
+    expect_pause(API_KEYS_PAUSE_MIN_MS);
 }
 
 TEST_CASE_WITH(a_refusal_lasts_until_keys_were_checked, set_up, tear_down)
@@ -251,6 +268,46 @@ TEST_CASE_WITH(a_refusal_lasts_until_keys_were_checked, set_up, tear_down)
     api_keys_refuse(&keys, "NOPERM");
     api_keys_invalidate(&keys);
     assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
+}
+
+/* --- hints --- */
+
+static bool was_valid(int number)
+{
+    const struct digest d = digest_of(number);
+    return api_keys_was_valid(&keys, &d, clock_ms);
+}
+
+static void note_validity(int number, bool is_valid)
+{
+    const struct digest d = digest_of(number);
+    api_keys_note_validity(&keys, &d, is_valid, clock_ms);
+}
+
+TEST_CASE_WITH(a_key_is_a_hint_until_it_is_invalid_or_old, set_up, tear_down)
+{
+    enum { HINTS = API_KEYS_HINT_SETS * API_KEYS_HINT_WAYS };
+    assert_false(was_valid(1));
+    note_validity(1, true);
+    note_validity(2, true);
+    note_validity(3, false);
+    assert_true(was_valid(1) && was_valid(2));
+    assert_false(was_valid(3));
+    note_validity(2, false);
+    assert_false(was_valid(2));
+    clock_ms += API_KEYS_HINT_MS - 1;
+    assert_true(was_valid(1));
+    clock_ms++;
+    assert_false(was_valid(1));
+    confirm(1);
+    assert_int_equal(check(1), AUTH_RESULT_VALID); /* as is one that is used */
+    assert_true(was_valid(1));
+    int hints = 0;
+    for (int i = 0; i < 3 * HINTS; i++)
+        note_validity(i, true);
+    for (int i = 0; i < 3 * HINTS; i++)
+        hints += was_valid(i);
+    assert_in_range(hints, HINTS / 2, HINTS);
 }
 
 /* --- the audit --- */
@@ -394,7 +451,7 @@ TEST_CASE_WITH(the_next_expiry_is_a_metric, set_up, tear_down)
     assert_int_equal(next_expiry(), NOW + 9); /* until the changed set is read */
     api_keys_forgo_reading(&keys, "it has too many keys");
     assert_int_equal(next_expiry(), 0);
-    assert_true(api_keys_wants_reading(&keys));
+    assert_true(api_keys_wants_reading(&keys, clock_ms));
     confirm_info(0, texts[0]);
     end_reading(1);
     assert_int_equal(next_expiry(), NOW + 9);

@@ -605,16 +605,18 @@ TEST_CASE_WITH(api_keys_on_another_node_are_checked_one_by_one, set_up_in_cluste
             answer_moved_key();
         answer_no_info();
         answer("SISMEMBER", ask());
-        answer("HMGET test:card:7 ", reply_card("7", "seven"));
         answer("ASKING SISMEMBER", reply_integer(1));
+        answer("HMGET test:card:7 ", reply_card("7", "seven"));
         expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
         a = get(0, QUERY_CARD, 7);
         for (int k = 0; k < 2; k++) { /* a check in two steps makes the request be repeated */
             answer_no_info();
             answer("SISMEMBER", ask());
-            answer("HMGET test:card:7 ", ask());
+            if (k == 0) /* the key was valid a moment ago */
+                answer("HMGET test:card:7 ", ask());
             answer("ASKING SISMEMBER", reply_integer(0));
-            answer("ASKING HMGET", reply_card("7", "seven"));
+            if (k == 0)
+                answer("ASKING HMGET", reply_card("7", "seven"));
             answer("SCARD test:api_keys", ask());
             answer("ASKING SCARD test:api_keys", reply_integer(0));
             answer("ZCARD test:index", ask());

@@ -324,7 +324,7 @@ TEST_CASE_WITH(malformed_portions_end_the_reading, set_up, tear_down)
         answer("SSCAN", reply_of(replies[i]));
         assert_int_equal(fake_redis.count, 0);
         assert_int_equal(api_keys_state(&api_keys), API_KEYS_UNREAD);
-        clock_ms += 1000;
+        clock_ms += API_KEYS_PAUSE_MAX_MS;
         key_reader_heartbeat(&key_reader);
     }
     (void)serve_all();
