@@ -199,8 +199,8 @@ static void fetch_report_oversize(struct fetch *f, enum part part)
  * of the network.
  */
 enum {
-    WINDOW_FIRST = 32,     /* for a new connection */
-    WINDOW_AFTER_LOSS = 1, /* if reads were lost with the last one: one of them may be the reason */
+    WINDOW_FIRST = PAGE_SIZE + 2, /* for a new connection: what one page needs */
+    WINDOW_AFTER_LOSS = 1,        /* if reads were lost with the last one: one of them may be the reason */
     WINDOW_LEAST = 4,
     WINDOW_STEP = 4, /* the growth of the window per round trip */
     WINDOW_MOST = 65536
@@ -242,6 +242,19 @@ static void fetch_adapt_window(struct fetches *fs, uint64_t batch_ms)
 
 /* --- commands --- */
 
+/* The commands in flight of the fetch, as the window counts them: a page is one read. */
+static unsigned fetch_commands_due(const struct fetch *f)
+{
+    return f->type == QUERY_PAGE ? f->replies_due > 0 : f->replies_due;
+}
+
+static void fetch_set_replies_due(struct fetch *f, unsigned replies_due)
+{
+    f->fetches->commands_due -= fetch_commands_due(f);
+    f->replies_due = replies_due;
+    f->fetches->commands_due += fetch_commands_due(f);
+}
+
 /* Sends a command and counts its reply. Does nothing once the fetch has failed. */
 static void fetch_send(struct fetch *f, const struct buf *command, unsigned how, redis_reply_fn fn, void *arg)
 {
@@ -254,8 +267,7 @@ static void fetch_send(struct fetch *f, const struct buf *command, unsigned how,
         fetch_raise(f, err == -ENOTCONN ? FETCH_LOST : FETCH_FAILED);
         return;
     }
-    f->replies_due++;
-    f->fetches->commands_due++;
+    fetch_set_replies_due(f, f->replies_due + 1);
     metric_add(&f->fetches->parts->metrics->redis_commands_total, 1);
 }
 
@@ -412,9 +424,8 @@ static void fetch_limit_lifetime(struct fetch *f, const struct redis_reply *repl
 
 static void fetch_count_reply(struct fetch *f)
 {
-    assert(f->replies_due > 0 && f->fetches->commands_due >= f->replies_due);
-    f->replies_due--;
-    f->fetches->commands_due--;
+    assert(f->replies_due > 0 && f->fetches->commands_due >= fetch_commands_due(f));
+    fetch_set_replies_due(f, f->replies_due - 1);
 }
 
 /*

@@ -38,7 +38,7 @@ struct fetches {
     uint64_t flush_epoch;      /* grows, with index_epoch, when everything is invalidated */
     uint64_t outside_epoch;    /* grows when a command is sent outside of the stream */
 
-    unsigned commands_due;   /* commands in flight: the replies that all fetches wait for */
+    unsigned commands_due;   /* commands in flight that all fetches wait for; those of a page count as one */
     unsigned window;         /* so many of them, without those at other nodes, leave no room for a fetch */
     bool has_lost;           /* reads were lost with the last connection */
     bool window_filled;      /* there was no room at some time since the window last changed */

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "support/text.h"
 #include "unit/entries_check.h"
 #include "unit/fixtures/cache_parts.h"
 
@@ -705,6 +706,30 @@ TEST_CASE_WITH(the_window_narrows_where_replies_are_late_and_widens_where_they_a
     fetches_connected(&fetches);
     assert_int_equal(fill_window(), first);
     answer_all_after(1);
+}
+
+/* As many clients as wait for one page of summaries: none of them has to wait for another one. */
+TEST_CASE_WITH(a_page_is_one_read_for_the_window, set_up, tear_down)
+{
+    enum { CLIENTS = 100, MEMBERS = 3 };
+    struct list requests[CLIENTS];
+    fetches_connected(&fetches);
+    for (int i = 0; i < CLIENTS; i++) {
+        struct cache_query q = {.type = QUERY_PAGE, .number = 1 + i};
+        list_init(&requests[i]);
+        assert_true(fetches_have_room(&fetches));
+        assert_non_null(fetch_begin(&fetches, &q, false, NULL, &requests[i]));
+        assert_int_equal(fetches.commands_due, 1 + i);
+    }
+    for (int i = 0; i < CLIENTS; i++)
+        answer_index(PAGE_SIZE * CLIENTS,
+                     text_temp("%d %d %d", MEMBERS * i, MEMBERS * i + 1, MEMBERS * i + 2));
+    assert_int_equal(fetches.commands_due, CLIENTS);
+    assert_true(fetches_have_room(&fetches));
+    while (fake_redis.count > 0)
+        fake_redis_answer(reply_summary("1", "one"));
+    assert_int_equal(ended, CLIENTS);
+    assert_int_equal(fetches.commands_due, 0);
 }
 
 TEST_CASE_WITH(a_distant_redis_is_not_a_busy_one, set_up, tear_down)

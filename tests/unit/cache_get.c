@@ -462,7 +462,7 @@ TEST_CASE_WITH(a_new_request_is_behind_the_queue, set_up, tear_down)
     fill_window();
     const struct asked *first = get(5, QUERY_PAGE, 1);
     assert_false(first->done);
-    answer_first(); /* the page takes more room than there is */
+    answer_first(); /* the page takes the room that there is */
     assert_int_equal(fake_redis.count, 5);
     assert_false(get(6, QUERY_CARD, 11)->done);
     assert_int_equal(fake_redis.count, 5);
