@@ -236,8 +236,11 @@ size_t api_keys_audited(struct api_keys *k, struct digest key[API_KEYS_AUDITED])
         if (api_keys_knows(k, recent))
             key[count++] = recent->digest;
     }
-    for (int i = 0; i < AUDIT_SEARCH && count < API_KEYS_AUDITED; i++) {
+    bool ended = false; /* the end of the table was passed */
+    for (int i = 0; i < AUDIT_SEARCH && !ended; i++) {
+        size_t before = k->audit;
         const struct api_key *next = table_walk(&k->table, &k->audit, TABLE_SEGMENT_SLOTS);
+        ended = k->audit <= before;
         if (api_keys_knows(k, next) && !api_keys_is_recent(next))
             key[count++] = next->digest;
     }
