@@ -13,8 +13,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Keys that one heartbeat visits, in less than a millisecond, and keys that a search for room visits. */
-enum { SWEEP_KEYS = 4096, ROOM_KEYS = 64 };
+/*
+ * Keys that one heartbeat visits, in less than a millisecond; keys that a search for room visits, and keys
+ * that an audit visits.
+ */
+enum { SWEEP_KEYS = 4096, ROOM_KEYS = 64, AUDIT_SEARCH = API_KEYS_AUDITED - API_KEYS_RECENT };
 
 struct api_key {
     struct digest digest;
@@ -97,6 +100,7 @@ static void api_keys_enter(struct api_keys *k, enum api_keys_state next)
 void api_keys_invalidate(struct api_keys *k)
 {
     k->epoch++;
+    k->differs = false;
     k->retry_ms = 0;
     api_keys_enter(k, API_KEYS_UNREAD);
 }
@@ -115,43 +119,72 @@ void api_keys_commit(struct api_keys *k, int64_t size)
     k->sweep = 0;
 }
 
-static void api_keys_log_absence(struct api_keys *k, const char *reason)
+void api_keys_forgo_reading(struct api_keys *k, const char *reason)
 {
+    metric_set(&k->metrics->api_key_next_expiry_timestamp_seconds, 0);
     if (log_reason_is_due(&k->reasons, reason, clock_now_ms()))
         log_text(LOG_WARN, "the API key set is not in memory: each key is checked in redis", "reason",
                  reason);
 }
 
-static void api_keys_fail(struct api_keys *k, enum api_keys_state next, const char *reason)
-{
-    api_keys_enter(k, next);
-    k->retry_ms = clock_now_ms() +
-                  backoff_ms(++k->failures, API_KEYS_PAUSE_MIN_MS, API_KEYS_PAUSE_MAX_MS, &k->pause_seed);
-    api_keys_log_absence(k, reason);
-}
-
-void api_keys_forgo_reading(struct api_keys *k, const char *reason)
-{
-    k->failures += k->failures == 0;
-    api_keys_log_absence(k, reason);
-}
-
 void api_keys_fail_reading(struct api_keys *k, const char *reason)
 {
-    api_keys_fail(k, API_KEYS_UNREAD, reason);
+    api_keys_enter(k, API_KEYS_UNREAD);
+    k->retry_ms = clock_now_ms() +
+                  backoff_ms(++k->failures, API_KEYS_PAUSE_MIN_MS, API_KEYS_PAUSE_MAX_MS, &k->pause_seed);
+    api_keys_forgo_reading(k, reason);
 }
 
 void api_keys_refuse(struct api_keys *k, const char *reason)
 {
-    api_keys_fail(k, API_KEYS_REFUSED, reason);
+    api_keys_enter(k, API_KEYS_REFUSED);
+    api_keys_forgo_reading(k, reason);
+}
+
+void api_keys_permit(struct api_keys *k)
+{
+    if (k->state == API_KEYS_REFUSED)
+        api_keys_enter(k, API_KEYS_UNREAD);
 }
 
 /* --- checks --- */
 
+/* The hint of the key, or else the oldest of its set. */
+static struct api_key_hint *api_keys_hint_of(struct api_keys *k, uint64_t hash)
+{
+    struct api_key_hint *found = k->hint[hash % API_KEYS_HINT_SETS];
+    struct api_key_hint *end = found + API_KEYS_HINT_WAYS;
+    for (struct api_key_hint *h = found; h < end && found->hash != hash; h++)
+        if (h->hash == hash || h->valid_ms < found->valid_ms)
+            found = h;
+    return found;
+}
+
+bool api_keys_was_valid(const struct api_keys *k, const struct digest *key, uint64_t now_ms)
+{
+    uint64_t hash = api_keys_hash_of(k, key);
+    const struct api_key_hint *set = k->hint[hash % API_KEYS_HINT_SETS];
+    bool was_valid = false;
+    for (int i = 0; i < API_KEYS_HINT_WAYS; i++)
+        was_valid |= set[i].hash == hash && set[i].valid_ms + API_KEYS_HINT_MS > now_ms;
+    return was_valid;
+}
+
+void api_keys_note_validity(struct api_keys *k, const struct digest *key, bool is_valid, uint64_t now_ms)
+{
+    uint64_t hash = api_keys_hash_of(k, key);
+    struct api_key_hint *hint = api_keys_hint_of(k, hash);
+    if (is_valid)
+        *hint = (struct api_key_hint){hash, now_ms};
+    else if (hint->hash == hash)
+        hint->valid_ms = 0;
+}
+
 /* The key used longest ago leaves the list when there are too many. */
-static void api_keys_note_use(struct api_keys *k, struct api_key *key)
+static void api_keys_note_use(struct api_keys *k, struct api_key *key, uint64_t now_ms)
 {
     key->used = k->second;
+    api_keys_note_validity(k, &key->digest, !api_keys_is_expired(key->expires), now_ms);
     api_keys_leave_recent(k, key);
     list_append(&k->recent, &key->recent);
     if (++k->recent_count > API_KEYS_RECENT)
@@ -166,7 +199,7 @@ enum auth_result api_keys_check(struct api_keys *k, const struct digest *digest,
     if (!api_keys_knows(k, key) || now_ms >= key->lifetime.until_ms)
         return k->state == API_KEYS_WHOLE ? AUTH_RESULT_INVALID : AUTH_RESULT_UNKNOWN;
     if (key->used != k->second)
-        api_keys_note_use(k, key);
+        api_keys_note_use(k, key, now_ms);
     api_key_name_set(name, (struct span){key->name, key->name_len});
     return api_keys_is_expired(key->expires) ? AUTH_RESULT_INVALID : AUTH_RESULT_VALID;
 }
@@ -176,11 +209,41 @@ bool api_keys_is_confirmed(const struct api_keys *k, const struct digest *key)
     return api_keys_knows(k, api_keys_find(k, key));
 }
 
+bool api_keys_is_held(const struct api_keys *k, const struct digest *key)
+{
+    return api_keys_find(k, key) != NULL;
+}
+
 size_t api_keys_recent(const struct api_keys *k, struct digest key[API_KEYS_RECENT])
 {
     size_t count = 0;
     for (struct list *at = k->recent.prev; at != &k->recent; at = at->prev)
         key[count++] = LIST_ENTRY(at, struct api_key, recent)->digest;
+    return count;
+}
+
+/* In use, so it is read with each audit. */
+static bool api_keys_is_recent(const struct api_key *key)
+{
+    return !list_empty(&key->recent);
+}
+
+size_t api_keys_audited(struct api_keys *k, struct digest key[API_KEYS_AUDITED])
+{
+    size_t count = 0;
+    for (struct list *at = k->recent.prev; at != &k->recent; at = at->prev) {
+        const struct api_key *recent = LIST_ENTRY(at, struct api_key, recent);
+        if (api_keys_knows(k, recent))
+            key[count++] = recent->digest;
+    }
+    bool ended = false; /* the end of the table was passed */
+    for (int i = 0; i < AUDIT_SEARCH && !ended; i++) {
+        size_t before = k->audit;
+        const struct api_key *next = table_walk(&k->table, &k->audit, TABLE_SEGMENT_SLOTS);
+        ended = k->audit <= before;
+        if (api_keys_knows(k, next) && !api_keys_is_recent(next))
+            key[count++] = next->digest;
+    }
     return count;
 }
 
@@ -256,7 +319,10 @@ int api_keys_confirm(struct api_keys *k, const struct digest *digest, struct lif
 {
     struct span name = api_key_name_span(&info->name);
     struct api_key *key = api_keys_find(k, digest);
-    if (key != NULL && !span_equal((struct span){key->name, key->name_len}, name)) {
+    bool is_named = key != NULL && span_equal((struct span){key->name, key->name_len}, name);
+    if (api_keys_knows(k, key) && (!is_named || key->expires != info->expires))
+        k->differs = true;
+    if (key != NULL && !is_named) {
         api_keys_drop(k, key);
         key = NULL;
     }
@@ -270,12 +336,17 @@ int api_keys_confirm(struct api_keys *k, const struct digest *digest, struct lif
     return 0;
 }
 
+void api_keys_deny(struct api_keys *k, const struct digest *digest)
+{
+    k->differs |= api_keys_is_confirmed(k, digest);
+}
+
 /* --- heartbeats --- */
 
 static void api_keys_show_next_expiry(struct api_keys *k)
 {
-    bool known = k->state == API_KEYS_WHOLE && k->next_expiry != API_KEY_NEVER;
-    metric_set(&k->metrics->api_key_next_expiry_timestamp_seconds, known ? (uint64_t)k->next_expiry : 0);
+    uint64_t shown = k->next_expiry != API_KEY_NEVER ? (uint64_t)k->next_expiry : 0;
+    metric_set(&k->metrics->api_key_next_expiry_timestamp_seconds, shown);
 }
 
 /* The set is whole, so a key that is not confirmed is not a member any more. */
@@ -306,14 +377,10 @@ static void api_keys_sweep(struct api_keys *k)
     }
 }
 
-/* While a changed set is read again, the metric keeps its value. */
+/* While a changed set is read again, the metric of the next expiry keeps its value. */
 void api_keys_heartbeat(struct api_keys *k)
 {
     k->second++;
     if (k->state == API_KEYS_WHOLE)
         api_keys_sweep(k);
-    else if (k->failures > 0)
-        api_keys_show_next_expiry(k);
-    if (k->state == API_KEYS_REFUSED && clock_now_ms() >= k->retry_ms)
-        api_keys_enter(k, API_KEYS_UNREAD);
 }

@@ -474,7 +474,7 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->link = NULL;
     request->undrained_ms = request->queued_ms = 0;
     request->own_check = false;
-    request->losses = 0;
+    request->losses = request->void_checks = request->denials = 0;
     request->key = query->key;
     api_key_name_clear(&request->key_name);
     list_init(&request->waiting);
@@ -832,7 +832,6 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
     (void)uv_timer_init(loop, &c->timer); /* neither can fail */
     (void)uv_check_init(loop, &c->polled);
     entries_open(&c->entries, loop);
-    key_reader_open(&c->key_reader, loop);
     encoder_init(&c->encoder, loop, &c->entries, options->metrics);
     c->timer.data = c->polled.data = c;
     *out = c;
@@ -857,7 +856,6 @@ void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
     assert(list_empty(&c->by_deadline));
     wait_group_add(&c->closing, 3);
     encoder_close(&c->encoder, &c->closing);
-    key_reader_close(&c->key_reader, &c->closing);
     entries_close(&c->entries, &c->closing);
     redis_session_close(c->session, wait_group_on_done, &c->closing);
     uv_close((uv_handle_t *)&c->timer, cache_on_handle_closed);

@@ -2,8 +2,8 @@
  * The cache: a read-through response cache over Redis, and the only access to the data.
  *
  * A query names a card, a page or a link, and has the digest of the caller's API key. The result says whether
- * the key is valid and what was found. So both are fetched from Redis in one round trip. A cache hit is
- * returned at once, without a callback. Redis invalidates entries (CLIENT TRACKING) on the connection over
+ * the key is valid and what was found. Nothing is read for a key that is not valid. A cache hit is returned
+ * at once, without a callback. Redis invalidates entries (CLIENT TRACKING) on the connection over
  * which they were read; callers need not know.
  *
  * A cache belongs to one loop and one thread.
@@ -110,6 +110,9 @@ struct cache_request {
     uint64_t deadline_ms;
     bool shared;           /* another request began the fetch */
     bool own_check;        /* the key is to be checked with the fetch */
+    unsigned void_checks;  /* checks of its key that an invalidation has made void */
+    unsigned denials;      /* checks that have found its key invalid, and were not certain */
+    uint64_t denial_mark;  /* validity_mark() when the last of these was sent */
     unsigned losses;       /* connections with which its fetch was lost */
     enum coding coding;    /* the preferred coding of the query */
     uint64_t undrained_ms; /* when the socket was first found undrained, by the boot clock; 0: never */

@@ -48,8 +48,9 @@ struct summary_read {
 };
 
 /*
- * The result of the replies so far. A reply only raises it (fetch_raise). So a failure counts more than what
- * was found, and an invalid key counts more than a failure.
+ * The result of the replies so far. A reply only raises it (fetch_raise). So an invalid key counts more than
+ * what was found, and a failure counts more than an invalid key. Replies about the data do not count until
+ * the key is known to be valid (fetch_accept_reply).
  */
 enum fetch_outcome {
     FETCH_NOT_FOUND,
@@ -63,13 +64,15 @@ enum fetch_outcome {
 struct auth_read {
     bool needed;
     bool is_due;          /* the keys were invalidated between the two replies: both must be read again */
+    bool is_valid;        /* both replies say so, or the key was checked before the fetch */
     bool lacks_info;      /* another node has none */
     int repeats;          /* reads of both, because the keys were invalidated between the replies */
-    uint64_t key_changes; /* validity_key_changes() when the info came, or at the start */
+    int replies_due;      /* of the two */
+    uint64_t key_changes; /* validity_key_changes() when the info came first, or at the start */
     bool is_member;       /* the key is in the set */
     struct digest key;
     struct api_key_info info;
-    struct lifetime info_lifetime;
+    struct lifetime lifetime; /* of both replies */
 };
 
 /* A card, by its id or by its link. */
@@ -108,6 +111,7 @@ struct fetch {
     uint64_t outside_epoch;  /* the epoch when the fetch began */
 
     unsigned replies_due;     /* replies that have not come yet */
+    bool is_data_due;         /* the data is still to be read, or again, since its replies do not count */
     bool apart;               /* a reply came from outside of the stream, and so from another moment */
     int repeats;              /* repetitions of all reads, because the result lacked something */
     uint64_t lack;            /* what the result lacked before the last repetition */
@@ -195,8 +199,8 @@ static void fetch_report_oversize(struct fetch *f, enum part part)
  * of the network.
  */
 enum {
-    WINDOW_FIRST = 32,     /* for a new connection */
-    WINDOW_AFTER_LOSS = 1, /* if reads were lost with the last one: one of them may be the reason */
+    WINDOW_FIRST = PAGE_SIZE + 2, /* for a new connection: what one page needs */
+    WINDOW_AFTER_LOSS = 1,        /* if reads were lost with the last one: one of them may be the reason */
     WINDOW_LEAST = 4,
     WINDOW_STEP = 4, /* the growth of the window per round trip */
     WINDOW_MOST = 65536
@@ -238,6 +242,19 @@ static void fetch_adapt_window(struct fetches *fs, uint64_t batch_ms)
 
 /* --- commands --- */
 
+/* The commands in flight of the fetch, as the window counts them: a page is one read. */
+static unsigned fetch_commands_due(const struct fetch *f)
+{
+    return f->type == QUERY_PAGE ? f->replies_due > 0 : f->replies_due;
+}
+
+static void fetch_set_replies_due(struct fetch *f, unsigned replies_due)
+{
+    f->fetches->commands_due -= fetch_commands_due(f);
+    f->replies_due = replies_due;
+    f->fetches->commands_due += fetch_commands_due(f);
+}
+
 /* Sends a command and counts its reply. Does nothing once the fetch has failed. */
 static void fetch_send(struct fetch *f, const struct buf *command, unsigned how, redis_reply_fn fn, void *arg)
 {
@@ -250,8 +267,7 @@ static void fetch_send(struct fetch *f, const struct buf *command, unsigned how,
         fetch_raise(f, err == -ENOTCONN ? FETCH_LOST : FETCH_FAILED);
         return;
     }
-    f->replies_due++;
-    f->fetches->commands_due++;
+    fetch_set_replies_due(f, f->replies_due + 1);
     metric_add(&f->fetches->parts->metrics->redis_commands_total, 1);
 }
 
@@ -417,9 +433,8 @@ static void fetch_limit_lifetime(struct fetch *f, const struct redis_reply *repl
 
 static void fetch_count_reply(struct fetch *f)
 {
-    assert(f->replies_due > 0 && f->fetches->commands_due >= f->replies_due);
-    f->replies_due--;
-    f->fetches->commands_due--;
+    assert(f->replies_due > 0 && f->fetches->commands_due >= fetch_commands_due(f));
+    fetch_set_replies_due(f, f->replies_due - 1);
 }
 
 /*
@@ -433,6 +448,11 @@ static bool fetch_accept_reply(struct fetch *f, const struct redis_reply *reply,
     if (reply == NULL) {
         f->fetches->has_lost = true;
         fetch_raise(f, FETCH_LOST);
+        return false;
+    }
+    bool is_data = (part & (PART_AUTH | PART_INFO)) == 0;
+    if (is_data && !f->auth.is_valid) {
+        f->is_data_due = true;
         return false;
     }
     if (resp_is_oversize(reply)) {
@@ -451,23 +471,6 @@ static bool fetch_accept_reply(struct fetch *f, const struct redis_reply *reply,
 /* To be called last in every reply function. */
 static void fetch_proceed(struct fetch *f);
 
-static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum redis_origin origin)
-{
-    struct fetch *f = arg;
-    if (fetch_accept_reply(f, reply, origin, PART_INFO)) {
-        struct auth_read *a = &f->auth;
-        bool read = api_keys_read_info(f->fetches->parts->api_keys, &a->key, reply, &a->info);
-        a->info_lifetime = f->lifetime;
-        a->key_changes = validity_key_changes(f->fetches->parts->validity);
-        a->lacks_info = origin == REDIS_ORIGIN_OUTSIDE && reply_is_absent(reply);
-        if (!read)
-            fetch_raise(f, FETCH_FAILED);
-        else if (api_keys_is_expired(a->info.expires))
-            fetch_raise(f, FETCH_KEY_INVALID);
-    }
-    fetch_proceed(f);
-}
-
 /*
  * Caches a valid key for the TTL. If Redis tracks, the key reader confirms keys. Without memory the key is
  * not cached.
@@ -475,9 +478,8 @@ static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum r
 static void fetch_keep_key(struct fetch *f)
 {
     const struct auth_read *a = &f->auth;
-    struct lifetime lifetime = lifetime_of_both(f->lifetime, a->info_lifetime);
-    bool by_ttl = !lifetime_is_none(lifetime) && !lifetime_is_tracked(lifetime);
-    int err = by_ttl ? api_keys_confirm(f->fetches->parts->api_keys, &a->key, lifetime, &a->info) : 0;
+    bool by_ttl = !lifetime_is_none(a->lifetime) && !lifetime_is_tracked(a->lifetime);
+    int err = by_ttl ? api_keys_confirm(f->fetches->parts->api_keys, &a->key, a->lifetime, &a->info) : 0;
     (void)err;
 }
 
@@ -492,28 +494,65 @@ static bool fetch_has_info_of_member(const struct fetch *f)
     return a->repeats == REPEATS_MAX || a->key_changes == validity_key_changes(f->fetches->parts->validity);
 }
 
-static void fetch_accept_key(struct fetch *f)
+/* Called when both replies have come. */
+static void fetch_decide_key(struct fetch *f)
 {
-    if (fetch_has_info_of_member(f)) {
-        fetch_keep_key(f);
+    struct auth_read *a = &f->auth;
+    bool is_found = f->outcome <= FETCH_FOUND;
+    if (is_found && !fetch_has_info_of_member(f)) {
+        a->repeats++;
+        a->is_due = true;
         return;
     }
-    f->auth.repeats++;
-    f->auth.is_due = true;
+    a->is_valid = is_found;
+    if (is_found || f->outcome == FETCH_KEY_INVALID)
+        api_keys_note_validity(f->fetches->parts->api_keys, &a->key, is_found, clock_boot_ms());
+    if (is_found)
+        fetch_keep_key(f);
 }
 
-/* The reply comes after the info, unless that comes from outside of the stream. */
+static bool fetch_accept_key_reply(struct fetch *f, const struct redis_reply *reply, enum redis_origin origin,
+                                   enum part part)
+{
+    bool accepted = fetch_accept_reply(f, reply, origin, part);
+    f->auth.lifetime = lifetime_of_both(f->auth.lifetime, accepted ? f->lifetime : LIFETIME_NONE);
+    return accepted;
+}
+
+static void fetch_proceed_with_key(struct fetch *f)
+{
+    if (--f->auth.replies_due == 0)
+        fetch_decide_key(f);
+    fetch_proceed(f);
+}
+
+/* The reply comes first, unless it comes from outside of the stream. */
+static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct fetch *f = arg;
+    if (fetch_accept_key_reply(f, reply, origin, PART_INFO)) {
+        struct auth_read *a = &f->auth;
+        bool read = api_keys_read_info(f->fetches->parts->api_keys, &a->key, reply, &a->info);
+        if (a->replies_due > 1)
+            a->key_changes = validity_key_changes(f->fetches->parts->validity);
+        a->lacks_info = origin == REDIS_ORIGIN_OUTSIDE && reply_is_absent(reply);
+        if (!read)
+            fetch_raise(f, FETCH_FAILED);
+        else if (api_keys_is_expired(a->info.expires))
+            fetch_raise(f, FETCH_KEY_INVALID);
+    }
+    fetch_proceed_with_key(f);
+}
+
 static void fetch_on_auth(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
-    if (fetch_accept_reply(f, reply, origin, PART_AUTH)) {
+    if (fetch_accept_key_reply(f, reply, origin, PART_AUTH)) {
         f->auth.is_member = reply->type == REPLY_INTEGER && reply->integer == 1;
-        if (f->auth.is_member)
-            fetch_accept_key(f);
-        else
+        if (!f->auth.is_member)
             fetch_raise(f, reply->type == REPLY_INTEGER ? FETCH_KEY_INVALID : FETCH_FAILED);
     }
-    fetch_proceed(f);
+    fetch_proceed_with_key(f);
 }
 
 /* Returns false when there is no channel. An invalid reply fails the fetch. */
@@ -729,14 +768,21 @@ static void fetch_send_link(struct fetch *f)
 static void fetch_send_auth(struct fetch *f)
 {
     struct commands *c = &f->fetches->commands;
-    f->auth.is_due = f->auth.is_member = false;
-    commands_set_key(c, &f->auth.key);
+    struct auth_read *a = &f->auth;
+    unsigned before = f->replies_due;
+    a->is_due = a->is_valid = a->is_member = a->lacks_info = false;
+    a->lifetime = LIFETIME_TRACKED;
+    a->key_changes = validity_key_changes(f->fetches->parts->validity);
+    commands_set_key(c, &a->key);
     fetch_send_command(f, commands_key_info(c), fetch_on_key_info);
     fetch_send_command(f, commands_auth(c), fetch_on_auth);
+    a->replies_due = (int)(f->replies_due - before);
 }
 
+/* Sends the first reads of the data. */
 static void fetch_send_first(struct fetch *f)
 {
+    f->is_data_due = false;
     switch (f->type) {
     case QUERY_AUTH_ONLY:
         fetch_raise(f, FETCH_FOUND);
@@ -760,20 +806,27 @@ static void fetch_send_first(struct fetch *f)
     }
 }
 
+/* A key that was valid a moment ago is checked together with its data: in one round trip. */
+static bool fetch_may_send_data(const struct fetch *f)
+{
+    const struct api_keys *keys = f->fetches->parts->api_keys;
+    return f->auth.is_valid || (!fetch_has_failed(f) && api_keys_was_valid(keys, &f->auth.key, f->sent_ms));
+}
+
 /*
- * Sends the first batch. Returns 0, or -ENOMEM if nothing was sent. If only a part was sent, the fetch fails.
+ * Sends the first batch: the key if it must be checked, and the data if the key is valid or was so a moment
+ * ago. Returns 0, or -ENOMEM if nothing was sent. If only a part was sent, the fetch fails.
  */
 static int fetch_start(struct fetch *f)
 {
     f->mark = validity_mark(f->fetches->parts->validity);
     f->sent_ms = f->batch_ms = clock_boot_ms();
     fetch_enter(f, FETCH_FIRST);
-    f->auth.info_lifetime = LIFETIME_NONE;
-    f->auth.lacks_info = false;
-    f->auth.key_changes = validity_key_changes(f->fetches->parts->validity);
+    f->auth.is_valid = !f->auth.needed;
+    f->is_data_due = true;
     if (f->auth.needed)
         fetch_send_auth(f);
-    if (!fetch_has_failed(f))
+    if (fetch_may_send_data(f))
         fetch_send_first(f);
     return f->replies_due == 0 ? -ENOMEM : 0;
 }
@@ -818,6 +871,8 @@ static bool fetch_advance(struct fetch *f)
     bool is_sought = f->type == QUERY_CARD_BY_LINK && f->outcome == FETCH_NOT_FOUND;
     if (f->auth.is_due)
         fetch_send_auth(f);
+    else if (f->is_data_due)
+        fetch_send_first(f);
     else if (is_sought && f->by_link.is_new)
         fetch_send_linked_card(f);
     else if (is_sought && fetch_may_agree(f))
@@ -867,8 +922,7 @@ static void fetch_compose_page(struct fetch *f, struct cache_result *r)
 static const struct api_key_name *fetch_key_name(const struct fetch *f)
 {
     const struct auth_read *a = &f->auth;
-    bool is_valid = a->is_member && !a->is_due && !api_keys_is_expired(a->info.expires);
-    bool is_known = f->outcome == FETCH_FAILED ? is_valid : a->is_member;
+    bool is_known = a->is_member && (f->outcome != FETCH_FAILED || a->is_valid);
     return is_known ? &a->info.name : NULL;
 }
 

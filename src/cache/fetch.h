@@ -2,8 +2,8 @@
  * Fetches: queries in flight to Redis, single-flight.
  *
  * A fetch sends a batch of commands, counts the replies, and sends its next batch or ends:
- *   - a key: HGET of its info and SISMEMBER. They are in the first batch of the other fetches, if the key can
- *     be checked in no other way (key_reader.h)
+ *   - a key: HGET of its info and SISMEMBER. They come before the data, if the key can be checked in no other
+ *     way (key_reader.h). The data of a key that was valid a moment ago is in the same batch
  *   - a card: HMGET of its fields
  *   - a link: GET, then the HMGET of the card that it names. The card's own link must be the same
  *   - a page: ZCARD and ZRANGE of the index, then an HMGET of each channel whose summary is not cached
@@ -38,7 +38,7 @@ struct fetches {
     uint64_t flush_epoch;      /* grows, with index_epoch, when everything is invalidated */
     uint64_t outside_epoch;    /* grows when a command is sent outside of the stream */
 
-    unsigned commands_due;   /* commands in flight: the replies that all fetches wait for */
+    unsigned commands_due;   /* commands in flight that all fetches wait for; those of a page count as one */
     unsigned window;         /* so many of them, without those at other nodes, leave no room for a fetch */
     bool has_lost;           /* reads were lost with the last connection */
     bool window_filled;      /* there was no room at some time since the window last changed */

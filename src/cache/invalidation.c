@@ -92,6 +92,13 @@ static bool invalidation_is_comparable(const struct invalidation *c)
     return validity_may_store(c->validity) && c->validity->pending == 0;
 }
 
+/* Called before the wait for the heartbeats is counted down: a heartbeat has passed since the difference. */
+static void invalidation_compare_keys(struct invalidation *c)
+{
+    if (api_keys_differ(c->parts->api_keys) && invalidation_is_comparable(c))
+        invalidation_suspect(&c->keys_heartbeats);
+}
+
 static void invalidation_compare_key_count(struct invalidation *c)
 {
     int64_t count = c->validity->key_count;
@@ -178,7 +185,6 @@ static void invalidation_on_entry_reply(void *arg, const struct redis_reply *rep
         invalidation_suspect(&c->entry_heartbeats);
 }
 
-/* API keys are not read again. Instead the size of their set is compared. */
 static bool invalidation_choose_entry(struct invalidation *c)
 {
     const struct entry *e = entries_walk(c->parts->entries, &c->cursor, SEARCH_STEPS);
@@ -228,6 +234,7 @@ static void invalidation_audit(struct invalidation *c)
         invalidation_suspend(c);
         return;
     }
+    invalidation_compare_keys(c);
     c->keys_heartbeats -= c->keys_heartbeats > 0;
     c->entry_heartbeats -= c->entry_heartbeats > 0;
     invalidation_read_entry(c);
@@ -296,10 +303,9 @@ static void invalidation_key_changed(struct invalidation *c, struct span key)
     } else if (span_equal(key, buf_span(&c->index_key))) {
         invalidation_explain_index(c);
         invalidation_invalidate(c, INVALIDATED_INDEX);
-    } else if (span_equal(key, buf_span(&c->api_keys_key))) {
+    } else if (span_equal(key, buf_span(&c->api_keys_key)) ||
+               span_equal(key, buf_span(&c->api_key_info_key))) {
         c->keys_heartbeats = 0;
-        invalidation_invalidate(c, INVALIDATED_KEYS);
-    } else if (span_equal(key, buf_span(&c->api_key_info_key))) {
         invalidation_invalidate(c, INVALIDATED_KEYS);
     }
 }

@@ -8,22 +8,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { REPEATS_MAX = 8 }; /* the limit of repetitions of a check, if the set changes all the time */
-
-static void key_reader_proceed(struct key_reader *r);
+/* The limit of checks of a request that are void, or not certain, if the keys change all the time. */
+enum { REPEATS_MAX = 8 };
 
 static const unsigned NEXT[] = {
     [KEY_READER_IDLE] = STATE(KEY_READER_IDLE) | STATE(KEY_READER_SCANNING) | STATE(KEY_READER_CHECKING) |
-                        STATE(KEY_READER_CONFIRMING) | STATE(KEY_READER_COMMITTING),
+                        STATE(KEY_READER_COMMITTING),
     [KEY_READER_SCANNING] = STATE(KEY_READER_IDLE),
     [KEY_READER_CHECKING] = STATE(KEY_READER_IDLE),
-    [KEY_READER_CONFIRMING] = STATE(KEY_READER_IDLE),
     [KEY_READER_COMMITTING] = STATE(KEY_READER_IDLE),
 };
 
 static void key_reader_enter(struct key_reader *r, enum key_reader_step next)
 {
-    assert(r->replies_due == 0);
     STATE_ENTER(&r->step, next, NEXT);
 }
 
@@ -42,9 +39,15 @@ bool key_reader_is_able(const struct key_reader *r)
 
 /* --- requests --- */
 
-static const struct digest *key_reader_key_of(struct list *request)
+static struct cache_request *key_reader_request_of(struct list *link)
 {
-    return &LIST_ENTRY(request, struct cache_request, waiting)->key;
+    return LIST_ENTRY(link, struct cache_request, waiting);
+}
+
+static void key_reader_move(struct list *to, struct list *link)
+{
+    list_remove(link);
+    list_append(to, link);
 }
 
 /* Without a result the requests are looked up again: their keys are confirmed, or cannot be checked now. */
@@ -57,90 +60,33 @@ static void key_reader_end(struct key_reader *r, struct list *requests, const st
         r->parts->ended(r->parts->arg, &ended, NULL, result);
 }
 
-/* Each request of the check in flight has to check its key itself. */
-static void key_reader_end_unchecked(struct key_reader *r)
+static struct list *key_reader_queue_for(struct key_reader *r, struct list *link)
 {
-    for (struct list *at = r->checked.next; at != &r->checked; at = at->next)
-        LIST_ENTRY(at, struct cache_request, waiting)->own_check = true;
-    key_reader_end(r, &r->checked, NULL);
+    bool is_held = api_keys_is_held(r->parts->api_keys, &key_reader_request_of(link)->key);
+    return is_held ? &r->known : &r->unknown;
 }
 
-/*
- * The requests of the check in flight wait for the next check, ahead of the others. It may have been the
- * check of the keys used last.
- */
-static void key_reader_requeue(struct key_reader *r)
+static void key_reader_prepend(struct list *queue, struct list *requests)
 {
-    r->recent_due |= !r->is_portion;
-    list_splice(&r->checked, &r->waiting);
-    list_splice(&r->waiting, &r->checked);
+    list_splice(requests, queue);
+    list_splice(queue, requests);
 }
 
-/* Whether the check has the key; after its last reply: whether the key is no member. */
-static bool key_reader_has_key(const struct key_reader *r, const struct digest *key)
+/* The requests wait for another check, ahead of the others. */
+static void key_reader_requeue(struct key_reader *r, struct list *requests)
 {
-    for (size_t i = 0; i < r->key_count; i++)
-        if (memcmp(&r->key[i], key, sizeof *key) == 0)
-            return true;
-    return false;
-}
-
-static bool key_reader_is_unconfirmed(const struct key_reader *r, const struct digest *key)
-{
-    return !api_keys_is_confirmed(r->parts->api_keys, key);
-}
-
-/* Moves the requests, except those whose keys `stays` holds back. */
-static void key_reader_move(struct key_reader *r, struct list *from, struct list *to,
-                            bool (*stays)(const struct key_reader *r, const struct digest *key))
-{
-    for (struct list *next, *at = from->next; at != from; at = next) {
+    struct list known;
+    list_init(&known);
+    for (struct list *next, *at = requests->next; at != requests; at = next) {
         next = at->next;
-        if (stays(r, key_reader_key_of(at)))
-            continue;
-        list_remove(at);
-        list_append(to, at);
+        if (key_reader_queue_for(r, at) == &r->known)
+            key_reader_move(&known, at);
     }
+    key_reader_prepend(&r->known, &known);
+    key_reader_prepend(&r->unknown, requests);
 }
 
 /* --- sending --- */
-
-enum { NS_PER_MS = 1000000, BURST_NS = KEY_READER_BURST_MS * NS_PER_MS };
-
-static bool key_reader_is_permitted(const struct key_reader *r)
-{
-    return r->paid_ns <= clock_now_ns() + BURST_NS;
-}
-
-static void key_reader_pay(struct key_reader *r)
-{
-    uint64_t now = clock_now_ns();
-    uint64_t from = r->paid_ns > now ? r->paid_ns : now;
-    r->paid_ns = from + (r->key_count + KEY_READER_CHECK_COST) * NS_PER_MS / KEY_READER_KEYS_PER_MS;
-}
-
-static void key_reader_on_permitted(uv_timer_t *timer)
-{
-    key_reader_proceed(timer->data);
-}
-
-static void key_reader_arm_timer(struct key_reader *r)
-{
-    uint64_t permitted_ns = clock_now_ns() + BURST_NS;
-    uint64_t wait_ns = r->paid_ns > permitted_ns ? r->paid_ns - permitted_ns : 0;
-    uv_update_time(r->timer.loop); /* libuv's time may be as old as the loop iteration */
-    (void)uv_timer_start(&r->timer, key_reader_on_permitted, wait_ns / NS_PER_MS + 1, 0);
-}
-
-/* A failure ends the check when the replies to the earlier commands have arrived. */
-static void key_reader_send_command(struct key_reader *r, redis_reply_fn fn)
-{
-    int err = r->failed ? -ECANCELED : buf_error(&r->command);
-    if (err == 0)
-        err = redis_session_send(r->parts->session, buf_span(&r->command), REDIS_SEND_STREAM_ONLY, fn, r);
-    r->failed = err != 0;
-    r->replies_due += err == 0;
-}
 
 static void key_reader_compose(struct key_reader *r, struct span name, const struct buf *key, size_t words)
 {
@@ -150,204 +96,259 @@ static void key_reader_compose(struct key_reader *r, struct span name, const str
     command_add_buf(&r->command, key);
 }
 
-static void key_reader_compose_keys(struct key_reader *r, struct span name, const struct buf *key)
+static int key_reader_send(struct key_reader *r, redis_reply_fn fn, void *arg)
 {
-    char digits[DIGEST_HEX_LEN];
-    key_reader_compose(r, name, key, r->key_count);
-    for (size_t i = 0; i < r->key_count; i++) {
-        digest_hex(&r->key[i], digits);
-        command_add(&r->command, (struct span){digits, sizeof digits});
-    }
+    int err = buf_error(&r->command);
+    if (err == 0)
+        err = redis_session_send(r->parts->session, buf_span(&r->command), REDIS_SEND_STREAM_ONLY, fn, arg);
+    return err;
 }
 
 /* --- a check --- */
 
-static void key_reader_on_check_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin);
+static void key_check_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin);
 
-static void key_reader_send_check(struct key_reader *r)
+/* A failure ends the check when the replies to the earlier commands have arrived. */
+static void key_check_send_command(struct key_check *c)
 {
-    key_reader_enter(r, KEY_READER_CHECKING);
-    r->failed = false;
-    r->reply = KEY_READER_INFO_COUNT;
-    r->mark = validity_mark(r->parts->validity);
-    key_reader_pay(r);
-    if (!list_empty(&r->checked))
-        metric_add(&r->parts->metrics->redis_commands_total, KEY_READER_REPLIES);
+    c->failed = c->failed || key_reader_send(c->reader, key_check_on_reply, c) != 0;
+    c->replies_due += !c->failed;
+}
+
+static void key_check_compose(struct key_check *c, struct span name, const struct buf *key)
+{
+    struct key_reader *r = c->reader;
+    char digits[DIGEST_HEX_LEN];
+    key_reader_compose(r, name, key, c->key_count);
+    for (size_t i = 0; i < c->key_count; i++) {
+        digest_hex(&c->key[i], digits);
+        command_add(&r->command, (struct span){digits, sizeof digits});
+    }
+}
+
+/* Returns whether the check is in flight. */
+static bool key_check_send(struct key_check *c)
+{
+    struct key_reader *r = c->reader;
+    assert(c->replies_due == 0);
+    c->failed = false;
+    c->reply = KEY_CHECK_INFO_COUNT;
+    c->mark = validity_mark(r->parts->validity);
+    if (!list_empty(&c->requests))
+        metric_add(&r->parts->metrics->redis_commands_total, KEY_CHECK_REPLIES);
     key_reader_compose(r, SPAN("HLEN"), &r->info_key, 0);
-    key_reader_send_command(r, key_reader_on_check_reply);
-    key_reader_compose_keys(r, SPAN("HMGET"), &r->info_key);
-    key_reader_send_command(r, key_reader_on_check_reply);
-    if (!r->is_portion) {
-        key_reader_compose_keys(r, SPAN("SMISMEMBER"), &r->set_key);
-        key_reader_send_command(r, key_reader_on_check_reply);
+    key_check_send_command(c);
+    key_check_compose(c, SPAN("HMGET"), &r->info_key);
+    key_check_send_command(c);
+    if (!c->is_portion) {
+        key_check_compose(c, SPAN("SMISMEMBER"), &r->set_key);
+        key_check_send_command(c);
     }
-    if (r->replies_due > 0)
-        return;
-    key_reader_enter(
-        r, KEY_READER_IDLE); /* no callback is called from here: a request may have begun to wait just now */
-    key_reader_requeue(r);
-    key_reader_arm_timer(r);
+    return c->replies_due > 0;
 }
 
-/* Adds a key to the check. False when there is no room. */
-static bool key_reader_add_key(struct key_reader *r, const struct digest *key)
+/* Redis does not let keys be checked here: the check fails, and fetches check keys until one passes. */
+static void key_check_refuse(struct key_check *c, const char *reason)
 {
-    if (key_reader_has_key(r, key))
-        return true;
-    if (r->key_count == KEY_READER_KEYS)
-        return false;
-    r->key[r->key_count++] = *key;
-    return true;
+    c->failed = true;
+    api_keys_refuse(c->reader->parts->api_keys, reason);
 }
 
-/* Begins a check of the keys that are there, and of keys of requests as far as there is room. */
-static void key_reader_begin_check(struct key_reader *r)
+static bool key_check_is_expected(const struct key_check *c, const struct redis_reply *reply)
 {
-    while (!list_empty(&r->waiting) && key_reader_add_key(r, key_reader_key_of(r->waiting.next))) {
-        struct list *request = r->waiting.next;
-        list_remove(request);
-        list_append(&r->checked, request);
-    }
-    r->repeats = 0;
-    r->is_portion = false;
-    key_reader_send_check(r);
-}
-
-/* Redis does not let keys be checked here: the check fails, and fetches check keys until it is tried again.
- */
-static void key_reader_refuse(struct key_reader *r, const char *reason)
-{
-    r->failed = true;
-    api_keys_refuse(r->parts->api_keys, reason);
-}
-
-static bool key_reader_is_expected(const struct key_reader *r, const struct redis_reply *reply)
-{
-    return r->reply == KEY_READER_INFO_COUNT ? reply->type == REPLY_INTEGER
-                                             : reply->type == REPLY_ARRAY && reply->elements == r->key_count;
+    return c->reply == KEY_CHECK_INFO_COUNT ? reply->type == REPLY_INTEGER
+                                            : reply->type == REPLY_ARRAY && reply->elements == c->key_count;
 }
 
 /*
  * Returns whether the reply has data that may be cached. The number of infos shows whether their hash exists.
  * A reply without any info may be about keys that have none.
  */
-static bool key_reader_accept_reply(struct key_reader *r, const struct redis_reply *reply)
+static bool key_check_accept(struct key_check *c, const struct redis_reply *reply)
 {
-    const struct validity *v = r->parts->validity;
-    const struct redis_reply *counted = r->reply == KEY_READER_INFO_COUNT ? reply : NULL;
-    r->failed = r->failed || reply == NULL || !validity_may_store(v);
-    if (r->failed)
+    const struct validity *v = c->reader->parts->validity;
+    const struct redis_reply *counted = c->reply == KEY_CHECK_INFO_COUNT ? reply : NULL;
+    c->failed = c->failed || reply == NULL || !validity_may_store(v);
+    if (c->failed)
         return false;
     if (reply->type == REPLY_ERROR)
-        key_reader_refuse(r, reply->str);
-    else if (!key_reader_is_expected(r, reply))
-        key_reader_refuse(r, "unexpected reply");
+        key_check_refuse(c, reply->str);
+    else if (!key_check_is_expected(c, reply))
+        key_check_refuse(c, "unexpected reply");
     else if (lifetime_is_none(validity_lifetime(v, counted, 0)))
-        key_reader_refuse(r, "it may not be cached: " REDIS_SESSION_ABSENCES_UNTRACKED
-                             " the set and the infos have to exist");
-    return !r->failed;
+        key_check_refuse(c, "it may not be cached: " REDIS_SESSION_ABSENCES_UNTRACKED
+                            " the set and the infos have to exist");
+    return !c->failed;
 }
 
-static void key_reader_read_infos(struct key_reader *r, const struct redis_reply *infos)
+static void key_check_read_infos(struct key_check *c, const struct redis_reply *infos)
 {
-    for (size_t i = 0; i < r->key_count && !r->failed; i++)
-        if (!api_keys_read_info(r->parts->api_keys, &r->key[i], infos->element[i], &r->info[i]))
-            key_reader_refuse(r, "unexpected reply");
+    struct api_keys *keys = c->reader->parts->api_keys;
+    for (size_t i = 0; i < c->key_count && !c->failed; i++)
+        if (!api_keys_read_info(keys, &c->key[i], infos->element[i], &c->info[i]))
+            key_check_refuse(c, "unexpected reply");
+}
+
+/* The other keys than the members, which remain in the check. */
+static void key_check_deny(struct key_check *c)
+{
+    struct api_keys *keys = c->reader->parts->api_keys;
+    for (size_t i = 0; i < c->key_count && !c->is_outside; i++)
+        api_keys_deny(keys, &c->key[i]);
+    api_keys_permit(keys);
 }
 
 /*
- * Confirms the members. The other keys remain in the check. The check fails if an invalidation came since the
- * first reply, because the infos may be older.
+ * Confirms the members. The check fails if an invalidation came since the first reply, because the infos may
+ * be older.
  */
-static void key_reader_read_members(struct key_reader *r, const struct redis_reply *members)
+static void key_check_read_members(struct key_check *c, const struct redis_reply *members)
 {
-    struct api_keys *keys = r->parts->api_keys;
+    struct api_keys *keys = c->reader->parts->api_keys;
     size_t others = 0;
-    r->failed = r->epoch != api_keys_epoch(keys);
-    for (size_t i = 0; i < r->key_count && !r->failed; i++)
+    c->failed = c->epoch != api_keys_epoch(keys);
+    for (size_t i = 0; i < c->key_count && !c->failed; i++)
         if (members->element[i]->type != REPLY_INTEGER)
-            key_reader_refuse(r, "unexpected reply");
+            key_check_refuse(c, "unexpected reply");
         else if (members->element[i]->integer != 1)
-            r->key[others++] = r->key[i];
-        else if (api_keys_confirm(keys, &r->key[i], LIFETIME_TRACKED, &r->info[i]) != 0)
-            key_reader_refuse(r, "out of memory");
-    r->key_count = others;
+            c->key[others++] = c->key[i];
+        else if (api_keys_confirm(keys, &c->key[i], LIFETIME_TRACKED, &c->info[i]) != 0)
+            key_check_refuse(c, "out of memory");
+    c->key_count = others;
+    if (!c->failed)
+        key_check_deny(c);
 }
 
-/* The keys of the remaining requests are not members. A check of the catalogue has to confirm that. */
-static void key_reader_confirm_later(struct key_reader *r)
+/* Whether the check has the key; after its last reply: whether the key is no member. */
+static bool key_check_has_key(const struct key_check *c, const struct digest *key)
 {
-    if (list_empty(&r->checked))
-        return;
-    if (r->is_outside) {
-        key_reader_end_unchecked(r);
-        return;
-    }
-    key_reader_enter(r, KEY_READER_CONFIRMING);
-    catalogue_check(r->parts->catalogue);
-}
-
-/* A check of the catalogue that is sent from now on commits the portion. */
-static void key_reader_commit_later(struct key_reader *r)
-{
-    key_reader_enter(r, KEY_READER_COMMITTING);
-    r->commit = catalogue_begun(r->parts->catalogue) + 1;
-    catalogue_check(r->parts->catalogue);
-}
-
-static void key_reader_end_check(struct key_reader *r)
-{
-    struct list confirmed;
-    list_init(&confirmed);
-    key_reader_enter(r, KEY_READER_IDLE);
-    if (r->failed) {
-        key_reader_requeue(r);
-    } else if (r->is_portion) {
-        key_reader_commit_later(r);
-    } else {
-        /* not by what is confirmed: a member may have given way to another one of the same check */
-        key_reader_move(r, &r->checked, &confirmed, key_reader_has_key);
-        key_reader_move(r, &r->waiting, &confirmed, key_reader_is_unconfirmed);
-        key_reader_confirm_later(r);
-    }
-    key_reader_end(r, &confirmed, NULL);
-    key_reader_proceed(r);
-}
-
-static void key_reader_on_check_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
-{
-    struct key_reader *r = arg;
-    assert(r->step == KEY_READER_CHECKING && r->replies_due > 0);
-    r->replies_due--;
-    if (r->reply == KEY_READER_INFO_COUNT)
-        r->epoch = api_keys_epoch(r->parts->api_keys);
-    bool accepted = key_reader_accept_reply(r, reply);
-    if (accepted && r->reply == KEY_READER_INFOS)
-        key_reader_read_infos(r, reply);
-    if (accepted && r->reply == KEY_READER_MEMBERS)
-        key_reader_read_members(r, reply);
-    r->is_outside = origin == REDIS_ORIGIN_OUTSIDE; /* the last reply, which is about the set, decides */
-    r->reply++;
-    if (r->replies_due == 0)
-        key_reader_end_check(r);
+    for (size_t i = 0; i < c->key_count; i++)
+        if (memcmp(&c->key[i], key, sizeof *key) == 0)
+            return true;
+    return false;
 }
 
 /*
- * Called when a check has found a catalogue. It is certain that the keys are not members if the set was also
- * found before they were checked, without an invalidation in between (validity_mark). If no set was found,
- * the check is repeated once.
+ * The check has failed. If it was void, it is repeated. A tracking table that is too small makes each check
+ * void, so requests check their keys themselves in the end: those checks are bounded (fetch.c).
  */
-static void key_reader_confirm(struct key_reader *r)
+static void key_check_repeat(struct key_check *c, struct list *ended)
 {
-    const struct validity *v = r->parts->validity;
-    bool certain = validity_has_api_keys(v) ? validity_lost_nothing(v, r->mark) : r->repeats > 0;
-    key_reader_enter(r, KEY_READER_IDLE);
-    if (certain || r->repeats == REPEATS_MAX || list_empty(&r->checked)) {
-        key_reader_end(r, &r->checked, &(struct cache_result){.status = CACHE_KEY_INVALID});
+    for (struct list *next, *at = c->requests.next; at != &c->requests; at = next) {
+        struct cache_request *request = key_reader_request_of(at);
+        next = at->next;
+        request->own_check = request->void_checks++ >= REPEATS_MAX;
+        if (request->own_check)
+            key_reader_move(ended, at);
+    }
+    key_reader_requeue(c->reader, &c->requests);
+}
+
+/*
+ * Requests whose keys are members are looked up again. It does not matter what is confirmed now: a member may
+ * have given way to another one of the same check. The keys of the other requests are no members, which a
+ * check of the catalogue has to confirm.
+ */
+static void key_check_settle(struct key_check *c, struct list *ended)
+{
+    struct key_reader *r = c->reader;
+    while (!list_empty(&c->requests)) {
+        struct list *at = c->requests.next;
+        struct cache_request *request = key_reader_request_of(at);
+        bool is_denied = key_check_has_key(c, &request->key);
+        request->own_check = is_denied && c->is_outside;
+        request->denial_mark = c->mark;
+        key_reader_move(is_denied && !c->is_outside ? &r->denied : ended, at);
+    }
+    if (!list_empty(&r->denied))
+        catalogue_check(r->parts->catalogue);
+}
+
+static void key_reader_end_own_check(struct key_reader *r);
+static void key_reader_proceed(struct key_reader *r, struct list *ended);
+
+static void key_check_end(struct key_check *c)
+{
+    struct list ended;
+    list_init(&ended);
+    if (c == &c->reader->check[KEY_CHECK_OWN])
+        key_reader_end_own_check(c->reader);
+    else
+        (c->failed ? key_check_repeat : key_check_settle)(c, &ended);
+    key_reader_proceed(c->reader, &ended);
+}
+
+static void key_check_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct key_check *c = arg;
+    assert(c->replies_due > 0);
+    c->replies_due--;
+    if (c->reply == KEY_CHECK_INFO_COUNT)
+        c->epoch = api_keys_epoch(c->reader->parts->api_keys);
+    c->is_outside = origin == REDIS_ORIGIN_OUTSIDE; /* the last reply, which is about the set, decides */
+    bool accepted = key_check_accept(c, reply);
+    if (accepted && c->reply == KEY_CHECK_INFOS)
+        key_check_read_infos(c, reply);
+    if (accepted && c->reply == KEY_CHECK_MEMBERS)
+        key_check_read_members(c, reply);
+    c->reply++;
+    if (c->replies_due == 0)
+        key_check_end(c);
+}
+
+/* --- the queues --- */
+
+static bool key_reader_has_full_check(const struct list *queue)
+{
+    const struct list *at = queue;
+    for (int i = 0; i < KEY_READER_KEYS; i++) {
+        at = at->next;
+        if (at == queue)
+            return false;
+    }
+    return true;
+}
+
+/* The check that the queue may begin now, or NULL. `own` is the first that it may use. */
+static struct key_check *key_reader_next_check(struct key_reader *r, const struct list *queue, int own)
+{
+    int end = key_reader_has_full_check(queue) ? KEY_CHECKS : own + 1;
+    for (int i = own; i < end && !list_empty(queue); i++)
+        if (r->check[i].replies_due == 0)
+            return &r->check[i];
+    return NULL;
+}
+
+static void key_check_take(struct key_check *c, struct list *queue)
+{
+    c->key_count = 0;
+    c->is_portion = false;
+    for (int i = 0; i < KEY_READER_KEYS && !list_empty(queue); i++) {
+        const struct digest *key = &key_reader_request_of(queue->next)->key;
+        if (!key_check_has_key(c, key))
+            c->key[c->key_count++] = *key;
+        key_reader_move(&c->requests, queue->next);
+    }
+}
+
+/* What cannot be sent waits for the next event. */
+static void key_reader_run_queue(struct key_reader *r, struct list *queue, int own)
+{
+    for (struct key_check *c; (c = key_reader_next_check(r, queue, own)) != NULL;) {
+        key_check_take(c, queue);
+        if (key_check_send(c))
+            continue;
+        key_reader_requeue(r, &c->requests);
         return;
     }
-    r->repeats++;
-    key_reader_send_check(r);
+}
+
+/* Requests at the head of the queue whose keys were confirmed meanwhile need no check. */
+static void key_reader_take_confirmed(struct key_reader *r, struct list *queue, struct list *ended)
+{
+    while (!list_empty(queue) &&
+           api_keys_is_confirmed(r->parts->api_keys, &key_reader_request_of(queue->next)->key))
+        key_reader_move(ended, queue->next);
 }
 
 /* --- reading the set --- */
@@ -366,9 +367,10 @@ static void key_reader_end_reading(struct key_reader *r)
 
 static int key_reader_confirm_portion(struct key_reader *r)
 {
+    const struct key_check *c = &r->check[KEY_CHECK_OWN];
     int err = 0;
-    for (size_t i = 0; i < r->key_count && err == 0; i++)
-        err = api_keys_confirm(r->parts->api_keys, &r->key[i], LIFETIME_TRACKED, &r->info[i]);
+    for (size_t i = 0; i < c->key_count && err == 0; i++)
+        err = api_keys_confirm(r->parts->api_keys, &c->key[i], LIFETIME_TRACKED, &c->info[i]);
     return err;
 }
 
@@ -376,8 +378,6 @@ static int key_reader_confirm_portion(struct key_reader *r)
 static void key_reader_commit(struct key_reader *r)
 {
     struct api_keys *keys = r->parts->api_keys;
-    struct list confirmed;
-    list_init(&confirmed);
     if (catalogue_passed(r->parts->catalogue) < r->commit) {
         catalogue_check(r->parts->catalogue);
         return;
@@ -391,8 +391,6 @@ static void key_reader_commit(struct key_reader *r)
     /* not covered: no test holds so many keys that one of them gives way to the portion */
     if (api_keys_state(keys) == API_KEYS_READING && r->cursor[0] == '\0' && r->found_count == 0)
         key_reader_end_reading(r);
-    key_reader_move(r, &r->waiting, &confirmed, key_reader_is_unconfirmed);
-    key_reader_end(r, &confirmed, NULL);
 }
 
 /* Keeps the members whose infos must be read. Returns 0, -EINVAL for an unexpected reply, or -ENOMEM. */
@@ -420,18 +418,43 @@ static int key_reader_read_portion(struct key_reader *r, const struct redis_repl
     return 0;
 }
 
+/* A check of the catalogue that is sent from now on commits the portion. */
+static void key_reader_commit_later(struct key_reader *r)
+{
+    key_reader_enter(r, KEY_READER_COMMITTING);
+    r->commit = catalogue_begun(r->parts->catalogue) + 1;
+    catalogue_check(r->parts->catalogue);
+}
+
+/* Returns whether the check of the keys is in flight. */
+static bool key_reader_send_own_check(struct key_reader *r, bool is_portion)
+{
+    struct key_check *c = &r->check[KEY_CHECK_OWN];
+    c->is_portion = is_portion;
+    if (c->key_count == 0 || !key_check_send(c))
+        return false;
+    key_reader_enter(r, KEY_READER_CHECKING);
+    return true;
+}
+
+static void key_reader_end_own_check(struct key_reader *r)
+{
+    const struct key_check *c = &r->check[KEY_CHECK_OWN];
+    key_reader_enter(r, KEY_READER_IDLE);
+    r->recent_due |= c->failed && !c->is_portion;
+    if (c->is_portion && !c->failed)
+        key_reader_commit_later(r);
+}
+
 /* If this fails the members are still found, and the next heartbeat reads their infos. */
 static void key_reader_read_found_infos(struct key_reader *r)
 {
-    r->key_count = 0;
+    struct key_check *c = &r->check[KEY_CHECK_OWN];
     r->left_count = r->found_count;
-    /* not covered: key_reader_add_key() fails only beyond KEY_READER_KEYS, which are more than a portion */
-    while (r->left_count > 0 && r->key_count < KEY_READER_PORTION_MAX &&
-           key_reader_add_key(r, &r->found[r->left_count - 1]))
-        r->left_count--;
-    r->is_portion = true;
-    if (r->key_count > 0)
-        key_reader_send_check(r);
+    for (c->key_count = 0; r->left_count > 0 && c->key_count < KEY_READER_PORTION_MAX;)
+        c->key[c->key_count++] = r->found[--r->left_count];
+    if (c->key_count > 0)
+        (void)key_reader_send_own_check(r, true);
     else
         key_reader_commit_later(r);
 }
@@ -445,8 +468,9 @@ static void key_reader_on_portion(void *arg, const struct redis_reply *reply, en
     struct key_reader *r = arg;
     (void)origin;
     struct api_keys *keys = r->parts->api_keys;
-    assert(r->step == KEY_READER_SCANNING && r->replies_due == 1);
-    r->replies_due = 0;
+    struct list ended;
+    list_init(&ended);
+    assert(r->step == KEY_READER_SCANNING);
     key_reader_enter(r, KEY_READER_IDLE);
     bool wanted = reply != NULL && api_keys_state(keys) == API_KEYS_READING;
     int err = !wanted ? 0 : reply->type == REPLY_ERROR ? -EIO : key_reader_read_portion(r, reply);
@@ -457,37 +481,33 @@ static void key_reader_on_portion(void *arg, const struct redis_reply *reply, en
     } else if (wanted) {
         key_reader_read_found_infos(r);
     }
-    key_reader_proceed(r);
+    key_reader_proceed(r, &ended);
 }
 
 static void key_reader_send_scan(struct key_reader *r)
 {
-    key_reader_enter(r, KEY_READER_SCANNING);
-    r->failed = false;
     key_reader_compose(r, SPAN("SSCAN"), &r->set_key, 3);
     command_add(&r->command, span_of(r->cursor));
     command_add(&r->command, SPAN("COUNT"));
     command_add_int(&r->command, KEY_READER_PORTION);
-    key_reader_send_command(r, key_reader_on_portion);
-    if (r->replies_due == 0)
-        key_reader_enter(r, KEY_READER_IDLE);
+    if (key_reader_send(r, key_reader_on_portion, r) == 0)
+        key_reader_enter(r, KEY_READER_SCANNING);
 }
 
 /* --- what is next --- */
 
-/* Returns whether a command was sent, like key_reader_begin_recent. */
-static bool key_reader_begin_portion(struct key_reader *r)
+static void key_reader_begin_portion(struct key_reader *r)
 {
     struct api_keys *keys = r->parts->api_keys;
     int64_t size = validity_key_count(r->parts->validity);
     bool due = r->portion_due && api_keys_wants_reading(keys, clock_now_ms());
     r->portion_due = false;
     if (!due)
-        return false;
+        return;
     if (size > API_KEYS_MAX)
         api_keys_forgo_reading(keys, "it has too many keys");
     if (size < 0 || size > API_KEYS_MAX)
-        return false;
+        return;
     if (api_keys_state(keys) == API_KEYS_UNREAD) {
         api_keys_reading(keys);
         memcpy(r->cursor, "0", sizeof "0");
@@ -498,53 +518,86 @@ static bool key_reader_begin_portion(struct key_reader *r)
         key_reader_read_found_infos(r);
     else
         key_reader_send_scan(r);
-    return r->step != KEY_READER_IDLE;
 }
 
 /* A set that is not larger than a portion is read as a portion instead. */
 static bool key_reader_begin_recent(struct key_reader *r)
 {
+    struct key_check *c = &r->check[KEY_CHECK_OWN];
     uint64_t now = clock_now_ms();
     int64_t size = validity_key_count(r->parts->validity);
     if (!r->recent_due || now < r->recent_ms)
         return false;
-    r->recent_due = false;
     r->recent_ms = now + KEY_READER_RECENT_INTERVAL_MS;
     bool small = size >= 0 && size <= KEY_READER_PORTION;
     r->portion_due |= small;
-    r->key_count = small ? 0 : api_keys_recent(r->parts->api_keys, r->key);
-    if (r->key_count > 0)
-        key_reader_begin_check(r);
-    return r->step != KEY_READER_IDLE;
+    c->key_count = small ? 0 : api_keys_recent(r->parts->api_keys, c->key);
+    bool sent = key_reader_send_own_check(r, false);
+    r->recent_due = c->key_count > 0 && !sent;
+    return sent;
 }
 
-static void key_reader_begin_waiting(struct key_reader *r)
+/*
+ * Confirmed keys are read again. After a refusal this shows whether keys can be checked now, so no request
+ * has to try it; if there is no key to read, the digest of none is.
+ */
+static bool key_reader_begin_audit(struct key_reader *r)
 {
-    if (list_empty(&r->waiting))
-        return;
-    r->key_count = 0;
-    if (key_reader_is_permitted(r))
-        key_reader_begin_check(r);
-    else
-        key_reader_arm_timer(r);
+    struct api_keys *keys = r->parts->api_keys;
+    struct key_check *c = &r->check[KEY_CHECK_OWN];
+    if (!r->audit_due)
+        return false;
+    r->audit_due = false;
+    c->key_count = api_keys_audited(keys, c->key);
+    if (c->key_count == 0 && api_keys_state(keys) == API_KEYS_REFUSED)
+        c->key[c->key_count++] = (struct digest){0};
+    return key_reader_send_own_check(r, false);
 }
 
-static void key_reader_proceed(struct key_reader *r)
+static void key_reader_begin_own(struct key_reader *r)
 {
-    if (r->step != KEY_READER_IDLE)
+    bool is_refused = api_keys_state(r->parts->api_keys) == API_KEYS_REFUSED;
+    if (!key_reader_begin_audit(r) && !is_refused && !key_reader_begin_recent(r))
+        key_reader_begin_portion(r);
+}
+
+/* Calls no callback: a request may have begun to wait just now. */
+static void key_reader_run_queues(struct key_reader *r)
+{
+    if (!key_reader_is_able(r) || key_reader_is_pending(r))
         return;
-    if (!key_reader_is_able(r))
-        key_reader_end(r, &r->waiting, NULL);
-    else if (!key_reader_is_pending(r) && !key_reader_begin_recent(r) && !key_reader_begin_portion(r))
-        key_reader_begin_waiting(r);
+    key_reader_run_queue(r, &r->known, KEY_CHECK_KNOWN);
+    key_reader_run_queue(r, &r->unknown, KEY_CHECK_UNKNOWN);
+}
+
+static void key_reader_run(struct key_reader *r)
+{
+    bool is_readable = validity_may_store(r->parts->validity) && !key_reader_is_pending(r);
+    if (is_readable && r->step == KEY_READER_IDLE)
+        key_reader_begin_own(r);
+    key_reader_run_queues(r);
+}
+
+/* Sends what is due, and ends these requests and those that need not wait any longer. */
+static void key_reader_proceed(struct key_reader *r, struct list *ended)
+{
+    if (!key_reader_is_able(r)) {
+        list_splice(ended, &r->known);
+        list_splice(ended, &r->unknown);
+    } else if (!key_reader_is_pending(r)) {
+        key_reader_take_confirmed(r, &r->known, ended);
+        key_reader_take_confirmed(r, &r->unknown, ended);
+    }
+    key_reader_run(r);
+    key_reader_end(r, ended, NULL);
 }
 
 /* --- events --- */
 
 void key_reader_wait(struct key_reader *r, struct list *request)
 {
-    list_append(&r->waiting, request);
-    key_reader_proceed(r);
+    list_append(key_reader_queue_for(r, request), request);
+    key_reader_run_queues(r);
 }
 
 /*
@@ -556,39 +609,78 @@ void key_reader_invalidate(struct key_reader *r, bool all)
     api_keys_invalidate(r->parts->api_keys);
     r->recent_due = true;
     r->recent_ms = all ? 0 : r->recent_ms;
-    if (key_reader_is_able(r))
-        key_reader_proceed(r);
+    key_reader_run(r);
 }
 
 void key_reader_heartbeat(struct key_reader *r)
 {
+    struct list ended;
+    list_init(&ended);
     api_keys_heartbeat(r->parts->api_keys);
     r->portion_due = true; /* for a larger set no other event makes a portion due */
-    key_reader_proceed(r);
+    r->audit_due = true;
+    key_reader_proceed(r, &ended);
+}
+
+/*
+ * It is certain that a key is not a member if the set was also found before the key was checked, without an
+ * invalidation in between (validity_mark). If no set was found, two checks have to deny the key.
+ */
+static bool key_reader_is_certain(const struct key_reader *r, const struct cache_request *request)
+{
+    const struct validity *v = r->parts->validity;
+    bool certain =
+        validity_has_api_keys(v) ? validity_lost_nothing(v, request->denial_mark) : request->denials > 0;
+    return certain || request->denials == REPEATS_MAX;
+}
+
+/* A check has found a catalogue. What is not certain is checked again. */
+static void key_reader_confirm_denials(struct key_reader *r)
+{
+    struct list certain;
+    struct list repeated;
+    list_init(&certain);
+    list_init(&repeated);
+    while (!list_empty(&r->denied)) {
+        struct cache_request *request = key_reader_request_of(r->denied.next);
+        bool is_certain = key_reader_is_certain(r, request);
+        request->denials += !is_certain;
+        key_reader_move(is_certain ? &certain : &repeated, &request->waiting);
+    }
+    key_reader_requeue(r, &repeated);
+    key_reader_end(r, &certain, &(struct cache_result){.status = CACHE_KEY_INVALID});
 }
 
 void key_reader_checked(struct key_reader *r, enum catalogue_state state)
 {
-    bool waits = r->step == KEY_READER_CONFIRMING || r->step == KEY_READER_COMMITTING;
-    if (waits && state == CATALOGUE_PRESENT) {
-        (r->step == KEY_READER_CONFIRMING ? key_reader_confirm : key_reader_commit)(r);
-    } else if (waits) {
+    struct list ended;
+    list_init(&ended);
+    if (r->step == KEY_READER_COMMITTING && state == CATALOGUE_PRESENT)
+        key_reader_commit(r);
+    else if (r->step == KEY_READER_COMMITTING)
         key_reader_enter(r, KEY_READER_IDLE);
-        if (state == CATALOGUE_UNKNOWN)
-            key_reader_end(r, &r->checked, &(struct cache_result){.status = CACHE_UNAVAILABLE});
-        else
-            key_reader_requeue(r);
-    }
-    key_reader_proceed(r);
+    if (state == CATALOGUE_PRESENT)
+        key_reader_confirm_denials(r);
+    else if (state == CATALOGUE_UNKNOWN)
+        key_reader_end(r, &r->denied, &(struct cache_result){.status = CACHE_UNAVAILABLE});
+    else
+        key_reader_requeue(r, &r->denied);
+    key_reader_proceed(r, &ended);
 }
 
 /* --- beginning and end --- */
 
 int key_reader_init(struct key_reader *r, const struct cache_parts *parts)
 {
-    *r = (struct key_reader){.parts = parts};
-    list_init(&r->waiting);
-    list_init(&r->checked);
+    memset(r, 0, sizeof *r);
+    r->parts = parts;
+    list_init(&r->known);
+    list_init(&r->unknown);
+    list_init(&r->denied);
+    for (int i = 0; i < KEY_CHECKS; i++) {
+        r->check[i].reader = r;
+        list_init(&r->check[i].requests);
+    }
     keyspace_api_keys(parts->keyspace, &r->set_key);
     keyspace_api_key_info(parts->keyspace, &r->info_key);
     return buf_error(&r->set_key) == 0 ? buf_error(&r->info_key) : -ENOMEM;
@@ -596,27 +688,11 @@ int key_reader_init(struct key_reader *r, const struct cache_parts *parts)
 
 void key_reader_fini(struct key_reader *r)
 {
-    assert(list_empty(&r->waiting) && list_empty(&r->checked));
+    assert(list_empty(&r->known) && list_empty(&r->unknown) && list_empty(&r->denied));
+    for (int i = 0; i < KEY_CHECKS; i++)
+        assert(r->check[i].replies_due == 0 && list_empty(&r->check[i].requests));
     buf_fini(&r->command);
     buf_fini(&r->set_key);
     buf_fini(&r->info_key);
     free(r->found);
-}
-
-void key_reader_open(struct key_reader *r, uv_loop_t *loop)
-{
-    (void)uv_timer_init(loop, &r->timer); /* cannot fail */
-    r->timer.data = r;
-}
-
-static void key_reader_on_timer_closed(uv_handle_t *timer)
-{
-    wait_group_done(timer->data);
-}
-
-void key_reader_close(struct key_reader *r, struct wait_group *closing)
-{
-    r->timer.data = closing;
-    wait_group_add(closing, 1);
-    uv_close((uv_handle_t *)&r->timer, key_reader_on_timer_closed);
 }

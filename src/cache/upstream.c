@@ -37,8 +37,9 @@ static void upstream_check_catalogue(struct upstream_check *check)
 /* --- the check of permissions --- */
 
 /*
- * The check sends the commands of requests, with keys that do not exist. The only question is whether an ACL
- * denies them. They are read in the stream only, as Redis checks the ACL before it looks for keys.
+ * The check sends the commands of requests, with keys that do not exist. The only question is whether Redis
+ * refuses them: an ACL denies them, or they were renamed. A WRONGTYPE is about the data. The commands are
+ * read in the stream only, as Redis refuses them before it looks for keys.
  */
 enum permission {
     PERMISSION_CARDS,
@@ -68,8 +69,8 @@ static const struct buf *upstream_compose_check(struct commands *c, enum permiss
     }
 }
 
-static void upstream_fail_denied(const struct upstream_check *check, enum permission permission,
-                                 const char *error)
+static void upstream_fail_refused(const struct upstream_check *check, enum permission permission,
+                                  const struct redis_reply *error)
 {
     static const char *const what[PERMISSIONS] = {
         [PERMISSION_CARDS] = "channels",
@@ -80,20 +81,22 @@ static void upstream_fail_denied(const struct upstream_check *check, enum permis
         [PERMISSION_API_KEY_INFO] = "the names and expiries of API keys",
     };
     char why[256];
-    (void)snprintf(why, sizeof why, UPSTREAM_NO_PERMISSION "%s: %s", what[permission], error);
+    bool is_denied = reply_is_error(error, SPAN("NOPERM "));
+    (void)snprintf(why, sizeof why, "%s%s: %s", is_denied ? UPSTREAM_NO_PERMISSION : UPSTREAM_REFUSED,
+                   what[permission], error->str);
     redis_connection_fail(check->connection, why);
 }
 
 static void upstream_on_permission_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct upstream_check *check = arg;
-    (void)origin;
     enum permission permission = (enum permission)check->replied++;
     assert(check->replied <= check->sent);
     if (reply == NULL)
         return;
-    if (reply_is_error(reply, SPAN("NOPERM ")))
-        upstream_fail_denied(check, permission, reply->str);
+    bool is_refused = reply->type == REPLY_ERROR && !reply_is_error(reply, SPAN("WRONGTYPE "));
+    if (is_refused && origin == REDIS_ORIGIN_STREAM)
+        upstream_fail_refused(check, permission, reply);
     else if (check->replied == PERMISSIONS)
         upstream_check_catalogue(check);
 }

@@ -1,6 +1,6 @@
 /*
- * The check of a Redis before its connection is accepted: the user may read what requests need, and there is
- * a catalogue.
+ * The check of a Redis before its connection is accepted: it lets the user read what requests need, and there
+ * is a catalogue.
  *
  * Both are checked on the connection in use and on the next one, which is to replace it (session.h). The
  * owner of this struct checks the catalogue of the connection in use.
@@ -21,10 +21,11 @@
 #define UPSTREAM_NOT_CHECKED "the check of the catalogue was lost with the connection to another node"
 
 /*
- * The reason to reject a connection whose user may not read what requests need. The data and the reply
- * follow.
+ * The reasons to reject a connection on which Redis refuses to read what requests need: the user may not, or
+ * another reason, such as a command that was renamed. The data and the reply follow.
  */
 #define UPSTREAM_NO_PERMISSION "no permission to read "
+#define UPSTREAM_REFUSED       "redis refuses to read "
 
 /* The check of permissions on one connection. */
 struct upstream_check {

@@ -136,12 +136,6 @@ TEST_CASE(issued_and_revoked_keys_take_effect)
     expect_issued_and_revoked_at_once(*state);
 }
 
-/* How often keys were checked in Redis: each by a request of its own, or several at once. */
-static long long key_checks(struct fixture *fixture)
-{
-    return redis_calls(&fixture->redis, "sismember") + redis_calls(&fixture->redis, "smismember");
-}
-
 /* ---- many keys: they are read at a pace, 24 per second ---- */
 
 enum { KEYS_HELD = 150, KEYS_BEYOND = 100001, KEYS_READING = 20000 };
@@ -154,11 +148,11 @@ static const char *const patient[] = {"CHANNELD_REQUEST_TIMEOUT=20s", NULL};
 static bool no_key_is_checked_in_redis(void *arg)
 {
     struct fixture *fixture = arg;
-    long long before = key_checks(fixture);
+    double before = fixture_commands(fixture);
     for (int i = 0; i < 12; i++)
         assert_int_equal(status_of(fixture, "/api/channels/", i % 2 == 0 ? FIXTURE_AUTH : FIXTURE_WRONG),
                          i % 2 == 0 ? 200 : 401);
-    return key_checks(fixture) == before;
+    return fixture_commands(fixture) == before;
 }
 
 TEST_CASE(held_keys_are_checked_in_memory)
@@ -186,10 +180,10 @@ TEST_CASE(keys_beyond_the_limit_are_checked_in_redis_once)
     for (int i = 0; i < 40; i++)
         assert_int_equal(status_of(fixture, "/api/channels/", FIXTURE_AUTH), 200);
     long long portions = redis_calls(&fixture->redis, "sscan"); /* of the set before */
-    long long before = key_checks(fixture);
+    double before = fixture_commands(fixture);
     for (int i = 0; i < 40; i++)
         assert_int_equal(status_of(fixture, "/api/channels/", FIXTURE_AUTH), 200);
-    assert_int_equal(key_checks(fixture), before);
+    assert_true(fixture_commands(fixture) == before);
     assert_int_equal(redis_calls(&fixture->redis, "sscan"), portions);
     expect_issued_and_revoked_at_once(fixture);
 }
@@ -260,10 +254,10 @@ TEST_CASE(wrong_keys_cost_neither_redis_commands_nor_memory)
     struct fixture *fixture = fixture_new(3, env);
     assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
     flood(fixture, WRONG_KEYS / 10);
-    long long asked = key_checks(fixture);
+    double asked = fixture_commands(fixture);
     double resident = server_metric(&fixture->server, "process_resident_memory_bytes");
     flood(fixture, WRONG_KEYS);
-    assert_int_equal(key_checks(fixture), asked);
+    assert_true(fixture_commands(fixture) == asked);
 #ifndef __SANITIZE_ADDRESS__ /* which keeps what was freed for a while */
     assert_true(server_metric(&fixture->server, "process_resident_memory_bytes") < resident + SLACK_BYTES);
 #else
@@ -277,10 +271,10 @@ static bool set_is_held(void *arg)
 {
     struct fixture *fixture = arg;
     static int number;
-    long long asked = key_checks(fixture);
+    double asked = fixture_commands(fixture);
     assert_int_equal(
         status_of(fixture, "/api/channels/", text_temp("X-Api-Key: another-wrong-%d\r\n", number++)), 401);
-    return redis_calls(&fixture->redis, "sscan") > 2 && key_checks(fixture) == asked;
+    return redis_calls(&fixture->redis, "sscan") > 2 && fixture_commands(fixture) == asked;
 }
 
 TEST_CASE(wrong_keys_beside_many_valid_ones_cost_no_redis_commands)
@@ -288,9 +282,9 @@ TEST_CASE(wrong_keys_beside_many_valid_ones_cost_no_redis_commands)
     AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, env);
     catalogue_issue_keys(&fixture->redis, KEYS_HELD);
     assert_true(wait_until(set_is_held, fixture, READING_MS));
-    long long asked = key_checks(fixture);
+    double asked = fixture_commands(fixture);
     flood(fixture, WRONG_KEYS);
-    assert_int_equal(key_checks(fixture), asked);
+    assert_true(fixture_commands(fixture) == asked);
 }
 
 /* While a set is being read, which takes minutes, or is never read: nothing of them is kept. */
@@ -314,18 +308,18 @@ TEST_CASE(wrong_keys_do_not_evict_the_result_for_a_valid_one)
 
 /*
  * Of many clients at once, while the set changes all the time so that it is never whole: their keys share the
- * checks, and one check is under way at a time. Valid keys are served meanwhile.
+ * checks. Valid keys are served meanwhile.
  */
 TEST_CASE(a_flood_of_wrong_keys_while_the_set_is_read_is_bounded)
 {
-    enum { CLIENTS = 100, ROUNDS = 20, CHECK_KEYS = 64 };
+    enum { CLIENTS = 100, ROUNDS = 20, CHECK_KEYS = 64, CHECK_COMMANDS = 3 };
     AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, env);
     struct http_conn conn[CLIENTS];
     catalogue_issue_keys(&fixture->redis, KEYS_READING);
     assert_true(wait_until(is_valid, fixture, WAIT_DEADLINE_MS));
     for (int i = 0; i < CLIENTS; i++)
         conn[i] = http_connect(fixture->server.port);
-    long long asked = key_checks(fixture);
+    double asked = fixture_commands(fixture);
     long long cards = redis_calls(&fixture->redis, "hmget");
     int64_t began = wait_now_ms();
     for (int round = 0; round < ROUNDS; round++) {
@@ -340,12 +334,192 @@ TEST_CASE(a_flood_of_wrong_keys_while_the_set_is_read_is_bounded)
         for (int i = 0; i < CLIENTS; i++)
             http_expect(&conn[i], 401);
     }
-    asked = key_checks(fixture) - asked;
+    long long checks = (long long)(fixture_commands(fixture) - asked) / CHECK_COMMANDS;
     cards = redis_calls(&fixture->redis, "hmget") - cards;
-    print_message("%d wrong keys: %lld checks in %lld ms\n", CLIENTS * ROUNDS, asked,
+    print_message("%d wrong keys: %lld checks in %lld ms\n", CLIENTS * ROUNDS, checks,
                   (long long)(wait_now_ms() - began));
-    assert_in_range(asked, CLIENTS * ROUNDS / CHECK_KEYS, CLIENTS * ROUNDS / 4);
-    assert_true(cards <= asked + 4LL * ROUNDS); /* with each check, but no card for a wrong key */
+    assert_in_range(checks, CLIENTS * ROUNDS / CHECK_KEYS, CLIENTS * ROUNDS / 4);
+    assert_true(cards <= checks + 4LL * ROUNDS); /* with each check, but no card for a wrong key */
     for (int i = 0; i < CLIENTS; i++)
         http_close(&conn[i]);
+}
+
+/* ---- nothing is read for an invalid key, where it is checked with each request ---- */
+
+#define BROKEN_LINK "channel/by-link/?link=https%3A%2F%2Fmax.ru%2Fbroken"
+
+static void fill_broken(struct redis *redis)
+{
+    catalogue_put_samples(redis, 3);
+    catalogue_issue_key(redis, FIXTURE_KEY);
+    redis_do(redis, "SET channels:card:77 x");
+    redis_do(redis, "LPUSH channels:link:https://max.ru/broken x");
+    redis_do(redis, "ACL SETUSER limited on nopass ~* +@all");
+}
+
+/* So many replies to reads of data. */
+static long long data_reads(struct fixture *f)
+{
+    static const char *const commands[] = {"get", "zrange", "zcard"};
+    AUTOFREE char *errors = redis_text(&f->redis, "INFO errorstats");
+    const char *wrong_type = strstr(errors, "errorstat_WRONGTYPE:count=");
+    long long count = wrong_type == NULL ? 0 : strtoll(strchr(wrong_type, '=') + 1, NULL, 10);
+    for (size_t i = 0; i < TEST_COUNT(commands); i++)
+        count += redis_calls(&f->redis, commands[i]);
+    return count;
+}
+
+static void expect_nothing_read_without_key(struct fixture *f, bool by_ttl)
+{
+    static const char *const paths[] = {"/api/channel/by-id/77/", "/api/channel/by-id/78/", "/api/channels/",
+                                        "/api/" BROKEN_LINK};
+    catalogue_issue_key(&f->redis, "another");
+    assert_true(wait_until(another_is_valid, f, WAIT_DEADLINE_MS));
+    char digest[65];
+    catalogue_digest("another", digest);
+    redis_do(&f->redis, "SREM channels:api_keys %s", digest);
+    if (!by_ttl) /* it was valid a moment ago */
+        assert_int_equal(status_of(f, paths[0], "X-Api-Key: another\r\n"), 401);
+    assert_true(wait_until(another_is_invalid, f, WAIT_DEADLINE_MS));
+    long long before = data_reads(f);
+    for (size_t i = 0; i < TEST_COUNT(paths); i++) {
+        assert_int_equal(status_of(f, paths[i], FIXTURE_WRONG), 401);
+        assert_int_equal(status_of(f, paths[i], "X-Api-Key: another\r\n"), 401);
+    }
+    assert_int_equal(data_reads(f), before);
+    fixture_expect_metric(f, "channeld_redis_error_replies_total", 0);
+    AUTOFREE char *log = server_log(&f->server);
+    assert_null(strstr(log, "\"level\":\"error\""));
+    assert_int_equal(fixture_status(f, "channel/by-id/77/"), 500);
+    assert_int_equal(fixture_status(f, BROKEN_LINK), 500);
+}
+
+TEST_CASE(nothing_is_read_for_an_invalid_key_where_keys_are_checked_with_each_request)
+{
+    static const struct {
+        const char *setting, *denied; /* by Redis */
+    } modes[] = {{"CHANNELD_CACHE_SIZE=0", NULL},
+                 {"CHANNELD_CACHE_TTL=1s", "-client|tracking"},
+                 {"CHANNELD_CACHE_TTL=0", "-client|tracking"},
+                 {"CHANNELD_CACHE_SIZE=1MiB", "-hlen"}};
+    for (size_t i = 0; i < TEST_COUNT(modes); i++) {
+        AUTO(fixture_drop)
+        struct fixture *f =
+            fixture_new_with(&(struct fixture_spec){.env = ENV("CHANNELD_WORKERS=1", modes[i].setting),
+                                                    .fill = fill_broken,
+                                                    .userinfo = "limited:x@"});
+        if (modes[i].denied != NULL) {
+            redis_do(&f->redis, "ACL SETUSER limited %s", modes[i].denied);
+            redis_do(&f->redis, "CLIENT KILL USER limited");
+            server_await_metric(&f->server, "channeld_redis_connects_total", 2);
+        }
+        expect_nothing_read_without_key(f, i == 1);
+    }
+}
+
+/* ---- a key that was valid before the keys have changed, beside a flood ---- */
+
+enum { OTHER_KEYS = 24, ATTEMPTS = 5, FLOOD_CLIENTS = 1 + 64 };
+
+static const char *key_header(const char *name, int number)
+{
+    return text_temp("X-Api-Key: %s-%d\r\n", name, number);
+}
+
+static void issue(struct fixture *f, const char *name, int number)
+{
+    catalogue_issue_key(&f->redis, text_temp("%s-%d", name, number));
+}
+
+static void use(struct fixture *f, const char *name, int number)
+{
+    assert_int_equal(status_of(f, "/api/channels/", key_header(name, number)), 200);
+}
+
+static void send_with_key(struct http_conn *conn, const char *name, int number)
+{
+    assert_int_equal(http_send_text(conn, text_temp("GET /api/channels/ HTTP/1.1\r\nHost: a\r\n%s\r\n",
+                                                    key_header(name, number))),
+                     0);
+}
+
+struct calls_awaited {
+    struct fixture *fixture;
+    long long least;
+};
+
+static bool checks_were_sent(void *arg)
+{
+    const struct calls_awaited *a = arg;
+    return redis_calls(&a->fixture->redis, "smismember") >= a->least ||
+           server_metric(&a->fixture->server, "channeld_redis_connected") < 1;
+}
+
+/*
+ * Redis does not answer meanwhile. The first invalid key is checked alone, the others together, and the valid
+ * key by itself. Returns whether that was seen before the silence of Redis ended the connection.
+ */
+static bool is_checked_beside_a_flood(struct fixture *f, int attempt)
+{
+    struct http_conn conn[FLOOD_CLIENTS];
+    struct calls_awaited awaited = {f, redis_calls(&f->redis, "smismember") + 3};
+    proxy_set_blackhole(f->proxy, PROXY_DOWN);
+    for (int i = 0; i < FLOOD_CLIENTS; i++) {
+        conn[i] = http_connect(f->server.port);
+        send_with_key(&conn[i], "wrong", FLOOD_CLIENTS * attempt + i);
+    }
+    AUTO(http_close) struct http_conn valid = http_connect(f->server.port);
+    send_with_key(&valid, "before", attempt);
+    assert_true(wait_until(checks_were_sent, &awaited, WAIT_DEADLINE_MS));
+    bool is_seen = redis_calls(&f->redis, "smismember") >= awaited.least;
+    proxy_restore(f->proxy);
+    http_expect(&valid, 200);
+    for (int i = 0; i < FLOOD_CLIENTS; i++) {
+        http_expect(&conn[i], 401);
+        http_close(&conn[i]);
+    }
+    return is_seen;
+}
+
+/* It is none of the keys used last, which are checked at once. */
+TEST_CASE(a_key_that_was_valid_before_the_change_does_not_wait_behind_invalid_ones)
+{
+    AUTO(fixture_drop)
+    struct fixture *f = fixture_new_with(&(struct fixture_spec){.channels = 3, .env = env, .proxied = true});
+    catalogue_issue_keys(&f->redis, KEYS_READING);
+    for (int i = 0; i < ATTEMPTS; i++)
+        issue(f, "before", i);
+    for (int i = 0; i < OTHER_KEYS; i++)
+        issue(f, "other", i);
+    for (int i = 0; i < ATTEMPTS; i++)
+        use(f, "before", i);
+    for (int i = 0; i < OTHER_KEYS; i++)
+        use(f, "other", i);
+    bool is_seen = false;
+    for (int i = 0; i < ATTEMPTS && !is_seen; i++) {
+        issue(f, "after", i);
+        use(f, "after", i); /* the change has arrived */
+        is_seen = is_checked_beside_a_flood(f, i);
+    }
+    assert_true(is_seen);
+}
+
+/*
+ * The tracking table has room for one of the two keys that hold the API keys, so each check invalidates the
+ * one before, in the middle of itself. The commands of a request are bounded all the same.
+ */
+TEST_CASE(a_tracking_table_that_is_too_small_costs_a_bounded_number_of_checks)
+{
+    enum { REQUESTS = 5, COMMANDS_MAX = 200 };
+    static const char *const args[] = {"--tracking-table-max-keys", "1", NULL};
+    AUTO(fixture_drop)
+    struct fixture *f =
+        fixture_new_with(&(struct fixture_spec){.channels = 3, .env = env, .redis_args = args});
+    catalogue_issue_keys(&f->redis, KEYS_HELD);
+    for (int i = 0; i < REQUESTS; i++) {
+        double asked = fixture_commands(f);
+        assert_int_equal(status_of(f, "/api/channels/", text_temp("X-Api-Key: wrong-%d\r\n", i)), 401);
+        assert_int_equal(fixture_status(f, "channels/"), 200);
+        assert_in_range(fixture_commands(f) - asked, 4, COMMANDS_MAX);
+    }
 }

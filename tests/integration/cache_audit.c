@@ -121,6 +121,42 @@ TEST_CASE(missed_revocation_of_a_key_is_noticed)
     assert_true(fixture_commands(f) == before);
 }
 
+#define NEW_KEY "another-key-of-the-tests"
+
+/* Changes of keys that keep their number, or are not about the set, or come while the set is being read. */
+TEST_CASE(missed_change_of_a_key_that_is_used_is_noticed)
+{
+    enum { MANY = 5000 };
+    static const struct {
+        const char *script;
+        int others;     /* keys besides */
+        int new_status; /* of the other key, once the change is noticed */
+    } changes[] = {
+        {"redis.call('SREM', KEYS[1], ARGV[1]) return redis.call('SADD', KEYS[1], ARGV[2])", 0, 200},
+        {"return redis.call('SREM', KEYS[1], ARGV[1])", MANY, 401},
+        {"return redis.call('HSET', KEYS[2], ARGV[1], '{\"expires\":\"2021-01-01T00:00:00Z\"}')", 0, 401},
+    };
+    char digest[65];
+    char other[65];
+    catalogue_digest(FIXTURE_KEY, digest);
+    catalogue_digest(NEW_KEY, other);
+    for (size_t i = 0; i < TEST_COUNT(changes); i++) {
+        AUTO(fixture_drop) struct fixture *f = begin_without_invalidations();
+        catalogue_issue_keys(&f->redis, changes[i].others);
+        redis_do(&f->redis, "GENUINE KILL TYPE normal SKIPME yes"); /* so that it reads the set again */
+        server_await_metric(&f->server, "channeld_redis_connects_total", 2);
+        fixture_await(f, CARD, 200);
+        fixture_expect(f, CARD, 200);
+        assert_int_equal(http_get_status(f->server.port, "/api/" CARD, "X-Api-Key: " NEW_KEY "\r\n"), 401);
+        redis_do(&f->redis, "EVAL %s 2 channels:api_keys channels:api_key_info %s %s", changes[i].script,
+                 digest, other);
+        fixture_await(f, CARD, 401);
+        expect_noticed(f, "\"channels:api_keys\"");
+        assert_int_equal(http_get_status(f->server.port, "/api/" CARD, "X-Api-Key: " NEW_KEY "\r\n"),
+                         changes[i].new_status);
+    }
+}
+
 /* Redis sends no invalidations for it. */
 TEST_CASE(swapped_database_is_noticed)
 {
@@ -157,6 +193,7 @@ static const char CHANGE[] =
     "redis.call('SET', 'channels:link:https://max.ru/sample_1', ARGV[2 + round % (#ARGV - 1)]) "
     "redis.call(round % 2 == 0 and 'SADD' or 'SREM', 'channels:api_keys', string.format('%064d', round % 10 "
     "- round % 2)) "
+    "redis.call('HSET', 'channels:api_key_info', KEYS[1], '{\"name\":\"n' .. round % 2 .. '\"}') "
     "if round % 2 == 0 then redis.call('HSET', 'channels:card:424242', 'title', 't') "
     "else redis.call('DEL', 'channels:card:424242') end "
     "return 1";
@@ -164,8 +201,10 @@ static const char CHANGE[] =
 static void *run_writer(void *arg)
 {
     struct writer *w = arg;
+    char digest[65];
+    catalogue_digest(FIXTURE_KEY, digest);
     for (unsigned round = 0; !atomic_load(&w->stopping); round++) {
-        redis_do(&w->redis, "EVAL %s 0 %u %lld %lld %lld %lld %lld", CHANGE, round,
+        redis_do(&w->redis, "EVAL %s 1 %s %u %lld %lld %lld %lld %lld", CHANGE, digest, round,
                  (long long)catalogue_id(0), (long long)catalogue_id(1), (long long)catalogue_id(2),
                  (long long)catalogue_id(3), (long long)catalogue_id(4));
         (void)poll(NULL, 0, CHANGE_MS); /* so that what has changed is cached again */

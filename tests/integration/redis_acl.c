@@ -242,6 +242,51 @@ TEST_CASE(key_set_that_stays_denied_is_logged_once)
     server_expect_log(&f.server, NOT_IN_MEMORY, 1);
 }
 
+/* What a request with an unknown key must have caused: Redis has denied a check of several keys, or allowed
+ * it. */
+struct check_awaited {
+    struct fixture *fixture;
+    bool denied;
+    long long before;
+};
+
+static long long checks(struct fixture *f, bool denied)
+{
+    return denied ? denials(&f->redis, "smismember") : redis_calls(&f->redis, "smismember");
+}
+
+static bool check_was_made(void *arg)
+{
+    const struct check_awaited *a = arg;
+    static int tried;
+    AUTOFREE char *header = text_printf("X-Api-Key: unknown%d\r\n", ++tried);
+    assert_int_equal(http_get_status(a->fixture->server.port, "/api/" CARD, header), 401);
+    return checks(a->fixture, a->denied) > a->before;
+}
+
+static void await_check(struct fixture *f, bool denied)
+{
+    struct check_awaited awaited = {f, denied, checks(f, denied)};
+    if (!wait_until(check_was_made, &awaited, WAIT_DEADLINE_MS))
+        fail_msg("no check was %s", denied ? "denied" : "made");
+}
+
+/* The set is too large to be read as a whole, and does not change. */
+TEST_CASE(keys_of_a_large_set_are_checked_together_again_after_each_passing_denial)
+{
+    enum { DENIALS = 6 };
+    AUTO(fixture_fini) struct fixture f;
+    begin(&f, NULL, SERVER_WAIT_READY);
+    catalogue_issue_keys(&f.redis, MANY_KEYS);
+    await_check(&f, false);
+    for (int i = 0; i < DENIALS; i++) {
+        redis_do(&f.redis, "ACL SETUSER channeld -smismember");
+        await_check(&f, true);
+        make_user(&f.redis, "channeld", NULL);
+        await_check(&f, false);
+    }
+}
+
 static void expect_denied(struct redis *redis, const char *user, const char *command)
 {
     AUTOFREE char *result = redis_words(redis, text_temp("ACL DRYRUN %s %s", user, command));
@@ -371,6 +416,18 @@ TEST_CASE(user_without_a_permission_never_makes_it_ready)
         server_await_admin(&f.server, "/readyz", 200);
         ask_for_everything(&f);
     }
+}
+
+/* A command that is not there is no permission either. */
+TEST_CASE(renamed_command_never_makes_it_ready)
+{
+    static const char *const args[] = {"--rename-command", "ZCARD", "", NULL};
+    AUTO(fixture_fini) struct fixture f;
+    fixture_init(
+        &f, &(struct fixture_spec){.channels = CHANNELS, .redis_args = args, .wait = SERVER_WAIT_LISTENING});
+    server_await_log(&f.server, "\"reason\":\"redis refuses to read the size of the index: ERR ");
+    assert_int_equal(server_admin_status(&f.server, "/readyz"), 503);
+    fixture_expect_metric(&f, "channeld_redis_connected", 0);
 }
 
 /* It goes on with what it may read, over a new connection, too. */

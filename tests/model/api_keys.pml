@@ -23,7 +23,7 @@
 #include "redis.pml"
 
 mtype = { WAITING, HANDSHAKE, READY };
-/* enum key_reader_step, cache/key_reader.h */
+/* enum key_reader_step, cache/key_reader.h; CONFIRMING: a request is denied */
 mtype = { IDLE, SCANNING, CHECKING, CONFIRMING, COMMITTING };
 /* enum api_keys_state, cache/api_keys.h */
 mtype = { UNREAD, READING, WHOLE };
@@ -73,7 +73,7 @@ inline check_catalogue()
     fi
 }
 
-/* key_reader.c: key_reader_send_check; of the keys used last, of members, and of the request that waits */
+/* key_reader.c: key_check_send; of the keys used last, of members, and of the request that waits */
 inline send_check()
 {
     step = CHECKING;
@@ -92,7 +92,7 @@ inline commit_later()
     check_catalogue()
 }
 
-/* key_reader.c: key_reader_proceed. Keys may be checked at any time, and portions be read */
+/* key_reader.c: key_reader_run. Keys may be checked at any time, and portions be read */
 inline proceed()
 {
     if
@@ -193,7 +193,7 @@ inline commit()
     infos_read = 0
 }
 
-/* key_reader.c: key_reader_read_members, key_reader_end_check */
+/* key_reader.c: key_check_read_members, key_check_end */
 inline on_members(v)
 {
     step = IDLE;

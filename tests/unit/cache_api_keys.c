@@ -254,20 +254,116 @@ TEST_CASE_WITH(reading_that_fails_is_repeated_after_a_pause_that_grows, set_up, 
     expect_pause(API_KEYS_PAUSE_MIN_MS);
 }
 
-TEST_CASE_WITH(refused_checks_are_tried_again_after_a_pause, set_up, tear_down)
+TEST_CASE_WITH(a_refusal_lasts_until_keys_were_checked, set_up, tear_down)
 {
     confirm(1);
     api_keys_refuse(&keys, "NOPERM");
     assert_int_equal(check(1), AUTH_RESULT_VALID); /* as it was before */
     assert_int_equal(check(2), AUTH_RESULT_UNKNOWN);
-    api_keys_heartbeat(&keys);
     assert_int_equal(api_keys_state(&keys), API_KEYS_REFUSED);
-    clock_ms += API_KEYS_PAUSE_MIN_MS;
-    api_keys_heartbeat(&keys);
+    api_keys_permit(&keys);
+    assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
+    api_keys_permit(&keys);
     assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
     api_keys_refuse(&keys, "NOPERM");
     api_keys_invalidate(&keys);
     assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
+}
+
+/* --- hints --- */
+
+static bool was_valid(int number)
+{
+    const struct digest d = digest_of(number);
+    return api_keys_was_valid(&keys, &d, clock_ms);
+}
+
+static void note_validity(int number, bool is_valid)
+{
+    const struct digest d = digest_of(number);
+    api_keys_note_validity(&keys, &d, is_valid, clock_ms);
+}
+
+TEST_CASE_WITH(a_key_is_a_hint_until_it_is_invalid_or_old, set_up, tear_down)
+{
+    enum { HINTS = API_KEYS_HINT_SETS * API_KEYS_HINT_WAYS };
+    assert_false(was_valid(1));
+    note_validity(1, true);
+    note_validity(2, true);
+    note_validity(3, false);
+    assert_true(was_valid(1) && was_valid(2));
+    assert_false(was_valid(3));
+    note_validity(2, false);
+    assert_false(was_valid(2));
+    clock_ms += API_KEYS_HINT_MS - 1;
+    assert_true(was_valid(1));
+    clock_ms++;
+    assert_false(was_valid(1));
+    confirm(1);
+    assert_int_equal(check(1), AUTH_RESULT_VALID); /* as is one that is used */
+    assert_true(was_valid(1));
+    int hints = 0;
+    for (int i = 0; i < 3 * HINTS; i++)
+        note_validity(i, true);
+    for (int i = 0; i < 3 * HINTS; i++)
+        hints += was_valid(i);
+    assert_in_range(hints, HINTS / 2, HINTS);
+}
+
+/* --- the audit --- */
+
+/* Until the next change; of a key that was confirmed since the last one. */
+TEST_CASE_WITH(a_confirmed_key_that_redis_contradicts_differs, set_up, tear_down)
+{
+    const struct digest denied = digest_of(1);
+    const struct digest unknown = digest_of(2);
+    confirm(1);
+    confirm(1);
+    api_keys_deny(&keys, &unknown);
+    assert_false(api_keys_differ(&keys));
+    api_keys_deny(&keys, &denied);
+    assert_true(api_keys_differ(&keys));
+    api_keys_invalidate(&keys);
+    assert_false(api_keys_differ(&keys));
+    api_keys_deny(&keys, &denied);
+    confirm_info(1, "{\"name\":\"a\"}"); /* it was confirmed before the change */
+    confirm_info(1, "{\"name\":\"a\"}");
+    assert_false(api_keys_differ(&keys));
+    confirm_info(1, "{\"name\":\"b\"}");
+    assert_true(api_keys_differ(&keys));
+    api_keys_invalidate(&keys);
+    confirm_info(1, "{\"name\":\"b\"}");
+    confirm_info(1, "{\"name\":\"b\",\"expires\":\"2026-01-01T00:00:05Z\"}");
+    assert_true(api_keys_differ(&keys));
+}
+
+/* Those that are used with each audit, the others in turn. */
+TEST_CASE_WITH(every_confirmed_key_is_audited, set_up, tear_down)
+{
+    enum { MANY = 100 };
+    struct digest audited[API_KEYS_AUDITED];
+    bool seen[MANY] = {false};
+    confirm(-1);
+    api_keys_invalidate(&keys); /* this one is not confirmed */
+    for (int i = 0; i < MANY; i++)
+        confirm(i);
+    assert_int_equal(check(7), AUTH_RESULT_VALID);
+    for (int round = 0; round < MANY; round++) {
+        size_t count = api_keys_audited(&keys, audited);
+        const struct digest used = digest_of(7);
+        assert_in_range(count, 1, API_KEYS_AUDITED);
+        assert_memory_equal(&audited[0], &used, sizeof used);
+        for (size_t i = 0; i < count; i++)
+            for (int n = -1; n < MANY; n++) {
+                const struct digest d = digest_of(n);
+                if (memcmp(&d, &audited[i], sizeof d) != 0)
+                    continue;
+                assert_true(n >= 0);
+                seen[n] = true;
+            }
+    }
+    for (int i = 0; i < MANY; i++)
+        assert_true(seen[i]);
 }
 
 /* --- names and expiries --- */

@@ -242,15 +242,35 @@ CONNECTED_TEST(user_without_a_permission_does_not_replace_another)
     expect_events("replaced ready:1 ");
 }
 
-/* The check of the catalogue sees to these. */
-CONNECTED_TEST(only_a_denial_counts_as_a_missing_permission)
+/* A renamed command, or a Redis that is not able to read now. */
+CONNECTED_TEST(any_refusal_counts_as_one)
 {
+    static const char *const refusals[] = {"ERR unknown command 'ZCARD'", "LOADING x"};
+    use(1);
+    for (size_t i = 0; i < TEST_COUNT(refusals); i++) {
+        connection_shake_hands(&connections[1]);
+        reply_to_permission(1, 3, text_temp("-%s\r\n", refusals[i]));
+        assert_string_equal(connections[1].failure,
+                            text_temp(UPSTREAM_REFUSED "the size of the index: %s", refusals[i]));
+        expect_events("");
+    }
+}
+
+/* It is about the data, or asks for another node. */
+CONNECTED_TEST(an_error_that_is_no_refusal_does_not_count)
+{
+    config[1]->endpoint.discovery.kind = REDIS_DISCOVERY_CLUSTER;
     use(1);
     connection_shake_hands(&connections[1]);
     for (int i = 0; i < PERMISSIONS; i++)
-        reply(&connections[1], reply_of("-LOADING x\r\n"));
+        reply(&connections[1], ask());
     reply(&connections[1], reply_integer(1));
     expect_events("replaced ready:1 ");
+    use(2);
+    connection_shake_hands(&connections[2]);
+    reply_to_permission(2, 3, "-WRONGTYPE x\r\n");
+    reply(&connections[2], reply_integer(1));
+    expect_events("replaced ready:2 ");
 }
 
 /* What has served goes on with what it may read. */
