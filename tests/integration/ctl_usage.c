@@ -104,7 +104,9 @@ static const struct {
     const char *args[4];
     const char *part, *other;
 } helps[] = {
-    {{"load", "--help"}, "load --sample N [--replace]\n", "  show "},
+    {{"load", "--help"},
+     "load --sample N [--replace] [--max-removed N|N%] [--expect N] [--dry-run]\n",
+     "  show "},
     {{"help", "load"}, "  --replace ", "--count"},
     {{"show", "1", "-h"}, "  show ID|LINK ", "Flags"},
     {{"keys", "issue", "--help"}, "  keys issue [--count N] [--name NAME] [--expires WHEN]\n", "keys list"},

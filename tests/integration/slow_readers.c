@@ -59,6 +59,7 @@ static void open_reader(struct http_pool *reader, struct fixture *fixture, const
 static void await_unsent(struct fixture *fixture, int cards)
 {
     double bytes = cards * (double)card_length();
+    server_await_metric_below(&fixture->server, UNSENT, bytes);
     server_await_metric(&fixture->server, UNSENT, bytes);
     fixture_expect_metric(fixture, UNSENT, bytes);
 }
