@@ -15,6 +15,15 @@ enum { ROUNDS = 6, CHANNELS = 3000 };
 static const char ONE[] = CTL_LINKED(1, "one");
 static const char TWO[] = CTL_LINKED(2, "two");
 
+/* It has renewed its lock by a transaction, which a change of the lock meanwhile would fail, and waits for
+ * input. */
+static bool load_waits(void *arg)
+{
+    (void)arg;
+    AUTOFREE char *clients = redis_text(&redis, "CLIENT LIST");
+    return strstr(clients, " cmd=exec ") != NULL;
+}
+
 /* Starts a load that goes on until the FIFO, which is returned, is closed. */
 static int start_long_load(struct process *process, const char *flag)
 {
@@ -24,6 +33,7 @@ static int start_long_load(struct process *process, const char *flag)
     ctl_start(process, args);
     ctl_feed(fd, ONE);
     ctl_await_lock();
+    assert_true(wait_until(load_waits, NULL, WAIT_DEADLINE_MS));
     free(path);
     return fd;
 }
