@@ -1,8 +1,10 @@
 /* The name of a server in use, which is looked up again: it moves, it rotates, it is not found. */
 #include "redis/name_watch.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdatomic.h>
 
 #include "support/text.h"
@@ -55,6 +57,26 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *re
     return err;
 }
 
+static int count_threads(void)
+{
+    int count = 0;
+    DIR *threads = opendir("/proc/self/task");
+    assert_non_null(threads);
+    for (const struct dirent *entry = NULL; (entry = readdir(threads)) != NULL;)
+        count += entry->d_name[0] != '.';
+    (void)closedir(threads);
+    return count;
+}
+
+/* A look-up that the test before has left would take an answer. */
+static void set_answers(const char *const *turns)
+{
+    while (count_threads() > 1)
+        (void)poll(NULL, 0, 1);
+    answers = turns;
+    look_ups = moved = 0;
+}
+
 static void on_moved(void *arg)
 {
     (void)arg;
@@ -64,9 +86,8 @@ static void on_moved(void *arg)
 /* 127.0.0.1 is in use, by the first answer. */
 static void begin(const char *const *turns)
 {
-    answers = turns;
+    set_answers(turns);
     look_ups = 1;
-    moved = 0;
     fake_open(&redis);
     session_begin(&redis, NAME);
     name_watch_init(&watch, &session.loop, "test", on_moved, NULL);
@@ -89,8 +110,7 @@ static void end(void)
 /* The same by a connection, which looks the name up first. */
 static void begin_connected(const char *const *turns)
 {
-    answers = turns;
-    look_ups = moved = 0;
+    set_answers(turns);
     fake_open(&redis);
     session_begin(&redis, NAME);
     session.on_moved = on_moved;
@@ -267,8 +287,7 @@ static void finish_discovered(void)
 TEST_CASE(name_of_a_sentinel_is_watched)
 {
     static char named[128];
-    answers = (const char *const[]){"1", "2", NULL};
-    look_ups = moved = 0;
+    set_answers((const char *const[]){"1", "2", NULL});
     fake_open(&redis);
     fake_open(&other);
     session_begin_by_sentinel(&redis, &other, "sentinel.moving.test", named);
@@ -282,8 +301,7 @@ TEST_CASE(name_of_a_sentinel_is_watched)
 TEST_CASE(name_of_the_first_node_of_a_cluster_is_watched)
 {
     static char first[] = "node.moving.test";
-    answers = (const char *const[]){"1", "2", NULL};
-    look_ups = moved = 0;
+    set_answers((const char *const[]){"1", "2", NULL});
     fake_open(&redis);
     fake_open(&other);
     slots_name(reply, "127.0.0.1", redis.port, 0);
