@@ -87,8 +87,9 @@ void validity_connected(struct validity *v, uint64_t pong_ms, bool tracking, boo
 
 /*
  * The connection was lost. `valid_until_ms`: until when the data was known to be valid
- * (redis_connection_valid_until_ms); 0: nothing may be served any more. Pending invalidations stay pending and must be applied, unless the
- * catalogue is missing. In that case the entries from before the loss can be served.
+ * (redis_connection_valid_until_ms); 0: nothing may be served any more. Pending invalidations stay pending
+ * and must be applied, unless the catalogue is missing. In that case the entries from before the loss can be
+ * served.
  */
 void validity_lost(struct validity *v, uint64_t valid_until_ms);
 
