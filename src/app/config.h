@@ -67,7 +67,7 @@
       "How long a connection may stay open between two requests") \
     X(DURATION, write_timeout, "write-timeout", "30s", 100, CONFIG_DAY, \
       "Longest time to write a response to a client") \
-    X(SIZE, max_unsent, "max-unsent", "16MiB", 64 * 1024, (int64_t)1 << 40, \
+    X(SIZE, max_unsent, "max-unsent", "16MiB", (int64_t)64 * 1024, (int64_t)1 << 40, \
       "Per worker: bytes of responses over 64 KiB that clients have not read yet; beyond it further ones wait " \
       "within the request timeout, and then are answered with 503") \
     X(DURATION, max_connection_age, "max-connection-age", "5m", 0, CONFIG_DAY, \

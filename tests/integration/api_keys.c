@@ -372,7 +372,7 @@ static long long data_reads(struct fixture *f)
 static void expect_nothing_read_without_key(struct fixture *f, bool by_ttl)
 {
     static const char *const paths[] = {"/api/channel/by-id/77/", "/api/channel/by-id/78/", "/api/channels/",
-                                        "/api/" BROKEN_LINK};
+                                        ("/api/" BROKEN_LINK)};
     catalogue_issue_key(&f->redis, "another");
     assert_true(wait_until(another_is_valid, f, WAIT_DEADLINE_MS));
     char digest[65];

@@ -66,6 +66,7 @@ TEST_CASE_WITH(what_show_prints_can_be_loaded, fill, NULL)
 TEST_CASE_WITH(show_escapes_control_characters_and_load_reads_them, fill, NULL)
 {
     static const char title[] =
+        /* NOLINTNEXTLINE(misc-misleading-bidirectional): this is what must not be printed */
         "a\x7F\xC2\x9B[2J\xE2\x80\xAE\xE2\x81\xA6\xE2\x81\xA9 \xE2\x80\x8F\xC2\xA0\xF0\x9F\x8E\xAC";
     redis_do(&redis, "HSET channels:card:1 title %s", title);
     struct ctl_run run = CTL("show", "1");

@@ -562,7 +562,7 @@ TEST_CASE_WITH(load_names_another_form_once_and_loads_nothing, ctl_empty, NULL)
 /* One that is longer than a line may be. */
 TEST_CASE_WITH(load_names_an_array_in_a_long_line, ctl_empty, NULL)
 {
-    AUTOFREE char *item = text_repeat('x', 1024 * 1024);
+    AUTOFREE char *item = text_repeat('x', (size_t)1024 * 1024);
     ctl_expect(ctl_load(text_temp("[\"%s\",1]\n", item), NULL), 1, NULL,
                "a JSON array, not one object per line");
 }

@@ -329,7 +329,7 @@ static void expect_no_room(const char *origins)
         fixture_new(1, ENV(text_temp("CHANNELD_CORS_ORIGINS=%s", origins), "CHANNELD_WORKERS=1",
                            "CHANNELD_MAX_UNSENT=64KiB", "CHANNELD_KEY_RATE=100000/s",
                            "CHANNELD_REQUEST_TIMEOUT=200ms", "CHANNELD_DRAIN_TIMEOUT=1s"));
-    AUTOFREE char *text = text_repeat('x', 50 * LARGE);
+    AUTOFREE char *text = text_repeat('x', (size_t)50 * LARGE);
     AUTOFREE char *request = http_format("GET", "/api/channel/by-id/901/", FIXTURE_AUTH);
     AUTO(http_pool_close) struct http_pool reader;
     for (int id = 901; id <= 902; id++)

@@ -31,6 +31,7 @@ static pthread_t stopping; /* the thread of the test */
 static bool limits_stop;   /* log_stop waits no longer than a second */
 
 /* In libc's place: however slow the machine is, log_stop waits for all lines. */
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the C library names them its way */
 int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t id,
                            const struct timespec *until)
 {

@@ -722,7 +722,7 @@ TEST_CASE_WITH(a_page_is_one_read_for_the_window, set_up, tear_down)
         assert_int_equal(fetches.commands_due, 1 + i);
     }
     for (int i = 0; i < CLIENTS; i++)
-        answer_index(PAGE_SIZE * CLIENTS,
+        answer_index((int64_t)PAGE_SIZE * CLIENTS,
                      text_temp("%d %d %d", MEMBERS * i, MEMBERS * i + 1, MEMBERS * i + 2));
     assert_int_equal(fetches.commands_due, CLIENTS);
     assert_true(fetches_have_room(&fetches));

@@ -590,6 +590,15 @@ TEST_CASE_WITH(attempt_ends_when_another_node_does_not_reply_to_its_check, set_u
     answer_api_keys();
 }
 
+/* Neither the set of API keys nor the index is here. */
+static void answer_moved_absence(void)
+{
+    answer("SCARD test:api_keys", ask());
+    answer("ASKING SCARD test:api_keys", reply_integer(0));
+    answer("ZCARD test:index", ask());
+    answer("ASKING ZCARD test:index", reply_integer(1));
+}
+
 /* The set of API keys has moved, and the index as well. */
 TEST_CASE_WITH(api_keys_on_another_node_are_checked_one_by_one, set_up_in_cluster, tear_down)
 {
@@ -617,10 +626,7 @@ TEST_CASE_WITH(api_keys_on_another_node_are_checked_one_by_one, set_up_in_cluste
             answer("ASKING SISMEMBER", reply_integer(0));
             if (k == 0)
                 answer("ASKING HMGET", reply_card("7", "seven"));
-            answer("SCARD test:api_keys", ask());
-            answer("ASKING SCARD test:api_keys", reply_integer(0));
-            answer("ZCARD test:index", ask());
-            answer("ASKING ZCARD test:index", reply_integer(1));
+            answer_moved_absence();
         }
         expect(a, CACHE_KEY_INVALID, CACHE_SOURCE_MISS);
         expect_idle();

@@ -265,12 +265,13 @@ void check_no_room(struct client *c)
 /* The bytes of large responses, at least: a write has less than two limits of bytes beside one. */
 static void check_unsent(void)
 {
+    const size_t two_large = (size_t)2 * HTTP_RESPONSE_LARGE;
     size_t unsent = 0;
     size_t largest = 0;
     for (unsigned i = 0; i < streams_count && scenario.servers == 1; i++) {
         for (unsigned w = 0; w < streams[i].writes; w++) {
             size_t rest = streams[i].write[w].rest.len;
-            size_t large = rest > 2 * HTTP_RESPONSE_LARGE ? rest - 2 * HTTP_RESPONSE_LARGE : 0;
+            size_t large = rest > two_large ? rest - two_large : 0;
             largest = large > largest ? large : largest;
             unsent += large;
         }
