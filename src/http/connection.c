@@ -432,6 +432,8 @@ static void http_connection_give_room(struct http_connections *conns)
         if (taken > 0 && taken + wanted > conns->options.unsent_max)
             return;
         http_connection_stop_waiting(x);
+        if (c->writing == 0)
+            http_task_clear_deadline(&c->task); /* the result may come later */
         handler->resume(handler->arg, x, true);
         given += http_connection_waits_for_result(c) ? wanted : 0;
     }
