@@ -68,11 +68,15 @@ static int count_threads(void)
     return count;
 }
 
-/* A look-up that the test before has left would take an answer. */
-static void set_answers(const char *const *turns)
+/* A look-up that was left takes an answer of this test, and not of the next. */
+static void await_look_ups(void)
 {
     while (count_threads() > 1)
         (void)poll(NULL, 0, 1);
+}
+
+static void set_answers(const char *const *turns)
+{
     answers = turns;
     look_ups = moved = 0;
 }
@@ -105,6 +109,7 @@ static void end(void)
     session.closing = true; /* there is no connection */
     name_watch_close(&watch, on_closed, NULL);
     session_end();
+    await_look_ups();
 }
 
 /* The same by a connection, which looks the name up first. */
@@ -121,6 +126,7 @@ static void begin_connected(const char *const *turns)
 static void end_connected(void)
 {
     session_end();
+    await_look_ups();
     session.other = NULL;
 }
 
@@ -246,6 +252,7 @@ TEST_CASE(numeric_address_is_not_looked_up)
     pass_for(3 * NAME_WATCH_INTERVAL_MS);
     assert_int_equal(look_ups, 0);
     session_end();
+    await_look_ups();
 }
 
 TEST_CASE(name_is_not_watched_where_nobody_follows_it)
@@ -258,6 +265,7 @@ TEST_CASE(name_is_not_watched_where_nobody_follows_it)
     pass_for(3 * NAME_WATCH_INTERVAL_MS);
     assert_int_equal(look_ups, 1);
     session_end();
+    await_look_ups();
 }
 
 /* The next connection looks it up anyway. */
