@@ -14,16 +14,10 @@ static struct span params_without_last_slash(struct span s)
     return s;
 }
 
-/* Not empty, and without a slash; an encoded one stays encoded in a path (http/exchange.h). Each hit by id is
- * checked. */
+/* Not empty, and without a slash; an encoded one stays encoded in a path (http/exchange.h). */
 static bool params_is_segment(struct span s)
 {
-    size_t plain = 0;
-    while (plain < s.len && s.data[plain] != '/' && s.data[plain] != '%')
-        plain++;
-    if (plain == s.len)
-        return s.len > 0;
-    return span_find(s, '/') == s.len && uri_find_encoded_slash(s) == s.len;
+    return s.len > 0 && span_find(s, '/') == s.len && uri_find_encoded_slash(s) == s.len;
 }
 
 enum route route_match(struct span base_path, struct span path, struct span *id)
