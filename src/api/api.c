@@ -411,7 +411,7 @@ static void api_handle_call(struct call *call)
 {
     struct api *a = call->api;
     const struct http_request *request = http_exchange_request(call->exchange);
-    struct span id = SPAN_ABSENT;
+    struct route_id id = {0};
     call->route = route_match(a->options.base_path, request->path, &id);
     call->codings = api_codings_of(call);
     if (!api_needs_key(a, call->route)) {
@@ -422,7 +422,7 @@ static void api_handle_call(struct call *call)
         return;
     struct params p;
     const struct params_context context = {&a->options.hosts, &a->digests, &a->scratch};
-    int err = params_parse(&p, request, call->route, id, &context);
+    int err = params_parse(&p, request, call->route, &id, &context);
     if (err == -ENOENT)
         api_respond_without_key(call);
     else if (err != 0)

@@ -20,7 +20,7 @@ static bool params_is_segment(struct span s)
     return s.len > 0 && span_find(s, '/') == s.len && uri_find_encoded_slash(s) == s.len;
 }
 
-enum route route_match(struct span base_path, struct span path, struct span *id)
+enum route route_match(struct span base_path, struct span path, struct route_id *id)
 {
     static const struct span by_id = {"channel/by-id/", 14};
     if (!span_starts_with(path, base_path))
@@ -33,8 +33,9 @@ enum route route_match(struct span base_path, struct span path, struct span *id)
         return ROUTE_CARD_BY_LINK;
     if (!span_starts_with(rest, by_id))
         return span_equal(whole, SPAN("openapi.json")) ? ROUTE_OPENAPI : ROUTE_NONE;
-    *id = span_skip(rest, by_id.len);
-    return params_is_segment(*id) ? ROUTE_CARD_BY_ID : ROUTE_NONE;
+    struct span last = span_skip(rest, by_id.len);
+    id->error = parse_int64(last, &id->number);
+    return id->error == 0 || params_is_segment(last) ? ROUTE_CARD_BY_ID : ROUTE_NONE;
 }
 
 const char *route_name(enum route r)
@@ -150,13 +151,13 @@ static void params_parse_page(struct params *p, const struct http_request *reque
         params_fail_if_authorised(p, API_ERROR_BAD_PAGE);
 }
 
-static void params_parse_id(struct params *p, struct span id)
+static void params_set_id(struct params *p, const struct route_id *id)
 {
     p->cache.type = QUERY_CARD;
-    int err = parse_int64(id, &p->cache.number);
-    if (err == -ERANGE) /* no channel can have it */
+    p->cache.number = id->number;
+    if (id->error == -ERANGE)
         params_fail_if_authorised(p, API_ERROR_CHANNEL_NOT_FOUND);
-    else if (err != 0)
+    else if (id->error != 0)
         params_fail_if_authorised(p, API_ERROR_BAD_CHANNEL_ID);
 }
 
@@ -180,8 +181,8 @@ static void params_parse_link(struct params *p, const struct http_request *reque
     p->cache.link = (struct span){scratch->data + start, scratch->len - start};
 }
 
-int params_parse(struct params *p, const struct http_request *request, enum route route, struct span id,
-                 const struct params_context *context)
+int params_parse(struct params *p, const struct http_request *request, enum route route,
+                 const struct route_id *id, const struct params_context *context)
 {
     *p = (struct params){.error = API_ERROR_NONE};
     struct buf *scratch = context->scratch;
@@ -192,7 +193,7 @@ int params_parse(struct params *p, const struct http_request *request, enum rout
     if (route == ROUTE_LIST)
         params_parse_page(p, request, scratch);
     else if (route == ROUTE_CARD_BY_ID)
-        params_parse_id(p, id);
+        params_set_id(p, id);
     else if (route == ROUTE_CARD_BY_LINK)
         params_parse_link(p, request, context->hosts, scratch);
     else

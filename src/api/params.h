@@ -42,11 +42,14 @@ static inline bool route_needs_key(enum route r)
     return r > ROUTE_OPENAPI;
 }
 
-/*
- * The route of `path` (decoded) under `base_path` (begins and ends with a slash). For a card by id, *id is
- * the path segment in the id's place, not empty and borrowed from `path`.
- */
-enum route route_match(struct span base_path, struct span path, struct span *id);
+/* The path segment in the place of an id. */
+struct route_id {
+    int error; /* that of parse_int64: -EINVAL, or -ERANGE for an integer that no channel can have */
+    int64_t number;
+};
+
+/* The route of `path` (decoded) under `base_path` (begins and ends with a slash). *id is that of a card. */
+enum route route_match(struct span base_path, struct span path, struct route_id *id);
 
 /* A short constant name for logs and metrics. */
 const char *route_name(enum route r);
@@ -103,11 +106,11 @@ struct params_context {
 };
 
 /*
- * Parses `request`, which matched `route` with the path segment `id`. The query borrows from the scratch
- * buffer, in which a decoded key does not remain. Returns 0, -ENOENT when there is no key or an empty one,
- * or -ENOMEM.
+ * Parses `request`, which matched `route` with `id`. The query borrows from the scratch buffer, in which a
+ * decoded key does not remain. Returns 0, -ENOENT when there is no key or an empty one, or -ENOMEM.
  */
-int params_parse(struct params *p, const struct http_request *request, enum route route, struct span id,
-                 const struct params_context *context) __attribute__((warn_unused_result));
+int params_parse(struct params *p, const struct http_request *request, enum route route,
+                 const struct route_id *id, const struct params_context *context)
+    __attribute__((warn_unused_result));
 
 #endif

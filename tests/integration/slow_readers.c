@@ -11,6 +11,8 @@
 enum { TEXT = 1000000, TIMEOUT_MS = 400, EARLY_MS = 100, SMALL = 60000 };
 
 #define UNSENT      "channeld_responses_unsent_bytes"
+#define SHORT       "CHANNELD_REQUEST_TIMEOUT=400ms" /* TIMEOUT_MS */
+#define LONG        "CHANNELD_REQUEST_TIMEOUT=5m"
 #define CARD(digit) "/api/channel/by-id/90" #digit "/"
 
 /* Three cards of the same size, larger than what the kernel takes, and a small one. */
@@ -64,6 +66,13 @@ static void await_unsent(struct fixture *fixture, int cards)
     fixture_expect_metric(fixture, UNSENT, bytes);
 }
 
+/* A client that reads nothing of the first card. */
+static void open_first_reader(struct http_pool *reader, struct fixture *fixture)
+{
+    open_reader(reader, fixture, CARD(1));
+    await_unsent(fixture, 1);
+}
+
 static void expect_no_room(struct http_conn *conn, const char *target)
 {
     AUTO(http_response_free) struct http_response response = {0};
@@ -78,7 +87,7 @@ static void expect_no_room(struct http_conn *conn, const char *target)
 
 TEST_CASE(large_responses_without_room_are_503_and_all_others_are_sent)
 {
-    AUTO(fixture_drop) struct fixture *fixture = start(2 * card_length(), "CHANNELD_REQUEST_TIMEOUT=400ms");
+    AUTO(fixture_drop) struct fixture *fixture = start(2 * card_length(), SHORT);
     AUTO(http_pool_close) struct http_pool first;
     AUTO(http_pool_close) struct http_pool second;
     AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
@@ -100,22 +109,19 @@ TEST_CASE(large_responses_without_room_are_503_and_all_others_are_sent)
 
 TEST_CASE(one_byte_less_is_no_room)
 {
-    AUTO(fixture_drop)
-    struct fixture *fixture = start(2 * card_length() - 1, "CHANNELD_REQUEST_TIMEOUT=400ms");
+    AUTO(fixture_drop) struct fixture *fixture = start(2 * card_length() - 1, SHORT);
     AUTO(http_pool_close) struct http_pool first;
     AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
-    open_reader(&first, fixture, CARD(1));
-    await_unsent(fixture, 1);
+    open_first_reader(&first, fixture);
     expect_no_room(&conn, CARD(2));
 }
 
 TEST_CASE(one_response_always_has_room)
 {
-    AUTO(fixture_drop) struct fixture *fixture = start(card_length() / 2, "CHANNELD_REQUEST_TIMEOUT=400ms");
+    AUTO(fixture_drop) struct fixture *fixture = start(card_length() / 2, SHORT);
     AUTO(http_pool_close) struct http_pool first;
     AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
-    open_reader(&first, fixture, CARD(1));
-    await_unsent(fixture, 1);
+    open_first_reader(&first, fixture);
     expect_no_room(&conn, CARD(2));
     http_ask(&conn, "GET", CARD(1), FIXTURE_AUTH, 200);
 }
@@ -124,7 +130,7 @@ TEST_CASE(one_response_always_has_room)
 TEST_CASE(a_body_counts_once)
 {
     enum { READERS = 20 };
-    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), "CHANNELD_REQUEST_TIMEOUT=400ms");
+    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), SHORT);
     AUTO(http_pool_close) struct http_pool readers;
     AUTOFREE char *request = http_format("GET", CARD(1), FIXTURE_AUTH);
     http_pool_open(&readers, fixture->server.port, READERS, 4096);
@@ -136,12 +142,11 @@ TEST_CASE(a_body_counts_once)
 /* It has the content and the fields as of the time when it is sent; its request counts once. */
 TEST_CASE(a_response_is_sent_when_there_is_room)
 {
-    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), "CHANNELD_REQUEST_TIMEOUT=5m");
+    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), LONG);
     AUTO(http_pool_close) struct http_pool first;
     AUTO(http_response_free) struct http_response response = {0};
     struct http_conn conn;
-    open_reader(&first, fixture, CARD(1));
-    await_unsent(fixture, 1);
+    open_first_reader(&first, fixture);
     double keys = server_metric(&fixture->server, "channeld_auth_total{outcome=\"valid\"}");
     http_start_get(&conn, fixture->server.port, CARD(2), FIXTURE_AUTH);
     server_await_metric(&fixture->server, "channeld_auth_total{outcome=\"valid\"}", keys + 1);
@@ -161,13 +166,12 @@ TEST_CASE(a_response_is_sent_when_there_is_room)
 TEST_CASE(all_that_wait_are_sent_in_turn)
 {
     enum { WAITING = 30 };
-    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), "CHANNELD_REQUEST_TIMEOUT=5m");
+    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), LONG);
     AUTO(http_pool_close) struct http_pool first;
     AUTO(http_pool_close) struct http_pool others;
     AUTOFREE char *second = http_format("GET", CARD(2), FIXTURE_AUTH "Connection: close\r\n");
     AUTOFREE char *third = http_format("GET", CARD(3), FIXTURE_AUTH "Connection: close\r\n");
-    open_reader(&first, fixture, CARD(1));
-    await_unsent(fixture, 1);
+    open_first_reader(&first, fixture);
     http_pool_open(&others, fixture->server.port, WAITING, 0);
     http_pool_send_each(&others, (const char *const[]){second, third}, 2);
     server_await_metric(&fixture->server, "channeld_requests_in_flight", WAITING);
@@ -181,12 +185,11 @@ TEST_CASE(all_that_wait_are_sent_in_turn)
 /* The first of those that wait takes less than it has waited for. */
 TEST_CASE(room_that_is_not_taken_is_given_to_the_next)
 {
-    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), "CHANNELD_REQUEST_TIMEOUT=5m");
+    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), LONG);
     AUTO(http_pool_close) struct http_pool first;
     struct http_conn second;
     struct http_conn third;
-    open_reader(&first, fixture, CARD(1));
-    await_unsent(fixture, 1);
+    open_first_reader(&first, fixture);
     http_start_get(&second, fixture->server.port, CARD(2), FIXTURE_AUTH);
     server_await_metric(&fixture->server, "channeld_requests_in_flight", 1);
     http_start_get(&third, fixture->server.port, CARD(3), FIXTURE_AUTH);
@@ -201,7 +204,7 @@ TEST_CASE(room_that_is_not_taken_is_given_to_the_next)
 
 TEST_CASE(a_client_may_leave_while_its_response_waits)
 {
-    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), "CHANNELD_REQUEST_TIMEOUT=5m");
+    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), LONG);
     AUTO(http_pool_close) struct http_pool first;
     struct http_conn conn;
     open_reader(&first, fixture, CARD(1));
@@ -218,7 +221,7 @@ TEST_CASE(a_client_may_leave_while_its_response_waits)
 /* The end of the process does not wait for those that do not read. */
 TEST_CASE(responses_that_wait_end_with_the_process)
 {
-    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), "CHANNELD_REQUEST_TIMEOUT=5m");
+    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), LONG);
     AUTO(http_pool_close) struct http_pool first;
     struct http_conn conn;
     open_reader(&first, fixture, CARD(1));

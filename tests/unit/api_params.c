@@ -15,14 +15,14 @@ static const struct params_context CONTEXT = {&HOSTS, &digests, &scratch};
 
 /* --- routes --- */
 
-static void expect_route(const char *base, const char *path, enum route route, const char *id)
+static void expect_route(const char *base, const char *path, enum route route, struct route_id id)
 {
-    struct span found = SPAN_ABSENT;
+    struct route_id found = {0};
     enum route r = route_match(span_of(base), span_of(path), &found);
     if (r != route)
         fail_msg("%s under %s is %s", path, base, route_name(r));
-    if (route == ROUTE_CARD_BY_ID)
-        assert_span(found, id);
+    assert_int_equal(found.error, id.error);
+    assert_true(found.number == id.number);
 }
 
 TEST_CASE(routes_match_with_and_without_final_slash)
@@ -31,17 +31,19 @@ TEST_CASE(routes_match_with_and_without_final_slash)
     static const struct {
         const char *path;
         enum route route;
-        const char *id;
-    } rows[] = {{"channels/", ROUTE_LIST, NULL},
-                {"channels", ROUTE_LIST, NULL},
-                {"channel/by-link/", ROUTE_CARD_BY_LINK, NULL},
-                {"channel/by-link", ROUTE_CARD_BY_LINK, NULL},
-                {"channel/by-id/1/", ROUTE_CARD_BY_ID, "1"},
-                {"channel/by-id/1", ROUTE_CARD_BY_ID, "1"},
-                {"channel/by-id/-9223372036854775808/", ROUTE_CARD_BY_ID, "-9223372036854775808"},
-                {"openapi.json", ROUTE_OPENAPI, NULL},
-                {"channel/by-id/no number", ROUTE_CARD_BY_ID, "no number"},
-                {"channel/by-id/by-link/", ROUTE_CARD_BY_ID, "by-link"}};
+        struct route_id id;
+    } rows[] = {{"channels/", ROUTE_LIST, {0}},
+                {"channels", ROUTE_LIST, {0}},
+                {"channel/by-link/", ROUTE_CARD_BY_LINK, {0}},
+                {"channel/by-link", ROUTE_CARD_BY_LINK, {0}},
+                {"channel/by-id/1/", ROUTE_CARD_BY_ID, {0, 1}},
+                {"channel/by-id/1", ROUTE_CARD_BY_ID, {0, 1}},
+                {"channel/by-id/-9223372036854775808/", ROUTE_CARD_BY_ID, {0, INT64_MIN}},
+                {"openapi.json", ROUTE_OPENAPI, {0}},
+                {"channel/by-id/9223372036854775808", ROUTE_CARD_BY_ID, {-ERANGE, 0}},
+                {"channel/by-id/no number", ROUTE_CARD_BY_ID, {-EINVAL, 0}},
+                {"channel/by-id/%2", ROUTE_CARD_BY_ID, {-EINVAL, 0}},
+                {"channel/by-id/by-link/", ROUTE_CARD_BY_ID, {-EINVAL, 0}}};
     for (size_t b = 0; b < TEST_COUNT(bases); b++) {
         for (size_t i = 0; i < TEST_COUNT(rows); i++) {
             char path[128];
@@ -53,14 +55,16 @@ TEST_CASE(routes_match_with_and_without_final_slash)
 
 TEST_CASE(other_paths_match_no_route)
 {
+    struct route_id id;
     EACH_TEXT (text, "", "/", "*", "/api", "/api/", "/api//", "/channels/", "api/channels/", "/API/channels/",
                "/api/Channels/", "/api/channels//", "/api//channels/", "/api/channels/1", "/api/channel/",
                "/api/channel", "/api/channel/by-id", "/api/channel/by-id/", "/api/channel/by-id//",
-               "/api/channel/by-id/1/2", "/api/channel/by-id/1//", "/api/channel/by-link//",
-               "/api/channel/by-link/x", "/api/channel/by-name/x", "/api/channelsx", "/api/channel/by-idx/1",
-               "/apix/channels/", "/openapi.json", "/api/openapi.json/", "/api/openapi",
-               "/api/../api/channels/", "/api/channels/ ")
-        expect_route("/api/", text, ROUTE_NONE, NULL);
+               "/api/channel/by-id/1/2", "/api/channel/by-id/1//", "/api/channel/by-id/1%2F2",
+               "/api/channel/by-id/%2f", "/api/channel/by-link//", "/api/channel/by-link/x",
+               "/api/channel/by-name/x", "/api/channelsx", "/api/channel/by-idx/1", "/apix/channels/",
+               "/openapi.json", "/api/openapi.json/", "/api/openapi", "/api/../api/channels/",
+               "/api/channels/ ")
+        assert_int_equal(route_match(SPAN("/api/"), span_of(text), &id), ROUTE_NONE);
 }
 
 TEST_CASE(route_names_are_distinct)
@@ -83,7 +87,7 @@ static int digest_for(const char *header, const char *query, struct digest *out)
     struct params p;
     struct http_request r = {.query = span_or_absent(query)};
     r.field[API_FIELD_KEY] = span_or_absent(header);
-    int err = params_parse(&p, &r, ROUTE_LIST, SPAN_ABSENT, &CONTEXT);
+    int err = params_parse(&p, &r, ROUTE_LIST, NULL, &CONTEXT);
     *out = p.cache.key;
     return err;
 }
@@ -149,7 +153,7 @@ TEST_CASE(decoded_key_is_wiped)
     struct http_request r = {.query = SPAN("api_key=a-very-secret-key")};
     assert_int_equal(buf_reserve(&scratch, 256), 0);
     memset(scratch.data, 'x', 256);
-    assert_int_equal(params_parse(&p, &r, ROUTE_LIST, SPAN_ABSENT, &CONTEXT), 0);
+    assert_int_equal(params_parse(&p, &r, ROUTE_LIST, NULL, &CONTEXT), 0);
     assert_null(memmem(scratch.data, 256, "secret", 6));
 }
 
@@ -159,7 +163,7 @@ static void get_digest(struct span key, struct digest *out)
     struct params p;
     struct http_request r = {.method = METHOD_GET};
     r.field[API_FIELD_KEY] = key;
-    assert_int_equal(params_parse(&p, &r, ROUTE_LIST, SPAN_ABSENT, &CONTEXT), 0);
+    assert_int_equal(params_parse(&p, &r, ROUTE_LIST, NULL, &CONTEXT), 0);
     *out = p.cache.key;
 }
 
@@ -271,7 +275,10 @@ static int parse(struct params *q, enum route route, const char *query, const ch
     r.field[API_FIELD_KEY] = SPAN("key");
     if (query != NULL)
         r.query = span_of(query);
-    return params_parse(q, &r, route, id == NULL ? SPAN_ABSENT : span_of(id), &CONTEXT);
+    struct route_id number = {0};
+    if (id != NULL)
+        number.error = parse_int64(span_of(id), &number.number);
+    return params_parse(q, &r, route, &number, &CONTEXT);
 }
 
 static void expect_page(const char *query, int64_t page)
@@ -401,10 +408,11 @@ TEST_CASE(links_of_any_length_survive_buffer_growth)
 TEST_CASE(missing_key_wins_over_bad_parameters)
 {
     static const enum route routes[] = {ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK};
+    static const struct route_id id = {-EINVAL, 0};
     for (size_t i = 0; i < TEST_COUNT(routes); i++) {
         struct params q;
         struct http_request r = {.method = METHOD_GET, .query = SPAN("page=0")};
-        assert_int_equal(params_parse(&q, &r, routes[i], SPAN("x"), &CONTEXT), -ENOENT);
+        assert_int_equal(params_parse(&q, &r, routes[i], &id, &CONTEXT), -ENOENT);
     }
 }
 
