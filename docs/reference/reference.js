@@ -1,9 +1,10 @@
-// Shows the document of the server on this origin, and lets requests be tried there. Without such a server (a file, a
-// static site) the document that came with the page is shown, to be read only. Nothing else is ever requested: the
-// Content-Security-Policy of index.html allows this origin alone.
+// Shows the document of the server on this origin, or on the one of `api-base`, and lets requests be tried there. Without such a
+// server (a file, a static site) the document that came with the page is shown, to be read only. Nothing else is ever requested:
+// the Content-Security-Policy of index.html allows these origins alone.
 "use strict";
 
 const base = document.querySelector('meta[name="api-base"]').content;
+const origin = base.startsWith("/") ? "" : new URL(base).origin;
 
 // Set by the browser in each request, whatever a page says.
 const SET_BY_BROWSER = new Set(["Accept-Encoding", "Origin", "Access-Control-Request-Method"]);
@@ -72,7 +73,10 @@ function prepare(json) {
         content.paths[path] = withPathParametersFirst(item);
     }
     Object.values(content.components.parameters).forEach(noteFieldSetByBrowser);
-    content.servers.forEach((server) => delete server.description);
+    content.servers.forEach((server) => {
+        delete server.description;
+        server.url = origin + server.url;
+    });
     content.info.description = withFoldedSections(content.info.description);
     return content;
 }
