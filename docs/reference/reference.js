@@ -4,14 +4,8 @@
 "use strict";
 
 const base = document.querySelector('meta[name="api-base"]').content;
-<<<<<<< HEAD
 const key = document.querySelector('meta[name="api-key"]').content; // that of a demonstration, which is no secret
-=======
 const origin = base.startsWith("/") ? "" : new URL(base).origin;
-
-// Set by the browser in each request, whatever a page says.
-const SET_BY_BROWSER = new Set(["Accept-Encoding", "Origin", "Access-Control-Request-Method"]);
->>>>>>> scripts
 
 // JSON.parse() rounds integers beyond 2^53, which identifiers may be. These functions work on the text instead.
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
@@ -74,17 +68,12 @@ function prepare(json) {
     for (const [path, item] of Object.entries(content.paths)) {
         content.paths[path] = operationsOf(item);
     }
-<<<<<<< HEAD
     content.tags = content.tags.filter(({name}) => name !== "Cross-origin requests");
     content.components.parameters.AcceptEncoding.description += " (Set by the browser: no effect on this page.)";
-    content.servers.forEach((server) => delete server.description);
-=======
-    Object.values(content.components.parameters).forEach(noteFieldSetByBrowser);
     content.servers.forEach((server) => {
         delete server.description;
         server.url = origin + server.url;
     });
->>>>>>> scripts
     content.info.description = withFoldedSections(content.info.description);
     return content;
 }
