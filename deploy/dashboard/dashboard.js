@@ -1,10 +1,9 @@
 // Draws the dashboard that Grafana imports (channeld.json) from the answers of the Prometheus on this origin: its rows, its
 // panels of the types timeseries, stat and table, its variables that are values of a label; above them the alerts, each with
 // its section of the runbook (runbook.md). Nothing else is ever requested: the Content-Security-Policy of index.html
-// allows this origin alone.
+// allows this origin alone. page.js is loaded before.
 "use strict";
 
-const REQUEST_TIMEOUT_MS = 10_000;
 const POINTS = 240; // of a chart: the step is made so
 const CHART_HEIGHT = 200;
 const SECONDS = {s: 1, m: 60, h: 3600, d: 86400, w: 604800, y: 31536000};
@@ -164,22 +163,7 @@ function rowsOf(definition) {
     return rows;
 }
 
-// The text under the heading of the runbook that `docs/runbook.md#anchor` names.
-function runbookSection(runbook, address) {
-    const name = String(address).split("#")[1] ?? "";
-    const section = runbook.split(/^(?=#{2,4} )/m).find((text) => text.match(/^#+ (.*)/)?.[1].toLowerCase() === name.toLowerCase());
-    return section?.replace(/^#.*\n+/, "").trim() ?? "";
-}
-
 // --- Prometheus ---
-
-async function load(address) {
-    const response = await fetch(address, {credentials: "omit", redirect: "error", signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS)});
-    if (!response.ok) {
-        throw new Error(`${address} is answered with ${response.status}`);
-    }
-    return response;
-}
 
 class Unreachable extends Error {}
 
@@ -187,8 +171,7 @@ async function ask(path, parameters = {}) {
     const base = document.querySelector('meta[name="prometheus"]').content;
     let answer;
     try {
-        const response = await fetch(`${base}api/v1/${path}?${new URLSearchParams(parameters)}`,
-            {credentials: "omit", redirect: "error", signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS)});
+        const response = await get(`${base}api/v1/${path}?${new URLSearchParams(parameters)}`);
         answer = response.headers.get("content-type")?.startsWith("application/json") ? await response.json() : null;
     } catch {
         answer = null;
@@ -202,15 +185,6 @@ async function ask(path, parameters = {}) {
     return answer.data;
 }
 
-// --- Elements ---
-
-function element(name, {className = "", text = "", title = ""} = {}, ...children) {
-    const created = document.createElement(name);
-    Object.assign(created, {className, textContent: text, title});
-    created.append(...children);
-    return created;
-}
-
 const cssColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
 
 // --- Panels: each is drawn when it is in sight ---
@@ -221,7 +195,7 @@ class Panel {
         this.defaults = definition.fieldConfig?.defaults ?? {};
         this.content = element("div", {className: "content"});
         this.element = element("div", {className: `panel ${definition.type}`},
-            element("h3", {text: definition.title, title: definition.description ?? ""}), this.content);
+            element("h3", {textContent: definition.title, title: definition.description ?? ""}), this.content);
         this.element.style.setProperty("--columns", definition.gridPos.w);
         this.inSight = false;
     }
@@ -234,7 +208,7 @@ class Panel {
             if (error instanceof Unreachable) {
                 throw error; // what is drawn stays, and the page tells
             }
-            this.show(element("p", {className: "fault", text: error.message}));
+            this.show(element("p", {className: "fault", textContent: error.message}));
         }
     }
 
@@ -243,7 +217,7 @@ class Panel {
     }
 
     draw() {
-        this.show(element("p", {className: "note", text: `Grafana shows this panel (${this.definition.type}).`}));
+        this.show(element("p", {className: "note", textContent: `Grafana shows this panel (${this.definition.type}).`}));
     }
 
     // The answers to the queries of the panel: [{labels, name, samples}]
@@ -260,11 +234,11 @@ class Panel {
 
 class Stat extends Panel {
     async draw(view) {
-        const series = await this.query(view, "query", {time: view.end});
+        const series = await this.query(view, "query");
         const known = series.map(({name, samples}) => ({name, value: finite(samples[0][1])})).filter(({value}) => value !== null);
         this.show(...known.map(({name, value}) => this.line(name, format(value, this.defaults.unit))));
         if (known.length === 0) {
-            this.show(element("p", {className: "value note", text: this.defaults.noValue ?? "–", title: "no data"}));
+            this.show(element("p", {className: "value note", textContent: this.defaults.noValue ?? "–", title: "no data"}));
         }
         const color = known.length > 0 ? thresholdColor(known[0].value, this.defaults.thresholds) : "";
         this.element.className = `panel stat ${color}`;
@@ -272,7 +246,7 @@ class Stat extends Panel {
 
     line(name, value) {
         const mode = this.definition.options?.textMode;
-        const withName = mode === "value_and_name" ? element("small", {text: ` ${name}`}) : "";
+        const withName = mode === "value_and_name" ? element("small", {textContent: ` ${name}`}) : "";
         return element("p", {className: "value", title: name}, mode === "name" ? name : value, withName);
     }
 }
@@ -283,10 +257,10 @@ class Table extends Panel {
         for (const {options} of this.definition.transformations ?? []) {
             Object.assign(hidden, options?.excludeByName);
         }
-        const series = await this.query(view, "query", {time: view.end});
+        const series = await this.query(view, "query");
         const rows = series.map(({labels, samples}) => ({...labels, Value: format(finite(samples[0][1]), this.defaults.unit)}));
         const columns = [...new Set(rows.flatMap(Object.keys))].filter((name) => !hidden[name]);
-        const line = (cell, texts) => element("tr", {}, ...texts.map((text) => element(cell, {text})));
+        const line = (cell, texts) => element("tr", {}, ...texts.map((text) => element(cell, {textContent: text})));
         this.show(element("table", {}, line("th", columns),
             ...rows.map((row) => line("td", columns.map((name) => row[name] ?? "")))));
     }
@@ -301,7 +275,7 @@ class Timeseries extends Panel {
         const names = series.map(({name}) => name);
         if (series.length === 0) {
             this.forget();
-            this.show(element("p", {className: "note", text: this.defaults.noValue ?? "No data in this time range."}));
+            this.show(element("p", {className: "note", textContent: this.defaults.noValue ?? "No data in this time range."}));
         } else if (this.chart && this.range === view.range && names.join("\n") === this.names.join("\n")) {
             this.setData(this.chart);
         } else {
@@ -394,12 +368,10 @@ class Dashboard {
     // A variable is a choice among the values of a label: label_values(metric, label). All of them at first.
     addVariable({name, label, definition, allValue}) {
         const [, selector, labelName] = definition.match(/^label_values\((?:(.*),)?\s*(\w+)\)$/);
-        const select = element("select");
+        const select = element("select", {name});
         const all = allValue ?? ".*";
-        select.name = name;
         select.append(new Option("all", all));
-        const shown = element("label", {text: `${label ?? name} `}, select);
-        shown.hidden = true; // while there is nothing to choose
+        const shown = element("label", {hidden: true}, `${label ?? name} `, select); // while there is nothing to choose
         this.choices.append(shown);
         return {name, selector, labelName, select, shown, all};
     }
@@ -429,8 +401,7 @@ class Dashboard {
         const sizes = new ResizeObserver(() => this.panels.forEach((panel) => panel.resize?.()));
         for (const {title, open, panels} of rowsOf(this.definition)) {
             const content = element("div", {className: "panels"});
-            const row = element("details", {className: "row"}, element("summary", {text: title}), content);
-            row.open = open;
+            const row = element("details", {className: "row", open}, element("summary", {textContent: title}), content);
             this.addJump(title, row);
             for (const definition of panels) {
                 const panel = new (PANELS[definition.type] ?? Panel)(definition);
@@ -445,8 +416,7 @@ class Dashboard {
 
     // The fragment of the address holds the choices, so the links do not change it.
     addJump(title, row) {
-        const link = element("a", {text: title});
-        link.href = "#";
+        const link = element("a", {textContent: title, href: "#"});
         link.addEventListener("click", (event) => {
             event.preventDefault();
             row.open = true;
@@ -529,12 +499,15 @@ class Dashboard {
 
     alert({state, labels, annotations, activeAt}) {
         const since = new Date(activeAt).toLocaleString([], {hour12: false});
-        const address = annotations.runbook ?? annotations.runbook_url;
+        const address = annotations.runbook_url ?? "";
+        const [, anchor] = address.split("#");
+        const section = sectionOf(this.runbook, anchor);
         return element("details", {className: `alert ${labels.severity} ${state}`},
-            element("summary", {}, element("strong", {text: labels.alertname}),
+            element("summary", {}, element("strong", {textContent: labels.alertname}),
                 ` ${labels.severity}, ${state} since ${since}: ${annotations.summary ?? ""}`),
-            element("p", {text: annotations.description ?? ""}),
-            element("pre", {text: runbookSection(this.runbook, address) || `See ${address}.`}));
+            element("p", {textContent: annotations.description ?? ""}),
+            ...markdown(section, "runbook.html"),
+            element("a", {href: section ? `runbook.html#${anchor}` : address, textContent: address && "Runbook"}));
     }
 }
 
@@ -552,7 +525,7 @@ async function show() {
 
 if (typeof document === "undefined") {
     const isUnit = (name) => name in UNITS;
-    module.exports = {align, colorOf, expand, finite, format, isUnit, legend, rowsOf, runbookSection, seconds, stack, stepFor, thresholdColor};
+    module.exports = {align, colorOf, expand, finite, format, isUnit, legend, rowsOf, seconds, stack, stepFor, thresholdColor};
 } else {
     show();
 }

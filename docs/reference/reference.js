@@ -4,10 +4,8 @@
 "use strict";
 
 const base = document.querySelector('meta[name="api-base"]').content;
+const key = document.querySelector('meta[name="api-key"]').content; // that of a demonstration, which is no secret
 const origin = base.startsWith("/") ? "" : new URL(base).origin;
-
-// Set by the browser in each request, whatever a page says.
-const SET_BY_BROWSER = new Set(["Accept-Encoding", "Origin", "Access-Control-Request-Method"]);
 
 // JSON.parse() rounds integers beyond 2^53, which identifiers may be. These functions work on the text instead.
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
@@ -44,12 +42,6 @@ function parse(json) {
         (key === "minimum" || key === "maximum") && String(value).startsWith(MARK) ? undefined : value);
 }
 
-function noteFieldSetByBrowser(parameter) {
-    if (SET_BY_BROWSER.has(parameter.name)) {
-        parameter.description += " (Set by the browser: no effect on this page.)";
-    }
-}
-
 // The sections of the introduction are folded, so that the operations come into sight.
 function withFoldedSections(description) {
     const [first, ...sections] = description.split(/^## /m);
@@ -59,10 +51,14 @@ function withFoldedSections(description) {
     }).join("");
 }
 
-// What tells the requests of a path apart comes before the header fields that they share.
-function withPathParametersFirst({parameters = [], ...operations}) {
+// The operations of a path that can be tried: not OPTIONS, whose header fields the browser alone sets. What tells their requests apart
+// comes before the header fields that they share. Where a key is optional, there is no lock.
+function operationsOf({parameters = [], options, ...operations}) {
     for (const operation of Object.values(operations)) {
         operation.parameters = [...parameters, ...(operation.parameters ?? [])];
+        if (operation.security?.some((requirement) => Object.keys(requirement).length === 0)) {
+            operation.security = [];
+        }
     }
     return operations;
 }
@@ -70,9 +66,10 @@ function withPathParametersFirst({parameters = [], ...operations}) {
 function prepare(json) {
     const content = parse(json);
     for (const [path, item] of Object.entries(content.paths)) {
-        content.paths[path] = withPathParametersFirst(item);
+        content.paths[path] = operationsOf(item);
     }
-    Object.values(content.components.parameters).forEach(noteFieldSetByBrowser);
+    content.tags = content.tags.filter(({name}) => name !== "Cross-origin requests");
+    content.components.parameters.AcceptEncoding.description += " (Set by the browser: no effect on this page.)";
     content.servers.forEach((server) => {
         delete server.description;
         server.url = origin + server.url;
@@ -145,11 +142,10 @@ async function show() {
     nameSelects();
     const served = await documentOfServer();
     document.getElementById("notice").hidden = served !== null;
-    SwaggerUIBundle({
+    const page = SwaggerUIBundle({
         domNode: document.getElementById("reference"),
         spec: served ?? prepare(openapiDocument),
         plugins: [exactIntegers, ...(location.protocol === "file:" ? [addressOfDocument] : [])],
-        // OPTIONS is left out: the fields that it is about are set by the browser.
         supportedSubmitMethods: served ? ["get", "head"] : [],
         tryItOutEnabled: true,
         deepLinking: true,
@@ -157,6 +153,7 @@ async function show() {
         validatorUrl: null, // by default a service on the Internet
         queryConfigEnabled: false, // a link must not choose the document
         persistAuthorization: false, // a key is forgotten when the page is left
+        onComplete: () => key && page.preauthorizeApiKey("ApiKeyHeader", key),
     });
 }
 

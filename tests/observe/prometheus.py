@@ -41,7 +41,8 @@ def start(programs, tools, targets):
     with open(path, "w", encoding="utf-8") as file:
         json.dump(content, file)  # JSON is YAML
     programs.start(os.path.join(tools, "prometheus"), "--config.file", path, "--storage.tsdb.path",
-                   os.path.join(programs.folder, "data"), "--web.listen-address", address, "--log.level", "warn")
+                   os.path.join(programs.folder, "data"), "--web.listen-address", address, "--query.lookback-delta", "30s",
+                   "--log.level", "warn")
     wait_for("prometheus", lambda: answers(f"http://{address}/-/ready"))
     return address
 

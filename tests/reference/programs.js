@@ -8,7 +8,7 @@ const net = require("node:net");
 const path = require("node:path");
 
 const ROOT = path.join(__dirname, "..", "..");
-const TIMEOUT_MS = 30_000;
+const TIMEOUT_MS = 60_000;
 
 // Beyond 2^53: a page that reads it as a double shows another number.
 const LARGE_ID = "9223372036854775807";
@@ -61,6 +61,8 @@ class Programs {
         await waitFor("channeld", async () => (await fetch(`http://127.0.0.1:${admin}/readyz`)).ok);
 
         this.run([path.join(ROOT, "scripts", "reference"), "--base-path", this.base, this.page]);
+        const index = path.join(this.page, "index.html"); // as in the demonstration
+        fs.writeFileSync(index, fs.readFileSync(index, "utf8").replace('name="api-key" content=""', `name="api-key" content="${this.key}"`));
         if (this.prometheus) {
             this.startPrometheus(metrics, admin);
             this.run([path.join(ROOT, "scripts", "dashboard"), path.join(this.folder, "share", "dashboard")]);
@@ -81,8 +83,10 @@ class Programs {
             rule_files: [path.join(ROOT, "deploy", "prometheus", "rules.yml")],
             scrape_configs: [{job_name: "channeld", static_configs: [{targets: [`127.0.0.1:${admin}`]}]}],
         }));
-        this.prometheusServer = this.spawn(this.prometheus, `--config.file=${file}`, `--storage.tsdb.path=${this.folder}/data`,
-            `--web.listen-address=127.0.0.1:${port}`, "--web.external-url=/prometheus/", "--web.cors.origin=none", "--log.level=warn");
+        this.prometheusCommand = [this.prometheus, `--config.file=${file}`, `--storage.tsdb.path=${this.folder}/data`,
+            `--web.listen-address=127.0.0.1:${port}`, "--web.external-url=/prometheus/", "--web.cors.origin=none",
+            "--query.lookback-delta=30s", "--log.level=warn"];
+        this.prometheusServer = this.spawn(...this.prometheusCommand);
     }
 
     // The pages' part is that of the composition, but for the folder and the addresses.
