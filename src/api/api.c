@@ -330,13 +330,12 @@ static void api_on_result(void *arg, const struct cache_result *result)
     }
 }
 
-/* Without compression, or without Accept-Encoding, only identity is acceptable. */
+/* Without compression every client is taken for one that accepts only identity. */
 static struct http_codings api_codings_of(const struct call *call)
 {
-    struct span accepted = http_exchange_request(call->exchange)->field[API_FIELD_ACCEPT_ENCODING];
-    if (accepted.data == NULL || !call->api->options.compression)
-        return (struct http_codings){1U << CODING_IDENTITY, CODING_IDENTITY};
-    return http_accept_encoding(accepted);
+    return http_accept_encoding(call->api->options.compression
+                                    ? http_exchange_request(call->exchange)->field[API_FIELD_ACCEPT_ENCODING]
+                                    : SPAN_ABSENT);
 }
 
 static void api_query_cache(struct call *call, struct params *p)
@@ -402,7 +401,9 @@ static void api_handle_without_key(struct call *call, const struct http_request 
     if (request->method == METHOD_OPTIONS && span_equal(request->path, SPAN("*")))
         api_respond_options(call);
     else if (call->route == ROUTE_NONE)
-        api_respond_error(call, API_ERROR_PATH_NOT_FOUND);
+        api_respond_error(call, span_starts_with(request->path, call->api->options.base_path)
+                                    ? API_ERROR_PATH_NOT_FOUND
+                                    : API_ERROR_OUTSIDE_API);
     else if (!api_respond_to_method(call, request->method))
         api_respond_document(call);
 }

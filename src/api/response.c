@@ -14,17 +14,27 @@
 
 /* --- errors --- */
 
-/* The texts need no escapes. */
-#define ERROR_BODY(text) "{\"success\":false,\"error\":\"" text "\"}"
-
 static const struct {
     int status;
-    struct span body;
+    struct span text; /* needs no escapes */
 } ERRORS[API_ERROR_COUNT] = {
-#define ROW(name, status, text) {status, {ERROR_BODY(text), sizeof ERROR_BODY(text) - 1}},
+#define ROW(name, status, text) {status, {text, sizeof text - 1}},
     API_ERRORS(ROW)
 #undef ROW
 };
+
+static struct blob *api_response_make_error(enum api_error error, struct span base_path)
+{
+    struct buf out = BUF_INIT;
+    buf_append_str(&out, "{\"success\":false,\"error\":\"");
+    buf_append_span(&out, ERRORS[error].text);
+    if (error == API_ERROR_OUTSIDE_API)
+        buf_append_span(&out, base_path);
+    buf_append_str(&out, "\"}");
+    struct blob *body = buf_error(&out) == 0 ? blob_new(buf_span(&out)) : NULL;
+    buf_fini(&out);
+    return body;
+}
 
 enum api_error api_error_for_status(int status)
 {
@@ -79,7 +89,7 @@ int api_bodies_init(struct api_bodies *b, struct span base_path)
     compressor_free(c);
     for (int i = 0; i < API_ERROR_COUNT; i++) {
         b->error[i].status = ERRORS[i].status;
-        b->error[i].body = blob_new(ERRORS[i].body);
+        b->error[i].body = api_response_make_error((enum api_error)i, base_path);
         made = made && b->error[i].body != NULL;
     }
     return made ? 0 : -ENOMEM;

@@ -8,7 +8,8 @@
 #include "base/blob.h"
 #include "base/buf.h"
 
-/* X(NAME, status, text). The texts are short, stable and never echo what the client sent. */
+/* X(NAME, status, text). The texts are short, stable and never echo what the client sent. The base path
+ * follows that of OUTSIDE_API. */
 #define API_ERRORS(X)                                                    \
     X(BAD_PAGE, 400, "Parameter page must be a positive integer")        \
     X(BAD_CHANNEL_ID, 400, "Parameter channel_id must be an integer")    \
@@ -17,6 +18,7 @@
     X(UNAUTHORIZED, 401, "Invalid or missing API key")                   \
     X(CHANNEL_NOT_FOUND, 404, "Channel not found")                       \
     X(PATH_NOT_FOUND, 404, "Path not found")                             \
+    X(OUTSIDE_API, 404, "Path not found: the API is under ")             \
     X(METHOD_NOT_ALLOWED, 405, "Method not allowed")                     \
     X(TOO_MANY_REQUESTS, 429, "Too many requests")                       \
     X(PRECONDITION_FAILED, 412, "Precondition failed")                   \
@@ -50,8 +52,8 @@ struct api_bodies {
     struct blob *openapi[CODINGS];
 };
 
-/* Makes the bodies; the server of the description is at `base_path` (begins and ends with a slash). Returns 0
- * or -ENOMEM; api_bodies_fini is due in both cases. */
+/* Makes the bodies; the API is under `base_path` (begins and ends with a slash). Returns 0 or -ENOMEM;
+ * api_bodies_fini is due in both cases. */
 int api_bodies_init(struct api_bodies *b, struct span base_path) __attribute__((warn_unused_result));
 void api_bodies_fini(struct api_bodies *b);
 

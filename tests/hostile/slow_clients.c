@@ -85,9 +85,8 @@ TEST_CASE(responses_that_are_not_read_end_in_time)
 static bool all_are_answered(void *arg)
 {
     struct fixture *fixture = arg;
-    double sent =
-        server_metric(&fixture->server, "channeld_requests_total{route=\"card_by_id\",status=\"503\"}");
-    return sent > 0 && server_metric(&fixture->server, "channeld_requests_in_flight") < 0.5;
+    return server_metric(&fixture->server, "channeld_requests_total") >= READERS &&
+           server_metric(&fixture->server, "channeld_requests_in_flight") < 0.5;
 }
 
 /* Without a cache each response of 4 MB is an object of its own. All together would be 400 MB. */

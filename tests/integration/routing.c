@@ -21,6 +21,23 @@ TEST_CASE(unknown_paths_are_not_found_without_a_key)
     }
 }
 
+TEST_CASE(a_path_elsewhere_is_told_where_the_api_is)
+{
+    static const struct {
+        const char *path, *error;
+    } rows[] = {{"/", "\"Path not found: the API is under /api/\""},
+                {"/channels/", "\"Path not found: the API is under /api/\""},
+                {"/api", "\"Path not found: the API is under /api/\""},
+                {"/api/", "\"Path not found\""},
+                {"/api/channel/", "\"Path not found\""}};
+    struct fixture *fixture = *state;
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        AUTO(http_response_free) struct http_response response;
+        http_get(fixture->server.port, rows[i].path, NULL, &response);
+        json_assert_at(response.body, "error", rows[i].error);
+    }
+}
+
 TEST_CASE(slash_at_the_end_is_optional)
 {
     static const char *const pairs[][2] = {

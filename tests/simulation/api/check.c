@@ -53,7 +53,7 @@ void check_query(const struct client *c, const struct cache_query *q)
 {
     const struct request *r = &c->request;
     struct digest digest;
-    if (r->key < 0 || r->two_keys || r->method > METHOD_HEAD || r->target == TARGET_NONE || c->answer.asked ||
+    if (r->key < 0 || r->two_keys || r->method > METHOD_HEAD || r->target <= TARGET_NONE || c->answer.asked ||
         c->refused)
         trace_fail("a query that no request needs: %u", client_number(c));
     digest_sha256(span_of(key_texts[r->key]), &digest);
@@ -326,6 +326,8 @@ static struct expected expected_of(const struct client *c, struct response *p)
     const struct request *r = &c->request;
     if (r->two_keys)
         return (struct expected){400, "Malformed request"};
+    if (r->target == TARGET_ELSEWHERE)
+        return (struct expected){404, "Path not found: the API is under /api/"};
     if (r->target == TARGET_NONE)
         return (struct expected){404, "Path not found"};
     if (r->method == METHOD_OPTIONS && scenario.api_options.cors_origins.len > 0)

@@ -94,8 +94,9 @@ static void add_path(struct request *r)
                                        "/api/channel/by%2Dlink/"};
     unsigned which = below(16);
     if (which < 2) {
-        buf_append_str(&r->bytes, ANY(none));
-        r->target = TARGET_NONE;
+        const char *path = ANY(none);
+        buf_append_str(&r->bytes, path);
+        r->target = strncmp(path, "/api/", 5) == 0 ? TARGET_NONE : TARGET_ELSEWHERE;
     } else if (which < 3) {
         buf_append_str(&r->bytes, "/api/openapi.json");
         r->target = TARGET_DOCUMENT;

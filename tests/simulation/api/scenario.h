@@ -20,7 +20,7 @@ enum fault {
     FAULT_KINDS
 };
 
-enum target { TARGET_NONE, TARGET_DOCUMENT, TARGET_LIST, TARGET_ID, TARGET_LINK };
+enum target { TARGET_ELSEWHERE, TARGET_NONE, TARGET_DOCUMENT, TARGET_LIST, TARGET_ID, TARGET_LINK };
 
 /* An entity tag that a client has seen, and of what. */
 struct tag {
