@@ -18,7 +18,7 @@ static const struct {
     int status;
     struct span text; /* needs no escapes */
 } ERRORS[API_ERROR_COUNT] = {
-#define ROW(name, status, text) {status, {text, sizeof text - 1}},
+#define ROW(name, status, text) {status, {text, sizeof(text) - 1}},
     API_ERRORS(ROW)
 #undef ROW
 };
