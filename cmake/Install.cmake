@@ -27,7 +27,7 @@ foreach(folder IN ITEMS bench deploy/k8s deps)
 endforeach()
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc USE_SOURCE_PERMISSIONS
     PATTERN .gitignore EXCLUDE PATTERN node_modules EXCLUDE PATTERN dist EXCLUDE PATTERN __pycache__ EXCLUDE)
-install(FILES ${documents} docs/openapi.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT doc)
+install(FILES ${documents} docs/openapi.json docs/dashboard.png DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT doc)
 install(FILES deploy/prometheus/rules.yml deploy/prometheus/alertmanager.yml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/prometheus COMPONENT doc)
 install(FILES deploy/haproxy/channeld.cfg DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/haproxy COMPONENT doc)
 install(FILES deploy/nginx/channeld.conf deploy/nginx/channeld-replicas.conf
