@@ -13,7 +13,7 @@ COPY scripts/reference scripts/dashboard scripts/
 # The brackets make a pattern of a folder that need not be there.
 COPY deps/npm buil[d]/deps/npm/swagger-ui-dist-*.tgz buil[d]/deps/npm/uplot-*.tgz deps/
 COPY docs/reference docs/reference
-COPY docs/openapi.json docs/runbook.md docs/
+COPY docs/*.md docs/openapi.json docs/
 COPY deploy/dashboard deploy/dashboard
 COPY deploy/grafana/channeld.json deploy/grafana/channeld.json
 COPY deploy/compose/start deploy/compose/start
