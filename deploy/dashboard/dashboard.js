@@ -1,7 +1,6 @@
-// Draws the dashboard that Grafana imports (channeld.json) from the answers of the Prometheus on this origin: its rows, its
-// panels of the types timeseries, stat and table, its variables that are values of a label; above them the alerts, each with
-// its section of the runbook (runbook.md). Nothing else is ever requested: the Content-Security-Policy of index.html
-// allows this origin alone. page.js is loaded before.
+// Draws the dashboard that Grafana imports (channeld.json) from the answers of the Prometheus on this origin: its rows,
+// panels and variables; above them the alerts, each with its section of the runbook (runbook.md). Nothing else is ever
+// requested: the Content-Security-Policy of index.html allows this origin alone. page.js is loaded before.
 "use strict";
 
 const POINTS = 240; // of a chart: the step is made so
@@ -52,22 +51,15 @@ function formatSeconds(value) {
 const SHORT = ["", "K", "M", "G", "T"];
 const UNITS = {
     bytes: (value) => scaled(value, 1024, [" B", " KiB", " MiB", " GiB", " TiB"]),
-    cps: (value) => `${scaled(value, 1000, SHORT)} conn/s`,
-    decbytes: (value) => scaled(value, 1000, [" B", " kB", " MB", " GB", " TB"]),
-    dateTimeAsIso: (value) => new Date(value).toISOString().slice(0, 19).replace("T", " "),
-    ms: (value) => formatSeconds(value / 1000),
-    none: (value) => digits(value),
     ops: (value) => `${scaled(value, 1000, SHORT)}/s`,
-    percent: (value) => `${digits(value)}%`,
     percentunit: (value) => `${digits(value * 100)}%`,
     reqps: (value) => `${scaled(value, 1000, SHORT)} req/s`,
     s: formatSeconds,
     short: (value) => scaled(value, 1000, SHORT),
 };
-UNITS.dtdurations = UNITS.s;
 
 function format(value, unit) {
-    return value === null || value === undefined ? "–" : (UNITS[unit] ?? UNITS.short)(value);
+    return value === null || value === undefined ? "–" : UNITS[unit](value);
 }
 
 // --- Queries and what is answered ---
@@ -77,18 +69,10 @@ function stepFor(range, scrapeInterval) {
     return Math.max(1, Math.ceil(range / POINTS / scrapeInterval)) * scrapeInterval;
 }
 
-// Replaces Grafana's variables: those of time, and $name or ${name} of the given values, which are regular expressions.
-function expand(expression, {range, step, scrapeInterval, values}) {
-    const known = {
-        ...values,
-        __interval: `${step}s`,
-        __interval_ms: String(step * 1000),
-        __range: `${range}s`,
-        __range_s: String(range),
-        __range_ms: String(range * 1000),
-        __rate_interval: `${Math.max(step + scrapeInterval, 4 * scrapeInterval)}s`,
-    };
-    return expression.replace(/\$(\w+)|\$\{(\w+)(?::\w+)?\}/g, (whole, bare, braced) => known[bare ?? braced] ?? whole);
+// Replaces Grafana's variables: $__rate_interval, and $name of the given values, which are regular expressions.
+function expand(expression, {step, scrapeInterval, values}) {
+    const known = {...values, __rate_interval: `${Math.max(step + scrapeInterval, 4 * scrapeInterval)}s`};
+    return expression.replace(/\$(\w+)/g, (whole, name) => known[name] ?? whole);
 }
 
 function legend(target, labels) {
@@ -147,16 +131,13 @@ function colorOf(panel, name, at) {
     return PALETTE[at % PALETTE.length];
 }
 
-// The panels of a dashboard under the rows that they belong to. A collapsed row contains its panels.
+// The panels of a dashboard under the rows that they belong to.
 function rowsOf(definition) {
     const rows = [];
     for (const panel of definition.panels) {
         if (panel.type === "row") {
-            rows.push({title: panel.title, open: !panel.collapsed, panels: [...(panel.panels ?? [])]});
+            rows.push({title: panel.title, panels: []});
         } else {
-            if (rows.length === 0) {
-                rows.push({title: "", open: true, panels: []});
-            }
             rows.at(-1).panels.push(panel);
         }
     }
@@ -216,19 +197,13 @@ class Panel {
         this.content.replaceChildren(...children);
     }
 
-    draw() {
-        this.show(element("p", {className: "note", textContent: `Grafana shows this panel (${this.definition.type}).`}));
-    }
-
-    // The answers to the queries of the panel: [{labels, name, samples}]
+    // The answers to the queries of the panel: [{name, samples}]
     async query(view, path, parameters) {
-        const targets = this.definition.targets.filter((target) => !target.hide);
+        const {targets} = this.definition;
         const answers = await Promise.all(targets.map((target) => ask(path, {query: expand(target.expr, view), ...parameters})));
-        return answers.flatMap(({resultType, result}, at) => resultType === "scalar"
-            ? [{labels: {}, name: legend(targets[at], {}), samples: [result]}]
-            : result.map(({metric, value, values}) =>
-                ({labels: metric, name: legend(targets[at], metric), samples: values ?? [value]}))
-                .sort((one, other) => one.name.localeCompare(other.name, "en", {numeric: true})));
+        return answers.flatMap(({result}, at) => result
+            .map(({metric, value, values}) => ({name: legend(targets[at], metric), samples: values ?? [value]}))
+            .sort((one, other) => one.name.localeCompare(other.name, "en", {numeric: true})));
     }
 }
 
@@ -248,21 +223,6 @@ class Stat extends Panel {
         const mode = this.definition.options?.textMode;
         const withName = mode === "value_and_name" ? element("small", {textContent: ` ${name}`}) : "";
         return element("p", {className: "value", title: name}, mode === "name" ? name : value, withName);
-    }
-}
-
-class Table extends Panel {
-    async draw(view) {
-        const hidden = {};
-        for (const {options} of this.definition.transformations ?? []) {
-            Object.assign(hidden, options?.excludeByName);
-        }
-        const series = await this.query(view, "query");
-        const rows = series.map(({labels, samples}) => ({...labels, Value: format(finite(samples[0][1]), this.defaults.unit)}));
-        const columns = [...new Set(rows.flatMap(Object.keys))].filter((name) => !hidden[name]);
-        const line = (cell, texts) => element("tr", {}, ...texts.map((text) => element(cell, {textContent: text})));
-        this.show(element("table", {}, line("th", columns),
-            ...rows.map((row) => line("td", columns.map((name) => row[name] ?? "")))));
     }
 }
 
@@ -334,7 +294,7 @@ class Timeseries extends Panel {
                     label: name,
                     stroke: colorOf(this.definition, name, at),
                     fill: colorOf(this.definition, name, at) + opacity,
-                    width: custom.lineWidth ?? 1,
+                    width: 1,
                     value: (_, __, series, index) => format(this.values[series - 1]?.[index ?? last()], unit),
                 }))],
             hooks: {setSeries: [(chart, _, changes) => this.isStacked && changes.show !== undefined && this.setData(chart)]},
@@ -346,7 +306,7 @@ class Timeseries extends Panel {
     }
 }
 
-const PANELS = {stat: Stat, table: Table, timeseries: Timeseries};
+const PANELS = {stat: Stat, timeseries: Timeseries};
 
 // --- The page ---
 
@@ -399,12 +359,12 @@ class Dashboard {
             }
         }), {rootMargin: "300px"});
         const sizes = new ResizeObserver(() => this.panels.forEach((panel) => panel.resize?.()));
-        for (const {title, open, panels} of rowsOf(this.definition)) {
+        for (const {title, panels} of rowsOf(this.definition)) {
             const content = element("div", {className: "panels"});
-            const row = element("details", {className: "row", open}, element("summary", {textContent: title}), content);
+            const row = element("details", {className: "row", open: true}, element("summary", {textContent: title}), content);
             this.addJump(title, row);
             for (const definition of panels) {
-                const panel = new (PANELS[definition.type] ?? Panel)(definition);
+                const panel = new PANELS[definition.type](definition);
                 this.panels.push(panel);
                 content.append(panel.element);
                 sight.observe(panel.element);
