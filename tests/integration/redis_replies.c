@@ -174,8 +174,10 @@ static void check_a_large_card(const char *const *env)
     fixture_expect(f, "channel/by-link/?link=https://max.ru/five", 500);
     assert_true(metric(f, "channeld_redis_oversize_replies_total") == ROUNDS + 1);
     expect_on_first_page(f, false);
-    assert_true(metric(f, "channeld_redis_disconnects_total") == 0);
-    assert_true(metric(f, "channeld_cache_flushes_total") == flushes);
+    assert_false(server_has_lost_redis(&f->server));
+    /* Each loss adds one. */
+    assert_true(metric(f, "channeld_cache_flushes_total") <=
+                flushes + metric(f, "channeld_redis_disconnects_total"));
     long grown_kib = footprint_of(f->server.process.pid).peak_kib - before_kib;
     if (footprint_is_meaningful())
         assert_in_range(grown_kib, 0, KEPT_KIB);

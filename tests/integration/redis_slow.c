@@ -22,7 +22,8 @@ static void expect_hits(struct fixture *fixture)
 
 /*
  * Some twenty cards per second pass. If all misses were sent, the heartbeat would wait behind them for longer
- * than the lease, and what is cached could not be served. So a machine that stands still fails it, and it is slow.
+ * than the lease, and what is cached could not be served. A machine that stands still does the same, so the
+ * test is slow.
  */
 SLOW_TEST(hits_are_served_while_misses_are_more_than_redis_can_do)
 {
