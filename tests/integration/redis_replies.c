@@ -2,7 +2,7 @@
  * Unexpected replies of Redis. One of its commands is replaced by another, of another type: that is an error
  * and no data, so 500, never 401 or 404, and never cached. And replies of any size: a card that is too large
  * fails its own requests alone, a push that names more keys than any reply may hold is applied completely, in
- * bounded memory.
+ * bounded memory. These are slow, since on a busy machine such a reply takes longer than Redis may be silent.
  */
 
 #include <signal.h>
@@ -188,18 +188,18 @@ static void check_a_large_card(const char *const *env)
     expect_on_first_page(f, true);
 }
 
-TEST_CASE(too_large_card_fails_alone)
+SLOW_TEST(too_large_card_fails_alone)
 {
     check_a_large_card(PATIENT);
 }
 
-TEST_CASE(too_large_card_fails_alone_without_a_cache)
+SLOW_TEST(too_large_card_fails_alone_without_a_cache)
 {
     check_a_large_card(PATIENT_UNCACHED);
 }
 
 /* Members that are no digests, and one that is too large: keys are checked one by one. */
-TEST_CASE(too_large_key_set_is_read_once)
+SLOW_TEST(too_large_key_set_is_read_once)
 {
     AUTO(fixture_drop) struct fixture *f = fixture_new(3, PATIENT);
     AUTOFREE char *text = text_repeat('x', TOO_LARGE);
@@ -324,7 +324,7 @@ static bool push_is_applied(void)
     return true;
 }
 
-TEST_CASE(push_of_any_size_is_applied)
+SLOW_TEST(push_of_any_size_is_applied)
 {
     enum { ATTEMPTS = 5 };
     for (int i = 1; i <= ATTEMPTS; i++)
