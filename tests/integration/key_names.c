@@ -1,6 +1,6 @@
 /*
- * Names and expiries of API keys: issued by channelctl or written by any program, they work at once, show in
- * the access log and in the metrics, and in no response.
+ * Names and expiries of API keys as they change and as time passes: issued by channelctl or written by any
+ * program, they work at once. What shows them, and what does not: tests/integration/requests/keys.http.
  */
 
 #include <stdlib.h>
