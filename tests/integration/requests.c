@@ -54,7 +54,7 @@
 
 #include "support/fixture.h"
 
-enum { VARIABLES_MAX = 64, SERVERS_MAX = 64, CASES_MAX = 256, WORDS_MAX = 32, CONTENT_MAX = 1 << 20 };
+enum { VARIABLES_MAX = 64, CASES_MAX = 256, WORDS_MAX = 32, CONTENT_MAX = 1 << 20 };
 
 struct step {
     int line;
@@ -80,7 +80,7 @@ static size_t case_count;
 static struct variable variables[VARIABLES_MAX] = {{"key", "X-Api-Key: " FIXTURE_KEY, true},
                                                    {"wrong", "X-Api-Key: wrong", true}};
 static size_t variable_count = 2;
-static size_t let_count; /* of them are of the file */
+static size_t let_count = 2; /* of them are of the file */
 
 static struct fixture fixture;
 static size_t running = SIZE_MAX; /* the step of the server that runs */
