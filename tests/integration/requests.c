@@ -47,7 +47,6 @@
 #include <errno.h>
 #include <libdeflate.h>
 #include <regex.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
@@ -174,6 +173,16 @@ static char *expand(const char *text)
     return kept;
 }
 
+static bool matches(const char *text, const char *expression)
+{
+    regex_t regex;
+    if (regcomp(&regex, expression, REG_EXTENDED | REG_NOSUB) != 0)
+        fail_msg("invalid expression %s", expression);
+    int result = regexec(&regex, text, 0, NULL, 0);
+    regfree(&regex);
+    return result == 0;
+}
+
 /* Replaces escapes in place. */
 static char *unescape(char *text)
 {
@@ -181,15 +190,14 @@ static char *unescape(char *text)
     static const char bytes[] = "\r\n\\\"";
     char *to = text;
     for (const char *at = text; *at != '\0'; at++) {
-        unsigned value = 0;
         const char *letter = *at == '\\' && at[1] != '\0' ? strchr(letters, at[1]) : NULL;
         if (*at != '\\') {
             *to++ = *at;
         } else if (letter != NULL) {
             *to++ = bytes[letter - letters];
             at++;
-        } else if (sscanf(at, "\\x%2x", &value) == 1 && value != 0) {
-            *to++ = (char)value;
+        } else if (matches(at, "^.x([1-9a-fA-F][0-9a-fA-F]|0[1-9a-fA-F])")) {
+            *to++ = (char)strtoul((const char[]){at[2], at[3], '\0'}, NULL, 16);
             at += 3;
         } else {
             fail_msg("unknown escape %.4s", at);
@@ -207,16 +215,6 @@ static char *cut(char *text, const char *separator)
         return NULL;
     *at = '\0';
     return at + strlen(separator);
-}
-
-static bool matches(const char *text, const char *expression)
-{
-    regex_t regex;
-    if (regcomp(&regex, expression, REG_EXTENDED | REG_NOSUB) != 0)
-        fail_msg("invalid expression %s", expression);
-    int result = regexec(&regex, text, 0, NULL, 0);
-    regfree(&regex);
-    return result == 0;
 }
 
 /* ---- what holds for every response ---- */
