@@ -1,6 +1,6 @@
 /*
- * The admin listener, on a port of its own: health, version, metrics; and channeld --probe, the health check
- * of containers.
+ * The admin listener beside many clients, metrics of what waits, and channeld --probe, the health check of
+ * containers. Its requests are in tests/integration/requests/admin.http.
  */
 
 #include <pthread.h>
@@ -18,149 +18,6 @@
 enum { OCCUPANTS = 1000 };
 
 FIXTURE(5, NULL)
-
-TEST_CASE(paths_of_the_admin_listener_need_no_key)
-{
-    static const char *const paths[] = {"/livez",          "/readyz",  "/startupz",
-                                        "/readyz?verbose", "/version", "/metrics"};
-    static const char *const absent[] = {"/api/channels/", "/", "/livez/more"};
-    struct fixture *fixture = *state;
-    for (size_t i = 0; i < TEST_COUNT(paths); i++) {
-        int status = server_admin_status(&fixture->server, paths[i]);
-        if (status != 200)
-            fail_msg("%s: %d", paths[i], status);
-    }
-    for (size_t i = 0; i < TEST_COUNT(absent); i++)
-        assert_int_equal(server_admin_status(&fixture->server, absent[i]), 404);
-}
-
-TEST_CASE(checks_are_listed_by_verbose_only)
-{
-    struct fixture *fixture = *state;
-    AUTO(http_response_free) struct http_response brief;
-    AUTO(http_response_free) struct http_response verbose;
-    http_get(fixture->server.admin_port, "/startupz", NULL, &brief);
-    http_get(fixture->server.admin_port, "/startupz?verbose", NULL, &verbose);
-    assert_string_equal(brief.body, "ok\n");
-    assert_string_equal(verbose.body, "[+]workers ok\nok\n");
-}
-
-TEST_CASE(other_methods_than_get_are_refused)
-{
-    struct fixture *fixture = *state;
-    AUTO(http_response_free) struct http_response response;
-    http_call(fixture->server.admin_port, "DELETE", "/livez", NULL, &response);
-    assert_int_equal(response.status, 405);
-    assert_string_equal(http_header(&response, "Allow"), "GET, HEAD, OPTIONS");
-    static const char without_host[] = "GET /livez HTTP/1.1\r\n\r\n";
-    http_expect_refusal(fixture->server.admin_port, without_host, sizeof without_host - 1, 400);
-}
-
-static void expect_options(struct fixture *fixture, const char *target, int status)
-{
-    AUTO(http_response_free) struct http_response response;
-    http_call(fixture->server.admin_port, "OPTIONS", target, NULL, &response);
-    if (response.status != status)
-        fail_msg("%s: %d, expected %d", target, response.status, status);
-    if (status == 204)
-        assert_string_equal(http_header(&response, "Allow"), "GET, HEAD, OPTIONS");
-    else
-        assert_null(http_header(&response, "Allow"));
-}
-
-/* HAProxy checks health by OPTIONS unless it is told another method: of "/", or of the path that it is told.
- */
-TEST_CASE(options_have_the_status_of_the_path)
-{
-    static const char *const paths[] = {
-        "*", "/", "/livez", "/readyz", "/readyz?exclude=shutdown", "/startupz", "/version", "/metrics"};
-    AUTO(fixture_drop) struct fixture *fixture = fixture_new(1, ENV("CHANNELD_STALE_LIMIT=0s"));
-    for (size_t i = 0; i < TEST_COUNT(paths); i++)
-        expect_options(fixture, paths[i], 204);
-    expect_options(fixture, "/nothing", 404);
-    redis_stop(&fixture->redis);
-    server_await_admin(&fixture->server, "/readyz", 503);
-    expect_options(fixture, "/readyz", 503);
-    expect_options(fixture, "/livez", 204);
-}
-
-/* As health checkers send it. The API needs a host. */
-TEST_CASE(an_empty_host_is_accepted)
-{
-    static const char text[] = "GET /livez HTTP/1.1\r\nHost:\r\n\r\n";
-    static const char haproxy[] = "OPTIONS / HTTP/1.0\r\n\r\n";
-    struct fixture *fixture = *state;
-    AUTO(http_close) struct http_conn get = http_connect(fixture->server.admin_port);
-    AUTO(http_close) struct http_conn options = http_connect(fixture->server.admin_port);
-    assert_int_equal(http_send_text(&get, text), 0);
-    http_expect(&get, 200);
-    assert_int_equal(http_send_text(&options, haproxy), 0);
-    http_expect(&options, 204);
-    http_expect_refusal(fixture->server.port, text, sizeof text - 1, 400);
-}
-
-TEST_CASE(head_gets_the_fields_of_get_without_content)
-{
-    struct fixture *fixture = *state;
-    AUTO(http_response_free) struct http_response response;
-    http_call(fixture->server.admin_port, "HEAD", "/livez", NULL, &response);
-    assert_int_equal(response.status, 200);
-    assert_int_equal(response.body_length, 0);
-    assert_string_not_equal(http_header(&response, "Content-Length"), "0");
-}
-
-TEST_CASE(version_is_shown)
-{
-    struct fixture *fixture = *state;
-    AUTO(http_response_free) struct http_response response;
-    http_get(fixture->server.admin_port, "/version", NULL, &response);
-    assert_int_equal(response.status, 200);
-    assert_true(response.body_length > 0);
-}
-
-TEST_CASE(metrics_are_in_the_text_format)
-{
-    struct fixture *fixture = *state;
-    AUTO(http_response_free) struct http_response response;
-    char *rest = NULL;
-    http_get(fixture->server.admin_port, "/metrics", NULL, &response);
-    assert_non_null(http_header(&response, "Content-Type"));
-    assert_ptr_equal(strstr(http_header(&response, "Content-Type"), "text/plain"),
-                     http_header(&response, "Content-Type"));
-    assert_int_equal(response.body[response.body_length - 1], '\n');
-    for (char *line = strtok_r(response.body, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest)) {
-        char *end = NULL;
-        if (line[0] == '#')
-            continue;
-        assert_true(strncmp(line, "channeld_", 9) == 0 || strncmp(line, "process_", 8) == 0);
-        const char *value = strrchr(line, ' ');
-        assert_non_null(value);
-        (void)strtod(value + 1, &end);
-        assert_string_equal(end, "");
-    }
-}
-
-TEST_CASE(requests_are_counted)
-{
-    struct fixture *fixture = *state;
-    double before = server_metric(&fixture->server, "channeld_requests_total");
-    for (int i = 0; i < 10; i++)
-        assert_int_equal(fixture_status(fixture, i % 2 == 0 ? "channels/" : "channel/by-id/4242/"),
-                         i % 2 == 0 ? 200 : 404);
-    server_await_metric(&fixture->server, "channeld_requests_total", before + 10);
-}
-
-TEST_CASE(answers_close_their_connection)
-{
-    struct fixture *fixture = *state;
-    AUTO(http_response_free) struct http_response response;
-    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.admin_port);
-    assert_int_equal(http_exchange(&conn, "GET", "/livez", NULL, &response), 0);
-    assert_int_equal(response.status, 200);
-    assert_string_equal(http_header(&response, "Connection"), "close");
-    assert_int_equal(http_read_eof(&conn), 0);
-}
 
 /* More connections than the admin listener accepts, each of which sends `text`. */
 static void occupy(struct fixture *fixture, struct http_conn conns[OCCUPANTS], const char *text)
@@ -206,76 +63,16 @@ TEST_CASE(each_worker_has_one_named_redis_connection)
     struct fixture *fixture = *state;
     AUTOFREE char *clients = redis_text(&fixture->redis, "CLIENT LIST");
     assert_int_equal(text_count(clients, "name=channeld"), 2);
-    double connected = server_metric(&fixture->server, "channeld_redis_connected");
-    assert_true(connected > 1.5 && connected < 2.5);
 }
 
-/* ---- what the metrics count: each request once, by route, status and result of the key check ---- */
+/* ---- what the metrics count ---- */
 
-#define REQUESTS(route, status) "channeld_requests_total{route=\"" route "\",status=\"" status "\"}"
-#define AUTH(outcome)           "channeld_auth_total{outcome=\"" outcome "\"}"
-
-static void send_one_of_each(struct fixture *f)
-{
-    int port = f->server.port;
-    assert_int_equal(fixture_status(f, "channels/"), 200);
-    assert_int_equal(fixture_status(f, "channels/?page=0"), 400);
-    assert_int_equal(fixture_status(f, "channel/by-id/4242/"), 404);
-    assert_int_equal(fixture_status(f, "channel/by-id/x/"), 400);
-    assert_int_equal(fixture_status(f, "channel/by-link/"), 400);
-    assert_int_equal(fixture_status(f, "nowhere"), 404);
-    assert_int_equal(http_get_status(port, "/api/channels/", NULL), 401);
-    assert_int_equal(http_get_status(port, "/api/channel/by-link/", "X-Api-Key: wrong\r\n"), 401);
-    http_expect_refusal(port, "BREW / HTTP/1.1\r\n\r\n", strlen("BREW / HTTP/1.1\r\n\r\n"), 501);
-}
+#define AUTH(outcome) "channeld_auth_total{outcome=\"" outcome "\"}"
 
 static int set_up(void **state)
 {
     *state = fixture_new(120, NULL);
     return 0;
-}
-
-TEST_CASE_WITH(each_request_is_counted_once_by_route_and_status, set_up, fixture_teardown)
-{
-    enum { ROUNDS = 20 };
-    struct fixture *f = *state;
-    for (int i = 0; i < ROUNDS; i++)
-        send_one_of_each(f);
-    fixture_expect_metric(f, REQUESTS("list", "200"), ROUNDS);
-    fixture_expect_metric(f, REQUESTS("list", "400"), ROUNDS);
-    fixture_expect_metric(f, REQUESTS("list", "401"), ROUNDS);
-    fixture_expect_metric(f, REQUESTS("card_by_id", "404"), ROUNDS);
-    fixture_expect_metric(f, REQUESTS("card_by_id", "400"), ROUNDS);
-    fixture_expect_metric(f, REQUESTS("card_by_link", "400"), ROUNDS);
-    fixture_expect_metric(f, REQUESTS("card_by_link", "401"), ROUNDS);
-    fixture_expect_metric(f, REQUESTS("other", "404"), ROUNDS);
-    fixture_expect_metric(f, REQUESTS("other", "501"), ROUNDS);
-    fixture_expect_metric(f, "channeld_requests_total", 9 * ROUNDS);
-    fixture_expect_metric(f, "channeld_request_duration_seconds_count", 9 * ROUNDS);
-    fixture_expect_metric(f, AUTH("valid"), 5 * ROUNDS);
-    fixture_expect_metric(f, AUTH("missing"), ROUNDS);
-    fixture_expect_metric(f, AUTH("invalid"), ROUNDS);
-    fixture_expect_metric(f, AUTH("unavailable"), 0);
-    fixture_expect_metric(f, "channeld_requests_in_flight", 0);
-}
-
-/* Of the cards that were read; invalid dates and those of the far future do not count. */
-TEST_CASE_WITH(newest_update_that_was_read_is_shown, set_up, fixture_teardown)
-{
-    struct fixture *f = *state;
-    const char *metric = "channeld_catalogue_updated_timestamp_seconds";
-    redis_do(&f->redis, "DEL channels:index");
-    redis_do(&f->redis, "HSET channels:card:901 title a updated_at 2020-11-01T00:00:00");
-    redis_do(&f->redis, "HSET channels:card:902 title b updated_at 2020-11-03T00:00:00");
-    redis_do(&f->redis, "HSET channels:card:903 title c updated_at 2020-11-02T00:00:00");
-    redis_do(&f->redis, "HSET channels:card:904 title d updated_at 9999-11-02T00:00:00");
-    redis_do(&f->redis, "HSET channels:card:905 title e updated_at 2020-11-31T00:00:00");
-    fixture_expect_metric(f, metric, 0);
-    assert_int_equal(fixture_status(f, "channel/by-id/901/"), 200);
-    fixture_expect_metric(f, metric, 1604188800);
-    redis_do(&f->redis, "ZADD channels:index 1 901 2 902 3 903 4 904 5 905");
-    assert_int_equal(fixture_status(f, "channels/"), 200);
-    fixture_expect_metric(f, metric, 1604361600);
 }
 
 /* A request that waits for Redis is in flight; so it is no more when its client has gone or it was answered.
@@ -298,47 +95,6 @@ TEST_CASE_WITH(requests_in_flight_are_those_that_wait, set_up, fixture_teardown)
     assert_true(server_metric(&f->server, AUTH("unavailable")) + server_metric(&f->server, AUTH("valid")) >=
                 1);
     redis_resume(&f->redis);
-}
-
-TEST_CASE_WITH(redis_commands_and_their_times_are_counted, set_up, fixture_teardown)
-{
-    struct fixture *f = *state;
-    double before = server_metric(&f->server, "channeld_redis_command_duration_seconds_count");
-    assert_int_equal(fixture_status(f, "channel/by-id/123456/"), 404);
-    assert_true(server_metric(&f->server, "channeld_redis_command_duration_seconds_count") > before);
-}
-
-TEST_CASE_WITH(turns_of_the_loops_are_observed, set_up, fixture_teardown)
-{
-    struct fixture *f = *state;
-    double before = server_metric(&f->server, "channeld_loop_lag_seconds_count");
-    assert_int_equal(fixture_status(f, "channel/by-id/123456/"), 404);
-    server_await_metric(&f->server, "channeld_loop_lag_seconds_count", before + 1);
-    assert_true(server_metric(&f->server, "channeld_loop_lag_seconds_bucket{le=\"2.5\"}") > 0);
-    assert_true(server_metric(&f->server, "channeld_loop_lag_seconds_sum") > 0);
-}
-
-TEST_CASE_WITH(process_metrics, set_up, fixture_teardown)
-{
-    static const char *const names[] = {"process_cpu_seconds_total",
-                                        "process_resident_memory_bytes",
-                                        "process_virtual_memory_bytes",
-                                        "process_open_fds",
-                                        "process_max_fds",
-                                        "process_threads",
-                                        "process_start_time_seconds"};
-    struct fixture *f = *state;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        assert_true(server_metric(&f->server, names[i]) > 0);
-    double started = server_metric(&f->server, "process_start_time_seconds");
-    assert_true(started > 1.7e9 && started < (double)time(NULL) + 2);
-    fixture_expect_metric(f, "channeld_build_info", 1);
-    fixture_expect_metric(f, "channeld_workers", 2);
-    fixture_expect_metric(f, "channeld_worker_redis_connected", 2);
-    fixture_expect_metric(f, "channeld_worker_redis_connected{worker=\"1\"}", 1);
-    fixture_expect_metric(f, "channeld_worker_connections{worker=\"1\"}", 0);
-    fixture_expect_metric(f, "channeld_ready", 1);
-    fixture_expect_metric(f, "channeld_log_lines_dropped_total", 0);
 }
 
 /* Connections of earlier scrapes may still be open at one count and closed at the other. */

@@ -1,6 +1,6 @@
 /*
- * API keys: how they are sent, what is checked before them, and how many of them, right and wrong ones, are
- * checked in memory and in Redis.
+ * API keys: how many of them, right and wrong ones, are checked in memory and in Redis. How they are sent,
+ * and what is checked before them: tests/integration/requests/keys.http.
  */
 
 #include <stdlib.h>
@@ -8,96 +8,9 @@
 
 #include "support/fixture.h"
 
-static const char *const endpoints[] = {"/api/channels/", "/api/channel/by-id/0/",
-                                        "/api/channel/by-link/?link=https%3A%2F%2Fmax.ru%2Fsample_2"};
-
-FIXTURE(3, NULL)
-
 static int status_of(struct fixture *fixture, const char *target, const char *headers)
 {
     return http_get_status(fixture->server.port, target, headers);
-}
-
-TEST_CASE(key_in_header_opens_every_endpoint)
-{
-    for (size_t i = 0; i < TEST_COUNT(endpoints); i++) {
-        assert_int_equal(status_of(*state, endpoints[i], FIXTURE_AUTH), 200);
-        assert_int_equal(status_of(*state, endpoints[i], "x-api-key:" FIXTURE_KEY " \r\n"), 200);
-    }
-}
-
-TEST_CASE(key_in_query_opens_every_endpoint)
-{
-    for (size_t i = 0; i < TEST_COUNT(endpoints); i++) {
-        assert_int_equal(status_of(*state,
-                                   text_temp("%s%capi_key=%s", endpoints[i],
-                                             strchr(endpoints[i], '?') ? '&' : '?', FIXTURE_KEY),
-                                   NULL),
-                         200);
-    }
-}
-
-TEST_CASE(no_key_is_refused_everywhere)
-{
-    struct fixture *fixture = *state;
-    for (size_t i = 0; i < TEST_COUNT(endpoints); i++) {
-        AUTO(http_response_free) struct http_response response;
-        http_get(fixture->server.port, endpoints[i], NULL, &response);
-        assert_int_equal(response.status, 401);
-        json_assert_same(response.body, "{\"success\":false,\"error\":\"Invalid or missing API key\"}");
-        assert_non_null(http_header(&response, "WWW-Authenticate"));
-        assert_string_equal(http_header(&response, "Content-Type"), "application/json");
-    }
-}
-
-TEST_CASE(wrong_keys_are_refused)
-{
-    static const char *const headers[] = {"X-Api-Key: wrong\r\n", "X-Api-Key: \r\n",
-                                          "X-Api-Key: " FIXTURE_KEY "x\r\n",
-                                          "Authorization: Bearer " FIXTURE_KEY "\r\n"};
-    for (size_t i = 0; i < TEST_COUNT(headers); i++)
-        assert_int_equal(status_of(*state, "/api/channels/", headers[i]), 401);
-    assert_int_equal(status_of(*state, "/api/channels/?api_key=", NULL), 401);
-    assert_int_equal(status_of(*state, "/api/channels/?api_key=wrong", NULL), 401);
-    assert_int_equal(status_of(*state, "/api/channels/?API_KEY=" FIXTURE_KEY, NULL), 401);
-}
-
-/* A leaked copy of Redis contains no usable key. */
-TEST_CASE(stored_digest_is_no_key)
-{
-    char digest[65];
-    catalogue_digest(FIXTURE_KEY, digest);
-    assert_int_equal(status_of(*state, "/api/channels/", text_temp("X-Api-Key: %s\r\n", digest)), 401);
-}
-
-/* Whichever of the two was used, a proxy that checks keys may use the other. */
-TEST_CASE(two_different_keys_are_refused)
-{
-    static const char *const headers[] = {FIXTURE_AUTH "X-Api-Key: wrong\r\n",
-                                          "X-Api-Key: wrong\r\n" FIXTURE_AUTH,
-                                          FIXTURE_AUTH FIXTURE_AUTH "x-api-key:\r\n"};
-    for (size_t i = 0; i < TEST_COUNT(headers); i++)
-        assert_int_equal(status_of(*state, "/api/channels/", headers[i]), 400);
-    assert_int_equal(status_of(*state, "/api/channels/", FIXTURE_AUTH FIXTURE_AUTH), 200);
-    assert_int_equal(status_of(*state, "/api/channels/", "X-Api-Key: " FIXTURE_KEY ", " FIXTURE_KEY "\r\n"),
-                     401);
-}
-
-TEST_CASE(key_is_checked_before_parameters)
-{
-    static const char *const bad[] = {"/api/channels/?page=0", "/api/channels/?page=abc",
-                                      "/api/channel/by-id/abc/", "/api/channel/by-link/",
-                                      "/api/channel/by-link/?link="};
-    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
-        assert_int_equal(status_of(*state, bad[i], NULL), 401);
-        assert_int_equal(status_of(*state, bad[i], FIXTURE_AUTH), 400);
-    }
-}
-
-TEST_CASE(key_is_checked_before_existence)
-{
-    assert_int_equal(status_of(*state, "/api/channel/by-id/424242/", NULL), 401);
-    assert_int_equal(status_of(*state, "/api/channel/by-id/424242/", FIXTURE_AUTH), 404);
 }
 
 /* On every worker: each request has a connection of its own. */
@@ -129,11 +42,6 @@ static void expect_issued_and_revoked_at_once(struct fixture *fixture)
         redis_do(&fixture->redis, "SREM channels:api_keys %s", digest);
         assert_true(wait_until(another_is_invalid, fixture, WAIT_DEADLINE_MS));
     }
-}
-
-TEST_CASE(issued_and_revoked_keys_take_effect)
-{
-    expect_issued_and_revoked_at_once(*state);
 }
 
 /* ---- many keys: they are read at a pace, 24 per second ---- */

@@ -1,6 +1,6 @@
 /*
- * Names and expiries of API keys: issued by channelctl or written by any program, they work at once, show in
- * the access log and in the metrics, and in no response.
+ * Names and expiries of API keys as they change and as time passes: issued by channelctl or written by any
+ * program, they work at once. What shows them, and what does not: tests/integration/requests/keys.http.
  */
 
 #include <stdlib.h>
@@ -179,45 +179,7 @@ TEST_CASE(an_expiry_that_cannot_be_read_refuses_the_key_and_is_logged_once)
     assert_in_range(text_count(log, "invalid API key info in redis"), 1, 2); /* alone, and of the set */
 }
 
-/* An error is never a permission: what the ACL hides may be an expiry. */
-TEST_CASE(a_hidden_or_misplaced_info_is_an_error_until_it_is_corrected)
-{
-    AUTO(fixture_drop) struct fixture *f = begin("CHANNELD_WORKERS=1");
-    await_status(f, FIXTURE_KEY, 200);
-    redis_do(&f->redis, "SET channels:api_key_info text");
-    await_status(f, FIXTURE_KEY, 500);
-    redis_do(&f->redis, "DEL channels:api_key_info");
-    await_status(f, FIXTURE_KEY, 200);
-    redis_do(&f->redis, "ACL SETUSER default -hget -hlen");
-    redis_do(&f->redis, "SADD channels:api_keys another");
-    await_status(f, FIXTURE_KEY, 500);
-    redis_do(&f->redis, "ACL SETUSER default +hget");
-    await_status(f, FIXTURE_KEY, 200);
-}
-
 /* ---- names ---- */
-
-TEST_CASE(the_access_log_has_the_name_of_a_key_and_of_no_other)
-{
-    AUTO(fixture_drop) struct fixture *f = begin(NULL);
-    AUTOFREE char *key = issue(f, "dashboards", NULL);
-    await_status(f, key, 200);
-    assert_int_equal(status_of(f, FIXTURE_KEY, CARD), 200);
-    assert_int_equal(status_of(f, "wrong", CARD), 401);
-    char *log = fixture_stop_server(f);
-    char *rest = NULL;
-    char digest[65];
-    catalogue_digest(key, digest);
-    AUTOFREE char *of_key = text_printf("\"key\":\"%.8s\"", digest);
-    int named = 0;
-    for (char *line = strtok_r(log, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        bool accepted = strstr(line, "\"status\":200") != NULL && strstr(line, of_key) != NULL;
-        assert_int_equal(strstr(line, "\"key_name\":\"dashboards\"") != NULL, accepted);
-        named += accepted;
-    }
-    free(log);
-    assert_true(named > 0);
-}
 
 TEST_CASE(a_new_name_is_used_at_once_and_revocation_removes_it)
 {
@@ -252,77 +214,16 @@ SLOW_TEST(every_key_of_a_large_set_has_its_own_name)
     assert_true(wait_until(infos_are_read, &f->redis, WAIT_DEADLINE_MS));
 }
 
-static void expect_nowhere(struct fixture *f, const char *key, const char *path)
-{
-    AUTO(http_response_free) struct http_response response;
-    AUTOFREE char *header = text_printf("X-Api-Key: %s\r\nOrigin: http://a\r\n", key);
-    AUTOFREE char *target = text_printf("/api/%s", path);
-    http_get(f->server.port, target, header, &response);
-    for (size_t i = 0; i < response.header_count; i++)
-        assert_null(strstr(response.headers[i].value, "the-secret-name"));
-    assert_null(strstr(response.body, "the-secret-name"));
-}
-
-TEST_CASE(no_response_has_the_name_of_a_key)
-{
-    static const char *const paths[] = {CARD,
-                                        "channels/",
-                                        "channels/?page=0",
-                                        "channels/?page=9",
-                                        "channel/by-id/424242/",
-                                        "channel/by-link/?link=https%3A%2F%2Fmax.ru%2Fsample_2",
-                                        "nothing/"};
-    AUTO(fixture_drop)
-    struct fixture *f = fixture_new(
-        CHANNELS, ENV("CHANNELD_ACCESS_LOG=all", "CHANNELD_KEY_METRICS=on", "CHANNELD_CORS_ORIGINS=*"));
-    AUTOFREE char *key = issue(f, "the-secret-name", "1d");
-    await_name(f, key, "the-secret-name");
-    for (size_t i = 0; i < TEST_COUNT(paths); i++)
-        expect_nowhere(f, key, paths[i]);
-    set_info(f, key, "{\"name\":\"the-secret-name\",\"expires\":\"2020-01-01T00:00:00Z\"}");
-    await_status(f, key, 401);
-    for (size_t i = 0; i < TEST_COUNT(paths); i++)
-        expect_nowhere(f, key, paths[i]);
-}
-
 /* ---- metrics ---- */
 
 #define SERIES(name, status_class) \
     "channeld_key_requests_total{name=\"" name "\",status_class=\"" status_class "\"}"
-
-#define REFUSED(name, reason) "channeld_key_refused_total{name=\"" name "\",reason=\"" reason "\"}"
 
 /* The value of a series, or -1. */
 static double value_of(const char *metrics, const char *series)
 {
     const char *at = strstr(metrics, series);
     return at == NULL ? -1 : strtod(at + strlen(series), NULL);
-}
-
-TEST_CASE(requests_are_counted_by_the_name_of_their_key)
-{
-    AUTO(fixture_drop) struct fixture *f = begin("CHANNELD_KEY_METRICS=on");
-    AUTOFREE char *key = issue(f, "counted", NULL);
-    AUTOFREE char *expiring = issue(f, "late", "2s");
-    await_status(f, key, 200);
-    await_status(f, expiring, 401);
-    AUTOFREE char *before = server_metrics(&f->server);
-    for (int i = 0; i < 5; i++)
-        assert_int_equal(status_of(f, key, CARD), 200);
-    assert_int_equal(status_of(f, key, "channels/?page=0"), 400);
-    assert_int_equal(status_of(f, FIXTURE_KEY, CARD), 200);
-    assert_int_equal(status_of(f, expiring, CARD), 401);
-    assert_int_equal(status_of(f, "wrong", CARD), 401);
-    AUTOFREE char *after = server_metrics(&f->server);
-    assert_true(value_of(after, SERIES("counted", "2xx")) == value_of(before, SERIES("counted", "2xx")) + 5);
-    assert_true(value_of(after, SERIES("counted", "4xx")) == 1);
-    assert_true(value_of(after, SERIES("", "2xx")) == value_of(before, SERIES("", "2xx")) + 1);
-    assert_true(value_of(after, SERIES("", "4xx")) == -1);
-    assert_true(value_of(after, SERIES("late", "4xx")) == value_of(before, SERIES("late", "4xx")) + 1);
-    assert_true(value_of(after, SERIES("other", "2xx")) == 0);
-    assert_true(value_of(after, REFUSED("late", "expired")) == value_of(after, SERIES("late", "4xx")));
-    assert_true(value_of(after, REFUSED("late", "rate")) == 0);
-    assert_true(value_of(after, REFUSED("counted", "expired")) == 0);
 }
 
 /* Whether they have names or not, and whichever workers know them. */
@@ -341,31 +242,6 @@ TEST_CASE(next_expiry_of_a_key_is_shown)
     assert_int_equal(status_of(f, soon, CARD), 401);
     set_info(f, last, NULL);
     server_await_metric_below(&f->server, metric, 0);
-}
-
-/* They are answered before the key is looked at. */
-TEST_CASE(requests_over_the_rate_are_counted_and_logged_by_name)
-{
-    AUTO(fixture_drop)
-    struct fixture *f =
-        fixture_new(CHANNELS, ENV("CHANNELD_WORKERS=1", "CHANNELD_KEY_METRICS=on", "CHANNELD_KEY_RATE=2/m"));
-    AUTOFREE char *key = issue(f, "eager", NULL);
-    await_status(f, key, 429);
-    server_await_log(&f->server, "\"key_name\":\"eager\"");
-    AUTOFREE char *metrics = server_metrics(&f->server);
-    assert_true(value_of(metrics, SERIES("eager", "4xx")) >= 1);
-    assert_true(value_of(metrics, REFUSED("eager", "rate")) == value_of(metrics, SERIES("eager", "4xx")));
-}
-
-TEST_CASE(names_are_in_no_metric_unless_they_are_wanted)
-{
-    AUTO(fixture_drop) struct fixture *f = begin(NULL);
-    AUTOFREE char *key = issue(f, "sampled-client", NULL);
-    await_name(f, key, "sampled-client");
-    AUTOFREE char *metrics = server_metrics(&f->server);
-    assert_null(strstr(metrics, "channeld_key_requests_total"));
-    assert_null(strstr(metrics, "channeld_key_refused_total"));
-    assert_null(strstr(metrics, "sampled-client"));
 }
 
 /* Both sides of the limit. */

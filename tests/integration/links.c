@@ -1,7 +1,7 @@
 /*
  * A link is an index, and the card is the truth: a response by link is a card whose own link is that link,
- * also where cards are cached by TTL or link keys lead astray. Links cost Redis no memory. While links change
- * hands tests/simulation and tests/coherence compare it.
+ * also where cards are cached by TTL. Links cost Redis no memory. While links change hands tests/simulation
+ * and tests/coherence compare it; link keys that lead astray are in tests/integration/requests/cards.http.
  */
 
 #include <poll.h>
@@ -14,7 +14,6 @@
 
 #define BY_LINK "channel/by-link/?link="
 
-static const char *const ONE_WORKER[] = {"CHANNELD_WORKERS=1", NULL};
 static const char *const BY_KEY[] = {"CHANNELD_WORKERS=1", "CHANNELD_TRACKING=keys", NULL};
 
 /* ---- links that change hands ---- */
@@ -131,65 +130,6 @@ TEST_CASE(links_that_change_hands_lead_to_their_cards_by_ttl)
 SLOW_TEST(links_that_change_hands_for_long_lead_to_their_cards_by_ttl)
 {
     expect_own_links_by_ttl(LONG_MS);
-}
-
-/* ---- link keys that lead astray ---- */
-
-/* A 404 that costs a few commands, and leads nobody to the card. */
-static void expect_astray(struct fixture *f, const char *path, int commands_max)
-{
-    for (int i = 0; i < 3; i++) {
-        double before = fixture_commands(f);
-        fixture_expect(f, path, 404);
-        double cost = fixture_commands(f) - before;
-        if (cost < 1 || cost > commands_max)
-            fail_msg("%s costs %g commands", path, cost);
-    }
-}
-
-TEST_CASE(link_key_counts_while_its_card_has_that_link)
-{
-    enum { LINK = 1, THREE_TIMES_BOTH = 6, CHECK = 1 };
-    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
-    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/new\"}", 5);
-    catalogue_put(&f->redis, "{\"max_channel_id\":6,\"title\":\"six\"}", 6);
-    redis_do(&f->redis, "SET channels:link:https://max.ru/old 5");
-    redis_do(&f->redis, "SET channels:link:https://max.ru/none 6");
-    redis_do(&f->redis, "SET channels:link:https://max.ru/gone 7");
-    redis_do(&f->redis, "SET channels:link:https://max.ru/malformed five");
-    fixture_expect(f, "channel/by-id/0/", 200); /* the keys are held */
-    expect_astray(f, BY_LINK "https://max.ru/old", THREE_TIMES_BOTH + CHECK);
-    expect_astray(f, BY_LINK "https://max.ru/none", THREE_TIMES_BOTH + CHECK);
-    expect_astray(f, BY_LINK "https://max.ru/gone", THREE_TIMES_BOTH + CHECK);
-    expect_astray(f, BY_LINK "https://max.ru/malformed", LINK + CHECK);
-    expect_astray(f, BY_LINK "https://max.ru/absent", LINK + CHECK);
-    fixture_expect(f, BY_LINK "https://max.ru/new", 200);
-    redis_do(&f->redis, "HSET channels:card:7 title seven link https://max.ru/gone");
-    fixture_expect_text(f, BY_LINK "https://max.ru/gone", "seven");
-}
-
-TEST_CASE(links_are_as_strict_without_the_cache)
-{
-    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ENV("CHANNELD_CACHE_SIZE=0"));
-    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/new\"}", 5);
-    redis_do(&f->redis, "SET channels:link:https://max.ru/old 5");
-    fixture_expect(f, BY_LINK "https://max.ru/old", 404);
-    fixture_expect(f, BY_LINK "https://max.ru/new", 200);
-    redis_do(&f->redis, "HSET channels:card:5 link https://max.ru/old");
-    fixture_expect(f, BY_LINK "https://max.ru/old", 200);
-    fixture_expect(f, BY_LINK "https://max.ru/new", 404);
-}
-
-/* A cached card is found by its link, whoever asked for it first, and without a look at Redis. */
-TEST_CASE(card_that_was_read_by_id_is_found_by_link)
-{
-    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
-    AUTOFREE char *link = catalogue_link(2);
-    AUTOFREE char *by_link = text_printf(BY_LINK "%s", link);
-    fixture_expect_sample(f, 2);
-    double before = fixture_commands(f);
-    fixture_expect(f, by_link, 200);
-    assert_true(fixture_commands(f) == before);
 }
 
 /* ---- what links cost Redis ---- */

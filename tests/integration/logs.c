@@ -1,4 +1,5 @@
-/* Logs: one JSON object per line, requests as configured, and never a key. */
+/* Logs: one JSON object per line, never a key, and floods. What the line of a request says:
+ * tests/integration/requests/access-log.http. */
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,8 +11,6 @@
 
 #include "support/fixture.h"
 
-#define TRACE_ID  "4bf92f3577b34da6a3ce929d0e0e4736"
-#define TRACED    FIXTURE_AUTH "traceparent: 00-" TRACE_ID "-00f067aa0ba902b7-01\r\n"
 #define WRONG_KEY "wrong-key-that-must-not-show"
 
 static struct fixture *begin_with(const char *access_log, const char *setting)
@@ -84,148 +83,6 @@ TEST_CASE(every_line_is_a_json_object)
     for (char *line = strtok_r(log, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         assert_int_equal(line[0], '{');
         free(json_at(line, ""));
-    }
-}
-
-TEST_CASE(access_log_of_all_has_every_request_with_its_trace)
-{
-    struct fixture *fixture = begin("all");
-    for (int i = 0; i < 5; i++)
-        assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", TRACED), 200);
-    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", "traceparent: nonsense\r\n"),
-                     401);
-    AUTOFREE char *log = finish(fixture);
-    assert_int_equal(text_count(log, TRACE_ID), 5);
-    assert_int_equal(text_count(log, "nonsense"), 0);
-    assert_int_equal(text_count(log, "suppressed"), 0);
-}
-
-/* The line of the log that holds the text, owned; fails the test when there is none. */
-static char *line_with(const char *log, const char *text)
-{
-    const char *at = strstr(log, text);
-    if (at == NULL) {
-        fail_msg("no line with %s", text);
-        return NULL;
-    }
-    const char *begin = at;
-    while (begin > log && begin[-1] != '\n')
-        begin--;
-    return strndup(begin, strcspn(begin, "\n"));
-}
-
-/* An error response has an id, by which its line in the log is found, with the client. */
-TEST_CASE(error_has_an_id_and_its_line_the_client)
-{
-    struct fixture *fixture = begin("errors");
-    struct http_response response;
-    char id[64] = "";
-    char refused_id[64] = "";
-    http_get(fixture->server.port, "/api/channels/", "X-Forwarded-For: 192.0.2.1\r\n", &response);
-    assert_int_equal(response.status, 401);
-    assert_non_null(http_header(&response, "X-Request-Id"));
-    (void)snprintf(id, sizeof id, "%s", http_header(&response, "X-Request-Id"));
-    http_response_free(&response);
-    http_get(fixture->server.port, "/a%zz", "X-Request-Id: not valid\r\n", &response);
-    assert_int_equal(response.status, 400);
-    assert_non_null(http_header(&response, "X-Request-Id"));
-    (void)snprintf(refused_id, sizeof refused_id, "%s", http_header(&response, "X-Request-Id"));
-    http_response_free(&response);
-    fixture_get(fixture, "channels/", &response);
-    assert_int_equal(response.status, 200);
-    assert_null(http_header(&response, "X-Request-Id")); /* none was requested, and nothing is logged */
-    http_response_free(&response);
-    assert_string_not_equal(id, refused_id);
-    AUTOFREE char *log = finish(fixture);
-    char *line = line_with(log, id);
-    json_assert_at(line, "status", "401");
-    json_assert_at(line, "client", "\"127.0.0.1\"");
-    free(line);
-    line = line_with(log, refused_id);
-    json_assert_at(line, "status", "400");
-    json_assert_at(line, "client", "\"127.0.0.1\"");
-    free(line);
-}
-
-TEST_CASE(client_behind_a_trusted_proxy_is_logged)
-{
-    struct fixture *fixture = fixture_new(1, ENV("CHANNELD_TRUSTED_PROXIES=127.0.0.0/8"));
-    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/",
-                                     "X-Request-Id: mine\r\nX-Forwarded-For: 198.51.100.1, 2001:db8::7\r\n"),
-                     401);
-    AUTOFREE char *log = finish(fixture);
-    AUTOFREE char *line = line_with(log, "\"mine\"");
-    json_assert_at(line, "client", "\"2001:db8::7\"");
-}
-
-/* Whatever a trusted proxy reports is an address like any other. */
-TEST_CASE(unspecified_address_is_logged)
-{
-    struct fixture *fixture = fixture_new(1, ENV("CHANNELD_TRUSTED_PROXIES=127.0.0.0/8"));
-    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/",
-                                     "X-Request-Id: mine\r\nX-Forwarded-For: ::\r\n"),
-                     401);
-    AUTOFREE char *log = finish(fixture);
-    AUTOFREE char *line = line_with(log, "\"mine\"");
-    json_assert_at(line, "client", "\"::\"");
-}
-
-TEST_CASE(clients_are_not_logged_when_disabled)
-{
-    struct fixture *fixture = fixture_new(1, ENV("CHANNELD_LOG_CLIENTS=off"));
-    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", "X-Request-Id: mine\r\n"), 401);
-    AUTOFREE char *log = finish(fixture);
-    char *line = line_with(log, "\"mine\"");
-    bool has_client = json_at(line, "client") != NULL;
-    free(line);
-    assert_false(has_client);
-}
-
-TEST_CASE(access_log_off_has_no_request)
-{
-    struct fixture *fixture = begin("off");
-    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", TRACED), 200);
-    redis_do(&fixture->redis, "SET channels:card:5 text");
-    assert_int_equal(http_get_status(fixture->server.port, "/api/channel/by-id/5/", TRACED), 500);
-    AUTOFREE char *log = finish(fixture);
-    assert_int_equal(text_count(log, TRACE_ID), 0);
-}
-
-TEST_CASE(access_log_of_errors_has_failures_and_no_successes)
-{
-    struct fixture *fixture = begin("errors");
-    assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", TRACED), 200);
-    redis_do(&fixture->redis, "SET channels:card:5 text");
-    assert_int_equal(
-        http_get_status(fixture->server.port, "/api/channel/by-id/5/",
-                        FIXTURE_AUTH
-                        "traceparent: 00-ffffffffffffffffffffffffffffff77-00f067aa0ba902b7-01\r\n"),
-        500);
-    AUTOFREE char *log = finish(fixture);
-    assert_int_equal(text_count(log, TRACE_ID), 0);
-    assert_int_equal(text_count(log, "ffffffffffffffffffffffffffffff77"), 1);
-}
-
-/* One worker, so that the second request finds what the first has cached. */
-TEST_CASE(access_log_shows_the_cache_result)
-{
-    struct fixture *fixture = fixture_new(2, ENV("CHANNELD_ACCESS_LOG=all", "CHANNELD_WORKERS=1"));
-    assert_int_equal(fixture_status(fixture, "channels/"), 200);
-    assert_int_equal(fixture_status(fixture, "channels/"), 200);
-    assert_int_equal(fixture_status(fixture, "nowhere"), 404);
-    redis_stop(&fixture->redis);
-    server_await_metric_below(&fixture->server, "channeld_redis_connected", 0);
-    assert_int_equal(fixture_status(fixture, "channels/"), 200);
-    assert_int_equal(fixture_status(fixture, "channel/by-id/98/"), 500);
-    AUTOFREE char *log = finish(fixture);
-    static const char *const expected[] = {"\"cache\":\"miss\"", "\"cache\":\"hit\"", "\"cache\":\"none\"",
-                                           "\"cache\":\"stale\"", "\"cache\":\"miss\""};
-    const char *at = log;
-    for (size_t i = 0; i < TEST_COUNT(expected); i++) {
-        at = strstr(at, "\"cache\":");
-        assert_non_null(at);
-        assert_int_equal(strncmp(at, expected[i], strlen(expected[i])), 0);
-        at++;
     }
 }
 
@@ -428,44 +285,4 @@ TEST_CASE(lines_that_cannot_be_written_are_dropped_and_counted)
     for (int i = 0; i < 100; i++)
         assert_int_equal(fixture_status(fixture, "channels/"), 200);
     server_await_metric(&fixture->server, "channeld_log_lines_dropped_total", 50);
-}
-
-/* The access log has a setting of its own. */
-TEST_CASE(nothing_below_the_level_is_written)
-{
-    struct fixture *fixture = fixture_new(2, ENV("CHANNELD_ACCESS_LOG=all", "CHANNELD_LOG_LEVEL=error"));
-    redis_do(&fixture->redis, "HSET channels:card:1 max_channel_id 1 views_24h many");
-    assert_int_equal(fixture_status(fixture, "channel/by-id/1/"), 200);
-    server_await_metric(&fixture->server, "channeld_invalid_values_total", 1);
-    redis_stop(&fixture->redis);
-    server_await_metric_below(&fixture->server, "channeld_redis_connected", 0);
-    AUTOFREE char *log = finish(fixture);
-    assert_int_equal(text_count(log, "\n"), 1);
-    assert_int_equal(text_count(log, "\"msg\":\"request\""), 1);
-}
-
-/* Of the content of each response, as Content-Length says; HEAD and 304 have none. */
-TEST_CASE(access_log_has_the_bytes_of_responses)
-{
-    static const struct {
-        const char *method, *target, *headers;
-    } rows[] = {{"GET", "/api/channels/", FIXTURE_AUTH "X-Request-Id: list\r\n"},
-                {"GET", "/api/channel/by-id/4242/", FIXTURE_AUTH "X-Request-Id: missing\r\n"},
-                {"HEAD", "/api/channels/", FIXTURE_AUTH "X-Request-Id: head\r\n"},
-                {"GET", "/api/channels/", FIXTURE_AUTH "If-None-Match: *\r\nX-Request-Id: unchanged\r\n"}};
-    struct fixture *fixture = begin("all");
-    size_t lengths[TEST_COUNT(rows)];
-    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        AUTO(http_response_free) struct http_response response;
-        http_call(fixture->server.port, rows[i].method, rows[i].target, rows[i].headers, &response);
-        lengths[i] = response.body_length;
-    }
-    assert_true(lengths[0] > lengths[1] && lengths[1] > 0 && lengths[2] + lengths[3] == 0);
-    AUTOFREE char *log = finish(fixture);
-    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        AUTOFREE char *line =
-            line_with(log, text_temp("\"%.*s\"", (int)strcspn(strstr(rows[i].headers, "Id: ") + 4, "\r"),
-                                     strstr(rows[i].headers, "Id: ") + 4));
-        assert_int_equal(json_integer_at(line, "bytes"), lengths[i]);
-    }
 }
