@@ -81,21 +81,6 @@ TEST_CASE(wrong_key_gets_nothing_of_a_card)
     fixture_free(f); /* under AddressSanitizer a leak is an exit code other than 0 */
 }
 
-TEST_CASE(changed_card_shows_everywhere)
-{
-    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
-    catalogue_put(&f->redis, "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}", 5);
-    for (int version = 0; version < 5; version++) {
-        char title[32];
-        (void)snprintf(title, sizeof title, "version-%d", version);
-        await(f, "channels/", "\"max_channel_id\":5", true);
-        redis_do(&f->redis, "HSET channels:card:5 title %s", title);
-        await(f, "channel/by-id/5/", title, true);
-        await(f, "channel/by-link/?link=https://max.ru/five", title, true);
-        await(f, "channels/", title, true);
-    }
-}
-
 TEST_CASE(changed_index_keeps_the_summaries)
 {
     AUTO(fixture_drop) struct fixture *f = fixture_new(100, ONE_WORKER);
@@ -107,38 +92,6 @@ TEST_CASE(changed_index_keeps_the_summaries)
                 before + 2 * 3); /* size, ids, the new one; twice if the card came in between */
     redis_do(&f->redis, "ZREM channels:index 5");
     await(f, "channels/", "\"first\"", false);
-}
-
-/* A channel that the index names before it has a card shows on its page as soon as it has one. */
-TEST_CASE(card_created_after_its_index_entry_appears_on_its_page)
-{
-    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
-    redis_do(&f->redis, "ZADD channels:index -1 5");
-    await(f, "channels/", "\"count\":3", true);
-    redis_do(&f->redis, "HSET channels:card:5 max_channel_id 5 title late");
-    await(f, "channels/", "\"late\"", true);
-}
-
-TEST_CASE(revoked_key_stops_and_issued_key_works)
-{
-    AUTO(fixture_drop) struct fixture *f = fixture_new(1, ONE_WORKER);
-    char digest[65];
-    fixture_expect(f, "channels/", 200);
-    catalogue_digest(FIXTURE_KEY, digest);
-    redis_do(&f->redis, "SREM channels:api_keys %s", digest);
-    await(f, "channels/", "Invalid or missing API key", true);
-    redis_do(&f->redis, "SADD channels:api_keys %s", digest);
-    await(f, "channels/", "\"success\":true", true);
-}
-
-TEST_CASE(cache_serves_without_redis)
-{
-    AUTO(fixture_drop) struct fixture *f = fixture_new(3, ONE_WORKER);
-    fixture_expect(f, "channel/by-id/0/", 200);
-    redis_kill(&f->redis);
-    server_await_metric_below(&f->server, "channeld_redis_connected", 0);
-    fixture_expect(f, "channel/by-id/0/", 200);
-    assert_true(server_metric(&f->server, "channeld_cache_stale_hits_total") >= 1);
 }
 
 TEST_CASE(cache_serves_no_longer_than_the_stale_limit)
@@ -209,19 +162,6 @@ TEST_CASE_WITH(uncached_invalid_link_is_counted_and_not_found, uncached, fixture
     redis_do(&fixture->redis, "SET channels:link:https://max.ru/nonsense many");
     assert_int_equal(fixture_status(fixture, "channel/by-link/?link=https://max.ru/nonsense"), 404);
     server_await_metric(&fixture->server, "channeld_invalid_values_total", before + 1);
-}
-
-/* It is counted at each read, and logged once by each worker. */
-TEST_CASE_WITH(uncached_invalid_value_is_logged_once, uncached, fixture_teardown)
-{
-    struct fixture *fixture = *state;
-    double before = server_metric(&fixture->server, "channeld_invalid_values_total");
-    redis_do(&fixture->redis, "HSET channels:card:77 max_channel_id 77 views_24h many");
-    for (int i = 0; i < 20; i++)
-        assert_int_equal(fixture_status(fixture, "channel/by-id/77/"), 200);
-    server_await_metric(&fixture->server, "channeld_invalid_values_total", before + 20);
-    AUTOFREE char *log = fixture_stop_server(fixture);
-    assert_in_range(text_count(log, "invalid value in redis"), 1, 2);
 }
 
 /* Both workers fill their share, which together is the setting. */
