@@ -4,11 +4,12 @@
  *   baseline_redis PORT REDIS_PORT KEY_DIGEST
  *
  * A server like baseline.c. For each `GET .../by-id/ID/` it sends the commands that channeld sends without
- * its cache, SISMEMBER of the key's digest and HMGET of the fifteen fields, over one connection: one write
+ * its cache, SISMEMBER of the key's digest and HMGET of all fields, over one connection: one write
  * for all requests of one event loop iteration. The response to a request is its fields one after the other,
  * without JSON or validation, and there is one write per client that has responses.
  */
 #include "common.h"
+#include "model/channel.h" /* the names of the fields */
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,14 +18,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum {
-    EVENTS = 256,
-    IN_SIZE = 16 * 1024,
-    FIELDS = 15,
-    WAITING_MAX = 1 << 16,
-    REPLIES_SIZE = 1 << 20,
-    HEAD_MAX = 512
-};
+enum { EVENTS = 256, IN_SIZE = 16 * 1024, WAITING_MAX = 1 << 16, REPLIES_SIZE = 1 << 20, HEAD_MAX = 512 };
 
 /* Bytes to be written. */
 struct out {
@@ -41,7 +35,7 @@ struct conn {
     char in[IN_SIZE];
 };
 
-struct span {
+struct bytes {
     const char *data;
     size_t len;
 };
@@ -53,7 +47,8 @@ static struct server {
     int epoll, listener, redis;
     char sismember[160];
     size_t sismember_len;
-    int redis_is_full; /* its socket takes no more commands for now */
+    int redis_is_full;      /* its socket takes no more commands for now */
+    struct out field_names; /* for HMGET */
     struct out commands;
     char *replies;
     size_t replies_len;
@@ -93,6 +88,12 @@ static int out_write(struct out *o, int fd)
     return 0;
 }
 
+static void out_append_name(struct out *o, const char *name)
+{
+    char text[64];
+    out_append(o, text, (size_t)snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(name), name));
+}
+
 static void release(struct conn *c)
 {
     if (c->fd >= 0)
@@ -104,26 +105,18 @@ static void release(struct conn *c)
     free(c);
 }
 
-/* The field names in the order of channeld's HMGET. */
-static const char HMGET[] = "*17\r\n$5\r\nHMGET\r\n";
-static const char FIELD_NAMES[] =
-    "$14\r\nmax_channel_id\r\n$5\r\ntitle\r\n$11\r\ndescription\r\n$6\r\navatar\r\n$4\r\nlink\r\n"
-    "$8\r\ncategory\r\n$9\r\ncategory2\r\n$19\r\nfollowers_cnt_today\r\n$17\r\nfollowers_history\r\n"
-    "$14\r\nis_a_plus_flag\r\n$9\r\nviews_24h\r\n$9\r\nviews_48h\r\n$6\r\ner_24h\r\n$6\r\ner_48h\r\n"
-    "$10\r\nupdated_at\r\n";
-
 static void send_commands(struct conn *c, const char *id, size_t id_len)
 {
     static const char prefix[] = "channels:card:";
     struct out *o = &s.commands;
     out_append(o, s.sismember, s.sismember_len);
-    out_append(o, HMGET, sizeof HMGET - 1);
-    char key[64];
-    int len = snprintf(key, sizeof key, "$%zu\r\n%s", sizeof prefix - 1 + id_len, prefix);
+    char key[96];
+    int len = snprintf(key, sizeof key, "*%d\r\n$5\r\nHMGET\r\n$%zu\r\n%s", 2 + CHANNEL_FIELD_COUNT,
+                       sizeof prefix - 1 + id_len, prefix);
     out_append(o, key, (size_t)len);
     out_append(o, id, id_len);
     out_append(o, "\r\n", 2);
-    out_append(o, FIELD_NAMES, sizeof FIELD_NAMES - 1);
+    out_append(o, s.field_names.data, s.field_names.len);
     s.waiting[s.end++ % WAITING_MAX] = c;
     c->waiting++;
     if (s.end - s.first >= WAITING_MAX)
@@ -171,7 +164,7 @@ static void flush_responses(void)
     s.flush_count = 0;
 }
 
-static void respond(struct conn *c, const struct span *field, size_t total)
+static void respond(struct conn *c, const struct bytes *field, size_t total)
 {
     out_reserve(&c->out, HEAD_MAX + total);
     int len = snprintf(
@@ -181,7 +174,7 @@ static void respond(struct conn *c, const struct span *field, size_t total)
         "ETag: \"00000000000000000000000000000000\"\r\nCache-Control: private, no-cache\r\n\r\n",
         total);
     c->out.len += (size_t)len;
-    for (int i = 0; i < FIELDS; i++)
+    for (int i = 0; i < CHANNEL_FIELD_COUNT; i++)
         out_append(&c->out, field[i].data, field[i].len);
     schedule_flush(c);
 }
@@ -199,7 +192,7 @@ static const char *read_line(const char *at, const char *end, char type, long *n
 }
 
 /* Reads the replies to one request. Returns their end, or NULL when they are not complete. */
-static const char *read_replies(const char *at, const char *end, struct span *field, size_t *total)
+static const char *read_replies(const char *at, const char *end, struct bytes *field, size_t *total)
 {
     long number;
     *total = 0;
@@ -209,10 +202,10 @@ static const char *read_replies(const char *at, const char *end, struct span *fi
         die("redis does not have the key's digest");
     if ((at = read_line(at, end, '*', &number)) == NULL)
         return NULL;
-    for (int i = 0; i < FIELDS; i++) {
+    for (int i = 0; i < CHANNEL_FIELD_COUNT; i++) {
         if ((at = read_line(at, end, '$', &number)) == NULL)
             return NULL;
-        field[i] = (struct span){at, number < 0 ? 0 : (size_t)number};
+        field[i] = (struct bytes){at, number < 0 ? 0 : (size_t)number};
         if (number < 0)
             continue;
         if (end - at < number + 2)
@@ -231,7 +224,7 @@ static void read_redis(void)
     s.replies_len += n < 0 ? 0 : (size_t)n;
     const char *at = s.replies;
     const char *end = at + s.replies_len;
-    struct span field[FIELDS];
+    struct bytes field[CHANNEL_FIELD_COUNT];
     size_t total;
     for (const char *next; (next = read_replies(at, end, field, &total)) != NULL; at = next) {
         struct conn *c = s.waiting[s.first++ % WAITING_MAX];
@@ -289,6 +282,8 @@ int main(int argc, char **argv)
     s.listener = net_listen((int)parse_number(argv[1], 1, 65535));
     s.redis = net_connect((int)parse_number(argv[2], 1, 65535));
     s.replies = malloc(REPLIES_SIZE);
+#define FIELD_NAME(name, type, in_summary) out_append_name(&s.field_names, #name);
+    CHANNEL_FIELDS(FIELD_NAME)
     s.sismember_len =
         (size_t)snprintf(s.sismember, sizeof s.sismember,
                          "*3\r\n$9\r\nSISMEMBER\r\n$17\r\nchannels:api_keys\r\n$64\r\n%s\r\n", argv[3]);

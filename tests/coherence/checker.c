@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "coherence/clock.h"
+#include "support/fields.h"
 
 enum parse_status {
     PARSED,
@@ -84,7 +85,6 @@ static void scan_same(struct scan *scan, const char *text, int64_t expected)
 static void scan_link(struct scan *scan)
 {
     scan->observed.link = CARD_WITHOUT_LINK;
-    scan_expect(scan, ",\"link\":");
     if (scan_next(scan, "null"))
         return;
     scan_expect(scan, "\"https://max.ru/l");
@@ -96,27 +96,61 @@ static void scan_link(struct scan *scan)
         scan->observed.link = (int)link;
 }
 
-static void scan_begin_channel(struct scan *scan)
+/* The value of a field that is the same in all channels of a version. */
+static void scan_value(struct scan *scan, enum channel_type type)
 {
-    scan_expect(scan, "{\"max_channel_id\":");
-    scan->observed.channel = model_channel_of(scan->model, scan_number(scan));
-    scan_expect(scan, ",\"title\":\"v:");
-    int64_t version = scan->observed.version = scan_number(scan);
-    scan_same(scan, "\",\"description\":\"v:", version);
-    scan_same(scan, "\",\"avatar\":\"v:", version);
-    scan_expect(scan, "\"");
-    scan_link(scan);
-    if (scan->observed.channel < 0)
-        scan->parse_status = MALFORMED;
+    int64_t version = scan->observed.version;
+    int64_t second = version % DAY;
+    switch (type) {
+    case CHANNEL_TEXT:
+        scan_same(scan, "\"v:", version);
+        scan_expect(scan, "\"");
+        break;
+    case CHANNEL_INTEGER:
+        scan_same(scan, "", version);
+        break;
+    case CHANNEL_FLAG:
+        scan_same(scan, "", version % 2);
+        break;
+    case CHANNEL_DATETIME:
+        scan_same(scan, "\"2026-11-20T", second / 3600);
+        scan_same(scan, ":", second / 60 % 60);
+        scan_same(scan, ":", second % 60);
+        scan_expect(scan, "\"");
+        break;
+    case CHANNEL_HISTORY:
+        scan_same(scan, "{\"2026-11-20\":", version);
+        scan_expect(scan, "}");
+        break;
+    }
 }
 
-static void scan_end_channel(struct scan *scan)
+static void scan_field(struct scan *scan, enum channel_field field)
 {
-    int64_t second = scan->observed.version % DAY;
-    scan_same(scan, ",\"updated_at\":\"2026-11-20T", second / 3600);
-    scan_same(scan, ":", second / 60 % 60);
-    scan_same(scan, ":", second % 60);
-    scan_expect(scan, "\"}");
+    scan_expect(scan, field == 0 ? "{\"" : ",\"");
+    scan_expect(scan, field_table[field].name);
+    scan_expect(scan, "\":");
+    if (field == CHANNEL_FIELD_max_channel_id) {
+        scan->observed.channel = model_channel_of(scan->model, scan_number(scan));
+    } else if (field == CHANNEL_FIELD_title) {
+        scan_expect(scan, "\"v:");
+        scan->observed.version = scan_number(scan);
+        scan_expect(scan, "\"");
+    } else if (field == CHANNEL_FIELD_link) {
+        scan_link(scan);
+    } else {
+        scan_value(scan, field_table[field].type);
+    }
+}
+
+static void scan_channel(struct scan *scan, enum channel_shape shape)
+{
+    for (enum channel_field f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        if (shape == CHANNEL_CARD || field_table[f].in_summary)
+            scan_field(scan, f);
+    scan_expect(scan, "}");
+    if (scan->observed.channel < 0)
+        scan->parse_status = MALFORMED;
 }
 
 static enum parse_status parse_card(const struct model *model, const char *body, size_t length,
@@ -124,17 +158,7 @@ static enum parse_status parse_card(const struct model *model, const char *body,
 {
     struct scan scan = {.model = model, .at = body, .end = body + length, .parse_status = PARSED};
     scan_expect(&scan, "{\"success\":true,\"data\":");
-    scan_begin_channel(&scan);
-    int64_t version = scan.observed.version;
-    scan_same(&scan, ",\"category\":\"v:", version);
-    scan_same(&scan, "\",\"category2\":null,\"followers_cnt_today\":", version);
-    scan_same(&scan, ",\"followers_history\":{\"2026-11-20\":", version);
-    scan_same(&scan, "},\"is_a_plus_flag\":", version % 2);
-    scan_same(&scan, ",\"views_24h\":", version);
-    scan_same(&scan, ",\"views_48h\":", version);
-    scan_same(&scan, ",\"er_24h\":", version);
-    scan_same(&scan, ",\"er_48h\":", version);
-    scan_end_channel(&scan);
+    scan_channel(&scan, CHANNEL_CARD);
     scan_expect(&scan, "}");
     *observed = scan.observed;
     return scan.at == scan.end ? scan.parse_status : MALFORMED;
@@ -148,8 +172,7 @@ static enum parse_status parse_page(const struct model *model, const char *body,
     scan_expect(&scan, "{\"success\":true,\"data\":[");
     while (scan.parse_status != MALFORMED && page->count < MODEL_PAGE && scan.at < scan.end &&
            *scan.at == '{') {
-        scan_begin_channel(&scan);
-        scan_end_channel(&scan);
+        scan_channel(&scan, CHANNEL_SUMMARY);
         page->item[page->count++] = scan.observed;
         (void)scan_next(&scan, ",");
     }

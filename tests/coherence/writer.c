@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "coherence/clock.h"
+#include "support/fields.h"
 
 /* ---- batches ---- */
 
@@ -283,29 +284,49 @@ static void writer_put_key(struct writer *writer, int key, bool valid)
     writer->model->key_valid[key] = valid;
 }
 
-/* The halves in which torn writes store a card; HSET of one or both. */
+/* The halves in which torn writes store a card, its texts and the rest; HSET of one or both. */
 enum { HALF_FIRST = 1, HALF_SECOND = 2, HALVES = HALF_FIRST | HALF_SECOND };
+
+static void command_add_value(struct command *command, enum channel_type type, int64_t version)
+{
+    int second = (int)(version % 86400);
+    switch (type) {
+    case CHANNEL_TEXT:
+        command_add(command, "v:%" PRId64, version);
+        break;
+    case CHANNEL_INTEGER:
+        command_add(command, "%" PRId64, version);
+        break;
+    case CHANNEL_FLAG:
+        command_add(command, "%d", (int)(version % 2));
+        break;
+    case CHANNEL_DATETIME:
+        command_add(command, "2026-11-20T%02d:%02d:%02d", second / 3600, second / 60 % 60, second % 60);
+        break;
+    case CHANNEL_HISTORY:
+        command_add(command, "{\"2026-11-20\":%" PRId64 "}", version);
+        break;
+    }
+}
 
 static void writer_store_card(struct writer *writer, int channel, int64_t version, int halves)
 {
     struct command command = {.length = 0};
     int link = writer->model->channel[channel].link;
-    int second = (int)(version % 86400);
     command_add(&command, "HSET %scard:%" PRId64, writer->prefix, model_id(channel));
-    if ((halves & HALF_FIRST) != 0)
-        command_add(&command,
-                    " max_channel_id %" PRId64 " title v:%" PRId64 " description v:%" PRId64
-                    " avatar v:%" PRId64 " category v:%" PRId64,
-                    model_id(channel), version, version, version, version);
-    if ((halves & HALF_FIRST) != 0 && link >= 0)
-        command_add(&command, " link https://max.ru/l%d", link);
-    if ((halves & HALF_SECOND) != 0)
-        command_add(&command,
-                    " followers_cnt_today %" PRId64 " followers_history {\"2026-11-20\":%" PRId64
-                    "} is_a_plus_flag %d views_24h %" PRId64 " views_48h %" PRId64 " er_24h %" PRId64
-                    " er_48h %" PRId64 " updated_at 2026-11-20T%02d:%02d:%02d",
-                    version, version, (int)(version % 2), version, version, version, version, second / 3600,
-                    second / 60 % 60, second % 60);
+    for (enum channel_field f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+        int half = f == CHANNEL_FIELD_max_channel_id || field_table[f].type == CHANNEL_TEXT ? HALF_FIRST
+                                                                                            : HALF_SECOND;
+        if ((halves & half) == 0 || (f == CHANNEL_FIELD_link && link < 0))
+            continue;
+        command_add(&command, " %s ", field_table[f].name);
+        if (f == CHANNEL_FIELD_max_channel_id)
+            command_add(&command, "%" PRId64, model_id(channel));
+        else if (f == CHANNEL_FIELD_link)
+            command_add(&command, "https://max.ru/l%d", link);
+        else
+            command_add_value(&command, field_table[f].type, version);
+    }
     batch_command(&writer->batch, command.text);
 }
 

@@ -2,24 +2,7 @@
 #include "fuzz/contract.h"
 
 #include "fuzz/fuzz.h"
-
-const struct contract_member CONTRACT_CARD[CONTRACT_MEMBERS] = {
-    {"max_channel_id", CONTRACT_INTEGER, true},
-    {"title", CONTRACT_TEXT, true},
-    {"description", CONTRACT_TEXT, true},
-    {"avatar", CONTRACT_TEXT, true},
-    {"link", CONTRACT_TEXT, true},
-    {"category", CONTRACT_TEXT, false},
-    {"category2", CONTRACT_TEXT, false},
-    {"followers_cnt_today", CONTRACT_INTEGER, false},
-    {"followers_history", CONTRACT_HISTORY, false},
-    {"is_a_plus_flag", CONTRACT_FLAG, false},
-    {"views_24h", CONTRACT_INTEGER, false},
-    {"views_48h", CONTRACT_INTEGER, false},
-    {"er_24h", CONTRACT_INTEGER, false},
-    {"er_48h", CONTRACT_INTEGER, false},
-    {"updated_at", CONTRACT_DATETIME, true},
-};
+#include "support/fields.h"
 
 static bool is_int64(yyjson_val *value)
 {
@@ -54,15 +37,15 @@ static void check_history(yyjson_val *history)
     }
 }
 
-static void check_member(yyjson_val *value, enum contract_kind kind)
+static void check_member(yyjson_val *value, enum channel_type type)
 {
-    if (kind == CONTRACT_HISTORY)
+    if (type == CHANNEL_HISTORY)
         check_history(value);
-    else if (kind == CONTRACT_TEXT)
+    else if (type == CHANNEL_TEXT)
         FUZZ_CHECK(yyjson_is_null(value) || yyjson_is_str(value));
-    else if (kind == CONTRACT_INTEGER)
+    else if (type == CHANNEL_INTEGER)
         FUZZ_CHECK(yyjson_is_null(value) || is_int64(value));
-    else if (kind == CONTRACT_FLAG)
+    else if (type == CHANNEL_FLAG)
         FUZZ_CHECK(yyjson_is_null(value) || (yyjson_is_uint(value) && yyjson_get_uint(value) <= 1));
     else
         FUZZ_CHECK(yyjson_is_null(value) || has_shape(value, "0000-00-00T00:00:00"));
@@ -73,12 +56,12 @@ void contract_check_channel(yyjson_val *channel, bool summary)
     yyjson_obj_iter iter;
     FUZZ_CHECK(yyjson_is_obj(channel));
     yyjson_obj_iter_init(channel, &iter);
-    for (int i = 0; i < CONTRACT_MEMBERS; i++) {
-        if (summary && !CONTRACT_CARD[i].in_summary)
+    for (enum channel_field f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+        if (summary && !field_table[f].in_summary)
             continue;
         yyjson_val *name = yyjson_obj_iter_next(&iter);
-        FUZZ_CHECK(yyjson_equals_str(name, CONTRACT_CARD[i].name));
-        check_member(yyjson_obj_iter_get_val(name), CONTRACT_CARD[i].kind);
+        FUZZ_CHECK(yyjson_equals_str(name, field_table[f].name));
+        check_member(yyjson_obj_iter_get_val(name), field_table[f].type);
     }
     FUZZ_CHECK(yyjson_obj_iter_next(&iter) == NULL);
 }

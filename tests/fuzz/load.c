@@ -8,6 +8,7 @@
 #include "ctl/load.h"
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
+#include "support/fields.h"
 
 #include <errno.h>
 
@@ -69,13 +70,13 @@ static void check_history(yyjson_val *given, yyjson_val *shown)
     }
 }
 
-static void check_member(const struct contract_member *m, yyjson_val *given, yyjson_val *shown)
+static void check_member(enum channel_type type, yyjson_val *given, yyjson_val *shown)
 {
     if (given == NULL || yyjson_is_null(given))
-        FUZZ_CHECK(m->kind == CONTRACT_HISTORY ? yyjson_obj_size(shown) == 0 : yyjson_is_null(shown));
-    else if (m->kind == CONTRACT_HISTORY)
+        FUZZ_CHECK(type == CHANNEL_HISTORY ? yyjson_obj_size(shown) == 0 : yyjson_is_null(shown));
+    else if (type == CHANNEL_HISTORY)
         check_history(given, shown);
-    else if (m->kind == CONTRACT_INTEGER || m->kind == CONTRACT_FLAG)
+    else if (type == CHANNEL_INTEGER || type == CHANNEL_FLAG)
         FUZZ_CHECK(yyjson_is_int(shown) && yyjson_get_sint(given) == yyjson_get_sint(shown));
     else
         FUZZ_CHECK(yyjson_equals_strn(shown, yyjson_get_str(given), yyjson_get_len(given)));
@@ -91,9 +92,9 @@ static void check_same(struct span line, struct span shown)
     bool whole_response = yyjson_obj_get(line_root, "success") != NULL;
     yyjson_val *card = whole_response ? yyjson_obj_get(line_root, "data") : line_root;
     contract_check_channel(yyjson_doc_get_root(api), false);
-    for (int i = 0; i < CONTRACT_MEMBERS; i++)
-        check_member(&CONTRACT_CARD[i], yyjson_obj_get(card, CONTRACT_CARD[i].name),
-                     yyjson_obj_get(yyjson_doc_get_root(api), CONTRACT_CARD[i].name));
+    for (enum channel_field f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        check_member(field_table[f].type, yyjson_obj_get(card, field_table[f].name),
+                     yyjson_obj_get(yyjson_doc_get_root(api), field_table[f].name));
     yyjson_doc_free(given);
     yyjson_doc_free(api);
 }

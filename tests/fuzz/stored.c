@@ -2,14 +2,13 @@
  * From stored values to JSON: any values result in a body of the contract's shape, and valid ones appear in
  * it unchanged.
  *
- * An input is a row: values that begin with the letter of their field ('a' is the first) and end with the
- * byte 0x1F.
+ * An input is a row of NAME=VALUE, each with the byte 0x1F behind it. What names no field is left out.
  */
 #include "base/json.h"
 #include "base/text.h"
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
-#include "model/channel.h"
+#include "support/fields.h"
 
 enum { VALUE_END = 0x1F };
 
@@ -17,8 +16,10 @@ static void read_row(struct span input, struct channel_row *row)
 {
     while (input.len > 0) {
         struct span value = fuzz_take(&input, VALUE_END);
-        if (value.len > 0 && value.data[0] >= 'a' && value.data[0] < 'a' + CHANNEL_FIELD_COUNT)
-            row->value[value.data[0] - 'a'] = span_skip(value, 1);
+        struct span name = fuzz_take(&value, '=');
+        for (enum channel_field f = 0; f < CHANNEL_FIELD_COUNT; f++)
+            if (span_equal(name, channel_field_name(f)))
+                row->value[f] = value;
     }
 }
 
@@ -71,20 +72,20 @@ static void check_history_value(yyjson_val *shown, struct span stored)
         FUZZ_CHECK(yyjson_get_sint(yyjson_obj_get(shown, days.day[i].date)) == days.day[i].number);
 }
 
-static void check_value(yyjson_val *shown, enum contract_kind kind, struct span stored, bool invalid)
+static void check_value(yyjson_val *shown, enum channel_type type, struct span stored, bool invalid)
 {
-    bool empty = yyjson_is_null(shown) || (kind == CONTRACT_HISTORY && yyjson_obj_size(shown) == 0);
+    bool empty = yyjson_is_null(shown) || (type == CHANNEL_HISTORY && yyjson_obj_size(shown) == 0);
     struct span text = {yyjson_get_str(shown), yyjson_get_len(shown)};
     int64_t number = 0;
     if (stored.data == NULL || invalid) {
         FUZZ_CHECK(empty && (stored.data != NULL || !invalid));
         return;
     }
-    if (kind == CONTRACT_TEXT)
+    if (type == CHANNEL_TEXT)
         FUZZ_CHECK(!utf8_valid(stored) || span_equal(text, stored));
-    else if (kind == CONTRACT_INTEGER || kind == CONTRACT_FLAG)
+    else if (type == CHANNEL_INTEGER || type == CHANNEL_FLAG)
         FUZZ_CHECK(parse_int64(stored, &number) == 0 && yyjson_get_sint(shown) == number);
-    else if (kind == CONTRACT_DATETIME)
+    else if (type == CHANNEL_DATETIME)
         FUZZ_CHECK(span_equal(text, stored));
     else
         check_history_value(shown, stored);
@@ -99,11 +100,11 @@ static void check_shape(const struct channel_row *row, enum channel_shape shape)
     FUZZ_CHECK(doc != NULL);
     yyjson_val *channel = yyjson_doc_get_root(doc);
     contract_check_channel(channel, shape == CHANNEL_SUMMARY);
-    for (int i = 0; i < CONTRACT_MEMBERS; i++) {
-        const struct contract_member *m = &CONTRACT_CARD[i];
-        bool bad = (invalid & 1U << i) != 0;
-        if (shape == CHANNEL_CARD || m->in_summary)
-            check_value(yyjson_obj_get(channel, m->name), m->kind, row->value[i], bad);
+    for (enum channel_field f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+        bool bad = (invalid & 1U << f) != 0;
+        if (shape == CHANNEL_CARD || field_table[f].in_summary)
+            check_value(yyjson_obj_get(channel, field_table[f].name), field_table[f].type, row->value[f],
+                        bad);
         else
             FUZZ_CHECK(!bad);
     }

@@ -1,4 +1,5 @@
-/* Clients that half-close or reset the connection at every byte of a request and of its response. */
+/* Clients that reset the connection at every byte of a response, and while Redis is queried. The simulation
+ * has requests. */
 
 #include <errno.h>
 #include <poll.h>
@@ -11,11 +12,7 @@
 #include "support/footprint.h"
 #include "support/net.h"
 
-#define TARGET "/api/channel/by-id/0/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH
-
-static const char *const requests[] = {
-    "GET " TARGET "\r\n", "GET " TARGET "Content-Length: 11\r\n\r\nhello there",
-    "GET " TARGET "Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n"};
+static const char request[] = "GET /api/channel/by-id/0/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n";
 
 FIXTURE(5, "CHANNELD_REQUEST_TIMEOUT=20s", NULL)
 
@@ -25,59 +22,6 @@ static void assert_all_ended(struct fixture *fixture)
     server_await_metric_below(&fixture->server, "channeld_connections_open", 0);
     server_await_metric_below(&fixture->server, "channeld_requests_in_flight", 0);
     assert_int_equal(fixture_status(fixture, "channels/"), 200);
-}
-
-static void half_close_at(struct fixture *fixture, const char *request, size_t at)
-{
-    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
-    assert_int_equal(http_send(&conn, request, at), 0);
-    assert_int_equal(http_finish(&conn), 0);
-    if (at == strlen(request))
-        http_expect(&conn, 200);
-    int error = http_read_eof(&conn);
-    if (error != 0)
-        fail_msg("half-closed behind %zu of %zu bytes: %s", at, strlen(request), strerror(-error));
-}
-
-TEST_CASE(half_close_at_every_byte)
-{
-    struct fixture *fixture = *state;
-    for (size_t i = 0; i < TEST_COUNT(requests); i++) {
-        for (size_t at = 0; at <= strlen(requests[i]); at++)
-            half_close_at(fixture, requests[i], at);
-    }
-    assert_all_ended(fixture);
-}
-
-/* The same behind a request that is answered. */
-TEST_CASE(half_close_within_a_second_request)
-{
-    struct fixture *fixture = *state;
-    size_t length = strlen(requests[0]);
-    for (size_t at = 0; at < length; at++) {
-        AUTOFREE char *both = text_printf("%s%.*s", requests[0], (int)at, requests[0]);
-        AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
-        assert_int_equal(http_send_text(&conn, both), 0);
-        assert_int_equal(http_finish(&conn), 0);
-        http_expect(&conn, 200);
-        assert_int_equal(http_read_eof(&conn), 0);
-    }
-    assert_all_ended(fixture);
-}
-
-TEST_CASE(reset_at_every_byte_of_a_request)
-{
-    struct fixture *fixture = *state;
-    struct footprint before = footprint_of(fixture->server.process.pid);
-    for (size_t i = 0; i < TEST_COUNT(requests); i++) {
-        for (size_t at = 0; at <= strlen(requests[i]); at++) {
-            struct http_conn conn = http_connect(fixture->server.port);
-            assert_int_equal(http_send(&conn, requests[i], at), 0);
-            http_reset(&conn);
-        }
-    }
-    assert_all_ended(fixture);
-    footprint_await_descriptors(fixture->server.process.pid, before.descriptors);
 }
 
 /* Takes that many bytes of the answer; false when it has no more. */
@@ -103,7 +47,7 @@ TEST_CASE(reset_at_every_byte_of_a_response)
     size_t at = 0;
     for (; more; at++) {
         struct http_conn conn = http_connect(fixture->server.port);
-        assert_int_equal(http_send_text(&conn, requests[0]), 0);
+        assert_int_equal(http_send_text(&conn, request), 0);
         more = take(&conn, at);
         if (at == 0)
             more = true; /* it may not have begun to come */

@@ -109,52 +109,6 @@ TEST_CASE(without_tracking_each_response_is_served_for_the_ttl)
     server_await_log(&f->server, "what is cached is served for the TTL");
 }
 
-static bool is_refused(void *arg)
-{
-    return fixture_status(arg, CARD) == 401;
-}
-
-TEST_CASE(without_tracking_a_revoked_key_is_accepted_for_the_ttl)
-{
-    AUTO(fixture_drop) struct fixture *f = start("CHANNELD_CACHE_TTL=2s");
-    expect_fresh(f, CARD);
-    expect_hit(f, CARD);
-    int64_t revoked = wait_now_ms();
-    redis_do(&f->redis, "DEL channels:api_keys");
-    assert_true(wait_until(is_refused, f, WAIT_DEADLINE_MS));
-    assert_in_range(wait_now_ms() - revoked, 0, wait_bound_ms(1000 * TTL_S + 300));
-}
-
-TEST_CASE(without_tracking_what_does_not_exist_is_not_cached)
-{
-    AUTO(fixture_drop) struct fixture *f = start("CHANNELD_CACHE_TTL=1h");
-    fixture_expect(f, "channel/by-id/2/", 404);
-    redis_do(&f->redis, "HSET channels:card:2 max_channel_id 2 title two");
-    fixture_expect(f, "channel/by-id/2/", 200);
-}
-
-/* Until then the response is a hit within the TTL. */
-static bool is_unavailable(void *arg)
-{
-    AUTO(http_response_free) struct http_response response;
-    fixture_get(arg, CARD, &response);
-    if (response.status != 500)
-        expect_aged(&response);
-    return response.status == 500;
-}
-
-/* The TTL bounds the age of a response while Redis is lost, too. */
-TEST_CASE(without_tracking_nothing_outlives_the_ttl_when_redis_is_lost)
-{
-    AUTO(fixture_drop) struct fixture *f = start("CHANNELD_CACHE_TTL=2s");
-    expect_fresh(f, CARD);
-    int64_t read = wait_now_ms();
-    redis_kill(&f->redis);
-    server_await_metric(&f->server, "channeld_redis_connected", 0);
-    assert_true(wait_until(is_unavailable, f, WAIT_DEADLINE_MS));
-    assert_in_range(wait_now_ms() - read, 0, wait_bound_ms(1000 * TTL_S + 2000));
-}
-
 TEST_CASE(without_a_ttl_nothing_is_cached_where_redis_refuses_to_track)
 {
     AUTO(fixture_drop) struct fixture *f = start("CHANNELD_CACHE_TTL=0s");

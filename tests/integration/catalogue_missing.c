@@ -4,17 +4,14 @@
  * with missing items.
  */
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/fixture.h"
-#include "support/proxy.h"
 
 #define CARD "channel/by-id/-9223372036854775808/"
 
-enum { CHANNELS = 3, CLIENTS = 4 };
+enum { CHANNELS = 3 };
 
 static const char GAUGE[] = "channeld_catalogue_missing";
 static const char KEYS_GAUGE[] = "channeld_api_keys_missing";
@@ -204,28 +201,6 @@ TEST_CASE(cache_serves_for_the_stale_limit)
     await_recovery(f);
 }
 
-/* What did not exist before is not known, and a miss in the empty Redis proves nothing. */
-TEST_CASE(what_did_not_exist_before_is_unavailable)
-{
-    static const char *const absent[] = {"channel/by-id/424242/",
-                                         "channel/by-link/?link=https://max.ru/none"};
-    AUTO(fixture_drop) struct fixture *f = fixture_new(CHANNELS, CACHED);
-    for (size_t i = 0; i < TEST_COUNT(absent); i++)
-        fixture_expect_in_the_end(f, absent[i], 404);
-    redis_do(&f->redis, "FLUSHALL");
-    await_missing(f);
-    for (size_t i = 0; i < TEST_COUNT(absent); i++)
-        fixture_expect_unavailable(f, absent[i]);
-}
-
-TEST_CASE(idle_uncached_worker_notices)
-{
-    AUTO(fixture_drop) struct fixture *f = fixture_new(CHANNELS, UNCACHED);
-    redis_do(&f->redis, "FLUSHALL");
-    await_missing(f);
-    fixture_expect(f, CARD, 500);
-}
-
 /* ---- no loss ---- */
 
 TEST_CASE(flush_of_another_database_empties_the_cache_alone)
@@ -257,102 +232,4 @@ TEST_CASE(missing_catalogue_without_the_right_to_count)
     fixture_await(&f, CARD, 200);
     fixture_expect_in_the_end(&f, "channel/by-id/424242/", 404);
     server_expect_log(&f.server, "a missing catalogue cannot be noticed", 1);
-}
-
-/* Redis is queried while it is empty, and is not empty any more when its reply is checked. */
-TEST_CASE(catalogue_that_comes_back_meanwhile_is_read_again)
-{
-    static const struct {
-        const char *const *env;
-        const char *path, *command;
-    } cases[] = {{CACHED, CARD, "hmget"},
-                 {CACHED, "channels/", "zcard"},
-                 {UNCACHED, CARD, "sismember"},
-                 {UNCACHED, "channels/", "sismember"}};
-    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-        AUTO(fixture_fini) struct fixture f;
-        AUTO(http_close) struct http_conn conn;
-        AUTO(http_response_free) struct http_response response;
-        const char *const env[] = {"CHANNELD_WORKERS=1",
-                                   cases[i].env == UNCACHED ? "CHANNELD_CACHE_SIZE=0" : NULL, NULL};
-        fixture_init(&f, &(struct fixture_spec){.channels = CHANNELS, .env = env, .proxied = true});
-        fixture_expect(&f, "channel/by-id/0/", 200); /* the key is held */
-        long long before = redis_calls(&f.redis, cases[i].command);
-        proxy_set_blackhole(f.proxy, PROXY_DOWN);
-        redis_do(&f.redis, "FLUSHALL");
-        fixture_start_get(&f, &conn, cases[i].path);
-        while (redis_calls(&f.redis, cases[i].command) == before)
-            assert_false(http_is_readable(&conn, 1));
-        put_catalogue(&f);
-        proxy_restore(f.proxy);
-        assert_int_equal(http_read(&conn, false, &response), 0);
-        if (response.status != 200 || strstr(response.body, "\"count\":0") != NULL)
-            fail_msg("%zu: %d %s", i, response.status, response.body);
-        assert_false(server_has_lost_redis(&f.server));
-    }
-}
-
-/* ---- under load ---- */
-
-struct clients {
-    int port;
-    atomic_bool stopping;
-    atomic_int answers[600]; /* by status */
-    atomic_int holes;        /* pages without all of their channels */
-};
-
-static void judge(struct clients *clients, const struct http_response *response, bool page)
-{
-    atomic_fetch_add(&clients->answers[response->status], 1);
-    if (page && response->status == 200 && strstr(response->body, "\"count\":3,") == NULL)
-        atomic_fetch_add(&clients->holes, 1);
-}
-
-static void *run_client(void *arg)
-{
-    static const char *const paths[] = {"/api/" CARD, "/api/channels/"};
-    struct clients *clients = arg;
-    for (size_t i = 0; !atomic_load(&clients->stopping); i++) {
-        struct http_response response;
-        if (http_try(clients->port, "GET", paths[i % 2], FIXTURE_AUTH, &response) == 0) {
-            judge(clients, &response, i % 2 == 1);
-            http_response_free(&response);
-        }
-    }
-    return NULL;
-}
-
-static bool are_served(void *arg)
-{
-    struct clients *clients = arg;
-    return atomic_load(&clients->answers[200]) > 0;
-}
-
-/* Requests are in flight whenever it goes and comes back. */
-TEST_CASE(no_404_while_the_catalogue_comes_and_goes)
-{
-    enum { ROUNDS = 9 };
-    const char *const *const envs[] = {CACHED, UNCACHED};
-    for (size_t i = 0; i < TEST_COUNT(envs); i++) {
-        AUTO(fixture_drop) struct fixture *f = fixture_new(CHANNELS, envs[i]);
-        struct clients clients = {.port = f->server.port};
-        pthread_t thread[CLIENTS];
-        for (size_t n = 0; n < CLIENTS; n++)
-            assert_int_equal(pthread_create(&thread[n], NULL, run_client, &clients), 0);
-        for (int round = 0; round < ROUNDS; round++) {
-            fixture_await(f, CARD, 200);
-            redis_do(&f->redis, round % 2 == 0 ? "FLUSHALL" : "DEL channels:index channels:api_keys");
-            if (round % 3 > 0)
-                await_missing(f);
-            put_catalogue(f);
-        }
-        bool served = wait_until(are_served, &clients, WAIT_DEADLINE_MS);
-        atomic_store(&clients.stopping, true);
-        for (size_t n = 0; n < CLIENTS; n++)
-            assert_int_equal(pthread_join(thread[n], NULL), 0);
-        assert_true(served);
-        assert_int_equal(atomic_load(&clients.answers[401]), 0);
-        assert_int_equal(atomic_load(&clients.answers[404]), 0);
-        assert_int_equal(atomic_load(&clients.holes), 0);
-    }
 }

@@ -100,22 +100,6 @@ TEST_CASE_WITH(channeld_stops_without_redis, setup_without_redis, NULL)
     http_close(&conn);
 }
 
-/* An address that accepts connections and never sends anything. */
-TEST_CASE(mute_redis_is_500_within_the_request_timeout)
-{
-    struct fixture fixture;
-    int port = net_reserve_port();
-    int listener = net_listen(port);
-    AUTOFREE char *url = text_printf("redis://127.0.0.1:%d/0", port);
-    assert_true(listener >= 0);
-    fixture_serve(&fixture, url, ENV, SERVER_WAIT_LISTENING);
-    expect_timeouts(&fixture, &(const char *){"channels/"}, 1);
-    assert_int_equal(server_admin_status(&fixture.server, "/livez"), 200);
-    assert_int_equal(server_admin_status(&fixture.server, "/readyz"), 503);
-    fixture_fini(&fixture);
-    (void)close(listener);
-}
-
 /* ---- stalled ---- */
 
 static const char FAILED[] = "channeld_requests_total{route=\"card_by_id\",status=\"500\"}";
@@ -167,39 +151,6 @@ TEST_CASE(pause_shorter_than_the_timeout_fails_no_request)
     assert_int_equal(http_read(&conn, false, &response), 0);
     assert_int_equal(response.status, 200);
     assert_int_equal(json_integer_at(response.body, "data.max_channel_id"), 0);
-}
-
-TEST_CASE_WITH(clients_that_leave_while_redis_is_stalled, setup_stalled, fixture_teardown)
-{
-    struct fixture *fixture = *state;
-    redis_pause(&fixture->redis);
-    for (size_t n = 20; n < 50; n++) {
-        AUTO(http_close) struct http_conn conn;
-        AUTOFREE char *path = path_of(n);
-        fixture_start_get(fixture, &conn, path);
-        (void)http_is_readable(&conn, 2);
-    }
-    expect_recovery(fixture);
-}
-
-/* Pipelined requests that time out one after another are answered in order. */
-TEST_CASE_WITH(pipelined_requests_time_out_in_order, setup_stalled, fixture_teardown)
-{
-    static const int statuses[] = {500, 404, 500, 405};
-    struct fixture *fixture = *state;
-    redis_pause(&fixture->redis);
-    struct http_conn conn = http_connect(fixture->server.port);
-    assert_int_equal(
-        http_send_text(&conn, "GET /api/channel/by-id/91919191/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n"
-                              "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n"
-                              "GET /api/channel/by-id/92929292/ HTTP/1.1\r\nHost: a\r\n" FIXTURE_AUTH "\r\n"
-                              "POST /api/channels/ HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"),
-        0);
-    for (size_t i = 0; i < TEST_COUNT(statuses); i++) {
-        http_expect(&conn, statuses[i]);
-    }
-    http_close(&conn);
-    expect_recovery(fixture);
 }
 
 /* ---- reasons in the log, each when it begins, in the words of Redis ---- */

@@ -112,25 +112,6 @@ TEST_CASE_WITH(killed_replica_is_left_for_the_other, set_up_two_replicas, tear_d
     expect_move_to(3 - first, MOVE_MS);
 }
 
-SLOW_TEST_WITH(stalled_replica_is_left_for_the_other, set_up_two_replicas, tear_down)
-{
-    int first = connected_redis();
-    assert_in_range(first, 1, 2);
-    redis_pause(&cluster.redis[first]);
-    server_await_metric(&fixture.server, "channeld_redis_connects_total", 2);
-    assert_true(is_connected_to(3 - first) || is_connected_to(0));
-    redis_resume(&cluster.redis[first]);
-}
-
-/* It still answers, and gets no updates any more. */
-SLOW_TEST_WITH(replica_that_has_lost_its_master_is_left_for_the_other, set_up_two_replicas, tear_down)
-{
-    int first = connected_redis();
-    assert_in_range(first, 1, 2);
-    redis_do(&cluster.redis[first], "REPLICAOF 127.0.0.1 1");
-    expect_move_to(3 - first, MOVE_MS);
-}
-
 TEST_CASE_WITH(promoted_replica_is_left_for_the_other, set_up_two_replicas, tear_down)
 {
     int first = connected_redis();
@@ -153,21 +134,6 @@ SLOW_TEST_WITH(master_stands_in_until_there_is_a_replica_again, set_up_one_repli
     assert_true(wait_now_ms() - began > STAND_IN_MS / 2);
     assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_failovers_total"), 1);
     assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_stand_ins"), 0);
-}
-
-/* A replica without a master may be outdated: better no connection, and the cache for the stale limit. */
-SLOW_TEST_WITH(replica_without_any_master_is_not_used, set_up_one_replica, tear_down)
-{
-    assert_int_equal(connected_redis(), 1);
-    assert_int_equal(fixture_status(&fixture, "channel/by-id/1/"), 200);
-    redis_kill(&cluster.redis[0]);
-    server_await_metric_below(&fixture.server, "channeld_redis_connected", 0);
-    assert_int_equal(fixture_status(&fixture, "channel/by-id/1/"), 200);
-    assert_int_equal(fixture_status(&fixture, "channel/by-id/404/"), 500);
-    redis_restart(&cluster.redis[0]);
-    sentinel_cluster_await_link(&cluster, 1);
-    write_catalogue(1); /* the master has restarted without its data, and its replica has followed */
-    server_await_metric(&fixture.server, "channeld_redis_connected", 1);
 }
 
 /* Sentinel monitors another master by now; the replica of the old one still follows that, and is well. */

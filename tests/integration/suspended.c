@@ -3,7 +3,6 @@
  * old as that one says.
  */
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 
 #include "support/fixture.h"
 
-enum { LEASE_S = 3, STALE_LIMIT_S = 30, SILENT_MS = 200 };
+enum { STALE_LIMIT_S = 30 };
 
 #define CARD "channel/by-id/1/"
 
@@ -61,40 +60,6 @@ static int tear_down(void **state)
     free(clock_file);
     tempdir_fini(&dir);
     return 0;
-}
-
-static bool is_hit(void)
-{
-    double before = server_metric(&f.server, "channeld_cache_hits_total");
-    assert_int_equal(fixture_status(&f, CARD), 200);
-    return server_metric(&f.server, "channeld_cache_hits_total") > before;
-}
-
-static bool is_hit_now(void *arg)
-{
-    (void)arg;
-    return is_hit();
-}
-
-static bool is_unanswered(void *arg)
-{
-    return !http_is_readable(arg, 0);
-}
-
-/* Redis is stopped, so that no reply of it comes between the leap and the request. */
-TEST_CASE_WITH(after_it_nothing_is_answered_from_memory_before_redis_has_replied, set_up, tear_down)
-{
-    struct http_conn conn;
-    assert_true(wait_until(is_hit_now, NULL, WAIT_DEADLINE_MS));
-    redis_pause(&f.redis);
-    suspend_for(LEASE_S + 1);
-    http_start_get(&conn, f.server.port, "/api/" CARD, FIXTURE_AUTH);
-    assert_true(wait_holds(is_unanswered, &conn, SILENT_MS));
-    redis_resume(&f.redis);
-    http_expect(&conn, 200);
-    http_close(&conn);
-    assert_true(wait_until(is_hit_now, NULL, WAIT_DEADLINE_MS));
-    assert_int_equal((int)server_metric(&f.server, "channeld_redis_disconnects_total"), 0);
 }
 
 TEST_CASE_WITH(stale_limit_counts_it, set_up, tear_down)

@@ -9,10 +9,11 @@
 #include <string.h>
 #include <yyjson.h>
 
+#include "support/fields.h"
 #include "support/test.h"
 #include "support/text.h"
 
-enum { HISTORY_DAYS = 10, CARD_FIELDS_MAX = 16 };
+enum { HISTORY_DAYS = 10 };
 
 static const char *const catalogue_titles[] = {
     "Плохие новости \xF0\x9F\x98\x80",
@@ -48,49 +49,45 @@ static yyjson_mut_val *catalogue_history(yyjson_mut_doc *document, size_t n)
     return history;
 }
 
-/* Every few samples the field is null. */
-static void catalogue_add_text(yyjson_mut_doc *document, const char *name, const char *value, bool null)
+static yyjson_mut_val *catalogue_text(yyjson_mut_doc *document, enum channel_field field, size_t n)
 {
-    yyjson_mut_val *root = yyjson_mut_doc_get_root(document);
-    if (null)
-        yyjson_mut_obj_add_null(document, root, name);
-    else
-        yyjson_mut_obj_add_strcpy(document, root, name, value);
+    const char *title = catalogue_titles[(n + field) % TEST_COUNT(catalogue_titles)];
+    AUTOFREE char *text = field == CHANNEL_FIELD_link ? catalogue_link(n)
+                          : field == CHANNEL_FIELD_title
+                              ? text_printf("%s", title)
+                              : text_printf("%s %zu: %s", field_table[field].name, n, title);
+    return yyjson_mut_strcpy(document, text);
 }
 
-static void catalogue_add_number(yyjson_mut_doc *document, const char *name, int64_t value, bool null)
+static yyjson_mut_val *catalogue_value(yyjson_mut_doc *document, enum channel_field field, size_t n)
 {
-    yyjson_mut_val *root = yyjson_mut_doc_get_root(document);
-    if (null)
-        yyjson_mut_obj_add_null(document, root, name);
-    else
-        yyjson_mut_obj_add_sint(document, root, name, value);
+    bool always = field == CHANNEL_FIELD_max_channel_id || field == CHANNEL_FIELD_title ||
+                  field == CHANNEL_FIELD_link || field_table[field].type == CHANNEL_HISTORY;
+    if (!always && n % (field + 3) == field + 2) /* every few samples */
+        return yyjson_mut_null(document);
+    switch (field_table[field].type) {
+    case CHANNEL_INTEGER:
+        if (field == CHANNEL_FIELD_max_channel_id)
+            return yyjson_mut_sint(document, catalogue_id(n));
+        return yyjson_mut_sint(document, n == 0 ? INT64_MAX : (int64_t)(n * field));
+    case CHANNEL_FLAG:
+        return yyjson_mut_sint(document, (int64_t)(n % 2));
+    case CHANNEL_DATETIME:
+        return yyjson_mut_str(document, "2026-11-20T10:06:06");
+    case CHANNEL_HISTORY:
+        return catalogue_history(document, n);
+    default:
+        return catalogue_text(document, field, n);
+    }
 }
 
 char *catalogue_card(size_t n)
 {
-    int64_t number = (int64_t)n;
-    AUTOFREE char *link = catalogue_link(n);
-    AUTOFREE char *text =
-        text_printf("Sample %zu: %s", n, catalogue_titles[(n + 1) % TEST_COUNT(catalogue_titles)]);
     yyjson_mut_doc *document = yyjson_mut_doc_new(NULL);
     yyjson_mut_val *root = yyjson_mut_obj(document);
     yyjson_mut_doc_set_root(document, root);
-    catalogue_add_number(document, "max_channel_id", catalogue_id(n), false);
-    catalogue_add_text(document, "title", catalogue_titles[n % TEST_COUNT(catalogue_titles)], false);
-    catalogue_add_text(document, "description", text, n % 7 == 6);
-    catalogue_add_text(document, "avatar", "https://cdn.example/a/b.jpg?x=1&y=2", n % 3 == 0);
-    catalogue_add_text(document, "link", link, false);
-    catalogue_add_text(document, "category", "technology", n % 13 == 12);
-    catalogue_add_text(document, "category2", "blog", n % 2 == 0);
-    catalogue_add_number(document, "followers_cnt_today", n == 0 ? INT64_MAX : number * 100, n % 17 == 16);
-    yyjson_mut_obj_add_val(document, root, "followers_history", catalogue_history(document, n));
-    catalogue_add_number(document, "is_a_plus_flag", number % 2, false);
-    catalogue_add_number(document, "views_24h", number * 3, n % 5 == 4);
-    catalogue_add_number(document, "views_48h", number * 5, false);
-    catalogue_add_number(document, "er_24h", number % 101, false);
-    catalogue_add_number(document, "er_48h", n == 1 ? INT64_MIN : number % 97, false);
-    catalogue_add_text(document, "updated_at", "2026-11-20T10:06:06", n % 19 == 18);
+    for (enum channel_field f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        yyjson_mut_obj_add_val(document, root, field_table[f].name, catalogue_value(document, f, n));
     char *card = yyjson_mut_write(document, YYJSON_WRITE_NOFLAG, NULL);
     yyjson_mut_doc_free(document);
     if (card == NULL)
@@ -100,17 +97,16 @@ char *catalogue_card(size_t n)
 
 char *catalogue_summary(const char *card)
 {
-    static const char *const names[] = {"max_channel_id", "title", "description",
-                                        "avatar",         "link",  "updated_at"};
     yyjson_doc *parsed = yyjson_read(card, strlen(card), YYJSON_READ_NOFLAG);
     yyjson_mut_doc *document = yyjson_mut_doc_new(NULL);
     yyjson_mut_val *root = yyjson_mut_obj(document);
     yyjson_mut_doc_set_root(document, root);
-    for (size_t i = 0; i < TEST_COUNT(names); i++) {
-        yyjson_val *value = yyjson_obj_get(yyjson_doc_get_root(parsed), names[i]);
+    for (enum channel_field f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+        yyjson_val *value = yyjson_obj_get(yyjson_doc_get_root(parsed), field_table[f].name);
         yyjson_mut_val *copy =
             value != NULL ? yyjson_val_mut_copy(document, value) : yyjson_mut_null(document);
-        yyjson_mut_obj_add_val(document, root, names[i], copy);
+        if (field_table[f].in_summary)
+            yyjson_mut_obj_add_val(document, root, field_table[f].name, copy);
     }
     char *summary = yyjson_mut_write(document, YYJSON_WRITE_NOFLAG, NULL);
     yyjson_doc_free(parsed);
@@ -150,9 +146,9 @@ static char *catalogue_stored(yyjson_val *value, size_t *length)
 
 static void catalogue_put_hash(struct redis *redis, int64_t id, yyjson_val *card)
 {
-    const char *args[2 + 2 * CARD_FIELDS_MAX] = {"HSET"};
-    size_t lengths[2 + 2 * CARD_FIELDS_MAX] = {4};
-    char *values[CARD_FIELDS_MAX] = {NULL};
+    const char *args[2 + 2 * CHANNEL_FIELD_COUNT] = {"HSET"};
+    size_t lengths[2 + 2 * CHANNEL_FIELD_COUNT] = {4};
+    char *values[CHANNEL_FIELD_COUNT] = {NULL};
     size_t fields = 0;
     size_t used = 2;
     AUTOFREE char *key = text_printf("%scard:%" PRId64, redis->prefix, id);
@@ -160,7 +156,7 @@ static void catalogue_put_hash(struct redis *redis, int64_t id, yyjson_val *card
     args[1] = key;
     lengths[1] = strlen(key);
     redis_do(redis, "DEL %s", key);
-    for (yyjson_val *name = yyjson_obj_iter_next(&iterator); name != NULL && fields < CARD_FIELDS_MAX;
+    for (yyjson_val *name = yyjson_obj_iter_next(&iterator); name != NULL && fields < CHANNEL_FIELD_COUNT;
          name = yyjson_obj_iter_next(&iterator)) {
         size_t length = 0;
         values[fields] = catalogue_stored(yyjson_obj_iter_get_val(name), &length);
@@ -224,32 +220,43 @@ void catalogue_put_version(struct redis *redis, int version, const char *key)
              CATALOGUE_SPARES, digest, redis->prefix);
 }
 
-char *catalogue_version_card(long long id, int version)
+/* Appends the channel: what the script stores, and null for each other field. */
+static char *catalogue_append_version(char *body, long long id, int version, bool summary)
 {
     AUTOFREE char *description = text_repeat('x', 200);
-    char *body = text_printf(
-        "{\"success\":true,\"data\":{\"max_channel_id\":%lld,\"title\":\"v%d of "
-        "%lld\",\"description\":\"%s\","
-        "\"avatar\":null,\"link\":\"https://max.ru/c%lld\",\"category\":null,\"category2\":null,"
-        "\"followers_cnt_today\":%lld,\"followers_history\":{},\"is_a_plus_flag\":null,\"views_24h\":null,"
-        "\"views_48h\":null,\"er_24h\":null,\"er_48h\":null,\"updated_at\":null}}",
-        id, version, id, description, id, id);
-    return body;
+    for (enum channel_field f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+        char value[256] = "null";
+        if (summary && !field_table[f].in_summary)
+            continue;
+        if (f == CHANNEL_FIELD_max_channel_id || f == CHANNEL_FIELD_followers_cnt_today)
+            (void)snprintf(value, sizeof value, "%lld", id);
+        else if (f == CHANNEL_FIELD_title)
+            (void)snprintf(value, sizeof value, "\"v%d of %lld\"", version, id);
+        else if (f == CHANNEL_FIELD_description)
+            (void)snprintf(value, sizeof value, "\"%s\"", description);
+        else if (f == CHANNEL_FIELD_link)
+            (void)snprintf(value, sizeof value, "\"https://max.ru/c%lld\"", id);
+        else if (field_table[f].type == CHANNEL_HISTORY)
+            (void)snprintf(value, sizeof value, "{}");
+        AUTOFREE char *member = text_printf("%s\"%s\":%s", f == 0 ? "{" : ",", field_table[f].name, value);
+        body = text_append(body, member);
+    }
+    return text_append(body, "}");
+}
+
+char *catalogue_version_card(long long id, int version)
+{
+    char *body = text_printf("{\"success\":true,\"data\":");
+    return text_append(catalogue_append_version(body, id, version, false), "}");
 }
 
 char *catalogue_version_page(int number, int version)
 {
     int first = (number - 1) * 100 + 1;
     int last = number * 100 < CATALOGUE_LISTED ? number * 100 : CATALOGUE_LISTED;
-    AUTOFREE char *description = text_repeat('x', 200);
     char *body = text_printf("{\"success\":true,\"data\":[");
-    for (int id = first; id <= last; id++) {
-        AUTOFREE char *item =
-            text_printf("%s{\"max_channel_id\":%d,\"title\":\"v%d of %d\",\"description\":\"%s\","
-                        "\"avatar\":null,\"link\":\"https://max.ru/c%d\",\"updated_at\":null}",
-                        id > first ? "," : "", id, version, id, description, id);
-        body = text_append(body, item);
-    }
+    for (int id = first; id <= last; id++)
+        body = catalogue_append_version(id > first ? text_append(body, ",") : body, id, version, true);
     AUTOFREE char *end =
         text_printf("],\"pagination\":{\"page\":%d,\"per_page\":100,\"count\":%d,\"has_next\":%s}}", number,
                     last >= first ? last - first + 1 : 0, last < CATALOGUE_LISTED ? "true" : "false");

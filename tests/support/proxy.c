@@ -149,7 +149,6 @@ struct proxy {
     int target_port;
     atomic_size_t slice;
     atomic_size_t rate;
-    atomic_int delay_ms;
     atomic_int latency_ms;
     atomic_int blackhole; /* enum proxy_way */
     atomic_bool refusing;
@@ -270,12 +269,6 @@ static bool link_send_down(struct proxy_link *link)
     return true;
 }
 
-static int link_delay(struct proxy_link *link)
-{
-    int delay = atomic_load(&link->proxy->delay_ms);
-    return atomic_load(&link->proxy->latency_ms) + (delay > 0 ? rand_r(&link->seed) % (delay + 1) : 0);
-}
-
 /* One round: reads what has come, passes on what is due. False when the connection has ended. */
 static bool link_turn(struct proxy_link *link)
 {
@@ -291,7 +284,7 @@ static bool link_turn(struct proxy_link *link)
     if (up && fds[0].revents != 0 && !proxy_pipe_fill(&link->up, atomic_load(&link->proxy->latency_ms), 0))
         return false;
     if (down && fds[1].revents != 0 &&
-        !proxy_pipe_fill(&link->down, link_delay(link), atomic_load(&link->proxy->rate)))
+        !proxy_pipe_fill(&link->down, atomic_load(&link->proxy->latency_ms), atomic_load(&link->proxy->rate)))
         return false;
     if (up && !link_send_up(link))
         return false;
@@ -396,11 +389,6 @@ int proxy_port(const struct proxy *proxy)
     return proxy->port;
 }
 
-void proxy_set_delay(struct proxy *proxy, int delay_ms)
-{
-    atomic_store(&proxy->delay_ms, delay_ms);
-}
-
 void proxy_set_slice(struct proxy *proxy, size_t slice)
 {
     atomic_store(&proxy->slice, slice);
@@ -457,7 +445,6 @@ bool proxy_has_injected(struct proxy *proxy)
 void proxy_restore(struct proxy *proxy)
 {
     proxy_arm(proxy, false, 0, ORDER_NONE);
-    proxy_set_delay(proxy, 0);
     proxy_set_slice(proxy, 0);
     proxy_set_latency(proxy, 0);
     proxy_set_rate(proxy, 0);

@@ -28,9 +28,6 @@ void proxy_free(struct proxy *proxy);
 /* The port to connect to. */
 int proxy_port(const struct proxy *proxy);
 
-/* Responses are delayed by a random time up to `delay_ms`. */
-void proxy_set_delay(struct proxy *proxy, int delay_ms);
-
 /* Responses come in pieces of up to `slice` bytes; 0: unchanged. */
 void proxy_set_slice(struct proxy *proxy, size_t slice);
 

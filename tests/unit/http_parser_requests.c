@@ -1,4 +1,4 @@
-/* What a request says: target, fields, persistence, where it ends. */
+/* The fields of a request. What else a request says is in the simulation (tests/simulation/http/model.h). */
 #include "unit/fixtures/http_feed.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n"
@@ -10,58 +10,6 @@ static const struct http_request *read_request(struct feed *f, const char *text)
     assert_int_equal(f->progress, HTTP_COMPLETE);
     assert_int_equal(f->used, strlen(text));
     return &f->parser.request;
-}
-
-TEST_CASE(only_the_path_is_decoded)
-{
-    static const struct {
-        const char *target, *path, *query;
-    } rows[] = {{"/", "/", NULL},
-                {"/a/b?c=%41&d", "/a/b", "c=%41&d"},
-                {"/%41%2fb?", "/A%2fb", ""},
-                {"/%2F%2f%61%2F", "/%2F%2fa%2F", NULL},
-                {"/%252F%2541/", "/%2F%41/", NULL},
-                {"/a%3Fb?c?d", "/a?b", "c?d"},
-                {"http://other:80/a%20b?c", "/a b", "c"},
-                {"HTTPS://other", "/", NULL},
-                {"http://other?c", "/", "c"},
-                {"/+;@:!$&'()*,=~_-.", "/+;@:!$&'()*,=~_-.", NULL}};
-    SCOPED_FEED(f);
-    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        char text[128];
-        (void)snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", rows[i].target);
-        const struct http_request *r = read_request(&f, text);
-        assert_span(r->path, rows[i].path);
-        assert_span(r->query, rows[i].query);
-    }
-}
-
-TEST_CASE(methods_are_recognized)
-{
-    static const struct {
-        const char *request;
-        enum http_method method;
-    } rows[] = {{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_GET},
-                {"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_HEAD},
-                {"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OPTIONS},
-                {"POST / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER},
-                {"DELETE / HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER},
-                {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", METHOD_OTHER}};
-    SCOPED_FEED(f);
-    for (size_t i = 0; i < TEST_COUNT(rows); i++)
-        assert_int_equal(read_request(&f, rows[i].request)->method, rows[i].method);
-}
-
-TEST_CASE(a_rejected_request_has_its_method)
-{
-    SCOPED_FEED(f);
-    EACH_TEXT (text, "HEAD /a\x01 HTTP/1.1\r\n", "HEAD / HTTP/3.0\r\n", "HEAD / HTTP/1.1\r\n\r\n",
-               "HEAD / HTTP/1.1\r\nHost : a\r\n",
-               "HEAD / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999\r\n\r\n") {
-        feed_every_way(&f, &FEED_LIMITS, span_of(text));
-        assert_int_equal(f.progress, HTTP_REJECTED);
-        assert_int_equal(f.parser.request.method, METHOD_HEAD);
-    }
 }
 
 TEST_CASE(field_names_ignore_case_and_values_are_trimmed)
@@ -261,105 +209,6 @@ TEST_CASE(joining_lists_survives_a_growing_buffer)
         assert_span(f.parser.request.field[FEED_FIELD_KEY], tag);
     }
     feed_fini(&f);
-}
-
-TEST_CASE(trailers_are_dropped)
-{
-    SCOPED_FEED(f);
-    const struct http_request *r = read_request(
-        &f, "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nIf-None-Match: \"a\"\r\n\r\n"
-            "1\r\nx\r\n0\r\nHost: b\r\nX-Api-Key: k\r\nIf-None-Match: \"b\"\r\n\r\n");
-    assert_span(r->field[HTTP_FIELD_HOST], "a");
-    assert_span(r->field[FEED_FIELD_KEY], NULL);
-    assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"a\"");
-}
-
-TEST_CASE(persistence_follows_version_and_connection)
-{
-    static const struct {
-        const char *request;
-        bool keep_alive;
-    } rows[] = {{GET "\r\n", true},
-                {GET "Connection: close\r\n\r\n", false},
-                {GET "Connection: CLOSE\r\n\r\n", false},
-                {GET "Connection: close\t\r\n\r\n", false},
-                {GET "Connection:\t\tclose \t\r\n\r\n", false},
-                {GET "Connection: x\t,\tclose\t, y\r\n\r\n", false},
-                {GET "Connection: clo\tse\r\n\r\n", true},
-                {GET "X: close\t\r\nConnection: x\t\r\nY: close\t\r\n\r\n", true},
-                {"GET / HTTP/1.0\r\nConnection: keep-alive\t\r\n\r\n", true},
-                {"GET / HTTP/1.2\r\nHost: a\r\n\r\n", true},
-                {GET "Connection: keep-alive, close\r\n\r\n", false},
-                {GET "Connection: keep-alive\r\nConnection: close\r\n\r\n", false},
-                {GET "Connection: x-close\r\n\r\n", true},
-                {GET "Connection: keep-alive\r\n\r\n", true},
-                {"GET / HTTP/1.0\r\n\r\n", false},
-                {"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", true},
-                {"GET / HTTP/1.0\r\nConnection: close\r\n\r\n", false},
-                {"GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", false},
-                {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", false}};
-    SCOPED_FEED(f);
-    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        const struct http_request *r = read_request(&f, rows[i].request);
-        if (r->keep_alive != rows[i].keep_alive)
-            fail_msg("keep_alive is %d after\n%s", r->keep_alive, rows[i].request);
-    }
-}
-
-TEST_CASE(an_offered_upgrade_is_ignored)
-{
-    SCOPED_FEED(f);
-    EACH_TEXT (
-        text, GET "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
-        GET "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-        "POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 3\r\n\r\nabc",
-        GET "Connection: Upgrade\r\nUpgrade: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
-        assert_true(read_request(&f, text)->keep_alive);
-}
-
-TEST_CASE(input_behind_a_request_is_left)
-{
-    static const char *const requests[] = {
-        GET "\r\n", "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /",
-        "POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: u\r\n\r\n",
-        "\r\nHEAD /d HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"};
-    SCOPED_FEED(f);
-    SCOPED_BUF(all);
-    for (size_t i = 0; i < TEST_COUNT(requests); i++)
-        buf_append_str(&all, requests[i]);
-    struct span rest = buf_span(&all);
-    for (size_t i = 0; i < TEST_COUNT(requests); i++) {
-        feed_every_way(&f, &FEED_LIMITS, rest);
-        assert_int_equal(f.progress, HTTP_COMPLETE);
-        assert_int_equal(f.used, strlen(requests[i]));
-        rest = span_skip(rest, f.used);
-    }
-    assert_int_equal(rest.len, 0);
-}
-
-static bool wants_continue_after(const char *text)
-{
-    SCOPED_FEED(f);
-    feed_whole(&f, &FEED_LIMITS, span_of(text));
-    bool wants = http_parser_wants_continue(&f.parser);
-    return wants;
-}
-
-TEST_CASE(expect_100_continue_counts_once_the_head_is_complete)
-{
-#define POST "POST / HTTP/1.1\r\nHost: a\r\nExpect: "
-    assert_true(wants_continue_after(POST "100-continue\r\nContent-Length: 3\r\n\r\n"));
-    assert_true(wants_continue_after(POST "100-Continue\r\nTransfer-Encoding: chunked\r\n\r\n"));
-    EACH_TEXT (text, POST "100-continue\r\nContent-Length: 3\r\n\r",
-               POST "100-continue\r\nContent-Length: 3\r\n\r\na",
-               POST "100-continue\r\nTransfer-Encoding: chunked\r\n\r\n3",
-               POST "100-continue\r\nContent-Length: 3\r\n\r\nabc",
-               POST "100-continue\r\nContent-Length: 0\r\n\r\n", POST "100-continue\r\n\r\n",
-               POST "200-ok\r\nContent-Length: 3\r\n\r\n")
-        assert_false(wants_continue_after(text));
-    assert_false(wants_continue_after("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"));
-    assert_false(
-        wants_continue_after("POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"));
 }
 
 TEST_CASE(a_reused_parser_has_nothing_of_the_previous_request)

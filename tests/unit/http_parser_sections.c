@@ -46,90 +46,6 @@ TEST_CASE(a_section_may_be_as_long_as_the_limit)
     }
 }
 
-TEST_CASE(sections_of_the_same_length_are_told_apart)
-{
-    SCOPED_FEED(f);
-    keep(&f, SECTION);
-    for (int times = 0; times < 3; times++) {
-        send_section(&f, "Host: a\r\nX-API-Key: 124\r\n\r\n");
-        assert_span(f.parser.request.field[FEED_FIELD_KEY], "124");
-    }
-    send_section(&f, SECTION);
-    assert_span(f.parser.request.field[FEED_FIELD_KEY], "123");
-}
-
-TEST_CASE(a_recognised_request_has_its_own_target)
-{
-    static const char *const targets[] = {"/a%20b?c=%20", "/",     "/a?",   "/a%0Ab",     "/a%zz", "//a",
-                                          "/a#b",         "/\x01", "/\x80", "/\xd0\xb0",  "/a\"b", "/{}^|`\\",
-                                          "/a\tb",        "*",     "a",     "http://b/c", ""};
-    SCOPED_FEED(f);
-    SCOPED_BUF(b);
-    keep(&f, SECTION);
-    for (size_t i = 0; i < TEST_COUNT(targets); i++) {
-        buf_clear(&b);
-        buf_printf(&b, "GET %s HTTP/1.1\r\n" SECTION, targets[i]);
-        feed_known(&f, &FEED_LIMITS, buf_span(&b));
-    }
-}
-
-TEST_CASE(a_known_section_behind_another_line_is_parsed)
-{
-    SCOPED_FEED(f);
-    keep(&f, SECTION);
-    EACH_TEXT (line, "HEAD / HTTP/1.1\r\n", "POST / HTTP/1.1\r\n", "GET / HTTP/1.0\r\n", "GET / HTTP/1.2\r\n",
-               "GET / HTTP/2.0\r\n", "get / HTTP/1.1\r\n", "GET  / HTTP/1.1\r\n", "GET /  HTTP/1.1\r\n",
-               "GET / HTTP/1.1 \r\n", "GET / HTTP/1.1\n", "GET / HTTP/1.1\r", "GET /\r\n",
-               "GET / http/1.1\r\n", "CONNECT a:1 HTTP/1.1\r\n", "GET / RTSP/1.0\r\n", "GET / HTTP/1.1\r\n ",
-               "GET / HTTP/1.1\r\n:\r\n") {
-        SCOPED_BUF(b);
-        buf_printf(&b, "%s" SECTION, line);
-        feed_known(&f, &FEED_LIMITS, buf_span(&b));
-        assert_false(was_recognised(&f));
-    }
-}
-
-TEST_CASE(a_recognised_request_ends_where_its_section_does)
-{
-    SCOPED_FEED(f);
-    static const char request[] = "GET /a HTTP/1.1\r\n" SECTION;
-    static const char second[] = "GET /b HTTP/1.1\r\n" SECTION;
-    keep(&f, SECTION);
-    EACH_TEXT (rest, "", "G", "\r\n", "GET /b HTTP/1.1\r\n", second, "\r\n\r\n") {
-        SCOPED_BUF(b);
-        buf_printf(&b, "%s%s", request, rest);
-        feed_known(&f, &FEED_LIMITS, buf_span(&b));
-        assert_true(was_recognised(&f));
-        assert_int_equal(f.used, strlen(request));
-    }
-    for (size_t n = 0; n < strlen(request); n++) {
-        feed_known(&f, &FEED_LIMITS, (struct span){request, n});
-        assert_int_equal(f.progress, HTTP_NEED_MORE);
-    }
-}
-
-TEST_CASE(a_pipelined_section_is_kept)
-{
-    SCOPED_FEED(f);
-    for (int times = 0; times < 4; times++)
-        feed_known(
-            &f, &FEED_LIMITS,
-            SPAN("GET /a HTTP/1.1\r\n" SECTION "GET /b HTTP/1.1\r\n" SECTION "GET /c HTTP/1.1\r\n" SECTION));
-    assert_true(was_recognised(&f));
-}
-
-TEST_CASE(the_connection_persists_as_the_section_says)
-{
-    EACH_TEXT (section, "Host: a\r\n\r\n", "Host: a\r\nConnection: close\r\n\r\n",
-               "Host: a\r\nConnection: keep-alive\r\n\r\n", "Host: a\r\nConnection: x, close\r\n\r\n") {
-        SCOPED_FEED(f);
-        keep(&f, section);
-        send_section(&f, section);
-        assert_true(was_recognised(&f));
-        assert_int_equal(f.parser.request.keep_alive, strstr(section, "close") == NULL);
-    }
-}
-
 TEST_CASE(all_values_of_a_recognised_section_are_there)
 {
     static const char section[] =
@@ -166,22 +82,6 @@ TEST_CASE(a_section_with_content_is_parsed_each_time)
     }
 }
 
-/* The content is as long as the head, and a copy of it. It comes last, and must not be taken for the head. */
-TEST_CASE(a_section_is_not_taken_from_content)
-{
-    static const char head[] = "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 47\r\n\r\n";
-    SCOPED_FEED(f);
-    SCOPED_BUF(b);
-    buf_printf(&b, "%s%s", head, head);
-    assert_int_equal(b.len, 2 * 47);
-    for (int times = 0; times < 3; times++) {
-        feed_split(&f, &FEED_LIMITS, buf_span(&b), 47);
-        assert_int_equal(f.progress, HTTP_COMPLETE);
-    }
-    feed_known(&f, &FEED_LIMITS, SPAN(head));
-    assert_int_equal(f.progress, HTTP_NEED_MORE);
-}
-
 TEST_CASE(the_limit_of_the_head_counts_for_a_recognised_request)
 {
     static const char request[] = "GET /first HTTP/1.1\r\n" SECTION;
@@ -193,13 +93,4 @@ TEST_CASE(the_limit_of_the_head_counts_for_a_recognised_request)
         feed_known(&f, &limits, SPAN(request));
         assert_int_equal(f.progress, less == 0 ? HTTP_COMPLETE : HTTP_REJECTED);
     }
-}
-
-TEST_CASE(a_section_that_comes_in_pieces_is_not_kept)
-{
-    SCOPED_FEED(f);
-    for (int times = 0; times < 4; times++)
-        feed_split(&f, &FEED_LIMITS, SPAN("GET / HTTP/1.1\r\n" SECTION), strlen("GET / HTTP/1.1\r\nHost"));
-    feed_known(&f, &FEED_LIMITS, SPAN("GET / HTTP/1.1\r\n" SECTION));
-    assert_false(was_recognised(&f));
 }

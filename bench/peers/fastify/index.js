@@ -4,6 +4,7 @@
 //
 //   node index.js PORT REDIS_PORT
 import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import Fastify from 'fastify'
 import Redis from 'ioredis'
 
@@ -14,14 +15,12 @@ const app = Fastify({ logger: false, keepAliveTimeout: 600_000 })
 const PAGE = 100
 const text = { type: 'string', nullable: true }
 const number = { type: 'integer', nullable: true }
-const summary = {
-  max_channel_id: number, title: text, description: text, avatar: text, link: text, updated_at: text
-}
-const card = {
-  max_channel_id: number, title: text, description: text, avatar: text, link: text, category: text, category2: text,
-  followers_cnt_today: number, followers_history: { type: 'object', additionalProperties: { type: 'integer' } },
-  is_a_plus_flag: number, views_24h: number, views_48h: number, er_24h: number, er_48h: number, updated_at: text
-}
+const history = { type: 'object', additionalProperties: { type: 'integer' } }
+const schemas = JSON.parse(readFileSync(new URL('../../../docs/openapi.json', import.meta.url))).components.schemas
+const typeOf = (schema) => schema.$ref?.endsWith('/FollowersHistory') ? history : schema.type?.[0] === 'integer' ? number : text
+const fieldsOf = ({ required, properties }) => Object.fromEntries(required.map((name) => [name, typeOf(properties[name])]))
+const summary = fieldsOf(schemas.ChannelSummary)
+const card = fieldsOf(schemas.Channel)
 const summaryNames = Object.keys(summary)
 const cardNames = Object.keys(card)
 

@@ -6,17 +6,20 @@ local sha256 = require "nginx.sha256"
 local str = require "nginx.string"
 
 local POOL_IDLE_MS, POOL_SIZE, PAGE = 60000, 128, 100
-local SUMMARY = { "max_channel_id", "title", "description", "avatar", "link", "updated_at" }
-local CARD = {
-    "max_channel_id", "title", "description", "avatar", "link", "category", "category2", "followers_cnt_today",
-    "followers_history", "is_a_plus_flag", "views_24h", "views_48h", "er_24h", "er_48h", "updated_at",
-}
-local IS_NUMBER = {
-    max_channel_id = true, followers_cnt_today = true, is_a_plus_flag = true,
-    views_24h = true, views_48h = true, er_24h = true, er_48h = true,
-}
+local SUMMARY, CARD, IS_NUMBER
 
 local api = {}
+
+-- Takes the names of the fields from docs/openapi.json.
+function api.read_fields(path)
+    local file = assert(io.open(path))
+    local schemas = cjson.decode(file:read("*a")).components.schemas
+    file:close()
+    SUMMARY, CARD, IS_NUMBER = schemas.ChannelSummary.required, schemas.Channel.required, {}
+    for name, schema in pairs(schemas.Channel.properties) do
+        IS_NUMBER[name] = schema.type and schema.type[1] == "integer"
+    end
+end
 
 local function send(status, value)
     local body = cjson.encode(value)
