@@ -1,6 +1,7 @@
 /* The lock of channelctl load: a second load waits for a short one to end, and fails if it is a long one. */
 
 #include "support/ctl.h"
+#include "support/proxy.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -126,20 +127,6 @@ TEST_CASE_WITH(load_that_lost_its_lock_replaces_nothing, ctl_empty, NULL)
     redis_do(&redis, "DEL channels:loader");
 }
 
-/* No load holds a lock for this time: nobody can tell when it ends. */
-TEST_CASE_WITH(lock_that_lasts_longer_than_that_of_a_load_is_not_waited_for, ctl_empty, NULL)
-{
-    redis_do(&redis, "SET channels:loader maintenance PX 100000");
-    AUTO(ctl_run_free) struct ctl_run run = ctl_load(TWO, NULL);
-    assert_null(strstr(run.err, "waiting"));
-    assert_int_equal(run.status, 1);
-    ctl_expect_text(run.err, "another load is running (channels:loader: maintenance)");
-    redis_do(&redis, "SET channels:loader maintenance PX 1000");
-    struct ctl_run next = ctl_load(TWO, NULL);
-    ctl_expect_text(next.err, "waiting for another load to end (maintenance)");
-    ctl_expect(next, 0, NULL, NULL);
-}
-
 static bool lock_is_renewed(void *arg)
 {
     (void)arg;
@@ -191,16 +178,6 @@ TEST_CASE(load_fails_after_a_flushall_and_writes_nothing_more)
     flush_during_load("--replace");
 }
 
-/* An operator sets one to prevent loads. */
-TEST_CASE_WITH(lock_without_ttl_refuses_at_once, ctl_empty, NULL)
-{
-    redis_do(&redis, "SET channels:loader maintenance");
-    struct ctl_run run = ctl_load(ONE, NULL);
-    assert_int_equal(text_count(run.err, "waiting"), 0);
-    ctl_expect(run, 1, NULL,
-               "the lock has no TTL: no load is possible until it is deleted (channels:loader: maintenance)");
-}
-
 static bool is_waiting(void *arg)
 {
     struct process *process = arg;
@@ -245,4 +222,32 @@ TEST_CASE_WITH(lock_is_released_after_the_password_was_changed, ctl_empty, NULL)
     ctl_expect(run, 1, NULL, "the connection to Redis was lost");
     assert_int_equal(redis_integer(&redis, "EXISTS channels:loader"), 0);
     free(fifo);
+}
+
+/* A writer without the lock, which changes the card all the time. */
+static bool transaction_was_tried(void *arg)
+{
+    (void)arg;
+    redis_do(&redis, "HINCRBY channels:card:1 views_24h 1");
+    return redis_calls(&redis, "exec") > 1; /* the first one renews the lock */
+}
+
+TEST_CASE_WITH(remove_does_nothing_if_the_channel_changes_meanwhile, ctl_empty, NULL)
+{
+    enum { LATENCY_MS = 100 }; /* so that a change is certain between the read of the card and EXEC */
+    static const char *const args[] = {"remove", "1", NULL};
+    struct process process;
+    struct proxy *proxy = proxy_new(redis.port);
+    struct redis proxied = {.dir = redis.dir};
+    (void)snprintf(proxied.url, sizeof proxied.url, "redis://127.0.0.1:%d", proxy_port(proxy));
+    ctl_expect_load(ONE, NULL, 0);
+    redis_do(&redis, "CONFIG RESETSTAT");
+    proxy_set_latency(proxy, LATENCY_MS);
+    ctl_start_at(&process, &proxied, args);
+    assert_true(wait_until(transaction_was_tried, NULL, WAIT_DEADLINE_MS));
+    ctl_expect(ctl_finish(&process), 1, NULL, "changed by another program meanwhile");
+    proxy_free(proxy);
+    assert_int_equal(redis_integer(&redis, "EXISTS channels:card:1 channels:link:https://max.ru/one"), 2);
+    CTL_EXPECT_REPLY("0", "ZSCORE channels:index 1");
+    assert_int_equal(redis_integer(&redis, "EXISTS channels:loader"), 0);
 }

@@ -13,7 +13,6 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define LONG "--wait=10m"
@@ -87,15 +86,6 @@ TEST_CASE(server_that_starts_late)
     assert_int_equal(redis_integer(&late, "ZCARD channels:index"), 3);
 }
 
-TEST_CASE(server_that_is_there_is_not_waited_for)
-{
-    AUTO(redis_stop) struct redis there;
-    redis_start(&there, NULL);
-    struct ctl_run run = ctl_run_at(&there, LOAD);
-    assert_string_equal(run.err, "");
-    ctl_expect(run, 0, NULL, NULL);
-}
-
 /* The reason is said again when it changes: refused, then loading. Each command waits for the end of that. */
 TEST_CASE(server_that_loads_its_data)
 {
@@ -137,17 +127,6 @@ TEST_CASE(server_behind_a_proxy_that_waits_for_it_as_well)
     proxy_restore(proxy);
     expect_done(&process);
     proxy_free(proxy);
-}
-
-TEST_CASE(name_that_does_not_resolve)
-{
-    AUTO(redis_stop) struct redis absent;
-    redis_prepare(&absent, NULL);
-    (void)snprintf(absent.url, sizeof absent.url, "redis://redis.invalid:6379");
-    static const char *const args[] = {"--wait=300ms", "verify", NULL};
-    struct ctl_run run = ctl_run_at(&absent, args);
-    ctl_expect_text(run.err, "channelctl: waiting up to 0.3 s for Redis at redis.invalid:6379/0: ");
-    ctl_expect(run, 1, NULL, " (waited ");
 }
 
 TEST_CASE(local_socket_that_is_not_there_yet)
@@ -239,27 +218,6 @@ TEST_CASE(password_that_changes_while_redis_is_not_there)
 
 /* ---- What does not pass ---- */
 
-TEST_CASE(wrong_password_is_an_error_at_once)
-{
-    AUTO(redis_stop) struct redis locked;
-    redis_start(&locked, (const char *const[]){"--requirepass", "secret", NULL});
-    expect_error_at_once(&locked, LOAD, "Redis refused: NOAUTH ");
-    (void)snprintf(locked.url, sizeof locked.url, "redis://:other@127.0.0.1:%d", locked.port);
-    expect_error_at_once(&locked, LOAD, "Redis refused: WRONGPASS ");
-}
-
-TEST_CASE(missing_permission_is_an_error_at_once)
-{
-    AUTO(redis_stop) struct redis strict;
-    redis_start(&strict, NULL);
-    redis_do(&strict, "ACL SETUSER one on >a ~* -@all +hello");
-    redis_do(&strict, "ACL SETUSER two on >a -@all");
-    (void)snprintf(strict.url, sizeof strict.url, "redis://one:a@127.0.0.1:%d", strict.port);
-    expect_error_at_once(&strict, VERIFY, "Redis refused: NOPERM ");
-    (void)snprintf(strict.url, sizeof strict.url, "redis://two:a@127.0.0.1:%d/1", strict.port);
-    expect_error_at_once(&strict, VERIFY, "Redis refused: NOPERM ");
-}
-
 TEST_CASE(node_of_a_cluster_is_an_error_at_once)
 {
     AUTO(redis_stop) struct redis node;
@@ -312,38 +270,7 @@ TEST_CASE(rejected_certificates_are_errors_at_once)
     expect_error_at_once(&guarded, trusting, "certificate required");
 }
 
-/* ---- The limit, and signals ---- */
-
-TEST_CASE(time_that_is_over_is_an_error_with_the_last_reason)
-{
-    AUTO(redis_stop) struct redis never;
-    static const char *const args[] = {"load", "--sample=3", "--wait", "700ms", NULL};
-    redis_prepare(&never, NULL);
-    int64_t began = wait_now_ms();
-    struct ctl_run run = ctl_run_at(&never, args);
-    assert_true(wait_now_ms() - began >= 700);
-    ctl_expect_text(run.err,
-                    text_temp("channelctl: waiting up to 0.7 s for Redis at 127.0.0.1:%d/0: Connection "
-                              "refused\n",
-                              never.port));
-    assert_int_equal(text_count(run.err, "waiting"), 1); /* the reason did not change */
-    ctl_expect(run, 1, NULL,
-               text_temp("channelctl: Redis at 127.0.0.1:%d/0: Connection refused (waited ", never.port));
-}
-
-TEST_CASE(variable_sets_it_as_well)
-{
-    AUTO(redis_stop) struct redis never;
-    struct process process;
-    redis_prepare(&never, NULL);
-    AUTOFREE char *url = text_printf("CHANNELD_REDIS_URL=%s", never.url);
-    const char *const argv[] = {process_require_env("CHANNELCTL_BIN"), "verify", NULL};
-    const char *const env[] = {url, "CHANNELD_WAIT=1s", NULL};
-    int status = process_run(&process, &(struct process_spec){"ctl", never.dir.path, argv, env, NULL});
-    AUTOFREE char *said = process_stderr(&process);
-    ctl_expect_text(said, "waiting up to 1 s");
-    assert_int_equal(status, 1);
-}
+/* ---- Signals ---- */
 
 /* Also while a server accepts the connection and does not answer. */
 TEST_CASE(signals_end_a_wait_at_once)

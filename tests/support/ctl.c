@@ -89,24 +89,6 @@ struct ctl_run ctl_run(const char *const *args)
     return ctl_run_at(&redis, args);
 }
 
-struct ctl_run ctl_shell(char *line)
-{
-    AUTOFREE char *url = text_printf("CHANNELD_REDIS_URL=%s", redis.url);
-    AUTOFREE char *tool = text_printf("CTL=%s", process_require_env("CHANNELCTL_BIN"));
-    AUTOFREE char *there = text_printf("cd %s && %s", redis.dir.path, line);
-    AUTOFREE char *errors = text_printf("%s/shell.err", redis.dir.path); /* of the run before */
-    AUTOFREE char *output = text_printf("%s/shell.out", redis.dir.path);
-    (void)remove(errors);
-    (void)remove(output);
-    const char *const argv[] = {"sh", "-c", there, NULL};
-    const char *const env[] = {url, tool, NULL};
-    const struct process_spec spec = {.name = "shell", .dir = redis.dir.path, .argv = argv, .env = env};
-    struct process process;
-    int status = process_run(&process, &spec);
-    free(line);
-    return (struct ctl_run){status, process_stdout(&process), process_stderr(&process), process.peak};
-}
-
 void ctl_expect_text(const char *text, const char *part)
 {
     if (strstr(text, part) == NULL)
@@ -122,11 +104,6 @@ void ctl_expect(struct ctl_run run, int status, const char *out, const char *err
     if (err != NULL)
         ctl_expect_text(run.err, err);
     ctl_run_free(&run);
-}
-
-void ctl_expect_status(const char *const *args, int status)
-{
-    ctl_expect(ctl_run(args), status, NULL, NULL);
 }
 
 char *ctl_channels(int first, int count)

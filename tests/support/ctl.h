@@ -51,12 +51,8 @@ void ctl_start_at(struct process *process, struct redis *other, const char *cons
 void ctl_start_named(struct process *process, struct redis *other, const char *name, const char *const *args);
 struct ctl_run ctl_finish(struct process *process);
 
-/* Runs a line of the shell, in the directory of Redis, in which $CTL is channelctl. Frees the line. */
-struct ctl_run ctl_shell(char *line);
-
 /* Asserts the status, and that the output has these parts (NULL: any output). Frees the run. */
 void ctl_expect(struct ctl_run run, int status, const char *out, const char *err);
-void ctl_expect_status(const char *const *args, int status);
 void ctl_expect_text(const char *text, const char *part);
 
 /* Lines of a file: a channel, and one with the link https://max.ru/<slug>. */

@@ -287,13 +287,15 @@ long long redis_calls(struct redis *redis, const char *command)
 
 static char *redis_join(char *text, const redisReply *reply)
 {
-    if (reply->str != NULL) {
-        text = text_append(text, text[0] != '\0' ? " " : "");
-        return text_append(text, reply->str);
-    }
-    for (size_t i = 0; i < reply->elements; i++)
+    bool is_array = reply->type == REDIS_REPLY_ARRAY;
+    for (size_t i = 0; is_array && i < reply->elements; i++)
         text = redis_join(text, reply->element[i]);
-    return text;
+    if (is_array)
+        return text;
+    text = text_append(text, text[0] != '\0' ? " " : "");
+    if (reply->type == REDIS_REPLY_INTEGER)
+        return text_append(text, text_temp("%lld", reply->integer));
+    return text_append(text, reply->type == REDIS_REPLY_NIL ? "(nil)" : reply->str);
 }
 
 char *redis_words(struct redis *redis, const char *format, ...)
@@ -303,6 +305,19 @@ char *redis_words(struct redis *redis, const char *format, ...)
     redisReply *reply = redis_vcommand(redis, format, args);
     va_end(args);
     char *text = redis_join(text_printf("%s", ""), reply);
+    freeReplyObject(reply);
+    return text;
+}
+
+char *redis_reply(struct redis *redis, size_t count, const char *const *args)
+{
+    const char **arguments = NULL;
+    memcpy(&arguments, &args, sizeof arguments);
+    if (!redis_connect(redis))
+        fail_msg("redis-server does not take connections");
+    redisReply *reply = redisCommandArgv(redis->connection, (int)count, arguments, NULL);
+    assert_non_null(reply);
+    char *text = redis_join(text_printf("%s", reply->type == REDIS_REPLY_ERROR ? "(error)" : ""), reply);
     freeReplyObject(reply);
     return text;
 }

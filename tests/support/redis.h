@@ -92,7 +92,10 @@ long long redis_calls(struct redis *redis, const char *command);
 /* As redis_do, and returns the string that it replied, owned; NULL for nil. */
 char *redis_text(struct redis *redis, const char *format, ...);
 
-/* The same, and returns all texts of a reply made of arrays, joined by spaces, owned. */
+/* The same, and returns all texts and numbers of a reply made of arrays, joined by spaces, owned. */
 char *redis_words(struct redis *redis, const char *format, ...);
+
+/* The same for arguments given as a vector; an error does not fail the test, but is "(error) ..." */
+char *redis_reply(struct redis *redis, size_t count, const char *const *args);
 
 #endif
