@@ -277,7 +277,7 @@ static void on_scard(struct redis *r, struct redis_client *c, const struct comma
     put_integer(&c->out, count_members(r));
 }
 
-/* The first of the others is no digest. */
+/* The first of the others has a name that is not a digest. */
 static bool is_other_member(const struct redis *r, int key)
 {
     return key > OTHER_KEYS && key < OTHER_KEYS + r->other_keys && count_members(r) > 0;
