@@ -1,6 +1,6 @@
 /*
  * Runs channelctl as a table says: commands with their input, output and exit code. Each file NAME.cases of
- * the folder channelctl is a test, integration.channelctl_NAME, with a Redis of its own.
+ * the folder channelctl is a test, integration.channelctl-NAME, with a Redis of its own.
  *
  *     # A comment. The commands that stand before the first case are run before each of them.
  *     > SADD channels:api_keys 0123

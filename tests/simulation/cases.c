@@ -82,6 +82,7 @@ static void run_hung_replica(void)
         trace_fail("a replica that hangs was tried before a healthy one");
 }
 
+static void on_drop_again(void *arg, uint64_t number);
 static void drop_soon(struct redis *r);
 
 static void on_drop(void *arg, uint64_t number)
@@ -250,6 +251,165 @@ static void run_name_that_rotates(void)
         trace_fail("a name that rotates was taken for one that moves");
 }
 
+/* --- Redis cannot be connected to --- */
+
+enum { MINUTE_MS = 60000, FLEET_SAMPLE_MS = 20 };
+
+static void hasten_names(void)
+{
+    net_hasten_names(10 * (uint64_t)MS);
+}
+
+static void stop_listening(int state, uint64_t ms)
+{
+    struct redis *r = &scenario.server[0];
+    scenario_disturb(ms * MS);
+    r->listener.state = state;
+    redis_restart(r, true);
+}
+
+static void listen_again(uint64_t within_ms)
+{
+    scenario.server[0].listener.state = NET_LISTENS;
+    await_connected((unsigned)all->redis_connected + 1, within_ms);
+}
+
+static void expect_attempts(unsigned before, unsigned least, unsigned most)
+{
+    unsigned made = attempts_at(&scenario.server[0]) - before;
+    if (made < least || made > most)
+        trace_fail("more or fewer attempts than planned: %u, and not %u to %u", made, least, most);
+}
+
+/* The pauses get longer, from 50 ms to a second, of which half is random; and begin anew after a connection.
+ */
+static void run_redis_that_refuses(void)
+{
+    await_connected(1, 5000);
+    for (int times = 0; times < 2; times++) {
+        unsigned before = attempts_at(&scenario.server[0]);
+        stop_listening(NET_REFUSES, MINUTE_MS);
+        run_for_ms(1700);
+        expect_attempts(before, 5, 7);
+        run_for_ms(MINUTE_MS - 1700);
+        expect_attempts(before, 60, 124);
+        listen_again(1500);
+    }
+}
+
+/* Attempts take 2, 4, and then 8 s. */
+static void run_redis_that_is_silent(void)
+{
+    await_connected(1, 5000);
+    for (int times = 0; times < 2; times++) {
+        unsigned before = attempts_at(&scenario.server[0]);
+        stop_listening(times == 0 ? NET_IGNORES : NET_SILENT, MINUTE_MS);
+        run_for_ms(7000);
+        expect_attempts(before, 3, 3);
+        run_for_ms(MINUTE_MS - 7000);
+        expect_attempts(before, 8, 9);
+        if (times == 1) /* or what it has accepted is never answered */
+            redis_restart(&scenario.server[0], true);
+        listen_again(9500);
+    }
+}
+
+/* Each connection is good, and dropped. */
+static void drop_at_once(struct redis *r)
+{
+    events_add_in(50 * (uint64_t)MS, on_drop_again, r, 0);
+}
+
+static void on_drop_again(void *arg, uint64_t number)
+{
+    struct redis *r = arg;
+    (void)number;
+    redis_restart(r, true);
+    r->faults.behind_ping = drop_at_once;
+}
+
+static void run_redis_that_drops(void)
+{
+    await_connected(1, 5000);
+    scenario_disturb(2 * (uint64_t)MINUTE_MS * MS);
+    drop_at_once(&scenario.server[0]);
+    run_for_ms(10000);
+    unsigned before = attempts_at(&scenario.server[0]);
+    run_for_ms(MINUTE_MS);
+    if (attempts_at(&scenario.server[0]) > before + 124)
+        trace_fail("a server that drops each connection is connected to too often");
+}
+
+/* The workers do not come together. */
+static void run_fleet_of_attempts(void)
+{
+    await_connected(ALL, 10000);
+    stop_listening(NET_REFUSES, MINUTE_MS);
+    run_for_ms(10000);
+    for (uint64_t ms = 0; ms < MINUTE_MS; ms += FLEET_SAMPLE_MS) {
+        unsigned before = attempts_at(&scenario.server[0]);
+        run_for_ms(FLEET_SAMPLE_MS);
+        if (attempts_at(&scenario.server[0]) - before > ALL / 2)
+            trace_fail("most workers of a fleet connect at the same time");
+    }
+}
+
+/* --- replies that are large or slow --- */
+
+enum { CARD_BYTES = 200 * 1024 };
+
+static void change_card(void)
+{
+    static int64_t version = 1000;
+    struct change c = {0};
+    change_add(&c, OBJECT_CARD, card_value(++version, 0));
+    if (!redis_submit(scenario.master, &c))
+        trace_fail("too many changes wait");
+}
+
+static void begin_large_card(void)
+{
+    net_widen();
+    net_hasten_names(10 * (uint64_t)MS);
+    scenario.server[0].tls = false; /* of which a record is read as a whole */
+    scenario.settings.writes_every_ms = 1000 * MINUTE_MS;
+}
+
+/* It takes 4 s, in which more of it comes all the time. */
+static void run_slow_reply(void)
+{
+    await_connected(1, 5000);
+    uint64_t lost = all->redis_disconnects_total;
+    scenario_delay_answers(10 * SECOND);
+    scenario.server[0].faults.date_bytes = CARD_BYTES;
+    net_set_rate(&scenario.server[0].listener, CARD_BYTES / 4);
+    change_card();
+    run_for_ms(6000);
+    net_set_rate(&scenario.server[0].listener, 0);
+    run_for_ms(2000);
+    if (all->redis_disconnects_total != lost)
+        trace_fail("a connection was lost although a reply went on");
+}
+
+/* It would take four minutes. Ten heartbeats end it, and it is not sent again and again. */
+static void run_endless_reply(void)
+{
+    await_connected(1, 5000);
+    uint64_t lost = all->redis_disconnects_total;
+    scenario_disturb(30 * SECOND);
+    scenario.server[0].faults.date_bytes = CARD_BYTES;
+    net_set_rate(&scenario.server[0].listener, CARD_BYTES / 256);
+    change_card();
+    run_for_ms(9000);
+    if (all->redis_disconnects_total != lost)
+        trace_fail("a connection was lost although a reply went on");
+    run_for_ms(6000);
+    if (all->redis_disconnects_total == lost)
+        trace_fail("a reply that does not end is waited for");
+    net_set_rate(&scenario.server[0].listener, 0);
+    await_connected(1, 10000);
+}
+
 /* --- the host "?" --- */
 
 static void begin_unnamed_node(void)
@@ -292,6 +452,12 @@ static const struct simulated_case cases[] = {
     {"sentinel-lost", &topology_sentinel, ALL, false, nothing, run_sentinel_lost},
     {"name-that-moves", &topology_plain, 1, true, begin_second_server, run_name_that_moves},
     {"name-that-rotates", &topology_plain, 1, true, begin_name_that_rotates, run_name_that_rotates},
+    {"redis-that-refuses", &topology_plain, 1, false, hasten_names, run_redis_that_refuses},
+    {"redis-that-is-silent", &topology_plain, 1, false, hasten_names, run_redis_that_is_silent},
+    {"redis-that-drops", &topology_plain, 1, false, hasten_names, run_redis_that_drops},
+    {"fleet-of-attempts", &topology_plain, ALL, false, hasten_names, run_fleet_of_attempts},
+    {"slow-reply", &topology_plain, 1, true, begin_large_card, run_slow_reply},
+    {"endless-reply", &topology_plain, 1, true, begin_large_card, run_endless_reply},
     {"unnamed-node", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_node},
 };
 

@@ -32,6 +32,43 @@ const char *catalogue_name(int number)
     return name;
 }
 
+/* Half of the cards that change come first. */
+int catalogue_members(const struct catalogue *c, int64_t index, int ids[MEMBERS_MAX])
+{
+    int count = 0;
+    if (value_is_broken(index))
+        return 0;
+    for (int id = 1; id <= CARDS; id++) {
+        if ((index & INT64_C(1) << id) != 0)
+            ids[count++] = id;
+        for (int i = 1; id == CARDS / 2 && i <= c->fixed && (index & 1) != 0; i++)
+            ids[count++] = CARDS + i;
+    }
+    return count;
+}
+
+/* Keys of others begin with a byte that no other has, and have their numbers behind it. */
+void catalogue_digest(int key, unsigned char out[DIGEST])
+{
+    memset(out, key < OTHER_KEYS ? 0x61 + key : 0, DIGEST);
+    if (key < OTHER_KEYS)
+        return;
+    out[0] = 0xf0;
+    for (int i = 1; i <= 4; i++)
+        out[i] = (unsigned char)((key - OTHER_KEYS) >> (32 - 8 * i));
+}
+
+int catalogue_key(const char *hex, size_t len)
+{
+    char digits[9] = "";
+    if (len != 2 * (size_t)DIGEST)
+        return KEYS;
+    if (hex[0] != 'f')
+        return hex[0] == '6' && hex[1] >= '1' && hex[1] < '1' + KEYS ? hex[1] - '1' : KEYS;
+    memcpy(digits, hex + 2, 8);
+    return OTHER_KEYS + (int)strtol(digits, NULL, 16);
+}
+
 static bool begins_with(const char *name, size_t len, const char *what)
 {
     return len >= strlen(what) && memcmp(name, what, strlen(what)) == 0;
@@ -66,6 +103,16 @@ int catalogue_number(const char *name, size_t len)
     if (len == 8 && begins_with(name, len, "api_keys"))
         return NAME_API_KEYS;
     return len == 12 && begins_with(name, len, "api_key_info") ? NAME_API_KEY_INFO : -1;
+}
+
+int catalogue_fixed(const struct catalogue *c, const char *name, size_t len)
+{
+    size_t prefix = strlen(PREFIX);
+    size_t head = prefix + strlen("card:");
+    if (!begins_with(name, len, PREFIX) || !begins_with(name + prefix, len - prefix, "card:"))
+        return 0;
+    int id = number_in(name + head, len - head, CARDS + c->fixed + 1);
+    return id > CARDS ? id : 0;
 }
 
 struct walk walk_begin(const struct catalogue *c, int object, uint64_t since_ns, uint64_t until_ns)

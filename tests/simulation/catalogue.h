@@ -21,6 +21,15 @@ enum {
     OBJECTS = OBJECT_KEY + KEYS
 };
 
+/* What a key of Redis holds that is a value of no type that it may have: another type; or, of a card, more
+ * than a reply may have. */
+enum { WRONG_TYPE = -1, TOO_LARGE = -2 };
+
+static inline bool value_is_broken(int64_t value)
+{
+    return value < 0;
+}
+
 /* The keys of Redis: objects up to the index, and two for all API keys. */
 enum { NAME_API_KEYS = OBJECT_KEY, NAME_API_KEY_INFO, NAMES_COUNT };
 
@@ -57,6 +66,21 @@ static inline int64_t key_info(int64_t value)
     return value >> 1;
 }
 
+/*
+ * A long index has cards that never change as well, with the ids behind CARDS. They are in the middle of the
+ * index if it has bit 0.
+ */
+enum { PAGE = 100, FIXED_MAX = 200, MEMBERS_MAX = CARDS + FIXED_MAX, FIXED_VERSION = 1 };
+
+/* API keys of others, which have no info and never change, have the numbers from here on; KEYS is nobody's.
+ */
+enum { OTHER_KEYS = KEYS + 1, DIGEST = 32 };
+
+/* The digest of an API key; and the reverse: KEYS if it is not one of these. `hex` has two digits per byte.
+ */
+void catalogue_digest(int key, unsigned char out[DIGEST]);
+int catalogue_key(const char *hex, size_t len);
+
 enum { INFOS = 1 << 14 }; /* more than a run makes; the last is that of a cluster (cluster.c) */
 extern int64_t catalogue_expires[INFOS]; /* by the number of the info, by the wall clock; INT64_MAX: never */
 
@@ -88,6 +112,7 @@ struct history {
 
 struct catalogue {
     int64_t value[OBJECTS];
+    int fixed;           /* cards that never change */
     bool lost;           /* the server has lost everything; the values are what it will get back */
     uint64_t back_ns[2]; /* when it had everything back last, and the time before; 0: never */
     struct history history[OBJECTS];
@@ -99,12 +124,18 @@ static inline int64_t catalogue_value(const struct catalogue *c, int object)
     return c->lost ? 0 : c->value[object];
 }
 
+/* The ids that an index of this value has, in its order; returns how many. */
+int catalogue_members(const struct catalogue *c, int64_t index, int ids[MEMBERS_MAX]);
+
 /* Sets a value; `at_ns` grows with each transaction, also within a turn of the server. */
 void catalogue_set(struct catalogue *c, int object, int64_t value, uint64_t at_ns);
 
 /* The name of a key of Redis; and the reverse: -1 for others. */
 const char *catalogue_name(int number);
 int catalogue_number(const char *name, size_t len);
+
+/* The id of a card that never changes, by its name; 0: it is another name. */
+int catalogue_fixed(const struct catalogue *c, const char *name, size_t len);
 
 /* For the oracle: a walk over the values that an object had at some moment from `since` to `until`. */
 struct walk {

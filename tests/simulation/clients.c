@@ -49,7 +49,7 @@ static void ask(struct asked *a, enum cache_query_type type, int64_t number, int
     *a = (struct asked){.query = {.type = type, .number = number}, .key = key, .waits = true};
     a->request.done = on_done;
     a->request.arg = a;
-    memset(&a->query.key, 0x61 + key, sizeof a->query.key);
+    catalogue_digest(key, a->query.key.bytes);
     if (type == QUERY_CARD_BY_LINK) {
         int len = snprintf(a->link, sizeof a->link, "l%d", (int)number);
         a->query.number = 0;
@@ -63,9 +63,29 @@ static void ask(struct asked *a, enum cache_query_type type, int64_t number, int
     answered(a, &result);
 }
 
+/* Mostly the same one; and of the many some that do not exist. */
+static int any_key(void)
+{
+    int others = scenario.server[0].other_keys;
+    if (pick(3) == 0)
+        return (int)pick(KEYS + 1);
+    if (others > 0 && pick(4) == 0)
+        return OTHER_KEYS + (int)pick((unsigned)others + 8);
+    return scenario_has(FAULT_keys) && pick(2) == 0 ? 1 : 0;
+}
+
+/* Mostly the first; seldom one that is far behind the end. */
+static int64_t any_page(void)
+{
+    unsigned pages = 1 + (unsigned)(CARDS + scenario.server[0].catalogue.fixed) / PAGE;
+    if (pick(32) == 0)
+        return INT64_MAX >> pick(32);
+    return 1 + pick(pick(4) == 0 ? pages + 2 : pages);
+}
+
 static void ask_any(struct asked *a)
 {
-    int key = pick(3) == 0 ? (int)pick(KEYS + 1) : scenario_has(FAULT_keys) && pick(2) == 0 ? 1 : 0;
+    int key = any_key();
     switch (pick(8)) {
     case 0:
     case 1:
@@ -80,7 +100,7 @@ static void ask_any(struct asked *a)
         ask(a, QUERY_AUTH_ONLY, 0, key);
         break;
     default:
-        ask(a, QUERY_PAGE, 1 + (pick(8) == 0), key);
+        ask(a, QUERY_PAGE, any_page(), key);
         break;
     }
 }
@@ -145,6 +165,6 @@ void clients_ask_all(void)
         ask_next(QUERY_CARD_BY_LINK, link, 0);
     for (int key = 0; key <= KEYS; key++)
         ask_next(QUERY_AUTH_ONLY, 0, key);
-    ask_next(QUERY_PAGE, 1, 0);
-    ask_next(QUERY_PAGE, 2, 0);
+    for (int page = 1; page <= 3; page++)
+        ask_next(QUERY_PAGE, page, 0);
 }

@@ -28,11 +28,13 @@ static size_t posted_count;
 static unsigned requests; /* of uv_queue_work */
 static const struct loop_streams *streams;
 static uint64_t turns, turns_since_ns;
+static void (*on_turned)(void);
 
 void loop_begin(void)
 {
     handle_count = posted_count = 0;
     requests = 0;
+    on_turned = NULL;
     turns = turns_since_ns = 0;
 }
 
@@ -464,6 +466,13 @@ static void turn(uv_loop_t *loop, uint64_t limit_ns)
     poll_all(loop, limit_ns);
     run_phase(UV_CHECK);
     close_all(loop);
+    if (on_turned != NULL)
+        on_turned();
+}
+
+void loop_watch(void (*turned)(void))
+{
+    on_turned = turned;
 }
 
 bool loop_run_until(uv_loop_t *loop, uint64_t at_ns)

@@ -20,6 +20,9 @@ void loop_post(void (*fn)(void *arg), void *arg);
 /* How many of them wait: the process may be stopped. */
 size_t loop_posted(void);
 
+/* Calls `turned` at the end of each turn; NULL: nothing. */
+void loop_watch(void (*turned)(void));
+
 /* Runs the loop until then, or until nothing keeps it alive: false. */
 bool loop_run_until(uv_loop_t *loop, uint64_t at_ns);
 

@@ -2,6 +2,7 @@
 #include "redis/metrics.h"
 #include "simulation/cases.h"
 #include "simulation/clients.h"
+#include "simulation/connects.h"
 #include "simulation/events.h"
 #include "simulation/loop.h"
 #include "simulation/memory.h"
@@ -38,6 +39,7 @@ static struct loop_lag loop_lag;
 static void on_connection(void *arg, bool ready)
 {
     (void)arg;
+    connects_ready(ready);
     oracle_connection(ready);
 }
 
@@ -168,6 +170,7 @@ static void simulate(const struct run *r)
         trace_fail("no keyspace");
     unsigned workers = k == NULL ? 1 : k->workers;
     struct redis_config *config = settings_begin();
+    connects_begin(workers);
     for (unsigned i = 0; i < workers; i++)
         cache[i] = open_cache(&loop, config, &keyspace, i == 0);
     settings_apply_to(cache[0]);
@@ -182,6 +185,7 @@ static void simulate(const struct run *r)
         run_for(&loop, ANSWER_S * SECOND);
     }
     settings_apply_to(NULL);
+    connects_end();
     close_caches(&loop, cache, workers);
     settings_end();
     if (memory_live() != live)

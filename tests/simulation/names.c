@@ -23,10 +23,23 @@ static struct {
 } names[NAMES];
 
 static uint64_t delay_ns; /* of each look-up */
+static uint64_t most_ns;  /* that it takes besides; 0: as names do */
+static void (*on_look_up)(bool begins);
+
+void net_watch_look_ups(void (*looks_up)(bool begins))
+{
+    on_look_up = looks_up;
+}
+
+void net_hasten_names(uint64_t ns)
+{
+    most_ns = ns;
+}
 
 void net_delay_names(uint64_t ns)
 {
     delay_ns = ns;
+    most_ns = 0;
 }
 
 static size_t find_name(const char *name)
@@ -125,6 +138,8 @@ static void on_thread_due(void *arg, uint64_t number)
     struct thread t = *(struct thread *)arg;
     (void)number;
     free(arg);
+    if (on_look_up != NULL)
+        on_look_up(false);
     (void)t.fn(t.arg);
 }
 
@@ -137,7 +152,11 @@ int pthread_create(pthread_t *newthread, const pthread_attr_t *attr, void *(*sta
         return EAGAIN;
     *newthread = 0;
     *t = (struct thread){start_routine, arg};
-    uint64_t most_ns = random_once_in(STREAM_NET, 4) ? 4 * SECOND : 100 * (uint64_t)MS;
-    events_add_in(delay_ns + random_duration(STREAM_NET, most_ns), on_thread_due, t, 0);
+    if (on_look_up != NULL)
+        on_look_up(true);
+    uint64_t limit_ns = most_ns > 0                     ? most_ns
+                        : random_once_in(STREAM_NET, 4) ? 4 * SECOND
+                                                        : 100 * (uint64_t)MS;
+    events_add_in(delay_ns + random_duration(STREAM_NET, limit_ns), on_thread_due, t, 0);
     return 0;
 }

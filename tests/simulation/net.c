@@ -23,7 +23,8 @@ enum {
     LISTENERS = 32,
     FD_FIRST = 1 << 20,
     SEND_BUFFER = 64 * 1024,
-    WINDOW_MIN = 32 * 1024 /* more than one TLS record of the greatest size */
+    WINDOW_MIN = 32 * 1024, /* more than one TLS record of the greatest size */
+    WIDE = 1024             /* as much more */
 };
 
 static const uint64_t NEVER = UINT64_MAX;
@@ -58,19 +59,26 @@ struct net_conn {
 
 static struct net_conn conns[CONNS];
 static unsigned last_number;
+static size_t window_min;
 static struct net_listener *listeners[LISTENERS];
 static size_t listener_count;
 static void (*on_read)(unsigned number, uint64_t made_ns);
 static void (*on_close)(unsigned number);
+static void (*on_connect)(unsigned number, const struct net_address *to);
+static void (*on_end_of)(unsigned number, bool unanswered);
 
 void net_begin(void)
 {
     for (size_t i = 0; i < CONNS; i++)
         conns[i].number = 0;
     last_number = 0;
+    window_min = WINDOW_MIN;
     listener_count = 0;
     on_read = NULL;
     on_close = NULL;
+    on_connect = NULL;
+    on_end_of = NULL;
+    net_watch_look_ups(NULL);
 }
 
 void net_listen(struct net_listener *l)
@@ -107,6 +115,13 @@ void net_watch(void (*read)(unsigned number, uint64_t made_ns), void (*closed)(u
     on_close = closed;
 }
 
+void net_watch_connects(void (*connects)(unsigned number, const struct net_address *to),
+                        void (*ends)(unsigned number, bool unanswered))
+{
+    on_connect = connects;
+    on_end_of = ends;
+}
+
 unsigned net_open_sockets(void)
 {
     unsigned open = 0;
@@ -134,10 +149,17 @@ static uint64_t delay_of(const struct net_conn *c)
     return c->delay_ns + random_duration(STREAM_NET, c->delay_ns + 1) + extra;
 }
 
+static size_t rate_of(const struct net_conn *c)
+{
+    return c->listener == NULL ? 0 : c->listener->bytes_per_second;
+}
+
 static void add_piece(struct net_conn *c, struct stream_of *s, size_t len, uint64_t made_ns)
 {
     uint64_t due_ns = now_ns() + delay_of(c);
     due_ns = due_ns > s->last_due_ns ? due_ns : s->last_due_ns;
+    if (s == &c->to_client && rate_of(c) > 0)
+        due_ns += len * SECOND / rate_of(c);
     if (c->cut)
         due_ns = NEVER;
     else
@@ -162,6 +184,9 @@ static void add_pieces(struct net_conn *c, struct stream_of *s, const char *data
         add_piece(c, s, len, made_ns);
         n -= len;
     }
+    size_t most = s == &c->to_client && rate_of(c) > 0 ? rate_of(c) / 4 : n; /* something each 250 ms */
+    for (; n > most; n -= most)
+        add_piece(c, s, most, made_ns);
     add_piece(c, s, n, made_ns);
 }
 
@@ -264,6 +289,11 @@ void net_close(struct net_conn *c, bool reset)
 
 /* --- faults --- */
 
+void net_widen(void)
+{
+    window_min = (size_t)WINDOW_MIN * WIDE;
+}
+
 static void cut_stream(struct stream_of *s)
 {
     for (size_t i = s->delivered; i < s->sent; i++)
@@ -330,7 +360,7 @@ int socket(int domain, int type, int protocol)
     c->listener = NULL;
     c->peer = NULL;
     c->cut = c->blocked = false;
-    c->window = (size_t)WINDOW_MIN << random_below(STREAM_NET, 4);
+    c->window = window_min << random_below(STREAM_NET, 4);
     c->delay_ns = 20 * (uint64_t)US + random_duration(STREAM_NET, 2 * (uint64_t)MS);
     reset_stream(&c->to_client);
     reset_stream(&c->to_server);
@@ -364,6 +394,8 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
     if (c->listener != NULL)
         c->listener->attempts++;
     events_add_in(delay_of(c), on_syn, c, c->number);
+    if (on_connect != NULL)
+        on_connect(c->number, &address);
     errno = EINPROGRESS;
     return -1;
 }
@@ -467,6 +499,8 @@ int close(int fd)
     TRACE("process", "closes connection %u", c->number);
     if (on_close != NULL)
         on_close(c->number);
+    if (on_end_of != NULL)
+        on_end_of(c->number, c->state == CONN_CONNECTING);
     c->state = CONN_CLOSED;
     events_add_in(delay_of(c), on_closed, c, c->number);
     return 0;

@@ -46,7 +46,8 @@ struct net_listener {
     void (*closed)(void *peer); /* by the process, or reset; the connection is gone */
     void *server;
     uint64_t extra_delay_ns;
-    unsigned attempts; /* to connect, so far */
+    size_t bytes_per_second; /* to the process, on each connection; 0: any number */
+    unsigned attempts;       /* to connect, so far */
 };
 
 void net_begin(void);
@@ -62,6 +63,9 @@ void net_close(struct net_conn *c, bool reset);
 
 /* --- faults, of all connections to that server --- */
 
+/* Connections from now on have room for so much more that it cannot be filled by what is made at once. */
+void net_widen(void);
+
 /* Nothing arrives any more, either way. */
 void net_cut(const struct net_listener *l);
 void net_reset(const struct net_listener *l, bool reset);
@@ -70,6 +74,12 @@ void net_reset(const struct net_listener *l, bool reset);
 static inline void net_set_delay(struct net_listener *l, uint64_t extra_ns)
 {
     l->extra_delay_ns = extra_ns;
+}
+
+/* From now on, on each connection. */
+static inline void net_set_rate(struct net_listener *l, size_t bytes_per_second)
+{
+    l->bytes_per_second = bytes_per_second;
 }
 
 /* --- names --- */
@@ -82,6 +92,9 @@ void net_rotate_name(const char *name, size_t subset);
 
 /* The next look-ups of it fail. */
 void net_fail_name(const char *name, unsigned times);
+
+/* Look-ups take so long, instead of up to 4 s. */
+void net_hasten_names(uint64_t most_ns);
 
 /* Each look-up takes so much longer. */
 void net_delay_names(uint64_t ns);
@@ -98,6 +111,15 @@ unsigned net_number(const struct net_conn *c);
 /* `read` is called when the process has read all that a server made by `made_ns`, `closed` when it closes the
  * connection. */
 void net_watch(void (*read)(unsigned number, uint64_t made_ns), void (*closed)(unsigned number));
+
+/* `connects` is called when the process begins to connect; `ends` when it closes the connection: `unanswered`
+ * if nothing has come back. */
+void net_watch_connects(void (*connects)(unsigned number, const struct net_address *to),
+                        void (*ends)(unsigned number, bool unanswered));
+
+/* Called when the process begins to look a name up, and when a look-up ends: it goes on after it was given
+ * up. */
+void net_watch_look_ups(void (*looks_up)(bool begins));
 
 /* Of the process. */
 unsigned net_open_sockets(void);

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -339,6 +340,9 @@ static bool key_may_be(const struct answer *a, bool valid)
         return !valid;
     if (!valid && absence_may_be_loss(a))
         return true;
+    if (a->asked->key >= OTHER_KEYS)
+        return valid ==
+               (a->asked->key > OTHER_KEYS && a->asked->key < OTHER_KEYS + scenario.server[0].other_keys);
     struct walk w = walk_begin(a->catalogue, OBJECT_KEY + a->asked->key, a->key_since_ns, now_ns());
     for (; walk_next(&w, &value); later_member = value != 0 && (key_is_member(value) || later_member)) {
         int64_t expires = key_info(value) == 0 ? INT64_MAX : catalogue_expires[key_info(value)];
@@ -359,6 +363,8 @@ static bool key_may_be(const struct answer *a, bool valid)
  */
 static bool name_may_be(const struct answer *a, const struct api_key_name *name)
 {
+    if (a->asked->key >= OTHER_KEYS)
+        return name->len == 0;
     if (name->len == 0 && (scenario.topology->truth != NULL || info_may_lack(a)))
         return true;
     struct walk w = walk_begin(a->catalogue, OBJECT_KEY + a->asked->key, a->key_since_ns, now_ns());
@@ -392,7 +398,8 @@ static bool infos_may_exist(const struct answer *a)
 static bool info_is_old(const struct answer *a)
 {
     const struct redis *r = views[(view_count - 1) % VIEWS].server;
-    return (r->infos_unread & 1U << a->asked->key) != 0 && r->infos_ns <= a->key_since_ns;
+    return a->asked->key < KEYS && (r->infos_unread & 1U << a->asked->key) != 0 &&
+           r->infos_ns <= a->key_since_ns;
 }
 
 static const char *check_key(const struct answer *a)
@@ -432,14 +439,19 @@ static struct shown shown_in(const char *body)
                           .link = (int)number_behind(body, "\"link\":\"l")};
 }
 
+static bool is_fixed(const struct answer *a, int64_t id)
+{
+    return id > CARDS && id <= CARDS + a->catalogue->fixed;
+}
+
 static bool card_may_be(const struct answer *a, const struct shown *s)
 {
     int64_t value = 0;
     if (s->id < 1 || s->id > CARDS)
-        return false;
+        return is_fixed(a, s->id) && s->version == FIXED_VERSION && s->link < 0;
     struct walk w = walk_of(a, OBJECT_CARD + (int)s->id - 1);
     while (walk_next(&w, &value))
-        if (value != 0 && card_version(value) == s->version && card_link(value) == s->link)
+        if (value > 0 && card_version(value) == s->version && card_link(value) == s->link)
             return true;
     return w.forgotten;
 }
@@ -449,8 +461,10 @@ static bool card_may_be_absent(const struct answer *a, int64_t id)
 {
     int64_t value = 0;
     bool may_be_elsewhere = scenario.topology->truth != NULL && may_be_superseded(a);
-    if (id < 1 || id > CARDS || may_be_elsewhere || absence_may_be_loss(a))
+    if (may_be_elsewhere || absence_may_be_loss(a))
         return true;
+    if (id < 1 || id > CARDS)
+        return !is_fixed(a, id);
     struct walk w = walk_of(a, OBJECT_CARD + (int)id - 1);
     while (walk_next(&w, &value))
         if (value == 0)
@@ -488,9 +502,10 @@ static bool link_is_free(const struct answer *a, int link, uint64_t at_ns)
     int64_t card = 0;
     if (!catalogue_at(a->catalogue, OBJECT_LINK + link, at_ns, &id))
         return true;
-    if (id == 0 || !catalogue_at(a->catalogue, OBJECT_CARD + (int)id - 1, at_ns, &card))
+    if (id == 0 ||
+        (!value_is_broken(id) && !catalogue_at(a->catalogue, OBJECT_CARD + (int)id - 1, at_ns, &card)))
         return true;
-    return card == 0 || card_link(card) != link;
+    return !value_is_broken(id) && !value_is_broken(card) && (card == 0 || card_link(card) != link);
 }
 
 /* Whether it was at the beginning, or since one of the changes of the link or of a card. */
@@ -521,8 +536,12 @@ static const char *check_link(const struct answer *a)
 
 /* --- pages --- */
 
-/* Adds the ids that a page shows to *ids, as bits. */
-static const char *check_items(const struct answer *a, uint64_t *ids)
+struct items {
+    int count;
+    int id[PAGE];
+};
+
+static const char *check_items(const struct answer *a, struct items *items)
 {
     static const char begins[] = "{\"max_channel_id\":";
     for (const char *next, *at = strstr(a->body, begins); at != NULL; at = next) {
@@ -532,37 +551,105 @@ static const char *check_items(const struct answer *a, uint64_t *ids)
         const struct shown s = shown_in(item);
         if (!card_may_be(a, &s))
             return "a summary is not true";
-        assert(s.id >= 0);
-        if (*ids >> s.id != 0)
-            return "a page is not in order";
-        *ids |= UINT64_C(1) << s.id;
+        if (items->count == PAGE)
+            return "a page has more than it may";
+        items->id[items->count++] = (int)s.id;
     }
-    return NULL;
+    return number_behind(a->body, "\"count\":") == items->count ? NULL
+                                                                : "a page counts other items than it has";
 }
 
-/* All of that index, but for cards that were away. */
-static bool is_page_of(const struct answer *a, uint64_t index, uint64_t ids)
+static bool card_may_be_broken(const struct answer *a, int64_t id)
 {
-    if ((ids & ~index) != 0)
+    int64_t value = 0;
+    if (id > CARDS)
         return false;
-    for (int id = 1; id <= CARDS; id++)
-        if ((index & ~ids & UINT64_C(1) << id) != 0 && !card_may_be_absent(a, id))
+    struct walk w = walk_of(a, OBJECT_CARD + (int)id - 1);
+    while (walk_next(&w, &value))
+        if (value_is_broken(value))
+            return true;
+    return w.forgotten;
+}
+
+static int last_page(int members)
+{
+    return members == 0 ? 1 : (members - 1) / PAGE + 1;
+}
+
+/*
+ * The size of the index was read before its members, or is known from an earlier read. It is what the number
+ * of the last page results from, unless that contradicts the page.
+ */
+static bool last_may_be(const struct answer *a, bool has_next)
+{
+    int ids[MEMBERS_MAX];
+    int64_t index = 0;
+    int64_t page = a->asked->query.number;
+    struct walk w = walk_of(a, OBJECT_INDEX);
+    while (walk_next(&w, &index)) {
+        int64_t last = last_page(catalogue_members(a->catalogue, index, ids));
+        if (has_next && last <= page)
+            last = page + 1;
+        if (a->result->last_page == last || (!has_next && last > page && a->result->last_page == page))
+            return true;
+    }
+    return w.forgotten;
+}
+
+/* All of that page of that index, in its order, but for cards that were away or broken. */
+static bool is_page_of(const struct answer *a, int64_t index, const struct items *items)
+{
+    int ids[MEMBERS_MAX];
+    int shown = 0;
+    int count = catalogue_members(a->catalogue, index, ids);
+    int64_t before = (a->asked->query.number < INT_MAX ? a->asked->query.number - 1 : INT_MAX) * PAGE;
+    bool has_next = strstr(a->body, "\"has_next\":true") != NULL;
+    for (int64_t i = before; i < count && i < before + PAGE; i++) {
+        if (shown < items->count && items->id[shown] == ids[i])
+            shown++;
+        else if (!card_may_be_absent(a, ids[i]) && !card_may_be_broken(a, ids[i]))
             return false;
-    return true;
+    }
+    return shown == items->count && has_next == (count > before + PAGE);
 }
 
 static const char *check_page(const struct answer *a)
 {
-    uint64_t ids = 0;
+    struct items items = {0};
     struct walk w = walk_of(a, OBJECT_INDEX);
     int64_t index = 0;
-    const char *why = a->result->status == CACHE_FOUND ? check_items(a, &ids) : "a page was not found";
-    if (why != NULL || (a->asked->query.number > 1 && ids == 0))
+    const char *why = a->result->status == CACHE_FOUND ? check_items(a, &items) : "a page was not found";
+    if (why != NULL)
         return why;
+    if (!last_may_be(a, strstr(a->body, "\"has_next\":true") != NULL))
+        return "a page does not name the last one";
     while (walk_next(&w, &index))
-        if (is_page_of(a, (uint64_t)index, ids))
+        if (!value_is_broken(index) && is_page_of(a, index, &items))
             return NULL;
-    return w.forgotten ? NULL : "a page is not true";
+    return w.forgotten || absence_may_be_loss(a) ? NULL : "a page is not true";
+}
+
+/* --- what is broken --- */
+
+/* The key that names it, or the card, was broken at some moment: of a page the index. */
+static const char *check_broken(const struct answer *a)
+{
+    static const char why[] = "a request failed without a fault";
+    const struct cache_query *q = &a->asked->query;
+    int object = OBJECT_INDEX;
+    int64_t value = 0;
+    if (q->type == QUERY_AUTH_ONLY || (q->type == QUERY_CARD && q->number > CARDS))
+        return why;
+    if (q->type == QUERY_CARD)
+        object = OBJECT_CARD + (int)q->number - 1;
+    else if (q->type == QUERY_CARD_BY_LINK)
+        object = OBJECT_LINK + (int)strtol(a->asked->link + 1, NULL, 10);
+    struct walk w = walk_of(a, object);
+    while (walk_next(&w, &value))
+        if (value_is_broken(value) ||
+            (q->type == QUERY_CARD_BY_LINK && value > 0 && card_may_be_broken(a, value)))
+            return NULL;
+    return w.forgotten ? NULL : why;
 }
 
 /* --- time --- */
@@ -653,15 +740,18 @@ static void check_failure(struct answer *a)
     uint64_t disturbed_ns = scenario.disturbed_until_ns;
     if (process_stop_behind_ends_ns() > disturbed_ns)
         disturbed_ns = process_stop_behind_ends_ns();
-    if (disturbed_ns + recovery_ns() < a->asked->sent_ns)
-        reject(a, "a request failed without a fault");
+    if (disturbed_ns + recovery_ns() >= a->asked->sent_ns)
+        return;
+    why = scenario_has(FAULT_broken) ? check_views(a, check_broken) : "a request failed without a fault";
+    if (why != NULL)
+        reject(a, why);
 }
 
 void oracle_answered(const struct asked *asked, const struct cache_result *result)
 {
     static const char *(*const checks[])(const struct answer *a) = {
         [QUERY_CARD] = check_card, [QUERY_CARD_BY_LINK] = check_link, [QUERY_PAGE] = check_page};
-    static char text[16384];
+    static char text[65536];
     struct answer a = {.asked = asked, .result = result, .body = text};
     size_t len = result->body == NULL ? 0 : result->body->len;
     len = len < sizeof text ? len : sizeof text - 1;

@@ -23,7 +23,7 @@ struct asked {
     struct cache_request request;
     struct cache_query query;
     bool waits;
-    int key; /* the number of the API key; KEYS: nobody's */
+    int key; /* the number of the API key (catalogue.h) */
     char link[8];
     uint64_t sent_ns;      /* simulated time */
     uint64_t monotonic_ns; /* by the clock of the process */

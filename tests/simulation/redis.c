@@ -11,7 +11,10 @@
 #include <strings.h>
 #include <time.h>
 
-enum { PORTION = 2, DIGITS = 64 };
+enum { PORTION = 2, OTHERS_PORTION = 24, DIGITS = 2 * DIGEST };
+
+/* Of an array, which channeld reads to its end and discards. */
+enum { ELEMENTS_MAX = 1 << 20 };
 
 /* --- replies --- */
 
@@ -134,6 +137,15 @@ bool word_is(const struct word *w, const char *text)
     return w->len == strlen(text) && strncasecmp(w->text, text, w->len) == 0;
 }
 
+/* A date that is none. */
+static void put_long_date(struct bytes *out, size_t length)
+{
+    bytes_printf(out, "$%zu\r\n", length);
+    while (length-- > 0)
+        bytes_add(out, "x", 1);
+    bytes_printf(out, "\r\n");
+}
+
 static void put_field(struct bytes *out, const struct word *field, int id, int64_t value)
 {
     char text[32] = "";
@@ -154,17 +166,17 @@ static int number_of(const struct command *m)
     return m->count < 2 ? -1 : catalogue_number(m->word[1].text, m->word[1].len);
 }
 
-/* The key with this digest, each of whose digits is the same; KEYS and above: of nobody. */
 static int key_of(const struct word *digest)
 {
-    return digest->len == DIGITS ? digest->text[1] - '1' : KEYS;
+    return catalogue_key(digest->text, digest->len);
 }
 
 static void write_digest(int key, char out[DIGITS + 1])
 {
-    for (int i = 0; i < DIGITS; i++)
-        out[i] = (char)(i % 2 == 0 ? '6' : '1' + key);
-    out[DIGITS] = '\0';
+    unsigned char digest[DIGEST];
+    catalogue_digest(key, digest);
+    for (int i = 0; i < DIGEST; i++)
+        (void)snprintf(out + 2 * (size_t)i, 3, "%02x", digest[i]);
 }
 
 static void write_time(int64_t s, char out[32])
@@ -200,10 +212,15 @@ static void put_info(struct bytes *out, struct redis *r, int key)
 static void on_hmget(struct redis *r, struct redis_client *c, const struct command *m)
 {
     int name = number_of(m);
+    int fixed = r->catalogue.lost ? 0 : catalogue_fixed(&r->catalogue, m->word[1].text, m->word[1].len);
     bytes_printf(&c->out, "*%zu\r\n", m->count - 2);
     for (size_t i = 2; i < m->count; i++)
-        if (name == NAME_API_KEY_INFO)
+        if (name == OBJECT_CARD && r->faults.date_bytes > 0 && word_is(&m->word[i], "updated_at"))
+            put_long_date(&c->out, r->faults.date_bytes);
+        else if (name == NAME_API_KEY_INFO)
             put_info(&c->out, r, key_of(&m->word[i]));
+        else if (fixed != 0)
+            put_field(&c->out, &m->word[i], fixed, card_value(FIXED_VERSION, -1));
         else
             put_field(&c->out, &m->word[i], name + 1, name < 0 ? 0 : value_of(r, name));
 }
@@ -233,17 +250,25 @@ static void on_get(struct redis *r, struct redis_client *c, const struct command
 
 static void on_zcard(struct redis *r, struct redis_client *c, const struct command *m)
 {
+    int ids[MEMBERS_MAX];
     (void)m;
-    put_integer(&c->out, __builtin_popcountll((uint64_t)value_of(r, OBJECT_INDEX)));
+    put_integer(&c->out, catalogue_members(&r->catalogue, value_of(r, OBJECT_INDEX), ids));
 }
 
 static void on_zrange(struct redis *r, struct redis_client *c, const struct command *m)
 {
-    uint64_t index = word_is(&m->word[2], "0") ? (uint64_t)value_of(r, OBJECT_INDEX) : 0;
-    bytes_printf(&c->out, "*%d\r\n", __builtin_popcountll(index));
-    for (int id = 1; id <= CARDS; id++)
-        if ((index & UINT64_C(1) << id) != 0)
-            bytes_printf(&c->out, "$%d\r\n%d\r\n", id < 10 ? 1 : 2, id);
+    int ids[MEMBERS_MAX];
+    char id[8];
+    uint64_t count = (uint64_t)catalogue_members(&r->catalogue, value_of(r, OBJECT_INDEX), ids);
+    uint64_t from = number_at(m->word[2].text, m->word[2].len);
+    uint64_t end = number_at(m->word[3].text, m->word[3].len) + 1;
+    end = end < count ? end : count;
+    from = from < end ? from : end;
+    bytes_printf(&c->out, "*%d\r\n", (int)(end - from));
+    for (; from < end; from++) {
+        (void)snprintf(id, sizeof id, "%d", ids[from]);
+        put_bulk(&c->out, id);
+    }
 }
 
 static void on_scard(struct redis *r, struct redis_client *c, const struct command *m)
@@ -252,10 +277,16 @@ static void on_scard(struct redis *r, struct redis_client *c, const struct comma
     put_integer(&c->out, count_members(r));
 }
 
+/* The first of the others has a name that is not a digest. */
+static bool is_other_member(const struct redis *r, int key)
+{
+    return key > OTHER_KEYS && key < OTHER_KEYS + r->other_keys && count_members(r) > 0;
+}
+
 static bool is_member(const struct redis *r, const struct word *digest)
 {
     int key = key_of(digest);
-    return key >= 0 && key < KEYS && key_is_member(value_of(r, OBJECT_KEY + key));
+    return key < KEYS ? key_is_member(value_of(r, OBJECT_KEY + key)) : is_other_member(r, key);
 }
 
 static void on_sismember(struct redis *r, struct redis_client *c, const struct command *m)
@@ -270,26 +301,31 @@ static void on_smismember(struct redis *r, struct redis_client *c, const struct 
         put_integer(&c->out, is_member(r, &m->word[i]));
 }
 
-/* A portion has two keys; the first one those of others as well, which are no digests. */
-static void on_sscan(struct redis *r, struct redis_client *c, const struct command *m)
+static void put_digest(struct bytes *out, int key)
 {
     char digest[DIGITS + 1];
+    write_digest(key, digest);
+    put_bulk(out, key == OTHER_KEYS ? "x" : digest);
+}
+
+/* A portion has two keys, or more of those of others, which come last. */
+static void on_sscan(struct redis *r, struct redis_client *c, const struct command *m)
+{
+    char cursor[16];
+    int all = count_members(r) > 0 ? KEYS + r->other_keys : KEYS;
     int from = (int)number_at(m->word[2].text, m->word[2].len);
-    int to = from + PORTION < KEYS ? from + PORTION : KEYS;
-    int others = from == 0 && count_members(r) > 0 ? r->other_keys : 0;
-    others = others < 24 ? others : 24;
-    int members = others;
+    int to = from + (from < KEYS ? PORTION : OTHERS_PORTION);
+    int members = 0;
+    to = from < KEYS && to > KEYS ? KEYS : to < all ? to : all;
     for (int k = from; k < to; k++)
-        members += key_is_member(value_of(r, OBJECT_KEY + k));
-    bytes_printf(&c->out, "*2\r\n$1\r\n%d\r\n*%d\r\n", to == KEYS ? 0 : to, members);
-    for (int i = 0; i < others; i++)
-        put_bulk(&c->out, "x");
-    for (int k = from; k < to; k++) {
-        if (!key_is_member(value_of(r, OBJECT_KEY + k)))
-            continue;
-        write_digest(k, digest);
-        put_bulk(&c->out, digest);
-    }
+        members += k >= KEYS || key_is_member(value_of(r, OBJECT_KEY + k));
+    (void)snprintf(cursor, sizeof cursor, "%d", to >= all ? 0 : to);
+    bytes_printf(&c->out, "*2\r\n");
+    put_bulk(&c->out, cursor);
+    bytes_printf(&c->out, "*%d\r\n", members);
+    for (int k = from; k < to; k++)
+        if (k >= KEYS || key_is_member(value_of(r, OBJECT_KEY + k)))
+            put_digest(&c->out, k < KEYS ? k : OTHER_KEYS + k - KEYS);
 }
 
 static void on_ping(struct redis *r, struct redis_client *c, const struct command *m)
@@ -365,6 +401,7 @@ static void on_client(struct redis *r, struct redis_client *c, const struct comm
 static void on_cluster(struct redis *r, struct redis_client *c, const struct command *m)
 {
     (void)m;
+    c->lists_slots = true;
     r->cluster->write_slots(r, &c->out);
 }
 
@@ -373,6 +410,7 @@ static void on_asking(struct redis *r, struct redis_client *c, const struct comm
     (void)r;
     (void)m;
     c->asking = true;
+    c->asked_ns = now_ns();
     bytes_printf(&c->out, "+OK\r\n");
 }
 
@@ -430,6 +468,31 @@ static bool is_refused(const struct redis *r, const struct known *k)
     return random_once_in(STREAM_SERVER, r->faults.error_one_in);
 }
 
+/* More elements than a reply may have. */
+static void put_large(struct redis_client *c)
+{
+    enum { MANY = 128, BYTES = 3 };
+    char many[MANY * BYTES];
+    for (int i = 0; i < MANY; i++)
+        memcpy(many + (size_t)i * BYTES, "_\r\n", BYTES);
+    bytes_printf(&c->out, "*%d\r\n_\r\n", ELEMENTS_MAX + 1);
+    for (int i = 0; i < ELEMENTS_MAX; i += MANY)
+        bytes_add(&c->out, many, sizeof many);
+}
+
+/* What a broken key replies to a command that reads it. False: it is none. */
+static bool put_broken(struct redis_client *c, int64_t value)
+{
+    if (value == WRONG_TYPE)
+        bytes_printf(&c->out, "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n");
+    if (value == TOO_LARGE)
+        put_large(c);
+    return value_is_broken(value);
+}
+
+/* Under maxmemory Redis evicts a key before it executes a command. */
+static void evict_key(struct redis *r);
+
 static void execute(struct redis *r, struct redis_client *c, const struct command *m)
 {
     const struct known *k = find(&m->word[0]);
@@ -439,6 +502,7 @@ static void execute(struct redis *r, struct redis_client *c, const struct comman
     trace_sum((uint64_t)m->word[0].text[0] << 8 | (uint64_t)(name + 1));
     TRACE(r->name, "%u: executes %.*s %s%s", c->number, (int)m->word[0].len, m->word[0].text,
           name >= 0 ? catalogue_name(name) : "", untracked ? " untracked" : "");
+    evict_key(r);
     bound_table(r);
     c->caching_no = false;
     c->reads |= k->reads && !c->asking;
@@ -452,7 +516,8 @@ static void execute(struct redis *r, struct redis_client *c, const struct comman
         bytes_printf(&c->out, "-%s\r\n", refusal);
         return;
     }
-    k->execute(r, c, m);
+    if (name < 0 || name > OBJECT_INDEX || !put_broken(c, value_of(r, name)))
+        k->execute(r, c, m);
     if (name < 0)
         return;
     r->read_ns[name] = now_ns();
@@ -595,6 +660,26 @@ static void apply(struct redis *r, const struct change *change)
         return;
     }
     replica_feed(r, change);
+}
+
+/* A card, a link, the index or the infos of all API keys; not the set of keys, without which no key is valid.
+ */
+static void evict_key(struct redis *r)
+{
+    struct change c = {.kind = CHANGE_WRITE};
+    unsigned one_in = r->faults.evicts_one_in;
+    if (one_in == 0 || r->replication.upstream != NULL || !random_once_in(STREAM_SERVER, one_in))
+        return;
+    int object = (int)random_below(STREAM_SERVER, OBJECT_KEY + 1);
+    if (object < OBJECT_KEY && value_of(r, object) != 0)
+        change_add(&c, object, 0);
+    for (int k = OBJECT_KEY; object == OBJECT_KEY && k < OBJECT_KEY + KEYS; k++)
+        if (key_info(value_of(r, k)) != 0)
+            change_add(&c, k, key_value(key_is_member(value_of(r, k)), 0));
+    if (c.count == 0)
+        return;
+    TRACE(r->name, "evicts object %d", object);
+    apply(r, &c);
 }
 
 static void on_turn(void *arg, uint64_t number);
@@ -762,7 +847,8 @@ static void *on_accepted(void *server, struct net_conn *conn)
     c->conn = conn;
     c->number = net_number(conn);
     c->settings = 0;
-    c->tracks = c->broadcast = c->caching_no = c->reads = c->asking = c->subscribed = false;
+    c->tracks = c->broadcast = c->caching_no = c->reads = c->asking = c->subscribed = c->lists_slots = false;
+    c->asked_ns = now_ns();
     c->tracked = 0;
     bytes_clear(&c->in);
     bytes_clear(&c->early);
@@ -794,6 +880,7 @@ void redis_begin(struct redis *r, const char *name, uint8_t host)
                                         .received = on_received,
                                         .closed = on_closed,
                                         .server = r};
+    r->catalogue.fixed = 0;
     r->catalogue.lost = false;
     r->catalogue.back_ns[0] = r->catalogue.back_ns[1] = 0;
     for (int i = 0; i < OBJECTS; i++) {

@@ -17,7 +17,7 @@
 
 enum { CLIENTS = 32, PENDING_CHANGES = 512 };
 
-enum { WORDS_MAX = 64 };
+enum { WORDS_MAX = 80 };
 
 struct word {
     const char *text;
@@ -47,6 +47,8 @@ struct redis_client {
     bool reads;       /* it has been sent a read that no other node referred to this one */
     bool asking;      /* the next command is behind ASKING */
     bool subscribed;
+    bool lists_slots;  /* it has asked for the slots of a cluster */
+    uint64_t asked_ns; /* when it was accepted, or has last executed a command behind ASKING */
 };
 
 struct redis_faults {
@@ -55,6 +57,8 @@ struct redis_faults {
     bool refuses_tracking;
     bool deaf;                            /* accepts tracking, and sends no invalidations */
     bool disordered;                      /* a server before 7.0.5 */
+    size_t date_bytes;                    /* that the first card has; 0: none */
+    unsigned evicts_one_in;               /* a key of the catalogue, with one command of so many; 0: none */
     void (*behind_ping)(struct redis *r); /* called once, when it has executed PING; NULL: nothing */
 };
 
@@ -82,7 +86,7 @@ struct redis {
     struct sentinel *sentinel; /* NULL: it is a Redis */
     unsigned table_max;        /* names in the tracking table */
     bool tls;                  /* what is sent is sent in records */
-    int other_keys;            /* members of the API key set that are nobody's */
+    int other_keys;            /* members of the API key set that never change (catalogue.h) */
     uint64_t changed;          /* names, in this turn: for broadcast */
     bool flushed;              /* everything, in this turn: for broadcast */
     uint64_t hung_until_ns;

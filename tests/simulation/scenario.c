@@ -395,6 +395,8 @@ void scenario_set_master(struct redis *r)
 {
     scenario.master = r;
     memcpy(planned, r->catalogue.value, sizeof planned);
+    for (int object = 0; object < OBJECTS; object++)
+        planned[object] = value_is_broken(planned[object]) ? 0 : planned[object];
     if (r->catalogue.lost) {
         scenario_disturb(SECOND);
         events_add_in(SECOND, on_restore, NULL, 0);
@@ -419,6 +421,64 @@ static void do_evict(void)
     struct redis *r = any_server();
     for (unsigned n = scenario_choose(4) + 1; n > 0; n--)
         redis_evict(r);
+}
+
+static void on_evictions_ended(void *arg, uint64_t number)
+{
+    struct redis *r = arg;
+    (void)number;
+    r->faults.evicts_one_in = 0;
+}
+
+/* In a cluster a key is evicted as if it were deleted. */
+static void do_maxmemory(void)
+{
+    struct redis *r = scenario.master;
+    uint64_t duration_ns = scenario_a_while(20000);
+    if (scenario.topology->write != NULL) {
+        struct change c = {0};
+        change_add(&c, (int)scenario_choose(OBJECT_KEY), 0);
+        submit(&c);
+        return;
+    }
+    r->faults.evicts_one_in = 20U << scenario_choose(6);
+    TRACE("scenario", "%s evicts keys for %u ms", r->name, (unsigned)(duration_ns / MS));
+    events_add_in(duration_ns, on_evictions_ended, r, 0);
+}
+
+static const struct catalogue *truth(void)
+{
+    const struct catalogue *all = scenario.topology->truth;
+    return all != NULL ? all : &scenario.master->catalogue;
+}
+
+/* The writer writes it again. */
+static void repair(int object)
+{
+    struct change c = {0};
+    if (!value_is_broken(truth()->value[object]))
+        return;
+    change_add(&c, object, planned[object]);
+    submit(&c);
+}
+
+static void on_repaired(void *arg, uint64_t number)
+{
+    (void)arg;
+    if (!scenario.quiet)
+        repair((int)number);
+}
+
+/* Mostly a card; or a link, or the index. */
+static void do_broken(void)
+{
+    struct change c = {0};
+    bool is_card = scenario_choose(4) != 0;
+    bool is_large = is_card && scenario_choose(8) == 0;
+    int object = (int)scenario_choose(is_card ? CARDS : OBJECT_KEY);
+    change_add(&c, object, is_large ? TOO_LARGE : WRONG_TYPE);
+    submit(&c);
+    events_add_in(scenario_a_while(is_large ? 1000 : 20000), on_repaired, NULL, (uint64_t)object);
 }
 
 /* Possibly while the process is stopped, so that all of it waits. */
@@ -590,6 +650,7 @@ static void fill(void)
             planned[OBJECT_LINK + link] = card + 1;
         planned[OBJECT_INDEX] |= INT64_C(2) << card;
     }
+    planned[OBJECT_INDEX] |= scenario.master->catalogue.fixed > 0;
     for (int key = 0; key < KEYS; key++)
         planned[OBJECT_KEY + key] = key_value(key < KEYS - 1, 0);
     for (int object = 0; object < OBJECTS; object++)
@@ -598,7 +659,7 @@ static void fill(void)
 
 struct redis *scenario_add_server(const char *name, uint8_t host)
 {
-    static const int other_keys[] = {0, 0, 24, 100000};
+    static const int other_keys[] = {0, 24, 100, 100000};
     struct redis *r = &scenario.server[scenario.servers++];
     assert(scenario.servers <= SERVERS);
     redis_begin(r, name, host);
@@ -610,6 +671,7 @@ struct redis *scenario_add_server(const char *name, uint8_t host)
         return r;
     r->tls = scenario.server[0].tls; /* one setting, and one catalogue */
     r->other_keys = scenario.server[0].other_keys;
+    r->catalogue.fixed = scenario.server[0].catalogue.fixed;
     return r;
 }
 
@@ -629,6 +691,16 @@ static void choose_tracking(struct redis_faults *f)
     f->disordered = scenario_has(FAULT_untracked) && scenario_choose(2) == 0;
     f->refuses_tracking = scenario_has(FAULT_untracked) && !f->disordered;
     f->deaf = scenario_has(FAULT_deaf) && !scenario_has(FAULT_lose);
+}
+
+/* The index has about a page, two, or one with few more. Where Redis is deaf, what changes is soon read
+ * again. */
+static void choose_fixed(struct catalogue *c)
+{
+    static const int about[] = {0, 0, 0, PAGE, PAGE, 2 * PAGE};
+    int fixed = about[scenario_choose(6)] - CARDS + (int)scenario_choose(CARDS);
+    bool is_short = fixed < 0 || scenario_has(FAULT_deaf) || scenario.topology->truth != NULL;
+    c->fixed = is_short ? 0 : fixed;
 }
 
 const struct topology *scenario_topology(int number)
@@ -667,6 +739,9 @@ void scenario_begin(unsigned faults, const struct topology *topology)
     scenario.master = scenario_add_server("redis", 1);
     if (scenario.topology == &topology_plain)
         choose_tracking(&scenario.master->faults);
+    choose_fixed(&scenario.master->catalogue);
+    if (scenario_has(FAULT_broken))
+        net_widen();
     fill();
     net_set_name("redis.test", (const uint8_t[]){1}, 1);
     net_delay_names(scenario_has(FAULT_names) ? NAME_SERVER_TIMEOUT_S * SECOND : 0);
@@ -688,9 +763,12 @@ void scenario_quieten(void)
         listen_again(r);
         r->faults.error = NULL;
         r->faults.behind_ping = NULL;
+        r->faults.evicts_one_in = 0;
         r->hung_until_ns = 0;
     }
     redis_restore(scenario.master);
     if (scenario.topology->quieten != NULL)
         scenario.topology->quieten();
+    for (int object = 0; object < OBJECT_KEY; object++)
+        repair(object);
 }

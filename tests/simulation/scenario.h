@@ -17,6 +17,8 @@
     X(error, "Redis replies with errors")                             \
     X(lose, "the catalogue is lost, and comes back")                  \
     X(evict, "the tracking table is full")                            \
+    X(maxmemory, "Redis evicts keys of the catalogue")                \
+    X(broken, "keys of another type, and cards that are too large")   \
     X(flood, "many changes at once")                                  \
     X(stop, "the process is stopped")                                 \
     X(suspend, "the machine of the process is suspended")             \
