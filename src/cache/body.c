@@ -155,8 +155,8 @@ enum value_state body_parse_row(const struct redis_reply *reply, enum channel_sh
     *row = (struct channel_row){0};
     if (reply->type != REPLY_ARRAY || reply->elements != count)
         return VALUE_INVALID;
-    for (size_t i = 0; i < count; i++) {
-        const struct redis_reply *value = reply->element[i];
+    const struct redis_reply *value = reply_first(reply);
+    for (size_t i = 0; i < count; i++, value++) { /* an array ends it */
         if (value->type == REPLY_STRING)
             row->value[fields[i]] = reply_text(value);
         else if (value->type != REPLY_NIL)
@@ -289,8 +289,8 @@ bool page_members_parse(struct page_members *m, const struct redis_reply *reply)
         return false;
     m->has_next = reply->elements > PAGE_SIZE;
     m->count = m->invalid = 0;
-    for (size_t i = 0; i < reply->elements && i < PAGE_SIZE; i++) {
-        const struct redis_reply *member = reply->element[i];
+    const struct redis_reply *member = reply_first(reply);
+    for (size_t i = 0; i < reply->elements && i < PAGE_SIZE; i++, member++) {
         if (member->type != REPLY_STRING)
             return false;
         if (parse_int64(reply_text(member), &m->id[m->count]) == 0)

@@ -184,8 +184,9 @@ static bool key_check_accept(struct key_check *c, const struct redis_reply *repl
 static void key_check_read_infos(struct key_check *c, const struct redis_reply *infos)
 {
     struct api_keys *keys = c->reader->parts->api_keys;
-    for (size_t i = 0; i < c->key_count && !c->failed; i++)
-        if (!api_keys_read_info(keys, &c->key[i], infos->element[i], &c->info[i]))
+    const struct redis_reply *info = reply_first(infos);
+    for (size_t i = 0; i < c->key_count && !c->failed; i++, info++) /* an array ends it */
+        if (!api_keys_read_info(keys, &c->key[i], info, &c->info[i]))
             key_check_refuse(c, "unexpected reply");
 }
 
@@ -207,10 +208,11 @@ static void key_check_read_members(struct key_check *c, const struct redis_reply
     struct api_keys *keys = c->reader->parts->api_keys;
     size_t others = 0;
     c->failed = c->epoch != api_keys_epoch(keys);
-    for (size_t i = 0; i < c->key_count && !c->failed; i++)
-        if (members->element[i]->type != REPLY_INTEGER)
+    const struct redis_reply *member = reply_first(members);
+    for (size_t i = 0; i < c->key_count && !c->failed; i++, member++)
+        if (member->type != REPLY_INTEGER)
             key_check_refuse(c, "unexpected reply");
-        else if (members->element[i]->integer != 1)
+        else if (member->integer != 1)
             c->key[others++] = c->key[i];
         else if (api_keys_confirm(keys, &c->key[i], LIFETIME_TRACKED, &c->info[i]) != 0)
             key_check_refuse(c, "out of memory");
@@ -396,18 +398,20 @@ static void key_reader_commit(struct key_reader *r)
 /* Keeps the members whose infos must be read. Returns 0, -EINVAL for an unexpected reply, or -ENOMEM. */
 static int key_reader_read_portion(struct key_reader *r, const struct redis_reply *reply)
 {
-    const struct redis_reply *cursor = reply->elements == 2 ? reply->element[0] : NULL;
-    const struct redis_reply *members = reply->elements == 2 ? reply->element[1] : NULL;
-    if (reply->type != REPLY_ARRAY || cursor == NULL || cursor->type != REPLY_STRING ||
-        cursor->len > KEY_READER_CURSOR_MAX || members->type != REPLY_ARRAY)
+    if (reply->type != REPLY_ARRAY || reply->elements != 2)
+        return -EINVAL;
+    const struct redis_reply *cursor = reply_first(reply);
+    const struct redis_reply *members = reply_next(cursor);
+    if (cursor->type != REPLY_STRING || cursor->len > KEY_READER_CURSOR_MAX || members->type != REPLY_ARRAY)
         return -EINVAL;
     free(r->found);
     r->found = malloc((members->elements + 1) * sizeof *r->found);
     if (r->found == NULL)
         return -ENOMEM;
-    for (size_t i = 0; i < members->elements; i++) {
+    const struct redis_reply *member = reply_first(members);
+    for (size_t i = 0; i < members->elements; i++, member = reply_next(member)) {
         struct digest *d = &r->found[r->found_count];
-        bool valid = digest_from_hex(reply_text(members->element[i]), d);
+        bool valid = digest_from_hex(reply_text(member), d);
         metric_add(&r->parts->metrics->invalid_values_total, !valid);
         r->found_count += valid && !api_keys_is_confirmed(r->parts->api_keys, d);
     }

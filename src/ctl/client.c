@@ -111,12 +111,10 @@ static const struct redis_reply *client_receive_any(struct client *c)
 
 static const struct redis_reply *client_find_error(const struct redis_reply *reply)
 {
-    if (reply->type == REPLY_ERROR)
-        return reply;
-    if (reply->type == REPLY_ARRAY)
-        for (size_t i = 0; i < reply->elements; i++)
-            if (reply->element[i]->type == REPLY_ERROR)
-                return reply->element[i];
+    const struct redis_reply *end = reply_next(reply);
+    for (const struct redis_reply *item = reply; item < end; item++)
+        if (item->type == REPLY_ERROR)
+            return item;
     return NULL;
 }
 
@@ -163,8 +161,8 @@ bool reply_has_ttl(const struct redis_reply *reply)
 {
     if (reply->type == REPLY_INTEGER)
         return reply->integer >= 0; /* -1: no TTL, -2: the key or field does not exist */
-    for (size_t i = 0; i < reply->elements; i++)
-        if (reply->element[i]->type == REPLY_INTEGER && reply->element[i]->integer >= 0)
+    for (size_t i = 1; i <= reply->elements; i++)
+        if (reply[i].type == REPLY_INTEGER && reply[i].integer >= 0)
             return true;
     return false;
 }
@@ -437,9 +435,11 @@ static void client_visit_batch(struct client *c, struct buf *cursor, client_visi
 {
     struct redis_reply *reply = client_copy_reply(c, client_receive(c));
     buf_clear(cursor);
-    if (reply != NULL && reply->type == REPLY_ARRAY && reply->elements == 2) {
-        buf_append_span(cursor, reply_text(reply->element[0]));
-        visit(arg, reply->element[1]->element, reply->element[1]->elements);
+    const struct redis_reply *names = reply != NULL && reply->elements == 2 ? reply_element(reply, 1) : NULL;
+    if (names != NULL &&
+        reply_next(names) == reply_first(names) + names->elements) { /* no array among them */
+        buf_append_span(cursor, reply_text(reply_first(reply)));
+        visit(arg, reply_first(names), names->elements);
         assert(c->failed || redis_client_pending(c->redis) == 0);
     } else {
         (void)client_fail_unexpected(c);
@@ -482,11 +482,11 @@ void client_receive_owner_check(struct client *c, struct link_owner *o)
     o->agrees = reply_is_text(client_receive_or_wrongtype(c), o->link);
 }
 
-void client_find_owners(struct client *c, struct redis_reply *const *keys, size_t count,
+void client_find_owners(struct client *c, const struct redis_reply *keys, size_t count,
                         struct link_owner *out)
 {
     for (size_t i = 0; i < count; i++)
-        out[i] = (struct link_owner){.link = keyspace_link_of(c->keys, reply_text(keys[i]))};
+        out[i] = (struct link_owner){.link = keyspace_link_of(c->keys, reply_text(&keys[i]))};
     CLIENT_PIPELINE(i, count, true, client_send_owner(c, &out[i]), client_receive_owner(c, &out[i]));
     CLIENT_PIPELINE(i, count, out[i].found, client_send_owner_check(c, &out[i]),
                     client_receive_owner_check(c, &out[i]));

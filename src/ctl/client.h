@@ -215,7 +215,7 @@ enum client_scan {
  * the set, or pairs: a member of the index and its score, a field and its value. It may use the client, but
  * must have received every reply to what it sent when it returns.
  */
-typedef void (*client_visit)(void *arg, struct redis_reply *const *names, size_t count);
+typedef void (*client_visit)(void *arg, const struct redis_reply *names, size_t count);
 
 /*
  * Scans all card keys, link keys, members of the index, API keys or their infos, in batches, while others may
@@ -240,7 +240,7 @@ void client_send_owner_check(struct client *c, const struct link_owner *o);
 void client_receive_owner_check(struct client *c, struct link_owner *o);
 
 /* Looks up all of `count` link keys into out[0..count-1], which borrow the links of the keys. */
-void client_find_owners(struct client *c, struct redis_reply *const *keys, size_t count,
+void client_find_owners(struct client *c, const struct redis_reply *keys, size_t count,
                         struct link_owner *out);
 
 #endif

@@ -148,7 +148,7 @@ static int keys_add_key(struct client *c, const struct hex_digest *hex, struct s
         (void)client_receive(c);
     const struct redis_reply *reply = client_receive(c);
     bool complete =
-        reply->type == REPLY_ARRAY && reply->elements == 2 && reply->element[0]->type == REPLY_INTEGER;
+        reply->type == REPLY_ARRAY && reply->elements == 2 && reply_first(reply)->type == REPLY_INTEGER;
     return complete ? 0 : client_fail_unexpected(c);
 }
 
@@ -305,12 +305,12 @@ enum { VISIT_BATCH = 1000 };
 /* Called with each key. It must not use the client. */
 typedef void (*keys_visit)(void *arg, struct span digest, const struct api_key_info *info);
 
-static const struct redis_reply *keys_receive_infos(struct client *c, struct redis_reply *const *digests,
+static const struct redis_reply *keys_receive_infos(struct client *c, const struct redis_reply *digests,
                                                     size_t count)
 {
     struct span words[2 + VISIT_BATCH] = {SPAN("HMGET"), c->api_key_info};
     for (size_t i = 0; i < count; i++)
-        words[2 + i] = reply_text(digests[i]);
+        words[2 + i] = reply_text(&digests[i]);
     client_send(c, 2 + count, words);
     const struct redis_reply *infos = client_receive_or_wrongtype(c);
     if (infos->type == REPLY_ARRAY && infos->elements == count)
@@ -321,18 +321,18 @@ static const struct redis_reply *keys_receive_infos(struct client *c, struct red
 }
 
 /* Returns the number of members that are not digests, which are not visited. */
-static int64_t keys_visit_batch(struct client *c, struct redis_reply *const *members, size_t count,
+static int64_t keys_visit_batch(struct client *c, const struct redis_reply *members, size_t count,
                                 keys_visit visit, void *arg)
 {
     int64_t others = 0;
     const struct redis_reply *infos = keys_receive_infos(c, members, count);
     for (size_t i = 0; i < count && infos != NULL; i++) {
         struct api_key_info info = API_KEY_INFO_NONE;
-        struct span text = reply_text(infos->element[i]);
+        struct span text = reply_text(reply_first(infos) + i);
         if (text.data != NULL)
             (void)api_key_info_parse(text, &info);
-        if (digest_is_hex(reply_text(members[i])))
-            visit(arg, reply_text(members[i]), &info);
+        if (digest_is_hex(reply_text(&members[i])))
+            visit(arg, reply_text(&members[i]), &info);
         else
             others++;
     }
@@ -341,9 +341,9 @@ static int64_t keys_visit_batch(struct client *c, struct redis_reply *const *mem
 
 static int keys_compare(const void *a, const void *b)
 {
-    const struct redis_reply *const *left = a;
-    const struct redis_reply *const *right = b;
-    return strcmp((*left)->str, (*right)->str);
+    const struct redis_reply *left = a;
+    const struct redis_reply *right = b;
+    return strcmp(left->str, right->str);
 }
 
 /* Visits all keys, sorted by their digests. *others: as keys_visit_batch. */
@@ -355,9 +355,9 @@ static int keys_visit_all(struct client *c, keys_visit visit, void *arg, int64_t
         (void)keys_fail_wrongtype(c, "set", c->api_keys);
     size_t count = members != NULL && client_status(c) == 0 ? members->elements : 0;
     if (count > 0)
-        qsort(members->element, count, sizeof(struct redis_reply *), keys_compare);
+        qsort(members + 1, count, sizeof *members, keys_compare);
     for (size_t at = 0; at < count && client_status(c) == 0; at += VISIT_BATCH)
-        *others += keys_visit_batch(c, members->element + at, MIN(count - at, VISIT_BATCH), visit, arg);
+        *others += keys_visit_batch(c, members + 1 + at, MIN(count - at, VISIT_BATCH), visit, arg);
     free(members);
     return client_status(c);
 }

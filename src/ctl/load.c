@@ -525,12 +525,12 @@ static int load_examine(struct load *l)
 }
 
 /* A client_visit. */
-static void load_count_cards(void *arg, struct redis_reply *const *keys, size_t count)
+static void load_count_cards(void *arg, const struct redis_reply *keys, size_t count)
 {
     struct load *l = arg;
     int64_t id = 0;
     for (size_t i = 0; i < count; i++) {
-        bool is_id = parse_int64(keyspace_card_id(l->client.keys, reply_text(keys[i])), &id) == 0;
+        bool is_id = parse_int64(keyspace_card_id(l->client.keys, reply_text(&keys[i])), &id) == 0;
         l->census.lacking += !is_id || line_index_find(&l->index, id) == NULL;
     }
     l->census.channels += (int64_t)count;

@@ -93,9 +93,9 @@ static int remove_run_transaction(struct removal *r)
     const struct redis_reply *replies = lock_receive(&r->lock, has_link ? 3 : 2);
     if (replies == NULL)
         return -EIO;
-    r->place_removed = replies->element[0]->integer > 0;
-    r->card_removed = replies->element[1]->integer > 0;
-    r->link_removed = has_link && replies->element[2]->integer > 0;
+    r->place_removed = replies[1].integer > 0;
+    r->card_removed = replies[2].integer > 0;
+    r->link_removed = has_link && replies[3].integer > 0;
     return 0;
 }
 

@@ -135,7 +135,7 @@ static void show_print_card(struct show *s)
     if (card == NULL)
         return;
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        row.value[f] = reply_text(card->element[f]);
+        row.value[f] = reply_text(&card[1 + f]);
     bool exists = !channel_row_is_empty(&row, CHANNEL_SUMMARY);
     if (exists)
         show_print_row(s, &row);

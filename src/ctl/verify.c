@@ -163,11 +163,11 @@ static void verify_receive_expiry(struct verify *v)
 }
 
 /* Looks for a key that has not expired, unless one was found. */
-static void verify_find_working_key(struct verify *v, struct redis_reply *const *members, size_t count)
+static void verify_find_working_key(struct verify *v, const struct redis_reply *members, size_t count)
 {
     size_t sent = v->key_works ? 0 : count;
-    CLIENT_PIPELINE(i, sent, digest_is_hex(reply_text(members[i])),
-                    CLIENT_SEND(&v->client, SPAN("HGET"), v->client.api_key_info, reply_text(members[i])),
+    CLIENT_PIPELINE(i, sent, digest_is_hex(reply_text(&members[i])),
+                    CLIENT_SEND(&v->client, SPAN("HGET"), v->client.api_key_info, reply_text(&members[i])),
                     verify_receive_expiry(v));
 }
 
@@ -178,13 +178,13 @@ static const char *verify_digest_start(struct span digest, char out[EXCERPT_MAX]
     return excerpt((struct span){digest.data, digest.len < most ? digest.len : most}, out);
 }
 
-static void verify_visit_api_keys(void *arg, struct redis_reply *const *members, size_t count)
+static void verify_visit_api_keys(void *arg, const struct redis_reply *members, size_t count)
 {
     struct verify *v = arg;
     char shown[EXCERPT_MAX];
     verify_advance(v, count);
     for (size_t i = 0; i < count; i++) {
-        struct span member = reply_text(members[i]);
+        struct span member = reply_text(&members[i]);
         if (digest_is_hex(member))
             v->keys++;
         else
@@ -270,12 +270,12 @@ static void verify_receive_info(struct verify *v, struct span field, struct span
 }
 
 /* Pairs of a digest and its info. */
-static void verify_visit_infos(void *arg, struct redis_reply *const *infos, size_t count)
+static void verify_visit_infos(void *arg, const struct redis_reply *infos, size_t count)
 {
     struct verify *v = arg;
     verify_advance(v, count / 2);
-    CLIENT_PIPELINE(i, count / 2, true, verify_send_info_read(v, reply_text(infos[2 * i])),
-                    verify_receive_info(v, reply_text(infos[2 * i]), reply_text(infos[2 * i + 1])));
+    CLIENT_PIPELINE(i, count / 2, true, verify_send_info_read(v, reply_text(&infos[2 * i])),
+                    verify_receive_info(v, reply_text(&infos[2 * i]), reply_text(&infos[2 * i + 1])));
 }
 
 /* Without a set of API keys there is nothing to compare the infos with. */
@@ -312,7 +312,7 @@ static bool verify_parse_member(const struct redis_reply *member, int64_t *id)
 }
 
 /* Pairs of a member and its score. */
-static void verify_visit_index(void *arg, struct redis_reply *const *members, size_t count)
+static void verify_visit_index(void *arg, const struct redis_reply *members, size_t count)
 {
     struct verify *v = arg;
     struct client *c = &v->client;
@@ -320,12 +320,12 @@ static void verify_visit_index(void *arg, struct redis_reply *const *members, si
     int64_t id = 0;
     verify_advance(v, count / 2);
     for (size_t i = 0; i < count / 2; i++)
-        if (!verify_parse_member(members[2 * i], &id))
+        if (!verify_parse_member(&members[2 * i], &id))
             verify_report(v, "redis-cli ZREM it", "index: %s is not a 64-bit integer",
-                          excerpt(reply_text(members[2 * i]), shown));
-    CLIENT_PIPELINE(i, count / 2, verify_parse_member(members[2 * i], &id),
+                          excerpt(reply_text(&members[2 * i]), shown));
+    CLIENT_PIPELINE(i, count / 2, verify_parse_member(&members[2 * i], &id),
                     CLIENT_SEND(c, SPAN("TYPE"), client_card_key(c, id)),
-                    verify_receive_member(v, id, members[2 * i + 1]));
+                    verify_receive_member(v, id, &members[2 * i + 1]));
 }
 
 static void verify_check_index(struct verify *v)
@@ -468,7 +468,7 @@ static void verify_check_card(struct verify *v, struct examined *e)
 {
     struct channel_row row = {0};
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        row.value[f] = reply_text(e->card->element[f]);
+        row.value[f] = reply_text(&e->card[1 + f]);
     e->owner.link = row.value[CHANNEL_FIELD_link];
     if (channel_row_is_empty(&row, CHANNEL_SUMMARY))
         verify_report_card(v, LOAD_AGAIN, e->id, "has no summary field, so the channel is never found");
@@ -480,7 +480,7 @@ static void verify_receive_field_ttls(struct verify *v, const struct examined *e
 {
     const struct redis_reply *ttls = client_receive_or_wrongtype(&v->client);
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT && f < ttls->elements; f++)
-        if (reply_has_ttl(ttls->element[f]))
+        if (reply_has_ttl(&ttls[1 + f]))
             verify_report(v, LOAD_AGAIN, "card %lld: %s: has a TTL", (long long)e->id,
                           channel_field_name((enum channel_field)f).data);
 }
@@ -552,7 +552,7 @@ static void verify_examine(struct verify *v, struct examined *e, size_t count)
     }
 }
 
-static void verify_visit_cards(void *arg, struct redis_reply *const *keys, size_t count)
+static void verify_visit_cards(void *arg, const struct redis_reply *keys, size_t count)
 {
     struct verify *v = arg;
     char shown[EXCERPT_MAX];
@@ -563,7 +563,7 @@ static void verify_visit_cards(void *arg, struct redis_reply *const *keys, size_
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        struct span id = keyspace_card_id(v->client.keys, reply_text(keys[i]));
+        struct span id = keyspace_card_id(v->client.keys, reply_text(&keys[i]));
         e[i].due = parse_int64(id, &e[i].id) == 0;
         if (!e[i].due)
             verify_report(v, DELETE_KEY, "card %s: %s", excerpt(id, shown),
@@ -599,7 +599,7 @@ static void verify_receive_link_ttl(struct verify *v, const struct link_owner *o
     verify_report_ttl(v, what, client_receive_integer(&v->client));
 }
 
-static void verify_visit_links(void *arg, struct redis_reply *const *keys, size_t count)
+static void verify_visit_links(void *arg, const struct redis_reply *keys, size_t count)
 {
     struct verify *v = arg;
     struct client *c = &v->client;
@@ -611,9 +611,9 @@ static void verify_visit_links(void *arg, struct redis_reply *const *keys, size_
     }
     client_find_owners(c, keys, count, owner);
     for (size_t i = 0; i < count; i++)
-        if (!reply_is_text(keys[i], c->samples))
+        if (!reply_is_text(&keys[i], c->samples))
             verify_check_link(v, &owner[i]);
-    CLIENT_PIPELINE(i, count, true, CLIENT_SEND(c, SPAN("PTTL"), reply_text(keys[i])),
+    CLIENT_PIPELINE(i, count, true, CLIENT_SEND(c, SPAN("PTTL"), reply_text(&keys[i])),
                     verify_receive_link_ttl(v, &owner[i]));
     free(owner);
 }

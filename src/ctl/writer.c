@@ -162,11 +162,11 @@ static bool writer_same_text(struct span a, struct span b)
 
 /* Compares the card with the fields that Redis holds, of which only a former link is kept: they may be large.
  */
-static void writer_compare_card(struct writer *w, struct entry *e, struct redis_reply *const *stored)
+static void writer_compare_card(struct writer *w, struct entry *e, const struct redis_reply *stored)
 {
-    struct span link = reply_text(stored[CHANNEL_FIELD_link]);
+    struct span link = reply_text(&stored[CHANNEL_FIELD_link]);
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT && !e->card_changed; f++)
-        e->card_changed = !writer_same_text(e->card.row.value[f], reply_text(stored[f]));
+        e->card_changed = !writer_same_text(e->card.row.value[f], reply_text(&stored[f]));
     if (!writer_same_text(link, writer_card_link(&e->card)))
         buf_append_span(&e->former_link, link);
     if (buf_error(&e->former_link) != 0)
@@ -181,7 +181,7 @@ static void writer_receive_card(struct writer *w, struct entry *e)
     else if (stored->elements != CHANNEL_FIELD_COUNT)
         (void)client_fail_unexpected(w->client);
     else
-        writer_compare_card(w, e, stored->element);
+        writer_compare_card(w, e, reply_first(stored));
 }
 
 /* A key with a TTL is written again, which removes the TTL. */
@@ -249,9 +249,9 @@ static double writer_last_score(const struct redis_reply *reply)
 {
     if (reply->type != REPLY_ARRAY || reply->elements == 0)
         return -1;
-    const struct redis_reply *pair = reply->element[0];
-    bool known = pair->type == REPLY_ARRAY && pair->elements == 2 && pair->element[1]->type == REPLY_DOUBLE;
-    return known ? pair->element[1]->number : INDEX_SCORE_LIMIT;
+    const struct redis_reply *pair = reply_first(reply);
+    bool known = pair->type == REPLY_ARRAY && pair->elements == 2 && pair[2].type == REPLY_DOUBLE;
+    return known ? pair[2].number : INDEX_SCORE_LIMIT;
 }
 
 /* The lowest score that puts a channel after all others of the index. */
@@ -497,7 +497,7 @@ static int writer_merge_step(struct writer *w, int64_t rank, int64_t score, size
     *members = reply->elements;
     lock_begin(w->lock);
     for (size_t i = 0; i < reply->elements; i++)
-        writer_index_send_add(c, false, score + (int64_t)i, reply_text(reply->element[i]));
+        writer_index_send_add(c, false, score + (int64_t)i, reply_text(&reply[1 + i]));
     writer_send_unmark(w);
     lock_commit(w->lock);
     return lock_receive_done(w->lock);
@@ -517,7 +517,7 @@ int writer_merge(struct writer *w)
 
 /* Unlinks the keys that `gone` marks, and adds how many existed to *removed. The lock is watched since before
  * they were looked at. */
-static void writer_unlink_marked(struct writer *w, struct redis_reply *const *keys, const bool *gone,
+static void writer_unlink_marked(struct writer *w, const struct redis_reply *keys, const bool *gone,
                                  size_t count, int64_t *removed)
 {
     size_t marked = 0;
@@ -528,23 +528,23 @@ static void writer_unlink_marked(struct writer *w, struct redis_reply *const *ke
     lock_begin(w->lock);
     for (size_t i = 0; i < count; i++)
         if (gone[i])
-            CLIENT_SEND(w->client, SPAN("UNLINK"), reply_text(keys[i]));
+            CLIENT_SEND(w->client, SPAN("UNLINK"), reply_text(&keys[i]));
     lock_commit(w->lock);
     const struct redis_reply *replies = lock_receive(w->lock, marked);
     for (size_t i = 0; i < marked && replies != NULL; i++)
-        *removed += replies->element[i]->integer;
+        *removed += replies[1 + i].integer;
 }
 
 /* Marks cards of channels that are not in the index. */
-static void writer_mark_cards(struct client *c, struct redis_reply *const *keys, bool *gone, size_t count)
+static void writer_mark_cards(struct client *c, const struct redis_reply *keys, bool *gone, size_t count)
 {
     CLIENT_PIPELINE(i, count, true,
-                    CLIENT_SEND(c, SPAN("ZSCORE"), c->index, keyspace_card_id(c->keys, reply_text(keys[i]))),
+                    CLIENT_SEND(c, SPAN("ZSCORE"), c->index, keyspace_card_id(c->keys, reply_text(&keys[i]))),
                     gone[i] = client_receive(c)->type == REPLY_NIL);
 }
 
 /* Marks link keys, unless they name a channel whose card has that link. */
-static void writer_mark_links(struct client *c, struct redis_reply *const *keys, bool *gone, size_t count)
+static void writer_mark_links(struct client *c, const struct redis_reply *keys, bool *gone, size_t count)
 {
     struct link_owner *owner = calloc(count + 1, sizeof *owner);
     if (owner == NULL) {
@@ -571,7 +571,7 @@ struct sweep {
 };
 
 /* A client_visit. */
-static void writer_sweep_batch(void *arg, struct redis_reply *const *keys, size_t count)
+static void writer_sweep_batch(void *arg, const struct redis_reply *keys, size_t count)
 {
     struct sweep *s = arg;
     struct writer *w = s->writer;
@@ -626,7 +626,7 @@ static int writer_prepare_indexes(struct writer *w)
     const struct redis_reply *replies = lock_receive(w->lock, 1);
     if (replies == NULL)
         return -EIO;
-    w->counts.index_ttl_removed = replies->element[0]->integer > 0;
+    w->counts.index_ttl_removed = reply_first(replies)->integer > 0;
     return 0;
 }
 

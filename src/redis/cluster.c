@@ -23,11 +23,12 @@ static bool cluster_is_unnamed(struct span announced)
 /* [host, port, id, metadata]. The metadata has the address or the name that is not the host. */
 static struct span cluster_read_host(const struct redis_reply *node)
 {
-    struct span host = reply_text(node->element[0]);
+    struct span host = reply_text(reply_first(node));
     if (!cluster_is_unnamed(host) || node->elements < NODE_FIELDS)
         return host;
-    struct span ip = reply_member(node->element[3], SPAN("ip"));
-    struct span name = reply_member(node->element[3], SPAN("hostname"));
+    const struct redis_reply *metadata = reply_element(node, 3);
+    struct span ip = reply_member(metadata, SPAN("ip"));
+    struct span name = reply_member(metadata, SPAN("hostname"));
     if (ip.data != NULL)
         return ip;
     return name.data != NULL ? name : host;
@@ -37,13 +38,13 @@ static bool cluster_read_node(const struct redis_reply *node, struct span asked,
 {
     if (node->type != REPLY_ARRAY || node->elements < 2)
         return false;
-    const struct redis_reply *host = node->element[0];
-    const struct redis_reply *port = node->element[1];
+    const struct redis_reply *host = reply_first(node);
+    const struct redis_reply *port = reply_next(host);
     if ((host->type != REPLY_STRING && host->type != REPLY_NIL) || port->type != REPLY_INTEGER ||
         !redis_address_set(out, cluster_host_of(cluster_read_host(node), asked), port->integer))
         return false;
     if (node->elements > 2)
-        redis_address_set_id(out, reply_text(node->element[2]));
+        redis_address_set_id(out, reply_text(reply_next(port)));
     return true;
 }
 
@@ -58,34 +59,37 @@ static void cluster_add_node(struct discovery_answer *out, const struct redis_ad
 
 static bool cluster_is_range(const struct redis_reply *range)
 {
-    return range->type == REPLY_ARRAY && range->elements > 2 && range->element[0]->type == REPLY_INTEGER &&
-           range->element[1]->type == REPLY_INTEGER;
+    const struct redis_reply *slot = reply_first(range);
+    return range->type == REPLY_ARRAY && range->elements > 2 && slot[0].type == REPLY_INTEGER &&
+           slot[1].type == REPLY_INTEGER;
 }
 
 static bool cluster_holds(const struct redis_reply *range, int slot)
 {
-    return cluster_is_range(range) && range->element[0]->integer <= slot &&
-           slot <= range->element[1]->integer;
+    const struct redis_reply *bound = reply_first(range);
+    return cluster_is_range(range) && bound[0].integer <= slot && slot <= bound[1].integer;
 }
 
 static bool cluster_has_no_name(const struct redis_reply *node)
 {
     return node->type == REPLY_ARRAY && node->elements > 0 &&
-           cluster_is_unnamed(reply_text(node->element[0]));
+           cluster_is_unnamed(reply_text(reply_first(node)));
 }
 
 /* Returns NULL, or why there is no master. */
 static const char *cluster_read_range(const struct redis_reply *range, struct span asked,
                                       struct discovery_answer *out)
 {
-    struct redis_address node;
-    out->unnamed = cluster_has_no_name(range->element[2]);
-    if (!cluster_read_node(range->element[2], asked, &out->master))
+    struct redis_address address;
+    const struct redis_reply *node = reply_element(range, 2);
+    out->unnamed = cluster_has_no_name(node);
+    if (!cluster_read_node(node, asked, &out->master))
         return out->unnamed ? "it does not know the host of the node" : "its answer is not an address";
     for (size_t i = 3; i < range->elements && out->replicas < TOPOLOGY_REPLICAS_MAX; i++) {
-        out->unnamed = out->unnamed || cluster_has_no_name(range->element[i]);
-        if (cluster_read_node(range->element[i], asked, &node))
-            out->replica[out->replicas++] = node;
+        node = reply_next(node);
+        out->unnamed = out->unnamed || cluster_has_no_name(node);
+        if (cluster_read_node(node, asked, &address))
+            out->replica[out->replicas++] = address;
     }
     return NULL;
 }
@@ -94,12 +98,14 @@ static const char *cluster_read_range(const struct redis_reply *range, struct sp
 static void cluster_read_further_nodes(const struct redis_reply *reply, struct span asked,
                                        struct discovery_answer *out)
 {
-    struct redis_address node;
-    for (size_t i = 0; i < reply->elements && out->nodes < DISCOVERY_NODES_MAX; i++) {
-        const struct redis_reply *range = reply->element[i];
-        for (size_t n = 2; cluster_is_range(range) && n < range->elements; n++)
-            if (cluster_read_node(range->element[n], asked, &node))
-                cluster_add_node(out, &node);
+    struct redis_address address;
+    const struct redis_reply *range = reply_first(reply);
+    for (size_t i = 0; i < reply->elements && out->nodes < DISCOVERY_NODES_MAX;
+         i++, range = reply_next(range)) {
+        const struct redis_reply *node = range + 3; /* behind two numbers */
+        for (size_t n = 2; cluster_is_range(range) && n < range->elements; n++, node = reply_next(node))
+            if (cluster_read_node(node, asked, &address))
+                cluster_add_node(out, &address);
     }
 }
 
@@ -171,10 +177,11 @@ static const char *cluster_read_answer(const struct redis_endpoint *endpoint,
     answer->replicas = answer->downs = answer->nodes = 0;
     if (reply->type != REPLY_ARRAY)
         return "its answer is not a list of slots";
-    for (size_t i = 0; i < reply->elements; i++) {
-        if (!cluster_holds(reply->element[i], endpoint->discovery.slot))
+    const struct redis_reply *range = reply_first(reply);
+    for (size_t i = 0; i < reply->elements; i++, range = reply_next(range)) {
+        if (!cluster_holds(range, endpoint->discovery.slot))
             continue;
-        const char *problem = cluster_read_range(reply->element[i], asked, answer);
+        const char *problem = cluster_read_range(range, asked, answer);
         if (problem != NULL)
             return problem;
         cluster_read_further_nodes(reply, asked, answer);

@@ -3,15 +3,25 @@
 
 #include <stdlib.h>
 
-/* --- The content of a reply --- */
+const struct redis_reply *reply_element(const struct redis_reply *array, size_t index)
+{
+    const struct redis_reply *element = reply_first(array);
+    for (size_t i = 0; i < index; i++)
+        element = reply_next(element);
+    return element;
+}
 
 struct span reply_member(const struct redis_reply *map, struct span name)
 {
     if (map->type != REPLY_ARRAY && map->type != REPLY_MAP)
         return SPAN_ABSENT;
-    for (size_t i = 0; i + 1 < map->elements; i += 2)
-        if (span_equal(reply_text(map->element[i]), name))
-            return reply_text(map->element[i + 1]);
+    const struct redis_reply *element = reply_first(map);
+    for (size_t i = 0; i + 1 < map->elements; i += 2) {
+        const struct redis_reply *value = reply_next(element);
+        if (span_equal(reply_text(element), name))
+            return reply_text(value);
+        element = reply_next(value);
+    }
     return SPAN_ABSENT;
 }
 
@@ -22,59 +32,29 @@ static bool reply_is_nil_or_zero(const struct redis_reply *reply)
 
 bool reply_is_absent(const struct redis_reply *reply)
 {
-    size_t i = 0;
     if (reply->type != REPLY_ARRAY && reply->type != REPLY_SET)
         return reply_is_nil_or_zero(reply);
-    while (i < reply->elements && reply_is_nil_or_zero(reply->element[i]))
+    size_t i = 1;
+    while (i <= reply->elements && reply_is_nil_or_zero(&reply[i]))
         i++;
-    return i == reply->elements;
-}
-
-/* --- Copies: the reply, the array of its elements, their content, its text; each part is aligned --- */
-
-static size_t reply_align(size_t size)
-{
-    size_t unit = _Alignof(struct redis_reply);
-    return (size + unit - 1) / unit * unit;
-}
-
-/* The size of the reply and of all replies in it. */
-static size_t reply_size(const struct redis_reply *reply)
-{
-    size_t size = sizeof *reply + reply->elements * sizeof(struct redis_reply *);
-    for (size_t i = 0; i < reply->elements; i++)
-        size += reply_size(reply->element[i]);
-    return size + (reply->str != NULL ? reply_align(reply->len + 1) : 0);
-}
-
-static void *reply_carve(char **free, size_t size)
-{
-    char *at = *free;
-    *free += size;
-    return at;
-}
-
-/* Copies into a block; *free is its free rest. */
-static struct redis_reply *reply_copy_to(char **free, const struct redis_reply *reply)
-{
-    struct redis_reply *copy = reply_carve(free, sizeof *copy);
-    *copy = *reply;
-    if (reply->str != NULL) {
-        copy->str = reply_carve(free, reply_align(reply->len + 1));
-        *span_put((struct span){reply->str, reply->len}, copy->str) = '\0';
-    }
-    if (reply->elements > 0)
-        copy->element = reply_carve(free, reply->elements * sizeof(struct redis_reply *));
-    for (size_t i = 0; i < reply->elements; i++)
-        copy->element[i] = reply_copy_to(free, reply->element[i]);
-    return copy;
+    return i > reply->elements;
 }
 
 struct redis_reply *reply_copy(const struct redis_reply *reply)
 {
-    void *block = malloc(reply_size(reply));
-    char *free = block;
-    if (block != NULL)
-        (void)reply_copy_to(&free, reply);
-    return block;
+    size_t count = (size_t)(reply_next(reply) - reply);
+    size_t size = count * sizeof *reply;
+    for (size_t i = 0; i < count; i++)
+        size += reply[i].len + 1;
+    struct redis_reply *copy = malloc(size);
+    char *text = copy == NULL ? NULL : (char *)(copy + count);
+    for (size_t i = 0; i < count && copy != NULL; i++) {
+        copy[i] = reply[i];
+        if (reply[i].str == NULL)
+            continue;
+        copy[i].str = text;
+        text = span_put((struct span){reply[i].str, reply[i].len}, text);
+        *text++ = '\0';
+    }
+    return copy;
 }

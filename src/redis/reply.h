@@ -1,8 +1,10 @@
 /*
  * A reply of Redis, of any type of RESP3, and the functions that read it.
  *
- * A reply is borrowed from the module that received it (resp.h and client.h say until when). reply_copy()
- * makes one to keep.
+ * A reply is an array of items in the order in which they arrive: a text or a number is one item, and an
+ * array is one item with its elements behind it, which may be arrays themselves. reply_next() leads from one
+ * element to the next. A reply is borrowed from the module that received it (resp.h and client.h say until
+ * when). reply_copy() makes one to keep.
  */
 #ifndef REDIS_REPLY_H
 #define REDIS_REPLY_H
@@ -34,8 +36,24 @@ struct redis_reply {
     char *str;       /* the text, also of an error or a number; only that of a bulk string may lack its NUL */
     size_t len;      /* bytes in str */
     size_t elements; /* the length of an array, set or map, in which a name and its value are two */
-    struct redis_reply **element;
 };
+
+/* The first element of an array, if it has any. */
+static inline const struct redis_reply *reply_first(const struct redis_reply *array)
+{
+    return array + 1;
+}
+
+/* The item behind this one and all that it contains: the next element, if there is one. */
+static inline const struct redis_reply *reply_next(const struct redis_reply *reply)
+{
+    for (size_t left = 1; left > 0; left--, reply++)
+        left += reply->elements;
+    return reply;
+}
+
+/* The element `index`, counted from 0, which exists. */
+const struct redis_reply *reply_element(const struct redis_reply *array, size_t index);
 
 /* A copy in one block, owned (free); its texts are NUL-terminated. NULL when out of memory. */
 struct redis_reply *reply_copy(const struct redis_reply *reply) __attribute__((warn_unused_result));

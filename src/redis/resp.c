@@ -1,14 +1,15 @@
 /*
  * RESP3; see resp.h.
  *
- * A reply is built level by level. If a part of it exceeds a bound, the parts that were built are released.
- * The rest is skipped by counting items: an array adds as many as it announces, so no stack is needed. The
- * elements of a push are counted in the same way. Lengths are announced before contents. So a bound is
- * checked before anything is allocated, and a bulk string is written to its final place.
+ * The items of a reply are in one array, in the order of their arrival. One number tells when the reply is
+ * complete: the items that are announced and have not ended. So neither a stack nor a limit of depth is
+ * needed, and a reply that is not kept and a push are read in the same way. Lengths are announced before
+ * contents, so a bound is checked before anything is allocated.
  *
- * A bulk string that is whole in the input is not copied as long as the reply may end in that input. Memory
- * is reserved for it all the same. So the memory of a reply does not depend on the pieces in which it
- * arrives.
+ * A bulk string that is whole in the input is not copied as long as the reply may end in that input. It
+ * counts as memory all the same, so the bound does not depend on the pieces in which a reply arrives. Other
+ * texts are in a buffer, which moves as it grows. So until the reply is complete `str` is NULL, and `integer`
+ * is the place of the text in the buffer.
  */
 #include "redis/resp.h"
 
@@ -16,26 +17,13 @@
 
 #include <assert.h>
 #include <limits.h>
-#include <stdalign.h>
 #include <stdlib.h>
-
-struct resp_chunk {
-    struct resp_chunk *older;
-    size_t size;
-    alignas(struct redis_reply) char bytes[];
-};
-
-/* A string or a line. */
-struct resp_text {
-    struct redis_reply reply;
-    struct resp_text *next; /* see resp_parser.in_input */
-    char text[];
-};
 
 enum { LINE_END = 2, VERBATIM_FORMAT = 4 }; /* "\r\n"; "txt:" before the text of a verbatim string */
 
 static const uint64_t ITEMS_MAX = UINT64_MAX / 4;
 
+static char no_text[] = "";
 static char oversize_text[] = "a reply that is too large";
 const struct redis_reply resp_oversize = {
     .type = REPLY_ERROR, .str = oversize_text, .len = sizeof oversize_text - 1};
@@ -49,231 +37,160 @@ static bool resp_fail(struct resp_parser *p, const char *why)
 
 /* --- memory --- */
 
-/* Not inline: it is rarely called, and `take` must stay small. */
-__attribute__((noinline)) static bool resp_add_chunk(struct resp_parser *p, size_t needed)
+static void resp_drop_items(struct resp_parser *p)
 {
-    size_t size = needed > RESP_CHUNK ? needed : RESP_CHUNK;
-    p->exceeded = size > p->bytes_max - p->pool_size;
-    struct resp_chunk *chunk = p->exceeded ? NULL : malloc(sizeof *chunk + size);
-    if (chunk == NULL)
-        return false;
-    chunk->older = p->chunk;
-    chunk->size = size;
-    p->chunk = chunk;
-    p->pool_size += size;
-    p->pool_left = size;
+    if (p->capacity * sizeof *p->item > RESP_KEPT) {
+        free(p->item);
+        p->item = NULL;
+        p->capacity = 0;
+    }
+    p->count = p->copied = p->size = 0;
+    if (p->text.len > 0)
+        buf_recycle(&p->text, RESP_KEPT);
+}
+
+/* Before a reply, or an element of a push. */
+static void resp_begin(struct resp_parser *p)
+{
+    resp_drop_items(p);
+    p->kept = true;
+    if (p->left == 0)
+        p->left = 1;
+}
+
+/* The reply is oversize: it is read to its end, and nothing of it is kept. */
+static void resp_skip_reply(struct resp_parser *p)
+{
+    resp_drop_items(p);
+    p->kept = false;
+}
+
+/* Not inline: it is rarely called, and resp_add() must stay small. */
+__attribute__((noinline)) static bool resp_grow(struct resp_parser *p)
+{
+    enum { FIRST = 64 };
+    size_t capacity = p->capacity == 0 ? FIRST : 2 * p->capacity;
+    struct redis_reply *item = realloc(p->item, capacity * sizeof *item);
+    if (item == NULL)
+        return resp_fail(p, "out of memory");
+    p->item = item;
+    p->capacity = capacity;
     return true;
 }
 
-/* The memory is aligned for every part of a reply. NULL when `exceeded`, or when out of memory. */
-static void *resp_take(struct resp_parser *p, size_t size)
-{
-    size_t align = alignof(struct redis_reply);
-    size = (size + align - 1) / align * align;
-    if (size > p->pool_left && !resp_add_chunk(p, size))
-        return NULL;
-    char *at = p->chunk->bytes + (p->chunk->size - p->pool_left);
-    p->pool_left -= size;
-    return at;
-}
-
-static void resp_drop_newest(struct resp_parser *p)
-{
-    struct resp_chunk *chunk = p->chunk;
-    p->chunk = chunk->older;
-    p->pool_size -= chunk->size;
-    free(chunk);
-}
-
-/* Releases everything that was built. */
-static void resp_clear_pool(struct resp_parser *p)
-{
-    while (p->chunk != NULL && (p->chunk->older != NULL || p->chunk->size > RESP_CHUNK))
-        resp_drop_newest(p);
-    p->pool_left = p->pool_size;
-    p->in_input = NULL;
-}
-
-/* The reply is oversize: it is not kept, and skipped from the current item to its end. */
-static void resp_begin_skipping(struct resp_parser *p)
-{
-    p->items_left = 1;
-    for (int i = 0; i < p->depth; i++)
-        p->items_left += p->level[i].array->elements - p->level[i].filled - 1;
-    p->depth = 0;
-    p->mode = RESP_SKIPPING;
-    resp_clear_pool(p);
-}
-
-static struct redis_reply *resp_refuse(struct resp_parser *p)
-{
-    if (p->mode == RESP_BUILDING)
-        resp_begin_skipping(p);
-    return (struct redis_reply *)(uintptr_t)&resp_oversize;
-}
-
 /*
- * A reply at the start of `size` bytes and `extra` more; resp_oversize if nothing is kept; NULL when parsing
- * has failed.
+ * Adds an item that takes `text` bytes for its text. NULL when the reply is skipped, and when parsing has
+ * failed.
  */
-static inline struct redis_reply *resp_make(struct resp_parser *p, enum reply_type type, size_t size,
-                                            uint64_t extra)
+static inline struct redis_reply *resp_add(struct resp_parser *p, enum reply_type type, uint64_t text)
 {
-    if (p->mode == RESP_SKIPPING || extra > p->bytes_max)
-        return resp_refuse(p);
-    struct redis_reply *reply = resp_take(p, size + (size_t)extra);
-    if (reply == NULL && p->exceeded)
-        return resp_refuse(p);
-    if (reply == NULL)
-        (void)resp_fail(p, "out of memory");
-    else
-        *reply = (struct redis_reply){.type = type};
-    return reply;
+    if (p->kept && (text > p->bytes_max || sizeof *p->item + text > p->bytes_max - p->size))
+        resp_skip_reply(p);
+    if (!p->kept || (p->count == p->capacity && !resp_grow(p)))
+        return NULL;
+    struct redis_reply *item = &p->item[p->count++];
+    *item = (struct redis_reply){.type = type};
+    p->size += sizeof *item + (size_t)text;
+    return item;
 }
 
-static struct resp_text *resp_text_of(struct redis_reply *reply)
+/* The text that is appended to the buffer next is that of the item. */
+static void resp_set_text(struct resp_parser *p, struct redis_reply *item, size_t len)
 {
-    return (struct resp_text *)(void *)reply;
+    item->str = len == 0 ? no_text : NULL;
+    item->len = len;
+    item->integer = len == 0 ? 0 : (int64_t)p->text.len;
 }
 
-/* Makes a reply with room for its text and a NUL; the caller writes them. */
-static inline struct redis_reply *resp_make_text(struct resp_parser *p, enum reply_type type, uint64_t len)
+/* Called when the input ends before the reply does: copies the texts that are in it. */
+static bool resp_copy_from_input(struct resp_parser *p)
 {
-    struct redis_reply *reply = resp_make(p, type, sizeof(struct resp_text), len + 1);
-    if (reply == NULL || resp_is_oversize(reply))
-        return reply;
-    reply->str = resp_text_of(reply)->text;
-    reply->len = (size_t)len;
-    return reply;
-}
-
-static void resp_leave_in_input(struct resp_parser *p, struct redis_reply *reply, const char *text)
-{
-    reply->str = (char *)(uintptr_t)text;
-    resp_text_of(reply)->next = p->in_input;
-    p->in_input = resp_text_of(reply);
-}
-
-/* Called when the input ends before the reply does. */
-static void resp_copy_from_input(struct resp_parser *p)
-{
-    for (struct resp_text *t = p->in_input; t != NULL; t = t->next) {
-        memcpy(t->text, t->reply.str, t->reply.len);
-        t->reply.str = t->text;
+    for (; p->copied < p->count; p->copied++) {
+        struct redis_reply *item = &p->item[p->copied];
+        if (item->str == NULL || item->len == 0)
+            continue;
+        struct span text = {item->str, item->len};
+        resp_set_text(p, item, text.len);
+        buf_append_span(&p->text, text);
     }
-    p->in_input = NULL;
+    return buf_error(&p->text) == 0 || resp_fail(p, "out of memory");
 }
 
-/* Makes an array; the caller fills in the elements. */
-static struct redis_reply *resp_make_array(struct resp_parser *p, enum reply_type type, uint64_t elements)
+/* The buffer of texts does not move any more. */
+static void resp_place_texts(struct resp_parser *p)
 {
-    if (elements > p->elements_max || p->depth == RESP_DEPTH_MAX)
-        return resp_refuse(p);
-    struct redis_reply *reply = resp_make(p, type, sizeof *reply, elements * sizeof(struct redis_reply *));
-    if (reply == NULL || resp_is_oversize(reply))
-        return reply;
-    reply->elements = (size_t)elements;
-    reply->element = elements == 0 ? NULL : (struct redis_reply **)(void *)(reply + 1);
-    return reply;
-}
-
-/* --- items that are complete --- */
-
-static void resp_emit(struct resp_parser *p, enum resp_result result, const struct redis_reply *item)
-{
-    p->result = result;
-    p->item = item;
-}
-
-/* An item of a reply that is skipped, or of a push, has ended. */
-static void resp_count_item(struct resp_parser *p)
-{
-    assert(p->items_left > 0);
-    if (--p->items_left > 0)
-        return;
-    if (p->mode == RESP_SKIPPING)
-        resp_emit(p, RESP_REPLY, &resp_oversize);
-    p->mode = RESP_BUILDING;
-}
-
-/* The item is the last element of its array, so the array is complete, too. */
-static void resp_complete_arrays(struct resp_parser *p, struct redis_reply *item)
-{
-    for (; p->depth > 0; p->depth--) {
-        struct resp_level *level = &p->level[p->depth - 1];
-        level->array->element[level->filled++] = item;
-        if (level->filled < level->array->elements)
-            return;
-        item = level->array;
+    for (size_t i = 0; p->text.len > 0 && i < p->count; i++) {
+        struct redis_reply *item = &p->item[i];
+        if (item->str == NULL && item->len > 0) {
+            item->str = p->text.data + item->integer;
+            item->integer = 0;
+        }
     }
-    resp_emit(p, RESP_REPLY, item);
 }
 
-static inline void resp_place_item(struct resp_parser *p, struct redis_reply *item)
-{
-    struct resp_level *level = p->depth > 0 ? &p->level[p->depth - 1] : NULL;
-    if (level != NULL && level->filled + 1 < level->array->elements)
-        level->array->element[level->filled++] = item;
-    else
-        resp_complete_arrays(p, item);
-}
+/* --- items that have ended --- */
 
-static void resp_set_kind(struct resp_parser *p, const struct redis_reply *item)
+static void resp_set_kind(struct resp_parser *p)
 {
     p->kind_known = true;
-    if (item->type == REPLY_STRING) {
-        p->kind_len = item->len < RESP_KIND_MAX ? item->len : RESP_KIND_MAX;
-        memcpy(p->kind, item->str, p->kind_len);
+    if (p->kept && p->item->type == REPLY_STRING) {
+        p->kind_len = p->item->len < RESP_KIND_MAX ? p->item->len : RESP_KIND_MAX;
+        memcpy(p->kind, p->item->str, p->kind_len);
     }
-    resp_clear_pool(p); /* a push may end here, without a result */
+    resp_begin(p);
 }
 
-/* An element of a push, or of a reply that is skipped, has ended. */
-static void resp_finish_counted(struct resp_parser *p, struct redis_reply *item)
+/* An element of a push has ended, but not an array. */
+static void resp_finish_element(struct resp_parser *p)
 {
-    if (p->mode == RESP_PUSHING && p->kind_known)
-        resp_emit(p, RESP_PUSH_ELEMENT, item);
-    else if (p->mode == RESP_PUSHING)
-        resp_set_kind(p, item);
-    resp_count_item(p);
-}
-
-/* An item of any type but an array with elements has ended. */
-static inline void resp_finish_item(struct resp_parser *p, struct redis_reply *item)
-{
-    if (p->mode == RESP_BUILDING)
-        resp_place_item(p, item);
+    p->pushing = p->left > 0;
+    resp_place_texts(p);
+    if (p->kind_known)
+        p->result = RESP_PUSH_ELEMENT;
     else
-        resp_finish_counted(p, item);
+        resp_set_kind(p);
+}
+
+/* An item has ended, or an array has begun, whose elements are counted. False when parsing has failed. */
+static inline bool resp_finish_item(struct resp_parser *p)
+{
+    if (p->result == RESP_ERROR)
+        return false;
+    p->left--;
+    if (p->pushing) {
+        resp_finish_element(p);
+    } else if (p->left == 0) {
+        resp_place_texts(p);
+        p->result = RESP_REPLY;
+    }
+    return true;
 }
 
 /* --- items as they begin --- */
+
+static bool resp_read_number(struct resp_parser *p, enum reply_type type, int64_t value)
+{
+    struct redis_reply *item = resp_add(p, type, 0);
+    if (item != NULL)
+        item->integer = value;
+    return resp_finish_item(p);
+}
 
 static bool resp_read_text(struct resp_parser *p, enum reply_type type, struct span text)
 {
     if (span_find(text, '\r') < text.len)
         return resp_fail(p, "a line that does not end with CR LF");
-    struct redis_reply *item = resp_make_text(p, type, text.len);
-    if (item == NULL)
-        return false;
-    if (!resp_is_oversize(item)) {
-        *span_put(text, item->str) = '\0';
+    struct redis_reply *item = resp_add(p, type, text.len + 1);
+    if (item != NULL) {
+        resp_set_text(p, item, text.len);
+        buf_append_span(&p->text, text);
+        buf_append_char(&p->text, '\0');
+        if (buf_error(&p->text) != 0)
+            return resp_fail(p, "out of memory");
         if (type == REPLY_DOUBLE)
-            item->number = strtod(item->str, NULL);
+            item->number = strtod(p->text.data + (p->text.len - text.len - 1), NULL);
     }
-    resp_finish_item(p, item);
-    return true;
-}
-
-static bool resp_read_number(struct resp_parser *p, enum reply_type type, int64_t value)
-{
-    struct redis_reply *item = resp_make(p, type, sizeof *item, 0);
-    if (item == NULL)
-        return false;
-    if (!resp_is_oversize(item))
-        item->integer = value;
-    resp_finish_item(p, item);
-    return true;
+    return resp_finish_item(p);
 }
 
 static bool resp_begin_bulk(struct resp_parser *p, enum reply_type type, int64_t len)
@@ -282,29 +199,36 @@ static bool resp_begin_bulk(struct resp_parser *p, enum reply_type type, int64_t
         return resp_fail(p, "a bulk string of a negative length");
     if (len == -1)
         return resp_read_number(p, REPLY_NIL, 0);
-    p->bulk = resp_make_text(p, type, (uint64_t)len);
+    if (!resp_copy_from_input(p)) /* before the buffer has the beginning of this string */
+        return false;
+    struct redis_reply *item = resp_add(p, type, (uint64_t)len + 1);
+    if (item != NULL) {
+        resp_set_text(p, item, (size_t)len);
+        if (buf_reserve(&p->text, (size_t)len) != 0)
+            return resp_fail(p, "out of memory");
+    }
     p->bulk_left = (uint64_t)len + LINE_END;
-    return p->bulk != NULL;
+    return p->result != RESP_ERROR;
 }
 
-static bool resp_begin_push(struct resp_parser *p, int64_t elements)
+static bool resp_begin_push(struct resp_parser *p, uint64_t elements)
 {
     p->pushes++;
+    p->pushing = elements > 0;
+    p->left = elements;
     p->kind_known = false;
     p->kind_len = 0;
-    p->items_left = (uint64_t)elements;
-    p->mode = elements > 0 ? RESP_PUSHING : RESP_BUILDING;
+    resp_begin(p);
     return true;
 }
 
-/* An array has begun in a push, or in a reply that is skipped. */
+/* The elements of an array in a push are those of the push. */
 static bool resp_count_elements(struct resp_parser *p, uint64_t elements)
 {
-    if (elements > ITEMS_MAX - p->items_left)
-        return resp_fail(p, "more elements than can be counted");
-    p->items_left += elements;
     p->kind_known = true;
-    resp_count_item(p);
+    p->left += elements - 1;
+    p->pushing = p->left > 0;
+    resp_begin(p);
     return true;
 }
 
@@ -314,21 +238,20 @@ static bool resp_begin_array(struct resp_parser *p, enum reply_type type, int64_
         return resp_read_number(p, REPLY_NIL, 0);
     if (announced < 0)
         return resp_fail(p, "an array of a negative length");
-    if (type == REPLY_PUSH && p->mode == RESP_BUILDING && p->depth == 0)
-        return resp_begin_push(p, announced);
     uint64_t elements = (uint64_t)announced * (type == REPLY_MAP ? 2 : 1);
-    if (p->mode != RESP_BUILDING)
+    if (elements > ITEMS_MAX - p->left)
+        return resp_fail(p, "more elements than can be counted");
+    if (p->pushing)
         return resp_count_elements(p, elements);
-    struct redis_reply *array = resp_make_array(p, type, elements);
-    if (array == NULL)
-        return false;
-    if (resp_is_oversize(array))
-        return resp_count_elements(p, elements);
-    if (elements == 0)
-        resp_finish_item(p, array);
-    else
-        p->level[p->depth++] = (struct resp_level){.array = array};
-    return true;
+    if (type == REPLY_PUSH && p->kept && p->count == 0)
+        return resp_begin_push(p, elements);
+    if (elements > p->elements_max || elements * sizeof *p->item > p->bytes_max)
+        resp_skip_reply(p);
+    struct redis_reply *item = resp_add(p, type, 0);
+    if (item != NULL)
+        item->elements = (size_t)elements;
+    p->left += elements;
+    return resp_finish_item(p);
 }
 
 /* Returns 0 for an unknown type. */
@@ -405,38 +328,38 @@ static bool resp_read_line(struct resp_parser *p, struct span *input)
         return false;
     bool went_on = resp_begin_item(p, line);
     if (p->line.len > 0)
-        buf_recycle(&p->line, RESP_CHUNK);
+        buf_recycle(&p->line, RESP_KEPT);
     return went_on;
 }
 
 /* The prefix "txt:" is not a part of the text. */
-static bool resp_finish_verbatim(struct resp_parser *p, struct redis_reply *item)
+static bool resp_cut_format(struct resp_parser *p, struct redis_reply *item)
 {
-    if (item->len < VERBATIM_FORMAT || item->str[VERBATIM_FORMAT - 1] != ':')
+    if (item->len < VERBATIM_FORMAT || p->text.data[item->integer + VERBATIM_FORMAT - 1] != ':')
         return resp_fail(p, "a verbatim string without a format");
-    item->str += VERBATIM_FORMAT;
+    item->integer += VERBATIM_FORMAT;
     item->len -= VERBATIM_FORMAT;
+    if (item->len == 0)
+        resp_set_text(p, item, 0);
     return true;
 }
 
 static bool resp_finish_bulk(struct resp_parser *p)
 {
-    struct redis_reply *item = p->bulk;
-    p->bulk = NULL;
-    if (item->type == REPLY_VERB && !resp_finish_verbatim(p, item))
+    struct redis_reply *item = p->kept ? &p->item[p->count - 1] : NULL;
+    if (item != NULL && item->type == REPLY_VERB && !resp_cut_format(p, item))
         return false;
-    resp_finish_item(p, item);
-    return true;
+    return resp_finish_item(p);
 }
 
-/* Reads more of `bulk`. False when the string is not complete, or invalid. */
+/* Reads more of a bulk string. False when it is not complete, or invalid. */
 static bool resp_read_bulk(struct resp_parser *p, struct span *input)
 {
     if (p->bulk_left > LINE_END) {
         uint64_t content = p->bulk_left - LINE_END;
         size_t n = input->len < content ? input->len : (size_t)content;
-        if (!resp_is_oversize(p->bulk))
-            (void)span_put((struct span){input->data, n}, p->bulk->str + (p->bulk->len - content));
+        if (p->kept)
+            buf_append(&p->text, input->data, n);
         p->bulk_left -= n;
         resp_skip(input, n);
     }
@@ -479,14 +402,13 @@ static inline bool resp_read_whole_bulk(struct resp_parser *p, struct span *inpu
     const char *text = input->data + header;
     if (text[len] != '\r' || text[len + 1] != '\n')
         return false;
-    struct redis_reply *item = resp_make_text(p, REPLY_STRING, len);
-    if (item == NULL)
-        return false;
-    if (!resp_is_oversize(item))
-        resp_leave_in_input(p, item, text);
-    resp_finish_item(p, item);
+    struct redis_reply *item = resp_add(p, REPLY_STRING, len + 1);
+    if (item != NULL) {
+        item->str = len == 0 ? no_text : (char *)(uintptr_t)text;
+        item->len = len;
+    }
     resp_skip(input, header + len + LINE_END);
-    return true;
+    return resp_finish_item(p);
 }
 
 /*
@@ -509,7 +431,7 @@ static inline bool resp_read_common(struct resp_parser *p, struct span *input)
 
 static inline bool resp_read_item(struct resp_parser *p, struct span *input)
 {
-    if (p->bulk != NULL)
+    if (p->bulk_left > 0)
         return resp_read_bulk(p, input);
     return resp_read_common(p, input) || (p->result == RESP_INCOMPLETE && resp_read_line(p, input));
 }
@@ -519,13 +441,13 @@ enum resp_result resp_parse(struct resp_parser *p, struct span *input, const str
     if (p->result == RESP_ERROR)
         return RESP_ERROR;
     if (p->result != RESP_INCOMPLETE)
-        resp_clear_pool(p);
+        resp_begin(p);
     p->result = RESP_INCOMPLETE;
     while (p->result == RESP_INCOMPLETE && input->len > 0 && resp_read_item(p, input)) {
     }
     if (p->result == RESP_INCOMPLETE)
-        resp_copy_from_input(p);
-    *reply = p->item;
+        (void)resp_copy_from_input(p);
+    *reply = p->kept ? p->item : &resp_oversize;
     return p->result;
 }
 
@@ -536,25 +458,25 @@ struct span resp_push_kind(const struct resp_parser *p)
 
 bool resp_in_reply(const struct resp_parser *p)
 {
-    if (p->mode != RESP_BUILDING)
-        return p->mode == RESP_SKIPPING;
-    return p->depth > 0 || p->bulk != NULL || (p->line.len > 0 && p->line.data[0] != '>');
+    bool has_begun = p->count > 0 || !p->kept || (p->line.len > 0 && p->line.data[0] != '>');
+    return !p->pushing && p->result == RESP_INCOMPLETE && has_begun;
 }
 
 uint64_t resp_in_push(const struct resp_parser *p)
 {
-    return p->mode == RESP_PUSHING ? p->pushes : 0;
+    return p->pushing ? p->pushes : 0;
 }
 
 void resp_init(struct resp_parser *p)
 {
-    *p = (struct resp_parser){.bytes_max = RESP_BYTES_MAX, .elements_max = RESP_ELEMENTS_MAX};
+    *p = (struct resp_parser){
+        .bytes_max = RESP_BYTES_MAX, .elements_max = RESP_ELEMENTS_MAX, .kept = true, .left = 1};
 }
 
 void resp_fini(struct resp_parser *p)
 {
-    while (p->chunk != NULL)
-        resp_drop_newest(p);
+    free(p->item);
+    buf_fini(&p->text);
     buf_fini(&p->line);
     resp_init(p);
 }

@@ -1,10 +1,10 @@
 /*
  * RESP3, the protocol of Redis: a parser of replies and pushes, and the encoding of commands.
  *
- * The parser gets input in pieces of any size and returns each reply when it is complete. A reply is in
- * memory of the parser, which is reused for the next reply. So its parts need no allocations of their own. A
- * bulk string stays in the input if it is in one piece with the end of its reply. It then has no NUL behind
- * it.
+ * The parser gets input in pieces of any size and returns each reply when it is complete. A reply is an array
+ * of items in the order of their arrival (reply.h). It is in memory of the parser, which is reused for the
+ * next reply. A bulk string stays in the input if it is in one piece with the end of its reply. It then has
+ * no NUL behind it.
  *
  * A server can announce any length, and a reply may never end, so all memory is bounded. A reply beyond the
  * bound is parsed to its end without being kept, and an error reply replaces it (resp_is_oversize). Later
@@ -17,23 +17,15 @@
 #include "base/buf.h"
 #include "redis/reply.h"
 
-struct resp_chunk;
-struct resp_text;
-
 /*
- * The limits of one reply, or of one element of a push: bytes of memory, elements of each array, depth of
- * nested arrays. A longer line (everything but the content of bulk strings) is an error.
+ * The limits of one reply, or of one element of a push: bytes of memory, elements of each array. A longer
+ * line (everything but the content of bulk strings) is an error.
  */
-enum {
-    RESP_BYTES_MAX = 64 << 20,
-    RESP_ELEMENTS_MAX = 1 << 20,
-    RESP_DEPTH_MAX = 32,
-    RESP_LINE_MAX = 64 << 10
-};
+enum { RESP_BYTES_MAX = 64 << 20, RESP_ELEMENTS_MAX = 1 << 20, RESP_LINE_MAX = 64 << 10 };
 
 enum {
-    RESP_CHUNK = 16 * 1024, /* memory that is kept between replies */
-    RESP_KIND_MAX = 32      /* a longer name of a push is cut off here */
+    RESP_KEPT = 16 * 1024, /* bytes of memory of each kind that are kept between replies */
+    RESP_KIND_MAX = 32     /* a longer name of a push is cut off here */
 };
 
 enum resp_result {
@@ -49,32 +41,25 @@ struct resp_parser {
     uint64_t elements_max;
     const char *error; /* the reason, after RESP_ERROR */
 
-    struct resp_chunk *chunk; /* owned; the newest chunk is first, and the one that is kept is last */
-    size_t pool_left;         /* free bytes at the end of the newest chunk */
-    size_t pool_size;         /* the size of all chunks */
-    bool exceeded;            /* the last allocation was refused because of bytes_max */
+    struct redis_reply *item; /* owned; what has begun of the reply, or of the element of a push */
+    size_t count;
+    size_t capacity;
+    size_t copied;   /* the texts of the first `copied` items are not in the current input */
+    size_t size;     /* bytes of the items and their texts, wherever these are */
+    bool kept;       /* false: the reply is oversize, and skipped */
+    struct buf text; /* texts that are not in the current input */
 
-    struct buf line;            /* the beginning of a line that is not complete */
-    struct redis_reply *bulk;   /* the bulk string that is being read; NULL: none */
-    struct resp_text *in_input; /* a list: bulk strings of the reply whose text is in the current input */
-    uint64_t bulk_left;         /* bytes of `bulk`, and of its line end, that have not arrived */
+    struct buf line;    /* the beginning of a line that is not complete */
+    uint64_t bulk_left; /* bytes of the bulk string that has begun, and of its line end; 0: there is none */
+    uint64_t left;      /* items of the reply or push that have not ended, as far as they are announced */
 
-    enum resp_mode { RESP_BUILDING, RESP_SKIPPING, RESP_PUSHING } mode;
-    int depth; /* entries in `level` */
-    struct resp_level {
-        struct redis_reply *array;
-        size_t filled;
-    } level[RESP_DEPTH_MAX]; /* arrays that are being built, the outermost first */
-    uint64_t items_left; /* counts what is left of a skipped reply or a push; an array counts as one and adds
-                            its elements */
-
+    bool pushing;    /* `left` is that of a push */
     uint64_t pushes; /* pushes that have begun */
     bool kind_known; /* the first element of the push has been parsed */
     size_t kind_len;
     char kind[RESP_KIND_MAX];
 
     enum resp_result result; /* the result of resp_parse */
-    const struct redis_reply *item;
 };
 
 void resp_init(struct resp_parser *p);

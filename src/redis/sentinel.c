@@ -46,8 +46,8 @@ static const char *sentinel_read_master(const struct redis_reply *reply, struct 
         return "it knows no master of that name";
     int64_t port = 0;
     bool pair = reply->type == REPLY_ARRAY && reply->elements == 2;
-    if (pair && parse_int64(reply_text(reply->element[1]), &port) == 0 &&
-        redis_address_set(out, reply_text(reply->element[0]), port))
+    if (pair && parse_int64(reply_text(reply_element(reply, 1)), &port) == 0 &&
+        redis_address_set(out, reply_text(reply_first(reply)), port))
         return NULL;
     return "its answer is not an address";
 }
@@ -61,8 +61,9 @@ static const char *sentinel_read_replicas(const struct redis_reply *reply, struc
     out->replicas = out->downs = 0;
     if (reply->type != REPLY_ARRAY)
         return "its answer is not a list of replicas";
-    for (size_t i = 0; i < reply->elements; i++)
-        sentinel_read_replica(reply->element[i], out);
+    const struct redis_reply *replica = reply_first(reply);
+    for (size_t i = 0; i < reply->elements; i++, replica = reply_next(replica))
+        sentinel_read_replica(replica, out);
     return NULL;
 }
 

@@ -83,11 +83,11 @@ static bool redis_server_read_slave(const struct redis_reply *reply, struct redi
 {
     if (reply->elements < ROLE_OF_REPLICA_MIN)
         return false;
-    const struct redis_reply *port = reply->element[2];
+    const struct redis_reply *port = reply_element(reply, 2);
     out->kind = REDIS_ROLE_REPLICA;
-    out->linked = span_equal(reply_text(reply->element[3]), SPAN("connected"));
+    out->linked = span_equal(reply_text(reply_next(port)), SPAN("connected"));
     if (port->type != REPLY_INTEGER ||
-        !redis_address_set(&out->master, reply_text(reply->element[1]), port->integer))
+        !redis_address_set(&out->master, reply_text(reply_element(reply, 1)), port->integer))
         out->master = (struct redis_address){.port = 0};
     return true;
 }
@@ -96,7 +96,7 @@ const char *redis_server_read_role(const struct redis_reply *reply, struct redis
 {
     *out = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
     bool list = reply->type == REPLY_ARRAY && reply->elements > 0;
-    struct span role = list ? reply_text(reply->element[0]) : SPAN_ABSENT;
+    struct span role = list ? reply_text(reply_first(reply)) : SPAN_ABSENT;
     if (span_equal(role, SPAN("master"))) {
         out->kind = REDIS_ROLE_MASTER;
         return NULL;

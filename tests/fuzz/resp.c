@@ -9,7 +9,7 @@
 
 #include "fuzz/fuzz.h"
 
-enum { BYTES_MAX = 2 * RESP_CHUNK, ELEMENTS_MAX = 8, PIECE_MAX = 64 };
+enum { BYTES_MAX = 2 * RESP_KEPT, ELEMENTS_MAX = 8, PIECE_MAX = 64 };
 
 struct parsed {
     struct buf seen; /* all results, one after the other */
@@ -28,11 +28,13 @@ static void note_item(struct buf *out, int type, long long integer, struct span 
 
 static void note(struct buf *out, const struct redis_reply *reply)
 {
-    bool is_bulk = reply->type == REPLY_STRING || reply->type == REPLY_VERB;
-    FUZZ_CHECK(reply->str == NULL || is_bulk || reply->str[reply->len] == '\0');
-    note_item(out, (int)reply->type, reply->integer, (struct span){reply->str, reply->len}, reply->elements);
-    for (size_t i = 0; i < reply->elements; i++)
-        note(out, reply->element[i]);
+    const struct redis_reply *end = reply_next(reply);
+    for (; reply < end; reply++) {
+        bool is_bulk = reply->type == REPLY_STRING || reply->type == REPLY_VERB;
+        FUZZ_CHECK(reply->str == NULL || is_bulk || reply->str[reply->len] == '\0');
+        note_item(out, (int)reply->type, reply->integer, (struct span){reply->str, reply->len},
+                  reply->elements);
+    }
 }
 
 static void note_theirs(struct buf *out, const redisReply *reply)
@@ -45,10 +47,11 @@ static void note_theirs(struct buf *out, const redisReply *reply)
 /* hiredis validates the text of these, which no command of channeld returns. */
 static bool has_other_numbers(const struct redis_reply *reply)
 {
-    bool has = reply->type == REPLY_DOUBLE || reply->type == REPLY_BIGNUM;
-    for (size_t i = 0; i < reply->elements; i++)
-        has = has || has_other_numbers(reply->element[i]);
-    return has;
+    const struct redis_reply *end = reply_next(reply);
+    for (; reply < end; reply++)
+        if (reply->type == REPLY_DOUBLE || reply->type == REPLY_BIGNUM)
+            return true;
+    return false;
 }
 
 static bool take_results(struct resp_parser *p, struct span input, struct parsed *out)
@@ -56,7 +59,8 @@ static bool take_results(struct resp_parser *p, struct span input, struct parsed
     for (;;) {
         const struct redis_reply *reply = NULL;
         enum resp_result result = resp_parse(p, &input, &reply);
-        FUZZ_CHECK(p->pool_size <= BYTES_MAX && p->line.len <= RESP_LINE_MAX);
+        FUZZ_CHECK(p->size <= BYTES_MAX && p->capacity * sizeof *p->item <= 2 * BYTES_MAX);
+        FUZZ_CHECK(p->text.cap <= 2 * BYTES_MAX && p->line.len <= RESP_LINE_MAX);
         if (result == RESP_ERROR || result == RESP_INCOMPLETE) {
             FUZZ_CHECK(result == RESP_ERROR ? p->error != NULL : input.len == 0);
             out->failed = result == RESP_ERROR;

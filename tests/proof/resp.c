@@ -1,35 +1,12 @@
 /*
- * Replies of Redis, step by step: headers, lines, lengths, counts, the content of bulk strings. The size of
- * chunks and the limit of a line are lower, so that both are reached.
+ * Replies of Redis, step by step: headers, lines, lengths, counts, the content of bulk strings. The limit of
+ * a line is lower, so that it is reached.
  */
 #include "redis/resp.h"
-#define RESP_CHUNK    96
 #define RESP_LINE_MAX 5
 #include "redis/resp.c"
 
 #include "proof.h"
-
-/* One chunk at a time is enough here: its size is the same for all, and there may be no memory for it. */
-static alignas(struct redis_reply) char memory[sizeof(struct resp_chunk) + RESP_CHUNK];
-static bool is_allocated;
-
-void *malloc(size_t size)
-{
-    assert(size == sizeof memory && !is_allocated);
-    is_allocated = nondet_bool();
-    return is_allocated ? memory : NULL;
-}
-
-void free(void *chunk)
-{
-    assert(chunk == memory && is_allocated);
-    is_allocated = false;
-}
-
-static bool is_in_chunk(const struct resp_parser *p, const char *at, size_t size)
-{
-    return is_within((struct span){at, size}, (struct span){p->chunk->bytes, p->chunk->size});
-}
 
 /* A header is taken at once only if it is what the line would say. */
 void header(void)
@@ -89,25 +66,32 @@ void counted(void)
     uint64_t before = nondet_size();
     int64_t announced = nondet_int64();
     __CPROVER_assume(before > 0 && before <= ITEMS_MAX);
-    p.mode = nondet_bool() ? RESP_SKIPPING : RESP_PUSHING;
+    p.kept = false;
+    p.pushing = nondet_bool();
     p.kind_known = nondet_bool();
-    p.items_left = before;
-    p.bytes_max = 0;
+    p.left = before;
     if (!resp_begin_array(&p, types[any_up_to(3)], announced)) {
-        assert(p.result == RESP_ERROR && p.items_left == before);
+        assert(p.result == RESP_ERROR && p.left == before);
         return;
     }
-    assert(announced >= -1 && p.depth == 0);
-    assert(p.items_left >= before - 1 && p.items_left <= ITEMS_MAX);
-    assert((p.items_left == 0) == (p.mode == RESP_BUILDING));
+    assert(announced >= -1 && p.count == 0);
+    assert(p.left >= before - 1 && p.left <= ITEMS_MAX);
+    assert(p.left > 0 || p.result == RESP_REPLY);
 }
+
+enum { ROOM = 96 };
+static struct redis_reply items[2];
+static char room[ROOM];
 
 static struct resp_parser any_limits(void)
 {
     struct resp_parser p;
     resp_init(&p);
-    p.bytes_max = any_up_to(RESP_CHUNK);
+    p.bytes_max = any_up_to(sizeof items[0] + ROOM);
     p.elements_max = any_up_to(RESP_ELEMENTS_MAX);
+    p.item = items;
+    p.capacity = sizeof items / sizeof items[0];
+    p.text = BUF_IN(room);
     return p;
 }
 
@@ -121,10 +105,11 @@ void bulk_length(void)
         return;
     }
     assert(len >= 0 && p.bulk_left == (uint64_t)len + LINE_END);
-    assert(resp_is_oversize(p.bulk) || is_in_chunk(&p, p.bulk->str, (size_t)len + 1));
+    assert(!p.kept || (p.count == 1 && p.item[0].len == (size_t)len));
+    assert(!p.kept || (p.size <= p.bytes_max && (size_t)len <= p.text.cap - p.text.len));
 }
 
-/* So has an array. */
+/* An array of any length is within the limits, or is read without being kept. */
 void array_length(void)
 {
     struct resp_parser p = any_limits();
@@ -133,10 +118,10 @@ void array_length(void)
         assert(p.result == RESP_ERROR);
         return;
     }
-    assert(announced >= 0);
-    assert(p.depth == 0 ||
-           is_in_chunk(&p, (char *)p.level[0].array->element, (size_t)announced * 2 * sizeof(void *)));
-    assert(p.depth == 1 || announced == 0 || p.mode == RESP_SKIPPING || resp_is_oversize(p.item));
+    assert(announced >= 0 && p.left == (uint64_t)announced * 2);
+    assert((p.left == 0) == (p.result == RESP_REPLY));
+    assert(!p.kept || (p.count == 1 && p.item[0].elements == p.left));
+    assert(!p.kept || (p.left <= p.elements_max && p.left * sizeof items[0] <= p.bytes_max));
 }
 
 /* The content of a bulk string of which any part has arrived, and then any bytes. */
@@ -144,22 +129,21 @@ void bulk(void)
 {
     enum { LEN_MAX = 3 };
     char bytes[LEN_MAX + 3];
-    char room[LEN_MAX];
-    struct resp_parser p;
-    struct redis_reply reply = {.type = REPLY_STRING, .len = any_up_to(LEN_MAX)};
+    struct resp_parser p = any_limits();
     struct span input = ANY_TEXT(bytes);
     struct span all = input;
-    resp_init(&p);
-    reply.str = room + (LEN_MAX - reply.len);
-    p.bulk = &reply;
-    p.bulk_left = 1 + any_up_to(reply.len + 1);
+    size_t len = any_up_to(LEN_MAX);
+    items[0] = (struct redis_reply){.type = REPLY_STRING, .len = len};
+    p.count = 1;
+    p.bulk_left = 1 + any_up_to(len + 1);
     size_t left = p.bulk_left;
     size_t content = left > LINE_END ? left - LINE_END : 0;
+    p.text.len = len - content;
     bool finished = resp_read_bulk(&p, &input);
     assert(is_within(input, all) && finished == (p.result == RESP_REPLY));
     assert(finished || p.result == RESP_ERROR || input.len == 0);
     if (!finished)
         return;
-    assert(all.len - input.len == left && p.item == &reply);
-    assert(memcmp(reply.str + (reply.len - content), all.data, content) == 0);
+    assert(all.len - input.len == left && p.text.len == len);
+    assert(memcmp(room + (len - content), all.data, content) == 0);
 }

@@ -159,7 +159,7 @@ static inline int fake_redis_queue(const void *sender, struct span command)
     text[0] = '\0';
     for (size_t i = 0; i < words->elements && len < sizeof sent->text; i++)
         len += (size_t)snprintf(text + len, sizeof sent->text - len, "%s%.*s", i == 0 ? "" : " ",
-                                (int)words->element[i]->len, words->element[i]->str);
+                                (int)words[1 + i].len, words[1 + i].str);
     sent->sender = sender;
     return 0;
 }
