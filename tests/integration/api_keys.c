@@ -420,9 +420,10 @@ TEST_CASE(a_tracking_table_that_is_too_small_costs_a_bounded_number_of_checks)
 {
     enum { REQUESTS = 5, COMMANDS_MAX = 200 };
     static const char *const args[] = {"--tracking-table-max-keys", "1", NULL};
+    static const char *const by_key[] = {"CHANNELD_TRACKING=keys", "CHANNELD_WORKERS=1", NULL};
     AUTO(fixture_drop)
     struct fixture *f =
-        fixture_new_with(&(struct fixture_spec){.channels = 3, .env = env, .redis_args = args});
+        fixture_new_with(&(struct fixture_spec){.channels = 3, .env = by_key, .redis_args = args});
     catalogue_issue_keys(&f->redis, KEYS_HELD);
     for (int i = 0; i < REQUESTS; i++) {
         double asked = fixture_commands(f);

@@ -68,7 +68,7 @@ static const char **server_environment(struct server *server, const struct serve
     size_t given = 0;
     while (spec->env != NULL && spec->env[given] != NULL)
         given++;
-    const char **env = calloc(given + 6, sizeof *env);
+    const char **env = calloc(given + 7, sizeof *env);
     if (env == NULL)
         abort();
     for (size_t i = 0; i < given; i++)
@@ -79,7 +79,9 @@ static const char **server_environment(struct server *server, const struct serve
     own[3] = spec->redis_url != NULL ? text_printf("CHANNELD_REDIS_URL=%s", spec->redis_url) : NULL;
     for (size_t i = 0; i < 4 && own[i] != NULL; i++)
         env[given++] = own[i];
-    env[given] = "CHANNELD_DRAIN_DELAY=0s";
+    env[given++] = "CHANNELD_DRAIN_DELAY=0s";
+    if (getenv("TEST_BROADCAST") != NULL)
+        env[given] = "CHANNELD_TRACKING=broadcast";
     return env;
 }
 
