@@ -9,7 +9,7 @@
 
 #include "fuzz/fuzz.h"
 
-enum { BYTES_MAX = 2 * RESP_KEPT, ELEMENTS_MAX = 8, PIECE_MAX = 64 };
+enum { BYTES_MAX = 2 * RESP_KEPT, HELD_MAX = 2 * BYTES_MAX, ELEMENTS_MAX = 8, PIECE_MAX = 64 };
 
 struct parsed {
     struct buf seen; /* all results, one after the other */
@@ -59,8 +59,8 @@ static bool take_results(struct resp_parser *p, struct span input, struct parsed
     for (;;) {
         const struct redis_reply *reply = NULL;
         enum resp_result result = resp_parse(p, &input, &reply);
-        FUZZ_CHECK(p->size <= BYTES_MAX && p->capacity * sizeof *p->item <= 2 * BYTES_MAX);
-        FUZZ_CHECK(p->text.cap <= 2 * BYTES_MAX && p->line.len <= RESP_LINE_MAX);
+        FUZZ_CHECK(p->size <= BYTES_MAX && p->capacity * sizeof *p->item <= HELD_MAX);
+        FUZZ_CHECK(p->text.cap <= HELD_MAX && p->line.len <= RESP_LINE_MAX);
         if (result == RESP_ERROR || result == RESP_INCOMPLETE) {
             FUZZ_CHECK(result == RESP_ERROR ? p->error != NULL : input.len == 0);
             out->failed = result == RESP_ERROR;

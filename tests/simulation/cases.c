@@ -260,7 +260,7 @@ static void hasten_names(void)
     net_hasten_names(10 * (uint64_t)MS);
 }
 
-static void stop_listening(int state, uint64_t ms)
+static void stop_listening(enum net_listening state, uint64_t ms)
 {
     struct redis *r = &scenario.server[0];
     scenario_disturb(ms * MS);

@@ -35,7 +35,7 @@ struct net_address {
 
 struct net_listener {
     struct net_address address;
-    enum {
+    enum net_listening {
         NET_LISTENS,
         NET_REFUSES, /* with a reset */
         NET_IGNORES, /* nothing comes back */

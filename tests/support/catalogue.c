@@ -133,11 +133,12 @@ static char *catalogue_stored(yyjson_val *value, size_t *length)
 {
     char *text = NULL;
     if (yyjson_is_str(value)) {
+        const char *string = yyjson_get_str(value);
         *length = yyjson_get_len(value);
         text = malloc(*length + 1);
-        if (text == NULL)
+        if (text == NULL || string == NULL)
             abort();
-        memcpy(text, yyjson_get_str(value), *length + 1);
+        memcpy(text, string, *length + 1);
     } else if (value != NULL && !yyjson_is_null(value)) {
         text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, length);
     }
