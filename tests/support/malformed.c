@@ -382,7 +382,6 @@ const struct shape shapes_of_lines[] = {
     SHAPE("method without its end", "501 close", "XX"),
     SHAPE("method in brackets", REFUSED, METHOD("(GET) ")),
     SHAPE("method that is an object", REFUSED, "{\"page\": 1}"),
-    SHAPE("method M-SEARCH", "405, tail 200", METHOD("M-SEARCH ")),
     SHAPE("method with NUL", REFUSED, METHOD("GET\0 ")),
     SHAPE("method beyond ASCII", REFUSED, METHOD("G\xc3\x8aT ")),
     SHAPE("method before a tab", REFUSED, METHOD("GET\t")),
