@@ -76,7 +76,7 @@ void counted(void)
     }
     assert(announced >= -1 && p.count == 0);
     assert(p.left >= before - 1 && p.left <= ITEMS_MAX);
-    assert(p.left > 0 || p.result == RESP_REPLY);
+    assert(p.left > 0 || p.result != RESP_INCOMPLETE);
 }
 
 enum { ROOM = 96 };
