@@ -212,9 +212,13 @@ static size_t link_before_fault(struct proxy_link *link, size_t length)
 /* False when the connection has to end now. */
 static bool link_apply_fault(struct proxy_link *link)
 {
-    switch ((enum proxy_order)atomic_exchange(&link->order, ORDER_NONE)) {
-    case ORDER_NONE:
+    int order = ORDER_HOLD;
+    if (atomic_load(&link->order) == order) { /* in force before proxy_has_injected() says so */
+        proxy_set_blackhole(link->proxy, PROXY_BOTH);
+        (void)atomic_compare_exchange_strong(&link->order, &order, ORDER_NONE);
         return true;
+    }
+    switch ((enum proxy_order)atomic_exchange(&link->order, ORDER_NONE)) {
     case ORDER_RESET:
         proxy_reset(link->client);
         return false;
@@ -225,11 +229,9 @@ static bool link_apply_fault(struct proxy_link *link)
     case ORDER_DROP:
         atomic_store(&link->drops, true);
         return true;
-    case ORDER_HOLD:
-        proxy_set_blackhole(link->proxy, PROXY_BOTH);
+    default:
         return true;
     }
-    return false;
 }
 
 static bool link_send_up(struct proxy_link *link)
@@ -437,9 +439,11 @@ void proxy_inject_after(struct proxy *proxy, size_t bytes, enum proxy_fault faul
 bool proxy_has_injected(struct proxy *proxy)
 {
     (void)pthread_mutex_lock(&proxy->lock);
-    bool armed = proxy->armed;
+    bool injected = !proxy->armed;
     (void)pthread_mutex_unlock(&proxy->lock);
-    return !armed;
+    for (int i = 0; i < PROXY_CONNECTIONS_MAX; i++)
+        injected = injected && atomic_load(&proxy->links[i].order) == ORDER_NONE;
+    return injected;
 }
 
 void proxy_restore(struct proxy *proxy)
