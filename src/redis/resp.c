@@ -15,7 +15,6 @@
 
 #include "base/text.h"
 
-#include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
 

@@ -375,15 +375,21 @@ static void begin_large_card(void)
     scenario.settings.writes_every_ms = 1000 * MINUTE_MS;
 }
 
+/* A card is read again, at this pace. */
+static void send_large_card(size_t bytes_per_second)
+{
+    scenario.server[0].faults.date_bytes = CARD_BYTES;
+    net_set_rate(&scenario.server[0].listener, bytes_per_second);
+    change_card();
+}
+
 /* It takes 4 s, in which more of it comes all the time. */
 static void run_slow_reply(void)
 {
     await_connected(1, 5000);
     uint64_t lost = all->redis_disconnects_total;
     scenario_delay_answers(10 * SECOND);
-    scenario.server[0].faults.date_bytes = CARD_BYTES;
-    net_set_rate(&scenario.server[0].listener, CARD_BYTES / 4);
-    change_card();
+    send_large_card(CARD_BYTES / 4);
     run_for_ms(6000);
     net_set_rate(&scenario.server[0].listener, 0);
     run_for_ms(2000);
@@ -397,9 +403,7 @@ static void run_endless_reply(void)
     await_connected(1, 5000);
     uint64_t lost = all->redis_disconnects_total;
     scenario_disturb(30 * SECOND);
-    scenario.server[0].faults.date_bytes = CARD_BYTES;
-    net_set_rate(&scenario.server[0].listener, CARD_BYTES / 256);
-    change_card();
+    send_large_card(CARD_BYTES / 256);
     run_for_ms(9000);
     if (all->redis_disconnects_total != lost)
         trace_fail("a connection was lost although a reply went on");
