@@ -25,6 +25,7 @@ install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE DESTINA
 foreach(folder IN ITEMS bench deploy/k8s deps)
     install(FILES ${folder}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT doc)
 endforeach()
+install(DIRECTORY bench/results DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench COMPONENT doc)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc USE_SOURCE_PERMISSIONS
     PATTERN .gitignore EXCLUDE PATTERN node_modules EXCLUDE PATTERN dist EXCLUDE PATTERN __pycache__ EXCLUDE)
 install(FILES ${documents} docs/openapi.json docs/dashboard.png DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT doc)

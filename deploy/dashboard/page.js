@@ -95,7 +95,7 @@ function markdown(text, page = "", make = element) {
     return blocks;
 }
 
-// runbook.html, or runbook.html?production.md
+// runbook.html, or runbook.html?running.md
 async function showDocument(main) {
     const name = location.search.slice(1) || "runbook.md";
     try {

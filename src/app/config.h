@@ -21,7 +21,7 @@
  * X(kind, member, name, default, min, max, help): every setting of channeld, in the order of --help. The row
  * is the member of config_values, the flag --name, the variable CHANNELD_NAME, its bounds (numbers; sizes in
  * bytes, durations in milliseconds), its lines in --help and --check, and its places in the manual and
- * the environment file. The table of docs/operations.md must agree (tests/check-docs).
+ * the environment file. The table of docs/configuration.md must agree (tests/check-docs).
  * CHOICE(member, name, default, words, help): the same for one of some words; the member is its place among them.
  * REDIS(member): the settings that channelctl has as well, from redis/endpoint.h.
  * LOG(member): CONFIG_LOG, which may come from files, and change with them.

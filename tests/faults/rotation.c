@@ -234,7 +234,7 @@ static int setup_password(void **state)
     return 0;
 }
 
-/* As docs/production.md says: Redis learns the new one, channeld uses it, Redis forgets the old one. */
+/* As docs/running.md says: Redis learns the new one, channeld uses it, Redis forgets the old one. */
 static void rotate_password(struct bed *bed, int n)
 {
     redis_do(&bed->redis, "ACL SETUSER channeld >hush%d", n);

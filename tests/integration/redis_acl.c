@@ -1,5 +1,5 @@
 /*
- * Users of Redis: they have the rights that docs/operations.md lists and no others, or fewer; and passwords.
+ * Users of Redis: they have the rights that docs/redis.md lists and no others, or fewer; and passwords.
  */
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void make_user(struct redis *redis, const char *name, const char *const *
 {
     const char *rules[RULES_MAX] = {"ACL", "SETUSER"};
     size_t count = 2;
-    AUTOFREE char *text = text_read_file(process_require_env("OPERATIONS_MD"));
+    AUTOFREE char *text = text_read_file(process_require_env("REDIS_MD"));
     char *line = strstr(text, text_temp("\nuser %s ", name));
     char *rest = NULL;
     if (line == NULL)
@@ -49,7 +49,7 @@ static void begin(struct fixture *f, const char *const *extra, enum server_wait 
     const char *const env[] = {"CHANNELD_WORKERS=1", request_timeout, NULL};
     acl_rules = extra;
     fixture_init(
-        f, &(struct fixture_spec){.env = env, .fill = fill, .userinfo = "channeld:SECRET@", .wait = wait});
+        f, &(struct fixture_spec){.env = env, .fill = fill, .userinfo = "channeld:PASSWORD1@", .wait = wait});
 }
 
 static void ask_for_what_is_cached(struct fixture *f)
@@ -104,7 +104,7 @@ static size_t eviction_warnings(const char *eviction_policy, const char *const *
     acl_rules = extra;
     fixture_init(&f, &(struct fixture_spec){.env = env,
                                             .fill = fill_with_policy,
-                                            .userinfo = "channeld:SECRET@",
+                                            .userinfo = "channeld:PASSWORD1@",
                                             .wait = SERVER_WAIT_READY});
     ask_for_everything(&f);
     AUTOFREE char *log = fixture_stop_server(&f);
@@ -454,7 +454,7 @@ static void expect_500s(struct fixture *f)
 
 TEST_CASE(wrong_password_is_500_until_it_is_corrected)
 {
-    static const char *const another[] = {"<SECRET", ">ANOTHER", NULL};
+    static const char *const another[] = {"<PASSWORD1", ">ANOTHER", NULL};
     struct fixture f;
     request_timeout = "CHANNELD_REQUEST_TIMEOUT=300ms";
     begin(&f, another, SERVER_WAIT_LISTENING);
@@ -507,7 +507,7 @@ static char *url_of(const struct redis *redis, const char *user, const char *pas
 
 static void work_as_loader(struct redis *redis)
 {
-    AUTOFREE char *url = url_of(redis, "loader", "OTHER");
+    AUTOFREE char *url = url_of(redis, "loader", "PASSWORD4");
     AUTOFREE char *file = text_printf("%s/channels.ndjson", redis->dir.path);
     catalogue_write_file(file, 30);
     expect_tool(redis, url, "load", file, NULL);
@@ -522,7 +522,7 @@ static void work_as_loader(struct redis *redis)
 
 static void work_as_issuer(struct redis *redis)
 {
-    AUTOFREE char *url = url_of(redis, "issuer", "FOURTH");
+    AUTOFREE char *url = url_of(redis, "issuer", "PASSWORD5");
     expect_tool(redis, url, "keys", "issue", NULL);
     expect_tool(redis, url, "keys", "issue", NULL);
     expect_tool(redis, url, "keys", "list", NULL);
@@ -534,7 +534,7 @@ static void work_as_issuer(struct redis *redis)
 /* A card that needs a closer look is among them. */
 static void work_as_verifier(struct redis *redis)
 {
-    AUTOFREE char *url = url_of(redis, "verifier", "FIFTH");
+    AUTOFREE char *url = url_of(redis, "verifier", "PASSWORD6");
     redis_do(redis, "EVAL %s 0", "redis.call('HSET', 'channels:card:0', 'title', string.rep('x', 2000000))");
     expect_tool(redis, url, "verify", NULL, NULL);
     expect_tool(redis, url, "show", "0", NULL);
@@ -570,7 +570,7 @@ TEST_CASE(documented_users_of_channelctl_can_do_their_work_and_no_other)
 TEST_CASE(documented_users_are_enough_with_sentinels)
 {
     static const char *const env[] = {"CHANNELD_REDIS_SENTINEL_USER=watcher",
-                                      "CHANNELD_REDIS_SENTINEL_PASSWORD=THIRD", NULL};
+                                      "CHANNELD_REDIS_SENTINEL_PASSWORD=PASSWORD7", NULL};
     AUTO(redis_stop) struct redis redis;
     AUTO(redis_stop) struct redis sentinel;
     struct fixture f;
@@ -582,7 +582,7 @@ TEST_CASE(documented_users_are_enough_with_sentinels)
     sentinel_start(&sentinel, &(struct sentinel_spec){SENTINEL_MASTER, redis.port, 1, NULL, NULL});
     make_user(&sentinel, "watcher", NULL);
     AUTOFREE char *url = text_printf(
-        "redis+sentinel://channeld:SECRET@127.0.0.1:%d/" SENTINEL_MASTER "/0?role=replica", sentinel.port);
+        "redis+sentinel://channeld:PASSWORD1@127.0.0.1:%d/" SENTINEL_MASTER "/0?role=replica", sentinel.port);
     server_start(&f.server, &(struct server_spec){.redis_url = url, .env = env, .wait = SERVER_WAIT_READY});
     fixture_expect(&f, "channel/by-id/1/", 200);
     fixture_expect(&f, "channels/", 200);
@@ -600,7 +600,7 @@ static void serve_cluster(struct cluster *cluster, const char *role)
     struct fixture f;
     memset(&f, 0, sizeof f);
     AUTOFREE char *url =
-        text_printf("redis+cluster://channeld:SECRET@127.0.0.1:%d/%s", cluster->node[0].port, role);
+        text_printf("redis+cluster://channeld:PASSWORD1@127.0.0.1:%d/%s", cluster->node[0].port, role);
     server_start(&f.server, &(struct server_spec){.redis_url = url, .env = env, .wait = SERVER_WAIT_READY});
     fixture_expect(&f, "channel/by-id/1/", 200);
     fixture_expect(&f, "channel/by-id/2/", 404);

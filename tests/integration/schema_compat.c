@@ -1,5 +1,5 @@
 /*
- * The schema of Redis across versions (docs/upgrading.md): channelctl leaves what a later version may have
+ * The schema of Redis across versions (docs/running.md): channelctl leaves what a later version may have
  * added. That channeld ignores it is in tests/integration/requests/stored-values.http.
  */
 
