@@ -141,11 +141,20 @@ static void check_left(const struct view *v)
     left_ns = since_ns;
 }
 
+/* What a connection has stated of the master. Of input that has arrived a part may have been read. */
+static uint64_t last_heard_ns(unsigned conn)
+{
+    const struct oracle_statement *s = &statements[conn % VIEWS];
+    uint64_t heard_ns = conn == told.conn ? told.heard_ns : 0;
+    bool has_arrived = s->conn == conn && s->made_ns <= net_horizon(conn, now_ns());
+    return has_arrived && s->heard_ns > heard_ns ? s->heard_ns : heard_ns;
+}
+
 void oracle_connection(bool ready)
 {
     struct view *last = &views[(view_count - 1) % VIEWS];
     if ((!ready || connected) && view_count > 0)
-        last->heard_ns = last->conn == told.conn ? told.heard_ns : 0;
+        last->heard_ns = last_heard_ns(last->conn);
     if (!ready && connected && scenario.topology == &topology_plain && is_undisturbed())
         trace_fail("a connection was given up without a fault");
     if (!ready && connected)
