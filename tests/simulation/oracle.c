@@ -1,6 +1,7 @@
 /* Compares answers with histories; see oracle.h. */
 #include "simulation/oracle.h"
 
+#include "simulation/costs.h"
 #include "simulation/events.h"
 #include "simulation/process.h"
 #include "simulation/scenario.h"
@@ -63,9 +64,10 @@ static size_t view_count;
 static bool connected;   /* by the last one */
 static uint64_t left_ns; /* the owner that was left last has had the slot since then; 0: none was */
 
-static void on_read(unsigned number, uint64_t made_ns)
+static void on_read(unsigned number, uint64_t made_ns, bool is_part)
 {
     struct oracle_statement *s = &statements[number % VIEWS];
+    costs_read(number, made_ns - is_part);
     told_last = told_last && number != told.conn;
     if (s->conn != number || s->made_ns > made_ns)
         return;
@@ -79,6 +81,7 @@ static void on_read(unsigned number, uint64_t made_ns)
 
 static void on_close(unsigned number)
 {
+    costs_closed(number);
     if (!told_last || number != told.conn)
         return;
     told = told_before;
@@ -91,7 +94,7 @@ void oracle_begin(void)
     told.stream = 0;
     memset(statements, 0, sizeof statements);
     told_last = false;
-    net_watch(on_read, on_close);
+    net_watch(&(const struct net_watcher){on_read, on_close, costs_wrote});
     connected = false;
     left_ns = 0;
     memset(oracle_answers, 0, sizeof oracle_answers);
@@ -162,6 +165,7 @@ void oracle_connection(bool ready)
     connected = ready;
     if (ready)
         views[view_count++ % VIEWS] = newest();
+    costs_connection(ready ? newest().server : NULL, newest().conn);
     TRACE("process", ready ? "is connected by %u" : "has lost its connection",
           ready ? views[(view_count - 1) % VIEWS].conn : 0);
 }
