@@ -374,7 +374,7 @@ static void on_role(struct redis *r, struct redis_client *c, const struct comman
     const struct redis *master = r->cluster == NULL ? NULL : r->cluster->master_of(r);
     (void)m;
     if (r->cluster == NULL)
-        replica_put_role(r, &c->out);
+        replica_put_role(r, c->number, &c->out);
     else if (master != NULL)
         bytes_printf(&c->out, "*5\r\n$5\r\nslave\r\n$8\r\n10.0.0.%d\r\n:%d\r\n$9\r\nconnected\r\n:100\r\n",
                      master->listener.address.host, master->listener.address.port);
