@@ -251,6 +251,36 @@ static void run_name_that_rotates(void)
         trace_fail("a name that rotates was taken for one that moves");
 }
 
+/* --- a name that leads elsewhere for a while --- */
+
+/* Look-ups have 7.5 to 12.5 seconds between them: two, mostly, and not a third; and one. */
+enum { TWO_LOOK_UPS_MS = 22000, ONE_LOOK_UP_MS = 13000 };
+
+static void begin_name_that_flaps(void)
+{
+    begin_second_server();
+    net_hasten_names(10 * (uint64_t)MS);
+}
+
+/* The connection begins anew in between, and so does the count of answers in a row. */
+static void run_name_that_flaps(void)
+{
+    await_connected(1, 5000);
+    net_set_name("redis.test", (const uint8_t[]){2}, 1);
+    run_for_ms(TWO_LOOK_UPS_MS);
+    net_set_name("redis.test", (const uint8_t[]){1}, 1);
+    scenario_disturb(0);
+    redis_restart(&scenario.server[0], true);
+    run_for_ms(SAMPLE_MS);
+    await_connected(1, 5000);
+    net_set_name("redis.test", (const uint8_t[]){2}, 1);
+    run_for_ms(ONE_LOOK_UP_MS);
+    net_set_name("redis.test", (const uint8_t[]){1}, 1);
+    run_for_ms(ONE_LOOK_UP_MS);
+    if (attempts_at(&scenario.server[1]) > 0)
+        trace_fail("a name counts as moved that did not lead elsewhere three times in a row");
+}
+
 /* --- Redis cannot be connected to --- */
 
 enum { MINUTE_MS = 60000, FLEET_SAMPLE_MS = 20 };
@@ -258,6 +288,12 @@ enum { MINUTE_MS = 60000, FLEET_SAMPLE_MS = 20 };
 static void hasten_names(void)
 {
     net_hasten_names(10 * (uint64_t)MS);
+}
+
+/* Nothing but the pauses tells the workers of a fleet apart. */
+static void begin_fleet_of_attempts(void)
+{
+    net_hasten_names(1);
 }
 
 static void stop_listening(enum net_listening state, uint64_t ms)
@@ -340,31 +376,53 @@ static void run_redis_that_drops(void)
         trace_fail("a server that drops each connection is connected to too often");
 }
 
-/* The workers do not come together. */
+/* The workers do not come together, except by chance. */
 static void run_fleet_of_attempts(void)
 {
+    enum { BY_CHANCE = 2 };
+    unsigned together = 0;
     await_connected(ALL, 10000);
     stop_listening(NET_REFUSES, MINUTE_MS);
     run_for_ms(10000);
     for (uint64_t ms = 0; ms < MINUTE_MS; ms += FLEET_SAMPLE_MS) {
         unsigned before = attempts_at(&scenario.server[0]);
         run_for_ms(FLEET_SAMPLE_MS);
-        if (attempts_at(&scenario.server[0]) - before > ALL / 2)
+        together += attempts_at(&scenario.server[0]) - before > ALL / 2;
+        if (together > BY_CHANCE)
             trace_fail("most workers of a fleet connect at the same time");
     }
 }
 
+/* No server can be used for some time, and then one of them. */
+static void run_one_that_returns(void)
+{
+    await_connected(1, 5000);
+    scenario_disturb(MINUTE_MS * (uint64_t)MS);
+    for (struct redis *r = scenario.server; r <= scenario.server + REPLICAS; r++) {
+        r->listener.state = NET_REFUSES;
+        redis_restart(r, true);
+    }
+    run_for_ms(20000);
+    scenario.server[scenario_choose(1 + REPLICAS)].listener.state = NET_LISTENS;
+    await_connected(1, 15000);
+}
+
 /* --- replies that are large or slow --- */
 
-enum { CARD_BYTES = 200 * 1024 };
+enum { CARD_BYTES = 200 * 1024, RECOVERED_MS = 20000 };
+
+static void set_card(int64_t value)
+{
+    struct change c = {0};
+    change_add(&c, OBJECT_CARD, value);
+    if (!redis_submit(scenario.master, &c))
+        trace_fail("too many changes wait");
+}
 
 static void change_card(void)
 {
     static int64_t version = 1000;
-    struct change c = {0};
-    change_add(&c, OBJECT_CARD, card_value(++version, 0));
-    if (!redis_submit(scenario.master, &c))
-        trace_fail("too many changes wait");
+    set_card(card_value(++version, 0));
 }
 
 static void begin_large_card(void)
@@ -414,6 +472,26 @@ static void run_endless_reply(void)
     await_connected(1, 10000);
 }
 
+static void begin_too_large_card(void)
+{
+    begin_large_card();
+    scenario.faults = 1U << FAULT_broken; /* the oracle knows what may fail then */
+}
+
+/* Only requests for the card itself fail. Pages leave it out, and the connection stays. */
+static void run_too_large_card(void)
+{
+    await_connected(1, 5000);
+    run_for_ms(RECOVERED_MS);
+    uint64_t lost = all->redis_disconnects_total;
+    set_card(TOO_LARGE);
+    run_for_ms(5000);
+    change_card();
+    run_for_ms(2000);
+    if (all->redis_disconnects_total != lost)
+        trace_fail("a connection was lost because of a reply that is too large");
+}
+
 /* --- the host "?" --- */
 
 static void begin_unnamed_node(void)
@@ -456,12 +534,15 @@ static const struct simulated_case cases[] = {
     {"sentinel-lost", &topology_sentinel, ALL, false, nothing, run_sentinel_lost},
     {"name-that-moves", &topology_plain, 1, true, begin_second_server, run_name_that_moves},
     {"name-that-rotates", &topology_plain, 1, true, begin_name_that_rotates, run_name_that_rotates},
+    {"name-that-flaps", &topology_plain, 1, true, begin_name_that_flaps, run_name_that_flaps},
     {"redis-that-refuses", &topology_plain, 1, false, hasten_names, run_redis_that_refuses},
     {"redis-that-is-silent", &topology_plain, 1, false, hasten_names, run_redis_that_is_silent},
     {"redis-that-drops", &topology_plain, 1, false, hasten_names, run_redis_that_drops},
-    {"fleet-of-attempts", &topology_plain, ALL, false, hasten_names, run_fleet_of_attempts},
+    {"fleet-of-attempts", &topology_plain, ALL, false, begin_fleet_of_attempts, run_fleet_of_attempts},
+    {"one-that-returns", &topology_sentinel_replica, 1, false, sentinel_see_no_fault, run_one_that_returns},
     {"slow-reply", &topology_plain, 1, true, begin_large_card, run_slow_reply},
     {"endless-reply", &topology_plain, 1, true, begin_large_card, run_endless_reply},
+    {"too-large-card", &topology_plain, 1, true, begin_too_large_card, run_too_large_card},
     {"unnamed-node", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_node},
 };
 

@@ -1,6 +1,7 @@
 /* Requests at random times; see clients.h. */
 #include "simulation/clients.h"
 
+#include "simulation/costs.h"
 #include "simulation/events.h"
 #include "simulation/loop.h"
 #include "simulation/oracle.h"
@@ -11,9 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REQUESTS = 64 };
+/* At most so many wait, and those of bursts. Of the keys of others so many come often. */
+enum { REQUESTS = 64, BURST = 256, FEW = 16 };
 
-static struct asked asked[REQUESTS];
+static struct asked asked[REQUESTS + BURST];
 static struct cache *cache;
 static bool ended;
 
@@ -25,13 +27,14 @@ static unsigned pick(unsigned count)
 unsigned clients_waiting(void)
 {
     unsigned waiting = 0;
-    for (size_t i = 0; i < REQUESTS; i++)
+    for (size_t i = 0; i < REQUESTS + BURST; i++)
         waiting += asked[i].waits;
     return waiting;
 }
 
 static void answered(struct asked *a, const struct cache_result *result)
 {
+    costs_ended(a, result);
     oracle_answered(a, result);
     blob_unref(result->body);
 }
@@ -56,6 +59,7 @@ static void ask(struct asked *a, enum cache_query_type type, int64_t number, int
         a->query.link = (struct span){a->link, (size_t)len};
     }
     oracle_asked(a);
+    costs_asked(a);
     TRACE("client", "asks for type %d number %d key %d", type, (int)number, key);
     if (!cache_get(cache, &a->request, &a->query, &result))
         return;
@@ -63,14 +67,14 @@ static void ask(struct asked *a, enum cache_query_type type, int64_t number, int
     answered(a, &result);
 }
 
-/* Mostly the same one; and of the many some that do not exist. */
+/* Mostly the same one; of the many the first few more often, and some that do not exist. */
 static int any_key(void)
 {
     int others = scenario.server[0].other_keys;
     if (pick(3) == 0)
         return (int)pick(KEYS + 1);
     if (others > 0 && pick(4) == 0)
-        return OTHER_KEYS + (int)pick((unsigned)others + 8);
+        return OTHER_KEYS + (int)pick(pick(2) == 0 ? FEW : (unsigned)others + 8);
     return scenario_has(FAULT_keys) && pick(2) == 0 ? 1 : 0;
 }
 
@@ -114,10 +118,24 @@ static void request(void *arg)
     if (a->waits && scenario_has(FAULT_cancel) && pick(2) == 0) {
         TRACE("client", "cancels a request");
         cache_cancel(&a->request);
+        costs_ended(a, NULL);
         a->waits = false;
     }
     if (!a->waits)
         ask_any(a);
+}
+
+/* All in one turn of the loop: for cards that do not exist, or with keys of nobody. They may be too many. */
+static void request_burst(void *arg)
+{
+    bool with_keys = pick(2) == 0;
+    int nobody = OTHER_KEYS + scenario.server[0].other_keys;
+    (void)arg;
+    scenario_delay_answers(scenario.settings.request_timeout_ms * MS);
+    TRACE("client", "a burst comes");
+    for (int i = 0; i < BURST && !ended; i++)
+        if (!asked[REQUESTS + i].waits)
+            ask(&asked[REQUESTS + i], QUERY_CARD, 1000 + i, with_keys ? nobody + i : 0);
 }
 
 static void on_arrival(void *arg, uint64_t number)
@@ -128,6 +146,8 @@ static void on_arrival(void *arg, uint64_t number)
         return;
     for (unsigned n = 1 + (pick(8) == 0 ? pick(8) : 0); n > 0 && loop_posted() < REQUESTS; n--)
         loop_post(request, NULL);
+    if (scenario_has(FAULT_burst) && pick(64) == 0 && loop_posted() < REQUESTS)
+        loop_post(request_burst, NULL);
     events_add_in(random_duration(STREAM_CLIENTS, scenario.settings.requests_every_ms * (uint64_t)MS) +
                       MS / 10,
                   on_arrival, NULL, 0);
@@ -137,7 +157,7 @@ void clients_begin(struct cache *c)
 {
     cache = c;
     ended = false;
-    for (size_t i = 0; i < REQUESTS; i++)
+    for (size_t i = 0; i < REQUESTS + BURST; i++)
         asked[i].waits = false;
     events_add(0, on_arrival, NULL, 0);
 }

@@ -29,6 +29,7 @@ static unsigned requests; /* of uv_queue_work */
 static const struct loop_streams *streams;
 static uint64_t turns, turns_since_ns;
 static void (*on_turned)(void);
+static unsigned all_turns;
 
 void loop_begin(void)
 {
@@ -36,6 +37,12 @@ void loop_begin(void)
     requests = 0;
     on_turned = NULL;
     turns = turns_since_ns = 0;
+    all_turns = 0;
+}
+
+unsigned loop_turn(void)
+{
+    return all_turns;
 }
 
 void loop_use_streams(const struct loop_streams *calls)
@@ -458,6 +465,7 @@ static void count_turn(void)
 
 static void turn(uv_loop_t *loop, uint64_t limit_ns)
 {
+    all_turns++;
     count_turn();
     uv_update_time(loop);
     run_timers(loop);

@@ -23,6 +23,9 @@ size_t loop_posted(void);
 /* Calls `turned` at the end of each turn; NULL: nothing. */
 void loop_watch(void (*turned)(void));
 
+/* The turn of the loop that runs, or has run last; the first is 1. */
+unsigned loop_turn(void);
+
 /* Runs the loop until then, or until nothing keeps it alive: false. */
 bool loop_run_until(uv_loop_t *loop, uint64_t at_ns);
 

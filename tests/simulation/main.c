@@ -3,6 +3,7 @@
 #include "simulation/cases.h"
 #include "simulation/clients.h"
 #include "simulation/connects.h"
+#include "simulation/costs.h"
 #include "simulation/events.h"
 #include "simulation/loop.h"
 #include "simulation/memory.h"
@@ -171,6 +172,7 @@ static void simulate(const struct run *r)
     unsigned workers = k == NULL ? 1 : k->workers;
     struct redis_config *config = settings_begin();
     connects_begin(workers);
+    costs_begin(workers == 1, &cache_metrics);
     for (unsigned i = 0; i < workers; i++)
         cache[i] = open_cache(&loop, config, &keyspace, i == 0);
     settings_apply_to(cache[0]);

@@ -62,8 +62,7 @@ static unsigned last_number;
 static size_t window_min;
 static struct net_listener *listeners[LISTENERS];
 static size_t listener_count;
-static void (*on_read)(unsigned number, uint64_t made_ns);
-static void (*on_close)(unsigned number);
+static struct net_watcher watching;
 static void (*on_connect)(unsigned number, const struct net_address *to);
 static void (*on_end_of)(unsigned number, bool unanswered);
 
@@ -74,8 +73,7 @@ void net_begin(void)
     last_number = 0;
     window_min = WINDOW_MIN;
     listener_count = 0;
-    on_read = NULL;
-    on_close = NULL;
+    watching = (struct net_watcher){NULL, NULL, NULL};
     on_connect = NULL;
     on_end_of = NULL;
     net_watch_look_ups(NULL);
@@ -109,10 +107,9 @@ unsigned net_number(const struct net_conn *c)
     return c->number;
 }
 
-void net_watch(void (*read)(unsigned number, uint64_t made_ns), void (*closed)(unsigned number))
+void net_watch(const struct net_watcher *watcher)
 {
-    on_read = read;
-    on_close = closed;
+    watching = *watcher;
 }
 
 void net_watch_connects(void (*connects)(unsigned number, const struct net_address *to),
@@ -404,8 +401,11 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 static void tell_read(const struct net_conn *c)
 {
     const struct stream_of *s = &c->to_client;
-    if (on_read != NULL && s->arrived == 0 && s->delivered > 0)
-        on_read(c->number, s->piece[(s->delivered - 1) % PIECES].made_ns);
+    if (watching.read == NULL || s->arrived > 0 || s->delivered == 0)
+        return;
+    uint64_t made_ns = s->piece[(s->delivered - 1) % PIECES].made_ns;
+    bool is_part = s->delivered < s->sent && s->piece[s->delivered % PIECES].made_ns == made_ns;
+    watching.read(c->number, made_ns, is_part);
 }
 
 ssize_t recv(int fd, void *buf, size_t n, int flags)
@@ -456,6 +456,8 @@ ssize_t send(int fd, const void *buf, size_t n, int flags)
     size_t taken = n < room ? n : room;
     if (taken > 1 && random_once_in(STREAM_NET, 16))
         taken = 1 + random_below(STREAM_NET, (unsigned)taken);
+    if (watching.wrote != NULL)
+        watching.wrote(c->number, buf, taken, taken == n);
     if (taken == 0) {
         errno = EAGAIN;
         return -1;
@@ -497,8 +499,8 @@ int close(int fd)
     struct net_conn *c = conn_of(fd);
     enter();
     TRACE("process", "closes connection %u", c->number);
-    if (on_close != NULL)
-        on_close(c->number);
+    if (watching.closed != NULL)
+        watching.closed(c->number);
     if (on_end_of != NULL)
         on_end_of(c->number, c->state == CONN_CONNECTING);
     c->state = CONN_CLOSED;

@@ -108,9 +108,16 @@ void net_delay_names(uint64_t ns);
 uint64_t net_horizon(unsigned number, uint64_t at_ns);
 unsigned net_number(const struct net_conn *c);
 
-/* `read` is called when the process has read all that a server made by `made_ns`, `closed` when it closes the
- * connection. */
-void net_watch(void (*read)(unsigned number, uint64_t made_ns), void (*closed)(unsigned number));
+/* `read` is called when the process has read all that a server made by `made_ns`, but for a part of what was
+ * made then if `is_part`; `closed` when it closes the connection, and `wrote` when it writes to one: the `n`
+ * bytes that fit, which are all that it has or not. */
+struct net_watcher {
+    void (*read)(unsigned number, uint64_t made_ns, bool is_part);
+    void (*closed)(unsigned number);
+    void (*wrote)(unsigned number, const char *data, size_t n, bool whole);
+};
+
+void net_watch(const struct net_watcher *watcher);
 
 /* `connects` is called when the process begins to connect; `ends` when it closes the connection: `unanswered`
  * if nothing has come back. */

@@ -1,6 +1,7 @@
 /* Compares answers with histories; see oracle.h. */
 #include "simulation/oracle.h"
 
+#include "simulation/costs.h"
 #include "simulation/events.h"
 #include "simulation/process.h"
 #include "simulation/scenario.h"
@@ -32,6 +33,9 @@ static const uint64_t AUDITED_NS = 75 * UINT64_C(1000000000);
 /* Until it is known that Sentinels name another server: rounds of queries, or the grace of a replica. */
 static const uint64_t SUPERSEDED_NS = 12 * UINT64_C(1000000000);
 
+/* A part of the second in which a replica is not used that has said that its link is down. */
+static const uint64_t SETTLES_NS = 500 * (uint64_t)MS;
+
 /* Turns of the loop beyond the deadline, each of which may be late. */
 static const uint64_t LATE_NS = 60 * (uint64_t)MS;
 
@@ -59,13 +63,27 @@ static struct oracle_statement told_before;
 /* By the connection's number: under way to the process; `conn` 0: none. */
 static struct oracle_statement statements[VIEWS];
 
+/* When the replicas have said that their links are down, as far as the process has read it; 0: never. */
+static uint64_t down_ns[SERVERS];
+
 static size_t view_count;
 static bool connected;   /* by the last one */
 static uint64_t left_ns; /* the owner that was left last has had the slot since then; 0: none was */
 
-static void on_read(unsigned number, uint64_t made_ns)
+static void note_down(unsigned number, uint64_t made_ns)
+{
+    for (size_t i = 0; i < scenario.servers; i++) {
+        const struct replication *p = &scenario.server[i].replication;
+        if (p->down_conn == number && p->down_said_ns <= made_ns)
+            down_ns[i] = p->down_said_ns;
+    }
+}
+
+static void on_read(unsigned number, uint64_t made_ns, bool is_part)
 {
     struct oracle_statement *s = &statements[number % VIEWS];
+    costs_read(number, made_ns - is_part);
+    note_down(number, made_ns - is_part);
     told_last = told_last && number != told.conn;
     if (s->conn != number || s->made_ns > made_ns)
         return;
@@ -79,6 +97,7 @@ static void on_read(unsigned number, uint64_t made_ns)
 
 static void on_close(unsigned number)
 {
+    costs_closed(number);
     if (!told_last || number != told.conn)
         return;
     told = told_before;
@@ -91,7 +110,8 @@ void oracle_begin(void)
     told.stream = 0;
     memset(statements, 0, sizeof statements);
     told_last = false;
-    net_watch(on_read, on_close);
+    memset(down_ns, 0, sizeof down_ns);
+    net_watch(&(const struct net_watcher){on_read, on_close, costs_wrote});
     connected = false;
     left_ns = 0;
     memset(oracle_answers, 0, sizeof oracle_answers);
@@ -141,18 +161,46 @@ static void check_left(const struct view *v)
     left_ns = since_ns;
 }
 
+/* A replica whose link was down is not used for one more second, which counts from when ROLE was sent. */
+static void check_settled(const struct view *v)
+{
+    uint64_t said_ns = down_ns[v->server - scenario.server];
+    uint64_t last_ns = process_last_stop_ns();
+    last_ns = scenario.slow_until_ns > last_ns ? scenario.slow_until_ns : last_ns;
+    last_ns = v->server->hung_until_ns > last_ns ? v->server->hung_until_ns : last_ns;
+    /* With Sentinels it may have been left for its role, whatever its link. */
+    if (scenario.topology != &topology_replica || v->server->replication.upstream == NULL)
+        return;
+    if (said_ns == 0 || now_ns() > said_ns + SETTLES_NS || now_ns() < last_ns + 3 * SECOND)
+        return;
+    if (!scenario_has(FAULT_renew) && !scenario_has(FAULT_error) && !scenario_has(FAULT_memory))
+        trace_fail("a replica is used whose link was down a moment ago");
+}
+
+/* What a connection has stated of the master. Of input that has arrived a part may have been read. */
+static uint64_t last_heard_ns(unsigned conn)
+{
+    const struct oracle_statement *s = &statements[conn % VIEWS];
+    uint64_t heard_ns = conn == told.conn ? told.heard_ns : 0;
+    bool has_arrived = s->conn == conn && s->made_ns <= net_horizon(conn, now_ns());
+    return has_arrived && s->heard_ns > heard_ns ? s->heard_ns : heard_ns;
+}
+
 void oracle_connection(bool ready)
 {
     struct view *last = &views[(view_count - 1) % VIEWS];
     if ((!ready || connected) && view_count > 0)
-        last->heard_ns = last->conn == told.conn ? told.heard_ns : 0;
+        last->heard_ns = last_heard_ns(last->conn);
     if (!ready && connected && scenario.topology == &topology_plain && is_undisturbed())
         trace_fail("a connection was given up without a fault");
     if (!ready && connected)
         check_left(last);
     connected = ready;
-    if (ready)
+    if (ready) {
         views[view_count++ % VIEWS] = newest();
+        check_settled(&views[(view_count - 1) % VIEWS]);
+    }
+    costs_connection(ready ? newest().server : NULL, newest().conn);
     TRACE("process", ready ? "is connected by %u" : "has lost its connection",
           ready ? views[(view_count - 1) % VIEWS].conn : 0);
 }

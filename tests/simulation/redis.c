@@ -1,6 +1,7 @@
 /* Commands, tracking, and iterations of the event loop; see redis.h. */
 #include "simulation/redis.h"
 
+#include "simulation/costs.h"
 #include "simulation/events.h"
 #include "simulation/random.h"
 #include "simulation/sentinel.h"
@@ -31,6 +32,11 @@ static void put_integer(struct bytes *out, int64_t n)
 
 /* --- tracking --- */
 
+static uint64_t names_of(const char *name)
+{
+    return UINT64_C(1) << catalogue_number(name, strlen(name));
+}
+
 static void push_name(struct redis_client *c, const char *name)
 {
     if (c->redis->faults.deaf)
@@ -38,6 +44,7 @@ static void push_name(struct redis_client *c, const char *name)
     struct bytes *out = c->redis->faults.disordered ? &c->early : &c->out;
     bytes_printf(out, ">2\r\n$10\r\ninvalidate\r\n*1\r\n");
     put_bulk(out, name);
+    costs_invalidated(c, names_of(name));
     TRACE(c->redis->name, "%u: invalidates %s", c->number, name);
 }
 
@@ -46,6 +53,7 @@ static void push_all(struct redis_client *c)
     if (c->redis->faults.deaf)
         return;
     bytes_printf(&c->out, ">2\r\n$10\r\ninvalidate\r\n_\r\n");
+    costs_invalidated(c, COSTS_ALL);
     TRACE(c->redis->name, "%u: invalidates everything", c->number);
 }
 
@@ -106,6 +114,7 @@ static void broadcast(struct redis *r, struct redis_client *c)
     for (int name = 0; name < NAMES_COUNT; name++)
         if ((names & UINT64_C(1) << name) != 0)
             put_bulk(&c->out, catalogue_name(name));
+    costs_invalidated(c, names);
     TRACE(r->name, "%u: invalidates %d names", c->number, __builtin_popcountll(names));
 }
 
@@ -365,7 +374,7 @@ static void on_role(struct redis *r, struct redis_client *c, const struct comman
     const struct redis *master = r->cluster == NULL ? NULL : r->cluster->master_of(r);
     (void)m;
     if (r->cluster == NULL)
-        replica_put_role(r, &c->out);
+        replica_put_role(r, c->number, &c->out);
     else if (master != NULL)
         bytes_printf(&c->out, "*5\r\n$5\r\nslave\r\n$8\r\n10.0.0.%d\r\n:%d\r\n$9\r\nconnected\r\n:100\r\n",
                      master->listener.address.host, master->listener.address.port);
@@ -514,10 +523,12 @@ static void execute(struct redis *r, struct redis_client *c, const struct comman
     if (refusal != NULL) {
         TRACE(r->name, "%u: %s", c->number, refusal);
         bytes_printf(&c->out, "-%s\r\n", refusal);
+        costs_executed(c, false);
         return;
     }
     if (name < 0 || name > OBJECT_INDEX || !put_broken(c, value_of(r, name)))
         k->execute(r, c, m);
+    costs_executed(c, name < 0 || name >= OBJECT_KEY || value_of(r, name) > 0);
     if (name < 0)
         return;
     r->read_ns[name] = now_ns();
@@ -540,8 +551,7 @@ static long take_line(const char **at, const char *end, char type)
     return n;
 }
 
-/* Returns the bytes of the command at the front; 0: it is not complete. */
-static size_t parse(const struct bytes *in, struct command *m)
+size_t redis_parse(const struct bytes *in, struct command *m)
 {
     const char *at = bytes_front(in);
     const char *end = at + bytes_count(in);
@@ -564,7 +574,7 @@ static void execute_all(struct redis *r, struct redis_client *c)
     struct command m;
     if (c->conn == NULL || bytes_count(&c->in) == 0)
         return;
-    for (size_t n = parse(&c->in, &m); n > 0; n = parse(&c->in, &m)) {
+    for (size_t n = redis_parse(&c->in, &m); n > 0; n = redis_parse(&c->in, &m)) {
         assert(m.count > 0);
         execute(r, c, &m);
         bytes_drop(&c->in, n);
@@ -736,7 +746,7 @@ void redis_flood(struct redis *r, unsigned count)
     for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
         for (unsigned i = 0; i < count && c->conn != NULL && c->tracks; i++)
             bytes_printf(&c->out, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$14\r\n{sim}:card:%03u\r\n",
-                         100 + i % 900);
+                         CARDS + FIXED_MAX + 1 + i % 700);
     schedule(r);
 }
 
@@ -760,6 +770,7 @@ static void send_to(struct redis *r, struct redis_client *c)
     }
     const struct bytes *all = r->tls ? &r->records : &c->early;
     net_send(c->conn, bytes_front(all), bytes_count(all), r->turn_ns);
+    costs_replied(c, bytes_count(all));
     bytes_clear(&r->records);
     bytes_clear(&c->early);
     bytes_clear(&c->out);

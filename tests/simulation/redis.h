@@ -102,6 +102,9 @@ struct redis {
 /* At 10.0.0.`host`:6379; its catalogue is empty. */
 void redis_begin(struct redis *r, const char *name, uint8_t host);
 
+/* Returns the bytes of the command at the front; 0: it is not complete. */
+size_t redis_parse(const struct bytes *in, struct command *m);
+
 /* A writer's transaction: executed in a turn to come. False when too many wait. */
 bool redis_submit(struct redis *r, const struct change *c);
 

@@ -208,7 +208,8 @@ void replica_begin(struct redis *r)
 {
     last_id = r == scenario.server ? 1 : last_id + 1;
     r->replication.id = last_id;
-    r->replication.former_id = 0;
+    r->replication.former_id = r->replication.down_conn = 0;
+    r->replication.down_said_ns = 0;
     r->replication.offset = r->replication.former_offset = r->replication.backlog_from = 1000;
     r->replication.upstream = NULL;
     r->replication.link = LINK_DOWN;
@@ -327,10 +328,18 @@ static void put_replica(const struct redis *r, struct bytes *out)
     put_text(out, text);
 }
 
-void replica_put_role(struct redis *r, struct bytes *out)
+/* A master that has become a replica is left for that, whatever its link: within two heartbeats. */
+static const uint64_t DEMOTION_NS = 3 * UINT64_C(1000000000);
+
+void replica_put_role(struct redis *r, unsigned conn, struct bytes *out)
 {
     struct replication *p = &r->replication;
     p->has_lied = p->has_lied || p->lie != LIE_NONE;
+    bool is_down = !p->has_lied && p->upstream != NULL && p->link != LINK_UP;
+    if (is_down && p->since_ns + DEMOTION_NS < now_ns()) {
+        p->down_conn = conn;
+        p->down_said_ns = r->turn_ns;
+    }
     if (p->lie == LIE_NONSENSE)
         put_text(out, "*2\r\n$5\r\nslave\r\n_\r\n");
     else if (p->lie == LIE_MASTER || (p->lie == LIE_NONE && p->upstream == NULL))

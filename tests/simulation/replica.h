@@ -46,7 +46,9 @@ struct replication {
     unsigned timeout_s; /* repl-timeout */
     enum replica_lie lie;
     bool has_lied;
-    bool ticks; /* it has begun to do what Redis does once a second */
+    unsigned down_conn;    /* the last connection on which ROLE has said that its link is down, */
+    uint64_t down_said_ns; /* and when it was executed */
+    bool ticks;            /* it has begun to do what Redis does once a second */
 };
 
 /* What a full resync gives it, in its turn; NULL: it has failed. */
@@ -78,7 +80,7 @@ void replica_heal_all(void);
 const struct redis *replica_root(const struct redis *r);
 
 /* Replies. */
-void replica_put_role(struct redis *r, struct bytes *out);
+void replica_put_role(struct redis *r, unsigned conn, struct bytes *out);
 void replica_put_info(struct redis *r, unsigned conn, struct bytes *out);
 
 /* Why commands that read are refused; NULL: they are not. */

@@ -149,6 +149,21 @@ static void change_key(void)
     submit(&c);
 }
 
+/* One change at a time, with pauses in which each has its whole effect. */
+static void on_calm_write(void *arg, uint64_t number)
+{
+    (void)arg;
+    if (number == 0 || scenario.topology->write != NULL)
+        return;
+    if (pick(12) == 0)
+        change_index();
+    else if (pick(12) == 0)
+        change_key();
+    else
+        change_card();
+    events_add_in(MS + random_duration(STREAM_WRITER, 8 * SECOND), on_calm_write, NULL, number - 1);
+}
+
 static void write_any(void)
 {
     static void (*const writes[])(void) = {change_card, change_card, move_link,    move_link, remove_card,
@@ -562,6 +577,11 @@ static void do_names(void)
     do_nothing();
 }
 
+static void do_burst(void)
+{
+    do_nothing();
+}
+
 /* One allocation in so many fails during the whole run; 0: none. What fails is followed by much that does
  * not. */
 static unsigned memory_fails_one_in;
@@ -625,7 +645,7 @@ static void choose_settings(struct scenario_settings *s)
     static const uint64_t ttl_ms[] = {0, 0, 1000, 10000};
     *s = (struct scenario_settings){
         .broadcast = scenario_choose(2) == 0,
-        .cache_size = scenario_choose(4) == 0    ? 8192
+        .cache_size = scenario_choose(4) == 0    ? 4096
                       : scenario_choose(16) == 0 ? 0
                                                  : 1 << 20,
         .request_timeout_ms = 500 + scenario_choose(4000),
@@ -724,6 +744,10 @@ unsigned scenario_recovery_s(void)
     return scenario.topology->recovery_s + (scenario_has(FAULT_names) ? 2 * NAME_SERVER_TIMEOUT_S : 0);
 }
 
+/* When the faults have ended for some time, a few more changes come. */
+enum { CALM_WRITES = 24 };
+static const uint64_t CALM_NS = 16 * UINT64_C(1000000000);
+
 void scenario_begin(unsigned faults, const struct topology *topology)
 {
     scenario.quiet = false;
@@ -771,4 +795,5 @@ void scenario_quieten(void)
         scenario.topology->quieten();
     for (int object = 0; object < OBJECT_KEY; object++)
         repair(object);
+    events_add_in(CALM_NS, on_calm_write, NULL, CALM_WRITES);
 }

@@ -33,7 +33,8 @@
     X(deaf, "Redis sends no invalidations")                           \
     X(memory, "allocations fail")                                     \
     X(names, "the first name server does not answer")                 \
-    X(renew, "the settings of Redis are read again")
+    X(renew, "the settings of Redis are read again")                  \
+    X(burst, "many requests at once, for different things")
 
 #define FAULT_ENUM(name, text) FAULT_##name,
 enum fault { FAULTS(FAULT_ENUM) FAULT_KINDS };
