@@ -1,8 +1,8 @@
-# hiredis: the Redis protocol, and TLS for it (hiredis_ssl). Included as <hiredis/...>, its libuv adapter too.
+# hiredis: sockets to Redis, and TLS for them (hiredis_ssl). Included as <hiredis/...>.
 set(floor 1.2)
 
 channeld_find_system(dep_hiredis FLOOR ${floor} LIBRARIES hiredis_ssl hiredis
-    HEADERS hiredis/async.h hiredis/hiredis_ssl.h hiredis/adapters/libuv.h
+    HEADERS hiredis/hiredis.h hiredis/hiredis_ssl.h
     VERSION_HEADER hiredis/hiredis.h VERSION_MACROS HIREDIS_MAJOR HIREDIS_MINOR HIREDIS_PATCH)
 
 if(TARGET dep_hiredis)
@@ -14,16 +14,9 @@ else()
     channeld_third_party(hiredis_static ROOT "${source}"
         SOURCES alloc.c async.c hiredis.c net.c read.c sds.c sockcompat.c ssl.c)
     target_link_libraries(hiredis_static PUBLIC dep_openssl)
-    # A bulk string that is announced with 2^63 - 1 bytes overflows a signed sum (redis/hiredis#1358). Let it wrap: what
-    # comes of it is more than ever comes, and src/store/reply.c refuses what is announced beyond its limit.
+    # A bulk string that is announced with 2^63 - 1 bytes overflows a signed sum (redis/hiredis#1358). Let it wrap: only
+    # tests use this parser, and the fuzz test gives it such input.
     set_source_files_properties("${source}/read.c" PROPERTIES COMPILE_OPTIONS -fwrapv)
-    # It reads into 16 KiB of stack at a time: zeroing them each time was a quarter of an uncached request.
-    include(CheckCCompilerFlag)
-    check_c_compiler_flag(-ftrivial-auto-var-init=uninitialized HAVE_AUTO_VAR_INIT_UNINITIALIZED)
-    if(HAVE_AUTO_VAR_INIT_UNINITIALIZED)
-        set_source_files_properties("${source}/hiredis.c" PROPERTIES
-            COMPILE_OPTIONS -ftrivial-auto-var-init=uninitialized)
-    endif()
 
     # The headers where an installed hiredis has them.
     file(COPY "${source}/" DESTINATION "${root}/include/hiredis"

@@ -94,7 +94,7 @@ static void worker_write_failovers(struct buf *out, const struct redis_metrics *
 {
     static const char *const reasons[REDIS_FAILOVER_KINDS] = {"master", "role", "slot", "replicas"};
     metrics_write_head(out, "channeld_redis_failovers_total", "counter",
-                       "Changes to another Redis, and trials of replicas, by reason.");
+                       "Changes to another Redis, by reason.");
     for (int i = 0; i < REDIS_FAILOVER_KINDS; i++)
         buf_printf(out, "channeld_redis_failovers_total{reason=\"%s\"} %llu\n", reasons[i],
                    (unsigned long long)metric_get(&m->redis_failovers[i]));

@@ -673,7 +673,7 @@ static void cache_on_heartbeat(void *arg)
 static void cache_on_lost(void *arg)
 {
     struct cache *c = arg;
-    invalidation_lost(&c->invalidation, redis_connection_valid_until_ms(cache_connection_of(c)));
+    invalidation_lost(&c->invalidation, redis_session_valid_until_ms(c->session));
     c->options.on_connection(c->options.arg, false);
 }
 
@@ -689,11 +689,14 @@ static void cache_on_outside_read(void *arg)
     fetches_read_outside(&c->fetches);
 }
 
-static enum redis_tracking cache_tracking_of(const struct cache_options *o)
+static struct redis_tracking cache_tracking_of(const struct cache_options *o)
 {
     if (o->cache_size == 0)
-        return REDIS_TRACKING_OFF;
-    return o->broadcast ? REDIS_TRACKING_BROADCAST : REDIS_TRACKING_KEYS;
+        return (struct redis_tracking){.mode = REDIS_TRACKING_OFF};
+    return (struct redis_tracking){.mode = o->broadcast ? REDIS_TRACKING_BROADCAST : REDIS_TRACKING_KEYS,
+                                   .prefix = keyspace_prefix(o->keyspace),
+                                   .names = keyspace_cached,
+                                   .name_count = KEYSPACE_CACHED};
 }
 
 /*
@@ -711,26 +714,22 @@ static void cache_on_replaced(void *arg)
 static int cache_new_session(struct cache *c, uv_loop_t *loop)
 {
     const struct cache_options *o = &c->options;
-    const struct redis_connection_options connection = {
+    const struct redis_session_options options = {
         .client_name = o->client_name,
         .metrics = o->redis_metrics,
         .loop_lag = o->loop_lag,
         .stale_limit_ms =
             o->stale_limit_ms < o->stale_keys_limit_ms ? o->stale_limit_ms : o->stale_keys_limit_ms,
         .tracking = cache_tracking_of(o),
-        .tracking_prefix = keyspace_prefix(o->keyspace),
-        .tracking_names = keyspace_cached,
-        .tracking_name_count = KEYSPACE_CACHED,
+        .on_handshake_done = cache_on_handshake_done,
         .on_ready = cache_on_ready,
+        .on_lost = cache_on_lost,
+        .on_replaced = cache_on_replaced,
+        .on_outside_read = cache_on_outside_read,
         .on_heartbeat = cache_on_heartbeat,
         .on_push = cache_on_push,
         .arg = c,
     };
-    const struct redis_session_options options = {.connection = connection,
-                                                  .on_handshake_done = cache_on_handshake_done,
-                                                  .on_lost = cache_on_lost,
-                                                  .on_replaced = cache_on_replaced,
-                                                  .on_outside_read = cache_on_outside_read};
     return redis_session_new(loop, &options, &c->session);
 }
 

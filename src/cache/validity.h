@@ -87,7 +87,7 @@ void validity_connected(struct validity *v, uint64_t pong_ms, bool tracking, boo
 
 /*
  * The connection was lost. `valid_until_ms`: until when the data was known to be valid
- * (redis_connection_valid_until_ms); 0: nothing may be served any more. Pending invalidations stay pending
+ * (redis_session_valid_until_ms); 0: nothing may be served any more. Pending invalidations stay pending
  * and must be applied, unless the catalogue is missing. In that case the entries from before the loss can be
  * served.
  */

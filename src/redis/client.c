@@ -6,6 +6,7 @@
 
 #include "redis/cluster.h"
 #include "redis/resp.h"
+#include "redis/sentinel.h"
 #include "redis/server.h"
 #include "redis/tls.h"
 
@@ -35,7 +36,7 @@ struct redis_client {
     char bytes[READ_MAX];
 };
 
-static const struct redis_client_limits DISCOVERY_LIMITS = {DISCOVERY_TIMEOUT_MS, DISCOVERY_TIMEOUT_MS};
+static const struct redis_client_limits LOCATOR_LIMITS = {LOCATOR_LIMIT_MS, LOCATOR_LIMIT_MS};
 
 /* --- failures --- */
 
@@ -107,12 +108,10 @@ int redis_client_flush(struct redis_client *c)
  */
 static int redis_client_fail_elsewhere(struct redis_client *c, const struct redis_reply *reply)
 {
-    const struct redis_address unknown = {.port = 0};
-    struct redis_address node;
     if (cluster_is_migrating(reply))
         return redis_client_fail(
             c, false, "the keys are migrating to another node of the cluster: try again when that has ended");
-    if (cluster_read_error(&unknown, reply, &node) == DISCOVERY_ERROR_OTHER)
+    if (!cluster_is_left(reply))
         return 0;
     c->broken = true;
     return redis_client_fail(c, false, "the connection to Redis was lost: %s", reply->str);
@@ -363,24 +362,23 @@ int redis_client_connect_fd(struct redis_client *c, int fd, const struct redis_c
 static int redis_client_query_server(struct redis_client *c, const struct redis_endpoint *server,
                                      struct redis_address *out)
 {
-    const struct discovery_protocol *protocol = discovery_protocol_of(c->endpoint);
+    const struct locator_protocol *protocol =
+        redis_endpoint_is_cluster(c->endpoint) ? &cluster_protocol : &sentinel_protocol;
     struct redis_endpoint of_master = *c->endpoint;
-    struct discovery_answer answer;
-    bool complete = false;
+    struct locator_answer answer;
     of_master.discovery.replica = false;
-    int err = redis_client_connect_to(c, server, &DISCOVERY_LIMITS);
+    int err = redis_client_connect_to(c, server, &LOCATOR_LIMITS);
     if (err != 0)
         return err;
     c->parser.elements_max = protocol->elements_max;
-    protocol->compose(&of_master, &c->out);
+    protocol->compose(&of_master, 0, &c->out);
     c->pending++;
     const struct redis_reply *reply = redis_client_receive_success(c);
     if (reply == NULL)
         return -EIO;
-    const char *problem = protocol->read(&of_master, server, 0, reply, &answer, &complete);
+    const char *problem = protocol->read(&of_master, server, 0, reply, &answer);
     if (problem != NULL)
         return redis_client_fail(c, false, "%s", problem);
-    assert(complete);
     *out = answer.master;
     return 0;
 }

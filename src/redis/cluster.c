@@ -48,12 +48,12 @@ static bool cluster_read_node(const struct redis_reply *node, struct span asked,
     return true;
 }
 
-static void cluster_add_node(struct discovery_answer *out, const struct redis_address *node)
+static void cluster_add_node(struct locator_answer *out, const struct redis_address *node)
 {
     for (int i = 0; i < out->nodes; i++)
         if (redis_address_equal(&out->node[i], node))
             return;
-    if (out->nodes < DISCOVERY_NODES_MAX)
+    if (out->nodes < LOCATOR_NODES_MAX)
         out->node[out->nodes++] = *node;
 }
 
@@ -78,14 +78,14 @@ static bool cluster_has_no_name(const struct redis_reply *node)
 
 /* Returns NULL, or why there is no master. */
 static const char *cluster_read_range(const struct redis_reply *range, struct span asked,
-                                      struct discovery_answer *out)
+                                      struct locator_answer *out)
 {
     struct redis_address address;
     const struct redis_reply *node = reply_element(range, 2);
     out->unnamed = cluster_has_no_name(node);
     if (!cluster_read_node(node, asked, &out->master))
         return out->unnamed ? "it does not know the host of the node" : "its answer is not an address";
-    for (size_t i = 3; i < range->elements && out->replicas < TOPOLOGY_REPLICAS_MAX; i++) {
+    for (size_t i = 3; i < range->elements && out->replicas < LOCATOR_REPLICAS_MAX; i++) {
         node = reply_next(node);
         out->unnamed = out->unnamed || cluster_has_no_name(node);
         if (cluster_read_node(node, asked, &address))
@@ -96,11 +96,11 @@ static const char *cluster_read_range(const struct redis_reply *range, struct sp
 
 /* The nodes of other slots can be queried, too. */
 static void cluster_read_further_nodes(const struct redis_reply *reply, struct span asked,
-                                       struct discovery_answer *out)
+                                       struct locator_answer *out)
 {
     struct redis_address address;
     const struct redis_reply *range = reply_first(reply);
-    for (size_t i = 0; i < reply->elements && out->nodes < DISCOVERY_NODES_MAX;
+    for (size_t i = 0; i < reply->elements && out->nodes < LOCATOR_NODES_MAX;
          i++, range = reply_next(range)) {
         const struct redis_reply *node = range + 3; /* behind two numbers */
         for (size_t n = 2; cluster_is_range(range) && n < range->elements; n++, node = reply_next(node))
@@ -148,32 +148,41 @@ bool cluster_is_migrating(const struct redis_reply *error)
     return reply_is_error(error, SPAN("ASK ")) || reply_is_error(error, SPAN("TRYAGAIN "));
 }
 
-enum discovery_error cluster_read_error(const struct redis_address *from, const struct redis_reply *error,
-                                        struct redis_address *owner)
+bool cluster_read_moved(const struct redis_address *from, const struct redis_reply *error,
+                        struct redis_address *owner)
 {
     *owner = (struct redis_address){.port = 0};
-    if (cluster_read_redirection(error, SPAN("MOVED "), from, owner) || reply_is_error(error, SPAN("MOVED ")))
-        return DISCOVERY_ERROR_MOVED;
-    return reply_is_error(error, SPAN("CLUSTERDOWN ")) ? DISCOVERY_ERROR_DOWN : DISCOVERY_ERROR_OTHER;
+    return cluster_read_redirection(error, SPAN("MOVED "), from, owner) ||
+           reply_is_error(error, SPAN("MOVED "));
 }
 
-/* --- discovery --- */
+bool cluster_is_left(const struct redis_reply *error)
+{
+    return reply_is_error(error, SPAN("MOVED ")) || reply_is_error(error, SPAN("CLUSTERDOWN "));
+}
 
-static void cluster_compose(const struct redis_endpoint *endpoint, struct buf *out)
+/* --- the protocol --- */
+
+static int cluster_count(const struct redis_endpoint *endpoint)
 {
     (void)endpoint;
+    return 1;
+}
+
+static void cluster_compose(const struct redis_endpoint *endpoint, int n, struct buf *out)
+{
+    (void)endpoint;
+    (void)n;
     command_write(out, 2, (const char *[]){"CLUSTER", "SLOTS"});
 }
 
 /* The master and the replicas of the slot, and further nodes. */
 static const char *cluster_read_answer(const struct redis_endpoint *endpoint,
                                        const struct redis_endpoint *server, int n,
-                                       const struct redis_reply *reply, struct discovery_answer *answer,
-                                       bool *complete)
+                                       const struct redis_reply *reply, struct locator_answer *answer)
 {
     const struct span asked = span_of(server->host);
     (void)n;
-    *complete = true;
     answer->replicas = answer->downs = answer->nodes = 0;
     if (reply->type != REPLY_ARRAY)
         return "its answer is not a list of slots";
@@ -190,18 +199,15 @@ static const char *cluster_read_answer(const struct redis_endpoint *endpoint,
     return "it knows no node that has the slot";
 }
 
-const struct discovery_protocol cluster_protocol = {
+const struct locator_protocol cluster_protocol = {
     .name = "node",
     .no_answer = "cluster node has no answer",
     .unreachable = "no cluster node has the address of redis",
     .reachable = "cluster node answers again",
     .unnamed = "cluster node has no host name: its address is used",
-    .moved = "the cluster names another node",
-    .down = "the cluster does not list it any more",
-    .other_master = "it follows another master than the cluster names",
     .bytes_max = CLUSTER_ANSWER_MAX,
     .elements_max = CLUSTER_ELEMENTS_MAX,
-    .lists_healthy = true,
+    .count = cluster_count,
     .compose = cluster_compose,
     .read = cluster_read_answer,
 };

@@ -12,12 +12,12 @@
 #ifndef REDIS_CLUSTER_H
 #define REDIS_CLUSTER_H
 
-#include "redis/discovery.h"
+#include "redis/locator.h"
 
 /* The limits of a node's reply: bytes, and elements of an array. */
 enum { CLUSTER_ANSWER_MAX = 16 * 1024 * 1024, CLUSTER_ELEMENTS_MAX = REDIS_CLUSTER_SLOTS };
 
-extern const struct discovery_protocol cluster_protocol;
+extern const struct locator_protocol cluster_protocol;
 
 /*
  * The node that an ASK error of the node at `from` names. It has the key, or will have it. False, with *node
@@ -33,10 +33,13 @@ bool cluster_read_ask(const struct redis_reply *reply, const struct redis_addres
 bool cluster_is_migrating(const struct redis_reply *error);
 
 /*
- * The meaning of an error of the node at `from`. After MOVED *owner is the node that has the slot; port 0:
- * the error does not say where it is.
+ * True for a MOVED of the node at `from`: *owner is the node that has the slot; port 0: the error does not
+ * say where it is.
  */
-enum discovery_error cluster_read_error(const struct redis_address *from, const struct redis_reply *error,
-                                        struct redis_address *owner);
+bool cluster_read_moved(const struct redis_address *from, const struct redis_reply *error,
+                        struct redis_address *owner);
+
+/* True for an error of a node that does not have the slot any more, or does not know its owner. */
+bool cluster_is_left(const struct redis_reply *error);
 
 #endif

@@ -1,33 +1,22 @@
 /*
- * Connection states, handshake and heartbeat; see connection.h.
- */
-/* clang-format off */
-/*
- *     WAITING -> DISCOVERING -> RESOLVING -> CONNECTING -> HANDSHAKE -> READY
- *      ^  |        ^  |             |          ^  |            |          |
- *      |  v        |  v             v          |  v            v          v
- *      +----------------------- FAILED: pending commands fail -----------------
+ * The states of a connection, its handshake and heartbeat; see connection.h.
  *
- *     After FAILED: CONNECTING if the name has another address, DISCOVERING if another Redis is named,
- *     otherwise WAITING, the pause. CLOSED may follow every state.
- */
-/* clang-format on */
-/*
- * There is a socket only in CONNECTING, HANDSHAKE and READY. Commands are pending only while there is one, so
- * their replies cannot be taken for those of another connection. The exception is FAILED, in which the
- * pending commands end. One timer serves all states:
+ * One timer serves all states:
  *
- *     WAITING     backoff_ms()                         the pause before an attempt
- *     RESOLVING   redis_connection_limit_ms()          the deadline of the look-up
- *     CONNECTING  redis_connection_limit_ms()          the deadline of connection, handshake and acceptance
- *     READY       REDIS_CONNECTION_HEARTBEAT_MS, or    the next heartbeat,
- *                 what is left of the reply timeout    or the deadline of the oldest command,
- *                 SECOND_LOOK_MS                       which counts when it has passed twice
+ *     BEGINNING   0                                the first step is not taken within redis_connection_new()
+ *     RESOLVING   `limit_ms`                       the deadline of the look-up
+ *     CONNECTING  `limit_ms`                       the deadline of connection, handshake and acceptance
+ *     READY       REDIS_CONNECTION_HEARTBEAT_MS,   the next heartbeat,
+ *                 or what is left of the timeout   or the deadline of the oldest command,
+ *                 SECOND_LOOK_MS                   which counts when it has passed twice
  *
- * The handshake is HELLO (with authentication and client name), SELECT, READONLY at a replica of a cluster,
- * and ROLE. Their replies determine the next step: INFO replication at a replica, CLIENT TRACKING and PING.
- * ROLE and INFO may be denied (server.h). If tracking is refused, or Redis is too old to order invalidations
- * correctly, the connection is used without it. All else must succeed: PING fails while Redis loads its data.
+ * There is a socket only in CONNECTING, HANDSHAKE and READY, and commands are pending only while there is
+ * one. They end while no further command is accepted.
+ *
+ * The handshake is HELLO (with authentication and client name), SELECT and ROLE. Their replies determine the
+ * next step: INFO replication at a replica, CLIENT TRACKING and PING. ROLE and INFO may be denied (server.h).
+ * If tracking is refused, or Redis is too old to order invalidations correctly, the connection is used
+ * without it. All else must succeed: PING fails while Redis loads its data.
  *
  * ROLE and INFO are repeated with every heartbeat (server.h). A replica that has lost its master, and a
  * server whose role has changed, count as a lost connection. The loss counts from the moment until which the
@@ -36,15 +25,11 @@
  */
 #include "redis/connection.h"
 
-#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/state.h"
 #include "base/wait_group.h"
-#include "redis/discovery.h"
-#include "redis/name_watch.h"
-#include "redis/pending.h"
 #include "redis/resp.h"
 #include "redis/server.h"
 #include "redis/socket.h"
@@ -53,21 +38,38 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum connection_state { WAITING, DISCOVERING, RESOLVING, CONNECTING, HANDSHAKE, READY, FAILED, CLOSED };
+enum connection_state { BEGINNING, RESOLVING, CONNECTING, HANDSHAKE, READY, LOST, CLOSED };
 
-/* The states that may follow each state, as a set of bits; see the drawing above. */
+/* The states that may follow each state, as a set of bits. CONNECTING follows itself: the next address. */
 /* clang-format off */
 static const unsigned NEXT[] = {
-    [WAITING] = STATE(DISCOVERING) | STATE(FAILED) | STATE(CLOSED),
-    [DISCOVERING] = STATE(RESOLVING) | STATE(FAILED) | STATE(CLOSED),
-    [RESOLVING] = STATE(CONNECTING) | STATE(FAILED) | STATE(CLOSED),
-    [CONNECTING] = STATE(HANDSHAKE) | STATE(FAILED) | STATE(CLOSED),
-    [HANDSHAKE] = STATE(READY) | STATE(FAILED) | STATE(CLOSED),
-    [READY] = STATE(FAILED) | STATE(CLOSED),
-    [FAILED] = STATE(WAITING) | STATE(CONNECTING) | STATE(DISCOVERING) | STATE(CLOSED),
+    [BEGINNING] = STATE(RESOLVING) | STATE(CONNECTING) | STATE(CLOSED),
+    [RESOLVING] = STATE(CONNECTING) | STATE(LOST) | STATE(CLOSED),
+    [CONNECTING] = STATE(CONNECTING) | STATE(HANDSHAKE) | STATE(LOST) | STATE(CLOSED),
+    [HANDSHAKE] = STATE(CONNECTING) | STATE(READY) | STATE(LOST) | STATE(CLOSED),
+    [READY] = STATE(LOST) | STATE(CLOSED),
+    [LOST] = STATE(CLOSED),
     [CLOSED] = 0,
 };
 /* clang-format on */
+
+enum { PENDING_CAPACITY_MIN = 64 };
+
+/* A command that waits for its reply. One of the connection itself has `own`; any other has `fn` and `arg`.
+ */
+struct pending_command {
+    void (*own)(struct redis_connection *c, const struct redis_reply *reply);
+    redis_reply_fn fn;
+    void *arg;
+    uint64_t sent_ns; /* monotonic */
+};
+
+/* Oldest first: a ring that grows and keeps its memory. */
+struct pending {
+    struct pending_command *ring; /* owned */
+    size_t capacity;              /* a power of two, or 0 */
+    size_t head, used;
+};
 
 struct redis_connection {
     uv_loop_t *loop;
@@ -75,19 +77,12 @@ struct redis_connection {
     enum connection_state state;
     uv_timer_t timer;
     uv_prepare_t flusher;         /* runs once before the loop polls: writes what the iteration has queued */
-    struct wait_group open_parts; /* the two handles above, the watch and the discovery */
-    struct discovery *discovery;  /* NULL if the address is known */
-    struct topology *topology;    /* the discovery's; NULL without one */
-    struct redis_endpoint endpoint; /* where this connection leads; borrows */
-    struct resolver resolver;
-    struct name_watch watch;     /* of the server in use */
-    int next_address;            /* the next address of the resolver to be tried */
-    unsigned timeouts;           /* servers that took too long, since the connection was last ready */
+    struct wait_group open_parts; /* these two handles */
+    char address[RESOLVE_ADDRESSES_MAX][RESOLVE_ADDRESS_SIZE]; /* of the name, in the order of attempts */
+    int addresses;
+    int next_address;            /* the next one to be tried */
+    bool timed_out;              /* a time limit was reached */
     struct redis_socket *socket; /* NULL unless CONNECTING or later */
-    unsigned failures;           /* failures in a row, for the back-off */
-    uint64_t moved_ms;           /* when another server was last named, by the monotonic clock; 0: never */
-    struct log_reasons reasons;  /* the reasons logged since the connection was last ready */
-    unsigned seed;
 
     struct pending pending;
     uint64_t unsent_since_ns; /* when the first command since the last flush was queued; 0: there is none */
@@ -97,11 +92,9 @@ struct redis_connection {
     int replies_due;                /* replies that are due to the commands of this step */
     const char *no_tracking_reason; /* why this connection does not request tracking; NULL when it does */
     bool tracking;                  /* Redis has agreed to track */
-    bool caching_denial_logged;     /* for CLIENT CACHING; logged once in its life */
     struct buf untracked;           /* scratch: a command that Redis must not track */
 
     /* The heartbeat. Times are by the boot clock. */
-    bool has_answered; /* a heartbeat, since it was ready. After a loss before that, another is tried first */
     bool ping_pending;
     uint64_t heartbeat_sent_ms; /* when the heartbeat, or the last step of the handshake, was sent */
     uint64_t last_pong_ms;      /* when the last answered PING was sent */
@@ -110,36 +103,60 @@ struct redis_connection {
 
     int backlogs; /* backlogs that may not have ended: replies due to redis_connection_on_caught_up() */
 
-    struct redis_server server;                  /* the server of this connection */
-    enum redis_role_kind last_role;              /* of a server in use, as far as it was known */
-    bool role_denial_logged, link_denial_logged; /* each is logged once in its life */
+    struct redis_server server;
+
+    /* The look-ups of the name while the connection is ready. */
+    unsigned seed;
+    uint64_t look_up_ms;   /* when the next one begins, by the boot clock */
+    bool looking_up;       /* one is in progress */
+    bool one_decides;      /* the next answer decides alone */
+    struct buf elsewhere;  /* the last answer without the address in use, sorted; empty: it had it */
+    int answers_elsewhere; /* such answers in a row that were the same */
 };
 
-static void redis_connection_enter(struct redis_connection *c, enum connection_state next);
+/* --- commands that wait for their replies --- */
 
-static void redis_connection_log_connection(const struct redis_connection *c, enum log_level level,
-                                            const char *message, const char *why)
+/* Makes room for `count` more commands, at most PENDING_CAPACITY_MIN. Returns 0 or -ENOMEM. */
+static int pending_reserve(struct pending *q, size_t count)
 {
-    struct log_line line;
-    if (!log_begin(&line, level, message))
-        return;
-    struct buf where = BUF_INIT;
-    redis_endpoint_describe(&c->endpoint, &where);
-    log_str(&line, "redis", buf_span(&where));
-    log_str(&line, "client", span_of(c->options.client_name));
-    if (why != NULL)
-        log_str(&line, "reason", span_of(redis_endpoint_redact(c->options.endpoint, why)));
-    log_end(&line);
-    buf_fini(&where);
+    assert(count <= PENDING_CAPACITY_MIN);
+    if (q->used + count <= q->capacity)
+        return 0;
+    size_t capacity = q->capacity == 0 ? PENDING_CAPACITY_MIN : q->capacity * 2;
+    struct pending_command *ring = calloc(capacity, sizeof *ring);
+    if (ring == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < q->used; i++)
+        ring[i] = q->ring[(q->head + i) & (q->capacity - 1)];
+    free(q->ring);
+    q->ring = ring;
+    q->capacity = capacity;
+    q->head = 0;
+    return 0;
 }
 
-/* `error` is the reply to a command that is optional; *logged is true afterwards. */
-static void redis_connection_log_denial(const struct redis_connection *c, bool *logged, const char *message,
-                                        const struct redis_reply *error)
+/* pending_reserve must have succeeded since the last call. */
+static void pending_push(struct pending *q, struct pending_command command)
 {
-    if (!*logged)
-        redis_connection_log_connection(c, LOG_WARN, message, error->str);
-    *logged = true;
+    assert(q->used < q->capacity);
+    q->ring[(q->head + q->used) & (q->capacity - 1)] = command;
+    q->used++;
+}
+
+/* The oldest command, or NULL. Borrowed until the next change. */
+static const struct pending_command *pending_oldest(const struct pending *q)
+{
+    return q->used == 0 ? NULL : &q->ring[q->head];
+}
+
+/* Removes the oldest command; there must be one. */
+static struct pending_command pending_pop(struct pending *q)
+{
+    assert(q->used > 0);
+    struct pending_command command = q->ring[q->head];
+    q->head = (q->head + 1) & (q->capacity - 1);
+    q->used--;
+    return command;
 }
 
 /* --- sending --- */
@@ -189,7 +206,7 @@ static void redis_connection_end_command(struct redis_connection *c, const struc
 
 typedef void redis_connection_own_fn(struct redis_connection *c, const struct redis_reply *reply);
 
-/* Queues a command of the connection itself, in any state that has a socket. Frees the buffer. */
+/* Queues a command of the connection itself, in any state that has a socket. Erases and frees the buffer. */
 static int redis_connection_queue_own(struct redis_connection *c, struct buf *command,
                                       redis_connection_own_fn fn)
 {
@@ -200,6 +217,8 @@ static int redis_connection_queue_own(struct redis_connection *c, struct buf *co
         redis_connection_expect_reply(c, (struct pending_command){.own = fn});
         c->replies_due += c->state == HANDSHAKE;
     }
+    if (command->data != NULL)
+        explicit_bzero(command->data, command->cap); /* HELLO has the password */
     buf_fini(command);
     return err;
 }
@@ -212,10 +231,10 @@ static int redis_connection_queue_words(struct redis_connection *c, int argc, co
     return redis_connection_queue_own(c, &command, fn);
 }
 
-/* The owner may check the data after the handshake. */
+/* The owner may check the server after the handshake. */
 bool redis_connection_is_usable(const struct redis_connection *c)
 {
-    return c->state == READY || (c->state == HANDSHAKE && c->replies_due == 0);
+    return c != NULL && (c->state == READY || (c->state == HANDSHAKE && c->replies_due == 0));
 }
 
 int redis_connection_send_command(struct redis_connection *c, struct span command, redis_reply_fn fn,
@@ -227,12 +246,33 @@ int redis_connection_send_command(struct redis_connection *c, struct span comman
     return err;
 }
 
+static void redis_connection_log(const struct redis_connection *c, const char *message, const char *why)
+{
+    struct log_line line;
+    if (!log_begin(&line, LOG_WARN, message))
+        return;
+    struct buf where = BUF_INIT;
+    redis_endpoint_describe(c->options.endpoint, &where);
+    log_str(&line, "redis", buf_span(&where));
+    log_str(&line, "client", span_of(c->options.client_name));
+    log_str(&line, "reason", span_of(redis_endpoint_redact(c->options.endpoint, why)));
+    log_end(&line);
+    buf_fini(&where);
+}
+
+/* `error` is the reply to a command that can be left out. */
+static void redis_connection_log_denial(const struct redis_connection *c, const char *message,
+                                        const struct redis_reply *error)
+{
+    if (log_reason_is_due(c->options.denials, message, clock_now_ms()))
+        redis_connection_log(c, message, error->str);
+}
+
 /* Without CLIENT CACHING the read is tracked like any other, which costs Redis memory. */
 static void redis_connection_on_caching_reply(struct redis_connection *c, const struct redis_reply *reply)
 {
     if (reply != NULL && reply->type == REPLY_ERROR)
-        redis_connection_log_denial(c, &c->caching_denial_logged,
-                                    "redis refuses CLIENT CACHING: it tracks all links that are looked up",
+        redis_connection_log_denial(c, "redis refuses CLIENT CACHING: it tracks all links that are looked up",
                                     reply);
 }
 
@@ -240,7 +280,7 @@ static void redis_connection_on_caching_reply(struct redis_connection *c, const 
 int redis_connection_send_untracked(struct redis_connection *c, struct span command, redis_reply_fn fn,
                                     void *arg)
 {
-    if (!c->tracking || c->options.tracking != REDIS_TRACKING_KEYS || !redis_connection_is_usable(c))
+    if (!redis_connection_is_usable(c) || !c->tracking || c->options.tracking.mode != REDIS_TRACKING_KEYS)
         return redis_connection_send_command(c, command, fn, arg);
     buf_clear(&c->untracked);
     command_write(&c->untracked, 3, (const char *[]){"CLIENT", "CACHING", "NO"});
@@ -257,38 +297,10 @@ int redis_connection_send_untracked(struct redis_connection *c, struct span comm
 
 /* --- failure --- */
 
-/* Whether it is a connection to the master in place of a replica. */
-static bool redis_connection_stands_in(const struct redis_connection *c)
-{
-    return c->topology != NULL && topology_stands_in(c->topology);
-}
-
-/* The metric is about connections in use. */
-static void redis_connection_show_lag(const struct redis_connection *c)
-{
-    if (c->state == READY)
-        metric_set(&c->options.metrics->redis_replica_lag_seconds, c->server.lag_s);
-}
-
-static void redis_connection_count_ready(struct redis_connection *c)
-{
-    metric_add(&c->options.metrics->redis_connected, 1);
-    metric_add(&c->options.metrics->redis_role[c->server.role.kind], 1);
-    metric_add(&c->options.metrics->redis_stand_ins, redis_connection_stands_in(c));
-}
-
-static void redis_connection_uncount_ready(struct redis_connection *c)
-{
-    struct redis_metrics *m = c->options.metrics;
-    metric_sub(&m->redis_connected, 1);
-    metric_sub(&m->redis_role[c->server.role.kind], 1);
-    metric_sub(&m->redis_stand_ins, redis_connection_stands_in(c));
-    metric_set(&m->redis_replica_lag_seconds, 0);
-}
-
-/* Fails all pending commands, oldest first. Their callbacks cannot send, as the state is not READY. */
+/* Fails all pending commands, oldest first. */
 static void redis_connection_drop_socket(struct redis_connection *c)
 {
+    assert(!redis_connection_is_usable(c));
     if (c->socket == NULL)
         return;
     redis_socket_close(c->socket);
@@ -300,63 +312,29 @@ static void redis_connection_drop_socket(struct redis_connection *c)
     }
 }
 
-/* Ends the connection or attempt, reports that to the owner and to pending commands, and changes to `next`.
- */
-static void redis_connection_disconnect(struct redis_connection *c, enum connection_state next)
+static void redis_connection_lose(struct redis_connection *c, const char *why)
 {
-    bool was_ready = c->state == READY;
-    redis_connection_enter(c, FAILED);
-    resolver_leave(&c->resolver);
-    if (was_ready) {
-        name_watch_stop(&c->watch);
-        redis_connection_uncount_ready(c);
-        if (c->discovery != NULL)
-            discovery_lost(c->discovery);
-    }
-    if (c->options.on_lost != NULL)
-        c->options.on_lost(c->options.state_arg, was_ready);
+    STATE_ENTER(&c->state, LOST, NEXT);
+    (void)uv_timer_stop(&c->timer); /* cannot fail */
+    resolver_leave(c->options.resolver);
+    c->options.on_lost(c->options.arg, why); /* may close the connection, which drops the socket */
     redis_connection_drop_socket(c);
-    if (c->state == FAILED) /* no callback has closed the connection */
-        redis_connection_enter(c, next);
 }
 
-/* The numeric address of this attempt; NULL: a local socket. */
-static const char *redis_connection_address(const struct redis_connection *c)
-{
-    bool named = c->endpoint.transport != REDIS_TRANSPORT_UNIX;
-    return named ? c->resolver.address[c->next_address - 1] : NULL;
-}
-
-/* The server has addresses that were not tried in this attempt. */
-static bool redis_connection_has_more_addresses(const struct redis_connection *c)
-{
-    return c->next_address < c->resolver.count;
-}
-
-/* Another server is next, if there is one, unless this one has been in use. */
-static void redis_connection_turn_to_another(struct redis_connection *c)
-{
-    if (c->discovery == NULL || c->state == DISCOVERING)
-        return;
-    if (c->state != READY)
-        discovery_failed(c->discovery);
-    else if (!c->has_answered)
-        topology_lost_early(c->topology);
-}
+static void redis_connection_connect_next(struct redis_connection *c);
 
 void redis_connection_fail(struct redis_connection *c, const char *why)
 {
-    bool was_ready = c->state == READY;
-    bool attempting = c->state == CONNECTING || c->state == HANDSHAKE || (was_ready && !c->has_answered);
-    bool more_addresses = attempting && redis_connection_has_more_addresses(c);
-    metric_add(&c->options.metrics->redis_disconnects_total, 1);
-    c->failures++;
-    bool due = log_reason_is_due(&c->reasons, why, clock_now_ms());
-    redis_connection_log_connection(c, was_ready || due ? LOG_WARN : LOG_DEBUG,
-                                    was_ready ? "redis connection lost" : "redis connection failed", why);
-    if (!more_addresses)
-        redis_connection_turn_to_another(c);
-    redis_connection_disconnect(c, more_addresses ? CONNECTING : WAITING);
+    bool attempting = c->state == CONNECTING || c->state == HANDSHAKE;
+    if (!attempting || c->next_address >= c->addresses) {
+        redis_connection_lose(c, why);
+        return;
+    }
+    STATE_ENTER(&c->state, CONNECTING, NEXT);
+    c->options.on_address_failed(c->options.arg, why);
+    redis_connection_drop_socket(c);
+    if (c->state == CONNECTING) /* no callback has closed the connection */
+        redis_connection_connect_next(c);
 }
 
 /*
@@ -369,21 +347,10 @@ static void redis_connection_fail_reply(struct redis_connection *c)
     metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
     redis_connection_end_command(c, &command, &resp_oversize);
     if (c->state == READY) /* the callback has not closed the connection */
-        redis_connection_fail(c, "a reply did not end in time");
+        redis_connection_lose(c, "a reply did not end in time");
 }
 
 /* --- the server's role, and its link to the master --- */
-
-/* Updates the metrics when the role of a server in use is not known any more. */
-static void redis_connection_recount_role(const struct redis_connection *c, enum redis_role_kind before)
-{
-    struct redis_metrics *m = c->options.metrics;
-    if (c->state != READY || c->server.role.kind == before)
-        return;
-    metric_sub(&m->redis_role[before], 1);
-    metric_add(&m->redis_role[c->server.role.kind], 1);
-    redis_connection_show_lag(c);
-}
 
 static void redis_connection_count_reply(struct redis_connection *c);
 
@@ -402,17 +369,12 @@ static void redis_connection_on_role(struct redis_connection *c, const struct re
 {
     if (reply == NULL)
         return;
-    enum redis_role_kind before = c->server.role.kind;
-    enum redis_role_kind wanted =
-        c->topology == NULL ? REDIS_ROLE_UNKNOWN : topology_wanted_role(c->topology);
-    const char *problem = redis_server_take_role(&c->server, reply, wanted, c->heartbeat_sent_ms);
+    const char *problem = redis_server_take_role(&c->server, reply, c->options.role, c->heartbeat_sent_ms);
     if (problem == NULL && c->server.role_denied)
-        redis_connection_log_denial(c, &c->role_denial_logged,
-                                    "redis denies ROLE: a replica that lost its master cannot be detected",
+        redis_connection_log_denial(c, "redis denies ROLE: a replica that lost its master cannot be detected",
                                     reply);
-    redis_connection_recount_role(c, before);
-    if (problem == NULL && c->topology != NULL)
-        problem = topology_check_replica(c->topology, &c->server.role.master, c->heartbeat_sent_ms);
+    if (problem == NULL && c->options.check_role != NULL)
+        problem = c->options.check_role(c->options.arg, &c->server, c->heartbeat_sent_ms);
     redis_connection_on_server_checked(c, problem);
 }
 
@@ -422,10 +384,8 @@ static void redis_connection_on_link(struct redis_connection *c, const struct re
         return;
     const char *problem = redis_server_take_link(&c->server, reply, c->heartbeat_sent_ms);
     if (problem == NULL && c->server.link_denied)
-        redis_connection_log_denial(c, &c->link_denial_logged,
-                                    "redis denies INFO: a master that stopped sending cannot be detected",
+        redis_connection_log_denial(c, "redis denies INFO: a master that stopped sending cannot be detected",
                                     reply);
-    redis_connection_show_lag(c);
     redis_connection_on_server_checked(c, problem);
 }
 
@@ -458,14 +418,18 @@ static void redis_connection_on_step_reply(struct redis_connection *c, const str
         redis_connection_count_reply(c);
 }
 
+/* A Sentinel does not say that it is no node of a cluster. */
+static const char *redis_connection_check_hello(struct redis_connection *c, const struct redis_reply *reply)
+{
+    bool clustered = redis_endpoint_is_cluster(c->options.endpoint);
+    c->no_tracking_reason = redis_server_check_hello(reply);
+    return c->options.queries_only && !clustered ? NULL : redis_server_check_mode(reply, clustered);
+}
+
 static void redis_connection_on_hello(struct redis_connection *c, const struct redis_reply *reply)
 {
     bool accepted = reply != NULL && reply->type != REPLY_ERROR;
-    const char *problem = NULL;
-    if (accepted) {
-        c->no_tracking_reason = redis_server_check_hello(reply);
-        problem = redis_server_check_mode(reply, redis_endpoint_is_cluster(c->options.endpoint));
-    }
+    const char *problem = accepted ? redis_connection_check_hello(c, reply) : NULL;
     if (problem != NULL)
         redis_connection_fail(c, problem);
     else
@@ -475,7 +439,7 @@ static void redis_connection_on_hello(struct redis_connection *c, const struct r
 static void redis_connection_go_untracked(struct redis_connection *c, const char *message, const char *why)
 {
     metric_add(&c->options.metrics->redis_tracking_refused_total, 1);
-    redis_connection_log_connection(c, LOG_WARN, message, why);
+    redis_connection_log(c, message, why);
 }
 
 static void redis_connection_on_tracking(struct redis_connection *c, const struct redis_reply *reply)
@@ -493,18 +457,18 @@ static void redis_connection_on_tracking(struct redis_connection *c, const struc
 }
 
 /* The prefixes of one connection must not overlap. */
-static void redis_connection_compose_broadcast(const struct redis_connection_options *o, struct buf *command)
+static void redis_connection_compose_broadcast(const struct redis_tracking *tracking, struct buf *command)
 {
     struct buf prefix = BUF_INIT;
-    command_begin(command, 4 + 2 * o->tracking_name_count);
+    command_begin(command, 4 + 2 * tracking->name_count);
     command_add(command, SPAN("CLIENT"));
     command_add(command, SPAN("TRACKING"));
     command_add(command, SPAN("ON"));
     command_add(command, SPAN("BCAST"));
-    for (size_t i = 0; i < o->tracking_name_count; i++) {
+    for (size_t i = 0; i < tracking->name_count; i++) {
         buf_clear(&prefix);
-        buf_append_span(&prefix, o->tracking_prefix);
-        buf_append_span(&prefix, o->tracking_names[i]);
+        buf_append_span(&prefix, tracking->prefix);
+        buf_append_span(&prefix, tracking->names[i]);
         command_add(command, SPAN("PREFIX"));
         command_add_buf(command, &prefix);
     }
@@ -514,17 +478,36 @@ static void redis_connection_compose_broadcast(const struct redis_connection_opt
 static int redis_connection_send_tracking(struct redis_connection *c)
 {
     struct buf command = BUF_INIT;
-    if (c->options.tracking == REDIS_TRACKING_OFF)
+    if (c->options.tracking.mode == REDIS_TRACKING_OFF)
         return 0;
     if (c->no_tracking_reason != NULL) {
         redis_connection_go_untracked(c, "redis does not send invalidations reliably", c->no_tracking_reason);
         return 0;
     }
-    if (c->options.tracking == REDIS_TRACKING_BROADCAST)
-        redis_connection_compose_broadcast(&c->options, &command);
+    if (c->options.tracking.mode == REDIS_TRACKING_BROADCAST)
+        redis_connection_compose_broadcast(&c->options.tracking, &command);
     else
         command_write(&command, 4, (const char *[]){"CLIENT", "TRACKING", "ON", "OPTOUT"});
     return redis_connection_queue_own(c, &command, redis_connection_on_tracking);
+}
+
+/* An error: the subscription is refused, and not needed. */
+static void redis_connection_on_subscribed(struct redis_connection *c, const struct redis_reply *reply)
+{
+    if (reply != NULL && c->state == HANDSHAKE)
+        redis_connection_count_reply(c);
+}
+
+/* A push confirms a subscription in place of the reply. */
+static bool redis_connection_is_subscribed(struct redis_connection *c, struct span kind)
+{
+    const struct pending_command *oldest = pending_oldest(&c->pending);
+    if (oldest == NULL || oldest->own != redis_connection_on_subscribed ||
+        !span_equal(kind, SPAN("subscribe")))
+        return false;
+    (void)pending_pop(&c->pending);
+    redis_connection_count_reply(c);
+    return true;
 }
 
 static int redis_connection_first_step(struct redis_connection *c)
@@ -533,11 +516,13 @@ static int redis_connection_first_step(struct redis_connection *c)
     struct buf command = BUF_INIT;
     redis_endpoint_hello(endpoint, c->options.client_name, &command);
     int err = redis_connection_queue_own(c, &command, redis_connection_on_hello);
+    if (err == 0 && c->options.queries_only && c->options.channel != NULL)
+        err = redis_connection_queue_words(c, 2, (const char *[]){"SUBSCRIBE", c->options.channel},
+                                           redis_connection_on_subscribed);
+    if (c->options.queries_only)
+        return err;
     if (err == 0 && redis_endpoint_select(endpoint, &command))
         err = redis_connection_queue_own(c, &command, redis_connection_on_step_reply);
-    if (err == 0 && c->topology != NULL && topology_wants_readonly(c->topology))
-        err =
-            redis_connection_queue_words(c, 1, (const char *[]){"READONLY"}, redis_connection_on_step_reply);
     return err != 0 ? err : redis_connection_send_role(c);
 }
 
@@ -559,14 +544,11 @@ static void redis_connection_next_step(struct redis_connection *c)
 {
     static int (*const steps[])(struct redis_connection * c) = {redis_connection_first_step,
                                                                 redis_connection_second_step};
-    if (c->step < (int)(sizeof steps / sizeof steps[0])) {
-        if (steps[c->step++](c) != 0)
-            redis_connection_fail(c, "out of memory");
-    } else if (c->options.on_handshake_done != NULL) {
-        c->options.on_handshake_done(c->options.state_arg);
-    } else {
-        redis_connection_accept(c);
-    }
+    const int count = c->options.queries_only ? 1 : (int)(sizeof steps / sizeof steps[0]);
+    if (c->step == count)
+        c->options.on_handshake_done(c->options.arg);
+    else if (steps[c->step++](c) != 0)
+        redis_connection_fail(c, "out of memory");
 }
 
 static void redis_connection_count_reply(struct redis_connection *c)
@@ -576,22 +558,17 @@ static void redis_connection_count_reply(struct redis_connection *c)
         redis_connection_next_step(c);
 }
 
-static void redis_connection_begin_handshake(struct redis_connection *c)
+static void redis_connection_on_connected(void *arg)
 {
+    struct redis_connection *c = arg;
+    STATE_ENTER(&c->state, HANDSHAKE, NEXT);
     c->step = c->replies_due = 0;
     c->tracking = false;
     c->no_tracking_reason = NULL;
-    redis_server_init(&c->server, c->options.replication, redis_connection_address(c), c->endpoint.port);
+    redis_server_init(&c->server, c->options.replication, redis_connection_address(c),
+                      c->options.endpoint->port);
     c->heartbeat_sent_ms = clock_boot_ms();
-    if (c->topology != NULL)
-        topology_connected(c->topology);
     redis_connection_next_step(c);
-}
-
-void redis_connection_accept(struct redis_connection *c)
-{
-    assert(c->state == HANDSHAKE && c->replies_due == 0);
-    redis_connection_enter(c, READY);
 }
 
 /* --- the heartbeat --- */
@@ -613,9 +590,6 @@ static void redis_connection_on_pong(struct redis_connection *c, const struct re
         return;
     }
     c->last_pong_ms = c->heartbeat_sent_ms;
-    if (c->topology != NULL)
-        topology_answered(c->topology);
-    c->has_answered = true;
     if (c->options.on_heartbeat != NULL)
         c->options.on_heartbeat(c->options.arg);
 }
@@ -696,40 +670,107 @@ static void redis_connection_heartbeat(struct redis_connection *c)
                                  left < REDIS_CONNECTION_HEARTBEAT_MS ? left : REDIS_CONNECTION_HEARTBEAT_MS);
 }
 
-/* The next Redis is looked for at once, unless two servers keep referring to each other. */
-static void redis_connection_on_failover(void *arg, const char *why)
+/* --- the name of the server in use --- */
+
+static void redis_connection_plan_look_up(struct redis_connection *c)
+{
+    uint64_t mean_ms = REDIS_CONNECTION_LOOK_UP_MS;
+    c->look_up_ms = clock_boot_ms() + mean_ms * 3 / 4 + (uint64_t)rand_r(&c->seed) % (mean_ms / 2);
+}
+
+static int redis_connection_compare_addresses(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* The addresses of an answer in a fixed order, in `text`; nothing if the one in use is among them. */
+static void redis_connection_write_elsewhere(const struct redis_connection *c, struct buf *text)
+{
+    struct resolver *r = c->options.resolver;
+    qsort(r->address, (size_t)r->count, sizeof r->address[0], redis_connection_compare_addresses);
+    for (int i = 0; i < r->count; i++) {
+        if (strcmp(r->address[i], redis_connection_address(c)) == 0) {
+            buf_clear(text);
+            return;
+        }
+        buf_printf(text, "%s%s", i > 0 ? " " : "", r->address[i]);
+    }
+}
+
+static void redis_connection_log_moved(const struct redis_connection *c)
+{
+    struct log_line line;
+    if (!log_begin(&line, LOG_WARN, "the name of a server in use leads to another address"))
+        return;
+    log_str(&line, "name", span_of(c->options.endpoint->host));
+    log_str(&line, "client", span_of(c->options.client_name));
+    log_str(&line, "from", span_of(redis_connection_address(c)));
+    log_str(&line, "to", buf_span(&c->elsewhere));
+    log_end(&line);
+}
+
+static void redis_connection_take_look_up(struct redis_connection *c)
+{
+    const int needed = c->one_decides ? 1 : REDIS_CONNECTION_LOOK_UPS_MOVED;
+    const int before = c->answers_elsewhere;
+    struct buf answer = BUF_INIT;
+    redis_connection_write_elsewhere(c, &answer);
+    bool same = span_equal(buf_span(&answer), buf_span(&c->elsewhere));
+    buf_fini(&c->elsewhere);
+    c->elsewhere = answer;
+    c->answers_elsewhere = answer.len == 0 ? 0 : (same ? before : 0) + 1;
+    if (c->answers_elsewhere < needed)
+        return;
+    if (!same || before < needed)
+        redis_connection_log_moved(c);
+    c->options.on_moved(c->options.arg);
+}
+
+/* A look-up that fails changes nothing: a name server that is lost must not cost Redis. */
+static void redis_connection_on_looked_up(void *arg, const char *error)
 {
     struct redis_connection *c = arg;
-    redis_connection_log_connection(c, LOG_INFO, "closing the redis connection for a failover", why);
-    uint64_t now = clock_now_ms();
-    bool again = c->moved_ms != 0 && now - c->moved_ms < REDIS_CONNECTION_BACKOFF_MAX_MS;
-    c->failures = again ? c->failures + 1 : 0;
-    c->timeouts = 0;
-    c->moved_ms = now;
-    redis_connection_disconnect(c, again ? WAITING : DISCOVERING);
+    c->looking_up = false;
+    redis_connection_plan_look_up(c);
+    if (error == NULL)
+        redis_connection_take_look_up(c);
+    c->one_decides = false;
+}
+
+static void redis_connection_look_up_name(struct redis_connection *c)
+{
+    c->looking_up = true;
+    resolver_start(c->options.resolver, c->loop, c->options.endpoint->host, redis_connection_on_looked_up, c);
+}
+
+/* A numeric host is not looked up. */
+static bool redis_connection_has_name(const struct redis_connection *c)
+{
+    return c->options.on_moved != NULL && c->addresses > 0 && !resolver_is_numeric(c->options.endpoint->host);
+}
+
+/* A look-up in progress may have the answer of before. */
+void redis_connection_look_up(struct redis_connection *c)
+{
+    assert(c->state == READY);
+    if (!redis_connection_has_name(c))
+        return;
+    resolver_cancel(c->options.resolver);
+    c->one_decides = true;
+    redis_connection_look_up_name(c);
+}
+
+static void redis_connection_tick(struct redis_connection *c)
+{
+    if (!c->looking_up && redis_connection_has_name(c) && clock_boot_ms() >= c->look_up_ms)
+        redis_connection_look_up_name(c);
+    if (c->options.queries_only)
+        redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
+    else if (c->state == READY)
+        redis_connection_heartbeat(c);
 }
 
 /* --- events of the socket --- */
-
-static void redis_connection_on_connected(void *arg)
-{
-    redis_connection_enter(arg, HANDSHAKE);
-}
-
-/*
- * A node of a cluster does not have the slot. This counts as a loss of the connection before this reply, so
- * that its command is repeated on the next connection.
- */
-static bool redis_connection_leave_node(struct redis_connection *c, const struct redis_reply *error)
-{
-    enum discovery_error kind =
-        c->topology == NULL ? DISCOVERY_ERROR_OTHER : topology_handle_error(c->topology, error);
-    if (kind == DISCOVERY_ERROR_MOVED)
-        redis_connection_on_failover(c, "the slot has moved to another node");
-    else if (kind == DISCOVERY_ERROR_DOWN)
-        redis_connection_fail(c, error->str);
-    return kind != DISCOVERY_ERROR_OTHER;
-}
 
 static void redis_connection_on_reply(void *arg, const struct redis_reply *reply, uint64_t read_ns)
 {
@@ -737,14 +778,20 @@ static void redis_connection_on_reply(void *arg, const struct redis_reply *reply
     /* a push does not clear it: commands may be lost while invalidations are still pushed */
     c->timeout_ms = 0;
     c->reply_heartbeats = 0;
+    bool error = reply->type == REPLY_ERROR;
     if (pending_oldest(&c->pending) == NULL) {
-        redis_connection_fail(c, reply->type == REPLY_ERROR ? reply->str : "a reply without a command");
+        redis_connection_fail(c, error ? reply->str : "a reply without a command");
         return;
     }
-    if (reply->type == REPLY_ERROR && redis_connection_leave_node(c, reply))
+    const char *problem =
+        error && c->options.check_error != NULL ? c->options.check_error(c->options.arg, reply) : NULL;
+    if (problem != NULL) {
+        redis_connection_fail(c, problem);
         return;
+    }
     struct pending_command command = pending_pop(&c->pending);
-    loop_lag_begin_at(c->options.loop_lag, read_ns);
+    if (c->options.loop_lag != NULL)
+        loop_lag_begin_at(c->options.loop_lag, read_ns);
     histogram_observe(&c->options.metrics->redis_command_duration_seconds,
                       read_ns > command.sent_ns ? read_ns - command.sent_ns : 0);
     if (resp_is_oversize(reply))
@@ -755,7 +802,10 @@ static void redis_connection_on_reply(void *arg, const struct redis_reply *reply
 static void redis_connection_on_push(void *arg, struct span kind, const struct redis_reply *element)
 {
     struct redis_connection *c = arg;
-    if (c->state == READY && c->options.on_push != NULL)
+    if (redis_connection_is_subscribed(c, kind))
+        return;
+    bool wanted = c->options.queries_only ? redis_connection_is_usable(c) : c->state == READY;
+    if (wanted && c->options.on_push != NULL)
         c->options.on_push(c->options.arg, kind, element);
 }
 
@@ -766,11 +816,11 @@ static void redis_connection_on_caught_up(struct redis_connection *c, const stru
     c->backlogs--;
 }
 
-/* Nothing is cached that was read before READY. A backlog of the handshake may go on, see become_ready(). */
+/* Nothing is cached that was read before READY. A backlog of the handshake may go on, see accept(). */
 static void redis_connection_on_backlog(void *arg)
 {
     struct redis_connection *c = arg;
-    if (c->state != READY)
+    if (c->state != READY || c->options.queries_only)
         return;
     c->backlogs++;
     if (redis_connection_queue_words(c, 1, (const char *[]){"PING"}, redis_connection_on_caught_up) == 0)
@@ -782,56 +832,23 @@ static void redis_connection_on_backlog(void *arg)
 static void redis_connection_on_failed(void *arg, const char *why)
 {
     struct redis_connection *c = arg;
-    loop_lag_begin(c->options.loop_lag);
+    if (c->options.loop_lag != NULL)
+        loop_lag_begin(c->options.loop_lag);
     redis_connection_fail(c, why);
 }
 
-/* --- states --- */
+/* --- attempts --- */
 
-static void redis_connection_on_found(void *arg, const struct redis_endpoint *endpoint)
+const char *redis_connection_address(const struct redis_connection *c)
 {
-    struct redis_connection *c = arg;
-    c->endpoint = *endpoint;
-    redis_connection_enter(c, RESOLVING);
-}
-
-static void redis_connection_on_not_found(void *arg, const char *why)
-{
-    redis_connection_fail(arg, why);
-}
-
-static void redis_connection_discover(struct redis_connection *c)
-{
-    c->endpoint = *c->options.endpoint;
-    if (c->discovery == NULL)
-        redis_connection_enter(c, RESOLVING);
-    else
-        discovery_discover(c->discovery);
-}
-
-static void redis_connection_on_resolved(void *arg, const char *error)
-{
-    struct redis_connection *c = arg;
-    assert(c->state == RESOLVING);
-    if (error != NULL)
-        redis_connection_fail(c, error);
-    else
-        redis_connection_enter(c, CONNECTING);
-}
-
-static void redis_connection_resolve(struct redis_connection *c)
-{
-    c->next_address = 0;
-    if (c->endpoint.transport == REDIS_TRANSPORT_UNIX)
-        redis_connection_enter(c, CONNECTING);
-    else
-        resolver_start(&c->resolver, c->loop, c->endpoint.host, redis_connection_on_resolved, c);
+    return c->addresses > 0 ? c->address[c->next_address - 1] : NULL;
 }
 
 static void redis_connection_connect_next(struct redis_connection *c)
 {
-    assert(c->socket == NULL && pending_oldest(&c->pending) == NULL);
+    assert(c->state == CONNECTING && c->socket == NULL && pending_oldest(&c->pending) == NULL);
     c->next_address++;
+    redis_connection_start_timer(c, c->options.limit_ms);
     const struct redis_socket_options options = {
         .on_connected = redis_connection_on_connected,
         .on_reply = redis_connection_on_reply,
@@ -839,143 +856,82 @@ static void redis_connection_connect_next(struct redis_connection *c)
         .on_backlog = redis_connection_on_backlog,
         .on_failed = redis_connection_on_failed,
         .arg = c,
+        .bytes_max = c->options.bytes_max,
+        .elements_max = c->options.elements_max,
     };
-    int err = redis_socket_open(c->loop, &c->endpoint, c->options.tls, redis_connection_address(c), &options,
-                                &c->socket);
+    int err = redis_socket_open(c->loop, c->options.endpoint, c->options.tls, redis_connection_address(c),
+                                &options, &c->socket);
     if (err != 0)
         redis_connection_fail(c, strerror(-err));
 }
 
-/* Without a discovery a failover is a server that has come into use with another role than before. */
-static void redis_connection_note_role(struct redis_connection *c)
+static void redis_connection_on_resolved(void *arg, const char *error)
 {
-    enum redis_role_kind before = c->last_role;
-    if (c->topology != NULL || c->server.role.kind == REDIS_ROLE_UNKNOWN)
+    struct redis_connection *c = arg;
+    const struct resolver *r = c->options.resolver;
+    assert(c->state == RESOLVING);
+    if (error != NULL) {
+        redis_connection_lose(c, error);
         return;
-    c->last_role = c->server.role.kind;
-    if (before != REDIS_ROLE_UNKNOWN && before != c->last_role)
-        metric_add(&c->options.metrics->redis_failovers[REDIS_FAILOVER_ROLE], 1);
+    }
+    c->addresses = r->count;
+    for (int i = 0; i < r->count; i++)
+        memcpy(c->address[i], r->address[(c->options.first_address + (unsigned)i) % (unsigned)r->count],
+               sizeof c->address[i]);
+    STATE_ENTER(&c->state, CONNECTING, NEXT);
+    redis_connection_connect_next(c);
 }
 
-static void redis_connection_become_ready(struct redis_connection *c)
+static void redis_connection_begin(struct redis_connection *c)
 {
-    c->has_answered = false;
-    c->failures = c->timeouts = 0;
-    c->reasons = (struct log_reasons){0};
-    c->timeout_ms = 0;
-    c->reply_heartbeats = 0;
-    if (c->discovery != NULL)
-        discovery_ready(c->discovery);
-    redis_connection_note_role(c);
-    if (c->options.on_moved != NULL && c->endpoint.transport != REDIS_TRANSPORT_UNIX)
-        name_watch_start(&c->watch, c->endpoint.host, redis_connection_address(c));
-    metric_add(&c->options.metrics->redis_connects_total, 1);
-    redis_connection_count_ready(c);
-    redis_connection_log_connection(c, LOG_INFO, "redis connected", NULL);
-    redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
-    c->options.on_ready(c->options.state_arg); /* may close another connection, which resets the lag */
-    redis_connection_show_lag(c);
-    if (c->state == READY && redis_socket_has_backlog(c->socket))
-        redis_connection_on_backlog(c);
+    bool is_path = c->options.endpoint->transport == REDIS_TRANSPORT_UNIX;
+    STATE_ENTER(&c->state, is_path ? CONNECTING : RESOLVING, NEXT);
+    redis_connection_start_timer(c, c->options.limit_ms);
+    if (is_path)
+        redis_connection_connect_next(c);
+    else
+        resolver_start(c->options.resolver, c->loop, c->options.endpoint->host, redis_connection_on_resolved,
+                       c);
 }
 
 static void redis_connection_on_timer(uv_timer_t *timer)
 {
     struct redis_connection *c = timer->data;
     switch (c->state) {
-    case WAITING:
-        redis_connection_enter(c, DISCOVERING);
+    case BEGINNING:
+        redis_connection_begin(c);
         break;
     case RESOLVING:
-        c->timeouts++;
-        redis_connection_fail(c, "the name was not resolved in time");
+        c->timed_out = true;
+        redis_connection_lose(c, "the name was not resolved in time");
         break;
     case CONNECTING:
     case HANDSHAKE:
-        c->timeouts++;
+        c->timed_out = true;
         redis_connection_fail(c, "no connection in time");
         break;
     case READY:
-        redis_connection_heartbeat(c);
+        redis_connection_tick(c);
         break;
-    case DISCOVERING: /* without a timer: the discovery has its own */
-    case FAILED:
+    case LOST:
     case CLOSED:
         break;
     }
 }
 
-/* The time limit of the next step. If there is another server or address, that one is not kept waiting. */
-static uint64_t redis_connection_limit_ms(const struct redis_connection *c)
+void redis_connection_accept(struct redis_connection *c)
 {
-    unsigned servers = c->topology == NULL ? 1 : topology_candidates(c->topology);
-    unsigned addresses = c->resolver.count > 1 ? (unsigned)c->resolver.count : 1;
-    return backoff_doubled_ms(c->timeouts / (servers * addresses), REDIS_CONNECTION_CONNECT_TIMEOUT_MS,
-                              REDIS_CONNECTION_CONNECT_TIMEOUT_MAX_MS);
-}
-
-static void redis_connection_enter(struct redis_connection *c, enum connection_state next)
-{
-    STATE_ENTER(&c->state, next, NEXT);
-    switch (next) {
-    case WAITING:
-        redis_connection_start_timer(c, backoff_ms(c->failures, REDIS_CONNECTION_BACKOFF_MIN_MS,
-                                                   REDIS_CONNECTION_BACKOFF_MAX_MS, &c->seed));
-        break;
-    case DISCOVERING:
-        (void)uv_timer_stop(&c->timer); /* cannot fail */
-        redis_connection_discover(c);
-        break;
-    case RESOLVING:
-        redis_connection_start_timer(c, redis_connection_limit_ms(c));
-        redis_connection_resolve(c);
-        break;
-    case CONNECTING:
-        redis_connection_start_timer(c, redis_connection_limit_ms(c));
-        redis_connection_connect_next(c);
-        break;
-    case HANDSHAKE:
-        redis_connection_begin_handshake(c);
-        break;
-    case READY:
-        redis_connection_become_ready(c);
-        break;
-    case FAILED: /* see redis_connection_disconnect() */
-        break;
-    case CLOSED:
-        resolver_cancel(&c->resolver);
-        redis_connection_drop_socket(c);
-        break;
-    }
+    assert(redis_connection_is_usable(c));
+    STATE_ENTER(&c->state, READY, NEXT);
+    redis_connection_plan_look_up(c);
+    redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
+    if (c->options.on_ready != NULL)
+        c->options.on_ready(c->options.arg);
+    if (c->state == READY && redis_socket_has_backlog(c->socket))
+        redis_connection_on_backlog(c);
 }
 
 /* --- beginning and end --- */
-
-static void redis_connection_on_moved(void *arg)
-{
-    struct redis_connection *c = arg;
-    if (c->options.on_moved != NULL)
-        c->options.on_moved(c->options.state_arg);
-}
-
-static int redis_connection_start_discovery(struct redis_connection *c)
-{
-    const struct redis_connection_options *o = &c->options;
-    const struct discovery_options options = {.endpoint = o->endpoint,
-                                              .tls = o->tls,
-                                              .client_name = o->client_name,
-                                              .metrics = o->metrics,
-                                              .stale_limit_ms = o->stale_limit_ms,
-                                              .seed = (unsigned)rand_r(&c->seed),
-                                              .on_found = redis_connection_on_found,
-                                              .on_not_found = redis_connection_on_not_found,
-                                              .on_failover = redis_connection_on_failover,
-                                              .on_moved = redis_connection_on_moved,
-                                              .arg = c};
-    int err = discovery_new(c->loop, &options, &c->discovery);
-    c->topology = err == 0 ? discovery_topology(c->discovery) : NULL;
-    return err;
-}
 
 int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
                          struct redis_connection **out)
@@ -986,17 +942,11 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     c->loop = loop;
     c->options = *options;
     c->seed = (unsigned)random_seed(c);
-    int err = redis_endpoint_is_discovered(options->endpoint) ? redis_connection_start_discovery(c) : 0;
-    if (err != 0) {
-        free(c);
-        return err;
-    }
     (void)uv_timer_init(loop, &c->timer); /* neither can fail */
     (void)uv_prepare_init(loop, &c->flusher);
-    name_watch_init(&c->watch, loop, options->client_name, redis_connection_on_moved, c);
     c->timer.data = c->flusher.data = c;
-    wait_group_add(&c->open_parts, c->discovery != NULL ? 4 : 3);
-    redis_connection_enter(c, DISCOVERING);
+    wait_group_add(&c->open_parts, 2);
+    redis_connection_start_timer(c, 0);
     *out = c;
     return 0;
 }
@@ -1011,45 +961,45 @@ static void redis_connection_free(void *arg)
 {
     struct redis_connection *c = arg;
     assert(pending_oldest(&c->pending) == NULL);
-    pending_fini(&c->pending);
+    free(c->pending.ring);
     buf_fini(&c->untracked);
+    buf_fini(&c->elsewhere);
     free(c);
 }
 
 void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg), void *arg)
 {
-    if (c->state == READY)
-        redis_connection_uncount_ready(c);
-    redis_connection_enter(c, CLOSED);
-    if (c->discovery != NULL)
-        discovery_close(c->discovery, wait_group_on_done, &c->open_parts);
-    name_watch_close(&c->watch, wait_group_on_done, &c->open_parts);
+    STATE_ENTER(&c->state, CLOSED, NEXT);
+    resolver_leave(c->options.resolver);
+    redis_connection_drop_socket(c);
     uv_close((uv_handle_t *)&c->timer, redis_connection_on_handle_closed);
     uv_close((uv_handle_t *)&c->flusher, redis_connection_on_handle_closed);
     wait_group_close(&c->open_parts, redis_connection_free, c, closed, arg);
 }
 
-void redis_connection_look_up(struct redis_connection *c)
-{
-    name_watch_look(&c->watch);
-    if (c->discovery != NULL)
-        discovery_look_up(c->discovery);
-}
-
 bool redis_connection_is_ready(const struct redis_connection *c)
 {
-    return c->state == READY;
+    return c != NULL && c->state == READY;
 }
 
-bool redis_connection_elsewhere(const struct redis_connection *c, const struct redis_reply *reply,
-                                struct redis_address *node)
+int redis_connection_addresses(const struct redis_connection *c)
 {
-    return c->topology != NULL && topology_elsewhere(c->topology, reply, node);
+    return c->addresses;
+}
+
+bool redis_connection_has_timed_out(const struct redis_connection *c)
+{
+    return c->timed_out;
 }
 
 bool redis_connection_is_tracking(const struct redis_connection *c)
 {
     return c->state == READY && c->tracking;
+}
+
+const struct redis_server *redis_connection_server(const struct redis_connection *c)
+{
+    return &c->server;
 }
 
 uint64_t redis_connection_drained_until_ms(struct redis_connection *c, uint64_t at_ms)
@@ -1062,10 +1012,4 @@ uint64_t redis_connection_drained_until_ms(struct redis_connection *c, uint64_t 
 uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
 {
     return c->last_pong_ms;
-}
-
-uint64_t redis_connection_valid_until_ms(const struct redis_connection *c)
-{
-    uint64_t trusted_ms = c->topology == NULL ? UINT64_MAX : topology_trusted_until_ms(c->topology);
-    return c->server.valid_until_ms < trusted_ms ? c->server.valid_until_ms : trusted_ms;
 }

@@ -1,6 +1,7 @@
 /*
- * A persistent connection to Redis. It connects, does the handshake, and checks with a heartbeat that Redis
- * is alive and its data current. It reconnects by itself.
+ * One connection to one server. It looks the name up, tries each address, does the handshake, and checks with
+ * a heartbeat that the server is alive and its data current. It is lost once, for one reason, and never
+ * connects again: session.h does that, with a new one.
  *
  * It uses a non-blocking hiredis context that libuv polls (socket.h), not the asynchronous API of hiredis,
  * for three reasons. Replies and pushes are needed in strict stream order. A connection must be closable at
@@ -16,11 +17,13 @@
 #include "redis/endpoint.h"
 #include "redis/metrics.h"
 #include "redis/reply.h"
+#include "redis/resolver.h"
 
 #include <uv.h>
 
 struct redis_connection;
 struct redis_replication;
+struct redis_server;
 struct ssl_ctx_st;
 
 /* The origin of a reply. */
@@ -38,62 +41,65 @@ enum redis_origin {
 typedef void (*redis_reply_fn)(void *arg, const struct redis_reply *reply, enum redis_origin origin);
 
 /* The keys whose invalidations are requested (CLIENT TRACKING). */
-enum redis_tracking {
-    REDIS_TRACKING_OFF,
-    REDIS_TRACKING_KEYS,     /* keys that commands on this connection have read, until the first change */
-    REDIS_TRACKING_BROADCAST /* all keys that begin with tracking_prefix and one of tracking_names */
+struct redis_tracking {
+    enum {
+        REDIS_TRACKING_OFF,
+        REDIS_TRACKING_KEYS,     /* keys that commands on this connection have read, until the first change */
+        REDIS_TRACKING_BROADCAST /* all keys that begin with `prefix` and one of `names` */
+    } mode;
+    struct span prefix;       /* for REDIS_TRACKING_BROADCAST, as the two members below */
+    const struct span *names; /* no name begins with another */
+    size_t name_count;
 };
 
+/* All pointers are borrowed while the connection lives. */
 struct redis_connection_options {
-    const struct redis_endpoint
-        *endpoint;           /* may have to be discovered; borrowed while it lives, as all pointers */
-    struct ssl_ctx_st *tls;  /* NULL without TLS */
-    const char *client_name; /* shown by CLIENT LIST */
-    struct redis_metrics *metrics;
-    struct loop_lag *loop_lag;             /* the lag of the loop on which it lives */
+    const struct redis_endpoint *endpoint; /* an address, not one that must be discovered */
+    struct ssl_ctx_st *tls;                /* NULL without TLS */
+    const char *client_name;               /* shown by CLIENT LIST */
+    struct resolver *resolver;             /* nothing else uses it meanwhile */
+    unsigned first_address;                /* the one that is tried first, modulo their number */
+    uint64_t limit_ms; /* the time limit of the look-up, and of connection and handshake at one address */
+    struct redis_metrics *metrics; /* of commands */
+    struct loop_lag *loop_lag;     /* the lag of the loop on which it lives; NULL: not measured */
+    /* A server that is only queried has no further handshake than HELLO, and no heartbeat. */
+    bool queries_only;
+    const char
+        *channel; /* with queries_only: the channel to which it subscribes, if that is permitted; or NULL */
+    enum redis_role_kind
+        role; /* the server must have it; REDIS_ROLE_UNKNOWN: any role that does not change */
     struct redis_replication *replication; /* of the Redis; connections to it share what they have seen */
+    struct log_reasons *denials;           /* refused commands that were logged, likewise */
+    struct redis_tracking tracking;
+    size_t bytes_max; /* stricter limits than those of every reply (resp.h); 0: no stricter ones */
+    uint64_t elements_max;
+    /* An address has failed, and the next one is tried. */
+    void (*on_address_failed)(void *arg, const char *why);
     /*
-     * The handshake is complete and commands can be sent. The owner checks the data of this Redis and calls
-     * redis_connection_accept or redis_connection_fail before the timeout of the connection attempt. NULL:
-     * any Redis is accepted.
+     * The handshake is complete and commands can be sent. The owner checks the server and calls
+     * redis_connection_accept or redis_connection_fail before `limit_ms` has passed.
      */
     void (*on_handshake_done)(void *arg);
-    void (*on_ready)(void *arg); /* commands can be sent */
+    void (*on_ready)(void *arg); /* the server was accepted; may be NULL */
+    /* Commands cannot be sent any more. redis_connection_close may be called from here. */
+    void (*on_lost)(void *arg, const char *why);
     /*
-     * Commands cannot be sent; called before the pending ones fail. Not ready: an attempt has failed. May be
-     * NULL.
-     */
-    void (*on_lost)(void *arg, bool was_ready);
-    /*
-     * The name of the Redis in use, or of the server that has found it, leads elsewhere (name_watch.h): a new
-     * connection would be another one. NULL: names are not looked up again.
+     * The name has led elsewhere since the connection was made: another connection would lead to another
+     * server. Repeated with each look-up while it is so. NULL: the name is not looked up again.
      */
     void (*on_moved)(void *arg);
-    void *state_arg;                 /* the argument of these functions */
-    void (*on_heartbeat)(void *arg); /* a PING was answered, while it is ready; may be NULL, as on_push */
+    void (*on_heartbeat)(void *arg); /* a PING was answered, while it is ready; may be NULL */
+    /* Whether the owner accepts the role in the reply to a ROLE. Returns NULL, or the reason against it. */
+    const char *(*check_role)(void *arg, const struct redis_server *server, uint64_t sent_ms);
     /*
-     * How long, in milliseconds, but at most 5 s, a replica may be used that follows another master than the
-     * one that is named.
+     * Whether an error means that the server cannot be used any more. Returns NULL, or the reason. The
+     * command then counts as one without a reply. NULL: no error does.
      */
-    uint64_t stale_limit_ms;
-    enum redis_tracking tracking;
-    struct span tracking_prefix;       /* for REDIS_TRACKING_BROADCAST, as the two members below */
-    const struct span *tracking_names; /* no name begins with another */
-    size_t tracking_name_count;
+    const char *(*check_error)(void *arg, const struct redis_reply *error);
     /* One element of a push (resp.h), as it arrives, in stream order with the replies; borrowed. */
     void (*on_push)(void *arg, struct span kind, const struct redis_reply *element);
-    void *arg; /* the argument of on_heartbeat and on_push */
+    void *arg; /* the argument of these functions */
 };
-
-/*
- * The time limit to resolve a name, and to connect with the handshake to one address, in milliseconds. When
- * as many attempts have reached it as there are servers, and addresses of each, it doubles, and later once
- * more: a Redis to which all connect at once, or which is far away, may need longer, and so may name servers.
- */
-enum { REDIS_CONNECTION_CONNECT_TIMEOUT_MS = 2000, REDIS_CONNECTION_CONNECT_TIMEOUT_MAX_MS = 8000 };
-
-/* The first and the longest pause between attempts, in milliseconds; it doubles, with jitter. */
-enum { REDIS_CONNECTION_BACKOFF_MIN_MS = 50, REDIS_CONNECTION_BACKOFF_MAX_MS = 1000 };
 
 /*
  *   - HEARTBEAT_MS: the interval of PING
@@ -101,22 +107,29 @@ enum { REDIS_CONNECTION_BACKOFF_MIN_MS = 50, REDIS_CONNECTION_BACKOFF_MAX_MS = 1
  *   - SECOND_LOOK_MS: the time after a timeout, before the connection is given up. It is a round trip, for
  *     commands that a stopped process had queued and not written yet
  *   - REPLY_HEARTBEATS_MAX: the number of heartbeats within which a reply must be complete
+ *   - LOOK_UP_MS: the mean interval at which the name is looked up again
+ *   - LOOK_UPS_MOVED: a name has moved if so many answers in a row are the same addresses, and the one in use
+ *     is not among them: names rotate, and answers have subsets of the addresses
  */
 enum {
     REDIS_CONNECTION_HEARTBEAT_MS = 1000,
     REDIS_CONNECTION_REPLY_TIMEOUT_MS = 2000,
     REDIS_CONNECTION_SECOND_LOOK_MS = 200,
-    REDIS_CONNECTION_REPLY_HEARTBEATS_MAX = 10
+    REDIS_CONNECTION_REPLY_HEARTBEATS_MAX = 10,
+    REDIS_CONNECTION_LOOK_UP_MS = 10000,
+    REDIS_CONNECTION_LOOK_UPS_MOVED = 3
 };
 
-/* Starts connecting. `options` is copied. Owned by the caller (redis_connection_close). Returns 0 or a
- * negative errno. */
+/*
+ * Starts connecting; no function is called before this returns. `options` is copied. Owned by the caller
+ * (redis_connection_close). Returns 0 or -ENOMEM.
+ */
 int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
                          struct redis_connection **out) __attribute__((warn_unused_result));
 
 /*
- * Closes the connection for good. Pending commands fail; on_lost is not called. `closed` is called from the
- * loop when the memory has been freed.
+ * The last call, also for a connection that was lost. Pending commands fail; no other function is called.
+ * `closed` is called from the loop when the memory has been freed.
  */
 void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg), void *arg);
 
@@ -124,29 +137,34 @@ void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg
 void redis_connection_accept(struct redis_connection *c);
 
 /*
- * Closes the connection, or ends the attempt, for a reason that is logged. Pending commands fail, and a new
- * attempt is scheduled. Only after on_handshake_done, on the same connection.
+ * The server cannot be used. The next address is tried, if the connection was not ready yet and there is one;
+ * otherwise the connection is lost. Only while commands can be sent.
  */
 void redis_connection_fail(struct redis_connection *c, const char *why);
 
-/* Looks the names in use up now; one answer decides whether they have moved. */
+/* Looks the name up now; one answer decides whether it has moved. Only while the connection is ready. */
 void redis_connection_look_up(struct redis_connection *c);
 
+/* Two questions that may also be asked where there is no connection (NULL). */
 bool redis_connection_is_ready(const struct redis_connection *c);
 
 /* True when commands can be sent: from on_handshake_done on, and while the connection is ready. */
 bool redis_connection_is_usable(const struct redis_connection *c);
 
-/*
- * Finds the node of a cluster that has the right reply in place of `reply`. An ASK error names the node. If a
- * replica replies that a key does not exist, the node is its master, as a replica does not reply ASK. False
- * when `reply` is the right one.
- */
-bool redis_connection_elsewhere(const struct redis_connection *c, const struct redis_reply *reply,
-                                struct redis_address *node);
+/* True if it was lost because of a time limit, or an address failed by one. */
+bool redis_connection_has_timed_out(const struct redis_connection *c);
+
+/* The numeric address in use, or tried last; NULL: a local socket, or none. Borrowed. */
+const char *redis_connection_address(const struct redis_connection *c);
+
+/* The number of addresses of the name; 0 before it was looked up. */
+int redis_connection_addresses(const struct redis_connection *c);
 
 /* True while the connection is ready and Redis has agreed to push invalidations on it. */
 bool redis_connection_is_tracking(const struct redis_connection *c);
+
+/* What its replies have shown of the server (server.h). */
+const struct redis_server *redis_connection_server(const struct redis_connection *c);
 
 /*
  * The time of the boot clock before which, less REDIS_SOCKET_BACKLOG_MS, everything that Redis had sent has
@@ -161,14 +179,6 @@ uint64_t redis_connection_drained_until_ms(struct redis_connection *c, uint64_t 
  * before then has been delivered.
  */
 uint64_t redis_connection_last_pong_ms(const struct redis_connection *c);
-
-/*
- * Until when the data of this Redis was known to be valid, in milliseconds of the boot clock; UINT64_MAX
- * while it is. For a replica that lost its master this is the last transfer from the master. For a server
- * whose role has changed it is the last heartbeat before the change. Used in on_lost: stale limits count from
- * this time.
- */
-uint64_t redis_connection_valid_until_ms(const struct redis_connection *c);
 
 /*
  * Queues one command as command_begin and command_add (resp.h) make it; the command is copied. All commands

@@ -246,7 +246,9 @@ static int redis_endpoint_read_by_cluster(struct redis_endpoint *t, const struct
         err = redis_endpoint_read_db(t, url->path, why);
     if (err == 0 && t->db != 0)
         return redis_endpoint_invalid(why, "a Redis Cluster has database 0 only");
-    return err != 0 ? err : redis_endpoint_read_role(&t->discovery, url->query, why);
+    if (err == 0 && uri_query_find(url->query, SPAN("role")).data != NULL)
+        return redis_endpoint_invalid(why, "replicas of a Redis Cluster are not read: leave ?role out");
+    return err;
 }
 
 static int redis_endpoint_read_unix(struct redis_endpoint *t, const struct url *url, struct buf *why)

@@ -7,10 +7,9 @@
  *     redis+sentinel://[user[:password]@]host[:port],host2[:port],.../master[/db][?role=replica]
  *         the master that the Sentinels know by that name, or one of its replicas
  *     rediss+sentinel://...                          the same; Sentinels and Redis use TLS
- *     redis+cluster://[user[:password]@]host[:port],host2[:port],...[/][?role=replica]
- *         the node of a Redis Cluster that holds the slot of the keys, or one of its replicas; a few of the
- *         cluster's nodes are enough
- *     rediss+cluster://...                           the same with TLS
+ *     redis+cluster://[user[:password]@]host[:port],host2[:port],...[/]
+ *         the node of a Redis Cluster that holds the slot of the keys; a few of the cluster's nodes are
+ * enough rediss+cluster://...                           the same with TLS
  *
  * A password without user (`redis://:secret@host`) is that of the default user. A user without password is an
  * error. Both are percent-decoded once. They are for Redis; the user and password for Sentinels are settings.
@@ -69,8 +68,8 @@ struct redis_discovery {
         char *host;
         int port;
     } at[REDIS_SERVERS_MAX];
-    bool replica; /* a replica is wanted, if there is one */
     /* With Sentinels. */
+    bool replica; /* a replica is wanted, if there is one */
     char *master; /* the name by which the Sentinels know it */
     char *user;   /* never NULL */
     char *password;
@@ -92,7 +91,7 @@ struct redis_endpoint {
 
 /*
  * Fills `out` from `options`. Returns 0, -ENOMEM, or -EINVAL with a reason in `why`, which never contains a
- * secret. redis_endpoint_fini is due in every case.
+ * secret. call redis_endpoint_fini in every case.
  */
 int redis_endpoint_init(struct redis_endpoint *out, const struct redis_options *options, struct buf *why)
     __attribute__((warn_unused_result));

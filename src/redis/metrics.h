@@ -25,12 +25,12 @@
 /* The role of the server in its reply to ROLE. */
 enum redis_role_kind { REDIS_ROLE_UNKNOWN, REDIS_ROLE_MASTER, REDIS_ROLE_REPLICA, REDIS_ROLE_KINDS };
 
-/* Why a worker uses another Redis, or leaves the one in use to try others. */
+/* Why a worker uses another Redis. */
 enum redis_failover {
     REDIS_FAILOVER_MASTER,   /* another master is named */
     REDIS_FAILOVER_ROLE,     /* the server has another role */
     REDIS_FAILOVER_SLOT,     /* the slot has migrated in the cluster */
-    REDIS_FAILOVER_REPLICAS, /* the master, which replaces the replicas, is left to try them again */
+    REDIS_FAILOVER_REPLICAS, /* a replica takes over from the master, which stood in for it */
     REDIS_FAILOVER_KINDS
 };
 

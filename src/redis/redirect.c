@@ -3,8 +3,7 @@
  *
  * A command waits in `waiting` for the connection to its node, then in that connection for the reply. A
  * failed command is held in `failed` before its owner is called. The owner sends it again at once, and nodes
- * that refer to each other in a circle would cause an endless loop. Until a command ends or is cancelled it
- * is in `wanted` as well.
+ * that refer to each other in a circle would cause an endless loop.
  *
  * One timer ticks every TICK_MS while there is a connection or a failed command, and checks the limits below.
  */
@@ -12,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/wait_group.h"
 #include "redis/cluster.h"
 #include "redis/resp.h"
@@ -22,24 +22,27 @@
 #include <stdlib.h>
 
 enum {
-    ROUTES_MAX = 4, /* the master of a replica, the target of a migration, and their predecessors */
+    ROUTES_MAX = 4, /* the target of a migration, and its predecessors */
     HOPS_MAX = 4,   /* errors that name yet another node, for one command */
     TICK_MS = 50,
-    HOLD_MS = 50,    /* how long a failed command is held */
-    WAIT_MS = 2000,  /* how long a command waits for a connection */
+    HOLD_MS = 200,   /* how long a failed command is held, and the pause before another connection */
+    LIMIT_MS = 1000, /* how long a look-up may take, and then a connection to one address */
     IDLE_MS = 10000, /* how long an idle connection is kept */
 };
 
-/* A connection to one node. */
+/* One node, and the connection to it. */
 struct route {
     struct redirects *redirects;
-    struct redis_address place;
-    struct redis_endpoint endpoint; /* borrows `place` */
-    struct redis_connection *connection;
+    struct redis_address node;
+    struct redis_endpoint endpoint;      /* borrows `node` */
+    struct redis_connection *connection; /* NULL: none, before the first command and after a loss */
+    struct resolver resolver;
     struct redis_replication replication;
+    struct log_reasons denials;
     struct list waiting; /* commands that wait for the connection, oldest first */
     unsigned sent;       /* commands that wait for their replies */
-    uint64_t used_ms;    /* by the monotonic clock */
+    uint64_t used_ms;    /* by the monotonic clock, as lost_ms */
+    uint64_t lost_ms;    /* 0: never */
 };
 
 struct redirects {
@@ -48,56 +51,50 @@ struct redirects {
     struct redis_metrics unexposed;  /* not exposed: only the workers' own connections are counted */
     struct route *route[ROUTES_MAX]; /* owned; NULL: none */
     struct list failed;              /* commands that have failed, oldest first */
-    struct list wanted;              /* commands whose replies are wanted, oldest first */
+    unsigned pending;                /* commands, in any state */
     uv_timer_t timer;                /* runs while there is a connection or a command */
     struct wait_group open_parts;    /* the timer and the connections */
-    bool closing;
 };
 
 struct redirected {
-    struct redirects *redirects;
-    struct list link;  /* in `waiting` of its route or in `failed` */
-    struct list owned; /* in `wanted`; in no list after it was cancelled */
+    struct list link; /* in `waiting` of its route or in `failed` */
     struct route *route;
+    struct redirects *redirects;
     redis_reply_fn fn;
     void *arg;
-    uint64_t since_ms; /* when it began to wait, or failed; by the monotonic clock */
+    uint64_t failed_ms; /* by the monotonic clock */
     int hops;
     size_t len;
     char text[];
 };
 
-static void redirect_on_timer(uv_timer_t *timer);
-
 /* --- the end of a command --- */
 
 static void redirect_end(struct redirected *command, const struct redis_reply *reply)
 {
-    redis_reply_fn fn = list_empty(&command->owned) ? NULL : command->fn;
+    redis_reply_fn fn = command->fn;
     void *arg = command->arg;
+    command->redirects->pending--;
     list_remove(&command->link);
-    list_remove(&command->owned);
     free(command);
-    if (fn != NULL)
-        fn(arg, reply, REDIS_ORIGIN_OUTSIDE);
+    fn(arg, reply, REDIS_ORIGIN_OUTSIDE);
 }
 
 static void redirect_fail(struct redirected *command)
 {
-    struct redirects *r = command->redirects;
     list_remove(&command->link);
-    command->since_ms = clock_now_ms();
-    list_append(&r->failed, &command->link);
+    command->failed_ms = clock_now_ms();
+    list_append(&command->redirects->failed, &command->link);
 }
 
-/* Ends the commands that have been in the list for `ms`. A callback may add to the list. */
-static void redirect_expire(struct list *list, uint64_t ms)
+/* Ends the commands that have failed `ms` ago. A callback may make further commands fail. */
+static void redirect_expire(struct redirects *r, uint64_t ms)
 {
     uint64_t now = clock_now_ms();
-    while (!list_empty(list)) {
-        struct redirected *command = LIST_ENTRY(list->next, struct redirected, link);
+    while (!list_empty(&r->failed)) {
+        struct redirected *command = LIST_ENTRY(r->failed.next, struct redirected, link);
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): redirect_end() has removed the one before */
-        if (now - command->since_ms < ms)
+        if (now - command->failed_ms < ms)
             return;
         redirect_end(command, NULL);
     }
@@ -106,14 +103,7 @@ static void redirect_expire(struct list *list, uint64_t ms)
 /* --- sending --- */
 
 static void redirect_send_to(const struct redis_address *node, struct redirected *command);
-
-/* Whether the node says that it is not the right one, or does not know the right one. */
-static bool redirect_is_refused(const struct redis_reply *reply)
-{
-    const struct redis_address unknown = {.port = 0};
-    struct redis_address node;
-    return cluster_read_error(&unknown, reply, &node) != DISCOVERY_ERROR_OTHER || cluster_is_migrating(reply);
-}
+static int redirect_connect(struct route *route);
 
 static void redirect_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
@@ -123,11 +113,9 @@ static void redirect_on_reply(void *arg, const struct redis_reply *reply, enum r
     (void)origin; /* the stream of that connection, which tracks no keys */
     assert(route->sent > 0);
     route->sent--;
-    if (route->redirects->closing)
-        redirect_end(command, NULL);
-    else if (reply != NULL && cluster_read_ask(reply, &route->place, &node) && command->hops++ < HOPS_MAX)
+    if (reply != NULL && cluster_read_ask(reply, &route->node, &node) && command->hops++ < HOPS_MAX)
         redirect_send_to(&node, command);
-    else if (reply == NULL || redirect_is_refused(reply))
+    else if (reply == NULL || cluster_is_left(reply) || cluster_is_migrating(reply))
         redirect_fail(command);
     else
         redirect_end(command, reply);
@@ -159,17 +147,26 @@ static void redirect_send_by(struct route *route, struct redirected *command)
     route->used_ms = clock_now_ms();
     list_remove(&command->link);
     int err = redirect_send_now(route, command);
-    if (err == -ENOTCONN) {
-        command->since_ms = route->used_ms;
+    if (err == -ENOTCONN && redirect_connect(route) == 0)
         list_append(&route->waiting, &command->link);
-    } else if (err != 0) {
+    else if (err != 0)
         redirect_fail(command);
-    }
 }
 
 /* --- connections --- */
 
-/* When the connection is lost, sent commands fail, and waiting ones go on waiting. */
+static void redirect_on_address_failed(void *arg, const char *why)
+{
+    (void)arg;
+    (void)why;
+}
+
+static void redirect_on_handshake_done(void *arg)
+{
+    const struct route *route = arg;
+    redis_connection_accept(route->connection);
+}
+
 static void redirect_on_ready(void *arg)
 {
     struct route *route = arg;
@@ -180,20 +177,62 @@ static void redirect_on_ready(void *arg)
         redirect_send_by(route, LIST_ENTRY(waiting.next, struct redirected, link));
 }
 
-static void redirect_on_route_closed(void *arg)
+/* All its commands fail. */
+static void redirect_disconnect(struct route *route)
 {
-    struct route *route = arg;
-    struct redirects *r = route->redirects;
-    free(route);
-    wait_group_done(&r->open_parts);
+    struct redis_connection *c = route->connection;
+    route->connection = NULL;
+    while (!list_empty(&route->waiting))
+        redirect_fail(LIST_ENTRY(route->waiting.next, struct redirected, link));
+    if (c != NULL)
+        redis_connection_close(c, wait_group_on_done, &route->redirects->open_parts);
+    assert(route->sent == 0);
 }
 
+static void redirect_on_lost(void *arg, const char *why)
+{
+    struct route *route = arg;
+    (void)why;
+    route->lost_ms = clock_now_ms();
+    redirect_disconnect(route);
+}
+
+/* Returns 0, or a negative errno if there is no connection, and none is begun now. */
+static int redirect_connect(struct route *route)
+{
+    struct redirects *r = route->redirects;
+    const struct redis_connection_options options = {.endpoint = &route->endpoint,
+                                                     .tls = redis_config_tls(r->options.config),
+                                                     .client_name = r->options.client_name,
+                                                     .resolver = &route->resolver,
+                                                     .limit_ms = LIMIT_MS,
+                                                     .metrics = &r->unexposed,
+                                                     .loop_lag = r->options.loop_lag,
+                                                     .replication = &route->replication,
+                                                     .denials = &route->denials,
+                                                     .on_address_failed = redirect_on_address_failed,
+                                                     .on_handshake_done = redirect_on_handshake_done,
+                                                     .on_ready = redirect_on_ready,
+                                                     .on_lost = redirect_on_lost,
+                                                     .arg = route};
+    if (route->connection != NULL)
+        return 0;
+    if (route->lost_ms != 0 && clock_now_ms() - route->lost_ms < HOLD_MS)
+        return -ENOTCONN;
+    int err = redis_connection_new(r->loop, &options, &route->connection);
+    if (err == 0)
+        wait_group_add(&r->open_parts, 1);
+    return err;
+}
+
+/* A callback of its connection may still be in progress, but does not use it any more. */
 static void redirect_close_route(struct redirects *r, int at)
 {
     struct route *route = r->route[at];
     r->route[at] = NULL;
-    redis_connection_close(route->connection, redirect_on_route_closed, route);
-    assert(route->sent == 0 && list_empty(&route->waiting));
+    redirect_disconnect(route);
+    resolver_cancel(&route->resolver);
+    free(route);
 }
 
 static bool redirect_is_idle(const struct route *route)
@@ -224,57 +263,34 @@ static struct route *redirect_open_route(struct redirects *r, const struct redis
     if (route == NULL)
         return NULL;
     route->redirects = r;
-    route->place = *node;
+    route->node = *node;
     route->endpoint =
-        redis_endpoint_at(redis_config_endpoint(r->options.config), route->place.host, route->place.port);
+        redis_endpoint_at(redis_config_endpoint(r->options.config), route->node.host, route->node.port);
     list_init(&route->waiting);
-    const struct redis_connection_options options = {.endpoint = &route->endpoint,
-                                                     .tls = redis_config_tls(r->options.config),
-                                                     .client_name = r->options.client_name,
-                                                     .metrics = &r->unexposed,
-                                                     .loop_lag = r->options.loop_lag,
-                                                     .replication = &route->replication,
-                                                     .on_ready = redirect_on_ready,
-                                                     .state_arg = route};
-    if (redis_connection_new(r->loop, &options, &route->connection) != 0) {
-        free(route);
-        return NULL;
-    }
-    wait_group_add(&r->open_parts, 1);
     r->route[place] = route;
     return route;
 }
 
-/* The connection to a node, or NULL when none is possible now. */
+/* NULL when there are connections to too many other nodes. */
 static struct route *redirect_route_to(struct redirects *r, const struct redis_address *node)
 {
     for (int i = 0; i < ROUTES_MAX; i++)
-        if (r->route[i] != NULL && redis_address_equal(&r->route[i]->place, node))
+        if (r->route[i] != NULL && redis_address_equal(&r->route[i]->node, node))
             return r->route[i];
     return redirect_open_route(r, node);
-}
-
-static bool redirect_close_if_idle(struct redirects *r, int at)
-{
-    const struct route *route = r->route[at];
-    if (route == NULL)
-        return true;
-    if (!redirect_is_idle(route) || clock_now_ms() - route->used_ms < IDLE_MS)
-        return false;
-    redirect_close_route(r, at);
-    return true;
 }
 
 static void redirect_on_timer(uv_timer_t *timer)
 {
     struct redirects *r = timer->data;
     bool idle = true;
-    redirect_expire(&r->failed, HOLD_MS);
-    for (int i = 0; i < ROUTES_MAX; i++)
-        if (r->route[i] != NULL)
-            redirect_expire(&r->route[i]->waiting, WAIT_MS);
-    for (int i = 0; i < ROUTES_MAX; i++)
-        idle = redirect_close_if_idle(r, i) && idle;
+    for (int i = 0; i < ROUTES_MAX; i++) {
+        const struct route *route = r->route[i];
+        if (route != NULL && redirect_is_idle(route) && clock_now_ms() - route->used_ms >= IDLE_MS)
+            redirect_close_route(r, i);
+        idle = idle && r->route[i] == NULL;
+    }
+    redirect_expire(r, HOLD_MS);
     if (idle && list_empty(&r->failed))
         (void)uv_timer_stop(timer); /* cannot fail */
 }
@@ -299,25 +315,17 @@ int redirects_send(struct redirects *r, const struct redis_address *node, struct
     *copy = (struct redirected){.redirects = r, .fn = fn, .arg = arg, .len = command.len};
     memcpy(copy->text, command.data, command.len);
     list_init(&copy->link);
-    list_append(&r->wanted, &copy->owned);
+    r->pending++;
     metric_add(&r->options.metrics->cluster_redirects_total, 1);
-    if (!uv_is_active((const uv_handle_t *)&r->timer))
-        (void)uv_timer_start(&r->timer, redirect_on_timer, TICK_MS,
-                             TICK_MS); /* it fails only on a closing handle */
+    if (!uv_is_active((const uv_handle_t *)&r->timer)) /* it fails only on a closing handle */
+        (void)uv_timer_start(&r->timer, redirect_on_timer, TICK_MS, TICK_MS);
     redirect_send_to(node, copy);
     return 0;
 }
 
-void redirects_cancel(struct redirects *r)
+unsigned redirects_pending(const struct redirects *r)
 {
-    struct list cancelled;
-    list_init(&cancelled);
-    list_splice(&cancelled, &r->wanted);
-    while (!list_empty(&cancelled)) {
-        const struct redirected *command = LIST_ENTRY(cancelled.next, struct redirected, owned);
-        list_remove(cancelled.next);
-        command->fn(command->arg, NULL, REDIS_ORIGIN_OUTSIDE);
-    }
+    return r->pending;
 }
 
 /* --- beginning and end --- */
@@ -331,7 +339,6 @@ int redirects_new(uv_loop_t *loop, const struct redirects_options *options, stru
     r->options = *options;
     (void)redis_config_ref(options->config);
     list_init(&r->failed);
-    list_init(&r->wanted);
     (void)uv_timer_init(loop, &r->timer); /* cannot fail */
     r->timer.data = r;
     wait_group_add(&r->open_parts, 1);
@@ -348,21 +355,17 @@ static void redirect_on_timer_closed(uv_handle_t *timer)
 static void redirects_free(void *arg)
 {
     struct redirects *r = arg;
-    assert(list_empty(&r->wanted) && list_empty(&r->failed));
+    assert(r->pending == 0);
     redis_config_unref(r->options.config);
     free(r);
 }
 
 void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg)
 {
-    r->closing = true;
-    redirect_expire(&r->failed, 0);
-    for (int i = 0; i < ROUTES_MAX; i++) {
-        if (r->route[i] == NULL)
-            continue;
-        redirect_expire(&r->route[i]->waiting, 0);
-        redirect_close_route(r, i);
-    }
+    for (int i = 0; i < ROUTES_MAX; i++)
+        if (r->route[i] != NULL)
+            redirect_close_route(r, i);
+    redirect_expire(r, 0);
     uv_close((uv_handle_t *)&r->timer, redirect_on_timer_closed);
     wait_group_close(&r->open_parts, redirects_free, r, closed, arg);
 }

@@ -26,7 +26,8 @@ struct redirects_options {
 int redirects_new(uv_loop_t *loop, const struct redirects_options *options, struct redirects **out)
     __attribute__((warn_unused_result));
 
-/* Pending commands fail at once. `closed` is called from the loop when the memory has been freed. */
+/* Pending commands fail before this returns. `closed` is called from the loop when the memory has been freed.
+ */
 void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg);
 
 /*
@@ -37,7 +38,7 @@ void redirects_close(struct redirects *r, void (*closed)(void *arg), void *arg);
 int redirects_send(struct redirects *r, const struct redis_address *node, struct span command,
                    redis_reply_fn fn, void *arg) __attribute__((warn_unused_result));
 
-/* The commands that were sent so far fail at once, and their replies are dropped. */
-void redirects_cancel(struct redirects *r);
+/* The number of commands whose replies are pending. */
+unsigned redirects_pending(const struct redirects *r);
 
 #endif

@@ -20,11 +20,11 @@ static bool sentinel_is_down(struct span flags)
 
 static void sentinel_add_address(const struct redis_address *address, struct redis_address *list, int *count)
 {
-    if (*count < TOPOLOGY_REPLICAS_MAX)
+    if (*count < LOCATOR_REPLICAS_MAX)
         list[(*count)++] = *address;
 }
 
-static void sentinel_read_replica(const struct redis_reply *replica, struct discovery_answer *out)
+static void sentinel_read_replica(const struct redis_reply *replica, struct locator_answer *out)
 {
     int64_t port = 0;
     struct redis_address address;
@@ -56,7 +56,7 @@ static const char *sentinel_read_master(const struct redis_reply *reply, struct 
  * The reply to SENTINEL REPLICAS: the replicas that are up and linked to their master, and those that are
  * down. Entries that cannot be parsed are left out.
  */
-static const char *sentinel_read_replicas(const struct redis_reply *reply, struct discovery_answer *out)
+static const char *sentinel_read_replicas(const struct redis_reply *reply, struct locator_answer *out)
 {
     out->replicas = out->downs = 0;
     if (reply->type != REPLY_ARRAY)
@@ -67,36 +67,36 @@ static const char *sentinel_read_replicas(const struct redis_reply *reply, struc
     return NULL;
 }
 
-/* The second query is sent only if a replica is wanted. */
-static void sentinel_compose(const struct redis_endpoint *endpoint, struct buf *out)
+/* The second command is sent only if a replica is wanted. */
+static int sentinel_count(const struct redis_endpoint *endpoint)
 {
-    const char *master = endpoint->discovery.master;
-    command_write(out, 3, (const char *[]){"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master});
-    if (endpoint->discovery.replica)
-        command_write(out, 3, (const char *[]){"SENTINEL", "REPLICAS", master});
+    return endpoint->discovery.replica ? 2 : 1;
+}
+
+static void sentinel_compose(const struct redis_endpoint *endpoint, int n, struct buf *out)
+{
+    const char *command = n == 0 ? "GET-MASTER-ADDR-BY-NAME" : "REPLICAS";
+    command_write(out, 3, (const char *[]){"SENTINEL", command, endpoint->discovery.master});
 }
 
 static const char *sentinel_read_answer(const struct redis_endpoint *endpoint,
                                         const struct redis_endpoint *server, int n,
-                                        const struct redis_reply *reply, struct discovery_answer *answer,
-                                        bool *complete)
+                                        const struct redis_reply *reply, struct locator_answer *answer)
 {
+    (void)endpoint;
     (void)server;
-    *complete = n == 1 || !endpoint->discovery.replica;
     return n == 0 ? sentinel_read_master(reply, &answer->master) : sentinel_read_replicas(reply, answer);
 }
 
-const struct discovery_protocol sentinel_protocol = {
+const struct locator_protocol sentinel_protocol = {
     .name = "sentinel",
     .no_answer = "sentinel has no answer",
     .unreachable = "no sentinel has the address of redis",
     .reachable = "sentinel answers again",
-    .moved = "Sentinel names another server",
-    .down = "Sentinel calls it down",
-    .other_master = "it follows another master than Sentinel names",
     .bytes_max = SENTINEL_ANSWER_MAX,
     .elements_max = SENTINEL_ELEMENTS_MAX,
     .channel = "+switch-master",
+    .count = sentinel_count,
     .compose = sentinel_compose,
     .read = sentinel_read_answer,
 };

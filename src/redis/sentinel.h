@@ -4,11 +4,11 @@
 #ifndef REDIS_SENTINEL_H
 #define REDIS_SENTINEL_H
 
-#include "redis/discovery.h"
+#include "redis/locator.h"
 
 /* The limits of a Sentinel's answer: bytes, and elements of an array. */
 enum { SENTINEL_ANSWER_MAX = 1024 * 1024, SENTINEL_ELEMENTS_MAX = 1024 };
 
-extern const struct discovery_protocol sentinel_protocol;
+extern const struct locator_protocol sentinel_protocol;
 
 #endif

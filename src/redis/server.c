@@ -149,43 +149,6 @@ static const char *redis_server_read_link(struct span info, int64_t *last_io_s)
     return NULL;
 }
 
-/* False if INFO has no position of the stream. */
-static bool redis_server_read_stream(struct span info, struct redis_stream *out)
-{
-    struct span id = redis_server_info_value(info, SPAN("master_replid"));
-    if (id.data == NULL || id.len >= sizeof out->id ||
-        parse_int64(redis_server_info_value(info, SPAN("slave_repl_offset")), &out->offset) != 0)
-        return false;
-    memcpy(out->id, id.data, id.len);
-    out->id[id.len] = '\0';
-    return true;
-}
-
-static struct redis_stream *redis_server_find_stream(struct redis_replication *r, const char *id)
-{
-    for (unsigned i = 0; i < r->streams && i < REDIS_STREAMS_MAX; i++)
-        if (strcmp(r->stream[i].id, id) == 0)
-            return &r->stream[i];
-    return NULL;
-}
-
-/*
- * When the master last sent something: `io_ms`, or earlier if the stream has not moved since. A replica that
- * is behind another one that was read before does not move it either.
- */
-static uint64_t redis_server_last_heard_ms(struct redis_replication *r, struct span info, uint64_t io_ms)
-{
-    struct redis_stream now = {.heard_ms = io_ms};
-    if (!redis_server_read_stream(info, &now))
-        return io_ms;
-    struct redis_stream *known = redis_server_find_stream(r, now.id);
-    if (known == NULL)
-        r->stream[r->streams++ % REDIS_STREAMS_MAX] = now;
-    else if (now.offset > known->offset)
-        *known = now;
-    return known == NULL || io_ms < known->heard_ms ? io_ms : known->heard_ms;
-}
-
 /* --- the server of a connection --- */
 
 void redis_server_init(struct redis_server *s, struct redis_replication *replication, const char *host,
@@ -291,13 +254,8 @@ const char *redis_server_take_link(struct redis_server *s, const struct redis_re
         problem = SILENT;
     if (problem != NULL)
         return redis_server_cut_off(s, sent_ms, problem);
-    uint64_t io_ms = (uint64_t)(last_io_s + 1) * MS_PER_S; /* how long ago; the value of INFO is rounded */
-    uint64_t heard_ms = redis_server_last_heard_ms(s->replication, redis_server_info_of(reply),
-                                                   sent_ms > io_ms ? sent_ms - io_ms : 0);
-    int64_t seconds = (int64_t)((sent_ms - heard_ms) / MS_PER_S) - 1;
-    if (seconds > REDIS_MASTER_SILENCE_MAX_S)
-        return redis_server_cut_off(s, sent_ms, SILENT);
-    s->valid_until_ms = heard_ms;
-    s->lag_s = seconds > 0 ? (uint64_t)seconds : 0;
+    uint64_t heard_ms = (uint64_t)(last_io_s + 1) * MS_PER_S; /* how long ago; the value of INFO is rounded */
+    s->valid_until_ms = sent_ms > heard_ms ? sent_ms - heard_ms : 0;
+    s->lag_s = (uint64_t)last_io_s;
     return NULL;
 }

@@ -56,30 +56,14 @@ enum { REDIS_MASTER_SILENCE_MAX_S = 15 };
  */
 enum { REDIS_REPLICA_SETTLE_MS = 1000 };
 
-enum { REDIS_STREAM_ID_SIZE = 41 };
+/* The replicas that are remembered as seen without their master. */
+enum { REDIS_CUT_OFFS_MAX = 8 };
 
 /*
- * The position in the stream of changes that a master sends to its replicas, including PINGs. ID and offset
- * are the same on all replicas. The time at which a replica last received something does not show whether its
- * master still sends. If it connects again to another replica that it follows, it receives an answer, even if
- * the master has sent nothing for a minute. But then the position is unchanged.
- */
-struct redis_stream {
-    char id[REDIS_STREAM_ID_SIZE];
-    int64_t offset;    /* the largest offset that was seen */
-    uint64_t heard_ms; /* by the boot clock; the master has sent nothing beyond the offset since then */
-};
-
-/* Streams, and replicas that were seen without their master; the number of those that are remembered. */
-enum { REDIS_STREAMS_MAX = 4, REDIS_CUT_OFFS_MAX = 8 };
-
-/*
- * What connections have seen of replicas, for each other and later ones; zero at first. The Redis of other
- * settings may be another one, with a stream of its own. Changed in server.c only.
+ * What connections have seen of replicas, for each other and later ones; zero at first. Changed in server.c
+ * only.
  */
 struct redis_replication {
-    struct redis_stream stream[REDIS_STREAMS_MAX]; /* with different IDs; a later one replaces the first */
-    unsigned streams;                              /* so far */
     struct redis_cut_off {
         struct redis_address address; /* numeric: a name may lead to several replicas */
         uint64_t ms;                  /* by the boot clock; when it was last seen so */

@@ -4,42 +4,107 @@
  * A pending command is in the queue of its connection, or in the redirects while another node executes it.
  * When its connection is lost, or its attempt fails, it ends in both. So no reply of an earlier connection is
  * taken for a reply of a later one.
+ *
+ * A backend has certain settings and makes one connection after the other. One timer serves its states:
+ *
+ *     PAUSING      backoff_ms()              the pause before an attempt
+ *     QUERYING                               none: the locator has its own
+ *     CONNECTING                             none: the connection has its own
+ *     READY        REDIS_SESSION_STAYED_MS   the connection has stayed
  */
 #include "redis/session.h"
 
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
+#include "base/state.h"
 #include "base/wait_group.h"
+#include "redis/cluster.h"
+#include "redis/locator.h"
 #include "redis/redirect.h"
 #include "redis/resp.h"
+#include "redis/selection.h"
 #include "redis/server.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-/* A connection with certain settings, and the connections to other nodes of its cluster. */
-struct session_backend {
+enum {
+    /* Attempts with the answer of one Sentinel or node, before another one is queried. */
+    ATTEMPTS_PER_ANSWER = 2,
+    /* How long, in milliseconds, a name may not be found before that counts against its server. */
+    NAMES_MS = 5000,
+    /* Losses in a row of connections that were ready, before their reasons are logged once in a while only.
+     */
+    LOSSES_LOGGED = 3
+};
+
+enum backend_state { PAUSING, QUERYING, CONNECTING, READY, CLOSED };
+
+/* clang-format off */
+static const unsigned NEXT[] = {
+    [PAUSING] = STATE(PAUSING) | STATE(QUERYING) | STATE(CONNECTING) | STATE(CLOSED),
+    [QUERYING] = STATE(CONNECTING) | STATE(PAUSING) | STATE(CLOSED),
+    [CONNECTING] = STATE(READY) | STATE(PAUSING) | STATE(CLOSED),
+    [READY] = STATE(PAUSING) | STATE(CLOSED),
+    [CLOSED] = 0,
+};
+/* clang-format on */
+
+struct backend {
     struct redis_session *session;
     struct redis_config *config; /* one reference */
-    struct redis_connection *connection;
+    bool is_trial;               /* it is to bring the replicas back into use, so it never uses the master */
+    enum backend_state state;
+    uv_timer_t timer;
+    struct locator *locator;    /* NULL: the address is known */
+    struct selection selection; /* only with a locator */
+    struct resolver resolver;
+    struct redis_endpoint endpoint;      /* of the connection; borrows from the settings or the selection */
+    struct redis_connection *connection; /* NULL in PAUSING and QUERYING */
+    unsigned replicas;                   /* in the last answer from which a server was selected */
+
+    /* Since a connection has stayed. */
+    bool has_stayed;            /* this one */
+    unsigned failures;          /* in a row, for the pause; a failover begins anew */
+    unsigned misses;            /* servers that could not be used */
+    unsigned timeouts;          /* among them those that took too long */
+    unsigned losses;            /* of connections that were ready */
+    uint64_t nameless_ms;       /* since when attempts fail for want of a name; 0: they do not */
+    struct log_reasons reasons; /* the reasons logged */
+
+    bool is_failover;               /* the connection is left because another server is named */
+    uint64_t failover_ms;           /* when that was last so, by the monotonic clock; 0: never */
+    enum redis_role_kind last_role; /* of a server in use, as far as it was known */
+    unsigned seed;
+
     bool clustered;               /* other nodes may have to execute commands */
     struct redirects *redirects;  /* NULL until the first redirect */
-    unsigned commands_outside;    /* commands whose replies the redirects owe */
-    struct wait_group open_parts; /* the connection and the redirects */
+    struct wait_group open_parts; /* the timer, the locator, connections and the redirects */
 };
 
 struct redis_session {
     struct redis_session_options options;
     uv_loop_t *loop;
-    struct session_backend *current; /* in use; NULL before the first redis_session_use() */
-    struct session_backend *next;    /* it is to replace `current`; NULL: none */
+    struct backend *current; /* in use; NULL before the first redis_session_use() */
+    struct backend *next;    /* it is to replace `current`; NULL: none */
     struct redis_replication replication;
+    struct log_reasons denials;
+    unsigned turn;     /* the replica that is tried next, among those of an answer */
+    unsigned trials;   /* in vain, since a replica was last in use */
+    uint64_t trial_ms; /* not before this time of the monotonic clock the next one begins */
+    struct shown {
+        bool connected, stands_in;
+        enum redis_role_kind role;
+    } shown; /* what the metrics show of the connection in use */
     struct wait_group open_backends;
 };
 
 /* A command in a cluster: another node may have to execute it. */
 struct session_command {
-    struct session_backend *backend;
+    struct backend *backend;
     unsigned how;
     redis_reply_fn fn;
     void *arg;
@@ -47,19 +112,14 @@ struct session_command {
     char text[];
 };
 
+static const struct redis_endpoint *session_settings(const struct backend *b)
+{
+    return redis_config_endpoint(b->config);
+}
+
 struct redis_connection *redis_session_connection(const struct redis_session *s)
 {
     return s->current->connection;
-}
-
-unsigned redis_session_commands_outside(const struct redis_session *s)
-{
-    return s->current->commands_outside;
-}
-
-bool redis_session_tracks_absences(const struct redis_session *s)
-{
-    return !s->current->clustered;
 }
 
 struct redis_config *redis_session_config(const struct redis_session *s)
@@ -67,27 +127,29 @@ struct redis_config *redis_session_config(const struct redis_session *s)
     return s->current->config;
 }
 
-/* --- other nodes --- */
-
-static void redis_session_end(struct session_command *command, const struct redis_reply *reply,
-                              enum redis_origin origin)
+unsigned redis_session_commands_outside(const struct redis_session *s)
 {
-    redis_reply_fn fn = command->fn;
-    void *arg = command->arg;
-    free(command);
-    fn(arg, reply, origin);
+    return s->current->redirects != NULL ? redirects_pending(s->current->redirects) : 0;
 }
 
-static void redis_session_on_redirected(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+bool redis_session_tracks_absences(const struct redis_session *s)
 {
-    struct session_command *command = arg;
-    command->backend->commands_outside--;
-    redis_session_end(command, reply, origin);
+    return !s->current->clustered;
 }
 
-static int redis_session_open_redirects(struct session_backend *b)
+uint64_t redis_session_valid_until_ms(const struct redis_session *s)
 {
-    const struct redis_connection_options *o = &b->session->options.connection;
+    const struct backend *b = s->current;
+    uint64_t valid_ms = redis_connection_server(b->connection)->valid_until_ms;
+    uint64_t trusted_ms = b->locator != NULL ? selection_trusted_until_ms(&b->selection) : UINT64_MAX;
+    return valid_ms < trusted_ms ? valid_ms : trusted_ms;
+}
+
+/* --- other nodes of a cluster --- */
+
+static int session_open_redirects(struct backend *b)
+{
+    const struct redis_session_options *o = &b->session->options;
     const struct redirects_options options = {
         .config = b->config, .client_name = o->client_name, .metrics = o->metrics, .loop_lag = o->loop_lag};
     int err = redirects_new(b->session->loop, &options, &b->redirects);
@@ -96,49 +158,38 @@ static int redis_session_open_redirects(struct session_backend *b)
     return err;
 }
 
-static int redis_session_redirect(struct session_command *command, const struct redis_address *node)
+static int session_redirect(const struct session_command *command, const struct redis_address *node)
 {
-    struct session_backend *b = command->backend;
-    struct redis_session *s = b->session;
-    const struct span text = {command->text, command->len};
-    int err = b->redirects == NULL ? redis_session_open_redirects(b) : 0;
+    struct backend *b = command->backend;
+    const struct redis_session *s = b->session;
+    int err = b->redirects == NULL ? session_open_redirects(b) : 0;
     if (err != 0)
         return err;
     if (b == s->current)
-        s->options.on_outside_read(s->options.connection.arg);
-    b->commands_outside++;
-    err = redirects_send(b->redirects, node, text, redis_session_on_redirected, command);
-    b->commands_outside -= err != 0;
-    return err;
+        s->options.on_outside_read(s->options.arg);
+    return redirects_send(b->redirects, node, (struct span){command->text, command->len}, command->fn,
+                          command->arg);
+}
+
+static void session_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct session_command *command = arg;
+    struct redis_address node;
+    bool is_elsewhere = reply != NULL && cluster_read_ask(reply, &command->backend->selection.address, &node);
+    bool is_redirected = is_elsewhere && (command->how & REDIS_SEND_STREAM_ONLY) == 0;
+    if (is_redirected && session_redirect(command, &node) != 0) {
+        is_redirected = false;
+        reply = NULL;
+    }
+    if (!is_redirected)
+        command->fn(command->arg, reply, is_elsewhere ? REDIS_ORIGIN_OUTSIDE : origin);
+    free(command);
 }
 
 /* --- sending --- */
 
-/*
- * Redis replied ASK, or a replica of a cluster replied that something does not exist. *node has the right
- * reply.
- */
-static bool redis_session_is_elsewhere(const struct session_backend *b, const struct redis_reply *reply,
-                                       struct redis_address *node)
-{
-    return reply != NULL && (reply->type == REPLY_ERROR || reply_is_absent(reply)) &&
-           redis_connection_elsewhere(b->connection, reply, node);
-}
-
-static void redis_session_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
-{
-    struct session_command *command = arg;
-    struct redis_address node;
-    if (!redis_session_is_elsewhere(command->backend, reply, &node))
-        redis_session_end(command, reply, origin);
-    else if ((command->how & REDIS_SEND_STREAM_ONLY) != 0)
-        redis_session_end(command, reply, REDIS_ORIGIN_OUTSIDE);
-    else if (redis_session_redirect(command, &node) != 0)
-        redis_session_end(command, NULL, REDIS_ORIGIN_OUTSIDE);
-}
-
-static int redis_session_send_by(struct redis_connection *c, struct span text, unsigned how,
-                                 redis_reply_fn fn, void *arg)
+static int session_send_by(struct redis_connection *c, struct span text, unsigned how, redis_reply_fn fn,
+                           void *arg)
 {
     return (how & REDIS_SEND_UNTRACKED) != 0 ? redis_connection_send_untracked(c, text, fn, arg)
                                              : redis_connection_send_command(c, text, fn, arg);
@@ -147,149 +198,619 @@ static int redis_session_send_by(struct redis_connection *c, struct span text, u
 int redis_session_send(struct redis_session *s, struct span command, unsigned how, redis_reply_fn fn,
                        void *arg)
 {
-    struct session_backend *b = (how & REDIS_SEND_NEXT) != 0 ? s->next : s->current;
+    struct backend *b = (how & REDIS_SEND_NEXT) != 0 ? s->next : s->current;
     if (!b->clustered)
-        return redis_session_send_by(b->connection, command, how, fn, arg);
+        return session_send_by(b->connection, command, how, fn, arg);
     struct session_command *sent = malloc(sizeof *sent + command.len);
     if (sent == NULL)
         return -ENOMEM;
     *sent = (struct session_command){.backend = b, .how = how, .fn = fn, .arg = arg, .len = command.len};
     (void)span_put(command, sent->text);
-    int err = redis_session_send_by(b->connection, command, how, redis_session_on_reply, sent);
+    int err = session_send_by(b->connection, command, how, session_on_reply, sent);
     if (err != 0)
         free(sent);
     return err;
 }
 
+/* --- logs and metrics --- */
+
+static void session_log(const struct backend *b, enum log_level level, const char *message, const char *why)
+{
+    struct log_line line;
+    if (!log_begin(&line, level, message))
+        return;
+    struct buf where = BUF_INIT;
+    redis_endpoint_describe(&b->endpoint, &where);
+    log_str(&line, "redis", buf_span(&where));
+    log_str(&line, "client", span_of(b->session->options.client_name));
+    if (why != NULL)
+        log_str(&line, "reason", span_of(redis_endpoint_redact(session_settings(b), why)));
+    log_end(&line);
+    buf_fini(&where);
+}
+
+/* A reason is repeated once in a while, and after a connection that was ready, unless such ones are lost
+ * again and again. */
+static void session_log_failure(struct backend *b, const char *why)
+{
+    bool was_ready = b->state == READY;
+    bool repeats = !log_reason_is_due(&b->reasons, why, clock_now_ms());
+    metric_add(&b->session->options.metrics->redis_disconnects_total, 1);
+    session_log(b, repeats ? LOG_DEBUG : LOG_WARN,
+                was_ready ? "redis connection lost" : "redis connection failed", why);
+}
+
+static bool session_stands_in(const struct backend *b)
+{
+    return b->locator != NULL && selection_stands_in(&b->selection);
+}
+
+/* The metrics are about the connection in use. */
+static void session_show(struct redis_session *s)
+{
+    struct redis_metrics *m = s->options.metrics;
+    const struct backend *b = s->current;
+    const struct shown before = s->shown;
+    struct shown now = {.connected = b->state == READY};
+    uint64_t lag_s = 0;
+    if (now.connected) {
+        now.stands_in = session_stands_in(b);
+        now.role = redis_connection_server(b->connection)->role.kind;
+        lag_s = redis_connection_server(b->connection)->lag_s;
+    }
+    if (before.connected) {
+        metric_sub(&m->redis_connected, 1);
+        metric_sub(&m->redis_role[before.role], 1);
+        metric_sub(&m->redis_stand_ins, before.stands_in);
+    }
+    if (now.connected) {
+        metric_add(&m->redis_connected, 1);
+        metric_add(&m->redis_role[now.role], 1);
+        metric_add(&m->redis_stand_ins, now.stands_in);
+    }
+    metric_set(&m->redis_replica_lag_seconds, lag_s);
+    s->shown = now;
+}
+
+/* Without a locator a failover is a server that has come into use with another role than before. */
+static void session_note_role(struct backend *b)
+{
+    enum redis_role_kind before = b->last_role;
+    enum redis_role_kind now = redis_connection_server(b->connection)->role.kind;
+    if (b->locator != NULL || now == REDIS_ROLE_UNKNOWN)
+        return;
+    b->last_role = now;
+    if (before != REDIS_ROLE_UNKNOWN && before != now)
+        metric_add(&b->session->options.metrics->redis_failovers[REDIS_FAILOVER_ROLE], 1);
+}
+
+/* --- attempts --- */
+
+static void session_on_timer(uv_timer_t *timer);
+
+static void session_start_timer(struct backend *b, uint64_t ms)
+{
+    (void)uv_timer_start(&b->timer, session_on_timer, ms, 0); /* it fails only on a closing handle */
+}
+
+static void session_enter(struct backend *b, enum backend_state next)
+{
+    STATE_ENTER(&b->state, next, NEXT);
+    (void)uv_timer_stop(&b->timer); /* cannot fail */
+}
+
+static void session_pause(struct backend *b)
+{
+    session_start_timer(
+        b, backoff_ms(b->failures, REDIS_SESSION_BACKOFF_MIN_MS, REDIS_SESSION_BACKOFF_MAX_MS, &b->seed));
+}
+
+/* Another server, or address, is tried next. */
+static void session_count_miss(struct backend *b)
+{
+    b->session->turn++;
+    b->misses++;
+    if (b->locator == NULL)
+        return;
+    selection_failed(&b->selection);
+    if (b->misses % ATTEMPTS_PER_ANSWER == 0)
+        locator_rotate(b->locator);
+}
+
+/* Closes a connection (NULL: none) and those to other nodes, so that all pending commands fail. */
+static void session_end_commands(struct backend *b, struct redis_connection *c)
+{
+    struct redirects *r = b->redirects;
+    b->redirects = NULL;
+    if (c != NULL)
+        redis_connection_close(c, wait_group_on_done, &b->open_parts);
+    if (r != NULL)
+        redirects_close(r, wait_group_on_done, &b->open_parts);
+}
+
+/* Ends the connection, and the commands that are pending, in PAUSING. */
+static void session_drop_connection(struct backend *b)
+{
+    struct redis_session *s = b->session;
+    struct redis_connection *c = b->connection;
+    bool was_used = b->state == READY && b == s->current;
+    if (was_used)
+        s->options.on_lost(s->options.arg);
+    if (b->state == CLOSED) /* by that */
+        return;
+    session_enter(b, PAUSING);
+    b->connection = NULL;
+    b->has_stayed = false;
+    if (b->locator != NULL)
+        locator_set_used(b->locator, NULL);
+    if (was_used)
+        session_show(s);
+    session_end_commands(b, c);
+}
+
+static void session_take_over(struct backend *b);
+static void session_drop_next(struct redis_session *s);
+static void session_end_trial(struct redis_session *s);
+static void session_begin(struct backend *b);
+
+/* In PAUSING, after a connection or an attempt: what comes next. */
+static void session_go_on(struct backend *b, bool at_once)
+{
+    struct redis_session *s = b->session;
+    if (b->state != PAUSING) /* a callback has closed it */
+        return;
+    if (b == s->current && s->next != NULL && s->next->state == READY) {
+        session_take_over(s->next);
+        return;
+    }
+    if (b == s->current && s->next != NULL && s->next->is_trial) /* no master stands in any more */
+        session_drop_next(s);
+    if (at_once)
+        session_begin(b);
+    else
+        session_pause(b);
+}
+
+/* Whether the attempt has failed because a name was not found, which it may be the next time. */
+static bool session_lacks_name(const struct backend *b)
+{
+    bool is_found = b->connection == NULL || redis_connection_addresses(b->connection) > 0;
+    return b->locator != NULL && (!is_found || selection_is_undecided(&b->selection));
+}
+
+/* Whether another server should be tried before this one. */
+static bool session_is_miss(struct backend *b)
+{
+    uint64_t now = clock_now_ms();
+    if (b->state == QUERYING || b->has_stayed)
+        return false;
+    if (!session_lacks_name(b))
+        b->nameless_ms = 0;
+    else if (b->nameless_ms == 0)
+        b->nameless_ms = now;
+    return b->nameless_ms == 0 || now - b->nameless_ms >= NAMES_MS;
+}
+
+/* An attempt has failed, or the connection is lost. */
+static void session_fail(struct backend *b, const char *why)
+{
+    bool ends_trial = b->is_trial && (b->state != CONNECTING || b->misses + 1 >= b->replicas);
+    b->failures++;
+    b->losses += b->state == READY;
+    session_log_failure(b, why);
+    if (session_is_miss(b))
+        session_count_miss(b);
+    session_drop_connection(b);
+    if (ends_trial && b->state == PAUSING)
+        session_end_trial(b->session);
+    else
+        session_go_on(b, false);
+}
+
+/* The next server is connected to at once, unless two servers keep referring to each other. */
+static void session_fail_over(struct backend *b, const char *why)
+{
+    uint64_t now = clock_now_ms();
+    bool again = b->failover_ms != 0 && now - b->failover_ms < REDIS_SESSION_BACKOFF_MAX_MS;
+    session_log(b, LOG_INFO, "closing the redis connection for a failover", why);
+    b->failures = again ? b->failures + 1 : 0;
+    b->timeouts = 0;
+    b->failover_ms = now;
+    b->is_failover = false;
+    session_drop_connection(b);
+    session_go_on(b, !again);
+}
+
+/* --- events of a connection --- */
+
+static void session_on_address_failed(void *arg, const char *why)
+{
+    struct backend *b = arg;
+    b->failures++;
+    session_log_failure(b, why);
+}
+
+static void session_on_handshake_done(void *arg)
+{
+    const struct backend *b = arg;
+    const struct redis_session_options *o = &b->session->options;
+    o->on_handshake_done(o->arg, b->connection);
+}
+
+static void session_on_ready(void *arg)
+{
+    struct backend *b = arg;
+    struct redis_session *s = b->session;
+    session_enter(b, READY);
+    session_start_timer(b, REDIS_SESSION_STAYED_MS);
+    b->is_failover = false;
+    if (b->losses < LOSSES_LOGGED)
+        b->reasons = (struct log_reasons){0};
+    if (b->locator != NULL) {
+        locator_set_used(b->locator, &b->endpoint);
+        selection_used(&b->selection);
+    }
+    session_note_role(b);
+    metric_add(&s->options.metrics->redis_connects_total, 1);
+    session_log(b, LOG_INFO, "redis connected", NULL);
+    bool waits = b->is_trial && s->current->state == READY; /* until it has stayed */
+    if (!waits)
+        session_take_over(b);
+}
+
+static void session_on_lost(void *arg, const char *why)
+{
+    struct backend *b = arg;
+    b->timeouts += redis_connection_has_timed_out(b->connection);
+    if (b->is_failover)
+        session_fail_over(b, why);
+    else
+        session_fail(b, why);
+}
+
+static void session_on_heartbeat(void *arg)
+{
+    const struct backend *b = arg;
+    struct redis_session *s = b->session;
+    if (b != s->current)
+        return;
+    session_show(s);
+    s->options.on_heartbeat(s->options.arg);
+}
+
+static void session_on_push(void *arg, struct span kind, const struct redis_reply *element)
+{
+    const struct backend *b = arg;
+    const struct redis_session *s = b->session;
+    if (b == s->current)
+        s->options.on_push(s->options.arg, kind, element);
+}
+
+static const char *session_check_role(void *arg, const struct redis_server *server, uint64_t sent_ms)
+{
+    struct backend *b = arg;
+    return selection_check_master(&b->selection, &server->role.master, sent_ms);
+}
+
+/* The command of such an error counts as lost, so that it is sent again on the next connection. */
+static const char *session_check_error(void *arg, const struct redis_reply *error)
+{
+    struct backend *b = arg;
+    if (!cluster_is_left(error))
+        return NULL;
+    if (!selection_take_error(&b->selection, error))
+        return error->str;
+    b->is_failover = b->selection.owner_ms != 0;
+    return b->is_failover ? "the slot has moved to another node" : error->str;
+}
+
+static int session_open_backend(struct redis_session *s, struct redis_config *config, bool is_trial,
+                                struct backend **out);
+
+/* A connection that has not come into use looks its name up with each attempt. */
+static void session_on_moved(void *arg)
+{
+    const struct backend *b = arg;
+    struct redis_session *s = b->session;
+    if (b == s->current && s->next == NULL && session_open_backend(s, b->config, false, &s->next) != 0)
+        log_text(LOG_WARN, "out of memory for a connection to redis", "client", s->options.client_name);
+}
+
+/* The time limit of the next attempt. A replica has half of it, since the master may have to wait for two. */
+static uint64_t session_limit_ms(const struct backend *b)
+{
+    uint64_t limit_ms = backoff_doubled_ms(b->timeouts / (b->replicas + 1), REDIS_SESSION_LIMIT_MS,
+                                           REDIS_SESSION_LIMIT_MAX_MS);
+    return b->locator != NULL && !b->selection.is_master ? limit_ms / 2 : limit_ms;
+}
+
+static enum redis_role_kind session_wanted_role(const struct backend *b)
+{
+    if (b->locator == NULL)
+        return REDIS_ROLE_UNKNOWN;
+    return b->selection.is_master ? REDIS_ROLE_MASTER : REDIS_ROLE_REPLICA;
+}
+
+static void session_connect(struct backend *b)
+{
+    struct redis_session *s = b->session;
+    session_enter(b, CONNECTING);
+    const struct redis_connection_options options = {
+        .endpoint = &b->endpoint,
+        .tls = redis_config_tls(b->config),
+        .client_name = s->options.client_name,
+        .resolver = &b->resolver,
+        .first_address = b->misses,
+        .limit_ms = session_limit_ms(b),
+        .metrics = s->options.metrics,
+        .loop_lag = s->options.loop_lag,
+        .role = session_wanted_role(b),
+        .replication = &s->replication,
+        .denials = &s->denials,
+        .tracking = s->options.tracking,
+        .on_address_failed = session_on_address_failed,
+        .on_handshake_done = session_on_handshake_done,
+        .on_ready = session_on_ready,
+        .on_lost = session_on_lost,
+        .on_moved = session_on_moved,
+        .on_heartbeat = session_on_heartbeat,
+        .check_role = b->locator != NULL ? session_check_role : NULL,
+        .check_error = b->clustered ? session_check_error : NULL,
+        .on_push = session_on_push,
+        .arg = b,
+    };
+    if (redis_connection_new(s->loop, &options, &b->connection) == 0)
+        wait_group_add(&b->open_parts, 1);
+    else
+        session_fail(b, "out of memory");
+}
+
+/* --- where to connect to --- */
+
+static void session_connect_to_selected(struct backend *b)
+{
+    struct redis_address *address = &b->selection.address;
+    b->endpoint = redis_endpoint_at(session_settings(b), address->host, address->port);
+    session_connect(b);
+}
+
+static void session_select(struct backend *b, const struct locator_answer *answer)
+{
+    b->replicas = selection_replicas(&b->selection, answer);
+    if (b->is_trial && b->replicas == 0) {
+        session_end_trial(b->session);
+        return;
+    }
+    selection_take_answer(&b->selection, answer, !b->is_trial, b->session->turn);
+    session_connect_to_selected(b);
+}
+
+/* The master stands in for replicas: they are tried in addition to it, from time to time. */
+static void session_consider_trial(struct backend *b, const struct locator_answer *answer)
+{
+    struct redis_session *s = b->session;
+    if (b != s->current || b->state != READY || s->next != NULL || !selection_stands_in(&b->selection) ||
+        selection_replicas(&b->selection, answer) == 0 || clock_now_ms() < s->trial_ms)
+        return;
+    if (session_open_backend(s, b->config, true, &s->next) != 0)
+        log_text(LOG_WARN, "out of memory for a connection to redis", "client", s->options.client_name);
+}
+
+static void session_on_answer(void *arg, const struct locator_answer *answer)
+{
+    struct backend *b = arg;
+    if (b->state == QUERYING) {
+        session_select(b, answer);
+        return;
+    }
+    if (b->state == PAUSING && b->selection.address.port == 0) /* no server was found before */
+        return;
+    const char *why = selection_check_answer(&b->selection, answer, b->state == READY);
+    if (why == NULL) {
+        session_consider_trial(b, answer);
+        return;
+    }
+    b->is_failover = true;
+    if (b->state == READY)
+        redis_connection_fail(b->connection, why);
+    else
+        session_fail_over(b, why);
+}
+
+static void session_on_unreachable(void *arg, const char *why)
+{
+    struct backend *b = arg;
+    if (b->state == QUERYING)
+        session_fail(b, why);
+}
+
+static void session_begin(struct backend *b)
+{
+    if (b->locator == NULL) {
+        session_connect(b);
+    } else if (selection_take_owner(&b->selection)) {
+        session_connect_to_selected(b);
+    } else {
+        session_enter(b, QUERYING);
+        locator_query(b->locator);
+    }
+}
+
+static void session_on_stayed(struct backend *b)
+{
+    struct redis_session *s = b->session;
+    b->has_stayed = true;
+    b->failures = b->misses = b->timeouts = b->losses = 0;
+    b->reasons = (struct log_reasons){0};
+    if (b->locator != NULL)
+        selection_stayed(&b->selection);
+    if (b == s->next)
+        session_take_over(b);
+}
+
+static void session_on_timer(uv_timer_t *timer)
+{
+    struct backend *b = timer->data;
+    if (b->state == PAUSING)
+        session_begin(b);
+    else if (b->state == READY)
+        session_on_stayed(b);
+}
+
 /* --- backends --- */
 
-static void redis_session_free_backend(void *arg)
+static void session_free_backend(void *arg)
 {
-    struct session_backend *b = arg;
+    struct backend *b = arg;
     redis_config_unref(b->config);
     free(b);
 }
 
-static void redis_session_close_backend(struct session_backend *b)
+static void session_on_handle_closed(uv_handle_t *handle)
 {
-    redis_connection_close(b->connection, wait_group_on_done, &b->open_parts);
-    if (b->redirects != NULL)
-        redirects_close(b->redirects, wait_group_on_done, &b->open_parts);
-    wait_group_close(&b->open_parts, redis_session_free_backend, b, wait_group_on_done,
-                     &b->session->open_backends);
+    struct backend *b = handle->data;
+    wait_group_done(&b->open_parts);
 }
 
-static void redis_session_drop_next(struct redis_session *s)
+/* Its connection ends without on_lost; pending commands fail. */
+static void session_close_backend(struct backend *b)
 {
-    if (s->next != NULL)
-        redis_session_close_backend(s->next);
-    s->next = NULL;
+    struct redis_connection *c = b->connection;
+    session_enter(b, CLOSED);
+    b->connection = NULL;
+    session_end_commands(b, c);
+    if (b->locator != NULL) {
+        locator_close(b->locator, wait_group_on_done, &b->open_parts);
+        selection_close(&b->selection);
+    }
+    resolver_cancel(&b->resolver);
+    uv_close((uv_handle_t *)&b->timer, session_on_handle_closed);
+    wait_group_close(&b->open_parts, session_free_backend, b, wait_group_on_done, &b->session->open_backends);
 }
 
-static void redis_session_replace(struct redis_session *s)
+static int session_open_locator(struct backend *b)
 {
-    struct session_backend *old = s->current;
-    s->options.on_replaced(s->options.connection.arg);
-    redis_session_close_backend(old); /* its commands fail, and cannot be sent again before on_ready */
-    s->current = s->next;
-    s->next = NULL;
-}
-
-static void redis_session_on_handshake_done(void *arg)
-{
-    const struct session_backend *b = arg;
-    const struct redis_session_options *o = &b->session->options;
-    o->on_handshake_done(o->connection.arg, b->connection);
-}
-
-static void redis_session_on_ready(void *arg)
-{
-    const struct session_backend *b = arg;
     struct redis_session *s = b->session;
-    if (b == s->next)
-        redis_session_replace(s);
-    else if (s->next != NULL && s->next->config == b->config)
-        redis_session_drop_next(s); /* the name had moved, and was looked up for this connection as well */
-    assert(b == s->current);
-    s->options.connection.on_ready(s->options.connection.arg);
+    const struct locator_options options = {.endpoint = session_settings(b),
+                                            .tls = redis_config_tls(b->config),
+                                            .client_name = s->options.client_name,
+                                            .metrics = s->options.metrics,
+                                            .seed = b->seed,
+                                            .on_answer = session_on_answer,
+                                            .on_unreachable = session_on_unreachable,
+                                            .on_moved = session_on_moved,
+                                            .arg = b};
+    if (!redis_endpoint_is_discovered(session_settings(b)))
+        return 0;
+    int err = locator_new(s->loop, &options, &b->locator);
+    if (err != 0)
+        return err;
+    wait_group_add(&b->open_parts, 1);
+    selection_init(&b->selection, s->loop, session_settings(b), s->options.metrics,
+                   s->options.stale_limit_ms);
+    return 0;
 }
 
-static void redis_session_on_lost(void *arg, bool was_ready)
+static int session_open_backend(struct redis_session *s, struct redis_config *config, bool is_trial,
+                                struct backend **out)
 {
-    struct session_backend *b = arg;
-    if (was_ready)
-        b->session->options.on_lost(b->session->options.connection.arg);
-    if (b->redirects != NULL)
-        redirects_cancel(b->redirects);
-}
-
-static int redis_session_open_backend(struct redis_session *s, struct redis_config *config,
-                                      struct session_backend **out);
-
-/* A connection that has not come into use looks its name up with each attempt. */
-static void redis_session_on_moved(void *arg)
-{
-    const struct session_backend *b = arg;
-    struct redis_session *s = b->session;
-    if (b == s->current && s->next == NULL &&
-        redis_session_open_backend(s, s->current->config, &s->next) != 0)
-        log_text(LOG_WARN, "out of memory for a connection to redis", "client",
-                 s->options.connection.client_name);
-}
-
-static int redis_session_open_connection(struct session_backend *b)
-{
-    struct redis_connection_options options = b->session->options.connection;
-    options.endpoint = redis_config_endpoint(b->config);
-    options.tls = redis_config_tls(b->config);
-    options.replication = &b->session->replication;
-    options.on_handshake_done = redis_session_on_handshake_done;
-    options.on_ready = redis_session_on_ready;
-    options.on_lost = redis_session_on_lost;
-    options.on_moved = redis_session_on_moved;
-    options.state_arg = b;
-    return redis_connection_new(b->session->loop, &options, &b->connection);
-}
-
-static int redis_session_open_backend(struct redis_session *s, struct redis_config *config,
-                                      struct session_backend **out)
-{
-    struct session_backend *b = calloc(1, sizeof *b);
+    struct backend *b = calloc(1, sizeof *b);
     if (b == NULL)
         return -ENOMEM;
     b->session = s;
     b->config = config;
+    b->is_trial = is_trial;
     b->clustered = redis_endpoint_is_cluster(redis_config_endpoint(config));
-    int err = redis_session_open_connection(b);
+    b->endpoint = *redis_config_endpoint(config);
+    b->seed = (unsigned)random_seed(b);
+    int err = session_open_locator(b);
     if (err != 0) {
         free(b);
         return err;
     }
     (void)redis_config_ref(config);
+    (void)uv_timer_init(s->loop, &b->timer); /* cannot fail */
+    b->timer.data = b;
+    session_start_timer(b, 0);
     wait_group_add(&b->open_parts, 1);
     wait_group_add(&s->open_backends, 1);
     *out = b;
     return 0;
 }
 
+static void session_drop_next(struct redis_session *s)
+{
+    if (s->next != NULL)
+        session_close_backend(s->next);
+    s->next = NULL;
+}
+
+/* --- which one is in use --- */
+
+static void session_plan_trial(struct redis_session *s)
+{
+    s->trial_ms = clock_now_ms() + backoff_ms(s->trials + 1, REDIS_SESSION_TRIAL_MIN_MS,
+                                              REDIS_SESSION_TRIAL_MAX_MS, &s->current->seed);
+}
+
+static void session_end_trial(struct redis_session *s)
+{
+    s->trials++;
+    session_plan_trial(s);
+    session_drop_next(s);
+}
+
+static void session_replace(struct redis_session *s)
+{
+    struct backend *old = s->current;
+    bool brings_replicas = s->next->is_trial;
+    s->options.on_replaced(s->options.arg);
+    session_close_backend(old); /* its commands fail, and cannot be sent again before on_ready */
+    s->current = s->next;
+    s->current->is_trial = false;
+    s->next = NULL;
+    if (brings_replicas)
+        metric_add(&s->options.metrics->redis_failovers[REDIS_FAILOVER_REPLICAS], 1);
+}
+
+/* A ready connection comes into use. */
+static void session_take_over(struct backend *b)
+{
+    struct redis_session *s = b->session;
+    bool stands_in = session_stands_in(b);
+    if (b == s->next)
+        session_replace(s);
+    else if (s->next != NULL && s->next->config == b->config && !(s->next->is_trial && stands_in))
+        session_drop_next(s); /* the name had moved, and was looked up for this connection as well */
+    assert(b == s->current);
+    if (!stands_in)
+        s->trials = 0;
+    session_plan_trial(s);
+    session_show(s);
+    s->options.on_ready(s->options.arg);
+}
+
 int redis_session_use(struct redis_session *s, struct redis_config *config)
 {
-    struct session_backend *next = NULL;
+    struct backend *next = NULL;
     if (s->current == NULL)
-        return redis_session_open_backend(s, config, &s->current);
+        return session_open_backend(s, config, false, &s->current);
     if (s->next != NULL && s->next->config == config)
         return 0;
-    int err = config != s->current->config ? redis_session_open_backend(s, config, &next) : 0;
+    int err = config != s->current->config ? session_open_backend(s, config, false, &next) : 0;
     if (err != 0)
         return err;
-    redis_session_drop_next(s);
+    session_drop_next(s);
     s->next = next;
     return 0;
 }
 
 void redis_session_look_up(struct redis_session *s)
 {
-    redis_connection_look_up(s->current->connection);
+    if (redis_connection_is_ready(s->current->connection))
+        redis_connection_look_up(s->current->connection);
+    if (s->current->locator != NULL)
+        locator_look_up(s->current->locator);
 }
 
 /* --- beginning and end --- */
@@ -302,14 +823,17 @@ int redis_session_new(uv_loop_t *loop, const struct redis_session_options *optio
         return -ENOMEM;
     s->options = *options;
     s->loop = loop;
+    s->turn = (unsigned)random_seed(s);
     *out = s;
     return 0;
 }
 
 void redis_session_close(struct redis_session *s, void (*closed)(void *arg), void *arg)
 {
-    redis_session_drop_next(s);
-    if (s->current != NULL)
-        redis_session_close_backend(s->current);
+    session_drop_next(s);
+    if (s->current != NULL) {
+        session_close_backend(s->current);
+        session_show(s);
+    }
     wait_group_close(&s->open_backends, free, s, closed, arg);
 }

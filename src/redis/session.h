@@ -1,21 +1,17 @@
 /*
- * A session with Redis: the connection in use (connection.h) and the change to other settings. In a cluster
- * also the replies of other nodes while the slot migrates.
+ * A session with a Redis: the connection in use, and the one that is to replace it. It finds the server
+ * (locator.h), selects it (selection.h), and connects again whenever the connection is lost.
  *
- * A command is sent on the connection in use. If Redis replies ASK, or a replica of a cluster replies that a
- * key does not exist, another node has the right reply. The session sends the command to that node and passes
- * on its reply. The caller gets one reply. Its origin says that it came from outside of the stream of
- * invalidations. MOVED and CLUSTERDOWN count as a lost connection (discovery.h). So the replies of one origin
- * come in the order of the commands, and those of REDIS_ORIGIN_STREAM in stream order with the pushes.
+ * There may be two connections: the one in use, and the next, which is made beside it. This is so with new
+ * settings, when a name has moved, and when the master has stood in for the replicas for a while. The next
+ * connection replaces the one in use once its owner has accepted it: Redis has accepted the password and the
+ * certificate, and role and data are right. A replica must in addition stay for REDIS_SESSION_STAYED_MS, so
+ * that one which fails again and again never replaces a good master. Until then the connection in use stays.
  *
- * When the connection is lost, on_lost is called, and then the reply function of every pending command, on
- * whichever connection it was sent.
+ * In a cluster, commands that another node must execute are sent there (redirect.h).
  *
- * With other settings the next connection is made beside the one in use. It replaces that one when its owner
- * has accepted it: Redis has accepted the new password and certificate, and role and data are right. Until
- * then the connection in use stays, and the next one keeps retrying. The same happens with the same settings
- * when a name has moved (name_watch.h). on_lost, on_heartbeat, on_push and
- * on_outside_read concern only the connection in use.
+ * on_lost, on_heartbeat, on_push and on_outside_read concern only the connection in use. Everything happens
+ * on the loop's thread.
  */
 #ifndef REDIS_SESSION_H
 #define REDIS_SESSION_H
@@ -23,6 +19,28 @@
 #include "redis/connection.h"
 
 struct redis_session;
+
+/*
+ * The time limit to resolve a name, and to connect with the handshake to one address, in milliseconds. When
+ * as many attempts have reached it as there are servers, it doubles, and later once more: a Redis to which
+ * all connect at once, or which is far away, may need longer, and so may name servers.
+ */
+enum { REDIS_SESSION_LIMIT_MS = 2000, REDIS_SESSION_LIMIT_MAX_MS = 8000 };
+
+/* The first and the longest pause between attempts, in milliseconds; it doubles, with jitter. */
+enum { REDIS_SESSION_BACKOFF_MIN_MS = 50, REDIS_SESSION_BACKOFF_MAX_MS = 1000 };
+
+/*
+ * A connection that was ready for this time, in milliseconds, has stayed. Failures in a row are counted until
+ * then: the pauses get longer, and other servers and addresses are tried first.
+ */
+enum { REDIS_SESSION_STAYED_MS = 30000 };
+
+/*
+ * The first and the longest pause, in milliseconds, before replicas are tried while the master stands in for
+ * them; it doubles with each trial in vain, with jitter.
+ */
+enum { REDIS_SESSION_TRIAL_MIN_MS = 30000, REDIS_SESSION_TRIAL_MAX_MS = 960000 };
 
 /* How a command is sent: a set of bits. */
 enum redis_send {
@@ -37,12 +55,24 @@ enum redis_send {
     REDIS_SEND_NEXT = 4
 };
 
+/* All pointers are borrowed while the session lives. */
 struct redis_session_options {
-    /* Without settings, `replication`, on_handshake_done and on_lost; `arg` is for all. */
-    struct redis_connection_options connection;
-    void (*on_lost)(void *arg); /* the connection in use was ready, and is lost */
-    /* Like the function of a connection, for the one in use and the next. */
+    const char *client_name; /* shown by CLIENT LIST */
+    struct redis_metrics *metrics;
+    struct loop_lag *loop_lag; /* the lag of the loop on which it lives */
+    /*
+     * How long, in milliseconds, but at most 5 s, a replica may be used that follows another master than the
+     * one that is named.
+     */
+    uint64_t stale_limit_ms;
+    struct redis_tracking tracking;
+    /*
+     * The handshake of a connection, the one in use or the next, is complete. The owner checks its Redis and
+     * calls redis_connection_accept or redis_connection_fail before the timeout of the attempt.
+     */
     void (*on_handshake_done)(void *arg, struct redis_connection *c);
+    void (*on_ready)(void *arg); /* commands can be sent on the connection in use */
+    void (*on_lost)(void *arg);  /* it was ready, and is lost; called before pending commands fail */
     /*
      * The connection in use, ready or not, is about to be closed for the next one. Its pending commands fail,
      * commands cannot be sent, and then on_ready is called for the next connection.
@@ -50,6 +80,9 @@ struct redis_session_options {
     void (*on_replaced)(void *arg);
     /* A command is sent outside of the stream: later reads may be newer than its reply. */
     void (*on_outside_read)(void *arg);
+    void (*on_heartbeat)(void *arg);                                                 /* see connection.h */
+    void (*on_push)(void *arg, struct span kind, const struct redis_reply *element); /* see connection.h */
+    void *arg; /* the argument of these functions */
 };
 
 /* `options` is copied. Owned by the caller (redis_session_close). Returns 0 or -ENOMEM. */
@@ -79,7 +112,7 @@ void redis_session_look_up(struct redis_session *s);
 int redis_session_send(struct redis_session *s, struct span command, unsigned how, redis_reply_fn fn,
                        void *arg) __attribute__((warn_unused_result));
 
-/* The number of commands that are sent outside of the stream, whose replies are due. */
+/* The number of commands that are sent outside of the stream, whose replies are pending. */
 unsigned redis_session_commands_outside(const struct redis_session *s);
 
 /*
@@ -92,8 +125,18 @@ bool redis_session_tracks_absences(const struct redis_session *s);
 /* The words of log messages for a connection that does not. */
 #define REDIS_SESSION_ABSENCES_UNTRACKED "in a cluster"
 
-/* The connection in use, and its settings; both borrowed until the next on_ready. */
+/* The connection in use, which may not be ready; NULL between two attempts. Borrowed. */
 struct redis_connection *redis_session_connection(const struct redis_session *s);
+
+/* The settings in use; borrowed until the next on_ready. */
 struct redis_config *redis_session_config(const struct redis_session *s);
+
+/*
+ * Until when the data of this Redis was known to be valid, in milliseconds of the boot clock; UINT64_MAX
+ * while it is. For a replica that lost its master this is the last transfer from the master. For a server
+ * whose role has changed it is the last heartbeat before the change. Used in on_lost: stale limits count from
+ * this time.
+ */
+uint64_t redis_session_valid_until_ms(const struct redis_session *s);
 
 #endif

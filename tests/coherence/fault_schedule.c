@@ -40,7 +40,7 @@ static const struct {
     bool quick;
     bool harmless; /* no request fails */
     bool silences; /* while Redis is down, none answers channeld */
-    int replicas;  /* that it needs */
+    bool replica;  /* it needs one */
     enum { OUTSIDE, ANYWHERE, INSIDE } cluster;
 } kinds[FAULT_KINDS] = {
     [FAULT_KILL] = {"kill", true, .cluster = ANYWHERE},
@@ -57,17 +57,13 @@ static const struct {
     [FAULT_SLOW] = {"slow", true, .harmless = true, .cluster = ANYWHERE},
     [FAULT_SCRIPT] = {"script", true, .cluster = ANYWHERE},
     [FAULT_ROTATE] = {"rotate", true, .harmless = true},
-    [FAULT_MASTER_STOP] = {"master-stop", true, .harmless = true, .replicas = 1},
-    [FAULT_UPSTREAM_STOP] = {"upstream-stop", true, .harmless = true, .replicas = 2},
-    [FAULT_LINK_CUT] = {"link-cut", true, .replicas = 1},
-    [FAULT_LINK_LOST] = {"link-lost", false, .replicas = 1},
-    [FAULT_UPSTREAM_CUT] = {"upstream-cut", true, .harmless = true, .replicas = 2},
-    [FAULT_MOVE] = {"move", true, .replicas = 2},
-    [FAULT_PROMOTION] = {"promotion", true, .replicas = 1},
-    [FAULT_RESYNC] = {"resync", true, .replicas = 1},
-    [FAULT_REPLICA_RESTART] = {"replica-restart", false, .silences = true, .replicas = 1},
-    [FAULT_UPSTREAM_RESTART] = {"upstream-restart", false, .replicas = 2},
-    [FAULT_MASTER_SILENT] = {"master-silent", false, .replicas = 1},
+    [FAULT_MASTER_STOP] = {"master-stop", true, .harmless = true, .replica = true},
+    [FAULT_LINK_CUT] = {"link-cut", true, .replica = true},
+    [FAULT_LINK_LOST] = {"link-lost", false, .replica = true},
+    [FAULT_PROMOTION] = {"promotion", true, .replica = true},
+    [FAULT_RESYNC] = {"resync", true, .replica = true},
+    [FAULT_REPLICA_RESTART] = {"replica-restart", false, .silences = true, .replica = true},
+    [FAULT_MASTER_SILENT] = {"master-silent", false, .replica = true},
     [FAULT_SLOT_MOVE] = {"slot-move", true, .harmless = true, .cluster = INSIDE},
     [FAULT_SLOT_FAILOVER] = {"slot-failover", true, .cluster = INSIDE},
     [FAULT_OWNER_KILL] = {"owner-kill", false, .silences = true, .cluster = INSIDE},
@@ -85,9 +81,9 @@ bool fault_is_quick(enum fault_kind kind)
     return kinds[kind].quick;
 }
 
-bool fault_applies(enum fault_kind kind, int replicas, bool cluster)
+bool fault_applies(enum fault_kind kind, bool replica, bool cluster)
 {
-    return kinds[kind].replicas <= replicas && kinds[kind].cluster != (cluster ? OUTSIDE : INSIDE);
+    return (replica || !kinds[kind].replica) && kinds[kind].cluster != (cluster ? OUTSIDE : INSIDE);
 }
 
 struct fault_schedule *schedule_new(const struct schedule_limits *limits)
@@ -211,12 +207,11 @@ static int64_t earlier(int64_t a, int64_t b)
 /* For how long a server is read that should not be, whatever the stale limit is; 0: none is. */
 static int schedule_unnoticed_ms(const struct fault_schedule *schedule, enum fault_kind kind)
 {
-    int replicas = schedule->limits.replicas;
     if (kind == FAULT_SLOT_FAILOVER)
         return SLOT_LOST_MS;
-    if (kind == FAULT_MASTER_SILENT || ((kind == FAULT_RESTART || kind == FAULT_DOWN) && replicas > 1))
+    if (kind == FAULT_MASTER_SILENT)
         return MASTER_SILENT_MS;
-    return replicas > 0 ? LINK_LOST_MS : 0;
+    return schedule->limits.replica ? LINK_LOST_MS : 0;
 }
 
 /* How long after the beginning of a fault channeld may still answer from its cache. */
@@ -250,7 +245,7 @@ static int64_t schedule_required_since(const struct fault_schedule *schedule, co
 static bool schedule_silences(const struct fault_schedule *schedule, enum fault_kind kind)
 {
     bool of_master = kind == FAULT_RESTART || kind == FAULT_DOWN;
-    return kinds[kind].silences && (!of_master || schedule->limits.replicas == 0);
+    return kinds[kind].silences && (!of_master || !schedule->limits.replica);
 }
 
 static void schedule_apply(const struct fault_schedule *schedule, const struct fault *fault, int64_t sent,

@@ -17,7 +17,7 @@
  * This holds until the iteration ends, and at most for the lease. A fault ends when Redis answers again and
  * every worker is connected to it. One bound later the plain rule holds again.
  *
- * With replicas a change counts as acknowledged when the replica that channeld reads has applied it. So the
+ * With a replica a change counts as acknowledged when the replica that channeld reads has applied it. So the
  * plain rule holds while that replica is behind its master. A replica without a master must not be read for
  * longer than permitted: this follows from the 500s that are due then.
  *
@@ -42,18 +42,14 @@ enum fault_kind {
     FAULT_SCRIPT,      /* a script that makes Redis answer BUSY until it ends, and other data */
     FAULT_ROTATE,      /* the password of channeld's user is replaced, in Redis and in channeld's file */
 
-    /* With replicas. Those above concern the one that channeld reads, but for pauses and changes of data. */
-    FAULT_MASTER_STOP,      /* SIGSTOP of the master, 1 s */
-    FAULT_UPSTREAM_STOP,    /* the same of the replica that the one that is read follows */
-    FAULT_LINK_CUT,         /* the replica loses its link, 0.3 s */
-    FAULT_LINK_LOST,        /* 4 s */
-    FAULT_UPSTREAM_CUT,     /* the replica that it follows loses its link, 0.3 s */
-    FAULT_MOVE,             /* it follows the master, and then the other replica again */
-    FAULT_PROMOTION,        /* it is made a master, and a replica again */
-    FAULT_RESYNC,           /* all replicas get all data anew */
-    FAULT_REPLICA_RESTART,  /* it is killed and started without data */
-    FAULT_UPSTREAM_RESTART, /* the same of the replica that it follows */
-    FAULT_MASTER_SILENT,    /* nothing comes from the master over links that stay up, 20 s */
+    /* With a replica. Those above concern the one that channeld reads, but for pauses and changes of data. */
+    FAULT_MASTER_STOP,     /* SIGSTOP of the master, 1 s */
+    FAULT_LINK_CUT,        /* the replica loses its link, 0.3 s */
+    FAULT_LINK_LOST,       /* 4 s */
+    FAULT_PROMOTION,       /* it is made a master, and a replica again */
+    FAULT_RESYNC,          /* it gets all data anew */
+    FAULT_REPLICA_RESTART, /* it is killed and started without data */
+    FAULT_MASTER_SILENT,   /* nothing comes from the master over links that stay up, 20 s */
 
     /* In a cluster. Those above concern the node that has the slot. */
     FAULT_SLOT_MOVE,     /* the slot moves to another master, key by key */
@@ -83,7 +79,7 @@ enum { SLOT_LOST_MS = 2000 };
 struct schedule_limits {
     int64_t bound;
     int64_t stale_limit;
-    int replicas;
+    bool replica;
 };
 
 struct fault_schedule;
@@ -95,8 +91,8 @@ void schedule_free(struct fault_schedule *schedule);
 const char *fault_name(enum fault_kind kind);
 bool fault_is_quick(enum fault_kind kind);
 
-/* Whether it can happen with so many replicas, or in a cluster. */
-bool fault_applies(enum fault_kind kind, int replicas, bool cluster);
+/* Whether it can happen with a replica, or in a cluster. */
+bool fault_applies(enum fault_kind kind, bool replica, bool cluster);
 
 /* ---- for the thread that causes the faults, one at a time ---- */
 

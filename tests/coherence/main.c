@@ -19,7 +19,7 @@
 
 #include "coherence/clock.h"
 #include "coherence/model.h"
-#include "coherence/replicas.h"
+#include "coherence/replica.h"
 #include "coherence/run.h"
 
 /* ---- the command line ---- */
@@ -65,7 +65,6 @@ static const struct option_spec specs[] = {
     NUMBER("bound-ms", bound_ms, 50, 1, 10000, "how old a response may be"),
     NUMBER("stale-limit-ms", stale_limit_ms, 1500, 0, 600000, "CHANNELD_STALE_LIMIT"),
     NUMBER("fault-gap-ms", fault_gap_ms, 1000, 0, 600000, "between two faults"),
-    NUMBER("replicas", replicas, 0, 0, REPLICAS_MAX, "channeld reads a replica (1), or a replica of one (2)"),
     NUMBER("stale-proxy-ms", stale_proxy_ms, 0, 0, 600000,
            "sabotage: a proxy in front of channeld whose responses are up to that old"),
     NUMBER("drop-changes", drop, 0, 0, INT_MAX,
@@ -77,6 +76,7 @@ static const struct option_spec specs[] = {
     OTHER("redis-server", OPTION_TEXT, redis_server, "the server's program (redis-server)"),
     OTHER("redis-args", OPTION_TEXT, redis_args, "further arguments of it, separated by spaces"),
     OTHER("faults", OPTION_FAULTS, faults, "none, all, quick, or some of the following (all):"),
+    OTHER("replica", OPTION_FLAG, replica, "channeld reads a replica"),
     OTHER("cluster", OPTION_FLAG, cluster, "channeld reads a Redis Cluster of six nodes"),
     OTHER("tls", OPTION_FLAG, tls, "channeld connects to Redis by TLS"),
     OTHER("verbose", OPTION_FLAG, verbose, "print a line per second"),
@@ -202,15 +202,15 @@ static void options_read(struct options *options, int argc, char **argv)
         options_set(options, &specs[n], optarg);
     }
     for (int i = 0; i < FAULT_KINDS; i++) {
-        if (!fault_applies((enum fault_kind)i, options->replicas, options->cluster))
+        if (!fault_applies((enum fault_kind)i, options->replica, options->cluster))
             options->faults[i] = false;
     }
     if (options->hide_link) /* by a user of its own */
         options->faults[FAULT_ROTATE] = false;
-    if (options->cluster && options->replicas > 0)
-        options_refuse("cluster", "there are no --replicas");
-    if (options->tls && (options->cluster || options->replicas > 0))
-        options_refuse("tls", "there is one server, neither --cluster nor --replicas");
+    if (options->cluster && options->replica)
+        options_refuse("cluster", "there is no --replica");
+    if (options->tls && (options->cluster || options->replica))
+        options_refuse("tls", "there is one server, neither --cluster nor --replica");
     if (optind < argc) {
         (void)fprintf(stderr, "coherence: unexpected argument %s\n", argv[optind]);
         exit(2);

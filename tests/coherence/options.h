@@ -20,9 +20,9 @@ struct options {
     int bound_ms;       /* how old a response may be */
     int stale_limit_ms; /* how long channeld may answer from its cache without Redis */
     int fault_gap_ms;   /* between the end of a fault and the next */
-    bool cluster;       /* of six nodes, in place of one server; without replicas */
-    int replicas;       /* between the writers' server and channeld's; see replicas.h */
-    bool tls;           /* between channeld and the one server; without replicas */
+    bool cluster;       /* of six nodes, in place of one server; without a replica */
+    bool replica;       /* between the writers' server and channeld: see replica.h */
+    bool tls;           /* between channeld and the one server; without a replica */
     uint64_t seed;
     bool faults[FAULT_KINDS];
     bool verbose;

@@ -56,14 +56,14 @@ static struct redis *master_of(struct run *run)
 /* That channeld reads. */
 static struct redis *source_of(struct run *run)
 {
-    return run->options.cluster ? master_of(run) : replicas_source(&run->replicas);
+    return run->options.cluster ? master_of(run) : replica_source(&run->replica);
 }
 
 /* Waits until that one has applied all changes. */
 static void await_applied(struct run *run)
 {
     if (!run->options.cluster)
-        replicas_await(&run->replicas);
+        replica_await(&run->replica);
 }
 
 /* The value of a field of INFO server, owned; NULL when there is none. */
@@ -92,10 +92,9 @@ static void probe_redis(struct run *run)
         abort();
     run->acknowledges_early = strtol(version, NULL, 10) >= 8 && strcmp(threads, "io-threads 1") != 0;
     printf("server: %s %s, %s%s\n", valkey != NULL ? "Valkey" : "Redis", version, threads,
-           run->options.cluster
-               ? "; a cluster is read"
-               : ((const char *[]){"", "; a replica is read",
-                                   "; a replica of a replica is read"})[run->options.replicas]);
+           run->options.cluster   ? "; a cluster is read"
+           : run->options.replica ? "; a replica is read"
+                                  : "");
     free(threads);
     free(valkey);
     free(redis);
@@ -116,7 +115,7 @@ static void start_servers(struct run *run, const char *const *args)
         return;
     }
     redis_start_program(&run->redis, program, args);
-    replicas_start(&run->replicas, &run->redis, run->options.replicas, program, args);
+    replica_start(&run->replica, &run->redis, run->options.replica, program, args);
 }
 
 /* The arguments of a server with a TLS port, owned; "" without TLS. */
@@ -139,7 +138,7 @@ static void start_redis(struct run *run)
     char *tls = tls_args(run);
     char *text =
         text_printf("--enable-debug-command yes --busy-reply-threshold %d %s %s %s %s", (int)SCRIPT_BUSY_MS,
-                    run->options.cluster ? CLUSTER_ARGS : REPLICAS_MASTER_ARGS,
+                    run->options.cluster ? CLUSTER_ARGS : REPLICA_MASTER_ARGS,
                     rotates(run) ? "--user " USER " on +@all ~* &* >" PASSWORD "0 >" PASSWORD "1" : "", tls,
                     run->options.redis_args != NULL ? run->options.redis_args : "");
     const char *args[ARGS_MAX + 1] = {NULL};
@@ -326,7 +325,7 @@ static void fault_restart(struct run *run, enum fault_kind kind, int ms)
     atomic_store(&model->redis_up, true);
     (void)pthread_rwlock_unlock(&model->reload_lock);
     schedule_undone(run->schedule);
-    await_connected(run, run->options.replicas > 0 ? 0 : connects + run->options.workers);
+    await_connected(run, run->options.replica ? 0 : connects + run->options.workers);
     await_reload(run);
     schedule_data_restored(run->schedule);
     schedule_end(run->schedule);
@@ -447,15 +446,14 @@ static void fault_throttle(struct run *run, enum fault_kind kind, int ms)
     schedule_end(run->schedule);
 }
 
-/* ---- faults between replicas ---- */
+/* ---- faults between a master and its replica ---- */
 
-static void fault_upstream_stop(struct run *run, enum fault_kind kind, int ms)
+static void fault_master_stop(struct run *run, enum fault_kind kind, int ms)
 {
-    struct redis *redis = kind == FAULT_MASTER_STOP ? &run->redis : &run->replicas.node[0];
     schedule_begin(run->schedule, kind, RULE_COHERENT);
-    redis_pause(redis);
+    redis_pause(&run->redis);
     sleep_ms(ms);
-    redis_resume(redis);
+    redis_resume(&run->redis);
     schedule_undone(run->schedule);
     await_applied(run);
     schedule_end(run->schedule);
@@ -485,44 +483,18 @@ static void write_filler(struct run *run, struct proxy *link)
 
 static void fault_link(struct run *run, enum fault_kind kind, int ms)
 {
-    int node = run->replicas.count - 1;
+    struct proxy *link = run->replica.link;
     schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
-    replicas_cut(&run->replicas, node);
+    replica_cut(&run->replica);
     schedule_redis_down(run->schedule);
     if (kind == FAULT_LINK_LOST)
-        write_filler(run, run->replicas.link[node]);
+        write_filler(run, link);
     sleep_ms(ms);
-    proxy_set_refusing(run->replicas.link[node], false);
+    proxy_set_refusing(link, false);
     if (kind == FAULT_LINK_LOST) /* until it has caught up, its data is as old as the fault */
         await_applied(run);
     schedule_redis_up(run->schedule);
-    proxy_restore(run->replicas.link[node]);
-    await_replica(run);
-}
-
-/* The replica keeps its link to the one that has lost its own: nobody notices but by the pause. */
-static void fault_upstream_cut(struct run *run, enum fault_kind kind, int ms)
-{
-    schedule_begin(run->schedule, kind, RULE_COHERENT);
-    replicas_cut(&run->replicas, 0);
-    sleep_ms(ms);
-    proxy_restore(run->replicas.link[0]);
-    await_replica(run);
-}
-
-static void follow(struct redis *replica, int port)
-{
-    redis_do(replica, "REPLICAOF 127.0.0.1 %d", port);
-}
-
-static void fault_move(struct run *run, enum fault_kind kind, int ms)
-{
-    struct redis *source = source_of(run);
-    schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
-    follow(source, run->redis.port);
-    await_applied(run);
-    sleep_ms(ms);
-    follow(source, proxy_port(run->replicas.link[run->replicas.count - 1]));
+    proxy_restore(link);
     await_replica(run);
 }
 
@@ -533,7 +505,7 @@ static void fault_promotion(struct run *run, enum fault_kind kind, int ms)
     schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
     redis_do(source, "REPLICAOF NO ONE");
     sleep_ms(ms);
-    follow(source, proxy_port(run->replicas.link[run->replicas.count - 1]));
+    redis_do(source, "REPLICAOF 127.0.0.1 %d", proxy_port(run->replica.link));
     await_replica(run);
 }
 
@@ -543,15 +515,13 @@ static void fault_resync(struct run *run, enum fault_kind kind, int ms)
     (void)ms;
     schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
     redis_do(&run->redis, "DEBUG CHANGE-REPL-ID");
-    for (int i = 0; i < run->replicas.count; i++)
-        proxy_inject(run->replicas.link[i], PROXY_RESET);
+    proxy_inject(run->replica.link, PROXY_RESET);
     await_replica(run);
 }
 
 static void fault_replica_restart(struct run *run, enum fault_kind kind, int ms)
 {
-    bool upstream = kind == FAULT_UPSTREAM_RESTART;
-    struct redis *redis = upstream ? &run->replicas.node[0] : source_of(run);
+    struct redis *redis = source_of(run);
     schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
     redis_kill(redis);
     schedule_redis_down(run->schedule);
@@ -561,22 +531,15 @@ static void fault_replica_restart(struct run *run, enum fault_kind kind, int ms)
     await_replica(run);
 }
 
-/*
- * Links stay up while nothing passes the first of them. A replica's replica connects again meanwhile: what it
- * then receives comes from one that has lost the master itself.
- */
+/* The link stays up while nothing passes. */
 static void fault_master_silent(struct run *run, enum fault_kind kind, int ms)
 {
-    struct replicas *replicas = &run->replicas;
     schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
-    proxy_set_blackhole(replicas->link[0], PROXY_BOTH);
+    proxy_set_blackhole(run->replica.link, PROXY_BOTH);
     schedule_redis_down(run->schedule);
-    sleep_ms(ms / 2);
-    if (replicas->count > 1)
-        proxy_inject(replicas->link[replicas->count - 1], PROXY_RESET);
-    sleep_ms(ms / 2);
+    sleep_ms(ms);
     schedule_redis_up(run->schedule);
-    proxy_restore(replicas->link[0]);
+    proxy_restore(run->replica.link);
     await_replica(run);
 }
 
@@ -730,16 +693,12 @@ void run_fault(struct run *run, enum fault_kind kind)
         [FAULT_THROTTLE] = {fault_throttle, 250},
         [FAULT_SLOW] = {fault_slow, 200},
         [FAULT_SCRIPT] = {fault_script, 0},
-        [FAULT_MASTER_STOP] = {fault_upstream_stop, 1000},
-        [FAULT_UPSTREAM_STOP] = {fault_upstream_stop, 1000},
+        [FAULT_MASTER_STOP] = {fault_master_stop, 1000},
         [FAULT_LINK_CUT] = {fault_link, 300},
         [FAULT_LINK_LOST] = {fault_link, 4000},
-        [FAULT_UPSTREAM_CUT] = {fault_upstream_cut, 300},
-        [FAULT_MOVE] = {fault_move, 200},
         [FAULT_PROMOTION] = {fault_promotion, 200},
         [FAULT_RESYNC] = {fault_resync, 0},
         [FAULT_REPLICA_RESTART] = {fault_replica_restart, 50},
-        [FAULT_UPSTREAM_RESTART] = {fault_replica_restart, 50},
         [FAULT_MASTER_SILENT] = {fault_master_silent, 20000},
         [FAULT_ROTATE] = {fault_rotate, 0},
         [FAULT_SLOT_MOVE] = {fault_slot_move, 100},
@@ -833,7 +792,7 @@ static void start_channeld(struct run *run)
 static void start_writers(struct run *run)
 {
     struct writer_place place = {.prefix = run_prefix(run), .port = run->redis.port};
-    if (run->options.replicas > 0)
+    if (run->options.replica)
         place.source_port = source_of(run)->port;
     for (int i = 0; run->options.cluster && i < CLUSTER_NODES; i++)
         place.node_port[place.nodes++] = run->cluster.node[i].port;
@@ -845,7 +804,7 @@ void run_start(struct run *run)
 {
     const struct schedule_limits limits = {.bound = (int64_t)run->options.bound_ms * CLOCK_MS,
                                            .stale_limit = (int64_t)run->options.stale_limit_ms * CLOCK_MS,
-                                           .replicas = run->options.replicas};
+                                           .replica = run->options.replica};
     run->schedule = schedule_new(&limits);
     run->model = model_new(run->options.channels, run->options.writers);
     start_redis(run);
@@ -894,7 +853,7 @@ void run_stop(struct run *run)
         cluster_stop(&run->cluster);
         return;
     }
-    replicas_stop(&run->replicas);
+    replica_stop(&run->replica);
     redis_stop(&run->redis);
     if (run->options.tls)
         tempdir_fini(&run->dir);

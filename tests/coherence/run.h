@@ -8,7 +8,7 @@
 #include "coherence/model.h"
 #include "coherence/options.h"
 #include "coherence/reader.h"
-#include "coherence/replicas.h"
+#include "coherence/replica.h"
 #include "coherence/report.h"
 #include "coherence/stale_proxy.h"
 #include "coherence/writer.h"
@@ -28,7 +28,7 @@ struct run {
     struct fault_schedule *schedule;
     struct report *report;
     struct redis redis; /* that the writers change */
-    struct replicas replicas;
+    struct replica replica;
     struct cluster cluster; /* in their place */
     int owner;              /* its node that has the slot */
     bool moved;             /* the slot, an odd number of times */

@@ -8,7 +8,7 @@
 
 #include "coherence/model.h"
 #include "coherence/options.h"
-#include "coherence/replicas.h"
+#include "coherence/replica.h"
 #include "coherence/slot_client.h"
 
 /* A thread that changes its part of the catalogue, at a steady rate. */

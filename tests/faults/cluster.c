@@ -11,7 +11,7 @@ enum { FOLLOW_MS = 1000, KEYS_AT_ONCE = 100 };
 static struct cluster cluster;
 static int owner; /* of the slot */
 
-static int setup_with(void **state, const char *role)
+static int setup(void **state)
 {
     static const char *const env[] = {"CHANNELD_REDIS_PREFIX=" CLUSTER_PREFIX, "CHANNELD_STALE_LIMIT=2m",
                                       NULL};
@@ -20,18 +20,8 @@ static int setup_with(void **state, const char *role)
     testbed_write(&cluster.node[owner], 1);
     redis_do(&cluster.node[owner], "HSET " CLUSTER_PREFIX "api_key_info %064d {}", 0); /* so keys are held */
     assert_int_equal(redis_integer(&cluster.node[owner], "WAIT 1 %d", WAIT_DEADLINE_MS / 2), 1);
-    testbed_start_at(state, text_temp("%s/%s", cluster.url, role), env, "channeld_cluster_nodes_connected");
+    testbed_start_at(state, text_temp("%s/", cluster.url), env, "channeld_cluster_nodes_connected");
     return 0;
-}
-
-static int setup(void **state)
-{
-    return setup_with(state, "");
-}
-
-static int setup_replica(void **state)
-{
-    return setup_with(state, "?role=replica");
 }
 
 static int teardown(void **state)
@@ -111,16 +101,6 @@ SLOW_TEST_WITH(killed_master_is_replaced, setup, teardown)
     expect_new_owner(*state);
 }
 
-SLOW_TEST_WITH(killed_replica_is_replaced, setup_replica, teardown)
-{
-    int master = owner;
-    owner += CLUSTER_MASTERS;
-    outage_run(*state, &(struct outage){"cluster replica killed", kill_owner, NULL, .lasts_ms = 300,
-                                        .recovery_ms = 2 * TESTBED_TIMEOUT_MS});
-    owner = master;
-    expect_new_owner(*state);
-}
-
 /* It wakes up with its former connections and data. */
 SLOW_TEST_WITH(stalled_master_that_wakes_up_is_ignored, setup, teardown)
 {
@@ -139,26 +119,10 @@ SLOW_TEST_WITH(ordered_failover, setup, teardown)
     expect_new_owner(*state);
 }
 
-SLOW_TEST_WITH(ordered_failover_under_replica, setup_replica, teardown)
-{
-    outage_run(*state, &(struct outage){"cluster failover, replica", order_failover, .recovery_ms = FOLLOW_MS,
-                                        .lasts_ms = FOLLOW_MS, .unnoticed = true});
-    expect_new_owner(*state);
-}
-
-static void check_move(struct testbed *bed, const char *name)
-{
-    outage_run(bed, &(struct outage){name, move_slot, .recovery_ms = FOLLOW_MS, .lasts_ms = FOLLOW_MS,
-                                     .unnoticed = true, .harmless = true, .passable = true});
-    expect_new_owner(bed);
-}
-
 SLOW_TEST_WITH(slot_moves_under_load, setup, teardown)
 {
-    check_move(*state, "slot moved");
-}
-
-SLOW_TEST_WITH(slot_moves_under_load_of_replicas, setup_replica, teardown)
-{
-    check_move(*state, "slot moved, replica");
+    outage_run(*state,
+               &(struct outage){"slot moved", move_slot, .recovery_ms = FOLLOW_MS, .lasts_ms = FOLLOW_MS,
+                                .unnoticed = true, .harmless = true, .passable = true});
+    expect_new_owner(*state);
 }

@@ -44,7 +44,7 @@ static void kill_master(struct testbed *bed)
     redis_kill(&cluster.redis[0]);
 }
 
-/* The first of the list, which all workers use, is lost with the master: both are on one machine. */
+/* A Sentinel that workers use is lost with the master: both are on one machine. */
 static void kill_master_and_sentinel(struct testbed *bed)
 {
     redis_kill(&cluster.sentinel[0]);

@@ -69,14 +69,6 @@ TEST_CASE(master_of_the_slot_is_found)
     expect_only(&fixture, CLUSTER_OWNER);
 }
 
-TEST_CASE(replica_of_the_slot_is_found)
-{
-    struct fixture fixture;
-    begin(&fixture, text_temp("%s/?role=replica", cluster.url));
-    assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_role"), 2);
-    expect_only(&fixture, CLUSTER_OWNER + CLUSTER_MASTERS);
-}
-
 /* One node that answers is enough, and its name is one that is resolved. */
 TEST_CASE(dead_nodes_are_skipped)
 {
@@ -220,8 +212,8 @@ TEST_CASE(channelctl_works_on_the_master)
 {
     struct process tool;
     struct fixture fixture;
-    AUTOFREE char *url = text_printf("redis+cluster://127.0.0.1:%d,127.0.0.1:%d/?role=replica",
-                                     net_reserve_port(), cluster.node[CLUSTER_MASTERS].port);
+    AUTOFREE char *url = text_printf("redis+cluster://127.0.0.1:%d,127.0.0.1:%d/", net_reserve_port(),
+                                     cluster.node[CLUSTER_MASTERS].port);
     begin(&fixture, cluster.url);
     assert_int_equal(run_tool(&tool, url, WORDS("load", "--sample", "500", "--replace")), 0);
     assert_int_equal(run_tool(&tool, url, WORDS("verify")), 0);

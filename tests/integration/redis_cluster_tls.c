@@ -86,14 +86,6 @@ static void change(struct fixture *fixture, int node, const char *title)
     assert_true(wait_until(is_connected_to, &node, WAIT_DEADLINE_MS));
 }
 
-TEST_CASE(replica_is_read_at_its_tls_port)
-{
-    struct fixture fixture;
-    begin(&fixture, "?role=replica");
-    assert_true(connections_of(CLUSTER_OWNER + CLUSTER_MASTERS) >= 2);
-    fixture_fini(&fixture);
-}
-
 TEST_CASE(channelctl_finds_the_master)
 {
     struct process tool;

@@ -1,7 +1,7 @@
 /* Cases and their checks; see cases.h. */
 #include "simulation/cases.h"
 
-#include "redis/name_watch.h"
+#include "redis/session.h"
 #include "simulation/cluster.h"
 #include "simulation/events.h"
 #include "simulation/loop.h"
@@ -207,7 +207,7 @@ static void run_sentinel_lost(void)
 
 /* --- names --- */
 
-enum { THREE_LOOK_UPS_MS = 4 * NAME_WATCH_INTERVAL_MS, ROTATION_MS = 300000 };
+enum { THREE_LOOK_UPS_MS = 4 * REDIS_CONNECTION_LOOK_UP_MS, ROTATION_MS = 300000 };
 
 /* A copy, with a writer of its own from then on. */
 static void begin_second_server(void)
@@ -283,7 +283,7 @@ static void run_name_that_flaps(void)
 
 /* --- Redis cannot be connected to --- */
 
-enum { MINUTE_MS = 60000, FLEET_SAMPLE_MS = 20 };
+enum { MINUTE_MS = 60000, FLEET_SAMPLE_MS = 20, STAYED_MS = REDIS_SESSION_STAYED_MS + 1000 };
 
 static void hasten_names(void)
 {
@@ -317,8 +317,8 @@ static void expect_attempts(unsigned before, unsigned least, unsigned most)
         trace_fail("more or fewer attempts than planned: %u, and not %u to %u", made, least, most);
 }
 
-/* The pauses get longer, from 50 ms to a second, of which half is random; and begin anew after a connection.
- */
+/* The pauses get longer, from 50 ms to a second, of which half is random; and begin anew after a connection
+ * that stays. */
 static void run_redis_that_refuses(void)
 {
     await_connected(1, 5000);
@@ -330,6 +330,7 @@ static void run_redis_that_refuses(void)
         run_for_ms(MINUTE_MS - 1700);
         expect_attempts(before, 60, 124);
         listen_again(1500);
+        run_for_ms(STAYED_MS);
     }
 }
 
@@ -347,6 +348,7 @@ static void run_redis_that_is_silent(void)
         if (times == 1) /* or what it has accepted is never answered */
             redis_restart(&scenario.server[0], true);
         listen_again(9500);
+        run_for_ms(STAYED_MS);
     }
 }
 

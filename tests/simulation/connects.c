@@ -70,6 +70,7 @@ static uint64_t at_once_ns; /* the last attempt without a pause; 0: there was no
 static unsigned pauses;     /* of the longest kind */
 static uint64_t shortest_ns, longest_ns;
 
+static bool is_ready;       /* a connection is in use */
 static bool is_closing;     /* the worker ends */
 static unsigned looking_up; /* look-ups in progress */
 static bool look_up_ended;  /* in this turn, or while the process was stopped */
@@ -115,8 +116,10 @@ struct bounds {
     unsigned open[KINDS], per_second[KINDS], per_minute[KINDS], look_ups;
 };
 
-/* New settings, and a name that has moved, are tried beside the connection in use: with all that belongs to
- * it. */
+/*
+ * New settings, a name that has moved, and replicas while the master stands in are tried beside the
+ * connection in use: with all that belongs to it.
+ */
 static struct bounds bounds_now(void)
 {
     static const struct bounds single = {{1, 0}, {40, 0}, {1500, 0}, 3};
@@ -126,7 +129,8 @@ static struct bounds bounds_now(void)
     struct bounds b = t == &topology_cluster                                       ? cluster
                       : t == &topology_sentinel || t == &topology_sentinel_replica ? sentinel
                                                                                    : single;
-    bool is_beside = scenario_has(FAULT_renew) || (t == &topology_plain && scenario.servers > 1);
+    bool is_beside = scenario_has(FAULT_renew) || t == &topology_sentinel_replica ||
+                     (t == &topology_plain && scenario.servers > 1);
     unsigned factor = workers * (is_beside ? 2 : 1);
     b.look_ups *= factor;
     for (int kind = 0; kind < KINDS; kind++) {
@@ -280,7 +284,7 @@ static void on_end(unsigned number, bool unanswered)
     if (unanswered && !is_closing)
         check_timeout(c);
     if (c->kind == DATA) {
-        failures++;
+        failures += !is_ready; /* otherwise it was replaced, or was to replace the one in use */
         ended = idle = moment_now();
     }
     c->number = 0;
@@ -289,6 +293,7 @@ static void on_end(unsigned number, bool unanswered)
 
 void connects_ready(bool ready)
 {
+    is_ready = ready;
     if (ready)
         failures = 0;
 }
@@ -329,7 +334,7 @@ void connects_begin(unsigned count_of_workers)
 {
     const struct topology *t = scenario.topology;
     workers = count_of_workers;
-    is_closing = false;
+    is_ready = is_closing = false;
     is_paced = workers == 1 && t != &topology_cluster && !scenario_has(FAULT_renew);
     is_plain = is_paced && t == &topology_plain && !scenario_has(FAULT_memory);
     memset(opened, 0, sizeof opened);

@@ -92,10 +92,7 @@ static struct wire {
     struct bytes in;              /* what makes no whole command yet */
     struct sent sent[UNDER_WAY];  /* a ring */
     size_t first, executed, next; /* the oldest under way, the next to be executed, and to be written */
-} wires[WIRES];
-
-/* The numbers of the connections, which are found here. */
-static unsigned wire_numbers[WIRES];
+} wires[WIRES + 1]; /* by the number; the last one is for a number whose place the connection in use has */
 
 /* A request: it waits, or has ended so lately that commands for it may be written. */
 struct want {
@@ -149,6 +146,7 @@ static uint64_t scanned_ns; /* when a portion was last asked for */
 static uint64_t all_ns, index_ns, keys_ns, card_ns; /* the last invalidations of these */
 static uint64_t apart_ns;                           /* when a request has last checked its key by itself */
 static struct copy cards[IDS + 1], summaries[IDS + 1], pages[PAGES], keys[COPIED_KEYS], index_size;
+static int last_with_link[LINKS];        /* the card with this link that was read last; 0: none was */
 static uint64_t page_ns[PAGES];          /* when a range was last written */
 static uint64_t told_card_ns[CARDS + 1]; /* the last invalidation of each */
 static int64_t linked;                   /* links that were read, less the cards that were read by them */
@@ -527,14 +525,6 @@ static void check_window(const struct wire *w)
         trace_fail("more commands are under way than the window has room for: %u of %u", due, window);
 }
 
-/* A read may be for each of the requests that wait for the same. */
-static void note_read_for(const struct wire *w, const struct want *one)
-{
-    for (struct want *want = wants; want < wants + want_count; want++)
-        if (want->type == one->type && want->number == one->number && is_waiting(want, w))
-            want->may_read = true;
-}
-
 /* It may be read so often for these requests: once, if nothing is uncertain. */
 static void count_read(const struct wire *w, const struct sent *s, const struct waiting *waiting,
                        bool is_once)
@@ -542,7 +532,7 @@ static void count_read(const struct wire *w, const struct sent *s, const struct 
     if (waiting->least->reads >= (is_once ? 1 : READS_MAX))
         reject("a request reads more than it needs", w, s);
     waiting->least->reads += !s->is_unsure;
-    note_read_for(w, waiting->least);
+    waiting->least->may_read = true;
 }
 
 static bool is_card(int64_t id)
@@ -590,7 +580,7 @@ static void judge_card(const struct wire *w, struct sent *s)
             reject("more cards are read than their links lead to", w, s);
         linked -= waiting.least == NULL && linked > 0;
         if (waiting.least != NULL)
-            note_read_for(w, waiting.least);
+            waiting.least->may_read = true;
         return;
     }
     bool is_certain = is_ordinary() && is_settled(keys_ns);
@@ -602,14 +592,15 @@ static void judge_card(const struct wire *w, struct sent *s)
     s->is_shared = !s->is_unsure;
 }
 
-/* The card that has this link is cached. */
+/* The card that has this link is cached, and no other one that had it was read since: the link leads to the
+ * last one. */
 static bool is_link_held(const struct wire *w, int64_t link)
 {
-    bool held = false;
-    for (int id = 1; id <= CARDS && !held; id++)
-        held = is_held(&cards[id], w) && changed_ns(OBJECT_CARD + id - 1) < cards[id].made_ns &&
-               value_of(OBJECT_CARD + id - 1) > 0 && card_link(value_of(OBJECT_CARD + id - 1)) == link;
-    return held;
+    int id = link >= 0 && link < LINKS ? last_with_link[link] : 0;
+    if (id == 0 || !is_held(&cards[id], w) || changed_ns(OBJECT_CARD + id - 1) >= cards[id].made_ns)
+        return false;
+    int64_t value = value_of(OBJECT_CARD + id - 1);
+    return value > 0 && card_link(value) == link;
 }
 
 static void judge_link(const struct wire *w, struct sent *s)
@@ -943,15 +934,9 @@ static void add_command(struct wire *w, const struct command *m, size_t bytes)
 
 static struct wire *wire_of(unsigned number)
 {
-    for (int i = 0; i < WIRES && is_watched; i++)
-        if (wire_numbers[i] == number)
-            return &wires[i];
-    return NULL;
-}
-
-static void set_number(struct wire *w, unsigned number)
-{
-    w->number = wire_numbers[w - wires] = number;
+    struct wire *w = &wires[number % WIRES];
+    w = w->number == number ? w : &wires[WIRES];
+    return is_watched && w->number == number ? w : NULL;
 }
 
 static struct wire *begin_wire(unsigned number)
@@ -959,9 +944,8 @@ static struct wire *begin_wire(unsigned number)
     struct wire *w = wire_of(number);
     if (w != NULL)
         return w;
-    w = wire_of(0);
-    assert(w != NULL); /* the process has no more open (net.c) */
-    set_number(w, number);
+    w = &wires[number % WIRES] == in_use ? &wires[WIRES] : &wires[number % WIRES];
+    w->number = number;
     w->handshake = w->behind = w->behind_until = 0;
     w->is_used = false;
     w->last = OTHER;
@@ -1024,11 +1008,20 @@ static bool keeps(const struct sent *s)
     return s->has_data && !s->is_own && !s->is_unsure && has_memory();
 }
 
+static void note_link(int id)
+{
+    int64_t value = value_of(OBJECT_CARD + id - 1);
+    if (value > 0 && card_link(value) >= 0)
+        last_with_link[card_link(value)] = id;
+}
+
 static void learn_from(const struct sent *s, const struct redis *r)
 {
     bool is_card_read = (s->kind == CARD || s->kind == SUMMARY) && keeps(s) && is_card(s->number);
     if (is_card_read)
         learn(s->kind == CARD ? &cards[s->number] : &summaries[s->number], r);
+    if (is_card_read && s->kind == CARD && s->number <= CARDS)
+        note_link((int)s->number);
     /* Else the process may apply a change that it has read, behind a check of the catalogue. */
     bool is_kept = s->has_data && has_memory() && is_settled(keys_ns);
     for (int i = 0; s->kind == MEMBERS && i < COPIED_KEYS; i++)
@@ -1181,22 +1174,12 @@ static void connect_to(const struct redis *r, struct wire *w)
     }
 }
 
-void costs_closed(unsigned number)
-{
-    struct wire *w = number == 0 ? NULL : wire_of(number);
-    if (w == NULL)
-        return;
-    if (w == in_use)
-        lose();
-    set_number(w, 0);
-}
-
 void costs_connection(const struct redis *r, unsigned number)
 {
     if (!is_watched)
         return;
     lose();
-    for (struct wire *w = wires; w < wires + WIRES && r != NULL && number == 0; w++)
+    for (struct wire *w = wires; w <= wires + WIRES && r != NULL && number == 0; w++)
         w->is_used = true;
     if (r != NULL && number != 0 && wire_of(number) != NULL)
         connect_to(r, wire_of(number));
@@ -1209,6 +1192,7 @@ void costs_begin(bool watched, const struct cache_metrics *m)
     in_use = NULL;
     has_lost = false;
     want_count = 0;
-    for (struct wire *w = wires; w < wires + WIRES; w++)
-        set_number(w, 0);
+    memset(last_with_link, 0, sizeof last_with_link);
+    for (struct wire *w = wires; w <= wires + WIRES; w++)
+        w->number = 0;
 }

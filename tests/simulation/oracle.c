@@ -51,9 +51,7 @@ static struct view {
     uint64_t heard_ns; /* from the master, at most, when the connection was lost; of a replica */
 } views[VIEWS];
 
-/* The newest position of the stream that the process has read of replicas, and when it may assume that the
- * master has sent something. Input that a replica gets later from another replica shows nothing about the
- * master. `conn` is the last one on which a position was read. */
+/* What the process has last read of a replica: when that has last heard from its master. */
 static struct oracle_statement told;
 
 /* `told` was in what was last read on its connection; what was known before that. */
@@ -89,15 +87,12 @@ static void on_read(unsigned number, uint64_t made_ns, bool is_part)
         return;
     told_before = told;
     told_last = true;
-    if (s->stream != told.stream || s->offset > told.offset)
-        told = *s;
-    told.conn = number;
+    told = *s;
     s->conn = 0;
 }
 
 static void on_close(unsigned number)
 {
-    costs_closed(number);
     if (!told_last || number != told.conn)
         return;
     told = told_before;
@@ -107,7 +102,7 @@ static void on_close(unsigned number)
 void oracle_begin(void)
 {
     view_count = 0;
-    told.stream = 0;
+    told = (struct oracle_statement){0};
     memset(statements, 0, sizeof statements);
     told_last = false;
     memset(down_ns, 0, sizeof down_ns);

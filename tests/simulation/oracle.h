@@ -40,8 +40,7 @@ void oracle_connection(bool ready);
 
 /* What a replica states: it heard of its master at `heard_ns`, at this position of this stream. */
 struct oracle_statement {
-    unsigned conn, stream;
-    int64_t offset;
+    unsigned conn;
     uint64_t made_ns, heard_ns;
 };
 

@@ -1,4 +1,4 @@
-/* Streams, links and roles, and the topology of a chain of replicas; see replica.h. */
+/* Streams, links and roles, and the topology of a master with two replicas; see replica.h. */
 #include "simulation/replica.h"
 
 #include "simulation/events.h"
@@ -373,7 +373,7 @@ void replica_put_info(struct redis *r, unsigned conn, struct bytes *out)
     (void)snprintf(reply, sizeof reply, "=%d\r\ntxt:%s\r\n", len + 4, text);
     put_text(out, reply);
     if (up)
-        oracle_stated(&(struct oracle_statement){conn, p->id, p->offset, r->turn_ns, p->io_ns});
+        oracle_stated(&(struct oracle_statement){conn, r->turn_ns, p->io_ns});
 }
 
 const char *replica_error(const struct redis *r)
@@ -386,20 +386,20 @@ const char *replica_error(const struct redis *r)
     return NULL;
 }
 
-/* --- the topology: a master, its replica, and the replica of that one, which the process reads --- */
+/* --- the topology: a master and its two replicas, which the process reads --- */
 
 static struct redis *any_replica(void)
 {
     return &scenario.server[1 + scenario_choose((unsigned)scenario.servers - 1)];
 }
 
-static void begin_chain(void)
+static void begin_replicas(void)
 {
     static const uint8_t hosts[][2] = {{3, 2}, {3, 3}, {2, 2}, {2, 3}};
     struct redis *second = scenario_add_server("replica", 2);
-    struct redis *third = scenario_add_server("below", 3);
+    struct redis *third = scenario_add_server("another", 3);
     replica_join(second, scenario.master);
-    replica_join(third, scenario_choose(3) == 0 ? scenario.master : second);
+    replica_join(third, scenario.master);
     net_set_name("replica.test", hosts[scenario_choose(4)], 1 + scenario_choose(2));
 }
 
@@ -432,7 +432,8 @@ static void on_demotion(void *arg, uint64_t number)
     replica_follow(r, scenario.master);
 }
 
-/* The second server becomes the master; the first one goes on alone, and comes back as its replica. */
+/* The second server becomes the master, which the third follows; the first one goes on alone, and comes back
+ * as a replica. */
 static void swap_masters(void)
 {
     struct redis *former = scenario.master;
@@ -444,10 +445,13 @@ static void swap_masters(void)
     scenario_disturb(alone_ns + 10 * SECOND);
     replica_promote(next);
     scenario_set_master(next);
+    for (struct redis *r = scenario.server; r < end_of_servers(); r++)
+        if (r->replication.upstream == former)
+            replica_follow(r, next);
     events_add_in(alone_ns, on_demotion, former, 0);
 }
 
-static void move_chain(void)
+static void move_replicas(void)
 {
     struct redis *r = any_replica();
     uint64_t duration_ns = scenario_a_while(60000);
@@ -491,7 +495,7 @@ void replica_heal_all(void)
 
 const struct topology topology_replica = {.name = "replica",
                                           .url = "redis://replica.test",
-                                          .begin = begin_chain,
-                                          .move = move_chain,
+                                          .begin = begin_replicas,
+                                          .move = move_replicas,
                                           .quieten = replica_heal_all,
                                           .recovery_s = 15};

@@ -1,6 +1,6 @@
 /*
  * The cache through its door, on a connection to Redis that the test plays: which requests cost commands,
- * which share them, and which wait; and what replicas of a cluster, and API keys, cost there. Whether a
+ * which share them, and which wait; and what API keys cost in a cluster. Whether a
  * response is true, in whatever order things happen, is told by tests/simulation.
  */
 #include "cache/cache.h"
@@ -14,14 +14,14 @@
 
 enum { BUDGET = 1 << 20, STALE_LIMIT_MS = 30000, STALE_KEYS_LIMIT_MS = 10000, TIMEOUT_MS = 500 };
 
-static struct redis_connection *const connection = &connections[0];
+static struct redis_connection *const connection = &the_connection;
 
 /* With all that was sent on it. */
 static void lose(void)
 {
-    connection_lose(connection);
+    connection_lose();
     fake_redis_fail_all(connection);
-    fake_redis_fail_all(&redirects);
+    fake_redis_fail_all(&other_node);
 }
 
 /* --- the cache, and requests --- */
@@ -119,6 +119,7 @@ static void answer_check(int64_t keys)
 #define KEY_HEX "6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b"
 
 static bool in_cluster; /* the next one */
+static bool is_closed;
 
 static void expect_idle(void)
 {
@@ -147,7 +148,7 @@ static void answer_api_keys(void)
 
 static void finish_handshake(void)
 {
-    connection_shake_hands(connection);
+    connection_shake_hands();
     if (!connection->was_ready)
         answer_permissions();
 }
@@ -171,7 +172,7 @@ static void connect_redis(void)
 static void push(const char *key)
 {
     const struct redis_reply *reply = key == NULL ? reply_of("_\r\n") : reply_string(key);
-    connection->options.on_push(connection->options.arg, SPAN("invalidate"), reply);
+    the_session.options.on_push(the_session.options.arg, SPAN("invalidate"), reply);
 }
 
 /* Connected, and the API keys are known. */
@@ -179,6 +180,7 @@ static int set_up(void **state)
 {
     (void)state;
     connections_init();
+    is_closed = false;
     clock_ms = 1000000;
     metrics = (struct cache_metrics){0};
     assert_int_equal(uv_loop_init(&loop), 0);
@@ -203,14 +205,19 @@ static int set_up(void **state)
     return 0;
 }
 
+static void on_closed(void *arg)
+{
+    (void)arg;
+    is_closed = true;
+}
+
 static int tear_down(void **state)
 {
     (void)state;
     entries_check(cache_entries);
-    cache_close(cache, connections_on_closed, NULL);
-    connection_finish_closing();
+    cache_close(cache, on_closed, NULL);
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
-    assert_true(connections_closed);
+    assert_true(is_closed);
     assert_int_equal(uv_loop_close(&loop), 0);
     in_cluster = false;
     return 0;
@@ -225,12 +232,6 @@ static int set_up_in_cluster(void **state)
 static void answer_no_info(void)
 {
     answer("HGET test:api_key_info ", reply_of("_\r\n"));
-}
-
-static void answer_auth(int64_t member)
-{
-    answer_no_info();
-    answer("SISMEMBER test:api_keys ", reply_integer(member));
 }
 
 static void expect_fetched(const struct asked *a, const char *title)
@@ -633,66 +634,6 @@ TEST_CASE_WITH(api_keys_on_another_node_are_checked_one_by_one, set_up_in_cluste
     }
 }
 
-static void ask_for_page_of_master(void)
-{
-    const struct asked *a = get(0, QUERY_PAGE, 1);
-    answer("ZCARD", reply_integer(0));
-    answer("ZRANGE", reply_of("*0\r\n"));
-    answer("ASKING ZCARD", reply_integer(1));
-    answer("ASKING ZRANGE", reply_words("9"));
-    answer("HMGET test:card:9 ", reply_summary(NULL, NULL));
-    answer("ASKING HMGET test:card:9 ", reply_summary("9", "nine"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    assert_non_null(strstr(a->body, "nine"));
-}
-
-/* A replica replies that nothing is there while its master would refer to another node. */
-static void answer_absent_link_of_master(void)
-{
-    answer(GET_LINK, reply_of("_\r\n"));
-    answer("ASKING GET test:link:", reply_of("_\r\n"));
-    answer("SCARD test:api_keys", reply_integer(0));
-    answer("ASKING SCARD test:api_keys", reply_integer(1));
-}
-
-TEST_CASE_WITH(what_a_replica_has_not_got_is_asked_of_its_master, set_up_in_cluster, tear_down)
-{
-    connection->replica = true;
-    cache_card("seven");
-    expect_hit(get(1, QUERY_CARD, 7), CACHE_FOUND);
-    push("test:card:7"); /* which has the link */
-    for (int i = 0; i < 2; i++) {
-        const struct asked *a = get(0, QUERY_CARD, 8);
-        answer("HMGET test:card:8 ", reply_card(NULL, NULL));
-        answer("ASKING HMGET test:card:8 ", reply_card("8", "eight"));
-        expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-        a = get(0, QUERY_CARD_BY_LINK, 0);
-        answer_absent_link_of_master();
-        answer_absent_link_of_master();
-        expect(a, CACHE_NOT_FOUND, CACHE_SOURCE_MISS);
-        ask_for_page_of_master();
-    }
-    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
-    push("test:api_keys");
-    answer("SCARD test:api_keys", reply_integer(0));
-    answer("ASKING SCARD test:api_keys", reply_integer(1));
-    answer("SSCAN test:api_keys", reply_of("*2\r\n$1\r\n0\r\n*0\r\n")); /* of which one is missing */
-    answer("SCARD test:api_keys", reply_integer(0));
-    answer("ASKING SCARD test:api_keys", reply_integer(1));
-    const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
-    answer_infos();
-    answer("SMISMEMBER test:api_keys ", reply_of("*1\r\n:0\r\n"));
-    for (int i = 0; i < 2; i++) { /* once more: the master lacks the info, which may have moved on */
-        answer_auth(0);
-        answer("ASKING HGET test:api_key_info ", reply_of("_\r\n"));
-        answer("ASKING SISMEMBER", reply_integer(1));
-        answer("SCARD test:api_keys", reply_integer(0));
-        answer("ASKING SCARD test:api_keys", reply_integer(1));
-    }
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    expect_idle();
-}
-
 /* Reads the set again; its infos do not exist. */
 static void read_keys_without_infos(void)
 {
@@ -714,18 +655,6 @@ TEST_CASE_WITH(infos_of_other_keys_suffice_in_a_cluster, set_up_in_cluster, tear
     answer_check(1);
     answer_api_keys();
     expect_hit(get(0, QUERY_AUTH_ONLY, 0), CACHE_FOUND);
-}
-
-/* Infos and members may have moved one before the other. */
-TEST_CASE_WITH(a_replica_without_infos_asks_its_master, set_up_in_cluster, tear_down)
-{
-    connection->replica = true;
-    read_keys_without_infos();
-    const struct asked *a = get(0, QUERY_AUTH_ONLY, 0);
-    answer_auth(1);
-    answer("ASKING HGET test:api_key_info ", reply_string("{\"name\":\"far\"}"));
-    expect(a, CACHE_FOUND, CACHE_SOURCE_MISS);
-    assert_true(span_equal(api_key_name_span(&a->name), SPAN("far")));
 }
 
 enum { NARROW = 4 }; /* the narrowest window */
@@ -757,8 +686,8 @@ TEST_CASE_WITH(another_node_that_does_not_reply_is_no_busy_redis, set_up_in_clus
         cache_cancel(&asked[0].request);
         clock_ms += HELD_MS;
         connection->last_pong_ms = clock_ms;
-        connection->options.on_heartbeat(connection->options.arg);
-        fake_redis_fail_all(&redirects);
+        the_session.options.on_heartbeat(the_session.options.arg);
+        fake_redis_fail_all(&other_node);
         while (fake_redis.count > 0) /* what the heartbeat has sent */
             fake_redis_answer(reply_integer(1));
     }

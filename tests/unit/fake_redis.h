@@ -1,7 +1,7 @@
 /*
  * What the cache's unit tests have for a Redis: replies made from text, and a queue of the commands that were
- * sent, which the test answers one by one. Commands come there by fixtures/cache_parts.h, in place of
- * redis/session.h, or by fixtures/cache_connection.h, in place of the connections below that.
+ * sent, which the test answers one by one. Commands come there by fixtures/cache_parts.h or by
+ * fixtures/cache_connection.h, in place of redis/session.h.
  */
 #ifndef TEST_UNIT_FAKE_REDIS_H
 #define TEST_UNIT_FAKE_REDIS_H
@@ -21,6 +21,7 @@ struct fake_redis_sent {
     const void *sender;
     redis_reply_fn fn;
     void *arg;
+    unsigned how;             /* as in redis_session_send() */
     enum redis_origin origin; /* of the reply */
 };
 
@@ -29,6 +30,8 @@ static struct fake_redis {
     size_t first, count;
     int sends_left;  /* before sending fails; -1: it does not */
     bool is_replica; /* of a cluster: another node has to answer for what is not here */
+    /* Whether another node has to answer instead, to which the command is sent; NULL: none has. */
+    bool (*redirect)(struct fake_redis_sent *sent, const struct redis_reply *reply);
     char text[FAKE_REDIS_TEXT];
 } fake_redis;
 
@@ -138,6 +141,7 @@ static inline void fake_redis_init(void)
     fake_redis.first = fake_redis.count = 0;
     fake_redis.sends_left = -1;
     fake_redis.is_replica = false;
+    fake_redis.redirect = NULL;
 }
 
 /* The i-th of those that are not answered. */
@@ -173,6 +177,18 @@ static inline void fake_redis_mark(const char *mark)
     (void)snprintf(sent, sizeof text, "%s %.*s", mark, (int)(sizeof text - strlen(mark) - 2), text);
 }
 
+/* The same command again, at the end, with a word in front in place of how it was sent. */
+static inline void fake_redis_repeat(const struct fake_redis_sent *sent, const char *mark)
+{
+    static const char untracked[] = "UNTRACKED ";
+    struct fake_redis_sent *again = fake_redis_at(fake_redis.count++);
+    assert_true(fake_redis.count <= FAKE_REDIS_COMMANDS);
+    *again = *sent;
+    if ((sent->how & REDIS_SEND_UNTRACKED) != 0)
+        memmove(again->text, again->text + sizeof untracked - 1, sizeof again->text - sizeof untracked);
+    fake_redis_mark(mark);
+}
+
 /* As redis_session_send(). */
 static inline int fake_redis_send(void *sender, struct span command, unsigned how, redis_reply_fn fn,
                                   void *arg)
@@ -183,6 +199,7 @@ static inline int fake_redis_send(void *sender, struct span command, unsigned ho
     struct fake_redis_sent *sent = fake_redis_at(fake_redis.count - 1);
     sent->fn = fn;
     sent->arg = arg;
+    sent->how = how;
     sent->origin = REDIS_ORIGIN_STREAM;
     if ((how & REDIS_SEND_UNTRACKED) != 0)
         fake_redis_mark("UNTRACKED");
@@ -207,8 +224,10 @@ static inline struct fake_redis_sent fake_redis_remove(size_t i)
     return sent;
 }
 
-static inline void fake_redis_call(const struct fake_redis_sent *sent, const struct redis_reply *reply)
+static inline void fake_redis_call(struct fake_redis_sent *sent, const struct redis_reply *reply)
 {
+    if (fake_redis.redirect != NULL && fake_redis.redirect(sent, reply))
+        return;
     bool elsewhere = fake_redis.is_replica && reply != NULL && reply_is_absent(reply);
     sent->fn(sent->arg, reply, elsewhere ? REDIS_ORIGIN_OUTSIDE : sent->origin);
 }

@@ -13,20 +13,17 @@
 /* --- CLUSTER SLOTS and errors --- */
 
 /* The answer of the node "asked". */
-static const char *read_slots(const char *text, struct discovery_answer *out)
+static const char *read_slots(const char *text, struct locator_answer *out)
 {
-    const struct redis_endpoint endpoint = {.discovery = {.slot = 100, .replica = true}};
+    const struct redis_endpoint endpoint = {.discovery = {.slot = 100}};
     const struct redis_endpoint asked = {.host = (char[]){"asked"}};
-    bool complete = false;
-    const char *problem = cluster_protocol.read(&endpoint, &asked, 0, reply_of(text), out, &complete);
-    assert_true(complete || problem != NULL);
-    return problem;
+    return cluster_protocol.read(&endpoint, &asked, 0, reply_of(text), out);
 }
 
 /* "master; replica ...; node ..." of slot 100, or the problem. */
 static const char *slots_of(const char *text)
 {
-    static struct discovery_answer answer;
+    static struct locator_answer answer;
     static char out[1024];
     const char *problem = read_slots(text, &answer);
     if (problem != NULL)
@@ -89,7 +86,7 @@ TEST_CASE(slots_without_a_host_name_are_at_the_address_of_the_metadata)
 
 static bool is_unnamed(const char *text)
 {
-    static struct discovery_answer answer;
+    static struct locator_answer answer;
     assert_null(read_slots(text, &answer));
     return answer.unnamed;
 }
@@ -149,10 +146,10 @@ TEST_CASE(more_replicas_and_nodes_than_are_kept)
         text = text_append(text, node);
         free(node);
     }
-    static struct discovery_answer answer;
+    static struct locator_answer answer;
     assert_null(read_slots(text, &answer));
-    assert_int_equal(answer.replicas, TOPOLOGY_REPLICAS_MAX);
-    assert_int_equal(answer.nodes, DISCOVERY_NODES_MAX);
+    assert_int_equal(answer.replicas, LOCATOR_REPLICAS_MAX);
+    assert_int_equal(answer.nodes, LOCATOR_NODES_MAX);
     free(text);
 }
 
@@ -168,15 +165,12 @@ static const char *error_of(const char *text)
         (void)snprintf(out, sizeof out, "ASK %s:%d", node.host, node.port);
         return out;
     }
-    switch (cluster_read_error(&here, error, &node)) {
-    case DISCOVERY_ERROR_MOVED:
-        (void)snprintf(out, sizeof out, "MOVED %s:%d", node.host, node.port);
-        return out;
-    case DISCOVERY_ERROR_DOWN:
-        return "DOWN";
-    default:
+    if (!cluster_is_left(error))
         return "";
-    }
+    if (!cluster_read_moved(&here, error, &node))
+        return "DOWN";
+    (void)snprintf(out, sizeof out, "MOVED %s:%d", node.host, node.port);
+    return out;
 }
 
 TEST_CASE(errors_name_the_node)
@@ -262,7 +256,7 @@ TEST_CASE(node_is_asked_every_second)
     assert_null(strstr(buf_c_str(&node.log), "SUBSCRIBE"));
     int64_t began = wait_now_ms();
     SESSION_UNTIL(queries(&node) == 2);
-    assert_int_equal(wait_now_ms() - began, DISCOVERY_INTERVAL_MS);
+    assert_int_equal(wait_now_ms() - began, LOCATOR_INTERVAL_MS);
     assert_int_equal(session.lost, 0);
     end();
 }
@@ -310,28 +304,6 @@ TEST_CASE(moved_to_a_node_without_a_host_name)
     assert_int_equal(session.sent[0].losses, 1);
     assert_int_equal(another.accepted, 1);
     assert_non_null(strstr(log, "MOVED 8726 ?"));
-    end();
-}
-
-TEST_CASE(replica_is_told_that_it_is_only_read)
-{
-    char role[128];
-    begin();
-    slots_name(named, "127.0.0.1", node.port, redis.port);
-    (void)snprintf(role, sizeof role,
-                   "*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:%d\r\n$9\r\nconnected\r\n:7\r\n", node.port);
-    redis.role = role;
-    redis.info = "$53\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:0\r\n\r\n";
-    session.endpoint.discovery.replica = true;
-    session.stale_limit_ms = 1000;
-    session_start();
-    assert_non_null(strstr(buf_c_str(&redis.log), "READONLY\nROLE\n"));
-    struct redis_address master = {.port = 0}; /* where to ask for what is not here */
-    assert_true(redis_connection_elsewhere(session.connection, reply_of("$-1\r\n"), &master));
-    assert_int_equal(master.port, node.port);
-    /* It is not listed any more: it has failed, or belongs to other slots. */
-    slots_name(named, "127.0.0.1", node.port, 0);
-    SESSION_UNTIL(session.lost == 1);
     end();
 }
 
@@ -417,7 +389,6 @@ TEST_CASE(moved_moves_the_connection_at_once)
     assert_int_equal(session.sent[2].losses, 1);
     assert_int_equal(another.accepted, 1);
     assert_int_equal(session.lost, 1);
-    assert_true(redis_connection_valid_until_ms(session.connection) == UINT64_MAX);
     end();
 }
 
@@ -486,22 +457,6 @@ TEST_CASE(cluster_that_is_down_ends_the_connection)
     end();
 }
 
-TEST_CASE(ask_is_a_reply)
-{
-    struct redis_address to = {.port = 0};
-    begin_ready();
-    redis.get = "-ASK 8726 :7000\r\n";
-    assert_int_equal(session_send("GET", "1"), 0);
-    SESSION_UNTIL(session.sent[0].errors == 1);
-    assert_int_equal(session.lost, 0);
-    assert_true(redis_connection_elsewhere(session.connection, reply_of("-ASK 8726 :7000\r\n"), &to));
-    assert_string_equal(to.host, "127.0.0.1");
-    assert_int_equal(to.port, 7000);
-    assert_false(redis_connection_elsewhere(session.connection, reply_of("-ERR 8726 :7000\r\n"), &to));
-    assert_false(redis_connection_elsewhere(session.connection, reply_of("$-1\r\n"), &to));
-    end();
-}
-
 /* The one in the URL is gone by the time of the failover. */
 TEST_CASE(nodes_of_the_answer_are_asked_when_the_first_is_lost)
 {
@@ -554,10 +509,10 @@ TEST_CASE(another_node_than_the_one_in_use_is_asked)
 TEST_CASE(other_nodes_are_asked_again_after_they_were_lost)
 {
     begin_with_another();
-    restart_another(10 * DISCOVERY_INTERVAL_MS);
+    restart_another(10 * LOCATOR_INTERVAL_MS);
     assert_int_equal(session.lost, 0);
     size_t before = queries(&another);
-    session_turn_for(60 * DISCOVERY_INTERVAL_MS);
+    session_turn_for(60 * LOCATOR_INTERVAL_MS);
     assert_int_equal(session.lost, 0);
     assert_true(queries(&another) > before);
     end();
@@ -570,14 +525,14 @@ TEST_CASE(master_that_was_replaced_is_left_after_restarts_of_the_other_node)
     char replaced[SLOTS_SIZE];
     begin_with_another();
     for (int i = 0; i < RESTARTS; i++) {
-        restart_another(DISCOVERY_INTERVAL_MS / 2);
-        session_turn_for(10 * DISCOVERY_INTERVAL_MS);
+        restart_another(LOCATOR_INTERVAL_MS / 2);
+        session_turn_for(10 * LOCATOR_INTERVAL_MS);
     }
     assert_int_equal(session.lost, 0);
     /* `node` cannot be reached by the others, and still serves and calls itself the master. */
     slots_name(replaced, "127.0.0.1", another.port, 0);
     another.slots = replaced;
-    session_turn_for(120 * DISCOVERY_INTERVAL_MS);
+    session_turn_for(120 * LOCATOR_INTERVAL_MS);
     assert_true(session.ready >= 2); /* it may be chosen again by its own reply */
     end();
 }

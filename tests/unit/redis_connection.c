@@ -1,12 +1,10 @@
 /*
  * A connection to Redis: handshake, replies in order, pushes, errors, servers that are no Redis; its loss, at
- * any moment and in any way, after which every command is told once, in order; its end; and its queue of
- * pending commands.
+ * any moment and in any way, after which every command is told once, in order; its end.
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "redis/pending.h"
 #include "support/tempdir.h"
 #include "support/text.h"
 #include "unit/fixtures/redis_fake.h"
@@ -17,10 +15,10 @@ TEST_CASE(handshake_makes_the_connection_ready)
 {
     session_open(&fake);
     session_connect();
-    assert_false(redis_connection_is_ready(session.connection));
+    assert_false(redis_connection_is_ready(session_connection()));
     assert_int_equal(session_send("ECHO", "early"), -ENOTCONN);
     SESSION_UNTIL(session.ready == 1);
-    assert_true(redis_connection_is_ready(session.connection));
+    assert_true(redis_connection_is_ready(session_connection()));
     assert_buf(&fake.log, "HELLO 3 SETNAME test\nROLE\nPING\n");
     assert_int_equal(session.metrics.redis_connects_total, 1);
     assert_int_equal(session.metrics.redis_connected, 1);
@@ -191,7 +189,7 @@ static void check_retry(const char **reply, const char *error)
     const char *good = *reply;
     *reply = error;
     session_start_refused();
-    assert_false(redis_connection_is_ready(session.connection));
+    assert_false(redis_connection_is_ready(session_connection()));
     fake.hello = FAKE_HELLO;
     *reply = good;
     SESSION_UNTIL(session.ready == 1);
@@ -363,9 +361,9 @@ static bool lose_after(long bytes)
     bool cut = fake.close_after == NEVER;
     fake.close_after = NEVER;
     SESSION_UNTIL(session.sent_count >= 3 && session.answered == session.sent_count &&
-                  redis_connection_is_ready(session.connection));
+                  redis_connection_is_ready(session_connection()));
     session_turn_for(5);
-    SESSION_UNTIL(session.answered == session.sent_count && redis_connection_is_ready(session.connection));
+    SESSION_UNTIL(session.answered == session.sent_count && redis_connection_is_ready(session_connection()));
     assert_int_equal(session.ready, session.lost + 1);
     bool gone = false;
     for (size_t i = 0; i < session.sent_count;
@@ -424,19 +422,19 @@ static void await_attempts(uint64_t count)
 TEST_CASE(reconnection_backs_off_from_50_ms_to_a_second)
 {
     enum { ATTEMPTS = 8 };
-    int pause = REDIS_CONNECTION_BACKOFF_MIN_MS;
+    int pause = REDIS_SESSION_BACKOFF_MIN_MS;
     session_open(&fake);
     fake_stop_listening(&fake);
     session_connect();
     await_attempts(ATTEMPTS);
     for (int i = 1; i < ATTEMPTS; i++) {
         assert_in_range(attempts_ms[i] - attempts_ms[i - 1], pause / 2, pause);
-        pause = 2 * pause < REDIS_CONNECTION_BACKOFF_MAX_MS ? 2 * pause : REDIS_CONNECTION_BACKOFF_MAX_MS;
+        pause = 2 * pause < REDIS_SESSION_BACKOFF_MAX_MS ? 2 * pause : REDIS_SESSION_BACKOFF_MAX_MS;
     }
     session_end();
 }
 
-TEST_CASE(reconnection_begins_anew_with_short_pauses_after_success)
+TEST_CASE(reconnection_begins_anew_with_short_pauses_after_one_that_has_stayed)
 {
     session_open(&fake);
     fake_stop_listening(&fake);
@@ -444,11 +442,27 @@ TEST_CASE(reconnection_begins_anew_with_short_pauses_after_success)
     await_attempts(5);
     fake_listen(&fake, "127.0.0.1", fake.port);
     SESSION_UNTIL(session.ready == 1);
+    session_turn_for(REDIS_SESSION_STAYED_MS);
     int64_t began = wait_now_ms();
     fake_drop_all(&fake, false);
     SESSION_UNTIL(session.ready == 2);
-    assert_in_range(wait_now_ms() - began, REDIS_CONNECTION_BACKOFF_MIN_MS / 2,
-                    REDIS_CONNECTION_BACKOFF_MIN_MS);
+    assert_in_range(wait_now_ms() - began, REDIS_SESSION_BACKOFF_MIN_MS / 2, REDIS_SESSION_BACKOFF_MIN_MS);
+    session_end();
+}
+
+/* It is no use, however often it can be connected to. */
+TEST_CASE(server_that_drops_each_connection_is_connected_to_ever_more_rarely)
+{
+    enum { SECONDS = 30 };
+    session_open(&fake);
+    session_start();
+    int64_t until = wait_now_ms() + SECONDS * 1000;
+    while (wait_now_ms() < until) {
+        session_turn();
+        if (redis_connection_is_ready(session_connection()))
+            fake_drop_all(&fake, false);
+    }
+    assert_in_range(fake.accepted, SECONDS, 2 * SECONDS + 10);
     session_end();
 }
 
@@ -456,7 +470,7 @@ TEST_CASE(reconnection_begins_anew_with_short_pauses_after_success)
  * same. */
 TEST_CASE(reconnection_pauses_are_random)
 {
-    enum { ROUNDS = 10, WIDTH_MS = REDIS_CONNECTION_BACKOFF_MIN_MS / 2 };
+    enum { ROUNDS = 10, WIDTH_MS = REDIS_SESSION_BACKOFF_MIN_MS / 2 };
     int seen[WIDTH_MS + 2] = {0};
     int most = 0;
     for (int i = 0; i < ROUNDS; i++) {
@@ -482,82 +496,4 @@ TEST_CASE(reason_of_a_refused_connection_is_logged)
     SESSION_UNTIL(session.metrics.redis_disconnects_total >= 1);
     assert_non_null(strstr(session_logged(), "Connection refused"));
     session_end();
-}
-
-/* --- the queue of pending commands --- */
-
-static void push(struct pending *q, uint64_t number)
-{
-    assert_int_equal(pending_reserve(q, 1), 0);
-    pending_push(q, (struct pending_command){.sent_ns = number});
-}
-
-TEST_CASE(pending_queue_may_be_empty)
-{
-    struct pending q = {0};
-    assert_null(pending_oldest(&q));
-    assert_int_equal(pending_reserve(&q, PENDING_CAPACITY_MIN), 0);
-    assert_null(pending_oldest(&q));
-    pending_fini(&q);
-    assert_null(pending_oldest(&q));
-    pending_fini(&q); /* harmless */
-}
-
-TEST_CASE(pending_queue_is_first_in_first_out_growing_at_every_position_of_its_head)
-{
-    for (uint64_t skip = 0; skip < 130; skip++) {
-        struct pending q = {0};
-        for (uint64_t i = 0; i < skip; i++) {
-            push(&q, 0);
-            (void)pending_pop(&q);
-        }
-        for (uint64_t i = 0; i < 300; i++)
-            push(&q, i);
-        for (uint64_t i = 0; i < 300; i++) {
-            assert_int_equal(pending_oldest(&q)->sent_ns, i);
-            assert_int_equal(pending_pop(&q).sent_ns, i);
-        }
-        assert_null(pending_oldest(&q));
-        pending_fini(&q);
-    }
-}
-
-/* However many are in it, and wherever its head is. */
-TEST_CASE(pending_queue_has_room_for_as_many_as_were_reserved)
-{
-    enum { MOST = 2 * PENDING_CAPACITY_MIN };
-    for (uint64_t used = 0; used <= MOST; used++) {
-        for (size_t count = 1; count <= PENDING_CAPACITY_MIN; count += PENDING_CAPACITY_MIN / 2 - 1) {
-            struct pending q = {0};
-            push(&q, 0);
-            (void)pending_pop(&q);
-            for (uint64_t i = 0; i < used; i++)
-                push(&q, i);
-            bool fits = used + count <= q.capacity;
-            size_t capacity = q.capacity;
-            assert_int_equal(pending_reserve(&q, count), 0);
-            assert_int_equal(q.capacity, fits ? capacity : 2 * capacity);
-            for (uint64_t i = 0; i < count; i++)
-                pending_push(&q, (struct pending_command){.sent_ns = used + i});
-            for (uint64_t i = 0; i < used + count; i++)
-                assert_int_equal(pending_pop(&q).sent_ns, i);
-            pending_fini(&q);
-        }
-    }
-}
-
-TEST_CASE(pending_queue_keeps_its_memory)
-{
-    struct pending q = {0};
-    uint64_t in = 0;
-    uint64_t out = 0;
-    uint64_t seed = 7;
-    for (int i = 0; i < 100000; i++) {
-        if (in - out < 60 && check_random(&seed) % 2 == 0)
-            push(&q, in++);
-        else if (in > out)
-            assert_int_equal(pending_pop(&q).sent_ns, out++);
-    }
-    assert_true(q.capacity <= 64);
-    pending_fini(&q);
 }

@@ -8,14 +8,14 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
-#include "redis/discovery.h"
+#include "redis/locator.h"
 #include "unit/fixtures/redis_fake.h"
 
 /* --- slow names --- */
 
 static const char NAME[] = "localhost";
 
-enum { SECOND_LIMIT_MS = 2 * REDIS_CONNECTION_CONNECT_TIMEOUT_MS };
+enum { SECOND_LIMIT_MS = 2 * REDIS_SESSION_LIMIT_MS };
 
 static struct fake_redis redis;
 static struct fake_redis sentinel;
@@ -103,7 +103,7 @@ TEST_CASE(look_up_that_outlives_its_attempt_is_awaited)
     begin(true);
     connect_held();
     SESSION_UNTIL(session.metrics.redis_disconnects_total == 1);
-    session_turn_for(2 * REDIS_CONNECTION_BACKOFF_MIN_MS); /* the next attempt finds it under way */
+    session_turn_for(2 * REDIS_SESSION_BACKOFF_MIN_MS); /* the next attempt finds it under way */
     assert_int_equal(look_ups, 1);
     open_gate(1);
     SESSION_UNTIL(session.ready == 1);
@@ -116,8 +116,8 @@ TEST_CASE(look_up_has_twice_as_much_time_after_one_that_took_too_long)
 {
     begin(true);
     connect_held();
-    assert_in_range(session_await_failure(2), SECOND_LIMIT_MS + REDIS_CONNECTION_BACKOFF_MIN_MS / 2,
-                    SECOND_LIMIT_MS + REDIS_CONNECTION_BACKOFF_MIN_MS);
+    assert_in_range(session_await_failure(2), SECOND_LIMIT_MS + REDIS_SESSION_BACKOFF_MIN_MS / 2,
+                    SECOND_LIMIT_MS + REDIS_SESSION_BACKOFF_MIN_MS);
     open_gate(1);
     session_end();
 }
@@ -247,7 +247,7 @@ TEST_CASE(first_address_is_silent)
 {
     begin_bad_pair();
     bad.mute = true;
-    check_second(REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
+    check_second(REDIS_SESSION_LIMIT_MS);
 }
 
 TEST_CASE(first_address_is_preferred)
@@ -331,7 +331,7 @@ TEST_CASE(slow_first_address_is_reached_although_the_second_refuses)
     fake_init(&bad);
     fake_listen(&bad, "127.0.0.2", 0); /* nothing listens at 127.0.0.1 */
     session_begin(&bad, "redis.example");
-    connect_slowly(&bad, REDIS_CONNECTION_CONNECT_TIMEOUT_MS * 3 / 2);
+    connect_slowly(&bad, REDIS_SESSION_LIMIT_MS * 3 / 2);
     session_end();
 }
 
@@ -342,7 +342,7 @@ TEST_CASE(slow_first_address_of_a_sentinel_is_reached_although_the_second_refuse
     fake_init(&bad);
     fake_listen(&bad, "127.0.0.2", 0);
     session_begin_by_sentinel(&redis, &bad, "sentinel.example", named);
-    connect_slowly(&bad, DISCOVERY_TIMEOUT_MS * 3 / 2);
+    connect_slowly(&bad, LOCATOR_LIMIT_MS * 3 / 2);
     session_end();
     fake_fini(&bad);
 }

@@ -45,13 +45,6 @@ static void set_link(const char *status, int last_io_s)
 }
 
 /* The same for one whose link answers all the time, at that position. */
-static void set_position(int offset)
-{
-    AUTOFREE char *text = text_printf("master_link_status:up\r\nmaster_last_io_seconds_ago:0\r\n"
-                                      "slave_repl_offset:%d\r\nmaster_replid:a\r\n",
-                                      offset);
-    set_info(text);
-}
 
 /* Ready at a replica with such a link. */
 static void begin_linked(int last_io_s)
@@ -82,16 +75,16 @@ static void end(void)
 
 /* --- version --- */
 
-static bool tracks_with(enum redis_tracking wanted, const char *command, const char *hello)
+static bool tracks_with(int wanted, const char *command, const char *hello)
 {
     begin(MASTER);
     fake.hello = hello;
-    session.tracking = wanted;
-    session.tracking_prefix = SPAN("c:");
-    session.tracking_names = (const struct span[]){SPAN("a"), SPAN("bc")};
-    session.tracking_name_count = 2;
+    session.tracking.mode = wanted;
+    session.tracking.prefix = SPAN("c:");
+    session.tracking.names = (const struct span[]){SPAN("a"), SPAN("bc")};
+    session.tracking.name_count = 2;
     session_start();
-    bool tracking = redis_connection_is_tracking(session.connection);
+    bool tracking = redis_connection_is_tracking(session_connection());
     assert_int_equal(times("CLIENT "), tracking);
     assert_int_equal(times(command), tracking);
     assert_int_equal(session.metrics.redis_tracking_refused_total, !tracking);
@@ -120,13 +113,13 @@ TEST_CASE(tracking_depends_on_the_version_of_each_connection)
 {
     begin(MASTER);
     fake.hello = "%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n6.2.7\r\n";
-    session.tracking = REDIS_TRACKING_KEYS;
+    session.tracking.mode = REDIS_TRACKING_KEYS;
     session_start();
-    assert_false(redis_connection_is_tracking(session.connection));
+    assert_false(redis_connection_is_tracking(session_connection()));
     fake.hello = FAKE_HELLO;
     fake_drop_all(&fake, false);
     SESSION_UNTIL(session.ready == 2);
-    assert_true(redis_connection_is_tracking(session.connection));
+    assert_true(redis_connection_is_tracking(session_connection()));
     end();
 }
 
@@ -136,13 +129,13 @@ TEST_CASE(tracking_that_is_refused_for_a_moment_is_tried_again)
     const char *tracking = fake.tracking;
     begin(MASTER);
     fake.tracking = "-BUSY Redis is busy running a script.\r\n";
-    session.tracking = REDIS_TRACKING_KEYS;
+    session.tracking.mode = REDIS_TRACKING_KEYS;
     session_connect();
     SESSION_UNTIL(session.metrics.redis_disconnects_total > 0);
     assert_int_equal(session.ready, 0);
     fake.tracking = tracking;
     SESSION_UNTIL(session.ready == 1);
-    assert_true(redis_connection_is_tracking(session.connection));
+    assert_true(redis_connection_is_tracking(session_connection()));
     assert_int_equal(session.metrics.redis_tracking_refused_total, 0);
     end();
 }
@@ -156,7 +149,7 @@ TEST_CASE(heartbeat_asks_a_master_for_its_role)
     SESSION_UNTIL(times("PING\n") == 3);
     assert_int_equal(times("ROLE\nPING\n"), 3);
     assert_int_equal(times("INFO"), 0);
-    assert_true(redis_connection_valid_until_ms(session.connection) == UINT64_MAX);
+    assert_true(session_valid_until_ms() == UINT64_MAX);
     end();
 }
 
@@ -168,7 +161,7 @@ TEST_CASE(heartbeat_asks_a_replica_for_its_link)
     set_link("up", 3);
     SESSION_UNTIL(session.metrics.redis_replica_lag_seconds == 3);
     assert_int_equal(times("ROLE\nINFO replication\nPING\n"), 2);
-    uint64_t valid_until_ms = redis_connection_valid_until_ms(session.connection);
+    uint64_t valid_until_ms = session_valid_until_ms();
     assert_int_equal(clock_boot_ms() - valid_until_ms, 3000 + SECOND_MS);
     assert_int_equal(session.lost, 0);
     end();
@@ -197,14 +190,14 @@ static void check_lost_as_of(const char *role, const char *status, int last_io_s
 {
     enum { SILENT_BEFORE_S = 9 };
     begin_linked(SILENT_BEFORE_S);
-    uint64_t valid_until_ms = redis_connection_valid_until_ms(session.connection);
+    uint64_t valid_until_ms = session_valid_until_ms();
     fake.role = role;
     set_link(status, last_io_s);
     SESSION_UNTIL(session.lost == 1);
-    assert_true(redis_connection_valid_until_ms(session.connection) == valid_until_ms);
+    assert_true(session_valid_until_ms() == valid_until_ms);
     assert_int_equal(clock_boot_ms() - valid_until_ms,
                      SILENT_BEFORE_S * 1000 + SECOND_MS + REDIS_CONNECTION_HEARTBEAT_MS);
-    session_turn_for(2 * REDIS_CONNECTION_BACKOFF_MIN_MS);
+    session_turn_for(2 * REDIS_SESSION_BACKOFF_MIN_MS);
     assert_int_equal(session.ready, 1);
     end();
 }
@@ -217,37 +210,14 @@ TEST_CASE(replica_that_loses_its_master_was_good_until_it_last_heard_it)
     check_lost_as_of(LINKED, "nonsense", 0);
 }
 
-/* Its own master, another replica, sends what it has itself. What was seen on one connection holds on the
- * next. */
-TEST_CASE(replica_whose_data_no_longer_moves_is_lost_until_it_does)
-{
-    enum { SILENCE_MAX_MS = REDIS_MASTER_SILENCE_MAX_S * 1000 };
-    begin(LINKED);
-    set_position(100);
-    session_start();
-    session_turn_for(SILENCE_MAX_MS - 2 * REDIS_CONNECTION_HEARTBEAT_MS);
-    assert_int_equal(session.lost, 0);
-    SESSION_UNTIL(session.lost == 1);
-    uint64_t valid_until_ms = redis_connection_valid_until_ms(session.connection);
-    assert_int_equal(clock_boot_ms() - valid_until_ms,
-                     SILENCE_MAX_MS + SECOND_MS + REDIS_CONNECTION_HEARTBEAT_MS);
-    session_turn_for(2 * REDIS_CONNECTION_BACKOFF_MAX_MS);
-    assert_int_equal(session.ready, 1);
-    set_position(101);
-    SESSION_UNTIL(session.ready == 2);
-    session_turn_for(2 * REDIS_CONNECTION_HEARTBEAT_MS);
-    assert_int_equal(session.lost, 1);
-    end();
-}
-
 TEST_CASE(role_change_makes_a_new_connection)
 {
     begin_ready(MASTER);
-    uint64_t last_pong_ms = redis_connection_last_pong_ms(session.connection);
+    uint64_t last_pong_ms = redis_connection_last_pong_ms(session_connection());
     fake.role = LINKED;
     set_link("up", 0);
     SESSION_UNTIL(session.lost == 1);
-    assert_int_equal(redis_connection_valid_until_ms(session.connection), last_pong_ms);
+    assert_int_equal(session_valid_until_ms(), last_pong_ms);
     SESSION_UNTIL(session.ready == 2);
     check_role(REDIS_ROLE_REPLICA);
     fake.role = MASTER;
@@ -296,12 +266,10 @@ TEST_CASE(denied_info_leaves_the_role)
     check_role(REDIS_ROLE_REPLICA);
     SESSION_UNTIL(times("PING\n") == 3);
     assert_int_equal(times("INFO"), 1);
-    assert_true(redis_connection_valid_until_ms(session.connection) >=
-                redis_connection_last_pong_ms(session.connection));
+    assert_true(session_valid_until_ms() >= redis_connection_last_pong_ms(session_connection()));
     fake.role = CUT_OFF;
     SESSION_UNTIL(session.lost == 1);
-    assert_true(redis_connection_valid_until_ms(session.connection) <=
-                redis_connection_last_pong_ms(session.connection));
+    assert_true(session_valid_until_ms() <= session.last_pong_ms);
     fake.role = LINKED;
     SESSION_UNTIL(session.ready == 2);
     assert_int_equal(text_count(session_logged(), "redis denies INFO"), 1);
@@ -314,7 +282,7 @@ TEST_CASE(role_that_is_denied_later_becomes_unknown)
     fake.role = DENIED;
     SESSION_UNTIL(session.metrics.redis_role[REDIS_ROLE_UNKNOWN] == 1);
     check_role(REDIS_ROLE_UNKNOWN);
-    assert_true(redis_connection_valid_until_ms(session.connection) == UINT64_MAX);
+    assert_true(session_valid_until_ms() == UINT64_MAX);
     assert_int_equal(session.lost, 0);
     end();
 }
@@ -324,33 +292,5 @@ TEST_CASE(other_errors_to_role_end_the_connection)
     begin_ready(MASTER);
     fake.role = "-BUSY Redis is busy running a script.\r\n";
     SESSION_UNTIL(session.lost == 1);
-    end();
-}
-
-static struct redis_connection *first;
-static bool first_closed;
-
-static void on_first_closed(void *arg)
-{
-    (void)arg;
-    first_closed = true;
-}
-
-static void close_first(struct session *s)
-{
-    s->during_ready = NULL;
-    redis_connection_close(first, on_first_closed, NULL);
-}
-
-/* As with other settings (session.h). */
-TEST_CASE(lag_is_shown_when_one_connection_has_replaced_another)
-{
-    begin_linked(9);
-    first = session.connection;
-    session.during_ready = close_first;
-    session_connect();
-    SESSION_UNTIL(first_closed);
-    assert_int_equal(session.ready, 2);
-    assert_int_equal(session.metrics.redis_replica_lag_seconds, 9);
     end();
 }

@@ -59,7 +59,7 @@ TEST_CASE(misconf_does_not_end_the_connection)
     session_start();
     session_turn_for(2 * REDIS_CONNECTION_HEARTBEAT_MS + REDIS_CONNECTION_HEARTBEAT_MS / 2);
     assert_int_equal(session.lost, 0);
-    assert_true(redis_connection_last_pong_ms(session.connection) +
+    assert_true(redis_connection_last_pong_ms(session_connection()) +
                     2 * (uint64_t)REDIS_CONNECTION_HEARTBEAT_MS >=
                 clock_boot_ms());
     session_end();
@@ -198,9 +198,8 @@ TEST_CASE(attempt_after_one_that_timed_out_has_twice_as_much_time)
     session_open(&fake);
     fake.mute = true;
     session_connect();
-    assert_in_range(session_await_failure(2),
-                    2 * REDIS_CONNECTION_CONNECT_TIMEOUT_MS + REDIS_CONNECTION_BACKOFF_MIN_MS / 2,
-                    2 * REDIS_CONNECTION_CONNECT_TIMEOUT_MS + REDIS_CONNECTION_BACKOFF_MIN_MS);
+    assert_in_range(session_await_failure(2), 2 * REDIS_SESSION_LIMIT_MS + REDIS_SESSION_BACKOFF_MIN_MS / 2,
+                    2 * REDIS_SESSION_LIMIT_MS + REDIS_SESSION_BACKOFF_MIN_MS);
     fake.mute = false;
     SESSION_UNTIL(session.ready == 1);
     session_end();
@@ -213,7 +212,7 @@ TEST_CASE(handshake_without_reply_times_out)
     int64_t began = wait_now_ms();
     session_connect();
     SESSION_UNTIL(session.metrics.redis_disconnects_total == 1);
-    assert_int_equal(wait_now_ms() - began, REDIS_CONNECTION_CONNECT_TIMEOUT_MS);
+    assert_int_equal(wait_now_ms() - began, REDIS_SESSION_LIMIT_MS);
     fake.mute = false;
     SESSION_UNTIL(session.ready == 1);
     assert_int_equal(session.lost, 0);

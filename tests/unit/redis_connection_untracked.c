@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 
-#include "redis/pending.h"
 #include "unit/fixtures/redis_fake.h"
 
 static int countdown; /* the allocation that fails, counted from 1; 0: none */
@@ -20,13 +19,13 @@ static const char NOPERM[] = "-NOPERM this user has no permissions to run the 'c
 
 static struct fake_redis fake;
 
-static void open_tracking(enum redis_tracking tracking)
+static void open_tracking(int tracking)
 {
     session_open(&fake);
-    session.tracking = tracking;
-    session.tracking_prefix = SPAN("c:");
+    session.tracking.mode = tracking;
+    session.tracking.prefix = SPAN("c:");
     session_start();
-    assert_int_equal(redis_connection_is_tracking(session.connection), tracking != REDIS_TRACKING_OFF);
+    assert_int_equal(redis_connection_is_tracking(session_connection()), tracking != REDIS_TRACKING_OFF);
     buf_clear(&fake.log);
 }
 
@@ -53,7 +52,7 @@ TEST_CASE(untracked_read_is_announced_to_redis)
 
 TEST_CASE(untracked_read_is_a_plain_one_without_tracking_by_key)
 {
-    static const enum redis_tracking others[] = {REDIS_TRACKING_OFF, REDIS_TRACKING_BROADCAST};
+    static const int others[] = {REDIS_TRACKING_OFF, REDIS_TRACKING_BROADCAST};
     for (size_t i = 0; i < TEST_COUNT(others); i++) {
         open_tracking(others[i]);
         assert_int_equal(session_send_untracked("ECHO", "a"), 0);
@@ -66,10 +65,10 @@ TEST_CASE(untracked_read_is_a_plain_one_without_tracking_by_key)
 TEST_CASE(untracked_read_is_a_plain_one_where_tracking_is_refused)
 {
     session_open(&fake);
-    session.tracking = REDIS_TRACKING_KEYS;
+    session.tracking.mode = REDIS_TRACKING_KEYS;
     fake.tracking = "-ERR unknown subcommand 'TRACKING'\r\n";
     session_start();
-    assert_false(redis_connection_is_tracking(session.connection));
+    assert_false(redis_connection_is_tracking(session_connection()));
     buf_clear(&fake.log);
     assert_int_equal(session_send_untracked("ECHO", "a"), 0);
     await_answers();
@@ -80,7 +79,7 @@ TEST_CASE(untracked_read_is_a_plain_one_where_tracking_is_refused)
 TEST_CASE(untracked_read_is_refused_without_a_connection)
 {
     session_open(&fake);
-    session.tracking = REDIS_TRACKING_KEYS;
+    session.tracking.mode = REDIS_TRACKING_KEYS;
     session_connect();
     assert_int_equal(session_try_send_untracked("ECHO", "early"), -ENOTCONN);
     SESSION_UNTIL(session.ready == 1);
@@ -129,6 +128,8 @@ TEST_CASE(refusal_to_leave_a_read_untracked_is_logged_once)
  * With so many commands pending that there is room for one more, or none, in the queue. Each allocation fails
  * in turn; what was sent is answered in order, which session_end() checks. Returns how many there were.
  */
+enum { PENDING_CAPACITY = 64 }; /* before the queue grows */
+
 static int fail_each_allocation(int pending)
 {
     for (int n = 1;; n++) {
@@ -161,5 +162,5 @@ static int fail_each_allocation(int pending)
 TEST_CASE(without_memory_neither_the_announcement_nor_the_read_is_sent)
 {
     for (int free_slots = 0; free_slots <= 2; free_slots++)
-        assert_in_range(fail_each_allocation(PENDING_CAPACITY_MIN - free_slots), free_slots < 2 ? 2 : 1, 10);
+        assert_in_range(fail_each_allocation(PENDING_CAPACITY - free_slots), free_slots < 2 ? 2 : 1, 10);
 }

@@ -153,7 +153,7 @@ TEST_CASE(refusals_are_told_after_a_moment)
         send_get(&first);
         SESSION_UNTIL(answered == 1);
         assert_true(told[0].lost);
-        assert_int_equal(clock_now_ms() - began, 50);
+        assert_int_equal(clock_now_ms() - began, 200);
         end();
     }
 }
@@ -176,7 +176,7 @@ TEST_CASE(unreachable_node_is_given_up)
     send_get(&first);
     SESSION_UNTIL(answered == 1);
     assert_true(told[0].lost);
-    assert_int_equal(clock_now_ms() - began, 2000);
+    assert_in_range(clock_now_ms() - began, 200, 250); /* and is not asked for without a pause */
     end();
 }
 
@@ -227,22 +227,6 @@ TEST_CASE(connections_are_few)
     send_get(&second);
     SESSION_UNTIL(answered == NODES + 1);
     assert_false(told[NODES].lost);
-    end();
-}
-
-TEST_CASE(cancelled_commands_fail_once)
-{
-    begin();
-    send_get(&first);
-    send_get(&first);
-    redirects_cancel(redirects);
-    assert_int_equal(answered, 2);
-    send_get(&first);
-    SESSION_UNTIL(answered == 3);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(told[i].calls, 1);
-        assert_int_equal(told[i].lost, i < 2);
-    }
     end();
 }
 

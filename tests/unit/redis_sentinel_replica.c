@@ -86,11 +86,10 @@ TEST_CASE(replica_of_a_deposed_master_is_left)
     name_master("10.0.0.2", 1);
     SESSION_UNTIL(session.lost == 1);
     uint64_t took_ms = clock_boot_ms() - began_ms;
-    assert_in_range(took_ms, DISCOVERY_INTERVAL_MS + LIMIT_MS,
-                    DISCOVERY_INTERVAL_MS + LIMIT_MS + REDIS_CONNECTION_HEARTBEAT_MS);
-    assert_true(redis_connection_valid_until_ms(session.connection) <=
-                began_ms + DISCOVERY_INTERVAL_MS + REDIS_CONNECTION_HEARTBEAT_MS);
-    session_turn_for(4 * REDIS_CONNECTION_BACKOFF_MIN_MS); /* and is not taken again */
+    assert_in_range(took_ms, LOCATOR_INTERVAL_MS + LIMIT_MS,
+                    LOCATOR_INTERVAL_MS + LIMIT_MS + REDIS_CONNECTION_HEARTBEAT_MS);
+    assert_true(session_valid_until_ms() <= began_ms + LOCATOR_INTERVAL_MS + REDIS_CONNECTION_HEARTBEAT_MS);
+    session_turn_for(4 * REDIS_SESSION_BACKOFF_MIN_MS); /* and is not taken again */
     assert_int_equal(session.ready, 1);
     follow("10.0.0.2", 1);
     SESSION_UNTIL(session.ready == 2);
@@ -101,7 +100,7 @@ TEST_CASE(replica_that_follows_in_time_is_kept)
 {
     begin_ready(LIMIT_MS);
     name_master("10.0.0.2", 1);
-    session_turn_for(DISCOVERY_INTERVAL_MS + DISCOVERY_INTERVAL_MS / 4);
+    session_turn_for(LOCATOR_INTERVAL_MS + LOCATOR_INTERVAL_MS / 4);
     follow("10.0.0.2", 1);
     session_turn_for(LIMIT_MS);
     assert_int_equal(session.lost, 0);
@@ -171,7 +170,7 @@ TEST_CASE(replica_that_was_down_for_a_moment_is_kept)
 {
     begin_ready(LIMIT_MS);
     flag_replica("slave,disconnected");
-    session_turn_for(DISCOVERY_INTERVAL_MS + DISCOVERY_INTERVAL_MS / 4);
+    session_turn_for(LOCATOR_INTERVAL_MS + LOCATOR_INTERVAL_MS / 4);
     flag_replica("slave");
     session_turn_for(LIMIT_MS);
     assert_int_equal(session.lost, 0);
@@ -187,7 +186,7 @@ TEST_CASE(master_stands_in_for_a_replica)
     redis.role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
     session_start();
     assert_int_equal(session.metrics.redis_role[REDIS_ROLE_MASTER], 1);
-    session_turn_for(DISCOVERY_INTERVAL_MS + DISCOVERY_INTERVAL_MS / 4);
+    session_turn_for(LOCATOR_INTERVAL_MS + LOCATOR_INTERVAL_MS / 4);
     assert_int_equal(session.lost, 0);
     assert_int_equal(session.metrics.redis_stand_ins, 1);
     end();
@@ -234,7 +233,7 @@ TEST_CASE(lag_of_a_replica_that_was_not_used_is_not_shown)
     fake_fini(&serving);
 }
 
-enum { SECOND_ATTEMPT_MS = 2 * REDIS_CONNECTION_CONNECT_TIMEOUT_MS };
+enum { SECOND_ATTEMPT_MS = 2 * REDIS_SESSION_LIMIT_MS };
 
 /* The time of an attempt grows when all servers have timed out, not with each of them. */
 TEST_CASE(next_server_is_not_given_more_time_than_the_first)
@@ -244,7 +243,7 @@ TEST_CASE(next_server_is_not_given_more_time_than_the_first)
     redis.mute = true;
     session_connect();
     assert_true(session_await_failure(2) < SECOND_ATTEMPT_MS);
-    assert_true(session_await_failure(3) >= SECOND_ATTEMPT_MS);
+    assert_true(session_await_failure(3) >= REDIS_SESSION_LIMIT_MS); /* twice as much as a replica had */
     end();
 }
 

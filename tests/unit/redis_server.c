@@ -144,7 +144,7 @@ static void connect_to(struct redis_server *server, const char *host)
 static void begin(struct redis_server *server, const char *host)
 {
     static struct redis_replication replication;
-    replication = (struct redis_replication){.streams = 0};
+    replication = (struct redis_replication){0};
     server->replication = &replication;
     connect_to(server, host);
 }
@@ -196,96 +196,6 @@ TEST_CASE(replica_link_is_good_while_the_master_is_heard)
     for (size_t i = 0; i < TEST_COUNT(nonsense); i++)
         if (link_problem(nonsense[i]) == NULL)
             fail_msg("%s", nonsense[i]);
-}
-
-/* What the INFO of a replica says that is read at that time: its problem, and since when its data is valid.
- */
-struct link_row {
-    const char *stream;
-    int offset, last_io_s, at_s;
-    int valid_s; /* -1: its master has been silent for too long */
-};
-
-static void check_links(const struct link_row *rows, size_t count)
-{
-    struct redis_server server;
-    begin(&server, "r");
-    for (size_t i = 0; i < count; i++) {
-        const struct link_row *row = &rows[i];
-        char *info = text_printf("master_link_status:up\r\nmaster_last_io_seconds_ago:%d\r\n"
-                                 "slave_repl_offset:%d\r\nmaster_replid:%s\r\n",
-                                 row->last_io_s, row->offset, row->stream);
-        char *bytes = text_printf("$%zu\r\n%s\r\n", strlen(info), info);
-        uint64_t valid_ms = server.valid_until_ms;
-        server.role.kind = REDIS_ROLE_REPLICA;
-        const char *problem = redis_server_take_link(&server, reply_of(bytes), (uint64_t)row->at_s * 1000);
-        if ((problem == NULL) != (row->valid_s >= 0))
-            fail_msg("row %zu: %s", i, problem != NULL ? problem : "no problem");
-        assert_true(server.valid_until_ms == (problem == NULL ? (uint64_t)row->valid_s * 1000 : valid_ms));
-        if (problem == NULL)
-            assert_int_equal(server.lag_s, row->at_s - row->valid_s - 1);
-        else /* the connection ends */
-            connect_to(&server, "r");
-        assert_true(problem == NULL || server.lag_s == 0);
-        free(bytes);
-        free(info);
-    }
-}
-
-/* Another replica between the two answers without having heard of the master itself. */
-TEST_CASE(link_that_is_made_again_is_no_sign_of_the_master)
-{
-    static const struct link_row rows[] = {
-        {"a", 100, 0, 60, 59}, /* the first that is seen */
-        {"a", 100, 5, 65, 59},
-        {"a", 100, 0, 70, 59}, /* it has connected again, and the stream has not moved */
-        {"a", 100, 0, 75, 59},
-        {"a", 100, 0, 76, -1},
-        {"a", 100, 0, 77, -1}, /* on the next connection as well */
-        {"a", 114, 1, 79, 77}, /* the master has sent something */
-    };
-    check_links(rows, TEST_COUNT(rows));
-}
-
-/* With other settings another connection is made beside the one in use. */
-TEST_CASE(next_connection_knows_what_is_known_of_the_stream)
-{
-    const struct redis_reply *silent =
-        reply_of("$104\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:0\r\nslave_repl_offset:100\r\n"
-                 "master_replid:aaaaaaaaaaaa\r\n\r\n");
-    struct redis_server used;
-    struct redis_server next;
-    begin(&used, "r");
-    next = used;
-    used.role.kind = next.role.kind = REDIS_ROLE_REPLICA;
-    assert_null(redis_server_take_link(&used, silent, 60000));
-    assert_null(redis_server_take_link(&next, silent, 70000));
-    assert_int_equal(next.valid_until_ms, 59000);
-    assert_int_equal(next.lag_s, 10);
-}
-
-TEST_CASE(stream_moves_with_its_offset_or_its_id)
-{
-    static const struct link_row rows[] = {
-        {"a", 100, 3, 60, 56}, {"a", 101, 0, 61, 60},
-        {"a", 90, 0, 65, 60}, /* another replica, which is behind */
-        {"a", 101, 0, 70, 60}, {"a", 102, 9, 71, 61},
-        {"b", 10, 0, 80, 79}, /* another master */
-        {"b", 10, 9, 81, 71},  {"b", 10, 16, 82, -1},
-    };
-    check_links(rows, TEST_COUNT(rows));
-}
-
-/* Connections with other settings may lead to another Redis. More streams than are remembered replace the
- * first. */
-TEST_CASE(stream_is_known_again_after_others)
-{
-    static const struct link_row rows[] = {
-        {"a", 100, 0, 60, 59}, {"b", 10, 0, 61, 60}, {"a", 100, 0, 62, 59},
-        {"b", 11, 0, 63, 62},  {"c", 1, 0, 64, 63},  {"d", 1, 0, 65, 64},
-        {"a", 100, 0, 66, 59}, {"e", 1, 0, 67, 66},  {"a", 100, 0, 68, 67},
-    };
-    check_links(rows, TEST_COUNT(rows));
 }
 
 TEST_CASE(info_of_the_wrong_shape_is_refused)
@@ -435,18 +345,15 @@ TEST_CASE(role_of_a_server_must_not_change)
 /* --- SENTINEL --- */
 
 /* The n-th reply of a Sentinel that was asked for a replica. */
-static const char *read_sentinel(int n, const char *bytes, struct discovery_answer *out)
+static const char *read_sentinel(int n, const char *bytes, struct locator_answer *out)
 {
     const struct redis_endpoint endpoint = {.discovery = {.replica = true}};
-    bool complete = false;
-    const char *problem = sentinel_protocol.read(&endpoint, NULL, n, reply_of(bytes), out, &complete);
-    assert_int_equal(complete, n == 1);
-    return problem;
+    return sentinel_protocol.read(&endpoint, NULL, n, reply_of(bytes), out);
 }
 
 static const char *read_master(const char *bytes, struct redis_address *out)
 {
-    struct discovery_answer answer = {0};
+    struct locator_answer answer = {0};
     const char *problem = read_sentinel(0, bytes, &answer);
     *out = answer.master;
     return problem;
@@ -540,7 +447,7 @@ static char *replica(char kind, const char *port, const char *flags, const char 
 /* How many such replicas are taken of two, or are down. */
 static int count_replicas(const char *flags, const char *link, bool down)
 {
-    struct discovery_answer answer;
+    struct locator_answer answer;
     int count = 0;
     for (const char *kind = "*%"; *kind != '\0'; kind++) {
         char *one = replica(*kind, "7001", flags, link);
@@ -580,7 +487,7 @@ TEST_CASE(replicas_are_listed_when_linked_and_apart_when_down)
 
 TEST_CASE(invalid_replicas_are_left_out)
 {
-    struct discovery_answer answer;
+    struct locator_answer answer;
     char *good = replica('*', "7001", "slave", "ok");
     char *bad = replica('*', "70010x", "slave", "ok");
     char *list = text_printf("*9\r\n%s%s:1\r\n*0\r\n*1\r\n$5\r\nflags\r\n$-1\r\n%%0\r\n*2\r\n:1\r\n:2\r\n%s",
@@ -596,13 +503,13 @@ TEST_CASE(invalid_replicas_are_left_out)
 
 TEST_CASE(replicas_beyond_the_bound_are_left_out)
 {
-    struct discovery_answer answer;
-    char *list = text_printf("*%d\r\n", TOPOLOGY_REPLICAS_MAX + 1);
+    struct locator_answer answer;
+    char *list = text_printf("*%d\r\n", LOCATOR_REPLICAS_MAX + 1);
     char *good = replica('*', "7001", "slave", "ok");
-    for (int i = 0; i <= TOPOLOGY_REPLICAS_MAX; i++)
+    for (int i = 0; i <= LOCATOR_REPLICAS_MAX; i++)
         list = text_append(list, good);
     assert_null(read_sentinel(1, list, &answer));
-    assert_int_equal(answer.replicas, TOPOLOGY_REPLICAS_MAX);
+    assert_int_equal(answer.replicas, LOCATOR_REPLICAS_MAX);
     free(good);
     free(list);
 }
@@ -611,7 +518,7 @@ TEST_CASE(replicas_of_the_wrong_shape_are_refused)
 {
     static const char *const replies[] = {"*-1\r\n", "+OK\r\n", ":1\r\n", "-ERR no\r\n", "%0\r\n"};
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
-        struct discovery_answer answer = {.replicas = 5};
+        struct locator_answer answer = {.replicas = 5};
         assert_non_null(read_sentinel(1, replies[i], &answer));
         assert_int_equal(answer.replicas, 0);
     }

@@ -151,7 +151,7 @@ TEST_GROUP(make_certificates, NULL)
 static bool is_drained(void)
 {
     uint64_t now = clock_boot_ms();
-    return redis_connection_drained_until_ms(session.connection, now) > now;
+    return redis_connection_drained_until_ms(session_connection(), now) > now;
 }
 
 enum { WAITS_MS = REDIS_SOCKET_BACKLOG_MS + 10 };

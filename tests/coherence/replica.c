@@ -1,6 +1,6 @@
-/* A chain of replicas, and positions in the stream of changes; see replicas.h. */
+/* A replica, and positions in the stream of changes; see replica.h. */
 
-#include "coherence/replicas.h"
+#include "coherence/replica.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,83 +52,74 @@ static struct position position_of(struct redis *redis)
     return position;
 }
 
-/* ---- the chain ---- */
+/* ---- the replica ---- */
 
-struct redis *replicas_source(struct replicas *replicas)
+struct redis *replica_source(struct replica *replica)
 {
-    return replicas->count == 0 ? replicas->master : &replicas->node[replicas->count - 1];
+    return replica->link == NULL ? replica->master : &replica->node;
 }
 
-static bool is_linked(void *arg)
+static bool is_linked(struct redis *redis)
 {
-    AUTOFREE char *info = redis_text(arg, "INFO replication");
+    AUTOFREE char *info = redis_text(redis, "INFO replication");
     const char *status = info_value(info, "master_link_status:");
     return status != NULL && strncmp(status, "up", 2) == 0;
 }
 
-static void start_node(struct replicas *replicas, int n, const char *program, const char *const *args)
+void replica_start(struct replica *replica, struct redis *master, bool wanted, const char *program,
+                   const char *const *args)
 {
     const char *own[ARGS_MAX + 4] = {NULL};
     char port[16];
     size_t count = 0;
+    *replica = (struct replica){.master = master};
+    if (!wanted)
+        return;
     for (; count < ARGS_MAX && args[count] != NULL; count++)
         own[count] = args[count];
-    replicas->link[n] = proxy_new(n == 0 ? replicas->master->port : replicas->node[n - 1].port);
-    (void)snprintf(port, sizeof port, "%d", proxy_port(replicas->link[n]));
+    replica->link = proxy_new(master->port);
+    (void)snprintf(port, sizeof port, "%d", proxy_port(replica->link));
     own[count++] = "--replicaof";
     own[count++] = "127.0.0.1";
     own[count] = port;
-    redis_start_program(&replicas->node[n], program, own);
+    redis_start_program(&replica->node, program, own);
+    replica_await(replica);
 }
 
-void replicas_start(struct replicas *replicas, struct redis *master, int count, const char *program,
-                    const char *const *args)
+void replica_stop(struct replica *replica)
 {
-    *replicas = (struct replicas){.count = count, .master = master};
-    for (int i = 0; i < count; i++)
-        start_node(replicas, i, program, args);
-    replicas_await(replicas);
+    if (replica->link == NULL)
+        return;
+    redis_stop(&replica->node);
+    proxy_free(replica->link);
 }
 
-void replicas_stop(struct replicas *replicas)
+void replica_cut(struct replica *replica)
 {
-    for (int i = replicas->count - 1; i >= 0; i--) {
-        redis_stop(&replicas->node[i]);
-        proxy_free(replicas->link[i]);
-    }
-}
-
-void replicas_cut(struct replicas *replicas, int node)
-{
-    proxy_set_refusing(replicas->link[node], true);
-    proxy_inject(replicas->link[node], PROXY_RESET);
+    proxy_set_refusing(replica->link, true);
+    proxy_inject(replica->link, PROXY_RESET);
 }
 
 struct goal {
-    struct replicas *replicas;
+    struct replica *replica;
     struct position position;
 };
 
-/* Links are looked at last: an offset is also stated without one. A master takes a new ID when the first
+/* The link is looked at last: an offset is also stated without one. A master takes a new ID when the first
  * replica comes. */
 static bool is_reached(void *arg)
 {
     struct goal *goal = arg;
-    struct position source = position_of(replicas_source(goal->replicas));
+    struct position source = position_of(replica_source(goal->replica));
     if (strcmp(source.stream, goal->position.stream) != 0)
-        goal->position = position_of(goal->replicas->master);
-    if (!position_includes(&source, &goal->position))
-        return false;
-    for (int i = 0; i < goal->replicas->count; i++) {
-        if (!is_linked(&goal->replicas->node[i]))
-            return false;
-    }
-    return true;
+        goal->position = position_of(goal->replica->master);
+    return position_includes(&source, &goal->position) &&
+           (goal->replica->link == NULL || is_linked(&goal->replica->node));
 }
 
-void replicas_await(struct replicas *replicas)
+void replica_await(struct replica *replica)
 {
-    struct goal goal = {.replicas = replicas, .position = position_of(replicas->master)};
+    struct goal goal = {.replica = replica, .position = position_of(replica->master)};
     if (!wait_until(is_reached, &goal, WAIT_DEADLINE_MS))
-        fail_msg("the replicas do not follow");
+        fail_msg("the replica does not follow");
 }

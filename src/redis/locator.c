@@ -1,0 +1,408 @@
+/*
+ * Queries to the servers that know Redis; see locator.h.
+ *
+ * One timer serves all states:
+ *
+ *     PAUSING     LOCATOR_INTERVAL_MS   the next attempt, when no server had an answer
+ *     CONNECTING                        none: the connection has its own, and the first answer is a part of
+ * it QUERYING    locator_limit_ms()    the deadline of the answer LISTENING   LOCATOR_INTERVAL_MS   the next
+ * query
+ *
+ * There is a connection except in PAUSING. A server that fails is followed by the next one at once, and after
+ * the last of them by the pause.
+ */
+#include "redis/locator.h"
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/state.h"
+#include "base/wait_group.h"
+#include "redis/cluster.h"
+#include "redis/connection.h"
+#include "redis/resp.h"
+#include "redis/sentinel.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <strings.h>
+
+/* Queries to the server in use, when no other server had an answer, before these are tried again. */
+enum { QUERIES_OF_USED = 5 };
+
+enum locator_state { PAUSING, CONNECTING, QUERYING, LISTENING, CLOSED };
+
+/* clang-format off */
+static const unsigned NEXT[] = {
+    [PAUSING] = STATE(CONNECTING) | STATE(CLOSED),
+    [CONNECTING] = STATE(CONNECTING) | STATE(LISTENING) | STATE(PAUSING) | STATE(CLOSED),
+    [QUERYING] = STATE(CONNECTING) | STATE(LISTENING) | STATE(PAUSING) | STATE(CLOSED),
+    [LISTENING] = STATE(CONNECTING) | STATE(QUERYING) | STATE(PAUSING) | STATE(CLOSED),
+    [CLOSED] = 0,
+};
+/* clang-format on */
+
+struct locator {
+    uv_loop_t *loop;
+    struct locator_options options;
+    const struct locator_protocol *protocol;
+    _Atomic uint64_t *connected;    /* the gauge */
+    struct redis_metrics unexposed; /* not exposed: only commands to Redis are measured */
+    const struct redis_endpoint *used;
+
+    enum locator_state state;
+    int current;                /* the server that is queried */
+    int failed_servers;         /* servers in a row that had no answer */
+    unsigned timeouts;          /* servers without an answer in time, since the last answer */
+    bool unreachable;           /* no server had an answer when all were queried last */
+    struct log_reasons reasons; /* the reasons logged since a server last had an answer */
+    bool unnamed;               /* the last answer had a node without a host name, which is logged */
+    int queries_of_used;        /* times in a row that the server in use was about to be queried itself */
+    uv_timer_t timer;
+    struct resolver resolver;
+    struct redis_address address;        /* of the server */
+    struct redis_endpoint server;        /* borrows `address` */
+    struct redis_connection *connection; /* NULL in PAUSING */
+    unsigned first_address;              /* of its name: the next connection begins with another one */
+    bool counted;                        /* the connection is counted in the gauge */
+    int reply;                           /* the number of the next reply to the query */
+    struct locator_answer answer;
+    struct redis_address learned[LOCATOR_NODES_MAX]; /* the servers behind those of the endpoint */
+    int learned_count;
+    struct wait_group open_parts; /* the timer and the connections */
+};
+
+/* --- the servers --- */
+
+static int locator_given(const struct locator *l)
+{
+    return l->options.endpoint->discovery.count;
+}
+
+static int locator_server_count(const struct locator *l)
+{
+    return locator_given(l) + l->learned_count;
+}
+
+static bool locator_is_learned(const struct locator *l)
+{
+    return l->current >= locator_given(l);
+}
+
+/* Borrows the settings, or `address`: a learned server may be replaced while it is queried. */
+static struct redis_endpoint locator_server(struct locator *l)
+{
+    if (!locator_is_learned(l))
+        return redis_endpoint_server(l->options.endpoint, l->current);
+    l->address = l->learned[l->current - locator_given(l)];
+    return redis_endpoint_at(l->options.endpoint, l->address.host, l->address.port);
+}
+
+/* The connection remains, but its server may get another number. */
+static void locator_learn_servers(struct locator *l)
+{
+    int at = l->current - locator_given(l);
+    for (int i = 0; i < l->answer.nodes && at >= 0; i++)
+        if (redis_address_is_same(&l->answer.node[i], &l->learned[at]))
+            l->current = locator_given(l) + i;
+    l->learned_count = l->answer.nodes;
+    memcpy(l->learned, l->answer.node, sizeof l->learned);
+    if (l->current >= locator_server_count(l))
+        l->current = 0;
+}
+
+static bool locator_queries_used(const struct locator *l)
+{
+    const char *address = redis_connection_address(l->connection);
+    return l->used != NULL && l->used->port == l->server.port &&
+           (strcasecmp(l->server.host, l->used->host) == 0 ||
+            (address != NULL && strcmp(address, l->used->host) == 0));
+}
+
+/* --- states --- */
+
+static uint64_t locator_limit_ms(const struct locator *l)
+{
+    unsigned rounds = l->timeouts / (unsigned)locator_server_count(l);
+    return backoff_doubled_ms(rounds, LOCATOR_LIMIT_MS, LOCATOR_LIMIT_MAX_MS);
+}
+
+static void locator_on_timer(uv_timer_t *timer);
+
+static void locator_enter(struct locator *l, enum locator_state next)
+{
+    STATE_ENTER(&l->state, next, NEXT);
+    (void)uv_timer_stop(&l->timer); /* cannot fail, as uv_timer_start() on a handle that is not closing */
+    if (next == PAUSING || next == LISTENING)
+        (void)uv_timer_start(&l->timer, locator_on_timer, LOCATOR_INTERVAL_MS, 0);
+    else if (next == QUERYING)
+        (void)uv_timer_start(&l->timer, locator_on_timer, locator_limit_ms(l), 0);
+}
+
+static void locator_log(const struct locator *l, enum log_level level, const char *message, const char *why)
+{
+    struct log_line line;
+    struct buf name = BUF_INIT;
+    if (!log_begin(&line, level, message))
+        return;
+    redis_endpoint_describe(&l->server, &name);
+    log_str(&line, l->protocol->name, buf_span(&name));
+    log_str(&line, "client", span_of(l->options.client_name));
+    log_str(&line, "reason", span_of(redis_endpoint_redact(l->options.endpoint, why)));
+    log_end(&line);
+    buf_fini(&name);
+}
+
+static void locator_drop_connection(struct locator *l)
+{
+    if (l->connection == NULL)
+        return;
+    metric_sub(l->connected, l->counted);
+    l->counted = false;
+    redis_connection_close(l->connection, wait_group_on_done, &l->open_parts);
+    l->connection = NULL;
+}
+
+static void locator_connect(struct locator *l);
+
+/* The next server is queried at once, unless all have failed. */
+static void locator_leave_server(struct locator *l, const char *why)
+{
+    locator_drop_connection(l);
+    l->current = (l->current + 1) % locator_server_count(l);
+    if (++l->failed_servers < locator_server_count(l)) {
+        locator_connect(l);
+        return;
+    }
+    l->failed_servers = 0;
+    l->unreachable = true;
+    locator_enter(l, PAUSING);
+    if (log_reason_is_due(&l->reasons, why, clock_now_ms()))
+        locator_log(l, LOG_WARN, l->protocol->unreachable, why);
+    l->options.on_unreachable(l->options.arg, why);
+}
+
+/* --- queries --- */
+
+static void locator_report_unnamed(struct locator *l)
+{
+    if (l->answer.unnamed && !l->unnamed)
+        locator_log(l, LOG_WARN, l->protocol->unnamed, "cluster-announce-hostname is not set");
+    l->unnamed = l->answer.unnamed;
+}
+
+static void locator_on_answered(struct locator *l)
+{
+    metric_add(l->connected, !l->counted);
+    l->counted = true;
+    if (l->unreachable)
+        log_text(LOG_INFO, l->protocol->reachable, "client", l->options.client_name);
+    l->unreachable = false;
+    l->reasons = (struct log_reasons){0};
+    l->failed_servers = 0;
+    l->timeouts = 0;
+    locator_report_unnamed(l);
+    locator_learn_servers(l);
+    if (l->state == CONNECTING)
+        redis_connection_accept(l->connection);
+    locator_enter(l, LISTENING);
+    l->options.on_answer(l->options.arg, &l->answer);
+}
+
+static void locator_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct locator *l = arg;
+    (void)origin;
+    if (reply == NULL)
+        return;
+    int n = l->reply++;
+    const char *problem = reply->type == REPLY_ERROR
+                              ? reply->str
+                              : l->protocol->read(l->options.endpoint, &l->server, n, reply, &l->answer);
+    if (problem != NULL)
+        redis_connection_fail(l->connection, problem);
+    else if (l->reply == l->protocol->count(l->options.endpoint))
+        locator_on_answered(l);
+}
+
+static void locator_send_query(struct locator *l)
+{
+    int err = 0;
+    struct buf command = BUF_INIT;
+    l->reply = 0;
+    for (int n = 0; n < l->protocol->count(l->options.endpoint) && err == 0; n++) {
+        buf_clear(&command);
+        l->protocol->compose(l->options.endpoint, n, &command);
+        err = buf_error(&command);
+        if (err == 0)
+            err = redis_connection_send_command(l->connection, buf_span(&command), locator_on_reply, l);
+    }
+    buf_fini(&command);
+    if (err != 0)
+        redis_connection_fail(l->connection, "out of memory");
+}
+
+static void locator_query_now(struct locator *l)
+{
+    locator_enter(l, QUERYING);
+    locator_send_query(l);
+}
+
+/* --- events of the connection --- */
+
+static void locator_on_handshake_done(void *arg)
+{
+    struct locator *l = arg;
+    locator_send_query(l);
+}
+
+static void locator_on_address_failed(void *arg, const char *why)
+{
+    const struct locator *l = arg;
+    locator_log(l, LOG_DEBUG, l->protocol->no_answer, why);
+}
+
+static void locator_on_lost(void *arg, const char *why)
+{
+    struct locator *l = arg;
+    locator_log(l, LOG_DEBUG, l->protocol->no_answer, why);
+    l->timeouts += redis_connection_has_timed_out(l->connection);
+    if (l->state != CONNECTING) /* it has answered before: it is queried again when no other answers */
+        l->failed_servers = -1;
+    locator_leave_server(l, why);
+}
+
+/* A message causes one query, whatever its content. */
+static void locator_on_push(void *arg, struct span kind, const struct redis_reply *element)
+{
+    struct locator *l = arg;
+    (void)element;
+    if (span_equal(kind, SPAN("message")) && l->state == LISTENING)
+        locator_query_now(l);
+}
+
+static void locator_on_moved(void *arg)
+{
+    const struct locator *l = arg;
+    l->options.on_moved(l->options.arg);
+}
+
+static void locator_connect(struct locator *l)
+{
+    locator_enter(l, CONNECTING);
+    l->server = locator_server(l);
+    const struct redis_connection_options options = {.endpoint = &l->server,
+                                                     .tls = l->options.tls,
+                                                     .client_name = l->options.client_name,
+                                                     .resolver = &l->resolver,
+                                                     .limit_ms = locator_limit_ms(l),
+                                                     .metrics = &l->unexposed,
+                                                     .first_address = l->first_address++,
+                                                     .queries_only = true,
+                                                     .channel = l->protocol->channel,
+                                                     .bytes_max = l->protocol->bytes_max,
+                                                     .elements_max = l->protocol->elements_max,
+                                                     .on_address_failed = locator_on_address_failed,
+                                                     .on_handshake_done = locator_on_handshake_done,
+                                                     .on_lost = locator_on_lost,
+                                                     .on_moved =
+                                                         locator_is_learned(l) ? NULL : locator_on_moved,
+                                                     .on_push = locator_on_push,
+                                                     .arg = l};
+    if (redis_connection_new(l->loop, &options, &l->connection) == 0)
+        wait_group_add(&l->open_parts, 1);
+    else
+        locator_leave_server(l, "out of memory");
+}
+
+void locator_rotate(struct locator *l)
+{
+    bool another = locator_server_count(l) > 1 || redis_connection_addresses(l->connection) > 1;
+    if (l->state != LISTENING || !another)
+        return;
+    l->failed_servers = -1; /* this server is queried again when no other answers */
+    locator_leave_server(l, "another server is queried");
+}
+
+/* The server in use is queried itself only where no other has an answer, or all are the same one. */
+static void locator_query_again(struct locator *l)
+{
+    bool used = locator_queries_used(l);
+    l->queries_of_used = used ? l->queries_of_used + 1 : 0;
+    if (used && (l->queries_of_used <= locator_server_count(l) || l->queries_of_used % QUERIES_OF_USED == 0))
+        locator_rotate(l);
+    if (l->state == LISTENING)
+        locator_query_now(l);
+}
+
+static void locator_on_timer(uv_timer_t *timer)
+{
+    struct locator *l = timer->data;
+    if (l->state == PAUSING) {
+        locator_connect(l);
+    } else if (l->state == LISTENING) {
+        locator_query_again(l);
+    } else {
+        assert(l->state == QUERYING);
+        l->timeouts++;
+        redis_connection_fail(l->connection, "no answer in time");
+    }
+}
+
+/* --- the interface --- */
+
+void locator_query(struct locator *l)
+{
+    if (l->state == PAUSING)
+        locator_connect(l);
+    else if (l->state == LISTENING)
+        locator_query_now(l);
+}
+
+void locator_set_used(struct locator *l, const struct redis_endpoint *endpoint)
+{
+    l->used = endpoint;
+    l->queries_of_used = 0;
+}
+
+void locator_look_up(struct locator *l)
+{
+    if (redis_connection_is_ready(l->connection))
+        redis_connection_look_up(l->connection);
+}
+
+int locator_new(uv_loop_t *loop, const struct locator_options *options, struct locator **out)
+{
+    struct locator *l = calloc(1, sizeof *l);
+    if (l == NULL)
+        return -ENOMEM;
+    bool clustered = redis_endpoint_is_cluster(options->endpoint);
+    l->loop = loop;
+    l->options = *options;
+    l->protocol = clustered ? &cluster_protocol : &sentinel_protocol;
+    l->connected =
+        clustered ? &options->metrics->cluster_nodes_connected : &options->metrics->sentinels_connected;
+    l->current = (int)(options->seed % (unsigned)locator_given(l));
+    (void)uv_timer_init(loop, &l->timer); /* cannot fail */
+    l->timer.data = l;
+    wait_group_add(&l->open_parts, 1);
+    (void)uv_timer_start(&l->timer, locator_on_timer, 0, 0);
+    *out = l;
+    return 0;
+}
+
+static void locator_on_timer_closed(uv_handle_t *timer)
+{
+    struct locator *l = timer->data;
+    wait_group_done(&l->open_parts);
+}
+
+void locator_close(struct locator *l, void (*closed)(void *arg), void *arg)
+{
+    locator_drop_connection(l);
+    locator_enter(l, CLOSED);
+    resolver_cancel(&l->resolver);
+    uv_close((uv_handle_t *)&l->timer, locator_on_timer_closed);
+    wait_group_close(&l->open_parts, free, l, closed, arg);
+}

@@ -1,0 +1,100 @@
+/*
+ * Locator: says where Redis is. It queries servers that know it: Sentinels, or the nodes of a cluster.
+ *
+ * It has one connection, to one of these servers, which is queried every second. Sentinels publish failovers
+ * as well, but published messages can be lost. After an error, a timeout or an answer without a master the
+ * next server is queried. The differences between Sentinels and a cluster are in a protocol: sentinel.h,
+ * cluster.h.
+ *
+ * Everything happens on the loop's thread.
+ */
+#ifndef REDIS_LOCATOR_H
+#define REDIS_LOCATOR_H
+
+#include "redis/endpoint.h"
+#include "redis/metrics.h"
+#include "redis/reply.h"
+
+#include <uv.h>
+
+struct locator;
+struct ssl_ctx_st;
+
+/* The interval of queries, in milliseconds. */
+enum { LOCATOR_INTERVAL_MS = 1000 };
+
+/*
+ * The time limit of the look-up of a server, of the connection to one of its addresses with its first answer,
+ * and of each later answer, in milliseconds. It doubles when as many servers have reached it as there are,
+ * and later once more.
+ */
+enum { LOCATOR_LIMIT_MS = 500, LOCATOR_LIMIT_MAX_MS = 2000 };
+
+enum { LOCATOR_REPLICAS_MAX = 32, LOCATOR_NODES_MAX = 16 };
+
+/* The answer of a server. */
+struct locator_answer {
+    struct redis_address master;
+    struct redis_address replica[LOCATOR_REPLICAS_MAX]; /* healthy replicas, if they were queried */
+    struct redis_address down[LOCATOR_REPLICAS_MAX];    /* replicas that are down or disconnected */
+    struct redis_address node[LOCATOR_NODES_MAX];       /* further servers that can be queried from now on */
+    int replicas, downs, nodes;
+    bool unnamed; /* the master or a replica has no host name, although the cluster prefers host names */
+};
+
+/* How servers of one kind are queried, and how their replies are parsed. */
+struct locator_protocol {
+    const char *name;        /* the name of one server in logs */
+    const char *no_answer;   /* logged when one server fails */
+    const char *unreachable; /* logged when all servers fail */
+    const char *reachable;   /* logged when a server answers again */
+    const char *unnamed;     /* logged when its answer has `unnamed` */
+    size_t bytes_max;        /* the limit of an answer in bytes */
+    uint64_t elements_max;   /* the limit of an array in an answer */
+    const char *channel;     /* the channel whose messages cause a query; NULL: none */
+    int (*count)(const struct redis_endpoint *endpoint); /* the commands of a query */
+    /* Appends command number `n`, from 0 on. */
+    void (*compose)(const struct redis_endpoint *endpoint, int n, struct buf *out);
+    /* Reads the reply to it into the answer of `server`. Returns NULL, or why there is no answer. */
+    const char *(*read)(const struct redis_endpoint *endpoint, const struct redis_endpoint *server, int n,
+                        const struct redis_reply *reply, struct locator_answer *answer);
+};
+
+struct locator_options {
+    const struct redis_endpoint *endpoint; /* must be discovered; borrowed while it lives, as all pointers */
+    struct ssl_ctx_st *tls;                /* NULL without TLS */
+    const char *client_name;
+    struct redis_metrics *metrics;
+    unsigned seed; /* selects the first server */
+    /* Each answer, in which all addresses are valid; borrowed until the function returns. */
+    void (*on_answer)(void *arg, const struct locator_answer *answer);
+    /* No server has an answer; they are queried again after a pause. `why` is borrowed likewise. */
+    void (*on_unreachable)(void *arg, const char *why);
+    /* The name of the server that is queried leads elsewhere (connection.h). */
+    void (*on_moved)(void *arg);
+    void *arg;
+};
+
+/* Starts with a query. Owned by the caller (locator_close). Returns 0 or -ENOMEM. */
+int locator_new(uv_loop_t *loop, const struct locator_options *options, struct locator **out)
+    __attribute__((warn_unused_result));
+
+/* The only callback that follows is `closed`, from the loop, when the memory has been freed. */
+void locator_close(struct locator *l, void (*closed)(void *arg), void *arg);
+
+/* The next answer is needed now: queries without a pause, unless a query is in progress. */
+void locator_query(struct locator *l);
+
+/* The answer was not of use: another server is queried next. */
+void locator_rotate(struct locator *l);
+
+/*
+ * The server in use (NULL: none), borrowed. It is not queried itself while another server answers, as it
+ * would not learn of its own replacement.
+ */
+void locator_set_used(struct locator *l, const struct redis_endpoint *endpoint);
+
+/* Looks the name of the server up now. */
+void locator_look_up(struct locator *l);
+
+#endif
