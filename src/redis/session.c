@@ -245,13 +245,12 @@ static bool session_stands_in(const struct backend *b)
     return b->locator != NULL && selection_stands_in(&b->selection);
 }
 
-/* The metrics are about the connection in use. */
-static void session_show(struct redis_session *s)
+/* The metrics are about the backend that is in use and ready; NULL: none is. */
+static void session_show(struct redis_session *s, const struct backend *b)
 {
     struct redis_metrics *m = s->options.metrics;
-    const struct backend *b = s->current;
     const struct shown before = s->shown;
-    struct shown now = {.connected = b->state == READY};
+    struct shown now = {.connected = b != NULL};
     uint64_t lag_s = 0;
     if (now.connected) {
         now.stands_in = session_stands_in(b);
@@ -344,7 +343,7 @@ static void session_drop_connection(struct backend *b)
     if (b->locator != NULL)
         locator_set_used(b->locator, NULL);
     if (was_used)
-        session_show(s);
+        session_show(s, NULL);
     session_end_commands(b, c);
 }
 
@@ -474,7 +473,7 @@ static void session_on_heartbeat(void *arg)
     struct redis_session *s = b->session;
     if (b != s->current)
         return;
-    session_show(s);
+    session_show(s, b);
     s->options.on_heartbeat(s->options.arg);
 }
 
@@ -786,7 +785,7 @@ static void session_take_over(struct backend *b)
     if (!stands_in)
         s->trials = 0;
     session_plan_trial(s);
-    session_show(s);
+    session_show(s, b);
     s->options.on_ready(s->options.arg);
 }
 
@@ -831,9 +830,8 @@ int redis_session_new(uv_loop_t *loop, const struct redis_session_options *optio
 void redis_session_close(struct redis_session *s, void (*closed)(void *arg), void *arg)
 {
     session_drop_next(s);
-    if (s->current != NULL) {
+    session_show(s, NULL);
+    if (s->current != NULL)
         session_close_backend(s->current);
-        session_show(s);
-    }
     wait_group_close(&s->open_backends, free, s, closed, arg);
 }

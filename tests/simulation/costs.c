@@ -842,7 +842,7 @@ static void note_keys(const struct wire *w, const struct command *m, const struc
         reject("a check has too many keys", w, s);
     for (size_t i = 2; i < m->count; i++) {
         unsigned char bytes[5];
-        for (int b = 0; b < 5; b++)
+        for (size_t b = 0; b < sizeof bytes; b++)
             bytes[b] =
                 (unsigned char)(digit(m->word[i].text[2 * b]) << 4 | digit(m->word[i].text[2 * b + 1]));
         check[check_count++] = part_of(bytes);
