@@ -42,7 +42,7 @@ typedef void (*redis_reply_fn)(void *arg, const struct redis_reply *reply, enum 
 
 /* The keys whose invalidations are requested (CLIENT TRACKING). */
 struct redis_tracking {
-    enum {
+    enum redis_tracking_mode {
         REDIS_TRACKING_OFF,
         REDIS_TRACKING_KEYS,     /* keys that commands on this connection have read, until the first change */
         REDIS_TRACKING_BROADCAST /* all keys that begin with `prefix` and one of `names` */

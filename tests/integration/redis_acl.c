@@ -599,7 +599,8 @@ static void serve_cluster(struct cluster *cluster)
     static const char *const env[] = {"CHANNELD_REDIS_PREFIX=" CLUSTER_PREFIX, NULL};
     struct fixture f;
     memset(&f, 0, sizeof f);
-    AUTOFREE char *url = text_printf("redis+cluster://channeld:PASSWORD1@127.0.0.1:%d/", cluster->node[0].port);
+    AUTOFREE char *url =
+        text_printf("redis+cluster://channeld:PASSWORD1@127.0.0.1:%d/", cluster->node[0].port);
     server_start(&f.server, &(struct server_spec){.redis_url = url, .env = env, .wait = SERVER_WAIT_READY});
     fixture_expect(&f, "channel/by-id/1/", 200);
     fixture_expect(&f, "channel/by-id/2/", 404);

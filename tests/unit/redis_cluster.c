@@ -15,8 +15,9 @@
 /* The answer of the node "asked". */
 static const char *read_slots(const char *text, struct locator_answer *out)
 {
-    const struct redis_endpoint endpoint = {.discovery = {.slot = 100}};
-    const struct redis_endpoint asked = {.host = (char[]){"asked"}};
+    static char host[] = "asked";
+    static const struct redis_endpoint endpoint = {.discovery = {.slot = 100}};
+    static const struct redis_endpoint asked = {.host = host};
     return cluster_protocol.read(&endpoint, &asked, 0, reply_of(text), out);
 }
 

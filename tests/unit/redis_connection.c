@@ -456,7 +456,7 @@ TEST_CASE(server_that_drops_each_connection_is_connected_to_ever_more_rarely)
     enum { SECONDS = 30 };
     session_open(&fake);
     session_start();
-    int64_t until = wait_now_ms() + SECONDS * 1000;
+    int64_t until = wait_now_ms() + SECONDS * INT64_C(1000);
     while (wait_now_ms() < until) {
         session_turn();
         if (redis_connection_is_ready(session_connection()))

@@ -75,7 +75,7 @@ static void end(void)
 
 /* --- version --- */
 
-static bool tracks_with(int wanted, const char *command, const char *hello)
+static bool tracks_with(enum redis_tracking_mode wanted, const char *command, const char *hello)
 {
     begin(MASTER);
     fake.hello = hello;

@@ -19,7 +19,7 @@ static const char NOPERM[] = "-NOPERM this user has no permissions to run the 'c
 
 static struct fake_redis fake;
 
-static void open_tracking(int tracking)
+static void open_tracking(enum redis_tracking_mode tracking)
 {
     session_open(&fake);
     session.tracking.mode = tracking;
@@ -52,7 +52,7 @@ TEST_CASE(untracked_read_is_announced_to_redis)
 
 TEST_CASE(untracked_read_is_a_plain_one_without_tracking_by_key)
 {
-    static const int others[] = {REDIS_TRACKING_OFF, REDIS_TRACKING_BROADCAST};
+    static const enum redis_tracking_mode others[] = {REDIS_TRACKING_OFF, REDIS_TRACKING_BROADCAST};
     for (size_t i = 0; i < TEST_COUNT(others); i++) {
         open_tracking(others[i]);
         assert_int_equal(session_send_untracked("ECHO", "a"), 0);

@@ -347,13 +347,13 @@ TEST_CASE(role_of_a_server_must_not_change)
 /* The n-th reply of a Sentinel that was asked for a replica. */
 static const char *read_sentinel(int n, const char *bytes, struct locator_answer *out)
 {
-    const struct redis_endpoint endpoint = {.discovery = {.replica = true}};
+    static const struct redis_endpoint endpoint = {.discovery = {.replica = true}};
     return sentinel_protocol.read(&endpoint, NULL, n, reply_of(bytes), out);
 }
 
 static const char *read_master(const char *bytes, struct redis_address *out)
 {
-    struct locator_answer answer = {0};
+    static struct locator_answer answer;
     const char *problem = read_sentinel(0, bytes, &answer);
     *out = answer.master;
     return problem;
