@@ -92,7 +92,10 @@ static struct wire {
     struct bytes in;              /* what makes no whole command yet */
     struct sent sent[UNDER_WAY];  /* a ring */
     size_t first, executed, next; /* the oldest under way, the next to be executed, and to be written */
-} wires[WIRES + 1]; /* by the number; the last one is for a number whose place the connection in use has */
+} wires[WIRES];
+
+/* The numbers of the connections, which are found here. */
+static unsigned wire_numbers[WIRES];
 
 /* A request: it waits, or has ended so lately that commands for it may be written. */
 struct want {
@@ -525,6 +528,14 @@ static void check_window(const struct wire *w)
         trace_fail("more commands are under way than the window has room for: %u of %u", due, window);
 }
 
+/* A read may be for each of the requests that wait for the same. */
+static void note_read_for(const struct wire *w, const struct want *one)
+{
+    for (struct want *want = wants; want < wants + want_count; want++)
+        if (want->type == one->type && want->number == one->number && is_waiting(want, w))
+            want->may_read = true;
+}
+
 /* It may be read so often for these requests: once, if nothing is uncertain. */
 static void count_read(const struct wire *w, const struct sent *s, const struct waiting *waiting,
                        bool is_once)
@@ -532,7 +543,7 @@ static void count_read(const struct wire *w, const struct sent *s, const struct 
     if (waiting->least->reads >= (is_once ? 1 : READS_MAX))
         reject("a request reads more than it needs", w, s);
     waiting->least->reads += !s->is_unsure;
-    waiting->least->may_read = true;
+    note_read_for(w, waiting->least);
 }
 
 static bool is_card(int64_t id)
@@ -580,7 +591,7 @@ static void judge_card(const struct wire *w, struct sent *s)
             reject("more cards are read than their links lead to", w, s);
         linked -= waiting.least == NULL && linked > 0;
         if (waiting.least != NULL)
-            waiting.least->may_read = true;
+            note_read_for(w, waiting.least);
         return;
     }
     bool is_certain = is_ordinary() && is_settled(keys_ns);
@@ -934,9 +945,15 @@ static void add_command(struct wire *w, const struct command *m, size_t bytes)
 
 static struct wire *wire_of(unsigned number)
 {
-    struct wire *w = &wires[number % WIRES];
-    w = w->number == number ? w : &wires[WIRES];
-    return is_watched && w->number == number ? w : NULL;
+    for (int i = 0; i < WIRES && is_watched; i++)
+        if (wire_numbers[i] == number)
+            return &wires[i];
+    return NULL;
+}
+
+static void set_number(struct wire *w, unsigned number)
+{
+    w->number = wire_numbers[w - wires] = number;
 }
 
 static struct wire *begin_wire(unsigned number)
@@ -944,8 +961,9 @@ static struct wire *begin_wire(unsigned number)
     struct wire *w = wire_of(number);
     if (w != NULL)
         return w;
-    w = &wires[number % WIRES] == in_use ? &wires[WIRES] : &wires[number % WIRES];
-    w->number = number;
+    w = wire_of(0);
+    assert(w != NULL); /* the process has no more open (net.c) */
+    set_number(w, number);
     w->handshake = w->behind = w->behind_until = 0;
     w->is_used = false;
     w->last = OTHER;
@@ -996,16 +1014,10 @@ static bool is_member(const struct redis *r, int key)
     return key > OTHER_KEYS && key < OTHER_KEYS + r->other_keys && !r->catalogue.lost;
 }
 
-/* Without memory what was read is not kept. */
-static bool has_memory(void)
-{
-    return !scenario_has(FAULT_memory) || is_undisturbed();
-}
-
-/* A request keeps what is there. */
+/* A request keeps what is there, unless it fails or has an invalid key, or memory runs out. */
 static bool keeps(const struct sent *s)
 {
-    return s->has_data && !s->is_own && !s->is_unsure && has_memory();
+    return s->has_data && !s->is_own && !s->is_unsure && is_ordinary();
 }
 
 static void note_link(int id)
@@ -1023,7 +1035,7 @@ static void learn_from(const struct sent *s, const struct redis *r)
     if (is_card_read && s->kind == CARD && s->number <= CARDS)
         note_link((int)s->number);
     /* Else the process may apply a change that it has read, behind a check of the catalogue. */
-    bool is_kept = s->has_data && has_memory() && is_settled(keys_ns);
+    bool is_kept = s->has_data && is_ordinary() && is_settled(keys_ns);
     for (int i = 0; s->kind == MEMBERS && i < COPIED_KEYS; i++)
         if (is_kept && (s->number & INT64_C(1) << i) != 0 && is_member(r, key_number(i)))
             learn(&keys[i], r);
@@ -1174,15 +1186,26 @@ static void connect_to(const struct redis *r, struct wire *w)
     }
 }
 
+void costs_closed(unsigned number)
+{
+    struct wire *w = number == 0 ? NULL : wire_of(number);
+    if (w == NULL)
+        return;
+    if (w == in_use)
+        lose();
+    set_number(w, 0);
+}
+
 void costs_connection(const struct redis *r, unsigned number)
 {
     if (!is_watched)
         return;
     lose();
-    for (struct wire *w = wires; w <= wires + WIRES && r != NULL && number == 0; w++)
+    for (struct wire *w = wires; w < wires + WIRES && r != NULL && number == 0; w++)
         w->is_used = true;
-    if (r != NULL && number != 0 && wire_of(number) != NULL)
-        connect_to(r, wire_of(number));
+    struct wire *used = r != NULL && number != 0 ? wire_of(number) : NULL;
+    if (used != NULL)
+        connect_to(r, used);
 }
 
 void costs_begin(bool watched, const struct cache_metrics *m)
@@ -1193,6 +1216,6 @@ void costs_begin(bool watched, const struct cache_metrics *m)
     has_lost = false;
     want_count = 0;
     memset(last_with_link, 0, sizeof last_with_link);
-    for (struct wire *w = wires; w <= wires + WIRES; w++)
-        w->number = 0;
+    for (struct wire *w = wires; w < wires + WIRES; w++)
+        set_number(w, 0);
 }

@@ -28,6 +28,9 @@ void costs_connection(const struct redis *server, unsigned number);
 /* The process has written this to a connection. `whole`: and keeps nothing back. */
 void costs_wrote(unsigned number, const char *data, size_t n, bool whole);
 
+/* It has closed a connection. */
+void costs_closed(unsigned number);
+
 /* It has read all that the server had made by then. */
 void costs_read(unsigned number, uint64_t made_ns);
 

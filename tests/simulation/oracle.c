@@ -93,6 +93,7 @@ static void on_read(unsigned number, uint64_t made_ns, bool is_part)
 
 static void on_close(unsigned number)
 {
+    costs_closed(number);
     if (!told_last || number != told.conn)
         return;
     told = told_before;
@@ -164,7 +165,8 @@ static void check_settled(const struct view *v)
     last_ns = scenario.slow_until_ns > last_ns ? scenario.slow_until_ns : last_ns;
     last_ns = v->server->hung_until_ns > last_ns ? v->server->hung_until_ns : last_ns;
     /* With Sentinels it may have been left for its role, whatever its link. */
-    if (scenario.topology != &topology_replica || v->server->replication.upstream == NULL)
+    bool is_replica = v->server->replication.upstream != NULL && !v->server->replication.has_lied;
+    if (scenario.topology != &topology_replica || !is_replica)
         return;
     if (said_ns == 0 || now_ns() > said_ns + SETTLES_NS || now_ns() < last_ns + 3 * SECOND)
         return;
