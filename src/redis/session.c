@@ -36,9 +36,9 @@ enum {
     ATTEMPTS_PER_ANSWER = 2,
     /* How long, in milliseconds, a name may not be found before that counts against its server. */
     NAMES_MS = 5000,
-    /* Losses in a row of connections that were ready, before their reasons are logged once in a while only.
+    /* After so many losses in a row of connections that were ready, pauses and log reasons do not begin anew.
      */
-    LOSSES_LOGGED = 3
+    LOSSES_MAX = 3
 };
 
 enum backend_state { PAUSING, QUERYING, CONNECTING, READY, CLOSED };
@@ -443,8 +443,10 @@ static void session_on_ready(void *arg)
     session_enter(b, READY);
     session_start_timer(b, REDIS_SESSION_STAYED_MS);
     b->is_failover = false;
-    if (b->losses < LOSSES_LOGGED)
+    if (b->losses < LOSSES_MAX) {
+        b->failures = 0;
         b->reasons = (struct log_reasons){0};
+    }
     if (b->locator != NULL) {
         locator_set_used(b->locator, &b->endpoint);
         selection_used(&b->selection);
