@@ -265,6 +265,8 @@ static void *map_shared(size_t size)
 
 int runs_main(int argc, char **argv, const struct runs *which)
 {
+    static char lines[BUFSIZ]; /* or the first line would move what is allocated later */
+    (void)setvbuf(stdout, lines, _IOFBF, sizeof lines);
     static const struct option options[] = {{"seconds", required_argument, NULL, 's'},
                                             {"from", required_argument, NULL, 'f'},
                                             {"count", required_argument, NULL, 'c'},
