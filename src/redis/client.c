@@ -6,7 +6,6 @@
 
 #include "redis/cluster.h"
 #include "redis/resp.h"
-#include "redis/sentinel.h"
 #include "redis/server.h"
 #include "redis/tls.h"
 
@@ -362,8 +361,7 @@ int redis_client_connect_fd(struct redis_client *c, int fd, const struct redis_c
 static int redis_client_query_server(struct redis_client *c, const struct redis_endpoint *server,
                                      struct redis_address *out)
 {
-    const struct locator_protocol *protocol =
-        redis_endpoint_is_cluster(c->endpoint) ? &cluster_protocol : &sentinel_protocol;
+    const struct locator_protocol *protocol = locator_protocol_of(c->endpoint);
     struct redis_endpoint of_master = *c->endpoint;
     struct locator_answer answer;
     of_master.discovery.replica = false;

@@ -352,6 +352,11 @@ static void locator_on_timer(uv_timer_t *timer)
 
 /* --- the interface --- */
 
+const struct locator_protocol *locator_protocol_of(const struct redis_endpoint *endpoint)
+{
+    return redis_endpoint_is_cluster(endpoint) ? &cluster_protocol : &sentinel_protocol;
+}
+
 void locator_query(struct locator *l)
 {
     if (l->state == PAUSING)
@@ -377,12 +382,11 @@ int locator_new(uv_loop_t *loop, const struct locator_options *options, struct l
     struct locator *l = calloc(1, sizeof *l);
     if (l == NULL)
         return -ENOMEM;
-    bool clustered = redis_endpoint_is_cluster(options->endpoint);
     l->loop = loop;
     l->options = *options;
-    l->protocol = clustered ? &cluster_protocol : &sentinel_protocol;
-    l->connected =
-        clustered ? &options->metrics->cluster_nodes_connected : &options->metrics->sentinels_connected;
+    l->protocol = locator_protocol_of(options->endpoint);
+    l->connected = redis_endpoint_is_cluster(options->endpoint) ? &options->metrics->cluster_nodes_connected
+                                                                : &options->metrics->sentinels_connected;
     l->current = (int)(options->seed % (unsigned)locator_given(l));
     (void)uv_timer_init(loop, &l->timer); /* cannot fail */
     l->timer.data = l;

@@ -60,6 +60,9 @@ struct locator_protocol {
                         const struct redis_reply *reply, struct locator_answer *answer);
 };
 
+/* The protocol of the servers of an endpoint that must be discovered. */
+const struct locator_protocol *locator_protocol_of(const struct redis_endpoint *endpoint);
+
 struct locator_options {
     const struct redis_endpoint *endpoint; /* must be discovered; borrowed while it lives, as all pointers */
     struct ssl_ctx_st *tls;                /* NULL without TLS */
