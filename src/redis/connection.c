@@ -331,7 +331,8 @@ void redis_connection_fail(struct redis_connection *c, const char *why)
         return;
     }
     STATE_ENTER(&c->state, CONNECTING, NEXT);
-    c->options.on_address_failed(c->options.arg, why);
+    if (c->options.on_address_failed != NULL)
+        c->options.on_address_failed(c->options.arg, why);
     redis_connection_drop_socket(c);
     if (c->state == CONNECTING) /* no callback has closed the connection */
         redis_connection_connect_next(c);
@@ -498,8 +499,8 @@ static void redis_connection_on_subscribed(struct redis_connection *c, const str
         redis_connection_count_reply(c);
 }
 
-/* A push confirms a subscription in place of the reply. */
-static bool redis_connection_is_subscribed(struct redis_connection *c, struct span kind)
+/* A push confirms a subscription in place of the reply. False for any other push. */
+static bool redis_connection_confirm_subscription(struct redis_connection *c, struct span kind)
 {
     const struct pending_command *oldest = pending_oldest(&c->pending);
     if (oldest == NULL || oldest->own != redis_connection_on_subscribed ||
@@ -802,7 +803,7 @@ static void redis_connection_on_reply(void *arg, const struct redis_reply *reply
 static void redis_connection_on_push(void *arg, struct span kind, const struct redis_reply *element)
 {
     struct redis_connection *c = arg;
-    if (redis_connection_is_subscribed(c, kind))
+    if (redis_connection_confirm_subscription(c, kind))
         return;
     bool wanted = c->options.queries_only ? redis_connection_is_usable(c) : c->state == READY;
     if (wanted && c->options.on_push != NULL)

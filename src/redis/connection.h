@@ -73,7 +73,7 @@ struct redis_connection_options {
     struct redis_tracking tracking;
     size_t bytes_max; /* stricter limits than those of every reply (resp.h); 0: no stricter ones */
     uint64_t elements_max;
-    /* An address has failed, and the next one is tried. */
+    /* An address has failed, and the next one is tried; may be NULL. */
     void (*on_address_failed)(void *arg, const char *why);
     /*
      * The handshake is complete and commands can be sent. The owner checks the server and calls

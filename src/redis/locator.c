@@ -1,12 +1,12 @@
 /*
  * Queries to the servers that know Redis; see locator.h.
  *
- * One timer serves all states:
+ * One timer serves all states but CONNECTING: the connection has its own, and the first answer is a part of
+ * the handshake.
  *
  *     PAUSING     LOCATOR_INTERVAL_MS   the next attempt, when no server had an answer
- *     CONNECTING                        none: the connection has its own, and the first answer is a part of
- * it QUERYING    locator_limit_ms()    the deadline of the answer LISTENING   LOCATOR_INTERVAL_MS   the next
- * query
+ *     QUERYING    locator_limit_ms()    the deadline of the answer
+ *     LISTENING   LOCATOR_INTERVAL_MS   the next query
  *
  * There is a connection except in PAUSING. A server that fails is followed by the next one at once, and after
  * the last of them by the pause.
@@ -20,7 +20,6 @@
 #include "base/wait_group.h"
 #include "redis/cluster.h"
 #include "redis/connection.h"
-#include "redis/resp.h"
 #include "redis/sentinel.h"
 
 #include <assert.h>

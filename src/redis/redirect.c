@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/wait_group.h"
 #include "redis/cluster.h"
-#include "redis/resp.h"
 #include "redis/server.h"
 
 #include <assert.h>
@@ -155,12 +154,6 @@ static void redirect_send_by(struct route *route, struct redirected *command)
 
 /* --- connections --- */
 
-static void redirect_on_address_failed(void *arg, const char *why)
-{
-    (void)arg;
-    (void)why;
-}
-
 static void redirect_on_handshake_done(void *arg)
 {
     const struct route *route = arg;
@@ -201,6 +194,10 @@ static void redirect_on_lost(void *arg, const char *why)
 static int redirect_connect(struct route *route)
 {
     struct redirects *r = route->redirects;
+    if (route->connection != NULL)
+        return 0;
+    if (route->lost_ms != 0 && clock_now_ms() - route->lost_ms < HOLD_MS)
+        return -ENOTCONN;
     const struct redis_connection_options options = {.endpoint = &route->endpoint,
                                                      .tls = redis_config_tls(r->options.config),
                                                      .client_name = r->options.client_name,
@@ -210,15 +207,10 @@ static int redirect_connect(struct route *route)
                                                      .loop_lag = r->options.loop_lag,
                                                      .replication = &route->replication,
                                                      .denials = &route->denials,
-                                                     .on_address_failed = redirect_on_address_failed,
                                                      .on_handshake_done = redirect_on_handshake_done,
                                                      .on_ready = redirect_on_ready,
                                                      .on_lost = redirect_on_lost,
                                                      .arg = route};
-    if (route->connection != NULL)
-        return 0;
-    if (route->lost_ms != 0 && clock_now_ms() - route->lost_ms < HOLD_MS)
-        return -ENOTCONN;
     int err = redis_connection_new(r->loop, &options, &route->connection);
     if (err == 0)
         wait_group_add(&r->open_parts, 1);

@@ -113,12 +113,12 @@ static const struct redis_address *selection_next_replica(const struct selection
 void selection_take_answer(struct selection *s, const struct locator_answer *answer, bool may_stand_in,
                            unsigned turn)
 {
-    unsigned replicas = selection_replicas(s, answer);
-    const struct redis_address *next = selection_next_replica(s, answer, turn);
     if (selection_is_behind(s, answer)) {
         selection_select_owner(s);
         return;
     }
+    unsigned replicas = selection_replicas(s, answer);
+    const struct redis_address *next = selection_next_replica(s, answer, turn);
     bool is_round_over = next == NULL || s->failed_count == SELECTION_FAILED_MAX;
     s->master = answer->master;
     if (is_round_over && replicas > 0) /* the answer of another Sentinel may have none */

@@ -1,5 +1,5 @@
 /*
- * Discovery by Sentinels: the master of a name, or one of its replicas.
+ * The protocol of Sentinels (locator.h): the master of a name, or one of its replicas.
  */
 #ifndef REDIS_SENTINEL_H
 #define REDIS_SENTINEL_H

@@ -23,7 +23,6 @@
 #include "redis/cluster.h"
 #include "redis/locator.h"
 #include "redis/redirect.h"
-#include "redis/resp.h"
 #include "redis/selection.h"
 #include "redis/server.h"
 
@@ -692,6 +691,8 @@ static void session_close_backend(struct backend *b)
 static int session_open_locator(struct backend *b)
 {
     struct redis_session *s = b->session;
+    if (!redis_endpoint_is_discovered(session_settings(b)))
+        return 0;
     const struct locator_options options = {.endpoint = session_settings(b),
                                             .tls = redis_config_tls(b->config),
                                             .client_name = s->options.client_name,
@@ -701,8 +702,6 @@ static int session_open_locator(struct backend *b)
                                             .on_unreachable = session_on_unreachable,
                                             .on_moved = session_on_moved,
                                             .arg = b};
-    if (!redis_endpoint_is_discovered(session_settings(b)))
-        return 0;
     int err = locator_new(s->loop, &options, &b->locator);
     if (err != 0)
         return err;
