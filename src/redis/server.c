@@ -222,12 +222,13 @@ const char *redis_server_take_role(struct redis_server *s, const struct redis_re
         return NULL;
     }
     const char *problem = redis_server_read_role(reply, &role);
-    if (problem == NULL)
-        problem = redis_server_check_role(s, &role, wanted);
     if (problem != NULL)
         return problem;
+    problem = redis_server_check_role(s, &role, wanted);
     if (role.kind == REDIS_ROLE_REPLICA && !role.linked)
-        return redis_server_cut_off(s, sent_ms, LINK_DOWN);
+        return redis_server_cut_off(s, sent_ms, problem != NULL ? problem : LINK_DOWN);
+    if (problem != NULL)
+        return problem;
     if (role.kind == REDIS_ROLE_REPLICA && redis_server_is_settling(s, sent_ms))
         return "its link to the master was down a moment ago";
     s->role = role;

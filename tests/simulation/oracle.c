@@ -164,9 +164,7 @@ static void check_settled(const struct view *v)
     uint64_t last_ns = process_last_stop_ns();
     last_ns = scenario.slow_until_ns > last_ns ? scenario.slow_until_ns : last_ns;
     last_ns = v->server->hung_until_ns > last_ns ? v->server->hung_until_ns : last_ns;
-    /* With Sentinels it may have been left for its role, whatever its link. */
-    bool is_replica = v->server->replication.upstream != NULL && !v->server->replication.has_lied;
-    if (scenario.topology != &topology_replica || !is_replica)
+    if (v->server->replication.upstream == NULL || v->server->replication.has_lied)
         return;
     if (said_ns == 0 || now_ns() > said_ns + SETTLES_NS || now_ns() < last_ns + 3 * SECOND)
         return;

@@ -238,6 +238,18 @@ TEST_CASE(replica_has_time_to_catch_up_after_its_link_was_down)
     }
 }
 
+/* A master that is demoted has no link at first. */
+TEST_CASE(server_that_has_become_a_replica_has_time_to_catch_up)
+{
+    struct redis_server server;
+    begin(&server, "r");
+    assert_true(takes(&server, "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n", DOWN_MS - 1));
+    assert_false(takes(&server, UNLINKED, DOWN_MS));
+    connect_to(&server, "r");
+    assert_false(takes(&server, LINKED, DOWN_MS + REDIS_REPLICA_SETTLE_MS - 1));
+    assert_true(takes(&server, LINKED, DOWN_MS + REDIS_REPLICA_SETTLE_MS));
+}
+
 /* Also if others were tried since. More of them than are remembered make room for the latest. */
 TEST_CASE(each_replica_has_its_own_time_to_catch_up)
 {
