@@ -206,6 +206,7 @@ TEST_CASE(info_of_the_wrong_shape_is_refused)
         assert_non_null(take_link(reply_of(replies[i])));
 }
 
+static const char MASTER[] = "*3\r\n$6\r\nmaster\r\n:100\r\n*0\r\n";
 static const char UNLINKED[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$7\r\nconnect\r\n:7\r\n";
 static const char LINKED[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n";
 
@@ -243,7 +244,7 @@ TEST_CASE(server_that_has_become_a_replica_has_time_to_catch_up)
 {
     struct redis_server server;
     begin(&server, "r");
-    assert_true(takes(&server, "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n", DOWN_MS - 1));
+    assert_true(takes(&server, MASTER, DOWN_MS - 1));
     assert_false(takes(&server, UNLINKED, DOWN_MS));
     connect_to(&server, "r");
     assert_false(takes(&server, LINKED, DOWN_MS + REDIS_REPLICA_SETTLE_MS - 1));
@@ -271,7 +272,7 @@ TEST_CASE(master_needs_no_time_to_catch_up)
     begin(&server, NULL);
     assert_false(takes(&server, UNLINKED, 60000));
     connect_to(&server, NULL);
-    assert_true(takes(&server, "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n", 60001));
+    assert_true(takes(&server, MASTER, 60001));
 }
 
 /* The server may be used although it does not permit this command. */
@@ -306,9 +307,6 @@ TEST_CASE(denied_commands_are_told_from_other_errors)
     }
 }
 
-static const char MASTER[] = "*3\r\n$6\r\nmaster\r\n:100\r\n*0\r\n";
-static const char REPLICA[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n";
-
 TEST_CASE(server_must_have_the_wanted_role)
 {
     struct redis_server server;
@@ -319,11 +317,11 @@ TEST_CASE(server_must_have_the_wanted_role)
         bool usable;
     } rows[] = {
         {MASTER, REDIS_ROLE_UNKNOWN, true},
-        {REPLICA, REDIS_ROLE_UNKNOWN, true},
+        {LINKED, REDIS_ROLE_UNKNOWN, true},
         {MASTER, REDIS_ROLE_MASTER, true},
-        {REPLICA, REDIS_ROLE_MASTER, false},
+        {LINKED, REDIS_ROLE_MASTER, false},
         {MASTER, REDIS_ROLE_REPLICA, false},
-        {REPLICA, REDIS_ROLE_REPLICA, true},
+        {LINKED, REDIS_ROLE_REPLICA, true},
         {"-NOPERM no\r\n", REDIS_ROLE_MASTER, false},
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
@@ -339,14 +337,14 @@ TEST_CASE(role_of_a_server_must_not_change)
     struct redis_server server;
     begin(&server, "r");
     assert_null(redis_server_take_role(&server, reply_of(MASTER), REDIS_ROLE_UNKNOWN, 7));
-    assert_string_equal(redis_server_take_role(&server, reply_of(REPLICA), REDIS_ROLE_UNKNOWN, 7),
+    assert_string_equal(redis_server_take_role(&server, reply_of(LINKED), REDIS_ROLE_UNKNOWN, 7),
                         "it was a master and is a replica now");
     connect_to(&server, "r");
-    assert_null(redis_server_take_role(&server, reply_of(REPLICA), REDIS_ROLE_UNKNOWN, 7));
+    assert_null(redis_server_take_role(&server, reply_of(LINKED), REDIS_ROLE_UNKNOWN, 7));
     assert_string_equal(redis_server_take_role(&server, reply_of(MASTER), REDIS_ROLE_UNKNOWN, 7),
                         "it was a replica and is a master now");
     server.link_denied = true;
-    assert_null(redis_server_take_role(&server, reply_of(REPLICA), REDIS_ROLE_UNKNOWN, 9));
+    assert_null(redis_server_take_role(&server, reply_of(LINKED), REDIS_ROLE_UNKNOWN, 9));
     assert_true(server.valid_until_ms == 9);
     redis_server_invalidate(&server, 10);
     assert_true(server.valid_until_ms == 9);
