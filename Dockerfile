@@ -49,9 +49,6 @@ RUN scripts/test --preset release
 
 # --- What fills the Redis of docker-compose.yml (deploy/compose/seed): channelctl in the image that its libraries are from. ---
 FROM ${BASE} AS seed
-RUN apt-get -qq update && \
-    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends redis-tools >/dev/null && \
-    rm -rf /var/lib/apt/lists/* /var/cache/apt/archives
 COPY --from=build /root-of-image/usr /usr
 
 # --- The image. ---
