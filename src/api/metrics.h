@@ -1,6 +1,6 @@
 /*
- * Requests by route and status, their durations, and outcomes of key checks. One struct per worker, written
- * by that worker alone; the admin listener reads and adds them up.
+ * The metrics of requests: by route and status, their durations, and outcomes of key checks. One struct per
+ * worker, written by that worker alone; the admin listener reads and adds them up.
  */
 #ifndef API_METRICS_H
 #define API_METRICS_H
@@ -25,36 +25,38 @@ enum auth_outcome {
     X(key_rate_limited_total, counter, "Requests refused with 429: beyond the rate of their API key.") \
     X(key_rate_uncounted_total, counter, "Requests of API keys that no room was left to count: granted.")
 
+/* The values are in the order of enum route, enum auth_outcome, and enum coding behind identity. */
+#define API_LABELLED_METRICS(X)                                                                         \
+    X(request_duration_seconds, histogram, "Time from the complete request to its response, by route.", \
+      "route", ROUTE_NAMES)                                                                             \
+    X(auth_total, counter,                                                                              \
+      "API requests by outcome of the key check; unavailable: neither Redis nor the cache could tell.", \
+      "outcome", "valid", "missing", "invalid", "unavailable")                                          \
+    X(coded_responses_total, counter,                                                                   \
+      "Responses with status 200 that were sent compressed, by content coding.", "coding", "gzip", "zstd")
+
 struct request_metrics {
     API_METRICS(METRIC_MEMBER)
+    API_LABELLED_METRICS(METRIC_ARRAY)
     /* The last status stands for any that is not listed. */
-    _Atomic uint64_t requests[ROUTE_COUNT][REQUEST_METRICS_STATUS_COUNT + 1];
-    struct histogram duration[ROUTE_COUNT];
-    _Atomic uint64_t auth[AUTH_OUTCOMES];
-    _Atomic uint64_t coded[CODINGS]; /* responses by content coding; those of identity are not counted */
+    _Atomic uint64_t requests_total[ROUTE_COUNT][REQUEST_METRICS_STATUS_COUNT + 1];
 };
+
+/* The metric by route and status: a row of a table for this struct. */
+extern const struct metric request_metrics_by_status;
 
 /* `duration_ns`: from the complete request to its response. */
 void request_metrics_count(struct request_metrics *t, enum route route, int status, uint64_t duration_ns);
 
 static inline void request_metrics_count_key(struct request_metrics *t, enum auth_outcome outcome)
 {
-    metric_add(&t->auth[outcome], 1);
+    metric_add(&t->auth_total[outcome], 1);
 }
 
+/* Not identity. */
 static inline void request_metrics_count_coded(struct request_metrics *t, enum coding coding)
 {
-    metric_add(&t->coded[coding], 1);
+    metric_add(&t->coded_responses_total[coding - 1], 1);
 }
-
-/* Adds `from` to `to`, which belongs to the caller. */
-void request_metrics_accumulate(struct request_metrics *to, const struct request_metrics *from);
-
-/*
- * Writes the metrics with labels in the Prometheus text format. A status is written once it has occurred, and
- * from the start if alerts use it: 200, 401, 404 and 500 of each route that needs a key, 200 of `openapi`,
- * 500 and 503 of `other`.
- */
-void request_metrics_write(struct buf *out, const struct request_metrics *t);
 
 #endif

@@ -40,7 +40,7 @@ enum route route_match(struct span base_path, struct span path, struct route_id 
 
 const char *route_name(enum route r)
 {
-    static const char *const names[] = {"other", "openapi", "list", "card_by_id", "card_by_link"};
+    static const char *const names[] = {ROUTE_NAMES};
     return names[r];
 }
 

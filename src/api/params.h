@@ -37,6 +37,9 @@ enum api_request_field {
 /* The routes that need no key come first; a setting makes the OpenAPI document need one. */
 enum route { ROUTE_NONE, ROUTE_OPENAPI, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK, ROUTE_COUNT };
 
+/* Their names in logs and metrics. */
+#define ROUTE_NAMES "other", "openapi", "list", "card_by_id", "card_by_link"
+
 static inline bool route_needs_key(enum route r)
 {
     return r > ROUTE_OPENAPI;
@@ -51,7 +54,6 @@ struct route_id {
 /* The route of `path` (decoded) under `base_path` (begins and ends with a slash). *id is that of a card. */
 enum route route_match(struct span base_path, struct span path, struct route_id *id);
 
-/* A short constant name for logs and metrics. */
 const char *route_name(enum route r);
 
 /* --- Keys --- */

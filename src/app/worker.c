@@ -52,19 +52,24 @@ struct worker {
 /* --- metrics --- */
 
 /* clang-format off */
-#define ROW(layer, name, kind, help) /* NOLINTNEXTLINE(bugprone-macro-parentheses): a member */ \
-    {"channeld_" #name, METRIC_##kind, offsetof(struct worker_metrics, layer.name), help},
-#define HTTP_ROW(name, kind, help)  ROW(http, name, kind, help)
-#define API_ROW(name, kind, help)   ROW(requests, name, kind, help)
-#define REDIS_ROW(name, kind, help) ROW(redis, name, kind, help)
-#define CACHE_ROW(name, kind, help) ROW(cache, name, kind, help)
+#define IN(layer, name, kind, help, ...) METRIC_ROW(struct worker_metrics, layer.name, name, kind, help, __VA_ARGS__)
+#define HTTP_ROW(name, kind, help)       IN(http, name, kind, help, METRIC_NO_LABEL)
+#define API_ROW(name, kind, help)        IN(requests, name, kind, help, METRIC_NO_LABEL)
+#define REDIS_ROW(name, kind, help)      IN(redis, name, kind, help, METRIC_NO_LABEL)
+#define CACHE_ROW(name, kind, help)      IN(cache, name, kind, help, METRIC_NO_LABEL)
+#define API_LABELLED(name, kind, help, ...)   IN(requests, name, kind, help, METRIC_LABEL(__VA_ARGS__))
+#define REDIS_LABELLED(name, kind, help, ...) IN(redis, name, kind, help, METRIC_LABEL(__VA_ARGS__))
 
-/* The metrics without labels. */
 static const struct metric TABLE[] = {
     HTTP_METRICS(HTTP_ROW)
     API_METRICS(API_ROW)
+    API_LABELLED_METRICS(API_LABELLED)
     REDIS_METRICS(REDIS_ROW)
+    REDIS_LABELLED_METRICS(REDIS_LABELLED)
     CACHE_METRICS(CACHE_ROW)
+    METRIC_ROW(struct worker_metrics, loop_lag.iterations, loop_lag_seconds, histogram,
+               "Duration of an iteration of a worker's event loop: everything else on the worker waits for it.",
+               METRIC_NO_LABEL)
 };
 /* clang-format on */
 
@@ -72,44 +77,14 @@ enum { TABLE_ROWS = sizeof TABLE / sizeof TABLE[0] };
 
 void worker_metrics_accumulate(struct worker_metrics *to, const struct worker_metrics *from)
 {
+    metrics_accumulate(&request_metrics_by_status, 1, &to->requests, &from->requests);
     metrics_accumulate(TABLE, TABLE_ROWS, to, from);
-    request_metrics_accumulate(&to->requests, &from->requests);
-    for (int i = 0; i < REDIS_ROLE_KINDS; i++)
-        metric_add(&to->redis.redis_role[i], metric_get(&from->redis.redis_role[i]));
-    for (int i = 0; i < REDIS_FAILOVER_KINDS; i++)
-        metric_add(&to->redis.redis_failovers[i], metric_get(&from->redis.redis_failovers[i]));
-    histogram_accumulate(&to->loop_lag.iterations, &from->loop_lag.iterations);
-}
-
-static void worker_write_roles(struct buf *out, const struct redis_metrics *m)
-{
-    static const char *const names[REDIS_ROLE_KINDS] = {"unknown", "master", "replica"};
-    metrics_write_head(out, "channeld_redis_role", "gauge", "Ready Redis connections by role of the server.");
-    for (int i = 0; i < REDIS_ROLE_KINDS; i++)
-        buf_printf(out, "channeld_redis_role{role=\"%s\"} %llu\n", names[i],
-                   (unsigned long long)metric_get(&m->redis_role[i]));
-}
-
-static void worker_write_failovers(struct buf *out, const struct redis_metrics *m)
-{
-    static const char *const reasons[REDIS_FAILOVER_KINDS] = {"master", "role", "slot", "replicas"};
-    metrics_write_head(out, "channeld_redis_failovers_total", "counter",
-                       "Changes to another Redis, by reason.");
-    for (int i = 0; i < REDIS_FAILOVER_KINDS; i++)
-        buf_printf(out, "channeld_redis_failovers_total{reason=\"%s\"} %llu\n", reasons[i],
-                   (unsigned long long)metric_get(&m->redis_failovers[i]));
 }
 
 void worker_metrics_write(struct buf *out, const struct worker_metrics *m)
 {
-    request_metrics_write(out, &m->requests);
+    metrics_write(out, &request_metrics_by_status, 1, &m->requests);
     metrics_write(out, TABLE, TABLE_ROWS, m);
-    worker_write_roles(out, &m->redis);
-    worker_write_failovers(out, &m->redis);
-    metrics_write_head(
-        out, "channeld_loop_lag_seconds", "histogram",
-        "Duration of an iteration of a worker's event loop: everything else on the worker waits for it.");
-    histogram_write(out, "channeld_loop_lag_seconds", "", &m->loop_lag.iterations);
 }
 
 /* --- the loop --- */

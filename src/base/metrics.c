@@ -1,6 +1,8 @@
 /* Histograms, and adding up and writing metrics by their tables; see metrics.h. */
 #include "base/metrics.h"
 
+#include <stdio.h>
+
 static const uint64_t BOUND_NS[HISTOGRAM_BUCKETS] = {
 #define BOUND(us, text) (us) * UINT64_C(1000),
     HISTOGRAM_BOUNDS(BOUND)
@@ -22,14 +24,15 @@ void histogram_observe(struct histogram *h, uint64_t ns)
     metric_add(&h->sum_ns, ns);
 }
 
-void histogram_accumulate(struct histogram *to, const struct histogram *from)
+static void histogram_accumulate(struct histogram *to, const struct histogram *from)
 {
     for (int i = 0; i <= HISTOGRAM_BUCKETS; i++)
         metric_add(&to->bucket[i], metric_get(&from->bucket[i]));
     metric_add(&to->sum_ns, metric_get(&from->sum_ns));
 }
 
-void histogram_write(struct buf *out, const char *name, const char *labels, const struct histogram *h)
+/* `labels`: the text in braces, such as `route="list"`, or empty. */
+static void histogram_write(struct buf *out, const char *name, const char *labels, const struct histogram *h)
 {
     const char *comma = labels[0] == '\0' ? "" : ",";
     uint64_t count = 0;
@@ -59,11 +62,23 @@ static void metrics_accumulate_one(enum metric_kind kind, void *to, const void *
         metric_set(to, value);
 }
 
+static size_t metrics_count(const struct metric_label *label)
+{
+    return label->name != NULL ? label->count : 1;
+}
+
+/* Where the i-th value of a metric is. */
+static size_t metrics_offset(const struct metric *m, size_t i)
+{
+    return m->offset + i * (m->kind == METRIC_histogram ? sizeof(struct histogram) : sizeof(uint64_t));
+}
+
 void metrics_accumulate(const struct metric *table, size_t count, void *to, const void *from)
 {
-    for (size_t i = 0; i < count; i++)
-        metrics_accumulate_one(table[i].kind, (char *)to + table[i].offset,
-                               (const char *)from + table[i].offset);
+    for (const struct metric *m = table; m < table + count; m++)
+        for (size_t i = 0; i < metrics_count(&m->label[0]) * metrics_count(&m->label[1]); i++)
+            metrics_accumulate_one(m->kind, (char *)to + metrics_offset(m, i),
+                                   (const char *)from + metrics_offset(m, i));
 }
 
 void metrics_write_head(struct buf *out, const char *name, const char *type, const char *help)
@@ -77,19 +92,38 @@ void metrics_write_one(struct buf *out, const char *name, const char *type, cons
     buf_printf(out, "%s %llu\n", name, (unsigned long long)value);
 }
 
+/* The value with these places among the values of the labels. */
+static void metrics_write_value(struct buf *out, const struct metric *m, const void *value, size_t first,
+                                size_t second)
+{
+    enum { LABELS_MAX = 128 };
+    char labels[LABELS_MAX] = "";
+    size_t len = 0;
+    for (int l = 0; l < 2 && m->label[l].name != NULL; l++)
+        len += (size_t)snprintf(labels + len, sizeof labels - len, "%s%s=\"%s\"", l > 0 ? "," : "",
+                                m->label[l].name, m->label[l].values[l == 0 ? first : second]);
+    assert(len < sizeof labels);
+    if (m->kind == METRIC_histogram) {
+        histogram_write(out, m->name, labels, value);
+        return;
+    }
+    uint64_t number = metric_get(value);
+    if (number > 0 || m->begins == NULL || (m->begins[first] >> second & 1U) != 0)
+        buf_printf(out, len > 0 ? "%s{%s} %llu\n" : "%s%s %llu\n", m->name, labels,
+                   (unsigned long long)number);
+}
+
 void metrics_write(struct buf *out, const struct metric *table, size_t count, const void *values)
 {
     static const char *const types[] = {[METRIC_counter] = "counter",
                                         [METRIC_gauge] = "gauge",
                                         [METRIC_gauge_max] = "gauge",
                                         [METRIC_histogram] = "histogram"};
-    for (size_t i = 0; i < count; i++) {
-        const struct metric *m = &table[i];
-        const void *value = (const char *)values + m->offset;
+    for (const struct metric *m = table; m < table + count; m++) {
         metrics_write_head(out, m->name, types[m->kind], m->help);
-        if (m->kind == METRIC_histogram)
-            histogram_write(out, m->name, "", value);
-        else
-            buf_printf(out, "%s %llu\n", m->name, (unsigned long long)metric_get(value));
+        size_t columns = metrics_count(&m->label[1]);
+        for (size_t i = 0; i < metrics_count(&m->label[0]) * columns; i++)
+            metrics_write_value(out, m, (const char *)values + metrics_offset(m, i), i / columns,
+                                i % columns);
     }
 }

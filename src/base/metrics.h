@@ -1,8 +1,9 @@
 /*
  * Counters, gauges and histograms, and their exposition in the Prometheus text format, version 0.0.4.
  *
- * Each layer lists its metrics in one table, X(name, kind, help). The table defines the members of its struct
- * (METRIC_MEMBER) and the descriptors by which they are added up and written. The kinds:
+ * Each layer lists its metrics in one table, X(name, kind, help), and those with a label in another one,
+ * X(name, kind, help, label, values...). The tables define the members of its struct (METRIC_MEMBER,
+ * METRIC_ARRAY) and the descriptors by which they are added up and written (METRIC_ROW). The kinds:
  *
  *     counter     sums; the name ends in _total
  *     gauge       sums over the workers
@@ -78,13 +79,6 @@ struct histogram {
 
 void histogram_observe(struct histogram *h, uint64_t ns);
 
-/* Adds `from` to `to`, which belongs to the caller. */
-void histogram_accumulate(struct histogram *to, const struct histogram *from);
-
-/* Writes the samples without HELP and TYPE. `labels`: the text in braces, such as `route="list"`, or empty.
- */
-void histogram_write(struct buf *out, const char *name, const char *labels, const struct histogram *h);
-
 /* --- loop lag --- */
 
 /*
@@ -128,16 +122,40 @@ enum metric_kind { METRIC_counter, METRIC_gauge, METRIC_gauge_max, METRIC_histog
 #define METRIC_TYPE_gauge_max _Atomic uint64_t
 #define METRIC_TYPE_histogram struct histogram
 
-/* A row of a table as a member of a struct. */
-#define METRIC_MEMBER(name, kind, help) METRIC_TYPE_##kind name;
+/* A row of a table as a member of a struct: one value, or an array with one for each value of the label. */
+#define METRIC_MEMBER(name, kind, help)            METRIC_TYPE_##kind name;
+#define METRIC_ARRAY(name, kind, help, label, ...) METRIC_TYPE_##kind name[METRIC_COUNT(__VA_ARGS__)];
 
-/* A row of a table as its descriptor: where the value is in the struct that holds it. */
+#define METRIC_VALUES(...) ((const char *const[]){__VA_ARGS__})
+#define METRIC_COUNT(...)  (sizeof METRIC_VALUES(__VA_ARGS__) / sizeof(char *))
+
+struct metric_label {
+    const char *name; /* NULL: there is none */
+    const char *const *values;
+    size_t count;
+};
+
+/* clang-format off */
+#define METRIC_LABEL(name, ...) {(name), METRIC_VALUES(__VA_ARGS__), METRIC_COUNT(__VA_ARGS__)}
+#define METRIC_NO_LABEL         {NULL, NULL, 0}
+/* clang-format on */
+
+/* A row of a table as its descriptor: where the values are in the struct that holds them. */
 struct metric {
     const char *name; /* as exposed */
     enum metric_kind kind;
-    size_t offset;
+    size_t offset;    /* of the value, or of an array with as many dimensions as there are labels */
     const char *help; /* one line */
+    struct metric_label label[2];
+    /*
+     * For each value of the first label, the values of the second as bits: these series begin at 0, the
+     * others with their first event, for which they have no rate. NULL: all series begin at 0.
+     */
+    const uint32_t *begins;
 };
+
+#define METRIC_ROW(type, member, name, kind, help, ...) \
+    {"channeld_" #name, METRIC_##kind, offsetof(type, member), help, {__VA_ARGS__}, NULL},
 
 /* Adds `from` to `to`, which belongs to the caller; both are structs that `table` describes. */
 void metrics_accumulate(const struct metric *table, size_t count, void *to, const void *from);
@@ -145,7 +163,7 @@ void metrics_accumulate(const struct metric *table, size_t count, void *to, cons
 /* Writes all metrics of `table`. */
 void metrics_write(struct buf *out, const struct metric *table, size_t count, const void *values);
 
-/* Writes the head of a metric: `type` is counter, gauge or histogram, `help` without line ends. */
+/* For metrics that are in no struct. Writes the head: `type` is counter or gauge, `help` has no line ends. */
 void metrics_write_head(struct buf *out, const char *name, const char *type, const char *help);
 
 /* Writes a metric of one sample. */

@@ -22,6 +22,13 @@
       "master.")                                                                                            \
     X(redis_command_duration_seconds, histogram, "Time from queueing a Redis command to its reply.")
 
+/* The values are in the order of the enums below. */
+#define REDIS_LABELLED_METRICS(X)                                                                         \
+    X(redis_role, gauge, "Ready Redis connections by role of the server.", "role", "unknown", "master",   \
+      "replica")                                                                                          \
+    X(redis_failovers_total, counter, "Changes to another Redis, by reason.", "reason", "master", "role", \
+      "slot", "replicas")
+
 /* The role of the server in its reply to ROLE. */
 enum redis_role_kind { REDIS_ROLE_UNKNOWN, REDIS_ROLE_MASTER, REDIS_ROLE_REPLICA, REDIS_ROLE_KINDS };
 
@@ -36,8 +43,7 @@ enum redis_failover {
 
 struct redis_metrics {
     REDIS_METRICS(METRIC_MEMBER)
-    _Atomic uint64_t redis_role[REDIS_ROLE_KINDS]; /* ready connections, by the role of the server */
-    _Atomic uint64_t redis_failovers[REDIS_FAILOVER_KINDS];
+    REDIS_LABELLED_METRICS(METRIC_ARRAY)
 };
 
 #endif

@@ -38,7 +38,7 @@ static void selection_follow_master(struct selection *s)
         return;
     enum redis_failover kind = selection_was_promoted(s) ? REDIS_FAILOVER_MASTER : REDIS_FAILOVER_SLOT;
     if (s->followed.port != 0)
-        metric_add(&s->metrics->redis_failovers[kind], 1);
+        metric_add(&s->metrics->redis_failovers_total[kind], 1);
     s->followed = s->master;
     s->successors = -1;
 }

@@ -279,7 +279,7 @@ static void session_note_role(struct backend *b)
         return;
     b->last_role = now;
     if (before != REDIS_ROLE_UNKNOWN && before != now)
-        metric_add(&b->session->options.metrics->redis_failovers[REDIS_FAILOVER_ROLE], 1);
+        metric_add(&b->session->options.metrics->redis_failovers_total[REDIS_FAILOVER_ROLE], 1);
 }
 
 /* --- attempts --- */
@@ -770,7 +770,7 @@ static void session_replace(struct redis_session *s)
     s->current->is_trial = false;
     s->next = NULL;
     if (brings_replicas)
-        metric_add(&s->options.metrics->redis_failovers[REDIS_FAILOVER_REPLICAS], 1);
+        metric_add(&s->options.metrics->redis_failovers_total[REDIS_FAILOVER_REPLICAS], 1);
 }
 
 /* A ready connection comes into use. */

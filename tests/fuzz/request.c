@@ -325,7 +325,7 @@ static long count_openapi(void)
 {
     long count = 0;
     for (int i = 0; i <= REQUEST_METRICS_STATUS_COUNT; i++)
-        count += (long)atomic_exchange(&request_metrics.requests[ROUTE_OPENAPI][i], 0);
+        count += (long)atomic_exchange(&request_metrics.requests_total[ROUTE_OPENAPI][i], 0);
     return count;
 }
 

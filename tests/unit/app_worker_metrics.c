@@ -83,22 +83,31 @@ TEST_CASE(every_metric_of_each_layer_is_summed_and_exposed)
     free(text);
 }
 
-TEST_CASE(roles_lag_and_requests_are_summed_and_exposed)
+TEST_CASE(values_of_labels_lag_and_requests_are_summed_and_exposed)
 {
     struct worker_metrics sum = {0};
     struct worker_metrics workers[3] = {{.redis.redis_role = {[REDIS_ROLE_MASTER] = 1}},
                                         {.redis.redis_role = {[REDIS_ROLE_REPLICA] = 1}},
                                         {.redis.redis_role = {[REDIS_ROLE_REPLICA] = 1}}};
+    metric_add(&workers[2].redis.redis_failovers_total[REDIS_FAILOVER_SLOT], 3);
     histogram_observe(&workers[0].loop_lag.iterations, 1000);
-    request_metrics_count(&workers[1].requests, ROUTE_LIST, 200, 1000);
+    request_metrics_count(&workers[1].requests, ROUTE_CARD_BY_LINK, 200, 1000);
+    request_metrics_count_key(&workers[1].requests, AUTH_UNAVAILABLE);
+    request_metrics_count_coded(&workers[1].requests, CODING_ZSTD);
     for (int i = 0; i < 3; i++)
         worker_metrics_accumulate(&sum, &workers[i]);
     char *text = exposition_of(&sum);
     assert_true(sample(text, "channeld_redis_role{role=\"unknown\"}") == 0);
     assert_true(sample(text, "channeld_redis_role{role=\"master\"}") == 1);
     assert_true(sample(text, "channeld_redis_role{role=\"replica\"}") == 2);
-    assert_true(sample(text, "channeld_loop_lag_seconds_count") == 1);
-    assert_true(sample(text, "channeld_requests_total{route=\"list\",status=\"200\"}") == 1);
+    EACH_TEXT (name, "channeld_loop_lag_seconds_count",
+               "channeld_requests_total{route=\"card_by_link\",status=\"200\"}",
+               "channeld_request_duration_seconds_count{route=\"card_by_link\"}",
+               "channeld_auth_total{outcome=\"unavailable\"}",
+               "channeld_coded_responses_total{coding=\"zstd\"}")
+        assert_true(sample(text, name) == 1);
+    assert_true(sample(text, "channeld_redis_failovers_total{reason=\"slot\"}") == 3);
+    assert_null(strstr(text, "identity"));
     free(text);
 }
 

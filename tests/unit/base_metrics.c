@@ -11,14 +11,31 @@
     X(lag_seconds, gauge_max, "The largest lag.") \
     X(wait_seconds, histogram, "Time of waiting.")
 
+#define SAMPLE_LABELLED(X)                               \
+    X(files, gauge, "Files.", "state", "open", "closed") \
+    X(read_seconds, histogram, "Time of reads.", "route", "one", "list")
+
 struct sample {
     SAMPLE_METRICS(METRIC_MEMBER)
+    SAMPLE_LABELLED(METRIC_ARRAY)
+    _Atomic uint64_t answers[2][3];
 };
 
+static const uint32_t BEGINS[2] = {1, 6};
+
 static const struct metric TABLE[] = {
-#define ROW(name, kind, help) {"x_" #name, METRIC_##kind, offsetof(struct sample, name), help},
-    SAMPLE_METRICS(ROW)
+#define ROW(name, kind, help) METRIC_ROW(struct sample, name, name, kind, help, METRIC_NO_LABEL)
+#define LABELLED(name, kind, help, ...) \
+    METRIC_ROW(struct sample, name, name, kind, help, METRIC_LABEL(__VA_ARGS__))
+    SAMPLE_METRICS(ROW) SAMPLE_LABELLED(LABELLED){
+        "channeld_answers",
+        METRIC_counter,
+        offsetof(struct sample, answers),
+        "Answers.",
+        {METRIC_LABEL("route", "one", "list"), METRIC_LABEL("status", "200", "404", "500")},
+        BEGINS},
 #undef ROW
+#undef LABELLED
 };
 
 enum { ROWS = sizeof TABLE / sizeof TABLE[0] };
@@ -62,39 +79,60 @@ TEST_CASE(bucket_bounds_equal_their_texts)
 #undef CHECK
 }
 
-TEST_CASE(buckets_are_written_cumulatively_with_sum_and_count)
+static const char *written(const struct sample *m, struct buf *out)
 {
-    struct histogram h = {0};
-    SCOPED_BUF(out);
-    histogram_observe(&h, 40000);
-    histogram_observe(&h, 60000);
-    histogram_observe(&h, 3000000001);
-    histogram_write(&out, "d_seconds", "route=\"list\"", &h);
-    const char *text = buf_c_str(&out);
-    assert_non_null(strstr(text, "d_seconds_bucket{route=\"list\",le=\"0.00005\"} 1\n"));
-    assert_non_null(strstr(text, "d_seconds_bucket{route=\"list\",le=\"0.0001\"} 2\n"));
-    assert_non_null(strstr(text, "d_seconds_bucket{route=\"list\",le=\"2.5\"} 2\n"));
-    assert_non_null(strstr(text, "d_seconds_bucket{route=\"list\",le=\"+Inf\"} 3\n"
-                                 "d_seconds_sum{route=\"list\"} 3.000100001\n"
-                                 "d_seconds_count{route=\"list\"} 3\n"));
-    buf_clear(&out);
-    histogram_write(&out, "d_seconds", "", &h);
-    text = buf_c_str(&out);
-    assert_non_null(strstr(text, "d_seconds_bucket{le=\"+Inf\"} 3\nd_seconds_sum 3.000100001\n"));
+    metrics_write(out, TABLE, ROWS, m);
+    return buf_c_str(out);
 }
 
-TEST_CASE(accumulation_sums_every_bucket)
+TEST_CASE(buckets_are_written_cumulatively_with_sum_and_count)
 {
-    struct histogram sum = {0};
-    struct histogram one = {0};
+    struct sample m = {0};
+    SCOPED_BUF(out);
+    for (int i = 0; i < 2; i++) {
+        struct histogram *h = i == 0 ? &m.read_seconds[1] : &m.wait_seconds;
+        histogram_observe(h, 40000);
+        histogram_observe(h, 60000);
+        histogram_observe(h, 3000000001);
+    }
+    const char *text = written(&m, &out);
+    EACH_TEXT (line, "\nchanneld_read_seconds_bucket{route=\"list\",le=\"0.00005\"} 1\n",
+               "\nchanneld_read_seconds_bucket{route=\"list\",le=\"0.0001\"} 2\n",
+               "\nchanneld_read_seconds_bucket{route=\"list\",le=\"2.5\"} 2\n",
+               "\nchanneld_read_seconds_bucket{route=\"list\",le=\"+Inf\"} 3\n",
+               "\nchanneld_read_seconds_sum{route=\"list\"} 3.000100001\n",
+               "\nchanneld_read_seconds_count{route=\"list\"} 3\n",
+               "\nchanneld_read_seconds_count{route=\"one\"} 0\n",
+               "\nchanneld_wait_seconds_bucket{le=\"+Inf\"} 3\nchanneld_wait_seconds_sum 3.000100001\n")
+        assert_non_null(strstr(text, line));
+}
+
+TEST_CASE(accumulation_sums_every_bucket_and_every_value_of_a_label)
+{
+    struct sample sum = {0};
+    struct sample one = {.files = {3, 4}, .answers = {{0, 1, 2}, {3, 4, 5}}};
     for (int b = 0; b <= HISTOGRAM_BUCKETS; b++)
-        metric_set(&one.bucket[b], (uint64_t)b + 1);
-    metric_set(&one.sum_ns, 77);
-    histogram_accumulate(&sum, &one);
-    histogram_accumulate(&sum, &one);
+        metric_set(&one.read_seconds[1].bucket[b], (uint64_t)b + 1);
+    metric_set(&one.read_seconds[1].sum_ns, 77);
+    metrics_accumulate(TABLE, ROWS, &sum, &one);
+    metrics_accumulate(TABLE, ROWS, &sum, &one);
     for (int b = 0; b <= HISTOGRAM_BUCKETS; b++)
-        assert_int_equal(metric_get(&sum.bucket[b]), 2 * ((uint64_t)b + 1));
-    assert_int_equal(metric_get(&sum.sum_ns), 154);
+        assert_int_equal(metric_get(&sum.read_seconds[1].bucket[b]), 2 * ((uint64_t)b + 1));
+    assert_int_equal(metric_get(&sum.read_seconds[1].sum_ns), 154);
+    assert_int_equal(metric_get(&sum.files[1]), 8);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(metric_get(&sum.answers[i / 3][i % 3]), 2 * i);
+}
+
+TEST_CASE(series_begin_at_0_or_with_their_first_event)
+{
+    struct sample m = {.answers = {{0, 7, 0}, {0, 0, 0}}};
+    SCOPED_BUF(out);
+    assert_non_null(strstr(written(&m, &out), "counter\nchanneld_answers{route=\"one\",status=\"200\"} 0\n"
+                                              "channeld_answers{route=\"one\",status=\"404\"} 7\n"
+                                              "channeld_answers{route=\"list\",status=\"404\"} 0\n"
+                                              "channeld_answers{route=\"list\",status=\"500\"} 0\n"));
+    assert_non_null(strstr(buf_c_str(&out), "\nchanneld_files{state=\"closed\"} 0\n"));
 }
 
 TEST_CASE(loop_iteration_is_observed_once_from_its_first_beginning)
@@ -145,17 +183,18 @@ TEST_CASE(exposition_has_help_type_and_value_of_each_row)
     struct sample m = {.starts_total = 12, .open = UINT64_MAX, .lag_seconds = 3};
     SCOPED_BUF(out);
     metrics_write(&out, TABLE, ROWS, &m);
-    assert_true(span_starts_with(buf_span(&out), SPAN("# HELP x_starts_total Starts.\n"
-                                                      "# TYPE x_starts_total counter\n"
-                                                      "x_starts_total 12\n"
-                                                      "# HELP x_open Open now.\n"
-                                                      "# TYPE x_open gauge\n"
-                                                      "x_open 18446744073709551615\n"
-                                                      "# HELP x_lag_seconds The largest lag.\n"
-                                                      "# TYPE x_lag_seconds gauge\n"
-                                                      "x_lag_seconds 3\n"
-                                                      "# HELP x_wait_seconds Time of waiting.\n"
-                                                      "# TYPE x_wait_seconds histogram\n"
-                                                      "x_wait_seconds_bucket{le=\"0.00005\"} 0\n")));
-    assert_non_null(strstr(buf_c_str(&out), "\nx_wait_seconds_sum 0.000000000\nx_wait_seconds_count 0\n"));
+    assert_true(span_starts_with(buf_span(&out), SPAN("# HELP channeld_starts_total Starts.\n"
+                                                      "# TYPE channeld_starts_total counter\n"
+                                                      "channeld_starts_total 12\n"
+                                                      "# HELP channeld_open Open now.\n"
+                                                      "# TYPE channeld_open gauge\n"
+                                                      "channeld_open 18446744073709551615\n"
+                                                      "# HELP channeld_lag_seconds The largest lag.\n"
+                                                      "# TYPE channeld_lag_seconds gauge\n"
+                                                      "channeld_lag_seconds 3\n"
+                                                      "# HELP channeld_wait_seconds Time of waiting.\n"
+                                                      "# TYPE channeld_wait_seconds histogram\n"
+                                                      "channeld_wait_seconds_bucket{le=\"0.00005\"} 0\n")));
+    assert_non_null(
+        strstr(buf_c_str(&out), "\nchanneld_wait_seconds_sum 0.000000000\nchanneld_wait_seconds_count 0\n"));
 }

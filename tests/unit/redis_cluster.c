@@ -284,8 +284,8 @@ TEST_CASE(node_without_a_host_name_stays_in_use)
     SESSION_UNTIL(queries(&node) == before + 10);
     const char *log = session_logged();
     assert_int_equal(session.lost, 0);
-    assert_int_equal(session.metrics.redis_failovers[REDIS_FAILOVER_MASTER], 0);
-    assert_int_equal(session.metrics.redis_failovers[REDIS_FAILOVER_SLOT], 0);
+    assert_int_equal(session.metrics.redis_failovers_total[REDIS_FAILOVER_MASTER], 0);
+    assert_int_equal(session.metrics.redis_failovers_total[REDIS_FAILOVER_SLOT], 0);
     assert_int_equal(text_count(log, "cluster node has no host name: its address is used"), 1);
     assert_non_null(strstr(log, "cluster-announce-hostname is not set"));
     end();
@@ -311,7 +311,7 @@ TEST_CASE(moved_to_a_node_without_a_host_name)
 static void expect_counted(enum redis_failover reason)
 {
     for (int i = 0; i < REDIS_FAILOVER_KINDS; i++)
-        assert_int_equal(session.metrics.redis_failovers[i], i == (int)reason);
+        assert_int_equal(session.metrics.redis_failovers_total[i], i == (int)reason);
 }
 
 TEST_CASE(failover_moves_the_connection)

@@ -225,7 +225,7 @@ TEST_CASE(role_change_makes_a_new_connection)
     check_role(REDIS_ROLE_MASTER);
     assert_int_equal(session.lost, 2);
     for (int i = 0; i < REDIS_FAILOVER_KINDS; i++)
-        assert_int_equal(session.metrics.redis_failovers[i], i == REDIS_FAILOVER_ROLE ? 2 : 0);
+        assert_int_equal(session.metrics.redis_failovers_total[i], i == REDIS_FAILOVER_ROLE ? 2 : 0);
     end();
 }
 

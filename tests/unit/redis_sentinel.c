@@ -226,7 +226,7 @@ TEST_CASE(failover_moves_the_connection_at_once)
     assert_int_equal(wait_now_ms(), began);
     assert_int_equal(session.lost, 1);
     assert_int_equal(promoted.accepted, 1);
-    assert_int_equal(session.metrics.redis_failovers[REDIS_FAILOVER_MASTER], 1);
+    assert_int_equal(session.metrics.redis_failovers_total[REDIS_FAILOVER_MASTER], 1);
     assert_int_equal(session.metrics.redis_disconnects_total, 0);
     session.third = NULL;
     end();

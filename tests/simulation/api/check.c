@@ -427,7 +427,7 @@ void check_totals(void)
     uint64_t expected = 0;
     for (int route = 0; route < ROUTE_COUNT; route++)
         for (int i = 0; i <= REQUEST_METRICS_STATUS_COUNT; i++)
-            requests += scenario.metrics.requests[route][i];
+            requests += scenario.metrics.requests_total[route][i];
     if (scenario.metrics.requests_in_flight != 0)
         trace_fail("requests are in flight");
     for (int i = 0; i < KEYS; i++)
