@@ -24,9 +24,8 @@ struct seat {
 
 struct http_balancer {
     int servers, max;
+    atomic_int reserved;
     atomic_bool ended; /* a connection has ended since the last one was placed */
-    atomic_bool room_wanted;
-    atomic_uint rooms_given;
     struct seat seat[];
 };
 
@@ -62,8 +61,7 @@ static void http_balancer_close_inbox(struct http_balancer *b, int server)
     if (b->seat[server].inbox[0] < 0)
         return;
     while (http_balancer_receive(b, server, &left, 1) > 0)
-        if (left.fd >= 0)
-            close(left.fd);
+        close(left.fd);
     close(b->seat[server].inbox[0]);
     close(b->seat[server].inbox[1]);
 }
@@ -88,9 +86,13 @@ int http_balancer_total(const struct http_balancer *b)
     return total;
 }
 
-bool http_balancer_full(const struct http_balancer *b)
+bool http_balancer_reserve(struct http_balancer *b)
 {
-    return http_balancer_total(b) >= b->max;
+    int reserved = atomic_load(&b->reserved);
+    while (reserved < b->max)
+        if (atomic_compare_exchange_weak(&b->reserved, &reserved, reserved + 1))
+            return true;
+    return false;
 }
 
 static int http_balancer_fewest(const struct http_balancer *b, int *count)
@@ -138,10 +140,11 @@ static bool http_balancer_send_to(struct http_balancer *b, int server, const str
 
 bool http_balancer_place(struct http_balancer *b, int self, const struct http_accepted *accepted)
 {
+    const struct http_accepted placed = {.fd = accepted->fd, .peer = accepted->peer};
     int server = http_balancer_choose(b, self);
     if (server == self)
         return false;
-    if (http_balancer_send_to(b, server, accepted))
+    if (http_balancer_send_to(b, server, &placed))
         return true;
     atomic_fetch_sub(&b->seat[server].count, 1);
     atomic_fetch_add(&b->seat[self].count, 1);
@@ -153,34 +156,15 @@ void http_balancer_release(struct http_balancer *b, int server)
     atomic_store(&b->ended, true);
     int before = atomic_fetch_sub(&b->seat[server].count, 1);
     assert(before > 0);
-    (void)before;
+    before = atomic_fetch_sub(&b->reserved, 1);
+    assert(before > 0);
 }
 
-/* A server with a full inbox wakes up anyway, so the result of the write does not matter. */
-void http_balancer_want_room(struct http_balancer *b, int self)
+bool http_balancer_pass(struct http_balancer *b, int self, const struct http_accepted *accepted)
 {
-    atomic_store(&b->room_wanted, true);
-    for (int i = 0; i < b->servers; i++)
-        if (i != self)
-            (void)http_balancer_send_to(b, i, &(struct http_accepted){.fd = -1});
-}
-
-bool http_balancer_room_wanted(const struct http_balancer *b)
-{
-    return atomic_load(&b->room_wanted);
-}
-
-bool http_balancer_give_room(struct http_balancer *b)
-{
-    if (!atomic_exchange(&b->room_wanted, false))
-        return false;
-    atomic_fetch_add(&b->rooms_given, 1);
-    return true;
-}
-
-unsigned http_balancer_rooms_given(const struct http_balancer *b)
-{
-    return atomic_load(&b->rooms_given);
+    struct http_accepted passed = *accepted;
+    passed.passes++;
+    return passed.passes < (unsigned)b->servers && http_balancer_send_to(b, (self + 1) % b->servers, &passed);
 }
 
 int http_balancer_inbox(const struct http_balancer *b, int server)

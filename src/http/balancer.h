@@ -3,11 +3,12 @@
  * has a count of its connections here, and an inbox for sockets from other servers. All servers share one
  * limit.
  *
- * A connection within the limit counts for exactly one server, from http_balancer_place to
- * http_balancer_release. The server that has accepted it keeps it unless it has more than its share, the mean
- * of all; otherwise the server with the fewest gets it. So no server gets more than one above its share, and
- * while connections are only opened, the counts of two servers differ by at most one. A connection stays with
- * its server to its end: new connections make up for those that have ended.
+ * A connection is reserved before it is served, so the limit is never exceeded. It counts for exactly one
+ * server, from http_balancer_place to http_balancer_release. The server that has accepted it keeps it unless
+ * it has more than its share, the mean of all; otherwise the server with the fewest gets it. So no server
+ * gets more than one above its share, and while connections are only opened, the counts of two servers differ
+ * by at most one. A connection stays with its server to its end: new connections make up for those that have
+ * ended.
  *
  * Any thread may call these functions, without a lock.
  */
@@ -30,44 +31,40 @@ void http_balancer_free(struct http_balancer *b);
 /* The connections of one server (from 0), and of all. */
 int http_balancer_count(const struct http_balancer *b, int server);
 int http_balancer_total(const struct http_balancer *b);
-bool http_balancer_full(const struct http_balancer *b); /* the limit is reached */
 
 /* --- connections --- */
 
 /* A socket that was accepted, and its other end. */
 struct http_accepted {
     int fd;
+    unsigned passes; /* how many servers had no connection to close for it; 0: it is placed */
     struct ip peer;
 };
 
+/* Reserves a connection within the limit. Returns false at the limit. */
+bool http_balancer_reserve(struct http_balancer *b);
+
 /*
- * Chooses the server for a connection that `self` has accepted, and counts the connection for it. Returns
- * true if that is another server, which then owns the socket and finds it in its inbox.
+ * Chooses the server for a reserved connection that `self` has accepted, and counts the connection for it.
+ * Returns true if that is another server, which then owns the socket and finds it in its inbox.
  */
 bool http_balancer_place(struct http_balancer *b, int self, const struct http_accepted *accepted);
 
 /* A connection of the server has ended. */
 void http_balancer_release(struct http_balancer *b, int server);
 
-/* --- room at the limit --- */
-
-/* `self` has a new connection and no connection to close for it. A message in the inbox of every other server
- * requests room. */
-void http_balancer_want_room(struct http_balancer *b, int self);
-bool http_balancer_room_wanted(const struct http_balancer *b);
-
-/* Called by a server that has a connection to close. Returns true if it must close one, and clears the
- * request for room. */
-bool http_balancer_give_room(struct http_balancer *b);
-unsigned http_balancer_rooms_given(const struct http_balancer *b);
+/*
+ * `self` has no connection to close for this one, which is not reserved. Returns true if the next server owns
+ * the socket then and finds it in its inbox; false if all servers have had it, or that inbox is full.
+ */
+bool http_balancer_pass(struct http_balancer *b, int self, const struct http_accepted *accepted);
 
 /* --- inboxes --- */
 
 /* A descriptor that is readable while the inbox is not empty; -1 if there is no other server. Borrowed. */
 int http_balancer_inbox(const struct http_balancer *b, int server);
 
-/* Reads up to `most` sockets, which the caller then owns; returns how many. The descriptor -1 is not a
- * socket: another server wants room. */
+/* Reads up to `most` sockets, which the caller then owns; returns how many. */
 int http_balancer_receive(struct http_balancer *b, int server, struct http_accepted *out, int most);
 
 #endif

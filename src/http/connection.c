@@ -67,8 +67,7 @@ struct http_connections {
     struct http_server_options options;
     struct http_parser_config parser_config;
     uv_loop_t *loop;
-    void (*closed)(void *arg, bool over_limit);
-    void *arg;
+    struct http_connections_callbacks callbacks;
     struct http_scheduler scheduler;
     struct http_date date;
     struct list open;
@@ -98,6 +97,7 @@ struct http_connection {
     struct http_exchange *exchange; /* in READING, HANDLING and WAITING; NULL otherwise */
     uint64_t retire_ms;             /* from then on the next response is the last; the loop's clock */
     struct ip client;               /* the other end, or the client in a PROXY protocol header */
+    struct http_section *section;   /* kept from the second request on, since many connections have one */
 
     /* Input that is kept until a response or a write is complete, until the connection's turn in the run
      * queue, or until the rest of a PROXY protocol header arrives. */
@@ -179,7 +179,7 @@ static bool http_connection_begin_exchange(struct http_connection *c)
         if (x == NULL)
             return false;
     }
-    http_parser_init(&x->parser, &conns->parser_config);
+    http_parser_init(&x->parser, &conns->parser_config, c->state == IDLE ? &c->section : NULL);
     x->connection = c;
     x->wanted = 0;
     x->close = false;
@@ -202,6 +202,7 @@ static void http_connection_end_exchange(struct http_connection *c)
     struct http_exchange *x = c->exchange;
     c->exchange = NULL;
     http_connection_stop_waiting(x);
+    http_parser_end(&x->parser);
     if (http_parser_capacity(&x->parser) > FREELIST_CAPACITY_MAX || conns->freelist_len == FREELIST_MAX) {
         http_connection_free_exchange(x);
         return;
@@ -246,17 +247,24 @@ uint64_t http_exchange_began_ns(const struct http_exchange *x)
 
 /* --- closing --- */
 
+/* Frees input, and erases it before. */
+static void http_connection_drop(struct buf *input)
+{
+    http_parser_erase(input);
+    buf_fini(input);
+}
+
 static void http_connection_on_closed(uv_handle_t *handle)
 {
     struct http_connection *c = handle->data;
     struct http_connections *conns = c->conns;
-    bool over_limit = c->over_limit;
     list_remove(&c->link);
-    conns->rejections -= over_limit;
+    conns->rejections -= c->over_limit;
     metric_sub(&conns->options.metrics->connections_open, 1);
-    buf_fini(&c->pending_input);
+    http_connection_drop(&c->pending_input);
+    http_section_free(c->section);
     free(c);
-    conns->closed(conns->arg, over_limit);
+    conns->callbacks.closed(conns->callbacks.arg);
 }
 
 /* Closes at once. The memory is freed in the loop. */
@@ -273,7 +281,9 @@ static void http_connection_close(struct http_connection *c)
             c->conns->options.handler.cancel(c->conns->options.handler.arg, c->exchange);
         http_connection_end_exchange(c);
     }
-    uv_close((uv_handle_t *)&c->tcp, http_connection_on_closed);
+    uv_close((uv_handle_t *)&c->tcp, http_connection_on_closed); /* which closes the descriptor at once */
+    if (!c->over_limit)
+        c->conns->callbacks.released(c->conns->callbacks.arg);
 }
 
 /* --- reading, writing, deadlines --- */
@@ -670,7 +680,7 @@ static void http_connection_process_pending(struct http_connection *c)
     struct buf input = c->pending_input;
     c->pending_input = BUF_INIT;
     http_connection_process_input(c, buf_span(&input));
-    buf_fini(&input);
+    http_connection_drop(&input);
 }
 
 /*
@@ -796,7 +806,7 @@ static void http_connection_on_tick(void *arg)
 /* --- all connections of a server --- */
 
 int http_connections_new(uv_loop_t *loop, const struct http_server_options *options,
-                         void (*closed)(void *arg, bool over_limit), void *arg, struct http_connections **out)
+                         const struct http_connections_callbacks *callbacks, struct http_connections **out)
 {
     const uint64_t timeout_ms[HTTP_DEADLINES] = {
         [HTTP_DEADLINE_OPENING] = options->head_timeout_ms,
@@ -812,12 +822,11 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
     struct http_connections *conns = calloc(1, sizeof *conns);
     if (conns == NULL)
         return -ENOMEM;
-    const struct http_scheduler_callbacks callbacks = {http_connection_on_tick, http_connection_on_expired,
-                                                       http_connection_on_run, conns};
+    const struct http_scheduler_callbacks turns = {http_connection_on_tick, http_connection_on_expired,
+                                                   http_connection_on_run, conns};
     conns->loop = loop;
     conns->options = *options;
-    conns->closed = closed;
-    conns->arg = arg;
+    conns->callbacks = *callbacks;
     conns->announcing_close = options->close_each;
     conns->proxies = options->trusted_proxies != NULL && options->trusted_proxies->count > 0;
     conns->parser_config.head_max = options->head_max;
@@ -827,10 +836,9 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
                           conns->proxies);
     list_init(&conns->open);
     list_init(&conns->waiting_for_room);
-    http_scheduler_init(&conns->scheduler, loop, timeout_ms, &callbacks);
+    http_scheduler_init(&conns->scheduler, loop, timeout_ms, &turns);
     http_date_refresh(&conns->date);
     conns->random = random_seed(conns);
-    conns->parser_config.sections.seed = random_seed(&conns->parser_config);
     *out = conns;
     return 0;
 }
@@ -905,11 +913,6 @@ static struct http_connection *http_connection_next_to_evict(struct http_connect
         return c;
     struct http_task *t = http_scheduler_oldest(&conns->scheduler, HTTP_DEADLINE_HEAD, HTTP_DEADLINE_GRACE);
     return t != NULL ? http_connection_of(t) : NULL;
-}
-
-bool http_connections_evictable(struct http_connections *conns)
-{
-    return http_connection_next_to_evict(conns) != NULL;
 }
 
 bool http_connections_evict(struct http_connections *conns)

@@ -20,10 +20,16 @@ enum { HTTP_GRACE_MS = 1000 };
 
 struct http_connections;
 
-/* `options` is copied; its pointers are borrowed. `closed` is called once per connection, after it was
- * closed. Owned by the caller (http_connections_free). Returns 0 or -ENOMEM. */
+struct http_connections_callbacks {
+    void (*released)(void *arg); /* a connection within the limit was closed: another one may be opened */
+    void (*closed)(void *arg);   /* once per connection, when its memory was freed */
+    void *arg;
+};
+
+/* `options` and `callbacks` are copied; their pointers are borrowed. Owned by the caller
+ * (http_connections_free). Returns 0 or -ENOMEM. */
 int http_connections_new(uv_loop_t *loop, const struct http_server_options *options,
-                         void (*closed)(void *arg, bool over_limit), void *arg, struct http_connections **out)
+                         const struct http_connections_callbacks *callbacks, struct http_connections **out)
     __attribute__((warn_unused_result));
 
 /* All connections must be closed. */
@@ -31,7 +37,7 @@ void http_connections_free(struct http_connections *conns);
 
 /*
  * Takes ownership of the accepted socket `fd`. `over_limit`: the client gets a 503 and the connection ends.
- * Returns 0, or -ENOMEM after closing `fd`; `closed` is not called then.
+ * Returns 0, or -ENOMEM after closing `fd`; no callback is called then.
  */
 int http_connections_open(struct http_connections *conns, int fd, struct ip peer, bool over_limit)
     __attribute__((warn_unused_result));
@@ -42,9 +48,6 @@ int http_connections_open(struct http_connections *conns, int fd, struct ip peer
  * one is closed if the options say so (evict_any). Returns false if nothing was closed.
  */
 bool http_connections_evict(struct http_connections *conns);
-
-/* True if http_connections_evict would close one. */
-bool http_connections_evictable(struct http_connections *conns);
 
 /* Returns the number of requests handled since the last call. */
 unsigned http_connections_reset_requests(struct http_connections *conns);

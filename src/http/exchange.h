@@ -31,7 +31,7 @@ struct http_field_rule {
     enum http_repeat repeat;
 };
 
-enum { HTTP_NAME_MAX = 32, HTTP_FIELDS_MAX = 12, HTTP_LISTS_MAX = 5 };
+enum { HTTP_NAME_MAX = 32, HTTP_FIELDS_MAX = 12 };
 
 /* The fields that this layer reads itself. Those of the handler's table follow from HTTP_FIELD_COUNT on. */
 enum http_request_field {

@@ -1,19 +1,19 @@
 /*
- * Reading requests with llhttp; see parser.h. The callbacks of llhttp only collect;
- * http_parser_on_headers_complete() validates the head as a whole.
+ * Reading requests with llhttp; see parser.h. The callbacks of llhttp note where things are in the head, and
+ * http_parser_end_head() reads them when the head is complete.
  *
- * A request whose header section was accepted before does without llhttp, if it has come whole and its
- * request line is one of the usual form. What a section contains depends on its bytes alone, since all that
- * are kept belong to requests of GET and HTTP/1.1 without content. So such a request is the same as if it
- * were parsed.
+ * A request with the header section of an earlier one does without llhttp, if it has come whole and its
+ * request line is one of the usual form. What follows such a line depends on its bytes alone. So the request
+ * is the same as if it were parsed.
  */
 #include "http/parser.h"
 
-#include "base/hash.h"
+#include "base/digest.h"
 #include "base/text.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 
 /* --- names of header fields --- */
 
@@ -36,18 +36,13 @@ static int http_parser_find_field(const struct http_field_table *t, const char n
     return i;
 }
 
-static void http_parser_add_field(struct http_field_table *t, int number, const struct http_field_rule *rule,
-                                  int *lists)
+static void http_parser_add_field(struct http_field_table *t, int number, const struct http_field_rule *rule)
 {
     size_t len = strlen(rule->name);
     assert(number < HTTP_FIELDS_MAX && len > 0 && len < HTTP_NAME_MAX);
     memcpy(t->field[number].name, rule->name, len);
     assert(http_parser_find_field(t, t->field[number].name, len) < 0);
     t->field[number].repeat = rule->repeat;
-    t->field[number].list = -1;
-    if (rule->repeat == HTTP_REPEAT_LIST)
-        t->field[number].list = (short)(*lists)++;
-    assert(*lists <= HTTP_LISTS_MAX);
     t->field[number].next = t->first[len];
     t->first[len] = (short)number;
 }
@@ -63,14 +58,13 @@ void http_field_table_init(struct http_field_table *t, const struct http_field_r
         [HTTP_FIELD_IF_NONE_MATCH] = {"if-none-match", HTTP_REPEAT_LIST},
         [HTTP_FIELD_FORWARDED_FOR] = {"x-forwarded-for", HTTP_REPEAT_LIST},
     };
-    int lists = 0;
     memset(t, 0, sizeof *t);
     memset(t->first, -1, sizeof t->first);
     for (int i = 0; i < HTTP_FIELD_COUNT; i++)
         if (i != HTTP_FIELD_FORWARDED_FOR || forwarded)
-            http_parser_add_field(t, i, &own[i], &lists);
+            http_parser_add_field(t, i, &own[i]);
     for (unsigned i = 0; i < count; i++)
-        http_parser_add_field(t, HTTP_FIELD_COUNT + (int)i, &rules[i], &lists);
+        http_parser_add_field(t, HTTP_FIELD_COUNT + (int)i, &rules[i]);
 }
 
 /* --- Host (RFC 9110 section 7.2): uri-host [ ":" port ] --- */
@@ -120,14 +114,11 @@ static bool http_parser_is_host(struct span host)
 
 /* --- the request target --- */
 
-enum byte_class { FORBIDDEN = 1, PERCENT = 2, NOT_ASCII = 4 };
+enum byte_class { FORBIDDEN = 1, PERCENT = 2 };
 
-/* No target may contain control bytes, space, or the number sign of a fragment. */
-static const unsigned char CLASS[256] = {[0x00 ... 0x20] = FORBIDDEN,
-                                         ['#'] = FORBIDDEN,
-                                         [0x7F] = FORBIDDEN,
-                                         ['%'] = PERCENT,
-                                         [0x80 ... 0xFF] = NOT_ASCII};
+/* No target may contain control bytes, space, the number sign of a fragment, or bytes beyond ASCII. */
+static const unsigned char CLASS[256] = {
+    [0x00 ... 0x20] = FORBIDDEN, ['#'] = FORBIDDEN, [0x7F ... 0xFF] = FORBIDDEN, ['%'] = PERCENT};
 
 /* True when all bytes are from '&' to '~', where CLASS is 0 throughout: any other byte sets a high bit in one
  * of the terms. */
@@ -137,30 +128,14 @@ static bool http_parser_is_plain(uint64_t word)
     return ((word | (word - each * '&') | (word + each)) & each * 0x80) == 0;
 }
 
-static unsigned http_parser_classes_of_bytes(struct span s)
-{
-    unsigned seen = 0;
-    for (size_t i = 0; i < s.len; i++)
-        seen |= CLASS[(unsigned char)s.data[i]];
-    return seen;
-}
-
-static unsigned http_parser_classes_of_word(const char *at)
-{
-    return http_parser_is_plain(span_word(at))
-               ? 0
-               : http_parser_classes_of_bytes((struct span){at, sizeof(uint64_t)});
-}
-
-/* The last word may overlap the one before. */
 static unsigned http_parser_classes_in(struct span s)
 {
-    if (s.len < sizeof(uint64_t))
-        return http_parser_classes_of_bytes(s);
-    size_t last = s.len - sizeof(uint64_t);
-    unsigned seen = http_parser_classes_of_word(s.data + last);
-    for (size_t i = 0; i < last; i += sizeof(uint64_t))
-        seen |= http_parser_classes_of_word(s.data + i);
+    unsigned seen = 0;
+    size_t i = 0;
+    while (i + sizeof(uint64_t) <= s.len && http_parser_is_plain(span_word(s.data + i)))
+        i += sizeof(uint64_t);
+    for (; i < s.len; i++)
+        seen |= CLASS[(unsigned char)s.data[i]];
     return seen;
 }
 
@@ -223,12 +198,11 @@ static size_t http_parser_decode_path(struct span path, char *out)
     }
 }
 
-/* `seen` are the classes in it; as http_target_split() otherwise. */
-static int http_parser_split_target(char *target, size_t len, unsigned seen, struct span *path,
-                                    struct span *query)
+int http_target_split(char *target, size_t len, struct span *path, struct span *query)
 {
     static const struct span root = {"/", 1};
     struct span all = {target, len};
+    unsigned seen = http_parser_classes_in(all);
     if (len == 0 || (seen & FORBIDDEN) != 0)
         return -EINVAL;
     size_t params = span_find(all, '?');
@@ -249,13 +223,7 @@ static int http_parser_split_target(char *target, size_t len, unsigned seen, str
     return 0;
 }
 
-int http_target_split(char *target, size_t len, struct span *path, struct span *query)
-{
-    return http_parser_split_target(target, len, http_parser_classes_in((struct span){target, len}), path,
-                                    query);
-}
-
-/* --- collecting: the callbacks of llhttp --- */
+/* --- the callbacks of llhttp --- */
 
 static struct http_parser *http_parser_of(llhttp_t *l)
 {
@@ -280,14 +248,24 @@ static int http_parser_reject(struct http_parser *p, int status)
     return HPE_USER;
 }
 
-/* Appends to `kept`, and adds to the length of the part of it that is being read. */
-static int http_parser_collect(struct http_parser *p, struct buf *kept, size_t *len, const char *at, size_t n)
+/* The place in the head of a byte that llhttp has. What it was fed before is in `head`. */
+static uint32_t http_parser_place_of(const struct http_parser *p, const char *at)
 {
-    buf_append(kept, at, n);
-    if (buf_error(kept) != 0)
-        return http_parser_reject(p, 500);
-    *len += n;
-    return 0;
+    return (uint32_t)(p->head.len + (size_t)(at - p->input.data));
+}
+
+static char http_parser_byte_at(const struct http_parser *p, size_t place)
+{
+    return place < p->head.len ? p->head.data[place] : p->input.data[place - p->head.len];
+}
+
+/* Extends a piece, which is empty at first, by the next `n` bytes of it. */
+static void http_parser_extend(const struct http_parser *p, struct http_piece *piece, const char *at,
+                               size_t n)
+{
+    if (piece->len == 0)
+        piece->start = http_parser_place_of(p, at);
+    piece->len += (uint32_t)n;
 }
 
 static enum http_method http_parser_method_of(const llhttp_t *l)
@@ -307,33 +285,25 @@ static enum http_method http_parser_method_of(const llhttp_t *l)
 static int http_parser_on_url(llhttp_t *l, const char *at, size_t n)
 {
     struct http_parser *p = http_parser_of(l);
-    p->rest = span_skip(p->rest, (size_t)(at + n - p->rest.data));
-    return http_parser_collect(p, &p->text, &p->state.target_len, at, n);
+    http_parser_extend(p, &p->state.target, at, n);
+    return 0;
 }
 
-/* False for RTSP/1.0: llhttp accepts it in place of HTTP/1.0, and does not tell which it was. */
-static bool http_parser_begins_version(struct http_parser *p)
+/* True for RTSP/1.0: llhttp accepts it in place of HTTP/1.0, and does not tell which it was. */
+static bool http_parser_is_rtsp(const struct http_parser *p)
 {
-    size_t at = 0;
-    while (at < p->rest.len && p->rest.data[at] == ' ')
+    size_t at = p->state.target.start + p->state.target.len;
+    while (http_parser_byte_at(p, at) == ' ')
         at++;
-    if (at == p->rest.len)
-        return true;
-    http_parser_enter(p, HTTP_PARSE_VERSION);
-    return p->rest.data[at] != 'R';
-}
-
-static int http_parser_on_url_complete(llhttp_t *l)
-{
-    struct http_parser *p = http_parser_of(l);
-    http_parser_enter(p, HTTP_PARSE_SPACE);
-    return http_parser_begins_version(p) ? 0 : http_parser_reject(p, 400);
+    return http_parser_byte_at(p, at) == 'R';
 }
 
 static int http_parser_on_version_complete(llhttp_t *l)
 {
     struct http_parser *p = http_parser_of(l);
     http_parser_enter(p, HTTP_PARSE_FIELDS);
+    if (http_parser_is_rtsp(p))
+        return http_parser_reject(p, 400);
     if (l->http_major != 1)
         return http_parser_reject(p, 505);
     if (l->http_minor > 1) /* processed as the highest version that is implemented: RFC 9110 section 2.5 */
@@ -355,92 +325,142 @@ static int http_parser_on_header_field(llhttp_t *l, const char *at, size_t n)
     return 0;
 }
 
-/* The value without the white space around it. The text is complete, and does not move while the span is in
- * use. */
-static struct span http_parser_value_of(const struct http_parser *p, int field)
-{
-    return span_trim((struct span){p->text.data + p->piece[field].start, p->piece[field].len});
-}
-
-static void http_parser_end_repeated_field(struct http_parser *p)
-{
-    p->state.ambiguous |=
-        !span_equal(http_parser_value_of(p, p->state.repeated), http_parser_value_of(p, HTTP_FIELD_REPEATED));
-    p->text.len = p->piece[HTTP_FIELD_REPEATED].start;
-}
-
-/* NULL for a field that is not a list. */
-static struct buf *http_parser_list_of(struct http_parser *p, int field)
-{
-    int list = p->config->fields.field[field].list;
-    return list < 0 ? NULL : &p->list[list];
-}
-
-static void http_parser_begin_field(struct http_parser *p, int field)
-{
-    struct buf *list = http_parser_list_of(p, field);
-    p->state.fields |= 1U << field;
-    p->state.kept = list != NULL ? list : &p->text;
-    p->piece[field] = (struct http_piece){.start = p->text.len};
-    if (list != NULL)
-        buf_clear(list);
-}
-
-static int http_parser_begin_repeated_field(struct http_parser *p, int field)
-{
-    struct buf *list = NULL;
-    switch (p->config->fields.field[field].repeat) {
-    case HTTP_REPEAT_FIRST:
-        break;
-    case HTTP_REPEAT_SAME:
-        p->state.kept = &p->text;
-        p->state.field = HTTP_FIELD_REPEATED;
-        p->state.repeated = field;
-        p->piece[HTTP_FIELD_REPEATED] = (struct http_piece){.start = p->text.len};
-        break;
-    case HTTP_REPEAT_REJECT:
-        p->state.ambiguous = true;
-        break;
-    case HTTP_REPEAT_LIST:
-        list = p->state.kept = &p->list[p->config->fields.field[field].list];
-        buf_append_str(list, ", ");
-        return buf_error(list) == 0 ? 0 : http_parser_reject(p, 500);
-    }
-    return 0;
-}
-
+/* Trailers are dropped. */
 static int http_parser_on_header_field_complete(llhttp_t *l)
 {
     struct http_parser *p = http_parser_of(l);
-    /* Trailers are dropped. */
-    int field =
-        http_parser_has_head(p) ? -1 : http_parser_find_field(&p->config->fields, p->name, p->state.name_len);
-    p->state.field = field;
+    p->state.value = (struct http_piece){.field = -1};
+    if (!http_parser_has_head(p))
+        p->state.value.field = http_parser_find_field(&p->config->fields, p->name, p->state.name_len);
     p->state.name_len = 0;
-    if (field < 0)
-        return 0;
-    if ((p->state.fields >> field & 1) != 0)
-        return http_parser_begin_repeated_field(p, field);
-    http_parser_begin_field(p, field);
     return 0;
 }
 
 static int http_parser_on_header_value(llhttp_t *l, const char *at, size_t n)
 {
     struct http_parser *p = http_parser_of(l);
-    if (p->state.kept == NULL)
-        return 0;
-    return http_parser_collect(p, p->state.kept, &p->piece[p->state.field].len, at, n);
+    http_parser_extend(p, &p->state.value, at, n);
+    return 0;
 }
 
 static int http_parser_on_header_value_complete(llhttp_t *l)
 {
     struct http_parser *p = http_parser_of(l);
-    if (p->state.field == HTTP_FIELD_REPEATED)
-        http_parser_end_repeated_field(p);
-    p->state.kept = NULL;
+    if (p->state.value.field < 0)
+        return 0;
+    buf_append(&p->values, &p->state.value, sizeof p->state.value);
+    return buf_error(&p->values) == 0 ? 0 : http_parser_reject(p, 500);
+}
+
+/* Pauses, so that head and content are separate. */
+static int http_parser_on_headers_complete(llhttp_t *l)
+{
+    http_parser_enter(http_parser_of(l), HTTP_PARSE_CONTENT);
+    return HPE_PAUSED;
+}
+
+static int http_parser_on_body(llhttp_t *l, const char *at, size_t n)
+{
+    (void)at;
+    struct http_parser *p = http_parser_of(l);
+    p->state.body_len += n;
+    return p->state.body_len > p->config->body_max ? http_parser_reject(p, 413) : 0;
+}
+
+static int http_parser_on_message_complete(llhttp_t *l)
+{
+    http_parser_enter(http_parser_of(l), HTTP_PARSE_COMPLETE);
+    return HPE_PAUSED;
+}
+
+/* --- the fields --- */
+
+static const struct http_piece *http_parser_values(const struct http_parser *p, unsigned *count)
+{
+    *count = (unsigned)(p->values.len / sizeof(struct http_piece));
+    return (const struct http_piece *)p->values.data;
+}
+
+/* Without the white space around it. */
+static struct span http_parser_value_of(const char *bytes, const struct http_piece *value)
+{
+    return span_trim((struct span){bytes + value->start, value->len});
+}
+
+/* Sets the fields of the request from values in `bytes`. Marks fields that were sent more often than they may
+ * be, and lists that have to be joined. */
+static void http_parser_take_values(struct http_parser *p, const char *bytes, const struct http_piece *values,
+                                    unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct span *known = &p->request.field[values[i].field];
+        struct span value = http_parser_value_of(bytes, &values[i]);
+        enum http_repeat repeat = p->config->fields.field[values[i].field].repeat;
+        if (known->data == NULL)
+            *known = value;
+        else if (repeat == HTTP_REPEAT_LIST)
+            p->state.lists |= 1U << values[i].field;
+        else if (repeat == HTTP_REPEAT_REJECT || (repeat == HTTP_REPEAT_SAME && !span_equal(*known, value)))
+            p->state.ambiguous = true;
+    }
+}
+
+/* Joins the values of a list behind the head. */
+static void http_parser_join_list(struct http_parser *p, int field)
+{
+    unsigned count = 0;
+    const struct http_piece *values = http_parser_values(p, &count);
+    const char *separator = "";
+    size_t start = p->head.len;
+    for (unsigned i = 0; i < count; i++) {
+        if (values[i].field != field)
+            continue;
+        buf_append_str(&p->head, separator);
+        buf_append_span(&p->head, http_parser_value_of(p->head.data, &values[i]));
+        separator = ", ";
+    }
+    p->request.field[field] = span_trim((struct span){p->head.data + start, p->head.len - start});
+}
+
+/* Makes room, and erases the memory that is given back for it: an API key may be there. */
+static int http_parser_reserve(struct buf *b, size_t extra)
+{
+    if (extra <= b->cap - b->len)
+        return buf_error(b);
+    struct buf old = *b;
+    *b = BUF_INIT;
+    if (buf_reserve(b, old.len + extra) == 0)
+        buf_append_span(b, buf_span(&old));
+    http_parser_erase(&old);
+    buf_fini(&old);
+    return buf_error(b);
+}
+
+/* The lists together are shorter than the head. So one reservation is enough, after which nothing moves. */
+static int http_parser_set_fields(struct http_parser *p)
+{
+    unsigned count = 0;
+    const struct http_piece *values = http_parser_values(p, &count);
+    http_parser_take_values(p, p->head.data, values, count);
+    if (p->state.lists == 0)
+        return 0;
+    if (http_parser_reserve(&p->head, p->head.len) != 0)
+        return 500;
+    memset(p->request.field, 0, sizeof p->request.field);
+    http_parser_take_values(p, p->head.data, values, count);
+    for (unsigned left = p->state.lists; left != 0; left &= left - 1)
+        http_parser_join_list(p, __builtin_ctz(left));
     return 0;
 }
+
+void http_parser_set_complete_fields(struct http_parser *p)
+{
+    if (p->state.phase == HTTP_PARSE_FIELDS &&
+        p->status != 500) /* not out of memory; otherwise all are set */
+        (void)http_parser_set_fields(p);
+}
+
+/* --- the end of the head --- */
 
 /* RFC 9112 section 6.1. llhttp accepts any list that ends in "chunked"; no other coding is implemented here.
  */
@@ -485,191 +505,122 @@ static bool http_parser_wants_keep_alive(const llhttp_t *l)
            l->method != HTTP_CONNECT;
 }
 
-/* The text is complete and does not move any more. */
-static void http_parser_set_fields(struct http_parser *p)
+/* Reads the head, which is in `head` as a whole. Returns the status of a rejection, or 0. */
+static int http_parser_end_head(struct http_parser *p)
 {
-    for (unsigned left = p->state.fields; left != 0; left &= left - 1) {
-        int i = __builtin_ctz(left);
-        const struct buf *list = http_parser_list_of(p, i);
-        p->request.field[i] = list == NULL ? http_parser_value_of(p, i) : span_trim(buf_span(list));
-    }
-}
-
-static int http_parser_on_headers_complete(llhttp_t *l)
-{
-    struct http_parser *p = http_parser_of(l);
+    const llhttp_t *l = &p->llhttp;
     struct http_request *r = &p->request;
-    http_parser_enter(p, HTTP_PARSE_CONTENT);
     r->minor_version = l->http_minor;
     r->keep_alive = http_parser_wants_keep_alive(l);
-    http_parser_set_fields(p);
-    int status = http_parser_validate_head(p);
+    int status = http_parser_set_fields(p);
+    if (status == 0)
+        status = http_parser_validate_head(p);
     if (status != 0)
-        return http_parser_reject(p, status);
-    if (http_target_split(p->text.data, p->state.target_len, &r->path, &r->query) != 0)
-        return http_parser_reject(p, 400);
-    bool has_content = (l->flags & F_CHUNKED) != 0 || l->content_length > 0;
-    return has_content ? HPE_PAUSED : 0; /* so that head and content are counted separately */
+        return status;
+    if (http_target_split(p->head.data + p->state.target.start, p->state.target.len, &r->path, &r->query) !=
+        0)
+        return 400;
+    if ((l->flags & F_CHUNKED) == 0 && l->content_length == 0)
+        http_parser_enter(p, HTTP_PARSE_COMPLETE);
+    return 0;
 }
 
-static int http_parser_on_body(llhttp_t *l, const char *at, size_t n)
-{
-    (void)at;
-    struct http_parser *p = http_parser_of(l);
-    p->state.body_len += n;
-    return p->state.body_len > p->config->body_max ? http_parser_reject(p, 413) : 0;
-}
+/* --- the header section of an earlier request --- */
 
-static int http_parser_on_message_complete(llhttp_t *l)
-{
-    http_parser_enter(http_parser_of(l), HTTP_PARSE_COMPLETE);
-    return HPE_PAUSED;
-}
-
-/* --- header sections that were accepted before --- */
-
-/* The end of a request line in the form of almost all. */
+static const struct span USUAL_METHOD = {"GET ", 4};
 static const struct span USUAL_VERSION = {" HTTP/1.1\r\n", 11};
 
-/* The target of a request line in the form of almost all: GET, a path in ASCII, HTTP/1.1. Absent for others.
- */
-static struct span http_parser_usual_target(struct span bytes)
+/* The length of the request line if its form is that of almost all: GET, a path, HTTP/1.1. 0 for others. */
+static size_t http_parser_usual_line(struct span bytes)
 {
-    static const struct span method = {"GET ", 4};
     if (!span_starts_with(bytes, SPAN("GET /")))
-        return SPAN_ABSENT;
-    struct span rest = span_skip(bytes, method.len);
-    struct span target = {rest.data, span_find(rest, ' ')};
-    return span_starts_with(span_skip(rest, target.len), USUAL_VERSION) ? target : SPAN_ABSENT;
-}
-
-/* Finds the section in the input: all of it, or as much as the last section had where requests are pipelined.
- */
-static bool http_parser_find_section(struct http_parser *p, struct span bytes, size_t start)
-{
-    static const struct span end = {"\r\n\r\n", 4};
-    struct span rest = span_skip(bytes, start);
-    size_t last = p->config->sections.last_len;
-    if (rest.len > last && last >= end.len && span_starts_with(span_skip(rest, last - end.len), end))
-        rest.len = last;
-    if (rest.len > HTTP_SECTION_MAX || start + rest.len > p->config->head_max)
-        return false;
-    p->state.section.start = start;
-    p->state.section.len = rest.len;
-    p->state.section.hash = hash_bytes(rest, p->config->sections.seed);
-    return true;
-}
-
-static struct http_section *http_parser_slot_of(const struct http_parser *p)
-{
-    return &p->config->sections.slot[p->state.section.hash % HTTP_SECTIONS];
-}
-
-/* Bytes are compared only where the hashes are equal: how long it takes tells nobody how much of another
- * client's API key is right. */
-static const struct http_section *http_parser_kept_section(const struct http_parser *p, struct span bytes)
-{
-    const struct http_section *kept = http_parser_slot_of(p);
-    struct span section = {bytes.data + p->state.section.start, p->state.section.len};
-    bool same =
-        kept->hash == p->state.section.hash && span_equal(section, (struct span){kept->bytes, kept->len});
-    return same ? kept : NULL;
-}
-
-/* Fills the request with the fields of a section. `text` holds the target and gets the section. */
-static bool http_parser_use_section(struct http_parser *p, const struct http_section *s, struct span target,
-                                    unsigned seen)
-{
-    struct http_request *r = &p->request;
-    if (buf_reserve(&p->text, target.len + s->len) != 0)
-        return false;
-    char *section = span_put(target, p->text.data);
-    (void)span_put((struct span){s->bytes, s->len}, section);
-    if (http_parser_split_target(p->text.data, target.len, seen, &r->path, &r->query) != 0)
-        return false;
-    for (unsigned left = s->fields; left != 0; left &= left - 1) {
-        int i = __builtin_ctz(left);
-        r->field[i] = (struct span){section + s->value[i].start, s->value[i].len};
-    }
-    r->method = METHOD_GET;
-    r->minor_version = 1;
-    r->keep_alive = s->keep_alive;
-    return true;
-}
-
-/* Returns the length of a request whose section is kept, which is complete then; or 0. */
-static size_t http_parser_recognise(struct http_parser *p, struct span bytes)
-{
-    struct span target = http_parser_usual_target(bytes);
-    if (target.data == NULL)
         return 0;
-    size_t line_len = (size_t)(target.data - bytes.data) + target.len + USUAL_VERSION.len;
-    unsigned seen = http_parser_classes_in(target);
-    if ((seen & NOT_ASCII) != 0 || !http_parser_find_section(p, bytes, line_len))
-        return 0;
-    const struct http_section *kept = http_parser_kept_section(p, bytes);
-    if (kept == NULL || !http_parser_use_section(p, kept, target, seen))
-        return 0;
-    p->state.phase = HTTP_PARSE_COMPLETE;
-    return line_len + kept->len;
-}
-
-/* False for a value that is not in the section as one: a list in several fields. */
-static bool http_parser_keep_value(struct http_section *s, int field, struct span value)
-{
-    const char *at = value.len == 0 ? s->bytes : memmem(s->bytes, s->len, value.data, value.len);
-    if (at == NULL)
-        return false;
-    s->value[field].start = (uint16_t)(at - s->bytes);
-    s->value[field].len = (uint16_t)value.len;
-    return true;
-}
-
-static void http_parser_keep_section(const struct http_parser *p, struct http_section *s, struct span section)
-{
-    bool possible = true;
-    s->hash = p->state.section.hash;
-    s->len = (uint16_t)section.len;
-    s->keep_alive = p->request.keep_alive;
-    s->fields = p->state.fields;
-    memcpy(s->bytes, section.data, section.len);
-    for (unsigned left = s->fields; left != 0; left &= left - 1) {
-        int i = __builtin_ctz(left);
-        possible = possible && http_parser_keep_value(s, i, p->request.field[i]);
-    }
-    if (!possible)
-        s->len = 0;
+    size_t at = USUAL_METHOD.len + span_find(span_skip(bytes, USUAL_METHOD.len), ' ');
+    return span_starts_with(span_skip(bytes, at), USUAL_VERSION) ? at + USUAL_VERSION.len : 0;
 }
 
 /*
- * A request of the usual form was accepted; `bytes` came last. Its section is kept the second time, since
- * many are never sent again. One that could not be kept is not tried again.
- *
- * Without content these bytes are the end of the head, and all of it if they are as many. With content they
- * may be content of the same length.
+ * Returns the length of the request if it has the section that is kept, and is complete then; or 0. A section
+ * is whole, with its content if it has any, so no other one begins with it. On a connection of a proxy it may
+ * be that of another client: the time of the comparison must not tell how much of its API key is right.
  */
-static void http_parser_remember(struct http_parser *p, struct span bytes)
+static size_t http_parser_recognise(struct http_parser *p, struct span bytes, size_t line_len)
 {
-    size_t start = p->state.section.start;
-    bool has_content = p->state.tail_len > 0;
-    if (start == 0 || has_content || p->state.head_len != bytes.len)
+    const struct http_section *s = *p->section;
+    struct http_request *r = &p->request;
+    struct span section = span_skip(bytes, line_len);
+    if (s == NULL || section.len < s->len || line_len + s->len > p->config->head_max)
+        return 0;
+    section.len = s->len;
+    if (!secret_equal(section, (struct span){s->bytes, s->len}))
+        return 0;
+    size_t len = line_len - USUAL_METHOD.len - USUAL_VERSION.len;
+    if (http_parser_reserve(&p->head, len) != 0)
+        return 0;
+    memcpy(p->head.data, bytes.data + USUAL_METHOD.len, len);
+    if (http_target_split(p->head.data, len, &r->path, &r->query) != 0)
+        return 0;
+    p->head.len = len;
+    http_parser_take_values(p, s->bytes, s->value, s->values);
+    r->method = METHOD_GET;
+    r->minor_version = 1;
+    r->keep_alive = s->keep_alive;
+    p->state.phase = HTTP_PARSE_COMPLETE;
+    return line_len + s->len;
+}
+
+void http_section_free(struct http_section *s)
+{
+    if (s == NULL)
         return;
-    struct span section = span_skip(bytes, start);
-    p->config->sections.last_len = section.len;
-    if (section.len != p->state.section.len)
+    explicit_bzero(s->bytes, s->len);
+    free(s);
+}
+
+/* Returns the connection's section with room for `len` bytes; NULL where there is no memory. */
+static struct http_section *http_parser_clear_section(const struct http_parser *p, size_t len)
+{
+    struct http_section *s = *p->section;
+    if (s != NULL && s->cap >= len) {
+        explicit_bzero(s->bytes, s->len);
+        return s;
+    }
+    http_section_free(s);
+    s = *p->section = malloc(sizeof *s + len);
+    if (s != NULL)
+        s->cap = len;
+    return s;
+}
+
+/* Keeps the section of a request of the usual form, whose head has come whole. */
+static void http_parser_keep_section(struct http_parser *p, struct span section, size_t line_len)
+{
+    unsigned count = 0;
+    const struct http_piece *values = http_parser_values(p, &count);
+    if (section.len > HTTP_SECTION_MAX || count > HTTP_FIELDS_MAX || p->state.lists != 0)
         return;
-    struct http_section *s = http_parser_slot_of(p);
-    if (s->accepted == p->state.section.hash && s->hash != s->accepted)
-        http_parser_keep_section(p, s, section);
-    s->accepted = p->state.section.hash;
+    struct http_section *s = http_parser_clear_section(p, section.len);
+    if (s == NULL)
+        return;
+    s->len = section.len;
+    s->keep_alive = p->request.keep_alive;
+    s->values = count;
+    for (unsigned i = 0; i < count; i++) {
+        s->value[i] = values[i];
+        s->value[i].start -= values[i].len > 0 ? (uint32_t)line_len : 0;
+    }
+    memcpy(s->bytes, section.data, section.len);
 }
 
 /* --- feeding --- */
 
-void http_parser_init(struct http_parser *p, struct http_parser_config *config)
+void http_parser_init(struct http_parser *p, const struct http_parser_config *config,
+                      struct http_section **section)
 {
     p->config = config;
-    buf_clear(&p->text);
+    p->section = section;
+    buf_clear(&p->head);
+    buf_clear(&p->values);
     p->state = (struct http_parse_state){0};
     p->status = 0;
     p->request = (struct http_request){.method = METHOD_OTHER};
@@ -677,21 +628,20 @@ void http_parser_init(struct http_parser *p, struct http_parser_config *config)
 
 /* llhttp stopped at input.data[at], inside a token or at the space after one: it has no method of that
  * name. */
-static bool http_parser_is_unknown_method(const struct http_parser *p, struct span input, size_t at)
+static bool http_parser_is_unknown_method(const struct http_parser *p, size_t at)
 {
-    if (at >= input.len)
+    if (at >= p->input.len)
         return false;
-    return ascii_is_tchar(input.data[at]) || (p->state.head_len > 0 && input.data[at] == ' ');
+    return ascii_is_tchar(p->input.data[at]) || (p->head.len > 0 && p->input.data[at] == ' ');
 }
 
 /* The status for an error of llhttp, which also knows the methods of RTSP: HTTP does not have them (501). */
-static int http_parser_status_of_error(struct http_parser *p, llhttp_errno_t err, struct span input,
-                                       size_t at)
+static int http_parser_status_of_error(struct http_parser *p, llhttp_errno_t err, size_t at)
 {
     if (p->status != 0)
         return p->status;
     if (err == HPE_INVALID_METHOD) {
-        if (!http_parser_is_unknown_method(p, input, at))
+        if (!http_parser_is_unknown_method(p, at))
             return 400;
         p->request.method = METHOD_OTHER; /* llhttp has reported HEAD for HEADX */
         return 501;
@@ -707,7 +657,6 @@ static void http_parser_begin_llhttp(struct http_parser *p)
 {
     static const llhttp_settings_t settings = {
         .on_url = http_parser_on_url,
-        .on_url_complete = http_parser_on_url_complete,
         .on_version_complete = http_parser_on_version_complete,
         .on_header_field = http_parser_on_header_field,
         .on_header_field_complete = http_parser_on_header_field_complete,
@@ -721,24 +670,7 @@ static void http_parser_begin_llhttp(struct http_parser *p)
     llhttp_init(&p->llhttp, HTTP_REQUEST, &settings);
     llhttp_set_lenient_version(&p->llhttp, 1); /* see http_parser_on_version_complete() */
     p->llhttp.data = p;
-}
-
-/* Empty lines were skipped before (http_leading_crlf); llhttp would skip incomplete ones too. */
-static bool http_parser_begins_line(struct http_parser *p)
-{
-    char first = *p->rest.data;
-    http_parser_begin_llhttp(p);
-    assert(first != '\r');
     http_parser_enter(p, HTTP_PARSE_LINE);
-    return first != '\n';
-}
-
-/* Looks at what llhttp would accept: it gets input only after that. */
-static bool http_parser_check_input(struct http_parser *p)
-{
-    if (p->state.phase == HTTP_PARSE_NOTHING)
-        return http_parser_begins_line(p);
-    return p->state.phase != HTTP_PARSE_SPACE || http_parser_begins_version(p);
 }
 
 /* True within the value of a field that llhttp evaluates itself. */
@@ -759,12 +691,12 @@ static bool http_parser_is_in_evaluated_value(const struct http_parser *p)
  * exact. In the values that it evaluates it does not take a tab for white space (RFC 9110 section 5.6.3): it
  * gets a space in its place.
  */
-static struct span http_parser_next_slice(const struct http_parser *p, struct span rest)
+static struct span http_parser_next_input(const struct http_parser *p, struct span rest)
 {
     static const struct span space = {" ", 1};
     if (http_parser_has_head(p))
         return rest;
-    size_t left = p->config->head_max - p->state.head_len;
+    size_t left = p->config->head_max - p->head.len;
     if (left < rest.len)
         rest.len = left;
     if (rest.len == 0)
@@ -781,6 +713,41 @@ static bool http_parser_framing_too_large(const struct http_parser *p)
     return p->state.tail_len - p->state.body_len > p->config->body_max + p->config->head_max;
 }
 
+/* Keeps what llhttp has taken of the head. */
+static int http_parser_append_head(struct http_parser *p, struct span bytes)
+{
+    p->request.method = http_parser_method_of(&p->llhttp);
+    if (http_parser_reserve(&p->head, bytes.len) != 0)
+        return 500;
+    buf_append_span(&p->head, bytes);
+    return 0;
+}
+
+/* Feeds llhttp once. *used grows by what it has taken. Returns the status of a rejection, or 0. */
+static int http_parser_execute(struct http_parser *p, struct span rest, size_t *used)
+{
+    bool in_head = !http_parser_has_head(p);
+    int status = 0;
+    p->input = http_parser_next_input(p, rest);
+    if (p->input.len == 0)
+        return p->state.phase < HTTP_PARSE_FIELDS ? 414 : 431;
+    llhttp_errno_t err = llhttp_execute(&p->llhttp, p->input.data, p->input.len);
+    size_t taken = err == HPE_OK ? p->input.len : (size_t)(llhttp_get_error_pos(&p->llhttp) - p->input.data);
+    *used += taken;
+    if (in_head)
+        status = http_parser_append_head(p, (struct span){rest.data, taken});
+    else
+        p->state.tail_len += taken;
+    if (status != 0)
+        return status;
+    if (p->status == 0 && http_parser_framing_too_large(p))
+        return 413;
+    if (err != HPE_OK && err != HPE_PAUSED)
+        return http_parser_status_of_error(p, err, taken);
+    llhttp_resume(&p->llhttp);
+    return in_head && http_parser_has_head(p) ? http_parser_end_head(p) : 0;
+}
+
 static enum http_progress http_parser_rejected(struct http_parser *p, int status)
 {
     p->status = status;
@@ -789,47 +756,29 @@ static enum http_progress http_parser_rejected(struct http_parser *p, int status
 
 enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, size_t *used)
 {
-    *used = p->state.phase == HTTP_PARSE_NOTHING ? http_parser_recognise(p, bytes) : 0;
-    if (*used > 0)
-        return HTTP_COMPLETE;
-    while (*used < bytes.len) {
-        struct span rest = http_parser_next_slice(p, span_skip(bytes, *used));
-        if (rest.len == 0)
-            return http_parser_rejected(p, p->state.phase < HTTP_PARSE_FIELDS ? 414 : 431);
-        p->rest = rest;
-        if (!http_parser_check_input(p))
-            return http_parser_rejected(p, 400);
-        bool in_head = !http_parser_has_head(p);
-        llhttp_errno_t err = llhttp_execute(&p->llhttp, rest.data, rest.len);
-        size_t taken = err == HPE_OK ? rest.len : (size_t)(llhttp_get_error_pos(&p->llhttp) - rest.data);
-        *used += taken;
-        if (in_head) {
-            p->request.method = http_parser_method_of(&p->llhttp);
-            p->state.head_len += taken;
-        } else {
-            p->state.tail_len += taken;
-        }
-        if (p->status == 0 && http_parser_framing_too_large(p))
-            return http_parser_rejected(p, 413);
-        if (p->state.phase == HTTP_PARSE_COMPLETE) {
-            http_parser_remember(p, (struct span){bytes.data, *used});
+    size_t line_len = 0; /* of a request of the usual form that begins here */
+    *used = 0;
+    if (p->state.phase == HTTP_PARSE_NOTHING) {
+        line_len = p->section == NULL ? 0 : http_parser_usual_line(bytes);
+        *used = line_len == 0 ? 0 : http_parser_recognise(p, bytes, line_len);
+        if (*used > 0)
             return HTTP_COMPLETE;
-        }
-        if (err == HPE_PAUSED)
-            llhttp_resume(&p->llhttp);
-        else if (err != HPE_OK)
-            return http_parser_rejected(p, http_parser_status_of_error(p, err, rest, taken));
+        /* Empty lines were skipped before (http_leading_crlf); llhttp would skip incomplete ones too. */
+        assert(*bytes.data != '\r');
+        if (*bytes.data == '\n')
+            return http_parser_rejected(p, 400);
+        http_parser_begin_llhttp(p);
     }
-    return HTTP_NEED_MORE;
-}
-
-void http_parser_set_complete_fields(struct http_parser *p)
-{
-    if (p->state.phase != HTTP_PARSE_FIELDS || p->status == 500) /* out of memory, or all are set */
-        return;
-    if (p->state.kept != NULL && p->state.field != HTTP_FIELD_REPEATED)
-        p->state.fields &= ~(1U << p->state.field);
-    http_parser_set_fields(p);
+    while (*used < bytes.len && p->state.phase != HTTP_PARSE_COMPLETE) {
+        int status = http_parser_execute(p, span_skip(bytes, *used), used);
+        if (status != 0)
+            return http_parser_rejected(p, status);
+    }
+    if (p->state.phase != HTTP_PARSE_COMPLETE)
+        return HTTP_NEED_MORE;
+    if (line_len > 0)
+        http_parser_keep_section(p, (struct span){bytes.data + line_len, *used - line_len}, line_len);
+    return HTTP_COMPLETE;
 }
 
 bool http_parser_wants_continue(const struct http_parser *p)

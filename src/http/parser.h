@@ -19,35 +19,8 @@ struct http_field_table {
     struct {
         char name[HTTP_NAME_MAX]; /* padded with zeros */
         short next;               /* the next field whose name has this length, or -1 */
-        short list;               /* the index of its list in the parser; -1: not HTTP_REPEAT_LIST */
         enum http_repeat repeat;
     } field[HTTP_FIELDS_MAX];
-};
-
-/*
- * Header sections that were accepted before. Most clients send the same section with each request; when it
- * has been accepted twice it is kept with what it contains, and is not parsed again.
- */
-enum { HTTP_SECTIONS = 128, HTTP_SECTION_MAX = 512 };
-
-struct http_section {
-    uint64_t accepted; /* the hash of the last section of this slot that was accepted */
-
-    /* The section that is kept. */
-    uint64_t hash;
-    uint16_t len; /* 0: none */
-    bool keep_alive;
-    unsigned fields; /* as in http_parse_state */
-    struct {
-        uint16_t start, len;
-    } value[HTTP_FIELDS_MAX];     /* in `bytes` */
-    char bytes[HTTP_SECTION_MAX]; /* with the empty line at the end */
-};
-
-struct http_section_cache {
-    uint64_t seed;   /* seeds the hashes */
-    size_t last_len; /* the length of the last section that was accepted */
-    struct http_section slot[HTTP_SECTIONS];
 };
 
 /* All parsers of a server share it. */
@@ -56,7 +29,6 @@ struct http_parser_config {
     size_t body_max;         /* bytes of content, which is read and dropped */
     bool accepts_empty_host; /* a request may have a Host without a value */
     struct http_field_table fields;
-    struct http_section_cache sections; /* zeroed, but for the seed */
 };
 
 /*
@@ -66,16 +38,33 @@ struct http_parser_config {
 void http_field_table_init(struct http_field_table *t, const struct http_field_rule *rules, unsigned count,
                            bool forwarded);
 
+/* A part of a head; one that is empty may have any start. */
 struct http_piece {
-    size_t start, len; /* in `text` */
+    uint32_t start, len;
+    int field; /* whose value it is; -1: one that is not kept */
 };
+
+/*
+ * The header section of an earlier request of a connection. Most clients send the same one with each request,
+ * and it is not parsed again. A longer one than HTTP_SECTION_MAX is not kept.
+ */
+enum { HTTP_SECTION_MAX = 512 };
+
+struct http_section {
+    size_t len, cap; /* of `bytes` */
+    bool keep_alive;
+    unsigned values;
+    struct http_piece value[HTTP_FIELDS_MAX]; /* in `bytes` */
+    char bytes[];                             /* with the empty line at the end, and content */
+};
+
+/* Erases it, since a key may be in it. NULL: nothing to free. */
+void http_section_free(struct http_section *s);
 
 /* How far a request has been read; it only proceeds. */
 enum http_parse_phase {
     HTTP_PARSE_NOTHING,
     HTTP_PARSE_LINE,
-    HTTP_PARSE_SPACE, /* between target and version */
-    HTTP_PARSE_VERSION,
     HTTP_PARSE_FIELDS,
     HTTP_PARSE_CONTENT,
     HTTP_PARSE_COMPLETE
@@ -83,35 +72,28 @@ enum http_parse_phase {
 
 struct http_parse_state {
     enum http_parse_phase phase;
-    bool ambiguous;    /* a field was repeated that must occur once */
-    struct buf *kept;  /* the value being read is appended to it; NULL: the value is dropped */
-    int field;         /* the field whose value that is, or HTTP_FIELD_REPEATED */
-    int repeated;      /* with HTTP_FIELD_REPEATED: the field that was sent before */
-    unsigned fields;   /* received so far: one bit for each number of a field */
-    size_t target_len; /* `text` begins with the target */
+    bool ambiguous; /* a field was repeated that must occur once */
+    unsigned lists; /* a bit for each field that is a list and was sent more than once */
+    struct http_piece target;
+    struct http_piece value; /* the one that is being read */
     size_t name_len;
-    size_t head_len; /* bytes so far */
     size_t body_len; /* content */
     size_t tail_len; /* bytes after the head: content and its framing */
-    struct {
-        size_t start, len; /* in the first input; 0: it is not there, or not to be kept */
-        uint64_t hash;
-    } section;
 };
 
-/* The number of a repeated value of a field with HTTP_REPEAT_SAME, which is kept only to be compared. */
-enum { HTTP_FIELD_REPEATED = HTTP_FIELDS_MAX };
-
 struct http_parser {
-    llhttp_t llhttp;                   /* from the first line of a request that is not recognised */
-    struct http_parser_config *config; /* borrowed */
-    struct buf text;                   /* target and field values; the memory is kept for reuse */
-    struct buf list[HTTP_LISTS_MAX];   /* the values of each list, joined; likewise */
-    char name[HTTP_NAME_MAX];          /* the last field, cut off, padded with zeros */
-    struct http_piece piece[HTTP_FIELDS_MAX + 1]; /* the values of the fields so far */
+    llhttp_t llhttp;                         /* from the first line of a request that is not recognised */
+    const struct http_parser_config *config; /* borrowed */
+    struct http_section **section;           /* that of the connection; NULL: none is used or kept */
+
+    /* The head so far, and behind it lists that were sent in several fields; of a request that is recognised
+     * the target. The memory is kept for reuse, and its content erased. */
+    struct buf head;
+    struct buf values;        /* pieces: the values that are kept, in the order of their fields */
+    char name[HTTP_NAME_MAX]; /* the last field, cut off, padded with zeros */
     struct http_parse_state state;
-    struct span rest; /* the input of llhttp, from the end of the target on; only during a call */
-    int status;       /* why the request is rejected; 0: it is not */
+    struct span input; /* that of llhttp, during a call */
+    int status;        /* why the request is rejected; 0: it is not */
     struct http_request request;
 };
 
@@ -130,23 +112,36 @@ static inline size_t http_leading_crlf(struct span bytes, bool *half)
     return at;
 }
 
-/* `p` is zeroed before its first use. */
-void http_parser_init(struct http_parser *p, struct http_parser_config *config);
+/* `p` is zeroed before its first use. `section` may be changed until the request is complete, and the request
+ * borrows from it. */
+void http_parser_init(struct http_parser *p, const struct http_parser_config *config,
+                      struct http_section **section);
+
+/* Erases the bytes of a request: a key may be among them. */
+static inline void http_parser_erase(struct buf *bytes)
+{
+    if (bytes->len > 0)
+        explicit_bzero(bytes->data, bytes->len);
+}
+
+/* The request is not used any more. The memory is kept. */
+static inline void http_parser_end(struct http_parser *p)
+{
+    http_parser_erase(&p->head);
+    buf_clear(&p->head);
+}
 
 static inline void http_parser_fini(struct http_parser *p)
 {
-    buf_fini(&p->text);
-    for (int i = 0; i < HTTP_LISTS_MAX; i++)
-        buf_fini(&p->list[i]);
+    http_parser_end(p);
+    buf_fini(&p->head);
+    buf_fini(&p->values);
 }
 
 /* Bytes of memory that it owns. */
 static inline size_t http_parser_capacity(const struct http_parser *p)
 {
-    size_t bytes = p->text.cap;
-    for (int i = 0; i < HTTP_LISTS_MAX; i++)
-        bytes += p->list[i].cap;
-    return bytes;
+    return p->head.cap + p->values.cap;
 }
 
 /*

@@ -1,9 +1,11 @@
 /*
  * The listening socket, connection limits, accept budget and shutdown; see server.h.
  *
- *     accepted --> over the limit: rejected here
- *              \-> http_balancer_place --> opened here
- *                                      \-> inbox of another server, opened in its thread
+ *     accepted --> reserved --> http_balancer_place --> opened here
+ *              |                                     \-> inbox of another server, opened in its thread
+ *              |   at the limit, and no connection can be closed for it:
+ *              +-> http_balancer_pass --> inbox of the next server, which tries to reserve it
+ *              \-> no next server: rejected here
  *
  * The loop polls the listening socket. The accept of libuv is not used: it may stop for good after a failure,
  * and a drain has to accept everything that the kernel has queued before the socket is closed.
@@ -18,7 +20,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -35,9 +36,6 @@ struct http_server {
     bool starved;     /* it was logged that accepting fails, and no connection was accepted since */
     bool closing;
     struct http_connections *connections;
-    unsigned waits;            /* pauses in a row in which new connections waited for room */
-    uint64_t waited_ms;        /* the last one, by the loop's clock */
-    unsigned rooms_given;      /* http_balancer_rooms_given at that time */
     struct wait_group clients; /* connections that are not closed yet */
     struct wait_group handles; /* those and all other handles */
     void (*finished)(void *arg);
@@ -46,17 +44,15 @@ struct http_server {
 
 /* --- connections --- */
 
-static void http_server_release(struct http_server *s)
+static void http_server_on_connection_released(void *arg)
 {
+    struct http_server *s = arg;
     http_balancer_release(s->options.balancer, s->options.number);
 }
 
-/* The count is released first: the callback of the last connection may read all counts. */
-static void http_server_on_connection_closed(void *arg, bool over_limit)
+static void http_server_on_connection_closed(void *arg)
 {
     struct http_server *s = arg;
-    if (!over_limit)
-        http_server_release(s);
     wait_group_done(&s->clients);
     wait_group_done(&s->handles);
 }
@@ -69,34 +65,31 @@ static void http_server_open_connection(struct http_server *s, const struct http
         wait_group_add(&s->clients, 1);
         wait_group_add(&s->handles, 1);
     } else if (!over_limit) {
-        http_server_release(s);
+        http_server_on_connection_released(s);
     }
 }
 
-static bool http_server_is_full(const struct http_server *s)
+/* At the limit a connection of this server is closed. Another server may take its place first. */
+static bool http_server_reserve(struct http_server *s)
 {
-    return http_balancer_full(s->options.balancer);
+    while (!http_balancer_reserve(s->options.balancer))
+        if (!http_connections_evict(s->connections))
+            return false;
+    return true;
 }
 
-static void http_server_handle_accepted(struct http_server *s, const struct http_accepted *accepted)
+static void http_server_admit(struct http_server *s, const struct http_accepted *accepted)
 {
     struct http_metrics *m = s->options.metrics;
-    loop_lag_begin(s->options.loop_lag);
-    bool over = http_server_is_full(s) && !http_connections_evict(s->connections);
-    metric_add(over ? &m->connections_rejected_total : &m->connections_accepted_total, 1);
-    if (over || !http_balancer_place(s->options.balancer, s->options.number, accepted))
-        http_server_open_connection(s, accepted, over);
-}
-
-/* Another server is at the limit and had no connection to close, so this server closes one of its
- * connections. */
-static void http_server_make_room(struct http_server *s)
-{
     struct http_balancer *b = s->options.balancer;
-    if (http_server_is_full(s) && http_balancer_room_wanted(b) &&
-        http_connections_evictable(s->connections) &&
-        http_balancer_give_room(b)) /* not covered: another server gives it at the same moment */
-        (void)http_connections_evict(s->connections);
+    if (http_server_reserve(s)) {
+        metric_add(&m->connections_accepted_total, 1);
+        if (!http_balancer_place(b, s->options.number, accepted))
+            http_server_open_connection(s, accepted, false);
+    } else if (!http_balancer_pass(b, s->options.number, accepted)) {
+        metric_add(&m->connections_rejected_total, 1);
+        http_server_open_connection(s, accepted, true);
+    }
 }
 
 static void http_server_on_inbox(uv_poll_t *inbox, int status, int events)
@@ -109,10 +102,10 @@ static void http_server_on_inbox(uv_poll_t *inbox, int status, int events)
     loop_lag_begin(s->options.loop_lag);
     int count = http_balancer_receive(s->options.balancer, s->options.number, accepted, HTTP_ACCEPTS_MAX);
     for (int i = 0; i < count; i++)
-        if (accepted[i].fd >= 0)
+        if (accepted[i].passes == 0)
             http_server_open_connection(s, &accepted[i], false);
         else
-            http_server_make_room(s);
+            http_server_admit(s, &accepted[i]);
 }
 
 /* --- the listener --- */
@@ -129,12 +122,6 @@ static void http_server_on_pause_over(uv_timer_t *pause)
     http_server_start_accepting(pause->data);
 }
 
-static void http_server_pause_polling(struct http_server *s, uint64_t ms)
-{
-    (void)uv_poll_stop(&s->poll);
-    (void)uv_timer_start(&s->pause, http_server_on_pause_over, ms, 0);
-}
-
 /* Stops polling for a moment. Otherwise the loop would spin, as the socket stays readable. */
 static void http_server_pause_accepting(struct http_server *s, int err)
 {
@@ -142,7 +129,8 @@ static void http_server_pause_accepting(struct http_server *s, int err)
     if (!s->starved)
         log_text(LOG_ERROR, "cannot accept connections, pausing", "reason", strerror(err));
     s->starved = true;
-    http_server_pause_polling(s, PAUSE_MS);
+    (void)uv_poll_stop(&s->poll);
+    (void)uv_timer_start(&s->pause, http_server_on_pause_over, PAUSE_MS, 0);
 }
 
 /* The system has nothing left, or another process has shut down the socket. */
@@ -159,7 +147,8 @@ static bool http_server_accept_one(struct http_server *s)
     int fd = accept4(s->listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
         s->starved = false;
-        http_server_handle_accepted(s, &(struct http_accepted){fd, ip_from_sockaddr(&peer)});
+        loop_lag_begin(s->options.loop_lag);
+        http_server_admit(s, &(struct http_accepted){.fd = fd, .peer = ip_from_sockaddr(&peer)});
         return true;
     }
     if (errno == EAGAIN)
@@ -181,45 +170,6 @@ static int http_server_accept_budget(struct http_server *s)
     return share > HTTP_ACCEPTS_MAX ? HTTP_ACCEPTS_MAX : (int)share;
 }
 
-static bool http_server_has_room(const struct http_server *s)
-{
-    return !http_server_is_full(s) || http_connections_evictable(s->connections);
-}
-
-static bool http_server_is_queue_empty(const struct http_server *s)
-{
-    struct pollfd queue = {.fd = s->listener, .events = POLLIN};
-    return poll(&queue, 1, 0) <= 0;
-}
-
-/*
- * At the limit, if this server has no connection to close, a new one waits in the queue of the kernel while
- * other servers look for a connection to close. After WAITS_MAX pauses without one new connections are
- * rejected for REJECT_MS. Pauses are counted, since other servers can do nothing while the process has no
- * processor.
- */
-static bool http_server_waits_for_room(struct http_server *s)
-{
-    enum { PAUSE_MS = 2, WAITS_MAX = 50, REJECT_MS = 1000 };
-    uint64_t now_ms = uv_now(s->loop);
-    if (http_server_has_room(s))
-        return false;
-    unsigned given = http_balancer_rooms_given(s->options.balancer);
-    if (given != s->rooms_given || now_ms - s->waited_ms >= REJECT_MS) {
-        s->rooms_given = given;
-        s->waits = 0;
-    }
-    if (s->waits >= WAITS_MAX)
-        return false;
-    if (http_server_is_queue_empty(s))
-        return true;
-    http_balancer_want_room(s->options.balancer, s->options.number);
-    s->waits++;
-    s->waited_ms = now_ms;
-    http_server_pause_polling(s, PAUSE_MS);
-    return true;
-}
-
 static void http_server_on_readable(uv_poll_t *poll, int status, int events)
 {
     (void)events;
@@ -228,8 +178,7 @@ static void http_server_on_readable(uv_poll_t *poll, int status, int events)
         http_server_pause_accepting(s, -status);
         return;
     }
-    for (int left = http_server_accept_budget(s);
-         left > 0 && !http_server_waits_for_room(s) && http_server_accept_one(s); left--)
+    for (int left = http_server_accept_budget(s); left > 0 && http_server_accept_one(s); left--)
         continue;
 }
 
@@ -410,7 +359,9 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     s->loop = loop;
     s->options = *options;
     s->listener = -1;
-    int err = http_connections_new(loop, options, http_server_on_connection_closed, s, &s->connections);
+    const struct http_connections_callbacks callbacks = {http_server_on_connection_released,
+                                                         http_server_on_connection_closed, s};
+    int err = http_connections_new(loop, options, &callbacks, &s->connections);
     if (err != 0) {
         free(s);
         return err;

@@ -22,6 +22,13 @@ static struct http_balancer *balancer_new(int servers, int max)
     return b;
 }
 
+/* Within the limit. */
+static bool place(struct http_balancer *b, int self, const struct http_accepted *accepted)
+{
+    assert_true(http_balancer_reserve(b));
+    return http_balancer_place(b, self, accepted);
+}
+
 static void empty_inboxes(struct http_balancer *b, int servers)
 {
     struct http_accepted taken[CONNECTIONS];
@@ -62,7 +69,7 @@ TEST_CASE(connections_that_only_come_are_even)
             struct http_balancer *b = balancer_new(servers, ENOUGH);
             for (int n = 1; n <= CONNECTIONS; n++) {
                 int self = accepts < servers ? accepts : (int)(random_next(&random) % (uint64_t)servers);
-                (void)http_balancer_place(b, self, &none);
+                (void)place(b, self, &none);
                 assert_int_equal(http_balancer_total(b), n);
                 expect_even(b, servers);
             }
@@ -78,7 +85,7 @@ static void place_one(struct http_balancer *b, int servers, int self)
     int grown = -1;
     for (int i = 0; i < servers; i++)
         before[i] = http_balancer_count(b, i);
-    bool handed_over = http_balancer_place(b, self, &none);
+    bool handed_over = place(b, self, &none);
     for (int i = 0; i < servers; i++) {
         if (http_balancer_count(b, i) == before[i])
             continue;
@@ -123,12 +130,12 @@ TEST_CASE(new_connections_go_where_others_have_ended)
     enum { SERVERS = 4, EACH = CONNECTIONS / SERVERS };
     struct http_balancer *b = balancer_new(SERVERS, ENOUGH);
     for (int i = 0; i < CONNECTIONS; i++)
-        (void)http_balancer_place(b, 0, &none);
+        (void)place(b, 0, &none);
     for (int i = EACH; i < CONNECTIONS; i++)
         http_balancer_release(b, i % (SERVERS - 1) + 1);
     assert_int_equal(http_balancer_total(b), EACH);
     for (int n = EACH + 1; n <= CONNECTIONS; n++) {
-        assert_true(http_balancer_place(b, 0, &none));
+        assert_true(place(b, 0, &none));
         assert_int_equal(http_balancer_count(b, 0), EACH);
     }
     for (int i = 0; i < SERVERS; i++)
@@ -141,25 +148,24 @@ TEST_CASE(a_successor_stays_where_it_was_accepted)
 {
     struct http_balancer *b = balancer_new(2, ENOUGH);
     for (int i = 0; i < 4; i++)
-        (void)http_balancer_place(b, 0, &none);
+        (void)place(b, 0, &none);
     http_balancer_release(b, 1);
-    assert_false(http_balancer_place(b, 0, &none));
-    assert_true(http_balancer_place(b, 0, &none));
+    assert_false(place(b, 0, &none));
+    assert_true(place(b, 0, &none));
     http_balancer_release(b, 1);
-    assert_true(http_balancer_place(b, 0, &none)); /* it would have more than one above its share */
+    assert_true(place(b, 0, &none)); /* it would have more than one above its share */
     http_balancer_free(b);
 }
 
 TEST_CASE(the_limit_is_that_of_all_servers)
 {
     struct http_balancer *b = balancer_new(3, 2);
-    assert_false(http_balancer_full(b));
-    (void)http_balancer_place(b, 0, &none);
-    assert_false(http_balancer_full(b));
-    (void)http_balancer_place(b, 2, &none);
-    assert_true(http_balancer_full(b));
+    (void)place(b, 0, &none);
+    (void)place(b, 0, &none);
+    assert_false(http_balancer_reserve(b));
     http_balancer_release(b, 0);
-    assert_false(http_balancer_full(b));
+    assert_true(http_balancer_reserve(b));
+    assert_false(http_balancer_reserve(b));
     http_balancer_free(b);
 }
 
@@ -175,11 +181,11 @@ TEST_CASE(an_inbox_has_what_others_have_accepted)
     struct http_accepted taken[CONNECTIONS];
     const struct http_accepted first = {.fd = -2, .peer.bytes = {1}};
     const struct http_accepted second = {.fd = -3, .peer.bytes = {2}};
-    assert_false(http_balancer_place(b, 0, &none));
+    assert_false(place(b, 0, &none));
     assert_false(has_something(b, 1));
-    assert_true(http_balancer_place(b, 0, &first));
-    assert_false(http_balancer_place(b, 0, &none));
-    assert_true(http_balancer_place(b, 0, &second));
+    assert_true(place(b, 0, &first));
+    assert_false(place(b, 0, &none));
+    assert_true(place(b, 0, &second));
     assert_true(has_something(b, 1) && !has_something(b, 0));
     assert_int_equal(http_balancer_receive(b, 1, taken, CONNECTIONS), 2);
     assert_memory_equal(&taken[0], &first, sizeof first);
@@ -193,7 +199,7 @@ TEST_CASE(a_single_server_has_no_inbox)
 {
     struct http_balancer *b = balancer_new(1, ENOUGH);
     assert_int_equal(http_balancer_inbox(b, 0), -1);
-    http_balancer_want_room(b, 0); /* of nobody */
+    assert_false(http_balancer_pass(b, 0, &none)); /* to nobody */
     http_balancer_free(b);
 }
 
@@ -201,8 +207,8 @@ TEST_CASE(a_socket_that_nobody_has_taken_is_closed)
 {
     struct http_balancer *b = balancer_new(2, ENOUGH);
     const struct http_accepted accepted = {.fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 100)};
-    assert_false(http_balancer_place(b, 0, &none));
-    assert_true(http_balancer_place(b, 0, &accepted));
+    assert_false(place(b, 0, &none));
+    assert_true(place(b, 0, &accepted));
     http_balancer_free(b);
     assert_int_equal(close(accepted.fd), -1);
     assert_int_equal(errno, EBADF);
@@ -214,30 +220,31 @@ TEST_CASE(a_full_inbox_takes_no_more)
     struct http_balancer *b = balancer_new(2, ENOUGH);
     int handed_over = 0;
     while (http_balancer_count(b, 0) <= http_balancer_count(b, 1) + 1) {
-        handed_over += http_balancer_place(b, 0, &none);
+        handed_over += place(b, 0, &none);
         assert_int_equal(http_balancer_count(b, 1), handed_over);
         assert_true(handed_over < ENOUGH);
     }
     empty_inboxes(b, 2);
-    assert_true(http_balancer_place(b, 0, &none));
+    assert_true(place(b, 0, &none));
     http_balancer_free(b);
 }
 
-TEST_CASE(room_is_given_once_for_each_wish)
+TEST_CASE(what_no_server_has_room_for_is_passed_once_to_each)
 {
-    struct http_balancer *b = balancer_new(3, ENOUGH);
+    struct http_balancer *b = balancer_new(3, 0);
     struct http_accepted taken[CONNECTIONS];
-    assert_false(http_balancer_give_room(b));
-    http_balancer_want_room(b, 1);
-    assert_true(has_something(b, 0) && !has_something(b, 1) && has_something(b, 2));
-    assert_int_equal(http_balancer_receive(b, 0, taken, CONNECTIONS), 1);
-    assert_int_equal(taken[0].fd, -1);
-    assert_true(http_balancer_room_wanted(b));
-    assert_int_equal(http_balancer_rooms_given(b), 0);
-    assert_true(http_balancer_give_room(b));
-    assert_false(http_balancer_room_wanted(b));
-    assert_false(http_balancer_give_room(b));
-    assert_int_equal(http_balancer_rooms_given(b), 1);
+    struct http_accepted passed = {.fd = -2, .peer.bytes = {1}};
+    for (int self = 1; self < 3; self++) {
+        int next = (self + 1) % 3;
+        assert_false(http_balancer_reserve(b));
+        assert_true(http_balancer_pass(b, self, &passed));
+        assert_int_equal(http_balancer_receive(b, next, taken, CONNECTIONS), 1);
+        assert_int_equal(taken[0].fd, passed.fd);
+        assert_memory_equal(&taken[0].peer, &passed.peer, sizeof passed.peer);
+        passed = taken[0];
+    }
+    assert_false(http_balancer_pass(b, 0, &passed));
+    assert_int_equal(http_balancer_total(b), 0);
     http_balancer_free(b);
 }
 
@@ -256,8 +263,23 @@ static void *accept_many(void *arg)
     const struct acceptor *a = arg;
     (void)pthread_barrier_wait(a->start);
     for (int i = 0; i < OF_EACH; i++)
-        (void)http_balancer_place(a->balancer, a->self, &none);
+        (void)place(a->balancer, a->self, &none);
     return NULL;
+}
+
+static void accept_at_once(struct http_balancer *b, void *(*accept)(void *arg))
+{
+    struct acceptor acceptor[THREADS];
+    pthread_t thread[THREADS];
+    pthread_barrier_t start;
+    assert_int_equal(pthread_barrier_init(&start, NULL, THREADS), 0);
+    for (int i = 0; i < THREADS; i++) {
+        acceptor[i] = (struct acceptor){b, &start, i};
+        assert_int_equal(pthread_create(&thread[i], NULL, accept, &acceptor[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    (void)pthread_barrier_destroy(&start);
 }
 
 /* Fewer than an inbox holds. Of two connections that are placed at the same time the second sees the first.
@@ -265,18 +287,26 @@ static void *accept_many(void *arg)
 TEST_CASE(connections_accepted_at_the_same_time_are_even)
 {
     struct http_balancer *b = balancer_new(THREADS, ENOUGH);
-    struct acceptor acceptor[THREADS];
-    pthread_t thread[THREADS];
-    pthread_barrier_t start;
-    assert_int_equal(pthread_barrier_init(&start, NULL, THREADS), 0);
-    for (int i = 0; i < THREADS; i++) {
-        acceptor[i] = (struct acceptor){b, &start, i};
-        assert_int_equal(pthread_create(&thread[i], NULL, accept_many, &acceptor[i]), 0);
-    }
-    for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    accept_at_once(b, accept_many);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(http_balancer_count(b, i), OF_EACH);
-    (void)pthread_barrier_destroy(&start);
+    http_balancer_free(b);
+}
+
+static void *reserve_many(void *arg)
+{
+    const struct acceptor *a = arg;
+    (void)pthread_barrier_wait(a->start);
+    for (int i = 0; i < OF_EACH; i++)
+        if (http_balancer_reserve(a->balancer))
+            (void)http_balancer_place(a->balancer, a->self, &none);
+    return NULL;
+}
+
+TEST_CASE(connections_accepted_at_the_same_time_keep_the_limit)
+{
+    struct http_balancer *b = balancer_new(THREADS, OF_EACH);
+    accept_at_once(b, reserve_many);
+    assert_int_equal(http_balancer_total(b), OF_EACH);
     http_balancer_free(b);
 }

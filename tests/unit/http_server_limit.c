@@ -105,20 +105,6 @@ SERVER_TEST_WITH(a_connection_of_another_server_gives_way, t.servers = 2, t.max_
     close_second();
 }
 
-SERVER_TEST_WITH(what_is_requested_twice_before_it_is_read_closes_one_connection, t.servers = 2,
-                 t.max_connections = 2)
-{
-    (void)open_second();
-    struct client *a = client_idle();
-    (void)client_idle(); /* the second server has it */
-    http_balancer_want_room(t.balancer, 1);
-    http_balancer_want_room(t.balancer, 1);
-    TURN_UNTIL(a->ended);
-    assert_int_equal(http_balancer_rooms_given(t.balancer), 1);
-    assert_int_equal(t.metrics.connections_evicted_total, 1);
-    close_second();
-}
-
 /* ---- what a client is told ---- */
 
 /* All of them get their 503: those beyond are closed at once, without a reset where the request has arrived.

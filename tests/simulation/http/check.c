@@ -107,6 +107,11 @@ static int count_open(void)
     return n;
 }
 
+static bool at_limit(void)
+{
+    return http_balancer_total(scenario.balancer) >= scenario.max_connections;
+}
+
 static void expect_oldest(const struct client *c)
 {
     for (unsigned i = 0; i < streams_count && scenario.servers == 1; i++) {
@@ -123,9 +128,10 @@ static void expect_oldest(const struct client *c)
 
 static void expect_none_waits(const struct client *c)
 {
-    if (http_balancer_total(scenario.balancer) < scenario.max_connections)
+    if (!at_limit())
         trace_fail("503 below the limit: %u", client_number(c));
-    for (unsigned i = 0; i < streams_count && scenario.servers == 1 && scenario.finishing_ns == 0; i++) {
+    bool passed = streams_inbox_full_ns == 0 || process_monotonic_ns() > streams_inbox_full_ns + SECOND;
+    for (unsigned i = 0; i < streams_count && passed && scenario.finishing_ns == 0; i++) {
         const struct client *o = &scenario.client[i];
         if (o != c && waits_for_request(o) && streams[i].in.len == 0 && !o->over_limit &&
             !has_read_other(o) && waits_since_ms(o) + EARLY_MS < now_ms() &&
@@ -138,7 +144,7 @@ static void expect_none_waits(const struct client *c)
 
 static bool is_evicted(const struct client *c)
 {
-    if (!waits_for_request(c) || c->stream->in.len > 0 || !http_balancer_full(scenario.balancer))
+    if (!waits_for_request(c) || c->stream->in.len > 0 || !at_limit())
         return false;
     expect_oldest(c);
     return true;
@@ -151,7 +157,7 @@ static void on_close(struct tcp *s)
     uint64_t since_ms = waits_since_ms(c);
     TRACE("close", "%u%s: handled %u of %u, read %zu of %zu%s", client_number(c),
           c->from_proxy ? ", of a proxy" : "", c->handled, c->model.items, s->read, s->arrived,
-          http_balancer_full(scenario.balancer) ? ", at the limit" : "");
+          at_limit() ? ", at the limit" : "");
     trace_sum(s->read);
     if (scenario.closing || s->reset || c->over_limit)
         return;

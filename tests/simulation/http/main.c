@@ -166,7 +166,7 @@ static void on_closed(void *arg)
     (*(int *)arg)++;
 }
 
-/* Handed over to a server that was closed before it looked: they are closed with the balancer. */
+/* Handed over or passed to a server that was closed before it looked: they are closed with the balancer. */
 static int count_in_inboxes(void)
 {
     int n = 0;
@@ -184,7 +184,7 @@ static void close_all(uv_loop_t *loop)
         http_server_close(scenario.server[i], on_closed, &closed);
     if (loop_run_until(loop, now_ns() + SECOND) || closed != scenario.servers || uv_loop_close(loop) != 0)
         trace_fail("handles are left");
-    if (http_balancer_total(scenario.balancer) != count_in_inboxes())
+    if (http_balancer_total(scenario.balancer) > count_in_inboxes())
         trace_fail("connections are counted that are closed");
     http_balancer_free(scenario.balancer);
     if (!streams_finish())

@@ -30,6 +30,7 @@ struct listener {
 
 struct tcp streams[STREAMS_MAX];
 unsigned streams_count;
+uint64_t streams_inbox_full_ns;
 void (*streams_on_close)(struct tcp *s);
 void (*streams_on_accept)(struct tcp *s);
 static struct listener listeners[LISTENERS_MAX];
@@ -376,8 +377,10 @@ ssize_t write(int fd, const void *data, size_t n)
     struct buf *p = pipe_of_fd(fd);
     if (p == NULL)
         return syscall(SYS_write, fd, data, n);
-    if (p->len + n > PIPE_SIZE)
+    if (p->len + n > PIPE_SIZE) {
+        streams_inbox_full_ns = process_monotonic_ns();
         return with_errno(-EAGAIN);
+    }
     buf_append(p, data, n);
     return (ssize_t)n;
 }
@@ -619,6 +622,7 @@ void streams_begin(void)
 {
     static const struct loop_streams calls = {events_of, deliver, on_close, on_closed};
     streams_count = listener_count = pipe_count = pipe_ends = 0;
+    streams_inbox_full_ns = 0;
     loop_use_streams(&calls);
 }
 

@@ -52,6 +52,7 @@ struct tcp {
 
 extern struct tcp streams[STREAMS_MAX];
 extern unsigned streams_count;
+extern uint64_t streams_inbox_full_ns; /* when an inbox was full last, by the monotonic clock; 0: never */
 
 /* Called when the server closes a connection, before anything of it is dropped. */
 extern void (*streams_on_close)(struct tcp *s);
