@@ -180,16 +180,16 @@ static void reload_read_log(struct reload *r, bool hangup)
 
 /* --- the workers --- */
 
-static bool reload_is_moved(const struct reload *r, const struct reload_worker *w)
+static bool reload_is_moved(const struct reload *r, const struct worker_status *w)
 {
-    return w->number == redis_config_number(r->newest);
+    return w->redis_number == redis_config_number(r->newest);
 }
 
 static int reload_count_unmoved(const struct reload *r)
 {
     int count = 0;
-    for (int i = 0; i < r->options.workers; i++) {
-        struct reload_worker w = r->options.worker(r->options.arg, i);
+    for (int i = 0; i < r->options.worker_count; i++) {
+        struct worker_status w = worker_status(r->options.workers[i]);
         count += !reload_is_moved(r, &w);
     }
     return count;
@@ -197,8 +197,8 @@ static int reload_count_unmoved(const struct reload *r)
 
 static bool reload_one_is_lost(const struct reload *r)
 {
-    for (int i = 0; i < r->options.workers; i++)
-        if (!r->options.worker(r->options.arg, i).ready)
+    for (int i = 0; i < r->options.worker_count; i++)
+        if (worker_status(r->options.workers[i]).redis != WORKER_REDIS_READY)
             return true;
     return false;
 }
@@ -206,12 +206,13 @@ static bool reload_one_is_lost(const struct reload *r)
 /* Those without a connection, and with `next` the first of the others. */
 static void reload_move_workers(struct reload *r, bool next)
 {
-    for (int i = 0; i < r->options.workers && r->moving; i++) {
-        struct reload_worker w = r->options.worker(r->options.arg, i);
-        if (reload_is_moved(r, &w) || (w.ready && !next))
+    for (int i = 0; i < r->options.worker_count && r->moving; i++) {
+        struct worker_status w = worker_status(r->options.workers[i]);
+        bool ready = w.redis == WORKER_REDIS_READY;
+        if (reload_is_moved(r, &w) || (ready && !next))
             continue;
-        next = next && !w.ready;
-        r->options.use(r->options.arg, i, r->newest);
+        next = next && !ready;
+        worker_use_redis(r->options.workers[i], r->newest);
     }
     if (!r->moving || reload_count_unmoved(r) > 0)
         return;

@@ -16,37 +16,24 @@
 #ifndef APP_RELOAD_H
 #define APP_RELOAD_H
 
-#include "app/config.h"
-
-#include <stdatomic.h>
-#include <uv.h>
+#include "app/worker.h"
 
 struct reload;
 
 /* The time between two checks of the files, in milliseconds. */
 enum { RELOAD_LOOK_MS = 1000 };
 
-/* A worker's connection to Redis. */
-struct reload_worker {
-    bool ready;
-    uint64_t number; /* the settings that it uses, or used last; 0: none yet */
-};
-
 struct reload_options {
-    const struct config *config; /* borrowed while it lives */
-    unsigned look_ms;            /* RELOAD_LOOK_MS, or less in tests; the times that follow from it, too */
-    atomic_int *access_log;      /* what the workers read; set from the beginning */
-    int workers;
-    struct reload_worker (*worker)(void *arg, int i);
-    /* Worker i shall use these settings; called again until it does. */
-    void (*use)(void *arg, int i, struct redis_config *config);
-    void *arg;
+    const struct config *config;   /* borrowed while it lives */
+    unsigned look_ms;              /* RELOAD_LOOK_MS, or less in tests; the times that follow from it, too */
+    atomic_int *access_log;        /* what the workers read; set from the beginning */
+    struct worker *const *workers; /* borrowed; they exist from the first event of the loop on */
+    int worker_count;
 };
 
 /*
  * Reads the settings for the first time, from files as these are now: *newest, borrowed until the next event
- * of the loop. From the first event on the functions above are called. Owned by the caller (reload_close).
- * Returns 0, -ENOMEM, or -EINVAL with a message in `error`.
+ * of the loop. Owned by the caller (reload_close). Returns 0, -ENOMEM, or -EINVAL with a message in `error`.
  */
 int reload_new(uv_loop_t *loop, const struct reload_options *options, struct reload **out,
                struct redis_config **newest, struct buf *error) __attribute__((warn_unused_result));
@@ -62,7 +49,7 @@ void reload_worker_changed(struct reload *r);
 
 void reload_write_metrics(const struct reload *r, struct buf *out);
 
-/* Ends it; no function of the workers is called any more. The memory is freed by the loop. */
+/* Ends it; the workers are not used any more. The memory is freed by the loop. */
 void reload_close(struct reload *r);
 
 #endif

@@ -589,9 +589,8 @@ static int server_make_workers(struct server *s, struct redis_config *redis)
                                      .descriptors = s->descriptors,
                                      .listener = service_manager_socket(s->manager, SERVICE_SOCKET_API),
                                      .changed = &s->changed};
-    s->workers = calloc((size_t)s->config->workers, sizeof(struct worker *));
     s->key_metrics = s->config->values.key_metrics != 0 ? key_metrics_new() : NULL;
-    if (s->workers == NULL || (s->config->values.key_metrics != 0 && s->key_metrics == NULL))
+    if (s->config->values.key_metrics != 0 && s->key_metrics == NULL)
         return -ENOMEM;
     int err = 0;
     for (int i = 0; i < s->config->workers && err == 0; i++) {
@@ -618,28 +617,13 @@ static int server_fail(const struct server *s, struct buf *error, const char *se
     return err;
 }
 
-static struct reload_worker server_worker_of_reload(void *arg, int i)
-{
-    const struct server *s = arg;
-    struct worker_status status = worker_status(s->workers[i]);
-    return (struct reload_worker){.ready = status.redis == WORKER_REDIS_READY, .number = status.redis_number};
-}
-
-static void server_use_redis(void *arg, int i, struct redis_config *config)
-{
-    const struct server *s = arg;
-    worker_use_redis(s->workers[i], config);
-}
-
 static int server_make_reload(struct server *s, struct redis_config **newest, struct buf *error)
 {
     const struct reload_options options = {.config = s->config,
                                            .look_ms = RELOAD_LOOK_MS,
                                            .access_log = &s->access_log,
-                                           .workers = s->config->workers,
-                                           .worker = server_worker_of_reload,
-                                           .use = server_use_redis,
-                                           .arg = s};
+                                           .workers = s->workers,
+                                           .worker_count = s->config->workers};
     return reload_new(&s->loop, &options, &s->reload, newest, error);
 }
 
@@ -692,6 +676,9 @@ static int server_prepare(struct server *s, struct redis_config **redis, struct 
 {
     const struct ops_source source = server_admin_source(s);
     int err = server_open_handles(s); /* first: server_close_handles() expects them */
+    s->workers = calloc((size_t)s->config->workers, sizeof(struct worker *));
+    if (err == 0 && s->workers == NULL)
+        err = -ENOMEM;
     if (err == 0)
         err = server_make_reload(s, redis, error);
     if (err == 0)

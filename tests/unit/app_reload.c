@@ -22,7 +22,10 @@ static struct tempdir dir;
 static uv_loop_t loop;
 static struct config config;
 static struct reload *reload;
-static struct reload_worker workers[WORKERS];
+static struct worker {
+    struct worker_status status;
+} played[WORKERS];
+static struct worker *const workers[WORKERS] = {&played[0], &played[1], &played[2]};
 static struct redis_config *offered[WORKERS];
 static struct redis_config *newest; /* the first, or what was offered last */
 static atomic_int access_log;
@@ -38,10 +41,9 @@ static void write_file(const char *name, const char *text)
     assert_true(text_write_file(path_of(name), text));
 }
 
-static struct reload_worker worker(void *arg, int i)
+struct worker_status worker_status(const struct worker *w)
 {
-    (void)arg;
-    return workers[i];
+    return w->status;
 }
 
 static void set_newest(struct redis_config *next)
@@ -50,12 +52,18 @@ static void set_newest(struct redis_config *next)
     newest = redis_config_ref(next);
 }
 
-static void use(void *arg, int i, struct redis_config *next)
+void worker_use_redis(struct worker *w, struct redis_config *next)
 {
-    (void)arg;
+    size_t i = (size_t)(w - played);
     redis_config_unref(offered[i]);
     offered[i] = redis_config_ref(next);
     set_newest(next);
+}
+
+/* The worker is connected with the settings of this number. */
+static void play(int i, uint64_t number)
+{
+    played[i].status = (struct worker_status){.redis = WORKER_REDIS_READY, .redis_number = number};
 }
 
 static int set_up(void **state)
@@ -80,7 +88,7 @@ static int tear_down(void **state)
     for (int i = 0; i < WORKERS; i++) {
         redis_config_unref(offered[i]);
         offered[i] = NULL;
-        workers[i] = (struct reload_worker){0};
+        played[i] = (struct worker){0};
     }
     redis_config_unref(newest);
     newest = NULL;
@@ -106,14 +114,13 @@ static void start(const char *const *flags)
     const struct reload_options options = {.config = &config,
                                            .look_ms = LOOK_MS,
                                            .access_log = &access_log,
-                                           .workers = WORKERS,
-                                           .worker = worker,
-                                           .use = use};
+                                           .workers = workers,
+                                           .worker_count = WORKERS};
     if (config_read(&config, argc, argv, &error) != CONFIG_RUN ||
         reload_new(&loop, &options, &reload, &first, &error) != 0)
         fail_msg("%s", buf_message(&error));
     for (int i = 0; i < WORKERS; i++)
-        workers[i] = (struct reload_worker){.ready = true, .number = 1};
+        play(i, 1);
     if (first != NULL)
         set_newest(first);
 }
@@ -164,7 +171,7 @@ static const struct redis_endpoint *endpoint(void)
 static void connect_worker(int i)
 {
     assert_non_null(offered[i]);
-    workers[i] = (struct reload_worker){.ready = true, .number = redis_config_number(offered[i])};
+    play(i, redis_config_number(offered[i]));
     redis_config_unref(offered[i]);
     offered[i] = NULL;
     reload_worker_changed(reload);
@@ -237,7 +244,7 @@ RELOAD_TEST(second_worker_keeps_its_connection_until_the_first_has_moved)
     write_file("password", "three");
     await(RELOADED, 2);
     connect_worker(0);
-    assert_int_equal(workers[0].number, 3);
+    assert_int_equal(played[0].status.redis_number, 3);
     await_offer(1);
 }
 
@@ -246,7 +253,7 @@ RELOAD_TEST(worker_without_connection_gets_the_files_of_that_moment)
     write_file("password", "one");
     START("--redis-password-file", path_of("password"));
     write_file("password", "two");
-    workers[1].ready = false;
+    played[1].status.redis = WORKER_REDIS_LOST;
     reload_worker_changed(reload); /* at once, and without the loop */
     assert_int_equal((int)metric(RELOADED), 1);
     assert_true(is_offered(1));
@@ -450,7 +457,7 @@ RELOAD_TEST(pipe_in_place_of_a_file_keeps_the_value_that_was_read_last)
     reload_now(reload);
     assert_int_equal(atomic_load(&access_log), ACCESS_LOG_ALL);
     assert_int_equal((int)metric(FAILED), 0);
-    workers[0].ready = false;
+    played[0].status.redis = WORKER_REDIS_LOST;
     reload_worker_changed(reload);
     await_offer(0);
     assert_string_equal(endpoint()->password, "two");
@@ -489,7 +496,7 @@ RELOAD_TEST(without_files_nothing_is_read)
     START("--redis-url", "redis://h");
     reload_now(reload);
     expect_logged("\"SIGHUP received\",\"reloaded\":\"nothing\"", 1);
-    workers[0].ready = false;
+    played[0].status.redis = WORKER_REDIS_LOST;
     reload_worker_changed(reload);
     assert_int_equal((int)metric(RELOADED), 0);
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0); /* no timer */
@@ -591,7 +598,7 @@ RELOAD_TEST(settings_of_the_log_are_read_while_connections_are_lost_all_the_time
     write_file("access", "off");
     START("--redis-password-file", path_of("password"), "--access-log-file", path_of("access"));
     write_file("access", "all");
-    workers[0].ready = false;
+    played[0].status.redis = WORKER_REDIS_LOST;
     int64_t deadline = wait_deadline(WAIT_DEADLINE_MS);
     while (atomic_load(&access_log) != ACCESS_LOG_ALL) {
         if (wait_left_ms(deadline) == 0)
@@ -606,7 +613,7 @@ RELOAD_TEST(bad_values_at_the_start_are_an_error)
     char *argv[] = {(char[]){"channeld"}, (char[]){"--redis-url=rediss://h"},
                     (char[]){"--redis-ca-file=/nonexistent/ca.pem"}};
     const struct reload_options options = {
-        .config = &config, .access_log = &access_log, .workers = 1, .worker = worker, .use = use};
+        .config = &config, .access_log = &access_log, .workers = workers, .worker_count = 1};
     struct redis_config *first = NULL;
     SCOPED_BUF(error);
     assert_int_equal(config_read(&config, TEST_COUNT(argv), argv, &error), CONFIG_RUN);
