@@ -462,32 +462,31 @@ void client_scan(struct client *c, enum client_scan what, client_visit visit, vo
 
 /* --- Link owners --- */
 
-void client_send_owner(struct client *c, const struct link_owner *o)
-{
-    CLIENT_SEND(c, SPAN("GET"), client_link_key(c, o->link));
-}
-
-void client_receive_owner(struct client *c, struct link_owner *o)
+static void client_receive_owner(struct client *c, struct link_owner *o)
 {
     o->found = parse_int64(reply_text(client_receive_or_wrongtype(c)), &o->id) == 0;
 }
 
-void client_send_owner_check(struct client *c, const struct link_owner *o)
+void client_find_owners(struct client *c, struct link_owner *o, size_t count)
 {
-    CLIENT_SEND(c, SPAN("HGET"), client_card_key(c, o->id), channel_field_name(CHANNEL_FIELD_link));
+    CLIENT_PIPELINE(i, count, o[i].link.data != NULL,
+                    CLIENT_SEND(c, SPAN("GET"), client_link_key(c, o[i].link)),
+                    client_receive_owner(c, &o[i]));
+    CLIENT_PIPELINE(
+        i, count, o[i].found,
+        CLIENT_SEND(c, SPAN("HGET"), client_card_key(c, o[i].id), channel_field_name(CHANNEL_FIELD_link)),
+        o[i].agrees = reply_is_text(client_receive_or_wrongtype(c), o[i].link));
 }
 
-void client_receive_owner_check(struct client *c, struct link_owner *o)
+struct link_owner *client_find_key_owners(struct client *c, const struct redis_reply *keys, size_t count)
 {
-    o->agrees = reply_is_text(client_receive_or_wrongtype(c), o->link);
-}
-
-void client_find_owners(struct client *c, const struct redis_reply *keys, size_t count,
-                        struct link_owner *out)
-{
+    struct link_owner *owners = calloc(count + 1, sizeof *owners);
+    if (owners == NULL) {
+        (void)client_fail_memory(c);
+        return NULL;
+    }
     for (size_t i = 0; i < count; i++)
-        out[i] = (struct link_owner){.link = keyspace_link_of(c->keys, reply_text(&keys[i]))};
-    CLIENT_PIPELINE(i, count, true, client_send_owner(c, &out[i]), client_receive_owner(c, &out[i]));
-    CLIENT_PIPELINE(i, count, out[i].found, client_send_owner_check(c, &out[i]),
-                    client_receive_owner_check(c, &out[i]));
+        owners[i].link = keyspace_link_of(c->keys, reply_text(&keys[i]));
+    client_find_owners(c, owners, count);
+    return owners;
 }

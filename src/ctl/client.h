@@ -69,12 +69,6 @@ static inline struct span digits_of(int64_t number, char out[INT64_DIGITS_MAX])
     return (struct span){out, format_int64(number, out)};
 }
 
-/* The number of replies that are due. */
-static inline size_t client_pending(const struct client *c)
-{
-    return redis_client_pending(c->redis);
-}
-
 /* Sends the queued commands without waiting for their replies. Returns 0 or -EIO. */
 int client_flush(struct client *c) __attribute__((warn_unused_result));
 
@@ -225,22 +219,18 @@ void client_scan(struct client *c, enum client_scan what, client_visit visit, vo
 
 /* The channel that a link leads to. */
 struct link_owner {
-    struct span link; /* borrowed */
+    struct span link; /* borrowed; absent: there is nothing to look up */
     bool found;       /* the link key holds an id */
     int64_t id;
     bool agrees; /* the card of that channel has this link */
 };
 
-/* Look up `found` and `id` by `link`. */
-void client_send_owner(struct client *c, const struct link_owner *o);
-void client_receive_owner(struct client *c, struct link_owner *o);
+/* Looks up the owners of `count` links. */
+void client_find_owners(struct client *c, struct link_owner *owners, size_t count);
 
-/* Look up `agrees` by `link` and `id`. */
-void client_send_owner_check(struct client *c, const struct link_owner *o);
-void client_receive_owner_check(struct client *c, struct link_owner *o);
-
-/* Looks up all of `count` link keys into out[0..count-1], which borrow the links of the keys. */
-void client_find_owners(struct client *c, const struct redis_reply *keys, size_t count,
-                        struct link_owner *out);
+/* The same for the links of these keys, which the owned array (free) borrows. NULL when memory runs out,
+ * which is a failure. */
+struct link_owner *client_find_key_owners(struct client *c, const struct redis_reply *keys, size_t count)
+    __attribute__((warn_unused_result));
 
 #endif

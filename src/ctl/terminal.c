@@ -165,22 +165,17 @@ void report_init(struct report *r, FILE *to)
     *r = (struct report){.to = to, .is_terminal = terminal_is_capable(fileno(to))};
 }
 
-void report_problem_args(struct report *r, const char *format, va_list args)
+void report_problem(struct report *r, const char *format, ...)
 {
+    va_list args;
     if (++r->problems > REPORT_PRINTED_MAX)
         return;
     if (r->is_terminal)
         (void)fputs(ERASE_LINE, r->to);
-    terminal_print(r->to, format, args);
-    (void)fputc('\n', r->to);
-}
-
-void report_problem(struct report *r, const char *format, ...)
-{
-    va_list args;
     va_start(args, format);
-    report_problem_args(r, format, args);
+    terminal_print(r->to, format, args);
     va_end(args);
+    (void)fputc('\n', r->to);
 }
 
 void report_line(struct report *r, const char *file, int64_t line, const char *format, va_list args)

@@ -68,8 +68,6 @@ struct report {
 
 void report_init(struct report *r, FILE *to);
 void report_problem(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void report_problem_args(struct report *r, const char *format, va_list args)
-    __attribute__((format(printf, 2, 0)));
 
 /* Reports a problem of a line in a file: "FILE:LINE: what is wrong". */
 void report_line(struct report *r, const char *file, int64_t line, const char *format, va_list args)

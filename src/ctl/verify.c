@@ -49,7 +49,7 @@ struct examined {
     int64_t id;
     int64_t bytes;            /* its memory, or its values if it is large */
     struct redis_reply *card; /* owned; NULL: not read, or nothing more to check */
-    struct link_owner owner;  /* the channel that its link leads to; link absent: there is none to check */
+    struct link_owner *owner; /* the channel that its link leads to; those of a batch are one array */
 };
 
 /* What to do about most problems. */
@@ -402,29 +402,17 @@ static void verify_measure(struct verify *v, struct examined *e, size_t count)
 
 /* --- Cards: values --- */
 
-static const char *verify_expected_value(enum channel_type type)
-{
-    switch (type) {
-    case CHANNEL_TEXT:
-        return "UTF-8";
-    case CHANNEL_INTEGER:
-        return "a 64-bit integer";
-    case CHANNEL_FLAG:
-        return "0 or 1";
-    case CHANNEL_DATETIME:
-        return "a date and time (YYYY-MM-DDTHH:MM:SS)";
-    case CHANNEL_HISTORY:
-        return "a JSON object of dates and integers";
-    }
-    return "valid";
-}
-
 /*
  * Reports values that do not parse, and impossible values. channel_write() repairs text that is not UTF-8
  * instead of rejecting it, so that is checked here.
  */
 static void verify_check_values(struct verify *v, int64_t id, const struct channel_row *row)
 {
+    static const char *const expected[] = {[CHANNEL_TEXT] = "UTF-8",
+                                           [CHANNEL_INTEGER] = "a 64-bit integer",
+                                           [CHANNEL_FLAG] = "0 or 1",
+                                           [CHANNEL_DATETIME] = "a date and time (YYYY-MM-DDTHH:MM:SS)",
+                                           [CHANNEL_HISTORY] = "a JSON object of dates and integers"};
     char shown[EXCERPT_MAX];
     buf_clear(&v->scratch);
     unsigned invalid = channel_write(&v->scratch, row, CHANNEL_CARD);
@@ -438,7 +426,7 @@ static void verify_check_values(struct verify *v, int64_t id, const struct chann
             (void)client_fail_memory(&v->client);
         if (repaired || (invalid & 1U << f) != 0)
             verify_report(v, LOAD_CORRECTED, "card %lld: %s: %s is not %s", (long long)id, name,
-                          excerpt(value, shown), verify_expected_value(type));
+                          excerpt(value, shown), expected[type]);
         else if (fault != NULL)
             verify_report(v, LOAD_CORRECTED, "card %lld: %s: %s %s", (long long)id, name,
                           excerpt(value, shown), fault);
@@ -469,7 +457,7 @@ static void verify_check_card(struct verify *v, struct examined *e)
     struct channel_row row = {0};
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
         row.value[f] = reply_text(&e->card[1 + f]);
-    e->owner.link = row.value[CHANNEL_FIELD_link];
+    e->owner->link = row.value[CHANNEL_FIELD_link];
     if (channel_row_is_empty(&row, CHANNEL_SUMMARY))
         verify_report_card(v, LOAD_AGAIN, e->id, "has no summary field, so the channel is never found");
     else
@@ -503,7 +491,7 @@ static void verify_receive_card(struct verify *v, struct examined *e)
 static void verify_report_owner(struct verify *v, const struct examined *e)
 {
     char shown[EXCERPT_MAX];
-    const struct link_owner *o = &e->owner;
+    const struct link_owner *o = e->owner;
     if (o->link.data == NULL)
         return;
     (void)excerpt(o->link, shown);
@@ -517,26 +505,17 @@ static void verify_report_owner(struct verify *v, const struct examined *e)
                       (long long)e->id, (long long)o->id, shown);
 }
 
-static void verify_check_links_of(struct verify *v, struct examined *e, size_t count)
-{
-    struct client *c = &v->client;
-    CLIENT_PIPELINE(i, count, e[i].owner.link.data != NULL, client_send_owner(c, &e[i].owner),
-                    client_receive_owner(c, &e[i].owner));
-    CLIENT_PIPELINE(i, count, e[i].owner.found && e[i].owner.id != e[i].id,
-                    client_send_owner_check(c, &e[i].owner), client_receive_owner_check(c, &e[i].owner));
-    for (size_t i = 0; i < count; i++)
-        verify_report_owner(v, &e[i]);
-}
-
 /* --- The scan of cards --- */
 
 static void verify_examine_group(struct verify *v, struct examined *e, size_t count)
 {
     CLIENT_PIPELINE(i, count, e[i].due, client_send_card_read(&v->client, e[i].id, v->field_ttls),
                     verify_receive_card(v, &e[i]));
-    verify_check_links_of(v, e, count);
-    for (size_t i = 0; i < count; i++)
+    client_find_owners(&v->client, e->owner, count);
+    for (size_t i = 0; i < count; i++) {
+        verify_report_owner(v, &e[i]);
         free(e[i].card);
+    }
 }
 
 /* Examines the cards in groups, so that memory is bounded however large they are. */
@@ -557,19 +536,21 @@ static void verify_visit_cards(void *arg, const struct redis_reply *keys, size_t
     struct verify *v = arg;
     char shown[EXCERPT_MAX];
     struct examined *e = calloc(count + 1, sizeof *e);
+    struct link_owner *owners = calloc(count + 1, sizeof *owners);
     verify_advance(v, count);
-    if (e == NULL) {
+    if (e == NULL || owners == NULL)
         (void)client_fail_memory(&v->client);
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && e != NULL && owners != NULL; i++) {
         struct span id = keyspace_card_id(v->client.keys, reply_text(&keys[i]));
+        e[i].owner = &owners[i];
         e[i].due = parse_int64(id, &e[i].id) == 0;
         if (!e[i].due)
             verify_report(v, DELETE_KEY, "card %s: %s", excerpt(id, shown),
                           "its key does not end with a 64-bit integer, so it is never found");
     }
-    verify_examine(v, e, count);
+    if (e != NULL && owners != NULL)
+        verify_examine(v, e, count);
+    free(owners);
     free(e);
 }
 
@@ -603,13 +584,10 @@ static void verify_visit_links(void *arg, const struct redis_reply *keys, size_t
 {
     struct verify *v = arg;
     struct client *c = &v->client;
-    struct link_owner *owner = calloc(count + 1, sizeof *owner);
+    struct link_owner *owner = client_find_key_owners(c, keys, count);
     verify_advance(v, count);
-    if (owner == NULL) {
-        (void)client_fail_memory(c);
+    if (owner == NULL)
         return;
-    }
-    client_find_owners(c, keys, count, owner);
     for (size_t i = 0; i < count; i++)
         if (!reply_is_text(&keys[i], c->samples))
             verify_check_link(v, &owner[i]);

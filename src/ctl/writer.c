@@ -546,13 +546,8 @@ static void writer_mark_cards(struct client *c, const struct redis_reply *keys, 
 /* Marks link keys, unless they name a channel whose card has that link. */
 static void writer_mark_links(struct client *c, const struct redis_reply *keys, bool *gone, size_t count)
 {
-    struct link_owner *owner = calloc(count + 1, sizeof *owner);
-    if (owner == NULL) {
-        (void)client_fail_memory(c);
-        return;
-    }
-    client_find_owners(c, keys, count, owner);
-    for (size_t i = 0; i < count; i++)
+    struct link_owner *owner = client_find_key_owners(c, keys, count);
+    for (size_t i = 0; i < count && owner != NULL; i++)
         gone[i] = !owner[i].agrees;
     free(owner);
 }
