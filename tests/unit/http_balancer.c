@@ -1,11 +1,8 @@
 /* Which server gets a connection, whoever accepts it and whatever ends: the counts alone, without sockets. */
 #include "http/balancer.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <unistd.h>
 
 #include "base/hash.h"
 #include "unit/check.h"
@@ -124,25 +121,6 @@ TEST_CASE(no_server_gets_a_connection_beyond_its_share_and_one)
     }
 }
 
-/* Those of three servers end, and as many come again: accepted by the one that has all that are left. */
-TEST_CASE(new_connections_go_where_others_have_ended)
-{
-    enum { SERVERS = 4, EACH = CONNECTIONS / SERVERS };
-    struct http_balancer *b = balancer_new(SERVERS, ENOUGH);
-    for (int i = 0; i < CONNECTIONS; i++)
-        (void)place(b, 0, &none);
-    for (int i = EACH; i < CONNECTIONS; i++)
-        http_balancer_release(b, i % (SERVERS - 1) + 1);
-    assert_int_equal(http_balancer_total(b), EACH);
-    for (int n = EACH + 1; n <= CONNECTIONS; n++) {
-        assert_true(place(b, 0, &none));
-        assert_int_equal(http_balancer_count(b, 0), EACH);
-    }
-    for (int i = 0; i < SERVERS; i++)
-        assert_int_equal(http_balancer_count(b, i), EACH);
-    http_balancer_free(b);
-}
-
 /* The first one after an end, which may be the next request of the same client. */
 TEST_CASE(a_successor_stays_where_it_was_accepted)
 {
@@ -157,61 +135,10 @@ TEST_CASE(a_successor_stays_where_it_was_accepted)
     http_balancer_free(b);
 }
 
-TEST_CASE(the_limit_is_that_of_all_servers)
-{
-    struct http_balancer *b = balancer_new(3, 2);
-    (void)place(b, 0, &none);
-    (void)place(b, 0, &none);
-    assert_false(http_balancer_reserve(b));
-    http_balancer_release(b, 0);
-    assert_true(http_balancer_reserve(b));
-    assert_false(http_balancer_reserve(b));
-    http_balancer_free(b);
-}
-
 static bool has_something(const struct http_balancer *b, int server)
 {
     struct pollfd inbox = {.fd = http_balancer_inbox(b, server), .events = POLLIN};
     return poll(&inbox, 1, 0) == 1;
-}
-
-TEST_CASE(an_inbox_has_what_others_have_accepted)
-{
-    struct http_balancer *b = balancer_new(2, ENOUGH);
-    struct http_accepted taken[CONNECTIONS];
-    const struct http_accepted first = {.fd = -2, .peer.bytes = {1}};
-    const struct http_accepted second = {.fd = -3, .peer.bytes = {2}};
-    assert_false(place(b, 0, &none));
-    assert_false(has_something(b, 1));
-    assert_true(place(b, 0, &first));
-    assert_false(place(b, 0, &none));
-    assert_true(place(b, 0, &second));
-    assert_true(has_something(b, 1) && !has_something(b, 0));
-    assert_int_equal(http_balancer_receive(b, 1, taken, CONNECTIONS), 2);
-    assert_memory_equal(&taken[0], &first, sizeof first);
-    assert_memory_equal(&taken[1], &second, sizeof second);
-    assert_int_equal(http_balancer_receive(b, 1, taken, CONNECTIONS), 0);
-    assert_false(has_something(b, 1));
-    http_balancer_free(b);
-}
-
-TEST_CASE(a_single_server_has_no_inbox)
-{
-    struct http_balancer *b = balancer_new(1, ENOUGH);
-    assert_int_equal(http_balancer_inbox(b, 0), -1);
-    assert_false(http_balancer_pass(b, 0, &none)); /* to nobody */
-    http_balancer_free(b);
-}
-
-TEST_CASE(a_socket_that_nobody_has_taken_is_closed)
-{
-    struct http_balancer *b = balancer_new(2, ENOUGH);
-    const struct http_accepted accepted = {.fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 100)};
-    assert_false(place(b, 0, &none));
-    assert_true(place(b, 0, &accepted));
-    http_balancer_free(b);
-    assert_int_equal(close(accepted.fd), -1);
-    assert_int_equal(errno, EBADF);
 }
 
 /* The server that has accepted it serves it then. */
@@ -280,17 +207,6 @@ static void accept_at_once(struct http_balancer *b, void *(*accept)(void *arg))
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(thread[i], NULL), 0);
     (void)pthread_barrier_destroy(&start);
-}
-
-/* Fewer than an inbox holds. Of two connections that are placed at the same time the second sees the first.
- */
-TEST_CASE(connections_accepted_at_the_same_time_are_even)
-{
-    struct http_balancer *b = balancer_new(THREADS, ENOUGH);
-    accept_at_once(b, accept_many);
-    for (int i = 0; i < THREADS; i++)
-        assert_int_equal(http_balancer_count(b, i), OF_EACH);
-    http_balancer_free(b);
 }
 
 static void *reserve_many(void *arg)

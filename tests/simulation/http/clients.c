@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CORPUS_MAX = 64, REQUESTS_MAX = 12, CLIENTS_MAX = STREAMS_MAX - 10 };
+enum { CORPUS_MAX = 64, REQUESTS_MAX = 12, PIPELINE = 60, CLIENTS_MAX = STREAMS_MAX - 10 };
 
 static struct buf corpus[CORPUS_MAX];
 static unsigned corpus_count;
@@ -193,12 +193,25 @@ static void add_proxy_header(struct client *c)
     c->bad_header = kind == 1 || kind == 2;
 }
 
+/* More requests than one write has responses; their answers may come at once. */
+static void add_pipeline(struct buf *out)
+{
+    const char *request = ANY("GET /p0 HTTP/1.1\r\nHost: a\r\n\r\n", "GET /p1 HTTP/1.1\r\nHost: a\r\n\r\n",
+                              "GET /p2 HTTP/1.1\r\nHost: a\r\n\r\n", "GET /p3 HTTP/1.1\r\nHost: a\r\n\r\n");
+    for (unsigned i = 0; i < PIPELINE; i++)
+        buf_append_str(out, request);
+}
+
 static void write_script(struct client *c)
 {
     unsigned count = below(REQUESTS_MAX);
     size_t last = 0; /* where the last request begins */
     if (c->from_proxy && below(2) == 0)
         add_proxy_header(c);
+    if (below(50) == 0) {
+        add_pipeline(&c->script);
+        return;
+    }
     for (unsigned i = 0; i < count; i++) {
         size_t from = c->script.len;
         if (below(12) == 0) {
