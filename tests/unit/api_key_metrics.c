@@ -60,73 +60,12 @@ static void expect(const char *name, const char *status_class, int value)
         fail_msg("not in the metrics: %s", line);
 }
 
-static void expect_refused(const char *name, const char *reason, int value)
-{
-    char line[160];
-    (void)snprintf(line, sizeof line, "\nchanneld_key_refused_total{name=\"%s\",reason=\"%s\"} %d\n", name,
-                   reason, value);
-    if (strstr(scrape(), line) == NULL)
-        fail_msg("not in the metrics: %s", line);
-}
-
 static int count_lines(void)
 {
     int lines = 0;
     for (const char *at = scrape(); (at = strstr(at, "\nchanneld_key_requests_total{")) != NULL; at++)
         lines++;
     return lines;
-}
-
-TEST_CASE_WITH(workers_are_added_up_by_name_and_class, set_up, tear_down)
-{
-    static const int statuses[] = {200, 204, 304, 401, 404, 429, 500, 503, 505};
-    for (size_t i = 0; i < TEST_COUNT(statuses); i++) {
-        count(0, "a", statuses[i]);
-        count(1, "a", statuses[i]);
-    }
-    count(1, "b", 200);
-    count(1, "", 200);
-    expect("a", "2xx", 4);
-    expect("a", "3xx", 2);
-    expect("a", "4xx", 6);
-    expect("a", "5xx", 6);
-    expect("b", "2xx", 1);
-    expect("", "2xx", 1);
-    expect("other", "2xx", 0);
-    expect("a", "2xx", 4); /* a second scrape shows the same */
-    assert_int_equal(count_lines(), 4 + 3);
-}
-
-TEST_CASE_WITH(refusals_are_counted_by_name_and_reason, set_up, tear_down)
-{
-    static const int statuses[] = {200, 400, 401, 404, 429, 429, 500};
-    for (size_t i = 0; i < TEST_COUNT(statuses); i++) {
-        count(0, "a", statuses[i]);
-        count(1, "a", statuses[i]);
-    }
-    count(0, "", 429);
-    count(0, "other", 401);
-    expect_refused("a", "expired", 2);
-    expect_refused("a", "rate", 4);
-    expect_refused("", "expired", 0);
-    expect_refused("", "rate", 1);
-    expect_refused("other", "expired", 1);
-    expect_refused("a", "rate", 4); /* a second scrape shows the same */
-}
-
-TEST_CASE_WITH(names_beyond_the_limit_count_as_other, set_up, tear_down)
-{
-    for (int i = 0; i < KEY_METRICS_NAMES; i++)
-        count_number(0, i);
-    expect("other", "2xx", 0);
-    expect("key-199", "2xx", 1);
-    assert_int_equal(count_lines(), KEY_METRICS_NAMES + 2);
-    count_number(0, KEY_METRICS_NAMES);
-    count_number(0, KEY_METRICS_NAMES + 1);
-    count_number(0, 7);
-    expect("other", "2xx", 2);
-    expect("key-7", "2xx", 2);
-    assert_int_equal(count_lines(), KEY_METRICS_NAMES + 2);
 }
 
 /* A key of that name has no series of its own. */

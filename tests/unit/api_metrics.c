@@ -12,25 +12,6 @@ static bool written(const struct request_metrics *t, const char *line)
     return found;
 }
 
-TEST_CASE(responses_are_counted_by_route_and_status)
-{
-    struct request_metrics t = {0};
-    request_metrics_count(&t, ROUTE_LIST, 200, 1000);
-    request_metrics_count(&t, ROUTE_LIST, 200, 1000);
-    request_metrics_count(&t, ROUTE_CARD_BY_ID, 404, 1000);
-    request_metrics_count(&t, ROUTE_CARD_BY_LINK, 304, 70000);
-    request_metrics_count(&t, ROUTE_NONE, 505, 1000);
-    request_metrics_count(&t, ROUTE_NONE, 418, 1000);
-    EACH_TEXT (text, "\nchanneld_requests_total{route=\"list\",status=\"200\"} 2\n",
-               "\nchanneld_requests_total{route=\"card_by_id\",status=\"404\"} 1\n",
-               "\nchanneld_requests_total{route=\"card_by_link\",status=\"304\"} 1\n",
-               "\nchanneld_requests_total{route=\"other\",status=\"505\"} 1\n",
-               "\nchanneld_requests_total{route=\"other\",status=\"0\"} 1\n")
-        assert_true(written(&t, text));
-    assert_int_equal(metric_get(&t.request_duration_seconds[ROUTE_LIST].bucket[0]), 2);
-    assert_int_equal(metric_get(&t.request_duration_seconds[ROUTE_CARD_BY_LINK].bucket[1]), 1);
-}
-
 /* rate() sees nothing of an increase with which a series begins. */
 TEST_CASE(series_of_each_route_begin_at_0)
 {
@@ -47,13 +28,6 @@ TEST_CASE(series_of_each_route_begin_at_0)
     assert_true(written(&t, "{route=\"openapi\",status=\"200\"} 0\n"));
     assert_true(written(&t, "{route=\"other\",status=\"500\"} 0\n"));
     assert_true(written(&t, "{route=\"other\",status=\"503\"} 0\n"));
-}
-
-TEST_CASE(other_statuses_are_absent_until_used)
-{
-    struct request_metrics t = {0};
-    assert_false(written(&t, "{route=\"card_by_id\",status=\"405\"}"));
-    assert_false(written(&t, "{route=\"other\",status=\"200\"}"));
 }
 
 TEST_CASE(every_status_has_a_counter)

@@ -121,18 +121,6 @@ CONFIG_TEST(defaults_are_as_documented)
     assert_int_equal(c->key_rate.requests, 0);
 }
 
-CONFIG_TEST(flags_win_over_the_environment_and_that_over_the_defaults)
-{
-    assert_int_equal(setenv("CHANNELD_LISTEN", "127.0.0.1:1", 1), 0);
-    assert_int_equal(setenv("CHANNELD_WORKERS", "7", 1), 0);
-    assert_int_equal(OUTCOME("--workers", "3"), CONFIG_RUN);
-    assert_int_equal(r.config.workers, 3);
-    assert_int_equal(addr_port(&r.config.listen), 1);
-    assert_int_equal(addr_port(&r.config.admin_listen), 8081);
-    assert_int_equal(unsetenv("CHANNELD_LISTEN"), 0);
-    assert_int_equal(unsetenv("CHANNELD_WORKERS"), 0);
-}
-
 CONFIG_TEST(base_path_begins_and_ends_with_a_slash)
 {
     EACH_PAIR (text, expected, {"/", "/"}, {"", "/"}, {"api", "/api/"}, {"/api", "/api/"}, {"api/", "/api/"},
@@ -155,25 +143,6 @@ CONFIG_TEST(base_path_with_its_slashes_has_a_longest_length)
             expect_refused("--base-path", path);
         free(path);
     }
-}
-
-CONFIG_TEST(bad_values_are_named)
-{
-    EACH_PAIR (flag, value, {"--listen", "8080"}, {"--listen", "localhost:8080"}, {"--listen", "127.0.0.1:0"},
-               {"--listen", "127.0.0.1:65536"}, {"--admin-listen", ""}, {"--redis-url", "http://127.0.0.1"},
-               {"--redis-url", "redis://"}, {"--redis-url", "redis://h:0"}, {"--redis-url", "redis://h/x"},
-               {"--redis-cert-file", "/cert-without-key.pem"}, {"--redis-prefix", ""},
-               {"--redis-prefix", "a b"}, {"--channel-host", ""}, {"--channel-host", "https://max.ru"},
-               {"--web-host", "web.max.ru:443"}, {"--workers", "-1"}, {"--workers", "1025"},
-               {"--workers", "two"}, {"--request-timeout", "9ms"}, {"--request-timeout", "601s"},
-               {"--request-timeout", "2"}, {"--stale-limit", "25h"}, {"--stale-keys-limit", "soon"},
-               {"--header-timeout", "99ms"}, {"--idle-timeout", "0"}, {"--write-timeout", "-1s"},
-               {"--max-header-size", "1023"}, {"--max-header-size", "2MiB"}, {"--max-body-size", "1GB"},
-               {"--max-connections", "0"}, {"--max-connection-age", "25h"}, {"--max-connection-age", "never"},
-               {"--drain-delay", "soon"}, {"--drain-timeout", ""}, {"--log-level", "INFO"},
-               {"--access-log", "some"}, {"--access-log", "0%"}, {"--access-log", "100.01%"},
-               {"--tracking", "on"}, {"--core-dumps", "yes"}, {"--cors-origins", "example.org"})
-        expect_refused(flag, value);
 }
 
 CONFIG_TEST(values_at_the_limits_are_accepted)
@@ -213,62 +182,6 @@ CONFIG_TEST(hosts_are_kept_in_lower_case)
     assert_span(r.config.hosts.web_host, "web.max.example");
 }
 
-CONFIG_TEST(secrets_come_from_files_and_are_never_shown)
-{
-    struct tempdir dir;
-    SCOPED_BUF(out);
-    tempdir_init(&dir);
-    char *path = text_printf("%s/url", dir.path);
-    assert_true(text_write_file(path, "redis://user:hush1@127.0.0.1:6380/2\n"));
-    assert_int_equal(OUTCOME("--redis-url-file", path, "--redis-password", "hush2", "--check"), CONFIG_CHECK);
-    assert_int_equal(endpoint()->port, 6380);
-    assert_string_equal(endpoint()->password, "hush1");
-    config_write_values(&r.config, &out);
-    assert_non_null(strstr(buf_c_str(&out), "redis-url = redis://user:********@127.0.0.1:6380/2\n"));
-    assert_non_null(strstr(buf_c_str(&out), "redis-password = ********\n"));
-    assert_null(strstr(buf_c_str(&out), "hush"));
-    free(path);
-    tempdir_fini(&dir);
-}
-
-/* Of the log no file belongs to Redis, and the other way round. */
-CONFIG_TEST(settings_of_the_log_come_from_files)
-{
-    struct config_values now = {0};
-    struct tempdir dir;
-    int share = 0;
-    tempdir_init(&dir);
-    AUTOFREE char *level = text_printf("%s/level", dir.path);
-    AUTOFREE char *access = text_printf("%s/access", dir.path);
-    AUTOFREE char *password = text_printf("%s/password", dir.path);
-    assert_true(text_write_file(level, "debug\n") && text_write_file(access, "2.5%\n") &&
-                text_write_file(password, "hush"));
-    assert_int_equal(
-        OUTCOME("--log-level-file", level, "--access-log-file", access, "--redis-password-file", password),
-        CONFIG_RUN);
-    assert_int_equal(r.config.redis_file_count, 1);
-    assert_int_equal(unlink(password), 0);
-    assert_true(text_write_file(access, "off"));
-    assert_int_equal(config_read_log(&r.config, &r.config.values, &now, &share, &r.error), 0);
-    assert_int_equal(config_log_level(&now), LOG_DEBUG);
-    assert_int_equal(share, ACCESS_LOG_OFF);
-    config_fini_values(&now);
-    assert_true(text_write_file(password, "hush") && text_write_file(access, "some"));
-    assert_string_equal(endpoint()->password, "hush");
-    now = (struct config_values){0};
-    assert_int_equal(config_read_log(&r.config, &r.config.values, &now, &share, &r.error), -EINVAL);
-    assert_string_equal(buf_c_str(&r.error), "--access-log-file: off, errors, all or a share from 0.01% to "
-                                             "100% is expected");
-    config_fini_values(&now);
-    tempdir_fini(&dir);
-}
-
-CONFIG_TEST(error_about_a_url_does_not_show_its_password)
-{
-    assert_int_equal(OUTCOME("--redis-url", "redis://user:hush@host:port/0"), -EINVAL);
-    assert_null(strstr(buf_c_str(&r.error), "hush"));
-}
-
 /* No name would be found, and no server would accept the password. */
 CONFIG_TEST(check_refuses_blanks_around_settings_of_redis)
 {
@@ -284,35 +197,6 @@ CONFIG_TEST(check_refuses_blanks_around_settings_of_redis)
         assert_int_equal(OUTCOME("--check", rows[i][0], rows[i][1]), -EINVAL);
         assert_string_equal(buf_c_str(&r.error), rows[i][2]);
     }
-}
-
-CONFIG_TEST(password_setting_applies_without_one_in_the_url)
-{
-    assert_int_equal(OUTCOME("--redis-url", "redis://host", "--redis-password", "secret"), CONFIG_RUN);
-    assert_string_equal(endpoint()->password, "secret");
-    assert_string_equal(endpoint()->user, "default");
-}
-
-CONFIG_TEST(command_line_selects_the_outcome)
-{
-    assert_int_equal(OUTCOME("--check"), CONFIG_CHECK);
-    assert_int_equal(OUTCOME("--probe", "--admin-listen", "[::1]:9000"), CONFIG_PROBE);
-    assert_int_equal(addr_port(&r.config.admin_listen), 9000);
-    assert_int_equal(OUTCOME("--version", "--check"), CONFIG_VERSION);
-    assert_int_equal(OUTCOME("--listen", "nonsense", "--help"), CONFIG_HELP);
-    assert_int_equal(OUTCOME("--listen", "nonsense", "-h"), CONFIG_HELP);
-    assert_int_equal(OUTCOME("--check", "--listen", "nonsense"), -EINVAL);
-}
-
-/* A stray word may be a URL with a password. */
-CONFIG_TEST(unknown_flags_are_named_and_stray_words_are_not)
-{
-    assert_int_equal(OUTCOME("--bogus", "1"), -EINVAL);
-    assert_non_null(strstr(buf_c_str(&r.error), "--bogus"));
-    assert_int_equal(OUTCOME("stray"), -EINVAL);
-    assert_string_equal(buf_c_str(&r.error), "unexpected argument (see --help)");
-    assert_int_equal(OUTCOME("--workers"), -EINVAL);
-    assert_non_null(strstr(buf_c_str(&r.error), "--workers"));
 }
 
 CONFIG_TEST(help_lists_every_setting_that_check_prints)

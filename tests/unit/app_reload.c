@@ -138,7 +138,6 @@ static double metric(const char *line)
 
 static const char RELOADED[] = "channeld_redis_config_reloads_total{result=\"ok\"}";
 static const char FAILED[] = "channeld_redis_config_reloads_total{result=\"error\"}";
-static const char SUCCESSFUL[] = "channeld_redis_config_last_reload_successful";
 static const char PENDING[] = "channeld_redis_config_pending";
 
 /* Runs the loop until the metric has that value. */
@@ -231,39 +230,6 @@ RELOAD_TEST(workers_move_one_after_the_other)
     expect_logged("two", 0);
 }
 
-/* Redis refuses them perhaps: only one worker tries, and it has its old connection. */
-RELOAD_TEST(second_worker_keeps_its_connection_until_the_first_has_moved)
-{
-    write_file("password", "one");
-    START("--redis-password-file", path_of("password"));
-    write_file("password", "two");
-    await_offer(0);
-    for (int i = 0; i < 6; i++) /* looks, each of which offers them again */
-        (void)uv_run(&loop, UV_RUN_ONCE);
-    assert_false(is_offered(1) || is_offered(2));
-    write_file("password", "three");
-    await(RELOADED, 2);
-    connect_worker(0);
-    assert_int_equal(played[0].status.redis_number, 3);
-    await_offer(1);
-}
-
-RELOAD_TEST(worker_without_connection_gets_the_files_of_that_moment)
-{
-    write_file("password", "one");
-    START("--redis-password-file", path_of("password"));
-    write_file("password", "two");
-    played[1].status.redis = WORKER_REDIS_LOST;
-    reload_worker_changed(reload); /* at once, and without the loop */
-    assert_int_equal((int)metric(RELOADED), 1);
-    assert_true(is_offered(1));
-    assert_string_equal(redis_config_endpoint(offered[1])->password, "two");
-    assert_false(is_offered(2));
-    reload_worker_changed(reload);
-    assert_int_equal((int)metric(RELOADED), 1);
-    assert_false(is_offered(2));
-}
-
 RELOAD_TEST(nothing_is_read_for_a_connection_that_came)
 {
     write_file("password", "one");
@@ -271,72 +237,6 @@ RELOAD_TEST(nothing_is_read_for_a_connection_that_came)
     write_file("password", "two");
     reload_worker_changed(reload);
     assert_int_equal((int)metric(RELOADED), 0);
-}
-
-/* In a folder of its own: URL, password and password for Sentinels. */
-static void write_secret(const char *folder, const char *url, const char *password, const char *sentinel)
-{
-    assert_int_equal(mkdir(path_of(folder), 0700), 0);
-    write_file(text_temp("%s/url", folder), url);
-    write_file(text_temp("%s/password", folder), password);
-    write_file(text_temp("%s/sentinel", folder), sentinel);
-}
-
-/* As Kubernetes replaces it. */
-RELOAD_TEST(whole_secret_is_replaced)
-{
-    write_secret("..1", "redis://first:6000/1\n", "hush1", "hush3");
-    write_secret("..2", "redis+sentinel://second/main\n", "hush2", "hush4");
-    assert_int_equal(symlink("..1", path_of("..data")), 0);
-    START("--redis-url-file", path_of("..data/url"), "--redis-password-file", path_of("..data/password"),
-          "--redis-sentinel-password-file", path_of("..data/sentinel"));
-    assert_string_equal(endpoint()->host, "first");
-    assert_int_equal(symlink("..2", path_of("..tmp")), 0);
-    assert_int_equal(rename(path_of("..tmp"), path_of("..data")), 0);
-    await(RELOADED, 1);
-    assert_null(endpoint()->host);
-    assert_string_equal(endpoint()->discovery.master, "main");
-    assert_string_equal(endpoint()->password, "hush2");
-    assert_string_equal(endpoint()->discovery.password, "hush4");
-    expect_logged("redis-url redis-password redis-sentinel-password", 1);
-    expect_logged("hush", 0);
-}
-
-/* Each is logged once and counted once, and then the files are put right. */
-RELOAD_TEST(bad_values_change_nothing)
-{
-    const struct {
-        const char *url, *password, *reason;
-    } rows[] = {{"", "hush", "--redis-url-file: the file is empty"},
-                {"redis:/", "hush", "--redis-url-file: must begin with"},
-                {"redis://:hush@h:x/1", "hush", "--redis-url-file: the port must be a number"},
-                {"redis://h", "", "--redis-password-file: the file is empty"},
-                {"redis://h", NULL, "--redis-password-file: cannot read"}};
-    int failed = 0;
-    write_file("url", "redis://h");
-    write_file("password", "hush");
-    START("--redis-url-file", path_of("url"), "--redis-password-file", path_of("password"));
-    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        write_file("url", rows[i].url);
-        if (rows[i].password != NULL)
-            write_file("password", rows[i].password);
-        else
-            assert_int_equal(unlink(path_of("password")), 0);
-        await(FAILED, ++failed);
-        assert_int_equal((int)metric(SUCCESSFUL), 0);
-        expect_logged(rows[i].reason, 1);
-        for (int look = 0; look < 2; look++)
-            (void)uv_run(&loop, UV_RUN_ONCE);
-        assert_int_equal((int)metric(FAILED), failed);
-        write_file("url", "redis://h");
-        write_file("password", "hush");
-        await(SUCCESSFUL, 1);
-    }
-    assert_int_equal(redis_config_number(newest), 1); /* what they hold now is what is in use */
-    assert_int_equal((int)metric(PENDING), 0);
-    expect_logged("redis settings not reloaded", TEST_COUNT(rows));
-    expect_logged("no change", TEST_COUNT(rows));
-    expect_logged("hush", 0);
 }
 
 static void copy_file(const char *from, const char *to)
@@ -414,32 +314,6 @@ RELOAD_TEST(change_during_the_last_of_the_reads_is_read_too)
     free(r.certificates);
 }
 
-/* Reading it again would block the main thread until somebody writes. */
-RELOAD_TEST(pipe_in_place_of_a_certificate_is_refused)
-{
-    struct certs_pair ca;
-    certs_make_authority(&dir, "ca", &ca);
-    START("--redis-url", "rediss://h", "--redis-ca-file", ca.cert);
-    assert_int_equal(unlink(ca.cert), 0);
-    assert_int_equal(mkfifo(ca.cert, 0600), 0);
-    reload_now(reload);
-    assert_int_equal((int)metric(FAILED), 1);
-    expect_logged("--redis-ca-file: a pipe can be read only at the start", 1);
-}
-
-/* The file is compared with what was read last, not with what was read at the start. */
-RELOAD_TEST(emptied_file_changes_nothing_though_it_was_empty_at_the_start)
-{
-    write_file("password", "");
-    START("--redis-password-file", path_of("password"));
-    write_file("password", "one");
-    await(RELOADED, 1);
-    write_file("password", "");
-    await(FAILED, 1);
-    expect_logged("--redis-password-file: the file is empty", 1);
-    assert_string_equal(endpoint()->password, "one");
-}
-
 RELOAD_TEST(pipe_in_place_of_a_file_keeps_the_value_that_was_read_last)
 {
     write_file("password", "one");
@@ -463,34 +337,6 @@ RELOAD_TEST(pipe_in_place_of_a_file_keeps_the_value_that_was_read_last)
     assert_string_equal(endpoint()->password, "two");
 }
 
-RELOAD_TEST(folder_in_place_of_a_file_is_an_error)
-{
-    write_file("password", "one");
-    START("--redis-password-file", path_of("password"));
-    assert_int_equal(unlink(path_of("password")), 0);
-    assert_int_equal(mkdir(path_of("password"), 0700), 0);
-    await(FAILED, 1);
-    expect_logged("--redis-password-file: cannot read", 1);
-}
-
-RELOAD_TEST(sighup_reads_at_once)
-{
-    write_file("password", "one");
-    START("--redis-password-file", path_of("password"));
-    reload_now(reload);
-    expect_logged("\"SIGHUP received\",\"reloaded\":\"redis-password\"", 1);
-    expect_logged("redis settings reloaded: no change", 1);
-    assert_false(is_offered(0));
-    write_file("password", "two");
-    reload_now(reload);
-    assert_int_equal((int)metric(RELOADED), 2);
-    assert_true(is_offered(0));
-    write_file("password", "");
-    reload_now(reload);
-    reload_now(reload); /* it was asked for: an answer each time */
-    assert_int_equal((int)metric(FAILED), 2);
-}
-
 RELOAD_TEST(without_files_nothing_is_read)
 {
     START("--redis-url", "redis://h");
@@ -500,58 +346,6 @@ RELOAD_TEST(without_files_nothing_is_read)
     reload_worker_changed(reload);
     assert_int_equal((int)metric(RELOADED), 0);
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0); /* no timer */
-}
-
-/* Without SIGHUP, and without a file of Redis. */
-RELOAD_TEST(settings_of_the_log_follow_their_files)
-{
-    struct log_line line;
-    write_file("level", "error\n");
-    write_file("access", "off\n");
-    START("--log-level-file", path_of("level"), "--access-log-file", path_of("access"));
-    assert_int_equal(atomic_load(&access_log), ACCESS_LOG_OFF);
-    assert_false(log_begin(&line, LOG_WARN, "probe"));
-    write_file("level", "debug\n");
-    write_file("access", "1%\n");
-    await_access_log(100);
-    assert_true(log_begin(&line, LOG_DEBUG, "probe"));
-    write_file("level", "error\n");
-    write_file("access", "all\n");
-    await_access_log(ACCESS_LOG_ALL);
-    assert_false(log_begin(&line, LOG_WARN, "probe"));
-    expect_logged("\"setting changed\",\"setting\":\"log-level\",\"from\":\"error\",\"to\":\"debug\"", 1);
-    expect_logged("\"setting changed\",\"setting\":\"log-level\",\"from\":\"debug\",\"to\":\"error\"", 1);
-    expect_logged("\"setting changed\",\"setting\":\"access-log\",\"from\":\"off\",\"to\":\"1%\"", 1);
-    expect_logged("\"setting changed\",\"setting\":\"access-log\",\"from\":\"1%\",\"to\":\"all\"", 1);
-    expect_logged("setting changed", 4);
-}
-
-/* Logged once, and at each SIGHUP. */
-RELOAD_TEST(bad_settings_of_the_log_change_nothing)
-{
-    const char *const bad[] = {"", "some", "0%", NULL};
-    size_t failures = 0;
-    write_file("access", "1%");
-    START("--access-log-file", path_of("access"));
-    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
-        if (bad[i] != NULL)
-            write_file("access", bad[i]);
-        else
-            assert_int_equal(unlink(path_of("access")), 0);
-        reload_now(reload);
-        for (int look = 0; look < 3; look++)
-            (void)uv_run(&loop, UV_RUN_ONCE);
-        expect_logged("log settings not reloaded: the old ones stay in use", ++failures);
-        reload_now(reload);
-        expect_logged("log settings not reloaded: the old ones stay in use", ++failures);
-        assert_int_equal(atomic_load(&access_log), 100);
-    }
-    expect_logged("--access-log-file: the file is empty", 2);
-    expect_logged("--access-log-file: off, errors, all or a share from 0.01% to 100% is expected", 4);
-    expect_logged("--access-log-file: cannot read", 2);
-    expect_logged("\"SIGHUP received\",\"reloaded\":\"access-log\"", 8);
-    write_file("access", "all");
-    await_access_log(ACCESS_LOG_ALL);
 }
 
 /* No worker gets new settings of Redis for a change of the log, and a password that is wrong delays none. */
@@ -589,22 +383,6 @@ RELOAD_TEST(bad_setting_of_the_log_is_reported_again_after_a_good_one)
         expect_logged("log settings not reloaded", i);
         write_file("access", i == 1 ? "all" : "off");
         await_access_log(i == 1 ? ACCESS_LOG_ALL : ACCESS_LOG_OFF);
-    }
-}
-
-RELOAD_TEST(settings_of_the_log_are_read_while_connections_are_lost_all_the_time)
-{
-    write_file("password", "one");
-    write_file("access", "off");
-    START("--redis-password-file", path_of("password"), "--access-log-file", path_of("access"));
-    write_file("access", "all");
-    played[0].status.redis = WORKER_REDIS_LOST;
-    int64_t deadline = wait_deadline(WAIT_DEADLINE_MS);
-    while (atomic_load(&access_log) != ACCESS_LOG_ALL) {
-        if (wait_left_ms(deadline) == 0)
-            fail_msg("the access log is %d", atomic_load(&access_log));
-        reload_worker_changed(reload);
-        (void)uv_run(&loop, UV_RUN_NOWAIT);
     }
 }
 

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -68,20 +67,6 @@ static struct service_manager *open_manager(void)
     return m;
 }
 
-TEST_CASE(without_a_manager_nothing_happens)
-{
-    struct service_manager *m = open_manager();
-    assert_int_equal(service_manager_watchdog_ms(m), 0);
-    for (int i = 0; i < SERVICE_SOCKETS; i++)
-        assert_int_equal(service_manager_socket(m, (enum service_socket)i), -1);
-    assert_false(service_manager_set_status(m, "Ready"));
-    service_manager_notify(m, SERVICE_READY);
-    service_manager_notify(m, SERVICE_ALIVE);
-    service_manager_notify(m, SERVICE_RELOADING);
-    service_manager_stopping(m, 1000);
-    service_manager_free(m);
-}
-
 static void expect_notifications(bool abstract)
 {
     (void)setenv("NOTIFY_SOCKET", bind_manager(abstract), 1);
@@ -104,67 +89,9 @@ static void expect_notifications(bool abstract)
     close(manager);
 }
 
-TEST_CASE(notifications_go_to_a_path)
-{
-    expect_notifications(false);
-}
-
 TEST_CASE(notifications_go_to_an_abstract_socket)
 {
     expect_notifications(true);
-}
-
-TEST_CASE(a_reload_says_when_it_began)
-{
-    (void)setenv("NOTIFY_SOCKET", bind_manager(false), 1);
-    struct service_manager *m = open_manager();
-    uint64_t before_us = clock_now_ns() / 1000;
-    service_manager_notify(m, SERVICE_RELOADING);
-    char text[512];
-    ssize_t n = recv(manager, text, sizeof text - 1, 0);
-    assert_true(n > 0);
-    text[n] = '\0';
-    static const char expected[] = "RELOADING=1\nMONOTONIC_USEC=";
-    assert_int_equal(strncmp(text, expected, strlen(expected)), 0);
-    uint64_t us = strtoull(text + strlen(expected), NULL, 10);
-    assert_true(us >= before_us && us <= clock_now_ns() / 1000);
-    service_manager_free(m);
-    close(manager);
-}
-
-/* A manager that does not read, that is not there, or that is reached by other means. */
-TEST_CASE(failures_to_notify_are_harmless)
-{
-    const char *name = bind_manager(false);
-    (void)setenv("NOTIFY_SOCKET", name, 1);
-    struct service_manager *m = open_manager();
-    int sent = 0;
-    uint64_t began = clock_now_ms();
-    while (clock_now_ms() - began < 50) { /* until a call has waited for room */
-        began = clock_now_ms();
-        service_manager_notify(m, SERVICE_ALIVE);
-        sent++;
-    }
-    service_manager_notify(m, SERVICE_READY); /* lost as well: it is sent again */
-    for (int i = 1; i < sent; i++)
-        expect_message("WATCHDOG=1");
-    expect_nothing();
-    assert_true(service_manager_set_status(m, "Ready"));
-    expect_message("READY=1");
-    expect_message("STATUS=Ready");
-    close(manager);
-    service_manager_notify(m, SERVICE_ALIVE);
-    assert_int_equal(unlink(name), 0);
-    service_manager_notify(m, SERVICE_ALIVE);
-    service_manager_free(m);
-    EACH_TEXT (other, "vsock:2:1234", "notify", "/", "@", text_temp("/%0200d", 1)) {
-        (void)setenv("NOTIFY_SOCKET", other, 1);
-        m = open_manager();
-        assert_false(service_manager_set_status(m, "Ready"));
-        assert_null(getenv("NOTIFY_SOCKET"));
-        service_manager_notify(m, SERVICE_READY);
-        service_manager_free(m);
-    }
 }
 
 static uint64_t watchdog_ms(const char *us, const char *pid)
@@ -300,31 +227,6 @@ TEST_CASE(sockets_are_taken_by_name)
         {.kind = {TCP4}, .count = 1, .api = 3, .admin = -1}, /* no names: the API's alone */
         {.kind = {TCP4}, .count = 1, .names = "api", .pid = "1", .api = -1, .admin = -1},
         {.kind = {TCP4}, .count = 1, .names = "api", .pid = "", .api = -1, .admin = -1},
-    };
-    for (size_t i = 0; i < TEST_COUNT(cases); i++)
-        expect_passed(&cases[i]);
-}
-
-TEST_CASE(sockets_that_cannot_be_used_are_named)
-{
-    static const struct passed cases[] = {
-        {.kind = {TCP4},
-         .count = 1,
-         .names = "channeld.socket",
-         .error = "(\"channeld.socket\") has an unknown name"},
-        {.kind = {TCP4, TCP4},
-         .count = 2,
-         .names = "api:api",
-         .error = "descriptor 4 (\"api\") is the second"},
-        {.kind = {TCP4, TCP4}, .count = 2, .error = "descriptor 4 (\"\") has an unknown name"},
-        {.kind = {TCP_NOT_LISTENING}, .count = 1, .names = "api", .error = "not a listening TCP socket"},
-        {.kind = {UDP}, .count = 1, .names = "api", .error = "not a listening TCP socket"},
-        {.kind = {UNIX}, .count = 1, .names = "api", .error = "not a listening TCP socket"},
-        {.kind = {A_FILE}, .count = 1, .names = "api", .error = "not a listening TCP socket"},
-        {.kind = {TCP4, CLOSED},
-         .count = 2,
-         .names = "api:admin",
-         .error = "descriptor 4 (\"admin\") is not a"},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++)
         expect_passed(&cases[i]);

@@ -3,65 +3,6 @@
 
 #include "unit/check.h"
 
-TEST_CASE(blob_keeps_a_copy_of_its_bytes)
-{
-    char source[] = "body";
-    struct blob *b = blob_new(span_of(source));
-    assert_non_null(b);
-    source[0] = 'X';
-    assert_int_equal(b->len, 4);
-    assert_memory_equal(b->data, "body", 4);
-    assert_int_equal(b->refs, 1);
-    assert_span(blob_etag(b), NULL);
-    blob_unref(b);
-}
-
-TEST_CASE(empty_blob_is_valid)
-{
-    struct blob *empty = blob_new(SPAN(""));
-    struct blob *absent = blob_new_headroom(SPAN_ABSENT, 0);
-    assert_non_null(empty);
-    assert_non_null(absent);
-    assert_int_equal(empty->len, 0);
-    assert_int_equal(absent->len, 0);
-    assert_span(blob_etag(absent), "\"99aa06d3014798d86001c324468d497f\"");
-    blob_unref(empty);
-    blob_unref(absent);
-}
-
-TEST_CASE(blob_is_made_of_the_text_of_a_buffer)
-{
-    struct buf text = BUF_INIT;
-    blob_begin(&text, 100);
-    buf_append_str(&text, "ab");
-    buf_append_char(&text, 'c');
-    struct blob *b = blob_finish(&text);
-    assert_non_null(b);
-    assert_int_equal(b->refs, 1);
-    assert_int_equal(b->len, 3);
-    assert_memory_equal(b->data, "abc", 3);
-    assert_span(blob_etag(b), "\"06b05ab6733a618578af5f94892f3950\"");
-    assert_null(blob_claim_headroom(b, 1));
-    assert_null(text.data);
-    blob_unref(b);
-}
-
-TEST_CASE(blob_may_be_longer_than_expected_and_empty)
-{
-    struct buf text = BUF_INIT;
-    blob_begin(&text, 0);
-    for (int i = 0; i < 1000; i++)
-        buf_append_str(&text, "abc");
-    struct blob *b = blob_finish(&text);
-    assert_int_equal(b->len, 3000);
-    assert_memory_equal(b->data + 2997, "abc", 3);
-    blob_unref(b);
-    blob_begin(&text, 10);
-    b = blob_finish(&text);
-    assert_int_equal(b->len, 0);
-    blob_unref(b);
-}
-
 TEST_CASE(blob_whose_text_has_no_memory_is_none)
 {
     struct buf text = BUF_INIT;
@@ -103,18 +44,6 @@ TEST_CASE(headroom_is_before_the_blob_and_taken_once)
     struct blob *plain = blob_new(SPAN("abc"));
     assert_null(blob_claim_headroom(plain, 1));
     blob_unref(plain);
-}
-
-TEST_CASE(equal_bytes_have_equal_tags)
-{
-    struct blob *one = blob_new_headroom(SPAN("page 1"), 0);
-    struct blob *same = blob_new_headroom(SPAN("page 1"), 0);
-    struct blob *other = blob_new_headroom(SPAN("page 2"), 0);
-    assert_true(span_equal(blob_etag(one), blob_etag(same)));
-    assert_false(span_equal(blob_etag(one), blob_etag(other)));
-    blob_unref(one);
-    blob_unref(same);
-    blob_unref(other);
 }
 
 TEST_CASE(blob_lives_until_its_last_reference_is_dropped)

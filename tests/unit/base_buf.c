@@ -21,36 +21,6 @@ const char *__tsan_default_options(void)
     return "allocator_may_return_null=1";
 }
 
-TEST_CASE(new_buffer_is_empty_and_owns_nothing)
-{
-    SCOPED_BUF(b);
-    assert_null(b.data);
-    assert_buf(&b, "");
-    assert_non_null(buf_span(&b).data);
-}
-
-TEST_CASE(appending_nothing_allocates_nothing)
-{
-    struct buf b = BUF_INIT;
-    buf_append(&b, NULL, 0);
-    buf_append_span(&b, SPAN_ABSENT);
-    buf_append_str(&b, "");
-    assert_null(b.data);
-    assert_int_equal(buf_error(&b), 0);
-}
-
-TEST_CASE(append_functions_add_their_bytes)
-{
-    SCOPED_BUF(b);
-    buf_append(&b, "ab", 2);
-    buf_append_span(&b, SPAN("cd"));
-    buf_append_str(&b, "ef");
-    buf_append_char(&b, 'g');
-    buf_append_int(&b, -17);
-    buf_printf(&b, "[%s %d]", "x", 5);
-    assert_buf(&b, "abcdefg-17[x 5]");
-}
-
 TEST_CASE(bytes_survive_every_growth)
 {
     SCOPED_BUF(b);
@@ -64,14 +34,6 @@ TEST_CASE(bytes_survive_every_growth)
             fail_msg("byte %d changed", i);
 }
 
-TEST_CASE(nul_bytes_are_kept)
-{
-    SCOPED_BUF(b);
-    buf_append(&b, "a\0b", 3);
-    assert_int_equal(b.len, 3);
-    assert_memory_equal(b.data, "a\0b", 3);
-}
-
 TEST_CASE(printf_fits_exactly_at_the_capacity_and_one_beyond)
 {
     for (int fill = 250; fill <= 260; fill++) {
@@ -82,13 +44,6 @@ TEST_CASE(printf_fits_exactly_at_the_capacity_and_one_beyond)
         assert_int_equal(b.len, fill + 3);
         assert_memory_equal(b.data + fill, "end", 3);
     }
-}
-
-TEST_CASE(printing_nothing_is_no_error)
-{
-    SCOPED_BUF(b);
-    buf_printf(&b, "%s", "");
-    assert_buf(&b, "");
 }
 
 TEST_CASE(reserve_makes_room_without_changing_the_length)
@@ -165,24 +120,6 @@ TEST_CASE(consume_moves_the_rest_to_the_start)
     assert_buf(&b, "");
 }
 
-TEST_CASE(consume_of_nothing_in_a_new_buffer)
-{
-    struct buf b = BUF_INIT;
-    buf_consume(&b, 0);
-    assert_buf(&b, "");
-}
-
-TEST_CASE(c_string_has_an_uncounted_nul)
-{
-    SCOPED_BUF(b);
-    assert_string_equal(buf_c_str(&b), "");
-    for (int i = 0; i < 300; i++) { /* crosses the first capacity: the NUL needs room too */
-        buf_append_char(&b, 'x');
-        assert_int_equal(strlen(buf_c_str(&b)), b.len);
-    }
-    assert_int_equal(b.len, 300);
-}
-
 TEST_CASE(integers_are_written_over_the_full_range)
 {
     static const struct {
@@ -204,21 +141,5 @@ TEST_CASE(integers_are_written_over_the_full_range)
         SCOPED_BUF(b);
         buf_append_int(&b, cases[i].value);
         assert_buf(&b, cases[i].text);
-    }
-}
-
-TEST_CASE(integers_have_as_many_digits_as_they_need)
-{
-    int64_t power = 1;
-    for (int digits = 1; digits <= 19; digits++) {
-        const int64_t values[] = {power, power - 1, power + 1, -power, 1 - power, -power - 1};
-        for (size_t i = 0; i < TEST_COUNT(values); i++) {
-            char expected[INT64_DIGITS_MAX + 1];
-            char written[INT64_DIGITS_MAX];
-            (void)snprintf(expected, sizeof expected, "%lld", (long long)values[i]);
-            size_t n = format_int64(values[i], written);
-            assert_span(((struct span){written, n}), expected);
-        }
-        power = digits < 19 ? power * 10 : power;
     }
 }

@@ -1,8 +1,6 @@
 /* JSON strings: whatever bytes come in, a strict parser reads them back, and only what must be is escaped. */
 #include "base/json.h"
 
-#include <yyjson.h>
-
 #include "base/text.h"
 #include "unit/check.h"
 
@@ -11,16 +9,6 @@ static void assert_string(struct span text, const char *expected)
     SCOPED_BUF(out);
     json_write_string(&out, text);
     assert_buf(&out, expected);
-}
-
-/* The written string as a strict parser reads it. Owned: yyjson_doc_free. */
-static yyjson_doc *read_back(struct buf *out)
-{
-    assert_int_equal(buf_error(out), 0);
-    yyjson_doc *doc = yyjson_read(out->data, out->len, YYJSON_READ_NOFLAG);
-    if (doc == NULL || !yyjson_is_str(yyjson_doc_get_root(doc)))
-        fail_msg("not a JSON string: %.*s", (int)out->len, out->data);
-    return doc;
 }
 
 /* Appends what is written between the quotation marks. */
@@ -99,60 +87,6 @@ TEST_CASE(ill_formed_sequence_becomes_one_replacement_character)
 #undef FFFD
 }
 
-TEST_CASE(string_is_appended_to_the_buffer)
-{
-    SCOPED_BUF(out);
-    buf_append_str(&out, "{\"title\":");
-    json_write_string(&out, SPAN("x"));
-    assert_buf(&out, "{\"title\":\"x\"");
-}
-
-TEST_CASE(buffer_in_error_stays_in_error)
-{
-    struct buf out = BUF_INIT;
-    assert_int_not_equal(buf_reserve(&out, SIZE_MAX), 0);
-    json_write_string(&out, SPAN("text \x01 \xFF"));
-    assert_int_not_equal(buf_error(&out), 0);
-    assert_int_equal(out.len, 0);
-}
-
-static size_t random_text(uint64_t *seed, char *text, size_t room)
-{
-    /* Besides all bytes, those that sit on the edges, so that characters are begun, finished and broken. */
-    static const unsigned char edges[] = {'"',  '\\', 0x00, 0x1F, 0x7F, 0x80, 0x9F, 0xA0, 0xBF, 0xC2,
-                                          0xD0, 0xE0, 0xE1, 0xED, 0xEF, 0xF0, 0xF4, 0xF5, '\n'};
-    size_t n = check_random(seed) % room;
-    unsigned kind = check_random(seed) % 3;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t r = check_random(seed);
-        if (kind == 0)
-            text[i] = (char)(r & 0xFF);
-        else
-            text[i] = (char)(r % 4 < kind ? edges[(r >> 8) % sizeof edges] : 'a' + (r >> 8) % 26);
-    }
-    return n;
-}
-
-TEST_CASE(random_bytes_always_make_valid_json)
-{
-    uint64_t seed = 20261121;
-    for (int round = 0; round < 20000; round++) {
-        char bytes[200];
-        struct span text = {bytes, random_text(&seed, bytes, sizeof bytes)};
-        SCOPED_BUF(out);
-        json_write_string(&out, text);
-        yyjson_doc *doc = read_back(&out);
-        yyjson_val *root = yyjson_doc_get_root(doc);
-        struct span read = {yyjson_get_str(root), yyjson_get_len(root)};
-        assert_true(utf8_valid(read));
-        if (utf8_valid(text))
-            assert_true(span_equal(read, text));
-        else
-            assert_false(span_equal(read, text));
-        yyjson_doc_free(doc);
-    }
-}
-
 static void write_parts(struct buf *out, struct span text, size_t at, size_t len)
 {
     write_unquoted(out, (struct span){text.data, at});
@@ -210,30 +144,4 @@ TEST_CASE(bytes_are_replaced_at_every_position_of_a_run_beyond_ascii)
                 assert_true(span_equal(buf_span(&out), buf_span(&expected)));
             }
     }
-}
-
-TEST_CASE(every_pair_of_bytes_beyond_ascii_is_a_character_or_is_replaced)
-{
-    for (int first = 0x80; first < 0x100; first++)
-        for (int second = 0; second < 0x100; second++) {
-            const char text[] = {'a', (char)first, (char)second, 'b'};
-            bool valid = first >= 0xC2 && first < 0xE0 && second >= 0x80 && second < 0xC0;
-            SCOPED_BUF(out);
-            write_unquoted(&out, (struct span){text, sizeof text});
-            if (valid)
-                assert_memory_equal(out.data, text, sizeof text);
-            bool is_replaced = out.data == NULL || memmem(out.data, out.len, "\xEF\xBF\xBD", 3) != NULL;
-            assert_int_equal(is_replaced, !valid);
-        }
-}
-
-TEST_CASE(valid_characters_are_read_back)
-{
-    static const char text[] =
-        "\x01\x1F\x7F\xC2\x80\xDF\xBF\xE0\xA0\x80\xEF\xBF\xBF\xF0\x90\x80\x80\xF4\x8F\xBF\xBF";
-    SCOPED_BUF(out);
-    json_write_string(&out, span_of(text));
-    yyjson_doc *doc = read_back(&out);
-    assert_string_equal(yyjson_get_str(yyjson_doc_get_root(doc)), text);
-    yyjson_doc_free(doc);
 }

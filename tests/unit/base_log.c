@@ -6,9 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 #include <yyjson.h>
@@ -174,37 +172,6 @@ LOG_TEST(time_stamp_is_rfc_3339_of_the_current_second)
     assert_string_equal(rest + 4, "Z");
 }
 
-static void spin_us(uint64_t us)
-{
-    for (uint64_t until = clock_now_ns() + us * 1000; clock_now_ns() < until;)
-        continue;
-}
-
-/* Each write is a packet here; the thread has the time to write each line for itself. */
-LOG_TEST(lines_are_written_in_batches)
-{
-    enum { LINES = 100, PAUSE_US = 100 };
-    int fds[2];
-    char chunk[1 << 16];
-    int lines = 0;
-    int writes = 0;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, fds), 0);
-    assert_int_equal(log_start(fds[1], LOG_INFO), 0);
-    for (int i = 0; i < LINES; i++) {
-        log_text(LOG_INFO, "one of many", NULL, NULL);
-        spin_us(PAUSE_US);
-    }
-    log_stop();
-    for (ssize_t n = 0; (n = read(fds[0], chunk, sizeof chunk)) > 0; writes++) {
-        for (ssize_t at = 0; at < n; at++)
-            lines += chunk[at] == '\n';
-    }
-    assert_int_equal(lines, LINES);
-    assert_in_range(writes, 1, LINES / 2);
-    close(fds[0]);
-    close(fds[1]);
-}
-
 LOG_TEST(lines_are_json_objects_in_order)
 {
     struct log_line l;
@@ -229,44 +196,6 @@ LOG_TEST(lines_are_json_objects_in_order)
     assert_string_equal(text_of("level"), "warn");
     assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(line)), 3);
     assert_int_equal(rest.len, 0);
-}
-
-LOG_TEST(levels_above_the_setting_are_not_logged)
-{
-    for (int chosen = LOG_ERROR; chosen <= LOG_DEBUG; chosen++) {
-        struct log_line l;
-        (void)end(NULL);
-        (void)begin(NULL);
-        start((enum log_level)chosen);
-        for (int level = LOG_ERROR; level <= LOG_DEBUG; level++)
-            assert_int_equal(log_begin(&l, (enum log_level)level, "probe"), level <= chosen);
-        assert_int_equal(collect().len, 0); /* begun, never ended */
-    }
-}
-
-LOG_TEST(level_can_change)
-{
-    struct log_line l;
-    log_set_level(LOG_DEBUG); /* too early */
-    assert_false(log_begin(&l, LOG_ERROR, "probe"));
-    start(LOG_INFO);
-    log_set_level(LOG_ERROR);
-    assert_false(log_begin(&l, LOG_WARN, "probe"));
-    log_set_level(LOG_DEBUG);
-    assert_true(log_begin(&l, LOG_DEBUG, "probe"));
-    (void)collect();
-    log_set_level(LOG_DEBUG); /* too late */
-    assert_false(log_begin(&l, LOG_ERROR, "probe"));
-}
-
-LOG_TEST(without_a_sink_lines_are_discarded)
-{
-    struct log_line l;
-    uint64_t dropped = log_dropped();
-    assert_false(log_begin(&l, LOG_ERROR, "early"));
-    log_text(LOG_ERROR, "early", "why", "not started");
-    log_stop();
-    assert_int_equal(log_dropped(), dropped);
 }
 
 LOG_TEST(second_start_is_refused_while_the_first_runs)
@@ -347,36 +276,6 @@ LOG_TEST(access_log_displaces_no_other_line)
         warnings += strcmp(text_of("level"), "warn") == 0;
     }
     assert_int_equal(warnings, WARNINGS);
-}
-
-/* As many as have room without any request. */
-LOG_TEST(full_access_log_leaves_other_lines_all_their_room)
-{
-    enum { WARNINGS = 900 }; /* 1 MiB with 100 more */
-    start(LOG_INFO);
-    (void)flood_with(LOG_ACCESS, 3000);
-    uint64_t before = log_dropped();
-    (void)flood_with(LOG_WARN, WARNINGS);
-    assert_int_equal(log_dropped(), before);
-    (void)flood_with(LOG_WARN, 200);
-    assert_true(log_dropped() > before);
-    start_reading();
-    (void)collect();
-}
-
-/* It is behind what the pipe and the thread hold, and not behind a megabyte of lines that came before. */
-LOG_TEST(error_does_not_wait_for_the_access_log)
-{
-    enum { HELD = 3 * 65536 };
-    start(LOG_INFO);
-    (void)flood_with(LOG_ACCESS, 3000);
-    log_text(LOG_ERROR, "the last", NULL, NULL);
-    start_reading();
-    struct span all = collect();
-    const char *found = memmem(all.data, all.len, "\"msg\":\"the last\"", 16);
-    assert_non_null(found);
-    assert_true(found - all.data < HELD);
-    assert_true(all.len > (size_t)4 * HELD);
 }
 
 LOG_TEST(slow_reader_gets_whole_lines_and_drops_are_counted)
@@ -471,38 +370,6 @@ LOG_TEST(half_written_line_does_not_break_the_next)
     take_line(&rest);
     assert_string_equal(text_of("msg"), "whole");
     assert_int_equal(rest.len, 0);
-}
-
-LOG_TEST(access_log_does_not_depend_on_the_level)
-{
-    struct log_line l;
-    assert_false(log_begin(&l, LOG_ACCESS, "too early"));
-    start(LOG_ERROR);
-    assert_true(log_begin(&l, LOG_ACCESS, "request"));
-    log_end(&l);
-    struct span rest = collect();
-    take_line(&rest);
-    assert_string_equal(text_of("level"), "info");
-    assert_int_equal(rest.len, 0);
-}
-
-/* Whether there was room for it. */
-static bool log_last(void *unused)
-{
-    (void)unused;
-    uint64_t before = log_dropped();
-    log_text(LOG_INFO, "the last", NULL, NULL);
-    return log_dropped() == before;
-}
-
-LOG_TEST(logging_resumes_after_a_full_queue)
-{
-    start(LOG_INFO);
-    flood(5000);
-    start_reading();
-    assert_true(wait_until(log_last, NULL, WAIT_DEADLINE_MS));
-    (void)collect();
-    assert_non_null(strstr(buf_c_str(&p.out), "\"msg\":\"the last\"}\n"));
 }
 
 static void *log_many(void *arg)

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "unit/check.h"
@@ -119,30 +118,6 @@ TEST_CASE(networks_have_a_maximum)
     assert_non_null(ip_networks_parse(buf_span(&list), &n, &which));
 }
 
-/* Whatever is taken is written in a form that is read as the same; nothing is read beyond its end. */
-TEST_CASE(random_texts_are_rejected_or_one_address)
-{
-    static const char letters[] = "0123456789abcdef::::....";
-    uint64_t seed = 20;
-    int taken = 0;
-    for (int i = 0; i < 200000; i++) {
-        size_t len = check_random(&seed) % 12;
-        char *text = malloc(len + 1); /* of its exact size, for AddressSanitizer */
-        struct ip ip;
-        struct ip again;
-        assert_non_null(text);
-        for (size_t j = 0; j < len; j++)
-            text[j] = letters[check_random(&seed) % (sizeof letters - 1)];
-        if (ip_parse((struct span){text, len}, &ip) == 0) {
-            taken++;
-            assert_int_equal(ip_parse(span_of(text_of(&ip)), &again), 0);
-            assert_memory_equal(&ip, &again, sizeof ip);
-        }
-        free(text);
-    }
-    assert_true(taken > 0);
-}
-
 static void assert_addr(const char *text, int family, const char *host, unsigned port)
 {
     struct addr a;
@@ -213,14 +188,6 @@ TEST_CASE(listen_invalid_addresses_are_rejected)
     }
 }
 
-TEST_CASE(listen_only_the_given_bytes_are_read)
-{
-    struct addr a;
-    assert_int_equal(addr_parse((struct span){"127.0.0.1:8080", 12}, &a), 0);
-    assert_int_equal(addr_port(&a), 80);
-    assert_int_equal(addr_parse(SPAN_ABSENT, &a), -EINVAL);
-}
-
 TEST_CASE(listen_addresses_overlap_where_one_socket_takes_connections_of_the_other)
 {
     static const struct {
@@ -249,14 +216,4 @@ TEST_CASE(listen_addresses_overlap_where_one_socket_takes_connections_of_the_oth
         if (addr_overlaps(&one, &other) != rows[i].overlap || addr_overlaps(&other, &one) != rows[i].overlap)
             fail_msg("%s and %s", rows[i].one, rows[i].other);
     }
-}
-
-TEST_CASE(listen_addresses_can_be_bound)
-{
-    struct addr a;
-    assert_int_equal(addr_parse(SPAN("127.0.0.1:0"), &a), 0);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, addr_sockaddr(&a), addr_len(&a)), 0);
-    close(fd);
 }

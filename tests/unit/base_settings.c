@@ -122,21 +122,6 @@ static void set(const char *variable, const char *value)
     assert_int_equal(setenv(variable, value, 1), 0);
 }
 
-SETTINGS_TEST(defaults_hold_when_nothing_is_given)
-{
-    RUN_PLAIN();
-    assert_int_equal(r.result, 0);
-    assert_string_equal(r.values.host, "max.ru");
-    assert_string_equal(r.values.url, "redis://127.0.0.1:6379/0");
-    assert_string_equal(r.values.secret, "");
-    assert_int_equal(r.values.workers, 4);
-    assert_int_equal(r.values.cache, 64 << 20);
-    assert_int_equal(r.values.timeout, 2000);
-    assert_int_equal(r.switched, 0);
-    run_fini();
-    assert_null(r.values.host);
-}
-
 SETTINGS_TEST(choice_is_one_of_its_words)
 {
     RUN_OK("--level=off");
@@ -160,26 +145,6 @@ SETTINGS_TEST(flags_take_their_value_in_both_forms)
     assert_string_equal(r.values.host, "");
     assert_string_equal(r.values.url, "redis://h/?a=b=c");
     assert_string_equal(r.values.secret, "a=b="); /* only the first equals sign divides */
-}
-
-SETTINGS_TEST(last_of_a_repeated_flag_counts)
-{
-    RUN_OK("--workers=7", "--channel-host", "a", "--workers", "9", "--channel-host", "b");
-    assert_int_equal(r.values.workers, 9);
-    assert_string_equal(r.values.host, "b");
-}
-
-SETTINGS_TEST(environment_replaces_defaults)
-{
-    set("CHANNELD_CHANNEL_HOST", "example.org");
-    set("CHANNELD_WORKERS", "3");
-    set("CHANNELD_TIMEOUT", "500ms");
-    RUN_PLAIN();
-    assert_int_equal(r.result, 0);
-    assert_string_equal(r.values.host, "example.org");
-    assert_int_equal(r.values.workers, 3);
-    assert_int_equal(r.values.timeout, 500);
-    assert_string_equal(r.values.url, "redis://127.0.0.1:6379/0");
 }
 
 SETTINGS_TEST(flags_win_over_the_environment)
@@ -214,13 +179,6 @@ SETTINGS_TEST(bad_numbers_name_the_setting_and_not_the_value)
     }
 }
 
-SETTINGS_TEST(bad_numbers_in_the_environment_name_the_variable)
-{
-    set("CHANNELD_WORKERS", "many");
-    RUN_PLAIN();
-    assert_run_failed("CHANNELD_WORKERS");
-}
-
 SETTINGS_TEST(bounds_hold_from_both_sides)
 {
     EACH_TEXT (word, "--workers=1", "--workers=64", "--timeout=10ms", "--timeout=60s", "--cache-size=0")
@@ -232,14 +190,6 @@ SETTINGS_TEST(bounds_hold_from_both_sides)
     }
     RUN_OK("--cache-size=9223372036854775807");
     assert_int_equal(r.values.cache, INT64_MAX);
-}
-
-SETTINGS_TEST(message_of_a_bound_has_both_ends)
-{
-    RUN("--workers=65");
-    assert_buf(&r.error, "--workers: must be at least 1 and at most 64");
-    RUN("--timeout=1ms");
-    assert_buf(&r.error, "--timeout: must be at least 10 and at most 60000 milliseconds");
 }
 
 SETTINGS_TEST(switches_set_the_bit_of_their_position)
@@ -284,15 +234,6 @@ SETTINGS_TEST(flag_takes_its_value_even_when_it_looks_like_a_flag)
     RUN_OK("--password", "--secret--", "--channel-host", "--");
     assert_string_equal(r.values.secret, "--secret--");
     assert_string_equal(r.values.host, "--");
-}
-
-SETTINGS_TEST(switches_may_be_missing)
-{
-    char *argv[] = {(char[]){"channeld"}, (char[]){"--help"}, NULL};
-    struct settings_args args = {
-        .argc = 2, .argv = argv, .rest = r.rest, .sources = r.sources, .files = r.files};
-    r.result = settings_read(&SAMPLE, &r.values, &args, &r.error);
-    assert_run_failed("--help");
 }
 
 /* What is overridden is not looked at, and cannot be wrong. */
@@ -370,32 +311,6 @@ SETTINGS_TEST(unknown_variables_are_found)
     assert_int_equal(clearenv(), 0);
 }
 
-/* The warning when `name` is the only variable. */
-static void warn_of(const char *name, struct buf *warning)
-{
-    size_t at = 0;
-    assert_int_equal(clearenv(), 0);
-    set(name, "1");
-    struct span found = settings_next_unknown(&SAMPLE, SPAN("CHANNELD_"), &at, warning);
-    assert_span(found, name);
-    found = settings_next_unknown(&SAMPLE, SPAN("CHANNELD_"), &at, warning);
-    assert_null(found.data);
-    assert_int_equal(clearenv(), 0);
-}
-
-static void assert_unknown(const char *name, const char *expected)
-{
-    SCOPED_BUF(text);
-    warn_of(name, &text);
-    assert_buf(&text, expected);
-}
-
-SETTINGS_TEST(unknown_variable_is_named)
-{
-    assert_unknown("CHANNELD_CASH_SIZE", "CHANNELD_CASH_SIZE: no such setting");
-    assert_unknown("CHANNELD_", "CHANNELD_: no such setting");
-}
-
 /* --- files --- */
 
 static struct tempdir dir;
@@ -443,21 +358,6 @@ SETTINGS_TEST(secret_of_several_lines_is_an_error)
     RUN_OK("--channel-host", "a\nb");
 }
 
-SETTINGS_TEST(file_can_be_named_by_the_environment)
-{
-    set("CHANNELD_WORKERS_FILE", file_with_text("12\n"));
-    RUN_PLAIN();
-    assert_int_equal(r.result, 0);
-    assert_int_equal(r.values.workers, 12);
-}
-
-SETTINGS_TEST(file_named_by_a_flag_wins_over_the_environment)
-{
-    set("CHANNELD_PASSWORD", "from-env");
-    RUN_OK("--password-file", file_with_text("from-file\n"));
-    assert_string_equal(r.values.secret, "from-file");
-}
-
 SETTINGS_TEST(file_forms_work_only_where_allowed)
 {
     RUN("--channel-host-file", file_with_text("x"));
@@ -466,28 +366,6 @@ SETTINGS_TEST(file_forms_work_only_where_allowed)
     RUN_PLAIN();
     assert_int_equal(r.result, 0);
     assert_string_equal(r.values.host, "max.ru");
-}
-
-SETTINGS_TEST(missing_file_is_an_error_with_its_name)
-{
-    RUN("--workers-file=/nonexistent/workers");
-    assert_run_failed("--workers-file");
-    assert_non_null(strstr(buf_c_str(&r.error), "/nonexistent/workers: No such file"));
-    RUN("--password-file", dir.path);
-    assert_run_failed("--password-file");
-    set("CHANNELD_PASSWORD_FILE", "/nonexistent/password");
-    RUN_PLAIN();
-    assert_run_failed("CHANNELD_PASSWORD_FILE");
-}
-
-SETTINGS_TEST(secret_in_place_of_its_file_is_not_repeated)
-{
-    RUN("--password-file=s3cret");
-    assert_run_failed("--password-file");
-    assert_null(strstr(buf_c_str(&r.error), "s3cret"));
-    RUN("--redis-url-file=redis://:s3cret@h:1/0");
-    assert_run_failed("--redis-url-file");
-    assert_null(strstr(buf_c_str(&r.error), "s3cret"));
 }
 
 SETTINGS_TEST(file_may_hold_64_kib_and_no_more)
@@ -519,13 +397,6 @@ SETTINGS_TEST(value_and_file_at_one_level_exclude_each_other)
     RUN_PLAIN();
     assert_int_equal(r.result, -EINVAL);
     assert_non_null(strstr(buf_c_str(&r.error), "CHANNELD_PASSWORD and CHANNELD_PASSWORD_FILE"));
-}
-
-SETTINGS_TEST(bad_number_in_a_file_names_the_setting_of_the_file)
-{
-    set("CHANNELD_WORKERS_FILE", file_with_text("many"));
-    RUN_PLAIN();
-    assert_run_failed("CHANNELD_WORKERS_FILE");
 }
 
 /* --- reading again --- */
@@ -571,35 +442,6 @@ SETTINGS_TEST(values_from_files_are_read_again_and_others_stay)
     assert_non_null(strstr(buf_c_str(&r.error), "No such file"));
 }
 
-SETTINGS_TEST(file_that_became_empty_is_an_error)
-{
-    const char *password = text_temp("%s/password", dir.path);
-    assert_true(text_write_file(password, ""));
-    RUN_OK("--password-file", password);
-    read_again(); /* it was empty from the beginning */
-    assert_int_equal(r.result, 0);
-    assert_true(text_write_file(password, "hush"));
-    read_again();
-    assert_int_equal(r.result, 0);
-    assert_true(text_write_file(password, "\n"));
-    read_again();
-    assert_run_failed("--password-file");
-    assert_string_equal(r.values.secret, "hush");
-}
-
-SETTINGS_TEST(bad_values_are_named_when_read_again)
-{
-    const char *workers = text_temp("%s/workers", dir.path);
-    assert_true(text_write_file(workers, "3"));
-    RUN_OK("--workers-file", workers);
-    EACH_TEXT (text, "many", "", "0", "65") {
-        assert_true(text_write_file(workers, text));
-        read_again();
-        assert_run_failed("--workers-file");
-    }
-    assert_int_equal(r.values.workers, 3);
-}
-
 /* It has given what it held. */
 SETTINGS_TEST(pipe_is_not_read_again)
 {
@@ -623,36 +465,6 @@ static int open_dir(void **state)
 
 /* --- printing --- */
 
-SETTINGS_TEST(help_has_flag_variable_file_help_and_default)
-{
-    SCOPED_BUF(out);
-    settings_write_help(&SAMPLE, &out);
-    assert_buf(&out, "  --channel-host TEXT\n"
-                     "      CHANNELD_CHANNEL_HOST\n"
-                     "      Host of the links [max.ru]\n"
-                     "  --redis-url URL\n"
-                     "      CHANNELD_REDIS_URL, or from a file by CHANNELD_REDIS_URL_FILE\n"
-                     "      Where Redis is [redis://127.0.0.1:6379/0]\n"
-                     "  --password TEXT\n"
-                     "      CHANNELD_PASSWORD, or from a file by CHANNELD_PASSWORD_FILE\n"
-                     "      The password [none]\n"
-                     "  --workers NUMBER\n"
-                     "      CHANNELD_WORKERS, or from a file by CHANNELD_WORKERS_FILE\n"
-                     "      Threads [4]\n"
-                     "  --cache-size SIZE\n"
-                     "      CHANNELD_CACHE_SIZE\n"
-                     "      Memory [64MiB]\n"
-                     "  --timeout DURATION\n"
-                     "      CHANNELD_TIMEOUT\n"
-                     "      Timeout [2s]\n"
-                     "  --level low|high|off\n"
-                     "      CHANNELD_LEVEL\n"
-                     "      How loud [low]\n"
-                     "  --ca-file FILE\n"
-                     "      CHANNELD_CA_FILE\n"
-                     "      Authorities [none]\n");
-}
-
 SETTINGS_TEST(values_are_shown_in_their_own_notation)
 {
     SCOPED_BUF(out);
@@ -666,14 +478,6 @@ SETTINGS_TEST(values_are_shown_in_their_own_notation)
                      "timeout = 1500ms\n"
                      "level = low\n"
                      "ca-file = \n");
-}
-
-SETTINGS_TEST(empty_secret_shows_as_empty)
-{
-    SCOPED_BUF(out);
-    RUN_PLAIN();
-    settings_write_values(&SAMPLE, &r.values, &out);
-    assert_non_null(strstr(buf_c_str(&out), "\npassword = \n"));
 }
 
 /* The line of `setting` when it is given as `word`. */
@@ -704,25 +508,6 @@ static void assert_url(const char *url, const char *shown)
     (void)snprintf(word, sizeof word, "--redis-url=%s", url);
     (void)snprintf(line, sizeof line, "\nredis-url = %s\n", shown);
     assert_line(word, line);
-}
-
-SETTINGS_TEST(urls_without_password_are_shown_as_they_are)
-{
-    EACH_PAIR (text, expected, {"redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"},
-               {"redis://[::1]:6379/0", "redis://[::1]:6379/0"}, {"redis://alice@db/0", "redis://alice@db/0"},
-               {"unix:///run/redis.sock?db=1", "unix:///run/redis.sock?db=1"}, {"", ""},
-               {"nonsense", "nonsense"})
-        assert_url(text, expected);
-}
-
-SETTINGS_TEST(password_of_a_url_is_masked)
-{
-    EACH_PAIR (text, expected, {"redis://alice:s3cret@db:6379/0", "redis://alice:********@db:6379/0"},
-               {"rediss://:s3cret@db/0", "rediss://:********@db/0"},
-               {"redis://alice:@db/0", "redis://alice:********@db/0"},
-               {"unix://alice:s3cret@/run/redis.sock", "unix://alice:********@/run/redis.sock"},
-               {"redis://:s3cret@[::1]:6379", "redis://:********@[::1]:6379"})
-        assert_url(text, expected);
 }
 
 SETTINGS_TEST(password_with_any_characters_is_masked)

@@ -151,41 +151,6 @@ static int encode(uint32_t point, char out[4])
     return length;
 }
 
-/* True when any code point from `low` to `high` belongs in a sequence of `length` bytes. */
-static bool holds_character(uint32_t low, uint32_t high, int length)
-{
-    static const uint32_t first[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (low < first[length])
-        low = first[length];
-    if (low >= 0xD800 && low <= 0xDFFF)
-        low = 0xE000;
-    if (high > 0x10FFFF)
-        high = 0x10FFFF;
-    return low <= high;
-}
-
-/* The length of the character at the start, or minus that of the longest start of a character. */
-static int pending_step(const unsigned char *s, int n)
-{
-    if (s[0] < 0x80)
-        return 1;
-    int length = s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
-    if (length == 0)
-        return -1;
-    uint32_t bits = s[0] & (0x7FU >> length);
-    int good = 0;
-    for (int i = 1; i <= length; i++) {
-        int missing = 6 * (length - i);
-        if (!holds_character(bits << missing, (bits << missing) | ((1U << missing) - 1), length))
-            break;
-        good = i;
-        if (i == n || i == length || s[i] >> 6 != 2)
-            break;
-        bits = bits << 6 | (s[i] & 0x3F);
-    }
-    return good == length ? length : good == 0 ? -1 : -good;
-}
-
 static void assert_step(const char *bytes, size_t n, int expected)
 {
     int step = utf8_step((struct span){bytes, n});
@@ -253,24 +218,6 @@ TEST_CASE(ill_formed_sequences_have_the_length_of_their_prefix)
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         assert_step(cases[i].bytes, strlen(cases[i].bytes), cases[i].step);
         assert_false(utf8_valid(span_of(cases[i].bytes)));
-    }
-}
-
-TEST_CASE(all_short_sequences_agree_with_the_second_definition)
-{
-    static const unsigned char edges[] = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF,
-                                          0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE,
-                                          0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF};
-    size_t count = TEST_COUNT(edges);
-    for (size_t code = 0; code < count * count * count * count; code++) {
-        unsigned char bytes[4];
-        size_t rest = code;
-        for (int i = 0; i < 4; i++) {
-            bytes[i] = edges[rest % count];
-            rest /= count;
-        }
-        for (int n = 1; n <= 4; n++)
-            assert_step((const char *)bytes, (size_t)n, pending_step(bytes, n));
     }
 }
 

@@ -1,7 +1,6 @@
 /* Which server gets a connection, whoever accepts it and whatever ends: the counts alone, without sockets. */
 #include "http/balancer.h"
 
-#include <poll.h>
 #include <pthread.h>
 
 #include "base/hash.h"
@@ -135,12 +134,6 @@ TEST_CASE(a_successor_stays_where_it_was_accepted)
     http_balancer_free(b);
 }
 
-static bool has_something(const struct http_balancer *b, int server)
-{
-    struct pollfd inbox = {.fd = http_balancer_inbox(b, server), .events = POLLIN};
-    return poll(&inbox, 1, 0) == 1;
-}
-
 /* The server that has accepted it serves it then. */
 TEST_CASE(a_full_inbox_takes_no_more)
 {
@@ -184,15 +177,6 @@ struct acceptor {
     pthread_barrier_t *start;
     int self;
 };
-
-static void *accept_many(void *arg)
-{
-    const struct acceptor *a = arg;
-    (void)pthread_barrier_wait(a->start);
-    for (int i = 0; i < OF_EACH; i++)
-        (void)place(a->balancer, a->self, &none);
-    return NULL;
-}
 
 static void accept_at_once(struct http_balancer *b, void *(*accept)(void *arg))
 {

@@ -281,25 +281,3 @@ TEST_CASE(row_is_empty_when_no_field_of_the_shape_is_there)
     row.value[CHANNEL_FIELD_title] = SPAN("");
     assert_false(channel_row_is_empty(&row, CHANNEL_SUMMARY));
 }
-
-TEST_CASE(random_bytes_in_every_field_still_make_a_valid_card)
-{
-    uint64_t seed = 4711;
-    for (int round = 0; round < 2000; round++) {
-        char bytes[CHANNEL_FIELD_COUNT][24];
-        struct channel_row row = {{{NULL, 0}}};
-        SCOPED_BUF(out);
-        for (unsigned f = 0; f < CHANNEL_FIELD_COUNT; f++) {
-            size_t n = check_random(&seed) % sizeof bytes[f];
-            for (size_t i = 0; i < n; i++)
-                bytes[f][i] = (char)(check_random(&seed) & 0xFF);
-            if (check_random(&seed) % 4 != 0)
-                row.value[f] = (struct span){bytes[f], n};
-        }
-        (void)channel_write(&out, &row, CHANNEL_CARD);
-        yyjson_doc *doc = yyjson_read(out.data, out.len, YYJSON_READ_NOFLAG);
-        assert_non_null(doc);
-        assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(doc)), CHANNEL_FIELD_COUNT);
-        yyjson_doc_free(doc);
-    }
-}

@@ -29,12 +29,6 @@ static void add_day(struct buf *out, int month, int day, int count)
     buf_printf(out, "\"2026-%02d-%02d\":%d", month, day, count);
 }
 
-TEST_CASE(empty_object_stays_empty)
-{
-    assert_history("{}", "{}");
-    assert_history(" { } \n", "{}");
-}
-
 TEST_CASE(days_are_written_without_spaces_in_order)
 {
     assert_history("{\"2026-11-21\": 5}", "{\"2026-11-21\":5}");
@@ -102,21 +96,6 @@ TEST_CASE(latest_ten_are_found_in_any_order)
     }
 }
 
-TEST_CASE(ascending_and_descending_texts_give_the_same)
-{
-    SCOPED_BUF(down);
-    SCOPED_BUF(expected);
-    buf_append_char(&down, '{');
-    buf_append_char(&expected, '{');
-    for (int day = 28; day >= 1; day--)
-        add_day(&down, 2, day, day);
-    for (int day = 19; day <= 28; day++)
-        add_day(&expected, 2, day, day);
-    buf_append_char(&down, '}');
-    buf_append_char(&expected, '}');
-    assert_history(buf_c_str(&down), buf_c_str(&expected));
-}
-
 TEST_CASE(day_named_twice_counts_with_its_last_value)
 {
     assert_history("{\"2026-11-21\":1,\"2026-11-21\":2}", "{\"2026-11-21\":2}");
@@ -135,84 +114,6 @@ TEST_CASE(day_named_twice_counts_with_its_last_value)
     buf_append_char(&stored, '}');
     buf_append_char(&expected, '}');
     assert_history(buf_c_str(&stored), buf_c_str(&expected));
-}
-
-TEST_CASE(text_of_any_length_is_parsed)
-{
-    SCOPED_BUF(stored);
-    buf_append_char(&stored, '{');
-    for (int year = 1000; year < 9000; year++) { /* far beyond what fits on the stack */
-        if (stored.len > 1)
-            buf_append_char(&stored, ',');
-        buf_printf(&stored, "\"%d-01-01\":%d", year, year);
-    }
-    buf_append_char(&stored, '}');
-    assert_history(buf_c_str(&stored),
-                   "{\"8990-01-01\":8990,\"8991-01-01\":8991,\"8992-01-01\":8992,\"8993-01-01\":8993,"
-                   "\"8994-01-01\":8994,\"8995-01-01\":8995,\"8996-01-01\":8996,\"8997-01-01\":8997,"
-                   "\"8998-01-01\":8998,\"8999-01-01\":8999}");
-}
-
-/* What begins with a space is parsed as JSON. What does not may be copied: that must make no difference. */
-static void compare_with_parsed(struct span stored)
-{
-    SCOPED_BUF(spaced);
-    SCOPED_BUF(parsed);
-    SCOPED_BUF(out);
-    buf_append_char(&spaced, ' ');
-    buf_append_span(&spaced, stored);
-    int expected = history_write(&parsed, buf_span(&spaced));
-    if (history_write(&out, stored) != expected || !span_equal(buf_span(&out), buf_span(&parsed)))
-        fail_msg("%.*s gives %.*s", (int)stored.len, stored.data, (int)out.len, out.len > 0 ? out.data : "");
-}
-
-TEST_CASE(canonical_text_is_checked_too)
-{
-    static const char alphabet[] = "{}\",:- 0123456789eE.+n\\x\n";
-    uint64_t seed = 5;
-    int readable = 0;
-    for (int round = 0; round < 60000; round++) {
-        SCOPED_BUF(stored);
-        SCOPED_BUF(out);
-        int first = 1 + (int)(check_random(&seed) % 9);
-        int last = first + (int)(check_random(&seed) % 14);
-        buf_append_char(&stored, '{');
-        for (int day = first; day <= last; day++)
-            add_day(&stored, 11, day, (int)(check_random(&seed) % 100));
-        buf_append_char(&stored, '}');
-        for (uint32_t i = check_random(&seed) % 3; i > 0; i--)
-            stored.data[check_random(&seed) % stored.len] =
-                alphabet[check_random(&seed) % (sizeof alphabet - 1)];
-        if (check_random(&seed) % 4 == 0)
-            stored.len = check_random(&seed) % stored.len;
-        compare_with_parsed(buf_span(&stored));
-        readable += history_write(&out, buf_span(&stored)) == 0;
-    }
-    assert_in_range(readable, 10000, 50000);
-}
-
-TEST_CASE(lengths_around_the_arena_size_are_read)
-{
-    SCOPED_BUF(stored);
-    for (int spaces = 0; spaces < 9000; spaces += 7) {
-        buf_clear(&stored);
-        buf_printf(&stored, "{\"2026-11-21\":1%*s}", spaces, "");
-        assert_history(buf_c_str(&stored), "{\"2026-11-21\":1}");
-    }
-    for (int days = 1; days < 400; days++) {
-        SCOPED_BUF(out);
-        buf_clear(&stored);
-        for (int i = 0; i < days; i++)
-            buf_printf(&stored, "%s\"%d-01-01\":%d", i == 0 ? "{ " : ",", 2000 + i, i);
-        buf_append_char(&stored, '}');
-        compare_with_parsed(buf_span(&stored));
-        assert_int_equal(history_write(&out, buf_span(&stored)), 0);
-    }
-}
-
-TEST_CASE(escaped_names_are_names)
-{
-    assert_history("{\"2026\\u002d11-21\":1}", "{\"2026-11-21\":1}");
 }
 
 TEST_CASE(other_json_types_are_invalid)
@@ -251,16 +152,6 @@ TEST_CASE(names_must_be_dates)
                "2026-11-21 ", "2026-11-2") {
         SCOPED_BUF(stored);
         buf_printf(&stored, "{\"2026-11-20\":7,\"%s\":1}", text);
-        assert_invalid(buf_span(&stored));
-    }
-}
-
-/* The parser moves what it has read so far when there is more than it thought: that takes room as well. */
-TEST_CASE(nesting_around_the_arena_size_is_invalid)
-{
-    SCOPED_BUF(stored);
-    for (int depth = 1; depth < 1500; depth++) {
-        buf_append_char(&stored, '[');
         assert_invalid(buf_span(&stored));
     }
 }

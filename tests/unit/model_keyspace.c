@@ -37,26 +37,6 @@ TEST_CASE(keys_follow_the_schema)
     assert_buf(&out, "channels:loader");
 }
 
-TEST_CASE(identifiers_keep_the_full_range)
-{
-    struct keyspace k = with_prefix("p");
-    SCOPED_BUF(out);
-    keyspace_card(&k, &out, INT64_MIN);
-    assert_buf(&out, "pcard:-9223372036854775808");
-    buf_clear(&out);
-    keyspace_card(&k, &out, INT64_MAX);
-    assert_buf(&out, "pcard:9223372036854775807");
-}
-
-TEST_CASE(key_is_appended_to_the_buffer)
-{
-    struct keyspace k = with_prefix("p:");
-    SCOPED_BUF(out);
-    keyspace_index(&k, &out);
-    keyspace_api_keys(&k, &out);
-    assert_buf(&out, "p:indexp:api_keys");
-}
-
 TEST_CASE(prefix_has_1_to_64_characters)
 {
     struct keyspace k;

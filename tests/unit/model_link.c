@@ -128,23 +128,6 @@ TEST_CASE(slug_is_kept_unchanged)
         assert_found(text, text);
 }
 
-TEST_CASE(result_is_appended_to_the_buffer)
-{
-    SCOPED_BUF(out);
-    buf_append_str(&out, "channels:link:");
-    assert_int_equal(link_normalise(&HOSTS, SPAN("http://web.max.ru/news"), &out), 0);
-    assert_buf(&out, "channels:link:https://max.ru/news");
-}
-
-TEST_CASE(normalisation_is_idempotent)
-{
-    EACH_TEXT (text, "HTTP://WEB.MAX.RU:80/a/b//?q#f", "https://max.ru//a", "https://max.ru/%25") {
-        SCOPED_BUF(once);
-        assert_int_equal(link_normalise(&HOSTS, span_of(text), &once), 0);
-        assert_true(link_is_stored_shape(&HOSTS, buf_span(&once)));
-    }
-}
-
 TEST_CASE(stored_shape_is_recognised_exactly)
 {
     assert_true(link_is_stored_shape(&HOSTS, SPAN("https://max.ru/news")));
@@ -155,13 +138,4 @@ TEST_CASE(stored_shape_is_recognised_exactly)
                "https://max.ru:/news", "news", "")
         if (link_is_stored_shape(&HOSTS, span_of(text)))
             fail_msg("%s", text);
-}
-
-TEST_CASE(both_hosts_may_be_the_same)
-{
-    const struct link_hosts same = {{"max.ru", 6}, {"max.ru", 6}};
-    SCOPED_BUF(out);
-    assert_int_equal(link_normalise(&same, SPAN("https://max.ru/news"), &out), 0);
-    assert_int_equal(link_normalise(&same, SPAN("https://web.max.ru/news"), &out), -ENOENT);
-    assert_buf(&out, "https://max.ru/news");
 }
