@@ -65,8 +65,6 @@ static const struct option_spec specs[] = {
     NUMBER("bound-ms", bound_ms, 50, 1, 10000, "how old a response may be"),
     NUMBER("stale-limit-ms", stale_limit_ms, 1500, 0, 600000, "CHANNELD_STALE_LIMIT"),
     NUMBER("fault-gap-ms", fault_gap_ms, 1000, 0, 600000, "between two faults"),
-    NUMBER("stale-proxy-ms", stale_proxy_ms, 0, 0, 600000,
-           "sabotage: a proxy in front of channeld whose responses are up to that old"),
     NUMBER("drop-changes", drop, 0, 0, INT_MAX,
            "sabotage: one in so many changes is recorded, but not written"),
     OTHER("seed", OPTION_SEED, seed, "of all random choices (1)"),

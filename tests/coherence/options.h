@@ -37,7 +37,6 @@ struct options {
     bool expect_violations;
     const char *expected; /* kinds of violations that must all be among them, separated by commas, or NULL */
     bool ignore_invalidations; /* channeld's own test hook */
-    int stale_proxy_ms;        /* a proxy answers from a cache that is up to so old; 0: none */
     int drop;                  /* one in so many changes is recorded, but not written; 0: none */
     bool torn_writes;          /* cards are written in two halves */
     bool hide_link;            /* channeld cannot see whether its replica has a master */

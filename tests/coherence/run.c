@@ -818,10 +818,6 @@ void run_start_readers(struct run *run)
 {
     run->report = report_new(run->options.verbose);
     int port = run->server.port;
-    if (run->options.stale_proxy_ms > 0) {
-        run->proxy = stale_proxy_new(port, run->options.stale_proxy_ms);
-        port = stale_proxy_port(run->proxy);
-    }
     const struct checker checker = {.model = run->model,
                                     .schedule = run->schedule,
                                     .report = run->report,
@@ -843,8 +839,6 @@ void run_settle(struct run *run)
 
 void run_stop(struct run *run)
 {
-    if (run->proxy != NULL)
-        stale_proxy_free(run->proxy);
     if (report_violations(run->report) > 0 && !run->options.expect_violations)
         show_log(run);
     server_stop(&run->server);

@@ -10,7 +10,6 @@
 #include "coherence/reader.h"
 #include "coherence/replica.h"
 #include "coherence/report.h"
-#include "coherence/stale_proxy.h"
 #include "coherence/writer.h"
 #include "support/certs.h"
 #include "support/cluster.h"
@@ -39,7 +38,6 @@ struct run {
     int password;            /* which of the two it is */
     bool acknowledges_early; /* before the invalidations of the event loop iteration are queued */
     struct server server;
-    struct stale_proxy *proxy; /* or NULL */
     struct writer writer[WRITERS_MAX];
     struct reader reader[READERS_MAX];
     atomic_bool readers_finished;

@@ -31,11 +31,6 @@ static void lose_5(struct testbed *bed)
     netns_lose(&bed->netns, 5);
 }
 
-static void lose_20(struct testbed *bed)
-{
-    netns_lose(&bed->netns, 20);
-}
-
 static void restore(struct testbed *bed)
 {
     netns_restore(&bed->netns);
@@ -50,8 +45,6 @@ static const struct outage NO_REPLIES = {"network: nothing comes from redis", dr
 /* Connections may be given up now and then: the cache does not suffer. */
 static const struct outage LOSS_5 = {"network: 5% packet loss, each way", lose_5, restore, .lasts_ms = 1500,
                                      .unnoticed = true};
-static const struct outage LOSS_20 = {"network: 20% packet loss, each way", lose_20, restore,
-                                      .unnoticed = true};
 
 static void run(void **state, const struct outage *outage, int lasts_ms, int rounds)
 {
@@ -82,19 +75,8 @@ TEST_CASE_WITH(network_packet_loss, NULL, testbed_teardown)
     run(state, &LOSS_5, 0, 1);
 }
 
-SLOW_TEST_WITH(network_black_holes_in_a_row, NULL, testbed_teardown)
-{
-    run(state, &BLACK_HOLE, 10000, 4);
-}
-
 SLOW_TEST_WITH(network_black_hole_in_one_direction, NULL, testbed_teardown)
 {
     run(state, &NO_REQUESTS, 10000, 1);
     run(state, &NO_REPLIES, 10000, 1);
-}
-
-SLOW_TEST_WITH(network_long_packet_loss, NULL, testbed_teardown)
-{
-    run(state, &LOSS_5, 30000, 1);
-    run(state, &LOSS_20, 30000, 1);
 }

@@ -6,12 +6,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "faults/fanout.h"
 
-enum { LATENCY_MS = 200, SLOW_MS = 1500, RATE = 20000, KEYS = 20000, KEYS_RATE = 400000 };
-enum { HOLE_MS = 3300, LONG_HOLE_MS = 10000, RESETS_MS = 1500 };
+enum { KEYS = 20000, KEYS_RATE = 400000 };
+enum { HOLE_MS = 3300, RESETS_MS = 1500 };
 
 static int setup(void **state)
 {
@@ -22,14 +21,6 @@ static int setup(void **state)
 static int setup_clients(void **state)
 {
     (void)testbed_start(state, &(struct testbed_spec){.proxied = true});
-    return 0;
-}
-
-/* What takes many round trips or thousands of system calls, a busy machine does not do in two seconds. */
-static int setup_patient(void **state)
-{
-    static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=20s", NULL};
-    *state = testbed_new(&(struct testbed_spec){.env = env, .proxied = true});
     return 0;
 }
 
@@ -179,33 +170,11 @@ TEST_CASE_WITH(redis_connection_cut_within_a_reply, setup_cuts, testbed_teardown
     run_each(*state, cuts, TEST_COUNT(cuts));
 }
 
-SLOW_TEST_WITH(redis_connection_cut_after_every_byte, setup_cuts, testbed_teardown)
-{
-    static const struct cuts cuts[] = {{"reset at every byte of a card", CARD, PROXY_RESET, 1},
-                                       {"reset at every byte of a link", LINK, PROXY_RESET, 1},
-                                       {"reset within a page", PAGE, PROXY_RESET, 61},
-                                       {"end at every byte of a card", CARD, PROXY_FINISH, 1},
-                                       {"end within a page", PAGE, PROXY_FINISH, 67},
-                                       {"silence within a card", CARD, PROXY_DROP, 13},
-                                       {"silence within a page", PAGE, PROXY_DROP, 1500}};
-    run_each(*state, cuts, TEST_COUNT(cuts));
-}
-
 /* ---- black holes ---- */
 
 static void hole_up(struct testbed *bed)
 {
     proxy_set_blackhole(bed->fixture.proxy, PROXY_UP);
-}
-
-static void hole_down(struct testbed *bed)
-{
-    proxy_set_blackhole(bed->fixture.proxy, PROXY_DOWN);
-}
-
-static void hole_both(struct testbed *bed)
-{
-    proxy_set_blackhole(bed->fixture.proxy, PROXY_BOTH);
 }
 
 static void reset_all(struct testbed *bed)
@@ -263,76 +232,9 @@ TEST_CASE_WITH(redis_queries_lost_while_invalidations_arrive, setup_writer, tear
                                         .lasts_ms = HOLE_MS});
 }
 
-SLOW_TEST_WITH(redis_connection_black_hole_in_each_direction, setup_clients, testbed_teardown)
-{
-    static const struct outage holes[] = {
-        {"black hole both ways", hole_both, restore, .lasts_ms = LONG_HOLE_MS},
-        {"black hole for queries", hole_up, restore, .lasts_ms = LONG_HOLE_MS},
-        {"black hole for replies", hole_down, restore, .lasts_ms = LONG_HOLE_MS}};
-    for (size_t i = 0; i < TEST_COUNT(holes); i++)
-        outage_run(*state, &holes[i]);
-}
-
 /* ---- long and slow lines ---- */
 
-static void delay(struct testbed *bed)
-{
-    proxy_set_latency(bed->fixture.proxy, LATENCY_MS);
-}
-
-static void split(struct testbed *bed)
-{
-    proxy_set_slice(bed->fixture.proxy, 1);
-}
-
-static void throttle(struct testbed *bed)
-{
-    proxy_set_rate(bed->fixture.proxy, RATE);
-}
-
 /* 400 ms per query: a page of uncached channels takes three of them, a link two. */
-/* A page that is not cached takes several round trips. */
-TEST_CASE_WITH(redis_latency_of_200_ms_each_way, setup_patient, testbed_teardown)
-{
-    struct testbed *bed = *state;
-    delay(bed);
-    proxy_inject(bed->fixture.proxy, PROXY_RESET);
-    int64_t began = wait_now_ms();
-    (void)testbed_await_lost(bed, began);
-    int took = testbed_await_connected(bed, began);
-    assert_true(took >= 2 * LATENCY_MS);
-    testbed_expect(bed, "channels/", catalogue_version_page(1, 1));
-    testbed_expect(bed, "channel/by-link/?link=https://max.ru/c7", catalogue_version_card(7, 1));
-    testbed_expect(bed, "channel/by-id/8/", catalogue_version_card(8, 1));
-    restore(bed);
-    bed->clients = clients_start(bed);
-    outage_run(bed, &(struct outage){"200 ms each way", delay, restore, .lasts_ms = SLOW_MS,
-                                     .unnoticed = true, .harmless = true, .passable = true});
-}
-
-/* Pages in larger pieces, as a busy machine does not make tens of thousands of system calls in time. */
-TEST_CASE_WITH(redis_replies_byte_by_byte, setup_patient, testbed_teardown)
-{
-    enum { PAGE_SLICE = 13 };
-    struct testbed *bed = *state;
-    split(bed);
-    testbed_expect(bed, "channel/by-link/?link=https://max.ru/c7", catalogue_version_card(7, 1));
-    testbed_expect(bed, "channel/by-id/8/", catalogue_version_card(8, 1));
-    proxy_set_slice(bed->fixture.proxy, PAGE_SLICE);
-    testbed_expect(bed, "channels/", catalogue_version_page(1, 1));
-    testbed_expect(bed, "channels/?page=2", catalogue_version_page(2, 1));
-    restore(bed);
-    bed->clients = clients_start(bed);
-    outage_run(bed, &(struct outage){"single bytes", split, restore, .lasts_ms = SLOW_MS, .unnoticed = true,
-                                     .harmless = true, .passable = true});
-}
-
-/* Less than the clients request: they get what comes through in time. */
-TEST_CASE_WITH(redis_connection_of_20_kB_per_second, setup_clients, testbed_teardown)
-{
-    outage_run(*state, &(struct outage){"20 kB/s", throttle, restore, .lasts_ms = SLOW_MS, .unnoticed = true,
-                                        .passable = true});
-}
 
 /* More keys than arrive within a request timeout: they are read in portions, with requests in between. */
 TEST_CASE_WITH(many_api_keys_over_a_slow_redis_connection, setup, testbed_teardown)

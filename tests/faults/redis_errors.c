@@ -3,13 +3,12 @@
 
 #include <hiredis/hiredis.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "faults/fanout.h"
 
-enum { LASTS_MS = 1500, LONG_MS = 5000, REQUESTS = 20 };
+enum { LONG_MS = 5000 };
 
 /* ---- BUSY ---- */
 
@@ -113,52 +112,6 @@ TEST_CASE_WITH(redis_loading_its_data, setup_loading, testbed_teardown)
     server_await_log(&bed->fixture.server, "LOADING");
 }
 
-/* ---- NOAUTH, NOPERM ---- */
-
-TEST_CASE_WITH(redis_wants_a_password, testbed_setup_clients, testbed_teardown)
-{
-    outage_run(*state, &(struct outage){.name = "redis wants a password (NOAUTH)",
-                                        .begin_command = "CONFIG SET requirepass secret",
-                                        .kill = true,
-                                        .end_command = "ACL SETUSER default resetpass nopass",
-                                        .lasts_ms = LASTS_MS});
-}
-
-TEST_CASE_WITH(redis_denies_the_keys, testbed_setup_clients, testbed_teardown)
-{
-    outage_run(*state, &(struct outage){.name = "redis denies the keys (NOPERM)",
-                                        .begin_command = "ACL SETUSER default resetkeys ~elsewhere:*",
-                                        .end_command = "ACL SETUSER default allkeys",
-                                        .lasts_ms = LASTS_MS,
-                                        .unnoticed = true});
-}
-
-SLOW_TEST_WITH(redis_denies_all_commands, testbed_setup_clients, testbed_teardown)
-{
-    outage_run(*state, &(struct outage){.name = "redis denies all commands (NOPERM)",
-                                        .begin_command = "ACL SETUSER default -@all +acl",
-                                        .end_command = "ACL SETUSER default +@all",
-                                        .lasts_ms = LONG_MS});
-}
-
-/* The key set changed while it could not be read: until it can, keys are checked in Redis one by one. */
-TEST_CASE_WITH(redis_denies_the_api_key_set, testbed_setup, testbed_teardown)
-{
-    struct testbed *bed = *state;
-    struct redis *redis = &bed->fixture.redis;
-    fanout_await_cached(bed);
-    redis_do(redis, "ACL SETUSER default -scard -smembers");
-    catalogue_issue_key(redis, "another");
-    for (int i = 0; i < REQUESTS; i++)
-        testbed_expect(bed, "channel/by-id/1/", catalogue_version_card(1, 1));
-    assert_int_equal(redis_integer(redis, "DEL channels:api_keys"), 1);
-    fixture_await(&bed->fixture, "channel/by-id/1/", 401);
-    catalogue_issue_key(redis, FIXTURE_KEY);
-    fixture_await(&bed->fixture, "channel/by-id/1/", 200);
-    redis_do(redis, "ACL SETUSER default +scard +smembers");
-    fanout_await_cached(bed);
-}
-
 /* ---- maxclients ---- */
 
 TEST_CASE_WITH(redis_full_before_channeld_starts, testbed_setup, testbed_teardown)
@@ -175,15 +128,6 @@ TEST_CASE_WITH(redis_full_before_channeld_starts, testbed_setup, testbed_teardow
     redis_do(&bed->fixture.redis, "CONFIG SET maxclients 1000");
     (void)testbed_await_connected(bed, 0);
     testbed_expect(bed, "channel/by-id/1/", catalogue_version_card(1, 1));
-}
-
-SLOW_TEST_WITH(redis_full, testbed_setup_clients, testbed_teardown)
-{
-    outage_run(*state, &(struct outage){.name = "redis full (maxclients)",
-                                        .begin_command = "CONFIG SET maxclients 1",
-                                        .kill = true,
-                                        .end_command = "CONFIG SET maxclients 1000",
-                                        .lasts_ms = LONG_MS});
 }
 
 /* ---- MISCONF ---- */

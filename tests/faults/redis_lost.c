@@ -165,28 +165,3 @@ TEST_CASE_WITH(stopped_redis_is_noticed, testbed_setup_clients, testbed_teardown
 {
     stop_redis_for(*state, 3300, false, false);
 }
-
-/* No connection is given up, no request fails. */
-TEST_CASE_WITH(briefly_stopped_redis_costs_nothing, testbed_setup_clients, testbed_teardown)
-{
-    struct testbed *bed = *state;
-    double before = server_metric(&bed->fixture.server, "channeld_redis_disconnects_total");
-    for (int i = 0; i < ROUNDS; i++)
-        stop_redis_for(bed, 1000, true, true);
-    assert_true(server_metric(&bed->fixture.server, "channeld_redis_disconnects_total") <= before);
-}
-
-SLOW_TEST_WITH(redis_stopped_again_and_again, testbed_setup_clients, testbed_teardown)
-{
-    static const int lasts_ms[] = {10000, 5000, 3500, 10000, 6300, 8100};
-    for (size_t i = 0; i < TEST_COUNT(lasts_ms); i++)
-        stop_redis_for(*state, lasts_ms[i], false, false);
-}
-
-/* It may or may not be noticed; cached responses are right either way. */
-SLOW_TEST_WITH(redis_stopped_for_about_the_timeout, testbed_setup_clients, testbed_teardown)
-{
-    static const int lasts_ms[] = {1800, 1950, 2000, 2050, 2200, 2900, 3000, 3050};
-    for (size_t i = 0; i < TEST_COUNT(lasts_ms); i++)
-        stop_redis_for(*state, lasts_ms[i], true, false);
-}

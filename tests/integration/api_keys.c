@@ -53,31 +53,6 @@ enum { READING_MS = 3 * WAIT_DEADLINE_MS };
 
 static const char *const patient[] = {"CHANNELD_REQUEST_TIMEOUT=20s", NULL};
 
-static bool no_key_is_checked_in_redis(void *arg)
-{
-    struct fixture *fixture = arg;
-    double before = fixture_commands(fixture);
-    for (int i = 0; i < 12; i++)
-        assert_int_equal(status_of(fixture, "/api/channels/", i % 2 == 0 ? FIXTURE_AUTH : FIXTURE_WRONG),
-                         i % 2 == 0 ? 200 : 401);
-    return fixture_commands(fixture) == before;
-}
-
-TEST_CASE(held_keys_are_checked_in_memory)
-{
-    AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, patient);
-    catalogue_issue_keys(&fixture->redis, KEYS_HELD);
-    expect_issued_and_revoked_at_once(fixture);
-    /* The set changes again and again while it is read: every response is right, and in the end it is held.
-     */
-    for (int i = 0; i < 100; i++) {
-        redis_do(&fixture->redis, i % 2 == 0 ? "SADD channels:api_keys x" : "SREM channels:api_keys x");
-        assert_int_equal(status_of(fixture, "/api/channels/", FIXTURE_AUTH), 200);
-        assert_int_equal(status_of(fixture, "/api/channels/", FIXTURE_WRONG), 401);
-    }
-    assert_true(wait_until(no_key_is_checked_in_redis, fixture, READING_MS));
-}
-
 TEST_CASE(keys_beyond_the_limit_are_checked_in_redis_once)
 {
     AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, patient);
@@ -101,38 +76,9 @@ static bool is_valid(void *arg)
     return fixture_status(arg, "channels/") == 200;
 }
 
-static bool is_invalid(void *arg)
-{
-    return fixture_status(arg, "channels/") == 401;
-}
-
-/* One that was used a moment ago, one that was not, and one that nobody has used yet. */
-TEST_CASE(a_change_of_many_keys_is_effective_before_they_are_read)
-{
-    AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, patient);
-    char used[65];
-    char other[65];
-    catalogue_issue_keys(&fixture->redis, KEYS_READING);
-    catalogue_digest(FIXTURE_KEY, used);
-    catalogue_digest("another", other);
-    assert_true(wait_until(is_valid, fixture, WAIT_DEADLINE_MS));
-    redis_do(&fixture->redis, "SADD channels:api_keys %s", other);
-    assert_true(wait_until(another_is_valid, fixture, WAIT_DEADLINE_MS));
-    assert_true(wait_until(is_valid, fixture, WAIT_DEADLINE_MS));
-    redis_do(&fixture->redis, "SREM channels:api_keys %s %s", used, other);
-    assert_true(wait_until(is_invalid, fixture, WAIT_DEADLINE_MS));
-    assert_true(wait_until(another_is_invalid, fixture, WAIT_DEADLINE_MS));
-    redis_do(&fixture->redis, "SADD channels:api_keys %s %s", used, other);
-    assert_true(wait_until(is_valid, fixture, WAIT_DEADLINE_MS));
-    redis_do(&fixture->redis, "SREM channels:api_keys %s", other); /* which was not used since */
-    assert_true(wait_until(another_is_invalid, fixture, WAIT_DEADLINE_MS));
-    assert_true(redis_calls(&fixture->redis, "sscan") > 0);
-    assert_int_equal(redis_calls(&fixture->redis, "smembers"), 0);
-}
-
 /* ---- floods of wrong keys, each another ---- */
 
-enum { WRONG_KEYS = 20000, CHECKED_KEYS = 1000, PIPELINE = 50, SLACK_BYTES = 8 << 20 };
+enum { WRONG_KEYS = 20000, CHECKED_KEYS = 1000, PIPELINE = 50 };
 
 /* One worker: what is cached for one request is cached for all. A busy machine needs time for the scripts. */
 static const char *const env[] = {"CHANNELD_WORKERS=1", "CHANNELD_CACHE_SIZE=1MiB",
@@ -155,23 +101,6 @@ static void flood(struct fixture *fixture, int count)
             http_expect(&conn, 401);
         }
     }
-}
-
-TEST_CASE(wrong_keys_cost_neither_redis_commands_nor_memory)
-{
-    struct fixture *fixture = fixture_new(3, env);
-    assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
-    flood(fixture, WRONG_KEYS / 10);
-    double asked = fixture_commands(fixture);
-    double resident = server_metric(&fixture->server, "process_resident_memory_bytes");
-    flood(fixture, WRONG_KEYS);
-    assert_true(fixture_commands(fixture) == asked);
-#ifndef __SANITIZE_ADDRESS__ /* which keeps what was freed for a while */
-    assert_true(server_metric(&fixture->server, "process_resident_memory_bytes") < resident + SLACK_BYTES);
-#else
-    (void)resident;
-#endif
-    fixture_free(fixture);
 }
 
 /* The whole set is, which was read in portions: a wrong key that is new is refused without Redis. */
@@ -212,44 +141,6 @@ TEST_CASE(wrong_keys_do_not_evict_the_result_for_a_valid_one)
         assert_int_equal(redis_calls(&fixture->redis, "sismember"), asked);
         assert_true(server_metric(&fixture->server, "channeld_cache_bytes") <= 1 << 20);
     }
-}
-
-/*
- * Of many clients at once, while the set changes all the time so that it is never whole: their keys share the
- * checks. Valid keys are served meanwhile.
- */
-TEST_CASE(a_flood_of_wrong_keys_while_the_set_is_read_is_bounded)
-{
-    enum { CLIENTS = 100, ROUNDS = 20, CHECK_KEYS = 64, CHECK_COMMANDS = 3 };
-    AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, env);
-    struct http_conn conn[CLIENTS];
-    catalogue_issue_keys(&fixture->redis, KEYS_READING);
-    assert_true(wait_until(is_valid, fixture, WAIT_DEADLINE_MS));
-    for (int i = 0; i < CLIENTS; i++)
-        conn[i] = http_connect(fixture->server.port);
-    double asked = fixture_commands(fixture);
-    long long cards = redis_calls(&fixture->redis, "hmget");
-    int64_t began = wait_now_ms();
-    for (int round = 0; round < ROUNDS; round++) {
-        redis_do(&fixture->redis, round % 2 == 0 ? "SADD channels:api_keys x" : "SREM channels:api_keys x");
-        for (int i = 0; i < CLIENTS; i++)
-            assert_int_equal(
-                http_send_text(&conn[i], text_temp("GET /api/channel/by-id/%d/ HTTP/1.1\r\nHost: a\r\n"
-                                                   "X-Api-Key: wrong-%d-%d\r\n\r\n",
-                                                   9000 + i, round, i)),
-                0);
-        assert_int_equal(fixture_status(fixture, "channels/"), 200);
-        for (int i = 0; i < CLIENTS; i++)
-            http_expect(&conn[i], 401);
-    }
-    long long checks = (long long)(fixture_commands(fixture) - asked) / CHECK_COMMANDS;
-    cards = redis_calls(&fixture->redis, "hmget") - cards;
-    print_message("%d wrong keys: %lld checks in %lld ms\n", CLIENTS * ROUNDS, checks,
-                  (long long)(wait_now_ms() - began));
-    assert_in_range(checks, CLIENTS * ROUNDS / CHECK_KEYS, CLIENTS * ROUNDS / 4);
-    assert_true(cards <= checks + 4LL * ROUNDS); /* with each check, but no card for a wrong key */
-    for (int i = 0; i < CLIENTS; i++)
-        http_close(&conn[i]);
 }
 
 /* ---- nothing is read for an invalid key, where it is checked with each request ---- */
@@ -326,91 +217,6 @@ TEST_CASE(nothing_is_read_for_an_invalid_key_where_keys_are_checked_with_each_re
 }
 
 /* ---- a key that was valid before the keys have changed, beside a flood ---- */
-
-enum { OTHER_KEYS = 24, ATTEMPTS = 5, FLOOD_CLIENTS = 1 + 64 };
-
-static const char *key_header(const char *name, int number)
-{
-    return text_temp("X-Api-Key: %s-%d\r\n", name, number);
-}
-
-static void issue(struct fixture *f, const char *name, int number)
-{
-    catalogue_issue_key(&f->redis, text_temp("%s-%d", name, number));
-}
-
-static void use(struct fixture *f, const char *name, int number)
-{
-    assert_int_equal(status_of(f, "/api/channels/", key_header(name, number)), 200);
-}
-
-static void send_with_key(struct http_conn *conn, const char *name, int number)
-{
-    assert_int_equal(http_send_text(conn, text_temp("GET /api/channels/ HTTP/1.1\r\nHost: a\r\n%s\r\n",
-                                                    key_header(name, number))),
-                     0);
-}
-
-struct calls_awaited {
-    struct fixture *fixture;
-    long long least;
-};
-
-static bool checks_were_sent(void *arg)
-{
-    const struct calls_awaited *a = arg;
-    return redis_calls(&a->fixture->redis, "smismember") >= a->least ||
-           server_metric(&a->fixture->server, "channeld_redis_connected") < 1;
-}
-
-/*
- * Redis does not answer meanwhile. The first invalid key is checked alone, the others together, and the valid
- * key by itself. Returns whether that was seen before the silence of Redis ended the connection.
- */
-static bool is_checked_beside_a_flood(struct fixture *f, int attempt)
-{
-    struct http_conn conn[FLOOD_CLIENTS];
-    struct calls_awaited awaited = {f, redis_calls(&f->redis, "smismember") + 3};
-    proxy_set_blackhole(f->proxy, PROXY_DOWN);
-    for (int i = 0; i < FLOOD_CLIENTS; i++) {
-        conn[i] = http_connect(f->server.port);
-        send_with_key(&conn[i], "wrong", FLOOD_CLIENTS * attempt + i);
-    }
-    AUTO(http_close) struct http_conn valid = http_connect(f->server.port);
-    send_with_key(&valid, "before", attempt);
-    assert_true(wait_until(checks_were_sent, &awaited, WAIT_DEADLINE_MS));
-    bool is_seen = redis_calls(&f->redis, "smismember") >= awaited.least;
-    proxy_restore(f->proxy);
-    http_expect(&valid, 200);
-    for (int i = 0; i < FLOOD_CLIENTS; i++) {
-        http_expect(&conn[i], 401);
-        http_close(&conn[i]);
-    }
-    return is_seen;
-}
-
-/* It is none of the keys used last, which are checked at once. */
-TEST_CASE(a_key_that_was_valid_before_the_change_does_not_wait_behind_invalid_ones)
-{
-    AUTO(fixture_drop)
-    struct fixture *f = fixture_new_with(&(struct fixture_spec){.channels = 3, .env = env, .proxied = true});
-    catalogue_issue_keys(&f->redis, KEYS_READING);
-    for (int i = 0; i < ATTEMPTS; i++)
-        issue(f, "before", i);
-    for (int i = 0; i < OTHER_KEYS; i++)
-        issue(f, "other", i);
-    for (int i = 0; i < ATTEMPTS; i++)
-        use(f, "before", i);
-    for (int i = 0; i < OTHER_KEYS; i++)
-        use(f, "other", i);
-    bool is_seen = false;
-    for (int i = 0; i < ATTEMPTS && !is_seen; i++) {
-        issue(f, "after", i);
-        use(f, "after", i); /* the change has arrived */
-        is_seen = is_checked_beside_a_flood(f, i);
-    }
-    assert_true(is_seen);
-}
 
 /*
  * The tracking table has room for one of the two keys that hold the API keys, so each check invalidates the

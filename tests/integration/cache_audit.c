@@ -62,31 +62,6 @@ static struct fixture *begin_without_invalidations(void)
     return f;
 }
 
-TEST_CASE(missed_change_of_any_kind_is_noticed)
-{
-    static const struct {
-        const char *command, *key;
-    } changes[] = {
-        {"HSET channels:card:0 views_24h 987654321",
-         "\"channels:card:0\""}, /* in the card, not in its summary */
-        {"DEL channels:card:0", "\"channels:card:0\""},
-        {"HSET channels:card:0 link https://max.ru/other", "\"channels:card:0\""},
-        {"ZADD channels:index -1 1000", "\"channels:index\""},
-        {"SADD channels:api_keys junk", "\"channels:api_keys\""},
-    };
-    struct fixture *f[TEST_COUNT(changes)];
-    for (size_t i = 0; i < TEST_COUNT(changes); i++) {
-        f[i] = begin_without_invalidations();
-        redis_do(&f[i]->redis, changes[i].command);
-    }
-    for (size_t i = 0; i < TEST_COUNT(changes); i++) {
-        expect_noticed(f[i], changes[i].key);
-        if (strstr(changes[i].command, "card:0") == NULL)
-            expect_uncached(f[i]);
-        fixture_free(f[i]);
-    }
-}
-
 /* The digest of a key is in no line of the log. A new connection is trusted again. */
 TEST_CASE(missed_revocation_of_a_key_is_noticed)
 {
@@ -106,42 +81,6 @@ TEST_CASE(missed_revocation_of_a_key_is_noticed)
     double before = fixture_commands(f);
     fixture_expect(f, CARD, 200);
     assert_true(fixture_commands(f) == before);
-}
-
-#define NEW_KEY "another-key-of-the-tests"
-
-/* Changes of keys that keep their number, or are not about the set, or come while the set is being read. */
-TEST_CASE(missed_change_of_a_key_that_is_used_is_noticed)
-{
-    enum { MANY = 5000 };
-    static const struct {
-        const char *script;
-        int others;     /* keys besides */
-        int new_status; /* of the other key, once the change is noticed */
-    } changes[] = {
-        {"redis.call('SREM', KEYS[1], ARGV[1]) return redis.call('SADD', KEYS[1], ARGV[2])", 0, 200},
-        {"return redis.call('SREM', KEYS[1], ARGV[1])", MANY, 401},
-        {"return redis.call('HSET', KEYS[2], ARGV[1], '{\"expires\":\"2021-01-01T00:00:00Z\"}')", 0, 401},
-    };
-    char digest[65];
-    char other[65];
-    catalogue_digest(FIXTURE_KEY, digest);
-    catalogue_digest(NEW_KEY, other);
-    for (size_t i = 0; i < TEST_COUNT(changes); i++) {
-        AUTO(fixture_drop) struct fixture *f = begin_without_invalidations();
-        catalogue_issue_keys(&f->redis, changes[i].others);
-        redis_do(&f->redis, "GENUINE KILL TYPE normal SKIPME yes"); /* so that it reads the set again */
-        server_await_metric(&f->server, "channeld_redis_connects_total", 2);
-        fixture_await(f, CARD, 200);
-        fixture_expect(f, CARD, 200);
-        assert_int_equal(http_get_status(f->server.port, "/api/" CARD, "X-Api-Key: " NEW_KEY "\r\n"), 401);
-        redis_do(&f->redis, "EVAL %s 2 channels:api_keys channels:api_key_info %s %s", changes[i].script,
-                 digest, other);
-        fixture_await(f, CARD, 401);
-        expect_noticed(f, "\"channels:api_keys\"");
-        assert_int_equal(http_get_status(f->server.port, "/api/" CARD, "X-Api-Key: " NEW_KEY "\r\n"),
-                         changes[i].new_status);
-    }
 }
 
 /* Redis sends no invalidations for it. */

@@ -179,43 +179,7 @@ TEST_CASE(cache_serves_without_a_catalogue)
     }
 }
 
-static bool is_unavailable(void *arg)
-{
-    int status = fixture_status(arg, CARD);
-    assert_true(status == 200 || status == 500);
-    return status == 500;
-}
-
-TEST_CASE(cache_serves_for_the_stale_limit)
-{
-    AUTO(fixture_drop)
-    struct fixture *f = fixture_new(
-        CHANNELS, ENV("CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=300ms", "CHANNELD_STALE_LIMIT=1s"));
-    fixture_expect_in_the_end(f, CARD, 200);
-    redis_do(&f->redis, "FLUSHALL");
-    assert_true(wait_until(is_unavailable, f, WAIT_DEADLINE_MS));
-    server_await_admin(&f->server, "/readyz", 503);
-    expect_readiness(f, "\n[-]redis lost ", " s ago, longer than the stale limit\n");
-    expect_readiness(f, "503 ", "\n[-]catalogue missing\n");
-    put_catalogue(f);
-    await_recovery(f);
-}
-
 /* ---- no loss ---- */
-
-TEST_CASE(flush_of_another_database_empties_the_cache_alone)
-{
-    AUTO(fixture_drop) struct fixture *f = fixture_new(CHANNELS, CACHED);
-    fixture_expect_in_the_end(f, CARD, 200);
-    double flushes = server_metric(&f->server, "channeld_cache_flushes_total");
-    redis_do(&f->redis, "SELECT 1");
-    redis_do(&f->redis, "FLUSHDB");
-    server_await_metric(&f->server, "channeld_cache_flushes_total", flushes + 1);
-    fixture_expect_in_the_end(f, CARD, 200);
-    fixture_expect_in_the_end(f, "channel/by-id/424242/", 404);
-    assert_false(server_has_lost_redis(&f->server));
-    assert_true(server_metric(&f->server, GAUGE) < 1);
-}
 
 static void fill_nothing_and_deny(struct redis *redis)
 {

@@ -35,32 +35,6 @@ static void assert_contains(const struct http_response *r, const char *text)
     assert_non_null(strstr(content, text));
 }
 
-/* Until the API keys have been read, at the start, requests are no hits. */
-static bool is_coded_after_two_hits(void *arg)
-{
-    struct fixture *f = arg;
-    if (server_metric(&f->server, "channeld_cache_hits_total") < 2) {
-        AUTO(http_response_free) struct http_response response;
-        assert_true(server_metric(&f->server, "channeld_cache_coded_total") == 0);
-        get(f, "/api/channels/", &response);
-        assert_null(http_header(&response, "Content-Encoding"));
-    }
-    return server_metric(&f->server, "channeld_cache_coded_total") == 1;
-}
-
-/* Nothing is coded for the first of two hits: it may be the only one. */
-TEST_CASE(content_is_coded_when_it_is_asked_for_again)
-{
-    AUTO(fixture_drop) struct fixture *f = new_fixture(NULL);
-    assert_true(wait_until(is_coded_after_two_hits, f, WAIT_DEADLINE_MS));
-    for (int i = 0; i < 6; i++) {
-        AUTO(http_response_free) struct http_response response;
-        get(f, "/api/channels/", &response);
-        assert_string_equal(http_header(&response, "Content-Encoding"), "zstd");
-    }
-    assert_true(server_metric(&f->server, "channeld_cache_coded_total") == 1);
-}
-
 static bool is_coded(void *arg)
 {
     struct http_response *response = arg;
@@ -108,28 +82,6 @@ TEST_CASE(a_body_that_was_coded_during_a_change_is_never_sent)
             assert_contains(&response, title);
         }
     }
-}
-
-/* Each is answered in full, whether it was coded by then or not, and the cache stays within its bytes. */
-TEST_CASE(a_flood_of_different_channels_is_served)
-{
-    enum { CARDS = 150, ROUNDS = 4, CACHE = 4 << 20 };
-    AUTO(fixture_drop) struct fixture *f = new_fixture("CHANNELD_CACHE_SIZE=4MiB");
-    AUTO(http_close) struct http_conn conn = http_connect(f->server.port);
-    AUTOFREE char *text = text_fill("some text about the channel ", 6000);
-    for (int id = 1000; id < 1000 + CARDS; id++)
-        redis_do(&f->redis, "HSET channels:card:%d title t%dt description %s", id, id, text);
-    for (int round = 0; round < ROUNDS; round++) {
-        for (int id = 1000; id < 1000 + CARDS; id++) {
-            AUTO(http_response_free) struct http_response response;
-            AUTOFREE char *target = text_printf("/api/channel/by-id/%d/", id);
-            assert_int_equal(http_exchange(&conn, "GET", target, FIELDS, &response), 0);
-            assert_int_equal(response.status, 200);
-            assert_contains(&response, text_temp("\"t%dt\"", id));
-        }
-        assert_true(server_metric(&f->server, "channeld_cache_bytes") <= CACHE * 1.1);
-    }
-    server_await_metric(&f->server, "channeld_cache_coded_total", 1);
 }
 
 TEST_CASE(the_process_ends_while_bodies_are_coded)

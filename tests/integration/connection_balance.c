@@ -81,19 +81,6 @@ static void expect_even(struct server *s, int total)
     assert_in_range(c.most - c.least, 0, 1);
 }
 
-TEST_CASE(connections_that_come_one_after_the_other_are_even)
-{
-    for (size_t kind = 0; kind < TEST_COUNT(server); kind++) {
-        struct http_conn conn[CONNECTIONS];
-        for (int i = 0; i < CONNECTIONS; i++) {
-            conn[i] = open_one(&server[kind]);
-            expect_even(&server[kind], i + 1);
-        }
-        for (int i = 0; i < CONNECTIONS; i++)
-            close_one(&server[kind], &conn[i], CONNECTIONS - i - 1);
-    }
-}
-
 TEST_CASE(connections_that_come_together_are_even)
 {
     AUTOFREE char *request = http_format("GET", TARGET, NULL);

@@ -42,28 +42,6 @@ TEST_CASE(unfinished_head_is_408_in_time)
     assert_timed_out(*state, "G");
 }
 
-/* The deadline is for the whole head: further bytes do not extend it. */
-TEST_CASE(dripping_head_is_408_in_time)
-{
-    struct fixture *fixture = *state;
-    int64_t began = wait_now_ms();
-    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
-    assert_int_equal(http_send_text(&conn, "GET /api/channels/ HTTP/1.1\r\nHost: a\r\nX: "), 0);
-    while (!http_is_readable(&conn, 50))
-        (void)http_send_text(&conn, "x");
-    assert_took_the_timeout(began);
-    http_expect(&conn, 408);
-}
-
-TEST_CASE(silent_connection_ends_in_time)
-{
-    struct fixture *fixture = *state;
-    int64_t began = wait_now_ms();
-    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
-    assert_true(http_is_readable(&conn, WAIT_DEADLINE_MS));
-    assert_took_the_timeout(began);
-}
-
 TEST_CASE(idle_connection_is_closed_without_a_response)
 {
     struct fixture *fixture = *state;
@@ -106,54 +84,6 @@ TEST_CASE(old_connection_ends_with_an_answer)
         assert_int_equal(http_read_eof(&conn), 0);
     }
     server_await_metric(&fixture->server, "channeld_connections_max_age_reached_total", 3);
-}
-
-/* The second request of a connection has a deadline of its own. */
-TEST_CASE(unfinished_second_head_is_408)
-{
-    AUTO(fixture_drop)
-    struct fixture *fixture =
-        fixture_new(1, ENV("CHANNELD_HEADER_TIMEOUT=500ms", "CHANNELD_IDLE_TIMEOUT=1m"));
-    struct http_response response;
-    struct http_conn conn = http_connect(fixture->server.port);
-    assert_int_equal(http_exchange(&conn, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
-    http_response_free(&response);
-    assert_false(http_is_readable(&conn, TIMEOUT_MS / 2));
-    int64_t began = wait_now_ms();
-    assert_int_equal(http_send_text(&conn, "GET /api/channels/ HTTP/1.1\r\n"), 0);
-    assert_int_equal(http_read(&conn, false, &response), 0);
-    assert_int_equal(response.status, 408);
-    assert_took_the_timeout(began);
-    http_response_free(&response);
-    http_close(&conn);
-}
-
-TEST_CASE(body_that_does_not_come_ends_the_connection)
-{
-    struct fixture *fixture = *state;
-    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
-    assert_int_equal(
-        http_send_text(&conn, "GET /api/channels/ HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n" FIXTURE_AUTH
-                              "\r\nabc"),
-        0);
-    assert_true(http_is_readable(&conn, WAIT_DEADLINE_MS));
-}
-
-/* A client that does not read its response is closed at the write timeout. */
-TEST_CASE(client_that_does_not_read_is_closed)
-{
-    /* Sanitizers need time for such a card. */
-    struct fixture *fixture =
-        fixture_new(1, ENV("CHANNELD_WRITE_TIMEOUT=1s", "CHANNELD_REQUEST_TIMEOUT=20s"));
-    struct http_conn conn;
-    AUTOFREE char *text = text_repeat('x', 16000000);
-    redis_do(&fixture->redis, "HSET channels:card:900 max_channel_id 900 description %s", text);
-    http_start_get(&conn, fixture->server.port, "/api/channel/by-id/900/", FIXTURE_AUTH);
-    assert_true(http_is_readable(&conn, WAIT_DEADLINE_MS));
-    server_await_metric(&fixture->server, "channeld_connections_timed_out_total", 1);
-    server_await_metric_below(&fixture->server, "channeld_connections_open", 0.5);
-    http_close(&conn);
-    fixture_free(fixture);
 }
 
 TEST_CASE(timeouts_are_counted)

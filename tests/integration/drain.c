@@ -4,9 +4,7 @@
  * response that says so, connect again during the drain delay, and send nothing new afterwards.
  */
 
-#include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -124,25 +122,6 @@ TEST_CASE(readiness_without_shutdown_ends_with_the_listeners)
     server_expect_exit(&fixture->server, 0);
 }
 
-/* Their clients close their end late; the timeout of 20 s must not be spent on them. */
-TEST_CASE(idle_connections_do_not_delay_the_drain)
-{
-    AUTO(fixture_drop) struct fixture *fixture = begin("0s", "20s");
-    struct http_conn conns[5];
-    for (size_t i = 0; i < TEST_COUNT(conns); i++) {
-        AUTO(http_response_free) struct http_response response;
-        open_and_ask(fixture, &conns[i], &response);
-    }
-    int64_t began = wait_now_ms();
-    terminate(fixture);
-    server_expect_exit(&fixture->server, 0);
-    assert_in_range(wait_now_ms() - began, 0, wait_bound_ms(4000));
-    for (size_t i = 0; i < TEST_COUNT(conns); i++) {
-        assert_int_equal(http_read_eof(&conns[i]), 0);
-        http_close(&conns[i]);
-    }
-}
-
 TEST_CASE(request_in_flight_is_finished)
 {
     AUTO(fixture_drop) struct fixture *fixture = begin("0s", "10s");
@@ -159,34 +138,6 @@ TEST_CASE(request_in_flight_is_finished)
     assert_string_equal(http_header(&response, "Connection"), "close");
     assert_int_equal(json_integer_at(response.body, "data.max_channel_id"), 0);
     server_expect_exit(&fixture->server, 0);
-}
-
-TEST_CASE(unfinished_request_is_dropped_at_the_timeout)
-{
-    AUTO(fixture_drop) struct fixture *fixture = begin("0s", "1s");
-    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
-    assert_int_equal(http_send_text(&conn, "GET /api/channels/ HTTP/1.1\r\nHost: a\r\n"), 0);
-    assert_false(http_is_readable(&conn, 50));
-    int64_t began = wait_now_ms();
-    terminate(fixture);
-    server_expect_exit(&fixture->server, 0);
-    assert_in_range(wait_now_ms() - began, 0, wait_bound_ms(1000));
-}
-
-TEST_CASE(client_that_does_not_read_is_dropped_at_the_timeout)
-{
-    AUTO(fixture_drop) struct fixture *fixture = begin("0s", "1s");
-    AUTOFREE char *text = text_repeat('x', 8000000);
-    redis_do(&fixture->redis, "HSET channels:card:900 max_channel_id 900 description %s", text);
-    AUTOFREE char *request = http_format("GET", "/api/channel/by-id/900/", FIXTURE_AUTH);
-    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(http_send_text(&conn, request), 0);
-    assert_true(http_is_readable(&conn, WAIT_DEADLINE_MS));
-    int64_t began = wait_now_ms();
-    terminate(fixture);
-    server_expect_exit(&fixture->server, 0);
-    assert_in_range(wait_now_ms() - began, 0, wait_bound_ms(1000));
 }
 
 TEST_CASE(second_signal_ends_the_process_at_once)
@@ -292,39 +243,4 @@ TEST_CASE(no_request_fails_during_a_drain)
 {
     for (int round = 0; round < 2; round++)
         run("2s");
-}
-
-/* ---- while Redis does not reply ---- */
-
-enum { WAITING = 6, DRAIN_TIMEOUT_MS = 500 };
-
-static const char *const ASKED[] = {"channel/by-id/0/", "channel/by-link/?link=https://max.ru/nobody",
-                                    "channel/by-id/0/"};
-
-static void expect_waiting_requests_dropped(const char *cache_size)
-{
-    AUTOFREE char *cache = text_printf("CHANNELD_CACHE_SIZE=%s", cache_size);
-    const char *env[] = {"CHANNELD_DRAIN_TIMEOUT=500ms", "CHANNELD_REQUEST_TIMEOUT=60s", cache, NULL};
-    AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, env);
-    struct http_conn conns[WAITING];
-    redis_pause(&fixture->redis);
-    /* Some requests share a query to Redis, some have one of their own. */
-    for (int n = 0; n < WAITING; n++)
-        fixture_start_get(fixture, &conns[n], ASKED[n % (int)TEST_COUNT(ASKED)]);
-    server_await_metric(&fixture->server, "channeld_requests_in_flight", WAITING);
-    int64_t began = wait_now_ms();
-    process_signal(&fixture->server.process, SIGTERM);
-    server_expect_exit(&fixture->server, 0);
-    assert_in_range(wait_now_ms() - began, DRAIN_TIMEOUT_MS, wait_bound_ms(DRAIN_TIMEOUT_MS));
-    for (int n = 0; n < WAITING; n++) {
-        assert_int_not_equal(http_read_eof(&conns[n]), -EBADMSG); /* no half of an answer */
-        http_close(&conns[n]);
-    }
-    redis_resume(&fixture->redis);
-}
-
-TEST_CASE(requests_waiting_for_redis_are_dropped)
-{
-    expect_waiting_requests_dropped("8MiB");
-    expect_waiting_requests_dropped("0");
 }

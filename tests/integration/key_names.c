@@ -120,19 +120,6 @@ TEST_CASE(a_key_works_until_its_expiry_and_then_no_more)
     await_status(f, brief, 200);
 }
 
-static void expect_expiry_in_time(const char *setting)
-{
-    AUTO(fixture_drop) struct fixture *f = begin(setting);
-    AUTOFREE char *key = issue(f, "x", "4s");
-    await_status(f, key, 200);
-    await_status(f, key, 401);
-}
-
-TEST_CASE(keys_expire_without_a_cache)
-{
-    expect_expiry_in_time("CHANNELD_CACHE_SIZE=0");
-}
-
 /* Each key is checked in Redis, and the results are cached. */
 SLOW_TEST(keys_of_a_set_that_is_too_large_to_be_held_expire)
 {
@@ -192,26 +179,6 @@ TEST_CASE(a_new_name_is_used_at_once_and_revocation_removes_it)
     ctl_expect(run, 0, "revoked\n", NULL);
     await_status(f, key, 401);
     assert_int_equal(redis_integer(&f->redis, "EXISTS channels:api_key_info"), 0);
-}
-
-/* In 13 portions at least; the cards are read by HMGET as well, but only one of them. */
-static bool infos_are_read(void *arg)
-{
-    return redis_calls(arg, "hmget") > 13;
-}
-
-/* Many thousands are read in portions. */
-SLOW_TEST(every_key_of_a_large_set_has_its_own_name)
-{
-    enum { KEYS = 12000, STEP = 3999 };
-    AUTO(fixture_drop) struct fixture *f = begin("CHANNELD_WORKERS=1");
-    catalogue_issue_keys(&f->redis, KEYS);
-    for (int i = 1; i < KEYS; i += STEP) {
-        AUTOFREE char *name = text_printf("name-%d", i);
-        AUTOFREE char *key = issue(f, name, NULL);
-        await_name(f, key, name);
-    }
-    assert_true(wait_until(infos_are_read, &f->redis, WAIT_DEADLINE_MS));
 }
 
 /* ---- metrics ---- */

@@ -200,35 +200,6 @@ static void await_denials(struct redis *redis, const char *command, long long co
 
 #define NOT_IN_MEMORY "the API key set is not in memory"
 
-/* A key that was never asked for is refused without a look at Redis. */
-static bool key_set_is_in_memory(void *arg)
-{
-    static int tried;
-    struct fixture *f = arg;
-    double before = fixture_commands(f);
-    AUTOFREE char *header = text_printf("X-Api-Key: wrong%d\r\n", ++tried);
-    assert_int_equal(http_get_status(f->server.port, "/api/" CARD, header), 401);
-    return fixture_commands(f) == before;
-}
-
-/* No key has to change for that. */
-TEST_CASE(key_set_is_in_memory_again_after_a_passing_denial)
-{
-    static const char *const commands_denied[] = {"hlen", "sscan"};
-    AUTO(fixture_fini) struct fixture f;
-    begin(&f, NULL, SERVER_WAIT_READY);
-    for (size_t i = 0; i < TEST_COUNT(commands_denied); i++) {
-        assert_true(wait_until(key_set_is_in_memory, &f, WAIT_DEADLINE_MS));
-        redis_do(&f.redis, text_temp("ACL SETUSER channeld -%s", commands_denied[i]));
-        catalogue_issue_key(&f.redis, text_temp("another%zu", i));
-        await_denials(&f.redis, commands_denied[i], 1);
-        assert_false(key_set_is_in_memory(&f));
-        server_await_log(&f.server, NOT_IN_MEMORY ": each key is checked in redis\",\"reason\":\"NOPERM");
-        make_user(&f.redis, "channeld", NULL);
-        assert_true(wait_until(key_set_is_in_memory, &f, WAIT_DEADLINE_MS));
-    }
-}
-
 TEST_CASE(key_set_that_stays_denied_is_logged_once)
 {
     static const char *const less[] = {"-hlen", NULL};
@@ -240,51 +211,6 @@ TEST_CASE(key_set_that_stays_denied_is_logged_once)
         fixture_expect(&f, CARD, 200);
     }
     server_expect_log(&f.server, NOT_IN_MEMORY, 1);
-}
-
-/* What a request with an unknown key must have caused: Redis has denied a check of several keys, or allowed
- * it. */
-struct check_awaited {
-    struct fixture *fixture;
-    bool denied;
-    long long before;
-};
-
-static long long checks(struct fixture *f, bool denied)
-{
-    return denied ? denials(&f->redis, "smismember") : redis_calls(&f->redis, "smismember");
-}
-
-static bool check_was_made(void *arg)
-{
-    const struct check_awaited *a = arg;
-    static int tried;
-    AUTOFREE char *header = text_printf("X-Api-Key: unknown%d\r\n", ++tried);
-    assert_int_equal(http_get_status(a->fixture->server.port, "/api/" CARD, header), 401);
-    return checks(a->fixture, a->denied) > a->before;
-}
-
-static void await_check(struct fixture *f, bool denied)
-{
-    struct check_awaited awaited = {f, denied, checks(f, denied)};
-    if (!wait_until(check_was_made, &awaited, WAIT_DEADLINE_MS))
-        fail_msg("no check was %s", denied ? "denied" : "made");
-}
-
-/* The set is too large to be read as a whole, and does not change. */
-TEST_CASE(keys_of_a_large_set_are_checked_together_again_after_each_passing_denial)
-{
-    enum { DENIALS = 6 };
-    AUTO(fixture_fini) struct fixture f;
-    begin(&f, NULL, SERVER_WAIT_READY);
-    catalogue_issue_keys(&f.redis, MANY_KEYS);
-    await_check(&f, false);
-    for (int i = 0; i < DENIALS; i++) {
-        redis_do(&f.redis, "ACL SETUSER channeld -smismember");
-        await_check(&f, true);
-        make_user(&f.redis, "channeld", NULL);
-        await_check(&f, false);
-    }
 }
 
 static void expect_denied(struct redis *redis, const char *user, const char *command)
@@ -304,19 +230,6 @@ TEST_CASE(documented_user_can_do_nothing_else)
     begin(&f, NULL, SERVER_WAIT_READY);
     for (size_t i = 0; i < TEST_COUNT(refused); i++)
         expect_denied(&f.redis, "channeld", refused[i]);
-}
-
-TEST_CASE(without_tracking_nothing_is_cached)
-{
-    static const char *const less[] = {"-client|tracking", NULL};
-    AUTO(fixture_fini) struct fixture f;
-    begin(&f, less, SERVER_WAIT_READY);
-    ask_for_everything(&f);
-    double before = fixture_commands(&f);
-    ask_for_everything(&f);
-    assert_true(fixture_commands(&f) > before);
-    assert_int_equal((int)server_metric(&f.server, "channeld_redis_tracking_refused_total"), 1);
-    assert_int_equal((int)server_metric(&f.server, "channeld_cache_untracked"), 1);
 }
 
 /* And not only when it is missing. */
@@ -344,18 +257,6 @@ TEST_CASE(without_client_caching_links_are_tracked)
     assert_true(redis_integer(&f.redis, "EXISTS channels:link:https://max.ru/none") == 0);
     redis_do(&f.redis, "SET channels:link:https://max.ru/none 0");
     server_await_metric(&f.server, "channeld_cache_invalidations_total", 1);
-}
-
-/* Without the right to ROLE channeld serves, and logs that. */
-TEST_CASE(without_role_the_role_is_unknown)
-{
-    static const char *const less[] = {"-role", NULL};
-    AUTO(fixture_fini) struct fixture f;
-    begin(&f, less, SERVER_WAIT_READY);
-    ask_for_everything(&f);
-    assert_int_equal((int)server_metric(&f.server, "channeld_redis_role{role=\"unknown\"}"), 1);
-    assert_int_equal((int)server_metric(&f.server, "channeld_redis_role{role=\"master\"}"), 0);
-    server_await_log(&f.server, "redis denies ROLE");
 }
 
 /* The user's Redis becomes a replica of another one with the same content; `denial` is logged, or NULL. */
@@ -442,49 +343,6 @@ TEST_CASE(permission_that_is_taken_away_fails_only_what_needs_it)
     fixture_expect(&f, "channel/by-link/?link=https://max.ru/nobody", 500);
     fixture_expect(&f, "channels/", 200);
     assert_int_equal(server_admin_status(&f.server, "/readyz"), 200);
-}
-
-static void expect_500s(struct fixture *f)
-{
-    AUTOFREE char *link = catalogue_link(7);
-    const char *const paths[] = {"channels/?page=2", text_temp("channel/by-link/?link=%s", link)};
-    for (size_t i = 0; i < TEST_COUNT(paths); i++)
-        fixture_expect(f, paths[i], 500);
-}
-
-TEST_CASE(wrong_password_is_500_until_it_is_corrected)
-{
-    static const char *const another[] = {"<PASSWORD1", ">ANOTHER", NULL};
-    struct fixture f;
-    request_timeout = "CHANNELD_REQUEST_TIMEOUT=300ms";
-    begin(&f, another, SERVER_WAIT_LISTENING);
-    expect_500s(&f);
-    fixture_expect(&f, CARD, 500);
-    assert_int_equal(http_get_status(f.server.port, "/api/" CARD, FIXTURE_WRONG), 500);
-    assert_int_equal(server_admin_status(&f.server, "/readyz"), 503);
-    make_user(&f.redis, "channeld", NULL);
-    fixture_await(&f, CARD, 200);
-    server_await_admin(&f.server, "/readyz", 200);
-    fixture_fini(&f);
-    request_timeout = "CHANNELD_REQUEST_TIMEOUT=20s";
-}
-
-/* Redis ends the connections of a user that is deleted. */
-TEST_CASE(deleted_user_is_500_for_uncached_requests)
-{
-    struct fixture f;
-    request_timeout = "CHANNELD_REQUEST_TIMEOUT=300ms";
-    begin(&f, NULL, SERVER_WAIT_READY);
-    fixture_expect_in_the_end(&f, CARD, 200);
-    redis_do(&f.redis, "ACL DELUSER channeld");
-    server_await_metric_below(&f.server, "channeld_redis_connected", 0);
-    expect_500s(&f);
-    fixture_expect(&f, CARD, 200);
-    make_user(&f.redis, "channeld", NULL);
-    server_await_metric(&f.server, "channeld_redis_connected", 1);
-    fixture_expect_in_the_end(&f, "channel/by-id/424242/", 404);
-    fixture_fini(&f);
-    request_timeout = "CHANNELD_REQUEST_TIMEOUT=20s";
 }
 
 /* ---- channelctl, and Sentinels ---- */
@@ -637,19 +495,6 @@ static void begin_with_password(struct fixture *f, const char *userinfo, const c
     const char *env[] = {"CHANNELD_REQUEST_TIMEOUT=500ms", setting, NULL};
     fixture_init(f, &(struct fixture_spec){
                         .channels = 2, .env = env, .redis_args = args, .userinfo = userinfo, .wait = wait});
-}
-
-TEST_CASE(missing_or_wrong_password_is_500)
-{
-    static const char *const userinfo[] = {NULL, ":wrong@"};
-    for (size_t i = 0; i < TEST_COUNT(userinfo); i++) {
-        AUTO(fixture_fini) struct fixture f;
-        begin_with_password(&f, userinfo[i], NULL, SERVER_WAIT_LISTENING);
-        fixture_expect_unavailable(&f, "channels/");
-        fixture_expect_unavailable(&f, "channel/by-id/0/");
-        assert_int_equal(server_admin_status(&f.server, "/livez"), 200);
-        assert_int_equal(server_admin_status(&f.server, "/readyz"), 503);
-    }
 }
 
 TEST_CASE(password_can_be_in_the_url_or_in_a_file)

@@ -78,18 +78,6 @@ TEST_CASE(dead_nodes_are_skipped)
     expect_only(&fixture, CLUSTER_OWNER);
 }
 
-TEST_CASE(change_is_served_at_once)
-{
-    struct fixture fixture;
-    struct redis *owner = &cluster.node[CLUSTER_OWNER];
-    begin(&fixture, cluster.url);
-    redis_do(owner, "HSET " CLUSTER_PREFIX "card:1 title changed");
-    fixture_await_text(&fixture, "channel/by-id/1/", "changed", true);
-    redis_do(owner, "HSET " CLUSTER_PREFIX "card:1 title t");
-    fixture_await_text(&fixture, "channel/by-id/1/", "changed", false);
-    expect_only(&fixture, CLUSTER_OWNER);
-}
-
 /* ---- host names ---- */
 
 static void set_at_all(const char *setting, const char *value)

@@ -4,8 +4,6 @@
  */
 
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "support/fixture.h"
 #include "support/net.h"
@@ -72,25 +70,6 @@ TEST_CASE_WITH(redis_comes_up_after_channeld, setup_without_redis, fixture_teard
         fixture_expect_sample(fixture, n);
 }
 
-/* A request without a connection waits for one until the request timeout. */
-TEST_CASE(waiting_request_is_answered_over_the_new_connection)
-{
-    static const char *const patient[] = {"CHANNELD_REQUEST_TIMEOUT=8s", NULL};
-    AUTO(redis_stop) struct redis redis;
-    AUTO(fixture_fini) struct fixture fixture;
-    AUTO(http_close) struct http_conn conn;
-    redis_start(&redis, NULL);
-    catalogue_issue_key(&redis, FIXTURE_KEY);
-    catalogue_put_samples(&redis, 1);
-    redis_do(&redis, "SAVE");
-    redis_kill(&redis);
-    fixture_serve(&fixture, redis.url, patient, SERVER_WAIT_LISTENING);
-    fixture_start_get(&fixture, &conn, "channels/");
-    assert_false(http_is_readable(&conn, 300));
-    redis_restart(&redis);
-    http_expect(&conn, 200);
-}
-
 TEST_CASE_WITH(channeld_stops_without_redis, setup_without_redis, NULL)
 {
     struct fixture *fixture = *state;
@@ -137,20 +116,6 @@ TEST_CASE_WITH(stalled_redis_is_500_in_time, setup_stalled, fixture_teardown)
     assert_int_equal(server_admin_status(&fixture->server, "/livez"), 200);
     expect_recovery(fixture);
     assert_true(server_metric(&fixture->server, FAILED) >= 6);
-}
-
-TEST_CASE(pause_shorter_than_the_timeout_fails_no_request)
-{
-    AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, NULL);
-    AUTO(http_close) struct http_conn conn;
-    AUTO(http_response_free) struct http_response response;
-    redis_pause(&fixture->redis);
-    fixture_start_get(fixture, &conn, "channel/by-id/0/");
-    assert_false(http_is_readable(&conn, 200));
-    redis_resume(&fixture->redis);
-    assert_int_equal(http_read(&conn, false, &response), 0);
-    assert_int_equal(response.status, 200);
-    assert_int_equal(json_integer_at(response.body, "data.max_channel_id"), 0);
 }
 
 /* ---- reasons in the log, each when it begins, in the words of Redis ---- */

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "support/fixture.h"
 
@@ -88,17 +87,6 @@ TEST_CASE(unix_socket_is_used)
     local_stop(&l);
 }
 
-TEST_CASE(unix_socket_takes_user_password_and_database)
-{
-    struct local l;
-    local_start(&l, "s3cret/@");
-    redis_do(&l.redis, "ACL SETUSER alice on >hush allkeys allcommands");
-    assert_local_serves(&l, ":s3cret%2F%40@", "");
-    assert_local_serves(&l, "default:s3cret%2F%40@", "?db=5");
-    assert_local_serves(&l, "alice:hush@", "?db=5");
-    local_stop(&l);
-}
-
 /* The file of the socket is replaced; until then there is none, or one without a listener. */
 TEST_CASE(unix_socket_that_is_replaced_is_found_again)
 {
@@ -116,25 +104,6 @@ TEST_CASE(unix_socket_that_is_replaced_is_found_again)
     redis_restart(&l.redis);
     fixture_await(&fixture, "channel/by-id/1/", 200);
     server_stop(&fixture.server);
-    local_stop(&l);
-}
-
-TEST_CASE(unix_socket_with_a_wrong_password)
-{
-    struct local l;
-    struct server server;
-    char *errors = NULL;
-    local_start(&l, "s3cret");
-    AUTOFREE char *url = text_printf("unix://:wrong@%s", l.path);
-    server_start(&server, &(struct server_spec){url, NULL, SERVER_WAIT_LISTENING});
-    server_await_metric(&server, "channeld_redis_disconnects_total", 2);
-    assert_int_equal(server_admin_status(&server, "/readyz"), 503);
-    server_await_log(&server, "WRONGPASS");
-    server_await_log(&server, l.path);
-    server_stop(&server);
-    assert_int_equal(list_keys(&l, url, &errors), 1);
-    assert_non_null(strstr(errors, "WRONGPASS"));
-    free(errors);
     local_stop(&l);
 }
 

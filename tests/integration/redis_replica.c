@@ -149,17 +149,3 @@ TEST_CASE_WITH(replica_without_its_link_is_lost_from_its_last_update_on, set_up,
     proxy_restore(line);
     expect_truth_again();
 }
-
-/* The same address now has a replica of another master: nothing cached before is served. */
-TEST_CASE_WITH(demoted_master_is_reconnected_to, set_up, tear_down)
-{
-    redis_do(&f.redis, "REPLICAOF NO ONE");
-    server_await_metric(&f.server, "channeld_redis_role{role=\"master\"}", 2);
-    fixture_expect_in_the_end(&f, CARD, 200);
-    double before = server_metric(&f.server, "channeld_redis_connects_total");
-    revoke_all(&master);
-    redis_do(&f.redis, "REPLICAOF 127.0.0.1 %d", proxy_port(line));
-    fixture_await(&f, CARD, 401);
-    server_await_metric(&f.server, "channeld_redis_role{role=\"replica\"}", 2);
-    assert_true(server_metric(&f.server, "channeld_redis_connects_total") >= before + 2);
-}

@@ -107,25 +107,6 @@ TEST_CASE(large_responses_without_room_are_503_and_all_others_are_sent)
     fixture_expect_metric(fixture, "channeld_requests_in_flight", 0);
 }
 
-TEST_CASE(one_byte_less_is_no_room)
-{
-    AUTO(fixture_drop) struct fixture *fixture = start(2 * card_length() - 1, SHORT);
-    AUTO(http_pool_close) struct http_pool first;
-    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
-    open_first_reader(&first, fixture);
-    expect_no_room(&conn, CARD(2));
-}
-
-TEST_CASE(one_response_always_has_room)
-{
-    AUTO(fixture_drop) struct fixture *fixture = start(card_length() / 2, SHORT);
-    AUTO(http_pool_close) struct http_pool first;
-    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
-    open_first_reader(&first, fixture);
-    expect_no_room(&conn, CARD(2));
-    http_ask(&conn, "GET", CARD(1), FIXTURE_AUTH, 200);
-}
-
 /* Readers of one response hold one body. */
 TEST_CASE(a_body_counts_once)
 {
@@ -160,62 +141,6 @@ TEST_CASE(a_response_is_sent_when_there_is_room)
     fixture_expect_metric(fixture, "channeld_auth_total{outcome=\"valid\"}", keys + 1);
     fixture_expect_metric(fixture, "channeld_requests_in_flight", 0);
     http_close(&conn);
-}
-
-/* As many as there is room for, in order of arrival. */
-TEST_CASE(all_that_wait_are_sent_in_turn)
-{
-    enum { WAITING = 30 };
-    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), LONG);
-    AUTO(http_pool_close) struct http_pool first;
-    AUTO(http_pool_close) struct http_pool others;
-    AUTOFREE char *second = http_format("GET", CARD(2), FIXTURE_AUTH "Connection: close\r\n");
-    AUTOFREE char *third = http_format("GET", CARD(3), FIXTURE_AUTH "Connection: close\r\n");
-    open_first_reader(&first, fixture);
-    http_pool_open(&others, fixture->server.port, WAITING, 0);
-    http_pool_send_each(&others, (const char *const[]){second, third}, 2);
-    server_await_metric(&fixture->server, "channeld_requests_in_flight", WAITING);
-    http_pool_close(&first);
-    struct http_pool_end end = http_pool_await_end(&others, 200, NULL, 0, WAIT_DEADLINE_MS);
-    assert_int_equal(end.left, 0);
-    assert_int_equal(end.answered, WAITING);
-    server_await_metric_below(&fixture->server, UNSENT, 0);
-}
-
-/* The first of those that wait takes less than it has waited for. */
-TEST_CASE(room_that_is_not_taken_is_given_to_the_next)
-{
-    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), LONG);
-    AUTO(http_pool_close) struct http_pool first;
-    struct http_conn second;
-    struct http_conn third;
-    open_first_reader(&first, fixture);
-    http_start_get(&second, fixture->server.port, CARD(2), FIXTURE_AUTH);
-    server_await_metric(&fixture->server, "channeld_requests_in_flight", 1);
-    http_start_get(&third, fixture->server.port, CARD(3), FIXTURE_AUTH);
-    server_await_metric(&fixture->server, "channeld_requests_in_flight", 2);
-    redis_do(&fixture->redis, "HDEL channels:card:902 description");
-    http_pool_close(&first);
-    http_expect(&second, 200);
-    http_expect(&third, 200);
-    http_close(&second);
-    http_close(&third);
-}
-
-TEST_CASE(a_client_may_leave_while_its_response_waits)
-{
-    AUTO(fixture_drop) struct fixture *fixture = start(card_length(), LONG);
-    AUTO(http_pool_close) struct http_pool first;
-    struct http_conn conn;
-    open_reader(&first, fixture, CARD(1));
-    await_unsent(fixture, 1);
-    http_start_get(&conn, fixture->server.port, CARD(2), FIXTURE_AUTH);
-    server_await_metric(&fixture->server, "channeld_requests_in_flight", 1);
-    http_reset(&conn);
-    server_await_metric_below(&fixture->server, "channeld_requests_in_flight", 0);
-    http_pool_close(&first);
-    server_await_metric_below(&fixture->server, UNSENT, 0);
-    assert_int_equal(http_get_status(fixture->server.port, CARD(2), FIXTURE_AUTH), 200);
 }
 
 /* The end of the process does not wait for those that do not read. */

@@ -199,7 +199,8 @@ static void on_close(struct tcp *s)
 
 /* --- fairness --- */
 
-/* The turn of the loop in which connections were accepted last, how many, and the requests since the one before. */
+/* The turn of the loop in which connections were accepted last, how many, and the requests since the one
+ * before. */
 static unsigned accept_turn, accepted, requests, requests_before;
 
 static void on_accept(struct tcp *s)
