@@ -80,7 +80,7 @@ struct backend {
     unsigned seed;
 
     bool clustered;               /* other nodes may have to execute commands */
-    struct redirects *redirects;  /* NULL until the first redirect */
+    struct redirects redirects;   /* if so */
     struct wait_group open_parts; /* the timer, the locator, connections and the redirects */
 };
 
@@ -101,16 +101,6 @@ struct redis_session {
     struct wait_group open_backends;
 };
 
-/* A command in a cluster: another node may have to execute it. */
-struct session_command {
-    struct backend *backend;
-    unsigned how;
-    redis_reply_fn fn;
-    void *arg;
-    size_t len;
-    char text[];
-};
-
 static const struct redis_endpoint *session_settings(const struct backend *b)
 {
     return redis_config_endpoint(b->config);
@@ -128,7 +118,7 @@ struct redis_config *redis_session_config(const struct redis_session *s)
 
 unsigned redis_session_commands_outside(const struct redis_session *s)
 {
-    return s->current->redirects != NULL ? redirects_pending(s->current->redirects) : 0;
+    return s->current->redirects.pending;
 }
 
 bool redis_session_tracks_absences(const struct redis_session *s)
@@ -142,47 +132,6 @@ uint64_t redis_session_valid_until_ms(const struct redis_session *s)
     uint64_t valid_ms = redis_connection_server(b->connection)->valid_until_ms;
     uint64_t trusted_ms = b->locator != NULL ? selection_trusted_until_ms(&b->selection) : UINT64_MAX;
     return valid_ms < trusted_ms ? valid_ms : trusted_ms;
-}
-
-/* --- other nodes of a cluster --- */
-
-static int session_open_redirects(struct backend *b)
-{
-    const struct redis_session_options *o = &b->session->options;
-    const struct redirects_options options = {
-        .config = b->config, .client_name = o->client_name, .metrics = o->metrics, .loop_lag = o->loop_lag};
-    int err = redirects_new(b->session->loop, &options, &b->redirects);
-    if (err == 0)
-        wait_group_add(&b->open_parts, 1);
-    return err;
-}
-
-static int session_redirect(const struct session_command *command, const struct redis_address *node)
-{
-    struct backend *b = command->backend;
-    const struct redis_session *s = b->session;
-    int err = b->redirects == NULL ? session_open_redirects(b) : 0;
-    if (err != 0)
-        return err;
-    if (b == s->current)
-        s->options.on_outside_read(s->options.arg);
-    return redirects_send(b->redirects, node, (struct span){command->text, command->len}, command->fn,
-                          command->arg);
-}
-
-static void session_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
-{
-    struct session_command *command = arg;
-    struct redis_address node;
-    bool is_elsewhere = reply != NULL && cluster_read_ask(reply, &command->backend->selection.address, &node);
-    bool is_redirected = is_elsewhere && (command->how & REDIS_SEND_STREAM_ONLY) == 0;
-    if (is_redirected && session_redirect(command, &node) != 0) {
-        is_redirected = false;
-        reply = NULL;
-    }
-    if (!is_redirected)
-        command->fn(command->arg, reply, is_elsewhere ? REDIS_ORIGIN_OUTSIDE : origin);
-    free(command);
 }
 
 /* --- sending --- */
@@ -200,14 +149,13 @@ int redis_session_send(struct redis_session *s, struct span command, unsigned ho
     struct backend *b = (how & REDIS_SEND_NEXT) != 0 ? s->next : s->current;
     if (!b->clustered)
         return session_send_by(b->connection, command, how, fn, arg);
-    struct session_command *sent = malloc(sizeof *sent + command.len);
-    if (sent == NULL)
+    bool stays = (how & REDIS_SEND_STREAM_ONLY) != 0;
+    struct redirected *copy = redirects_copy(&b->redirects, command, stays, fn, arg);
+    if (copy == NULL)
         return -ENOMEM;
-    *sent = (struct session_command){.backend = b, .how = how, .fn = fn, .arg = arg, .len = command.len};
-    (void)span_put(command, sent->text);
-    int err = session_send_by(b->connection, command, how, session_on_reply, sent);
+    int err = session_send_by(b->connection, command, how, redirects_on_reply, copy);
     if (err != 0)
-        free(sent);
+        free(copy);
     return err;
 }
 
@@ -315,15 +263,13 @@ static void session_count_miss(struct backend *b)
         locator_rotate(b->locator);
 }
 
-/* Closes a connection (NULL: none) and those to other nodes, so that all pending commands fail. */
+/* Closes a connection (NULL: none). All pending commands fail, those at other nodes as well. */
 static void session_end_commands(struct backend *b, struct redis_connection *c)
 {
-    struct redirects *r = b->redirects;
-    b->redirects = NULL;
     if (c != NULL)
         redis_connection_close(c, wait_group_on_done, &b->open_parts);
-    if (r != NULL)
-        redirects_close(r, wait_group_on_done, &b->open_parts);
+    if (b->clustered)
+        redirects_fail(&b->redirects);
 }
 
 /* Ends the connection, and the commands that are pending, in PAUSING. */
@@ -484,6 +430,14 @@ static void session_on_push(void *arg, struct span kind, const struct redis_repl
     const struct redis_session *s = b->session;
     if (b == s->current)
         s->options.on_push(s->options.arg, kind, element);
+}
+
+static void session_on_redirect(void *arg)
+{
+    const struct backend *b = arg;
+    const struct redis_session *s = b->session;
+    if (b == s->current)
+        s->options.on_outside_read(s->options.arg);
 }
 
 static const char *session_check_role(void *arg, const struct redis_server *server, uint64_t sent_ms)
@@ -683,6 +637,8 @@ static void session_close_backend(struct backend *b)
         locator_close(b->locator, wait_group_on_done, &b->open_parts);
         selection_close(&b->selection);
     }
+    if (b->clustered)
+        redirects_close(&b->redirects);
     resolver_cancel(&b->resolver);
     uv_close((uv_handle_t *)&b->timer, session_on_handle_closed);
     wait_group_close(&b->open_parts, session_free_backend, b, wait_group_on_done, &b->session->open_backends);
@@ -711,6 +667,22 @@ static int session_open_locator(struct backend *b)
     return 0;
 }
 
+static void session_open_redirects(struct backend *b)
+{
+    const struct redis_session_options *o = &b->session->options;
+    if (!b->clustered)
+        return;
+    const struct redirects_options options = {.config = b->config,
+                                              .source = &b->selection.address,
+                                              .client_name = o->client_name,
+                                              .metrics = o->metrics,
+                                              .loop_lag = o->loop_lag,
+                                              .open_parts = &b->open_parts,
+                                              .on_redirect = session_on_redirect,
+                                              .arg = b};
+    redirects_init(&b->redirects, b->session->loop, &options);
+}
+
 static int session_open_backend(struct redis_session *s, struct redis_config *config, bool is_trial,
                                 struct backend **out)
 {
@@ -728,6 +700,7 @@ static int session_open_backend(struct redis_session *s, struct redis_config *co
         free(b);
         return err;
     }
+    session_open_redirects(b);
     (void)redis_config_ref(config);
     (void)uv_timer_init(s->loop, &b->timer); /* cannot fail */
     b->timer.data = b;

@@ -124,7 +124,7 @@ static struct bounds bounds_now(void)
 {
     static const struct bounds single = {{1, 0}, {40, 0}, {1500, 0}, 3};
     static const struct bounds sentinel = {{1, 1}, {40, 20}, {1500, 400}, 5};
-    static const struct bounds cluster = {{6, 0}, {100, 0}, {1500, 0}, 5};
+    static const struct bounds cluster = {{3, 0}, {100, 0}, {1500, 0}, 5};
     const struct topology *t = scenario.topology;
     struct bounds b = t == &topology_cluster                                       ? cluster
                       : t == &topology_sentinel || t == &topology_sentinel_replica ? sentinel
