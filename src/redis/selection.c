@@ -60,7 +60,6 @@ static void selection_select(struct selection *s, const struct redis_address *ad
     s->address = *address;
     s->is_master = is_master;
     s->mismatch_ms = s->down_ms = s->replaced_ms = 0;
-    s->is_undecided = false;
     s->confirmed_ms = is_master ? clock_boot_ms() : 0;
 }
 
@@ -110,23 +109,18 @@ static const struct redis_address *selection_next_replica(const struct selection
     return NULL;
 }
 
-void selection_take_answer(struct selection *s, const struct locator_answer *answer, bool may_stand_in,
-                           unsigned turn)
+void selection_take_answer(struct selection *s, const struct locator_answer *answer, unsigned turn)
 {
     if (selection_is_behind(s, answer)) {
         selection_select_owner(s);
         return;
     }
-    unsigned replicas = selection_replicas(s, answer);
     const struct redis_address *next = selection_next_replica(s, answer, turn);
     bool is_round_over = next == NULL || s->failed_count == SELECTION_FAILED_MAX;
     s->master = answer->master;
-    if (is_round_over && replicas > 0) /* the answer of another Sentinel may have none */
+    if (is_round_over && selection_replicas(s, answer) > 0) /* the answer of another Sentinel may have none */
         s->failed_count = 0;
-    if (replicas == 0 || (is_round_over && may_stand_in))
-        selection_select(s, &answer->master, true);
-    else
-        selection_select(s, next != NULL ? next : &answer->replica[turn % replicas], false);
+    selection_select(s, is_round_over ? &answer->master : next, is_round_over);
 }
 
 bool selection_stands_in(const struct selection *s)
@@ -286,9 +280,8 @@ const char *selection_check_master(struct selection *s, const struct redis_addre
         s->mismatch_ms = was_confirmed ? s->confirmed_ms : sent_ms;
     if ((was_confirmed || result == NOT_KNOWN) && now - s->mismatch_ms < grace_ms)
         return NULL;
-    s->is_undecided = result == NOT_KNOWN;
-    return s->is_undecided ? "the name of its master was not found yet"
-                           : "it follows another master than the one that is named";
+    return result == NOT_KNOWN ? "the name of its master was not found yet"
+                               : "it follows another master than the one that is named";
 }
 
 /* --- beginning and end --- */

@@ -53,7 +53,6 @@ struct selection {
     /* Trust in the server in use. */
     uint64_t confirmed_ms; /* when this master was last named, or the replica last followed it */
     uint64_t mismatch_ms;  /* since when the replica follows another master, or one that cannot be compared */
-    bool is_undecided;     /* it was left because its master could not be compared yet */
     uint64_t down_ms;      /* since when the replica is reported as down */
     uint64_t replaced_ms;  /* until when the server was the right one, if another is named now */
     struct selection_comparison masters; /* `master`, and the master that the replica follows */
@@ -73,21 +72,14 @@ void selection_close(struct selection *s);
 bool selection_take_owner(struct selection *s);
 
 /*
- * Selects a server of the answer. Replicas are tried in rotation, from number `turn` on, and those that have
- * failed come last. After SELECTION_FAILED_MAX of them, or all, the master is selected if it may stand in. It
- * is also selected where no replica is wanted or listed.
+ * Selects a server of the answer. Replicas are tried in rotation, from number `turn` on, without those that
+ * have failed. After SELECTION_FAILED_MAX of them, or all, the master is selected. It is also selected where
+ * no replica is wanted or listed.
  */
-void selection_take_answer(struct selection *s, const struct locator_answer *answer, bool may_stand_in,
-                           unsigned turn);
+void selection_take_answer(struct selection *s, const struct locator_answer *answer, unsigned turn);
 
 /* The replicas from which one is selected. */
 unsigned selection_replicas(const struct selection *s, const struct locator_answer *answer);
-
-/* True if the selected server was left only because a name could not be looked up in time. */
-static inline bool selection_is_undecided(const struct selection *s)
-{
-    return s->is_undecided;
-}
 
 /* True for the master in place of a replica. */
 bool selection_stands_in(const struct selection *s);

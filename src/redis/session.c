@@ -55,7 +55,7 @@ static const unsigned NEXT[] = {
 struct backend {
     struct redis_session *session;
     struct redis_config *config; /* one reference */
-    bool is_trial;               /* it is to bring the replicas back into use, so it never uses the master */
+    bool is_trial;               /* it tries one replica, once, while the master stands in */
     enum backend_state state;
     uv_timer_t timer;
     struct locator *locator;    /* NULL: the address is known */
@@ -92,7 +92,6 @@ struct redis_session {
     struct redis_replication replication;
     struct log_reasons denials;
     unsigned turn;     /* the replica that is tried next, among those of an answer */
-    unsigned trials;   /* in vain, since a replica was last in use */
     uint64_t trial_ms; /* not before this time of the monotonic clock the next one begins */
     struct shown {
         bool connected, stands_in;
@@ -293,7 +292,6 @@ static void session_drop_connection(struct backend *b)
 }
 
 static void session_take_over(struct backend *b);
-static void session_drop_next(struct redis_session *s);
 static void session_end_trial(struct redis_session *s);
 static void session_begin(struct backend *b);
 
@@ -307,8 +305,12 @@ static void session_go_on(struct backend *b, bool at_once)
         session_take_over(s->next);
         return;
     }
+    if (b->is_trial) {
+        session_end_trial(s);
+        return;
+    }
     if (b == s->current && s->next != NULL && s->next->is_trial) /* no master stands in any more */
-        session_drop_next(s);
+        session_end_trial(s);
     if (at_once)
         session_begin(b);
     else
@@ -319,7 +321,7 @@ static void session_go_on(struct backend *b, bool at_once)
 static bool session_lacks_name(const struct backend *b)
 {
     bool is_found = b->connection == NULL || redis_connection_addresses(b->connection) > 0;
-    return b->locator != NULL && (!is_found || selection_is_undecided(&b->selection));
+    return b->locator != NULL && !is_found;
 }
 
 /* Whether another server should be tried before this one. */
@@ -338,17 +340,13 @@ static bool session_is_miss(struct backend *b)
 /* An attempt has failed, or the connection is lost. */
 static void session_fail(struct backend *b, const char *why)
 {
-    bool ends_trial = b->is_trial && (b->state != CONNECTING || b->misses + 1 >= b->replicas);
     b->failures++;
     b->losses += b->state == READY;
     session_log_failure(b, why);
     if (session_is_miss(b))
         session_count_miss(b);
     session_drop_connection(b);
-    if (ends_trial && b->state == PAUSING)
-        session_end_trial(b->session);
-    else
-        session_go_on(b, false);
+    session_go_on(b, false);
 }
 
 /* The next server is connected to at once, unless two servers keep referring to each other. */
@@ -535,7 +533,7 @@ static void session_select(struct backend *b, const struct locator_answer *answe
         session_end_trial(b->session);
         return;
     }
-    selection_take_answer(&b->selection, answer, !b->is_trial, b->session->turn);
+    selection_take_answer(&b->selection, answer, b->session->turn);
     session_connect_to_selected(b);
 }
 
@@ -722,13 +720,12 @@ static void session_drop_next(struct redis_session *s)
 
 static void session_plan_trial(struct redis_session *s)
 {
-    s->trial_ms = clock_now_ms() + backoff_ms(s->trials + 1, REDIS_SESSION_TRIAL_MIN_MS,
-                                              REDIS_SESSION_TRIAL_MAX_MS, &s->current->seed);
+    s->trial_ms =
+        clock_now_ms() + backoff_ms(1, REDIS_SESSION_TRIAL_MS, REDIS_SESSION_TRIAL_MS, &s->current->seed);
 }
 
 static void session_end_trial(struct redis_session *s)
 {
-    s->trials++;
     session_plan_trial(s);
     session_drop_next(s);
 }
@@ -756,8 +753,6 @@ static void session_take_over(struct backend *b)
     else if (s->next != NULL && s->next->config == b->config && !(s->next->is_trial && stands_in))
         session_drop_next(s); /* the name had moved, and was looked up for this connection as well */
     assert(b == s->current);
-    if (!stands_in)
-        s->trials = 0;
     session_plan_trial(s);
     session_show(s, b);
     s->options.on_ready(s->options.arg);

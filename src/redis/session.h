@@ -37,10 +37,10 @@ enum { REDIS_SESSION_BACKOFF_MIN_MS = 50, REDIS_SESSION_BACKOFF_MAX_MS = 1000 };
 enum { REDIS_SESSION_STAYED_MS = 30000 };
 
 /*
- * The first and the longest pause, in milliseconds, before replicas are tried while the master stands in for
- * them; it doubles with each trial in vain, with jitter.
+ * The longest pause, in milliseconds, before the next replica is tried while the master stands in; half of it
+ * is random.
  */
-enum { REDIS_SESSION_TRIAL_MIN_MS = 30000, REDIS_SESSION_TRIAL_MAX_MS = 960000 };
+enum { REDIS_SESSION_TRIAL_MS = 30000 };
 
 /* How a command is sent: a set of bits. */
 enum redis_send {
