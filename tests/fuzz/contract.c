@@ -190,16 +190,3 @@ void answer_take(struct span *in, enum http_method method, struct answer *a)
     if (n > 0 && method != METHOD_HEAD)
         contract_check_body(a->body, a->status);
 }
-
-bool answer_is_whole(struct span in, enum http_method method)
-{
-    static const struct span name = {"Content-Length: ", 16};
-    const char *end = memmem(in.data, in.len, "\r\n\r\n", 4);
-    if (end == NULL)
-        return false;
-    const char *length = memmem(in.data, (size_t)(end - in.data), name.data, name.len);
-    size_t body = 0;
-    for (const char *p = length == NULL ? end : length + name.len; p < end && *p >= '0' && *p <= '9'; p++)
-        body = body * 10 + (size_t)(*p - '0');
-    return in.len >= (size_t)(end - in.data) + 4 + (method == METHOD_HEAD ? 0 : body);
-}

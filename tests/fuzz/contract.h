@@ -26,9 +26,6 @@ struct answer {
 /* `in` without the "100 Continue"s at its front. */
 struct span answer_skip_interim(struct span in);
 
-/* True when `in` begins with a complete response: the connection may have ended in the middle of one. */
-bool answer_is_whole(struct span in, enum http_method method);
-
 /* Removes a response from the front of `in`. `method` is that of its request. */
 void answer_take(struct span *in, enum http_method method, struct answer *a);
 

@@ -10,7 +10,6 @@
  *     t   time passes until the next timer is due        p q   query page 1 or 2
  *     u   half a second passes, a request's timeout      k     query whether a key is valid
  *     f   the oldest request is cancelled                *     the server sends all bytes that are left
- *     m   an allocation from now on fails; the next byte tells which ('@': the first, 'A': the second)
  *
  * Any other byte: the server sends so many bytes ('@': 1, 'A': 2, '0': 49).
  *
@@ -20,7 +19,6 @@
 #include "cache/cache.h"
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
-#include "fuzz/memory.h"
 #include "redis/endpoint.h"
 #include "redis/metrics.h"
 #define ENTRIES_CHECK_WRAP
@@ -133,9 +131,7 @@ static void fire(int slot)
     if (timers[slot].due_ms > clock_boot_ms())
         now_ns = timers[slot].due_ms * 1000000;
     (void)uv_timer_stop(timer);
-    at_work = true;
     timers[slot].callback(timer);
-    at_work = false;
 }
 
 struct query {
@@ -154,11 +150,10 @@ static struct harness {
     struct redis_metrics redis_metrics;
     struct loop_lag loop_lag;
     struct cache *cache;
-    int server;            /* the server's end of the connection; -1: none */
-    int handshake;         /* parts that it did, and nothing else so far; -1: something else */
-    uint64_t refused;      /* trackings, by the connections before this one */
-    bool allocation_fails; /* one of this run */
-    struct span left;      /* bytes that it has not sent yet */
+    int server;       /* the server's end of the connection; -1: none */
+    int handshake;    /* parts that it did, and nothing else so far; -1: something else */
+    uint64_t refused; /* trackings, by the connections before this one */
+    struct span left; /* bytes that it has not sent yet */
     struct query query[QUERIES_MAX];
     int query_count;
     bool closed;
@@ -185,10 +180,8 @@ redisContext *__wrap_redisConnectWithOptions(const redisOptions *options)
 static void run_loop(void)
 {
     char chunk[4096];
-    at_work = true;
     for (int i = 0; i < 2; i++)
         (void)uv_run(&w.loop, UV_RUN_NOWAIT);
-    at_work = false;
     while (w.server >= 0 && read(w.server, chunk, sizeof chunk) > 0) {
     }
 }
@@ -223,9 +216,8 @@ static void do_handshake(void)
         send_bytes(SPAN("_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n"));
     if (w.handshake == PARTS) /* whether there is a catalogue */
         send_bytes(SPAN(":1\r\n"));
-    FUZZ_CHECK(
-        w.handshake != PARTS || w.allocation_fails ||
-        (w.redis_metrics.redis_connected == 1 && w.redis_metrics.redis_tracking_refused_total == w.refused));
+    FUZZ_CHECK(w.handshake != PARTS || (w.redis_metrics.redis_connected == 1 &&
+                                        w.redis_metrics.redis_tracking_refused_total == w.refused));
 }
 
 static void send_some(size_t n)
@@ -275,12 +267,9 @@ static void check_result(const struct query *q, const struct cache_result *resul
 static void on_result(void *arg, const struct cache_result *result)
 {
     struct query *q = arg;
-    bool was_at_work = at_work;
-    at_work = false;
     FUZZ_CHECK(q->pending);
     q->pending = false;
     check_result(q, result);
-    at_work = was_at_work;
 }
 
 static void query(enum cache_query_type type, int64_t number)
@@ -292,9 +281,7 @@ static void query(enum cache_query_type type, int64_t number)
     struct query *q = &w.query[w.query_count++];
     memset(&wanted.key, 'k', sizeof wanted.key);
     *q = (struct query){.request = {.done = on_result, .arg = q}, .type = type, .pending = true};
-    at_work = true;
     bool complete = cache_get(w.cache, &q->request, &wanted, &result);
-    at_work = false;
     if (complete) {
         q->pending = false;
         check_result(q, &result);
@@ -413,9 +400,7 @@ static void begin(void)
     }
     w.server = -1;
     w.query_count = 0;
-    w.allocation_fails = false;
     w.closed = false;
-    countdown = 0;
     w.metrics = (struct cache_metrics){0};
     w.redis_metrics = (struct redis_metrics){0};
     const struct cache_options options = {
@@ -451,14 +436,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     begin();
     w.left = input;
     run_loop();
-    for (size_t i = 0; i < steps.len && i < STEPS_MAX; i++) {
-        if (steps.data[i] == 'm' && i + 1 < steps.len) {
-            countdown = count_of(steps.data[++i]);
-            w.allocation_fails = true;
-        } else {
-            step(steps.data[i]);
-        }
-    }
+    for (size_t i = 0; i < steps.len && i < STEPS_MAX; i++)
+        step(steps.data[i]);
     send_some(w.left.len);
     end();
     return 0;

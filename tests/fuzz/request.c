@@ -5,16 +5,13 @@
  * request.
  *
  * An input is a line of lengths and then the bytes that the client sends. Each byte of the line is the length
- * of a piece: '@' is 1, 'A' 2, '0' 49. The rest is one piece. After an 'm' in the line, the bytes are sent
- * once more with one failing allocation; the byte behind the 'm' tells which ('@': the first). Responses may
- * be missing or 500 then, but none may belong to another request.
+ * of a piece: '@' is 1, 'A' 2, '0' 49. The rest is one piece.
  */
 #include "api/api.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
-#include "fuzz/memory.h"
 #include "http/connection.h"
 #include "http/parser.h"
 #include "model/channel.h"
@@ -195,10 +192,8 @@ struct client {
 static void turn(struct client *c)
 {
     char chunk[16 * 1024];
-    at_work = true;
     (void)uv_run(&loop, UV_RUN_NOWAIT);
     keep_promise();
-    at_work = false;
     ssize_t n = 0;
     while (!c->ended && (n = read(c->fd, chunk, sizeof chunk)) > 0)
         buf_append(&c->in, chunk, (size_t)n);
@@ -223,10 +218,8 @@ static void converse(struct span cuts, struct span bytes, struct buf *out)
     struct client c = {.in = BUF_INIT};
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
     c.fd = pair[1];
-    at_work = true;
     if (http_connections_open(connections, pair[0], (struct ip){{0}}, false) != 0)
         c.ended = true;
-    at_work = false;
     for (size_t i = 0; i < cuts.len && bytes.len > 0; i++) {
         size_t n = (unsigned char)cuts.data[i] % 64 + 1;
         n = n < bytes.len ? n : bytes.len;
@@ -347,28 +340,6 @@ static void check_answers(struct buf *answers, struct owed *owed)
     *answers = final;
 }
 
-/* The same conversation, in which the n-th allocation fails. */
-static void check_without_memory(struct span bytes, unsigned n, const struct owed *owed)
-{
-    struct buf answers = BUF_INIT;
-    answers_later = false;
-    found = 0;
-    countdown = n;
-    converse(SPAN(""), bytes, &answers);
-    countdown = 0;
-    (void)count_openapi();
-    struct span in = buf_span(&answers);
-    for (int i = 0; i < owed->count; i++) {
-        struct answer a;
-        in = answer_skip_interim(in);
-        if (!answer_is_whole(in, owed->request[i].method))
-            break;
-        answer_take(&in, owed->request[i].method, &a);
-        FUZZ_CHECK(a.status == owed->request[i].status || a.status == 500);
-    }
-    buf_fini(&answers);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct span bytes = fuzz_input(data, size);
@@ -390,9 +361,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     converse(cuts, bytes, &pieces);
     check_answers(&pieces, &owed);
     FUZZ_CHECK(span_equal(buf_span(&whole), buf_span(&pieces)));
-    size_t memory = span_find(cuts, 'm');
-    if (memory + 1 < cuts.len)
-        check_without_memory(bytes, (unsigned char)cuts.data[memory + 1] % 64 + 1, &owed);
     buf_fini(&whole);
     buf_fini(&pieces);
     FUZZ_CHECK(card_body->refs == 1 && page_body->refs == 1);

@@ -54,28 +54,6 @@ TEST_CASE(unexpected_result_for_a_key_is_500)
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", NULL), 401);
 }
 
-/* The first page where Redis reports a wrong size of the index: the entries that were read count. */
-static void expect_page(size_t channels, const char *size, const char *content, const char *last)
-{
-    const char *const args[] = {
-        "--rename-command", "ZCARD", "GENUINE", "--rename-command", size, "ZCARD", NULL};
-    struct fixture *fixture =
-        fixture_new_with(&(struct fixture_spec){.channels = channels, .env = CACHED, .redis_args = args});
-    AUTO(http_response_free) struct http_response response;
-    redis_do(&fixture->redis, "EXPIRE channels:index 1000");
-    fixture_get(fixture, "channels/", &response);
-    assert_int_equal(response.status, 200);
-    ctl_expect_text(response.body, content);
-    ctl_expect_text(http_header(&response, "Link"), last);
-    fixture_free(fixture);
-}
-
-TEST_CASE(page_with_a_wrong_index_size)
-{
-    expect_page(101, "EXISTS", "\"count\":100,\"has_next\":true", "page=2>; rel=\"last\""); /* 1 entry */
-    expect_page(3, "TTL", "\"count\":3,\"has_next\":false", "page=1>; rel=\"last\"");       /* 1000 of them */
-}
-
 /* Then each key is checked in Redis. */
 TEST_CASE(wrong_type_of_key_set_is_ignored)
 {
@@ -119,8 +97,6 @@ enum { CHANNELS = 150, TOO_LARGE = 70 << 20, KEYS = 10000, NAME_SIZE = 8000 };
 
 static const char *const PATIENT[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=30s",
                                       "CHANNELD_TRACKING=broadcast", NULL};
-static const char *const PATIENT_UNCACHED[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_TIMEOUT=30s",
-                                               "CHANNELD_CACHE_SIZE=0", NULL};
 
 static const char CARD[] = "{\"max_channel_id\":5,\"title\":\"five\",\"link\":\"https://max.ru/five\"}";
 
@@ -191,27 +167,6 @@ static void check_a_large_card(const char *const *env)
 SLOW_TEST(too_large_card_fails_alone)
 {
     check_a_large_card(PATIENT);
-}
-
-SLOW_TEST(too_large_card_fails_alone_without_a_cache)
-{
-    check_a_large_card(PATIENT_UNCACHED);
-}
-
-/* Members that are no digests, and one that is too large: keys are checked one by one. */
-SLOW_TEST(too_large_key_set_is_read_once)
-{
-    AUTO(fixture_drop) struct fixture *f = fixture_new(3, PATIENT);
-    AUTOFREE char *text = text_repeat('x', TOO_LARGE);
-    redis_do(&f->redis, "SADD channels:api_keys %b", text, (size_t)TOO_LARGE);
-    server_await_metric(&f->server, "channeld_redis_oversize_replies_total", 1);
-    for (int i = 0; i < 20; i++) {
-        fixture_expect(f, "channels/", 200);
-        assert_int_equal(http_get_status(f->server.port, "/api/channels/", FIXTURE_WRONG), 401);
-    }
-    /* twice if it was being read when it changed */
-    assert_true(metric(f, "channeld_redis_oversize_replies_total") <= 2);
-    assert_false(server_has_lost_redis(&f->server));
 }
 
 /* What the names of many cards begin with, which are so long that few keys are enough. Owned. */

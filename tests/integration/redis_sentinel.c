@@ -90,17 +90,6 @@ TEST_CASE(dead_sentinel_is_skipped)
     expect_detour(text_temp("127.0.0.1:%d", net_reserve_port()), 0);
 }
 
-/* No connection to it can even be begun. */
-TEST_CASE(unreachable_sentinel_is_skipped)
-{
-    expect_detour("255.255.255.255:26379", 0);
-}
-
-TEST_CASE(unknown_sentinel_host_is_skipped)
-{
-    expect_detour("nobody.invalid", DETOUR_MS);
-}
-
 TEST_CASE(silent_sentinel_is_skipped)
 {
     int port = net_reserve_port();
@@ -108,32 +97,6 @@ TEST_CASE(silent_sentinel_is_skipped)
     assert_true(listener >= 0);
     expect_detour(text_temp("127.0.0.1:%d", port), DETOUR_MS);
     (void)close(listener);
-}
-
-TEST_CASE(sentinel_without_the_master_is_skipped)
-{
-    AUTO(redis_stop) struct redis other;
-    sentinel_start(&other, &(struct sentinel_spec){"another", cluster.redis[1].port, 1, NULL, NULL});
-    expect_detour(text_temp("127.0.0.1:%d", other.port), 0);
-}
-
-/* It names a replica, as ROLE shows. */
-TEST_CASE(sentinel_that_names_a_replica_is_skipped)
-{
-    struct redis other;
-    struct redis replica;
-    redis_start(&replica, NULL);
-    redis_do(&replica, "REPLICAOF 127.0.0.1 %d", cluster.redis[0].port);
-    sentinel_start(&other, &(struct sentinel_spec){SENTINEL_MASTER, replica.port, 2, NULL, NULL});
-    struct fixture fixture;
-    begin(&fixture,
-          text_temp("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/" SENTINEL_MASTER, other.port,
-                    cluster.sentinel[0].port),
-          NULL);
-    assert_int_equal(connections_of(&replica), 0);
-    expect_only(&fixture, 0);
-    redis_stop(&other);
-    redis_stop(&replica);
 }
 
 TEST_CASE(sentinel_host_with_several_addresses)
@@ -250,15 +213,6 @@ TEST_CASE(channelctl_needs_the_role_of_a_master)
     AUTOFREE char *errors = process_stderr(&tool);
     assert_non_null(strstr(errors, "unknown command"));
     assert_int_equal(redis_integer(&mute, "EXISTS channels:api_keys"), 0);
-}
-
-TEST_CASE(channelctl_says_why_there_is_no_master)
-{
-    struct process tool;
-    AUTOFREE char *url = text_printf("redis+sentinel://127.0.0.1:%d/nobody", cluster.sentinel[0].port);
-    assert_int_equal(run_tool(url, NULL, &tool), 1);
-    AUTOFREE char *errors = process_stderr(&tool);
-    assert_non_null(strstr(errors, "it knows no master of that name"));
 }
 
 TEST_CASE(channelctl_uses_the_sentinel_password)

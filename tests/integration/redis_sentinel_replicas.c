@@ -112,14 +112,6 @@ TEST_CASE_WITH(killed_replica_is_left_for_the_other, set_up_two_replicas, tear_d
     expect_move_to(3 - first, MOVE_MS);
 }
 
-TEST_CASE_WITH(promoted_replica_is_left_for_the_other, set_up_two_replicas, tear_down)
-{
-    int first = connected_redis();
-    assert_in_range(first, 1, 2);
-    redis_do(&cluster.redis[first], "REPLICAOF NO ONE");
-    expect_move_to(3 - first, MOVE_MS);
-}
-
 static bool no_master_stands_in(void *unused)
 {
     (void)unused;
@@ -140,24 +132,6 @@ SLOW_TEST_WITH(master_stands_in_until_there_is_a_replica_again, set_up_one_repli
     assert_true(wait_now_ms() - began > STAY_MS);
     expect_move_to(1, MOVE_MS);
     assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_failovers_total"), 1);
-}
-
-/* Sentinel monitors another master by now; the replica of the old one still follows that, and is well. */
-SLOW_TEST_WITH(replica_of_a_deposed_master_is_left, set_up_two_replicas, tear_down)
-{
-    int first = connected_redis();
-    assert_in_range(first, 1, 2);
-    int promoted = 3 - first;
-    assert_int_equal(fixture_status(&fixture, "channel/by-id/1/"), 200);
-    redis_do(&cluster.redis[promoted], "REPLICAOF NO ONE");
-    redis_do(&cluster.sentinel[0], "SENTINEL REMOVE " SENTINEL_MASTER);
-    redis_do(&cluster.sentinel[0], "SENTINEL MONITOR " SENTINEL_MASTER " 127.0.0.1 %d 5",
-             cluster.redis[promoted].port);
-    redis_do(&cluster.redis[promoted], "DEL channels:api_keys");
-    fixture_await(&fixture, "channel/by-id/1/", 401);
-    assert_true(is_connected_to(promoted));
-    sentinel_cluster_await_link(&cluster, first); /* which is still well */
-    server_await_log(&fixture.server, "it follows another master than the one that is named");
 }
 
 /* Sentinel cannot ping it any more, while it still replicates. */
