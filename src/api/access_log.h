@@ -35,9 +35,7 @@ struct access_record {
  * by itself, from the series of *random (hash.h): no client, connection or order of requests is preferred. */
 static inline bool access_log_wants(int share, int status, uint64_t *random)
 {
-    if (status >= 400 || share == ACCESS_LOG_ERRORS || share == ACCESS_LOG_ALL)
-        return status >= 400 || share == ACCESS_LOG_ALL;
-    return random_next(random) % ACCESS_LOG_ALL < (uint64_t)share;
+    return status >= 400 || random_next(random) % ACCESS_LOG_ALL < (uint64_t)share;
 }
 
 /*

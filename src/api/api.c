@@ -38,6 +38,7 @@ struct call {
     bool resumed;          /* the request was counted, and its response has waited for room */
     bool has_key, refused; /* `refused` until its key was found valid and within its rate */
     struct digest key;
+    unsigned key_slot;                   /* in the digest cache */
     const struct api_key_name *key_name; /* borrowed while the response is made; NULL: the key is not known */
     struct api_key_name kept_key_name;   /* while the response waits for room */
     struct http_codings codings;
@@ -302,6 +303,8 @@ static void api_on_result(void *arg, const struct cache_result *result)
         request_metrics_count_key(a->options.metrics, outcome);
     if (outcome == AUTH_VALID)
         digest_cache_put(&a->digests, &call->key);
+    else if (outcome == AUTH_INVALID)
+        digest_cache_remove(&a->digests, call->key_slot, &call->key);
     if (a->options.rate_limit != NULL && !call->resumed && !api_is_within_rate_after_check(call, outcome)) {
         blob_unref(result->body);
         return;
@@ -343,6 +346,7 @@ static void api_query_cache(struct call *call, struct params *p)
     struct cache_result result;
     p->cache.coding = call->codings.preferred;
     call->key = p->cache.key;
+    call->key_slot = p->slot;
     call->has_key = true;
     call->error = p->error;
     call->page = p->cache.number;

@@ -1,15 +1,13 @@
 /* Counting requests; see metrics.h. */
 #include "api/metrics.h"
 
-/* The most frequent first. The last stands for any other. */
-/* clang-format off */
-#define STATUSES(X) \
-    X(200) X(304) X(401) X(404) X(400) X(500) X(429) X(204) X(405) X(408) X(412) X(413) X(414) X(431) X(501) \
-    X(503) X(505) X(0)
-/* clang-format on */
+#include "http/response.h"
+
+/* The last stands for any other. */
+#define STATUSES(X) HTTP_STATUSES(X) X(0, "")
 
 enum {
-#define PLACE(status) STATUS_##status,
+#define PLACE(status, text) STATUS_##status,
     STATUSES(PLACE)
 #undef PLACE
 };
@@ -28,7 +26,7 @@ static const uint32_t BEGINS[ROUTE_COUNT] = {
     [ROUTE_CARD_BY_LINK] = OF_KEY_ROUTE,
 };
 
-#define TEXT(status) #status,
+#define TEXT(status, text) #status,
 static const char *const STATUS_TEXTS[] = {STATUSES(TEXT)};
 #undef TEXT
 
@@ -44,7 +42,7 @@ const struct metric request_metrics_by_status = {
 static int request_metrics_place_of(int status)
 {
     static const int statuses[] = {
-#define NUMBER(status) status,
+#define NUMBER(status, text) status,
         STATUSES(NUMBER)
 #undef NUMBER
     };

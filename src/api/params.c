@@ -52,58 +52,77 @@ static struct span params_key_of(const struct digest_cache_entry *e)
 }
 
 /* A collision costs one SHA-256. The last bytes of a key are as random as the others. */
-static struct digest_cache_entry *params_slot_of(struct digest_cache *c, struct span key)
+static unsigned params_slot_of(struct span key)
 {
     uint64_t tail = 0;
     size_t n = key.len < sizeof tail ? key.len : sizeof tail;
     memcpy(&tail, key.data + key.len - n, n);
-    return &c->slot[(tail * 0x9E3779B97F4A7C15U) >> 56];
+    return (unsigned)((tail * 0x9E3779B97F4A7C15U) >> 56);
 }
 
 _Static_assert(DIGEST_CACHE_SLOTS == 1 << (64 - 56), "the slot is the top bits of the product");
 
-/* The digest of `key`, which is not empty. */
-static void digest_cache_get(struct digest_cache *c, struct span key, struct digest *out)
+static void params_erase(struct digest_cache_entry *e)
 {
-    if (key.len > DIGEST_CACHE_KEY_MAX) {
-        digest_sha256(key, out);
-        return;
-    }
-    const struct digest_cache_entry *kept = params_slot_of(c, key);
+    explicit_bzero(e->key, e->len);
+    e->len = 0;
+}
+
+/* The digest of `key`, which is not empty, and which has that slot. */
+static void digest_cache_get(struct digest_cache *c, struct span key, unsigned slot, struct digest *out)
+{
+    const struct digest_cache_entry *kept = &c->slot[slot];
     if (secret_equal(params_key_of(kept), key)) {
         *out = kept->digest;
         return;
     }
     digest_sha256(key, out);
+    params_erase(&c->latest);
+    if (key.len > DIGEST_CACHE_KEY_MAX)
+        return;
     c->latest.len = (unsigned char)key.len;
     memcpy(c->latest.key, key.data, key.len);
     c->latest.digest = *out;
 }
 
-void digest_cache_put(struct digest_cache *c, const struct digest *digest)
+static bool params_is_of(const struct digest_cache_entry *e, const struct digest *digest)
 {
-    if (c->latest.len == 0 || memcmp(&c->latest.digest, digest, sizeof *digest) != 0)
-        return;
-    *params_slot_of(c, params_key_of(&c->latest)) = c->latest;
-    c->latest = (struct digest_cache_entry){0};
+    return e->len > 0 && memcmp(&e->digest, digest, sizeof *digest) == 0;
 }
 
-static int params_digest_of_key(struct digest_cache *digests, struct span key, struct digest *out)
+void digest_cache_put(struct digest_cache *c, const struct digest *digest)
+{
+    if (!params_is_of(&c->latest, digest))
+        return;
+    c->slot[params_slot_of(params_key_of(&c->latest))] = c->latest;
+    params_erase(&c->latest);
+}
+
+void digest_cache_remove(struct digest_cache *c, unsigned slot, const struct digest *digest)
+{
+    if (params_is_of(&c->latest, digest))
+        params_erase(&c->latest);
+    if (params_is_of(&c->slot[slot], digest))
+        params_erase(&c->slot[slot]);
+}
+
+static int params_digest_of_key(struct params *p, struct digest_cache *digests, struct span key)
 {
     if (key.len == 0)
         return -ENOENT;
-    digest_cache_get(digests, key, out);
+    p->slot = params_slot_of(key);
+    digest_cache_get(digests, key, p->slot, &p->cache.key);
     return 0;
 }
 
 /* The header field takes precedence, even if it is empty. */
-static int params_parse_key(const struct http_request *request, const struct params_context *context,
-                            struct digest *out)
+static int params_parse_key(struct params *p, const struct http_request *request,
+                            const struct params_context *context)
 {
     struct buf *scratch = context->scratch;
     struct span header = request->field[API_FIELD_KEY];
     if (header.data != NULL)
-        return params_digest_of_key(context->digests, header, out);
+        return params_digest_of_key(p, context->digests, header);
     struct span encoded = uri_query_find(request->query, SPAN("api_key"));
     if (encoded.len == 0)
         return -ENOENT;
@@ -111,7 +130,7 @@ static int params_parse_key(const struct http_request *request, const struct par
     if (buf_reserve(scratch, encoded.len) != 0)
         return -ENOMEM;
     size_t n = uri_decode(encoded, scratch->data);
-    int err = params_digest_of_key(context->digests, (struct span){scratch->data, n}, out);
+    int err = params_digest_of_key(p, context->digests, (struct span){scratch->data, n});
     explicit_bzero(scratch->data, n);
     return err;
 }
@@ -186,7 +205,7 @@ int params_parse(struct params *p, const struct http_request *request, enum rout
 {
     *p = (struct params){.error = API_ERROR_NONE};
     struct buf *scratch = context->scratch;
-    int err = params_parse_key(request, context, &p->cache.key);
+    int err = params_parse_key(p, request, context);
     if (err != 0)
         return err;
     buf_clear(scratch);

@@ -30,7 +30,10 @@ enum api_request_field {
 #define API_FIELD_ENUM(name, text, repeat) API_FIELD_##name,
     API_REQUEST_FIELDS(API_FIELD_ENUM)
 #undef API_FIELD_ENUM
+        API_FIELDS_END
 };
+
+_Static_assert((int)API_FIELDS_END <= (int)HTTP_FIELDS_MAX, "http/exchange.h has no room for so many");
 
 /* --- Routes --- */
 
@@ -83,6 +86,9 @@ struct digest_cache {
 /* The key with this digest is valid: it is kept if it was the latest to be hashed. */
 void digest_cache_put(struct digest_cache *c, const struct digest *digest);
 
+/* The key with this digest is invalid: it is erased, also in the slot that params_parse has found for it. */
+void digest_cache_remove(struct digest_cache *c, unsigned slot, const struct digest *digest);
+
 /* Wipes the keys. */
 static inline void digest_cache_fini(struct digest_cache *c)
 {
@@ -98,6 +104,7 @@ struct params {
      * The query is then QUERY_AUTH_ONLY, as for the OpenAPI document. API_ERROR_NONE otherwise.
      */
     enum api_error error;
+    unsigned slot; /* of the key in the digest cache */
 };
 
 /* What parsing needs besides the request. The scratch buffer and the digest cache are changed. */

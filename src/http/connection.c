@@ -289,7 +289,7 @@ static void http_connection_close(struct http_connection *c)
 /* --- reading, writing, deadlines --- */
 
 static void http_connection_settle(struct http_connection *c);
-static void http_connection_process_input(struct http_connection *c, struct span input);
+static void http_connection_process_input(struct http_connection *c, struct span input, bool others_wait);
 static void http_connection_process_pending(struct http_connection *c);
 static void http_connection_reject_unread(struct http_connection *c, int status);
 
@@ -308,37 +308,6 @@ static void http_connection_keep_input(struct http_connection *c, struct span in
     buf_append_span(&c->pending_input, input);
     if (buf_error(&c->pending_input) != 0)
         http_connection_close(c);
-}
-
-/* True when the input holds more than one request, or at least more than a head. */
-static bool http_connection_is_pipelined(struct span input)
-{
-    static const char head_end[] = "\r\n\r\n";
-    const char *found = memmem(input.data, input.len, head_end, sizeof head_end - 1);
-    return found != NULL && found + sizeof head_end - 1 < input.data + input.len;
-}
-
-/* An empty line does not begin a request: it neither sets nor clears a deadline. */
-static struct span http_connection_skip_leading_crlf(struct http_connection *c, struct span input)
-{
-    bool between = c->state == NEW || c->state == IDLE;
-    return between ? span_skip(input, http_leading_crlf(input, &c->half_crlf)) : input;
-}
-
-/* A single request is handled at once. A client that pipelines waits for its turn in the run queue. */
-static void http_connection_on_input(struct http_connection *c, struct span input)
-{
-    bool behind_others = false;
-    if (http_scheduler_busy(&c->conns->scheduler)) {
-        input = http_connection_skip_leading_crlf(c, input);
-        behind_others = http_connection_is_pipelined(input);
-    }
-    if (http_connection_takes_requests(c) && !behind_others) {
-        http_connection_process_input(c, input);
-        return;
-    }
-    http_connection_keep_input(c, input);
-    http_connection_settle(c);
 }
 
 /*
@@ -386,7 +355,7 @@ static void http_connection_on_read(uv_stream_t *stream, ssize_t n, const uv_buf
     else if (c->state == PROXY)
         http_connection_on_proxy_input(c, input);
     else if (http_connection_takes_requests(c) || c->state == WAITING)
-        http_connection_on_input(c, input);
+        http_connection_process_input(c, input, http_scheduler_busy(&c->conns->scheduler));
 }
 
 static void http_connection_set_polled(struct http_connection *c, bool on)
@@ -632,10 +601,11 @@ static void http_connection_send_100_continue(struct http_connection *c)
     http_output_add(&c->conns->output, NULL);
 }
 
-/* Skips empty lines before a request; a CR without LF is an error. */
-static struct span http_connection_process_leading_crlf(struct http_connection *c, struct span input)
+/* An empty line before a request does not begin one: it neither sets nor clears a deadline. A CR without LF
+ * is an error. */
+static struct span http_connection_skip_leading_crlf(struct http_connection *c, struct span input)
 {
-    input = http_connection_skip_leading_crlf(c, input);
+    input = span_skip(input, http_leading_crlf(input, &c->half_crlf));
     if (input.len > 0 && c->half_crlf)
         http_connection_reject_unread(c, 400);
     return input;
@@ -646,7 +616,7 @@ static struct span http_connection_advance(struct http_connection *c, struct spa
 {
     if (c->exchange == NULL) {
         if (*input.data == '\r' || c->half_crlf)
-            return http_connection_process_leading_crlf(c, input);
+            return http_connection_skip_leading_crlf(c, input);
         if (!http_connection_begin_exchange(c)) {
             http_connection_close(c);
             return input;
@@ -664,12 +634,18 @@ static struct span http_connection_advance(struct http_connection *c, struct spa
     return span_skip(input, used);
 }
 
-/* Handles requests until one write is full or one of them waits for its result. */
-static void http_connection_process_input(struct http_connection *c, struct span input)
+/*
+ * Handles requests until one write is full or one of them waits for its result. While others wait for their
+ * turn in the run queue, only one request is handled at once: a client that pipelines waits as well.
+ */
+static void http_connection_process_input(struct http_connection *c, struct span input, bool others_wait)
 {
-    const struct http_output *output = &c->conns->output;
-    while (input.len > 0 && http_connection_takes_requests(c) && !http_output_full(output))
+    bool more = true;
+    while (more && input.len > 0 && http_connection_takes_requests(c) &&
+           !http_output_full(&c->conns->output)) {
         input = http_connection_advance(c, input);
+        more = !others_wait || c->state != IDLE;
+    }
     if (input.len > 0 && (http_connection_takes_requests(c) || c->state == WAITING))
         http_connection_keep_input(c, input);
     http_connection_settle(c);
@@ -679,7 +655,7 @@ static void http_connection_process_pending(struct http_connection *c)
 {
     struct buf input = c->pending_input;
     c->pending_input = BUF_INIT;
-    http_connection_process_input(c, buf_span(&input));
+    http_connection_process_input(c, buf_span(&input), false);
     http_connection_drop(&input);
 }
 

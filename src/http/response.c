@@ -7,32 +7,15 @@
 
 const char *http_status_text(int status)
 {
-    static const struct {
-        int status;
-        const char *text;
-    } known[] = {
-        {200, "OK"},
-        {204, "No Content"},
-        {304, "Not Modified"},
-        {400, "Bad Request"},
-        {401, "Unauthorized"},
-        {404, "Not Found"},
-        {405, "Method Not Allowed"},
-        {408, "Request Timeout"},
-        {412, "Precondition Failed"},
-        {413, "Content Too Large"},
-        {414, "URI Too Long"},
-        {429, "Too Many Requests"},
-        {431, "Request Header Fields Too Large"},
-        {500, "Internal Server Error"},
-        {501, "Not Implemented"},
-        {503, "Service Unavailable"},
-        {505, "HTTP Version Not Supported"},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (known[i].status == status)
-            return known[i].text;
-    return "Unknown";
+    switch (status) {
+#define TEXT(number, text) \
+    case number:           \
+        return text;
+        HTTP_STATUSES(TEXT)
+#undef TEXT
+    default:
+        return "Unknown";
+    }
 }
 
 /* All fields except the content type and those of the handler take less. */

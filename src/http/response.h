@@ -9,6 +9,26 @@
 #include <assert.h>
 #include <time.h>
 
+/* X(status, reason phrase): those of all responses, the most frequent first. */
+#define HTTP_STATUSES(X)                      \
+    X(200, "OK")                              \
+    X(304, "Not Modified")                    \
+    X(401, "Unauthorized")                    \
+    X(404, "Not Found")                       \
+    X(400, "Bad Request")                     \
+    X(500, "Internal Server Error")           \
+    X(429, "Too Many Requests")               \
+    X(204, "No Content")                      \
+    X(405, "Method Not Allowed")              \
+    X(408, "Request Timeout")                 \
+    X(412, "Precondition Failed")             \
+    X(413, "Content Too Large")               \
+    X(414, "URI Too Long")                    \
+    X(431, "Request Header Fields Too Large") \
+    X(501, "Not Implemented")                 \
+    X(503, "Service Unavailable")             \
+    X(505, "HTTP Version Not Supported")
+
 enum { HTTP_RESPONSE_FIELDS_MAX = 12 };
 
 /* A body of more bytes is large: it has to wait where too many are unsent (http/exchange.h). */

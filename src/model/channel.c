@@ -295,15 +295,15 @@ static const enum channel_field CARD_FIELDS[] = {
 #undef CARD_FIELD
 };
 
-static const enum channel_field SUMMARY_FIELDS[] = {CHANNEL_FIELD_max_channel_id, CHANNEL_FIELD_title,
-                                                    CHANNEL_FIELD_description,    CHANNEL_FIELD_avatar,
-                                                    CHANNEL_FIELD_link,           CHANNEL_FIELD_updated_at};
-
-#define COUNT_SUMMARY(name, type, in_summary) \
-    +(in_summary) /* NOLINT(bugprone-macro-parentheses): a summand */
-_Static_assert(sizeof SUMMARY_FIELDS / sizeof SUMMARY_FIELDS[0] == 0 CHANNEL_FIELDS(COUNT_SUMMARY),
-               "SUMMARY_FIELDS must list the fields marked in the table");
-#undef COUNT_SUMMARY
+static const enum channel_field SUMMARY_FIELDS[] = {
+#define SUMMARY_FIELD_0(name)
+#define SUMMARY_FIELD_1(name)                 CHANNEL_FIELD_##name,
+#define SUMMARY_FIELD(name, type, in_summary) SUMMARY_FIELD_##in_summary(name)
+    CHANNEL_FIELDS(SUMMARY_FIELD)
+#undef SUMMARY_FIELD
+#undef SUMMARY_FIELD_0
+#undef SUMMARY_FIELD_1
+};
 
 struct span channel_field_name(enum channel_field f)
 {

@@ -125,6 +125,23 @@ TEST_CASE(key_is_cached_only_by_its_own_digest)
     assert_true(is_kept(SPAN("ck_second")));
 }
 
+/* The slot that parsing a request has found, for which any is tried here. */
+TEST_CASE(invalid_keys_are_wiped)
+{
+    static const struct digest_cache empty;
+    struct digest digest;
+    keep(SPAN("ck_revoked"));
+    keep(SPAN("ck_valid"));
+    get_digest(SPAN("ck_revoked"), &digest);
+    for (unsigned slot = 0; slot < DIGEST_CACHE_SLOTS; slot++)
+        digest_cache_remove(&digests, slot, &digest);
+    assert_false(is_kept(SPAN("ck_revoked")));
+    assert_true(is_kept(SPAN("ck_valid")));
+    get_digest(SPAN("ck_never"), &digest);
+    digest_cache_remove(&digests, 0, &digest);
+    assert_memory_equal(digests.latest.key, empty.latest.key, sizeof empty.latest.key);
+}
+
 TEST_CASE(keys_are_wiped_at_the_end)
 {
     static const struct digest_cache empty;
