@@ -37,12 +37,11 @@ static void ops_respond(struct ops *o, struct http_exchange *x, int status, cons
 }
 
 /* `?verbose` lists the checks; without it the response is one word. */
-static void ops_respond_check(struct ops *o, struct http_exchange *x,
-                              bool (*check)(void *arg, struct buf *why))
+static void ops_respond_check(struct ops *o, struct http_exchange *x, enum ops_check kind)
 {
     struct span query = http_exchange_request(x)->query;
     bool verbose = uri_query_find(query, SPAN("verbose")).data != NULL;
-    bool good = check(o->source.arg, verbose ? &o->body : NULL);
+    bool good = o->source.check(o->source.arg, kind, verbose ? &o->body : NULL);
     buf_append_str(&o->body, good ? "ok\n" : "not ok\n");
     ops_respond(o, x, good ? 200 : 503, TEXT);
 }
@@ -52,8 +51,7 @@ static void ops_respond_check(struct ops *o, struct http_exchange *x,
 static void ops_respond_ready(struct ops *o, struct http_exchange *x)
 {
     struct span excluded = uri_query_find(http_exchange_request(x)->query, SPAN("exclude"));
-    ops_respond_check(o, x,
-                      span_equal(excluded, SPAN("shutdown")) ? o->source.is_serving : o->source.is_ready);
+    ops_respond_check(o, x, span_equal(excluded, SPAN("shutdown")) ? OPS_SERVING : OPS_READY);
 }
 
 static void ops_respond_version(struct ops *o, struct http_exchange *x)
@@ -87,11 +85,11 @@ static void ops_handle(void *arg, struct http_exchange *x)
     } else if (ops_is_about_server(request)) {
         ops_respond(o, x, 200, NULL);
     } else if (span_equal(request->path, SPAN("/livez"))) {
-        ops_respond_check(o, x, o->source.is_live);
+        ops_respond_check(o, x, OPS_LIVE);
     } else if (span_equal(request->path, SPAN("/readyz"))) {
         ops_respond_ready(o, x);
     } else if (span_equal(request->path, SPAN("/startupz"))) {
-        ops_respond_check(o, x, o->source.is_started);
+        ops_respond_check(o, x, OPS_STARTED);
     } else if (span_equal(request->path, SPAN("/version"))) {
         ops_respond_version(o, x);
     } else if (span_equal(request->path, SPAN("/metrics"))) {

@@ -8,15 +8,15 @@
 #include "base/metrics.h"
 #include "http/exchange.h"
 
+/* OPS_SERVING: ready, without the check `shutdown`. */
+enum ops_check { OPS_LIVE, OPS_STARTED, OPS_READY, OPS_SERVING };
+
 /* The state of the process. Each function is called on the thread of the admin listener. */
 struct ops_source {
     void *arg;
-    /* Each returns the result and, if `why` is given, appends one line per check: "[+]name " if it passes,
+    /* Returns the result and, if `why` is given, appends one line per check: "[+]name " if it passes,
      * "[-]name " if not, and the finding, such as "ok". */
-    bool (*is_live)(void *arg, struct buf *why);
-    bool (*is_ready)(void *arg, struct buf *why);
-    bool (*is_serving)(void *arg, struct buf *why); /* is_ready without the check `shutdown` */
-    bool (*is_started)(void *arg, struct buf *why);
+    bool (*check)(void *arg, enum ops_check kind, struct buf *why);
     void (*write_metrics)(void *arg, struct buf *out);
 };
 

@@ -14,8 +14,8 @@
  */
 #include "app/server.h"
 
-#include "api/ops.h"
 #include "api/rate_limit.h"
+#include "app/health.h"
 #include "app/loop.h"
 #include "app/reload.h"
 #include "app/service_manager.h"
@@ -76,6 +76,7 @@ struct server {
     struct http_balancer *balancer, *admin_balancer;
     int worker_count; /* created so far */
     struct worker **workers;
+    struct health health;
     struct rate_limit *rate_limit; /* NULL: none */
     atomic_int access_log;         /* see api_options; the workers read it */
     struct service_manager *manager;
@@ -95,125 +96,10 @@ struct server {
  */
 enum { ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
 
-/* A loop whose timer has not fired for this long is stuck. */
-enum { LIVE_LIMIT_MS = 10 * 1000 };
-
-static void server_report(struct buf *why, bool good, const char *name, const char *reason)
-{
-    if (why != NULL)
-        buf_printf(why, good ? "[+]%s ok\n" : "[-]%s %s\n", name, reason);
-}
-
-static bool server_is_live(void *arg, struct buf *why)
+static bool server_check(void *arg, enum ops_check kind, struct buf *why)
 {
     const struct server *s = arg;
-    uint64_t now = clock_now_ms();
-    bool live = true;
-    for (int i = 0; i < s->worker_count; i++) {
-        uint64_t ticked = worker_status(s->workers[i]).ticked_ms;
-        live = live && (ticked >= now || now - ticked < LIVE_LIMIT_MS);
-    }
-    server_report(why, live, "workers", "a worker's loop is stuck");
-    return live;
-}
-
-/* The Redis connections of all workers. Requests are served while each worker has one, or lost it within the
- * stale limit. */
-enum redis_state { REDIS_UNSEEN /* a worker never had one */, REDIS_READY, REDIS_STALE, REDIS_AWAY };
-
-struct redis_view {
-    enum redis_state state;
-    int lost;         /* workers without a connection */
-    bool missing;     /* a worker found no catalogue */
-    bool by_ttl;      /* a worker's Redis does not track */
-    uint64_t away_ms; /* since the first connection was lost */
-};
-
-static bool server_has_data(const struct redis_view *v)
-{
-    return v->state == REDIS_READY || v->state == REDIS_STALE;
-}
-
-static struct redis_view server_view_redis(const struct server *s)
-{
-    uint64_t now = clock_boot_ms();
-    bool seen = true;
-    struct redis_view v = {.lost = 0};
-    for (int i = 0; i < s->worker_count; i++) {
-        struct worker_status w = worker_status(s->workers[i]);
-        const struct cache_metrics *m = &worker_metrics(s->workers[i])->cache;
-        v.missing = v.missing || metric_get(&m->catalogue_missing) > 0;
-        v.by_ttl = v.by_ttl || metric_get(&m->cache_by_ttl) > 0;
-        if (w.redis == WORKER_REDIS_READY)
-            continue;
-        uint64_t away_ms = w.redis_lost_ms < now ? now - w.redis_lost_ms : 0;
-        v.lost++;
-        seen = seen && w.redis == WORKER_REDIS_LOST;
-        v.away_ms = MAX(v.away_ms, away_ms);
-    }
-    if (seen && v.lost == 0)
-        v.state = REDIS_READY;
-    else if (seen)
-        v.state = v.away_ms < (uint64_t)s->config->values.stale_limit ? REDIS_STALE : REDIS_AWAY;
-    return v;
-}
-
-static void server_report_redis(const struct server *s, const struct redis_view *v, struct buf *why)
-{
-    const char *cached = s->config->values.cache_size > 0 ? ", serving from the cache" : "";
-    bool stale = v->state == REDIS_STALE;
-    if (v->state == REDIS_READY || v->state == REDIS_UNSEEN) {
-        server_report(why, v->state == REDIS_READY, "redis", "not connected yet");
-        return;
-    }
-    buf_printf(why, "[%c]redis lost %llu s ago", stale ? '+' : '-', (unsigned long long)v->away_ms / 1000);
-    if (v->lost < s->worker_count)
-        buf_printf(why, " by %d of %d workers", v->lost, s->worker_count);
-    buf_printf(why, "%s\n", stale ? cached : ", longer than the stale limit");
-}
-
-static void server_report_catalogue(const struct redis_view *v, struct buf *why)
-{
-    if (v->missing)
-        buf_printf(why, "[%c]catalogue missing\n", server_has_data(v) ? '+' : '-');
-    else
-        server_report(why, v->state != REDIS_UNSEEN, "catalogue", "not seen yet");
-}
-
-static void server_report_cache(const struct redis_view *v, struct buf *why)
-{
-    buf_append_str(why, v->by_ttl ? "[+]cache by TTL: redis does not track\n" : "[+]cache ok\n");
-}
-
-/* Requests are served until the listeners close. */
-static bool server_is_serving(void *arg, struct buf *why)
-{
-    const struct server *s = arg;
-    bool listening = s->state <= SERVER_ANNOUNCING;
-    const struct redis_view redis = server_view_redis(s);
-    server_report(why, listening, "listeners", "closed");
-    if (why != NULL) {
-        server_report_redis(s, &redis, why);
-        server_report_catalogue(&redis, why);
-        server_report_cache(&redis, why);
-    }
-    return listening && server_has_data(&redis);
-}
-
-static bool server_is_ready(void *arg, struct buf *why)
-{
-    const struct server *s = arg;
-    bool running = s->state <= SERVER_SERVING;
-    server_report(why, running, "shutdown", "draining");
-    return server_is_serving(arg, why) && running;
-}
-
-/* The admin listener answers only after all listeners are bound and the workers run. */
-static bool server_is_started(void *arg, struct buf *why)
-{
-    (void)arg;
-    server_report(why, true, "workers", "");
-    return true;
+    return health_check(&s->health, kind, why);
 }
 
 static void server_write_workers(const struct server *s, struct buf *out)
@@ -251,22 +137,12 @@ static void server_write_metrics(void *arg, struct buf *out)
     if (s->reload != NULL)
         reload_write_metrics(s->reload, out);
     metrics_write_one(out, "channeld_ready", "gauge", "1 while /readyz answers 200.",
-                      server_is_ready(s, NULL) ? 1 : 0);
+                      health_check(&s->health, OPS_READY, NULL) ? 1 : 0);
     metrics_write_one(out, "channeld_log_lines_dropped_total", "counter",
                       "Log lines lost: not read in time, or not writable.", log_dropped());
     metrics_write_head(out, "channeld_build_info", "gauge", "Always 1; the version is in the label.");
     buf_append_str(out, "channeld_build_info{version=\"" CHANNELD_VERSION "\"} 1\n");
     process_metrics_write(out, s->started_s);
-}
-
-static struct ops_source server_admin_source(struct server *s)
-{
-    return (struct ops_source){.arg = s,
-                               .is_live = server_is_live,
-                               .is_ready = server_is_ready,
-                               .is_serving = server_is_serving,
-                               .is_started = server_is_started,
-                               .write_metrics = server_write_metrics};
 }
 
 static int server_admin_open(struct server *s)
@@ -300,38 +176,11 @@ static int server_admin_open(struct server *s)
 
 enum { STATUS_MS = 1000, START_MAX_MS = 10 * 1000 };
 
-static const char *server_describe_redis(const struct redis_view *v, bool reload_failed)
-{
-    switch (v->state) {
-    case REDIS_READY:
-        return reload_failed ? "Ready: the Redis settings were not reloaded, the old ones are in use"
-                             : "Ready";
-    case REDIS_STALE:
-        return v->missing ? "Ready: Redis holds no catalogue, serving from the cache"
-                          : "Ready: Redis is lost, serving from the cache";
-    case REDIS_AWAY:
-        return v->missing ? "Not ready: Redis holds no catalogue"
-                          : "Not ready: Redis has been lost for longer than the stale limit";
-    case REDIS_UNSEEN:
-        break;
-    }
-    return v->missing ? "Not ready: Redis holds no catalogue" : "Not ready: Redis is not connected yet";
-}
-
-static const char *server_describe(const struct server *s)
-{
-    const struct redis_view redis = server_view_redis(s);
-    if (s->state == SERVER_ANNOUNCING)
-        return "Draining: still serving";
-    if (s->state == SERVER_FINISHING)
-        return "Draining: finishing requests";
-    return server_describe_redis(&redis, s->reload != NULL && reload_has_failed(s->reload));
-}
-
 /* False if there is no service manager. */
 static bool server_update_status(struct server *s)
 {
-    return service_manager_set_status(s->manager, server_describe(s));
+    s->health.reload_failed = s->reload != NULL && reload_has_failed(s->reload);
+    return service_manager_set_status(s->manager, health_describe(&s->health));
 }
 
 static void server_on_status(uv_timer_t *status)
@@ -343,7 +192,7 @@ static void server_on_status(uv_timer_t *status)
 static void server_on_watchdog(uv_timer_t *watchdog)
 {
     struct server *s = watchdog->data;
-    if (server_is_live(s, NULL))
+    if (health_check(&s->health, OPS_LIVE, NULL))
         service_manager_notify(s->manager, SERVICE_ALIVE);
 }
 
@@ -381,7 +230,7 @@ static void server_on_changed(uv_async_t *changed)
     struct server *s = changed->data;
     if (s->reload != NULL)
         reload_worker_changed(s->reload);
-    if (s->state == SERVER_STARTING && server_view_redis(s).state != REDIS_UNSEEN)
+    if (s->state == SERVER_STARTING && health_has_seen_redis(&s->health))
         server_enter(s, SERVER_SERVING);
     (void)server_update_status(s);
     if (s->state == SERVER_FINISHING && server_all_finished(s))
@@ -483,11 +332,13 @@ static void server_enter(struct server *s, enum server_state next)
         service_manager_notify(s->manager, SERVICE_READY);
         break;
     case SERVER_ANNOUNCING:
+        s->health.draining = true;
         log_text(LOG_INFO, "draining: not ready, still serving", NULL, NULL);
         server_command_all(s, WORKER_ANNOUNCE_CLOSE);
         (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)v->drain_delay, 0);
         break;
     case SERVER_FINISHING:
+        s->health.closed = true;
         log_text(LOG_INFO, "draining: listeners closed", NULL, NULL);
         server_command_all(s, WORKER_FINISH);
         (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)v->drain_timeout, 0);
@@ -597,6 +448,7 @@ static int server_make_workers(struct server *s, struct redis_config *redis)
         options.number = i;
         err = worker_new(&options, &s->workers[i]);
         s->worker_count += err == 0;
+        s->health.worker_count = s->worker_count;
     }
     return err;
 }
@@ -674,9 +526,10 @@ static int server_check_listeners(const struct server *s, struct buf *error)
 /* All steps of a start before it listens and connects; --check ends after them. */
 static int server_prepare(struct server *s, struct redis_config **redis, struct buf *error)
 {
-    const struct ops_source source = server_admin_source(s);
+    const struct ops_source source = {.arg = s, .check = server_check, .write_metrics = server_write_metrics};
     int err = server_open_handles(s); /* first: server_close_handles() expects them */
     s->workers = calloc((size_t)s->config->workers, sizeof(struct worker *));
+    s->health = (struct health){.config = s->config, .workers = s->workers};
     if (err == 0 && s->workers == NULL)
         err = -ENOMEM;
     if (err == 0)
