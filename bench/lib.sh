@@ -4,12 +4,12 @@
 
 bench=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$bench")
-tools=${CHANNELD_BENCH_TOOLS:-$root/build/bench}
-programs=${CHANNELD_BENCH_PROGRAMS:-$root/build/release}
+tools=${BENCH_TOOLS:-$root/build/bench}
+programs=${BENCH_PROGRAMS:-$root/build/release}
 
 # Two cores are enough: one for the measured server, the other for the load generator and Redis.
-server_core=${CHANNELD_BENCH_SERVER_CORE:-0}
-other_core=${CHANNELD_BENCH_OTHER_CORE:-1}
+server_core=${BENCH_SERVER_CORE:-0}
+other_core=${BENCH_OTHER_CORE:-1}
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "${0##*/}: $*"; exit 1; }
