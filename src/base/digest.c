@@ -23,18 +23,12 @@ void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN])
     hex_write(d->bytes, sizeof d->bytes, out);
 }
 
-static unsigned char digest_digit_value(char c)
-{
-    return (unsigned char)(c <= '9' ? c - '0' : c - 'a' + 10);
-}
-
 bool digest_from_hex(struct span text, struct digest *out)
 {
     if (!digest_is_hex(text))
         return false;
     for (size_t i = 0; i < DIGEST_LEN; i++)
-        out->bytes[i] = (unsigned char)(digest_digit_value(text.data[2 * i]) << 4 |
-                                        digest_digit_value(text.data[2 * i + 1]));
+        out->bytes[i] = (unsigned char)(hex_digit(text.data[2 * i]) << 4 | hex_digit(text.data[2 * i + 1]));
     return true;
 }
 

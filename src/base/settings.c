@@ -40,6 +40,22 @@ static bool settings_is_secret(const struct setting *s)
     return s->type == SETTING_URL || s->type == SETTING_SECRET;
 }
 
+/* The name of a kind of value, and how errors describe it. */
+static const struct {
+    const char *name, *expected;
+} KINDS[] = {[SETTING_TEXT] = {"TEXT", NULL},
+             [SETTING_PATH] = {"FILE", NULL},
+             [SETTING_URL] = {"URL", NULL},
+             [SETTING_SECRET] = {"TEXT", NULL},
+             [SETTING_COUNT] = {"NUMBER", "a whole number"},
+             [SETTING_SIZE] = {"SIZE", "a size, such as 65536 or 64MiB,"},
+             [SETTING_DURATION] = {"DURATION", "a duration, such as 500ms or 30s,"}};
+
+const char *settings_kind(const struct setting *s)
+{
+    return s->type == SETTING_CHOICE ? s->choices : KINDS[s->type].name;
+}
+
 /* A value and its name in errors. */
 struct source {
     const char *called;
@@ -86,21 +102,19 @@ static int settings_parse_number(const struct setting *s, struct span text, int6
 
 static int settings_set_number(const struct reader *r, const struct setting *s, struct source from)
 {
-    static const char *const expected[] = {[SETTING_COUNT] = "a whole number",
-                                           [SETTING_SIZE] = "a size, such as 65536 or 64MiB,",
-                                           [SETTING_DURATION] = "a duration, such as 500ms or 30s,"};
     int64_t value = 0;
     if (settings_parse_number(s, span_of(from.value), &value) != 0) {
         buf_printf(r->error, "%s: %s is expected", from.called,
-                   s->type == SETTING_CHOICE ? s->choices : expected[s->type]);
+                   s->type == SETTING_CHOICE ? s->choices : KINDS[s->type].expected);
         return -EINVAL;
     }
     if (value < s->min || (s->max != 0 && value > s->max)) {
-        buf_printf(r->error, "%s: must be at least %lld", from.called, (long long)s->min);
-        if (s->max != 0)
-            buf_printf(r->error, " and at most %lld", (long long)s->max);
-        if (s->type == SETTING_DURATION)
-            buf_append_str(r->error, " milliseconds");
+        buf_printf(r->error, "%s: must be at least ", from.called);
+        settings_write_number(r->error, s, s->min);
+        if (s->max != 0) {
+            buf_append_str(r->error, " and at most ");
+            settings_write_number(r->error, s, s->max);
+        }
         return -EINVAL;
     }
     memcpy(r->target + s->offset, &value, sizeof value);
@@ -207,10 +221,32 @@ static const struct setting *settings_find_flag(const struct settings *all, stru
     return NULL;
 }
 
+/* Returns 1 if argv[*at] is a flag that is not a setting, 0, or -EINVAL; *at moves to its last word. */
+static int settings_read_plain_flag(const struct reader *r, int *at)
+{
+    const struct settings_args *args = r->args;
+    for (size_t i = 0; i < args->flag_count; i++) {
+        const struct settings_flag *f = &args->flags[i];
+        size_t length = strlen(f->name);
+        const char *rest = strncmp(args->argv[*at], f->name, length) == 0 ? args->argv[*at] + length : NULL;
+        if (rest == NULL || (*rest != '\0' && (*rest != '=' || f->value == NULL)))
+            continue;
+        bool is_separate = f->value != NULL && *rest == '\0';
+        if (is_separate && (*at + 1 >= args->argc || strncmp(args->argv[*at + 1], "--", 2) == 0))
+            return settings_fail(r, f->name, "needs a value");
+        args->flag[i] = is_separate ? args->argv[++*at] : *rest == '=' ? rest + 1 : "";
+        return 1;
+    }
+    return 0;
+}
+
 /* Parses the flag argv[*at]; *at moves to its last word. */
 static int settings_read_flag(const struct reader *r, int *at)
 {
     const struct settings_args *args = r->args;
+    int plain = settings_read_plain_flag(r, at);
+    if (plain != 0)
+        return plain > 0 ? 0 : plain;
     struct span name = span_of(args->argv[*at] + 2);
     name.len = span_find(name, '=');
     bool is_file = false;
@@ -431,24 +467,13 @@ void settings_fini(const struct settings *s, void *target)
 
 static const char MASK[] = "********";
 
-static void settings_write_kind(const struct setting *s, struct buf *out)
-{
-    static const char *const kinds[] = {
-        [SETTING_TEXT] = "TEXT",        [SETTING_PATH] = "FILE",    [SETTING_URL] = "URL",
-        [SETTING_SECRET] = "TEXT",      [SETTING_COUNT] = "NUMBER", [SETTING_SIZE] = "SIZE",
-        [SETTING_DURATION] = "DURATION"};
-    buf_append_str(out, s->type == SETTING_CHOICE ? s->choices : kinds[s->type]);
-}
-
 void settings_write_help(const struct settings *s, struct buf *out)
 {
     for (size_t i = 0; i < s->count; i++) {
         const struct setting *one = &s->table[i];
         char variable[ENV_NAME_MAX];
         settings_env_name(s, one, "", variable);
-        buf_printf(out, "  --%s ", one->name);
-        settings_write_kind(one, out);
-        buf_printf(out, "\n      %s", variable);
+        buf_printf(out, "  --%s %s\n      %s", one->name, settings_kind(one), variable);
         if (one->from_file)
             buf_printf(out, ", or from a file by %s_FILE", variable);
         buf_printf(out, "\n      %s [%s]\n", one->help, one->fallback[0] != '\0' ? one->fallback : "none");
@@ -478,25 +503,6 @@ static void settings_write_url(struct buf *out, const char *url)
     buf_append_str(out, at - 1);
 }
 
-static void settings_write_duration(struct buf *out, int64_t ms)
-{
-    if (ms % 1000 == 0)
-        buf_printf(out, "%llds", (long long)(ms / 1000));
-    else
-        buf_printf(out, "%lldms", (long long)ms);
-}
-
-static void settings_write_size(struct buf *out, int64_t bytes)
-{
-    static const char *const units[] = {"", "KiB", "MiB", "GiB"};
-    unsigned unit = 0;
-    while (unit < 3 && bytes != 0 && bytes % 1024 == 0) {
-        bytes /= 1024;
-        unit++;
-    }
-    buf_printf(out, "%lld%s", (long long)bytes, units[unit]);
-}
-
 static void settings_write_choice(struct buf *out, const char *choices, int64_t which)
 {
     while (which-- > 0)
@@ -504,16 +510,19 @@ static void settings_write_choice(struct buf *out, const char *choices, int64_t 
     buf_append(out, choices, strcspn(choices, "|"));
 }
 
-static void settings_write_number(const struct setting *s, int64_t value, struct buf *out)
+void settings_write_number(struct buf *out, const struct setting *s, int64_t value)
 {
-    if (s->type == SETTING_CHOICE)
+    struct span unit = SPAN("");
+    if (s->type == SETTING_CHOICE) {
         settings_write_choice(out, s->choices, value);
-    else if (s->type == SETTING_SIZE)
-        settings_write_size(out, value);
+        return;
+    }
+    if (s->type == SETTING_SIZE)
+        unit = size_unit(&value);
     else if (s->type == SETTING_DURATION)
-        settings_write_duration(out, value);
-    else
-        buf_append_int(out, value);
+        unit = duration_unit(&value);
+    buf_append_int(out, value);
+    buf_append_span(out, unit);
 }
 
 void settings_write_value(struct buf *out, const struct setting *s, const void *target)
@@ -523,7 +532,7 @@ void settings_write_value(struct buf *out, const struct setting *s, const void *
     const char *text = NULL;
     if (!settings_is_text(s)) {
         memcpy(&number, slot, sizeof number);
-        settings_write_number(s, number, out);
+        settings_write_number(out, s, number);
         return;
     }
     memcpy(&text, slot, sizeof text);

@@ -46,6 +46,13 @@ struct settings_switch {
     const char *help;
 };
 
+/* A flag that is not a setting, and has no variable. */
+struct settings_flag {
+    const char *name;  /* "--count" */
+    const char *value; /* a word that follows it, such as "N"; NULL: none */
+    const char *help;
+};
+
 /* Where the value of a setting comes from. */
 enum setting_source {
     SETTING_DEFAULT,
@@ -61,16 +68,19 @@ struct settings_args {
     char **argv;
     const struct settings_switch *switches; /* ends with a name that is NULL; or NULL */
     unsigned switched;                      /* out: bit i: switches[i] was given */
-    char **rest;                            /* out: words that are not flags; room for argc */
-    unsigned char *sources;                 /* out: an enum setting_source for each setting; room for all */
-    const char **files; /* out: the file each value came from, of argv or the environment; NULL: none */
+    const struct settings_flag *flags;      /* flag_count of them */
+    size_t flag_count;
+    const char **flag; /* out: the value of each that was given, "" where it has none; the others are left */
+    char **rest;       /* out: words that are not flags; room for argc */
+    unsigned char *sources; /* out: an enum setting_source for each setting; room for all */
+    const char **files;     /* out: the file each value came from, of argv or the environment; NULL: none */
 };
 
 /*
- * Parses argv[1..] and the environment into `target` (zeroed by the caller). Switches and words that are not
- * flags are returned in `args`. "--" ends the flags. A setting that comes from a file has no value yet: see
- * settings_read_files. Returns the number of words in `rest`, or -EINVAL with a message in `error` that names
- * the flag or the variable, or -ENOMEM. settings_fini is due in every case.
+ * Parses argv[1..] and the environment into `target` (zeroed by the caller). Switches, flags and words that
+ * are not flags are returned in `args`. "--" ends the flags. A setting that comes from a file has no value
+ * yet: see settings_read_files. Returns the number of words in `rest`, or -EINVAL with a message in `error`
+ * that names the flag or the variable, or -ENOMEM. settings_fini is due in every case.
  */
 int settings_read(const struct settings *s, void *target, struct settings_args *args, struct buf *error)
     __attribute__((warn_unused_result));
@@ -106,6 +116,12 @@ struct span settings_next_unknown(const struct settings *s, struct span prefix, 
 
 /* One paragraph per setting: flag, variable, default, help. */
 void settings_write_help(const struct settings *s, struct buf *out);
+
+/* The kind of value in capitals, such as NUMBER, or the words of a choice. */
+const char *settings_kind(const struct setting *s);
+
+/* A number as a user would write the value of this setting: 5m, 64MiB, on. */
+void settings_write_number(struct buf *out, const struct setting *s, int64_t value);
 
 /* The value of a row in `target` as a user would write it; a secret is masked. */
 void settings_write_value(struct buf *out, const struct setting *s, const void *target);

@@ -2,6 +2,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <time.h>
 
 /* --- numbers --- */
 
@@ -59,25 +60,85 @@ static int text_parse_with_unit(struct span text, const struct unit *units, size
     return -EINVAL;
 }
 
+static const struct unit DURATIONS[] = {
+    {{"ms", 2}, 1}, {{"s", 1}, 1000}, {{"m", 1}, 60000}, {{"h", 1}, 3600000}};
+
+static const struct unit SIZES[] = {
+    {{"B", 1}, 1}, {{"", 0}, 1}, {{"KiB", 3}, 1 << 10}, {{"MiB", 3}, 1 << 20}, {{"GiB", 3}, 1 << 30}};
+
+enum { DURATION_UNITS = sizeof DURATIONS / sizeof DURATIONS[0], SIZE_UNITS = sizeof SIZES / sizeof SIZES[0] };
+
 int parse_duration_ms(struct span text, int64_t *out)
 {
-    static const struct unit units[] = {
-        {{"ms", 2}, 1}, {{"s", 1}, 1000}, {{"m", 1}, 60000}, {{"h", 1}, 3600000}};
     if (span_equal(text, SPAN("0"))) {
         *out = 0;
         return 0;
     }
-    return text_parse_with_unit(text, units, sizeof units / sizeof units[0], span_equal, out);
+    return text_parse_with_unit(text, DURATIONS, DURATION_UNITS, span_equal, out);
 }
 
 int parse_size(struct span text, int64_t *out)
 {
-    static const struct unit units[] = {
-        {{"", 0}, 1}, {{"b", 1}, 1}, {{"kib", 3}, 1 << 10}, {{"mib", 3}, 1 << 20}, {{"gib", 3}, 1 << 30}};
-    return text_parse_with_unit(text, units, sizeof units / sizeof units[0], span_equal_nocase, out);
+    return text_parse_with_unit(text, SIZES, SIZE_UNITS, span_equal_nocase, out);
+}
+
+/* The second unit is that of 0. */
+static struct span text_unit_of(int64_t *value, const struct unit *units, size_t count)
+{
+    size_t i = *value == 0 ? 1 : count - 1;
+    while (*value % units[i].factor != 0)
+        i--;
+    *value /= units[i].factor;
+    return units[i].name;
+}
+
+struct span duration_unit(int64_t *value)
+{
+    return text_unit_of(value, DURATIONS, DURATION_UNITS);
+}
+
+struct span size_unit(int64_t *value)
+{
+    return text_unit_of(value, SIZES, SIZE_UNITS);
+}
+
+/* --- times --- */
+
+static char *text_put_digits(char *out, int value, int count)
+{
+    for (int i = count - 1; i >= 0; i--) {
+        out[i] = (char)('0' + value % 10);
+        value /= 10;
+    }
+    return out + count;
+}
+
+void utc_write(int64_t seconds, char out[UTC_LEN])
+{
+    static const char separators[] = "--T::";
+    struct tm tm = {0};
+    time_t at = (time_t)seconds;
+    (void)gmtime_r(&at, &tm);
+    const int fields[] = {tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec};
+    out = text_put_digits(out, tm.tm_year + 1900, 4);
+    for (int i = 0; i < 5; i++) {
+        *out++ = separators[i];
+        out = text_put_digits(out, fields[i], 2);
+    }
 }
 
 /* --- hexadecimal digits --- */
+
+int hex_digit(char c)
+{
+    if (ascii_is_digit(c))
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
 
 void hex_write(const unsigned char *bytes, size_t n, char *out)
 {
@@ -112,24 +173,13 @@ bool name_valid(struct span text, size_t max)
 
 /* --- percent-encoding --- */
 
-static int text_hex_value(char c)
-{
-    if (ascii_is_digit(c))
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* Removes the first byte of `s`, which is not empty, and returns it decoded. */
 static char text_decode_first(struct span *s)
 {
     char c = s->data[0];
     if (c == '%' && s->len >= 3) {
-        int high = text_hex_value(s->data[1]);
-        int low = text_hex_value(s->data[2]);
+        int high = hex_digit(s->data[1]);
+        int low = hex_digit(s->data[2]);
         if (high >= 0 && low >= 0) {
             *s = span_skip(*s, 3);
             return (char)(high * 16 + low);
@@ -165,7 +215,7 @@ bool uri_escapes_valid(struct span s)
     for (size_t i = 0; i < s.len; i++) {
         if (s.data[i] != '%')
             continue;
-        if (s.len - i < 3 || text_hex_value(s.data[i + 1]) < 0 || text_hex_value(s.data[i + 2]) < 0)
+        if (s.len - i < 3 || hex_digit(s.data[i + 1]) < 0 || hex_digit(s.data[i + 2]) < 0)
             return false;
     }
     return true;

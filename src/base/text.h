@@ -1,7 +1,7 @@
 /*
  * Parsing and encoding of text: characters; strict numbers, durations and sizes, where the whole text must be
- * the value; hexadecimal digits; names; percent-encoding and query strings (RFC 3986 sections 2.1 and 3.4);
- * UTF-8 (the Unicode standard, table 3-7: no overlong forms, no surrogates).
+ * the value; times; hexadecimal digits; names; percent-encoding and query strings (RFC 3986 sections 2.1
+ * and 3.4); UTF-8 (the Unicode standard, table 3-7: no overlong forms, no surrogates).
  */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
@@ -47,7 +47,22 @@ int parse_duration_ms(struct span text, int64_t *out) __attribute__((warn_unused
  */
 int parse_size(struct span text, int64_t *out) __attribute__((warn_unused_result));
 
+/* The unit in which a duration, or a size, is written: the largest that leaves a whole number, which *value
+ * becomes. Static. */
+struct span duration_unit(int64_t *value);
+struct span size_unit(int64_t *value);
+
+/* --- Times --- */
+
+/* Writes "2026-11-21T10:06:06" without a NUL: UTC, of a year from 0 to 9999. Without printf, which would take
+ * longer for the time of a log line than for the rest of it. */
+enum { UTC_LEN = 19 };
+void utc_write(int64_t seconds, char out[UTC_LEN]);
+
 /* --- Hexadecimal digits --- */
+
+/* The value of a digit, in either case, or -1. */
+int hex_digit(char c);
 
 /* Writes the 2 * n digits of `bytes`, without a NUL. */
 void hex_write(const unsigned char *bytes, size_t n, char *out);

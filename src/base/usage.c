@@ -42,7 +42,7 @@ static void usage_write_meaning(struct buf *out, size_t start, const char *help)
     usage_wrap(out, MARGIN, help, beside ? SECOND : 0);
 }
 
-static void usage_write_flag(struct buf *out, const struct usage_flag *f, const char *before,
+static void usage_write_flag(struct buf *out, const struct settings_flag *f, const char *before,
                              const char *after)
 {
     buf_printf(out, "%s%s%s%s%s", before, f->name, f->value != NULL ? " " : "",

@@ -9,13 +9,6 @@
 
 #include <limits.h>
 
-/* A flag that belongs to commands; a setting is valid with any command. */
-struct usage_flag {
-    const char *name;  /* "--count" */
-    const char *value; /* a word that follows it, such as "N"; NULL: none */
-    const char *help;
-};
-
 /* One way to call a command; there may be several of the same name. */
 struct usage_command {
     const char *name;     /* one or more words: "keys issue" */
@@ -35,8 +28,8 @@ struct usage {
     const char *summary;  /* one line */
     const char *synopsis; /* follows the program's name */
     const struct usage_command *commands;
-    size_t command_count;           /* 0: it has none */
-    const struct usage_flag *flags; /* which commands take or need */
+    size_t command_count;              /* 0: it has none */
+    const struct settings_flag *flags; /* which commands take or need */
     size_t flag_count;
     const struct settings_switch *switches;
     const struct usage_exit *exits;

@@ -11,51 +11,15 @@
 
 /* --- The command line --- */
 
-/*
- * If argv[*at] is a flag of a command, records its value, which may be the next word: then *at moves on.
- * Returns 1, 0 for another word, or -EINVAL after an error: the value is missing.
- */
-static int ctl_parse_command_flag(struct options *o, int argc, char **argv, int *at)
-{
-    for (size_t i = 0; i < ctl_usage.flag_count; i++) {
-        const struct usage_flag *f = &ctl_usage.flags[i];
-        size_t length = strlen(f->name);
-        const char *rest = strncmp(argv[*at], f->name, length) == 0 ? argv[*at] + length : NULL;
-        if (rest == NULL || (*rest != '\0' && (*rest != '=' || f->value == NULL)))
-            continue;
-        bool is_separate = f->value != NULL && *rest == '\0';
-        if (is_separate && (*at + 1 >= argc || strncmp(argv[*at + 1], "--", 2) == 0)) {
-            (void)usage_error("%s: needs a value", f->name);
-            return -EINVAL;
-        }
-        o->flag[i] = is_separate ? argv[++*at] : *rest == '=' ? rest + 1 : "";
-        return 1;
-    }
-    return 0;
-}
-
-/* Records the flags of single commands in *o and copies all other words to `others`. These flags are not
- * settings, each of which has a variable. Returns how many words were copied, or -EINVAL after an error. */
-static int ctl_parse_command_flags(struct options *o, int argc, char **argv, char **others)
-{
-    int kept = 0;
-    int parsed = 0;
-    bool flags = true;
-    for (int i = 0; i < argc && parsed >= 0; i++) {
-        flags = flags && strcmp(argv[i], "--") != 0;
-        parsed = flags ? ctl_parse_command_flag(o, argc, argv, &i) : 0;
-        if (parsed == 0)
-            others[kept++] = argv[i];
-    }
-    return parsed < 0 ? parsed : kept;
-}
-
 static int ctl_read_settings(struct options *o, int argc, char **argv)
 {
     struct buf error = BUF_INIT;
     struct settings_args args = {.argc = argc,
                                  .argv = argv,
                                  .switches = ctl_usage.switches,
+                                 .flags = ctl_usage.flags,
+                                 .flag_count = ctl_usage.flag_count,
+                                 .flag = o->flag,
                                  .rest = o->words,
                                  .sources = o->sources,
                                  .files = o->files};
@@ -114,17 +78,10 @@ static int ctl_check_settings(struct options *o)
 static int ctl_options_read(struct options *o, int argc, char **argv)
 {
     *o = (struct options){.settings = ctl_usage.settings};
-    size_t size = (size_t)argc + 1;
-    char **others = calloc(size, sizeof *others);
-    o->words = calloc(size, sizeof *o->words);
-    if (others == NULL || o->words == NULL) {
-        free(others);
-        (void)memory_error();
-        return EXIT_FAILED;
-    }
-    int kept = ctl_parse_command_flags(o, argc, argv, others);
-    int code = kept < 0 ? EXIT_USAGE : ctl_read_settings(o, kept, others);
-    free(others);
+    o->words = calloc((size_t)argc + 1, sizeof *o->words);
+    if (o->words == NULL)
+        return memory_error();
+    int code = ctl_read_settings(o, argc, argv);
     return code == EXIT_OK && o->switched == 0 ? ctl_check_settings(o) : code;
 }
 

@@ -17,15 +17,17 @@ static const char *tables_or_none(const char *text)
 
 static void tables_print_settings(const struct settings *s)
 {
-    static const char *const types[] = {
-        [SETTING_TEXT] = "TEXT", [SETTING_PATH] = "FILE",        [SETTING_CHOICE] = "CHOICE",
-        [SETTING_URL] = "URL",   [SETTING_SECRET] = "TEXT",      [SETTING_COUNT] = "NUMBER",
-        [SETTING_SIZE] = "SIZE", [SETTING_DURATION] = "DURATION"};
     for (size_t i = 0; i < s->count; i++) {
         const struct setting *one = &s->table[i];
-        (void)printf("setting\t%s\t%s\t%s\t%lld\t%lld\t%d\t%s\t%s\n", one->name, types[one->type],
-                     one->fallback, (long long)one->min, (long long)one->max, one->from_file, one->help,
-                     tables_or_none(one->choices));
+        struct buf bounds = BUF_INIT;
+        if (one->max > 0) {
+            settings_write_number(&bounds, one, one->min);
+            buf_append_str(&bounds, " to ");
+            settings_write_number(&bounds, one, one->max);
+        }
+        (void)printf("setting\t%s\t%s\t%s\t%s\t%d\t%s\n", one->name, settings_kind(one), one->fallback,
+                     buf_message(&bounds), one->from_file, one->help);
+        buf_fini(&bounds);
     }
 }
 

@@ -4,9 +4,6 @@
 #include "base/text.h"
 #include "model/channel.h"
 
-#include <assert.h>
-#include <stdio.h>
-#include <time.h>
 #include <yyjson.h>
 
 /* Enough for API_KEY_INFO_MAX bytes: yyjson needs 16 bytes for each value. A text with very many values does
@@ -33,15 +30,8 @@ bool api_key_time_parse(struct span text, int64_t *out)
 
 void api_key_time_write(int64_t seconds, char out[API_KEY_TIME_LEN])
 {
-    char text[64];
-    struct tm tm = {0};
-    time_t at = (time_t)seconds;
-    (void)gmtime_r(&at, &tm);
-    int len = snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02dZ", tm.tm_year + 1900, tm.tm_mon + 1,
-                       tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
-    assert(len == API_KEY_TIME_LEN);
-    (void)len;
-    memcpy(out, text, API_KEY_TIME_LEN);
+    utc_write(seconds, out);
+    out[UTC_LEN] = 'Z';
 }
 
 /* --- the text --- */

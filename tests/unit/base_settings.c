@@ -497,7 +497,8 @@ SETTINGS_TEST(sizes_and_durations_are_shown_in_the_largest_exact_unit)
                {"--cache-size=1023", "\ncache-size = 1023\n"}, {"--cache-size=1024", "\ncache-size = 1KiB\n"},
                {"--cache-size=1025", "\ncache-size = 1025\n"}, {"--cache-size=1GiB", "\ncache-size = 1GiB\n"},
                {"--cache-size=2048GiB", "\ncache-size = 2048GiB\n"}, {"--timeout=10ms", "\ntimeout = 10ms\n"},
-               {"--timeout=1000ms", "\ntimeout = 1s\n"}, {"--timeout=1m", "\ntimeout = 60s\n"})
+               {"--timeout=1000ms", "\ntimeout = 1s\n"}, {"--timeout=1m", "\ntimeout = 1m\n"},
+               {"--timeout=59s", "\ntimeout = 59s\n"})
         assert_line(text, expected);
 }
 
