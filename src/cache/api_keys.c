@@ -1,23 +1,21 @@
 /*
- * The keys, and the state of their set; see api_keys.h.
+ * The records of keys; see api_keys.h.
  *
  * The hash of digests is seeded like all others, since the set may contain any 64 hexadecimal digits.
  */
 #include "cache/api_keys.h"
 
-#include "base/backoff.h"
 #include "base/hash.h"
-#include "base/state.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 /*
- * Keys that one heartbeat visits, in less than a millisecond; keys that a search for room visits, and keys
- * that an audit visits.
+ * Keys that one heartbeat visits, in less than a millisecond; keys that a search for room visits, and records
+ * of each table that an audit visits.
  */
-enum { SWEEP_KEYS = 4096, ROOM_KEYS = 64, AUDIT_SEARCH = API_KEYS_AUDITED - API_KEYS_RECENT };
+enum { SWEEP_KEYS = 4096, ROOM_KEYS = 64, AUDIT_SEARCH = (API_KEYS_AUDITED - API_KEYS_RECENT) / 2 };
 
 struct api_key {
     struct digest digest;
@@ -34,9 +32,8 @@ struct api_key {
 
 int api_keys_init(struct api_keys *k, struct cache_metrics *metrics)
 {
-    *k = (struct api_keys){.metrics = metrics, .second = 1, .next_expiry = API_KEY_NEVER};
+    *k = (struct api_keys){.metrics = metrics, .epoch = 1, .second = 1, .next_expiry = API_KEY_NEVER};
     k->seed = random_seed(k);
-    k->pause_seed = (unsigned)k->seed;
     list_init(&k->recent);
     return table_init(&k->table);
 }
@@ -55,9 +52,10 @@ static inline struct api_key *api_keys_find(const struct api_keys *k, const stru
     return slot == NULL ? NULL : slot->entry;
 }
 
+/* It counts until the next change of the keys is announced. */
 static inline bool api_keys_knows(const struct api_keys *k, const struct api_key *key)
 {
-    return key != NULL && key->epoch == k->epoch;
+    return key != NULL && key->epoch == k->epoch && lifetime_is_tracked(key->lifetime);
 }
 
 static void api_keys_leave_recent(struct api_keys *k, struct api_key *key)
@@ -85,41 +83,22 @@ void api_keys_fini(struct api_keys *k)
 
 /* --- the state --- */
 
-static const unsigned NEXT[] = {
-    [API_KEYS_UNREAD] = STATE(API_KEYS_UNREAD) | STATE(API_KEYS_READING) | STATE(API_KEYS_REFUSED),
-    [API_KEYS_READING] = STATE(API_KEYS_UNREAD) | STATE(API_KEYS_WHOLE) | STATE(API_KEYS_REFUSED),
-    [API_KEYS_WHOLE] = STATE(API_KEYS_UNREAD) | STATE(API_KEYS_REFUSED),
-    [API_KEYS_REFUSED] = STATE(API_KEYS_UNREAD) | STATE(API_KEYS_REFUSED),
-};
-
-static void api_keys_enter(struct api_keys *k, enum api_keys_state next)
-{
-    STATE_ENTER(&k->state, next, NEXT);
-}
-
 void api_keys_invalidate(struct api_keys *k)
 {
     k->epoch++;
-    k->differs = false;
-    k->retry_ms = 0;
-    api_keys_enter(k, API_KEYS_UNREAD);
+    k->differs = k->refused = false;
 }
 
-void api_keys_reading(struct api_keys *k)
+void api_keys_note_scanned(struct api_keys *k)
 {
-    api_keys_enter(k, API_KEYS_READING);
-}
-
-void api_keys_commit(struct api_keys *k, int64_t size)
-{
-    api_keys_enter(k, API_KEYS_WHOLE);
-    k->set_size = size;
-    k->failures = 0;
+    if (k->scanned_epoch == k->epoch)
+        return;
+    k->scanned_epoch = k->epoch;
     k->next_expiry = API_KEY_NEVER;
     k->sweep = 0;
 }
 
-void api_keys_forgo_reading(struct api_keys *k, const char *reason)
+void api_keys_forgo_scan(struct api_keys *k, const char *reason)
 {
     metric_set(&k->metrics->api_key_next_expiry_timestamp_seconds, 0);
     if (log_reason_is_due(&k->reasons, reason, clock_now_ms()))
@@ -127,64 +106,42 @@ void api_keys_forgo_reading(struct api_keys *k, const char *reason)
                  reason);
 }
 
-void api_keys_fail_reading(struct api_keys *k, const char *reason)
-{
-    api_keys_enter(k, API_KEYS_UNREAD);
-    k->retry_ms = clock_now_ms() +
-                  backoff_ms(++k->failures, API_KEYS_PAUSE_MIN_MS, API_KEYS_PAUSE_MAX_MS, &k->pause_seed);
-    api_keys_forgo_reading(k, reason);
-}
-
 void api_keys_refuse(struct api_keys *k, const char *reason)
 {
-    api_keys_enter(k, API_KEYS_REFUSED);
-    api_keys_forgo_reading(k, reason);
+    k->refused = true;
+    api_keys_forgo_scan(k, reason);
 }
 
-void api_keys_permit(struct api_keys *k)
+/* --- absent keys --- */
+
+static size_t api_keys_absent_set(const struct api_keys *k, const struct digest *d)
 {
-    if (k->state == API_KEYS_REFUSED)
-        api_keys_enter(k, API_KEYS_UNREAD);
+    return api_keys_hash_of(k, d) % API_KEYS_ABSENT_SETS * API_KEYS_ABSENT_WAYS;
+}
+
+static bool api_keys_is_absent(const struct api_keys *k, const struct digest *d)
+{
+    const struct api_key_absence *set = &k->absence[api_keys_absent_set(k, d)];
+    bool absent = false;
+    for (int i = 0; i < API_KEYS_ABSENT_WAYS; i++)
+        absent |= set[i].epoch == k->epoch && memcmp(&set[i].digest, d, sizeof *d) == 0;
+    return absent;
+}
+
+void api_keys_note_absent(struct api_keys *k, const struct digest *digest)
+{
+    if (api_keys_is_absent(k, digest))
+        return;
+    size_t way = k->next_way++ % API_KEYS_ABSENT_WAYS;
+    k->absence[api_keys_absent_set(k, digest) + way] = (struct api_key_absence){*digest, k->epoch};
 }
 
 /* --- checks --- */
 
-/* The hint of the key, or else the oldest of its set. */
-static struct api_key_hint *api_keys_hint_of(struct api_keys *k, uint64_t hash)
-{
-    struct api_key_hint *found = k->hint[hash % API_KEYS_HINT_SETS];
-    struct api_key_hint *end = found + API_KEYS_HINT_WAYS;
-    for (struct api_key_hint *h = found; h < end && found->hash != hash; h++)
-        if (h->hash == hash || h->valid_ms < found->valid_ms)
-            found = h;
-    return found;
-}
-
-bool api_keys_was_valid(const struct api_keys *k, const struct digest *key, uint64_t now_ms)
-{
-    uint64_t hash = api_keys_hash_of(k, key);
-    const struct api_key_hint *set = k->hint[hash % API_KEYS_HINT_SETS];
-    bool was_valid = false;
-    for (int i = 0; i < API_KEYS_HINT_WAYS; i++)
-        was_valid |= set[i].hash == hash && set[i].valid_ms + API_KEYS_HINT_MS > now_ms;
-    return was_valid;
-}
-
-void api_keys_note_validity(struct api_keys *k, const struct digest *key, bool is_valid, uint64_t now_ms)
-{
-    uint64_t hash = api_keys_hash_of(k, key);
-    struct api_key_hint *hint = api_keys_hint_of(k, hash);
-    if (is_valid)
-        *hint = (struct api_key_hint){hash, now_ms};
-    else if (hint->hash == hash)
-        hint->valid_ms = 0;
-}
-
 /* The key used longest ago leaves the list when there are too many. */
-static void api_keys_note_use(struct api_keys *k, struct api_key *key, uint64_t now_ms)
+static void api_keys_note_use(struct api_keys *k, struct api_key *key)
 {
     key->used = k->second;
-    api_keys_note_validity(k, &key->digest, !api_keys_is_expired(key->expires), now_ms);
     api_keys_leave_recent(k, key);
     list_append(&k->recent, &key->recent);
     if (++k->recent_count > API_KEYS_RECENT)
@@ -196,10 +153,10 @@ enum auth_result api_keys_check(struct api_keys *k, const struct digest *digest,
 {
     struct api_key *key = api_keys_find(k, digest);
     api_key_name_clear(name);
-    if (!api_keys_knows(k, key) || now_ms >= key->lifetime.until_ms)
-        return k->state == API_KEYS_WHOLE ? AUTH_RESULT_INVALID : AUTH_RESULT_UNKNOWN;
+    if (key == NULL || key->epoch != k->epoch || now_ms >= key->lifetime.until_ms)
+        return api_keys_is_absent(k, digest) ? AUTH_RESULT_INVALID : AUTH_RESULT_UNKNOWN;
     if (key->used != k->second)
-        api_keys_note_use(k, key, now_ms);
+        api_keys_note_use(k, key);
     api_key_name_set(name, (struct span){key->name, key->name_len});
     return api_keys_is_expired(key->expires) ? AUTH_RESULT_INVALID : AUTH_RESULT_VALID;
 }
@@ -212,6 +169,12 @@ bool api_keys_is_confirmed(const struct api_keys *k, const struct digest *key)
 bool api_keys_is_held(const struct api_keys *k, const struct digest *key)
 {
     return api_keys_find(k, key) != NULL;
+}
+
+bool api_keys_was_valid(const struct api_keys *k, const struct digest *key)
+{
+    const struct api_key *held = api_keys_find(k, key);
+    return held != NULL && !api_keys_is_expired(held->expires);
 }
 
 size_t api_keys_recent(const struct api_keys *k, struct digest key[API_KEYS_RECENT])
@@ -243,6 +206,12 @@ size_t api_keys_audited(struct api_keys *k, struct digest key[API_KEYS_AUDITED])
         ended = k->audit <= before;
         if (api_keys_knows(k, next) && !api_keys_is_recent(next))
             key[count++] = next->digest;
+    }
+    for (int i = 0; i < AUDIT_SEARCH; i++) {
+        const struct api_key_absence *absent =
+            &k->absence[k->audit_absent++ % (API_KEYS_ABSENT_SETS * API_KEYS_ABSENT_WAYS)];
+        if (absent->epoch == k->epoch)
+            key[count++] = absent->digest;
     }
     return count;
 }
@@ -284,17 +253,13 @@ bool api_keys_read_info(struct api_keys *k, const struct digest *key, const stru
 
 /* --- confirmed keys --- */
 
-/* After a confirmed key was removed, the set is not whole any more. */
 static void api_keys_make_room(struct api_keys *k)
 {
     struct api_key *key = NULL;
     for (int i = 0; i < ROOM_KEYS && (key == NULL || api_keys_knows(k, key)); i++)
         key = table_walk(&k->table, &k->sweep, TABLE_SEGMENT_SLOTS);
-    if (key == NULL)
-        return;
-    if (api_keys_knows(k, key))
-        api_keys_enter(k, API_KEYS_UNREAD);
-    api_keys_drop(k, key);
+    if (key != NULL)
+        api_keys_drop(k, key);
 }
 
 static struct api_key *api_keys_add(struct api_keys *k, const struct digest *digest, struct span name)
@@ -319,8 +284,11 @@ int api_keys_confirm(struct api_keys *k, const struct digest *digest, struct lif
 {
     struct span name = api_key_name_span(&info->name);
     struct api_key *key = api_keys_find(k, digest);
+    bool is_known = api_keys_knows(k, key);
+    if (is_known && !lifetime_is_tracked(lifetime))
+        return 0;
     bool is_named = key != NULL && span_equal((struct span){key->name, key->name_len}, name);
-    if (api_keys_knows(k, key) && (!is_named || key->expires != info->expires))
+    if ((is_known && (!is_named || key->expires != info->expires)) || api_keys_is_absent(k, digest))
         k->differs = true;
     if (key != NULL && !is_named) {
         api_keys_drop(k, key);
@@ -338,7 +306,11 @@ int api_keys_confirm(struct api_keys *k, const struct digest *digest, struct lif
 
 void api_keys_deny(struct api_keys *k, const struct digest *digest)
 {
-    k->differs |= api_keys_is_confirmed(k, digest);
+    struct api_key *key = api_keys_find(k, digest);
+    if (api_keys_knows(k, key))
+        k->differs = true;
+    else if (key != NULL)
+        api_keys_drop(k, key);
 }
 
 /* --- heartbeats --- */
@@ -349,7 +321,7 @@ static void api_keys_show_next_expiry(struct api_keys *k)
     metric_set(&k->metrics->api_key_next_expiry_timestamp_seconds, shown);
 }
 
-/* The set is whole, so a key that is not confirmed is not a member any more. */
+/* All members were checked, so a key that is not confirmed is not a member any more, or was not found. */
 static void api_keys_sweep_key(struct api_keys *k, struct api_key *key, int64_t now)
 {
     if (!api_keys_knows(k, key))
@@ -377,10 +349,10 @@ static void api_keys_sweep(struct api_keys *k)
     }
 }
 
-/* While a changed set is read again, the metric of the next expiry keeps its value. */
+/* While a changed set is scanned again, the metric of the next expiry keeps its value. */
 void api_keys_heartbeat(struct api_keys *k)
 {
     k->second++;
-    if (k->state == API_KEYS_WHOLE)
+    if (k->scanned_epoch == k->epoch)
         api_keys_sweep(k);
 }

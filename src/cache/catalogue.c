@@ -28,8 +28,6 @@ static void catalogue_enter(struct catalogue *c, enum catalogue_step next)
 static void catalogue_finish(struct catalogue *c, enum catalogue_state state)
 {
     catalogue_enter(c, CATALOGUE_IDLE);
-    if (state == CATALOGUE_PRESENT)
-        c->passed = c->begun;
     if (c->options.validity != NULL)
         validity_checked(c->options.validity, state == CATALOGUE_PRESENT, state == CATALOGUE_MISSING,
                          c->began_ms);
@@ -137,7 +135,6 @@ void catalogue_check(struct catalogue *c)
 {
     if (c->step != CATALOGUE_IDLE)
         return;
-    c->begun++;
     c->began_ms = clock_boot_ms();
     c->repeated = false;
     catalogue_count_api_keys(c);

@@ -7,8 +7,7 @@
  * Invariant: at most one check is in flight, and its end is one event, `checked`. The event has two
  * implementations: the cache for the connection in use, and upstream.c for the next one. Replies come in the
  * order of the commands, so a check in flight was sent after every command that has been answered. It serves
- * all results that need a check. Checks are numbered for the API key set, which waits for a check that was
- * begun after its last reply (key_reader.c).
+ * all results that need a check.
  */
 #ifndef CACHE_CATALOGUE_H
 #define CACHE_CATALOGUE_H
@@ -47,12 +46,11 @@ struct catalogue {
         CATALOGUE_KEY_FORBIDDEN,
         CATALOGUE_KEY_ABSENT,
         CATALOGUE_KEY_PRESENT
-    } keys;                 /* the state of the API key set, from the first reply */
-    uint64_t losses;        /* possible losses (validity.h) before that reply */
-    bool repeated;          /* the commands were sent once more */
-    bool forbidden_logged;  /* a log line has said that the ACL denies the check */
-    uint64_t begun, passed; /* the number of the last check, and of the last one that found a catalogue */
-    uint64_t began_ms;      /* when the last check began, by the boot clock */
+    } keys;                /* the state of the API key set, from the first reply */
+    uint64_t losses;       /* possible losses (validity.h) before that reply */
+    bool repeated;         /* the commands were sent once more */
+    bool forbidden_logged; /* a log line has said that the ACL denies the check */
+    uint64_t began_ms;     /* when the last check began, by the boot clock */
 };
 
 /* `options` is copied. No callback may come after catalogue_fini. */
@@ -66,17 +64,6 @@ void catalogue_fini(struct catalogue *c);
 static inline bool catalogue_is_being_checked(const struct catalogue *c)
 {
     return c->step != CATALOGUE_IDLE;
-}
-
-/* The number of the last check that was begun, and of the last one that found a catalogue. */
-static inline uint64_t catalogue_begun(const struct catalogue *c)
-{
-    return c->begun;
-}
-
-static inline uint64_t catalogue_passed(const struct catalogue *c)
-{
-    return c->passed;
 }
 
 /* The last check found no API key set. */

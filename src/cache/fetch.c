@@ -472,15 +472,19 @@ static bool fetch_accept_reply(struct fetch *f, const struct redis_reply *reply,
 static void fetch_proceed(struct fetch *f);
 
 /*
- * Caches a valid key for the TTL. If Redis tracks, the key reader confirms keys. Without memory the key is
- * not cached.
+ * A valid key is cached for the TTL; if Redis tracks, the key reader confirms keys. It is held in any case,
+ * so that its data is read with it the next time. Without memory it is not. A reply from outside of the
+ * stream changes nothing.
  */
-static void fetch_keep_key(struct fetch *f)
+static void fetch_keep_key(struct fetch *f, bool is_valid)
 {
     const struct auth_read *a = &f->auth;
-    bool by_ttl = !lifetime_is_none(a->lifetime) && !lifetime_is_tracked(a->lifetime);
-    int err = by_ttl ? api_keys_confirm(f->fetches->parts->api_keys, &a->key, a->lifetime, &a->info) : 0;
-    (void)err;
+    struct api_keys *keys = f->fetches->parts->api_keys;
+    struct lifetime lifetime = lifetime_is_tracked(a->lifetime) || !is_valid ? LIFETIME_NONE : a->lifetime;
+    if (a->is_member)
+        (void)!api_keys_confirm(keys, &a->key, lifetime, &a->info);
+    else if (!f->apart || !api_keys_is_confirmed(keys, &a->key))
+        api_keys_deny(keys, &a->key);
 }
 
 /*
@@ -506,9 +510,7 @@ static void fetch_decide_key(struct fetch *f)
     }
     a->is_valid = is_found;
     if (is_found || f->outcome == FETCH_KEY_INVALID)
-        api_keys_note_validity(f->fetches->parts->api_keys, &a->key, is_found, clock_boot_ms());
-    if (is_found)
-        fetch_keep_key(f);
+        fetch_keep_key(f, is_found);
 }
 
 static bool fetch_accept_key_reply(struct fetch *f, const struct redis_reply *reply, enum redis_origin origin,
@@ -806,16 +808,16 @@ static void fetch_send_first(struct fetch *f)
     }
 }
 
-/* A key that was valid a moment ago is checked together with its data: in one round trip. */
+/* A key that was valid when it was last checked is checked together with its data: in one round trip. */
 static bool fetch_may_send_data(const struct fetch *f)
 {
     const struct api_keys *keys = f->fetches->parts->api_keys;
-    return f->auth.is_valid || (!fetch_has_failed(f) && api_keys_was_valid(keys, &f->auth.key, f->sent_ms));
+    return f->auth.is_valid || (!fetch_has_failed(f) && api_keys_was_valid(keys, &f->auth.key));
 }
 
 /*
- * Sends the first batch: the key if it must be checked, and the data if the key is valid or was so a moment
- * ago. Returns 0, or -ENOMEM if nothing was sent. If only a part was sent, the fetch fails.
+ * Sends the first batch: the key if it must be checked, and the data if the key is valid or was so when it
+ * was last checked. Returns 0, or -ENOMEM if nothing was sent. If only a part was sent, the fetch fails.
  */
 static int fetch_start(struct fetch *f)
 {

@@ -3,7 +3,7 @@
  *
  * A fetch sends a batch of commands, counts the replies, and sends its next batch or ends:
  *   - a key: HGET of its info and SISMEMBER. They come before the data, if the key can be checked in no other
- *     way (key_reader.h). The data of a key that was valid a moment ago is in the same batch
+ *     way (key_reader.h). The data of a key that was valid when it was last checked is in the same batch
  *   - a card: HMGET of its fields
  *   - a link: GET, then the HMGET of the card that it names. The card's own link must be the same
  *   - a page: ZCARD and ZRANGE of the index, then an HMGET of each channel whose summary is not cached

@@ -99,16 +99,6 @@ static void invalidation_compare_keys(struct invalidation *c)
         invalidation_suspect(&c->keys_heartbeats);
 }
 
-static void invalidation_compare_key_count(struct invalidation *c)
-{
-    int64_t count = c->validity->key_count;
-    if (count < 0)
-        return;
-    int64_t held = api_keys_size(c->parts->api_keys);
-    if (held >= 0 && count != held && invalidation_is_comparable(c))
-        invalidation_suspect(&c->keys_heartbeats);
-}
-
 /* Called for events that explain every difference: an invalidation of everything, and a new connection. */
 static void invalidation_clear_suspicions(struct invalidation *c)
 {
@@ -253,10 +243,8 @@ void invalidation_heartbeat(struct invalidation *c, uint64_t pong_ms)
 /* Pending invalidations are applied before any request is answered: the answer may start the next request. */
 void invalidation_checked(struct invalidation *c, enum catalogue_state state)
 {
-    if (state == CATALOGUE_PRESENT || state == CATALOGUE_MISSING) {
+    if (state == CATALOGUE_PRESENT || state == CATALOGUE_MISSING)
         metric_set(&c->parts->metrics->api_keys_missing, catalogue_lacks_api_keys(c->parts->catalogue));
-        invalidation_compare_key_count(c);
-    }
     if (state == CATALOGUE_MISSING)
         metric_set(&c->parts->metrics->catalogue_missing, 1);
     else if (state == CATALOGUE_PRESENT && c->validity->connected)

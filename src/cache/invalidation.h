@@ -40,8 +40,8 @@
  * The audit. Two faults would leave the cache stale without a limit: a proxy that accepts CLIENT TRACKING and
  * drops the invalidations, and a SWAPDB. PING proves that the stream is alive, not that it is complete. So
  * each heartbeat reads one entry again, in the random order of the table. A full pass takes as many seconds
- * as there are entries. The key reader reads some API keys again, and their infos. The size of the API key
- * set, which the check reads anyway, is compared with the set in memory.
+ * as there are entries. The key reader reads some API keys again, and their infos, and digests that were
+ * found to be no keys.
  *
  * One difference proves nothing. The invalidation may still be behind the reply on the stream, but it is
  * before the reply to any command that was sent later. So a difference is only suspected. It is confirmed

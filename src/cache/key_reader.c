@@ -2,7 +2,6 @@
 #include "cache/key_reader.h"
 
 #include "base/clock.h"
-#include "base/state.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -10,19 +9,6 @@
 
 /* The limit of checks of a request that are void, or not certain, if the keys change all the time. */
 enum { REPEATS_MAX = 8 };
-
-static const unsigned NEXT[] = {
-    [KEY_READER_IDLE] = STATE(KEY_READER_IDLE) | STATE(KEY_READER_SCANNING) | STATE(KEY_READER_CHECKING) |
-                        STATE(KEY_READER_COMMITTING),
-    [KEY_READER_SCANNING] = STATE(KEY_READER_IDLE),
-    [KEY_READER_CHECKING] = STATE(KEY_READER_IDLE),
-    [KEY_READER_COMMITTING] = STATE(KEY_READER_IDLE),
-};
-
-static void key_reader_enter(struct key_reader *r, enum key_reader_step next)
-{
-    STATE_ENTER(&r->step, next, NEXT);
-}
 
 static bool key_reader_is_pending(const struct key_reader *r)
 {
@@ -33,7 +19,7 @@ static bool key_reader_is_pending(const struct key_reader *r)
 bool key_reader_is_able(const struct key_reader *r)
 {
     const struct cache_parts *parts = r->parts;
-    return validity_may_store(parts->validity) && api_keys_state(parts->api_keys) != API_KEYS_REFUSED &&
+    return validity_may_store(parts->validity) && !api_keys_is_refused(parts->api_keys) &&
            (!key_reader_is_pending(r) || catalogue_is_being_checked(parts->catalogue));
 }
 
@@ -140,10 +126,8 @@ static bool key_check_send(struct key_check *c)
     key_check_send_command(c);
     key_check_compose(c, SPAN("HMGET"), &r->info_key);
     key_check_send_command(c);
-    if (!c->is_portion) {
-        key_check_compose(c, SPAN("SMISMEMBER"), &r->set_key);
-        key_check_send_command(c);
-    }
+    key_check_compose(c, SPAN("SMISMEMBER"), &r->set_key);
+    key_check_send_command(c);
     return c->replies_due > 0;
 }
 
@@ -324,7 +308,6 @@ static struct key_check *key_reader_next_check(struct key_reader *r, const struc
 static void key_check_take(struct key_check *c, struct list *queue)
 {
     c->key_count = 0;
-    c->is_portion = false;
     for (int i = 0; i < KEY_READER_KEYS && !list_empty(queue); i++) {
         const struct digest *key = &key_reader_request_of(queue->next)->key;
         if (!key_check_has_key(c, key))
@@ -353,137 +336,60 @@ static void key_reader_take_confirmed(struct key_reader *r, struct list *queue, 
         key_reader_move(ended, queue->next);
 }
 
-/* --- reading the set --- */
+/* --- what the reader reads for itself --- */
 
-/* SSCAN may return a member more than once. */
-static void key_reader_end_reading(struct key_reader *r)
+static bool key_reader_send_own_check(struct key_reader *r)
 {
-    int64_t size = validity_key_count(r->parts->validity);
-    if (size < 0)
-        api_keys_fail_reading(r->parts->api_keys, "its size is not known any more");
-    else if (r->members < size)
-        api_keys_fail_reading(r->parts->api_keys, "members are missing in the replies to SSCAN");
-    else
-        api_keys_commit(r->parts->api_keys, size);
+    struct key_check *c = &r->check[KEY_CHECK_OWN];
+    return c->key_count > 0 && key_check_send(c);
 }
 
-static int key_reader_confirm_portion(struct key_reader *r)
+/* What was not checked has to be checked again. */
+static void key_reader_end_own_check(struct key_reader *r)
 {
-    const struct key_check *c = &r->check[KEY_CHECK_OWN];
-    int err = 0;
-    for (size_t i = 0; i < c->key_count && err == 0; i++)
-        err = api_keys_confirm(r->parts->api_keys, &c->key[i], LIFETIME_TRACKED, &c->info[i]);
-    return err;
-}
-
-/* Called when a check has found a catalogue. A change since the portion was read has ended the reading. */
-static void key_reader_commit(struct key_reader *r)
-{
-    struct api_keys *keys = r->parts->api_keys;
-    if (catalogue_passed(r->parts->catalogue) < r->commit) {
-        catalogue_check(r->parts->catalogue);
+    if (!r->check[KEY_CHECK_OWN].failed)
         return;
-    }
-    key_reader_enter(r, KEY_READER_IDLE);
-    if (api_keys_state(keys) != API_KEYS_READING)
-        return;
-    if (key_reader_confirm_portion(r) != 0)
-        api_keys_fail_reading(keys, "out of memory");
-    r->found_count = r->left_count;
-    /* not covered: no test holds so many keys that one of them gives way to the portion */
-    if (api_keys_state(keys) == API_KEYS_READING && r->cursor[0] == '\0' && r->found_count == 0)
-        key_reader_end_reading(r);
+    r->recent_due = true;
+    r->scan_epoch = 0;
 }
 
-/* Keeps the members whose infos must be read. Returns 0, -EINVAL for an unexpected reply, or -ENOMEM. */
-static int key_reader_read_portion(struct key_reader *r, const struct redis_reply *reply)
+/* Keeps the members without a current record. False for an unexpected reply. */
+static bool key_reader_read_portion(struct key_reader *r, const struct redis_reply *reply)
 {
     if (reply->type != REPLY_ARRAY || reply->elements != 2)
-        return -EINVAL;
+        return false;
     const struct redis_reply *cursor = reply_first(reply);
     const struct redis_reply *members = reply_next(cursor);
     if (cursor->type != REPLY_STRING || cursor->len > KEY_READER_CURSOR_MAX || members->type != REPLY_ARRAY)
-        return -EINVAL;
-    free(r->found);
-    r->found = malloc((members->elements + 1) * sizeof *r->found);
-    if (r->found == NULL)
-        return -ENOMEM;
+        return false;
     const struct redis_reply *member = reply_first(members);
-    for (size_t i = 0; i < members->elements; i++, member = reply_next(member)) {
+    for (size_t i = 0; i < members->elements && r->found_count < KEY_READER_FOUND; i++) {
         struct digest *d = &r->found[r->found_count];
         bool valid = digest_from_hex(reply_text(member), d);
         metric_add(&r->parts->metrics->invalid_values_total, !valid);
         r->found_count += valid && !api_keys_is_confirmed(r->parts->api_keys, d);
+        member = reply_next(member);
     }
-    r->members += (int64_t)members->elements;
     bool last = cursor->len == 1 && cursor->str[0] == '0';
     memcpy(r->cursor, cursor->str, last ? 0 : cursor->len);
     r->cursor[last ? 0 : cursor->len] = '\0';
-    return 0;
-}
-
-/* A check of the catalogue that is sent from now on commits the portion. */
-static void key_reader_commit_later(struct key_reader *r)
-{
-    key_reader_enter(r, KEY_READER_COMMITTING);
-    r->commit = catalogue_begun(r->parts->catalogue) + 1;
-    catalogue_check(r->parts->catalogue);
-}
-
-/* Returns whether the check of the keys is in flight. */
-static bool key_reader_send_own_check(struct key_reader *r, bool is_portion)
-{
-    struct key_check *c = &r->check[KEY_CHECK_OWN];
-    c->is_portion = is_portion;
-    if (c->key_count == 0 || !key_check_send(c))
-        return false;
-    key_reader_enter(r, KEY_READER_CHECKING);
     return true;
 }
 
-static void key_reader_end_own_check(struct key_reader *r)
-{
-    const struct key_check *c = &r->check[KEY_CHECK_OWN];
-    key_reader_enter(r, KEY_READER_IDLE);
-    r->recent_due |= c->failed && !c->is_portion;
-    if (c->is_portion && !c->failed)
-        key_reader_commit_later(r);
-}
-
-/* If this fails the members are still found, and the next heartbeat reads their infos. */
-static void key_reader_read_found_infos(struct key_reader *r)
-{
-    struct key_check *c = &r->check[KEY_CHECK_OWN];
-    r->left_count = r->found_count;
-    for (c->key_count = 0; r->left_count > 0 && c->key_count < KEY_READER_PORTION_MAX;)
-        c->key[c->key_count++] = r->found[--r->left_count];
-    if (c->key_count > 0)
-        (void)key_reader_send_own_check(r, true);
-    else
-        key_reader_commit_later(r);
-}
-
-/*
- * The portion is read in the stream only: the size of a set outside is not the sum of the portions of this
- * one.
- */
+/* The members are only proposals. So it does not matter when the portion was read. */
 static void key_reader_on_portion(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct key_reader *r = arg;
-    (void)origin;
-    struct api_keys *keys = r->parts->api_keys;
+    (void)origin; /* always the stream */
     struct list ended;
     list_init(&ended);
-    assert(r->step == KEY_READER_SCANNING);
-    key_reader_enter(r, KEY_READER_IDLE);
-    bool wanted = reply != NULL && api_keys_state(keys) == API_KEYS_READING;
-    int err = !wanted ? 0 : reply->type == REPLY_ERROR ? -EIO : key_reader_read_portion(r, reply);
-    if (err != 0) {
-        api_keys_fail_reading(keys, err == -EIO      ? reply->str
-                                    : err == -ENOMEM ? "out of memory"
-                                                     : "unexpected reply");
-    } else if (wanted) {
-        key_reader_read_found_infos(r);
+    assert(r->scanning);
+    r->scanning = false;
+    bool is_read = reply != NULL && key_reader_read_portion(r, reply);
+    if (reply != NULL && !is_read) {
+        r->scan_epoch = 0;
+        r->scan_ms = clock_now_ms() + KEY_READER_SCAN_PAUSE_MS;
+        api_keys_forgo_scan(r->parts->api_keys, reply->type == REPLY_ERROR ? reply->str : "unexpected reply");
     }
     key_reader_proceed(r, &ended);
 }
@@ -494,56 +400,51 @@ static void key_reader_send_scan(struct key_reader *r)
     command_add(&r->command, span_of(r->cursor));
     command_add(&r->command, SPAN("COUNT"));
     command_add_int(&r->command, KEY_READER_PORTION);
-    if (key_reader_send(r, key_reader_on_portion, r) == 0)
-        key_reader_enter(r, KEY_READER_SCANNING);
+    r->scanning = key_reader_send(r, key_reader_on_portion, r) == 0;
 }
 
-/* --- what is next --- */
-
+/* A scan during which the keys have changed begins again. Members that were found have to be checked first.
+ */
 static void key_reader_begin_portion(struct key_reader *r)
 {
     struct api_keys *keys = r->parts->api_keys;
     int64_t size = validity_key_count(r->parts->validity);
-    bool due = r->portion_due && api_keys_wants_reading(keys, clock_now_ms());
+    bool due = r->portion_due && !r->scanning && !api_keys_is_refused(keys) && clock_now_ms() >= r->scan_ms;
     r->portion_due = false;
     if (!due)
         return;
     if (size > API_KEYS_MAX)
-        api_keys_forgo_reading(keys, "it has too many keys");
+        api_keys_forgo_scan(keys, "it has too many keys");
     if (size < 0 || size > API_KEYS_MAX)
         return;
-    if (api_keys_state(keys) == API_KEYS_UNREAD) {
-        api_keys_reading(keys);
+    if (r->scan_epoch != api_keys_epoch(keys)) {
+        r->scan_epoch = api_keys_epoch(keys);
         memcpy(r->cursor, "0", sizeof "0");
         r->found_count = 0;
-        r->members = 0;
     }
-    if (r->found_count > 0 || r->cursor[0] == '\0')
-        key_reader_read_found_infos(r);
-    else
+    if (r->found_count > 0)
+        return;
+    if (r->cursor[0] != '\0')
         key_reader_send_scan(r);
+    else
+        api_keys_note_scanned(keys);
 }
 
-/* A set that is not larger than a portion is read as a portion instead. */
-static bool key_reader_begin_recent(struct key_reader *r)
+static void key_reader_begin_recent(struct key_reader *r)
 {
     struct key_check *c = &r->check[KEY_CHECK_OWN];
     uint64_t now = clock_now_ms();
-    int64_t size = validity_key_count(r->parts->validity);
-    if (!r->recent_due || now < r->recent_ms)
-        return false;
+    if (!r->recent_due || now < r->recent_ms || api_keys_is_refused(r->parts->api_keys))
+        return;
     r->recent_ms = now + KEY_READER_RECENT_INTERVAL_MS;
-    bool small = size >= 0 && size <= KEY_READER_PORTION;
-    r->portion_due |= small;
-    c->key_count = small ? 0 : api_keys_recent(r->parts->api_keys, c->key);
-    bool sent = key_reader_send_own_check(r, false);
-    r->recent_due = c->key_count > 0 && !sent;
-    return sent;
+    c->key_count = api_keys_recent(r->parts->api_keys, c->key);
+    r->recent_due = c->key_count > 0 && !key_reader_send_own_check(r);
 }
 
 /*
- * Confirmed keys are read again. After a refusal this shows whether keys can be checked now, so no request
- * has to try it; if there is no key to read, the digest of none is.
+ * Keys of current records are read again, and members that were found are checked with them. After a refusal
+ * this shows whether keys can be checked now, so no request has to try it; if there is no key to read, the
+ * digest of none is.
  */
 static bool key_reader_begin_audit(struct key_reader *r)
 {
@@ -553,17 +454,14 @@ static bool key_reader_begin_audit(struct key_reader *r)
         return false;
     r->audit_due = false;
     c->key_count = api_keys_audited(keys, c->key);
-    if (c->key_count == 0 && api_keys_state(keys) == API_KEYS_REFUSED)
+    while (r->found_count > 0 && c->key_count < KEY_READER_KEYS)
+        c->key[c->key_count++] = r->found[--r->found_count];
+    if (c->key_count == 0 && api_keys_is_refused(keys))
         c->key[c->key_count++] = (struct digest){0};
-    return key_reader_send_own_check(r, false);
+    return key_reader_send_own_check(r);
 }
 
-static void key_reader_begin_own(struct key_reader *r)
-{
-    bool is_refused = api_keys_state(r->parts->api_keys) == API_KEYS_REFUSED;
-    if (!key_reader_begin_audit(r) && !is_refused && !key_reader_begin_recent(r))
-        key_reader_begin_portion(r);
-}
+/* --- what is next --- */
 
 /* Calls no callback: a request may have begun to wait just now. */
 static void key_reader_run_queues(struct key_reader *r)
@@ -577,8 +475,10 @@ static void key_reader_run_queues(struct key_reader *r)
 static void key_reader_run(struct key_reader *r)
 {
     bool is_readable = validity_may_store(r->parts->validity) && !key_reader_is_pending(r);
-    if (is_readable && r->step == KEY_READER_IDLE)
-        key_reader_begin_own(r);
+    if (is_readable && r->check[KEY_CHECK_OWN].replies_due == 0 && !key_reader_begin_audit(r))
+        key_reader_begin_recent(r);
+    if (is_readable)
+        key_reader_begin_portion(r);
     key_reader_run_queues(r);
 }
 
@@ -621,7 +521,7 @@ void key_reader_heartbeat(struct key_reader *r)
     struct list ended;
     list_init(&ended);
     api_keys_heartbeat(r->parts->api_keys);
-    r->portion_due = true; /* for a larger set no other event makes a portion due */
+    r->portion_due = true;
     r->audit_due = true;
     key_reader_proceed(r, &ended);
 }
@@ -633,9 +533,12 @@ void key_reader_heartbeat(struct key_reader *r)
 static bool key_reader_is_certain(const struct key_reader *r, const struct cache_request *request)
 {
     const struct validity *v = r->parts->validity;
-    bool certain =
-        validity_has_api_keys(v) ? validity_lost_nothing(v, request->denial_mark) : request->denials > 0;
-    return certain || request->denials == REPEATS_MAX;
+    bool is_announced = validity_has_api_keys(v);
+    if (is_announced && validity_lost_nothing(v, request->denial_mark)) {
+        api_keys_note_absent(r->parts->api_keys, &request->key);
+        return true;
+    }
+    return (!is_announced && request->denials > 0) || request->denials == REPEATS_MAX;
 }
 
 /* A check has found a catalogue. What is not certain is checked again. */
@@ -659,10 +562,6 @@ void key_reader_checked(struct key_reader *r, enum catalogue_state state)
 {
     struct list ended;
     list_init(&ended);
-    if (r->step == KEY_READER_COMMITTING && state == CATALOGUE_PRESENT)
-        key_reader_commit(r);
-    else if (r->step == KEY_READER_COMMITTING)
-        key_reader_enter(r, KEY_READER_IDLE);
     if (state == CATALOGUE_PRESENT)
         key_reader_confirm_denials(r);
     else if (state == CATALOGUE_UNKNOWN)
@@ -698,5 +597,4 @@ void key_reader_fini(struct key_reader *r)
     buf_fini(&r->command);
     buf_fini(&r->set_key);
     buf_fini(&r->info_key);
-    free(r->found);
 }

@@ -1,37 +1,33 @@
 /*
- * The key reader: checks API keys in Redis, and reads their set.
+ * The key reader: checks API keys in Redis.
  *
  * A check confirms up to KEY_READER_KEYS keys at once. It sends HLEN of the infos (an absence may be
  * untracked, validity.h), HMGET of the infos of these keys, and SMISMEMBER of the set. The membership is read
  * last, so that a key is refused that is revoked in between together with its expiry. An invalidation in
  * between makes the check void.
  *
- * Requests whose key is not confirmed wait for a check while the set is not whole. Each takes part in one
- * check, in its turn. There are two queues: keys that were valid before the last change are `known`, and any
- * number of `unknown` ones waits beside them. Each queue has one check of its own that begins with whatever
- * waits. While that is in flight, requests are collected. Further checks begin only with KEY_READER_KEYS
- * requests. So a request shares its check with others where there are many, and a check visits no more
- * requests than it takes.
+ * Requests whose key has no current record (api_keys.h) wait for a check. Each takes part in one check, in
+ * its turn. There are two queues: keys that were valid before the last change are `known`, and any number of
+ * `unknown` ones waits beside them. Each queue has one check of its own that begins with whatever waits.
+ * While that is in flight, requests are collected. Further checks begin only with KEY_READER_KEYS requests.
+ * So a request shares its check with others where there are many, and a check visits no more requests than it
+ * takes.
  *
- * The reader's own check, without requests, is one of three kinds:
- *   - The keys used last, when an invalidation has made all keys unconfirmed. A set of one portion is read as
- *     a whole instead. These checks are made once per second at most, since a Redis may evict the set from a
- *     full tracking table hundreds of times per second.
- *   - A portion of the set. Each heartbeat reads one (SSCAN), and the infos of its members. So reading the
- *     set costs Redis the same per second however large it is and however often it changes. The membership is
- *     read first here, and the members are confirmed by a check of the catalogue that is sent after the last
- *     reply. That check comes from another event loop iteration of Redis, behind the invalidations of the
- *     iterations before. If the set is empty, the check also shows that Redis has not lost its data.
- *   - Confirmed keys, once per heartbeat, for the audit (invalidation.h).
+ * The reader's own check, without requests, is of one of these:
+ *   - The keys used last, when an invalidation has made all records void. This is done once per second at
+ *     most, since a Redis may evict the set from a full tracking table hundreds of times per second.
+ *   - Once per heartbeat, keys of current records for the audit (invalidation.h), and members of the set that
+ *     have no current record, so that these are valid in an outage. Each heartbeat asks for a portion of the
+ *     set (SSCAN), which costs Redis the same however large the set is and however often it changes.
  *
  * A request whose key is confirmed is looked up again at once. A request whose key is not a member is
- * `denied`: it gets its 401 after a check of the catalogue, as fetches do (fetch.c). If keys cannot be
- * checked here, each request has its own check with its fetch: nothing may be cached, or Redis refuses the
- * commands. So does a request whose key is absent here, but may be found outside of the stream, and a request
- * whose checks an invalidation has made void too often.
+ * `denied`: it gets its 401 after a check of the catalogue, as fetches do (fetch.c). A denial that is certain
+ * is kept. If keys cannot be checked here, each request has its own check with its fetch: nothing may be
+ * cached, or Redis refuses the commands. So does a request whose key is absent here, but may be found outside
+ * of the stream, and a request whose checks an invalidation has made void too often.
  *
  * Invariant: a request is in one of the queues, in a check in flight, in `denied`, or ended. The reader reads
- * one thing at a time for itself, by `step`.
+ * one thing at a time for itself.
  */
 #ifndef CACHE_KEY_READER_H
 #define CACHE_KEY_READER_H
@@ -41,14 +37,18 @@
 /*
  *   - KEY_READER_KEYS: keys of one check, and requests of one
  *   - KEY_READER_PORTION: members that are requested with one portion; Redis may return more
+ *   - KEY_READER_FOUND: so many members of a portion are checked
  *   - KEY_READER_UNKNOWN: checks of unknown keys that may be in flight
  *
  * A portion takes at most 100 us of Redis, and so does a check.
  */
-enum { KEY_READER_KEYS = 64, KEY_READER_PORTION = 24, KEY_READER_PORTION_MAX = 32, KEY_READER_UNKNOWN = 8 };
+enum { KEY_READER_KEYS = 64, KEY_READER_PORTION = 24, KEY_READER_FOUND = 256, KEY_READER_UNKNOWN = 8 };
 
 /* The minimum interval of checks of the keys used last. */
 enum { KEY_READER_RECENT_INTERVAL_MS = 1000 };
+
+/* The pause after a portion that could not be read. */
+enum { KEY_READER_SCAN_PAUSE_MS = 60 * 1000 };
 
 enum { KEY_READER_CURSOR_MAX = 20 };
 
@@ -64,7 +64,6 @@ struct key_check {
                            KEY_CHECK_REPLIES
     } reply;
     unsigned replies_due;
-    bool is_portion; /* the keys are members of the set, as a portion has shown */
     bool failed;     /* a command could not be sent, or its reply cannot be used */
     bool is_outside; /* the set may be outside of the stream, so an absence from it is not certain here */
     uint64_t epoch;  /* the epoch of the keys when the first reply came */
@@ -94,22 +93,16 @@ struct key_reader {
     struct key_check check[KEY_CHECKS];
 
     /* What the reader reads for itself. */
-    enum key_reader_step {
-        KEY_READER_IDLE,
-        KEY_READER_SCANNING,  /* SSCAN is in flight */
-        KEY_READER_CHECKING,  /* its own check is in flight */
-        KEY_READER_COMMITTING /* a portion waits for a check of the catalogue */
-    } step;
-    bool audit_due;     /* confirmed keys must be read again */
-    bool recent_due;    /* the keys used last must be checked */
-    uint64_t recent_ms; /* monotonic; they are not checked before */
-    bool portion_due;
+    bool audit_due;      /* keys of current records must be read again, and found ones be checked */
+    bool recent_due;     /* the keys used last must be checked */
+    uint64_t recent_ms;  /* monotonic; they are not checked before */
+    bool portion_due;    /* SSCAN may be sent */
+    bool scanning;       /* SSCAN is in flight */
+    uint64_t scan_ms;    /* monotonic; it is not sent before */
+    uint64_t scan_epoch; /* the epoch of the keys when the scan began; 0: it must begin again */
     char cursor[KEY_READER_CURSOR_MAX + 1]; /* the cursor of the next SSCAN; empty: no portion is left */
-    struct digest *found;                   /* owned; members of portions that are not confirmed yet */
+    struct digest found[KEY_READER_FOUND];  /* members that are to be checked */
     size_t found_count;
-    size_t left_count; /* those of them that remain when the portion in flight is confirmed */
-    int64_t members;   /* members that were read */
-    uint64_t commit;   /* the number of the check of the catalogue that commits the portion */
 };
 
 /* Returns 0 or -ENOMEM; key_reader_fini is due in both cases. */

@@ -131,7 +131,7 @@ static bool asks_nothing(void *arg)
     return fixture_commands(f) == before;
 }
 
-/* The set is read in portions, or the command that reads them has been refused. */
+/* The set is scanned in portions, or the command has been refused. */
 static bool sscan_was_sent(void *arg)
 {
     struct fixture *f = arg;
@@ -139,10 +139,7 @@ static bool sscan_was_sent(void *arg)
     return strstr(stats, "cmdstat_sscan") != NULL;
 }
 
-/*
- * As many as are read in portions: in the end no valid key is checked in Redis. The old set is complete until
- * its invalidation has been applied, so the new one is waited for first.
- */
+/* As many as are scanned in portions: no valid key is checked twice. */
 static void begin_with_many_keys(struct fixture *f, const char *const *extra)
 {
     begin(f, extra, SERVER_WAIT_READY);

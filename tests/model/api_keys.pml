@@ -1,9 +1,9 @@
 /*
  * The API keys of a worker: the check of keys, in which their infos (names and expiries) are read before their membership;
- * the portions of the set, whose infos are read behind them and confirmed by a check of the catalogue; and changes meanwhile.
+ * and changes meanwhile. Which keys are checked does not matter: those used last, those of a portion of the set, those of
+ * requests.
  *
- * A key that is held is of the versions that its check has read. A set that is whole is of the version of its oldest
- * portion: it says which keys are invalid.
+ * A valid key is held with the versions that its check has read; a digest that is no key with the version of the set.
  *
  *   1. A key is accepted, or refused, by a set and infos that are at least those due when the request began: a key that was
  *      revoked, or given an expiry that has passed, ends, and one that was issued is valid, after the bound of redis.pml.
@@ -14,8 +14,6 @@
 #define INFO 1
 #define COMMANDS 6
 #define STREAM 20
-#define PORTIONS 2
-#define NONE 255
 #ifndef INFO_WRITES
 #define INFO_WRITES WRITES
 #endif
@@ -23,29 +21,22 @@
 #include "redis.pml"
 
 mtype = { WAITING, HANDSHAKE, READY };
-/* enum key_reader_step, cache/key_reader.h; CONFIRMING: a request is denied */
-mtype = { IDLE, SCANNING, CHECKING, CONFIRMING, COMMITTING };
-/* enum api_keys_state, cache/api_keys.h */
-mtype = { UNREAD, READING, WHOLE };
+mtype = { IDLE, CHECKING, CONFIRMING }; /* a check is in flight; a request is denied (cache/key_reader.c) */
 
-#define PORTION 0 /* tags of READ: SSCAN, HMGET, SMISMEMBER */
-#define INFOS 1
-#define MEMBERS 2
+#define INFOS 0 /* tags of READ: HMGET, SMISMEMBER */
+#define MEMBERS 1
 
 mtype connection = WAITING;
 mtype step = IDLE;
-mtype state = UNREAD;
-byte portions_left;
-bool portion_changed; /* the epoch is another one than when SSCAN was sent */
-bool check_changed;   /* the same, since the infos of a check came, or since the portion came */
-bool is_portion;      /* the infos are those of a portion */
+bool check_changed;   /* the epoch is another one than when the infos of the check came */
+bool denial_changed;  /* the same, since the check was sent whose key is denied (validity_lost_nothing) */
 bool confirmed;       /* a key was, in this epoch */
 byte key_version;     /* of the set, in its check */
 byte info_version;    /* of the infos */
 byte infos_read;      /* the same, of the check under way */
-byte portion_version; /* of the portion */
-byte set_version;     /* of the set, in its oldest portion */
-byte commits_left;    /* checks of the catalogue until the portion is confirmed */
+bool absent;          /* another key is known to be none, in this epoch (api_keys_note_absent) */
+byte absent_version;  /* of the set */
+byte denied_version;  /* of the set, of the request that is denied */
 bool checking;        /* a check of the catalogue is under way */
 bool keys_deferred;   /* INVALIDATED_KEYS waits for a check */
 bool single;          /* a request waits for a check of its key */
@@ -58,11 +49,10 @@ inline begin_epoch()
     confirmed = false;
     key_version = 0;
     info_version = 0;
-    set_version = 0;
-    state = UNREAD;
-    portions_left = 0;
+    absent = false;
+    absent_version = 0;
     check_changed = true;
-    portion_changed = true
+    denial_changed = true
 }
 
 inline check_catalogue()
@@ -73,35 +63,23 @@ inline check_catalogue()
     fi
 }
 
-/* key_reader.c: key_check_send; of the keys used last, of members, and of the request that waits */
+/* key_reader.c: key_check_send; of keys that the worker chooses, and of the request that waits */
 inline send_check()
 {
     step = CHECKING;
     infos_read = 0;
-    is_portion = false;
+    denial_changed = false;
     single_checked = single;
     send(READ, INFO, INFOS);
     send(READ, SET, MEMBERS)
 }
 
-/* key_reader.c: key_reader_commit_later: by a check that is sent from now on */
-inline commit_later()
-{
-    step = COMMITTING;
-    commits_left = (checking -> 2 : 1);
-    check_catalogue()
-}
-
-/* key_reader.c: key_reader_run. Keys may be checked at any time, and portions be read */
+/* key_reader.c: key_reader_run. Keys may be checked at any time */
 inline proceed()
 {
     if
     :: step == IDLE && connection == READY && !keys_deferred ->
         if
-        :: state == UNREAD || (state == READING && portions_left > 0) ->
-            step = SCANNING;
-            portion_changed = false;
-            send(READ, SET, PORTION)
         :: true -> send_check()
         :: !single -> skip
         fi
@@ -113,84 +91,21 @@ inline proceed()
 inline drop_keys()
 {
 #ifdef IGNORE_CHANGE
-    if
-    :: state == READING -> confirmed = false; key_version = 0; info_version = 0; check_changed = true
-    :: else -> begin_epoch()
-    fi;
+    skip;
 #else
     begin_epoch();
 #endif
 #ifdef IGNORE_CHANGE_IN_CHECK
-    if
-    :: is_portion
-    :: else -> check_changed = false
-    fi;
-#endif
-#ifdef IGNORE_CHANGE_IN_PORTION
-    if
-    :: is_portion -> check_changed = false
-    :: else
-    fi;
+    check_changed = false;
 #endif
     proceed()
-}
-
-/* key_reader.c: key_reader_on_portion; the infos of its members are read, unless all of them are confirmed already */
-inline on_portion(v)
-{
-    step = IDLE;
-    if
-    :: portion_changed -> printf("worker: a portion of a set that has changed\n"); proceed()
-    :: else ->
-        printf("worker: a portion of %d\n", v);
-        if
-        :: state == UNREAD -> state = READING; portions_left = PORTIONS - 1; set_version = v
-        :: else -> portions_left--; set_version = (v < set_version -> v : set_version)
-        fi;
-        portion_version = v;
-        is_portion = true;
-        infos_read = 0;
-        check_changed = false;
-        if
-        :: true -> step = CHECKING; send(READ, INFO, INFOS)
-        :: true -> infos_read = NONE; commit_later()
-        fi
-    fi
 }
 
 inline on_infos(v)
 {
     printf("worker: the infos are of %d\n", v);
     infos_read = v;
-    if
-    :: is_portion -> commit_later()
-    :: else -> check_changed = false
-    fi
-}
-
-/* key_reader.c: key_reader_commit, key_reader_end_reading */
-inline commit()
-{
-    step = IDLE;
-    if
-    :: check_changed -> printf("worker: infos with a change behind the portion\n")
-    :: else ->
-        if
-        :: infos_read != NONE ->
-            printf("worker: keys are of set %d, with infos %d\n", portion_version, infos_read);
-            confirmed = true;
-            key_version = portion_version;
-            info_version = infos_read
-        :: else
-        fi;
-        if
-        :: state == READING && portions_left == 0 -> printf("worker: set %d is whole\n", set_version); state = WHOLE
-        :: else
-        fi
-    fi;
-    is_portion = false;
-    portion_version = 0;
-    infos_read = 0
+    check_changed = false
 }
 
 /* key_reader.c: key_check_read_members, key_check_end */
@@ -211,6 +126,7 @@ inline on_members(v)
             single = false; single_needed = 0; single_info_needed = 0
         :: single && single_checked -> /* it is none: the reply is of the request's time */
             check_answer(v >= single_needed);
+            denied_version = v;
             step = CONFIRMING;
             check_catalogue()
         :: true
@@ -225,6 +141,7 @@ inline on_members(v)
 inline on_keys_invalidated()
 {
     printf("worker: invalidation\n");
+    denial_changed = true;
     if
     :: !checking -> drop_keys()
     :: true -> keys_deferred = true; check_catalogue()
@@ -240,14 +157,16 @@ inline on_check_reply()
     :: else
     fi;
     if
-    :: step == COMMITTING ->
-        commits_left--;
+    :: step == CONFIRMING -> /* key_reader_is_certain: what is certain is kept */
+#ifdef KEEP_DENIAL
+        denial_changed = false;
+#endif
         if
-        :: commits_left == 0 -> commit()
-        :: else -> check_catalogue()
-        fi
-    :: step == CONFIRMING ->
+        :: !denial_changed -> absent = true; absent_version = denied_version
+        :: else
+        fi;
         step = IDLE;
+        denied_version = 0;
         single = false; single_needed = 0; single_info_needed = 0
     :: else
     fi;
@@ -274,14 +193,8 @@ inline on_lost()
     :: keys_deferred -> begin_epoch()
     :: else
     fi;
-    if
-    :: state != WHOLE -> state = UNREAD; portions_left = 0; set_version = 0
-    :: else
-    fi;
-    commits_left = 0;
-    is_portion = false;
-    portion_version = 0;
-    portion_changed = false;
+    denial_changed = false;
+    denied_version = 0;
     check_changed = false;
     infos_read = 0;
     keys_deferred = false;
@@ -310,10 +223,10 @@ inline get()
         printf("client: a key of set %d and infos %d is valid, due are %d and %d\n", key_version, info_version, due[SET],
                due[INFO]);
         check_answer(key_version >= due[SET] && info_version >= due[INFO])
-    :: state == WHOLE && !keys_deferred ->
-        printf("client: a key is not in set %d, due is %d\n", set_version, due[SET]);
-        check_answer(set_version >= due[SET])
-    :: (state != WHOLE || keys_deferred) && !single ->
+    :: absent && !keys_deferred ->
+        printf("client: a key is not in set %d, due is %d\n", absent_version, due[SET]);
+        check_answer(absent_version >= due[SET])
+    :: !single ->
         single = true;
         single_needed = due[SET];
         single_info_needed = due[INFO];
@@ -323,7 +236,7 @@ inline get()
 }
 
 #define KEY_IS_REACHABLE (!confirmed || keys_deferred || (REACHABLE(SET, key_version) && REACHABLE(INFO, info_version)))
-#define SET_IS_REACHABLE (state != WHOLE || keys_deferred || REACHABLE(SET, set_version))
+#define ABSENCE_IS_REACHABLE (!absent || keys_deferred || REACHABLE(SET, absent_version))
 
 proctype worker()
 {
@@ -336,7 +249,6 @@ proctype worker()
         written--;
         if
         :: m == TRACKING_ON -> on_ready()
-        :: m == REPLY && tag == PORTION -> on_portion(v)
         :: m == REPLY && tag == INFOS -> on_infos(v)
         :: m == REPLY && tag == MEMBERS -> on_members(v)
         :: m == CHECKED -> on_check_reply()
@@ -361,7 +273,7 @@ proctype clients()
     do
     :: atomic {
         connection == READY ->
-        check_reachable(KEY_IS_REACHABLE && SET_IS_REACHABLE);
+        check_reachable(KEY_IS_REACHABLE && ABSENCE_IS_REACHABLE);
         get()
     }
     od

@@ -22,8 +22,7 @@ enum {
     CHECKS_AT_ONCE = 3,      /* of keys: two for requests, and the worker's own */
     CHECKS_AT_ONCE_MAX = 10, /* where each of the others has as many requests as it has room for */
     PORTION = 24,            /* members that a portion of the set of keys asks for */
-    PORTION_INFOS_MAX = 32,  /* keys of a portion whose infos are read */
-    SET_MAX = 100000,        /* keys of a set that is read by portions */
+    SET_MAX = 100000,        /* keys of a set that is scanned */
     BACKLOG_MIN = 4096,      /* bytes of input that may have waited, which another PING follows */
     WINDOW_FIRST = 102,      /* of a new connection */
     WINDOW_AFTER_LOSS = 1,   /* of one that follows one that was lost with reads */
@@ -39,8 +38,8 @@ enum { SMALL_CACHE = 1 << 16 }; /* in which entries give way to each other */
  */
 static const uint64_t PACE_NS = 900 * (uint64_t)MS;
 
-/* Until a set of few keys has been read after its last change. */
-static const uint64_t WHOLE_NS = 12 * UINT64_C(1000000000);
+/* So long after a disturbance heartbeats have their pace again. */
+static const uint64_t CALM_NS = 12 * UINT64_C(1000000000);
 
 /* Somewhat shorter than it is. */
 static const uint64_t LEASE_NS = 2500 * (uint64_t)MS;
@@ -57,7 +56,7 @@ enum kind {
     SIZE,  /* of the index */
     INFO,  /* of one key, and whether it is a member: a request checks its key by itself */
     MEMBER,
-    INFO_COUNT, /* the three commands of a check of keys; a portion has no MEMBERS */
+    INFO_COUNT, /* the three commands of a check of keys */
     KEY_INFOS,
     MEMBERS,
     SCAN,
@@ -288,6 +287,21 @@ static bool key_may_lack(int key)
     return key <= OTHER_KEYS || key >= OTHER_KEYS + server->other_keys || server->catalogue.lost;
 }
 
+/* Of one whose copies are known. */
+static int key_number(int copied)
+{
+    return copied < KEYS ? copied : OTHER_KEYS + copied - KEYS;
+}
+
+/* There is one that is a member for some time already: the set exists. */
+static bool has_keys(void)
+{
+    bool found = !server->catalogue.lost && server->other_keys > 1;
+    for (int key = 0; key < KEYS && !found; key++)
+        found = !key_may_lack(key);
+    return found;
+}
+
 /* Its answer, or its key, may be an absence. */
 static bool may_lack(const struct want *w)
 {
@@ -368,6 +382,26 @@ static void learn_page(int64_t number, enum cache_source source)
         pages[number] = index_size = (struct copy){.read = true, .turn = loop_turn()};
 }
 
+static struct copy *copy_of_key(uint64_t key)
+{
+    for (int i = 0; i < COPIED_KEYS; i++) {
+        unsigned char digest[DIGEST];
+        catalogue_digest(key_number(i), digest);
+        if (key == part_of(digest))
+            return &keys[i];
+    }
+    return NULL;
+}
+
+/* It is known from now on that this is no key, or one that has expired. Where there is no set, that is not
+ * kept. */
+static void learn_invalid(uint64_t key)
+{
+    struct copy *copy = copy_of_key(key);
+    if (copy != NULL && in_use != NULL && is_ordinary() && is_settled(keys_ns) && has_keys())
+        *copy = (struct copy){.read = true, .turn = loop_turn()};
+}
+
 static void check_memory(void)
 {
     uint64_t limit = scenario.settings.cache_size + scenario.settings.cache_size / 16 + LARGEST_ENTRY;
@@ -402,6 +436,8 @@ void costs_ended(const struct asked *a, const struct cache_result *result)
         give_back_read(w);
     if (result != NULL && result->status == CACHE_FOUND && w->type == QUERY_PAGE)
         learn_page(w->number, result->source);
+    if (result != NULL && result->status == CACHE_KEY_INVALID)
+        learn_invalid(w->key);
     check_memory();
 }
 
@@ -671,23 +707,6 @@ static void judge_page(const struct wire *w, struct sent *s)
 
 /* --- rules about the reads of keys and of the whole --- */
 
-/* Of one whose copies are known. */
-static int key_number(int copied)
-{
-    return copied < KEYS ? copied : OTHER_KEYS + copied - KEYS;
-}
-
-static const struct copy *copy_of_key(uint64_t key)
-{
-    for (int i = 0; i < COPIED_KEYS; i++) {
-        unsigned char digest[DIGEST];
-        catalogue_digest(key_number(i), digest);
-        if (key == part_of(digest))
-            return &keys[i];
-    }
-    return NULL;
-}
-
 static void push_time(uint64_t *times, size_t count)
 {
     memmove(times + 1, times, (count - 1) * sizeof *times);
@@ -708,7 +727,7 @@ static void judge_apart(const struct wire *w, const struct sent *s)
     apart_ns = now_ns();
 }
 
-/* Whether a request waits for one of its keys; and one that is not known to be confirmed. */
+/* Whether a request waits for one of its keys; and one that is not known to be valid, or to be none. */
 static bool check_is_wanted(const struct wire *w)
 {
     bool wanted = false;
@@ -718,16 +737,6 @@ static bool check_is_wanted(const struct wire *w)
         wanted = !confirmed && any_waits_with_key(w, check[i]);
     }
     return wanted;
-}
-
-/* All keys have been read, and are held: even those that do not exist need no check. */
-static bool is_whole(void)
-{
-    uint64_t takes_ns = WHOLE_NS + (uint64_t)(server->other_keys / PORTION) * SECOND;
-    uint64_t since_ns = now_ns() > takes_ns ? now_ns() - takes_ns : 0;
-    return is_ordinary() && server->other_keys < SET_MAX && keys_ns < since_ns && connected_ns < since_ns &&
-           scenario.disturbed_until_ns < since_ns && process_last_stop_ns() < since_ns && all_ns < since_ns &&
-           !scenario_has(FAULT_error) && !scenario_has(FAULT_memory);
 }
 
 static unsigned most_checks(void)
@@ -741,13 +750,10 @@ static void judge_check(const struct wire *w, struct sent *s)
         s->number |= copy_of_key(check[i]) == NULL ? 0 : INT64_C(1) << (copy_of_key(check[i]) - keys);
     if (count_under_way(w, MEMBERS) >= most_checks())
         reject("too many checks of keys are under way", w, s);
-    bool wanted = check_is_wanted(w);
-    if (wanted && !is_whole())
+    if (check_is_wanted(w))
         return;
     if (own_checks == 0 && is_ordinary() && is_settled(keys_ns))
-        reject(wanted ? "a key is checked although all keys are known"
-                      : "nobody waits for a key that is checked",
-               w, s);
+        reject("nobody waits for a key that is checked", w, s);
     own_checks -= own_checks > 0;
     push_time(check_ns, CHECKS);
     if (is_hurried(check_ns, CHECKS))
@@ -796,7 +802,7 @@ static void judge_ping(const struct wire *w, const struct sent *s)
         return;
     push_time(ping_ns, PINGS);
     bool is_hurried = ping_ns[PINGS - 1] != 0 && ping_ns[0] - ping_ns[PINGS - 1] < 10 * SECOND;
-    uint64_t since_ns = now_ns() > WHOLE_NS ? now_ns() - WHOLE_NS : 0;
+    uint64_t since_ns = now_ns() > CALM_NS ? now_ns() - CALM_NS : 0;
     if (is_hurried && !scenario_has(FAULT_flood) && is_undisturbed() && process_last_stop_ns() < since_ns &&
         scenario.disturbed_until_ns < since_ns && all_ns < since_ns)
         reject("heartbeats come without a pause", w, s);
@@ -863,9 +869,6 @@ static void note_keys(const struct wire *w, const struct command *m, const struc
 /* What the command before this one was for, if this one shows it. */
 static void judge_last(struct wire *w, const struct sent *s)
 {
-    if (w->last == KEY_INFOS && s->kind != MEMBERS && check_count > PORTION_INFOS_MAX &&
-        !scenario_has(FAULT_memory))
-        reject("a portion has too many keys", w, s);
     if (w->last == SIZE && s->kind != RANGE) {
         if (!own_size && is_ordinary() && is_settled(keys_ns))
             reject("nobody waits for the size of the index", w, s);

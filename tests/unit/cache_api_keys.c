@@ -52,13 +52,6 @@ static void confirm_info(int number, const char *text)
     assert_int_equal(api_keys_confirm(&keys, &d, LIFETIME_TRACKED, &info), 0);
 }
 
-/* Every member is confirmed. */
-static void end_reading(int64_t size)
-{
-    api_keys_reading(&keys);
-    api_keys_commit(&keys, size);
-}
-
 static void expect(int number, enum auth_result result, const char *expected)
 {
     assert_int_equal(check(number), result);
@@ -92,31 +85,50 @@ TEST_CASE_WITH(a_key_with_a_ttl_counts_until_it_ends, set_up, tear_down)
     assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
 }
 
-TEST_CASE_WITH(only_a_whole_set_says_that_a_key_is_invalid, set_up, tear_down)
+static void note_absent(int number)
 {
-    confirm(1);
-    api_keys_reading(&keys);
-    assert_int_equal(check(2), AUTH_RESULT_UNKNOWN);
-    assert_int_equal(api_keys_size(&keys), -1);
-    api_keys_commit(&keys, 1);
-    assert_int_equal(check(1), AUTH_RESULT_VALID);
-    assert_int_equal(check(2), AUTH_RESULT_INVALID);
-    assert_int_equal(api_keys_size(&keys), 1);
-    api_keys_invalidate(&keys);
-    assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
-    assert_int_equal(check(2), AUTH_RESULT_UNKNOWN);
-    assert_int_equal(api_keys_size(&keys), -1);
-    confirm(2);
-    end_reading(1);
-    assert_int_equal(check(1), AUTH_RESULT_INVALID); /* revoked */
-    assert_int_equal(check(2), AUTH_RESULT_VALID);
+    const struct digest d = digest_of(number);
+    api_keys_note_absent(&keys, &d);
 }
 
-TEST_CASE_WITH(an_empty_set_refuses_everything, set_up, tear_down)
+TEST_CASE_WITH(a_digest_that_is_no_key_is_invalid_until_the_next_change, set_up, tear_down)
 {
-    end_reading(0);
-    assert_int_equal(check(0), AUTH_RESULT_INVALID);
-    assert_int_equal(api_keys_size(&keys), 0);
+    for (int i = 0; i < 10; i++)
+        note_absent(i);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(check(i), AUTH_RESULT_INVALID);
+    assert_int_equal(check(10), AUTH_RESULT_UNKNOWN);
+    api_keys_invalidate(&keys);
+    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
+}
+
+TEST_CASE_WITH(digests_that_are_no_keys_displace_each_other_only, set_up, tear_down)
+{
+    enum { PLACES = API_KEYS_ABSENT_SETS * API_KEYS_ABSENT_WAYS };
+    int found = 0;
+    confirm(-1);
+    for (int i = 0; i < 3 * PLACES; i++)
+        note_absent(i);
+    for (int i = 0; i < 3 * PLACES; i++)
+        found += check(i) == AUTH_RESULT_INVALID;
+    assert_in_range(found, PLACES / 2, PLACES);
+    assert_int_equal(check(-1), AUTH_RESULT_VALID);
+}
+
+TEST_CASE_WITH(a_key_was_valid_until_it_is_denied_or_expires, set_up, tear_down)
+{
+    const struct digest d = digest_of(1);
+    assert_false(api_keys_was_valid(&keys, &d));
+    confirm_info(1, "{\"expires\":\"2026-01-01T00:00:01Z\"}");
+    api_keys_invalidate(&keys);
+    assert_true(api_keys_was_valid(&keys, &d));
+    wall_s = NOW + 1;
+    assert_false(api_keys_was_valid(&keys, &d));
+    assert_int_equal(api_keys_confirm(&keys, &d, LIFETIME_NONE, &API_KEY_INFO_NONE), 0);
+    assert_true(api_keys_was_valid(&keys, &d));
+    assert_int_equal(check(1), AUTH_RESULT_UNKNOWN); /* without a lifetime it is not confirmed */
+    api_keys_deny(&keys, &d);
+    assert_false(api_keys_was_valid(&keys, &d));
 }
 
 TEST_CASE_WITH(a_key_that_is_no_member_any_more_is_freed, set_up, tear_down)
@@ -128,39 +140,12 @@ TEST_CASE_WITH(a_key_that_is_no_member_any_more_is_freed, set_up, tear_down)
         confirm(i);
     api_keys_heartbeat(&keys);
     assert_int_equal(keys.table.used, KEYS); /* of which one may be confirmed any moment */
-    end_reading(10);
+    api_keys_note_scanned(&keys);
     for (int i = 0; i < 100 && keys.table.used > 10; i++) /* removals move entries behind the cursor */
         api_keys_heartbeat(&keys);
     assert_int_equal(keys.table.used, 10);
     for (int i = 0; i < 10; i++)
         assert_int_equal(check(i), AUTH_RESULT_VALID);
-}
-
-TEST_CASE_WITH(there_is_room_for_the_largest_set_beside_older_keys, set_up, tear_down)
-{
-    for (int i = 0; i < API_KEYS_HELD_MAX; i++)
-        confirm(i);
-    api_keys_invalidate(&keys);
-    api_keys_reading(&keys);
-    for (int i = 1; i <= API_KEYS_MAX; i++)
-        confirm(-i);
-    assert_int_equal(keys.table.used, API_KEYS_HELD_MAX);
-    api_keys_commit(&keys, API_KEYS_MAX);
-    for (int i = 1; i <= API_KEYS_MAX; i++)
-        assert_int_equal(check(-i), AUTH_RESULT_VALID);
-    assert_int_equal(check(1), AUTH_RESULT_INVALID);
-}
-
-TEST_CASE_WITH(a_set_of_which_a_key_gives_way_is_not_whole, set_up, tear_down)
-{
-    api_keys_reading(&keys);
-    for (int i = 0; i < API_KEYS_HELD_MAX; i++)
-        confirm(i);
-    assert_int_equal(api_keys_state(&keys), API_KEYS_READING);
-    confirm(-1);
-    assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
-    assert_int_equal(keys.table.used, API_KEYS_HELD_MAX);
-    assert_int_equal(check(-1), AUTH_RESULT_VALID);
 }
 
 /* Beside its part of the table. */
@@ -218,96 +203,10 @@ TEST_CASE_WITH(a_key_that_is_dropped_is_none_of_those_used_last, set_up, tear_do
     expect_recent(2, 2, 1);
     api_keys_invalidate(&keys);
     confirm(2);
-    end_reading(1);
+    api_keys_note_scanned(&keys);
     api_keys_heartbeat(&keys);
     api_keys_heartbeat(&keys);
     expect_recent(1, 2, 2);
-}
-
-/* --- what Redis refuses --- */
-
-/* Between half of the pause and all of it. */
-static void expect_pause(uint64_t ms)
-{
-    assert_false(api_keys_wants_reading(&keys, clock_ms + ms / 2 - 1));
-    assert_true(api_keys_wants_reading(&keys, clock_ms + ms));
-}
-
-TEST_CASE_WITH(reading_that_fails_is_repeated_after_a_pause_that_grows, set_up, tear_down)
-{
-    uint64_t pause_ms = API_KEYS_PAUSE_MIN_MS;
-    for (int i = 0; i < 10; i++) {
-        assert_true(api_keys_wants_reading(&keys, clock_ms));
-        api_keys_reading(&keys);
-        api_keys_fail_reading(&keys, "NOPERM");
-        expect_pause(pause_ms);
-        clock_ms += pause_ms;
-        pause_ms = pause_ms < API_KEYS_PAUSE_MAX_MS / 2 ? 2 * pause_ms : API_KEYS_PAUSE_MAX_MS;
-    }
-    api_keys_fail_reading(&keys, "NOPERM");
-    api_keys_invalidate(&keys); /* which may be what was wanting */
-    assert_true(api_keys_wants_reading(&keys, clock_ms));
-    end_reading(0);
-    assert_false(api_keys_wants_reading(&keys, clock_ms));
-    api_keys_invalidate(&keys);
-    api_keys_fail_reading(&keys, "NOPERM");
-    expect_pause(API_KEYS_PAUSE_MIN_MS);
-}
-
-TEST_CASE_WITH(a_refusal_lasts_until_keys_were_checked, set_up, tear_down)
-{
-    confirm(1);
-    api_keys_refuse(&keys, "NOPERM");
-    assert_int_equal(check(1), AUTH_RESULT_VALID); /* as it was before */
-    assert_int_equal(check(2), AUTH_RESULT_UNKNOWN);
-    assert_int_equal(api_keys_state(&keys), API_KEYS_REFUSED);
-    api_keys_permit(&keys);
-    assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
-    api_keys_permit(&keys);
-    assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
-    api_keys_refuse(&keys, "NOPERM");
-    api_keys_invalidate(&keys);
-    assert_int_equal(api_keys_state(&keys), API_KEYS_UNREAD);
-}
-
-/* --- hints --- */
-
-static bool was_valid(int number)
-{
-    const struct digest d = digest_of(number);
-    return api_keys_was_valid(&keys, &d, clock_ms);
-}
-
-static void note_validity(int number, bool is_valid)
-{
-    const struct digest d = digest_of(number);
-    api_keys_note_validity(&keys, &d, is_valid, clock_ms);
-}
-
-TEST_CASE_WITH(a_key_is_a_hint_until_it_is_invalid_or_old, set_up, tear_down)
-{
-    enum { HINTS = API_KEYS_HINT_SETS * API_KEYS_HINT_WAYS };
-    assert_false(was_valid(1));
-    note_validity(1, true);
-    note_validity(2, true);
-    note_validity(3, false);
-    assert_true(was_valid(1) && was_valid(2));
-    assert_false(was_valid(3));
-    note_validity(2, false);
-    assert_false(was_valid(2));
-    clock_ms += API_KEYS_HINT_MS - 1;
-    assert_true(was_valid(1));
-    clock_ms++;
-    assert_false(was_valid(1));
-    confirm(1);
-    assert_int_equal(check(1), AUTH_RESULT_VALID); /* as is one that is used */
-    assert_true(was_valid(1));
-    int hints = 0;
-    for (int i = 0; i < 3 * HINTS; i++)
-        note_validity(i, true);
-    for (int i = 0; i < 3 * HINTS; i++)
-        hints += was_valid(i);
-    assert_in_range(hints, HINTS / 2, HINTS);
 }
 
 /* --- the audit --- */
@@ -326,6 +225,7 @@ TEST_CASE_WITH(a_confirmed_key_that_redis_contradicts_differs, set_up, tear_down
     api_keys_invalidate(&keys);
     assert_false(api_keys_differ(&keys));
     api_keys_deny(&keys, &denied);
+    assert_false(api_keys_is_held(&keys, &denied));
     confirm_info(1, "{\"name\":\"a\"}"); /* it was confirmed before the change */
     confirm_info(1, "{\"name\":\"a\"}");
     assert_false(api_keys_differ(&keys));
@@ -441,19 +341,18 @@ TEST_CASE_WITH(the_next_expiry_is_a_metric, set_up, tear_down)
     for (size_t i = 0; i < TEST_COUNT(texts); i++)
         confirm_info((int)i, texts[i]);
     assert_int_equal(next_expiry(), 0);
-    end_reading(TEST_COUNT(texts));
+    api_keys_note_scanned(&keys);
     assert_int_equal(next_expiry(), NOW + 5);
     wall_s = NOW + 4;
     assert_int_equal(next_expiry(), NOW + 5);
     wall_s = NOW + 5;
     assert_int_equal(next_expiry(), NOW + 9);
     api_keys_invalidate(&keys);
-    assert_int_equal(next_expiry(), NOW + 9); /* until the changed set is read */
-    api_keys_forgo_reading(&keys, "it has too many keys");
+    assert_int_equal(next_expiry(), NOW + 9); /* until the changed set is scanned */
+    api_keys_forgo_scan(&keys, "it has too many keys");
     assert_int_equal(next_expiry(), 0);
-    assert_true(api_keys_wants_reading(&keys, clock_ms));
     confirm_info(0, texts[0]);
-    end_reading(1);
+    api_keys_note_scanned(&keys);
     assert_int_equal(next_expiry(), NOW + 9);
     wall_s = NOW + 9;
     assert_int_equal(next_expiry(), 0);
@@ -464,7 +363,7 @@ TEST_CASE_WITH(the_next_expiry_of_many_keys_is_found_in_steps, set_up, tear_down
     enum { MANY = 20000 };
     for (int i = 0; i < MANY; i++)
         confirm_info(i, i == MANY / 2 ? "{\"expires\":\"2026-01-01T00:00:05Z\"}" : NULL);
-    end_reading(MANY);
+    api_keys_note_scanned(&keys);
     int heartbeats = 0;
     while (next_expiry() == 0)
         heartbeats++;

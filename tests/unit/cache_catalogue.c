@@ -52,35 +52,23 @@ TEST_CASE_WITH(what_two_replies_amount_to, invalidation_set_up, invalidation_tea
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         metrics.catalogue_missing = metrics.api_keys_missing = 0;
         begin_check();
-        uint64_t number = catalogue_begun(&catalogue);
         expect_index_read(cases[i].keys);
         expect_checked(reply_of(cases[i].index), cases[i].state);
-        assert_int_equal(catalogue_passed(&catalogue) == number, cases[i].state == CATALOGUE_PRESENT);
         assert_int_equal(metrics.catalogue_missing, cases[i].state == CATALOGUE_MISSING);
         bool missing = strcmp(cases[i].keys, ":0\r\n") == 0 && cases[i].state != CATALOGUE_UNKNOWN;
         assert_int_equal(metrics.api_keys_missing, missing);
     }
 }
 
-TEST_CASE_WITH(checks_are_numbered_and_one_is_under_way_at_a_time, invalidation_set_up,
-               invalidation_tear_down)
+TEST_CASE_WITH(one_check_is_under_way_at_a_time, invalidation_set_up, invalidation_tear_down)
 {
-    assert_int_equal(catalogue_begun(&catalogue), 0);
-    assert_int_equal(catalogue_passed(&catalogue), 0);
     begin_check();
     catalogue_check(&catalogue);
     assert_int_equal(fake_redis.count, 1);
     expect_index_read(":0\r\n");
     catalogue_check(&catalogue);
     assert_int_equal(fake_redis.count, 1);
-    assert_int_equal(catalogue_begun(&catalogue), 1);
-    assert_int_equal(catalogue_passed(&catalogue), 0);
     expect_checked(reply_integer(1), CATALOGUE_PRESENT);
-    assert_int_equal(catalogue_passed(&catalogue), 1);
-    begin_check();
-    assert_int_equal(catalogue_begun(&catalogue), 2);
-    expect_checked(reply_integer(1), CATALOGUE_PRESENT);
-    assert_int_equal(catalogue_passed(&catalogue), 2);
 }
 
 /* Redis was loaded between the two commands. Once, since the set may change all the time. */
@@ -101,7 +89,6 @@ TEST_CASE_WITH(a_check_is_repeated_when_the_missing_set_has_changed, invalidatio
             validity.possible_losses++;
             expect_checked(reply_integer(1), CATALOGUE_PRESENT);
         }
-        assert_int_equal(catalogue_passed(&catalogue), again + 1);
     }
 }
 
@@ -119,12 +106,9 @@ TEST_CASE_WITH(a_check_that_is_lost_or_not_sent_confirms_nothing, invalidation_s
     fake_redis.sends_left = 1;
     begin_check();
     expect_checked(reply_integer(0), CATALOGUE_UNKNOWN); /* the second command is not sent */
-    assert_int_equal(catalogue_passed(&catalogue), 0);
-    assert_int_equal(catalogue_begun(&catalogue), 4);
     fake_redis.sends_left = -1;
     begin_check();
     expect_checked(reply_integer(1), CATALOGUE_PRESENT);
-    assert_int_equal(catalogue_passed(&catalogue), 5);
 }
 
 /* What an earlier SCARD has found may have been on a connection that is lost, and says nothing of this one.

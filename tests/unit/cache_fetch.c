@@ -553,7 +553,6 @@ TEST_CASE_WITH(a_failed_request_names_a_valid_key_only, set_up, tear_down)
             answer("HMGET test:card:7 ", reply_of("-WRONGTYPE Operation against a key\r\n"));
         assert_int_equal(result.status, CACHE_UNAVAILABLE);
         assert_int_equal(is_named, i == 0);
-        clock_ms += API_KEYS_HINT_MS;
     }
 }
 
@@ -577,7 +576,8 @@ TEST_CASE_WITH(an_invalid_key_is_read_alone, set_up, tear_down)
     wall_s = 0;
 }
 
-/* The data is in the batch of a key that was valid a moment ago, and does not count if it is not any more. */
+/* The data is in the batch of a key that was valid when it was last checked, and does not count if it is not
+ * any more. */
 TEST_CASE_WITH(a_key_that_was_valid_costs_one_round_trip, set_up, tear_down)
 {
     const struct cache_query q = {.type = QUERY_CARD, .number = 7};
@@ -589,7 +589,6 @@ TEST_CASE_WITH(a_key_that_was_valid_costs_one_round_trip, set_up, tear_down)
         answer("HMGET test:card:7 ", reply_card("7", "seven"));
         assert_int_equal(result.status, CACHE_FOUND);
     }
-    clock_ms += API_KEYS_HINT_MS - 1;
     (void)begin_query(q, true, NULL);
     answer("HGET test:api_key_info ", reply_of("_\r\n"));
     answer("SISMEMBER test:api_keys ", reply_integer(0));
@@ -609,7 +608,7 @@ TEST_CASE_WITH(data_that_comes_before_the_key_does_not_count, set_up, tear_down)
     struct digest key;
     memset(&key, 'k', sizeof key);
     for (int member = 0; member < 2; member++) {
-        api_keys_note_validity(&api_keys, &key, true, clock_ms);
+        assert_int_equal(api_keys_confirm(&api_keys, &key, LIFETIME_NONE, &API_KEY_INFO_NONE), 0);
         (void)begin_query((struct cache_query){.type = QUERY_CARD, .number = 7}, true, NULL);
         struct fake_redis_sent info = fake_redis_remove(0);
         struct fake_redis_sent membership = fake_redis_remove(0);

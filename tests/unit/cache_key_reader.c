@@ -203,12 +203,12 @@ static void connect_redis(int members)
     invalidation_connected(&invalidation, clock_ms, true, false);
 }
 
-/* Connected, and the set is whole. */
-static void begin_whole(int members)
+/* Connected, and all members are held. */
+static void begin_held(int members)
 {
     connect_redis(members);
     (void)serve_all();
-    while (api_keys_state(&api_keys) != API_KEYS_WHOLE)
+    for (int i = 0; i < members / 10 + 3; i++)
         (void)heartbeat();
 }
 
@@ -235,35 +235,18 @@ static void round_trip(void)
 
 /* --- the set --- */
 
-TEST_CASE_WITH(a_small_set_is_read_at_once, set_up, tear_down)
+/* The audit has keys of its own in each check. */
+TEST_CASE_WITH(a_set_is_scanned_at_a_pace, set_up, tear_down)
 {
-    connect_redis(KEY_READER_PORTION);
-    assert_memory_equal(fake_redis_next(), "SSCAN", 5);
-    assert_int_equal(serve_all(), 4); /* SSCAN, HLEN, HMGET, and SCARD */
-    assert_int_equal(api_keys_size(&api_keys), KEY_READER_PORTION);
-    assert_int_equal(check(KEY_READER_PORTION - 1), AUTH_RESULT_VALID);
-    assert_int_equal(check(KEY_READER_PORTION), AUTH_RESULT_INVALID);
-    clock_ms += KEY_READER_RECENT_INTERVAL_MS;
-    member[0] = false;
-    change_keys();
-    assert_int_equal(serve_all(), 5);
-    assert_int_equal(check(0), AUTH_RESULT_INVALID);
-}
-
-TEST_CASE_WITH(a_large_set_is_read_at_a_pace, set_up, tear_down)
-{
+    enum { SECONDS = KEYS / KEY_READER_PORTION + 2 };
     connect_redis(KEYS);
     assert_int_equal(fake_redis.count, 0);
-    for (int i = 0; i < KEYS / KEY_READER_PORTION; i++) {
-        assert_int_equal(heartbeat(), i == 0 ? 5 : 5 + AUDIT);
-        assert_int_equal(api_keys_state(&api_keys), API_KEYS_READING);
-    }
-    assert_int_equal(heartbeat(), 5 + AUDIT);
-    assert_int_equal(api_keys_size(&api_keys), KEYS);
+    for (int i = 0; i < SECONDS; i++)
+        assert_in_range(heartbeat(), 2, 2 + AUDIT);
     for (int i = 0; i < KEYS; i++)
         assert_int_equal(check(i), AUTH_RESULT_VALID);
-    assert_int_equal(check(-1), AUTH_RESULT_INVALID);
-    assert_int_equal(heartbeat(), 1 + AUDIT);
+    assert_int_equal(check(-1), AUTH_RESULT_UNKNOWN);
+    assert_int_equal(heartbeat(), 1 + AUDIT); /* it is not scanned again */
 }
 
 /* Some encodings of Redis return all members with the first portion. */
@@ -273,12 +256,15 @@ TEST_CASE_WITH(members_that_come_at_once_are_checked_at_the_same_pace, set_up, t
     clock_ms += 1000;
     key_reader_heartbeat(&key_reader);
     answer("SSCAN", reply_portion(0, KEYS));
-    assert_int_equal(serve_all(), 3);
-    for (int left = KEYS - 2 * KEY_READER_PORTION_MAX; left > 0; left -= KEY_READER_PORTION_MAX)
-        assert_int_equal(heartbeat(), 4 + AUDIT);
-    assert_int_equal(api_keys_state(&api_keys), API_KEYS_READING);
-    (void)heartbeat();
-    assert_int_equal(api_keys_size(&api_keys), KEYS);
+    for (int left = KEYS; left > 0; left -= KEY_READER_PORTION) {
+        assert_int_equal(fake_redis.count, 0);
+        clock_ms += 1000;
+        key_reader_heartbeat(&key_reader);
+        assert_in_range(count_keys(), 1, KEY_READER_KEYS);
+        (void)serve_all();
+    }
+    for (int i = 0; i < KEYS; i++)
+        assert_int_equal(check(i), AUTH_RESULT_VALID);
 }
 
 TEST_CASE_WITH(a_change_begins_anew_and_not_faster, set_up, tear_down)
@@ -288,36 +274,27 @@ TEST_CASE_WITH(a_change_begins_anew_and_not_faster, set_up, tear_down)
         int commands = heartbeat();
         change_keys(); /* every second, so the end is never reached */
         commands += serve_all();
-        assert_true(commands <= 6);
-        assert_int_equal(api_keys_state(&api_keys), API_KEYS_UNREAD);
+        assert_true(commands <= 2 + AUDIT + 1);
     }
-    for (int i = 0; i <= KEYS / KEY_READER_PORTION; i++)
+    for (int i = 0; i <= KEYS / KEY_READER_PORTION + 2; i++)
         (void)heartbeat();
-    assert_int_equal(api_keys_size(&api_keys), KEYS);
-}
-
-/* A faulty server, or a replica from which the set was moved. */
-TEST_CASE_WITH(a_set_of_which_members_are_missing_is_not_whole, set_up, tear_down)
-{
-    connect_redis(3);
-    answer("SSCAN", reply_portion(1, 3));
-    (void)serve_all();
-    assert_int_equal(api_keys_state(&api_keys), API_KEYS_UNREAD);
-    assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
-    assert_int_equal(check(2), AUTH_RESULT_VALID);
+    for (int i = 0; i < KEYS; i++)
+        assert_int_equal(check(i), AUTH_RESULT_VALID);
 }
 
 TEST_CASE_WITH(members_that_are_no_digests_are_counted_and_left_out, set_up, tear_down)
 {
     connect_redis(2);
+    clock_ms += 1000;
+    key_reader_heartbeat(&key_reader);
     answer("SSCAN", reply_of("*2\r\n$1\r\n0\r\n*2\r\n$3\r\nabc\r\n$2\r\nde\r\n"));
-    (void)serve_all();
     assert_int_equal(metrics.invalid_values_total, 2);
-    assert_int_equal(api_keys_size(&api_keys), 2); /* as Redis counts */
-    assert_int_equal(check(0), AUTH_RESULT_INVALID);
+    clock_ms += 1000;
+    key_reader_heartbeat(&key_reader);
+    assert_int_equal(fake_redis.count, 0);
 }
 
-TEST_CASE_WITH(malformed_portions_end_the_reading, set_up, tear_down)
+TEST_CASE_WITH(malformed_portions_end_the_scan_for_a_while, set_up, tear_down)
 {
     static const char *const replies[] = {"*2\r\n$21\r\n123456789012345678901\r\n*0\r\n",
                                           "*1\r\n$1\r\n0\r\n",
@@ -327,54 +304,41 @@ TEST_CASE_WITH(malformed_portions_end_the_reading, set_up, tear_down)
                                           "-NOPERM\r\n"};
     connect_redis(1);
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
-        answer("SSCAN", reply_of(replies[i]));
-        assert_int_equal(fake_redis.count, 0);
-        assert_int_equal(api_keys_state(&api_keys), API_KEYS_UNREAD);
-        clock_ms += API_KEYS_PAUSE_MAX_MS;
+        clock_ms += KEY_READER_SCAN_PAUSE_MS;
         key_reader_heartbeat(&key_reader);
+        answer("SSCAN", reply_of(replies[i]));
+        clock_ms += KEY_READER_SCAN_PAUSE_MS - 1;
+        key_reader_heartbeat(&key_reader);
+        assert_int_equal(fake_redis.count, 0);
     }
-    (void)serve_all();
-    assert_int_equal(api_keys_state(&api_keys), API_KEYS_WHOLE);
+    clock_ms += KEY_READER_SCAN_PAUSE_MS;
+    for (int i = 0; i < 2; i++)
+        (void)heartbeat();
+    assert_int_equal(check(0), AUTH_RESULT_VALID);
 }
 
-TEST_CASE_WITH(malformed_infos_refuse_the_check_until_the_next, set_up, tear_down)
+/* Without memory one of the commands of the check is not sent, or more. */
+TEST_CASE_WITH(members_whose_check_fails_are_read_again, set_up, tear_down)
 {
-    connect_redis(2);
-    assert_int_equal(serve(), 'S'); /* SSCAN */
-    assert_int_equal(serve(), 'H'); /* HLEN */
-    answer("HMGET", reply_of("*2\r\n:1\r\n:1\r\n"));
-    assert_int_equal(fake_redis.count, 0);
-    assert_int_equal(api_keys_state(&api_keys), API_KEYS_REFUSED);
-    clock_ms += 1000;
-    key_reader_heartbeat(&key_reader);
-    (void)serve_all();
-    assert_int_equal(api_keys_state(&api_keys), API_KEYS_WHOLE);
-}
-
-/* Without memory one of the commands for the infos is not sent, or both; or the check after them fails. */
-TEST_CASE_WITH(members_of_a_portion_that_fails_are_read_again, set_up, tear_down)
-{
-    enum { WITHOUT_CHECK = 2 };
     connect_redis(3);
-    for (int sends = 0; sends <= WITHOUT_CHECK; sends++) {
-        fake_redis.sends_left = sends;
-        assert_int_equal(serve(), 'S'); /* SSCAN */
-        (void)serve_all();
-        fake_redis.sends_left = -1;
-        assert_int_equal(api_keys_state(&api_keys), API_KEYS_READING);
-        assert_int_equal(check(0), AUTH_RESULT_UNKNOWN);
-        for (int i = 0; i < 2 && api_keys_size(&api_keys) < 0; i++) /* if SCARD fails, it is repeated first */
-            (void)heartbeat();
-        assert_int_equal(api_keys_size(&api_keys), 3);
-        for (int i = 0; i < 3; i++)
-            assert_int_equal(check(i), AUTH_RESULT_VALID);
+    for (int sends = 0; sends < AUDIT; sends++) {
         clock_ms += KEY_READER_RECENT_INTERVAL_MS;
         change_keys();
-        assert_int_equal(serve(), 'S'); /* SCARD */
+        for (int i = 0; i < 2; i++)
+            (void)heartbeat();
+        clock_ms += 1000;
+        fake_redis.sends_left = sends;
+        key_reader_heartbeat(&key_reader);
+        (void)serve_all();
+        fake_redis.sends_left = -1;
+        for (int i = 0; i < 3; i++)
+            (void)heartbeat();
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(check(i), AUTH_RESULT_VALID);
     }
 }
 
-TEST_CASE_WITH(the_largest_set_is_read, set_up, tear_down)
+TEST_CASE_WITH(the_largest_set_is_scanned, set_up, tear_down)
 {
     connect_redis(KEYS);
     catalogue_check(&catalogue);
@@ -385,7 +349,7 @@ TEST_CASE_WITH(the_largest_set_is_read, set_up, tear_down)
     assert_non_null(strstr(fake_redis_next(), "SSCAN"));
 }
 
-TEST_CASE_WITH(a_set_that_is_too_large_is_not_read, set_up, tear_down)
+TEST_CASE_WITH(a_set_that_is_too_large_is_not_scanned, set_up, tear_down)
 {
     connect_redis(KEYS);
     catalogue_check(&catalogue);
@@ -404,33 +368,11 @@ TEST_CASE_WITH(a_set_that_is_too_large_is_not_read, set_up, tear_down)
     assert_int_equal(serve_all(), AUDIT);
 }
 
-/* However long it was too large: what SCARD said before the last change does not keep it from being read. */
-TEST_CASE_WITH(a_set_that_is_not_too_large_any_more_is_read, set_up, tear_down)
-{
-    enum { MANY = 300, SOON = 3 };
-    connect_redis(KEY_READER_PORTION + 1);
-    catalogue_check(&catalogue);
-    answer("SCARD", reply_integer(API_KEYS_MAX + 1));
-    for (int i = 0; i < MANY; i++) {
-        clock_ms += 1000;
-        key_reader_heartbeat(&key_reader);
-    }
-    change_keys(); /* this change waits for a check, and the next one does not */
-    answer("SCARD", reply_integer(API_KEYS_MAX + 1));
-    (void)serve_all();
-    clock_ms += 10;
-    change_keys();
-    (void)serve_all();
-    for (int i = 0; i < SOON; i++)
-        (void)heartbeat();
-    assert_int_equal(api_keys_size(&api_keys), KEY_READER_PORTION + 1);
-}
-
 /* --- the keys used last --- */
 
 TEST_CASE_WITH(keys_used_last_are_checked_at_once_when_the_set_changes, set_up, tear_down)
 {
-    begin_whole(KEYS);
+    begin_held(KEYS);
     for (int i = 0; i < 3; i++)
         assert_int_equal(check(i), AUTH_RESULT_VALID);
     clock_ms += KEY_READER_RECENT_INTERVAL_MS;
@@ -448,7 +390,7 @@ TEST_CASE_WITH(keys_used_last_are_checked_at_once_when_the_set_changes, set_up, 
 /* Redis may evict the set from a full tracking table hundreds of times per second. */
 TEST_CASE_WITH(they_are_checked_once_a_second_at_most, set_up, tear_down)
 {
-    begin_whole(KEYS);
+    begin_held(KEYS);
     (void)check(0);
     clock_ms += KEY_READER_RECENT_INTERVAL_MS;
     int commands = 0;
@@ -473,7 +415,7 @@ static void expect_checked_again(void)
 
 TEST_CASE_WITH(they_are_checked_again_if_the_check_fails, set_up, tear_down)
 {
-    begin_whole(KEYS);
+    begin_held(KEYS);
     assert_int_equal(check(KEYS - 1), AUTH_RESULT_VALID);
     clock_ms += KEY_READER_RECENT_INTERVAL_MS;
     change_keys();
@@ -504,6 +446,31 @@ TEST_CASE_WITH(requests_share_a_check, set_up, tear_down)
     assert_int_equal(serve_all(), 3);
     assert_int_equal(looked_up, 10);
     assert_int_equal(metrics.redis_commands_total, 6);
+}
+
+TEST_CASE_WITH(an_invalid_key_is_checked_once_until_the_next_change, set_up, tear_down)
+{
+    connect_redis(KEYS - 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(check(KEYS - 1), AUTH_RESULT_UNKNOWN);
+        wait_for(i, KEYS - 1);
+        (void)serve_all();
+        assert_int_equal(results[CACHE_KEY_INVALID], i + 1);
+        assert_int_equal(check(KEYS - 1), AUTH_RESULT_INVALID);
+        clock_ms += KEY_READER_RECENT_INTERVAL_MS;
+        change_keys();
+        (void)serve_all();
+    }
+}
+
+/* Redis would not announce that the set comes to exist again. */
+TEST_CASE_WITH(without_a_set_nothing_is_kept, set_up, tear_down)
+{
+    connect_redis(0);
+    wait_for(0, 1);
+    (void)serve_all();
+    assert_int_equal(results[CACHE_KEY_INVALID], 1);
+    assert_int_equal(check(1), AUTH_RESULT_UNKNOWN);
 }
 
 TEST_CASE_WITH(a_set_that_always_changes_does_not_keep_a_request_waiting, set_up, tear_down)
@@ -647,7 +614,7 @@ TEST_CASE_WITH(a_new_key_waits_25_round_trips_behind_10000_invalid_ones, set_up,
 /* One that is known waits for the check under way, and for its own. */
 TEST_CASE_WITH(a_key_that_was_valid_before_the_change_passes_invalid_ones, set_up, tear_down)
 {
-    begin_whole(KEYS);
+    begin_held(KEYS);
     clock_ms += KEY_READER_RECENT_INTERVAL_MS;
     change_keys();
     (void)serve_all();
@@ -675,27 +642,6 @@ TEST_CASE_WITH(a_key_behind_a_member_is_the_one_that_is_refused, set_up, tear_do
     (void)serve_all();
     assert_int_equal(results[CACHE_KEY_INVALID], 2);
     assert_int_equal(looked_up, 2);
-}
-
-/*
- * The set was moved to another node, which replies to SCARD in place of this replica. Its last member is
- * revoked there.
- */
-TEST_CASE_WITH(an_empty_set_is_not_whole_where_absences_are_untracked, set_up, tear_down)
-{
-    enum { HEARTBEATS = 100 };
-    member[0] = true;
-    catalogue_check(&catalogue);
-    (void)serve_all();
-    invalidation_connected(&invalidation, clock_ms, true, true);
-    answer("SSCAN", reply_of("*2\r\n$1\r\n0\r\n*0\r\n"));
-    member[0] = false;
-    answer("SCARD", reply_integer(0));
-    answer("ZCARD", reply_integer(1));
-    member[0] = true; /* nothing announces this */
-    for (int i = 0; i < HEARTBEATS; i++)
-        (void)heartbeat();
-    assert_int_not_equal(check(0), AUTH_RESULT_INVALID);
 }
 
 /* One item for each key of the check. */
