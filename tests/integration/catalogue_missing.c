@@ -170,7 +170,7 @@ TEST_CASE(cache_serves_without_a_catalogue)
         for (size_t n = 0; n < 2 * count; n++)
             fixture_expect_in_the_end(f, paths[n % count], 200);
         fixture_expect(f, "channel/by-id/424242/", 500);
-        assert_int_equal(http_get_status(f->server.port, "/api/" CARD, "X-Api-Key: wrong\r\n"), 401);
+        assert_int_equal(http_get_status(f->server.port, "/api/" CARD, "X-Api-Key: wrong\r\n"), 500);
         expect_readiness(f, "\n[+]redis lost ", " ago, serving from the cache\n");
         expect_readiness(f, "200 ", "\n[+]catalogue missing\n");
         put_catalogue(f);
