@@ -40,22 +40,6 @@ TEST_CASE(interrupted_load_prints_how_much_is_loaded)
     interrupt_load(NULL, SIGHUP);
 }
 
-TEST_CASE(load_is_interrupted_in_a_line_without_end)
-{
-    struct process process;
-    const char *const args[] = {"load", "/dev/zero", NULL};
-    (void)ctl_empty(NULL);
-    ctl_start(&process, args);
-    ctl_await_lock();
-    process_signal(&process, SIGTERM);
-    ctl_expect(ctl_finish(&process), 128 + SIGTERM, "", "stopped before anything was loaded");
-}
-
-TEST_CASE(interrupted_load_with_replace_replaces_nothing)
-{
-    interrupt_load("--replace", SIGINT);
-}
-
 /* Nothing is written before the end of the input is known. */
 TEST_CASE_WITH(load_interrupted_while_it_reads_has_written_nothing, ctl_empty, NULL)
 {
@@ -97,19 +81,6 @@ TEST_CASE(load_fails_when_its_file_is_changed_meanwhile)
     change_file_during_load(NULL, "", "");
     change_file_during_load("--replace", "", why);
     change_file_during_load("--replace", other, why);
-}
-
-TEST_CASE_WITH(load_fails_when_redis_is_lost, ctl_empty, NULL)
-{
-    struct ctl_held held;
-    ctl_start_held(&held, "--replace");
-    redis_kill(&redis);
-    ctl_release_held(&held);
-    struct ctl_run run = ctl_finish_held(&held);
-    assert_string_equal(run.out, "");
-    ctl_expect_text(run.err, "channelctl: stopped ");
-    ctl_expect(run, 1, NULL, "the connection to Redis was lost");
-    redis_restart(&redis);
 }
 
 static bool is_replaced(void *arg)

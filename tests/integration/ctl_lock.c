@@ -11,8 +11,6 @@
 
 TEST_GROUP(ctl_setup, ctl_teardown)
 
-enum { ROUNDS = 6, CHANNELS = 3000 };
-
 static const char ONE[] = CTL_LINKED(1, "one");
 static const char TWO[] = CTL_LINKED(2, "two");
 
@@ -67,66 +65,6 @@ TEST_CASE_WITH(lock_refuses_a_second_load, ctl_empty, NULL)
     ctl_expect_sound();
 }
 
-/* Two catalogues that assign the same links differently: channel n of file f has the link n + f. */
-static char *write_catalogue(int f)
-{
-    char *path = text_printf("%s/catalogue%d", redis.dir.path, f);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    for (int n = 0; n < CHANNELS; n++)
-        (void)fprintf(file, "{\"max_channel_id\":%d,\"title\":\"%d\",\"link\":\"https://max.ru/c%d\"}\n", n,
-                      f, (n + f) % CHANNELS);
-    (void)fclose(file);
-    return path;
-}
-
-static void expect_all_of_one(void)
-{
-    static const char script[] =
-        "local titles, count = {}, 0 "
-        "for _, id in ipairs(redis.call('ZRANGE', 'channels:index', 0, -1)) do "
-        "local title = redis.call('HGET', 'channels:card:' .. id, 'title') "
-        "if not titles[title] then titles[title] = true; count = count + 1 end end return count";
-    assert_int_equal(redis_integer(&redis, "EVAL %s 0", script), 1);
-    assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), CHANNELS);
-    assert_int_equal(redis_integer(&redis, "EXISTS channels:index.next channels:loader"), 0);
-    ctl_expect_sound();
-}
-
-TEST_CASE_WITH(lock_separates_concurrent_loads, ctl_empty, NULL)
-{
-    char *path[] = {write_catalogue(0), write_catalogue(1)};
-    struct process load[2];
-    for (int round = 0; round < ROUNDS; round++) {
-        start_other(&load[0], "left", path[round % 2]);
-        start_other(&load[1], "right", path[1 - round % 2]);
-        int ended = 0;
-        for (int i = 0; i < 2; i++) {
-            AUTO(ctl_run_free) struct ctl_run run = ctl_finish(&load[i]);
-            if (run.status != 0)
-                ctl_expect_text(run.err, "another load is running");
-            ended += run.status == 0;
-        }
-        assert_in_range(ended, 1, 2);
-        expect_all_of_one();
-    }
-    free(path[0]);
-    free(path[1]);
-}
-
-TEST_CASE_WITH(load_that_lost_its_lock_replaces_nothing, ctl_empty, NULL)
-{
-    struct process first;
-    ctl_expect_load(TWO, NULL, 0);
-    int fd = start_long_load(&first, "--replace");
-    redis_do(&redis, "SET channels:loader somebody PX 100000");
-    (void)close(fd);
-    ctl_expect(ctl_finish(&first), 1, NULL, "another load has taken the lock (channels:loader: somebody)");
-    ctl_expect_index("2");
-    CTL_EXPECT_REPLY("somebody", "GET channels:loader");
-    redis_do(&redis, "DEL channels:loader");
-}
-
 static bool lock_is_renewed(void *arg)
 {
     (void)arg;
@@ -142,40 +80,6 @@ TEST_CASE_WITH(lock_is_renewed_while_input_is_slow, ctl_empty, NULL)
     (void)close(fd);
     ctl_expect(ctl_finish(&first), 0, NULL, NULL);
     assert_int_equal(redis_integer(&redis, "EXISTS channels:loader"), 0);
-}
-
-/* Before anything is written. */
-static void flush_before_load(const char *flag)
-{
-    struct process load;
-    (void)ctl_empty(NULL);
-    int fd = start_long_load(&load, flag);
-    redis_do(&redis, "FLUSHALL");
-    (void)close(fd);
-    ctl_expect(ctl_finish(&load), 1, "", "the lock is lost (channels:loader: it was deleted)");
-    assert_int_equal(redis_integer(&redis, "DBSIZE"), 0);
-}
-
-/* The channels that Redis has forgotten must not be counted as loaded. */
-static void flush_during_load(const char *flag)
-{
-    struct ctl_held held;
-    (void)ctl_empty(NULL);
-    ctl_start_held(&held, flag);
-    redis_do(&redis, "FLUSHALL");
-    ctl_release_held(&held);
-    struct ctl_run run = ctl_finish_held(&held);
-    assert_null(strstr(run.out, "loaded"));
-    ctl_expect(run, 1, NULL, "the lock is lost (channels:loader: it was deleted)");
-    assert_int_equal(redis_integer(&redis, "DBSIZE"), 0);
-}
-
-TEST_CASE(load_fails_after_a_flushall_and_writes_nothing_more)
-{
-    flush_before_load(NULL);
-    flush_before_load("--replace");
-    flush_during_load(NULL);
-    flush_during_load("--replace");
 }
 
 static bool is_waiting(void *arg)

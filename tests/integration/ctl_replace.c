@@ -19,28 +19,6 @@ static int load_first(void **state)
     return 0;
 }
 
-TEST_CASE_WITH(replace_shows_the_old_list_until_its_end, load_first, NULL)
-{
-    struct ctl_held held;
-    ctl_start_held(&held, "--replace");
-    ctl_expect_index("1 2");
-    ctl_release_held(&held);
-    ctl_expect(ctl_finish_held(&held), 0, NULL, NULL);
-    assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), CTL_HELD_CHANNELS);
-    ctl_expect_sound();
-}
-
-TEST_CASE_WITH(replace_fails_if_another_load_has_dropped_its_index, load_first, NULL)
-{
-    struct ctl_held held;
-    ctl_start_held(&held, "--replace");
-    redis_do(&redis, "DEL channels:index.next"); /* as another load does when it begins */
-    ctl_release_held(&held);
-    ctl_expect(ctl_finish_held(&held), 1, NULL, "another load has changed the next index");
-    ctl_expect_index("1 2");
-    assert_int_equal(redis_integer(&redis, "EXISTS channels:card:1 channels:card:2"), 2);
-}
-
 /* It has left channels beside them. */
 TEST_CASE_WITH(samples_may_be_replaced_after_a_load_that_failed, ctl_empty, NULL)
 {

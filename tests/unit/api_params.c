@@ -1,6 +1,6 @@
 /*
- * From requests to queries: routes, where the API key is found, the cache of its digest, and which parameters
- * are wrong, key or no key.
+ * The cache of the digests of API keys, and links of any length. What requests mean is in
+ * tests/integration/requests.
  */
 #include "api/params.h"
 
