@@ -791,6 +791,18 @@ static void judge_count(const struct wire *w, const struct sent *s)
         reject("each invalidation is answered by a check of the catalogue", w, s);
 }
 
+/* Three heartbeats after a change the set of keys is scanned again. A portion that failed has a long pause.
+ */
+static void judge_scanning(const struct wire *w, const struct sent *s)
+{
+    uint64_t since_ns = keys_ns > connected_ns ? keys_ns : connected_ns;
+    bool may_fail = scenario_has(FAULT_error) || scenario_has(FAULT_memory) || scenario_has(FAULT_broken);
+    if (scanned_ns > since_ns || may_fail || server->other_keys >= SET_MAX)
+        return;
+    if (is_ordinary() && is_settled(keys_ns) && has_keys())
+        reject("keys that nobody uses are not looked for", w, s);
+}
+
 /* A PING that may be for input that has waited does not count. That input came since the one before the last.
  */
 static void judge_ping(const struct wire *w, const struct sent *s)
@@ -800,6 +812,7 @@ static void judge_ping(const struct wire *w, const struct sent *s)
     ping_bytes[0] = input_bytes;
     if (has_waited)
         return;
+    judge_scanning(w, s);
     push_time(ping_ns, PINGS);
     bool is_hurried = ping_ns[PINGS - 1] != 0 && ping_ns[0] - ping_ns[PINGS - 1] < 10 * SECOND;
     uint64_t since_ns = now_ns() > CALM_NS ? now_ns() - CALM_NS : 0;
