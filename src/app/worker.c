@@ -350,10 +350,10 @@ void worker_look_up_names(struct worker *w)
     (void)uv_async_send(&w->wake);
 }
 
-void worker_use_redis(struct worker *w, struct redis_config *config)
+void worker_use_redis(struct worker *w, struct redis_config *redis)
 {
     assert(atomic_load(&w->command) != WORKER_EXIT);
-    redis_config_unref(atomic_exchange(&w->offered, redis_config_ref(config)));
+    redis_config_unref(atomic_exchange(&w->offered, redis_config_ref(redis)));
     (void)uv_async_send(&w->wake);
 }
 

@@ -91,7 +91,7 @@ void worker_look_up_names(struct worker *w);
 
 /* Switches to these settings of Redis (cache_use_redis) and takes a reference to them. Not after
  * WORKER_EXIT. */
-void worker_use_redis(struct worker *w, struct redis_config *config);
+void worker_use_redis(struct worker *w, struct redis_config *redis);
 
 struct worker_status worker_status(const struct worker *w);
 const struct worker_metrics *worker_metrics(const struct worker *w);

@@ -208,8 +208,8 @@ size_t api_keys_audited(struct api_keys *k, struct digest key[API_KEYS_AUDITED])
             key[count++] = next->digest;
     }
     for (int i = 0; i < AUDIT_SEARCH; i++) {
-        const struct api_key_absence *absent =
-            &k->absence[k->audit_absent++ % (API_KEYS_ABSENT_SETS * API_KEYS_ABSENT_WAYS)];
+        size_t at = k->audit_absent++ % (sizeof k->absence / sizeof k->absence[0]);
+        const struct api_key_absence *absent = &k->absence[at];
         if (absent->epoch == k->epoch)
             key[count++] = absent->digest;
     }

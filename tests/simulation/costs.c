@@ -394,11 +394,12 @@ static struct copy *copy_of_key(uint64_t key)
 }
 
 /* It is known from now on that this is no key, or one that has expired. Where there is no set, that is not
- * kept. */
+ * kept, and many invalid keys displace each other. */
 static void learn_invalid(uint64_t key)
 {
     struct copy *copy = copy_of_key(key);
-    if (copy != NULL && in_use != NULL && is_ordinary() && is_settled(keys_ns) && has_keys())
+    if (copy != NULL && in_use != NULL && is_ordinary() && is_settled(keys_ns) && has_keys() &&
+        !scenario_has(FAULT_burst))
         *copy = (struct copy){.read = true, .turn = loop_turn()};
 }
 

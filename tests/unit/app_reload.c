@@ -52,12 +52,12 @@ static void set_newest(struct redis_config *next)
     newest = redis_config_ref(next);
 }
 
-void worker_use_redis(struct worker *w, struct redis_config *next)
+void worker_use_redis(struct worker *w, struct redis_config *redis)
 {
     size_t i = (size_t)(w - played);
     redis_config_unref(offered[i]);
-    offered[i] = redis_config_ref(next);
-    set_newest(next);
+    offered[i] = redis_config_ref(redis);
+    set_newest(redis);
 }
 
 /* The worker is connected with the settings of this number. */

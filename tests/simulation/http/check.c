@@ -217,14 +217,9 @@ static void on_accept(struct tcp *s)
         trace_fail("too many connections are accepted in a turn: %u", accepted);
 }
 
-/* One write's worth of responses in each turn of the loop. */
-void check_turn(struct client *c)
+void check_handled(void)
 {
     requests++;
-    c->in_turn = c->turn == loop_turn() ? c->in_turn + 1 : 1;
-    c->turn = loop_turn();
-    if (c->in_turn >= HTTP_OUTPUT_MAX)
-        trace_fail("a connection takes more than its turn: %u", client_number(c));
 }
 
 void check_cancel(struct client *c)

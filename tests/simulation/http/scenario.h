@@ -44,9 +44,8 @@ struct client {
     /* The application: one request at a time. */
     struct http_exchange *exchange;
     bool answers_now;
-    unsigned handled;       /* requests and rejections that the application was given */
-    unsigned turn, in_turn; /* the turn of the loop of the last one, and how many it had until then */
-    int rejected;           /* the status; 0: none */
+    unsigned handled; /* requests and rejections that the application was given */
+    int rejected;     /* the status; 0: none */
     bool must_close[CLIENT_ITEMS_MAX + 1];
     bool no_room[CLIENT_ITEMS_MAX + 1]; /* answered with 503 */
     uint64_t waits_ns;                  /* for room, since then; 0: it does not */
@@ -111,7 +110,7 @@ void clients_fini(void);
 void check_begin(void);
 void check_response(struct client *c); /* bytes have arrived in c->in */
 void check_end(struct client *c);      /* the client sees the end */
-void check_turn(struct client *c);     /* a request is handled */
+void check_handled(void);              /* a request is handled */
 void check_rejection(struct client *c, int status);
 void check_no_room(struct client *c); /* a response has had no room in time */
 void check_cancel(struct client *c);
