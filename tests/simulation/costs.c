@@ -394,12 +394,11 @@ static struct copy *copy_of_key(uint64_t key)
 }
 
 /* It is known from now on that this is no key, or one that has expired. Where there is no set, that is not
- * kept, and many invalid keys displace each other. */
+ * kept. */
 static void learn_invalid(uint64_t key)
 {
     struct copy *copy = copy_of_key(key);
-    if (copy != NULL && in_use != NULL && is_ordinary() && is_settled(keys_ns) && has_keys() &&
-        !scenario_has(FAULT_burst))
+    if (copy != NULL && in_use != NULL && is_ordinary() && is_settled(keys_ns) && has_keys())
         *copy = (struct copy){.read = true, .turn = loop_turn()};
 }
 
@@ -728,13 +727,21 @@ static void judge_apart(const struct wire *w, const struct sent *s)
     apart_ns = now_ns();
 }
 
+/* A record of a key lasts until the next change, unless many keys displace each other, or expire. */
+static bool keeps_keys(void)
+{
+    bool may_give_way = scenario_has(FAULT_burst) || scenario_has(FAULT_evict) ||
+                        scenario_has(FAULT_expire) || scenario_has(FAULT_wall) || scenario_has(FAULT_keys);
+    return is_settled(keys_ns) && is_ordinary() && !may_give_way;
+}
+
 /* Whether a request waits for one of its keys; and one that is not known to be valid, or to be none. */
 static bool check_is_wanted(const struct wire *w)
 {
     bool wanted = false;
     for (size_t i = 0; i < check_count && !wanted; i++) {
         const struct copy *copy = copy_of_key(check[i]);
-        bool confirmed = is_settled(keys_ns) && is_ordinary() && copy != NULL && is_held(copy, w);
+        bool confirmed = keeps_keys() && copy != NULL && is_held(copy, w);
         wanted = !confirmed && any_waits_with_key(w, check[i]);
     }
     return wanted;

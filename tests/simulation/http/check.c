@@ -1,6 +1,5 @@
 /* The conditions on responses, ends and deadlines; see docs/testing.md. */
 #include "http/connection.h"
-#include "http/output.h"
 #include "http/server.h"
 #include "simulation/bytes.h"
 #include "simulation/events.h"
@@ -197,29 +196,10 @@ static void on_close(struct tcp *s)
         trace_fail("a connection is closed without a reason: %u", client_number(c));
 }
 
-/* --- fairness --- */
-
-/* The turn of the loop in which connections were accepted last, how many, and the requests since the one
- * before. */
-static unsigned accept_turn, accepted, requests, requests_before;
-
 static void on_accept(struct tcp *s)
 {
     if (count_open() > scenario.max_connections)
         trace_fail("more connections than the limit: %u", (unsigned)(s - streams));
-    if (accept_turn != loop_turn()) {
-        requests_before = requests;
-        requests = accepted = 0;
-    }
-    accept_turn = loop_turn();
-    accepted++;
-    if (scenario.servers == 1 && accepted > (requests_before == 0 ? HTTP_ACCEPTS_MIN : HTTP_ACCEPTS_MAX))
-        trace_fail("too many connections are accepted in a turn: %u", accepted);
-}
-
-void check_handled(void)
-{
-    requests++;
 }
 
 void check_cancel(struct client *c)
@@ -484,7 +464,6 @@ void check_end(struct client *c)
 void check_begin(void)
 {
     last_stop_ms = 0;
-    accept_turn = accepted = requests = requests_before = 0;
     streams_on_close = on_close;
     streams_on_accept = on_accept;
 }

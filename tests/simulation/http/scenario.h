@@ -110,7 +110,6 @@ void clients_fini(void);
 void check_begin(void);
 void check_response(struct client *c); /* bytes have arrived in c->in */
 void check_end(struct client *c);      /* the client sees the end */
-void check_handled(void);              /* a request is handled */
 void check_rejection(struct client *c, int status);
 void check_no_room(struct client *c); /* a response has had no room in time */
 void check_cancel(struct client *c);
