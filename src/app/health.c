@@ -95,9 +95,9 @@ static bool health_check_redis(const struct health *h, const struct redis_view *
 /* Requests are served until the listeners close. */
 bool health_check(const struct health *h, enum ops_check kind, struct buf *why)
 {
-    const struct redis_view v = health_view_redis(h);
     if (kind == OPS_LIVE || kind == OPS_STARTED)
         return health_check_workers(h, why);
+    const struct redis_view v = health_view_redis(h);
     bool good = kind == OPS_SERVING || health_check_one(why, !h->draining, "shutdown", "draining");
     good = health_check_one(why, !h->closed, "listeners", "closed") && good;
     bool has_data = health_check_redis(h, &v, why);

@@ -35,8 +35,8 @@
  *   - API_KEYS_MAX: the largest set that is scanned (key_reader.h)
  *   - API_KEYS_HELD_MAX: the valid keys that are held, including those of older epochs
  *   - API_KEYS_RECENT: the size of the list of the keys used last
- *   - API_KEYS_AUDITED: the keys that one audit reads again: those used last, and the next ones of both
- * tables
+ *   - API_KEYS_AUDITED: the keys that one audit reads again: those used last, and the next ones of the table,
+ *     and of the digests that are no keys
  */
 enum {
     API_KEYS_MAX = 100000,

@@ -465,6 +465,7 @@ void client_scan(struct client *c, enum client_scan what, client_visit visit, vo
 static void client_receive_owner(struct client *c, struct link_owner *o)
 {
     o->found = parse_int64(reply_text(client_receive_or_wrongtype(c)), &o->id) == 0;
+    o->agrees = o->found && o->holder != NULL && o->id == *o->holder;
 }
 
 void client_find_owners(struct client *c, struct link_owner *o, size_t count)
@@ -473,7 +474,7 @@ void client_find_owners(struct client *c, struct link_owner *o, size_t count)
                     CLIENT_SEND(c, SPAN("GET"), client_link_key(c, o[i].link)),
                     client_receive_owner(c, &o[i]));
     CLIENT_PIPELINE(
-        i, count, o[i].found,
+        i, count, o[i].found && !o[i].agrees,
         CLIENT_SEND(c, SPAN("HGET"), client_card_key(c, o[i].id), channel_field_name(CHANNEL_FIELD_link)),
         o[i].agrees = reply_is_text(client_receive_or_wrongtype(c), o[i].link));
 }

@@ -219,8 +219,9 @@ void client_scan(struct client *c, enum client_scan what, client_visit visit, vo
 
 /* The channel that a link leads to. */
 struct link_owner {
-    struct span link; /* borrowed; absent: there is nothing to look up */
-    bool found;       /* the link key holds an id */
+    struct span link;      /* borrowed; absent: there is nothing to look up */
+    const int64_t *holder; /* borrowed: a channel whose card is known to have this link; NULL: none is */
+    bool found;            /* the link key holds an id */
     int64_t id;
     bool agrees; /* the card of that channel has this link */
 };

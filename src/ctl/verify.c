@@ -458,6 +458,7 @@ static void verify_check_card(struct verify *v, struct examined *e)
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
         row.value[f] = reply_text(&e->card[1 + f]);
     e->owner->link = row.value[CHANNEL_FIELD_link];
+    e->owner->holder = &e->id;
     if (channel_row_is_empty(&row, CHANNEL_SUMMARY))
         verify_report_card(v, LOAD_AGAIN, e->id, "has no summary field, so the channel is never found");
     else
