@@ -128,12 +128,20 @@ static bool api_keys_is_absent(const struct api_keys *k, const struct digest *d)
     return absent;
 }
 
+/* The place of a record that does not count any more, or else one of the set in turn. */
+static struct api_key_absence *api_keys_place_absence(struct api_keys *k, const struct digest *d)
+{
+    struct api_key_absence *set = &k->absence[api_keys_absent_set(k, d)];
+    for (int i = 0; i < API_KEYS_ABSENT_WAYS; i++)
+        if (set[i].epoch != k->epoch)
+            return &set[i];
+    return &set[k->next_way++ % API_KEYS_ABSENT_WAYS];
+}
+
 void api_keys_note_absent(struct api_keys *k, const struct digest *digest)
 {
-    if (api_keys_is_absent(k, digest))
-        return;
-    size_t way = k->next_way++ % API_KEYS_ABSENT_WAYS;
-    k->absence[api_keys_absent_set(k, digest) + way] = (struct api_key_absence){*digest, k->epoch};
+    if (!api_keys_is_absent(k, digest))
+        *api_keys_place_absence(k, digest) = (struct api_key_absence){*digest, k->epoch};
 }
 
 /* --- checks --- */

@@ -80,7 +80,7 @@ struct api_keys {
     int64_t next_expiry;                  /* the earliest that this sweep has found */
     uint64_t reported[API_KEYS_REPORTED]; /* hashes of keys whose malformed info was logged */
     struct api_key_absence absence[API_KEYS_ABSENT_SETS * API_KEYS_ABSENT_WAYS];
-    unsigned next_way; /* the place in a set that the next absence takes */
+    unsigned next_way; /* the place that the next absence takes in a full set */
 };
 
 /* `metrics` is borrowed. Returns 0 or -ENOMEM; api_keys_fini is due in both cases. */

@@ -727,12 +727,10 @@ static void judge_apart(const struct wire *w, const struct sent *s)
     apart_ns = now_ns();
 }
 
-/* A record of a key lasts until the next change, unless many keys displace each other, or expire. */
+/* A record of a key lasts until the next change, unless many keys displace each other. */
 static bool keeps_keys(void)
 {
-    bool may_give_way = scenario_has(FAULT_burst) || scenario_has(FAULT_evict) ||
-                        scenario_has(FAULT_expire) || scenario_has(FAULT_wall) || scenario_has(FAULT_keys);
-    return is_settled(keys_ns) && is_ordinary() && !may_give_way;
+    return is_settled(keys_ns) && is_ordinary() && !scenario_has(FAULT_burst);
 }
 
 /* Whether a request waits for one of its keys; and one that is not known to be valid, or to be none. */
@@ -780,10 +778,10 @@ static void judge_scan(const struct wire *w, const struct sent *s, const struct 
         reject("a portion of the set of keys has another size", w, s);
 }
 
-/* An answer that may be an absence waits for such a check, and so does a portion of the keys. */
+/* An answer that may be an absence waits for such a check. */
 static void judge_count(const struct wire *w, const struct sent *s)
 {
-    bool is_quiet = is_ordinary() && is_settled(keys_ns) && is_settled(index_ns) && is_settled(scanned_ns);
+    bool is_quiet = is_ordinary() && is_settled(keys_ns) && is_settled(index_ns);
     bool lacks = false;
     for (size_t i = 0; i < want_count && !lacks; i++)
         lacks = is_waiting(&wants[i], w) && may_lack(&wants[i]);
