@@ -388,7 +388,6 @@ static void key_reader_on_portion(void *arg, const struct redis_reply *reply, en
     bool is_read = reply != NULL && key_reader_read_portion(r, reply);
     if (reply != NULL && !is_read) {
         r->scan_epoch = 0;
-        r->scan_ms = clock_now_ms() + KEY_READER_SCAN_PAUSE_MS;
         api_keys_forgo_scan(r->parts->api_keys, reply->type == REPLY_ERROR ? reply->str : "unexpected reply");
     }
     key_reader_proceed(r, &ended);
@@ -409,7 +408,7 @@ static void key_reader_begin_portion(struct key_reader *r)
 {
     struct api_keys *keys = r->parts->api_keys;
     int64_t size = validity_key_count(r->parts->validity);
-    bool due = r->portion_due && !r->scanning && !api_keys_is_refused(keys) && clock_now_ms() >= r->scan_ms;
+    bool due = r->portion_due && !r->scanning && !api_keys_is_refused(keys);
     r->portion_due = false;
     if (!due)
         return;

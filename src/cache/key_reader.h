@@ -47,9 +47,6 @@ enum { KEY_READER_KEYS = 64, KEY_READER_PORTION = 24, KEY_READER_FOUND = 256, KE
 /* The minimum interval of checks of the keys used last. */
 enum { KEY_READER_RECENT_INTERVAL_MS = 1000 };
 
-/* The pause after a portion that could not be read. */
-enum { KEY_READER_SCAN_PAUSE_MS = 60 * 1000 };
-
 enum { KEY_READER_CURSOR_MAX = 20 };
 
 struct key_reader;
@@ -98,7 +95,6 @@ struct key_reader {
     uint64_t recent_ms;  /* monotonic; they are not checked before */
     bool portion_due;    /* SSCAN may be sent */
     bool scanning;       /* SSCAN is in flight */
-    uint64_t scan_ms;    /* monotonic; it is not sent before */
     uint64_t scan_epoch; /* the epoch of the keys when the scan began; 0: it must begin again */
     char cursor[KEY_READER_CURSOR_MAX + 1]; /* the cursor of the next SSCAN; empty: no portion is left */
     struct digest found[KEY_READER_FOUND];  /* members that are to be checked */

@@ -294,7 +294,7 @@ TEST_CASE_WITH(members_that_are_no_digests_are_counted_and_left_out, set_up, tea
     assert_int_equal(fake_redis.count, 0);
 }
 
-TEST_CASE_WITH(malformed_portions_end_the_scan_for_a_while, set_up, tear_down)
+TEST_CASE_WITH(a_scan_begins_again_after_a_malformed_portion, set_up, tear_down)
 {
     static const char *const replies[] = {"*2\r\n$21\r\n123456789012345678901\r\n*0\r\n",
                                           "*1\r\n$1\r\n0\r\n",
@@ -304,14 +304,11 @@ TEST_CASE_WITH(malformed_portions_end_the_scan_for_a_while, set_up, tear_down)
                                           "-NOPERM\r\n"};
     connect_redis(1);
     for (size_t i = 0; i < TEST_COUNT(replies); i++) {
-        clock_ms += KEY_READER_SCAN_PAUSE_MS;
+        clock_ms += 1000;
         key_reader_heartbeat(&key_reader);
         answer("SSCAN", reply_of(replies[i]));
-        clock_ms += KEY_READER_SCAN_PAUSE_MS - 1;
-        key_reader_heartbeat(&key_reader);
         assert_int_equal(fake_redis.count, 0);
     }
-    clock_ms += KEY_READER_SCAN_PAUSE_MS;
     for (int i = 0; i < 2; i++)
         (void)heartbeat();
     assert_int_equal(check(0), AUTH_RESULT_VALID);
