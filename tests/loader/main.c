@@ -2,7 +2,15 @@
  * Loads that are cut off, killed, delayed and overlapped at every command. The real channelctl runs against a
  * real Redis, whose clock and whose commands only move when this program says so (clock.c, gate.h). After
  * every transaction Redis must hold what the load that holds the lock may make of it (model.h); exit codes
- * and messages must be true.
+ * and messages must be true, and the next load must repair what `channelctl verify` reports.
+ *
+ * Before each command and before its reply the connection is closed, Redis becomes unreachable, channelctl is
+ * killed, stopped or paused, or another load begins and both run alternately. The test each_command runs a
+ * ninth of these cases, each_command-slow all of them. By hand, with CHANNELCTL_BIN and LOADER_CLOCK_LIBRARY
+ * set to loader_channelctl and libloader_clock.so of this folder in the build:
+ *
+ *   loader --every 1000000 --seed 1 --seeds 10000              seeds alone
+ *   loader --case 'replace hold load 111 executed' --trace     one case, with its commands
  */
 #include <fcntl.h>
 #include <getopt.h>

@@ -1,6 +1,14 @@
 /*
  * Everything outside the process: its Redis, the writer that changes the catalogue, and the faults. The seed
  * chooses the kinds of faults in a run, and all settings of the process.
+ *
+ * In the end all faults stop. Every request must then be answered, from the cache the second time, and no
+ * handles, sockets or memory may be left.
+ *
+ * Not covered: API keys of another type; TLS except its records, ACL, most new settings, compressed bodies,
+ * several threads; how far a replica is behind its master; outside of cases (cases.h) names that move and
+ * Sentinels that announce names; in a cluster reads from replicas, writes that a takeover loses, TRYAGAIN;
+ * differences between the simulation and a real kernel, libuv or Redis.
  */
 #ifndef SIMULATION_SCENARIO_H
 #define SIMULATION_SCENARIO_H

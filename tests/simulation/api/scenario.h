@@ -38,8 +38,8 @@ struct condition {
     bool weak[LISTED_MAX];
 };
 
-/* A request as it is sent, and what it means by contract.md and docs/openapi.json: known because it is made
- * of its meaning, and not read. */
+/* A request as it is sent, and its meaning by docs/openapi.json. It is made from its meaning, and never
+ * parsed. */
 struct request {
     struct buf bytes;
     enum http_method method;

@@ -1,4 +1,11 @@
-/* The conditions on responses, ends and deadlines; see docs/testing.md. */
+/*
+ * The conditions on responses, ends and deadlines. Each request is handled once, in order, and as it was
+ * sent. Each response is complete, and framed as it declares. A connection is closed only by its client, at a
+ * deadline, at the limit of connections or in the drain. It has one write's worth of responses in a turn of
+ * the loop.
+ *
+ * Not covered: failing allocations, and a listener that systemd has passed.
+ */
 #include "http/connection.h"
 #include "http/server.h"
 #include "simulation/bytes.h"
