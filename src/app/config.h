@@ -28,7 +28,7 @@
  */
 #define CONFIG_SETTINGS(X, CHOICE, REDIS, LOG) \
     X(TEXT, listen, "listen", ":8080", 0, 0, \
-      "Address of the public API, such as 127.0.0.1:8080; without a host, every IPv6 and IPv4 address") \
+      "Address of the public API; without a host, every IPv6 and IPv4 address") \
     X(TEXT, admin_listen, "admin-listen", ":8081", 0, 0, \
       "Address of /livez, /readyz, /startupz, /metrics and /version; keep it private") \
     X(TEXT, base_path, "base-path", "/api/", 0, 0, \
@@ -41,47 +41,43 @@
     X(TEXT, web_host, "web-host", "web.max.ru", 0, 0, \
       "Host of the web client; its links find the same channels") \
     X(COUNT, workers, "workers", "0", 0, 1024, \
-      "Worker threads; 0: one per processor granted to this process") \
+      "Worker threads; 0: one per processor granted") \
     X(DURATION, request_timeout, "request-timeout", "2s", 10, CONFIG_MINUTES(10), \
       "Longest wait for Redis before a request is answered with 500") \
     X(SIZE, cache_size, "cache-size", "64MiB", 0, (int64_t)1 << 40, \
-      "Memory for cached Redis data, split among the workers; 0: no cache, every request reads Redis") \
+      "Memory for cached data, split among the workers; 0: every request reads Redis") \
     X(DURATION, cache_ttl, "cache-ttl", "0s", 0, CONFIG_DAY, \
-      "If Redis refuses to track keys (CLIENT TRACKING), and only then: how long cached data and API keys are " \
-      "served without reading Redis; 0: not at all") \
+      "How long cached data and API keys are used while Redis refuses CLIENT TRACKING; 0: not at all") \
     CHOICE(tracking, "tracking", "keys", "keys|broadcast", \
-      "How Redis keeps the cache coherent: keys (it tracks what each worker reads) or broadcast (each worker " \
-      "gets every change)") \
+      "keys (Redis tracks what each worker reads) or broadcast (each worker gets every change)") \
     CHOICE(compression, "compression", "on", "off|on", \
-      "on or off: gzip and zstd, for clients that accept them, of what the cache holds") \
+      "on or off: gzip and zstd for clients that accept them") \
     CHOICE(openapi_auth, "openapi-auth", "off", "off|on", \
-      "on or off: openapi.json, the description of the API, requires an API key too") \
+      "on or off: openapi.json requires an API key too") \
     X(DURATION, stale_limit, "stale-limit", "30s", 0, CONFIG_DAY, \
-      "How long cached data is served, and the process stays ready, after Redis was lost") \
+      "How long cached data is served, and the process stays ready, after Redis is lost") \
     X(TEXT, stale_keys_limit, "stale-keys-limit", "same", 0, 0, \
-      "The same for API keys: how long a cached key is accepted; a duration, or same as stale-limit") \
+      "The same for cached API keys: a duration, or same") \
     X(DURATION, header_timeout, "header-timeout", "10s", 100, CONFIG_DAY, \
-      "Longest time from the first byte of a request to the last, and from the opening of a connection to the " \
-      "first") \
+      "Longest time from the first byte of a request to the last, and from opening a connection to its first") \
     X(DURATION, idle_timeout, "idle-timeout", "75s", 100, CONFIG_DAY, \
       "How long a connection may stay open between two requests") \
     X(DURATION, write_timeout, "write-timeout", "30s", 100, CONFIG_DAY, \
       "Longest time to write a response to a client") \
     X(SIZE, max_unsent, "max-unsent", "16MiB", (int64_t)64 * 1024, (int64_t)1 << 40, \
-      "Per worker: bytes of responses over 64 KiB that clients have not read yet; beyond it further ones wait " \
-      "within the request timeout, and then are answered with 503") \
+      "Per worker: unread bytes of responses over 64 KiB; beyond it further ones wait for the request timeout, then " \
+      "get 503") \
     X(DURATION, max_connection_age, "max-connection-age", "5m", 0, CONFIG_DAY, \
-      "Age, give or take a tenth, after which the next response closes a connection, so that clients spread; " \
-      "0: never") \
+      "Age, plus or minus a tenth, at which the next response closes a connection; 0: never") \
     X(SIZE, max_header_size, "max-header-size", "16KiB", 1024, 1 << 20, \
       "Largest request line and header section") \
     X(SIZE, max_body_size, "max-body-size", "64KiB", 0, 1 << 30, \
       "Largest request content, which is read and discarded") \
     X(COUNT, max_connections, "max-connections", "10000", 1, 1000000, \
-      "Limit of open client connections; at the limit a new one replaces the one that has waited longest for a " \
-      "request, or is answered with 503 if none waits") \
+      "Limit of client connections; beyond it a new one replaces the one that has waited longest for a request, or " \
+      "gets 503 if none waits") \
     X(DURATION, drain_delay, "drain-delay", "5s", 0, CONFIG_DAY, \
-      "After SIGTERM: how long to keep serving, not ready, before the listeners close") \
+      "After SIGTERM: how long to serve, not ready, before the listeners close") \
     X(DURATION, drain_timeout, "drain-timeout", "20s", 0, CONFIG_DAY, \
       "After that: how long requests in flight may take") \
     LOG(log) \
@@ -90,12 +86,12 @@
     CHOICE(key_metrics, "key-metrics", "off", "off|on", \
       "on or off: requests by the name of their API key in /metrics") \
     CHOICE(core_dumps, "core-dumps", "off", "off|on", \
-      "on or off: core dumps and debuggers may read this process' memory, API keys included") \
+      "on or off: core dumps and debuggers may read the memory, API keys included") \
     X(TEXT, cors_origins, "cors-origins", "", 0, 0, \
       "Origins whose pages may call the API, separated by commas, or *") \
     X(TEXT, key_rate, "key-rate", "", 0, 0, \
-      "Requests of one API key that this process answers, such as 100/s, 6000/m or 100/s,burst=200; more are " \
-      "answered with 429; empty: all") \
+      "Rate of each API key in this process, such as 100/s, 6000/m or 100/s,burst=200; beyond it 429; empty: no " \
+      "limit") \
     X(TEXT, trusted_proxies, "trusted-proxies", "", 0, 0, \
       "Networks of proxies whose forwarded client addresses are trusted, separated by commas")
 
