@@ -2,7 +2,7 @@
  * A cheap load generator.
  *
  *   loadgen --port P --targets FILE [--key KEY] [--connections C] [--depth D]
- *           [--seconds S | --requests N | --sweep | --hold] [--header 'Name: value'] [--close]
+ *           [--seconds S | --requests N | --sweep | --hold] [--header 'Name: value'] [--close] [--distinct]
  *
  * One thread and epoll. Each of C connections sends D requests in one write, waits for all D responses, and
  * sends again. The requests are composed beforehand, one for each line of FILE, and chosen at random (with
@@ -11,6 +11,8 @@
  * Prints one line of NAME VALUE pairs: requests errors seconds rate p50_us p99_us cpu_us body_bytes. Latency
  * is from the write of a batch to the end of the response; cpu_us is this program's own processor time per
  * request.
+ *
+ * --distinct: each request has an X-Request-Id of its own, so no header section is that of the request before.
  *
  * --close: a connection for each request. C of them are open at a time; latency includes the handshake.
  *
@@ -45,7 +47,7 @@ static struct loadgen {
     int port;
     long connections, depth, seconds;
     uint64_t limit; /* of requests */
-    int sweep, hold, close;
+    int sweep, hold, close, distinct;
     const char *targets, *key, *header;
     int epoll;
 
@@ -70,11 +72,14 @@ static void make_requests(void)
     char *rest = NULL;
     for (char *line = strtok_r(lines, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         char *text;
+        char id[64] = "";
+        if (g.distinct)
+            (void)snprintf(id, sizeof id, "X-Request-Id: %zu\r\n", 10000 + g.request_count);
         int text_len =
-            asprintf(&text, "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s%s%s%s%s%s\r\n", line, g.port,
+            asprintf(&text, "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s%s%s%s%s%s%s\r\n", line, g.port,
                      g.close ? "Connection: close\r\n" : "", g.key != NULL ? "X-Api-Key: " : "",
                      g.key != NULL ? g.key : "", g.key != NULL ? "\r\n" : "",
-                     g.header != NULL ? g.header : "", g.header != NULL ? "\r\n" : "");
+                     g.header != NULL ? g.header : "", g.header != NULL ? "\r\n" : "", id);
         if (g.request_count == room) {
             room = room == 0 ? 1024 : 2 * room;
             g.requests = realloc(g.requests, room * sizeof *g.requests);
@@ -298,7 +303,8 @@ static void read_options(int argc, char **argv)
         {"port", 1, NULL, 'p'},        {"targets", 1, NULL, 't'}, {"key", 1, NULL, 'k'},
         {"connections", 1, NULL, 'c'}, {"depth", 1, NULL, 'd'},   {"seconds", 1, NULL, 's'},
         {"requests", 1, NULL, 'n'},    {"sweep", 0, NULL, 'a'},   {"hold", 0, NULL, 'i'},
-        {"header", 1, NULL, 'h'},      {"close", 0, NULL, 'e'},   {NULL, 0, NULL, 0},
+        {"header", 1, NULL, 'h'},      {"close", 0, NULL, 'e'},   {"distinct", 0, NULL, 'u'},
+        {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         switch (option) {
@@ -334,6 +340,9 @@ static void read_options(int argc, char **argv)
             break;
         case 'e':
             g.close = 1;
+            break;
+        case 'u':
+            g.distinct = 1;
             break;
         default:
             exit(2);
