@@ -318,6 +318,13 @@ static void call(uv_handle_t *h)
         ((uv_check_t *)h)->check_cb((uv_check_t *)h);
 }
 
+static uint64_t idle_since_ns;
+
+uint64_t loop_idle_since_ns(void)
+{
+    return idle_since_ns;
+}
+
 /* What begins meanwhile has to wait for the next turn; the last to begin comes first. */
 static void run_phase(uv_handle_type type)
 {
@@ -326,9 +333,11 @@ static void run_phase(uv_handle_type type)
     for (size_t i = handle_count; i > 0; i--)
         if (handles[i - 1]->type == type && (handles[i - 1]->flags & ACTIVE) != 0)
             due[count++] = handles[i - 1];
+    idle_since_ns = type == UV_IDLE ? process_monotonic_ns() : 0;
     for (size_t i = 0; i < count; i++)
         if ((due[i]->flags & ACTIVE) != 0)
             call(due[i]);
+    idle_since_ns = 0;
 }
 
 static bool is_alive(const uv_loop_t *loop)

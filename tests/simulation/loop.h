@@ -26,6 +26,9 @@ void loop_watch(void (*turned)(void));
 /* The turn of the loop that runs, or has run last; the first is 1. */
 unsigned loop_turn(void);
 
+/* When the idle phase began that runs now, by the monotonic clock; 0: none does. */
+uint64_t loop_idle_since_ns(void);
+
 /* Runs the loop until then, or until nothing keeps it alive: false. */
 bool loop_run_until(uv_loop_t *loop, uint64_t at_ns);
 

@@ -127,6 +127,7 @@ static void on_handle(void *arg, struct http_exchange *x)
         trace_fail("a request is handled after the end: %u", client_number(c));
     if (c->handled >= c->model.items || c->model.item[c->handled].statuses != 0)
         trace_fail("a request is handled that there is not: %u %s", client_number(c), text);
+    check_turn(c);
     const struct model_item *i = &c->model.item[c->handled++];
     c->handled_ns = process_monotonic_ns();
     if (i->text_len != len || memcmp(i->text, text, len) != 0)

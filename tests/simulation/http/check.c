@@ -106,6 +106,48 @@ static uint64_t timeout_of_waiting(const struct client *c)
     return c->handled == 0 ? o->head_timeout_ms : o->idle_timeout_ms;
 }
 
+/* --- turns --- */
+
+/* The server has read a whole request, and nothing keeps it from handling that. */
+static bool is_queued(const struct client *c)
+{
+    const struct tcp *s = c->stream;
+    if (!s->opened || s->closed || c->exchange != NULL || s->writes > 0 || s->out_end || c->rejected != 0)
+        return false;
+    if (c->handled == c->model.items || c->model.item[c->handled].statuses != 0 ||
+        (c->handled > 0 && c->must_close[c->handled - 1]))
+        return false;
+    return s->read >= c->header + c->model.item[c->handled].end;
+}
+
+/*
+ * The run queue has an order: no client has two turns while another waits for one. And a turn of the loop,
+ * after which the sockets are polled, takes 50 us and the last client's. The responses of a client's turn are
+ * written together.
+ */
+void check_turn(struct client *c)
+{
+    const uint64_t turn_ns = (uint64_t)50 * 1000;
+    uint64_t since_ns = loop_idle_since_ns();
+    c->queued_turn = 0;
+    if (since_ns == 0 || scenario.servers != 1 || (c->last_turn != 0 && c->flushes == c->stream->flushes))
+        return;
+    uint64_t turn = ++scenario.turns;
+    for (unsigned i = 0; i < streams_count; i++) {
+        struct client *o = &scenario.client[i];
+        if (o == c || !is_queued(o))
+            o->queued_turn = 0;
+        else if (o->queued_turn == 0)
+            o->queued_turn = turn;
+        else if (c->last_turn >= o->queued_turn)
+            trace_fail("a client has two turns while another waits: %u, %u waits", client_number(c), i);
+    }
+    if (process_monotonic_ns() > since_ns + turn_ns && !stopped_since(since_ns / MS))
+        trace_fail("a turn of the loop does not end: %u", client_number(c));
+    c->last_turn = turn;
+    c->flushes = c->stream->flushes;
+}
+
 /* --- the limit --- */
 
 static int count_open(void)

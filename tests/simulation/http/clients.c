@@ -14,6 +14,8 @@
 
 enum { CORPUS_MAX = 64, REQUESTS_MAX = 12, PIPELINE = 60, CLIENTS_MAX = STREAMS_MAX - 10 };
 
+static const uint64_t BURST_NS = 5 * SECOND; /* from one to the next */
+
 static struct buf corpus[CORPUS_MAX];
 static unsigned corpus_count;
 static uint64_t end_ns;
@@ -193,13 +195,26 @@ static void add_proxy_header(struct client *c)
     c->bad_header = kind == 1 || kind == 2;
 }
 
-/* More requests than one write has responses; their answers may come at once. */
-static void add_pipeline(struct buf *out)
+/* The number of a request that is answered at once, with few bytes. */
+static unsigned short_request(void)
 {
-    const char *request = ANY("GET /p0 HTTP/1.1\r\nHost: a\r\n\r\n", "GET /p1 HTTP/1.1\r\nHost: a\r\n\r\n",
-                              "GET /p2 HTTP/1.1\r\nHost: a\r\n\r\n", "GET /p3 HTTP/1.1\r\nHost: a\r\n\r\n");
+    char text[MODEL_TEXT_MAX];
+    unsigned number = below(100);
+    for (;; number++) {
+        size_t len = (size_t)snprintf(text, sizeof text, "GET 1 /p%u!", number);
+        struct plan p = application_plan(text, len);
+        if (p.delay_ms == 0 && p.size < 300)
+            return number;
+    }
+}
+
+/* More requests than one write has responses, and in a burst more bytes than one read has. */
+static void add_pipeline(struct buf *out, bool is_burst)
+{
+    unsigned number = is_burst || below(2) == 0 ? short_request() : below(4);
+    int filler = is_burst ? (int)below(400) : 0;
     for (unsigned i = 0; i < PIPELINE; i++)
-        buf_append_str(out, request);
+        buf_printf(out, "GET /p%u HTTP/1.1\r\nHost: a\r\nX: %0*d\r\n\r\n", number, filler, 0);
 }
 
 static void write_script(struct client *c)
@@ -208,8 +223,8 @@ static void write_script(struct client *c)
     size_t last = 0; /* where the last request begins */
     if (c->from_proxy && below(2) == 0)
         add_proxy_header(c);
-    if (below(50) == 0) {
-        add_pipeline(&c->script);
+    if (c->bursts || below(50) == 0) {
+        add_pipeline(&c->script, c->bursts);
         return;
     }
     for (unsigned i = 0; i < count; i++) {
@@ -281,7 +296,8 @@ static size_t piece_length(const char *data, size_t left)
 
 static void send_piece(struct client *c)
 {
-    size_t n = piece_length(c->script.data + c->sent, c->script.len - c->sent);
+    size_t left = c->script.len - c->sent;
+    size_t n = c->bursts ? left : piece_length(c->script.data + c->sent, left);
     TRACE("client", "%u sends %zu: %.*s", client_number(c), n, (int)(n < 60 ? n : 60),
           c->script.data + c->sent);
     trace_sum(n);
@@ -301,7 +317,7 @@ static void on_send(void *arg, uint64_t number)
         end(c);
         return;
     }
-    bool waits = below(3) == 0 && c->responses < c->model.items; /* does not pipeline */
+    bool waits = !c->bursts && below(3) == 0 && c->responses < c->model.items; /* does not pipeline */
     if (c->sent < c->script.len && !waits)
         send_piece(c);
     if (c->sent == c->script.len) {
@@ -354,8 +370,11 @@ static void on_connect(void *arg, uint64_t number)
         c->model.head_max = scenario.options.head_max;
         c->model.body_max = scenario.options.body_max;
         TRACE("client", "%u connects", next);
+        c->bursts = has_fault(FAULT_BURSTS) && below(2) == 0;
         write_script(c);
-        events_add_in(random_duration(STREAM_CLIENTS, 2 * SECOND), on_send, c, 0);
+        uint64_t until_burst_ns = BURST_NS - now_ns() % BURST_NS;
+        events_add_in(c->bursts ? until_burst_ns : random_duration(STREAM_CLIENTS, 2 * SECOND), on_send, c,
+                      0);
         events_add_in((uint64_t)MS, on_receive, c, 0);
     }
     uint64_t each_ns = (end_ns / CLIENTS_MAX) * 3;

@@ -21,6 +21,7 @@ enum fault {
     FAULT_AGE,       /* connections have a maximum age */
     FAULT_DRAIN,     /* SIGTERM */
     FAULT_SERVERS,   /* two of them, which share a balancer */
+    FAULT_BURSTS,    /* clients that pipeline many requests at the same moment */
     FAULT_KINDS
 };
 
@@ -38,6 +39,7 @@ struct client {
     bool done;      /* it has seen the end, or ended itself */
     bool quits;     /* it ended itself: it did not read all */
     bool reads;
+    bool bursts; /* it sends all at once, with others */
     bool over_limit, timed_out, head_rejected;
     bool continued;
 
@@ -49,6 +51,11 @@ struct client {
     bool must_close[CLIENT_ITEMS_MAX + 1];
     bool no_room[CLIENT_ITEMS_MAX + 1]; /* answered with 503 */
     uint64_t waits_ns;                  /* for room, since then; 0: it does not */
+
+    /* Its turns in the run queue, by their order among those of all clients; see check_turn. */
+    uint64_t last_turn;
+    uint64_t queued_turn; /* the first one since it has had a request in the queue; 0: it has none */
+    unsigned flushes;     /* of its stream, at its last turn */
 
     /* By the monotonic clock. */
     uint64_t begun_ns;        /* the first byte of a request that is not complete has arrived */
@@ -70,7 +77,7 @@ struct scenario {
     uint64_t announced_ns, finishing_ns;
     bool finished, closing;
     int finished_count;
-    uint64_t requests, rejections;
+    uint64_t requests, rejections, turns;
 };
 
 extern struct scenario scenario;
@@ -110,6 +117,7 @@ void clients_fini(void);
 void check_begin(void);
 void check_response(struct client *c); /* bytes have arrived in c->in */
 void check_end(struct client *c);      /* the client sees the end */
+void check_turn(struct client *c);     /* its next request is handled */
 void check_rejection(struct client *c, int status);
 void check_no_room(struct client *c); /* a response has had no room in time */
 void check_cancel(struct client *c);

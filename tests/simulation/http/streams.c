@@ -450,6 +450,8 @@ static void read_stream(uv_stream_t *stream)
         }
         ssize_t n = kernel_read(s, buf.base, buf.len);
         TRACE("read", "%u: %zd", (unsigned)(s - streams), n);
+        if (n > 0 && left < 32)
+            trace_fail("a poll reads a socket twice: %u", (unsigned)(s - streams));
         if (n == -EAGAIN) {
             stream->read_cb(stream, 0, &buf);
             return;
@@ -580,6 +582,7 @@ int uv_try_write(uv_stream_t *stream, const uv_buf_t bufs[], unsigned count)
 {
     struct tcp *s = stream_of(stream);
     size_t total = 0;
+    s->flushes++;
     process_spend(3000);
     if (s->writes > 0)
         return UV_EAGAIN;

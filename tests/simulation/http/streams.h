@@ -48,6 +48,7 @@ struct tcp {
     uv_stream_t *handle;
     struct stream_write write[STREAM_WRITES_MAX];
     unsigned writes;
+    unsigned flushes; /* calls of uv_try_write() */
 };
 
 extern struct tcp streams[STREAMS_MAX];
