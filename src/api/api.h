@@ -1,6 +1,6 @@
 /*
- * The three endpoints of the contract, and their description, as an HTTP handler. A request is checked in
- * this order: route, method, key and its rate, parameters. One api belongs to one worker.
+ * The three endpoints (docs/contract.md, "Endpoints"), and their description, as an HTTP handler. A request
+ * is checked in this order: route, method, key and its rate, parameters. One api belongs to one worker.
  */
 #ifndef API_API_H
 #define API_API_H

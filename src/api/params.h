@@ -2,7 +2,7 @@
  * From an HTTP request to a cache query: the route, the API key, the parameters of the route.
  *
  * The paths are below a base path; their trailing slash is optional. The key is the header field X-Api-Key
- * or, when that is not sent, the query parameter api_key (contract, "Authentication").
+ * or, when that is not sent, the query parameter api_key (docs/contract.md, "Authentication").
  */
 #ifndef API_PARAMS_H
 #define API_PARAMS_H

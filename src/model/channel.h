@@ -1,6 +1,6 @@
 /*
- * A channel as stored in Redis and as served by the API: the only place that knows the field names, their
- * types and their order, and the response bodies around them (contract, "Resources and their fields").
+ * A channel as stored in Redis and as served by the API (docs/contract.md, "Resources and their fields"): the
+ * only place that knows the field names, their types and their order, and the response bodies around them.
  *
  * Redis holds text; each value is written according to its type. An absent value becomes null (the history:
  * {}). A value that does not parse is treated as absent and reported, so that one bad value never breaks a

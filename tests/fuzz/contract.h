@@ -1,5 +1,5 @@
 /*
- * The shapes of the API's bodies, written from the contract and not from the code, to validate every body
+ * The shapes of the API's bodies, written from docs/contract.md and not from the code, to validate every body
  * that the code produces. The fields of a channel are those of its table (support/fields.h).
  */
 #ifndef TEST_FUZZ_CONTRACT_H

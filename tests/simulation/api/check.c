@@ -1,6 +1,6 @@
 /*
- * The response that a request must get, by docs/openapi.json: its status, its content, and all of its header
- * fields. The query that the cache gets is compared too, and at the end the metrics.
+ * The response that a request must get, by docs/contract.md and docs/openapi.json: its status, its content,
+ * and all of its header fields. The query that the cache gets is compared too, and at the end the metrics.
  */
 #include "base/hash.h"
 #include "base/text.h"

@@ -38,8 +38,8 @@ struct condition {
     bool weak[LISTED_MAX];
 };
 
-/* A request as it is sent, and its meaning by docs/openapi.json. It is made from its meaning, and never
- * parsed. */
+/* A request as it is sent, and its meaning by docs/contract.md and docs/openapi.json. It is made from its
+ * meaning, and never parsed. */
 struct request {
     struct buf bytes;
     enum http_method method;
