@@ -53,7 +53,7 @@ struct api_bodies {
 };
 
 /* Makes the bodies; the API is under `base_path` (begins and ends with a slash). Returns 0 or -ENOMEM;
- * api_bodies_fini is due in both cases. */
+ * call api_bodies_fini in both cases. */
 int api_bodies_init(struct api_bodies *b, struct span base_path) __attribute__((warn_unused_result));
 void api_bodies_fini(struct api_bodies *b);
 

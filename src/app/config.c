@@ -161,7 +161,7 @@ static int config_explain(const struct config *c, int err, const char *setting, 
     return err;
 }
 
-/* redis_endpoint_fini is due in every case. */
+/* The caller calls redis_endpoint_fini in every case. */
 static int config_make_endpoint(const struct config *c, const struct redis_options *options,
                                 struct redis_endpoint *out, struct buf *error)
 {

@@ -163,9 +163,9 @@ enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_PROBE, CONFIG_HELP, CONFI
 
 /*
  * Reads the command line and the environment, and checks all values. Returns the config_outcome that the
- * command line asks for, or -EINVAL or -ENOMEM with a message in `error` that names the setting. config_fini
- * is due in every case. `c` is zeroed by the caller. For CONFIG_PROBE only `admin_listen` is set: the probed
- * server goes on with other values than those that its files hold now.
+ * command line asks for, or -EINVAL or -ENOMEM with a message in `error` that names the setting. Call
+ * config_fini in every case. `c` is zeroed by the caller. For CONFIG_PROBE only `admin_listen` is set,
+ * because the probed server may use other values than those that its files hold now.
  */
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
     __attribute__((warn_unused_result));
@@ -175,7 +175,7 @@ void config_fini(struct config *c);
  * The settings of Redis, those from files as these are now, checked: settings_read_again, and
  * redis_config_new with this number. `last` are their values as last read, zeroed before the first read
  * (number 1), which goes back to those of config_read; success replaces them. Returns 0, -ENOMEM, or -EINVAL
- * with a message in `error`. config_fini_values of `last` is due in every case.
+ * with a message in `error`. Call config_fini_values for `last` in every case.
  */
 int config_read_redis(const struct config *c, struct config_values *last, uint64_t number,
                       struct redis_config **out, struct buf *error) __attribute__((warn_unused_result));
@@ -183,7 +183,7 @@ int config_read_redis(const struct config *c, struct config_values *last, uint64
 /*
  * The settings of the log as they are now, by settings_read_again, into `now`, which is zeroed by the caller
  * and gets no others. `last` are those last read, or of config_read. Returns 0 and the share of the access
- * log, or -ENOMEM, or -EINVAL with a message in `error`. config_fini_values of `now` is due in every case.
+ * log, or -ENOMEM, or -EINVAL with a message in `error`. Call config_fini_values for `now` in every case.
  */
 int config_read_log(const struct config *c, const struct config_values *last, struct config_values *now,
                     int *access_log, struct buf *error) __attribute__((warn_unused_result));

@@ -224,7 +224,7 @@ static void reload_move_workers(struct reload *r, bool next)
 
 static void reload_on_timer(uv_timer_t *timer);
 
-/* A look that is due earlier stays so: connections that are lost all the time do not put it off. */
+/* Does not postpone an earlier look: connections that are lost all the time would put it off indefinitely. */
 static void reload_start_timer(struct reload *r)
 {
     unsigned often = r->moving || reload_one_is_lost(r) ? LOOK_SOON : 1;

@@ -490,7 +490,7 @@ static int server_make_rate_limit(struct server *s)
 
 /*
  * Clients whose connections wait in the queue of a passed socket, and units that are ordered after this one,
- * expect a server that can answer. It can as soon as Redis is connected. The wait is no longer than that of a
+ * expect a server that can answer. It can when Redis is connected. The wait is no longer than that of a
  * request: a Redis that is down must not keep the system from starting. Requests then get the same responses
  * as in any outage.
  */

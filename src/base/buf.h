@@ -17,7 +17,7 @@ struct buf {
     char *data; /* owned; NULL until the first byte is appended */
     size_t len;
     size_t cap;
-    int error; /* 0, or -ENOMEM for ever once an allocation failed */
+    int error; /* 0, or -ENOMEM from the first failed allocation on */
 };
 
 #define BUF_INIT ((struct buf){0})

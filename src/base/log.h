@@ -69,7 +69,7 @@ struct log_reasons {
     } recent[LOG_REASONS_MAX];
 };
 
-/* True if the reason is due to be logged now, on the monotonic clock; it is then recorded as logged. */
+/* True if the reason must be logged now, by the monotonic clock; it is then recorded as logged. */
 bool log_reason_is_due(struct log_reasons *reasons, const char *reason, uint64_t now_ms);
 
 #endif

@@ -80,7 +80,7 @@ struct settings_args {
  * Parses argv[1..] and the environment into `target` (zeroed by the caller). Switches, flags and words that
  * are not flags are returned in `args`. "--" ends the flags. A setting that comes from a file has no value
  * yet: see settings_read_files. Returns the number of words in `rest`, or -EINVAL with a message in `error`
- * that names the flag or the variable, or -ENOMEM. settings_fini is due in every case.
+ * that names the flag or the variable, or -ENOMEM. Call settings_fini in every case.
  */
 int settings_read(const struct settings *s, void *target, struct settings_args *args, struct buf *error)
     __attribute__((warn_unused_result));
@@ -93,7 +93,7 @@ int settings_read_files(const struct settings *s, void *target, const struct set
  * Copies all values from `last` into `target` (zeroed by the caller), but reads values from regular files
  * again; a pipe can be read only once. `sources` and `files` are those of settings_read. Returns 0, -ENOMEM,
  * or -EINVAL with a message in `error`: a file cannot be read, or holds no valid value, or is empty and was
- * not so in `last`. settings_fini of `target` is due in every case.
+ * not so in `last`. Call settings_fini for `target` in every case.
  */
 int settings_read_again(const struct settings *s, const void *last, const unsigned char *sources,
                         const char *const *files, void *target, struct buf *error)

@@ -38,7 +38,7 @@ struct table {
     struct table_segment *oldest, *newest; /* owned */
 };
 
-/* Returns 0 or -ENOMEM. table_fini is due in both cases; it does not touch the entries. */
+/* Returns 0 or -ENOMEM. Call table_fini in both cases; it does not touch the entries. */
 int table_init(struct table *t) __attribute__((warn_unused_result));
 void table_fini(struct table *t);
 

@@ -33,7 +33,7 @@ static void usage_wrap(struct buf *out, const char *prefix, const char *text, si
     buf_append_char(out, '\n');
 }
 
-/* A line of the first column begins at `start`. Its meaning is written beside it, or below. */
+/* A line of the first column begins at `start`. Its meaning is written next to it, or below. */
 static void usage_write_meaning(struct buf *out, size_t start, const char *help)
 {
     size_t used = out->len - start;

@@ -41,7 +41,7 @@ enum client_subject { CLIENT_CATALOGUE, CLIENT_API_KEYS };
 /*
  * Connects, authenticates and selects the database; with --wait it tries again until Redis executes commands,
  * or fails for a reason that does not pass. Returns EXIT_OK, or prints what is wrong and returns the exit
- * code. `o` must outlive the client; client_close is due in every case.
+ * code. `o` must outlive the client; Call client_close in every case.
  */
 int client_open(struct client *c, const struct options *o, enum client_subject subject)
     __attribute__((warn_unused_result));

@@ -35,13 +35,13 @@ struct lines {
     int64_t copied;  /* bytes of the copy, with those */
 };
 
-/* Lines from `source`; `arg` is borrowed until lines_close, which is due. */
+/* Lines from `source`; `arg` is borrowed until lines_close, which the caller must call. */
 static inline void lines_open_source(struct lines *l, lines_source source, void *arg)
 {
     *l = (struct lines){.fd = -1, .copy = -1, .source = source, .source_arg = arg};
 }
 
-/* "-" is standard input. Returns 0 or a negative errno. lines_close is due in every case. */
+/* "-" is standard input. Returns 0 or a negative errno. Call lines_close in every case. */
 int lines_open(struct lines *l, const char *path) __attribute__((warn_unused_result));
 
 void lines_close(struct lines *l);

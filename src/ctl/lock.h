@@ -11,7 +11,7 @@
  *     lock_send_watch(l);             ... and any reads
  *     lock_receive_watch(l);          ... and their replies
  *     lock_begin(l);                  ... and any writes
- *     lock_commit(l);                 renews the lock if that is due
+ *     lock_commit(l);                 renews the lock if it is time
  *     replies = lock_receive(l, ...);
  *
  * The next lock_send_watch may precede lock_receive, with reads that see these writes.
@@ -26,7 +26,7 @@ enum { LOCK_LEASE_MS = 15000, LOCK_RENEWAL_MS = 5000, LOCK_VALUE_MAX = 160 };
 struct lock {
     struct client *client;
     bool held;                    /* the load held the lock by the last reply */
-    bool watching;                /* the replies to lock_send_watch are due */
+    bool watching;                /* awaits the replies to lock_send_watch */
     bool committed;               /* those to lock_commit */
     uint64_t sent_ms, renewed_ms; /* the last renewal; the last one that was confirmed */
     size_t value_len;
@@ -44,10 +44,10 @@ struct lock {
 int lock_run(struct lock *l, struct client *c, int (*work)(void *arg), void *arg)
     __attribute__((warn_unused_result));
 
-/* True when a renewal is due: the next transaction renews the lock. */
+/* True when it is time to renew the lock: the next transaction does. */
 bool lock_is_due(const struct lock *l);
 
-/* Renews the lock by a transaction of its own. No reply may be due. Returns 0 or -EIO. */
+/* Renews the lock by a transaction of its own. No reply may be pending. Returns 0 or -EIO. */
 int lock_renew(struct lock *l) __attribute__((warn_unused_result));
 
 /* --- A transaction. A failure is the client's and sticky: only lock_receive tells of it --- */

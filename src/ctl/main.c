@@ -73,8 +73,8 @@ static int ctl_check_settings(struct options *o)
     return EXIT_OK;
 }
 
-/* Returns EXIT_OK, or prints what is wrong and returns the exit code. ctl_options_fini is due in every case.
- */
+/* Returns EXIT_OK, or prints what is wrong and returns the exit code. Call ctl_options_fini in every
+ * case. */
 static int ctl_options_read(struct options *o, int argc, char **argv)
 {
     *o = (struct options){.settings = ctl_usage.settings};

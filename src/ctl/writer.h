@@ -63,7 +63,7 @@ struct writer {
 
 /* All below return 0, or -EIO with the reason in client_error(). */
 
-/* Checks the index and what this Redis supports. To be called first; writer_fini is due in every case. */
+/* Checks the index and what this Redis supports. Call it first, and writer_fini in every case. */
 int writer_begin(struct writer *w) __attribute__((warn_unused_result));
 void writer_fini(struct writer *w);
 
