@@ -7,8 +7,10 @@
 #include "simulation/loop.h"
 #include "simulation/net.h"
 #include "simulation/oracle.h"
+#include "simulation/process.h"
 #include "simulation/scenario.h"
 #include "simulation/sentinel.h"
+#include "simulation/settings.h"
 #include "simulation/trace.h"
 
 #include <string.h>
@@ -52,6 +54,21 @@ static unsigned attempts_at(const struct redis *r)
     return r->listener.attempts;
 }
 
+static void expect_not_lost(uint64_t before)
+{
+    if (all->redis_disconnects_total != before)
+        trace_fail("a good connection was lost");
+}
+
+/* A fault of this server ends the connection in use; another one is made in time. */
+static void restart(struct redis *r, uint64_t within_ms)
+{
+    scenario_disturb(within_ms * MS);
+    redis_restart(r, true);
+    run_for_ms(SAMPLE_MS / 2);
+    await_connected(1, within_ms);
+}
+
 /* The replica that the only worker reads. */
 static struct redis *replica_in_use(void)
 {
@@ -64,6 +81,12 @@ static struct redis *replica_in_use(void)
 
 static void nothing(void)
 {
+}
+
+/* Only pauses take time, or tell the workers of a fleet apart. */
+static void names_at_once(void)
+{
+    net_hasten_names(1);
 }
 
 /* --- replicas --- */
@@ -129,6 +152,38 @@ static void run_trials(void)
     expect_no_errors(errors);
     if (all->redis_connects_total != connects || all->redis_connected != 1)
         trace_fail("a good master was left to try replicas");
+}
+
+/* They are tried beside the master from time to time. */
+static void run_replicas_that_return(void)
+{
+    await_connected(1, 20000);
+    unsigned errors = oracle_answers[CACHE_SOURCE_NONE];
+    for (struct redis *r = scenario.server + 1; r <= scenario.server + REPLICAS; r++)
+        r->listener.state = NET_LISTENS;
+    scenario_disturb(4 * REDIS_SESSION_TRIAL_MS * (uint64_t)MS);
+    run_for_ms(4 * REDIS_SESSION_TRIAL_MS);
+    expect_no_errors(errors);
+    if (all->redis_role[REDIS_ROLE_REPLICA] != 1)
+        trace_fail("replicas that can be used again are not used");
+}
+
+static void begin_replicas_that_load(void)
+{
+    sentinel_see_no_fault();
+    for (struct redis *r = scenario.server + 1; r <= scenario.server + REPLICAS; r++)
+        r->faults.error = "LOADING Redis is loading the dataset in memory";
+}
+
+/* What they said before they refused is not that of the master. */
+static void run_replicas_that_load(void)
+{
+    await_connected(1, 5000);
+    for (int i = 0; i < 100; i++) {
+        run_for_ms(1000);
+        if (all->redis_role[REDIS_ROLE_MASTER] != 1 || all->redis_replica_lag_seconds != 0)
+            trace_fail("the master that stands in is not what the metrics show");
+    }
 }
 
 static void run_start_without_replicas(void)
@@ -205,6 +260,68 @@ static void run_sentinel_lost(void)
     expect_shared(&sentinels[1], SENTINELS - 1, &before[1]);
 }
 
+/* All of them, while Redis is there: each is tried once a second, and costs nothing. */
+static void run_sentinels_that_refuse(void)
+{
+    struct redis *sentinels = &scenario.server[FIRST_SENTINEL];
+    unsigned before = 0;
+    unsigned made = 0;
+    await_connected(1, 5000);
+    run_for_ms(3000);
+    uint64_t lost = all->redis_disconnects_total;
+    for (unsigned i = 0; i < SENTINELS; i++) {
+        before += attempts_at(&sentinels[i]);
+        sentinels[i].listener.state = NET_REFUSES;
+        redis_restart(&sentinels[i], true);
+    }
+    run_for_ms(60000);
+    for (unsigned i = 0; i < SENTINELS; i++) {
+        made += attempts_at(&sentinels[i]);
+        sentinels[i].listener.state = NET_LISTENS;
+    }
+    if (made - before > SENTINELS * 62 || made - before < SENTINELS * 40)
+        trace_fail("Sentinels that refuse are tried more or less often than once a second: %u",
+                   made - before);
+    run_for_ms(3000);
+    expect_not_lost(lost);
+    if (all->sentinels_connected != 1)
+        trace_fail("Sentinels that are there again are not used");
+}
+
+static void run_sentinel_without_channel(void)
+{
+    await_connected(1, 5000);
+    run_for_ms(30000);
+    if (all->sentinels_connected != 1)
+        trace_fail("a Sentinel that denies its channel is not used");
+}
+
+/* The node of the URL is lost: the others, which it has named, are queried. */
+static void begin_one_node_of_the_url(void)
+{
+    cluster_stay();
+    scenario.url = "redis+cluster://node4.test";
+}
+
+static void run_one_node_of_the_url(void)
+{
+    unsigned before = 0;
+    await_connected(1, 20000);
+    run_for_ms(20000);
+    uint64_t lost = all->redis_disconnects_total;
+    struct redis *named = &scenario.server[NODES - 1];
+    for (int i = 0; i < NODES - 1; i++)
+        before += attempts_at(&scenario.server[i]);
+    named->listener.state = NET_REFUSES;
+    redis_restart(named, true);
+    run_for_ms(30000);
+    for (int i = 0; i < NODES - 1; i++)
+        before -= attempts_at(&scenario.server[i]);
+    expect_not_lost(lost);
+    if (before == 0 || all->cluster_nodes_connected != 1)
+        trace_fail("nodes that another one has named are not queried");
+}
+
 /* --- names --- */
 
 enum { THREE_LOOK_UPS_MS = 4 * REDIS_CONNECTION_LOOK_UP_MS, ROTATION_MS = 300000 };
@@ -251,6 +368,97 @@ static void run_name_that_rotates(void)
         trace_fail("a name that rotates was taken for one that moves");
 }
 
+/* As with SIGHUP: one answer decides, and one that was under way before does not count. */
+static void run_name_that_is_looked_up_now(void)
+{
+    await_connected(1, 5000);
+    for (int i = 0; i < 4; i++) {
+        settings_look_up();
+        run_for_ms(10);
+    }
+    net_set_name("redis.test", (const uint8_t[]){2}, 1);
+    scenario_delay_answers(5 * SECOND);
+    scenario_disturb(5 * SECOND);
+    settings_look_up();
+    run_for_ms(4000);
+    if (attempts_at(&scenario.server[1]) != 1 || all->redis_connects_total != 2)
+        trace_fail("a name that has moved is not followed at once by order");
+}
+
+/* More names than there is room for look-ups that go on. In the end all is closed. */
+static void begin_names_that_hang(void)
+{
+    scenario.url = "redis+sentinel://a.test,b.test,c.test,d.test,e.test,f.test,g.test,h.test,i.test,j.test/"
+                   "mymaster";
+    net_delay_names(5 * SECOND);
+}
+
+static void run_names_that_hang(void)
+{
+    run_for_ms(60000);
+}
+
+/* --- two addresses --- */
+
+/* A copy with a writer of its own is at the first address. */
+static void begin_two_addresses(void)
+{
+    begin_second_server();
+    net_hasten_names(10 * (uint64_t)MS);
+    net_set_name("redis.test", (const uint8_t[]){2, 1}, 2);
+}
+
+static void await_attempt(const struct redis *r, unsigned before, unsigned within_ms)
+{
+    for (unsigned ms = 0; attempts_at(r) == before; ms++) {
+        run_for_ms(1);
+        if (ms > within_ms)
+            trace_fail("the next address of a name is not tried at once");
+    }
+}
+
+/* The first one refuses. */
+static void expect_no_pause(void)
+{
+    enum { PAUSE_MS = 100, LESS_THAN_A_PAUSE_MS = 24 };
+    unsigned first = attempts_at(&scenario.server[1]);
+    unsigned second = attempts_at(&scenario.server[0]);
+    redis_restart(&scenario.server[1], true);
+    await_attempt(&scenario.server[1], first, PAUSE_MS);
+    await_attempt(&scenario.server[0], second, LESS_THAN_A_PAUSE_MS);
+}
+
+static void run_two_addresses(void)
+{
+    static const struct {
+        enum net_listening state;
+        const char *error;
+        uint64_t within_ms;
+    } rows[] = {{NET_REFUSES, NULL, 300},
+                {NET_LISTENS, "LOADING Redis is loading the dataset in memory", 300},
+                {NET_IGNORES, NULL, 2500},
+                {NET_SILENT, NULL, 2500}};
+    struct redis *first = &scenario.server[1];
+    await_connected(1, 5000);
+    if (attempts_at(&scenario.server[0]) > 0)
+        trace_fail("the first address of a name is not the first that is tried");
+    run_for_ms(REDIS_SESSION_STAYED_MS + 1000);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        first->listener.state = rows[i].state;
+        first->faults.error = rows[i].error;
+        scenario_disturb(rows[i].within_ms * MS);
+        if (rows[i].state == NET_REFUSES)
+            expect_no_pause();
+        restart(first, rows[i].within_ms);
+        run_for_ms(REDIS_SESSION_STAYED_MS + 1000);
+        first->listener.state = NET_LISTENS;
+        first->faults.error = NULL;
+        redis_restart(first, true); /* what was accepted in silence */
+        restart(&scenario.server[0], 300);
+        run_for_ms(REDIS_SESSION_STAYED_MS + 1000);
+    }
+}
+
 /* --- a name that leads elsewhere for a while --- */
 
 /* Look-ups have 7.5 to 12.5 seconds between them: two, mostly, and not a third; and one. */
@@ -288,12 +496,6 @@ enum { MINUTE_MS = 60000, FLEET_SAMPLE_MS = 20, STAYED_MS = REDIS_SESSION_STAYED
 static void hasten_names(void)
 {
     net_hasten_names(10 * (uint64_t)MS);
-}
-
-/* Nothing but the pauses tells the workers of a fleet apart. */
-static void begin_fleet_of_attempts(void)
-{
-    net_hasten_names(1);
 }
 
 static void stop_listening(enum net_listening state, uint64_t ms)
@@ -376,6 +578,19 @@ static void run_redis_that_drops(void)
     run_for_ms(MINUTE_MS);
     if (attempts_at(&scenario.server[0]) > before + 124)
         trace_fail("a server that drops each connection is connected to too often");
+}
+
+/* The second address serves; the first answers each handshake. */
+static void run_first_address_that_drops(void)
+{
+    struct redis *first = &scenario.server[1];
+    await_connected(1, 5000);
+    unsigned before = attempts_at(first);
+    scenario_disturb(30 * SECOND);
+    drop_at_once(first);
+    run_for_ms(30000);
+    if (attempts_at(first) > before + 2 || all->redis_connected != 1)
+        trace_fail("an address that drops each connection is preferred to another");
 }
 
 /* The workers do not come together, except by chance. */
@@ -494,6 +709,104 @@ static void run_too_large_card(void)
         trace_fail("a connection was lost because of a reply that is too large");
 }
 
+/* --- pushes --- */
+
+enum { PUSHED = 8000, PUSHED_BYTES = PUSHED * 20 };
+
+/* As slow-reply and endless-reply. The commands behind the push wait for it. */
+static void run_slow_push(void)
+{
+    await_connected(1, 5000);
+    uint64_t lost = all->redis_disconnects_total;
+    scenario_delay_answers(15 * SECOND);
+    net_set_rate(&scenario.server[0].listener, PUSHED_BYTES / 4);
+    redis_push_large(&scenario.server[0], PUSHED);
+    run_for_ms(6000);
+    net_set_rate(&scenario.server[0].listener, 0);
+    run_for_ms(4000);
+    expect_not_lost(lost);
+}
+
+static void run_endless_push(void)
+{
+    await_connected(1, 5000);
+    uint64_t lost = all->redis_disconnects_total;
+    scenario_disturb(40 * SECOND);
+    net_set_rate(&scenario.server[0].listener, PUSHED_BYTES / 256);
+    redis_push_large(&scenario.server[0], PUSHED);
+    run_for_ms(7000);
+    expect_not_lost(lost);
+    run_for_ms(8000);
+    if (all->redis_disconnects_total == lost)
+        trace_fail("a push that does not end is waited for");
+    net_set_rate(&scenario.server[0].listener, 0);
+    await_connected(1, 10000);
+}
+
+/* Commands do not arrive, and pushes do. */
+static void run_lost_commands(void)
+{
+    await_connected(1, 5000);
+    uint64_t lost = all->redis_disconnects_total;
+    scenario_disturb(5 * SECOND);
+    redis_ignore(&scenario.server[0]);
+    for (int i = 0; i < 40; i++) {
+        redis_flood(&scenario.server[0], 1);
+        run_for_ms(SAMPLE_MS);
+    }
+    if (all->redis_disconnects_total == lost)
+        trace_fail("a connection is kept on which no command is answered");
+    await_connected(1, 2000);
+}
+
+/* --- what ends a connection, and what does not --- */
+
+/* Where no reply is due. */
+static void run_nonsense(void)
+{
+    static const char *const texts[] = {
+        "+surprise\r\n", "-ERR surprise\r\n",         "nonsense\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n",
+        "$-5\r\n",       "*99999999999999999999\r\n", "*-1\r\n",      ">0\r\n_\r\n"};
+    await_connected(1, 5000);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        uint64_t lost = all->redis_disconnects_total;
+        scenario_disturb(SECOND);
+        redis_say(&scenario.server[0], texts[i]);
+        run_for_ms(2 * SAMPLE_MS);
+        await_connected(1, 2000);
+        if (all->redis_disconnects_total == lost)
+            trace_fail("a connection is kept on which something came that cannot be: %s", texts[i]);
+        run_for_ms(REDIS_SESSION_STAYED_MS);
+    }
+}
+
+/* A Redis that cannot save refuses PING, and can be read. */
+static void run_misconf(void)
+{
+    await_connected(1, 5000);
+    scenario.server[0].faults.error = "MISCONF Redis is configured to save RDB snapshots";
+    for (int i = 0; i < 2; i++) {
+        uint64_t lost = all->redis_disconnects_total;
+        run_for_ms(20000);
+        expect_not_lost(lost);
+        restart(&scenario.server[0], 1000);
+    }
+}
+
+/* The replies are in the socket then. */
+static void run_stopped_process(void)
+{
+    await_connected(1, 5000);
+    uint64_t lost = all->redis_disconnects_total;
+    for (int i = 0; i < 10; i++) {
+        run_for_ms(1000 + scenario_choose(1000));
+        scenario_delay_answers(10 * SECOND);
+        process_stop(8 * SECOND, i % 2 == 0);
+        run_for_ms(9000);
+    }
+    expect_not_lost(lost);
+}
+
 /* --- the host "?" --- */
 
 static void begin_unnamed_node(void)
@@ -509,7 +822,7 @@ static void run_unnamed_node(void)
     unsigned errors = oracle_answers[CACHE_SOURCE_NONE];
     uint64_t connects = all->redis_connects_total;
     cluster_remove_name(0); /* of the owner */
-    run_for_ms(20000);
+    run_for_ms(MINUTE_MS + 5000);
     expect_no_errors(errors);
     if (all->redis_connects_total != connects || all->redis_connected != 1)
         trace_fail("a good connection was left when a host name disappeared");
@@ -525,6 +838,10 @@ static const struct simulated_case cases[] = {
     {"hung-replica", &topology_sentinel_replica, 1, true, sentinel_see_no_fault, run_hung_replica},
     {"flapping-replica", &topology_sentinel_replica, 1, true, sentinel_see_no_fault, run_flapping_replica},
     {"unreachable-replicas", &topology_sentinel_replica, 1, true, begin_unreachable_replicas, run_trials},
+    {"replicas-that-return", &topology_sentinel_replica, 1, true, begin_unreachable_replicas,
+     run_replicas_that_return},
+    {"replicas-that-load", &topology_sentinel_replica, 1, false, begin_replicas_that_load,
+     run_replicas_that_load},
     {"start-without-replicas", &topology_sentinel_replica, 1, false, begin_unreachable_replicas,
      run_start_without_replicas},
     {"trials-of-a-fleet", &topology_sentinel_replica, ALL, false, begin_unreachable_replicas,
@@ -534,16 +851,32 @@ static const struct simulated_case cases[] = {
     {"fleet-of-sentinels", &topology_sentinel, ALL, false, nothing, run_fleet_of_sentinels},
     {"fleet-of-nodes", &topology_cluster, ALL, false, cluster_stay, run_fleet_of_nodes},
     {"sentinel-lost", &topology_sentinel, ALL, false, nothing, run_sentinel_lost},
+    {"sentinels-that-refuse", &topology_sentinel, 1, true, names_at_once, run_sentinels_that_refuse},
+    {"sentinel-without-channel", &topology_sentinel, 1, true, sentinel_deny_channel,
+     run_sentinel_without_channel},
+    {"one-node-of-the-url", &topology_cluster, 1, true, begin_one_node_of_the_url, run_one_node_of_the_url},
+    {"names-that-hang", &topology_sentinel, 1, false, begin_names_that_hang, run_names_that_hang},
+    {"name-that-is-looked-up-now", &topology_plain, 1, true, begin_second_server,
+     run_name_that_is_looked_up_now},
+    {"two-addresses", &topology_plain, 1, true, begin_two_addresses, run_two_addresses},
+    {"first-address-that-drops", &topology_plain, 1, false, begin_two_addresses,
+     run_first_address_that_drops},
     {"name-that-moves", &topology_plain, 1, true, begin_second_server, run_name_that_moves},
     {"name-that-rotates", &topology_plain, 1, true, begin_name_that_rotates, run_name_that_rotates},
     {"name-that-flaps", &topology_plain, 1, true, begin_name_that_flaps, run_name_that_flaps},
     {"redis-that-refuses", &topology_plain, 1, false, hasten_names, run_redis_that_refuses},
     {"redis-that-is-silent", &topology_plain, 1, false, hasten_names, run_redis_that_is_silent},
     {"redis-that-drops", &topology_plain, 1, false, hasten_names, run_redis_that_drops},
-    {"fleet-of-attempts", &topology_plain, ALL, false, begin_fleet_of_attempts, run_fleet_of_attempts},
+    {"fleet-of-attempts", &topology_plain, ALL, false, names_at_once, run_fleet_of_attempts},
     {"one-that-returns", &topology_sentinel_replica, 1, false, sentinel_see_no_fault, run_one_that_returns},
     {"slow-reply", &topology_plain, 1, true, begin_large_card, run_slow_reply},
     {"endless-reply", &topology_plain, 1, true, begin_large_card, run_endless_reply},
+    {"slow-push", &topology_plain, 1, true, begin_large_card, run_slow_push},
+    {"endless-push", &topology_plain, 1, true, begin_large_card, run_endless_push},
+    {"lost-commands", &topology_plain, 1, true, begin_large_card, run_lost_commands},
+    {"nonsense", &topology_plain, 1, false, hasten_names, run_nonsense},
+    {"misconf", &topology_plain, 1, true, hasten_names, run_misconf},
+    {"stopped-process", &topology_plain, 1, true, nothing, run_stopped_process},
     {"too-large-card", &topology_plain, 1, true, begin_too_large_card, run_too_large_card},
     {"unnamed-node", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_node},
 };

@@ -109,18 +109,22 @@ static void ask_any(struct asked *a)
     }
 }
 
+static void cancel(struct asked *a)
+{
+    TRACE("client", "cancels a request");
+    cache_cancel(&a->request);
+    costs_ended(a, NULL);
+    a->waits = false;
+}
+
 static void request(void *arg)
 {
     struct asked *a = &asked[pick(REQUESTS)];
     (void)arg;
     if (ended)
         return;
-    if (a->waits && scenario_has(FAULT_cancel) && pick(2) == 0) {
-        TRACE("client", "cancels a request");
-        cache_cancel(&a->request);
-        costs_ended(a, NULL);
-        a->waits = false;
-    }
+    if (a->waits && scenario_has(FAULT_cancel) && pick(2) == 0)
+        cancel(a);
     if (!a->waits)
         ask_any(a);
 }
@@ -165,6 +169,13 @@ void clients_begin(struct cache *c)
 void clients_end(void)
 {
     ended = true;
+}
+
+void clients_cancel_all(void)
+{
+    for (size_t i = 0; i < REQUESTS + BURST; i++)
+        if (asked[i].waits)
+            cancel(&asked[i]);
 }
 
 static void ask_next(enum cache_query_type type, int64_t number, int key)

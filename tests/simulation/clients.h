@@ -11,6 +11,9 @@
 void clients_begin(struct cache *cache);
 void clients_end(void);
 
+/* All that wait are cancelled. */
+void clients_cancel_all(void);
+
 /* Requests that wait for their answers. */
 unsigned clients_waiting(void);
 

@@ -1,6 +1,7 @@
 /* Counts and times connections; see connects.h. */
 #include "simulation/connects.h"
 
+#include "redis/resolver.h"
 #include "simulation/events.h"
 #include "simulation/loop.h"
 #include "simulation/net.h"
@@ -8,6 +9,7 @@
 #include "simulation/scenario.h"
 #include "simulation/trace.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* Times are compared in whole milliseconds, and a turn of the loop has one time. */
@@ -105,6 +107,11 @@ static bool were_within(const struct counted *c, size_t most, uint64_t ns)
     return c->count > most && process_monotonic_ns() - c->at_ns[(c->count - 1 - most) % REMEMBERED] < ns;
 }
 
+unsigned connects_workers(void)
+{
+    return workers;
+}
+
 unsigned connects_attempts(void)
 {
     return (unsigned)attempts[DATA].count;
@@ -115,6 +122,14 @@ unsigned connects_attempts(void)
 struct bounds {
     unsigned open[KINDS], per_second[KINDS], per_minute[KINDS], look_ups;
 };
+
+static unsigned count_names(const char *url)
+{
+    unsigned count = 1;
+    for (; *url != '\0'; url++)
+        count += *url == ',';
+    return count;
+}
 
 /*
  * New settings, a name that has moved, and replicas while the master stands in are tried beside the
@@ -132,6 +147,8 @@ static struct bounds bounds_now(void)
     bool is_beside = scenario_has(FAULT_renew) || t == &topology_sentinel_replica ||
                      (t == &topology_plain && scenario.servers > 1);
     unsigned factor = workers * (is_beside ? 2 : 1);
+    if (count_names(scenario.url) > RESOLVER_LEFT_MAX) /* look-ups go on that have no place any more */
+        b.look_ups = UINT_MAX / factor;
     b.look_ups *= factor;
     for (int kind = 0; kind < KINDS; kind++) {
         b.open[kind] *= factor;

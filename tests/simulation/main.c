@@ -122,6 +122,15 @@ static void check_recovery(uv_loop_t *loop)
     }
 }
 
+/* The worker ends at any moment of its connections, look-ups and requests. */
+static void end_early(void)
+{
+    scenario.quiet = true;
+    process_resume();
+    clients_end();
+    clients_cancel_all();
+}
+
 static void close_caches(uv_loop_t *loop, struct cache *caches[], unsigned count)
 {
     bool closed[CASE_WORKERS_MAX] = {false};
@@ -180,7 +189,10 @@ static void simulate(const struct run *r)
         clients_begin(cache[0]);
     if (k == NULL) {
         run_for(&loop, r->length_s * SECOND);
-        check_recovery(&loop);
+        if (r->seed % 8 == 0)
+            end_early();
+        else
+            check_recovery(&loop);
     } else {
         cases_run(k, &loop, &redis_metrics);
         clients_end();

@@ -750,6 +750,35 @@ void redis_flood(struct redis *r, unsigned count)
     schedule(r);
 }
 
+void redis_push_large(struct redis *r, unsigned count)
+{
+    TRACE("writer", "changes %u other keys at once", count);
+    for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++) {
+        if (c->conn == NULL || !c->tracks)
+            continue;
+        bytes_printf(&c->out, ">2\r\n$10\r\ninvalidate\r\n*%u\r\n", count);
+        for (unsigned i = 0; i < count; i++)
+            bytes_printf(&c->out, "$14\r\n{sim}:card:%03u\r\n", CARDS + FIXED_MAX + 1 + i % 700);
+    }
+    schedule(r);
+}
+
+void redis_say(struct redis *r, const char *text)
+{
+    TRACE(r->name, "says %.*s", (int)strcspn(text, "\r"), text);
+    for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
+        if (c->conn != NULL)
+            bytes_add(&c->out, text, strlen(text));
+    schedule(r);
+}
+
+void redis_ignore(struct redis *r)
+{
+    TRACE(r->name, "ignores all commands");
+    for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
+        c->ignored = true;
+}
+
 /* --- turns --- */
 
 /* In records of any size, or as it is. */
@@ -859,6 +888,7 @@ static void *on_accepted(void *server, struct net_conn *conn)
     c->number = net_number(conn);
     c->settings = 0;
     c->tracks = c->broadcast = c->caching_no = c->reads = c->asking = c->subscribed = c->lists_slots = false;
+    c->ignored = false;
     c->asked_ns = now_ns();
     c->tracked = 0;
     bytes_clear(&c->in);
@@ -870,6 +900,8 @@ static void *on_accepted(void *server, struct net_conn *conn)
 static void on_received(void *peer, const char *data, size_t n)
 {
     struct redis_client *c = peer;
+    if (c->ignored)
+        return;
     bytes_add(&c->in, data, n);
     schedule(c->redis);
 }

@@ -47,6 +47,7 @@ struct redis_client {
     bool reads;       /* it has been sent a read that no other node referred to this one */
     bool asking;      /* the next command is behind ASKING */
     bool subscribed;
+    bool ignored;      /* what it sends is lost */
     bool lists_slots;  /* it has asked for the slots of a cluster */
     uint64_t asked_ns; /* when it was accepted, or has last executed a command behind ASKING */
 };
@@ -121,6 +122,15 @@ void redis_restore(struct redis *r);
 
 /* Invalidations of names that no entry has: of other databases. */
 void redis_flood(struct redis *r, unsigned count);
+
+/* One push that names so many keys that no entry has. */
+void redis_push_large(struct redis *r, unsigned count);
+
+/* Sends this on all connections, where no reply is due. */
+void redis_say(struct redis *r, const char *text);
+
+/* What the present connections send from now on is lost. */
+void redis_ignore(struct redis *r);
 
 /* Executes nothing for this time. */
 void redis_hang(struct redis *r, uint64_t duration_ns);

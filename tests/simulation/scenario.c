@@ -616,6 +616,8 @@ static void do_renew(void)
 {
     scenario_disturb(0);
     settings_renew(scenario_choose(4) == 0);
+    if (scenario_choose(2) == 0)
+        settings_look_up();
 }
 
 static void on_fault(void *arg, uint64_t number)
@@ -759,6 +761,7 @@ void scenario_begin(unsigned faults, const struct topology *topology)
     scenario.topology = choose_topology(topology);
     if (scenario.topology->move != NULL && scenario_choose(4) != 0)
         scenario.faults |= 1U << FAULT_move & faults;
+    scenario.url = scenario.topology->url;
     scenario.servers = 0;
     scenario.master = scenario_add_server("redis", 1);
     if (scenario.topology == &topology_plain)

@@ -88,6 +88,7 @@ struct scenario {
     struct scenario_settings settings;
     unsigned faults; /* kinds, as bits */
     const struct topology *topology;
+    const char *url; /* the setting of the process: that of the topology, unless a case has another one */
     struct redis server[SERVERS]; /* the first `servers` */
     size_t servers;
     struct redis *master;        /* the writer's */

@@ -24,7 +24,8 @@ static struct sentinel {
 static struct redis *elected;     /* by the last failover */
 static uint64_t failover_ends_ns; /* when the last of all has heard of it */
 static bool names_announced;
-static bool blind;      /* Sentinels see no fault of a replica */
+static bool blind; /* Sentinels see no fault of a replica */
+static bool denies_channel;
 static unsigned losses; /* of connections to replicas, since everything else is whole */
 
 /* --- replies --- */
@@ -103,6 +104,10 @@ void sentinel_subscribe(struct redis *r, struct redis_client *c, const struct co
 {
     (void)r;
     (void)m;
+    if (denies_channel) {
+        put_text(&c->out, "-NOPERM No permissions to access a channel\r\n");
+        return;
+    }
     c->subscribed = true;
     put_text(&c->out, ">3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n");
 }
@@ -241,6 +246,11 @@ void sentinel_see_no_fault(void)
     blind = true;
 }
 
+void sentinel_deny_channel(void)
+{
+    denies_channel = true;
+}
+
 static void begin_sentinels(void)
 {
     static const char *const names[] = {"sentinel1", "sentinel2", "sentinel3"};
@@ -257,7 +267,7 @@ static void begin_sentinels(void)
     }
     elected = scenario.master;
     failover_ends_ns = 0;
-    names_announced = blind = false;
+    names_announced = blind = denies_channel = false;
 }
 
 static bool is_elected_named(void)

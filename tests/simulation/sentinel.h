@@ -14,4 +14,7 @@ void sentinel_announce_names(void);
 /* Sentinels reach the replicas, and take them for healthy, whatever the process meets with. */
 void sentinel_see_no_fault(void);
 
+/* Sentinels deny the channel of failovers (ACL). */
+void sentinel_deny_channel(void);
+
 #endif

@@ -28,7 +28,7 @@ static int make(bool wrong)
     struct redis_config *made = NULL;
     struct buf why = BUF_INIT;
     const char *setting = NULL;
-    (void)snprintf(url, sizeof url, "%s", scenario.topology->url);
+    (void)snprintf(url, sizeof url, "%s", scenario.url);
     (void)snprintf(password, sizeof password, "%zu", wrong ? SETTINGS_WRONG : count + 1);
     int err = redis_endpoint_init(&endpoint, &options, &why);
     if (err == 0)
@@ -106,6 +106,18 @@ void settings_renew(bool wrong)
     TRACE("scenario", "other settings are read%s", wrong ? ", with a wrong password" : "");
     if (count < SETTINGS_MAX - 1 && make(wrong) == 0)
         offer();
+}
+
+static void look_up(void *arg)
+{
+    (void)arg;
+    if (user != NULL)
+        cache_look_up_names(user);
+}
+
+void settings_look_up(void)
+{
+    loop_post(look_up, NULL);
 }
 
 void settings_quieten(void)
