@@ -107,11 +107,6 @@ static bool were_within(const struct counted *c, size_t most, uint64_t ns)
     return c->count > most && process_monotonic_ns() - c->at_ns[(c->count - 1 - most) % REMEMBERED] < ns;
 }
 
-unsigned connects_workers(void)
-{
-    return workers;
-}
-
 unsigned connects_attempts(void)
 {
     return (unsigned)attempts[DATA].count;

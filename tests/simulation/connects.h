@@ -25,9 +25,6 @@ void connects_ready(bool ready);
 /* The worker ends: attempts may be given up. */
 void connects_end(void);
 
-/* As it was begun with. */
-unsigned connects_workers(void);
-
 /* Attempts so far, at servers that hold data. */
 unsigned connects_attempts(void);
 

@@ -6,7 +6,6 @@
 #include "base/log.h"
 
 #include "base/hash.h"
-#include "simulation/connects.h"
 #include "simulation/events.h"
 #include "simulation/trace.h"
 
@@ -16,7 +15,7 @@ bool __wrap_log_begin(struct log_line *line, enum log_level level, const char *m
 void __wrap_log_end(struct log_line *line);
 void __wrap_log_text(enum log_level level, const char *message, const char *name, const char *detail);
 
-/* The last warnings. A worker logs each at most REPEATED_MAX times in a minute: less than once a second. */
+/* The last warnings. Each is logged at most REPEATED_MAX times in a minute: less than once a second. */
 enum { LINES = 1024, REPEATED_MAX = 50 };
 
 static struct {
@@ -28,14 +27,14 @@ static size_t count;
 static void count_line(const struct log_line *line)
 {
     unsigned repeated = 0;
-    if (line->level > LOG_WARN)
+    if (line->level != LOG_WARN && line->level != LOG_ERROR)
         return;
     uint64_t hash = hash_bytes((struct span){line->text, line->len}, 0);
     lines[count % LINES].at_ns = now_ns();
     lines[count++ % LINES].hash = hash;
     for (size_t i = 0; i < LINES && i < count; i++)
         repeated += lines[i].hash == hash && lines[i].at_ns + 60 * SECOND > now_ns();
-    if (repeated > REPEATED_MAX * connects_workers())
+    if (repeated > REPEATED_MAX)
         trace_fail("a warning is logged again and again: %.*s", (int)line->len, line->text);
 }
 
