@@ -15,7 +15,7 @@ _Static_assert((int)STATUS_0 == (int)REQUEST_METRICS_STATUS_COUNT, "each has a c
 
 #define BIT(status) (1U << STATUS_##status)
 
-/* Those that the route gives, but for rejections. */
+/* The statuses that the route itself gives. Rejections come from the HTTP server. */
 #define OF_KEY_ROUTE (BIT(200) | BIT(304) | BIT(400) | BIT(401) | BIT(404) | BIT(429) | BIT(500) | BIT(503))
 
 static const uint32_t BEGINS[ROUTE_COUNT] = {

@@ -105,7 +105,7 @@ void api_bodies_fini(struct api_bodies *b)
 
 /* --- the Link field --- */
 
-/* Links per field, and room for what each has beside the base path and its number. */
+/* Links per field, and room for the text of each link without the base path and its number. */
 enum { LINKS_MAX = 4, LINK_BASE_MAX = 64 };
 
 static char *api_response_put_link(char *at, struct span target, int64_t page, struct span relation)

@@ -23,7 +23,7 @@
 enum {
     LOOK_SOON = 4,   /* looks in the time of one while a worker has no connection or old settings */
     SETTLE = 10,     /* looks while files change: after one without a change the files are complete */
-    SETTLE_MAX = 20, /* looks in a row that find a change: then the files are read all the same */
+    SETTLE_MAX = 20, /* looks in a row that find a change: then the files are read in any case */
     READS_MAX = 3    /* times that files are read, where they change meanwhile */
 };
 
@@ -203,7 +203,7 @@ static bool reload_one_is_lost(const struct reload *r)
     return false;
 }
 
-/* Those without a connection, and with `next` the first of the others. */
+/* Moves the workers without a connection, and with `next` also the first one with a connection. */
 static void reload_move_workers(struct reload *r, bool next)
 {
     for (int i = 0; i < r->options.worker_count && r->moving; i++) {

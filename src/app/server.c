@@ -36,7 +36,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Descriptors beside those of client connections. */
+/* Descriptors in addition to those of client connections. */
 enum {
     DESCRIPTORS_RESERVED = 512,  /* for admin connections, the main loop, the log */
     DESCRIPTORS_PER_WORKER = 80, /* rejected connections, listener, inbox, Redis, loop */

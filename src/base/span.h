@@ -72,8 +72,8 @@ static inline size_t span_find(struct span s, char byte)
     return at == NULL ? s.len : (size_t)(at - s.data);
 }
 
-/* Returns what is before the first `separator`, and removes both; where there is none all of *s, which is
- * absent then. */
+/* Removes the text before the first `separator` and the separator from *s, and returns that text. Without a
+ * separator it returns all of *s, and *s becomes absent. */
 static inline struct span span_cut(struct span *s, char separator)
 {
     struct span one = {s->data, span_find(*s, separator)};

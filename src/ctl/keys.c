@@ -4,7 +4,7 @@
  * A key is printed once, when it is issued. Redis holds only its digest, the lower-case hex SHA-256, so that
  * a leaked copy of Redis grants no access. A key is random and cannot be guessed, so that a plain digest is
  * enough where passwords would need a slow one. The timing of a look-up by digest is of no use: a client that
- * chooses a key cannot choose its digest. Names and expiries are in a hash beside the set. Both are written
+ * chooses a key cannot choose its digest. Names and expiries are in a hash. Set and hash are written
  * in one transaction. A key is revoked without a transaction, since a full Redis would refuse one.
  */
 #include "base/clock.h"
@@ -477,13 +477,13 @@ int command_keys_revoke(const struct options *o, const char *argument)
 
 enum { COLUMNS = 4, EXPIRES = COLUMNS - 1 };
 
-/* A value that is absent is not known, or there is none. */
+/* A value is absent if it is unknown or does not exist. */
 struct listed_key {
     struct span column[COLUMNS]; /* digest, name, time of issue, expiry */
     bool is_expired, is_refused;
 };
 
-/* Absent for API_KEY_NEVER, API_KEY_UNKNOWN and API_KEY_REFUSED, of which the last two are equal. */
+/* Absent for API_KEY_NEVER, API_KEY_UNKNOWN and API_KEY_REFUSED; the last two are equal. */
 static struct span keys_time_of(int64_t seconds, char out[API_KEY_TIME_LEN])
 {
     if (seconds == API_KEY_UNKNOWN || seconds == API_KEY_NEVER)

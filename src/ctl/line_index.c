@@ -71,8 +71,8 @@ uint64_t line_index_link_hash(const struct line_index *x, struct span link)
     return hash_bytes(link, x->seed) | 1;
 }
 
-/* Room for one more line. The slots are filled anew from the lines, so that old and new ones never exist at
- * once. */
+/* Makes room for one more line. It fills the new slots from the lines, so that old and new slots never exist
+ * at the same time. */
 static int line_index_grow(struct line_index *x)
 {
     if (x->count == UINT32_MAX)

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of a file of which lines are read here and there, a piece is read for each. */
+/* Bytes per read. A piece is small, because each line that is read again costs one. */
 enum { PIECE = 16 * 1024, COPY_PIECE = 128 * 1024 };
 
 /* Finds out whether it is a regular file. Returns 0 or a negative errno. */

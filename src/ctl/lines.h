@@ -46,7 +46,7 @@ int lines_open(struct lines *l, const char *path) __attribute__((warn_unused_res
 
 void lines_close(struct lines *l);
 
-/* The size of the file in bytes; 0: unknown, as it is no regular file. */
+/* The size of the file in bytes; 0: unknown, because it is not a regular file. */
 int64_t lines_total(const struct lines *l);
 
 /*

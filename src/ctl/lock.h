@@ -3,10 +3,10 @@
  * its holder. It expires after LOCK_LEASE_MS, and its holder renews it. The lock of a load that was killed
  * expires.
  *
- * A load writes only by the transactions of this module, but for the release in a full Redis. Redis executes
- * one only if the load still holds the lock at that moment. So a load cannot write after it has lost its
- * lock, even if the process was suspended or the network delays commands. A lost lock is not taken again: the
- * load fails.
+ * A load writes only by the transactions of this module, except for the release in a full Redis. Redis
+ * executes one only if the load still holds the lock at that moment. So a load cannot write after it has lost
+ * its lock, even if the process was suspended or the network delays commands. A lost lock is not taken again:
+ * the load fails.
  *
  *     lock_send_watch(l);             ... and any reads
  *     lock_receive_watch(l);          ... and their replies

@@ -44,7 +44,7 @@ static int ctl_read_settings(struct options *o, int argc, char **argv)
     return words >= 0 ? EXIT_OK : invalid ? EXIT_USAGE : EXIT_FAILED;
 }
 
-/* Warns of unknown variables among those that channelctl shares with channeld: it does not use the others. */
+/* Warns of unknown variables that begin with CHANNELD_REDIS_. Others may belong to channeld alone. */
 static void ctl_warn_of_unknown_variables(void)
 {
     struct buf text = BUF_INIT;

@@ -160,7 +160,8 @@ static bool writer_same_text(struct span a, struct span b)
     return a.data == NULL || b.data == NULL ? a.data == b.data : span_equal(a, b);
 }
 
-/* Compares the card with the fields that Redis holds, of which only a former link is kept: they may be large.
+/* Compares the card with the fields that Redis holds. It keeps only a former link, because fields may be
+ * large.
  */
 static void writer_compare_card(struct writer *w, struct entry *e, const struct redis_reply *stored)
 {

@@ -1,6 +1,6 @@
 /*
  * Writes the channels of a load to Redis in batches: reads what Redis holds, skips channels that have not
- * changed (an identical write would remove them from every cache all the same), and writes the others in one
+ * changed (even an identical write would remove them from every cache), and writes the others in one
  * transaction: card, link keys, index. All transactions are those of lock.h. The lock is watched since before
  * the reads, so no other load can have written in between.
  *

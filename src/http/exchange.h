@@ -50,7 +50,7 @@ struct http_request {
     int minor_version; /* 1 for HTTP/1.1 */
     bool keep_alive;   /* the client wants the connection to persist */
 
-    /* Percent-decoded, but for encoded slashes. Begins with a slash, or is a whole target of another form
+    /* Percent-decoded, except encoded slashes. Begins with a slash, or is a whole target of another form
      * ("*", "host:port"). */
     struct span path;
     struct span query; /* as sent, without the question mark; absent when there is none */
