@@ -81,8 +81,6 @@ static const struct option_spec specs[] = {
     OTHER("torn-writes", OPTION_FLAG, torn_writes, "sabotage: write each card in two halves"),
     OTHER("hide-link", OPTION_FLAG, hide_link, "sabotage: deny channeld ROLE and INFO"),
     OTHER("misdirect-links", OPTION_FLAG, misdirect_links, "sabotage: request another link than is checked"),
-    OTHER("ignore-invalidations", OPTION_FLAG, ignore_invalidations,
-          "sabotage: CHANNELD_TEST_IGNORE_INVALIDATIONS=1"),
     OTHER("expect-violations", OPTION_EXPECT, expect_violations,
           "[=KINDS] succeed if and only if there are some (of all these kinds)"),
     OTHER("help", OPTION_HELP, verbose, "print this"),

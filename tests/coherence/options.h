@@ -36,7 +36,6 @@ struct options {
     /* What makes a run fail, to show that violations are noticed. */
     bool expect_violations;
     const char *expected; /* kinds of violations that must all be among them, separated by commas, or NULL */
-    bool ignore_invalidations; /* channeld's own test hook */
     int drop;                  /* one in so many changes is recorded, but not written; 0: none */
     bool torn_writes;          /* cards are written in two halves */
     bool hide_link;            /* channeld cannot see whether its replica has a master */

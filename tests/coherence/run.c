@@ -776,8 +776,6 @@ static void start_channeld(struct run *run)
         if (own[i] != NULL)
             env[used++] = own[i];
     }
-    if (run->options.ignore_invalidations)
-        env[used++] = "CHANNELD_TEST_IGNORE_INVALIDATIONS=1";
     for (size_t i = 0; run->options.env != NULL && run->options.env[i] != NULL && used < SETTINGS_MAX - 1;
          i++)
         env[used++] = run->options.env[i];
