@@ -1,5 +1,5 @@
 /*
- * Opening loops, and replacements for two cases in which libuv aborts; see loop.h.
+ * Opening loops, and replacements for cases in which libuv aborts; see loop.h.
  *
  * libuv has a table indexed by descriptor and grows it with realloc for a higher descriptor; if that fails,
  * it calls abort(). (It reallocates nothing else that is used here, and reports other allocations that fail.)
@@ -9,13 +9,20 @@
 #include "app/loop.h"
 
 #include "base/allocator.h"
+#include "base/clock.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,9 +40,28 @@ static void *loop_realloc_or_exit(void *old, size_t size)
     _exit(EXIT_CANNOT_RUN);
 }
 
+/*
+ * libuv from version 1.46 on adds descriptors to epoll by io_uring, past the epoll_ctl() below, and aborts
+ * where that fails. Without io_uring it calls epoll_ctl(). Nothing else uses io_uring, so the process denies
+ * it to itself. A kernel without such filters leaves it to libuv.
+ */
+static void loop_deny_io_uring(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+        (void)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program);
+}
+
 int loop_prepare(void)
 {
     allocator_disable_fastbins();
+    loop_deny_io_uring();
     return uv_replace_allocator(malloc, loop_realloc_or_exit, calloc, free);
 }
 
@@ -53,6 +79,14 @@ static bool loop_shut_down_connection(int fd)
         return false;
     (void)shutdown(fd, SHUT_RDWR);
     return true;
+}
+
+static void loop_log_refusal(int err)
+{
+    static _Thread_local struct log_reasons reasons;
+    const char *reason = strerror(err);
+    if (log_reason_is_due(&reasons, reason, clock_now_ms()))
+        log_text(LOG_WARN, "connections are closed that the kernel cannot poll", "reason", reason);
 }
 
 /*
@@ -74,10 +108,11 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
     if (done == 0 || op != EPOLL_CTL_ADD || (errno != ENOSPC && errno != ENOMEM))
         return done;
     int err = errno;
-    if (loop_shut_down_connection(fd))
-        return 0;
+    bool is_connection = loop_shut_down_connection(fd);
+    if (is_connection)
+        loop_log_refusal(err);
     errno = err;
-    return -1;
+    return is_connection ? 0 : -1;
 }
 
 static void loop_on_event(uv_poll_t *poll, int status, int events)

@@ -2,7 +2,11 @@
 #include "app/loop.h"
 
 #include <errno.h>
+#include <linux/io_uring.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "unit/check.h"
 
@@ -39,4 +43,20 @@ TEST_CASE(loop_opens_where_the_system_grants_fewer_descriptors)
     assert_true(room_for(4096) < 4096);
     assert_int_equal(room_for(256), 510); /* the last that can be opened */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+}
+
+/* In a process of its own, since it cannot be permitted again. */
+TEST_CASE(io_uring_is_denied_so_that_libuv_adds_descriptors_by_epoll_ctl)
+{
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct io_uring_params params = {0};
+        bool is_denied =
+            loop_prepare() == 0 && syscall(SYS_io_uring_setup, 1, &params) < 0 && errno == ENOSYS;
+        _exit(is_denied ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
