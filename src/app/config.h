@@ -57,7 +57,7 @@
     X(DURATION, stale_limit, "stale-limit", "30s", 0, CONFIG_DAY, \
       "How long cached data is served, and the process stays ready, after Redis is lost") \
     X(TEXT, stale_keys_limit, "stale-keys-limit", "same", 0, 0, \
-      "The same for cached API keys: a duration, or same") \
+      "The same for cached API keys: a duration, or same (as stale-limit)") \
     X(DURATION, header_timeout, "header-timeout", "10s", 100, CONFIG_DAY, \
       "Longest time from the first byte of a request to the last, and from opening a connection to its first") \
     X(DURATION, idle_timeout, "idle-timeout", "75s", 100, CONFIG_DAY, \

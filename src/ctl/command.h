@@ -14,26 +14,26 @@
     X(REPLACE, "--replace", NULL, \
       "make the input the whole catalogue: all other channels are removed after the load") \
     X(MAX_REMOVED, "--max-removed", "N|N%", \
-      "how many channels --replace may remove, or which share of them: with more it fails before it writes " \
-      "anything. A share limits removals of more than 20 channels only. By default 20%; 100% for any number") \
+      "how many channels --replace may remove, as a number or a share; with more it fails before it writes " \
+      "anything. A share permits 20 channels in any case. 20% by default; 100% permits any number") \
     X(EXPECT, "--expect", "N", \
       "fail before anything is written unless the input has N channels") \
     X(DRY_RUN, "--dry-run", NULL, \
-      "write nothing: print how many channels would be added, changed and removed. Where no Redis can be " \
-      "reached only the input is checked") \
+      "write nothing: print how many channels would be added, changed and removed. Without a reachable Redis " \
+      "only the input is checked") \
     X(SAMPLE, "--sample", "N", \
       "load N sample channels, as printed by sample, instead of a file") \
     X(COUNT, "--count", "N", \
       "number of keys, 1 to 100000; 1 by default") \
     X(NAME, "--name", "NAME", \
-      "the keys' name in logs and metrics: 1 to 64 of A-Z a-z 0-9 _ . -") \
+      "name of the keys in logs and metrics: 1 to 64 of A-Z a-z 0-9 _ . -") \
     X(ALL, "--all", NULL, \
       "revoke all keys of that name, if there are several") \
     X(JSON, "--json", NULL, \
       "print each key as a JSON object: digest, name, issued, expires, valid") \
     X(EXPIRES, "--expires", "WHEN", \
-      "when the keys expire: after a time (90d, 12h, 30m, 45s), or at one, in UTC (2027-02-20, " \
-      "2027-02-20T10:00:00Z); by default they never expire")
+      "when the keys expire: after 90d, 12h, 30m or 45s, or at a time in UTC (2027-02-20, " \
+      "2027-02-20T10:00:00Z); by default never")
 
 /*
  * X(run, name, argument, needs, takes, help): the ways to call each command, as in struct usage_command. The
@@ -41,7 +41,7 @@
  */
 #define CTL_COMMANDS(X) \
     X(command_load, "load", "FILE|-", 0, CTL_LOAD_FLAGS, \
-      "load channels from NDJSON: in each line a card as the API returns it, or a response with one. Only one " \
+      "load channels from NDJSON: each line is a card as the API returns it, or a response with one. Only one " \
       "load runs at a time: a second one fails within 5 s, and waits up to 15 s for the lock of one that was killed") \
     X(command_load, "load", NULL, CTL_FLAG(SAMPLE), CTL_LOAD_FLAGS, \
       "load sample channels") \
