@@ -2,8 +2,11 @@
 #include "simulation/cases.h"
 
 #include "redis/session.h"
+#include "simulation/clients.h"
 #include "simulation/cluster.h"
+#include "simulation/costs.h"
 #include "simulation/events.h"
+#include "simulation/log.h"
 #include "simulation/loop.h"
 #include "simulation/net.h"
 #include "simulation/oracle.h"
@@ -27,6 +30,7 @@ enum {
 
 static uv_loop_t *loop_in_use;
 static const struct redis_metrics *all; /* of all workers */
+static const struct cache_metrics *caches;
 
 /* --- helpers --- */
 
@@ -702,8 +706,11 @@ static void run_too_large_card(void)
     await_connected(1, 5000);
     run_for_ms(RECOVERED_MS);
     uint64_t lost = all->redis_disconnects_total;
+    log_count("\"key\":\"{sim}:card:1\"");
     set_card(TOO_LARGE);
     run_for_ms(5000);
+    if (log_counted() != 1)
+        trace_fail("a card that is too large is not logged once with its key");
     change_card();
     run_for_ms(2000);
     if (all->redis_disconnects_total != lost)
@@ -808,6 +815,282 @@ static void run_stopped_process(void)
     expect_not_lost(lost);
 }
 
+/* --- Redis is slow, or far --- */
+
+/* Nothing changes, and nobody but the case asks. */
+static void begin_alone(void)
+{
+    struct redis *r = &scenario.server[0];
+    net_hasten_names(10 * (uint64_t)MS);
+    scenario.quiet = true;
+    r->tls = false; /* of which a record is read as a whole */
+    r->table_max = NAMES_COUNT;
+    r->other_keys = 24;
+    r->catalogue.fixed = FIXED_MAX;
+}
+
+/* Returns the first answer: the key is confirmed from now on. */
+static void connect_alone(void)
+{
+    clients_end();
+    await_connected(1, 5000);
+    run_for_ms(1000);
+    (void)clients_ask(0, QUERY_AUTH_ONLY, 0, 0);
+    run_for_ms(1000);
+}
+
+static void expect_answer(const struct asked *a, enum cache_status status, enum cache_source source)
+{
+    if (a->waits || a->status != status || a->source != source)
+        trace_fail("a request for %d has another result than planned: waits %d, status %d, source %d",
+                   (int)a->query.number, a->waits, a->status, a->source);
+}
+
+/* A window is narrow that has as many commands as it has at least, and a few. */
+enum { NARROW = 24, SLOW_BYTES = 1800, EVERY_MS = 15, FIRST_FIXED = CARDS + 1 };
+
+/* In this time. */
+static unsigned most_under_way(uint64_t ms)
+{
+    unsigned most = 0;
+    for (uint64_t i = 0; i < ms; i++) {
+        run_for_ms(1);
+        most = costs_under_way() > most ? costs_under_way() : most;
+    }
+    return most;
+}
+
+/* Cards that do not exist, one every few milliseconds, from place 1 on. Returns how many commands were
+ * under way at most. */
+static unsigned load_slow_redis(const struct asked *asked[CLIENTS_PLACES], int64_t first)
+{
+    unsigned most = 0;
+    for (unsigned i = 1; i < CLIENTS_PLACES; i++) {
+        asked[i] = clients_ask(i, QUERY_CARD, first + i, 0);
+        unsigned now = most_under_way(EVERY_MS);
+        most = now > most ? now : most;
+    }
+    return most;
+}
+
+/* Redis does no work in vain, and those that came first are answered first. Returns how many were
+ * answered.
+ */
+static unsigned count_answered(const struct asked *asked[CLIENTS_PLACES])
+{
+    unsigned answered = 0;
+    uint64_t last_ns = 0;
+    for (unsigned i = 1; i < CLIENTS_PLACES; i++) {
+        bool is_answered = !asked[i]->waits && asked[i]->status == CACHE_NOT_FOUND;
+        if (is_answered && asked[i]->answered_ns < last_ns)
+            trace_fail("a request was answered ahead of an earlier one");
+        last_ns = is_answered ? asked[i]->answered_ns : last_ns;
+        answered += is_answered;
+    }
+    return answered;
+}
+
+/* More is asked for than it answers. */
+static void run_slow_redis(void)
+{
+    enum { TIME_MS = CLIENTS_PLACES * EVERY_MS, LEAST_ANSWERED = 60, IN_VAIN_PART = 8 };
+    const struct asked *asked[CLIENTS_PLACES];
+    connect_alone();
+    (void)clients_ask(0, QUERY_CARD, FIRST_FIXED, 0);
+    run_for_ms(1000);
+    scenario_delay_answers((uint64_t)4 * TIME_MS * MS);
+    net_set_rate(&scenario.server[0].listener, SLOW_BYTES);
+    uint64_t lost = all->redis_disconnects_total;
+    (void)load_slow_redis(asked, 1000);
+    run_for_ms(3000);
+    uint64_t read = caches->cache_misses_total;
+    if (load_slow_redis(asked, 2000) > NARROW)
+        trace_fail("a slow Redis gets more commands than it answers in time");
+    const struct asked *hit = clients_ask(0, QUERY_CARD, FIRST_FIXED, 0);
+    run_for_ms(SAMPLE_MS);
+    expect_answer(hit, CACHE_FOUND, CACHE_SOURCE_HIT);
+    run_for_ms(3000);
+    unsigned answered = count_answered(asked);
+    if (answered < LEAST_ANSWERED || answered == CLIENTS_PLACES - 1)
+        trace_fail("a slow Redis has answered %u requests", answered);
+    if (caches->cache_misses_total - read > answered + answered / IN_VAIN_PART)
+        trace_fail("%u of %u reads came too late", (unsigned)(caches->cache_misses_total - read) - answered,
+                   (unsigned)(caches->cache_misses_total - read));
+    if (all->redis_disconnects_total != lost)
+        trace_fail("a connection was lost because Redis is slow");
+    net_set_rate(&scenario.server[0].listener, 0);
+    scenario.server[0].listener.distance_ns = 10 * (uint64_t)MS; /* so that commands are seen under way */
+    run_for_ms(1000);
+    for (unsigned i = 1; i < FIXED_MAX; i++)
+        asked[i] = clients_ask(i, QUERY_CARD, FIRST_FIXED + i, 0);
+    if (most_under_way(1000) <= NARROW)
+        trace_fail("a Redis that is not slow any more gets few commands");
+    for (unsigned i = 1; i < FIXED_MAX; i++)
+        expect_answer(asked[i], CACHE_FOUND, CACHE_SOURCE_MISS);
+}
+
+enum { DISTANCE_MS = 110, ROUND_TRIP_MS = 2 * DISTANCE_MS, MORE_MS = 60 };
+
+static void begin_distant_redis(void)
+{
+    begin_alone();
+    scenario.server[0].listener.distance_ns = DISTANCE_MS * (uint64_t)MS;
+}
+
+/* It takes so many round trips. */
+static void expect_round_trips(unsigned count, enum cache_query_type type, int64_t number, int key)
+{
+    const struct asked *a = clients_ask(0, type, number, key);
+    run_for_ms(2000);
+    uint64_t ms = (a->answered_ns - a->sent_ns) / MS;
+    if (a->waits || a->status != CACHE_FOUND)
+        trace_fail("a request failed");
+    if (ms + MORE_MS < (uint64_t)count * ROUND_TRIP_MS || ms > (uint64_t)count * ROUND_TRIP_MS + MORE_MS)
+        trace_fail("a request for %d of type %d took %u ms, and not %u round trips", (int)number, type,
+                   (unsigned)ms, count);
+}
+
+/* It is no busy one. */
+static void run_distant_redis(void)
+{
+    enum { ROUND = FIXED_MAX / 2, FULL = 95 };
+    const struct asked *asked[FIXED_MAX];
+    connect_alone();
+    expect_round_trips(1, QUERY_AUTH_ONLY, 0, 1);
+    expect_round_trips(1, QUERY_CARD, 1, 0);
+    expect_round_trips(0, QUERY_CARD_BY_LINK, 0, 0); /* of that card */
+    expect_round_trips(2, QUERY_CARD_BY_LINK, 1, 0);
+    expect_round_trips(2, QUERY_PAGE, 1, 0);
+    expect_round_trips(0, QUERY_PAGE, 4, 0); /* beyond the last */
+    change_card();
+    run_for_ms(1000);
+    expect_round_trips(1, QUERY_PAGE, 1, 0);
+    for (unsigned i = 1; i < FIXED_MAX; i++) {
+        asked[i] = clients_ask(i, QUERY_CARD, FIRST_FIXED + i, 0);
+        if (i == ROUND)
+            run_for_ms(ROUND_TRIP_MS + MORE_MS);
+    }
+    unsigned most = most_under_way((uint64_t)3 * ROUND_TRIP_MS);
+    if (most < FULL)
+        trace_fail("a distant Redis gets %u commands at once", most);
+    for (unsigned i = 1; i < FIXED_MAX; i++)
+        expect_answer(asked[i], CACHE_FOUND, CACHE_SOURCE_MISS);
+}
+
+static void begin_no_cache(void)
+{
+    begin_distant_redis();
+    scenario.settings.cache_size = 0;
+}
+
+/* A key that was valid is read together with the data. */
+static void run_no_cache(void)
+{
+    connect_alone();
+    for (int key = 1; key < KEYS - 1; key++) {
+        expect_round_trips(2, QUERY_CARD, 1, key);
+        expect_round_trips(1, QUERY_CARD, 1, key);
+        expect_round_trips(2, QUERY_PAGE, 1, key);
+        expect_round_trips(2, QUERY_CARD_BY_LINK, 1, key);
+    }
+}
+
+/* --- a read that ends each connection --- */
+
+static void on_first_card_read(void *arg, uint64_t number)
+{
+    (void)number;
+    redis_restart(arg, true);
+}
+
+static void drop_reader(struct redis_client *c)
+{
+    c->mute = true;
+    events_add_in(MS, on_first_card_read, c->redis, 0);
+}
+
+static void begin_read_that_ends_connections(void)
+{
+    begin_alone();
+    scenario.server[0].faults.at_first_card = drop_reader;
+}
+
+/* Its reply exceeds client-output-buffer-limit, for example. Few fail with it. */
+static void run_read_that_ends_connections(void)
+{
+    enum { LOSSES = 3, OTHERS_TOO = 20, WITH_IT = 6 /* that were read with it each time */ };
+    const struct asked *asked[OTHERS_TOO];
+    connect_alone();
+    uint64_t lost = all->redis_disconnects_total;
+    scenario_disturb(5 * SECOND);
+    for (unsigned i = 1; i < OTHERS_TOO; i++)
+        asked[i] = clients_ask(i, QUERY_CARD, i == 1 ? 1 : FIRST_FIXED + i, 0);
+    run_for_ms(1900);
+    expect_answer(asked[1], CACHE_UNAVAILABLE, CACHE_SOURCE_MISS);
+    unsigned failed = 0;
+    for (unsigned i = 2; i < OTHERS_TOO; i++)
+        failed += asked[i]->waits || asked[i]->status != CACHE_FOUND;
+    if (failed > WITH_IT)
+        trace_fail("%u requests failed because of another one", failed);
+    if (all->redis_disconnects_total - lost != LOSSES)
+        trace_fail("%u connections were lost with one read", (unsigned)(all->redis_disconnects_total - lost));
+    scenario.server[0].faults.at_first_card = NULL;
+}
+
+/* --- keys in an outage --- */
+
+static void begin_keys_in_an_outage(void)
+{
+    begin_alone();
+    scenario.settings.stale_limit_ms = scenario.settings.stale_keys_limit_ms = 5 * (uint64_t)MINUTE_MS;
+}
+
+static void set_key(int key, int64_t value)
+{
+    struct change c = {0};
+    change_add(&c, OBJECT_KEY + key, value);
+    if (!redis_submit(scenario.master, &c))
+        trace_fail("too many changes wait");
+}
+
+/* Of the valid ones as well. */
+static void expect_key_in_outage(int key)
+{
+    const struct asked *a = clients_ask(0, QUERY_AUTH_ONLY, 0, key);
+    run_for_ms(10);
+    expect_answer(a, CACHE_FOUND, CACHE_SOURCE_STALE);
+}
+
+static void begin_outage(void)
+{
+    stop_listening(NET_REFUSES, 10 * (uint64_t)MS);
+    run_for_ms(500);
+}
+
+/* A change of the keys is confirmed at once for those that were used, and in the end for all. */
+static void run_keys_in_an_outage(void)
+{
+    connect_alone();
+    (void)clients_ask(0, QUERY_AUTH_ONLY, 0, 2);
+    run_for_ms(1000);
+    set_key(1, key_value(false, 0));
+    run_for_ms(1500);
+    begin_outage();
+    expect_key_in_outage(0);
+    expect_key_in_outage(2);
+    listen_again(2000);
+    run_for_ms(MINUTE_MS);
+    begin_outage();
+    expect_key_in_outage(0);
+    for (int key = 1; key < scenario.server[0].other_keys; key++)
+        expect_key_in_outage(OTHER_KEYS + key);
+    const struct asked *revoked = clients_ask(0, QUERY_AUTH_ONLY, 0, 1);
+    run_for_ms(2100);
+    if (revoked->waits || revoked->status == CACHE_FOUND)
+        trace_fail("a key is valid in an outage that was revoked before");
+    listen_again(2000);
+}
+
 /* --- the host "?" --- */
 
 static void begin_unnamed_node(void)
@@ -879,6 +1162,12 @@ static const struct simulated_case cases[] = {
     {"misconf", &topology_plain, 1, true, hasten_names, run_misconf},
     {"stopped-process", &topology_plain, 1, true, nothing, run_stopped_process},
     {"too-large-card", &topology_plain, 1, true, begin_too_large_card, run_too_large_card},
+    {"slow-redis", &topology_plain, 1, true, begin_alone, run_slow_redis},
+    {"distant-redis", &topology_plain, 1, true, begin_distant_redis, run_distant_redis},
+    {"no-cache", &topology_plain, 1, true, begin_no_cache, run_no_cache},
+    {"read-that-ends-connections", &topology_plain, 1, true, begin_read_that_ends_connections,
+     run_read_that_ends_connections},
+    {"keys-in-an-outage", &topology_plain, 1, true, begin_keys_in_an_outage, run_keys_in_an_outage},
     {"unnamed-node", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_node},
 };
 
@@ -904,9 +1193,11 @@ const struct simulated_case *cases_begin(unsigned number)
     return k;
 }
 
-void cases_run(const struct simulated_case *k, uv_loop_t *loop, const struct redis_metrics *metrics)
+void cases_run(const struct simulated_case *k, uv_loop_t *loop, const struct redis_metrics *redis,
+               const struct cache_metrics *cache)
 {
     loop_in_use = loop;
-    all = metrics;
+    all = redis;
+    caches = cache;
     k->run();
 }

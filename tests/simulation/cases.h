@@ -5,6 +5,7 @@
 #ifndef SIMULATION_CASES_H
 #define SIMULATION_CASES_H
 
+#include "cache/metrics.h"
 #include "redis/metrics.h"
 #include "simulation/scenario.h"
 
@@ -30,6 +31,7 @@ const struct topology *cases_topology(unsigned number);
 const struct simulated_case *cases_begin(unsigned number);
 
 /* Its faults and checks, once the workers are open. */
-void cases_run(const struct simulated_case *k, uv_loop_t *loop, const struct redis_metrics *metrics);
+void cases_run(const struct simulated_case *k, uv_loop_t *loop, const struct redis_metrics *redis,
+               const struct cache_metrics *cache);
 
 #endif

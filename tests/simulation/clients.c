@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* At most so many wait, and those of bursts. Of the keys of others so many come often. */
-enum { REQUESTS = 64, BURST = 256, FEW = 16 };
+enum { REQUESTS = 64, BURST = CLIENTS_PLACES, FEW = 16 };
 
 static struct asked asked[REQUESTS + BURST];
 static struct cache *cache;
@@ -34,6 +34,9 @@ unsigned clients_waiting(void)
 
 static void answered(struct asked *a, const struct cache_result *result)
 {
+    a->status = result->status;
+    a->source = result->source;
+    a->answered_ns = now_ns();
     costs_ended(a, result);
     oracle_answered(a, result);
     blob_unref(result->body);
@@ -186,6 +189,15 @@ static void ask_next(enum cache_query_type type, int64_t number, int key)
     if (at == REQUESTS)
         trace_fail("requests wait that nobody answers");
     ask(&asked[at], type, number, key);
+}
+
+const struct asked *clients_ask(unsigned place, enum cache_query_type type, int64_t number, int key)
+{
+    struct asked *a = &asked[REQUESTS + place];
+    if (a->waits)
+        trace_fail("a request waits that nobody answers");
+    ask(a, type, number, key);
+    return a;
 }
 
 void clients_ask_all(void)

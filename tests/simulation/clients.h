@@ -5,7 +5,7 @@
 #ifndef SIMULATION_CLIENTS_H
 #define SIMULATION_CLIENTS_H
 
-#include "cache/cache.h"
+#include "simulation/oracle.h"
 
 /* Requests come until clients_end(). */
 void clients_begin(struct cache *cache);
@@ -19,5 +19,12 @@ unsigned clients_waiting(void);
 
 /* The number of what all clients have got when each object was asked for once; no request may fail. */
 void clients_ask_all(void);
+
+/*
+ * For cases: a request in a place of its own, below CLIENTS_PLACES, which no other one takes that comes at
+ * random. The result is borrowed until the next request in that place.
+ */
+enum { CLIENTS_PLACES = 256 };
+const struct asked *clients_ask(unsigned place, enum cache_query_type type, int64_t number, int key);
 
 #endif

@@ -27,7 +27,8 @@ enum {
     WINDOW_FIRST = 102,      /* of a new connection */
     WINDOW_AFTER_LOSS = 1,   /* of one that follows one that was lost with reads */
     WINDOW_STEP = 4,         /* its growth in a round trip */
-    FETCH_MAX = 4,           /* commands of the request that takes the last room */
+    FETCH_MAX = 8,           /* commands of the request that takes the last room, and of those ahead of it */
+    PAGE_READS_LACKING = 2,  /* of a page with a member without card */
     READS_MAX = 81,          /* for a request: eight repetitions of reads that are repeated eight times */
     LARGEST_ENTRY = 3 * 1024 /* by which the cache may exceed its size, with a sixteenth of it */
 };
@@ -100,12 +101,13 @@ static unsigned wire_numbers[WIRES];
 struct want {
     const struct asked *asked;
     enum cache_query_type type;
-    int64_t number;  /* of the card, the link or the page */
-    uint64_t key;    /* a part of the digest */
-    unsigned ended;  /* in this turn; UINT_MAX: it waits */
-    unsigned reads;  /* that were written for it, on this connection, */
-    bool may_read;   /* or may have been written for it */
-    bool is_certain; /* it came in ordinary times: an absence needs no second read */
+    int64_t number;    /* of the card, the link or the page */
+    uint64_t key;      /* a part of the digest */
+    unsigned ended;    /* in this turn; UINT_MAX: it waits */
+    unsigned reads;    /* that were written for it, on this connection, */
+    bool may_read;     /* or may have been written for it */
+    bool may_be_valid; /* its key; nothing is read for one that has never been one */
+    bool is_certain;   /* it came in ordinary times: an absence needs no second read */
 };
 
 enum { WANTS = 1024 };
@@ -349,6 +351,11 @@ static int64_t number_of(const struct asked *a)
     return a->query.type == QUERY_PAGE && number > FARTHEST ? FARTHEST : number;
 }
 
+static bool may_be_valid(int key)
+{
+    return key < KEYS || (key > OTHER_KEYS && key < OTHER_KEYS + scenario.server[0].other_keys);
+}
+
 void costs_asked(const struct asked *a)
 {
     if (!is_watched)
@@ -365,6 +372,7 @@ void costs_asked(const struct asked *a)
         .type = a->query.type,
         .number = number_of(a),
         .key = part_of(a->query.key.bytes),
+        .may_be_valid = may_be_valid(a->key),
         .ended = UINT_MAX,
         .is_certain = in_use != NULL && is_ordinary() && is_settled(keys_ns),
     };
@@ -454,11 +462,16 @@ static unsigned count_waiting(void)
     return n;
 }
 
+static bool waits_for_data(const struct want *want, const struct wire *w, enum cache_query_type type)
+{
+    return want->type == type && is_waiting(want, w) && want->may_be_valid;
+}
+
 static bool any_waits_for(const struct wire *w, enum cache_query_type type)
 {
     bool waits = false;
     for (size_t i = 0; i < want_count && !waits; i++)
-        waits = wants[i].type == type && is_waiting(&wants[i], w);
+        waits = waits_for_data(&wants[i], w, type);
     return waits;
 }
 
@@ -474,7 +487,7 @@ static struct waiting waiting_for(const struct wire *w, enum cache_query_type ty
     struct waiting found = {.is_first = true, .is_certain = true};
     for (size_t i = 0; i < want_count; i++) {
         struct want *want = &wants[i];
-        if (want->type != type || want->number != number || !is_waiting(want, w))
+        if (want->number != number || !waits_for_data(want, w, type))
             continue;
         found.is_first = found.is_first && want->reads == 0 && !want->may_read;
         found.is_certain = found.is_certain && want->is_certain;
@@ -546,6 +559,16 @@ static unsigned count_due(const struct wire *w)
     return due;
 }
 
+unsigned costs_under_way(void)
+{
+    unsigned n = 0;
+    for (size_t i = in_use == NULL ? 0 : in_use->first; in_use != NULL && i < in_use->next; i++) {
+        enum kind kind = in_use->sent[i % UNDER_WAY].kind;
+        n += kind == CARD || kind == LINK || kind == RANGE;
+    }
+    return n;
+}
+
 static unsigned count_under_way(const struct wire *w, enum kind kind)
 {
     unsigned n = 0;
@@ -554,11 +577,12 @@ static unsigned count_under_way(const struct wire *w, enum kind kind)
     return n;
 }
 
-/* "The window": a request begins to read only if there is room. */
+/* "The window": a request begins to read only if there is room. One that has checked its key by itself has
+ * begun. */
 static void check_window(const struct wire *w)
 {
     unsigned due = count_due(w);
-    bool begins = count_under_way(w, INFO) == 0 && count_under_way(w, MEMBER) == 0;
+    bool begins = apart_ns == 0 || is_settled(apart_ns);
     if (begins && !window_grew && due >= window + (window < FETCH_MAX ? 1 : FETCH_MAX) &&
         scenario.topology->truth == NULL)
         trace_fail("more commands are under way than the window has room for: %u of %u", due, window);
@@ -574,9 +598,9 @@ static void note_read_for(const struct wire *w, const struct want *one)
 
 /* It may be read so often for these requests: once, if nothing is uncertain. */
 static void count_read(const struct wire *w, const struct sent *s, const struct waiting *waiting,
-                       bool is_once)
+                       unsigned most)
 {
-    if (waiting->least->reads >= (is_once ? 1 : READS_MAX))
+    if (waiting->least->reads >= most)
         reject("a request reads more than it needs", w, s);
     waiting->least->reads += !s->is_unsure;
     note_read_for(w, waiting->least);
@@ -623,9 +647,10 @@ static void judge_card(const struct wire *w, struct sent *s)
     if (s->is_own)
         return;
     if (waiting.least == NULL || by_link) {
+        bool may_be_audit = own_read && may_be_own(w);
         if (waiting.least == NULL && linked == 0 && links_are_steady() && !take_own_read(w, s))
             reject("more cards are read than their links lead to", w, s);
-        linked -= waiting.least == NULL && linked > 0;
+        linked -= waiting.least == NULL && linked > 0 && !may_be_audit;
         if (waiting.least != NULL)
             note_read_for(w, waiting.least);
         return;
@@ -635,7 +660,7 @@ static void judge_card(const struct wire *w, struct sent *s)
         check_sharing(w, s, card_changed_ns(s->number));
     if (waiting.is_first)
         check_window(w);
-    count_read(w, s, &waiting, waiting.is_certain && is_certain && !s->is_unsure);
+    count_read(w, s, &waiting, waiting.is_certain && is_certain && !s->is_unsure ? 1 : READS_MAX);
     s->is_shared = !s->is_unsure;
 }
 
@@ -660,7 +685,7 @@ static void judge_link(const struct wire *w, struct sent *s)
         reject("a link is read whose card is cached", w, s);
     if (is_steady)
         check_sharing(w, s, card_ns);
-    count_read(w, s, &waiting, waiting.is_certain && is_steady);
+    count_read(w, s, &waiting, waiting.is_certain && is_steady ? 1 : READS_MAX);
     linked++;
     s->is_shared = is_steady;
 }
@@ -679,6 +704,15 @@ static void check_range(const struct wire *w, const struct sent *s, const struct
     uint64_t to = number_at(m->word[3].text, m->word[3].len);
     if (m->count != 4 || from % PAGE != 0 || to < from || to - from >= RANGE_MAX)
         reject("a page reads more of the index than it shows", w, s);
+}
+
+/* What it lacks has been away for some time, so two reads lack the same. */
+static bool is_unchanged_page(void)
+{
+    bool changed = has_changed(OBJECT_INDEX);
+    for (int card = 0; card < CARDS && !changed; card++)
+        changed = has_changed(OBJECT_CARD + card);
+    return !changed && is_ordinary() && is_settled(index_ns) && is_settled(keys_ns) && has_keys();
 }
 
 static void judge_page(const struct wire *w, struct sent *s)
@@ -701,7 +735,11 @@ static void judge_page(const struct wire *w, struct sent *s)
         check_sharing(w, s, card_ns);
     if (waiting.is_first && !s->is_unsure)
         check_window(w);
-    count_read(w, s, &waiting, waiting.is_certain && is_steady && is_settled(card_ns) && !s->is_unsure);
+    bool is_certain = waiting.is_certain && is_settled(card_ns) && !s->is_unsure;
+    count_read(w, s, &waiting,
+               is_certain && is_steady             ? 1
+               : is_certain && is_unchanged_page() ? PAGE_READS_LACKING
+                                                   : READS_MAX);
     s->is_shared = is_steady && !s->is_unsure && s->number < FARTHEST;
 }
 

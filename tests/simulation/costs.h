@@ -22,6 +22,9 @@ void costs_begin(bool watched, const struct cache_metrics *metrics);
 void costs_asked(const struct asked *a);
 void costs_ended(const struct asked *a, const struct cache_result *result);
 
+/* Reads of data on the connection in use whose replies the process has not read yet. */
+unsigned costs_under_way(void);
+
 /* The connection in use: this one from now on, or 0 if Redis has closed it already; NULL: it was lost. */
 void costs_connection(const struct redis *server, unsigned number);
 

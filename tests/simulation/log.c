@@ -3,13 +3,29 @@
  * Lines are composed without a trace too, so that each run of a seed makes the same allocations. A warning
  * that is repeated again and again is a failure.
  */
-#include "base/log.h"
+#include "simulation/log.h"
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "simulation/events.h"
 #include "simulation/trace.h"
 
 #include <stdio.h>
+#include <string.h>
+
+static const char *counted; /* NULL: no lines are counted */
+static unsigned counted_lines;
+
+void log_count(const char *text)
+{
+    counted = text;
+    counted_lines = 0;
+}
+
+unsigned log_counted(void)
+{
+    return counted_lines;
+}
 
 bool __wrap_log_begin(struct log_line *line, enum log_level level, const char *message);
 void __wrap_log_end(struct log_line *line);
@@ -49,6 +65,7 @@ void __wrap_log_end(struct log_line *line)
 {
     count_line(line);
     TRACE("log", "%.*s", (int)line->len, line->text);
+    counted_lines += counted != NULL && memmem(line->text, line->len, counted, strlen(counted)) != NULL;
 }
 
 void __wrap_log_text(enum log_level level, const char *message, const char *name, const char *detail)

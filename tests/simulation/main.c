@@ -194,7 +194,7 @@ static void simulate(const struct run *r)
         else
             check_recovery(&loop);
     } else {
-        cases_run(k, &loop, &redis_metrics);
+        cases_run(k, &loop, &redis_metrics, &cache_metrics);
         clients_end();
         run_for(&loop, ANSWER_S * SECOND);
     }

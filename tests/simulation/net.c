@@ -143,7 +143,8 @@ static uint64_t delay_of(const struct net_conn *c)
 {
     uint64_t extra_ns = c->listener == NULL ? 0 : c->listener->extra_delay_ns;
     uint64_t extra = extra_ns == 0 ? 0 : random_duration(STREAM_NET, extra_ns);
-    return c->delay_ns + random_duration(STREAM_NET, c->delay_ns + 1) + extra;
+    uint64_t distance_ns = c->listener == NULL ? 0 : c->listener->distance_ns;
+    return c->delay_ns + random_duration(STREAM_NET, c->delay_ns + 1) + extra + distance_ns;
 }
 
 static size_t rate_of(const struct net_conn *c)

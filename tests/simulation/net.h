@@ -46,6 +46,7 @@ struct net_listener {
     void (*closed)(void *peer); /* by the process, or reset; the connection is gone */
     void *server;
     uint64_t extra_delay_ns;
+    uint64_t distance_ns;    /* that each piece takes longer */
     size_t bytes_per_second; /* to the process, on each connection; 0: any number */
     unsigned attempts;       /* to connect, so far */
 };

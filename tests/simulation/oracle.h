@@ -31,6 +31,11 @@ struct asked {
     size_t first_view;     /* the connection in use, or the next one */
     bool connected;
     uint64_t superseded_ns; /* the takeover that a node did not know of then; UINT64_MAX: all knew */
+
+    /* Once it was answered. */
+    enum cache_status status;
+    enum cache_source source;
+    uint64_t answered_ns;
 };
 
 void oracle_begin(void);

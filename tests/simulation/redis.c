@@ -232,6 +232,8 @@ static void on_hmget(struct redis *r, struct redis_client *c, const struct comma
             put_field(&c->out, &m->word[i], fixed, card_value(FIXED_VERSION, -1));
         else
             put_field(&c->out, &m->word[i], name + 1, name < 0 ? 0 : value_of(r, name));
+    if (name == OBJECT_CARD && r->faults.at_first_card != NULL)
+        r->faults.at_first_card(c);
 }
 
 static void on_hget(struct redis *r, struct redis_client *c, const struct command *m)
@@ -784,6 +786,11 @@ void redis_ignore(struct redis *r)
 /* In records of any size, or as it is. */
 static void send_to(struct redis *r, struct redis_client *c)
 {
+    if (c->mute) {
+        bytes_clear(&c->early);
+        bytes_clear(&c->out);
+        return;
+    }
     bytes_add(&c->early, bytes_front(&c->out), bytes_count(&c->out));
     const char *at = bytes_front(&c->early);
     size_t left = bytes_count(&c->early);
@@ -889,6 +896,7 @@ static void *on_accepted(void *server, struct net_conn *conn)
     c->settings = 0;
     c->tracks = c->broadcast = c->caching_no = c->reads = c->asking = c->subscribed = c->lists_slots = false;
     c->ignored = false;
+    c->mute = false;
     c->asked_ns = now_ns();
     c->tracked = 0;
     bytes_clear(&c->in);

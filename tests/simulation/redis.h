@@ -45,6 +45,7 @@ struct redis_client {
     bool caching_no;  /* the next command is not tracked */
     uint64_t tracked; /* names, as bits */
     bool reads;       /* it has been sent a read that no other node referred to this one */
+    bool mute;        /* it gets nothing any more: its connection is about to end */
     bool asking;      /* the next command is behind ASKING */
     bool subscribed;
     bool ignored;      /* what it sends is lost */
@@ -61,6 +62,8 @@ struct redis_faults {
     size_t date_bytes;                    /* that the first card has; 0: none */
     unsigned evicts_one_in;               /* a key of the catalogue, with one command of so many; 0: none */
     void (*behind_ping)(struct redis *r); /* called once, when it has executed PING; NULL: nothing */
+    void (*at_first_card)(
+        struct redis_client *c); /* called whenever it has read the first card; NULL: nothing */
 };
 
 /* What a node of a cluster knows and does besides; see cluster.c. */

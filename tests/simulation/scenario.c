@@ -790,6 +790,7 @@ void scenario_quieten(void)
         listen_again(r);
         r->faults.error = NULL;
         r->faults.behind_ping = NULL;
+        r->faults.at_first_card = NULL;
         r->faults.evicts_one_in = 0;
         r->hung_until_ns = 0;
     }
