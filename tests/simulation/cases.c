@@ -1091,6 +1091,41 @@ static void run_keys_in_an_outage(void)
     listen_again(2000);
 }
 
+/* --- a Redis that sends no invalidations --- */
+
+static void begin_revoked_untold(void)
+{
+    begin_alone();
+    scenario.server[0].faults.deaf = true;
+    scenario.server[0].other_keys = 40;
+}
+
+/* The audit reads every key in its turn: also one that many others were used after. The oracle knows the
+ * bound. */
+static void run_revoked_untold(void)
+{
+    enum { AUDITED_MS = 80000 };
+    connect_alone();
+    (void)clients_ask(0, QUERY_AUTH_ONLY, 0, 3);
+    run_for_ms(1000);
+    for (int key = 1; key < scenario.server[0].other_keys; key++)
+        (void)clients_ask((unsigned)key, QUERY_AUTH_ONLY, 0, OTHER_KEYS + key);
+    run_for_ms(1000);
+    if (clients_ask(0, QUERY_AUTH_ONLY, 0, 3)->source != CACHE_SOURCE_HIT)
+        trace_fail("a key is not cached");
+    for (int second = 0; second < 3; second++) {
+        run_for_ms(1000);
+        for (int key = 1; key < scenario.server[0].other_keys; key++)
+            (void)clients_ask((unsigned)key, QUERY_AUTH_ONLY, 0, OTHER_KEYS + key);
+    }
+    set_key(3, key_value(false, 0));
+    run_for_ms(AUDITED_MS);
+    (void)clients_ask(0, QUERY_AUTH_ONLY, 0, 3);
+    run_for_ms(2000);
+    if (caches->cache_audit_failures_total == 0)
+        trace_fail("a key was revoked, and nothing notices");
+}
+
 /* --- the host "?" --- */
 
 static void begin_unnamed_node(void)
@@ -1168,6 +1203,7 @@ static const struct simulated_case cases[] = {
     {"read-that-ends-connections", &topology_plain, 1, true, begin_read_that_ends_connections,
      run_read_that_ends_connections},
     {"keys-in-an-outage", &topology_plain, 1, true, begin_keys_in_an_outage, run_keys_in_an_outage},
+    {"revoked-untold", &topology_plain, 1, true, begin_revoked_untold, run_revoked_untold},
     {"unnamed-node", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_node},
 };
 
