@@ -5,6 +5,7 @@
 #include "simulation/clients.h"
 #include "simulation/cluster.h"
 #include "simulation/costs.h"
+#include "simulation/connects.h"
 #include "simulation/events.h"
 #include "simulation/log.h"
 #include "simulation/loop.h"
@@ -139,6 +140,33 @@ static void run_flapping_replica(void)
         trace_fail("a replica that drops each connection is chosen for ever");
 }
 
+/* How long a replica may be reported as down. */
+static void begin_with_grace(void)
+{
+    scenario.settings.stale_limit_ms = scenario.settings.stale_keys_limit_ms = 30000;
+}
+
+/* The process reaches it, for as long as it may follow a master that is none any more. */
+static void run_replica_reported_as_down(void)
+{
+    await_connected(1, 5000);
+    run_for_ms(3000);
+    unsigned errors = oracle_answers[CACHE_SOURCE_NONE];
+    const struct redis *down = replica_in_use();
+    sentinel_report_down(down); /* for a moment, as while a Sentinel starts */
+    run_for_ms(3000);
+    sentinel_report_down(NULL);
+    run_for_ms(8000);
+    if (replica_in_use() != down)
+        trace_fail("a replica that was reported as down for a moment is left");
+    sentinel_report_down(down);
+    scenario_delay_answers(10 * SECOND);
+    run_for_ms(10000);
+    expect_no_errors(errors);
+    if (replica_in_use() == down)
+        trace_fail("a replica that is reported as down is kept");
+}
+
 static void begin_unreachable_replicas(void)
 {
     sentinel_see_no_fault();
@@ -265,32 +293,57 @@ static void run_sentinel_lost(void)
     expect_shared(&sentinels[1], SENTINELS - 1, &before[1]);
 }
 
-/* All of them, while Redis is there: each is tried once a second, and costs nothing. */
-static void run_sentinels_that_refuse(void)
+/* All of them, for a minute, while Redis is there: this costs nothing. */
+static void lose_sentinels(enum net_listening state, unsigned least, unsigned most)
 {
     struct redis *sentinels = &scenario.server[FIRST_SENTINEL];
-    unsigned before = 0;
     unsigned made = 0;
     await_connected(1, 5000);
     run_for_ms(3000);
     uint64_t lost = all->redis_disconnects_total;
     for (unsigned i = 0; i < SENTINELS; i++) {
-        before += attempts_at(&sentinels[i]);
-        sentinels[i].listener.state = NET_REFUSES;
+        made -= attempts_at(&sentinels[i]);
+        sentinels[i].listener.state = state;
         redis_restart(&sentinels[i], true);
     }
     run_for_ms(60000);
     for (unsigned i = 0; i < SENTINELS; i++) {
         made += attempts_at(&sentinels[i]);
         sentinels[i].listener.state = NET_LISTENS;
+        redis_restart(&sentinels[i], true);
     }
-    if (made - before > SENTINELS * 62 || made - before < SENTINELS * 40)
-        trace_fail("Sentinels that refuse are tried more or less often than once a second: %u",
-                   made - before);
-    run_for_ms(3000);
+    if (made < least || made > most)
+        trace_fail("Sentinels are tried more or less often than planned: %u", made);
+    run_for_ms(4000);
     expect_not_lost(lost);
     if (all->sentinels_connected != 1)
         trace_fail("Sentinels that are there again are not used");
+}
+
+/* Each once a second. */
+static void run_sentinels_that_refuse(void)
+{
+    lose_sentinels(NET_REFUSES, SENTINELS * 40, SENTINELS * 62);
+}
+
+/* Each in turn for 0.5 s, then 1 s, then 2 s, and a second between the rounds. */
+static void run_sentinels_that_are_silent(void)
+{
+    lose_sentinels(NET_SILENT, 24, 36);
+}
+
+/* Sentinels announce it, so that it is not found a second later. */
+static void run_failover_that_is_announced(void)
+{
+    await_connected(1, 5000);
+    run_for_ms(5000);
+    sentinel_fail_over();
+    run_for_ms(2 * (uint64_t)SAMPLE_MS);
+    if (attempts_at(&scenario.server[1]) != 1)
+        trace_fail("a failover that is announced is not followed at once");
+    await_connected(1, 1000);
+    if (all->redis_failovers_total[REDIS_FAILOVER_MASTER] != 1)
+        trace_fail("a failover is not counted");
 }
 
 static void run_sentinel_without_channel(void)
@@ -801,6 +854,22 @@ static void run_misconf(void)
     }
 }
 
+/* Redis was busy with a script: otherwise nothing would be cached until the connection ends. */
+static void run_tracking_that_fails_once(void)
+{
+    struct redis_faults *f = &scenario.server[0].faults;
+    await_connected(1, 5000);
+    f->refuses_tracking = true;
+    f->tracking_error = "BUSY Redis is busy running a script.";
+    scenario_disturb(5 * SECOND);
+    redis_restart(&scenario.server[0], true);
+    run_for_ms(1000);
+    f->refuses_tracking = false;
+    await_connected(1, 2000);
+    if (all->redis_tracking_refused_total != 0)
+        trace_fail("a connection is used without tracking because of an error that passes");
+}
+
 /* The replies are in the socket then. */
 static void run_stopped_process(void)
 {
@@ -1140,15 +1209,60 @@ static void run_unnamed_node(void)
     run_for_ms(5000);
     unsigned errors = oracle_answers[CACHE_SOURCE_NONE];
     uint64_t connects = all->redis_connects_total;
+    log_watch("cluster node has no host name");
     cluster_remove_name(0); /* of the owner */
-    run_for_ms(MINUTE_MS + 5000);
+    run_for_ms(20000);
     expect_no_errors(errors);
     if (all->redis_connects_total != connects || all->redis_connected != 1)
         trace_fail("a good connection was left when a host name disappeared");
-    scenario_disturb(0); /* and it is found again */
-    redis_restart(&scenario.server[0], true);
-    run_for_ms(SAMPLE_MS / 2);
-    await_connected(1, 10000);
+    if (log_count() != 1)
+        trace_fail("a host name that is missing is not logged once");
+    restart(&scenario.server[0], 10000); /* and it is found again */
+}
+
+/* MOVED to "?" does not say where: another node does. */
+static void run_unnamed_successor(void)
+{
+    await_connected(1, 20000);
+    run_for_ms(5000);
+    cluster_remove_name(1);
+    cluster_take_over(1);
+    run_for_ms(SAMPLE_MS);
+    await_connected(1, 5000);
+    run_for_ms(5000);
+    if (attempts_at(&scenario.server[1]) == 0 || all->redis_failovers_total[REDIS_FAILOVER_MASTER] != 1)
+        trace_fail("a replica that has taken over is not used");
+}
+
+/* Each says that the other one has the slot. */
+static void run_nodes_that_refer_to_each_other(void)
+{
+    await_connected(1, 20000);
+    scenario_disturb(2 * MINUTE_MS * (uint64_t)MS);
+    cluster_refer(0, 2);
+    cluster_refer(2, 0);
+    run_for_ms(10000);
+    unsigned before = connects_attempts();
+    run_for_ms(MINUTE_MS);
+    if (connects_attempts() - before > 3 * 124)
+        trace_fail("nodes that refer to each other are connected to all the time: %u",
+                   connects_attempts() - before);
+}
+
+/* No request fails, and it counts as no failover, but where the process has not heard of the replicas yet. */
+static void run_slot_that_migrates(void)
+{
+    await_connected(1, 20000);
+    unsigned errors = oracle_answers[CACHE_SOURCE_NONE];
+    run_for_ms(120000);
+    expect_no_errors(errors);
+    cluster_stay();
+    run_for_ms(30000);
+    uint64_t slot = all->redis_failovers_total[REDIS_FAILOVER_SLOT];
+    uint64_t master = all->redis_failovers_total[REDIS_FAILOVER_MASTER];
+    if (slot < 2 * master || slot + master != cluster_migrations())
+        trace_fail("migrations of the slot are not what the metrics show: %u and %u of %u", (unsigned)slot,
+                   (unsigned)master, cluster_migrations());
 }
 
 /* --- all of them --- */
@@ -1156,6 +1270,8 @@ static void run_unnamed_node(void)
 static const struct simulated_case cases[] = {
     {"hung-replica", &topology_sentinel_replica, 1, true, sentinel_see_no_fault, run_hung_replica},
     {"flapping-replica", &topology_sentinel_replica, 1, true, sentinel_see_no_fault, run_flapping_replica},
+    {"replica-reported-as-down", &topology_sentinel_replica, 1, true, begin_with_grace,
+     run_replica_reported_as_down},
     {"unreachable-replicas", &topology_sentinel_replica, 1, true, begin_unreachable_replicas, run_trials},
     {"replicas-that-return", &topology_sentinel_replica, 1, true, begin_unreachable_replicas,
      run_replicas_that_return},
@@ -1171,6 +1287,8 @@ static const struct simulated_case cases[] = {
     {"fleet-of-nodes", &topology_cluster, ALL, false, cluster_stay, run_fleet_of_nodes},
     {"sentinel-lost", &topology_sentinel, ALL, false, nothing, run_sentinel_lost},
     {"sentinels-that-refuse", &topology_sentinel, 1, true, names_at_once, run_sentinels_that_refuse},
+    {"failover-that-is-announced", &topology_sentinel, 1, true, nothing, run_failover_that_is_announced},
+    {"sentinels-that-are-silent", &topology_sentinel, 1, true, names_at_once, run_sentinels_that_are_silent},
     {"sentinel-without-channel", &topology_sentinel, 1, true, sentinel_deny_channel,
      run_sentinel_without_channel},
     {"one-node-of-the-url", &topology_cluster, 1, true, begin_one_node_of_the_url, run_one_node_of_the_url},
@@ -1195,6 +1313,7 @@ static const struct simulated_case cases[] = {
     {"lost-commands", &topology_plain, 1, true, begin_large_card, run_lost_commands},
     {"nonsense", &topology_plain, 1, false, hasten_names, run_nonsense},
     {"misconf", &topology_plain, 1, true, hasten_names, run_misconf},
+    {"tracking-that-fails-once", &topology_plain, 1, true, hasten_names, run_tracking_that_fails_once},
     {"stopped-process", &topology_plain, 1, true, nothing, run_stopped_process},
     {"too-large-card", &topology_plain, 1, true, begin_too_large_card, run_too_large_card},
     {"slow-redis", &topology_plain, 1, true, begin_alone, run_slow_redis},
@@ -1205,6 +1324,10 @@ static const struct simulated_case cases[] = {
     {"keys-in-an-outage", &topology_plain, 1, true, begin_keys_in_an_outage, run_keys_in_an_outage},
     {"revoked-untold", &topology_plain, 1, true, begin_revoked_untold, run_revoked_untold},
     {"unnamed-node", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_node},
+    {"unnamed-successor", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_successor},
+    {"nodes-that-refer-to-each-other", &topology_cluster, 1, true, cluster_stay,
+     run_nodes_that_refer_to_each_other},
+    {"slot-that-migrates", &topology_cluster, 1, true, nothing, run_slot_that_migrates},
 };
 
 const char *cases_name(unsigned number)

@@ -47,7 +47,7 @@ static unsigned moves;           /* keys to be moved in the next turn of the own
 static struct part writes[WRITES];
 static size_t write_count;
 static uint64_t changed_ns;
-static unsigned takeovers;
+static unsigned takeovers, migrations;
 static uint64_t pause_ms; /* at most, between two moves of keys; another one for each migration */
 /* When takeovers may have been unknown to a node, or to the process: now or last, and before. */
 enum { UNKNOWNS = 256 };
@@ -443,6 +443,7 @@ static void end_migration(void)
     TRACE("cluster", "%s has the slot", nodes[target].redis->name);
     set_owner(target);
     target = NOBODY;
+    migrations++;
     scenario.master = nodes[owner].redis;
     tell_all(owner, source);
 }
@@ -504,6 +505,23 @@ static void take_over(int node)
     tell_all(node, former);
     tell(owner, 50);
     wake_next();
+}
+
+void cluster_take_over(int node)
+{
+    scenario_disturb(0);
+    take_over(node);
+}
+
+void cluster_refer(int node, int other)
+{
+    nodes[node].stale_until_ns = now_ns() + 90 * SECOND;
+    nodes[node].owner = other;
+}
+
+unsigned cluster_migrations(void)
+{
+    return migrations;
 }
 
 static bool may_take_over(int node)
@@ -709,7 +727,7 @@ static void begin(void)
     memset(unknowns, 0, sizeof unknowns);
     unknown_count = 0;
     stays = names_announced = false;
-    takeovers = 0;
+    takeovers = migrations = 0;
     truth = scenario.master->catalogue;
     for (int i = 0; i < NODES; i++) {
         uint8_t host = (uint8_t)(i + 1);

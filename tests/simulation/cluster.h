@@ -11,4 +11,13 @@ void cluster_stay(void);
 /* This node has none any more: its host is "?". */
 void cluster_remove_name(int node);
 
+/* A replica takes over by order. */
+void cluster_take_over(int node);
+
+/* This node says for a minute and a half that the other one has the slot. */
+void cluster_refer(int node, int other);
+
+/* Migrations of the slot that have ended. */
+unsigned cluster_migrations(void);
+
 #endif

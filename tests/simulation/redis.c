@@ -401,7 +401,8 @@ static void on_client(struct redis *r, struct redis_client *c, const struct comm
         return;
     }
     if (r->faults.refuses_tracking) {
-        bytes_printf(&c->out, "-ERR unknown subcommand\r\n");
+        bytes_printf(&c->out, "-%s\r\n",
+                     r->faults.tracking_error != NULL ? r->faults.tracking_error : "ERR unknown subcommand");
         return;
     }
     c->tracks = true;

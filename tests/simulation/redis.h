@@ -57,6 +57,7 @@ struct redis_faults {
     const char *error; /* replied to every command, or to one in `error_one_in` */
     unsigned error_one_in;
     bool refuses_tracking;
+    const char *tracking_error;           /* by which it does; NULL: it does not know the command */
     bool deaf;                            /* accepts tracking, and sends no invalidations */
     bool disordered;                      /* a server before 7.0.5 */
     size_t date_bytes;                    /* that the first card has; 0: none */

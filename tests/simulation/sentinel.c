@@ -26,7 +26,8 @@ static uint64_t failover_ends_ns; /* when the last of all has heard of it */
 static bool names_announced;
 static bool blind; /* Sentinels see no fault of a replica */
 static bool denies_channel;
-static unsigned losses; /* of connections to replicas, since everything else is whole */
+static const struct redis *reported; /* as down, which it is not */
+static unsigned losses;              /* of connections to replicas, since everything else is whole */
 
 /* --- replies --- */
 
@@ -57,7 +58,8 @@ static void put_host(struct bytes *out, const struct redis *r)
 /* The link of one that is promoted counts as it was before. */
 static void put_replica(struct bytes *out, const struct redis *r, bool promoted)
 {
-    bool down = !blind && (r->hung_until_ns > now_ns() || r->listener.state != NET_LISTENS);
+    bool down =
+        r == reported || (!blind && (r->hung_until_ns > now_ns() || r->listener.state != NET_LISTENS));
     bool follows = blind || (r->replication.upstream != NULL && r->replication.link == LINK_UP);
     put_text(out, "%4\r\n");
     put_word(out, "ip");
@@ -231,6 +233,20 @@ static void fail_over(void)
     scenario_disturb(failover_ends_ns - now_ns() + 10 * SECOND);
 }
 
+void sentinel_fail_over(void)
+{
+    elected = &scenario.server[1];
+    failover_ends_ns = now_ns();
+    replica_promote(elected);
+    scenario_disturb(2 * SECOND);
+    on_writer_moves(NULL, 0);
+    for (struct redis *r = scenario.server; r < scenario.server + DATA; r++)
+        if (r != elected)
+            replica_follow(r, elected);
+    for (unsigned i = 0; i < SENTINELS; i++)
+        name_master(i, elected, true);
+}
+
 /* --- the topology --- */
 
 void sentinel_announce_names(void)
@@ -244,6 +260,11 @@ void sentinel_announce_names(void)
 void sentinel_see_no_fault(void)
 {
     blind = true;
+}
+
+void sentinel_report_down(const struct redis *r)
+{
+    reported = r;
 }
 
 void sentinel_deny_channel(void)
@@ -268,6 +289,7 @@ static void begin_sentinels(void)
     elected = scenario.master;
     failover_ends_ns = 0;
     names_announced = blind = denies_channel = false;
+    reported = NULL;
 }
 
 static bool is_elected_named(void)

@@ -14,6 +14,12 @@ void sentinel_announce_names(void);
 /* Sentinels reach the replicas, and take them for healthy, whatever the process meets with. */
 void sentinel_see_no_fault(void);
 
+/* Sentinels report this replica as down, which others reach. */
+void sentinel_report_down(const struct redis *r);
+
+/* A replica becomes the master, and all Sentinels announce it at once. */
+void sentinel_fail_over(void);
+
 /* Sentinels deny the channel of failovers (ACL). */
 void sentinel_deny_channel(void);
 
