@@ -4,8 +4,8 @@
 #include "redis/session.h"
 #include "simulation/clients.h"
 #include "simulation/cluster.h"
-#include "simulation/costs.h"
 #include "simulation/connects.h"
+#include "simulation/costs.h"
 #include "simulation/events.h"
 #include "simulation/log.h"
 #include "simulation/loop.h"
@@ -1209,13 +1209,13 @@ static void run_unnamed_node(void)
     run_for_ms(5000);
     unsigned errors = oracle_answers[CACHE_SOURCE_NONE];
     uint64_t connects = all->redis_connects_total;
-    log_watch("cluster node has no host name");
+    log_count("cluster node has no host name");
     cluster_remove_name(0); /* of the owner */
     run_for_ms(20000);
     expect_no_errors(errors);
     if (all->redis_connects_total != connects || all->redis_connected != 1)
         trace_fail("a good connection was left when a host name disappeared");
-    if (log_count() != 1)
+    if (log_counted() != 1)
         trace_fail("a host name that is missing is not logged once");
     restart(&scenario.server[0], 10000); /* and it is found again */
 }

@@ -3,21 +3,12 @@
  * Lines are composed without a trace too, so that each run of a seed makes the same allocations.
  */
 #include "simulation/log.h"
-<<<<<<< HEAD
-
-#include "base/hash.h"
-#include "base/log.h"
-#include "simulation/events.h"
-=======
 
 #include "base/log.h"
-
->>>>>>> 0bad6d2d (tests: hold what Sentinels and nodes say by cases and one table)
 #include "simulation/trace.h"
 
 #include <stdio.h>
 #include <string.h>
-<<<<<<< HEAD
 
 static const char *counted; /* NULL: no lines are counted */
 static unsigned counted_lines;
@@ -32,26 +23,10 @@ unsigned log_counted(void)
 {
     return counted_lines;
 }
-=======
->>>>>>> 0bad6d2d (tests: hold what Sentinels and nodes say by cases and one table)
 
 bool __wrap_log_begin(struct log_line *line, enum log_level level, const char *message);
 void __wrap_log_end(struct log_line *line);
 void __wrap_log_text(enum log_level level, const char *message, const char *name, const char *detail);
-
-static const char *watched;
-static unsigned count;
-
-void log_watch(const char *message)
-{
-    watched = message;
-    count = 0;
-}
-
-unsigned log_count(void)
-{
-    return count;
-}
 
 bool __wrap_log_begin(struct log_line *line, enum log_level level, const char *message)
 {
@@ -62,7 +37,6 @@ bool __wrap_log_begin(struct log_line *line, enum log_level level, const char *m
 
 void __wrap_log_end(struct log_line *line)
 {
-    count += watched != NULL && strncmp(line->text, watched, strlen(watched)) == 0;
     TRACE("log", "%.*s", (int)line->len, line->text);
     counted_lines += counted != NULL && memmem(line->text, line->len, counted, strlen(counted)) != NULL;
 }
