@@ -6,6 +6,7 @@
 #include "support/certs.h"
 #include "support/cluster.h"
 #include "support/ctl.h"
+#include "support/fixture.h"
 #include "support/net.h"
 #include "support/proxy.h"
 #include "support/secret.h"
@@ -224,6 +225,17 @@ TEST_CASE(node_of_a_cluster_is_an_error_at_once)
     const char *bus = text_temp("%d", net_reserve_port());
     redis_start(&node, (const char *const[]){"--cluster-enabled", "yes", "--cluster-port", bus, NULL});
     expect_error_at_once(&node, VERIFY, "this server is a node of a Redis Cluster");
+}
+
+TEST_CASE(server_of_another_protocol_is_an_error_at_once)
+{
+    AUTO(redis_stop) struct redis other;
+    struct fixture fixture;
+    redis_start(&other, NULL);
+    fixture_serve(&fixture, other.url, NULL, SERVER_WAIT_LISTENING);
+    (void)snprintf(other.url, sizeof other.url, "redis://127.0.0.1:%d", fixture.server.port);
+    expect_error_at_once(&other, VERIFY, "this is not a Redis server: ");
+    server_stop(&fixture.server);
 }
 
 TEST_CASE(wrong_password_for_a_sentinel_is_an_error_at_once)

@@ -1,8 +1,15 @@
 /* Counted settings: read and checked as a whole, shared by threads, and no secret in an error. */
 #include "redis/endpoint.h"
 
+#include "redis/tls.h"
+
 #include <errno.h>
+#include <hiredis/hiredis.h>
+#include <openssl/ssl.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "support/certs.h"
 #include "support/text.h"
@@ -15,6 +22,7 @@ static struct certs_pair authority, mine, other;
 static int make_files(void **state)
 {
     (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
     tempdir_init(&dir);
     certs_make_authority(&dir, "authority", &authority);
     certs_make(&dir, "mine", &authority, "DNS:mine.example", 1, &mine);
@@ -106,6 +114,55 @@ TEST_CASE(certificates_that_cannot_be_used)
         assert_string_equal(setting, rows[i].setting);
         assert_null(strstr(buf_c_str(&error), "hush"));
     }
+}
+
+/* Accepts one connection by TLS; the name that the client has sent is in `asked_for`. */
+struct server {
+    SSL_CTX *ctx;
+    int fd;
+    char asked_for[64];
+};
+
+static void *serve(void *arg)
+{
+    struct server *s = arg;
+    SSL *ssl = SSL_new(s->ctx);
+    if (SSL_set_fd(ssl, s->fd) == 1 && SSL_accept(ssl) == 1)
+        (void)SSL_read(ssl, &(char){0}, 1); /* until the client has gone */
+    const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+    (void)snprintf(s->asked_for, sizeof s->asked_for, "%s", name == NULL ? "" : name);
+    SSL_free(ssl);
+    (void)close(s->fd);
+    return NULL;
+}
+
+/* An address is not sent as a name (RFC 6066, section 3). */
+TEST_CASE(tls_names_the_server_unless_it_has_an_address)
+{
+    static const char *const rows[][2] = {{"mine.example", "mine.example"}, {"127.0.0.1", ""}, {"::1", ""}};
+    struct redis_config *c = NULL;
+    const char *setting = NULL;
+    SCOPED_BUF(error);
+    assert_int_equal(make(authority.cert, mine.cert, mine.key, &c, &error, &setting), 0);
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct server server = {.ctx = SSL_CTX_new(TLS_server_method())};
+        pthread_t thread;
+        int fds[2];
+        assert_int_equal(SSL_CTX_use_certificate_chain_file(server.ctx, mine.cert), 1);
+        assert_int_equal(SSL_CTX_use_PrivateKey_file(server.ctx, mine.key, SSL_FILETYPE_PEM), 1);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+        server.fd = fds[1];
+        assert_int_equal(pthread_create(&thread, NULL, serve, &server), 0);
+        redisContext *context = redisConnectFd(fds[0]);
+        assert_non_null(context);
+        int err = redis_tls_start(context, redis_config_tls(c), rows[i][0]);
+        redisFree(context);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        SSL_CTX_free(server.ctx);
+        assert_string_equal(server.asked_for, rows[i][1]);
+        assert_int_equal(err, *rows[i][1] == '\0' ? -EACCES : 0); /* the certificate has the name alone */
+    }
+    redis_config_unref(c);
 }
 
 static void *share(void *arg)
