@@ -1160,6 +1160,25 @@ static void run_keys_in_an_outage(void)
     listen_again(2000);
 }
 
+/* Its keys are checked one by one, as they are used, and an operator is told. */
+static void begin_too_many_keys(void)
+{
+    begin_alone();
+    scenario.server[0].other_keys = 100000;
+    log_count("\"reason\":\"it has too many keys\"");
+}
+
+static void run_too_many_keys(void)
+{
+    connect_alone();
+    run_for_ms(5000);
+    if (log_counted() == 0)
+        trace_fail("nothing tells that the keys are too many");
+    const struct asked *a = clients_ask(0, QUERY_AUTH_ONLY, 0, OTHER_KEYS + 99999);
+    run_for_ms(1000);
+    expect_answer(a, CACHE_FOUND, CACHE_SOURCE_HIT);
+}
+
 /* --- a Redis that sends no invalidations --- */
 
 static void begin_revoked_untold(void)
@@ -1322,6 +1341,7 @@ static const struct simulated_case cases[] = {
     {"read-that-ends-connections", &topology_plain, 1, true, begin_read_that_ends_connections,
      run_read_that_ends_connections},
     {"keys-in-an-outage", &topology_plain, 1, true, begin_keys_in_an_outage, run_keys_in_an_outage},
+    {"too-many-keys", &topology_plain, 1, true, begin_too_many_keys, run_too_many_keys},
     {"revoked-untold", &topology_plain, 1, true, begin_revoked_untold, run_revoked_untold},
     {"unnamed-node", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_node},
     {"unnamed-successor", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_successor},

@@ -416,6 +416,8 @@ static void check_memory(void)
     if (metrics->cache_bytes > limit)
         trace_fail("the cache is larger than it may be: %" PRIu64 " bytes of %zu", metrics->cache_bytes,
                    scenario.settings.cache_size);
+    if (metrics->cache_entries > 0 && metrics->cache_bytes == 0)
+        trace_fail("the cache has entries that take no bytes");
 }
 
 /* What was read for a request that is cancelled may count for another one: its key was not checked yet. */
