@@ -1257,7 +1257,7 @@ static void run_unnamed_successor(void)
 static void run_nodes_that_refer_to_each_other(void)
 {
     await_connected(1, 20000);
-    scenario_disturb(2 * MINUTE_MS * (uint64_t)MS);
+    scenario_disturb(2 * (uint64_t)MINUTE_MS * MS);
     cluster_refer(0, 2);
     cluster_refer(2, 0);
     run_for_ms(10000);
