@@ -640,6 +640,8 @@ static void judge_card(const struct wire *w, struct sent *s)
 {
     struct waiting waiting = waiting_for(w, QUERY_CARD, s->number);
     bool by_link = any_waits_for(w, QUERY_CARD_BY_LINK);
+    if (s->number < 1)
+        reject("a card is read that no link leads to", w, s);
     if (is_counted(s->number) && !by_link && keeps_all())
         check_not_held(w, s, &cards[s->number], "a card is read that is cached");
     if (s->is_own)
