@@ -36,6 +36,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/param.h>
 
 struct cache {
     struct cache_options options;
@@ -86,6 +87,7 @@ struct lookup {
     uint64_t now;               /* by the boot clock */
     struct cache_result result; /* complete after a hit */
     struct lifetime lifetime;   /* how long the entry that was found may be served */
+    uint64_t current_ms;        /* when an outdated page was current, by the boot clock; or the maximum */
     /*
      * After a miss: the key must be checked in Redis too. Each request has its own check while the connection
      * is lost, or the lease has expired.
@@ -164,7 +166,7 @@ static void cache_compose_known(struct cache *c, struct page_builder *p, struct 
                          m->count, result->body);
 }
 
-/* All of the page's channels are known, but not its body. */
+/* All of the page's channels are known, but some have changed since its body was made. */
 static bool cache_hit_members(struct cache *c, int64_t number, struct lookup *l, const struct entry *e)
 {
     struct page_builder *p = page_builder_new(number);
@@ -181,6 +183,13 @@ static bool cache_hit_members(struct cache *c, int64_t number, struct lookup *l,
     return true;
 }
 
+/* In an outage a page is served for the stale limit since it was current. */
+static bool cache_may_serve_outdated(const struct cache *c, const struct lookup *l,
+                                     const struct entry_page *page)
+{
+    return l->freshness == FRESHNESS_STALE && l->now < page->outdated_ms + c->options.stale_limit_ms;
+}
+
 static bool cache_hit_page(struct cache *c, const struct cache_query *q, struct lookup *l)
 {
     if (validity_is_pending(&c->validity, INVALIDATED_INDEX))
@@ -188,8 +197,11 @@ static bool cache_hit_page(struct cache *c, const struct cache_query *q, struct 
     const struct entry *e = entries_find(&c->entries, ENTRY_PAGE, q->number);
     if (e == NULL)
         return cache_hit_page_beyond(c, q->number, &l->result);
-    if (e->body == NULL)
-        return cache_hit_members(c, q->number, l, e);
+    if (e->page->outdated_ms != 0) {
+        if (!cache_may_serve_outdated(c, l, e->page))
+            return cache_hit_members(c, q->number, l, e);
+        l->current_ms = e->page->outdated_ms;
+    }
     l->result.last_page = e->page->info.last;
     return cache_hit_entry(c, q->coding, l, e);
 }
@@ -218,7 +230,8 @@ __attribute__((cold)) static void cache_set_age(const struct cache *c, struct lo
 {
     bool tracked = lifetime_is_tracked(l->lifetime);
     uint64_t until_ms = l->lifetime.until_ms;
-    uint64_t current_ms = tracked ? validity_current_ms(&c->validity) : until_ms - c->options.ttl_ms;
+    uint64_t current_ms =
+        tracked ? MIN(l->current_ms, validity_current_ms(&c->validity)) : until_ms - c->options.ttl_ms;
     l->result.age_s = (int64_t)(l->now - current_ms + 999) / 1000;
     l->result.ttl_s = tracked ? -l->result.age_s : (int64_t)(until_ms - l->now) / 1000;
 }
@@ -269,6 +282,7 @@ static struct lookup cache_lookup(struct cache *c, struct cache_request *request
                        .now = now,
                        .result = {.key_name = &request->key_name},
                        .lifetime = LIFETIME_TRACKED,
+                       .current_ms = UINT64_MAX,
                        .needs_auth = true};
     bool is_fresh = l.freshness == FRESHNESS_FRESH;
     if (is_fresh && cache_is_undrained(c, request->undrained_ms != 0 ? request->undrained_ms : now)) {

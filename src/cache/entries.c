@@ -2,7 +2,8 @@
  * The bounded table of entries; see entries.h.
  *
  * A page has the list of its channels, and `members` leads from a channel to its page. So a change of a
- * channel invalidates one body. The list stays: only that channel has to be read again.
+ * channel outdates one body, which is served in an outage only. The list stays: only that channel has to be
+ * read again.
  */
 #include "cache/entries.h"
 
@@ -622,21 +623,16 @@ void entries_drop(struct entries *es, enum entry_kind kind, int64_t number)
     entries_publish_size(es);
 }
 
-/* A collision of hashes only costs a page its body. */
-void entries_invalidate_page_of(struct entries *es, int64_t id)
+/* A collision of hashes only outdates a page that is current. */
+void entries_outdate_page_of(struct entries *es, int64_t id, uint64_t current_ms)
 {
     if (list_empty(&es->pages))
         return;
     const struct table_slot *slot = table_find(&es->members, hash_int64(id, es->seed));
     for (; slot != NULL; slot = table_find_next(&es->members, slot)) {
-        struct entry *e = slot->entry;
-        if (e->body == NULL)
-            continue;
-        entries_drop_coded(es, e);
-        blob_unref(e->body);
-        e->body = NULL;
-        entries_set_cost(es, e);
-        entries_publish_size(es);
+        struct entry_page *page = ((struct entry *)slot->entry)->page;
+        if (page->outdated_ms == 0)
+            page->outdated_ms = current_ms;
     }
 }
 

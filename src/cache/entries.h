@@ -34,7 +34,7 @@
 enum entry_kind {
     ENTRY_CARD,    /* by id, and by the card's link: `body` is the finished card */
     ENTRY_SUMMARY, /* by id: `body` is the channel's JSON object in a page */
-    ENTRY_PAGE     /* by number: `page`, and `body` while all of it is current */
+    ENTRY_PAGE     /* by number: `page`, and `body`, which may be outdated */
 };
 
 /* The source of an entry: a card (also of its summary), or a page of the index. */
@@ -56,6 +56,7 @@ struct entry_page {
     struct list link;          /* in the list of pages, of dead pages or of cleared pages */
     struct entry *entry;
     uint64_t epoch; /* entries.page_epoch when the page was added; the page is dead when that has changed */
+    uint64_t outdated_ms; /* the body was current then, by the boot clock, and may not be now; 0: it is */
     struct page_info info;
     int member_count;
     int64_t member[]; /* channels, in the order of the page */
@@ -205,8 +206,9 @@ bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number,
 
 void entries_drop(struct entries *es, enum entry_kind kind, int64_t number);
 
-/* Drops the body of the page that shows channel `id`, and keeps its list of channels. */
-void entries_invalidate_page_of(struct entries *es, int64_t id);
+/* Marks the page that shows channel `id`: its body is outdated since after `current_ms`, by the boot clock.
+ * Its list of channels is current. */
+void entries_outdate_page_of(struct entries *es, int64_t id, uint64_t current_ms);
 
 /* Drops all pages, and the size of the index, at once; entries_reclaim frees them. */
 void entries_drop_pages(struct entries *es);

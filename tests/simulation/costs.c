@@ -158,7 +158,8 @@ static uint64_t check[KEYS_PER_CHECK];
 static size_t check_count; /* keys of the check that is being written */
 static unsigned window, most_due;
 static bool window_grew;
-static bool has_lost; /* reads, with the last connection */
+static unsigned part_turn; /* in which a part of what Redis wrote at once was read last */
+static bool has_lost;      /* reads, with the last connection */
 
 /* --- times --- */
 
@@ -420,15 +421,14 @@ static void check_memory(void)
         trace_fail("the cache has entries that take no bytes");
 }
 
-/* What was read for a request that is cancelled may count for another one: its key was not checked yet. */
-static void give_back_read(const struct want *cancelled)
+/* What was read for a request that has ended may count for another one: its key was not checked yet. */
+static void give_back_read(const struct want *ended)
 {
     struct want *w = wants;
-    while (w < wants + want_count &&
-           (w == cancelled || w->type != cancelled->type || w->number != cancelled->number ||
-            w->ended != UINT_MAX || w->reads == 0))
+    while (w < wants + want_count && (w == ended || w->type != ended->type || w->number != ended->number ||
+                                      w->ended != UINT_MAX || w->reads == 0))
         w++;
-    if (w < wants + want_count && cancelled->reads == 0)
+    if (w < wants + want_count && ended->reads == 0)
         w->reads--;
 }
 
@@ -442,8 +442,7 @@ void costs_ended(const struct asked *a, const struct cache_result *result)
     if (w == wants + want_count)
         trace_fail("a request that is not watched was answered");
     w->ended = loop_turn();
-    if (result == NULL)
-        give_back_read(w);
+    give_back_read(w);
     if (result != NULL && result->status == CACHE_FOUND && w->type == QUERY_PAGE)
         learn_page(w->number, result->source);
     if (result != NULL && result->status == CACHE_KEY_INVALID)
@@ -585,8 +584,9 @@ static void check_window(const struct wire *w)
 {
     unsigned due = count_due(w);
     bool begins = apart_ns == 0 || is_settled(apart_ns);
-    if (begins && !window_grew && due >= window + (window < FETCH_MAX ? 1 : FETCH_MAX) &&
-        scenario.topology->truth == NULL)
+    unsigned most = window + (window < FETCH_MAX ? 1 : FETCH_MAX);
+    bool is_known = part_turn == 0 || made_since(w) > part_turn;
+    if (begins && is_known && !window_grew && due >= most && scenario.topology->truth == NULL)
         trace_fail("more commands are under way than the window has room for: %u of %u", due, window);
 }
 
@@ -1161,11 +1161,13 @@ static void note_read(struct copy *c, size_t count, uint64_t made_ns)
             c[i].turn = loop_turn();
 }
 
-void costs_read(unsigned number, uint64_t made_ns)
+void costs_read(unsigned number, uint64_t made_ns, bool is_part)
 {
     struct wire *w = wire_of(number);
     if (w == NULL)
         return;
+    made_ns -= is_part;
+    part_turn = is_part ? loop_turn() : part_turn;
     for (; w->first < w->executed; w->first++) {
         const struct sent *s = &w->sent[w->first % UNDER_WAY];
         if (!s->replied || s->made_ns > made_ns)
@@ -1242,6 +1244,7 @@ static void connect_to(const struct redis *r, struct wire *w)
     linked = 0;
     window = has_lost ? WINDOW_AFTER_LOSS : WINDOW_FIRST;
     window_grew = false;
+    part_turn = 0;
     most_due = 0;
     has_lost = false;
     for (size_t i = 0; i < want_count; i++) {

@@ -80,7 +80,7 @@ static void note_down(unsigned number, uint64_t made_ns)
 static void on_read(unsigned number, uint64_t made_ns, bool is_part)
 {
     struct oracle_statement *s = &statements[number % VIEWS];
-    costs_read(number, made_ns - is_part);
+    costs_read(number, made_ns, is_part);
     note_down(number, made_ns - is_part);
     told_last = told_last && number != told.conn;
     if (s->conn != number || s->made_ns > made_ns)
@@ -708,6 +708,8 @@ static void check_age(const struct answer *a)
         reject(a, "an answer is older than the TTL");
     if (r->source != CACHE_SOURCE_STALE)
         return;
+    if (a->asked->query.type == QUERY_PAGE) /* it may have been outdated before the loss */
+        limit_ms = (int64_t)s->stale_limit_ms;
     limit_ms += is_by_ttl() ? (int64_t)s->ttl_ms : 0;
     limit_ms += (int64_t)(LEASE_NS / MS); /* the limits count from the loss */
     if ((r->age_s - 1) * 1000 > limit_ms || (r->ttl_s > 0 && !is_by_ttl()))

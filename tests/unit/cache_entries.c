@@ -243,26 +243,6 @@ TEST_CASE_WITH(coded_bodies_count_with_their_entry_and_go_with_it, set_up, tear_
     blob_unref(held);
 }
 
-TEST_CASE_WITH(a_changed_channel_takes_the_coded_bodies_off_its_page, set_up, tear_down)
-{
-    put_tagged_page(1, 100);
-    put_tagged_page(2, 200);
-    assert_true(put_coded(ENTRY_PAGE, 1, page(1)->body, CODING_ZSTD, CODED_SIZE));
-    assert_true(put_coded(ENTRY_PAGE, 2, page(2)->body, CODING_ZSTD, CODED_SIZE));
-    struct blob *plain = blob_ref(page(1)->body);
-    entries_invalidate_page_of(&entries, 100);
-    entries_check(&entries);
-    assert_null(entry_coded_body(page(1), CODING_ZSTD));
-    assert_non_null(entry_coded_body(page(2), CODING_ZSTD));
-    assert_false(
-        put_coded(ENTRY_PAGE, 1, plain, CODING_ZSTD, CODED_SIZE)); /* it was made of the dropped one */
-    entries_drop_pages(&entries);
-    assert_false(put_coded(ENTRY_PAGE, 2, plain, CODING_GZIP, CODED_SIZE));
-    (void)reclaim(1);
-    assert_int_equal(metrics.cache_coded_bytes, 0);
-    blob_unref(plain);
-}
-
 TEST_CASE_WITH(coded_bodies_stay_within_the_budget, set_up, tear_down)
 {
     enum { CARDS = 1000 };
