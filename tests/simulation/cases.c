@@ -1160,6 +1160,53 @@ static void run_keys_in_an_outage(void)
     listen_again(2000);
 }
 
+/* --- pages in an outage --- */
+
+enum { OUTDATED_LIMIT_MS = 10000 };
+
+static void begin_page_in_an_outage(void)
+{
+    begin_alone();
+    scenario.settings.stale_limit_ms = scenario.settings.stale_keys_limit_ms = OUTDATED_LIMIT_MS;
+}
+
+/* Changes a card of the first page. */
+static void change_a_member(void)
+{
+    const struct catalogue *c = &scenario.server[0].catalogue;
+    struct change change = {0};
+    int ids[MEMBERS_MAX];
+    int count = catalogue_members(c, catalogue_value(c, OBJECT_INDEX), ids);
+    for (int i = 0; i < count && change.count == 0; i++) {
+        int64_t value = ids[i] <= CARDS ? catalogue_value(c, OBJECT_CARD + ids[i] - 1) : 0;
+        if (value > 0)
+            change_add(&change, OBJECT_CARD + ids[i] - 1,
+                       card_value(card_version(value) + 1, card_link(value)));
+    }
+    if (change.count == 0 || !redis_submit(scenario.master, &change))
+        trace_fail("no card can be changed");
+}
+
+/* It is served for the limit since it was current, which is before the loss. */
+static void run_page_in_an_outage(void)
+{
+    connect_alone();
+    (void)clients_ask(0, QUERY_PAGE, 1, 0);
+    run_for_ms(1000);
+    change_a_member();
+    run_for_ms(3000);
+    begin_outage();
+    const struct asked *page = clients_ask(0, QUERY_PAGE, 1, 0);
+    run_for_ms(10);
+    expect_answer(page, CACHE_FOUND, CACHE_SOURCE_STALE);
+    run_for_ms(OUTDATED_LIMIT_MS - 2000);
+    const struct asked *late = clients_ask(0, QUERY_PAGE, 1, 0);
+    run_for_ms(10);
+    if (!late->waits)
+        trace_fail("an outdated page is served beyond the limit");
+    listen_again(2000);
+}
+
 /* Its keys are checked one by one, as they are used, and an operator is told. */
 static void begin_too_many_keys(void)
 {
@@ -1342,6 +1389,7 @@ static const struct simulated_case cases[] = {
      run_read_that_ends_connections},
     {"keys-in-an-outage", &topology_plain, 1, true, begin_keys_in_an_outage, run_keys_in_an_outage},
     {"too-many-keys", &topology_plain, 1, true, begin_too_many_keys, run_too_many_keys},
+    {"page-in-an-outage", &topology_plain, 1, true, begin_page_in_an_outage, run_page_in_an_outage},
     {"revoked-untold", &topology_plain, 1, true, begin_revoked_untold, run_revoked_untold},
     {"unnamed-node", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_node},
     {"unnamed-successor", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_successor},
