@@ -624,7 +624,7 @@ void entries_drop(struct entries *es, enum entry_kind kind, int64_t number)
 }
 
 /* A collision of hashes only outdates a page that is current. */
-void entries_outdate_page_of(struct entries *es, int64_t id, uint64_t current_ms)
+void entries_mark_page_outdated(struct entries *es, int64_t id, uint64_t current_ms)
 {
     if (list_empty(&es->pages))
         return;

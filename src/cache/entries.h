@@ -208,7 +208,7 @@ void entries_drop(struct entries *es, enum entry_kind kind, int64_t number);
 
 /* Marks the page that shows channel `id`: its body is outdated since after `current_ms`, by the boot clock.
  * Its list of channels is current. */
-void entries_outdate_page_of(struct entries *es, int64_t id, uint64_t current_ms);
+void entries_mark_page_outdated(struct entries *es, int64_t id, uint64_t current_ms);
 
 /* Drops all pages, and the size of the index, at once; entries_reclaim frees them. */
 void entries_drop_pages(struct entries *es);

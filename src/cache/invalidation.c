@@ -64,7 +64,7 @@ static void invalidation_drop_card(struct invalidation *c, int64_t id)
     const struct cache_parts *parts = c->parts;
     entries_drop(parts->entries, ENTRY_CARD, id);
     entries_drop(parts->entries, ENTRY_SUMMARY, id);
-    entries_outdate_page_of(parts->entries, id, c->validity->pong_ms);
+    entries_mark_page_outdated(parts->entries, id, c->validity->pong_ms);
     fetches_invalidate_card(parts->fetches, id);
 }
 

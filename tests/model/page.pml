@@ -40,7 +40,7 @@ byte summary_card;
 bool checking;  /* a check of the catalogue is under way */
 bool index_deferred; /* INVALIDATED_INDEX waits for a check (cache/invalidation.c) */
 
-/* entries.c: entries_outdate_page_of */
+/* entries.c: entries_mark_page_outdated */
 inline drop_body()
 {
     body = false;
