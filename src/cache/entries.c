@@ -2,7 +2,7 @@
  * The bounded table of entries; see entries.h.
  *
  * A page has the list of its channels, and `members` leads from a channel to its page. So a change of a
- * channel outdates one body, which is served in an outage only. The list stays: only that channel has to be
+ * channel makes one body outdated: it is served in an outage only. The list stays: only that channel has to be
  * read again.
  */
 #include "cache/entries.h"
@@ -623,7 +623,7 @@ void entries_drop(struct entries *es, enum entry_kind kind, int64_t number)
     entries_publish_size(es);
 }
 
-/* A collision of hashes only outdates a page that is current. */
+/* A collision of hashes only marks a page that is current. */
 void entries_mark_page_outdated(struct entries *es, int64_t id, uint64_t current_ms)
 {
     if (list_empty(&es->pages))
