@@ -12,7 +12,8 @@
  * is from the write of a batch to the end of the response; cpu_us is this program's own processor time per
  * request.
  *
- * --distinct: each request has an X-Request-Id of its own, so no header section is that of the request before.
+ * --distinct: each request has an X-Request-Id of its own, so no header section is that of the request
+ * before.
  *
  * --close: a connection for each request. C of them are open at a time; latency includes the handshake.
  *
@@ -300,10 +301,12 @@ static void hold(struct conn *conns)
 static void read_options(int argc, char **argv)
 {
     static const struct option known[] = {
-        {"port", 1, NULL, 'p'},        {"targets", 1, NULL, 't'}, {"key", 1, NULL, 'k'},
-        {"connections", 1, NULL, 'c'}, {"depth", 1, NULL, 'd'},   {"seconds", 1, NULL, 's'},
-        {"requests", 1, NULL, 'n'},    {"sweep", 0, NULL, 'a'},   {"hold", 0, NULL, 'i'},
-        {"header", 1, NULL, 'h'},      {"close", 0, NULL, 'e'},   {"distinct", 0, NULL, 'u'},
+        {"port", 1, NULL, 'p'},     {"targets", 1, NULL, 't'},
+        {"key", 1, NULL, 'k'},      {"connections", 1, NULL, 'c'},
+        {"depth", 1, NULL, 'd'},    {"seconds", 1, NULL, 's'},
+        {"requests", 1, NULL, 'n'}, {"sweep", 0, NULL, 'a'},
+        {"hold", 0, NULL, 'i'},     {"header", 1, NULL, 'h'},
+        {"close", 0, NULL, 'e'},    {"distinct", 0, NULL, 'u'},
         {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {

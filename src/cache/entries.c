@@ -2,8 +2,8 @@
  * The bounded table of entries; see entries.h.
  *
  * A page has the list of its channels, and `members` leads from a channel to its page. So a change of a
- * channel makes one body outdated: it is served in an outage only. The list stays: only that channel has to be
- * read again.
+ * channel makes one body outdated: it is served in an outage only. The list stays: only that channel has to
+ * be read again.
  */
 #include "cache/entries.h"
 

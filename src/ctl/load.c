@@ -90,7 +90,7 @@ static const char *load_read_integer(struct reader *r, enum channel_field f, yyj
     int64_t number = 0;
     struct span text = {yyjson_get_raw(value), yyjson_get_len(value)};
     bool valid = text.data != NULL && parse_int64(text, &number) == 0;
-    if (f == CHANNEL_FIELD_is_a_plus_flag && !(valid && (number == 0 || number == 1)))
+    if (channel_field_type(f) == CHANNEL_FLAG && !(valid && (number == 0 || number == 1)))
         return "0, 1 or null";
     if (!valid)
         return f == CHANNEL_FIELD_max_channel_id ? "a 64-bit integer" : "a 64-bit integer or null";
