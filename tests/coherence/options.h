@@ -36,10 +36,10 @@ struct options {
     /* What makes a run fail, to show that violations are noticed. */
     bool expect_violations;
     const char *expected; /* kinds of violations that must all be among them, separated by commas, or NULL */
-    int drop;                  /* one in so many changes is recorded, but not written; 0: none */
-    bool torn_writes;          /* cards are written in two halves */
-    bool hide_link;            /* channeld cannot see whether its replica has a master */
-    bool misdirect_links;      /* some requests by link are for another one than is checked */
+    int drop;             /* one in so many changes is recorded, but not written; 0: none */
+    bool torn_writes;     /* cards are written in two halves */
+    bool hide_link;       /* channeld cannot see whether its replica has a master */
+    bool misdirect_links; /* some requests by link are for another one than is checked */
 };
 
 #endif
