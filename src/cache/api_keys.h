@@ -83,7 +83,7 @@ struct api_keys {
     unsigned next_way; /* the place that the next absence takes in a full set */
 };
 
-/* `metrics` is borrowed. Returns 0 or -ENOMEM; api_keys_fini is due in both cases. */
+/* `metrics` is borrowed. Returns 0 or -ENOMEM; call api_keys_fini in both cases. */
 int api_keys_init(struct api_keys *k, struct cache_metrics *metrics) __attribute__((warn_unused_result));
 void api_keys_fini(struct api_keys *k);
 

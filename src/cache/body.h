@@ -39,7 +39,7 @@ struct commands {
     char digest[DIGEST_HEX_LEN + 2]; /* the digest of the key in hex, with the end of the line */
 };
 
-/* Returns 0 or -ENOMEM; commands_fini is due in both cases. */
+/* Returns 0 or -ENOMEM; call commands_fini in both cases. */
 int commands_init(struct commands *c, const struct keyspace *keyspace) __attribute__((warn_unused_result));
 
 static inline void commands_fini(struct commands *c)

@@ -134,7 +134,7 @@ int cache_new(struct uv_loop_s *loop, const struct cache_options *options, struc
 void cache_close(struct cache *c, void (*closed)(void *arg), void *arg);
 
 /*
- * Uses these settings of Redis as soon as a connection with them is ready; the connection in use serves until
+ * Uses these settings of Redis when a connection with them is ready; the connection in use serves until
  * then. The cache takes a reference of `config`. After a negative errno nothing has changed.
  */
 int cache_use_redis(struct cache *c, struct redis_config *config) __attribute__((warn_unused_result));

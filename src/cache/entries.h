@@ -5,8 +5,8 @@
  * the cache adds entries from replies and drops those that an invalidation names (invalidation.h). There are
  * entries only for what exists. A card is found by its id and by its own link.
  *
- * Cards and pages keep coded bodies beside the plain one. Coded bodies are derived from it and dropped with
- * it. Their bytes count as bytes of the entry.
+ * Cards and pages keep coded bodies in addition to the plain one. Coded bodies are derived from it and
+ * dropped with it. Their bytes count as bytes of the entry.
  *
  * No call takes long, however much is cached. Dropping all pages, or everything, makes entries dead at once:
  * they are not found any more, but count among the bytes until they are freed. The loop frees them in steps
@@ -127,8 +127,8 @@ struct entries {
     bool is_open;                        /* `idle` may be started */
 };
 
-/* `metrics` is borrowed. With a budget of 0 nothing is kept. Returns 0 or -ENOMEM; entries_fini is due in
- * both cases. */
+/* `metrics` is borrowed. With a budget of 0 nothing is kept. Returns 0 or -ENOMEM; call entries_fini in both
+ * cases. */
 int entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
     __attribute__((warn_unused_result));
 

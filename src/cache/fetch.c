@@ -1,7 +1,7 @@
 /*
  * Batches of commands and their results; see fetch.h.
  *
- * Invariant: a fetch exists while replies are due or it is in the list of fetches that wait for a check. The
+ * Invariant: a fetch exists while it expects replies, or is in the list of fetches that wait for a check. The
  * last reply, or the check, continues or ends it (fetch_proceed, fetches_confirm).
  */
 #include "cache/fetch.h"

@@ -50,7 +50,7 @@ struct fetches {
     struct value_reports reports;
 };
 
-/* Returns 0 or -ENOMEM; fetches_fini is due in both cases, after all fetches have ended. */
+/* Returns 0 or -ENOMEM; call fetches_fini in both cases, when all fetches have ended. */
 int fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t delay_limit_ms)
     __attribute__((warn_unused_result));
 void fetches_fini(struct fetches *fs);

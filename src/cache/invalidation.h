@@ -44,7 +44,7 @@ struct invalidation {
     size_t cursor; /* the cursor of entries_walk */
 };
 
-/* `validity` is that of the parts. Returns 0 or -ENOMEM; invalidation_fini is due in both cases. */
+/* `validity` is that of the parts. Returns 0 or -ENOMEM; call invalidation_fini in both cases. */
 int invalidation_init(struct invalidation *c, const struct cache_parts *parts, struct validity *validity)
     __attribute__((warn_unused_result));
 void invalidation_fini(struct invalidation *c);

@@ -51,7 +51,7 @@ enum { KEY_READER_CURSOR_MAX = 20 };
 
 struct key_reader;
 
-/* A check. It is in flight while replies are due. */
+/* A check. It is in flight while it expects replies. */
 struct key_check {
     struct key_reader *reader;
     enum key_check_reply { /* the next reply */
@@ -101,7 +101,7 @@ struct key_reader {
     size_t found_count;
 };
 
-/* Returns 0 or -ENOMEM; key_reader_fini is due in both cases. */
+/* Returns 0 or -ENOMEM; call key_reader_fini in both cases. */
 int key_reader_init(struct key_reader *r, const struct cache_parts *parts)
     __attribute__((warn_unused_result));
 void key_reader_fini(struct key_reader *r);

@@ -27,7 +27,7 @@ struct redis_client {
     redisContext *context; /* NULL: not connected */
     bool broken;           /* nothing more can be read: invalid input, or the slot is at another node now */
     bool rejected;         /* see redis_client_is_rejected */
-    size_t pending;        /* replies that are due to queued commands */
+    size_t pending;        /* replies still to come */
     struct buf out;        /* commands that were not given to hiredis yet */
     struct buf error;
     struct resp_parser parser;

@@ -54,7 +54,7 @@ int redis_client_flush(struct redis_client *c) __attribute__((warn_unused_result
  */
 const struct redis_reply *redis_client_receive(struct redis_client *c) __attribute__((warn_unused_result));
 
-/* How many replies are due. */
+/* How many replies are still to come. */
 size_t redis_client_pending(const struct redis_client *c);
 
 /* True when the connection itself has failed. Whether the last commands were executed is then unknown. */
