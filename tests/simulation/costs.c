@@ -158,8 +158,7 @@ static uint64_t check[KEYS_PER_CHECK];
 static size_t check_count; /* keys of the check that is being written */
 static unsigned window, most_due;
 static bool window_grew;
-static unsigned part_turn; /* in which a part of what Redis wrote at once was read last */
-static bool has_lost;      /* reads, with the last connection */
+static bool has_lost; /* reads, with the last connection */
 
 /* --- times --- */
 
@@ -585,8 +584,7 @@ static void check_window(const struct wire *w)
     unsigned due = count_due(w);
     bool begins = apart_ns == 0 || is_settled(apart_ns);
     unsigned most = window + (window < FETCH_MAX ? 1 : FETCH_MAX);
-    bool is_known = part_turn == 0 || made_since(w) > part_turn;
-    if (begins && is_known && !window_grew && due >= most && scenario.topology->truth == NULL)
+    if (begins && !window_grew && due >= most && scenario.topology->truth == NULL)
         trace_fail("more commands are under way than the window has room for: %u of %u", due, window);
 }
 
@@ -1161,13 +1159,11 @@ static void note_read(struct copy *c, size_t count, uint64_t made_ns)
             c[i].turn = loop_turn();
 }
 
-void costs_read(unsigned number, uint64_t made_ns, bool is_part)
+void costs_read(unsigned number, uint64_t made_ns)
 {
     struct wire *w = wire_of(number);
     if (w == NULL)
         return;
-    made_ns -= is_part;
-    part_turn = is_part ? loop_turn() : part_turn;
     for (; w->first < w->executed; w->first++) {
         const struct sent *s = &w->sent[w->first % UNDER_WAY];
         if (!s->replied || s->made_ns > made_ns)
@@ -1244,7 +1240,6 @@ static void connect_to(const struct redis *r, struct wire *w)
     linked = 0;
     window = has_lost ? WINDOW_AFTER_LOSS : WINDOW_FIRST;
     window_grew = false;
-    part_turn = 0;
     most_due = 0;
     has_lost = false;
     for (size_t i = 0; i < want_count; i++) {

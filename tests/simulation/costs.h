@@ -34,8 +34,8 @@ void costs_wrote(unsigned number, const char *data, size_t n, bool whole);
 /* It has closed a connection. */
 void costs_closed(unsigned number);
 
-/* It has read all that the server had made by then; `is_part`: a part of what it made last. */
-void costs_read(unsigned number, uint64_t made_ns, bool is_part);
+/* It has read all that the server had made by then. */
+void costs_read(unsigned number, uint64_t made_ns);
 
 /* Redis has executed the next command of a client; its reply has data that may be cached. */
 void costs_executed(const struct redis_client *c, bool has_data);

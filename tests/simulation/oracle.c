@@ -80,7 +80,7 @@ static void note_down(unsigned number, uint64_t made_ns)
 static void on_read(unsigned number, uint64_t made_ns, bool is_part)
 {
     struct oracle_statement *s = &statements[number % VIEWS];
-    costs_read(number, made_ns, is_part);
+    costs_read(number, made_ns - is_part);
     note_down(number, made_ns - is_part);
     told_last = told_last && number != told.conn;
     if (s->conn != number || s->made_ns > made_ns)
