@@ -356,8 +356,7 @@ int page_builder_gather(struct page_builder *p, struct entries *entries)
     assert(p->written == 0);
     for (int i = 0; i < p->members.count; i++) {
         const struct entry *e = entries_find(entries, ENTRY_SUMMARY, p->members.id[i]);
-        /* not covered: of entries only pages lose their body */
-        if (e != NULL && e->body != NULL && p->cached[i] == NULL)
+        if (e != NULL && p->cached[i] == NULL)
             p->cached[i] = blob_ref(e->body);
         missing += p->cached[i] == NULL;
         length += p->cached[i] == NULL ? 0 : p->cached[i]->len + 1;

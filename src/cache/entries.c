@@ -577,7 +577,7 @@ bool entries_want_coded(struct entries *es, enum entry_kind kind, int64_t number
     enum { WANTED = 1, BEGUN = 1 << CODINGS };
     struct entry *e = entries_find_entry(es, kind, number);
     assert(coding != CODING_IDENTITY);
-    if (e == NULL || e->body == NULL || entries_coded_place(e) == NULL)
+    if (e == NULL || entries_coded_place(e) == NULL)
         return false;
     unsigned wanted = (unsigned)WANTED << coding;
     unsigned begun = (unsigned)BEGUN << coding;
