@@ -41,8 +41,8 @@ static void *loop_realloc_or_exit(void *old, size_t size)
 }
 
 /*
- * libuv from version 1.46 on adds descriptors to epoll by io_uring, past the epoll_ctl() below, and aborts
- * where that fails. Without io_uring it calls epoll_ctl(). Nothing else uses io_uring, so the process denies
+ * Newer versions of libuv (1.50) add descriptors to epoll by io_uring, past the epoll_ctl() below, and abort
+ * where that fails. Without io_uring they call epoll_ctl(). Nothing else uses io_uring, so the process denies
  * it to itself. A kernel without such filters leaves it to libuv.
  */
 static void loop_deny_io_uring(void)
