@@ -109,13 +109,3 @@ bool fanout_is_cached(struct testbed *bed)
     fanout_close(&fanout);
     return server_metric(&bed->fixture.server, "channeld_redis_commands_total") <= before;
 }
-
-static bool is_cached(void *arg)
-{
-    return fanout_is_cached(arg);
-}
-
-void fanout_await_cached(struct testbed *bed)
-{
-    assert_true(wait_until(is_cached, bed, WAIT_DEADLINE_MS));
-}

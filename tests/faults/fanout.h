@@ -36,8 +36,7 @@ void fanout_await(struct fanout *fanout, const char *path, int status, char *bod
 /* Whether all workers serve the second version of card 1, and none another but the first. */
 bool fanout_serves_version_2(void *bed);
 
-/* True when no response of a fan-out cost a Redis command; waits until that is so. */
+/* True when no response of a fan-out cost a Redis command. */
 bool fanout_is_cached(struct testbed *bed);
-void fanout_await_cached(struct testbed *bed);
 
 #endif

@@ -17,7 +17,7 @@ enum { NODE_TIMEOUT_MS = 2000, AGREEMENT_MS = 60000, FAILOVER_MS = 6000, FAILOVE
 struct expectation {
     struct cluster *cluster;
     int node; /* that is asked */
-    int owner, other_than;
+    int owner;
 };
 
 /* ---- making it ---- */
@@ -205,39 +205,24 @@ int cluster_owner(struct cluster *cluster, int by)
 
 static bool names_owner(void *arg)
 {
-    struct expectation *e = arg;
-    int owner = cluster_owner(e->cluster, e->node);
-    bool expected = e->other_than >= 0 ? owner >= 0 && owner != e->other_than : owner == e->owner;
-    if (expected)
-        e->owner = owner;
-    return expected;
+    const struct expectation *e = arg;
+    return cluster_owner(e->cluster, e->node) == e->owner;
 }
 
-static int await_owner(struct cluster *cluster, int owner, int other_than)
+void cluster_await_owner(struct cluster *cluster, int owner)
 {
-    struct expectation e = {.cluster = cluster, .owner = owner, .other_than = other_than};
+    struct expectation e = {.cluster = cluster, .owner = owner};
     for (e.node = 0; e.node < CLUSTER_NODES; e.node++) {
         if (!process_is_running(&cluster->node[e.node].process))
             continue;
         if (!wait_until(names_owner, &e, AGREEMENT_MS))
             fail_msg("node %d does not name the new owner of the slot", e.node);
     }
-    return e.owner;
-}
-
-void cluster_await_owner(struct cluster *cluster, int owner)
-{
-    (void)await_owner(cluster, owner, -1);
-}
-
-int cluster_await_other(struct cluster *cluster, int former)
-{
-    return await_owner(cluster, -1, former);
 }
 
 void cluster_fail_over(struct cluster *cluster, int replica)
 {
-    struct expectation e = {.cluster = cluster, .node = replica, .owner = replica, .other_than = -1};
+    struct expectation e = {.cluster = cluster, .node = replica, .owner = replica};
     bool done = false;
     cluster_await_link(cluster, replica);
     for (int i = 0; i < FAILOVERS_MAX && !done; i++) { /* an attempt ends after five seconds */

@@ -137,14 +137,9 @@ static int http_fill(struct http_conn *conn, int64_t deadline)
 
 int http_read_eof(struct http_conn *conn)
 {
-    return http_read_eof_within(conn, WAIT_DEADLINE_MS);
-}
-
-int http_read_eof_within(struct http_conn *conn, int ms)
-{
     if (conn->length > 0)
         return -EBADMSG;
-    int result = http_fill(conn, wait_deadline(ms));
+    int result = http_fill(conn, wait_deadline(WAIT_DEADLINE_MS));
     if (result == 0)
         return -EBADMSG;
     return result == -EPIPE ? 0 : result;

@@ -73,9 +73,6 @@ int http_read(struct http_conn *conn, bool to_head, struct http_response *respon
 /* 0 when the stream ends without a further byte; -EBADMSG when bytes come, -ETIMEDOUT, -ECONNRESET. */
 int http_read_eof(struct http_conn *conn);
 
-/* The same within `ms` (scaled). */
-int http_read_eof_within(struct http_conn *conn, int ms);
-
 /* ---- a pipelined connection ---- */
 
 /* A response in a buffer; borrowed until the next read. */

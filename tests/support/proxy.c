@@ -7,7 +7,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +133,6 @@ enum proxy_order { ORDER_NONE, ORDER_RESET, ORDER_FINISH, ORDER_DROP, ORDER_HOLD
 struct proxy_link {
     struct proxy *proxy;
     int client;
-    unsigned seed;
     pthread_t thread;
     bool used;         /* written by the acceptor: there is a thread to be joined */
     atomic_bool done;  /* it has ended */
@@ -147,7 +145,6 @@ struct proxy {
     int listener;
     int port;
     int target_port;
-    atomic_size_t slice;
     atomic_size_t rate;
     atomic_int latency_ms;
     atomic_int blackhole; /* enum proxy_way */
@@ -245,15 +242,12 @@ static bool link_send_up(struct proxy_link *link)
     return true;
 }
 
-/* In pieces of random sizes, until a fault was requested or the socket takes no more. */
+/* Until a fault was requested or the socket takes no more. */
 static bool link_send_down(struct proxy_link *link)
 {
     size_t length = 0;
     while (atomic_load(&link->order) == ORDER_NONE && !link->down.finished &&
            (length = proxy_pipe_due(&link->down)) > 0) {
-        size_t slice = atomic_load(&link->proxy->slice);
-        if (slice > 0 && length > slice)
-            length = 1 + (size_t)rand_r(&link->seed) % slice;
         length = link_before_fault(link, length);
         while (length > 0) {
             size_t sent = 0;
@@ -265,8 +259,6 @@ static bool link_send_down(struct proxy_link *link)
             if (atomic_load(&link->proxy->stopping))
                 return false;
         }
-        if (slice > 0)
-            (void)sched_yield();
     }
     return true;
 }
@@ -345,10 +337,9 @@ static void proxy_accept(struct proxy *proxy)
         return;
     }
     (void)setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-    int number = atomic_fetch_add(&proxy->connections, 1);
+    (void)atomic_fetch_add(&proxy->connections, 1);
     link->proxy = proxy;
     link->client = client;
-    link->seed = (unsigned)number + 1;
     atomic_store(&link->done, false);
     atomic_store(&link->order, ORDER_NONE);
     atomic_store(&link->drops, false);
@@ -389,11 +380,6 @@ struct proxy *proxy_new(int target_port)
 int proxy_port(const struct proxy *proxy)
 {
     return proxy->port;
-}
-
-void proxy_set_slice(struct proxy *proxy, size_t slice)
-{
-    atomic_store(&proxy->slice, slice);
 }
 
 void proxy_set_latency(struct proxy *proxy, int ms)
@@ -449,7 +435,6 @@ bool proxy_has_injected(struct proxy *proxy)
 void proxy_restore(struct proxy *proxy)
 {
     proxy_arm(proxy, false, 0, ORDER_NONE);
-    proxy_set_slice(proxy, 0);
     proxy_set_latency(proxy, 0);
     proxy_set_rate(proxy, 0);
     proxy_set_refusing(proxy, false);

@@ -28,9 +28,6 @@ void proxy_free(struct proxy *proxy);
 /* The port to connect to. */
 int proxy_port(const struct proxy *proxy);
 
-/* Responses come in pieces of up to `slice` bytes; 0: unchanged. */
-void proxy_set_slice(struct proxy *proxy, size_t slice);
-
 /* Every byte is delayed by exactly `ms`, each way. */
 void proxy_set_latency(struct proxy *proxy, int ms);
 
