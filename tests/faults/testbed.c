@@ -1,4 +1,4 @@
-/* Redis, the network, channeld and the course of an outage; see testbed.h. */
+/* Redis, channeld and the course of an outage; see testbed.h. */
 
 #include "faults/testbed.h"
 
@@ -21,15 +21,8 @@ struct testbed *testbed_new(const struct testbed_spec *spec)
         abort();
     if (spec == NULL)
         spec = &plain;
-    if (spec->network && !netns_open(&bed->netns)) {
-        free(bed);
-        test_skip("no network namespaces: they need root");
-    }
-    const struct fixture_spec fixture = {.env = spec->env,
-                                         .redis_args = spec->redis_args,
-                                         .netns = spec->network ? &bed->netns : NULL,
-                                         .fill = testbed_fill,
-                                         .proxied = spec->proxied};
+    const struct fixture_spec fixture = {
+        .env = spec->env, .redis_args = spec->redis_args, .fill = testbed_fill, .proxied = spec->proxied};
     fixture_init(&bed->fixture, &fixture);
     return bed;
 }
@@ -73,7 +66,6 @@ int testbed_teardown(void **state)
         return 0;
     clients_free(bed->clients);
     fixture_fini(&bed->fixture);
-    netns_close(&bed->netns);
     free(bed);
     return 0;
 }

@@ -3,11 +3,10 @@
 
 #include "faults/clients.h"
 #include "support/fixture.h"
-#include "support/netns.h"
 
 /*
  * The testbed of the fault tests: Redis with the versioned catalogue (support/catalogue.h), channeld, a
- * network between them that can be broken, and background clients whose responses are all checked.
+ * proxy between them that breaks connections, and background clients whose responses are all checked.
  *
  * testbed_start() -> [fault] -> testbed_await_lost() -> clients_watch() -> [its end] ->
  * clients_await_recovery(); outage_run() does all of that.
@@ -18,13 +17,10 @@ enum {
     TESTBED_NOTICE_MS = 3000,   /* a silent Redis is noticed within this */
     TESTBED_LEASE_MS = 3000,    /* nothing older is served from the cache while Redis is connected */
     TESTBED_RECOVERY_MS = 1000, /* the longest back-off: from the end of the fault to a connection */
-    /* The end of a black hole is noticed by the next attempt to connect: a lost SYN is sent again late. */
-    TESTBED_NETWORK_RECOVERY_MS = 2 * TESTBED_RECOVERY_MS,
 };
 
 struct testbed {
     struct fixture fixture;
-    struct netns netns;      /* with a name where Redis is in one */
     struct clients *clients; /* NULL, or running */
 };
 
@@ -32,7 +28,6 @@ struct testbed_spec {
     const char *const *env;        /* settings of channeld, NULL-terminated, or NULL */
     const char *const *redis_args; /* arguments of Redis, NULL-terminated, or NULL */
     bool proxied;                  /* a proxy between the two */
-    bool network; /* Redis is in a network namespace; the test is skipped where that is not permitted */
 };
 
 /* Owned. `spec` may be NULL. Version 1 of the catalogue is in Redis, and channeld is ready. */

@@ -157,6 +157,54 @@ TEST_CASE(bad_values_are_refused_naming_the_variable)
     }
 }
 
+TEST_CASE(values_have_bounds_and_one_spelling)
+{
+    static const char *const taken[][3] = {
+        {"--base-path", "/", "base-path = /\n"},
+        {"--base-path", "", "base-path = /\n"},
+        {"--base-path", "api", "base-path = /api/\n"},
+        {"--base-path", "/a/b-c/v1.0_~", "base-path = /a/b-c/v1.0_~/\n"},
+        {"--listen", "[::]:65535", "listen = [::]:65535\n"},
+        {"--workers", "1024", "workers = 1024\n"},
+        {"--request-timeout", "10ms", "request-timeout = 10ms\n"},
+        {"--request-timeout", "10m", "request-timeout = 10m\n"},
+        {"--stale-limit", "24h", "stale-limit = 24h\n"},
+        {"--max-header-size", "1MiB", "max-header-size = 1MiB\n"},
+        {"--max-body-size", "0", "max-body-size = 0\n"},
+        {"--max-connections", "1000000", "max-connections = 1000000\n"},
+        {"--access-log", "0.01%", "access-log = 0.01%\n"},
+        {"--key-rate", "1000000/s,burst=1", "key-rate = 1000000/s,burst=1\n"},
+        {"--cors-origins", "https://a.example,http://b.example:81", "cors-origins = https://a.example,http"},
+        {"--redis-url", "unix:///run/redis.sock?db=3", "redis-url = unix:///run/redis.sock?db=3\n"},
+    };
+    static const char *const refused[][2] = {
+        {"--base-path", "//"},
+        {"--base-path", "/a b"},
+        {"--base-path", "/a%20b"},
+        {"--base-path", "/a\"b"},
+        {"--workers", "1025"},
+        {"--request-timeout", "9ms"},
+        {"--stale-limit", "25h"},
+        {"--max-header-size", "1023"},
+        {"--max-connections", "1000001"},
+        {"--access-log", "101%"},
+        {"--key-rate", "1000001/s"},
+        {"--key-rate", "1/s,burst=0"},
+        {"--redis-url", "redis://h "},
+        {"--redis-url", "redis://a,b:6379"},
+        {"--redis-password", "hush\n"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(taken); i++)
+        expect(&(struct run){{"--check", taken[i][0], taken[i][1]}, NULL, 0, taken[i][2], "", NULL});
+    for (size_t i = 0; i < TEST_COUNT(refused); i++)
+        expect(&(struct run){{"--check", refused[i][0], refused[i][1]},
+                             NULL,
+                             2,
+                             NULL,
+                             text_temp("channeld: %s: ", refused[i][0]),
+                             "hush"});
+}
+
 /* A start, with --check and without. */
 static char *errors_of_start(const char *const *settings, bool check)
 {

@@ -26,10 +26,7 @@ static void fixture_fill(struct fixture *fixture, const struct fixture_spec *spe
 void fixture_init(struct fixture *fixture, const struct fixture_spec *spec)
 {
     memset(fixture, 0, sizeof *fixture);
-    if (spec->netns != NULL)
-        redis_start_in(&fixture->redis, spec->netns, spec->redis_args);
-    else
-        redis_start_program(&fixture->redis, spec->program, spec->redis_args);
+    redis_start_program(&fixture->redis, spec->program, spec->redis_args);
     fixture_fill(fixture, spec);
     if (spec->proxied)
         fixture->proxy = proxy_new(fixture->redis.port);

@@ -33,7 +33,6 @@ struct fixture_spec {
     const char *const *env;            /* settings of channeld, NULL-terminated, or NULL */
     const char *program;               /* the Redis server; NULL: the system's, see redis_start_program() */
     const char *const *redis_args;     /* arguments of it, NULL-terminated, or NULL */
-    const struct netns *netns;         /* the network that Redis is in, or NULL */
     void (*fill)(struct redis *redis); /* fills Redis instead of samples and key, or NULL */
     const char *host;                  /* of the Redis URL, NULL: the address */
     const char *userinfo;              /* of the Redis URL: "user:password@", or NULL */

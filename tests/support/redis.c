@@ -92,27 +92,23 @@ static void redis_add_args(struct redis *redis, const char *const *args, size_t 
         redis_add_arg(redis, args[i]);
 }
 
-/* Its address, and what its command line consists of; `netns` may be NULL. */
-static void redis_compose(struct redis *redis, const struct netns *netns, const char *program,
-                          const char *const *extra)
+/* Its address, and what its command line consists of. */
+static void redis_compose(struct redis *redis, const char *program, const char *const *extra)
 {
     char port[16];
     memset(redis, 0, sizeof *redis);
     tempdir_init(&redis->dir);
     redis->port = net_reserve_port();
     redis->prefix = "channels:";
-    (void)snprintf(redis->host, sizeof redis->host, "%s", netns != NULL ? netns->address : "127.0.0.1");
+    (void)snprintf(redis->host, sizeof redis->host, "%s", "127.0.0.1");
     (void)snprintf(redis->url, sizeof redis->url, "redis://%s:%d/0", redis->host, redis->port);
     (void)snprintf(port, sizeof port, "%d", redis->port);
-    if (netns != NULL)
-        redis_add_args(redis, (const char *[]){"ip", "netns", "exec", netns->name}, 4);
     const char *const base[] = {
         "redis-server",     "--port", port,           "--bind", redis->host, "--dir", redis->dir.path,
         "--protected-mode", "no",     "--appendonly", "no",     "--save",    ""};
-    size_t first = netns != NULL ? 4 : 0;
     redis_add_args(redis, base, TEST_COUNT(base));
     if (program != NULL)
-        redis->args[first] = program;
+        redis->args[0] = program;
     for (size_t i = 0; extra != NULL && extra[i] != NULL; i++) {
         redis_add_arg(redis, extra[i]);
         if (strcmp(extra[i], "--requirepass") == 0 && extra[i + 1] != NULL)
@@ -122,24 +118,17 @@ static void redis_compose(struct redis *redis, const struct netns *netns, const 
 
 void redis_prepare(struct redis *redis, const char *const *extra)
 {
-    redis_compose(redis, NULL, NULL, extra);
+    redis_compose(redis, NULL, extra);
 }
 
 void redis_start(struct redis *redis, const char *const *extra)
 {
-    redis_start_in(redis, NULL, extra);
+    redis_start_program(redis, NULL, extra);
 }
 
 void redis_start_program(struct redis *redis, const char *program, const char *const *extra)
 {
-    redis_compose(redis, NULL, program, extra);
-    redis_launch(redis);
-    redis_await(redis);
-}
-
-void redis_start_in(struct redis *redis, const struct netns *netns, const char *const *extra)
-{
-    redis_compose(redis, netns, NULL, extra);
+    redis_compose(redis, program, extra);
     redis_launch(redis);
     redis_await(redis);
 }

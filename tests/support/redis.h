@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "support/netns.h"
 #include "support/process.h"
 #include "support/tempdir.h"
 
@@ -40,9 +39,6 @@ void redis_start(struct redis *redis, const char *const *extra);
  * in PATH; NULL: the system's.
  */
 void redis_start_program(struct redis *redis, const char *program, const char *const *extra);
-
-/* The same in a network namespace, which has to outlive it. */
-void redis_start_in(struct redis *redis, const struct netns *netns, const char *const *extra);
 
 /* Reserves port and directory but starts nothing yet: redis_restart() does. */
 void redis_prepare(struct redis *redis, const char *const *extra);
