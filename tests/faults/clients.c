@@ -37,9 +37,8 @@ struct clients {
     atomic_bool stopping;
     pthread_t stall_monitor;
     bool stall_monitor_runs;
-    atomic_int stall_ms;       /* the longest delay by the scheduler */
-    atomic_int oldest, newest; /* versions that count as right */
-    pthread_mutex_t lock;      /* of the three below */
+    atomic_int stall_ms;  /* the longest delay by the scheduler */
+    pthread_mutex_t lock; /* of the three below */
     int64_t marked_ms;
     struct client_tally now[CLIENTS_KINDS];
     struct client_tally fault[CLIENTS_KINDS];
@@ -73,16 +72,11 @@ static struct query next_query(struct client *client)
     return q;
 }
 
-/* True when it is the right body in one of the versions. */
-static bool is_right(const struct query *q, const char *body, int oldest, int newest)
+static bool is_right(const struct query *q, const char *body)
 {
-    bool right = false;
-    for (int version = oldest; version <= newest && !right; version++) {
-        AUTOFREE char *expected =
-            q->page > 0 ? catalogue_version_page(q->page, version) : catalogue_version_card(q->id, version);
-        right = strcmp(body, expected) == 0;
-    }
-    return right;
+    AUTOFREE char *expected =
+        q->page > 0 ? catalogue_version_page(q->page, 1) : catalogue_version_card(q->id, 1);
+    return strcmp(body, expected) == 0;
 }
 
 static bool is_unavailable(const struct http_response *response)
@@ -127,19 +121,16 @@ static void note(struct client *client, const struct query *q, const struct outc
         atomic_fetch_add(&client->served, 1);
 }
 
-/* Returns the error of the exchange. The oldest permitted version is that of the time of the request. */
+/* Returns the error of the exchange. */
 static int send_query(struct client *client, struct http_conn *conn)
 {
-    struct clients *clients = client->clients;
     struct http_response response = {.status = 0};
     struct query q = next_query(client);
-    int oldest = atomic_load(&clients->oldest);
     struct outcome outcome = {.sent_ms = wait_now_ms()};
     int error = http_exchange(conn, "GET", q.target, FIXTURE_AUTH, &response);
     outcome.received_ms = wait_now_ms();
     outcome.took_ms = (int)(outcome.received_ms - outcome.sent_ms);
-    outcome.right = error == 0 && response.status == 200 &&
-                    is_right(&q, response.body, oldest, atomic_load(&clients->newest));
+    outcome.right = error == 0 && response.status == 200 && is_right(&q, response.body);
     outcome.failed = error == 0 && is_unavailable(&response);
     note(client, &q, &outcome, error, &response);
     http_response_free(&response);
@@ -215,8 +206,6 @@ struct clients *clients_start(struct testbed *bed)
         abort();
     bed->clients = clients;
     clients->bed = bed;
-    atomic_store(&clients->oldest, 1);
-    atomic_store(&clients->newest, 1);
     assert_int_equal(pthread_mutex_init(&clients->lock, NULL), 0);
     clients_mark(clients);
     clients->stall_monitor_runs =
@@ -247,17 +236,6 @@ void clients_free(struct clients *clients)
         (void)pthread_join(clients->stall_monitor, NULL);
     (void)pthread_mutex_destroy(&clients->lock);
     free(clients);
-}
-
-void clients_require_version(struct clients *clients, int version)
-{
-    clients_permit_version(clients, version);
-    atomic_store(&clients->oldest, version);
-}
-
-void clients_permit_version(struct clients *clients, int version)
-{
-    atomic_store(&clients->newest, version);
 }
 
 static void begin_tallies(struct clients *clients, bool keep)

@@ -35,12 +35,6 @@ struct clients *clients_start(struct testbed *bed);
 /* Ends the clients. Harmless for NULL. */
 void clients_free(struct clients *clients);
 
-/* From now on a response of an older version is wrong. */
-void clients_require_version(struct clients *clients, int version);
-
-/* From now on a response of a newer version, up to this one, is right. */
-void clients_permit_version(struct clients *clients, int version);
-
 /* Resets the tallies. */
 void clients_mark(struct clients *clients);
 struct client_tally clients_tally(struct clients *clients, enum client_kind kind);

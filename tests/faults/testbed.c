@@ -96,32 +96,6 @@ char *testbed_spare_path(long long *id)
     return text_printf("channel/by-id/%lld/", *id);
 }
 
-/* ---- times ---- */
-
-void testbed_freeze(struct testbed *bed)
-{
-    struct process *process = &bed->fixture.server.process;
-    process_signal(process, SIGSTOP);
-    /* The signal is asynchronous: wait until the kernel reports the stop. */
-    (void)waitid(P_PID, (id_t)process->pid, &(siginfo_t){0}, WSTOPPED);
-}
-
-void testbed_thaw(struct testbed *bed)
-{
-    process_signal(&bed->fixture.server.process, SIGCONT);
-}
-
-static bool testbed_always(void *arg)
-{
-    (void)arg;
-    return true;
-}
-
-void testbed_sleep(int ms)
-{
-    (void)wait_holds(testbed_always, NULL, ms);
-}
-
 int testbed_await_lost(struct testbed *bed, int64_t since)
 {
     server_await_metric_below(&bed->fixture.server, "channeld_redis_connected", 0.5);

@@ -61,13 +61,7 @@ void testbed_expect_unavailable(struct testbed *bed, const char *path);
 /* The path of a channel that was not requested before, owned. */
 char *testbed_spare_path(long long *id);
 
-/* SIGSTOP and SIGCONT to channeld; it has stopped when the first returns. */
-void testbed_freeze(struct testbed *bed);
-void testbed_thaw(struct testbed *bed);
-
-/* Lets time pass; waits until no worker is connected to Redis, or all are, and returns when, in ms after
- * `since`. */
-void testbed_sleep(int ms);
+/* Waits until no worker is connected to Redis, or all are, and returns when, in ms after `since`. */
 int testbed_await_lost(struct testbed *bed, int64_t since);
 int testbed_await_connected(struct testbed *bed, int64_t since);
 

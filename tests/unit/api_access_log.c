@@ -178,42 +178,6 @@ TEST_CASE(trace_ids_need_a_valid_traceparent)
             fail_msg("\"%s\" is taken", text);
 }
 
-TEST_CASE(line_has_all_fields)
-{
-    const struct access_record record = {.method = METHOD_HEAD,
-                                         .route = "list",
-                                         .status = 200,
-                                         .bytes = 1234,
-                                         .duration_us = 56,
-                                         .source = CACHE_SOURCE_HIT,
-                                         .client = SPAN("192.0.2.1"),
-                                         .key = SPAN("01234567"),
-                                         .request_id = SPAN("id-1"),
-                                         .traceparent = SPAN("00-" TRACE "-" PARENT "-01")};
-    char *line = line_of(&record);
-    EACH_PAIR (text, expected, {"method", "\"HEAD\""}, {"route", "\"list\""}, {"status", "200"},
-               {"bytes", "1234"}, {"duration_us", "56"}, {"client", "\"192.0.2.1\""}, {"key", "\"01234567\""},
-               {"request_id", "\"id-1\""}, {"cache", "\"hit\""})
-        json_assert_at(line, text, expected);
-    json_assert_at(line, "trace_id", "\"" TRACE "\"");
-    json_assert_at(line, "parent_id", "\"" PARENT "\"");
-    free(line);
-}
-
-TEST_CASE(absent_and_invalid_fields_are_omitted)
-{
-    const struct access_record record = {.method = METHOD_OTHER,
-                                         .route = "other",
-                                         .status = 400,
-                                         .source = CACHE_SOURCE_NONE,
-                                         .traceparent = SPAN("nonsense")};
-    char *line = line_of(&record);
-    EACH_TEXT (text, "client", "key", "request_id", "trace_id")
-        assert_null(json_at(line, text));
-    json_assert_at(line, "method", "\"other\"");
-    free(line);
-}
-
 TEST_CASE(generated_ids_are_valid_and_distinct)
 {
     enum { COUNT = 1000 };
