@@ -8,8 +8,8 @@
  *         the master that the Sentinels know by that name, or one of its replicas
  *     rediss+sentinel://...                          the same; Sentinels and Redis use TLS
  *     redis+cluster://[user[:password]@]host[:port],host2[:port],...[/]
- *         the node of a Redis Cluster that holds the slot of the keys; a few of the cluster's nodes are
- * enough rediss+cluster://...                           the same with TLS
+ *         the node of a Redis Cluster that holds the slot of the keys; a few of its nodes are enough
+ *     rediss+cluster://...                           the same with TLS
  *
  * A password without user (`redis://:secret@host`) is that of the default user. A user without password is an
  * error. Both are percent-decoded once. They are for Redis; the user and password for Sentinels are settings.
@@ -91,7 +91,7 @@ struct redis_endpoint {
 
 /*
  * Fills `out` from `options`. Returns 0, -ENOMEM, or -EINVAL with a reason in `why`, which never contains a
- * secret. call redis_endpoint_fini in every case.
+ * secret. Call redis_endpoint_fini in every case.
  */
 int redis_endpoint_init(struct redis_endpoint *out, const struct redis_options *options, struct buf *why)
     __attribute__((warn_unused_result));
