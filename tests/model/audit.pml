@@ -1,0 +1,183 @@
+/*
+ * The audit: pushes that are lost, and differences that are none.
+ *
+ * With each heartbeat an entry is read again (cache/invalidation.c: the audit). There is one entry here; with more each takes its turn.
+ *
+ *   1. LOST_PUSHES: what is older than due is served for at most HEARTBEATS_MAX heartbeats.
+ *   2. Without LOST_PUSHES the audit never reports a failure.
+ */
+#define KEYS 1
+#define CARD 0
+#define COMMANDS 4
+#define STREAM 12
+#define READ_ONCE
+#define HEARTBEATS_MAX 4
+#include "redis.pml"
+
+#define FETCH 0 /* tags of READ */
+#define AUDIT 1
+#define HEARTBEATS_TO_WAIT 2
+#ifdef ONE_HEARTBEAT
+#define HEARTBEATS_CONFIRM 2
+#else
+#define HEARTBEATS_CONFIRM 1
+#endif
+
+mtype = { WAITING, HANDSHAKE, READY };
+
+mtype connection = WAITING;
+bool cached;
+byte cached_version;
+bool fetching;
+bool ping_pending;
+bool under_way;        /* invalidation.reading */
+byte entry_heartbeats; /* invalidation.entry_heartbeats: until a suspected difference is confirmed */
+bool suspended;        /* validity.suspended: nothing is cached on this connection any more */
+byte late;             /* heartbeats for which the entry has been older than due */
+
+inline drop_entry()
+{
+    cached = false;
+    cached_version = 0;
+    late = 0
+}
+
+/* fetch.c: fetch_read_card, where validity_may_store */
+inline on_card(v)
+{
+    fetching = false;
+    printf("worker: reply %d\n", v);
+    if
+    :: !suspended -> drop_entry(); cached = true; cached_version = v
+    :: else
+    fi
+}
+
+/* invalidation.c: invalidation_on_entry_reply, invalidation_differs, invalidation_suspect */
+inline on_audit_reply(v)
+{
+    printf("worker: the entry is %d, read again it is %d\n", cached_version, v);
+    under_way = false;
+    if
+    :: cached && cached_version != v && entry_heartbeats == 0 -> entry_heartbeats = HEARTBEATS_TO_WAIT
+    :: else
+    fi
+}
+
+/* invalidation.c: invalidation_heartbeat, invalidation_audit, invalidation_read_entry, invalidation_suspend */
+inline on_heartbeat()
+{
+    ping_pending = false;
+    printf("worker: PONG\n");
+    if
+    :: cached && cached_version < due[CARD] -> late++; assert(late <= HEARTBEATS_MAX)
+    :: else
+    fi;
+#ifndef NO_AUDIT
+    if
+    :: suspended
+    :: !suspended && entry_heartbeats == HEARTBEATS_CONFIRM ->
+        printf("worker: an invalidation was lost\n");
+#ifndef LOST_PUSHES
+        assert(false);
+#endif
+        suspended = true;
+        entry_heartbeats = 0;
+        drop_entry()
+    :: else ->
+        entry_heartbeats = (entry_heartbeats > 0 -> entry_heartbeats - 1 : 0);
+        if
+        :: !under_way && entry_heartbeats == 0 && cached -> under_way = true; send(READ, CARD, AUDIT)
+        :: else
+        fi
+    fi
+#endif
+}
+
+/* invalidation.c: invalidation_drop_card, invalidation_explain_card */
+inline on_card_invalidated()
+{
+    printf("worker: invalidation\n");
+    entry_heartbeats = 0;
+    drop_entry()
+}
+
+/* invalidation.c: invalidation_connected, invalidation_clear_suspicions */
+inline on_ready()
+{
+    printf("worker: tracking is on\n");
+    connection = READY;
+    suspended = false;
+    entry_heartbeats = 0;
+    drop_entry()
+}
+
+inline on_lost()
+{
+    printf("worker: the connection is lost\n");
+    connection = WAITING;
+    fetching = false;
+    ping_pending = false;
+    under_way = false;
+    late = 0;
+    break_connection();
+    clear_connection()
+}
+
+inline connect()
+{
+    printf("worker: connects\n");
+    open_connection();
+    connection = HANDSHAKE;
+    send(TRACKING, 0, 0)
+}
+
+proctype worker()
+{
+    mtype m;
+    byte k, v, tag;
+    do
+    :: atomic {
+        written > 0 ->
+        stream ? m, k, v, tag;
+        written--;
+        if
+        :: m == TRACKING_ON -> on_ready()
+        :: m == REPLY && tag == FETCH -> on_card(v)
+        :: m == REPLY && tag == AUDIT -> on_audit_reply(v)
+        :: m == PONG -> on_heartbeat()
+        :: m == INVALIDATE -> on_card_invalidated()
+        :: m == DELIVERED -> due[CARD] = v
+        fi;
+        m = 0; k = 0; v = 0; tag = 0
+    }
+    :: atomic {
+        connection == READY && !ping_pending ->
+        printf("worker: PING\n");
+        ping_pending = true;
+        send(PING, 0, 0)
+    }
+    :: atomic {
+        connection == READY && !cached && !fetching && !suspended -> /* a request */
+        fetching = true;
+        send(READ, CARD, FETCH)
+    }
+    :: atomic {
+        connection != WAITING ->
+        on_lost()
+    }
+    :: atomic {
+        connection == WAITING ->
+        connect()
+    }
+    od
+}
+
+init
+{
+    atomic {
+        run redis();
+        run network();
+        run worker()
+    }
+}

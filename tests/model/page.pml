@@ -1,0 +1,342 @@
+/*
+ * A page of the list: an answer that is composed of two keys, which are read one after the other.
+ *
+ * The page has one channel. Cached are the page with its list of channels (of one version of the index), its body (of
+ * that version and one of the card), and the channel's summary (of one version of the card).
+ *
+ *   1. A request is answered with an index and a card that are at least those due when it began.
+ *   2. What is cached can be reached by an invalidation of each key of which it was made.
+ */
+#define KEYS 2
+#define INDEX 0
+#define CARD 1
+#define FETCHES 2
+#define COMMANDS 5
+#define STREAM 14
+#include "redis.pml"
+
+/* --- the worker --- */
+
+mtype = { WAITING, HANDSHAKE, READY };   /* enum connection_state, redis/connection.c */
+mtype = { FREE, FIRST, SUMMARIES };      /* enum fetch_state, cache/fetch.c: the index, or the card, is being read */
+
+typedef fetch_t {
+    mtype state;
+    bool inflight;    /* may be joined */
+    bool watched;     /* its channel is known: an invalidation of the card finds it (page_members) */
+    bool invalidated; /* the card was; or the index: its epoch is not that of the fetches any more (index_epoch) */
+    byte index;       /* the version of the index that it has read */
+    byte needed_index, needed_card; /* by the request that began last, of those that wait */
+};
+
+mtype connection = WAITING;
+fetch_t fetch[FETCHES];
+bool page;      /* the page's list of channels is cached (entries_put_page), of this version of the index */
+byte page_index;
+bool body;      /* and its body, of this version of the card */
+byte body_card;
+bool summary;   /* the channel's summary is cached, of this version of the card */
+byte summary_card;
+bool checking;  /* a check of the catalogue is under way */
+bool index_deferred; /* INVALIDATED_INDEX waits for a check (cache/invalidation.c) */
+
+/* entries.c: entries_mark_page_outdated */
+inline drop_body()
+{
+    body = false;
+    body_card = 0
+}
+
+/* entries.c: entries_drop_pages */
+inline drop_page()
+{
+    drop_body();
+    page = false;
+    page_index = 0
+}
+
+/* entries.c: entries_drop */
+inline drop_summary()
+{
+    summary = false;
+    summary_card = 0
+}
+
+inline put_page(index_version, card_version)
+{
+    page = true;
+    page_index = index_version;
+    body = true;
+    body_card = card_version
+}
+
+inline free_fetch(f)
+{
+    fetch[f].state = FREE;
+    fetch[f].inflight = false;
+    fetch[f].watched = false;
+    fetch[f].invalidated = false;
+    fetch[f].index = 0;
+    fetch[f].needed_index = 0;
+    fetch[f].needed_card = 0
+}
+
+inline answer(index_version, card_version, index_due, card_due)
+{
+    printf("worker: answers with index %d, card %d; due are %d and %d\n", index_version, card_version, index_due,
+           card_due);
+    check_answer(index_version >= index_due && card_version >= card_due)
+}
+
+/* fetch.c: fetch_compose_page, conclude */
+inline conclude(f, card_version)
+{
+    answer(fetch[f].index, card_version, fetch[f].needed_index, fetch[f].needed_card);
+    if
+    :: !index_deferred && !fetch[f].invalidated -> put_page(fetch[f].index, card_version)
+    :: else
+    fi;
+    free_fetch(f)
+}
+
+/* fetch.c: fetch_on_members, fetch_watch, fetch_send_summaries */
+inline on_members(f, v)
+{
+    printf("worker: reply, index %d\n", v);
+    fetch[f].index = v;
+    fetch[f].state = SUMMARIES;
+    fetch[f].watched = true;
+    if
+    :: summary -> conclude(f, summary_card) /* page_builder_gather found it */
+    :: else -> send(READ, CARD, f)
+    fi
+}
+
+/* fetch.c: fetch_on_summary, fetch_read_summary */
+inline on_summary(f, v)
+{
+    printf("worker: reply, card %d\n", v);
+    summary = true;
+    summary_card = v;
+    conclude(f, v)
+}
+
+/* It is not cached, and no new request joins it. */
+inline mark_inflight(f)
+{
+#if !defined(NO_INFLIGHT_MARK) && !defined(STORE_INVALIDATED)
+    fetch[f].invalidated = true;
+#endif
+#if !defined(NO_INFLIGHT_MARK) && !defined(JOIN_INVALIDATED)
+    fetch[f].inflight = false;
+#endif
+    skip
+}
+
+/* fetch.c: fetches_invalidate_card */
+inline invalidate_card()
+{
+    printf("worker: invalidation of the card\n");
+    drop_summary();
+    drop_body();
+    for (i : 0 .. FETCHES - 1) {
+        if
+        :: fetch[i].watched ->
+            mark_inflight(i)
+        :: else
+        fi
+    };
+    i = 0
+}
+
+/* fetch.c: fetches_invalidate_pages. A fetch of an older epoch is not found by fetches_find. */
+inline invalidate_pages()
+{
+    for (i : 0 .. FETCHES - 1) {
+        if
+        :: fetch[i].state != FREE ->
+            mark_inflight(i)
+        :: else
+        fi
+    };
+    i = 0
+}
+
+/* invalidation.c: invalidation_invalidate, invalidation_wait_for_check. Whether it is deferred depends on when the one before was. */
+inline invalidate_index()
+{
+    printf("worker: invalidation of the index\n");
+    invalidate_pages();
+    if
+    :: !checking -> drop_page()
+    :: true ->
+        index_deferred = true;
+        if
+        :: checking
+        :: else -> checking = true; send(CHECK, 0, 0)
+        fi
+    fi
+}
+
+/* invalidation.c: invalidation_checked, invalidation_apply_pending, invalidation_drop */
+inline on_check_reply()
+{
+    printf("worker: the check has passed\n");
+    checking = false;
+    if
+    :: index_deferred -> index_deferred = false; drop_page(); invalidate_pages()
+    :: else
+    fi
+}
+
+/* invalidation.c: invalidation_connected */
+inline on_ready()
+{
+    printf("worker: tracking is on\n");
+    connection = READY;
+#ifndef NO_DROP_AT_RECONNECT
+    drop_page();
+    drop_summary()
+#endif
+}
+
+/* redis/connection.c: redis_connection_drop_socket; invalidation.c: invalidation_lost; cache.c: cache_get_again */
+inline on_lost()
+{
+    printf("worker: the connection is lost\n");
+    connection = WAITING;
+    for (i : 0 .. FETCHES - 1) {
+        free_fetch(i)
+    };
+    i = 0;
+    if
+    :: index_deferred -> drop_page()
+    :: else
+    fi;
+    index_deferred = false;
+    checking = false;
+    break_connection();
+    clear_connection()
+}
+
+inline connect()
+{
+    printf("worker: connects\n");
+    open_connection();
+    connection = HANDSHAKE;
+    send(TRACKING, 0, 0)
+}
+
+/* fetch.c: fetch_begin; `known`: only the card is to be read */
+inline begin_fetch(known)
+{
+    for (i : 0 .. FETCHES - 1) {
+        if
+        :: fetch[i].state == FREE ->
+            fetch[i].inflight = true;
+            fetch[i].needed_index = due[INDEX];
+            fetch[i].needed_card = due[CARD];
+            if
+            :: known ->
+                fetch[i].state = SUMMARIES;
+                fetch[i].watched = true;
+                fetch[i].index = page_index;
+                send(READ, CARD, i)
+            :: else ->
+                fetch[i].state = FIRST;
+                send(READ, INDEX, i)
+            fi;
+            break
+        :: else
+        fi
+    };
+    i = 0
+}
+
+inline join(f)
+{
+    printf("client: joins the fetch in flight\n");
+    fetch[f].needed_index = due[INDEX];
+    fetch[f].needed_card = due[CARD]
+}
+
+/* cache.c: cache_hit_page, cache_compose_known, cache_join, cache_begin */
+inline get()
+{
+    if
+    :: page && !index_deferred && body -> answer(page_index, body_card, due[INDEX], due[CARD])
+    :: page && !index_deferred && !body && summary ->
+        answer(page_index, summary_card, due[INDEX], due[CARD]);
+        put_page(page_index, summary_card)
+    :: else ->
+        if
+        :: fetch[0].inflight -> join(0)
+        :: fetch[1].inflight -> join(1)
+        :: else -> begin_fetch(page && !index_deferred)
+        fi
+    fi
+}
+
+#define CACHED_IS_REACHABLE \
+    ((!page || index_deferred || REACHABLE(INDEX, page_index)) && \
+     (!body || index_deferred || REACHABLE(CARD, body_card)) && (!summary || REACHABLE(CARD, summary_card)))
+
+/* --- processes --- */
+
+proctype worker()
+{
+    mtype m;
+    byte k, v, tag, i;
+    do
+    :: atomic {
+        written > 0 ->
+        stream ? m, k, v, tag;
+        written--;
+        if
+        :: m == TRACKING_ON -> on_ready()
+        :: m == REPLY && k == INDEX -> on_members(tag, v)
+        :: m == REPLY && k == CARD -> on_summary(tag, v)
+        :: m == CHECKED -> on_check_reply()
+        :: m == INVALIDATE && k == INDEX -> invalidate_index()
+        :: m == INVALIDATE && k == CARD -> invalidate_card()
+        :: m == DELIVERED -> due[k] = v
+        fi;
+        m = 0; k = 0; v = 0; tag = 0
+    }
+    :: atomic {
+        connection != WAITING ->
+        on_lost()
+    }
+    :: atomic {
+        connection == WAITING ->
+        connect()
+    }
+    od
+}
+
+proctype clients()
+{
+    byte i;
+    do
+    :: atomic {
+        connection == READY ->
+        check_reachable(CACHED_IS_REACHABLE);
+        get()
+    }
+    od
+}
+
+init
+{
+    atomic {
+#ifdef ABSENT_NOT_TRACKED
+        first_absent = 1;
+#endif
+        fetch[0].state = FREE;
+        fetch[1].state = FREE;
+        run redis();
+        run network();
+        run worker();
+        run clients()
+    }
+}
