@@ -1,4 +1,4 @@
-/* Commands, replies, bodies, and the reports of invalid values; see body.h. */
+/* Commands, values, and the reports of invalid ones; see body.h. */
 #include "cache/body.h"
 
 #include "base/clock.h"
@@ -53,7 +53,7 @@ static int body_init_key_commands(struct commands *c)
     return sismember != 0 ? sismember : hget;
 }
 
-static void body_compose_hmget(struct commands *c, int64_t id, enum channel_shape shape)
+const struct buf *commands_channel(struct commands *c, int64_t id, enum channel_shape shape)
 {
     struct span text = buf_span(&c->hmget[shape].text);
     size_t head = c->hmget[shape].head;
@@ -63,6 +63,7 @@ static void body_compose_hmget(struct commands *c, int64_t id, enum channel_shap
     buf_append(&c->command, text.data, head);
     command_add_buf(&c->command, &c->key);
     buf_append_span(&c->command, span_skip(text, head));
+    return &c->command;
 }
 
 void commands_set_key(struct commands *c, const struct digest *key)
@@ -112,27 +113,18 @@ static void body_begin_index_command(struct commands *c, struct span name, size_
     command_add_buf(&c->command, &c->key);
 }
 
-/* One member more than a page holds is read: it shows whether a further page exists. */
-static void body_compose_zrange(struct commands *c, int64_t page)
+const struct buf *commands_page(struct commands *c, int64_t page)
 {
     int64_t rank = page_first_rank(page);
     body_begin_index_command(c, SPAN("ZRANGE"), 2);
     command_add_int(&c->command, rank);
     command_add_int(&c->command, rank + PAGE_SIZE);
+    return &c->command;
 }
 
 const struct buf *commands_index_size(struct commands *c)
 {
     body_begin_index_command(c, SPAN("ZCARD"), 0);
-    return &c->command;
-}
-
-const struct buf *commands_read(struct commands *c, const struct entry_source *source)
-{
-    if (source->kind == ENTRY_PAGE)
-        body_compose_zrange(c, source->number);
-    else
-        body_compose_hmget(c, source->number, source->kind == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY);
     return &c->command;
 }
 
@@ -256,7 +248,7 @@ void value_reports_error(struct value_reports *r, const struct redis_reply *repl
     log_text(LOG_ERROR, "redis answered with an error", "reply", reply->str);
 }
 
-static void body_report_left_out(struct value_reports *r, int64_t id, const char *reason)
+void value_reports_left_out(struct value_reports *r, int64_t id, const char *reason)
 {
     struct log_line line;
     if (!body_is_due(r, id, VALUE_REPORT_LEFT_OUT) ||
@@ -265,189 +257,4 @@ static void body_report_left_out(struct value_reports *r, int64_t id, const char
     log_int(&line, "channel", id);
     log_str(&line, "reason", span_of(reason));
     log_end(&line);
-}
-
-/* --- gaps --- */
-
-static const char *body_describe_gap(enum page_gap gap)
-{
-    switch (gap) {
-    case PAGE_GAP_WRONG_TYPE:
-        return "its card is not a hash";
-    case PAGE_GAP_OVERSIZE:
-        return "its card is too large";
-    default:
-        return "no card";
-    }
-}
-
-/* --- the members of a page --- */
-
-bool page_members_parse(struct page_members *m, const struct redis_reply *reply)
-{
-    if (reply->type != REPLY_ARRAY)
-        return false;
-    m->has_next = reply->elements > PAGE_SIZE;
-    m->count = m->invalid = 0;
-    const struct redis_reply *member = reply_first(reply);
-    for (size_t i = 0; i < reply->elements && i < PAGE_SIZE; i++, member++) {
-        if (member->type != REPLY_STRING)
-            return false;
-        if (parse_int64(reply_text(member), &m->id[m->count]) == 0)
-            m->count++;
-        else
-            m->invalid++;
-    }
-    return true;
-}
-
-/* --- a page --- */
-
-/* The parts of a page before and behind the summaries are no longer than this. */
-enum { FRAME_LENGTH = 192 };
-
-struct page_builder *page_builder_new(int64_t number)
-{
-    struct page_builder *p = calloc(1, sizeof *p);
-    if (p != NULL)
-        p->number = number;
-    return p;
-}
-
-static void body_drop_cached(struct page_builder *p)
-{
-    for (int i = p->written; i < p->members.count; i++) {
-        blob_unref(p->cached[i]);
-        p->cached[i] = NULL;
-    }
-}
-
-void page_builder_free(struct page_builder *p)
-{
-    if (p == NULL)
-        return;
-    body_drop_cached(p);
-    buf_fini(&p->body);
-    free(p);
-}
-
-void page_builder_reset(struct page_builder *p)
-{
-    body_drop_cached(p);
-    buf_fini(&p->body);
-    p->members.count = p->members.invalid = 0;
-    p->written = p->count = 0;
-    memset(p->gap, 0, sizeof p->gap); /* PAGE_GAP_NONE */
-}
-
-void page_builder_set_known(struct page_builder *p, const struct entry_page *page)
-{
-    assert(p->members.count == 0 && page->member_count <= PAGE_SIZE);
-    p->members.has_next = page->info.has_next;
-    p->members.count = page->member_count;
-    for (int i = 0; i < page->member_count; i++)
-        p->members.id[i] = page->member[i];
-}
-
-int page_builder_gather(struct page_builder *p, struct entries *entries)
-{
-    int missing = 0;
-    size_t length = FRAME_LENGTH;
-    assert(p->written == 0);
-    for (int i = 0; i < p->members.count; i++) {
-        const struct entry *e = entries_find(entries, ENTRY_SUMMARY, p->members.id[i]);
-        if (e != NULL && p->cached[i] == NULL)
-            p->cached[i] = blob_ref(e->body);
-        missing += p->cached[i] == NULL;
-        length += p->cached[i] == NULL ? 0 : p->cached[i]->len + 1;
-    }
-    p->expected = p->expected > length ? p->expected : length;
-    return missing;
-}
-
-void page_builder_report_gaps(const struct page_builder *p, struct value_reports *r)
-{
-    int left_out = p->members.invalid;
-    for (int i = 0; i < p->members.count; i++) {
-        if (p->gap[i] == PAGE_GAP_NONE)
-            continue;
-        left_out++;
-        body_report_left_out(r, p->members.id[i], body_describe_gap(p->gap[i]));
-    }
-    metric_add(&r->metrics->dangling_index_entries_total, (uint64_t)left_out);
-}
-
-uint64_t page_builder_lack(const struct page_builder *p)
-{
-    uint64_t lack = (uint64_t)p->members.invalid;
-    if (p->members.count == 0)
-        return p->index_size == 0 || p->number <= page_last(p->index_size);
-    for (int i = 0; i < p->members.count; i++)
-        if (p->gap[i] == PAGE_GAP_ABSENT)
-            lack = mix_bits(lack + (uint64_t)p->members.id[i]) | 1;
-    return lack;
-}
-
-/*
- * The size of the index and its members were read by two commands. This makes `last` consistent with
- * has_next.
- */
-static int64_t body_last_page(const struct page_builder *p)
-{
-    int64_t last = page_last(p->index_size);
-    if (p->members.has_next && last <= p->number)
-        return p->number + 1;
-    if (!p->members.has_next && last > p->number)
-        return p->number;
-    return last;
-}
-
-/* Writes the beginning of the page, or the comma, before the next summary. */
-static void body_begin_summary(struct page_builder *p)
-{
-    if (p->count++ > 0) {
-        buf_append_char(&p->body, ',');
-        return;
-    }
-    blob_begin(&p->body, p->expected);
-    document_begin_page(&p->body);
-}
-
-static void body_write_cached_before(struct page_builder *p, int end)
-{
-    for (; p->written < end; p->written++) {
-        struct blob *summary = p->cached[p->written];
-        if (summary == NULL)
-            continue;
-        body_begin_summary(p);
-        buf_append(&p->body, summary->data, summary->len);
-        blob_unref(summary);
-        p->cached[p->written] = NULL;
-    }
-}
-
-unsigned page_builder_write_summary(struct page_builder *p, int at, const struct channel_row *row,
-                                    struct span *summary)
-{
-    assert(at >= p->written && at < p->members.count && p->cached[at] == NULL);
-    body_write_cached_before(p, at);
-    body_begin_summary(p);
-    size_t start = p->body.len;
-    unsigned invalid = channel_write(&p->body, row, CHANNEL_SUMMARY);
-    p->written = at + 1;
-    *summary = buf_error(&p->body) == 0 ? span_skip(buf_span(&p->body), start) : SPAN_ABSENT;
-    return invalid;
-}
-
-struct blob *page_builder_compose(struct page_builder *p, struct page_info *info)
-{
-    body_write_cached_before(p, p->members.count);
-    *info = (struct page_info){
-        .page = p->number, .last = body_last_page(p), .count = p->count, .has_next = p->members.has_next};
-    if (p->count == 0) {
-        blob_begin(&p->body, 0);
-        document_begin_page(&p->body);
-    }
-    document_end_page(&p->body, info);
-    return blob_finish(&p->body);
 }

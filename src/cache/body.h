@@ -1,24 +1,18 @@
 /*
- * Response bodies: the commands that read their parts, and the bodies that are composed of the replies. A
- * body is the card of a channel, its summary, or a page of the list. A page is composed of the members of the
- * index and the summaries of their channels. This module also counts and logs stored values that cannot be
- * served.
+ * The commands that read the parts of response bodies, the values in their replies, and the texts that are
+ * made from them. This module also counts and logs stored values that cannot be served.
  *
  * It does not depend on connections: commands are text, replies are struct redis_reply.
  */
 #ifndef CACHE_BODY_H
 #define CACHE_BODY_H
 
-#include "base/blob.h"
 #include "base/buf.h"
 #include "base/digest.h"
-#include "cache/entries.h"
 #include "cache/metrics.h"
 #include "model/channel.h"
 #include "model/keyspace.h"
 #include "redis/resp.h"
-
-#include <assert.h>
 
 /*
  * --- commands ---
@@ -54,8 +48,11 @@ static inline void commands_fini(struct commands *c)
 
 /* The following results are borrowed until the next call; without memory the buffer is in error. */
 
-/* Reads what an entry is made from: HMGET or ZRANGE. */
-const struct buf *commands_read(struct commands *c, const struct entry_source *source);
+/* HMGET of all fields of a shape. */
+const struct buf *commands_channel(struct commands *c, int64_t id, enum channel_shape shape);
+
+/* ZRANGE of a page and one member more, which shows whether a further page exists. */
+const struct buf *commands_page(struct commands *c, int64_t page);
 
 /* GET of the id of a link, in stored shape. */
 const struct buf *commands_link(struct commands *c, struct span link);
@@ -127,138 +124,7 @@ void value_reports_invalid(struct value_reports *r, int64_t id, unsigned fields)
 /* Logs that the reply about a key was too large to be read. */
 void value_reports_oversize(struct value_reports *r, struct span key);
 
-/* --- pages --- */
-
-/* The members of the index that a page shows. */
-struct page_members {
-    int64_t id[PAGE_SIZE];
-    int count;
-    int invalid;   /* members that are not ids */
-    bool has_next; /* the reply had more members than a page */
-};
-
-/* Parses the reply to a ZRANGE of a page and one more member. False when it is not a list of strings. */
-bool page_members_parse(struct page_members *m, const struct redis_reply *reply);
-
-/* Why an index member is left out of its page. */
-enum page_gap { PAGE_GAP_NONE, PAGE_GAP_ABSENT, PAGE_GAP_WRONG_TYPE, PAGE_GAP_OVERSIZE };
-
-/*
- * A page that is being composed. Its body is written once, from the first summary to the last. Cached
- * summaries are held until their predecessors are written. Private to body.c, but for the functions below.
- */
-struct page_builder {
-    int64_t number;
-    int64_t index_size;
-    struct page_members members;
-    enum page_gap gap[PAGE_SIZE];
-    struct blob *cached[PAGE_SIZE]; /* summaries that are not in the body yet: one reference each */
-    struct buf body;                /* becomes the blob of the page */
-    size_t expected;                /* the estimated length of the body */
-    int written;                    /* members before this one are in the body, or left out of it */
-    int count;                      /* summaries in the body */
-};
-
-/* An empty page. Owned by the caller (page_builder_free); NULL when out of memory. */
-struct page_builder *page_builder_new(int64_t number);
-void page_builder_free(struct page_builder *p);
-
-/* Drops the members and summaries. */
-void page_builder_reset(struct page_builder *p);
-
-/* Sets the estimated length of the body, which is allocated at the beginning. */
-static inline void page_builder_expect(struct page_builder *p, size_t length)
-{
-    p->expected = length;
-}
-
-static inline void page_builder_set_index_size(struct page_builder *p, int64_t size)
-{
-    p->index_size = size;
-}
-
-/* Sets the members from the reply to ZRANGE; false when it is not a list of strings. */
-static inline bool page_builder_set_members(struct page_builder *p, const struct redis_reply *reply)
-{
-    assert(p->members.count == 0);
-    return page_members_parse(&p->members, reply);
-}
-
-/* Sets the members from a cached page whose body was invalidated. */
-void page_builder_set_known(struct page_builder *p, const struct entry_page *page);
-
-static inline const struct page_members *page_builder_members(const struct page_builder *p)
-{
-    return &p->members;
-}
-
-/* Takes the summaries that are cached, before any is written. Returns how many are still missing. */
-int page_builder_gather(struct page_builder *p, struct entries *entries);
-
-/* The place of the first summary from `from` on that is neither there nor left out, or -1. */
-static inline int page_builder_next_missing(const struct page_builder *p, int from)
-{
-    assert(from >= p->written);
-    while (from < p->members.count && (p->cached[from] != NULL || p->gap[from] != PAGE_GAP_NONE))
-        from++;
-    return from < p->members.count ? from : -1;
-}
-
-/* Whether the summary at this place can be written: no earlier one is missing. */
-static inline bool page_builder_is_next(const struct page_builder *p, int at)
-{
-    return page_builder_next_missing(p, p->written) == at;
-}
-
-/*
- * Writes the summary at a place, behind those of earlier places. *summary is its text, borrowed until the
- * next call, and absent when out of memory. Returns the set of fields whose value did not parse, as
- * channel_write does.
- */
-unsigned page_builder_write_summary(struct page_builder *p, int at, const struct channel_row *row,
-                                    struct span *summary);
-
-/* Holds a summary (takes a reference) until its predecessors are written. */
-static inline void page_builder_hold_summary(struct page_builder *p, int at, struct blob *summary)
-{
-    assert(at >= p->written && at < p->members.count && p->cached[at] == NULL);
-    p->cached[at] = blob_ref(summary);
-}
-
-/* Sets why there is no summary at a place. */
-static inline void page_builder_set_gap(struct page_builder *p, int at, enum page_gap gap)
-{
-    assert(at >= 0 && at < p->members.count);
-    p->gap[at] = gap;
-}
-
-/*
- * The gap that a reply to the HMGET of a summary leaves; `reply` is NULL if there is none. An invalid card is
- * left out of its page and does not make it fail.
- */
-static inline enum page_gap page_gap_of(const struct redis_reply *reply)
-{
-    if (reply == NULL)
-        return PAGE_GAP_NONE;
-    if (resp_is_oversize(reply))
-        return PAGE_GAP_OVERSIZE;
-    return reply_is_error(reply, SPAN("WRONGTYPE ")) ? PAGE_GAP_WRONG_TYPE : PAGE_GAP_NONE;
-}
-
-/*
- * What the page lacks, as a number; 0: nothing. A page lacks the members of the index that have no channel,
- * since a loader may have been writing between the two reads. A page without members lacks all of them, if
- * the index is empty or has a page with this number.
- */
-uint64_t page_builder_lack(const struct page_builder *p);
-
-/* Counts the index members that are left out. */
-void page_builder_report_gaps(const struct page_builder *p, struct value_reports *r);
-
-/*
- * Completes the page, once. Returns its body (one reference, for the caller) and its pagination, or NULL when
- * out of memory.
- */
-struct blob *page_builder_compose(struct page_builder *p, struct page_info *info);
+/* Logs why a channel is left out of its page. */
+void value_reports_left_out(struct value_reports *r, int64_t id, const char *reason);
 
 #endif

@@ -132,13 +132,6 @@ static inline bool cache_hit_entry(struct cache *c, enum coding coding, struct l
     return true;
 }
 
-static void cache_compose_page(struct page_builder *p, struct cache_result *result, struct page_info *info)
-{
-    result->body = page_builder_compose(p, info);
-    result->status = result->body != NULL ? CACHE_FOUND : CACHE_OUT_OF_MEMORY;
-    result->last_page = info->last;
-}
-
 /* Beyond the last page there is nothing to read, and nothing worth caching. */
 static bool cache_hit_page_beyond(struct cache *c, int64_t number, struct cache_result *result)
 {
@@ -149,38 +142,23 @@ static bool cache_hit_page_beyond(struct cache *c, int64_t number, struct cache_
     struct page_info info;
     if (p == NULL)
         return false;
-    page_builder_set_index_size(p, index_size);
-    cache_compose_page(p, result, &info);
+    p->index_size = index_size;
+    result->body = page_builder_compose(p, &info);
+    result->status = result->body != NULL ? CACHE_FOUND : CACHE_OUT_OF_MEMORY;
+    result->last_page = info.last;
     page_builder_free(p);
     return true;
 }
 
-/* All summaries of a page are cached, but not its body. */
-static void cache_compose_known(struct cache *c, struct page_builder *p, struct cache_result *result)
+/* The page's list of channels is current, but summaries have to be read. Owned by the caller, or NULL. */
+static struct page_builder *cache_known_page(struct cache *c, const struct entry *e)
 {
-    const struct page_members *m = page_builder_members(p);
-    struct page_info info;
-    cache_compose_page(p, result, &info);
-    if (result->body != NULL)
-        entries_put_page(&c->entries, validity_lifetime_of_index(&c->validity, NULL, 0), &info, m->id,
-                         m->count, result->body);
-}
-
-/* All of the page's channels are known, but some have changed since its body was made. */
-static bool cache_hit_members(struct cache *c, int64_t number, struct lookup *l, const struct entry *e)
-{
-    struct page_builder *p = page_builder_new(number);
+    struct page_builder *p = page_builder_new(e->number);
     if (p == NULL)
-        return false;
-    page_builder_set_index_size(p, entries_index_size(&c->entries));
-    page_builder_set_known(p, e->page);
-    if (page_builder_gather(p, &c->entries) > 0) {
-        l->known = p;
-        return false;
-    }
-    cache_compose_known(c, p, &l->result);
-    page_builder_free(p);
-    return true;
+        return NULL;
+    p->index_size = entries_index_size(&c->entries);
+    page_builder_set_list(p, e->page);
+    return p;
 }
 
 /* In an outage a page is served for the stale limit since it was current. */
@@ -195,11 +173,13 @@ static bool cache_hit_page(struct cache *c, const struct cache_query *q, struct 
     if (validity_is_pending(&c->validity, INVALIDATED_INDEX))
         return false;
     const struct entry *e = entries_find(&c->entries, ENTRY_PAGE, q->number);
-    if (e == NULL)
+    if (e == NULL || !entries_has_list(&c->entries, e->page))
         return cache_hit_page_beyond(c, q->number, &l->result);
     if (e->page->outdated_ms != 0) {
-        if (!cache_may_serve_outdated(c, l, e->page))
-            return cache_hit_members(c, q->number, l, e);
+        if (!cache_may_serve_outdated(c, l, e->page)) {
+            l->known = l->freshness == FRESHNESS_STALE ? NULL : cache_known_page(c, e);
+            return false;
+        }
         l->current_ms = e->page->outdated_ms;
     }
     l->result.last_page = e->page->info.last;
@@ -267,10 +247,6 @@ static enum lookup_outcome cache_lookup_data(struct cache *c, const struct cache
     if (cache_hit(c, q, l))
         return LOOKUP_HIT;
     l->needs_auth = l->freshness == FRESHNESS_STALE;
-    if (l->needs_auth) {
-        page_builder_free(l->known);
-        l->known = NULL;
-    }
     return LOOKUP_MISS;
 }
 

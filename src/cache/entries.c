@@ -1,9 +1,7 @@
 /*
  * The bounded table of entries; see entries.h.
  *
- * A page has the list of its channels, and `members` leads from a channel to its page. So a change of a
- * channel makes one body outdated: it is served in an outage only. The list stays: only that channel has to
- * be read again.
+ * `members` leads from a channel to the pages that have its summary.
  */
 #include "cache/entries.h"
 
@@ -18,22 +16,11 @@
 /* Steps between two polls of the loop. A page takes ten microseconds. */
 enum { ENTRIES_IDLE_STEPS = 128 };
 
-void entry_source_key(const struct entry_source *source, const struct keyspace *keyspace, struct buf *out)
-{
-    if (source->kind == ENTRY_PAGE)
-        keyspace_index(keyspace, out);
-    else
-        keyspace_card(keyspace, out, source->number);
-}
-
 int entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
 {
-    *es = (struct entries){.metrics = metrics, .budget = budget, .index_size = -1};
+    *es = (struct entries){.metrics = metrics, .budget = budget, .index_epoch = 1, .index_size = -1};
     sieve_init(&es->sieve);
     list_init(&es->dead);
-    list_init(&es->pages);
-    list_init(&es->dead_pages);
-    list_init(&es->cleared_pages);
     if (budget == 0)
         return 0;
     es->seed = random_seed(es);
@@ -142,16 +129,10 @@ static void entries_publish_size(struct entries *es)
 
 /* --- pages and their channels --- */
 
-/* True when the pages have not been dropped since the page was added. */
-static inline bool entries_is_current(const struct entries *es, const struct entry_page *page)
-{
-    return page->epoch == es->page_epoch;
-}
-
 static void entries_unlink_members(struct entries *es, const struct entry_page *page, int count)
 {
     for (int i = 0; i < count; i++)
-        table_remove(&es->members, hash_int64(page->member[i], es->seed), page->entry);
+        table_remove(&es->members, hash_int64(page->member[i].id, es->seed), page->entry);
 }
 
 /* Returns 0, or -ENOMEM; then no member is linked. */
@@ -161,7 +142,7 @@ static int entries_link_members(struct entries *es, const struct entry_page *pag
     int linked = 0;
     size_t bytes_before = table_bytes(&es->members);
     while (linked < page->member_count && err == 0) { /* not covered: out of memory */
-        err = table_add(&es->members, hash_int64(page->member[linked], es->seed), page->entry);
+        err = table_add(&es->members, hash_int64(page->member[linked].id, es->seed), page->entry);
         linked += err == 0;
     }
     entries_count_growth(es, &es->members, bytes_before);
@@ -170,45 +151,40 @@ static int entries_link_members(struct entries *es, const struct entry_page *pag
     return err;
 }
 
-/* Takes a page out of its list and frees it; its entry is still whole. NULL is allowed. */
+/* Frees a page whose entry is still whole. A page that was cleared is linked no more. NULL is allowed. */
 static void entries_page_free(struct entries *es, struct entry_page *page)
 {
-    if (page == NULL)
-        return;
-    if (entries_is_current(es, page))
+    if (page != NULL && page->index_epoch >= es->cleared_epoch)
         entries_unlink_members(es, page, page->member_count);
-    list_remove(&page->link);
     free(page);
 }
 
 static struct entry_page *entries_page_new(struct entries *es, struct entry *e, const struct page_info *info,
-                                           const int64_t *ids, int id_count)
+                                           const struct page_member *members, int count)
 {
-    struct entry_page *page = calloc(1, sizeof *page + (size_t)id_count * sizeof page->member[0]);
+    struct entry_page *page = calloc(1, sizeof *page + (size_t)count * sizeof page->member[0]);
     if (page == NULL)
         return NULL;
     page->entry = e;
-    page->epoch = es->page_epoch;
+    page->index_epoch = es->index_epoch;
     page->info = *info;
-    page->member_count = id_count;
-    if (id_count > 0)
-        memcpy(page->member, ids, (size_t)id_count * sizeof page->member[0]);
-    if (entries_link_members(es, page) != 0) {
-        free(page);
-        return NULL;
-    }
-    list_append(&es->pages, &page->link);
-    return page;
+    page->member_count = count;
+    if (count > 0)
+        memcpy(page->member, members, (size_t)count * sizeof page->member[0]);
+    if (entries_link_members(es, page) == 0)
+        return page;
+    free(page);
+    return NULL;
 }
 
 /* --- coded bodies --- */
 
-/* The place of the coded bodies in the entry; NULL if it has none. */
+/* The place of the coded bodies in the entry; NULL: a page that was never complete. */
 static struct entry_coded **entries_coded_place(struct entry *e)
 {
     if (e->kind == ENTRY_PAGE)
         return e->page == NULL ? NULL : &e->page->coded;
-    return e->kind == ENTRY_CARD ? &e->coded : NULL;
+    return &e->coded;
 }
 
 /* The caller must call entries_set_cost(), unless the entry ends. */
@@ -283,10 +259,6 @@ static bool entries_free_dead(struct entries *es)
 {
     if (entries_free_cleared(es))
         return true;
-    if (!list_empty(&es->dead_pages)) {
-        entries_remove_entry(es, LIST_ENTRY(es->dead_pages.next, struct entry_page, link)->entry);
-        return true;
-    }
     if (es->dead_segments == NULL)
         return false;
     table_free_dead(&es->dead_segments);
@@ -312,8 +284,7 @@ static bool entries_is_over_budget(const struct entries *es)
 
 bool entries_has_excess(const struct entries *es)
 {
-    return !list_empty(&es->dead_pages) || es->dead_segments != NULL || !list_empty(&es->dead) ||
-           entries_is_over_budget(es);
+    return es->dead_segments != NULL || !list_empty(&es->dead) || entries_is_over_budget(es);
 }
 
 int entries_reclaim(struct entries *es, int steps)
@@ -372,17 +343,9 @@ void entries_close(struct entries *es, struct wait_group *closing)
 
 /* --- looking up --- */
 
-static bool entries_is_dead_page(const struct entries *es, const struct entry *e)
-{
-    return e->kind == ENTRY_PAGE && !entries_is_current(es, e->page);
-}
-
 static inline struct entry *entries_find_entry(const struct entries *es, enum entry_kind kind, int64_t number)
 {
-    if (es->table.used == 0)
-        return NULL;
-    struct entry *e = entries_lookup(es, kind, number);
-    return e != NULL && kind == ENTRY_PAGE && entries_is_dead_page(es, e) ? NULL : e;
+    return es->table.used == 0 ? NULL : entries_lookup(es, kind, number);
 }
 
 const struct entry *entries_find(struct entries *es, enum entry_kind kind, int64_t number)
@@ -400,8 +363,7 @@ const struct entry *entries_peek(const struct entries *es, enum entry_kind kind,
 
 const struct entry *entries_walk(const struct entries *es, size_t *cursor, int steps)
 {
-    const struct entry *e = table_walk(&es->table, cursor, steps);
-    return e != NULL && entries_is_dead_page(es, e) ? NULL : e;
+    return table_walk(&es->table, cursor, steps);
 }
 
 static inline struct entry *entries_find_by_link(const struct entries *es, struct span link, uint64_t hash)
@@ -432,7 +394,7 @@ struct insert_params {
     enum entry_kind kind;
     int64_t number;
     struct span link;  /* a card's own link */
-    struct blob *body; /* the entry takes a reference; may be NULL */
+    struct blob *body; /* the entry takes a reference */
 };
 
 /* A link that is longer than any link that is looked up is not kept. */
@@ -449,14 +411,14 @@ size_t entries_card_headroom(struct span link)
 static struct entry *entry_new(const struct insert_params *p)
 {
     size_t size = sizeof(struct entry) + p->link.len;
-    void *headroom = p->body == NULL ? NULL : blob_claim_headroom(p->body, size);
+    void *headroom = blob_claim_headroom(p->body, size);
     struct entry *e = headroom != NULL ? headroom : malloc(size);
     if (e == NULL)
         return NULL;
     *e = (struct entry){.in_headroom = headroom != NULL, .kind = (unsigned char)p->kind};
     e->number = p->number;
     e->link_len = (unsigned short)p->link.len;
-    e->body = p->body == NULL ? NULL : blob_ref(p->body);
+    e->body = blob_ref(p->body);
     if (p->link.len > 0)
         memcpy(e->link, p->link.data, p->link.len);
     return e;
@@ -543,25 +505,21 @@ void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, 
     entries_put(es, lifetime, &(struct insert_params){ENTRY_CARD, id, entries_kept_link(link), body});
 }
 
-void entries_put_summary(struct entries *es, struct lifetime lifetime, int64_t id, struct blob *body)
-{
-    entries_put(es, lifetime, &(struct insert_params){.kind = ENTRY_SUMMARY, .number = id, .body = body});
-}
-
 void entries_put_page(struct entries *es, struct lifetime lifetime, const struct page_info *info,
-                      const int64_t *ids, int id_count, struct blob *body)
+                      const struct page_member *members, int count, uint64_t outdated_ms, struct blob *body)
 {
     struct insert_params p = {.kind = ENTRY_PAGE, .number = info->page, .body = body};
     struct entry *e = lifetime_is_none(lifetime) ? NULL : entries_insert(es, &p);
     if (e == NULL)
         return;
     e->lifetime = lifetime;
-    e->page = entries_page_new(es, e, info, ids, id_count);
-    if (e->page == NULL) { /* ANALYZER(malloc-leak): the page is in a list, and owned by its entry */
+    e->page = entries_page_new(es, e, info, members, count);
+    if (e->page == NULL) { /* ANALYZER(malloc-leak): its entry owns the page */
         entries_remove_entry(es, e);
         entries_publish_size(es);
         return;
     }
+    e->page->outdated_ms = outdated_ms;
     entries_charge(es, e);
 }
 
@@ -577,7 +535,7 @@ bool entries_want_coded(struct entries *es, enum entry_kind kind, int64_t number
     enum { WANTED = 1, BEGUN = 1 << CODINGS };
     struct entry *e = entries_find_entry(es, kind, number);
     assert(coding != CODING_IDENTITY);
-    if (e == NULL || entries_coded_place(e) == NULL)
+    if (e == NULL)
         return false;
     unsigned wanted = (unsigned)WANTED << coding;
     unsigned begun = (unsigned)BEGUN << coding;
@@ -594,8 +552,7 @@ bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number,
     if (e == NULL || e->body != plain)
         return false;
     struct entry_coded **place = entries_coded_place(e);
-    if (place == NULL || entries_is_behind(es) ||
-        e->cost + entries_body_size(coded) + sizeof **place > es->budget)
+    if (entries_is_behind(es) || e->cost + entries_body_size(coded) + sizeof **place > es->budget)
         return false;
     size_t before = entries_coded_size(*place);
     if (*place == NULL)
@@ -614,26 +571,30 @@ bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number,
 
 void entries_drop(struct entries *es, enum entry_kind kind, int64_t number)
 {
-    if (es->table.used == 0)
-        return;
-    struct entry *e = entries_lookup(es, kind, number);
+    struct entry *e = entries_find_entry(es, kind, number);
     if (e == NULL)
         return;
     entries_remove_entry(es, e);
     entries_publish_size(es);
 }
 
-/* A collision of hashes only marks a page that is current. */
-void entries_mark_page_outdated(struct entries *es, int64_t id, uint64_t current_ms)
+static void entries_page_drop_summary(struct entry_page *page, int64_t id, uint64_t current_ms)
 {
-    if (list_empty(&es->pages))
+    for (int i = 0; i < page->member_count; i++) {
+        if (page->member[i].id != id)
+            continue;
+        page->member[i].len = 0;
+        page->outdated_ms = page->outdated_ms != 0 ? page->outdated_ms : current_ms;
+    }
+}
+
+void entries_drop_summary(struct entries *es, int64_t id, uint64_t current_ms)
+{
+    if (es->members.used == 0)
         return;
     const struct table_slot *slot = table_find(&es->members, hash_int64(id, es->seed));
-    for (; slot != NULL; slot = table_find_next(&es->members, slot)) {
-        struct entry_page *page = ((struct entry *)slot->entry)->page;
-        if (page->outdated_ms == 0)
-            page->outdated_ms = current_ms;
-    }
+    for (; slot != NULL; slot = table_find_next(&es->members, slot))
+        entries_page_drop_summary(((struct entry *)slot->entry)->page, id, current_ms);
 }
 
 /*
@@ -648,25 +609,15 @@ static void entries_clear_table(struct entries *es, struct table *t)
     es->used -= before - dead - table_bytes(t);
 }
 
-void entries_drop_pages(struct entries *es)
-{
-    es->index_size = -1;
-    if (list_empty(&es->pages))
-        return;
-    es->page_epoch++;
-    list_splice(&es->dead_pages, &es->pages);
-    entries_clear_table(es, &es->members);
-    entries_schedule(es);
-}
-
 void entries_clear(struct entries *es)
 {
+    entries_drop_lists(es);
     if (!entries_keeps_anything(es))
         return;
-    entries_drop_pages(es);
-    list_splice(&es->cleared_pages, &es->dead_pages);
+    es->cleared_epoch = es->index_epoch;
     sieve_drain(&es->sieve, &es->dead);
     entries_clear_table(es, &es->table);
     entries_clear_table(es, &es->links);
+    entries_clear_table(es, &es->members);
     entries_schedule(es);
 }

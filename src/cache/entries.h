@@ -1,15 +1,19 @@
 /*
- * The entries of a worker's cache: cards, summaries and pages.
+ * The entries of a worker's cache: cards and pages.
  *
  * A table bounded by bytes, counted as the allocator uses them. It does not decide when an entry is valid:
  * the cache adds entries from replies and drops those that an invalidation names (invalidation.h). There are
  * entries only for what exists. A card is found by its id and by its own link.
  *
- * Cards and pages keep coded bodies in addition to the plain one. Coded bodies are derived from it and
- * dropped with it. Their bytes count as bytes of the entry.
+ * Entries keep coded bodies in addition to the plain one. Coded bodies are derived from it and dropped with
+ * it. Their bytes count as bytes of the entry.
  *
- * No call takes long, however much is cached. Dropping all pages, or everything, makes entries dead at once:
- * they are not found any more, but count among the bytes until they are freed. The loop frees them in steps
+ * A page has the list of its channels, and its body has their summaries. When a channel changes, its summary
+ * is not current any more, and the page is outdated. When the index changes, no list is current, by a number.
+ * What is current of a page need not be read again when it is composed anew.
+ *
+ * No call takes long, however much is cached. Dropping everything makes entries dead at once: they are not
+ * found any more, but count among the bytes until they are freed. The loop frees them in steps
  * (entries_open), before any live entry is evicted.
  *
  * Invariant: `used` is the sum of the costs of all entries, including dead ones, and of the growth of the
@@ -32,35 +36,41 @@
 #include <uv.h>
 
 enum entry_kind {
-    ENTRY_CARD,    /* by id, and by the card's link: `body` is the finished card */
-    ENTRY_SUMMARY, /* by id: `body` is the channel's JSON object in a page */
-    ENTRY_PAGE     /* by number: `page`, and `body`, which may be outdated */
+    ENTRY_CARD, /* by id, and by the card's link */
+    ENTRY_PAGE  /* by number */
 };
-
-/* The source of an entry: a card (also of its summary), or a page of the index. */
-struct entry_source {
-    enum entry_kind kind;
-    int64_t number; /* the id of the card, or the number of the page */
-};
-
-/* Appends the key of the source in Redis. */
-void entry_source_key(const struct entry_source *source, const struct keyspace *keyspace, struct buf *out);
 
 /* The coded bodies of an entry: one for each coding but identity. */
 struct entry_coded {
     struct blob *body[CODINGS - 1]; /* one reference each, or NULL */
 };
 
+/* A member of the index on a page. */
+struct page_member {
+    int64_t id;
+    uint32_t offset, len; /* its summary in the body; `len` is 0 if none is there, or it is not current */
+};
+
 struct entry_page {
     struct entry_coded *coded; /* owned; NULL: none */
-    struct list link;          /* in the list of pages, of dead pages or of cleared pages */
     struct entry *entry;
-    uint64_t epoch; /* entries.page_epoch when the page was added; the page is dead when that has changed */
+    uint64_t index_epoch; /* entries.index_epoch when the page was added: the list is current while it is */
     uint64_t outdated_ms; /* the body was current then, by the boot clock, and may not be now; 0: it is */
     struct page_info info;
     int member_count;
-    int64_t member[]; /* channels, in the order of the page */
+    struct page_member member[]; /* in the order of the page */
 };
+
+/* The place of channel `id`, or -1. The search begins at place `from`, modulo `count`. */
+static inline int page_member_find(const struct page_member *members, int count, int64_t id, int from)
+{
+    for (int i = 0; i < count; i++) {
+        int at = (from + i) % count;
+        if (members[at].id == id)
+            return at;
+    }
+    return -1;
+}
 
 /*
  * Changed in entries.c only; others read `kind`, `number`, `lifetime`, `body` and `page`. The members that a
@@ -75,7 +85,7 @@ struct entry {
     unsigned char coding_bits; /* the codings of the body that were requested, and those that were begun */
     unsigned short link_len;   /* set for a card; 0: it cannot be found by link */
     struct lifetime lifetime;
-    struct blob *body; /* one reference, or NULL */
+    struct blob *body; /* one reference */
     union {
         struct entry_page *page;   /* owned */
         struct entry_coded *coded; /* a card's; owned; NULL: none */
@@ -93,7 +103,7 @@ static inline struct entry_coded *entry_coded_of(const struct entry *e)
 {
     if (e->kind == ENTRY_PAGE)
         return e->page == NULL ? NULL : e->page->coded;
-    return e->kind == ENTRY_CARD ? e->coded : NULL;
+    return e->coded;
 }
 
 /* The body of a card or page in a coding other than identity, or NULL. Borrowed like the entry. */
@@ -109,18 +119,16 @@ size_t entries_card_headroom(struct span link);
 /* Embedded in the cache; private to entries.c. */
 struct entries {
     struct cache_metrics *metrics;
-    struct sieve sieve;  /* all entries that can be evicted, including dead pages */
+    struct sieve sieve;  /* all entries that can be evicted */
     struct list dead;    /* entries that were cleared, by their nodes' links; they are in no table */
     size_t budget, used; /* bytes; the bytes of dead entries count until they are freed */
     struct table table;
-    struct table links;   /* cards, by their links */
-    struct table members; /* by a channel's id: the entries of the pages that show it */
-    struct list pages;
-    struct list dead_pages;              /* pages of an older index, still in the table */
-    struct list cleared_pages;           /* never walked: cleared pages are reached by their entries */
+    struct table links;                  /* cards, by their links */
+    struct table members;                /* by a channel's id: the entries of the pages that show it */
     struct table_segment *dead_segments; /* segments of the three tables */
     unsigned freed;                      /* freed entries; see allocator_sort_freed */
-    uint64_t page_epoch;                 /* grows when all pages are dropped */
+    uint64_t index_epoch;                /* grows when the index has changed, from 1 */
+    uint64_t cleared_epoch;              /* pages that were added in an earlier one were cleared */
     int64_t index_size;                  /* members of the index; -1: not known */
     uint64_t seed;                       /* the seed of the hashes */
     uv_idle_t idle;                      /* calls entries_reclaim in each loop iteration */
@@ -165,7 +173,7 @@ const struct entry *entries_find_link(struct entries *es, struct span link);
 
 /*
  * Adds a card, whose own link is `link` (absent: it has none), in place of any with the same id. Takes a
- * reference of `body`, which may be NULL. Nothing is kept if the lifetime is LIFETIME_NONE, if the card does
+ * reference of `body`. Nothing is kept if the lifetime is LIFETIME_NONE, if the card does
  * not fit, or without memory.
  *
  * Making room for an entry takes at most ENTRIES_ROOM_STEPS evictions, and entries_reclaim does the rest.
@@ -178,15 +186,12 @@ const struct entry *entries_find_link(struct entries *es, struct span link);
 void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, struct span link,
                       struct blob *body);
 
-/* Adds a summary, as entries_put_card. */
-void entries_put_summary(struct entries *es, struct lifetime lifetime, int64_t id, struct blob *body);
-
 /*
- * Adds a page, as entries_put_card. `ids` are all channels on which it depends: those that it shows, and
- * index members without a card.
+ * Adds a page, as entries_put_card, whose list is current. `members` are all channels on which it depends:
+ * those that it shows, and index members without a card. `outdated_ms`: see struct entry_page.
  */
 void entries_put_page(struct entries *es, struct lifetime lifetime, const struct page_info *info,
-                      const int64_t *ids, int id_count, struct blob *body);
+                      const struct page_member *members, int count, uint64_t outdated_ms, struct blob *body);
 
 /*
  * A request wants the body of card or page `number` in `coding`, which the entry does not have. True when the
@@ -206,17 +211,26 @@ bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number,
 
 void entries_drop(struct entries *es, enum entry_kind kind, int64_t number);
 
-/* Marks the page that shows channel `id`: its body is outdated since after `current_ms`, by the boot clock.
- * Its list of channels is current. */
-void entries_mark_page_outdated(struct entries *es, int64_t id, uint64_t current_ms);
+/* The summary of channel `id` is not current: pages that show it are outdated since after `current_ms`, by
+ * the boot clock. */
+void entries_drop_summary(struct entries *es, int64_t id, uint64_t current_ms);
 
-/* Drops all pages, and the size of the index, at once; entries_reclaim frees them. */
-void entries_drop_pages(struct entries *es);
+/* The index has changed: no list of channels, and not its size, is current any more. */
+static inline void entries_drop_lists(struct entries *es)
+{
+    es->index_epoch++;
+    es->index_size = -1;
+}
+
+static inline bool entries_has_list(const struct entries *es, const struct entry_page *page)
+{
+    return page->index_epoch == es->index_epoch;
+}
 
 /* Drops all entries at once; entries_reclaim frees them. */
 void entries_clear(struct entries *es);
 
-/* Sets the number of members of the index, until the pages are dropped. An index without members is absent,
+/* Sets the number of members of the index, until the lists are dropped. An index without members is absent,
  * which is not kept: Redis may have lost it. */
 static inline void entries_set_index_size(struct entries *es, struct lifetime lifetime, int64_t size)
 {

@@ -92,11 +92,11 @@ struct link_read {
 struct page_read {
     struct page_builder *builder; /* owned */
     bool is_known;                /* its members are current, and the index need not be read */
-    bool is_invalidated;          /* one of its channels was invalidated in flight */
     int watched;                  /* channels, from the first on, under which the page is registered */
     struct summary_read *reads;   /* the reads of its summaries, by their places; owned */
-    struct lifetime lifetime;     /* the shortest lifetime of all replies of the page */
+    struct lifetime lifetime;     /* of its list; by TTL, of all replies */
     uint64_t index_epoch;         /* the epoch when its index was read */
+    uint64_t outdated_ms;         /* when it was current, if a channel may have changed since; 0: none has */
 };
 
 struct fetch {
@@ -276,11 +276,6 @@ static void fetch_send_command(struct fetch *f, const struct buf *command, redis
     fetch_send(f, command, 0, fn, f);
 }
 
-static void fetch_send_read(struct fetch *f, const struct entry_source *source, redis_reply_fn fn)
-{
-    fetch_send_command(f, commands_read(&f->fetches->commands, source), fn);
-}
-
 static int fetches_send_to_stream(struct fetches *fs, const struct buf *command, redis_reply_fn fn, void *arg)
 {
     int err = buf_error(command);
@@ -289,9 +284,15 @@ static int fetches_send_to_stream(struct fetches *fs, const struct buf *command,
     return redis_session_send(fs->parts->session, buf_span(command), REDIS_SEND_STREAM_ONLY, fn, arg);
 }
 
-int fetches_read_entry(struct fetches *fs, const struct entry_source *source, redis_reply_fn fn, void *arg)
+int fetches_read_channel(struct fetches *fs, int64_t id, enum channel_shape shape, redis_reply_fn fn,
+                         void *arg)
 {
-    return fetches_send_to_stream(fs, commands_read(&fs->commands, source), fn, arg);
+    return fetches_send_to_stream(fs, commands_channel(&fs->commands, id, shape), fn, arg);
+}
+
+int fetches_read_list(struct fetches *fs, int64_t page, redis_reply_fn fn, void *arg)
+{
+    return fetches_send_to_stream(fs, commands_page(&fs->commands, page), fn, arg);
 }
 
 void fetches_read_index_size(struct fetches *fs, redis_reply_fn fn, void *arg)
@@ -359,39 +360,51 @@ static void fetch_shrink(struct table *t)
         table_reset(t);
 }
 
+static uint64_t fetch_hash_of_member(const struct fetch *f, int at)
+{
+    return hash_int64(f->page.builder->members.member[at].id, f->fetches->seed);
+}
+
 static void fetch_unwatch(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
-    struct page_read *p = &f->page;
-    const struct page_members *m = page_builder_members(p->builder);
-    for (; p->watched > 0; p->watched--)
-        table_remove(&fs->page_members, hash_int64(m->id[p->watched - 1], fs->seed), f);
+    while (f->page.watched > 0)
+        table_remove(&fs->page_members, fetch_hash_of_member(f, --f->page.watched), f);
     fetch_shrink(&fs->page_members);
 }
 
-static void fetch_invalidate_page(struct fetch *f)
-{
-    f->page.is_invalidated = true;
-    fetch_unpublish(f);
-}
-
 /*
- * Registers the page under each of its channels, so that an invalidation finds it. Without memory the page
- * counts as invalidated. Not needed if nothing is cached.
+ * Registers the page under each of its channels, so that an invalidation finds it. Without memory the page is
+ * not cached. Not needed if nothing is cached.
  */
 static void fetch_watch(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
     struct page_read *p = &f->page;
-    const struct page_members *m = page_builder_members(p->builder);
     if (!validity_may_store(fs->parts->validity))
         return;
-    while (p->watched < m->count && !p->is_invalidated) { /* not covered: out of memory */
-        if (table_add(&fs->page_members, hash_int64(m->id[p->watched], fs->seed), f) == 0)
-            p->watched++;
-        else
-            fetch_invalidate_page(f); /* not covered: out of memory */
-    }
+    while (p->watched < p->builder->members.count &&
+           table_add(&fs->page_members, fetch_hash_of_member(f, p->watched), f) == 0)
+        p->watched++;
+    if (p->watched < p->builder->members.count) /* not covered: out of memory */
+        p->lifetime = LIFETIME_NONE;
+}
+
+/* The channel at this place has changed, or may change without notice. */
+static void fetch_mark_changed(struct fetch *f, int at)
+{
+    struct page_read *p = &f->page;
+    p->builder->has_changed[at] = true;
+    p->outdated_ms = p->outdated_ms != 0 ? p->outdated_ms : f->fetches->parts->validity->pong_ms;
+}
+
+static void fetch_invalidate_member(struct fetch *f, int64_t id)
+{
+    const struct page_members *m = &f->page.builder->members;
+    for (int at = 0; at < m->count; at++)
+        if (m->member[at].id == id)
+            fetch_mark_changed(f, at);
+    fetch_unpublish(f);
 }
 
 static void fetch_invalidate(struct fetches *fs, const struct cache_query *q)
@@ -401,20 +414,19 @@ static void fetch_invalidate(struct fetches *fs, const struct cache_query *q)
         fetch_unpublish(f);
 }
 
-/* A collision of hashes only means that a page is not cached. */
 void fetches_invalidate_card(struct fetches *fs, int64_t id)
 {
     fetch_invalidate(fs, &(struct cache_query){.type = QUERY_CARD, .number = id});
     const struct table_slot *slot = table_find(&fs->page_members, hash_int64(id, fs->seed));
     for (; slot != NULL; slot = table_find_next(&fs->page_members, slot))
-        fetch_invalidate_page(slot->entry);
+        fetch_invalidate_member(slot->entry, id);
 }
 
 /* --- replies --- */
 
 /*
- * Determines for how long the reply may be cached: f->lifetime. A page has the shortest lifetime of all its
- * replies. Redis announces no changes on this connection for what was read outside of its stream.
+ * Determines for how long the reply may be cached: f->lifetime. Redis announces no changes on this connection
+ * for what was read outside of its stream.
  */
 static void fetch_limit_lifetime(struct fetch *f, const struct redis_reply *reply, enum redis_origin origin,
                                  enum part part)
@@ -427,7 +439,7 @@ static void fetch_limit_lifetime(struct fetch *f, const struct redis_reply *repl
         f->lifetime = validity_lifetime_of_index(v, reply, f->sent_ms);
     else
         f->lifetime = validity_lifetime(v, reply, f->sent_ms);
-    if ((part & (PART_SIZE | PART_MEMBERS | PART_SUMMARIES)) != 0)
+    if ((part & (PART_SIZE | PART_MEMBERS)) != 0)
         f->page.lifetime = lifetime_of_both(f->page.lifetime, f->lifetime);
 }
 
@@ -633,7 +645,7 @@ static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum
     struct fetch *f = arg;
     if (fetch_accept_reply(f, reply, origin, PART_SIZE)) {
         if (reply->type == REPLY_INTEGER) {
-            page_builder_set_index_size(f->page.builder, reply->integer);
+            f->page.builder->index_size = reply->integer;
             entries_set_index_size(f->fetches->parts->entries, f->lifetime, reply->integer);
         } else {
             fetch_raise(f, FETCH_FAILED);
@@ -642,79 +654,53 @@ static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum
     fetch_proceed(f);
 }
 
+static void fetch_set_members(struct fetch *f, const struct page_members *members)
+{
+    fetch_unwatch(f);
+    page_builder_set_members(f->page.builder, members);
+    f->page.outdated_ms = 0;
+    fetch_watch(f);
+}
+
 static void fetch_on_members(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
-    if (fetch_accept_reply(f, reply, origin, PART_MEMBERS)) /* a page always exists, if only an empty one */
-        fetch_raise(f, page_builder_set_members(f->page.builder, reply) ? FETCH_FOUND : FETCH_FAILED);
-    fetch_proceed(f);
-}
-
-/* Pages are composed of cached summaries, so these must be current. A summary with a TTL is not cached. */
-static bool fetch_may_store_summary(const struct fetch *f)
-{
-    return lifetime_is_tracked(f->lifetime);
-}
-
-static void fetch_store_summary(struct fetch *f, int64_t id, struct blob *summary)
-{
-    if (fetch_may_store_summary(f))
-        entries_put_summary(f->fetches->parts->entries, f->lifetime, id, summary);
-}
-
-/* The page is written in order, and an earlier summary has yet to come from outside of the stream. */
-static void fetch_hold_summary(struct fetch *f, int at, const struct channel_row *row)
-{
-    struct buf *text = f->fetches->parts->text;
-    int64_t id = page_builder_members(f->page.builder)->id[at];
-    value_reports_invalid(&f->fetches->reports, id, body_write(text, row, CHANNEL_SUMMARY));
-    struct blob *summary = buf_error(text) == 0 ? blob_new(buf_span(text)) : NULL;
-    if (summary == NULL) {
-        fetch_raise(f, FETCH_FAILED);
-        return;
+    struct page_members members;
+    if (fetch_accept_reply(f, reply, origin, PART_MEMBERS)) {
+        bool is_list = page_members_parse(&members, reply);
+        fetch_raise(f, is_list ? FETCH_FOUND : FETCH_FAILED); /* a page always exists, if only an empty one */
+        if (is_list)
+            fetch_set_members(f, &members);
     }
-    page_builder_hold_summary(f->page.builder, at, summary);
-    fetch_store_summary(f, id, summary);
-    blob_unref(summary);
+    fetch_proceed(f);
 }
 
 static void fetch_read_summary(struct fetch *f, int at, const struct redis_reply *reply)
 {
     struct channel_row row;
     struct page_builder *p = f->page.builder;
-    int64_t id = page_builder_members(p)->id[at];
     if (!fetch_read_row(f, reply, CHANNEL_SUMMARY, &row)) {
-        page_builder_set_gap(p, at, PAGE_GAP_ABSENT);
+        p->gap[at] = PAGE_GAP_ABSENT;
         return;
     }
-    if (!page_builder_is_next(p, at)) {
-        fetch_hold_summary(f, at, &row);
-        return;
-    }
-    struct span summary;
-    unsigned invalid = page_builder_write_summary(p, at, &row, &summary);
-    value_reports_invalid(&f->fetches->reports, id, invalid);
-    if (summary.data == NULL)
-        fetch_raise(f, FETCH_FAILED);
-    struct blob *copy = summary.data == NULL || !fetch_may_store_summary(f) ? NULL : blob_new(summary);
-    if (copy != NULL) /* without memory the summary is not cached */
-        fetch_store_summary(f, id, copy);
-    blob_unref(copy);
+    value_reports_invalid(&f->fetches->reports, p->members.member[at].id, page_builder_write(p, at, &row));
 }
 
-/* Replies come in the order of the commands, except those from outside of the stream. */
 static void fetch_on_summary(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     const struct summary_read *read = arg;
     struct fetch *f = read->fetch;
+    struct page_builder *p = f->page.builder;
     enum page_gap gap = page_gap_of(reply);
     if (gap != PAGE_GAP_NONE) {
         fetch_count_reply(f);
         fetch_limit_lifetime(f, reply, origin, PART_SUMMARIES);
-        page_builder_set_gap(f->page.builder, read->at, gap);
+        p->gap[read->at] = gap;
     } else if (fetch_accept_reply(f, reply, origin, PART_SUMMARIES)) {
         fetch_read_summary(f, read->at, reply);
     }
+    if (reply != NULL && lifetime_is_none(f->lifetime))
+        fetch_mark_changed(f, read->at);
     fetch_proceed(f);
 }
 
@@ -722,42 +708,47 @@ static void fetch_on_summary(void *arg, const struct redis_reply *reply, enum re
 
 static void fetch_send_card(struct fetch *f)
 {
-    fetch_send_read(f, &(struct entry_source){.kind = ENTRY_CARD, .number = f->card.id}, fetch_on_card);
+    fetch_send_command(f, commands_channel(&f->fetches->commands, f->card.id, CHANNEL_CARD), fetch_on_card);
 }
 
 static void fetch_send_index(struct fetch *f)
 {
-    fetch_unwatch(f);
-    page_builder_reset(f->page.builder);
-    f->page.is_invalidated = false;
     f->page.lifetime = LIFETIME_TRACKED;
     f->page.index_epoch = f->fetches->index_epoch;
     fetch_send_command(f, commands_index_size(&f->fetches->commands), fetch_on_index_size);
-    fetch_send_read(f, &(struct entry_source){.kind = ENTRY_PAGE, .number = f->number}, fetch_on_members);
+    fetch_send_command(f, commands_page(&f->fetches->commands, f->number), fetch_on_members);
 }
 
 static void fetch_send_missing(struct fetch *f)
 {
     struct page_read *p = &f->page;
-    const struct page_members *m = page_builder_members(p->builder);
+    const struct page_members *m = &p->builder->members;
     free(p->reads); /* all replies of an earlier read have arrived */
     p->reads = calloc((size_t)m->count + 1, sizeof *p->reads);
     if (p->reads == NULL) /* ANALYZER(malloc-leak): f owns it */
         fetch_raise(f, FETCH_FAILED);
     for (int at = -1; !fetch_has_failed(f) && (at = page_builder_next_missing(p->builder, at + 1)) >= 0;) {
-        const struct entry_source source = {.kind = ENTRY_SUMMARY, .number = m->id[at]};
         p->reads[at] = (struct summary_read){f, at};
-        fetch_send(f, commands_read(&f->fetches->commands, &source), 0, fetch_on_summary, &p->reads[at]);
+        fetch_send(f, commands_channel(&f->fetches->commands, m->member[at].id, CHANNEL_SUMMARY), 0,
+                   fetch_on_summary, &p->reads[at]);
     }
+}
+
+/* What is cached may be out of date where nothing may be stored. By TTL a page is read whole. */
+static void fetch_gather(struct fetch *f)
+{
+    const struct cache_parts *parts = f->fetches->parts;
+    const struct entry *e = entries_peek(parts->entries, ENTRY_PAGE, f->number);
+    if (e != NULL && validity_may_store(parts->validity))
+        page_builder_gather(f->page.builder, e);
 }
 
 static void fetch_send_summaries(struct fetch *f)
 {
     fetch_raise(f, FETCH_FOUND);
     f->page.is_known = false;
-    fetch_watch(f);
-    if (validity_may_store(f->fetches->parts->validity)) /* otherwise what is cached may be out of date */
-        (void)page_builder_gather(f->page.builder, f->fetches->parts->entries);
+    fetch_watch(f); /* a page whose list was known */
+    fetch_gather(f);
     fetch_send_missing(f);
 }
 
@@ -896,28 +887,20 @@ static struct blob *fetch_take_body(struct fetch *f)
     return body;
 }
 
-static bool fetch_was_invalidated(const struct fetch *f)
-{
-    return f->page.is_invalidated || f->page.index_epoch != f->fetches->index_epoch;
-}
-
+/* If the index has changed meanwhile, the list is not current. */
 static void fetch_compose_page(struct fetch *f, struct cache_result *r)
 {
     const struct cache_parts *parts = f->fetches->parts;
-    const struct page_members *m = page_builder_members(f->page.builder);
+    const struct page_members *m = &f->page.builder->members;
     struct page_info info;
-    struct blob *body = page_builder_compose(f->page.builder, &info);
+    bool is_absent = m->count == 0 && page_builder_lack(f->page.builder) != 0; /* which is not cached */
     struct lifetime lifetime =
         lifetime_of_both(f->page.lifetime, validity_lifetime_of_index(parts->validity, NULL, f->sent_ms));
-    if (m->count == 0 && page_builder_lack(f->page.builder) != 0)
-        lifetime = LIFETIME_NONE; /* an absence is not cached */
-    if (body != NULL)
-        f->fetches->page_length = body->len;
-    if (body != NULL && !fetch_was_invalidated(f))
-        entries_put_page(parts->entries, lifetime, &info, m->id, m->count, body);
-    page_builder_report_gaps(f->page.builder, &f->fetches->reports);
+    r->body = page_builder_compose(f->page.builder, &info);
     r->last_page = info.last;
-    r->body = body;
+    if (r->body != NULL && !is_absent && f->page.index_epoch == f->fetches->index_epoch)
+        entries_put_page(parts->entries, lifetime, &info, m->member, m->count, f->page.outdated_ms, r->body);
+    page_builder_report_gaps(f->page.builder, &f->fetches->reports);
 }
 
 /* NULL: it is not known. If the data cannot be read, the outcome does not tell whether the key is valid. */
@@ -964,21 +947,6 @@ static void fetch_free(struct fetch *f)
     free(f);
 }
 
-/* Without requests no result is composed or cached. */
-static void fetch_finish(struct fetch *f)
-{
-    const struct cache_query q = {.type = f->type, .number = f->number, .link = fetch_link_of(f)};
-    struct cache_result result = {.status = CACHE_UNAVAILABLE};
-    bool is_lost = f->outcome == FETCH_LOST;
-    if (!is_lost && !list_empty(&f->requests))
-        result = fetch_compose_result(f);
-    fetch_enter(f, FETCH_ENDED);
-    fetch_unpublish(f);
-    f->fetches->parts->ended(f->fetches->parts->arg, &f->requests, &q, is_lost ? NULL : &result);
-    blob_unref(result.body);
-    fetch_free(f);
-}
-
 /*
  * What the result lacks, as a number; 0: nothing. The result of a Redis without data would lack the same.
  *
@@ -992,6 +960,28 @@ static uint64_t fetch_lack_of(const struct fetch *f)
         return f->outcome == FETCH_KEY_INVALID ? UINT64_MAX : UINT64_MAX - 1;
     uint64_t lack = f->type == QUERY_PAGE ? page_builder_lack(f->page.builder) : 0;
     return f->auth.lacks_info ? lack ^ info : lack;
+}
+
+/* All of it was read, although nobody waits for it any more: it is cached, so that the next read has less to
+ * do. */
+static bool fetch_is_whole_page(const struct fetch *f)
+{
+    return f->type == QUERY_PAGE && f->state == FETCH_SUMMARIES && f->outcome == FETCH_FOUND &&
+           fetch_lack_of(f) == 0;
+}
+
+static void fetch_finish(struct fetch *f)
+{
+    const struct cache_query q = {.type = f->type, .number = f->number, .link = fetch_link_of(f)};
+    struct cache_result result = {.status = CACHE_UNAVAILABLE};
+    bool is_lost = f->outcome == FETCH_LOST;
+    if (!is_lost && (!list_empty(&f->requests) || fetch_is_whole_page(f)))
+        result = fetch_compose_result(f);
+    fetch_enter(f, FETCH_ENDED);
+    fetch_unpublish(f);
+    f->fetches->parts->ended(f->fetches->parts->arg, &f->requests, &q, is_lost ? NULL : &result);
+    blob_unref(result.body);
+    fetch_free(f);
 }
 
 /*
@@ -1089,7 +1079,6 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
         f->page = (struct page_read){.builder = builder, .is_known = known != NULL};
         f->page.lifetime = LIFETIME_TRACKED; /* for a known page; otherwise set when its index is read */
         f->page.index_epoch = fs->index_epoch;
-        page_builder_expect(builder, fs->page_length + fs->page_length / 8);
     }
     f->type = q->type;
     f->number = q->number;

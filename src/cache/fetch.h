@@ -6,20 +6,23 @@
  *     way (key_reader.h). The data of a key that was valid when it was last checked is in the same batch
  *   - a card: HMGET of its fields
  *   - a link: GET, then the HMGET of the card that it names. The card's own link must be the same
- *   - a page: ZCARD and ZRANGE of the index, then an HMGET of each channel whose summary is not cached
+ *   - a page: ZCARD and ZRANGE of the index, then an HMGET of each channel whose summary the cached page does
+ *     not have
  *
- * Replies are cached at once, in stream order with the invalidations. A fetch belongs to one connection. When
- * that is lost the fetch ends, and the requests that wait for it are looked up again.
+ * Cards are cached at once, in stream order with the invalidations, and a page when it is complete. A fetch
+ * belongs to one connection. When that is lost the fetch ends, and the requests that wait for it are looked
+ * up again.
  *
  * Concurrent requests for the same object share one fetch. A fetch that is invalidated in flight still
- * answers its requests, which are older. But no further request joins it, and its page is not cached.
+ * answers its requests, which are older. But no further request joins it. Its page is cached as outdated, or
+ * not at all if the index has changed.
  *
  * Requests are nodes of a list: this module does not depend on loops or clients.
  */
 #ifndef CACHE_FETCH_H
 #define CACHE_FETCH_H
 
-#include "cache/body.h"
+#include "cache/page.h"
 #include "cache/parts.h"
 
 struct fetch;
@@ -44,8 +47,6 @@ struct fetches {
     bool window_filled;      /* there was no room at some time since the window last changed */
     uint64_t window_ms;      /* when the window last changed, by the boot clock */
     uint64_t least_delay_ms; /* the shortest time from a batch to its last reply, on this connection */
-
-    size_t page_length; /* the length of the last page's body */
 
     struct value_reports reports;
 };
@@ -98,8 +99,10 @@ bool fetches_have_room(struct fetches *fs);
  */
 void fetches_confirm(struct fetches *fs, enum catalogue_state state);
 
-/* Sends the command that reads an entry again, for the audit. Returns 0 or a negative errno. */
-int fetches_read_entry(struct fetches *fs, const struct entry_source *source, redis_reply_fn fn, void *arg)
+/* Read a channel, or the list of a page, again for the audit. Return 0 or a negative errno. */
+int fetches_read_channel(struct fetches *fs, int64_t id, enum channel_shape shape, redis_reply_fn fn,
+                         void *arg) __attribute__((warn_unused_result));
+int fetches_read_list(struct fetches *fs, int64_t page, redis_reply_fn fn, void *arg)
     __attribute__((warn_unused_result));
 
 /* Reads the size of the index, for a metric. If the command cannot be sent, `fn` is not called. */

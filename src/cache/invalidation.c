@@ -54,7 +54,7 @@ static void invalidation_drop(struct invalidation *c, unsigned what)
         entries_clear(parts->entries);
     }
     if ((what & INVALIDATED_INDEX) != 0)
-        entries_drop_pages(parts->entries);
+        entries_drop_lists(parts->entries);
     if ((what & (INVALIDATED_ALL | INVALIDATED_KEYS)) != 0)
         key_reader_invalidate(parts->key_reader, all);
 }
@@ -63,8 +63,7 @@ static void invalidation_drop_card(struct invalidation *c, int64_t id)
 {
     const struct cache_parts *parts = c->parts;
     entries_drop(parts->entries, ENTRY_CARD, id);
-    entries_drop(parts->entries, ENTRY_SUMMARY, id);
-    entries_mark_page_outdated(parts->entries, id, c->validity->pong_ms);
+    entries_drop_summary(parts->entries, id, c->validity->pong_ms);
     fetches_invalidate_card(parts->fetches, id);
 }
 
@@ -107,23 +106,22 @@ static void invalidation_clear_suspicions(struct invalidation *c)
 /* An invalidation of a card explains a difference of it and of its summary. */
 static void invalidation_explain_card(struct invalidation *c, int64_t id)
 {
-    if (c->audited.kind != ENTRY_PAGE && c->audited.number == id)
+    if (c->audited.kind != AUDITED_LIST && c->audited.id == id)
         c->entry_heartbeats = 0;
 }
 
 static void invalidation_explain_index(struct invalidation *c)
 {
-    if (c->audited.kind == ENTRY_PAGE)
+    if (c->audited.kind == AUDITED_LIST)
         c->entry_heartbeats = 0;
 }
 
 /* --- the audit: comparing an entry with a reply --- */
 
 /* Compares the reply with the card or the summary as it would be served now. */
-static bool invalidation_channel_differs(const struct entry *e, const struct redis_reply *reply,
-                                         struct buf *text)
+static bool invalidation_channel_differs(struct span served, const struct redis_reply *reply,
+                                         enum channel_shape shape, struct buf *text)
 {
-    enum channel_shape shape = e->kind == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY;
     struct channel_row row;
     enum value_state state = body_parse_row(reply, shape, &row);
     if (state == VALUE_INVALID)
@@ -131,36 +129,64 @@ static bool invalidation_channel_differs(const struct entry *e, const struct red
     if (state == VALUE_ABSENT)
         return true;
     (void)body_write(text, &row, shape);
-    const struct span served = {e->body->data, e->body->len};
     /* not covered: out of memory */
     return buf_error(text) == 0 && !span_equal(served, buf_span(text));
 }
 
-static bool invalidation_page_differs(const struct entry *e, const struct redis_reply *reply)
+static bool invalidation_card_differs(const struct entry *e, const struct redis_reply *reply,
+                                      struct buf *text)
+{
+    return invalidation_channel_differs((struct span){e->body->data, e->body->len}, reply, CHANNEL_CARD,
+                                        text);
+}
+
+/* A page that was composed anew meanwhile may not have the summary any more. */
+static bool invalidation_summary_differs(const struct entry *e, int64_t id, const struct redis_reply *reply,
+                                         struct buf *text)
+{
+    int at = page_member_find(e->page->member, e->page->member_count, id, 0);
+    const struct page_member *m = at < 0 ? NULL : &e->page->member[at];
+    return m != NULL && m->len > 0 &&
+           invalidation_channel_differs((struct span){e->body->data + m->offset, m->len}, reply,
+                                        CHANNEL_SUMMARY, text);
+}
+
+static bool invalidation_list_differs(const struct entry *e, const struct redis_reply *reply)
 {
     const struct entry_page *page = e->page;
     struct page_members m;
     if (!page_members_parse(&m, reply))
         return false;
-    return m.count != page->member_count || m.has_next != page->info.has_next ||
-           memcmp(m.id, page->member, (size_t)m.count * sizeof m.id[0]) != 0;
+    bool differs = m.count != page->member_count || m.has_next != page->info.has_next;
+    for (int i = 0; i < m.count && !differs; i++)
+        differs = m.member[i].id != page->member[i].id;
+    return differs;
 }
 
-static bool invalidation_differs(const struct entry *e, const struct redis_reply *reply, struct buf *text)
+static bool invalidation_differs(const struct invalidation *c, const struct redis_reply *reply)
 {
-    switch ((enum entry_kind)e->kind) {
-    case ENTRY_CARD:
-    case ENTRY_SUMMARY:
-        return invalidation_channel_differs(e, reply, text);
-    case ENTRY_PAGE:
-        return invalidation_page_differs(e, reply);
+    const struct audited *a = &c->audited;
+    const struct cache_parts *parts = c->parts;
+    bool is_card = a->kind == AUDITED_CARD;
+    const struct entry *e =
+        entries_peek(parts->entries, is_card ? ENTRY_CARD : ENTRY_PAGE, is_card ? a->id : a->page);
+    if (e == NULL)
+        return false;
+    switch (a->kind) {
+    case AUDITED_CARD:
+        return invalidation_card_differs(e, reply, parts->text);
+    case AUDITED_SUMMARY:
+        return invalidation_summary_differs(e, a->id, reply, parts->text);
+    case AUDITED_LIST:
+        return entries_has_list(parts->entries, e->page) && invalidation_list_differs(e, reply);
     }
     return false;
 }
 
 /* --- the audit: reading an entry again --- */
 
-/* If an invalidation since the read was sent has dropped the entry or is pending, nothing is compared. */
+/* What was invalidated since the read was sent is not compared, nor anything while an invalidation is
+ * pending. */
 static void invalidation_on_entry_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct invalidation *c = arg;
@@ -169,26 +195,45 @@ static void invalidation_on_entry_reply(void *arg, const struct redis_reply *rep
     c->reading = false;
     if (reply == NULL || reply->type == REPLY_ERROR || !invalidation_is_comparable(c))
         return;
-    const struct entry *e = entries_peek(c->parts->entries, c->audited.kind, c->audited.number);
-    if (e != NULL && invalidation_differs(e, reply, c->parts->text))
+    if (invalidation_differs(c, reply))
         invalidation_suspect(&c->entry_heartbeats);
 }
 
-static bool invalidation_choose_entry(struct invalidation *c)
+/* One of its summaries, or its list. */
+static struct audited invalidation_choose_of_page(struct invalidation *c, const struct entry *e)
+{
+    unsigned at = c->page_cursor++ % ((unsigned)e->page->member_count + 1);
+    struct audited list = {.kind = AUDITED_LIST, .page = e->number};
+    if (at == (unsigned)e->page->member_count)
+        return list;
+    return (struct audited){.kind = AUDITED_SUMMARY, .id = e->page->member[at].id, .page = e->number};
+}
+
+static bool invalidation_choose(struct invalidation *c)
 {
     const struct entry *e = entries_walk(c->parts->entries, &c->cursor, SEARCH_STEPS);
     if (e == NULL)
         return false;
-    c->audited = (struct entry_source){(enum entry_kind)e->kind, e->number};
+    c->audited = e->kind == ENTRY_PAGE ? invalidation_choose_of_page(c, e)
+                                       : (struct audited){.kind = AUDITED_CARD, .id = e->number};
     return true;
 }
 
+static int invalidation_send_read(struct invalidation *c)
+{
+    const struct audited *a = &c->audited;
+    struct fetches *fs = c->parts->fetches;
+    if (a->kind == AUDITED_LIST)
+        return fetches_read_list(fs, a->page, invalidation_on_entry_reply, c);
+    return fetches_read_channel(fs, a->id, a->kind == AUDITED_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY,
+                                invalidation_on_entry_reply, c);
+}
+
+/* What could not be sent is read with the next heartbeat. */
 static void invalidation_read_entry(struct invalidation *c)
 {
-    if (c->reading || c->entry_heartbeats > 0 || !invalidation_choose_entry(c))
-        return;
-    int err = fetches_read_entry(c->parts->fetches, &c->audited, invalidation_on_entry_reply, c);
-    c->reading = err == 0; /* otherwise the next heartbeat reads it */
+    if (!c->reading && c->entry_heartbeats == 0 && invalidation_choose(c))
+        c->reading = invalidation_send_read(c) == 0;
 }
 
 static void invalidation_report_lost_invalidation(const struct invalidation *c)
@@ -197,8 +242,10 @@ static void invalidation_report_lost_invalidation(const struct invalidation *c)
     struct buf key = BUF_INIT;
     if (c->keys_heartbeats == HEARTBEATS_CONFIRM)
         keyspace_api_keys(c->parts->keyspace, &key);
+    else if (c->audited.kind == AUDITED_LIST)
+        keyspace_index(c->parts->keyspace, &key);
     else
-        entry_source_key(&c->audited, c->parts->keyspace, &key);
+        keyspace_card(c->parts->keyspace, &key, c->audited.id);
     metric_add(&c->parts->metrics->cache_audit_failures_total, 1);
     if (log_begin(&line, LOG_ERROR,
                   "no invalidation arrived for a change: nothing is cached on this connection")) {

@@ -9,7 +9,8 @@
  * not served until then. The infos of the API keys count as a part of their set, since both change in one
  * transaction.
  *
- * The audit reads one entry again with each heartbeat, in the random order of the table. One difference
+ * The audit reads a card, or one summary or the list of a page, again with each heartbeat, in the random
+ * order of the table. One difference
  * proves nothing: the invalidation may still be behind the reply on the stream. It is confirmed when a later
  * PING has been answered and no invalidation has named the key. The next heartbeat may belong to a PING that
  * was already in flight, so the second one confirms.
@@ -37,11 +38,16 @@ struct invalidation {
     uint64_t keys_check_ms;  /* when any other invalidation last had to wait */
 
     /* The audit. */
-    bool reading;                /* an entry is being read again */
-    struct entry_source audited; /* the entry that is being read, or was read last */
+    bool reading;    /* an entry is being read again */
+    struct audited { /* what is being read, or was read last */
+        enum audited_kind { AUDITED_CARD, AUDITED_SUMMARY, AUDITED_LIST } kind;
+        int64_t id;   /* the channel of a card or of a summary */
+        int64_t page; /* the number of the page that has the summary or the list */
+    } audited;
     /* Heartbeats until a suspected difference is confirmed; 0: none is suspected. */
     unsigned entry_heartbeats, keys_heartbeats;
-    size_t cursor; /* the cursor of entries_walk */
+    size_t cursor;        /* the cursor of entries_walk */
+    unsigned page_cursor; /* chooses what is read of a page */
 };
 
 /* `validity` is that of the parts. Returns 0 or -ENOMEM; call invalidation_fini in both cases. */

@@ -55,11 +55,11 @@ static const struct buf *upstream_compose_check(struct commands *c, enum permiss
 {
     switch (permission) {
     case PERMISSION_CARDS:
-        return commands_read(c, &(struct entry_source){.kind = ENTRY_CARD});
+        return commands_channel(c, 0, CHANNEL_CARD);
     case PERMISSION_LINKS:
         return commands_link(c, SPAN("x"));
     case PERMISSION_PAGES: /* a page far beyond the last one */
-        return commands_read(c, &(struct entry_source){.kind = ENTRY_PAGE, .number = INT32_MAX});
+        return commands_page(c, INT32_MAX);
     case PERMISSION_INDEX_SIZE:
         return commands_index_size(c);
     case PERMISSION_API_KEYS:

@@ -1,8 +1,8 @@
 /*
  * A page of the list: an answer that is composed of two keys, which are read one after the other.
  *
- * The page has one channel. Cached are the page with its list of channels (of one version of the index), its body (of
- * that version and one of the card), and the channel's summary (of one version of the card).
+ * The page has one channel. Cached are its list of channels (of one version of the index), and the channel's summary (of
+ * one version of the card). It is served while both are current.
  *
  *   1. A request is answered with an index and a card that are at least those due when it began.
  *   2. What is cached can be reached by an invalidation of each key of which it was made.
@@ -24,50 +24,44 @@ typedef fetch_t {
     mtype state;
     bool inflight;    /* may be joined */
     bool watched;     /* its channel is known: an invalidation of the card finds it (page_members) */
-    bool invalidated; /* the card was; or the index: its epoch is not that of the fetches any more (index_epoch) */
+    bool changed;     /* the card was invalidated (has_changed) */
+    bool invalidated; /* the index was: its epoch is not that of the fetches any more (index_epoch) */
     byte index;       /* the version of the index that it has read */
     byte needed_index, needed_card; /* by the request that began last, of those that wait */
 };
 
 mtype connection = WAITING;
 fetch_t fetch[FETCHES];
-bool page;      /* the page's list of channels is cached (entries_put_page), of this version of the index */
-byte page_index;
-bool body;      /* and its body, of this version of the card */
-byte body_card;
-bool summary;   /* the channel's summary is cached, of this version of the card */
+bool list;      /* the page's list of channels is current (entries_has_list), of this version of the index */
+byte list_index;
+bool summary;   /* the channel's summary in its body is current, of this version of the card */
 byte summary_card;
 bool checking;  /* a check of the catalogue is under way */
 bool index_deferred; /* INVALIDATED_INDEX waits for a check (cache/invalidation.c) */
 
-/* entries.c: entries_mark_page_outdated */
-inline drop_body()
+/* entries.c: entries_drop_lists */
+inline drop_list()
 {
-    body = false;
-    body_card = 0
+    list = false;
+    list_index = 0
 }
 
-/* entries.c: entries_drop_pages */
-inline drop_page()
-{
-    drop_body();
-    page = false;
-    page_index = 0
-}
-
-/* entries.c: entries_drop */
+/* entries.c: entries_drop_summary */
 inline drop_summary()
 {
     summary = false;
     summary_card = 0
 }
 
-inline put_page(index_version, card_version)
+/* entries.c: entries_put_page; page.c: page_place */
+inline put_page(f, card_version)
 {
-    page = true;
-    page_index = index_version;
-    body = true;
-    body_card = card_version
+    list = true;
+    list_index = fetch[f].index;
+    if
+    :: fetch[f].changed -> drop_summary()
+    :: else -> summary = true; summary_card = card_version
+    fi
 }
 
 inline free_fetch(f)
@@ -75,6 +69,7 @@ inline free_fetch(f)
     fetch[f].state = FREE;
     fetch[f].inflight = false;
     fetch[f].watched = false;
+    fetch[f].changed = false;
     fetch[f].invalidated = false;
     fetch[f].index = 0;
     fetch[f].needed_index = 0;
@@ -93,7 +88,7 @@ inline conclude(f, card_version)
 {
     answer(fetch[f].index, card_version, fetch[f].needed_index, fetch[f].needed_card);
     if
-    :: !index_deferred && !fetch[f].invalidated -> put_page(fetch[f].index, card_version)
+    :: !index_deferred && !fetch[f].invalidated -> put_page(f, card_version)
     :: else
     fi;
     free_fetch(f)
@@ -116,33 +111,30 @@ inline on_members(f, v)
 inline on_summary(f, v)
 {
     printf("worker: reply, card %d\n", v);
-    summary = true;
-    summary_card = v;
     conclude(f, v)
 }
 
-/* It is not cached, and no new request joins it. */
-inline mark_inflight(f)
+/* fetch.c: fetch_unpublish */
+inline unpublish(f)
 {
-#if !defined(NO_INFLIGHT_MARK) && !defined(STORE_INVALIDATED)
-    fetch[f].invalidated = true;
-#endif
 #if !defined(NO_INFLIGHT_MARK) && !defined(JOIN_INVALIDATED)
     fetch[f].inflight = false;
 #endif
     skip
 }
 
-/* fetch.c: fetches_invalidate_card */
+/* fetch.c: fetches_invalidate_card, fetch_invalidate_member */
 inline invalidate_card()
 {
     printf("worker: invalidation of the card\n");
     drop_summary();
-    drop_body();
     for (i : 0 .. FETCHES - 1) {
         if
         :: fetch[i].watched ->
-            mark_inflight(i)
+#ifndef NO_INFLIGHT_MARK
+            fetch[i].changed = true;
+#endif
+            unpublish(i)
         :: else
         fi
     };
@@ -155,7 +147,10 @@ inline invalidate_pages()
     for (i : 0 .. FETCHES - 1) {
         if
         :: fetch[i].state != FREE ->
-            mark_inflight(i)
+#if !defined(NO_INFLIGHT_MARK) && !defined(STORE_INVALIDATED)
+            fetch[i].invalidated = true;
+#endif
+            unpublish(i)
         :: else
         fi
     };
@@ -168,7 +163,7 @@ inline invalidate_index()
     printf("worker: invalidation of the index\n");
     invalidate_pages();
     if
-    :: !checking -> drop_page()
+    :: !checking -> drop_list()
     :: true ->
         index_deferred = true;
         if
@@ -184,7 +179,7 @@ inline on_check_reply()
     printf("worker: the check has passed\n");
     checking = false;
     if
-    :: index_deferred -> index_deferred = false; drop_page(); invalidate_pages()
+    :: index_deferred -> index_deferred = false; drop_list(); invalidate_pages()
     :: else
     fi
 }
@@ -195,7 +190,7 @@ inline on_ready()
     printf("worker: tracking is on\n");
     connection = READY;
 #ifndef NO_DROP_AT_RECONNECT
-    drop_page();
+    drop_list();
     drop_summary()
 #endif
 }
@@ -210,7 +205,7 @@ inline on_lost()
     };
     i = 0;
     if
-    :: index_deferred -> drop_page()
+    :: index_deferred -> drop_list()
     :: else
     fi;
     index_deferred = false;
@@ -240,7 +235,7 @@ inline begin_fetch(known)
             :: known ->
                 fetch[i].state = SUMMARIES;
                 fetch[i].watched = true;
-                fetch[i].index = page_index;
+                fetch[i].index = list_index;
                 send(READ, CARD, i)
             :: else ->
                 fetch[i].state = FIRST;
@@ -260,26 +255,22 @@ inline join(f)
     fetch[f].needed_card = due[CARD]
 }
 
-/* cache.c: cache_hit_page, cache_compose_known, cache_join, cache_begin */
+/* cache.c: cache_hit_page, cache_known_page, cache_join, cache_begin */
 inline get()
 {
     if
-    :: page && !index_deferred && body -> answer(page_index, body_card, due[INDEX], due[CARD])
-    :: page && !index_deferred && !body && summary ->
-        answer(page_index, summary_card, due[INDEX], due[CARD]);
-        put_page(page_index, summary_card)
+    :: list && !index_deferred && summary -> answer(list_index, summary_card, due[INDEX], due[CARD])
     :: else ->
         if
         :: fetch[0].inflight -> join(0)
         :: fetch[1].inflight -> join(1)
-        :: else -> begin_fetch(page && !index_deferred)
+        :: else -> begin_fetch(list && !index_deferred)
         fi
     fi
 }
 
 #define CACHED_IS_REACHABLE \
-    ((!page || index_deferred || REACHABLE(INDEX, page_index)) && \
-     (!body || index_deferred || REACHABLE(CARD, body_card)) && (!summary || REACHABLE(CARD, summary_card)))
+    ((!list || index_deferred || REACHABLE(INDEX, list_index)) && (!summary || REACHABLE(CARD, summary_card)))
 
 /* --- processes --- */
 

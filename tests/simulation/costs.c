@@ -150,6 +150,7 @@ static uint64_t scanned_ns; /* when a portion was last asked for */
 static uint64_t all_ns, index_ns, keys_ns, card_ns; /* the last invalidations of these */
 static uint64_t apart_ns;                           /* when a request has last checked its key by itself */
 static struct copy cards[IDS + 1], summaries[IDS + 1], pages[PAGES], keys[COPIED_KEYS], index_size;
+static int64_t summary_page[IDS + 1];    /* the page that has it */
 static int last_with_link[LINKS];        /* the card with this link that was read last; 0: none was */
 static uint64_t page_ns[PAGES];          /* when a range was last written */
 static uint64_t told_card_ns[CARDS + 1]; /* the last invalidation of each */
@@ -378,16 +379,47 @@ void costs_asked(const struct asked *a)
     };
 }
 
+static bool is_card(int64_t id)
+{
+    return is_fixed(id) || (id >= 1 && id <= CARDS && value_of(OBJECT_CARD + (int)id - 1) > 0);
+}
+
+/* Also if that is not announced yet. */
+static uint64_t card_changed_ns(int64_t id)
+{
+    bool is_known = id >= 1 && id <= CARDS;
+    uint64_t changed = is_known ? changed_ns(OBJECT_CARD + (int)id - 1) : 0;
+    uint64_t told_ns = is_known ? told_card_ns[id] : 0;
+    return changed > told_ns ? changed : told_ns;
+}
+
+/* The summaries of its members are held from now on, as far as they have not changed lately. */
+static void learn_summaries(int64_t page)
+{
+    int ids[MEMBERS_MAX];
+    int count = catalogue_members(&server->catalogue, value_of(OBJECT_INDEX), ids);
+    for (int64_t i = (page - 1) * PAGE; i < count && i < page * PAGE; i++) {
+        int id = ids[i];
+        if (!is_card(id) || summaries[id].read || !is_settled(card_changed_ns(id)))
+            continue;
+        summaries[id] = (struct copy){.read = true, .turn = loop_turn()};
+        summary_page[id] = page;
+    }
+}
+
 /* Its members are known from now on, until the index changes: it was read, and nothing of it has changed
  * since. */
 static void learn_page(int64_t number, enum cache_source source)
 {
-    if (in_use == NULL || number >= PAGES || !keeps_all() || !is_settled(index_ns) || pages[number].read)
+    if (in_use == NULL || number >= PAGES || !keeps_all() || !is_settled(index_ns))
         return;
     bool was_read = page_ns[number] > index_ns && is_settled(index_ns) && page_ns[number] > card_ns;
-    if ((source == CACHE_SOURCE_HIT || (source >= CACHE_SOURCE_MISS && was_read)) &&
-        value_of(OBJECT_INDEX) > 0)
+    bool is_held = source == CACHE_SOURCE_HIT || (source >= CACHE_SOURCE_MISS && was_read);
+    if (!is_held || value_of(OBJECT_INDEX) <= 0)
+        return;
+    if (!pages[number].read)
         pages[number] = index_size = (struct copy){.read = true, .turn = loop_turn()};
+    learn_summaries(number);
 }
 
 static struct copy *copy_of_key(uint64_t key)
@@ -606,23 +638,9 @@ static void count_read(const struct wire *w, const struct sent *s, const struct 
     note_read_for(w, waiting->least);
 }
 
-static bool is_card(int64_t id)
-{
-    return is_fixed(id) || (id >= 1 && id <= CARDS && value_of(OBJECT_CARD + (int)id - 1) > 0);
-}
-
 static bool is_counted(int64_t id)
 {
     return id >= 1 && id <= IDS;
-}
-
-/* Also if that is not announced yet. */
-static uint64_t card_changed_ns(int64_t id)
-{
-    bool is_known = id >= 1 && id <= CARDS;
-    uint64_t changed = is_known ? changed_ns(OBJECT_CARD + (int)id - 1) : 0;
-    uint64_t told_ns = is_known ? told_card_ns[id] : 0;
-    return changed > told_ns ? changed : told_ns;
 }
 
 /* A link and its card agree, and are not read again. */
@@ -1089,12 +1107,30 @@ static void note_link(int id)
         last_with_link[card_link(value)] = id;
 }
 
+static int64_t page_of(int64_t id)
+{
+    int ids[MEMBERS_MAX];
+    int count = catalogue_members(&server->catalogue, value_of(OBJECT_INDEX), ids);
+    for (int i = 0; i < count; i++)
+        if (ids[i] == id)
+            return i / PAGE + 1;
+    return 0;
+}
+
+/* A summary stays on its page only. */
+static void forget_moved(void)
+{
+    for (int id = 1; id <= IDS; id++)
+        if (summaries[id].read && summary_page[id] != page_of(id))
+            summaries[id] = (struct copy){0};
+}
+
 static void learn_from(const struct sent *s, const struct redis *r)
 {
-    bool is_card_read = (s->kind == CARD || s->kind == SUMMARY) && keeps(s) && is_card(s->number);
+    bool is_card_read = s->kind == CARD && keeps(s) && is_card(s->number);
     if (is_card_read)
-        learn(s->kind == CARD ? &cards[s->number] : &summaries[s->number], r);
-    if (is_card_read && s->kind == CARD && s->number <= CARDS)
+        learn(&cards[s->number], r);
+    if (is_card_read && s->number <= CARDS)
         note_link((int)s->number);
     /* Else the process may apply a change that it has read, behind a check of the catalogue. */
     bool is_kept = s->has_data && is_ordinary() && is_settled(keys_ns);
@@ -1103,6 +1139,8 @@ static void learn_from(const struct sent *s, const struct redis *r)
             learn(&keys[i], r);
     if (s->kind == PING)
         allow_own();
+    if (s->kind == RANGE)
+        forget_moved();
 }
 
 void costs_executed(const struct redis_client *c, bool has_data)
@@ -1174,7 +1212,6 @@ void costs_read(unsigned number, uint64_t made_ns)
     if (w != in_use)
         return;
     note_read(cards, IDS + 1, made_ns);
-    note_read(summaries, IDS + 1, made_ns);
     note_read(keys, COPIED_KEYS, made_ns);
 }
 

@@ -58,15 +58,20 @@ static const struct entry *card(int64_t id)
     return entries_find(&entries, ENTRY_CARD, id);
 }
 
-static void put_page(int64_t number, int64_t first_id, int count)
+static void put_page_of(int64_t number, int64_t first_id, int count, struct blob *body)
 {
-    int64_t ids[PAGE_SIZE];
+    struct page_member members[PAGE_SIZE];
     const struct page_info info = {number, 9, count, true};
     for (int i = 0; i < count; i++)
-        ids[i] = first_id + i;
+        members[i] = (struct page_member){.id = first_id + i};
+    entries_put_page(&entries, LIFETIME_TRACKED, &info, members, count, 0, body);
+}
+
+static void put_page(int64_t number, int64_t first_id, int count)
+{
     struct blob *body = blob_new(SPAN("a page"));
     assert_non_null(body);
-    entries_put_page(&entries, LIFETIME_TRACKED, &info, ids, count, body);
+    put_page_of(number, first_id, count, body);
     blob_unref(body);
 }
 
@@ -117,7 +122,7 @@ TEST_CASE_WITH(what_was_cleared_is_never_found_and_freed_in_steps, set_up, tear_
     for (int64_t id = 0; id < CARDS; id++)
         put_card(id, "old");
     put_page(1, 0, 100);
-    entries_drop_pages(&entries);
+    entries_drop_lists(&entries);
     put_page(2, 100, 100);
     size_t before = metrics.cache_bytes;
     entries_clear(&entries);
@@ -198,10 +203,8 @@ static void put_tagged(int64_t id)
 
 static void put_tagged_page(int64_t number, int64_t first_id)
 {
-    const struct page_info info = {number, 9, 2, true};
-    const int64_t ids[] = {first_id, first_id + 1};
     struct blob *body = new_tagged(PLAIN_SIZE, 0);
-    entries_put_page(&entries, LIFETIME_TRACKED, &info, ids, 2, body);
+    put_page_of(number, first_id, 2, body);
     blob_unref(body);
 }
 
