@@ -1,85 +1,99 @@
 /* Reading lines, twice; see lines.h. */
 #include "ctl/lines.h"
 
-#include <assert.h>
+#include "ctl/sample.h"
+#include "ctl/terminal.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Bytes per read. A piece is small, because each line that is read again costs one. */
-enum { PIECE = 16 * 1024, COPY_PIECE = 128 * 1024 };
+/* --- Opening --- */
 
-/* Finds out whether it is a regular file. Returns 0 or a negative errno. */
-static int lines_measure(struct lines *l)
+static const char *lines_copy_folder(void)
 {
-    struct stat st;
-    if (fstat(l->fd, &st) != 0)
-        return -errno;
-    l->first = S_ISREG(st.st_mode) ? lseek(l->fd, 0, SEEK_CUR) : -1;
-    return 0;
+    const char *folder = getenv("TMPDIR");
+    return folder != NULL && *folder != '\0' ? folder : "/tmp";
+}
+
+/* Returns the descriptor of a new file without a name, or a negative errno. */
+static int lines_make_copy(void)
+{
+    struct buf path = BUF_INIT;
+    buf_printf(&path, "%s/channelctl.XXXXXX", lines_copy_folder());
+    int copy = buf_c_str(&path) == NULL ? -ENOMEM : mkostemp(path.data, O_CLOEXEC);
+    if (copy == -1 || (copy >= 0 && unlink(path.data) != 0))
+        copy = -errno;
+    buf_fini(&path);
+    return copy;
+}
+
+static bool lines_write_all(int fd, const char *bytes, size_t n)
+{
+    ssize_t written = 0;
+    for (; n > 0 && written >= 0; bytes += written, n -= (size_t)written)
+        written = write(fd, bytes, n);
+    return n == 0;
+}
+
+/* Copies the rest of the input, and reads the copy from now on. */
+static int lines_copy(struct lines *l, const char *name)
+{
+    enum { COPY_PIECE = 128 * 1024 };
+    static char piece[COPY_PIECE];
+    int copy = lines_make_copy();
+    int err = copy < 0 ? -copy : 0;
+    ssize_t n = 1;
+    while (err == 0 && (n = read(l->fd, piece, sizeof piece)) > 0)
+        if (!lines_write_all(copy, piece, (size_t)n))
+            err = errno;
+    if (n < 0)
+        show_message("cannot read %s: %s", name, strerror(errno));
+    else if (err != 0)
+        show_message("cannot copy the input to %s: %s", lines_copy_folder(), strerror(err));
+    if (l->fd > STDIN_FILENO)
+        (void)close(l->fd);
+    l->fd = copy;
+    return n == 0 && err == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
 int lines_open(struct lines *l, const char *path)
 {
-    *l = (struct lines){.fd = STDIN_FILENO, .copy = -1};
+    struct stat st;
+    const char *name = strstr(path, "://") != NULL ? "the file" : path; /* it may be a URL with a password */
+    *l = (struct lines){.fd = STDIN_FILENO, .piece = LINES_PIECE};
     if (strcmp(path, "-") != 0)
         l->fd = open(path, O_RDONLY | O_CLOEXEC);
-    return l->fd < 0 ? -errno : lines_measure(l);
+    if (l->fd < 0 || fstat(l->fd, &st) != 0) {
+        show_message("cannot read %s: %s", name, strerror(errno));
+        return EXIT_FAILED;
+    }
+    if (!S_ISREG(st.st_mode))
+        return lines_copy(l, name);
+    l->first = lseek(l->fd, 0, SEEK_CUR);
+    return EXIT_OK;
+}
+
+void lines_open_samples(struct lines *l, const char *host, int64_t count)
+{
+    *l = (struct lines){.fd = -1, .sample_host = host, .samples = count};
 }
 
 void lines_close(struct lines *l)
 {
     if (l->fd > STDIN_FILENO)
         (void)close(l->fd);
-    if (l->copy >= 0)
-        (void)close(l->copy);
-    buf_fini(&l->read);
-    buf_fini(&l->kept);
+    buf_fini(&l->window);
 }
 
 int64_t lines_total(const struct lines *l)
 {
     struct stat st;
-    return fstat(l->fd, &st) == 0 && S_ISREG(st.st_mode) ? (int64_t)st.st_size - l->first : 0;
-}
-
-static int lines_read_file(struct lines *l)
-{
-    struct pollfd input = {.fd = l->fd, .events = POLLIN};
-    int err = buf_reserve(&l->read, PIECE);
-    if (err != 0)
-        return err;
-    int ready = poll(&input, 1, LINES_WAIT_MS);
-    if (ready <= 0)
-        return ready < 0 ? -errno : -EAGAIN;
-    ssize_t n = read(l->fd, l->read.data + l->read.len, PIECE);
-    if (n < 0)
-        return -errno;
-    l->read.len += (size_t)n;
-    return 0;
-}
-
-static int lines_read_piece(struct lines *l)
-{
-    buf_consume(&l->read, l->at);
-    l->searched -= l->at;
-    l->at = 0;
-    size_t had = l->read.len;
-    int err = l->source != NULL ? l->source(l->source_arg, &l->read) : lines_read_file(l);
-    if (err != 0)
-        return err;
-    l->bytes += (int64_t)(l->read.len - had);
-    l->ended = l->read.len == had;
-    return 0;
-}
-
-/* The offset of the first byte in l->read. */
-static int64_t lines_begin(const struct lines *l)
-{
-    return l->bytes - (int64_t)l->read.len;
+    if (l->fd < 0)
+        return l->samples;
+    return fstat(l->fd, &st) == 0 ? (int64_t)st.st_size - l->first : 0;
 }
 
 /* --- The first line --- */
@@ -120,142 +134,102 @@ static const char *lines_find_form(struct span line)
                     : NULL;
 }
 
-/* The first line has `length` bytes. Returns 0, or -EILSEQ if the input cannot be lines of JSON. */
-static int lines_check_form(struct lines *l, size_t length)
+/* Checks the first line. Returns 0, or -EILSEQ if the input cannot be lines of JSON. */
+static int lines_check_form(struct lines *l, struct span *line)
 {
     static const struct span mark = {"\xEF\xBB\xBF", 3};
-    assert(l->read.data != NULL);
-    struct span line = {l->read.data + l->at, length};
-    l->begun = true;
-    if (span_starts_with(line, mark)) {
-        l->at += mark.len;
-        l->searched = l->at;
-        line = span_skip(line, mark.len);
+    if (span_starts_with(*line, mark)) {
+        l->at += (int64_t)mark.len;
+        *line = span_skip(*line, mark.len);
     }
-    l->form = lines_find_form(lines_trim(line));
+    l->form = lines_find_form(lines_trim(*line));
     return l->form == NULL ? 0 : -EILSEQ;
 }
 
-/* --- The first reading --- */
+/* --- Reading --- */
 
-/* Ends the line of `length` bytes at l->at, after which `end` more bytes are skipped. */
-static int lines_finish_line(struct lines *l, size_t length, size_t end, struct span *line)
+/* Reads on behind the window, which begins at `at` then. Returns the number of bytes or a negative errno. */
+static ssize_t lines_read_piece(struct lines *l, int64_t at)
 {
-    *line = (struct span){l->read.data + l->at, length};
-    l->offset = lines_begin(l) + (int64_t)l->at;
-    l->at += length + end;
-    l->searched = l->at;
-    l->number++;
-    bool too_long = l->skipping || length > LINE_BYTES_MAX;
-    l->skipping = false;
-    return too_long ? -EMSGSIZE : 1;
+    int64_t used = at - l->window_at;
+    if (used >= 0 && used <= (int64_t)l->window.len)
+        buf_consume(&l->window, (size_t)used);
+    else
+        buf_clear(&l->window);
+    l->window_at = at;
+    if (buf_reserve(&l->window, l->piece) != 0)
+        return -ENOMEM;
+    ssize_t n =
+        pread(l->fd, l->window.data + l->window.len, l->piece, l->first + at + (int64_t)l->window.len);
+    if (n < 0)
+        return -errno;
+    l->window.len += (size_t)n;
+    return n;
+}
+
+/* The bytes of the window from `at` on. */
+static struct span lines_known(const struct lines *l, int64_t at)
+{
+    int64_t used = at - l->window_at;
+    bool is_known = used >= 0 && used <= (int64_t)l->window.len;
+    return is_known ? span_skip(buf_span(&l->window), (size_t)used) : (struct span){"", 0};
+}
+
+static int lines_make_sample(struct lines *l, int64_t number, struct span *line)
+{
+    if (number >= l->samples)
+        return 0;
+    buf_clear(&l->window);
+    sample_write(&l->window, l->sample_host, number);
+    *line = buf_span(&l->window);
+    return buf_error(&l->window) == 0 ? 1 : -ENOMEM;
+}
+
+int lines_read(struct lines *l, int64_t at, struct span *line)
+{
+    if (l->fd < 0)
+        return lines_make_sample(l, at, line);
+    for (;;) {
+        *line = lines_known(l, at);
+        size_t end = span_find(*line, '\n');
+        bool is_whole = end < line->len;
+        line->len = end;
+        if (end > LINE_BYTES_MAX)
+            return -EMSGSIZE;
+        ssize_t n = is_whole ? 1 : lines_read_piece(l, at);
+        if (is_whole || n < 0)
+            return (int)n;
+        if (n == 0) {
+            *line = buf_span(&l->window);
+            return line->len > 0 ? 1 : 0;
+        }
+    }
+}
+
+/* Goes on behind the end of a line of which `known` bytes are in the window. */
+static int lines_skip(struct lines *l, size_t known)
+{
+    l->next = l->at + (int64_t)known;
+    struct span rest = lines_known(l, l->next);
+    ssize_t n = 1;
+    while (n > 0 && span_find(rest, '\n') == rest.len) {
+        l->next += (int64_t)rest.len;
+        n = lines_read_piece(l, l->next);
+        rest = lines_known(l, l->next);
+    }
+    l->next += (int64_t)span_find(rest, '\n') + 1;
+    return n < 0 ? (int)n : -EMSGSIZE;
 }
 
 int lines_next(struct lines *l, struct span *line)
 {
-    struct span fresh = span_skip(buf_span(&l->read), l->searched);
-    size_t newline = l->searched - l->at + span_find(fresh, '\n');
-    size_t pending = l->read.len - l->at;
-    if (!l->begun && (newline < pending || pending > LINE_BYTES_MAX || (l->ended && pending > 0))) {
-        int err = lines_check_form(l, newline);
-        return err < 0 ? err : -EINTR;
-    }
-    if (newline < pending)
-        return lines_finish_line(l, newline, 1, line);
-    if (l->ended)
-        return pending > 0 || l->skipping ? lines_finish_line(l, pending, 0, line) : 0;
-    l->searched = l->read.len;
-    if (pending > LINE_BYTES_MAX) {
-        l->skipping = true;
-        l->at = l->read.len;
-    }
-    int err = lines_read_piece(l);
-    return err < 0 ? err : -EINTR;
-}
-
-/* --- The second reading --- */
-
-const char *lines_copy_folder(void)
-{
-    const char *folder = getenv("TMPDIR");
-    return folder != NULL && *folder != '\0' ? folder : "/tmp";
-}
-
-static int lines_make_copy(struct lines *l)
-{
-    struct buf path = BUF_INIT;
-    buf_printf(&path, "%s/channelctl.XXXXXX", lines_copy_folder());
-    int err = buf_c_str(&path) == NULL ? -ENOMEM : 0;
-    if (err == 0) {
-        l->copy = mkostemp(path.data, O_CLOEXEC);
-        err = l->copy < 0 || unlink(path.data) != 0 ? -errno : 0;
-    }
-    buf_fini(&path);
-    return err;
-}
-
-static int lines_write_kept(struct lines *l)
-{
-    struct span rest = buf_span(&l->kept);
-    while (rest.len > 0) {
-        ssize_t n = write(l->copy, rest.data, rest.len);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        rest = span_skip(rest, n > 0 ? (size_t)n : 0);
-    }
-    buf_clear(&l->kept);
-    return 0;
-}
-
-static bool lines_need_copy(const struct lines *l)
-{
-    return l->source == NULL && l->first < 0;
-}
-
-int lines_keep(struct lines *l, struct span line, int64_t *offset)
-{
-    *offset = l->offset;
-    if (!lines_need_copy(l))
-        return 0;
-    *offset = l->copied;
-    int err = l->copy < 0 ? lines_make_copy(l) : 0;
-    buf_append_span(&l->kept, line);
-    buf_append_char(&l->kept, '\n');
-    l->copied += (int64_t)line.len + 1;
-    if (err == 0)
-        err = buf_error(&l->kept);
-    return err == 0 && l->kept.len >= COPY_PIECE ? lines_write_kept(l) : err;
-}
-
-static int lines_restart(struct lines *l, int64_t offset)
-{
-    buf_clear(&l->read);
-    l->at = l->searched = 0;
-    l->bytes = offset;
-    l->ended = false;
-    return l->source != NULL || lseek(l->fd, l->first + offset, SEEK_SET) >= 0 ? 0 : -errno;
-}
-
-int lines_rewind(struct lines *l)
-{
-    if (!lines_need_copy(l))
-        return lines_restart(l, 0);
-    int err = lines_write_kept(l);
-    if (err != 0 || l->copy < 0) /* no line was kept */
-        return err;
-    buf_fini(&l->kept);
-    if (l->fd > STDIN_FILENO)
-        (void)close(l->fd);
-    l->fd = l->copy;
-    l->copy = -1;
-    l->first = 0;
-    return lines_restart(l, 0);
-}
-
-int lines_seek(struct lines *l, int64_t offset)
-{
-    if (offset < lines_begin(l) || offset > l->bytes)
-        return lines_restart(l, offset);
-    l->at = l->searched = (size_t)(offset - lines_begin(l));
-    return 0;
+    l->at = l->next;
+    int got = lines_read(l, l->at, line);
+    if (got != 1 && got != -EMSGSIZE)
+        return got;
+    int64_t end = l->at + (int64_t)line->len;
+    if (l->number++ == 0 && lines_check_form(l, line) != 0)
+        return -EILSEQ;
+    l->next = l->fd < 0 ? l->at + 1 : end + 1;
+    return got == 1 ? 1 : lines_skip(l, line->len);
 }

@@ -1,78 +1,55 @@
 /*
- * The lines of a file, which are read twice: from the beginning to the end, and then those that were kept.
- * They are read in pieces, so that memory is bounded by the longest line that is accepted.
+ * The lines of an input, which is a regular file: they are read in order, and then again, by their places. An
+ * input that can be read once, such as a pipe, is copied to an unlinked file in $TMPDIR, by default /tmp.
+ * Sample channels are in no file: each line is made when it is read.
  *
- * A regular file is read twice itself. Of an input that cannot be read twice, such as a pipe, the lines that
- * are kept are copied to an unlinked file in $TMPDIR, by default /tmp.
+ * Memory is bounded by the longest line that is accepted.
  */
 #ifndef CTL_LINES_H
 #define CTL_LINES_H
 
 #include "base/buf.h"
 
-enum { LINE_BYTES_MAX = 1024 * 1024, LINES_WAIT_MS = 1000 };
-
-/* Appends the next bytes to `out`, none at the end. Returns 0 or a negative errno. */
-typedef int (*lines_source)(void *arg, struct buf *out);
+enum { LINE_BYTES_MAX = 1024 * 1024, LINES_PIECE = 16 * 1024 };
 
 struct lines {
-    int fd;
-    int copy;            /* the unlinked file, or -1 */
-    lines_source source; /* instead of fd, or NULL */
-    void *source_arg;
-    bool begun;       /* the first line was seen whole, and the input may be NDJSON */
-    const char *form; /* after -EILSEQ: what the input is, and what to do about it */
-    bool skipping;    /* the rest of a line that is too long */
-    bool ended;       /* the input has no more bytes */
-    size_t at;        /* where the next line begins in `read` */
-    size_t searched;  /* there is no newline before this place */
-    int64_t number;   /* the last line's, from 1 */
-    int64_t offset;   /* where the last line begins */
-    int64_t bytes;    /* read so far */
-    int64_t first;    /* the offset in the file of its first byte; -1: it cannot be read twice */
-    struct buf read;
-    struct buf kept; /* the end of the copy, which is not written yet */
-    int64_t copied;  /* bytes of the copy, with those */
+    int fd;                  /* the file or the copy; -1: samples */
+    const char *sample_host; /* the host of their links; borrowed */
+    int64_t samples;         /* their number */
+    size_t piece;            /* bytes per read. Few, because a line that is read again costs one */
+    int64_t first;           /* the place in the file where the input begins */
+    struct buf window;       /* a part of the input */
+    int64_t window_at;       /* and its place */
+    int64_t at;              /* where the last line begins; of samples its number, from 0 */
+    int64_t next;            /* where the next line begins */
+    int64_t number;          /* the last line's, from 1 */
+    const char *form;        /* after -EILSEQ: what the input is, and what to do about it */
 };
 
-/* Lines from `source`; `arg` is borrowed until lines_close, which the caller must call. */
-static inline void lines_open_source(struct lines *l, lines_source source, void *arg)
-{
-    *l = (struct lines){.fd = -1, .copy = -1, .source = source, .source_arg = arg};
-}
-
-/* "-" is standard input. Returns 0 or a negative errno. Call lines_close in every case. */
+/* Opens a file; "-" is standard input. Returns EXIT_OK, or prints what is wrong and returns the exit code.
+ * Call lines_close in every case. */
 int lines_open(struct lines *l, const char *path) __attribute__((warn_unused_result));
+
+/* Sample channels, with links of this host. Call lines_close. */
+void lines_open_samples(struct lines *l, const char *host, int64_t count);
 
 void lines_close(struct lines *l);
 
-/* The size of the file in bytes; 0: unknown, because it is not a regular file. */
+/* Where the input ends; 0: unknown. */
 int64_t lines_total(const struct lines *l);
 
 /*
- * The next line without its newline, borrowed until the next call; the last line may lack the newline.
+ * The next line without its newline, borrowed until another one is read; the last line may lack the newline.
  * A byte order mark at the beginning is skipped. Returns 1, 0 at the end, -EILSEQ when the input has another
- * form than lines of JSON, by its first line, -EMSGSIZE for a line above LINE_BYTES_MAX (it is skipped),
- * -EINTR after a signal, or when more input was read, -EAGAIN when no input came for LINES_WAIT_MS, or
- * another negative errno. After -EMSGSIZE, -EINTR and -EAGAIN the next call goes on.
+ * form than lines of JSON, by its first line, -EMSGSIZE for a line above LINE_BYTES_MAX (the next call goes
+ * on behind it), or another negative errno.
  */
 int lines_next(struct lines *l, struct span *line) __attribute__((warn_unused_result));
 
+/* The line that begins at this place, in the same way. */
+int lines_read(struct lines *l, int64_t at, struct span *line) __attribute__((warn_unused_result));
+
 /* The line without the blanks around it. */
 struct span lines_trim(struct span line);
-
-/* Keeps the last line for the second reading. *offset: where it begins then. Returns 0 or a negative errno.
- */
-int lines_keep(struct lines *l, struct span line, int64_t *offset) __attribute__((warn_unused_result));
-
-/* Begins the second reading. A source must have been set to its beginning. Returns 0 or a negative errno. */
-int lines_rewind(struct lines *l) __attribute__((warn_unused_result));
-
-/* Makes the line at an offset of lines_keep the next one; of a source, lines that follow each other. Returns
- * 0 or a negative errno. */
-int lines_seek(struct lines *l, int64_t offset) __attribute__((warn_unused_result));
-
-/* Where the copy is, for messages. */
-const char *lines_copy_folder(void);
 
 #endif

@@ -275,8 +275,7 @@ struct census {
 struct load {
     const struct options *options;
     struct lines lines;
-    struct buf texts;       /* the texts of the line's card */
-    struct samples samples; /* with --sample, the input instead of a file */
+    struct buf texts; /* the texts of the line's card */
     struct line_index index;
     struct census census;
     int64_t max_removed; /* channels, or percent if `is_share` */
@@ -289,7 +288,6 @@ struct load {
     struct progress progress, writing, removal;
     int64_t refused;  /* lines; without those that the writer refused */
     int64_t repeated; /* lines about a channel of an earlier line */
-    bool is_read;     /* the input was read to its end */
     bool is_refused;  /* the whole load, before anything was written */
     int read_error;   /* of the second reading: a negative errno, or 0 */
     int stopped_by;   /* this signal, or 0 */
@@ -298,12 +296,6 @@ struct load {
 static bool load_has_flag(const struct load *l, enum ctl_flag flag)
 {
     return l->options->flag[flag] != NULL;
-}
-
-/* Nothing prevents the load so far. */
-static bool load_goes_on(const struct load *l, int err)
-{
-    return err == 0 && !l->is_refused && l->stopped_by == 0;
 }
 
 static int64_t load_accepted(const struct load *l)
@@ -346,73 +338,42 @@ static uint64_t load_hash_link(const struct load *l, const struct card *card)
     return link.data != NULL ? line_index_link_hash(&l->index, link) : 0;
 }
 
-/* Keeps a valid line for the second reading; without room for it the whole load is refused. */
-static void load_keep_line(struct load *l, struct span line, struct indexed_line *indexed)
-{
-    int err = lines_keep(&l->lines, line, &indexed->offset);
-    if (err != 0)
-        load_refuse_all(l, "cannot copy the input to %s: %s", lines_copy_folder(), strerror(-err));
-}
-
 /* A line that is refused is the last one of its channel, too: an earlier one is not loaded instead. Returns 0
  * or -ENOMEM. */
 static int load_index_line(struct load *l, struct span line)
 {
     struct card card = {0};
     int err = load_read_card(l, line, l->lines.number, &card);
-    struct indexed_line indexed = {.id = card.id, .offset = LINE_REFUSED, .number = l->lines.number};
-    if (err == 0) {
-        indexed.link = load_hash_link(l, &card);
-        load_keep_line(l, line, &indexed);
-    }
     l->refused += err == -EINVAL;
     if (err == -ENOMEM || !card.has_id)
         return err == -ENOMEM ? err : 0;
+    const struct indexed_line indexed = {.id = card.id,
+                                         .offset = err == 0 ? l->lines.at : LINE_REFUSED,
+                                         .number = l->lines.number,
+                                         .link = err == 0 ? load_hash_link(l, &card) : 0};
     int is_new = line_index_put(&l->index, &indexed);
     l->repeated += is_new == 0;
     return is_new < 0 ? is_new : 0;
 }
 
-static void load_refuse_long_line(struct load *l)
-{
-    report_problem(&l->report, "%s:%lld: the line is longer than %d bytes", l->writer.file,
-                   (long long)l->lines.number, LINE_BYTES_MAX);
-    l->refused++;
-}
-
-/* Reads more of the input. Returns 0 or -ENOMEM. */
-static int load_read_some(struct load *l)
-{
-    struct span line = SPAN_ABSENT;
-    int got = lines_next(&l->lines, &line);
-    if (got == 1)
-        return lines_trim(line).len == 0 ? 0 : load_index_line(l, line);
-    if (got == -EMSGSIZE)
-        load_refuse_long_line(l);
-    else if (got == 0)
-        l->is_read = true;
-    else if (got != -EINTR && got != -EAGAIN)
-        load_refuse_all(l, "cannot read %s: %s", l->writer.file,
-                        got == -EILSEQ ? l->lines.form : strerror(-got));
-    return 0;
-}
-
-static int load_renew_lock(struct load *l)
-{
-    return l->lock.held && lock_is_due(&l->lock) ? lock_renew(&l->lock) : 0;
-}
-
-/* Reads until the end of the input, a signal, or a reason to refuse all of it. Returns 0 or -EIO. */
+/* Reads the input to its end, or to a reason to refuse all of it. Returns 0 or -ENOMEM. */
 static int load_read_all(struct load *l)
 {
+    struct span line = SPAN_ABSENT;
     int err = 0;
-    while (interrupt_signal() == 0 && err == 0 && !l->is_read && !l->is_refused) {
-        if (load_read_some(l) != 0)
-            return client_fail_memory(&l->client);
-        err = load_renew_lock(l);
-        progress_show(&l->progress, l->lines.number, l->lines.bytes);
+    int got = 0;
+    while (err == 0 && ((got = lines_next(&l->lines, &line)) == 1 || got == -EMSGSIZE)) {
+        progress_show(&l->progress, l->lines.number, l->lines.at);
+        if (got == 1 && lines_trim(line).len > 0)
+            err = load_index_line(l, line);
+        l->refused += got == -EMSGSIZE;
+        if (got == -EMSGSIZE)
+            report_problem(&l->report, "%s:%lld: the line is longer than %d bytes", l->writer.file,
+                           (long long)l->lines.number, LINE_BYTES_MAX);
     }
-    l->stopped_by = interrupt_signal();
+    if (err == 0 && got < 0)
+        load_refuse_all(l, "cannot read %s: %s", l->writer.file,
+                        got == -EILSEQ ? l->lines.form : strerror(-got));
     return err;
 }
 
@@ -423,25 +384,12 @@ static const char *load_name_error(int err)
     return err == -ESTALE ? "it was changed while it was read" : strerror(-err);
 }
 
-static void load_rewind(struct load *l)
-{
-    l->samples.made = 0;
-    int err = lines_rewind(&l->lines);
-    if (err != 0)
-        load_refuse_all(l, "cannot copy the input to %s: %s", lines_copy_folder(), strerror(-err));
-}
-
 /* Reads a line, and its card, again. Returns 0, -ESTALE if it is another line now, or another negative errno.
  */
 static int load_read_again(struct load *l, const struct indexed_line *indexed, struct card *card)
 {
     struct span line = SPAN_ABSENT;
-    int got = lines_seek(&l->lines, indexed->offset);
-    if (got != 0)
-        return got;
-    do
-        got = lines_next(&l->lines, &line);
-    while (got == -EINTR || got == -EAGAIN);
+    int got = lines_read(&l->lines, indexed->offset, &line);
     if (got == 1)
         got = load_read_card(l, line, indexed->number, card);
     else if (got == 0)
@@ -475,7 +423,8 @@ static int load_refuse_link(struct load *l, struct indexed_line *line, const str
     return err;
 }
 
-/* A link belongs to the first line with it, of those that are the last ones of their channels. */
+/* A link belongs to the first line with it, of those that are the last ones of their channels. Returns 0 or
+ * -ENOMEM. */
 static int load_check_links(struct load *l)
 {
     struct line_index *x = &l->index;
@@ -487,11 +436,9 @@ static int load_check_links(struct load *l)
             err = load_refuse_link(l, line, owner);
     }
     line_index_end_links(x);
-    if (err == -ENOMEM)
-        return client_fail_memory(&l->client);
-    if (err != 0)
+    if (err != 0 && err != -ENOMEM)
         load_refuse_all(l, "cannot read %s again: %s", l->writer.file, load_name_error(err));
-    return 0;
+    return err == -ENOMEM ? err : 0;
 }
 
 /* --- Reasons to refuse the whole load --- */
@@ -506,22 +453,28 @@ static void load_check_count(struct load *l)
         load_refuse_all(l, "the file has no channels");
 }
 
-/* Reads and checks the whole input. Returns 0 or -EIO. */
+/* Reads and checks the whole input, before Redis is asked for anything. Returns EXIT_OK, or prints why
+ * nothing is loaded and returns the exit code. */
 static int load_examine(struct load *l)
 {
     report_init(&l->report, stderr);
     progress_start(&l->progress, "line", lines_total(&l->lines));
     int err = load_read_all(l);
     progress_end(&l->progress);
-    if (load_goes_on(l, err))
-        load_rewind(l);
-    if (load_goes_on(l, err))
+    if (err == 0 && !l->is_refused)
         err = load_check_links(l);
     report_finish(&l->report);
-    if (load_goes_on(l, err))
+    if (err == -ENOMEM)
+        return memory_error();
+    if (!l->is_refused)
         load_check_count(l);
     l->writer.replace = load_has_flag(l, FLAG_REPLACE) && l->refused == 0;
-    return err;
+    return l->is_refused ? EXIT_FAILED : EXIT_OK;
+}
+
+static int load_renew_lock(struct load *l)
+{
+    return l->lock.held && lock_is_due(&l->lock) ? lock_renew(&l->lock) : 0;
 }
 
 /* A client_visit. */
@@ -718,34 +671,29 @@ static int load_write(struct load *l)
 }
 
 /* Returns 0, or -EIO with the reason in client_error(). */
-static int load_input(void *arg)
+static int load_with_lock(void *arg)
 {
     struct load *l = arg;
-    int err = load_examine(l);
-    if (load_goes_on(l, err))
-        err = load_take_census(l);
-    if (load_goes_on(l, err))
+    int err = load_take_census(l);
+    if (err == 0)
         load_check_removal(l);
-    return load_goes_on(l, err) ? load_write(l) : err;
+    return err == 0 && !l->is_refused ? load_write(l) : err;
 }
 
 /* Returns the exit code. */
 static int load_run(struct load *l)
 {
-    int code = client_open(&l->client, l->options, CLIENT_CATALOGUE);
-    if (code != EXIT_OK)
-        return code;
     l->writer.lock = &l->lock;
-    int err = lock_run(&l->lock, &l->client, load_input, l);
+    int err = lock_run(&l->lock, &l->client, load_with_lock, l);
     if (err != 0)
         l->stopped_by = interrupt_signal();
-    if (!load_goes_on(l, err))
+    if (err != 0 || l->is_refused || l->stopped_by != 0)
         load_print_stop(l);
     if (err == -EIO)
         return l->stopped_by != 0 ? 128 + l->stopped_by : EXIT_FAILED;
     if (err == 0 && !l->is_refused)
         load_print_summary(l);
-    code = output_finish();
+    int code = output_finish();
     return load_exit_code(l) == EXIT_OK ? code : load_exit_code(l);
 }
 
@@ -763,61 +711,45 @@ static void load_print_preview(const struct load *l)
                (long long)load_refused(l));
 }
 
-/* Compares the input with what Redis holds. Returns 0 or -EIO. */
-static int load_compare(struct load *l)
-{
-    int err = load_take_census(l);
-    if (err != 0)
-        return err;
-    load_check_removal(l);
-    err = writer_begin(&l->writer);
-    if (err == 0)
-        err = load_write_all(l);
-    if (err == 0)
-        load_print_preview(l);
-    return err;
-}
-
-/* Returns the exit code. */
+/* Compares the input with what Redis holds. Returns the exit code. */
 static int load_preview(struct load *l)
 {
-    int code = EXIT_OK;
-    int err = load_examine(l);
-    if (err == 0 && !l->is_refused) {
-        code = client_open(&l->client, l->options, CLIENT_CATALOGUE);
-        err = code == EXIT_OK ? load_compare(l) : 0;
+    int err = load_take_census(l);
+    if (err == 0) {
+        load_check_removal(l);
+        err = writer_begin(&l->writer);
     }
-    if (l->is_refused)
-        show_message("the load would be refused");
+    if (err == 0)
+        err = load_write_all(l);
     if (err != 0)
         return client_print_error(&l->client);
-    if (code != EXIT_OK && !client_is_unreachable(&l->client))
-        return code;
-    if (code != EXIT_OK)
-        print_line(stdout, "%zu channel%s, %lld refused; not compared with Redis", l->index.count,
-                   plural((int64_t)l->index.count), (long long)l->refused);
-    code = output_finish();
+    load_print_preview(l);
+    if (l->is_refused)
+        show_message("the load would be refused");
+    int code = output_finish();
+    return load_exit_code(l) == EXIT_OK ? code : EXIT_FAILED;
+}
+
+/* Redis cannot be reached. */
+static int load_preview_alone(const struct load *l)
+{
+    print_line(stdout, "%zu channel%s, %lld refused; not compared with Redis", l->index.count,
+               plural((int64_t)l->index.count), (long long)l->refused);
+    int code = output_finish();
     return load_exit_code(l) == EXIT_OK ? code : EXIT_FAILED;
 }
 
 /* --- The command --- */
 
-static int load_open_samples(struct load *l, const char *count)
+static int load_open(struct load *l, const char *path)
 {
-    l->writer.file = "sample";
-    lines_open_source(&l->lines, samples_next, &l->samples);
-    return samples_init(&l->samples, l->options, count);
-}
-
-static int load_open_file(struct load *l, const char *path)
-{
-    l->writer.file = path;
-    int err = lines_open(&l->lines, path);
-    if (err == 0)
-        return EXIT_OK;
-    /* it may be a URL with a password */
-    show_message("cannot read %s: %s", strstr(path, "://") != NULL ? "the file" : path, strerror(-err));
-    return EXIT_FAILED;
+    int64_t count = 0;
+    l->writer.file = path != NULL ? path : "sample";
+    if (path != NULL)
+        return lines_open(&l->lines, path);
+    int code = sample_parse_count(l->options->flag[FLAG_SAMPLE], &count);
+    lines_open_samples(&l->lines, l->options->channel_host, count);
+    return code;
 }
 
 /* N, or N% of at most 100%. */
@@ -846,16 +778,31 @@ static int load_read_flags(struct load *l)
     return EXIT_OK;
 }
 
+/* Returns the exit code. */
+static int load_all(struct load *l)
+{
+    bool dry_run = load_has_flag(l, FLAG_DRY_RUN);
+    int code = load_examine(l);
+    if (code != EXIT_OK) {
+        show_message(dry_run ? "the load would be refused" : "stopped before anything was loaded");
+        return code;
+    }
+    code = client_open(&l->client, l->options, CLIENT_CATALOGUE);
+    if (code == EXIT_OK)
+        return dry_run ? load_preview(l) : load_run(l);
+    return dry_run && client_is_unreachable(&l->client) ? load_preview_alone(l) : code;
+}
+
 int command_load(const struct options *o, const char *argument)
 {
-    struct load l = {.options = o, .lines = {.fd = -1, .copy = -1}};
+    struct load l = {.options = o};
     l.writer = (struct writer){.client = &l.client, .report = &l.report, .progress = &l.removal};
     line_index_init(&l.index);
     int code = load_read_flags(&l);
     if (code == EXIT_OK)
-        code = argument != NULL ? load_open_file(&l, argument) : load_open_samples(&l, o->flag[FLAG_SAMPLE]);
+        code = load_open(&l, argument);
     if (code == EXIT_OK)
-        code = load_has_flag(&l, FLAG_DRY_RUN) ? load_preview(&l) : load_run(&l);
+        code = load_all(&l);
     writer_fini(&l.writer);
     client_close(&l.client);
     lines_close(&l.lines);

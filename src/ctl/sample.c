@@ -6,16 +6,10 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "ctl/command.h"
 #include "ctl/terminal.h"
 
-enum {
-    SAMPLE_MAX = 100 * 1000 * 1000,
-    PIECE = 128 * 1024,
-    DAY_S = 86400,
-    LAST_DAY = 20,
-    DAYS = 10,
-    AVATAR_LEN = 226
-};
+enum { SAMPLE_MAX = 100 * 1000 * 1000, DAY_S = 86400, LAST_DAY = 20, DAYS = 10, AVATAR_LEN = 226 };
 
 /* The texts of a channel, as they stand in JSON. */
 struct language {
@@ -83,8 +77,9 @@ static void sample_write_history(struct buf *out, uint64_t *random, long long fo
 }
 
 /* Most ids are large and negative, as those of real channels are. */
-static void sample_write_channel(struct buf *out, const char *host, long long n)
+void sample_write(struct buf *out, const char *host, int64_t number)
 {
+    const long long n = number;
     uint64_t random = (uint64_t)n;
     const struct language *l = &SAMPLE_PICK(LANGUAGES, &random);
     const char *category = SAMPLE_PICK(CATEGORIES, &random);
@@ -105,40 +100,32 @@ static void sample_write_channel(struct buf *out, const char *host, long long n)
     sample_write_history(out, &random, followers);
     buf_printf(out,
                ",\"is_a_plus_flag\":%d,\"views_24h\":%lld,\"views_48h\":%lld,\"er_24h\":%lld,\"er_48h\":%lld,"
-               "\"updated_at\":\"2026-11-%dT%02u:%02u:%02u\"}\n",
+               "\"updated_at\":\"2026-11-%dT%02u:%02u:%02u\"}",
                n % 20 == 0, followers * percent / 100, followers * percent / 75, percent, percent * 100 / 75,
                LAST_DAY, second / 3600, second / 60 % 60, second % 60);
 }
 
-int samples_init(struct samples *s, const struct options *o, const char *count)
+int sample_parse_count(const char *text, int64_t *out)
 {
-    *s = (struct samples){.host = o->channel_host};
-    if (parse_int64(span_of(count), &s->count) == 0 && s->count >= 0 && s->count <= SAMPLE_MAX)
+    if (parse_int64(span_of(text), out) == 0 && *out >= 0 && *out <= SAMPLE_MAX)
         return EXIT_OK;
     return usage_error("sample: expected a number from 0 to %d", SAMPLE_MAX);
 }
 
-int samples_next(void *samples, struct buf *out)
-{
-    struct samples *s = samples;
-    size_t end = out->len + PIECE;
-    while (s->made < s->count && out->len < end && buf_error(out) == 0)
-        sample_write_channel(out, s->host, s->made++);
-    return buf_error(out);
-}
-
 int command_sample(const struct options *o, const char *argument)
 {
-    struct samples s;
-    struct buf out = BUF_INIT;
-    int code = samples_init(&s, o, argument);
-    int err = code == EXIT_OK ? samples_next(&s, &out) : 0;
-    while (err == 0 && out.len > 0 && fwrite(out.data, 1, out.len, stdout) == out.len) {
-        buf_clear(&out);
-        err = samples_next(&s, &out);
+    struct buf line = BUF_INIT;
+    int64_t count = 0;
+    int code = sample_parse_count(argument, &count);
+    if (code != EXIT_OK)
+        return code;
+    for (int64_t n = 0; n < count && buf_error(&line) == 0 && ferror(stdout) == 0; n++) {
+        buf_clear(&line);
+        sample_write(&line, o->channel_host, n);
+        buf_append_char(&line, '\n');
+        (void)fwrite(line.data, 1, line.len, stdout);
     }
-    buf_fini(&out);
-    if (code == EXIT_OK)
-        code = err == 0 ? output_finish() : memory_error();
+    code = buf_error(&line) == 0 ? output_finish() : memory_error();
+    buf_fini(&line);
     return code;
 }

@@ -1,20 +1,14 @@
-/* Sample channels as NDJSON, for channelctl sample, which prints them, and load, which loads them. */
+/* Sample channels as JSON, for channelctl sample, which prints them, and load, which loads them. */
 #ifndef CTL_SAMPLE_H
 #define CTL_SAMPLE_H
 
-#include "ctl/command.h"
+#include "base/buf.h"
 
-struct samples {
-    const char *host; /* the host of their links; borrowed */
-    int64_t made, count;
-};
-
-/* `count` channels, a number as the user wrote it. Returns EXIT_OK, or EXIT_USAGE after printing what is
+/* Reads the number of channels as the user wrote it. Returns EXIT_OK, or EXIT_USAGE after printing what is
  * wrong. */
-int samples_init(struct samples *s, const struct options *o, const char *count);
+int sample_parse_count(const char *text, int64_t *out);
 
-/* Appends the next lines of the struct samples, about 128 KiB, to `out`; nothing at the end. Returns 0 or
- * -ENOMEM. */
-int samples_next(void *samples, struct buf *out) __attribute__((warn_unused_result));
+/* Appends the n-th channel, from 0, without a newline; its link has this host. */
+void sample_write(struct buf *out, const char *host, int64_t n);
 
 #endif

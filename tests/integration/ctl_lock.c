@@ -12,29 +12,36 @@
 TEST_GROUP(ctl_setup, ctl_teardown)
 
 static const char ONE[] = CTL_LINKED(1, "one");
-static const char TWO[] = CTL_LINKED(2, "two");
+static const char TWO[] = CTL_LINKED(20002, "two");
 
-/* It has renewed its lock by a transaction, which a change of the lock meanwhile would fail, and waits for
- * input. */
-static bool load_waits(void *arg)
+/* A load of so many batches over so slow a network that it goes on until it is told to end. */
+enum { LATENCY_MS = 200, LONG_CHANNELS = 10000 };
+
+struct long_load {
+    struct process process;
+    struct proxy *proxy;
+};
+
+/* `user`: of the URL, with an at-sign, or empty; `flag` and its value may be NULL. */
+static void start_long_load(struct long_load *l, const char *user, const char *flag, const char *value)
 {
-    (void)arg;
-    AUTOFREE char *clients = redis_text(&redis, "CLIENT LIST");
-    return strstr(clients, " cmd=exec ") != NULL;
+    AUTOFREE char *path = text_printf("%s/long.ndjson", redis.dir.path);
+    AUTOFREE char *text = ctl_channels(1, LONG_CHANNELS);
+    struct redis proxied = {.dir = redis.dir};
+    assert_true(text_write_file(path, text));
+    l->proxy = proxy_new(redis.port);
+    proxy_set_latency(l->proxy, LATENCY_MS);
+    (void)snprintf(proxied.url, sizeof proxied.url, "redis://%s127.0.0.1:%d", user, proxy_port(l->proxy));
+    ctl_start_at(&l->process, &proxied, (const char *const[]){"load", path, flag, value, NULL});
+    ctl_await_lock();
 }
 
-/* Starts a load that goes on until the FIFO, which is returned, is closed. */
-static int start_long_load(struct process *process, const char *flag)
+static struct ctl_run finish_long_load(struct long_load *l)
 {
-    char *path = NULL;
-    int fd = ctl_make_fifo(&path);
-    const char *args[] = {"load", path, flag, NULL};
-    ctl_start(process, args);
-    ctl_feed(fd, ONE);
-    ctl_await_lock();
-    assert_true(wait_until(load_waits, NULL, WAIT_DEADLINE_MS));
-    free(path);
-    return fd;
+    proxy_set_latency(l->proxy, 0);
+    struct ctl_run run = ctl_finish(&l->process);
+    proxy_free(l->proxy);
+    return run;
 }
 
 /* Starts a load that runs beside others. */
@@ -46,9 +53,9 @@ static void start_other(struct process *process, const char *name, const char *p
 
 TEST_CASE_WITH(lock_refuses_a_second_load, ctl_empty, NULL)
 {
-    struct process first;
+    struct long_load first;
     struct process second;
-    int fd = start_long_load(&first, "--replace");
+    start_long_load(&first, "", "--replace", NULL);
     AUTOFREE char *path = text_printf("%s/two", redis.dir.path);
     assert_true(text_write_file(path, TWO));
     start_other(&second, "second", path);
@@ -56,10 +63,9 @@ TEST_CASE_WITH(lock_refuses_a_second_load, ctl_empty, NULL)
     ctl_expect_text(run.err, "channelctl: waiting for another load to end (channelctl on ");
     ctl_expect_text(run.err, "channelctl: another load is running (channels:loader: channelctl on ");
     ctl_expect(run, 1, NULL, "channelctl: stopped before anything was loaded\n");
-    assert_int_equal(redis_integer(&redis, "EXISTS channels:card:2"), 0);
-    (void)close(fd);
-    ctl_expect(ctl_finish(&first), 0, NULL, NULL);
-    ctl_expect_index("1");
+    assert_int_equal(redis_integer(&redis, "EXISTS channels:card:20002"), 0);
+    ctl_expect(finish_long_load(&first), 0, NULL, NULL);
+    assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), LONG_CHANNELS);
     assert_int_equal(redis_integer(&redis, "EXISTS channels:loader"), 0);
     ctl_expect_load(TWO, NULL, 0);
     ctl_expect_sound();
@@ -71,14 +77,13 @@ static bool lock_is_renewed(void *arg)
     return redis_integer(&redis, "PTTL channels:loader") > 10000;
 }
 
-TEST_CASE_WITH(lock_is_renewed_while_input_is_slow, ctl_empty, NULL)
+TEST_CASE_WITH(lock_is_renewed_while_redis_is_slow, ctl_empty, NULL)
 {
-    struct process first;
-    int fd = start_long_load(&first, NULL);
+    struct long_load first;
+    start_long_load(&first, "", NULL, NULL);
     redis_do(&redis, "PEXPIRE channels:loader 8000");
     assert_true(wait_until(lock_is_renewed, NULL, WAIT_DEADLINE_MS));
-    (void)close(fd);
-    ctl_expect(ctl_finish(&first), 0, NULL, NULL);
+    ctl_expect(finish_long_load(&first), 0, NULL, NULL);
     assert_int_equal(redis_integer(&redis, "EXISTS channels:loader"), 0);
 }
 
@@ -105,27 +110,18 @@ TEST_CASE_WITH(load_can_be_interrupted_while_it_waits_for_the_lock, ctl_empty, N
 /* The lock is released on another connection, which takes the password from its file again. */
 TEST_CASE_WITH(lock_is_released_after_the_password_was_changed, ctl_empty, NULL)
 {
-    struct process load;
-    char *fifo = NULL;
-    AUTOFREE char *url = text_printf("redis://loader@127.0.0.1:%d", redis.port);
+    struct long_load load;
     AUTOFREE char *password = text_printf("%s/password", redis.dir.path);
     redis_do(&redis, "ACL SETUSER loader on >first ~* +@all");
     assert_true(text_write_file(password, "first\n"));
-    int fd = ctl_make_fifo(&fifo);
-    const char *args[] = {"--redis-url", url, "--redis-password-file", password, "load", fifo, NULL};
-    ctl_start(&load, args);
-    ctl_feed(fd, ONE);
-    ctl_await_lock();
+    start_long_load(&load, "loader@", "--redis-password-file", password);
     redis_do(&redis, "ACL SETUSER loader <first >second");
     assert_true(text_write_file(password, "second\n"));
     redis_do(&redis, "CLIENT KILL USER loader");
-    ctl_feed(fd, TWO);
-    (void)close(fd);
-    struct ctl_run run = ctl_finish(&load);
+    struct ctl_run run = finish_long_load(&load);
     assert_null(strstr(run.err, "could not release"));
     ctl_expect(run, 1, NULL, "the connection to Redis was lost");
     assert_int_equal(redis_integer(&redis, "EXISTS channels:loader"), 0);
-    free(fifo);
 }
 
 /* A writer without the lock, which changes the card all the time. */
@@ -138,7 +134,7 @@ static bool transaction_was_tried(void *arg)
 
 TEST_CASE_WITH(remove_does_nothing_if_the_channel_changes_meanwhile, ctl_empty, NULL)
 {
-    enum { LATENCY_MS = 100 }; /* so that a change is certain between the read of the card and EXEC */
+    enum { READ_LATENCY_MS = 100 }; /* so that a change is certain between the read of the card and EXEC */
     static const char *const args[] = {"remove", "1", NULL};
     struct process process;
     struct proxy *proxy = proxy_new(redis.port);
@@ -146,7 +142,7 @@ TEST_CASE_WITH(remove_does_nothing_if_the_channel_changes_meanwhile, ctl_empty, 
     (void)snprintf(proxied.url, sizeof proxied.url, "redis://127.0.0.1:%d", proxy_port(proxy));
     ctl_expect_load(ONE, NULL, 0);
     redis_do(&redis, "CONFIG RESETSTAT");
-    proxy_set_latency(proxy, LATENCY_MS);
+    proxy_set_latency(proxy, READ_LATENCY_MS);
     ctl_start_at(&process, &proxied, args);
     assert_true(wait_until(transaction_was_tried, NULL, WAIT_DEADLINE_MS));
     ctl_expect(ctl_finish(&process), 1, NULL, "changed by another program meanwhile");
