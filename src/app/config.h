@@ -4,7 +4,6 @@
 
 #include "api/access_log.h"
 #include "api/rate_limit.h"
-#include "base/file_watch.h"
 #include "base/log.h"
 #include "base/net.h"
 #include "base/settings.h"
@@ -24,7 +23,7 @@
  * the environment file. The table of docs/configuration.md must agree (tests/check-docs).
  * CHOICE(member, name, default, words, help): the same for one of some words; the member is its place among them.
  * REDIS(member): the settings that channelctl has as well, from redis/endpoint.h.
- * LOG(member): CONFIG_LOG, which may come from files, and change with them.
+ * LOG(member): CONFIG_LOG_ROWS, which may come from files, and change with them.
  */
 #define CONFIG_SETTINGS(X, CHOICE, REDIS, LOG) \
     X(TEXT, listen, "listen", ":8080", 0, 0, \
@@ -96,7 +95,7 @@
       "Networks of proxies whose forwarded client addresses are trusted, separated by commas")
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
-#define CONFIG_LOG(member) \
+#define CONFIG_LOG_ROWS(member) \
     {"log-level", SETTING_CHOICE, offsetof(struct config_values, member.level), "info", 0, 0, true, \
      "error, warn, info or debug", "error|warn|info|debug"}, \
     {"access-log", SETTING_TEXT, offsetof(struct config_values, member.access), "errors", 0, 0, true, \
@@ -132,7 +131,11 @@ static inline enum log_level config_log_level(const struct config_values *v)
     return (enum log_level)(LOG_ERROR + v->log.level);
 }
 
-enum { CONFIG_BASE_PATH_MAX = 128, CONFIG_SETTINGS_MAX = 64 };
+enum { CONFIG_BASE_PATH_MAX = 128 };
+
+/* The settings that are read again when their files change. */
+#define CONFIG_REDIS SETTINGS_PART(struct config_values, redis)
+#define CONFIG_LOG   SETTINGS_PART(struct config_values, log)
 
 /* The words of tracking; those of log-level are in the order of its enum. */
 enum { CONFIG_TRACKING_KEYS, CONFIG_TRACKING_BROADCAST };
@@ -140,17 +143,8 @@ enum { CONFIG_TRACKING_KEYS, CONFIG_TRACKING_BROADCAST };
 /* The settings checked and ready for use. */
 struct config {
     struct config_values values;
-    unsigned char sources[CONFIG_SETTINGS_MAX]; /* an enum setting_source for each value */
-    const char *files[CONFIG_SETTINGS_MAX]; /* the file of each value, or NULL; borrowed from the process */
-
-    /* The files that hold values or certificates, and the settings that name them; borrowed. */
-    struct config_file {
-        const char *setting, *path;
-    } redis_files[FILE_WATCH_MAX];
-    int redis_file_count;
-
+    struct settings_args args; /* where they come from */
     struct addr listen, admin_listen;
-    char base_path[CONFIG_BASE_PATH_MAX + 1]; /* begins and ends with a slash */
     struct keyspace keyspace;
     struct link_hosts hosts;
     struct rate_policy key_rate;
@@ -189,8 +183,9 @@ int config_read_log(const struct config *c, const struct config_values *last, st
                     int *access_log, struct buf *error) __attribute__((warn_unused_result));
 void config_fini_values(struct config_values *v);
 
-/* The rows of the log; *first is the place of the first among all settings. */
-struct settings config_log_rows(size_t *first);
+/* The file from which a setting is read, or its certificate or key, if it is read again when that changes;
+ * otherwise NULL. Borrowed from `c`. */
+const char *config_watched_file(const struct config *c, const struct setting *s);
 
 /* Writes the source of the value of setting `name`: --listen or CHANNELD_LISTEN. */
 void config_write_source(const struct config *c, const char *name, struct buf *out);
@@ -201,8 +196,5 @@ bool config_next_unknown(size_t *at, struct buf *warning);
 
 /* The settings and switches that channeld can be called with. */
 extern const struct usage config_usage;
-
-/* The text of --check. */
-void config_write_values(const struct config *c, struct buf *out);
 
 #endif

@@ -79,7 +79,7 @@ static int main_check(const struct config *config, struct buf *error)
     if (err != 0)
         return main_fail_to_start(error, err);
     main_warn_of_unknown_variables(false);
-    config_write_values(config, &text);
+    settings_write_values(config_usage.settings, &config->values, &text);
     return main_print(&text);
 }
 

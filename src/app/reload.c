@@ -150,12 +150,12 @@ static void reload_report_change(const struct setting *s, const struct config_va
 /* What changes is logged if either of the two levels shows it. */
 static void reload_use_log(struct reload *r, struct config_values *now, int access_log)
 {
-    size_t first = 0;
-    const struct settings rows = config_log_rows(&first);
+    const struct settings *all = config_usage.settings;
     struct config_values old = r->log;
     log_set_level(MAX(config_log_level(&old), config_log_level(now)));
-    for (size_t i = 0; i < rows.count; i++)
-        reload_report_change(&rows.table[i], &old, now);
+    for (const struct setting *s = all->table; s < all->table + all->count; s++)
+        if (settings_is_in(CONFIG_LOG, s))
+            reload_report_change(s, &old, now);
     log_set_level(config_log_level(now));
     atomic_store(r->options.access_log, access_log);
     r->log_failures = (struct log_reasons){0};
@@ -310,17 +310,17 @@ static void reload_add_name(struct buf *names, const char *name)
 
 static void reload_watch_files(struct reload *r)
 {
-    const struct config *c = r->options.config;
-    size_t first = 0;
-    const struct settings rows = config_log_rows(&first);
-    for (int i = 0; i < c->redis_file_count; i++) {
-        file_watch_add(&r->watch, c->redis_files[i].path);
-        reload_add_name(&r->names, c->redis_files[i].setting);
+    const struct settings *all = config_usage.settings;
+    for (const struct setting *s = all->table; s < all->table + all->count; s++) {
+        const char *path = config_watched_file(r->options.config, s);
+        if (path == NULL)
+            continue;
+        reload_add_name(&r->all_names, s->name);
+        if (!settings_is_in(CONFIG_REDIS, s))
+            continue;
+        reload_add_name(&r->names, s->name);
+        file_watch_add(&r->watch, path);
     }
-    buf_append_span(&r->all_names, buf_span(&r->names));
-    for (size_t i = 0; i < rows.count; i++)
-        if (c->files[first + i] != NULL)
-            reload_add_name(&r->all_names, rows.table[i].name);
     (void)file_watch_look(&r->watch);
 }
 

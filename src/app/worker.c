@@ -240,7 +240,7 @@ static int worker_make_api(struct worker *w)
         .metrics = &w->metrics.requests,
         .rate_limit = w->options.rate_limit,
         .key_metrics = w->metrics.keys,
-        .base_path = span_of(c->base_path),
+        .base_path = span_of(c->values.base_path),
         .hosts = c->hosts,
         .cors_origins = span_of(c->values.cors_origins),
         .access_log = w->options.access_log,

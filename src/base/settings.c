@@ -22,10 +22,10 @@ static void settings_env_name(const struct settings *all, const struct setting *
         *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
 }
 
-/* One run of settings_read. */
+/* One reading. */
 struct reader {
     const struct settings *settings;
-    struct settings_args *args;
+    const struct settings_args *args;
     char *target;
     struct buf *error;
 };
@@ -166,19 +166,18 @@ static int settings_set_from_file(const struct reader *r, const struct setting *
 }
 
 /* Reads the file of the i-th setting, which has one. */
-static int settings_read_file(const struct reader *r, const unsigned char *sources, const char *const *files,
-                              size_t i)
+static int settings_read_file(const struct reader *r, size_t i)
 {
     const struct setting *s = &r->settings->table[i];
     struct buf called = BUF_INIT;
-    settings_write_source(&called, r->settings, sources, s->name);
+    settings_write_source(&called, r->settings, r->args, s->name);
     const char *name = buf_c_str(&called);
-    int err = name != NULL ? settings_set_from_file(r, s, (struct source){name, files[i]}) : -ENOMEM;
+    int err = name != NULL ? settings_set_from_file(r, s, (struct source){name, r->args->file[i]}) : -ENOMEM;
     buf_fini(&called);
     return err;
 }
 
-static int settings_read_variable_or_default(const struct reader *r, size_t i)
+static int settings_read_variable_or_default(const struct reader *r, struct settings_args *args, size_t i)
 {
     const struct setting *s = &r->settings->table[i];
     char name[ENV_NAME_MAX];
@@ -192,12 +191,12 @@ static int settings_read_variable_or_default(const struct reader *r, size_t i)
         return -EINVAL;
     }
     if (path != NULL) {
-        r->args->sources[i] = SETTING_VARIABLE_FILE;
-        r->args->files[i] = path;
+        args->source[i] = SETTING_VARIABLE_FILE;
+        args->file[i] = path;
         return 0;
     }
     if (value != NULL) {
-        r->args->sources[i] = SETTING_VARIABLE;
+        args->source[i] = SETTING_VARIABLE;
         return settings_set_value(r, s, (struct source){name, value});
     }
     return settings_set_value(r, s, (struct source){s->name, s->fallback});
@@ -222,9 +221,8 @@ static const struct setting *settings_find_flag(const struct settings *all, stru
 }
 
 /* Returns 1 if argv[*at] is a flag that is not a setting, 0, or -EINVAL; *at moves to its last word. */
-static int settings_read_plain_flag(const struct reader *r, int *at)
+static int settings_read_plain_flag(const struct reader *r, struct settings_args *args, int *at)
 {
-    const struct settings_args *args = r->args;
     for (size_t i = 0; i < args->flag_count; i++) {
         const struct settings_flag *f = &args->flags[i];
         size_t length = strlen(f->name);
@@ -241,10 +239,9 @@ static int settings_read_plain_flag(const struct reader *r, int *at)
 }
 
 /* Parses the flag argv[*at]; *at moves to its last word. */
-static int settings_read_flag(const struct reader *r, int *at)
+static int settings_read_flag(const struct reader *r, struct settings_args *args, int *at)
 {
-    const struct settings_args *args = r->args;
-    int plain = settings_read_plain_flag(r, at);
+    int plain = settings_read_plain_flag(r, args, at);
     if (plain != 0)
         return plain > 0 ? 0 : plain;
     struct span name = span_of(args->argv[*at] + 2);
@@ -262,11 +259,11 @@ static int settings_read_flag(const struct reader *r, int *at)
         value = args->argv[++*at];
     if (value == NULL)
         return settings_fail(r, called, "needs a value");
-    unsigned char *source = &args->sources[s - r->settings->table];
+    unsigned char *source = &args->source[s - r->settings->table];
     if (*source == (is_file ? SETTING_FLAG : SETTING_FLAG_FILE))
         return settings_fail(r, called, "give the value or its file, not both");
     *source = is_file ? SETTING_FLAG_FILE : SETTING_FLAG;
-    args->files[s - r->settings->table] = is_file ? value : NULL;
+    args->file[s - r->settings->table] = is_file ? value : NULL;
     return is_file ? 0 : settings_set_value(r, s, (struct source){called, value});
 }
 
@@ -283,9 +280,8 @@ static bool settings_read_switch(const char *word, const struct settings_switch 
 }
 
 /* Returns the number of words that are not flags, or a negative errno. */
-static int settings_read_words(const struct reader *r)
+static int settings_read_words(const struct reader *r, struct settings_args *args)
 {
-    struct settings_args *args = r->args;
     int words = 0;
     bool flags = true;
     for (int i = 1; i < args->argc; i++) {
@@ -296,9 +292,11 @@ static int settings_read_words(const struct reader *r)
         else if (flags && settings_read_switch(word, args->switches, &args->switched))
             continue;
         else if (flags && strncmp(word, "--", 2) == 0)
-            err = settings_read_flag(r, &i);
-        else
-            args->rest[words++] = word;
+            err = settings_read_flag(r, args, &i);
+        else {
+            args->argv[i] = args->argv[words];
+            args->argv[words++] = word;
+        }
         if (err != 0)
             return err;
     }
@@ -308,16 +306,11 @@ static int settings_read_words(const struct reader *r)
 int settings_read(const struct settings *s, void *target, struct settings_args *args, struct buf *error)
 {
     const struct reader r = {s, args, target, error};
-    memset(args->sources, SETTING_DEFAULT, s->count);
-    for (size_t i = 0; i < s->count; i++)
-        args->files[i] = NULL;
-    int words = settings_read_words(&r);
+    assert(s->count <= SETTINGS_MAX && args->flag_count <= SETTINGS_FLAGS_MAX);
+    int words = settings_read_words(&r, args);
     for (size_t i = 0; i < s->count && words >= 0; i++) {
-        if (args->sources[i] != SETTING_DEFAULT)
-            continue;
-        int err = settings_read_variable_or_default(&r, i);
-        if (err != 0)
-            words = err;
+        int err = args->source[i] == SETTING_DEFAULT ? settings_read_variable_or_default(&r, args, i) : 0;
+        words = err != 0 ? err : words;
     }
     return words;
 }
@@ -325,11 +318,11 @@ int settings_read(const struct settings *s, void *target, struct settings_args *
 int settings_read_files(const struct settings *s, void *target, const struct settings_args *args,
                         struct buf *error)
 {
-    const struct reader r = {s, NULL, target, error};
+    const struct reader r = {s, args, target, error};
     int err = 0;
     for (size_t i = 0; i < s->count && err == 0; i++)
-        if (args->files[i] != NULL)
-            err = settings_read_file(&r, args->sources, args->files, i);
+        if (args->file[i] != NULL)
+            err = settings_read_file(&r, i);
     return err;
 }
 
@@ -347,8 +340,7 @@ static int settings_copy_value(const struct reader *r, const struct setting *s, 
 }
 
 /* A file that is being written is empty first. */
-static int settings_check_emptied(const struct reader *r, const unsigned char *sources,
-                                  const struct setting *s, const char *slot)
+static int settings_check_emptied(const struct reader *r, const struct setting *s, const char *slot)
 {
     const char *last = NULL;
     const char *now = NULL;
@@ -358,23 +350,25 @@ static int settings_check_emptied(const struct reader *r, const unsigned char *s
     memcpy(&now, r->target + s->offset, sizeof now);
     if (*now != '\0' || *last == '\0')
         return 0;
-    settings_write_source(r->error, r->settings, sources, s->name);
+    settings_write_source(r->error, r->settings, r->args, s->name);
     buf_append_str(r->error, ": the file is empty");
     return -EINVAL;
 }
 
-int settings_read_again(const struct settings *s, const void *last, const unsigned char *sources,
-                        const char *const *files, void *target, struct buf *error)
+int settings_read_again(const struct settings *s, struct settings_part part, const void *last,
+                        const struct settings_args *args, void *target, struct buf *error)
 {
-    const struct reader r = {s, NULL, target, error};
+    const struct reader r = {s, args, target, error};
     int err = 0;
     for (size_t i = 0; i < s->count && err == 0; i++) {
         const struct setting *one = &s->table[i];
         const char *slot = (const char *)last + one->offset;
-        bool is_read = files[i] != NULL && !file_is_stream(files[i]);
-        err = is_read ? settings_read_file(&r, sources, files, i) : settings_copy_value(&r, one, slot);
+        if (!settings_is_in(part, one))
+            continue;
+        bool is_read = args->file[i] != NULL && !file_is_stream(args->file[i]);
+        err = is_read ? settings_read_file(&r, i) : settings_copy_value(&r, one, slot);
         if (err == 0 && is_read)
-            err = settings_check_emptied(&r, sources, one, slot);
+            err = settings_check_emptied(&r, one, slot);
     }
     return err;
 }
@@ -433,17 +427,18 @@ struct span settings_next_unknown(const struct settings *s, struct span prefix, 
     return SPAN_ABSENT;
 }
 
-void settings_write_source(struct buf *out, const struct settings *s, const unsigned char *sources,
+void settings_write_source(struct buf *out, const struct settings *s, const struct settings_args *args,
                            const char *name)
 {
     size_t i = 0;
     while (i < s->count && strcmp(s->table[i].name, name) != 0)
         i++;
     assert(i < s->count);
-    bool is_file = sources[i] == SETTING_FLAG_FILE || sources[i] == SETTING_VARIABLE_FILE;
+    enum setting_source source = (enum setting_source)args->source[i];
+    bool is_file = source == SETTING_FLAG_FILE || source == SETTING_VARIABLE_FILE;
     char variable[ENV_NAME_MAX];
     settings_env_name(s, &s->table[i], is_file ? "_FILE" : "", variable);
-    if (sources[i] == SETTING_FLAG || sources[i] == SETTING_FLAG_FILE)
+    if (source == SETTING_FLAG || source == SETTING_FLAG_FILE)
         buf_printf(out, "--%s%s", name, is_file ? "-file" : "");
     else
         buf_append_str(out, variable);

@@ -62,25 +62,26 @@ enum setting_source {
     SETTING_FLAG_FILE
 };
 
+enum { SETTINGS_MAX = 64, SETTINGS_FLAGS_MAX = 16 };
+
 /* A command line and the results of parsing it. */
 struct settings_args {
     int argc;
-    char **argv;
+    char **argv; /* permuted: it begins with the words that are not flags afterwards */
     const struct settings_switch *switches; /* ends with a name that is NULL; or NULL */
     unsigned switched;                      /* out: bit i: switches[i] was given */
     const struct settings_flag *flags;      /* flag_count of them */
     size_t flag_count;
-    const char **flag; /* out: the value of each that was given, "" where it has none; the others are left */
-    char **rest;       /* out: words that are not flags; room for argc */
-    unsigned char *sources; /* out: an enum setting_source for each setting; room for all */
-    const char **files;     /* out: the file each value came from, of argv or the environment; NULL: none */
+    const char *flag[SETTINGS_FLAGS_MAX]; /* out: the value of each that was given, "" where it has none */
+    unsigned char source[SETTINGS_MAX];   /* out: an enum setting_source for each setting */
+    const char *file[SETTINGS_MAX]; /* out: the file of each value, of argv or the environment; NULL: none */
 };
 
 /*
  * Parses argv[1..] and the environment into `target` (zeroed by the caller). Switches, flags and words that
  * are not flags are returned in `args`. "--" ends the flags. A setting that comes from a file has no value
- * yet: see settings_read_files. Returns the number of words in `rest`, or -EINVAL with a message in `error`
- * that names the flag or the variable, or -ENOMEM. Call settings_fini in every case.
+ * yet: see settings_read_files. Returns the number of words, or -EINVAL with a message in `error` that names
+ * the flag or the variable, or -ENOMEM. Call settings_fini in every case.
  */
 int settings_read(const struct settings *s, void *target, struct settings_args *args, struct buf *error)
     __attribute__((warn_unused_result));
@@ -89,21 +90,35 @@ int settings_read(const struct settings *s, void *target, struct settings_args *
 int settings_read_files(const struct settings *s, void *target, const struct settings_args *args,
                         struct buf *error) __attribute__((warn_unused_result));
 
+/* The settings whose values are in one member of the target. */
+struct settings_part {
+    size_t from, end; /* the bytes of the target */
+};
+
+#define SETTINGS_PART(type, member) \
+    ((struct settings_part){offsetof(type, member), offsetof(type, member) + sizeof((type){0}.member)})
+#define SETTINGS_ALL ((struct settings_part){0, SIZE_MAX})
+
+static inline bool settings_is_in(struct settings_part part, const struct setting *s)
+{
+    return s->offset >= part.from && s->offset < part.end;
+}
+
 /*
- * Copies all values from `last` into `target` (zeroed by the caller), but reads values from regular files
- * again; a pipe can be read only once. `sources` and `files` are those of settings_read. Returns 0, -ENOMEM,
- * or -EINVAL with a message in `error`: a file cannot be read, or holds no valid value, or is empty and was
- * not so in `last`. Call settings_fini for `target` in every case.
+ * Copies the values of `part` from `last` into `target` (zeroed by the caller), but reads values from regular
+ * files again; a pipe can be read only once. `args` are those of settings_read. Returns 0, -ENOMEM, or
+ * -EINVAL with a message in `error`: a file cannot be read, or holds no valid value, or is empty and was not
+ * so in `last`. Call settings_fini for `target` in every case.
  */
-int settings_read_again(const struct settings *s, const void *last, const unsigned char *sources,
-                        const char *const *files, void *target, struct buf *error)
+int settings_read_again(const struct settings *s, struct settings_part part, const void *last,
+                        const struct settings_args *args, void *target, struct buf *error)
     __attribute__((warn_unused_result));
 
 void settings_fini(const struct settings *s, void *target);
 
 /* Writes the source of the value of setting `name` as the user wrote it: --log-level, NAME_LOG_LEVEL_FILE.
  * The variable if the value is the default. */
-void settings_write_source(struct buf *out, const struct settings *s, const unsigned char *sources,
+void settings_write_source(struct buf *out, const struct settings *s, const struct settings_args *args,
                            const char *name);
 
 /*

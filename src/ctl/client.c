@@ -215,13 +215,13 @@ static int client_use_options(struct client *c, const struct redis_options *opti
 static void client_read_settings_again(struct client *c)
 {
     const struct options *o = c->options;
-    struct options now = {.settings = o->settings};
+    struct options now = {.wait = 0};
     struct buf error = BUF_INIT;
     const char *setting = NULL;
-    if (settings_read_again(o->settings, o, o->sources, o->files, &now, &error) == 0)
+    if (settings_read_again(ctl_usage.settings, SETTINGS_ALL, o, &o->args, &now, &error) == 0)
         (void)client_use_options(c, &now.redis, &error, &setting);
     buf_fini(&error);
-    settings_fini(o->settings, &now);
+    settings_fini(ctl_usage.settings, &now);
 }
 
 int client_reopen(struct client *c)

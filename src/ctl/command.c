@@ -16,7 +16,6 @@ static const struct setting TABLE[] = {
 };
 
 static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_"};
-_Static_assert(sizeof TABLE / sizeof TABLE[0] <= OPTIONS_SETTINGS_MAX, "options.sources is too short");
 
 static const struct settings_flag FLAGS[] = {
 #define ROW(name, flag, value, help) {flag, value, help},

@@ -74,10 +74,8 @@ enum ctl_flag {
 #define CTL_FLAG(name) (1U << FLAG_##name)
 #define CTL_LOAD_FLAGS (CTL_FLAG(REPLACE) | CTL_FLAG(MAX_REMOVED) | CTL_FLAG(EXPECT) | CTL_FLAG(DRY_RUN))
 
-/* The bit of --help in options.switched; the other is that of --version. */
+/* The bit of --help in args.switched; the other is that of --version. */
 enum { SWITCH_HELP = 1 };
-
-enum { OPTIONS_SETTINGS_MAX = 32 };
 
 struct options {
     struct redis_options redis;
@@ -86,13 +84,8 @@ struct options {
     char *web_host;
     int64_t wait; /* milliseconds */
 
-    const struct settings *settings;             /* the table of the values above */
-    unsigned char sources[OPTIONS_SETTINGS_MAX]; /* where each value came from: see settings.h */
-    const char *files[OPTIONS_SETTINGS_MAX];     /* the file of each value: see settings.h */
-    unsigned switched;
-    const char *flag[FLAGS_END]; /* the value of each, "" where it has none, borrowed; NULL: not given */
+    struct settings_args args; /* where the values come from, the flags, and the words of the command line */
     int word_count;
-    char **words; /* the command and its arguments; an owned array of borrowed strings */
 
     struct keyspace keys;
     struct link_hosts hosts; /* borrows the two hosts above */

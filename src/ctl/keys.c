@@ -243,16 +243,16 @@ static int keys_check_name(const char *name)
 
 static int keys_read_info(const struct options *o, struct api_key_info *out)
 {
-    const char *name = o->flag[FLAG_NAME];
+    const char *name = o->args.flag[FLAG_NAME];
     *out = API_KEY_INFO_NONE;
     out->issued = clock_wall_s();
     if (name != NULL && keys_check_name(name) != EXIT_OK)
         return EXIT_USAGE;
     if (name != NULL)
         api_key_name_set(&out->name, span_of(name));
-    return o->flag[FLAG_EXPIRES] == NULL
+    return o->args.flag[FLAG_EXPIRES] == NULL
                ? EXIT_OK
-               : keys_read_expiry(o->flag[FLAG_EXPIRES], out->issued, &out->expires);
+               : keys_read_expiry(o->args.flag[FLAG_EXPIRES], out->issued, &out->expires);
 }
 
 /* Returns the exit code. */
@@ -286,8 +286,8 @@ int command_keys_issue(const struct options *o, const char *argument)
     int64_t count = 1;
     struct api_key_info info;
     (void)argument;
-    if (o->flag[FLAG_COUNT] != NULL &&
-        (parse_int64(span_of(o->flag[FLAG_COUNT]), &count) != 0 || count < 1 || count > ISSUE_MAX))
+    if (o->args.flag[FLAG_COUNT] != NULL &&
+        (parse_int64(span_of(o->args.flag[FLAG_COUNT]), &count) != 0 || count < 1 || count > ISSUE_MAX))
         return usage_error("--count: expected a number from 1 to %d", ISSUE_MAX);
     int code = keys_read_info(o, &info);
     if (code == EXIT_OK)
@@ -455,7 +455,7 @@ static int keys_revoke_named(struct client *c, const char *name, bool all)
 int command_keys_revoke(const struct options *o, const char *argument)
 {
     struct client c = {0};
-    const char *name = o->flag[FLAG_NAME];
+    const char *name = o->args.flag[FLAG_NAME];
     struct span key = SPAN_ABSENT;
     if (argument != NULL) {
         key = span_skip(span_of(argument), strspn(argument, BLANKS));
@@ -468,7 +468,7 @@ int command_keys_revoke(const struct options *o, const char *argument)
     int code = client_open(&c, o, CLIENT_API_KEYS);
     if (code == EXIT_OK)
         code = argument != NULL ? keys_revoke_key(&c, key)
-                                : keys_revoke_named(&c, name, o->flag[FLAG_ALL] != NULL);
+                                : keys_revoke_named(&c, name, o->args.flag[FLAG_ALL] != NULL);
     client_close(&c);
     return code;
 }
@@ -554,7 +554,7 @@ int command_keys_list(const struct options *o, const char *argument)
     (void)argument;
     int code = client_open(&c, o, CLIENT_API_KEYS);
     if (code == EXIT_OK)
-        code = keys_list_all(&c, &(struct listing){o->flag[FLAG_JSON] != NULL, clock_wall_s()});
+        code = keys_list_all(&c, &(struct listing){o->args.flag[FLAG_JSON] != NULL, clock_wall_s()});
     client_close(&c);
     return code;
 }

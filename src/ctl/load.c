@@ -295,7 +295,7 @@ struct load {
 
 static bool load_has_flag(const struct load *l, enum ctl_flag flag)
 {
-    return l->options->flag[flag] != NULL;
+    return l->options->args.flag[flag] != NULL;
 }
 
 static int64_t load_accepted(const struct load *l)
@@ -747,7 +747,7 @@ static int load_open(struct load *l, const char *path)
     l->writer.file = path != NULL ? path : "sample";
     if (path != NULL)
         return lines_open(&l->lines, path);
-    int code = sample_parse_count(l->options->flag[FLAG_SAMPLE], &count);
+    int code = sample_parse_count(l->options->args.flag[FLAG_SAMPLE], &count);
     lines_open_samples(&l->lines, l->options->channel_host, count);
     return code;
 }
@@ -764,8 +764,8 @@ static bool load_read_max_removed(struct load *l, struct span text)
 /* Returns EXIT_OK, or EXIT_USAGE after printing what is wrong. */
 static int load_read_flags(struct load *l)
 {
-    const char *max_removed = l->options->flag[FLAG_MAX_REMOVED];
-    const char *expected = l->options->flag[FLAG_EXPECT];
+    const char *max_removed = l->options->args.flag[FLAG_MAX_REMOVED];
+    const char *expected = l->options->args.flag[FLAG_EXPECT];
     l->max_removed = REMOVED_SHARE_MAX;
     l->is_share = true;
     if (max_removed != NULL && !load_has_flag(l, FLAG_REPLACE))

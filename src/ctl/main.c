@@ -14,24 +14,18 @@
 static int ctl_read_settings(struct options *o, int argc, char **argv)
 {
     struct buf error = BUF_INIT;
-    struct settings_args args = {.argc = argc,
-                                 .argv = argv,
-                                 .switches = ctl_usage.switches,
-                                 .flags = ctl_usage.flags,
-                                 .flag_count = ctl_usage.flag_count,
-                                 .flag = o->flag,
-                                 .rest = o->words,
-                                 .sources = o->sources,
-                                 .files = o->files};
-    int words = settings_read(ctl_usage.settings, o, &args, &error);
-    if (words >= 0) {
-        int err = settings_read_files(ctl_usage.settings, o, &args, &error);
-        words = err != 0 ? err : words;
-    }
-    o->switched = args.switched;
-    if (words > 0 && strcmp(o->words[0], "help") == 0) { /* "help load" is "load --help" */
-        o->switched |= SWITCH_HELP;
-        memmove(o->words, o->words + 1, (size_t)--words * sizeof *o->words);
+    o->args = (struct settings_args){.argc = argc,
+                                     .argv = argv,
+                                     .switches = ctl_usage.switches,
+                                     .flags = ctl_usage.flags,
+                                     .flag_count = ctl_usage.flag_count};
+    int words = settings_read(ctl_usage.settings, o, &o->args, &error);
+    int err = words >= 0 ? settings_read_files(ctl_usage.settings, o, &o->args, &error) : 0;
+    words = err != 0 ? err : words;
+    if (words > 0 && strcmp(argv[0], "help") == 0) { /* "help load" is "load --help" */
+        o->args.switched |= SWITCH_HELP;
+        o->args.argv++;
+        words--;
     }
     bool invalid = words == -EINVAL && buf_error(&error) == 0;
     if (invalid)
@@ -77,18 +71,14 @@ static int ctl_check_settings(struct options *o)
  * case. */
 static int ctl_options_read(struct options *o, int argc, char **argv)
 {
-    *o = (struct options){.settings = ctl_usage.settings};
-    o->words = calloc((size_t)argc + 1, sizeof *o->words);
-    if (o->words == NULL)
-        return memory_error();
+    *o = (struct options){.wait = 0};
     int code = ctl_read_settings(o, argc, argv);
-    return code == EXIT_OK && o->switched == 0 ? ctl_check_settings(o) : code;
+    return code == EXIT_OK && o->args.switched == 0 ? ctl_check_settings(o) : code;
 }
 
 static void ctl_options_fini(struct options *o)
 {
-    settings_fini(o->settings, o);
-    free(o->words);
+    settings_fini(ctl_usage.settings, o);
 }
 
 /* --- The commands --- */
@@ -103,7 +93,7 @@ static bool ctl_is_named(const struct usage_command *c, const struct options *o,
     int i = 0;
     for (; *name != '\0' && i < o->word_count; i++) {
         size_t length = strcspn(name, " ");
-        if (!span_equal(span_of(o->words[i]), (struct span){name, length}))
+        if (!span_equal(span_of(o->args.argv[i]), (struct span){name, length}))
             return false;
         name += length + strspn(name + length, " ");
     }
@@ -127,7 +117,7 @@ static unsigned ctl_given_flags(const struct options *o)
 {
     unsigned given = 0;
     for (size_t i = 0; i < FLAGS_END; i++)
-        if (o->flag[i] != NULL)
+        if (o->args.flag[i] != NULL)
             given |= 1U << i;
     return given;
 }
@@ -158,7 +148,7 @@ static size_t ctl_distance(struct span a, struct span b)
 static void ctl_write_words(const struct options *o, const char *name, struct buf *out)
 {
     bool has_two = strchr(name, ' ') != NULL && o->word_count > 1;
-    buf_printf(out, "%s%s%s", o->words[0], has_two ? " " : "", has_two ? o->words[1] : "");
+    buf_printf(out, "%s%s%s", o->args.argv[0], has_two ? " " : "", has_two ? o->args.argv[1] : "");
 }
 
 /* The distance of the words to the command's name, or to the last word of it alone. */
@@ -169,7 +159,7 @@ static size_t ctl_distance_to(const struct options *o, const char *name)
     ctl_write_words(o, name, &words);
     size_t whole = ctl_distance(buf_span(&words), span_of(name));
     buf_fini(&words);
-    return last == NULL ? whole : MIN(whole, ctl_distance(span_of(o->words[0]), span_of(last + 1)));
+    return last == NULL ? whole : MIN(whole, ctl_distance(span_of(o->args.argv[0]), span_of(last + 1)));
 }
 
 /* Names the nearest command. What was given is named if it may be a command: it may be a URL with a password.
@@ -257,7 +247,7 @@ static int ctl_run_command(const struct options *o)
         const struct usage_command *c = &ctl_usage.commands[i];
         if (ctl_is_named(c, o, &left) && left == (c->argument != NULL) && (c->needs & ~given) == 0 &&
             (given & ~usage_flags_of(c)) == 0)
-            return runs[i](o, left > 0 ? o->words[o->word_count - 1] : NULL);
+            return runs[i](o, left > 0 ? o->args.argv[o->word_count - 1] : NULL);
     }
     return ctl_refuse(o);
 }
@@ -280,9 +270,9 @@ static int ctl_print_help(const struct options *o, struct buf *text)
 static int ctl_run(const struct options *o)
 {
     struct buf text = BUF_INIT;
-    if (o->switched == 0)
+    if (o->args.switched == 0)
         return ctl_run_command(o);
-    if ((o->switched & SWITCH_HELP) == 0) {
+    if ((o->args.switched & SWITCH_HELP) == 0) {
         print_line(stdout, "channelctl " CHANNELD_VERSION);
         return output_finish();
     }

@@ -47,12 +47,12 @@ static void free_flags(struct flags *f)
 static void print(const struct config *c, struct buf *out)
 {
     struct redis_endpoint endpoint = {0};
-    config_write_values(c, out);
+    settings_write_values(config_usage.settings, &c->values, out);
     FUZZ_CHECK(redis_endpoint_init(&endpoint, &c->values.redis, NULL) == 0);
     redis_endpoint_describe(&endpoint, out);
     redis_endpoint_fini(&endpoint);
     buf_append_char(out, '\n');
-    buf_append_str(out, c->base_path);
+    buf_append_str(out, c->values.base_path);
     buf_append(out, &c->listen, sizeof c->listen);
     buf_append(out, &c->admin_listen, sizeof c->admin_listen);
     buf_append(out, &c->stale_keys_limit, sizeof c->stale_keys_limit);
@@ -92,7 +92,7 @@ static void check_printed(const struct config *c)
     struct buf all_again = BUF_INIT;
     struct buf error = BUF_INIT;
     struct flags flags;
-    config_write_values(c, &printed);
+    settings_write_values(config_usage.settings, &c->values, &printed);
     read_printed(&flags, c, buf_span(&printed));
     FUZZ_CHECK(config_read(&again, flags.argc, flags.argv, &error) == CONFIG_RUN);
     print(c, &all);

@@ -44,10 +44,8 @@ static const struct settings SAMPLE = {SAMPLE_TABLE, sizeof SAMPLE_TABLE / sizeo
 struct run {
     struct sample values;
     struct buf error;
-    char *rest[WORDS_MAX];
-    unsigned char sources[sizeof SAMPLE_TABLE / sizeof SAMPLE_TABLE[0]];
-    const char *files[sizeof SAMPLE_TABLE / sizeof SAMPLE_TABLE[0]];
-    unsigned switched;
+    char *argv[WORDS_MAX];
+    struct settings_args args;
     int result;
 };
 
@@ -64,22 +62,15 @@ static void run_fini(void)
 static void run_words(const char *const *words)
 {
     static const struct settings_switch switches[] = {{"--help", ""}, {"--check", ""}, {NULL, NULL}};
-    char *argv[WORDS_MAX] = {NULL};
     int argc = 0;
+    run_fini();
     for (; words[argc] != NULL; argc++) {
         assert_true(argc + 1 < WORDS_MAX);
-        argv[argc] = (char *)(uintptr_t)words[argc]; /* not written to */
+        r.argv[argc] = (char *)(uintptr_t)words[argc]; /* not written to */
     }
-    run_fini();
-    struct settings_args args = {.argc = argc,
-                                 .argv = argv,
-                                 .switches = switches,
-                                 .rest = r.rest,
-                                 .sources = r.sources,
-                                 .files = r.files};
-    r.result = settings_read(&SAMPLE, &r.values, &args, &r.error);
-    r.switched = args.switched;
-    int err = r.result >= 0 ? settings_read_files(&SAMPLE, &r.values, &args, &r.error) : 0;
+    r.args = (struct settings_args){.argc = argc, .argv = r.argv, .switches = switches};
+    r.result = settings_read(&SAMPLE, &r.values, &r.args, &r.error);
+    int err = r.result >= 0 ? settings_read_files(&SAMPLE, &r.values, &r.args, &r.error) : 0;
     r.result = err != 0 ? err : r.result;
 }
 
@@ -195,14 +186,14 @@ SETTINGS_TEST(bounds_hold_from_both_sides)
 SETTINGS_TEST(switches_set_the_bit_of_their_position)
 {
     RUN("-h");
-    assert_int_equal(r.switched, SWITCH_HELP);
+    assert_int_equal(r.args.switched, SWITCH_HELP);
     RUN("--help");
-    assert_int_equal(r.switched, SWITCH_HELP);
+    assert_int_equal(r.args.switched, SWITCH_HELP);
     RUN_OK("--check", "--workers=2", "--check");
-    assert_int_equal(r.switched, SWITCH_CHECK);
+    assert_int_equal(r.args.switched, SWITCH_CHECK);
     assert_int_equal(r.values.workers, 2);
     RUN("--help", "--check");
-    assert_int_equal(r.switched, SWITCH_HELP | SWITCH_CHECK);
+    assert_int_equal(r.args.switched, SWITCH_HELP | SWITCH_CHECK);
     RUN("--help=yes");
     assert_run_failed("--help");
 }
@@ -211,10 +202,10 @@ SETTINGS_TEST(other_words_are_returned_in_order)
 {
     RUN("load", "--workers", "2", "-", "-x", "file");
     assert_int_equal(r.result, 4);
-    assert_string_equal(r.rest[0], "load");
-    assert_string_equal(r.rest[1], "-");
-    assert_string_equal(r.rest[2], "-x");
-    assert_string_equal(r.rest[3], "file");
+    assert_string_equal(r.argv[0], "load");
+    assert_string_equal(r.argv[1], "-");
+    assert_string_equal(r.argv[2], "-x");
+    assert_string_equal(r.argv[3], "file");
     assert_int_equal(r.values.workers, 2);
 }
 
@@ -222,11 +213,11 @@ SETTINGS_TEST(two_hyphens_end_the_flags)
 {
     RUN("--workers=2", "--", "--workers=3", "--help", "--");
     assert_int_equal(r.result, 3);
-    assert_string_equal(r.rest[0], "--workers=3");
-    assert_string_equal(r.rest[1], "--help");
-    assert_string_equal(r.rest[2], "--");
+    assert_string_equal(r.argv[0], "--workers=3");
+    assert_string_equal(r.argv[1], "--help");
+    assert_string_equal(r.argv[2], "--");
     assert_int_equal(r.values.workers, 2);
-    assert_int_equal(r.switched, 0);
+    assert_int_equal(r.args.switched, 0);
 }
 
 SETTINGS_TEST(flag_takes_its_value_even_when_it_looks_like_a_flag)
@@ -252,7 +243,7 @@ SETTINGS_TEST(flag_wins_over_a_wrong_variable)
 static void assert_source(const char *name, const char *expected)
 {
     SCOPED_BUF(source);
-    settings_write_source(&source, &SAMPLE, r.sources, name);
+    settings_write_source(&source, &SAMPLE, &r.args, name);
     assert_buf(&source, expected);
 }
 
@@ -407,7 +398,7 @@ static void read_again(void)
     struct sample next = {0};
     buf_fini(&r.error);
     r.error = BUF_INIT;
-    r.result = settings_read_again(&SAMPLE, &r.values, r.sources, r.files, &next, &r.error);
+    r.result = settings_read_again(&SAMPLE, SETTINGS_ALL, &r.values, &r.args, &next, &r.error);
     struct sample *kept = r.result == 0 ? &next : &r.values;
     struct sample *dropped = r.result == 0 ? &r.values : &next;
     settings_fini(&SAMPLE, dropped);

@@ -507,7 +507,6 @@ TEST_CASE(settings_fill_the_options)
     const struct settings all = {table, TEST_COUNT(table), "CHANNELD_"};
     struct program p = {0};
     struct buf error = BUF_INIT;
-    char *rest[8];
     char *argv[] = {(char[]){"channeld"},
                     (char[]){"--redis-ca-file=/ca"},
                     (char[]){"--redis-cert-file=/cert"},
@@ -516,9 +515,7 @@ TEST_CASE(settings_fill_the_options)
                     (char[]){"--redis-sentinel-user=bob"},
                     (char[]){"--redis-sentinel-password=watchword"},
                     NULL};
-    unsigned char sources[TEST_COUNT(table)];
-    const char *files[TEST_COUNT(table)];
-    struct settings_args args = {.argc = 7, .argv = argv, .rest = rest, .sources = sources, .files = files};
+    struct settings_args args = {.argc = 7, .argv = argv};
     assert_int_equal(settings_read(&all, &p, &args, &error), 0);
     assert_string_equal(p.redis.url, "redis://127.0.0.1:6379/0");
     assert_string_equal(p.redis.password, "s3cret");
