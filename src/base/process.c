@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -61,46 +62,21 @@ static bool process_file_first_line(const char *path, char *out, int size)
     return read;
 }
 
-/* Parses the number at *text, which moves behind it; 0 for none ("max"). */
-static long long process_parse_number(const char **text)
-{
-    char *end = NULL;
-    long long n = strtoll(*text, &end, 10);
-    *text = end;
-    return n;
-}
+/* The processors that one group grants, by its `cpu.max`: "150000 100000" is 2. NO_QUOTA if it has none
+ * ("max"). */
+enum { NO_QUOTA = INT_MAX };
 
-static int process_rounded_up(long long quota, long long period)
-{
-    if (quota <= 0 || period <= 0)
-        return 0;
-    long long count = (quota - 1) / period + 1;
-    return count > INT_MAX ? INT_MAX : (int)count;
-}
-
-/* The processors granted by the text of a cgroup v2 `cpu.max` ("150000 100000" is 2); 0: no quota. */
-static int process_from_cpu_max(const char *text)
-{
-    long long quota = process_parse_number(&text);
-    long long period = process_parse_number(&text);
-    return process_rounded_up(quota, period);
-}
-
-/* The smaller of two quotas, where 0 is none. */
-static int process_lesser(int a, int b)
-{
-    return a == 0 || (b != 0 && b < a) ? b : a;
-}
-
-/* The quota of one group; 0: none. */
 static int process_quota_of(const char *directory)
 {
     char path[PATH_MAX];
     char line[64];
+    char *rest = NULL;
     int n = snprintf(path, sizeof path, "%s/cpu.max", directory);
-    return n < (int)sizeof path && process_file_first_line(path, line, sizeof line)
-               ? process_from_cpu_max(line)
-               : 0;
+    if (n >= (int)sizeof path || !process_file_first_line(path, line, sizeof line))
+        return NO_QUOTA;
+    long long quota = strtoll(line, &rest, 10);
+    long long period = strtoll(rest, NULL, 10);
+    return quota > 0 && period > 0 ? (int)MIN((quota - 1) / period + 1, NO_QUOTA) : NO_QUOTA;
 }
 
 /* The smallest quota of the group at `path` below `mount` and of all groups between them. */
@@ -109,12 +85,12 @@ static int process_least_quota(const char *mount, const char *path)
     char directory[PATH_MAX];
     size_t top = strlen(mount);
     int n = snprintf(directory, sizeof directory, "%s%s", mount, path);
-    int least = 0;
+    int least = NO_QUOTA;
     if (n < 0 || n >= (int)sizeof directory)
-        return 0;
+        return NO_QUOTA;
     for (char *end = directory + n; end != NULL; end = strrchr(directory + top, '/')) {
         *end = '\0';
-        least = process_lesser(least, process_quota_of(directory));
+        least = MIN(least, process_quota_of(directory));
     }
     return least;
 }
@@ -124,16 +100,16 @@ int process_cpus_granted(const char *root)
     static const char unified[] = "0::"; /* begins the line of version 2; others belong to version 1 */
     char path[PATH_MAX];
     char line[PATH_MAX];
-    int least = 0;
+    int least = NO_QUOTA;
     (void)snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     FILE *file = fopen(path, "re");
     if (file == NULL)
-        return 0;
+        return NO_QUOTA;
     (void)snprintf(path, sizeof path, "%s/sys/fs/cgroup", root);
     while (fgets(line, sizeof line, file) != NULL)
         if (strncmp(line, unified, sizeof unified - 1) == 0) {
             line[strcspn(line, "\n")] = '\0';
-            least = process_lesser(least, process_least_quota(path, line + sizeof unified - 1));
+            least = MIN(least, process_least_quota(path, line + sizeof unified - 1));
         }
     (void)fclose(file);
     return least;
@@ -143,10 +119,7 @@ int process_cpus_available(void)
 {
     cpu_set_t set;
     int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    int granted = process_cpus_granted("");
-    if (granted > 0 && granted < count)
-        count = granted;
-    return count < 1 ? 1 : count;
+    return MAX(MIN(count, process_cpus_granted("")), 1);
 }
 
 /* --- metrics --- */

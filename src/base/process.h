@@ -26,8 +26,8 @@ void process_set_dumpable(bool dumpable);
  */
 int process_cpus_available(void);
 
-/* The processors granted by the control groups of the process, its own and all above it; 0: no quota. `root`
- * is the prefix of all system files: empty except in tests. */
+/* The processors granted by the control groups of the process, its own and all above it; INT_MAX: no quota.
+ * `root` is the prefix of all system files: empty except in tests. */
 int process_cpus_granted(const char *root);
 
 /*

@@ -68,7 +68,7 @@ TEST_CASE(missing_and_invalid_quotas_are_none)
 {
     EACH_TEXT (text, "max 100000\n", "max", "", "\n", "100000", "100000 ", "100000 0\n", "0 100000\n",
                "-1 100000\n", "100000 -1\n", "x 100000\n", "100000 x\n")
-        assert_int_equal(granted_by(text), 0);
+        assert_int_equal(granted_by(text), INT_MAX);
 }
 
 TEST_CASE(huge_quotas_do_not_overflow)
@@ -91,9 +91,9 @@ TEST_CASE(smallest_quota_of_all_groups_counts)
     assert_int_equal(GRANTED(own, service, top), 3);
     assert_int_equal(GRANTED(own, service, none), 4);
     assert_int_equal(GRANTED(own, slice, beside), 2);
-    assert_int_equal(GRANTED(own, none, beside), 0);
-    assert_int_equal(GRANTED(own), 0);
-    assert_int_equal(GRANTED(top), 0);
+    assert_int_equal(GRANTED(own, none, beside), INT_MAX);
+    assert_int_equal(GRANTED(own), INT_MAX);
+    assert_int_equal(GRANTED(top), INT_MAX);
     assert_int_equal(GRANTED(own, top), 3);
 }
 
@@ -119,7 +119,7 @@ TEST_CASE(malformed_files_are_ignored)
 {
     static const struct file top = {"/sys/fs/cgroup/cpu.max", "200000 100000\n"};
     EACH_TEXT (text, "", "\n", "0", "0:\n", "::", "x:cpu\n")
-        assert_int_equal(GRANTED(top, {"/proc/self/cgroup", text}), 0);
+        assert_int_equal(GRANTED(top, {"/proc/self/cgroup", text}), INT_MAX);
 }
 
 static bool write_below(const char *directory, const char *name, const char *text)
