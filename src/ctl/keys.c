@@ -475,14 +475,6 @@ int command_keys_revoke(const struct options *o, const char *argument)
 
 /* --- Listing --- */
 
-enum { COLUMNS = 4, EXPIRES = COLUMNS - 1 };
-
-/* A value is absent if it is unknown or does not exist. */
-struct listed_key {
-    struct span column[COLUMNS]; /* digest, name, time of issue, expiry */
-    bool is_expired, is_refused;
-};
-
 /* Absent for API_KEY_NEVER, API_KEY_UNKNOWN and API_KEY_REFUSED; the last two are equal. */
 static struct span keys_time_of(int64_t seconds, char out[API_KEY_TIME_LEN])
 {
@@ -492,49 +484,43 @@ static struct span keys_time_of(int64_t seconds, char out[API_KEY_TIME_LEN])
     return (struct span){out, API_KEY_TIME_LEN};
 }
 
-/* The columns have tabs between them. */
-static void keys_print_columns(const struct listed_key *k)
-{
-    const struct span none[COLUMNS] = {[1] = SPAN("-"),
-                                       [2] = SPAN("-"),
-                                       [EXPIRES] =
-                                           k->is_refused ? SPAN("malformed: refused") : SPAN("never")};
-    for (int i = 0; i < COLUMNS; i++) {
-        if (i > 0)
-            (void)fputc('\t', stdout);
-        print_text(stdout, k->column[i].data != NULL ? k->column[i] : none[i]);
-    }
-    print_line(stdout, k->is_expired && !k->is_refused ? " expired" : "");
-}
-
-static void keys_print_json(const struct listed_key *k)
-{
-    static const char *const names[COLUMNS] = {"digest", "name", "issued", "expires"};
-    for (int i = 0; i < COLUMNS; i++) {
-        const char *quote = k->column[i].data != NULL ? "\"" : "";
-        (void)fprintf(stdout, "%c\"%s\":%s", i == 0 ? '{' : ',', names[i], quote);
-        print_text(stdout, k->column[i].data != NULL ? k->column[i] : SPAN("null"));
-        (void)fputs(quote, stdout);
-    }
-    print_line(stdout, ",\"valid\":%s}", k->is_expired ? "false" : "true");
-}
-
 struct listing {
     bool is_json;
     int64_t now;
 };
 
+/* Prints a JSON object, or columns with tabs between them. */
 static void keys_print_key(void *arg, struct span digest, const struct api_key_info *info)
 {
     const struct listing *l = arg;
     char issued[API_KEY_TIME_LEN];
     char expires[API_KEY_TIME_LEN];
-    const struct listed_key key = {
-        .column = {digest, info->name.len > 0 ? api_key_name_span(&info->name) : SPAN_ABSENT,
-                   keys_time_of(info->issued, issued), keys_time_of(info->expires, expires)},
-        .is_expired = api_key_is_expired(info->expires, l->now),
-        .is_refused = info->expires == API_KEY_REFUSED};
-    (l->is_json ? keys_print_json : keys_print_columns)(&key);
+    bool is_refused = info->expires == API_KEY_REFUSED;
+    bool is_expired = api_key_is_expired(info->expires, l->now);
+    const struct {
+        const char *name;
+        struct span value; /* absent if it is unknown or does not exist */
+        const char *otherwise;
+    } columns[] = {
+        {"digest", digest, ""},
+        {"name", info->name.len > 0 ? api_key_name_span(&info->name) : SPAN_ABSENT, "-"},
+        {"issued", keys_time_of(info->issued, issued), "-"},
+        {"expires", keys_time_of(info->expires, expires), is_refused ? "malformed: refused" : "never"}};
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        const char *quote = columns[i].value.data != NULL && l->is_json ? "\"" : "";
+        const char *otherwise = l->is_json ? "null" : columns[i].otherwise;
+        if (l->is_json)
+            (void)fprintf(stdout, "%c\"%s\":", i == 0 ? '{' : ',', columns[i].name);
+        else if (i > 0)
+            (void)fputc('\t', stdout);
+        (void)fputs(quote, stdout);
+        print_text(stdout, columns[i].value.data != NULL ? columns[i].value : span_of(otherwise));
+        (void)fputs(quote, stdout);
+    }
+    if (l->is_json)
+        print_line(stdout, ",\"valid\":%s}", is_expired ? "false" : "true");
+    else
+        print_line(stdout, is_expired && !is_refused ? " expired" : "");
 }
 
 static int keys_list_all(struct client *c, struct listing *l)
