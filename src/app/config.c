@@ -45,15 +45,13 @@ static const char *config_check_address(const char *text, struct addr *out)
                : "an address with a port is expected, such as 127.0.0.1:8080 or [::]:8080";
 }
 
-static const char *config_check_listen(struct config *c, struct span *which)
+static const char *config_check_listen(struct config *c)
 {
-    (void)which;
     return config_check_address(c->values.listen, &c->listen);
 }
 
-static const char *config_check_admin_listen(struct config *c, struct span *which)
+static const char *config_check_admin_listen(struct config *c)
 {
-    (void)which;
     return config_check_address(c->values.admin_listen, &c->admin_listen);
 }
 
@@ -63,9 +61,8 @@ static bool config_is_path_char(char c)
 }
 
 /* The slash at either end is optional; from now on the path has both. */
-static const char *config_check_base_path(struct config *c, struct span *which)
+static const char *config_check_base_path(struct config *c)
 {
-    (void)which;
     const char *text = c->values.base_path;
     size_t len = strlen(text);
     for (size_t i = 0; i < len; i++)
@@ -94,49 +91,44 @@ static const char *config_check_host(char *text, struct span *out)
     return out->len > 0 && out->len <= LINK_HOST_MAX ? NULL : "a host name is expected";
 }
 
-static const char *config_check_channel_host(struct config *c, struct span *which)
+static const char *config_check_channel_host(struct config *c)
 {
-    (void)which;
     return config_check_host(c->values.channel_host, &c->hosts.channel_host);
 }
 
-static const char *config_check_web_host(struct config *c, struct span *which)
+static const char *config_check_web_host(struct config *c)
 {
-    (void)which;
     return config_check_host(c->values.web_host, &c->hosts.web_host);
 }
 
-static const char *config_check_redis_prefix(struct config *c, struct span *which)
+static const char *config_check_redis_prefix(struct config *c)
 {
-    (void)which;
     return keyspace_init(&c->keyspace, span_of(c->values.redis_prefix)) == 0
                ? NULL
                : "1 to 64 visible ASCII characters are expected";
 }
 
-static const char *config_check_stale_keys_limit(struct config *c, struct span *which)
+static const char *config_check_stale_keys_limit(struct config *c)
 {
     struct span text = span_of(c->values.stale_keys_limit);
-    (void)which;
     c->stale_keys_limit = c->values.stale_limit;
     return span_equal(text, SPAN("same")) || parse_duration_ms(text, &c->stale_keys_limit) == 0
                ? NULL
                : "a duration such as 30s is expected, or same";
 }
 
-static const char *config_check_cors_origins(struct config *c, struct span *which)
+static const char *config_check_cors_origins(struct config *c)
 {
-    return cors_origins_error(span_of(c->values.cors_origins), which);
+    return cors_origins_error(span_of(c->values.cors_origins), &c->wrong);
 }
 
-static const char *config_check_trusted_proxies(struct config *c, struct span *which)
+static const char *config_check_trusted_proxies(struct config *c)
 {
-    return ip_networks_parse(span_of(c->values.trusted_proxies), &c->trusted_proxies, which);
+    return ip_networks_parse(span_of(c->values.trusted_proxies), &c->trusted_proxies, &c->wrong);
 }
 
-static const char *config_check_key_rate(struct config *c, struct span *which)
+static const char *config_check_key_rate(struct config *c)
 {
-    (void)which;
     return rate_policy_parse(span_of(c->values.key_rate), &c->key_rate);
 }
 
@@ -148,22 +140,20 @@ static const char *config_check_pair(const char *one, const char *other)
                : "a client certificate needs its key, and a key its certificate";
 }
 
-static const char *config_check_cert_file(struct config *c, struct span *which)
+static const char *config_check_cert_file(struct config *c)
 {
-    (void)which;
     return config_check_pair(c->values.redis.cert_file, c->values.redis.key_file);
 }
 
-static const char *config_check_key_file(struct config *c, struct span *which)
+static const char *config_check_key_file(struct config *c)
 {
-    (void)which;
     return config_check_pair(c->values.redis.key_file, c->values.redis.cert_file);
 }
 
 static const struct config_check {
     const char *setting;
-    const char *(*run)(struct config *c, struct span *which); /* *which: the wrong element of a list */
-    const char *elements;                                     /* what it should be */
+    const char *(*run)(struct config *c);
+    const char *elements; /* of a list: what each should be; the wrong one is in config.wrong */
 } CHECKS[] = {
     {"admin-listen", config_check_admin_listen, NULL}, /* the one that is checked for --probe */
     {"listen", config_check_listen, NULL},
@@ -185,13 +175,12 @@ static const struct config_check {
 static int config_check(struct config *c, size_t count, struct buf *error)
 {
     for (const struct config_check *check = CHECKS; check < CHECKS + count; check++) {
-        struct span which = SPAN_ABSENT;
-        const char *why = check->run(c, &which);
+        const char *why = check->run(c);
         if (why == NULL)
             continue;
         (void)config_bad(c, error, check->setting, why);
         if (check->elements != NULL)
-            buf_printf(error, ": \"%.*s\"; %s", (int)which.len, which.data, check->elements);
+            buf_printf(error, ": \"%.*s\"; %s", (int)c->wrong.len, c->wrong.data, check->elements);
         return -EINVAL;
     }
     return 0;
