@@ -306,7 +306,7 @@ static int settings_read_words(const struct reader *r, struct settings_args *arg
 int settings_read(const struct settings *s, void *target, struct settings_args *args, struct buf *error)
 {
     const struct reader r = {s, args, target, error};
-    assert(s->count <= SETTINGS_MAX && args->flag_count <= SETTINGS_FLAGS_MAX);
+    assert(s->count <= SETTINGS_ROWS_MAX && args->flag_count <= SETTINGS_FLAGS_MAX);
     int words = settings_read_words(&r, args);
     for (size_t i = 0; i < s->count && words >= 0; i++) {
         int err = args->source[i] == SETTING_DEFAULT ? settings_read_variable_or_default(&r, args, i) : 0;

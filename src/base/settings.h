@@ -62,7 +62,7 @@ enum setting_source {
     SETTING_FLAG_FILE
 };
 
-enum { SETTINGS_MAX = 64, SETTINGS_FLAGS_MAX = 16 };
+enum { SETTINGS_ROWS_MAX = 64, SETTINGS_FLAGS_MAX = 16 };
 
 /* A command line and the results of parsing it. */
 struct settings_args {
@@ -72,9 +72,10 @@ struct settings_args {
     unsigned switched;                      /* out: bit i: switches[i] was given */
     const struct settings_flag *flags;      /* flag_count of them */
     size_t flag_count;
-    const char *flag[SETTINGS_FLAGS_MAX]; /* out: the value of each that was given, "" where it has none */
-    unsigned char source[SETTINGS_MAX];   /* out: an enum setting_source for each setting */
-    const char *file[SETTINGS_MAX]; /* out: the file of each value, of argv or the environment; NULL: none */
+    const char *flag[SETTINGS_FLAGS_MAX];    /* out: the value of each that was given, "" where it has none */
+    unsigned char source[SETTINGS_ROWS_MAX]; /* out: an enum setting_source for each setting */
+    const char
+        *file[SETTINGS_ROWS_MAX]; /* out: the file of each value, of argv or the environment; NULL: none */
 };
 
 /*
