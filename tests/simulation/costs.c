@@ -27,7 +27,7 @@ enum {
     WINDOW_FIRST = 102,      /* of a new connection */
     WINDOW_AFTER_LOSS = 1,   /* of one that follows one that was lost with reads */
     WINDOW_STEP = 4,         /* its growth in a round trip */
-    FETCH_MAX = 8,           /* commands of the request that takes the last room, and of those ahead of it */
+    FETCH_MAX = 4,           /* commands of the request that takes the last room, and of those ahead of it */
     PAGE_READS_LACKING = 2,  /* of a page with a member without card */
     READS_MAX = 81,          /* for a request: eight repetitions of reads that are repeated eight times */
     LARGEST_ENTRY = 3 * 1024 /* by which the cache may exceed its size, with a sixteenth of it */
@@ -87,6 +87,7 @@ static struct wire {
     unsigned handshake;    /* commands before it came into use */
     unsigned behind;       /* the turn since which it keeps something back; 0: it does not */
     unsigned behind_until; /* the turn in which that ended */
+    unsigned read;         /* the last turn in which replies were read */
     bool is_used;          /* it has come into use */
     enum kind last;
     struct bytes in;              /* what makes no whole command yet */
@@ -1007,6 +1008,13 @@ static void judge_handshake(struct wire *w)
         trace_fail("a connection costs too many commands: connection %u", w->number);
 }
 
+/* A reply to a full window lets it grow: how often depends on when the process reads. So it is judged until
+ * then. */
+static void note_growth(void)
+{
+    window_grew = window_grew || most_due + WINDOW_STEP > window;
+}
+
 static void add_command(struct wire *w, const struct command *m, size_t bytes)
 {
     struct sent s = sent_of(m);
@@ -1019,6 +1027,8 @@ static void add_command(struct wire *w, const struct command *m, size_t bytes)
     w->sent[w->next++ % UNDER_WAY] = s;
     w->last = s.kind;
     most_due = w == in_use && w->next - w->first > most_due ? (unsigned)(w->next - w->first) : most_due;
+    if (w == in_use && w->read >= made_since(w)) /* before or behind it, in the same turn */
+        note_growth();
 }
 
 /* --- events --- */
@@ -1044,7 +1054,7 @@ static struct wire *begin_wire(unsigned number)
     w = wire_of(0);
     assert(w != NULL); /* the process has no more open (net.c) */
     set_number(w, number);
-    w->handshake = w->behind = w->behind_until = 0;
+    w->handshake = w->behind = w->behind_until = w->read = 0;
     w->is_used = false;
     w->last = OTHER;
     bytes_clear(&w->in);
@@ -1156,13 +1166,6 @@ void costs_executed(const struct redis_client *c, bool has_data)
         learn_from(s, c->redis);
 }
 
-/* A reply to a full window lets it grow: how often depends on when the process reads. So it is judged until
- * then. */
-static void note_growth(void)
-{
-    window_grew = window_grew || most_due + WINDOW_STEP > window;
-}
-
 void costs_replied(const struct redis_client *c, size_t n)
 {
     struct wire *w = wire_of(c->number);
@@ -1202,6 +1205,7 @@ void costs_read(unsigned number, uint64_t made_ns)
     struct wire *w = wire_of(number);
     if (w == NULL)
         return;
+    w->read = loop_turn();
     for (; w->first < w->executed; w->first++) {
         const struct sent *s = &w->sent[w->first % UNDER_WAY];
         if (!s->replied || s->made_ns > made_ns)
