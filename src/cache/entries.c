@@ -179,21 +179,19 @@ static struct entry_page *entries_page_new(struct entries *es, struct entry *e, 
 
 /* --- coded bodies --- */
 
-/* The place of the coded bodies in the entry; NULL: a page that was never complete. */
+/* The place of the coded bodies in a complete entry. */
 static struct entry_coded **entries_coded_place(struct entry *e)
 {
-    if (e->kind == ENTRY_PAGE)
-        return e->page == NULL ? NULL : &e->page->coded;
-    return &e->coded;
+    return e->kind == ENTRY_PAGE ? &e->page->coded : &e->coded;
 }
 
 /* The caller must call entries_set_cost(), unless the entry ends. */
 static void entries_drop_coded(struct entries *es, struct entry *e)
 {
-    struct entry_coded **coded = entries_coded_place(e);
     e->coding_bits = 0;
-    if (coded == NULL || *coded == NULL)
+    if (entry_coded_of(e) == NULL)
         return;
+    struct entry_coded **coded = entries_coded_place(e);
     metric_sub(&es->metrics->cache_coded_bytes, entries_coded_size(*coded));
     for (int i = 0; i < CODINGS - 1; i++)
         blob_unref((*coded)->body[i]);
