@@ -66,17 +66,6 @@ def copy_tree(root, to, umask):
         os.umask(before)
 
 
-def build(root, deps, circumstances, under, epoch, targets, options=()):
-    """Configures and builds a copy of the tree; returns the build folder."""
-    source = pathlib.Path(under) / circumstances.folder
-    copy_tree(root, source, circumstances.umask)
-    env = {"SOURCE_DATE_EPOCH": str(epoch)}
-    run(circumstances, ["cmake", "--preset", "release", "-DCHANNELD_TESTS=OFF", f"-DCHANNELD_DEPS_DIR={deps}", *options], source, **env)
-    out = source / "build/release"
-    run(circumstances, ["cmake", "--build", out, "-j", circumstances.jobs, "--target", *targets], source, **env)
-    return out
-
-
 def package(circumstances, source, deps, epoch):
     """Builds the Debian packages of a copy of the tree, beside it; Debian 12 takes the pinned archives. Returns them by name."""
     (source / "build").mkdir(exist_ok=True)
