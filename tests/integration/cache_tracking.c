@@ -123,32 +123,6 @@ static struct fixture *begin_with_tiny_table(void)
         &(struct fixture_spec){.channels = CHANNELS, .env = BY_KEY, .redis_args = TINY_TABLE});
 }
 
-/* Of a key that was evicted, later changes are not announced. */
-TEST_CASE(no_response_is_wrong_with_a_full_tracking_table)
-{
-    enum { ROUNDS = 40 };
-    AUTO(fixture_drop) struct fixture *f = begin_with_tiny_table();
-    char digest[65];
-    catalogue_digest("another", digest);
-    for (int round = 0; round < ROUNDS; round++) {
-        long long id = (long long)catalogue_id((size_t)round);
-        AUTOFREE char *title = text_printf("\"round %d\"", round);
-        AUTOFREE char *card = text_printf("channel/by-id/%lld/", id);
-        AUTOFREE char *absent = text_printf("channel/by-id/%d/", 700000 + round);
-        fixture_expect(f, "channels/", 200);
-        fixture_expect(f, card, 200);
-        fixture_expect(f, absent, 404);
-        redis_do(&f->redis, "HSET channels:card:%lld title %s", id, title + 1);
-        redis_do(&f->redis, "HSET channels:card:%d title late", 700000 + round);
-        redis_do(&f->redis, round % 2 == 0 ? "SADD channels:api_keys %s" : "SREM channels:api_keys %s",
-                 digest);
-        fixture_await_text(f, card, "round", true);
-        fixture_await_text(f, "channels/", "round", true);
-        fixture_await(f, absent, 200);
-    }
-    fixture_expect_metric(f, "channeld_cache_audit_failures_total", 0);
-}
-
 static double hits(struct fixture *f)
 {
     return server_metric(&f->server, "channeld_cache_hits_total");

@@ -53,39 +53,6 @@ TEST_CASE(idle_connection_is_closed_without_a_response)
     assert_took_the_timeout(began);
 }
 
-TEST_CASE(busy_connection_outlives_both_timeouts)
-{
-    enum { BUSY_MS = 4000, PAUSE_MS = 100 }; /* longer than both, and much shorter */
-    AUTO(fixture_drop)
-    struct fixture *fixture = fixture_new(1, ENV("CHANNELD_HEADER_TIMEOUT=3s", "CHANNELD_IDLE_TIMEOUT=3s"));
-    int64_t end = wait_now_ms() + BUSY_MS;
-    AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
-    while (wait_now_ms() < end) {
-        http_ask(&conn, "GET", "/api/channels/", FIXTURE_AUTH, 200);
-        assert_false(http_is_readable(&conn, PAUSE_MS));
-    }
-}
-
-/* Every request is answered, the last of a connection with Connection: close. */
-TEST_CASE(old_connection_ends_with_an_answer)
-{
-    AUTO(fixture_drop) struct fixture *fixture = fixture_new(3, ENV("CHANNELD_MAX_CONNECTION_AGE=200ms"));
-    for (int round = 0; round < 3; round++) {
-        int64_t until = wait_deadline(WAIT_DEADLINE_MS);
-        bool last = false;
-        AUTO(http_close) struct http_conn conn = http_connect(fixture->server.port);
-        while (!last) {
-            AUTO(http_response_free) struct http_response response;
-            assert_int_equal(http_exchange(&conn, "GET", "/api/channels/", FIXTURE_AUTH, &response), 0);
-            assert_int_equal(response.status, 200);
-            last = http_header(&response, "Connection") != NULL;
-            assert_true(wait_left_ms(until) > 0);
-        }
-        assert_int_equal(http_read_eof(&conn), 0);
-    }
-    server_await_metric(&fixture->server, "channeld_connections_max_age_reached_total", 3);
-}
-
 TEST_CASE(timeouts_are_counted)
 {
     struct fixture *fixture = *state;

@@ -9,7 +9,7 @@
 #include "support/sentinel.h"
 
 /* Refused or silent Sentinels cost half a second each. */
-enum { DETOUR_MS = 500, READY_MS = 4000 };
+enum { DETOUR_MS = 500 };
 
 static struct sentinel_cluster cluster;
 
@@ -71,32 +71,6 @@ TEST_CASE(replica_is_found)
     /* And it gets invalidations: the cache is on. */
     assert_int_equal((int)server_metric(&fixture.server, "channeld_redis_tracking_refused_total"), 0);
     expect_only(&fixture, 1);
-}
-
-/* One URL with another Sentinel before the good one. */
-static void expect_detour(const char *first, int at_most_ms)
-{
-    struct fixture fixture;
-    AUTOFREE char *url =
-        text_printf("redis+sentinel://%s,127.0.0.1:%d/" SENTINEL_MASTER, first, cluster.sentinel[0].port);
-    int64_t began = wait_now_ms();
-    begin(&fixture, url, NULL);
-    assert_in_range(wait_now_ms() - began, 0, wait_bound_ms(at_most_ms + READY_MS));
-    expect_only(&fixture, 0);
-}
-
-TEST_CASE(dead_sentinel_is_skipped)
-{
-    expect_detour(text_temp("127.0.0.1:%d", net_reserve_port()), 0);
-}
-
-TEST_CASE(silent_sentinel_is_skipped)
-{
-    int port = net_reserve_port();
-    int listener = net_listen(port); /* accepts connections and never replies */
-    assert_true(listener >= 0);
-    expect_detour(text_temp("127.0.0.1:%d", port), DETOUR_MS);
-    (void)close(listener);
 }
 
 TEST_CASE(sentinel_host_with_several_addresses)

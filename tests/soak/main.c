@@ -1,6 +1,6 @@
 /*
- * The soak test: readers and writers as in the coherence test, an abuser beside them, a random fault every
- * few seconds, and a monitor of memory, descriptors and latency. Every response is judged.
+ * The soak test: readers and writers as in the coherence test, a random fault every few seconds, and a
+ * monitor of memory, descriptors and latency. Every response is judged.
  *
  *     soak [--seconds N] [--interval N] [--seed N] [--bound-ms N] [--curve FILE]
  *
@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #include "coherence/clock.h"
-#include "soak/abuser.h"
 #include "soak/monitor.h"
 #include "support/http.h"
 #include "support/wait.h"
@@ -28,8 +27,7 @@ enum {
     BOUND_SANITIZED_MS = 300
 };
 
-/* Deadlines are short, so that the abuser's connections come and go; the cache is too small for everything.
- */
+/* Deadlines are short, so that connections come and go; the cache is too small for everything. */
 static const char *const SETTINGS[] = {"CHANNELD_HEADER_TIMEOUT=2s", "CHANNELD_WRITE_TIMEOUT=3s",
                                        "CHANNELD_IDLE_TIMEOUT=20s", NULL};
 
@@ -40,7 +38,6 @@ struct soak {
     int bound_ms;
     const char *curve;
     struct run run;
-    struct abuser abuser;
     struct monitor monitor;
     _Atomic uint64_t faults;
 };
@@ -168,16 +165,13 @@ static bool soak_run(struct soak *soak)
     struct sample before = monitor_read(server);
     struct rest end = {.server = server, .descriptors = before.descriptors};
     run_start_readers(run);
-    abuser_start(&soak->abuser, server->port, run->model->key_text[0], soak->seed);
     monitor_start(&soak->monitor);
     cause_faults(soak);
     monitor_stop(&soak->monitor);
-    abuser_stop(&soak->abuser);
     run_settle(run);
     (void)wait_until(is_at_rest, &end, QUIET_MS);
     run_stop(run);
     run_summary(run);
-    printf("acts of the abuser: %" PRIu64 "\n", atomic_load(&soak->abuser.acts));
     return monitor_judge(&soak->monitor, &before, &end.sample) && report_violations(run->report) == 0;
 }
 

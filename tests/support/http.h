@@ -51,9 +51,6 @@ int http_open(struct http_conn *conn, int port);
 struct http_conn http_connect(int port);
 void http_close(struct http_conn *conn);
 
-/* Closes with a reset, so that no state stays behind in the client's kernel. */
-void http_reset(struct http_conn *conn);
-
 /* Sends all bytes. -EPIPE or -ECONNRESET when the server has closed; its answer can still be read. */
 int http_send(struct http_conn *conn, const char *data, size_t length);
 int http_send_text(struct http_conn *conn, const char *text);

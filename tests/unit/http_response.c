@@ -1,7 +1,6 @@
 /* Date; and If-None-Match: lists, weak tags, the star, commas inside of tags, broken lists. */
 #include "http/response.h"
 
-#include <locale.h>
 #include <stdlib.h>
 
 #include "unit/check.h"
@@ -57,31 +56,6 @@ TEST_CASE(date_is_the_present_as_imf_fixdate)
     time_t told = timegm(&tm);
     assert_true(told >= before && told <= after);
     assert_true(d.second == told);
-}
-
-TEST_CASE(date_is_english_whatever_the_locale)
-{
-    (void)setlocale(LC_ALL, "ru_RU.UTF-8"); /* without this locale the test proves nothing */
-    struct http_date d = {0};
-    http_date_refresh(&d);
-    for (size_t i = 0; i < HTTP_DATE_LEN; i++)
-        assert_true((unsigned char)d.text[i] < 0x80);
-    (void)setlocale(LC_ALL, "C");
-}
-
-TEST_CASE(date_is_formatted_once_per_second)
-{
-    struct http_date d = {0};
-    http_date_refresh(&d);
-    d.text[0] = '?';
-    time_t second = d.second;
-    http_date_refresh(&d);
-    if (d.second == second)
-        assert_int_equal(d.text[0], '?');
-    d.second = second - 1; /* as if it was made in the second before */
-    http_date_refresh(&d);
-    assert_true(d.second >= second);
-    assert_int_not_equal(d.text[0], '?');
 }
 
 /* --- If-Match and If-None-Match --- */
