@@ -34,22 +34,19 @@ static struct key_counts *key_metrics_counts_of(struct key_metrics *m, struct sp
 
 void key_metrics_count(struct key_metrics *m, const struct api_key_name *name, int status)
 {
-    int of_status = status / 100 - 2;
-    int last = of_status < KEY_METRICS_CLASSES ? of_status : KEY_METRICS_CLASSES - 1;
     struct key_counts *counts = key_metrics_counts_of(m, api_key_name_span(name));
-    metric_add(&counts->requests[last > 0 ? last : 0], 1);
+    int of_status = status / 100 - 2;
+    metric_add(&counts->of[of_status < KEY_2XX ? KEY_2XX : of_status > KEY_5XX ? KEY_5XX : of_status], 1);
     if (status == 401)
-        metric_add(&counts->expired, 1);
+        metric_add(&counts->of[KEY_EXPIRED], 1);
     if (status == 429)
-        metric_add(&counts->limited, 1);
+        metric_add(&counts->of[KEY_LIMITED], 1);
 }
 
 static void key_metrics_add(struct key_counts *to, const struct key_counts *from)
 {
-    for (int i = 0; i < KEY_METRICS_CLASSES; i++)
-        metric_add(&to->requests[i], metric_get(&from->requests[i]));
-    metric_add(&to->expired, metric_get(&from->expired));
-    metric_add(&to->limited, metric_get(&from->limited));
+    for (int i = 0; i < KEY_COUNTS; i++)
+        metric_add(&to->of[i], metric_get(&from->of[i]));
 }
 
 void key_metrics_accumulate(struct key_metrics *sum, const struct key_metrics *from)
@@ -61,52 +58,36 @@ void key_metrics_accumulate(struct key_metrics *sum, const struct key_metrics *f
     key_metrics_add(&sum->other, &from->other);
 }
 
-/* Classes that occurred, and the class of success from the start: a series that begins with its first event
- * has no rate for it. */
-static void key_metrics_write_requests(struct buf *out, struct span name, struct key_counts *counts)
+/*
+ * Writes a family: these counts of each name, of keys without one, and of all others, as values of `label`;
+ * and sets them to 0. Of the classes those that occurred, and that of success from the start: a series that
+ * begins with its first event has no rate for it.
+ */
+static void key_metrics_write_family(struct buf *out, struct key_metrics *sum, const char *family,
+                                     const char *label, enum key_count first, enum key_count last)
 {
-    for (int i = 0; i < KEY_METRICS_CLASSES; i++) {
-        uint64_t count = metric_get(&counts->requests[i]);
-        if (count > 0 || i == 0)
-            buf_printf(out, "channeld_key_requests_total{name=\"%.*s\",status_class=\"%dxx\"} %llu\n",
-                       (int)name.len, name.data, i + 2, (unsigned long long)count);
-        metric_set(&counts->requests[i], 0);
-    }
-}
-
-static void key_metrics_write_refused(struct buf *out, struct span name, const char *reason,
-                                      _Atomic uint64_t *count)
-{
-    buf_printf(out, "channeld_key_refused_total{name=\"%.*s\",reason=\"%s\"} %llu\n", (int)name.len,
-               name.data, reason, (unsigned long long)metric_get(count));
-    metric_set(count, 0);
-}
-
-static void key_metrics_write_refusals(struct buf *out, struct span name, struct key_counts *counts)
-{
-    key_metrics_write_refused(out, name, "expired", &counts->expired);
-    key_metrics_write_refused(out, name, "rate", &counts->limited);
-}
-
-/* Calls `write` for each name, for keys without one, and for all others. */
-static void key_metrics_write_each(struct buf *out, struct key_metrics *sum,
-                                   void (*write)(struct buf *out, struct span name,
-                                                 struct key_counts *counts))
-{
+    static const char *const texts[] = {"2xx", "3xx", "4xx", "5xx", "expired", "rate"};
     unsigned used = atomic_load_explicit(&sum->used, memory_order_relaxed);
-    for (unsigned i = 0; i < used; i++)
-        write(out, api_key_name_span(&sum->name[i]), &sum->counts[i]);
-    write(out, SPAN(""), &sum->unnamed);
-    write(out, OTHER, &sum->other);
+    for (unsigned n = 0; n < used + 2; n++) {
+        struct span name = n < used ? api_key_name_span(&sum->name[n]) : n == used ? SPAN("") : OTHER;
+        struct key_counts *counts = n < used ? &sum->counts[n] : n == used ? &sum->unnamed : &sum->other;
+        for (enum key_count i = first; i <= last; i++) {
+            uint64_t count = metric_get(&counts->of[i]);
+            if (count > 0 || i == KEY_2XX || i > KEY_5XX)
+                buf_printf(out, "%s{name=\"%.*s\",%s=\"%s\"} %llu\n", family, (int)name.len, name.data, label,
+                           texts[i], (unsigned long long)count);
+            metric_set(&counts->of[i], 0);
+        }
+    }
 }
 
 void key_metrics_write(struct buf *out, struct key_metrics *sum)
 {
     metrics_write_head(out, "channeld_key_requests_total", "counter",
                        "Requests answered with a known API key, by its name and the class of the status.");
-    key_metrics_write_each(out, sum, key_metrics_write_requests);
+    key_metrics_write_family(out, sum, "channeld_key_requests_total", "status_class", KEY_2XX, KEY_5XX);
     metrics_write_head(
         out, "channeld_key_refused_total", "counter",
         "Requests refused because their API key has expired (401) or is over its rate (429), by its name.");
-    key_metrics_write_each(out, sum, key_metrics_write_refusals);
+    key_metrics_write_family(out, sum, "channeld_key_refused_total", "reason", KEY_EXPIRED, KEY_LIMITED);
 }

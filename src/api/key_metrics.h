@@ -15,12 +15,13 @@
 
 #include <stdlib.h>
 
-enum { KEY_METRICS_NAMES = 200, KEY_METRICS_CLASSES = 4, KEY_METRICS_SLOTS = 512 };
+enum { KEY_METRICS_NAMES = 200, KEY_METRICS_SLOTS = 512 };
 
-/* Statuses of 200, 300, 400 and 500 and above. */
+/* What is counted: statuses of 200, 300, 400 and 500 and above, and two reasons of a refusal. */
+enum key_count { KEY_2XX, KEY_3XX, KEY_4XX, KEY_5XX, KEY_EXPIRED, KEY_LIMITED, KEY_COUNTS };
+
 struct key_counts {
-    _Atomic uint64_t requests[KEY_METRICS_CLASSES];
-    _Atomic uint64_t expired, limited;
+    _Atomic uint64_t of[KEY_COUNTS];
 };
 
 struct key_metrics {
