@@ -56,51 +56,42 @@ static uint32_t rate_limit_window_of(struct span unit)
     return 0;
 }
 
-/* True for a number from 1 to `max`. *error becomes `range` for any other number. */
-static bool rate_limit_parse_number(struct span text, int64_t max, uint32_t *out, const char *range,
-                                    const char **error)
+/* Parses a number of requests. Returns NULL, `form` for what is no integer, or `range`. */
+static const char *rate_limit_parse_number(struct span text, uint32_t *out, const char *form,
+                                           const char *range)
 {
     int64_t number = 0;
     int err = parse_int64(text, &number);
     if (err == -EINVAL)
-        return false;
-    if (err != 0 || number < 1 || number > max) {
-        *error = range;
-        return false;
-    }
+        return form;
+    if (err != 0 || number < 1 || number > RATE_REQUESTS_MAX)
+        return range;
     *out = (uint32_t)number;
-    return true;
+    return NULL;
 }
 
 const char *rate_policy_parse(struct span text, struct rate_policy *out)
 {
-    static const struct span burst = {"burst=", 6};
-    const char *error = "a rate such as 100/s, 6000/m or 100/s,burst=200 is expected";
+    static const struct span prefix = {"burst=", 6};
+    static const char form[] = "a rate such as 100/s, 6000/m or 100/s,burst=200 is expected";
     struct rate_policy p = {0};
-    if (text.len == 0) {
+    struct span burst = text;
+    struct span unit = span_cut(&burst, ',');
+    struct span requests = span_cut(&unit, '/');
+    const char *error = NULL;
+    if (text.len > 0) {
+        p.window_s = rate_limit_window_of(unit);
+        if (p.window_s == 0 || (burst.data != NULL && !span_starts_with(burst, prefix)))
+            return form;
+        error = rate_limit_parse_number(requests, &p.requests, form, "a rate is from 1 to 1000000 requests");
+        p.burst = p.requests;
+    }
+    if (error == NULL && burst.data != NULL)
+        error = rate_limit_parse_number(span_skip(burst, prefix.len), &p.burst, form,
+                                        "a burst is from 1 to 1000000 requests");
+    if (error == NULL)
         *out = p;
-        return NULL;
-    }
-    size_t comma = span_find(text, ',');
-    struct span rate = {text.data, comma};
-    size_t slash = span_find(rate, '/');
-    if (slash == rate.len)
-        return error;
-    p.window_s = rate_limit_window_of(span_skip(rate, slash + 1));
-    if (p.window_s == 0 ||
-        !rate_limit_parse_number((struct span){rate.data, slash}, RATE_REQUESTS_MAX, &p.requests,
-                                 "a rate is from 1 to 1000000 requests", &error))
-        return error;
-    p.burst = p.requests;
-    if (comma < text.len) {
-        struct span option = span_skip(text, comma + 1);
-        if (!span_starts_with(option, burst) ||
-            !rate_limit_parse_number(span_skip(option, burst.len), RATE_BURST_MAX, &p.burst,
-                                     "a burst is from 1 to 1000000 requests", &error))
-            return error;
-    }
-    *out = p;
-    return NULL;
+    return error;
 }
 
 /* --- times --- */

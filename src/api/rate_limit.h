@@ -20,12 +20,12 @@
 
 /* --- The policy --- */
 
-enum { RATE_REQUESTS_MAX = 1000000, RATE_BURST_MAX = 1000000 };
+enum { RATE_REQUESTS_MAX = 1000000 };
 
 struct rate_policy {
     uint32_t requests; /* per window, 1 to RATE_REQUESTS_MAX; 0: there is no limit */
     uint32_t window_s; /* 1, 60 or 3600 */
-    uint32_t burst;    /* 1 to RATE_BURST_MAX */
+    uint32_t burst;    /* 1 to RATE_REQUESTS_MAX */
 };
 
 /*
