@@ -23,7 +23,7 @@ struct reader {
     unsigned seen; /* the fields so far, as bits */
     bool refused;
     int error; /* -ENOMEM */
-    char link_shape[EXCERPT_MAX];
+    struct buf scratch;
 };
 
 /* Reports an error in the line. */
@@ -64,87 +64,59 @@ static struct span load_keep(struct reader *r, struct span text)
     return (struct span){r->texts->data + at, text.len};
 }
 
-static const char *load_expect_link(struct reader *r)
+/* What the value of a field should be. */
+static const char *load_expected(enum channel_field f)
 {
-    (void)snprintf(r->link_shape, sizeof r->link_shape,
-                   "https://%.*s/<slug> (of at most %d bytes; --channel-host) or null",
-                   (int)r->hosts->channel_host.len, r->hosts->channel_host.data, LINK_SLUG_MAX);
-    return r->link_shape;
+    static const char *const expected[] = {[CHANNEL_TEXT] = "a string or null",
+                                           [CHANNEL_INTEGER] = "a 64-bit integer or null",
+                                           [CHANNEL_FLAG] = "0, 1 or null",
+                                           [CHANNEL_DATETIME] = "a date and time YYYY-MM-DDTHH:MM:SS or null",
+                                           [CHANNEL_HISTORY] =
+                                               "an object of YYYY-MM-DD dates and 64-bit integers, or null"};
+    return f == CHANNEL_FIELD_max_channel_id ? "a 64-bit integer" : expected[channel_field_type(f)];
 }
 
-/* Each of these sets *out and returns NULL, or returns what the value should be. */
-static const char *load_read_text(struct reader *r, enum channel_field f, yyjson_val *value, struct span *out)
+/* The text that is stored for a value; absent if the value has another type than those of its field. A
+ * history is stored as compact JSON with all its days, which is *owned then. */
+static struct span load_text_of(struct reader *r, enum channel_field f, yyjson_val *value, char **owned)
 {
-    if (!yyjson_is_str(value))
-        return "a string or null";
-    struct span text = {yyjson_get_str(value), yyjson_get_len(value)};
-    if (f == CHANNEL_FIELD_link && !link_is_stored_shape(r->hosts, text))
-        return load_expect_link(r);
-    *out = load_keep(r, text);
-    return NULL;
-}
-
-static const char *load_read_integer(struct reader *r, enum channel_field f, yyjson_val *value,
-                                     struct span *out)
-{
-    int64_t number = 0;
-    struct span text = {yyjson_get_raw(value), yyjson_get_len(value)};
-    bool valid = text.data != NULL && parse_int64(text, &number) == 0;
-    if (channel_field_type(f) == CHANNEL_FLAG && !(valid && (number == 0 || number == 1)))
-        return "0, 1 or null";
-    if (!valid)
-        return f == CHANNEL_FIELD_max_channel_id ? "a 64-bit integer" : "a 64-bit integer or null";
-    *out = load_keep(r, text);
-    if (f == CHANNEL_FIELD_max_channel_id) {
-        r->card->id = number;
-        r->card->has_id = true;
-    }
-    return NULL;
-}
-
-static const char *load_read_datetime(struct reader *r, yyjson_val *value, struct span *out)
-{
-    struct span text = {yyjson_get_str(value), yyjson_get_len(value)};
-    if (text.data == NULL || !datetime_valid(text))
-        return "a date and time YYYY-MM-DDTHH:MM:SS or null";
-    *out = load_keep(r, text);
-    return NULL;
-}
-
-/* Stored as compact JSON with all its days, and checked by the code that channeld reads it with. */
-static const char *load_read_history(struct reader *r, yyjson_val *value, struct span *out)
-{
-    static const char expected[] = "an object of YYYY-MM-DD dates and 64-bit integers, or null";
+    enum channel_type type = channel_field_type(f);
+    size_t length = yyjson_get_len(value);
+    if (type == CHANNEL_INTEGER || type == CHANNEL_FLAG)
+        return (struct span){yyjson_get_raw(value), length};
+    if (type != CHANNEL_HISTORY)
+        return (struct span){yyjson_get_str(value), length};
     if (!yyjson_is_obj(value))
-        return expected;
-    struct buf days = BUF_INIT;
-    size_t length = 0;
-    char *text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &length);
-    bool valid = text != NULL && history_write(&days, (struct span){text, length}) == 0;
-    if (text == NULL || buf_error(&days) != 0)
+        return SPAN_ABSENT;
+    *owned = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &length);
+    if (*owned == NULL)
         r->error = -ENOMEM;
-    else if (valid)
-        *out = load_keep(r, (struct span){text, length});
-    buf_fini(&days);
-    free(text);
-    return valid || r->error != 0 ? NULL : expected;
+    return (struct span){*owned, length};
 }
 
-static const char *load_read_value(struct reader *r, enum channel_field f, yyjson_val *value,
-                                   struct span *out)
+/* Reads a value, which is valid if channeld, and this program, would parse it in Redis. */
+static void load_read_value(struct reader *r, enum channel_field f, yyjson_val *value)
 {
-    switch (channel_field_type(f)) {
-    case CHANNEL_TEXT:
-        return load_read_text(r, f, value, out);
-    case CHANNEL_INTEGER:
-    case CHANNEL_FLAG:
-        return load_read_integer(r, f, value, out);
-    case CHANNEL_DATETIME:
-        return load_read_datetime(r, value, out);
-    case CHANNEL_HISTORY:
-        return load_read_history(r, value, out);
+    char *owned = NULL;
+    char link[EXCERPT_MAX];
+    const char *expected = load_expected(f);
+    struct span text = load_text_of(r, f, value, &owned);
+    bool is_valid = text.data != NULL && channel_value_is_valid(f, text, &r->scratch);
+    if (buf_error(&r->scratch) != 0)
+        r->error = buf_error(&r->scratch);
+    if (is_valid && f == CHANNEL_FIELD_link && !link_is_stored_shape(r->hosts, text)) {
+        (void)snprintf(link, sizeof link, "https://%.*s/<slug> (of at most %d bytes; --channel-host) or null",
+                       (int)r->hosts->channel_host.len, r->hosts->channel_host.data, LINK_SLUG_MAX);
+        expected = link;
+        is_valid = false;
     }
-    return "of a known type";
+    if (is_valid)
+        r->card->row.value[f] = load_keep(r, text);
+    else if (r->error == 0)
+        load_refuse_value(r, channel_field_name(f), value, expected);
+    if (is_valid && f == CHANNEL_FIELD_max_channel_id)
+        r->card->has_id = parse_int64(text, &r->card->id) == 0;
+    free(owned);
 }
 
 static int load_find_field(struct span name)
@@ -171,26 +143,22 @@ static void load_read_member(struct reader *r, yyjson_val *key, yyjson_val *valu
     r->seen |= 1U << f;
     if (yyjson_is_null(value) && f != CHANNEL_FIELD_max_channel_id)
         return;
-    const char *expected = load_read_value(r, (enum channel_field)f, value, &r->card->row.value[f]);
-    if (expected != NULL)
-        load_refuse_value(r, name, value, expected);
+    load_read_value(r, (enum channel_field)f, value);
 }
 
 /* Refuses values that have their types, but are impossible. */
 static void load_refuse_faults(struct reader *r)
 {
-    struct buf scratch = BUF_INIT;
     char shown[EXCERPT_MAX];
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
         const struct channel_row *row = &r->card->row;
-        const char *fault = channel_find_fault(row, (enum channel_field)f, &scratch);
-        if (buf_error(&scratch) != 0)
-            r->error = buf_error(&scratch);
+        const char *fault = channel_find_fault(row, (enum channel_field)f, &r->scratch);
+        if (buf_error(&r->scratch) != 0)
+            r->error = buf_error(&r->scratch);
         if (fault != NULL)
             load_refuse(r, "%s: %s %s", channel_field_name((enum channel_field)f).data,
                         excerpt(row->value[f], shown), fault);
     }
-    buf_fini(&scratch);
 }
 
 static void load_read_object(struct reader *r, yyjson_val *object)
@@ -248,6 +216,7 @@ int card_read(const struct card_source *from, const struct link_hosts *hosts, st
     else
         load_refuse(&r, "not a JSON object (%s at byte %zu)", error.msg, error.pos + 1);
     yyjson_doc_free(doc);
+    buf_fini(&r.scratch);
     if (r.refused || r.error != 0)
         texts->len = texts_was;
     return r.error != 0 ? r.error : (r.refused ? -EINVAL : 0);

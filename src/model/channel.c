@@ -412,6 +412,12 @@ static bool channel_write_present(struct buf *out, const struct field_info *info
     return true;
 }
 
+bool channel_value_is_valid(enum channel_field f, struct span text, struct buf *scratch)
+{
+    buf_clear(scratch);
+    return channel_write_present(scratch, &FIELDS[f], text);
+}
+
 unsigned channel_write(struct buf *out, const struct channel_row *row, enum channel_shape shape)
 {
     size_t count = 0;

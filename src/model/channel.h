@@ -66,6 +66,10 @@ struct channel_row {
  */
 unsigned channel_write(struct buf *out, const struct channel_row *row, enum channel_shape shape);
 
+/* True when the stored text of a field parses. `scratch` is overwritten; lack of memory is reported by
+ * buf_error(scratch). */
+bool channel_value_is_valid(enum channel_field f, struct span text, struct buf *scratch);
+
 /*
  * True when no field of the shape is present, as in the reply for a hash that does not exist. A channel
  * exists if its row is not empty as a summary; the list and the card by id share this rule.
