@@ -18,11 +18,13 @@ static const struct setting TABLE[] = {
 #define CHOICE_ROW(member, name, fallback, choices, help) \
     {name, SETTING_CHOICE, offsetof(struct config_values, member), fallback, 0, 0, false, help, choices},
 #define REDIS_ROWS(member) REDIS_SETTINGS(struct config_values, member),
+#define HTTP_ROWS(member) HTTP_SETTINGS(struct config_values, member),
 #define LOG_ROWS(member) CONFIG_LOG_ROWS(member),
-    CONFIG_SETTINGS(ROW, CHOICE_ROW, REDIS_ROWS, LOG_ROWS)
+    CONFIG_SETTINGS(ROW, CHOICE_ROW, REDIS_ROWS, HTTP_ROWS, LOG_ROWS)
 #undef ROW
 #undef CHOICE_ROW
 #undef REDIS_ROWS
+#undef HTTP_ROWS
 #undef LOG_ROWS
 };
 /* clang-format on */

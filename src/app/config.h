@@ -8,6 +8,7 @@
 #include "base/net.h"
 #include "base/settings.h"
 #include "base/usage.h"
+#include "http/server.h"
 #include "model/keyspace.h"
 #include "model/link.h"
 #include "redis/endpoint.h"
@@ -23,9 +24,10 @@
  * the environment file. The table of docs/configuration.md must agree (tests/check-docs).
  * CHOICE(member, name, default, words, help): the same for one of some words; the member is its place among them.
  * REDIS(member): the settings that channelctl has as well, from redis/endpoint.h.
+ * HTTP(member): those of http/server.h.
  * LOG(member): CONFIG_LOG_ROWS, which may come from files, and change with them.
  */
-#define CONFIG_SETTINGS(X, CHOICE, REDIS, LOG) \
+#define CONFIG_SETTINGS(X, CHOICE, REDIS, HTTP, LOG) \
     X(TEXT, listen, "listen", ":8080", 0, 0, \
       "Address of the public API; without a host, every IPv6 and IPv4 address") \
     X(TEXT, admin_listen, "admin-listen", ":8081", 0, 0, \
@@ -57,21 +59,7 @@
       "How long cached data is served, and the process stays ready, after Redis is lost") \
     X(TEXT, stale_keys_limit, "stale-keys-limit", "same", 0, 0, \
       "The same for cached API keys: a duration, or same (as stale-limit)") \
-    X(DURATION, header_timeout, "header-timeout", "10s", 100, CONFIG_DAY, \
-      "Longest time from the first byte of a request to the last, and from opening a connection to its first") \
-    X(DURATION, idle_timeout, "idle-timeout", "75s", 100, CONFIG_DAY, \
-      "How long a connection may stay open between two requests") \
-    X(DURATION, write_timeout, "write-timeout", "30s", 100, CONFIG_DAY, \
-      "Longest time to write a response to a client") \
-    X(SIZE, max_unsent, "max-unsent", "16MiB", (int64_t)64 * 1024, (int64_t)1 << 40, \
-      "Per worker: unread bytes of responses over 64 KiB; beyond it further ones wait for the request timeout, then " \
-      "get 503") \
-    X(DURATION, max_connection_age, "max-connection-age", "5m", 0, CONFIG_DAY, \
-      "Age, plus or minus a tenth, at which the next response closes a connection; 0: never") \
-    X(SIZE, max_header_size, "max-header-size", "16KiB", 1024, 1 << 20, \
-      "Largest request line and header section") \
-    X(SIZE, max_body_size, "max-body-size", "64KiB", 0, 1 << 30, \
-      "Largest request content, which is read and discarded") \
+    HTTP(http) \
     X(COUNT, max_connections, "max-connections", "10000", 1, 1000000, \
       "Limit of client connections; beyond it a new one replaces the one that has waited longest for a request, or " \
       "gets 503 if none waits") \
@@ -118,11 +106,13 @@ struct config_values {
 #define CONFIG_MEMBER(kind, member, name, fallback, min, max, help) CONFIG_TYPE_##kind member;
 #define CONFIG_CHOICE(member, name, fallback, choices, help)        int64_t member;
 #define CONFIG_REDIS_MEMBER(member)                                 struct redis_options member;
+#define CONFIG_HTTP_MEMBER(member)                                  struct http_limits member;
 #define CONFIG_LOG_MEMBER(member)                                   struct config_log member;
-    CONFIG_SETTINGS(CONFIG_MEMBER, CONFIG_CHOICE, CONFIG_REDIS_MEMBER, CONFIG_LOG_MEMBER)
+    CONFIG_SETTINGS(CONFIG_MEMBER, CONFIG_CHOICE, CONFIG_REDIS_MEMBER, CONFIG_HTTP_MEMBER, CONFIG_LOG_MEMBER)
 #undef CONFIG_MEMBER
 #undef CONFIG_CHOICE
 #undef CONFIG_REDIS_MEMBER
+#undef CONFIG_HTTP_MEMBER
 #undef CONFIG_LOG_MEMBER
 };
 

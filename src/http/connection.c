@@ -408,7 +408,7 @@ static void http_connection_give_room(struct http_connections *conns)
         struct http_connection *c = x->connection;
         size_t wanted = x->wanted;
         size_t taken = conns->output.unsent + given;
-        if (taken > 0 && taken + wanted > conns->options.unsent_max)
+        if (taken > 0 && taken + wanted > conns->options.limits.unsent_max)
             return;
         http_connection_stop_waiting(x);
         if (c->writing == 0)
@@ -422,7 +422,7 @@ bool http_exchange_admit_large(struct http_exchange *x, const struct http_respon
 {
     struct http_connection *c = x->connection;
     struct http_connections *conns = c->conns;
-    if (http_output_has_room(&conns->output, r->body, conns->options.unsent_max) ||
+    if (http_output_has_room(&conns->output, r->body, conns->options.limits.unsent_max) ||
         x->parser.request.method == METHOD_HEAD)
         return true;
     assert(x->wanted == 0);
@@ -670,7 +670,7 @@ static bool http_connection_has_retired(const struct http_connection *c)
     if (now_ms < c->retire_ms)
         return false;
     bool followed = c->exchange->followed || c->pending_input.len > 0;
-    return !followed || now_ms - c->retire_ms >= c->conns->options.max_connection_age_ms;
+    return !followed || now_ms - c->retire_ms >= c->conns->options.limits.max_connection_age_ms;
 }
 
 void http_exchange_respond(struct http_exchange *x, const struct http_response *r)
@@ -785,12 +785,12 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
                          const struct http_connections_callbacks *callbacks, struct http_connections **out)
 {
     const uint64_t timeout_ms[HTTP_DEADLINES] = {
-        [HTTP_DEADLINE_OPENING] = options->head_timeout_ms,
-        [HTTP_DEADLINE_IDLE] = options->idle_timeout_ms,
-        [HTTP_DEADLINE_PROXY_OPENING] = options->head_timeout_ms,
-        [HTTP_DEADLINE_PROXY_IDLE] = options->idle_timeout_ms,
-        [HTTP_DEADLINE_HEAD] = options->head_timeout_ms,
-        [HTTP_DEADLINE_WRITE] = options->write_timeout_ms,
+        [HTTP_DEADLINE_OPENING] = options->limits.head_timeout_ms,
+        [HTTP_DEADLINE_IDLE] = options->limits.idle_timeout_ms,
+        [HTTP_DEADLINE_PROXY_OPENING] = options->limits.head_timeout_ms,
+        [HTTP_DEADLINE_PROXY_IDLE] = options->limits.idle_timeout_ms,
+        [HTTP_DEADLINE_HEAD] = options->limits.head_timeout_ms,
+        [HTTP_DEADLINE_WRITE] = options->limits.write_timeout_ms,
         [HTTP_DEADLINE_ROOM] = options->room_timeout_ms,
         [HTTP_DEADLINE_LINGER] = HTTP_LINGER_MS,
         [HTTP_DEADLINE_GRACE] = HTTP_GRACE_MS,
@@ -805,8 +805,8 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
     conns->callbacks = *callbacks;
     conns->announcing_close = options->close_each;
     conns->proxies = options->trusted_proxies != NULL && options->trusted_proxies->count > 0;
-    conns->parser_config.head_max = options->head_max;
-    conns->parser_config.body_max = options->body_max;
+    conns->parser_config.head_max = options->limits.head_max;
+    conns->parser_config.body_max = options->limits.body_max;
     conns->parser_config.accepts_empty_host = options->accepts_empty_host;
     http_field_table_init(&conns->parser_config.fields, options->handler.fields, options->handler.field_count,
                           conns->proxies);
@@ -836,7 +836,7 @@ int http_connections_open(struct http_connections *conns, int fd, struct ip peer
         close(fd);
         return -ENOMEM;
     }
-    uint64_t max_age_ms = conns->options.max_connection_age_ms;
+    uint64_t max_age_ms = conns->options.limits.max_connection_age_ms;
     c->from_proxy = conns->proxies && ip_networks_contain(conns->options.trusted_proxies, &peer);
     c->tcp.data = c;
     c->conns = conns;

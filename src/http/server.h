@@ -5,6 +5,7 @@
 
 #include "base/metrics.h"
 #include "base/net.h"
+#include "base/settings.h"
 #include "http/balancer.h"
 #include "http/exchange.h"
 #include "http/metrics.h"
@@ -19,22 +20,48 @@ struct http_server;
  */
 enum { HTTP_ACCEPTS_MIN = 4, HTTP_ACCEPTS_MAX = 64 };
 
+/* clang-format off */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
+#define HTTP_SETTING(type, member, name, kind, fallback, min, max, help) \
+    {name, SETTING_##kind, offsetof(type, member), fallback, min, max, false, help, NULL}
+#define HTTP_DAY_MS ((int64_t)24 * 60 * 60 * 1000)
+
+/* The limits as rows of a table of settings, for a struct http_limits that is this member of `type`. */
+#define HTTP_SETTINGS(type, member) \
+    HTTP_SETTING(type, member.head_timeout_ms, "header-timeout", DURATION, "10s", 100, HTTP_DAY_MS, \
+      "Longest time from the first byte of a request to the last, and from opening a connection to its first"), \
+    HTTP_SETTING(type, member.idle_timeout_ms, "idle-timeout", DURATION, "75s", 100, HTTP_DAY_MS, \
+      "How long a connection may stay open between two requests"), \
+    HTTP_SETTING(type, member.write_timeout_ms, "write-timeout", DURATION, "30s", 100, HTTP_DAY_MS, \
+      "Longest time to write a response to a client"), \
+    HTTP_SETTING(type, member.unsent_max, "max-unsent", SIZE, "16MiB", (int64_t)64 * 1024, (int64_t)1 << 40, \
+      "Per worker: unread bytes of responses over 64 KiB; beyond it further ones wait for the request timeout, then " \
+      "get 503"), \
+    HTTP_SETTING(type, member.max_connection_age_ms, "max-connection-age", DURATION, "5m", 0, HTTP_DAY_MS, \
+      "Age, plus or minus a tenth, at which the next response closes a connection; 0: never"), \
+    HTTP_SETTING(type, member.head_max, "max-header-size", SIZE, "16KiB", 1024, 1 << 20, \
+      "Largest request line and header section"), \
+    HTTP_SETTING(type, member.body_max, "max-body-size", SIZE, "64KiB", 0, 1 << 30, \
+      "Largest request content, which is read and discarded")
+/* NOLINTEND(bugprone-macro-parentheses) */
+/* clang-format on */
+
+/* Durations in milliseconds, sizes in bytes. They are settings, so each has the size of an int64_t. */
+struct http_limits {
+    uint64_t head_max, body_max;
+    uint64_t head_timeout_ms;       /* from the first byte of a request (or the opening) to its last */
+    uint64_t idle_timeout_ms;       /* between requests */
+    uint64_t write_timeout_ms;      /* until the kernel has accepted a whole response */
+    uint64_t unsent_max;            /* bytes of large responses (http/response.h) that are not read yet */
+    uint64_t max_connection_age_ms; /* give or take a tenth: the next response is the last; 0: never */
+};
+
 struct http_server_options {
     struct http_handler handler;
     struct http_metrics *metrics; /* borrowed, as are all pointers here */
     struct loop_lag *loop_lag;
-    size_t head_max, body_max;
-    uint64_t head_timeout_ms;  /* from the first byte of a request (or the opening) to its last */
-    uint64_t idle_timeout_ms;  /* between requests */
-    uint64_t write_timeout_ms; /* until the kernel has accepted a whole response */
-
-    /* Bytes of large responses (http/response.h) that clients have not read yet. Beyond it further ones wait,
-     * at most for room_timeout_ms since their request. */
-    size_t unsent_max;
-    uint64_t room_timeout_ms;
-
-    /* Age, give or take a tenth, from which the next response ends a connection. 0: never. */
-    uint64_t max_connection_age_ms;
+    struct http_limits limits;
+    uint64_t room_timeout_ms; /* how long a response waits until others are read, since its request */
     struct http_balancer *balancer;
     int number; /* the number of this server in the balancer; from 0 */
 

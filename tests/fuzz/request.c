@@ -165,11 +165,11 @@ static void start_server(void)
         .handler = api_handler(api),
         .metrics = &metrics,
         .loop_lag = &loop_lag,
-        .head_max = HEAD_MAX,
-        .body_max = BODY_MAX,
-        .head_timeout_ms = 60000,
-        .idle_timeout_ms = 60000,
-        .write_timeout_ms = 60000,
+        .limits.head_max = HEAD_MAX,
+        .limits.body_max = BODY_MAX,
+        .limits.head_timeout_ms = 60000,
+        .limits.idle_timeout_ms = 60000,
+        .limits.write_timeout_ms = 60000,
     };
     http_field_table_init(&parser_config.fields, http.handler.fields, http.handler.field_count, false);
     static const struct http_connections_callbacks callbacks = {on_closed, on_closed, NULL};

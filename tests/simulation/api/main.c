@@ -105,11 +105,11 @@ static void configure(unsigned faults)
     scenario.options = (struct http_server_options){.handler = handler,
                                                     .metrics = &scenario.http_metrics,
                                                     .loop_lag = &loop_lag,
-                                                    .head_max = 16384,
-                                                    .body_max = 65536,
-                                                    .head_timeout_ms = 60000,
-                                                    .idle_timeout_ms = 60000,
-                                                    .write_timeout_ms = 60000};
+                                                    .limits.head_max = 16384,
+                                                    .limits.body_max = 65536,
+                                                    .limits.head_timeout_ms = 60000,
+                                                    .limits.idle_timeout_ms = 60000,
+                                                    .limits.write_timeout_ms = 60000};
     scenario.options.handler.handle = on_handle;
 }
 

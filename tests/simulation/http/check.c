@@ -103,7 +103,7 @@ static bool is_overdue(uint64_t since_ms, uint64_t timeout_ms)
 static uint64_t timeout_of_waiting(const struct client *c)
 {
     const struct http_server_options *o = &scenario.options;
-    return c->handled == 0 ? o->head_timeout_ms : o->idle_timeout_ms;
+    return c->handled == 0 ? o->limits.head_timeout_ms : o->limits.idle_timeout_ms;
 }
 
 /* --- turns --- */
@@ -217,7 +217,8 @@ static void on_close(struct tcp *s)
             trace_fail("a connection lingers too briefly: %u", client_number(c));
         return;
     }
-    if (s->write_since_ns > 0 && has_passed(s->write_since_ns / MS, scenario.options.write_timeout_ms)) {
+    if (s->write_since_ns > 0 &&
+        has_passed(s->write_since_ns / MS, scenario.options.limits.write_timeout_ms)) {
         c->timed_out = true;
         return;
     }
@@ -237,7 +238,7 @@ static void on_close(struct tcp *s)
     if (waits && has_passed(since_ms, timeout_of_waiting(c)))
         return;
     if (!nothing && c->from_proxy && c->handled == 0 &&
-        has_passed(accepted_ms, scenario.options.head_timeout_ms))
+        has_passed(accepted_ms, scenario.options.limits.head_timeout_ms))
         return;
     if (!waits && scenario.finishing_ns > 0 && c->from_proxy && c->handled == 0 && s->read <= c->header + 16)
         return;
@@ -255,7 +256,7 @@ void check_cancel(struct client *c)
 {
     const struct tcp *s = c->stream;
     bool slow =
-        s->write_since_ns > 0 && has_passed(s->write_since_ns / MS, scenario.options.write_timeout_ms);
+        s->write_since_ns > 0 && has_passed(s->write_since_ns / MS, scenario.options.limits.write_timeout_ms);
     if (!scenario.closing && !s->reset && !slow)
         trace_fail("a request is cancelled although its client is there: %u", client_number(c));
 }
@@ -274,7 +275,7 @@ static bool is_head_begun(const struct client *c)
 static bool has_come_late(const struct client *c, const struct model_item *i)
 {
     uint64_t begun_ns = c->begun_at <= i->start ? c->begun_ns : c->former_begun_ns;
-    return c->sent_ns / MS + EARLY_MS >= begun_ns / MS + scenario.options.head_timeout_ms;
+    return c->sent_ns / MS + EARLY_MS >= begun_ns / MS + scenario.options.limits.head_timeout_ms;
 }
 
 void check_rejection(struct client *c, int status)
@@ -307,7 +308,7 @@ void check_rejection(struct client *c, int status)
     bool may_have_header =
         c->from_proxy && c->handled == 0; /* which the deadline includes; it begins as an empty line */
     uint64_t begun_ms = (may_have_header ? c->stream->accepted_ns : c->begun_ns) / MS;
-    if (status == 408 && !has_passed(begun_ms, scenario.options.head_timeout_ms))
+    if (status == 408 && !has_passed(begun_ms, scenario.options.limits.head_timeout_ms))
         trace_fail("408 too early: %u", client_number(c));
 }
 
@@ -333,7 +334,7 @@ static void check_unsent(void)
             unsent += large;
         }
     }
-    if (unsent > largest && unsent > scenario.options.unsent_max)
+    if (unsent > largest && unsent > scenario.options.limits.unsent_max)
         trace_fail("too much is unsent: %zu", unsent);
 }
 
@@ -344,12 +345,12 @@ static void check_one(const struct client *c)
     uint64_t since_ms = waits_since_ms(c);
     if (!s->opened || s->closed || s->reset)
         return;
-    if (s->write_since_ns > 0 && is_overdue(s->write_since_ns / MS, o->write_timeout_ms))
+    if (s->write_since_ns > 0 && is_overdue(s->write_since_ns / MS, o->limits.write_timeout_ms))
         trace_fail("the deadline of a response has passed: %u", client_number(c));
     if (s->shutdown_ns > 0 &&
         is_overdue(s->shutdown_ns / MS,
                    HTTP_LINGER_MS +
-                       (stream_unsent(s) > 0 || s->window > 0 ? o->write_timeout_ms + TICKS_MS : 0)))
+                       (stream_unsent(s) > 0 || s->window > 0 ? o->limits.write_timeout_ms + TICKS_MS : 0)))
         trace_fail("a connection lingers too long: %u", client_number(c));
     if (c->waits_ns > 0 && s->writes == 0 &&
         is_overdue(later(c->handled_ns / MS + o->room_timeout_ms, later(c->waits_ns, s->written_ns) / MS), 0))
@@ -361,11 +362,11 @@ static void check_one(const struct client *c)
         is_overdue(waits_since_at_most_ms(c), timeout_of_waiting(c)))
         trace_fail("the deadline of a connection that waits has passed: %u", client_number(c));
     if (c->handled == c->model.items && c->model.begun && c->rejected == 0 &&
-        is_overdue(later(since_ms, c->begun_ns / MS), o->head_timeout_ms))
+        is_overdue(later(since_ms, c->begun_ns / MS), o->limits.head_timeout_ms))
         trace_fail("the deadline of a request has passed: %u", client_number(c));
     if (c->handled < c->model.items && c->rejected == 0 &&
         !(c->handled > 0 && c->must_close[c->handled - 1]) &&
-        is_overdue(later(since_ms, later(s->read_ns, c->sent_ns) / MS), o->head_timeout_ms))
+        is_overdue(later(since_ms, later(s->read_ns, c->sent_ns) / MS), o->limits.head_timeout_ms))
         trace_fail("a request is not handled: %u", client_number(c));
     bool in_header = c->from_proxy && c->handled == 0 && s->read > 0;
     if (scenario.finishing_ns > 0 && waits_for_request(c) && s->in.len == 0 && !in_header &&
@@ -417,10 +418,10 @@ static void check_persistence(struct client *c, const struct model_item *i, cons
     bool close = connection != NULL && strncasecmp(connection, "close", 5) == 0;
     bool is_rejection = c->responses + 1 == c->handled && c->rejected != 0;
     uint64_t age_ms = now_ms() - c->stream->accepted_ns / MS;
-    bool may =
-        is_rejection || !i->keep_alive || scenario.announced_ns > 0 || scenario.options.close_each ||
-        (scenario.options.max_connection_age_ms > 0 &&
-         (process_stopped_ns() > 0 || age_ms + 110 >= scenario.options.max_connection_age_ms * 9 / 10));
+    bool may = is_rejection || !i->keep_alive || scenario.announced_ns > 0 || scenario.options.close_each ||
+               (scenario.options.limits.max_connection_age_ms > 0 &&
+                (process_stopped_ns() > 0 ||
+                 age_ms + 110 >= scenario.options.limits.max_connection_age_ms * 9 / 10));
     bool must = is_rejection || !i->keep_alive || c->must_close[c->responses];
     if (close && !may)
         trace_fail("a response ends a connection that persists: %u", client_number(c));

@@ -122,7 +122,7 @@ static void add_request(struct buf *out, unsigned number)
     buf_printf(out, "%u", number);
     buf_append_str(out, ANY("", "?", "?q=%20", "?a&b=?/"));
     if (below(20) == 0)
-        for (unsigned i = below((unsigned)scenario.options.head_max + 20); i > 0; i--)
+        for (unsigned i = below((unsigned)scenario.options.limits.head_max + 20); i > 0; i--)
             buf_append_char(out, 'a');
     static const char *const versions[] = {" RTSP/1.0\r\n", " HTTP/1.2\r\n", " HTTP/2.0\r\n"};
     unsigned version = below(200);
@@ -136,7 +136,7 @@ static void add_request(struct buf *out, unsigned number)
                                 "Connection: close\t\r\n"));
     if (below(30) == 0) {
         buf_append_str(out, "Long: ");
-        for (unsigned i = below((unsigned)scenario.options.head_max); i > 0; i--)
+        for (unsigned i = below((unsigned)scenario.options.limits.head_max); i > 0; i--)
             buf_append_char(out, (char)('a' + i % 26));
         buf_append_str(out, "\r\n");
     }
@@ -367,8 +367,8 @@ static void on_connect(void *arg, uint64_t number)
     if (s != NULL) {
         struct client *c = &scenario.client[next];
         *c = (struct client){.stream = s, .reads = true, .from_proxy = from_proxy};
-        c->model.head_max = scenario.options.head_max;
-        c->model.body_max = scenario.options.body_max;
+        c->model.head_max = scenario.options.limits.head_max;
+        c->model.body_max = scenario.options.limits.body_max;
         TRACE("client", "%u connects", next);
         c->bursts = has_fault(FAULT_BURSTS) && below(2) == 0;
         write_script(c);

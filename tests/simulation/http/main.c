@@ -44,19 +44,21 @@ static void configure(unsigned faults)
     scenario.options = (struct http_server_options){.handler = application_handler(),
                                                     .metrics = &scenario.metrics,
                                                     .loop_lag = &loop_lag,
-                                                    .head_max = 100 + below(1000),
-                                                    .body_max = 20 + below(500),
-                                                    .head_timeout_ms = 500 + below(5000),
-                                                    .idle_timeout_ms = 300 + below(8000),
-                                                    .write_timeout_ms = 500 + below(5000),
-                                                    .unsent_max = 64 * 1024 + below(1000000),
+                                                    .limits.head_max = 100 + below(1000),
+                                                    .limits.body_max = 20 + below(500),
+                                                    .limits.head_timeout_ms = 500 + below(5000),
+                                                    .limits.idle_timeout_ms = 300 + below(8000),
+                                                    .limits.write_timeout_ms = 500 + below(5000),
+                                                    .limits.unsent_max = 64 * 1024 + below(1000000),
                                                     .room_timeout_ms = 200 + below(3000),
                                                     .max_rejections = (int)below(4)};
     if (has_fault(FAULT_AGE))
-        scenario.options.max_connection_age_ms = 500 + below(5000);
+        scenario.options.limits.max_connection_age_ms = 500 + below(5000);
     TRACE("server", "limit %d, head %zu, body %zu, timeouts %u %u %u ms", scenario.max_connections,
-          scenario.options.head_max, scenario.options.body_max, (unsigned)scenario.options.head_timeout_ms,
-          (unsigned)scenario.options.idle_timeout_ms, (unsigned)scenario.options.write_timeout_ms);
+          scenario.options.limits.head_max, scenario.options.limits.body_max,
+          (unsigned)scenario.options.limits.head_timeout_ms,
+          (unsigned)scenario.options.limits.idle_timeout_ms,
+          (unsigned)scenario.options.limits.write_timeout_ms);
     if (ip_networks_parse(SPAN("10.2.0.0/16"), &scenario.proxies, &which) != NULL)
         trace_fail("no networks");
     if (has_fault(FAULT_PROXIES))
