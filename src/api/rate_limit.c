@@ -56,7 +56,7 @@ static uint32_t rate_limit_window_of(struct span unit)
     return 0;
 }
 
-/* Parses a number of requests. Returns NULL, `form` for what is no integer, or `range`. */
+/* Parses a number of requests. Returns NULL, `form` if it is not an integer, or `range`. */
 static const char *rate_limit_parse_number(struct span text, uint32_t *out, const char *form,
                                            const char *range)
 {
