@@ -20,90 +20,60 @@ enum {
     QUOTED = 16 /* the bytes of a password that must not be in a text */
 };
 
-static int redis_endpoint_invalid(struct buf *why, const char *text)
+/* A failure is sticky, as a buffer's is: the first one gives the reason. */
+struct endpoint_reader {
+    struct redis_endpoint *t;
+    struct buf *why;
+    int err;
+};
+
+static void redis_endpoint_refuse(struct endpoint_reader *r, const char *why)
 {
-    buf_append_str(why, text);
-    return -EINVAL;
+    if (r->err == 0)
+        buf_append_str(r->why, why);
+    r->err = r->err == 0 ? -EINVAL : r->err;
 }
 
-/* --- addresses --- */
+/* --- parts of URLs --- */
 
-static bool redis_endpoint_is_option_name(struct span name)
+/* *out becomes `text`, decoded once, and is owned. A NUL byte in it (%00) would cut it short. */
+static void redis_endpoint_copy_decoded(struct endpoint_reader *r, struct span text, char **out)
 {
-    for (size_t i = 0; i < name.len; i++)
-        if (!ascii_is_alnum(name.data[i]) && name.data[i] != '_' && name.data[i] != '-')
-            return false;
-    return name.len > 0 && name.len <= OPTION_NAME_MAX;
-}
-
-/*
- * The text before an at-sign may be the rest of a password that was not percent-encoded, so it is not named.
- */
-static int redis_endpoint_unknown_option(struct span name, struct span query, struct buf *why)
-{
-    if (!redis_endpoint_is_option_name(name) || span_find(query, '@') < query.len)
-        return redis_endpoint_invalid(why, "has an unknown option behind its question mark");
-    buf_printf(why, "unknown option %.*s", (int)name.len, name.data);
-    return -EINVAL;
-}
-
-/* `query` may hold the option `known` and no other. */
-static int redis_endpoint_check_options(struct span query, struct span known, struct buf *why)
-{
-    for (struct span rest = query; rest.len > 0;) {
-        struct span one = span_cut(&rest, '&');
-        struct span name = {one.data, span_find(one, '=')};
-        if (one.len > 0 && !span_equal(name, known))
-            return redis_endpoint_unknown_option(name, query, why);
+    *out = malloc(text.len + 1);
+    if (*out == NULL) {
+        r->err = -ENOMEM;
+        return;
     }
-    return 0;
-}
-
-/* *out becomes `s`, decoded once, and is owned. A NUL byte in it (%00) would cut it short. */
-static int redis_endpoint_copy_decoded(struct span s, char **out, struct buf *why)
-{
-    char *text = malloc(s.len + 1);
-    if (text == NULL)
-        return -ENOMEM;
-    size_t n = uri_decode(s, text);
-    text[n] = '\0';
-    *out = text; /* redis_endpoint_fini frees it in any case */
-    if (strlen(text) == n)
-        return 0;
-    return redis_endpoint_invalid(why, "must not hold a NUL byte");
-}
-
-static int redis_endpoint_read_userinfo(struct redis_endpoint *t, struct span info, struct buf *why)
-{
-    struct span user = {info.data, span_find(info, ':')};
-    int err = 0;
-    if (user.len < info.len)
-        err = redis_endpoint_copy_decoded(span_skip(info, user.len + 1), &t->password, why);
-    if (err == 0 && user.len > 0)
-        err = redis_endpoint_copy_decoded(user, &t->user, why);
-    return err;
+    size_t n = uri_decode(text, *out);
+    (*out)[n] = '\0';
+    if (strlen(*out) < n)
+        redis_endpoint_refuse(r, "must not hold a NUL byte");
 }
 
 /* Takes `user:password@` from the front of the authority. */
-static int redis_endpoint_take_userinfo(struct redis_endpoint *t, struct span *authority, struct buf *why)
+static void redis_endpoint_take_userinfo(struct endpoint_reader *r, struct span *authority)
 {
     size_t at = authority->len;
     while (at > 0 && authority->data[at - 1] != '@')
         at--;
     if (at == 0)
-        return 0;
-    struct span info = {authority->data, at - 1};
+        return;
+    struct span password = {authority->data, at - 1};
+    struct span user = span_cut(&password, ':');
     *authority = span_skip(*authority, at);
-    return redis_endpoint_read_userinfo(t, info, why);
+    if (password.data != NULL)
+        redis_endpoint_copy_decoded(r, password, &r->t->password);
+    if (r->err == 0 && user.len > 0)
+        redis_endpoint_copy_decoded(r, user, &r->t->user);
 }
 
-static int redis_endpoint_read_port(struct span text, int *out, struct buf *why)
+static int redis_endpoint_read_number(struct endpoint_reader *r, struct span text, int least, int most,
+                                      const char *why)
 {
-    int64_t port = 0;
-    if (parse_int64(text, &port) != 0 || port < 1 || port > PORT_MAX)
-        return redis_endpoint_invalid(why, "the port must be a number from 1 to 65535");
-    *out = (int)port;
-    return 0;
+    int64_t number = 0;
+    if (parse_int64(text, &number) != 0 || number < least || number > most)
+        redis_endpoint_refuse(r, why);
+    return (int)number;
 }
 
 /* Returns why the host cannot be one, or NULL. */
@@ -117,7 +87,7 @@ static const char *redis_endpoint_check_host(struct span host)
         if (host.data[i] == '?' || host.data[i] == '#')
             return "a query or fragment does not belong here";
     }
-    return NULL;
+    return host.len == 0 ? "the host is missing" : NULL;
 }
 
 /* The zone of an IPv6 address follows "%25" in a URL (RFC 6874), and "%" everywhere else. */
@@ -129,84 +99,65 @@ static void redis_endpoint_decode_zone(char *address)
 }
 
 /* Parses host[:port]. *port is the default, and *out is owned. */
-static int redis_endpoint_read_host(struct span authority, char **out, int *port, struct buf *why)
+static void redis_endpoint_read_host(struct endpoint_reader *r, struct span text, char **out, int *port)
 {
-    struct span host = authority;
-    struct span rest;
-    if (authority.len > 0 && authority.data[0] == '[') {
-        size_t close = span_find(authority, ']');
-        if (close == authority.len)
-            return redis_endpoint_invalid(why, "an IPv6 address must end with ]");
-        host = (struct span){authority.data + 1, close - 1};
-        rest = span_skip(authority, close + 1);
-    } else {
-        host.len = span_find(authority, ':');
-        rest = span_skip(authority, host.len);
+    bool is_v6 = text.len > 0 && text.data[0] == '[';
+    size_t len = span_find(text, is_v6 ? ']' : ':');
+    struct span host = is_v6 ? (struct span){text.data + 1, len - 1} : (struct span){text.data, len};
+    struct span rest = span_skip(text, is_v6 && len < text.len ? len + 1 : len);
+    const char *problem =
+        is_v6 && len == text.len ? "an IPv6 address must end with ]" : redis_endpoint_check_host(host);
+    if (problem == NULL && rest.len > 0 && rest.data[0] != ':')
+        problem = "is not a Redis address";
+    if (problem != NULL) {
+        redis_endpoint_refuse(r, problem);
+        return;
     }
-    if (host.len == 0)
-        return redis_endpoint_invalid(why, "the host is missing");
-    const char *problem = redis_endpoint_check_host(host);
-    if (problem != NULL)
-        return redis_endpoint_invalid(why, problem);
-    if (rest.len > 0) {
-        int err = rest.data[0] == ':' ? redis_endpoint_read_port(span_skip(rest, 1), port, why) : -EINVAL;
-        if (err != 0)
-            return err;
-    }
+    if (rest.len > 0)
+        *port = redis_endpoint_read_number(r, span_skip(rest, 1), 1, PORT_MAX,
+                                           "the port must be a number from 1 to 65535");
     *out = strndup(host.data, host.len);
-    if (*out != NULL && host.data != authority.data)
+    if (*out == NULL)
+        r->err = -ENOMEM;
+    else if (is_v6)
         redis_endpoint_decode_zone(*out);
-    return *out == NULL ? -ENOMEM : 0;
 }
 
-static int redis_endpoint_read_db(struct redis_endpoint *t, struct span text, struct buf *why)
+static void redis_endpoint_read_db(struct endpoint_reader *r, struct span text)
 {
-    if (text.len == 0)
-        return 0;
-    int64_t db = 0;
-    if (parse_int64(text, &db) != 0 || db < 0 || db > DB_MAX)
-        return redis_endpoint_invalid(why, "the database must be a number, 0 or more");
-    t->db = (int)db;
-    return 0;
+    if (text.len > 0)
+        r->t->db = redis_endpoint_read_number(r, text, 0, DB_MAX, "the database must be a number, 0 or more");
 }
 
 /* Parses host[:port],host[:port],... */
-static int redis_endpoint_read_servers(struct redis_discovery *s, struct span list, int port, struct buf *why)
+static void redis_endpoint_read_servers(struct endpoint_reader *r, struct span list, int port)
 {
-    int err = 0;
-    while (err == 0 && list.data != NULL) {
+    struct redis_discovery *s = &r->t->discovery;
+    while (r->err == 0 && list.data != NULL) {
         struct span one = span_cut(&list, ',');
-        if (s->count == REDIS_SERVERS_MAX)
-            return redis_endpoint_invalid(why, "more than 16 hosts");
-        int n = s->count++;
-        s->at[n].port = port;
-        err = redis_endpoint_read_host(one, &s->at[n].host, &s->at[n].port, why);
+        if (s->count == REDIS_SERVERS_MAX) {
+            redis_endpoint_refuse(r, "more than 16 hosts");
+            return;
+        }
+        s->at[s->count].port = port;
+        redis_endpoint_read_host(r, one, &s->at[s->count].host, &s->at[s->count].port);
+        s->count++;
     }
-    return err;
 }
 
-static int redis_endpoint_read_master(struct redis_discovery *s, struct span name, struct buf *why)
+static void redis_endpoint_read_master(struct endpoint_reader *r, struct span name)
 {
-    int err = redis_endpoint_copy_decoded(name, &s->master, why);
-    if (err != 0)
-        return err;
+    struct redis_discovery *s = &r->t->discovery;
+    redis_endpoint_copy_decoded(r, name, &s->master);
+    if (r->err != 0)
+        return;
     bool good = s->master[0] != '\0';
     for (const char *p = s->master; *p != '\0'; p++)
         good = good && *p > ' ' && *p <= '~';
     if (strchr(s->master, '@') != NULL)
-        return redis_endpoint_invalid(why, "the name of the master contains @: write / in a password as %2F");
-    if (good)
-        return 0;
-    return redis_endpoint_invalid(why, "the name of the master is missing: redis+sentinel://host,host/NAME");
-}
-
-static int redis_endpoint_read_role(struct redis_discovery *s, struct span query, struct buf *why)
-{
-    struct span role = uri_query_find(query, SPAN("role"));
-    s->replica = span_equal(role, SPAN("replica"));
-    if (s->replica || role.data == NULL || span_equal(role, SPAN("master")))
-        return 0;
-    return redis_endpoint_invalid(why, "the role is master or replica");
+        redis_endpoint_refuse(r, "the name of the master contains @: write / in a password as %2F");
+    if (!good)
+        redis_endpoint_refuse(r, "the name of the master is missing: redis+sentinel://host,host/NAME");
 }
 
 /* --- the schemes --- */
@@ -218,79 +169,102 @@ struct url {
     struct span query; /* without its question mark */
 };
 
-static int redis_endpoint_read_network(struct redis_endpoint *t, const struct url *url, struct buf *why)
+static void redis_endpoint_read_network(struct endpoint_reader *r, const struct url *url)
 {
-    t->port = REDIS_PORT;
-    int err = redis_endpoint_read_host(url->authority, &t->host, &t->port, why);
-    return err != 0 ? err : redis_endpoint_read_db(t, url->path, why);
+    r->t->port = REDIS_PORT;
+    redis_endpoint_read_host(r, url->authority, &r->t->host, &r->t->port);
+    redis_endpoint_read_db(r, url->path);
 }
 
-static int redis_endpoint_read_by_sentinel(struct redis_endpoint *t, const struct url *url, struct buf *why)
+static void redis_endpoint_read_by_sentinel(struct endpoint_reader *r, const struct url *url)
 {
     struct span db = url->path;
     struct span name = span_cut(&db, '/');
-    t->discovery.kind = REDIS_DISCOVERY_SENTINEL;
-    int err = redis_endpoint_read_servers(&t->discovery, url->authority, SENTINEL_PORT, why);
-    if (err == 0)
-        err = redis_endpoint_read_master(&t->discovery, name, why);
-    if (err == 0)
-        err = redis_endpoint_read_db(t, db, why);
-    return err != 0 ? err : redis_endpoint_read_role(&t->discovery, url->query, why);
+    struct span role = uri_query_find(url->query, SPAN("role"));
+    r->t->discovery.kind = REDIS_DISCOVERY_SENTINEL;
+    r->t->discovery.replica = span_equal(role, SPAN("replica"));
+    redis_endpoint_read_servers(r, url->authority, SENTINEL_PORT);
+    redis_endpoint_read_master(r, name);
+    redis_endpoint_read_db(r, db);
+    if (role.data != NULL && !r->t->discovery.replica && !span_equal(role, SPAN("master")))
+        redis_endpoint_refuse(r, "the role is master or replica");
 }
 
-static int redis_endpoint_read_by_cluster(struct redis_endpoint *t, const struct url *url, struct buf *why)
+static void redis_endpoint_read_by_cluster(struct endpoint_reader *r, const struct url *url)
 {
-    t->discovery.kind = REDIS_DISCOVERY_CLUSTER;
-    int err = redis_endpoint_read_servers(&t->discovery, url->authority, REDIS_PORT, why);
-    if (err == 0)
-        err = redis_endpoint_read_db(t, url->path, why);
-    if (err == 0 && t->db != 0)
-        return redis_endpoint_invalid(why, "a Redis Cluster has database 0 only");
-    if (err == 0 && uri_query_find(url->query, SPAN("role")).data != NULL)
-        return redis_endpoint_invalid(why, "replicas of a Redis Cluster are not read: leave ?role out");
-    return err;
+    r->t->discovery.kind = REDIS_DISCOVERY_CLUSTER;
+    redis_endpoint_read_servers(r, url->authority, REDIS_PORT);
+    redis_endpoint_read_db(r, url->path);
+    if (r->t->db != 0)
+        redis_endpoint_refuse(r, "a Redis Cluster has database 0 only");
+    if (uri_query_find(url->query, SPAN("role")).data != NULL)
+        redis_endpoint_refuse(r, "replicas of a Redis Cluster are not read: leave ?role out");
 }
 
-static int redis_endpoint_read_unix(struct redis_endpoint *t, const struct url *url, struct buf *why)
+static void redis_endpoint_read_unix(struct endpoint_reader *r, const struct url *url)
 {
-    if (url->authority.len > 0 || url->path.data == NULL)
-        return redis_endpoint_invalid(why, "a socket is written unix:///path");
-    const struct span path = {url->path.data - 1, url->path.len + 1}; /* the path with its slash */
-    int err = redis_endpoint_read_db(t, uri_query_find(url->query, SPAN("db")), why);
-    if (err == 0)
-        err = redis_endpoint_copy_decoded(path, &t->path, why);
-    if (err == 0 && strlen(t->path) >= sizeof((struct sockaddr_un *)0)->sun_path)
-        return redis_endpoint_invalid(why, "the path of the socket is too long");
-    return err;
+    if (url->authority.len > 0 || url->path.data == NULL) {
+        redis_endpoint_refuse(r, "a socket is written unix:///path");
+        return;
+    }
+    redis_endpoint_read_db(r, uri_query_find(url->query, SPAN("db")));
+    redis_endpoint_copy_decoded(r, (struct span){url->path.data - 1, url->path.len + 1}, &r->t->path);
+    if (r->t->path != NULL && strlen(r->t->path) >= sizeof((struct sockaddr_un *)0)->sun_path)
+        redis_endpoint_refuse(r, "the path of the socket is too long");
 }
 
 struct scheme {
     struct span start;
     enum redis_transport transport;
-    int (*read)(struct redis_endpoint *t, const struct url *url, struct buf *why);
+    void (*read)(struct endpoint_reader *r, const struct url *url);
     struct span option; /* the only option that the query may contain */
 };
 
-/* `rest` is the URL without `start`. */
-static int redis_endpoint_read_by(struct redis_endpoint *t, const struct scheme *scheme, struct span rest,
-                                  struct buf *why)
+static bool redis_endpoint_is_option_name(struct span name)
 {
-    size_t slash = span_find(rest, '/');
-    struct url url = {.authority = {rest.data, slash},
-                      .path = slash < rest.len ? span_skip(rest, slash + 1) : SPAN_ABSENT};
-    int err = redis_endpoint_take_userinfo(t, &url.authority, why);
-    if (err != 0)
-        return err;
+    for (size_t i = 0; i < name.len; i++)
+        if (!ascii_is_alnum(name.data[i]) && name.data[i] != '_' && name.data[i] != '-')
+            return false;
+    return name.len > 0 && name.len <= OPTION_NAME_MAX;
+}
+
+/*
+ * The query may have the option `known` and no other. The text before an at-sign may be the rest of a
+ * password that was not percent-encoded, so it is not named.
+ */
+static void redis_endpoint_check_options(struct endpoint_reader *r, struct span query, struct span known)
+{
+    for (struct span rest = query; r->err == 0 && rest.len > 0;) {
+        struct span one = span_cut(&rest, '&');
+        struct span name = {one.data, span_find(one, '=')};
+        if (one.len == 0 || span_equal(name, known))
+            continue;
+        if (!redis_endpoint_is_option_name(name) || span_find(query, '@') < query.len) {
+            redis_endpoint_refuse(r, "has an unknown option behind its question mark");
+        } else {
+            redis_endpoint_refuse(r, "unknown option ");
+            buf_append_span(r->why, name);
+        }
+    }
+}
+
+/* `rest` is the URL without `start`. */
+static void redis_endpoint_read_by(struct endpoint_reader *r, const struct scheme *scheme, struct span rest)
+{
+    struct url url = {.path = rest};
+    url.authority = span_cut(&url.path, '/');
+    redis_endpoint_take_userinfo(r, &url.authority);
     struct span *behind = url.path.data != NULL ? &url.path : &url.authority;
     url.query = *behind;
     *behind = span_cut(&url.query, '?');
-    t->transport = scheme->transport;
-    err = redis_endpoint_check_options(url.query, scheme->option, why);
-    return err != 0 ? err : scheme->read(t, &url, why);
+    r->t->transport = scheme->transport;
+    redis_endpoint_check_options(r, url.query, scheme->option);
+    if (r->err == 0)
+        scheme->read(r, &url);
 }
 
-/* Fills the zeroed `t` from `url`. User and password stay NULL if it has none. */
-static int redis_endpoint_read_url(struct redis_endpoint *t, struct span url, struct buf *why)
+/* User and password stay NULL if the URL has none. */
+static void redis_endpoint_read_url(struct endpoint_reader *r, struct span url)
 {
     static const struct scheme schemes[] = {
         {{"redis://", 8}, REDIS_TRANSPORT_TCP, redis_endpoint_read_network, {NULL, 0}},
@@ -301,60 +275,54 @@ static int redis_endpoint_read_url(struct redis_endpoint *t, struct span url, st
         {{"redis+cluster://", 16}, REDIS_TRANSPORT_TCP, redis_endpoint_read_by_cluster, {"role", 4}},
         {{"rediss+cluster://", 17}, REDIS_TRANSPORT_TLS, redis_endpoint_read_by_cluster, {"role", 4}}};
     if (url.len > 0 && (unsigned char)url.data[url.len - 1] <= ' ')
-        return redis_endpoint_invalid(why, "ends with a blank or a line end");
-    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
-        if (span_starts_with(url, schemes[i].start))
-            return redis_endpoint_read_by(t, &schemes[i], span_skip(url, schemes[i].start.len), why);
-    return redis_endpoint_invalid(
-        why, "must begin with redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, "
-             "redis+cluster:// or rediss+cluster://");
+        redis_endpoint_refuse(r, "ends with a blank or a line end");
+    for (size_t i = 0; r->err == 0 && i < sizeof schemes / sizeof schemes[0]; i++)
+        if (span_starts_with(url, schemes[i].start)) {
+            redis_endpoint_read_by(r, &schemes[i], span_skip(url, schemes[i].start.len));
+            return;
+        }
+    redis_endpoint_refuse(
+        r, "must begin with redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, "
+           "redis+cluster:// or rediss+cluster://");
 }
 
 /* --- endpoints --- */
 
 /* *out becomes a copy of `text`, unless it is set or `text` is empty. */
-static int redis_endpoint_fill_in(char **out, const char *text)
+static void redis_endpoint_fill_in(struct endpoint_reader *r, char **out, const char *text)
 {
-    if (*out != NULL || text[0] == '\0')
-        return 0;
+    if (r->err != 0 || *out != NULL || text[0] == '\0')
+        return;
     *out = strdup(text);
-    return *out == NULL ? -ENOMEM : 0;
+    if (*out == NULL)
+        r->err = -ENOMEM;
 }
 
 /* A user needs a password, which may be the default one. Without a user it is the default user. */
-static int redis_endpoint_complete(char **user, char **password, const char *default_password)
+static void redis_endpoint_complete(struct endpoint_reader *r, char **user, char **password,
+                                    const char *default_password, const char *why)
 {
-    int err = redis_endpoint_fill_in(password, default_password);
-    if (err == 0 && *user != NULL && *password == NULL)
-        return -EINVAL;
-    return err != 0 ? err : redis_endpoint_fill_in(user, "default");
-}
-
-static int redis_endpoint_complete_sentinels(struct redis_discovery *s, const struct redis_options *options)
-{
-    if (s->kind != REDIS_DISCOVERY_SENTINEL)
-        return 0;
-    int err = redis_endpoint_fill_in(&s->user, options->sentinel_user);
-    return err != 0 ? err : redis_endpoint_complete(&s->user, &s->password, options->sentinel_password);
+    redis_endpoint_fill_in(r, password, default_password);
+    if (*user != NULL && *password == NULL)
+        redis_endpoint_refuse(r, why);
+    redis_endpoint_fill_in(r, user, "default");
 }
 
 int redis_endpoint_init(struct redis_endpoint *out, const struct redis_options *options, struct buf *why)
 {
+    struct redis_discovery *s = &out->discovery;
+    struct endpoint_reader r = {.t = out, .why = why};
     *out = (struct redis_endpoint){0};
-    int err = redis_endpoint_read_url(out, span_of(options->url), why);
-    if (err == -EINVAL && why->len == 0)
-        return redis_endpoint_invalid(why, "is not a Redis address");
-    if (err != 0)
-        return err;
-    err = redis_endpoint_complete(&out->user, &out->password, options->password);
-    if (err == -EINVAL)
-        return redis_endpoint_invalid(why, "a user needs a password (an empty one is written user:@host)");
-    if (err == 0)
-        err = redis_endpoint_complete_sentinels(&out->discovery, options);
-    if (err == -EINVAL)
-        return redis_endpoint_invalid(why, "a user for the Sentinels (redis-sentinel-user) needs a password "
-                                           "(redis-sentinel-password)");
-    return err;
+    redis_endpoint_read_url(&r, span_of(options->url));
+    redis_endpoint_complete(&r, &out->user, &out->password, options->password,
+                            "a user needs a password (an empty one is written user:@host)");
+    if (s->kind == REDIS_DISCOVERY_SENTINEL) {
+        redis_endpoint_fill_in(&r, &s->user, options->sentinel_user);
+        redis_endpoint_complete(
+            &r, &s->user, &s->password, options->sentinel_password,
+            "a user for the Sentinels (redis-sentinel-user) needs a password (redis-sentinel-password)");
+    }
+    return r.err;
 }
 
 static void redis_endpoint_free_secret(char *secret)
