@@ -8,7 +8,7 @@
  * Redis 7, and lists failed nodes as well.
  *
  * While a slot migrates, its keys move to another node one by one. The source answers for the keys that it
- * still has. For any other key it refers to the target with an ASK error: see redirect.h.
+ * still has. For any other key it refers to the target with an ASK error.
  */
 #ifndef REDIS_CLUSTER_H
 #define REDIS_CLUSTER_H

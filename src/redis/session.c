@@ -1,8 +1,8 @@
 /*
  * Connections that replace each other, and the commands that other nodes execute; see session.h.
  *
- * A pending command is in the queue of its connection, or in the redirects while another node executes it.
- * When its connection is lost, or its attempt fails, it ends in both. So no reply of an earlier connection is
+ * A pending command is in the queue of its connection, or at the target while another node executes it. When
+ * its connection is lost, or its attempt fails, it ends in both. So no reply of an earlier connection is
  * taken for a reply of a later one.
  *
  * A backend has certain settings and makes one connection after the other. One timer serves its states:
@@ -17,12 +17,12 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/state.h"
 #include "base/wait_group.h"
 #include "redis/cluster.h"
 #include "redis/locator.h"
-#include "redis/redirect.h"
 #include "redis/selection.h"
 #include "redis/server.h"
 
@@ -37,7 +37,13 @@ enum {
     NAMES_MS = 5000,
     /* After so many losses in a row of connections that were ready, pauses and log reasons do not begin anew.
      */
-    LOSSES_MAX = 3
+    LOSSES_MAX = 3,
+    /* How long, in milliseconds, commands are held that the target of a migration cannot execute. */
+    TARGET_HOLD_MS = 200,
+    /* How long a look-up of the target may take, and then a connection to one address. */
+    TARGET_LIMIT_MS = 1000,
+    /* After the last command for this time the connection to the target is closed. */
+    TARGET_IDLE_MS = 10000
 };
 
 enum backend_state { PAUSING, QUERYING, CONNECTING, READY, CLOSED };
@@ -51,6 +57,35 @@ static const unsigned NEXT[] = {
     [CLOSED] = 0,
 };
 /* clang-format on */
+
+/*
+ * The node to which the slot migrates, and which executes the commands to which the node in use replies ASK.
+ * The connection to it carries no invalidations, so its replies must not be cached. It is made when it is
+ * needed, and closed when it has been idle for a while. There is one at a time.
+ */
+struct target {
+    struct redis_address address;        /* named by the last ASK */
+    struct redis_endpoint endpoint;      /* borrows `address` */
+    struct redis_connection *connection; /* NULL: none, before the first command and after a loss */
+    struct resolver resolver;
+    struct redis_metrics unexposed; /* not exposed: only the workers' own connections are counted */
+    struct list waiting;            /* commands, until the connection is ready; oldest first, as below */
+    struct list failed; /* held before their owners are called, since these send them again at once */
+    unsigned pending;   /* commands that were sent to it, or are to be */
+    bool pausing;       /* after a loss, before another connection */
+    uv_timer_t timer;   /* TARGET_HOLD_MS or TARGET_IDLE_MS */
+};
+
+/* A copy of a command that the node in use of a cluster may refer to the target. */
+struct session_command {
+    struct backend *backend;
+    struct list link; /* in `waiting` or `failed` */
+    bool stays;       /* REDIS_SEND_STREAM_ONLY */
+    redis_reply_fn fn;
+    void *arg;
+    size_t len;
+    char text[];
+};
 
 struct backend {
     struct redis_session *session;
@@ -80,8 +115,8 @@ struct backend {
     unsigned seed;
 
     bool clustered;               /* other nodes may have to execute commands */
-    struct redirects redirects;   /* if so */
-    struct wait_group open_parts; /* the timer, the locator, connections and the redirects */
+    struct target target;         /* if so */
+    struct wait_group open_parts; /* the timers, the locator and connections */
 };
 
 struct redis_session {
@@ -117,7 +152,7 @@ struct redis_config *redis_session_config(const struct redis_session *s)
 
 unsigned redis_session_commands_outside(const struct redis_session *s)
 {
-    return s->current->redirects.pending;
+    return s->current->target.pending;
 }
 
 bool redis_session_tracks_absences(const struct redis_session *s)
@@ -142,17 +177,197 @@ static int session_send_by(struct redis_connection *c, struct span text, unsigne
                                              : redis_connection_send_command(c, text, fn, arg);
 }
 
+/* --- commands that the target of a migration executes --- */
+
+static void session_end_command(struct session_command *command, const struct redis_reply *reply,
+                                enum redis_origin origin)
+{
+    redis_reply_fn fn = command->fn;
+    void *arg = command->arg;
+    list_remove(&command->link);
+    free(command);
+    fn(arg, reply, origin);
+}
+
+static void session_on_target_timer(uv_timer_t *timer);
+
+static void session_start_target_timer(struct target *t, uint64_t ms)
+{
+    (void)uv_timer_start(&t->timer, session_on_target_timer, ms, 0); /* it fails only on a closing handle */
+}
+
+static void session_end_at_target(struct session_command *command, const struct redis_reply *reply)
+{
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the end of the one before has removed that */
+    struct target *t = &command->backend->target;
+    if (--t->pending == 0 && !t->pausing)
+        session_start_target_timer(t, TARGET_IDLE_MS);
+    session_end_command(command, reply, REDIS_ORIGIN_OUTSIDE);
+}
+
+static void session_fail_at_target(struct session_command *command)
+{
+    struct target *t = &command->backend->target;
+    if (list_empty(&t->failed) && !t->pausing)
+        session_start_target_timer(t, TARGET_HOLD_MS);
+    list_remove(&command->link);
+    list_append(&t->failed, &command->link);
+}
+
+/* None of them fails again before this returns. */
+static void session_end_failed(struct target *t)
+{
+    while (!list_empty(&t->failed))
+        session_end_at_target(LIST_ENTRY(t->failed.next, struct session_command, link), NULL);
+}
+
+static void session_on_target_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct session_command *command = arg;
+    (void)origin; /* the stream of that connection, which tracks no keys */
+    if (reply == NULL || cluster_is_left(reply) || cluster_is_migrating(reply))
+        session_fail_at_target(command);
+    else
+        session_end_at_target(command, reply);
+}
+
+static void session_on_asking(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    (void)arg;
+    (void)reply; /* if this command fails, so does the command behind it */
+    (void)origin;
+}
+
+/* Without ASKING the target would refer back to the node in use. Only while its connection is ready. */
+static void session_send_to_target(struct session_command *command)
+{
+    static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
+    struct redis_connection *c = command->backend->target.connection;
+    const struct span text = {command->text, command->len};
+    int err = redis_connection_send_command(c, SPAN(asking), session_on_asking, NULL);
+    list_remove(&command->link);
+    if (err == 0)
+        err = redis_connection_send_command(c, text, session_on_target_reply, command);
+    if (err != 0)
+        session_fail_at_target(command);
+}
+
+static void session_on_target_handshake_done(void *arg)
+{
+    struct target *t = &((struct backend *)arg)->target;
+    redis_connection_accept(t->connection);
+    while (!list_empty(&t->waiting))
+        session_send_to_target(LIST_ENTRY(t->waiting.next, struct session_command, link));
+}
+
+/* All its commands fail. */
+static void session_leave_target(struct backend *b)
+{
+    struct target *t = &b->target;
+    struct redis_connection *c = t->connection;
+    t->connection = NULL;
+    while (!list_empty(&t->waiting))
+        session_fail_at_target(LIST_ENTRY(t->waiting.next, struct session_command, link));
+    if (c != NULL)
+        redis_connection_close(c, wait_group_on_done, &b->open_parts);
+}
+
+static void session_on_target_lost(void *arg, const char *why)
+{
+    struct backend *b = arg;
+    (void)why;
+    b->target.pausing = true;
+    session_start_target_timer(&b->target, TARGET_HOLD_MS);
+    session_leave_target(b);
+}
+
+static int session_connect_to_target(struct backend *b)
+{
+    struct redis_session *s = b->session;
+    const struct redis_connection_options options = {
+        .endpoint = &b->target.endpoint,
+        .tls = redis_config_tls(b->config),
+        .client_name = s->options.client_name,
+        .resolver = &b->target.resolver,
+        .limit_ms = TARGET_LIMIT_MS,
+        .metrics = &b->target.unexposed,
+        .loop_lag = s->options.loop_lag,
+        .replication = &s->replication,
+        .denials = &s->denials,
+        .on_handshake_done = session_on_target_handshake_done,
+        .on_lost = session_on_target_lost,
+        .arg = b,
+    };
+    int err = redis_connection_new(s->loop, &options, &b->target.connection);
+    if (err == 0)
+        wait_group_add(&b->open_parts, 1);
+    return err;
+}
+
+static void session_set_target(struct backend *b, const struct redis_address *address)
+{
+    struct target *t = &b->target;
+    if (redis_address_equal(&t->address, address))
+        return;
+    session_leave_target(b);
+    resolver_cancel(&t->resolver);
+    t->address = *address;
+    t->endpoint = redis_endpoint_at(session_settings(b), t->address.host, t->address.port);
+}
+
+static void session_on_target_timer(uv_timer_t *timer)
+{
+    struct backend *b = timer->data;
+    b->target.pausing = false;
+    if (b->target.pending == 0)
+        session_leave_target(b);
+    session_end_failed(&b->target);
+}
+
+static void session_refer_to(const struct redis_address *address, struct session_command *command)
+{
+    struct backend *b = command->backend;
+    struct redis_session *s = b->session;
+    struct target *t = &b->target;
+    t->pending++;
+    metric_add(&s->options.metrics->cluster_redirects_total, 1);
+    if (b == s->current)
+        s->options.on_outside_read(s->options.arg);
+    session_set_target(b, address);
+    if (redis_connection_is_ready(t->connection))
+        session_send_to_target(command);
+    else if (t->connection != NULL || (!t->pausing && session_connect_to_target(b) == 0))
+        list_append(&t->waiting, &command->link);
+    else
+        session_fail_at_target(command);
+}
+
+static void session_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct session_command *command = arg;
+    struct redis_address target;
+    bool is_elsewhere =
+        reply != NULL && cluster_read_ask(reply, &command->backend->selection.address, &target);
+    if (is_elsewhere && !command->stays)
+        session_refer_to(&target, command);
+    else
+        session_end_command(command, reply, is_elsewhere ? REDIS_ORIGIN_OUTSIDE : origin);
+}
+
 int redis_session_send(struct redis_session *s, struct span command, unsigned how, redis_reply_fn fn,
                        void *arg)
 {
     struct backend *b = (how & REDIS_SEND_NEXT) != 0 ? s->next : s->current;
     if (!b->clustered)
         return session_send_by(b->connection, command, how, fn, arg);
-    bool stays = (how & REDIS_SEND_STREAM_ONLY) != 0;
-    struct redirected *copy = redirects_copy(&b->redirects, command, stays, fn, arg);
+    struct session_command *copy = malloc(sizeof *copy + command.len);
     if (copy == NULL)
         return -ENOMEM;
-    int err = session_send_by(b->connection, command, how, redirects_on_reply, copy);
+    *copy = (struct session_command){
+        .backend = b, .stays = (how & REDIS_SEND_STREAM_ONLY) != 0, .fn = fn, .arg = arg, .len = command.len};
+    (void)span_put(command, copy->text);
+    list_init(&copy->link);
+    int err = session_send_by(b->connection, command, how, session_on_reply, copy);
     if (err != 0)
         free(copy);
     return err;
@@ -267,8 +482,10 @@ static void session_end_commands(struct backend *b, struct redis_connection *c)
 {
     if (c != NULL)
         redis_connection_close(c, wait_group_on_done, &b->open_parts);
-    if (b->clustered)
-        redirects_fail(&b->redirects);
+    if (b->clustered) {
+        session_leave_target(b);
+        session_end_failed(&b->target);
+    }
 }
 
 /* Ends the connection, and the commands that are pending, in PAUSING. */
@@ -428,14 +645,6 @@ static void session_on_push(void *arg, struct span kind, const struct redis_repl
     const struct redis_session *s = b->session;
     if (b == s->current)
         s->options.on_push(s->options.arg, kind, element);
-}
-
-static void session_on_redirect(void *arg)
-{
-    const struct backend *b = arg;
-    const struct redis_session *s = b->session;
-    if (b == s->current)
-        s->options.on_outside_read(s->options.arg);
 }
 
 static const char *session_check_role(void *arg, const struct redis_server *server, uint64_t sent_ms)
@@ -635,10 +844,11 @@ static void session_close_backend(struct backend *b)
         locator_close(b->locator, wait_group_on_done, &b->open_parts);
         selection_close(&b->selection);
     }
-    if (b->clustered)
-        redirects_close(&b->redirects);
     resolver_cancel(&b->resolver);
     uv_close((uv_handle_t *)&b->timer, session_on_handle_closed);
+    assert(b->target.pending == 0);
+    resolver_cancel(&b->target.resolver);
+    uv_close((uv_handle_t *)&b->target.timer, session_on_handle_closed);
     wait_group_close(&b->open_parts, session_free_backend, b, wait_group_on_done, &b->session->open_backends);
 }
 
@@ -665,22 +875,6 @@ static int session_open_locator(struct backend *b)
     return 0;
 }
 
-static void session_open_redirects(struct backend *b)
-{
-    const struct redis_session_options *o = &b->session->options;
-    if (!b->clustered)
-        return;
-    const struct redirects_options options = {.config = b->config,
-                                              .source = &b->selection.address,
-                                              .client_name = o->client_name,
-                                              .metrics = o->metrics,
-                                              .loop_lag = o->loop_lag,
-                                              .open_parts = &b->open_parts,
-                                              .on_redirect = session_on_redirect,
-                                              .arg = b};
-    redirects_init(&b->redirects, b->session->loop, &options);
-}
-
 static int session_open_backend(struct redis_session *s, struct redis_config *config, bool is_trial,
                                 struct backend **out)
 {
@@ -698,12 +892,14 @@ static int session_open_backend(struct redis_session *s, struct redis_config *co
         free(b);
         return err;
     }
-    session_open_redirects(b);
     (void)redis_config_ref(config);
-    (void)uv_timer_init(s->loop, &b->timer); /* cannot fail */
-    b->timer.data = b;
+    list_init(&b->target.waiting);
+    list_init(&b->target.failed);
+    (void)uv_timer_init(s->loop, &b->timer); /* neither can fail */
+    (void)uv_timer_init(s->loop, &b->target.timer);
+    b->timer.data = b->target.timer.data = b;
     session_start_timer(b, 0);
-    wait_group_add(&b->open_parts, 1);
+    wait_group_add(&b->open_parts, 2);
     wait_group_add(&s->open_backends, 1);
     *out = b;
     return 0;

@@ -8,7 +8,7 @@
  * certificate, and role and data are right. A replica must in addition stay for REDIS_SESSION_STAYED_MS, so
  * that one which fails again and again never replaces a good master. Until then the connection in use stays.
  *
- * In a cluster, commands that another node must execute are sent there (redirect.h).
+ * In a cluster, commands that another node must execute are sent there.
  *
  * on_lost, on_heartbeat, on_push and on_outside_read concern only the connection in use. Everything happens
  * on the loop's thread.
