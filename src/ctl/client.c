@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <sys/param.h>
 
-static const struct redis_client_limits LIMITS = {.connect_ms = 5000, .reply_ms = 30000};
+/* The time limits, in milliseconds, of connecting and of each reply; of both after a failure. */
+enum { CONNECT_MS = 5000, REPLY_MS = 30000, REOPEN_MS = 2000 };
 
 /* The time limit of an attempt while waiting for Redis; the last attempt has the shorter one, too. */
 enum { ATTEMPT_MIN_MS = 500, ATTEMPT_MAX_MS = 5000 };
@@ -24,24 +25,13 @@ enum { ATTEMPT_MIN_MS = 500, ATTEMPT_MAX_MS = 5000 };
 /* The first and the longest pause between these; it doubles. */
 enum { PAUSE_MIN_MS = 100, PAUSE_MAX_MS = 2000 };
 
-/* The limits of another connection after a failure. */
-static const struct redis_client_limits REOPEN_LIMITS = {.connect_ms = 2000, .reply_ms = 2000};
-
 /* --- Failures --- */
-
-__attribute__((format(printf, 2, 0))) static int client_set_failure(struct client *c, const char *format,
-                                                                    va_list args)
-{
-    buf_set_message(&c->error, format, args);
-    c->failed = true;
-    return -EIO;
-}
 
 int client_fail(struct client *c, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int err = c->failed ? -EIO : client_set_failure(c, format, args);
+    int err = c->redis == NULL ? -EIO : redis_client_fail(c->redis, format, args);
     va_end(args);
     return err;
 }
@@ -50,7 +40,7 @@ int client_explain(struct client *c, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int err = client_set_failure(c, format, args);
+    int err = redis_client_explain(c->redis, format, args);
     va_end(args);
     return err;
 }
@@ -81,33 +71,10 @@ void client_send(struct client *c, size_t count, const struct span *words)
 {
     if (buf_error(&c->key) != 0)
         (void)client_fail_memory(c);
-    if (!c->failed)
-        redis_client_send(c->redis, count, words);
-}
-
-/* The reason of a failure of the connection becomes the client's. */
-static int client_fail_as_redis(struct client *c)
-{
-    return client_fail(c, "%s", redis_client_error(c->redis));
-}
-
-int client_flush(struct client *c)
-{
-    if (!c->failed && redis_client_flush(c->redis) != 0)
-        (void)client_fail_as_redis(c);
-    return client_status(c);
+    redis_client_send(c->redis, count, words);
 }
 
 static const struct redis_reply NIL = {.type = REPLY_NIL};
-
-/* Returns any error reply, too. */
-static const struct redis_reply *client_receive_any(struct client *c)
-{
-    const struct redis_reply *reply = c->failed ? NULL : redis_client_receive(c->redis);
-    if (reply == NULL)
-        (void)client_fail_as_redis(c);
-    return reply != NULL ? reply : &NIL;
-}
 
 static const struct redis_reply *client_find_error(const struct redis_reply *reply)
 {
@@ -126,19 +93,19 @@ static const struct redis_reply *client_refuse_error(struct client *c, const str
         return reply;
     c->full = c->full || reply_is_error(error, SPAN("OOM "));
     (void)client_fail(c, "Redis refused: %s",
-                      redis_endpoint_redact(redis_config_endpoint(c->config), error->str));
+                      redis_endpoint_redact(redis_client_endpoint(c->redis), error->str));
     return &NIL;
 }
 
 const struct redis_reply *client_receive_or_wrongtype(struct client *c)
 {
-    const struct redis_reply *reply = client_receive_any(c);
+    const struct redis_reply *reply = redis_client_receive(c->redis);
     return reply_is_wrongtype(reply) ? reply : client_refuse_error(c, reply);
 }
 
 const struct redis_reply *client_receive(struct client *c)
 {
-    return client_refuse_error(c, client_receive_any(c));
+    return client_refuse_error(c, redis_client_receive(c->redis));
 }
 
 int64_t client_receive_integer(struct client *c)
@@ -175,19 +142,12 @@ bool reply_is_id(const struct redis_reply *reply, int64_t id)
 
 /* --- Opening and closing --- */
 
-static int client_connect_within(struct client *c, const struct redis_client_limits *limits)
-{
-    c->failed = false;
-    return redis_client_connect(c->redis, limits) == 0 ? 0 : client_fail_as_redis(c);
-}
-
 /* Connects by these settings from now on. *setting: with -EINVAL, the setting of the error in `error`. */
 static int client_use_options(struct client *c, const struct redis_options *options, struct buf *error,
                               const char **setting)
 {
     struct redis_endpoint endpoint;
     struct redis_config *config = NULL;
-    struct redis_client *redis = NULL;
     int err = redis_endpoint_init(&endpoint, options, error);
     *setting = "redis-url";
     if (err == 0 && redis_endpoint_set_prefix(&endpoint, keyspace_prefix(c->keys)) != 0) {
@@ -195,19 +155,13 @@ static int client_use_options(struct client *c, const struct redis_options *opti
         buf_append_str(error, REDIS_PREFIX_UNTAGGED);
         err = -EINVAL;
     }
-    if (err == 0)
-        err = redis_config_new(&endpoint, options, 1, &config, error, setting);
-    else
+    if (err != 0) {
         redis_endpoint_fini(&endpoint);
-    if (err == 0)
-        err = redis_client_new(redis_config_endpoint(config), redis_config_tls(config), "channelctl", &redis);
-    if (err == 0) {
-        redis_client_free(c->redis);
-        c->redis = redis;
+        return err;
     }
-    /* Keeps the config that is in use, and frees the other one. */
-    redis_config_unref(err == 0 ? c->config : config);
-    c->config = err == 0 ? config : c->config;
+    err = redis_config_new(&endpoint, options, 1, &config, error, setting);
+    if (err == 0)
+        redis_client_use(c->redis, config);
     return err;
 }
 
@@ -227,7 +181,9 @@ static void client_read_settings_again(struct client *c)
 int client_reopen(struct client *c)
 {
     client_read_settings_again(c);
-    return client_connect_within(c, &REOPEN_LIMITS);
+    int err = redis_client_connect(c->redis, REOPEN_MS);
+    redis_client_limit_replies(c->redis, REOPEN_MS);
+    return err;
 }
 
 static int client_name_keys(struct client *c)
@@ -250,18 +206,23 @@ static int client_name_keys(struct client *c)
 
 static int client_configure(struct client *c, const struct options *o)
 {
+    struct buf error = BUF_INIT;
     const char *setting = NULL;
-    int err = client_use_options(c, &o->redis, &c->error, &setting);
-    if (err == -EINVAL)
-        return setting_error(o, setting, client_error(c));
-    return err == 0 && client_name_keys(c) == 0 ? EXIT_OK : memory_error();
+    int err = redis_client_new("channelctl", &c->redis);
+    if (err == 0)
+        err = client_use_options(c, &o->redis, &error, &setting);
+    int code = err == -EINVAL ? setting_error(o, setting, buf_message(&error)) : EXIT_OK;
+    if (code == EXIT_OK && (err != 0 || client_name_keys(c) != 0))
+        code = memory_error();
+    buf_fini(&error);
+    return code;
 }
 
 /* --- Waiting for Redis --- */
 
 static const char *client_describe(const struct client *c, struct buf *out)
 {
-    redis_endpoint_describe(redis_config_endpoint(c->config), out);
+    redis_endpoint_describe(redis_client_endpoint(c->redis), out);
     return buf_message(out);
 }
 
@@ -275,8 +236,8 @@ static int client_try_read(struct client *c, enum client_subject subject)
         CLIENT_SEND(c, SPAN("ZCARD"), c->index);
     else
         CLIENT_SEND(c, SPAN("TYPE"), c->api_keys);
-    const struct redis_reply *reply = client_receive_any(c);
-    if (reply->type == REPLY_ERROR && redis_server_is_unavailable(reply))
+    const struct redis_reply *reply = redis_client_receive(c->redis);
+    if (reply->type == REPLY_ERROR && redis_server_is_unavailable(span_of(reply->str)))
         return client_fail(c, "Redis refused: %s", reply->str);
     return client_status(c);
 }
@@ -284,12 +245,9 @@ static int client_try_read(struct client *c, enum client_subject subject)
 static int client_attempt(struct client *c, enum client_subject subject, uint64_t left_ms)
 {
     int ms = (int)MIN(MAX(left_ms, ATTEMPT_MIN_MS), ATTEMPT_MAX_MS);
-    int err = client_connect_within(c, &(struct redis_client_limits){ms, ms});
-    if (err == 0)
-        err = client_try_read(c, subject);
-    if (err == 0 && redis_client_limit_replies(c->redis, LIMITS.reply_ms) != 0)
-        err = client_fail_as_redis(c);
-    return err;
+    int err = redis_client_connect(c->redis, ms);
+    redis_client_limit_replies(c->redis, ms);
+    return err == 0 ? client_try_read(c, subject) : err;
 }
 
 /* *reason: the one that was printed last; empty: none was. */
@@ -342,7 +300,8 @@ int client_open(struct client *c, const struct options *o, enum client_subject s
     int code = client_configure(c, o);
     if (code != EXIT_OK)
         return code;
-    int err = o->wait > 0 ? client_wait_for_redis(c, o, subject) : client_connect_within(c, &LIMITS);
+    int err = o->wait > 0 ? client_wait_for_redis(c, o, subject) : redis_client_connect(c->redis, CONNECT_MS);
+    redis_client_limit_replies(c->redis, REPLY_MS);
     if (err == 0)
         return EXIT_OK;
     struct buf where = BUF_INIT;
@@ -354,10 +313,8 @@ int client_open(struct client *c, const struct options *o, enum client_subject s
 void client_close(struct client *c)
 {
     redis_client_free(c->redis);
-    redis_config_unref(c->config);
     buf_fini(&c->names);
     buf_fini(&c->key);
-    buf_fini(&c->error);
 }
 
 /* --- Cards --- */
@@ -386,7 +343,7 @@ void client_send_card_read(struct client *c, int64_t id, enum field_ttls field_t
 enum field_ttls client_probe_field_ttls(struct client *c)
 {
     client_send_field_ttls(c, 0);
-    const struct redis_reply *reply = client_receive_any(c);
+    const struct redis_reply *reply = redis_client_receive(c->redis);
     if (reply->type != REPLY_ERROR || reply_is_wrongtype(reply))
         return FIELD_TTLS_SUPPORTED;
     return reply_is_error(reply, SPAN("NOPERM")) ? FIELD_TTLS_DENIED : FIELD_TTLS_UNSUPPORTED;
@@ -395,7 +352,7 @@ enum field_ttls client_probe_field_ttls(struct client *c)
 struct span client_read_eviction_policy(struct client *c)
 {
     CLIENT_SEND(c, SPAN("INFO"), SPAN("memory"));
-    return redis_server_eviction_policy(client_receive_any(c));
+    return redis_server_eviction_policy(redis_client_receive(c->redis));
 }
 
 /* --- Scans --- */
@@ -440,7 +397,6 @@ static void client_visit_batch(struct client *c, struct buf *cursor, client_visi
         reply_next(names) == reply_first(names) + names->elements) { /* no array among them */
         buf_append_span(cursor, reply_text(reply_first(reply)));
         visit(arg, reply_first(names), names->elements);
-        assert(c->failed || redis_client_pending(c->redis) == 0);
     } else {
         (void)client_fail_unexpected(c);
     }
@@ -456,7 +412,7 @@ void client_scan(struct client *c, enum client_scan what, client_visit visit, vo
     do {
         client_send_scan(c, what, buf_span(&cursor));
         client_visit_batch(c, &cursor, visit, arg);
-    } while (!c->failed && !span_equal(buf_span(&cursor), SPAN("0")));
+    } while (client_status(c) == 0 && !span_equal(buf_span(&cursor), SPAN("0")));
     buf_fini(&cursor);
 }
 

@@ -26,13 +26,10 @@ struct client {
 
     /* Private from here on. */
     const struct options *options;
-    struct redis_config *config;
-    struct redis_client *redis; /* borrows the one above */
+    struct redis_client *redis; /* NULL: not opened, and any failure is for want of memory */
     struct buf names;           /* the texts of the spans above */
     struct buf key;             /* the card or link key of the command that is being composed */
-    bool failed;                /* see client_status */
     bool full;                  /* Redis has refused a command because it is full */
-    struct buf error;
 };
 
 /* The data that a command uses, and may read. */
@@ -70,7 +67,10 @@ static inline struct span digits_of(int64_t number, char out[INT64_DIGITS_MAX])
 }
 
 /* Sends the queued commands without waiting for their replies. Returns 0 or -EIO. */
-int client_flush(struct client *c) __attribute__((warn_unused_result));
+static inline int client_flush(struct client *c)
+{
+    return redis_client_flush(c->redis);
+}
 
 /* --- Replies --- */
 
@@ -91,7 +91,7 @@ int client_flush(struct client *c) __attribute__((warn_unused_result));
 /* 0, or -EIO after a failure. */
 static inline int client_status(const struct client *c)
 {
-    return c->failed ? -EIO : 0;
+    return redis_client_status(c->redis);
 }
 
 /*
@@ -137,7 +137,7 @@ static inline bool client_is_lost(const struct client *c)
 /* True when the connection failed for a reason that may pass: there is no Redis, or not yet. */
 static inline bool client_is_unreachable(const struct client *c)
 {
-    return c->failed && c->redis != NULL && !redis_client_is_rejected(c->redis);
+    return c->redis != NULL && client_status(c) != 0 && !redis_client_is_rejected(c->redis);
 }
 
 /* True when Redis has refused a command because it has no memory left. Even then it executes commands that
@@ -166,7 +166,7 @@ static inline int client_fail_unexpected(struct client *c)
 /* The reason of the last failure. */
 static inline const char *client_error(struct client *c)
 {
-    return buf_message(&c->error);
+    return c->redis == NULL ? "out of memory" : redis_client_error(c->redis);
 }
 
 /* Prints client_error() on stderr. Returns EXIT_FAILED. */

@@ -1,63 +1,66 @@
-/*
- * A blocking connection; see client.h. hiredis opens, reads and writes the socket, with or without TLS.
- * resp.h parses the replies, as it does for channeld.
- */
+/* Blocking calls: a loop that runs until there is what the caller waits for; see client.h. */
 #include "redis/client.h"
 
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
 #include "redis/cluster.h"
+#include "redis/connection.h"
 #include "redis/resp.h"
 #include "redis/server.h"
-#include "redis/tls.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <hiredis/hiredis.h>
-#include <netdb.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <sys/time.h>
 #include <unistd.h>
 
-enum { READ_MAX = 64 * 1024 };
+/* Replies of any size are accepted: the program asked for them. */
+static const size_t BYTES_MAX = SIZE_MAX / 4;
 
-struct redis_client {
-    const struct redis_endpoint *endpoint;
-    struct ssl_ctx_st *tls;
-    const char *client_name;
-    redisContext *context; /* NULL: not connected */
-    bool broken;           /* nothing more can be read: invalid input, or the slot is at another node now */
-    bool rejected;         /* see redis_client_is_rejected */
-    size_t pending;        /* replies still to come */
-    struct buf out;        /* commands that were not given to hiredis yet */
-    struct buf error;
-    struct resp_parser parser;
-    struct span input; /* bytes that were read and not parsed yet, in `bytes` */
-    char bytes[READ_MAX];
+/* A command whose reply was not received yet. */
+struct client_command {
+    struct list link;
+    bool ended;
+    struct redis_reply *reply; /* owned; NULL: it was lost, or there was no memory for it */
 };
 
-static const struct redis_client_limits LOCATOR_LIMITS = {LOCATOR_LIMIT_MS, LOCATOR_LIMIT_MS};
+struct redis_client {
+    struct redis_config *config; /* one reference; NULL: none yet */
+    const char *client_name;
+    uint64_t reply_ms;
+
+    uv_loop_t loop;
+    uv_timer_t alarm; /* wakes the loop when the time for a reply has passed */
+    struct resolver resolver;
+    struct redis_address master;         /* the last one that was named */
+    struct redis_endpoint server;        /* of the connection; borrows the settings or `master` */
+    struct redis_connection *connection; /* NULL: not connected, or lost */
+    bool ready;                          /* it can be used */
+    struct redis_metrics metrics;        /* not exposed */
+    struct redis_replication replication;
+    struct log_reasons denials;
+
+    struct buf text;           /* scratch: the command that is being composed */
+    struct list commands;      /* oldest first */
+    struct redis_reply *reply; /* owned: the last one that was received */
+    bool connecting;           /* in redis_client_connect */
+    bool failed, rejected;     /* see redis_client_status, redis_client_is_rejected */
+    struct buf error;
+};
+
+static const struct redis_reply NIL = {.type = REPLY_NIL};
+
+const struct redis_endpoint *redis_client_endpoint(const struct redis_client *c)
+{
+    return redis_config_endpoint(c->config);
+}
 
 /* --- failures --- */
 
-/* `rejected`: the reason is permanent (redis_client_is_rejected). */
-__attribute__((format(printf, 3, 4))) static int redis_client_fail(struct redis_client *c, bool rejected,
-                                                                   const char *format, ...)
+int redis_client_status(const struct redis_client *c)
 {
-    va_list args;
-    va_start(args, format);
-    buf_set_message(&c->error, format, args);
-    va_end(args);
-    c->rejected = rejected;
-    return -EIO;
-}
-
-/* Reading or writing has failed. */
-static int redis_client_fail_io(struct redis_client *c)
-{
-    if (errno == EAGAIN)
-        return redis_client_fail(c, false, "no reply in time");
-    bool rejected = c->tls != NULL && redis_tls_explain(c->context);
-    return redis_client_fail(c, rejected, "the connection to Redis was lost: %s", c->context->errstr);
+    return c->failed ? -EIO : 0;
 }
 
 const char *redis_client_error(struct redis_client *c)
@@ -72,376 +75,362 @@ bool redis_client_is_rejected(const struct redis_client *c)
 
 bool redis_client_is_lost(const struct redis_client *c)
 {
-    return c->context == NULL || c->context->err != 0 || c->broken;
+    return c->connection == NULL;
+}
+
+/* Names the server of an attempt where there may be others: one that was discovered, or one of many
+ * addresses. */
+static void redis_client_name_server(struct redis_client *c)
+{
+    char address[RESOLVE_ADDRESS_SIZE];
+    struct redis_endpoint server = c->server;
+    bool is_one_of_many = c->connection != NULL && redis_connection_addresses(c->connection) > 1;
+    if (!is_one_of_many && !redis_endpoint_is_discovered(redis_client_endpoint(c)))
+        return;
+    if (is_one_of_many) {
+        (void)snprintf(address, sizeof address, "%s", redis_connection_address(c->connection));
+        server.host = address;
+    }
+    redis_endpoint_describe(&server, &c->error);
+    buf_append_str(&c->error, ": ");
+}
+
+int redis_client_explain(struct redis_client *c, const char *format, va_list args)
+{
+    struct buf why = BUF_INIT;
+    buf_set_message(&why, format, args);
+    buf_clear(&c->error);
+    if (c->connecting)
+        redis_client_name_server(c);
+    buf_append_str(&c->error, buf_message(&why));
+    buf_fini(&why);
+    c->failed = true;
+    return -EIO;
+}
+
+int redis_client_fail(struct redis_client *c, const char *format, va_list args)
+{
+    return c->failed ? -EIO : redis_client_explain(c, format, args);
+}
+
+/* The same, but a permanent reason remains while other servers and addresses are tried. */
+__attribute__((format(printf, 3, 4))) static int redis_client_fail_for(struct redis_client *c, bool rejected,
+                                                                       const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (c->rejected)
+        c->failed = true;
+    else
+        (void)redis_client_fail(c, format, args);
+    va_end(args);
+    c->rejected = c->rejected || rejected;
+    return -EIO;
+}
+
+static int redis_client_fail_memory(struct redis_client *c)
+{
+    return redis_client_fail_for(c, false, "out of memory");
+}
+
+/* `error` is the text of an error reply. */
+static int redis_client_fail_refused(struct redis_client *c, const char *error)
+{
+    return redis_client_fail_for(c, !redis_server_is_unavailable(span_of(error)), "Redis refused: %s",
+                                 redis_endpoint_redact(redis_client_endpoint(c), error));
+}
+
+/* --- the connection --- */
+
+static void redis_client_on_closed(void *arg)
+{
+    (void)arg;
+}
+
+static void redis_client_drop_connection(struct redis_client *c)
+{
+    struct redis_connection *connection = c->connection;
+    c->connection = NULL;
+    if (connection != NULL)
+        redis_connection_close(connection, redis_client_on_closed, NULL);
+}
+
+/* Forgets the commands whose replies were not received. */
+static void redis_client_disconnect(struct redis_client *c)
+{
+    redis_client_drop_connection(c);
+    for (struct list *link = c->commands.next, *next = NULL; link != &c->commands; link = next) {
+        struct client_command *command = LIST_ENTRY(link, struct client_command, link);
+        next = link->next;
+        free(command->reply);
+        free(command);
+    }
+    list_init(&c->commands);
+    free(c->reply);
+    c->reply = NULL;
+}
+
+/* The next one is tried. */
+static void redis_client_on_address_failed(void *arg, const char *why)
+{
+    struct redis_client *c = arg;
+    enum redis_failure failure = redis_connection_failure(c->connection);
+    if (failure == REDIS_FAILURE_REFUSED)
+        (void)redis_client_fail_refused(c, why);
+    else
+        (void)redis_client_fail_for(
+            c, failure != REDIS_FAILURE_PASSING, "%s%s",
+            failure == REDIS_FAILURE_INVALID ? "this is not a Redis server: it has sent " : "", why);
+    c->failed = false;
+}
+
+static void redis_client_on_handshake_done(void *arg)
+{
+    struct redis_client *c = arg;
+    c->ready = true;
+    redis_connection_accept(c->connection);
+}
+
+static void redis_client_on_lost(void *arg, const char *why)
+{
+    struct redis_client *c = arg;
+    if (c->ready)
+        (void)redis_client_fail_for(c, false, "the connection to Redis was lost: %s", why);
+    else
+        redis_client_on_address_failed(c, why);
+    c->failed = true;
+    redis_client_drop_connection(c);
+}
+
+/* A node that no longer has the slot: later replies on this connection would be no better. */
+static const char *redis_client_check_error(void *arg, const struct redis_reply *error)
+{
+    const struct redis_client *c = arg;
+    return redis_endpoint_is_cluster(redis_client_endpoint(c)) && cluster_is_left(error) ? error->str : NULL;
+}
+
+static int redis_client_connect_to(struct redis_client *c, const struct redis_endpoint *server,
+                                   enum redis_role_kind role, int limit_ms)
+{
+    const struct redis_connection_options options = {.endpoint = &c->server,
+                                                     .tls = redis_config_tls(c->config),
+                                                     .client_name = c->client_name,
+                                                     .resolver = &c->resolver,
+                                                     .limit_ms = (uint64_t)limit_ms,
+                                                     .metrics = &c->metrics,
+                                                     .queries_only = true,
+                                                     .role = role,
+                                                     .replication = &c->replication,
+                                                     .denials = &c->denials,
+                                                     .bytes_max = BYTES_MAX,
+                                                     .elements_max = UINT32_MAX,
+                                                     .on_address_failed = redis_client_on_address_failed,
+                                                     .on_handshake_done = redis_client_on_handshake_done,
+                                                     .on_lost = redis_client_on_lost,
+                                                     .check_error = redis_client_check_error,
+                                                     .arg = c};
+    redis_client_disconnect(c);
+    c->server = *server;
+    c->failed = c->ready = false;
+    if (redis_connection_new(&c->loop, &options, &c->connection) != 0)
+        return redis_client_fail_memory(c);
+    while (c->connection != NULL && !c->ready)
+        (void)uv_run(&c->loop, UV_RUN_ONCE);
+    return redis_client_status(c);
 }
 
 /* --- commands and replies --- */
 
+/* `reply` is NULL if the connection was lost. */
+static void redis_client_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct client_command *command = arg;
+    (void)origin;
+    command->ended = true;
+    command->reply = reply != NULL ? reply_copy(reply) : NULL;
+}
+
+/* Queues the command in `text`. */
+static void redis_client_send_text(struct redis_client *c)
+{
+    struct client_command *command = NULL;
+    if (c->failed)
+        return;
+    if (buf_error(&c->text) == 0)
+        command = calloc(1, sizeof *command);
+    if (command != NULL && redis_connection_send_command(c->connection, buf_span(&c->text),
+                                                         redis_client_on_reply, command) == 0) {
+        list_append(&c->commands, &command->link);
+    } else {
+        free(command);
+        (void)redis_client_fail_memory(c);
+    }
+}
+
 void redis_client_send(struct redis_client *c, size_t count, const struct span *words)
 {
-    command_begin(&c->out, count);
+    buf_clear(&c->text);
+    command_begin(&c->text, count);
     for (size_t i = 0; i < count; i++)
-        command_add(&c->out, words[i]);
-    c->pending++;
+        command_add(&c->text, words[i]);
+    redis_client_send_text(c);
 }
 
 int redis_client_flush(struct redis_client *c)
 {
-    if (buf_error(&c->out) != 0)
-        return redis_client_fail(c, false, "out of memory");
-    if (c->out.len == 0)
-        return 0;
-    if (redisAppendFormattedCommand(c->context, c->out.data, c->out.len) != REDIS_OK)
-        return redis_client_fail(c, false, "%s", c->context->errstr);
-    buf_clear(&c->out);
-    errno = 0;
-    for (int done = 0; done == 0;)
-        if (redisBufferWrite(c->context, &done) != REDIS_OK)
-            return redis_client_fail_io(c);
-    return 0;
+    if (!c->failed)
+        (void)uv_run(&c->loop, UV_RUN_NOWAIT);
+    return redis_client_status(c);
+}
+
+static void redis_client_on_alarm(uv_timer_t *alarm)
+{
+    (void)alarm;
 }
 
 /*
- * Fails for an error of a node that no longer has the slot, or not all of its keys. Later replies on this
- * connection would be no better.
+ * Runs the loop until the command has ended, at most `reply_ms`. When this time has passed the socket is read
+ * once more: the process may have been stopped.
  */
-static int redis_client_fail_elsewhere(struct redis_client *c, const struct redis_reply *reply)
+static void redis_client_await(struct redis_client *c, const struct client_command *command)
 {
-    if (cluster_is_migrating(reply))
-        return redis_client_fail(
-            c, false, "the keys are migrating to another node of the cluster: try again when that has ended");
-    if (!cluster_is_left(reply))
-        return 0;
-    c->broken = true;
-    return redis_client_fail(c, false, "the connection to Redis was lost: %s", reply->str);
-}
-
-/* Reads the next bytes. All earlier input has been parsed. */
-static int redis_client_read(struct redis_client *c)
-{
-    ssize_t n = 0; /* repeated if a signal interrupts the call */
-    if (redis_client_flush(c) != 0)
-        return -EIO;
-    while (n == 0)
-        n = c->context->funcs->read(c->context, c->bytes, sizeof c->bytes);
-    if (n < 0)
-        return redis_client_fail_io(c);
-    c->input = (struct span){c->bytes, (size_t)n};
-    return 0;
-}
-
-/* Waits for the next reply; pushes are ignored. */
-static const struct redis_reply *redis_client_parse(struct redis_client *c)
-{
-    const struct redis_reply *reply = NULL;
-    enum resp_result result = resp_parse(&c->parser, &c->input, &reply);
-    while (result == RESP_INCOMPLETE || result == RESP_PUSH_ELEMENT) {
-        if (result == RESP_INCOMPLETE && redis_client_read(c) != 0)
-            return NULL;
-        result = resp_parse(&c->parser, &c->input, &reply);
+    const uint64_t end_ms = clock_now_ms() + c->reply_ms;
+    bool is_late = false;
+    uv_update_time(&c->loop);
+    (void)uv_timer_start(&c->alarm, redis_client_on_alarm, c->reply_ms, 0); /* cannot fail */
+    while (!command->ended && !is_late) {
+        is_late = clock_now_ms() >= end_ms;
+        (void)uv_run(&c->loop, is_late ? UV_RUN_NOWAIT : UV_RUN_ONCE);
     }
-    if (result == RESP_REPLY)
-        return reply;
-    c->broken = true;
-    (void)redis_client_fail(c, false, "the connection to Redis was lost: %s", c->parser.error);
-    return NULL;
+    (void)uv_timer_stop(&c->alarm);
+    if (!command->ended) {
+        (void)redis_client_fail_for(c, false, "no reply in time");
+        redis_client_drop_connection(c);
+    }
 }
 
 const struct redis_reply *redis_client_receive(struct redis_client *c)
 {
-    if (buf_error(&c->out) != 0) {
-        (void)redis_client_fail(c, false, "out of memory");
-        return NULL;
-    }
-    assert(c->pending > 0);
-    c->pending--;
-    const struct redis_reply *reply = redis_client_parse(c);
-    if (reply != NULL && redis_endpoint_is_cluster(c->endpoint) && redis_client_fail_elsewhere(c, reply) != 0)
-        return NULL;
-    return reply;
+    free(c->reply);
+    c->reply = NULL;
+    if (c->failed)
+        return &NIL;
+    assert(!list_empty(&c->commands));
+    struct client_command *command = LIST_ENTRY(c->commands.next, struct client_command, link);
+    if (!command->ended)
+        redis_client_await(c, command);
+    c->reply = command->reply;
+    list_remove(&command->link);
+    free(command);
+    if (c->reply == NULL)
+        (void)redis_client_fail_memory(c); /* unless the connection was lost, which is the reason then */
+    else if (redis_endpoint_is_cluster(redis_client_endpoint(c)) && cluster_is_migrating(c->reply))
+        (void)redis_client_fail_for(
+            c, false, "the keys are migrating to another node of the cluster: try again when that has ended");
+    return c->failed ? &NIL : c->reply;
 }
 
-size_t redis_client_pending(const struct redis_client *c)
+void redis_client_limit_replies(struct redis_client *c, int limit_ms)
 {
-    return c->pending;
-}
-
-/* The next reply, borrowed, or NULL after a failure. An error reply is a failure here. */
-static const struct redis_reply *redis_client_receive_success(struct redis_client *c)
-{
-    const struct redis_reply *reply = redis_client_receive(c);
-    if (reply == NULL || reply->type != REPLY_ERROR)
-        return reply;
-    (void)redis_client_fail(c, !redis_server_is_unavailable(reply), "Redis refused: %s",
-                            redis_endpoint_redact(c->endpoint, reply->str));
-    return NULL;
-}
-
-static int redis_client_receive_done(struct redis_client *c)
-{
-    return redis_client_receive_success(c) != NULL ? 0 : -EIO;
-}
-
-/* --- connecting --- */
-
-static struct timeval redis_client_time_of(int ms)
-{
-    return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000L};
-}
-
-static int redis_client_start_tls(struct redis_client *c, const char *host)
-{
-    errno = 0;
-    int err = redis_tls_start(c->context, c->tls, host);
-    if (err == 0)
-        return 0;
-    if (errno == EAGAIN)
-        return redis_client_fail_io(c);
-    bool interrupted = errno == EINTR;
-    err = redis_client_fail(c, err == -EACCES, "%s", c->context->errstr);
-    return interrupted ? -EINTR : err;
-}
-
-int redis_client_limit_replies(struct redis_client *c, int reply_ms)
-{
-    return redisSetTimeout(c->context, redis_client_time_of(reply_ms)) == REDIS_OK
-               ? 0
-               : redis_client_fail(c, false, "%s", c->context->errstr);
-}
-
-/* Takes ownership of `context`, which is connected or has failed to connect. */
-static int redis_client_use_context(struct redis_client *c, redisContext *context, int reply_ms)
-{
-    bool denied = errno == EACCES; /* a local socket */
-    c->context = context;
-    if (context == NULL)
-        return redis_client_fail(c, false, "out of memory");
-    if (context->err == 0)
-        return redis_client_limit_replies(c, reply_ms);
-    return redis_client_fail(c, denied, "%s", context->errstr);
-}
-
-static void redis_client_disconnect(struct redis_client *c)
-{
-    if (c->context != NULL)
-        redisFree(c->context);
-    c->context = NULL;
-    c->broken = false;
-    c->pending = 0;
-    c->input = SPAN_ABSENT;
-    resp_fini(&c->parser);
-    c->parser.bytes_max = SIZE_MAX / 4;
-    c->parser.elements_max = UINT32_MAX;
-    buf_clear(&c->out);
-}
-
-static int redis_client_check_hello(struct redis_client *c)
-{
-    const struct redis_reply *reply = redis_client_receive_success(c);
-    if (reply == NULL && c->broken)
-        return redis_client_fail(c, true, "this is not a Redis server: it has sent %s", c->parser.error);
-    if (reply == NULL)
-        return -EIO;
-    const char *problem = redis_server_check_mode(reply, redis_endpoint_is_cluster(c->endpoint));
-    return problem == NULL ? 0 : redis_client_fail(c, true, "%s", problem);
-}
-
-static int redis_client_handshake(struct redis_client *c, const struct redis_endpoint *endpoint)
-{
-    redis_endpoint_hello(endpoint, c->client_name, &c->out);
-    c->pending++;
-    int err = redis_client_check_hello(c);
-    if (c->out.data != NULL)
-        explicit_bzero(c->out.data, c->out.cap); /* the buffer held the password */
-    if (err != 0 || !redis_endpoint_select(endpoint, &c->out))
-        return err;
-    c->pending++;
-    return redis_client_receive_done(c);
-}
-
-/* `address` is that of the endpoint's host, or NULL for a local socket. */
-static int redis_client_connect_once(struct redis_client *c, const struct redis_endpoint *endpoint,
-                                     const char *address, const struct redis_client_limits *limits)
-{
-    struct timeval connect = redis_client_time_of(limits->connect_ms);
-    redis_client_disconnect(c);
-    errno = 0;
-    redisContext *context = address == NULL ? redisConnectUnixWithTimeout(endpoint->path, connect)
-                                            : redisConnectWithTimeout(address, endpoint->port, connect);
-    int err = redis_client_use_context(c, context, limits->reply_ms);
-    if (err == 0 && c->tls != NULL)
-        err = redis_client_start_tls(c, endpoint->host);
-    return err != 0 ? err : redis_client_handshake(c, endpoint);
-}
-
-/* Stopping and continuing the process interrupts the handshake of TLS (signal(7)), which cannot go on then.
- */
-static int redis_client_connect_at(struct redis_client *c, const struct redis_endpoint *endpoint,
-                                   const char *address, const struct redis_client_limits *limits)
-{
-    int err = -EINTR;
-    while (err == -EINTR)
-        err = redis_client_connect_once(c, endpoint, address, limits);
-    return err;
-}
-
-/* The first permanent reason of several attempts becomes *rejection. */
-static void redis_client_keep_rejection(const struct redis_client *c, struct buf *rejection)
-{
-    if (c->rejected && rejection->len == 0)
-        buf_append_span(rejection, buf_span(&c->error));
-}
-
-/* All attempts have failed. The reason is the first permanent one, or else that of the last attempt. */
-static void redis_client_fail_all(struct redis_client *c, struct buf *rejection)
-{
-    if (rejection->len > 0)
-        (void)redis_client_fail(c, true, "%s", buf_message(rejection));
-}
-
-/* Puts the address of the server that failed before the reason. */
-static void redis_client_name_failed_server(struct redis_client *c, const struct redis_endpoint *server)
-{
-    struct buf text = BUF_INIT;
-    redis_endpoint_describe(server, &text);
-    buf_printf(&text, ": %s", redis_client_error(c));
-    (void)redis_client_fail(c, c->rejected, "%s", buf_message(&text));
-    buf_fini(&text);
-}
-
-static int redis_client_try_addresses(struct redis_client *c, const struct redis_endpoint *endpoint,
-                                      const struct addrinfo *found, const struct redis_client_limits *limits)
-{
-    struct buf rejection = BUF_INIT;
-    int err = -EIO;
-    for (const struct addrinfo *info = found; info != NULL && err != 0; info = info->ai_next) {
-        char address[REDIS_HOST_SIZE] = "";
-        (void)getnameinfo(info->ai_addr, info->ai_addrlen, address, sizeof address, NULL, 0, NI_NUMERICHOST);
-        const struct redis_endpoint server = redis_endpoint_at(endpoint, address, endpoint->port);
-        err = redis_client_connect_at(c, endpoint, address, limits);
-        if (err != 0 && found->ai_next != NULL)
-            redis_client_name_failed_server(c, &server);
-        redis_client_keep_rejection(c, &rejection);
-    }
-    if (err != 0)
-        redis_client_fail_all(c, &rejection);
-    buf_fini(&rejection);
-    return err;
-}
-
-/* Tries all addresses of the host in turn. */
-static int redis_client_connect_to(struct redis_client *c, const struct redis_endpoint *endpoint,
-                                   const struct redis_client_limits *limits)
-{
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
-    if (endpoint->transport == REDIS_TRANSPORT_UNIX)
-        return redis_client_connect_at(c, endpoint, NULL, limits);
-    redis_client_disconnect(c);
-    int error = getaddrinfo(endpoint->host, NULL, &hints, &found);
-    if (error != 0)
-        return redis_client_fail(c, false, "%s", error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
-    int err = redis_client_try_addresses(c, endpoint, found, limits);
-    freeaddrinfo(found);
-    return err;
-}
-
-int redis_client_connect_fd(struct redis_client *c, int fd, const struct redis_client_limits *limits)
-{
-    redis_client_disconnect(c);
-    errno = 0;
-    redisContext *context = redisConnectFd(fd);
-    if (context == NULL)
-        (void)close(fd);
-    return redis_client_use_context(c, context, limits->reply_ms);
+    c->reply_ms = (uint64_t)limit_ms;
 }
 
 /* --- the master that Sentinels or the nodes of a cluster name --- */
 
-static int redis_client_query_server(struct redis_client *c, const struct redis_endpoint *server,
-                                     struct redis_address *out)
+static int redis_client_query_server(struct redis_client *c, const struct redis_endpoint *server)
 {
-    const struct locator_protocol *protocol = locator_protocol_of(c->endpoint);
-    struct redis_endpoint of_master = *c->endpoint;
+    const struct locator_protocol *protocol = locator_protocol_of(redis_client_endpoint(c));
+    struct redis_endpoint of_master = *redis_client_endpoint(c);
     struct locator_answer answer;
     of_master.discovery.replica = false;
-    int err = redis_client_connect_to(c, server, &LOCATOR_LIMITS);
-    if (err != 0)
-        return err;
-    c->parser.elements_max = protocol->elements_max;
-    protocol->compose(&of_master, 0, &c->out);
-    c->pending++;
-    const struct redis_reply *reply = redis_client_receive_success(c);
-    if (reply == NULL)
+    if (redis_client_connect_to(c, server, REDIS_ROLE_UNKNOWN, LOCATOR_LIMIT_MS) != 0)
         return -EIO;
+    buf_clear(&c->text);
+    protocol->compose(&of_master, 0, &c->text);
+    redis_client_send_text(c);
+    const struct redis_reply *reply = redis_client_receive(c);
+    if (c->failed)
+        return -EIO;
+    if (reply->type == REPLY_ERROR)
+        return redis_client_fail_refused(c, reply->str);
     const char *problem = protocol->read(&of_master, server, 0, reply, &answer);
     if (problem != NULL)
-        return redis_client_fail(c, false, "%s", problem);
-    *out = answer.master;
+        return redis_client_fail_for(c, false, "%s", problem);
+    c->master = answer.master;
     return 0;
 }
 
-static int redis_client_check_role(struct redis_client *c)
+static int redis_client_connect_by(struct redis_client *c, const struct redis_endpoint *server, int limit_ms)
 {
-    struct redis_role role;
-    redis_client_send(c, 1, (struct span[]){SPAN("ROLE")});
-    const struct redis_reply *reply = redis_client_receive_success(c);
-    if (reply == NULL)
-        return -EIO;
-    const char *problem = redis_server_read_role(reply, &role);
-    if (problem == NULL && role.kind != REDIS_ROLE_MASTER)
-        problem = "it is not a master";
-    return problem == NULL ? 0 : redis_client_fail(c, false, "%s", problem);
-}
-
-/* *server becomes the server that failed; it borrows *master. */
-static int redis_client_connect_by(struct redis_client *c, struct redis_endpoint *server,
-                                   struct redis_address *master, const struct redis_client_limits *limits)
-{
-    int err = redis_client_query_server(c, server, master);
+    int err = redis_client_query_server(c, server);
     if (err != 0)
         return err;
-    *server = redis_endpoint_at(c->endpoint, master->host, master->port);
-    err = redis_client_connect_to(c, server, limits);
-    return err != 0 ? err : redis_client_check_role(c);
+    const struct redis_endpoint at =
+        redis_endpoint_at(redis_client_endpoint(c), c->master.host, c->master.port);
+    return redis_client_connect_to(c, &at, REDIS_ROLE_MASTER, limit_ms);
 }
 
-static int redis_client_connect_to_master(struct redis_client *c, const struct redis_client_limits *limits)
+static int redis_client_connect_to_master(struct redis_client *c, int limit_ms)
 {
-    struct buf rejection = BUF_INIT;
     int err = -EIO;
-    for (int i = 0; i < c->endpoint->discovery.count && err != 0; i++) {
-        struct redis_address master = {.port = 0};
-        struct redis_endpoint server = redis_endpoint_server(c->endpoint, i);
-        err = redis_client_connect_by(c, &server, &master, limits);
-        if (err != 0)
-            redis_client_name_failed_server(c, &server);
-        redis_client_keep_rejection(c, &rejection);
+    const struct redis_endpoint *endpoint = redis_client_endpoint(c);
+    for (int i = 0; i < endpoint->discovery.count && err != 0; i++) {
+        const struct redis_endpoint server = redis_endpoint_server(endpoint, i);
+        err = redis_client_connect_by(c, &server, limit_ms);
     }
-    if (err != 0)
-        redis_client_fail_all(c, &rejection);
-    buf_fini(&rejection);
     return err;
 }
 
-int redis_client_connect(struct redis_client *c, const struct redis_client_limits *limits)
+int redis_client_connect(struct redis_client *c, int limit_ms)
 {
-    return redis_endpoint_is_discovered(c->endpoint) ? redis_client_connect_to_master(c, limits)
-                                                     : redis_client_connect_to(c, c->endpoint, limits);
+    const struct redis_endpoint *endpoint = redis_client_endpoint(c);
+    c->rejected = false;
+    c->connecting = true;
+    c->reply_ms = LOCATOR_LIMIT_MS;
+    int err = redis_endpoint_is_discovered(endpoint)
+                  ? redis_client_connect_to_master(c, limit_ms)
+                  : redis_client_connect_to(c, endpoint, REDIS_ROLE_UNKNOWN, limit_ms);
+    c->connecting = false;
+    c->rejected = c->rejected && err != 0;
+    return err;
 }
 
 /* --- beginning and end --- */
 
-int redis_client_new(const struct redis_endpoint *endpoint, struct ssl_ctx_st *tls, const char *client_name,
-                     struct redis_client **out)
+/* libuv reports every lack of memory but that of realloc, and would abort. */
+static void *redis_client_realloc(void *old, size_t size)
+{
+    static const char message[] = "channelctl: out of memory\n";
+    void *block = realloc(old, size);
+    if (block != NULL)
+        return block;
+    ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
+    (void)written;
+    _exit(EXIT_FAILURE);
+}
+
+void redis_client_use(struct redis_client *c, struct redis_config *config)
+{
+    redis_client_disconnect(c);
+    redis_config_unref(c->config);
+    c->config = config;
+}
+
+int redis_client_new(const char *client_name, struct redis_client **out)
 {
     struct redis_client *c = calloc(1, sizeof *c);
     if (c == NULL)
         return -ENOMEM;
-    c->endpoint = endpoint;
-    c->tls = tls;
     c->client_name = client_name;
-    resp_init(&c->parser);
+    list_init(&c->commands);
+    int err = uv_replace_allocator(malloc, redis_client_realloc, calloc, free);
+    if (err == 0)
+        err = uv_loop_init(&c->loop);
+    if (err != 0) {
+        free(c);
+        return -ENOMEM;
+    }
+    (void)uv_timer_init(&c->loop, &c->alarm); /* cannot fail */
     *out = c;
     return 0;
 }
@@ -450,8 +439,12 @@ void redis_client_free(struct redis_client *c)
 {
     if (c == NULL)
         return;
-    redis_client_disconnect(c);
-    buf_fini(&c->out);
+    redis_client_use(c, NULL);
+    resolver_cancel(&c->resolver);
+    uv_close((uv_handle_t *)&c->alarm, NULL);
+    (void)uv_run(&c->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&c->loop);
+    buf_fini(&c->text);
     buf_fini(&c->error);
     free(c);
 }

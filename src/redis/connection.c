@@ -32,7 +32,6 @@
 #include "base/wait_group.h"
 #include "redis/resp.h"
 #include "redis/server.h"
-#include "redis/socket.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -82,6 +81,7 @@ struct redis_connection {
     int addresses;
     int next_address;            /* the next one to be tried */
     bool timed_out;              /* a time limit was reached */
+    enum redis_failure failure;  /* the kind of the last one */
     struct redis_socket *socket; /* NULL unless CONNECTING or later */
 
     struct pending pending;
@@ -419,22 +419,19 @@ static void redis_connection_on_step_reply(struct redis_connection *c, const str
         redis_connection_count_reply(c);
 }
 
-/* A Sentinel does not say that it is no node of a cluster. */
-static const char *redis_connection_check_hello(struct redis_connection *c, const struct redis_reply *reply)
-{
-    bool clustered = redis_endpoint_is_cluster(c->options.endpoint);
-    c->no_tracking_reason = redis_server_check_hello(reply);
-    return c->options.queries_only && !clustered ? NULL : redis_server_check_mode(reply, clustered);
-}
-
 static void redis_connection_on_hello(struct redis_connection *c, const struct redis_reply *reply)
 {
-    bool accepted = reply != NULL && reply->type != REPLY_ERROR;
-    const char *problem = accepted ? redis_connection_check_hello(c, reply) : NULL;
-    if (problem != NULL)
-        redis_connection_fail(c, problem);
-    else
+    const char *problem = NULL;
+    if (reply != NULL && reply->type != REPLY_ERROR) {
+        c->no_tracking_reason = redis_server_check_hello(reply);
+        problem = redis_server_check_mode(reply, redis_endpoint_is_cluster(c->options.endpoint));
+    }
+    if (problem == NULL) {
         redis_connection_on_step_reply(c, reply);
+    } else {
+        c->failure = REDIS_FAILURE_REJECTED;
+        redis_connection_fail(c, problem);
+    }
 }
 
 static void redis_connection_go_untracked(struct redis_connection *c, const char *message, const char *why)
@@ -447,7 +444,9 @@ static void redis_connection_on_tracking(struct redis_connection *c, const struc
 {
     if (reply == NULL || c->state != HANDSHAKE)
         return;
-    if (redis_server_is_unavailable(reply)) { /* otherwise the whole connection would cache nothing */
+    if (reply->type == REPLY_ERROR &&
+        redis_server_is_unavailable(
+            span_of(reply->str))) { /* otherwise the whole connection would cache nothing */
         redis_connection_fail(c, reply->str);
         return;
     }
@@ -520,11 +519,11 @@ static int redis_connection_first_step(struct redis_connection *c)
     if (err == 0 && c->options.queries_only && c->options.channel != NULL)
         err = redis_connection_queue_words(c, 2, (const char *[]){"SUBSCRIBE", c->options.channel},
                                            redis_connection_on_subscribed);
-    if (c->options.queries_only)
-        return err;
     if (err == 0 && redis_endpoint_select(endpoint, &command))
         err = redis_connection_queue_own(c, &command, redis_connection_on_step_reply);
-    return err != 0 ? err : redis_connection_send_role(c);
+    if (err != 0 || (c->options.queries_only && c->options.role == REDIS_ROLE_UNKNOWN))
+        return err;
+    return redis_connection_send_role(c);
 }
 
 static int redis_connection_second_step(struct redis_connection *c)
@@ -780,6 +779,7 @@ static void redis_connection_on_reply(void *arg, const struct redis_reply *reply
     c->timeout_ms = 0;
     c->reply_heartbeats = 0;
     bool error = reply->type == REPLY_ERROR;
+    c->failure = error ? REDIS_FAILURE_REFUSED : REDIS_FAILURE_PASSING;
     if (pending_oldest(&c->pending) == NULL) {
         redis_connection_fail(c, error ? reply->str : "a reply without a command");
         return;
@@ -830,9 +830,10 @@ static void redis_connection_on_backlog(void *arg)
     redis_connection_fail(c, "out of memory");
 }
 
-static void redis_connection_on_failed(void *arg, const char *why)
+static void redis_connection_on_failed(void *arg, const char *why, enum redis_failure failure)
 {
     struct redis_connection *c = arg;
+    c->failure = failure;
     if (c->options.loop_lag != NULL)
         loop_lag_begin(c->options.loop_lag);
     redis_connection_fail(c, why);
@@ -862,6 +863,7 @@ static void redis_connection_connect_next(struct redis_connection *c)
     };
     int err = redis_socket_open(c->loop, c->options.endpoint, c->options.tls, redis_connection_address(c),
                                 &options, &c->socket);
+    c->failure = err == -EACCES ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING;
     if (err != 0)
         redis_connection_fail(c, strerror(-err));
 }
@@ -991,6 +993,11 @@ int redis_connection_addresses(const struct redis_connection *c)
 bool redis_connection_has_timed_out(const struct redis_connection *c)
 {
     return c->timed_out;
+}
+
+enum redis_failure redis_connection_failure(const struct redis_connection *c)
+{
+    return c->failure;
 }
 
 bool redis_connection_is_tracking(const struct redis_connection *c)

@@ -18,6 +18,7 @@
 #include "redis/metrics.h"
 #include "redis/reply.h"
 #include "redis/resolver.h"
+#include "redis/socket.h"
 
 #include <uv.h>
 
@@ -62,7 +63,8 @@ struct redis_connection_options {
     uint64_t limit_ms; /* the time limit of the look-up, and of connection and handshake at one address */
     struct redis_metrics *metrics; /* of commands */
     struct loop_lag *loop_lag;     /* the lag of the loop on which it lives; NULL: not measured */
-    /* A server that is only queried has no further handshake than HELLO, and no heartbeat. */
+    /* A server that is only queried has no further handshake than HELLO, SELECT, and ROLE for a certain role;
+     * and no heartbeat. */
     bool queries_only;
     const char
         *channel; /* with queries_only: the channel to which it subscribes, if that is permitted; or NULL */
@@ -71,7 +73,7 @@ struct redis_connection_options {
     struct redis_replication *replication; /* of the Redis; connections to it share what they have seen */
     struct log_reasons *denials;           /* refused commands that were logged, likewise */
     struct redis_tracking tracking;
-    size_t bytes_max; /* stricter limits than those of every reply (resp.h); 0: no stricter ones */
+    size_t bytes_max; /* limits of a reply in place of those of resp.h; 0: those of resp.h */
     uint64_t elements_max;
     /* An address has failed, and the next one is tried; may be NULL. */
     void (*on_address_failed)(void *arg, const char *why);
@@ -153,6 +155,9 @@ bool redis_connection_is_usable(const struct redis_connection *c);
 
 /* True if it was lost because of a time limit, or an address failed by one. */
 bool redis_connection_has_timed_out(const struct redis_connection *c);
+
+/* The kind of the last failure, of the connection or of an address. */
+enum redis_failure redis_connection_failure(const struct redis_connection *c);
 
 /* The numeric address in use, or tried last; NULL: a local socket, or none. Borrowed. */
 const char *redis_connection_address(const struct redis_connection *c);

@@ -22,6 +22,8 @@ enum { LINE_END = 2, VERBATIM_FORMAT = 4 }; /* "\r\n"; "txt:" before the text of
 
 static const uint64_t ITEMS_MAX = UINT64_MAX / 4;
 
+const char resp_no_memory[] = "out of memory";
+
 static char no_text[] = "";
 static char oversize_text[] = "a reply that is too large";
 const struct redis_reply resp_oversize = {
@@ -71,7 +73,7 @@ __attribute__((noinline)) static bool resp_grow(struct resp_parser *p)
     size_t capacity = p->capacity == 0 ? FIRST : 2 * p->capacity;
     struct redis_reply *item = realloc(p->item, capacity * sizeof *item);
     if (item == NULL)
-        return resp_fail(p, "out of memory");
+        return resp_fail(p, resp_no_memory);
     p->item = item;
     p->capacity = capacity;
     return true;
@@ -112,7 +114,7 @@ static bool resp_copy_from_input(struct resp_parser *p)
         resp_set_text(p, item, text.len);
         buf_append_span(&p->text, text);
     }
-    return buf_error(&p->text) == 0 || resp_fail(p, "out of memory");
+    return buf_error(&p->text) == 0 || resp_fail(p, resp_no_memory);
 }
 
 /* The buffer of texts does not move any more. */
@@ -185,7 +187,7 @@ static bool resp_read_text(struct resp_parser *p, enum reply_type type, struct s
         buf_append_span(&p->text, text);
         buf_append_char(&p->text, '\0');
         if (buf_error(&p->text) != 0)
-            return resp_fail(p, "out of memory");
+            return resp_fail(p, resp_no_memory);
         if (type == REPLY_DOUBLE)
             item->number = strtod(p->text.data + (p->text.len - text.len - 1), NULL);
     }
@@ -204,7 +206,7 @@ static bool resp_begin_bulk(struct resp_parser *p, enum reply_type type, int64_t
     if (item != NULL) {
         resp_set_text(p, item, (size_t)len);
         if (buf_reserve(&p->text, (size_t)len) != 0)
-            return resp_fail(p, "out of memory");
+            return resp_fail(p, resp_no_memory);
     }
     p->bulk_left = (uint64_t)len + LINE_END;
     return p->result != RESP_ERROR;
@@ -308,7 +310,7 @@ static bool resp_take_line(struct resp_parser *p, struct span *input, struct spa
     if (!ended || p->line.len > 0) {
         buf_append(&p->line, input->data, n);
         if (buf_error(&p->line) != 0)
-            return resp_fail(p, "out of memory");
+            return resp_fail(p, resp_no_memory);
         *line = buf_span(&p->line);
     }
     resp_skip(input, ended ? n + 1 : n);

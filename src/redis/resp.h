@@ -35,6 +35,9 @@ enum resp_result {
     RESP_ERROR         /* invalid, or out of memory: see `error`; nothing more can be parsed */
 };
 
+/* The reason when there is no memory; any other is invalid input. */
+extern const char resp_no_memory[];
+
 /* Embedded; all but the first three members are private. */
 struct resp_parser {
     size_t bytes_max; /* the two limits may be lowered before the first input */

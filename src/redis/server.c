@@ -66,12 +66,12 @@ const char *redis_server_check_mode(const struct redis_reply *reply, bool cluste
                    : "this server is not a node of a Redis Cluster: use redis:// in its URL";
 }
 
-bool redis_server_is_unavailable(const struct redis_reply *error)
+bool redis_server_is_unavailable(struct span error)
 {
     static const char *const codes[] = {"LOADING ",  "MASTERDOWN ", "CLUSTERDOWN ",
                                         "TRYAGAIN ", "BUSY ",       "ERR max number of clients "};
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
-        if (reply_is_error(error, span_of(codes[i])))
+        if (span_starts_with(error, span_of(codes[i])))
             return true;
     return false;
 }

@@ -29,10 +29,10 @@ const char *redis_server_check_hello(const struct redis_reply *reply);
 const char *redis_server_check_mode(const struct redis_reply *reply, bool cluster);
 
 /*
- * True for a temporary error. The server is loading its data, has no link to its master or cluster, is busy
- * with a script, or has too many clients.
+ * True for the text of a temporary error. The server is loading its data, has no link to its master or
+ * cluster, is busy with a script, or has too many clients.
  */
-bool redis_server_is_unavailable(const struct redis_reply *error);
+bool redis_server_is_unavailable(struct span error);
 
 struct redis_role {
     enum redis_role_kind kind;

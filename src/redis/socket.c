@@ -17,8 +17,7 @@
 enum {
     READ_MAX = 16 * 1024,   /* bytes read at a time; the size of the largest TLS record */
     BACKLOG_MIN = 4 * 1024, /* bytes; fewer never fill the kernel's buffers, however small the segments are */
-    TURN_MAX = 128 * 1024,  /* bytes; further input waits for the next loop iteration */
-    QUEUE_KEPT = 256 * 1024 /* the memory that an empty queue keeps */
+    TURN_MAX = 128 * 1024   /* bytes; further input waits for the next loop iteration */
 };
 
 /* 16 KiB of invalidations take a millisecond. Further input waits for the next loop iteration. */
@@ -37,8 +36,7 @@ struct redis_socket {
     struct redis_socket_options options;
     struct ssl_ctx_st *tls; /* borrowed, as is its host; NULL without TLS */
     const char *host;
-    struct buf queued; /* commands that were not given to hiredis yet */
-    bool writing;      /* hiredis has commands that the kernel has not accepted yet */
+    bool writing; /* the kernel has not accepted all commands that were written */
     bool polling_writable;
     enum socket_state state;
     uint64_t read_ns;     /* when input was last read, by the monotonic clock */
@@ -50,18 +48,22 @@ struct redis_socket {
     char input[READ_MAX];
 };
 
-static void redis_socket_fail(struct redis_socket *s, const char *why)
+static void redis_socket_fail_as(struct redis_socket *s, const char *why, enum redis_failure failure)
 {
     if (s->state != CLOSED)
-        s->options.on_failed(s->options.arg, why);
+        s->options.on_failed(s->options.arg, why, failure);
+}
+
+static void redis_socket_fail(struct redis_socket *s, const char *why)
+{
+    redis_socket_fail_as(s, why, REDIS_FAILURE_PASSING);
 }
 
 /* Reading or writing has failed. */
 static void redis_socket_fail_io(struct redis_socket *s)
 {
-    if (s->tls != NULL)
-        (void)redis_tls_explain(s->context);
-    redis_socket_fail(s, s->context->errstr);
+    bool rejected = s->tls != NULL && redis_tls_explain(s->context);
+    redis_socket_fail_as(s, s->context->errstr, rejected ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING);
 }
 
 static void redis_socket_on_poll(uv_poll_t *poll, int status, int events);
@@ -92,8 +94,10 @@ static bool redis_socket_finish_connecting(struct redis_socket *s)
         return false;
     }
     STATE_ENTER(&s->state, OPEN, NEXT);
-    if (s->tls != NULL && redis_tls_start(s->context, s->tls, s->host) != 0) {
-        redis_socket_fail(s, s->context->errstr);
+    err = s->tls != NULL ? redis_tls_start(s->context, s->tls, s->host) : 0;
+    if (err != 0) {
+        redis_socket_fail_as(s, s->context->errstr,
+                             err == -EACCES ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING);
         return false;
     }
     redis_socket_poll_for(s, false);
@@ -122,7 +126,9 @@ static bool redis_socket_deliver(struct redis_socket *s, struct span input)
             s->options.on_push(s->options.arg, resp_push_kind(&s->parser), reply);
             break;
         case RESP_ERROR:
-            redis_socket_fail(s, s->parser.error);
+            redis_socket_fail_as(s, s->parser.error,
+                                 s->parser.error == resp_no_memory ? REDIS_FAILURE_PASSING
+                                                                   : REDIS_FAILURE_INVALID);
             return false;
         }
         if (s->state == CLOSED)
@@ -228,45 +234,20 @@ static void redis_socket_on_poll(uv_poll_t *poll, int status, int events)
         return;
     if ((events & UV_READABLE) != 0 && !redis_socket_read_available(s))
         return;
-    if (s->writing || s->queued.len > 0)
+    if (s->writing)
         redis_socket_flush(s);
-}
-
-/*
- * hiredis frees its output when all of it is written, so it gets everything at once. It gets no more until
- * then, because TLS must repeat an unfinished write with the same bytes.
- */
-static int redis_socket_hand_over(struct redis_socket *s)
-{
-    struct span commands = buf_span(&s->queued);
-    if (s->writing || commands.len == 0)
-        return 0;
-    if (redisAppendFormattedCommand(s->context, commands.data, commands.len) != REDIS_OK)
-        return -ENOMEM;
-    buf_recycle(&s->queued, QUEUE_KEPT);
-    return 0;
-}
-
-/* Returns 0, or -EIO with a reason in the context. */
-static int redis_socket_write_queued(struct redis_socket *s)
-{
-    do {
-        int done = 0;
-        if (redis_socket_hand_over(s) != 0 || redisBufferWrite(s->context, &done) != REDIS_OK)
-            return -EIO;
-        s->writing = done == 0;
-    } while (!s->writing && s->queued.len > 0);
-    return 0;
 }
 
 void redis_socket_flush(struct redis_socket *s)
 {
+    int done = 0;
     if (s->state != OPEN)
         return;
-    if (redis_socket_write_queued(s) != 0) {
+    if (redisBufferWrite(s->context, &done) != REDIS_OK) {
         redis_socket_fail_io(s);
         return;
     }
+    s->writing = done == 0;
     /* While TLS must read first (its handshake) the socket is always writable, so it waits for input. */
     bool wait_writable = s->writing && (s->tls == NULL || !redis_tls_wants_read(s->context));
     if (wait_writable != s->polling_writable)
@@ -275,12 +256,7 @@ void redis_socket_flush(struct redis_socket *s)
 
 int redis_socket_send(struct redis_socket *s, struct span command)
 {
-    int err = buf_reserve(&s->queued, command.len);
-    if (err == 0)
-        buf_append_span(&s->queued, command);
-    else
-        s->queued.error = 0; /* this command is not sent; earlier and later ones are */
-    return err;
+    return redisAppendFormattedCommand(s->context, command.data, command.len) == REDIS_OK ? 0 : -ENOMEM;
 }
 
 static redisContext *redis_socket_connect_to(const struct redis_endpoint *endpoint, const char *address)
@@ -369,7 +345,6 @@ static void redis_socket_on_closed(uv_handle_t *handle)
     struct redis_socket *s = handle->data;
     redisFree(s->context);
     resp_fini(&s->parser);
-    buf_fini(&s->queued);
     free(s);
 }
 

@@ -19,6 +19,15 @@
 struct redis_socket;
 struct ssl_ctx_st;
 
+/* Whether a failure may pass. */
+enum redis_failure {
+    REDIS_FAILURE_PASSING,  /* there is no connection, or no memory */
+    REDIS_FAILURE_REFUSED,  /* an error reply, which is the reason */
+    REDIS_FAILURE_REJECTED, /* one side rejects the other (a certificate, a permission), or the server is of
+                               another kind */
+    REDIS_FAILURE_INVALID   /* the input is not RESP3 */
+};
+
 struct redis_socket_options {
     void (*on_connected)(void *arg);
     /*
@@ -32,9 +41,10 @@ struct redis_socket_options {
      * then does not prove that everything has arrived. Called once until the socket is drained; may be NULL.
      */
     void (*on_backlog)(void *arg);
-    void (*on_failed)(void *arg, const char *why); /* once; `why` is borrowed until the function returns */
+    void (*on_failed)(void *arg, const char *why,
+                      enum redis_failure failure); /* once; `why` is borrowed until the function returns */
     void *arg;
-    /* Stricter limits than those of every reply (resp.h); 0: no stricter ones. */
+    /* The limits of a reply in place of those of resp.h; 0: those of resp.h. */
     size_t bytes_max;
     uint64_t elements_max;
 };
@@ -51,7 +61,7 @@ int redis_socket_open(uv_loop_t *loop, const struct redis_endpoint *endpoint, st
 /* Closes and frees the socket. No event follows, and it may be called from within one. */
 void redis_socket_close(struct redis_socket *s);
 
-/* Queues a command, as command_begin and command_add (resp.h) make it. Returns 0 or -ENOMEM. */
+/* Queues a command, as command_begin and command_add (resp.h) make it. After -ENOMEM the next write fails. */
 int redis_socket_send(struct redis_socket *s, struct span command) __attribute__((warn_unused_result));
 
 /* Writes the queue as far as the kernel accepts it. The rest is written when the socket is writable. */

@@ -160,8 +160,8 @@ TEST_CASE(channelctl_does_not_wait_for_a_silent_sentinel)
     int port = net_reserve_port();
     int listener = net_listen(port); /* accepts connections and never replies */
     assert_true(listener >= 0);
-    expect_detour_of_tool("redis+sentinel", port, "no reply in time");
-    expect_detour_of_tool("rediss+sentinel", port, "no reply in time");
+    expect_detour_of_tool("redis+sentinel", port, "no connection in time");
+    expect_detour_of_tool("rediss+sentinel", port, "no connection in time");
     (void)close(listener);
 }
 

@@ -184,7 +184,7 @@ TEST_CASE(eviction_policy_is_one_that_needs_no_ttl)
 
 static const char *availability(const struct redis_reply *error)
 {
-    return redis_server_is_unavailable(error) ? "for a while" : "no";
+    return redis_server_is_unavailable(span_of(error->str)) ? "for a while" : "no";
 }
 
 TEST_CASE(errors_that_pass_are_known)
