@@ -39,15 +39,16 @@ static void redis_endpoint_refuse(struct endpoint_reader *r, const char *why)
 /* *out becomes `text`, decoded once, and is owned. A NUL byte in it (%00) would cut it short. */
 static void redis_endpoint_copy_decoded(struct endpoint_reader *r, struct span text, char **out)
 {
-    *out = malloc(text.len + 1);
-    if (*out == NULL) {
+    char *decoded = malloc(text.len + 1);
+    if (decoded == NULL) {
         r->err = -ENOMEM;
         return;
     }
-    size_t n = uri_decode(text, *out);
-    (*out)[n] = '\0';
-    if (strlen(*out) < n)
+    size_t n = uri_decode(text, decoded);
+    decoded[n] = '\0';
+    if (strlen(decoded) < n)
         redis_endpoint_refuse(r, "must not hold a NUL byte");
+    *out = decoded; /* redis_endpoint_fini frees it in any case */
 }
 
 /* Takes `user:password@` from the front of the authority. */
