@@ -444,14 +444,14 @@ static void redis_connection_on_tracking(struct redis_connection *c, const struc
 {
     if (reply == NULL || c->state != HANDSHAKE)
         return;
-    if (reply->type == REPLY_ERROR &&
-        redis_server_is_unavailable(
-            span_of(reply->str))) { /* otherwise the whole connection would cache nothing */
+    bool refused = reply->type == REPLY_ERROR;
+    /* otherwise the whole connection would cache nothing */
+    if (refused && redis_server_is_unavailable(span_of(reply->str))) {
         redis_connection_fail(c, reply->str);
         return;
     }
-    c->tracking = reply->type != REPLY_ERROR;
-    if (!c->tracking)
+    c->tracking = !refused;
+    if (refused)
         redis_connection_go_untracked(c, "redis refuses tracking", reply->str);
     redis_connection_count_reply(c);
 }

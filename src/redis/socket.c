@@ -36,7 +36,7 @@ struct redis_socket {
     struct redis_socket_options options;
     struct ssl_ctx_st *tls; /* borrowed, as is its host; NULL without TLS */
     const char *host;
-    bool writing; /* the kernel has not accepted all commands that were written */
+    bool writing; /* hiredis has commands that the kernel has not accepted yet */
     bool polling_writable;
     enum socket_state state;
     uint64_t read_ns;     /* when input was last read, by the monotonic clock */
@@ -256,6 +256,7 @@ void redis_socket_flush(struct redis_socket *s)
 
 int redis_socket_send(struct redis_socket *s, struct span command)
 {
+    s->writing = true;
     return redisAppendFormattedCommand(s->context, command.data, command.len) == REDIS_OK ? 0 : -ENOMEM;
 }
 
