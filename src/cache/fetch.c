@@ -96,6 +96,7 @@ struct page_read {
     struct summary_read *reads;   /* the reads of its summaries, by their places; owned */
     struct lifetime lifetime;     /* of its list; by TTL, of all replies */
     uint64_t index_epoch;         /* the epoch when its index was read */
+    uint64_t flush_epoch;         /* the epoch since which its summaries were read */
     uint64_t outdated_ms;         /* when it was current, if a channel may have changed since; 0: none has */
 };
 
@@ -654,11 +655,16 @@ static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum
     fetch_proceed(f);
 }
 
+/* Summaries of an earlier read stay, unless everything was invalidated since. */
 static void fetch_set_members(struct fetch *f, const struct page_members *members)
 {
+    struct page_read *p = &f->page;
     fetch_unwatch(f);
-    page_builder_set_members(f->page.builder, members);
-    f->page.outdated_ms = 0;
+    if (p->flush_epoch != f->fetches->flush_epoch)
+        page_builder_reset(p->builder);
+    page_builder_set_members(p->builder, members);
+    p->flush_epoch = f->fetches->flush_epoch;
+    p->outdated_ms = 0;
     fetch_watch(f);
 }
 

@@ -38,6 +38,13 @@ struct page_builder {
 struct page_builder *page_builder_new(int64_t number);
 void page_builder_free(struct page_builder *p);
 
+/* Drops the members and summaries. */
+static inline void page_builder_reset(struct page_builder *p)
+{
+    p->members.count = 0;
+    buf_clear(&p->text);
+}
+
 /*
  * Sets the members. Summaries that were written for them in an earlier read, and are current, stay; gaps must
  * be read again.
