@@ -53,7 +53,7 @@ COPY --from=build /root-of-image/usr /usr
 
 # --- The image. ---
 FROM scratch
-ARG VERSION=1.2.0
+ARG VERSION=2.0.0
 ARG REVISION=unknown
 ARG SOURCE=
 LABEL org.opencontainers.image.title="channeld" \
