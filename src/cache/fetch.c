@@ -655,12 +655,14 @@ static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum
     fetch_proceed(f);
 }
 
-/* Summaries of an earlier read stay, unless everything was invalidated since. */
+/* Summaries of an earlier read stay if their changes are announced, and not everything was invalidated since.
+ */
 static void fetch_set_members(struct fetch *f, const struct page_members *members)
 {
     struct page_read *p = &f->page;
+    bool is_told = validity_may_store(f->fetches->parts->validity);
     fetch_unwatch(f);
-    if (p->flush_epoch != f->fetches->flush_epoch)
+    if (!is_told || p->flush_epoch != f->fetches->flush_epoch)
         page_builder_reset(p->builder);
     page_builder_set_members(p->builder, members);
     p->flush_epoch = f->fetches->flush_epoch;
