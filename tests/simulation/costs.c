@@ -420,7 +420,8 @@ static void learn_page(int64_t number, enum cache_source source)
         return;
     if (!pages[number].read)
         pages[number] = index_size = (struct copy){.read = true, .turn = loop_turn()};
-    learn_summaries(number);
+    if (!has_changed(OBJECT_INDEX)) /* or the process has another list still */
+        learn_summaries(number);
 }
 
 static struct copy *copy_of_key(uint64_t key)
