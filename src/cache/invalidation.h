@@ -10,10 +10,9 @@
  * transaction.
  *
  * The audit reads a card, or one summary or the list of a page, again with each heartbeat, in the random
- * order of the table. One difference
- * proves nothing: the invalidation may still be behind the reply on the stream. It is confirmed when a later
- * PING has been answered and no invalidation has named the key. The next heartbeat may belong to a PING that
- * was already in flight, so the second one confirms.
+ * order of the table. One difference proves nothing: the invalidation may still be behind the reply on the
+ * stream. It is confirmed when a later PING has been answered and no invalidation has named the key. The next
+ * heartbeat may belong to a PING that was already in flight, so the second one confirms.
  */
 #ifndef CACHE_INVALIDATION_H
 #define CACHE_INVALIDATION_H
