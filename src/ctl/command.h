@@ -105,4 +105,13 @@ int command_keys_list(const struct options *o, const char *argument);
 int command_verify(const struct options *o, const char *argument);
 int command_sample(const struct options *o, const char *argument);
 
+/* --- Sample channels, which sample prints and load loads --- */
+
+/* Reads the number of channels as the user wrote it. Returns EXIT_OK, or EXIT_USAGE after printing what is
+ * wrong. */
+int sample_parse_count(const char *text, int64_t *out);
+
+/* Appends the n-th channel as JSON, from 0, without a newline; its link has this host. */
+void sample_write(struct buf *out, const char *host, int64_t n);
+
 #endif

@@ -1,7 +1,7 @@
 /* Reading lines, twice; see lines.h. */
 #include "ctl/lines.h"
 
-#include "ctl/sample.h"
+#include "ctl/command.h"
 #include "ctl/terminal.h"
 
 #include <errno.h>

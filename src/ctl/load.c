@@ -1,9 +1,8 @@
 /* channelctl load: reads channels from a file, line by line, and writes them to Redis; see load.h. */
 #include "ctl/load.h"
 
+#include "base/hash.h"
 #include "base/text.h"
-#include "ctl/line_index.h"
-#include "ctl/sample.h"
 #include "model/channel.h"
 
 #include <assert.h>
@@ -230,6 +229,17 @@ _Static_assert((int)WRITER_CARD_BYTES_MAX >= (int)LINE_BYTES_MAX,
 /* Without --max-removed a replacing load may remove this share of the channels, or this number of them. */
 enum { REMOVED_SHARE_MAX = 20, REMOVED_CHANNELS_MAX = 20 };
 
+/* The input is read twice, as a load applies the last line of each channel: the first time notes the lines,
+ * the second time reads those that count. A line counts unless its offset is one of these. */
+enum { LINE_REFUSED = -1, LINE_REPEATED = -2 /* another line of its channel counts */ };
+
+struct indexed_line {
+    int64_t id;     /* of its channel */
+    int64_t offset; /* where it begins */
+    int64_t number; /* in the file, from 1 */
+    uint64_t link;  /* the hash of its link, 0: it has none; then the place of the line that owns the link */
+};
+
 /* The catalogue before the load. */
 struct census {
     int64_t channels; /* cards */
@@ -244,8 +254,12 @@ struct census {
 struct load {
     const struct options *options;
     struct lines lines;
-    struct buf texts; /* the texts of the line's card */
-    struct line_index index;
+    struct buf texts;          /* the texts of the line's card */
+    struct indexed_line *line; /* owned: the lines with an id, in the order of the file */
+    size_t line_count;
+    uint32_t *channel; /* owned: the place of the line of each channel, by id */
+    size_t channels;
+    uint64_t seed; /* of the hashes of links */
     struct census census;
     int64_t max_removed; /* channels, or percent if `is_share` */
     bool is_share;
@@ -255,11 +269,10 @@ struct load {
     struct writer writer;
     struct report report;
     struct progress progress, writing, removal;
-    int64_t refused;  /* lines; without those that the writer refused */
-    int64_t repeated; /* lines about a channel of an earlier line */
-    bool is_refused;  /* the whole load, before anything was written */
-    int read_error;   /* of the second reading: a negative errno, or 0 */
-    int stopped_by;   /* this signal, or 0 */
+    int64_t refused; /* lines; without those that the writer refused */
+    bool is_refused; /* the whole load, before anything was written */
+    int read_error;  /* of the second reading: a negative errno, or 0 */
+    int stopped_by;  /* this signal, or 0 */
 };
 
 static bool load_has_flag(const struct load *l, enum ctl_flag flag)
@@ -304,7 +317,22 @@ static int load_read_card(struct load *l, struct span line, int64_t number, stru
 static uint64_t load_hash_link(const struct load *l, const struct card *card)
 {
     struct span link = card->row.value[CHANNEL_FIELD_link];
-    return link.data != NULL ? line_index_link_hash(&l->index, link) : 0;
+    return link.data != NULL ? hash_bytes(link, l->seed) | 1 : 0;
+}
+
+static int load_add_line(struct load *l, const struct indexed_line *line)
+{
+    enum { FIRST_LINES = 1024 };
+    size_t n = l->line_count;
+    if (n == 0 || (n >= FIRST_LINES && (n & (n - 1)) == 0)) { /* the room is a power of two, and full */
+        size_t room = n == 0 ? FIRST_LINES : 2 * n;
+        struct indexed_line *larger = n <= UINT32_MAX / 2 ? realloc(l->line, room * sizeof *larger) : NULL;
+        if (larger == NULL)
+            return -ENOMEM;
+        l->line = larger;
+    }
+    l->line[l->line_count++] = *line;
+    return 0;
 }
 
 /* A line that is refused is the last one of its channel, too: an earlier one is not loaded instead. Returns 0
@@ -316,13 +344,10 @@ static int load_index_line(struct load *l, struct span line)
     l->refused += err == -EINVAL;
     if (err == -ENOMEM || !card.has_id)
         return err == -ENOMEM ? err : 0;
-    const struct indexed_line indexed = {.id = card.id,
-                                         .offset = err == 0 ? l->lines.at : LINE_REFUSED,
-                                         .number = l->lines.number,
-                                         .link = err == 0 ? load_hash_link(l, &card) : 0};
-    int is_new = line_index_put(&l->index, &indexed);
-    l->repeated += is_new == 0;
-    return is_new < 0 ? is_new : 0;
+    return load_add_line(l, &(struct indexed_line){.id = card.id,
+                                                   .offset = err == 0 ? l->lines.at : LINE_REFUSED,
+                                                   .number = l->lines.number,
+                                                   .link = err == 0 ? load_hash_link(l, &card) : 0});
 }
 
 /* Reads the input to its end, or to a reason to refuse all of it. Returns 0 or -ENOMEM. */
@@ -344,6 +369,60 @@ static int load_read_all(struct load *l)
         load_refuse_all(l, "cannot read %s: %s", l->writer.file,
                         got == -EILSEQ ? l->lines.form : strerror(-got));
     return err;
+}
+
+/* --- Channels --- */
+
+static int load_compare(uint64_t a, uint64_t b)
+{
+    return a == b ? 0 : a < b ? -1 : 1;
+}
+
+/* By channel, then in the order of the file, which is that of their places. */
+static int load_compare_ids(const void *a, const void *b, void *lines)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+    const struct indexed_line *line = lines;
+    int by_id = load_compare((uint64_t)line[x].id, (uint64_t)line[y].id);
+    return by_id != 0 ? by_id : load_compare(x, y);
+}
+
+/* Lists the channels. The last line of each one takes the place of the first. */
+static int load_list_channels(struct load *l)
+{
+    size_t n = l->line_count;
+    uint32_t *place = l->channel = malloc((n + 1) * sizeof *place);
+    if (place == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        place[i] = (uint32_t)i;
+    qsort_r(place, n, sizeof *place, load_compare_ids, l->line);
+    for (size_t i = 0; i < n; i++) {
+        struct indexed_line *first = l->channels > 0 ? &l->line[place[l->channels - 1]] : NULL;
+        struct indexed_line *line = &l->line[place[i]];
+        if (first == NULL || first->id != line->id) {
+            place[l->channels++] = place[i];
+            continue;
+        }
+        *first = *line;
+        line->offset = LINE_REPEATED;
+    }
+    return 0;
+}
+
+static bool load_has_channel(const struct load *l, int64_t id)
+{
+    size_t low = 0;
+    size_t high = l->channels;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int compared = load_compare((uint64_t)l->line[l->channel[middle]].id, (uint64_t)id);
+        if (compared == 0)
+            return true;
+        *(compared < 0 ? &low : &high) = compared < 0 ? middle + 1 : middle;
+    }
+    return false;
 }
 
 /* --- The second reading --- */
@@ -392,19 +471,37 @@ static int load_refuse_link(struct load *l, struct indexed_line *line, const str
     return err;
 }
 
+/* By link, then in the order of the file. */
+static int load_compare_links(const void *a, const void *b, void *lines)
+{
+    const struct indexed_line *x = (struct indexed_line *)lines + *(const uint32_t *)a;
+    const struct indexed_line *y = (struct indexed_line *)lines + *(const uint32_t *)b;
+    int by_link = load_compare(x->link, y->link);
+    return by_link != 0 ? by_link : load_compare((uint64_t)x->number, (uint64_t)y->number);
+}
+
 /* A link belongs to the first line with it, of those that are the last ones of their channels. Returns 0 or
  * -ENOMEM. */
 static int load_check_links(struct load *l)
 {
-    struct line_index *x = &l->index;
-    int err = line_index_begin_links(x);
-    for (size_t i = 0; i < x->count && err == 0; i++) {
-        struct indexed_line *line = &x->line[i];
-        const struct indexed_line *owner = line->link != 0 ? line_index_link_owner(x, line->link) : line;
-        if (owner != line)
-            err = load_refuse_link(l, line, owner);
+    uint32_t *place = malloc((l->channels + 1) * sizeof *place);
+    int err = place != NULL ? 0 : -ENOMEM;
+    uint64_t link = 0;
+    uint32_t owner = 0;
+    if (place != NULL && l->channels > 0) {
+        memcpy(place, l->channel, l->channels * sizeof *place);
+        qsort_r(place, l->channels, sizeof *place, load_compare_links, l->line);
     }
-    line_index_end_links(x);
+    for (size_t i = 0; i < l->channels && err == 0; i++) {
+        struct indexed_line *line = &l->line[place[i]];
+        owner = line->link != 0 && line->link == link ? owner : place[i];
+        link = line->link;
+        line->link = owner;
+    }
+    for (size_t i = 0; i < l->line_count && err == 0; i++)
+        if (l->line[i].offset >= 0 && l->line[i].link != i)
+            err = load_refuse_link(l, &l->line[i], &l->line[l->line[i].link]);
+    free(place);
     if (err != 0 && err != -ENOMEM)
         load_refuse_all(l, "cannot read %s again: %s", l->writer.file, load_name_error(err));
     return err == -ENOMEM ? err : 0;
@@ -414,7 +511,7 @@ static int load_check_links(struct load *l)
 
 static void load_check_count(struct load *l)
 {
-    int64_t count = (int64_t)l->index.count;
+    int64_t count = (int64_t)l->channels;
     if (l->expected > 0 && count != l->expected)
         load_refuse_all(l, "the file has %lld channel%s, and not %lld as --expect says", (long long)count,
                         plural(count), (long long)l->expected);
@@ -430,6 +527,8 @@ static int load_examine(struct load *l)
     progress_start(&l->progress, "line", lines_total(&l->lines));
     int err = load_read_all(l);
     progress_end(&l->progress);
+    if (err == 0 && !l->is_refused)
+        err = load_list_channels(l);
     if (err == 0 && !l->is_refused)
         err = load_check_links(l);
     report_finish(&l->report);
@@ -453,7 +552,7 @@ static void load_count_cards(void *arg, const struct redis_reply *keys, size_t c
     int64_t id = 0;
     for (size_t i = 0; i < count; i++) {
         bool is_id = parse_int64(keyspace_card_id(l->client.keys, reply_text(&keys[i])), &id) == 0;
-        l->census.lacking += !is_id || line_index_find(&l->index, id) == NULL;
+        l->census.lacking += !is_id || !load_has_channel(l, id);
     }
     l->census.channels += (int64_t)count;
     if (interrupt_signal() != 0)
@@ -467,7 +566,7 @@ static int64_t load_count_samples_after(const struct load *l)
     const struct census *c = &l->census;
     int64_t kept = l->writer.replace ? 0 : c->lacking;
     bool all_are_samples = load_has_flag(l, FLAG_SAMPLE) && (kept == 0 || c->channels <= c->samples);
-    return all_are_samples ? kept + (int64_t)l->index.count : 0;
+    return all_are_samples ? kept + (int64_t)l->channels : 0;
 }
 
 /* Counts what the catalogue has before the load, where that matters. Returns 0 or -EIO. */
@@ -509,11 +608,11 @@ static int load_write_all(struct load *l)
     struct card card;
     int err = 0;
     report_init(&l->report, stderr);
-    progress_start(&l->writing, "channel", (int64_t)l->index.count);
-    for (size_t i = 0; i < l->index.count && interrupt_signal() == 0 && err == 0; i++) {
-        const struct indexed_line *line = &l->index.line[i];
+    progress_start(&l->writing, "channel", (int64_t)l->line_count);
+    for (size_t i = 0; i < l->line_count && interrupt_signal() == 0 && err == 0; i++) {
+        const struct indexed_line *line = &l->line[i];
         progress_show(&l->writing, load_accepted(l), (int64_t)i);
-        if (line->offset == LINE_REFUSED)
+        if (line->offset < 0)
             continue;
         l->read_error = load_read_again(l, line, &card);
         if (l->read_error != 0)
@@ -574,9 +673,10 @@ static int load_finish(struct load *l)
 static void load_print_warnings(const struct load *l)
 {
     const struct writer_counts *n = &l->writer.counts;
-    if (l->repeated > 0)
+    int64_t repeated = (int64_t)(l->line_count - l->channels);
+    if (repeated > 0)
         show_message("%lld line%s repeated a channel; the last line of each channel was used",
-                     (long long)l->repeated, plural(l->repeated));
+                     (long long)repeated, plural(repeated));
     if (n->links_moved > 0)
         show_message("%lld link%s belonged to another channel before", (long long)n->links_moved,
                      plural(n->links_moved));
@@ -607,7 +707,7 @@ static void load_print_stop(const struct load *l)
     const struct writer_counts *n = &l->writer.counts;
     if (load_accepted(l) > 0)
         show_message("stopped after %lld of %zu channels of %s: %lld loaded, %lld unchanged",
-                     (long long)load_accepted(l), l->index.count, l->writer.file, (long long)n->written,
+                     (long long)load_accepted(l), l->channels, l->writer.file, (long long)n->written,
                      (long long)n->unchanged);
     else
         show_message("stopped before %s",
@@ -702,8 +802,8 @@ static int load_preview(struct load *l)
 /* Redis cannot be reached. */
 static int load_preview_alone(const struct load *l)
 {
-    print_line(stdout, "%zu channel%s, %lld refused; not compared with Redis", l->index.count,
-               plural((int64_t)l->index.count), (long long)l->refused);
+    print_line(stdout, "%zu channel%s, %lld refused; not compared with Redis", l->channels,
+               plural((int64_t)l->channels), (long long)l->refused);
     int code = output_finish();
     return load_exit_code(l) == EXIT_OK ? code : EXIT_FAILED;
 }
@@ -764,9 +864,8 @@ static int load_all(struct load *l)
 
 int command_load(const struct options *o, const char *argument)
 {
-    struct load l = {.options = o};
+    struct load l = {.options = o, .seed = random_seed(&l)};
     l.writer = (struct writer){.client = &l.client, .report = &l.report, .progress = &l.removal};
-    line_index_init(&l.index);
     int code = load_read_flags(&l);
     if (code == EXIT_OK)
         code = load_open(&l, argument);
@@ -775,7 +874,8 @@ int command_load(const struct options *o, const char *argument)
     writer_fini(&l.writer);
     client_close(&l.client);
     lines_close(&l.lines);
-    line_index_fini(&l.index);
+    free(l.line);
+    free(l.channel);
     buf_fini(&l.texts);
     return code;
 }

@@ -2,8 +2,6 @@
  * Sample channels, and channelctl sample. The n-th channel is the same on every machine. The texts contain
  * characters that careless JSON writers handle incorrectly: quotes, backslashes, tabs.
  */
-#include "ctl/sample.h"
-
 #include "base/hash.h"
 #include "base/text.h"
 #include "ctl/command.h"
