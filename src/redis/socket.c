@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
+#include <hiredis/sds.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@
 enum {
     READ_MAX = 16 * 1024,   /* bytes read at a time; the size of the largest TLS record */
     BACKLOG_MIN = 4 * 1024, /* bytes; fewer never fill the kernel's buffers, however small the segments are */
-    TURN_MAX = 128 * 1024   /* bytes; further input waits for the next loop iteration */
+    TURN_MAX = 128 * 1024,  /* bytes; further input waits for the next loop iteration */
+    OUTPUT_KEPT = 256 * 1024 /* the memory that an empty output buffer keeps */
 };
 
 /* 16 KiB of invalidations take a millisecond. Further input waits for the next loop iteration. */
@@ -238,16 +240,26 @@ static void redis_socket_on_poll(uv_poll_t *poll, int status, int events)
         redis_socket_flush(s);
 }
 
+/* As redisBufferWrite, which frees the output with each write. */
+static int redis_socket_write(redisContext *context)
+{
+    if (sdsalloc(context->obuf) > OUTPUT_KEPT)
+        return redisBufferWrite(context, NULL);
+    ssize_t n = sdslen(context->obuf) > 0 ? context->funcs->write(context) : 0;
+    if (n > 0)
+        (void)sdsrange(context->obuf, n, -1); /* it fails only beyond SSIZE_MAX */
+    return n < 0 ? REDIS_ERR : REDIS_OK;
+}
+
 void redis_socket_flush(struct redis_socket *s)
 {
-    int done = 0;
     if (s->state != OPEN)
         return;
-    if (redisBufferWrite(s->context, &done) != REDIS_OK) {
+    if (redis_socket_write(s->context) != REDIS_OK) {
         redis_socket_fail_io(s);
         return;
     }
-    s->writing = done == 0;
+    s->writing = sdslen(s->context->obuf) > 0;
     /* While TLS must read first (its handshake) the socket is always writable, so it waits for input. */
     bool wait_writable = s->writing && (s->tls == NULL || !redis_tls_wants_read(s->context));
     if (wait_writable != s->polling_writable)
@@ -256,7 +268,6 @@ void redis_socket_flush(struct redis_socket *s)
 
 int redis_socket_send(struct redis_socket *s, struct span command)
 {
-    s->writing = true;
     return redisAppendFormattedCommand(s->context, command.data, command.len) == REDIS_OK ? 0 : -ENOMEM;
 }
 

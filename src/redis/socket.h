@@ -61,7 +61,7 @@ int redis_socket_open(uv_loop_t *loop, const struct redis_endpoint *endpoint, st
 /* Closes and frees the socket. No event follows, and it may be called from within one. */
 void redis_socket_close(struct redis_socket *s);
 
-/* Queues a command, as command_begin and command_add (resp.h) make it. After -ENOMEM the next write fails. */
+/* Queues a command, as command_begin and command_add (resp.h) make it. Returns 0 or -ENOMEM. */
 int redis_socket_send(struct redis_socket *s, struct span command) __attribute__((warn_unused_result));
 
 /* Writes the queue as far as the kernel accepts it. The rest is written when the socket is writable. */

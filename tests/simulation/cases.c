@@ -721,7 +721,7 @@ static void run_slow_reply(void)
 {
     await_connected(1, 5000);
     uint64_t lost = all->redis_disconnects_total;
-    scenario_delay_answers(10 * SECOND);
+    scenario_delay_answers(15 * SECOND); /* the card may be read twice */
     send_large_card(CARD_BYTES / 4);
     run_for_ms(6000);
     net_set_rate(&scenario.server[0].listener, 0);
@@ -1395,7 +1395,7 @@ static const struct simulated_case cases[] = {
     {"unnamed-successor", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_successor},
     {"nodes-that-refer-to-each-other", &topology_cluster, 1, true, cluster_stay,
      run_nodes_that_refer_to_each_other},
-    {"slot-that-migrates", &topology_cluster, 1, true, nothing, run_slot_that_migrates},
+    {"slot-that-migrates", &topology_cluster, 1, true, cluster_rest, run_slot_that_migrates},
 };
 
 const char *cases_name(unsigned number)

@@ -56,6 +56,7 @@ static struct unknown {
 } unknown, unknowns[UNKNOWNS];
 static unsigned unknown_count;
 static bool stays;           /* the slot does not migrate */
+static uint64_t rest_ns;     /* how long the slot stays before it migrates again */
 static bool names_announced; /* cluster-preferred-endpoint-type hostname */
 
 static struct node {
@@ -204,6 +205,11 @@ static bool may_be_unknown(void)
 void cluster_announce_names(void)
 {
     names_announced = true;
+}
+
+void cluster_rest(void)
+{
+    rest_ns = SECOND;
 }
 
 void cluster_stay(void)
@@ -415,7 +421,7 @@ static bool has_moved(void)
 
 static void begin_migration(void)
 {
-    if (!has_converged() || !is_able(owner) || !is_whole())
+    if (!has_converged() || !is_able(owner) || !is_whole() || now_ns() < owned_ns + rest_ns)
         return;
     int to = master_beside(owner);
     if (!is_able(to))
@@ -727,6 +733,7 @@ static void begin(void)
     memset(unknowns, 0, sizeof unknowns);
     unknown_count = 0;
     stays = names_announced = false;
+    rest_ns = 0;
     takeovers = migrations = 0;
     truth = scenario.master->catalogue;
     for (int i = 0; i < NODES; i++) {

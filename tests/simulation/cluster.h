@@ -8,6 +8,9 @@ void cluster_announce_names(void);
 /* The slot does not migrate. */
 void cluster_stay(void);
 
+/* The slot stays long enough for the process to use its owner. */
+void cluster_rest(void);
+
 /* This node has none any more: its host is "?". */
 void cluster_remove_name(int node);
 
