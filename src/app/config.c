@@ -303,14 +303,13 @@ static int config_find_help_or_version(int argc, char **argv)
     return CONFIG_RUN;
 }
 
-/* In the order of their bits; the last two are found before the others. */
-static const struct settings_switch SWITCHES[] = {
-    {"--check", "run all checks of a start, print the settings in force, and exit"},
-    {"--probe", "check that the channeld running with these settings is ready: exit code 0 or 1"},
-    {"--version", "print the version and exit"},
-    {"--help", "print this and exit; also -h"},
-    {NULL, NULL}};
-enum { SWITCH_CHECK = 1, SWITCH_PROBE = 2 };
+/* The last two are found before the others. */
+enum { FLAG_CHECK, FLAG_PROBE, FLAG_VERSION, FLAG_HELP, FLAG_COUNT };
+static const struct settings_flag FLAGS[FLAG_COUNT] = {
+    {"--check", NULL, "run all checks of a start, print the settings in force, and exit"},
+    {"--probe", NULL, "check that the channeld running with these settings is ready: exit code 0 or 1"},
+    {"--version", NULL, "print the version and exit"},
+    {"--help", NULL, "print this and exit; also -h"}};
 
 static const struct usage_exit EXITS[] = {{"0", "drained, or done"},
                                           {"1", "could not run, or (--probe) not ready"},
@@ -321,7 +320,8 @@ const struct usage config_usage = {
     .program = "channeld",
     .summary = "a read-only JSON API over public channels kept in Redis",
     .synopsis = "[--SETTING VALUE]...",
-    .switches = SWITCHES,
+    .flags = FLAGS,
+    .flag_count = FLAG_COUNT,
     .exits = EXITS,
     .exit_count = sizeof EXITS / sizeof EXITS[0],
     .settings = &SETTINGS,
@@ -344,21 +344,22 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     int wanted = config_find_help_or_version(argc, argv);
     if (wanted != CONFIG_RUN)
         return wanted;
-    c->args = (struct settings_args){.argc = argc, .argv = argv, .switches = SWITCHES};
+    c->args = (struct settings_args){.argc = argc, .argv = argv, .flags = FLAGS, .flag_count = FLAG_COUNT};
     int err = settings_read(&SETTINGS, &c->values, &c->args, error);
     if (err > 0) {
         buf_append_str(error, "unexpected argument (see --help)"); /* it may be a URL with a password */
         err = -EINVAL;
     }
     /* The files may differ from those of the server that is probed. */
-    bool probes = (c->args.switched & (SWITCH_CHECK | SWITCH_PROBE)) == SWITCH_PROBE;
+    bool checks = c->args.flag[FLAG_CHECK] != NULL;
+    bool probes = c->args.flag[FLAG_PROBE] != NULL && !checks;
     if (err == 0 && !probes)
         err = settings_read_files(&SETTINGS, &c->values, &c->args, error);
     if (err == 0)
         err = probes ? config_check(c, 1, error) : config_check_all(c, error);
     if (err != 0)
         return err;
-    return probes ? CONFIG_PROBE : (c->args.switched & SWITCH_CHECK) != 0 ? CONFIG_CHECK : CONFIG_RUN;
+    return probes ? CONFIG_PROBE : checks ? CONFIG_CHECK : CONFIG_RUN;
 }
 
 void config_fini_values(struct config_values *v)

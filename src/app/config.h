@@ -185,7 +185,7 @@ void config_write_source(const struct config *c, const char *name, struct buf *o
  * writes its `warning`. Returns false after the last. */
 bool config_next_unknown(size_t *at, struct buf *warning);
 
-/* The settings and switches that channeld can be called with. */
+/* The settings and flags that channeld can be called with. */
 extern const struct usage config_usage;
 
 #endif

@@ -223,10 +223,11 @@ static const struct setting *settings_find_flag(const struct settings *all, stru
 /* Returns 1 if argv[*at] is a flag that is not a setting, 0, or -EINVAL; *at moves to its last word. */
 static int settings_read_plain_flag(const struct reader *r, struct settings_args *args, int *at)
 {
+    const char *word = strcmp(args->argv[*at], "-h") == 0 ? "--help" : args->argv[*at];
     for (size_t i = 0; i < args->flag_count; i++) {
         const struct settings_flag *f = &args->flags[i];
         size_t length = strlen(f->name);
-        const char *rest = strncmp(args->argv[*at], f->name, length) == 0 ? args->argv[*at] + length : NULL;
+        const char *rest = strncmp(word, f->name, length) == 0 ? word + length : NULL;
         if (rest == NULL || (*rest != '\0' && (*rest != '=' || f->value == NULL)))
             continue;
         bool is_separate = f->value != NULL && *rest == '\0';
@@ -267,18 +268,6 @@ static int settings_read_flag(const struct reader *r, struct settings_args *args
     return is_file ? 0 : settings_set_value(r, s, (struct source){called, value});
 }
 
-static bool settings_read_switch(const char *word, const struct settings_switch *switches, unsigned *switched)
-{
-    for (unsigned i = 0; switches != NULL && switches[i].name != NULL; i++) {
-        bool is_short = strcmp(word, "-h") == 0 && strcmp(switches[i].name, "--help") == 0;
-        if (!is_short && strcmp(word, switches[i].name) != 0)
-            continue;
-        *switched |= 1U << i;
-        return true;
-    }
-    return false;
-}
-
 /* Returns the number of words that are not flags, or a negative errno. */
 static int settings_read_words(const struct reader *r, struct settings_args *args)
 {
@@ -289,9 +278,7 @@ static int settings_read_words(const struct reader *r, struct settings_args *arg
         int err = 0;
         if (flags && strcmp(word, "--") == 0)
             flags = false;
-        else if (flags && settings_read_switch(word, args->switches, &args->switched))
-            continue;
-        else if (flags && strncmp(word, "--", 2) == 0)
+        else if (flags && (strncmp(word, "--", 2) == 0 || strcmp(word, "-h") == 0))
             err = settings_read_flag(r, args, &i);
         else {
             args->argv[i] = args->argv[words];

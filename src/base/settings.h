@@ -40,15 +40,9 @@ struct settings {
     const char *env_prefix; /* begins the variables, such as "NAME_" */
 };
 
-/* A flag without a value. */
-struct settings_switch {
-    const char *name; /* "--check"; "-h" stands for "--help" */
-    const char *help;
-};
-
 /* A flag that is not a setting, and has no variable. */
 struct settings_flag {
-    const char *name;  /* "--count" */
+    const char *name;  /* "--count"; "-h" stands for "--help" */
     const char *value; /* a word that follows it, such as "N"; NULL: none */
     const char *help;
 };
@@ -67,10 +61,8 @@ enum { SETTINGS_ROWS_MAX = 64, SETTINGS_FLAGS_MAX = 16 };
 /* A command line and the results of parsing it. */
 struct settings_args {
     int argc;
-    char **argv; /* permuted: it begins with the words that are not flags afterwards */
-    const struct settings_switch *switches; /* ends with a name that is NULL; or NULL */
-    unsigned switched;                      /* out: bit i: switches[i] was given */
-    const struct settings_flag *flags;      /* flag_count of them */
+    char **argv;                       /* permuted: it begins with the words that are not flags afterwards */
+    const struct settings_flag *flags; /* flag_count of them */
     size_t flag_count;
     const char *flag[SETTINGS_FLAGS_MAX];    /* out: the value of each that was given, "" where it has none */
     unsigned char source[SETTINGS_ROWS_MAX]; /* out: an enum setting_source for each setting */
@@ -79,8 +71,8 @@ struct settings_args {
 };
 
 /*
- * Parses argv[1..] and the environment into `target` (zeroed by the caller). Switches, flags and words that
- * are not flags are returned in `args`. "--" ends the flags. A setting that comes from a file has no value
+ * Parses argv[1..] and the environment into `target` (zeroed by the caller). Flags and words that are not
+ * flags are returned in `args`. "--" ends the flags. A setting that comes from a file has no value
  * yet: see settings_read_files. Returns the number of words, or -EINVAL with a message in `error` that names
  * the flag or the variable, or -ENOMEM. Call settings_fini in every case.
  */

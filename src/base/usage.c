@@ -62,8 +62,20 @@ void usage_write_call(const struct usage *u, const struct usage_command *c, stru
             usage_write_flag(out, &u->flags[i], " [", "]");
 }
 
-/* The commands, and the flags that they take or need. */
-static void usage_write_commands(struct buf *out, const struct usage *u, unsigned commands)
+static void usage_write_flags(struct buf *out, const struct usage *u, unsigned flags)
+{
+    for (size_t i = 0; i < u->flag_count; i++) {
+        if ((flags >> i & 1U) == 0)
+            continue;
+        size_t start = out->len;
+        usage_write_flag(out, &u->flags[i], "  ", "");
+        usage_write_meaning(out, start, u->flags[i].help);
+    }
+    buf_append_char(out, '\n');
+}
+
+/* Returns the flags of these commands. */
+static unsigned usage_write_commands(struct buf *out, const struct usage *u, unsigned commands)
 {
     unsigned flags = 0;
     for (size_t i = 0; i < u->command_count; i++) {
@@ -77,14 +89,8 @@ static void usage_write_commands(struct buf *out, const struct usage *u, unsigne
     }
     if (flags != 0)
         buf_append_str(out, "\nFlags of these commands:\n");
-    for (size_t i = 0; i < u->flag_count; i++) {
-        if ((flags >> i & 1U) == 0)
-            continue;
-        size_t start = out->len;
-        usage_write_flag(out, &u->flags[i], "  ", "");
-        usage_write_meaning(out, start, u->flags[i].help);
-    }
-    buf_append_char(out, '\n');
+    usage_write_flags(out, u, flags);
+    return flags;
 }
 
 static void usage_write_exits(struct buf *out, const struct usage *u)
@@ -105,18 +111,12 @@ void usage_write_help(const struct usage *u, unsigned commands, struct buf *out)
     if (commands == USAGE_ALL)
         buf_printf(out, "%s: %s\n\n", u->program, u->summary);
     buf_printf(out, "usage: %s %s\n\n", u->program, u->synopsis);
-    if (u->command_count > 0)
-        usage_write_commands(out, u, commands);
+    unsigned of_commands = u->command_count > 0 ? usage_write_commands(out, u, commands) : 0;
     if (commands != USAGE_ALL) {
         buf_printf(out, "%s --help has the settings, the exit codes and the other commands.\n", u->program);
         return;
     }
-    for (const struct settings_switch *s = u->switches; s->name != NULL; s++) {
-        size_t start = out->len;
-        buf_printf(out, "  %s", s->name);
-        usage_write_meaning(out, start, s->help);
-    }
-    buf_append_char(out, '\n');
+    usage_write_flags(out, u, ~of_commands);
     usage_write_exits(out, u);
     buf_append_str(
         out,

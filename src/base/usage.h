@@ -29,9 +29,8 @@ struct usage {
     const char *synopsis; /* follows the program's name */
     const struct usage_command *commands;
     size_t command_count;              /* 0: it has none */
-    const struct settings_flag *flags; /* which commands take or need */
+    const struct settings_flag *flags; /* of commands, and of the program */
     size_t flag_count;
-    const struct settings_switch *switches;
     const struct usage_exit *exits;
     size_t exit_count;
     const struct settings *settings;

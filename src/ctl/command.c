@@ -29,12 +29,6 @@ static const struct usage_command COMMANDS[] = {
 #undef ROW
 };
 
-/* In the order of the SWITCH_ bits. */
-static const struct settings_switch SWITCHES[] = {
-    {"--help", "print this help, or with a command that of the command, and exit; also -h, help COMMAND"},
-    {"--version", "print the version and exit"},
-    {NULL, NULL}};
-
 static const struct usage_exit EXITS[] = {
     {"0", "success"},
     {"1", "failed, or something was refused"},
@@ -49,7 +43,6 @@ const struct usage ctl_usage = {
     .command_count = sizeof COMMANDS / sizeof COMMANDS[0],
     .flags = FLAGS,
     .flag_count = FLAGS_END,
-    .switches = SWITCHES,
     .exits = EXITS,
     .exit_count = sizeof EXITS / sizeof EXITS[0],
     .settings = &SETTINGS,

@@ -9,7 +9,7 @@
 #include "redis/endpoint.h"
 
 /* clang-format off */
-/* X(name, flag, value, help): the flags of single commands. */
+/* X(name, flag, value, help): the flags of single commands, and two of the program. */
 #define CTL_FLAGS(X) \
     X(REPLACE, "--replace", NULL, \
       "make the input the whole catalogue: all other channels are removed after the load") \
@@ -33,7 +33,11 @@
       "print each key as a JSON object: digest, name, issued, expires, valid") \
     X(EXPIRES, "--expires", "WHEN", \
       "when the keys expire: after 90d, 12h, 30m or 45s, or at a time in UTC (2027-02-20, " \
-      "2027-02-20T10:00:00Z); by default never")
+      "2027-02-20T10:00:00Z); by default never") \
+    X(HELP, "--help", NULL, \
+      "print this help, or with a command that of the command, and exit; also -h, help COMMAND") \
+    X(VERSION, "--version", NULL, \
+      "print the version and exit")
 
 /*
  * X(run, name, argument, needs, takes, help): the ways to call each command, as in struct usage_command. The
@@ -73,9 +77,6 @@ enum ctl_flag {
 
 #define CTL_FLAG(name) (1U << FLAG_##name)
 #define CTL_LOAD_FLAGS (CTL_FLAG(REPLACE) | CTL_FLAG(MAX_REMOVED) | CTL_FLAG(EXPECT) | CTL_FLAG(DRY_RUN))
-
-/* The bit of --help in args.switched; the other is that of --version. */
-enum { SWITCH_HELP = 1 };
 
 struct options {
     struct redis_options redis;

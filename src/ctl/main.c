@@ -11,19 +11,17 @@
 
 /* --- The command line --- */
 
+/* Returns EXIT_OK, or prints what is wrong and returns the exit code. */
 static int ctl_read_settings(struct options *o, int argc, char **argv)
 {
     struct buf error = BUF_INIT;
-    o->args = (struct settings_args){.argc = argc,
-                                     .argv = argv,
-                                     .switches = ctl_usage.switches,
-                                     .flags = ctl_usage.flags,
-                                     .flag_count = ctl_usage.flag_count};
+    o->args = (struct settings_args){
+        .argc = argc, .argv = argv, .flags = ctl_usage.flags, .flag_count = ctl_usage.flag_count};
     int words = settings_read(ctl_usage.settings, o, &o->args, &error);
     int err = words >= 0 ? settings_read_files(ctl_usage.settings, o, &o->args, &error) : 0;
     words = err != 0 ? err : words;
     if (words > 0 && strcmp(argv[0], "help") == 0) { /* "help load" is "load --help" */
-        o->args.switched |= SWITCH_HELP;
+        o->args.flag[FLAG_HELP] = "";
         o->args.argv++;
         words--;
     }
@@ -65,20 +63,6 @@ static int ctl_check_settings(struct options *o)
     ctl_warn_of_unknown_variables();
     o->hosts = (struct link_hosts){span_of(o->channel_host), span_of(o->web_host)};
     return EXIT_OK;
-}
-
-/* Returns EXIT_OK, or prints what is wrong and returns the exit code. Call ctl_options_fini in every
- * case. */
-static int ctl_options_read(struct options *o, int argc, char **argv)
-{
-    *o = (struct options){.wait = 0};
-    int code = ctl_read_settings(o, argc, argv);
-    return code == EXIT_OK && o->args.switched == 0 ? ctl_check_settings(o) : code;
-}
-
-static void ctl_options_fini(struct options *o)
-{
-    settings_fini(ctl_usage.settings, o);
 }
 
 /* --- The commands --- */
@@ -234,7 +218,7 @@ static int ctl_refuse(const struct options *o)
     return others != 0 ? ctl_refuse_flag(others) : ctl_refuse_call(named);
 }
 
-static int ctl_run_command(const struct options *o)
+static int ctl_run_command(struct options *o)
 {
     static int (*const runs[])(const struct options *o, const char *argument) = {
 #define ROW(run, name, argument, needs, takes, help) run,
@@ -243,6 +227,9 @@ static int ctl_run_command(const struct options *o)
     };
     unsigned given = ctl_given_flags(o);
     int left = 0;
+    int code = ctl_check_settings(o);
+    if (code != EXIT_OK)
+        return code;
     for (size_t i = 0; i < ctl_usage.command_count; i++) {
         const struct usage_command *c = &ctl_usage.commands[i];
         if (ctl_is_named(c, o, &left) && left == (c->argument != NULL) && (c->needs & ~given) == 0 &&
@@ -255,30 +242,28 @@ static int ctl_run_command(const struct options *o)
 /* --- Help and version --- */
 
 /* Prints the help of the commands that the words name. */
-static int ctl_print_help(const struct options *o, struct buf *text)
+static int ctl_print_help(const struct options *o)
 {
+    struct buf text = BUF_INIT;
     unsigned named = ctl_named_commands(o);
     if (named == 0)
         return ctl_refuse_command(o);
-    usage_write_help(&ctl_usage, o->word_count > 0 ? named : USAGE_ALL, text);
-    if (buf_error(text) != 0)
-        return memory_error();
-    (void)fwrite(text->data, 1, text->len, stdout);
-    return output_finish();
+    usage_write_help(&ctl_usage, o->word_count > 0 ? named : USAGE_ALL, &text);
+    bool is_written = buf_error(&text) == 0;
+    if (is_written)
+        (void)fwrite(text.data, 1, text.len, stdout);
+    buf_fini(&text);
+    return is_written ? output_finish() : memory_error();
 }
 
-static int ctl_run(const struct options *o)
+static int ctl_run(struct options *o)
 {
-    struct buf text = BUF_INIT;
-    if (o->args.switched == 0)
+    if (o->args.flag[FLAG_HELP] != NULL)
+        return ctl_print_help(o);
+    if (o->args.flag[FLAG_VERSION] == NULL)
         return ctl_run_command(o);
-    if ((o->args.switched & SWITCH_HELP) == 0) {
-        print_line(stdout, "channelctl " CHANNELD_VERSION);
-        return output_finish();
-    }
-    int code = ctl_print_help(o, &text);
-    buf_fini(&text);
-    return code;
+    print_line(stdout, "channelctl " CHANNELD_VERSION);
+    return output_finish();
 }
 
 int main(int argc, char **argv)
@@ -289,10 +274,10 @@ int main(int argc, char **argv)
     process_set_dumpable(false);
     if (process_open_standard_descriptors() != 0)
         return EXIT_FAILED;
-    struct options options;
-    int code = ctl_options_read(&options, argc, argv);
+    struct options options = {.wait = 0};
+    int code = ctl_read_settings(&options, argc, argv);
     if (code == EXIT_OK)
         code = ctl_run(&options);
-    ctl_options_fini(&options);
+    settings_fini(ctl_usage.settings, &options);
     return code;
 }

@@ -34,8 +34,6 @@ static void tables_print_settings(const struct settings *s)
 static void tables_print_usage(const struct usage *u)
 {
     (void)printf("program\t%s\t%s\t%s\n", u->program, CHANNELD_VERSION, u->settings->env_prefix);
-    for (const struct settings_switch *s = u->switches; s->name != NULL; s++)
-        (void)printf("switch\t%s\t%s\n", s->name, s->help);
     for (size_t i = 0; i < u->flag_count; i++)
         (void)printf("flag\t%s\t%s\t%s\n", u->flags[i].name, tables_or_none(u->flags[i].value),
                      u->flags[i].help);

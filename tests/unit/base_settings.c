@@ -12,7 +12,7 @@
 #include "support/text.h"
 #include "unit/check.h"
 
-enum { SWITCH_HELP = 1, SWITCH_CHECK = 2, WORDS_MAX = 16 };
+enum { FLAG_HELP, FLAG_CHECK, WORDS_MAX = 16 };
 
 struct sample {
     char *host;
@@ -61,14 +61,16 @@ static void run_fini(void)
 /* Reads the words, which end with NULL, as a program's arguments. */
 static void run_words(const char *const *words)
 {
-    static const struct settings_switch switches[] = {{"--help", ""}, {"--check", ""}, {NULL, NULL}};
+    static const struct settings_flag flags[] = {
+        [FLAG_HELP] = {"--help", NULL, ""}, [FLAG_CHECK] = {"--check", NULL, ""}};
     int argc = 0;
     run_fini();
     for (; words[argc] != NULL; argc++) {
         assert_true(argc + 1 < WORDS_MAX);
         r.argv[argc] = (char *)(uintptr_t)words[argc]; /* not written to */
     }
-    r.args = (struct settings_args){.argc = argc, .argv = r.argv, .switches = switches};
+    r.args =
+        (struct settings_args){.argc = argc, .argv = r.argv, .flags = flags, .flag_count = TEST_COUNT(flags)};
     r.result = settings_read(&SAMPLE, &r.values, &r.args, &r.error);
     int err = r.result >= 0 ? settings_read_files(&SAMPLE, &r.values, &r.args, &r.error) : 0;
     r.result = err != 0 ? err : r.result;
@@ -183,17 +185,23 @@ SETTINGS_TEST(bounds_hold_from_both_sides)
     assert_int_equal(r.values.cache, INT64_MAX);
 }
 
-SETTINGS_TEST(switches_set_the_bit_of_their_position)
+static void assert_given(bool help, bool check)
+{
+    assert_int_equal(r.args.flag[FLAG_HELP] != NULL, help);
+    assert_int_equal(r.args.flag[FLAG_CHECK] != NULL, check);
+}
+
+SETTINGS_TEST(flags_without_a_value_are_given_or_not)
 {
     RUN("-h");
-    assert_int_equal(r.args.switched, SWITCH_HELP);
+    assert_given(true, false);
     RUN("--help");
-    assert_int_equal(r.args.switched, SWITCH_HELP);
+    assert_given(true, false);
     RUN_OK("--check", "--workers=2", "--check");
-    assert_int_equal(r.args.switched, SWITCH_CHECK);
+    assert_given(false, true);
     assert_int_equal(r.values.workers, 2);
     RUN("--help", "--check");
-    assert_int_equal(r.args.switched, SWITCH_HELP | SWITCH_CHECK);
+    assert_given(true, true);
     RUN("--help=yes");
     assert_run_failed("--help");
 }
@@ -217,7 +225,7 @@ SETTINGS_TEST(two_hyphens_end_the_flags)
     assert_string_equal(r.argv[1], "--help");
     assert_string_equal(r.argv[2], "--");
     assert_int_equal(r.values.workers, 2);
-    assert_int_equal(r.args.switched, 0);
+    assert_given(false, false);
 }
 
 SETTINGS_TEST(flag_takes_its_value_even_when_it_looks_like_a_flag)
