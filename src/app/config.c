@@ -38,23 +38,13 @@ static int config_bad(const struct config *c, struct buf *error, const char *nam
     return -EINVAL;
 }
 
-/* --- Checks of single settings: each returns what is wrong, or NULL --- */
+/* --- Checks: each returns what is wrong, or NULL --- */
 
 static const char *config_check_address(const char *text, struct addr *out)
 {
     return addr_parse(span_of(text), out) == 0 && addr_port(out) != 0
                ? NULL
                : "an address with a port is expected, such as 127.0.0.1:8080 or [::]:8080";
-}
-
-static const char *config_check_listen(struct config *c)
-{
-    return config_check_address(c->values.listen, &c->listen);
-}
-
-static const char *config_check_admin_listen(struct config *c)
-{
-    return config_check_address(c->values.admin_listen, &c->admin_listen);
 }
 
 static bool config_is_path_char(char c)
@@ -93,23 +83,6 @@ static const char *config_check_host(char *text, struct span *out)
     return out->len > 0 && out->len <= LINK_HOST_MAX ? NULL : "a host name is expected";
 }
 
-static const char *config_check_channel_host(struct config *c)
-{
-    return config_check_host(c->values.channel_host, &c->hosts.channel_host);
-}
-
-static const char *config_check_web_host(struct config *c)
-{
-    return config_check_host(c->values.web_host, &c->hosts.web_host);
-}
-
-static const char *config_check_redis_prefix(struct config *c)
-{
-    return keyspace_init(&c->keyspace, span_of(c->values.redis_prefix)) == 0
-               ? NULL
-               : "1 to 64 visible ASCII characters are expected";
-}
-
 static const char *config_check_stale_keys_limit(struct config *c)
 {
     struct span text = span_of(c->values.stale_keys_limit);
@@ -117,21 +90,6 @@ static const char *config_check_stale_keys_limit(struct config *c)
     return span_equal(text, SPAN("same")) || parse_duration_ms(text, &c->stale_keys_limit) == 0
                ? NULL
                : "a duration such as 30s is expected, or same";
-}
-
-static const char *config_check_cors_origins(struct config *c)
-{
-    return cors_origins_error(span_of(c->values.cors_origins), &c->wrong);
-}
-
-static const char *config_check_trusted_proxies(struct config *c)
-{
-    return ip_networks_parse(span_of(c->values.trusted_proxies), &c->trusted_proxies, &c->wrong);
-}
-
-static const char *config_check_key_rate(struct config *c)
-{
-    return rate_policy_parse(span_of(c->values.key_rate), &c->key_rate);
 }
 
 /* Certificate and key are given together. */
@@ -142,47 +100,52 @@ static const char *config_check_pair(const char *one, const char *other)
                : "a client certificate needs its key, and a key its certificate";
 }
 
-static const char *config_check_cert_file(struct config *c)
+static const char *config_check_access_log(const struct config_values *v, int *share)
 {
-    return config_check_pair(c->values.redis.cert_file, c->values.redis.key_file);
+    return access_log_parse(span_of(v->log.access), share) == 0
+               ? NULL
+               : "off, errors, all or a share from 0.01% to 100% is expected";
 }
 
-static const char *config_check_key_file(struct config *c)
+/* Reports the first setting that is wrong. */
+static int config_check(struct config *c, struct buf *error)
 {
-    return config_check_pair(c->values.redis.key_file, c->values.redis.cert_file);
-}
-
-static const struct config_check {
-    const char *setting;
-    const char *(*run)(struct config *c);
-    const char *elements; /* of a list: what each should be; the wrong one is in config.wrong */
-} CHECKS[] = {
-    {"admin-listen", config_check_admin_listen, NULL}, /* the one that is checked for --probe */
-    {"listen", config_check_listen, NULL},
-    {"base-path", config_check_base_path, NULL},
-    {"redis-cert-file", config_check_cert_file, NULL},
-    {"redis-key-file", config_check_key_file, NULL},
-    {"redis-prefix", config_check_redis_prefix, NULL},
-    {"channel-host", config_check_channel_host, NULL},
-    {"web-host", config_check_web_host, NULL},
-    {"stale-keys-limit", config_check_stale_keys_limit, NULL},
-    {"cors-origins", config_check_cors_origins,
-     "origins such as https://example.org are expected, separated by commas, or *"},
-    {"trusted-proxies", config_check_trusted_proxies,
-     "networks such as 10.0.0.0/8 are expected, separated by commas"},
-    {"key-rate", config_check_key_rate, NULL},
-};
-
-/* Makes the first `count` checks. */
-static int config_check(struct config *c, size_t count, struct buf *error)
-{
-    for (const struct config_check *check = CHECKS; check < CHECKS + count; check++) {
-        const char *why = check->run(c);
-        if (why == NULL)
+    const struct config_values *v = &c->values;
+    const struct redis_options *redis = &v->redis;
+    struct span origin = SPAN_ABSENT;
+    struct span network = SPAN_ABSENT;
+    int share = 0;
+    const struct {
+        const char *setting, *why;
+        const struct span *element; /* of a list: the one that is wrong */
+        const char *elements;       /* and what each should be */
+    } checks[] = {
+        {"listen", config_check_address(v->listen, &c->listen), NULL, NULL},
+        {"base-path", config_check_base_path(c), NULL, NULL},
+        {"redis-cert-file", config_check_pair(redis->cert_file, redis->key_file), NULL, NULL},
+        {"redis-key-file", config_check_pair(redis->key_file, redis->cert_file), NULL, NULL},
+        {"redis-prefix",
+         keyspace_init(&c->keyspace, span_of(v->redis_prefix)) == 0
+             ? NULL
+             : "1 to 64 visible ASCII characters are expected",
+         NULL, NULL},
+        {"channel-host", config_check_host(v->channel_host, &c->hosts.channel_host), NULL, NULL},
+        {"web-host", config_check_host(v->web_host, &c->hosts.web_host), NULL, NULL},
+        {"stale-keys-limit", config_check_stale_keys_limit(c), NULL, NULL},
+        {"cors-origins", cors_origins_error(span_of(v->cors_origins), &origin), &origin,
+         "origins such as https://example.org are expected, separated by commas, or *"},
+        {"trusted-proxies", ip_networks_parse(span_of(v->trusted_proxies), &c->trusted_proxies, &network),
+         &network, "networks such as 10.0.0.0/8 are expected, separated by commas"},
+        {"key-rate", rate_policy_parse(span_of(v->key_rate), &c->key_rate), NULL, NULL},
+        {"access-log", config_check_access_log(v, &share), NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+        if (checks[i].why == NULL)
             continue;
-        (void)config_bad(c, error, check->setting, why);
-        if (check->elements != NULL)
-            buf_printf(error, ": \"%.*s\"; %s", (int)c->wrong.len, c->wrong.data, check->elements);
+        (void)config_bad(c, error, checks[i].setting, checks[i].why);
+        if (checks[i].element != NULL)
+            buf_printf(error, ": \"%.*s\"; %s", (int)checks[i].element->len, checks[i].element->data,
+                       checks[i].elements);
         return -EINVAL;
     }
     return 0;
@@ -219,14 +182,6 @@ static int config_check_redis(const struct config *c, struct buf *error)
     int err = config_make_endpoint(c, &c->values.redis, &endpoint, error);
     redis_endpoint_fini(&endpoint);
     return err;
-}
-
-static int config_check_access_log(const struct config *c, const struct config_values *v, int *share,
-                                   struct buf *error)
-{
-    if (access_log_parse(span_of(v->log.access), share) == 0)
-        return 0;
-    return config_bad(c, error, "access-log", "off, errors, all or a share from 0.01% to 100% is expected");
 }
 
 /* The text that a setting has in these values. */
@@ -286,7 +241,8 @@ int config_read_log(const struct config *c, const struct config_values *last, st
                     int *access_log, struct buf *error)
 {
     int err = settings_read_again(&SETTINGS, CONFIG_LOG, last, &c->args, now, error);
-    return err != 0 ? err : config_check_access_log(c, now, access_log, error);
+    const char *why = err == 0 ? config_check_access_log(now, access_log) : NULL;
+    return why != NULL ? config_bad(c, error, "access-log", why) : err;
 }
 
 /* --- The program's table, and reading all of it --- */
@@ -327,14 +283,19 @@ const struct usage config_usage = {
     .settings = &SETTINGS,
 };
 
-static int config_check_all(struct config *c, struct buf *error)
+/* Of a server that is probed the address is checked alone: its files may hold other values now. */
+static int config_check_all(struct config *c, bool probes, struct buf *error)
 {
-    int share = 0;
-    int err = config_check(c, sizeof CHECKS / sizeof CHECKS[0], error);
+    const char *why = config_check_address(c->values.admin_listen, &c->admin_listen);
+    if (why != NULL)
+        return config_bad(c, error, "admin-listen", why);
+    if (probes)
+        return 0;
+    int err = settings_read_files(&SETTINGS, &c->values, &c->args, error);
+    if (err == 0)
+        err = config_check(c, error);
     if (err == 0)
         err = config_check_redis(c, error);
-    if (err == 0)
-        err = config_check_access_log(c, &c->values, &share, error);
     c->workers = c->values.workers > 0 ? (int)c->values.workers : process_cpus_available();
     return err;
 }
@@ -350,13 +311,10 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
         buf_append_str(error, "unexpected argument (see --help)"); /* it may be a URL with a password */
         err = -EINVAL;
     }
-    /* The files may differ from those of the server that is probed. */
     bool checks = c->args.flag[FLAG_CHECK] != NULL;
     bool probes = c->args.flag[FLAG_PROBE] != NULL && !checks;
-    if (err == 0 && !probes)
-        err = settings_read_files(&SETTINGS, &c->values, &c->args, error);
     if (err == 0)
-        err = probes ? config_check(c, 1, error) : config_check_all(c, error);
+        err = config_check_all(c, probes, error);
     if (err != 0)
         return err;
     return probes ? CONFIG_PROBE : checks ? CONFIG_CHECK : CONFIG_RUN;

@@ -141,7 +141,6 @@ struct config {
     struct ip_networks trusted_proxies;
     int64_t stale_keys_limit; /* milliseconds */
     int workers;              /* at least 1 */
-    struct span wrong;        /* the element of a list that a check has found wrong */
 };
 
 enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_PROBE, CONFIG_HELP, CONFIG_VERSION };
