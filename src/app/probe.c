@@ -1,10 +1,9 @@
 /* The health check, on a socket with timeouts; see probe.h. */
 #include "app/probe.h"
 
-#include "base/text.h"
-
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -49,44 +48,36 @@ static int probe_open_connection(const struct addr *admin)
     return probe_open_socket(&to);
 }
 
-/* "HTTP/1.1 200 OK": the status, of three digits; absent in another line (RFC 9112 section 4). */
-static struct span probe_status_of(struct span line)
+/* "HTTP/1.1 200 OK" (RFC 9112 section 4). */
+static int probe_check_response(const char *response, struct buf *error)
 {
-    enum { VERSION_LEN = 8, STATUS_LEN = 3 };
-    int64_t number = 0;
-    if (line.len <= VERSION_LEN || !span_starts_with(line, SPAN("HTTP/1.")) || line.data[VERSION_LEN] != ' ')
-        return SPAN_ABSENT;
-    struct span status = span_skip(line, VERSION_LEN + 1);
-    status.len = span_find(status, ' ');
-    bool valid = status.len == STATUS_LEN && parse_int64(status, &number) == 0 && number >= 100;
-    return valid ? status : SPAN_ABSENT;
-}
-
-static int probe_check_response(struct span response, struct buf *error)
-{
-    struct span status = probe_status_of((struct span){response.data, span_find(response, '\r')});
-    if (status.data == NULL) {
+    char status[4] = "";
+    char end[2] = "";
+    int read = sscanf(response, "HTTP/1.%*1[0-9]%*1[ ]%3[0-9]%1[ \r]", status, end);
+    if (read != 2 || strlen(status) != 3 || status[0] == '0') {
         buf_append_str(error, "the service at the admin address does not speak HTTP");
         return -EPROTO;
     }
-    if (span_equal(status, SPAN("200")))
+    if (strcmp(status, "200") == 0)
         return 0;
-    buf_printf(error, "not ready: /readyz answers %.*s", (int)status.len, status.data);
+    buf_printf(error, "not ready: /readyz answers %s", status);
     return -EAGAIN;
 }
 
 /* The listener closes each connection: the whole response is read, or what has come in time. */
 static int probe_request_readiness(int fd, struct buf *error)
 {
-    char response[RESPONSE_MAX];
+    char response[RESPONSE_MAX + 1];
     ssize_t got = send(fd, REQUEST, sizeof REQUEST - 1, MSG_NOSIGNAL);
     if (got >= 0) {
         do
-            got = recv(fd, response, sizeof response, MSG_WAITALL);
+            got = recv(fd, response, RESPONSE_MAX, MSG_WAITALL);
         while (got < 0 && errno == EINTR);
     }
-    if (got >= 0)
-        return probe_check_response((struct span){response, (size_t)got}, error);
+    if (got >= 0) {
+        response[got] = '\0';
+        return probe_check_response(response, error);
+    }
     int err = errno == EAGAIN ? -ETIMEDOUT : -errno;
     buf_printf(error, "no answer from the admin address: %s", strerror(-err));
     return err;
