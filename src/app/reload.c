@@ -10,7 +10,8 @@
 #include "app/reload.h"
 
 #include "base/clock.h"
-#include "base/file_watch.h"
+#include "base/digest.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/metrics.h"
 
@@ -27,30 +28,90 @@ enum {
     READS_MAX = 3    /* times that files are read, where they change meanwhile */
 };
 
+enum { FILES_MAX = 8 };
+
+/* What a look has found in a file. */
+struct file_state {
+    int error;             /* an errno: why it could not be read */
+    struct digest content; /* zero where it could not */
+};
+
 struct reload {
     struct reload_options options;
     uv_timer_t timer;
-    struct file_watch watch;
-    struct buf names;           /* the settings whose files are watched, for the log */
-    struct buf all_names;       /* and those of the log whose files are read */
-    struct config_values log;   /* the settings of the log in use, and no others */
-    struct config_values redis; /* those of Redis as last read, and no others */
+    int file_count;                         /* files of the settings of Redis */
+    const char *path[FILES_MAX];            /* borrowed from the configuration */
+    struct file_state found[FILES_MAX];     /* by the last look */
+    struct file_state newest_in[FILES_MAX]; /* from which the newest settings were read */
+    struct buf names;                       /* the settings whose files are watched, for the log */
+    struct buf all_names;                   /* and those of the log whose files are read */
+    struct config_values log;               /* the settings of the log in use, and no others */
+    struct config_values redis;             /* those of Redis as last read, and no others */
     struct log_reasons log_failures;
     int changes; /* looks in a row that found one; 0: all is read */
     bool moving; /* a worker may not use the newest settings */
     struct redis_config *newest;
-    struct digest state; /* the state of their files by then */
     uint64_t reloads, failures;
     bool last_failed;
     struct buf reason; /* why the last read failed */
     time_t taken;      /* when the newest were read */
 };
 
+/* --- files that may change --- */
+
+enum { CONTENT_MAX = 4 * 1024 * 1024 }; /* more is an error: every CA bundle is smaller */
+
+/* Returns 0 or an errno. */
+static int reload_digest_of(const char *path, size_t size, struct digest *out)
+{
+    if (size > CONTENT_MAX)
+        return EFBIG;
+    size_t room = size + 1; /* one more shows that it has grown meanwhile: the next look differs again */
+    char *content = malloc(room);
+    if (content == NULL)
+        return ENOMEM;
+    /* O_NONBLOCK: a pipe may have taken the place of the file */
+    ssize_t n = file_read(path, O_NONBLOCK | O_NOCTTY, content, room);
+    if (n >= 0)
+        digest_sha256((struct span){content, (size_t)n}, out);
+    explicit_bzero(content, room);
+    free(content);
+    return n >= 0 ? 0 : (int)-n;
+}
+
+/* Looks at one file; true when it has changed. */
+static bool reload_look_at(const char *path, struct file_state *known)
+{
+    struct stat status;
+    struct file_state found = {.error = stat(path, &status) == 0 ? 0 : errno};
+    if (found.error == 0 && file_mode_is_stream(status.st_mode))
+        return false;
+    if (found.error == 0)
+        found.error = reload_digest_of(path, (size_t)status.st_size, &found.content);
+    bool changed = memcmp(&found, known, sizeof found) != 0;
+    *known = found;
+    return changed;
+}
+
+/*
+ * Reads all files, through all symbolic links. True when the content of one, or the reason why it cannot be
+ * read, is not what the last look found. A file that was touched, or replaced by an equal one, has not
+ * changed; the times of stat() would not show a second change within one tick of the file system's clock. A
+ * pipe, socket or terminal never changes.
+ */
+static bool reload_look(struct reload *r)
+{
+    bool changed = false;
+    for (int i = 0; i < r->file_count; i++)
+        changed = reload_look_at(r->path[i], &r->found[i]) || changed;
+    return changed;
+}
+
 /* --- reading --- */
 
 struct reading {
     struct redis_config *config;
-    struct digest state;
+    struct file_state from[FILES_MAX];
 };
 
 /*
@@ -66,9 +127,9 @@ static int reload_read_files(struct reload *r, struct reading *n, struct buf *er
         redis_config_unref(n->config);
         n->config = NULL;
         buf_clear(error);
-        file_watch_state(&r->watch, &n->state);
+        memcpy(n->from, r->found, sizeof n->from);
         err = config_read_redis(r->options.config, &r->redis, number, &n->config, error);
-        r->changes = file_watch_look(&r->watch);
+        r->changes = reload_look(r);
     }
     return err;
 }
@@ -77,7 +138,7 @@ static void reload_own(struct reload *r, const struct reading *n)
 {
     redis_config_unref(r->newest);
     r->newest = n->config;
-    r->state = n->state;
+    memcpy(r->newest_in, n->from, sizeof n->from);
     r->taken = time(NULL);
 }
 
@@ -114,7 +175,7 @@ static void reload_load(struct reload *r, bool again)
     struct reading n = {0};
     struct buf error = BUF_INIT;
     int err = reload_read_files(r, &n, &error);
-    bool changed = err == 0 && memcmp(&n.state, &r->state, sizeof n.state) != 0;
+    bool changed = err == 0 && memcmp(n.from, r->newest_in, sizeof n.from) != 0;
     if (err != 0)
         reload_report_failure(r, &error, again);
     else
@@ -241,7 +302,7 @@ static void reload_on_timer(uv_timer_t *timer)
 {
     struct reload *r = timer->data;
     reload_read_log(r, false);
-    bool changing = file_watch_look(&r->watch);
+    bool changing = reload_look(r);
     r->changes += changing;
     if (r->changes > 0 && (!changing || r->changes >= SETTLE_MAX))
         reload_load(r, false);
@@ -254,9 +315,9 @@ static void reload_on_timer(uv_timer_t *timer)
 /* The files already have the change that may have closed the connection, so there is no wait for them. */
 void reload_worker_changed(struct reload *r)
 {
-    if (r->watch.count == 0 || !reload_one_is_lost(r))
+    if (r->file_count == 0 || !reload_one_is_lost(r))
         return;
-    if (file_watch_look(&r->watch) || r->changes > 0)
+    if (reload_look(r) || r->changes > 0)
         reload_load(r, false);
     reload_move_workers(r, false);
     reload_start_timer(r);
@@ -267,9 +328,9 @@ void reload_now(struct reload *r)
     log_text(LOG_INFO, "SIGHUP received", "reloaded",
              r->all_names.len > 0 ? buf_message(&r->all_names) : "nothing");
     reload_read_log(r, true);
-    if (r->watch.count == 0)
+    if (r->file_count == 0)
         return;
-    (void)file_watch_look(&r->watch);
+    (void)reload_look(r);
     reload_load(r, false);
     reload_move_workers(r, true);
     reload_start_timer(r);
@@ -319,9 +380,10 @@ static void reload_watch_files(struct reload *r)
         if (!settings_is_in(CONFIG_REDIS, s))
             continue;
         reload_add_name(&r->names, s->name);
-        file_watch_add(&r->watch, path);
+        assert(r->file_count < FILES_MAX);
+        r->path[r->file_count++] = path;
     }
-    (void)file_watch_look(&r->watch);
+    (void)reload_look(r);
 }
 
 static void reload_release(struct reload *r)
