@@ -5,16 +5,8 @@
 #include "base/text.h"
 #include "version.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 static const char TEXT[] = "text/plain; charset=utf-8";
 static const char PROMETHEUS[] = "text/plain; version=0.0.4; charset=utf-8";
-
-struct ops {
-    struct ops_source source;
-    struct buf body;
-};
 
 /*
  * OPTIONS gets 204 where GET would get 200, and otherwise the same status: HAProxy checks the health of a
@@ -41,7 +33,7 @@ static void ops_respond_check(struct ops *o, struct http_exchange *x, enum ops_c
 {
     struct span query = http_exchange_request(x)->query;
     bool verbose = uri_query_find(query, SPAN("verbose")).data != NULL;
-    bool good = o->source.check(o->source.arg, kind, verbose ? &o->body : NULL);
+    bool good = o->check(o->arg, kind, verbose ? &o->body : NULL);
     buf_append_str(&o->body, good ? "ok\n" : "not ok\n");
     ops_respond(o, x, good ? 200 : 503, TEXT);
 }
@@ -93,7 +85,7 @@ static void ops_handle(void *arg, struct http_exchange *x)
     } else if (span_equal(request->path, SPAN("/version"))) {
         ops_respond_version(o, x);
     } else if (span_equal(request->path, SPAN("/metrics"))) {
-        o->source.write_metrics(o->source.arg, &o->body);
+        o->write_metrics(o->arg, &o->body);
         ops_respond(o, x, 200, PROMETHEUS);
     } else {
         ops_respond_text(o, x, 404, "not found\n");
@@ -111,24 +103,6 @@ static void ops_cancel(void *arg, struct http_exchange *x)
 {
     (void)arg;
     (void)x; /* no response is ever pending */
-}
-
-int ops_new(const struct ops_source *source, struct ops **out)
-{
-    struct ops *o = calloc(1, sizeof *o);
-    if (o == NULL)
-        return -ENOMEM;
-    o->source = *source;
-    *out = o;
-    return 0;
-}
-
-void ops_free(struct ops *o)
-{
-    if (o == NULL)
-        return;
-    buf_fini(&o->body);
-    free(o);
 }
 
 struct http_handler ops_handler(struct ops *o)

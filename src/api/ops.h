@@ -11,20 +11,20 @@
 /* OPS_SERVING: ready, without the check `shutdown`. */
 enum ops_check { OPS_LIVE, OPS_STARTED, OPS_READY, OPS_SERVING };
 
-/* The state of the process. Each function is called on the thread of the admin listener. */
-struct ops_source {
+/* Its owner sets the first three members. Each function is called on the thread of the admin listener. */
+struct ops {
     void *arg;
     /* Returns the result and, if `why` is given, appends one line per check: "[+]name " if it passes,
      * "[-]name " if not, and the finding, such as "ok". */
     bool (*check)(void *arg, enum ops_check kind, struct buf *why);
     void (*write_metrics)(void *arg, struct buf *out);
+    struct buf body; /* of the current response */
 };
 
-struct ops; /* owned by the caller */
-
-/* Returns 0 or -ENOMEM. */
-int ops_new(const struct ops_source *source, struct ops **out) __attribute__((warn_unused_result));
-void ops_free(struct ops *o);
+static inline void ops_fini(struct ops *o)
+{
+    buf_fini(&o->body);
+}
 
 struct http_handler ops_handler(struct ops *o);
 

@@ -15,7 +15,7 @@ struct health {
     bool reload_failed; /* the last reload of the settings of Redis */
 };
 
-/* True when all checks of this kind pass. If `why` is given, appends one line per check; see ops_source. */
+/* True when all checks of this kind pass. If `why` is given, appends one line per check; see ops.h. */
 bool health_check(const struct health *h, enum ops_check kind, struct buf *why);
 
 /* One line for the operator, static: STATUS= of sd_notify(3). */

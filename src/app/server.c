@@ -36,18 +36,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Descriptors in addition to those of client connections. */
+/* Descriptors in addition to those of client connections. With fewer than CONNECTIONS_MIN for these the
+ * process does not start. */
 enum {
-    DESCRIPTORS_RESERVED = 512,  /* for admin connections, the main loop, the log */
-    DESCRIPTORS_PER_WORKER = 80, /* rejected connections, listener, inbox, Redis, loop */
-    REJECTIONS_PER_WORKER = 64,
+    DESCRIPTORS_RESERVED = 320,  /* for admin connections, the main loop, the log, files */
+    DESCRIPTORS_PER_WORKER = 40, /* rejected connections, listener, inbox, Redis, loop */
+    REJECTIONS_PER_WORKER = 16,
     ADMIN_CONNECTIONS_MAX = 256,
-    ADMIN_REJECTIONS_MAX = 16
+    ADMIN_REJECTIONS_MAX = 16,
+    CONNECTIONS_MIN = 16
 };
-
-/* The descriptors that a process without clients has open. At least DESCRIPTORS_DIVIDED_MIN are divided among
- * clients. */
-enum { DESCRIPTORS_OWN = 10, DESCRIPTORS_OWN_PER_WORKER = 10, DESCRIPTORS_DIVIDED_MIN = 16 };
 
 enum server_state { SERVER_STARTING, SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_EXITING };
 
@@ -70,9 +68,7 @@ struct server {
     enum server_state state;
     int64_t started_s; /* wall clock */
     int descriptors;   /* limit of the process */
-    int max_connections, admin_max_connections;
-    int max_rejections; /* per worker */
-    int admin_max_rejections;
+    int max_connections;
     struct http_balancer *balancer, *admin_balancer;
     int worker_count; /* created so far */
     struct worker **workers;
@@ -81,7 +77,7 @@ struct server {
     atomic_int access_log;         /* see api_options; the workers read it */
     struct service_manager *manager;
     struct reload *reload;
-    struct ops *ops;
+    struct ops ops;
     struct http_server *admin;
     struct http_metrics admin_metrics; /* the admin listener's; not exposed */
     struct loop_lag loop_lag;          /* the main loop's; not exposed */
@@ -148,7 +144,7 @@ static void server_write_metrics(void *arg, struct buf *out)
 static int server_admin_open(struct server *s)
 {
     const struct http_server_options options = {
-        .handler = ops_handler(s->ops),
+        .handler = ops_handler(&s->ops),
         .metrics = &s->admin_metrics,
         .loop_lag = &s->loop_lag,
         .limits.head_max = ADMIN_HEAD_MAX,
@@ -157,7 +153,7 @@ static int server_admin_open(struct server *s)
         .limits.idle_timeout_ms = ADMIN_TIMEOUT_MS,
         .limits.write_timeout_ms = ADMIN_TIMEOUT_MS,
         .balancer = s->admin_balancer,
-        .max_rejections = s->admin_max_rejections,
+        .max_rejections = ADMIN_REJECTIONS_MAX,
         .close_each = true,
         .accepts_empty_host = true,
         .evict_any = true,
@@ -394,35 +390,19 @@ static int server_claim_descriptors(int enough)
     return limit.rlim_max == RLIM_INFINITY || limit.rlim_max > (rlim_t)enough ? enough : (int)limit.rlim_max;
 }
 
-/*
- * Divides the descriptors that the system grants. If they are too few, max-connections is lowered. If they do
- * not even cover the reserve, the descriptors that the process itself does not need are divided. Half of them
- * are for client connections, an eighth each for rejected connections, the admin listener and those that it
- * rejects; the rest are for new connections to Redis and for files. Returns 0, or -EMFILE where too few are
- * left to divide.
- */
+/* If the system grants too few descriptors, max-connections is lowered. Returns 0, or -EMFILE where too few
+ * connections are left. */
 static int server_share_descriptors(struct server *s, struct buf *error)
 {
-    int workers = s->config->workers;
     int wanted = (int)s->config->values.max_connections;
-    int reserved = DESCRIPTORS_RESERVED + workers * DESCRIPTORS_PER_WORKER;
+    int least = MIN(wanted, CONNECTIONS_MIN);
+    int reserved = DESCRIPTORS_RESERVED + s->config->workers * DESCRIPTORS_PER_WORKER;
     s->descriptors = server_claim_descriptors(reserved + wanted);
     s->max_connections = s->descriptors - reserved;
-    s->max_rejections = REJECTIONS_PER_WORKER;
-    s->admin_max_connections = ADMIN_CONNECTIONS_MAX;
-    s->admin_max_rejections = ADMIN_REJECTIONS_MAX;
-    if (s->max_connections < wanted && s->descriptors < 2 * reserved) {
-        int own = DESCRIPTORS_OWN + workers * DESCRIPTORS_OWN_PER_WORKER;
-        if (s->descriptors < own + DESCRIPTORS_DIVIDED_MIN) {
-            buf_printf(error, "the limit of open files (ulimit -n) is %d: at least %d are needed",
-                       s->descriptors, own + DESCRIPTORS_DIVIDED_MIN);
-            return -EMFILE;
-        }
-        int eighth = (s->descriptors - own) / 8;
-        s->max_connections = MIN(4 * eighth, wanted);
-        s->max_rejections = MIN(eighth / workers, REJECTIONS_PER_WORKER);
-        s->admin_max_connections = MIN(eighth, ADMIN_CONNECTIONS_MAX);
-        s->admin_max_rejections = MIN(eighth, ADMIN_REJECTIONS_MAX);
+    if (s->max_connections < least) {
+        buf_printf(error, "the limit of open files (ulimit -n) is %d: at least %d are needed", s->descriptors,
+                   reserved + least);
+        return -EMFILE;
     }
     if (s->max_connections < wanted)
         server_log_few_descriptors(s->descriptors, s->max_connections);
@@ -436,7 +416,7 @@ static int server_make_workers(struct server *s, struct redis_config *redis)
                                      .rate_limit = s->rate_limit,
                                      .access_log = &s->access_log,
                                      .balancer = s->balancer,
-                                     .max_rejections = s->max_rejections,
+                                     .max_rejections = REJECTIONS_PER_WORKER,
                                      .descriptors = s->descriptors,
                                      .listener = service_manager_socket(s->manager, SERVICE_SOCKET_API),
                                      .changed = &s->changed};
@@ -526,7 +506,6 @@ static int server_check_listeners(const struct server *s, struct buf *error)
 /* All steps of a start before it listens and connects; --check ends after them. */
 static int server_prepare(struct server *s, struct redis_config **redis, struct buf *error)
 {
-    const struct ops_source source = {.arg = s, .check = server_check, .write_metrics = server_write_metrics};
     int err = server_open_handles(s); /* first: server_close_handles() expects them */
     s->workers = calloc((size_t)s->config->workers, sizeof(struct worker *));
     s->health = (struct health){.config = s->config, .workers = s->workers};
@@ -535,13 +514,11 @@ static int server_prepare(struct server *s, struct redis_config **redis, struct 
     if (err == 0)
         err = server_make_reload(s, redis, error);
     if (err == 0)
-        err = ops_new(&source, &s->ops);
-    if (err == 0)
         err = server_make_rate_limit(s);
     if (err == 0)
         err = http_balancer_new(s->config->workers, s->max_connections, &s->balancer);
     if (err == 0)
-        err = http_balancer_new(1, s->admin_max_connections, &s->admin_balancer);
+        err = http_balancer_new(1, ADMIN_CONNECTIONS_MAX, &s->admin_balancer);
     return err;
 }
 
@@ -598,7 +575,7 @@ static void server_release(struct server *s)
     int err = uv_loop_close(&s->loop);
     assert(err == 0); /* every handle was closed */
     (void)err;
-    ops_free(s->ops);
+    ops_fini(&s->ops);
     rate_limit_free(s->rate_limit);
     http_balancer_free(s->balancer);
     http_balancer_free(s->admin_balancer);
@@ -614,6 +591,7 @@ int server_run(const struct config *config, bool check, struct buf *error)
     if (s == NULL)
         return -ENOMEM;
     s->config = config;
+    s->ops = (struct ops){.arg = s, .check = server_check, .write_metrics = server_write_metrics};
     s->started_s = clock_wall_s();
     int err = service_manager_new(&s->manager, error);
     if (err == 0)

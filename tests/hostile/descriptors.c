@@ -14,8 +14,8 @@
 #include "support/footprint.h"
 
 enum {
-    FEW = 300,
-    VERY_FEW = 46, /* what two workers need themselves, and 16 */
+    FEW = 600,
+    VERY_FEW = 320 + 2 * 40 + 16, /* the fewest for two workers */
     CLIENTS = 600,
     EATERS = 4,
     HELD = 200,

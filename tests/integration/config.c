@@ -165,7 +165,7 @@ TEST_CASE(values_have_bounds_and_one_spelling)
         {"--base-path", "api", "base-path = /api/\n"},
         {"--base-path", "/a/b-c/v1.0_~", "base-path = /a/b-c/v1.0_~/\n"},
         {"--listen", "[::]:65535", "listen = [::]:65535\n"},
-        {"--workers", "1024", "workers = 1024\n"},
+        {"--workers", "64", "workers = 64\n"},
         {"--request-timeout", "10ms", "request-timeout = 10ms\n"},
         {"--request-timeout", "10m", "request-timeout = 10m\n"},
         {"--stale-limit", "24h", "stale-limit = 24h\n"},
