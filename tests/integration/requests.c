@@ -17,12 +17,14 @@
  *   each M ; N: A ; B | ...    the same for values that belong together
  *
  *   METHOD TARGET | FIELD | ... -> RESPONSE        a request; GET+HEAD sends both, whose fields must agree
- *   raw BYTES -> RESPONSE      these bytes, with \r, \n, \\, \" and \xHH
+ *   raw BYTES -> RESPONSE      these bytes, with \r, \n, \t, \\, \" and \xHH
  *   send BYTES                 the same without reading
  *   read [HEAD] -> RESPONSE    the next response
  *   end                        the server closes the connection
  *   connect                    another connection
- *   admin STEP, await STEP     of the admin listener; repeated until the response is as expected
+ *   shape BYTES -> OUTCOME     these bytes, which may contain \x00, and a good request, the tail, sent whole
+ * and byte by byte, each on a connection of its own; OUTCOME: see send_shape() admin STEP, await STEP     of
+ * the admin listener; repeated until the response is as expected
  *
  *   redis ARGUMENT ...         a command; arguments in "..." with the escapes above, or in '...'
  *   stop-redis                 ends it until the next case
@@ -183,11 +185,11 @@ static bool matches(const char *text, const char *expression)
     return result == 0;
 }
 
-/* Replaces escapes in place. */
-static char *unescape(char *text)
+/* Replaces escapes in place; returns the length. */
+static size_t unescape_bytes(char *text)
 {
-    static const char letters[] = "rn\\\"";
-    static const char bytes[] = "\r\n\\\"";
+    static const char letters[] = "rnt\\\"";
+    static const char bytes[] = "\r\n\t\\\"";
     char *to = text;
     for (const char *at = text; *at != '\0'; at++) {
         const char *letter = *at == '\\' && at[1] != '\0' ? strchr(letters, at[1]) : NULL;
@@ -196,7 +198,7 @@ static char *unescape(char *text)
         } else if (letter != NULL) {
             *to++ = bytes[letter - letters];
             at++;
-        } else if (matches(at, "^.x([1-9a-fA-F][0-9a-fA-F]|0[1-9a-fA-F])")) {
+        } else if (matches(at, "^.x[0-9a-fA-F]{2}")) {
             *to++ = (char)strtoul((const char[]){at[2], at[3], '\0'}, NULL, 16);
             at += 3;
         } else {
@@ -204,6 +206,13 @@ static char *unescape(char *text)
         }
     }
     *to = '\0';
+    return (size_t)(to - text);
+}
+
+static char *unescape(char *text)
+{
+    size_t length = unescape_bytes(text);
+    assert_int_equal(strlen(text), length);
     return text;
 }
 
@@ -455,6 +464,64 @@ static bool is_as_expected(void *arg)
     return a->problem == NULL;
 }
 
+/* ---- shapes ---- */
+
+#define TAIL "GET /api/channel/by-id/0/ HTTP/1.1\r\nHost: a\r\nX-Request-Id: tail\r\n" FIXTURE_AUTH "\r\n"
+
+/* The server may refuse and close before it has read everything: its responses count. */
+static void send_pieces(struct http_conn *to, const char *bytes, size_t length, size_t piece)
+{
+    for (size_t at = 0; at < length; at += piece)
+        if (http_send(to, bytes + at, length - at < piece ? length - at : piece) != 0)
+            return;
+}
+
+static const char *name_of_end(int error)
+{
+    if (error == -EPIPE)
+        return "";
+    if (error == -ECONNRESET)
+        return ", reset";
+    return error == -ETIMEDOUT ? ", silence" : ", garbage";
+}
+
+/*
+ * Sends the shape and the tail in pieces, closes the sending side, and describes what comes until the end:
+ * the status of each response, "tail" before those of the tail, "close" behind one that announces it: "400
+ * close", "200, tail 200", "nothing". Another end than an orderly one is "reset", "silence" or "garbage".
+ * Borrowed.
+ */
+static const char *send_shape(const char *bytes, size_t length, size_t piece)
+{
+    struct http_response r;
+    const char *told = "";
+    AUTO(http_close) struct http_conn to = http_connect(fixture.server.port);
+    send_pieces(&to, bytes, length, piece);
+    send_pieces(&to, TAIL, strlen(TAIL), piece);
+    (void)http_finish(&to);
+    int error = 0;
+    while ((error = http_read(&to, false, &r)) == 0) {
+        told = text_temp("%s, %s%d%s", told, strcmp(field_of(&r, "X-Request-Id"), "tail") == 0 ? "tail " : "",
+                         r.status, strcmp(field_of(&r, "Connection"), "close") == 0 ? " close" : "");
+        http_response_free(&r);
+    }
+    told = text_temp("%s%s", told, name_of_end(error));
+    return told[0] != '\0' ? told + 2 : "nothing";
+}
+
+static void run_shape(char *bytes)
+{
+    const char *expected = cut(bytes, " -> ");
+    if (expected == NULL)
+        fail_msg("no \" -> \" and outcome");
+    size_t length = unescape_bytes(bytes);
+    for (size_t piece = 1; piece > 0; piece = piece == 1 ? SIZE_MAX : 0) {
+        const char *told = send_shape(bytes, length, piece);
+        if (strcmp(told, expected) != 0)
+            fail_msg("expected %s, but it is %s%s", expected, told, piece == 1 ? ", byte by byte" : "");
+    }
+}
+
 /* ---- steps ---- */
 
 /* The arguments of a line, in place. */
@@ -571,6 +638,8 @@ static void run_step(char *text)
         run_mark();
     else if (is_word(&text, "send"))
         send_bytes(unescape(text));
+    else if (is_word(&text, "shape"))
+        run_shape(text);
     else if (is_word(&text, "end"))
         expect_end();
     else if (is_word(&text, "connect"))

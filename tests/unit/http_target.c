@@ -1,4 +1,4 @@
-/* Request targets. Their forms are in tests/integration/malformed_requests.c and tests/simulation/http. */
+/* Request targets. Their forms are in tests/integration/requests/malformed.http and tests/simulation/http. */
 #include <errno.h>
 #include <stdlib.h>
 
