@@ -46,7 +46,7 @@ void http_close(struct http_conn *conn)
     conn->fd = -1;
 }
 
-static void http_reset(struct http_conn *conn)
+void http_reset(struct http_conn *conn)
 {
     const struct linger at_once = {.l_onoff = 1};
     (void)setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);

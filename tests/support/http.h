@@ -50,6 +50,7 @@ int http_open(struct http_conn *conn, int port);
 /* The same; an error fails the test. */
 struct http_conn http_connect(int port);
 void http_close(struct http_conn *conn);
+void http_reset(struct http_conn *conn); /* the same without an orderly end */
 
 /* Sends all bytes. -EPIPE or -ECONNRESET when the server has closed; its answer can still be read. */
 int http_send(struct http_conn *conn, const char *data, size_t length);
