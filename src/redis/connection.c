@@ -32,10 +32,17 @@
 #include "base/wait_group.h"
 #include "redis/resp.h"
 #include "redis/server.h"
+#include "redis/tls.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <hiredis/sds.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 enum connection_state { BEGINNING, RESOLVING, CONNECTING, HANDSHAKE, READY, LOST, CLOSED };
 
@@ -54,6 +61,16 @@ static const unsigned NEXT[] = {
 
 enum { PENDING_CAPACITY_MIN = 64 };
 
+enum {
+    READ_MAX = 16 * 1024,   /* bytes read at a time; the size of the largest TLS record */
+    BACKLOG_MIN = 4 * 1024, /* bytes; fewer never fill the kernel's buffers, however small the segments are */
+    TURN_MAX = 128 * 1024,  /* bytes; further input waits for the next loop iteration */
+    OUTPUT_KEPT = 256 * 1024 /* the memory that an empty output buffer keeps */
+};
+
+/* 16 KiB of invalidations take a millisecond. Further input waits for the next loop iteration. */
+static const uint64_t TURN_NS = 1000000;
+
 /* A command that waits for its reply. One of the connection itself has `own`; any other has `fn` and `arg`.
  */
 struct pending_command {
@@ -70,6 +87,28 @@ struct pending {
     size_t head, used;
 };
 
+/* One attempt at one address. It is in use while it is that of its connection. */
+struct socket {
+    struct redis_connection *connection;
+    uv_poll_t poll;
+    redisContext *context;
+    struct resp_parser parser;
+    bool writing; /* the kernel has not accepted all commands that were written */
+    bool polling_writable;
+    uint64_t read_ns; /* when input was last read, by the monotonic clock */
+    uint64_t
+        drained_ms; /* when kernel and TLS were last found empty, by the boot clock; see socket_set_drained */
+    bool reading;   /* a part of the input that was read may not have been delivered */
+    size_t backlog; /* bytes read since `drained_ms` */
+    bool backlog_told; /* redis_connection_on_backlog() was called since `drained_ms` */
+    /*
+     * By the monotonic clock: when a read last continued a reply, or a push that neither began nor ended in
+     * that read. Nothing behind it can arrive meanwhile.
+     */
+    uint64_t progress_ns;
+    char input[READ_MAX];
+};
+
 struct redis_connection {
     uv_loop_t *loop;
     struct redis_connection_options options;
@@ -79,10 +118,10 @@ struct redis_connection {
     struct wait_group open_parts; /* these two handles */
     char address[RESOLVE_ADDRESSES_MAX][RESOLVE_ADDRESS_SIZE]; /* of the name, in the order of attempts */
     int addresses;
-    int next_address;            /* the next one to be tried */
-    bool timed_out;              /* a time limit was reached */
-    enum redis_failure failure;  /* the kind of the last one */
-    struct redis_socket *socket; /* NULL unless CONNECTING or later */
+    int next_address;           /* the next one to be tried */
+    bool timed_out;             /* a time limit was reached */
+    enum redis_failure failure; /* the kind of the last one */
+    struct socket *socket;      /* NULL unless CONNECTING or later */
 
     struct pending pending;
     uint64_t unsent_since_ns; /* when the first command since the last flush was queued; 0: there is none */
@@ -159,7 +198,145 @@ static struct pending_command pending_pop(struct pending *q)
     return command;
 }
 
+/* --- the socket --- */
+
+static void redis_connection_on_poll(uv_poll_t *poll, int status, int events);
+
+/* The pending error of the socket, as an errno; 0 when there is none. */
+static int socket_pending_error(const struct socket *s)
+{
+    int err = 0;
+    socklen_t len = sizeof err;
+    return getsockopt(s->context->fd, SOL_SOCKET, SO_ERROR, &err, &len) == 0 ? err : errno;
+}
+
+/*
+ * `at_ms` is a time before the check that found the socket empty. Input that arrived later may not have been
+ * read.
+ */
+static void socket_set_drained(struct socket *s, uint64_t at_ms)
+{
+    assert(at_ms >= s->drained_ms);
+    s->drained_ms = at_ms;
+    s->backlog = 0;
+    s->backlog_told = false;
+}
+
+/*
+ * Checks whether the socket is empty now. The end of the stream, or an error, is input too: it will be read,
+ * and the connection is lost. Not inline, since its caller is called with every hit.
+ */
+__attribute__((noinline)) static void socket_look(struct socket *s)
+{
+    char byte = 0;
+    uint64_t now_ms = clock_boot_ms();
+    if (recv(s->context->fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
+        socket_set_drained(s, now_ms);
+}
+
+/*
+ * When the socket was last drained. Input may wait because the process was stopped, had no processor time, or
+ * gets more than one loop iteration reads. Makes a system call if that was not after `since_ms`, but not
+ * while input is delivered.
+ */
+static uint64_t socket_drained_ms(struct socket *s, uint64_t since_ms)
+{
+    if (s->drained_ms <= since_ms && !s->reading)
+        socket_look(s);
+    return s->drained_ms;
+}
+
+/* As redisBufferWrite, which frees the output with each write. */
+static int socket_write(redisContext *context)
+{
+    if (sdsalloc(context->obuf) > OUTPUT_KEPT)
+        return redisBufferWrite(context, NULL);
+    ssize_t n = sdslen(context->obuf) > 0 ? context->funcs->write(context) : 0;
+    if (n > 0)
+        (void)sdsrange(context->obuf, n, -1); /* it fails only beyond SSIZE_MAX */
+    return n < 0 ? REDIS_ERR : REDIS_OK;
+}
+
+static redisContext *socket_connect_to(const struct redis_endpoint *endpoint, const char *address)
+{
+    redisOptions options = {0};
+    options.options = REDIS_OPT_NONBLOCK | REDIS_OPT_NO_PUSH_AUTOFREE;
+    if (endpoint->transport == REDIS_TRANSPORT_UNIX)
+        REDIS_OPTIONS_SET_UNIX(&options, endpoint->path);
+    else
+        REDIS_OPTIONS_SET_TCP(&options, address, endpoint->port);
+    return redisConnectWithOptions(&options);
+}
+
+/*
+ * Sets options that hiredis does not: children do not inherit the socket, and small segments are sent at
+ * once.
+ */
+static void socket_tune(const redisContext *context, enum redis_transport transport)
+{
+    int flags = fcntl(context->fd, F_GETFD);
+    if (flags >= 0)
+        (void)fcntl(context->fd, F_SETFD, flags | FD_CLOEXEC);
+    if (transport != REDIS_TRANSPORT_UNIX)
+        (void)setsockopt(context->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+}
+
+static int socket_open_context(const struct redis_endpoint *endpoint, const char *address, redisContext **out)
+{
+    redisContext *context = socket_connect_to(endpoint, address);
+    if (context == NULL)
+        return -ENOMEM;
+    if (context->err != 0) {
+        /* not covered: hiredis leaves errno where it reports REDIS_ERR_IO */
+        int err = context->err == REDIS_ERR_IO && errno != 0 ? -errno : -ECONNREFUSED;
+        redisFree(context);
+        return err;
+    }
+    socket_tune(context, endpoint->transport);
+    *out = context;
+    return 0;
+}
+
+/* Each attempt has a new one, so nothing of an old connection (half a reply, a queued command) reaches it. */
+static int socket_open(struct redis_connection *c, const char *address)
+{
+    struct socket *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return -ENOMEM;
+    int err = socket_open_context(c->options.endpoint, address, &s->context);
+    if (err == 0) {
+        err = uv_poll_init(c->loop, &s->poll, s->context->fd);
+        if (err != 0)
+            redisFree(s->context);
+    }
+    if (err != 0) {
+        free(s);
+        return err;
+    }
+    resp_init(&s->parser);
+    if (c->options.bytes_max != 0)
+        s->parser.bytes_max = c->options.bytes_max;
+    if (c->options.elements_max != 0)
+        s->parser.elements_max = c->options.elements_max;
+    s->connection = c;
+    s->poll.data = s;
+    s->polling_writable = true;
+    c->socket = s;
+    return uv_poll_start(&s->poll, UV_READABLE | UV_WRITABLE, redis_connection_on_poll);
+}
+
+/* The context is freed with the handle: an event that is being delivered may still use it. */
+static void socket_on_closed(uv_handle_t *handle)
+{
+    struct socket *s = handle->data;
+    redisFree(s->context);
+    resp_fini(&s->parser);
+    free(s);
+}
+
 /* --- sending --- */
+
+static void redis_connection_flush(struct redis_connection *c);
 
 static void redis_connection_on_prepare(uv_prepare_t *flusher)
 {
@@ -168,7 +345,7 @@ static void redis_connection_on_prepare(uv_prepare_t *flusher)
     if (c->unsent_since_ns == 0)
         return;
     c->unsent_since_ns = 0;
-    redis_socket_flush(c->socket);
+    redis_connection_flush(c);
 }
 
 /*
@@ -176,11 +353,9 @@ static void redis_connection_on_prepare(uv_prepare_t *flusher)
  */
 static int redis_connection_queue_bytes(struct redis_connection *c, struct span bytes, size_t count)
 {
-    int err = pending_reserve(&c->pending, count);
-    if (err == 0)
-        err = redis_socket_send(c->socket, bytes);
-    if (err != 0)
-        return err;
+    if (pending_reserve(&c->pending, count) != 0 ||
+        redisAppendFormattedCommand(c->socket->context, bytes.data, bytes.len) != REDIS_OK)
+        return -ENOMEM;
     if (c->unsent_since_ns == 0) {
         c->unsent_since_ns = clock_now_ns();
         (void)uv_prepare_start(&c->flusher, redis_connection_on_prepare); /* fails without a callback only */
@@ -303,7 +478,7 @@ static void redis_connection_drop_socket(struct redis_connection *c)
     assert(!redis_connection_is_usable(c));
     if (c->socket == NULL)
         return;
-    redis_socket_close(c->socket);
+    uv_close((uv_handle_t *)&c->socket->poll, socket_on_closed);
     c->socket = NULL;
     c->unsent_since_ns = 0;
     while (pending_oldest(&c->pending) != NULL) {
@@ -558,9 +733,8 @@ static void redis_connection_count_reply(struct redis_connection *c)
         redis_connection_next_step(c);
 }
 
-static void redis_connection_on_connected(void *arg)
+static void redis_connection_on_connected(struct redis_connection *c)
 {
-    struct redis_connection *c = arg;
     STATE_ENTER(&c->state, HANDSHAKE, NEXT);
     c->step = c->replies_due = 0;
     c->tracking = false;
@@ -613,21 +787,20 @@ static int redis_connection_send_heartbeat(struct redis_connection *c)
  * How long the oldest command has waited for its reply. More input of it, or of a push before it, restarts
  * the wait.
  */
-static uint64_t redis_connection_waited_ms(const struct redis_connection *c,
-                                           const struct redis_socket_progress *progress)
+static uint64_t redis_connection_waited_ms(const struct redis_connection *c)
 {
     const struct pending_command *oldest = pending_oldest(&c->pending);
     if (oldest == NULL || oldest->sent_ns == c->unsent_since_ns) /* none is written yet */
         return 0;
-    uint64_t since_ns = progress->progress_ns > oldest->sent_ns ? progress->progress_ns : oldest->sent_ns;
-    return (clock_now_ns() - since_ns) / 1000000;
+    uint64_t progress_ns = c->socket->progress_ns;
+    return (clock_now_ns() - (progress_ns > oldest->sent_ns ? progress_ns : oldest->sent_ns)) / 1000000;
 }
 
 /* A large reply or push may take longer than the limit while it makes progress, but not without a limit. */
-static bool redis_connection_reply_takes_too_long(struct redis_connection *c,
-                                                  const struct redis_socket_progress *progress)
+static bool redis_connection_reply_takes_too_long(struct redis_connection *c)
 {
-    if (pending_oldest(&c->pending) == NULL || !(progress->in_reply || progress->in_push))
+    const struct resp_parser *parser = &c->socket->parser;
+    if (pending_oldest(&c->pending) == NULL || !(resp_in_reply(parser) || resp_in_push(parser) != 0))
         return false;
     return ++c->reply_heartbeats > REDIS_CONNECTION_REPLY_HEARTBEATS_MAX;
 }
@@ -638,11 +811,9 @@ static bool redis_connection_reply_takes_too_long(struct redis_connection *c,
  */
 static void redis_connection_heartbeat(struct redis_connection *c)
 {
-    const struct redis_socket_progress progress = redis_socket_progress(c->socket);
-    uint64_t waited = redis_connection_waited_ms(c, &progress);
+    uint64_t waited = redis_connection_waited_ms(c);
     bool timed_out = waited >= REDIS_CONNECTION_REPLY_TIMEOUT_MS;
-    if (timed_out && c->timeout_ms != 0 &&
-        redis_socket_drained_ms(c->socket, c->timeout_ms) > c->timeout_ms) {
+    if (timed_out && c->timeout_ms != 0 && socket_drained_ms(c->socket, c->timeout_ms) > c->timeout_ms) {
         redis_connection_fail(c, "no reply in time");
         return;
     }
@@ -654,8 +825,8 @@ static void redis_connection_heartbeat(struct redis_connection *c)
         redis_connection_start_timer(c, REDIS_CONNECTION_SECOND_LOOK_MS);
         return;
     }
-    if (redis_connection_reply_takes_too_long(c, &progress)) {
-        if (progress.in_push)
+    if (redis_connection_reply_takes_too_long(c)) {
+        if (resp_in_push(&c->socket->parser) != 0)
             redis_connection_fail(c, "a push did not end in time");
         else
             redis_connection_fail_reply(c);
@@ -772,9 +943,9 @@ static void redis_connection_tick(struct redis_connection *c)
 
 /* --- events of the socket --- */
 
-static void redis_connection_on_reply(void *arg, const struct redis_reply *reply, uint64_t read_ns)
+static void redis_connection_on_reply(struct redis_connection *c, const struct redis_reply *reply,
+                                      uint64_t read_ns)
 {
-    struct redis_connection *c = arg;
     /* a push does not clear it: commands may be lost while invalidations are still pushed */
     c->timeout_ms = 0;
     c->reply_heartbeats = 0;
@@ -800,9 +971,9 @@ static void redis_connection_on_reply(void *arg, const struct redis_reply *reply
     redis_connection_end_command(c, &command, reply);
 }
 
-static void redis_connection_on_push(void *arg, struct span kind, const struct redis_reply *element)
+static void redis_connection_on_push(struct redis_connection *c, struct span kind,
+                                     const struct redis_reply *element)
 {
-    struct redis_connection *c = arg;
     if (redis_connection_confirm_subscription(c, kind))
         return;
     bool wanted = c->options.queries_only ? redis_connection_is_usable(c) : c->state == READY;
@@ -818,9 +989,8 @@ static void redis_connection_on_caught_up(struct redis_connection *c, const stru
 }
 
 /* Nothing is cached that was read before READY. A backlog of the handshake may go on, see accept(). */
-static void redis_connection_on_backlog(void *arg)
+static void redis_connection_on_backlog(struct redis_connection *c)
 {
-    struct redis_connection *c = arg;
     if (c->state != READY || c->options.queries_only)
         return;
     c->backlogs++;
@@ -830,13 +1000,189 @@ static void redis_connection_on_backlog(void *arg)
     redis_connection_fail(c, "out of memory");
 }
 
-static void redis_connection_on_failed(void *arg, const char *why, enum redis_failure failure)
+static void redis_connection_fail_as(struct redis_connection *c, const char *why, enum redis_failure failure)
 {
-    struct redis_connection *c = arg;
     c->failure = failure;
     if (c->options.loop_lag != NULL)
         loop_lag_begin(c->options.loop_lag);
     redis_connection_fail(c, why);
+}
+
+/* Reading or writing has failed. */
+static void redis_connection_fail_io(struct redis_connection *c)
+{
+    bool rejected = c->options.tls != NULL && redis_tls_explain(c->socket->context);
+    redis_connection_fail_as(c, c->socket->context->errstr,
+                             rejected ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING);
+}
+
+static void redis_connection_poll_for(struct redis_connection *c, bool writable)
+{
+    c->socket->polling_writable = writable;
+    int events = UV_READABLE | (writable ? UV_WRITABLE : 0);
+    int err = uv_poll_start(&c->socket->poll, events, redis_connection_on_poll);
+    if (err != 0)
+        redis_connection_fail_as(c, uv_strerror(err), REDIS_FAILURE_PASSING);
+}
+
+static void redis_connection_flush(struct redis_connection *c)
+{
+    struct socket *s = c->socket;
+    if (socket_write(s->context) != REDIS_OK) {
+        redis_connection_fail_io(c);
+        return;
+    }
+    s->writing = sdslen(s->context->obuf) > 0;
+    /* While TLS must read first (its handshake) the socket is always writable, so it waits for input. */
+    bool wait_writable = s->writing && (c->options.tls == NULL || !redis_tls_wants_read(s->context));
+    if (wait_writable != s->polling_writable)
+        redis_connection_poll_for(c, wait_writable);
+}
+
+/* The first writable event means that connect() has ended. False when the socket is not in use any more. */
+static bool redis_connection_finish_connecting(struct redis_connection *c)
+{
+    struct socket *s = c->socket;
+    int err = socket_pending_error(s);
+    if (err != 0) {
+        redis_connection_fail_as(c, strerror(err), REDIS_FAILURE_PASSING);
+        return false;
+    }
+    err = c->options.tls != NULL ? redis_tls_start(s->context, c->options.tls, c->options.endpoint->host) : 0;
+    if (err != 0) {
+        redis_connection_fail_as(c, s->context->errstr,
+                                 err == -EACCES ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING);
+        return false;
+    }
+    redis_connection_poll_for(c, false);
+    if (c->socket == s)
+        redis_connection_on_connected(c);
+    return c->socket == s;
+}
+
+/* Delivers everything that is complete in the input. False when the socket is not in use any more. */
+static bool redis_connection_deliver(struct redis_connection *c, struct span input)
+{
+    struct socket *s = c->socket;
+    uint64_t push = resp_in_push(&s->parser);
+    if (resp_in_reply(&s->parser))
+        s->progress_ns = s->read_ns;
+    for (;;) {
+        const struct redis_reply *reply = NULL;
+        switch (resp_parse(&s->parser, &input, &reply)) {
+        case RESP_INCOMPLETE:
+            if (push != 0 && resp_in_push(&s->parser) == push)
+                s->progress_ns = s->read_ns;
+            return true;
+        case RESP_REPLY:
+            redis_connection_on_reply(c, reply, s->read_ns);
+            break;
+        case RESP_PUSH_ELEMENT:
+            redis_connection_on_push(c, resp_push_kind(&s->parser), reply);
+            break;
+        case RESP_ERROR:
+            redis_connection_fail_as(c, s->parser.error,
+                                     s->parser.error == resp_no_memory ? REDIS_FAILURE_PASSING
+                                                                       : REDIS_FAILURE_INVALID);
+            return false;
+        }
+        if (c->socket != s)
+            return false;
+    }
+}
+
+/*
+ * True when a read that returned `n` bytes has found the socket empty. A short read has not: the end of the
+ * stream may be behind it, and TLS returns one record at a time. TLS is empty only if it waits for input.
+ */
+static bool socket_is_empty_after(const struct socket *s, size_t n)
+{
+    /* not covered: TLS that is empty waits for input, but while it negotiates new keys */
+    return n == 0 && (s->connection->options.tls == NULL || redis_tls_wants_read(s->context));
+}
+
+static bool socket_has_decrypted(const struct socket *s)
+{
+    /* not covered: READ_MAX has room for a whole record */
+    return s->connection->options.tls != NULL && redis_tls_has_decrypted(s->context);
+}
+
+/*
+ * Counts the input that was read, and reports a backlog. The process may have been stopped before the read,
+ * so the time is taken after it. False when the socket is not in use any more.
+ */
+static bool redis_connection_count_backlog(struct redis_connection *c, size_t n)
+{
+    struct socket *s = c->socket;
+    s->backlog += n;
+    if (s->backlog_told || s->backlog < BACKLOG_MIN ||
+        clock_boot_ms() - s->drained_ms <= REDIS_CONNECTION_BACKLOG_MS)
+        return true;
+    s->backlog_told = true;
+    redis_connection_on_backlog(c);
+    return c->socket == s;
+}
+
+/*
+ * Reads until the socket is drained or the limit of the iteration is reached. Input that TLS has decrypted is
+ * always read, as no poll reports it. Everything before the end of the stream is delivered before the end is
+ * read. False when the socket is not in use any more.
+ */
+static bool redis_connection_read_turn(struct redis_connection *c)
+{
+    struct socket *s = c->socket;
+    uint64_t began_ns = clock_now_ns();
+    bool enough = false;
+    /* not covered: READ_MAX has room for a whole record */
+    for (size_t total = 0; !enough || socket_has_decrypted(s);) {
+        uint64_t read_ms = clock_boot_ms();
+        ssize_t n = s->context->funcs->read(s->context, s->input, sizeof s->input);
+        if (n < 0) {
+            redis_connection_fail_io(c);
+            return false;
+        }
+        s->read_ns = clock_now_ns();
+        if (n > 0 && !redis_connection_deliver(c, (struct span){s->input, (size_t)n}))
+            return false;
+        if (!redis_connection_count_backlog(c, (size_t)n))
+            return false;
+        if (socket_is_empty_after(s, (size_t)n)) {
+            socket_set_drained(s, read_ms);
+            return true;
+        }
+        total += (size_t)n;
+        /* not covered: a socket without input is drained, but while TLS negotiates new keys */
+        enough = n == 0 || total >= TURN_MAX || clock_now_ns() - began_ns > TURN_NS;
+    }
+    return true;
+}
+
+static bool redis_connection_read_available(struct redis_connection *c)
+{
+    struct socket *s = c->socket;
+    s->reading = true;
+    bool in_use = redis_connection_read_turn(c);
+    s->reading = false;
+    return in_use;
+}
+
+static void redis_connection_on_poll(uv_poll_t *poll, int status, int events)
+{
+    const struct socket *s = poll->data;
+    struct redis_connection *c = s->connection;
+    if (status != 0) { /* libuv reports every error as EBADF; an error reply may be in the socket */
+        if (c->state != CONNECTING && !redis_connection_read_available(c))
+            return;
+        int err = socket_pending_error(s);
+        redis_connection_fail_as(c, err != 0 ? strerror(err) : uv_strerror(status), REDIS_FAILURE_PASSING);
+        return;
+    }
+    if (c->state == CONNECTING && !redis_connection_finish_connecting(c))
+        return;
+    if ((events & UV_READABLE) != 0 && !redis_connection_read_available(c))
+        return;
+    if (s->writing)
+        redis_connection_flush(c);
 }
 
 /* --- attempts --- */
@@ -851,18 +1197,7 @@ static void redis_connection_connect_next(struct redis_connection *c)
     assert(c->state == CONNECTING && c->socket == NULL && pending_oldest(&c->pending) == NULL);
     c->next_address++;
     redis_connection_start_timer(c, c->options.limit_ms);
-    const struct redis_socket_options options = {
-        .on_connected = redis_connection_on_connected,
-        .on_reply = redis_connection_on_reply,
-        .on_push = redis_connection_on_push,
-        .on_backlog = redis_connection_on_backlog,
-        .on_failed = redis_connection_on_failed,
-        .arg = c,
-        .bytes_max = c->options.bytes_max,
-        .elements_max = c->options.elements_max,
-    };
-    int err = redis_socket_open(c->loop, c->options.endpoint, c->options.tls, redis_connection_address(c),
-                                &options, &c->socket);
+    int err = socket_open(c, redis_connection_address(c));
     c->failure = err == -EACCES ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING;
     if (err != 0)
         redis_connection_fail(c, strerror(-err));
@@ -930,7 +1265,7 @@ void redis_connection_accept(struct redis_connection *c)
     redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
     if (c->options.on_ready != NULL)
         c->options.on_ready(c->options.arg);
-    if (c->state == READY && redis_socket_has_backlog(c->socket))
+    if (c->state == READY && c->socket->backlog_told)
         redis_connection_on_backlog(c);
 }
 
@@ -1013,8 +1348,8 @@ const struct redis_server *redis_connection_server(const struct redis_connection
 uint64_t redis_connection_drained_until_ms(struct redis_connection *c, uint64_t at_ms)
 {
     assert(c->state == READY);
-    uint64_t drained_ms = redis_socket_drained_ms(c->socket, at_ms - REDIS_SOCKET_BACKLOG_MS);
-    return c->backlogs == 0 ? drained_ms + REDIS_SOCKET_BACKLOG_MS : 0;
+    uint64_t drained_ms = socket_drained_ms(c->socket, at_ms - REDIS_CONNECTION_BACKLOG_MS);
+    return c->backlogs == 0 ? drained_ms + REDIS_CONNECTION_BACKLOG_MS : 0;
 }
 
 uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)

@@ -3,9 +3,10 @@
  * a heartbeat that the server is alive and its data current. It is lost once, for one reason, and never
  * connects again: session.h does that, with a new one.
  *
- * It uses a non-blocking hiredis context that libuv polls (socket.h), not the asynchronous API of hiredis,
- * for three reasons. Replies and pushes are needed in strict stream order. A connection must be closable at
- * any time. No input from a server may fail an assertion.
+ * hiredis opens, reads and writes the socket, with or without TLS: a non-blocking context that libuv polls,
+ * not its asynchronous API, for three reasons. Replies and pushes are needed in strict stream order. A
+ * connection must be closable at any time. No input from a server may fail an assertion. resp.h encodes
+ * commands and parses replies, since the reader of hiredis allocates more, and without a bound.
  *
  * Replies come in the order of the commands. When the connection is lost, on_lost is called, and then the
  * reply function of every pending command, in order. Everything happens on the loop's thread.
@@ -18,7 +19,6 @@
 #include "redis/metrics.h"
 #include "redis/reply.h"
 #include "redis/resolver.h"
-#include "redis/socket.h"
 
 #include <uv.h>
 
@@ -26,6 +26,15 @@ struct redis_connection;
 struct redis_replication;
 struct redis_server;
 struct ssl_ctx_st;
+
+/* Whether a failure may pass. */
+enum redis_failure {
+    REDIS_FAILURE_PASSING,  /* there is no connection, or no memory */
+    REDIS_FAILURE_REFUSED,  /* an error reply, which is the reason */
+    REDIS_FAILURE_REJECTED, /* one side rejects the other (a certificate, a permission), or the server is of
+                               another kind */
+    REDIS_FAILURE_INVALID   /* the input is not RESP3 */
+};
 
 /* The origin of a reply. */
 enum redis_origin {
@@ -109,6 +118,8 @@ struct redis_connection_options {
  *   - SECOND_LOOK_MS: the time after a timeout, before the connection is given up. It is a round trip, for
  *     commands that a stopped process had queued and not written yet
  *   - REPLY_HEARTBEATS_MAX: the number of heartbeats within which a reply must be complete
+ *   - BACKLOG_MS: how long input may wait while the process runs normally: ten loop iterations. Input that
+ *     waits longer is a backlog: the server may have been blocked and hold back more
  *   - LOOK_UP_MS: the mean interval at which the name is looked up again
  *   - LOOK_UPS_MOVED: a name has moved if so many answers in a row are the same addresses, and the one in use
  *     is not among them: names rotate, and answers have subsets of the addresses
@@ -118,6 +129,7 @@ enum {
     REDIS_CONNECTION_REPLY_TIMEOUT_MS = 2000,
     REDIS_CONNECTION_SECOND_LOOK_MS = 200,
     REDIS_CONNECTION_REPLY_HEARTBEATS_MAX = 10,
+    REDIS_CONNECTION_BACKLOG_MS = 50,
     REDIS_CONNECTION_LOOK_UP_MS = 10000,
     REDIS_CONNECTION_LOOK_UPS_MOVED = 3
 };
@@ -172,10 +184,11 @@ bool redis_connection_is_tracking(const struct redis_connection *c);
 const struct redis_server *redis_connection_server(const struct redis_connection *c);
 
 /*
- * The time of the boot clock before which, less REDIS_SOCKET_BACKLOG_MS, everything that Redis had sent has
- * been delivered; 0: unknown. At that time the socket was drained. Behind a backlog a PING was also answered,
- * which proves that Redis held nothing back. If the time is not after `at_ms`, the socket is checked. Only
- * while the connection is ready.
+ * The time of the boot clock before which, less REDIS_CONNECTION_BACKLOG_MS, everything that Redis had sent
+ * has been delivered; 0: unknown. At that time the kernel and TLS were found empty. Behind a backlog a PING
+ * was also answered, which proves that Redis held nothing back. If the time is not after `at_ms`, the socket
+ * is checked with a system call, but not read. Within a reply or push it is not, and more of them may follow.
+ * Only while the connection is ready.
  */
 uint64_t redis_connection_drained_until_ms(struct redis_connection *c, uint64_t at_ms);
 
