@@ -174,12 +174,11 @@ static inline void api_respond_content(struct call *call)
 {
     struct http_response *r = &call->api->response;
     const struct http_request *request = http_exchange_request(call->exchange);
-    const struct http_preconditions conditions = {request->field[HTTP_FIELD_IF_MATCH],
-                                                  request->field[HTTP_FIELD_IF_NONE_MATCH]};
     enum coding coding = (enum coding)r->body->coding;
     if (call->api->options.compression)
         r->vary = HTTP_VARY_ACCEPT_ENCODING;
-    http_response_evaluate_preconditions(r, &conditions, &call->codings);
+    http_response_evaluate_preconditions(r, request->field[HTTP_FIELD_IF_MATCH],
+                                         request->field[HTTP_FIELD_IF_NONE_MATCH], &call->codings);
     if (r->status == 412) {
         api_respond_error(call, API_ERROR_PRECONDITION_FAILED);
         return;

@@ -59,13 +59,10 @@ static int http_codings_name_of(struct span token)
  * weight of a coding counts. */
 static bool http_codings_parse_element(struct span element, int weight[NAMES])
 {
-    element = span_trim(element);
     if (element.len == 0)
         return true;
-    size_t semicolon = span_find(element, ';');
-    struct span token = span_trim((struct span){element.data, semicolon});
-    int w =
-        semicolon < element.len ? http_codings_parse_weight(span_skip(element, semicolon + 1)) : WEIGHT_MAX;
+    struct span token = span_trim(span_cut(&element, ';'));
+    int w = element.data != NULL ? http_codings_parse_weight(element) : WEIGHT_MAX;
     if (w == WEIGHT_INVALID || !http_codings_is_token(token))
         return false;
     int name = http_codings_name_of(token);
@@ -76,12 +73,9 @@ static bool http_codings_parse_element(struct span element, int weight[NAMES])
 
 static bool http_codings_parse_list(struct span list, int weight[NAMES])
 {
-    while (list.len > 0) {
-        size_t comma = span_find(list, ',');
-        if (!http_codings_parse_element((struct span){list.data, comma}, weight))
+    while (list.data != NULL)
+        if (!http_codings_parse_element(span_next_element(&list), weight))
             return false;
-        list = span_skip(list, comma < list.len ? comma + 1 : comma);
-    }
     return true;
 }
 

@@ -67,7 +67,7 @@ struct http_connections {
     struct http_server_options options;
     struct http_parser_config parser_config;
     uv_loop_t *loop;
-    struct http_connections_callbacks callbacks;
+    struct wait_group *clients, *handles;
     struct http_scheduler scheduler;
     struct http_date date;
     struct list open;
@@ -264,7 +264,8 @@ static void http_connection_on_closed(uv_handle_t *handle)
     http_connection_drop(&c->pending_input);
     http_section_free(c->section);
     free(c);
-    conns->callbacks.closed(conns->callbacks.arg);
+    wait_group_done(conns->clients);
+    wait_group_done(conns->handles); /* which may free the server */
 }
 
 /* Closes at once. The memory is freed in the loop. */
@@ -283,7 +284,7 @@ static void http_connection_close(struct http_connection *c)
     }
     uv_close((uv_handle_t *)&c->tcp, http_connection_on_closed); /* which closes the descriptor at once */
     if (!c->over_limit)
-        c->conns->callbacks.released(c->conns->callbacks.arg);
+        http_balancer_release(c->conns->options.balancer, c->conns->options.number);
 }
 
 /* --- reading, writing, deadlines --- */
@@ -316,23 +317,17 @@ static void http_connection_keep_input(struct http_connection *c, struct span in
  */
 static void http_connection_on_proxy_input(struct http_connection *c, struct span input)
 {
-    size_t used = 0;
     http_connection_keep_input(c, input);
     if (c->state == CLOSING)
         return;
-    switch (http_proxy_header_read(buf_span(&c->pending_input), &used, &c->client)) {
-    case HTTP_PROXY_NEED_MORE:
-        break;
-    case HTTP_PROXY_INVALID:
+    int len = http_proxy_header_read(buf_span(&c->pending_input), &c->client);
+    if (len >= 0) {
+        http_connection_enter(c, NEW);
+        buf_consume(&c->pending_input, (size_t)len);
+        http_connection_process_pending(c);
+    } else if (len != -EAGAIN) {
         http_connection_reject_unread(c, 400);
         http_connection_settle(c);
-        break;
-    case HTTP_PROXY_NONE:
-    case HTTP_PROXY_READ:
-        http_connection_enter(c, NEW);
-        buf_consume(&c->pending_input, used);
-        http_connection_process_pending(c);
-        break;
     }
 }
 
@@ -685,8 +680,8 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
         close = true;
         metric_add(&conns->options.metrics->connections_max_age_reached_total, 1);
     }
-    const struct http_head_context context = {http_date_span(&conns->date), request->minor_version, close};
-    http_response_write_head(&conns->output.heads, r, &context);
+    http_response_write_head(&conns->output.heads, r, http_date_span(&conns->date), request->minor_version,
+                             close);
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->status == 204;
     http_output_add(&conns->output, bodiless ? NULL : r->body);
     http_connection_end_exchange(c);
@@ -715,10 +710,11 @@ static void http_connection_on_run(struct http_task *t)
     http_connection_process_pending(c);
 }
 
-static bool http_connection_has_unsent(const struct http_connection *c)
+/* True while the kernel has bytes that were not sent (SIOCOUTQ), or not read (SIOCINQ). */
+static bool http_connection_has(const struct http_connection *c, unsigned long bytes_in_queue)
 {
     int bytes = 0;
-    (void)ioctl(http_connection_fd(c), SIOCOUTQ, &bytes); /* cannot fail */
+    (void)ioctl(http_connection_fd(c), bytes_in_queue, &bytes); /* cannot fail */
     return bytes > 0;
 }
 
@@ -749,7 +745,7 @@ static void http_connection_on_expired(struct http_task *t)
         http_connection_end_wait(c);
         return;
     }
-    bool unsent = http_connection_has_unsent(c);
+    bool unsent = http_connection_has(c, SIOCOUTQ);
     if (kind == HTTP_DEADLINE_LINGER && unsent) {
         http_connection_set_deadline(c, HTTP_DEADLINE_WRITE);
         return;
@@ -782,7 +778,8 @@ static void http_connection_on_tick(void *arg)
 /* --- all connections of a server --- */
 
 int http_connections_new(uv_loop_t *loop, const struct http_server_options *options,
-                         const struct http_connections_callbacks *callbacks, struct http_connections **out)
+                         struct wait_group *clients, struct wait_group *handles,
+                         struct http_connections **out)
 {
     const uint64_t timeout_ms[HTTP_DEADLINES] = {
         [HTTP_DEADLINE_OPENING] = options->limits.head_timeout_ms,
@@ -802,7 +799,8 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
                                                    http_connection_on_run, conns};
     conns->loop = loop;
     conns->options = *options;
-    conns->callbacks = *callbacks;
+    conns->clients = clients;
+    conns->handles = handles;
     conns->announcing_close = options->close_each;
     conns->proxies = options->trusted_proxies != NULL && options->trusted_proxies->count > 0;
     conns->parser_config.head_max = options->limits.head_max;
@@ -827,21 +825,26 @@ void http_connections_free(struct http_connections *conns)
     free(conns);
 }
 
-int http_connections_open(struct http_connections *conns, int fd, struct ip peer, bool over_limit)
+void http_connections_open(struct http_connections *conns, const struct http_accepted *accepted,
+                           bool over_limit)
 {
     struct http_connection *c = calloc(1, sizeof *c);
     /* not covered: uv_tcp_init() fails only where it makes a socket */
     if (c == NULL || uv_tcp_init(conns->loop, &c->tcp) != 0) {
         free(c);
-        close(fd);
-        return -ENOMEM;
+        close(accepted->fd);
+        if (!over_limit)
+            http_balancer_release(conns->options.balancer, conns->options.number);
+        return;
     }
+    wait_group_add(conns->clients, 1);
+    wait_group_add(conns->handles, 1);
     uint64_t max_age_ms = conns->options.limits.max_connection_age_ms;
-    c->from_proxy = conns->proxies && ip_networks_contain(conns->options.trusted_proxies, &peer);
+    c->from_proxy = conns->proxies && ip_networks_contain(conns->options.trusted_proxies, &accepted->peer);
     c->tcp.data = c;
     c->conns = conns;
     c->over_limit = over_limit;
-    c->client = peer;
+    c->client = accepted->peer;
     c->state = c->from_proxy ? PROXY : NEW;
     c->retire_ms = max_age_ms == 0 ? UINT64_MAX
                                    : uv_now(conns->loop) + http_connection_age_ms(max_age_ms, &conns->random);
@@ -849,15 +852,14 @@ int http_connections_open(struct http_connections *conns, int fd, struct ip peer
     list_append(&conns->open, &c->link);
     conns->rejections += over_limit;
     metric_add(&conns->options.metrics->connections_open, 1);
-    if (uv_tcp_open(&c->tcp, fd) != 0) {
-        close(fd);
+    if (uv_tcp_open(&c->tcp, accepted->fd) != 0) {
+        close(accepted->fd);
         http_connection_close(c);
-        return 0;
+        return;
     }
     if (over_limit)
         http_connection_reject_unread(c, 503);
     http_connection_settle(c);
-    return 0;
 }
 
 /* A connection has such a deadline while it waits for a request, and at no other time when this is called:
@@ -871,19 +873,12 @@ static struct http_connection *http_connection_oldest_waiting(const struct http_
     return t != NULL ? http_connection_of(t) : NULL;
 }
 
-static bool http_connection_has_unread(const struct http_connection *c)
-{
-    int bytes = 0;
-    (void)ioctl(http_connection_fd(c), SIOCINQ, &bytes); /* cannot fail */
-    return bytes > 0;
-}
-
 /* A request in the kernel has begun. So each connection is checked for it once, however many new connections
  * come before it is read. */
 static struct http_connection *http_connection_next_to_evict(struct http_connections *conns)
 {
     struct http_connection *c = http_connection_oldest_waiting(conns);
-    for (; c != NULL && http_connection_has_unread(c); c = http_connection_oldest_waiting(conns))
+    for (; c != NULL && http_connection_has(c, SIOCINQ); c = http_connection_oldest_waiting(conns))
         http_connection_set_deadline(c, HTTP_DEADLINE_HEAD);
     if (c != NULL || !conns->options.evict_any)
         return c;
@@ -925,7 +920,7 @@ static void http_connection_finish(struct http_connection *c)
     if ((!http_connection_takes_requests(c) && c->state != PROXY) || c->writing > 0 ||
         http_task_queued(&c->task))
         return;
-    if (http_connection_between_requests(c) && !http_connection_has_unread(c))
+    if (http_connection_between_requests(c) && !http_connection_has(c, SIOCINQ))
         http_connection_close(c);
     else
         http_connection_set_deadline(c, http_connection_deadline_for_input(c));
@@ -941,12 +936,12 @@ void http_connections_finish(struct http_connections *conns)
     }
 }
 
-void http_connections_close(struct http_connections *conns, struct wait_group *handles)
+void http_connections_close(struct http_connections *conns)
 {
     struct list *next = NULL;
     for (struct list *l = conns->open.next; l != &conns->open; l = next) {
         next = l->next;
         http_connection_close(LIST_ENTRY(l, struct http_connection, link));
     }
-    http_scheduler_close(&conns->scheduler, handles);
+    http_scheduler_close(&conns->scheduler, conns->handles);
 }

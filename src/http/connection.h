@@ -20,27 +20,19 @@ enum { HTTP_GRACE_MS = 1000 };
 
 struct http_connections;
 
-struct http_connections_callbacks {
-    void (*released)(void *arg); /* a connection within the limit was closed: another one may be opened */
-    void (*closed)(void *arg);   /* once per connection, when its memory was freed */
-    void *arg;
-};
-
-/* `options` and `callbacks` are copied; their pointers are borrowed. Owned by the caller
- * (http_connections_free). Returns 0 or -ENOMEM. */
+/* Each connection is one of `clients`, and one of `handles`, until its memory was freed. All pointers, also
+ * those of `options`, are borrowed. Owned by the caller (http_connections_free). Returns 0 or -ENOMEM. */
 int http_connections_new(uv_loop_t *loop, const struct http_server_options *options,
-                         const struct http_connections_callbacks *callbacks, struct http_connections **out)
-    __attribute__((warn_unused_result));
+                         struct wait_group *clients, struct wait_group *handles,
+                         struct http_connections **out) __attribute__((warn_unused_result));
 
 /* All connections must be closed. */
 void http_connections_free(struct http_connections *conns);
 
-/*
- * Takes ownership of the accepted socket `fd`. `over_limit`: the client gets a 503 and the connection ends.
- * Returns 0, or -ENOMEM after closing `fd`; no callback is called then.
- */
-int http_connections_open(struct http_connections *conns, int fd, struct ip peer, bool over_limit)
-    __attribute__((warn_unused_result));
+/* Takes ownership of the accepted socket; within the limit the balancer has counted it, until it is closed.
+ * `over_limit`: the client gets a 503 and the connection ends. */
+void http_connections_open(struct http_connections *conns, const struct http_accepted *accepted,
+                           bool over_limit);
 
 /*
  * Closes the connection that has waited longest for a request, if no byte of a request was read from it or is
@@ -58,8 +50,8 @@ void http_connections_announce_close(struct http_connections *conns);
 /* Closes connections between two requests at once, and the others after their next response. */
 void http_connections_finish(struct http_connections *conns);
 
-/* Closes all connections and the scheduler, whose handles are added to `handles`. */
-void http_connections_close(struct http_connections *conns, struct wait_group *handles);
+/* Closes all connections and the scheduler. */
+void http_connections_close(struct http_connections *conns);
 
 /*
  * The age that a connection may reach: a fifth of `max_ms` is random, so that connections that were opened

@@ -36,25 +36,24 @@ static bool forwarded_read_address(unsigned char family, struct span addresses, 
     return true;
 }
 
-enum http_proxy_header http_proxy_header_read(struct span bytes, size_t *used, struct ip *client)
+int http_proxy_header_read(struct span bytes, struct ip *client)
 {
     size_t known = bytes.len < SIGNATURE_LEN ? bytes.len : SIGNATURE_LEN;
     if (memcmp(bytes.data, SIGNATURE, known) != 0)
-        return HTTP_PROXY_NONE;
+        return 0;
     if (bytes.len < FIXED_LEN)
-        return HTTP_PROXY_NEED_MORE;
+        return -EAGAIN;
     const unsigned char *at = (const unsigned char *)bytes.data;
     size_t len = FIXED_LEN + ((size_t)at[LENGTH_AT] << 8 | at[LENGTH_AT + 1]);
     bool is_proxy = at[VERSION_AT] == VERSION_PROXY;
     if (len > HTTP_PROXY_HEADER_MAX || (!is_proxy && at[VERSION_AT] != VERSION_LOCAL))
-        return HTTP_PROXY_INVALID;
+        return -EINVAL;
     if (bytes.len < len)
-        return HTTP_PROXY_NEED_MORE;
+        return -EAGAIN;
     if (is_proxy && !forwarded_read_address(at[FAMILY_AT],
                                             (struct span){bytes.data + FIXED_LEN, len - FIXED_LEN}, client))
-        return HTTP_PROXY_INVALID;
-    *used = len;
-    return HTTP_PROXY_READ;
+        return -EINVAL;
+    return (int)len;
 }
 
 /* --- X-Forwarded-For --- */

@@ -1,8 +1,6 @@
 /* Response heads, Date and preconditions; see response.h. */
 #include "http/response.h"
 
-#include <stdio.h>
-
 /* --- heads --- */
 
 const char *http_status_text(int status)
@@ -106,49 +104,39 @@ static char *http_response_put_fields(char *at, const struct http_response *r)
     return at;
 }
 
-static char *http_response_put_connection(char *at, const struct http_head_context *context)
-{
-    if (context->close)
-        return span_put(SPAN("Connection: close\r\n"), at);
-    return context->minor_version == 0 ? span_put(SPAN("Connection: keep-alive\r\n"), at) : at;
-}
-
-void http_response_write_head(struct buf *out, const struct http_response *r,
-                              const struct http_head_context *context)
+void http_response_write_head(struct buf *out, const struct http_response *r, struct span date,
+                              int minor_version, bool close)
 {
     if (buf_reserve(out, http_response_room_needed(r)) != 0)
         return;
     char *at = http_response_put_status_line(out->data + out->len, r->status);
     at = span_put(SPAN("Date: "), at);
-    at = span_put(context->date, at);
+    at = span_put(date, at);
     at = span_put(SPAN("\r\n"), at);
     at = http_response_put_content_fields(at, r);
     at = span_put(SPAN("X-Content-Type-Options: nosniff\r\n"), at);
     at = http_response_put_etag(at, r);
     at = http_response_put_vary(at, r->vary);
     at = http_response_put_fields(at, r);
-    at = http_response_put_connection(at, context);
+    if (close)
+        at = span_put(SPAN("Connection: close\r\n"), at);
+    else if (minor_version == 0)
+        at = span_put(SPAN("Connection: keep-alive\r\n"), at);
     at = span_put(SPAN("\r\n"), at);
     out->len = (size_t)(at - out->data);
 }
 
 /* --- Date --- */
 
-/* IMF-fixdate: the names are English whatever the locale. */
+/* IMF-fixdate. The program never sets a locale, so the names are English. */
 void http_date_refresh(struct http_date *d)
 {
-    static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-    static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
     time_t now = time(NULL);
     if (now == d->second && d->text[0] != '\0') /* not covered: in the first second of 1970 */
         return;
     struct tm tm;
     (void)gmtime_r(&now, &tm);
-    char text[96]; /* the longest text that an int may have, for the compiler */
-    (void)snprintf(text, sizeof text, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[tm.tm_wday], tm.tm_mday,
-                   months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
-    memcpy(d->text, text, HTTP_DATE_LEN);
+    (void)strftime(d->text, sizeof d->text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
     d->second = now;
 }
 
@@ -200,12 +188,9 @@ static struct span http_response_find_tag(const struct blob *body, struct span l
     return found;
 }
 
-void http_response_evaluate_preconditions(struct http_response *r,
-                                          const struct http_preconditions *conditions,
+void http_response_evaluate_preconditions(struct http_response *r, struct span match, struct span none_match,
                                           const struct http_codings *codings)
 {
-    struct span match = conditions->if_match;
-    struct span none_match = conditions->if_none_match;
     bool conditional = match.data != NULL || none_match.data != NULL;
     if (!conditional || r->status != 200 || blob_etag(r->body).data == NULL)
         return;

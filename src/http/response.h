@@ -85,19 +85,13 @@ static inline void http_response_add_line(struct http_response *r, struct span l
     http_response_add(r, line, SPAN_ABSENT);
 }
 
-/* Properties of the connection and the request that the head depends on. */
-struct http_head_context {
-    struct span date;
-    int minor_version; /* as in the request */
-    bool close;        /* the connection ends with this response */
-};
-
 /*
  * Appends the status line and header section. Content-Encoding and the entity tag are the body's, if it has
- * any; a status without content (204, 304) has neither type nor length.
+ * any; a status without content (204, 304) has neither type nor length. `minor_version` is that of the
+ * request; `close`: the connection ends with this response.
  */
-void http_response_write_head(struct buf *out, const struct http_response *r,
-                              const struct http_head_context *context);
+void http_response_write_head(struct buf *out, const struct http_response *r, struct span date,
+                              int minor_version, bool close);
 
 /* The reason phrase: "Not Found" for 404; "Unknown" for a status that is never sent. */
 const char *http_status_text(int status);
@@ -108,19 +102,13 @@ const char *http_status_text(int status);
  */
 struct span http_etag_find(struct span list, struct span etag, bool strong);
 
-/* The fields of a conditional request, each a list or "*"; absent when it was not sent. */
-struct http_preconditions {
-    struct span if_match, if_none_match;
-};
-
 /*
- * Evaluates the preconditions of a request (RFC 9110 section 13.2.2): a 200 with a tagged body may become
- * 412, for which the handler has to respond with an error, or 304. Each content coding has its own tag. The
- * tags of all acceptable codings match, whichever coding the body has. Handlers of conditional requests call
- * it before they respond.
+ * Evaluates the preconditions of a request (RFC 9110 section 13.2.2), each a list or "*", or absent: a 200
+ * with a tagged body may become 412, for which the handler has to respond with an error, or 304. Each content
+ * coding has its own tag. The tags of all acceptable codings match, whichever coding the body has. Handlers
+ * of conditional requests call it before they respond.
  */
-void http_response_evaluate_preconditions(struct http_response *r,
-                                          const struct http_preconditions *conditions,
+void http_response_evaluate_preconditions(struct http_response *r, struct span match, struct span none_match,
                                           const struct http_codings *codings);
 
 /* The Date header field (RFC 9110 section 6.6.1), formatted once per second. */

@@ -44,31 +44,6 @@ struct http_server {
 
 /* --- connections --- */
 
-static void http_server_on_connection_released(void *arg)
-{
-    struct http_server *s = arg;
-    http_balancer_release(s->options.balancer, s->options.number);
-}
-
-static void http_server_on_connection_closed(void *arg)
-{
-    struct http_server *s = arg;
-    wait_group_done(&s->clients);
-    wait_group_done(&s->handles);
-}
-
-/* Takes over the descriptor. Within the limit the connection is counted already. */
-static void http_server_open_connection(struct http_server *s, const struct http_accepted *accepted,
-                                        bool over_limit)
-{
-    if (http_connections_open(s->connections, accepted->fd, accepted->peer, over_limit) == 0) {
-        wait_group_add(&s->clients, 1);
-        wait_group_add(&s->handles, 1);
-    } else if (!over_limit) {
-        http_server_on_connection_released(s);
-    }
-}
-
 /* At the limit a connection of this server is closed. Another server may take its place first. */
 static bool http_server_reserve(struct http_server *s)
 {
@@ -85,10 +60,10 @@ static void http_server_admit(struct http_server *s, const struct http_accepted 
     if (http_server_reserve(s)) {
         metric_add(&m->connections_accepted_total, 1);
         if (!http_balancer_place(b, s->options.number, accepted))
-            http_server_open_connection(s, accepted, false);
+            http_connections_open(s->connections, accepted, false);
     } else if (!http_balancer_pass(b, s->options.number, accepted)) {
         metric_add(&m->connections_rejected_total, 1);
-        http_server_open_connection(s, accepted, true);
+        http_connections_open(s->connections, accepted, true);
     }
 }
 
@@ -103,7 +78,7 @@ static void http_server_on_inbox(uv_poll_t *inbox, int status, int events)
     int count = http_balancer_receive(s->options.balancer, s->options.number, accepted, HTTP_ACCEPTS_MAX);
     for (int i = 0; i < count; i++)
         if (accepted[i].passes == 0)
-            http_server_open_connection(s, &accepted[i], false);
+            http_connections_open(s->connections, &accepted[i], false);
         else
             http_server_admit(s, &accepted[i]);
 }
@@ -359,9 +334,7 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     s->loop = loop;
     s->options = *options;
     s->listener = -1;
-    const struct http_connections_callbacks callbacks = {http_server_on_connection_released,
-                                                         http_server_on_connection_closed, s};
-    int err = http_connections_new(loop, options, &callbacks, &s->connections);
+    int err = http_connections_new(loop, options, &s->clients, &s->handles, &s->connections);
     if (err != 0) {
         free(s);
         return err;
@@ -403,6 +376,6 @@ void http_server_close(struct http_server *s, void (*closed)(void *arg), void *a
     http_server_close_listener(s);
     if (s->inbox.data != NULL)
         uv_close((uv_handle_t *)&s->inbox, http_server_on_handle_closed);
-    http_connections_close(s->connections, &s->handles);
+    http_connections_close(s->connections);
     wait_group_close(&s->handles, http_server_free, s, closed, arg);
 }

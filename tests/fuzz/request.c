@@ -114,6 +114,8 @@ static struct http_metrics metrics;
 static struct loop_lag loop_lag;
 static struct request_metrics request_metrics;
 static struct http_connections *connections;
+static struct http_balancer *balancer;
+static struct wait_group clients, handles;
 static struct http_parser_config parser_config = {.head_max = HEAD_MAX, .body_max = BODY_MAX};
 
 static void make_bodies(void)
@@ -144,11 +146,6 @@ static void stop_timer(uv_handle_t *handle, void *arg)
         (void)uv_timer_stop((uv_timer_t *)handle);
 }
 
-static void on_closed(void *arg)
-{
-    (void)arg;
-}
-
 static void start_server(void)
 {
     struct api *api = NULL;
@@ -161,7 +158,9 @@ static void start_server(void)
         .cors_origins = SPAN("https://a.example, https://b.example"),
     };
     FUZZ_CHECK(uv_loop_init(&loop) == 0 && api_new(&options, &api) == 0);
+    FUZZ_CHECK(http_balancer_new(1, 1, &balancer) == 0);
     const struct http_server_options http = {
+        .balancer = balancer,
         .handler = api_handler(api),
         .metrics = &metrics,
         .loop_lag = &loop_lag,
@@ -172,8 +171,7 @@ static void start_server(void)
         .limits.write_timeout_ms = 60000,
     };
     http_field_table_init(&parser_config.fields, http.handler.fields, http.handler.field_count, false);
-    static const struct http_connections_callbacks callbacks = {on_closed, on_closed, NULL};
-    FUZZ_CHECK(http_connections_new(&loop, &http, &callbacks, &connections) == 0);
+    FUZZ_CHECK(http_connections_new(&loop, &http, &clients, &handles, &connections) == 0);
     uv_walk(&loop, stop_timer, NULL); /* time stands still: deadlines and Date depend on nothing */
     (void)signal(SIGPIPE, SIG_IGN);
     list_init(&late);
@@ -218,8 +216,9 @@ static void converse(struct span cuts, struct span bytes, struct buf *out)
     struct client c = {.in = BUF_INIT};
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
     c.fd = pair[1];
-    if (http_connections_open(connections, pair[0], (struct ip){{0}}, false) != 0)
-        c.ended = true;
+    const struct http_accepted accepted = {.fd = pair[0]};
+    FUZZ_CHECK(http_balancer_reserve(balancer) && !http_balancer_place(balancer, 0, &accepted));
+    http_connections_open(connections, &accepted, false);
     for (size_t i = 0; i < cuts.len && bytes.len > 0; i++) {
         size_t n = (unsigned char)cuts.data[i] % 64 + 1;
         n = n < bytes.len ? n : bytes.len;

@@ -1,6 +1,7 @@
 /* The PROXY protocol header and X-Forwarded-For. */
 #include "http/forwarded.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "unit/check.h"
@@ -51,25 +52,20 @@ TEST_CASE(a_proxy_header_names_the_client)
         buf_append_span(&input, rows[i].bytes);
         for (size_t n = 1; n < input.len; n++) {
             struct ip client = ip_of("10.9.9.9");
-            size_t used = 0;
-            assert_int_equal(http_proxy_header_read((struct span){input.data, n}, &used, &client),
-                             HTTP_PROXY_NEED_MORE);
+            assert_int_equal(http_proxy_header_read((struct span){input.data, n}, &client), -EAGAIN);
         }
         buf_append_str(&input, "GET /");
         struct ip client = ip_of("10.9.9.9");
-        size_t used = 0;
-        assert_int_equal(http_proxy_header_read(buf_span(&input), &used, &client), HTTP_PROXY_READ);
-        assert_int_equal(used, rows[i].bytes.len);
+        assert_int_equal(http_proxy_header_read(buf_span(&input), &client), rows[i].bytes.len);
         assert_string_equal(text_of(&client), rows[i].client);
     }
 }
 
-static enum http_proxy_header read_header(struct span bytes)
+static int read_header(struct span bytes)
 {
     struct ip client = ip_of("10.9.9.9");
-    size_t used = 0;
-    enum http_proxy_header found = http_proxy_header_read(bytes, &used, &client);
-    if (found != HTTP_PROXY_READ)
+    int found = http_proxy_header_read(bytes, &client);
+    if (found <= 0)
         assert_string_equal(text_of(&client), "10.9.9.9");
     return found;
 }
@@ -84,7 +80,7 @@ TEST_CASE(input_without_the_signature_is_not_a_proxy_header)
                                        SPAN("\n"),
                                        SPAN("\r\n\r\n\0\r\nQUIT\r")};
     for (size_t i = 0; i < TEST_COUNT(rows); i++)
-        assert_int_equal(read_header(rows[i]), HTTP_PROXY_NONE);
+        assert_int_equal(read_header(rows[i]), 0);
 }
 
 TEST_CASE(a_broken_proxy_header_is_invalid)
@@ -95,8 +91,8 @@ TEST_CASE(a_broken_proxy_header_is_invalid)
         SPAN(SIGNATURE "\x22\x11\0\x0C" V4), SPAN(SIGNATURE "\x31\x11\0\x0C" V4),
         SPAN(SIGNATURE "\x21\x11\x0F\xF1"),  SPAN(SIGNATURE "\x21\x11\xFF\xFF")};
     for (size_t i = 0; i < TEST_COUNT(rows); i++)
-        assert_int_equal(read_header(rows[i]), HTTP_PROXY_INVALID);
-    assert_int_equal(read_header(SPAN(SIGNATURE "\x21\x11\x0F\xF0")), HTTP_PROXY_NEED_MORE); /* 4096 in all */
+        assert_int_equal(read_header(rows[i]), -EINVAL);
+    assert_int_equal(read_header(SPAN(SIGNATURE "\x21\x11\x0F\xF0")), -EAGAIN); /* 4096 in all */
 }
 
 static void assert_client(const char *forwarded_for, const char *from, const char *client)
