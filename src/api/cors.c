@@ -11,23 +11,15 @@ static bool cors_is_host_char(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
 }
 
-static bool cors_is_host(struct span host)
-{
-    for (size_t i = 0; i < host.len; i++)
-        if (!cors_is_host_char(host.data[i]))
-            return false;
-    return host.len > 0;
-}
-
-/* An address in brackets, in the form that browsers send. */
+/* An address in the form that browsers send. */
 static bool cors_is_ipv6(struct span host)
 {
     char text[INET6_ADDRSTRLEN];
     char canonical[INET6_ADDRSTRLEN];
     struct in6_addr address;
-    if (host.len < 2 || host.len - 2 >= sizeof text || host.data[host.len - 1] != ']')
+    if (host.len >= sizeof text)
         return false;
-    *span_put((struct span){host.data + 1, host.len - 2}, text) = '\0';
+    *span_put(host, text) = '\0';
     return inet_pton(AF_INET6, text, &address) == 1 &&
            /* not covered: any address has room */
            inet_ntop(AF_INET6, &address, canonical, sizeof canonical) != NULL && strcmp(text, canonical) == 0;
@@ -57,16 +49,12 @@ static const char *cors_origin_error(struct span origin)
     struct span host = span_skip(origin, schemes[i].text.len);
     if (span_find(host, '/') < host.len)
         return "an origin has no path, not even a slash at its end";
-    bool bracketed = host.len > 0 && host.data[0] == '[';
-    size_t end = bracketed ? span_find(host, ']') : 0;
-    struct span after = span_skip(host, end);
-    size_t colon = end + span_find(after, ':');
-    struct span port = span_skip(host, colon);
-    host.len = colon;
-    if (bracketed ? !cors_is_ipv6(host) : !cors_is_host(host))
+    struct authority a;
+    if (!authority_split(host, &a) || a.host.len == 0 ||
+        !(a.bracketed ? cors_is_ipv6(a.host) : span_all(a.host, cors_is_host_char)))
         return "an origin's host is in lower case, of ASCII letters, digits, hyphens and dots, or a "
                "shortened IPv6 address in brackets";
-    return port.len == 0 ? NULL : cors_port_error(span_skip(port, 1), schemes[i].port);
+    return a.port.data == NULL ? NULL : cors_port_error(a.port, schemes[i].port);
 }
 
 static bool cors_allows_any(struct span origins)

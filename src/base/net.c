@@ -141,19 +141,13 @@ static struct addr net_make_addr(int family, const struct ip *ip, unsigned port)
 int addr_parse(struct span text, struct addr *out)
 {
     struct ip ip = {{0}}; /* [::] */
+    struct authority a;
     int64_t port = 0;
-    size_t colon = text.len;
-    while (colon > 0 && text.data[colon - 1] != ':')
-        colon--;
-    if (colon == 0 || parse_int64(span_skip(text, colon), &port) != 0 || port < 0 || port > PORT_MAX)
+    if (!authority_split(text, &a) || parse_int64(a.port, &port) != 0 || port < 0 || port > PORT_MAX)
         return -EINVAL;
-    struct span host = {text.data, colon - 1};
-    bool any = host.len == 0;
-    bool bracketed = host.len >= 2 && host.data[0] == '[' && host.data[host.len - 1] == ']';
-    if (bracketed)
-        host = (struct span){host.data + 1, host.len - 2};
-    bool v6 = span_find(host, ':') < host.len;
-    if (!any && (v6 != bracketed || ip_parse(host, &ip) != 0))
+    bool any = a.host.len == 0 && !a.bracketed;
+    bool v6 = span_find(a.host, ':') < a.host.len;
+    if (!any && (v6 != a.bracketed || ip_parse(a.host, &ip) != 0))
         return -EINVAL;
     *out = net_make_addr(any || v6 ? AF_INET6 : AF_INET, &ip, (unsigned)port);
     out->any_family = any;

@@ -72,6 +72,15 @@ static inline size_t span_find(struct span s, char byte)
     return at == NULL ? s.len : (size_t)(at - s.data);
 }
 
+/* True when `s` has only characters of a class. */
+static inline bool span_all(struct span s, bool (*is_one)(char c))
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (!is_one(s.data[i]))
+            return false;
+    return true;
+}
+
 /* Removes the text before the first `separator` and the separator from *s, and returns that text. Without a
  * separator it returns all of *s, and *s becomes absent. */
 static inline struct span span_cut(struct span *s, char separator)

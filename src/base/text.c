@@ -127,6 +127,21 @@ void utc_write(int64_t seconds, char out[UTC_LEN])
     }
 }
 
+/* --- hosts with ports --- */
+
+bool authority_split(struct span text, struct authority *out)
+{
+    size_t begin = text.len > 0 && text.data[0] == '[';
+    size_t end = span_find(text, begin > 0 ? ']' : ':');
+    size_t colon = end + begin;
+    if (colon > text.len || (colon < text.len && text.data[colon] != ':'))
+        return false;
+    out->host = (struct span){text.data + begin, end - begin};
+    out->port = colon < text.len ? span_skip(text, colon + 1) : SPAN_ABSENT;
+    out->bracketed = begin > 0;
+    return true;
+}
+
 /* --- hexadecimal digits --- */
 
 int hex_digit(char c)
@@ -149,26 +164,26 @@ void hex_write(const unsigned char *bytes, size_t n, char *out)
     }
 }
 
+static bool text_is_hex(char c)
+{
+    return ascii_is_digit(c) || (c >= 'a' && c <= 'f');
+}
+
 bool hex_valid(struct span text)
 {
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.data[i];
-        if (!(ascii_is_digit(c) || (c >= 'a' && c <= 'f')))
-            return false;
-    }
-    return true;
+    return span_all(text, text_is_hex);
 }
 
 /* --- names --- */
 
+static bool text_is_of_name(char c)
+{
+    return ascii_is_alnum(c) || c == '_' || c == '.' || c == '-';
+}
+
 bool name_valid(struct span text, size_t max)
 {
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.data[i];
-        if (!ascii_is_alnum(c) && c != '_' && c != '.' && c != '-')
-            return false;
-    }
-    return text.len >= 1 && text.len <= max;
+    return text.len >= 1 && text.len <= max && span_all(text, text_is_of_name);
 }
 
 /* --- percent-encoding --- */

@@ -59,6 +59,18 @@ struct span size_unit(int64_t *value);
 enum { UTC_LEN = 19 };
 void utc_write(int64_t seconds, char out[UTC_LEN]);
 
+/* --- Hosts with ports (RFC 3986 section 3.2) --- */
+
+struct authority {
+    struct span host;
+    struct span port; /* absent without a colon */
+    bool bracketed;   /* `host` is without its brackets */
+};
+
+/* Splits "host", "host:port" or "[host]:port" at the first colon behind the host. False for broken brackets.
+ */
+bool authority_split(struct span text, struct authority *out);
+
 /* --- Hexadecimal digits --- */
 
 /* The value of a digit, in either case, or -1. */

@@ -8,14 +8,6 @@ enum { WEIGHT_ABSENT = -1, WEIGHT_INVALID = -2, WEIGHT_MAX = 1000 };
 /* An element names a coding, all others, or a coding that is not served. */
 enum { NAME_ANY = CODINGS, NAME_OTHER, NAMES };
 
-static bool http_codings_is_token(struct span s)
-{
-    for (size_t i = 0; i < s.len; i++)
-        if (!ascii_is_tchar(s.data[i]))
-            return false;
-    return s.len > 0;
-}
-
 /* qvalue = ( "0" [ "." 0*3DIGIT ] ) / ( "1" [ "." 0*3("0") ] ) (RFC 9110 section 12.4.2). */
 static int http_codings_parse_qvalue(struct span s)
 {
@@ -63,7 +55,7 @@ static bool http_codings_parse_element(struct span element, int weight[NAMES])
         return true;
     struct span token = span_trim(span_cut(&element, ';'));
     int w = element.data != NULL ? http_codings_parse_weight(element) : WEIGHT_MAX;
-    if (w == WEIGHT_INVALID || !http_codings_is_token(token))
+    if (w == WEIGHT_INVALID || token.len == 0 || !span_all(token, ascii_is_tchar))
         return false;
     int name = http_codings_name_of(token);
     if (weight[name] == WEIGHT_ABSENT)

@@ -1,6 +1,8 @@
 /* The client behind proxies; see forwarded.h. */
 #include "http/forwarded.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 
 /* --- the PROXY protocol --- */
@@ -62,14 +64,11 @@ int http_proxy_header_read(struct span bytes, struct ip *client)
  * [2001:db8::1]:80. */
 static int forwarded_parse_node(struct span node, struct ip *out)
 {
-    if (node.len > 0 && node.data[0] == '[') {
-        size_t close = span_find(node, ']');
-        bool is_closed = close < node.len && (close + 1 == node.len || node.data[close + 1] == ':');
-        return is_closed ? ip_parse((struct span){node.data + 1, close - 1}, out) : -EINVAL;
-    }
-    size_t colon = span_find(node, ':');
-    bool has_port = colon < node.len && span_find(span_skip(node, colon + 1), ':') == node.len - colon - 1;
-    return ip_parse((struct span){node.data, has_port ? colon : node.len}, out);
+    struct authority a;
+    if (!authority_split(node, &a))
+        return -EINVAL;
+    bool is_v6 = !a.bracketed && span_find(a.port, ':') < a.port.len; /* so it has no port */
+    return ip_parse(is_v6 ? node : a.host, out);
 }
 
 /* Removes the last element of the list and returns it without the white space around it. */

@@ -70,46 +70,24 @@ void http_field_table_init(struct http_field_table *t, const struct http_field_r
 /* --- Host (RFC 9110 section 7.2): uri-host [ ":" port ] --- */
 
 /* RFC 3986 section 3.2.2: unreserved, sub-delims and percent-encoded octets. */
-static bool http_parser_is_reg_name(struct span s)
+static bool http_parser_is_of_name(char c)
 {
-    for (size_t i = 0; i < s.len; i++)
-        if (!ascii_is_alnum(s.data[i]) && s.data[i] != '.' &&
-            (s.data[i] == '\0' || /* not covered: llhttp rejects NUL */
-             strchr("-._~!$&'()*+,;=%", s.data[i]) == NULL))
-            return false;
-    return s.len > 0 && uri_escapes_valid(s);
+    return ascii_is_alnum(c) || (c != '\0' && strchr("-._~!$&'()*+,;=%", c) != NULL);
 }
 
-static bool http_parser_is_ip_literal(struct span s)
+static bool http_parser_is_of_ip_literal(char c)
 {
-    for (size_t i = 0; i < s.len; i++)
-        if (!ascii_is_alnum(s.data[i]) && s.data[i] != ':' && s.data[i] != '.')
-            return false;
-    return s.len > 0;
-}
-
-static bool http_parser_is_port(struct span s)
-{
-    for (size_t i = 0; i < s.len; i++)
-        if (!ascii_is_digit(s.data[i]))
-            return false;
-    return s.len <= 5;
+    return ascii_is_alnum(c) || c == ':' || c == '.';
 }
 
 /* True for a non-empty registered name or address, with or without a port. */
-static bool http_parser_is_host(struct span host)
+static bool http_parser_is_host(struct span text)
 {
-    if (host.len > 0 && host.data[0] == '[') {
-        size_t close = span_find(host, ']');
-        if (close == host.len || !http_parser_is_ip_literal((struct span){host.data + 1, close - 1}))
-            return false;
-        struct span rest = span_skip(host, close + 1);
-        return rest.len == 0 || (rest.data[0] == ':' && http_parser_is_port(span_skip(rest, 1)));
-    }
-    size_t colon = span_find(host, ':');
-    if (!http_parser_is_reg_name((struct span){host.data, colon}))
+    struct authority a;
+    if (!authority_split(text, &a) || a.host.len == 0 || !span_all(a.port, ascii_is_digit) || a.port.len > 5)
         return false;
-    return colon == host.len || http_parser_is_port(span_skip(host, colon + 1));
+    return a.bracketed ? span_all(a.host, http_parser_is_of_ip_literal)
+                       : span_all(a.host, http_parser_is_of_name) && uri_escapes_valid(a.host);
 }
 
 /* --- the request target --- */
@@ -139,17 +117,9 @@ static unsigned http_parser_classes_in(struct span s)
     return seen;
 }
 
-static bool http_parser_is_control(char c)
+static bool http_parser_is_no_control(char c)
 {
-    return (unsigned char)c < 0x20 || c == 0x7F;
-}
-
-static bool http_parser_has_control(struct span s)
-{
-    for (size_t i = 0; i < s.len; i++)
-        if (http_parser_is_control(s.data[i]))
-            return true;
-    return false;
+    return (unsigned char)c >= 0x20 && c != 0x7F;
 }
 
 static size_t http_parser_scheme_length(struct span target)
@@ -215,7 +185,7 @@ int http_target_split(char *target, size_t len, struct span *path, struct span *
         if (!uri_escapes_valid(*path))
             return -EINVAL;
         path->len = http_parser_decode_path(*path, target + start);
-        if (http_parser_has_control(*path))
+        if (!span_all(*path, http_parser_is_no_control))
             return -EINVAL;
     }
     if (path->len == 0)

@@ -24,12 +24,10 @@ static const struct scheme *link_find_scheme(struct span link)
 static bool link_host_matches(const struct link_hosts *hosts, const struct scheme *scheme,
                               struct span authority)
 {
-    struct span host = {authority.data, span_find(authority, ':')};
-    if (host.len < authority.len) {
-        struct span port = span_skip(authority, host.len + 1);
-        if (port.len > 0 && !span_equal(port, scheme->port))
-            return false;
-    }
+    struct span port = authority;
+    struct span host = span_cut(&port, ':');
+    if (port.len > 0 && !span_equal(port, scheme->port))
+        return false;
     return span_equal_nocase(host, hosts->channel_host) || span_equal_nocase(host, hosts->web_host);
 }
 
