@@ -120,7 +120,7 @@ struct reading {
  */
 static int reload_read_files(struct reload *r, struct reading *n, struct buf *error)
 {
-    uint64_t number = r->newest == NULL ? 1 : redis_config_number(r->newest) + 1;
+    uint64_t number = r->newest == NULL ? 1 : r->newest->number + 1;
     int err = 0;
     r->changes = 1;
     for (int i = 0; i < READS_MAX && r->changes > 0; i++) {
@@ -243,7 +243,7 @@ static void reload_read_log(struct reload *r, bool hangup)
 
 static bool reload_is_moved(const struct reload *r, const struct worker_status *w)
 {
-    return w->redis_number == redis_config_number(r->newest);
+    return w->redis_number == r->newest->number;
 }
 
 static int reload_count_unmoved(const struct reload *r)

@@ -864,7 +864,7 @@ void cache_look_up_names(struct cache *c)
 
 uint64_t cache_redis_number(const struct cache *c)
 {
-    return redis_config_number(redis_session_config(c->session));
+    return redis_session_config(c->session)->number;
 }
 
 uint64_t cache_lost_ms(const struct cache *c)

@@ -142,7 +142,7 @@ int cache_use_redis(struct cache *c, struct redis_config *config) __attribute__(
 /* Looks the names of Redis up now, instead of within some seconds (connection.h). */
 void cache_look_up_names(struct cache *c);
 
-/* The number of the settings in use (redis_config_number). */
+/* The number of the settings in use (redis_config). */
 uint64_t cache_redis_number(const struct cache *c);
 
 /*

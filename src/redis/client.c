@@ -53,7 +53,7 @@ static const struct redis_reply NIL = {.type = REPLY_NIL};
 
 const struct redis_endpoint *redis_client_endpoint(const struct redis_client *c)
 {
-    return redis_config_endpoint(c->config);
+    return &c->config->endpoint;
 }
 
 /* --- failures --- */
@@ -213,7 +213,7 @@ static int redis_client_connect_to(struct redis_client *c, const struct redis_en
                                    enum redis_role_kind role, int limit_ms)
 {
     const struct redis_connection_options options = {.endpoint = &c->server,
-                                                     .tls = redis_config_tls(c->config),
+                                                     .tls = c->config->tls,
                                                      .client_name = c->client_name,
                                                      .resolver = &c->resolver,
                                                      .limit_ms = (uint64_t)limit_ms,
@@ -346,7 +346,7 @@ static int redis_client_query_server(struct redis_client *c, const struct redis_
     if (redis_client_connect_to(c, server, REDIS_ROLE_UNKNOWN, LOCATOR_LIMIT_MS) != 0)
         return -EIO;
     buf_clear(&c->text);
-    protocol->compose(&of_master, 0, &c->text);
+    (void)protocol->compose(&of_master, 0, &c->text);
     redis_client_send_text(c);
     const struct redis_reply *reply = redis_client_receive(c);
     if (c->failed)

@@ -163,17 +163,12 @@ bool cluster_is_left(const struct redis_reply *error)
 
 /* --- the protocol --- */
 
-static int cluster_count(const struct redis_endpoint *endpoint)
+static bool cluster_compose(const struct redis_endpoint *endpoint, int n, struct buf *out)
 {
     (void)endpoint;
-    return 1;
-}
-
-static void cluster_compose(const struct redis_endpoint *endpoint, int n, struct buf *out)
-{
-    (void)endpoint;
-    (void)n;
-    command_write(out, 2, (const char *[]){"CLUSTER", "SLOTS"});
+    if (n == 0)
+        command_write(out, 2, (const char *[]){"CLUSTER", "SLOTS"});
+    return n == 0;
 }
 
 /* The master and the replicas of the slot, and further nodes. */
@@ -207,7 +202,6 @@ const struct locator_protocol cluster_protocol = {
     .unnamed = "cluster node has no host name: its address is used",
     .bytes_max = CLUSTER_ANSWER_MAX,
     .elements_max = CLUSTER_ELEMENTS_MAX,
-    .count = cluster_count,
     .compose = cluster_compose,
     .read = cluster_read_answer,
 };

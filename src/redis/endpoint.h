@@ -154,12 +154,11 @@ bool redis_endpoint_select(const struct redis_endpoint *t, struct buf *out);
  * whether a connection uses it.
  */
 
-/* Private to endpoint.c and the functions below. */
 struct redis_config {
-    atomic_int references;
+    atomic_int references; /* private */
     uint64_t number;
     struct redis_endpoint endpoint;
-    struct ssl_ctx_st *tls;
+    struct ssl_ctx_st *tls; /* NULL without TLS */
 };
 
 /*
@@ -182,23 +181,6 @@ static inline struct redis_config *redis_config_ref(struct redis_config *c)
 
 /* May be called from any thread; NULL is allowed. The last call erases the passwords. */
 void redis_config_unref(struct redis_config *c);
-
-/* Borrowed while there is a reference. */
-static inline const struct redis_endpoint *redis_config_endpoint(const struct redis_config *c)
-{
-    return &c->endpoint;
-}
-
-/* The TLS settings, borrowed likewise; NULL without TLS. */
-static inline struct ssl_ctx_st *redis_config_tls(const struct redis_config *c)
-{
-    return c->tls;
-}
-
-static inline uint64_t redis_config_number(const struct redis_config *c)
-{
-    return c->number;
-}
 
 /* --- addresses that servers announce --- */
 

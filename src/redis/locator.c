@@ -65,7 +65,7 @@ struct locator {
     struct redis_connection *connection; /* NULL in PAUSING */
     unsigned first_address;              /* of its name: the next connection begins with another one */
     bool counted;                        /* the connection is counted in the gauge */
-    int reply;                           /* the number of the next reply to the query */
+    int queries, replies;                /* commands of the query, and those that were answered */
     struct locator_answer answer;
     struct redis_address learned[LOCATOR_NODES_MAX]; /* the servers behind those of the endpoint */
     int learned_count;
@@ -215,13 +215,13 @@ static void locator_on_reply(void *arg, const struct redis_reply *reply, enum re
     (void)origin;
     if (reply == NULL)
         return;
-    int n = l->reply++;
+    int n = l->replies++;
     const char *problem = reply->type == REPLY_ERROR
                               ? reply->str
                               : l->protocol->read(l->options.endpoint, &l->server, n, reply, &l->answer);
     if (problem != NULL)
         redis_connection_fail(l->connection, problem);
-    else if (l->reply == l->protocol->count(l->options.endpoint))
+    else if (l->replies == l->queries)
         locator_on_answered(l);
 }
 
@@ -229,13 +229,13 @@ static void locator_send_query(struct locator *l)
 {
     int err = 0;
     struct buf command = BUF_INIT;
-    l->reply = 0;
-    for (int n = 0; n < l->protocol->count(l->options.endpoint) && err == 0; n++) {
-        buf_clear(&command);
-        l->protocol->compose(l->options.endpoint, n, &command);
+    l->queries = l->replies = 0;
+    while (err == 0 && l->protocol->compose(l->options.endpoint, l->queries, &command)) {
         err = buf_error(&command);
         if (err == 0)
             err = redis_connection_send_command(l->connection, buf_span(&command), locator_on_reply, l);
+        buf_clear(&command);
+        l->queries++;
     }
     buf_fini(&command);
     if (err != 0)

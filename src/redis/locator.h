@@ -52,9 +52,8 @@ struct locator_protocol {
     size_t bytes_max;        /* the limit of an answer in bytes */
     uint64_t elements_max;   /* the limit of an array in an answer */
     const char *channel;     /* the channel whose messages cause a query; NULL: none */
-    int (*count)(const struct redis_endpoint *endpoint); /* the commands of a query */
-    /* Appends command number `n`, from 0 on. */
-    void (*compose)(const struct redis_endpoint *endpoint, int n, struct buf *out);
+    /* Appends command number `n` of a query, from 0 on. False: there are only `n`. */
+    bool (*compose)(const struct redis_endpoint *endpoint, int n, struct buf *out);
     /* Reads the reply to it into the answer of `server`. Returns NULL, or why there is no answer. */
     const char *(*read)(const struct redis_endpoint *endpoint, const struct redis_endpoint *server, int n,
                         const struct redis_reply *reply, struct locator_answer *answer);

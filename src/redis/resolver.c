@@ -238,13 +238,9 @@ void resolver_leave(struct resolver *r)
 {
     if (r->query == NULL)
         return;
-    int at = 0; /* the first free place, or the place of the query that was left first */
-    while (at < RESOLVER_LEFT_MAX - 1 && r->left[at] != NULL)
-        at++;
+    unsigned at = r->leaves++ % RESOLVER_LEFT_MAX;
     resolver_cancel_query(r->left[at]);
-    for (; at > 0; at--)
-        r->left[at] = r->left[at - 1];
-    r->left[0] = r->query;
+    r->left[at] = r->query;
     r->query = NULL;
 }
 

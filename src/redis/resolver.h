@@ -28,7 +28,8 @@ enum { RESOLVER_LEFT_MAX = 8 };
 
 struct resolver {
     struct resolver_query *query;                   /* in progress, or NULL */
-    struct resolver_query *left[RESOLVER_LEFT_MAX]; /* given up, or NULL: the latest first */
+    struct resolver_query *left[RESOLVER_LEFT_MAX]; /* given up, or NULL */
+    unsigned leaves;                                /* the next place is this number, modulo those */
     int count;                                      /* addresses found */
     /* Numeric, in the system's order of preference; one of a link has its interface: fe80::1%eth0. */
     char address[RESOLVE_ADDRESSES_MAX][RESOLVE_ADDRESS_SIZE];

@@ -68,15 +68,13 @@ static const char *sentinel_read_replicas(const struct redis_reply *reply, struc
 }
 
 /* The second command is sent only if a replica is wanted. */
-static int sentinel_count(const struct redis_endpoint *endpoint)
-{
-    return endpoint->discovery.replica ? 2 : 1;
-}
-
-static void sentinel_compose(const struct redis_endpoint *endpoint, int n, struct buf *out)
+static bool sentinel_compose(const struct redis_endpoint *endpoint, int n, struct buf *out)
 {
     const char *command = n == 0 ? "GET-MASTER-ADDR-BY-NAME" : "REPLICAS";
+    if (n == (endpoint->discovery.replica ? 2 : 1))
+        return false;
     command_write(out, 3, (const char *[]){"SENTINEL", command, endpoint->discovery.master});
+    return true;
 }
 
 static const char *sentinel_read_answer(const struct redis_endpoint *endpoint,
@@ -96,7 +94,6 @@ const struct locator_protocol sentinel_protocol = {
     .bytes_max = SENTINEL_ANSWER_MAX,
     .elements_max = SENTINEL_ELEMENTS_MAX,
     .channel = "+switch-master",
-    .count = sentinel_count,
     .compose = sentinel_compose,
     .read = sentinel_read_answer,
 };

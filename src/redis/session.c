@@ -135,11 +135,6 @@ struct redis_session {
     struct wait_group open_backends;
 };
 
-static const struct redis_endpoint *session_settings(const struct backend *b)
-{
-    return redis_config_endpoint(b->config);
-}
-
 struct redis_connection *redis_session_connection(const struct redis_session *s)
 {
     return s->current->connection;
@@ -286,7 +281,7 @@ static int session_connect_to_target(struct backend *b)
     struct redis_session *s = b->session;
     const struct redis_connection_options options = {
         .endpoint = &b->target.endpoint,
-        .tls = redis_config_tls(b->config),
+        .tls = b->config->tls,
         .client_name = s->options.client_name,
         .resolver = &b->target.resolver,
         .limit_ms = TARGET_LIMIT_MS,
@@ -312,7 +307,7 @@ static void session_set_target(struct backend *b, const struct redis_address *ad
     session_leave_target(b);
     resolver_cancel(&t->resolver);
     t->address = *address;
-    t->endpoint = redis_endpoint_at(session_settings(b), t->address.host, t->address.port);
+    t->endpoint = redis_endpoint_at(&b->config->endpoint, t->address.host, t->address.port);
 }
 
 static void session_on_target_timer(uv_timer_t *timer)
@@ -385,7 +380,7 @@ static void session_log(const struct backend *b, enum log_level level, const cha
     log_str(&line, "redis", buf_span(&where));
     log_str(&line, "client", span_of(b->session->options.client_name));
     if (why != NULL)
-        log_str(&line, "reason", span_of(redis_endpoint_redact(session_settings(b), why)));
+        log_str(&line, "reason", span_of(redis_endpoint_redact(&b->config->endpoint, why)));
     log_end(&line);
     buf_fini(&where);
 }
@@ -698,7 +693,7 @@ static void session_connect(struct backend *b)
     session_enter(b, CONNECTING);
     const struct redis_connection_options options = {
         .endpoint = &b->endpoint,
-        .tls = redis_config_tls(b->config),
+        .tls = b->config->tls,
         .client_name = s->options.client_name,
         .resolver = &b->resolver,
         .first_address = b->misses,
@@ -731,7 +726,7 @@ static void session_connect(struct backend *b)
 static void session_connect_to_selected(struct backend *b)
 {
     struct redis_address *address = &b->selection.address;
-    b->endpoint = redis_endpoint_at(session_settings(b), address->host, address->port);
+    b->endpoint = redis_endpoint_at(&b->config->endpoint, address->host, address->port);
     session_connect(b);
 }
 
@@ -855,10 +850,10 @@ static void session_close_backend(struct backend *b)
 static int session_open_locator(struct backend *b)
 {
     struct redis_session *s = b->session;
-    if (!redis_endpoint_is_discovered(session_settings(b)))
+    if (!redis_endpoint_is_discovered(&b->config->endpoint))
         return 0;
-    const struct locator_options options = {.endpoint = session_settings(b),
-                                            .tls = redis_config_tls(b->config),
+    const struct locator_options options = {.endpoint = &b->config->endpoint,
+                                            .tls = b->config->tls,
                                             .client_name = s->options.client_name,
                                             .metrics = s->options.metrics,
                                             .seed = b->seed,
@@ -870,7 +865,7 @@ static int session_open_locator(struct backend *b)
     if (err != 0)
         return err;
     wait_group_add(&b->open_parts, 1);
-    selection_init(&b->selection, s->loop, session_settings(b), s->options.metrics,
+    selection_init(&b->selection, s->loop, &b->config->endpoint, s->options.metrics,
                    s->options.stale_limit_ms);
     return 0;
 }
@@ -884,8 +879,8 @@ static int session_open_backend(struct redis_session *s, struct redis_config *co
     b->session = s;
     b->config = config;
     b->is_trial = is_trial;
-    b->clustered = redis_endpoint_is_cluster(redis_config_endpoint(config));
-    b->endpoint = *redis_config_endpoint(config);
+    b->clustered = redis_endpoint_is_cluster(&config->endpoint);
+    b->endpoint = config->endpoint;
     b->seed = (unsigned)random_seed(b);
     int err = session_open_locator(b);
     if (err != 0) {

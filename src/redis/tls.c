@@ -1,7 +1,8 @@
 /* TLS by OpenSSL; see tls.h. */
 #include "redis/tls.h"
 
-#include <arpa/inet.h>
+#include "redis/resolver.h"
+
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <hiredis/hiredis_ssl.h>
@@ -90,12 +91,6 @@ void redis_tls_free(struct ssl_ctx_st *tls)
 
 /* --- sessions --- */
 
-static bool redis_tls_is_address(const char *host)
-{
-    unsigned char raw[sizeof(struct in6_addr)];
-    return inet_pton(AF_INET, host, raw) == 1 || inet_pton(AF_INET6, host, raw) == 1;
-}
-
 /* Does what the macro SSL_set_tlsext_host_name does, which casts const away. OpenSSL copies the name. */
 static bool redis_tls_send_name(SSL *ssl, const char *host)
 {
@@ -109,7 +104,7 @@ static bool redis_tls_send_name(SSL *ssl, const char *host)
  */
 static bool redis_tls_expect_host(SSL *ssl, const char *host)
 {
-    if (redis_tls_is_address(host))
+    if (resolver_is_numeric(host))
         return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
     return SSL_set1_host(ssl, host) == 1 && redis_tls_send_name(ssl, host);
 }

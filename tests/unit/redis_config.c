@@ -54,10 +54,10 @@ TEST_CASE(what_was_read_is_there_until_the_last_reference)
     assert_int_equal(make(authority.cert, mine.cert, mine.key, &c, &error, &setting), 0);
     assert_ptr_equal(redis_config_ref(c), c);
     redis_config_unref(c);
-    assert_int_equal(redis_config_number(c), 7);
-    assert_string_equal(redis_config_endpoint(c)->host, "redis.example");
-    assert_string_equal(redis_config_endpoint(c)->password, "hush");
-    assert_non_null(redis_config_tls(c));
+    assert_int_equal(c->number, 7);
+    assert_string_equal(c->endpoint.host, "redis.example");
+    assert_string_equal(c->endpoint.password, "hush");
+    assert_non_null(c->tls);
     redis_config_unref(c);
     redis_config_unref(NULL);
 }
@@ -65,7 +65,7 @@ TEST_CASE(what_was_read_is_there_until_the_last_reference)
 TEST_CASE(no_tls_no_certificates)
 {
     struct redis_config *c = config_numbered(1);
-    assert_null(redis_config_tls(c));
+    assert_null(c->tls);
     redis_config_unref(c);
 }
 
@@ -155,7 +155,7 @@ TEST_CASE(tls_names_the_server_unless_it_has_an_address)
         assert_int_equal(pthread_create(&thread, NULL, serve, &server), 0);
         redisContext *context = redisConnectFd(fds[0]);
         assert_non_null(context);
-        int err = redis_tls_start(context, redis_config_tls(c), rows[i][0]);
+        int err = redis_tls_start(context, c->tls, rows[i][0]);
         redisFree(context);
         assert_int_equal(pthread_join(thread, NULL), 0);
         SSL_CTX_free(server.ctx);
@@ -169,7 +169,7 @@ static void *share(void *arg)
 {
     for (int i = 0; i < 10000; i++) {
         struct redis_config *c = redis_config_ref(arg);
-        assert_int_equal(redis_config_number(c), 1);
+        assert_int_equal(c->number, 1);
         redis_config_unref(c);
     }
     redis_config_unref(arg);
