@@ -93,7 +93,6 @@ struct lookup {
      * is lost, or the lease has expired.
      */
     bool needs_auth;
-    struct page_builder *known; /* after a miss: the page's list of channels, owned; NULL: not known */
 };
 
 static enum auth_result cache_check_key(struct cache *c, const struct digest *key, enum freshness freshness,
@@ -150,17 +149,6 @@ static bool cache_hit_page_beyond(struct cache *c, int64_t number, struct cache_
     return true;
 }
 
-/* The page's list of channels is current, but summaries have to be read. Owned by the caller, or NULL. */
-static struct page_builder *cache_known_page(struct cache *c, const struct entry *e)
-{
-    struct page_builder *p = page_builder_new(e->number);
-    if (p == NULL)
-        return NULL;
-    p->index_size = entries_index_size(&c->entries);
-    page_builder_set_list(p, e->page);
-    return p;
-}
-
 /* In an outage a page is served for the stale limit since it was current. */
 static bool cache_may_serve_outdated(const struct cache *c, const struct lookup *l,
                                      const struct entry_page *page)
@@ -170,16 +158,12 @@ static bool cache_may_serve_outdated(const struct cache *c, const struct lookup 
 
 static bool cache_hit_page(struct cache *c, const struct cache_query *q, struct lookup *l)
 {
-    if (validity_is_pending(&c->validity, INVALIDATED_INDEX))
-        return false;
     const struct entry *e = entries_find(&c->entries, ENTRY_PAGE, q->number);
     if (e == NULL || !entries_has_list(&c->entries, e->page))
         return cache_hit_page_beyond(c, q->number, &l->result);
     if (e->page->outdated_ms != 0) {
-        if (!cache_may_serve_outdated(c, l, e->page)) {
-            l->known = l->freshness == FRESHNESS_STALE ? NULL : cache_known_page(c, e);
+        if (!cache_may_serve_outdated(c, l, e->page))
             return false;
-        }
         l->current_ms = e->page->outdated_ms;
     }
     l->result.last_page = e->page->info.last;
@@ -357,7 +341,6 @@ static bool cache_join(struct cache *c, struct cache_request *request, const str
     if (f == NULL)
         return false;
     metric_add(&c->options.metrics->cache_coalesced_total, 1);
-    page_builder_free(miss->known);
     request->shared = true;
     fetch_join(f, &request->waiting);
     return true;
@@ -368,7 +351,7 @@ static int cache_begin(struct cache *c, struct cache_request *request, const str
                        const struct lookup *miss)
 {
     request->shared = false;
-    if (fetch_begin(&c->fetches, q, miss->needs_auth, miss->known, &request->waiting) == NULL)
+    if (fetch_begin(&c->fetches, q, miss->needs_auth, &request->waiting) == NULL)
         return -ENOMEM;
     metric_add(&c->options.metrics->cache_misses_total, 1);
     return 0;
@@ -433,7 +416,6 @@ static int cache_read_or_wait(struct cache *c, struct cache_request *request, co
     bool queues = cache_must_queue(c, request);
     if (!queues && !cache_is_late(c, request))
         return cache_begin(c, request, q, miss);
-    page_builder_free(miss->known);
     return queues ? cache_wait_for_lookup(c, request, q, LOOKUP_MISS) : -ETIMEDOUT;
 }
 
@@ -595,7 +577,7 @@ static void cache_on_ended(void *arg, struct list *requests, const struct cache_
 
 /* --- the check of the catalogue --- */
 
-/* Pending invalidations are applied before any request is answered: the answer may start the next request. */
+/* A pending flush is applied before any request is answered: the answer may start the next request. */
 static void cache_on_checked(void *arg, enum catalogue_state state)
 {
     struct cache *c = arg;
@@ -644,20 +626,11 @@ static void cache_on_ready(void *arg)
     c->options.on_connection(c->options.arg, true);
 }
 
-static void cache_on_index_size(void *arg, const struct redis_reply *reply, enum redis_origin origin)
-{
-    struct cache *c = arg;
-    (void)origin; /* the number is only a metric */
-    if (reply != NULL && reply->type == REPLY_INTEGER)
-        metric_set(&c->parts.metrics->catalogue_channels, (uint64_t)reply->integer);
-}
-
 static void cache_on_heartbeat(void *arg)
 {
     struct cache *c = arg;
     invalidation_heartbeat(&c->invalidation, redis_connection_last_pong_ms(cache_connection_of(c)));
     key_reader_heartbeat(&c->key_reader);
-    fetches_read_index_size(&c->fetches, cache_on_index_size, c);
 }
 
 static void cache_on_lost(void *arg)

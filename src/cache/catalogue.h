@@ -1,6 +1,6 @@
 /*
- * The check whether Redis holds a catalogue: SCARD of the API key set, and ZCARD of the index if the set is
- * empty. If the set has changed between the two, both are sent once more.
+ * The check whether Redis holds a catalogue: SCARD of the API key set and ZCARD of the index. Both are sent
+ * once more if everything was invalidated between their replies.
  *
  * A Redis with neither was flushed, or started without its data. Its "not found" must not be believed.
  *
@@ -40,15 +40,17 @@ struct catalogue_options {
 struct catalogue {
     struct catalogue_options options;
     struct buf command, key; /* scratch */
-    enum catalogue_step { CATALOGUE_IDLE, CATALOGUE_API_KEYS, CATALOGUE_INDEX } step;
+    unsigned replies_due;    /* 0: no check is in flight */
+    bool lost;               /* a reply was */
     enum catalogue_key {
         CATALOGUE_KEY_UNKNOWN,
         CATALOGUE_KEY_FORBIDDEN,
         CATALOGUE_KEY_ABSENT,
         CATALOGUE_KEY_PRESENT
-    } keys;                /* the state of the API key set, from the first reply */
-    uint64_t losses;       /* possible losses (validity.h) before that reply */
-    bool repeated;         /* the commands were sent once more */
+    } keys,
+        index;
+    int64_t index_size;    /* by the last check; -1: not known */
+    uint64_t flushes;      /* validity.flushes before the reply about the keys */
     bool forbidden_logged; /* a log line has said that the ACL denies the check */
     uint64_t began_ms;     /* when the last check began, by the boot clock */
 };
@@ -60,11 +62,6 @@ static inline void catalogue_init(struct catalogue *c, const struct catalogue_op
 }
 
 void catalogue_fini(struct catalogue *c);
-
-static inline bool catalogue_is_being_checked(const struct catalogue *c)
-{
-    return c->step != CATALOGUE_IDLE;
-}
 
 /* The last check found no API key set. */
 static inline bool catalogue_lacks_api_keys(const struct catalogue *c)

@@ -19,7 +19,6 @@ enum fetch_state {
     FETCH_NEW,
     FETCH_FIRST,       /* the first batch is in flight */
     FETCH_LINKED_CARD, /* the read of the card that a link names is in flight */
-    FETCH_RELINKED,    /* the second read of that card and of the link is in flight */
     FETCH_SUMMARIES,   /* the second batch of a page is in flight; the first one if its members are known */
     FETCH_UNCONFIRMED, /* all replies have arrived, and the fetch waits for a check of the catalogue */
     FETCH_ENDED
@@ -36,10 +35,12 @@ enum part {
     PART_INFO = 64 /* the info of the key */
 };
 
-enum {
-    REPEATS_MAX = 8, /* the limit of repetitions of a read, if its data changes all the time */
-    RELINKS_MAX = 2  /* the limit of reads of a link and a card that do not agree, both in the stream */
-};
+/*
+ * For data or keys that change all the time:
+ *   - REPEATS_MAX: repetitions after which it does not count any more that the keys have changed
+ *   - READS_MAX: repetitions with which a read ends
+ */
+enum { REPEATS_MAX = 8, READS_MAX = 64 };
 
 /* A summary that is being read. */
 struct summary_read {
@@ -83,15 +84,14 @@ struct card_read {
 
 /* The link by which a card is read. */
 struct link_read {
-    bool is_new; /* it names a card that has not been read since */
-    int64_t id;  /* the id of that card */
-    int relinks; /* reads of the link and the card together */
-    int unmoved; /* the last of these, since the link has named the card */
+    bool is_named;    /* it names a card */
+    bool is_new;      /* which has not been read since */
+    bool is_together; /* the card was read in one batch with the link */
+    int64_t id;       /* the id of that card */
 };
 
 struct page_read {
     struct page_builder *builder; /* owned */
-    bool is_known;                /* its members are current, and the index need not be read */
     int watched;                  /* channels, from the first on, under which the page is registered */
     struct summary_read *reads;   /* the reads of its summaries, by their places; owned */
     struct lifetime lifetime;     /* of its list; by TTL, of all replies */
@@ -140,9 +140,7 @@ static const unsigned NEXT[] = {
     [FETCH_NEW] = STATE(FETCH_FIRST),
     [FETCH_FIRST] =
         STATE(FETCH_LINKED_CARD) | STATE(FETCH_SUMMARIES) | STATE(FETCH_UNCONFIRMED) | STATE(FETCH_ENDED),
-    [FETCH_LINKED_CARD] = STATE(FETCH_RELINKED) | STATE(FETCH_UNCONFIRMED) | STATE(FETCH_ENDED),
-    [FETCH_RELINKED] =
-        STATE(FETCH_LINKED_CARD) | STATE(FETCH_RELINKED) | STATE(FETCH_UNCONFIRMED) | STATE(FETCH_ENDED),
+    [FETCH_LINKED_CARD] = STATE(FETCH_UNCONFIRMED) | STATE(FETCH_ENDED),
     [FETCH_SUMMARIES] = STATE(FETCH_UNCONFIRMED) | STATE(FETCH_ENDED),
     [FETCH_UNCONFIRMED] = STATE(FETCH_FIRST) | STATE(FETCH_ENDED),
     [FETCH_ENDED] = 0,
@@ -296,11 +294,6 @@ int fetches_read_list(struct fetches *fs, int64_t page, redis_reply_fn fn, void 
     return fetches_send_to_stream(fs, commands_page(&fs->commands, page), fn, arg);
 }
 
-void fetches_read_index_size(struct fetches *fs, redis_reply_fn fn, void *arg)
-{
-    (void)fetches_send_to_stream(fs, commands_index_size(&fs->commands), fn, arg);
-}
-
 /* --- in flight --- */
 
 static uint64_t fetch_hash_of_query(const struct fetches *fs, enum cache_query_type type, int64_t number,
@@ -434,12 +427,7 @@ static void fetch_limit_lifetime(struct fetch *f, const struct redis_reply *repl
 {
     const struct validity *v = f->fetches->parts->validity;
     f->apart |= origin == REDIS_ORIGIN_OUTSIDE;
-    if (origin == REDIS_ORIGIN_OUTSIDE)
-        f->lifetime = LIFETIME_NONE;
-    else if ((part & (PART_SIZE | PART_MEMBERS)) != 0)
-        f->lifetime = validity_lifetime_of_index(v, reply, f->sent_ms);
-    else
-        f->lifetime = validity_lifetime(v, reply, f->sent_ms);
+    f->lifetime = origin == REDIS_ORIGIN_OUTSIDE ? LIFETIME_NONE : validity_lifetime(v, reply, f->sent_ms);
     if ((part & (PART_SIZE | PART_MEMBERS)) != 0)
         f->page.lifetime = lifetime_of_both(f->page.lifetime, f->lifetime);
 }
@@ -603,6 +591,7 @@ static void fetch_read_card(struct fetch *f, const struct redis_reply *reply)
         entries_put_card(f->fetches->parts->entries, f->lifetime, f->card.id, link, body);
     if (f->type == QUERY_CARD || span_equal(link, fetch_link_of(f))) {
         fetch_raise(f, FETCH_FOUND);
+        blob_unref(f->card.body); /* of a batch that is read again, as its link came before the key */
         f->card.body = body;
     } else {
         blob_unref(body);
@@ -624,11 +613,8 @@ static void fetch_read_link(struct fetch *f, const struct redis_reply *reply)
     enum value_state state = body_parse_link(reply, &l->id, &malformed);
     if (state == VALUE_INVALID)
         fetch_raise(f, FETCH_FAILED);
-    l->is_new = state == VALUE_PRESENT && (f->state == FETCH_FIRST || l->id != f->card.id);
-    if (l->is_new)
-        l->unmoved = 0;
-    if (state == VALUE_ABSENT) /* nothing is left that might agree */
-        l->unmoved = REPEATS_MAX;
+    l->is_named = state == VALUE_PRESENT;
+    l->is_new = l->is_named && !(l->is_together && l->id == f->card.id);
     if (malformed)
         metric_add(&f->fetches->parts->metrics->invalid_values_total, 1);
 }
@@ -751,17 +737,38 @@ static void fetch_gather(struct fetch *f)
         page_builder_gather(f->page.builder, e);
 }
 
+/* Whether the list of the cached page is current, and was taken. */
+static bool fetch_take_list(struct fetch *f)
+{
+    const struct cache_parts *parts = f->fetches->parts;
+    const struct entry *e = entries_peek(parts->entries, ENTRY_PAGE, f->number);
+    bool is_fresh = !f->auth.needed && f->repeats == 0 && validity_may_store(parts->validity);
+    if (e == NULL || !is_fresh || !entries_has_list(parts->entries, e->page))
+        return false;
+    f->page.builder->index_size = entries_index_size(parts->entries);
+    page_builder_set_list(f->page.builder, e->page);
+    fetch_watch(f);
+    return true;
+}
+
 static void fetch_send_summaries(struct fetch *f)
 {
+    fetch_enter(f, FETCH_SUMMARIES);
     fetch_raise(f, FETCH_FOUND);
-    f->page.is_known = false;
-    fetch_watch(f); /* a page whose list was known */
     fetch_gather(f);
     fetch_send_missing(f);
 }
 
+/*
+ * If the link named a card with another link, either one of the two changed between their reads, or they do
+ * not agree. So the card is read again with the link. Redis executes both commands in one iteration of its
+ * event loop, unless TCP delivers them apart.
+ */
 static void fetch_send_link(struct fetch *f)
 {
+    f->by_link.is_together = f->by_link.is_named;
+    if (f->by_link.is_named)
+        fetch_send_card(f);
     const struct buf *command = commands_link(&f->fetches->commands, fetch_link_of(f));
     fetch_send(f, command, REDIS_SEND_UNTRACKED, fetch_on_link, f);
 }
@@ -793,16 +800,13 @@ static void fetch_send_first(struct fetch *f)
         fetch_send_card(f);
         break;
     case QUERY_CARD_BY_LINK:
-        f->by_link = (struct link_read){0};
         fetch_send_link(f);
         break;
     case QUERY_PAGE:
-        if (!f->page.is_known) {
+        if (fetch_take_list(f))
+            fetch_send_summaries(f);
+        else
             fetch_send_index(f);
-            break;
-        }
-        fetch_enter(f, FETCH_SUMMARIES);
-        fetch_send_summaries(f);
         break;
     }
 }
@@ -825,6 +829,7 @@ static int fetch_start(struct fetch *f)
     fetch_enter(f, FETCH_FIRST);
     f->auth.is_valid = !f->auth.needed;
     f->is_data_due = true;
+    f->apart = false;
     if (f->auth.needed)
         fetch_send_auth(f);
     if (fetch_may_send_data(f))
@@ -835,53 +840,24 @@ static int fetch_start(struct fetch *f)
 static void fetch_send_linked_card(struct fetch *f)
 {
     fetch_enter(f, FETCH_LINKED_CARD);
-    f->by_link.is_new = false;
+    f->by_link.is_new = f->by_link.is_together = false;
     f->card.id = f->by_link.id;
     fetch_unpublish(f); /* the link may change from now on: it is not tracked */
     fetch_send_card(f);
-}
-
-/*
- * The link named a card with another link. Either one of the two changed between their reads, or they do not
- * agree. Redis executes both commands in one iteration of its event loop, unless TCP delivers them apart. It
- * is not expected that this happens twice, and that the link moves away and back both times. If one reply
- * comes from outside of the stream, only many reads can tell.
- */
-static void fetch_send_relinked(struct fetch *f)
-{
-    fetch_enter(f, FETCH_RELINKED);
-    if (f->by_link.relinks++ == REPEATS_MAX)
-        fetch_raise(f, FETCH_FAILED);
-    f->by_link.unmoved++;
-    f->apart = false;
-    fetch_send_card(f);
-    fetch_send_link(f);
-}
-
-/* Whether a link and its card, after both were read, may still come to agree. */
-static bool fetch_may_agree(const struct fetch *f)
-{
-    int most = f->apart ? REPEATS_MAX : RELINKS_MAX;
-    return f->state == FETCH_LINKED_CARD || (f->state == FETCH_RELINKED && f->by_link.unmoved < most);
 }
 
 /* Sends the next batch. False when there is nothing left to send. */
 static bool fetch_advance(struct fetch *f)
 {
     f->batch_ms = clock_boot_ms();
-    bool is_sought = f->type == QUERY_CARD_BY_LINK && f->outcome == FETCH_NOT_FOUND;
     if (f->auth.is_due)
         fetch_send_auth(f);
     else if (f->is_data_due)
         fetch_send_first(f);
-    else if (is_sought && f->by_link.is_new)
+    else if (f->type == QUERY_CARD_BY_LINK && f->outcome == FETCH_NOT_FOUND && f->by_link.is_new)
         fetch_send_linked_card(f);
-    else if (is_sought && fetch_may_agree(f))
-        fetch_send_relinked(f);
-    else if (f->type == QUERY_PAGE && f->state == FETCH_FIRST) {
-        fetch_enter(f, FETCH_SUMMARIES);
+    else if (f->type == QUERY_PAGE && f->state == FETCH_FIRST)
         fetch_send_summaries(f);
-    }
     return f->replies_due > 0;
 }
 
@@ -903,7 +879,7 @@ static void fetch_compose_page(struct fetch *f, struct cache_result *r)
     struct page_info info;
     bool is_absent = m->count == 0 && page_builder_lack(f->page.builder) != 0; /* which is not cached */
     struct lifetime lifetime =
-        lifetime_of_both(f->page.lifetime, validity_lifetime_of_index(parts->validity, NULL, f->sent_ms));
+        lifetime_of_both(f->page.lifetime, validity_lifetime(parts->validity, NULL, f->sent_ms));
     r->body = page_builder_compose(f->page.builder, &info);
     r->last_page = info.last;
     if (r->body != NULL && !is_absent && f->page.index_epoch == f->fetches->index_epoch)
@@ -955,8 +931,15 @@ static void fetch_free(struct fetch *f)
     free(f);
 }
 
+/* A link names a card that has another link, or is absent. */
+static bool fetch_has_other_card(const struct fetch *f)
+{
+    return f->type == QUERY_CARD_BY_LINK && f->outcome == FETCH_NOT_FOUND && f->by_link.is_named;
+}
+
 /*
- * What the result lacks, as a number; 0: nothing. The result of a Redis without data would lack the same.
+ * What the result lacks, as a number; 0: nothing. The result of a Redis without data would lack the same. A
+ * link and a card that were read in two batches lack something else than any others.
  *
  * An info that another node lacks may be one that it has given back. Or the key had expired, and was revoked
  * after the set was read. Without its info the key would be valid.
@@ -964,6 +947,8 @@ static void fetch_free(struct fetch *f)
 static uint64_t fetch_lack_of(const struct fetch *f)
 {
     const uint64_t info = UINT64_C(1) << 62;
+    if (fetch_has_other_card(f))
+        return hash_int64(f->card.id, f->by_link.is_together) | 1;
     if (f->outcome != FETCH_FOUND)
         return f->outcome == FETCH_KEY_INVALID ? UINT64_MAX : UINT64_MAX - 1;
     uint64_t lack = f->type == QUERY_PAGE ? page_builder_lack(f->page.builder) : 0;
@@ -992,33 +977,42 @@ static void fetch_finish(struct fetch *f)
     fetch_free(f);
 }
 
+/* What is lacking is one key, in the stream: nothing can have changed between several reads. */
+static bool fetch_is_one_read(const struct fetch *f)
+{
+    bool is_one = f->outcome == FETCH_KEY_INVALID || (f->type != QUERY_PAGE && !fetch_has_other_card(f));
+    return is_one && !f->apart;
+}
+
 /*
- * Whether a result that lacks something must be read again after the check has passed. Redis may have lost
- * its data and been reloaded in between.
+ * Whether a result that lacks something is certain after the check has passed. Redis may have lost its data
+ * and been reloaded in between.
  *
  * Without an invalidation of what is lacking, two results in a row must lack the same. This applies to a
- * page, since a loader may have been writing between the reads of the index and of the cards. It also applies
- * to a reply from outside of the stream, as the key may have moved on before it was read there.
+ * page, since a loader may have been writing between the reads of the index and of the cards, and to a link
+ * and its card. It also applies to a reply from outside of the stream, as the key may have moved on before it
+ * was read there.
  */
-static bool fetch_must_be_read_again(const struct fetch *f)
+static bool fetch_is_certain(const struct fetch *f)
 {
     const struct validity *v = f->fetches->parts->validity;
     bool is_told = validity_may_store(v) && validity_has_api_keys(v);
-    bool is_one_read = !f->apart && (f->outcome == FETCH_KEY_INVALID || f->type != QUERY_PAGE);
     bool is_same = fetch_lack_of(f) == f->lack;
-    if (!is_told || (is_same && f->repeats >= REPEATS_MAX))
-        return !is_same;
-    return !validity_lost_nothing(v, f->mark) || !(is_one_read || is_same);
+    if (!is_told || f->repeats >= REPEATS_MAX)
+        return is_same;
+    return validity_lost_nothing(v, f->mark) && (is_same || fetch_is_one_read(f));
 }
 
 /* Called when a check has found a catalogue. The result is certain, or is read again. */
 static void fetch_confirm(struct fetch *f)
 {
-    if (list_empty(&f->requests) || !fetch_must_be_read_again(f)) {
+    bool is_certain = fetch_is_certain(f);
+    if (!is_certain && f->repeats++ == READS_MAX)
+        fetch_raise(f, FETCH_FAILED);
+    if (list_empty(&f->requests) || is_certain || fetch_has_failed(f)) {
         fetch_finish(f);
         return;
     }
-    f->repeats++;
     f->lack = fetch_lack_of(f);
     f->outcome = FETCH_NOT_FOUND;
     if (f->type != QUERY_PAGE)
@@ -1067,11 +1061,10 @@ static void fetch_proceed(struct fetch *f)
 
 /* --- one fetch --- */
 
-static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, bool needs_auth,
-                               struct page_builder *known)
+static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, bool needs_auth)
 {
     bool paged = q->type == QUERY_PAGE;
-    struct page_builder *builder = paged && known == NULL ? page_builder_new(q->number) : known;
+    struct page_builder *builder = paged ? page_builder_new(q->number) : NULL;
     struct fetch *f = calloc(1, sizeof *f + q->link.len);
     if (f == NULL || (paged && builder == NULL)) {
         page_builder_free(builder);
@@ -1084,9 +1077,8 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     f->auth.needed = needs_auth;
     f->auth.key = q->key;
     if (paged) {
-        f->page = (struct page_read){.builder = builder, .is_known = known != NULL};
-        f->page.lifetime = LIFETIME_TRACKED; /* for a known page; otherwise set when its index is read */
-        f->page.index_epoch = fs->index_epoch;
+        f->page = (struct page_read){
+            .builder = builder, .lifetime = LIFETIME_TRACKED, .index_epoch = fs->index_epoch};
     }
     f->type = q->type;
     f->number = q->number;
@@ -1099,9 +1091,9 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
 }
 
 struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool needs_auth,
-                          struct page_builder *known, struct list *request)
+                          struct list *request)
 {
-    struct fetch *f = fetch_new(fs, q, needs_auth, known);
+    struct fetch *f = fetch_new(fs, q, needs_auth);
     if (f == NULL)
         return NULL;
     if (fetch_start(f) != 0) {

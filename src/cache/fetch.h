@@ -105,17 +105,13 @@ int fetches_read_channel(struct fetches *fs, int64_t id, enum channel_shape shap
 int fetches_read_list(struct fetches *fs, int64_t page, redis_reply_fn fn, void *arg)
     __attribute__((warn_unused_result));
 
-/* Reads the size of the index, for a metric. If the command cannot be sent, `fn` is not called. */
-void fetches_read_index_size(struct fetches *fs, redis_reply_fn fn, void *arg);
-
 /*
- * Begins a fetch for a request; there must be a connection. With
- * `needs_auth` the key is checked too, and the fetch is not shared. Takes ownership of `known` (for a page,
- * may be NULL), whose members are current. The result is borrowed until the request has ended or left; NULL
- * when out of memory.
+ * Begins a fetch for a request; there must be a connection. With `needs_auth` the key is checked too, and the
+ * fetch is not shared. Otherwise the cache is fresh, so of a page with a current list only what it lacks is
+ * read. The result is borrowed until the request has ended or left; NULL when out of memory.
  */
 struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool needs_auth,
-                          struct page_builder *known, struct list *request);
+                          struct list *request);
 
 /*
  * Adds a request, which may leave the list at any time. A fetch without requests also ends when its last

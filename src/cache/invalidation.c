@@ -9,11 +9,8 @@
 #include <assert.h>
 #include <errno.h>
 
-enum {
-    HEARTBEATS_TO_WAIT = 2, /* after a difference was seen */
-    HEARTBEATS_CONFIRM = 1,
-    SEARCH_STEPS = 8192 /* slots of the table that one search visits, in some ten microseconds */
-};
+/* Slots of the table that one search visits, in some ten microseconds. */
+enum { SEARCH_STEPS = 8192 };
 
 int invalidation_init(struct invalidation *c, const struct cache_parts *parts, struct validity *validity)
 {
@@ -27,6 +24,7 @@ int invalidation_init(struct invalidation *c, const struct cache_parts *parts, s
 
 void invalidation_fini(struct invalidation *c)
 {
+    blob_unref(c->differed);
     buf_fini(&c->index_key);
     buf_fini(&c->api_keys_key);
     buf_fini(&c->api_key_info_key);
@@ -34,29 +32,13 @@ void invalidation_fini(struct invalidation *c)
 
 /* --- what an invalidation changes --- */
 
-/* Replies in flight may be older than the change, so they are neither cached nor shared. */
-static void invalidation_mark_fetches(struct invalidation *c, unsigned what)
-{
-    if ((what & INVALIDATED_ALL) != 0)
-        fetches_invalidate_all(c->parts->fetches);
-    if ((what & INVALIDATED_INDEX) != 0)
-        fetches_invalidate_pages(c->parts->fetches);
-}
-
-/* Drops the entries of this set of INVALIDATED_*. */
-static void invalidation_drop(struct invalidation *c, unsigned what)
+static void invalidation_drop_all(struct invalidation *c)
 {
     const struct cache_parts *parts = c->parts;
-    bool all = (what & INVALIDATED_ALL) != 0;
-    invalidation_mark_fetches(c, what);
-    if (all) {
-        metric_add(&parts->metrics->cache_flushes_total, 1);
-        entries_clear(parts->entries);
-    }
-    if ((what & INVALIDATED_INDEX) != 0)
-        entries_drop_lists(parts->entries);
-    if ((what & (INVALIDATED_ALL | INVALIDATED_KEYS)) != 0)
-        key_reader_invalidate(parts->key_reader, all);
+    fetches_invalidate_all(parts->fetches);
+    metric_add(&parts->metrics->cache_flushes_total, 1);
+    entries_clear(parts->entries);
+    key_reader_invalidate(parts->key_reader, true);
 }
 
 static void invalidation_drop_card(struct invalidation *c, int64_t id)
@@ -67,53 +49,33 @@ static void invalidation_drop_card(struct invalidation *c, int64_t id)
     fetches_invalidate_card(parts->fetches, id);
 }
 
-static void invalidation_apply_pending(struct invalidation *c)
+/* The pages in flight may be older than the change, so they are neither cached nor shared. */
+static void invalidation_drop_lists(struct invalidation *c)
 {
-    struct validity *v = c->validity;
-    unsigned what = v->pending;
-    v->pending = 0;
-    if (what != 0)
-        invalidation_drop(c, what);
+    fetches_invalidate_pages(c->parts->fetches);
+    entries_drop_lists(c->parts->entries);
 }
 
-/* --- the audit: suspected differences --- */
-
-static void invalidation_suspect(unsigned *heartbeats)
+static void invalidation_drop_keys(struct invalidation *c)
 {
-    if (*heartbeats == 0)
-        *heartbeats = HEARTBEATS_TO_WAIT;
+    validity_change_keys(c->validity);
+    key_reader_invalidate(c->parts->key_reader, false);
 }
 
-/* False while a cached entry may be older than a reply because an invalidation is in flight. */
-static bool invalidation_is_comparable(const struct invalidation *c)
+/* Redis may have lost its data: nothing is dropped before a check has found a catalogue. */
+static void invalidation_flush(struct invalidation *c)
 {
-    return validity_may_store(c->validity) && c->validity->pending == 0;
+    validity_flush(c->validity);
+    fetches_invalidate_all(c->parts->fetches);
+    catalogue_check(c->parts->catalogue);
 }
 
-/* Called before the wait for the heartbeats is counted down: a heartbeat has passed since the difference. */
-static void invalidation_compare_keys(struct invalidation *c)
+static void invalidation_apply_flush(struct invalidation *c)
 {
-    if (api_keys_differ(c->parts->api_keys) && invalidation_is_comparable(c))
-        invalidation_suspect(&c->keys_heartbeats);
-}
-
-/* Called for events that explain every difference: an invalidation of everything, and a new connection. */
-static void invalidation_clear_suspicions(struct invalidation *c)
-{
-    c->entry_heartbeats = c->keys_heartbeats = 0;
-}
-
-/* An invalidation of a card explains a difference of it and of its summary. */
-static void invalidation_explain_card(struct invalidation *c, int64_t id)
-{
-    if (c->audited.kind != AUDITED_LIST && c->audited.id == id)
-        c->entry_heartbeats = 0;
-}
-
-static void invalidation_explain_index(struct invalidation *c)
-{
-    if (c->audited.kind == AUDITED_LIST)
-        c->entry_heartbeats = 0;
+    if (!c->validity->flush_pending)
+        return;
+    validity_flushed(c->validity);
+    invalidation_drop_all(c);
 }
 
 /* --- the audit: comparing an entry with a reply --- */
@@ -163,20 +125,23 @@ static bool invalidation_list_differs(const struct entry *e, const struct redis_
     return differs;
 }
 
-static bool invalidation_differs(const struct invalidation *c, const struct redis_reply *reply)
+/* The entry as it is now, or NULL. */
+static const struct entry *invalidation_audited_entry(const struct invalidation *c)
 {
     const struct audited *a = &c->audited;
-    const struct cache_parts *parts = c->parts;
     bool is_card = a->kind == AUDITED_CARD;
-    const struct entry *e =
-        entries_peek(parts->entries, is_card ? ENTRY_CARD : ENTRY_PAGE, is_card ? a->id : a->page);
-    if (e == NULL)
-        return false;
-    switch (a->kind) {
+    return entries_peek(c->parts->entries, is_card ? ENTRY_CARD : ENTRY_PAGE, is_card ? a->id : a->page);
+}
+
+static bool invalidation_differs(const struct invalidation *c, const struct entry *e,
+                                 const struct redis_reply *reply)
+{
+    const struct cache_parts *parts = c->parts;
+    switch (c->audited.kind) {
     case AUDITED_CARD:
         return invalidation_card_differs(e, reply, parts->text);
     case AUDITED_SUMMARY:
-        return invalidation_summary_differs(e, a->id, reply, parts->text);
+        return invalidation_summary_differs(e, c->audited.id, reply, parts->text);
     case AUDITED_LIST:
         return entries_has_list(parts->entries, e->page) && invalidation_list_differs(e, reply);
     }
@@ -184,20 +149,6 @@ static bool invalidation_differs(const struct invalidation *c, const struct redi
 }
 
 /* --- the audit: reading an entry again --- */
-
-/* What was invalidated since the read was sent is not compared, nor anything while an invalidation is
- * pending. */
-static void invalidation_on_entry_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
-{
-    struct invalidation *c = arg;
-    (void)origin; /* always the stream */
-    assert(c->reading);
-    c->reading = false;
-    if (reply == NULL || reply->type == REPLY_ERROR || !invalidation_is_comparable(c))
-        return;
-    if (invalidation_differs(c, reply))
-        invalidation_suspect(&c->entry_heartbeats);
-}
 
 /* One of its summaries, or its list. */
 static struct audited invalidation_choose_of_page(struct invalidation *c, const struct entry *e)
@@ -219,28 +170,11 @@ static bool invalidation_choose(struct invalidation *c)
     return true;
 }
 
-static int invalidation_send_read(struct invalidation *c)
-{
-    const struct audited *a = &c->audited;
-    struct fetches *fs = c->parts->fetches;
-    if (a->kind == AUDITED_LIST)
-        return fetches_read_list(fs, a->page, invalidation_on_entry_reply, c);
-    return fetches_read_channel(fs, a->id, a->kind == AUDITED_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY,
-                                invalidation_on_entry_reply, c);
-}
-
-/* What could not be sent is read with the next heartbeat. */
-static void invalidation_read_entry(struct invalidation *c)
-{
-    if (!c->reading && c->entry_heartbeats == 0 && invalidation_choose(c))
-        c->reading = invalidation_send_read(c) == 0;
-}
-
-static void invalidation_report_lost_invalidation(const struct invalidation *c)
+static void invalidation_report_lost_invalidation(const struct invalidation *c, bool is_of_keys)
 {
     struct log_line line;
     struct buf key = BUF_INIT;
-    if (c->keys_heartbeats == HEARTBEATS_CONFIRM)
+    if (is_of_keys)
         keyspace_api_keys(c->parts->keyspace, &key);
     else if (c->audited.kind == AUDITED_LIST)
         keyspace_index(c->parts->keyspace, &key);
@@ -256,71 +190,95 @@ static void invalidation_report_lost_invalidation(const struct invalidation *c)
 }
 
 /* An invalidation was lost: drops everything, and caches nothing on this connection. */
-static void invalidation_suspend(struct invalidation *c)
+static void invalidation_suspend(struct invalidation *c, bool is_of_keys)
 {
-    invalidation_report_lost_invalidation(c);
+    invalidation_report_lost_invalidation(c, is_of_keys);
     validity_suspend(c->validity);
     metric_set(&c->parts->metrics->cache_suspended, 1);
-    invalidation_drop(c, INVALIDATED_ALL);
+    invalidation_drop_all(c);
 }
 
-static void invalidation_audit(struct invalidation *c)
+/*
+ * The body that differed is held, so that no other body has its address. If the entry has it still, no
+ * invalidation has explained the difference.
+ */
+static void invalidation_compare_entry(struct invalidation *c, const struct redis_reply *reply)
 {
-    if (c->keys_heartbeats == HEARTBEATS_CONFIRM || c->entry_heartbeats == HEARTBEATS_CONFIRM) {
-        invalidation_suspend(c);
-        return;
+    const struct entry *e = invalidation_audited_entry(c);
+    bool differs = e != NULL && invalidation_differs(c, e, reply);
+    if (differs && e->body == c->differed) {
+        invalidation_suspend(c, false);
+        differs = false;
     }
-    invalidation_compare_keys(c);
-    c->keys_heartbeats -= c->keys_heartbeats > 0;
-    c->entry_heartbeats -= c->entry_heartbeats > 0;
-    invalidation_read_entry(c);
+    blob_unref(c->differed);
+    c->differed = differs ? blob_ref(e->body) : NULL;
+}
+
+/* Nothing is compared while a flush is pending. */
+static void invalidation_on_entry_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct invalidation *c = arg;
+    (void)origin; /* always the stream */
+    assert(c->reading);
+    c->reading = false;
+    if (reply != NULL && reply->type != REPLY_ERROR && validity_may_store(c->validity))
+        invalidation_compare_entry(c, reply);
+}
+
+static int invalidation_send_read(struct invalidation *c)
+{
+    const struct audited *a = &c->audited;
+    struct fetches *fs = c->parts->fetches;
+    if (a->kind == AUDITED_LIST)
+        return fetches_read_list(fs, a->page, invalidation_on_entry_reply, c);
+    return fetches_read_channel(fs, a->id, a->kind == AUDITED_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY,
+                                invalidation_on_entry_reply, c);
+}
+
+/* What could not be sent is read with the next heartbeat. */
+static void invalidation_audit_entry(struct invalidation *c)
+{
+    if (!c->reading && (c->differed != NULL || invalidation_choose(c)))
+        c->reading = invalidation_send_read(c) == 0;
+}
+
+/* The key reader compares the keys. */
+static void invalidation_audit_keys(struct invalidation *c)
+{
+    const struct api_keys *keys = c->parts->api_keys;
+    uint64_t epoch = api_keys_differ(keys) ? api_keys_epoch(keys) : 0;
+    if (epoch != 0 && epoch == c->keys_differed)
+        invalidation_suspend(c, true);
+    c->keys_differed = epoch;
 }
 
 void invalidation_heartbeat(struct invalidation *c, uint64_t pong_ms)
 {
     c->validity->pong_ms = pong_ms;
     if (validity_may_store(c->validity))
-        invalidation_audit(c);
+        invalidation_audit_keys(c);
+    if (validity_may_store(c->validity))
+        invalidation_audit_entry(c);
     catalogue_check(c->parts->catalogue);
 }
 
 /* --- the check of the catalogue --- */
 
-/* Pending invalidations are applied before any request is answered: the answer may start the next request. */
+/* A pending flush is applied before any request is answered: the answer may start the next request. */
 void invalidation_checked(struct invalidation *c, enum catalogue_state state)
 {
+    const struct catalogue *catalogue = c->parts->catalogue;
     if (state == CATALOGUE_PRESENT || state == CATALOGUE_MISSING)
-        metric_set(&c->parts->metrics->api_keys_missing, catalogue_lacks_api_keys(c->parts->catalogue));
+        metric_set(&c->parts->metrics->api_keys_missing, catalogue_lacks_api_keys(catalogue));
+    if (catalogue->index_size >= 0)
+        metric_set(&c->parts->metrics->catalogue_channels, (uint64_t)catalogue->index_size);
     if (state == CATALOGUE_MISSING)
         metric_set(&c->parts->metrics->catalogue_missing, 1);
     else if (state == CATALOGUE_PRESENT && c->validity->connected)
-        invalidation_apply_pending(c);
+        invalidation_apply_flush(c);
 }
 
 /* --- pushes --- */
-
-/* Returns whether the invalidation must wait for a check of the catalogue. */
-static bool invalidation_wait_for_check(struct invalidation *c, unsigned what)
-{
-    uint64_t now = clock_boot_ms();
-    uint64_t *last_ms = what == INVALIDATED_INDEX ? &c->index_check_ms : &c->keys_check_ms;
-    bool recent = now - *last_ms < INVALIDATION_CHECK_INTERVAL_MS;
-    if (what != INVALIDATED_ALL && recent && !catalogue_is_being_checked(c->parts->catalogue))
-        return false;
-    *last_ms = now;
-    c->validity->pending |= what;
-    return true;
-}
-
-static void invalidation_invalidate(struct invalidation *c, unsigned what)
-{
-    c->validity->possible_losses += what != INVALIDATED_INDEX;
-    invalidation_mark_fetches(c, what);
-    if (invalidation_wait_for_check(c, what))
-        catalogue_check(c->parts->catalogue);
-    else
-        invalidation_drop(c, what);
-}
 
 static void invalidation_key_changed(struct invalidation *c, struct span key)
 {
@@ -330,17 +288,13 @@ static void invalidation_key_changed(struct invalidation *c, struct span key)
     loop_lag_begin(parts->loop_lag);
     metric_add(&parts->metrics->cache_invalidations_total, 1);
     if (card.data != NULL) {
-        if (parse_int64(card, &id) != 0)
-            return;
-        invalidation_explain_card(c, id);
-        invalidation_drop_card(c, id);
+        if (parse_int64(card, &id) == 0)
+            invalidation_drop_card(c, id);
     } else if (span_equal(key, buf_span(&c->index_key))) {
-        invalidation_explain_index(c);
-        invalidation_invalidate(c, INVALIDATED_INDEX);
+        invalidation_drop_lists(c);
     } else if (span_equal(key, buf_span(&c->api_keys_key)) ||
                span_equal(key, buf_span(&c->api_key_info_key))) {
-        c->keys_heartbeats = 0;
-        invalidation_invalidate(c, INVALIDATED_KEYS);
+        invalidation_drop_keys(c);
     }
 }
 
@@ -359,8 +313,7 @@ void invalidation_push(struct invalidation *c, struct span kind, const struct re
         invalidation_key_changed(c, reply_text(element));
     } else { /* null: FLUSHALL, or a replica's full resynchronisation; otherwise a name that is too long to be
                 read */
-        invalidation_clear_suspicions(c);
-        invalidation_invalidate(c, INVALIDATED_ALL);
+        invalidation_flush(c);
     }
 }
 
@@ -370,17 +323,16 @@ void invalidation_connected(struct invalidation *c, uint64_t pong_ms, bool track
 {
     const struct cache_parts *parts = c->parts;
     validity_connected(c->validity, pong_ms, tracking, absences_untracked);
-    invalidation_clear_suspicions(c);
     metric_set(&parts->metrics->cache_suspended, 0);
     metric_set(&parts->metrics->cache_untracked, c->validity->limits.enabled && !tracking);
     metric_set(&parts->metrics->cache_by_ttl, c->validity->by_ttl);
     metric_set(&parts->metrics->catalogue_missing, 0);
     metric_set(&parts->metrics->api_keys_missing, 0);
-    invalidation_drop(c, INVALIDATED_ALL);
+    invalidation_drop_all(c);
 }
 
 void invalidation_lost(struct invalidation *c, uint64_t valid_until_ms)
 {
     validity_lost(c->validity, valid_until_ms);
-    invalidation_apply_pending(c);
+    invalidation_apply_flush(c);
 }

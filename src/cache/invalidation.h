@@ -4,15 +4,15 @@
  * argument, and the rule for a single key that follows from it: replies and pushes are applied strictly in
  * stream order, and what was read before an invalidation of its key is not stored after it.
  *
- * An invalidation of everything, or the first in 100 ms of the index or of the API key set, may mean that
- * Redis lost its data. It is pending until a check of the catalogue has passed, and the entries concerned are
- * not served until then. The infos of the API keys count as a part of their set, since both change in one
- * transaction.
+ * An invalidation of everything, a flush, may mean that Redis lost its data. It is pending until a check of
+ * the catalogue has passed, and nothing is served until then. The infos of the API keys count as a part of
+ * their set, since both change in one transaction.
  *
  * The audit reads a card, or one summary or the list of a page, again with each heartbeat, in the random
  * order of the table. One difference proves nothing: the invalidation may still be behind the reply on the
- * stream. It is confirmed when a later PING has been answered and no invalidation has named the key. The next
- * heartbeat may belong to a PING that was already in flight, so the second one confirms.
+ * stream. So the next heartbeat reads the same once more. If the entry is still the same then, and differs
+ * again, no invalidation came for the first change. Likewise a record of an API key was contradicted at two
+ * heartbeats, without a change of the keys in between.
  */
 #ifndef CACHE_INVALIDATION_H
 #define CACHE_INVALIDATION_H
@@ -21,20 +21,11 @@
 #include "cache/key_reader.h"
 #include "cache/parts.h"
 
-/*
- * The minimum interval of such checks. Checking each of many changes would cost Redis more than the changes.
- */
-enum { INVALIDATION_CHECK_INTERVAL_MS = 100 };
-
 /* Embedded in the cache; private to invalidation.c. */
 struct invalidation {
     const struct cache_parts *parts;
     struct validity *validity; /* changed here; the parts only read it */
     struct buf index_key, api_keys_key, api_key_info_key;
-
-    uint64_t index_check_ms; /* when an invalidation of the index last had to wait for a check, by the boot
-                                clock */
-    uint64_t keys_check_ms;  /* when any other invalidation last had to wait */
 
     /* The audit. */
     bool reading;    /* an entry is being read again */
@@ -43,10 +34,10 @@ struct invalidation {
         int64_t id;   /* the channel of a card or of a summary */
         int64_t page; /* the number of the page that has the summary or the list */
     } audited;
-    /* Heartbeats until a suspected difference is confirmed; 0: none is suspected. */
-    unsigned entry_heartbeats, keys_heartbeats;
-    size_t cursor;        /* the cursor of entries_walk */
-    unsigned page_cursor; /* chooses what is read of a page */
+    struct blob *differed;  /* the body of the entry that differed; one reference; NULL: none did */
+    uint64_t keys_differed; /* the epoch of the API keys if a record differed at the last heartbeat, or 0 */
+    size_t cursor;          /* the cursor of entries_walk */
+    unsigned page_cursor;   /* chooses what is read of a page */
 };
 
 /* `validity` is that of the parts. Returns 0 or -ENOMEM; call invalidation_fini in both cases. */
@@ -68,7 +59,7 @@ void invalidation_heartbeat(struct invalidation *c, uint64_t pong_ms);
 /* The connection was lost (validity_lost). */
 void invalidation_lost(struct invalidation *c, uint64_t valid_until_ms);
 
-/* A check of the catalogue has ended. If the catalogue is present, pending invalidations are applied. */
+/* A check of the catalogue has ended. If the catalogue is present, a pending flush is applied. */
 void invalidation_checked(struct invalidation *c, enum catalogue_state state);
 
 #endif

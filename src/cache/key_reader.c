@@ -10,17 +10,10 @@
 /* The limit of checks of a request that are void, or not certain, if the keys change all the time. */
 enum { REPEATS_MAX = 8 };
 
-static bool key_reader_is_pending(const struct key_reader *r)
-{
-    return validity_is_pending(r->parts->validity, INVALIDATED_KEYS);
-}
-
-/* While an invalidation waits for a check of the catalogue, the requests wait as well. */
 bool key_reader_is_able(const struct key_reader *r)
 {
     const struct cache_parts *parts = r->parts;
-    return validity_may_store(parts->validity) && !api_keys_is_refused(parts->api_keys) &&
-           (!key_reader_is_pending(r) || catalogue_is_being_checked(parts->catalogue));
+    return validity_may_store(parts->validity) && !api_keys_is_refused(parts->api_keys);
 }
 
 /* --- requests --- */
@@ -465,7 +458,7 @@ static bool key_reader_begin_audit(struct key_reader *r)
 /* Calls no callback: a request may have begun to wait just now. */
 static void key_reader_run_queues(struct key_reader *r)
 {
-    if (!key_reader_is_able(r) || key_reader_is_pending(r))
+    if (!key_reader_is_able(r))
         return;
     key_reader_run_queue(r, &r->known, KEY_CHECK_KNOWN);
     key_reader_run_queue(r, &r->unknown, KEY_CHECK_UNKNOWN);
@@ -473,7 +466,7 @@ static void key_reader_run_queues(struct key_reader *r)
 
 static void key_reader_run(struct key_reader *r)
 {
-    bool is_readable = validity_may_store(r->parts->validity) && !key_reader_is_pending(r);
+    bool is_readable = validity_may_store(r->parts->validity);
     if (is_readable && r->check[KEY_CHECK_OWN].replies_due == 0 && !key_reader_begin_audit(r))
         key_reader_begin_recent(r);
     if (is_readable)
@@ -487,7 +480,7 @@ static void key_reader_proceed(struct key_reader *r, struct list *ended)
     if (!key_reader_is_able(r)) {
         list_splice(ended, &r->known);
         list_splice(ended, &r->unknown);
-    } else if (!key_reader_is_pending(r)) {
+    } else {
         key_reader_take_confirmed(r, &r->known, ended);
         key_reader_take_confirmed(r, &r->unknown, ended);
     }

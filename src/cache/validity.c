@@ -13,7 +13,7 @@ void validity_connected(struct validity *v, uint64_t pong_ms, bool tracking, boo
     v->absences_untracked = absences_untracked;
     v->by_ttl = v->limits.enabled && !tracking && v->limits.ttl_ms > 0;
     v->suspended = v->missing = false;
-    v->pending = 0;
+    v->flush_pending = false;
     v->pong_ms = pong_ms;
     v->drained_until_ms = 0;
     v->present_ms = clock_boot_ms(); /* no entry is older */
@@ -27,9 +27,8 @@ static uint64_t validity_earlier(uint64_t a, uint64_t b)
 
 /*
  * A process that was stopped notices the loss late, so the age counts at most from the end of the lease. Data
- * of a replica without a master counts from the last transfer of its master. Behind an invalidation that
- * waits for a check Redis may track nothing any more. Then only the time is known at which the catalogue was
- * last found.
+ * of a replica without a master counts from the last transfer of its master. Behind a flush that waits for a
+ * check Redis may track nothing any more. Then only the time is known at which the catalogue was last found.
  */
 void validity_lost(struct validity *v, uint64_t valid_until_ms)
 {
@@ -37,25 +36,30 @@ void validity_lost(struct validity *v, uint64_t valid_until_ms)
     v->connected = v->tracking = false;
     v->lost_ms =
         validity_earlier(clock_boot_ms(), validity_earlier(v->pong_ms + VALIDITY_LEASE_MS, valid_until_ms));
-    if (v->pending != 0)
+    if (v->flush_pending)
         v->lost_ms = validity_earlier(v->lost_ms, v->present_ms);
     if (valid_until_ms == 0)
         v->coherent = v->by_ttl = false;
     if (v->missing)
-        v->pending = 0;
+        v->flush_pending = false;
+}
+
+void validity_flush(struct validity *v)
+{
+    v->flush_pending = true;
+    v->flushes++;
+    v->possible_losses++;
 }
 
 void validity_suspend(struct validity *v)
 {
     v->suspended = true;
-    v->coherent = false;
-    v->pending = 0;
+    v->coherent = v->flush_pending = false;
 }
 
 /* The changes whose invalidations have arrived were executed before SCARD, and all others after it. */
 void validity_counted(struct validity *v, int64_t count, bool found)
 {
-    v->counting = false;
     v->key_count = count;
     v->possible_losses += !found;
     v->losses_seen = found ? v->possible_losses : 0;
@@ -63,7 +67,6 @@ void validity_counted(struct validity *v, int64_t count, bool found)
 
 void validity_checked(struct validity *v, bool present, bool missing, uint64_t began_ms)
 {
-    v->counting = false;
     v->missing |= missing;
     if (present)
         v->present_ms = began_ms;

@@ -8,8 +8,8 @@
  * Invariant, while connected:
  *   - `pong_ms` is the time at which the last answered PING was sent. Whatever Redis had pushed before then
  *     has been applied.
- *   - `pending` names what was invalidated and not dropped yet. It is neither served nor stored until a check
- *     of the catalogue has passed.
+ *   - While `flush_pending` is set everything was invalidated, and nothing is dropped yet. Nothing is served
+ *     or stored until a check of the catalogue has passed.
  */
 #ifndef CACHE_VALIDITY_H
 #define CACHE_VALIDITY_H
@@ -22,9 +22,6 @@
  * that was stopped must read the invalidations that it missed before it serves from the cache.
  */
 enum { VALIDITY_LEASE_MS = 3000 };
-
-/* The kinds of invalidations. What they invalidate is pending until a check. */
-enum { INVALIDATED_ALL = 1, INVALIDATED_INDEX = 2, INVALIDATED_KEYS = 4 };
 
 /*
  *   - FRESH: connected, tracking, and the stream is known to be whole within the lease
@@ -64,11 +61,11 @@ struct validity {
     uint64_t present_ms; /* when the last check that found a catalogue began, or when the connection began */
     uint64_t lost_ms;    /* when the connection was lost, or the lease expired before that */
 
-    unsigned pending;         /* a set of INVALIDATED_* that waits for a check */
-    uint64_t possible_losses; /* invalidations so far that may mean a loss of data, plus 1 */
+    bool flush_pending;       /* everything was invalidated, which waits for a check */
+    uint64_t flushes;         /* invalidations of everything so far */
+    uint64_t possible_losses; /* those, and the ones of the API keys, plus 1 */
     uint64_t losses_seen; /* possible losses before the API key set was last found; 0: the last check did not
                              find it */
-    bool counting;        /* the keys are being counted, and the reply will be behind all losses so far */
     int64_t key_count;    /* members of the API key set, by the last check; -1: not known */
 };
 
@@ -87,11 +84,24 @@ void validity_connected(struct validity *v, uint64_t pong_ms, bool tracking, boo
 
 /*
  * The connection was lost. `valid_until_ms`: until when the data was known to be valid
- * (redis_session_valid_until_ms); 0: nothing may be served any more. Pending invalidations stay pending
- * and must be applied, unless the catalogue is missing. In that case the entries from before the loss can be
- * served.
+ * (redis_session_valid_until_ms); 0: nothing may be served any more. A pending flush stays pending and must
+ * be applied, unless the catalogue is missing. In that case the entries from before the loss can be served.
  */
 void validity_lost(struct validity *v, uint64_t valid_until_ms);
+
+/* Everything was invalidated. It is pending until validity_flushed. */
+void validity_flush(struct validity *v);
+
+static inline void validity_flushed(struct validity *v)
+{
+    v->flush_pending = false;
+}
+
+/* The set of keys, or the hash of their infos, has changed. */
+static inline void validity_change_keys(struct validity *v)
+{
+    v->possible_losses++;
+}
 
 /* An invalidation was lost. */
 void validity_suspend(struct validity *v);
@@ -107,7 +117,7 @@ void validity_checked(struct validity *v, bool present, bool missing, uint64_t b
 /* True when replies may be cached: invalidations come on this connection. */
 static inline bool validity_may_store(const struct validity *v)
 {
-    return v->limits.enabled && v->tracking && !v->suspended && (v->pending & INVALIDATED_ALL) == 0;
+    return v->limits.enabled && v->tracking && !v->suspended && !v->flush_pending;
 }
 
 /*
@@ -124,14 +134,6 @@ static inline struct lifetime validity_lifetime(const struct validity *v, const 
     return untracked ? LIFETIME_NONE : LIFETIME_TRACKED;
 }
 
-/* The lifetime of a reply about the index, like validity_lifetime. */
-static inline struct lifetime validity_lifetime_of_index(const struct validity *v,
-                                                         const struct redis_reply *reply, uint64_t sent_ms)
-{
-    bool pending = (v->pending & INVALIDATED_INDEX) != 0;
-    return pending ? LIFETIME_NONE : validity_lifetime(v, reply, sent_ms);
-}
-
 /*
  * A mark of the time at which a read is sent. It is 0 if no command since the last invalidation has found the
  * API key set. Redis may then have lost its data, and may not track the set.
@@ -142,7 +144,7 @@ static inline struct lifetime validity_lifetime_of_index(const struct validity *
  */
 static inline uint64_t validity_mark(const struct validity *v)
 {
-    return v->losses_seen == v->possible_losses || v->counting ? v->possible_losses : 0;
+    return v->losses_seen == v->possible_losses ? v->possible_losses : 0;
 }
 
 static inline bool validity_lost_nothing(const struct validity *v, uint64_t mark)
@@ -170,14 +172,9 @@ static inline int64_t validity_key_count(const struct validity *v)
 
 /* --- what may be served --- */
 
-static inline bool validity_is_pending(const struct validity *v, unsigned what)
-{
-    return (v->pending & what) != 0;
-}
-
 static inline enum freshness validity_freshness(const struct validity *v, uint64_t now_ms)
 {
-    bool fresh = now_ms <= v->pong_ms + VALIDITY_LEASE_MS && (v->pending & INVALIDATED_ALL) == 0;
+    bool fresh = now_ms <= v->pong_ms + VALIDITY_LEASE_MS && !v->flush_pending;
     if (!v->coherent && !v->by_ttl)
         return FRESHNESS_NONE;
     if (v->connected && v->by_ttl)
@@ -200,9 +197,9 @@ static inline uint64_t validity_current_ms(const struct validity *v)
 static inline bool validity_may_serve_keys(const struct validity *v, enum freshness freshness,
                                            uint64_t now_ms)
 {
-    if (freshness == FRESHNESS_NONE || validity_is_pending(v, INVALIDATED_KEYS))
-        return false;
-    return freshness != FRESHNESS_STALE || now_ms < v->lost_ms + v->limits.stale_keys_limit_ms;
+    if (freshness == FRESHNESS_STALE)
+        return now_ms < v->lost_ms + v->limits.stale_keys_limit_ms;
+    return freshness != FRESHNESS_NONE;
 }
 
 #endif

@@ -38,7 +38,6 @@ bool absent;          /* another key is known to be none, in this epoch (api_key
 byte absent_version;  /* of the set */
 byte denied_version;  /* of the set, of the request that is denied */
 bool checking;        /* a check of the catalogue is under way */
-bool keys_deferred;   /* INVALIDATED_KEYS waits for a check */
 bool single;          /* a request waits for a check of its key */
 bool single_checked;  /* the one under way */
 byte single_needed, single_info_needed;
@@ -78,7 +77,7 @@ inline send_check()
 inline proceed()
 {
     if
-    :: step == IDLE && connection == READY && !keys_deferred ->
+    :: step == IDLE && connection == READY ->
         if
         :: true -> send_check()
         :: !single -> skip
@@ -121,7 +120,7 @@ inline on_members(v)
         key_version = v;
         info_version = infos_read;
         if
-        :: single && !keys_deferred -> /* its key is a member: the request is looked up again */
+        :: single -> /* its key is a member: the request is looked up again */
             check_answer(v >= single_needed && infos_read >= single_info_needed);
             single = false; single_needed = 0; single_info_needed = 0
         :: single && single_checked -> /* it is none: the reply is of the request's time */
@@ -137,25 +136,18 @@ inline on_members(v)
     proceed()
 }
 
-/* invalidation.c: invalidation_invalidate, invalidation_wait_for_check */
+/* invalidation.c: invalidation_drop_keys */
 inline on_keys_invalidated()
 {
     printf("worker: invalidation\n");
     denial_changed = true;
-    if
-    :: !checking -> drop_keys()
-    :: true -> keys_deferred = true; check_catalogue()
-    fi
+    drop_keys()
 }
 
-/* invalidation.c: invalidation_checked: pending invalidations first; key_reader.c: key_reader_checked */
+/* key_reader.c: key_reader_checked */
 inline on_check_reply()
 {
     checking = false;
-    if
-    :: keys_deferred -> keys_deferred = false; drop_keys()
-    :: else
-    fi;
     if
     :: step == CONFIRMING -> /* key_reader_is_certain: what is certain is kept */
 #ifdef KEEP_DENIAL
@@ -189,15 +181,10 @@ inline on_lost()
     printf("worker: the connection is lost\n");
     connection = WAITING;
     step = IDLE;
-    if
-    :: keys_deferred -> begin_epoch()
-    :: else
-    fi;
     denial_changed = false;
     denied_version = 0;
     check_changed = false;
     infos_read = 0;
-    keys_deferred = false;
     checking = false;
     single = false;
     single_checked = false;
@@ -219,11 +206,11 @@ inline connect()
 inline get()
 {
     if
-    :: confirmed && !keys_deferred ->
+    :: confirmed ->
         printf("client: a key of set %d and infos %d is valid, due are %d and %d\n", key_version, info_version, due[SET],
                due[INFO]);
         check_answer(key_version >= due[SET] && info_version >= due[INFO])
-    :: absent && !keys_deferred ->
+    :: absent ->
         printf("client: a key is not in set %d, due is %d\n", absent_version, due[SET]);
         check_answer(absent_version >= due[SET])
     :: !single ->
@@ -235,8 +222,8 @@ inline get()
     fi
 }
 
-#define KEY_IS_REACHABLE (!confirmed || keys_deferred || (REACHABLE(SET, key_version) && REACHABLE(INFO, info_version)))
-#define ABSENCE_IS_REACHABLE (!absent || keys_deferred || REACHABLE(SET, absent_version))
+#define KEY_IS_REACHABLE (!confirmed || (REACHABLE(SET, key_version) && REACHABLE(INFO, info_version)))
+#define ABSENCE_IS_REACHABLE (!absent || REACHABLE(SET, absent_version))
 
 proctype worker()
 {

@@ -16,12 +16,6 @@
 
 #define FETCH 0 /* tags of READ */
 #define AUDIT 1
-#define HEARTBEATS_TO_WAIT 2
-#ifdef ONE_HEARTBEAT
-#define HEARTBEATS_CONFIRM 2
-#else
-#define HEARTBEATS_CONFIRM 1
-#endif
 
 mtype = { WAITING, HANDSHAKE, READY };
 
@@ -31,7 +25,7 @@ byte cached_version;
 bool fetching;
 bool ping_pending;
 bool under_way;        /* invalidation.reading */
-byte entry_heartbeats; /* invalidation.entry_heartbeats: until a suspected difference is confirmed */
+bool differed;         /* invalidation.differed: this entry did, when it was last read again */
 bool suspended;        /* validity.suspended: nothing is cached on this connection any more */
 byte late;             /* heartbeats for which the entry has been older than due */
 
@@ -39,7 +33,18 @@ inline drop_entry()
 {
     cached = false;
     cached_version = 0;
+    differed = false;
     late = 0
+}
+
+inline suspend()
+{
+    printf("worker: an invalidation was lost\n");
+#ifndef LOST_PUSHES
+    assert(false);
+#endif
+    suspended = true;
+    drop_entry()
 }
 
 /* fetch.c: fetch_read_card, where validity_may_store */
@@ -53,18 +58,25 @@ inline on_card(v)
     fi
 }
 
-/* invalidation.c: invalidation_on_entry_reply, invalidation_differs, invalidation_suspect */
+#ifdef ONE_HEARTBEAT
+#define IS_CONFIRMED true
+#else
+#define IS_CONFIRMED differed
+#endif
+
+/* invalidation.c: invalidation_on_entry_reply, invalidation_compare_entry, invalidation_suspend */
 inline on_audit_reply(v)
 {
     printf("worker: the entry is %d, read again it is %d\n", cached_version, v);
     under_way = false;
     if
-    :: cached && cached_version != v && entry_heartbeats == 0 -> entry_heartbeats = HEARTBEATS_TO_WAIT
-    :: else
+    :: cached && cached_version != v && !suspended && IS_CONFIRMED -> suspend()
+    :: cached && cached_version != v && !suspended && !IS_CONFIRMED -> differed = true
+    :: else -> differed = false
     fi
 }
 
-/* invalidation.c: invalidation_heartbeat, invalidation_audit, invalidation_read_entry, invalidation_suspend */
+/* invalidation.c: invalidation_heartbeat, invalidation_audit_entry */
 inline on_heartbeat()
 {
     ping_pending = false;
@@ -75,40 +87,25 @@ inline on_heartbeat()
     fi;
 #ifndef NO_AUDIT
     if
-    :: suspended
-    :: !suspended && entry_heartbeats == HEARTBEATS_CONFIRM ->
-        printf("worker: an invalidation was lost\n");
-#ifndef LOST_PUSHES
-        assert(false);
-#endif
-        suspended = true;
-        entry_heartbeats = 0;
-        drop_entry()
-    :: else ->
-        entry_heartbeats = (entry_heartbeats > 0 -> entry_heartbeats - 1 : 0);
-        if
-        :: !under_way && entry_heartbeats == 0 && cached -> under_way = true; send(READ, CARD, AUDIT)
-        :: else
-        fi
+    :: !suspended && !under_way && cached -> under_way = true; send(READ, CARD, AUDIT)
+    :: else
     fi
 #endif
 }
 
-/* invalidation.c: invalidation_drop_card, invalidation_explain_card */
+/* invalidation.c: invalidation_drop_card */
 inline on_card_invalidated()
 {
     printf("worker: invalidation\n");
-    entry_heartbeats = 0;
     drop_entry()
 }
 
-/* invalidation.c: invalidation_connected, invalidation_clear_suspicions */
+/* invalidation.c: invalidation_connected */
 inline on_ready()
 {
     printf("worker: tracking is on\n");
     connection = READY;
     suspended = false;
-    entry_heartbeats = 0;
     drop_entry()
 }
 

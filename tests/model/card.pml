@@ -87,7 +87,7 @@ inline on_card(f, v)
     fi
 }
 
-/* catalogue.c: catalogue_finish; invalidation.c: invalidation_checked, invalidation_apply_pending; fetch.c: fetches_confirm */
+/* catalogue.c: catalogue_end; invalidation.c: invalidation_checked, invalidation_apply_flush; fetch.c: fetches_confirm */
 inline on_check_reply()
 {
     printf("worker: the check has passed\n");
@@ -123,7 +123,7 @@ inline on_card_invalidated()
     unpublish_all()
 }
 
-/* invalidation.c: invalidation_invalidate, invalidation_wait_for_check */
+/* invalidation.c: invalidation_flush */
 inline on_null_push()
 {
     printf("worker: null push\n");

@@ -61,7 +61,8 @@ bool repeated;
 bool set_seen, has_set;    /* losses_seen is that of the invalidations; is not 0 */
 bool cached;               /* the card has an entry */
 mtype check = CHECK_IDLE;
-bool all_deferred, keys_deferred;
+bool check_flushed;        /* catalogue.flushes is not that of the invalidations any more */
+bool all_deferred;
 mtype set_step = SET_IDLE;
 bool set_found;            /* of the set that was read: it held the key */
 bool committed;
@@ -94,7 +95,7 @@ inline end_fetch()
 inline start()
 {
     fetch = FIRST;
-    possible_loss = !set_seen && check != CHECK_KEYS;
+    possible_loss = !set_seen;
     if
     :: needs_auth -> send(READ, SET, AUTH); replies_due = 2
     :: else -> replies_due = 1
@@ -106,7 +107,7 @@ inline start()
 inline check_catalogue()
 {
     if
-    :: check == CHECK_IDLE -> check = CHECK_KEYS; send(READ, SET, SCARD)
+    :: check == CHECK_IDLE -> check = CHECK_KEYS; send(READ, SET, SCARD); send(READ, INDEX, ZCARD)
     :: else
     fi
 }
@@ -198,7 +199,7 @@ inline confirm()
     fi
 }
 
-/* invalidation.c: invalidation_checked, invalidation_apply_pending, invalidation_drop */
+/* invalidation.c: invalidation_checked, invalidation_apply_flush */
 inline on_catalogue_present()
 {
     printf("worker: the check has passed\n");
@@ -207,8 +208,7 @@ inline on_catalogue_present()
     :: connection == HANDSHAKE -> on_ready()
     :: else ->
         if
-        :: all_deferred -> all_deferred = false; keys_deferred = false; drop_entry(); drop_keys()
-        :: !all_deferred && keys_deferred -> keys_deferred = false; drop_keys()
+        :: all_deferred -> all_deferred = false; drop_entry(); drop_keys()
         :: else
         fi;
         if
@@ -219,39 +219,40 @@ inline on_catalogue_present()
     fi
 }
 
-/* catalogue.c: catalogue_on_reply, catalogue_evaluate; validity.c: validity_counted; without a catalogue the connection is closed */
+/* catalogue.c: catalogue_on_api_keys, catalogue_end, catalogue_evaluate; validity.c: validity_counted; without a catalogue the connection is closed */
 inline on_scard(v)
 {
+    check = CHECK_INDEX;
+    check_flushed = false;
     if
     :: ABSENT(v) ->
         printf("worker: the check finds no set\n");
-        check = CHECK_INDEX;
         set_seen = false; /* what was read before ZCARD may be of an empty Redis */
         has_set = false;
-        possible_loss = fetch != FREE;
-        send(READ, INDEX, ZCARD)
+        possible_loss = fetch != FREE
     :: else ->
         set_seen = true;
-        has_set = true;
-        on_catalogue_present()
+        has_set = true
     fi
 }
 
 inline on_zcard(v)
 {
     if
-    :: ABSENT(v) -> printf("worker: no catalogue\n"); on_lost()
+    :: check_flushed -> check = CHECK_IDLE; check_catalogue()
+    :: !check_flushed && ABSENT(v) && !has_set -> printf("worker: no catalogue\n"); on_lost()
     :: else -> on_catalogue_present()
     fi
 }
 
-/* invalidation.c: invalidation_invalidate, invalidation_wait_for_check */
+/* invalidation.c: invalidation_flush */
 inline on_null_push()
 {
     printf("worker: null push\n");
     set_seen = false;
     possible_loss = fetch != FREE;
     all_deferred = true;
+    check_flushed = true;
     check_catalogue()
 }
 
@@ -260,10 +261,7 @@ inline on_keys_invalidated()
     printf("worker: invalidation of the set\n");
     set_seen = false;
     possible_loss = fetch != FREE;
-    if
-    :: check == CHECK_IDLE -> drop_keys()
-    :: true -> keys_deferred = true; check_catalogue()
-    fi
+    drop_keys()
 }
 
 inline on_ready()
@@ -282,7 +280,7 @@ inline on_lost()
     replies_due = 0;
     check = CHECK_IDLE;
     all_deferred = false;
-    keys_deferred = false;
+    check_flushed = false;
     set_step = SET_IDLE;
     committed = false; /* what is served while the connection is lost is lease.pml's */
     drop_entry();
@@ -302,8 +300,8 @@ inline connect()
 inline get()
 {
     if
-    :: committed && !all_deferred && !keys_deferred && !set_found -> answer(true, false)
-    :: committed && !all_deferred && !keys_deferred && set_found ->
+    :: committed && !all_deferred && !set_found -> answer(true, false)
+    :: committed && !all_deferred && set_found ->
         if
         :: cached -> answer(false, false)
         :: !cached && fetch == FREE -> start()
@@ -337,7 +335,7 @@ proctype worker()
         :: m == INVALIDATE && connection == READY && k == CARD -> drop_entry()
         :: m == INVALIDATE && (connection != READY || k == INDEX) /* of the index: page.pml */
         :: m == INVALIDATE_ALL && connection == READY -> on_null_push()
-        :: m == INVALIDATE_ALL && connection != READY
+        :: m == INVALIDATE_ALL && connection != READY -> check_flushed = true
         fi;
         m = 0; k = 0; v = 0; tag = 0
     }

@@ -46,7 +46,7 @@ inline choose_holder()
 /* --- the worker --- */
 
 mtype = { WAITING, HANDSHAKE, READY };                          /* enum connection_state, redis/connection.c */
-mtype = { FREE, FIRST, LINKED_CARD, RELINKED, UNCONFIRMED }; /* enum fetch_state, cache/fetch.c */
+mtype = { FREE, FIRST, LINKED_CARD, RELINKED, UNCONFIRMED }; /* enum fetch_state, cache/fetch.c; RELINKED: FIRST, of a repetition */
 
 typedef fetch_t {
     mtype state;
@@ -145,8 +145,8 @@ inline on_link(f, v)
 }
 
 /*
- * fetch.c: fetch_send_relinked. Redis executes HMGET and GET in one turn, without a write in between: one reply tells what both
- * say, as all keys are of one version.
+ * fetch.c: fetch_confirm, fetch_send_link. Redis executes HMGET and GET in one turn, without a write in between: one reply tells
+ * what both say, as all keys are of one version. The check of the catalogue before it is left out.
  */
 inline look_again(f)
 {

@@ -36,8 +36,6 @@ bool list;      /* the page's list of channels is current (entries_has_list), of
 byte list_index;
 bool summary;   /* the channel's summary in its body is current, of this version of the card */
 byte summary_card;
-bool checking;  /* a check of the catalogue is under way */
-bool index_deferred; /* INVALIDATED_INDEX waits for a check (cache/invalidation.c) */
 
 /* entries.c: entries_drop_lists */
 inline drop_list()
@@ -88,7 +86,7 @@ inline conclude(f, card_version)
 {
     answer(fetch[f].index, card_version, fetch[f].needed_index, fetch[f].needed_card);
     if
-    :: !index_deferred && !fetch[f].invalidated -> put_page(f, card_version)
+    :: !fetch[f].invalidated -> put_page(f, card_version)
     :: else
     fi;
     free_fetch(f)
@@ -157,31 +155,12 @@ inline invalidate_pages()
     i = 0
 }
 
-/* invalidation.c: invalidation_invalidate, invalidation_wait_for_check. Whether it is deferred depends on when the one before was. */
+/* invalidation.c: invalidation_drop_lists */
 inline invalidate_index()
 {
     printf("worker: invalidation of the index\n");
     invalidate_pages();
-    if
-    :: !checking -> drop_list()
-    :: true ->
-        index_deferred = true;
-        if
-        :: checking
-        :: else -> checking = true; send(CHECK, 0, 0)
-        fi
-    fi
-}
-
-/* invalidation.c: invalidation_checked, invalidation_apply_pending, invalidation_drop */
-inline on_check_reply()
-{
-    printf("worker: the check has passed\n");
-    checking = false;
-    if
-    :: index_deferred -> index_deferred = false; drop_list(); invalidate_pages()
-    :: else
-    fi
+    drop_list()
 }
 
 /* invalidation.c: invalidation_connected */
@@ -204,12 +183,6 @@ inline on_lost()
         free_fetch(i)
     };
     i = 0;
-    if
-    :: index_deferred -> drop_list()
-    :: else
-    fi;
-    index_deferred = false;
-    checking = false;
     break_connection();
     clear_connection()
 }
@@ -255,22 +228,22 @@ inline join(f)
     fetch[f].needed_card = due[CARD]
 }
 
-/* cache.c: cache_hit_page, cache_known_page, cache_join, cache_begin */
+/* cache.c: cache_hit_page, cache_join, cache_begin; fetch.c: fetch_take_list */
 inline get()
 {
     if
-    :: list && !index_deferred && summary -> answer(list_index, summary_card, due[INDEX], due[CARD])
+    :: list && summary -> answer(list_index, summary_card, due[INDEX], due[CARD])
     :: else ->
         if
         :: fetch[0].inflight -> join(0)
         :: fetch[1].inflight -> join(1)
-        :: else -> begin_fetch(list && !index_deferred)
+        :: else -> begin_fetch(list)
         fi
     fi
 }
 
 #define CACHED_IS_REACHABLE \
-    ((!list || index_deferred || REACHABLE(INDEX, list_index)) && (!summary || REACHABLE(CARD, summary_card)))
+    ((!list || REACHABLE(INDEX, list_index)) && (!summary || REACHABLE(CARD, summary_card)))
 
 /* --- processes --- */
 
@@ -287,7 +260,6 @@ proctype worker()
         :: m == TRACKING_ON -> on_ready()
         :: m == REPLY && k == INDEX -> on_members(tag, v)
         :: m == REPLY && k == CARD -> on_summary(tag, v)
-        :: m == CHECKED -> on_check_reply()
         :: m == INVALIDATE && k == INDEX -> invalidate_index()
         :: m == INVALIDATE && k == CARD -> invalidate_card()
         :: m == DELIVERED -> due[k] = v

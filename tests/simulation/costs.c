@@ -29,7 +29,7 @@ enum {
     WINDOW_STEP = 4,         /* its growth in a round trip */
     FETCH_MAX = 4,           /* commands of the request that takes the last room, and of those ahead of it */
     PAGE_READS_LACKING = 2,  /* of a page with a member without card */
-    READS_MAX = 81,          /* for a request: eight repetitions of reads that are repeated eight times */
+    READS_MAX = 65,          /* for a request: the first and 64 repetitions */
     LARGEST_ENTRY = 3 * 1024 /* by which the cache may exceed its size, with a sixteenth of it */
 };
 
@@ -140,10 +140,10 @@ static struct wire *in_use; /* NULL: there is none */
 static const struct redis *server;
 static uint64_t connected_ns;
 static uint64_t
-    pong_ns[HEARTBEATS];   /* when the last PINGs that were answered had been written; the last first */
-static unsigned pong_turn; /* when the last reply was read; 0: it is under way */
-static bool own_read, own_count, own_size; /* that the last heartbeat allows */
-static unsigned own_checks;                /* that the last two allow: the first may have had to wait */
+    pong_ns[HEARTBEATS];         /* when the last PINGs that were answered had been written; the last first */
+static unsigned pong_turn;       /* when the last reply was read; 0: it is under way */
+static bool own_read, own_count; /* that the last heartbeat allows */
+static unsigned own_checks;      /* that the last two allow: the first may have had to wait */
 static uint64_t ping_ns[PINGS], scan_ns[SCANS], check_ns[CHECKS], count_ns[COUNTS]; /* that were written */
 static uint64_t input_bytes,
     ping_bytes[2];          /* that Redis has sent, and had sent at the last PINGs; the last first */
@@ -945,14 +945,11 @@ static void note_keys(const struct wire *w, const struct command *m, const struc
     }
 }
 
-/* What the command before this one was for, if this one shows it. */
+/* The size of the index is a part of a check of the catalogue, or of a page, unless memory ends behind it. */
 static void judge_last(struct wire *w, const struct sent *s)
 {
-    if (w->last == SIZE && s->kind != RANGE) {
-        if (!own_size && is_ordinary() && is_settled(keys_ns))
-            reject("nobody waits for the size of the index", w, s);
-        own_size = false;
-    }
+    if (w->last == SIZE && s->kind != RANGE && !scenario_has(FAULT_memory))
+        reject("nobody waits for the size of the index", w, s);
 }
 
 static void judge(struct wire *w, struct sent *s, const struct command *m, size_t bytes)
@@ -1026,7 +1023,7 @@ static void add_command(struct wire *w, const struct command *m, size_t bytes)
     if (w->next - w->first == UNDER_WAY)
         trace_fail("too many commands are under way: connection %u", w->number);
     w->sent[w->next++ % UNDER_WAY] = s;
-    w->last = s.kind;
+    w->last = s.kind == SIZE && w->last == COUNT ? COUNT : s.kind;
     most_due = w == in_use && w->next - w->first > most_due ? (unsigned)(w->next - w->first) : most_due;
     if (w == in_use && w->read >= made_since(w)) /* before or behind it, in the same turn */
         note_growth();
@@ -1093,7 +1090,7 @@ static void learn(struct copy *c, const struct redis *r)
 /* What a worker may do when it has the reply to this PING. */
 static void allow_own(void)
 {
-    own_read = own_count = own_size = true;
+    own_read = own_count = true;
     own_checks += own_checks < 2;
     pong_turn = 0;
 }
@@ -1277,7 +1274,7 @@ static void connect_to(const struct redis *r, struct wire *w)
     forget(&index_size, 1);
     forget(keys, COPIED_KEYS);
     all_ns = index_ns = keys_ns = card_ns = apart_ns = scanned_ns = 0;
-    own_read = own_count = own_size = false;
+    own_read = own_count = false;
     own_checks = 0;
     linked = 0;
     window = has_lost ? WINDOW_AFTER_LOSS : WINDOW_FIRST;
