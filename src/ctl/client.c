@@ -47,8 +47,7 @@ int client_explain(struct client *c, const char *format, ...)
 
 int client_print_error(struct client *c)
 {
-    show_message("%s", client_error(c));
-    return EXIT_FAILED;
+    return FAIL("%s", client_error(c));
 }
 
 /* --- Commands and replies --- */
@@ -136,8 +135,7 @@ bool reply_has_ttl(const struct redis_reply *reply)
 
 bool reply_is_id(const struct redis_reply *reply, int64_t id)
 {
-    char digits[INT64_DIGITS_MAX];
-    return reply_is_text(reply, digits_of(id, digits));
+    return reply_is_text(reply, DIGITS(id));
 }
 
 /* --- Opening and closing --- */
@@ -321,10 +319,9 @@ void client_close(struct client *c)
 
 static void client_send_field_ttls(struct client *c, int64_t id)
 {
-    char digits[INT64_DIGITS_MAX];
     struct span words[4 + CHANNEL_FIELD_COUNT] = {SPAN("HPEXPIRETIME"), client_card_key(c, id),
                                                   SPAN("FIELDS")};
-    words[3] = digits_of(CHANNEL_FIELD_COUNT, digits);
+    words[3] = DIGITS(CHANNEL_FIELD_COUNT);
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
         words[4 + f] = channel_field_name((enum channel_field)f);
     client_send(c, sizeof words / sizeof words[0], words);

@@ -60,7 +60,8 @@ void client_send(struct client *c, size_t count, const struct span *words);
 #define CLIENT_SEND(c, ...) \
     client_send((c), sizeof((struct span[]){__VA_ARGS__}) / sizeof(struct span), (struct span[]){__VA_ARGS__})
 
-/* The text of a number, in `out`. */
+/* The text of a number, in `out`, or until the end of the block. */
+#define DIGITS(number) digits_of((number), (char[INT64_DIGITS_MAX]){""})
 static inline struct span digits_of(int64_t number, char out[INT64_DIGITS_MAX])
 {
     return (struct span){out, format_int64(number, out)};

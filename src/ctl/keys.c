@@ -155,9 +155,8 @@ static int keys_add_key(struct client *c, const struct hex_digest *hex, struct s
 /* Revokes a key that was not printed. Makes `why` the reason of the failure. */
 static int keys_revoke_unprinted(struct client *c, const struct hex_digest *hex, const char *why)
 {
-    char reason[EXCERPT_MAX];
     int64_t removed = 0;
-    (void)excerpt(span_of(why), reason); /* `why` may be client_error(), which changes */
+    const char *reason = EXCERPT(span_of(why)); /* `why` may be client_error(), which changes */
     int err = client_is_lost(c) ? -EIO : keys_remove_key(c, keys_digest_text(hex), &removed);
     if (err != 0 && client_reopen(c) == 0)
         err = keys_remove_key(c, keys_digest_text(hex), &removed);
@@ -390,12 +389,10 @@ static int keys_revoke_key(struct client *c, struct span key)
         return client_print_error(c);
     if (removed == 0) {
         bool is_key = key.len == KEY_LEN && span_starts_with(key, SPAN("ck_"));
-        show_message("API key not found: it was never issued or is already revoked%s",
-                     is_digest || is_key
-                         ? ""
-                         : "; the text is neither a key of channelctl (ck_ and 43 characters) "
-                           "nor a digest (64 hexadecimal digits)");
-        return EXIT_FAILED;
+        return FAIL("API key not found: it was never issued or is already revoked%s",
+                    is_digest || is_key ? ""
+                                        : "; the text is neither a key of channelctl (ck_ and 43 characters) "
+                                          "nor a digest (64 hexadecimal digits)");
     }
     print_line(stdout, "revoked");
     return output_finish();

@@ -66,10 +66,8 @@ int lines_open(struct lines *l, const char *path)
     *l = (struct lines){.fd = STDIN_FILENO, .piece = LINES_PIECE};
     if (strcmp(path, "-") != 0)
         l->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (l->fd < 0 || fstat(l->fd, &st) != 0) {
-        show_message("cannot read %s: %s", name, strerror(errno));
-        return EXIT_FAILED;
-    }
+    if (l->fd < 0 || fstat(l->fd, &st) != 0)
+        return FAIL("cannot read %s: %s", name, strerror(errno));
     if (!S_ISREG(st.st_mode))
         return lines_copy(l, name);
     l->first = lseek(l->fd, 0, SEEK_CUR);

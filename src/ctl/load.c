@@ -39,16 +39,13 @@ __attribute__((format(printf, 2, 3))) static void load_refuse(struct reader *r, 
 static void load_refuse_value(struct reader *r, struct span field, const yyjson_val *value,
                               const char *expected)
 {
-    char name[EXCERPT_MAX];
-    char shown[EXCERPT_MAX];
     size_t length = 0;
     char *text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &length);
     if (text == NULL) {
         r->error = -ENOMEM;
         return;
     }
-    load_refuse(r, "%s: %s is not %s", excerpt(field, name), excerpt((struct span){text, length}, shown),
-                expected);
+    load_refuse(r, "%s: %s is not %s", EXCERPT(field), EXCERPT((struct span){text, length}), expected);
     free(text);
 }
 
@@ -129,14 +126,13 @@ static int load_find_field(struct span name)
 static void load_read_member(struct reader *r, yyjson_val *key, yyjson_val *value)
 {
     struct span name = {unsafe_yyjson_get_str(key), unsafe_yyjson_get_len(key)};
-    char shown[EXCERPT_MAX];
     int f = load_find_field(name);
     if (f < 0) {
-        load_refuse(r, "%s: no such field", excerpt(name, shown));
+        load_refuse(r, "%s: no such field", EXCERPT(name));
         return;
     }
     if ((r->seen & 1U << f) != 0) {
-        load_refuse(r, "%s: is given twice", excerpt(name, shown));
+        load_refuse(r, "%s: is given twice", EXCERPT(name));
         return;
     }
     r->seen |= 1U << f;
@@ -148,7 +144,6 @@ static void load_read_member(struct reader *r, yyjson_val *key, yyjson_val *valu
 /* Refuses values that have their types, but are impossible. */
 static void load_refuse_faults(struct reader *r)
 {
-    char shown[EXCERPT_MAX];
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
         const struct channel_row *row = &r->card->row;
         const char *fault = channel_find_fault(row, (enum channel_field)f, &r->scratch);
@@ -156,7 +151,7 @@ static void load_refuse_faults(struct reader *r)
             r->error = buf_error(&r->scratch);
         if (fault != NULL)
             load_refuse(r, "%s: %s %s", channel_field_name((enum channel_field)f).data,
-                        excerpt(row->value[f], shown), fault);
+                        EXCERPT(row->value[f]), fault);
     }
 }
 
@@ -314,12 +309,6 @@ static int load_read_card(struct load *l, struct span line, int64_t number, stru
     return err == 0 ? card_read(&from, &l->options->hosts, line, &l->texts, card) : err;
 }
 
-static uint64_t load_hash_link(const struct load *l, const struct card *card)
-{
-    struct span link = card->row.value[CHANNEL_FIELD_link];
-    return link.data != NULL ? hash_bytes(link, l->seed) | 1 : 0;
-}
-
 static int load_add_line(struct load *l, const struct indexed_line *line)
 {
     enum { FIRST_LINES = 1024 };
@@ -344,10 +333,12 @@ static int load_index_line(struct load *l, struct span line)
     l->refused += err == -EINVAL;
     if (err == -ENOMEM || !card.has_id)
         return err == -ENOMEM ? err : 0;
-    return load_add_line(l, &(struct indexed_line){.id = card.id,
-                                                   .offset = err == 0 ? l->lines.at : LINE_REFUSED,
-                                                   .number = l->lines.number,
-                                                   .link = err == 0 ? load_hash_link(l, &card) : 0});
+    struct span link = err == 0 ? card.row.value[CHANNEL_FIELD_link] : SPAN_ABSENT;
+    return load_add_line(
+        l, &(struct indexed_line){.id = card.id,
+                                  .offset = err == 0 ? l->lines.at : LINE_REFUSED,
+                                  .number = l->lines.number,
+                                  .link = link.data != NULL ? hash_bytes(link, l->seed) | 1 : 0});
 }
 
 /* Reads the input to its end, or to a reason to refuse all of it. Returns 0 or -ENOMEM. */
@@ -453,7 +444,6 @@ static int load_read_again(struct load *l, const struct indexed_line *indexed, s
 static int load_refuse_link(struct load *l, struct indexed_line *line, const struct indexed_line *owner)
 {
     struct buf link = BUF_INIT;
-    char shown[EXCERPT_MAX];
     struct card card;
     int err = load_read_again(l, owner, &card);
     if (err == 0)
@@ -462,7 +452,7 @@ static int load_refuse_link(struct load *l, struct indexed_line *line, const str
         err = buf_error(&link) == 0 ? load_read_again(l, line, &card) : -ENOMEM;
     if (err == 0 && span_equal(card.row.value[CHANNEL_FIELD_link], buf_span(&link))) {
         report_problem(&l->report, "%s:%lld: link: %s is the link of channel %lld in an earlier line",
-                       l->writer.file, (long long)line->number, excerpt(buf_span(&link), shown),
+                       l->writer.file, (long long)line->number, EXCERPT(buf_span(&link)),
                        (long long)owner->id);
         line->offset = LINE_REFUSED;
         l->refused++;
@@ -540,11 +530,6 @@ static int load_examine(struct load *l)
     return l->is_refused ? EXIT_FAILED : EXIT_OK;
 }
 
-static int load_renew_lock(struct load *l)
-{
-    return l->lock.held && lock_is_due(&l->lock) ? lock_renew(&l->lock) : 0;
-}
-
 /* A client_visit. */
 static void load_count_cards(void *arg, const struct redis_reply *keys, size_t count)
 {
@@ -557,8 +542,8 @@ static void load_count_cards(void *arg, const struct redis_reply *keys, size_t c
     l->census.channels += (int64_t)count;
     if (interrupt_signal() != 0)
         (void)client_fail(&l->client, "interrupted");
-    else
-        (void)load_renew_lock(l); /* its failure is the client's */
+    else if (l->lock.held && lock_is_due(&l->lock) && lock_renew(&l->lock) != 0)
+        return; /* its failure is the client's */
 }
 
 static int64_t load_count_samples_after(const struct load *l)
@@ -717,11 +702,13 @@ static void load_print_stop(const struct load *l)
                      "the next load --replace removes them");
 }
 
-static int load_exit_code(const struct load *l)
+/* Ends the output. Returns the exit code. */
+static int load_finish_output(const struct load *l)
 {
+    int code = output_finish();
     if (l->stopped_by != 0)
         return 128 + l->stopped_by;
-    return load_refused(l) == 0 && l->read_error == 0 && !l->is_refused ? EXIT_OK : EXIT_FAILED;
+    return load_refused(l) == 0 && l->read_error == 0 && !l->is_refused ? code : EXIT_FAILED;
 }
 
 /* --- With the lock --- */
@@ -762,8 +749,7 @@ static int load_run(struct load *l)
         return l->stopped_by != 0 ? 128 + l->stopped_by : EXIT_FAILED;
     if (err == 0 && !l->is_refused)
         load_print_summary(l);
-    int code = output_finish();
-    return load_exit_code(l) == EXIT_OK ? code : load_exit_code(l);
+    return load_finish_output(l);
 }
 
 /* --- Without writing --- */
@@ -795,8 +781,7 @@ static int load_preview(struct load *l)
     load_print_preview(l);
     if (l->is_refused)
         show_message("the load would be refused");
-    int code = output_finish();
-    return load_exit_code(l) == EXIT_OK ? code : EXIT_FAILED;
+    return load_finish_output(l);
 }
 
 /* Redis cannot be reached. */
@@ -804,8 +789,7 @@ static int load_preview_alone(const struct load *l)
 {
     print_line(stdout, "%zu channel%s, %lld refused; not compared with Redis", l->channels,
                plural((int64_t)l->channels), (long long)l->refused);
-    int code = output_finish();
-    return load_exit_code(l) == EXIT_OK ? code : EXIT_FAILED;
+    return load_finish_output(l);
 }
 
 /* --- The command --- */

@@ -39,15 +39,13 @@ static int lock_make_value(struct lock *l)
 
 static int lock_fail_held(struct lock *l, const char *what, const char *holder)
 {
-    char key[EXCERPT_MAX];
-    return client_fail(l->client, "%s (%s: %s)", what, excerpt(l->client->loader, key), holder);
+    return client_fail(l->client, "%s (%s: %s)", what, EXCERPT(l->client->loader), holder);
 }
 
 static void lock_send_expiry(struct lock *l)
 {
-    char lease[INT64_DIGITS_MAX];
     l->sent_ms = clock_now_ms();
-    CLIENT_SEND(l->client, SPAN("PEXPIRE"), l->client->loader, digits_of(LOCK_LEASE_MS, lease));
+    CLIENT_SEND(l->client, SPAN("PEXPIRE"), l->client->loader, DIGITS(LOCK_LEASE_MS));
 }
 
 /* Receives the holder: *exists, and its name. */
@@ -152,11 +150,9 @@ int lock_receive_done(struct lock *l)
 static int lock_claim(struct lock *l, char holder[EXCERPT_MAX], int64_t *ttl_ms)
 {
     struct client *c = l->client;
-    char lease[INT64_DIGITS_MAX];
     bool exists = false;
     l->renewed_ms = l->sent_ms = clock_now_ms();
-    CLIENT_SEND(c, SPAN("SET"), c->loader, lock_value_of(l), SPAN("NX"), SPAN("PX"),
-                digits_of(LOCK_LEASE_MS, lease));
+    CLIENT_SEND(c, SPAN("SET"), c->loader, lock_value_of(l), SPAN("NX"), SPAN("PX"), DIGITS(LOCK_LEASE_MS));
     CLIENT_SEND(c, SPAN("GET"), c->loader);
     CLIENT_SEND(c, SPAN("PTTL"), c->loader);
     (void)client_receive(c);

@@ -28,17 +28,15 @@ struct removal {
 static void remove_check_type(struct client *c, const struct redis_reply *reply, struct span key,
                               const char *type)
 {
-    char shown[EXCERPT_MAX];
     if (reply_is_wrongtype(reply))
-        (void)client_fail(c, "%s in Redis is not %s: nothing was removed", excerpt(key, shown), type);
+        (void)client_fail(c, "%s in Redis is not %s: nothing was removed", EXCERPT(key), type);
 }
 
 /* In the transaction the error of ZREM would not undo the rest. */
 static void remove_check_index(struct removal *r)
 {
     struct client *c = &r->client;
-    char digits[INT64_DIGITS_MAX];
-    CLIENT_SEND(c, SPAN("ZSCORE"), c->index, digits_of(r->id, digits));
+    CLIENT_SEND(c, SPAN("ZSCORE"), c->index, DIGITS(r->id));
     remove_check_type(c, client_receive_or_wrongtype(c), c->index, "a sorted set");
 }
 
@@ -77,9 +75,8 @@ static void remove_watch_link(struct removal *r)
 static void remove_send_transaction(struct removal *r)
 {
     struct client *c = &r->client;
-    char digits[INT64_DIGITS_MAX];
     lock_begin(&r->lock);
-    CLIENT_SEND(c, SPAN("ZREM"), c->index, digits_of(r->id, digits));
+    CLIENT_SEND(c, SPAN("ZREM"), c->index, DIGITS(r->id));
     CLIENT_SEND(c, SPAN("UNLINK"), client_card_key(c, r->id));
     if (r->link.len > 0)
         CLIENT_SEND(c, SPAN("UNLINK"), client_link_key(c, buf_span(&r->link)));
@@ -113,10 +110,8 @@ static int remove_channel(void *arg)
 
 static int remove_print_result(const struct removal *r)
 {
-    if (!r->place_removed && !r->card_removed) {
-        show_message("channel %lld does not exist: nothing was removed", (long long)r->id);
-        return EXIT_FAILED;
-    }
+    if (!r->place_removed && !r->card_removed)
+        return FAIL("channel %lld does not exist: nothing was removed", (long long)r->id);
     print_line(stdout, "removed channel %lld (index: %s, card: %s, link key: %s)", (long long)r->id,
                r->place_removed ? "yes" : "no", r->card_removed ? "yes" : "no",
                r->link_removed ? "yes" : "no");

@@ -30,16 +30,14 @@ static bool show_read_owner(struct client *c, struct span link, int64_t *id)
 /* Finds the id by the given link. */
 static void show_find_id(struct show *s)
 {
-    char shown[EXCERPT_MAX];
     if (s->link.len > 0 && !show_read_owner(&s->client, buf_span(&s->link), &s->id))
-        (void)client_fail(&s->client, "no channel has the link %s", excerpt(buf_span(&s->link), shown));
+        (void)client_fail(&s->client, "no channel has the link %s", EXCERPT(buf_span(&s->link)));
 }
 
 static void show_read_place(struct show *s)
 {
     struct client *c = &s->client;
-    char digits[INT64_DIGITS_MAX];
-    struct span id = digits_of(s->id, digits);
+    struct span id = DIGITS(s->id);
     CLIENT_SEND(c, SPAN("ZRANK"), c->index, id);
     CLIENT_SEND(c, SPAN("ZSCORE"), c->index, id);
     CLIENT_SEND(c, SPAN("ZCARD"), c->index);
@@ -53,12 +51,11 @@ static void show_read_place(struct show *s)
 static struct redis_reply *show_read_card(struct show *s)
 {
     struct client *c = &s->client;
-    char key[EXCERPT_MAX];
     client_send_card_read(c, s->id, FIELD_TTLS_UNSUPPORTED);
     const struct redis_reply *card = client_receive_or_wrongtype(c);
     if (card->elements == CHANNEL_FIELD_COUNT)
         return client_copy_reply(c, card);
-    (void)client_fail(c, "%s in Redis is not a hash", excerpt(client_card_key(c, s->id), key));
+    (void)client_fail(c, "%s in Redis is not a hash", EXCERPT(client_card_key(c, s->id)));
     return NULL;
 }
 
@@ -76,12 +73,11 @@ static void show_print_place(const struct show *s)
 /* Prints where the card's own link leads. */
 static void show_print_link(struct show *s, struct span link)
 {
-    char shown[EXCERPT_MAX];
     int64_t id = 0;
     bool found = show_read_owner(&s->client, link, &id);
     if (client_status(&s->client) != 0)
         return;
-    (void)excerpt(link, shown);
+    const char *shown = EXCERPT(link);
     if (!found)
         show_message("%s, its link, leads to no channel", shown);
     else if (id != s->id)
@@ -93,21 +89,19 @@ static void show_print_link(struct show *s, struct span link)
 /* Prints where the card's own link leads, and whether the given link differs from it. */
 static void show_print_links(struct show *s, struct span own)
 {
-    char shown[EXCERPT_MAX];
     if (own.data != NULL)
         show_print_link(s, own);
     bool is_other = s->link.len > 0 && (own.data == NULL || !span_equal(buf_span(&s->link), own));
     if (client_status(&s->client) == 0 && is_other)
-        show_message("%s leads to it, but is not its link", excerpt(buf_span(&s->link), shown));
+        show_message("%s leads to it, but is not its link", EXCERPT(buf_span(&s->link)));
 }
 
 static void show_print_invalid(const struct channel_row *row, unsigned invalid)
 {
-    char shown[EXCERPT_MAX];
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
         if ((invalid & 1U << f) != 0)
             show_message("%s: %s is not valid, clients get it as absent",
-                         channel_field_name((enum channel_field)f).data, excerpt(row->value[f], shown));
+                         channel_field_name((enum channel_field)f).data, EXCERPT(row->value[f]));
 }
 
 static void show_print_row(struct show *s, const struct channel_row *row)

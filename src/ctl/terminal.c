@@ -88,8 +88,7 @@ int output_finish(void)
         return EXIT_OK;
     if (terminal_is_pipe_broken(STDOUT_FILENO))
         return 128 + SIGPIPE;
-    show_message("cannot write to standard output: %s", strerror(errno));
-    return EXIT_FAILED;
+    return FAIL("cannot write to standard output: %s", strerror(errno));
 }
 
 /* --- Errors --- */
@@ -117,8 +116,7 @@ int usage_error(const char *format, ...)
 
 int memory_error(void)
 {
-    show_message("out of memory");
-    return EXIT_FAILED;
+    return FAIL("out of memory");
 }
 
 int setting_error(const struct options *o, const char *name, const char *what)

@@ -52,8 +52,12 @@ static inline const char *plural(int64_t count)
 enum { EXCERPT_MAX = 200 };
 
 /* Copies `text` as print_text prints it, NUL-terminated; a long text is cut. `out` takes EXCERPT_MAX bytes.
- * Returns `out`. */
+ * Returns `out`. EXCERPT has room for it, until the end of the block. */
 const char *excerpt(struct span text, char out[EXCERPT_MAX]);
+#define EXCERPT(...) excerpt((__VA_ARGS__), (char[EXCERPT_MAX]){""})
+
+/* Prints the message as show_message. The value is EXIT_FAILED. */
+#define FAIL(...) (show_message(__VA_ARGS__), EXIT_FAILED)
 
 /* --- A list of problems: the first REPORT_PRINTED_MAX are printed, one per line; the others are counted ---
  */

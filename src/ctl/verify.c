@@ -101,15 +101,13 @@ static bool verify_check_key(struct verify *v, struct span key, const char *what
                              const char *missing, const char *remedy)
 {
     char type[TYPE_MAX];
-    char name[EXCERPT_MAX];
     CLIENT_SEND(&v->client, SPAN("TYPE"), key);
     CLIENT_SEND(&v->client, SPAN("PTTL"), key);
     verify_receive_type(v, type);
     verify_report_ttl(v, what, client_receive_integer(&v->client));
     bool usable = strcmp(type, wanted) == 0;
     if (strcmp(type, "none") != 0 && !usable)
-        verify_report(v, remedy, "%s: %s is a %s, not a %s: delete it", what, excerpt(key, name), type,
-                      wanted);
+        verify_report(v, remedy, "%s: %s is a %s, not a %s: delete it", what, EXCERPT(key), type, wanted);
     else if (!usable && missing != NULL)
         verify_report(v, remedy, "%s: %s", what, missing);
     return usable;
@@ -120,12 +118,11 @@ static bool verify_check_key(struct verify *v, struct span key, const char *what
 static void verify_check_load(struct verify *v)
 {
     struct client *c = &v->client;
-    char holder[EXCERPT_MAX];
     char type[TYPE_MAX];
     CLIENT_SEND(c, SPAN("GET"), c->loader);
     CLIENT_SEND(c, SPAN("PTTL"), c->loader);
     CLIENT_SEND(c, SPAN("TYPE"), c->index_next);
-    (void)excerpt(reply_text(client_receive_or_wrongtype(c)), holder);
+    const char *holder = EXCERPT(reply_text(client_receive_or_wrongtype(c)));
     int64_t ttl = client_receive_integer(c);
     verify_receive_type(v, type);
     if (ttl == -1)
@@ -141,12 +138,11 @@ static void verify_check_load(struct verify *v)
 /* Not a problem of the catalogue, but one to come. */
 static void verify_warn_of_eviction(struct verify *v)
 {
-    char shown[EXCERPT_MAX];
     struct span policy = client_read_eviction_policy(&v->client);
     if (policy.data != NULL)
         show_message("warning: maxmemory-policy is %s: Redis may evict channels and API keys (set it to "
                      "noeviction)",
-                     excerpt(policy, shown));
+                     EXCERPT(policy));
 }
 
 /* --- API keys --- */
@@ -316,13 +312,12 @@ static void verify_visit_index(void *arg, const struct redis_reply *members, siz
 {
     struct verify *v = arg;
     struct client *c = &v->client;
-    char shown[EXCERPT_MAX];
     int64_t id = 0;
     verify_advance(v, count / 2);
     for (size_t i = 0; i < count / 2; i++)
         if (!verify_parse_member(&members[2 * i], &id))
             verify_report(v, "redis-cli ZREM it", "index: %s is not a 64-bit integer",
-                          excerpt(reply_text(&members[2 * i]), shown));
+                          EXCERPT(reply_text(&members[2 * i])));
     CLIENT_PIPELINE(i, count / 2, verify_parse_member(&members[2 * i], &id),
                     CLIENT_SEND(c, SPAN("TYPE"), client_card_key(c, id)),
                     verify_receive_member(v, id, &members[2 * i + 1]));
@@ -351,12 +346,11 @@ static void verify_report_card(struct verify *v, const char *remedy, int64_t id,
 static void verify_send_measures(struct verify *v, const struct examined *e)
 {
     struct client *c = &v->client;
-    char digits[INT64_DIGITS_MAX];
     struct span key = client_card_key(c, e->id);
     CLIENT_SEND(c, SPAN("PTTL"), key);
     CLIENT_SEND(c, SPAN("MEMORY"), SPAN("USAGE"), key, SPAN("SAMPLES"), SPAN("0"));
     if (v->has_index)
-        CLIENT_SEND(c, SPAN("ZSCORE"), c->index, digits_of(e->id, digits));
+        CLIENT_SEND(c, SPAN("ZSCORE"), c->index, DIGITS(e->id));
 }
 
 static void verify_receive_measures(struct verify *v, struct examined *e)
@@ -413,7 +407,6 @@ static void verify_check_values(struct verify *v, int64_t id, const struct chann
                                            [CHANNEL_FLAG] = "0 or 1",
                                            [CHANNEL_DATETIME] = "a date and time (YYYY-MM-DDTHH:MM:SS)",
                                            [CHANNEL_HISTORY] = "a JSON object of dates and integers"};
-    char shown[EXCERPT_MAX];
     buf_clear(&v->scratch);
     unsigned invalid = channel_write(&v->scratch, row, CHANNEL_CARD);
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
@@ -426,16 +419,15 @@ static void verify_check_values(struct verify *v, int64_t id, const struct chann
             (void)client_fail_memory(&v->client);
         if (repaired || (invalid & 1U << f) != 0)
             verify_report(v, LOAD_CORRECTED, "card %lld: %s: %s is not %s", (long long)id, name,
-                          excerpt(value, shown), expected[type]);
+                          EXCERPT(value), expected[type]);
         else if (fault != NULL)
-            verify_report(v, LOAD_CORRECTED, "card %lld: %s: %s %s", (long long)id, name,
-                          excerpt(value, shown), fault);
+            verify_report(v, LOAD_CORRECTED, "card %lld: %s: %s %s", (long long)id, name, EXCERPT(value),
+                          fault);
     }
 }
 
 static void verify_check_fields(struct verify *v, int64_t id, const struct channel_row *row)
 {
-    char shown[EXCERPT_MAX];
     verify_check_values(v, id, row);
     struct span own = row->value[CHANNEL_FIELD_max_channel_id];
     int64_t number = 0;
@@ -449,7 +441,7 @@ static void verify_check_fields(struct verify *v, int64_t id, const struct chann
         verify_report(
             v, LOAD_CORRECTED ", or set --channel-host",
             "card %lld: link: %s is not https://%s/<slug> (of at most %d bytes), so it is never found",
-            (long long)id, excerpt(link, shown), v->hosts->channel_host.data, LINK_SLUG_MAX);
+            (long long)id, EXCERPT(link), v->hosts->channel_host.data, LINK_SLUG_MAX);
 }
 
 static void verify_check_card(struct verify *v, struct examined *e)
@@ -491,11 +483,10 @@ static void verify_receive_card(struct verify *v, struct examined *e)
 
 static void verify_report_owner(struct verify *v, const struct examined *e)
 {
-    char shown[EXCERPT_MAX];
     const struct link_owner *o = e->owner;
     if (o->link.data == NULL)
         return;
-    (void)excerpt(o->link, shown);
+    const char *shown = EXCERPT(o->link);
     if (!o->found)
         verify_report(v, LOAD_AGAIN, "card %lld: link: its link key is missing or holds no id: %s",
                       (long long)e->id, shown);
@@ -535,7 +526,6 @@ static void verify_examine(struct verify *v, struct examined *e, size_t count)
 static void verify_visit_cards(void *arg, const struct redis_reply *keys, size_t count)
 {
     struct verify *v = arg;
-    char shown[EXCERPT_MAX];
     struct examined *e = calloc(count + 1, sizeof *e);
     struct link_owner *owners = calloc(count + 1, sizeof *owners);
     verify_advance(v, count);
@@ -546,7 +536,7 @@ static void verify_visit_cards(void *arg, const struct redis_reply *keys, size_t
         e[i].owner = &owners[i];
         e[i].due = parse_int64(id, &e[i].id) == 0;
         if (!e[i].due)
-            verify_report(v, DELETE_KEY, "card %s: %s", excerpt(id, shown),
+            verify_report(v, DELETE_KEY, "card %s: %s", EXCERPT(id),
                           "its key does not end with a 64-bit integer, so it is never found");
     }
     if (e != NULL && owners != NULL)
@@ -559,8 +549,7 @@ static void verify_visit_cards(void *arg, const struct redis_reply *keys, size_t
 
 static void verify_check_link(struct verify *v, const struct link_owner *o)
 {
-    char shown[EXCERPT_MAX];
-    (void)excerpt(o->link, shown);
+    const char *shown = EXCERPT(o->link);
     if (!link_is_stored_shape(v->hosts, o->link))
         verify_report(v, DELETE_KEY ", or set --channel-host",
                       "link %s: is not https://%s/<slug> (of at most %d bytes), so it is never found", shown,
@@ -575,9 +564,8 @@ static void verify_check_link(struct verify *v, const struct link_owner *o)
 
 static void verify_receive_link_ttl(struct verify *v, const struct link_owner *o)
 {
-    char shown[EXCERPT_MAX];
     char what[EXCERPT_MAX + 8];
-    (void)snprintf(what, sizeof what, "link %s", excerpt(o->link, shown));
+    (void)snprintf(what, sizeof what, "link %s", EXCERPT(o->link));
     verify_report_ttl(v, what, client_receive_integer(&v->client));
 }
 

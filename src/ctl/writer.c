@@ -134,10 +134,8 @@ __attribute__((format(printf, 3, 4))) static void writer_refuse(struct writer *w
 /* A key of another type may belong to another program: it is not overwritten. */
 static void writer_refuse_type(struct writer *w, struct entry *e, struct span key, const char *type)
 {
-    char name[EXCERPT_MAX];
     if (!e->refused)
-        writer_refuse(w, e, "%s in Redis is not %s: delete it and load the line again", excerpt(key, name),
-                      type);
+        writer_refuse(w, e, "%s in Redis is not %s: delete it and load the line again", EXCERPT(key), type);
 }
 
 /* --- What Redis holds --- */
@@ -275,8 +273,7 @@ static int writer_index_next_score(struct client *c, int64_t *out)
 /* Queues the ZADD of a channel, unless it is there already, to the index or the next index. */
 static void writer_index_send_add(struct client *c, bool next, int64_t score, struct span id)
 {
-    char digits[INT64_DIGITS_MAX];
-    CLIENT_SEND(c, SPAN("ZADD"), next ? c->index_next : c->index, SPAN("NX"), digits_of(score, digits), id);
+    CLIENT_SEND(c, SPAN("ZADD"), next ? c->index_next : c->index, SPAN("NX"), DIGITS(score), id);
 }
 
 /* --- Writing --- */
@@ -427,12 +424,11 @@ static void writer_send_unmark(struct writer *w)
 
 int writer_mark_samples(struct writer *w)
 {
-    char digits[INT64_DIGITS_MAX];
     if (w->samples == 0)
         return 0;
     lock_watch(w->lock);
     lock_begin(w->lock);
-    CLIENT_SEND(w->client, SPAN("SET"), w->client->samples, digits_of(w->samples, digits));
+    CLIENT_SEND(w->client, SPAN("SET"), w->client->samples, DIGITS(w->samples));
     lock_commit(w->lock);
     return lock_receive_done(w->lock);
 }
@@ -489,11 +485,8 @@ static int writer_index_swap(struct writer *w)
 static int writer_merge_step(struct writer *w, int64_t rank, int64_t score, size_t *members)
 {
     struct client *c = w->client;
-    char first[INT64_DIGITS_MAX];
-    char last[INT64_DIGITS_MAX];
     lock_watch(w->lock);
-    CLIENT_SEND(c, SPAN("ZRANGE"), c->index_next, digits_of(rank, first),
-                digits_of(rank + MERGE_STEP - 1, last));
+    CLIENT_SEND(c, SPAN("ZRANGE"), c->index_next, DIGITS(rank), DIGITS(rank + MERGE_STEP - 1));
     const struct redis_reply *reply = client_receive(c);
     *members = reply->elements;
     lock_begin(w->lock);
