@@ -8,6 +8,7 @@
 #include "http/codings.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct api {
@@ -18,11 +19,12 @@ struct api {
     uint64_t random; /* for the share of the access log */
     struct access_log_budget refused;
     struct buf scratch;            /* for parsing the current request */
-    struct buf links;              /* the Link field of the current response */
-    struct buf cache_status, age;  /* the values of its fields Cache-Status and Age */
-    struct rate_fields rate;       /* the fields of the current response */
     struct api_key_name key_name;  /* the current request's, if it is answered without a query */
     struct http_response response; /* the current one; on the stack it would be zeroed as a whole each time */
+    struct {
+        char links[PAGE_LINKS_MAX], cache_status[64], age[INT64_DIGITS_MAX + 1];
+        struct rate_fields rate;
+    } value; /* of its fields */
 };
 
 /* The state of a request until its response: the handler's state in the exchange (http/exchange.h). */
@@ -117,7 +119,7 @@ static void api_respond(struct call *call)
     if (id.data != NULL)
         http_response_add(r, SPAN("X-Request-Id"), id);
     if (call->rate.outcome != RATE_NONE)
-        rate_limit_add_fields(a->options.rate_limit, &call->rate, &a->rate, r);
+        rate_limit_add_fields(a->options.rate_limit, &call->rate, &a->value.rate, r);
     if (api_has_cors(a))
         cors_add_fields(a->options.cors_origins, request, r);
     uint64_t duration_ns = clock_now_ns() - http_exchange_began_ns(call->exchange);
@@ -193,15 +195,11 @@ static inline void api_respond_content(struct call *call)
 /* Adds Cache-Status and Age (RFC 9211, RFC 9111 section 5.1) to a response that may have changed in Redis. */
 static void api_add_cache_status(struct api *a, const struct cache_result *result)
 {
-    buf_clear(&a->cache_status);
-    buf_clear(&a->age);
-    buf_printf(&a->cache_status, "channeld; hit; ttl=%lld", (long long)result->ttl_s);
-    buf_printf(&a->age, "%lld", (long long)result->age_s);
-    /* not covered: out of memory */
-    if (buf_error(&a->cache_status) != 0 || buf_error(&a->age) != 0)
-        return;
-    http_response_add(&a->response, SPAN("Cache-Status"), buf_span(&a->cache_status));
-    http_response_add(&a->response, SPAN("Age"), buf_span(&a->age));
+    (void)snprintf(a->value.cache_status, sizeof a->value.cache_status, "channeld; hit; ttl=%lld",
+                   (long long)result->ttl_s);
+    (void)snprintf(a->value.age, sizeof a->value.age, "%lld", (long long)result->age_s);
+    http_response_add(&a->response, SPAN("Cache-Status"), span_of(a->value.cache_status));
+    http_response_add(&a->response, SPAN("Age"), span_of(a->value.age));
 }
 
 static void api_respond_found(struct call *call, const struct cache_result *result)
@@ -211,12 +209,10 @@ static void api_respond_found(struct call *call, const struct cache_result *resu
     http_response_add_line(r, SPAN("Cache-Control: private, no-cache"));
     if (result->source == CACHE_SOURCE_STALE || result->source == CACHE_SOURCE_TTL)
         api_add_cache_status(a, result);
-    if (call->route == ROUTE_LIST) {
-        buf_clear(&a->links);
-        page_links_write(&a->links, a->options.base_path, call->page, result->last_page);
-        if (buf_error(&a->links) == 0)
-            http_response_add(r, SPAN("Link"), buf_span(&a->links));
-    }
+    if (call->route == ROUTE_LIST)
+        http_response_add(
+            r, SPAN("Link"),
+            page_links_write(a->value.links, a->options.base_path, call->page, result->last_page));
     api_respond_content(call);
 }
 
@@ -489,9 +485,6 @@ void api_free(struct api *a)
     api_bodies_fini(&a->bodies);
     digest_cache_fini(&a->digests);
     buf_fini(&a->scratch);
-    buf_fini(&a->links);
-    buf_fini(&a->cache_status);
-    buf_fini(&a->age);
     free(a);
 }
 

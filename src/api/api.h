@@ -6,7 +6,6 @@
 #define API_API_H
 
 #include "api/access_log.h"
-#include "api/key_metrics.h"
 #include "api/metrics.h"
 #include "api/rate_limit.h"
 #include "cache/cache.h"

@@ -105,9 +105,6 @@ void api_bodies_fini(struct api_bodies *b)
 
 /* --- the Link field --- */
 
-/* Links per field, and room for the text of each link without the base path and its number. */
-enum { LINKS_MAX = 4, LINK_BASE_MAX = 64 };
-
 static char *api_response_put_link(char *at, struct span target, int64_t page, struct span relation)
 {
     at = span_put(target, span_put(SPAN(", "), at));
@@ -116,19 +113,16 @@ static char *api_response_put_link(char *at, struct span target, int64_t page, s
 }
 
 /* The target is the same in all links, up to the number of the page: it is copied from the first. */
-void page_links_write(struct buf *out, struct span base_path, int64_t page, int64_t last)
+struct span page_links_write(char out[PAGE_LINKS_MAX], struct span base_path, int64_t page, int64_t last)
 {
-    if (buf_reserve(out, LINKS_MAX * (LINK_BASE_MAX + base_path.len + INT64_DIGITS_MAX)) != 0)
-        return;
-    char *first = out->data + out->len;
-    char *at = span_put(base_path, span_put(SPAN("<"), first));
+    char *at = span_put(base_path, span_put(SPAN("<"), out));
     at = span_put(SPAN("channels/?page="), at);
-    struct span target = {first, (size_t)(at - first)};
+    struct span target = {out, (size_t)(at - out)};
     at = span_put(SPAN("1>; rel=\"first\""), at);
     if (page > 1)
         at = api_response_put_link(at, target, page - 1 < last ? page - 1 : last, SPAN(">; rel=\"prev\""));
     if (page < last)
         at = api_response_put_link(at, target, page + 1, SPAN(">; rel=\"next\""));
     at = api_response_put_link(at, target, last, SPAN(">; rel=\"last\""));
-    out->len = (size_t)(at - out->data);
+    return (struct span){out, (size_t)(at - out)};
 }

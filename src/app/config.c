@@ -68,7 +68,7 @@ static const char *config_check_base_path(struct config *c)
         return "out of memory";
     free(c->values.base_path);
     c->values.base_path = effective;
-    return n <= CONFIG_BASE_PATH_MAX ? NULL : "is too long";
+    return n <= API_BASE_PATH_MAX ? NULL : "is too long";
 }
 
 /* Hosts are compared without case; they are kept in lower case, as in stored links. */

@@ -4,6 +4,7 @@
 
 #include "api/access_log.h"
 #include "api/rate_limit.h"
+#include "api/response.h"
 #include "base/log.h"
 #include "base/net.h"
 #include "base/settings.h"
@@ -120,8 +121,6 @@ static inline enum log_level config_log_level(const struct config_values *v)
 {
     return (enum log_level)(LOG_ERROR + v->log.level);
 }
-
-enum { CONFIG_BASE_PATH_MAX = 128 };
 
 /* The settings that are read again when their files change. */
 #define CONFIG_REDIS SETTINGS_PART(struct config_values, redis)

@@ -8,7 +8,6 @@
 #ifndef APP_WORKER_H
 #define APP_WORKER_H
 
-#include "api/key_metrics.h"
 #include "api/metrics.h"
 #include "app/config.h"
 #include "cache/metrics.h"
