@@ -78,10 +78,10 @@ static struct redis_connection *cache_connection_of(const struct cache *c)
 /* The result of a look-up, or what must be done before the next one. */
 struct lookup {
     enum lookup_outcome {
-        LOOKUP_HIT,
         LOOKUP_MISS,
         LOOKUP_UNDRAINED, /* invalidations may wait in the socket */
-        LOOKUP_UNCHECKED  /* the key must be checked first */
+        LOOKUP_UNCHECKED, /* the key must be checked first */
+        LOOKUP_HIT
     } outcome;
     enum freshness freshness;
     uint64_t now;               /* by the boot clock */
@@ -255,10 +255,12 @@ static struct lookup cache_lookup(struct cache *c, struct cache_request *request
         l.outcome = waits ? LOOKUP_UNCHECKED : LOOKUP_MISS;
         return l;
     }
-    if (auth == AUTH_RESULT_INVALID)
+    if (auth == AUTH_RESULT_INVALID) {
+        l.outcome = LOOKUP_HIT;
         l.result.status = CACHE_KEY_INVALID;
-    else
+    } else {
         l.outcome = cache_lookup_data(c, q, &l);
+    }
     if (l.outcome == LOOKUP_HIT)
         cache_count_hit(c, &l);
     return l;

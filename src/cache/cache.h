@@ -57,12 +57,13 @@ struct cache_query {
     struct span link; /* borrowed during the call */
 };
 
+/* In this order, what is not set says that nothing was found out. */
 enum cache_status {
-    CACHE_FOUND,
-    CACHE_NOT_FOUND,
-    CACHE_KEY_INVALID, /* the result has nothing else then */
     CACHE_UNAVAILABLE, /* Redis is not connected, too slow, or replied with an error */
-    CACHE_OUT_OF_MEMORY
+    CACHE_OUT_OF_MEMORY,
+    CACHE_KEY_INVALID, /* the result has nothing else then */
+    CACHE_NOT_FOUND,
+    CACHE_FOUND
 };
 
 /* The origin of a result. */
