@@ -112,8 +112,10 @@ static char *api_response_put_link(char *at, struct span target, int64_t page, s
     return span_put(relation, at);
 }
 
-/* The target is the same in all links, up to the number of the page: it is copied from the first. */
-struct span page_links_write(char out[PAGE_LINKS_MAX], struct span base_path, int64_t page, int64_t last)
+/* The target is the same in all links, up to the number of the page: it is copied from the first. Not inline:
+ * where the compiler sees the size of `out`, it checks each copy. */
+__attribute__((noinline)) struct span page_links_write(char out[PAGE_LINKS_MAX], struct span base_path,
+                                                       int64_t page, int64_t last)
 {
     char *at = span_put(base_path, span_put(SPAN("<"), out));
     at = span_put(SPAN("channels/?page="), at);
