@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-enum { REQUEST_ID_MAX = 128, TRACEPARENT_LEN = 55, TRACE_ID_LEN = 32, PARENT_ID_LEN = 16 };
+enum { REQUEST_ID_MAX = 128, TRACE_ID_LEN = 32, PARENT_ID_LEN = 16 };
 
 /* "12.5%" is 1250. */
 static int access_log_parse_percent(struct span text, int *share)
@@ -60,38 +60,29 @@ struct span request_id_next(struct request_ids *ids)
     return (struct span){ids->text, sizeof ids->text};
 }
 
-static bool access_log_hex_at(struct span s, size_t from, size_t to)
-{
-    return hex_valid((struct span){s.data + from, to - from});
-}
-
-/* Version 00 has a fixed length; a later version may continue behind a hyphen; ff is invalid. */
-static bool access_log_traceparent_length_valid(struct span t)
-{
-    if (t.len < TRACEPARENT_LEN || !access_log_hex_at(t, 0, 2) || span_starts_with(t, SPAN("ff")))
-        return false;
-    if (t.len == TRACEPARENT_LEN)
-        return true;
-    return !span_starts_with(t, SPAN("00")) && t.data[TRACEPARENT_LEN] == '-';
-}
-
 /* The trace id and parent id of a traceparent field, 32 and 16 hexadecimal digits; both absent when it is not
- * valid. In versions after 00 the first 55 characters are read (W3C Trace Context, "Versioning of
- * traceparent"). */
+ * valid. In versions after 00 the first 55 characters are read, and more may follow behind a hyphen (W3C
+ * Trace Context, "Versioning of traceparent"); ff is invalid. */
 struct trace_ids {
     struct span trace, parent;
 };
 
 static struct trace_ids access_log_trace_ids_of(struct span t)
 {
-    static const char zeros[] = "00000000000000000000000000000000";
-    bool shaped = access_log_traceparent_length_valid(t) && t.data[2] == '-' && t.data[35] == '-' &&
-                  t.data[52] == '-' && access_log_hex_at(t, 3, 35) && access_log_hex_at(t, 36, 52) &&
-                  access_log_hex_at(t, 53, 55);
-    if (!shaped || memcmp(t.data + 3, zeros, TRACE_ID_LEN) == 0 ||
-        memcmp(t.data + 36, zeros, PARENT_ID_LEN) == 0)
-        return (struct trace_ids){SPAN_ABSENT, SPAN_ABSENT};
-    return (struct trace_ids){{t.data + 3, TRACE_ID_LEN}, {t.data + 36, PARENT_ID_LEN}};
+    static const struct trace_ids none = {{NULL, 0}, {NULL, 0}};
+    static const struct span zeros = {"00000000000000000000000000000000", TRACE_ID_LEN};
+    struct span rest = t;
+    struct span version = span_cut(&rest, '-');
+    struct span trace = span_cut(&rest, '-');
+    struct span parent = span_cut(&rest, '-');
+    struct span flags = span_cut(&rest, '-');
+    if (version.len != 2 || trace.len != TRACE_ID_LEN || parent.len != PARENT_ID_LEN || flags.len != 2 ||
+        span_equal(version, SPAN("ff")) || (span_equal(version, SPAN("00")) && rest.data != NULL))
+        return none;
+    if (!hex_valid(version) || !hex_valid(trace) || !hex_valid(parent) || !hex_valid(flags) ||
+        span_equal(trace, zeros) || span_starts_with(zeros, parent))
+        return none;
+    return (struct trace_ids){trace, parent};
 }
 
 bool access_log_spend(struct access_log_budget *budget, uint64_t now_ns, uint64_t *suppressed)

@@ -124,34 +124,25 @@ int process_cpus_available(void)
 
 /* --- metrics --- */
 
-/* Fields of /proc/self/stat, by their numbers in proc_pid_stat(5). */
-enum { STAT_STATE = 3, STAT_THREADS = 20, STAT_VIRTUAL_BYTES = 23, STAT_RESIDENT_PAGES, STAT_END };
-
-/* The second field, the name, may contain anything and ends with the last parenthesis. */
-static bool process_read_stat(unsigned long long field[STAT_END])
-{
-    char line[1024];
-    char *rest = process_file_first_line("/proc/self/stat", line, sizeof line) ? strrchr(line, ')') : NULL;
-    if (rest == NULL)
-        return false;
-    int at = STAT_STATE;
-    for (char *word = strtok_r(rest + 1, " ", &rest); word != NULL && at < STAT_END; at++) {
-        field[at] = strtoull(word, NULL, 10);
-        word = strtok_r(NULL, " ", &rest);
-    }
-    return at == STAT_END;
-}
-
+/* Fields 20, 23 and 24 of /proc/self/stat (proc_pid_stat(5)). The second field, the name, may contain
+ * anything and ends with the last parenthesis. */
 static void process_write_stat(struct buf *out)
 {
-    unsigned long long field[STAT_END];
-    if (!process_read_stat(field))
+    char line[1024];
+    unsigned long long threads = 0;
+    unsigned long long virtual_bytes = 0;
+    unsigned long long resident_pages = 0;
+    const char *rest =
+        process_file_first_line("/proc/self/stat", line, sizeof line) ? strrchr(line, ')') : NULL;
+    if (rest == NULL ||
+        sscanf(rest + 1, "%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu%*s%*s%llu%llu", &threads,
+               &virtual_bytes, &resident_pages) != 3)
         return;
     metrics_write_one(out, "process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.",
-                      field[STAT_VIRTUAL_BYTES]);
+                      virtual_bytes);
     metrics_write_one(out, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.",
-                      field[STAT_RESIDENT_PAGES] * (unsigned long long)sysconf(_SC_PAGESIZE));
-    metrics_write_one(out, "process_threads", "gauge", "Threads of the process.", field[STAT_THREADS]);
+                      resident_pages * (unsigned long long)sysconf(_SC_PAGESIZE));
+    metrics_write_one(out, "process_threads", "gauge", "Threads of the process.", threads);
 }
 
 static void process_write_cpu(struct buf *out)
