@@ -3,7 +3,6 @@
 
 #include "api/cors.h"
 #include "api/params.h"
-#include "api/response.h"
 #include "base/clock.h"
 #include "http/codings.h"
 
@@ -13,6 +12,7 @@
 
 struct api {
     struct api_options options;
+    struct span base_path, cors_origins; /* of the settings */
     struct api_bodies bodies;
     struct digest_cache digests;
     struct request_ids ids;
@@ -52,7 +52,7 @@ static void api_log_call(const struct call *call, const struct http_request *req
 {
     char client[IP_TEXT_MAX];
     size_t client_len = 0;
-    if (call->api->options.log_clients) {
+    if (call->api->options.settings.log_clients != 0) {
         struct ip ip = http_exchange_client(call->exchange);
         client_len = ip_write(&ip, client);
     }
@@ -104,7 +104,7 @@ static bool api_is_logged(struct call *call, int status, uint64_t *suppressed)
 
 static bool api_has_cors(const struct api *a)
 {
-    return a->options.cors_origins.len > 0;
+    return a->cors_origins.len > 0;
 }
 
 /* Sends a->response, and counts and logs it. Every request ends here or in api_cancel(). */
@@ -121,7 +121,7 @@ static void api_respond(struct call *call)
     if (call->rate.outcome != RATE_NONE)
         rate_limit_add_fields(a->options.rate_limit, &call->rate, &a->value.rate, r);
     if (api_has_cors(a))
-        cors_add_fields(a->options.cors_origins, request, r);
+        cors_add_fields(a->cors_origins, request, r);
     uint64_t duration_ns = clock_now_ns() - http_exchange_began_ns(call->exchange);
     request_metrics_count(a->options.metrics, call->route, r->status, duration_ns);
     metric_sub(&a->options.metrics->requests_in_flight, 1);
@@ -154,7 +154,7 @@ static void api_respond_options(struct call *call)
     struct http_response *r = api_begin_response(a, 204, NULL);
     http_response_add(r, SPAN("Allow"), SPAN("GET, HEAD, OPTIONS"));
     if (api_has_cors(a))
-        cors_add_preflight_fields(a->options.cors_origins, http_exchange_request(call->exchange), r);
+        cors_add_preflight_fields(a->cors_origins, http_exchange_request(call->exchange), r);
     api_respond(call);
 }
 
@@ -177,7 +177,7 @@ static inline void api_respond_content(struct call *call)
     struct http_response *r = &call->api->response;
     const struct http_request *request = http_exchange_request(call->exchange);
     enum coding coding = (enum coding)r->body->coding;
-    if (call->api->options.compression)
+    if (call->api->options.settings.compression != 0)
         r->vary = HTTP_VARY_ACCEPT_ENCODING;
     http_response_evaluate_preconditions(r, request->field[HTTP_FIELD_IF_MATCH],
                                          request->field[HTTP_FIELD_IF_NONE_MATCH], &call->codings);
@@ -210,9 +210,8 @@ static void api_respond_found(struct call *call, const struct cache_result *resu
     if (result->source == CACHE_SOURCE_STALE || result->source == CACHE_SOURCE_TTL)
         api_add_cache_status(a, result);
     if (call->route == ROUTE_LIST)
-        http_response_add(
-            r, SPAN("Link"),
-            page_links_write(a->value.links, a->options.base_path, call->page, result->last_page));
+        http_response_add(r, SPAN("Link"),
+                          page_links_write(a->value.links, a->base_path, call->page, result->last_page));
     api_respond_content(call);
 }
 
@@ -331,7 +330,7 @@ static void api_on_result(void *arg, const struct cache_result *result)
 /* Without compression every client is taken for one that accepts only identity. */
 static struct http_codings api_codings_of(const struct call *call)
 {
-    return http_accept_encoding(call->api->options.compression
+    return http_accept_encoding(call->api->options.settings.compression != 0
                                     ? http_exchange_request(call->exchange)->field[API_FIELD_ACCEPT_ENCODING]
                                     : SPAN_ABSENT);
 }
@@ -391,7 +390,7 @@ static bool api_respond_to_method(struct call *call, enum http_method method)
 
 static bool api_needs_key(const struct api *a, enum route route)
 {
-    return route_needs_key(route) || (route == ROUTE_OPENAPI && a->options.openapi_auth);
+    return route_needs_key(route) || (route == ROUTE_OPENAPI && a->options.settings.openapi_auth != 0);
 }
 
 /* OPTIONS * asks about the server as a whole (RFC 9110 section 9.3.7). */
@@ -400,7 +399,7 @@ static void api_handle_without_key(struct call *call, const struct http_request 
     if (request->method == METHOD_OPTIONS && span_equal(request->path, SPAN("*")))
         api_respond_options(call);
     else if (call->route == ROUTE_NONE)
-        api_respond_error(call, span_starts_with(request->path, call->api->options.base_path)
+        api_respond_error(call, span_starts_with(request->path, call->api->base_path)
                                     ? API_ERROR_PATH_NOT_FOUND
                                     : API_ERROR_OUTSIDE_API);
     else if (!api_respond_to_method(call, request->method))
@@ -412,7 +411,7 @@ static void api_handle_call(struct call *call)
     struct api *a = call->api;
     const struct http_request *request = http_exchange_request(call->exchange);
     struct route_id id = {0};
-    call->route = route_match(a->options.base_path, request->path, &id);
+    call->route = route_match(a->base_path, request->path, &id);
     call->codings = api_codings_of(call);
     if (!api_needs_key(a, call->route)) {
         api_handle_without_key(call, request);
@@ -468,9 +467,11 @@ int api_new(const struct api_options *options, struct api **out)
     if (a == NULL)
         return -ENOMEM;
     a->options = *options;
+    a->base_path = span_of(options->settings.base_path);
+    a->cors_origins = span_of(options->settings.cors_origins);
     request_ids_init(&a->ids);
     a->random = a->ids.state[0] ^ a->ids.state[1];
-    if (api_bodies_init(&a->bodies, options->base_path) != 0) {
+    if (api_bodies_init(&a->bodies, a->base_path) != 0) {
         api_free(a);
         return -ENOMEM;
     }

@@ -8,6 +8,8 @@
 #include "api/access_log.h"
 #include "api/metrics.h"
 #include "api/rate_limit.h"
+#include "api/response.h"
+#include "base/settings.h"
 #include "cache/cache.h"
 #include "http/exchange.h"
 #include "model/link.h"
@@ -16,18 +18,34 @@
 
 struct api;
 
+/* clang-format off */
+/* The settings as rows of a table, for a struct api_settings that is this member of `type`. */
+#define API_SETTINGS(type, member) \
+    SETTING_ROW(type, member.base_path, TEXT, "base-path", "/api/", 0, 0, "Path prefix of the API"), \
+    SETTING_WORDS(type, member.compression, "compression", "on", "off|on", \
+      "on or off: gzip and zstd for clients that accept them"), \
+    SETTING_WORDS(type, member.openapi_auth, "openapi-auth", "off", "off|on", \
+      "on or off: openapi.json requires an API key too"), \
+    SETTING_WORDS(type, member.log_clients, "log-clients", "on", "off|on", \
+      "on or off: the client's address in the access log"), \
+    SETTING_ROW(type, member.cors_origins, TEXT, "cors-origins", "", 0, 0, \
+      "Origins whose pages may call the API, separated by commas, or *")
+/* clang-format on */
+
+struct api_settings {
+    char *base_path;                                /* begins and ends with a slash */
+    char *cors_origins;                             /* see cors.h; empty: CORS is off */
+    int64_t compression, openapi_auth, log_clients; /* 1: on */
+};
+
 struct api_options {
     struct cache *cache; /* borrowed, as are all pointers here */
     struct request_metrics *metrics;
     struct rate_limit *rate_limit;   /* one for the process; NULL: none */
-    struct span base_path;           /* begins and ends with a slash */
     struct key_metrics *key_metrics; /* NULL: requests are not counted by the name of their key */
     struct link_hosts hosts;
-    struct span cors_origins;     /* see cors.h; empty: CORS is off */
     const atomic_int *access_log; /* a share; see access_log.h. Another thread may change it */
-    bool log_clients;             /* the access log shows client addresses */
-    bool openapi_auth;            /* the OpenAPI document needs a key */
-    bool compression; /* content is sent in the coding that the client prefers, if it exists in that coding */
+    struct api_settings settings;
 };
 
 /* Owned by the caller (api_free, after the server that uses it was closed). Returns 0 or -ENOMEM. */

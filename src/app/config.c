@@ -11,21 +11,60 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { CONFIG_DAY = 24 * 60 * 60 * 1000 };
+
+/* In the order of --help. */
 /* clang-format off */
+#define ROW(member, ...)   SETTING_ROW(struct config_values, member, __VA_ARGS__)
+#define WORDS(member, ...) SETTING_WORDS(struct config_values, member, __VA_ARGS__)
 static const struct setting TABLE[] = {
-#define ROW(kind, member, name, fallback, min, max, help) \
-    {name, SETTING_##kind, offsetof(struct config_values, member), fallback, min, max, false, help, NULL},
-#define CHOICE_ROW(member, name, fallback, choices, help) \
-    {name, SETTING_CHOICE, offsetof(struct config_values, member), fallback, 0, 0, false, help, choices},
-#define REDIS_ROWS(member) REDIS_SETTINGS(struct config_values, member),
-#define HTTP_ROWS(member) HTTP_SETTINGS(struct config_values, member),
-#define LOG_ROWS(member) CONFIG_LOG_ROWS(member),
-    CONFIG_SETTINGS(ROW, CHOICE_ROW, REDIS_ROWS, HTTP_ROWS, LOG_ROWS)
-#undef ROW
-#undef CHOICE_ROW
-#undef REDIS_ROWS
-#undef HTTP_ROWS
-#undef LOG_ROWS
+    ROW(listen, TEXT, "listen", ":8080", 0, 0,
+      "Address of the public API; without a host, every IPv6 and IPv4 address"),
+    ROW(admin_listen, TEXT, "admin-listen", ":8081", 0, 0,
+      "Address of /livez, /readyz, /startupz, /metrics and /version; keep it private"),
+    API_SETTINGS(struct config_values, api),
+    REDIS_SETTINGS(struct config_values, redis),
+    ROW(redis_prefix, TEXT, "redis-prefix", "channels:", 0, 0,
+      "Prefix of every Redis key"),
+    ROW(channel_host, TEXT, "channel-host", "max.ru", 0, 0,
+      "Host of stored channel links"),
+    ROW(web_host, TEXT, "web-host", "web.max.ru", 0, 0,
+      "Host of the web client; its links find the same channels"),
+    ROW(workers, COUNT, "workers", "0", 0, 1024,
+      "Worker threads; 0: one per processor granted"),
+    ROW(request_timeout, DURATION, "request-timeout", "2s", 10, 10 * 60 * 1000,
+      "Longest wait for Redis before a request is answered with 500"),
+    ROW(cache_size, SIZE, "cache-size", "64MiB", 0, (int64_t)1 << 40,
+      "Memory for cached data, split among the workers; 0: every request reads Redis"),
+    ROW(cache_ttl, DURATION, "cache-ttl", "0s", 0, CONFIG_DAY,
+      "How long cached data and API keys are used while Redis refuses CLIENT TRACKING; 0: not at all"),
+    WORDS(tracking, "tracking", "keys", "keys|broadcast",
+      "keys (Redis tracks what each worker reads) or broadcast (each worker gets every change)"),
+    ROW(stale_limit, DURATION, "stale-limit", "30s", 0, CONFIG_DAY,
+      "How long cached data is served, and the process stays ready, after Redis is lost"),
+    ROW(stale_keys_limit, TEXT, "stale-keys-limit", "same", 0, 0,
+      "The same for cached API keys: a duration, or same (as stale-limit)"),
+    HTTP_SETTINGS(struct config_values, http),
+    ROW(max_connections, COUNT, "max-connections", "10000", 1, 1000000,
+      "Limit of client connections; beyond it a new one replaces the one that has waited longest for a request, or "
+      "gets 503 if none waits"),
+    ROW(drain_delay, DURATION, "drain-delay", "5s", 0, CONFIG_DAY,
+      "After SIGTERM: how long to serve, not ready, before the listeners close"),
+    ROW(drain_timeout, DURATION, "drain-timeout", "20s", 0, CONFIG_DAY,
+      "After that: how long requests in flight may take"),
+    {"log-level", SETTING_CHOICE, offsetof(struct config_values, log.level), "info", 0, 0, true,
+      "error, warn, info or debug", "error|warn|info|debug"},
+    {"access-log", SETTING_TEXT, offsetof(struct config_values, log.access), "errors", 0, 0, true,
+      "off, errors (status 400 and above), all, or errors and a share of the other requests, such as 1%", NULL},
+    WORDS(key_metrics, "key-metrics", "off", "off|on",
+      "on or off: requests by the name of their API key in /metrics"),
+    WORDS(core_dumps, "core-dumps", "off", "off|on",
+      "on or off: core dumps and debuggers may read the memory, API keys included"),
+    ROW(key_rate, TEXT, "key-rate", "", 0, 0,
+      "Rate of each API key in this process, such as 100/s, 6000/m or 100/s,burst=200; beyond it 429; empty: no "
+      "limit"),
+    ROW(trusted_proxies, TEXT, "trusted-proxies", "", 0, 0,
+      "Networks of proxies whose forwarded client addresses are trusted, separated by commas"),
 };
 /* clang-format on */
 
@@ -55,7 +94,7 @@ static bool config_is_path_char(char c)
 /* The slash at either end is optional; from now on the path has both. */
 static const char *config_check_base_path(struct config *c)
 {
-    const char *text = c->values.base_path;
+    const char *text = c->values.api.base_path;
     size_t len = strlen(text);
     for (size_t i = 0; i < len; i++)
         if (!config_is_path_char(text[i]) || (text[i] == '/' && i > 0 && text[i - 1] == '/'))
@@ -66,8 +105,8 @@ static const char *config_check_base_path(struct config *c)
     int n = asprintf(&effective, "%s%s%s", first, text, last);
     if (n < 0)
         return "out of memory";
-    free(c->values.base_path);
-    c->values.base_path = effective;
+    free(c->values.api.base_path);
+    c->values.api.base_path = effective;
     return n <= API_BASE_PATH_MAX ? NULL : "is too long";
 }
 
@@ -132,7 +171,7 @@ static int config_check(struct config *c, struct buf *error)
         {"channel-host", config_check_host(v->channel_host, &c->hosts.channel_host), NULL, NULL},
         {"web-host", config_check_host(v->web_host, &c->hosts.web_host), NULL, NULL},
         {"stale-keys-limit", config_check_stale_keys_limit(c), NULL, NULL},
-        {"cors-origins", cors_origins_error(span_of(v->cors_origins), &origin), &origin,
+        {"cors-origins", cors_origins_error(span_of(v->api.cors_origins), &origin), &origin,
          "origins such as https://example.org are expected, separated by commas, or *"},
         {"trusted-proxies", ip_networks_parse(span_of(v->trusted_proxies), &c->trusted_proxies, &network),
          &network, "networks such as 10.0.0.0/8 are expected, separated by commas"},

@@ -1,10 +1,9 @@
-/* The settings of channeld: one table defines the struct, the parser, --help and --check. */
+/* The settings of channeld. */
 #ifndef APP_CONFIG_H
 #define APP_CONFIG_H
 
-#include "api/access_log.h"
+#include "api/api.h"
 #include "api/rate_limit.h"
-#include "api/response.h"
 #include "base/log.h"
 #include "base/net.h"
 #include "base/settings.h"
@@ -14,107 +13,31 @@
 #include "model/link.h"
 #include "redis/endpoint.h"
 
-/* clang-format off */
-#define CONFIG_MINUTES(n) ((int64_t)(n) * 60 * 1000)
-#define CONFIG_DAY        CONFIG_MINUTES(24 * 60)
-
-/*
- * X(kind, member, name, default, min, max, help): every setting of channeld, in the order of --help. The row
- * is the member of config_values, the flag --name, the variable CHANNELD_NAME, its bounds (numbers; sizes in
- * bytes, durations in milliseconds), its lines in --help and --check, and its places in the manual and
- * the environment file. The table of docs/configuration.md must agree (tests/check-docs).
- * CHOICE(member, name, default, words, help): the same for one of some words; the member is its place among them.
- * REDIS(member): the settings that channelctl has as well, from redis/endpoint.h.
- * HTTP(member): those of http/server.h.
- * LOG(member): CONFIG_LOG_ROWS, which may come from files, and change with them.
- */
-#define CONFIG_SETTINGS(X, CHOICE, REDIS, HTTP, LOG) \
-    X(TEXT, listen, "listen", ":8080", 0, 0, \
-      "Address of the public API; without a host, every IPv6 and IPv4 address") \
-    X(TEXT, admin_listen, "admin-listen", ":8081", 0, 0, \
-      "Address of /livez, /readyz, /startupz, /metrics and /version; keep it private") \
-    X(TEXT, base_path, "base-path", "/api/", 0, 0, \
-      "Path prefix of the API") \
-    REDIS(redis) \
-    X(TEXT, redis_prefix, "redis-prefix", "channels:", 0, 0, \
-      "Prefix of every Redis key") \
-    X(TEXT, channel_host, "channel-host", "max.ru", 0, 0, \
-      "Host of stored channel links") \
-    X(TEXT, web_host, "web-host", "web.max.ru", 0, 0, \
-      "Host of the web client; its links find the same channels") \
-    X(COUNT, workers, "workers", "0", 0, 1024, \
-      "Worker threads; 0: one per processor granted") \
-    X(DURATION, request_timeout, "request-timeout", "2s", 10, CONFIG_MINUTES(10), \
-      "Longest wait for Redis before a request is answered with 500") \
-    X(SIZE, cache_size, "cache-size", "64MiB", 0, (int64_t)1 << 40, \
-      "Memory for cached data, split among the workers; 0: every request reads Redis") \
-    X(DURATION, cache_ttl, "cache-ttl", "0s", 0, CONFIG_DAY, \
-      "How long cached data and API keys are used while Redis refuses CLIENT TRACKING; 0: not at all") \
-    CHOICE(tracking, "tracking", "keys", "keys|broadcast", \
-      "keys (Redis tracks what each worker reads) or broadcast (each worker gets every change)") \
-    CHOICE(compression, "compression", "on", "off|on", \
-      "on or off: gzip and zstd for clients that accept them") \
-    CHOICE(openapi_auth, "openapi-auth", "off", "off|on", \
-      "on or off: openapi.json requires an API key too") \
-    X(DURATION, stale_limit, "stale-limit", "30s", 0, CONFIG_DAY, \
-      "How long cached data is served, and the process stays ready, after Redis is lost") \
-    X(TEXT, stale_keys_limit, "stale-keys-limit", "same", 0, 0, \
-      "The same for cached API keys: a duration, or same (as stale-limit)") \
-    HTTP(http) \
-    X(COUNT, max_connections, "max-connections", "10000", 1, 1000000, \
-      "Limit of client connections; beyond it a new one replaces the one that has waited longest for a request, or " \
-      "gets 503 if none waits") \
-    X(DURATION, drain_delay, "drain-delay", "5s", 0, CONFIG_DAY, \
-      "After SIGTERM: how long to serve, not ready, before the listeners close") \
-    X(DURATION, drain_timeout, "drain-timeout", "20s", 0, CONFIG_DAY, \
-      "After that: how long requests in flight may take") \
-    LOG(log) \
-    CHOICE(log_clients, "log-clients", "on", "off|on", \
-      "on or off: the client's address in the access log") \
-    CHOICE(key_metrics, "key-metrics", "off", "off|on", \
-      "on or off: requests by the name of their API key in /metrics") \
-    CHOICE(core_dumps, "core-dumps", "off", "off|on", \
-      "on or off: core dumps and debuggers may read the memory, API keys included") \
-    X(TEXT, cors_origins, "cors-origins", "", 0, 0, \
-      "Origins whose pages may call the API, separated by commas, or *") \
-    X(TEXT, key_rate, "key-rate", "", 0, 0, \
-      "Rate of each API key in this process, such as 100/s, 6000/m or 100/s,burst=200; beyond it 429; empty: no " \
-      "limit") \
-    X(TEXT, trusted_proxies, "trusted-proxies", "", 0, 0, \
-      "Networks of proxies whose forwarded client addresses are trusted, separated by commas")
-
-/* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
-#define CONFIG_LOG_ROWS(member) \
-    {"log-level", SETTING_CHOICE, offsetof(struct config_values, member.level), "info", 0, 0, true, \
-     "error, warn, info or debug", "error|warn|info|debug"}, \
-    {"access-log", SETTING_TEXT, offsetof(struct config_values, member.access), "errors", 0, 0, true, \
-     "off, errors (status 400 and above), all, or errors and a share of the other requests, such as 1%", NULL}
-/* NOLINTEND(bugprone-macro-parentheses) */
-/* clang-format on */
-
-#define CONFIG_TYPE_TEXT     char *
-#define CONFIG_TYPE_COUNT    int64_t
-#define CONFIG_TYPE_SIZE     int64_t
-#define CONFIG_TYPE_DURATION int64_t
-
 struct config_log {
     int64_t level; /* from 0; see config_log_level */
     char *access;  /* see access_log_parse */
 };
 
-/* The settings as given: owned strings, numbers, bytes, milliseconds, places among the words of a choice. */
+/* The settings as given: owned strings, numbers, bytes, milliseconds, places among the words of a choice. The
+ * rows that describe them are in config.c, or with the struct of a layer. */
 struct config_values {
-#define CONFIG_MEMBER(kind, member, name, fallback, min, max, help) CONFIG_TYPE_##kind member;
-#define CONFIG_CHOICE(member, name, fallback, choices, help)        int64_t member;
-#define CONFIG_REDIS_MEMBER(member)                                 struct redis_options member;
-#define CONFIG_HTTP_MEMBER(member)                                  struct http_limits member;
-#define CONFIG_LOG_MEMBER(member)                                   struct config_log member;
-    CONFIG_SETTINGS(CONFIG_MEMBER, CONFIG_CHOICE, CONFIG_REDIS_MEMBER, CONFIG_HTTP_MEMBER, CONFIG_LOG_MEMBER)
-#undef CONFIG_MEMBER
-#undef CONFIG_CHOICE
-#undef CONFIG_REDIS_MEMBER
-#undef CONFIG_HTTP_MEMBER
-#undef CONFIG_LOG_MEMBER
+    char *listen, *admin_listen;
+    struct api_settings api;
+    struct redis_options redis;
+    char *redis_prefix, *channel_host, *web_host;
+    int64_t workers;
+    int64_t request_timeout;
+    int64_t cache_size, cache_ttl;
+    int64_t tracking;
+    int64_t stale_limit;
+    char *stale_keys_limit;
+    struct http_limits http;
+    int64_t max_connections;
+    int64_t drain_delay, drain_timeout;
+    struct config_log log;
+    int64_t key_metrics;
+    int64_t core_dumps;
+    char *key_rate, *trusted_proxies;
 };
 
 static inline enum log_level config_log_level(const struct config_values *v)

@@ -240,13 +240,9 @@ static int worker_make_api(struct worker *w)
         .metrics = &w->metrics.requests,
         .rate_limit = w->options.rate_limit,
         .key_metrics = w->metrics.keys,
-        .base_path = span_of(c->values.base_path),
         .hosts = c->hosts,
-        .cors_origins = span_of(c->values.cors_origins),
         .access_log = w->options.access_log,
-        .log_clients = c->values.log_clients != 0,
-        .openapi_auth = c->values.openapi_auth != 0,
-        .compression = c->values.compression != 0,
+        .settings = c->values.api,
     };
     return api_new(&options, &w->api);
 }

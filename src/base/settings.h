@@ -34,6 +34,14 @@ struct setting {
     const char *choices;  /* the words of a SETTING_CHOICE, as "off|on"; else NULL */
 };
 
+/* Rows of a table, whose values are a member of a struct of this type. SETTING_WORDS: a choice. */
+/* clang-format off */
+#define SETTING_ROW(type, member, kind, name, fallback, min, max, help) \
+    {(name), SETTING_##kind, offsetof(type, member), (fallback), (min), (max), false, (help), NULL}
+#define SETTING_WORDS(type, member, name, fallback, words, help) \
+    {(name), SETTING_CHOICE, offsetof(type, member), (fallback), 0, 0, false, (help), (words)}
+/* clang-format on */
+
 struct settings {
     const struct setting *table;
     size_t count;

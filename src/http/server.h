@@ -21,29 +21,25 @@ struct http_server;
 enum { HTTP_ACCEPTS_MIN = 4, HTTP_ACCEPTS_MAX = 64 };
 
 /* clang-format off */
-/* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
-#define HTTP_SETTING(type, member, name, kind, fallback, min, max, help) \
-    {name, SETTING_##kind, offsetof(type, member), fallback, min, max, false, help, NULL}
 #define HTTP_DAY_MS ((int64_t)24 * 60 * 60 * 1000)
 
 /* The limits as rows of a table of settings, for a struct http_limits that is this member of `type`. */
 #define HTTP_SETTINGS(type, member) \
-    HTTP_SETTING(type, member.head_timeout_ms, "header-timeout", DURATION, "10s", 100, HTTP_DAY_MS, \
+    SETTING_ROW(type, member.head_timeout_ms, DURATION, "header-timeout", "10s", 100, HTTP_DAY_MS, \
       "Longest time from the first byte of a request to the last, and from opening a connection to its first"), \
-    HTTP_SETTING(type, member.idle_timeout_ms, "idle-timeout", DURATION, "75s", 100, HTTP_DAY_MS, \
+    SETTING_ROW(type, member.idle_timeout_ms, DURATION, "idle-timeout", "75s", 100, HTTP_DAY_MS, \
       "How long a connection may stay open between two requests"), \
-    HTTP_SETTING(type, member.write_timeout_ms, "write-timeout", DURATION, "30s", 100, HTTP_DAY_MS, \
+    SETTING_ROW(type, member.write_timeout_ms, DURATION, "write-timeout", "30s", 100, HTTP_DAY_MS, \
       "Longest time to write a response to a client"), \
-    HTTP_SETTING(type, member.unsent_max, "max-unsent", SIZE, "16MiB", (int64_t)64 * 1024, (int64_t)1 << 40, \
+    SETTING_ROW(type, member.unsent_max, SIZE, "max-unsent", "16MiB", (int64_t)64 * 1024, (int64_t)1 << 40, \
       "Per worker: unread bytes of responses over 64 KiB; beyond it further ones wait for the request timeout, then " \
       "get 503"), \
-    HTTP_SETTING(type, member.max_connection_age_ms, "max-connection-age", DURATION, "5m", 0, HTTP_DAY_MS, \
+    SETTING_ROW(type, member.max_connection_age_ms, DURATION, "max-connection-age", "5m", 0, HTTP_DAY_MS, \
       "Age, plus or minus a tenth, at which the next response closes a connection; 0: never"), \
-    HTTP_SETTING(type, member.head_max, "max-header-size", SIZE, "16KiB", 1024, 1 << 20, \
+    SETTING_ROW(type, member.head_max, SIZE, "max-header-size", "16KiB", 1024, 1 << 20, \
       "Largest request line and header section"), \
-    HTTP_SETTING(type, member.body_max, "max-body-size", SIZE, "64KiB", 0, 1 << 30, \
+    SETTING_ROW(type, member.body_max, SIZE, "max-body-size", "64KiB", 0, 1 << 30, \
       "Largest request content, which is read and discarded")
-/* NOLINTEND(bugprone-macro-parentheses) */
 /* clang-format on */
 
 /* Durations in milliseconds, sizes in bytes. They are settings, so each has the size of an int64_t. */

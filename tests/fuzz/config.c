@@ -52,7 +52,7 @@ static void print(const struct config *c, struct buf *out)
     redis_endpoint_describe(&endpoint, out);
     redis_endpoint_fini(&endpoint);
     buf_append_char(out, '\n');
-    buf_append_str(out, c->values.base_path);
+    buf_append_str(out, c->values.api.base_path);
     buf_append(out, &c->listen, sizeof c->listen);
     buf_append(out, &c->admin_listen, sizeof c->admin_listen);
     buf_append(out, &c->stale_keys_limit, sizeof c->stale_keys_limit);

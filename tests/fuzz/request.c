@@ -150,12 +150,13 @@ static void start_server(void)
 {
     struct api *api = NULL;
     static const atomic_int access_log = ACCESS_LOG_OFF;
+    static char base_path[] = "/api/";
+    static char origins[] = "https://a.example, https://b.example";
     const struct api_options options = {
         .metrics = &request_metrics,
         .access_log = &access_log,
-        .base_path = SPAN("/api/"),
         .hosts = {{"max.ru", 6}, {"web.max.ru", 10}},
-        .cors_origins = SPAN("https://a.example, https://b.example"),
+        .settings = {.base_path = base_path, .cors_origins = origins},
     };
     FUZZ_CHECK(uv_loop_init(&loop) == 0 && api_new(&options, &api) == 0);
     FUZZ_CHECK(http_balancer_new(1, 1, &balancer) == 0);
