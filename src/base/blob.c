@@ -5,7 +5,11 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#ifdef XXHASH_DISPATCH
+#include <xxh_x86dispatch.h> /* replaces XXH3_128bits */
+#else
 #include <xxhash.h>
+#endif
 
 /* One reference, the length and the headroom; the bytes are the caller's. */
 static void blob_init(struct blob *b, size_t len, size_t headroom)
