@@ -188,7 +188,7 @@ static inline void api_respond_content(struct call *call)
     if (r->status == 200 && !api_admit(call))
         return;
     if (coding != CODING_IDENTITY && r->status == 200)
-        request_metrics_count_coded(call->api->options.metrics, coding);
+        metric_add(&call->api->options.metrics->coded_responses_total[coding - 1], 1);
     api_respond(call);
 }
 
@@ -206,7 +206,7 @@ static void api_respond_found(struct call *call, const struct cache_result *resu
 {
     struct api *a = call->api;
     struct http_response *r = api_begin_response(a, 200, result->body);
-    http_response_add_line(r, SPAN("Cache-Control: private, no-cache"));
+    http_response_add(r, SPAN("Cache-Control: private, no-cache"), SPAN_ABSENT);
     if (result->source == CACHE_SOURCE_STALE || result->source == CACHE_SOURCE_TTL)
         api_add_cache_status(a, result);
     if (call->route == ROUTE_LIST)
@@ -294,7 +294,7 @@ static void api_on_result(void *arg, const struct cache_result *result)
     call->key_name = result->key_name != NULL && result->key_name->len >= 0 ? result->key_name : NULL;
     enum auth_outcome outcome = api_outcome_of(call, result->status);
     if (!call->resumed)
-        request_metrics_count_key(a->options.metrics, outcome);
+        metric_add(&a->options.metrics->auth_total[outcome], 1);
     if (outcome == AUTH_VALID)
         digest_cache_put(&a->digests, &call->key);
     else if (outcome == AUTH_INVALID)
@@ -352,12 +352,6 @@ static void api_query_cache(struct call *call, struct params *p)
         api_on_result(call, &result);
 }
 
-static void api_respond_without_key(struct call *call)
-{
-    request_metrics_count_key(call->api->options.metrics, AUTH_MISSING);
-    api_respond_error(call, API_ERROR_UNAUTHORIZED);
-}
-
 /* The state of `x` is not zeroed. */
 static struct call *api_begin_call(struct api *a, struct http_exchange *x)
 {
@@ -390,7 +384,7 @@ static bool api_respond_to_method(struct call *call, enum http_method method)
 
 static bool api_needs_key(const struct api *a, enum route route)
 {
-    return route_needs_key(route) || (route == ROUTE_OPENAPI && a->options.settings.openapi_auth != 0);
+    return route > ROUTE_OPENAPI || (route == ROUTE_OPENAPI && a->options.settings.openapi_auth != 0);
 }
 
 /* OPTIONS * asks about the server as a whole (RFC 9110 section 9.3.7). */
@@ -423,11 +417,11 @@ static void api_handle_call(struct call *call)
     const struct params_context context = {&a->options.hosts, &a->digests, &a->scratch};
     int err = params_parse(&p, request, call->route, &id, &context);
     if (err == -ENOENT)
-        api_respond_without_key(call);
-    else if (err != 0)
-        api_respond_error(call, API_ERROR_INTERNAL);
-    else
+        metric_add(&a->options.metrics->auth_total[AUTH_MISSING], 1);
+    if (err == 0)
         api_query_cache(call, &p);
+    else
+        api_respond_error(call, err == -ENOENT ? API_ERROR_UNAUTHORIZED : API_ERROR_INTERNAL);
 }
 
 static void api_handle(void *arg, struct http_exchange *x)

@@ -49,17 +49,6 @@ extern const struct metric request_metrics_by_status;
 /* `duration_ns`: from the complete request to its response. */
 void request_metrics_count(struct request_metrics *t, enum route route, int status, uint64_t duration_ns);
 
-static inline void request_metrics_count_key(struct request_metrics *t, enum auth_outcome outcome)
-{
-    metric_add(&t->auth_total[outcome], 1);
-}
-
-/* Not identity. */
-static inline void request_metrics_count_coded(struct request_metrics *t, enum coding coding)
-{
-    metric_add(&t->coded_responses_total[coding - 1], 1);
-}
-
 /*
  * --- By the name of the API key, if the key is valid or has expired: by the class of the status, and how
  * many were refused because the key has expired (401) or is over its rate (429). The number of names is

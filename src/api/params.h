@@ -43,11 +43,6 @@ enum route { ROUTE_NONE, ROUTE_OPENAPI, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD
 /* Their names in logs and metrics. */
 #define ROUTE_NAMES "other", "openapi", "list", "card_by_id", "card_by_link"
 
-static inline bool route_needs_key(enum route r)
-{
-    return r > ROUTE_OPENAPI;
-}
-
 /* The path segment in the place of an id. */
 struct route_id {
     int error; /* that of parse_int64: -EINVAL, or -ERANGE for an integer that no channel can have */

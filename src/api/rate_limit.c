@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/param.h>
 
 static const uint64_t SECOND_NS = 1000000000;
 
@@ -153,17 +154,6 @@ static struct bucket *rate_limit_find(struct bucket_set *s, uint64_t tag)
     return NULL;
 }
 
-/*
- * The time at which a bucket is given to another key: the latest time of all threads. A thread that has read
- * the clock earlier would give a key a new bucket before its old one was full.
- */
-static uint64_t rate_limit_latest_time(struct bucket_set *s, uint64_t now)
-{
-    if (s->latest < now)
-        s->latest = now;
-    return s->latest;
-}
-
 /* Gives the tag a bucket that is full; NULL if there is none. */
 static struct bucket *rate_limit_insert(struct bucket_set *s, uint64_t tag, uint64_t now)
 {
@@ -194,9 +184,11 @@ struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *k
     struct rate_result result = {.outcome = RATE_NONE};
     struct bucket_set *s = rate_limit_lock_set(l, tag);
     struct bucket *b = rate_limit_find(s, tag);
+    /* A bucket is given to another key at the latest time of all threads. A thread that has read the clock
+     * earlier would give a key a new bucket before its old one was full. */
     if (b == NULL && valid) {
         result.outcome = RATE_UNCOUNTED;
-        now = rate_limit_latest_time(s, now);
+        now = s->latest = MAX(s->latest, now);
         b = rate_limit_insert(s, tag, now);
     }
     if (b != NULL)

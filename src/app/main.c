@@ -83,11 +83,6 @@ static int main_check(const struct config *config, struct buf *error)
     return main_print(&text);
 }
 
-static int main_probe(const struct config *config, struct buf *error)
-{
-    return probe_ready(&config->admin_listen, error) == 0 ? EXIT_OK : main_fail(error, EXIT_CANNOT_RUN);
-}
-
 static int main_run(struct config *config, int argc, char **argv, struct buf *error)
 {
     struct buf text = BUF_INIT;
@@ -97,7 +92,7 @@ static int main_run(struct config *config, int argc, char **argv, struct buf *er
     case CONFIG_CHECK:
         return main_check(config, error);
     case CONFIG_PROBE:
-        return main_probe(config, error);
+        return probe_ready(&config->admin_listen, error) == 0 ? EXIT_OK : main_fail(error, EXIT_CANNOT_RUN);
     case CONFIG_HELP:
         usage_write_help(&config_usage, USAGE_ALL, &text);
         return main_print(&text);

@@ -433,14 +433,6 @@ static int server_make_workers(struct server *s, struct redis_config *redis)
     return err;
 }
 
-static int server_start_workers(struct server *s)
-{
-    int err = 0;
-    for (int i = 0; i < s->worker_count && err == 0; i++)
-        err = worker_start(s->workers[i]);
-    return err;
-}
-
 static int server_fail(const struct server *s, struct buf *error, const char *setting, const char *value,
                        int err)
 {
@@ -531,11 +523,11 @@ static int server_start(struct server *s, struct redis_config *redis, struct buf
     err = server_admin_open(s);
     if (err != 0)
         return server_fail(s, error, "admin-listen", v->admin_listen, err);
-    err = server_start_workers(s);
-    if (err != 0)
-        return err;
-    server_begin_starting(s);
-    return 0;
+    for (int i = 0; i < s->worker_count && err == 0; i++)
+        err = worker_start(s->workers[i]);
+    if (err == 0)
+        server_begin_starting(s);
+    return err;
 }
 
 /* Logs `address`, or the address of the socket that was passed instead. */

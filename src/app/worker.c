@@ -185,25 +185,15 @@ static void worker_use_offer(struct worker *w)
     redis_config_unref(offered);
 }
 
-static void worker_look_up(struct worker *w)
-{
-    if (atomic_exchange(&w->look_up, false) && w->handled != WORKER_EXIT)
-        cache_look_up_names(w->cache);
-}
-
-static void worker_handle_commands(struct worker *w)
-{
-    enum worker_command last = (enum worker_command)atomic_load(&w->command);
-    while (w->handled < last)
-        worker_handle_command(w, ++w->handled);
-}
-
 static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *w = wake->data;
     worker_use_offer(w);
-    worker_look_up(w);
-    worker_handle_commands(w);
+    if (atomic_exchange(&w->look_up, false) && w->handled != WORKER_EXIT)
+        cache_look_up_names(w->cache);
+    enum worker_command last = (enum worker_command)atomic_load(&w->command);
+    while (w->handled < last)
+        worker_handle_command(w, ++w->handled);
 }
 
 static int worker_make_cache(struct worker *w)

@@ -74,11 +74,6 @@ int lines_open(struct lines *l, const char *path)
     return EXIT_OK;
 }
 
-void lines_open_samples(struct lines *l, const char *host, int64_t count)
-{
-    *l = (struct lines){.fd = -1, .sample_host = host, .samples = count};
-}
-
 void lines_close(struct lines *l)
 {
     if (l->fd > STDIN_FILENO)

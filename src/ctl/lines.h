@@ -13,7 +13,7 @@
 enum { LINE_BYTES_MAX = 1024 * 1024, LINES_PIECE = 16 * 1024 };
 
 struct lines {
-    int fd;                  /* the file or the copy; -1: samples */
+    int fd;                  /* the file or the copy; -1: samples, whose host and number are set with it */
     const char *sample_host; /* the host of their links; borrowed */
     int64_t samples;         /* their number */
     size_t piece;            /* bytes per read. Few, because a line that is read again costs one */
@@ -29,9 +29,6 @@ struct lines {
 /* Opens a file; "-" is standard input. Returns EXIT_OK, or prints what is wrong and returns the exit code.
  * Call lines_close in every case. */
 int lines_open(struct lines *l, const char *path) __attribute__((warn_unused_result));
-
-/* Sample channels, with links of this host. Call lines_close. */
-void lines_open_samples(struct lines *l, const char *host, int64_t count);
 
 void lines_close(struct lines *l);
 

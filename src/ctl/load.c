@@ -801,7 +801,7 @@ static int load_open(struct load *l, const char *path)
     if (path != NULL)
         return lines_open(&l->lines, path);
     int code = sample_parse_count(l->options->args.flag[FLAG_SAMPLE], &count);
-    lines_open_samples(&l->lines, l->options->channel_host, count);
+    l->lines = (struct lines){.fd = -1, .sample_host = l->options->channel_host, .samples = count};
     return code;
 }
 

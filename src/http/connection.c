@@ -203,7 +203,8 @@ static void http_connection_end_exchange(struct http_connection *c)
     c->exchange = NULL;
     http_connection_stop_waiting(x);
     http_parser_end(&x->parser);
-    if (http_parser_capacity(&x->parser) > FREELIST_CAPACITY_MAX || conns->freelist_len == FREELIST_MAX) {
+    if (x->parser.head.cap + x->parser.values.cap > FREELIST_CAPACITY_MAX ||
+        conns->freelist_len == FREELIST_MAX) {
         http_connection_free_exchange(x);
         return;
     }
@@ -383,11 +384,6 @@ static void http_connection_note_unsent(struct http_connections *conns)
     metric_set(&conns->options.metrics->responses_unsent_bytes, conns->output.unsent);
 }
 
-static bool http_connection_waits_for_result(const struct http_connection *c)
-{
-    return c->state == WAITING && c->exchange->wanted == 0;
-}
-
 /*
  * Resumes as many exchanges as there is room for, when a write is complete. What an exchange without a result
  * will take is not counted yet, so it is counted here. If it takes nothing, because its client has left or
@@ -409,7 +405,7 @@ static void http_connection_give_room(struct http_connections *conns)
         if (c->writing == 0)
             http_task_clear_deadline(&c->task); /* the result may come later */
         handler->resume(handler->arg, x, true);
-        given += http_connection_waits_for_result(c) ? wanted : 0;
+        given += c->state == WAITING && c->exchange->wanted == 0 ? wanted : 0;
     }
 }
 
@@ -466,19 +462,14 @@ static int http_connection_fd(const struct http_connection *c)
     return uv_fileno((const uv_handle_t *)&c->tcp, &fd) == 0 ? fd : -1;
 }
 
-/* A request that has arrived by now is read, so that closing does not reset the connection and the client
- * gets its response. */
-static void http_connection_close_without_lingering(struct http_connection *c)
-{
-    (void)recv(http_connection_fd(c), c->conns->read_buffer, sizeof c->conns->read_buffer, MSG_DONTWAIT);
-    http_connection_close(c);
-}
-
-/* Shuts down the sending side, and reads until the client closes its own. */
+/* Shuts down the sending side, and reads until the client closes its own. Where too many do, a request that
+ * has arrived by now is read, so that closing does not reset the connection and the client gets its response.
+ */
 static void http_connection_linger(struct http_connection *c)
 {
     if (c->over_limit && c->conns->rejections > c->conns->options.max_rejections) {
-        http_connection_close_without_lingering(c);
+        (void)recv(http_connection_fd(c), c->conns->read_buffer, sizeof c->conns->read_buffer, MSG_DONTWAIT);
+        http_connection_close(c);
         return;
     }
     http_connection_enter(c, LINGERING);
@@ -661,7 +652,7 @@ static void http_connection_process_pending(struct http_connection *c)
  */
 static bool http_connection_has_retired(const struct http_connection *c)
 {
-    uint64_t now_ms = http_scheduler_now_ms(&c->conns->scheduler);
+    uint64_t now_ms = c->conns->scheduler.tick_ms;
     if (now_ms < c->retire_ms)
         return false;
     bool followed = c->exchange->followed || c->pending_input.len > 0;
@@ -680,8 +671,8 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
         close = true;
         metric_add(&conns->options.metrics->connections_max_age_reached_total, 1);
     }
-    http_response_write_head(&conns->output.heads, r, http_date_span(&conns->date), request->minor_version,
-                             close);
+    http_response_write_head(&conns->output.heads, r, (struct span){conns->date.text, HTTP_DATE_LEN},
+                             request->minor_version, close);
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->status == 204;
     http_output_add(&conns->output, bodiless ? NULL : r->body);
     http_connection_end_exchange(c);
@@ -821,7 +812,8 @@ void http_connections_free(struct http_connections *conns)
 {
     assert(list_empty(&conns->open));
     http_connection_free_freelist(conns);
-    http_output_fini(&conns->output);
+    http_output_clear(&conns->output);
+    buf_fini(&conns->output.heads);
     free(conns);
 }
 

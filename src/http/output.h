@@ -34,12 +34,6 @@ struct http_output {
 /* Drops the responses that were not flushed. */
 void http_output_clear(struct http_output *o);
 
-static inline void http_output_fini(struct http_output *o)
-{
-    http_output_clear(o);
-    buf_fini(&o->heads);
-}
-
 /* True when there is enough for one write, or not enough room for one more response and the "100 Continue"
  * before it. */
 static inline bool http_output_full(const struct http_output *o)

@@ -138,12 +138,6 @@ static inline void http_parser_fini(struct http_parser *p)
     buf_fini(&p->values);
 }
 
-/* Bytes of memory that it owns. */
-static inline size_t http_parser_capacity(const struct http_parser *p)
-{
-    return p->head.cap + p->values.cap;
-}
-
 /*
  * Reads from `bytes`, which begin with the request line; *used is the number of bytes taken. HTTP_COMPLETE:
  * `request` is filled. HTTP_REJECTED: `status` is the status of the response, and nothing that follows on the

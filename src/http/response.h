@@ -71,18 +71,13 @@ static inline struct span http_response_etag(const struct http_response *r)
     return r->body == NULL ? SPAN_ABSENT : blob_etag(r->body);
 }
 
-/* Adds a field. Name and value are borrowed until the response is given. The maximum is asserted. */
+/* Adds a field. Name and value are borrowed until the response is given. Without a value `name` is the whole
+ * line, without its CRLF: a constant field of the most frequent responses is written at once. The maximum is
+ * asserted. */
 static inline void http_response_add(struct http_response *r, struct span name, struct span value)
 {
     assert(r->field_count < HTTP_RESPONSE_FIELDS_MAX);
     r->field[r->field_count++] = (struct http_field){name, value};
-}
-
-/* The same for a whole line, without its CRLF: a constant field of the most frequent responses is written at
- * once. */
-static inline void http_response_add_line(struct http_response *r, struct span line)
-{
-    http_response_add(r, line, SPAN_ABSENT);
 }
 
 /*
@@ -121,10 +116,5 @@ struct http_date {
 
 /* Updates `d` by the wall clock; to be called a few times per second. */
 void http_date_refresh(struct http_date *d);
-
-static inline struct span http_date_span(const struct http_date *d)
-{
-    return (struct span){d->text, HTTP_DATE_LEN};
-}
 
 #endif

@@ -28,15 +28,6 @@ static struct http_task *http_scheduler_first_expired(const struct http_schedule
     return NULL;
 }
 
-static bool http_scheduler_expire_one(struct http_scheduler *s)
-{
-    struct http_task *t = http_scheduler_first_expired(s);
-    if (t == NULL)
-        return false;
-    s->callbacks.expired(t);
-    return true;
-}
-
 static bool http_scheduler_run_one(struct http_scheduler *s)
 {
     if (!http_scheduler_busy(s))
@@ -52,8 +43,13 @@ static void http_scheduler_on_turn(uv_idle_t *turn)
     struct http_scheduler *s = turn->data;
     uint64_t until_ns = clock_now_ns() + TURN_NS;
     bool more = false;
-    for (int i = 0; i < EXPIRIES_PER_TURN && http_scheduler_expire_one(s); i++)
+    for (int i = 0; i < EXPIRIES_PER_TURN; i++) {
+        struct http_task *expired = http_scheduler_first_expired(s);
+        if (expired == NULL)
+            break;
         more = true;
+        s->callbacks.expired(expired);
+    }
     while (http_scheduler_run_one(s)) {
         more = true;
         if (clock_now_ns() >= until_ns)

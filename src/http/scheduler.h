@@ -121,10 +121,4 @@ static inline bool http_scheduler_busy(const struct http_scheduler *s)
     return !list_empty(&s->run_queue);
 }
 
-/* The loop's time at the last tick. */
-static inline uint64_t http_scheduler_now_ms(const struct http_scheduler *s)
-{
-    return s->tick_ms;
-}
-
 #endif

@@ -108,12 +108,6 @@ static void http_server_pause_accepting(struct http_server *s, int err)
     (void)uv_timer_start(&s->pause, http_server_on_pause_over, PAUSE_MS, 0);
 }
 
-/* The system has nothing left, or another process has shut down the socket. */
-static bool http_server_cannot_accept(int err)
-{
-    return err == EMFILE || err == ENFILE || err == ENOMEM || err == ENOBUFS || err == EINVAL;
-}
-
 /* True when a connection was accepted, or failed for a reason that concerns only this connection. */
 static bool http_server_accept_one(struct http_server *s)
 {
@@ -128,7 +122,8 @@ static bool http_server_accept_one(struct http_server *s)
     }
     if (errno == EAGAIN)
         return false;
-    if (http_server_cannot_accept(errno)) {
+    /* The system has nothing left, or another process has shut down the socket. */
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS || errno == EINVAL) {
         http_server_pause_accepting(s, errno);
         return false;
     }

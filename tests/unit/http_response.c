@@ -45,7 +45,6 @@ TEST_CASE(date_is_the_present_as_imf_fixdate)
     time_t before = time(NULL);
     http_date_refresh(&d);
     time_t after = time(NULL);
-    assert_int_equal(http_date_span(&d).len, HTTP_DATE_LEN);
     assert_int_equal(strlen(d.text), HTTP_DATE_LEN);
     struct tm tm = {0};
     const char *rest = strptime(d.text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
