@@ -141,30 +141,6 @@ TEST_CASE(local_socket_that_is_not_there_yet)
     expect_done(&process);
 }
 
-TEST_CASE(replica_without_its_master)
-{
-    AUTO(redis_stop) struct redis orphan;
-    struct process process;
-    redis_start(&orphan, (const char *const[]){"--replica-serve-stale-data", "no", NULL});
-    fill(&orphan);
-    redis_do(&orphan, "REPLICAOF 127.0.0.1 %d", net_reserve_port());
-    begin(&process, &orphan, VERIFY, ": Redis refused: MASTERDOWN ");
-    redis_do(&orphan, "REPLICAOF NO ONE");
-    expect_done(&process);
-}
-
-TEST_CASE(too_many_clients)
-{
-    AUTO(redis_stop) struct redis full;
-    struct process process;
-    redis_start(&full, NULL);
-    fill(&full);
-    redis_do(&full, "CONFIG SET maxclients 1");
-    begin(&process, &full, VERIFY, ": Redis refused: ERR max number of clients reached\n");
-    redis_do(&full, "CONFIG SET maxclients 100");
-    expect_done(&process);
-}
-
 /* One that is not there; then one that knows no master; then its master is not there; then it is. */
 TEST_CASE(sentinel_and_master_that_come_one_after_the_other)
 {

@@ -118,39 +118,6 @@ TEST_CASE_WITH(stalled_redis_is_500_in_time, setup_stalled, fixture_teardown)
     assert_true(server_metric(&fixture->server, FAILED) >= 6);
 }
 
-/* ---- pages in an outage ---- */
-
-static int set_up_page(void **state)
-{
-    *state = fixture_new(3, ENV("CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=1m"));
-    return 0;
-}
-
-/* Its card is dropped by then: the invalidation has arrived. */
-static void change_title(struct fixture *f, size_t n, const char *title)
-{
-    AUTOFREE char *path = path_of(n);
-    (void)fixture_status(f, path);
-    redis_do(&f->redis, "HSET channels:card:%lld title %s", (long long)catalogue_id(n), title);
-    fixture_await_text(f, path, title, true);
-}
-
-TEST_CASE_WITH(a_page_of_which_a_card_has_changed_is_served_while_redis_is_away, set_up_page,
-               fixture_teardown)
-{
-    struct fixture *f = *state;
-    AUTOFREE char *before = fixture_body(f, "channels/");
-    change_title(f, 1, "changed");
-    redis_kill(&f->redis);
-    server_await_log(&f->server, "redis connection lost");
-    AUTO(http_response_free) struct http_response response;
-    fixture_get(f, "channels/", &response);
-    assert_int_equal(response.status, 200);
-    assert_string_equal(response.body, before);
-    assert_non_null(http_header(&response, "Age"));
-    assert_non_null(http_header(&response, "Cache-Status"));
-}
-
 /* ---- reasons in the log, each when it begins, in the words of Redis ---- */
 
 static int set_up(void **state)

@@ -4,7 +4,6 @@
  * the connection comes back.
  */
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,29 +19,17 @@ static const char OTHER_KEY[] = "another-key-that-comes-and-goes";
 
 static struct memory memory;
 
-static void start_at(void **state, const char *host)
+/* Redis by a name, which is looked up for each connection. By broadcast all changes are one long push. */
+static int start(void **state)
 {
     memory_init(&memory);
-    /* By broadcast all changes are one long push. */
     const char *const env[] = {memory.preload,
                                memory.file,
                                "CHANNELD_WORKERS=1",
                                "CHANNELD_STALE_LIMIT=0s",
                                "CHANNELD_TRACKING=broadcast",
                                NULL};
-    *state = fixture_new_with(&(struct fixture_spec){.channels = CHANNELS, .env = env, .host = host});
-}
-
-static int start(void **state)
-{
-    start_at(state, NULL);
-    return 0;
-}
-
-/* Redis by a name, which is looked up for each connection. */
-static int start_named(void **state)
-{
-    start_at(state, "localhost");
+    *state = fixture_new_with(&(struct fixture_spec){.channels = CHANNELS, .env = env, .host = "localhost"});
     return 0;
 }
 
@@ -70,20 +57,6 @@ static int start_with_tls(void **state)
     const char *const env[] = {
         memory.preload, memory.file, url, ca, "CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=0s", NULL};
     *state = fixture_new_with(&(struct fixture_spec){.channels = CHANNELS, .env = env, .redis_args = args});
-    return 0;
-}
-
-/* With a password from a file. */
-static int start_with_password(void **state)
-{
-    memory_init(&memory);
-    AUTOFREE char *file = text_printf("CHANNELD_REDIS_PASSWORD_FILE=%s/password", memory.dir.path);
-    assert_true(text_write_file(text_temp("%s/password", memory.dir.path), "hush0"));
-    const char *const args[] = {"--user", "channeld", "on", ">hush0", "~*", "+@all", NULL};
-    const char *const env[] = {
-        memory.preload, memory.file, file, "CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=0s", NULL};
-    *state = fixture_new_with(&(struct fixture_spec){
-        .channels = CHANNELS, .env = env, .redis_args = args, .userinfo = "channeld@"});
     return 0;
 }
 
@@ -169,33 +142,6 @@ static void end_connection(const struct turn *turn)
     redis_do(&turn->fixture->redis, "CLIENT KILL TYPE pubsub SKIPME yes");
 }
 
-static void change_password(const struct turn *turn)
-{
-    change_title(turn);
-    redis_do(&turn->fixture->redis, "ACL SETUSER channeld >hush%d", turn->number);
-    assert_true(
-        text_write_file(text_temp("%s/password", memory.dir.path), text_temp("hush%d", turn->number)));
-    process_signal(&turn->fixture->server.process, SIGHUP);
-}
-
-/* It is in use, and the old one has been removed: the proof is that it comes back without that. */
-static bool uses_password(void *arg)
-{
-    const struct turn *turn = arg;
-    struct server *server = &turn->fixture->server;
-    static int proven;
-    if (server_metric(server, "channeld_redis_config_pending") > 0 ||
-        server_metric(server, "channeld_redis_config_last_reload_successful") < 1)
-        return false;
-    if (proven < turn->number) {
-        proven = turn->number;
-        redis_do(&turn->fixture->redis, "ACL SETUSER channeld resetpass >hush%d", turn->number);
-        redis_do(&turn->fixture->redis, "CLIENT KILL USER channeld");
-        server_await_metric(server, "channeld_redis_connected", 1);
-    }
-    return shows_title(arg);
-}
-
 /* ---- each allocation that follows a change ---- */
 
 static void expect_recovery(struct turn *turn, bool (*is_right)(void *arg), int n)
@@ -248,31 +194,21 @@ static void fail_all(struct fixture *fixture, const char *what, void (*change)(c
     }
 }
 
+static void fail_each_kind(struct fixture *fixture, int step)
+{
+    fail_all(fixture, "a card changes", change_much, shows_title, step);
+    fail_all(fixture, "the keys change", change_keys, judges_the_key, step);
+    fail_all(fixture, "a reconnection", end_connection, shows_title, step);
+}
+
 TEST_CASE_WITH(changes_and_a_lost_connection_survive_a_sample_of_failures, start, end)
 {
-    fail_all(*state, "a card changes", change_much, shows_title, SAMPLE_STEP);
-    fail_all(*state, "the keys change", change_keys, judges_the_key, SAMPLE_STEP);
-    fail_all(*state, "a reconnection", end_connection, shows_title, SAMPLE_STEP);
+    fail_each_kind(*state, SAMPLE_STEP);
 }
 
-SLOW_TEST_WITH(change_of_a_card_is_not_missed, start, end)
+SLOW_TEST_WITH(changes_and_a_lost_connection_survive_any_failure, start, end)
 {
-    fail_all(*state, "a card changes", change_much, shows_title, 1);
-}
-
-SLOW_TEST_WITH(change_of_the_keys_is_not_missed, start, end)
-{
-    fail_all(*state, "the keys change", change_keys, judges_the_key, 1);
-}
-
-SLOW_TEST_WITH(lost_connection_comes_back, start, end)
-{
-    fail_all(*state, "a reconnection", end_connection, shows_title, 1);
-}
-
-SLOW_TEST_WITH(lost_connection_to_a_named_redis_comes_back, start_named, end)
-{
-    fail_all(*state, "a reconnection by name", end_connection, shows_title, 1);
+    fail_each_kind(*state, 1);
 }
 
 /* A handshake takes hundreds of allocations, nearly all of OpenSSL: some of them fail here. */
@@ -282,9 +218,4 @@ SLOW_TEST_WITH(lost_connection_with_tls_comes_back, start_with_tls, end)
     for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++)
         print_message("a reconnection with TLS: one in %d of %d allocations\n", STEP,
                       fail_each(*state, end_connection, shows_title, how, STEP));
-}
-
-SLOW_TEST_WITH(changed_password_comes_into_use, start_with_password, end)
-{
-    fail_all(*state, "a change of the password", change_password, uses_password, 1);
 }
