@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "faults/fanout.h"
+#include "faults/testbed.h"
 
 enum { LONG_MS = 5000 };
 

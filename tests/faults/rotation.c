@@ -1,6 +1,6 @@
 /*
- * Passwords and certificates of Redis that are rotated while the clients of the testbed send requests: not one
- * fails, and none is answered from a cache that Redis does not keep coherent.
+ * Passwords and certificates of Redis that are rotated while the clients of the testbed send requests: not
+ * one fails, and none is answered from a cache that Redis does not keep coherent.
  */
 
 #include <signal.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "faults/fanout.h"
+#include "faults/testbed.h"
 #include "support/sentinel.h"
 
 enum { FOLLOW_MS = 1000, FOLLOW_REPLICA_MS = 5000 };
@@ -77,7 +77,7 @@ static void expect_new_master_within(struct testbed *bed, int ms)
     for (;;) {
         redis_disconnect(&cluster.redis[master]); /* Sentinel closes the connections of a promoted replica */
         testbed_write(&cluster.redis[master], 2);
-        if (wait_until(fanout_serves_version_2, bed, ms + WAIT_DEADLINE_MS))
+        if (wait_until(testbed_serves_version_2, bed, ms + WAIT_DEADLINE_MS))
             return;
         int now = sentinel_cluster_await_other(&cluster, 0);
         if (now == master)
@@ -117,7 +117,7 @@ SLOW_TEST_WITH(stalled_master_that_wakes_up_is_ignored, setup, teardown)
                                         .recovery_ms = FOLLOW_MS, .unnoticed = true});
     expect_new_master(*state);
     redis_resume(&cluster.redis[0]);
-    assert_true(wait_holds(fanout_serves_version_2, *state, 3 * FOLLOW_MS));
+    assert_true(wait_holds(testbed_serves_version_2, *state, 3 * FOLLOW_MS));
 }
 
 /* With all servers running. */

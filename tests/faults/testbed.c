@@ -96,6 +96,40 @@ char *testbed_spare_path(long long *id)
     return text_printf("channel/by-id/%lld/", *id);
 }
 
+int testbed_fan_out(struct testbed *bed, const char *path, int status, const char *body, const char *instead)
+{
+    struct http_conn conn[TESTBED_FAN_OUT];
+    int count = 0;
+    AUTOFREE char *target = text_printf("/api/%s", path);
+    for (int i = 0; i < TESTBED_FAN_OUT; i++)
+        http_start_get(&conn[i], bed->fixture.server.port, target, FIXTURE_AUTH);
+    for (int i = 0; i < TESTBED_FAN_OUT; i++) {
+        AUTO(http_response_free) struct http_response response;
+        assert_int_equal(http_read(&conn[i], false, &response), 0);
+        bool same = response.status == status && (body == NULL || strcmp(response.body, body) == 0);
+        if (!same && instead != NULL && (response.status != 200 || strcmp(response.body, instead) != 0))
+            fail_msg("%s: %d %.90s", path, response.status, response.body);
+        count += same;
+        http_close(&conn[i]);
+    }
+    return count;
+}
+
+bool testbed_serves_version_2(void *bed)
+{
+    AUTOFREE char *now = catalogue_version_card(1, 2);
+    AUTOFREE char *before = catalogue_version_card(1, 1);
+    return testbed_fan_out(bed, "channel/by-id/1/", 200, now, before) == TESTBED_FAN_OUT;
+}
+
+bool testbed_has_cached(struct testbed *bed)
+{
+    double before = server_metric(&bed->fixture.server, "channeld_redis_commands_total");
+    AUTOFREE char *card = catalogue_version_card(1, 1);
+    assert_int_equal(testbed_fan_out(bed, "channel/by-id/1/", 200, card, NULL), TESTBED_FAN_OUT);
+    return server_metric(&bed->fixture.server, "channeld_redis_commands_total") <= before;
+}
+
 int testbed_await_lost(struct testbed *bed, int64_t since)
 {
     server_await_metric_below(&bed->fixture.server, "channeld_redis_connected", 0.5);

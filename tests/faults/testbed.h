@@ -61,6 +61,20 @@ void testbed_expect_unavailable(struct testbed *bed, const char *path);
 /* The path of a channel that was not requested before, owned. */
 char *testbed_spare_path(long long *id);
 
+/*
+ * Sends the same request over so many connections at once that each worker has some. Returns how many
+ * responses are this status with this body (NULL: any); the others must be 200 with the body `instead`,
+ * unless that is NULL.
+ */
+enum { TESTBED_FAN_OUT = 12 };
+int testbed_fan_out(struct testbed *bed, const char *path, int status, const char *body, const char *instead);
+
+/* Whether all workers serve the second version of card 1, and none another but the first. */
+bool testbed_serves_version_2(void *bed);
+
+/* Whether card 1 costs no worker a Redis command; it is right in any case. */
+bool testbed_has_cached(struct testbed *bed);
+
 /* Waits until no worker is connected to Redis, or all are, and returns when, in ms after `since`. */
 int testbed_await_lost(struct testbed *bed, int64_t since);
 int testbed_await_connected(struct testbed *bed, int64_t since);
