@@ -6,8 +6,8 @@
 /*
  * Records the exchanges between the tests' HTTP client and channeld's public listeners, for
  * tests/openapi/check. With TEST_RECORDING set, each distinct pair of a request and its response is a line of
- * JSON in that file. The file is emptied when the program begins. Without it nothing is recorded. All
- * functions may be called from any thread.
+ * JSON in that file, at least once. The file is emptied first. Without it nothing is
+ * recorded. All functions may be called from any thread.
  *
  * A line has the members base (the value of CHANNELD_BASE_PATH), request (its head, or the first bytes of
  * it), head and body (of the response). Bytes are the characters U+0000 to U+00FF.
@@ -28,7 +28,7 @@ void recording_end(struct recording *recording);
 /* To be called before the bytes are sent: otherwise the response could be faster. */
 void recording_sent(struct recording *recording, const char *data, size_t length);
 
-/* The next response of the connection; it belongs to the oldest request that has none. */
+/* The response to what was sent since the last one. */
 void recording_received(struct recording *recording, const struct http_reply *reply);
 
 #endif

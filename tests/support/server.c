@@ -99,7 +99,10 @@ static const char *server_setting(const struct server_spec *spec, const char *na
 static void server_record(const struct server *server, const struct server_spec *spec)
 {
     const char *listen = server_setting(spec, "CHANNELD_LISTEN");
+    const char *admin = server_setting(spec, "CHANNELD_ADMIN_LISTEN");
     const char *port = listen != NULL ? strrchr(listen, ':') : NULL;
+    if (listen != NULL && admin != NULL && strcmp(listen, admin) == 0)
+        return; /* a passed socket is the listener */
     recording_add_listener(port != NULL ? (int)strtol(port + 1, NULL, 10) : server->port,
                            server_setting(spec, "CHANNELD_BASE_PATH"));
 }
