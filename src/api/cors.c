@@ -26,27 +26,21 @@ static bool cors_is_ipv6(struct span host)
 }
 
 /* NULL, or the reason why browsers do not send this port. The default port is never sent. */
-static const char *cors_port_error(struct span port, int64_t fallback)
+static const char *cors_port_error(struct span port, struct span fallback)
 {
     int64_t number = 0;
     if (parse_int64(port, &number) != 0 || number < 0 || number > UINT16_MAX)
         return "an origin's port is a number up to 65535";
-    return number == fallback ? "an origin does not name the default port of its scheme" : NULL;
+    return span_equal(port, fallback) ? "an origin does not name the default port of its scheme" : NULL;
 }
 
 /* An origin has one serialization (HTML, "serialization of an origin"); it is compared byte by byte. */
 static const char *cors_origin_error(struct span origin)
 {
-    static const struct {
-        struct span text;
-        int64_t port;
-    } schemes[] = {{{"https://", 8}, 443}, {{"http://", 7}, 80}};
-    size_t i = 0;
-    while (i < 2 && !span_starts_with(origin, schemes[i].text))
-        i++;
-    if (i == 2)
+    const struct web_scheme *scheme = web_scheme_of(origin);
+    if (scheme == NULL || !span_starts_with(origin, scheme->start))
         return "an origin begins with https:// or http://, in lower case";
-    struct span host = span_skip(origin, schemes[i].text.len);
+    struct span host = span_skip(origin, scheme->start.len);
     if (span_find(host, '/') < host.len)
         return "an origin has no path, not even a slash at its end";
     struct authority a;
@@ -54,7 +48,7 @@ static const char *cors_origin_error(struct span origin)
         !(a.bracketed ? cors_is_ipv6(a.host) : span_all(a.host, cors_is_host_char)))
         return "an origin's host is in lower case, of ASCII letters, digits, hyphens and dots, or a "
                "shortened IPv6 address in brackets";
-    return a.port.data == NULL ? NULL : cors_port_error(a.port, schemes[i].port);
+    return a.port.data == NULL ? NULL : cors_port_error(a.port, scheme->port);
 }
 
 static bool cors_allows_any(struct span origins)

@@ -215,14 +215,6 @@ static int config_make_endpoint(const struct config *c, const struct redis_optio
     return err;
 }
 
-static int config_check_redis(const struct config *c, struct buf *error)
-{
-    struct redis_endpoint endpoint = {0};
-    int err = config_make_endpoint(c, &c->values.redis, &endpoint, error);
-    redis_endpoint_fini(&endpoint);
-    return err;
-}
-
 /* The text that a setting has in these values. */
 static const char *config_text(const struct config_values *v, const struct setting *s)
 {
@@ -333,8 +325,6 @@ static int config_check_all(struct config *c, bool probes, struct buf *error)
     int err = settings_read_files(&SETTINGS, &c->values, &c->args, error);
     if (err == 0)
         err = config_check(c, error);
-    if (err == 0)
-        err = config_check_redis(c, error);
     c->workers = c->values.workers > 0 ? (int)c->values.workers : process_cpus_available();
     return err;
 }

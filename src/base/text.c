@@ -127,7 +127,17 @@ void utc_write(int64_t seconds, char out[UTC_LEN])
     }
 }
 
-/* --- hosts with ports --- */
+/* --- schemes; hosts with ports --- */
+
+const struct web_scheme *web_scheme_of(struct span url)
+{
+    static const struct web_scheme schemes[] = {{{"https://", 8}, {"443", 3}}, {{"http://", 7}, {"80", 2}}};
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
+        if (url.len >= schemes[i].start.len &&
+            strncasecmp(url.data, schemes[i].start.data, schemes[i].start.len) == 0)
+            return &schemes[i];
+    return NULL;
+}
 
 bool authority_split(struct span text, struct authority *out)
 {

@@ -59,7 +59,15 @@ struct span size_unit(int64_t *value);
 enum { UTC_LEN = 19 };
 void utc_write(int64_t seconds, char out[UTC_LEN]);
 
-/* --- Hosts with ports (RFC 3986 section 3.2) --- */
+/* --- Schemes; hosts with ports (RFC 3986 sections 3.1 and 3.2) --- */
+
+struct web_scheme {
+    struct span start; /* "https://" */
+    struct span port;  /* the default one */
+};
+
+/* The scheme of a URL, http or https in any case; NULL for others. Static. */
+const struct web_scheme *web_scheme_of(struct span url);
 
 struct authority {
     struct span host;

@@ -19,9 +19,4 @@ struct http_codings {
 /* `field`: the values of all fields of that name as one list; absent when there is none. */
 struct http_codings http_accept_encoding(struct span field);
 
-static inline bool http_coding_acceptable(const struct http_codings *c, enum coding coding)
-{
-    return (c->acceptable >> coding & 1) != 0;
-}
-
 #endif

@@ -122,27 +122,17 @@ static bool http_parser_is_no_control(char c)
     return (unsigned char)c >= 0x20 && c != 0x7F;
 }
 
-static size_t http_parser_scheme_length(struct span target)
-{
-    static const struct span schemes[] = {{"http://", 7}, {"https://", 8}};
-    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
-        struct span start = {target.data, schemes[i].len};
-        if (target.len >= start.len && span_equal_nocase(start, schemes[i]))
-            return start.len;
-    }
-    return 0;
-}
-
 /*
  * Finds the start of the path in absolute form, behind the authority. The authority replaces Host, and is
  * validated like it (RFC 9110 sections 4.2.1 and 4.2.4). *start is 0 in all other forms.
  */
 static int http_parser_find_path(struct span target, size_t *start)
 {
-    size_t at = target.data[0] == '/' ? 0 : http_parser_scheme_length(target);
-    *start = at;
-    if (at == 0)
+    const struct web_scheme *scheme = target.data[0] == '/' ? NULL : web_scheme_of(target);
+    *start = 0;
+    if (scheme == NULL)
         return 0;
+    size_t at = *start = scheme->start.len;
     while (at < target.len && target.data[at] != '/' && target.data[at] != '?')
         at++;
     struct span authority = {target.data + *start, at - *start};

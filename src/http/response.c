@@ -183,7 +183,7 @@ static struct span http_response_find_tag(const struct blob *body, struct span l
     char text[BLOB_ETAG_MAX];
     struct span found = http_etag_find(list, blob_etag(body), strong);
     for (enum coding c = CODING_IDENTITY; c < CODINGS && found.data == NULL; c++)
-        if (http_coding_acceptable(codings, c))
+        if ((codings->acceptable >> c & 1) != 0)
             found = http_etag_find(list, blob_etag_coded(body, c, text), strong);
     return found;
 }

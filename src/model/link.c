@@ -1,27 +1,12 @@
 /* Link normalisation; see link.h. */
 #include "model/link.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 
-struct scheme {
-    struct span start;
-    struct span port;
-};
-
-static const struct scheme SCHEMES[] = {{{"https://", 8}, {"443", 3}}, {{"http://", 7}, {"80", 2}}};
-
-static const struct scheme *link_find_scheme(struct span link)
-{
-    for (size_t i = 0; i < sizeof SCHEMES / sizeof SCHEMES[0]; i++) {
-        struct span start = SCHEMES[i].start;
-        if (link.len >= start.len && span_equal_nocase((struct span){link.data, start.len}, start))
-            return &SCHEMES[i];
-    }
-    return NULL;
-}
-
 /* A port other than the default one of the scheme means another server. */
-static bool link_host_matches(const struct link_hosts *hosts, const struct scheme *scheme,
+static bool link_host_matches(const struct link_hosts *hosts, const struct web_scheme *scheme,
                               struct span authority)
 {
     struct span port = authority;
@@ -51,7 +36,7 @@ int link_normalise(const struct link_hosts *hosts, struct span link, struct buf 
     }
     link.len = span_find(link, '#');
     link.len = span_find(link, '?');
-    const struct scheme *scheme = link_find_scheme(link);
+    const struct web_scheme *scheme = web_scheme_of(link);
     if (scheme == NULL)
         return -ENOENT;
     struct span rest = span_skip(link, scheme->start.len);

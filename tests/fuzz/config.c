@@ -48,8 +48,11 @@ static void print(const struct config *c, struct buf *out)
 {
     struct redis_endpoint endpoint = {0};
     settings_write_values(config_usage.settings, &c->values, out);
-    FUZZ_CHECK(redis_endpoint_init(&endpoint, &c->values.redis, NULL) == 0);
-    redis_endpoint_describe(&endpoint, out);
+    struct buf error = BUF_INIT;
+    if (redis_endpoint_init(&endpoint, &c->values.redis, &error) == 0)
+        redis_endpoint_describe(&endpoint, out);
+    buf_append_span(out, buf_span(&error));
+    buf_fini(&error);
     redis_endpoint_fini(&endpoint);
     buf_append_char(out, '\n');
     buf_append_str(out, c->values.api.base_path);
