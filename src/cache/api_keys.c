@@ -119,7 +119,7 @@ static size_t api_keys_absent_set(const struct api_keys *k, const struct digest 
     return api_keys_hash_of(k, d) % API_KEYS_ABSENT_SETS * API_KEYS_ABSENT_WAYS;
 }
 
-static bool api_keys_is_absent(const struct api_keys *k, const struct digest *d)
+bool api_keys_is_absent(const struct api_keys *k, const struct digest *d)
 {
     const struct api_key_absence *set = &k->absence[api_keys_absent_set(k, d)];
     bool absent = false;

@@ -321,11 +321,16 @@ static void key_reader_run_queue(struct key_reader *r, struct list *queue, int o
     }
 }
 
-/* Requests at the head of the queue whose keys were confirmed meanwhile need no check. */
-static void key_reader_take_confirmed(struct key_reader *r, struct list *queue, struct list *ended)
+static bool key_reader_knows_key_of(const struct key_reader *r, struct list *link)
 {
-    while (!list_empty(queue) &&
-           api_keys_is_confirmed(r->parts->api_keys, &key_reader_request_of(queue->next)->key))
+    const struct digest *key = &key_reader_request_of(link)->key;
+    return api_keys_is_confirmed(r->parts->api_keys, key) || api_keys_is_absent(r->parts->api_keys, key);
+}
+
+/* Requests at the head of the queue whose keys were confirmed or denied meanwhile need no check. */
+static void key_reader_take_known(struct key_reader *r, struct list *queue, struct list *ended)
+{
+    while (!list_empty(queue) && key_reader_knows_key_of(r, queue->next))
         key_reader_move(ended, queue->next);
 }
 
@@ -481,8 +486,8 @@ static void key_reader_proceed(struct key_reader *r, struct list *ended)
         list_splice(ended, &r->known);
         list_splice(ended, &r->unknown);
     } else {
-        key_reader_take_confirmed(r, &r->known, ended);
-        key_reader_take_confirmed(r, &r->unknown, ended);
+        key_reader_take_known(r, &r->known, ended);
+        key_reader_take_known(r, &r->unknown, ended);
     }
     key_reader_run(r);
     key_reader_end(r, ended, NULL);

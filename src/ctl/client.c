@@ -179,9 +179,7 @@ static void client_read_settings_again(struct client *c)
 int client_reopen(struct client *c)
 {
     client_read_settings_again(c);
-    int err = redis_client_connect(c->redis, REOPEN_MS);
-    redis_client_limit_replies(c->redis, REOPEN_MS);
-    return err;
+    return redis_client_connect(c->redis, REOPEN_MS);
 }
 
 static int client_name_keys(struct client *c)
@@ -244,7 +242,6 @@ static int client_attempt(struct client *c, enum client_subject subject, uint64_
 {
     int ms = (int)MIN(MAX(left_ms, ATTEMPT_MIN_MS), ATTEMPT_MAX_MS);
     int err = redis_client_connect(c->redis, ms);
-    redis_client_limit_replies(c->redis, ms);
     return err == 0 ? client_try_read(c, subject) : err;
 }
 

@@ -9,7 +9,6 @@
 #include "redis/resp.h"
 #include "redis/server.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -18,11 +17,10 @@
 /* Replies of any size are accepted: the program asked for them. */
 static const size_t BYTES_MAX = SIZE_MAX / 4;
 
-/* A command whose reply was not received yet. */
-struct client_command {
+/* A reply that has arrived and was not received yet. */
+struct client_reply {
     struct list link;
-    bool ended;
-    struct redis_reply *reply; /* owned; NULL: it was lost, or there was no memory for it */
+    struct redis_reply *reply; /* owned */
 };
 
 struct redis_client {
@@ -42,7 +40,7 @@ struct redis_client {
     struct log_reasons denials;
 
     struct buf text;           /* scratch: the command that is being composed */
-    struct list commands;      /* oldest first */
+    struct list replies;       /* oldest first */
     struct redis_reply *reply; /* owned: the last one that was received */
     bool connecting;           /* in redis_client_connect */
     bool failed, rejected;     /* see redis_client_status, redis_client_is_rejected */
@@ -84,11 +82,13 @@ static void redis_client_name_server(struct redis_client *c)
 {
     char address[RESOLVE_ADDRESS_SIZE];
     struct redis_endpoint server = c->server;
-    bool is_one_of_many = c->connection != NULL && redis_connection_addresses(c->connection) > 1;
+    const struct redis_attempts *attempts =
+        c->connection != NULL ? redis_connection_attempts(c->connection) : NULL;
+    bool is_one_of_many = attempts != NULL && attempts->addresses > 1;
     if (!is_one_of_many && !redis_endpoint_is_discovered(redis_client_endpoint(c)))
         return;
     if (is_one_of_many) {
-        (void)snprintf(address, sizeof address, "%s", redis_connection_address(c->connection));
+        (void)snprintf(address, sizeof address, "%s", attempts->address);
         server.host = address;
     }
     redis_endpoint_describe(&server, &c->error);
@@ -155,26 +155,33 @@ static void redis_client_drop_connection(struct redis_client *c)
         redis_connection_close(connection, redis_client_on_closed, NULL);
 }
 
+/* `reply` becomes that of the oldest command, if it has arrived. */
+static void redis_client_take_reply(struct redis_client *c)
+{
+    free(c->reply);
+    c->reply = NULL;
+    if (list_empty(&c->replies))
+        return;
+    struct client_reply *oldest = LIST_ENTRY(c->replies.next, struct client_reply, link);
+    c->reply = oldest->reply;
+    list_remove(&oldest->link);
+    free(oldest);
+}
+
 /* Forgets the commands whose replies were not received. */
 static void redis_client_disconnect(struct redis_client *c)
 {
     redis_client_drop_connection(c);
-    for (struct list *link = c->commands.next, *next = NULL; link != &c->commands; link = next) {
-        struct client_command *command = LIST_ENTRY(link, struct client_command, link);
-        next = link->next;
-        free(command->reply);
-        free(command);
-    }
-    list_init(&c->commands);
-    free(c->reply);
-    c->reply = NULL;
+    do
+        redis_client_take_reply(c);
+    while (c->reply != NULL);
 }
 
 /* The next one is tried. */
 static void redis_client_on_address_failed(void *arg, const char *why)
 {
     struct redis_client *c = arg;
-    enum redis_failure failure = redis_connection_failure(c->connection);
+    enum redis_failure failure = redis_connection_attempts(c->connection)->failure;
     if (failure == REDIS_FAILURE_REFUSED)
         (void)redis_client_fail_refused(c, why);
     else
@@ -241,30 +248,31 @@ static int redis_client_connect_to(struct redis_client *c, const struct redis_en
 
 /* --- commands and replies --- */
 
-/* `reply` is NULL if the connection was lost. */
+/* `reply` is NULL if the connection was lost, for which there is a reason. */
 static void redis_client_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
-    struct client_command *command = arg;
+    struct redis_client *c = arg;
     (void)origin;
-    command->ended = true;
-    command->reply = reply != NULL ? reply_copy(reply) : NULL;
+    if (reply == NULL)
+        return;
+    struct client_reply *arrived = malloc(sizeof *arrived);
+    struct redis_reply *copy = arrived != NULL ? reply_copy(reply) : NULL;
+    if (copy == NULL) {
+        free(arrived);
+        (void)redis_client_fail_memory(c);
+        return;
+    }
+    arrived->reply = copy;
+    list_append(&c->replies, &arrived->link);
 }
 
 /* Queues the command in `text`. */
 static void redis_client_send_text(struct redis_client *c)
 {
-    struct client_command *command = NULL;
-    if (c->failed)
-        return;
-    if (buf_error(&c->text) == 0)
-        command = calloc(1, sizeof *command);
-    if (command != NULL && redis_connection_send_command(c->connection, buf_span(&c->text),
-                                                         redis_client_on_reply, command) == 0) {
-        list_append(&c->commands, &command->link);
-    } else {
-        free(command);
+    if (!c->failed &&
+        (buf_error(&c->text) != 0 ||
+         redis_connection_send(c->connection, buf_span(&c->text), true, redis_client_on_reply, c) != 0))
         (void)redis_client_fail_memory(c);
-    }
 }
 
 void redis_client_send(struct redis_client *c, size_t count, const struct span *words)
@@ -289,21 +297,21 @@ static void redis_client_on_alarm(uv_timer_t *alarm)
 }
 
 /*
- * Runs the loop until the command has ended, at most `reply_ms`. When this time has passed the socket is read
+ * Runs the loop until a reply has arrived, at most `reply_ms`. When this time has passed the socket is read
  * once more: the process may have been stopped.
  */
-static void redis_client_await(struct redis_client *c, const struct client_command *command)
+static void redis_client_await(struct redis_client *c)
 {
     const uint64_t end_ms = clock_now_ms() + c->reply_ms;
     bool is_late = false;
     uv_update_time(&c->loop);
     (void)uv_timer_start(&c->alarm, redis_client_on_alarm, c->reply_ms, 0); /* cannot fail */
-    while (!command->ended && !is_late) {
+    while (list_empty(&c->replies) && !c->failed && !is_late) {
         is_late = clock_now_ms() >= end_ms;
         (void)uv_run(&c->loop, is_late ? UV_RUN_NOWAIT : UV_RUN_ONCE);
     }
     (void)uv_timer_stop(&c->alarm);
-    if (!command->ended) {
+    if (list_empty(&c->replies) && !c->failed) {
         (void)redis_client_fail_for(c, false, "no reply in time");
         redis_client_drop_connection(c);
     }
@@ -311,20 +319,10 @@ static void redis_client_await(struct redis_client *c, const struct client_comma
 
 const struct redis_reply *redis_client_receive(struct redis_client *c)
 {
-    free(c->reply);
-    c->reply = NULL;
-    if (c->failed)
-        return &NIL;
-    assert(!list_empty(&c->commands));
-    struct client_command *command = LIST_ENTRY(c->commands.next, struct client_command, link);
-    if (!command->ended)
-        redis_client_await(c, command);
-    c->reply = command->reply;
-    list_remove(&command->link);
-    free(command);
-    if (c->reply == NULL)
-        (void)redis_client_fail_memory(c); /* unless the connection was lost, which is the reason then */
-    else if (redis_endpoint_is_cluster(redis_client_endpoint(c)) && cluster_is_migrating(c->reply))
+    if (list_empty(&c->replies) && !c->failed)
+        redis_client_await(c);
+    redis_client_take_reply(c);
+    if (!c->failed && redis_endpoint_is_cluster(redis_client_endpoint(c)) && cluster_is_migrating(c->reply))
         (void)redis_client_fail_for(
             c, false, "the keys are migrating to another node of the cluster: try again when that has ended");
     return c->failed ? &NIL : c->reply;
@@ -391,6 +389,7 @@ int redis_client_connect(struct redis_client *c, int limit_ms)
                   ? redis_client_connect_to_master(c, limit_ms)
                   : redis_client_connect_to(c, endpoint, REDIS_ROLE_UNKNOWN, limit_ms);
     c->connecting = false;
+    c->reply_ms = (uint64_t)limit_ms;
     c->rejected = c->rejected && err != 0;
     return err;
 }
@@ -422,7 +421,7 @@ int redis_client_new(const char *client_name, struct redis_client **out)
     if (c == NULL)
         return -ENOMEM;
     c->client_name = client_name;
-    list_init(&c->commands);
+    list_init(&c->replies);
     int err = uv_replace_allocator(malloc, redis_client_realloc, calloc, free);
     if (err == 0)
         err = uv_loop_init(&c->loop);

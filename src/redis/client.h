@@ -37,11 +37,11 @@ const struct redis_endpoint *redis_client_endpoint(const struct redis_client *c)
  * Connects in place of any earlier connection, authenticates and selects the database. If Redis must be
  * discovered, the servers that know it are queried in turn, and the first address that leads to a master is
  * used. The role in the URL does not apply, since a blocking program writes. `limit_ms` is the time limit of
- * a look-up, and of the connection to one address with its handshake. Returns 0 or -EIO.
+ * a look-up, of the connection to one address with its handshake, and of each later reply. Returns 0 or -EIO.
  */
 int redis_client_connect(struct redis_client *c, int limit_ms) __attribute__((warn_unused_result));
 
-/* Limits the time of each later reply, in milliseconds. After redis_client_connect. */
+/* The time limit of each later reply becomes this. After redis_client_connect. */
 void redis_client_limit_replies(struct redis_client *c, int limit_ms);
 
 /* Queues a command. When memory runs out, the next reply fails. */

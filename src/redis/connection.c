@@ -117,11 +117,9 @@ struct redis_connection {
     uv_prepare_t flusher;         /* runs once before the loop polls: writes what the iteration has queued */
     struct wait_group open_parts; /* these two handles */
     char address[RESOLVE_ADDRESSES_MAX][RESOLVE_ADDRESS_SIZE]; /* of the name, in the order of attempts */
-    int addresses;
-    int next_address;           /* the next one to be tried */
-    bool timed_out;             /* a time limit was reached */
-    enum redis_failure failure; /* the kind of the last one */
-    struct socket *socket;      /* NULL unless CONNECTING or later */
+    int next_address;                                          /* the next one to be tried */
+    struct redis_attempts attempts;
+    struct socket *socket; /* NULL unless CONNECTING or later */
 
     struct pending pending;
     uint64_t unsent_since_ns; /* when the first command since the last flush was queued; 0: there is none */
@@ -412,15 +410,6 @@ bool redis_connection_is_usable(const struct redis_connection *c)
     return c != NULL && (c->state == READY || (c->state == HANDSHAKE && c->replies_due == 0));
 }
 
-int redis_connection_send_command(struct redis_connection *c, struct span command, redis_reply_fn fn,
-                                  void *arg)
-{
-    int err = redis_connection_is_usable(c) ? redis_connection_queue_bytes(c, command, 1) : -ENOTCONN;
-    if (err == 0)
-        redis_connection_expect_reply(c, (struct pending_command){.fn = fn, .arg = arg});
-    return err;
-}
-
 static void redis_connection_log(const struct redis_connection *c, const char *message, const char *why)
 {
     struct log_line line;
@@ -452,22 +441,30 @@ static void redis_connection_on_caching_reply(struct redis_connection *c, const 
 }
 
 /* CLIENT CACHING NO applies to the next command on the connection, so both are queued or neither. */
-int redis_connection_send_untracked(struct redis_connection *c, struct span command, redis_reply_fn fn,
-                                    void *arg)
+static int redis_connection_queue_untracked(struct redis_connection *c, struct span command)
 {
-    if (!redis_connection_is_usable(c) || !c->tracking || c->options.tracking.mode != REDIS_TRACKING_KEYS)
-        return redis_connection_send_command(c, command, fn, arg);
     buf_clear(&c->untracked);
     command_write(&c->untracked, 3, (const char *[]){"CLIENT", "CACHING", "NO"});
     buf_append_span(&c->untracked, command);
     int err = buf_error(&c->untracked);
     if (err == 0)
         err = redis_connection_queue_bytes(c, buf_span(&c->untracked), 2);
-    if (err != 0)
-        return err;
-    redis_connection_expect_reply(c, (struct pending_command){.own = redis_connection_on_caching_reply});
-    redis_connection_expect_reply(c, (struct pending_command){.fn = fn, .arg = arg});
-    return 0;
+    if (err == 0)
+        redis_connection_expect_reply(c, (struct pending_command){.own = redis_connection_on_caching_reply});
+    return err;
+}
+
+int redis_connection_send(struct redis_connection *c, struct span command, bool tracked, redis_reply_fn fn,
+                          void *arg)
+{
+    if (!redis_connection_is_usable(c))
+        return -ENOTCONN;
+    int err = tracked || !c->tracking || c->options.tracking.mode != REDIS_TRACKING_KEYS
+                  ? redis_connection_queue_bytes(c, command, 1)
+                  : redis_connection_queue_untracked(c, command);
+    if (err == 0)
+        redis_connection_expect_reply(c, (struct pending_command){.fn = fn, .arg = arg});
+    return err;
 }
 
 /* --- failure --- */
@@ -501,7 +498,7 @@ static void redis_connection_connect_next(struct redis_connection *c);
 void redis_connection_fail(struct redis_connection *c, const char *why)
 {
     bool attempting = c->state == CONNECTING || c->state == HANDSHAKE;
-    if (!attempting || c->next_address >= c->addresses) {
+    if (!attempting || c->next_address >= c->attempts.addresses) {
         redis_connection_lose(c, why);
         return;
     }
@@ -604,7 +601,7 @@ static void redis_connection_on_hello(struct redis_connection *c, const struct r
     if (problem == NULL) {
         redis_connection_on_step_reply(c, reply);
     } else {
-        c->failure = REDIS_FAILURE_REJECTED;
+        c->attempts.failure = REDIS_FAILURE_REJECTED;
         redis_connection_fail(c, problem);
     }
 }
@@ -717,12 +714,10 @@ static int redis_connection_second_step(struct redis_connection *c)
 /* Starts the next step of the handshake, when all replies of the previous step have arrived. */
 static void redis_connection_next_step(struct redis_connection *c)
 {
-    static int (*const steps[])(struct redis_connection * c) = {redis_connection_first_step,
-                                                                redis_connection_second_step};
-    const int count = c->options.queries_only ? 1 : (int)(sizeof steps / sizeof steps[0]);
-    if (c->step == count)
+    int step = c->step++;
+    if (step == (c->options.queries_only ? 1 : 2))
         c->options.on_handshake_done(c->options.arg);
-    else if (steps[c->step++](c) != 0)
+    else if ((step == 0 ? redis_connection_first_step(c) : redis_connection_second_step(c)) != 0)
         redis_connection_fail(c, "out of memory");
 }
 
@@ -739,8 +734,7 @@ static void redis_connection_on_connected(struct redis_connection *c)
     c->step = c->replies_due = 0;
     c->tracking = false;
     c->no_tracking_reason = NULL;
-    redis_server_init(&c->server, c->options.replication, redis_connection_address(c),
-                      c->options.endpoint->port);
+    redis_server_init(&c->server, c->options.replication, c->attempts.address, c->options.endpoint->port);
     c->heartbeat_sent_ms = clock_boot_ms();
     redis_connection_next_step(c);
 }
@@ -860,7 +854,7 @@ static void redis_connection_write_elsewhere(const struct redis_connection *c, s
     struct resolver *r = c->options.resolver;
     qsort(r->address, (size_t)r->count, sizeof r->address[0], redis_connection_compare_addresses);
     for (int i = 0; i < r->count; i++) {
-        if (strcmp(r->address[i], redis_connection_address(c)) == 0) {
+        if (strcmp(r->address[i], c->attempts.address) == 0) {
             buf_clear(text);
             return;
         }
@@ -875,7 +869,7 @@ static void redis_connection_log_moved(const struct redis_connection *c)
         return;
     log_str(&line, "name", span_of(c->options.endpoint->host));
     log_str(&line, "client", span_of(c->options.client_name));
-    log_str(&line, "from", span_of(redis_connection_address(c)));
+    log_str(&line, "from", span_of(c->attempts.address));
     log_str(&line, "to", buf_span(&c->elsewhere));
     log_end(&line);
 }
@@ -917,7 +911,8 @@ static void redis_connection_look_up_name(struct redis_connection *c)
 /* A numeric host is not looked up. */
 static bool redis_connection_has_name(const struct redis_connection *c)
 {
-    return c->options.on_moved != NULL && c->addresses > 0 && !resolver_is_numeric(c->options.endpoint->host);
+    return c->options.on_moved != NULL && c->attempts.addresses > 0 &&
+           !resolver_is_numeric(c->options.endpoint->host);
 }
 
 /* A look-up in progress may have the answer of before. */
@@ -950,7 +945,7 @@ static void redis_connection_on_reply(struct redis_connection *c, const struct r
     c->timeout_ms = 0;
     c->reply_heartbeats = 0;
     bool error = reply->type == REPLY_ERROR;
-    c->failure = error ? REDIS_FAILURE_REFUSED : REDIS_FAILURE_PASSING;
+    c->attempts.failure = error ? REDIS_FAILURE_REFUSED : REDIS_FAILURE_PASSING;
     if (pending_oldest(&c->pending) == NULL) {
         redis_connection_fail(c, error ? reply->str : "a reply without a command");
         return;
@@ -1002,7 +997,7 @@ static void redis_connection_on_backlog(struct redis_connection *c)
 
 static void redis_connection_fail_as(struct redis_connection *c, const char *why, enum redis_failure failure)
 {
-    c->failure = failure;
+    c->attempts.failure = failure;
     if (c->options.loop_lag != NULL)
         loop_lag_begin(c->options.loop_lag);
     redis_connection_fail(c, why);
@@ -1187,18 +1182,14 @@ static void redis_connection_on_poll(uv_poll_t *poll, int status, int events)
 
 /* --- attempts --- */
 
-const char *redis_connection_address(const struct redis_connection *c)
-{
-    return c->addresses > 0 ? c->address[c->next_address - 1] : NULL;
-}
-
 static void redis_connection_connect_next(struct redis_connection *c)
 {
     assert(c->state == CONNECTING && c->socket == NULL && pending_oldest(&c->pending) == NULL);
-    c->next_address++;
+    if (c->attempts.addresses > 0)
+        c->attempts.address = c->address[c->next_address++];
     redis_connection_start_timer(c, c->options.limit_ms);
-    int err = socket_open(c, redis_connection_address(c));
-    c->failure = err == -EACCES ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING;
+    int err = socket_open(c, c->attempts.address);
+    c->attempts.failure = err == -EACCES ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING;
     if (err != 0)
         redis_connection_fail(c, strerror(-err));
 }
@@ -1212,7 +1203,7 @@ static void redis_connection_on_resolved(void *arg, const char *error)
         redis_connection_lose(c, error);
         return;
     }
-    c->addresses = r->count;
+    c->attempts.addresses = r->count;
     for (int i = 0; i < r->count; i++)
         memcpy(c->address[i], r->address[(c->options.first_address + (unsigned)i) % (unsigned)r->count],
                sizeof c->address[i]);
@@ -1240,12 +1231,12 @@ static void redis_connection_on_timer(uv_timer_t *timer)
         redis_connection_begin(c);
         break;
     case RESOLVING:
-        c->timed_out = true;
+        c->attempts.timed_out = true;
         redis_connection_lose(c, "the name was not resolved in time");
         break;
     case CONNECTING:
     case HANDSHAKE:
-        c->timed_out = true;
+        c->attempts.timed_out = true;
         redis_connection_fail(c, "no connection in time");
         break;
     case READY:
@@ -1320,19 +1311,9 @@ bool redis_connection_is_ready(const struct redis_connection *c)
     return c != NULL && c->state == READY;
 }
 
-int redis_connection_addresses(const struct redis_connection *c)
+const struct redis_attempts *redis_connection_attempts(const struct redis_connection *c)
 {
-    return c->addresses;
-}
-
-bool redis_connection_has_timed_out(const struct redis_connection *c)
-{
-    return c->timed_out;
-}
-
-enum redis_failure redis_connection_failure(const struct redis_connection *c)
-{
-    return c->failure;
+    return &c->attempts;
 }
 
 bool redis_connection_is_tracking(const struct redis_connection *c)

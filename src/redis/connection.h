@@ -165,17 +165,15 @@ bool redis_connection_is_ready(const struct redis_connection *c);
 /* True when commands can be sent: from on_handshake_done on, and while the connection is ready. */
 bool redis_connection_is_usable(const struct redis_connection *c);
 
-/* True if it was lost because of a time limit, or an address failed by one. */
-bool redis_connection_has_timed_out(const struct redis_connection *c);
+struct redis_attempts {
+    int addresses;       /* of the name; 0 before it was looked up */
+    const char *address; /* the numeric one in use, or tried last; NULL: a local socket, or none */
+    bool timed_out;      /* the connection was lost because of a time limit, or an address failed by one */
+    enum redis_failure failure; /* the kind of the last failure, of the connection or of an address */
+};
 
-/* The kind of the last failure, of the connection or of an address. */
-enum redis_failure redis_connection_failure(const struct redis_connection *c);
-
-/* The numeric address in use, or tried last; NULL: a local socket, or none. Borrowed. */
-const char *redis_connection_address(const struct redis_connection *c);
-
-/* The number of addresses of the name; 0 before it was looked up. */
-int redis_connection_addresses(const struct redis_connection *c);
+/* Borrowed, as is the address. */
+const struct redis_attempts *redis_connection_attempts(const struct redis_connection *c);
 
 /* True while the connection is ready and Redis has agreed to push invalidations on it. */
 bool redis_connection_is_tracking(const struct redis_connection *c);
@@ -201,13 +199,9 @@ uint64_t redis_connection_last_pong_ms(const struct redis_connection *c);
 /*
  * Queues one command as command_begin and command_add (resp.h) make it; the command is copied. All commands
  * that are queued in one loop iteration are sent with one write. Returns 0, -ENOTCONN when commands cannot be
- * sent, or -ENOMEM.
+ * sent, or -ENOMEM. Redis tracks the keys of a read (REDIS_TRACKING_KEYS) unless `tracked` is false.
  */
-int redis_connection_send_command(struct redis_connection *c, struct span command, redis_reply_fn fn,
-                                  void *arg) __attribute__((warn_unused_result));
-
-/* The same for a read whose invalidation is not needed: Redis does not track its key (CLIENT CACHING). */
-int redis_connection_send_untracked(struct redis_connection *c, struct span command, redis_reply_fn fn,
-                                    void *arg) __attribute__((warn_unused_result));
+int redis_connection_send(struct redis_connection *c, struct span command, bool tracked, redis_reply_fn fn,
+                          void *arg) __attribute__((warn_unused_result));
 
 #endif

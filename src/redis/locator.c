@@ -113,7 +113,7 @@ static void locator_learn_servers(struct locator *l)
 
 static bool locator_queries_used(const struct locator *l)
 {
-    const char *address = redis_connection_address(l->connection);
+    const char *address = redis_connection_attempts(l->connection)->address;
     return l->used != NULL && l->used->port == l->server.port &&
            (strcasecmp(l->server.host, l->used->host) == 0 ||
             (address != NULL && strcmp(address, l->used->host) == 0));
@@ -233,7 +233,7 @@ static void locator_send_query(struct locator *l)
     while (err == 0 && l->protocol->compose(l->options.endpoint, l->queries, &command)) {
         err = buf_error(&command);
         if (err == 0)
-            err = redis_connection_send_command(l->connection, buf_span(&command), locator_on_reply, l);
+            err = redis_connection_send(l->connection, buf_span(&command), true, locator_on_reply, l);
         buf_clear(&command);
         l->queries++;
     }
@@ -266,7 +266,7 @@ static void locator_on_lost(void *arg, const char *why)
 {
     struct locator *l = arg;
     locator_log(l, LOG_DEBUG, l->protocol->no_answer, why);
-    l->timeouts += redis_connection_has_timed_out(l->connection);
+    l->timeouts += redis_connection_attempts(l->connection)->timed_out;
     if (l->state != CONNECTING) /* it has answered before: it is queried again when no other answers */
         l->failed_servers = -1;
     locator_leave_server(l, why);
@@ -317,7 +317,7 @@ static void locator_connect(struct locator *l)
 
 void locator_rotate(struct locator *l)
 {
-    bool another = locator_server_count(l) > 1 || redis_connection_addresses(l->connection) > 1;
+    bool another = locator_server_count(l) > 1 || redis_connection_attempts(l->connection)->addresses > 1;
     if (l->state != LISTENING || !another)
         return;
     l->failed_servers = -1; /* this server is queried again when no other answers */

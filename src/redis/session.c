@@ -163,15 +163,6 @@ uint64_t redis_session_valid_until_ms(const struct redis_session *s)
     return valid_ms < trusted_ms ? valid_ms : trusted_ms;
 }
 
-/* --- sending --- */
-
-static int session_send_by(struct redis_connection *c, struct span text, unsigned how, redis_reply_fn fn,
-                           void *arg)
-{
-    return (how & REDIS_SEND_UNTRACKED) != 0 ? redis_connection_send_untracked(c, text, fn, arg)
-                                             : redis_connection_send_command(c, text, fn, arg);
-}
-
 /* --- commands that the target of a migration executes --- */
 
 static void session_end_command(struct session_command *command, const struct redis_reply *reply,
@@ -239,10 +230,10 @@ static void session_send_to_target(struct session_command *command)
     static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
     struct redis_connection *c = command->backend->target.connection;
     const struct span text = {command->text, command->len};
-    int err = redis_connection_send_command(c, SPAN(asking), session_on_asking, NULL);
+    int err = redis_connection_send(c, SPAN(asking), true, session_on_asking, NULL);
     list_remove(&command->link);
     if (err == 0)
-        err = redis_connection_send_command(c, text, session_on_target_reply, command);
+        err = redis_connection_send(c, text, true, session_on_target_reply, command);
     if (err != 0)
         session_fail_at_target(command);
 }
@@ -353,8 +344,9 @@ int redis_session_send(struct redis_session *s, struct span command, unsigned ho
                        void *arg)
 {
     struct backend *b = (how & REDIS_SEND_NEXT) != 0 ? s->next : s->current;
+    bool tracked = (how & REDIS_SEND_UNTRACKED) == 0;
     if (!b->clustered)
-        return session_send_by(b->connection, command, how, fn, arg);
+        return redis_connection_send(b->connection, command, tracked, fn, arg);
     struct session_command *copy = malloc(sizeof *copy + command.len);
     if (copy == NULL)
         return -ENOMEM;
@@ -362,7 +354,7 @@ int redis_session_send(struct redis_session *s, struct span command, unsigned ho
         .backend = b, .stays = (how & REDIS_SEND_STREAM_ONLY) != 0, .fn = fn, .arg = arg, .len = command.len};
     (void)span_put(command, copy->text);
     list_init(&copy->link);
-    int err = session_send_by(b->connection, command, how, session_on_reply, copy);
+    int err = redis_connection_send(b->connection, command, tracked, session_on_reply, copy);
     if (err != 0)
         free(copy);
     return err;
@@ -532,7 +524,7 @@ static void session_go_on(struct backend *b, bool at_once)
 /* Whether the attempt has failed because a name was not found, which it may be the next time. */
 static bool session_lacks_name(const struct backend *b)
 {
-    bool is_found = b->connection == NULL || redis_connection_addresses(b->connection) > 0;
+    bool is_found = b->connection == NULL || redis_connection_attempts(b->connection)->addresses > 0;
     return b->locator != NULL && !is_found;
 }
 
@@ -617,7 +609,7 @@ static void session_on_ready(void *arg)
 static void session_on_lost(void *arg, const char *why)
 {
     struct backend *b = arg;
-    b->timeouts += redis_connection_has_timed_out(b->connection);
+    b->timeouts += redis_connection_attempts(b->connection)->timed_out;
     if (b->is_failover)
         session_fail_over(b, why);
     else

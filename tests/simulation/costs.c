@@ -111,7 +111,7 @@ struct want {
     bool is_certain;   /* it came in ordinary times: an absence needs no second read */
 };
 
-enum { WANTS = 1024 };
+enum { WANTS = 2048 };
 static struct want wants[WANTS];
 static size_t want_count;
 
