@@ -222,6 +222,11 @@ static inline void entries_drop_lists(struct entries *es)
     es->index_size = -1;
 }
 
+static inline uint64_t entries_index_epoch(const struct entries *es)
+{
+    return es->index_epoch;
+}
+
 static inline bool entries_has_list(const struct entries *es, const struct entry_page *page)
 {
     return page->index_epoch == es->index_epoch;

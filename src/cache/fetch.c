@@ -95,8 +95,8 @@ struct page_read {
     int watched;                  /* channels, from the first on, under which the page is registered */
     struct summary_read *reads;   /* the reads of its summaries, by their places; owned */
     struct lifetime lifetime;     /* of its list; by TTL, of all replies */
-    uint64_t index_epoch;         /* the epoch when its index was read */
-    uint64_t flush_epoch;         /* the epoch since which its summaries were read */
+    uint64_t index_epoch;         /* entries_index_epoch() when its index was read */
+    uint64_t flushes;             /* validity.flushes since which its summaries were read */
     uint64_t outdated_ms;         /* when it was current, if a channel may have changed since; 0: none has */
 };
 
@@ -108,7 +108,7 @@ struct fetch {
     struct list requests; /* the requests that wait for the result */
     bool inflight;        /* in the table of fetches that may be joined */
     uint64_t inflight_hash;
-    uint64_t inflight_epoch; /* the epoch of the index, or of all, when the fetch began */
+    uint64_t inflight_epoch; /* the epoch of the index, or the number of flushes, when the fetch began */
     uint64_t outside_epoch;  /* the epoch when the fetch began */
 
     unsigned replies_due;     /* replies that have not come yet */
@@ -305,7 +305,8 @@ static uint64_t fetch_hash_of_query(const struct fetches *fs, enum cache_query_t
 
 static uint64_t fetch_epoch_of(const struct fetches *fs, enum cache_query_type type)
 {
-    return type == QUERY_PAGE ? fs->index_epoch : fs->flush_epoch;
+    const struct cache_parts *parts = fs->parts;
+    return type == QUERY_PAGE ? entries_index_epoch(parts->entries) : parts->validity->flushes;
 }
 
 /* By TTL a request joins a fetch only if the cache would serve the fetch's result to it. */
@@ -646,12 +647,13 @@ static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum
 static void fetch_set_members(struct fetch *f, const struct page_members *members)
 {
     struct page_read *p = &f->page;
-    bool is_told = validity_may_store(f->fetches->parts->validity);
+    const struct validity *v = f->fetches->parts->validity;
+    bool is_told = validity_may_store(v);
     fetch_unwatch(f);
-    if (!is_told || p->flush_epoch != f->fetches->flush_epoch)
+    if (!is_told || p->flushes != v->flushes)
         page_builder_reset(p->builder);
     page_builder_set_members(p->builder, members);
-    p->flush_epoch = f->fetches->flush_epoch;
+    p->flushes = v->flushes;
     p->outdated_ms = 0;
     fetch_watch(f);
 }
@@ -708,7 +710,7 @@ static void fetch_send_card(struct fetch *f)
 static void fetch_send_index(struct fetch *f)
 {
     f->page.lifetime = LIFETIME_TRACKED;
-    f->page.index_epoch = f->fetches->index_epoch;
+    f->page.index_epoch = entries_index_epoch(f->fetches->parts->entries);
     fetch_send_command(f, commands_index_size(&f->fetches->commands), fetch_on_index_size);
     fetch_send_command(f, commands_page(&f->fetches->commands, f->number), fetch_on_members);
 }
@@ -882,7 +884,7 @@ static void fetch_compose_page(struct fetch *f, struct cache_result *r)
         lifetime_of_both(f->page.lifetime, validity_lifetime(parts->validity, NULL, f->sent_ms));
     r->body = page_builder_compose(f->page.builder, &info);
     r->last_page = info.last;
-    if (r->body != NULL && !is_absent && f->page.index_epoch == f->fetches->index_epoch)
+    if (r->body != NULL && !is_absent && f->page.index_epoch == entries_index_epoch(parts->entries))
         entries_put_page(parts->entries, lifetime, &info, m->member, m->count, f->page.outdated_ms, r->body);
     page_builder_report_gaps(f->page.builder, &f->fetches->reports);
 }
@@ -1077,8 +1079,9 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     f->auth.needed = needs_auth;
     f->auth.key = q->key;
     if (paged) {
-        f->page = (struct page_read){
-            .builder = builder, .lifetime = LIFETIME_TRACKED, .index_epoch = fs->index_epoch};
+        f->page = (struct page_read){.builder = builder,
+                                     .lifetime = LIFETIME_TRACKED,
+                                     .index_epoch = entries_index_epoch(fs->parts->entries)};
     }
     f->type = q->type;
     f->number = q->number;

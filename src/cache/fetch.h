@@ -37,8 +37,6 @@ struct fetches {
     struct table inflight;     /* fetches that requests may join, by query */
     struct table page_members; /* pages in flight, by each of their channels */
     uint64_t seed;             /* the seed of the hashes of both tables */
-    uint64_t index_epoch;      /* grows when the index, and so every page in flight, is invalidated */
-    uint64_t flush_epoch;      /* grows, with index_epoch, when everything is invalidated */
     uint64_t outside_epoch;    /* grows when a command is sent outside of the stream */
 
     unsigned commands_due;   /* commands in flight that all fetches wait for; those of a page count as one */
@@ -59,19 +57,11 @@ void fetches_fini(struct fetches *fs);
 /* The fetch that a query may join, or NULL. */
 struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q);
 
-/* Apply invalidations to fetches in flight. */
+/*
+ * A card has changed: fetches in flight that read it are not joined any more. Those of a page compare the
+ * epoch of the index (entries.h), and all of them the number of flushes (validity.h).
+ */
 void fetches_invalidate_card(struct fetches *fs, int64_t id);
-
-static inline void fetches_invalidate_pages(struct fetches *fs)
-{
-    fs->index_epoch++;
-}
-
-static inline void fetches_invalidate_all(struct fetches *fs)
-{
-    fs->index_epoch++;
-    fs->flush_epoch++;
-}
 
 /*
  * A command is sent outside of the stream (REDIS_ORIGIN_OUTSIDE). A client whose request arrives from now on

@@ -35,7 +35,6 @@ void invalidation_fini(struct invalidation *c)
 static void invalidation_drop_all(struct invalidation *c)
 {
     const struct cache_parts *parts = c->parts;
-    fetches_invalidate_all(parts->fetches);
     metric_add(&parts->metrics->cache_flushes_total, 1);
     entries_clear(parts->entries);
     key_reader_invalidate(parts->key_reader, true);
@@ -49,13 +48,6 @@ static void invalidation_drop_card(struct invalidation *c, int64_t id)
     fetches_invalidate_card(parts->fetches, id);
 }
 
-/* The pages in flight may be older than the change, so they are neither cached nor shared. */
-static void invalidation_drop_lists(struct invalidation *c)
-{
-    fetches_invalidate_pages(c->parts->fetches);
-    entries_drop_lists(c->parts->entries);
-}
-
 static void invalidation_drop_keys(struct invalidation *c)
 {
     validity_change_keys(c->validity);
@@ -66,7 +58,6 @@ static void invalidation_drop_keys(struct invalidation *c)
 static void invalidation_flush(struct invalidation *c)
 {
     validity_flush(c->validity);
-    fetches_invalidate_all(c->parts->fetches);
     catalogue_check(c->parts->catalogue);
 }
 
@@ -291,7 +282,7 @@ static void invalidation_key_changed(struct invalidation *c, struct span key)
         if (parse_int64(card, &id) == 0)
             invalidation_drop_card(c, id);
     } else if (span_equal(key, buf_span(&c->index_key))) {
-        invalidation_drop_lists(c);
+        entries_drop_lists(parts->entries);
     } else if (span_equal(key, buf_span(&c->api_keys_key)) ||
                span_equal(key, buf_span(&c->api_key_info_key))) {
         invalidation_drop_keys(c);

@@ -25,7 +25,7 @@ typedef fetch_t {
     bool inflight;    /* may be joined */
     bool watched;     /* its channel is known: an invalidation of the card finds it (page_members) */
     bool changed;     /* the card was invalidated (has_changed) */
-    bool invalidated; /* the index was: its epoch is not that of the fetches any more (index_epoch) */
+    bool invalidated; /* the index was: its epoch is not that of the entries any more (entries_index_epoch) */
     byte index;       /* the version of the index that it has read */
     byte needed_index, needed_card; /* by the request that began last, of those that wait */
 };
@@ -139,7 +139,7 @@ inline invalidate_card()
     i = 0
 }
 
-/* fetch.c: fetches_invalidate_pages. A fetch of an older epoch is not found by fetches_find. */
+/* entries.c: entries_drop_lists. A fetch of an older epoch is not found by fetches_find. */
 inline invalidate_pages()
 {
     for (i : 0 .. FETCHES - 1) {
@@ -155,7 +155,7 @@ inline invalidate_pages()
     i = 0
 }
 
-/* invalidation.c: invalidation_drop_lists */
+/* invalidation.c: invalidation_key_changed */
 inline invalidate_index()
 {
     printf("worker: invalidation of the index\n");
