@@ -275,11 +275,6 @@ static bool load_has_flag(const struct load *l, enum ctl_flag flag)
     return l->options->args.flag[flag] != NULL;
 }
 
-static int64_t load_accepted(const struct load *l)
-{
-    return l->writer.counts.written + l->writer.counts.unchanged;
-}
-
 static int64_t load_refused(const struct load *l)
 {
     return l->refused + l->writer.counts.refused;
@@ -596,7 +591,7 @@ static int load_write_all(struct load *l)
     progress_start(&l->writing, "channel", (int64_t)l->line_count);
     for (size_t i = 0; i < l->line_count && interrupt_signal() == 0 && err == 0; i++) {
         const struct indexed_line *line = &l->line[i];
-        progress_show(&l->writing, load_accepted(l), (int64_t)i);
+        progress_show(&l->writing, writer_accepted(&l->writer), (int64_t)i);
         if (line->offset < 0)
             continue;
         l->read_error = load_read_again(l, line, &card);
@@ -648,7 +643,9 @@ static int load_finish(struct load *l)
     int err = load_finish_index(l, why_not);
     if (why_not != NULL)
         show_message("nothing was replaced or removed, because %s%s", why_not,
-                     err == 0 && load_accepted(l) > 0 ? "; what was loaded was added to the catalogue" : "");
+                     err == 0 && writer_accepted(&l->writer) > 0
+                         ? "; what was loaded was added to the catalogue"
+                         : "");
     bool is_complete = err == 0 && l->stopped_by == 0 && l->read_error == 0 && load_refused(l) == 0;
     return is_complete ? writer_mark_samples(&l->writer) : err;
 }
@@ -683,17 +680,18 @@ static void load_print_summary(const struct load *l)
     if (load_has_flag(l, FLAG_REPLACE))
         (void)snprintf(removed, sizeof removed, ", %lld removed", (long long)n->cards_removed);
     print_line(stdout, "%lld channel%s: %lld changed, %lld refused%s in %.1f s, %.0f/s",
-               (long long)load_accepted(l), plural(load_accepted(l)), (long long)n->written,
-               (long long)load_refused(l), removed, seconds, (double)load_accepted(l) / seconds);
+               (long long)writer_accepted(&l->writer), plural(writer_accepted(&l->writer)),
+               (long long)n->written, (long long)load_refused(l), removed, seconds,
+               (double)writer_accepted(&l->writer) / seconds);
 }
 
 static void load_print_stop(const struct load *l)
 {
     const struct writer_counts *n = &l->writer.counts;
-    if (load_accepted(l) > 0)
+    if (writer_accepted(&l->writer) > 0)
         show_message("stopped after %lld of %zu channels of %s: %lld loaded, %lld unchanged",
-                     (long long)load_accepted(l), l->channels, l->writer.file, (long long)n->written,
-                     (long long)n->unchanged);
+                     (long long)writer_accepted(&l->writer), l->channels, l->writer.file,
+                     (long long)n->written, (long long)n->unchanged);
     else
         show_message("stopped before %s",
                      n->is_sent ? "Redis confirmed that anything was loaded" : "anything was loaded");

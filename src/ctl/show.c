@@ -27,13 +27,6 @@ static bool show_read_owner(struct client *c, struct span link, int64_t *id)
     return parse_int64(reply_text(client_receive_or_wrongtype(c)), id) == 0;
 }
 
-/* Finds the id by the given link. */
-static void show_find_id(struct show *s)
-{
-    if (s->link.len > 0 && !show_read_owner(&s->client, buf_span(&s->link), &s->id))
-        (void)client_fail(&s->client, "no channel has the link %s", EXCERPT(buf_span(&s->link)));
-}
-
 static void show_read_place(struct show *s)
 {
     struct client *c = &s->client;
@@ -145,7 +138,8 @@ static void show_print_card(struct show *s)
 /* Returns 0, or -EIO with the reason in client_error(). */
 static int show_channel(struct show *s)
 {
-    show_find_id(s);
+    if (s->link.len > 0 && !show_read_owner(&s->client, buf_span(&s->link), &s->id))
+        (void)client_fail(&s->client, "no channel has the link %s", EXCERPT(buf_span(&s->link)));
     show_read_place(s);
     show_print_card(s);
     return client_status(&s->client);

@@ -435,11 +435,6 @@ int writer_mark_samples(struct writer *w)
 
 /* --- Replacing the index --- */
 
-static int64_t writer_members(const struct writer *w)
-{
-    return w->counts.written + w->counts.unchanged;
-}
-
 /* Watches and counts the next index, so that an incomplete one of another loader never becomes the index. */
 static void writer_watch_next(struct writer *w)
 {
@@ -449,7 +444,7 @@ static void writer_watch_next(struct writer *w)
     CLIENT_SEND(c, SPAN("ZCARD"), c->index_next);
     lock_receive_watch(w->lock);
     (void)client_receive(c);
-    if (client_receive_integer(c) != writer_members(w))
+    if (client_receive_integer(c) != writer_accepted(w))
         (void)client_fail(c, "another load has changed the next index");
 }
 
@@ -459,7 +454,7 @@ static bool writer_indexes_are_equal(struct writer *w)
     if (w->index_differs)
         return false;
     CLIENT_SEND(w->client, SPAN("ZCARD"), w->client->index);
-    return client_receive_integer(w->client) == writer_members(w);
+    return client_receive_integer(w->client) == writer_accepted(w);
 }
 
 /*

@@ -61,6 +61,12 @@ struct writer {
     bool index_differs; /* some members of the next index are not in the index, or have another score there */
 };
 
+/* The channels that are in Redis as they are in the file. */
+static inline int64_t writer_accepted(const struct writer *w)
+{
+    return w->counts.written + w->counts.unchanged;
+}
+
 /* All below return 0, or -EIO with the reason in client_error(). */
 
 /* Checks the index and what this Redis supports. Call it first, and writer_fini in every case. */

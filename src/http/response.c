@@ -27,28 +27,14 @@ static size_t http_response_room_needed(const struct http_response *r)
     return need;
 }
 
-static char *http_response_put_number(int64_t n, char *at)
-{
-    return at + format_int64(n, at);
-}
-
 static char *http_response_put_status_line(char *at, int status)
 {
     if (status == 200)
         return span_put(SPAN("HTTP/1.1 200 OK\r\n"), at);
     at = span_put(SPAN("HTTP/1.1 "), at);
-    at = http_response_put_number(status, at);
+    at += format_int64(status, at);
     at = span_put(SPAN(" "), at);
     at = span_put(span_of(http_status_text(status)), at);
-    return span_put(SPAN("\r\n"), at);
-}
-
-static char *http_response_put_content_encoding(char *at, const struct blob *body)
-{
-    if (body == NULL || body->coding == CODING_IDENTITY)
-        return at;
-    at = span_put(SPAN("Content-Encoding: "), at);
-    at = span_put(coding_name((enum coding)body->coding), at);
     return span_put(SPAN("\r\n"), at);
 }
 
@@ -63,9 +49,13 @@ static char *http_response_put_content_fields(char *at, const struct http_respon
         at = span_put(span_of(r->content_type), at);
         at = span_put(SPAN("\r\nContent-Length: "), at);
     }
-    at = http_response_put_number(r->body == NULL ? 0 : (int64_t)r->body->len, at);
+    at += format_int64(r->body == NULL ? 0 : (int64_t)r->body->len, at);
     at = span_put(SPAN("\r\n"), at);
-    return http_response_put_content_encoding(at, r->body);
+    if (r->body == NULL || r->body->coding == CODING_IDENTITY)
+        return at;
+    at = span_put(SPAN("Content-Encoding: "), at);
+    at = span_put(coding_name((enum coding)r->body->coding), at);
+    return span_put(SPAN("\r\n"), at);
 }
 
 /* The compiler knows the length of most tags, and of the most frequent Vary. */
