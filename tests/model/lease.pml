@@ -102,7 +102,7 @@ inline on_pong()
     printf("worker: PONG, whose PING is %d ticks old\n", pong_age)
 }
 
-/* redis/connection.c: redis_connection_become_ready, redis_connection_second_step (last_pong_ms); invalidation.c: invalidation_connected */
+/* redis/connection.c: redis_connection_accept, redis_connection_second_step (last_pong_ms); invalidation.c: invalidation_connected */
 inline on_ready()
 {
     printf("worker: tracking is on\n");
