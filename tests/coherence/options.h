@@ -25,7 +25,6 @@ struct options {
     bool tls;           /* between channeld and the one server; without a replica */
     uint64_t seed;
     bool faults[FAULT_KINDS];
-    bool verbose;
     const char *redis_server; /* the program, or NULL: the system's */
     const char *redis_args;   /* further arguments of it, separated by spaces, or NULL */
     const char *cache_size;   /* CHANNELD_CACHE_SIZE, or NULL: its default */
@@ -41,5 +40,8 @@ struct options {
     bool hide_link;       /* channeld cannot see whether its replica has a master */
     bool misdirect_links; /* some requests by link are for another one than is checked */
 };
+
+/* The defaults, and then what the arguments set. The program ends where these are wrong, or ask for help. */
+void options_read(struct options *options, int argc, char **argv);
 
 #endif

@@ -14,7 +14,6 @@
 enum { VIOLATIONS_KEPT = 10, TEXT_SIZE = 1024, MS_PER_S = 1000 };
 
 struct report {
-    bool verbose;
     int64_t start;
     pthread_mutex_t lock;
     uint64_t total;
@@ -52,12 +51,11 @@ static const char *const request_names[REQUEST_KINDS] = {
 static const int64_t age_ends_ms[AGE_BUCKETS] = {
     0, 1, 2, 5, 10, 20, 50, 100, 250, 500, 1000, 5000, INT64_MAX / CLOCK_MS};
 
-struct report *report_new(bool verbose)
+struct report *report_new(void)
 {
     struct report *report = calloc(1, sizeof *report);
     if (report == NULL)
         abort();
-    report->verbose = verbose;
     report->start = clock_now();
     (void)pthread_mutex_init(&report->lock, NULL);
     return report;
@@ -85,8 +83,6 @@ void report_violation(struct report *report, enum violation kind, const char *fo
         char *text = report->text[report->kept++];
         int used = snprintf(text, TEXT_SIZE, "%s: ", violation_names[kind]);
         (void)vsnprintf(text + used, TEXT_SIZE - (size_t)used, format, args);
-        if (report->verbose)
-            (void)fprintf(stderr, "violation: %s\n", text);
     }
     (void)pthread_mutex_unlock(&report->lock);
     va_end(args);

@@ -69,7 +69,7 @@ struct counters {
 struct report;
 
 /* Owned. */
-struct report *report_new(bool verbose);
+struct report *report_new(void);
 void report_free(struct report *report);
 
 /* The moment from which times are counted. */

@@ -814,7 +814,7 @@ void run_start(struct run *run)
 
 void run_start_readers(struct run *run)
 {
-    run->report = report_new(run->options.verbose);
+    run->report = report_new();
     int port = run->server.port;
     const struct checker checker = {.model = run->model,
                                     .schedule = run->schedule,

@@ -1,113 +1,46 @@
 /*
  * The soak test: readers and writers as in the coherence test, a random fault every few seconds, and a
- * monitor of memory, descriptors and latency. Every response is judged.
- *
- *     soak [--seconds N] [--interval N] [--seed N] [--bound-ms N] [--curve FILE]
- *
- * --bound-ms: how long after a change the former version may be served. Exit code 0 when no response was
- * wrong and channeld was as well at the end as at the beginning, else 1.
+ * monitor of memory, descriptors and latency. Every response is judged. It has the options of the coherence
+ * test, but for kinds of faults and servers. The exit code is 0 when no response was wrong and channeld was
+ * as well at the end as at the beginning, else 1.
  */
 
-#include <getopt.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "coherence/clock.h"
 #include "soak/monitor.h"
 #include "support/http.h"
 #include "support/wait.h"
 
-enum {
-    SECONDS = 600,
-    FIRST_REQUESTS = 64,
-    GAP_MS = 3000,
-    QUIET_MS = 20000,
-    BOUND_MS = 50,
-    BOUND_SANITIZED_MS = 300
-};
+enum { FIRST_REQUESTS = 64, QUIET_MS = 20000, ARGUMENTS_MAX = 64 };
+
+/* What the coherence test has no need of. channeld's user has a password to rotate. */
+static const char *const DEFAULTS[] = {"soak",      "--seconds",    "600",     "--channels",     "2000",
+                                       "--changes", "500",          "--reads", "8000",           "--faults",
+                                       "rotate",    "--cache-size", "3MiB",    "--fault-gap-ms", "3000"};
 
 /* Deadlines are short, so that connections come and go; the cache is too small for everything. */
 static const char *const SETTINGS[] = {"CHANNELD_HEADER_TIMEOUT=2s", "CHANNELD_WRITE_TIMEOUT=3s",
                                        "CHANNELD_IDLE_TIMEOUT=20s", NULL};
 
 struct soak {
-    int seconds;
-    int interval_s;
-    uint64_t seed;
-    int bound_ms;
-    const char *curve;
     struct run run;
     struct monitor monitor;
     _Atomic uint64_t faults;
 };
 
-static void usage(void)
+static void read_options(struct options *options, int argc, char **argv)
 {
-    (void)fputs("usage: soak [--seconds N] [--interval N] [--seed N] [--bound-ms N] [--curve FILE]\n",
-                stderr);
-    exit(2);
-}
-
-static int number(const char *text)
-{
-    char *end = NULL;
-    long value = strtol(text, &end, 10);
-    if (end == text || *end != '\0' || value < 1 || value > 1000000)
-        usage();
-    return (int)value;
-}
-
-static void read_options(struct soak *soak, int argc, char **argv)
-{
-    static const struct option known[] = {
-        {"seconds", required_argument, NULL, 's'}, {"interval", required_argument, NULL, 'i'},
-        {"seed", required_argument, NULL, 'r'},    {"bound-ms", required_argument, NULL, 'b'},
-        {"curve", required_argument, NULL, 'c'},   {NULL, 0, NULL, 0}};
-    soak->seconds = SECONDS;
-    soak->interval_s = 1; /* hardly any longer one is without a fault */
-    soak->seed = 1;
-    soak->bound_ms = BOUND_MS;
-    for (int flag; (flag = getopt_long(argc, argv, "", known, NULL)) != -1;) {
-        if (flag == 's')
-            soak->seconds = number(optarg);
-        else if (flag == 'i')
-            soak->interval_s = number(optarg);
-        else if (flag == 'r')
-            soak->seed = (uint64_t)number(optarg);
-        else if (flag == 'b')
-            soak->bound_ms = number(optarg);
-        else if (flag == 'c')
-            soak->curve = optarg;
-        else
-            usage();
-    }
-}
-
-static void choose_load(struct options *o, const struct soak *soak)
-{
-    *o = (struct options){
-        .seconds = soak->seconds,
-        .workers = 2,
-        .writers = 2,
-        .readers = 2,
-        .connections = 8,
-        .channels = 2000,
-        .changes = 500,
-        .reads = 8000,
-        .page_permille = 10,
-        .bound_ms = soak->bound_ms,
-        .stale_limit_ms = 1500,
-        .fault_gap_ms = GAP_MS,
-        .seed = soak->seed,
-        .faults[FAULT_ROTATE] = true, /* channeld's user then has a password to rotate */
-        .cache_size = "3MiB",
-        .env = SETTINGS,
-    };
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    o->bound_ms = soak->bound_ms > BOUND_SANITIZED_MS ? soak->bound_ms : BOUND_SANITIZED_MS;
-    o->reads = 2000;
-#endif
+    enum { COUNT = sizeof DEFAULTS / sizeof DEFAULTS[0] };
+    const char *all[ARGUMENTS_MAX] = {NULL};
+    if (argc + COUNT > ARGUMENTS_MAX)
+        abort();
+    memcpy(all, DEFAULTS, sizeof DEFAULTS);
+    memcpy(all + COUNT, argv + 1, (size_t)(argc - 1) * sizeof *argv);
+    options_read(options, COUNT + argc - 1, (char **)(uintptr_t)all);
+    options->env = SETTINGS;
 }
 
 /* Any fault of a Redis without replicas. */
@@ -123,10 +56,12 @@ static enum fault_kind random_fault(uint64_t *chance)
 /* Any fault at any time, until the time is over. */
 static void cause_faults(struct soak *soak)
 {
-    uint64_t chance = soak->seed;
-    int64_t end = clock_now() + (int64_t)soak->seconds * CLOCK_S;
+    const struct options *options = &soak->run.options;
+    uint64_t chance = options->seed;
+    int64_t end = clock_now() + (int64_t)options->seconds * CLOCK_S;
     while (clock_now() < end) {
-        clock_sleep(((int64_t)GAP_MS / 2 + random_below(&chance, GAP_MS)) * CLOCK_MS);
+        clock_sleep(((int64_t)options->fault_gap_ms / 2 + random_below(&chance, options->fault_gap_ms)) *
+                    CLOCK_MS);
         (void)atomic_fetch_add(&soak->faults, 1);
         run_fault(&soak->run, random_fault(&chance));
         (void)atomic_fetch_add(&soak->faults, 1);
@@ -181,17 +116,9 @@ int main(int argc, char **argv)
     if (soak == NULL)
         abort();
     (void)signal(SIGPIPE, SIG_IGN);
-    read_options(soak, argc, argv);
-    choose_load(&soak->run.options, soak);
-    soak->monitor =
-        (struct monitor){.run = &soak->run, .interval_s = soak->interval_s, .faults = &soak->faults};
-    if (soak->curve != NULL && (soak->monitor.curve = fopen(soak->curve, "we")) == NULL) {
-        perror(soak->curve);
-        return 2;
-    }
+    read_options(&soak->run.options, argc, argv);
+    soak->monitor = (struct monitor){.run = &soak->run, .faults = &soak->faults};
     bool well = soak_run(soak);
-    if (soak->monitor.curve != NULL)
-        (void)fclose(soak->monitor.curve);
     monitor_free(&soak->monitor);
     run_fini(&soak->run);
     free(soak);

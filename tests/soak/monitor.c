@@ -2,13 +2,13 @@
 
 #include "soak/monitor.h"
 
-#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "coherence/clock.h"
 
-enum { POLL_MS = 50 };
+enum { POLL_MS = 50, INTERVAL_MS = 1000 }; /* hardly any longer one is without a fault */
 
 struct sample monitor_read(struct server *server)
 {
@@ -16,7 +16,6 @@ struct sample monitor_read(struct server *server)
     char *metrics = server_metrics(server);
     s.resident_bytes = server_metric_in(metrics, "process_resident_memory_bytes");
     s.threads = server_metric_in(metrics, "process_threads");
-    s.cache_bytes = server_metric_in(metrics, "channeld_cache_bytes");
     s.connections = server_metric_in(metrics, "channeld_connections_open");
     s.descriptors = server_metric_in(metrics, "process_open_fds") - s.connections;
     free(metrics);
@@ -32,8 +31,8 @@ static void gather(struct run *run, struct latency *sum)
     }
 }
 
-/* The time within which so many thousandths of the interval's answers came. */
-static uint64_t within(const struct latency *now, const struct latency *before, int permille)
+/* The time within which 99 % of the interval's answers came. */
+static uint64_t p99_of(const struct latency *now, const struct latency *before)
 {
     uint64_t all = 0;
     uint64_t seen = 0;
@@ -41,36 +40,22 @@ static uint64_t within(const struct latency *now, const struct latency *before, 
         all += now->count[b] - before->count[b];
     for (int b = 0; b < LATENCY_BUCKETS; b++) {
         seen += now->count[b] - before->count[b];
-        if (seen > 0 && seen * 1000 >= all * (uint64_t)permille)
+        if (seen > 0 && seen * 100 >= all * 99)
             return latency_us(b);
     }
     return 0;
 }
 
-static void measure_rates(struct monitor *monitor, struct sample *s)
+static void measure_latency(struct monitor *monitor, struct sample *s)
 {
     struct latency now;
-    uint64_t failed = 0;
-    uint64_t reads = run_reads(monitor->run, &failed);
-    uint64_t changes = run_changes(monitor->run);
     uint64_t faults = atomic_load(monitor->faults);
-    int64_t at = clock_now();
-    double seconds = (double)(at - monitor->sampled) / CLOCK_S;
     gather(monitor->run, &now);
-    s->at = (double)(at - monitor->began) / CLOCK_S;
-    s->reads_per_s = (double)(reads - monitor->reads_before) / seconds;
-    s->changes_per_s = (double)(changes - monitor->changes_before) / seconds;
-    s->failed = failed - monitor->failed_before;
-    s->p50_us = within(&now, &monitor->before, 500);
-    s->p99_us = within(&now, &monitor->before, 990);
-    s->p999_us = within(&now, &monitor->before, 999);
+    s->p99_us = p99_of(&now, &monitor->before);
     s->calm = faults == monitor->faults_before && faults % 2 == 0;
     monitor->before = now;
-    monitor->reads_before = reads;
-    monitor->changes_before = changes;
-    monitor->failed_before = failed;
     monitor->faults_before = faults;
-    monitor->sampled = at;
+    monitor->sampled = clock_now();
 }
 
 static void keep(struct monitor *monitor, const struct sample *s)
@@ -82,26 +67,18 @@ static void keep(struct monitor *monitor, const struct sample *s)
             abort();
     }
     monitor->samples[monitor->count++] = *s;
-    if (monitor->curve == NULL)
-        return;
-    (void)fprintf(monitor->curve,
-                  "%.1f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-                  ",%d\n",
-                  s->at, s->resident_bytes, s->descriptors, s->connections, s->threads, s->cache_bytes,
-                  s->reads_per_s, s->changes_per_s, s->failed, s->p50_us, s->p99_us, s->p999_us, s->calm);
-    (void)fflush(monitor->curve);
 }
 
 static void *watch(void *arg)
 {
     struct monitor *monitor = arg;
     while (!atomic_load(&monitor->finished)) {
-        if (clock_now() - monitor->sampled < (int64_t)monitor->interval_s * CLOCK_S) {
+        if (clock_now() - monitor->sampled < (int64_t)INTERVAL_MS * CLOCK_MS) {
             clock_sleep((int64_t)POLL_MS * CLOCK_MS);
             continue;
         }
         struct sample s = monitor_read(&monitor->run->server);
-        measure_rates(monitor, &s);
+        measure_latency(monitor, &s);
         keep(monitor, &s);
     }
     return NULL;
@@ -109,13 +86,8 @@ static void *watch(void *arg)
 
 void monitor_start(struct monitor *monitor)
 {
-    if (monitor->curve != NULL)
-        (void)fputs(
-            "second,resident_bytes,descriptors,connections,threads,cache_bytes,reads_per_s,changes_per_s,"
-            "failed,p50_us,p99_us,p999_us,calm\n",
-            monitor->curve);
     atomic_init(&monitor->finished, false);
-    monitor->began = monitor->sampled = clock_now();
+    monitor->sampled = clock_now();
     if (pthread_create(&monitor->thread, NULL, watch, monitor) != 0)
         abort();
 }

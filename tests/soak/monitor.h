@@ -5,53 +5,39 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "coherence/run.h"
 
 /* A thread that samples channeld every second, from outside: what it holds, and how fast it responds. */
 
 struct sample {
-    double at; /* seconds since the beginning */
     double resident_bytes;
     double descriptors; /* without connections of clients */
     double connections;
     double threads;
-    double cache_bytes;
-    double reads_per_s; /* of the former interval, as all below */
-    double changes_per_s;
-    uint64_t failed; /* 500s */
-    uint64_t p50_us;
-    uint64_t p99_us;
-    uint64_t p999_us;
-    bool calm; /* without a fault */
+    uint64_t p99_us; /* of the former interval */
+    bool calm;       /* that one, without a fault */
 };
 
 struct monitor {
     struct run *run;
-    int interval_s;
-    FILE *curve;              /* CSV, or NULL */
     _Atomic uint64_t *faults; /* begun plus ended: odd during a fault */
     struct sample *samples;   /* owned */
     size_t count;
     size_t capacity;
-    int64_t began;
     struct latency before; /* counts at the last sample, of all readers */
-    uint64_t reads_before;
-    uint64_t changes_before;
-    uint64_t failed_before;
     uint64_t faults_before;
     int64_t sampled;
     atomic_bool finished;
     pthread_t thread;
 };
 
-/* Everything but `run`, `interval_s`, `curve` and `faults` is filled in. */
+/* Everything but `run` and `faults` is filled in. */
 void monitor_start(struct monitor *monitor);
 void monitor_stop(struct monitor *monitor);
 void monitor_free(struct monitor *monitor);
 
-/* What channeld holds now; the rates are 0. */
+/* What channeld holds now. */
 struct sample monitor_read(struct server *server);
 
 /*
