@@ -222,3 +222,66 @@ TEST_CASE(channelctl_says_what_is_wrong)
     AUTOFREE char *errors = process_stderr(&tool);
     assert_non_null(strstr(errors, "use redis+cluster://"));
 }
+
+/*
+ * ---- programs that start while a slot moves to another node ----
+ * How responses follow the keys that move is shown by the simulation and by coherence.
+ */
+
+#define KEY(name) CLUSTER_PREFIX name
+
+static int owner = CLUSTER_OWNER;
+
+/* Of a catalogue of one channel. Returns the master to which it begins to move. */
+static int begin_migration(void)
+{
+    int target = (owner + 1) % CLUSTER_MASTERS;
+    redis_do(&cluster.node[owner], "FLUSHALL");
+    catalogue_issue_key(&cluster.node[owner], FIXTURE_KEY);
+    catalogue_put(&cluster.node[owner],
+                  "{\"max_channel_id\":1,\"title\":\"old\",\"link\":\"https://max.ru/c1\"}", 1);
+    cluster_begin_migration(&cluster, owner, target);
+    cluster_migrate_key(&cluster, owner, target, KEY("api_keys"));
+    return target;
+}
+
+static void end_migration(int target)
+{
+    while (cluster_migrate(&cluster, owner, target, 1000) > 0)
+        ;
+    cluster_end_migration(&cluster, owner, target);
+    owner = target;
+}
+
+/* channeld starts while the slot migrates; and the catalogue is on the target already. */
+TEST_CASE(start_during_a_migration)
+{
+    struct fixture fixture;
+    static const char *const env[] = {"CHANNELD_REDIS_PREFIX=" CLUSTER_PREFIX, NULL};
+    int target = begin_migration();
+    cluster_migrate_key(&cluster, owner, target, KEY("index"));
+    fixture_serve(&fixture, cluster.url, env, SERVER_WAIT_READY);
+    fixture_expect_text(&fixture, "channel/by-id/1/", "old");
+    fixture_expect_text(&fixture, "channels/", "old");
+    end_migration(target);
+    fixture_expect_text(&fixture, "channel/by-id/1/", "old");
+    fixture_fini(&fixture);
+    for (int i = 0; i < CLUSTER_MASTERS; i++)
+        cluster_await_link(&cluster, CLUSTER_MASTERS + i);
+}
+
+/* What channelctl has not got on one node makes it stop, with the reason. */
+TEST_CASE(channelctl_does_not_work_on_half_a_catalogue)
+{
+    static const char *const commands[][4] = {
+        {"verify", NULL}, {"load", "--sample", "3", NULL}, {"keys", "issue", NULL}};
+    int target = begin_migration();
+    for (size_t i = 0; i < TEST_COUNT(commands); i++) {
+        struct process tool;
+        assert_int_equal(run_tool(&tool, cluster.url, commands[i]), 1);
+        AUTOFREE char *errors = process_stderr(&tool);
+        if (strstr(errors, "the keys are migrating to another node of the cluster") == NULL)
+            fail_msg("%s: %s", commands[i][0], errors);
+    }
+    end_migration(target);
+}
