@@ -44,10 +44,10 @@ static void catalogue_send(struct catalogue *c);
 static void catalogue_end(struct catalogue *c)
 {
     struct validity *v = c->options.validity;
-    if (v != NULL && !c->lost && v->flushes != c->flushes) {
+    if (v != NULL && !c->lost && v->flushes != c->flushes)
         catalogue_send(c);
+    if (c->replies_due > 0)
         return;
-    }
     enum catalogue_state state = catalogue_evaluate(c);
     if (v != NULL)
         validity_checked(v, state == CATALOGUE_PRESENT, state == CATALOGUE_MISSING, c->began_ms);
@@ -79,7 +79,6 @@ static void catalogue_on_api_keys(void *arg, const struct redis_reply *reply, en
     if (c->options.validity != NULL && reply != NULL) {
         bool found = catalogue_key_in(reply) == CATALOGUE_KEY_PRESENT;
         validity_counted(c->options.validity, catalogue_count_in(reply), found);
-        c->flushes = c->options.validity->flushes;
     }
     catalogue_read(c, reply, &c->keys);
 }
@@ -110,12 +109,14 @@ static int catalogue_send_command(struct catalogue *c, struct span name, redis_r
 
 static void catalogue_send(struct catalogue *c)
 {
+    struct validity *v = c->options.validity;
     c->keys = c->index = CATALOGUE_KEY_UNKNOWN;
     c->lost = false;
+    c->flushes = v != NULL ? v->flushes : 0;
     buf_clear(&c->key);
     keyspace_api_keys(c->options.keyspace, &c->key);
-    if (catalogue_send_command(c, SPAN("SCARD"), catalogue_on_api_keys) != 0 && c->options.validity != NULL)
-        validity_counted(c->options.validity, -1, false);
+    if (catalogue_send_command(c, SPAN("SCARD"), catalogue_on_api_keys) != 0 && v != NULL)
+        validity_counted(v, -1, false);
     buf_clear(&c->key);
     keyspace_index(c->options.keyspace, &c->key);
     (void)catalogue_send_command(c, SPAN("ZCARD"), catalogue_on_index);

@@ -1,6 +1,6 @@
 /*
  * The check whether Redis holds a catalogue: SCARD of the API key set and ZCARD of the index. Both are sent
- * once more if everything was invalidated between their replies.
+ * once more if everything was invalidated meanwhile.
  *
  * A Redis with neither was flushed, or started without its data. Its "not found" must not be believed.
  *
@@ -50,7 +50,7 @@ struct catalogue {
     } keys,
         index;
     int64_t index_size;    /* by the last check; -1: not known */
-    uint64_t flushes;      /* validity.flushes before the reply about the keys */
+    uint64_t flushes;      /* validity.flushes when they were sent */
     bool forbidden_logged; /* a log line has said that the ACL denies the check */
     uint64_t began_ms;     /* when the last check began, by the boot clock */
 };

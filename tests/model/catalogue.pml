@@ -61,7 +61,7 @@ bool repeated;
 bool set_seen, has_set;    /* losses_seen is that of the invalidations; is not 0 */
 bool cached;               /* the card has an entry */
 mtype check = CHECK_IDLE;
-bool check_flushed;        /* catalogue.flushes is not that of the invalidations any more */
+bool check_flushed;        /* catalogue.flushes is not that of the validity any more */
 bool all_deferred;
 mtype set_step = SET_IDLE;
 bool set_found;            /* of the set that was read: it held the key */
@@ -107,7 +107,7 @@ inline start()
 inline check_catalogue()
 {
     if
-    :: check == CHECK_IDLE -> check = CHECK_KEYS; send(READ, SET, SCARD); send(READ, INDEX, ZCARD)
+    :: check == CHECK_IDLE -> check = CHECK_KEYS; check_flushed = false; send(READ, SET, SCARD); send(READ, INDEX, ZCARD)
     :: else
     fi
 }
@@ -223,7 +223,6 @@ inline on_catalogue_present()
 inline on_scard(v)
 {
     check = CHECK_INDEX;
-    check_flushed = false;
     if
     :: ABSENT(v) ->
         printf("worker: the check finds no set\n");
