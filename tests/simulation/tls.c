@@ -1,7 +1,7 @@
 /*
- * TLS as redis/connection.c uses it; replaces the TLS of redis/endpoint.c. A read returns the rest of one record,
- * and takes no more than that record out of the kernel. A record of the simulated Redis is its length in two
- * bytes and its content, unencrypted. Nothing is written in records.
+ * TLS as redis/connection.c uses it; replaces the TLS of redis/endpoint.c. A read returns the rest of one
+ * record, and takes no more than that record out of the kernel. A record of the simulated Redis is its length
+ * in two bytes and its content, unencrypted. Nothing is written in records.
  */
 #include "redis/tls.h"
 
