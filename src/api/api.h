@@ -19,6 +19,7 @@
 struct api;
 
 /* clang-format off */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
 /* The settings as rows of a table, for a struct api_settings that is this member of `type`. */
 #define API_SETTINGS(type, member) \
     SETTING_ROW(type, member.base_path, TEXT, "base-path", "/api/", 0, 0, "Path prefix of the API"), \
@@ -30,6 +31,7 @@ struct api;
       "on or off: the client's address in the access log"), \
     SETTING_ROW(type, member.cors_origins, TEXT, "cors-origins", "", 0, 0, \
       "Origins whose pages may call the API, separated by commas, or *")
+/* NOLINTEND(bugprone-macro-parentheses) */
 /* clang-format on */
 
 struct api_settings {

@@ -32,7 +32,7 @@ static const struct setting TABLE[] = {
       "Host of the web client; its links find the same channels"),
     ROW(workers, COUNT, "workers", "0", 0, 1024,
       "Worker threads; 0: one per processor granted"),
-    ROW(request_timeout, DURATION, "request-timeout", "2s", 10, 10 * 60 * 1000,
+    ROW(request_timeout, DURATION, "request-timeout", "2s", 10, (int64_t)10 * 60 * 1000,
       "Longest wait for Redis before a request is answered with 500"),
     ROW(cache_size, SIZE, "cache-size", "64MiB", 0, (int64_t)1 << 40,
       "Memory for cached data, split among the workers; 0: every request reads Redis"),

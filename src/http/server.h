@@ -21,6 +21,7 @@ struct http_server;
 enum { HTTP_ACCEPTS_MIN = 4, HTTP_ACCEPTS_MAX = 64 };
 
 /* clang-format off */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
 #define HTTP_DAY_MS ((int64_t)24 * 60 * 60 * 1000)
 
 /* The limits as rows of a table of settings, for a struct http_limits that is this member of `type`. */
@@ -40,6 +41,7 @@ enum { HTTP_ACCEPTS_MIN = 4, HTTP_ACCEPTS_MAX = 64 };
       "Largest request line and header section"), \
     SETTING_ROW(type, member.body_max, SIZE, "max-body-size", "64KiB", 0, 1 << 30, \
       "Largest request content, which is read and discarded")
+/* NOLINTEND(bugprone-macro-parentheses) */
 /* clang-format on */
 
 /* Durations in milliseconds, sizes in bytes. They are settings, so each has the size of an int64_t. */

@@ -303,6 +303,7 @@ static int socket_open(struct redis_connection *c, const char *address)
         return -ENOMEM;
     int err = socket_open_context(c->options.endpoint, address, &s->context);
     if (err == 0) {
+        assert(s->context != NULL);
         err = uv_poll_init(c->loop, &s->poll, s->context->fd);
         if (err != 0)
             redisFree(s->context);
