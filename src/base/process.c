@@ -134,9 +134,12 @@ static void process_write_stat(struct buf *out)
     unsigned long long resident_pages = 0;
     const char *rest =
         process_file_first_line("/proc/self/stat", line, sizeof line) ? strrchr(line, ')') : NULL;
-    if (rest == NULL ||
-        sscanf(rest + 1, "%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu%*s%*s%llu%llu", &threads,
-               &virtual_bytes, &resident_pages) != 3)
+    if (rest == NULL)
+        return;
+    /* NOLINTNEXTLINE(cert-err34-c): the kernel writes numbers of this size */
+    int fields = sscanf(rest + 1, "%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu%*s%*s%llu%llu",
+                        &threads, &virtual_bytes, &resident_pages);
+    if (fields != 3)
         return;
     metrics_write_one(out, "process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.",
                       virtual_bytes);
