@@ -525,7 +525,9 @@ static struct waiting waiting_for(const struct wire *w, enum cache_query_type ty
             continue;
         found.is_first = found.is_first && want->reads == 0 && !want->may_read;
         found.is_certain = found.is_certain && want->is_certain;
-        if (found.least == NULL || want->reads < found.least->reads)
+        /* What was read for one that was cancelled in this turn is no read for the others. */
+        bool is_less = found.least == NULL || want->reads < found.least->reads;
+        if (is_less || (want->reads == found.least->reads && want->ended != UINT_MAX))
             found.least = want;
     }
     return found;
