@@ -34,9 +34,7 @@ static int body_init_hmget(struct commands *c, enum channel_shape shape)
 static int body_init_key_command(struct commands *c, struct span name, struct buf *command)
 {
     static const char digest[DIGEST_HEX_LEN];
-    command_begin(command, 3);
-    command_add(command, name);
-    command_add_buf(command, &c->key);
+    command_begin_with_key(command, name, &c->key, 1);
     command_add(command, (struct span){digest, sizeof digest});
     if (buf_error(command) == 0)
         command->len -= sizeof digest + 2;
@@ -95,10 +93,7 @@ const struct buf *commands_link(struct commands *c, struct span link)
 {
     buf_clear(&c->key);
     keyspace_link(c->keyspace, &c->key, link);
-    buf_clear(&c->command);
-    command_begin(&c->command, 2);
-    command_add(&c->command, SPAN("GET"));
-    command_add_buf(&c->command, &c->key);
+    command_begin_with_key(&c->command, SPAN("GET"), &c->key, 0);
     return &c->command;
 }
 
@@ -107,10 +102,7 @@ static void body_begin_index_command(struct commands *c, struct span name, size_
 {
     buf_clear(&c->key);
     keyspace_index(c->keyspace, &c->key);
-    buf_clear(&c->command);
-    command_begin(&c->command, 2 + words);
-    command_add(&c->command, name);
-    command_add_buf(&c->command, &c->key);
+    command_begin_with_key(&c->command, name, &c->key, words);
 }
 
 const struct buf *commands_page(struct commands *c, int64_t page)

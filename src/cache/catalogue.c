@@ -95,13 +95,8 @@ static void catalogue_on_index(void *arg, const struct redis_reply *reply, enum 
 static int catalogue_send_command(struct catalogue *c, struct span name, redis_reply_fn fn)
 {
     const struct catalogue_options *o = &c->options;
-    buf_clear(&c->command);
-    command_begin(&c->command, 2);
-    command_add(&c->command, name);
-    command_add_buf(&c->command, &c->key);
-    int err = buf_error(&c->command);
-    if (err == 0)
-        err = redis_session_send(o->session, buf_span(&c->command), o->how, fn, c);
+    command_begin_with_key(&c->command, name, &c->key, 0);
+    int err = redis_session_send(o->session, &c->command, o->how, fn, c);
     c->replies_due += err == 0;
     c->lost |= err == -ENOTCONN;
     return err;

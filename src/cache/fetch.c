@@ -259,9 +259,7 @@ static void fetch_send(struct fetch *f, const struct buf *command, unsigned how,
 {
     if (fetch_has_failed(f))
         return;
-    int err = buf_error(command);
-    if (err == 0)
-        err = redis_session_send(f->fetches->parts->session, buf_span(command), how, fn, arg);
+    int err = redis_session_send(f->fetches->parts->session, command, how, fn, arg);
     if (err != 0) {
         fetch_raise(f, err == -ENOTCONN ? FETCH_LOST : FETCH_FAILED);
         return;
@@ -277,10 +275,7 @@ static void fetch_send_command(struct fetch *f, const struct buf *command, redis
 
 static int fetches_send_to_stream(struct fetches *fs, const struct buf *command, redis_reply_fn fn, void *arg)
 {
-    int err = buf_error(command);
-    if (err != 0)
-        return err;
-    return redis_session_send(fs->parts->session, buf_span(command), REDIS_SEND_STREAM_ONLY, fn, arg);
+    return redis_session_send(fs->parts->session, command, REDIS_SEND_STREAM_ONLY, fn, arg);
 }
 
 int fetches_read_channel(struct fetches *fs, int64_t id, enum channel_shape shape, redis_reply_fn fn,

@@ -67,20 +67,9 @@ static void key_reader_requeue(struct key_reader *r, struct list *requests)
 
 /* --- sending --- */
 
-static void key_reader_compose(struct key_reader *r, struct span name, const struct buf *key, size_t words)
-{
-    buf_clear(&r->command);
-    command_begin(&r->command, 2 + words);
-    command_add(&r->command, name);
-    command_add_buf(&r->command, key);
-}
-
 static int key_reader_send(struct key_reader *r, redis_reply_fn fn, void *arg)
 {
-    int err = buf_error(&r->command);
-    if (err == 0)
-        err = redis_session_send(r->parts->session, buf_span(&r->command), REDIS_SEND_STREAM_ONLY, fn, arg);
-    return err;
+    return redis_session_send(r->parts->session, &r->command, REDIS_SEND_STREAM_ONLY, fn, arg);
 }
 
 /* --- a check --- */
@@ -98,7 +87,7 @@ static void key_check_compose(struct key_check *c, struct span name, const struc
 {
     struct key_reader *r = c->reader;
     char digits[DIGEST_HEX_LEN];
-    key_reader_compose(r, name, key, c->key_count);
+    command_begin_with_key(&r->command, name, key, c->key_count);
     for (size_t i = 0; i < c->key_count; i++) {
         digest_hex(&c->key[i], digits);
         command_add(&r->command, (struct span){digits, sizeof digits});
@@ -115,7 +104,7 @@ static bool key_check_send(struct key_check *c)
     c->mark = validity_mark(r->parts->validity);
     if (!list_empty(&c->requests))
         metric_add(&r->parts->metrics->redis_commands_total, KEY_CHECK_REPLIES);
-    key_reader_compose(r, SPAN("HLEN"), &r->info_key, 0);
+    command_begin_with_key(&r->command, SPAN("HLEN"), &r->info_key, 0);
     key_check_send_command(c);
     key_check_compose(c, SPAN("HMGET"), &r->info_key);
     key_check_send_command(c);
@@ -393,7 +382,7 @@ static void key_reader_on_portion(void *arg, const struct redis_reply *reply, en
 
 static void key_reader_send_scan(struct key_reader *r)
 {
-    key_reader_compose(r, SPAN("SSCAN"), &r->set_key, 3);
+    command_begin_with_key(&r->command, SPAN("SSCAN"), &r->set_key, 3);
     command_add(&r->command, span_of(r->cursor));
     command_add(&r->command, SPAN("COUNT"));
     command_add_int(&r->command, KEY_READER_PORTION);

@@ -106,10 +106,8 @@ static int upstream_send_permission_check(struct upstream_check *check, struct c
 {
     const struct buf *command = upstream_compose_check(c, permission);
     unsigned how = REDIS_SEND_STREAM_ONLY | (check == &check->upstream->next ? REDIS_SEND_NEXT : 0);
-    int err = buf_error(command);
-    if (err == 0)
-        err = redis_session_send(check->upstream->parts->session, buf_span(command), how,
-                                 upstream_on_permission_reply, check);
+    int err = redis_session_send(check->upstream->parts->session, command, how, upstream_on_permission_reply,
+                                 check);
     check->sent += err == 0;
     return err;
 }
@@ -147,11 +145,14 @@ static void upstream_on_memory_info(void *arg, const struct redis_reply *reply, 
 
 void upstream_ready(struct upstream *u, bool checks_eviction)
 {
+    struct buf info = BUF_INIT;
     u->was_ready = true;
-    if (checks_eviction && !u->eviction_checked)
-        u->eviction_checked =
-            redis_session_send(u->parts->session, SPAN("*2\r\n$4\r\nINFO\r\n$6\r\nmemory\r\n"),
-                               REDIS_SEND_STREAM_ONLY, upstream_on_memory_info, u) == 0;
+    if (!checks_eviction || u->eviction_checked)
+        return;
+    command_write(&info, 2, (const char *[]){"INFO", "memory"});
+    u->eviction_checked =
+        redis_session_send(u->parts->session, &info, REDIS_SEND_STREAM_ONLY, upstream_on_memory_info, u) == 0;
+    buf_fini(&info);
 }
 
 /* --- as a whole --- */

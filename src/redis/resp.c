@@ -524,6 +524,14 @@ void command_add_buf(struct buf *out, const struct buf *word)
         out->error = buf_error(word);
 }
 
+void command_begin_with_key(struct buf *out, struct span name, const struct buf *key, size_t words)
+{
+    buf_clear(out);
+    command_begin(out, 2 + words);
+    command_add(out, name);
+    command_add_buf(out, key);
+}
+
 void command_write(struct buf *out, int argc, const char **argv)
 {
     command_begin(out, (size_t)argc);

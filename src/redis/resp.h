@@ -100,6 +100,9 @@ static inline bool resp_is_oversize(const struct redis_reply *reply)
 /* Appends the beginning of a command of `count` words, including its name. */
 void command_begin(struct buf *out, size_t count);
 
+/* Replaces `out` with the beginning of a command: its name and a key, which `words` more follow. */
+void command_begin_with_key(struct buf *out, struct span name, const struct buf *key, size_t words);
+
 /* Appends the next word. */
 void command_add(struct buf *out, struct span word);
 

@@ -340,21 +340,24 @@ static void session_on_reply(void *arg, const struct redis_reply *reply, enum re
         session_end_command(command, reply, is_elsewhere ? REDIS_ORIGIN_OUTSIDE : origin);
 }
 
-int redis_session_send(struct redis_session *s, struct span command, unsigned how, redis_reply_fn fn,
+int redis_session_send(struct redis_session *s, const struct buf *command, unsigned how, redis_reply_fn fn,
                        void *arg)
 {
+    if (buf_error(command) != 0)
+        return buf_error(command);
+    const struct span text = buf_span(command);
     struct backend *b = (how & REDIS_SEND_NEXT) != 0 ? s->next : s->current;
     bool tracked = (how & REDIS_SEND_UNTRACKED) == 0;
     if (!b->clustered)
-        return redis_connection_send(b->connection, command, tracked, fn, arg);
-    struct session_command *copy = malloc(sizeof *copy + command.len);
+        return redis_connection_send(b->connection, text, tracked, fn, arg);
+    struct session_command *copy = malloc(sizeof *copy + text.len);
     if (copy == NULL)
         return -ENOMEM;
     *copy = (struct session_command){
-        .backend = b, .stays = (how & REDIS_SEND_STREAM_ONLY) != 0, .fn = fn, .arg = arg, .len = command.len};
-    (void)span_put(command, copy->text);
+        .backend = b, .stays = (how & REDIS_SEND_STREAM_ONLY) != 0, .fn = fn, .arg = arg, .len = text.len};
+    (void)span_put(text, copy->text);
     list_init(&copy->link);
-    int err = redis_connection_send(b->connection, command, tracked, session_on_reply, copy);
+    int err = redis_connection_send(b->connection, text, tracked, session_on_reply, copy);
     if (err != 0)
         free(copy);
     return err;

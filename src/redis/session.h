@@ -106,10 +106,10 @@ int redis_session_use(struct redis_session *s, struct redis_config *config)
 void redis_session_look_up(struct redis_session *s);
 
 /*
- * Sends a command, which is copied. `fn` is called once, from the loop and never from this function. Returns
- * 0, -ENOTCONN when commands cannot be sent, or -ENOMEM.
+ * Sends a command (resp.h), which is copied. `fn` is called once, from the loop and never from this function.
+ * Returns 0, -ENOTCONN when commands cannot be sent, or -ENOMEM, also if the buffer is in error.
  */
-int redis_session_send(struct redis_session *s, struct span command, unsigned how, redis_reply_fn fn,
+int redis_session_send(struct redis_session *s, const struct buf *command, unsigned how, redis_reply_fn fn,
                        void *arg) __attribute__((warn_unused_result));
 
 /* The number of commands that are sent outside of the stream, whose replies are pending. */
