@@ -215,14 +215,6 @@ static int config_make_endpoint(const struct config *c, const struct redis_optio
     return err;
 }
 
-/* The text that a setting has in these values. */
-static const char *config_text(const struct config_values *v, const struct setting *s)
-{
-    const char *text = NULL;
-    memcpy(&text, (const char *)v + s->offset, sizeof text);
-    return text;
-}
-
 static bool config_is_tls_file(const struct setting *s)
 {
     return s->type == SETTING_PATH && settings_is_in(CONFIG_REDIS, s);
@@ -230,8 +222,8 @@ static bool config_is_tls_file(const struct setting *s)
 
 const char *config_watched_file(const struct config *c, const struct setting *s)
 {
-    if (config_is_tls_file(s) && *config_text(&c->values, s) != '\0')
-        return config_text(&c->values, s);
+    if (config_is_tls_file(s) && **settings_text(s, &c->values) != '\0')
+        return *settings_text(s, &c->values);
     return settings_is_in(CONFIG_REDIS, s) || settings_is_in(CONFIG_LOG, s) ? c->args.file[s - TABLE] : NULL;
 }
 
@@ -239,7 +231,7 @@ const char *config_watched_file(const struct config *c, const struct setting *s)
 static int config_check_again(const struct config *c, const struct config_values *v, struct buf *error)
 {
     for (const struct setting *s = TABLE; s < TABLE + SETTINGS.count; s++)
-        if (config_is_tls_file(s) && file_is_stream(config_text(v, s)))
+        if (config_is_tls_file(s) && file_is_stream(*settings_text(s, v)))
             return config_bad(c, error, s->name, "a pipe can be read only at the start");
     return 0;
 }

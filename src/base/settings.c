@@ -22,11 +22,16 @@ static void settings_env_name(const struct settings *all, const struct setting *
         *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
 }
 
+static bool settings_ends_with(struct span text, struct span end)
+{
+    return text.len >= end.len && span_equal(span_skip(text, text.len - end.len), end);
+}
+
 /* One reading. */
 struct reader {
     const struct settings *settings;
     const struct settings_args *args;
-    char *target;
+    void *target;
     struct buf *error;
 };
 
@@ -38,6 +43,11 @@ static bool settings_is_text(const struct setting *s)
 static bool settings_is_secret(const struct setting *s)
 {
     return s->type == SETTING_URL || s->type == SETTING_SECRET;
+}
+
+static int64_t *settings_number(const struct setting *s, const void *target)
+{
+    return (int64_t *)(void *)((char *)(uintptr_t)target + s->offset);
 }
 
 /* The name of a kind of value, and how errors describe it. */
@@ -56,27 +66,12 @@ const char *settings_kind(const struct setting *s)
     return s->type == SETTING_CHOICE ? s->choices : KINDS[s->type].name;
 }
 
-/* A value and its name in errors. */
-struct source {
-    const char *called;
-    const char *value;
-};
-
-static int settings_fail(const struct reader *r, const char *called, const char *what)
+/* Begins the message with the source of the value. */
+static int settings_fail(const struct reader *r, const struct setting *s, const char *what)
 {
-    buf_printf(r->error, "%s: %s", called, what);
+    settings_write_source(r->error, r->settings, r->args, s->name);
+    buf_printf(r->error, ": %s", what);
     return -EINVAL;
-}
-
-static int settings_set_text(const struct reader *r, const struct setting *s, const char *value)
-{
-    char *copy = strdup(value);
-    if (copy == NULL)
-        return -ENOMEM;
-    char **slot = (char **)(void *)(r->target + s->offset);
-    free(*slot);
-    *slot = copy;
-    return 0; /* ANALYZER(malloc-leak): the slot is a member of the target, reached by its offset */
 }
 
 /* *out: which of the words it is. */
@@ -100,16 +95,16 @@ static int settings_parse_number(const struct setting *s, struct span text, int6
     return parse_int64(text, out);
 }
 
-static int settings_set_number(const struct reader *r, const struct setting *s, struct source from)
+static int settings_set_number(const struct reader *r, const struct setting *s, const char *text)
 {
     int64_t value = 0;
-    if (settings_parse_number(s, span_of(from.value), &value) != 0) {
-        buf_printf(r->error, "%s: %s is expected", from.called,
-                   s->type == SETTING_CHOICE ? s->choices : KINDS[s->type].expected);
+    if (settings_parse_number(s, span_of(text), &value) != 0) {
+        (void)settings_fail(r, s, s->type == SETTING_CHOICE ? s->choices : KINDS[s->type].expected);
+        buf_append_str(r->error, " is expected");
         return -EINVAL;
     }
     if (value < s->min || (s->max != 0 && value > s->max)) {
-        buf_printf(r->error, "%s: must be at least ", from.called);
+        (void)settings_fail(r, s, "must be at least ");
         settings_write_number(r->error, s, s->min);
         if (s->max != 0) {
             buf_append_str(r->error, " and at most ");
@@ -117,63 +112,51 @@ static int settings_set_number(const struct reader *r, const struct setting *s, 
         }
         return -EINVAL;
     }
-    memcpy(r->target + s->offset, &value, sizeof value);
+    *settings_number(s, r->target) = value;
     return 0;
 }
 
-static int settings_set_value(const struct reader *r, const struct setting *s, struct source from)
+static int settings_set_value(const struct reader *r, const struct setting *s, const char *text)
 {
     /* As a file of several lines gives it, or a tool that adds a newline. Redis would refuse such a password.
      */
-    if (settings_is_secret(s) && strpbrk(from.value, "\r\n") != NULL)
-        return settings_fail(r, from.called, "contains a line end");
-    if (settings_is_text(s))
-        return settings_set_text(r, s, from.value);
-    return settings_set_number(r, s, from);
+    if (settings_is_secret(s) && strpbrk(text, "\r\n") != NULL)
+        return settings_fail(r, s, "contains a line end");
+    if (!settings_is_text(s))
+        return settings_set_number(r, s, text);
+    char *copy = strdup(text);
+    if (copy == NULL)
+        return -ENOMEM;
+    free(*settings_text(s, r->target));
+    *settings_text(s, r->target) = copy;
+    return 0; /* ANALYZER(malloc-leak): the slot is a member of the target, reached by its offset */
 }
 
-/* The length of `text` without its newline, which is LF or CR LF. */
-static size_t settings_length_without_newline(const char *text, size_t n)
+/* Reads the value from the file that the setting has. A newline at its end, LF or CR LF, is not part of it.
+ */
+static int settings_read_file(const struct reader *r, const struct setting *s)
 {
-    if (n == 0 || text[n - 1] != '\n')
-        return n;
-    n--;
-    return n > 0 && text[n - 1] == '\r' ? n - 1 : n;
-}
-
-static int settings_set_from_file(const struct reader *r, const struct setting *s, struct source path)
-{
+    const char *path = r->args->file[s - r->settings->table];
     char *text = calloc(FILE_VALUE_MAX + 1, 1);
     if (text == NULL)
         return -ENOMEM;
-    ssize_t n = file_read(path.value, 0, text, FILE_VALUE_MAX + 1);
+    ssize_t n = file_read(path, 0, text, FILE_VALUE_MAX + 1);
     if (n > FILE_VALUE_MAX)
         n = -EFBIG;
+    int err = 0;
     if (n < 0) {
+        err = settings_fail(r, s, "cannot read ");
         /* The value itself may have been given instead of its file. */
-        buf_printf(r->error, "%s: cannot read %s: %s", path.called,
-                   settings_is_secret(s) ? "the file" : path.value, strerror((int)-n));
-        free(text);
-        return -EINVAL;
+        buf_printf(r->error, "%s: %s", settings_is_secret(s) ? "the file" : path, strerror((int)-n));
+    } else if (strlen(text) != (size_t)n) {
+        err = settings_fail(r, s, "the file holds a NUL byte");
+    } else {
+        if (n > 0 && text[n - 1] == '\n')
+            text[n > 1 && text[n - 2] == '\r' ? n - 2 : n - 1] = '\0';
+        err = settings_set_value(r, s, text);
     }
-    n = (ssize_t)settings_length_without_newline(text, (size_t)n);
-    text[n] = '\0';
-    int err = strlen(text) == (size_t)n ? settings_set_value(r, s, (struct source){path.called, text})
-                                        : settings_fail(r, path.called, "the file holds a NUL byte");
     explicit_bzero(text, FILE_VALUE_MAX + 1);
     free(text);
-    return err;
-}
-
-/* Reads the file of the i-th setting, which has one. */
-static int settings_read_file(const struct reader *r, size_t i)
-{
-    const struct setting *s = &r->settings->table[i];
-    struct buf called = BUF_INIT;
-    settings_write_source(&called, r->settings, r->args, s->name);
-    const char *name = buf_c_str(&called);
-    int err = name != NULL ? settings_set_from_file(r, s, (struct source){name, r->args->file[i]}) : -ENOMEM;
-    buf_fini(&called);
     return err;
 }
 
@@ -185,87 +168,70 @@ static int settings_read_variable_or_default(const struct reader *r, struct sett
     settings_env_name(r->settings, s, "", name);
     settings_env_name(r->settings, s, "_FILE", file_name);
     const char *value = getenv(name);
-    const char *path = s->from_file ? getenv(file_name) : NULL;
-    if (value != NULL && path != NULL) {
+    args->file[i] = s->from_file ? getenv(file_name) : NULL;
+    if (value != NULL && args->file[i] != NULL) {
         buf_printf(r->error, "%s and %s: set one of them, not both", name, file_name);
         return -EINVAL;
     }
-    if (path != NULL) {
-        args->source[i] = SETTING_VARIABLE_FILE;
-        args->file[i] = path;
-        return 0;
-    }
-    if (value != NULL) {
-        args->source[i] = SETTING_VARIABLE;
-        return settings_set_value(r, s, (struct source){name, value});
-    }
-    return settings_set_value(r, s, (struct source){s->name, s->fallback});
+    args->source[i] = args->file[i] != NULL ? SETTING_VARIABLE_FILE
+                      : value != NULL       ? SETTING_VARIABLE
+                                            : SETTING_DEFAULT;
+    return args->file[i] != NULL ? 0 : settings_set_value(r, s, value != NULL ? value : s->fallback);
+}
+
+/* The flag of this name that is not a setting, and takes a value if it `has_value`; NULL if there is none. */
+static const struct settings_flag *settings_find_plain(const struct settings_args *args, struct span name,
+                                                       bool has_value)
+{
+    for (const struct settings_flag *f = args->flags; f < args->flags + args->flag_count; f++)
+        if (span_equal(name, span_of(f->name)) && (f->value != NULL || !has_value))
+            return f;
+    return NULL;
 }
 
 /* Finds the setting by the name of its flag, without hyphens; *is_file: it is the -file form. */
-static const struct setting *settings_find_flag(const struct settings *all, struct span name, bool *is_file)
+static const struct setting *settings_find(const struct settings *all, struct span name, bool *is_file)
 {
     static const struct span suffix = {"-file", 5};
-    for (size_t i = 0; i < all->count; i++) {
-        const struct setting *s = &all->table[i];
-        struct span own = span_of(s->name);
-        *is_file = false;
-        if (span_equal(name, own))
-            return s;
-        *is_file = s->from_file && name.len == own.len + suffix.len && span_starts_with(name, own) &&
-                   span_equal(span_skip(name, own.len), suffix);
-        if (*is_file)
+    const struct span base =
+        settings_ends_with(name, suffix) ? (struct span){name.data, name.len - suffix.len} : SPAN_ABSENT;
+    for (const struct setting *s = all->table; s < all->table + all->count; s++) {
+        *is_file = s->from_file && span_equal(base, span_of(s->name));
+        if (*is_file || span_equal(name, span_of(s->name)))
             return s;
     }
     return NULL;
 }
 
-/* Returns 1 if argv[*at] is a flag that is not a setting, 0, or -EINVAL; *at moves to its last word. */
-static int settings_read_plain_flag(const struct reader *r, struct settings_args *args, int *at)
-{
-    const char *word = strcmp(args->argv[*at], "-h") == 0 ? "--help" : args->argv[*at];
-    for (size_t i = 0; i < args->flag_count; i++) {
-        const struct settings_flag *f = &args->flags[i];
-        size_t length = strlen(f->name);
-        const char *rest = strncmp(word, f->name, length) == 0 ? word + length : NULL;
-        if (rest == NULL || (*rest != '\0' && (*rest != '=' || f->value == NULL)))
-            continue;
-        bool is_separate = f->value != NULL && *rest == '\0';
-        if (is_separate && (*at + 1 >= args->argc || strncmp(args->argv[*at + 1], "--", 2) == 0))
-            return settings_fail(r, f->name, "needs a value");
-        args->flag[i] = is_separate ? args->argv[++*at] : *rest == '=' ? rest + 1 : "";
-        return 1;
-    }
-    return 0;
-}
-
 /* Parses the flag argv[*at]; *at moves to its last word. */
 static int settings_read_flag(const struct reader *r, struct settings_args *args, int *at)
 {
-    int plain = settings_read_plain_flag(r, args, at);
-    if (plain != 0)
-        return plain > 0 ? 0 : plain;
-    struct span name = span_of(args->argv[*at] + 2);
-    name.len = span_find(name, '=');
+    const char *word = strcmp(args->argv[*at], "-h") == 0 ? "--help" : args->argv[*at];
+    const struct span name = {word, strcspn(word, "=")};
+    const char *value = word[name.len] == '=' ? word + name.len + 1 : NULL;
     bool is_file = false;
-    const struct setting *s = settings_find_flag(r->settings, name, &is_file);
-    if (s == NULL) {
-        buf_printf(r->error, "--%.*s: unknown option", (int)name.len, name.data);
+    const struct settings_flag *plain = settings_find_plain(args, name, value != NULL);
+    const struct setting *s = plain == NULL ? settings_find(r->settings, span_skip(name, 2), &is_file) : NULL;
+    bool takes_value = s != NULL || (plain != NULL && plain->value != NULL);
+    if (takes_value && value == NULL && *at + 1 < args->argc &&
+        (s != NULL || strncmp(args->argv[*at + 1], "--", 2) != 0))
+        value = args->argv[++*at];
+    if ((s == NULL && plain == NULL) || (takes_value && value == NULL)) {
+        buf_printf(r->error, "%.*s: %s", (int)name.len, name.data,
+                   takes_value ? "needs a value" : "unknown option");
         return -EINVAL;
     }
-    char called[ENV_NAME_MAX];
-    (void)snprintf(called, sizeof called, "--%.*s", (int)name.len, name.data);
-    const char *value = name.data[name.len] == '=' ? name.data + name.len + 1 : NULL;
-    if (value == NULL && *at + 1 < args->argc)
-        value = args->argv[++*at];
-    if (value == NULL)
-        return settings_fail(r, called, "needs a value");
+    if (s == NULL) {
+        args->flag[plain - args->flags] = value != NULL ? value : "";
+        return 0;
+    }
     unsigned char *source = &args->source[s - r->settings->table];
-    if (*source == (is_file ? SETTING_FLAG : SETTING_FLAG_FILE))
-        return settings_fail(r, called, "give the value or its file, not both");
+    bool both = *source == (is_file ? SETTING_FLAG : SETTING_FLAG_FILE);
     *source = is_file ? SETTING_FLAG_FILE : SETTING_FLAG;
     args->file[s - r->settings->table] = is_file ? value : NULL;
-    return is_file ? 0 : settings_set_value(r, s, (struct source){called, value});
+    if (both)
+        return settings_fail(r, s, "give the value or its file, not both");
+    return is_file ? 0 : settings_set_value(r, s, value);
 }
 
 /* Returns the number of words that are not flags, or a negative errno. */
@@ -309,37 +275,23 @@ int settings_read_files(const struct settings *s, void *target, const struct set
     int err = 0;
     for (size_t i = 0; i < s->count && err == 0; i++)
         if (args->file[i] != NULL)
-            err = settings_read_file(&r, i);
+            err = settings_read_file(&r, &s->table[i]);
     return err;
 }
 
-/* --- reading again --- */
-
-static int settings_copy_value(const struct reader *r, const struct setting *s, const char *slot)
-{
-    const char *text = NULL;
-    if (settings_is_text(s)) {
-        memcpy(&text, slot, sizeof text);
-        return settings_set_text(r, s, text);
-    }
-    memcpy(r->target + s->offset, slot, sizeof(int64_t));
-    return 0;
-}
-
 /* A file that is being written is empty first. */
-static int settings_check_emptied(const struct reader *r, const struct setting *s, const char *slot)
+static int settings_read_one_again(const struct reader *r, const struct setting *s, const void *last)
 {
-    const char *last = NULL;
-    const char *now = NULL;
-    if (!settings_is_text(s))
-        return 0;
-    memcpy(&last, slot, sizeof last);
-    memcpy(&now, r->target + s->offset, sizeof now);
-    if (*now != '\0' || *last == '\0')
-        return 0;
-    settings_write_source(r->error, r->settings, r->args, s->name);
-    buf_append_str(r->error, ": the file is empty");
-    return -EINVAL;
+    const char *path = r->args->file[s - r->settings->table];
+    bool is_read = path != NULL && !file_is_stream(path);
+    if (!settings_is_text(s)) {
+        *settings_number(s, r->target) = *settings_number(s, last);
+        return is_read ? settings_read_file(r, s) : 0;
+    }
+    const char *text = *settings_text(s, last);
+    int err = is_read ? settings_read_file(r, s) : settings_set_value(r, s, text);
+    bool is_emptied = err == 0 && **settings_text(s, r->target) == '\0' && *text != '\0';
+    return is_emptied ? settings_fail(r, s, "the file is empty") : err;
 }
 
 int settings_read_again(const struct settings *s, struct settings_part part, const void *last,
@@ -347,25 +299,13 @@ int settings_read_again(const struct settings *s, struct settings_part part, con
 {
     const struct reader r = {s, args, target, error};
     int err = 0;
-    for (size_t i = 0; i < s->count && err == 0; i++) {
-        const struct setting *one = &s->table[i];
-        const char *slot = (const char *)last + one->offset;
-        if (!settings_is_in(part, one))
-            continue;
-        bool is_read = args->file[i] != NULL && !file_is_stream(args->file[i]);
-        err = is_read ? settings_read_file(&r, i) : settings_copy_value(&r, one, slot);
-        if (err == 0 && is_read)
-            err = settings_check_emptied(&r, one, slot);
-    }
+    for (const struct setting *one = s->table; one < s->table + s->count && err == 0; one++)
+        if (settings_is_in(part, one))
+            err = settings_read_one_again(&r, one, last);
     return err;
 }
 
 /* --- unknown variables --- */
-
-static bool settings_ends_with(struct span text, struct span end)
-{
-    return text.len >= end.len && span_equal(span_skip(text, text.len - end.len), end);
-}
 
 /*
  * For a Service called NAME Kubernetes sets NAME_SERVICE_HOST, NAME_SERVICE_PORT, ..._PORT_HTTP,
@@ -433,15 +373,13 @@ void settings_write_source(struct buf *out, const struct settings *s, const stru
 
 void settings_fini(const struct settings *s, void *target)
 {
-    for (size_t i = 0; i < s->count; i++) {
-        const struct setting *one = &s->table[i];
-        if (!settings_is_text(one))
+    for (const struct setting *one = s->table; one < s->table + s->count; one++) {
+        char **text = settings_is_text(one) ? settings_text(one, target) : NULL;
+        if (text == NULL || *text == NULL)
             continue;
-        char **slot = (char **)(void *)((char *)target + one->offset);
-        if (*slot != NULL)
-            explicit_bzero(*slot, strlen(*slot));
-        free(*slot);
-        *slot = NULL;
+        explicit_bzero(*text, strlen(*text));
+        free(*text);
+        *text = NULL;
     }
 }
 
@@ -468,21 +406,17 @@ void settings_write_help(const struct settings *s, struct buf *out)
  */
 static void settings_write_url(struct buf *out, const char *url)
 {
-    const char *authority = strstr(url, "://");
-    authority = authority == NULL ? url : authority + 3;
-    const char *at = authority + strlen(authority);
-    while (at > authority && at[-1] != '@')
-        at--;
-    if (at == authority) {
+    const char *scheme = strstr(url, "://");
+    const char *authority = scheme != NULL ? scheme + 3 : url;
+    const char *at = strrchr(authority, '@');
+    const char *colon = at != NULL ? memchr(authority, ':', (size_t)(at - authority)) : NULL;
+    if (colon == NULL) {
         buf_append_str(out, url);
         return;
     }
-    const char *colon = memchr(authority, ':', (size_t)(at - authority));
-    const char *secret = colon == NULL ? at - 1 : colon + 1;
-    buf_append(out, url, (size_t)(secret - url));
-    if (colon != NULL)
-        buf_append_str(out, MASK);
-    buf_append_str(out, at - 1);
+    buf_append(out, url, (size_t)(colon + 1 - url));
+    buf_append_str(out, MASK);
+    buf_append_str(out, at);
 }
 
 static void settings_write_choice(struct buf *out, const char *choices, int64_t which)
@@ -509,19 +443,14 @@ void settings_write_number(struct buf *out, const struct setting *s, int64_t val
 
 void settings_write_value(struct buf *out, const struct setting *s, const void *target)
 {
-    const char *slot = (const char *)target + s->offset;
-    int64_t number = 0;
-    const char *text = NULL;
-    if (!settings_is_text(s)) {
-        memcpy(&number, slot, sizeof number);
-        settings_write_number(out, s, number);
-        return;
-    }
-    memcpy(&text, slot, sizeof text);
-    if (s->type == SETTING_URL)
-        settings_write_url(out, text);
+    if (!settings_is_text(s))
+        settings_write_number(out, s, *settings_number(s, target));
+    else if (s->type == SETTING_URL)
+        settings_write_url(out, *settings_text(s, target));
     else
-        buf_append_str(out, s->type == SETTING_SECRET && text[0] != '\0' ? MASK : text);
+        buf_append_str(out, s->type == SETTING_SECRET && **settings_text(s, target) != '\0'
+                                ? MASK
+                                : *settings_text(s, target));
 }
 
 void settings_write_values(const struct settings *s, const void *target, struct buf *out)

@@ -117,6 +117,12 @@ int settings_read_again(const struct settings *s, struct settings_part part, con
 
 void settings_fini(const struct settings *s, void *target);
 
+/* Where the text of a setting is in `target`. */
+static inline char **settings_text(const struct setting *s, const void *target)
+{
+    return (char **)(void *)((char *)(uintptr_t)target + s->offset);
+}
+
 /* Writes the source of the value of setting `name` as the user wrote it: --log-level, NAME_LOG_LEVEL_FILE.
  * The variable if the value is the default. */
 void settings_write_source(struct buf *out, const struct settings *s, const struct settings_args *args,
