@@ -5,7 +5,7 @@
 #include "api/ops.h"
 #include "app/worker.h"
 
-/* What the checks look at. Set by the server; the pointers are borrowed. */
+/* What the checks look at; the pointers are borrowed. */
 struct health {
     const struct config *config;
     struct worker *const *workers;

@@ -4,8 +4,7 @@
  * `newest` was read from one state of the files, and could be used; no worker is given anything else. The
  * reload, each worker that was offered settings, and each connection that uses them hold a reference to them.
  *
- * Timer: one look at the files after look_ms, after a quarter of it while a worker has no connection or old
- * settings, after a tenth while the files change.
+ * Timer: every RELOAD_MS, one look at the files, and one more worker with a connection gets new settings.
  */
 #include "app/reload.h"
 
@@ -22,51 +21,75 @@
 #include <time.h>
 
 enum {
-    LOOK_SOON = 4,   /* looks in the time of one while a worker has no connection or old settings */
-    SETTLE = 10,     /* looks while files change: after one without a change the files are complete */
-    SETTLE_MAX = 20, /* looks in a row that find a change: then the files are read in any case */
-    READS_MAX = 3    /* times that files are read, where they change meanwhile */
+    RELOAD_MS = 250,
+    READS_MAX = 3, /* times that files are read, where they change meanwhile */
+    FILES_MAX = 8
 };
 
-enum { FILES_MAX = 8 };
-
-/* What a look has found in a file. */
-struct file_state {
-    int error;             /* an errno: why it could not be read */
-    struct digest content; /* zero where it could not */
+/* What the files hold. */
+struct contents {
+    struct {
+        int error;            /* an errno: why it could not be read */
+        struct digest digest; /* zero where it could not */
+    } of[FILES_MAX];
 };
+
+/* clang-format off */
+#define RELOAD_METRICS(X) \
+    X(redis_config_last_reload_successful, gauge, \
+      "1 if the last read of the Redis settings succeeded; 0: the old ones are in use.") \
+    X(redis_config_last_reload_success_timestamp_seconds, gauge, \
+      "When the newest settings of Redis were read: at the last change, or at the start.") \
+    X(redis_config_pending, gauge, \
+      "Workers that do not use the newest settings of Redis yet.")
+#define RELOAD_LABELLED_METRICS(X) \
+    X(redis_config_reloads_total, counter, \
+      "Times that the settings of Redis were read again from files, by result.", "result", "ok", "error")
+
+struct reload_metrics {
+    RELOAD_METRICS(METRIC_MEMBER)
+    RELOAD_LABELLED_METRICS(METRIC_ARRAY)
+};
+
+#define ROW(name, kind, help)           METRIC_ROW(struct reload_metrics, name, name, kind, help, METRIC_NO_LABEL)
+#define LABELLED(name, kind, help, ...) METRIC_ROW(struct reload_metrics, name, name, kind, help, METRIC_LABEL(__VA_ARGS__))
+static const struct metric TABLE[] = {RELOAD_METRICS(ROW) RELOAD_LABELLED_METRICS(LABELLED)};
+/* clang-format on */
 
 struct reload {
     struct reload_options options;
     uv_timer_t timer;
-    int file_count;                         /* files of the settings of Redis */
-    const char *path[FILES_MAX];            /* borrowed from the configuration */
-    struct file_state found[FILES_MAX];     /* by the last look */
-    struct file_state newest_in[FILES_MAX]; /* from which the newest settings were read */
-    struct buf names;                       /* the settings whose files are watched, for the log */
-    struct buf all_names;                   /* and those of the log whose files are read */
-    struct config_values log;               /* the settings of the log in use, and no others */
-    struct config_values redis;             /* those of Redis as last read, and no others */
+    int file_count;              /* files of the settings of Redis */
+    const char *path[FILES_MAX]; /* borrowed from the configuration */
+    struct contents found;       /* by the last look */
+    struct contents read;        /* when the settings were last read */
+    struct contents newest_in;   /* when the newest settings were read */
+    struct buf names;            /* the settings whose files are watched, for the log */
+    struct buf all_names;        /* and those of the log whose files are read */
+    struct config_values log;    /* the settings of the log in use, and no others */
+    struct config_values redis;  /* those of Redis as last read, and no others */
     struct log_reasons log_failures;
-    int changes; /* looks in a row that found one; 0: all is read */
+    int failure; /* of the last read: a negative errno; 0: it succeeded */
     bool moving; /* a worker may not use the newest settings */
     struct redis_config *newest;
-    uint64_t reloads, failures;
-    bool last_failed;
-    struct buf reason; /* why the last read failed */
-    time_t taken;      /* when the newest were read */
+    struct reload_metrics metrics;
 };
 
 /* --- files that may change --- */
 
 enum { CONTENT_MAX = 4 * 1024 * 1024 }; /* more is an error: every CA bundle is smaller */
 
-/* Returns 0 or an errno. */
-static int reload_digest_of(const char *path, size_t size, struct digest *out)
+/* Returns 0 or an errno. A pipe, socket or terminal never changes. */
+static int reload_digest_of(const char *path, struct digest *out)
 {
-    if (size > CONTENT_MAX)
+    struct stat status;
+    if (stat(path, &status) != 0)
+        return errno;
+    if (file_mode_is_stream(status.st_mode))
+        return 0;
+    if (status.st_size > CONTENT_MAX)
         return EFBIG;
-    size_t room = size + 1; /* one more shows that it has grown meanwhile: the next look differs again */
+    size_t room = (size_t)status.st_size + 1; /* one more shows that it has grown: the next look differs */
     char *content = malloc(room);
     if (content == NULL)
         return ENOMEM;
@@ -79,68 +102,21 @@ static int reload_digest_of(const char *path, size_t size, struct digest *out)
     return n >= 0 ? 0 : (int)-n;
 }
 
-/* Looks at one file; true when it has changed. */
-static bool reload_look_at(const char *path, struct file_state *known)
-{
-    struct stat status;
-    struct file_state found = {.error = stat(path, &status) == 0 ? 0 : errno};
-    if (found.error == 0 && file_mode_is_stream(status.st_mode))
-        return false;
-    if (found.error == 0)
-        found.error = reload_digest_of(path, (size_t)status.st_size, &found.content);
-    bool changed = memcmp(&found, known, sizeof found) != 0;
-    *known = found;
-    return changed;
-}
-
 /*
  * Reads all files, through all symbolic links. True when the content of one, or the reason why it cannot be
  * read, is not what the last look found. A file that was touched, or replaced by an equal one, has not
- * changed; the times of stat() would not show a second change within one tick of the file system's clock. A
- * pipe, socket or terminal never changes.
+ * changed; the times of stat() would not show a second change within one tick of the file system's clock.
  */
 static bool reload_look(struct reload *r)
 {
-    bool changed = false;
+    const struct contents last = r->found;
+    r->found = (struct contents){0};
     for (int i = 0; i < r->file_count; i++)
-        changed = reload_look_at(r->path[i], &r->found[i]) || changed;
-    return changed;
+        r->found.of[i].error = reload_digest_of(r->path[i], &r->found.of[i].digest);
+    return memcmp(&last, &r->found, sizeof last) != 0;
 }
 
-/* --- reading --- */
-
-struct reading {
-    struct redis_config *config;
-    struct file_state from[FILES_MAX];
-};
-
-/*
- * Certificate and key, or password and URL, must be of one state of the files, without a change in between. A
- * change that the last look has found is still to be read.
- */
-static int reload_read_files(struct reload *r, struct reading *n, struct buf *error)
-{
-    uint64_t number = r->newest == NULL ? 1 : r->newest->number + 1;
-    int err = 0;
-    r->changes = 1;
-    for (int i = 0; i < READS_MAX && r->changes > 0; i++) {
-        redis_config_unref(n->config);
-        n->config = NULL;
-        buf_clear(error);
-        memcpy(n->from, r->found, sizeof n->from);
-        err = config_read_redis(r->options.config, &r->redis, number, &n->config, error);
-        r->changes = reload_look(r);
-    }
-    return err;
-}
-
-static void reload_own(struct reload *r, const struct reading *n)
-{
-    redis_config_unref(r->newest);
-    r->newest = n->config;
-    memcpy(r->newest_in, n->from, sizeof n->from);
-    r->taken = time(NULL);
-}
+/* --- the settings of Redis --- */
 
 /* Why values could not be read; borrowed until the next change of `error`. */
 static const char *reload_reason(struct buf *error)
@@ -148,47 +124,62 @@ static const char *reload_reason(struct buf *error)
     return error->len > 0 ? buf_message(error) : "out of memory";
 }
 
-/* `again`: nothing has changed since a failure. It is reported again only for another reason. */
-static void reload_report_failure(struct reload *r, struct buf *error, bool again)
+/*
+ * Certificate and key, or password and URL, must be of one state of the files, without a change in between. A
+ * change that the last look has found is still to be read.
+ */
+static int reload_read(struct reload *r, struct redis_config **out, struct buf *error)
 {
-    const char *text = reload_reason(error);
-    bool known = again && r->last_failed && strcmp(text, buf_message(&r->reason)) == 0;
-    r->last_failed = true;
-    if (known)
-        return;
-    r->failures++;
-    log_text(LOG_ERROR, "redis settings not reloaded: the old ones stay in use", "reason", text);
-    buf_clear(&r->reason);
-    buf_append_str(&r->reason, text);
+    uint64_t number = r->newest == NULL ? 1 : r->newest->number + 1;
+    bool changes = true;
+    for (int i = 0; i < READS_MAX && changes; i++) {
+        redis_config_unref(*out);
+        *out = NULL;
+        buf_clear(error);
+        r->read = r->found;
+        r->failure = config_read_redis(r->options.config, &r->redis, number, out, error);
+        changes = reload_look(r);
+    }
+    return r->failure;
 }
 
-static void reload_report_success(struct reload *r, bool changed)
+static void reload_own(struct reload *r, struct redis_config *config)
 {
-    r->reloads++;
-    r->last_failed = false;
-    log_text(LOG_INFO, changed ? "redis settings reloaded" : "redis settings reloaded: no change", "read",
-             buf_message(&r->names));
+    redis_config_unref(r->newest);
+    r->newest = config;
+    r->newest_in = r->read;
+    metric_set(&r->metrics.redis_config_last_reload_success_timestamp_seconds, (uint64_t)time(NULL));
 }
 
-static void reload_load(struct reload *r, bool again)
+static void reload_load(struct reload *r)
 {
-    struct reading n = {0};
+    struct redis_config *config = NULL;
     struct buf error = BUF_INIT;
-    int err = reload_read_files(r, &n, &error);
-    bool changed = err == 0 && memcmp(n.from, r->newest_in, sizeof n.from) != 0;
+    int err = reload_read(r, &config, &error);
+    bool changed = err == 0 && memcmp(&r->read, &r->newest_in, sizeof r->read) != 0;
+    metric_add(&r->metrics.redis_config_reloads_total[err != 0], 1);
     if (err != 0)
-        reload_report_failure(r, &error, again);
+        log_text(LOG_ERROR, "redis settings not reloaded: the old ones stay in use", "reason",
+                 reload_reason(&error));
     else
-        reload_report_success(r, changed);
+        log_text(LOG_INFO, changed ? "redis settings reloaded" : "redis settings reloaded: no change", "read",
+                 buf_message(&r->names));
     r->moving = r->moving || changed;
     if (changed)
-        reload_own(r, &n);
+        reload_own(r, config);
     else
-        redis_config_unref(n.config);
+        redis_config_unref(config);
     buf_fini(&error);
 }
 
-/* --- the log --- */
+/* Also again where memory ran out. */
+static void reload_load_changed(struct reload *r)
+{
+    if (memcmp(&r->found, &r->read, sizeof r->found) != 0 || r->failure == -ENOMEM)
+        reload_load(r);
+}
+
+/* --- the settings of the log --- */
 
 static void reload_report_change(const struct setting *s, const struct config_values *old,
                                  const struct config_values *now)
@@ -241,18 +232,11 @@ static void reload_read_log(struct reload *r, bool hangup)
 
 /* --- the workers --- */
 
-static bool reload_is_moved(const struct reload *r, const struct worker_status *w)
-{
-    return w->redis_number == r->newest->number;
-}
-
 static int reload_count_unmoved(const struct reload *r)
 {
     int count = 0;
-    for (int i = 0; i < r->options.worker_count; i++) {
-        struct worker_status w = worker_status(r->options.workers[i]);
-        count += !reload_is_moved(r, &w);
-    }
+    for (int i = 0; i < r->options.worker_count; i++)
+        count += worker_status(r->options.workers[i]).redis_number != r->newest->number;
     return count;
 }
 
@@ -264,63 +248,45 @@ static bool reload_one_is_lost(const struct reload *r)
     return false;
 }
 
-/* Moves the workers without a connection, and with `next` also the first one with a connection. */
-static void reload_move_workers(struct reload *r, bool next)
+/* Moves the workers without a connection, and the first one with a connection: the pause before the next,
+ * since caches are empty at first, is that of the timer. */
+static void reload_move_workers(struct reload *r)
 {
-    for (int i = 0; i < r->options.worker_count && r->moving; i++) {
+    bool next = true;
+    if (!r->moving)
+        return;
+    for (int i = 0; i < r->options.worker_count; i++) {
         struct worker_status w = worker_status(r->options.workers[i]);
         bool ready = w.redis == WORKER_REDIS_READY;
-        if (reload_is_moved(r, &w) || (ready && !next))
+        if (w.redis_number == r->newest->number || (ready && !next))
             continue;
         next = next && !ready;
         worker_use_redis(r->options.workers[i], r->newest);
     }
-    if (!r->moving || reload_count_unmoved(r) > 0)
-        return;
-    r->moving = false;
-    log_text(LOG_INFO, "all workers use the reloaded redis settings", NULL, NULL);
+    r->moving = reload_count_unmoved(r) > 0;
+    if (!r->moving)
+        log_text(LOG_INFO, "all workers use the reloaded redis settings", NULL, NULL);
 }
 
-/* --- looking --- */
+/* --- events --- */
 
-static void reload_on_timer(uv_timer_t *timer);
-
-/* Does not postpone an earlier look: connections that are lost all the time would put it off indefinitely. */
-static void reload_start_timer(struct reload *r)
-{
-    unsigned often = r->moving || reload_one_is_lost(r) ? LOOK_SOON : 1;
-    if (r->changes > 0)
-        often = SETTLE;
-    uint64_t ms = r->options.look_ms / often;
-    if (uv_is_active((uv_handle_t *)&r->timer) && uv_timer_get_due_in(&r->timer) <= ms)
-        return;
-    (void)uv_timer_start(&r->timer, reload_on_timer, ms, 0); /* fails only on a closing handle */
-}
-
-/* The pause between two workers, whose caches are empty at first, is that of the timer. */
 static void reload_on_timer(uv_timer_t *timer)
 {
     struct reload *r = timer->data;
     reload_read_log(r, false);
-    bool changing = reload_look(r);
-    r->changes += changing;
-    if (r->changes > 0 && (!changing || r->changes >= SETTLE_MAX))
-        reload_load(r, false);
-    else if (r->last_failed && r->changes == 0)
-        reload_load(r, true);
-    reload_move_workers(r, true);
-    reload_start_timer(r);
+    if (!reload_look(r))
+        reload_load_changed(r);
+    reload_move_workers(r);
 }
 
 /* The files already have the change that may have closed the connection, so there is no wait for them. */
 void reload_worker_changed(struct reload *r)
 {
-    if (r->file_count == 0 || !reload_one_is_lost(r))
+    if (!reload_one_is_lost(r))
         return;
-    if (reload_look(r) || r->changes > 0)
-        reload_load(r, false);
-    reload_move_workers(r, false);
-    reload_start_timer(r);
+    (void)reload_look(r);
+    reload_load_changed(r);
+    reload_move_workers(r);
 }
 
 void reload_now(struct reload *r)
@@ -331,35 +297,20 @@ void reload_now(struct reload *r)
     if (r->file_count == 0)
         return;
     (void)reload_look(r);
-    reload_load(r, false);
-    reload_move_workers(r, true);
-    reload_start_timer(r);
+    reload_load(r);
+    reload_move_workers(r);
 }
 
 bool reload_has_failed(const struct reload *r)
 {
-    return r->last_failed;
+    return r->failure != 0;
 }
 
-/* --- metrics --- */
-
-void reload_write_metrics(const struct reload *r, struct buf *out)
+void reload_write_metrics(struct reload *r, struct buf *out)
 {
-    metrics_write_head(out, "channeld_redis_config_reloads_total", "counter",
-                       "Times that the settings of Redis were read again from files, by result.");
-    buf_printf(out, "channeld_redis_config_reloads_total{result=\"ok\"} %llu\n",
-               (unsigned long long)r->reloads);
-    buf_printf(out, "channeld_redis_config_reloads_total{result=\"error\"} %llu\n",
-               (unsigned long long)r->failures);
-    metrics_write_one(out, "channeld_redis_config_last_reload_successful", "gauge",
-                      "1 if the last read of the Redis settings succeeded; 0: the old ones are in use.",
-                      !r->last_failed);
-    metrics_write_one(out, "channeld_redis_config_last_reload_success_timestamp_seconds", "gauge",
-                      "When the newest settings of Redis were read: at the last change, or at the start.",
-                      (uint64_t)r->taken);
-    metrics_write_one(out, "channeld_redis_config_pending", "gauge",
-                      "Workers that do not use the newest settings of Redis yet.",
-                      (uint64_t)reload_count_unmoved(r));
+    metric_set(&r->metrics.redis_config_last_reload_successful, r->failure == 0);
+    metric_set(&r->metrics.redis_config_pending, (uint64_t)reload_count_unmoved(r));
+    metrics_write(out, TABLE, sizeof TABLE / sizeof TABLE[0], &r->metrics);
 }
 
 /* --- beginning and end --- */
@@ -386,21 +337,9 @@ static void reload_watch_files(struct reload *r)
     (void)reload_look(r);
 }
 
-static void reload_release(struct reload *r)
-{
-    redis_config_unref(r->newest);
-    config_fini_values(&r->log);
-    config_fini_values(&r->redis);
-    buf_fini(&r->names);
-    buf_fini(&r->all_names);
-    buf_fini(&r->reason);
-    free(r);
-}
-
 int reload_new(uv_loop_t *loop, const struct reload_options *options, struct reload **out,
                struct redis_config **newest, struct buf *error)
 {
-    struct reading first = {0};
     int access_log = 0;
     struct reload *r = calloc(1, sizeof *r);
     if (r == NULL)
@@ -411,29 +350,35 @@ int reload_new(uv_loop_t *loop, const struct reload_options *options, struct rel
     if (err == 0)
         err = config_read_log(options->config, &options->config->values, &r->log, &access_log, error);
     if (err == 0)
-        err = reload_read_files(r, &first, error);
+        err = reload_read(r, newest, error);
     if (err != 0) {
-        reload_release(r);
+        reload_free(r);
         return err;
     }
-    reload_own(r, &first);
+    reload_own(r, *newest);
     log_set_level(config_log_level(&r->log));
     atomic_store(options->access_log, access_log);
     (void)uv_timer_init(loop, &r->timer); /* cannot fail; nor can starting it */
     r->timer.data = r;
     if (r->all_names.len > 0)
-        (void)uv_timer_start(&r->timer, reload_on_timer, options->look_ms, 0);
+        (void)uv_timer_start(&r->timer, reload_on_timer, RELOAD_MS, RELOAD_MS);
     *out = r;
-    *newest = r->newest;
     return 0;
-}
-
-static void reload_on_closed(uv_handle_t *timer)
-{
-    reload_release(timer->data);
 }
 
 void reload_close(struct reload *r)
 {
-    uv_close((uv_handle_t *)&r->timer, reload_on_closed);
+    uv_close((uv_handle_t *)&r->timer, NULL);
+}
+
+void reload_free(struct reload *r)
+{
+    if (r == NULL)
+        return;
+    redis_config_unref(r->newest);
+    config_fini_values(&r->log);
+    config_fini_values(&r->redis);
+    buf_fini(&r->names);
+    buf_fini(&r->all_names);
+    free(r);
 }

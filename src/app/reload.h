@@ -5,8 +5,8 @@
  * The log: level and access log are read at each check and at SIGHUP, and used at once.
  *
  * Redis: everything in the URL and its files may change: address, user, passwords, authorities, certificate
- * and key. The main thread checks the files once per second, more often while a worker has no connection, and
- * on SIGHUP. A change is read when the files have stopped changing. Values that cannot be used are logged and
+ * and key. The main thread checks the files every RELOAD_MS, when a worker loses its connection, and on
+ * SIGHUP. A change is read when the files have stopped changing. Values that cannot be used are logged and
  * counted, and the old values stay until the next change.
  *
  * New values apply to later connections. A worker without a connection gets them at once. Workers with a
@@ -20,12 +20,8 @@
 
 struct reload;
 
-/* The time between two checks of the files, in milliseconds. */
-enum { RELOAD_LOOK_MS = 1000 };
-
 struct reload_options {
     const struct config *config;   /* borrowed while it lives */
-    unsigned look_ms;              /* RELOAD_LOOK_MS, or less in tests; the times that follow from it, too */
     atomic_int *access_log;        /* what the workers read; set from the beginning */
     struct worker *const *workers; /* borrowed; they exist from the first event of the loop on */
     int worker_count;
@@ -33,7 +29,7 @@ struct reload_options {
 
 /*
  * Reads the settings for the first time, from files as these are now: *newest, borrowed until the next event
- * of the loop. Owned by the caller (reload_close). Returns 0, -ENOMEM, or -EINVAL with a message in `error`.
+ * of the loop. Owned by the caller. Returns 0, -ENOMEM, or -EINVAL with a message in `error`.
  */
 int reload_new(uv_loop_t *loop, const struct reload_options *options, struct reload **out,
                struct redis_config **newest, struct buf *error) __attribute__((warn_unused_result));
@@ -47,9 +43,12 @@ bool reload_has_failed(const struct reload *r);
 /* A worker's connection has changed. If one was lost, the files are checked. */
 void reload_worker_changed(struct reload *r);
 
-void reload_write_metrics(const struct reload *r, struct buf *out);
+void reload_write_metrics(struct reload *r, struct buf *out);
 
-/* Ends it; the workers are not used any more. The memory is freed by the loop. */
+/* Ends the checks; the workers are not used any more. */
 void reload_close(struct reload *r);
+
+/* When the loop has ended. NULL is allowed. */
+void reload_free(struct reload *r);
 
 #endif

@@ -5,12 +5,12 @@
  * EXITING. What workers use (the balancer, the rate limit, the handle `changed`, passed sockets) is released
  * in server_release(), after worker_free() has waited for their threads.
  *
- * Timers of the main loop:
+ * Timers of the main loop, without that of reload:
  *
- *     timer      once                   ends STARTING (after the time of one request), ANNOUNCING
- *                                       (drain-delay) and FINISHING (drain-timeout)
- *     status     1 s                    sends what the service manager shows, if it has changed
- *     watchdog   half of WatchdogSec=   tells the service manager that all loops work
+ *     timer    once   ends STARTING (after the time of one request), ANNOUNCING (drain-delay) and FINISHING
+ *                     (drain-timeout)
+ *     status   1 s    tells the service manager the status, if it has changed, and the watchdog that all
+ * loops work; more often where half of WatchdogSec= is less
  */
 #include "app/server.h"
 
@@ -63,7 +63,7 @@ struct server {
     const struct config *config;
     uv_loop_t loop;
     uv_async_t changed; /* see worker_options */
-    uv_timer_t timer, status, watchdog;
+    uv_timer_t timer, status;
     uv_signal_t sigterm, sigint, sighup;
     enum server_state state;
     int64_t started_s; /* wall clock */
@@ -72,10 +72,9 @@ struct server {
     struct http_balancer *balancer, *admin_balancer;
     int worker_count; /* created so far */
     struct worker **workers;
-    struct health health;
     struct rate_limit *rate_limit; /* NULL: none */
     atomic_int access_log;         /* see api_options; the workers read it */
-    struct service_manager *manager;
+    struct service_manager manager;
     struct reload *reload;
     struct ops ops;
     struct http_server *admin;
@@ -92,10 +91,20 @@ struct server {
  */
 enum { ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
 
+static struct health server_health(const struct server *s)
+{
+    return (struct health){.config = s->config,
+                           .workers = s->workers,
+                           .worker_count = s->worker_count,
+                           .draining = s->state > SERVER_SERVING,
+                           .closed = s->state > SERVER_ANNOUNCING,
+                           .reload_failed = reload_has_failed(s->reload)};
+}
+
 static bool server_check(void *arg, enum ops_check kind, struct buf *why)
 {
-    const struct server *s = arg;
-    return health_check(&s->health, kind, why);
+    const struct health health = server_health(arg);
+    return health_check(&health, kind, why);
 }
 
 static void server_write_workers(const struct server *s, struct buf *out)
@@ -130,10 +139,9 @@ static void server_write_metrics(void *arg, struct buf *out)
     if (s->key_metrics != NULL)
         server_write_key_metrics(s, out);
     server_write_workers(s, out);
-    if (s->reload != NULL)
-        reload_write_metrics(s->reload, out);
+    reload_write_metrics(s->reload, out);
     metrics_write_one(out, "channeld_ready", "gauge", "1 while /readyz answers 200.",
-                      health_check(&s->health, OPS_READY, NULL) ? 1 : 0);
+                      server_check(s, OPS_READY, NULL) ? 1 : 0);
     metrics_write_one(out, "channeld_log_lines_dropped_total", "counter",
                       "Log lines lost: not read in time, or not writable.", log_dropped());
     metrics_write_head(out, "channeld_build_info", "gauge", "Always 1; the version is in the label.");
@@ -158,7 +166,7 @@ static int server_admin_open(struct server *s)
         .accepts_empty_host = true,
         .evict_any = true,
     };
-    int passed = service_manager_socket(s->manager, SERVICE_SOCKET_ADMIN);
+    int passed = s->manager.sockets[SERVICE_SOCKET_ADMIN];
     int err = http_server_new(&s->loop, &options, &s->admin);
     if (err == 0)
         err = passed >= 0 ? http_server_share(s->admin, passed)
@@ -172,34 +180,28 @@ static int server_admin_open(struct server *s)
 
 enum { STATUS_MS = 1000, START_MAX_MS = 10 * 1000 };
 
-/* False if there is no service manager. */
-static bool server_update_status(struct server *s)
+static void server_update_status(struct server *s)
 {
-    s->health.reload_failed = s->reload != NULL && reload_has_failed(s->reload);
-    return service_manager_set_status(s->manager, health_describe(&s->health));
-}
-
-static void server_on_status(uv_timer_t *status)
-{
-    (void)server_update_status(status->data);
+    const struct health health = server_health(s);
+    service_manager_set_status(&s->manager, s->state == SERVER_SERVING, health_describe(&health));
 }
 
 /* The watchdog kills the process under the same condition under which an orchestrator kills it by /livez. */
-static void server_on_watchdog(uv_timer_t *watchdog)
+static void server_on_status(uv_timer_t *status)
 {
-    struct server *s = watchdog->data;
-    if (health_check(&s->health, OPS_LIVE, NULL))
-        service_manager_notify(s->manager, SERVICE_ALIVE);
+    struct server *s = status->data;
+    server_update_status(s);
+    if (s->manager.watchdog_ms > 0 && server_check(s, OPS_LIVE, NULL))
+        (void)service_manager_notify(&s->manager, "WATCHDOG=1");
 }
 
 static void server_start_notifying(struct server *s)
 {
-    uint64_t watchdog_ms = service_manager_watchdog_ms(s->manager);
-    if (!server_update_status(s))
-        return;
-    (void)uv_timer_start(&s->status, server_on_status, STATUS_MS, STATUS_MS);
-    if (watchdog_ms > 0)
-        (void)uv_timer_start(&s->watchdog, server_on_watchdog, watchdog_ms, watchdog_ms);
+    uint64_t watchdog_ms = s->manager.watchdog_ms;
+    uint64_t every_ms = watchdog_ms > 0 ? MIN(watchdog_ms, STATUS_MS) : STATUS_MS;
+    server_update_status(s);
+    if (s->manager.fd >= 0)
+        (void)uv_timer_start(&s->status, server_on_status, every_ms, every_ms);
 }
 
 /* --- states --- */
@@ -224,12 +226,13 @@ static bool server_all_finished(const struct server *s)
 static void server_on_changed(uv_async_t *changed)
 {
     struct server *s = changed->data;
-    if (s->reload != NULL)
-        reload_worker_changed(s->reload);
-    if (s->state == SERVER_STARTING && health_has_seen_redis(&s->health))
+    if (s->state == SERVER_EXITING)
+        return;
+    const struct health health = server_health(s);
+    reload_worker_changed(s->reload);
+    if (s->state == SERVER_STARTING && health_has_seen_redis(&health))
         server_enter(s, SERVER_SERVING);
-    (void)server_update_status(s);
-    if (s->state == SERVER_FINISHING && server_all_finished(s))
+    else if (s->state == SERVER_FINISHING && server_all_finished(s))
         server_enter(s, SERVER_EXITING);
 }
 
@@ -246,7 +249,8 @@ static void server_on_timer(uv_timer_t *timer)
     }
 }
 
-/* The times of the drain, and one for the end of the process. */
+/* The times of the drain, and one for the end of the process. The manager waits until then, or until its own
+ * timeout if that is later. */
 static uint64_t server_longest_drain_ms(const struct server *s)
 {
     enum { END_MS = 10 * 1000 };
@@ -259,8 +263,9 @@ static void server_on_signal(uv_signal_t *handle, int number)
     struct server *s = handle->data;
     if (s->state > SERVER_SERVING)
         _exit(128 + number); /* the second signal */
-    service_manager_stopping(s->manager, server_longest_drain_ms(s));
-    bool accepts = s->state == SERVER_SERVING || service_manager_socket(s->manager, SERVICE_SOCKET_API) < 0;
+    (void)service_manager_notify(&s->manager, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu",
+                                 1000ULL * server_longest_drain_ms(s));
+    bool accepts = s->state == SERVER_SERVING || s->manager.sockets[SERVICE_SOCKET_API] < 0;
     server_enter(s, accepts ? SERVER_ANNOUNCING : SERVER_EXITING);
 }
 
@@ -268,17 +273,14 @@ static void server_on_hangup(uv_signal_t *handle, int number)
 {
     struct server *s = handle->data;
     (void)number;
-    bool serving = s->state == SERVER_SERVING;
-    if (serving)
-        service_manager_notify(s->manager, SERVICE_RELOADING);
-    if (s->reload != NULL)
-        reload_now(s->reload);
-    for (int i = 0; i < s->worker_count && serving; i++)
+    if (s->state == SERVER_EXITING)
+        return;
+    if (s->state == SERVER_SERVING)
+        service_manager_reloading(&s->manager);
+    reload_now(s->reload);
+    for (int i = 0; i < s->worker_count && s->state == SERVER_SERVING; i++)
         worker_look_up_names(s->workers[i]);
-    if (serving) {
-        (void)server_update_status(s);
-        service_manager_notify(s->manager, SERVICE_READY);
-    }
+    server_update_status(s);
 }
 
 /* libuv restores the default action of a signal when its handle is closed. All other threads have SIGHUP
@@ -305,12 +307,10 @@ static void server_close_handles(struct server *s)
     uv_unref((uv_handle_t *)&s->sighup);
     uv_close((uv_handle_t *)&s->timer, NULL);
     uv_close((uv_handle_t *)&s->status, NULL);
-    uv_close((uv_handle_t *)&s->watchdog, NULL);
     uv_close((uv_handle_t *)&s->sigterm, NULL);
     uv_close((uv_handle_t *)&s->sigint, NULL);
     if (s->reload != NULL)
         reload_close(s->reload);
-    s->reload = NULL;
     if (s->admin != NULL)
         http_server_close(s->admin, server_on_admin_closed, s);
 }
@@ -325,16 +325,13 @@ static void server_enter(struct server *s, enum server_state next)
     case SERVER_SERVING:
         (void)uv_timer_stop(&s->timer);
         server_command_all(s, WORKER_ACCEPT);
-        service_manager_notify(s->manager, SERVICE_READY);
         break;
     case SERVER_ANNOUNCING:
-        s->health.draining = true;
         log_text(LOG_INFO, "draining: not ready, still serving", NULL, NULL);
         server_command_all(s, WORKER_ANNOUNCE_CLOSE);
         (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)v->drain_delay, 0);
         break;
     case SERVER_FINISHING:
-        s->health.closed = true;
         log_text(LOG_INFO, "draining: listeners closed", NULL, NULL);
         server_command_all(s, WORKER_FINISH);
         (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)v->drain_timeout, 0);
@@ -345,7 +342,7 @@ static void server_enter(struct server *s, enum server_state next)
         break;
     }
     if (next != SERVER_EXITING)
-        (void)server_update_status(s);
+        server_update_status(s);
 }
 
 static int server_open_handles(struct server *s)
@@ -355,11 +352,10 @@ static int server_open_handles(struct server *s)
         return err;
     (void)uv_timer_init(&s->loop, &s->timer); /* timers and signals cannot fail on a new loop */
     (void)uv_timer_init(&s->loop, &s->status);
-    (void)uv_timer_init(&s->loop, &s->watchdog);
     (void)uv_signal_init(&s->loop, &s->sigterm);
     (void)uv_signal_init(&s->loop, &s->sigint);
     (void)uv_signal_init(&s->loop, &s->sighup);
-    s->changed.data = s->timer.data = s->status.data = s->watchdog.data = s;
+    s->changed.data = s->timer.data = s->status.data = s;
     s->sigterm.data = s->sigint.data = s->sighup.data = s;
     err = uv_signal_start(&s->sigterm, server_on_signal, SIGTERM);
     if (err == 0)
@@ -418,7 +414,7 @@ static int server_make_workers(struct server *s, struct redis_config *redis)
                                      .balancer = s->balancer,
                                      .max_rejections = REJECTIONS_PER_WORKER,
                                      .descriptors = s->descriptors,
-                                     .listener = service_manager_socket(s->manager, SERVICE_SOCKET_API),
+                                     .listener = s->manager.sockets[SERVICE_SOCKET_API],
                                      .changed = &s->changed};
     s->key_metrics = s->config->values.key_metrics != 0 ? key_metrics_new() : NULL;
     if (s->config->values.key_metrics != 0 && s->key_metrics == NULL)
@@ -428,7 +424,6 @@ static int server_make_workers(struct server *s, struct redis_config *redis)
         options.number = i;
         err = worker_new(&options, &s->workers[i]);
         s->worker_count += err == 0;
-        s->health.worker_count = s->worker_count;
     }
     return err;
 }
@@ -444,7 +439,6 @@ static int server_fail(const struct server *s, struct buf *error, const char *se
 static int server_make_reload(struct server *s, struct redis_config **newest, struct buf *error)
 {
     const struct reload_options options = {.config = s->config,
-                                           .look_ms = RELOAD_LOOK_MS,
                                            .access_log = &s->access_log,
                                            .workers = s->workers,
                                            .worker_count = s->config->workers};
@@ -479,7 +473,7 @@ static void server_begin_starting(struct server *s)
 static struct addr server_listener_address(const struct server *s, enum service_socket which,
                                            const struct addr *setting)
 {
-    int passed = service_manager_socket(s->manager, which);
+    int passed = s->manager.sockets[which];
     return passed >= 0 ? addr_local(passed) : *setting;
 }
 
@@ -500,7 +494,6 @@ static int server_prepare(struct server *s, struct redis_config **redis, struct 
 {
     int err = server_open_handles(s); /* first: server_close_handles() expects them */
     s->workers = calloc((size_t)s->config->workers, sizeof(struct worker *));
-    s->health = (struct health){.config = s->config, .workers = s->workers};
     if (err == 0 && s->workers == NULL)
         err = -ENOMEM;
     if (err == 0)
@@ -535,7 +528,7 @@ static void server_log_listener(const struct server *s, struct log_line *line, e
                                 const char *name, const char *address)
 {
     char local[ADDR_TEXT_MAX];
-    int passed = service_manager_socket(s->manager, which);
+    int passed = s->manager.sockets[which];
     if (passed >= 0)
         addr_write_local(passed, local);
     log_str(line, name, span_of(passed >= 0 ? local : address));
@@ -572,7 +565,8 @@ static void server_release(struct server *s)
     http_balancer_free(s->balancer);
     http_balancer_free(s->admin_balancer);
     free(s->key_metrics);
-    service_manager_free(s->manager);
+    reload_free(s->reload);
+    service_manager_fini(&s->manager);
     free(s);
 }
 
@@ -585,7 +579,7 @@ int server_run(const struct config *config, bool check, struct buf *error)
     s->config = config;
     s->ops = (struct ops){.arg = s, .check = server_check, .write_metrics = server_write_metrics};
     s->started_s = clock_wall_s();
-    int err = service_manager_new(&s->manager, error);
+    int err = service_manager_init(&s->manager, error);
     if (err == 0)
         err = server_check_listeners(s, error);
     if (err == 0)
@@ -593,7 +587,7 @@ int server_run(const struct config *config, bool check, struct buf *error)
     if (err == 0)
         err = loop_open(&s->loop, s->descriptors);
     if (err != 0) {
-        service_manager_free(s->manager);
+        service_manager_fini(&s->manager);
         free(s);
         return err;
     }

@@ -10,43 +10,43 @@
 
 #include "base/buf.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
-struct service_manager;
+#include <sys/socket.h>
+#include <sys/un.h>
 
 /* The sockets that may be passed, by their names: FileDescriptorName= of a socket unit. */
 enum service_socket { SERVICE_SOCKET_API, SERVICE_SOCKET_ADMIN, SERVICE_SOCKETS };
 
-/*
- * Reads NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID, LISTEN_FDS, LISTEN_PID and LISTEN_FDNAMES, and removes
- * them from the environment: before any thread that uses it. Takes over the sockets. Owned by the caller
- * (service_manager_free). Returns 0, -ENOMEM, or -EINVAL with a message in `error` if a socket is not one
- * that channeld can listen on.
- */
-int service_manager_new(struct service_manager **out, struct buf *error) __attribute__((warn_unused_result));
-void service_manager_free(struct service_manager *m); /* NULL: nothing to free */
+enum { SERVICE_STATUS_MAX = 256 };
 
-/* A listening TCP socket, close-on-exec and non-blocking, that the manager shares with later processes;
- * borrowed. -1: none was passed. */
-int service_manager_socket(const struct service_manager *m, enum service_socket which);
-
-/* How often SERVICE_ALIVE is expected, in milliseconds: half the time of the watchdog. 0: never. */
-uint64_t service_manager_watchdog_ms(const struct service_manager *m);
-
-enum service_event {
-    SERVICE_READY,     /* READY=1: the start, or a reload, is complete */
-    SERVICE_RELOADING, /* RELOADING=1: SERVICE_READY must follow */
-    SERVICE_ALIVE      /* WATCHDOG=1: everything works */
+struct service_manager {
+    int fd; /* -1: no manager to notify */
+    struct sockaddr_un address;
+    socklen_t address_len;
+    bool failing;                    /* the last notification could not be sent, which was logged */
+    char status[SERVICE_STATUS_MAX]; /* as it was last sent */
+    uint64_t watchdog_ms;            /* how often "WATCHDOG=1" is expected, half of WatchdogSec=; 0: never */
+    /* Listening TCP sockets, close-on-exec and non-blocking, that the manager shares with later processes.
+     * -1: none was passed. */
+    int sockets[SERVICE_SOCKETS];
 };
 
-void service_manager_notify(struct service_manager *m, enum service_event event);
+/*
+ * Reads NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID, LISTEN_FDS, LISTEN_PID and LISTEN_FDNAMES, and removes
+ * them from the environment: before any thread that uses it. Takes over the sockets. Returns 0, or -EINVAL
+ * with a message in `error` if a socket is not one that channeld can listen on. Call service_manager_fini in
+ * both cases.
+ */
+int service_manager_init(struct service_manager *m, struct buf *error) __attribute__((warn_unused_result));
+void service_manager_fini(struct service_manager *m);
 
-/* STATUS=: one line for the operator, which is sent when it has changed. A READY=1 that could not be sent is
- * sent again before it. Returns false if there is no service manager. */
-bool service_manager_set_status(struct service_manager *m, const char *status);
+/* Sends the lines of a notification, such as "WATCHDOG=1". Returns false if they were not sent. */
+bool service_manager_notify(struct service_manager *m, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-/* STOPPING=1: the process will end, in `longest_ms` at the latest. */
-void service_manager_stopping(struct service_manager *m, uint64_t longest_ms);
+/* Sends the lines of a status if they have changed since they were last sent. */
+void service_manager_set_status(struct service_manager *m, bool ready, const char *status);
+
+/* A reload begins. It ends with the next status, which is sent in any case. */
+void service_manager_reloading(struct service_manager *m);
 
 #endif
