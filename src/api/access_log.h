@@ -1,11 +1,9 @@
-/* The access log: one line per request, request ids and trace ids. It shows only the start of a key's digest,
- * and the key's name. */
+/* Which requests have a line in the access log; request ids and trace ids. */
 #ifndef API_ACCESS_LOG_H
 #define API_ACCESS_LOG_H
 
 #include "base/hash.h"
-#include "cache/cache.h"
-#include "http/exchange.h"
+#include "base/span.h"
 
 /* What is logged: nothing, or the errors, which are the statuses from 400 on, and a share of the other
  * responses, in hundredths of a percent. */
@@ -13,23 +11,6 @@ enum { ACCESS_LOG_OFF = -1, ACCESS_LOG_ERRORS = 0, ACCESS_LOG_ALL = 100 * 100 };
 
 /* Parses "off", "errors", "all", or a share from "0.01%" to "100%". Returns 0 or -EINVAL. */
 int access_log_parse(struct span text, int *share) __attribute__((warn_unused_result));
-
-enum { ACCESS_LOG_KEY_DIGITS = 8 }; /* the hex digits of the key's digest that are shown */
-
-struct access_record {
-    enum http_method method;
-    const char *route;
-    int status;
-    size_t bytes;         /* content only */
-    uint64_t duration_us; /* from the complete request to its response */
-    enum cache_source source;
-    struct span client;     /* its address, or absent */
-    struct span key;        /* start of the digest, or absent */
-    struct span key_name;   /* or absent */
-    struct span request_id; /* valid, or absent */
-    struct span traceparent;
-    uint64_t suppressed; /* lines that the budget suppressed before this one */
-};
 
 /* True if a response with this status is logged, where the log is not off. Each response of a share is drawn
  * by itself, from the series of *random (hash.h): no client, connection or order of requests is preferred. */
@@ -55,20 +36,20 @@ struct access_log_budget {
  * last one. */
 bool access_log_spend(struct access_log_budget *budget, uint64_t now_ns, uint64_t *suppressed);
 
-void access_log_write(const struct access_record *record);
+/* The trace id and parent id of a traceparent field, 32 and 16 hexadecimal digits; both absent when it is not
+ * valid. In versions after 00 the first 55 characters are read, and more may follow behind a hyphen (W3C
+ * Trace Context, "Versioning of traceparent"); ff is invalid. */
+struct trace_ids {
+    struct span trace, parent;
+};
+struct trace_ids trace_ids_parse(struct span traceparent);
 
 /* True for 1 to 128 characters of A-Z a-z 0-9 _ . - : such a request id is echoed and logged. */
 bool request_id_valid(struct span id);
 
-/* Generator of request ids: 32 pseudo-random hexadecimal digits, different in each process. */
-struct request_ids {
-    uint64_t state[2];
-    char text[32];
-};
-
-void request_ids_init(struct request_ids *ids);
-
-/* Borrowed until the next call. */
-struct span request_id_next(struct request_ids *ids);
+/* Makes a request id of pseudo-random hexadecimal digits, which is in `out`. *random is a state of
+ * random_next (hash.h). */
+enum { REQUEST_ID_LEN = 32 };
+struct span request_id_make(uint64_t *random, char out[REQUEST_ID_LEN]);
 
 #endif

@@ -4,6 +4,7 @@
 #include "api/cors.h"
 #include "api/params.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "http/codings.h"
 
 #include <errno.h>
@@ -14,15 +15,12 @@ struct api {
     struct api_options options;
     struct span base_path, cors_origins; /* of the settings */
     struct api_bodies bodies;
-    struct digest_cache digests;
-    struct request_ids ids;
-    uint64_t random; /* for the share of the access log */
+    struct params_parser parser;
+    uint64_t random; /* state of the generator for request ids and the share of the access log */
     struct access_log_budget refused;
-    struct buf scratch;            /* for parsing the current request */
-    struct api_key_name key_name;  /* the current request's, if it is answered without a query */
     struct http_response response; /* the current one; on the stack it would be zeroed as a whole each time */
     struct {
-        char links[PAGE_LINKS_MAX], cache_status[64], age[INT64_DIGITS_MAX + 1];
+        char links[PAGE_LINKS_MAX], cache_status[64], age[INT64_DIGITS_MAX + 1], id[REQUEST_ID_LEN];
         struct rate_fields rate;
     } value; /* of its fields */
 };
@@ -34,52 +32,58 @@ struct call {
     struct cache_request request;
     enum route route;
     enum cache_source source;
-    enum api_error error; /* the response if the key is valid; API_ERROR_NONE: the result of the query */
-    int64_t page;
+    struct params params; /* if has_key */
     struct rate_result rate;
     bool resumed;          /* the request was counted, and its response has waited for room */
     bool has_key, refused; /* `refused` until its key was found valid and within its rate */
-    struct digest key;
-    unsigned key_slot;                   /* in the digest cache */
-    const struct api_key_name *key_name; /* borrowed while the response is made; NULL: the key is not known */
-    struct api_key_name kept_key_name;   /* while the response waits for room */
+    struct api_key_name key_name;
     struct http_codings codings;
 };
 
-static void api_log_call(const struct call *call, const struct http_request *request,
-                         const struct http_response *r, struct span request_id, uint64_t duration_ns,
+/* Writes the line of a request. It shows only the start of the key's digest, and the key's name. */
+static void api_log_call(const struct call *call, struct span request_id, uint64_t duration_ns,
                          uint64_t suppressed)
 {
-    char client[IP_TEXT_MAX];
-    size_t client_len = 0;
-    if (call->api->options.settings.log_clients != 0) {
-        struct ip ip = http_exchange_client(call->exchange);
-        client_len = ip_write(&ip, client);
-    }
+    static const char *const methods[] = {"GET", "HEAD", "OPTIONS", "other"};
+    static const char *const caches[CACHE_SOURCES] = {
+        [CACHE_SOURCE_NONE] = "none",   [CACHE_SOURCE_HIT] = "hit",   [CACHE_SOURCE_TTL] = "ttl",
+        [CACHE_SOURCE_STALE] = "stale", [CACHE_SOURCE_MISS] = "miss", [CACHE_SOURCE_COALESCED] = "coalesced"};
+    enum { KEY_DIGITS = 8 };
+    const struct http_request *request = http_exchange_request(call->exchange);
+    const struct http_response *r = &call->api->response;
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->body == NULL;
-    char key[DIGEST_HEX_LEN];
-    digest_hex(&call->key, key);
-    const struct access_record record = {
-        .method = request->method,
-        .route = route_name(call->route),
-        .status = r->status,
-        .bytes = bodiless ? 0 : r->body->len,
-        .duration_us = duration_ns / 1000,
-        .source = call->source,
-        .client = {client, client_len},
-        .key = call->has_key ? (struct span){key, ACCESS_LOG_KEY_DIGITS} : SPAN_ABSENT,
-        .key_name = call->key_name != NULL ? api_key_name_span(call->key_name) : SPAN_ABSENT,
-        .request_id = request_id,
-        .traceparent = request->field[API_FIELD_TRACEPARENT],
-        .suppressed = suppressed,
-    };
-    access_log_write(&record);
-}
-
-static struct http_response *api_begin_response(struct api *a, int status, struct blob *body)
-{
-    http_response_begin(&a->response, status, body);
-    return &a->response;
+    struct span name = api_key_name_span(&call->key_name);
+    struct log_line line;
+    if (!log_begin(&line, LOG_ACCESS, "request"))
+        return;
+    log_str(&line, "method", span_of(methods[request->method]));
+    log_str(&line, "route", span_of(route_name(call->route)));
+    log_int(&line, "status", r->status);
+    log_int(&line, "bytes", bodiless ? 0 : (int64_t)r->body->len);
+    log_int(&line, "duration_us", (int64_t)(duration_ns / 1000));
+    log_str(&line, "cache", span_of(caches[call->source]));
+    if (call->api->options.settings.log_clients != 0) {
+        char client[IP_TEXT_MAX];
+        struct ip ip = http_exchange_client(call->exchange);
+        log_str(&line, "client", (struct span){client, ip_write(&ip, client)});
+    }
+    if (call->has_key) {
+        char key[DIGEST_HEX_LEN];
+        digest_hex(&call->params.cache.key, key);
+        log_str(&line, "key", (struct span){key, KEY_DIGITS});
+    }
+    if (name.len > 0)
+        log_str(&line, "key_name", name);
+    if (request_id.data != NULL)
+        log_str(&line, "request_id", request_id);
+    if (suppressed > 0)
+        log_int(&line, "suppressed", (int64_t)suppressed);
+    struct trace_ids ids = trace_ids_parse(request->field[API_FIELD_TRACEPARENT]);
+    if (ids.trace.data != NULL) {
+        log_str(&line, "trace_id", ids.trace);
+        log_str(&line, "parent_id", ids.parent);
+    }
+    log_end(&line);
 }
 
 /* The client's id, or a generated one for requests that are logged or failed; absent otherwise. */
@@ -88,7 +92,7 @@ static struct span api_request_id_of(struct api *a, const struct http_request *r
     struct span id = request->field[API_FIELD_REQUEST_ID];
     if (id.data != NULL && request_id_valid(id))
         return id;
-    return wanted ? request_id_next(&a->ids) : SPAN_ABSENT;
+    return wanted ? request_id_make(&a->random, a->value.id) : SPAN_ABSENT;
 }
 
 /* The lines of refused requests have a budget. *suppressed: the number of lines that it suppressed before
@@ -125,10 +129,10 @@ static void api_respond(struct call *call)
     uint64_t duration_ns = clock_now_ns() - http_exchange_began_ns(call->exchange);
     request_metrics_count(a->options.metrics, call->route, r->status, duration_ns);
     metric_sub(&a->options.metrics->requests_in_flight, 1);
-    if (a->options.key_metrics != NULL && call->key_name != NULL)
-        key_metrics_count(a->options.key_metrics, call->key_name, r->status);
+    if (a->options.key_metrics != NULL && call->key_name.len >= 0)
+        key_metrics_count(a->options.key_metrics, &call->key_name, r->status);
     if (logged)
-        api_log_call(call, request, r, id, duration_ns, suppressed);
+        api_log_call(call, id, duration_ns, suppressed);
     http_exchange_respond(call->exchange, r); /* ends the call */
 }
 
@@ -136,7 +140,7 @@ static void api_respond_error(struct call *call, enum api_error error)
 {
     struct api *a = call->api;
     struct http_response *r =
-        api_begin_response(a, a->bodies.error[error].status, a->bodies.error[error].body);
+        http_response_begin(&a->response, api_error_status(error), a->bodies.error[error]);
     http_response_add(r, SPAN("Cache-Control"), SPAN("no-store"));
     if (r->status == 401)
         http_response_add(r, SPAN("WWW-Authenticate"),
@@ -151,27 +155,15 @@ static void api_respond_error(struct call *call, enum api_error error)
 static void api_respond_options(struct call *call)
 {
     struct api *a = call->api;
-    struct http_response *r = api_begin_response(a, 204, NULL);
+    struct http_response *r = http_response_begin(&a->response, 204, NULL);
     http_response_add(r, SPAN("Allow"), SPAN("GET, HEAD, OPTIONS"));
     if (api_has_cors(a))
         cors_add_preflight_fields(a->cors_origins, http_exchange_request(call->exchange), r);
     api_respond(call);
 }
 
-/* False if the response has to wait; see api_resume(). */
-static bool api_admit(struct call *call)
-{
-    if (http_exchange_admit(call->exchange, &call->api->response))
-        return true;
-    if (call->key_name != NULL) {
-        call->kept_key_name = *call->key_name;
-        call->key_name = &call->kept_key_name;
-    }
-    return false;
-}
-
 /* Sends a->response, whose content is compressed for clients that accept it, unless a precondition decides
- * otherwise, or it has to wait for room. Inline, as each hit uses it. */
+ * otherwise, or it has to wait for room (api_resume). Inline, as each hit uses it. */
 static inline void api_respond_content(struct call *call)
 {
     struct http_response *r = &call->api->response;
@@ -185,7 +177,7 @@ static inline void api_respond_content(struct call *call)
         api_respond_error(call, API_ERROR_PRECONDITION_FAILED);
         return;
     }
-    if (r->status == 200 && !api_admit(call))
+    if (r->status == 200 && !http_exchange_admit(call->exchange, r))
         return;
     if (coding != CODING_IDENTITY && r->status == 200)
         metric_add(&call->api->options.metrics->coded_responses_total[coding - 1], 1);
@@ -205,40 +197,31 @@ static void api_add_cache_status(struct api *a, const struct cache_result *resul
 static void api_respond_found(struct call *call, const struct cache_result *result)
 {
     struct api *a = call->api;
-    struct http_response *r = api_begin_response(a, 200, result->body);
+    struct http_response *r = http_response_begin(&a->response, 200, result->body);
     http_response_add(r, SPAN("Cache-Control: private, no-cache"), SPAN_ABSENT);
     if (result->source == CACHE_SOURCE_STALE || result->source == CACHE_SOURCE_TTL)
         api_add_cache_status(a, result);
     if (call->route == ROUTE_LIST)
-        http_response_add(r, SPAN("Link"),
-                          page_links_write(a->value.links, a->base_path, call->page, result->last_page));
+        http_response_add(
+            r, SPAN("Link"),
+            page_links_write(a->value.links, a->base_path, call->params.cache.number, result->last_page));
     api_respond_content(call);
 }
 
 static void api_respond_document(struct call *call)
 {
     struct api *a = call->api;
-    struct http_response *r = api_begin_response(a, 200, a->bodies.openapi[call->codings.preferred]);
+    struct http_response *r =
+        http_response_begin(&a->response, 200, a->bodies.openapi[call->codings.preferred]);
     http_response_add(r, SPAN("Cache-Control"), call->has_key ? SPAN("private, no-cache") : SPAN("no-cache"));
     api_respond_content(call);
 }
 
 /* --- the rate limit --- */
 
-/* Called for a request beyond the rate. True if its key is known to be invalid, and so no longer limited. */
-static bool api_is_key_invalid(struct call *call)
-{
-    struct api *a = call->api;
-    if (cache_is_key_invalid(a->options.cache, &call->key, &a->key_name))
-        return true;
-    if (a->key_name.len >= 0)
-        call->key_name = &a->key_name;
-    return false;
-}
-
 static void api_remove_from_rate(struct call *call)
 {
-    rate_limit_remove(call->api->options.rate_limit, &call->key);
+    rate_limit_remove(call->api->options.rate_limit, &call->params.cache.key);
     call->rate.outcome = RATE_NONE;
 }
 
@@ -246,13 +229,14 @@ static void api_remove_from_rate(struct call *call)
 static bool api_is_within_rate(struct call *call, bool valid)
 {
     struct api *a = call->api;
-    call->rate =
-        rate_limit_count(a->options.rate_limit, &call->key, valid, http_exchange_began_ns(call->exchange));
+    const struct digest *key = &call->params.cache.key;
+    call->rate = rate_limit_count(a->options.rate_limit, key, valid, http_exchange_began_ns(call->exchange));
     if (call->rate.outcome == RATE_UNCOUNTED)
         metric_add(&a->options.metrics->key_rate_uncounted_total, 1);
     if (call->rate.outcome != RATE_REFUSED)
         return true;
-    if (!valid && api_is_key_invalid(call)) {
+    /* A key that is known to be invalid is no longer limited. */
+    if (!valid && cache_is_key_invalid(a->options.cache, key, &call->key_name)) {
         api_remove_from_rate(call);
         return true;
     }
@@ -282,7 +266,7 @@ static enum auth_outcome api_outcome_of(const struct call *call, enum cache_stat
 {
     if (status == CACHE_KEY_INVALID)
         return AUTH_INVALID;
-    bool is_valid = status == CACHE_FOUND || status == CACHE_NOT_FOUND || call->key_name != NULL;
+    bool is_valid = status == CACHE_FOUND || status == CACHE_NOT_FOUND || call->key_name.len >= 0;
     return is_valid ? AUTH_VALID : AUTH_UNAVAILABLE;
 }
 
@@ -291,14 +275,12 @@ static void api_on_result(void *arg, const struct cache_result *result)
     struct call *call = arg;
     struct api *a = call->api;
     call->source = result->source;
-    call->key_name = result->key_name != NULL && result->key_name->len >= 0 ? result->key_name : NULL;
+    call->key_name = *result->key_name;
     enum auth_outcome outcome = api_outcome_of(call, result->status);
     if (!call->resumed)
         metric_add(&a->options.metrics->auth_total[outcome], 1);
-    if (outcome == AUTH_VALID)
-        digest_cache_put(&a->digests, &call->key);
-    else if (outcome == AUTH_INVALID)
-        digest_cache_remove(&a->digests, call->key_slot, &call->key);
+    if (outcome == AUTH_INVALID)
+        params_erase_key(&call->params);
     if (a->options.rate_limit != NULL && !call->resumed && !api_is_within_rate_after_check(call, outcome)) {
         blob_unref(result->body);
         return;
@@ -306,8 +288,8 @@ static void api_on_result(void *arg, const struct cache_result *result)
     call->refused = outcome != AUTH_VALID;
     switch (result->status) {
     case CACHE_FOUND:
-        if (call->error != API_ERROR_NONE)
-            api_respond_error(call, call->error);
+        if (call->params.error != API_ERROR_NONE)
+            api_respond_error(call, call->params.error);
         else if (call->route == ROUTE_OPENAPI)
             api_respond_document(call);
         else
@@ -335,20 +317,16 @@ static struct http_codings api_codings_of(const struct call *call)
                                     : SPAN_ABSENT);
 }
 
-static void api_query_cache(struct call *call, struct params *p)
+static void api_query_cache(struct call *call)
 {
     struct cache_result result;
-    p->cache.coding = call->codings.preferred;
-    call->key = p->cache.key;
-    call->key_slot = p->slot;
+    call->params.cache.coding = call->codings.preferred;
     call->has_key = true;
-    call->error = p->error;
-    call->page = p->cache.number;
     call->request.done = api_on_result;
     call->request.arg = call;
     if (call->api->options.rate_limit != NULL && !call->resumed && !api_is_within_rate(call, false))
         return;
-    if (cache_get(call->api->options.cache, &call->request, &p->cache, &result))
+    if (cache_get(call->api->options.cache, &call->request, &call->params.cache, &result))
         api_on_result(call, &result);
 }
 
@@ -360,12 +338,11 @@ static struct call *api_begin_call(struct api *a, struct http_exchange *x)
     call->exchange = x;
     call->route = ROUTE_NONE;
     call->source = CACHE_SOURCE_NONE;
-    call->error = API_ERROR_NONE;
     call->rate.outcome = RATE_NONE;
     call->resumed = false;
     call->has_key = false;
     call->refused = true;
-    call->key_name = NULL;
+    api_key_name_clear(&call->key_name);
     metric_add(&a->options.metrics->requests_in_flight, 1);
     return call;
 }
@@ -413,13 +390,11 @@ static void api_handle_call(struct call *call)
     }
     if (api_respond_to_method(call, request->method))
         return;
-    struct params p;
-    const struct params_context context = {&a->options.hosts, &a->digests, &a->scratch};
-    int err = params_parse(&p, request, call->route, &id, &context);
+    int err = params_parse(&a->parser, &call->params, request, call->route, &id);
     if (err == -ENOENT)
         metric_add(&a->options.metrics->auth_total[AUTH_MISSING], 1);
     if (err == 0)
-        api_query_cache(call, &p);
+        api_query_cache(call);
     else
         api_respond_error(call, err == -ENOENT ? API_ERROR_UNAUTHORIZED : API_ERROR_INTERNAL);
 }
@@ -463,8 +438,8 @@ int api_new(const struct api_options *options, struct api **out)
     a->options = *options;
     a->base_path = span_of(options->settings.base_path);
     a->cors_origins = span_of(options->settings.cors_origins);
-    request_ids_init(&a->ids);
-    a->random = a->ids.state[0] ^ a->ids.state[1];
+    a->parser.hosts = options->hosts;
+    a->random = random_seed(a);
     if (api_bodies_init(&a->bodies, a->base_path) != 0) {
         api_free(a);
         return -ENOMEM;
@@ -478,8 +453,7 @@ void api_free(struct api *a)
     if (a == NULL)
         return;
     api_bodies_fini(&a->bodies);
-    digest_cache_fini(&a->digests);
-    buf_fini(&a->scratch);
+    params_parser_fini(&a->parser);
     free(a);
 }
 

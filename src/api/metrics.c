@@ -2,21 +2,10 @@
 #include "api/metrics.h"
 
 #include "base/hash.h"
-#include "http/response.h"
 
 #include <stdlib.h>
 
-/* The last stands for any other. */
-#define STATUSES(X) HTTP_STATUSES(X) X(0, "")
-
-enum {
-#define PLACE(status, text) STATUS_##status,
-    STATUSES(PLACE)
-#undef PLACE
-};
-_Static_assert((int)STATUS_0 == (int)REQUEST_METRICS_STATUS_COUNT, "each has a counter");
-
-#define BIT(status) (1U << STATUS_##status)
+#define BIT(status) (1U << HTTP_STATUS_##status)
 
 /* The statuses that the route itself gives. Rejections come from the HTTP server. */
 #define OF_KEY_ROUTE (BIT(200) | BIT(304) | BIT(400) | BIT(401) | BIT(404) | BIT(429) | BIT(500) | BIT(503))
@@ -30,7 +19,7 @@ static const uint32_t BEGINS[ROUTE_COUNT] = {
 };
 
 #define TEXT(status, text) #status,
-static const char *const STATUS_TEXTS[] = {STATUSES(TEXT)};
+static const char *const STATUS_TEXTS[] = {HTTP_STATUSES(TEXT)};
 #undef TEXT
 
 const struct metric request_metrics_by_status = {
@@ -38,26 +27,13 @@ const struct metric request_metrics_by_status = {
     .kind = METRIC_counter,
     .offset = offsetof(struct request_metrics, requests_total),
     .help = "Requests answered, by route and status.",
-    .label = {METRIC_LABEL("route", ROUTE_NAMES), {"status", STATUS_TEXTS, STATUS_0 + 1}},
+    .label = {METRIC_LABEL("route", ROUTE_NAMES), {"status", STATUS_TEXTS, HTTP_STATUS_COUNT}},
     .begins = BEGINS,
 };
 
-static int request_metrics_place_of(int status)
-{
-    static const int statuses[] = {
-#define NUMBER(status, text) status,
-        STATUSES(NUMBER)
-#undef NUMBER
-    };
-    int i = 0;
-    while (i < STATUS_0 && statuses[i] != status)
-        i++;
-    return i;
-}
-
 void request_metrics_count(struct request_metrics *t, enum route route, int status, uint64_t duration_ns)
 {
-    metric_add(&t->requests_total[route][request_metrics_place_of(status)], 1);
+    metric_add(&t->requests_total[route][http_status_place(status)], 1);
     histogram_observe(&t->request_duration_seconds[route], duration_ns);
 }
 
@@ -72,25 +48,25 @@ enum { PLACE_UNNAMED, PLACE_OTHER };
 static uint16_t *key_metrics_find_slot(struct key_metrics *m, struct span name)
 {
     size_t at = hash_bytes(name, m->seed) % KEY_METRICS_SLOTS;
-    while (m->slot[at] != 0 && !span_equal(api_key_name_span(&m->name[m->slot[at]]), name))
+    while (m->slot[at] != 0 && !span_equal(span_of(m->name[m->slot[at]]), name))
         at = (at + 1) % KEY_METRICS_SLOTS;
     return &m->slot[at];
 }
 
-static struct key_counts *key_metrics_counts_of(struct key_metrics *m, struct span name)
+static unsigned key_metrics_place_of(struct key_metrics *m, struct span name)
 {
     if (name.len == 0)
-        return &m->counts[PLACE_UNNAMED];
+        return PLACE_UNNAMED;
     uint16_t *slot = key_metrics_find_slot(m, name);
     unsigned used = atomic_load_explicit(&m->used, memory_order_relaxed);
     if (*slot == 0 && used == KEY_METRICS_PLACES)
-        return &m->counts[PLACE_OTHER];
+        return PLACE_OTHER;
     if (*slot == 0) {
-        api_key_name_set(&m->name[used], name);
+        (void)span_put(name, m->name[used]);
         atomic_store_explicit(&m->used, used + 1, memory_order_release);
         *slot = (uint16_t)used;
     }
-    return &m->counts[*slot];
+    return *slot;
 }
 
 struct key_metrics *key_metrics_new(void)
@@ -100,60 +76,57 @@ struct key_metrics *key_metrics_new(void)
         return NULL;
     m->seed = random_seed(m);
     atomic_store(&m->used, PLACE_OTHER);
-    (void)key_metrics_counts_of(m, SPAN("other"));
+    (void)key_metrics_place_of(m, SPAN("other"));
     return m;
 }
 
 void key_metrics_count(struct key_metrics *m, const struct api_key_name *name, int status)
 {
-    struct key_counts *counts = key_metrics_counts_of(m, api_key_name_span(name));
-    int of_status = status / 100 - 2;
-    metric_add(&counts->of[of_status < KEY_2XX ? KEY_2XX : of_status > KEY_5XX ? KEY_5XX : of_status], 1);
-    if (status == 401)
-        metric_add(&counts->of[KEY_EXPIRED], 1);
-    if (status == 429)
-        metric_add(&counts->of[KEY_LIMITED], 1);
+    unsigned place = key_metrics_place_of(m, api_key_name_span(name));
+    int class = status / 100 - 2;
+    metric_add(&m->requests[place][class < KEY_CLASSES ? class : KEY_CLASSES - 1], 1);
+    if (status == 401 || status == 429)
+        metric_add(&m->refused[place][status == 429], 1);
+}
+
+static void key_metrics_add(_Atomic uint64_t *to, const _Atomic uint64_t *from, int count)
+{
+    for (int i = 0; i < count; i++)
+        metric_add(&to[i], metric_get(&from[i]));
 }
 
 void key_metrics_accumulate(struct key_metrics *sum, const struct key_metrics *from)
 {
     unsigned used = atomic_load_explicit(&from->used, memory_order_acquire);
     for (unsigned n = 0; n < used; n++) {
-        struct key_counts *to = key_metrics_counts_of(sum, api_key_name_span(&from->name[n]));
-        for (int i = 0; i < KEY_COUNTS; i++)
-            metric_add(&to->of[i], metric_get(&from->counts[n].of[i]));
-    }
-}
-
-/*
- * Writes a family: these counts of each name, of keys without one, and of all others, as values of `label`;
- * and sets them to 0. Of the classes those that occurred, and that of success from the start: a series that
- * begins with its first event has no rate for it.
- */
-static void key_metrics_write_family(struct buf *out, struct key_metrics *sum, const char *family,
-                                     const char *label, enum key_count first, enum key_count last)
-{
-    static const char *const texts[] = {"2xx", "3xx", "4xx", "5xx", "expired", "rate"};
-    unsigned used = atomic_load_explicit(&sum->used, memory_order_relaxed);
-    for (unsigned n = 0; n < used; n++) {
-        struct span name = api_key_name_span(&sum->name[n]);
-        for (enum key_count i = first; i <= last; i++) {
-            uint64_t count = metric_get(&sum->counts[n].of[i]);
-            if (count > 0 || i == KEY_2XX || i > KEY_5XX)
-                buf_printf(out, "%s{name=\"%.*s\",%s=\"%s\"} %llu\n", family, (int)name.len, name.data, label,
-                           texts[i], (unsigned long long)count);
-            metric_set(&sum->counts[n].of[i], 0);
-        }
+        unsigned place = key_metrics_place_of(sum, span_of(from->name[n]));
+        key_metrics_add(sum->requests[place], from->requests[n], KEY_CLASSES);
+        key_metrics_add(sum->refused[place], from->refused[n], KEY_REASONS);
     }
 }
 
 void key_metrics_write(struct buf *out, struct key_metrics *sum)
 {
-    metrics_write_head(out, "channeld_key_requests_total", "counter",
-                       "Requests answered with a known API key, by its name and the class of the status.");
-    key_metrics_write_family(out, sum, "channeld_key_requests_total", "status_class", KEY_2XX, KEY_5XX);
-    metrics_write_head(
-        out, "channeld_key_refused_total", "counter",
-        "Requests refused because their API key has expired (401) or is over its rate (429), by its name.");
-    key_metrics_write_family(out, sum, "channeld_key_refused_total", "reason", KEY_EXPIRED, KEY_LIMITED);
+    unsigned used = atomic_load_explicit(&sum->used, memory_order_relaxed);
+    const char *names[KEY_METRICS_PLACES];
+    uint32_t begins[KEY_METRICS_PLACES];
+    for (unsigned n = 0; n < used; n++) {
+        names[n] = sum->name[n];
+        begins[n] = 1; /* the class of success */
+    }
+    const struct metric families[] = {
+        {.name = "channeld_key_requests_total",
+         .offset = offsetof(struct key_metrics, requests),
+         .help = "Requests answered with a known API key, by its name and the class of the status.",
+         .label = {{"name", names, used}, METRIC_LABEL("status_class", "2xx", "3xx", "4xx", "5xx")},
+         .begins = begins},
+        {.name = "channeld_key_refused_total",
+         .offset = offsetof(struct key_metrics, refused),
+         .help = "Requests refused because their API key has expired (401) or is over its rate (429), by its "
+                 "name.",
+         .label = {{"name", names, used}, METRIC_LABEL("reason", "expired", "rate")}},
+    };
+    metrics_write(out, families, sizeof families / sizeof families[0], sum);
+    memset(sum->requests, 0, sizeof sum->requests);
+    memset(sum->refused, 0, sizeof sum->refused);
 }

@@ -7,9 +7,8 @@
 
 #include "api/params.h"
 #include "base/metrics.h"
+#include "http/response.h"
 #include "model/api_key.h"
-
-enum { REQUEST_METRICS_STATUS_COUNT = 17 }; /* statuses that responses have */
 
 /* The outcome of the key check. */
 enum auth_outcome {
@@ -39,8 +38,7 @@ enum auth_outcome {
 struct request_metrics {
     API_METRICS(METRIC_MEMBER)
     API_LABELLED_METRICS(METRIC_ARRAY)
-    /* The last status stands for any that is not listed. */
-    _Atomic uint64_t requests_total[ROUTE_COUNT][REQUEST_METRICS_STATUS_COUNT + 1];
+    _Atomic uint64_t requests_total[ROUTE_COUNT][HTTP_STATUS_COUNT];
 };
 
 /* The metric by route and status: a row of a table for this struct. */
@@ -58,17 +56,14 @@ void request_metrics_count(struct request_metrics *t, enum route route, int stat
 /* The first two places are those of keys without a name, and of "other". */
 enum { KEY_METRICS_NAMES = 200, KEY_METRICS_PLACES = 2 + KEY_METRICS_NAMES, KEY_METRICS_SLOTS = 512 };
 
-/* What is counted: statuses of 200, 300, 400 and 500 and above, and two reasons of a refusal. */
-enum key_count { KEY_2XX, KEY_3XX, KEY_4XX, KEY_5XX, KEY_EXPIRED, KEY_LIMITED, KEY_COUNTS };
-
-struct key_counts {
-    _Atomic uint64_t of[KEY_COUNTS];
-};
+/* The classes of statuses: 200, 300, 400, and 500 and above; and the reasons of a refusal. */
+enum { KEY_CLASSES = 4, KEY_REASONS = 2 };
 
 struct key_metrics {
     atomic_uint used; /* places below it have a name that no longer changes */
-    struct api_key_name name[KEY_METRICS_PLACES];
-    struct key_counts counts[KEY_METRICS_PLACES];
+    char name[KEY_METRICS_PLACES][API_KEY_NAME_MAX + 1];
+    _Atomic uint64_t requests[KEY_METRICS_PLACES][KEY_CLASSES];
+    _Atomic uint64_t refused[KEY_METRICS_PLACES][KEY_REASONS];
     uint16_t slot[KEY_METRICS_SLOTS]; /* by hash, the place of a name; 0: free. The writer's alone */
     uint64_t seed;
 };

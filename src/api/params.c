@@ -46,11 +46,6 @@ const char *route_name(enum route r)
 
 /* --- keys --- */
 
-static struct span params_key_of(const struct digest_cache_entry *e)
-{
-    return (struct span){e->key, e->len};
-}
-
 /* A collision costs one SHA-256. The last bytes of a key are as random as the others. */
 static unsigned params_slot_of(struct span key)
 {
@@ -62,67 +57,45 @@ static unsigned params_slot_of(struct span key)
 
 _Static_assert(DIGEST_CACHE_SLOTS == 1 << (64 - 56), "the slot is the top bits of the product");
 
-static void params_erase(struct digest_cache_entry *e)
-{
-    explicit_bzero(e->key, e->len);
-    e->len = 0;
-}
-
-/* The digest of `key`, which is not empty, and which has that slot. */
-static void digest_cache_get(struct digest_cache *c, struct span key, unsigned slot, struct digest *out)
-{
-    const struct digest_cache_entry *kept = &c->slot[slot];
-    if (secret_equal(params_key_of(kept), key)) {
-        *out = kept->digest;
-        return;
-    }
-    digest_sha256(key, out);
-    params_erase(&c->latest);
-    if (key.len > DIGEST_CACHE_KEY_MAX)
-        return;
-    c->latest.len = (unsigned char)key.len;
-    memcpy(c->latest.key, key.data, key.len);
-    c->latest.digest = *out;
-}
-
-static bool params_is_of(const struct digest_cache_entry *e, const struct digest *digest)
-{
-    return e->len > 0 && memcmp(&e->digest, digest, sizeof *digest) == 0;
-}
-
-void digest_cache_put(struct digest_cache *c, const struct digest *digest)
-{
-    if (!params_is_of(&c->latest, digest))
-        return;
-    c->slot[params_slot_of(params_key_of(&c->latest))] = c->latest;
-    params_erase(&c->latest);
-}
-
-void digest_cache_remove(struct digest_cache *c, unsigned slot, const struct digest *digest)
-{
-    if (params_is_of(&c->latest, digest))
-        params_erase(&c->latest);
-    if (params_is_of(&c->slot[slot], digest))
-        params_erase(&c->slot[slot]);
-}
-
-static int params_digest_of_key(struct params *p, struct digest_cache *digests, struct span key)
+static int params_digest_of_key(struct params_parser *parser, struct params *p, struct span key)
 {
     if (key.len == 0)
         return -ENOENT;
-    p->slot = params_slot_of(key);
-    digest_cache_get(digests, key, p->slot, &p->cache.key);
+    struct digest_cache_entry *e = p->slot = &parser->digests[params_slot_of(key)];
+    if (secret_equal((struct span){e->key, e->len}, key)) {
+        p->cache.key = e->digest;
+        return 0;
+    }
+    digest_sha256(key, &p->cache.key);
+    if (key.len > DIGEST_CACHE_KEY_MAX)
+        return 0;
+    explicit_bzero(e->key, e->len);
+    e->len = (unsigned char)key.len;
+    memcpy(e->key, key.data, key.len);
+    e->digest = p->cache.key;
     return 0;
 }
 
-/* The header field takes precedence, even if it is empty. */
-static int params_parse_key(struct params *p, const struct http_request *request,
-                            const struct params_context *context)
+void params_erase_key(const struct params *p)
 {
-    struct buf *scratch = context->scratch;
+    if (memcmp(&p->slot->digest, &p->cache.key, sizeof p->cache.key) == 0)
+        explicit_bzero(p->slot, sizeof *p->slot);
+}
+
+void params_parser_fini(struct params_parser *parser)
+{
+    explicit_bzero(parser->digests, sizeof parser->digests);
+    buf_fini(&parser->scratch);
+}
+
+/* The header field takes precedence, even if it is empty. */
+static int params_parse_key(struct params_parser *parser, struct params *p,
+                            const struct http_request *request)
+{
+    struct buf *scratch = &parser->scratch;
     struct span header = request->field[API_FIELD_KEY];
     if (header.data != NULL)
-        return params_digest_of_key(p, context->digests, header);
+        return params_digest_of_key(parser, p, header);
     struct span encoded = uri_query_find(request->query, SPAN("api_key"));
     if (encoded.len == 0)
         return -ENOENT;
@@ -130,7 +103,7 @@ static int params_parse_key(struct params *p, const struct http_request *request
     if (buf_reserve(scratch, encoded.len) != 0)
         return -ENOMEM;
     size_t n = uri_decode(encoded, scratch->data);
-    int err = params_digest_of_key(p, context->digests, (struct span){scratch->data, n});
+    int err = params_digest_of_key(parser, p, (struct span){scratch->data, n});
     explicit_bzero(scratch->data, n);
     return err;
 }
@@ -200,12 +173,12 @@ static void params_parse_link(struct params *p, const struct http_request *reque
     p->cache.link = (struct span){scratch->data + start, scratch->len - start};
 }
 
-int params_parse(struct params *p, const struct http_request *request, enum route route,
-                 const struct route_id *id, const struct params_context *context)
+int params_parse(struct params_parser *parser, struct params *p, const struct http_request *request,
+                 enum route route, const struct route_id *id)
 {
     *p = (struct params){.error = API_ERROR_NONE};
-    struct buf *scratch = context->scratch;
-    int err = params_parse_key(p, request, context);
+    struct buf *scratch = &parser->scratch;
+    int err = params_parse_key(parser, p, request);
     if (err != 0)
         return err;
     buf_clear(scratch);
@@ -214,7 +187,7 @@ int params_parse(struct params *p, const struct http_request *request, enum rout
     else if (route == ROUTE_CARD_BY_ID)
         params_set_id(p, id);
     else if (route == ROUTE_CARD_BY_LINK)
-        params_parse_link(p, request, context->hosts, scratch);
+        params_parse_link(p, request, &parser->hosts, scratch);
     else
         p->cache.type = QUERY_AUTH_ONLY;
     return buf_error(scratch);

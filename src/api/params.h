@@ -57,13 +57,12 @@ const char *route_name(enum route r);
 /* --- Keys --- */
 
 /*
- * The digests of recently used valid keys: the same few keys arrive thousands of times per second, and
- * SHA-256 would be a large part of the cost of a request.
+ * The digests of recently used keys: the same few keys arrive thousands of times per second, and SHA-256
+ * would be a large part of the cost of a request.
  *
  * A fixed table without collision lists: a key has one slot, and replaces the key that was there. Keys longer
- * than DIGEST_CACHE_KEY_MAX are not kept. Only keys that the owner reports as valid get a slot, so that a
- * flood of wrong keys evicts none. Keys are compared in constant time. An entry does not mean that the key is
- * still valid.
+ * than DIGEST_CACHE_KEY_MAX are not kept. Keys are compared in constant time. An entry does not mean that the
+ * key is valid; the owner erases those that it finds invalid.
  */
 enum { DIGEST_CACHE_SLOTS = 256, DIGEST_CACHE_KEY_MAX = 64 };
 
@@ -72,23 +71,6 @@ struct digest_cache_entry {
     char key[DIGEST_CACHE_KEY_MAX];
     struct digest digest;
 };
-
-struct digest_cache {
-    struct digest_cache_entry slot[DIGEST_CACHE_SLOTS];
-    struct digest_cache_entry latest; /* the key hashed last, until it is known to be valid */
-};
-
-/* The key with this digest is valid: it is kept if it was the latest to be hashed. */
-void digest_cache_put(struct digest_cache *c, const struct digest *digest);
-
-/* The key with this digest is invalid: it is erased, also in the slot that params_parse has found for it. */
-void digest_cache_remove(struct digest_cache *c, unsigned slot, const struct digest *digest);
-
-/* Wipes the keys. */
-static inline void digest_cache_fini(struct digest_cache *c)
-{
-    explicit_bzero(c, sizeof *c);
-}
 
 /* --- Parameters --- */
 
@@ -99,22 +81,27 @@ struct params {
      * The query is then QUERY_AUTH_ONLY, as for the OpenAPI document. API_ERROR_NONE otherwise.
      */
     enum api_error error;
-    unsigned slot; /* of the key in the digest cache */
+    struct digest_cache_entry *slot; /* of the key */
 };
 
-/* What parsing needs besides the request. The scratch buffer and the digest cache are changed. */
-struct params_context {
-    const struct link_hosts *hosts;
-    struct digest_cache *digests;
-    struct buf *scratch;
+/* What parsing needs besides the request. Zero-initialised, but for the hosts. */
+struct params_parser {
+    struct link_hosts hosts;
+    struct buf scratch;
+    struct digest_cache_entry digests[DIGEST_CACHE_SLOTS];
 };
 
 /*
  * Parses `request`, which matched `route` with `id`. The query borrows from the scratch buffer, in which a
  * decoded key does not remain. Returns 0, -ENOENT when there is no key or an empty one, or -ENOMEM.
  */
-int params_parse(struct params *p, const struct http_request *request, enum route route,
-                 const struct route_id *id, const struct params_context *context)
-    __attribute__((warn_unused_result));
+int params_parse(struct params_parser *parser, struct params *p, const struct http_request *request,
+                 enum route route, const struct route_id *id) __attribute__((warn_unused_result));
+
+/* The key is invalid: erases it. */
+void params_erase_key(const struct params *p);
+
+/* Erases all keys, and frees the buffer. */
+void params_parser_fini(struct params_parser *parser);
 
 #endif

@@ -36,6 +36,11 @@ static struct blob *api_response_make_error(enum api_error error, struct span ba
     return body;
 }
 
+int api_error_status(enum api_error error)
+{
+    return ERRORS[error].status;
+}
+
 enum api_error api_error_for_status(int status)
 {
     if (status == 400)
@@ -88,9 +93,8 @@ int api_bodies_init(struct api_bodies *b, struct span base_path)
     }
     compressor_free(c);
     for (int i = 0; i < API_ERROR_COUNT; i++) {
-        b->error[i].status = ERRORS[i].status;
-        b->error[i].body = api_response_make_error((enum api_error)i, base_path);
-        made = made && b->error[i].body != NULL;
+        b->error[i] = api_response_make_error((enum api_error)i, base_path);
+        made = made && b->error[i] != NULL;
     }
     return made ? 0 : -ENOMEM;
 }
@@ -98,7 +102,7 @@ int api_bodies_init(struct api_bodies *b, struct span base_path)
 void api_bodies_fini(struct api_bodies *b)
 {
     for (int i = 0; i < API_ERROR_COUNT; i++)
-        blob_unref(b->error[i].body);
+        blob_unref(b->error[i]);
     for (int i = 0; i < CODINGS; i++)
         blob_unref(b->openapi[i]);
 }

@@ -42,10 +42,7 @@ enum api_error {
 
 /* The bodies are owned. */
 struct api_bodies {
-    struct {
-        int status;
-        struct blob *body;
-    } error[API_ERROR_COUNT];
+    struct blob *error[API_ERROR_COUNT];
 
     /* docs/openapi.json, which is part of the program, in each content coding and with entity tags. It is
      * compressed at the start, so that a request for it costs no more than one for a cached page. */
@@ -56,6 +53,8 @@ struct api_bodies {
  * call api_bodies_fini in both cases. */
 int api_bodies_init(struct api_bodies *b, struct span base_path) __attribute__((warn_unused_result));
 void api_bodies_fini(struct api_bodies *b);
+
+int api_error_status(enum api_error error);
 
 /* The error for a request that the HTTP server rejects with `status`. */
 enum api_error api_error_for_status(int status);

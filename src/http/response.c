@@ -3,17 +3,22 @@
 
 /* --- heads --- */
 
-const char *http_status_text(int status)
+static const struct {
+    int status;
+    const char *text;
+} STATUSES[HTTP_STATUS_COUNT] = {
+#define ROW(status, text) {status, text},
+    HTTP_STATUSES(ROW)
+#undef ROW
+};
+
+enum http_status_place http_status_place(int status)
 {
-    switch (status) {
-#define TEXT(number, text) \
-    case number:           \
-        return text;
-        HTTP_STATUSES(TEXT)
-#undef TEXT
-    default:
-        return "Unknown";
-    }
+    int i = 0;
+    while (i < HTTP_STATUS_COUNT - 1 && STATUSES[i].status != status)
+        i++;
+    assert(STATUSES[i].status == status);
+    return (enum http_status_place)i;
 }
 
 /* All fields except the content type and those of the handler take less. */
@@ -34,7 +39,7 @@ static char *http_response_put_status_line(char *at, int status)
     at = span_put(SPAN("HTTP/1.1 "), at);
     at += format_int64(status, at);
     at = span_put(SPAN(" "), at);
-    at = span_put(span_of(http_status_text(status)), at);
+    at = span_put(span_of(STATUSES[http_status_place(status)].text), at);
     return span_put(SPAN("\r\n"), at);
 }
 

@@ -29,6 +29,16 @@
     X(503, "Service Unavailable")             \
     X(505, "HTTP Version Not Supported")
 
+enum http_status_place {
+#define HTTP_STATUS_PLACE(status, text) HTTP_STATUS_##status,
+    HTTP_STATUSES(HTTP_STATUS_PLACE)
+#undef HTTP_STATUS_PLACE
+        HTTP_STATUS_COUNT
+};
+
+/* The place of a status in this list, in which it is. */
+enum http_status_place http_status_place(int status);
+
 enum { HTTP_RESPONSE_FIELDS_MAX = 12 };
 
 /* A body of more bytes is large: it has to wait where too many are unsent (http/exchange.h). */
@@ -52,9 +62,10 @@ struct http_response {
     struct http_field field[HTTP_RESPONSE_FIELDS_MAX];
 };
 
-/* Makes `r` a response without fields and of the default type. Cheap for a response that is reused: the array
- * of fields is not cleared. */
-static inline void http_response_begin(struct http_response *r, int status, struct blob *body)
+/* Makes `r` a response without fields and of the default type, and returns it. Cheap for a response that is
+ * reused: the array of fields is not cleared. */
+static inline struct http_response *http_response_begin(struct http_response *r, int status,
+                                                        struct blob *body)
 {
     r->status = status;
     r->vary = 0;
@@ -62,6 +73,7 @@ static inline void http_response_begin(struct http_response *r, int status, stru
     r->content_type = NULL;
     r->etag = SPAN_ABSENT;
     r->field_count = 0;
+    return r;
 }
 
 static inline struct span http_response_etag(const struct http_response *r)
@@ -87,9 +99,6 @@ static inline void http_response_add(struct http_response *r, struct span name, 
  */
 void http_response_write_head(struct buf *out, const struct http_response *r, struct span date,
                               int minor_version, bool close);
-
-/* The reason phrase: "Not Found" for 404; "Unknown" for a status that is never sent. */
-const char *http_status_text(int status);
 
 /*
  * The element of If-Match or If-None-Match (a list, or "*") that is `etag`, by strong or weak comparison (RFC

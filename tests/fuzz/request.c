@@ -71,12 +71,15 @@ bool cache_get(struct cache *s, struct cache_request *request, const struct cach
 {
     (void)s;
     list_init(&request->waiting);
+    api_key_name_clear(&request->key_name);
     if (!answers_later) {
         *answer = answer_to(params);
+        answer->key_name = &request->key_name;
         return true;
     }
     FUZZ_CHECK(list_empty(&late)); /* one request at a time per connection */
     promised[0] = answer_to(params);
+    promised[0].key_name = &request->key_name;
     list_append(&late, &request->waiting);
     return false;
 }
@@ -310,7 +313,7 @@ static void blank_own_id(const struct answer *a)
 static long count_openapi(void)
 {
     long count = 0;
-    for (int i = 0; i <= REQUEST_METRICS_STATUS_COUNT; i++)
+    for (int i = 0; i < HTTP_STATUS_COUNT; i++)
         count += (long)atomic_exchange(&request_metrics.requests_total[ROUTE_OPENAPI][i], 0);
     return count;
 }

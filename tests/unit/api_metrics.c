@@ -33,17 +33,15 @@ TEST_CASE(series_of_each_route_begin_at_0)
 TEST_CASE(every_status_has_a_counter)
 {
     struct request_metrics t = {0};
-    int known = 0;
-    for (int status = 100; status < 600; status++) {
-        if (strcmp(http_status_text(status), "Unknown") == 0)
-            continue;
+    static const int statuses[] = {
+#define NUMBER(status, text) status,
+        HTTP_STATUSES(NUMBER)};
+    for (size_t i = 0; i < TEST_COUNT(statuses); i++) {
         char line[80];
-        request_metrics_count(&t, ROUTE_NONE, status, 1);
-        (void)snprintf(line, sizeof line, "{route=\"other\",status=\"%d\"} 1\n", status);
+        request_metrics_count(&t, ROUTE_NONE, statuses[i], 1);
+        (void)snprintf(line, sizeof line, "{route=\"other\",status=\"%d\"} 1\n", statuses[i]);
         assert_true(written(&t, line));
-        known++;
     }
-    assert_int_equal(known, REQUEST_METRICS_STATUS_COUNT);
 }
 
 TEST_CASE(outcomes_of_keys_and_codings_are_counted)

@@ -27,16 +27,6 @@ TEST_CASE(the_maximum_of_fields_is_written)
     expect(&r, buf_c_str(&pending));
 }
 
-TEST_CASE(every_status_that_is_sent_has_its_text)
-{
-    static const int sent[] = {200, 204, 304, 400, 401, 404, 405, 408, 413, 414, 431, 500, 501, 503, 505};
-    for (size_t i = 0; i < TEST_COUNT(sent); i++)
-        assert_string_not_equal(http_status_text(sent[i]), "Unknown");
-    assert_string_equal(http_status_text(404), "Not Found");
-    assert_string_equal(http_status_text(0), "Unknown");
-    assert_string_equal(http_status_text(299), "Unknown");
-}
-
 /* --- Date --- */
 
 TEST_CASE(date_is_the_present_as_imf_fixdate)
