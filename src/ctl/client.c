@@ -324,23 +324,24 @@ static void client_send_field_ttls(struct client *c, int64_t id)
     client_send(c, sizeof words / sizeof words[0], words);
 }
 
-void client_send_card_read(struct client *c, int64_t id, enum field_ttls field_ttls)
+void client_send_card_read(struct client *c, int64_t id)
 {
     struct span words[2 + CHANNEL_FIELD_COUNT] = {SPAN("HMGET"), client_card_key(c, id)};
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
         words[2 + f] = channel_field_name((enum channel_field)f);
     client_send(c, sizeof words / sizeof words[0], words);
-    if (field_ttls == FIELD_TTLS_SUPPORTED)
+    if (c->field_ttls == FIELD_TTLS_SUPPORTED)
         client_send_field_ttls(c, id);
 }
 
-enum field_ttls client_probe_field_ttls(struct client *c)
+void client_probe_field_ttls(struct client *c)
 {
     client_send_field_ttls(c, 0);
     const struct redis_reply *reply = redis_client_receive(c->redis);
     if (reply->type != REPLY_ERROR || reply_is_wrongtype(reply))
-        return FIELD_TTLS_SUPPORTED;
-    return reply_is_error(reply, SPAN("NOPERM")) ? FIELD_TTLS_DENIED : FIELD_TTLS_UNSUPPORTED;
+        c->field_ttls = FIELD_TTLS_SUPPORTED;
+    else if (reply_is_error(reply, SPAN("NOPERM")))
+        c->field_ttls = FIELD_TTLS_DENIED;
 }
 
 struct span client_read_eviction_policy(struct client *c)

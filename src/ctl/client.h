@@ -19,10 +19,14 @@
 
 #include <errno.h>
 
+/* Whether HPEXPIRETIME exists (Redis 7.4, Valkey 9) and this user may run it; unsupported until the probe. */
+enum field_ttls { FIELD_TTLS_UNSUPPORTED, FIELD_TTLS_SUPPORTED, FIELD_TTLS_DENIED };
+
 struct client {
     const struct keyspace *keys;
     /* Names of keys; read-only. */
     struct span index, index_next, api_keys, api_key_info, loader, samples;
+    enum field_ttls field_ttls; /* read-only */
 
     /* Private from here on. */
     const struct options *options;
@@ -179,10 +183,8 @@ int client_print_error(struct client *c);
  * distinct value. */
 #define INDEX_SCORE_LIMIT 9007199254740992.0
 
-/* Whether HPEXPIRETIME exists (Redis 7.4, Valkey 9) and this user may run it. */
-enum field_ttls { FIELD_TTLS_UNSUPPORTED, FIELD_TTLS_SUPPORTED, FIELD_TTLS_DENIED };
-
-enum field_ttls client_probe_field_ttls(struct client *c);
+/* Sets c->field_ttls. */
+void client_probe_field_ttls(struct client *c);
 
 /* The policy by which Redis may evict keys without a TTL, borrowed until another reply; absent if it evicts
  * none, or this user may not run INFO. */
@@ -192,7 +194,7 @@ struct span client_read_eviction_policy(struct client *c);
  * Queues HMGET of all fields of a card, in the order of enum channel_field; if it is supported also
  * HPEXPIRETIME of all fields, whose reply is for reply_has_ttl(), or a WRONGTYPE error.
  */
-void client_send_card_read(struct client *c, int64_t id, enum field_ttls field_ttls);
+void client_send_card_read(struct client *c, int64_t id);
 
 /* Cards and links: all keys with their names, or those that have their types as well. */
 enum client_scan {

@@ -37,9 +37,9 @@ static int lock_make_value(struct lock *l)
 
 /* --- The holder --- */
 
-static int lock_fail_held(struct lock *l, const char *what, const char *holder)
+static void lock_fail_held(struct lock *l, const char *what)
 {
-    return client_fail(l->client, "%s (%s: %s)", what, EXCERPT(l->client->loader), holder);
+    (void)client_fail(l->client, "%s (%s: %s)", what, EXCERPT(l->client->loader), l->holder);
 }
 
 static void lock_send_expiry(struct lock *l)
@@ -48,17 +48,15 @@ static void lock_send_expiry(struct lock *l)
     CLIENT_SEND(l->client, SPAN("PEXPIRE"), l->client->loader, DIGITS(LOCK_LEASE_MS));
 }
 
-/* Receives the holder: *exists, and its name. */
-static int lock_receive_holder(struct lock *l, bool *exists, char out[EXCERPT_MAX])
+/* After a failure of the client `held` stays as it is: whether the lock is held is unknown. */
+static void lock_receive_holder(struct lock *l)
 {
     const struct redis_reply *reply = client_receive_or_wrongtype(l->client);
+    struct span name = reply->type == REPLY_ERROR ? SPAN("another load") : reply_text(reply);
     if (client_status(l->client) != 0)
-        return -EIO;
-    struct span name = reply_text(reply);
-    l->held = name.data != NULL && span_equal(name, lock_value_of(l));
-    *exists = reply->type != REPLY_NIL;
-    (void)excerpt(name.data != NULL ? name : SPAN("another load"), out);
-    return 0;
+        return;
+    l->held = span_equal(name, lock_value_of(l));
+    (void)excerpt(name, l->holder);
 }
 
 /* --- Transactions --- */
@@ -78,19 +76,18 @@ void lock_send_watch(struct lock *l)
 
 void lock_receive_watch(struct lock *l)
 {
-    char holder[EXCERPT_MAX];
-    bool exists = false;
     assert(l->watching);
     l->watching = false;
     (void)client_receive(l->client);
-    if (lock_receive_holder(l, &exists, holder) != 0 || l->held)
+    lock_receive_holder(l);
+    if (l->held || client_status(l->client) != 0)
         return;
     bool expired = clock_now_ms() - l->renewed_ms >= LOCK_LEASE_MS;
-    if (exists)
-        (void)lock_fail_held(l, "another load has taken the lock", holder);
-    else
-        (void)lock_fail_held(l, "the lock is lost",
-                             expired ? "it expired before it was renewed" : "it was deleted");
+    bool is_taken = *l->holder != '\0';
+    if (!is_taken)
+        (void)snprintf(l->holder, sizeof l->holder, "%s",
+                       expired ? "it expired before it was renewed" : "it was deleted");
+    lock_fail_held(l, is_taken ? "another load has taken the lock" : "the lock is lost");
 }
 
 void lock_begin(struct lock *l)
@@ -139,57 +136,57 @@ const struct redis_reply *lock_receive(struct lock *l, size_t count)
     return NULL;
 }
 
-int lock_receive_done(struct lock *l)
+int lock_execute(struct lock *l)
 {
+    lock_commit(l);
     return lock_receive(l, 0) != NULL ? 0 : -EIO;
 }
 
 /* --- Acquiring --- */
 
-/* Takes the lock if it is free. */
-static int lock_claim(struct lock *l, char holder[EXCERPT_MAX], int64_t *ttl_ms)
+/* Takes the lock if it is free. *ttl_ms: that of its holder. */
+static void lock_claim(struct lock *l, int64_t *ttl_ms)
 {
     struct client *c = l->client;
-    bool exists = false;
     l->renewed_ms = l->sent_ms = clock_now_ms();
     CLIENT_SEND(c, SPAN("SET"), c->loader, lock_value_of(l), SPAN("NX"), SPAN("PX"), DIGITS(LOCK_LEASE_MS));
     CLIENT_SEND(c, SPAN("GET"), c->loader);
     CLIENT_SEND(c, SPAN("PTTL"), c->loader);
     (void)client_receive(c);
-    int err = lock_receive_holder(l, &exists, holder);
+    lock_receive_holder(l);
     *ttl_ms = client_receive_integer(c);
-    return err == 0 ? client_status(c) : err;
 }
 
-int lock_renew(struct lock *l)
+void lock_renew(struct lock *l)
 {
     lock_watch(l);
     lock_begin(l);
     lock_send_expiry(l);
-    lock_commit(l);
-    return lock_receive_done(l);
+    (void)lock_execute(l);
 }
 
 /* While another load holds the lock this waits until it is released or expires. Returns 0, -EIO, or -EINTR
  * after a signal. */
 static int lock_acquire(struct lock *l)
 {
-    char holder[EXCERPT_MAX];
     int64_t ttl = 0;
     int64_t before = LOCK_LEASE_MS;
     bool is_shown = false;
     int err = lock_make_value(l);
     while (err == 0 && interrupt_signal() == 0) {
-        err = lock_claim(l, holder, &ttl);
-        if (err != 0 || l->held)
-            return err != 0 ? err : lock_renew(l); /* without the right to do so it fails now, not later */
-        if (ttl == -1)                             /* it was not set by a load */
-            return lock_fail_held(l, "the lock has no TTL: no load is possible until it is deleted", holder);
-        if (ttl > before) /* it does not expire in time, or was renewed */
-            return lock_fail_held(l, "another load is running", holder);
+        lock_claim(l, &ttl);
+        if (l->held)
+            lock_renew(l);  /* without the right to do so it fails now, not later */
+        else if (ttl == -1) /* it was not set by a load */
+            lock_fail_held(l, "the lock has no TTL: no load is possible until it is deleted");
+        else if (ttl > before) /* it does not expire in time, or was renewed */
+            lock_fail_held(l, "another load is running");
+        err = client_status(l->client);
+        if (l->held || err != 0)
+            return err;
         if (ttl >= 0) {
             if (!is_shown)
-                show_message("waiting for another load to end (%s)", holder);
+                show_message("waiting for another load to end (%s)", l->holder);
             is_shown = true;
             before = ttl;
         }
@@ -208,15 +205,10 @@ static int lock_send_release(struct lock *l)
     lock_watch(l);
     if (in_transaction)
         lock_begin(l);
-    CLIENT_SEND(c, SPAN("UNLINK"), c->index_next);
-    CLIENT_SEND(c, SPAN("DEL"), c->loader);
-    if (in_transaction) {
-        lock_commit(l);
-        return lock_receive_done(l);
-    }
-    /* If a network delays these until another load has the lock, that load finds its lock deleted, and fails.
-     */
-    (void)client_receive(c);
+    CLIENT_SEND(c, SPAN("UNLINK"), c->index_next, c->loader);
+    if (in_transaction)
+        return lock_execute(l);
+    /* If a network delays it until another load has the lock, that load finds its lock deleted, and fails. */
     (void)client_receive(c);
     return client_status(c);
 }
@@ -237,16 +229,6 @@ static void lock_abandon(struct lock *l)
                      client_error(l->client));
 }
 
-/* Fails when the lock was lost before. */
-static int lock_release(struct lock *l)
-{
-    int err = lock_send_release(l);
-    if (err == 0 || !l->held)
-        return err;
-    lock_abandon(l); /* all has been written */
-    return 0;
-}
-
 int lock_run(struct lock *l, struct client *c, int (*work)(void *arg), void *arg)
 {
     *l = (struct lock){.client = c};
@@ -254,11 +236,14 @@ int lock_run(struct lock *l, struct client *c, int (*work)(void *arg), void *arg
     int err = lock_acquire(l);
     if (err == 0)
         err = work(arg);
-    if (err == 0)
-        err = lock_release(l);
-    if (err == -EIO) {
+    bool is_done = err == 0;
+    if (is_done)
+        err = lock_send_release(l);
+    if (err != -EIO)
+        return err;
+    bool is_lost = !is_done || !l->held;
+    if (is_lost)
         (void)client_print_error(c);
-        lock_abandon(l);
-    }
-    return err;
+    lock_abandon(l);
+    return is_lost ? err : 0;
 }

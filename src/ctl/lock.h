@@ -20,6 +20,7 @@
 #define CTL_LOCK_H
 
 #include "ctl/client.h"
+#include "ctl/terminal.h"
 
 enum { LOCK_LEASE_MS = 15000, LOCK_RENEWAL_MS = 5000, LOCK_VALUE_MAX = 160 };
 
@@ -28,6 +29,7 @@ struct lock {
     bool held;                    /* the load held the lock by the last reply */
     bool watching;                /* awaits the replies to lock_send_watch */
     bool committed;               /* those to lock_commit */
+    char holder[EXCERPT_MAX];     /* the one in the last reply; empty: none */
     uint64_t sent_ms, renewed_ms; /* the last renewal; the last one that was confirmed */
     size_t value_len;
     char value[LOCK_VALUE_MAX]; /* this holder's, not NUL-terminated */
@@ -47,10 +49,10 @@ int lock_run(struct lock *l, struct client *c, int (*work)(void *arg), void *arg
 /* True when it is time to renew the lock: the next transaction does. */
 bool lock_is_due(const struct lock *l);
 
-/* Renews the lock by a transaction of its own. No reply may be pending. Returns 0 or -EIO. */
-int lock_renew(struct lock *l) __attribute__((warn_unused_result));
+/* Renews the lock by a transaction of its own. No reply may be pending. A failure is the client's. */
+void lock_renew(struct lock *l);
 
-/* --- A transaction. A failure is the client's and sticky: only lock_receive tells of it --- */
+/* --- A transaction. A failure is the client's and sticky: only the reply tells of it --- */
 
 /* Queues a WATCH, so that the next transaction fails when the lock is lost. */
 void lock_send_watch(struct lock *l);
@@ -75,7 +77,7 @@ void lock_commit(struct lock *l);
  */
 const struct redis_reply *lock_receive(struct lock *l, size_t count) __attribute__((warn_unused_result));
 
-/* As lock_receive, where only the success matters. Returns 0 or -EIO. */
-int lock_receive_done(struct lock *l) __attribute__((warn_unused_result));
+/* lock_commit and lock_receive, where only the success matters. Returns 0 or -EIO. */
+int lock_execute(struct lock *l);
 
 #endif

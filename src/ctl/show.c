@@ -44,7 +44,7 @@ static void show_read_place(struct show *s)
 static struct redis_reply *show_read_card(struct show *s)
 {
     struct client *c = &s->client;
-    client_send_card_read(c, s->id, FIELD_TTLS_UNSUPPORTED);
+    client_send_card_read(c, s->id);
     const struct redis_reply *card = client_receive_or_wrongtype(c);
     if (card->elements == CHANNEL_FIELD_COUNT)
         return client_copy_reply(c, card);

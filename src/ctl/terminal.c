@@ -195,16 +195,7 @@ enum { REDRAW_NS = 100 * 1000 * 1000 };
 
 void progress_start(struct progress *p, const char *what, int64_t total)
 {
-    *p = (struct progress){.is_terminal = terminal_is_capable(STDERR_FILENO),
-                           .what = what,
-                           .total = total,
-                           .started_ns = clock_now_ns()};
-}
-
-double progress_seconds(const struct progress *p)
-{
-    uint64_t ns = clock_now_ns() - p->started_ns;
-    return (double)(ns == 0 ? 1 : ns) / 1e9;
+    *p = (struct progress){.is_terminal = terminal_is_capable(STDERR_FILENO), .what = what, .total = total};
 }
 
 void progress_show(struct progress *p, int64_t count, int64_t done)

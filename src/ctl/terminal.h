@@ -86,9 +86,8 @@ void report_finish(const struct report *r);
 
 struct progress {
     bool is_terminal;
-    const char *what; /* names what is counted; borrowed */
-    int64_t total;    /* the total; 0: unknown */
-    uint64_t started_ns;
+    const char *what;  /* names what is counted; borrowed */
+    int64_t total;     /* the total; 0: unknown */
     uint64_t drawn_ns; /* the last time */
 };
 
@@ -99,9 +98,6 @@ void progress_show(struct progress *p, int64_t count, int64_t done);
 
 /* Erases the line. */
 void progress_end(const struct progress *p);
-
-/* Seconds since the start, never 0. */
-double progress_seconds(const struct progress *p);
 
 /* --- SIGINT, SIGTERM and SIGHUP; one that is ignored (nohup) stays ignored --- */
 

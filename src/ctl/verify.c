@@ -16,23 +16,18 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-/* channeld accepts replies of up to 64 MiB, which hold the values and some overhead per field. */
-static const int64_t CARD_BYTES_MAX = (64 << 20) - (64 << 10);
+/* channeld accepts replies of up to 64 MiB. This is the memory of a card, which is a little more than that of
+ * its values. */
+static const int64_t CARD_BYTES_MAX = 64 << 20;
 
-/* A card that takes more memory (that of all fields, also unknown ones) than CARD_BYTES_USUAL is measured
- * field by field; cards are read in groups.
- */
-enum { CARD_BYTES_USUAL = 1 << 20, GROUP_BYTES_MAX = 4 << 20 };
-
-enum { TYPE_MAX = 32 }; /* bytes of a type's name */
+enum { GROUP_BYTES_MAX = 4 << 20 }; /* cards are read in groups */
 
 struct verify {
     struct client client;
     const struct link_hosts *hosts;
     struct report report;
     struct progress progress;
-    int64_t checked; /* keys, members and infos */
-    enum field_ttls field_ttls;
+    int64_t checked;    /* keys, members and infos */
     bool has_keys;      /* their set exists and is one */
     bool has_index;     /* it exists and is a sorted set */
     int64_t channels;   /* members of the index */
@@ -47,7 +42,7 @@ struct verify {
 struct examined {
     bool due; /* it has to be read */
     int64_t id;
-    int64_t bytes;            /* its memory, or its values if it is large */
+    int64_t bytes;            /* its memory: that of all fields, also unknown ones */
     struct redis_reply *card; /* owned; NULL: not read, or nothing more to check */
     struct link_owner *owner; /* the channel that its link leads to; those of a batch are one array */
 };
@@ -68,15 +63,6 @@ __attribute__((format(printf, 3, 4))) static void verify_report(struct verify *v
     if (client_status(&v->client) == 0)
         report_problem(&v->report, "%s (%s)", what, remedy);
     va_end(args);
-}
-
-/* Receives the reply to TYPE: "none" if the key does not exist. */
-static void verify_receive_type(struct verify *v, char out[TYPE_MAX])
-{
-    const struct redis_reply *reply = client_receive(&v->client);
-    if (reply->type != REPLY_STATUS)
-        (void)client_fail_unexpected(&v->client);
-    (void)snprintf(out, TYPE_MAX, "%s", reply->type == REPLY_STATUS ? reply->str : "none");
 }
 
 /* Counts the elements of a batch of a scan. */
@@ -100,15 +86,16 @@ static void verify_report_ttl(struct verify *v, const char *what, int64_t ttl_ms
 static bool verify_check_key(struct verify *v, struct span key, const char *what, const char *wanted,
                              const char *missing, const char *remedy)
 {
-    char type[TYPE_MAX];
-    CLIENT_SEND(&v->client, SPAN("TYPE"), key);
     CLIENT_SEND(&v->client, SPAN("PTTL"), key);
-    verify_receive_type(v, type);
+    CLIENT_SEND(&v->client, SPAN("TYPE"), key);
     verify_report_ttl(v, what, client_receive_integer(&v->client));
-    bool usable = strcmp(type, wanted) == 0;
-    if (strcmp(type, "none") != 0 && !usable)
-        verify_report(v, remedy, "%s: %s is a %s, not a %s: delete it", what, EXCERPT(key), type, wanted);
-    else if (!usable && missing != NULL)
+    struct span type = reply_text(client_receive(&v->client));
+    bool exists = !span_equal(type, SPAN("none"));
+    bool usable = span_equal(type, span_of(wanted));
+    if (exists && !usable)
+        verify_report(v, remedy, "%s: %s is a %s, not a %s: delete it", what, EXCERPT(key), EXCERPT(type),
+                      wanted);
+    else if (!exists && missing != NULL)
         verify_report(v, remedy, "%s: %s", what, missing);
     return usable;
 }
@@ -118,19 +105,18 @@ static bool verify_check_key(struct verify *v, struct span key, const char *what
 static void verify_check_load(struct verify *v)
 {
     struct client *c = &v->client;
-    char type[TYPE_MAX];
     CLIENT_SEND(c, SPAN("GET"), c->loader);
     CLIENT_SEND(c, SPAN("PTTL"), c->loader);
     CLIENT_SEND(c, SPAN("TYPE"), c->index_next);
     const char *holder = EXCERPT(reply_text(client_receive_or_wrongtype(c)));
     int64_t ttl = client_receive_integer(c);
-    verify_receive_type(v, type);
+    bool is_left_over = !span_equal(reply_text(client_receive(c)), SPAN("none"));
     if (ttl == -1)
         verify_report(v, "redis-cli DEL its key, unless it was set on purpose",
                       "loader: has no TTL: no load is possible until it is deleted (%s)", holder);
     if (ttl >= 0 && client_status(c) == 0)
         show_message("a load is running: its changes may appear as problems (%s)", holder);
-    else if (strcmp(type, "none") != 0)
+    else if (is_left_over)
         verify_report(v, "the next load with --replace removes it",
                       "index.next: is left over from a load that did not end");
 }
@@ -147,26 +133,6 @@ static void verify_warn_of_eviction(struct verify *v)
 
 /* --- API keys --- */
 
-/* Receives the info of a key: nil where it has none. */
-static void verify_receive_expiry(struct verify *v)
-{
-    struct api_key_info info = API_KEY_INFO_NONE;
-    const struct redis_reply *text = client_receive_or_wrongtype(&v->client);
-    if (text->type == REPLY_STRING)
-        (void)api_key_info_parse(reply_text(text), &info);
-    v->key_works = v->key_works || !api_key_is_expired(info.expires, v->now);
-    v->key_refused = v->key_refused || info.expires == API_KEY_REFUSED;
-}
-
-/* Looks for a key that has not expired, unless one was found. */
-static void verify_find_working_key(struct verify *v, const struct redis_reply *members, size_t count)
-{
-    size_t sent = v->key_works ? 0 : count;
-    CLIENT_PIPELINE(i, sent, digest_is_hex(reply_text(&members[i])),
-                    CLIENT_SEND(&v->client, SPAN("HGET"), v->client.api_key_info, reply_text(&members[i])),
-                    verify_receive_expiry(v));
-}
-
 /* The start of the digest of a key. What is not a digest may be a key, so less of it is printed. */
 static const char *verify_digest_start(struct span digest, char out[EXCERPT_MAX])
 {
@@ -174,9 +140,38 @@ static const char *verify_digest_start(struct span digest, char out[EXCERPT_MAX]
     return excerpt((struct span){digest.data, digest.len < most ? digest.len : most}, out);
 }
 
+static void verify_report_info(struct verify *v, const char *remedy, struct span digest, const char *what)
+{
+    char shown[EXCERPT_MAX];
+    verify_report(v, remedy, "api_key_info: %s...: %s", verify_digest_start(digest, shown), what);
+}
+
+/* Receives the info of a key: nil where it has none. */
+static void verify_receive_info(struct verify *v, struct span digest)
+{
+    static const struct {
+        unsigned fault;
+        const char *what;
+    } rows[] = {
+        {API_KEY_FAULT_FORM, "is not a JSON object of at most 512 bytes: the key is refused"},
+        {API_KEY_FAULT_EXPIRES, "expires is not a time (YYYY-MM-DDTHH:MM:SSZ): the key is refused"},
+        {API_KEY_FAULT_ISSUED, "issued is not a time (YYYY-MM-DDTHH:MM:SSZ)"},
+        {API_KEY_FAULT_NAME, "name is not 1 to 64 of A-Z a-z 0-9 _ . -"},
+    };
+    struct api_key_info info = API_KEY_INFO_NONE;
+    const struct redis_reply *text = client_receive_or_wrongtype(&v->client);
+    unsigned faults = text->type == REPLY_STRING ? api_key_info_parse(reply_text(text), &info) : 0;
+    v->key_works = v->key_works || !api_key_is_expired(info.expires, v->now);
+    v->key_refused = v->key_refused || info.expires == API_KEY_REFUSED;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if ((faults & rows[i].fault) != 0)
+            verify_report_info(v, "redis-cli HSET a valid info, or revoke the key", digest, rows[i].what);
+}
+
 static void verify_visit_api_keys(void *arg, const struct redis_reply *members, size_t count)
 {
     struct verify *v = arg;
+    struct client *c = &v->client;
     char shown[EXCERPT_MAX];
     verify_advance(v, count);
     for (size_t i = 0; i < count; i++) {
@@ -188,7 +183,9 @@ static void verify_visit_api_keys(void *arg, const struct redis_reply *members, 
                           "api_keys: a member of %zu byte%s is not a SHA-256 in lower-case hex: %s...",
                           member.len, plural((int64_t)member.len), verify_digest_start(member, shown));
     }
-    verify_find_working_key(v, members, count);
+    CLIENT_PIPELINE(i, count, digest_is_hex(reply_text(&members[i])),
+                    CLIENT_SEND(c, SPAN("HGET"), c->api_key_info, reply_text(&members[i])),
+                    verify_receive_info(v, reply_text(&members[i])));
 }
 
 /* Keys that the documents show, so that they are public. tests/check-published-keys compares. */
@@ -223,44 +220,19 @@ static void verify_check_api_keys(struct verify *v)
 
 /* --- The infos of API keys --- */
 
-static void verify_report_info(struct verify *v, const char *remedy, struct span field, const char *what)
+static void verify_send_info_reads(struct client *c, struct span field)
 {
-    char shown[EXCERPT_MAX];
-    verify_report(v, remedy, "api_key_info: %s...: %s", verify_digest_start(field, shown), what);
-}
-
-static void verify_check_info(struct verify *v, struct span field, struct span text)
-{
-    static const char rewrite[] = "redis-cli HSET a valid info, or revoke the key";
-    struct api_key_info info;
-    unsigned faults = api_key_info_parse(text, &info);
-    if ((faults & API_KEY_FAULT_FORM) != 0)
-        verify_report_info(v, rewrite, field,
-                           "is not a JSON object of at most 512 bytes: the key is refused");
-    if ((faults & API_KEY_FAULT_EXPIRES) != 0)
-        verify_report_info(v, rewrite, field,
-                           "expires is not a time (YYYY-MM-DDTHH:MM:SSZ): the key is refused");
-    if ((faults & API_KEY_FAULT_ISSUED) != 0)
-        verify_report_info(v, rewrite, field, "issued is not a time (YYYY-MM-DDTHH:MM:SSZ)");
-    if ((faults & API_KEY_FAULT_NAME) != 0)
-        verify_report_info(v, rewrite, field, "name is not 1 to 64 of A-Z a-z 0-9 _ . -");
-}
-
-static void verify_send_info_read(struct verify *v, struct span field)
-{
-    struct client *c = &v->client;
     CLIENT_SEND(c, SPAN("SISMEMBER"), c->api_keys, field);
-    if (v->field_ttls == FIELD_TTLS_SUPPORTED)
+    if (c->field_ttls == FIELD_TTLS_SUPPORTED)
         CLIENT_SEND(c, SPAN("HPEXPIRETIME"), c->api_key_info, SPAN("FIELDS"), SPAN("1"), field);
 }
 
-static void verify_receive_info(struct verify *v, struct span field, struct span text)
+static void verify_receive_info_reads(struct verify *v, struct span field)
 {
-    if (client_receive_integer(&v->client) == 0)
+    struct client *c = &v->client;
+    if (client_receive_integer(c) == 0)
         verify_report_info(v, "redis-cli HDEL it", field, "its key is not in api_keys");
-    else
-        verify_check_info(v, field, text);
-    if (v->field_ttls == FIELD_TTLS_SUPPORTED && reply_has_ttl(client_receive(&v->client)))
+    if (c->field_ttls == FIELD_TTLS_SUPPORTED && reply_has_ttl(client_receive(c)))
         verify_report_info(v, "redis-cli HPERSIST", field,
                            "has a TTL: after it the key has neither name nor expiry");
 }
@@ -270,8 +242,8 @@ static void verify_visit_infos(void *arg, const struct redis_reply *infos, size_
 {
     struct verify *v = arg;
     verify_advance(v, count / 2);
-    CLIENT_PIPELINE(i, count / 2, true, verify_send_info_read(v, reply_text(&infos[2 * i])),
-                    verify_receive_info(v, reply_text(&infos[2 * i]), reply_text(&infos[2 * i + 1])));
+    CLIENT_PIPELINE(i, count / 2, true, verify_send_info_reads(&v->client, reply_text(&infos[2 * i])),
+                    verify_receive_info_reads(v, reply_text(&infos[2 * i])));
 }
 
 /* Without a set of API keys there is nothing to compare the infos with. */
@@ -288,15 +260,14 @@ static void verify_check_api_key_info(struct verify *v)
 /* Checks the score of a channel, and whether it has a card. */
 static void verify_receive_member(struct verify *v, int64_t id, const struct redis_reply *score_text)
 {
-    char type[TYPE_MAX];
     double score = score_text->type == REPLY_STRING ? strtod(score_text->str, NULL) : 0;
-    verify_receive_type(v, type);
+    bool has_card = !span_equal(reply_text(client_receive(&v->client)), SPAN("none"));
     /* At the limit or beyond it no other channel can be appended after this one. */
     if (!(score > -INDEX_SCORE_LIMIT && score < INDEX_SCORE_LIMIT))
         verify_report(v, "load with --replace",
                       "index: channel %lld has the score %.17g: scores from 2^53 on are not distinct",
                       (long long)id, score);
-    if (strcmp(type, "none") == 0)
+    if (!has_card)
         verify_report(v, "load it, or channelctl remove it", "index: channel %lld has no card",
                       (long long)id);
 }
@@ -361,37 +332,10 @@ static void verify_receive_measures(struct verify *v, struct examined *e)
     e->bytes = client_receive(&v->client)->integer; /* nil, which is 0, if the card was removed meanwhile */
     if (v->has_index && client_receive(&v->client)->type == REPLY_NIL)
         verify_report_card(v, "load it, or channelctl remove it", e->id, "is not in the index");
-}
-
-/* Adds up the lengths of all values of a large card. */
-static void verify_measure_values(struct verify *v, struct examined *e)
-{
-    struct client *c = &v->client;
-    int64_t bytes = 0;
-    bool is_hash = true;
-    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        CLIENT_SEND(c, SPAN("HSTRLEN"), client_card_key(c, e->id), channel_field_name((enum channel_field)f));
-    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
-        const struct redis_reply *length = client_receive_or_wrongtype(c);
-        is_hash = is_hash && !reply_is_wrongtype(length);
-        bytes += length->integer;
-    }
-    e->due = is_hash && bytes <= CARD_BYTES_MAX;
-    e->bytes = bytes;
-    if (!is_hash)
-        verify_report_card(v, DELETE_KEY ", and " LOAD_AGAIN, e->id, "is not a hash");
-    else if (!e->due)
-        verify_report(v, LOAD_CORRECTED,
-                      "card %lld: its values have %lld bytes, channeld reads at most 64 MiB",
-                      (long long)e->id, (long long)bytes);
-}
-
-static void verify_measure(struct verify *v, struct examined *e, size_t count)
-{
-    CLIENT_PIPELINE(i, count, e[i].due, verify_send_measures(v, &e[i]), verify_receive_measures(v, &e[i]));
-    for (size_t i = 0; i < count; i++)
-        if (e[i].due && e[i].bytes > CARD_BYTES_USUAL)
-            verify_measure_values(v, &e[i]);
+    e->due = e->bytes <= CARD_BYTES_MAX;
+    if (!e->due)
+        verify_report(v, LOAD_CORRECTED, "card %lld: takes %lld bytes, channeld reads at most 64 MiB",
+                      (long long)e->id, (long long)e->bytes);
 }
 
 /* --- Cards: values --- */
@@ -475,7 +419,7 @@ static void verify_receive_card(struct verify *v, struct examined *e)
         verify_report_card(v, DELETE_KEY ", and " LOAD_AGAIN, e->id, "is not a hash");
     if (e->card != NULL)
         verify_check_card(v, e);
-    if (v->field_ttls == FIELD_TTLS_SUPPORTED)
+    if (v->client.field_ttls == FIELD_TTLS_SUPPORTED)
         verify_receive_field_ttls(v, e);
 }
 
@@ -501,7 +445,7 @@ static void verify_report_owner(struct verify *v, const struct examined *e)
 
 static void verify_examine_group(struct verify *v, struct examined *e, size_t count)
 {
-    CLIENT_PIPELINE(i, count, e[i].due, client_send_card_read(&v->client, e[i].id, v->field_ttls),
+    CLIENT_PIPELINE(i, count, e[i].due, client_send_card_read(&v->client, e[i].id),
                     verify_receive_card(v, &e[i]));
     client_find_owners(&v->client, e->owner, count);
     for (size_t i = 0; i < count; i++) {
@@ -513,7 +457,7 @@ static void verify_examine_group(struct verify *v, struct examined *e, size_t co
 /* Examines the cards in groups, so that memory is bounded however large they are. */
 static void verify_examine(struct verify *v, struct examined *e, size_t count)
 {
-    verify_measure(v, e, count);
+    CLIENT_PIPELINE(i, count, e[i].due, verify_send_measures(v, &e[i]), verify_receive_measures(v, &e[i]));
     for (size_t from = 0, to = 0; from < count; from = to) {
         int64_t bytes = 0;
         do
@@ -590,7 +534,7 @@ static void verify_visit_links(void *arg, const struct redis_reply *keys, size_t
 static void verify_check_all(struct verify *v)
 {
     struct client *c = &v->client;
-    v->field_ttls = client_probe_field_ttls(c);
+    client_probe_field_ttls(c);
     verify_warn_of_eviction(v);
     verify_check_load(v);
     verify_check_api_keys(v);
@@ -598,7 +542,7 @@ static void verify_check_all(struct verify *v)
     verify_check_index(v);
     client_scan(c, SCAN_CARDS, verify_visit_cards, v);
     client_scan(c, SCAN_LINKS, verify_visit_links, v);
-    if (v->field_ttls == FIELD_TTLS_DENIED)
+    if (v->client.field_ttls == FIELD_TTLS_DENIED)
         verify_report(
             v, "permit it: +hpexpiretime",
             "TTLs of hash fields were not checked: Redis does not permit HPEXPIRETIME to this user");

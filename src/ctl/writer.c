@@ -20,38 +20,22 @@ enum { BATCH_BYTES_MAX = WRITER_CARD_BYTES_MAX };
 struct entry {
     struct card card;       /* its texts are in batch.texts */
     int64_t line;           /* its number in the file */
-    struct buf former_link; /* the link in Redis, if the card gets another one or none */
+    struct buf former_link; /* the link in Redis, if the card gets another one or none; may be empty */
     bool refused;           /* is not written */
     bool listed;            /* is in the index already, with this score */
     double score;
-    bool moved;        /* the next index gives it another score, or its first */
     bool card_changed; /* differs from what Redis holds, or has a TTL there */
     bool link_changed; /* its link key differs or has a TTL */
     bool has_ttl;      /* card or link key have a TTL */
     bool moves_link;   /* the link key names another channel */
-    bool drops_link;   /* the key of its former link is deleted */
+    bool drops_link;   /* the key of its former link still names it */
 };
 
-/*
- * No two channels of a load have the same id or the same link. So reading all of a batch and then writing all
- * of it has the same result as one after the other.
- */
 struct batch {
     size_t count;
     struct entry entry[BATCH_CHANNELS_MAX];
     struct buf texts; /* BATCH_BYTES_MAX bytes are reserved, so that it never moves */
 };
-
-static struct batch *writer_batch_new(void)
-{
-    struct batch *b = calloc(1, sizeof *b);
-    if (b == NULL)
-        return NULL;
-    if (buf_reserve(&b->texts, BATCH_BYTES_MAX) == 0)
-        return b;
-    free(b);
-    return NULL;
-}
 
 static void writer_batch_clear(struct batch *b)
 {
@@ -61,47 +45,27 @@ static void writer_batch_clear(struct batch *b)
     buf_clear(&b->texts);
 }
 
-static void writer_batch_free(struct batch *b)
+static struct span writer_card_link(const struct entry *e)
 {
-    if (b == NULL)
-        return;
-    writer_batch_clear(b);
-    buf_fini(&b->texts);
-    free(b);
+    return e->card.row.value[CHANNEL_FIELD_link];
 }
 
-static struct span writer_card_link(const struct card *card)
+static struct span writer_id_text(const struct entry *e)
 {
-    return card->row.value[CHANNEL_FIELD_link];
+    return e->card.row.value[CHANNEL_FIELD_max_channel_id];
 }
 
-static size_t writer_card_bytes(const struct card *card)
+static bool writer_has_room(const struct batch *b, const struct card *card)
 {
     size_t bytes = 0;
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
         bytes += card->row.value[f].len;
-    return bytes;
-}
-
-static bool writer_batch_has_room(const struct batch *b, size_t bytes)
-{
     return b->count < BATCH_CHANNELS_MAX && BATCH_BYTES_MAX - b->texts.len >= bytes;
-}
-
-/* True when a channel of the batch that is not refused has this link. */
-static bool writer_batch_has_link(const struct batch *b, struct span link)
-{
-    for (size_t i = 0; i < b->count; i++) {
-        struct span own = writer_card_link(&b->entry[i].card);
-        if (!b->entry[i].refused && own.data != NULL && span_equal(own, link))
-            return true;
-    }
-    return false;
 }
 
 static void writer_batch_add(struct batch *b, const struct card *card, int64_t line)
 {
-    assert(writer_batch_has_room(b, writer_card_bytes(card)));
+    assert(writer_has_room(b, card));
     struct entry *e = &b->entry[b->count++];
     *e = (struct entry){.card = *card, .line = line};
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++) {
@@ -113,40 +77,25 @@ static void writer_batch_add(struct batch *b, const struct card *card, int64_t l
     }
 }
 
-static struct span writer_id_text(const struct entry *e)
-{
-    return e->card.row.value[CHANNEL_FIELD_max_channel_id];
-}
+/* --- What Redis holds --- */
 
-/* --- Lines that cannot be written --- */
-
-__attribute__((format(printf, 3, 4))) static void writer_refuse(struct writer *w, struct entry *e,
-                                                                const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    report_line(w->report, w->file, e->line, format, args);
-    va_end(args);
-    e->refused = true;
-    w->counts.refused++;
-}
-
-/* A key of another type may belong to another program: it is not overwritten. */
+/* A key of another type may belong to another program: the line is refused, and the key not overwritten. */
 static void writer_refuse_type(struct writer *w, struct entry *e, struct span key, const char *type)
 {
     if (!e->refused)
-        writer_refuse(w, e, "%s in Redis is not %s: delete it and load the line again", EXCERPT(key), type);
+        report_problem(w->report, "%s:%lld: %s in Redis is not %s: delete it and load the line again",
+                       w->file, (long long)e->line, EXCERPT(key), type);
+    w->sent.refused += !e->refused;
+    e->refused = true;
 }
-
-/* --- What Redis holds --- */
 
 static void writer_send_reads(struct writer *w, const struct entry *e)
 {
     struct client *c = w->client;
-    client_send_card_read(c, e->card.id, w->field_ttls);
+    client_send_card_read(c, e->card.id);
     CLIENT_SEND(c, SPAN("PTTL"), client_card_key(c, e->card.id));
-    if (writer_card_link(&e->card).data != NULL) {
-        struct span key = client_link_key(c, writer_card_link(&e->card));
+    if (writer_card_link(e).data != NULL) {
+        struct span key = client_link_key(c, writer_card_link(e));
         CLIENT_SEND(c, SPAN("GET"), key);
         CLIENT_SEND(c, SPAN("PTTL"), key);
     }
@@ -159,28 +108,25 @@ static bool writer_same_text(struct span a, struct span b)
 }
 
 /* Compares the card with the fields that Redis holds. It keeps only a former link, because fields may be
- * large.
- */
-static void writer_compare_card(struct writer *w, struct entry *e, const struct redis_reply *stored)
-{
-    struct span link = reply_text(&stored[CHANNEL_FIELD_link]);
-    for (size_t f = 0; f < CHANNEL_FIELD_COUNT && !e->card_changed; f++)
-        e->card_changed = !writer_same_text(e->card.row.value[f], reply_text(&stored[f]));
-    if (!writer_same_text(link, writer_card_link(&e->card)))
-        buf_append_span(&e->former_link, link);
-    if (buf_error(&e->former_link) != 0)
-        (void)client_fail_memory(w->client);
-}
-
+ * large. */
 static void writer_receive_card(struct writer *w, struct entry *e)
 {
     const struct redis_reply *stored = client_receive_or_wrongtype(w->client);
-    if (reply_is_wrongtype(stored))
+    if (reply_is_wrongtype(stored)) {
         writer_refuse_type(w, e, client_card_key(w->client, e->card.id), "a hash");
-    else if (stored->elements != CHANNEL_FIELD_COUNT)
+        return;
+    }
+    if (stored->elements != CHANNEL_FIELD_COUNT) {
         (void)client_fail_unexpected(w->client);
-    else
-        writer_compare_card(w, e, reply_first(stored));
+        return;
+    }
+    for (size_t f = 0; f < CHANNEL_FIELD_COUNT && !e->card_changed; f++)
+        e->card_changed = !writer_same_text(e->card.row.value[f], reply_text(&stored[1 + f]));
+    struct span link = reply_text(&stored[1 + CHANNEL_FIELD_link]);
+    if (!writer_same_text(link, writer_card_link(e)))
+        buf_append_span(&e->former_link, link);
+    if (buf_error(&e->former_link) != 0)
+        (void)client_fail_memory(w->client);
 }
 
 /* A key with a TTL is written again, which removes the TTL. */
@@ -195,7 +141,7 @@ static void writer_receive_link_owner(struct writer *w, struct entry *e)
 {
     const struct redis_reply *owner = client_receive_or_wrongtype(w->client);
     if (reply_is_wrongtype(owner))
-        writer_refuse_type(w, e, client_link_key(w->client, writer_card_link(&e->card)), "a string");
+        writer_refuse_type(w, e, client_link_key(w->client, writer_card_link(e)), "a string");
     e->link_changed = !reply_is_id(owner, e->card.id);
     e->moves_link = e->link_changed && owner->type == REPLY_STRING;
 }
@@ -203,10 +149,10 @@ static void writer_receive_link_owner(struct writer *w, struct entry *e)
 static void writer_receive_reads(struct writer *w, struct entry *e)
 {
     writer_receive_card(w, e);
-    writer_receive_ttl(w, e, &e->card_changed);
-    if (w->field_ttls == FIELD_TTLS_SUPPORTED)
+    if (w->client->field_ttls == FIELD_TTLS_SUPPORTED)
         writer_receive_ttl(w, e, &e->card_changed);
-    if (writer_card_link(&e->card).data != NULL) {
+    writer_receive_ttl(w, e, &e->card_changed);
+    if (writer_card_link(e).data != NULL) {
         writer_receive_link_owner(w, e);
         writer_receive_ttl(w, e, &e->link_changed);
     }
@@ -216,24 +162,13 @@ static void writer_receive_reads(struct writer *w, struct entry *e)
     e->score = score->number;
 }
 
-/* --- Former links --- */
-
-/* Empty when the channel had no link or keeps it. */
-static struct span writer_former_link(const struct entry *e)
-{
-    return e->refused ? SPAN_ABSENT : buf_span(&e->former_link);
-}
-
-/* The key of a former link is deleted if it still names the channel and no channel of this batch gets the
- * link. */
 static void writer_find_former_links(struct writer *w, struct batch *b)
 {
     struct client *c = w->client;
     struct entry *e = b->entry;
-    CLIENT_PIPELINE(i, b->count, writer_former_link(&e[i]).len > 0,
-                    CLIENT_SEND(c, SPAN("GET"), client_link_key(c, writer_former_link(&e[i]))),
-                    e[i].drops_link = reply_is_id(client_receive_or_wrongtype(c), e[i].card.id) &&
-                                      !writer_batch_has_link(b, writer_former_link(&e[i])));
+    CLIENT_PIPELINE(i, b->count, !e[i].refused && e[i].former_link.len > 0,
+                    CLIENT_SEND(c, SPAN("GET"), client_link_key(c, buf_span(&e[i].former_link))),
+                    e[i].drops_link = reply_is_id(client_receive_or_wrongtype(c), e[i].card.id));
 }
 
 /* --- The index --- */
@@ -243,25 +178,17 @@ enum { MERGE_STEP = 1000 };
 /* The highest score to which a load adds channels: what it adds stays below INDEX_SCORE_LIMIT. */
 #define LAST_SCORE_MAX (INDEX_SCORE_LIMIT / 2)
 
-/* Reply to ZREVRANGE WITHSCORES in RESP3: an array of [member, score] pairs, here one or none. */
-static double writer_last_score(const struct redis_reply *reply)
-{
-    if (reply->type != REPLY_ARRAY || reply->elements == 0)
-        return -1;
-    const struct redis_reply *pair = reply_first(reply);
-    bool known = pair->type == REPLY_ARRAY && pair->elements == 2 && pair[2].type == REPLY_DOUBLE;
-    return known ? pair[2].number : INDEX_SCORE_LIMIT;
-}
-
 /* The lowest score that puts a channel after all others of the index. */
 static int writer_index_next_score(struct client *c, int64_t *out)
 {
     CLIENT_SEND(c, SPAN("ZREVRANGE"), c->index, SPAN("0"), SPAN("0"), SPAN("WITHSCORES"));
     const struct redis_reply *reply = client_receive_or_wrongtype(c);
-    double last = writer_last_score(reply);
     if (reply_is_wrongtype(reply))
         return client_fail(c, "%.*s is not a sorted set: delete it, or load a valid file with --replace",
                            (int)c->index.len, c->index.data);
+    /* In RESP3 an array of [member, score] pairs, here of one or none. */
+    bool has_pair = reply_next(reply) == reply + 4 && reply[3].type == REPLY_DOUBLE;
+    double last = has_pair ? reply[3].number : reply->elements == 0 ? -1 : INDEX_SCORE_LIMIT;
     if (!(last >= -INDEX_SCORE_LIMIT && last <= LAST_SCORE_MAX))
         return client_fail(
             c, "the highest score of the index is above 2^52 or below -2^53, nothing can be added after it: "
@@ -270,10 +197,10 @@ static int writer_index_next_score(struct client *c, int64_t *out)
     return client_status(c);
 }
 
-/* Queues the ZADD of a channel, unless it is there already, to the index or the next index. */
-static void writer_index_send_add(struct client *c, bool next, int64_t score, struct span id)
+/* Queues the ZADD of a channel, unless it is there already. */
+static void writer_send_index_add(struct client *c, struct span index, int64_t score, struct span id)
 {
-    CLIENT_SEND(c, SPAN("ZADD"), next ? c->index_next : c->index, SPAN("NX"), DIGITS(score), id);
+    CLIENT_SEND(c, SPAN("ZADD"), index, SPAN("NX"), DIGITS(score), id);
 }
 
 /* --- Writing --- */
@@ -294,123 +221,94 @@ static void writer_send_card(struct client *c, const struct entry *e)
 }
 
 /* The index comes last: a reader that finds a channel there finds its card. */
-static void writer_send_changes(struct writer *w, struct entry *e)
+static void writer_send_changes(struct writer *w, const struct entry *e)
 {
     struct client *c = w->client;
     if (e->card_changed)
         writer_send_card(c, e);
     if (e->link_changed)
-        CLIENT_SEND(c, SPAN("SET"), client_link_key(c, writer_card_link(&e->card)), writer_id_text(e));
-    if (e->drops_link)
-        CLIENT_SEND(c, SPAN("DEL"), client_link_key(c, writer_former_link(e)));
-    e->moved = !e->listed || e->score != (double)w->next_score;
+        CLIENT_SEND(c, SPAN("SET"), client_link_key(c, writer_card_link(e)), writer_id_text(e));
+    w->index_differs = w->index_differs || !e->listed || e->score != (double)w->next_score;
     if (w->replace || !e->listed)
-        writer_index_send_add(c, w->replace, w->next_score++, writer_id_text(e));
+        writer_send_index_add(c, w->replace ? c->index_next : c->index, w->next_score++, writer_id_text(e));
 }
 
+/* A former link goes before the others are written, as another channel of the batch may get it. */
 static void writer_send_batch(struct writer *w, struct batch *b)
 {
     lock_begin(w->lock);
     for (size_t i = 0; i < b->count; i++)
+        if (b->entry[i].drops_link)
+            CLIENT_SEND(w->client, SPAN("DEL"),
+                        client_link_key(w->client, buf_span(&b->entry[i].former_link)));
+    for (size_t i = 0; i < b->count; i++)
         if (!b->entry[i].refused)
             writer_send_changes(w, &b->entry[i]);
     lock_commit(w->lock);
-}
-
-static void writer_count_entry(struct writer *w, const struct entry *e)
-{
-    struct writer_counts *n = &w->counts;
-    bool changed = e->card_changed || e->link_changed || (!w->replace && !e->listed);
-    w->index_differs = w->index_differs || e->moved;
-    *(changed ? &n->written : &n->unchanged) += 1;
-    n->added += !e->listed;
-    n->links_moved += e->moves_link;
-    n->ttls_removed += e->has_ttl;
+    w->is_sent = w->is_sent || (client_status(w->client) == 0 && b->count > 0);
 }
 
 static void writer_count_batch(struct writer *w, const struct batch *b)
 {
-    for (size_t i = 0; i < b->count; i++)
-        if (!b->entry[i].refused)
-            writer_count_entry(w, &b->entry[i]);
+    struct writer_counts *n = &w->sent;
+    for (const struct entry *e = b->entry; e < b->entry + b->count; e++) {
+        bool changed = e->card_changed || e->link_changed || (!w->replace && !e->listed);
+        if (e->refused)
+            continue;
+        *(changed ? &n->written : &n->unchanged) += 1;
+        n->added += !e->listed;
+        n->links_moved += e->moves_link;
+        n->ttls_removed += e->has_ttl;
+    }
 }
 
-/* Waits until the transaction of the batch that was sent is confirmed. */
+/* Waits until the transaction that was sent last is confirmed. */
 static int writer_receive_sent(struct writer *w)
 {
-    if (!w->lock->committed)
-        return 0;
-    int err = lock_receive_done(w->lock);
-    if (err == 0)
-        writer_count_batch(w, w->sent);
-    writer_batch_clear(w->sent);
-    return err;
-}
-
-static void writer_send_batch_reads(struct writer *w, const struct batch *b)
-{
-    for (size_t i = 0; i < b->count; i++)
-        writer_send_reads(w, &b->entry[i]);
-}
-
-static int writer_receive_batch_reads(struct writer *w, struct batch *b)
-{
-    for (size_t i = 0; i < b->count; i++)
-        writer_receive_reads(w, &b->entry[i]);
-    return client_status(w->client);
+    if (w->lock != NULL && w->lock->committed && lock_receive(w->lock, 0) == NULL)
+        return -EIO;
+    w->counts = w->sent;
+    return 0;
 }
 
 /*
  * The reads for a batch are sent after the transaction of the previous batch. So they see its writes, and one
  * round trip is enough for both.
  */
-static int writer_write_batch(struct writer *w)
+static int writer_flush(struct writer *w)
 {
-    struct batch *b = w->filling;
-    lock_send_watch(w->lock);
-    writer_send_batch_reads(w, b);
+    struct batch *b = w->batch;
+    if (w->lock != NULL)
+        lock_send_watch(w->lock);
+    for (size_t i = 0; i < b->count; i++)
+        writer_send_reads(w, &b->entry[i]);
     if (writer_receive_sent(w) != 0)
         return -EIO;
-    lock_receive_watch(w->lock);
-    if (writer_receive_batch_reads(w, b) != 0)
-        return -EIO;
-    writer_find_former_links(w, b);
-    writer_send_batch(w, b);
-    w->filling = w->sent;
-    w->sent = b;
-    assert(w->filling->count == 0);
-    w->counts.is_sent = w->counts.is_sent || (client_status(w->client) == 0 && b->count > 0);
+    if (w->lock != NULL)
+        lock_receive_watch(w->lock);
+    for (size_t i = 0; i < b->count; i++)
+        writer_receive_reads(w, &b->entry[i]);
+    if (w->lock != NULL) {
+        writer_find_former_links(w, b);
+        writer_send_batch(w, b);
+    }
+    writer_count_batch(w, b);
+    writer_batch_clear(b);
     return client_flush(w->client);
-}
-
-/* Counts what would be written. */
-static int writer_compare_batch(struct writer *w)
-{
-    writer_send_batch_reads(w, w->filling);
-    int err = writer_receive_batch_reads(w, w->filling);
-    if (err == 0)
-        writer_count_batch(w, w->filling);
-    writer_batch_clear(w->filling);
-    return err;
-}
-
-int writer_flush(struct writer *w)
-{
-    return w->lock != NULL ? writer_write_batch(w) : writer_compare_batch(w);
 }
 
 int writer_add(struct writer *w, const struct card *card, int64_t line)
 {
-    int err = writer_batch_has_room(w->filling, writer_card_bytes(card)) ? 0 : writer_flush(w);
+    int err = writer_has_room(w->batch, card) ? 0 : writer_flush(w);
     if (err == 0)
-        writer_batch_add(w->filling, card, line);
-    return err;
+        writer_batch_add(w->batch, card, line);
+    return err == 0 && w->lock != NULL && lock_is_due(w->lock) ? writer_flush(w) : err;
 }
 
 int writer_finish(struct writer *w)
 {
     int err = writer_flush(w);
-    return err == 0 && w->lock != NULL ? writer_receive_sent(w) : err;
+    return err == 0 ? writer_receive_sent(w) : err;
 }
 
 /* --- The mark of samples --- */
@@ -429,51 +327,36 @@ int writer_mark_samples(struct writer *w)
     lock_watch(w->lock);
     lock_begin(w->lock);
     CLIENT_SEND(w->client, SPAN("SET"), w->client->samples, DIGITS(w->samples));
-    lock_commit(w->lock);
-    return lock_receive_done(w->lock);
+    return lock_execute(w->lock);
 }
 
 /* --- Replacing the index --- */
 
-/* Watches and counts the next index, so that an incomplete one of another loader never becomes the index. */
-static void writer_watch_next(struct writer *w)
+/*
+ * An index that is equal stays, since caches drop all pages when it is replaced. The former index is
+ * unlinked: Redis frees it in the background, while RENAME would block until it is freed, however large it
+ * is. The next index is watched and counted, so that an incomplete one of another loader never becomes the
+ * index.
+ */
+static int writer_index_swap(struct writer *w)
 {
     struct client *c = w->client;
     lock_send_watch(w->lock);
     CLIENT_SEND(c, SPAN("WATCH"), c->index_next);
     CLIENT_SEND(c, SPAN("ZCARD"), c->index_next);
+    CLIENT_SEND(c, SPAN("ZCARD"), c->index);
     lock_receive_watch(w->lock);
     (void)client_receive(c);
     if (client_receive_integer(c) != writer_accepted(w))
         (void)client_fail(c, "another load has changed the next index");
-}
-
-/* True when the index is equal to the next index. Equal members have been found already, others have not. */
-static bool writer_indexes_are_equal(struct writer *w)
-{
-    if (w->index_differs)
-        return false;
-    CLIENT_SEND(w->client, SPAN("ZCARD"), w->client->index);
-    return client_receive_integer(w->client) == writer_accepted(w);
-}
-
-/*
- * An index that is equal stays, since caches drop all pages when it is replaced. The former index is
- * unlinked: Redis frees it in the background, while RENAME would block until it is freed, however large it
- * is.
- */
-static int writer_index_swap(struct writer *w)
-{
-    struct client *c = w->client;
-    writer_watch_next(w);
-    bool equal = writer_indexes_are_equal(w);
+    bool has_others = client_receive_or_wrongtype(c)->integer != writer_accepted(w);
+    bool equal = !w->index_differs && !has_others;
     lock_begin(w->lock);
     CLIENT_SEND(c, SPAN("UNLINK"), equal ? c->index_next : c->index);
     if (!equal)
         CLIENT_SEND(c, SPAN("RENAME"), c->index_next, c->index);
     writer_send_unmark(w);
-    lock_commit(w->lock);
-    return lock_receive_done(w->lock);
+    return lock_execute(w->lock);
 }
 
 /* Appends the members of the next index from `rank` on; *members becomes their number. */
@@ -486,10 +369,9 @@ static int writer_merge_step(struct writer *w, int64_t rank, int64_t score, size
     *members = reply->elements;
     lock_begin(w->lock);
     for (size_t i = 0; i < reply->elements; i++)
-        writer_index_send_add(c, false, score + (int64_t)i, reply_text(&reply[1 + i]));
+        writer_send_index_add(c, c->index, score + (int64_t)i, reply_text(&reply[1 + i]));
     writer_send_unmark(w);
-    lock_commit(w->lock);
-    return lock_receive_done(w->lock);
+    return lock_execute(w->lock);
 }
 
 int writer_merge(struct writer *w)
@@ -504,41 +386,53 @@ int writer_merge(struct writer *w)
 
 /* --- Removing what the index lacks --- */
 
-/* Unlinks the keys that `gone` marks, and adds how many existed to *removed. The lock is watched since before
- * they were looked at. */
-static void writer_unlink_marked(struct writer *w, const struct redis_reply *keys, const bool *gone,
-                                 size_t count, int64_t *removed)
+/* Keys of other types are left: they may belong to another program. */
+struct sweep {
+    struct writer *writer;
+    enum client_scan what; /* SCAN_CARD_HASHES or SCAN_LINK_STRINGS */
+    struct span *words;    /* owned: UNLINK and the keys of a batch that are removed */
+    size_t word_count;
+    int64_t removed;
+};
+
+static void writer_sweep_key(struct sweep *s, struct span key, bool is_removed)
 {
-    size_t marked = 0;
-    for (size_t i = 0; i < count; i++)
-        marked += gone[i];
-    if (client_status(w->client) != 0 || (marked == 0 && !lock_is_due(w->lock)))
-        return;
-    lock_begin(w->lock);
-    for (size_t i = 0; i < count; i++)
-        if (gone[i])
-            CLIENT_SEND(w->client, SPAN("UNLINK"), reply_text(&keys[i]));
-    lock_commit(w->lock);
-    const struct redis_reply *replies = lock_receive(w->lock, marked);
-    for (size_t i = 0; i < marked && replies != NULL; i++)
-        *removed += replies[1 + i].integer;
+    if (is_removed)
+        s->words[s->word_count++] = key;
 }
 
-/* Marks cards of channels that are not in the index. */
-static void writer_mark_cards(struct client *c, const struct redis_reply *keys, bool *gone, size_t count)
+/* Cards of channels that are not in the index. */
+static void writer_find_cards(struct sweep *s, const struct redis_reply *keys, size_t count)
 {
+    struct client *c = s->writer->client;
     CLIENT_PIPELINE(i, count, true,
                     CLIENT_SEND(c, SPAN("ZSCORE"), c->index, keyspace_card_id(c->keys, reply_text(&keys[i]))),
-                    gone[i] = client_receive(c)->type == REPLY_NIL);
+                    writer_sweep_key(s, reply_text(&keys[i]), client_receive(c)->type == REPLY_NIL));
 }
 
-/* Marks link keys, unless they name a channel whose card has that link. */
-static void writer_mark_links(struct client *c, const struct redis_reply *keys, bool *gone, size_t count)
+/* Link keys, but those of a channel whose card has that link. */
+static void writer_find_links(struct sweep *s, const struct redis_reply *keys, size_t count)
 {
-    struct link_owner *owner = client_find_key_owners(c, keys, count);
+    struct link_owner *owner = client_find_key_owners(s->writer->client, keys, count);
     for (size_t i = 0; i < count && owner != NULL; i++)
-        gone[i] = !owner[i].agrees;
+        writer_sweep_key(s, reply_text(&keys[i]), !owner[i].agrees);
     free(owner);
+}
+
+/* The lock is watched since before the keys were looked at. */
+static void writer_unlink_found(struct sweep *s)
+{
+    struct writer *w = s->writer;
+    bool has_keys = s->word_count > 1;
+    if (client_status(w->client) != 0 || (!has_keys && !lock_is_due(w->lock)))
+        return;
+    lock_begin(w->lock);
+    if (has_keys)
+        client_send(w->client, s->word_count, s->words);
+    lock_commit(w->lock);
+    const struct redis_reply *replies = lock_receive(w->lock, has_keys);
+    if (replies != NULL && has_keys)
+        s->removed += reply_first(replies)->integer;
 }
 
 static void writer_show_removal(struct writer *w, size_t checked)
@@ -547,36 +441,31 @@ static void writer_show_removal(struct writer *w, size_t checked)
     progress_show(w->progress, w->checked, 0);
 }
 
-/* Keys of other types are left: they may belong to another program. */
-struct sweep {
-    struct writer *writer;
-    enum client_scan what; /* SCAN_CARD_HASHES or SCAN_LINK_STRINGS */
-    int64_t removed;
-};
-
 /* A client_visit. */
 static void writer_sweep_batch(void *arg, const struct redis_reply *keys, size_t count)
 {
     struct sweep *s = arg;
     struct writer *w = s->writer;
-    bool *gone = calloc(count + 1, sizeof *gone);
+    s->words = calloc(1 + count, sizeof *s->words);
+    s->word_count = 0;
     writer_show_removal(w, count);
-    if (gone == NULL)
+    if (s->words == NULL)
         (void)client_fail_memory(w->client);
     else if (interrupt_signal() != 0)
         (void)client_fail(w->client, "interrupted");
     else {
+        writer_sweep_key(s, SPAN("UNLINK"), true);
         lock_watch(w->lock);
-        (s->what == SCAN_CARD_HASHES ? writer_mark_cards : writer_mark_links)(w->client, keys, gone, count);
-        writer_unlink_marked(w, keys, gone, count, &s->removed);
+        (s->what == SCAN_CARD_HASHES ? writer_find_cards : writer_find_links)(s, keys, count);
+        writer_unlink_found(s);
     }
-    free(gone);
+    free(s->words);
 }
 
 /* Returns how many keys were removed. */
 static int64_t writer_sweep(struct writer *w, enum client_scan what)
 {
-    struct sweep sweep = {w, what, 0};
+    struct sweep sweep = {.writer = w, .what = what};
     client_scan(w->client, what, writer_sweep_batch, &sweep);
     return sweep.removed;
 }
@@ -616,17 +505,20 @@ static int writer_prepare_indexes(struct writer *w)
 
 int writer_begin(struct writer *w)
 {
-    w->filling = writer_batch_new();
-    w->sent = writer_batch_new();
-    if (w->filling == NULL || w->sent == NULL)
+    w->batch = calloc(1, sizeof *w->batch);
+    if (w->batch == NULL || buf_reserve(&w->batch->texts, BATCH_BYTES_MAX) != 0)
         return client_fail_memory(w->client);
-    w->field_ttls = client_probe_field_ttls(w->client);
+    client_probe_field_ttls(w->client);
     int err = w->lock != NULL ? writer_prepare_indexes(w) : 0;
+    w->sent = w->counts;
     return err == 0 && !w->replace ? writer_index_next_score(w->client, &w->next_score) : err;
 }
 
 void writer_fini(struct writer *w)
 {
-    writer_batch_free(w->filling);
-    writer_batch_free(w->sent);
+    if (w->batch == NULL)
+        return;
+    writer_batch_clear(w->batch);
+    buf_fini(&w->batch->texts);
+    free(w->batch);
 }

@@ -13,19 +13,10 @@
 #ifndef CTL_WRITER_H
 #define CTL_WRITER_H
 
+#include "ctl/card.h"
 #include "ctl/client.h"
 #include "ctl/lock.h"
-#include "ctl/terminal.h"
-#include "model/channel.h"
 
-/* A channel; a value that is null or missing is absent from the row. */
-struct card {
-    int64_t id;
-    bool has_id; /* always true of a valid card */
-    struct channel_row row;
-};
-
-/* Counts what Redis has confirmed, or what would be written. */
 struct writer_counts {
     int64_t written;       /* channels */
     int64_t added;         /* of these and of the unchanged: those that the index did not have */
@@ -34,10 +25,8 @@ struct writer_counts {
     int64_t links_moved;   /* links that another channel had before */
     int64_t ttls_removed;  /* channels that had one */
     int64_t cards_removed; /* by writer_replace() */
-    bool is_sent;          /* something was sent, confirmed or not */
     bool replaced;         /* the next index has become the index */
     bool index_ttl_removed;
-    bool field_ttls_denied; /* TTLs of hash fields could not be checked */
 };
 
 struct writer {
@@ -50,15 +39,17 @@ struct writer {
     bool replace;
     int64_t samples; /* the channels of the catalogue after the load if all of them are samples, else 0 */
 
-    struct writer_counts counts; /* read-only */
+    /* What Redis has confirmed, or what would be written. Read-only but for `refused`, to which the load adds
+     * what it refuses itself before writer_begin(). */
+    struct writer_counts counts;
+    bool is_sent; /* something was sent, confirmed or not */
 
     /* Private from here on. */
-    struct batch *filling; /* cards are added to it; another one after each flush */
-    struct batch *sent;    /* its writes are sent but not confirmed; may be empty */
-    enum field_ttls field_ttls;
-    int64_t next_score; /* for the next channel that is not in the index yet */
-    int64_t checked;    /* keys, by writer_replace() */
-    bool index_differs; /* some members of the next index are not in the index, or have another score there */
+    struct batch *batch;       /* cards are added to it */
+    struct writer_counts sent; /* `counts`, once Redis has confirmed what was sent */
+    int64_t next_score;        /* for the next channel that is not in the index yet */
+    int64_t checked;           /* keys, by writer_replace() */
+    bool index_differs; /* a member of the next index is not in the index, or has another score there */
 };
 
 /* The channels that are in Redis as they are in the file. */
@@ -73,12 +64,10 @@ static inline int64_t writer_accepted(const struct writer *w)
 int writer_begin(struct writer *w) __attribute__((warn_unused_result));
 void writer_fini(struct writer *w);
 
-/* Adds the card of a line of at most WRITER_CARD_BYTES_MAX bytes; its texts are copied. */
+/* Adds the card of a line of at most WRITER_CARD_BYTES_MAX bytes; its texts are copied. Often sends what was
+ * added before, without waiting until Redis has written it. */
 enum { WRITER_CARD_BYTES_MAX = 2 * 1024 * 1024 };
 int writer_add(struct writer *w, const struct card *card, int64_t line) __attribute__((warn_unused_result));
-
-/* Sends what was added, without waiting until Redis has written it. Renews the lock. */
-int writer_flush(struct writer *w) __attribute__((warn_unused_result));
 
 /* Sends what was added, and waits until Redis has confirmed all of it. */
 int writer_finish(struct writer *w) __attribute__((warn_unused_result));

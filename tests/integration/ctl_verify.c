@@ -38,8 +38,7 @@ TEST_CASE_WITH(verify_names_cards_that_are_too_large_unread, fill, NULL)
     }
     long own = footprint_of(getpid()).resident_kib * 1024; /* the peak of a child is not below that */
     struct ctl_run run = CTL("verify");
-    assert_int_equal(text_count(run.out, ": its values have 70000004 bytes, channeld reads at most 64 MiB ("),
-                     COUNT);
+    assert_int_equal(text_count(run.out, " bytes, channeld reads at most 64 MiB ("), COUNT);
     ctl_expect(run, 1, "2502 channels, 1 API key, 2 problems\n", NULL);
     assert_in_range(run.peak, 1, own + SIZE);
     assert_int_equal(redis_integer(&redis, "EXISTS channels:card:5001"), 1);
@@ -81,6 +80,7 @@ TEST_CASE(verify_finds_and_load_removes_ttls_of_fields)
     redis_do(&redis, "ACL SETUSER default -hpexpiretime");
     ctl_expect(CTL("verify"), 1, "TTLs of hash fields were not checked: Redis does not permit HPEXPIRETIME",
                NULL);
+    ctl_expect(ctl_load(text, NULL), 0, NULL, "TTLs of hash fields were not checked: Redis does not permit");
     redis_stop(&redis);
     (void)ctl_setup(NULL);
 }

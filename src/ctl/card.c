@@ -1,0 +1,185 @@
+/* Reading and checking cards; see card.h. */
+#include "ctl/card.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <yyjson.h>
+
+/* Reports an error in the line. */
+__attribute__((format(printf, 2, 3))) static void card_refuse(struct card_reader *r, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    report_line(r->report, r->file, r->line, format, args);
+    va_end(args);
+    r->refused = true;
+}
+
+static char *card_write_json(struct card_reader *r, const yyjson_val *value, size_t *length)
+{
+    char *text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, length);
+    r->is_out_of_memory = r->is_out_of_memory || text == NULL;
+    return text;
+}
+
+/* Names the value, as JSON. */
+static void card_refuse_value(struct card_reader *r, struct span field, const yyjson_val *value,
+                              const char *expected)
+{
+    size_t length = 0;
+    char *text = card_write_json(r, value, &length);
+    if (text != NULL)
+        card_refuse(r, "%s: %s is not %s", EXCERPT(field), EXCERPT((struct span){text, length}), expected);
+    free(text);
+}
+
+/* What the value of a field should be. */
+static const char *card_expected(enum channel_field f)
+{
+    static const char *const expected[] = {[CHANNEL_TEXT] = "a string or null",
+                                           [CHANNEL_INTEGER] = "a 64-bit integer or null",
+                                           [CHANNEL_FLAG] = "0, 1 or null",
+                                           [CHANNEL_DATETIME] = "a date and time YYYY-MM-DDTHH:MM:SS or null",
+                                           [CHANNEL_HISTORY] =
+                                               "an object of YYYY-MM-DD dates and 64-bit integers, or null"};
+    return f == CHANNEL_FIELD_max_channel_id ? "a 64-bit integer" : expected[channel_field_type(f)];
+}
+
+/* The text that is stored for a value; absent if the value has another type than those of its field. A
+ * history is stored as compact JSON with all its days. */
+static struct span card_text_of(struct card_reader *r, enum channel_field f, yyjson_val *value)
+{
+    enum channel_type type = channel_field_type(f);
+    size_t length = yyjson_get_len(value);
+    if (type == CHANNEL_INTEGER || type == CHANNEL_FLAG)
+        return (struct span){yyjson_get_raw(value), length};
+    if (type != CHANNEL_HISTORY)
+        return (struct span){yyjson_get_str(value), length};
+    if (!yyjson_is_obj(value))
+        return SPAN_ABSENT;
+    r->history = card_write_json(r, value, &length);
+    return (struct span){r->history, length};
+}
+
+/* Reads a value, which is valid if channeld, and this program, would parse it in Redis. */
+static void card_read_value(struct card_reader *r, struct card *card, enum channel_field f, yyjson_val *value)
+{
+    char link[EXCERPT_MAX];
+    const char *expected = card_expected(f);
+    struct span text = card_text_of(r, f, value);
+    bool is_valid = text.data != NULL && channel_value_is_valid(f, text, &r->scratch);
+    if (is_valid && f == CHANNEL_FIELD_link && !link_is_stored_shape(r->hosts, text)) {
+        (void)snprintf(link, sizeof link, "https://%.*s/<slug> (of at most %d bytes; --channel-host) or null",
+                       (int)r->hosts->channel_host.len, r->hosts->channel_host.data, LINK_SLUG_MAX);
+        expected = link;
+        is_valid = false;
+    }
+    if (is_valid)
+        card->row.value[f] = text;
+    else if (!r->is_out_of_memory && buf_error(&r->scratch) == 0)
+        card_refuse_value(r, channel_field_name(f), value, expected);
+    if (is_valid && f == CHANNEL_FIELD_max_channel_id)
+        card->has_id = parse_int64(text, &card->id) == 0;
+}
+
+static int card_find_field(struct span name)
+{
+    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        if (span_equal(channel_field_name((enum channel_field)f), name))
+            return f;
+    return -ENOENT;
+}
+
+static void card_read_member(struct card_reader *r, struct card *card, yyjson_val *key, yyjson_val *value)
+{
+    struct span name = {unsafe_yyjson_get_str(key), unsafe_yyjson_get_len(key)};
+    int f = card_find_field(name);
+    if (f < 0 || (r->seen & 1U << f) != 0) {
+        card_refuse(r, f < 0 ? "%s: no such field" : "%s: is given twice", EXCERPT(name));
+        return;
+    }
+    r->seen |= 1U << f;
+    if (!yyjson_is_null(value) || f == CHANNEL_FIELD_max_channel_id)
+        card_read_value(r, card, (enum channel_field)f, value);
+}
+
+/* Refuses values that have their types, but are impossible. */
+static void card_refuse_faults(struct card_reader *r, const struct channel_row *row)
+{
+    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+        const char *fault = channel_find_fault(row, (enum channel_field)f, &r->scratch);
+        if (fault != NULL)
+            card_refuse(r, "%s: %s %s", channel_field_name((enum channel_field)f).data,
+                        EXCERPT(row->value[f]), fault);
+    }
+}
+
+static void card_read_object(struct card_reader *r, struct card *card, yyjson_val *object)
+{
+    yyjson_obj_iter iter;
+    if (!yyjson_obj_iter_init(object, &iter)) {
+        card_refuse(r, "not a JSON object");
+        return;
+    }
+    yyjson_val *key = NULL;
+    while ((key = yyjson_obj_iter_next(&iter)) != NULL)
+        card_read_member(r, card, key, yyjson_obj_iter_get_val(key));
+    if ((r->seen & 1U << CHANNEL_FIELD_max_channel_id) == 0)
+        card_refuse(r, "max_channel_id is missing");
+    if (!r->refused)
+        card_refuse_faults(r, &card->row);
+}
+
+/* Reads the line itself, or, where it is a whole response of the API, its data. */
+static void card_read_root(struct card_reader *r, struct card *card, yyjson_val *root)
+{
+    yyjson_val *success = yyjson_obj_get(root, "success");
+    yyjson_val *data = yyjson_obj_get(root, "data");
+    if (success == NULL)
+        card_read_object(r, card, root);
+    else if (yyjson_is_arr(data))
+        card_refuse(r, "is a page of the list, which lacks most fields of its channels: load their cards");
+    else if (!yyjson_is_true(success) || !yyjson_is_obj(data) || yyjson_obj_size(root) != 2)
+        card_refuse(r, "is a response without a card");
+    else
+        card_read_object(r, card, data);
+}
+
+static void card_reader_clear(struct card_reader *r)
+{
+    yyjson_doc_free(r->doc);
+    free(r->history);
+    r->doc = NULL;
+    r->history = NULL;
+    r->seen = 0;
+    r->refused = r->is_out_of_memory = false;
+}
+
+int card_read(struct card_reader *r, int64_t number, struct span line, struct card *out)
+{
+    yyjson_read_err error;
+    char *text = (char *)(uintptr_t)line.data; /* not written to: YYJSON_READ_INSITU is not set */
+    card_reader_clear(r);
+    *out = (struct card){0};
+    r->line = number;
+    /* Numbers are kept and printed as they are in the file. */
+    r->doc = yyjson_read_opts(text, line.len, YYJSON_READ_NUMBER_AS_RAW, NULL, &error);
+    if (r->doc != NULL)
+        card_read_root(r, out, yyjson_doc_get_root(r->doc));
+    else if (error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+        return -ENOMEM;
+    else
+        card_refuse(r, "not a JSON object (%s at byte %zu)", error.msg, error.pos + 1);
+    if (r->is_out_of_memory || buf_error(&r->scratch) != 0)
+        return -ENOMEM;
+    return r->refused ? -EINVAL : 0;
+}
+
+void card_reader_fini(struct card_reader *r)
+{
+    card_reader_clear(r);
+    buf_fini(&r->scratch);
+}
