@@ -250,7 +250,7 @@ static int worker_make_server(struct worker *w)
         .balancer = w->options.balancer,
         .number = w->options.number,
         .max_rejections = w->options.max_rejections,
-        .trusted_proxies = &c->trusted_proxies,
+        .trusted_proxies = c->trusted_proxies.count > 0 ? &c->trusted_proxies : NULL,
     };
     int err = http_server_new(&w->loop, &options, &w->server);
     if (err != 0)

@@ -1,6 +1,13 @@
 /*
  * Client connections and their exchanges; see connection.h and exchange.h. Every entry from the loop ends in
  * http_connection_settle().
+ *
+ * A connection has at most one deadline. Each kind has one timeout, and a list in order of expiry: setting
+ * and clearing take constant time, and a tick looks at the first of each list.
+ *
+ * Connections that have pipelined more requests than are handled at once wait in a run queue. A turn of it
+ * takes a bounded time. Then all sockets are polled before the next one, so that a client with a single
+ * request is served between two turns and does not wait for those with many.
  */
 /* clang-format off */
 /*
@@ -50,7 +57,6 @@
 #include "http/forwarded.h"
 #include "http/output.h"
 #include "http/parser.h"
-#include "http/scheduler.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -60,22 +66,43 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Exchanges kept for reuse, and the memory for its request that each of them may keep. */
-enum { FREELIST_MAX = 256, FREELIST_CAPACITY_MAX = 4096 };
+enum { TICK_MS = 100 };
+
+/*
+ * How long a turn may take, without its last connection. Few deadlines expire in one turn: the kernel frees
+ * the resources of a connection when it is closed, which is after the turn.
+ */
+enum { TURN_NS = 50 * 1000, EXPIRIES_PER_TURN = 2 };
+
+/* The first three in the order in which connections are closed for new ones; see http_connections_evict. */
+enum deadline {
+    OPENING_TIME,
+    IDLE_TIME,
+    HEAD_TIME,
+    WRITE_TIME,
+    ROOM_TIME,
+    LINGER_TIME,
+    GRACE_TIME,
+    DEADLINES,
+    NO_DEADLINE
+};
 
 struct http_connections {
     struct http_server_options options;
     struct http_parser_config parser_config;
     uv_loop_t *loop;
     struct wait_group *clients, *handles;
-    struct http_scheduler scheduler;
+    uv_timer_t tick;
+    uv_idle_t turn;      /* active while there is something to do: then polling does not wait */
+    uint64_t tick_ms;    /* the loop's time at the last tick */
+    uint64_t overdue_ms; /* and at the one before */
+    uint64_t timeout_ms[DEADLINES];
+    struct list deadlines[DEADLINES];
+    struct list run_queue;
     struct http_date date;
     struct list open;
-    struct list waiting_for_room;   /* exchanges, in order of arrival */
-    int rejections;                 /* connections over the limit */
-    struct http_exchange *freelist; /* exchanges for reuse */
-    int freelist_len;
-    bool proxies; /* some are trusted */
+    int rejections;              /* connections over the limit */
+    struct http_exchange *spare; /* for reuse; NULL: none */
     bool announcing_close;
     bool finishing;
     unsigned requests; /* since http_connections_reset_requests */
@@ -93,7 +120,10 @@ struct http_connection {
     uv_tcp_t tcp;
     struct http_connections *conns;
     struct list link;
-    struct http_task task;
+    struct list run_link;      /* in the run queue, or in no list */
+    struct list deadline_link; /* in that of its kind, or in no list */
+    enum deadline deadline;
+    uint64_t deadline_ms;
     struct http_exchange *exchange; /* in READING, HANDLING and WAITING; NULL otherwise */
     uint64_t retire_ms;             /* from then on the next response is the last; the loop's clock */
     struct ip client;               /* the other end, or the client in a PROXY protocol header */
@@ -114,12 +144,10 @@ struct http_connection {
 struct http_exchange {
     struct http_parser parser;
     struct http_connection *connection;
-    struct http_exchange *next_free;
     uint64_t began_ns;
-    struct list room_link; /* of those that wait for room */
-    size_t wanted;         /* the bytes for which it waits; 0: it does not */
-    bool close;            /* the connection ends with this response, whatever the client requests */
-    bool followed;         /* input of a further request was read with this one */
+    size_t wanted; /* the bytes of a response that waits for room; 0: it does not */
+    bool close;    /* the connection ends with this response, whatever the client requests */
+    bool followed; /* input of a further request was read with this one */
     max_align_t state[];
 };
 
@@ -150,13 +178,6 @@ static bool http_connection_takes_requests(const struct http_connection *c)
     return c->state == NEW || c->state == IDLE || c->state == READING;
 }
 
-/* True when the client waits for no response and has sent nothing of a further request, so that closing the
- * connection loses no data. */
-static bool http_connection_between_requests(const struct http_connection *c)
-{
-    return c->state == IDLE && c->pending_input.len == 0;
-}
-
 /* --- exchanges --- */
 
 static void http_connection_free_exchange(struct http_exchange *x)
@@ -169,12 +190,10 @@ static void http_connection_free_exchange(struct http_exchange *x)
 static bool http_connection_begin_exchange(struct http_connection *c)
 {
     struct http_connections *conns = c->conns;
-    struct http_exchange *x = conns->freelist;
+    struct http_exchange *x = conns->spare;
     assert(c->exchange == NULL);
-    if (x != NULL) {
-        conns->freelist = x->next_free;
-        conns->freelist_len--;
-    } else {
+    conns->spare = NULL;
+    if (x == NULL) {
         x = calloc(1, sizeof *x + conns->options.handler.state_size);
         if (x == NULL)
             return false;
@@ -187,39 +206,15 @@ static bool http_connection_begin_exchange(struct http_connection *c)
     return true;
 }
 
-/* The exchange does not wait for room any more. */
-static void http_connection_stop_waiting(struct http_exchange *x)
-{
-    if (x->wanted == 0)
-        return;
-    x->wanted = 0;
-    list_remove(&x->room_link);
-}
-
 static void http_connection_end_exchange(struct http_connection *c)
 {
-    struct http_connections *conns = c->conns;
     struct http_exchange *x = c->exchange;
     c->exchange = NULL;
-    http_connection_stop_waiting(x);
     http_parser_end(&x->parser);
-    if (x->parser.head.cap + x->parser.values.cap > FREELIST_CAPACITY_MAX ||
-        conns->freelist_len == FREELIST_MAX) {
+    if (c->conns->spare == NULL)
+        c->conns->spare = x;
+    else
         http_connection_free_exchange(x);
-        return;
-    }
-    x->next_free = conns->freelist;
-    conns->freelist = x;
-    conns->freelist_len++;
-}
-
-static void http_connection_free_freelist(struct http_connections *conns)
-{
-    while (conns->freelist != NULL) {
-        struct http_exchange *x = conns->freelist;
-        conns->freelist = x->next_free;
-        http_connection_free_exchange(x);
-    }
 }
 
 const struct http_request *http_exchange_request(const struct http_exchange *x)
@@ -230,7 +225,7 @@ const struct http_request *http_exchange_request(const struct http_exchange *x)
 struct ip http_exchange_client(const struct http_exchange *x)
 {
     const struct http_connection *c = x->connection;
-    if (!c->conns->proxies)
+    if (c->conns->options.trusted_proxies == NULL)
         return c->client;
     return http_forwarded_client(x->parser.request.field[HTTP_FIELD_FORWARDED_FOR], &c->client,
                                  c->conns->options.trusted_proxies);
@@ -244,6 +239,75 @@ void *http_exchange_state(struct http_exchange *x)
 uint64_t http_exchange_began_ns(const struct http_exchange *x)
 {
     return x->began_ns;
+}
+
+/* --- deadlines --- */
+
+static struct http_connection *http_connection_of_deadline(struct list *l)
+{
+    return LIST_ENTRY(l, struct http_connection, deadline_link);
+}
+
+static void http_connection_clear_deadline(struct http_connection *c)
+{
+    list_remove(&c->deadline_link);
+    c->deadline = NO_DEADLINE;
+}
+
+/* Sets the deadline or replaces one of another kind, counting from `since_ms`. One of the same kind stays. */
+static void http_connection_set_deadline_since(struct http_connection *c, enum deadline kind,
+                                               uint64_t since_ms)
+{
+    struct list *all = &c->conns->deadlines[kind];
+    struct list *next = all;
+    if (c->deadline == kind)
+        return;
+    list_remove(&c->deadline_link);
+    c->deadline = kind;
+    c->deadline_ms = since_ms + c->conns->timeout_ms[kind];
+    while (next->prev != all && http_connection_of_deadline(next->prev)->deadline_ms > c->deadline_ms)
+        next = next->prev;
+    list_append(next, &c->deadline_link);
+}
+
+static void http_connection_set_deadline(struct http_connection *c, enum deadline kind)
+{
+    http_connection_set_deadline_since(c, kind, uv_now(c->conns->loop));
+}
+
+/* A deadline counts if it had passed at the previous tick: all sockets were read since. After the process was
+ * stopped and continued, input that clients sent in time may still wait there. */
+static struct http_connection *http_connections_first_expired(struct http_connections *conns)
+{
+    for (int i = 0; i < DEADLINES; i++) {
+        struct list *first = conns->deadlines[i].next;
+        if (first != &conns->deadlines[i] &&
+            http_connection_of_deadline(first)->deadline_ms <= conns->overdue_ms)
+            return http_connection_of_deadline(first);
+    }
+    return NULL;
+}
+
+/* Returns the connection that has had a deadline of these kinds longest; NULL when none has one. `direct`:
+ * connections of trusted proxies do not count. */
+static struct http_connection *http_connections_oldest(struct http_connections *conns, enum deadline first,
+                                                       enum deadline last, bool direct)
+{
+    struct http_connection *oldest = NULL;
+    uint64_t oldest_ms = UINT64_MAX;
+    for (int i = (int)first; i <= (int)last; i++) {
+        struct list *l = conns->deadlines[i].next;
+        while (direct && l != &conns->deadlines[i] && http_connection_of_deadline(l)->from_proxy)
+            l = l->next;
+        if (l == &conns->deadlines[i])
+            continue;
+        uint64_t set_ms = http_connection_of_deadline(l)->deadline_ms - conns->timeout_ms[i];
+        if (set_ms < oldest_ms) {
+            oldest = http_connection_of_deadline(l);
+            oldest_ms = set_ms;
+        }
+    }
+    return oldest;
 }
 
 /* --- closing --- */
@@ -277,7 +341,8 @@ static void http_connection_close(struct http_connection *c)
     loop_lag_begin(c->conns->options.loop_lag);
     bool waiting = c->state == WAITING;
     http_connection_enter(c, CLOSING);
-    http_task_fini(&c->task);
+    http_connection_clear_deadline(c);
+    list_remove(&c->run_link);
     if (c->exchange != NULL) {
         if (waiting)
             c->conns->options.handler.cancel(c->conns->options.handler.arg, c->exchange);
@@ -288,7 +353,7 @@ static void http_connection_close(struct http_connection *c)
         http_balancer_release(c->conns->options.balancer, c->conns->options.number);
 }
 
-/* --- reading, writing, deadlines --- */
+/* --- reading and writing --- */
 
 static void http_connection_settle(struct http_connection *c);
 static void http_connection_process_input(struct http_connection *c, struct span input, bool others_wait);
@@ -351,7 +416,7 @@ static void http_connection_on_read(uv_stream_t *stream, ssize_t n, const uv_buf
     else if (c->state == PROXY)
         http_connection_on_proxy_input(c, input);
     else if (http_connection_takes_requests(c) || c->state == WAITING)
-        http_connection_process_input(c, input, http_scheduler_busy(&c->conns->scheduler));
+        http_connection_process_input(c, input, !list_empty(&c->conns->run_queue));
 }
 
 static void http_connection_set_polled(struct http_connection *c, bool on)
@@ -366,17 +431,11 @@ static void http_connection_set_polled(struct http_connection *c, bool on)
         http_connection_close(c);
 }
 
-static void http_connection_set_deadline(struct http_connection *c, enum http_deadline kind)
-{
-    http_task_set_deadline(&c->conns->scheduler, &c->task, kind, uv_now(c->conns->loop));
-}
-
 /* Counts from the beginning of the request, for all together the response is in time. */
 static void http_connection_set_room_deadline(struct http_connection *c)
 {
     enum { NS_PER_MS = 1000 * 1000 };
-    http_task_set_deadline_since(&c->conns->scheduler, &c->task, HTTP_DEADLINE_ROOM,
-                                 c->exchange->began_ns / NS_PER_MS);
+    http_connection_set_deadline_since(c, ROOM_TIME, c->exchange->began_ns / NS_PER_MS);
 }
 
 static void http_connection_note_unsent(struct http_connections *conns)
@@ -387,24 +446,24 @@ static void http_connection_note_unsent(struct http_connections *conns)
 /*
  * Resumes as many exchanges as there is room for, when a write is complete. What an exchange without a result
  * will take is not counted yet, so it is counted here. If it takes nothing, because its client has left or
- * the kernel takes all of it, the next tick resumes others.
+ * the kernel takes all of it, the next tick resumes others. One behind a write on its own connection waits
+ * for that.
  */
 static void http_connection_give_room(struct http_connections *conns)
 {
     const struct http_handler *handler = &conns->options.handler;
+    struct list *waiting = &conns->deadlines[ROOM_TIME];
     size_t given = 0;
     http_connection_note_unsent(conns);
-    while (!list_empty(&conns->waiting_for_room)) {
-        struct http_exchange *x = LIST_ENTRY(conns->waiting_for_room.next, struct http_exchange, room_link);
-        struct http_connection *c = x->connection;
-        size_t wanted = x->wanted;
+    while (!list_empty(waiting)) {
+        struct http_connection *c = http_connection_of_deadline(waiting->next);
+        size_t wanted = c->exchange->wanted;
         size_t taken = conns->output.unsent + given;
         if (taken > 0 && taken + wanted > conns->options.limits.unsent_max)
             return;
-        http_connection_stop_waiting(x);
-        if (c->writing == 0)
-            http_task_clear_deadline(&c->task); /* the result may come later */
-        handler->resume(handler->arg, x, true);
+        c->exchange->wanted = 0;
+        http_connection_clear_deadline(c); /* the result may come later */
+        handler->resume(handler->arg, c->exchange, true);
         given += c->state == WAITING && c->exchange->wanted == 0 ? wanted : 0;
     }
 }
@@ -418,22 +477,9 @@ bool http_exchange_admit_large(struct http_exchange *x, const struct http_respon
         return true;
     assert(x->wanted == 0);
     x->wanted = r->body->len;
-    list_append(&conns->waiting_for_room, &x->room_link);
     if (c->writing == 0)
         http_connection_set_room_deadline(c);
     return false;
-}
-
-static void http_connection_end_write(struct http_connection *c, int status)
-{
-    if (c->state == CLOSING)
-        return;
-    if (status != 0) {
-        http_connection_close(c);
-        return;
-    }
-    http_task_clear_deadline(&c->task); /* the next write has its own */
-    http_connection_settle(c);
 }
 
 static void http_connection_on_written(uv_stream_t *stream, int status)
@@ -441,7 +487,12 @@ static void http_connection_on_written(uv_stream_t *stream, int status)
     struct http_connection *c = stream->data;
     assert(c->writing > 0);
     c->writing--;
-    http_connection_end_write(c, status);
+    if (c->state != CLOSING && status != 0) {
+        http_connection_close(c);
+    } else if (c->state != CLOSING) {
+        http_connection_clear_deadline(c); /* the next write has its own */
+        http_connection_settle(c);
+    }
     http_connection_give_room(c->conns);
 }
 
@@ -477,19 +528,24 @@ static void http_connection_linger(struct http_connection *c)
         http_connection_close(c);
         return;
     }
-    http_connection_set_deadline(c, HTTP_DEADLINE_LINGER);
+    http_connection_set_deadline(c, LINGER_TIME);
     http_connection_set_polled(c, true);
 }
 
-static enum http_deadline http_connection_deadline_for_input(const struct http_connection *c)
+static enum deadline http_connection_deadline_for_input(const struct http_connection *c)
 {
     if (c->state == READING)
-        return HTTP_DEADLINE_HEAD;
+        return HEAD_TIME;
     if (c->conns->finishing)
-        return HTTP_DEADLINE_GRACE;
-    if (c->state == IDLE)
-        return c->from_proxy ? HTTP_DEADLINE_PROXY_IDLE : HTTP_DEADLINE_IDLE;
-    return c->from_proxy ? HTTP_DEADLINE_PROXY_OPENING : HTTP_DEADLINE_OPENING;
+        return GRACE_TIME;
+    return c->state == IDLE ? IDLE_TIME : OPENING_TIME;
+}
+
+static void http_connection_on_turn(uv_idle_t *turn);
+
+static void http_connections_start_turns(struct http_connections *conns)
+{
+    (void)uv_idle_start(&conns->turn, http_connection_on_turn); /* fails only without a callback */
 }
 
 /* Queues the connection to have its pending input processed. Between requests the deadline is cleared, since
@@ -498,9 +554,11 @@ static enum http_deadline http_connection_deadline_for_input(const struct http_c
 static void http_connection_schedule(struct http_connection *c)
 {
     if (c->exchange == NULL)
-        http_task_clear_deadline(&c->task);
+        http_connection_clear_deadline(c);
     http_connection_set_polled(c, false);
-    http_task_enqueue(&c->conns->scheduler, &c->task);
+    assert(list_empty(&c->run_link));
+    list_append(&c->conns->run_queue, &c->run_link);
+    http_connections_start_turns(c->conns);
 }
 
 /* Writes the responses, then waits for the event that the state requires, with its deadline. */
@@ -515,10 +573,10 @@ static void http_connection_settle(struct http_connection *c)
         return;
     if (c->writing > 0) {
         http_connection_set_polled(c, false);
-        http_connection_set_deadline(c, HTTP_DEADLINE_WRITE);
+        http_connection_set_deadline(c, WRITE_TIME);
         return;
     }
-    if (c->conns->finishing && http_connection_between_requests(c))
+    if (c->conns->finishing && c->state == IDLE && c->pending_input.len == 0)
         http_connection_enter(c, ENDING);
     if (c->state == WAITING) {
         if (c->pending_input.len > 0) /* no more than one read is kept */
@@ -526,7 +584,7 @@ static void http_connection_settle(struct http_connection *c)
         if (c->exchange->wanted > 0)
             http_connection_set_room_deadline(c);
         else
-            http_task_clear_deadline(&c->task);
+            http_connection_clear_deadline(c);
     } else if (http_connection_takes_requests(c) && c->pending_input.len > 0) {
         http_connection_schedule(c);
     } else if (http_connection_takes_requests(c) || c->state == PROXY) {
@@ -652,7 +710,7 @@ static void http_connection_process_pending(struct http_connection *c)
  */
 static bool http_connection_has_retired(const struct http_connection *c)
 {
-    uint64_t now_ms = c->conns->scheduler.tick_ms;
+    uint64_t now_ms = c->conns->tick_ms;
     if (now_ms < c->retire_ms)
         return false;
     bool followed = c->exchange->followed || c->pending_input.len > 0;
@@ -677,7 +735,7 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
     http_output_add(&conns->output, bodiless ? NULL : r->body);
     http_connection_end_exchange(c);
     if (c->writing == 0) /* otherwise it is the write deadline of earlier responses */
-        http_task_clear_deadline(&c->task);
+        http_connection_clear_deadline(c);
     http_connection_enter(c, close ? ENDING : IDLE);
     if (!later)
         return; /* to http_connection_process_input() */
@@ -687,19 +745,7 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
         http_connection_settle(c);
 }
 
-/* --- turns --- */
-
-static struct http_connection *http_connection_of(struct http_task *t)
-{
-    return LIST_ENTRY(t, struct http_connection, task);
-}
-
-static void http_connection_on_run(struct http_task *t)
-{
-    struct http_connection *c = http_connection_of(t);
-    assert(http_connection_takes_requests(c) && c->writing == 0 && c->pending_input.len > 0);
-    http_connection_process_pending(c);
-}
+/* --- deadlines that have passed, and turns --- */
 
 /* True while the kernel has bytes that were not sent (SIOCOUTQ), or not read (SIOCINQ). */
 static bool http_connection_has(const struct http_connection *c, unsigned long bytes_in_queue)
@@ -717,28 +763,21 @@ static void http_connection_reset_on_close(const struct http_connection *c)
     (void)setsockopt(http_connection_fd(c), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
-/* There is no room in time. */
-static void http_connection_end_wait(struct http_connection *c)
-{
-    const struct http_handler *handler = &c->conns->options.handler;
-    http_connection_stop_waiting(c->exchange);
-    http_task_clear_deadline(&c->task);
-    handler->resume(handler->arg, c->exchange, false);
-}
-
 /* Data that is unsent in the kernel has the write timeout, like a response that is queued here: the client
  * may still read. */
-static void http_connection_on_expired(struct http_task *t)
+static void http_connection_expire(struct http_connection *c)
 {
-    struct http_connection *c = http_connection_of(t);
-    enum http_deadline kind = t->deadline;
-    if (kind == HTTP_DEADLINE_ROOM) {
-        http_connection_end_wait(c);
+    const struct http_handler *handler = &c->conns->options.handler;
+    enum deadline kind = c->deadline;
+    if (kind == ROOM_TIME) {
+        c->exchange->wanted = 0;
+        http_connection_clear_deadline(c);
+        handler->resume(handler->arg, c->exchange, false);
         return;
     }
     bool unsent = http_connection_has(c, SIOCOUTQ);
-    if (kind == HTTP_DEADLINE_LINGER && unsent) {
-        http_connection_set_deadline(c, HTTP_DEADLINE_WRITE);
+    if (kind == LINGER_TIME && unsent) {
+        http_connection_set_deadline(c, WRITE_TIME);
         return;
     }
     if (c->state == IDLE && c->writing == 0 && unsent) {
@@ -746,10 +785,11 @@ static void http_connection_on_expired(struct http_task *t)
         http_connection_settle(c);
         return;
     }
-    if (kind != HTTP_DEADLINE_LINGER && kind != HTTP_DEADLINE_GRACE)
+    if (kind != LINGER_TIME && kind != GRACE_TIME)
         metric_add(&c->conns->options.metrics->connections_timed_out_total, 1);
-    if (kind == HTTP_DEADLINE_HEAD && c->state == READING) {
-        http_task_fini(t);
+    if (kind == HEAD_TIME && c->state == READING) {
+        http_connection_clear_deadline(c);
+        list_remove(&c->run_link);
         http_connection_reject(c, 408);
         http_connection_settle(c);
         return;
@@ -759,11 +799,47 @@ static void http_connection_on_expired(struct http_task *t)
     http_connection_close(c);
 }
 
-static void http_connection_on_tick(void *arg)
+static bool http_connections_run_one(struct http_connections *conns)
 {
-    struct http_connections *conns = arg;
+    if (list_empty(&conns->run_queue))
+        return false;
+    struct http_connection *c = LIST_ENTRY(conns->run_queue.next, struct http_connection, run_link);
+    assert(http_connection_takes_requests(c) && c->writing == 0 && c->pending_input.len > 0);
+    list_remove(&c->run_link);
+    http_connection_process_pending(c);
+    return true;
+}
+
+static void http_connection_on_turn(uv_idle_t *turn)
+{
+    struct http_connections *conns = turn->data;
+    uint64_t until_ns = clock_now_ns() + TURN_NS;
+    bool more = false;
+    for (int i = 0; i < EXPIRIES_PER_TURN; i++) {
+        struct http_connection *expired = http_connections_first_expired(conns);
+        if (expired == NULL)
+            break;
+        more = true;
+        http_connection_expire(expired);
+    }
+    while (http_connections_run_one(conns)) {
+        more = true;
+        if (clock_now_ns() >= until_ns)
+            break;
+    }
+    if (!more)
+        (void)uv_idle_stop(turn);
+}
+
+static void http_connection_on_tick(uv_timer_t *tick)
+{
+    struct http_connections *conns = tick->data;
     http_date_refresh(&conns->date);
     http_connection_give_room(conns);
+    conns->overdue_ms = conns->tick_ms;
+    conns->tick_ms = uv_now(conns->loop);
+    if (http_connections_first_expired(conns) != NULL)
+        http_connections_start_turns(conns);
 }
 
 /* --- all connections of a server --- */
@@ -772,36 +848,34 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
                          struct wait_group *clients, struct wait_group *handles,
                          struct http_connections **out)
 {
-    const uint64_t timeout_ms[HTTP_DEADLINES] = {
-        [HTTP_DEADLINE_OPENING] = options->limits.head_timeout_ms,
-        [HTTP_DEADLINE_IDLE] = options->limits.idle_timeout_ms,
-        [HTTP_DEADLINE_PROXY_OPENING] = options->limits.head_timeout_ms,
-        [HTTP_DEADLINE_PROXY_IDLE] = options->limits.idle_timeout_ms,
-        [HTTP_DEADLINE_HEAD] = options->limits.head_timeout_ms,
-        [HTTP_DEADLINE_WRITE] = options->limits.write_timeout_ms,
-        [HTTP_DEADLINE_ROOM] = options->room_timeout_ms,
-        [HTTP_DEADLINE_LINGER] = HTTP_LINGER_MS,
-        [HTTP_DEADLINE_GRACE] = HTTP_GRACE_MS,
-    };
     struct http_connections *conns = calloc(1, sizeof *conns);
     if (conns == NULL)
         return -ENOMEM;
-    const struct http_scheduler_callbacks turns = {http_connection_on_tick, http_connection_on_expired,
-                                                   http_connection_on_run, conns};
     conns->loop = loop;
     conns->options = *options;
     conns->clients = clients;
     conns->handles = handles;
     conns->announcing_close = options->close_each;
-    conns->proxies = options->trusted_proxies != NULL && options->trusted_proxies->count > 0;
     conns->parser_config.head_max = options->limits.head_max;
     conns->parser_config.body_max = options->limits.body_max;
     conns->parser_config.accepts_empty_host = options->accepts_empty_host;
     http_field_table_init(&conns->parser_config.fields, options->handler.fields, options->handler.field_count,
-                          conns->proxies);
+                          options->trusted_proxies != NULL);
     list_init(&conns->open);
-    list_init(&conns->waiting_for_room);
-    http_scheduler_init(&conns->scheduler, loop, timeout_ms, &turns);
+    list_init(&conns->run_queue);
+    for (int i = 0; i < DEADLINES; i++)
+        list_init(&conns->deadlines[i]);
+    conns->timeout_ms[OPENING_TIME] = conns->timeout_ms[HEAD_TIME] = options->limits.head_timeout_ms;
+    conns->timeout_ms[IDLE_TIME] = options->limits.idle_timeout_ms;
+    conns->timeout_ms[WRITE_TIME] = options->limits.write_timeout_ms;
+    conns->timeout_ms[ROOM_TIME] = options->room_timeout_ms;
+    conns->timeout_ms[LINGER_TIME] = HTTP_LINGER_MS;
+    conns->timeout_ms[GRACE_TIME] = HTTP_GRACE_MS;
+    (void)uv_timer_init(loop, &conns->tick); /* cannot fail, nor can the next */
+    (void)uv_idle_init(loop, &conns->turn);
+    conns->tick.data = conns->turn.data = conns;
+    conns->tick_ms = uv_now(loop);
+    (void)uv_timer_start(&conns->tick, http_connection_on_tick, TICK_MS, TICK_MS);
     http_date_refresh(&conns->date);
     conns->random = random_seed(conns);
     *out = conns;
@@ -811,7 +885,8 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
 void http_connections_free(struct http_connections *conns)
 {
     assert(list_empty(&conns->open));
-    http_connection_free_freelist(conns);
+    if (conns->spare != NULL)
+        http_connection_free_exchange(conns->spare);
     http_output_clear(&conns->output);
     buf_fini(&conns->output.heads);
     free(conns);
@@ -832,7 +907,8 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
     wait_group_add(conns->clients, 1);
     wait_group_add(conns->handles, 1);
     uint64_t max_age_ms = conns->options.limits.max_connection_age_ms;
-    c->from_proxy = conns->proxies && ip_networks_contain(conns->options.trusted_proxies, &accepted->peer);
+    c->from_proxy = conns->options.trusted_proxies != NULL &&
+                    ip_networks_contain(conns->options.trusted_proxies, &accepted->peer);
     c->tcp.data = c;
     c->conns = conns;
     c->over_limit = over_limit;
@@ -840,7 +916,9 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
     c->state = c->from_proxy ? PROXY : NEW;
     c->retire_ms = max_age_ms == 0 ? UINT64_MAX
                                    : uv_now(conns->loop) + http_connection_age_ms(max_age_ms, &conns->random);
-    http_task_init(&c->task);
+    c->deadline = NO_DEADLINE;
+    list_init(&c->deadline_link);
+    list_init(&c->run_link);
     list_append(&conns->open, &c->link);
     conns->rejections += over_limit;
     metric_add(&conns->options.metrics->connections_open, 1);
@@ -854,35 +932,29 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
     http_connection_settle(c);
 }
 
-/* A connection has such a deadline while it waits for a request, and at no other time when this is called:
- * the deadline changes before the loop polls again. */
-static struct http_connection *http_connection_oldest_waiting(const struct http_connections *conns)
+/*
+ * A connection has the deadline of its opening or of idleness while it waits for a request, and at no other
+ * time when this is called: the deadline changes before the loop polls again. If a request is in the kernel
+ * the connection does not wait any more. It gets the deadline of a request, so it is checked once, however
+ * many new connections come before it is read.
+ */
+static struct http_connection *http_connections_next_to_evict(struct http_connections *conns)
 {
-    const struct http_scheduler *s = &conns->scheduler;
-    struct http_task *t = http_scheduler_oldest(s, HTTP_DEADLINE_OPENING, HTTP_DEADLINE_IDLE);
-    if (t == NULL)
-        t = http_scheduler_oldest(s, HTTP_DEADLINE_PROXY_OPENING, HTTP_DEADLINE_PROXY_IDLE);
-    return t != NULL ? http_connection_of(t) : NULL;
-}
-
-/* A request in the kernel has begun. So each connection is checked for it once, however many new connections
- * come before it is read. */
-static struct http_connection *http_connection_next_to_evict(struct http_connections *conns)
-{
-    struct http_connection *c = http_connection_oldest_waiting(conns);
-    for (; c != NULL && http_connection_has(c, SIOCINQ); c = http_connection_oldest_waiting(conns))
-        http_connection_set_deadline(c, HTTP_DEADLINE_HEAD);
-    if (c != NULL || !conns->options.evict_any)
-        return c;
-    struct http_task *t = http_scheduler_oldest(&conns->scheduler, HTTP_DEADLINE_HEAD, HTTP_DEADLINE_GRACE);
-    return t != NULL ? http_connection_of(t) : NULL;
+    struct http_connection *c = NULL;
+    for (int direct = 1; direct >= 0; direct--)
+        while ((c = http_connections_oldest(conns, OPENING_TIME, IDLE_TIME, direct != 0)) != NULL) {
+            if (!http_connection_has(c, SIOCINQ))
+                return c;
+            http_connection_set_deadline(c, HEAD_TIME);
+        }
+    return conns->options.evict_any ? http_connections_oldest(conns, HEAD_TIME, GRACE_TIME, false) : NULL;
 }
 
 bool http_connections_evict(struct http_connections *conns)
 {
     struct http_connection *c = NULL;
     do {
-        c = http_connection_next_to_evict(conns);
+        c = http_connections_next_to_evict(conns);
         if (c == NULL)
             return false;
         http_connection_close(c);
@@ -904,36 +976,35 @@ void http_connections_announce_close(struct http_connections *conns)
 }
 
 /*
- * Closes a connection between two requests: all its responses were written, so lingering is not needed. A
- * request in the kernel has begun, and would be reset.
+ * Connections between two requests are closed: all their responses were written, so lingering is not needed.
+ * A request in the kernel has begun, and would be reset.
  */
-static void http_connection_finish(struct http_connection *c)
-{
-    if ((!http_connection_takes_requests(c) && c->state != PROXY) || c->writing > 0 ||
-        http_task_queued(&c->task))
-        return;
-    if (http_connection_between_requests(c) && !http_connection_has(c, SIOCINQ))
-        http_connection_close(c);
-    else
-        http_connection_set_deadline(c, http_connection_deadline_for_input(c));
-}
-
 void http_connections_finish(struct http_connections *conns)
 {
-    struct list *next = NULL;
     conns->finishing = true;
-    for (struct list *l = conns->open.next; l != &conns->open; l = next) {
-        next = l->next;
-        http_connection_finish(LIST_ENTRY(l, struct http_connection, link));
+    for (struct list *idle = &conns->deadlines[IDLE_TIME]; !list_empty(idle);) {
+        struct http_connection *c = http_connection_of_deadline(idle->next);
+        if (http_connection_has(c, SIOCINQ))
+            http_connection_set_deadline(c, GRACE_TIME);
+        else
+            http_connection_close(c);
     }
+    for (struct list *new = &conns->deadlines[OPENING_TIME]; !list_empty(new);)
+        http_connection_set_deadline(http_connection_of_deadline(new->next), GRACE_TIME);
+}
+
+static void http_connections_on_handle_closed(uv_handle_t *handle)
+{
+    const struct http_connections *conns = handle->data;
+    wait_group_done(conns->handles); /* which may free the server */
 }
 
 void http_connections_close(struct http_connections *conns)
 {
-    struct list *next = NULL;
-    for (struct list *l = conns->open.next; l != &conns->open; l = next) {
-        next = l->next;
-        http_connection_close(LIST_ENTRY(l, struct http_connection, link));
-    }
-    http_scheduler_close(&conns->scheduler, conns->handles);
+    for (struct list *l = conns->open.next; l != &conns->open; l = l->next)
+        http_connection_close(LIST_ENTRY(l, struct http_connection, link)); /* it leaves the list later */
+    assert(list_empty(&conns->run_queue));
+    wait_group_add(conns->handles, 2);
+    uv_close((uv_handle_t *)&conns->tick, http_connections_on_handle_closed);
+    uv_close((uv_handle_t *)&conns->turn, http_connections_on_handle_closed);
 }

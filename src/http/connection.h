@@ -1,6 +1,4 @@
-/*
- * The client connections of one server, and the exchanges on them (see exchange.h).
- */
+/* The client connections of one server, and the exchanges on them (see exchange.h). */
 #ifndef HTTP_CONNECTION_H
 #define HTTP_CONNECTION_H
 
@@ -50,7 +48,7 @@ void http_connections_announce_close(struct http_connections *conns);
 /* Closes connections between two requests at once, and the others after their next response. */
 void http_connections_finish(struct http_connections *conns);
 
-/* Closes all connections and the scheduler. */
+/* Closes all connections. */
 void http_connections_close(struct http_connections *conns);
 
 /*

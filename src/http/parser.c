@@ -13,7 +13,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 
 /* --- names of header fields --- */
 
@@ -278,8 +277,10 @@ static int http_parser_on_header_field(llhttp_t *l, const char *at, size_t n)
     struct http_parser *p = http_parser_of(l);
     size_t room = sizeof p->name - p->state.name_len;
     size_t kept = n < room ? n : room;
-    if (p->state.name_len == 0)
+    if (p->state.name_len == 0) {
         memset(p->name, 0, sizeof p->name);
+        p->state.value = (struct http_piece){.start = http_parser_place_of(p, at)}; /* if it is empty */
+    }
     memcpy(p->name + p->state.name_len, at, kept);
     p->state.name_len += kept;
     return 0;
@@ -289,9 +290,8 @@ static int http_parser_on_header_field(llhttp_t *l, const char *at, size_t n)
 static int http_parser_on_header_field_complete(llhttp_t *l)
 {
     struct http_parser *p = http_parser_of(l);
-    p->state.value = (struct http_piece){.field = -1};
-    if (!http_parser_has_head(p))
-        p->state.value.field = http_parser_find_field(&p->config->fields, p->name, p->state.name_len);
+    p->state.value.field =
+        http_parser_has_head(p) ? -1 : http_parser_find_field(&p->config->fields, p->name, p->state.name_len);
     p->state.name_len = 0;
     return 0;
 }
@@ -342,27 +342,9 @@ static const struct http_piece *http_parser_values(const struct http_parser *p, 
 }
 
 /* Without the white space around it. */
-static struct span http_parser_value_of(const char *bytes, const struct http_piece *value)
+static struct span http_parser_value_of(const struct http_parser *p, const struct http_piece *value)
 {
-    return span_trim((struct span){bytes + value->start, value->len});
-}
-
-/* Sets the fields of the request from values in `bytes`. Marks fields that were sent more often than they may
- * be, and lists that have to be joined. */
-static void http_parser_take_values(struct http_parser *p, const char *bytes, const struct http_piece *values,
-                                    unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        struct span *known = &p->request.field[values[i].field];
-        struct span value = http_parser_value_of(bytes, &values[i]);
-        enum http_repeat repeat = p->config->fields.field[values[i].field].repeat;
-        if (known->data == NULL)
-            *known = value;
-        else if (repeat == HTTP_REPEAT_LIST)
-            p->state.lists |= 1U << values[i].field;
-        else if (repeat == HTTP_REPEAT_REJECT || (repeat == HTTP_REPEAT_SAME && !span_equal(*known, value)))
-            p->state.ambiguous = true;
-    }
+    return span_trim((struct span){p->head.data + value->start, value->len});
 }
 
 /* Joins the values of a list behind the head. */
@@ -376,7 +358,7 @@ static void http_parser_join_list(struct http_parser *p, int field)
         if (values[i].field != field)
             continue;
         buf_append_str(&p->head, separator);
-        buf_append_span(&p->head, http_parser_value_of(p->head.data, &values[i]));
+        buf_append_span(&p->head, http_parser_value_of(p, &values[i]));
         separator = ", ";
     }
     p->request.field[field] = span_trim((struct span){p->head.data + start, p->head.len - start});
@@ -396,18 +378,25 @@ static int http_parser_reserve(struct buf *b, size_t extra)
     return buf_error(b);
 }
 
-/* The lists together are shorter than the head. So one reservation is enough, after which nothing moves. */
+/* Lists that were sent in several fields are joined behind the head. Together they are shorter than it, so
+ * one reservation is enough, after which nothing moves. */
 static int http_parser_set_fields(struct http_parser *p)
 {
     unsigned count = 0;
     const struct http_piece *values = http_parser_values(p, &count);
-    http_parser_take_values(p, p->head.data, values, count);
-    if (p->state.lists == 0)
-        return 0;
     if (http_parser_reserve(&p->head, p->head.len) != 0)
         return 500;
-    memset(p->request.field, 0, sizeof p->request.field);
-    http_parser_take_values(p, p->head.data, values, count);
+    for (unsigned i = 0; i < count; i++) {
+        struct span *known = &p->request.field[values[i].field];
+        struct span value = http_parser_value_of(p, &values[i]);
+        enum http_repeat repeat = p->config->fields.field[values[i].field].repeat;
+        if (known->data == NULL)
+            *known = value;
+        else if (repeat == HTTP_REPEAT_LIST)
+            p->state.lists |= 1U << values[i].field;
+        else if (repeat == HTTP_REPEAT_REJECT || (repeat == HTTP_REPEAT_SAME && !span_equal(*known, value)))
+            p->state.ambiguous = true;
+    }
     for (unsigned left = p->state.lists; left != 0; left &= left - 1)
         http_parser_join_list(p, __builtin_ctz(left));
     return 0;
@@ -500,15 +489,16 @@ static size_t http_parser_usual_line(struct span bytes)
 }
 
 /*
- * Returns the length of the request if it has the section that is kept, and is complete then; or 0. A section
- * is whole, with its content if it has any, so no other one begins with it. On a connection of a proxy it may
- * be that of another client: the time of the comparison must not tell how much of its API key is right.
+ * Returns the length of the request if it has the section that is kept, which ends with the head; or 0. On a
+ * connection of a proxy it may be that of another client: the time of the comparison must not tell how much
+ * of its API key is right.
  */
 static size_t http_parser_recognise(struct http_parser *p, struct span bytes, size_t line_len)
 {
     const struct http_section *s = *p->section;
-    struct http_request *r = &p->request;
     struct span section = span_skip(bytes, line_len);
+    struct span path;
+    struct span query;
     if (s == NULL || section.len < s->len || line_len + s->len > p->config->head_max)
         return 0;
     section.len = s->len;
@@ -518,58 +508,34 @@ static size_t http_parser_recognise(struct http_parser *p, struct span bytes, si
     if (http_parser_reserve(&p->head, len) != 0)
         return 0;
     memcpy(p->head.data, bytes.data + USUAL_METHOD.len, len);
-    if (http_target_split(p->head.data, len, &r->path, &r->query) != 0)
+    if (http_target_split(p->head.data, len, &path, &query) != 0)
         return 0;
     p->head.len = len;
-    http_parser_take_values(p, s->bytes, s->value, s->values);
-    r->method = METHOD_GET;
-    r->minor_version = 1;
-    r->keep_alive = s->keep_alive;
+    p->request = s->request;
+    p->request.path = path;
+    p->request.query = query;
     p->state.phase = HTTP_PARSE_COMPLETE;
     return line_len + s->len;
 }
 
-void http_section_free(struct http_section *s)
-{
-    if (s == NULL)
-        return;
-    explicit_bzero(s->bytes, s->len);
-    free(s);
-}
-
-/* Returns the connection's section with room for `len` bytes; NULL where there is no memory. */
-static struct http_section *http_parser_clear_section(const struct http_parser *p, size_t len)
-{
-    struct http_section *s = *p->section;
-    if (s != NULL && s->cap >= len) {
-        explicit_bzero(s->bytes, s->len);
-        return s;
-    }
-    http_section_free(s);
-    s = *p->section = malloc(sizeof *s + len);
-    if (s != NULL)
-        s->cap = len;
-    return s;
-}
-
 /* Keeps the section of a request of the usual form, whose head has come whole. */
-static void http_parser_keep_section(struct http_parser *p, struct span section, size_t line_len)
+static void http_parser_keep_section(struct http_parser *p, size_t line_len)
 {
-    unsigned count = 0;
-    const struct http_piece *values = http_parser_values(p, &count);
-    if (section.len > HTTP_SECTION_MAX || count > HTTP_FIELDS_MAX || p->state.lists != 0)
+    struct span section = span_skip(buf_span(&p->head), line_len);
+    if (section.len > HTTP_SECTION_MAX || p->state.lists != 0 || p->state.tail_len > 0)
         return;
-    struct http_section *s = http_parser_clear_section(p, section.len);
+    struct http_section *s = *p->section != NULL ? *p->section : malloc(sizeof *s);
     if (s == NULL)
         return;
+    if (s == *p->section)
+        explicit_bzero(s->bytes, s->len);
+    *p->section = s;
+    s->request = p->request;
     s->len = section.len;
-    s->keep_alive = p->request.keep_alive;
-    s->values = count;
-    for (unsigned i = 0; i < count; i++) {
-        s->value[i] = values[i];
-        s->value[i].start -= values[i].len > 0 ? (uint32_t)line_len : 0;
-    }
     memcpy(s->bytes, section.data, section.len);
+    for (int i = 0; i < HTTP_FIELDS_MAX; i++)
+        if (p->request.field[i].data != NULL)
+            s->request.field[i].data = s->bytes + (p->request.field[i].data - section.data);
 }
 
 /* --- feeding --- */
@@ -737,7 +703,7 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
     if (p->state.phase != HTTP_PARSE_COMPLETE)
         return HTTP_NEED_MORE;
     if (line_len > 0)
-        http_parser_keep_section(p, (struct span){bytes.data + line_len, *used - line_len}, line_len);
+        http_parser_keep_section(p, line_len);
     return HTTP_COMPLETE;
 }
 

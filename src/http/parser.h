@@ -12,6 +12,7 @@
 #include "http/exchange.h"
 
 #include <llhttp.h>
+#include <stdlib.h>
 
 /* The fields whose values are kept, found by the length of their name. */
 struct http_field_table {
@@ -46,20 +47,23 @@ struct http_piece {
 
 /*
  * The header section of an earlier request of a connection. Most clients send the same one with each request,
- * and it is not parsed again. A longer one than HTTP_SECTION_MAX is not kept.
+ * and it is not parsed again. A longer one than HTTP_SECTION_MAX is not kept, nor is content.
  */
 enum { HTTP_SECTION_MAX = 512 };
 
 struct http_section {
-    size_t len, cap; /* of `bytes` */
-    bool keep_alive;
-    unsigned values;
-    struct http_piece value[HTTP_FIELDS_MAX]; /* in `bytes` */
-    char bytes[];                             /* with the empty line at the end, and content */
+    struct http_request request; /* without its target; its fields are in `bytes` */
+    size_t len;
+    char bytes[HTTP_SECTION_MAX]; /* with the empty line at the end */
 };
 
 /* Erases it, since a key may be in it. NULL: nothing to free. */
-void http_section_free(struct http_section *s);
+static inline void http_section_free(struct http_section *s)
+{
+    if (s != NULL)
+        explicit_bzero(s->bytes, s->len);
+    free(s);
+}
 
 /* How far a request has been read; it only proceeds. */
 enum http_parse_phase {

@@ -66,7 +66,7 @@ struct http_server_options {
     /* Connections over the limit that may stay open at a time until their client has read its 503. Further
      * ones get the 503 if their request has arrived, and are closed at once. */
     int max_rejections;
-    const struct ip_networks *trusted_proxies; /* their reports of client addresses are used; may be NULL */
+    const struct ip_networks *trusted_proxies; /* their reports of client addresses are used; NULL: none */
     bool close_each;                           /* every response contains "Connection: close" */
     bool accepts_empty_host;                   /* health checks send one */
     bool evict_any; /* at the limit a connection may be closed although it is being read or answered */
