@@ -70,28 +70,17 @@ static bool cluster_holds(const struct redis_reply *range, int slot)
     return cluster_is_range(range) && bound[0].integer <= slot && slot <= bound[1].integer;
 }
 
-static bool cluster_has_no_name(const struct redis_reply *node)
-{
-    return node->type == REPLY_ARRAY && node->elements > 0 &&
-           cluster_is_unnamed(reply_text(reply_first(node)));
-}
-
 /* Returns NULL, or why there is no master. */
 static const char *cluster_read_range(const struct redis_reply *range, struct span asked,
                                       struct locator_answer *out)
 {
-    struct redis_address address;
     const struct redis_reply *node = reply_element(range, 2);
-    out->unnamed = cluster_has_no_name(node);
-    if (!cluster_read_node(node, asked, &out->master))
-        return out->unnamed ? "it does not know the host of the node" : "its answer is not an address";
-    for (size_t i = 3; i < range->elements && out->replicas < LOCATOR_REPLICAS_MAX; i++) {
-        node = reply_next(node);
-        out->unnamed = out->unnamed || cluster_has_no_name(node);
-        if (cluster_read_node(node, asked, &address))
-            out->replica[out->replicas++] = address;
-    }
-    return NULL;
+    bool is_node = cluster_read_node(node, asked, &out->master);
+    out->unnamed =
+        node->type == REPLY_ARRAY && node->elements > 0 && cluster_is_unnamed(reply_text(reply_first(node)));
+    if (is_node)
+        return NULL;
+    return out->unnamed ? "it does not know the host of the node" : "its answer is not an address";
 }
 
 /* The nodes of other slots can be queried, too. */
@@ -171,7 +160,7 @@ static bool cluster_compose(const struct redis_endpoint *endpoint, int n, struct
     return n == 0;
 }
 
-/* The master and the replicas of the slot, and further nodes. */
+/* The master of the slot, and further nodes. */
 static const char *cluster_read_answer(const struct redis_endpoint *endpoint,
                                        const struct redis_endpoint *server, int n,
                                        const struct redis_reply *reply, struct locator_answer *answer)

@@ -4,8 +4,8 @@
  *
  * The query is CLUSTER SLOTS, which every version and every provider has. Its one reply lists the ranges of
  * slots, with the master and the healthy replicas of each. Their ports are for the kind of connection of the
- * query. Replicas are not used, but a master that was one of them shows a failover. CLUSTER SHARDS needs
- * Redis 7, and lists failed nodes as well.
+ * query. Replicas are not used, but can be queried. CLUSTER SHARDS needs Redis 7, and lists failed nodes as
+ * well.
  *
  * While a slot migrates, its keys move to another node one by one. The source answers for the keys that it
  * still has. For any other key it refers to the target with an ASK error.

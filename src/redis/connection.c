@@ -59,8 +59,6 @@ static const unsigned NEXT[] = {
 };
 /* clang-format on */
 
-enum { PENDING_CAPACITY_MIN = 64 };
-
 enum {
     READ_MAX = 16 * 1024,   /* bytes read at a time; the size of the largest TLS record */
     BACKLOG_MIN = 4 * 1024, /* bytes; fewer never fill the kernel's buffers, however small the segments are */
@@ -78,13 +76,6 @@ struct pending_command {
     redis_reply_fn fn;
     void *arg;
     uint64_t sent_ns; /* monotonic */
-};
-
-/* Oldest first: a ring that grows and keeps its memory. */
-struct pending {
-    struct pending_command *ring; /* owned */
-    size_t capacity;              /* a power of two, or 0 */
-    size_t head, used;
 };
 
 /* One attempt at one address. It is in use while it is that of its connection. */
@@ -121,7 +112,8 @@ struct redis_connection {
     struct redis_attempts attempts;
     struct socket *socket; /* NULL unless CONNECTING or later */
 
-    struct pending pending;
+    struct buf pending;       /* of struct pending_command, oldest first */
+    size_t ended;             /* the first of them, which have their replies */
     uint64_t unsent_since_ns; /* when the first command since the last flush was queued; 0: there is none */
 
     /* The handshake. */
@@ -153,47 +145,32 @@ struct redis_connection {
 
 /* --- commands that wait for their replies --- */
 
-/* Makes room for `count` more commands, at most PENDING_CAPACITY_MIN. Returns 0 or -ENOMEM. */
-static int pending_reserve(struct pending *q, size_t count)
+/* Makes room for `count` more commands. Returns 0 or -ENOMEM. */
+static int pending_reserve(struct redis_connection *c, size_t count)
 {
-    assert(count <= PENDING_CAPACITY_MIN);
-    if (q->used + count <= q->capacity)
-        return 0;
-    size_t capacity = q->capacity == 0 ? PENDING_CAPACITY_MIN : q->capacity * 2;
-    struct pending_command *ring = calloc(capacity, sizeof *ring);
-    if (ring == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < q->used; i++)
-        ring[i] = q->ring[(q->head + i) & (q->capacity - 1)];
-    free(q->ring);
-    q->ring = ring;
-    q->capacity = capacity;
-    q->head = 0;
-    return 0;
-}
-
-/* pending_reserve must have succeeded since the last call. */
-static void pending_push(struct pending *q, struct pending_command command)
-{
-    assert(q->used < q->capacity);
-    q->ring[(q->head + q->used) & (q->capacity - 1)] = command;
-    q->used++;
+    if (c->ended * sizeof(struct pending_command) * 2 >= c->pending.len) {
+        buf_consume(&c->pending, c->ended * sizeof(struct pending_command));
+        c->ended = 0;
+    }
+    int err = buf_reserve(&c->pending, count * sizeof(struct pending_command));
+    c->pending.error = 0;
+    return err;
 }
 
 /* The oldest command, or NULL. Borrowed until the next change. */
-static const struct pending_command *pending_oldest(const struct pending *q)
+static const struct pending_command *pending_oldest(const struct redis_connection *c)
 {
-    return q->used == 0 ? NULL : &q->ring[q->head];
+    const struct pending_command *all = (const void *)c->pending.data;
+    return c->ended * sizeof *all == c->pending.len ? NULL : &all[c->ended];
 }
 
 /* Removes the oldest command; there must be one. */
-static struct pending_command pending_pop(struct pending *q)
+static struct pending_command pending_pop(struct redis_connection *c)
 {
-    assert(q->used > 0);
-    struct pending_command command = q->ring[q->head];
-    q->head = (q->head + 1) & (q->capacity - 1);
-    q->used--;
-    return command;
+    const struct pending_command *oldest = pending_oldest(c);
+    assert(oldest != NULL);
+    c->ended++;
+    return *oldest;
 }
 
 /* --- the socket --- */
@@ -352,7 +329,7 @@ static void redis_connection_on_prepare(uv_prepare_t *flusher)
  */
 static int redis_connection_queue_bytes(struct redis_connection *c, struct span bytes, size_t count)
 {
-    if (pending_reserve(&c->pending, count) != 0 ||
+    if (pending_reserve(c, count) != 0 ||
         redisAppendFormattedCommand(c->socket->context, bytes.data, bytes.len) != REDIS_OK)
         return -ENOMEM;
     if (c->unsent_since_ns == 0) {
@@ -365,7 +342,7 @@ static int redis_connection_queue_bytes(struct redis_connection *c, struct span 
 static void redis_connection_expect_reply(struct redis_connection *c, struct pending_command command)
 {
     command.sent_ns = c->unsent_since_ns;
-    pending_push(&c->pending, command);
+    buf_append(&c->pending, &command, sizeof command); /* there is room, see redis_connection_queue_bytes() */
 }
 
 /* `reply` is NULL if the connection of the command was lost. */
@@ -413,16 +390,7 @@ bool redis_connection_is_usable(const struct redis_connection *c)
 
 static void redis_connection_log(const struct redis_connection *c, const char *message, const char *why)
 {
-    struct log_line line;
-    if (!log_begin(&line, LOG_WARN, message))
-        return;
-    struct buf where = BUF_INIT;
-    redis_endpoint_describe(c->options.endpoint, &where);
-    log_str(&line, "redis", buf_span(&where));
-    log_str(&line, "client", span_of(c->options.client_name));
-    log_str(&line, "reason", span_of(redis_endpoint_redact(c->options.endpoint, why)));
-    log_end(&line);
-    buf_fini(&where);
+    redis_endpoint_log(c->options.endpoint, LOG_WARN, message, "redis", c->options.client_name, why);
 }
 
 /* `error` is the reply to a command that can be left out. */
@@ -479,8 +447,8 @@ static void redis_connection_drop_socket(struct redis_connection *c)
     uv_close((uv_handle_t *)&c->socket->poll, socket_on_closed);
     c->socket = NULL;
     c->unsent_since_ns = 0;
-    while (pending_oldest(&c->pending) != NULL) {
-        struct pending_command command = pending_pop(&c->pending);
+    while (pending_oldest(c) != NULL) {
+        struct pending_command command = pending_pop(c);
         redis_connection_end_command(c, &command, NULL);
     }
 }
@@ -517,7 +485,7 @@ void redis_connection_fail(struct redis_connection *c, const char *why)
  */
 static void redis_connection_fail_reply(struct redis_connection *c)
 {
-    struct pending_command command = pending_pop(&c->pending);
+    struct pending_command command = pending_pop(c);
     metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
     redis_connection_end_command(c, &command, &resp_oversize);
     if (c->state == READY) /* the callback has not closed the connection */
@@ -674,11 +642,11 @@ static void redis_connection_on_subscribed(struct redis_connection *c, const str
 /* A push confirms a subscription in place of the reply. False for any other push. */
 static bool redis_connection_confirm_subscription(struct redis_connection *c, struct span kind)
 {
-    const struct pending_command *oldest = pending_oldest(&c->pending);
+    const struct pending_command *oldest = pending_oldest(c);
     if (oldest == NULL || oldest->own != redis_connection_on_subscribed ||
         !span_equal(kind, SPAN("subscribe")))
         return false;
-    (void)pending_pop(&c->pending);
+    (void)pending_pop(c);
     redis_connection_count_reply(c);
     return true;
 }
@@ -784,7 +752,7 @@ static int redis_connection_send_heartbeat(struct redis_connection *c)
  */
 static uint64_t redis_connection_waited_ms(const struct redis_connection *c)
 {
-    const struct pending_command *oldest = pending_oldest(&c->pending);
+    const struct pending_command *oldest = pending_oldest(c);
     if (oldest == NULL || oldest->sent_ns == c->unsent_since_ns) /* none is written yet */
         return 0;
     uint64_t progress_ns = c->socket->progress_ns;
@@ -795,7 +763,7 @@ static uint64_t redis_connection_waited_ms(const struct redis_connection *c)
 static bool redis_connection_reply_takes_too_long(struct redis_connection *c)
 {
     const struct resp_parser *parser = &c->socket->parser;
-    if (pending_oldest(&c->pending) == NULL || !(resp_in_reply(parser) || resp_in_push(parser) != 0))
+    if (pending_oldest(c) == NULL || !(resp_in_reply(parser) || resp_in_push(parser) != 0))
         return false;
     return ++c->reply_heartbeats > REDIS_CONNECTION_REPLY_HEARTBEATS_MAX;
 }
@@ -947,7 +915,7 @@ static void redis_connection_on_reply(struct redis_connection *c, const struct r
     c->reply_heartbeats = 0;
     bool error = reply->type == REPLY_ERROR;
     c->attempts.failure = error ? REDIS_FAILURE_REFUSED : REDIS_FAILURE_PASSING;
-    if (pending_oldest(&c->pending) == NULL) {
+    if (pending_oldest(c) == NULL) {
         redis_connection_fail(c, error ? reply->str : "a reply without a command");
         return;
     }
@@ -957,7 +925,7 @@ static void redis_connection_on_reply(struct redis_connection *c, const struct r
         redis_connection_fail(c, problem);
         return;
     }
-    struct pending_command command = pending_pop(&c->pending);
+    struct pending_command command = pending_pop(c);
     if (c->options.loop_lag != NULL)
         loop_lag_begin_at(c->options.loop_lag, read_ns);
     histogram_observe(&c->options.metrics->redis_command_duration_seconds,
@@ -1185,7 +1153,7 @@ static void redis_connection_on_poll(uv_poll_t *poll, int status, int events)
 
 static void redis_connection_connect_next(struct redis_connection *c)
 {
-    assert(c->state == CONNECTING && c->socket == NULL && pending_oldest(&c->pending) == NULL);
+    assert(c->state == CONNECTING && c->socket == NULL && pending_oldest(c) == NULL);
     if (c->attempts.addresses > 0)
         c->attempts.address = c->address[c->next_address++];
     redis_connection_start_timer(c, c->options.limit_ms);
@@ -1290,8 +1258,8 @@ static void redis_connection_on_handle_closed(uv_handle_t *handle)
 static void redis_connection_free(void *arg)
 {
     struct redis_connection *c = arg;
-    assert(pending_oldest(&c->pending) == NULL);
-    free(c->pending.ring);
+    assert(pending_oldest(c) == NULL);
+    buf_fini(&c->pending);
     buf_fini(&c->untracked);
     buf_fini(&c->elsewhere);
     free(c);

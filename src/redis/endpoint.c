@@ -408,6 +408,22 @@ const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *re
     return "ERR with a text that repeats the password, and is withheld";
 }
 
+void redis_endpoint_log(const struct redis_endpoint *t, enum log_level level, const char *message,
+                        const char *kind, const char *client, const char *why)
+{
+    struct log_line line;
+    if (!log_begin(&line, level, message))
+        return;
+    struct buf where = BUF_INIT;
+    redis_endpoint_describe(t, &where);
+    log_str(&line, kind, buf_span(&where));
+    log_str(&line, "client", span_of(client));
+    if (why != NULL)
+        log_str(&line, "reason", span_of(redis_endpoint_redact(t, why)));
+    log_end(&line);
+    buf_fini(&where);
+}
+
 void redis_endpoint_hello(const struct redis_endpoint *t, const char *client_name, struct buf *out)
 {
     bool authenticates = t->password != NULL;

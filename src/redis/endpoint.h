@@ -17,6 +17,7 @@
 #ifndef REDIS_ENDPOINT_H
 #define REDIS_ENDPOINT_H
 
+#include "base/log.h"
 #include "base/settings.h"
 #include "redis/reply.h"
 
@@ -139,6 +140,13 @@ void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out);
  * reply quotes a password. A Redis that does not know HELLO repeats its arguments.
  */
 const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *reason);
+
+/*
+ * Logs what has happened to a connection of `client` there. `kind` is the name of the field with its address.
+ * `why` may be NULL.
+ */
+void redis_endpoint_log(const struct redis_endpoint *t, enum log_level level, const char *message,
+                        const char *kind, const char *client, const char *why);
 
 /* Appends the first command on a connection: HELLO 3 with authentication and client name. */
 void redis_endpoint_hello(const struct redis_endpoint *t, const char *client_name, struct buf *out);

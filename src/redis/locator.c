@@ -141,16 +141,7 @@ static void locator_enter(struct locator *l, enum locator_state next)
 
 static void locator_log(const struct locator *l, enum log_level level, const char *message, const char *why)
 {
-    struct log_line line;
-    struct buf name = BUF_INIT;
-    if (!log_begin(&line, level, message))
-        return;
-    redis_endpoint_describe(&l->server, &name);
-    log_str(&line, l->protocol->name, buf_span(&name));
-    log_str(&line, "client", span_of(l->options.client_name));
-    log_str(&line, "reason", span_of(redis_endpoint_redact(l->options.endpoint, why)));
-    log_end(&line);
-    buf_fini(&name);
+    redis_endpoint_log(&l->server, level, message, l->protocol->name, l->options.client_name, why);
 }
 
 static void locator_drop_connection(struct locator *l)

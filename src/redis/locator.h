@@ -39,7 +39,7 @@ struct locator_answer {
     struct redis_address down[LOCATOR_REPLICAS_MAX];    /* replicas that are down or disconnected */
     struct redis_address node[LOCATOR_NODES_MAX];       /* further servers that can be queried from now on */
     int replicas, downs, nodes;
-    bool unnamed; /* the master or a replica has no host name, although the cluster prefers host names */
+    bool unnamed; /* the master has no host name, although the cluster prefers host names */
 };
 
 /* How servers of one kind are queried, and how their replies are parsed. */

@@ -22,34 +22,16 @@ static const char MOVED[] = "another server is named in its place";
 
 /* --- failovers --- */
 
-/* A replica of a former master that has become the master is a failover. Any other node got the slot. */
-static bool selection_was_promoted(const struct selection *s)
-{
-    bool known = s->successors < 0;
-    for (int i = 0; i < s->successors; i++)
-        known = known || redis_address_is_same(&s->successor[i], &s->master);
-    return known;
-}
-
 /* The master is in use, or the replica in use follows it. */
 static void selection_follow_master(struct selection *s)
 {
     if (s->followed.port != 0 && redis_address_is_same(&s->followed, &s->master))
         return;
-    enum redis_failover kind = selection_was_promoted(s) ? REDIS_FAILOVER_MASTER : REDIS_FAILOVER_SLOT;
+    enum redis_failover kind = s->migrates ? REDIS_FAILOVER_SLOT : REDIS_FAILOVER_MASTER;
     if (s->followed.port != 0)
         metric_add(&s->metrics->redis_failovers_total[kind], 1);
     s->followed = s->master;
-    s->successors = -1;
-}
-
-static void selection_note_successors(struct selection *s, const struct locator_answer *answer)
-{
-    if (!redis_endpoint_is_cluster(s->settings) || !redis_address_is_same(&answer->master, &s->followed))
-        return;
-    s->followed = answer->master;
-    s->successors = answer->replicas;
-    memcpy(s->successor, answer->replica, (size_t)answer->replicas * sizeof answer->replica[0]);
+    s->migrates = false;
 }
 
 /* --- the choice --- */
@@ -161,7 +143,6 @@ static void selection_note_answer(struct selection *s, const struct locator_answ
         s->down_ms = 0;
     else if (s->down_ms == 0)
         s->down_ms = now;
-    selection_note_successors(s, answer);
     if (!s->is_master) /* the next ROLE of the replica shows whether it follows this one */
         s->master = answer->master;
 }
@@ -289,11 +270,8 @@ const char *selection_check_master(struct selection *s, const struct redis_addre
 void selection_init(struct selection *s, uv_loop_t *loop, const struct redis_endpoint *settings,
                     struct redis_metrics *metrics, uint64_t stale_limit_ms)
 {
-    *s = (struct selection){.loop = loop,
-                            .settings = settings,
-                            .metrics = metrics,
-                            .stale_limit_ms = stale_limit_ms,
-                            .successors = -1};
+    *s = (struct selection){
+        .loop = loop, .settings = settings, .metrics = metrics, .stale_limit_ms = stale_limit_ms};
 }
 
 void selection_close(struct selection *s)

@@ -47,8 +47,7 @@ struct selection {
 
     /* For the kind of a failover. */
     struct redis_address followed; /* the master when a server was last in use; port 0: none was */
-    struct redis_address successor[LOCATOR_REPLICAS_MAX]; /* the replicas of that master */
-    int successors;                                       /* -1: they are not known */
+    bool migrates;                 /* the slot has begun to leave it */
 
     /* Trust in the server in use. */
     uint64_t confirmed_ms; /* when this master was last named, or the replica last followed it */

@@ -69,17 +69,15 @@ struct target {
     struct redis_connection *connection; /* NULL: none, before the first command and after a loss */
     struct resolver resolver;
     struct redis_metrics unexposed; /* not exposed: only the workers' own connections are counted */
-    struct list waiting;            /* commands, until the connection is ready; oldest first, as below */
-    struct list failed; /* held before their owners are called, since these send them again at once */
-    unsigned pending;   /* commands that were sent to it, or are to be */
-    bool pausing;       /* after a loss, before another connection */
-    uv_timer_t timer;   /* TARGET_HOLD_MS or TARGET_IDLE_MS */
+    struct list held; /* commands, oldest first: until the connection is ready, or for TARGET_HOLD_MS */
+    unsigned pending; /* these, and those that were sent to it */
+    uv_timer_t timer; /* TARGET_HOLD_MS (without a connection: before the next one) or TARGET_IDLE_MS */
 };
 
 /* A copy of a command that the node in use of a cluster may refer to the target. */
 struct session_command {
     struct backend *backend;
-    struct list link; /* in `waiting` or `failed` */
+    struct list link; /* in `held` */
     bool stays;       /* REDIS_SEND_STREAM_ONLY */
     redis_reply_fn fn;
     void *arg;
@@ -126,12 +124,10 @@ struct redis_session {
     struct backend *next;    /* it is to replace `current`; NULL: none */
     struct redis_replication replication;
     struct log_reasons denials;
-    unsigned turn;     /* the replica that is tried next, among those of an answer */
-    uint64_t trial_ms; /* not before this time of the monotonic clock the next one begins */
-    struct shown {
-        bool connected, stands_in;
-        enum redis_role_kind role;
-    } shown; /* what the metrics show of the connection in use */
+    unsigned turn;                /* the replica that is tried next, among those of an answer */
+    uint64_t trial_ms;            /* not before this time of the monotonic clock the next one begins */
+    _Atomic uint64_t *shown_role; /* the metric of the role in use; NULL: none is */
+    bool shown_stand_in;
     struct wait_group open_backends;
 };
 
@@ -186,25 +182,25 @@ static void session_end_at_target(struct session_command *command, const struct 
 {
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the end of the one before has removed that */
     struct target *t = &command->backend->target;
-    if (--t->pending == 0 && !t->pausing)
+    if (--t->pending == 0 && t->connection != NULL)
         session_start_target_timer(t, TARGET_IDLE_MS);
     session_end_command(command, reply, REDIS_ORIGIN_OUTSIDE);
 }
 
-static void session_fail_at_target(struct session_command *command)
+/* A command that has failed ends a moment later, since its owner sends it again at once. */
+static void session_hold(struct session_command *command)
 {
     struct target *t = &command->backend->target;
-    if (list_empty(&t->failed) && !t->pausing)
+    if (list_empty(&t->held))
         session_start_target_timer(t, TARGET_HOLD_MS);
-    list_remove(&command->link);
-    list_append(&t->failed, &command->link);
+    list_append(&t->held, &command->link);
 }
 
 /* None of them fails again before this returns. */
-static void session_end_failed(struct target *t)
+static void session_end_held(struct target *t)
 {
-    while (!list_empty(&t->failed))
-        session_end_at_target(LIST_ENTRY(t->failed.next, struct session_command, link), NULL);
+    while (!list_empty(&t->held))
+        session_end_at_target(LIST_ENTRY(t->held.next, struct session_command, link), NULL);
 }
 
 static void session_on_target_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
@@ -212,7 +208,7 @@ static void session_on_target_reply(void *arg, const struct redis_reply *reply, 
     struct session_command *command = arg;
     (void)origin; /* the stream of that connection, which tracks no keys */
     if (reply == NULL || cluster_is_left(reply) || cluster_is_migrating(reply))
-        session_fail_at_target(command);
+        session_hold(command);
     else
         session_end_at_target(command, reply);
 }
@@ -231,40 +227,44 @@ static void session_send_to_target(struct session_command *command)
     struct redis_connection *c = command->backend->target.connection;
     const struct span text = {command->text, command->len};
     int err = redis_connection_send(c, SPAN(asking), true, session_on_asking, NULL);
-    list_remove(&command->link);
     if (err == 0)
         err = redis_connection_send(c, text, true, session_on_target_reply, command);
-    if (err != 0)
-        session_fail_at_target(command);
+    if (err == 0)
+        return;
+    session_hold(command);
+    redis_connection_fail(c, "out of memory");
 }
 
 static void session_on_target_handshake_done(void *arg)
 {
     struct target *t = &((struct backend *)arg)->target;
     redis_connection_accept(t->connection);
-    while (!list_empty(&t->waiting))
-        session_send_to_target(LIST_ENTRY(t->waiting.next, struct session_command, link));
+    while (t->connection != NULL && !list_empty(&t->held)) {
+        struct session_command *command = LIST_ENTRY(t->held.next, struct session_command, link);
+        list_remove(&command->link);
+        session_send_to_target(command);
+    }
 }
 
-/* All its commands fail. */
+/* The commands that were sent to it, or are to be, are held. */
 static void session_leave_target(struct backend *b)
 {
     struct target *t = &b->target;
     struct redis_connection *c = t->connection;
     t->connection = NULL;
-    while (!list_empty(&t->waiting))
-        session_fail_at_target(LIST_ENTRY(t->waiting.next, struct session_command, link));
+    (void)uv_timer_stop(&t->timer); /* cannot fail */
     if (c != NULL)
         redis_connection_close(c, wait_group_on_done, &b->open_parts);
+    if (!list_empty(&t->held))
+        session_start_target_timer(t, TARGET_HOLD_MS);
 }
 
 static void session_on_target_lost(void *arg, const char *why)
 {
     struct backend *b = arg;
     (void)why;
-    b->target.pausing = true;
-    session_start_target_timer(&b->target, TARGET_HOLD_MS);
     session_leave_target(b);
+    session_start_target_timer(&b->target, TARGET_HOLD_MS);
 }
 
 static int session_connect_to_target(struct backend *b)
@@ -304,10 +304,9 @@ static void session_set_target(struct backend *b, const struct redis_address *ad
 static void session_on_target_timer(uv_timer_t *timer)
 {
     struct backend *b = timer->data;
-    b->target.pausing = false;
     if (b->target.pending == 0)
         session_leave_target(b);
-    session_end_failed(&b->target);
+    session_end_held(&b->target);
 }
 
 static void session_refer_to(const struct redis_address *address, struct session_command *command)
@@ -320,12 +319,14 @@ static void session_refer_to(const struct redis_address *address, struct session
     if (b == s->current)
         s->options.on_outside_read(s->options.arg);
     session_set_target(b, address);
-    if (redis_connection_is_ready(t->connection))
+    if (redis_connection_is_ready(t->connection)) {
         session_send_to_target(command);
-    else if (t->connection != NULL || (!t->pausing && session_connect_to_target(b) == 0))
-        list_append(&t->waiting, &command->link);
-    else
-        session_fail_at_target(command);
+        return;
+    }
+    bool is_first = t->connection == NULL && uv_is_active((uv_handle_t *)&t->timer) == 0;
+    if (is_first && session_connect_to_target(b) != 0)
+        session_start_target_timer(t, TARGET_HOLD_MS);
+    list_append(&t->held, &command->link);
 }
 
 static void session_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
@@ -367,17 +368,7 @@ int redis_session_send(struct redis_session *s, const struct buf *command, unsig
 
 static void session_log(const struct backend *b, enum log_level level, const char *message, const char *why)
 {
-    struct log_line line;
-    if (!log_begin(&line, level, message))
-        return;
-    struct buf where = BUF_INIT;
-    redis_endpoint_describe(&b->endpoint, &where);
-    log_str(&line, "redis", buf_span(&where));
-    log_str(&line, "client", span_of(b->session->options.client_name));
-    if (why != NULL)
-        log_str(&line, "reason", span_of(redis_endpoint_redact(&b->config->endpoint, why)));
-    log_end(&line);
-    buf_fini(&where);
+    redis_endpoint_log(&b->endpoint, level, message, "redis", b->session->options.client_name, why);
 }
 
 /* A reason is repeated once in a while, and after a connection that was ready, unless such ones are lost
@@ -400,26 +391,20 @@ static bool session_stands_in(const struct backend *b)
 static void session_show(struct redis_session *s, const struct backend *b)
 {
     struct redis_metrics *m = s->options.metrics;
-    const struct shown before = s->shown;
-    struct shown now = {.connected = b != NULL};
-    uint64_t lag_s = 0;
-    if (now.connected) {
-        now.stands_in = session_stands_in(b);
-        now.role = redis_connection_server(b->connection)->role.kind;
-        lag_s = redis_connection_server(b->connection)->lag_s;
-    }
-    if (before.connected) {
+    const struct redis_server *server = b != NULL ? redis_connection_server(b->connection) : NULL;
+    if (s->shown_role != NULL) {
         metric_sub(&m->redis_connected, 1);
-        metric_sub(&m->redis_role[before.role], 1);
-        metric_sub(&m->redis_stand_ins, before.stands_in);
+        metric_sub(s->shown_role, 1);
+        metric_sub(&m->redis_stand_ins, s->shown_stand_in);
     }
-    if (now.connected) {
+    s->shown_role = server != NULL ? &m->redis_role[server->role.kind] : NULL;
+    s->shown_stand_in = server != NULL && session_stands_in(b);
+    if (server != NULL) {
         metric_add(&m->redis_connected, 1);
-        metric_add(&m->redis_role[now.role], 1);
-        metric_add(&m->redis_stand_ins, now.stands_in);
+        metric_add(s->shown_role, 1);
+        metric_add(&m->redis_stand_ins, s->shown_stand_in);
     }
-    metric_set(&m->redis_replica_lag_seconds, lag_s);
-    s->shown = now;
+    metric_set(&m->redis_replica_lag_seconds, server != NULL ? server->lag_s : 0);
 }
 
 /* Without a locator a failover is a server that has come into use with another role than before. */
@@ -474,7 +459,7 @@ static void session_end_commands(struct backend *b, struct redis_connection *c)
         redis_connection_close(c, wait_group_on_done, &b->open_parts);
     if (b->clustered) {
         session_leave_target(b);
-        session_end_failed(&b->target);
+        session_end_held(&b->target);
     }
 }
 
@@ -647,6 +632,7 @@ static const char *session_check_role(void *arg, const struct redis_server *serv
 static const char *session_check_error(void *arg, const struct redis_reply *error)
 {
     struct backend *b = arg;
+    b->selection.migrates |= cluster_is_migrating(error);
     if (!cluster_is_left(error))
         return NULL;
     if (!selection_take_error(&b->selection, error))
@@ -883,8 +869,7 @@ static int session_open_backend(struct redis_session *s, struct redis_config *co
         return err;
     }
     (void)redis_config_ref(config);
-    list_init(&b->target.waiting);
-    list_init(&b->target.failed);
+    list_init(&b->target.held);
     (void)uv_timer_init(s->loop, &b->timer); /* neither can fail */
     (void)uv_timer_init(s->loop, &b->target.timer);
     b->timer.data = b->target.timer.data = b;

@@ -313,7 +313,7 @@ TEST_CASE(replicas_that_are_none_or_too_many_are_left_out)
 
 /* --- CLUSTER SLOTS --- */
 
-/* Of the node "asked", for slot 100: "master; replica ...; node ...", or the problem. */
+/* Of the node "asked", for slot 100: "master; node ...", or the problem. */
 static const char *slots(const struct redis_reply *reply)
 {
     static char host[] = "asked";
@@ -326,10 +326,6 @@ static const char *slots(const struct redis_reply *reply)
         return problem;
     size_t n = (size_t)snprintf(out, sizeof out, "%s%s:%d;", answer.unnamed ? "unnamed " : "",
                                 answer.master.host, answer.master.port);
-    for (int i = 0; i < answer.replicas; i++)
-        n += (size_t)snprintf(out + n, sizeof out - n, " %s:%d", answer.replica[i].host,
-                              answer.replica[i].port);
-    n += (size_t)snprintf(out + n, sizeof out - n, ";");
     for (int i = 0; i < answer.nodes; i++)
         n += (size_t)snprintf(out + n, sizeof out - n, " %s:%d", answer.node[i].host, answer.node[i].port);
     return out;
@@ -341,29 +337,29 @@ static const char *slots(const struct redis_reply *reply)
 #define METADATA(len, name, value_len, value) "%1\r\n$" len "\r\n" name "\r\n$" value_len "\r\n" value "\r\n"
 #define UNNAMED(port, metadata)               "*4\r\n$1\r\n?\r\n:" port "\r\n$1\r\ni\r\n" metadata
 
-TEST_CASE(slots_name_the_master_the_replicas_and_other_nodes)
+TEST_CASE(slots_name_the_master_and_other_nodes)
 {
     static const struct row rows[] = {
         {"*3\r\n" RANGE("3", "0", "99") NODE("1", "a", "1") RANGE("5", "100", "100") NODE("1", "b", "2")
              NODE("1", "c", "3") NODE("5", "10::1", "4") RANGE("4", "101", "16383") NODE("1", "a", "1")
                  NODE("4", "d.-_", "65535"),
-         "b:2; c:3 10::1:4; a:1 b:2 c:3 10::1:4 d.-_:65535"},
+         "b:2; a:1 b:2 c:3 10::1:4 d.-_:65535"},
         /* without a host: the node that was asked */
-        {ALL NODE("0", "", "1"), "asked:1;; asked:1"},
-        {ALL "*2\r\n$-1\r\n:7\r\n", "asked:7;; asked:7"},
-        {ALL "*4\r\n$1\r\na\r\n:7\r\n$1\r\ni\r\n*2\r\n$2\r\nip\r\n$1\r\nx\r\n", "a:7;; a:7"},
+        {ALL NODE("0", "", "1"), "asked:1; asked:1"},
+        {ALL "*2\r\n$-1\r\n:7\r\n", "asked:7; asked:7"},
+        {ALL "*4\r\n$1\r\na\r\n:7\r\n$1\r\ni\r\n*2\r\n$2\r\nip\r\n$1\r\nx\r\n", "a:7; a:7"},
         /* "?" is a node without a host name, which need not be the one that was asked */
-        {ALL UNNAMED("7", METADATA("2", "ip", "8", "10.0.0.1")), "unnamed 10.0.0.1:7;; 10.0.0.1:7"},
-        {ALL UNNAMED("7", METADATA("8", "hostname", "4", "name")), "unnamed name:7;; name:7"},
-        {ALL UNNAMED("7", METADATA("2", "ip", "0", "")), "unnamed asked:7;; asked:7"},
+        {ALL UNNAMED("7", METADATA("2", "ip", "8", "10.0.0.1")), "unnamed 10.0.0.1:7; 10.0.0.1:7"},
+        {ALL UNNAMED("7", METADATA("8", "hostname", "4", "name")), "unnamed name:7; name:7"},
+        {ALL UNNAMED("7", METADATA("2", "ip", "0", "")), "unnamed asked:7; asked:7"},
         {ALL NODE("1", "?", "1"), "it does not know the host of the node"},
         {ALL UNNAMED("7", "*0\r\n"), "it does not know the host of the node"},
         {"*1\r\n" RANGE("5", "0", "16383") NODE("1", "a", "1") NODE("1", "?", "2")
              UNNAMED("3", METADATA("2", "ip", "8", "10.0.0.1")),
-         "unnamed a:1; 10.0.0.1:3; a:1 10.0.0.1:3"},
+         "a:1; a:1 10.0.0.1:3"},
         /* a replica or a node that cannot be read is left out */
         {"*2\r\n" RANGE("5", "0", "100") NODE("1", "a", "1") "*0\r\n" NODE("1", "b", "2") "*0\r\n",
-         "a:1; b:2; a:1 b:2"}};
+         "a:1; a:1 b:2"}};
     CHECK_ROWS(rows, slots);
 }
 
@@ -396,7 +392,7 @@ TEST_CASE(slots_of_any_shape_are_refused)
     CHECK_ROWS(rows, slots);
 }
 
-TEST_CASE(replicas_and_nodes_of_a_slot_are_bounded)
+TEST_CASE(nodes_of_a_slot_are_bounded)
 {
     enum { MANY = 100 };
     static char host[] = "asked";
@@ -409,7 +405,6 @@ TEST_CASE(replicas_and_nodes_of_a_slot_are_bounded)
         text = text_append(text, node);
     }
     assert_null(cluster_protocol.read(&endpoint, &asked, 0, reply_of(text), &answer));
-    assert_int_equal(answer.replicas, LOCATOR_REPLICAS_MAX);
     assert_int_equal(answer.nodes, LOCATOR_NODES_MAX);
 }
 
