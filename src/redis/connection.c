@@ -97,7 +97,6 @@ struct socket {
      * that read. Nothing behind it can arrive meanwhile.
      */
     uint64_t progress_ns;
-    char input[READ_MAX];
 };
 
 struct redis_connection {
@@ -1024,16 +1023,20 @@ static bool redis_connection_finish_connecting(struct redis_connection *c)
     return c->socket == s;
 }
 
-/* Delivers everything that is complete in the input. False when the socket is not in use any more. */
-static bool redis_connection_deliver(struct redis_connection *c, struct span input)
+/*
+ * Takes `n` bytes of input, and delivers everything that is complete. False when the socket is not in use any
+ * more.
+ */
+static bool redis_connection_deliver(struct redis_connection *c, size_t n)
 {
     struct socket *s = c->socket;
     uint64_t push = resp_in_push(&s->parser);
     if (resp_in_reply(&s->parser))
         s->progress_ns = s->read_ns;
+    resp_received(&s->parser, n);
     for (;;) {
         const struct redis_reply *reply = NULL;
-        switch (resp_parse(&s->parser, &input, &reply)) {
+        switch (resp_parse(&s->parser, &reply)) {
         case RESP_INCOMPLETE:
             if (push != 0 && resp_in_push(&s->parser) == push)
                 s->progress_ns = s->read_ns;
@@ -1100,13 +1103,18 @@ static bool redis_connection_read_turn(struct redis_connection *c)
     /* not covered: READ_MAX has room for a whole record */
     for (size_t total = 0; !enough || socket_has_decrypted(s);) {
         uint64_t read_ms = clock_boot_ms();
-        ssize_t n = s->context->funcs->read(s->context, s->input, sizeof s->input);
+        char *room = resp_reserve(&s->parser, READ_MAX);
+        if (room == NULL) {
+            redis_connection_fail_as(c, resp_no_memory, REDIS_FAILURE_PASSING);
+            return false;
+        }
+        ssize_t n = s->context->funcs->read(s->context, room, READ_MAX);
         if (n < 0) {
             redis_connection_fail_io(c);
             return false;
         }
         s->read_ns = clock_now_ns();
-        if (n > 0 && !redis_connection_deliver(c, (struct span){s->input, (size_t)n}))
+        if (n > 0 && !redis_connection_deliver(c, (size_t)n))
             return false;
         if (!redis_connection_count_backlog(c, (size_t)n))
             return false;

@@ -6,10 +6,9 @@
  * needed, and a reply that is not kept and a push are read in the same way. Lengths are announced before
  * contents, so a bound is checked before anything is allocated.
  *
- * A bulk string that is whole in the input is not copied as long as the reply may end in that input. It
- * counts as memory all the same, so the bound does not depend on the pieces in which a reply arrives. Other
- * texts are in a buffer, which moves as it grows. So until the reply is complete `str` is NULL, and `integer`
- * is the place of the text in the buffer.
+ * An item is added when it has arrived whole, but for an array, whose elements follow. A text is a place in
+ * the buffer of the input. When that moves, so do the texts: after the first read behind which a reply is not
+ * complete, and when the buffer grows.
  */
 #include "redis/resp.h"
 
@@ -24,7 +23,6 @@ static const uint64_t ITEMS_MAX = UINT64_MAX / 4;
 
 const char resp_no_memory[] = "out of memory";
 
-static char no_text[] = "";
 static char oversize_text[] = "a reply that is too large";
 const struct redis_reply resp_oversize = {
     .type = REPLY_ERROR, .str = oversize_text, .len = sizeof oversize_text - 1};
@@ -45,9 +43,7 @@ static void resp_drop_items(struct resp_parser *p)
         p->item = NULL;
         p->capacity = 0;
     }
-    p->count = p->copied = p->size = 0;
-    if (p->text.len > 0)
-        buf_recycle(&p->text, RESP_KEPT);
+    p->count = p->size = 0;
 }
 
 /* Before a reply, or an element of a push. */
@@ -55,6 +51,7 @@ static void resp_begin(struct resp_parser *p)
 {
     resp_drop_items(p);
     p->kept = true;
+    p->start = p->parsed;
     if (p->left == 0)
         p->left = 1;
 }
@@ -64,6 +61,38 @@ static void resp_skip_reply(struct resp_parser *p)
 {
     resp_drop_items(p);
     p->kept = false;
+}
+
+/* The input moves, and the texts with it: meanwhile `integer` has their places. */
+static void resp_move(struct resp_parser *p, size_t n)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (p->item[i].str != NULL)
+            p->item[i].integer = p->item[i].str - p->input.data - (ptrdiff_t)p->start;
+    buf_consume(&p->input, p->start);
+    p->parsed -= p->start;
+    p->start = 0;
+    if (p->input.len == 0)
+        buf_recycle(&p->input, RESP_KEPT);
+    (void)buf_reserve(&p->input, n);
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->item[i].str == NULL)
+            continue;
+        p->item[i].str = p->input.data + p->item[i].integer;
+        p->item[i].integer = 0;
+    }
+}
+
+char *resp_reserve(struct resp_parser *p, size_t n)
+{
+    if (p->start > 0 || n > p->input.cap - p->input.len)
+        resp_move(p, n);
+    return buf_error(&p->input) == 0 ? p->input.data + p->input.len : NULL;
+}
+
+void resp_received(struct resp_parser *p, size_t n)
+{
+    p->input.len += n;
 }
 
 /* Not inline: it is rarely called, and resp_add() must stay small. */
@@ -79,54 +108,23 @@ __attribute__((noinline)) static bool resp_grow(struct resp_parser *p)
     return true;
 }
 
-/*
- * Adds an item that takes `text` bytes for its text. NULL when the reply is skipped, and when parsing has
- * failed.
- */
-static inline struct redis_reply *resp_add(struct resp_parser *p, enum reply_type type, uint64_t text)
+/* Whether an item that takes `text` bytes for its text is kept. */
+static inline bool resp_keeps(struct resp_parser *p, uint64_t text)
 {
     if (p->kept && (text > p->bytes_max || sizeof *p->item + text > p->bytes_max - p->size))
         resp_skip_reply(p);
-    if (!p->kept || (p->count == p->capacity && !resp_grow(p)))
+    return p->kept;
+}
+
+/* Adds such an item. NULL when the reply is skipped, and when parsing has failed. */
+static inline struct redis_reply *resp_add(struct resp_parser *p, enum reply_type type, uint64_t text)
+{
+    if (!resp_keeps(p, text) || (p->count == p->capacity && !resp_grow(p)))
         return NULL;
     struct redis_reply *item = &p->item[p->count++];
     *item = (struct redis_reply){.type = type};
     p->size += sizeof *item + (size_t)text;
     return item;
-}
-
-/* The text that is appended to the buffer next is that of the item. */
-static void resp_set_text(struct resp_parser *p, struct redis_reply *item, size_t len)
-{
-    item->str = len == 0 ? no_text : NULL;
-    item->len = len;
-    item->integer = len == 0 ? 0 : (int64_t)p->text.len;
-}
-
-/* Called when the input ends before the reply does: copies the texts that are in it. */
-static bool resp_copy_from_input(struct resp_parser *p)
-{
-    for (; p->copied < p->count; p->copied++) {
-        struct redis_reply *item = &p->item[p->copied];
-        if (item->str == NULL || item->len == 0)
-            continue;
-        struct span text = {item->str, item->len};
-        resp_set_text(p, item, text.len);
-        buf_append_span(&p->text, text);
-    }
-    return buf_error(&p->text) == 0 || resp_fail(p, resp_no_memory);
-}
-
-/* The buffer of texts does not move any more. */
-static void resp_place_texts(struct resp_parser *p)
-{
-    for (size_t i = 0; p->text.len > 0 && i < p->count; i++) {
-        struct redis_reply *item = &p->item[i];
-        if (item->str == NULL && item->len > 0) {
-            item->str = p->text.data + item->integer;
-            item->integer = 0;
-        }
-    }
 }
 
 /* --- items that have ended --- */
@@ -145,7 +143,6 @@ static void resp_set_kind(struct resp_parser *p)
 static void resp_finish_element(struct resp_parser *p)
 {
     p->pushing = p->left > 0;
-    resp_place_texts(p);
     if (p->kind_known)
         p->result = RESP_PUSH_ELEMENT;
     else
@@ -161,7 +158,6 @@ static inline bool resp_finish_item(struct resp_parser *p)
     if (p->pushing) {
         resp_finish_element(p);
     } else if (p->left == 0) {
-        resp_place_texts(p);
         p->result = RESP_REPLY;
     }
     return true;
@@ -177,39 +173,80 @@ static bool resp_read_number(struct resp_parser *p, enum reply_type type, int64_
     return resp_finish_item(p);
 }
 
+/* The text has a line end behind it. */
+static void resp_set_text(struct redis_reply *item, struct span text)
+{
+    item->str = (char *)(uintptr_t)text.data; /* in the buffer of the parser */
+    item->len = text.len;
+    item->str[text.len] = '\0';
+}
+
 static bool resp_read_text(struct resp_parser *p, enum reply_type type, struct span text)
 {
     if (span_find(text, '\r') < text.len)
         return resp_fail(p, "a line that does not end with CR LF");
     struct redis_reply *item = resp_add(p, type, text.len + 1);
     if (item != NULL) {
-        resp_set_text(p, item, text.len);
-        buf_append_span(&p->text, text);
-        buf_append_char(&p->text, '\0');
-        if (buf_error(&p->text) != 0)
-            return resp_fail(p, resp_no_memory);
+        resp_set_text(item, text);
         if (type == REPLY_DOUBLE)
-            item->number = strtod(p->text.data + (p->text.len - text.len - 1), NULL);
+            item->number = strtod(item->str, NULL);
     }
     return resp_finish_item(p);
 }
 
-static bool resp_begin_bulk(struct resp_parser *p, enum reply_type type, int64_t len)
+/* The prefix "txt:" is not a part of the text. */
+static bool resp_cut_format(struct resp_parser *p, struct redis_reply *item)
 {
-    if (len < -1 || (len == -1 && type != REPLY_STRING))
-        return resp_fail(p, "a bulk string of a negative length");
-    if (len == -1)
-        return resp_read_number(p, REPLY_NIL, 0);
-    if (!resp_copy_from_input(p)) /* before the buffer has the beginning of this string */
+    if (item->len < VERBATIM_FORMAT || item->str[VERBATIM_FORMAT - 1] != ':')
+        return resp_fail(p, "a verbatim string without a format");
+    item->str += VERBATIM_FORMAT;
+    item->len -= VERBATIM_FORMAT;
+    return true;
+}
+
+/* Takes the end of a bulk string, which has arrived. */
+static inline bool resp_end_bulk(struct resp_parser *p)
+{
+    const char *end = p->input.data + p->parsed;
+    if (end[0] != '\r' || end[1] != '\n')
+        return resp_fail(p, "a bulk string that does not end with CR LF");
+    p->parsed += LINE_END;
+    return true;
+}
+
+/* Skips more of a bulk string. False when it is not complete, or invalid. */
+static bool resp_skip_bulk(struct resp_parser *p)
+{
+    size_t there = p->input.len - p->parsed;
+    uint64_t content = p->skip_left - LINE_END;
+    if (there < p->skip_left) {
+        size_t n = there < content ? there : (size_t)content;
+        p->parsed += n;
+        p->skip_left -= n;
         return false;
-    struct redis_reply *item = resp_add(p, type, (uint64_t)len + 1);
-    if (item != NULL) {
-        resp_set_text(p, item, (size_t)len);
-        if (buf_reserve(&p->text, (size_t)len) != 0)
-            return resp_fail(p, resp_no_memory);
     }
-    p->bulk_left = (uint64_t)len + LINE_END;
-    return p->result != RESP_ERROR;
+    p->parsed += (size_t)content;
+    p->skip_left = 0;
+    return resp_end_bulk(p) && resp_finish_item(p);
+}
+
+/* Reads a bulk string behind its header. False when it is not complete, or parsing has failed. */
+static inline bool resp_read_bulk(struct resp_parser *p, enum reply_type type, size_t header, uint64_t len)
+{
+    if (!resp_keeps(p, len + 1)) {
+        p->parsed += header;
+        p->skip_left = len + LINE_END;
+        return true;
+    }
+    if (p->input.len - p->parsed - header < len + LINE_END)
+        return false;
+    const struct span text = {p->input.data + p->parsed + header, (size_t)len};
+    p->parsed += header + text.len;
+    struct redis_reply *item = resp_end_bulk(p) ? resp_add(p, type, len + 1) : NULL;
+    if (item == NULL)
+        return false;
+    resp_set_text(item, text);
+    return (type != REPLY_VERB || resp_cut_format(p, item)) && resp_finish_item(p);
 }
 
 static bool resp_begin_push(struct resp_parser *p, uint64_t elements)
@@ -233,13 +270,9 @@ static bool resp_count_elements(struct resp_parser *p, uint64_t elements)
     return true;
 }
 
-static bool resp_begin_array(struct resp_parser *p, enum reply_type type, int64_t announced)
+static bool resp_begin_array(struct resp_parser *p, enum reply_type type, uint64_t announced)
 {
-    if (announced == -1 && type == REPLY_ARRAY)
-        return resp_read_number(p, REPLY_NIL, 0);
-    if (announced < 0)
-        return resp_fail(p, "an array of a negative length");
-    uint64_t elements = (uint64_t)announced * (type == REPLY_MAP ? 2 : 1);
+    uint64_t elements = announced * (type == REPLY_MAP ? 2 : 1);
     if (elements > ITEMS_MAX - p->left)
         return resp_fail(p, "more elements than can be counted");
     if (p->pushing)
@@ -267,12 +300,18 @@ static enum reply_type resp_type_of(char c)
 }
 
 /* The first line of an item is the whole item, except for bulk strings and arrays. */
-static bool resp_begin_item(struct resp_parser *p, struct span line)
+static bool resp_read_line(struct resp_parser *p, struct span line)
 {
     enum reply_type type = line.len > 0 ? resp_type_of(line.data[0]) : 0;
     if (type == 0)
         return resp_fail(p, "a reply of an unknown type");
     struct span text = span_skip(line, 1);
+    bool is_bulk = type == REPLY_STRING || type == REPLY_VERB;
+    int64_t number = 0;
+    int err = parse_int64(text, &number);
+    if (err == 0 && is_bulk && number >= 0)
+        return resp_read_bulk(p, type, line.len + LINE_END, (uint64_t)number);
+    p->parsed += line.len + LINE_END;
     if (type == REPLY_STATUS || type == REPLY_ERROR || type == REPLY_DOUBLE || type == REPLY_BIGNUM)
         return resp_read_text(p, type, text);
     if (type == REPLY_NIL)
@@ -282,94 +321,31 @@ static bool resp_begin_item(struct resp_parser *p, struct span line)
         return is_true || span_equal_nocase(text, SPAN("f")) ? resp_read_number(p, type, is_true)
                                                              : resp_fail(p, "an invalid boolean");
     }
-    int64_t number = 0;
-    if (parse_int64(text, &number) != 0)
+    if (err != 0)
         return resp_fail(p, "an invalid number");
     if (type == REPLY_INTEGER)
         return resp_read_number(p, type, number);
-    if (type == REPLY_STRING || type == REPLY_VERB)
-        return resp_begin_bulk(p, type, number);
-    return resp_begin_array(p, type, number);
+    if (number == -1 && (type == REPLY_STRING || type == REPLY_ARRAY))
+        return resp_read_number(p, REPLY_NIL, 0);
+    if (number < 0)
+        return resp_fail(p, "a negative length");
+    return resp_begin_array(p, type, (uint64_t)number);
 }
 
 /* --- input --- */
 
-static void resp_skip(struct span *input, size_t n)
+/* The line at the start of `input`, without its end. False when it is not complete, or invalid. */
+static bool resp_take_line(struct resp_parser *p, struct span input, struct span *line)
 {
-    *input = span_skip(*input, n);
-}
-
-/* *line is borrowed until the next call. False when the line is not complete, or invalid. */
-static bool resp_take_line(struct resp_parser *p, struct span *input, struct span *line)
-{
-    size_t n = span_find(*input, '\n');
-    bool ended = n < input->len;
-    *line = (struct span){input->data, n};
-    if (p->line.len + n > RESP_LINE_MAX)
+    size_t n = span_find(input, '\n');
+    if (n > RESP_LINE_MAX)
         return resp_fail(p, "a line that does not end");
-    if (!ended || p->line.len > 0) {
-        buf_append(&p->line, input->data, n);
-        if (buf_error(&p->line) != 0)
-            return resp_fail(p, resp_no_memory);
-        *line = buf_span(&p->line);
-    }
-    resp_skip(input, ended ? n + 1 : n);
-    if (!ended)
+    if (n == input.len)
         return false;
-    if (line->len == 0 || line->data[line->len - 1] != '\r')
+    if (n == 0 || input.data[n - 1] != '\r')
         return resp_fail(p, "a line that does not end with CR LF");
-    line->len--;
+    *line = (struct span){input.data, n - 1};
     return true;
-}
-
-static bool resp_read_line(struct resp_parser *p, struct span *input)
-{
-    struct span line;
-    if (!resp_take_line(p, input, &line))
-        return false;
-    bool went_on = resp_begin_item(p, line);
-    if (p->line.len > 0)
-        buf_recycle(&p->line, RESP_KEPT);
-    return went_on;
-}
-
-/* The prefix "txt:" is not a part of the text. */
-static bool resp_cut_format(struct resp_parser *p, struct redis_reply *item)
-{
-    if (item->len < VERBATIM_FORMAT || p->text.data[item->integer + VERBATIM_FORMAT - 1] != ':')
-        return resp_fail(p, "a verbatim string without a format");
-    item->integer += VERBATIM_FORMAT;
-    item->len -= VERBATIM_FORMAT;
-    if (item->len == 0)
-        resp_set_text(p, item, 0);
-    return true;
-}
-
-static bool resp_finish_bulk(struct resp_parser *p)
-{
-    struct redis_reply *item = p->kept ? &p->item[p->count - 1] : NULL;
-    if (item != NULL && item->type == REPLY_VERB && !resp_cut_format(p, item))
-        return false;
-    return resp_finish_item(p);
-}
-
-/* Reads more of a bulk string. False when it is not complete, or invalid. */
-static bool resp_read_bulk(struct resp_parser *p, struct span *input)
-{
-    if (p->bulk_left > LINE_END) {
-        uint64_t content = p->bulk_left - LINE_END;
-        size_t n = input->len < content ? input->len : (size_t)content;
-        if (p->kept)
-            buf_append(&p->text, input->data, n);
-        p->bulk_left -= n;
-        resp_skip(input, n);
-    }
-    for (; p->bulk_left > 0 && p->bulk_left <= LINE_END && input->len > 0; p->bulk_left--) {
-        if (input->data[0] != (p->bulk_left == LINE_END ? '\r' : '\n'))
-            return resp_fail(p, "a bulk string that does not end with CR LF");
-        resp_skip(input, 1);
-    }
-    return p->bulk_left == 0 && resp_finish_bulk(p);
 }
 
 /*
@@ -392,62 +368,35 @@ static inline size_t resp_short_header(struct span input, size_t *number)
     return n + LINE_END;
 }
 
-/*
- * Reads a bulk string whose header is known. False when it is not complete in the input, or when parsing has
- * failed.
- */
-static inline bool resp_read_whole_bulk(struct resp_parser *p, struct span *input, size_t header, size_t len)
+/* Bulk strings and arrays with short headers are the most frequent input. */
+static inline bool resp_read_item(struct resp_parser *p)
 {
-    if (input->len - header < len + LINE_END)
-        return false;
-    const char *text = input->data + header;
-    if (text[len] != '\r' || text[len + 1] != '\n')
-        return false;
-    struct redis_reply *item = resp_add(p, REPLY_STRING, len + 1);
-    if (item != NULL) {
-        item->str = len == 0 ? no_text : (char *)(uintptr_t)text;
-        item->len = len;
-    }
-    resp_skip(input, header + len + LINE_END);
-    return resp_finish_item(p);
-}
-
-/*
- * Reads the most frequent input at once: whole bulk strings and the headers of arrays. False for any other
- * input, or when parsing has failed.
- */
-static inline bool resp_read_common(struct resp_parser *p, struct span *input)
-{
+    struct span line;
     size_t number = 0;
-    size_t header = p->line.len == 0 ? resp_short_header(*input, &number) : 0;
-    if (header == 0)
-        return false;
-    if (input->data[0] == '$')
-        return resp_read_whole_bulk(p, input, header, number);
-    if (input->data[0] != '*')
-        return false;
-    resp_skip(input, header);
-    return resp_begin_array(p, REPLY_ARRAY, (int64_t)number);
+    if (p->skip_left > 0)
+        return resp_skip_bulk(p);
+    const struct span input = {p->input.data + p->parsed, p->input.len - p->parsed};
+    size_t header = resp_short_header(input, &number);
+    if (header > 0 && input.data[0] == '$')
+        return resp_read_bulk(p, REPLY_STRING, header, number);
+    if (header > 0 && input.data[0] == '*') {
+        p->parsed += header;
+        return resp_begin_array(p, REPLY_ARRAY, number);
+    }
+    return resp_take_line(p, input, &line) && resp_read_line(p, line);
 }
 
-static inline bool resp_read_item(struct resp_parser *p, struct span *input)
-{
-    if (p->bulk_left > 0)
-        return resp_read_bulk(p, input);
-    return resp_read_common(p, input) || (p->result == RESP_INCOMPLETE && resp_read_line(p, input));
-}
-
-enum resp_result resp_parse(struct resp_parser *p, struct span *input, const struct redis_reply **reply)
+enum resp_result resp_parse(struct resp_parser *p, const struct redis_reply **reply)
 {
     if (p->result == RESP_ERROR)
         return RESP_ERROR;
     if (p->result != RESP_INCOMPLETE)
         resp_begin(p);
     p->result = RESP_INCOMPLETE;
-    while (p->result == RESP_INCOMPLETE && input->len > 0 && resp_read_item(p, input)) {
+    while (p->result == RESP_INCOMPLETE && p->parsed < p->input.len && resp_read_item(p)) {
     }
-    if (p->result == RESP_INCOMPLETE)
-        (void)resp_copy_from_input(p);
+    if (p->count == 0)
+        p->start = p->parsed;
     *reply = p->kept ? p->item : &resp_oversize;
     return p->result;
 }
@@ -459,7 +408,7 @@ struct span resp_push_kind(const struct resp_parser *p)
 
 bool resp_in_reply(const struct resp_parser *p)
 {
-    bool has_begun = p->count > 0 || !p->kept || (p->line.len > 0 && p->line.data[0] != '>');
+    bool has_begun = !p->kept || (p->start < p->input.len && p->input.data[p->start] != '>');
     return !p->pushing && p->result == RESP_INCOMPLETE && has_begun;
 }
 
@@ -477,8 +426,7 @@ void resp_init(struct resp_parser *p)
 void resp_fini(struct resp_parser *p)
 {
     free(p->item);
-    buf_fini(&p->text);
-    buf_fini(&p->line);
+    buf_fini(&p->input);
     resp_init(p);
 }
 

@@ -1,10 +1,9 @@
 /*
  * RESP3, the protocol of Redis: a parser of replies and pushes, and the encoding of commands.
  *
- * The parser gets input in pieces of any size and returns each reply when it is complete. A reply is an array
- * of items in the order of their arrival (reply.h). It is in memory of the parser, which is reused for the
- * next reply. A bulk string stays in the input if it is in one piece with the end of its reply. It then has
- * no NUL behind it.
+ * The parser has the buffer of the input, and returns each reply when it is complete. A reply is an array of
+ * items in the order of their arrival (reply.h). Texts stay where they have arrived, and get a NUL in place
+ * of their line end. The memory is used again for the next reply.
  *
  * A server can announce any length, and a reply may never end, so all memory is bounded. A reply beyond the
  * bound is parsed to its end without being kept, and an error reply replaces it (resp_is_oversize). Later
@@ -24,7 +23,7 @@
 enum { RESP_BYTES_MAX = 64 << 20, RESP_ELEMENTS_MAX = 1 << 20, RESP_LINE_MAX = 64 << 10 };
 
 enum {
-    RESP_KEPT = 16 * 1024, /* bytes of memory of each kind that are kept between replies */
+    RESP_KEPT = 64 * 1024, /* bytes of memory of each kind that are kept between replies */
     RESP_KIND_MAX = 32     /* a longer name of a push is cut off here */
 };
 
@@ -44,17 +43,17 @@ struct resp_parser {
     uint64_t elements_max;
     const char *error; /* the reason, after RESP_ERROR */
 
+    struct buf input;   /* from the beginning of the reply, or of the element of a push, on */
+    size_t start;       /* where that begins; the bytes before it are not needed any more */
+    size_t parsed;      /* how far the input was parsed */
+    uint64_t skip_left; /* bytes of a bulk string that is skipped, with its line end; 0: there is none */
+
     struct redis_reply *item; /* owned; what has begun of the reply, or of the element of a push */
     size_t count;
     size_t capacity;
-    size_t copied;   /* the texts of the first `copied` items are not in the current input */
-    size_t size;     /* bytes of the items and their texts, wherever these are */
-    bool kept;       /* false: the reply is oversize, and skipped */
-    struct buf text; /* texts that are not in the current input */
-
-    struct buf line;    /* the beginning of a line that is not complete */
-    uint64_t bulk_left; /* bytes of the bulk string that has begun, and of its line end; 0: there is none */
-    uint64_t left;      /* items of the reply or push that have not ended, as far as they are announced */
+    size_t size;   /* bytes of the items and their texts */
+    bool kept;     /* false: the reply is oversize, and skipped */
+    uint64_t left; /* items of the reply or push that have not ended, as far as they are announced */
 
     bool pushing;    /* `left` is that of a push */
     uint64_t pushes; /* pushes that have begun */
@@ -69,11 +68,18 @@ void resp_init(struct resp_parser *p);
 void resp_fini(struct resp_parser *p);
 
 /*
- * Parses up to the next result and advances *input past the parsed bytes. *reply is the reply or the element
- * of a push, borrowed until the next call and while the input exists. The elements of a push are those after
- * its name. For an array among them its elements are returned, not the array.
+ * Room for `n` more bytes of input, borrowed until the next call; NULL when out of memory. resp_received says
+ * how many have arrived there. Not between a result and the next call of resp_parse.
  */
-enum resp_result resp_parse(struct resp_parser *p, struct span *input, const struct redis_reply **reply);
+char *resp_reserve(struct resp_parser *p, size_t n);
+void resp_received(struct resp_parser *p, size_t n);
+
+/*
+ * Parses up to the next result. *reply is the reply or the element of a push, borrowed until the next call.
+ * The elements of a push are those after its name. For an array among them its elements are returned, not the
+ * array.
+ */
+enum resp_result resp_parse(struct resp_parser *p, const struct redis_reply **reply);
 
 /* The name of the push of the last element ("invalidate"); empty if the name is not a string. */
 struct span resp_push_kind(const struct resp_parser *p);

@@ -9,7 +9,7 @@
 
 #include "fuzz/fuzz.h"
 
-enum { BYTES_MAX = 2 * RESP_KEPT, HELD_MAX = 2 * BYTES_MAX, ELEMENTS_MAX = 8, PIECE_MAX = 64 };
+enum { BYTES_MAX = 32 * 1024, HELD_MAX = 2 * BYTES_MAX, ELEMENTS_MAX = 8, PIECE_MAX = 64 };
 
 struct parsed {
     struct buf seen; /* all results, one after the other */
@@ -30,8 +30,7 @@ static void note(struct buf *out, const struct redis_reply *reply)
 {
     const struct redis_reply *end = reply_next(reply);
     for (; reply < end; reply++) {
-        bool is_bulk = reply->type == REPLY_STRING || reply->type == REPLY_VERB;
-        FUZZ_CHECK(reply->str == NULL || is_bulk || reply->str[reply->len] == '\0');
+        FUZZ_CHECK(reply->str == NULL || reply->str[reply->len] == '\0');
         note_item(out, (int)reply->type, reply->integer, (struct span){reply->str, reply->len},
                   reply->elements);
     }
@@ -56,13 +55,18 @@ static bool has_other_numbers(const struct redis_reply *reply)
 
 static bool take_results(struct resp_parser *p, struct span input, struct parsed *out)
 {
+    char *room = resp_reserve(p, input.len);
+    FUZZ_CHECK(room != NULL);
+    memcpy(room, input.data, input.len);
+    resp_received(p, input.len);
     for (;;) {
         const struct redis_reply *reply = NULL;
-        enum resp_result result = resp_parse(p, &input, &reply);
+        enum resp_result result = resp_parse(p, &reply);
         FUZZ_CHECK(p->size <= BYTES_MAX && p->capacity * sizeof *p->item <= HELD_MAX);
-        FUZZ_CHECK(p->text.cap <= HELD_MAX && p->line.len <= RESP_LINE_MAX);
+        FUZZ_CHECK(p->start <= p->parsed && p->parsed <= p->input.len);
+        FUZZ_CHECK(result != RESP_INCOMPLETE || p->input.len - p->start <= BYTES_MAX + RESP_LINE_MAX);
         if (result == RESP_ERROR || result == RESP_INCOMPLETE) {
-            FUZZ_CHECK(result == RESP_ERROR ? p->error != NULL : input.len == 0);
+            FUZZ_CHECK(result == RESP_INCOMPLETE || p->error != NULL);
             out->failed = result == RESP_ERROR;
             return !out->failed;
         }
@@ -85,10 +89,7 @@ static struct parsed parse(struct span input, size_t piece)
     p.elements_max = ELEMENTS_MAX;
     while (input.len > 0) {
         struct span part = {input.data, input.len < piece ? input.len : piece};
-        char *copy = fuzz_copy(part);
-        bool goes_on = take_results(&p, (struct span){copy, part.len}, &out);
-        free(copy);
-        if (!goes_on)
+        if (!take_results(&p, part, &out))
             break;
         input = span_skip(input, part.len);
     }

@@ -23,35 +23,21 @@ void header(void)
     assert(number <= 99999 && expected == (int64_t)number);
 }
 
-/* A line in two pieces is the one that it is in one. */
+/* A line is what is before the first CR LF, which has no line feed, or it is not complete, or invalid. */
 void line(void)
 {
     char bytes[8];
-    char room[sizeof bytes];
-    struct span text = ANY_TEXT(bytes);
-    struct resp_parser whole;
-    struct resp_parser pieces;
-    struct span line_whole;
-    struct span line_pieces;
-    resp_init(&whole);
-    resp_init(&pieces);
-    pieces.line = BUF_IN(room);
-    char room_whole[sizeof bytes];
-    whole.line = BUF_IN(room_whole);
-    struct span input = text;
-    bool found = resp_take_line(&whole, &input, &line_whole);
-    struct span first = {text.data, any_up_to(text.len)};
-    struct span second = span_skip(text, first.len);
-    size_t end = span_find(first, '\n');
-    bool found_in_pieces = resp_take_line(&pieces, &first, &line_pieces);
-    if (!found_in_pieces && pieces.result == RESP_INCOMPLETE) {
-        assert(first.len == 0 && end == text.len - second.len);
-        found_in_pieces = resp_take_line(&pieces, &second, &line_pieces);
-    }
-    assert(found == found_in_pieces && whole.result == pieces.result);
-    if (!found)
+    struct span input = ANY_TEXT(bytes);
+    struct span found = SPAN_ABSENT;
+    struct resp_parser p;
+    resp_init(&p);
+    size_t end = span_find(input, '\n');
+    if (!resp_take_line(&p, input, &found)) {
+        assert(p.result == RESP_ERROR || (end == input.len && end <= RESP_LINE_MAX));
         return;
-    assert(span_equal(line_whole, line_pieces) && line_whole.len < RESP_LINE_MAX);
+    }
+    assert(found.data == input.data && found.len + LINE_END <= input.len && found.len < RESP_LINE_MAX);
+    assert(found.len == end - 1 && input.data[end - 1] == '\r');
 }
 
 /*
@@ -64,7 +50,7 @@ void counted(void)
     struct resp_parser p;
     resp_init(&p);
     uint64_t before = nondet_size();
-    int64_t announced = nondet_int64();
+    uint64_t announced = nondet_size() & INT64_MAX;
     __CPROVER_assume(before > 0 && before <= ITEMS_MAX);
     p.kept = false;
     p.pushing = nondet_bool();
@@ -74,7 +60,7 @@ void counted(void)
         assert(p.result == RESP_ERROR && p.left == before);
         return;
     }
-    assert(announced >= -1 && p.count == 0);
+    assert(p.count == 0);
     assert(p.left >= before - 1 && p.left <= ITEMS_MAX);
     assert(p.left > 0 || p.result != RESP_INCOMPLETE);
 }
@@ -91,59 +77,58 @@ static struct resp_parser any_limits(void)
     p.elements_max = any_up_to(RESP_ELEMENTS_MAX);
     p.item = items;
     p.capacity = sizeof items / sizeof items[0];
-    p.text = BUF_IN(room);
+    p.input = BUF_IN(room);
     return p;
 }
 
-/* A bulk string of any length has its room, or is read without being kept. */
+/* A bulk string of any length is whole in the input, waits for more of it, or is read without being kept. */
 void bulk_length(void)
 {
+    enum { HEADER = 5 };
     struct resp_parser p = any_limits();
-    int64_t len = nondet_int64();
-    if (!resp_begin_bulk(&p, REPLY_VERB, len)) {
-        assert(p.result == RESP_ERROR);
-        return;
-    }
-    assert(len >= 0 && p.bulk_left == (uint64_t)len + LINE_END);
-    assert(!p.kept || (p.count == 1 && p.item[0].len == (size_t)len));
-    assert(!p.kept || (p.size <= p.bytes_max && (size_t)len <= p.text.cap - p.text.len));
+    uint64_t len = nondet_size() & INT64_MAX;
+    p.input.len = HEADER + any_up_to(ROOM - HEADER);
+    bool went_on = resp_read_bulk(&p, REPLY_VERB, HEADER, len);
+    assert(p.parsed <= p.input.len && p.start <= p.parsed);
+    if (!p.kept)
+        assert(went_on && p.skip_left == len + LINE_END && p.parsed == HEADER);
+    else if (p.result == RESP_INCOMPLETE)
+        assert(!went_on && p.parsed == 0 && p.input.len - HEADER < len + LINE_END && len < p.bytes_max);
+    else if (p.result == RESP_REPLY)
+        assert(went_on && p.count == 1 && p.size <= p.bytes_max && p.item[0].len + VERBATIM_FORMAT == len &&
+               p.item[0].str[p.item[0].len] == '\0' && p.parsed == HEADER + len + LINE_END);
 }
 
 /* An array of any length is within the limits, or is read without being kept. */
 void array_length(void)
 {
     struct resp_parser p = any_limits();
-    int64_t announced = nondet_int64();
+    uint64_t announced = nondet_size() & INT64_MAX;
     if (!resp_begin_array(&p, REPLY_MAP, announced)) {
         assert(p.result == RESP_ERROR);
         return;
     }
-    assert(announced >= 0 && p.left == (uint64_t)announced * 2);
+    assert(p.left == announced * 2);
     assert((p.left == 0) == (p.result == RESP_REPLY));
     assert(!p.kept || (p.count == 1 && p.item[0].elements == p.left));
     assert(!p.kept || (p.left <= p.elements_max && p.left * sizeof items[0] <= p.bytes_max));
 }
 
-/* The content of a bulk string of which any part has arrived, and then any bytes. */
-void bulk(void)
+/* A bulk string that is skipped, of which any part has arrived. */
+void skipped(void)
 {
     enum { LEN_MAX = 3 };
-    char bytes[LEN_MAX + 3];
     struct resp_parser p = any_limits();
-    struct span input = ANY_TEXT(bytes);
-    struct span all = input;
-    size_t len = any_up_to(LEN_MAX);
-    items[0] = (struct redis_reply){.type = REPLY_STRING, .len = len};
-    p.count = 1;
-    p.bulk_left = 1 + any_up_to(len + 1);
-    size_t left = p.bulk_left;
-    size_t content = left > LINE_END ? left - LINE_END : 0;
-    p.text.len = len - content;
-    bool finished = resp_read_bulk(&p, &input);
-    assert(is_within(input, all) && finished == (p.result == RESP_REPLY));
-    assert(finished || p.result == RESP_ERROR || input.len == 0);
-    if (!finished)
-        return;
-    assert(all.len - input.len == left && p.text.len == len);
-    assert(memcmp(room + (len - content), all.data, content) == 0);
+    p.kept = false;
+    p.input.len = any_up_to(LEN_MAX + 3);
+    for (size_t i = 0; i < p.input.len; i++)
+        room[i] = (char)any_up_to(127);
+    p.skip_left = LINE_END + any_up_to(LEN_MAX);
+    size_t left = p.skip_left;
+    bool finished = resp_skip_bulk(&p);
+    assert(p.parsed <= p.input.len && finished == (p.result == RESP_REPLY));
+    if (finished)
+        assert(p.parsed == left && p.skip_left == 0 && room[left - 2] == '\r' && room[left - 1] == '\n');
+    else if (p.result != RESP_ERROR)
+        assert(p.parsed + p.skip_left == left && p.skip_left >= LINE_END && p.input.len < left);
 }
