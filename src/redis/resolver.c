@@ -22,8 +22,6 @@ struct resolver_query {
     uv_async_t finished;
     /* Used by the loop only. */
     struct resolver *resolver;
-    void (*done)(void *arg, const char *error);
-    void *arg;
     uint64_t ended_ms;   /* when the thread had ended; 0: not yet */
     const char *failure; /* the text of an error, once it has ended */
 
@@ -89,15 +87,39 @@ static const char *resolver_query_error(const struct resolver_query *q)
     return q->count > 0 ? NULL : "the name has no address";
 }
 
+/* Also one that has ended. */
+static void resolver_cancel_query(struct resolver_query **q)
+{
+    if (*q == NULL)
+        return;
+    pthread_mutex_lock(&(*q)->lock);
+    (*q)->cancelled = true;
+    pthread_mutex_unlock(&(*q)->lock);
+    uv_close((uv_handle_t *)&(*q)->finished, resolver_on_query_closed);
+    *q = NULL;
+}
+
+/* The place of the query for this name; a free one (NULL) if there is none. */
+static struct resolver_query **resolver_place_of(struct resolver *r, const char *host)
+{
+    for (int i = 0; i < RESOLVER_QUERIES_MAX; i++)
+        if (r->query[i] != NULL && strcmp(r->query[i]->host, host) == 0)
+            return &r->query[i];
+    struct resolver_query **place = &r->query[r->started++ % RESOLVER_QUERIES_MAX];
+    resolver_cancel_query(place);
+    return place;
+}
+
 /* Takes the result of a query that has ended, and passes it on. */
 static void resolver_finish(struct resolver *r)
 {
-    struct resolver_query *q = r->query;
+    const struct resolver_query *q = r->waiting;
+    const char *failure = q->failure;
     r->count = q->count;
     memcpy(r->address, q->address, sizeof r->address);
-    r->query = NULL;
-    uv_close((uv_handle_t *)&q->finished, resolver_on_query_closed);
-    q->done(q->arg, q->failure);
+    r->waiting = NULL;
+    resolver_cancel_query(resolver_place_of(r, q->host));
+    r->done(r->arg, failure);
 }
 
 static void resolver_on_finished(uv_async_t *finished)
@@ -107,7 +129,7 @@ static void resolver_on_finished(uv_async_t *finished)
     q->failure = resolver_query_error(q);
     pthread_mutex_unlock(&q->lock);
     q->ended_ms = clock_boot_ms();
-    if (q == q->resolver->query)
+    if (q == q->resolver->waiting)
         resolver_finish(q->resolver);
 }
 
@@ -155,7 +177,8 @@ static int resolver_start_thread(struct resolver_query *q)
     return -err;
 }
 
-static int resolver_start_query(struct resolver *r, uv_loop_t *loop, const char *host)
+static int resolver_start_query(struct resolver *r, uv_loop_t *loop, const char *host,
+                                struct resolver_query **out)
 {
     size_t size = strlen(host) + 1;
     struct resolver_query *q = calloc(1, sizeof *q + size);
@@ -177,18 +200,8 @@ static int resolver_start_query(struct resolver *r, uv_loop_t *loop, const char 
         uv_close((uv_handle_t *)&q->finished, resolver_on_query_closed);
         return err;
     }
-    r->query = q;
+    *out = q;
     return 0;
-}
-
-static void resolver_cancel_query(struct resolver_query *q)
-{
-    if (q == NULL)
-        return;
-    pthread_mutex_lock(&q->lock);
-    q->cancelled = true;
-    pthread_mutex_unlock(&q->lock);
-    uv_close((uv_handle_t *)&q->finished, resolver_on_query_closed);
 }
 
 /* A query that was left may still find its name, or has found it lately. */
@@ -197,58 +210,33 @@ static bool resolver_is_usable(const struct resolver_query *q)
     return q->ended_ms == 0 || (q->failure == NULL && clock_boot_ms() < q->ended_ms + RESOLVER_KEPT_MS);
 }
 
-/* Takes the query for this name from those that were left; NULL if there is none that is of use. */
-static struct resolver_query *resolver_take_left(struct resolver *r, const char *host)
-{
-    struct resolver_query *found = NULL;
-    for (int i = 0; i < RESOLVER_LEFT_MAX && found == NULL; i++) {
-        if (r->left[i] == NULL || strcmp(r->left[i]->host, host) != 0)
-            continue;
-        found = r->left[i];
-        r->left[i] = NULL;
-    }
-    if (found == NULL || resolver_is_usable(found))
-        return found;
-    resolver_cancel_query(found);
-    return NULL;
-}
-
 void resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
                     void (*done)(void *arg, const char *error), void *arg)
 {
-    assert(r->query == NULL);
+    assert(r->waiting == NULL);
     r->count = 0;
     if (resolver_take_numeric(r, host)) {
         done(arg, NULL);
         return;
     }
-    r->query = resolver_take_left(r, host);
-    int err = r->query != NULL ? 0 : resolver_start_query(r, loop, host);
+    struct resolver_query **query = resolver_place_of(r, host);
+    if (*query != NULL && !resolver_is_usable(*query))
+        resolver_cancel_query(query);
+    int err = *query != NULL ? 0 : resolver_start_query(r, loop, host, query);
     if (err != 0) {
         done(arg, uv_strerror(err));
         return;
     }
-    r->query->done = done;
-    r->query->arg = arg;
-    if (r->query->ended_ms != 0)
+    r->waiting = *query;
+    r->done = done;
+    r->arg = arg;
+    if (r->waiting->ended_ms != 0)
         resolver_finish(r);
-}
-
-void resolver_leave(struct resolver *r)
-{
-    if (r->query == NULL)
-        return;
-    unsigned at = r->leaves++ % RESOLVER_LEFT_MAX;
-    resolver_cancel_query(r->left[at]);
-    r->left[at] = r->query;
-    r->query = NULL;
 }
 
 void resolver_cancel(struct resolver *r)
 {
     resolver_leave(r);
-    for (int i = 0; i < RESOLVER_LEFT_MAX; i++) {
-        resolver_cancel_query(r->left[i]);
-        r->left[i] = NULL;
-    }
+    for (int i = 0; i < RESOLVER_QUERIES_MAX; i++)
+        resolver_cancel_query(&r->query[i]);
 }

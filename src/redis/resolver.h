@@ -23,14 +23,16 @@ enum { RESOLVE_ADDRESSES_MAX = 8, RESOLVE_ADDRESS_SIZE = INET6_ADDRSTRLEN + IF_N
 /* A result that nobody has waited for counts for this time, in milliseconds. */
 enum { RESOLVER_KEPT_MS = 60000 };
 
-/* Look-ups that go on although nobody waits for them. */
-enum { RESOLVER_LEFT_MAX = 8 };
+/* Look-ups in progress: the one that is waited for, and those that go on although nobody waits for them. */
+enum { RESOLVER_QUERIES_MAX = 9 };
 
 struct resolver {
-    struct resolver_query *query;                   /* in progress, or NULL */
-    struct resolver_query *left[RESOLVER_LEFT_MAX]; /* given up, or NULL */
-    unsigned leaves;                                /* the next place is this number, modulo those */
-    int count;                                      /* addresses found */
+    struct resolver_query *query[RESOLVER_QUERIES_MAX]; /* or NULL */
+    unsigned started;               /* the next one has the place of this number, modulo those */
+    struct resolver_query *waiting; /* the one that is waited for, or NULL */
+    void (*done)(void *arg, const char *error);
+    void *arg;
+    int count; /* addresses found */
     /* Numeric, in the system's order of preference; one of a link has its interface: fe80::1%eth0. */
     char address[RESOLVE_ADDRESSES_MAX][RESOLVE_ADDRESS_SIZE];
 };
@@ -46,9 +48,12 @@ void resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
 /* Whether the text is a numeric address. */
 bool resolver_is_numeric(const char *host);
 
-/* The caller does not wait any longer, if it did. The look-up goes on, unless RESOLVER_LEFT_MAX later ones
- * were left too. */
-void resolver_leave(struct resolver *r);
+/* The caller does not wait any longer, if it did. The look-up goes on until RESOLVER_QUERIES_MAX later ones
+ * have begun. */
+static inline void resolver_leave(struct resolver *r)
+{
+    r->waiting = NULL;
+}
 
 /*
  * Cancels the look-ups, if there are any. `done` is not called, and the resolver may be freed. The threads

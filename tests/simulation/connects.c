@@ -142,7 +142,7 @@ static struct bounds bounds_now(void)
     bool is_beside = scenario_has(FAULT_renew) || t == &topology_sentinel_replica ||
                      (t == &topology_plain && scenario.servers > 1);
     unsigned factor = workers * (is_beside ? 2 : 1);
-    if (count_names(scenario.url) > RESOLVER_LEFT_MAX) /* look-ups go on that have no place any more */
+    if (count_names(scenario.url) > RESOLVER_QUERIES_MAX - 1) /* look-ups go on that have no place any more */
         b.look_ups = UINT_MAX / factor;
     b.look_ups *= factor;
     for (int kind = 0; kind < KINDS; kind++) {
