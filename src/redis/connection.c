@@ -13,9 +13,9 @@
  * There is a socket only in CONNECTING, HANDSHAKE and READY, and commands are pending only while there is
  * one. They end while no further command is accepted.
  *
- * The handshake is HELLO (with authentication and client name), SELECT and ROLE. Their replies determine the
- * next step: INFO replication at a replica, CLIENT TRACKING and PING. ROLE and INFO may be denied (server.h).
- * If tracking is refused, or Redis is too old to order invalidations correctly, the connection is used
+ * The handshake is HELLO (with authentication and client name), SELECT and ROLE. Their replies determine what
+ * follows: CLIENT TRACKING, INFO replication at a replica, and PING. ROLE and INFO may be denied (server.h). If
+ * tracking is refused, or Redis is too old to order invalidations correctly, the connection is used
  * without it. All else must succeed: PING fails while Redis loads its data.
  *
  * ROLE and INFO are repeated with every heartbeat (server.h). A replica that has lost its master, and a
@@ -69,11 +69,16 @@ enum {
 /* 16 KiB of invalidations take a millisecond. Further input waits for the next loop iteration. */
 static const uint64_t TURN_NS = 1000000;
 
-/* A command that waits for its reply. One of the connection itself has `own`; any other has `fn` and `arg`.
+/*
+ * The commands of the connection itself. The first are those of the handshake, in this order; ROLE to PING
+ * are the heartbeat, too. BACKLOG is a PING.
  */
+enum own_command { NOT_OWN, HELLO, SUBSCRIBE, SELECT, ROLE, TRACKING, INFO, PING, CACHING, BACKLOG };
+
+/* A command that waits for its reply. */
 struct pending_command {
-    void (*own)(struct redis_connection *c, const struct redis_reply *reply);
-    redis_reply_fn fn;
+    enum own_command own;
+    redis_reply_fn fn; /* NULL: it is a command of the connection itself */
     void *arg;
     uint64_t sent_ns; /* monotonic */
 };
@@ -116,20 +121,19 @@ struct redis_connection {
     uint64_t unsent_since_ns; /* when the first command since the last flush was queued; 0: there is none */
 
     /* The handshake. */
-    int step;
-    int replies_due;                /* replies that are due to the commands of this step */
+    int round;                      /* of its two */
+    int replies_due;                /* to the commands of this round, or of the last heartbeat */
     const char *no_tracking_reason; /* why this connection does not request tracking; NULL when it does */
     bool tracking;                  /* Redis has agreed to track */
     struct buf untracked;           /* scratch: a command that Redis must not track */
 
     /* The heartbeat. Times are by the boot clock. */
-    bool ping_pending;
-    uint64_t heartbeat_sent_ms; /* when the heartbeat, or the last step of the handshake, was sent */
+    uint64_t heartbeat_sent_ms; /* when the heartbeat, or the round of the handshake, was sent */
     uint64_t last_pong_ms;      /* when the last answered PING was sent */
     uint64_t timeout_ms;        /* when the oldest command was first seen to wait too long; 0: never */
     int reply_heartbeats;       /* heartbeats since the last reply ended, while the next was arriving */
 
-    int backlogs; /* backlogs that may not have ended: replies due to redis_connection_on_caught_up() */
+    int backlogs; /* backlogs that may not have ended: replies due to BACKLOG */
 
     struct redis_server server;
 
@@ -344,43 +348,6 @@ static void redis_connection_expect_reply(struct redis_connection *c, struct pen
     buf_append(&c->pending, &command, sizeof command); /* there is room, see redis_connection_queue_bytes() */
 }
 
-/* `reply` is NULL if the connection of the command was lost. */
-static void redis_connection_end_command(struct redis_connection *c, const struct pending_command *command,
-                                         const struct redis_reply *reply)
-{
-    if (command->own != NULL)
-        command->own(c, reply);
-    else
-        command->fn(command->arg, reply, REDIS_ORIGIN_STREAM);
-}
-
-typedef void redis_connection_own_fn(struct redis_connection *c, const struct redis_reply *reply);
-
-/* Queues a command of the connection itself, in any state that has a socket. Erases and frees the buffer. */
-static int redis_connection_queue_own(struct redis_connection *c, struct buf *command,
-                                      redis_connection_own_fn fn)
-{
-    int err = buf_error(command);
-    if (err == 0)
-        err = redis_connection_queue_bytes(c, buf_span(command), 1);
-    if (err == 0) {
-        redis_connection_expect_reply(c, (struct pending_command){.own = fn});
-        c->replies_due += c->state == HANDSHAKE;
-    }
-    if (command->data != NULL)
-        explicit_bzero(command->data, command->cap); /* HELLO has the password */
-    buf_fini(command);
-    return err;
-}
-
-static int redis_connection_queue_words(struct redis_connection *c, int argc, const char **argv,
-                                        redis_connection_own_fn fn)
-{
-    struct buf command = BUF_INIT;
-    command_write(&command, argc, argv);
-    return redis_connection_queue_own(c, &command, fn);
-}
-
 /* The owner may check the server after the handshake. */
 bool redis_connection_is_usable(const struct redis_connection *c)
 {
@@ -400,14 +367,6 @@ static void redis_connection_log_denial(const struct redis_connection *c, const 
         redis_connection_log(c, message, error->str);
 }
 
-/* Without CLIENT CACHING the read is tracked like any other, which costs Redis memory. */
-static void redis_connection_on_caching_reply(struct redis_connection *c, const struct redis_reply *reply)
-{
-    if (reply != NULL && reply->type == REPLY_ERROR)
-        redis_connection_log_denial(c, "redis refuses CLIENT CACHING: it tracks all links that are looked up",
-                                    reply);
-}
-
 /* CLIENT CACHING NO applies to the next command on the connection, so both are queued or neither. */
 static int redis_connection_queue_untracked(struct redis_connection *c, struct span command)
 {
@@ -418,7 +377,7 @@ static int redis_connection_queue_untracked(struct redis_connection *c, struct s
     if (err == 0)
         err = redis_connection_queue_bytes(c, buf_span(&c->untracked), 2);
     if (err == 0)
-        redis_connection_expect_reply(c, (struct pending_command){.own = redis_connection_on_caching_reply});
+        redis_connection_expect_reply(c, (struct pending_command){.own = CACHING});
     return err;
 }
 
@@ -436,6 +395,9 @@ int redis_connection_send(struct redis_connection *c, struct span command, bool 
 }
 
 /* --- failure --- */
+
+static void redis_connection_end_command(struct redis_connection *c, const struct pending_command *command,
+                                         const struct redis_reply *reply);
 
 /* Fails all pending commands, oldest first. */
 static void redis_connection_drop_socket(struct redis_connection *c)
@@ -491,57 +453,7 @@ static void redis_connection_fail_reply(struct redis_connection *c)
         redis_connection_lose(c, "a reply did not end in time");
 }
 
-/* --- the server's role, and its link to the master --- */
-
-static void redis_connection_count_reply(struct redis_connection *c);
-
-/* Called after the reply to ROLE or INFO, in the handshake and with every heartbeat. */
-static void redis_connection_on_server_checked(struct redis_connection *c, const char *problem)
-{
-    if (problem != NULL) {
-        redis_server_invalidate(&c->server, c->last_pong_ms);
-        redis_connection_fail(c, problem);
-    } else if (c->state == HANDSHAKE) {
-        redis_connection_count_reply(c);
-    }
-}
-
-static void redis_connection_on_role(struct redis_connection *c, const struct redis_reply *reply)
-{
-    if (reply == NULL)
-        return;
-    const char *problem = redis_server_take_role(&c->server, reply, c->options.role, c->heartbeat_sent_ms);
-    if (problem == NULL && c->server.role_denied)
-        redis_connection_log_denial(c, "redis denies ROLE: a replica that lost its master cannot be detected",
-                                    reply);
-    if (problem == NULL && c->options.check_role != NULL)
-        problem = c->options.check_role(c->options.arg, &c->server, c->heartbeat_sent_ms);
-    redis_connection_on_server_checked(c, problem);
-}
-
-static void redis_connection_on_link(struct redis_connection *c, const struct redis_reply *reply)
-{
-    if (reply == NULL)
-        return;
-    const char *problem = redis_server_take_link(&c->server, reply, c->heartbeat_sent_ms);
-    if (problem == NULL && c->server.link_denied)
-        redis_connection_log_denial(c, "redis denies INFO: a master that stopped sending cannot be detected",
-                                    reply);
-    redis_connection_on_server_checked(c, problem);
-}
-
-static int redis_connection_send_role(struct redis_connection *c)
-{
-    return redis_connection_queue_words(c, 1, (const char *[]){"ROLE"}, redis_connection_on_role);
-}
-
-static int redis_connection_send_info(struct redis_connection *c)
-{
-    return redis_connection_queue_words(c, 2, (const char *[]){"INFO", "replication"},
-                                        redis_connection_on_link);
-}
-
-/* --- the handshake --- */
+/* --- the handshake, and the heartbeat's commands --- */
 
 /* A master that cannot save to its disk replies to PING with MISCONF, but can still be read. */
 static bool redis_connection_refuses(const struct redis_reply *reply)
@@ -549,29 +461,35 @@ static bool redis_connection_refuses(const struct redis_reply *reply)
     return reply->type == REPLY_ERROR && !reply_is_error(reply, SPAN("MISCONF "));
 }
 
-static void redis_connection_on_step_reply(struct redis_connection *c, const struct redis_reply *reply)
+static const char *redis_connection_read_hello(struct redis_connection *c, const struct redis_reply *reply)
 {
-    if (reply == NULL || c->state != HANDSHAKE)
-        return;
-    if (redis_connection_refuses(reply))
-        redis_connection_fail(c, reply->str);
-    else
-        redis_connection_count_reply(c);
+    if (reply->type == REPLY_ERROR)
+        return reply->str;
+    c->no_tracking_reason = redis_server_check_hello(reply);
+    const char *problem = redis_server_check_mode(reply, redis_endpoint_is_cluster(c->options.endpoint));
+    if (problem != NULL)
+        c->attempts.failure = REDIS_FAILURE_REJECTED;
+    return problem;
 }
 
-static void redis_connection_on_hello(struct redis_connection *c, const struct redis_reply *reply)
+static const char *redis_connection_read_role(struct redis_connection *c, const struct redis_reply *reply)
 {
-    const char *problem = NULL;
-    if (reply != NULL && reply->type != REPLY_ERROR) {
-        c->no_tracking_reason = redis_server_check_hello(reply);
-        problem = redis_server_check_mode(reply, redis_endpoint_is_cluster(c->options.endpoint));
-    }
-    if (problem == NULL) {
-        redis_connection_on_step_reply(c, reply);
-    } else {
-        c->attempts.failure = REDIS_FAILURE_REJECTED;
-        redis_connection_fail(c, problem);
-    }
+    const char *problem = redis_server_take_role(&c->server, reply, c->options.role, c->heartbeat_sent_ms);
+    if (problem == NULL && c->server.role_denied)
+        redis_connection_log_denial(c, "redis denies ROLE: a replica that lost its master cannot be detected",
+                                    reply);
+    if (problem == NULL && c->options.check_role != NULL)
+        problem = c->options.check_role(c->options.arg, &c->server, c->heartbeat_sent_ms);
+    return problem;
+}
+
+static const char *redis_connection_read_link(struct redis_connection *c, const struct redis_reply *reply)
+{
+    const char *problem = redis_server_take_link(&c->server, reply, c->heartbeat_sent_ms);
+    if (problem == NULL && c->server.link_denied)
+        redis_connection_log_denial(c, "redis denies INFO: a master that stopped sending cannot be detected",
+                                    reply);
+    return problem;
 }
 
 static void redis_connection_go_untracked(struct redis_connection *c, const char *message, const char *why)
@@ -580,20 +498,40 @@ static void redis_connection_go_untracked(struct redis_connection *c, const char
     redis_connection_log(c, message, why);
 }
 
-static void redis_connection_on_tracking(struct redis_connection *c, const struct redis_reply *reply)
+/* If it is refused for a moment only, the whole connection would cache nothing. */
+static const char *redis_connection_read_tracking(struct redis_connection *c, const struct redis_reply *reply)
 {
-    if (reply == NULL || c->state != HANDSHAKE)
-        return;
     bool refused = reply->type == REPLY_ERROR;
-    /* otherwise the whole connection would cache nothing */
-    if (refused && redis_server_is_unavailable(span_of(reply->str))) {
-        redis_connection_fail(c, reply->str);
-        return;
-    }
+    if (refused && redis_server_is_unavailable(span_of(reply->str)))
+        return reply->str;
     c->tracking = !refused;
     if (refused)
         redis_connection_go_untracked(c, "redis refuses tracking", reply->str);
-    redis_connection_count_reply(c);
+    return NULL;
+}
+
+/* Returns NULL, or why the server cannot be used. */
+static const char *redis_connection_read_own(struct redis_connection *c, enum own_command own,
+                                             const struct redis_reply *reply)
+{
+    const char *problem = NULL;
+    if (own == HELLO)
+        return redis_connection_read_hello(c, reply);
+    if (own == TRACKING)
+        return redis_connection_read_tracking(c, reply);
+    if (own == ROLE || own == INFO) {
+        problem = own == ROLE ? redis_connection_read_role(c, reply) : redis_connection_read_link(c, reply);
+        if (problem != NULL)
+            redis_server_invalidate(&c->server, c->last_pong_ms);
+        return problem;
+    }
+    if (own == SUBSCRIBE) /* an error: the subscription is refused, and not needed */
+        return NULL;
+    if (redis_connection_refuses(reply))
+        return reply->str;
+    if (own == PING)
+        c->last_pong_ms = c->heartbeat_sent_ms;
+    return NULL;
 }
 
 /* The prefixes of one connection must not overlap. */
@@ -615,96 +553,117 @@ static void redis_connection_compose_broadcast(const struct redis_tracking *trac
     buf_fini(&prefix);
 }
 
-static int redis_connection_send_tracking(struct redis_connection *c)
+static void redis_connection_compose_tracking(struct redis_connection *c, struct buf *command)
 {
-    struct buf command = BUF_INIT;
     if (c->options.tracking.mode == REDIS_TRACKING_OFF)
-        return 0;
-    if (c->no_tracking_reason != NULL) {
+        return;
+    if (c->no_tracking_reason != NULL)
         redis_connection_go_untracked(c, "redis does not send invalidations reliably", c->no_tracking_reason);
-        return 0;
-    }
-    if (c->options.tracking.mode == REDIS_TRACKING_BROADCAST)
-        redis_connection_compose_broadcast(&c->options.tracking, &command);
+    else if (c->options.tracking.mode == REDIS_TRACKING_BROADCAST)
+        redis_connection_compose_broadcast(&c->options.tracking, command);
     else
-        command_write(&command, 4, (const char *[]){"CLIENT", "TRACKING", "ON", "OPTOUT"});
-    return redis_connection_queue_own(c, &command, redis_connection_on_tracking);
+        command_write(command, 4, (const char *[]){"CLIENT", "TRACKING", "ON", "OPTOUT"});
 }
 
-/* An error: the subscription is refused, and not needed. */
-static void redis_connection_on_subscribed(struct redis_connection *c, const struct redis_reply *reply)
+/* Appends nothing if the command is not needed. */
+static void redis_connection_compose(struct redis_connection *c, enum own_command own, struct buf *command)
 {
-    if (reply != NULL && c->state == HANDSHAKE)
-        redis_connection_count_reply(c);
+    const struct redis_connection_options *o = &c->options;
+    bool has_role = !o->queries_only || o->role != REDIS_ROLE_UNKNOWN;
+    if (own == HELLO)
+        redis_endpoint_hello(o->endpoint, o->client_name, command);
+    else if (own == SUBSCRIBE && o->channel != NULL)
+        command_write(command, 2, (const char *[]){"SUBSCRIBE", o->channel});
+    else if (own == SELECT)
+        redis_endpoint_select(o->endpoint, command);
+    else if (own == ROLE && has_role && !c->server.role_denied)
+        command_write(command, 1, (const char *[]){"ROLE"});
+    else if (own == TRACKING && c->state == HANDSHAKE)
+        redis_connection_compose_tracking(c, command);
+    else if (own == INFO && c->server.role.kind == REDIS_ROLE_REPLICA && !c->server.link_denied)
+        command_write(command, 2, (const char *[]){"INFO", "replication"});
+    else if (own == PING)
+        command_write(command, 1, (const char *[]){"PING"});
 }
 
-/* A push confirms a subscription in place of the reply. False for any other push. */
-static bool redis_connection_confirm_subscription(struct redis_connection *c, struct span kind)
-{
-    const struct pending_command *oldest = pending_oldest(c);
-    if (oldest == NULL || oldest->own != redis_connection_on_subscribed ||
-        !span_equal(kind, SPAN("subscribe")))
-        return false;
-    (void)pending_pop(c);
-    redis_connection_count_reply(c);
-    return true;
-}
-
-static int redis_connection_first_step(struct redis_connection *c)
-{
-    const struct redis_endpoint *endpoint = c->options.endpoint;
-    struct buf command = BUF_INIT;
-    redis_endpoint_hello(endpoint, c->options.client_name, &command);
-    int err = redis_connection_queue_own(c, &command, redis_connection_on_hello);
-    if (err == 0 && c->options.queries_only && c->options.channel != NULL)
-        err = redis_connection_queue_words(c, 2, (const char *[]){"SUBSCRIBE", c->options.channel},
-                                           redis_connection_on_subscribed);
-    if (err == 0 && redis_endpoint_select(endpoint, &command))
-        err = redis_connection_queue_own(c, &command, redis_connection_on_step_reply);
-    if (err != 0 || (c->options.queries_only && c->options.role == REDIS_ROLE_UNKNOWN))
-        return err;
-    return redis_connection_send_role(c);
-}
-
-static int redis_connection_second_step(struct redis_connection *c)
+/*
+ * Sends these commands, as far as they are needed. PING comes last: its reply extends the time for which the
+ * data of the server is trusted.
+ */
+static void redis_connection_send_own(struct redis_connection *c, enum own_command first,
+                                      enum own_command last)
 {
     int err = 0;
-    c->heartbeat_sent_ms = c->last_pong_ms = clock_boot_ms();
-    if (c->server.role.kind == REDIS_ROLE_REPLICA)
-        err = redis_connection_send_info(c);
-    if (err == 0)
-        err = redis_connection_send_tracking(c);
-    return err != 0
-               ? err
-               : redis_connection_queue_words(c, 1, (const char *[]){"PING"}, redis_connection_on_step_reply);
-}
-
-/* Starts the next step of the handshake, when all replies of the previous step have arrived. */
-static void redis_connection_next_step(struct redis_connection *c)
-{
-    int step = c->step++;
-    if (step == (c->options.queries_only ? 1 : 2))
-        c->options.on_handshake_done(c->options.arg);
-    else if ((step == 0 ? redis_connection_first_step(c) : redis_connection_second_step(c)) != 0)
+    struct buf command = BUF_INIT;
+    c->heartbeat_sent_ms = clock_boot_ms();
+    for (enum own_command own = first; own <= last && err == 0; own++) {
+        buf_clear(&command);
+        redis_connection_compose(c, own, &command);
+        err = buf_error(&command);
+        if (err == 0 && command.len > 0) {
+            err = redis_connection_queue_bytes(c, buf_span(&command), 1);
+            if (err == 0)
+                redis_connection_expect_reply(c, (struct pending_command){.own = own});
+            c->replies_due++;
+        }
+    }
+    if (command.data != NULL)
+        explicit_bzero(command.data, command.cap); /* HELLO has the password */
+    buf_fini(&command);
+    if (err != 0)
         redis_connection_fail(c, "out of memory");
 }
 
-static void redis_connection_count_reply(struct redis_connection *c)
+/* All replies have arrived that were due. */
+static void redis_connection_on_checked(struct redis_connection *c)
 {
+    if (c->state == HANDSHAKE && c->round++ == 0 && !c->options.queries_only)
+        redis_connection_send_own(c, TRACKING, PING);
+    else if (c->state == HANDSHAKE)
+        c->options.on_handshake_done(c->options.arg);
+    else if (c->options.on_heartbeat != NULL)
+        c->options.on_heartbeat(c->options.arg);
+}
+
+static void redis_connection_end_own(struct redis_connection *c, enum own_command own,
+                                     const struct redis_reply *reply)
+{
+    c->backlogs -= own == BACKLOG; /* any reply suffices, since it is behind all that Redis had to send */
+    if (reply == NULL || own == BACKLOG)
+        return;
+    if (own == CACHING) {
+        if (reply->type == REPLY_ERROR)
+            redis_connection_log_denial(
+                c, "redis refuses CLIENT CACHING: it tracks all links that are looked up", reply);
+        return;
+    }
     assert(c->replies_due > 0);
-    if (--c->replies_due == 0)
-        redis_connection_next_step(c);
+    c->replies_due--;
+    const char *problem = redis_connection_read_own(c, own, reply);
+    if (problem != NULL)
+        redis_connection_fail(c, problem);
+    else if (c->replies_due == 0)
+        redis_connection_on_checked(c);
+}
+
+/* `reply` is NULL if the connection of the command was lost. */
+static void redis_connection_end_command(struct redis_connection *c, const struct pending_command *command,
+                                         const struct redis_reply *reply)
+{
+    if (command->fn != NULL)
+        command->fn(command->arg, reply, REDIS_ORIGIN_STREAM);
+    else
+        redis_connection_end_own(c, command->own, reply);
 }
 
 static void redis_connection_on_connected(struct redis_connection *c)
 {
     STATE_ENTER(&c->state, HANDSHAKE, NEXT);
-    c->step = c->replies_due = 0;
+    c->round = c->replies_due = 0;
     c->tracking = false;
     c->no_tracking_reason = NULL;
     redis_server_init(&c->server, c->options.replication, c->attempts.address, c->options.endpoint->port);
-    c->heartbeat_sent_ms = clock_boot_ms();
-    redis_connection_next_step(c);
+    redis_connection_send_own(c, HELLO, ROLE);
 }
 
 /* --- the heartbeat --- */
@@ -714,35 +673,6 @@ static void redis_connection_on_timer(uv_timer_t *timer);
 static void redis_connection_start_timer(struct redis_connection *c, uint64_t ms)
 {
     (void)uv_timer_start(&c->timer, redis_connection_on_timer, ms, 0); /* it fails only on a closing handle */
-}
-
-static void redis_connection_on_pong(struct redis_connection *c, const struct redis_reply *reply)
-{
-    c->ping_pending = false;
-    if (reply == NULL)
-        return;
-    if (redis_connection_refuses(reply)) {
-        redis_connection_fail(c, reply->str);
-        return;
-    }
-    c->last_pong_ms = c->heartbeat_sent_ms;
-    if (c->options.on_heartbeat != NULL)
-        c->options.on_heartbeat(c->options.arg);
-}
-
-/* PING comes last: its reply extends the time for which the server's data is trusted. */
-static int redis_connection_send_heartbeat(struct redis_connection *c)
-{
-    if (c->ping_pending)
-        return 0;
-    c->heartbeat_sent_ms = clock_boot_ms();
-    int err = c->server.role_denied ? 0 : redis_connection_send_role(c);
-    if (err == 0 && c->server.role.kind == REDIS_ROLE_REPLICA && !c->server.link_denied)
-        err = redis_connection_send_info(c);
-    if (err == 0)
-        err = redis_connection_queue_words(c, 1, (const char *[]){"PING"}, redis_connection_on_pong);
-    c->ping_pending = err == 0;
-    return err;
 }
 
 /*
@@ -794,13 +724,11 @@ static void redis_connection_heartbeat(struct redis_connection *c)
             redis_connection_fail_reply(c);
         return;
     }
-    if (redis_connection_send_heartbeat(c) != 0) {
-        redis_connection_fail(c, "out of memory");
-        return;
-    }
     uint64_t left = REDIS_CONNECTION_REPLY_TIMEOUT_MS - waited;
     redis_connection_start_timer(c,
                                  left < REDIS_CONNECTION_HEARTBEAT_MS ? left : REDIS_CONNECTION_HEARTBEAT_MS);
+    if (c->replies_due == 0)
+        redis_connection_send_own(c, ROLE, PING);
 }
 
 /* --- the name of the server in use --- */
@@ -937,18 +865,15 @@ static void redis_connection_on_reply(struct redis_connection *c, const struct r
 static void redis_connection_on_push(struct redis_connection *c, struct span kind,
                                      const struct redis_reply *element)
 {
-    if (redis_connection_confirm_subscription(c, kind))
+    const struct pending_command *oldest = pending_oldest(c);
+    if (oldest != NULL && oldest->own == SUBSCRIBE && span_equal(kind, SPAN("subscribe"))) {
+        (void)pending_pop(c); /* the confirmation comes in place of the reply */
+        redis_connection_end_own(c, SUBSCRIBE, element);
         return;
+    }
     bool wanted = c->options.queries_only ? redis_connection_is_usable(c) : c->state == READY;
     if (wanted && c->options.on_push != NULL)
         c->options.on_push(c->options.arg, kind, element);
-}
-
-/* Any reply suffices, since it is behind everything that Redis had to send. */
-static void redis_connection_on_caught_up(struct redis_connection *c, const struct redis_reply *reply)
-{
-    (void)reply;
-    c->backlogs--;
 }
 
 /* Nothing is cached that was read before READY. A backlog of the handshake may go on, see accept(). */
@@ -956,11 +881,12 @@ static void redis_connection_on_backlog(struct redis_connection *c)
 {
     if (c->state != READY || c->options.queries_only)
         return;
-    c->backlogs++;
-    if (redis_connection_queue_words(c, 1, (const char *[]){"PING"}, redis_connection_on_caught_up) == 0)
+    if (redis_connection_queue_bytes(c, SPAN("*1\r\n$4\r\nPING\r\n"), 1) != 0) {
+        redis_connection_fail(c, "out of memory");
         return;
-    c->backlogs--;
-    redis_connection_fail(c, "out of memory");
+    }
+    redis_connection_expect_reply(c, (struct pending_command){.own = BACKLOG});
+    c->backlogs++;
 }
 
 static void redis_connection_fail_as(struct redis_connection *c, const char *why, enum redis_failure failure)

@@ -439,14 +439,13 @@ void redis_endpoint_hello(const struct redis_endpoint *t, const char *client_nam
     command_add(out, span_of(client_name));
 }
 
-bool redis_endpoint_select(const struct redis_endpoint *t, struct buf *out)
+void redis_endpoint_select(const struct redis_endpoint *t, struct buf *out)
 {
     if (t->db == 0)
-        return false;
+        return;
     command_begin(out, 2);
     command_add(out, SPAN("SELECT"));
     command_add_int(out, t->db);
-    return true;
 }
 
 /* --- what connections are made with --- */

@@ -151,8 +151,8 @@ void redis_endpoint_log(const struct redis_endpoint *t, enum log_level level, co
 /* Appends the first command on a connection: HELLO 3 with authentication and client name. */
 void redis_endpoint_hello(const struct redis_endpoint *t, const char *client_name, struct buf *out);
 
-/* Appends the SELECT that follows HELLO. False if the database is the first one, which needs no SELECT. */
-bool redis_endpoint_select(const struct redis_endpoint *t, struct buf *out);
+/* Appends the SELECT that follows HELLO, unless the database is the first one, which needs none. */
+void redis_endpoint_select(const struct redis_endpoint *t, struct buf *out);
 
 /*
  * --- settings of connections ---
