@@ -1,9 +1,7 @@
 /* The connection to Redis and the reads of the catalogue; see client.h. */
 #include "ctl/client.h"
 
-#include "base/backoff.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/text.h"
 #include "ctl/terminal.h"
 #include "model/channel.h"
@@ -22,8 +20,8 @@ enum { CONNECT_MS = 5000, REPLY_MS = 30000, REOPEN_MS = 2000 };
 /* The time limit of an attempt while waiting for Redis; the last attempt has the shorter one, too. */
 enum { ATTEMPT_MIN_MS = 500, ATTEMPT_MAX_MS = 5000 };
 
-/* The first and the longest pause between these; it doubles. */
-enum { PAUSE_MIN_MS = 100, PAUSE_MAX_MS = 2000 };
+/* The pause between these. */
+enum { PAUSE_MS = 500 };
 
 /* --- Failures --- */
 
@@ -31,7 +29,7 @@ int client_fail(struct client *c, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int err = c->redis == NULL ? -EIO : redis_client_fail(c->redis, format, args);
+    int err = redis_client_fail(c->redis, format, args);
     va_end(args);
     return err;
 }
@@ -238,10 +236,11 @@ static int client_try_read(struct client *c, enum client_subject subject)
     return client_status(c);
 }
 
-static int client_attempt(struct client *c, enum client_subject subject, uint64_t left_ms)
+static int client_attempt(struct client *c, enum client_subject subject, uint64_t end_ms)
 {
-    int ms = (int)MIN(MAX(left_ms, ATTEMPT_MIN_MS), ATTEMPT_MAX_MS);
-    int err = redis_client_connect(c->redis, ms);
+    uint64_t now_ms = clock_now_ms();
+    uint64_t left_ms = end_ms > now_ms ? end_ms - now_ms : 0;
+    int err = redis_client_connect(c->redis, (int)MIN(MAX(left_ms, ATTEMPT_MIN_MS), ATTEMPT_MAX_MS));
     return err == 0 ? client_try_read(c, subject) : err;
 }
 
@@ -249,11 +248,11 @@ static int client_attempt(struct client *c, enum client_subject subject, uint64_
 static void client_print_wait(struct client *c, struct buf *reason)
 {
     bool is_first = reason->len == 0;
+    struct buf text = BUF_INIT;
     if (span_equal(buf_span(reason), span_of(client_error(c))))
         return;
     buf_clear(reason);
     buf_append_str(reason, client_error(c));
-    struct buf text = BUF_INIT;
     buf_append_str(&text, is_first ? "waiting " : "still waiting ");
     if (is_first)
         buf_printf(&text, "up to %g s ", (double)c->options->wait / 1e3);
@@ -262,23 +261,17 @@ static void client_print_wait(struct client *c, struct buf *reason)
     buf_fini(&text);
 }
 
-static int client_wait_for_redis(struct client *c, const struct options *o, enum client_subject subject)
+static int client_wait_for_redis(struct client *c, enum client_subject subject)
 {
-    const uint64_t wait_ms = (uint64_t)o->wait;
     const uint64_t started_ms = clock_now_ms();
-    uint64_t passed_ms = 0;
-    unsigned failures = 0;
+    const uint64_t end_ms = started_ms + (uint64_t)c->options->wait;
     struct buf reason = BUF_INIT;
-    unsigned seed = (unsigned)random_seed(&reason);
-    int err = client_attempt(c, subject, wait_ms);
-    while (err != 0 && !redis_client_is_rejected(c->redis) &&
-           (passed_ms = clock_now_ms() - started_ms) < wait_ms) {
+    int err = client_attempt(c, subject, end_ms);
+    while (err != 0 && !redis_client_is_rejected(c->redis) && clock_now_ms() < end_ms) {
         client_print_wait(c, &reason);
-        uint64_t pause_ms = backoff_ms(++failures, PAUSE_MIN_MS, PAUSE_MAX_MS, &seed);
-        (void)poll(NULL, 0, (int)MIN(pause_ms, wait_ms - passed_ms));
+        (void)poll(NULL, 0, (int)MIN(PAUSE_MS, end_ms - MIN(clock_now_ms(), end_ms)));
         client_read_settings_again(c);
-        passed_ms = clock_now_ms() - started_ms;
-        err = client_attempt(c, subject, wait_ms - MIN(passed_ms, wait_ms));
+        err = client_attempt(c, subject, end_ms);
     }
     double seconds = (double)(clock_now_ms() - started_ms) / 1e3;
     if (err == 0 && reason.len > 0)
@@ -295,7 +288,7 @@ int client_open(struct client *c, const struct options *o, enum client_subject s
     int code = client_configure(c, o);
     if (code != EXIT_OK)
         return code;
-    int err = o->wait > 0 ? client_wait_for_redis(c, o, subject) : redis_client_connect(c->redis, CONNECT_MS);
+    int err = o->wait > 0 ? client_wait_for_redis(c, subject) : redis_client_connect(c->redis, CONNECT_MS);
     redis_client_limit_replies(c->redis, REPLY_MS);
     if (err == 0)
         return EXIT_OK;

@@ -30,7 +30,7 @@ struct client {
 
     /* Private from here on. */
     const struct options *options;
-    struct redis_client *redis; /* NULL: not opened, and any failure is for want of memory */
+    struct redis_client *redis; /* NULL: not opened */
     struct buf names;           /* the texts of the spans above */
     struct buf key;             /* the card or link key of the command that is being composed */
     bool full;                  /* Redis has refused a command because it is full */
@@ -171,7 +171,7 @@ static inline int client_fail_unexpected(struct client *c)
 /* The reason of the last failure. */
 static inline const char *client_error(struct client *c)
 {
-    return c->redis == NULL ? "out of memory" : redis_client_error(c->redis);
+    return redis_client_error(c->redis);
 }
 
 /* Prints client_error() on stderr. Returns EXIT_FAILED. */

@@ -67,48 +67,24 @@ static int keys_check_types(struct client *c)
     return client_status(c);
 }
 
-/* Makes sure that this user may use transactions: Redis would execute the commands of a refused one. */
-static int keys_check_transactions(struct client *c)
-{
-    CLIENT_SEND(c, SPAN("MULTI"));
-    CLIENT_SEND(c, SPAN("EXEC"));
-    (void)client_receive(c);
-    (void)client_receive(c);
-    return client_status(c);
-}
-
 /* --- Issuing --- */
 
 /* 256 bits from the kernel's generator, as "ck_" and base64url (RFC 4648 section 5, no padding). Differs from
  * every digest. */
-enum { KEY_BYTES = 32, KEY_LEN = 46 };
-
-static void keys_base64url(const unsigned char *in, size_t n, char *out)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    uint32_t bits = 0;
-    int held = 0;
-    for (size_t i = 0; i < n; i++) {
-        bits = bits << 8 | in[i];
-        held += 8;
-        while (held >= 6) {
-            held -= 6;
-            *out++ = digits[bits >> held & 63];
-        }
-    }
-    if (held > 0)
-        *out = digits[bits << (6 - held) & 63];
-}
+enum { KEY_DIGITS = 43, KEY_LEN = 3 + KEY_DIGITS };
 
 /* A new key, without a NUL. Returns 0 or a negative errno. */
 static int keys_generate_key(char out[KEY_LEN])
 {
-    unsigned char raw[KEY_BYTES];
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    unsigned char raw[KEY_DIGITS];
     /* The kernel does not interrupt a request of so few bytes. */
     if (getrandom(raw, sizeof raw, 0) != (ssize_t)sizeof raw)
         return -errno;
+    raw[KEY_DIGITS - 1] &= 60; /* the last digit has 4 bits, the others have 6 */
     memcpy(out, "ck_", 3);
-    keys_base64url(raw, sizeof raw, out + 3);
+    for (int i = 0; i < KEY_DIGITS; i++)
+        out[3 + i] = digits[raw[i] & 63];
     explicit_bzero(raw, sizeof raw);
     return 0;
 }
@@ -138,11 +114,11 @@ static int keys_remove_key(struct client *c, struct span hex, int64_t *removed)
                                 client_error(c));
 }
 
-static int keys_add_key(struct client *c, const struct hex_digest *hex, struct span info)
+static int keys_add_key(struct client *c, struct span hex, struct span info)
 {
     CLIENT_SEND(c, SPAN("MULTI"));
-    CLIENT_SEND(c, SPAN("SADD"), c->api_keys, keys_digest_text(hex));
-    CLIENT_SEND(c, SPAN("HSET"), c->api_key_info, keys_digest_text(hex), info);
+    CLIENT_SEND(c, SPAN("SADD"), c->api_keys, hex);
+    CLIENT_SEND(c, SPAN("HSET"), c->api_key_info, hex, info);
     CLIENT_SEND(c, SPAN("EXEC"));
     for (int i = 0; i < 3; i++)
         (void)client_receive(c);
@@ -152,22 +128,20 @@ static int keys_add_key(struct client *c, const struct hex_digest *hex, struct s
     return complete ? 0 : client_fail_unexpected(c);
 }
 
-/* Revokes a key that was not printed. Makes `why` the reason of the failure. */
-static int keys_revoke_unprinted(struct client *c, const struct hex_digest *hex, const char *why)
+/* Revokes a key that was not printed, after a failure. Returns -EIO with both reasons. */
+static int keys_revoke_unprinted(struct client *c, struct span hex)
 {
     int64_t removed = 0;
-    const char *reason = EXCERPT(span_of(why)); /* `why` may be client_error(), which changes */
-    int err = client_is_lost(c) ? -EIO : keys_remove_key(c, keys_digest_text(hex), &removed);
-    if (err != 0 && client_reopen(c) == 0)
-        err = keys_remove_key(c, keys_digest_text(hex), &removed);
-    if (err == 0)
+    const char *reason = EXCERPT(span_of(client_error(c)));
+    if (client_reopen(c) == 0 && keys_remove_key(c, hex, &removed) == 0)
         return client_explain(c, "%s; the key that could not be printed was revoked", reason);
     return client_explain(
         c, "%s; a key that was not printed may be valid: revoke it with channelctl keys revoke %.*s", reason,
-        DIGEST_HEX_LEN, hex->text);
+        (int)hex.len, hex.data);
 }
 
-/* The key becomes valid before it is printed: every printed key works. */
+/* The key becomes valid before it is printed: every printed key works. After any failure it may be valid: the
+ * connection was lost, or Redis refused the transaction and yet executed its commands. */
 static int keys_issue_one(struct client *c, const struct api_key_info *info, struct buf *text)
 {
     char line[KEY_LEN + 1] = "";
@@ -178,15 +152,12 @@ static int keys_issue_one(struct client *c, const struct api_key_info *info, str
     struct hex_digest hex = keys_digest_of((struct span){line, KEY_LEN});
     buf_clear(text);
     api_key_info_write(text, info);
-    err = buf_error(text) == 0 ? keys_add_key(c, &hex, buf_span(text)) : client_fail_memory(c);
-    if (err != 0 && client_is_lost(c))
-        err = keys_revoke_unprinted(c, &hex, client_error(c));
-    if (err == 0) {
-        char why[EXCERPT_MAX];
-        bool written = fwrite(line, 1, sizeof line, stdout) == sizeof line;
-        (void)snprintf(why, sizeof why, "cannot write to standard output: %s", strerror(errno));
-        err = written ? 0 : keys_revoke_unprinted(c, &hex, why);
-    }
+    err = buf_error(text) == 0 ? keys_add_key(c, keys_digest_text(&hex), buf_span(text))
+                               : client_fail_memory(c);
+    if (err == 0 && fwrite(line, 1, sizeof line, stdout) != sizeof line)
+        err = client_fail(c, "cannot write to standard output: %s", strerror(errno));
+    if (err != 0)
+        err = keys_revoke_unprinted(c, keys_digest_text(&hex));
     explicit_bzero(line, sizeof line);
     return err;
 }
@@ -263,8 +234,6 @@ static int keys_issue_all(struct client *c, int64_t count, const struct api_key_
                                              * printed */
     (void)setvbuf(stdout, NULL, _IONBF, 0); /* or a key that was revoked could be printed at the end */
     int err = keys_check_types(c);
-    if (err == 0)
-        err = keys_check_transactions(c);
     while (issued < count && err == 0 && interrupt_signal() == 0) {
         err = keys_issue_one(c, info, &text);
         issued += err == 0;
@@ -304,38 +273,25 @@ enum { VISIT_BATCH = 1000 };
 /* Called with each key. It must not use the client. */
 typedef void (*keys_visit)(void *arg, struct span digest, const struct api_key_info *info);
 
-static const struct redis_reply *keys_receive_infos(struct client *c, const struct redis_reply *digests,
-                                                    size_t count)
+static void keys_visit_key(struct client *c, struct span digest, keys_visit visit, void *arg)
 {
-    struct span words[2 + VISIT_BATCH] = {SPAN("HMGET"), c->api_key_info};
-    for (size_t i = 0; i < count; i++)
-        words[2 + i] = reply_text(&digests[i]);
-    client_send(c, 2 + count, words);
-    const struct redis_reply *infos = client_receive_or_wrongtype(c);
-    if (infos->type == REPLY_ARRAY && infos->elements == count)
-        return infos;
-    (void)(reply_is_wrongtype(infos) ? keys_fail_wrongtype(c, "hash", c->api_key_info)
-                                     : client_fail_unexpected(c));
-    return NULL;
+    struct api_key_info info = API_KEY_INFO_NONE;
+    const struct redis_reply *reply = client_receive_or_wrongtype(c);
+    if (reply_is_wrongtype(reply))
+        (void)keys_fail_wrongtype(c, "hash", c->api_key_info);
+    struct span text = reply->elements == 1 ? reply_text(reply_first(reply)) : SPAN_ABSENT;
+    if (text.data != NULL)
+        (void)api_key_info_parse(text, &info);
+    if (client_status(c) == 0)
+        visit(arg, digest, &info);
 }
 
-/* Returns the number of members that are not digests, which are not visited. */
-static int64_t keys_visit_batch(struct client *c, const struct redis_reply *members, size_t count,
-                                keys_visit visit, void *arg)
+static void keys_visit_batch(struct client *c, const struct redis_reply *members, size_t count,
+                             keys_visit visit, void *arg)
 {
-    int64_t others = 0;
-    const struct redis_reply *infos = keys_receive_infos(c, members, count);
-    for (size_t i = 0; i < count && infos != NULL; i++) {
-        struct api_key_info info = API_KEY_INFO_NONE;
-        struct span text = reply_text(reply_first(infos) + i);
-        if (text.data != NULL)
-            (void)api_key_info_parse(text, &info);
-        if (digest_is_hex(reply_text(&members[i])))
-            visit(arg, reply_text(&members[i]), &info);
-        else
-            others++;
-    }
-    return others;
+    CLIENT_PIPELINE(i, count, digest_is_hex(reply_text(&members[i])),
+                    CLIENT_SEND(c, SPAN("HMGET"), c->api_key_info, reply_text(&members[i])),
+                    keys_visit_key(c, reply_text(&members[i]), visit, arg));
 }
 
 static int keys_compare(const void *a, const void *b)
@@ -345,7 +301,8 @@ static int keys_compare(const void *a, const void *b)
     return strcmp(left->str, right->str);
 }
 
-/* Visits all keys, sorted by their digests. *others: as keys_visit_batch. */
+/* Visits all keys, sorted by their digests. *others: the members that are not digests, which are not visited.
+ */
 static int keys_visit_all(struct client *c, keys_visit visit, void *arg, int64_t *others)
 {
     CLIENT_SEND(c, SPAN("SMEMBERS"), c->api_keys);
@@ -355,8 +312,10 @@ static int keys_visit_all(struct client *c, keys_visit visit, void *arg, int64_t
     size_t count = members != NULL && client_status(c) == 0 ? members->elements : 0;
     if (count > 0)
         qsort(members + 1, count, sizeof *members, keys_compare);
+    for (size_t i = 0; i < count; i++)
+        *others += !digest_is_hex(reply_text(&members[1 + i]));
     for (size_t at = 0; at < count && client_status(c) == 0; at += VISIT_BATCH)
-        *others += keys_visit_batch(c, members + 1 + at, MIN(count - at, VISIT_BATCH), visit, arg);
+        keys_visit_batch(c, members + 1 + at, MIN(count - at, VISIT_BATCH), visit, arg);
     free(members);
     return client_status(c);
 }
@@ -486,38 +445,38 @@ struct listing {
     int64_t now;
 };
 
-/* Prints a JSON object, or columns with tabs between them. */
+/* A value as a JSON text, or as it is; `otherwise`, or null, where it is absent. */
+enum { COLUMN_MAX = 80 };
+static const char *keys_show(const struct listing *l, struct span value, const char *otherwise,
+                             char out[COLUMN_MAX])
+{
+    const char *quote = l->is_json && value.data != NULL ? "\"" : "";
+    if (value.data == NULL)
+        value = span_of(l->is_json ? "null" : otherwise);
+    (void)snprintf(out, COLUMN_MAX, "%s%.*s%s", quote, (int)value.len, value.data, quote);
+    return out;
+}
+
 static void keys_print_key(void *arg, struct span digest, const struct api_key_info *info)
 {
     const struct listing *l = arg;
+    char column[4][COLUMN_MAX];
     char issued[API_KEY_TIME_LEN];
     char expires[API_KEY_TIME_LEN];
     bool is_refused = info->expires == API_KEY_REFUSED;
     bool is_expired = api_key_is_expired(info->expires, l->now);
-    const struct {
-        const char *name;
-        struct span value; /* absent if it is unknown or does not exist */
-        const char *otherwise;
-    } columns[] = {
-        {"digest", digest, ""},
-        {"name", info->name.len > 0 ? api_key_name_span(&info->name) : SPAN_ABSENT, "-"},
-        {"issued", keys_time_of(info->issued, issued), "-"},
-        {"expires", keys_time_of(info->expires, expires), is_refused ? "malformed: refused" : "never"}};
-    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-        const char *quote = columns[i].value.data != NULL && l->is_json ? "\"" : "";
-        const char *otherwise = l->is_json ? "null" : columns[i].otherwise;
-        if (l->is_json)
-            (void)fprintf(stdout, "%c\"%s\":", i == 0 ? '{' : ',', columns[i].name);
-        else if (i > 0)
-            (void)fputc('\t', stdout);
-        (void)fputs(quote, stdout);
-        print_text(stdout, columns[i].value.data != NULL ? columns[i].value : span_of(otherwise));
-        (void)fputs(quote, stdout);
-    }
+    struct span name = info->name.len > 0 ? api_key_name_span(&info->name) : SPAN_ABSENT;
+    const char *rest = is_expired && !is_refused ? " expired" : "";
     if (l->is_json)
-        print_line(stdout, ",\"valid\":%s}", is_expired ? "false" : "true");
-    else
-        print_line(stdout, is_expired && !is_refused ? " expired" : "");
+        rest = is_expired ? "false" : "true";
+    /* No column has a control character. */
+    (void)printf(l->is_json ? "{\"digest\":%s,\"name\":%s,\"issued\":%s,\"expires\":%s,\"valid\":%s}\n"
+                            : "%s\t%s\t%s\t%s%s\n",
+                 keys_show(l, digest, "", column[0]), keys_show(l, name, "-", column[1]),
+                 keys_show(l, keys_time_of(info->issued, issued), "-", column[2]),
+                 keys_show(l, keys_time_of(info->expires, expires),
+                           is_refused ? "malformed: refused" : "never", column[3]),
+                 rest);
 }
 
 static int keys_list_all(struct client *c, struct listing *l)

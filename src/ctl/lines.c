@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,13 +23,10 @@ static const char *lines_copy_folder(void)
 /* Returns the descriptor of a new file without a name, or a negative errno. */
 static int lines_make_copy(void)
 {
-    struct buf path = BUF_INIT;
-    buf_printf(&path, "%s/channelctl.XXXXXX", lines_copy_folder());
-    int copy = buf_c_str(&path) == NULL ? -ENOMEM : mkostemp(path.data, O_CLOEXEC);
-    if (copy == -1 || (copy >= 0 && unlink(path.data) != 0))
-        copy = -errno;
-    buf_fini(&path);
-    return copy;
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/channelctl.XXXXXX", lines_copy_folder());
+    int copy = mkostemp(path, O_CLOEXEC);
+    return copy < 0 || unlink(path) != 0 ? -errno : copy;
 }
 
 static bool lines_write_all(int fd, const char *bytes, size_t n)
@@ -141,14 +140,18 @@ static int lines_check_form(struct lines *l, struct span *line)
 
 /* --- Reading --- */
 
+/* The bytes of the window from `at` on. */
+static struct span lines_known(const struct lines *l, int64_t at)
+{
+    int64_t used = at - l->window_at;
+    bool is_known = used >= 0 && used <= (int64_t)l->window.len;
+    return is_known ? span_skip(buf_span(&l->window), (size_t)used) : (struct span){"", 0};
+}
+
 /* Reads on behind the window, which begins at `at` then. Returns the number of bytes or a negative errno. */
 static ssize_t lines_read_piece(struct lines *l, int64_t at)
 {
-    int64_t used = at - l->window_at;
-    if (used >= 0 && used <= (int64_t)l->window.len)
-        buf_consume(&l->window, (size_t)used);
-    else
-        buf_clear(&l->window);
+    buf_consume(&l->window, l->window.len - lines_known(l, at).len);
     l->window_at = at;
     if (buf_reserve(&l->window, l->piece) != 0)
         return -ENOMEM;
@@ -158,14 +161,6 @@ static ssize_t lines_read_piece(struct lines *l, int64_t at)
         return -errno;
     l->window.len += (size_t)n;
     return n;
-}
-
-/* The bytes of the window from `at` on. */
-static struct span lines_known(const struct lines *l, int64_t at)
-{
-    int64_t used = at - l->window_at;
-    bool is_known = used >= 0 && used <= (int64_t)l->window.len;
-    return is_known ? span_skip(buf_span(&l->window), (size_t)used) : (struct span){"", 0};
 }
 
 static int lines_make_sample(struct lines *l, int64_t number, struct span *line)
@@ -178,40 +173,21 @@ static int lines_make_sample(struct lines *l, int64_t number, struct span *line)
     return buf_error(&l->window) == 0 ? 1 : -ENOMEM;
 }
 
+/* With -EMSGSIZE *line is the beginning of a line. */
 int lines_read(struct lines *l, int64_t at, struct span *line)
 {
     if (l->fd < 0)
         return lines_make_sample(l, at, line);
-    for (;;) {
+    for (ssize_t n = 1;; n = lines_read_piece(l, at)) {
         *line = lines_known(l, at);
         size_t end = span_find(*line, '\n');
-        bool is_whole = end < line->len;
+        bool is_whole = end < line->len || n == 0;
         line->len = end;
-        if (end > LINE_BYTES_MAX)
-            return -EMSGSIZE;
-        ssize_t n = is_whole ? 1 : lines_read_piece(l, at);
-        if (is_whole || n < 0)
-            return (int)n;
-        if (n == 0) {
-            *line = buf_span(&l->window);
-            return line->len > 0 ? 1 : 0;
-        }
+        if (n < 0 || end > LINE_BYTES_MAX)
+            return n < 0 ? (int)n : -EMSGSIZE;
+        if (is_whole)
+            return end > 0 || n > 0;
     }
-}
-
-/* Goes on behind the end of a line of which `known` bytes are in the window. */
-static int lines_skip(struct lines *l, size_t known)
-{
-    l->next = l->at + (int64_t)known;
-    struct span rest = lines_known(l, l->next);
-    ssize_t n = 1;
-    while (n > 0 && span_find(rest, '\n') == rest.len) {
-        l->next += (int64_t)rest.len;
-        n = lines_read_piece(l, l->next);
-        rest = lines_known(l, l->next);
-    }
-    l->next += (int64_t)span_find(rest, '\n') + 1;
-    return n < 0 ? (int)n : -EMSGSIZE;
 }
 
 int lines_next(struct lines *l, struct span *line)
@@ -220,9 +196,15 @@ int lines_next(struct lines *l, struct span *line)
     int got = lines_read(l, l->at, line);
     if (got != 1 && got != -EMSGSIZE)
         return got;
-    int64_t end = l->at + (int64_t)line->len;
+    l->next = l->fd < 0 ? l->at : l->at + (int64_t)line->len;
     if (l->number++ == 0 && lines_check_form(l, line) != 0)
         return -EILSEQ;
-    l->next = l->fd < 0 ? l->at + 1 : end + 1;
-    return got == 1 ? 1 : lines_skip(l, line->len);
+    struct span rest;
+    int end = got;
+    while (end == -EMSGSIZE) {
+        end = lines_read(l, l->next, &rest);
+        l->next += (int64_t)rest.len;
+    }
+    l->next++;
+    return end < 0 ? end : got;
 }
