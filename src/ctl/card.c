@@ -11,10 +11,12 @@
 /* Reports an error in the line. */
 __attribute__((format(printf, 2, 3))) static void card_refuse(struct card_reader *r, const char *format, ...)
 {
+    char what[3 * EXCERPT_MAX];
     va_list args;
     va_start(args, format);
-    report_line(r->report, r->file, r->line, format, args);
+    (void)vsnprintf(what, sizeof what, format, args);
     va_end(args);
+    report_problem(r->report, "%s:%lld: %s", r->file, (long long)r->line, what);
     r->refused = true;
 }
 

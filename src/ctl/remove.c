@@ -18,92 +18,68 @@ struct removal {
     struct client client;
     struct lock lock;
     int64_t id;
-    struct buf link; /* the card's; empty: it has none, or its key leads to another channel */
     bool place_removed, card_removed, link_removed;
 };
 
-/* --- Reading what is to be removed --- */
-
-/* Fails if the reply says that the key has another type: it may belong to another program. */
-static void remove_check_type(struct client *c, const struct redis_reply *reply, struct span key,
-                              const char *type)
+/* Receives a reply; fails if the key has another type, since it may belong to another program. */
+static const struct redis_reply *remove_receive(struct client *c, struct span key, const char *type)
 {
+    const struct redis_reply *reply = client_receive_or_wrongtype(c);
     if (reply_is_wrongtype(reply))
         (void)client_fail(c, "%s in Redis is not %s: nothing was removed", EXCERPT(key), type);
+    return reply;
 }
 
-/* In the transaction the error of ZREM would not undo the rest. */
-static void remove_check_index(struct removal *r)
+/* Watches the card and its link key. *link: that of the card; empty if it has none, or if its key leads to
+ * another channel and is kept. In the transaction the error of ZREM would not undo the rest, so the type of
+ * the index is checked as well. */
+static void remove_read(struct client *c, int64_t id, struct buf *link)
 {
-    struct client *c = &r->client;
-    CLIENT_SEND(c, SPAN("ZSCORE"), c->index, DIGITS(r->id));
-    remove_check_type(c, client_receive_or_wrongtype(c), c->index, "a sorted set");
-}
-
-/* Watches the card, and reads its link. */
-static void remove_watch_card(struct removal *r)
-{
-    struct client *c = &r->client;
-    struct span key = client_card_key(c, r->id);
+    CLIENT_SEND(c, SPAN("ZSCORE"), c->index, DIGITS(id));
+    (void)remove_receive(c, c->index, "a sorted set");
+    struct span key = client_card_key(c, id);
     CLIENT_SEND(c, SPAN("WATCH"), key);
     CLIENT_SEND(c, SPAN("HGET"), key, channel_field_name(CHANNEL_FIELD_link));
     (void)client_receive(c);
-    const struct redis_reply *link = client_receive_or_wrongtype(c);
-    remove_check_type(c, link, key, "a hash");
-    buf_append_span(&r->link, reply_text(link));
-    if (buf_error(&r->link) != 0)
+    buf_append_span(link, reply_text(remove_receive(c, key, "a hash")));
+    if (buf_error(link) != 0)
         (void)client_fail_memory(c);
-}
-
-/* Watches the link key. One that leads to another channel is kept. */
-static void remove_watch_link(struct removal *r)
-{
-    struct client *c = &r->client;
-    if (r->link.len == 0)
+    if (link->len == 0)
         return;
-    struct span key = client_link_key(c, buf_span(&r->link));
+    key = client_link_key(c, buf_span(link));
     CLIENT_SEND(c, SPAN("WATCH"), key);
     CLIENT_SEND(c, SPAN("GET"), key);
     (void)client_receive(c);
-    if (!reply_is_id(client_receive_or_wrongtype(c), r->id))
-        buf_clear(&r->link);
+    if (!reply_is_id(client_receive_or_wrongtype(c), id))
+        buf_clear(link);
 }
 
-/* --- Removing --- */
-
 /* The index comes first: a reader that finds a channel there finds its card. */
-static void remove_send_transaction(struct removal *r)
+static void remove_execute(struct removal *r, struct span link)
 {
     struct client *c = &r->client;
     lock_begin(&r->lock);
     CLIENT_SEND(c, SPAN("ZREM"), c->index, DIGITS(r->id));
     CLIENT_SEND(c, SPAN("UNLINK"), client_card_key(c, r->id));
-    if (r->link.len > 0)
-        CLIENT_SEND(c, SPAN("UNLINK"), client_link_key(c, buf_span(&r->link)));
+    if (link.len > 0)
+        CLIENT_SEND(c, SPAN("UNLINK"), client_link_key(c, link));
     lock_commit(&r->lock);
-}
-
-static int remove_run_transaction(struct removal *r)
-{
-    bool has_link = r->link.len > 0;
-    remove_send_transaction(r);
-    const struct redis_reply *replies = lock_receive(&r->lock, has_link ? 3 : 2);
-    if (replies == NULL)
-        return -EIO;
-    r->place_removed = replies[1].integer > 0;
-    r->card_removed = replies[2].integer > 0;
-    r->link_removed = has_link && replies[3].integer > 0;
-    return 0;
+    const struct redis_reply *replies = lock_receive(&r->lock, link.len > 0 ? 3 : 2);
+    r->place_removed = replies != NULL && replies[1].integer > 0;
+    r->card_removed = replies != NULL && replies[2].integer > 0;
+    r->link_removed = replies != NULL && link.len > 0 && replies[3].integer > 0;
 }
 
 static int remove_channel(void *arg)
 {
     struct removal *r = arg;
+    struct buf link = BUF_INIT;
     lock_watch(&r->lock);
-    remove_check_index(r);
-    remove_watch_card(r);
-    remove_watch_link(r);
-    return client_status(&r->client) == 0 ? remove_run_transaction(r) : -EIO;
+    remove_read(&r->client, r->id, &link);
+    if (client_status(&r->client) == 0)
+        remove_execute(r, buf_span(&link));
+    buf_fini(&link);
+    return client_status(&r->client);
 }
 
 /* --- The command --- */
@@ -135,7 +111,6 @@ int command_remove(const struct options *o, const char *argument)
     int code = client_open(&r.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
         code = remove_run(&r);
-    buf_fini(&r.link);
     client_close(&r.client);
     return code;
 }

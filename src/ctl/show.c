@@ -18,8 +18,6 @@ struct show {
     double score;
 };
 
-/* --- Reading --- */
-
 /* Looks up a link key. True when it holds the id of a channel. */
 static bool show_read_owner(struct client *c, struct span link, int64_t *id)
 {
@@ -40,20 +38,6 @@ static void show_read_place(struct show *s)
     s->members = client_receive_integer(c);
 }
 
-/* The fields of the card, owned, in the order of a card; NULL after a failure. */
-static struct redis_reply *show_read_card(struct show *s)
-{
-    struct client *c = &s->client;
-    client_send_card_read(c, s->id);
-    const struct redis_reply *card = client_receive_or_wrongtype(c);
-    if (card->elements == CHANNEL_FIELD_COUNT)
-        return client_copy_reply(c, card);
-    (void)client_fail(c, "%s in Redis is not a hash", EXCERPT(client_card_key(c, s->id)));
-    return NULL;
-}
-
-/* --- Printing --- */
-
 static void show_print_place(const struct show *s)
 {
     if (s->place == 0)
@@ -63,53 +47,39 @@ static void show_print_place(const struct show *s)
                      (long long)s->place, (long long)s->members, s->score, (long long)page_last(s->place));
 }
 
-/* Prints where the card's own link leads. */
-static void show_print_link(struct show *s, struct span link)
-{
-    int64_t id = 0;
-    bool found = show_read_owner(&s->client, link, &id);
-    if (client_status(&s->client) != 0)
-        return;
-    const char *shown = EXCERPT(link);
-    if (!found)
-        show_message("%s, its link, leads to no channel", shown);
-    else if (id != s->id)
-        show_message("%s, its link, leads to channel %lld", shown, (long long)id);
-    else
-        show_message("%s leads to it", shown);
-}
-
 /* Prints where the card's own link leads, and whether the given link differs from it. */
 static void show_print_links(struct show *s, struct span own)
 {
-    if (own.data != NULL)
-        show_print_link(s, own);
-    bool is_other = s->link.len > 0 && (own.data == NULL || !span_equal(buf_span(&s->link), own));
-    if (client_status(&s->client) == 0 && is_other)
+    int64_t id = 0;
+    bool found = own.data != NULL && show_read_owner(&s->client, own, &id);
+    if (client_status(&s->client) != 0)
+        return;
+    if (found && id == s->id)
+        show_message("%s leads to it", EXCERPT(own));
+    else if (found)
+        show_message("%s, its link, leads to channel %lld", EXCERPT(own), (long long)id);
+    else if (own.data != NULL)
+        show_message("%s, its link, leads to no channel", EXCERPT(own));
+    if (s->link.len > 0 && !span_equal(buf_span(&s->link), own))
         show_message("%s leads to it, but is not its link", EXCERPT(buf_span(&s->link)));
 }
 
-static void show_print_invalid(const struct channel_row *row, unsigned invalid)
-{
-    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        if ((invalid & 1U << f) != 0)
-            show_message("%s: %s is not valid, clients get it as absent",
-                         channel_field_name((enum channel_field)f).data, EXCERPT(row->value[f]));
-}
-
+/* Prints a card, its values that are not valid, its place and its links. */
 static void show_print_row(struct show *s, const struct channel_row *row)
 {
     struct buf json = BUF_INIT;
     unsigned invalid = channel_write(&json, row, CHANNEL_CARD);
-    if (buf_error(&json) != 0) {
+    if (buf_error(&json) == 0) {
+        print_text(stdout, buf_span(&json));
+        (void)fputc('\n', stdout);
+    } else {
         (void)client_fail_memory(&s->client);
-        buf_fini(&json);
-        return;
     }
-    print_text(stdout, buf_span(&json));
-    (void)fputc('\n', stdout);
     buf_fini(&json);
-    show_print_invalid(row, invalid);
+    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        if ((invalid & 1U << f) != 0)
+            show_message("%s: %s is not valid, clients get it as absent",
+                         channel_field_name((enum channel_field)f).data, EXCERPT(row->value[f]));
     show_print_place(s);
     show_print_links(s, row->value[CHANNEL_FIELD_link]);
 }
@@ -117,19 +87,22 @@ static void show_print_row(struct show *s, const struct channel_row *row)
 /* Prints the card and what belongs to it; of a channel without a card, its place in the index. */
 static void show_print_card(struct show *s)
 {
+    struct client *c = &s->client;
     struct channel_row row = {0};
-    struct redis_reply *card = show_read_card(s);
-    if (card == NULL)
-        return;
-    for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
+    client_send_card_read(c, s->id);
+    struct redis_reply *card = client_copy_reply(c, client_receive_or_wrongtype(c));
+    bool is_hash = card != NULL && card->elements == CHANNEL_FIELD_COUNT;
+    for (size_t f = 0; is_hash && f < CHANNEL_FIELD_COUNT; f++)
         row.value[f] = reply_text(&card[1 + f]);
     bool exists = !channel_row_is_empty(&row, CHANNEL_SUMMARY);
-    if (exists)
+    if (!is_hash)
+        (void)client_fail(c, "%s in Redis is not a hash", EXCERPT(client_card_key(c, s->id)));
+    else if (exists)
         show_print_row(s, &row);
     else if (s->place > 0)
         show_print_place(s);
     if (!exists)
-        (void)client_fail(&s->client, "channel %lld does not exist: it has no card", (long long)s->id);
+        (void)client_fail(c, "channel %lld does not exist: it has no card", (long long)s->id);
     free(card);
 }
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -93,13 +94,19 @@ int output_finish(void)
 
 /* --- Errors --- */
 
+__attribute__((format(printf, 1, 0))) static void terminal_show(const char *format, va_list args,
+                                                                const char *end)
+{
+    (void)fputs("channelctl: ", stderr);
+    terminal_print(stderr, format, args);
+    (void)fputs(end, stderr);
+}
+
 void show_message(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    (void)fputs("channelctl: ", stderr);
-    terminal_print(stderr, format, args);
-    (void)fputc('\n', stderr);
+    terminal_show(format, args, "\n");
     va_end(args);
 }
 
@@ -107,9 +114,7 @@ int usage_error(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    (void)fputs("channelctl: ", stderr);
-    terminal_print(stderr, format, args);
-    (void)fputs(" (see channelctl --help)\n", stderr);
+    terminal_show(format, args, " (see channelctl --help)\n");
     va_end(args);
     return EXIT_USAGE;
 }
@@ -176,13 +181,6 @@ void report_problem(struct report *r, const char *format, ...)
     (void)fputc('\n', r->to);
 }
 
-void report_line(struct report *r, const char *file, int64_t line, const char *format, va_list args)
-{
-    char what[3 * EXCERPT_MAX];
-    (void)vsnprintf(what, sizeof what, format, args);
-    report_problem(r, "%s:%lld: %s", file, (long long)line, what);
-}
-
 void report_finish(const struct report *r)
 {
     if (r->problems > REPORT_PRINTED_MAX)
@@ -233,20 +231,15 @@ static void terminal_note(int number)
     caught = number;
 }
 
-static void terminal_handle(int number, void (*handler)(int))
+static void terminal_handle_all(void (*handler)(int))
 {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = handler}; /* without SA_RESTART: it ends a wait for input */
     struct sigaction before;
     (void)sigemptyset(&action.sa_mask);
-    if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-        (void)sigaction(number, &action, NULL);
-}
-
-static void terminal_handle_all(void (*handler)(int))
-{
-    terminal_handle(SIGINT, handler);
-    terminal_handle(SIGTERM, handler);
-    terminal_handle(SIGHUP, handler);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            (void)sigaction(numbers[i], &action, NULL);
 }
 
 void interrupt_watch(void)

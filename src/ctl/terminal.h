@@ -4,7 +4,6 @@
 
 #include "base/buf.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 /* The exit codes; a command that a signal ended exits with 128 plus the signal's number. */
@@ -72,10 +71,6 @@ struct report {
 
 void report_init(struct report *r, FILE *to);
 void report_problem(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* Reports a problem of a line in a file: "FILE:LINE: what is wrong". */
-void report_line(struct report *r, const char *file, int64_t line, const char *format, va_list args)
-    __attribute__((format(printf, 4, 0)));
 
 /* Prints "and N more" when some problems were not printed. */
 void report_finish(const struct report *r);

@@ -15,6 +15,7 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/param.h>
 
 /* channeld accepts replies of up to 64 MiB. This is the memory of a card, which is a little more than that of
  * its values. */
@@ -27,15 +28,16 @@ struct verify {
     const struct link_hosts *hosts;
     struct report report;
     struct progress progress;
-    int64_t checked;    /* keys, members and infos */
-    bool has_keys;      /* their set exists and is one */
-    bool has_index;     /* it exists and is a sorted set */
-    int64_t channels;   /* members of the index */
-    int64_t keys;       /* API keys */
-    bool key_works;     /* one of them has not expired */
-    bool key_refused;   /* the expiry of one of them cannot be read */
-    int64_t now;        /* seconds since 1970 */
-    struct buf scratch; /* channel_write() writes to it; only its result is used */
+    int64_t checked;                /* keys, members and infos */
+    bool has_keys;                  /* their set exists and is one */
+    bool has_index;                 /* it exists and is a sorted set */
+    int64_t channels;               /* members of the index */
+    int64_t keys;                   /* API keys */
+    bool key_works;                 /* one of them has not expired */
+    bool key_refused;               /* the expiry of one of them cannot be read */
+    int64_t now;                    /* seconds since 1970 */
+    struct buf scratch;             /* channel_write() writes to it; only its result is used */
+    char subject[EXCERPT_MAX + 16]; /* what is being checked, such as "card 7" */
 };
 
 /* A card of a batch. */
@@ -52,7 +54,16 @@ struct examined {
 #define LOAD_CORRECTED "correct it, and load it again"
 #define DELETE_KEY     "redis-cli DEL its key"
 
-/* Reports a problem and its remedy, unless it may come from a failure: then nil stands for the replies. */
+__attribute__((format(printf, 2, 3))) static void verify_begin(struct verify *v, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(v->subject, sizeof v->subject, format, args);
+    va_end(args);
+}
+
+/* Reports a problem of the subject and its remedy, unless it may come from a failure: then nil stands for the
+ * replies. */
 __attribute__((format(printf, 3, 4))) static void verify_report(struct verify *v, const char *remedy,
                                                                 const char *format, ...)
 {
@@ -61,7 +72,7 @@ __attribute__((format(printf, 3, 4))) static void verify_report(struct verify *v
     va_start(args, format);
     (void)vsnprintf(what, sizeof what, format, args);
     if (client_status(&v->client) == 0)
-        report_problem(&v->report, "%s (%s)", what, remedy);
+        report_problem(&v->report, "%s: %s (%s)", v->subject, what, remedy);
     va_end(args);
 }
 
@@ -74,29 +85,30 @@ static void verify_advance(struct verify *v, size_t count)
 
 /* --- Single keys --- */
 
-static void verify_report_ttl(struct verify *v, const char *what, int64_t ttl_ms)
+/* Receives the reply to PTTL. */
+static void verify_receive_ttl(struct verify *v)
 {
+    int64_t ttl_ms = client_receive_integer(&v->client);
     if (ttl_ms >= 0)
-        verify_report(v, "find out what sets it; redis-cli PERSIST", "%s: has a TTL: it expires in %lld s",
-                      what, (long long)(ttl_ms / 1000));
+        verify_report(v, "find out what sets it; redis-cli PERSIST", "has a TTL: it expires in %lld s",
+                      (long long)(ttl_ms / 1000));
 }
 
 /* Checks the type and TTL of a key. True if its type is `wanted`. `missing`: the problem if it does not
  * exist; NULL: none. `remedy`: of that, and of another type when the key is deleted. */
-static bool verify_check_key(struct verify *v, struct span key, const char *what, const char *wanted,
-                             const char *missing, const char *remedy)
+static bool verify_check_key(struct verify *v, struct span key, const char *wanted, const char *missing,
+                             const char *remedy)
 {
     CLIENT_SEND(&v->client, SPAN("PTTL"), key);
     CLIENT_SEND(&v->client, SPAN("TYPE"), key);
-    verify_report_ttl(v, what, client_receive_integer(&v->client));
+    verify_receive_ttl(v);
     struct span type = reply_text(client_receive(&v->client));
     bool exists = !span_equal(type, SPAN("none"));
     bool usable = span_equal(type, span_of(wanted));
     if (exists && !usable)
-        verify_report(v, remedy, "%s: %s is a %s, not a %s: delete it", what, EXCERPT(key), EXCERPT(type),
-                      wanted);
+        verify_report(v, remedy, "%s is a %s, not a %s: delete it", EXCERPT(key), EXCERPT(type), wanted);
     else if (!exists && missing != NULL)
-        verify_report(v, remedy, "%s: %s", what, missing);
+        verify_report(v, remedy, "%s", missing);
     return usable;
 }
 
@@ -111,14 +123,16 @@ static void verify_check_load(struct verify *v)
     const char *holder = EXCERPT(reply_text(client_receive_or_wrongtype(c)));
     int64_t ttl = client_receive_integer(c);
     bool is_left_over = !span_equal(reply_text(client_receive(c)), SPAN("none"));
+    verify_begin(v, "loader");
     if (ttl == -1)
-        verify_report(v, "redis-cli DEL its key, unless it was set on purpose",
-                      "loader: has no TTL: no load is possible until it is deleted (%s)", holder);
+        verify_report(v, DELETE_KEY ", unless it was set on purpose",
+                      "has no TTL: no load is possible until it is deleted (%s)", holder);
+    verify_begin(v, "index.next");
     if (ttl >= 0 && client_status(c) == 0)
         show_message("a load is running: its changes may appear as problems (%s)", holder);
     else if (is_left_over)
         verify_report(v, "the next load with --replace removes it",
-                      "index.next: is left over from a load that did not end");
+                      "is left over from a load that did not end");
 }
 
 /* Not a problem of the catalogue, but one to come. */
@@ -133,17 +147,11 @@ static void verify_warn_of_eviction(struct verify *v)
 
 /* --- API keys --- */
 
-/* The start of the digest of a key. What is not a digest may be a key, so less of it is printed. */
-static const char *verify_digest_start(struct span digest, char out[EXCERPT_MAX])
+/* Of a digest its start. What is not a digest may be a key, so less of it is printed. */
+static void verify_begin_info(struct verify *v, struct span digest)
 {
     size_t most = digest_is_hex(digest) ? 8 : 4;
-    return excerpt((struct span){digest.data, digest.len < most ? digest.len : most}, out);
-}
-
-static void verify_report_info(struct verify *v, const char *remedy, struct span digest, const char *what)
-{
-    char shown[EXCERPT_MAX];
-    verify_report(v, remedy, "api_key_info: %s...: %s", verify_digest_start(digest, shown), what);
+    verify_begin(v, "api_key_info: %s...", EXCERPT((struct span){digest.data, MIN(digest.len, most)}));
 }
 
 /* Receives the info of a key: nil where it has none. */
@@ -163,29 +171,31 @@ static void verify_receive_info(struct verify *v, struct span digest)
     unsigned faults = text->type == REPLY_STRING ? api_key_info_parse(reply_text(text), &info) : 0;
     v->key_works = v->key_works || !api_key_is_expired(info.expires, v->now);
     v->key_refused = v->key_refused || info.expires == API_KEY_REFUSED;
+    verify_begin_info(v, digest);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if ((faults & rows[i].fault) != 0)
-            verify_report_info(v, "redis-cli HSET a valid info, or revoke the key", digest, rows[i].what);
+            verify_report(v, "redis-cli HSET a valid info, or revoke the key", "%s", rows[i].what);
 }
 
 static void verify_visit_api_keys(void *arg, const struct redis_reply *members, size_t count)
 {
     struct verify *v = arg;
     struct client *c = &v->client;
-    char shown[EXCERPT_MAX];
     verify_advance(v, count);
     for (size_t i = 0; i < count; i++) {
         struct span member = reply_text(&members[i]);
-        if (digest_is_hex(member))
-            v->keys++;
-        else
+        bool is_digest = digest_is_hex(member);
+        v->keys += is_digest;
+        if (!is_digest)
             verify_report(v, "redis-cli SREM it, and issue another key",
-                          "api_keys: a member of %zu byte%s is not a SHA-256 in lower-case hex: %s...",
-                          member.len, plural((int64_t)member.len), verify_digest_start(member, shown));
+                          "a member of %zu byte%s is not a SHA-256 in lower-case hex: %s...", member.len,
+                          plural((int64_t)member.len),
+                          EXCERPT((struct span){member.data, MIN(member.len, 4)}));
     }
     CLIENT_PIPELINE(i, count, digest_is_hex(reply_text(&members[i])),
                     CLIENT_SEND(c, SPAN("HGET"), c->api_key_info, reply_text(&members[i])),
                     verify_receive_info(v, reply_text(&members[i])));
+    verify_begin(v, "api_keys");
 }
 
 /* Keys that the documents show, so that they are public. tests/check-published-keys compares. */
@@ -200,21 +210,22 @@ static void verify_check_published_key(struct verify *v, const char *key)
     CLIENT_SEND(&v->client, SPAN("SISMEMBER"), v->client.api_keys, (struct span){hex, sizeof hex});
     if (client_receive_integer(&v->client) != 0)
         verify_report(v, "run channelctl keys revoke",
-                      "api_keys: \"%s\" is an example in the documents, and valid, so it is public", key);
+                      "\"%s\" is an example in the documents, and valid, so it is public", key);
 }
 
 static void verify_check_api_keys(struct verify *v)
 {
-    v->has_keys = verify_check_key(v, v->client.api_keys, "api_keys", "set",
-                                   "there are no API keys: every request gets 401",
-                                   "restore them from a backup; without one: channelctl keys issue");
+    verify_begin(v, "api_keys");
+    v->has_keys =
+        verify_check_key(v, v->client.api_keys, "set", "there are no API keys: every request gets 401",
+                         "restore them from a backup; without one: channelctl keys issue");
     if (!v->has_keys)
         return;
     for (size_t i = 0; i < sizeof PUBLISHED_KEYS / sizeof *PUBLISHED_KEYS; i++)
         verify_check_published_key(v, PUBLISHED_KEYS[i]);
     client_scan(&v->client, SCAN_API_KEYS, verify_visit_api_keys, v);
     if (v->keys > 0 && !v->key_works)
-        verify_report(v, "run channelctl keys issue", "api_keys: every key %s: every request gets 401",
+        verify_report(v, "run channelctl keys issue", "every key %s: every request gets 401",
                       v->key_refused ? "has expired, or has an info that is not valid" : "has expired");
 }
 
@@ -230,11 +241,11 @@ static void verify_send_info_reads(struct client *c, struct span field)
 static void verify_receive_info_reads(struct verify *v, struct span field)
 {
     struct client *c = &v->client;
+    verify_begin_info(v, field);
     if (client_receive_integer(c) == 0)
-        verify_report_info(v, "redis-cli HDEL it", field, "its key is not in api_keys");
+        verify_report(v, "redis-cli HDEL it", "its key is not in api_keys");
     if (c->field_ttls == FIELD_TTLS_SUPPORTED && reply_has_ttl(client_receive(c)))
-        verify_report_info(v, "redis-cli HPERSIST", field,
-                           "has a TTL: after it the key has neither name nor expiry");
+        verify_report(v, "redis-cli HPERSIST", "has a TTL: after it the key has neither name nor expiry");
 }
 
 /* Pairs of a digest and its info. */
@@ -249,9 +260,8 @@ static void verify_visit_infos(void *arg, const struct redis_reply *infos, size_
 /* Without a set of API keys there is nothing to compare the infos with. */
 static void verify_check_api_key_info(struct verify *v)
 {
-    bool usable =
-        verify_check_key(v, v->client.api_key_info, "api_key_info", "hash", NULL, "restore it from a backup");
-    if (usable && v->has_keys)
+    verify_begin(v, "api_key_info");
+    if (verify_check_key(v, v->client.api_key_info, "hash", NULL, "restore it from a backup") && v->has_keys)
         client_scan(&v->client, SCAN_API_KEY_INFO, verify_visit_infos, v);
 }
 
@@ -265,11 +275,10 @@ static void verify_receive_member(struct verify *v, int64_t id, const struct red
     /* At the limit or beyond it no other channel can be appended after this one. */
     if (!(score > -INDEX_SCORE_LIMIT && score < INDEX_SCORE_LIMIT))
         verify_report(v, "load with --replace",
-                      "index: channel %lld has the score %.17g: scores from 2^53 on are not distinct",
-                      (long long)id, score);
+                      "channel %lld has the score %.17g: scores from 2^53 on are not distinct", (long long)id,
+                      score);
     if (!has_card)
-        verify_report(v, "load it, or channelctl remove it", "index: channel %lld has no card",
-                      (long long)id);
+        verify_report(v, "load it, or channelctl remove it", "channel %lld has no card", (long long)id);
 }
 
 /* True when the member is the id of a channel. */
@@ -287,7 +296,7 @@ static void verify_visit_index(void *arg, const struct redis_reply *members, siz
     verify_advance(v, count / 2);
     for (size_t i = 0; i < count / 2; i++)
         if (!verify_parse_member(&members[2 * i], &id))
-            verify_report(v, "redis-cli ZREM it", "index: %s is not a 64-bit integer",
+            verify_report(v, "redis-cli ZREM it", "%s is not a 64-bit integer",
                           EXCERPT(reply_text(&members[2 * i])));
     CLIENT_PIPELINE(i, count / 2, verify_parse_member(&members[2 * i], &id),
                     CLIENT_SEND(c, SPAN("TYPE"), client_card_key(c, id)),
@@ -296,9 +305,10 @@ static void verify_visit_index(void *arg, const struct redis_reply *members, siz
 
 static void verify_check_index(struct verify *v)
 {
-    v->has_index = verify_check_key(v, v->client.index, "index", "zset",
-                                    "there is no index: the list of channels is empty",
-                                    "run channelctl load --replace FILE");
+    verify_begin(v, "index");
+    v->has_index =
+        verify_check_key(v, v->client.index, "zset", "there is no index: the list of channels is empty",
+                         "run channelctl load --replace FILE");
     if (!v->has_index)
         return;
     CLIENT_SEND(&v->client, SPAN("ZCARD"), v->client.index);
@@ -308,11 +318,6 @@ static void verify_check_index(struct verify *v)
 }
 
 /* --- Cards: TTL, size and place in the index, before they are read --- */
-
-static void verify_report_card(struct verify *v, const char *remedy, int64_t id, const char *what)
-{
-    verify_report(v, remedy, "card %lld: %s", (long long)id, what);
-}
 
 static void verify_send_measures(struct verify *v, const struct examined *e)
 {
@@ -326,16 +331,15 @@ static void verify_send_measures(struct verify *v, const struct examined *e)
 
 static void verify_receive_measures(struct verify *v, struct examined *e)
 {
-    char what[64];
-    (void)snprintf(what, sizeof what, "card %lld", (long long)e->id);
-    verify_report_ttl(v, what, client_receive_integer(&v->client));
+    verify_begin(v, "card %lld", (long long)e->id);
+    verify_receive_ttl(v);
     e->bytes = client_receive(&v->client)->integer; /* nil, which is 0, if the card was removed meanwhile */
     if (v->has_index && client_receive(&v->client)->type == REPLY_NIL)
-        verify_report_card(v, "load it, or channelctl remove it", e->id, "is not in the index");
+        verify_report(v, "load it, or channelctl remove it", "is not in the index");
     e->due = e->bytes <= CARD_BYTES_MAX;
     if (!e->due)
-        verify_report(v, LOAD_CORRECTED, "card %lld: takes %lld bytes, channeld reads at most 64 MiB",
-                      (long long)e->id, (long long)e->bytes);
+        verify_report(v, LOAD_CORRECTED, "takes %lld bytes, channeld reads at most 64 MiB",
+                      (long long)e->bytes);
 }
 
 /* --- Cards: values --- */
@@ -344,7 +348,7 @@ static void verify_receive_measures(struct verify *v, struct examined *e)
  * Reports values that do not parse, and impossible values. channel_write() repairs text that is not UTF-8
  * instead of rejecting it, so that is checked here.
  */
-static void verify_check_values(struct verify *v, int64_t id, const struct channel_row *row)
+static void verify_check_values(struct verify *v, const struct channel_row *row)
 {
     static const char *const expected[] = {[CHANNEL_TEXT] = "UTF-8",
                                            [CHANNEL_INTEGER] = "a 64-bit integer",
@@ -362,30 +366,26 @@ static void verify_check_values(struct verify *v, int64_t id, const struct chann
         if (buf_error(&v->scratch) != 0)
             (void)client_fail_memory(&v->client);
         if (repaired || (invalid & 1U << f) != 0)
-            verify_report(v, LOAD_CORRECTED, "card %lld: %s: %s is not %s", (long long)id, name,
-                          EXCERPT(value), expected[type]);
+            verify_report(v, LOAD_CORRECTED, "%s: %s is not %s", name, EXCERPT(value), expected[type]);
         else if (fault != NULL)
-            verify_report(v, LOAD_CORRECTED, "card %lld: %s: %s %s", (long long)id, name, EXCERPT(value),
-                          fault);
+            verify_report(v, LOAD_CORRECTED, "%s: %s %s", name, EXCERPT(value), fault);
     }
 }
 
 static void verify_check_fields(struct verify *v, int64_t id, const struct channel_row *row)
 {
-    verify_check_values(v, id, row);
+    verify_check_values(v, row);
     struct span own = row->value[CHANNEL_FIELD_max_channel_id];
     int64_t number = 0;
     if (own.data == NULL)
-        verify_report_card(v, LOAD_AGAIN, id, "max_channel_id is missing");
+        verify_report(v, LOAD_AGAIN, "max_channel_id is missing");
     else if (parse_int64(own, &number) == 0 && number != id)
-        verify_report(v, LOAD_AGAIN, "card %lld: max_channel_id: %lld is not the id in the key",
-                      (long long)id, (long long)number);
+        verify_report(v, LOAD_AGAIN, "max_channel_id: %lld is not the id in the key", (long long)number);
     struct span link = row->value[CHANNEL_FIELD_link];
     if (link.data != NULL && !link_is_stored_shape(v->hosts, link))
-        verify_report(
-            v, LOAD_CORRECTED ", or set --channel-host",
-            "card %lld: link: %s is not https://%s/<slug> (of at most %d bytes), so it is never found",
-            (long long)id, EXCERPT(link), v->hosts->channel_host.data, LINK_SLUG_MAX);
+        verify_report(v, LOAD_CORRECTED ", or set --channel-host",
+                      "link: %s is not https://%s/<slug> (of at most %d bytes), so it is never found",
+                      EXCERPT(link), v->hosts->channel_host.data, LINK_SLUG_MAX);
 }
 
 static void verify_check_card(struct verify *v, struct examined *e)
@@ -396,49 +396,48 @@ static void verify_check_card(struct verify *v, struct examined *e)
     e->owner->link = row.value[CHANNEL_FIELD_link];
     e->owner->holder = &e->id;
     if (channel_row_is_empty(&row, CHANNEL_SUMMARY))
-        verify_report_card(v, LOAD_AGAIN, e->id, "has no summary field, so the channel is never found");
+        verify_report(v, LOAD_AGAIN, "has no summary field, so the channel is never found");
     else
         verify_check_fields(v, e->id, &row);
 }
 
-static void verify_receive_field_ttls(struct verify *v, const struct examined *e)
+static void verify_receive_field_ttls(struct verify *v)
 {
     const struct redis_reply *ttls = client_receive_or_wrongtype(&v->client);
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT && f < ttls->elements; f++)
         if (reply_has_ttl(&ttls[1 + f]))
-            verify_report(v, LOAD_AGAIN, "card %lld: %s: has a TTL", (long long)e->id,
-                          channel_field_name((enum channel_field)f).data);
+            verify_report(v, LOAD_AGAIN, "%s: has a TTL", channel_field_name((enum channel_field)f).data);
 }
 
 static void verify_receive_card(struct verify *v, struct examined *e)
 {
     const struct redis_reply *card = client_receive_or_wrongtype(&v->client);
+    verify_begin(v, "card %lld", (long long)e->id);
     if (card->elements == CHANNEL_FIELD_COUNT)
         e->card = client_copy_reply(&v->client, card);
     else
-        verify_report_card(v, DELETE_KEY ", and " LOAD_AGAIN, e->id, "is not a hash");
+        verify_report(v, DELETE_KEY ", and " LOAD_AGAIN, "is not a hash");
     if (e->card != NULL)
         verify_check_card(v, e);
     if (v->client.field_ttls == FIELD_TTLS_SUPPORTED)
-        verify_receive_field_ttls(v, e);
+        verify_receive_field_ttls(v);
 }
 
 /* --- Cards: links --- */
 
-static void verify_report_owner(struct verify *v, const struct examined *e)
+static void verify_check_owner(struct verify *v, int64_t id, const struct link_owner *o)
 {
-    const struct link_owner *o = e->owner;
     if (o->link.data == NULL)
         return;
     const char *shown = EXCERPT(o->link);
+    verify_begin(v, "card %lld: link", (long long)id);
     if (!o->found)
-        verify_report(v, LOAD_AGAIN, "card %lld: link: its link key is missing or holds no id: %s",
-                      (long long)e->id, shown);
-    else if (o->id != e->id)
-        verify_report(v, o->agrees ? "correct one of them, and load both" : LOAD_AGAIN,
-                      o->agrees ? "card %lld: link: channel %lld has the same link and its key: %s"
-                                : "card %lld: link: its link key points to channel %lld: %s",
-                      (long long)e->id, (long long)o->id, shown);
+        verify_report(v, LOAD_AGAIN, "its link key is missing or holds no id: %s", shown);
+    else if (o->id != id && o->agrees)
+        verify_report(v, "correct one of them, and load both",
+                      "channel %lld has the same link and its key: %s", (long long)o->id, shown);
+    else if (o->id != id)
+        verify_report(v, LOAD_AGAIN, "its link key points to channel %lld: %s", (long long)o->id, shown);
 }
 
 /* --- The scan of cards --- */
@@ -449,7 +448,7 @@ static void verify_examine_group(struct verify *v, struct examined *e, size_t co
                     verify_receive_card(v, &e[i]));
     client_find_owners(&v->client, e->owner, count);
     for (size_t i = 0; i < count; i++) {
-        verify_report_owner(v, &e[i]);
+        verify_check_owner(v, e[i].id, e[i].owner);
         free(e[i].card);
     }
 }
@@ -470,22 +469,22 @@ static void verify_examine(struct verify *v, struct examined *e, size_t count)
 static void verify_visit_cards(void *arg, const struct redis_reply *keys, size_t count)
 {
     struct verify *v = arg;
-    struct examined *e = calloc(count + 1, sizeof *e);
-    struct link_owner *owners = calloc(count + 1, sizeof *owners);
+    struct examined *e = calloc(count + 1, sizeof *e + sizeof *e->owner);
     verify_advance(v, count);
-    if (e == NULL || owners == NULL)
+    if (e == NULL) {
         (void)client_fail_memory(&v->client);
-    for (size_t i = 0; i < count && e != NULL && owners != NULL; i++) {
+        return;
+    }
+    struct link_owner *owners = (struct link_owner *)(e + count);
+    for (size_t i = 0; i < count; i++) {
         struct span id = keyspace_card_id(v->client.keys, reply_text(&keys[i]));
         e[i].owner = &owners[i];
         e[i].due = parse_int64(id, &e[i].id) == 0;
+        verify_begin(v, "card %s", EXCERPT(id));
         if (!e[i].due)
-            verify_report(v, DELETE_KEY, "card %s: %s", EXCERPT(id),
-                          "its key does not end with a 64-bit integer, so it is never found");
+            verify_report(v, DELETE_KEY, "its key does not end with a 64-bit integer, so it is never found");
     }
-    if (e != NULL && owners != NULL)
-        verify_examine(v, e, count);
-    free(owners);
+    verify_examine(v, e, count);
     free(e);
 }
 
@@ -493,24 +492,23 @@ static void verify_visit_cards(void *arg, const struct redis_reply *keys, size_t
 
 static void verify_check_link(struct verify *v, const struct link_owner *o)
 {
-    const char *shown = EXCERPT(o->link);
     if (!link_is_stored_shape(v->hosts, o->link))
         verify_report(v, DELETE_KEY ", or set --channel-host",
-                      "link %s: is not https://%s/<slug> (of at most %d bytes), so it is never found", shown,
+                      "is not https://%s/<slug> (of at most %d bytes), so it is never found",
                       v->hosts->channel_host.data, LINK_SLUG_MAX);
     if (!o->found)
-        verify_report(v, DELETE_KEY ", or load with --replace", "link %s: does not hold a channel id", shown);
+        verify_report(v, DELETE_KEY ", or load with --replace", "does not hold a channel id");
     else if (!o->agrees)
         verify_report(v, DELETE_KEY ", or load with --replace",
-                      "link %s: points to channel %lld, which has no card or a different link", shown,
-                      (long long)o->id);
+                      "points to channel %lld, which has no card or a different link", (long long)o->id);
 }
 
-static void verify_receive_link_ttl(struct verify *v, const struct link_owner *o)
+static void verify_receive_link(struct verify *v, const struct redis_reply *key, const struct link_owner *o)
 {
-    char what[EXCERPT_MAX + 8];
-    (void)snprintf(what, sizeof what, "link %s", EXCERPT(o->link));
-    verify_report_ttl(v, what, client_receive_integer(&v->client));
+    verify_begin(v, "link %s", EXCERPT(o->link));
+    verify_receive_ttl(v);
+    if (!reply_is_text(key, v->client.samples))
+        verify_check_link(v, o);
 }
 
 static void verify_visit_links(void *arg, const struct redis_reply *keys, size_t count)
@@ -519,13 +517,8 @@ static void verify_visit_links(void *arg, const struct redis_reply *keys, size_t
     struct client *c = &v->client;
     struct link_owner *owner = client_find_key_owners(c, keys, count);
     verify_advance(v, count);
-    if (owner == NULL)
-        return;
-    for (size_t i = 0; i < count; i++)
-        if (!reply_is_text(&keys[i], c->samples))
-            verify_check_link(v, &owner[i]);
-    CLIENT_PIPELINE(i, count, true, CLIENT_SEND(c, SPAN("PTTL"), reply_text(&keys[i])),
-                    verify_receive_link_ttl(v, &owner[i]));
+    CLIENT_PIPELINE(i, owner == NULL ? 0 : count, true, CLIENT_SEND(c, SPAN("PTTL"), reply_text(&keys[i])),
+                    verify_receive_link(v, &keys[i], &owner[i]));
     free(owner);
 }
 
@@ -542,10 +535,9 @@ static void verify_check_all(struct verify *v)
     verify_check_index(v);
     client_scan(c, SCAN_CARDS, verify_visit_cards, v);
     client_scan(c, SCAN_LINKS, verify_visit_links, v);
-    if (v->client.field_ttls == FIELD_TTLS_DENIED)
-        verify_report(
-            v, "permit it: +hpexpiretime",
-            "TTLs of hash fields were not checked: Redis does not permit HPEXPIRETIME to this user");
+    verify_begin(v, "TTLs of hash fields were not checked");
+    if (c->field_ttls == FIELD_TTLS_DENIED)
+        verify_report(v, "permit it: +hpexpiretime", "Redis does not permit HPEXPIRETIME to this user");
 }
 
 static int verify_print_summary(const struct verify *v)
