@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FIRST_CAPACITY = 256, EXACT_FROM = 32 * 1024, PRINT_ROOM = 128 };
+enum { FIRST_CAPACITY = 256, EXACT_FROM = 32 * 1024 };
 
 void buf_fini(struct buf *b)
 {
@@ -83,23 +83,18 @@ size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX])
     return n;
 }
 
-/* The first try usually fits. vsnprintf needs one byte more than the text, for a NUL that is not counted. */
+/* vsnprintf needs one byte more than the text, for a NUL that is not counted. */
 void buf_printf(struct buf *b, const char *format, ...)
 {
-    if (buf_reserve(b, PRINT_ROOM) != 0)
-        return;
     va_list args;
-    va_start(args, format);
     va_list again;
+    va_start(args, format);
     va_copy(again, args);
-    size_t room = b->cap - b->len;
-    int n = vsnprintf(b->data + b->len, room, format, args);
+    int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    if (n < 0) {
+    if (n < 0)
         b->error = -ENOMEM;
-    } else if ((size_t)n < room) {
-        b->len += (size_t)n;
-    } else if (buf_reserve(b, (size_t)n + 1) == 0) {
+    else if (buf_reserve(b, (size_t)n + 1) == 0) {
         (void)vsnprintf(b->data + b->len, (size_t)n + 1, format, again);
         b->len += (size_t)n;
     }

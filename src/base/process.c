@@ -21,6 +21,8 @@
 #include <sys/param.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* --- standard descriptors, core dumps --- */
@@ -50,33 +52,22 @@ void process_set_dumpable(bool dumpable)
 
 /* --- processors --- */
 
-/* Reads the first line of a file, with its newline, cut to `size` - 1 bytes, and adds a NUL. False when it
- * cannot be read. */
-static bool process_file_first_line(const char *path, char *out, int size)
-{
-    FILE *f = fopen(path, "re");
-    if (f == NULL)
-        return false;
-    bool read = fgets(out, size, f) != NULL;
-    (void)fclose(f);
-    return read;
-}
+enum { NO_QUOTA = INT_MAX };
 
 /* The processors that one group grants, by its `cpu.max`: "150000 100000" is 2. NO_QUOTA if it has none
  * ("max"). */
-enum { NO_QUOTA = INT_MAX };
-
 static int process_quota_of(const char *directory)
 {
     char path[PATH_MAX];
-    char line[64];
-    char *rest = NULL;
+    long long quota = 0;
+    long long period = 0;
     int n = snprintf(path, sizeof path, "%s/cpu.max", directory);
-    if (n >= (int)sizeof path || !process_file_first_line(path, line, sizeof line))
+    FILE *file = n < (int)sizeof path ? fopen(path, "re") : NULL;
+    if (file == NULL)
         return NO_QUOTA;
-    long long quota = strtoll(line, &rest, 10);
-    long long period = strtoll(rest, NULL, 10);
-    return quota > 0 && period > 0 ? (int)MIN((quota - 1) / period + 1, NO_QUOTA) : NO_QUOTA;
+    n = fscanf(file, "%lld%lld", &quota, &period); /* NOLINT(cert-err34-c): the kernel writes such numbers */
+    (void)fclose(file);
+    return n == 2 && quota > 0 && period > 0 ? (int)MIN((quota - 1) / period + 1, NO_QUOTA) : NO_QUOTA;
 }
 
 /* The smallest quota of the group at `path` below `mount` and of all groups between them. */
@@ -124,40 +115,34 @@ int process_cpus_available(void)
 
 /* --- metrics --- */
 
-/* Fields 20, 23 and 24 of /proc/self/stat (proc_pid_stat(5)). The second field, the name, may contain
- * anything and ends with the last parenthesis. */
-static void process_write_stat(struct buf *out)
+/* The first two fields of /proc/self/statm (proc_pid_statm(5)), in pages; a folder for each thread. */
+static void process_write_memory_and_threads(struct buf *out)
 {
-    char line[1024];
-    unsigned long long threads = 0;
-    unsigned long long virtual_bytes = 0;
-    unsigned long long resident_pages = 0;
-    const char *rest =
-        process_file_first_line("/proc/self/stat", line, sizeof line) ? strrchr(line, ')') : NULL;
-    if (rest == NULL)
+    unsigned long long total = 0;
+    unsigned long long resident = 0;
+    unsigned long long page = (unsigned long long)sysconf(_SC_PAGESIZE);
+    struct stat tasks;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file == NULL)
         return;
-    /* NOLINTNEXTLINE(cert-err34-c): the kernel writes numbers of this size */
-    int fields = sscanf(rest + 1, "%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%llu%*s%*s%llu%llu",
-                        &threads, &virtual_bytes, &resident_pages);
-    if (fields != 3)
+    int n = fscanf(file, "%llu%llu", &total, &resident); /* NOLINT(cert-err34-c): see process_quota_of */
+    (void)fclose(file);
+    if (n != 2 || stat("/proc/self/task", &tasks) != 0)
         return;
     metrics_write_one(out, "process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.",
-                      virtual_bytes);
+                      total * page);
     metrics_write_one(out, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.",
-                      resident_pages * (unsigned long long)sysconf(_SC_PAGESIZE));
-    metrics_write_one(out, "process_threads", "gauge", "Threads of the process.", threads);
+                      resident * page);
+    metrics_write_one(out, "process_threads", "gauge", "Threads of the process.", tasks.st_nlink - 2);
 }
 
 static void process_write_cpu(struct buf *out)
 {
-    struct rusage used;
-    if (getrusage(RUSAGE_SELF, &used) != 0)
-        return;
-    long long us = (long long)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
-                   used.ru_utime.tv_usec + used.ru_stime.tv_usec;
+    struct timespec used = {0};
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
     metrics_write_head(out, "process_cpu_seconds_total", "counter",
                        "User and system processor time in seconds.");
-    buf_printf(out, "process_cpu_seconds_total %lld.%06lld\n", us / 1000000, us % 1000000);
+    buf_printf(out, "process_cpu_seconds_total %lld.%06ld\n", (long long)used.tv_sec, used.tv_nsec / 1000);
 }
 
 /* Not counted: the descriptor of the directory that is read, and its entries for itself and its parent. */
@@ -182,6 +167,6 @@ void process_metrics_write(struct buf *out, int64_t started_s)
     metrics_write_one(out, "process_start_time_seconds", "gauge",
                       "Start of the process since the Unix epoch in seconds.", (uint64_t)started_s);
     process_write_cpu(out);
-    process_write_stat(out);
+    process_write_memory_and_threads(out);
     process_write_descriptors(out);
 }
