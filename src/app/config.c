@@ -81,7 +81,7 @@ static int config_bad(const struct config *c, struct buf *error, const char *nam
 
 static const char *config_check_address(const char *text, struct addr *out)
 {
-    return addr_parse(span_of(text), out) == 0 && addr_port(out) != 0
+    return addr_parse(span_of(text), out) == 0 && out->port != 0
                ? NULL
                : "an address with a port is expected, such as 127.0.0.1:8080 or [::]:8080";
 }

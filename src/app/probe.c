@@ -19,14 +19,16 @@ static int probe_open_socket(const struct addr *to)
 {
     const struct timeval most = {.tv_sec = PROBE_TIMEOUT_MS / 1000,
                                  .tv_usec = PROBE_TIMEOUT_MS % 1000 * 1000L};
-    int fd = socket(to->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_storage where;
+    socklen_t len = addr_to_sockaddr(to, &where);
+    int fd = socket(addr_family(to), SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most); /* connect() too has this timeout */
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
     int result = 0;
     do
-        result = connect(fd, addr_sockaddr(to), addr_len(to));
+        result = connect(fd, (const struct sockaddr *)&where, len);
     while (result != 0 && errno == EINTR);
     if (result == 0)
         return fd;
@@ -40,11 +42,11 @@ static int probe_open_connection(const struct addr *admin)
 {
     if (!addr_is_wildcard(admin))
         return probe_open_socket(admin);
-    struct addr to = addr_loopback(admin->storage.ss_family, addr_port(admin));
+    struct addr to = addr_loopback(admin, addr_family(admin));
     int fd = probe_open_socket(&to);
-    if (fd >= 0 || fd == -ETIMEDOUT || admin->storage.ss_family == AF_INET)
+    if (fd >= 0 || fd == -ETIMEDOUT || addr_family(admin) == AF_INET)
         return fd;
-    to = addr_loopback(AF_INET, addr_port(admin));
+    to = addr_loopback(admin, AF_INET);
     return probe_open_socket(&to);
 }
 

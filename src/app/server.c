@@ -470,21 +470,21 @@ static void server_begin_starting(struct server *s)
 }
 
 /* Where a listener listens: at the address of the socket that was passed, or of its setting. */
-static struct addr server_listener_address(const struct server *s, enum service_socket which,
-                                           const struct addr *setting)
+static struct addr server_listener_address(const struct server *s, enum service_socket which)
 {
     int passed = s->manager.sockets[which];
-    return passed >= 0 ? addr_local(passed) : *setting;
+    return passed >= 0                   ? addr_local(passed)
+           : which == SERVICE_SOCKET_API ? s->config->listen
+                                         : s->config->admin_listen;
 }
 
 static int server_check_listeners(const struct server *s, struct buf *error)
 {
-    const struct config *c = s->config;
-    const struct addr api = server_listener_address(s, SERVICE_SOCKET_API, &c->listen);
-    const struct addr admin = server_listener_address(s, SERVICE_SOCKET_ADMIN, &c->admin_listen);
+    const struct addr api = server_listener_address(s, SERVICE_SOCKET_API);
+    const struct addr admin = server_listener_address(s, SERVICE_SOCKET_ADMIN);
     if (!addr_overlaps(&api, &admin))
         return 0;
-    config_write_source(c, "admin-listen", error);
+    config_write_source(s->config, "admin-listen", error);
     buf_append_str(error, ": the API listens there: another port or address is expected");
     return -EINVAL;
 }
@@ -523,17 +523,15 @@ static int server_start(struct server *s, struct redis_config *redis, struct buf
     return err;
 }
 
-/* Logs `address`, or the address of the socket that was passed instead. */
 static void server_log_listener(const struct server *s, struct log_line *line, enum service_socket which,
-                                const char *name, const char *address)
+                                const char *name, const char *passed)
 {
-    char local[ADDR_TEXT_MAX];
-    int passed = s->manager.sockets[which];
-    if (passed >= 0)
-        addr_write_local(passed, local);
-    log_str(line, name, span_of(passed >= 0 ? local : address));
-    if (passed >= 0)
-        log_str(line, which == SERVICE_SOCKET_API ? "listen_passed" : "admin_listen_passed", SPAN("yes"));
+    const struct addr address = server_listener_address(s, which);
+    char text[ADDR_TEXT_MAX];
+    addr_write(&address, text);
+    log_str(line, name, span_of(text));
+    if (s->manager.sockets[which] >= 0)
+        log_str(line, passed, SPAN("yes"));
 }
 
 static void server_log_started(const struct server *s)
@@ -542,8 +540,8 @@ static void server_log_started(const struct server *s)
     if (!log_begin(&line, LOG_INFO, "channeld started"))
         return;
     log_str(&line, "version", span_of(CHANNELD_VERSION));
-    server_log_listener(s, &line, SERVICE_SOCKET_API, "listen", s->config->values.listen);
-    server_log_listener(s, &line, SERVICE_SOCKET_ADMIN, "admin_listen", s->config->values.admin_listen);
+    server_log_listener(s, &line, SERVICE_SOCKET_API, "listen", "listen_passed");
+    server_log_listener(s, &line, SERVICE_SOCKET_ADMIN, "admin_listen", "admin_listen_passed");
     log_int(&line, "workers", s->worker_count);
     log_end(&line);
 }

@@ -122,99 +122,87 @@ bool ip_networks_contain(const struct ip_networks *networks, const struct ip *ip
 
 /* --- listen addresses --- */
 
-enum { PORT_MAX = 65535 };
-
-static struct addr net_make_addr(int family, const struct ip *ip, unsigned port)
-{
-    struct addr a = {0};
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((in_port_t)port)};
-    memcpy(&v4.sin_addr, ip->bytes + V4_OFFSET, V4_LEN);
-    memcpy(&v6.sin6_addr, ip->bytes, IP_LEN);
-    if (family == AF_INET)
-        memcpy(&a.storage, &v4, sizeof v4);
-    else
-        memcpy(&a.storage, &v6, sizeof v6);
-    return a;
-}
-
 int addr_parse(struct span text, struct addr *out)
 {
     struct ip ip = {{0}}; /* [::] */
     struct authority a;
     int64_t port = 0;
-    if (!authority_split(text, &a) || parse_int64(a.port, &port) != 0 || port < 0 || port > PORT_MAX)
+    if (!authority_split(text, &a) || parse_int64(a.port, &port) != 0 || port < 0 || port > UINT16_MAX)
         return -EINVAL;
     bool any = a.host.len == 0 && !a.bracketed;
     bool v6 = span_find(a.host, ':') < a.host.len;
     if (!any && (v6 != a.bracketed || ip_parse(a.host, &ip) != 0))
         return -EINVAL;
-    *out = net_make_addr(any || v6 ? AF_INET6 : AF_INET, &ip, (unsigned)port);
-    out->any_family = any;
+    *out = (struct addr){ip, (uint16_t)port, any};
     return 0;
 }
 
-struct addr addr_any_v4(unsigned port)
+int addr_family(const struct addr *a)
 {
-    const struct ip any = {{0}};
-    return net_make_addr(AF_INET, &any, port);
+    return net_is_v4(&a->ip) ? AF_INET : AF_INET6;
 }
 
-struct addr addr_loopback(int family, unsigned port)
+socklen_t addr_to_sockaddr(const struct addr *a, struct sockaddr_storage *out)
 {
-    static const uint8_t loopback[V4_LEN] = {127, 0, 0, 1};
+    struct sockaddr_in *v4 = (void *)out;
+    struct sockaddr_in6 *v6 = (void *)out;
+    *out = (struct sockaddr_storage){.ss_family = (sa_family_t)addr_family(a)};
+    if (net_is_v4(&a->ip)) {
+        v4->sin_port = htons(a->port);
+        memcpy(&v4->sin_addr, a->ip.bytes + V4_OFFSET, V4_LEN);
+        return sizeof *v4;
+    }
+    v6->sin6_port = htons(a->port);
+    memcpy(&v6->sin6_addr, a->ip.bytes, IP_LEN);
+    return sizeof *v6;
+}
+
+struct addr addr_any_v4(const struct addr *a)
+{
+    return (struct addr){.ip = ip_from_v4((const uint8_t[V4_LEN]){0}), .port = a->port};
+}
+
+struct addr addr_loopback(const struct addr *a, int family)
+{
     static const struct ip v6 = {{[IP_LEN - 1] = 1}};
-    const struct ip v4 = ip_from_v4(loopback);
-    return net_make_addr(family, family == AF_INET ? &v4 : &v6, port);
+    const struct ip v4 = ip_from_v4((const uint8_t[V4_LEN]){127, 0, 0, 1});
+    return (struct addr){.ip = family == AF_INET ? v4 : v6, .port = a->port};
 }
 
 struct addr addr_local(int fd)
 {
-    struct addr a = {0};
-    socklen_t len = sizeof a.storage;
-    (void)getsockname(fd, (struct sockaddr *)&a.storage, &len);
-    return a;
+    struct sockaddr_storage local = {.ss_family = AF_INET6};
+    socklen_t len = sizeof local;
+    (void)getsockname(fd, (struct sockaddr *)&local, &len);
+    /* the port is at the same place in both families */
+    return (struct addr){.ip = ip_from_sockaddr(&local),
+                         .port = ntohs(((struct sockaddr_in *)(void *)&local)->sin_port)};
 }
 
-void addr_write_local(int fd, char out[ADDR_TEXT_MAX])
+void addr_write(const struct addr *a, char out[ADDR_TEXT_MAX])
 {
-    const struct addr a = addr_local(fd);
     char host[IP_TEXT_MAX];
-    out[0] = '\0';
-    if (a.storage.ss_family == AF_UNSPEC)
-        return;
-    const struct ip ip = ip_from_sockaddr(&a.storage);
-    int n = (int)ip_write(&ip, host);
-    (void)snprintf(out, ADDR_TEXT_MAX, net_is_v4(&ip) ? "%.*s:%u" : "[%.*s]:%u", n, host, addr_port(&a));
-}
-
-unsigned addr_port(const struct addr *a)
-{
-    if (a->storage.ss_family == AF_INET6)
-        return ntohs(((const struct sockaddr_in6 *)(const void *)&a->storage)->sin6_port);
-    return ntohs(((const struct sockaddr_in *)(const void *)&a->storage)->sin_port);
+    int n = a->any_family ? 0 : (int)ip_write(&a->ip, host);
+    bool bracketed = !a->any_family && !net_is_v4(&a->ip);
+    (void)snprintf(out, ADDR_TEXT_MAX, bracketed ? "[%.*s]:%u" : "%.*s:%u", n, host, a->port);
 }
 
 bool addr_is_wildcard(const struct addr *a)
 {
-    static const struct ip any = {{0}};
-    const struct ip ip = ip_from_sockaddr(&a->storage);
-    unsigned from = net_is_v4(&ip) ? V4_OFFSET : 0;
-    return memcmp(ip.bytes + from, any.bytes + from, IP_LEN - from) == 0;
+    const struct addr v4 = addr_any_v4(a);
+    static const struct ip v6 = {{0}};
+    return memcmp(&a->ip, &v4.ip, IP_LEN) == 0 || memcmp(&a->ip, &v6, IP_LEN) == 0;
 }
 
-/* True when a socket at `a` accepts connections to `ip`. */
-static bool addr_covers(const struct addr *a, const struct ip *ip)
+/* True when a socket at `a` accepts connections to the address of `b`. */
+static bool addr_covers(const struct addr *a, const struct addr *b)
 {
-    struct ip own = ip_from_sockaddr(&a->storage);
     if (addr_is_wildcard(a))
-        return a->storage.ss_family == AF_INET6 || net_is_v4(ip);
-    return memcmp(&own, ip, sizeof own) == 0;
+        return !net_is_v4(&a->ip) || net_is_v4(&b->ip);
+    return memcmp(&a->ip, &b->ip, IP_LEN) == 0;
 }
 
 bool addr_overlaps(const struct addr *a, const struct addr *b)
 {
-    struct ip ip_a = ip_from_sockaddr(&a->storage);
-    struct ip ip_b = ip_from_sockaddr(&b->storage);
-    return addr_port(a) == addr_port(b) && (addr_covers(a, &ip_b) || addr_covers(b, &ip_a));
+    return a->port == b->port && (addr_covers(a, b) || addr_covers(b, a));
 }

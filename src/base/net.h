@@ -59,15 +59,19 @@ bool ip_networks_contain(const struct ip_networks *networks, const struct ip *ip
  *     :8080                        the same, and IPv4 alone where there is no IPv6
  */
 struct addr {
-    struct sockaddr_storage storage;
+    struct ip ip; /* the family is IPv4 if it is an IPv4 address */
+    uint16_t port;
     bool any_family; /* ":8080": [::], or 0.0.0.0 without IPv6 */
 };
 
 /* Numeric hosts only: a listener must not depend on name resolution. Returns 0 or -EINVAL. */
 int addr_parse(struct span text, struct addr *out) __attribute__((warn_unused_result));
 
-/* The port, 0 to 65535, in host order. */
-unsigned addr_port(const struct addr *a);
+/* AF_INET or AF_INET6. */
+int addr_family(const struct addr *a);
+
+/* Writes the address for bind(2) and connect(2); returns its length. */
+socklen_t addr_to_sockaddr(const struct addr *a, struct sockaddr_storage *out);
 
 /* True for [::], which is for IPv4 as well, and 0.0.0.0. */
 bool addr_is_wildcard(const struct addr *a);
@@ -75,27 +79,14 @@ bool addr_is_wildcard(const struct addr *a);
 /* True when only one socket can listen at both: the port is the same, and so is an address. */
 bool addr_overlaps(const struct addr *a, const struct addr *b);
 
-/* The address of a socket of IPv4 or IPv6; its family is AF_UNSPEC if there is none. Whether it is for IPv6
- * only is not in it. */
+/* The address of a socket of IPv4 or IPv6. Whether it is for IPv6 only is not in it. */
 struct addr addr_local(int fd);
 
-/* Writes the address of a socket with its port, as above ("[::]:8080"), and a NUL; empty if there is none.
- */
-void addr_write_local(int fd, char out[ADDR_TEXT_MAX]);
+/* Writes the address as above, and a NUL. */
+void addr_write(const struct addr *a, char out[ADDR_TEXT_MAX]);
 
-/* Every IPv4 address; the loopback of a family. */
-struct addr addr_any_v4(unsigned port);
-struct addr addr_loopback(int family, unsigned port);
-
-/* The length of the address of this family. */
-static inline socklen_t addr_len(const struct addr *a)
-{
-    return a->storage.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-}
-
-static inline const struct sockaddr *addr_sockaddr(const struct addr *a)
-{
-    return (const struct sockaddr *)&a->storage;
-}
+/* The same port of every IPv4 address; of the loopback of a family. */
+struct addr addr_any_v4(const struct addr *a);
+struct addr addr_loopback(const struct addr *a, int family);
 
 #endif

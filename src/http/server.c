@@ -198,15 +198,16 @@ static int http_server_prepare_socket(int fd, const struct addr *address,
 {
     const int on = 1;
     const int off = 0;
-    bool v6 = address->storage.ss_family == AF_INET6;
+    struct sockaddr_storage where;
+    socklen_t len = addr_to_sockaddr(address, &where);
     int err = http_server_set_connection_options(fd);
     if (err != 0)
         return err;
     /* not covered: only bind() fails, and listen() where another process has bound the address meanwhile */
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-        (v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
+        (where.ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
         (options->number > 0 && http_server_reuse_port(fd) != 0) ||
-        bind(fd, addr_sockaddr(address), addr_len(address)) != 0 || listen(fd, BACKLOG) != 0 ||
+        bind(fd, (const struct sockaddr *)&where, len) != 0 || listen(fd, BACKLOG) != 0 ||
         (http_server_has_others(options) && http_server_reuse_port(fd) != 0))
         return -errno;
     return 0;
@@ -214,7 +215,7 @@ static int http_server_prepare_socket(int fd, const struct addr *address,
 
 static int http_server_open_at(const struct addr *address, const struct http_server_options *options)
 {
-    int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = socket(addr_family(address), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
     int err = http_server_prepare_socket(fd, address, options);
@@ -232,7 +233,7 @@ static int http_server_open_listening_socket(const struct addr *address,
     /* not covered: -EADDRNOTAVAIL, where the test may not make a network without IPv6 */
     if (!address->any_family || (fd != -EAFNOSUPPORT && fd != -EADDRNOTAVAIL))
         return fd;
-    struct addr v4 = addr_any_v4(addr_port(address));
+    struct addr v4 = addr_any_v4(address);
     return http_server_open_at(&v4, options);
 }
 

@@ -67,7 +67,7 @@ static void configure(unsigned faults)
 
 static void start(uv_loop_t *loop)
 {
-    struct addr address = addr_any_v4(8080);
+    struct addr address = addr_any_v4(&(struct addr){.port = 8080});
     if (http_balancer_new(scenario.servers, scenario.max_connections, &scenario.balancer) != 0)
         trace_fail("no balancer");
     scenario.options.balancer = scenario.balancer;
