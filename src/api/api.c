@@ -78,7 +78,7 @@ static void api_log_call(const struct call *call, struct span request_id, uint64
         log_str(&line, "request_id", request_id);
     if (suppressed > 0)
         log_int(&line, "suppressed", (int64_t)suppressed);
-    struct trace_ids ids = trace_ids_parse(request->field[API_FIELD_TRACEPARENT]);
+    struct trace_ids ids = trace_ids_parse(request->field[HTTP_FIELD_TRACEPARENT]);
     if (ids.trace.data != NULL) {
         log_str(&line, "trace_id", ids.trace);
         log_str(&line, "parent_id", ids.parent);
@@ -89,7 +89,7 @@ static void api_log_call(const struct call *call, struct span request_id, uint64
 /* The client's id, or a generated one for requests that are logged or failed; absent otherwise. */
 static struct span api_request_id_of(struct api *a, const struct http_request *request, bool wanted)
 {
-    struct span id = request->field[API_FIELD_REQUEST_ID];
+    struct span id = request->field[HTTP_FIELD_REQUEST_ID];
     if (id.data != NULL && request_id_valid(id))
         return id;
     return wanted ? request_id_make(&a->random, a->value.id) : SPAN_ABSENT;
@@ -313,7 +313,7 @@ static void api_on_result(void *arg, const struct cache_result *result)
 static struct http_codings api_codings_of(const struct call *call)
 {
     return http_accept_encoding(call->api->options.settings.compression != 0
-                                    ? http_exchange_request(call->exchange)->field[API_FIELD_ACCEPT_ENCODING]
+                                    ? http_exchange_request(call->exchange)->field[HTTP_FIELD_ACCEPT_ENCODING]
                                     : SPAN_ABSENT);
 }
 
@@ -459,16 +459,9 @@ void api_free(struct api *a)
 
 struct http_handler api_handler(struct api *a)
 {
-    static const struct http_field_rule fields[] = {
-#define FIELD_RULE(symbol, text, repetition) {text, HTTP_REPEAT_##repetition},
-        API_REQUEST_FIELDS(FIELD_RULE)
-#undef FIELD_RULE
-    };
     return (struct http_handler){
         .arg = a,
         .state_size = sizeof(struct call),
-        .fields = fields,
-        .field_count = sizeof fields / sizeof fields[0],
         .handle = api_handle,
         .reject = api_reject,
         .resume = api_resume,

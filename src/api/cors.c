@@ -1,7 +1,6 @@
 /* CORS header fields; see cors.h. */
 #include "api/cors.h"
 
-#include "api/params.h"
 #include "base/text.h"
 
 #include <arpa/inet.h>
@@ -84,7 +83,7 @@ static bool cors_allows(struct span origins, struct span origin)
 void cors_add_fields(struct span origins, const struct http_request *request, struct http_response *r)
 {
     bool any = cors_allows_any(origins);
-    struct span origin = request->field[API_FIELD_ORIGIN];
+    struct span origin = request->field[HTTP_FIELD_ORIGIN];
     if (!any)
         r->vary |= HTTP_VARY_ORIGIN;
     if (!any && !cors_allows(origins, origin))
@@ -98,8 +97,8 @@ void cors_add_fields(struct span origins, const struct http_request *request, st
 void cors_add_preflight_fields(struct span origins, const struct http_request *request,
                                struct http_response *r)
 {
-    if (!cors_allows(origins, request->field[API_FIELD_ORIGIN]) ||
-        request->field[API_FIELD_REQUEST_METHOD].data == NULL)
+    if (!cors_allows(origins, request->field[HTTP_FIELD_ORIGIN]) ||
+        request->field[HTTP_FIELD_REQUEST_METHOD].data == NULL)
         return;
     http_response_add(r, SPAN("Access-Control-Allow-Methods"), SPAN("GET, HEAD"));
     http_response_add(

@@ -93,7 +93,7 @@ static int params_parse_key(struct params_parser *parser, struct params *p,
                             const struct http_request *request)
 {
     struct buf *scratch = &parser->scratch;
-    struct span header = request->field[API_FIELD_KEY];
+    struct span header = request->field[HTTP_FIELD_API_KEY];
     if (header.data != NULL)
         return params_digest_of_key(parser, p, header);
     struct span encoded = uri_query_find(request->query, SPAN("api_key"));

@@ -13,28 +13,6 @@
 #include "http/exchange.h"
 #include "model/link.h"
 
-/* --- The header fields that the API reads --- */
-
-/* X(NAME, "name", treatment of repetition). A key that is sent twice is one key; two different keys are an
- * error. */
-#define API_REQUEST_FIELDS(X)                                 \
-    X(KEY, "x-api-key", SAME)                                 \
-    X(ORIGIN, "origin", FIRST)                                \
-    X(REQUEST_METHOD, "access-control-request-method", FIRST) \
-    X(TRACEPARENT, "traceparent", FIRST)                      \
-    X(REQUEST_ID, "x-request-id", FIRST)                      \
-    X(ACCEPT_ENCODING, "accept-encoding", LIST)
-
-enum api_request_field {
-    API_FIELD_BEFORE_FIRST = HTTP_FIELD_COUNT - 1, /* the handler's fields follow those of http/ */
-#define API_FIELD_ENUM(name, text, repeat) API_FIELD_##name,
-    API_REQUEST_FIELDS(API_FIELD_ENUM)
-#undef API_FIELD_ENUM
-        API_FIELDS_END
-};
-
-_Static_assert((int)API_FIELDS_END <= (int)HTTP_FIELDS_MAX, "http/exchange.h has no room for so many");
-
 /* --- Routes --- */
 
 /* The routes that need no key come first; a setting makes the OpenAPI document need one. */

@@ -859,8 +859,6 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
     conns->parser_config.head_max = options->limits.head_max;
     conns->parser_config.body_max = options->limits.body_max;
     conns->parser_config.accepts_empty_host = options->accepts_empty_host;
-    http_field_table_init(&conns->parser_config.fields, options->handler.fields, options->handler.field_count,
-                          options->trusted_proxies != NULL);
     list_init(&conns->open);
     list_init(&conns->run_queue);
     for (int i = 0; i < DEADLINES; i++)

@@ -17,31 +17,30 @@
 /* The methods that handlers distinguish; every other one that HTTP knows is METHOD_OTHER. */
 enum http_method { METHOD_GET, METHOD_HEAD, METHOD_OPTIONS, METHOD_OTHER };
 
-/* How a field that occurs more than once is treated. */
-enum http_repeat {
-    HTTP_REPEAT_FIRST,  /* the first value counts */
-    HTTP_REPEAT_SAME,   /* all values must be the same; otherwise the request is rejected with 400 */
-    HTTP_REPEAT_REJECT, /* the request is rejected with 400 */
-    HTTP_REPEAT_LIST    /* the values are one list, joined with ", " (RFC 9110 section 5.3) */
-};
+/*
+ * X(NAME, "name", treatment of repetition): the header fields whose values are kept. FIRST: the first value
+ * counts. SAME: all values must be the same, otherwise the request is rejected with 400. REJECT: it is
+ * rejected. LIST: the values are one list, joined with ", " (RFC 9110 section 5.3).
+ */
+#define HTTP_FIELDS(X)                                        \
+    X(HOST, "host", REJECT)                                   \
+    X(TRANSFER_ENCODING, "transfer-encoding", LIST)           \
+    X(EXPECT, "expect", FIRST)                                \
+    X(IF_MATCH, "if-match", LIST)                             \
+    X(IF_NONE_MATCH, "if-none-match", LIST)                   \
+    X(FORWARDED_FOR, "x-forwarded-for", LIST)                 \
+    X(API_KEY, "x-api-key", SAME)                             \
+    X(ORIGIN, "origin", FIRST)                                \
+    X(REQUEST_METHOD, "access-control-request-method", FIRST) \
+    X(TRACEPARENT, "traceparent", FIRST)                      \
+    X(REQUEST_ID, "x-request-id", FIRST)                      \
+    X(ACCEPT_ENCODING, "accept-encoding", LIST)
 
-/* A header field whose value is kept. */
-struct http_field_rule {
-    const char *name; /* in lower case, shorter than HTTP_NAME_MAX */
-    enum http_repeat repeat;
-};
-
-enum { HTTP_NAME_MAX = 32, HTTP_FIELDS_MAX = 12 };
-
-/* The fields that this layer reads itself. Those of the handler's table follow from HTTP_FIELD_COUNT on. */
 enum http_request_field {
-    HTTP_FIELD_HOST,
-    HTTP_FIELD_TRANSFER_ENCODING,
-    HTTP_FIELD_EXPECT,
-    HTTP_FIELD_IF_MATCH,
-    HTTP_FIELD_IF_NONE_MATCH,
-    HTTP_FIELD_FORWARDED_FOR, /* absent unless proxies are trusted */
-    HTTP_FIELD_COUNT
+#define HTTP_FIELD_ENUM(name, text, repeat) HTTP_FIELD_##name,
+    HTTP_FIELDS(HTTP_FIELD_ENUM)
+#undef HTTP_FIELD_ENUM
+        HTTP_FIELD_COUNT
 };
 
 /* A request as the handler sees it. All spans are borrowed until it is answered. */
@@ -55,8 +54,8 @@ struct http_request {
     struct span path;
     struct span query; /* as sent, without the question mark; absent when there is none */
 
-    /* By the fields' numbers. Without the white space around a value; absent when the field was not sent. */
-    struct span field[HTTP_FIELDS_MAX];
+    /* Without the white space around a value; absent when the field was not sent. */
+    struct span field[HTTP_FIELD_COUNT];
 };
 
 struct http_exchange;
@@ -64,11 +63,6 @@ struct http_exchange;
 struct http_handler {
     void *arg;
     size_t state_size; /* bytes for the handler in each exchange; not cleared between requests */
-
-    /* The header fields whose values the handler reads, at request->field[HTTP_FIELD_COUNT] and following.
-     * Borrowed. */
-    const struct http_field_rule *fields;
-    unsigned field_count;
 
     /* A complete request. Must be answered, now or later. */
     void (*handle)(void *arg, struct http_exchange *x);

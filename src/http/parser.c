@@ -26,44 +26,25 @@ static bool http_parser_same_name(const char a[HTTP_NAME_MAX], const char b[HTTP
     return (difference & ~UINT64_C(0x2020202020202020)) == 0;
 }
 
-static int http_parser_find_field(const struct http_field_table *t, const char name[HTTP_NAME_MAX],
-                                  size_t len)
-{
-    int i = t->first[len];
-    while (i >= 0 && !http_parser_same_name(name, t->field[i].name))
-        i = t->field[i].next;
-    return i;
-}
+enum repeat { REPEAT_FIRST, REPEAT_SAME, REPEAT_REJECT, REPEAT_LIST };
 
-static void http_parser_add_field(struct http_field_table *t, int number, const struct http_field_rule *rule)
-{
-    size_t len = strlen(rule->name);
-    assert(number < HTTP_FIELDS_MAX && len > 0 && len < HTTP_NAME_MAX);
-    memcpy(t->field[number].name, rule->name, len);
-    assert(http_parser_find_field(t, t->field[number].name, len) < 0);
-    t->field[number].repeat = rule->repeat;
-    t->field[number].next = t->first[len];
-    t->first[len] = (short)number;
-}
+static const struct {
+    char name[HTTP_NAME_MAX]; /* padded with zeros */
+    unsigned char len;
+    enum repeat repeat;
+} FIELDS[HTTP_FIELD_COUNT] = {
+#define ROW(symbol, name, repeat) {name, sizeof(name) - 1, REPEAT_##repeat},
+    HTTP_FIELDS(ROW)
+#undef ROW
+};
 
-void http_field_table_init(struct http_field_table *t, const struct http_field_rule *rules, unsigned count,
-                           bool forwarded)
+/* Returns -1 for a field whose value is not kept. */
+static int http_parser_find_field(const char name[HTTP_NAME_MAX], size_t len)
 {
-    static const struct http_field_rule own[HTTP_FIELD_COUNT] = {
-        [HTTP_FIELD_HOST] = {"host", HTTP_REPEAT_REJECT},
-        [HTTP_FIELD_TRANSFER_ENCODING] = {"transfer-encoding", HTTP_REPEAT_LIST},
-        [HTTP_FIELD_EXPECT] = {"expect", HTTP_REPEAT_FIRST},
-        [HTTP_FIELD_IF_MATCH] = {"if-match", HTTP_REPEAT_LIST},
-        [HTTP_FIELD_IF_NONE_MATCH] = {"if-none-match", HTTP_REPEAT_LIST},
-        [HTTP_FIELD_FORWARDED_FOR] = {"x-forwarded-for", HTTP_REPEAT_LIST},
-    };
-    memset(t, 0, sizeof *t);
-    memset(t->first, -1, sizeof t->first);
     for (int i = 0; i < HTTP_FIELD_COUNT; i++)
-        if (i != HTTP_FIELD_FORWARDED_FOR || forwarded)
-            http_parser_add_field(t, i, &own[i]);
-    for (unsigned i = 0; i < count; i++)
-        http_parser_add_field(t, HTTP_FIELD_COUNT + (int)i, &rules[i]);
+        if (FIELDS[i].len == len && http_parser_same_name(name, FIELDS[i].name))
+            return i;
+    return -1;
 }
 
 /* --- Host (RFC 9110 section 7.2): uri-host [ ":" port ] --- */
@@ -91,29 +72,27 @@ static bool http_parser_is_host(struct span text)
 
 /* --- the request target --- */
 
-enum byte_class { FORBIDDEN = 1, PERCENT = 2 };
-
-/* No target may contain control bytes, space, the number sign of a fragment, or bytes beyond ASCII. */
-static const unsigned char CLASS[256] = {
-    [0x00 ... 0x20] = FORBIDDEN, ['#'] = FORBIDDEN, [0x7F ... 0xFF] = FORBIDDEN, ['%'] = PERCENT};
-
-/* True when all bytes are from '&' to '~', where CLASS is 0 throughout: any other byte sets a high bit in one
- * of the terms. */
+/* True when all bytes are from '&' to '~', any other sets a high bit in one of the terms. */
 static bool http_parser_is_plain(uint64_t word)
 {
     const uint64_t each = 0x0101010101010101;
     return ((word | (word - each * '&') | (word + each)) & each * 0x80) == 0;
 }
 
-static unsigned http_parser_classes_in(struct span s)
+/* False for a byte that no target may contain: control bytes, space, the number sign of a fragment, and bytes
+ * beyond ASCII. *escaped: there is a percent sign. */
+static bool http_parser_is_target(struct span s, bool *escaped)
 {
-    unsigned seen = 0;
     size_t i = 0;
+    *escaped = false;
     while (i + sizeof(uint64_t) <= s.len && http_parser_is_plain(span_word(s.data + i)))
         i += sizeof(uint64_t);
-    for (; i < s.len; i++)
-        seen |= CLASS[(unsigned char)s.data[i]];
-    return seen;
+    for (; i < s.len; i++) {
+        if (s.data[i] <= ' ' || s.data[i] == 0x7F || s.data[i] == '#')
+            return false;
+        *escaped = *escaped || s.data[i] == '%';
+    }
+    return true;
 }
 
 static bool http_parser_is_no_control(char c)
@@ -161,8 +140,8 @@ int http_target_split(char *target, size_t len, struct span *path, struct span *
 {
     static const struct span root = {"/", 1};
     struct span all = {target, len};
-    unsigned seen = http_parser_classes_in(all);
-    if (len == 0 || (seen & FORBIDDEN) != 0)
+    bool escaped = false;
+    if (len == 0 || !http_parser_is_target(all, &escaped))
         return -EINVAL;
     size_t params = span_find(all, '?');
     size_t start = 0;
@@ -170,7 +149,7 @@ int http_target_split(char *target, size_t len, struct span *path, struct span *
         return -EINVAL;
     *query = params < len ? span_skip(all, params + 1) : SPAN_ABSENT;
     *path = (struct span){target + start, params - start};
-    if ((seen & PERCENT) != 0) {
+    if (escaped) {
         if (!uri_escapes_valid(*path))
             return -EINVAL;
         path->len = http_parser_decode_path(*path, target + start);
@@ -290,8 +269,7 @@ static int http_parser_on_header_field(llhttp_t *l, const char *at, size_t n)
 static int http_parser_on_header_field_complete(llhttp_t *l)
 {
     struct http_parser *p = http_parser_of(l);
-    p->state.value.field =
-        http_parser_has_head(p) ? -1 : http_parser_find_field(&p->config->fields, p->name, p->state.name_len);
+    p->state.value.field = http_parser_has_head(p) ? -1 : http_parser_find_field(p->name, p->state.name_len);
     p->state.name_len = 0;
     return 0;
 }
@@ -389,12 +367,12 @@ static int http_parser_set_fields(struct http_parser *p)
     for (unsigned i = 0; i < count; i++) {
         struct span *known = &p->request.field[values[i].field];
         struct span value = http_parser_value_of(p, &values[i]);
-        enum http_repeat repeat = p->config->fields.field[values[i].field].repeat;
+        enum repeat repeat = FIELDS[values[i].field].repeat;
         if (known->data == NULL)
             *known = value;
-        else if (repeat == HTTP_REPEAT_LIST)
+        else if (repeat == REPEAT_LIST)
             p->state.lists |= 1U << values[i].field;
-        else if (repeat == HTTP_REPEAT_REJECT || (repeat == HTTP_REPEAT_SAME && !span_equal(*known, value)))
+        else if (repeat == REPEAT_REJECT || (repeat == REPEAT_SAME && !span_equal(*known, value)))
             p->state.ambiguous = true;
     }
     for (unsigned left = p->state.lists; left != 0; left &= left - 1)
@@ -533,7 +511,7 @@ static void http_parser_keep_section(struct http_parser *p, size_t line_len)
     s->request = p->request;
     s->len = section.len;
     memcpy(s->bytes, section.data, section.len);
-    for (int i = 0; i < HTTP_FIELDS_MAX; i++)
+    for (int i = 0; i < HTTP_FIELD_COUNT; i++)
         if (p->request.field[i].data != NULL)
             s->request.field[i].data = s->bytes + (p->request.field[i].data - section.data);
 }

@@ -14,32 +14,16 @@
 #include <llhttp.h>
 #include <stdlib.h>
 
-/* The fields whose values are kept, found by the length of their name. */
-struct http_field_table {
-    short first[HTTP_NAME_MAX + 1]; /* by length: the first field with such a name, or -1 */
-    struct {
-        char name[HTTP_NAME_MAX]; /* padded with zeros */
-        short next;               /* the next field whose name has this length, or -1 */
-        enum http_repeat repeat;
-    } field[HTTP_FIELDS_MAX];
-};
-
 /* All parsers of a server share it. */
 struct http_parser_config {
     size_t head_max;         /* bytes of request line and header section, the empty line included */
     size_t body_max;         /* bytes of content, which is read and dropped */
     bool accepts_empty_host; /* a request may have a Host without a value */
-    struct http_field_table fields;
 };
 
-/*
- * Fills the table with the fields that this layer reads itself and with those of `rules`, which are numbered
- * from HTTP_FIELD_COUNT on. `forwarded`: X-Forwarded-For is kept.
- */
-void http_field_table_init(struct http_field_table *t, const struct http_field_rule *rules, unsigned count,
-                           bool forwarded);
+enum { HTTP_NAME_MAX = 32 }; /* longer than the names of all fields whose values are kept */
 
-/* A part of a head; one that is empty may have any start. */
+/* A part of a head. */
 struct http_piece {
     uint32_t start, len;
     int field; /* whose value it is; -1: one that is not kept */

@@ -174,7 +174,6 @@ static void start_server(void)
         .limits.idle_timeout_ms = 60000,
         .limits.write_timeout_ms = 60000,
     };
-    http_field_table_init(&parser_config.fields, http.handler.fields, http.handler.field_count, false);
     FUZZ_CHECK(http_connections_new(&loop, &http, &clients, &handles, &connections) == 0);
     uv_walk(&loop, stop_timer, NULL); /* time stands still: deadlines and Date depend on nothing */
     (void)signal(SIGPIPE, SIG_IGN);

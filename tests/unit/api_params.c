@@ -27,7 +27,7 @@ static struct params parse_key(struct span key)
     struct params p;
     struct digest expected;
     struct http_request r = {.method = METHOD_GET};
-    r.field[API_FIELD_KEY] = key;
+    r.field[HTTP_FIELD_API_KEY] = key;
     assert_int_equal(params_parse(&parser, &p, &r, ROUTE_LIST, NULL), 0);
     digest_sha256(key, &expected);
     assert_memory_equal(p.cache.key.bytes, expected.bytes, DIGEST_LEN);
@@ -112,7 +112,7 @@ TEST_CASE(keys_are_erased_at_the_end)
 static int parse(struct params *q, enum route route, const char *query, const char *id)
 {
     struct http_request r = {.method = METHOD_GET};
-    r.field[API_FIELD_KEY] = SPAN("key");
+    r.field[HTTP_FIELD_API_KEY] = SPAN("key");
     if (query != NULL)
         r.query = span_of(query);
     struct route_id number = {0};

@@ -20,12 +20,12 @@ TEST_CASE(field_names_ignore_case_and_values_are_trimmed)
                          "Origin: https://o\r\nAccess-Control-Request-Method: GET\r\ntraceparent: 00-1\r\n"
                          "X-Request-Id:\r\nUser-Agent: u\r\nX-Api-Keys: no\r\nX-Api-Ke: no\r\n\r\n");
     assert_span(r->field[HTTP_FIELD_HOST], "a:80");
-    assert_span(r->field[FEED_FIELD_KEY], "key");
+    assert_span(r->field[HTTP_FIELD_API_KEY], "key");
     assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"x\"");
-    assert_span(r->field[FEED_FIELD_ORIGIN], "https://o");
-    assert_span(r->field[FEED_FIELD_REQUEST_METHOD], "GET");
-    assert_span(r->field[FEED_FIELD_TRACEPARENT], "00-1");
-    assert_span(r->field[FEED_FIELD_REQUEST_ID], "");
+    assert_span(r->field[HTTP_FIELD_ORIGIN], "https://o");
+    assert_span(r->field[HTTP_FIELD_REQUEST_METHOD], "GET");
+    assert_span(r->field[HTTP_FIELD_TRACEPARENT], "00-1");
+    assert_span(r->field[HTTP_FIELD_REQUEST_ID], "");
     assert_span(r->field[HTTP_FIELD_EXPECT], NULL);
 }
 
@@ -37,9 +37,9 @@ TEST_CASE(tabs_in_values_are_kept)
         &f, "POST / HTTP/1.1\r\nHost: a\t\r\nX-Api-Key:\tk\te \ty\t \r\nContent-Length: 3\t\r\nOrigin: \t\r\n"
             "X-Request-Id: \t1\r\nIf-None-Match: \"a\tb\"\t\r\nIf-None-Match:\t\"c\"\t\r\n\r\n\ta\t");
     assert_span(r->field[HTTP_FIELD_HOST], "a");
-    assert_span(r->field[FEED_FIELD_KEY], "k\te \ty");
-    assert_span(r->field[FEED_FIELD_ORIGIN], "");
-    assert_span(r->field[FEED_FIELD_REQUEST_ID], "1");
+    assert_span(r->field[HTTP_FIELD_API_KEY], "k\te \ty");
+    assert_span(r->field[HTTP_FIELD_ORIGIN], "");
+    assert_span(r->field[HTTP_FIELD_REQUEST_ID], "1");
     assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"a\tb\", \"c\"");
 }
 
@@ -62,8 +62,8 @@ TEST_CASE(a_rejected_request_has_the_fields_before_the_error)
         feed_every_way(&f, &FEED_LIMITS, span_of(rows[i].text));
         assert_int_equal(f.progress, HTTP_REJECTED);
         http_parser_set_complete_fields(&f.parser);
-        assert_span(f.parser.request.field[FEED_FIELD_ORIGIN], rows[i].origin);
-        assert_span(f.parser.request.field[FEED_FIELD_REQUEST_ID], rows[i].id);
+        assert_span(f.parser.request.field[HTTP_FIELD_ORIGIN], rows[i].origin);
+        assert_span(f.parser.request.field[HTTP_FIELD_REQUEST_ID], rows[i].id);
     }
 }
 
@@ -80,7 +80,7 @@ TEST_CASE(field_names_are_compared_in_every_byte)
                 tokens[i] == *byte || (tokens[i] >= 'A' && tokens[i] <= 'Z' && (tokens[i] | 0x20) == *byte);
             *byte = tokens[i];
             const struct http_request *r = read_request(&f, text);
-            assert_span(r->field[FEED_FIELD_KEY], same ? "k" : NULL);
+            assert_span(r->field[HTTP_FIELD_API_KEY], same ? "k" : NULL);
         }
     }
 }
@@ -96,8 +96,8 @@ TEST_CASE(fields_with_longer_names_are_dropped)
             buf_append_char(&b, 'x');
         buf_append_str(&b, ": GET\r\nX-Api-Key: k\r\n\r\n");
         const struct http_request *r = read_request(&f, buf_c_str(&b));
-        assert_span(r->field[FEED_FIELD_REQUEST_METHOD], n <= 29 ? "GET" : NULL);
-        assert_span(r->field[FEED_FIELD_KEY], "k");
+        assert_span(r->field[HTTP_FIELD_REQUEST_METHOD], n <= 29 ? "GET" : NULL);
+        assert_span(r->field[HTTP_FIELD_API_KEY], "k");
     }
 }
 
@@ -105,10 +105,10 @@ TEST_CASE(the_first_of_repeated_fields_counts_even_when_empty)
 {
     SCOPED_FEED(f);
     const struct http_request *r = read_request(&f, GET "Origin: one\r\nOrigin: two\r\n\r\n");
-    assert_span(r->field[FEED_FIELD_ORIGIN], "one");
+    assert_span(r->field[HTTP_FIELD_ORIGIN], "one");
     r = read_request(&f, GET "Origin:\r\nOrigin: two\r\nX-Request-Id: id\r\n\r\n");
-    assert_span(r->field[FEED_FIELD_ORIGIN], "");
-    assert_span(r->field[FEED_FIELD_REQUEST_ID], "id");
+    assert_span(r->field[HTTP_FIELD_ORIGIN], "");
+    assert_span(r->field[HTTP_FIELD_REQUEST_ID], "id");
 }
 
 TEST_CASE(a_field_may_be_repeated_with_the_same_value)
@@ -120,10 +120,10 @@ TEST_CASE(a_field_may_be_repeated_with_the_same_value)
     SCOPED_FEED(f);
     for (size_t i = 0; i < TEST_COUNT(heads); i++) {
         const struct http_request *r = read_request(&f, heads[i]);
-        assert_span(r->field[FEED_FIELD_KEY], "one");
-        assert_span(r->field[FEED_FIELD_ORIGIN], i == 0 ? NULL : "o");
+        assert_span(r->field[HTTP_FIELD_API_KEY], "one");
+        assert_span(r->field[HTTP_FIELD_ORIGIN], i == 0 ? NULL : "o");
     }
-    assert_span(read_request(&f, GET "X-Api-Key:\r\nX-Api-Key:\r\n\r\n")->field[FEED_FIELD_KEY], "");
+    assert_span(read_request(&f, GET "X-Api-Key:\r\nX-Api-Key:\r\n\r\n")->field[HTTP_FIELD_API_KEY], "");
 }
 
 TEST_CASE(a_field_repeated_with_another_value_is_rejected)
@@ -142,18 +142,13 @@ TEST_CASE(a_field_repeated_with_another_value_is_rejected)
     }
 }
 
-TEST_CASE(x_forwarded_for_is_kept_where_it_is_wanted)
+TEST_CASE(x_forwarded_for_is_a_list)
 {
-    static const struct feed_limits unwanted = {16384, 65536, false};
     static const char head[] = GET "X-Forwarded-For: a\r\nIf-None-Match: \"b\"\r\nx-forwarded-for: c, d\r\n"
                                    "If-None-Match: \"e\"\r\nX-Forwarded-For:\r\n\r\n";
     SCOPED_FEED(f);
     const struct http_request *r = read_request(&f, head);
     assert_span(r->field[HTTP_FIELD_FORWARDED_FOR], "a, c, d,");
-    assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"b\", \"e\"");
-    feed_every_way(&f, &unwanted, span_of(head));
-    assert_int_equal(f.progress, HTTP_COMPLETE);
-    assert_span(r->field[HTTP_FIELD_FORWARDED_FOR], NULL);
     assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"b\", \"e\"");
 }
 
@@ -179,14 +174,14 @@ TEST_CASE(lists_are_joined_across_fields)
     const struct http_request *r =
         read_request(&f, GET "If-None-Match: \"a\"\r\nIf-None-Match: \"b\"\r\n\r\n");
     assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"a\", \"b\"");
-    r = read_request(&f, GET "Accept: a\r\nIf-None-Match: \"x\"\r\nAccept: b\r\n\r\n");
-    assert_span(r->field[FEED_FIELD_LIST], "a, b");
+    r = read_request(&f, GET "Accept-Encoding: a\r\nIf-None-Match: \"x\"\r\nAccept-Encoding: b\r\n\r\n");
+    assert_span(r->field[HTTP_FIELD_ACCEPT_ENCODING], "a, b");
     assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"x\"");
     r = read_request(&f, GET "If-None-Match: \"a\"\r\nX-Api-Key: k\r\nIf-None-Match: \"b\"\r\nOrigin: o\r\n"
                              "If-None-Match: W/\"c\"\r\n\r\n");
     assert_span(r->field[HTTP_FIELD_IF_NONE_MATCH], "\"a\", \"b\", W/\"c\"");
-    assert_span(r->field[FEED_FIELD_KEY], "k");
-    assert_span(r->field[FEED_FIELD_ORIGIN], "o");
+    assert_span(r->field[HTTP_FIELD_API_KEY], "k");
+    assert_span(r->field[HTTP_FIELD_ORIGIN], "o");
 }
 
 /* Values of every length around the sizes to which the text buffer grows. */
@@ -206,7 +201,7 @@ TEST_CASE(joining_lists_survives_a_growing_buffer)
         buf_clear(&b);
         buf_printf(&b, "%s, %s", tag, tag);
         assert_span(f.parser.request.field[HTTP_FIELD_IF_NONE_MATCH], buf_c_str(&b));
-        assert_span(f.parser.request.field[FEED_FIELD_KEY], tag);
+        assert_span(f.parser.request.field[HTTP_FIELD_API_KEY], tag);
     }
     feed_fini(&f);
 }
@@ -220,7 +215,7 @@ TEST_CASE(a_reused_parser_has_nothing_of_the_previous_request)
     assert_int_equal(r->minor_version, 1);
     assert_span(r->path, "/");
     assert_span(r->query, NULL);
-    assert_span(r->field[FEED_FIELD_KEY], NULL);
+    assert_span(r->field[HTTP_FIELD_API_KEY], NULL);
     assert_span(r->field[HTTP_FIELD_EXPECT], NULL);
     assert_span(r->field[HTTP_FIELD_HOST], "a");
 }
