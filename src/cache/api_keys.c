@@ -86,7 +86,7 @@ void api_keys_fini(struct api_keys *k)
 void api_keys_invalidate(struct api_keys *k)
 {
     k->epoch++;
-    k->differs = k->refused = false;
+    k->differs = false;
 }
 
 void api_keys_note_scanned(struct api_keys *k)
@@ -104,12 +104,6 @@ void api_keys_forgo_scan(struct api_keys *k, const char *reason)
     if (log_reason_is_due(&k->reasons, reason, clock_now_ms()))
         log_text(LOG_WARN, "the API key set is not in memory: each key is checked in redis", "reason",
                  reason);
-}
-
-void api_keys_refuse(struct api_keys *k, const char *reason)
-{
-    k->refused = true;
-    api_keys_forgo_scan(k, reason);
 }
 
 /* --- absent keys --- */
@@ -226,26 +220,31 @@ size_t api_keys_audited(struct api_keys *k, struct digest key[API_KEYS_AUDITED])
 
 /* --- infos --- */
 
-/* The same key is logged once, until its info is well-formed or another key takes its slot. */
-static void api_keys_report_info(struct api_keys *k, const struct digest *key, bool malformed)
+static void api_keys_log_malformed_info(const struct digest *key)
 {
     enum { SHOWN = 8 };
     struct log_line line;
     char digits[DIGEST_HEX_LEN];
-    uint64_t hash = api_keys_hash_of(k, key);
-    uint64_t *reported = &k->reported[hash % API_KEYS_REPORTED];
-    bool known = *reported == hash;
-    metric_add(&k->metrics->invalid_values_total, malformed);
-    if (known != malformed)
-        *reported = malformed ? hash : 0;
-    if (known || !malformed ||
-        !log_begin(&line, LOG_WARN,
+    if (!log_begin(&line, LOG_WARN,
                    "invalid API key info in redis: without a readable expiry the key is refused, "
                    "without a readable name it has none"))
         return;
     digest_hex(key, digits);
     log_str(&line, "key", (struct span){digits, SHOWN});
     log_end(&line);
+}
+
+/* The same key is logged once, until its info is well-formed or another key takes its slot. */
+static void api_keys_report_info(struct api_keys *k, const struct digest *key, bool malformed)
+{
+    uint64_t hash = api_keys_hash_of(k, key);
+    uint64_t *reported = &k->reported[hash % API_KEYS_REPORTED];
+    bool known = *reported == hash;
+    metric_add(&k->metrics->invalid_values_total, malformed);
+    if (known != malformed)
+        *reported = malformed ? hash : 0;
+    if (malformed && !known)
+        api_keys_log_malformed_info(key);
 }
 
 bool api_keys_read_info(struct api_keys *k, const struct digest *key, const struct redis_reply *reply,

@@ -5,7 +5,7 @@
  * An invalidation says that the set of keys, or the hash of their infos (model/api_key.h), has changed. It
  * does not say which member has. So every invalidation begins an epoch, and a record counts only if it was
  * made in the current one. A valid key of an older epoch stays: it is checked before keys that are not known
- * (key_reader.h), and its data may be read together with it (fetch.c).
+ * and its data may be read together with it (key_reader.h).
  *
  * Where Redis does not track what is read there are no epochs, and a key counts for the lifetime of the
  * reply.
@@ -71,7 +71,6 @@ struct api_keys {
 
     uint64_t epoch;             /* grows with each change of the set or of the infos, from 1 */
     uint64_t scanned_epoch;     /* the last epoch in which all members of the set were checked */
-    bool refused;               /* Redis does not let the keys be checked in a way that may be cached */
     bool differs;               /* Redis has contradicted a record of this epoch */
     size_t audit, audit_absent; /* cursors of the audit */
     struct log_reasons reasons;
@@ -149,21 +148,8 @@ static inline uint64_t api_keys_epoch(const struct api_keys *k)
 /* All members of the set were checked in this epoch. */
 void api_keys_note_scanned(struct api_keys *k);
 
-/* The set is not scanned. Each reason is logged once per minute. */
+/* The set is not scanned, or what is checked is not kept. Each reason is logged once per minute. */
 void api_keys_forgo_scan(struct api_keys *k, const char *reason);
-
-/* Not even single keys can be checked, until keys were checked (permit) or the set changes. */
-void api_keys_refuse(struct api_keys *k, const char *reason);
-
-static inline void api_keys_permit(struct api_keys *k)
-{
-    k->refused = false;
-}
-
-static inline bool api_keys_is_refused(const struct api_keys *k)
-{
-    return k->refused;
-}
 
 /* To be called every second. */
 void api_keys_heartbeat(struct api_keys *k);

@@ -27,30 +27,6 @@ static int body_init_hmget(struct commands *c, enum channel_shape shape)
     return buf_error(text);
 }
 
-/*
- * Composes a command about an API key with a digest of zeros, which is cut off again: all digests have the
- * same length. `c->key` is the key in Redis.
- */
-static int body_init_key_command(struct commands *c, struct span name, struct buf *command)
-{
-    static const char digest[DIGEST_HEX_LEN];
-    command_begin_with_key(command, name, &c->key, 1);
-    command_add(command, (struct span){digest, sizeof digest});
-    if (buf_error(command) == 0)
-        command->len -= sizeof digest + 2;
-    return buf_error(command);
-}
-
-static int body_init_key_commands(struct commands *c)
-{
-    keyspace_api_keys(c->keyspace, &c->key);
-    int sismember = body_init_key_command(c, SPAN("SISMEMBER"), &c->sismember);
-    buf_clear(&c->key);
-    keyspace_api_key_info(c->keyspace, &c->key);
-    int hget = body_init_key_command(c, SPAN("HGET"), &c->hget);
-    return sismember != 0 ? sismember : hget;
-}
-
 const struct buf *commands_channel(struct commands *c, int64_t id, enum channel_shape shape)
 {
     struct span text = buf_span(&c->hmget[shape].text);
@@ -62,31 +38,6 @@ const struct buf *commands_channel(struct commands *c, int64_t id, enum channel_
     command_add_buf(&c->command, &c->key);
     buf_append_span(&c->command, span_skip(text, head));
     return &c->command;
-}
-
-void commands_set_key(struct commands *c, const struct digest *key)
-{
-    digest_hex(key, c->digest);
-    c->digest[DIGEST_HEX_LEN] = '\r';
-    c->digest[DIGEST_HEX_LEN + 1] = '\n';
-}
-
-static const struct buf *body_compose_key_command(struct commands *c, const struct buf *begin)
-{
-    buf_clear(&c->command);
-    buf_append_span(&c->command, buf_span(begin));
-    buf_append(&c->command, c->digest, sizeof c->digest);
-    return &c->command;
-}
-
-const struct buf *commands_key_info(struct commands *c)
-{
-    return body_compose_key_command(c, &c->hget);
-}
-
-const struct buf *commands_auth(struct commands *c)
-{
-    return body_compose_key_command(c, &c->sismember);
 }
 
 const struct buf *commands_link(struct commands *c, struct span link)
@@ -120,13 +71,82 @@ const struct buf *commands_index_size(struct commands *c)
     return &c->command;
 }
 
+const struct buf *commands_info_count(struct commands *c)
+{
+    buf_clear(&c->key);
+    keyspace_api_key_info(c->keyspace, &c->key);
+    command_begin_with_key(&c->command, SPAN("HLEN"), &c->key, 0);
+    return &c->command;
+}
+
+/* Begins a command on the set of API keys. */
+static const struct buf *body_begin_set_command(struct commands *c, struct span name, size_t words)
+{
+    buf_clear(&c->key);
+    keyspace_api_keys(c->keyspace, &c->key);
+    command_begin_with_key(&c->command, name, &c->key, words);
+    return &c->command;
+}
+
+const struct buf *commands_key_count(struct commands *c)
+{
+    return body_begin_set_command(c, SPAN("SCARD"), 0);
+}
+
+static const struct buf *body_begin_key_command(struct commands *c, const struct buf *name, size_t count)
+{
+    buf_clear(&c->command);
+    command_begin(&c->command, 2 + count);
+    buf_append_span(&c->command, buf_span(name));
+    return &c->command;
+}
+
+const struct buf *commands_begin_infos(struct commands *c, size_t count)
+{
+    return body_begin_key_command(c, &c->infos, count);
+}
+
+const struct buf *commands_begin_members(struct commands *c, size_t count)
+{
+    return body_begin_key_command(c, &c->members, count);
+}
+
+void commands_key_word(const struct digest *key, struct key_word *out)
+{
+    memcpy(out->text, "$64\r\n", 5);
+    digest_hex(key, out->text + 5);
+    memcpy(out->text + 5 + DIGEST_HEX_LEN, "\r\n", 2);
+}
+
+void commands_add_key(struct commands *c, const struct key_word *key)
+{
+    buf_append(&c->command, key->text, sizeof key->text);
+}
+
+const struct buf *commands_scan(struct commands *c, const char *cursor, int64_t count)
+{
+    (void)body_begin_set_command(c, SPAN("SSCAN"), 3);
+    command_add(&c->command, span_of(cursor));
+    command_add(&c->command, SPAN("COUNT"));
+    command_add_int(&c->command, count);
+    return &c->command;
+}
+
 int commands_init(struct commands *c, const struct keyspace *keyspace)
 {
     *c = (struct commands){.keyspace = keyspace};
     int card = body_init_hmget(c, CHANNEL_CARD);
     int summary = body_init_hmget(c, CHANNEL_SUMMARY);
-    int keys = body_init_key_commands(c);
-    return card != 0 || summary != 0 || keys != 0 ? -ENOMEM : 0;
+    command_add(&c->infos, SPAN("HMGET"));
+    buf_clear(&c->key);
+    keyspace_api_key_info(keyspace, &c->key);
+    command_add_buf(&c->infos, &c->key);
+    command_add(&c->members, SPAN("SMISMEMBER"));
+    buf_clear(&c->key);
+    keyspace_api_keys(keyspace, &c->key);
+    command_add_buf(&c->members, &c->key);
+    bool keys_failed = buf_error(&c->infos) != 0 || buf_error(&c->members) != 0;
+    return card != 0 || summary != 0 || keys_failed ? -ENOMEM : 0;
 }
 
 /* --- channels and links --- */

@@ -29,8 +29,7 @@ struct commands {
         struct buf text; /* the HMGET of a shape without its key */
         size_t head;     /* bytes before the key */
     } hmget[2];
-    struct buf sismember, hget;      /* about an API key and its info; `digest` follows as their last word */
-    char digest[DIGEST_HEX_LEN + 2]; /* the digest of the key in hex, with the end of the line */
+    struct buf infos, members; /* commands about API keys: the name and the key, without the beginning */
 };
 
 /* Returns 0 or -ENOMEM; call commands_fini in both cases. */
@@ -42,8 +41,8 @@ static inline void commands_fini(struct commands *c)
     buf_fini(&c->command);
     buf_fini(&c->hmget[CHANNEL_CARD].text);
     buf_fini(&c->hmget[CHANNEL_SUMMARY].text);
-    buf_fini(&c->sismember);
-    buf_fini(&c->hget);
+    buf_fini(&c->infos);
+    buf_fini(&c->members);
 }
 
 /* The following results are borrowed until the next call; without memory the buffer is in error. */
@@ -60,10 +59,27 @@ const struct buf *commands_link(struct commands *c, struct span link);
 /* ZCARD of the index. */
 const struct buf *commands_index_size(struct commands *c);
 
-/* HGET of the info of an API key, and SISMEMBER of the set of keys; both for the key that was set last. */
-void commands_set_key(struct commands *c, const struct digest *key);
-const struct buf *commands_key_info(struct commands *c);
-const struct buf *commands_auth(struct commands *c);
+/* HLEN of the infos of API keys, and SCARD of their set. */
+const struct buf *commands_info_count(struct commands *c);
+const struct buf *commands_key_count(struct commands *c);
+
+/* An API key as a word of a command, which is composed once for several. */
+struct key_word {
+    char text[DIGEST_HEX_LEN + 7];
+};
+
+void commands_key_word(const struct digest *key, struct key_word *out);
+
+/*
+ * Begin HMGET of the infos of `count` API keys, and SMISMEMBER of so many of the set. The result is complete
+ * when commands_add_key was called for each.
+ */
+const struct buf *commands_begin_infos(struct commands *c, size_t count);
+const struct buf *commands_begin_members(struct commands *c, size_t count);
+void commands_add_key(struct commands *c, const struct key_word *key);
+
+/* SSCAN of the set of keys. */
+const struct buf *commands_scan(struct commands *c, const char *cursor, int64_t count);
 
 /* --- channels and links --- */
 

@@ -3,13 +3,15 @@
  * invalidations to one connection to Redis, and holds the requests and their deadlines.
  *
  * A request is looked up (cache_lookup) when it arrives, and again when its wait has ended (cache_get_again).
- * A hit completes it. Otherwise it waits in exactly one list:
+ * A hit completes it. Otherwise it waits in one of these lists:
  *   - `undrained`: invalidations that Redis sent before the request arrived may wait in the socket;
- *   - the list of the key reader: its key must be checked first;
+ *   - a list of the key reader: its key must be checked;
  *   - `queue`: a miss, without a connection or while Redis has enough to do (fetches_have_room);
  *   - the list of the fetch that it has begun or joined.
  *
- * Invariant: a request is in one of these lists and in `by_deadline`, or it is complete.
+ * Invariant: a request is in one of these lists and in `by_deadline`, or it is complete. While its key is
+ * REQUEST_KEY_PENDING, it may be in a list of the key reader and in that of a fetch, which does not answer
+ * it.
  *
  * | handle   | runs while                  | and then                                                    |
  * | -------- | --------------------------- | ----------------------------------------------------------- |
@@ -50,6 +52,8 @@ struct cache {
     struct key_reader key_reader;
     struct invalidation invalidation;
     struct fetches fetches;
+    struct commands commands;
+    struct value_reports reports;
     struct buf text;          /* scratch for a body, which is copied when its length is known */
     struct cache_parts parts; /* connects the members above with each other */
 
@@ -88,11 +92,6 @@ struct lookup {
     struct cache_result result; /* complete after a hit */
     struct lifetime lifetime;   /* how long the entry that was found may be served */
     uint64_t current_ms;        /* when an outdated page was current, by the boot clock; or the maximum */
-    /*
-     * After a miss: the key must be checked in Redis too. Each request has its own check while the connection
-     * is lost, or the lease has expired.
-     */
-    bool needs_auth;
 };
 
 static enum auth_result cache_check_key(struct cache *c, const struct digest *key, enum freshness freshness,
@@ -200,16 +199,22 @@ __attribute__((cold)) static void cache_set_age(const struct cache *c, struct lo
     l->result.ttl_s = tracked ? -l->result.age_s : (int64_t)(until_ms - l->now) / 1000;
 }
 
+/* At FRESHNESS_NONE the key was checked, and there is nothing else to find. */
 static void cache_count_hit(struct cache *c, struct lookup *l)
 {
-    static const enum cache_source sources[] = {[FRESHNESS_STALE] = CACHE_SOURCE_STALE,
+    static const enum cache_source sources[] = {[FRESHNESS_NONE] = CACHE_SOURCE_MISS,
+                                                [FRESHNESS_STALE] = CACHE_SOURCE_STALE,
                                                 [FRESHNESS_TTL] = CACHE_SOURCE_TTL,
                                                 [FRESHNESS_FRESH] = CACHE_SOURCE_HIT};
     struct cache_metrics *m = c->options.metrics;
-    bool stale = l->freshness == FRESHNESS_STALE;
-    metric_add(stale ? &m->cache_stale_hits_total : &m->cache_hits_total, 1);
     l->result.source = sources[l->freshness];
-    if (l->freshness != FRESHNESS_FRESH)
+    if (l->freshness == FRESHNESS_NONE)
+        metric_add(&m->cache_misses_total, 1);
+    else if (l->freshness == FRESHNESS_STALE)
+        metric_add(&m->cache_stale_hits_total, 1);
+    else
+        metric_add(&m->cache_hits_total, 1);
+    if (l->freshness == FRESHNESS_STALE || l->freshness == FRESHNESS_TTL)
         cache_set_age(c, l);
 }
 
@@ -225,13 +230,11 @@ static inline bool cache_is_undrained(struct cache *c, uint64_t arrived_ms)
     return arrived_ms >= v->drained_until_ms;
 }
 
-/* The key is valid: looks up the data that is queried. */
+/* The key is valid: looks up the data that is queried. Without a fresh cache there may be no data. */
 static enum lookup_outcome cache_lookup_data(struct cache *c, const struct cache_query *q, struct lookup *l)
 {
-    if (cache_hit(c, q, l))
-        return LOOKUP_HIT;
-    l->needs_auth = l->freshness == FRESHNESS_STALE;
-    return LOOKUP_MISS;
+    bool may_hit = l->freshness != FRESHNESS_NONE || q->type == QUERY_AUTH_ONLY;
+    return may_hit && cache_hit(c, q, l) ? LOOKUP_HIT : LOOKUP_MISS;
 }
 
 /* Checks the socket, then the key, and then looks up the data. The request gets the name of its key. */
@@ -242,17 +245,17 @@ static struct lookup cache_lookup(struct cache *c, struct cache_request *request
                        .now = now,
                        .result = {.key_name = &request->key_name},
                        .lifetime = LIFETIME_TRACKED,
-                       .current_ms = UINT64_MAX,
-                       .needs_auth = true};
+                       .current_ms = UINT64_MAX};
     bool is_fresh = l.freshness == FRESHNESS_FRESH;
     if (is_fresh && cache_is_undrained(c, request->undrained_ms != 0 ? request->undrained_ms : now)) {
         l.outcome = LOOKUP_UNDRAINED;
         return l;
     }
-    enum auth_result auth = cache_check_key(c, &q->key, l.freshness, now, &request->key_name);
+    enum auth_result auth = request->key_state == REQUEST_KEY_VALID
+                                ? AUTH_RESULT_VALID
+                                : cache_check_key(c, &q->key, l.freshness, now, &request->key_name);
     if (auth == AUTH_RESULT_UNKNOWN) {
-        bool waits = is_fresh && !request->own_check && key_reader_is_able(&c->key_reader);
-        l.outcome = waits ? LOOKUP_UNCHECKED : LOOKUP_MISS;
+        l.outcome = c->validity.connected ? LOOKUP_UNCHECKED : LOOKUP_MISS;
         return l;
     }
     if (auth == AUTH_RESULT_INVALID) {
@@ -283,7 +286,7 @@ static void cache_arm_timer(struct cache *c)
 /* A request is complete or cancelled. It has left its list, and now leaves the list of deadlines. */
 static void cache_release(struct cache_request *request)
 {
-    assert(list_empty(&request->waiting));
+    assert(list_empty(&request->waiting) && list_empty(&request->checking));
     list_remove(&request->deadline);
     free(request->link);
     request->link = NULL;
@@ -315,7 +318,7 @@ static void cache_on_deadline(uv_timer_t *timer)
         if (r->deadline_ms > passed_ms)
             break;
         struct cache_result result = {.key_name = &r->key_name};
-        assert(!list_empty(&r->waiting)); /* cache_release() ends both */
+        assert(!list_empty(&r->waiting) || !list_empty(&r->checking)); /* cache_release() ends all */
         cache_cancel(r);
         cache_time_out(c, r, &result);
         r->done(r->arg, &result);
@@ -335,11 +338,17 @@ static int cache_keep_link(struct cache_request *request, struct span link)
     return 0;
 }
 
-/* Joins a fetch in flight. A fetch that checks a key is not shared. */
+/* Whether the data may be shared, and the lists of cached pages be used. */
+static bool cache_is_current(const struct cache *c, const struct lookup *l)
+{
+    return c->validity.connected && l->freshness != FRESHNESS_NONE;
+}
+
+/* Joins a fetch in flight. */
 static bool cache_join(struct cache *c, struct cache_request *request, const struct cache_query *q,
                        const struct lookup *miss)
 {
-    struct fetch *f = miss->needs_auth ? NULL : fetches_find(&c->fetches, q);
+    struct fetch *f = cache_is_current(c, miss) ? fetches_find(&c->fetches, q) : NULL;
     if (f == NULL)
         return false;
     metric_add(&c->options.metrics->cache_coalesced_total, 1);
@@ -353,10 +362,8 @@ static int cache_begin(struct cache *c, struct cache_request *request, const str
                        const struct lookup *miss)
 {
     request->shared = false;
-    if (fetch_begin(&c->fetches, q, miss->needs_auth, &request->waiting) == NULL)
-        return -ENOMEM;
-    metric_add(&c->options.metrics->cache_misses_total, 1);
-    return 0;
+    bool is_begun = fetch_begin(&c->fetches, q, cache_is_current(c, miss), &request->waiting) != NULL;
+    return is_begun ? 0 : -ENOMEM;
 }
 
 static void cache_on_polled(uv_check_t *polled);
@@ -374,7 +381,7 @@ static int cache_wait_for_lookup(struct cache *c, struct cache_request *request,
     request->type = q->type;
     request->number = q->number;
     if (outcome == LOOKUP_UNCHECKED) {
-        key_reader_wait(&c->key_reader, &request->waiting);
+        key_reader_wait(&c->key_reader, request);
     } else if (outcome == LOOKUP_UNDRAINED) {
         request->undrained_ms = request->undrained_ms != 0 ? request->undrained_ms : clock_boot_ms();
         list_append(&c->undrained, &request->waiting);
@@ -447,15 +454,17 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->cache = c;
     request->link = NULL;
     request->undrained_ms = request->queued_ms = 0;
-    request->own_check = false;
-    request->losses = request->void_checks = request->denials = 0;
+    request->key_state = REQUEST_KEY_UNCHECKED;
+    request->losses = request->checks = request->denials = 0;
+    request->lacked_info = false;
     request->key = query->key;
+    request->coding = query->coding;
     api_key_name_clear(&request->key_name);
     list_init(&request->waiting);
+    list_init(&request->checking);
     list_init(&request->deadline);
     if (cache_try_get(c, request, query, result))
         return true;
-    request->coding = query->coding;
     request->deadline_ms = clock_now_ms() + c->options.request_timeout_ms;
     list_append(&c->by_deadline, &request->deadline);
     cache_arm_timer(c);
@@ -467,15 +476,8 @@ void cache_cancel(struct cache_request *request)
     if (list_empty(&request->deadline))
         return;
     list_remove(&request->waiting);
+    list_remove(&request->checking);
     cache_release(request);
-}
-
-/* Removes the first request from the list. */
-static struct cache_request *cache_pop_request(struct list *requests)
-{
-    struct cache_request *r = LIST_ENTRY(requests->next, struct cache_request, waiting);
-    list_remove(&r->waiting);
-    return r;
 }
 
 /*
@@ -484,15 +486,16 @@ static struct cache_request *cache_pop_request(struct list *requests)
  */
 static void cache_get_again(struct cache *c, struct cache_request *r, const struct cache_query *fetched)
 {
-    struct cache_query q = {.type = r->type, .number = r->number};
+    struct cache_query q = cache_request_query(r);
     struct cache_result result;
     char *link = r->link;
-    if (fetched != NULL)
+    if (fetched != NULL) {
         q = *fetched;
-    else if (link != NULL)
-        q.link = (struct span){link, r->link_len};
-    q.key = r->key;
-    q.coding = r->coding;
+        q.key = r->key;
+        q.coding = r->coding;
+    }
+    if (r->key_state == REQUEST_KEY_PENDING)
+        r->key_state = REQUEST_KEY_UNCHECKED;
     r->link = NULL;
     bool complete = cache_try_get(c, r, &q, &result);
     free(link);
@@ -560,20 +563,44 @@ static bool cache_count_loss(const struct cache *c, struct cache_request *r)
     return r->losses >= LOSSES_MAX;
 }
 
-/* Called when a fetch, or a check of keys, has ended. The fetch was counted as a miss when it began. */
+/*
+ * Called when a fetch has ended. It does not answer a request whose key is still being checked: what was read
+ * does not count before the key is known to be valid.
+ */
 static void cache_on_ended(void *arg, struct list *requests, const struct cache_query *q,
                            const struct cache_result *result)
 {
     static const struct cache_result unavailable = {.status = CACHE_UNAVAILABLE};
     struct cache *c = arg;
     while (!list_empty(requests)) {
-        struct cache_request *r = cache_pop_request(requests);
-        metric_add(&c->options.metrics->cache_misses_total, result != NULL && q == NULL);
-        bool is_given_up = result == NULL && q != NULL && cache_count_loss(c, r);
-        if (result == NULL && !is_given_up)
+        struct cache_request *r = LIST_ENTRY(requests->next, struct cache_request, waiting);
+        list_remove(&r->waiting);
+        bool is_given_up = result == NULL && cache_count_loss(c, r);
+        if (!list_empty(&r->checking))
+            continue;
+        if (is_given_up)
+            cache_answer_request(r, &unavailable);
+        else if (result == NULL || r->key_state == REQUEST_KEY_PENDING)
             cache_get_again(c, r, q);
         else
-            cache_answer_request(r, is_given_up ? &unavailable : result);
+            cache_answer_request(r, result);
+    }
+}
+
+/* Called when checks of keys have ended. A request whose data is being read waits for it. */
+static void cache_on_keys_checked(void *arg, struct list *requests, const struct cache_result *result)
+{
+    struct cache *c = arg;
+    while (!list_empty(requests)) {
+        struct cache_request *r = LIST_ENTRY(requests->next, struct cache_request, checking);
+        list_remove(&r->checking);
+        if (result != NULL) {
+            metric_add(&c->options.metrics->cache_misses_total, r->key_state != REQUEST_KEY_PENDING);
+            list_remove(&r->waiting);
+            cache_answer_request(r, result);
+        } else if (list_empty(&r->waiting)) {
+            cache_get_again(c, r, NULL);
+        }
     }
 }
 
@@ -743,18 +770,23 @@ static int cache_init_parts(struct cache *c)
         .api_keys = &c->api_keys,
         .key_reader = &c->key_reader,
         .fetches = &c->fetches,
+        .commands = &c->commands,
+        .reports = &c->reports,
         .text = &c->text,
         .ended = cache_on_ended,
+        .checked = cache_on_keys_checked,
         .arg = c,
     };
+    c->reports.metrics = o->metrics;
     cache_init_validity(c);
-    int key_reader = key_reader_init(&c->key_reader, &c->parts);
+    key_reader_init(&c->key_reader, &c->parts);
+    int commands = commands_init(&c->commands, o->keyspace);
     int entries = entries_init(&c->entries, o->cache_size, o->metrics);
     int api_keys = api_keys_init(&c->api_keys, o->metrics);
     int invalidation = invalidation_init(&c->invalidation, &c->parts, &c->validity);
     int fetches = fetches_init(&c->fetches, &c->parts, cache_delay_limit_ms(o));
     /* not covered: out of memory */
-    bool keys_failed = key_reader != 0 || api_keys != 0;
+    bool keys_failed = commands != 0 || api_keys != 0;
     /* not covered: out of memory */
     return entries != 0 || keys_failed || invalidation != 0 || fetches != 0 ? -ENOMEM : 0;
 }
@@ -765,7 +797,7 @@ static void cache_fini_parts(struct cache *c)
     invalidation_fini(&c->invalidation);
     upstream_fini(&c->upstream);
     catalogue_fini(&c->catalogue);
-    key_reader_fini(&c->key_reader);
+    commands_fini(&c->commands);
     api_keys_fini(&c->api_keys);
     entries_fini(&c->entries);
     buf_fini(&c->text);

@@ -106,25 +106,43 @@ struct cache_request {
     void *arg;
     /* Private to the cache. */
     struct cache *cache;
-    struct list waiting; /* in a list of its fetch, the cache or the key reader */
+    struct list waiting;  /* in a list of its fetch, or of the cache */
+    struct list checking; /* in a list of the key reader */
     struct list deadline;
     uint64_t deadline_ms;
-    bool shared;           /* another request began the fetch */
-    bool own_check;        /* the key is to be checked with the fetch */
-    unsigned void_checks;  /* checks of its key that an invalidation has made void */
-    unsigned denials;      /* checks that have found its key invalid, and were not certain */
-    uint64_t denial_mark;  /* validity_mark() when the last of these was sent */
-    unsigned losses;       /* connections with which its fetch was lost */
-    enum coding coding;    /* the preferred coding of the query */
-    uint64_t undrained_ms; /* when the socket was first found undrained, by the boot clock; 0: never */
-    uint64_t queued_ms;    /* when it first had to wait in the queue, monotonic; 0: never */
+    bool shared; /* another request began the fetch */
+    enum request_key {
+        REQUEST_KEY_UNCHECKED, /* the records of keys say whether the key is valid */
+        REQUEST_KEY_PENDING,   /* it is checked, and the data is read already */
+        REQUEST_KEY_VALID      /* a check has found it valid since the request arrived */
+    } key_state;
+    unsigned char checked_at; /* the place of the key in its check */
+    unsigned checks;          /* of its key that were void */
+    unsigned denials;         /* checks that have found its key to be none, and were not certain */
+    uint64_t denial_mark;     /* validity_mark() when the last of these was sent */
+    bool denied_outside;      /* its reply came from outside of the stream */
+    bool lacked_info;         /* the last check found the key without an info outside of the stream */
+    unsigned losses;          /* connections with which its fetch was lost */
+    enum coding coding;       /* the preferred coding of the query */
+    uint64_t undrained_ms;    /* when the socket was first found undrained, by the boot clock; 0: never */
+    uint64_t queued_ms;       /* when it first had to wait in the queue, monotonic; 0: never */
     struct digest key;
     struct api_key_name key_name;
-    enum cache_query_type type; /* `type` and `number`: for a request without a fetch */
+    enum cache_query_type type; /* of a request that waits without a fetch, as the rest */
     int64_t number;
-    char *link; /* owned; for a request by link, without a fetch */
+    char *link; /* owned */
     size_t link_len;
 };
+
+/* The query of a request that waits without a fetch. The link is borrowed from the request. */
+static inline struct cache_query cache_request_query(const struct cache_request *r)
+{
+    return (struct cache_query){.key = r->key,
+                                .type = r->type,
+                                .coding = r->coding,
+                                .number = r->number,
+                                .link = {r->link, r->link != NULL ? r->link_len : 0}};
+}
 
 /* Starts connecting. `options` is copied. Owned by the caller (cache_close). Returns 0 or a negative errno.
  */

@@ -24,16 +24,8 @@ enum fetch_state {
     FETCH_ENDED
 };
 
-/* The kinds of commands of a batch. */
-enum part {
-    PART_AUTH = 1,
-    PART_CARD = 2,
-    PART_LINK = 4,
-    PART_SIZE = 8,
-    PART_MEMBERS = 16,
-    PART_SUMMARIES = 32,
-    PART_INFO = 64 /* the info of the key */
-};
+/* What a command reads. */
+enum part { PART_CARD, PART_LINK, PART_INDEX, PART_SUMMARY };
 
 /*
  * For data or keys that change all the time:
@@ -48,32 +40,12 @@ struct summary_read {
     int at; /* its place in the page */
 };
 
-/*
- * The result of the replies so far. A reply only raises it (fetch_raise). So an invalid key counts more than
- * what was found, and a failure counts more than an invalid key. Replies about the data do not count until
- * the key is known to be valid (fetch_accept_reply).
- */
+/* The result of the replies so far. A reply only raises it (fetch_raise), so a failure counts most. */
 enum fetch_outcome {
     FETCH_NOT_FOUND,
     FETCH_FOUND,
-    FETCH_KEY_INVALID, /* the key is not in the set, or has expired */
-    FETCH_FAILED,      /* Redis replied with an error, or memory ran out */
-    FETCH_LOST         /* the connection was lost before all replies came */
-};
-
-/* The API key, if it is checked too. Such a fetch has one request. */
-struct auth_read {
-    bool needed;
-    bool is_due;          /* the keys were invalidated between the two replies: both must be read again */
-    bool is_valid;        /* both replies say so, or the key was checked before the fetch */
-    bool lacks_info;      /* another node has none */
-    int repeats;          /* reads of both, because the keys were invalidated between the replies */
-    int replies_due;      /* of the two */
-    uint64_t key_changes; /* validity_key_changes() when the info came first, or at the start */
-    bool is_member;       /* the key is in the set */
-    struct digest key;
-    struct api_key_info info;
-    struct lifetime lifetime; /* of both replies */
+    FETCH_FAILED, /* Redis replied with an error, or memory ran out */
+    FETCH_LOST    /* the connection was lost before all replies came */
 };
 
 /* A card, by its id or by its link. */
@@ -112,7 +84,6 @@ struct fetch {
     uint64_t outside_epoch;  /* the epoch when the fetch began */
 
     unsigned replies_due;     /* replies that have not come yet */
-    bool is_data_due;         /* the data is still to be read, or again, since its replies do not count */
     bool apart;               /* a reply came from outside of the stream, and so from another moment */
     int repeats;              /* repetitions of all reads, because the result lacked something */
     uint64_t lack;            /* what the result lacked before the last repetition */
@@ -121,7 +92,7 @@ struct fetch {
     struct lifetime lifetime; /* how long the reply that is being read may be cached */
     uint64_t mark;            /* validity_mark() when its first batch was sent */
 
-    struct auth_read auth;
+    bool is_fresh; /* the cache was, when the fetch began */
     union {
         struct { /* QUERY_CARD and QUERY_CARD_BY_LINK */
             struct card_read card;
@@ -169,13 +140,13 @@ static struct span fetch_link_of(const struct fetch *f)
 
 /* --- reports --- */
 
-/* Appends the key in Redis of an oversize reply. It is a key of data, as auth replies are never oversize. */
+/* Appends the key in Redis of an oversize reply. fetch_on_summary handles those of summaries. */
 static void fetch_append_key(const struct fetch *f, enum part part, struct buf *out)
 {
     const struct keyspace *keyspace = f->fetches->parts->keyspace;
     if (part == PART_LINK)
         keyspace_link(keyspace, out, fetch_link_of(f));
-    else if (f->type == QUERY_PAGE) /* fetch_on_summary handles oversize replies itself */
+    else if (part == PART_INDEX)
         keyspace_index(keyspace, out);
     else
         keyspace_card(keyspace, out, f->card.id);
@@ -185,7 +156,7 @@ static void fetch_report_oversize(struct fetch *f, enum part part)
 {
     struct buf key = BUF_INIT;
     fetch_append_key(f, part, &key);
-    value_reports_oversize(&f->fetches->reports, buf_span(&key));
+    value_reports_oversize(f->fetches->parts->reports, buf_span(&key));
     buf_fini(&key);
 }
 
@@ -271,22 +242,6 @@ static void fetch_send(struct fetch *f, const struct buf *command, unsigned how,
 static void fetch_send_command(struct fetch *f, const struct buf *command, redis_reply_fn fn)
 {
     fetch_send(f, command, 0, fn, f);
-}
-
-static int fetches_send_to_stream(struct fetches *fs, const struct buf *command, redis_reply_fn fn, void *arg)
-{
-    return redis_session_send(fs->parts->session, command, REDIS_SEND_STREAM_ONLY, fn, arg);
-}
-
-int fetches_read_channel(struct fetches *fs, int64_t id, enum channel_shape shape, redis_reply_fn fn,
-                         void *arg)
-{
-    return fetches_send_to_stream(fs, commands_channel(&fs->commands, id, shape), fn, arg);
-}
-
-int fetches_read_list(struct fetches *fs, int64_t page, redis_reply_fn fn, void *arg)
-{
-    return fetches_send_to_stream(fs, commands_page(&fs->commands, page), fn, arg);
 }
 
 /* --- in flight --- */
@@ -424,7 +379,7 @@ static void fetch_limit_lifetime(struct fetch *f, const struct redis_reply *repl
     const struct validity *v = f->fetches->parts->validity;
     f->apart |= origin == REDIS_ORIGIN_OUTSIDE;
     f->lifetime = origin == REDIS_ORIGIN_OUTSIDE ? LIFETIME_NONE : validity_lifetime(v, reply, f->sent_ms);
-    if ((part & (PART_SIZE | PART_MEMBERS)) != 0)
+    if (part == PART_INDEX)
         f->page.lifetime = lifetime_of_both(f->page.lifetime, f->lifetime);
 }
 
@@ -435,8 +390,8 @@ static void fetch_count_reply(struct fetch *f)
 }
 
 /*
- * Every reply is passed to this function first. Returns whether the reply has data to be read and counts.
- * f->lifetime then is the time for which it may be cached.
+ * Every reply is passed to this function first. Returns whether the reply has data to be read. f->lifetime
+ * then is the time for which it may be cached.
  */
 static bool fetch_accept_reply(struct fetch *f, const struct redis_reply *reply, enum redis_origin origin,
                                enum part part)
@@ -447,19 +402,17 @@ static bool fetch_accept_reply(struct fetch *f, const struct redis_reply *reply,
         fetch_raise(f, FETCH_LOST);
         return false;
     }
-    bool is_data = (part & (PART_AUTH | PART_INFO)) == 0;
-    if (is_data && !f->auth.is_valid) {
-        f->is_data_due = true;
-        return false;
-    }
+    bool is_silent = list_empty(&f->requests); /* the key may be invalid, and causes no error then */
     if (resp_is_oversize(reply)) {
-        fetch_report_oversize(f, part);
+        if (!is_silent)
+            fetch_report_oversize(f, part);
         fetch_raise(f, FETCH_FAILED);
         return false;
     }
     fetch_limit_lifetime(f, reply, origin, part);
     if (reply->type == REPLY_ERROR) {
-        value_reports_error(&f->fetches->reports, reply);
+        if (!is_silent)
+            value_reports_error(f->fetches->parts->reports, reply);
         fetch_raise(f, FETCH_FAILED);
     }
     return !fetch_has_failed(f);
@@ -467,92 +420,6 @@ static bool fetch_accept_reply(struct fetch *f, const struct redis_reply *reply,
 
 /* To be called last in every reply function. */
 static void fetch_proceed(struct fetch *f);
-
-/*
- * A valid key is cached for the TTL; if Redis tracks, the key reader confirms keys. It is held in any case,
- * so that its data is read with it the next time. Without memory it is not. A reply from outside of the
- * stream changes nothing.
- */
-static void fetch_keep_key(struct fetch *f, bool is_valid)
-{
-    const struct auth_read *a = &f->auth;
-    struct api_keys *keys = f->fetches->parts->api_keys;
-    struct lifetime lifetime = lifetime_is_tracked(a->lifetime) || !is_valid ? LIFETIME_NONE : a->lifetime;
-    if (a->is_member)
-        (void)!api_keys_confirm(keys, &a->key, lifetime, &a->info);
-    else if (!f->apart || !api_keys_is_confirmed(keys, &a->key))
-        api_keys_deny(keys, &a->key);
-}
-
-/*
- * Whether the info is that of the member that was found. If the keys were invalidated in between, it may be
- * the info of an earlier key, or absent because Redis had lost its data then. A tracking table that is too
- * small invalidates all the time.
- */
-static bool fetch_has_info_of_member(const struct fetch *f)
-{
-    const struct auth_read *a = &f->auth;
-    return a->repeats == REPEATS_MAX || a->key_changes == validity_key_changes(f->fetches->parts->validity);
-}
-
-/* Called when both replies have come. */
-static void fetch_decide_key(struct fetch *f)
-{
-    struct auth_read *a = &f->auth;
-    bool is_found = f->outcome <= FETCH_FOUND;
-    if (is_found && !fetch_has_info_of_member(f)) {
-        a->repeats++;
-        a->is_due = true;
-        return;
-    }
-    a->is_valid = is_found;
-    if (is_found || f->outcome == FETCH_KEY_INVALID)
-        fetch_keep_key(f, is_found);
-}
-
-static bool fetch_accept_key_reply(struct fetch *f, const struct redis_reply *reply, enum redis_origin origin,
-                                   enum part part)
-{
-    bool accepted = fetch_accept_reply(f, reply, origin, part);
-    f->auth.lifetime = lifetime_of_both(f->auth.lifetime, accepted ? f->lifetime : LIFETIME_NONE);
-    return accepted;
-}
-
-static void fetch_proceed_with_key(struct fetch *f)
-{
-    if (--f->auth.replies_due == 0)
-        fetch_decide_key(f);
-    fetch_proceed(f);
-}
-
-/* The reply comes first, unless it comes from outside of the stream. */
-static void fetch_on_key_info(void *arg, const struct redis_reply *reply, enum redis_origin origin)
-{
-    struct fetch *f = arg;
-    if (fetch_accept_key_reply(f, reply, origin, PART_INFO)) {
-        struct auth_read *a = &f->auth;
-        bool read = api_keys_read_info(f->fetches->parts->api_keys, &a->key, reply, &a->info);
-        if (a->replies_due > 1)
-            a->key_changes = validity_key_changes(f->fetches->parts->validity);
-        a->lacks_info = origin == REDIS_ORIGIN_OUTSIDE && reply_is_absent(reply);
-        if (!read)
-            fetch_raise(f, FETCH_FAILED);
-        else if (api_keys_is_expired(a->info.expires))
-            fetch_raise(f, FETCH_KEY_INVALID);
-    }
-    fetch_proceed_with_key(f);
-}
-
-static void fetch_on_auth(void *arg, const struct redis_reply *reply, enum redis_origin origin)
-{
-    struct fetch *f = arg;
-    if (fetch_accept_key_reply(f, reply, origin, PART_AUTH)) {
-        f->auth.is_member = reply->type == REPLY_INTEGER && reply->integer == 1;
-        if (!f->auth.is_member)
-            fetch_raise(f, reply->type == REPLY_INTEGER ? FETCH_KEY_INVALID : FETCH_FAILED);
-    }
-    fetch_proceed_with_key(f);
-}
 
 /* Returns false when there is no channel. An invalid reply fails the fetch. */
 static bool fetch_read_row(struct fetch *f, const struct redis_reply *reply, enum channel_shape shape,
@@ -563,14 +430,14 @@ static bool fetch_read_row(struct fetch *f, const struct redis_reply *reply, enu
         fetch_raise(f, FETCH_FAILED);
     if (state != VALUE_PRESENT)
         return false;
-    value_reports_note_update(&f->fetches->reports, row);
+    value_reports_note_update(f->fetches->parts->reports, row);
     return true;
 }
 
 static struct blob *fetch_write_card(struct fetch *f, const struct channel_row *row, size_t headroom)
 {
     struct buf *text = f->fetches->parts->text;
-    value_reports_invalid(&f->fetches->reports, f->card.id, body_write(text, row, CHANNEL_CARD));
+    value_reports_invalid(f->fetches->parts->reports, f->card.id, body_write(text, row, CHANNEL_CARD));
     return buf_error(text) == 0 ? blob_new_headroom(buf_span(text), headroom) : NULL;
 }
 
@@ -587,7 +454,6 @@ static void fetch_read_card(struct fetch *f, const struct redis_reply *reply)
         entries_put_card(f->fetches->parts->entries, f->lifetime, f->card.id, link, body);
     if (f->type == QUERY_CARD || span_equal(link, fetch_link_of(f))) {
         fetch_raise(f, FETCH_FOUND);
-        blob_unref(f->card.body); /* of a batch that is read again, as its link came before the key */
         f->card.body = body;
     } else {
         blob_unref(body);
@@ -626,7 +492,7 @@ static void fetch_on_link(void *arg, const struct redis_reply *reply, enum redis
 static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
-    if (fetch_accept_reply(f, reply, origin, PART_SIZE)) {
+    if (fetch_accept_reply(f, reply, origin, PART_INDEX)) {
         if (reply->type == REPLY_INTEGER) {
             f->page.builder->index_size = reply->integer;
             entries_set_index_size(f->fetches->parts->entries, f->lifetime, reply->integer);
@@ -657,7 +523,7 @@ static void fetch_on_members(void *arg, const struct redis_reply *reply, enum re
 {
     struct fetch *f = arg;
     struct page_members members;
-    if (fetch_accept_reply(f, reply, origin, PART_MEMBERS)) {
+    if (fetch_accept_reply(f, reply, origin, PART_INDEX)) {
         bool is_list = page_members_parse(&members, reply);
         fetch_raise(f, is_list ? FETCH_FOUND : FETCH_FAILED); /* a page always exists, if only an empty one */
         if (is_list)
@@ -674,7 +540,8 @@ static void fetch_read_summary(struct fetch *f, int at, const struct redis_reply
         p->gap[at] = PAGE_GAP_ABSENT;
         return;
     }
-    value_reports_invalid(&f->fetches->reports, p->members.member[at].id, page_builder_write(p, at, &row));
+    value_reports_invalid(f->fetches->parts->reports, p->members.member[at].id,
+                          page_builder_write(p, at, &row));
 }
 
 static void fetch_on_summary(void *arg, const struct redis_reply *reply, enum redis_origin origin)
@@ -685,9 +552,9 @@ static void fetch_on_summary(void *arg, const struct redis_reply *reply, enum re
     enum page_gap gap = page_gap_of(reply);
     if (gap != PAGE_GAP_NONE) {
         fetch_count_reply(f);
-        fetch_limit_lifetime(f, reply, origin, PART_SUMMARIES);
+        fetch_limit_lifetime(f, reply, origin, PART_SUMMARY);
         p->gap[read->at] = gap;
-    } else if (fetch_accept_reply(f, reply, origin, PART_SUMMARIES)) {
+    } else if (fetch_accept_reply(f, reply, origin, PART_SUMMARY)) {
         fetch_read_summary(f, read->at, reply);
     }
     if (reply != NULL && lifetime_is_none(f->lifetime))
@@ -699,15 +566,16 @@ static void fetch_on_summary(void *arg, const struct redis_reply *reply, enum re
 
 static void fetch_send_card(struct fetch *f)
 {
-    fetch_send_command(f, commands_channel(&f->fetches->commands, f->card.id, CHANNEL_CARD), fetch_on_card);
+    fetch_send_command(f, commands_channel(f->fetches->parts->commands, f->card.id, CHANNEL_CARD),
+                       fetch_on_card);
 }
 
 static void fetch_send_index(struct fetch *f)
 {
     f->page.lifetime = LIFETIME_TRACKED;
     f->page.index_epoch = entries_index_epoch(f->fetches->parts->entries);
-    fetch_send_command(f, commands_index_size(&f->fetches->commands), fetch_on_index_size);
-    fetch_send_command(f, commands_page(&f->fetches->commands, f->number), fetch_on_members);
+    fetch_send_command(f, commands_index_size(f->fetches->parts->commands), fetch_on_index_size);
+    fetch_send_command(f, commands_page(f->fetches->parts->commands, f->number), fetch_on_members);
 }
 
 static void fetch_send_missing(struct fetch *f)
@@ -720,7 +588,7 @@ static void fetch_send_missing(struct fetch *f)
         fetch_raise(f, FETCH_FAILED);
     for (int at = -1; !fetch_has_failed(f) && (at = page_builder_next_missing(p->builder, at + 1)) >= 0;) {
         p->reads[at] = (struct summary_read){f, at};
-        fetch_send(f, commands_channel(&f->fetches->commands, m->member[at].id, CHANNEL_SUMMARY), 0,
+        fetch_send(f, commands_channel(f->fetches->parts->commands, m->member[at].id, CHANNEL_SUMMARY), 0,
                    fetch_on_summary, &p->reads[at]);
     }
 }
@@ -739,8 +607,8 @@ static bool fetch_take_list(struct fetch *f)
 {
     const struct cache_parts *parts = f->fetches->parts;
     const struct entry *e = entries_peek(parts->entries, ENTRY_PAGE, f->number);
-    bool is_fresh = !f->auth.needed && f->repeats == 0 && validity_may_store(parts->validity);
-    if (e == NULL || !is_fresh || !entries_has_list(parts->entries, e->page))
+    bool is_current = f->is_fresh && f->repeats == 0 && validity_may_store(parts->validity);
+    if (e == NULL || !is_current || !entries_has_list(parts->entries, e->page))
         return false;
     f->page.builder->index_size = entries_index_size(parts->entries);
     page_builder_set_list(f->page.builder, e->page);
@@ -766,31 +634,20 @@ static void fetch_send_link(struct fetch *f)
     f->by_link.is_together = f->by_link.is_named;
     if (f->by_link.is_named)
         fetch_send_card(f);
-    const struct buf *command = commands_link(&f->fetches->commands, fetch_link_of(f));
+    const struct buf *command = commands_link(f->fetches->parts->commands, fetch_link_of(f));
     fetch_send(f, command, REDIS_SEND_UNTRACKED, fetch_on_link, f);
 }
 
-static void fetch_send_auth(struct fetch *f)
+/* Sends the first batch. Returns 0, or -ENOMEM if nothing was sent. If only a part was sent, the fetch fails.
+ */
+static int fetch_start(struct fetch *f)
 {
-    struct commands *c = &f->fetches->commands;
-    struct auth_read *a = &f->auth;
-    unsigned before = f->replies_due;
-    a->is_due = a->is_valid = a->is_member = a->lacks_info = false;
-    a->lifetime = LIFETIME_TRACKED;
-    a->key_changes = validity_key_changes(f->fetches->parts->validity);
-    commands_set_key(c, &a->key);
-    fetch_send_command(f, commands_key_info(c), fetch_on_key_info);
-    fetch_send_command(f, commands_auth(c), fetch_on_auth);
-    a->replies_due = (int)(f->replies_due - before);
-}
-
-/* Sends the first reads of the data. */
-static void fetch_send_first(struct fetch *f)
-{
-    f->is_data_due = false;
+    f->mark = validity_mark(f->fetches->parts->validity);
+    f->sent_ms = f->batch_ms = clock_boot_ms();
+    fetch_enter(f, FETCH_FIRST);
+    f->apart = false;
     switch (f->type) {
-    case QUERY_AUTH_ONLY:
-        fetch_raise(f, FETCH_FOUND);
+    case QUERY_AUTH_ONLY: /* there is nothing to read */
         break;
     case QUERY_CARD:
         f->card.id = f->number;
@@ -806,31 +663,6 @@ static void fetch_send_first(struct fetch *f)
             fetch_send_index(f);
         break;
     }
-}
-
-/* A key that was valid when it was last checked is checked together with its data: in one round trip. */
-static bool fetch_may_send_data(const struct fetch *f)
-{
-    const struct api_keys *keys = f->fetches->parts->api_keys;
-    return f->auth.is_valid || (!fetch_has_failed(f) && api_keys_was_valid(keys, &f->auth.key));
-}
-
-/*
- * Sends the first batch: the key if it must be checked, and the data if the key is valid or was so when it
- * was last checked. Returns 0, or -ENOMEM if nothing was sent. If only a part was sent, the fetch fails.
- */
-static int fetch_start(struct fetch *f)
-{
-    f->mark = validity_mark(f->fetches->parts->validity);
-    f->sent_ms = f->batch_ms = clock_boot_ms();
-    fetch_enter(f, FETCH_FIRST);
-    f->auth.is_valid = !f->auth.needed;
-    f->is_data_due = true;
-    f->apart = false;
-    if (f->auth.needed)
-        fetch_send_auth(f);
-    if (fetch_may_send_data(f))
-        fetch_send_first(f);
     return f->replies_due == 0 ? -ENOMEM : 0;
 }
 
@@ -847,11 +679,7 @@ static void fetch_send_linked_card(struct fetch *f)
 static bool fetch_advance(struct fetch *f)
 {
     f->batch_ms = clock_boot_ms();
-    if (f->auth.is_due)
-        fetch_send_auth(f);
-    else if (f->is_data_due)
-        fetch_send_first(f);
-    else if (f->type == QUERY_CARD_BY_LINK && f->outcome == FETCH_NOT_FOUND && f->by_link.is_new)
+    if (f->type == QUERY_CARD_BY_LINK && f->outcome == FETCH_NOT_FOUND && f->by_link.is_new)
         fetch_send_linked_card(f);
     else if (f->type == QUERY_PAGE && f->state == FETCH_FIRST)
         fetch_send_summaries(f);
@@ -881,28 +709,16 @@ static void fetch_compose_page(struct fetch *f, struct cache_result *r)
     r->last_page = info.last;
     if (r->body != NULL && !is_absent && f->page.index_epoch == entries_index_epoch(parts->entries))
         entries_put_page(parts->entries, lifetime, &info, m->member, m->count, f->page.outdated_ms, r->body);
-    page_builder_report_gaps(f->page.builder, &f->fetches->reports);
+    page_builder_report_gaps(f->page.builder, f->fetches->parts->reports);
 }
 
-/* NULL: it is not known. If the data cannot be read, the outcome does not tell whether the key is valid. */
-static const struct api_key_name *fetch_key_name(const struct fetch *f)
-{
-    const struct auth_read *a = &f->auth;
-    bool is_known = a->is_member && (f->outcome != FETCH_FAILED || a->is_valid);
-    return is_known ? &a->info.name : NULL;
-}
-
-/*
- * The result has one reference of its body. A card that was read together with a refused key is not served.
- */
+/* The result has one reference of its body. */
 static struct cache_result fetch_compose_result(struct fetch *f)
 {
-    static const enum cache_status statuses[] = {[FETCH_NOT_FOUND] = CACHE_NOT_FOUND,
-                                                 [FETCH_FOUND] = CACHE_FOUND,
-                                                 [FETCH_KEY_INVALID] = CACHE_KEY_INVALID,
-                                                 [FETCH_FAILED] = CACHE_UNAVAILABLE};
-    struct cache_result r = {.status = statuses[f->outcome], .key_name = fetch_key_name(f)};
-    if (f->outcome != FETCH_FOUND || f->type == QUERY_AUTH_ONLY)
+    static const enum cache_status statuses[] = {
+        [FETCH_NOT_FOUND] = CACHE_NOT_FOUND, [FETCH_FOUND] = CACHE_FOUND, [FETCH_FAILED] = CACHE_UNAVAILABLE};
+    struct cache_result r = {.status = statuses[f->outcome]};
+    if (f->outcome != FETCH_FOUND)
         return r;
     if (f->type == QUERY_PAGE)
         fetch_compose_page(f, &r);
@@ -937,19 +753,14 @@ static bool fetch_has_other_card(const struct fetch *f)
 /*
  * What the result lacks, as a number; 0: nothing. The result of a Redis without data would lack the same. A
  * link and a card that were read in two batches lack something else than any others.
- *
- * An info that another node lacks may be one that it has given back. Or the key had expired, and was revoked
- * after the set was read. Without its info the key would be valid.
  */
 static uint64_t fetch_lack_of(const struct fetch *f)
 {
-    const uint64_t info = UINT64_C(1) << 62;
     if (fetch_has_other_card(f))
         return hash_int64(f->card.id, f->by_link.is_together) | 1;
     if (f->outcome != FETCH_FOUND)
-        return f->outcome == FETCH_KEY_INVALID ? UINT64_MAX : UINT64_MAX - 1;
-    uint64_t lack = f->type == QUERY_PAGE ? page_builder_lack(f->page.builder) : 0;
-    return f->auth.lacks_info ? lack ^ info : lack;
+        return UINT64_MAX;
+    return f->type == QUERY_PAGE ? page_builder_lack(f->page.builder) : 0;
 }
 
 /* All of it was read, although nobody waits for it any more: it is cached, so that the next read has less to
@@ -977,8 +788,7 @@ static void fetch_finish(struct fetch *f)
 /* What is lacking is one key, in the stream: nothing can have changed between several reads. */
 static bool fetch_is_one_read(const struct fetch *f)
 {
-    bool is_one = f->outcome == FETCH_KEY_INVALID || (f->type != QUERY_PAGE && !fetch_has_other_card(f));
-    return is_one && !f->apart;
+    return f->type != QUERY_PAGE && !fetch_has_other_card(f) && !f->apart;
 }
 
 /*
@@ -1058,7 +868,7 @@ static void fetch_proceed(struct fetch *f)
 
 /* --- one fetch --- */
 
-static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, bool needs_auth)
+static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, bool is_fresh)
 {
     bool paged = q->type == QUERY_PAGE;
     struct page_builder *builder = paged ? page_builder_new(q->number) : NULL;
@@ -1071,8 +881,7 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     list_init(&f->link);
     list_init(&f->requests);
     f->fetches = fs;
-    f->auth.needed = needs_auth;
-    f->auth.key = q->key;
+    f->is_fresh = is_fresh;
     if (paged) {
         f->page = (struct page_read){.builder = builder,
                                      .lifetime = LIFETIME_TRACKED,
@@ -1083,21 +892,22 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     f->link_len = q->link.len;
     if (q->link.len > 0)
         memcpy(f->link_text, q->link.data, q->link.len);
-    if (!needs_auth)
+    if (is_fresh)
         fetch_publish(f);
     return f;
 }
 
-struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool needs_auth,
+struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool is_fresh,
                           struct list *request)
 {
-    struct fetch *f = fetch_new(fs, q, needs_auth);
+    struct fetch *f = fetch_new(fs, q, is_fresh);
     if (f == NULL)
         return NULL;
     if (fetch_start(f) != 0) {
         fetch_free(f);
         return NULL;
     }
+    metric_add(&fs->parts->metrics->cache_misses_total, 1);
     fetch_join(f, request);
     return f;
 }
@@ -1111,15 +921,11 @@ void fetch_join(struct fetch *f, struct list *request)
 
 int fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t delay_limit_ms)
 {
-    *fs = (struct fetches){
-        .parts = parts, .delay_limit_ms = delay_limit_ms, .reports = {.metrics = parts->metrics}};
+    *fs = (struct fetches){.parts = parts, .delay_limit_ms = delay_limit_ms};
     list_init(&fs->unconfirmed);
     fs->seed = random_seed(fs);
     int err = table_init(&fs->inflight);
-    if (err == 0)
-        err = table_init(&fs->page_members);
-    int commands = commands_init(&fs->commands, parts->keyspace);
-    return err != 0 ? err : commands;
+    return err != 0 ? err : table_init(&fs->page_members);
 }
 
 void fetches_fini(struct fetches *fs)
@@ -1127,5 +933,4 @@ void fetches_fini(struct fetches *fs)
     assert(list_empty(&fs->unconfirmed) && fs->commands_due == 0);
     table_fini(&fs->inflight);
     table_fini(&fs->page_members);
-    commands_fini(&fs->commands);
 }

@@ -2,8 +2,6 @@
  * Fetches: queries in flight to Redis, single-flight.
  *
  * A fetch sends a batch of commands, counts the replies, and sends its next batch or ends:
- *   - a key: HGET of its info and SISMEMBER. They come before the data, if the key can be checked in no other
- *     way (key_reader.h). The data of a key that was valid when it was last checked is in the same batch
  *   - a card: HMGET of its fields
  *   - a link: GET, then the HMGET of the card that it names. The card's own link must be the same
  *   - a page: ZCARD and ZRANGE of the index, then an HMGET of each channel whose summary the cached page does
@@ -31,7 +29,6 @@ struct fetch;
 struct fetches {
     const struct cache_parts *parts;
     uint64_t delay_limit_ms; /* the excess over the fastest reply that shows a busy Redis */
-    struct commands commands;
 
     struct list unconfirmed;   /* fetches that wait for a check of the catalogue */
     struct table inflight;     /* fetches that requests may join, by query */
@@ -45,8 +42,6 @@ struct fetches {
     bool window_filled;      /* there was no room at some time since the window last changed */
     uint64_t window_ms;      /* when the window last changed, by the boot clock */
     uint64_t least_delay_ms; /* the shortest time from a batch to its last reply, on this connection */
-
-    struct value_reports reports;
 };
 
 /* Returns 0 or -ENOMEM; call fetches_fini in both cases, when all fetches have ended. */
@@ -89,18 +84,12 @@ bool fetches_have_room(struct fetches *fs);
  */
 void fetches_confirm(struct fetches *fs, enum catalogue_state state);
 
-/* Read a channel, or the list of a page, again for the audit. Return 0 or a negative errno. */
-int fetches_read_channel(struct fetches *fs, int64_t id, enum channel_shape shape, redis_reply_fn fn,
-                         void *arg) __attribute__((warn_unused_result));
-int fetches_read_list(struct fetches *fs, int64_t page, redis_reply_fn fn, void *arg)
-    __attribute__((warn_unused_result));
-
 /*
- * Begins a fetch for a request; there must be a connection. With `needs_auth` the key is checked too, and the
- * fetch is not shared. Otherwise the cache is fresh, so of a page with a current list only what it lacks is
- * read. The result is borrowed until the request has ended or left; NULL when out of memory.
+ * Begins a fetch for a request; there must be a connection. If the cache `is_fresh` the fetch is shared, and
+ * of a page with a current list only what it lacks is read. The result is borrowed until the request has
+ * ended or left; NULL when out of memory.
  */
-struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool needs_auth,
+struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool is_fresh,
                           struct list *request);
 
 /*

@@ -219,11 +219,12 @@ static void invalidation_on_entry_reply(void *arg, const struct redis_reply *rep
 static int invalidation_send_read(struct invalidation *c)
 {
     const struct audited *a = &c->audited;
-    struct fetches *fs = c->parts->fetches;
-    if (a->kind == AUDITED_LIST)
-        return fetches_read_list(fs, a->page, invalidation_on_entry_reply, c);
-    return fetches_read_channel(fs, a->id, a->kind == AUDITED_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY,
-                                invalidation_on_entry_reply, c);
+    struct commands *commands = c->parts->commands;
+    enum channel_shape shape = a->kind == AUDITED_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY;
+    const struct buf *command =
+        a->kind == AUDITED_LIST ? commands_page(commands, a->page) : commands_channel(commands, a->id, shape);
+    return redis_session_send(c->parts->session, command, REDIS_SEND_STREAM_ONLY, invalidation_on_entry_reply,
+                              c);
 }
 
 /* What could not be sent is read with the next heartbeat. */

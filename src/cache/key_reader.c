@@ -2,25 +2,44 @@
 #include "cache/key_reader.h"
 
 #include "base/clock.h"
+#include "cache/fetch.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 
 /* The limit of checks of a request that are void, or not certain, if the keys change all the time. */
 enum { REPEATS_MAX = 8 };
 
-bool key_reader_is_able(const struct key_reader *r)
-{
-    const struct cache_parts *parts = r->parts;
-    return validity_may_store(parts->validity) && !api_keys_is_refused(parts->api_keys);
-}
+/* A key of a check. */
+struct checked_key {
+    struct digest digest;
+    struct key_word word; /* the digest in commands */
+    /* What its replies have said. */
+    struct api_key_info info;
+    bool lacks_info; /* outside of the stream it has none */
+    bool is_member;
+};
+
+/* A check. It is in flight while it expects replies, and then freed. */
+struct key_check {
+    struct key_reader *reader;
+    struct key_queue *queue; /* the queue of its requests; NULL: the reader's own check */
+    struct list requests;
+    unsigned sent, replied;
+    bool is_lost;    /* a reply was */
+    bool has_error;  /* Redis has refused a command, or it could not be sent */
+    bool is_outside; /* the set may be outside of the stream, so an absence from it is not certain here */
+    uint64_t epoch, mark, sent_ms; /* the epoch of the keys when the first reply came, validity_mark() */
+    struct lifetime lifetime;      /* of all replies */
+    size_t key_count;
+    struct checked_key key[];
+};
 
 /* --- requests --- */
 
 static struct cache_request *key_reader_request_of(struct list *link)
 {
-    return LIST_ENTRY(link, struct cache_request, waiting);
+    return LIST_ENTRY(link, struct cache_request, checking);
 }
 
 static void key_reader_move(struct list *to, struct list *link)
@@ -29,20 +48,24 @@ static void key_reader_move(struct list *to, struct list *link)
     list_append(to, link);
 }
 
-/* Without a result the requests are looked up again: their keys are confirmed, or cannot be checked now. */
+/* Without a result the requests are looked up again: their keys are known, or cannot be checked now. */
 static void key_reader_end(struct key_reader *r, struct list *requests, const struct cache_result *result)
 {
     struct list ended;
     list_init(&ended);
     list_splice(&ended, requests);
     if (!list_empty(&ended))
-        r->parts->ended(r->parts->arg, &ended, NULL, result);
+        r->parts->checked(r->parts->arg, &ended, result);
 }
 
-static struct list *key_reader_queue_for(struct key_reader *r, struct list *link)
+static void key_reader_end_with(struct key_reader *r, struct list *requests, enum cache_status status)
 {
-    bool is_held = api_keys_is_held(r->parts->api_keys, &key_reader_request_of(link)->key);
-    return is_held ? &r->known : &r->unknown;
+    key_reader_end(r, requests, &(struct cache_result){.status = status});
+}
+
+static struct key_queue *key_reader_queue_for(struct key_reader *r, const struct cache_request *request)
+{
+    return api_keys_is_held(r->parts->api_keys, &request->key) ? &r->known : &r->unknown;
 }
 
 static void key_reader_prepend(struct list *queue, struct list *requests)
@@ -58,256 +81,360 @@ static void key_reader_requeue(struct key_reader *r, struct list *requests)
     list_init(&known);
     for (struct list *next, *at = requests->next; at != requests; at = next) {
         next = at->next;
-        if (key_reader_queue_for(r, at) == &r->known)
+        if (key_reader_queue_for(r, key_reader_request_of(at)) == &r->known)
             key_reader_move(&known, at);
     }
-    key_reader_prepend(&r->known, &known);
-    key_reader_prepend(&r->unknown, requests);
+    key_reader_prepend(&r->known.requests, &known);
+    key_reader_prepend(&r->unknown.requests, requests);
 }
 
-/* --- sending --- */
+/* --- a check: sending --- */
 
-static int key_reader_send(struct key_reader *r, redis_reply_fn fn, void *arg)
+static struct key_check *key_check_new(struct key_reader *r, struct key_queue *queue, size_t room)
 {
-    return redis_session_send(r->parts->session, &r->command, REDIS_SEND_STREAM_ONLY, fn, arg);
+    struct key_check *c = malloc(sizeof *c + room * sizeof c->key[0]);
+    if (c == NULL)
+        return NULL;
+    *c = (struct key_check){.reader = r, .queue = queue, .lifetime = LIFETIME_TRACKED};
+    list_init(&c->requests);
+    return c;
 }
 
-/* --- a check --- */
-
-static void key_check_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin);
-
-/* A failure ends the check when the replies to the earlier commands have arrived. */
-static void key_check_send_command(struct key_check *c)
+static void key_check_add(struct key_check *c, const struct digest *key)
 {
-    c->failed = c->failed || key_reader_send(c->reader, key_check_on_reply, c) != 0;
-    c->replies_due += !c->failed;
+    struct checked_key *k = &c->key[c->key_count++];
+    k->digest = *key;
+    commands_key_word(key, &k->word);
 }
 
-static void key_check_compose(struct key_check *c, struct span name, const struct buf *key)
+static void key_check_send_command(struct key_check *c, const struct buf *command, redis_reply_fn fn)
 {
-    struct key_reader *r = c->reader;
-    char digits[DIGEST_HEX_LEN];
-    command_begin_with_key(&r->command, name, key, c->key_count);
-    for (size_t i = 0; i < c->key_count; i++) {
-        digest_hex(&c->key[i], digits);
-        command_add(&r->command, (struct span){digits, sizeof digits});
-    }
+    const struct cache_parts *parts = c->reader->parts;
+    unsigned how = c->queue == NULL ? REDIS_SEND_STREAM_ONLY : 0;
+    c->has_error = c->has_error || redis_session_send(parts->session, command, how, fn, c) != 0;
+    c->sent += !c->has_error;
+    metric_add(&parts->metrics->redis_commands_total, !c->has_error && c->queue != NULL);
 }
 
-/* Returns whether the check is in flight. */
-static bool key_check_send(struct key_check *c)
-{
-    struct key_reader *r = c->reader;
-    assert(c->replies_due == 0);
-    c->failed = false;
-    c->reply = KEY_CHECK_INFO_COUNT;
-    c->mark = validity_mark(r->parts->validity);
-    if (!list_empty(&c->requests))
-        metric_add(&r->parts->metrics->redis_commands_total, KEY_CHECK_REPLIES);
-    command_begin_with_key(&r->command, SPAN("HLEN"), &r->info_key, 0);
-    key_check_send_command(c);
-    key_check_compose(c, SPAN("HMGET"), &r->info_key);
-    key_check_send_command(c);
-    key_check_compose(c, SPAN("SMISMEMBER"), &r->set_key);
-    key_check_send_command(c);
-    return c->replies_due > 0;
-}
-
-/* Redis does not let keys be checked here: the check fails, and fetches check keys until one passes. */
-static void key_check_refuse(struct key_check *c, const char *reason)
-{
-    c->failed = true;
-    api_keys_refuse(c->reader->parts->api_keys, reason);
-}
-
-static bool key_check_is_expected(const struct key_check *c, const struct redis_reply *reply)
-{
-    return c->reply == KEY_CHECK_INFO_COUNT ? reply->type == REPLY_INTEGER
-                                            : reply->type == REPLY_ARRAY && reply->elements == c->key_count;
-}
-
-/*
- * Returns whether the reply has data that may be cached. The number of infos shows whether their hash exists.
- * A reply without any info may be about keys that have none.
- */
-static bool key_check_accept(struct key_check *c, const struct redis_reply *reply)
-{
-    const struct validity *v = c->reader->parts->validity;
-    const struct redis_reply *counted = c->reply == KEY_CHECK_INFO_COUNT ? reply : NULL;
-    c->failed = c->failed || reply == NULL || !validity_may_store(v);
-    if (c->failed)
-        return false;
-    if (reply->type == REPLY_ERROR)
-        key_check_refuse(c, reply->str);
-    else if (!key_check_is_expected(c, reply))
-        key_check_refuse(c, "unexpected reply");
-    else if (lifetime_is_none(validity_lifetime(v, counted, 0)))
-        key_check_refuse(c, "it may not be cached: " REDIS_SESSION_ABSENCES_UNTRACKED
-                            " the set and the infos have to exist");
-    return !c->failed;
-}
-
-static void key_check_read_infos(struct key_check *c, const struct redis_reply *infos)
-{
-    struct api_keys *keys = c->reader->parts->api_keys;
-    const struct redis_reply *info = reply_first(infos);
-    for (size_t i = 0; i < c->key_count && !c->failed; i++, info++) /* an array ends it */
-        if (!api_keys_read_info(keys, &c->key[i], info, &c->info[i]))
-            key_check_refuse(c, "unexpected reply");
-}
-
-/* The other keys than the members, which remain in the check. */
-static void key_check_deny(struct key_check *c)
-{
-    struct api_keys *keys = c->reader->parts->api_keys;
-    for (size_t i = 0; i < c->key_count && !c->is_outside; i++)
-        api_keys_deny(keys, &c->key[i]);
-    api_keys_permit(keys);
-}
-
-/*
- * Confirms the members. The check fails if an invalidation came since the first reply, because the infos may
- * be older.
- */
-static void key_check_read_members(struct key_check *c, const struct redis_reply *members)
-{
-    struct api_keys *keys = c->reader->parts->api_keys;
-    size_t others = 0;
-    c->failed = c->epoch != api_keys_epoch(keys);
-    const struct redis_reply *member = reply_first(members);
-    for (size_t i = 0; i < c->key_count && !c->failed; i++, member++)
-        if (member->type != REPLY_INTEGER)
-            key_check_refuse(c, "unexpected reply");
-        else if (member->integer != 1)
-            c->key[others++] = c->key[i];
-        else if (api_keys_confirm(keys, &c->key[i], LIFETIME_TRACKED, &c->info[i]) != 0)
-            key_check_refuse(c, "out of memory");
-    c->key_count = others;
-    if (!c->failed)
-        key_check_deny(c);
-}
-
-/* Whether the check has the key; after its last reply: whether the key is no member. */
-static bool key_check_has_key(const struct key_check *c, const struct digest *key)
+static const struct buf *key_check_compose(struct key_check *c, const struct buf *begun)
 {
     for (size_t i = 0; i < c->key_count; i++)
-        if (memcmp(&c->key[i], key, sizeof *key) == 0)
-            return true;
-    return false;
+        commands_add_key(c->reader->parts->commands, &c->key[i].word);
+    return begun;
 }
 
 /*
- * The check has failed. If it was void, it is repeated. A tracking table that is too small makes each check
- * void, so requests check their keys themselves in the end: those checks are bounded (fetch.c).
+ * Reads the data of requests whose keys were valid when they were last checked. If the cache is fresh, it
+ * may have the data, or read it for others too.
  */
-static void key_check_repeat(struct key_check *c, struct list *ended)
+static void key_check_read_data(struct key_check *c)
 {
-    for (struct list *next, *at = c->requests.next; at != &c->requests; at = next) {
+    const struct cache_parts *parts = c->reader->parts;
+    if (validity_freshness(parts->validity, c->sent_ms) == FRESHNESS_FRESH)
+        return;
+    for (struct list *at = c->requests.next; at != &c->requests; at = at->next) {
         struct cache_request *request = key_reader_request_of(at);
-        next = at->next;
-        request->own_check = request->void_checks++ >= REPEATS_MAX;
-        if (request->own_check)
-            key_reader_move(ended, at);
+        const struct cache_query q = cache_request_query(request);
+        bool is_read = q.type != QUERY_AUTH_ONLY && list_empty(&request->waiting) &&
+                       api_keys_was_valid(parts->api_keys, &q.key) && fetches_have_room(parts->fetches) &&
+                       fetch_begin(parts->fetches, &q, false, &request->waiting) != NULL;
+        request->key_state = is_read ? REQUEST_KEY_PENDING : request->key_state;
     }
-    key_reader_requeue(c->reader, &c->requests);
+}
+
+static void key_check_on_info_count(void *arg, const struct redis_reply *reply, enum redis_origin origin);
+static void key_check_on_infos(void *arg, const struct redis_reply *reply, enum redis_origin origin);
+static void key_check_on_members(void *arg, const struct redis_reply *reply, enum redis_origin origin);
+
+/* Returns whether the check is in flight. Otherwise it is over. */
+static bool key_check_send(struct key_check *c)
+{
+    const struct cache_parts *parts = c->reader->parts;
+    struct commands *commands = parts->commands;
+    c->mark = validity_mark(parts->validity);
+    c->epoch = api_keys_epoch(parts->api_keys);
+    c->sent_ms = clock_boot_ms();
+    if (parts->validity->absences_untracked)
+        key_check_send_command(c, commands_info_count(commands), key_check_on_info_count);
+    key_check_send_command(c, key_check_compose(c, commands_begin_infos(commands, c->key_count)),
+                           key_check_on_infos);
+    key_check_send_command(c, key_check_compose(c, commands_begin_members(commands, c->key_count)),
+                           key_check_on_members);
+    if (c->queue == &c->reader->known && !c->has_error)
+        key_check_read_data(c);
+    return c->sent > 0;
+}
+
+/* --- a check: replies --- */
+
+/* The epoch of the keys counts from the first reply, unless the replies may come in another order. */
+static void key_check_note_reply(struct key_check *c, enum redis_origin origin)
+{
+    assert(c->replied < c->sent);
+    if (c->replied++ == 0 && origin == REDIS_ORIGIN_STREAM)
+        c->epoch = api_keys_epoch(c->reader->parts->api_keys);
+}
+
+/* Returns whether the reply has data: a list with an element for each key. */
+static bool key_check_accept(struct key_check *c, const struct redis_reply *reply, enum redis_origin origin)
+{
+    const struct cache_parts *parts = c->reader->parts;
+    if (reply == NULL) {
+        c->is_lost = true;
+        return false;
+    }
+    bool is_stream = origin == REDIS_ORIGIN_STREAM;
+    c->lifetime = lifetime_of_both(
+        c->lifetime, is_stream ? validity_lifetime(parts->validity, NULL, c->sent_ms) : LIFETIME_NONE);
+    bool is_list = reply->type == REPLY_ARRAY && reply->elements == c->key_count;
+    if (reply->type == REPLY_ERROR && c->queue != NULL)
+        value_reports_error(parts->reports, reply);
+    c->has_error = c->has_error || !is_list;
+    return is_list;
+}
+
+static void key_check_end(struct key_check *c);
+
+static void key_check_proceed(struct key_check *c)
+{
+    if (c->replied == c->sent)
+        key_check_end(c);
+}
+
+/* The number of infos shows whether their hash exists. A list without any info may be of keys without one. */
+static void key_check_on_info_count(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct key_check *c = arg;
+    const struct cache_parts *parts = c->reader->parts;
+    key_check_note_reply(c, origin);
+    c->is_lost = c->is_lost || reply == NULL;
+    bool exists = reply != NULL && reply->type == REPLY_INTEGER && reply->integer > 0;
+    if (!exists)
+        c->lifetime = LIFETIME_NONE;
+    if (!exists && reply != NULL && validity_may_store(parts->validity))
+        api_keys_forgo_scan(parts->api_keys, reply->type == REPLY_ERROR
+                                                 ? reply->str
+                                                 : "it may not be cached: " REDIS_SESSION_ABSENCES_UNTRACKED
+                                                   " the set and the infos have to exist");
+    key_check_proceed(c);
+}
+
+static void key_check_on_infos(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct key_check *c = arg;
+    struct api_keys *keys = c->reader->parts->api_keys;
+    key_check_note_reply(c, origin);
+    if (key_check_accept(c, reply, origin)) {
+        const struct redis_reply *info = reply_first(reply);
+        for (size_t i = 0; i < c->key_count; i++, info++) { /* an array ends it */
+            struct checked_key *k = &c->key[i];
+            k->lacks_info = origin == REDIS_ORIGIN_OUTSIDE && info->type == REPLY_NIL;
+            c->has_error = c->has_error || !api_keys_read_info(keys, &k->digest, info, &k->info);
+        }
+    }
+    key_check_proceed(c);
+}
+
+static void key_check_on_members(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct key_check *c = arg;
+    c->replied++;
+    c->is_outside = origin == REDIS_ORIGIN_OUTSIDE;
+    if (key_check_accept(c, reply, origin)) {
+        const struct redis_reply *member = reply_first(reply);
+        for (size_t i = 0; i < c->key_count; i++, member++) {
+            c->has_error = c->has_error || member->type != REPLY_INTEGER;
+            c->key[i].is_member = member->integer == 1;
+        }
+    }
+    key_check_proceed(c);
+}
+
+/* --- a check: its end --- */
+
+/* The infos may be older than the membership: a change was announced since they came. */
+static bool key_check_is_void(const struct key_check *c)
+{
+    return c->epoch != api_keys_epoch(c->reader->parts->api_keys);
+}
+
+/* Keeps what was found, without memory less. A valid key is held even if it may not be cached. */
+static void key_check_keep(struct key_check *c)
+{
+    struct api_keys *keys = c->reader->parts->api_keys;
+    bool is_void = key_check_is_void(c);
+    for (size_t i = 0; i < c->key_count; i++) {
+        const struct checked_key *k = &c->key[i];
+        if (k->is_member)
+            (void)!api_keys_confirm(keys, &k->digest, is_void ? LIFETIME_NONE : c->lifetime, &k->info);
+        else if (!is_void && !c->is_outside)
+            api_keys_deny(keys, &k->digest);
+    }
 }
 
 /*
- * Requests whose keys are members are looked up again. It does not matter what is confirmed now: a member may
- * have given way to another one of the same check. The keys of the other requests are no members, which a
- * check of the catalogue has to confirm.
+ * Whether the key of the request must be checked again. A tracking table that is too small makes each check
+ * void. An info that another node lacks may be one that it has given back. Or the key had expired, and was
+ * revoked after the set was read. Without its info the key would be valid.
  */
-static void key_check_settle(struct key_check *c, struct list *ended)
+static bool key_check_is_repeated(const struct key_check *c, struct cache_request *request)
+{
+    const struct checked_key *k = &c->key[request->checked_at];
+    bool lacks_info = k->is_member && k->lacks_info;
+    bool again =
+        (key_check_is_void(c) && request->checks++ < REPEATS_MAX) || (lacks_info && !request->lacked_info);
+    request->lacked_info = lacks_info;
+    return again;
+}
+
+/* The lists of requests whose check has ended, by what follows. */
+struct settled {
+    struct list valid, expired, repeated;
+};
+
+/* The record of the key, if there is one, is used. */
+static struct list *key_check_accept_key(const struct key_check *c, struct cache_request *request,
+                                         struct settled *s)
+{
+    const struct checked_key *k = &c->key[request->checked_at];
+    if (!lifetime_is_none(c->lifetime))
+        (void)api_keys_check(c->reader->parts->api_keys, &k->digest, clock_boot_ms(), &request->key_name);
+    request->key_name = k->info.name;
+    if (api_keys_is_expired(k->info.expires))
+        return &s->expired;
+    request->key_state = REQUEST_KEY_VALID;
+    return &s->valid;
+}
+
+/* A key that is none has to be confirmed by a check of the catalogue. Its data causes no error. */
+static struct list *key_check_deny(const struct key_check *c, struct cache_request *request)
+{
+    list_remove(&request->waiting);
+    request->denial_mark = c->mark;
+    request->denied_outside = c->is_outside;
+    return &c->reader->denied;
+}
+
+static void key_check_settle(struct key_check *c, struct settled *s)
+{
+    while (!list_empty(&c->requests)) {
+        struct cache_request *request = key_reader_request_of(c->requests.next);
+        struct list *to = key_check_is_repeated(c, request)       ? &s->repeated
+                          : c->key[request->checked_at].is_member ? key_check_accept_key(c, request, s)
+                                                                  : key_check_deny(c, request);
+        key_reader_move(to, &request->checking);
+    }
+}
+
+static void key_reader_proceed(struct key_reader *r, struct list *ended);
+
+/* The check of requests was answered. Those whose check was lost are looked up again, or checked again. */
+static void key_check_end_for_requests(struct key_check *c)
 {
     struct key_reader *r = c->reader;
-    while (!list_empty(&c->requests)) {
-        struct list *at = c->requests.next;
-        struct cache_request *request = key_reader_request_of(at);
-        bool is_denied = key_check_has_key(c, &request->key);
-        request->own_check = is_denied && c->is_outside;
-        request->denial_mark = c->mark;
-        key_reader_move(is_denied && !c->is_outside ? &r->denied : ended, at);
-    }
+    struct settled s;
+    list_init(&s.valid);
+    list_init(&s.expired);
+    list_init(&s.repeated);
+    if (c->is_lost)
+        list_splice(&s.repeated, &c->requests);
+    else if (!c->has_error)
+        key_check_settle(c, &s);
+    key_reader_requeue(r, &s.repeated);
     if (!list_empty(&r->denied))
         catalogue_check(r->parts->catalogue);
+    key_reader_end_with(r, &c->requests, CACHE_UNAVAILABLE);
+    key_reader_end_with(r, &s.expired, CACHE_KEY_INVALID);
+    key_reader_proceed(r, &s.valid);
 }
 
-static void key_reader_end_own_check(struct key_reader *r);
-static void key_reader_proceed(struct key_reader *r, struct list *ended);
+/* What was not checked has to be checked again. */
+static void key_check_end_own(const struct key_check *c)
+{
+    struct key_reader *r = c->reader;
+    struct list none;
+    list_init(&none);
+    r->is_checking = false;
+    if (c->is_lost || c->has_error || key_check_is_void(c)) {
+        r->recent_due = true;
+        r->scan_epoch = 0;
+    }
+    key_reader_proceed(r, &none);
+}
 
 static void key_check_end(struct key_check *c)
 {
-    struct list ended;
-    list_init(&ended);
-    if (c == &c->reader->check[KEY_CHECK_OWN])
-        key_reader_end_own_check(c->reader);
-    else
-        (c->failed ? key_check_repeat : key_check_settle)(c, &ended);
-    key_reader_proceed(c->reader, &ended);
-}
-
-static void key_check_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
-{
-    struct key_check *c = arg;
-    assert(c->replies_due > 0);
-    c->replies_due--;
-    if (c->reply == KEY_CHECK_INFO_COUNT)
-        c->epoch = api_keys_epoch(c->reader->parts->api_keys);
-    c->is_outside = origin == REDIS_ORIGIN_OUTSIDE; /* the last reply, which is about the set, decides */
-    bool accepted = key_check_accept(c, reply);
-    if (accepted && c->reply == KEY_CHECK_INFOS)
-        key_check_read_infos(c, reply);
-    if (accepted && c->reply == KEY_CHECK_MEMBERS)
-        key_check_read_members(c, reply);
-    c->reply++;
-    if (c->replies_due == 0)
-        key_check_end(c);
+    if (!c->is_lost && !c->has_error)
+        key_check_keep(c);
+    if (c->queue == NULL) {
+        key_check_end_own(c);
+    } else {
+        c->queue->in_flight--;
+        key_check_end_for_requests(c);
+    }
+    free(c);
 }
 
 /* --- the queues --- */
 
-static bool key_reader_has_full_check(const struct list *queue)
+static bool key_queue_has_full_check(const struct key_queue *queue)
 {
-    const struct list *at = queue;
+    const struct list *at = &queue->requests;
     for (int i = 0; i < KEY_READER_KEYS; i++) {
         at = at->next;
-        if (at == queue)
+        if (at == &queue->requests)
             return false;
     }
     return true;
 }
 
-/* The check that the queue may begin now, or NULL. `own` is the first that it may use. */
-static struct key_check *key_reader_next_check(struct key_reader *r, const struct list *queue, int own)
+/* Whether the queue may begin a check now. One of the checks is left to the other queue. */
+static bool key_reader_may_check(const struct key_reader *r, const struct key_queue *queue)
 {
-    int end = key_reader_has_full_check(queue) ? KEY_CHECKS : own + 1;
-    for (int i = own; i < end && !list_empty(queue); i++)
-        if (r->check[i].replies_due == 0)
-            return &r->check[i];
-    return NULL;
+    if (list_empty(&queue->requests) || queue->in_flight == 0)
+        return !list_empty(&queue->requests);
+    bool is_each_checked = queue == &r->known && !validity_may_store(r->parts->validity);
+    return r->known.in_flight + r->unknown.in_flight < KEY_READER_CHECKS - 1 &&
+           (is_each_checked || key_queue_has_full_check(queue));
 }
 
-static void key_check_take(struct key_check *c, struct list *queue)
+static void key_check_take(struct key_check *c, struct cache_request *request)
 {
-    c->key_count = 0;
-    for (int i = 0; i < KEY_READER_KEYS && !list_empty(queue); i++) {
-        const struct digest *key = &key_reader_request_of(queue->next)->key;
-        if (!key_check_has_key(c, key))
-            c->key[c->key_count++] = *key;
-        key_reader_move(&c->requests, queue->next);
+    size_t at = 0;
+    while (at < c->key_count && memcmp(&c->key[at].digest, &request->key, sizeof request->key) != 0)
+        at++;
+    if (at == c->key_count)
+        key_check_add(c, &request->key);
+    request->checked_at = (unsigned char)at;
+    key_reader_move(&c->requests, &request->checking);
+}
+
+static bool key_reader_begin_check(struct key_reader *r, struct key_queue *queue)
+{
+    size_t room = 0;
+    for (const struct list *at = queue->requests.next; at != &queue->requests && room < KEY_READER_KEYS;
+         at = at->next)
+        room++;
+    struct key_check *c = key_check_new(r, queue, room);
+    if (c == NULL)
+        return false;
+    while (room-- > 0)
+        key_check_take(c, key_reader_request_of(queue->requests.next));
+    if (key_check_send(c)) {
+        queue->in_flight++;
+        return true;
     }
+    key_reader_requeue(r, &c->requests);
+    free(c);
+    return false;
 }
 
 /* What cannot be sent waits for the next event. */
-static void key_reader_run_queue(struct key_reader *r, struct list *queue, int own)
+static void key_reader_run_queue(struct key_reader *r, struct key_queue *queue)
 {
-    for (struct key_check *c; (c = key_reader_next_check(r, queue, own)) != NULL;) {
-        key_check_take(c, queue);
-        if (key_check_send(c))
-            continue;
-        key_reader_requeue(r, &c->requests);
-        return;
-    }
+    while (key_reader_may_check(r, queue))
+        if (!key_reader_begin_check(r, queue))
+            return;
 }
 
 static bool key_reader_knows_key_of(const struct key_reader *r, struct list *link)
@@ -317,27 +444,26 @@ static bool key_reader_knows_key_of(const struct key_reader *r, struct list *lin
 }
 
 /* Requests at the head of the queue whose keys were confirmed or denied meanwhile need no check. */
-static void key_reader_take_known(struct key_reader *r, struct list *queue, struct list *ended)
+static void key_reader_take_known(struct key_reader *r, struct key_queue *queue, struct list *ended)
 {
-    while (!list_empty(queue) && key_reader_knows_key_of(r, queue->next))
-        key_reader_move(ended, queue->next);
+    while (!list_empty(&queue->requests) && key_reader_knows_key_of(r, queue->requests.next))
+        key_reader_move(ended, queue->requests.next);
 }
 
 /* --- what the reader reads for itself --- */
 
-static bool key_reader_send_own_check(struct key_reader *r)
+/* Returns whether the reader's own check is in flight. */
+static bool key_reader_check_keys(struct key_reader *r, const struct digest *key, size_t count)
 {
-    struct key_check *c = &r->check[KEY_CHECK_OWN];
-    return c->key_count > 0 && key_check_send(c);
-}
-
-/* What was not checked has to be checked again. */
-static void key_reader_end_own_check(struct key_reader *r)
-{
-    if (!r->check[KEY_CHECK_OWN].failed)
-        return;
-    r->recent_due = true;
-    r->scan_epoch = 0;
+    struct key_check *c = count > 0 ? key_check_new(r, NULL, count) : NULL;
+    if (c == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        key_check_add(c, &key[i]);
+    r->is_checking = key_check_send(c);
+    if (!r->is_checking)
+        free(c);
+    return r->is_checking;
 }
 
 /* Keeps the members without a current record. False for an unexpected reply. */
@@ -382,11 +508,10 @@ static void key_reader_on_portion(void *arg, const struct redis_reply *reply, en
 
 static void key_reader_send_scan(struct key_reader *r)
 {
-    command_begin_with_key(&r->command, SPAN("SSCAN"), &r->set_key, 3);
-    command_add(&r->command, span_of(r->cursor));
-    command_add(&r->command, SPAN("COUNT"));
-    command_add_int(&r->command, KEY_READER_PORTION);
-    r->scanning = key_reader_send(r, key_reader_on_portion, r) == 0;
+    const struct cache_parts *parts = r->parts;
+    const struct buf *command = commands_scan(parts->commands, r->cursor, KEY_READER_PORTION);
+    r->scanning =
+        redis_session_send(parts->session, command, REDIS_SEND_STREAM_ONLY, key_reader_on_portion, r) == 0;
 }
 
 /* A scan during which the keys have changed begins again. Members that were found have to be checked first.
@@ -395,7 +520,7 @@ static void key_reader_begin_portion(struct key_reader *r)
 {
     struct api_keys *keys = r->parts->api_keys;
     int64_t size = validity_key_count(r->parts->validity);
-    bool due = r->portion_due && !r->scanning && !api_keys_is_refused(keys);
+    bool due = r->portion_due && !r->scanning;
     r->portion_due = false;
     if (!due)
         return;
@@ -416,35 +541,29 @@ static void key_reader_begin_portion(struct key_reader *r)
         api_keys_note_scanned(keys);
 }
 
+/* What cannot be sent is due with the next event. */
 static void key_reader_begin_recent(struct key_reader *r)
 {
-    struct key_check *c = &r->check[KEY_CHECK_OWN];
+    struct digest key[API_KEYS_RECENT];
     uint64_t now = clock_now_ms();
-    if (!r->recent_due || now < r->recent_ms || api_keys_is_refused(r->parts->api_keys))
+    if (!r->recent_due || now < r->recent_ms)
         return;
     r->recent_ms = now + KEY_READER_RECENT_INTERVAL_MS;
-    c->key_count = api_keys_recent(r->parts->api_keys, c->key);
-    r->recent_due = c->key_count > 0 && !key_reader_send_own_check(r);
+    size_t count = api_keys_recent(r->parts->api_keys, key);
+    r->recent_due = count > 0 && !key_reader_check_keys(r, key, count);
 }
 
-/*
- * Keys of current records are read again, and members that were found are checked with them. After a refusal
- * this shows whether keys can be checked now, so no request has to try it; if there is no key to read, the
- * digest of none is.
- */
+/* Keys of current records are read again, and members that were found are checked with them. */
 static bool key_reader_begin_audit(struct key_reader *r)
 {
-    struct api_keys *keys = r->parts->api_keys;
-    struct key_check *c = &r->check[KEY_CHECK_OWN];
+    struct digest key[KEY_READER_KEYS];
     if (!r->audit_due)
         return false;
     r->audit_due = false;
-    c->key_count = api_keys_audited(keys, c->key);
-    while (r->found_count > 0 && c->key_count < KEY_READER_KEYS)
-        c->key[c->key_count++] = r->found[--r->found_count];
-    if (c->key_count == 0 && api_keys_is_refused(keys))
-        c->key[c->key_count++] = (struct digest){0};
-    return key_reader_send_own_check(r);
+    size_t count = api_keys_audited(r->parts->api_keys, key);
+    while (r->found_count > 0 && count < KEY_READER_KEYS)
+        key[count++] = r->found[--r->found_count];
+    return key_reader_check_keys(r, key, count);
 }
 
 /* --- what is next --- */
@@ -452,16 +571,16 @@ static bool key_reader_begin_audit(struct key_reader *r)
 /* Calls no callback: a request may have begun to wait just now. */
 static void key_reader_run_queues(struct key_reader *r)
 {
-    if (!key_reader_is_able(r))
+    if (!r->parts->validity->connected)
         return;
-    key_reader_run_queue(r, &r->known, KEY_CHECK_KNOWN);
-    key_reader_run_queue(r, &r->unknown, KEY_CHECK_UNKNOWN);
+    key_reader_run_queue(r, &r->known);
+    key_reader_run_queue(r, &r->unknown);
 }
 
 static void key_reader_run(struct key_reader *r)
 {
     bool is_readable = validity_may_store(r->parts->validity);
-    if (is_readable && r->check[KEY_CHECK_OWN].replies_due == 0 && !key_reader_begin_audit(r))
+    if (is_readable && !r->is_checking && !key_reader_begin_audit(r))
         key_reader_begin_recent(r);
     if (is_readable)
         key_reader_begin_portion(r);
@@ -471,9 +590,9 @@ static void key_reader_run(struct key_reader *r)
 /* Sends what is due, and ends these requests and those that need not wait any longer. */
 static void key_reader_proceed(struct key_reader *r, struct list *ended)
 {
-    if (!key_reader_is_able(r)) {
-        list_splice(ended, &r->known);
-        list_splice(ended, &r->unknown);
+    if (!r->parts->validity->connected) {
+        list_splice(ended, &r->known.requests);
+        list_splice(ended, &r->unknown.requests);
     } else {
         key_reader_take_known(r, &r->known, ended);
         key_reader_take_known(r, &r->unknown, ended);
@@ -484,9 +603,9 @@ static void key_reader_proceed(struct key_reader *r, struct list *ended)
 
 /* --- events --- */
 
-void key_reader_wait(struct key_reader *r, struct list *request)
+void key_reader_wait(struct key_reader *r, struct cache_request *request)
 {
-    list_append(key_reader_queue_for(r, request), request);
+    list_append(&key_reader_queue_for(r, request)->requests, &request->checking);
     key_reader_run_queues(r);
 }
 
@@ -514,17 +633,22 @@ void key_reader_heartbeat(struct key_reader *r)
 
 /*
  * It is certain that a key is not a member if the set was also found before the key was checked, without an
- * invalidation in between (validity_mark). If no set was found, two checks have to deny the key.
+ * invalidation in between (validity_mark). Where changes of the set are not announced, or the reply came from
+ * outside of the stream, two checks have to deny the key.
  */
 static bool key_reader_is_certain(const struct key_reader *r, const struct cache_request *request)
 {
     const struct validity *v = r->parts->validity;
-    bool is_announced = validity_has_api_keys(v);
-    if (is_announced && validity_lost_nothing(v, request->denial_mark)) {
-        api_keys_note_absent(r->parts->api_keys, &request->key);
+    bool is_second = request->denials > 0;
+    bool is_announced = validity_may_store(v) && validity_has_api_keys(v);
+    if (!is_announced)
+        return is_second;
+    if (request->denials == REPEATS_MAX)
         return true;
-    }
-    return (!is_announced && request->denials > 0) || request->denials == REPEATS_MAX;
+    bool is_certain = validity_lost_nothing(v, request->denial_mark);
+    if (is_certain && !request->denied_outside)
+        api_keys_note_absent(r->parts->api_keys, &request->key);
+    return is_certain && (is_second || !request->denied_outside);
 }
 
 /* A check has found a catalogue. What is not certain is checked again. */
@@ -538,10 +662,10 @@ static void key_reader_confirm_denials(struct key_reader *r)
         struct cache_request *request = key_reader_request_of(r->denied.next);
         bool is_certain = key_reader_is_certain(r, request);
         request->denials += !is_certain;
-        key_reader_move(is_certain ? &certain : &repeated, &request->waiting);
+        key_reader_move(is_certain ? &certain : &repeated, &request->checking);
     }
     key_reader_requeue(r, &repeated);
-    key_reader_end(r, &certain, &(struct cache_result){.status = CACHE_KEY_INVALID});
+    key_reader_end_with(r, &certain, CACHE_KEY_INVALID);
 }
 
 void key_reader_checked(struct key_reader *r, enum catalogue_state state)
@@ -551,7 +675,7 @@ void key_reader_checked(struct key_reader *r, enum catalogue_state state)
     if (state == CATALOGUE_PRESENT)
         key_reader_confirm_denials(r);
     else if (state == CATALOGUE_UNKNOWN)
-        key_reader_end(r, &r->denied, &(struct cache_result){.status = CACHE_UNAVAILABLE});
+        key_reader_end_with(r, &r->denied, CACHE_UNAVAILABLE);
     else
         key_reader_requeue(r, &r->denied);
     key_reader_proceed(r, &ended);
@@ -559,28 +683,11 @@ void key_reader_checked(struct key_reader *r, enum catalogue_state state)
 
 /* --- beginning and end --- */
 
-int key_reader_init(struct key_reader *r, const struct cache_parts *parts)
+void key_reader_init(struct key_reader *r, const struct cache_parts *parts)
 {
     memset(r, 0, sizeof *r);
     r->parts = parts;
-    list_init(&r->known);
-    list_init(&r->unknown);
+    list_init(&r->known.requests);
+    list_init(&r->unknown.requests);
     list_init(&r->denied);
-    for (int i = 0; i < KEY_CHECKS; i++) {
-        r->check[i].reader = r;
-        list_init(&r->check[i].requests);
-    }
-    keyspace_api_keys(parts->keyspace, &r->set_key);
-    keyspace_api_key_info(parts->keyspace, &r->info_key);
-    return buf_error(&r->set_key) == 0 ? buf_error(&r->info_key) : -ENOMEM;
-}
-
-void key_reader_fini(struct key_reader *r)
-{
-    assert(list_empty(&r->known) && list_empty(&r->unknown) && list_empty(&r->denied));
-    for (int i = 0; i < KEY_CHECKS; i++)
-        assert(r->check[i].replies_due == 0 && list_empty(&r->check[i].requests));
-    buf_fini(&r->command);
-    buf_fini(&r->set_key);
-    buf_fini(&r->info_key);
 }

@@ -6,6 +6,7 @@
 #define CACHE_PARTS_H
 
 #include "cache/api_keys.h"
+#include "cache/body.h"
 #include "cache/cache.h"
 #include "cache/catalogue.h"
 #include "cache/entries.h"
@@ -25,16 +26,20 @@ struct cache_parts {
     struct api_keys *api_keys;
     struct key_reader *key_reader;
     struct fetches *fetches;
+    struct commands *commands;
+    struct value_reports *reports;
     struct buf *text; /* scratch for bodies */
 
     /*
-     * The requests do not wait any longer. With a result they are answered, and without one they are looked
-     * up again. `q` is the query of a fetch that has ended, without the key. NULL: the requests waited for
-     * their keys to be checked, and each has its own query. The callee removes all requests from the list,
-     * and takes references of the body for them.
+     * A fetch for the query `q` has ended. With a result its requests are answered, and without one they are
+     * looked up again. The callee removes all requests from the list, and takes references of the body for
+     * them.
      */
     void (*ended)(void *arg, struct list *requests, const struct cache_query *q,
                   const struct cache_result *result);
+
+    /* The keys of the requests, by `checking`, wait for no check any longer; otherwise as `ended`. */
+    void (*checked)(void *arg, struct list *requests, const struct cache_result *result);
     void *arg;
 };
 

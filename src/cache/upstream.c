@@ -53,6 +53,8 @@ enum permission {
 
 static const struct buf *upstream_compose_check(struct commands *c, enum permission permission)
 {
+    struct key_word none;
+    const struct buf *command = NULL;
     switch (permission) {
     case PERMISSION_CARDS:
         return commands_channel(c, 0, CHANNEL_CARD);
@@ -63,10 +65,15 @@ static const struct buf *upstream_compose_check(struct commands *c, enum permiss
     case PERMISSION_INDEX_SIZE:
         return commands_index_size(c);
     case PERMISSION_API_KEYS:
-        return commands_auth(c);
+        command = commands_begin_members(c, 1);
+        break;
     default:
-        return commands_key_info(c);
+        command = commands_begin_infos(c, 1);
+        break;
     }
+    commands_key_word(&(struct digest){0}, &none);
+    commands_add_key(c, &none);
+    return command;
 }
 
 static void upstream_fail_refused(const struct upstream_check *check, enum permission permission,
@@ -101,10 +108,9 @@ static void upstream_on_permission_reply(void *arg, const struct redis_reply *re
         upstream_check_catalogue(check);
 }
 
-static int upstream_send_permission_check(struct upstream_check *check, struct commands *c,
-                                          enum permission permission)
+static int upstream_send_permission_check(struct upstream_check *check, enum permission permission)
 {
-    const struct buf *command = upstream_compose_check(c, permission);
+    const struct buf *command = upstream_compose_check(check->upstream->parts->commands, permission);
     unsigned how = REDIS_SEND_STREAM_ONLY | (check == &check->upstream->next ? REDIS_SEND_NEXT : 0);
     int err = redis_session_send(check->upstream->parts->session, command, how, upstream_on_permission_reply,
                                  check);
@@ -114,14 +120,11 @@ static int upstream_send_permission_check(struct upstream_check *check, struct c
 
 static void upstream_check_permissions(struct upstream_check *check)
 {
-    struct commands commands;
+    int err = 0;
     assert(check->replied == check->sent);
     check->replied = check->sent = 0;
-    int err = commands_init(&commands, check->upstream->parts->keyspace);
-    commands_set_key(&commands, &(struct digest){0});
     for (int permission = 0; err == 0 && permission < PERMISSIONS; permission++)
-        err = upstream_send_permission_check(check, &commands, (enum permission)permission);
-    commands_fini(&commands);
+        err = upstream_send_permission_check(check, (enum permission)permission);
     if (err != 0)
         redis_connection_fail(check->connection, "out of memory");
 }

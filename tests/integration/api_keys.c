@@ -112,9 +112,9 @@ TEST_CASE(wrong_keys_do_not_evict_the_result_for_a_valid_one)
         flood(fixture, CHECKED_KEYS);
         assert_true(redis_calls(&fixture->redis, "smismember") >=
                     asked + CHECKED_KEYS); /* one after the other */
-        asked = redis_calls(&fixture->redis, "sismember");
+        asked = redis_calls(&fixture->redis, "smismember");
         assert_int_equal(fixture_status(fixture, "channel/by-id/0/"), 200);
-        assert_int_equal(redis_calls(&fixture->redis, "sismember"), asked);
+        assert_int_equal(redis_calls(&fixture->redis, "smismember"), asked);
         assert_true(server_metric(&fixture->server, "channeld_cache_bytes") <= 1 << 20);
     }
 }
@@ -175,8 +175,7 @@ TEST_CASE(nothing_is_read_for_an_invalid_key_where_keys_are_checked_with_each_re
         const char *setting, *denied; /* by Redis */
     } modes[] = {{"CHANNELD_CACHE_SIZE=0", NULL},
                  {"CHANNELD_CACHE_TTL=1s", "-client|tracking"},
-                 {"CHANNELD_CACHE_TTL=0", "-client|tracking"},
-                 {"CHANNELD_CACHE_SIZE=1MiB", "-hlen"}};
+                 {"CHANNELD_CACHE_TTL=0", "-client|tracking"}};
     for (size_t i = 0; i < TEST_COUNT(modes); i++) {
         AUTO(fixture_drop)
         struct fixture *f =

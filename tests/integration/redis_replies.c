@@ -43,7 +43,7 @@ TEST_CASE(wrong_type_of_reply_is_500)
 
 TEST_CASE(unexpected_result_for_a_key_is_500)
 {
-    AUTO(fixture_drop) struct fixture *fixture = begin("SISMEMBER", "SMISMEMBER", UNCACHED);
+    AUTO(fixture_drop) struct fixture *fixture = begin("SMISMEMBER", "SISMEMBER", UNCACHED);
     fixture_expect(fixture, "channels/", 500);
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", FIXTURE_WRONG), 500);
     assert_int_equal(http_get_status(fixture->server.port, "/api/channels/", NULL), 401);

@@ -107,7 +107,7 @@ inline on_infos(v)
     check_changed = false
 }
 
-/* key_reader.c: key_check_read_members, key_check_end */
+/* key_reader.c: key_check_end */
 inline on_members(v)
 {
     step = IDLE;

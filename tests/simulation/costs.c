@@ -53,11 +53,9 @@ enum kind {
     CARD,
     SUMMARY, /* of a card, for a page */
     LINK,
-    RANGE, /* of the index: a page */
-    SIZE,  /* of the index */
-    INFO,  /* of one key, and whether it is a member: a request checks its key by itself */
-    MEMBER,
-    INFO_COUNT, /* the three commands of a check of keys */
+    RANGE,      /* of the index: a page */
+    SIZE,       /* of the index */
+    INFO_COUNT, /* in a cluster; the commands of a check of keys */
     KEY_INFOS,
     MEMBERS,
     SCAN,
@@ -149,7 +147,6 @@ static uint64_t input_bytes,
     ping_bytes[2];          /* that Redis has sent, and had sent at the last PINGs; the last first */
 static uint64_t scanned_ns; /* when a portion was last asked for */
 static uint64_t all_ns, index_ns, keys_ns, card_ns; /* the last invalidations of these */
-static uint64_t apart_ns;                           /* when a request has last checked its key by itself */
 static struct copy cards[IDS + 1], summaries[IDS + 1], pages[PAGES], keys[COPIED_KEYS], index_size;
 static int64_t summary_page[IDS + 1];    /* the page that has it */
 static int last_with_link[LINKS];        /* the card with this link that was read last; 0: none was */
@@ -186,7 +183,7 @@ static bool is_tracked(void)
 static bool is_ordinary(void)
 {
     return is_tracked() && now_ns() - pong_ns[0] < LEASE_NS && is_settled(connected_ns) &&
-           is_settled(all_ns) && is_settled(apart_ns) && is_undisturbed();
+           is_settled(all_ns) && is_undisturbed();
 }
 
 /* Besides, nothing that is cached gives way to anything else. */
@@ -546,8 +543,9 @@ static bool any_waits_with_key(const struct wire *w, uint64_t key)
 __attribute__((noreturn)) static void reject(const char *rule, const struct wire *w, const struct sent *s)
 {
     static const char *const kinds[] = {
-        "HMGET of a card", "HMGET of a summary", "GET",   "ZRANGE", "ZCARD", "HGET",   "SISMEMBER", "HLEN",
-        "HMGET",           "SMISMEMBER",         "SSCAN", "SCARD",  "PING",  "ASKING", "another"};
+        "HMGET of a card", "HMGET of a summary", "GET",   "ZRANGE", "ZCARD", "HLEN",
+        "HMGET",           "SMISMEMBER",         "SSCAN", "SCARD",  "PING",  "ASKING",
+        "another"};
     trace_fail("%s: %s %" PRId64 " on connection %u", rule, kinds[s->kind], s->number, w->number);
 }
 
@@ -588,8 +586,7 @@ static unsigned count_due(const struct wire *w)
     unsigned due = 0;
     for (size_t i = w->first; i < w->next; i++) {
         const struct sent *s = &w->sent[i % UNDER_WAY];
-        bool counts =
-            s->kind == CARD || s->kind == LINK || s->kind == RANGE || s->kind == INFO || s->kind == MEMBER;
+        bool counts = s->kind == CARD || s->kind == LINK || s->kind == RANGE;
         due += counts && !s->is_own && !s->is_unsure && !s->replied;
     }
     return due;
@@ -618,9 +615,8 @@ static unsigned count_under_way(const struct wire *w, enum kind kind)
 static void check_window(const struct wire *w)
 {
     unsigned due = count_due(w);
-    bool begins = apart_ns == 0 || is_settled(apart_ns);
     unsigned most = window + (window < FETCH_MAX ? 1 : FETCH_MAX);
-    if (begins && !window_grew && due >= most && scenario.topology->truth == NULL)
+    if (!window_grew && due >= most && scenario.topology->truth == NULL)
         trace_fail("more commands are under way than the window has room for: %u of %u", due, window);
 }
 
@@ -782,13 +778,6 @@ static bool is_hurried(const uint64_t *times, size_t count)
     return oldest_ns != 0 && times[0] - oldest_ns < PACE_NS && is_undisturbed() && is_settled(all_ns);
 }
 
-static void judge_apart(const struct wire *w, const struct sent *s)
-{
-    if (is_ordinary() && is_settled(keys_ns))
-        reject("a request checks a key by itself", w, s);
-    apart_ns = now_ns();
-}
-
 /* A record of a key lasts until the next change, unless many keys displace each other. */
 static bool keeps_keys(void)
 {
@@ -910,9 +899,9 @@ static struct sent sent_of(const struct command *m)
     static const struct {
         const char *name;
         enum kind kind;
-    } kinds[] = {{"GET", LINK},           {"ZRANGE", RANGE},    {"ZCARD", SIZE},   {"HGET", INFO},
-                 {"SISMEMBER", MEMBER},   {"HLEN", INFO_COUNT}, {"SSCAN", SCAN},   {"SCARD", COUNT},
-                 {"SMISMEMBER", MEMBERS}, {"PING", PING},       {"ASKING", ASKING}};
+    } kinds[] = {{"GET", LINK},           {"ZRANGE", RANGE}, {"ZCARD", SIZE},
+                 {"HLEN", INFO_COUNT},    {"SSCAN", SCAN},   {"SCARD", COUNT},
+                 {"SMISMEMBER", MEMBERS}, {"PING", PING},    {"ASKING", ASKING}};
     struct sent s = {.kind = OTHER, .at_ns = now_ns()};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (word_is(&m->word[0], kinds[i].name))
@@ -973,10 +962,6 @@ static void judge(struct wire *w, struct sent *s, const struct command *m, size_
     case RANGE:
         check_range(w, s, m);
         judge_page(w, s);
-        break;
-    case INFO:
-    case MEMBER:
-        judge_apart(w, s);
         break;
     case KEY_INFOS:
         note_keys(w, m, s);
@@ -1275,7 +1260,7 @@ static void connect_to(const struct redis *r, struct wire *w)
     forget(pages, PAGES);
     forget(&index_size, 1);
     forget(keys, COPIED_KEYS);
-    all_ns = index_ns = keys_ns = card_ns = apart_ns = scanned_ns = 0;
+    all_ns = index_ns = keys_ns = card_ns = scanned_ns = 0;
     own_read = own_count = false;
     own_checks = 0;
     linked = 0;

@@ -449,7 +449,8 @@ static const char *check_key(const struct answer *a)
 {
     const struct api_key_name *name = a->result->key_name;
     bool valid = a->result->status != CACHE_KEY_INVALID;
-    bool is_cached = valid && a->result->source == CACHE_SOURCE_HIT;
+    bool is_checked = a->asked->request.key_state == REQUEST_KEY_VALID; /* while the request waited */
+    bool is_cached = valid && !is_checked && a->result->source == CACHE_SOURCE_HIT;
     if (is_cached && scenario.topology->truth != NULL && !infos_may_exist(a))
         return "a key is cached in a cluster without the key of the infos";
     if (is_cached && !is_by_ttl() && info_is_old(a))
