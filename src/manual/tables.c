@@ -15,36 +15,35 @@ static const char *tables_or_none(const char *text)
     return text != NULL ? text : "";
 }
 
-static void tables_print_settings(const struct settings *s)
+static void tables_print_setting(const struct settings *all, const struct setting *s)
 {
-    for (size_t i = 0; i < s->count; i++) {
-        const struct setting *one = &s->table[i];
-        struct buf bounds = BUF_INIT;
-        if (one->max > 0) {
-            settings_write_number(&bounds, one, one->min);
-            buf_append_str(&bounds, " to ");
-            settings_write_number(&bounds, one, one->max);
-        }
-        (void)printf("setting\t%s\t%s\t%s\t%s\t%d\t%s\n", one->name, settings_kind(one), one->fallback,
-                     buf_message(&bounds), one->from_file, one->help);
-        buf_fini(&bounds);
+    const struct settings_args none = {.argc = 0};
+    struct buf variable = BUF_INIT;
+    struct buf bounds = BUF_INIT;
+    settings_write_source(&variable, all, &none, s->name);
+    if (s->max > 0) {
+        settings_write_number(&bounds, s, s->min);
+        buf_append_str(&bounds, " to ");
+        settings_write_number(&bounds, s, s->max);
     }
+    (void)printf("Setting\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", s->name, buf_message(&variable), settings_kind(s),
+                 s->fallback, buf_message(&bounds), s->from_file, s->help);
+    buf_fini(&variable);
+    buf_fini(&bounds);
 }
 
 static void tables_print_usage(const struct usage *u)
 {
-    (void)printf("program\t%s\t%s\t%s\n", u->program, CHANNELD_VERSION, u->settings->env_prefix);
-    for (size_t i = 0; i < u->flag_count; i++)
-        (void)printf("flag\t%s\t%s\t%s\n", u->flags[i].name, tables_or_none(u->flags[i].value),
-                     u->flags[i].help);
-    for (size_t i = 0; i < u->command_count; i++) {
-        const struct usage_command *c = &u->commands[i];
-        (void)printf("command\t%s\t%s\t%u\t%u\t%s\n", c->name, tables_or_none(c->argument), c->needs,
+    (void)printf("Program\t%s\t%s\n", u->program, CHANNELD_VERSION);
+    for (const struct settings_flag *f = u->flags; f < u->flags + u->flag_count; f++)
+        (void)printf("Flag\t%s\t%s\t%s\n", f->name, tables_or_none(f->value), f->help);
+    for (const struct usage_command *c = u->commands; c < u->commands + u->command_count; c++)
+        (void)printf("Command\t%s\t%s\t%u\t%u\t%s\n", c->name, tables_or_none(c->argument), c->needs,
                      c->takes, c->help);
-    }
-    for (size_t i = 0; i < u->exit_count; i++)
-        (void)printf("exit\t%s\t%s\n", u->exits[i].code, u->exits[i].help);
-    tables_print_settings(u->settings);
+    for (const struct usage_exit *e = u->exits; e < u->exits + u->exit_count; e++)
+        (void)printf("Exit\t%s\t%s\n", e->code, e->help);
+    for (size_t i = 0; i < u->settings->count; i++)
+        tables_print_setting(u->settings, &u->settings->table[i]);
 }
 
 int main(void)
