@@ -23,7 +23,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "base/state.h"
 #include "http/server.h"
 #include "version.h"
 
@@ -47,25 +46,13 @@ enum {
     CONNECTIONS_MIN = 16
 };
 
-enum server_state { SERVER_STARTING, SERVER_SERVING, SERVER_ANNOUNCING, SERVER_FINISHING, SERVER_EXITING };
-
-/* A start that fails, --check, and a signal before connections of a passed socket are accepted end in
- * STARTING. */
-static const unsigned NEXT[] = {
-    [SERVER_STARTING] = STATE(SERVER_SERVING) | STATE(SERVER_ANNOUNCING) | STATE(SERVER_EXITING),
-    [SERVER_SERVING] = STATE(SERVER_ANNOUNCING),
-    [SERVER_ANNOUNCING] = STATE(SERVER_FINISHING),
-    [SERVER_FINISHING] = STATE(SERVER_EXITING),
-    [SERVER_EXITING] = 0,
-};
-
 struct server {
     const struct config *config;
     uv_loop_t loop;
     uv_async_t changed; /* see worker_options */
     uv_timer_t timer, status;
     uv_signal_t sigterm, sigint, sighup;
-    enum server_state state;
+    enum phase phase;
     int64_t started_s; /* wall clock */
     int descriptors;   /* limit of the process */
     int max_connections;
@@ -96,8 +83,8 @@ static struct health server_health(const struct server *s)
     return (struct health){.config = s->config,
                            .workers = s->workers,
                            .worker_count = s->worker_count,
-                           .draining = s->state > SERVER_SERVING,
-                           .closed = s->state > SERVER_ANNOUNCING,
+                           .draining = s->phase > PHASE_SERVING,
+                           .closed = s->phase > PHASE_ANNOUNCING,
                            .reload_failed = reload_has_failed(s->reload)};
 }
 
@@ -183,7 +170,7 @@ enum { STATUS_MS = 1000, START_MAX_MS = 10 * 1000 };
 static void server_update_status(struct server *s)
 {
     const struct health health = server_health(s);
-    service_manager_set_status(&s->manager, s->state == SERVER_SERVING, health_describe(&health));
+    service_manager_set_status(&s->manager, s->phase == PHASE_SERVING, health_describe(&health));
 }
 
 /* The watchdog kills the process under the same condition under which an orchestrator kills it by /livez. */
@@ -204,15 +191,9 @@ static void server_start_notifying(struct server *s)
         (void)uv_timer_start(&s->status, server_on_status, every_ms, every_ms);
 }
 
-/* --- states --- */
+/* --- phases --- */
 
-static void server_enter(struct server *s, enum server_state next);
-
-static void server_command_all(struct server *s, enum worker_command command)
-{
-    for (int i = 0; i < s->worker_count; i++)
-        worker_command(s->workers[i], command);
-}
+static void server_enter(struct server *s, enum phase next);
 
 /* A worker may have handed a connection over to one that had finished before. */
 static bool server_all_finished(const struct server *s)
@@ -226,59 +207,49 @@ static bool server_all_finished(const struct server *s)
 static void server_on_changed(uv_async_t *changed)
 {
     struct server *s = changed->data;
-    if (s->state == SERVER_EXITING)
+    if (s->phase == PHASE_EXITING)
         return;
     const struct health health = server_health(s);
     reload_worker_changed(s->reload);
-    if (s->state == SERVER_STARTING && health_has_seen_redis(&health))
-        server_enter(s, SERVER_SERVING);
-    else if (s->state == SERVER_FINISHING && server_all_finished(s))
-        server_enter(s, SERVER_EXITING);
+    if (s->phase == PHASE_STARTING && health_has_seen_redis(&health))
+        server_enter(s, PHASE_SERVING);
+    else if (s->phase == PHASE_FINISHING && server_all_finished(s))
+        server_enter(s, PHASE_EXITING);
 }
 
 static void server_on_timer(uv_timer_t *timer)
 {
     struct server *s = timer->data;
-    if (s->state == SERVER_STARTING) {
-        server_enter(s, SERVER_SERVING);
-    } else if (s->state == SERVER_ANNOUNCING) {
-        server_enter(s, SERVER_FINISHING);
-    } else if (s->state == SERVER_FINISHING) {
+    if (s->phase == PHASE_FINISHING)
         log_text(LOG_WARN, "drain timeout: closing connections with requests in flight", NULL, NULL);
-        server_enter(s, SERVER_EXITING);
-    }
+    server_enter(s, s->phase + 1);
 }
 
-/* The times of the drain, and one for the end of the process. The manager waits until then, or until its own
- * timeout if that is later. */
-static uint64_t server_longest_drain_ms(const struct server *s)
-{
-    enum { END_MS = 10 * 1000 };
-    const struct config_values *v = &s->config->values;
-    return (uint64_t)v->drain_delay + (uint64_t)v->drain_timeout + END_MS;
-}
-
+/* The manager waits for the times of the drain and one for the end of the process, or until its own timeout
+ * if that is later. */
 static void server_on_signal(uv_signal_t *handle, int number)
 {
+    enum { END_MS = 10 * 1000 };
     struct server *s = handle->data;
-    if (s->state > SERVER_SERVING)
+    const struct config_values *v = &s->config->values;
+    if (s->phase > PHASE_SERVING)
         _exit(128 + number); /* the second signal */
-    (void)service_manager_notify(&s->manager, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu",
-                                 1000ULL * server_longest_drain_ms(s));
-    bool accepts = s->state == SERVER_SERVING || s->manager.sockets[SERVICE_SOCKET_API] < 0;
-    server_enter(s, accepts ? SERVER_ANNOUNCING : SERVER_EXITING);
+    (void)service_manager_notify(&s->manager, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%lld",
+                                 1000LL * (v->drain_delay + v->drain_timeout + END_MS));
+    bool accepts = s->phase == PHASE_SERVING || s->manager.sockets[SERVICE_SOCKET_API] < 0;
+    server_enter(s, accepts ? PHASE_ANNOUNCING : PHASE_EXITING);
 }
 
 static void server_on_hangup(uv_signal_t *handle, int number)
 {
     struct server *s = handle->data;
     (void)number;
-    if (s->state == SERVER_EXITING)
+    if (s->phase == PHASE_EXITING)
         return;
-    if (s->state == SERVER_SERVING)
+    if (s->phase == PHASE_SERVING)
         service_manager_reloading(&s->manager);
     reload_now(s->reload);
-    for (int i = 0; i < s->worker_count && s->state == SERVER_SERVING; i++)
+    for (int i = 0; i < s->worker_count && s->phase == PHASE_SERVING; i++)
         worker_look_up_names(s->workers[i]);
     server_update_status(s);
 }
@@ -315,34 +286,28 @@ static void server_close_handles(struct server *s)
         http_server_close(s->admin, server_on_admin_closed, s);
 }
 
-static void server_enter(struct server *s, enum server_state next)
+/* A start that fails, --check, and a signal before connections of a passed socket are accepted end in
+ * PHASE_STARTING. */
+static void server_enter(struct server *s, enum phase next)
 {
     const struct config_values *v = &s->config->values;
-    STATE_ENTER(&s->state, next, NEXT);
-    switch (next) {
-    case SERVER_STARTING:
-        break;
-    case SERVER_SERVING:
-        (void)uv_timer_stop(&s->timer);
-        server_command_all(s, WORKER_ACCEPT);
-        break;
-    case SERVER_ANNOUNCING:
-        log_text(LOG_INFO, "draining: not ready, still serving", NULL, NULL);
-        server_command_all(s, WORKER_ANNOUNCE_CLOSE);
-        (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)v->drain_delay, 0);
-        break;
-    case SERVER_FINISHING:
-        log_text(LOG_INFO, "draining: listeners closed", NULL, NULL);
-        server_command_all(s, WORKER_FINISH);
-        (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)v->drain_timeout, 0);
-        break;
-    case SERVER_EXITING:
-        server_command_all(s, WORKER_EXIT);
+    assert(next == s->phase + 1 || s->phase == PHASE_STARTING);
+    s->phase = next;
+    for (int i = 0; i < s->worker_count; i++)
+        worker_enter(s->workers[i], next);
+    (void)uv_timer_stop(&s->timer);
+    if (next == PHASE_EXITING) {
         server_close_handles(s);
-        break;
+        return;
     }
-    if (next != SERVER_EXITING)
-        server_update_status(s);
+    if (next == PHASE_ANNOUNCING) {
+        log_text(LOG_INFO, "draining: not ready, still serving", NULL, NULL);
+        (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)v->drain_delay, 0);
+    } else if (next == PHASE_FINISHING) {
+        log_text(LOG_INFO, "draining: listeners closed", NULL, NULL);
+        (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)v->drain_timeout, 0);
+    }
+    server_update_status(s);
 }
 
 static int server_open_handles(struct server *s)
@@ -596,7 +561,7 @@ int server_run(const struct config *config, bool check, struct buf *error)
     if (started)
         server_log_started(s);
     else
-        server_enter(s, SERVER_EXITING);
+        server_enter(s, PHASE_EXITING);
     (void)uv_run(&s->loop, UV_RUN_DEFAULT);
     server_release(s);
     if (started)

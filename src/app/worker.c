@@ -39,8 +39,8 @@ struct worker {
     struct cache *cache;
     struct api *api;
     struct http_server *server;
-    enum worker_command handled; /* the last command; WORKER_EXIT also where the thread never ran */
-    atomic_int command;          /* the last one sent */
+    enum phase entered; /* PHASE_EXITING also where the thread never ran */
+    atomic_int phase;   /* of the process */
     atomic_bool finished;
     atomic_bool look_up;                    /* the names of Redis shall be looked up */
     _Atomic(struct redis_config *) offered; /* to be used next, with a reference; NULL: none */
@@ -155,22 +155,22 @@ static void worker_shut_down(struct worker *w)
         worker_on_server_closed(w);
 }
 
-static void worker_handle_command(struct worker *w, enum worker_command command)
+static void worker_handle_phase(struct worker *w, enum phase phase)
 {
-    switch (command) {
-    case WORKER_START:
+    switch (phase) {
+    case PHASE_STARTING:
         break;
-    case WORKER_ACCEPT:
+    case PHASE_SERVING:
         http_server_accept(w->server);
         break;
-    case WORKER_ANNOUNCE_CLOSE:
+    case PHASE_ANNOUNCING:
         http_server_announce_close(w->server);
         break;
-    case WORKER_FINISH:
+    case PHASE_FINISHING:
         http_server_stop_listening(w->server);
         http_server_finish(w->server, worker_on_finished, w);
         break;
-    case WORKER_EXIT:
+    case PHASE_EXITING:
         worker_shut_down(w);
         break;
     }
@@ -180,7 +180,7 @@ static void worker_handle_command(struct worker *w, enum worker_command command)
 static void worker_use_offer(struct worker *w)
 {
     struct redis_config *offered = atomic_exchange(&w->offered, NULL);
-    if (offered != NULL && w->handled != WORKER_EXIT && cache_use_redis(w->cache, offered) != 0)
+    if (offered != NULL && w->entered != PHASE_EXITING && cache_use_redis(w->cache, offered) != 0)
         log_text(LOG_WARN, "out of memory for a connection to redis", "client", w->client_name);
     redis_config_unref(offered);
 }
@@ -189,11 +189,11 @@ static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *w = wake->data;
     worker_use_offer(w);
-    if (atomic_exchange(&w->look_up, false) && w->handled != WORKER_EXIT)
+    if (atomic_exchange(&w->look_up, false) && w->entered != PHASE_EXITING)
         cache_look_up_names(w->cache);
-    enum worker_command last = (enum worker_command)atomic_load(&w->command);
-    while (w->handled < last)
-        worker_handle_command(w, ++w->handled);
+    enum phase last = (enum phase)atomic_load(&w->phase);
+    while (w->entered < last)
+        worker_handle_phase(w, ++w->entered);
 }
 
 static int worker_make_cache(struct worker *w)
@@ -263,7 +263,7 @@ static int worker_make_parts(struct worker *w)
 {
     int err = uv_async_init(&w->loop, &w->wake, worker_on_wake);
     if (err != 0) {
-        w->handled = WORKER_EXIT; /* there is nothing to close */
+        w->entered = PHASE_EXITING; /* there is nothing to close */
         return err;
     }
     (void)uv_timer_init(&w->loop, &w->tick); /* cannot fail, nor can the next two */
@@ -317,10 +317,9 @@ int worker_start(struct worker *w)
     return err;
 }
 
-void worker_command(struct worker *w, enum worker_command command)
+void worker_enter(struct worker *w, enum phase next)
 {
-    assert((int)command >= atomic_load(&w->command));
-    atomic_store(&w->command, (int)command);
+    atomic_store(&w->phase, (int)next);
     (void)uv_async_send(&w->wake);
 }
 
@@ -332,7 +331,7 @@ void worker_look_up_names(struct worker *w)
 
 void worker_use_redis(struct worker *w, struct redis_config *redis)
 {
-    assert(atomic_load(&w->command) != WORKER_EXIT);
+    assert(atomic_load(&w->phase) != PHASE_EXITING);
     redis_config_unref(atomic_exchange(&w->offered, redis_config_ref(redis)));
     (void)uv_async_send(&w->wake);
 }
@@ -362,9 +361,9 @@ void worker_free(struct worker *w)
 {
     if (w->started) {
         (void)uv_thread_join(&w->thread);
-    } else if (w->handled != WORKER_EXIT) {
-        w->handled = WORKER_EXIT;
-        worker_handle_command(w, WORKER_EXIT);
+    } else if (w->entered != PHASE_EXITING) {
+        w->entered = PHASE_EXITING;
+        worker_handle_phase(w, PHASE_EXITING);
         (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     }
     int err = uv_loop_close(&w->loop);

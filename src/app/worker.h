@@ -1,7 +1,7 @@
 /*
  * A worker: one thread with its own loop, listener, connections, cache, Redis connection and metrics.
  *
- * The main thread creates and starts workers, sends them commands and reads their atomics. Workers share the
+ * The main thread creates and starts workers, tells them the phase and reads their atomics. Workers share the
  * balancer of their connections, the rate limit, the share of the access log and the settings of Redis;
  * nothing else crosses threads.
  */
@@ -40,13 +40,13 @@ void worker_metrics_write(struct buf *out, const struct worker_metrics *m);
 
 /* --- The thread --- */
 
-/* Commands are sent in this order; each includes those before it. */
-enum worker_command {
-    WORKER_START,
-    WORKER_ACCEPT,         /* on a socket that is shared with other processes; see worker_options */
-    WORKER_ANNOUNCE_CLOSE, /* every response has "Connection: close" */
-    WORKER_FINISH,         /* close the listener and idle connections, let requests in flight end */
-    WORKER_EXIT            /* close everything and end the thread */
+/* The phases of the process. A worker enters them in this order, none is left out. */
+enum phase {
+    PHASE_STARTING,
+    PHASE_SERVING,    /* accept on a socket that is shared with other processes; see worker_options */
+    PHASE_ANNOUNCING, /* every response has "Connection: close" */
+    PHASE_FINISHING,  /* close the listener and idle connections, let requests in flight end */
+    PHASE_EXITING     /* close everything and end the thread */
 };
 
 struct worker_options {
@@ -56,12 +56,12 @@ struct worker_options {
     int max_rejections;             /* see http_server_options */
     int descriptors;                /* limit of the process */
     int number;                     /* from 0 */
-    int listener;                   /* a shared socket to accept from after WORKER_ACCEPT; -1: its own */
+    int listener;                   /* a shared socket to accept from after PHASE_SERVING; -1: its own */
     /* Shared by the whole process. */
     struct rate_limit *rate_limit; /* NULL: none */
     const atomic_int *access_log;  /* see api_options */
     uv_async_t *changed; /* sent when what worker_status says of Redis has changed, and each time that no
-                          * connection is left after WORKER_FINISH */
+                          * connection is left after PHASE_FINISHING */
 };
 
 /* The Redis connection of a worker. */
@@ -83,13 +83,13 @@ int worker_new(const struct worker_options *options, struct worker **out) __attr
 int worker_start(struct worker *w) __attribute__((warn_unused_result));
 
 /* From any thread. */
-void worker_command(struct worker *w, enum worker_command command);
+void worker_enter(struct worker *w, enum phase next);
 
-/* Looks the names of Redis up now (cache_look_up_names). Not after WORKER_EXIT. */
+/* Looks the names of Redis up now (cache_look_up_names). Not after PHASE_EXITING. */
 void worker_look_up_names(struct worker *w);
 
 /* Switches to these settings of Redis (cache_use_redis) and takes a reference to them. Not after
- * WORKER_EXIT. */
+ * PHASE_EXITING. */
 void worker_use_redis(struct worker *w, struct redis_config *redis);
 
 struct worker_status worker_status(const struct worker *w);
@@ -99,7 +99,7 @@ const struct worker_metrics *worker_metrics(const struct worker *w);
  * over since. */
 bool worker_finished(const struct worker *w);
 
-/* Waits for the thread (if it was started, WORKER_EXIT must have been sent) and frees. */
+/* Waits for the thread (if it was started, PHASE_EXITING must have been sent) and frees. */
 void worker_free(struct worker *w);
 
 #endif
