@@ -80,10 +80,7 @@ int http_balancer_count(const struct http_balancer *b, int server)
 
 int http_balancer_total(const struct http_balancer *b)
 {
-    int total = 0;
-    for (int i = 0; i < b->servers; i++)
-        total += http_balancer_count(b, i);
-    return total;
+    return atomic_load(&b->reserved);
 }
 
 bool http_balancer_reserve(struct http_balancer *b)
@@ -115,18 +112,19 @@ static int http_balancer_fewest(const struct http_balancer *b, int *count)
  * counts of other servers may have changed as well. If they have grown, the choice is still right; if they
  * have shrunk, a connection has ended after the choice.)
  *
- * The mean does not include the new connection, unless another one has just ended: a client with a connection
- * for each request has probably replaced it, and would otherwise be handed over nearly always.
+ * The mean does not include the new connection, which is reserved already, unless another one has just ended:
+ * a client with a connection for each request has probably replaced it, and would otherwise be handed over
+ * nearly always.
  */
 static int http_balancer_choose(struct http_balancer *b, int self)
 {
-    int successor = atomic_exchange(&b->ended, false) ? 1 : 0;
+    int own = atomic_exchange(&b->ended, false) ? 0 : 1;
     int server = 0;
     int count = 0;
     do {
         server = self;
         count = http_balancer_count(b, self);
-        if (count * b->servers > http_balancer_total(b) + successor)
+        if (count * b->servers > http_balancer_total(b) - own)
             server = http_balancer_fewest(b, &count);
     } while (!atomic_compare_exchange_weak(&b->seat[server].count, &count, count + 1));
     return server;

@@ -55,8 +55,6 @@
 #include "base/list.h"
 #include "base/state.h"
 #include "http/forwarded.h"
-#include "http/output.h"
-#include "http/parser.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -73,46 +71,6 @@ enum { TICK_MS = 100 };
  * the resources of a connection when it is closed, which is after the turn.
  */
 enum { TURN_NS = 50 * 1000, EXPIRIES_PER_TURN = 2 };
-
-/* The first three in the order in which connections are closed for new ones; see http_connections_evict. */
-enum deadline {
-    OPENING_TIME,
-    IDLE_TIME,
-    HEAD_TIME,
-    WRITE_TIME,
-    ROOM_TIME,
-    LINGER_TIME,
-    GRACE_TIME,
-    DEADLINES,
-    NO_DEADLINE
-};
-
-struct http_connections {
-    struct http_server_options options;
-    struct http_parser_config parser_config;
-    uv_loop_t *loop;
-    struct wait_group *clients, *handles;
-    uv_timer_t tick;
-    uv_idle_t turn;      /* active while there is something to do: then polling does not wait */
-    uint64_t tick_ms;    /* the loop's time at the last tick */
-    uint64_t overdue_ms; /* and at the one before */
-    uint64_t timeout_ms[DEADLINES];
-    struct list deadlines[DEADLINES];
-    struct list run_queue;
-    struct http_date date;
-    struct list open;
-    int rejections;              /* connections over the limit */
-    struct http_exchange *spare; /* for reuse; NULL: none */
-    bool announcing_close;
-    bool finishing;
-    unsigned requests; /* since http_connections_reset_requests */
-    uint64_t random;   /* state of the generator for ages */
-
-    /* Responses to the requests of the connection whose input is being processed. Empty between two callbacks
-     * of the loop. */
-    struct http_output output;
-    char read_buffer[HTTP_READ_BUFFER];
-};
 
 enum connection_state { PROXY, NEW, IDLE, READING, HANDLING, WAITING, ENDING, LINGERING, CLOSING };
 
@@ -329,8 +287,8 @@ static void http_connection_on_closed(uv_handle_t *handle)
     http_connection_drop(&c->pending_input);
     http_section_free(c->section);
     free(c);
-    wait_group_done(conns->clients);
-    wait_group_done(conns->handles); /* which may free the server */
+    wait_group_done(&conns->clients);
+    wait_group_done(&conns->handles); /* which may free the server */
 }
 
 /* Closes at once. The memory is freed in the loop. */
@@ -844,17 +802,11 @@ static void http_connection_on_tick(uv_timer_t *tick)
 
 /* --- all connections of a server --- */
 
-int http_connections_new(uv_loop_t *loop, const struct http_server_options *options,
-                         struct wait_group *clients, struct wait_group *handles,
-                         struct http_connections **out)
+void http_connections_init(struct http_connections *conns, uv_loop_t *loop,
+                           const struct http_server_options *options)
 {
-    struct http_connections *conns = calloc(1, sizeof *conns);
-    if (conns == NULL)
-        return -ENOMEM;
     conns->loop = loop;
     conns->options = *options;
-    conns->clients = clients;
-    conns->handles = handles;
     conns->announcing_close = options->close_each;
     conns->parser_config.head_max = options->limits.head_max;
     conns->parser_config.body_max = options->limits.body_max;
@@ -876,18 +828,15 @@ int http_connections_new(uv_loop_t *loop, const struct http_server_options *opti
     (void)uv_timer_start(&conns->tick, http_connection_on_tick, TICK_MS, TICK_MS);
     http_date_refresh(&conns->date);
     conns->random = random_seed(conns);
-    *out = conns;
-    return 0;
 }
 
-void http_connections_free(struct http_connections *conns)
+void http_connections_fini(struct http_connections *conns)
 {
     assert(list_empty(&conns->open));
     if (conns->spare != NULL)
         http_connection_free_exchange(conns->spare);
     http_output_clear(&conns->output);
     buf_fini(&conns->output.heads);
-    free(conns);
 }
 
 void http_connections_open(struct http_connections *conns, const struct http_accepted *accepted,
@@ -902,8 +851,8 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
             http_balancer_release(conns->options.balancer, conns->options.number);
         return;
     }
-    wait_group_add(conns->clients, 1);
-    wait_group_add(conns->handles, 1);
+    wait_group_add(&conns->clients, 1);
+    wait_group_add(&conns->handles, 1);
     uint64_t max_age_ms = conns->options.limits.max_connection_age_ms;
     c->from_proxy = conns->options.trusted_proxies != NULL &&
                     ip_networks_contain(conns->options.trusted_proxies, &accepted->peer);
@@ -961,18 +910,6 @@ bool http_connections_evict(struct http_connections *conns)
     return true;
 }
 
-unsigned http_connections_reset_requests(struct http_connections *conns)
-{
-    unsigned requests = conns->requests;
-    conns->requests = 0;
-    return requests;
-}
-
-void http_connections_announce_close(struct http_connections *conns)
-{
-    conns->announcing_close = true;
-}
-
 /*
  * Connections between two requests are closed: all their responses were written, so lingering is not needed.
  * A request in the kernel has begun, and would be reset.
@@ -993,8 +930,8 @@ void http_connections_finish(struct http_connections *conns)
 
 static void http_connections_on_handle_closed(uv_handle_t *handle)
 {
-    const struct http_connections *conns = handle->data;
-    wait_group_done(conns->handles); /* which may free the server */
+    struct http_connections *conns = handle->data;
+    wait_group_done(&conns->handles); /* which may free the server */
 }
 
 void http_connections_close(struct http_connections *conns)
@@ -1002,7 +939,7 @@ void http_connections_close(struct http_connections *conns)
     for (struct list *l = conns->open.next; l != &conns->open; l = l->next)
         http_connection_close(LIST_ENTRY(l, struct http_connection, link)); /* it leaves the list later */
     assert(list_empty(&conns->run_queue));
-    wait_group_add(conns->handles, 2);
+    wait_group_add(&conns->handles, 2);
     uv_close((uv_handle_t *)&conns->tick, http_connections_on_handle_closed);
     uv_close((uv_handle_t *)&conns->turn, http_connections_on_handle_closed);
 }

@@ -3,7 +3,10 @@
 #define HTTP_CONNECTION_H
 
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/wait_group.h"
+#include "http/output.h"
+#include "http/parser.h"
 #include "http/server.h"
 
 /* The size of one read, and the most input that a connection keeps for requests that have to wait. */
@@ -16,16 +19,54 @@ enum { HTTP_LINGER_MS = 2000 };
  * retry that request as it would on a persistent connection. */
 enum { HTTP_GRACE_MS = 1000 };
 
-struct http_connections;
+/* The first three in the order in which connections are closed for new ones; see http_connections_evict. */
+enum deadline {
+    OPENING_TIME,
+    IDLE_TIME,
+    HEAD_TIME,
+    WRITE_TIME,
+    ROOM_TIME,
+    LINGER_TIME,
+    GRACE_TIME,
+    DEADLINES,
+    NO_DEADLINE
+};
 
-/* Each connection is one of `clients`, and one of `handles`, until its memory was freed. All pointers, also
- * those of `options`, are borrowed. Owned by the caller (http_connections_free). Returns 0 or -ENOMEM. */
-int http_connections_new(uv_loop_t *loop, const struct http_server_options *options,
-                         struct wait_group *clients, struct wait_group *handles,
-                         struct http_connections **out) __attribute__((warn_unused_result));
+struct http_connections {
+    struct http_server_options options;
+    struct http_parser_config parser_config;
+    uv_loop_t *loop;
+    struct wait_group clients; /* connections that are not closed yet */
+    struct wait_group handles; /* those and all other handles */
+    uv_timer_t tick;
+    uv_idle_t turn;      /* active while there is something to do: then polling does not wait */
+    uint64_t tick_ms;    /* the loop's time at the last tick */
+    uint64_t overdue_ms; /* and at the one before */
+    uint64_t timeout_ms[DEADLINES];
+    struct list deadlines[DEADLINES];
+    struct list run_queue;
+    struct http_date date;
+    struct list open;
+    int rejections;              /* connections over the limit */
+    struct http_exchange *spare; /* for reuse; NULL: none */
+    bool announcing_close;
+    bool finishing;
+    unsigned requests; /* that were handled; the owner sets it to 0 */
+    uint64_t random;   /* state of the generator for ages */
+
+    /* Responses to the requests of the connection whose input is being processed. Empty between two callbacks
+     * of the loop. */
+    struct http_output output;
+    char read_buffer[HTTP_READ_BUFFER];
+};
+
+/* `conns` is zeroed. All pointers of `options` are borrowed. Each connection is one of `clients`, and one of
+ * `handles`, until its memory was freed. */
+void http_connections_init(struct http_connections *conns, uv_loop_t *loop,
+                           const struct http_server_options *options);
 
 /* All connections must be closed. */
-void http_connections_free(struct http_connections *conns);
+void http_connections_fini(struct http_connections *conns);
 
 /* Takes ownership of the accepted socket; within the limit the balancer has counted it, until it is closed.
  * `over_limit`: the client gets a 503 and the connection ends. */
@@ -38,12 +79,6 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
  * one is closed if the options say so (evict_any). Returns false if nothing was closed.
  */
 bool http_connections_evict(struct http_connections *conns);
-
-/* Returns the number of requests handled since the last call. */
-unsigned http_connections_reset_requests(struct http_connections *conns);
-
-/* From now on every response contains "Connection: close". */
-void http_connections_announce_close(struct http_connections *conns);
 
 /* Closes connections between two requests at once, and the others after their next response. */
 void http_connections_finish(struct http_connections *conns);

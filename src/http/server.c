@@ -26,8 +26,7 @@
 enum { REQUESTS_PER_ACCEPT = 4 };
 
 struct http_server {
-    struct http_server_options options;
-    uv_loop_t *loop;
+    struct http_connections connections;
     int listener;     /* its descriptor; -1: not listening */
     bool shared;      /* others listen on the same socket, so this server shares its queue */
     uv_poll_t poll;   /* polls the listener */
@@ -35,9 +34,6 @@ struct http_server {
     uv_poll_t inbox;  /* polls the inbox at the balancer, if there are other servers */
     bool starved;     /* it was logged that accepting fails, and no connection was accepted since */
     bool closing;
-    struct http_connections *connections;
-    struct wait_group clients; /* connections that are not closed yet */
-    struct wait_group handles; /* those and all other handles */
     void (*finished)(void *arg);
     void *finished_arg;
 };
@@ -47,23 +43,23 @@ struct http_server {
 /* At the limit a connection of this server is closed. Another server may take its place first. */
 static bool http_server_reserve(struct http_server *s)
 {
-    while (!http_balancer_reserve(s->options.balancer))
-        if (!http_connections_evict(s->connections))
+    while (!http_balancer_reserve(s->connections.options.balancer))
+        if (!http_connections_evict(&s->connections))
             return false;
     return true;
 }
 
 static void http_server_admit(struct http_server *s, const struct http_accepted *accepted)
 {
-    struct http_metrics *m = s->options.metrics;
-    struct http_balancer *b = s->options.balancer;
+    struct http_metrics *m = s->connections.options.metrics;
+    struct http_balancer *b = s->connections.options.balancer;
     if (http_server_reserve(s)) {
         metric_add(&m->connections_accepted_total, 1);
-        if (!http_balancer_place(b, s->options.number, accepted))
-            http_connections_open(s->connections, accepted, false);
-    } else if (!http_balancer_pass(b, s->options.number, accepted)) {
+        if (!http_balancer_place(b, s->connections.options.number, accepted))
+            http_connections_open(&s->connections, accepted, false);
+    } else if (!http_balancer_pass(b, s->connections.options.number, accepted)) {
         metric_add(&m->connections_rejected_total, 1);
-        http_connections_open(s->connections, accepted, true);
+        http_connections_open(&s->connections, accepted, true);
     }
 }
 
@@ -74,11 +70,12 @@ static void http_server_on_inbox(uv_poll_t *inbox, int status, int events)
     struct http_accepted accepted[HTTP_ACCEPTS_MAX];
     if (status != 0)
         return;
-    loop_lag_begin(s->options.loop_lag);
-    int count = http_balancer_receive(s->options.balancer, s->options.number, accepted, HTTP_ACCEPTS_MAX);
+    loop_lag_begin(s->connections.options.loop_lag);
+    int count = http_balancer_receive(s->connections.options.balancer, s->connections.options.number,
+                                      accepted, HTTP_ACCEPTS_MAX);
     for (int i = 0; i < count; i++)
         if (accepted[i].passes == 0)
-            http_connections_open(s->connections, &accepted[i], false);
+            http_connections_open(&s->connections, &accepted[i], false);
         else
             http_server_admit(s, &accepted[i]);
 }
@@ -116,7 +113,7 @@ static bool http_server_accept_one(struct http_server *s)
     int fd = accept4(s->listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
         s->starved = false;
-        loop_lag_begin(s->options.loop_lag);
+        loop_lag_begin(s->connections.options.loop_lag);
         http_server_admit(s, &(struct http_accepted){.fd = fd, .peer = ip_from_sockaddr(&peer)});
         return true;
     }
@@ -134,7 +131,8 @@ static bool http_server_accept_one(struct http_server *s)
  * accepts more, so that requests do not starve new connections. */
 static int http_server_accept_budget(struct http_server *s)
 {
-    unsigned share = http_connections_reset_requests(s->connections) / REQUESTS_PER_ACCEPT;
+    unsigned share = s->connections.requests / REQUESTS_PER_ACCEPT;
+    s->connections.requests = 0;
     if (share < HTTP_ACCEPTS_MIN)
         return HTTP_ACCEPTS_MIN;
     return share > HTTP_ACCEPTS_MAX ? HTTP_ACCEPTS_MAX : (int)share;
@@ -239,34 +237,36 @@ static int http_server_open_listening_socket(const struct addr *address,
 
 static int http_server_open_inbox(struct http_server *s)
 {
-    if (!http_server_has_others(&s->options))
+    if (!http_server_has_others(&s->connections.options))
         return 0;
-    int err = uv_poll_init(s->loop, &s->inbox, http_balancer_inbox(s->options.balancer, s->options.number));
+    int err =
+        uv_poll_init(s->connections.loop, &s->inbox,
+                     http_balancer_inbox(s->connections.options.balancer, s->connections.options.number));
     if (err != 0)
         return err;
     s->inbox.data = s;
-    wait_group_add(&s->handles, 1);
+    wait_group_add(&s->connections.handles, 1);
     return uv_poll_start(&s->inbox, UV_READABLE, http_server_on_inbox);
 }
 
 /* Takes over the descriptor. The inbox is open until the server is closed. */
 static int http_server_use_listener(struct http_server *s, int fd)
 {
-    int err = uv_poll_init(s->loop, &s->poll, fd);
+    int err = uv_poll_init(s->connections.loop, &s->poll, fd);
     if (err != 0) {
         close(fd);
         return err;
     }
-    (void)uv_timer_init(s->loop, &s->pause); /* cannot fail */
+    (void)uv_timer_init(s->connections.loop, &s->pause); /* cannot fail */
     s->poll.data = s->pause.data = s;
     s->listener = fd;
-    wait_group_add(&s->handles, 2);
+    wait_group_add(&s->connections.handles, 2);
     return http_server_open_inbox(s);
 }
 
 int http_server_listen(struct http_server *s, const struct addr *address)
 {
-    int fd = http_server_open_listening_socket(address, &s->options);
+    int fd = http_server_open_listening_socket(address, &s->connections.options);
     int err = fd >= 0 ? http_server_use_listener(s, fd) : fd;
     if (err == 0)
         http_server_start_accepting(s);
@@ -296,7 +296,7 @@ void http_server_accept(struct http_server *s)
 static void http_server_on_handle_closed(uv_handle_t *handle)
 {
     struct http_server *s = handle->data;
-    wait_group_done(&s->handles);
+    wait_group_done(&s->connections.handles);
 }
 
 static void http_server_close_listener(struct http_server *s)
@@ -327,21 +327,15 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     struct http_server *s = calloc(1, sizeof *s);
     if (s == NULL)
         return -ENOMEM;
-    s->loop = loop;
-    s->options = *options;
     s->listener = -1;
-    int err = http_connections_new(loop, options, &s->clients, &s->handles, &s->connections);
-    if (err != 0) {
-        free(s);
-        return err;
-    }
+    http_connections_init(&s->connections, loop, options);
     *out = s;
     return 0;
 }
 
 void http_server_announce_close(struct http_server *s)
 {
-    http_connections_announce_close(s->connections);
+    s->connections.announcing_close = true;
 }
 
 static void http_server_on_clients_gone(void *arg)
@@ -355,14 +349,14 @@ void http_server_finish(struct http_server *s, void (*finished)(void *arg), void
 {
     s->finished = finished;
     s->finished_arg = arg;
-    http_connections_finish(s->connections);
-    wait_group_wait(&s->clients, http_server_on_clients_gone, s);
+    http_connections_finish(&s->connections);
+    wait_group_wait(&s->connections.clients, http_server_on_clients_gone, s);
 }
 
 static void http_server_free(void *arg)
 {
     struct http_server *s = arg;
-    http_connections_free(s->connections);
+    http_connections_fini(&s->connections);
     free(s);
 }
 
@@ -372,6 +366,6 @@ void http_server_close(struct http_server *s, void (*closed)(void *arg), void *a
     http_server_close_listener(s);
     if (s->inbox.data != NULL)
         uv_close((uv_handle_t *)&s->inbox, http_server_on_handle_closed);
-    http_connections_close(s->connections);
-    wait_group_close(&s->handles, http_server_free, s, closed, arg);
+    http_connections_close(&s->connections);
+    wait_group_close(&s->connections.handles, http_server_free, s, closed, arg);
 }

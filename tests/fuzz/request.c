@@ -116,9 +116,8 @@ static uv_loop_t loop;
 static struct http_metrics metrics;
 static struct loop_lag loop_lag;
 static struct request_metrics request_metrics;
-static struct http_connections *connections;
+static struct http_connections connections;
 static struct http_balancer *balancer;
-static struct wait_group clients, handles;
 static struct http_parser_config parser_config = {.head_max = HEAD_MAX, .body_max = BODY_MAX};
 
 static void make_bodies(void)
@@ -174,7 +173,7 @@ static void start_server(void)
         .limits.idle_timeout_ms = 60000,
         .limits.write_timeout_ms = 60000,
     };
-    FUZZ_CHECK(http_connections_new(&loop, &http, &clients, &handles, &connections) == 0);
+    http_connections_init(&connections, &loop, &http);
     uv_walk(&loop, stop_timer, NULL); /* time stands still: deadlines and Date depend on nothing */
     (void)signal(SIGPIPE, SIG_IGN);
     list_init(&late);
@@ -221,7 +220,7 @@ static void converse(struct span cuts, struct span bytes, struct buf *out)
     c.fd = pair[1];
     const struct http_accepted accepted = {.fd = pair[0]};
     FUZZ_CHECK(http_balancer_reserve(balancer) && !http_balancer_place(balancer, 0, &accepted));
-    http_connections_open(connections, &accepted, false);
+    http_connections_open(&connections, &accepted, false);
     for (size_t i = 0; i < cuts.len && bytes.len > 0; i++) {
         size_t n = (unsigned char)cuts.data[i] % 64 + 1;
         n = n < bytes.len ? n : bytes.len;
@@ -349,7 +348,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct buf whole = BUF_INIT;
     struct buf pieces = BUF_INIT;
     struct owed owed;
-    if (connections == NULL)
+    if (connections.loop == NULL)
         start_server();
     if (size > INPUT_MAX)
         return -1;
