@@ -1,7 +1,6 @@
 /* Health, metrics and version; see ops.h. */
 #include "api/ops.h"
 
-#include "base/json.h"
 #include "base/text.h"
 #include "version.h"
 
@@ -38,33 +37,10 @@ static void ops_respond_check(struct ops *o, struct http_exchange *x, enum ops_c
     ops_respond(o, x, good ? 200 : 503, TEXT);
 }
 
-/* `?exclude=shutdown` is for Kubernetes, which removes a terminating pod from its Services without this
- * check. */
-static void ops_respond_ready(struct ops *o, struct http_exchange *x)
-{
-    struct span excluded = uri_query_find(http_exchange_request(x)->query, SPAN("exclude"));
-    ops_respond_check(o, x, span_equal(excluded, SPAN("shutdown")) ? OPS_SERVING : OPS_READY);
-}
-
-static void ops_respond_version(struct ops *o, struct http_exchange *x)
-{
-    buf_append_str(&o->body, "{\"name\":\"channeld\",\"version\":");
-    json_write_string(&o->body, span_of(CHANNELD_VERSION));
-    buf_append_str(&o->body, "}\n");
-    ops_respond(o, x, 200, NULL);
-}
-
 static void ops_respond_text(struct ops *o, struct http_exchange *x, int status, const char *text)
 {
     buf_append_str(&o->body, text);
     ops_respond(o, x, status, TEXT);
-}
-
-/* OPTIONS * (RFC 9110 section 9.3.7), or as HAProxy sends it. */
-static bool ops_is_about_server(const struct http_request *request)
-{
-    return request->method == METHOD_OPTIONS &&
-           (span_equal(request->path, SPAN("*")) || span_equal(request->path, SPAN("/")));
 }
 
 static void ops_handle(void *arg, struct http_exchange *x)
@@ -74,16 +50,22 @@ static void ops_handle(void *arg, struct http_exchange *x)
     buf_clear(&o->body);
     if (request->method == METHOD_OTHER) {
         ops_respond_text(o, x, 405, "method not allowed\n");
-    } else if (ops_is_about_server(request)) {
+    } else if (request->method == METHOD_OPTIONS &&
+               (span_equal(request->path, SPAN("*")) || span_equal(request->path, SPAN("/")))) {
+        /* about the server: RFC 9110 section 9.3.7, or as HAProxy sends it */
         ops_respond(o, x, 200, NULL);
     } else if (span_equal(request->path, SPAN("/livez"))) {
         ops_respond_check(o, x, OPS_LIVE);
     } else if (span_equal(request->path, SPAN("/readyz"))) {
-        ops_respond_ready(o, x);
+        /* `?exclude=shutdown` is for Kubernetes, which removes a terminating pod from its Services without
+         * this check. */
+        struct span excluded = uri_query_find(request->query, SPAN("exclude"));
+        ops_respond_check(o, x, span_equal(excluded, SPAN("shutdown")) ? OPS_SERVING : OPS_READY);
     } else if (span_equal(request->path, SPAN("/startupz"))) {
         ops_respond_check(o, x, OPS_STARTED);
     } else if (span_equal(request->path, SPAN("/version"))) {
-        ops_respond_version(o, x);
+        buf_append_str(&o->body, "{\"name\":\"channeld\",\"version\":\"" CHANNELD_VERSION "\"}\n");
+        ops_respond(o, x, 200, NULL);
     } else if (span_equal(request->path, SPAN("/metrics"))) {
         o->write_metrics(o->arg, &o->body);
         ops_respond(o, x, 200, PROMETHEUS);
@@ -99,13 +81,7 @@ static void ops_reject(void *arg, struct http_exchange *x, int status)
     ops_respond_text(o, x, status, "request refused\n");
 }
 
-static void ops_cancel(void *arg, struct http_exchange *x)
-{
-    (void)arg;
-    (void)x; /* no response is ever pending */
-}
-
 struct http_handler ops_handler(struct ops *o)
 {
-    return (struct http_handler){.arg = o, .handle = ops_handle, .reject = ops_reject, .cancel = ops_cancel};
+    return (struct http_handler){.arg = o, .handle = ops_handle, .reject = ops_reject};
 }

@@ -36,7 +36,6 @@ struct bucket_set {
 struct rate_limit {
     uint64_t interval_ns;  /* in which a bucket gains a request */
     uint64_t tolerance_ns; /* a request is granted at most this long before the bucket is full */
-    uint64_t began_ns;
     uint64_t seed;
     size_t mask; /* tag & mask is the number of its set */
     char policy[RATE_FIELD_MAX];
@@ -97,32 +96,6 @@ static uint64_t rate_limit_round_up(uint64_t n, uint64_t unit)
     return n / unit + (n % unit != 0);
 }
 
-/* Relative to the start, so that the clock may wrap. A thread may have read it before the start. */
-static uint64_t rate_limit_elapsed(const struct rate_limit *l, uint64_t now_ns)
-{
-    uint64_t since = now_ns - l->began_ns;
-    return since <= INT64_MAX ? since : 0;
-}
-
-static struct rate_result rate_limit_refused(const struct rate_limit *l, uint64_t ahead_ns)
-{
-    return (struct rate_result){.outcome = RATE_REFUSED,
-                                .wait_s =
-                                    (uint32_t)rate_limit_round_up(ahead_ns - l->tolerance_ns, SECOND_NS)};
-}
-
-/* `ahead_ns`: until the bucket is full, after this request. */
-static struct rate_result rate_limit_granted(const struct rate_limit *l, uint64_t ahead_ns)
-{
-    uint64_t capacity_ns = l->tolerance_ns + l->interval_ns;
-    uint64_t part_ns = ahead_ns % l->interval_ns; /* until one more */
-    return (struct rate_result){
-        .outcome = RATE_GRANTED,
-        .remaining = (uint32_t)((capacity_ns - ahead_ns) / l->interval_ns),
-        .wait_s = (uint32_t)rate_limit_round_up(part_ns > 0 ? part_ns : l->interval_ns, SECOND_NS),
-    };
-}
-
 /* --- the table --- */
 
 static uint64_t rate_limit_tag_of(const struct rate_limit *l, const struct digest *key)
@@ -168,19 +141,25 @@ static struct bucket *rate_limit_insert(struct bucket_set *s, uint64_t tag, uint
 /* Counts a request in the bucket. */
 static struct rate_result rate_limit_count_in(const struct rate_limit *l, struct bucket *b, uint64_t now)
 {
-    uint64_t ahead = b->full > now ? b->full - now : 0;
-    if (ahead > l->tolerance_ns)
-        return rate_limit_refused(l, ahead);
-    ahead += l->interval_ns;
-    b->full = now + ahead;
-    return rate_limit_granted(l, ahead);
+    uint64_t ahead = b->full > now ? b->full - now : 0; /* until the bucket is full */
+    uint64_t wait = 0;                                  /* until it has one more */
+    struct rate_result result = {.outcome = RATE_REFUSED};
+    if (ahead > l->tolerance_ns) {
+        wait = ahead - l->tolerance_ns;
+    } else {
+        result.outcome = RATE_GRANTED;
+        result.remaining = (uint32_t)((l->tolerance_ns - ahead) / l->interval_ns);
+        ahead += l->interval_ns;
+        b->full = now + ahead;
+        wait = ahead % l->interval_ns;
+    }
+    result.wait_s = (uint32_t)rate_limit_round_up(wait > 0 ? wait : l->interval_ns, SECOND_NS);
+    return result;
 }
 
-struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *key, bool valid,
-                                    uint64_t now_ns)
+struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *key, bool valid, uint64_t now)
 {
     uint64_t tag = rate_limit_tag_of(l, key);
-    uint64_t now = rate_limit_elapsed(l, now_ns);
     struct rate_result result = {.outcome = RATE_NONE};
     struct bucket_set *s = rate_limit_lock_set(l, tag);
     struct bucket *b = rate_limit_find(s, tag);
@@ -208,7 +187,7 @@ void rate_limit_remove(struct rate_limit *l, const struct digest *key)
     rate_limit_unlock_set(s);
 }
 
-struct rate_limit *rate_limit_new(const struct rate_policy *policy, size_t sets, uint64_t now_ns)
+struct rate_limit *rate_limit_new(const struct rate_policy *policy, size_t sets)
 {
     assert(policy->requests > 0 && policy->burst > 0 && sets > 0 && (sets & (sets - 1)) == 0);
     struct rate_limit *l = calloc(1, sizeof *l);
@@ -221,7 +200,6 @@ struct rate_limit *rate_limit_new(const struct rate_policy *policy, size_t sets,
     }
     l->interval_ns = rate_limit_round_up(policy->window_s * SECOND_NS, policy->requests);
     l->tolerance_ns = (policy->burst - 1) * l->interval_ns; /* at most 3.6e18 */
-    l->began_ns = now_ns;
     l->seed = random_seed(l);
     l->mask = sets - 1;
     (void)snprintf(l->policy, sizeof l->policy, "\"key\";q=%u;w=%u", policy->requests, policy->window_s);

@@ -9,8 +9,8 @@
  * be valid have a bucket. The number of buckets is fixed. A full bucket means the same as no bucket, so it is
  * reused for a key without one. If no bucket can be reused, the request is granted.
  *
- * Times are nanoseconds of any monotonic clock, at most 292 years after that of rate_limit_new. Threads need
- * not agree on them: a clock that is read early is of no advantage to a request.
+ * Times are nanoseconds of the monotonic clock. Threads need not agree on them: a clock that is read early is
+ * of no advantage to a request.
  */
 #ifndef API_RATE_LIMIT_H
 #define API_RATE_LIMIT_H
@@ -43,7 +43,7 @@ struct rate_limit;
 enum { RATE_LIMIT_WAYS = 7, RATE_LIMIT_SETS = 16384 };
 
 /* `sets` is a power of two, `policy` not empty. Owned by the caller; NULL without memory. */
-struct rate_limit *rate_limit_new(const struct rate_policy *policy, size_t sets, uint64_t now_ns);
+struct rate_limit *rate_limit_new(const struct rate_policy *policy, size_t sets);
 void rate_limit_free(struct rate_limit *l);
 
 enum rate_outcome {
@@ -63,8 +63,7 @@ struct rate_result {
  * Counts a request of a key. `valid`: the key is known to be valid, and gets a bucket if it has none.
  * Otherwise a key without one is RATE_NONE.
  */
-struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *key, bool valid,
-                                    uint64_t now_ns);
+struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *key, bool valid, uint64_t now);
 
 /* The key is no longer valid: removes its bucket. */
 void rate_limit_remove(struct rate_limit *l, const struct digest *key);

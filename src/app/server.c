@@ -149,9 +149,7 @@ static int server_admin_open(struct server *s)
         .limits.write_timeout_ms = ADMIN_TIMEOUT_MS,
         .balancer = s->admin_balancer,
         .max_rejections = ADMIN_REJECTIONS_MAX,
-        .close_each = true,
-        .accepts_empty_host = true,
-        .evict_any = true,
+        .for_checks = true,
     };
     int passed = s->manager.sockets[SERVICE_SOCKET_ADMIN];
     int err = http_server_new(&s->loop, &options, &s->admin);
@@ -415,7 +413,7 @@ static int server_make_rate_limit(struct server *s)
     const struct rate_policy *policy = &s->config->key_rate;
     if (policy->requests == 0)
         return 0;
-    s->rate_limit = rate_limit_new(policy, RATE_LIMIT_SETS, clock_now_ns());
+    s->rate_limit = rate_limit_new(policy, RATE_LIMIT_SETS);
     return s->rate_limit != NULL ? 0 : -ENOMEM;
 }
 

@@ -807,10 +807,10 @@ void http_connections_init(struct http_connections *conns, uv_loop_t *loop,
 {
     conns->loop = loop;
     conns->options = *options;
-    conns->announcing_close = options->close_each;
+    conns->announcing_close = options->for_checks;
     conns->parser_config.head_max = options->limits.head_max;
     conns->parser_config.body_max = options->limits.body_max;
-    conns->parser_config.accepts_empty_host = options->accepts_empty_host;
+    conns->parser_config.accepts_empty_host = options->for_checks;
     list_init(&conns->open);
     list_init(&conns->run_queue);
     for (int i = 0; i < DEADLINES; i++)
@@ -894,7 +894,7 @@ static struct http_connection *http_connections_next_to_evict(struct http_connec
                 return c;
             http_connection_set_deadline(c, HEAD_TIME);
         }
-    return conns->options.evict_any ? http_connections_oldest(conns, HEAD_TIME, GRACE_TIME, false) : NULL;
+    return conns->options.for_checks ? http_connections_oldest(conns, HEAD_TIME, GRACE_TIME, false) : NULL;
 }
 
 bool http_connections_evict(struct http_connections *conns)

@@ -76,7 +76,7 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
 /*
  * Closes the connection that has waited longest for a request, if no byte of a request was read from it or is
  * in the kernel. Connections of trusted proxies are closed after all others. If no connection waits, another
- * one is closed if the options say so (evict_any). Returns false if nothing was closed.
+ * one is closed if the server is for checks. Returns false if nothing was closed.
  */
 bool http_connections_evict(struct http_connections *conns);
 

@@ -75,7 +75,8 @@ struct http_handler {
      * answered, now or later. */
     void (*resume)(void *arg, struct http_exchange *x, bool in_time);
 
-    /* The client disconnected before the response. The exchange is invalid when this returns. */
+    /* The client disconnected before the response. The exchange is invalid when this returns. Not called, nor
+     * is `resume`, where `handle` always answers at once. */
     void (*cancel)(void *arg, struct http_exchange *x);
 };
 

@@ -10,9 +10,9 @@ struct pending_write {
     uv_write_t request;
     struct http_output *output;
     void (*done)(uv_stream_t *stream, int status);
+    struct buf heads;
     unsigned body_count;
     struct blob *body[HTTP_OUTPUT_MAX];
-    char heads[]; /* copies */
 };
 
 void http_output_add(struct http_output *o, struct blob *body)
@@ -72,6 +72,7 @@ static void http_output_free_pending(struct pending_write *w)
             w->output->unsent -= w->body[i]->len;
         blob_unref(w->body[i]);
     }
+    buf_fini(&w->heads);
     free(w);
 }
 
@@ -84,19 +85,15 @@ static void http_output_on_written(uv_write_t *request, int status)
     done(stream, status);
 }
 
-/* Heads are copied, since their buffer is reused at once; the references to the bodies move. */
-static struct pending_write *http_output_detach(struct http_output *o, uv_buf_t *pieces, unsigned count)
+/* Moves the heads and the references to the bodies: what the pieces point to stays where it is. */
+static struct pending_write *http_output_detach(struct http_output *o)
 {
-    const char *low = o->heads.data;
-    const char *high = low + o->heads.len;
-    struct pending_write *w = malloc(sizeof *w + o->heads.len);
+    struct pending_write *w = malloc(sizeof *w);
     if (w == NULL)
         return NULL;
-    memcpy(w->heads, low, o->heads.len);
-    for (unsigned i = 0; i < count; i++)
-        if (pieces[i].base >= low && pieces[i].base < high)
-            pieces[i].base = w->heads + (pieces[i].base - low);
     w->output = o;
+    w->heads = o->heads;
+    o->heads = BUF_INIT;
     w->body_count = o->count;
     for (unsigned i = 0; i < o->count; i++) {
         w->body[i] = o->response[i].body;
@@ -129,7 +126,7 @@ int http_output_flush(struct http_output *o, uv_stream_t *stream,
         return 0;
     }
     unsigned first = http_output_skip_sent(pieces, taken);
-    struct pending_write *w = http_output_detach(o, pieces + first, count - first);
+    struct pending_write *w = http_output_detach(o);
     http_output_clear(o);
     if (w == NULL)
         return -ENOMEM;

@@ -67,9 +67,10 @@ struct http_server_options {
      * ones get the 503 if their request has arrived, and are closed at once. */
     int max_rejections;
     const struct ip_networks *trusted_proxies; /* their reports of client addresses are used; NULL: none */
-    bool close_each;                           /* every response contains "Connection: close" */
-    bool accepts_empty_host;                   /* health checks send one */
-    bool evict_any; /* at the limit a connection may be closed although it is being read or answered */
+
+    /* For health checks: every response contains "Connection: close", a Host may be empty, and at the limit a
+     * connection may be closed although it is being read or answered. */
+    bool for_checks;
 };
 
 /* Owned by the caller (http_server_close). Returns 0 or a negative errno. */

@@ -77,8 +77,7 @@ static void respond(struct client *c, struct http_exchange *x, int status, size_
     bool is_followed = s->arrived > c->header + c->model.item[c->handled - 1].end;
     bool is_old = max_ms > 0 && (age_ms > 2 * max_ms + max_ms / 5 + 500 ||
                                  (age_ms > max_ms + max_ms / 5 + 500 && !is_followed));
-    c->must_close[c->handled - 1] =
-        scenario.announced_ns > 0 || scenario.options.close_each || (is_old && process_last_stop_ns() == 0);
+    c->must_close[c->handled - 1] = scenario.announced_ns > 0 || (is_old && process_last_stop_ns() == 0);
     c->exchange = NULL;
     c->answered_ns = process_monotonic_ns();
     http_exchange_respond(x, &r);

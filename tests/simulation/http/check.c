@@ -418,7 +418,7 @@ static void check_persistence(struct client *c, const struct model_item *i, cons
     bool close = connection != NULL && strncasecmp(connection, "close", 5) == 0;
     bool is_rejection = c->responses + 1 == c->handled && c->rejected != 0;
     uint64_t age_ms = now_ms() - c->stream->accepted_ns / MS;
-    bool may = is_rejection || !i->keep_alive || scenario.announced_ns > 0 || scenario.options.close_each ||
+    bool may = is_rejection || !i->keep_alive || scenario.announced_ns > 0 ||
                (scenario.options.limits.max_connection_age_ms > 0 &&
                 (process_stopped_ns() > 0 ||
                  age_ms + 110 >= scenario.options.limits.max_connection_age_ms * 9 / 10));
