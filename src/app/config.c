@@ -192,29 +192,6 @@ static int config_check(struct config *c, struct buf *error)
 
 /* --- Redis and the log, whose settings are read again --- */
 
-/* Adds the source of the setting to the reason, which is freed. */
-static int config_explain(const struct config *c, int err, const char *setting, struct buf *why,
-                          struct buf *error)
-{
-    const char *text = buf_c_str(why);
-    if (err == -EINVAL)
-        err = text != NULL ? config_bad(c, error, setting, text) : -ENOMEM;
-    buf_fini(why);
-    return err;
-}
-
-/* The caller calls redis_endpoint_fini in every case. */
-static int config_make_endpoint(const struct config *c, const struct redis_options *options,
-                                struct redis_endpoint *out, struct buf *error)
-{
-    struct buf why = BUF_INIT;
-    int err = redis_endpoint_init(out, options, &why);
-    err = config_explain(c, err, "redis-url", &why, error);
-    if (err == 0 && redis_endpoint_set_prefix(out, span_of(c->values.redis_prefix)) != 0)
-        err = config_bad(c, error, "redis-prefix", REDIS_PREFIX_UNTAGGED);
-    return err;
-}
-
 static bool config_is_tls_file(const struct setting *s)
 {
     return s->type == SETTING_PATH && settings_is_in(CONFIG_REDIS, s);
@@ -240,20 +217,18 @@ int config_read_redis(const struct config *c, struct config_values *last, uint64
                       struct redis_config **out, struct buf *error)
 {
     struct config_values now = {0};
-    struct redis_endpoint endpoint = {0};
     struct buf why = BUF_INIT;
     const char *setting = NULL;
     const struct config_values *before = number == 1 ? &c->values : last;
     int err = settings_read_again(&SETTINGS, CONFIG_REDIS, before, &c->args, &now, error);
     if (err == 0 && number > 1)
         err = config_check_again(c, &now, error);
-    if (err == 0)
-        err = config_make_endpoint(c, &now.redis, &endpoint, error);
     if (err == 0) {
-        err = redis_config_new(&endpoint, &now.redis, number, out, &why, &setting);
-        err = config_explain(c, err, setting, &why, error);
+        err = redis_config_new(&now.redis, span_of(c->values.redis_prefix), number, out, &why, &setting);
+        if (err == -EINVAL)
+            err = config_bad(c, error, setting, buf_message(&why));
     }
-    redis_endpoint_fini(&endpoint);
+    buf_fini(&why);
     config_fini_values(err == 0 ? last : &now);
     if (err == 0)
         *last = now;

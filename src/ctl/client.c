@@ -142,20 +142,8 @@ bool reply_is_id(const struct redis_reply *reply, int64_t id)
 static int client_use_options(struct client *c, const struct redis_options *options, struct buf *error,
                               const char **setting)
 {
-    struct redis_endpoint endpoint;
     struct redis_config *config = NULL;
-    int err = redis_endpoint_init(&endpoint, options, error);
-    *setting = "redis-url";
-    if (err == 0 && redis_endpoint_set_prefix(&endpoint, keyspace_prefix(c->keys)) != 0) {
-        *setting = "redis-prefix";
-        buf_append_str(error, REDIS_PREFIX_UNTAGGED);
-        err = -EINVAL;
-    }
-    if (err != 0) {
-        redis_endpoint_fini(&endpoint);
-        return err;
-    }
-    err = redis_config_new(&endpoint, options, 1, &config, error, setting);
+    int err = redis_config_new(options, keyspace_prefix(c->keys), 1, &config, error, setting);
     if (err == 0)
         redis_client_use(c->redis, config);
     return err;

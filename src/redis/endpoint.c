@@ -448,39 +448,6 @@ void redis_endpoint_select(const struct redis_endpoint *t, struct buf *out)
     command_add_int(out, t->db);
 }
 
-/* --- what connections are made with --- */
-
-int redis_config_new(struct redis_endpoint *endpoint, const struct redis_options *options, uint64_t number,
-                     struct redis_config **out, struct buf *why, const char **setting)
-{
-    struct redis_config *c = calloc(1, sizeof *c);
-    if (c == NULL) {
-        redis_endpoint_fini(endpoint);
-        return -ENOMEM;
-    }
-    atomic_init(&c->references, 1);
-    c->number = number;
-    c->endpoint = *endpoint;
-    *endpoint = (struct redis_endpoint){0};
-    int err =
-        c->endpoint.transport == REDIS_TRANSPORT_TLS ? redis_tls_new(options, &c->tls, why, setting) : 0;
-    if (err != 0) {
-        redis_config_unref(c);
-        return err;
-    }
-    *out = c;
-    return 0;
-}
-
-void redis_config_unref(struct redis_config *c)
-{
-    if (c == NULL || atomic_fetch_sub_explicit(&c->references, 1, memory_order_acq_rel) > 1)
-        return;
-    redis_tls_free(c->tls);
-    redis_endpoint_fini(&c->endpoint);
-    free(c);
-}
-
 /* --- the slot of a cluster --- */
 
 /* CRC-16/XMODEM. */
@@ -507,6 +474,44 @@ int redis_endpoint_set_prefix(struct redis_endpoint *t, struct span prefix)
     if (len == 0 || len == tag.len)
         return -EINVAL;
     t->discovery.slot = (int)(redis_endpoint_crc16((struct span){tag.data, len}) % REDIS_CLUSTER_SLOTS);
+    return 0;
+}
+
+/* --- what connections are made with --- */
+
+void redis_config_unref(struct redis_config *c)
+{
+    if (c == NULL || atomic_fetch_sub_explicit(&c->references, 1, memory_order_acq_rel) > 1)
+        return;
+    redis_tls_free(c->tls);
+    redis_endpoint_fini(&c->endpoint);
+    free(c);
+}
+
+int redis_config_new(const struct redis_options *options, struct span prefix, uint64_t number,
+                     struct redis_config **out, struct buf *why, const char **setting)
+{
+    struct redis_config *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return -ENOMEM;
+    atomic_init(&c->references, 1);
+    c->number = number;
+    *setting = "redis-url";
+    int err = redis_endpoint_init(&c->endpoint, options, why);
+    if (err == 0 && redis_endpoint_set_prefix(&c->endpoint, prefix) != 0) {
+        *setting = "redis-prefix";
+        buf_append_str(
+            why, "a Redis Cluster needs a hash tag in the prefix, such as {channels}:, so that all keys "
+                 "are in one slot");
+        err = -EINVAL;
+    }
+    if (err == 0 && c->endpoint.transport == REDIS_TRANSPORT_TLS)
+        err = redis_tls_new(options, &c->tls, why, setting);
+    if (err != 0) {
+        redis_config_unref(c);
+        return err;
+    }
+    *out = c;
     return 0;
 }
 

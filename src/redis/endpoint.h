@@ -121,10 +121,6 @@ static inline bool redis_endpoint_is_discovered(const struct redis_endpoint *t)
 
 enum { REDIS_CLUSTER_SLOTS = 16384 };
 
-/* The reason for which redis_endpoint_set_prefix fails. */
-#define REDIS_PREFIX_UNTAGGED \
-    "a Redis Cluster needs a hash tag in the prefix, such as {channels}:, so that all keys are in one slot"
-
 /*
  * Sets the prefix of all keys. In a cluster the prefix must contain a hash tag, "{...}", which puts all keys
  * into one slot. Returns 0, or -EINVAL if it does not.
@@ -170,11 +166,11 @@ struct redis_config {
 };
 
 /*
- * Takes ownership of `endpoint`, in every case, and reads the certificates that `options` names. One
- * reference, for the caller. Returns 0, -ENOMEM, or -EINVAL. Then `why` has a reason without secrets, and
- * *setting the name of the setting concerned.
+ * Reads the URL and the certificates that `options` names. `prefix` is that of all keys. One reference, for
+ * the caller. Returns 0, -ENOMEM, or -EINVAL. Then `why` has a reason without secrets, and *setting the name
+ * of the setting concerned.
  */
-int redis_config_new(struct redis_endpoint *endpoint, const struct redis_options *options, uint64_t number,
+int redis_config_new(const struct redis_options *options, struct span prefix, uint64_t number,
                      struct redis_config **out, struct buf *why, const char **setting)
     __attribute__((warn_unused_result));
 

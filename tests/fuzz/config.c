@@ -56,8 +56,12 @@ static void print(const struct config *c, struct buf *out)
     redis_endpoint_fini(&endpoint);
     buf_append_char(out, '\n');
     buf_append_str(out, c->values.api.base_path);
-    buf_append(out, &c->listen, sizeof c->listen);
-    buf_append(out, &c->admin_listen, sizeof c->admin_listen);
+    const struct addr *const addresses[] = {&c->listen, &c->admin_listen};
+    for (int i = 0; i < 2; i++) {
+        char text[ADDR_TEXT_MAX];
+        addr_write(addresses[i], text);
+        buf_append_str(out, text);
+    }
     buf_append(out, &c->stale_keys_limit, sizeof c->stale_keys_limit);
     FUZZ_CHECK(buf_error(out) == 0);
 }

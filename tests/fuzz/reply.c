@@ -390,11 +390,9 @@ static void begin(void)
     static char none[] = "";
     if (!begun) {
         struct redis_options settings = {url, none, none, none, none, none, none};
-        struct redis_endpoint endpoint;
         const char *setting = NULL;
         FUZZ_CHECK(uv_loop_init(&w.loop) == 0 && keyspace_init(&w.keyspace, SPAN("channels:")) == 0);
-        FUZZ_CHECK(redis_endpoint_init(&endpoint, &settings, NULL) == 0);
-        FUZZ_CHECK(redis_config_new(&endpoint, &settings, 1, &w.redis, NULL, &setting) == 0);
+        FUZZ_CHECK(redis_config_new(&settings, SPAN("channels:"), 1, &w.redis, NULL, &setting) == 0);
         (void)signal(SIGPIPE, SIG_IGN);
         begun = true;
     }

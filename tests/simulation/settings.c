@@ -24,19 +24,12 @@ static int make(bool wrong)
     static char password[16];
     static char none[] = "";
     struct redis_options options = {url, password, none, none, none, none, none};
-    struct redis_endpoint endpoint = {0};
     struct redis_config *made = NULL;
     struct buf why = BUF_INIT;
     const char *setting = NULL;
     (void)snprintf(url, sizeof url, "%s", scenario.url);
     (void)snprintf(password, sizeof password, "%zu", wrong ? SETTINGS_WRONG : count + 1);
-    int err = redis_endpoint_init(&endpoint, &options, &why);
-    if (err == 0)
-        err = redis_endpoint_set_prefix(&endpoint, SPAN("{sim}:"));
-    if (err == 0)
-        err = redis_config_new(&endpoint, &options, count + 1, &made, &why, &setting);
-    else
-        redis_endpoint_fini(&endpoint);
+    int err = redis_config_new(&options, SPAN("{sim}:"), count + 1, &made, &why, &setting);
     if (err != 0 && err != -ENOMEM)
         trace_fail("no settings: %s", buf_message(&why));
     buf_fini(&why);

@@ -39,11 +39,7 @@ static int make(const char *ca, const char *cert, const char *key, struct redis_
     char none[] = "";
     struct redis_options options = {
         url, none, (char *)(uintptr_t)ca, (char *)(uintptr_t)cert, (char *)(uintptr_t)key, none, none};
-    struct redis_endpoint endpoint;
-    assert_int_equal(redis_endpoint_init(&endpoint, &options, error), 0);
-    int err = redis_config_new(&endpoint, &options, 7, out, error, setting);
-    assert_null(endpoint.host); /* it was taken */
-    return err;
+    return redis_config_new(&options, SPAN("channels:"), 7, out, error, setting);
 }
 
 TEST_CASE(what_was_read_is_there_until_the_last_reference)
