@@ -535,7 +535,7 @@ static void fault_replica_restart(struct run *run, enum fault_kind kind, int ms)
 static void fault_master_silent(struct run *run, enum fault_kind kind, int ms)
 {
     schedule_begin(run->schedule, kind, RULE_DISCONNECTED);
-    proxy_set_blackhole(run->replica.link, PROXY_BOTH);
+    proxy_set_blackhole(run->replica.link, true);
     schedule_redis_down(run->schedule);
     sleep_ms(ms);
     schedule_redis_up(run->schedule);

@@ -1,149 +1,121 @@
-/* A master that dies, stalls or is demoted by order, and is replaced by Sentinels. */
+/*
+ * Real Sentinels: a master that dies, stalls or is demoted by order, and is replaced. What is answered at
+ * each moment of a failover: the topologies of tests/simulation/sentinel.c.
+ */
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "faults/testbed.h"
+#include "support/fixture.h"
 #include "support/sentinel.h"
 
-enum { FOLLOW_MS = 1000, FOLLOW_REPLICA_MS = 5000 };
+enum { FAN_OUT = 12, STEADY_MS = 3000 };
+
+static const char PATH[] = "channel/by-id/1/";
 
 static struct sentinel_cluster cluster;
-static int master; /* after the failover */
+static struct fixture fixture;
 
-static int setup_at(void **state, const char *role)
+static void setup_at(const char *role)
 {
-    static const char *const env[] = {"CHANNELD_REQUEST_TIMEOUT=1s", "CHANNELD_STALE_LIMIT=2m", NULL};
+    static const char *const env[] = {"CHANNELD_STALE_LIMIT=2m", NULL};
     sentinel_cluster_start(&cluster, 2, 3);
-    testbed_write(&cluster.redis[0], 1);
+    catalogue_issue_key(&cluster.redis[0], FIXTURE_KEY);
+    catalogue_put(&cluster.redis[0], "{\"max_channel_id\":1,\"title\":\"before\"}", 1);
     assert_int_equal(redis_integer(&cluster.redis[0], "WAIT 2 %d", WAIT_DEADLINE_MS / 2), 2);
-    testbed_start_at(state, text_temp("%s%s", cluster.url, role), env, "channeld_sentinels_connected");
-    return 0;
+    fixture_serve(&fixture, text_temp("%s%s", cluster.url, role), env, SERVER_WAIT_READY);
+    server_await_metric(&fixture.server, "channeld_sentinels_connected", 2);
 }
 
 static int setup(void **state)
 {
-    return setup_at(state, "");
+    (void)state;
+    setup_at("");
+    return 0;
 }
 
 static int setup_at_replicas(void **state)
 {
-    return setup_at(state, "?role=replica");
+    (void)state;
+    setup_at("?role=replica");
+    server_await_metric(&fixture.server, "channeld_redis_role{role=\"replica\"}", 2);
+    return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)testbed_teardown(state);
+    (void)state;
+    fixture_fini(&fixture);
     sentinel_cluster_stop(&cluster);
     return 0;
 }
 
-static void kill_master(struct testbed *bed)
+/* Each worker has some of the connections. */
+static bool all_serve_the_change(void *arg)
 {
-    (void)bed;
-    redis_kill(&cluster.redis[0]);
-}
-
-/* A Sentinel that workers use is lost with the master: both are on one machine. */
-static void kill_master_and_sentinel(struct testbed *bed)
-{
-    redis_kill(&cluster.sentinel[0]);
-    kill_master(bed);
-}
-
-static void pause_master(struct testbed *bed)
-{
-    (void)bed;
-    redis_pause(&cluster.redis[0]);
-}
-
-static void order_failover(struct testbed *bed)
-{
-    (void)bed;
-    master = sentinel_cluster_fail_over(&cluster, 0);
-}
-
-static void await_failover(struct testbed *bed)
-{
-    (void)bed;
-    master = sentinel_cluster_await_other(&cluster, 0);
-}
-
-/* What is written to the new master is served. On a busy machine Sentinels may replace that too. */
-static void expect_new_master_within(struct testbed *bed, int ms)
-{
-    clients_free(bed->clients);
-    bed->clients = NULL;
-    for (;;) {
-        redis_disconnect(&cluster.redis[master]); /* Sentinel closes the connections of a promoted replica */
-        testbed_write(&cluster.redis[master], 2);
-        if (wait_until(testbed_serves_version_2, bed, ms + WAIT_DEADLINE_MS))
-            return;
-        int now = sentinel_cluster_await_other(&cluster, 0);
-        if (now == master)
-            break;
-        master = now;
+    struct http_conn conn[FAN_OUT];
+    int changed = 0;
+    (void)arg;
+    for (int i = 0; i < FAN_OUT; i++)
+        fixture_start_get(&fixture, &conn[i], PATH);
+    for (int i = 0; i < FAN_OUT; i++) {
+        AUTO(http_response_free) struct http_response response;
+        assert_int_equal(http_read(&conn[i], false, &response), 0);
+        changed += strstr(response.body, "\"after\"") != NULL;
+        http_close(&conn[i]);
     }
-    AUTOFREE char *log = server_log(&bed->fixture.server);
-    print_error("%s", log);
-    fail_msg("not all responses are those of master %d", master);
+    return changed == FAN_OUT;
 }
 
-static void expect_new_master(struct testbed *bed)
+/* What was read before is served meanwhile, and then what is written to the new master. On a busy machine
+ * Sentinels may replace that, too. */
+static void expect_new_master(int master)
 {
-    expect_new_master_within(bed, FOLLOW_MS);
+    fixture_expect_text(&fixture, PATH, "\"before\"");
+    assert_int_equal(server_admin_status(&fixture.server, "/readyz"), 200);
+    for (int now = master;; master = now) {
+        redis_disconnect(&cluster.redis[master]); /* Sentinel closes the connections of a promoted replica */
+        redis_do(&cluster.redis[master], "HSET channels:card:1 title after");
+        if (wait_until(all_serve_the_change, NULL, WAIT_DEADLINE_MS))
+            return;
+        now = sentinel_cluster_await_other(&cluster, 0);
+        if (now == master)
+            fail_msg("not all responses are those of master %d", master);
+    }
 }
 
-SLOW_TEST_WITH(killed_master_is_replaced, setup, teardown)
+/* A Sentinel that workers use is lost with it: both are on one machine. */
+SLOW_TEST_WITH(killed_master_and_sentinel_are_replaced, setup, teardown)
 {
-    outage_run(*state, &(struct outage){"master killed", kill_master, await_failover, .lasts_ms = 300,
-                                        .recovery_ms = FOLLOW_MS});
-    expect_new_master(*state);
-}
-
-SLOW_TEST_WITH(sentinel_lost_with_the_master, setup, teardown)
-{
-    struct testbed *bed = *state;
-    outage_run(bed, &(struct outage){"master and sentinel killed", kill_master_and_sentinel, await_failover,
-                                     .lasts_ms = 300, .recovery_ms = FOLLOW_MS});
-    expect_new_master(bed);
-    server_await_metric(&bed->fixture.server, "channeld_sentinels_connected", 2);
+    fixture_expect(&fixture, PATH, 200);
+    redis_kill(&cluster.sentinel[0]);
+    redis_kill(&cluster.redis[0]);
+    expect_new_master(sentinel_cluster_await_other(&cluster, 0));
+    server_await_metric(&fixture.server, "channeld_sentinels_connected", 2);
 }
 
 /* It wakes up with its former connections and data. */
 SLOW_TEST_WITH(stalled_master_that_wakes_up_is_ignored, setup, teardown)
 {
-    outage_run(*state, &(struct outage){"master stalled", pause_master, await_failover, .lasts_ms = 300,
-                                        .recovery_ms = FOLLOW_MS, .unnoticed = true});
-    expect_new_master(*state);
+    redis_pause(&cluster.redis[0]);
+    expect_new_master(sentinel_cluster_await_other(&cluster, 0));
     redis_resume(&cluster.redis[0]);
-    assert_true(wait_holds(testbed_serves_version_2, *state, 3 * FOLLOW_MS));
+    assert_true(wait_holds(all_serve_the_change, NULL, STEADY_MS));
 }
 
-/* With all servers running. */
-SLOW_TEST_WITH(ordered_failover, setup, teardown)
-{
-    outage_run(*state, &(struct outage){"failover by order", order_failover, .recovery_ms = FOLLOW_MS,
-                                        .lasts_ms = FOLLOW_MS, .unnoticed = true});
-    expect_new_master(*state);
-}
-
-/* One replica becomes the master, and the other one follows it: both without a link until then. Where the
- * other is not linked yet, the new master is read. */
+/* One replica becomes the master, and the other one follows it. */
 SLOW_TEST_WITH(replicas_of_a_killed_master_are_read_again, setup_at_replicas, teardown)
 {
-    struct testbed *bed = *state;
-    server_await_metric(&bed->fixture.server, "channeld_redis_role{role=\"replica\"}", 2);
-    outage_run(bed, &(struct outage){"master of the replicas killed", kill_master, await_failover,
-                                     .lasts_ms = 300, .recovery_ms = FOLLOW_REPLICA_MS});
-    expect_new_master_within(bed, FOLLOW_REPLICA_MS);
+    redis_kill(&cluster.redis[0]);
+    expect_new_master(sentinel_cluster_await_other(&cluster, 0));
 }
 
-/* One replica becomes the master, the former master and the other replica follow it. */
+/* With all servers running: the former master follows, too. */
+SLOW_TEST_WITH(ordered_failover, setup, teardown)
+{
+    expect_new_master(sentinel_cluster_fail_over(&cluster, 0));
+}
+
 SLOW_TEST_WITH(replicas_follow_an_ordered_failover, setup_at_replicas, teardown)
 {
-    struct testbed *bed = *state;
-    outage_run(bed, &(struct outage){"failover by order, at replicas", order_failover, .lasts_ms = FOLLOW_MS,
-                                     .recovery_ms = FOLLOW_REPLICA_MS, .unnoticed = true});
-    expect_new_master_within(bed, FOLLOW_REPLICA_MS);
+    expect_new_master(sentinel_cluster_fail_over(&cluster, 0));
 }

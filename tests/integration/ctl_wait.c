@@ -289,7 +289,7 @@ static void expect_signal_ends(const char *const *args)
     redis_start(&behind, NULL);
     struct proxy *proxy = proxy_new(behind.port);
     (void)snprintf(behind.url, sizeof behind.url, "redis://127.0.0.1:%d", proxy_port(proxy));
-    proxy_set_blackhole(proxy, PROXY_BOTH);
+    proxy_set_blackhole(proxy, true);
     ctl_start_at(&process, &behind, args);
     assert_true(wait_until(has_connected, proxy, WAIT_DEADLINE_MS));
     process_signal(&process, SIGTERM);

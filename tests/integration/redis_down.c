@@ -10,7 +10,7 @@
 
 enum { CHANNELS = 60, REQUEST_TIMEOUT_MS = 2000, ATTEMPTS = 4, TIMEOUTS_MAX = 8 };
 
-static const char *const ENV[] = {"CHANNELD_REQUEST_TIMEOUT=2s", NULL};
+static const char *const SETTINGS[] = {"CHANNELD_REQUEST_TIMEOUT=2s", NULL};
 
 /* ---- not there ---- */
 
@@ -19,7 +19,8 @@ static int setup_without_redis(void **state)
     struct fixture *fixture = calloc(1, sizeof *fixture);
     assert_non_null(fixture);
     redis_prepare(&fixture->redis, NULL);
-    server_start(&fixture->server, &(struct server_spec){fixture->redis.url, ENV, SERVER_WAIT_LISTENING});
+    server_start(&fixture->server,
+                 &(struct server_spec){fixture->redis.url, SETTINGS, SERVER_WAIT_LISTENING});
     *state = fixture;
     return 0;
 }
@@ -70,6 +71,24 @@ TEST_CASE_WITH(redis_comes_up_after_channeld, setup_without_redis, fixture_teard
         fixture_expect_sample(fixture, n);
 }
 
+/* ---- full ---- */
+
+TEST_CASE(redis_that_is_full_accepts_channeld_later)
+{
+    AUTO(redis_stop) struct redis full;
+    AUTO(fixture_fini) struct fixture f;
+    redis_start(&full, ENV("--maxclients", "1"));
+    catalogue_issue_key(&full, FIXTURE_KEY);
+    catalogue_put_samples(&full, 1);
+    fixture_serve(&f, full.url, SETTINGS, SERVER_WAIT_LISTENING);
+    fixture_expect_unavailable(&f, "channels/");
+    assert_int_equal(server_admin_status(&f.server, "/readyz"), 503);
+    server_await_log(&f.server, "max number of clients reached");
+    redis_do(&full, "CONFIG SET maxclients 1000");
+    server_await_admin(&f.server, "/readyz", 200);
+    fixture_expect_sample(&f, 0);
+}
+
 TEST_CASE_WITH(channeld_stops_without_redis, setup_without_redis, NULL)
 {
     struct fixture *fixture = *state;
@@ -89,7 +108,7 @@ static const char *const UNCACHED[] = {"channel/by-id/11/", "channel/by-id/12/",
 
 static int setup_stalled(void **state)
 {
-    *state = fixture_new(CHANNELS, ENV);
+    *state = fixture_new(CHANNELS, SETTINGS);
     return 0;
 }
 

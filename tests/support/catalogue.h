@@ -34,22 +34,6 @@ void catalogue_put(struct redis *redis, const char *card, double score);
 /* Puts the samples 0..count-1, in that order. */
 void catalogue_put_samples(struct redis *redis, size_t count);
 
-/* ---- versioned channels ---- */
-
-/*
- * A catalogue whose content tells its version: every title is "v<version> of <id>". Channels 1 to
- * CATALOGUE_LISTED are in the list and have links, which makes one full page and a short one. The channels
- * from CATALOGUE_SPARE on are in no list, and are requested by id once each.
- */
-enum { CATALOGUE_LISTED = 110, CATALOGUE_SPARE = 1000000, CATALOGUE_SPARES = 20000 };
-
-/* Writes all of it in that version, and issues the key, in one script: no client sees half of it. */
-void catalogue_put_version(struct redis *redis, int version, const char *key);
-
-/* The expected bodies in that version, owned. */
-char *catalogue_version_card(long long id, int version);
-char *catalogue_version_page(int number, int version);
-
 /* ---- API keys ---- */
 
 /* Makes the key valid: its SHA-256 goes into the set of keys. */

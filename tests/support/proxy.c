@@ -127,17 +127,13 @@ static void proxy_pipe_fini(struct proxy_pipe *pipe)
 
 /* ---- types ---- */
 
-/* A fault that was requested for a connection; its thread carries it out. */
-enum proxy_order { ORDER_NONE, ORDER_RESET, ORDER_FINISH, ORDER_DROP, ORDER_HOLD };
-
 struct proxy_link {
     struct proxy *proxy;
     int client;
     pthread_t thread;
-    bool used;         /* written by the acceptor: there is a thread to be joined */
-    atomic_bool done;  /* it has ended */
-    atomic_int order;  /* enum proxy_order */
-    atomic_bool drops; /* drops everything from now on */
+    bool used;        /* written by the acceptor: there is a thread to be joined */
+    atomic_bool done; /* it has ended */
+    atomic_int order; /* the fault that was requested for it; its thread carries it out */
     struct proxy_pipe up, down;
 };
 
@@ -147,7 +143,7 @@ struct proxy {
     int target_port;
     atomic_size_t rate;
     atomic_int latency_ms;
-    atomic_int blackhole; /* enum proxy_way */
+    atomic_bool blackhole;
     atomic_bool refusing;
     atomic_int connections;
     atomic_size_t answered;
@@ -155,25 +151,10 @@ struct proxy {
     pthread_mutex_t lock; /* the three below */
     bool armed;
     size_t fault_after;
-    enum proxy_order fault;
+    enum proxy_fault fault;
     pthread_t acceptor;
     struct proxy_link links[PROXY_CONNECTIONS_MAX];
 };
-
-static enum proxy_order order_of(enum proxy_fault fault)
-{
-    switch (fault) {
-    case PROXY_RESET:
-        return ORDER_RESET;
-    case PROXY_FINISH:
-        return ORDER_FINISH;
-    case PROXY_DROP:
-        return ORDER_DROP;
-    case PROXY_HOLD:
-        return ORDER_HOLD;
-    }
-    return ORDER_NONE;
-}
 
 /* Closing with nothing to linger for sends a reset. */
 static void proxy_reset(int fd)
@@ -183,11 +164,6 @@ static void proxy_reset(int fd)
 }
 
 /* ---- one connection ---- */
-
-static bool link_is_blackholed(const struct proxy_link *link, enum proxy_way way)
-{
-    return atomic_load(&link->drops) || (atomic_load(&link->proxy->blackhole) & (int)way) != 0;
-}
 
 /* How many of `length` response bytes may pass before the injected fault; requests it with the last one. */
 static size_t link_before_fault(struct proxy_link *link, size_t length)
@@ -209,26 +185,17 @@ static size_t link_before_fault(struct proxy_link *link, size_t length)
 /* False when the connection has to end now. */
 static bool link_apply_fault(struct proxy_link *link)
 {
-    int order = ORDER_HOLD;
-    if (atomic_load(&link->order) == order) { /* in force before proxy_has_injected() says so */
-        proxy_set_blackhole(link->proxy, PROXY_BOTH);
-        (void)atomic_compare_exchange_strong(&link->order, &order, ORDER_NONE);
-        return true;
-    }
-    switch ((enum proxy_order)atomic_exchange(&link->order, ORDER_NONE)) {
-    case ORDER_RESET:
+    int order = atomic_load(&link->order);
+    if (order == PROXY_HOLD) /* in force before proxy_has_injected() says so */
+        proxy_set_blackhole(link->proxy, true);
+    if (order == PROXY_RESET)
         proxy_reset(link->client);
-        return false;
-    case ORDER_FINISH:
+    if (order == PROXY_FINISH) {
         (void)shutdown(link->client, SHUT_WR);
         link->down.finished = true;
-        return true;
-    case ORDER_DROP:
-        atomic_store(&link->drops, true);
-        return true;
-    default:
-        return true;
     }
+    (void)atomic_compare_exchange_strong(&link->order, &order, PROXY_NO_FAULT);
+    return order != PROXY_RESET;
 }
 
 static bool link_send_up(struct proxy_link *link)
@@ -246,7 +213,7 @@ static bool link_send_up(struct proxy_link *link)
 static bool link_send_down(struct proxy_link *link)
 {
     size_t length = 0;
-    while (atomic_load(&link->order) == ORDER_NONE && !link->down.finished &&
+    while (atomic_load(&link->order) == PROXY_NO_FAULT && !link->down.finished &&
            (length = proxy_pipe_due(&link->down)) > 0) {
         length = link_before_fault(link, length);
         while (length > 0) {
@@ -266,23 +233,20 @@ static bool link_send_down(struct proxy_link *link)
 /* One round: reads what has come, passes on what is due. False when the connection has ended. */
 static bool link_turn(struct proxy_link *link)
 {
-    bool up = !link_is_blackholed(link, PROXY_UP);
-    bool down = !link_is_blackholed(link, PROXY_DOWN);
-    struct pollfd fds[2] = {{.fd = up && !link->up.ended ? link->client : -1, .events = POLLIN},
-                            {.fd = down && !link->down.ended ? link->down.from : -1, .events = POLLIN}};
-    int wait = up ? proxy_pipe_wait(&link->up, PROXY_TICK_MS) : PROXY_TICK_MS;
-    if (poll(fds, 2, down ? proxy_pipe_wait(&link->down, wait) : wait) < 0 && errno != EINTR)
+    const struct proxy *proxy = link->proxy;
+    bool open = !atomic_load(&proxy->blackhole);
+    struct pollfd fds[2] = {{.fd = open && !link->up.ended ? link->client : -1, .events = POLLIN},
+                            {.fd = open && !link->down.ended ? link->down.from : -1, .events = POLLIN}};
+    int wait = open ? proxy_pipe_wait(&link->down, proxy_pipe_wait(&link->up, PROXY_TICK_MS)) : PROXY_TICK_MS;
+    if (poll(fds, 2, wait) < 0 && errno != EINTR)
         return false;
-    up = up && !link_is_blackholed(link, PROXY_UP); /* it may have been set meanwhile */
-    down = down && !link_is_blackholed(link, PROXY_DOWN);
-    if (up && fds[0].revents != 0 && !proxy_pipe_fill(&link->up, atomic_load(&link->proxy->latency_ms), 0))
+    int latency_ms = atomic_load(&proxy->latency_ms);
+    open = open && !atomic_load(&proxy->blackhole); /* it may have been set meanwhile */
+    if (open && fds[0].revents != 0 && !proxy_pipe_fill(&link->up, latency_ms, 0))
         return false;
-    if (down && fds[1].revents != 0 &&
-        !proxy_pipe_fill(&link->down, atomic_load(&link->proxy->latency_ms), atomic_load(&link->proxy->rate)))
+    if (open && fds[1].revents != 0 && !proxy_pipe_fill(&link->down, latency_ms, atomic_load(&proxy->rate)))
         return false;
-    if (up && !link_send_up(link))
-        return false;
-    if (down && !link_send_down(link))
+    if (open && !(link_send_up(link) && link_send_down(link)))
         return false;
     proxy_pipe_finish(&link->up);
     proxy_pipe_finish(&link->down);
@@ -341,8 +305,7 @@ static void proxy_accept(struct proxy *proxy)
     link->proxy = proxy;
     link->client = client;
     atomic_store(&link->done, false);
-    atomic_store(&link->order, ORDER_NONE);
-    atomic_store(&link->drops, false);
+    atomic_store(&link->order, PROXY_NO_FAULT);
     link->used = pthread_create(&link->thread, NULL, proxy_run_link, link) == 0;
     if (!link->used)
         (void)close(client);
@@ -392,9 +355,9 @@ void proxy_set_rate(struct proxy *proxy, size_t bytes_per_second)
     atomic_store(&proxy->rate, bytes_per_second);
 }
 
-void proxy_set_blackhole(struct proxy *proxy, enum proxy_way ways)
+void proxy_set_blackhole(struct proxy *proxy, bool blackhole)
 {
-    atomic_store(&proxy->blackhole, (int)ways);
+    atomic_store(&proxy->blackhole, blackhole);
 }
 
 void proxy_set_refusing(struct proxy *proxy, bool refusing)
@@ -405,21 +368,21 @@ void proxy_set_refusing(struct proxy *proxy, bool refusing)
 void proxy_inject(struct proxy *proxy, enum proxy_fault fault)
 {
     for (int i = 0; i < PROXY_CONNECTIONS_MAX; i++)
-        atomic_store(&proxy->links[i].order, (int)order_of(fault));
+        atomic_store(&proxy->links[i].order, (int)fault);
 }
 
-static void proxy_arm(struct proxy *proxy, bool armed, size_t bytes, enum proxy_order order)
+static void proxy_arm(struct proxy *proxy, bool armed, size_t bytes, enum proxy_fault fault)
 {
     (void)pthread_mutex_lock(&proxy->lock);
     proxy->armed = armed;
     proxy->fault_after = bytes;
-    proxy->fault = order;
+    proxy->fault = fault;
     (void)pthread_mutex_unlock(&proxy->lock);
 }
 
 void proxy_inject_after(struct proxy *proxy, size_t bytes, enum proxy_fault fault)
 {
-    proxy_arm(proxy, true, bytes, order_of(fault));
+    proxy_arm(proxy, true, bytes, fault);
 }
 
 bool proxy_has_injected(struct proxy *proxy)
@@ -428,19 +391,17 @@ bool proxy_has_injected(struct proxy *proxy)
     bool injected = !proxy->armed;
     (void)pthread_mutex_unlock(&proxy->lock);
     for (int i = 0; i < PROXY_CONNECTIONS_MAX; i++)
-        injected = injected && atomic_load(&proxy->links[i].order) == ORDER_NONE;
+        injected = injected && atomic_load(&proxy->links[i].order) == PROXY_NO_FAULT;
     return injected;
 }
 
 void proxy_restore(struct proxy *proxy)
 {
-    proxy_arm(proxy, false, 0, ORDER_NONE);
+    proxy_arm(proxy, false, 0, PROXY_NO_FAULT);
     proxy_set_latency(proxy, 0);
     proxy_set_rate(proxy, 0);
     proxy_set_refusing(proxy, false);
-    proxy_set_blackhole(proxy, PROXY_NONE);
-    for (int i = 0; i < PROXY_CONNECTIONS_MAX; i++)
-        atomic_store(&proxy->links[i].drops, false);
+    proxy_set_blackhole(proxy, false);
 }
 
 size_t proxy_bytes_down(const struct proxy *proxy)

@@ -12,12 +12,9 @@
 
 struct proxy;
 
-/* Directions: up to the server, down from it. */
-enum proxy_way { PROXY_NONE = 0, PROXY_UP = 1, PROXY_DOWN = 2, PROXY_BOTH = 3 };
-
-/* A fault of one connection: a reset, the end of the responses (FIN), or all further bytes dropped.
- * PROXY_HOLD is proxy_set_blackhole(proxy, PROXY_BOTH). */
-enum proxy_fault { PROXY_RESET, PROXY_FINISH, PROXY_DROP, PROXY_HOLD };
+/* A fault of one connection: a reset, or the end of the responses (FIN). PROXY_HOLD is
+ * proxy_set_blackhole(proxy, true). */
+enum proxy_fault { PROXY_NO_FAULT, PROXY_RESET, PROXY_FINISH, PROXY_HOLD };
 
 /* Starts it on a port of its own; owned. */
 struct proxy *proxy_new(int target_port);
@@ -34,9 +31,9 @@ void proxy_set_latency(struct proxy *proxy, int ms);
 /* Limits the rate of responses, in bytes per second; 0: no limit. */
 void proxy_set_rate(struct proxy *proxy, size_t bytes_per_second);
 
-/* Nothing passes in these directions, while connections stay open and new ones are accepted. Bytes that were
+/* Nothing passes, while connections stay open and new ones are accepted. Bytes that were
  * held back are passed on afterwards. */
-void proxy_set_blackhole(struct proxy *proxy, enum proxy_way ways);
+void proxy_set_blackhole(struct proxy *proxy, bool blackhole);
 
 /* New connections are reset at once. */
 void proxy_set_refusing(struct proxy *proxy, bool refusing);
