@@ -139,13 +139,6 @@ static const char *config_check_pair(const char *one, const char *other)
                : "a client certificate needs its key, and a key its certificate";
 }
 
-static const char *config_check_access_log(const struct config_values *v, int *share)
-{
-    return access_log_parse(span_of(v->log.access), share) == 0
-               ? NULL
-               : "off, errors, all or a share from 0.01% to 100% is expected";
-}
-
 /* Reports the first setting that is wrong. */
 static int config_check(struct config *c, struct buf *error)
 {
@@ -153,7 +146,6 @@ static int config_check(struct config *c, struct buf *error)
     const struct redis_options *redis = &v->redis;
     struct span origin = SPAN_ABSENT;
     struct span network = SPAN_ABSENT;
-    int share = 0;
     const struct {
         const char *setting, *why;
         const struct span *element; /* of a list: the one that is wrong */
@@ -176,7 +168,6 @@ static int config_check(struct config *c, struct buf *error)
         {"trusted-proxies", ip_networks_parse(span_of(v->trusted_proxies), &c->trusted_proxies, &network),
          &network, "networks such as 10.0.0.0/8 are expected, separated by commas"},
         {"key-rate", rate_policy_parse(span_of(v->key_rate), &c->key_rate), NULL, NULL},
-        {"access-log", config_check_access_log(v, &share), NULL, NULL},
     };
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
         if (checks[i].why == NULL)
@@ -239,25 +230,14 @@ int config_read_log(const struct config *c, const struct config_values *last, st
                     int *access_log, struct buf *error)
 {
     int err = settings_read_again(&SETTINGS, CONFIG_LOG, last, &c->args, now, error);
-    const char *why = err == 0 ? config_check_access_log(now, access_log) : NULL;
-    return why != NULL ? config_bad(c, error, "access-log", why) : err;
+    if (err == 0 && access_log_parse(span_of(now->log.access), access_log) != 0)
+        err =
+            config_bad(c, error, "access-log", "off, errors, all or a share from 0.01% to 100% is expected");
+    return err;
 }
 
 /* --- The program's table, and reading all of it --- */
 
-/* --help and --version win over all errors. */
-static int config_find_help_or_version(int argc, char **argv)
-{
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return CONFIG_HELP;
-        if (strcmp(argv[i], "--version") == 0)
-            return CONFIG_VERSION;
-    }
-    return CONFIG_RUN;
-}
-
-/* The last two are found before the others. */
 enum { FLAG_CHECK, FLAG_PROBE, FLAG_VERSION, FLAG_HELP, FLAG_COUNT };
 static const struct settings_flag FLAGS[FLAG_COUNT] = {
     {"--check", NULL, "run all checks of a start, print the settings in force, and exit"},
@@ -296,24 +276,24 @@ static int config_check_all(struct config *c, bool probes, struct buf *error)
     return err;
 }
 
+/* --help and --version win over wrong variables and words. */
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
 {
-    int wanted = config_find_help_or_version(argc, argv);
-    if (wanted != CONFIG_RUN)
-        return wanted;
     c->args = (struct settings_args){.argc = argc, .argv = argv, .flags = FLAGS, .flag_count = FLAG_COUNT};
+    const char *const *given = c->args.flag;
     int err = settings_read(&SETTINGS, &c->values, &c->args, error);
+    if (given[FLAG_HELP] != NULL || given[FLAG_VERSION] != NULL)
+        return given[FLAG_HELP] != NULL ? CONFIG_HELP : CONFIG_VERSION;
     if (err > 0) {
         buf_append_str(error, "unexpected argument (see --help)"); /* it may be a URL with a password */
         err = -EINVAL;
     }
-    bool checks = c->args.flag[FLAG_CHECK] != NULL;
-    bool probes = c->args.flag[FLAG_PROBE] != NULL && !checks;
+    bool probes = given[FLAG_PROBE] != NULL && given[FLAG_CHECK] == NULL;
     if (err == 0)
         err = config_check_all(c, probes, error);
     if (err != 0)
         return err;
-    return probes ? CONFIG_PROBE : checks ? CONFIG_CHECK : CONFIG_RUN;
+    return probes ? CONFIG_PROBE : given[FLAG_CHECK] != NULL ? CONFIG_CHECK : CONFIG_RUN;
 }
 
 void config_fini_values(struct config_values *v)

@@ -13,12 +13,13 @@
 
 enum { EXIT_OK = 0, EXIT_CANNOT_RUN = 1, EXIT_BAD_SETTINGS = 2 };
 
-static int main_fail(struct buf *error, int code)
+/* Prints why it failed, and returns the exit code. */
+static int main_fail(struct buf *error, int err)
 {
-    const char *text = buf_c_str(error);
-    bool has_text = text != NULL && *text != '\0'; /* all failures but this one have a message */
-    (void)fprintf(stderr, "channeld: %s\n", has_text ? text : "out of memory");
-    return code;
+    if (error->len == 0)
+        buf_append_str(error, err == -ENOMEM ? "out of memory" : strerror(-err));
+    (void)fprintf(stderr, "channeld: %s\n", buf_message(error));
+    return err == -EINVAL ? EXIT_BAD_SETTINGS : EXIT_CANNOT_RUN;
 }
 
 static int main_print(struct buf *text)
@@ -36,21 +37,12 @@ static void main_warn_of_unknown_variables(bool to_log)
 {
     struct buf text = BUF_INIT;
     size_t at = 0;
-    while (config_next_unknown(&at, &text)) {
-        const char *warning = buf_c_str(&text);
-        if (warning != NULL && to_log)
-            log_text(LOG_WARN, "unknown setting in the environment", "reason", warning);
-        else if (warning != NULL)
-            (void)fprintf(stderr, "channeld: warning: %s\n", warning);
-    }
+    while (config_next_unknown(&at, &text))
+        if (to_log)
+            log_text(LOG_WARN, "unknown setting in the environment", "reason", buf_message(&text));
+        else
+            (void)fprintf(stderr, "channeld: warning: %s\n", buf_message(&text));
     buf_fini(&text);
-}
-
-static int main_fail_to_start(struct buf *error, int err)
-{
-    if (error->len == 0)
-        buf_append_str(error, strerror(-err));
-    return main_fail(error, err == -EINVAL ? EXIT_BAD_SETTINGS : EXIT_CANNOT_RUN);
 }
 
 static int main_serve(const struct config *config, struct buf *error)
@@ -67,7 +59,7 @@ static int main_serve(const struct config *config, struct buf *error)
         err = server_run(config, false, error);
     }
     log_stop();
-    return err == 0 ? EXIT_OK : main_fail_to_start(error, err);
+    return err == 0 ? EXIT_OK : main_fail(error, err);
 }
 
 static int main_check(const struct config *config, struct buf *error)
@@ -77,7 +69,7 @@ static int main_check(const struct config *config, struct buf *error)
     if (err == 0)
         err = server_run(config, true, error);
     if (err != 0)
-        return main_fail_to_start(error, err);
+        return main_fail(error, err);
     main_warn_of_unknown_variables(false);
     settings_write_values(config_usage.settings, &config->values, &text);
     return main_print(&text);
@@ -86,23 +78,22 @@ static int main_check(const struct config *config, struct buf *error)
 static int main_run(struct config *config, int argc, char **argv, struct buf *error)
 {
     struct buf text = BUF_INIT;
-    switch (config_read(config, argc, argv, error)) {
+    int wanted = config_read(config, argc, argv, error);
+    switch (wanted) {
     case CONFIG_RUN:
         return main_serve(config, error);
     case CONFIG_CHECK:
         return main_check(config, error);
     case CONFIG_PROBE:
-        return probe_ready(&config->admin_listen, error) == 0 ? EXIT_OK : main_fail(error, EXIT_CANNOT_RUN);
+        return probe_ready(&config->admin_listen, error) == 0 ? EXIT_OK : main_fail(error, -EIO);
     case CONFIG_HELP:
         usage_write_help(&config_usage, USAGE_ALL, &text);
         return main_print(&text);
     case CONFIG_VERSION:
         buf_append_str(&text, "channeld " CHANNELD_VERSION "\n");
         return main_print(&text);
-    case -ENOMEM:
-        return main_fail(error, EXIT_CANNOT_RUN);
     default:
-        return main_fail(error, EXIT_BAD_SETTINGS);
+        return main_fail(error, wanted);
     }
 }
 

@@ -11,43 +11,24 @@
 
 enum { RESPONSE_MAX = 1024 };
 
-/*
- * Returns a connected socket, on which no call waits for longer than PROBE_TIMEOUT_MS, or a negative errno.
- * A call with a timeout is interrupted when the process is stopped and continued (signal(7)): it is repeated.
+/* Returns a connected socket, on which no call waits for longer than PROBE_TIMEOUT_MS, or a negative errno.
  */
-static int probe_open_socket(const struct addr *to)
+static int probe_connect(const struct addr *to)
 {
     const struct timeval most = {.tv_sec = PROBE_TIMEOUT_MS / 1000,
                                  .tv_usec = PROBE_TIMEOUT_MS % 1000 * 1000L};
     struct sockaddr_storage where;
     socklen_t len = addr_to_sockaddr(to, &where);
-    int fd = socket(addr_family(to), SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(where.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most); /* connect() too has this timeout */
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
-    int result = 0;
-    do
-        result = connect(fd, (const struct sockaddr *)&where, len);
-    while (result != 0 && errno == EINTR);
-    if (result == 0)
+    if (connect(fd, (const struct sockaddr *)&where, len) == 0)
         return fd;
     int err = errno == EINPROGRESS ? -ETIMEDOUT : -errno;
     (void)close(fd);
     return err;
-}
-
-/* A listener on [::] accepts both families, and containers often have no IPv6 loopback. */
-static int probe_open_connection(const struct addr *admin)
-{
-    if (!addr_is_wildcard(admin))
-        return probe_open_socket(admin);
-    struct addr to = addr_loopback(admin, addr_family(admin));
-    int fd = probe_open_socket(&to);
-    if (fd >= 0 || fd == -ETIMEDOUT || addr_family(admin) == AF_INET)
-        return fd;
-    to = addr_loopback(admin, AF_INET);
-    return probe_open_socket(&to);
 }
 
 /* "HTTP/1.1 200 OK" (RFC 9112 section 4). */
@@ -71,11 +52,8 @@ static int probe_request_readiness(int fd, struct buf *error)
 {
     char response[RESPONSE_MAX + 1];
     ssize_t got = send(fd, REQUEST, sizeof REQUEST - 1, MSG_NOSIGNAL);
-    if (got >= 0) {
-        do
-            got = recv(fd, response, RESPONSE_MAX, MSG_WAITALL);
-        while (got < 0 && errno == EINTR);
-    }
+    if (got >= 0)
+        got = recv(fd, response, RESPONSE_MAX, MSG_WAITALL);
     if (got >= 0) {
         response[got] = '\0';
         return probe_check_response(response, error);
@@ -85,9 +63,16 @@ static int probe_request_readiness(int fd, struct buf *error)
     return err;
 }
 
+/* A listener on [::] accepts both families, and containers often have no IPv6 loopback. */
 int probe_ready(const struct addr *admin, struct buf *error)
 {
-    int fd = probe_open_connection(admin);
+    bool any = addr_is_wildcard(admin);
+    struct addr to = any ? addr_loopback(admin, addr_family(admin)) : *admin;
+    int fd = probe_connect(&to);
+    if (any && fd < 0 && fd != -ETIMEDOUT) {
+        to = addr_loopback(admin, AF_INET);
+        fd = probe_connect(&to);
+    }
     if (fd < 0) {
         buf_printf(error, "cannot connect to the admin address: %s", strerror(-fd));
         return fd;
