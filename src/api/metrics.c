@@ -45,7 +45,7 @@ _Static_assert(KEY_METRICS_PLACES * 2 < KEY_METRICS_SLOTS, "the slots are too fe
 enum { PLACE_UNNAMED, PLACE_OTHER };
 
 /* The slot of the name, or the free one that it would take. */
-static uint16_t *key_metrics_find_slot(struct key_metrics *m, struct span name)
+static _Atomic uint16_t *key_metrics_find_slot(struct key_metrics *m, struct span name)
 {
     size_t at = hash_bytes(name, m->seed) % KEY_METRICS_SLOTS;
     while (m->slot[at] != 0 && !span_equal(span_of(m->name[m->slot[at]]), name))
@@ -53,20 +53,32 @@ static uint16_t *key_metrics_find_slot(struct key_metrics *m, struct span name)
     return &m->slot[at];
 }
 
+/* Returns the place of a name that had none: another thread may have given it one meanwhile. */
+static unsigned key_metrics_add_name(struct key_metrics *m, struct span name)
+{
+    (void)pthread_mutex_lock(&m->lock);
+    _Atomic uint16_t *slot = key_metrics_find_slot(m, name);
+    unsigned place = *slot;
+    if (place == 0 && m->used == KEY_METRICS_PLACES) {
+        place = PLACE_OTHER;
+    } else if (place == 0) {
+        place = m->used;
+        (void)span_put(name, m->name[place]);
+        m->used = place + 1;
+        *slot = (uint16_t)place;
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+    return place;
+}
+
 static unsigned key_metrics_place_of(struct key_metrics *m, struct span name)
 {
     if (name.len == 0)
         return PLACE_UNNAMED;
-    uint16_t *slot = key_metrics_find_slot(m, name);
-    unsigned used = atomic_load_explicit(&m->used, memory_order_relaxed);
-    if (*slot == 0 && used == KEY_METRICS_PLACES)
-        return PLACE_OTHER;
-    if (*slot == 0) {
-        (void)span_put(name, m->name[used]);
-        atomic_store_explicit(&m->used, used + 1, memory_order_release);
-        *slot = (uint16_t)used;
-    }
-    return *slot;
+    unsigned place = *key_metrics_find_slot(m, name);
+    if (place != 0)
+        return place;
+    return m->used == KEY_METRICS_PLACES ? PLACE_OTHER : key_metrics_add_name(m, name);
 }
 
 struct key_metrics *key_metrics_new(void)
@@ -74,44 +86,36 @@ struct key_metrics *key_metrics_new(void)
     struct key_metrics *m = calloc(1, sizeof *m);
     if (m == NULL)
         return NULL;
+    (void)pthread_mutex_init(&m->lock, NULL);
     m->seed = random_seed(m);
-    atomic_store(&m->used, PLACE_OTHER);
-    (void)key_metrics_place_of(m, SPAN("other"));
+    m->used = PLACE_OTHER;
+    (void)key_metrics_add_name(m, SPAN("other"));
     return m;
+}
+
+void key_metrics_free(struct key_metrics *m)
+{
+    if (m != NULL)
+        (void)pthread_mutex_destroy(&m->lock);
+    free(m);
 }
 
 void key_metrics_count(struct key_metrics *m, const struct api_key_name *name, int status)
 {
     unsigned place = key_metrics_place_of(m, api_key_name_span(name));
     int class = status / 100 - 2;
-    metric_add(&m->requests[place][class < KEY_CLASSES ? class : KEY_CLASSES - 1], 1);
+    m->requests[place][class < KEY_CLASSES ? class : KEY_CLASSES - 1]++;
     if (status == 401 || status == 429)
-        metric_add(&m->refused[place][status == 429], 1);
+        m->refused[place][status == 429]++;
 }
 
-static void key_metrics_add(_Atomic uint64_t *to, const _Atomic uint64_t *from, int count)
+void key_metrics_write(struct buf *out, const struct key_metrics *m)
 {
-    for (int i = 0; i < count; i++)
-        metric_add(&to[i], metric_get(&from[i]));
-}
-
-void key_metrics_accumulate(struct key_metrics *sum, const struct key_metrics *from)
-{
-    unsigned used = atomic_load_explicit(&from->used, memory_order_acquire);
-    for (unsigned n = 0; n < used; n++) {
-        unsigned place = key_metrics_place_of(sum, span_of(from->name[n]));
-        key_metrics_add(sum->requests[place], from->requests[n], KEY_CLASSES);
-        key_metrics_add(sum->refused[place], from->refused[n], KEY_REASONS);
-    }
-}
-
-void key_metrics_write(struct buf *out, struct key_metrics *sum)
-{
-    unsigned used = atomic_load_explicit(&sum->used, memory_order_relaxed);
+    unsigned used = m->used;
     const char *names[KEY_METRICS_PLACES];
     uint32_t begins[KEY_METRICS_PLACES];
     for (unsigned n = 0; n < used; n++) {
-        names[n] = sum->name[n];
+        names[n] = m->name[n];
         begins[n] = 1; /* the class of success */
     }
     const struct metric families[] = {
@@ -126,7 +130,5 @@ void key_metrics_write(struct buf *out, struct key_metrics *sum)
                  "name.",
          .label = {{"name", names, used}, METRIC_LABEL("reason", "expired", "rate")}},
     };
-    metrics_write(out, families, sizeof families / sizeof families[0], sum);
-    memset(sum->requests, 0, sizeof sum->requests);
-    memset(sum->refused, 0, sizeof sum->refused);
+    metrics_write(out, families, sizeof families / sizeof families[0], m);
 }

@@ -1,6 +1,7 @@
 /*
- * The metrics of requests: by route and status, their durations, outcomes of key checks, and by the name of
- * the API key. Structs per worker, written by that worker alone; the admin listener reads and adds them up.
+ * The metrics of requests: by route and status, their durations, and outcomes of key checks. A struct per
+ * worker, written by that worker alone; the admin listener reads and adds them up. By the name of the API
+ * key there is one struct, in which all workers count.
  */
 #ifndef API_METRICS_H
 #define API_METRICS_H
@@ -9,6 +10,8 @@
 #include "base/metrics.h"
 #include "http/response.h"
 #include "model/api_key.h"
+
+#include <pthread.h>
 
 /* The outcome of the key check. */
 enum auth_outcome {
@@ -60,27 +63,23 @@ enum { KEY_METRICS_NAMES = 200, KEY_METRICS_PLACES = 2 + KEY_METRICS_NAMES, KEY_
 enum { KEY_CLASSES = 4, KEY_REASONS = 2 };
 
 struct key_metrics {
-    atomic_uint used; /* places below it have a name that no longer changes */
+    pthread_mutex_t lock; /* held while a name is added */
+    atomic_uint used;     /* places below it have a name that no longer changes */
     char name[KEY_METRICS_PLACES][API_KEY_NAME_MAX + 1];
     _Atomic uint64_t requests[KEY_METRICS_PLACES][KEY_CLASSES];
     _Atomic uint64_t refused[KEY_METRICS_PLACES][KEY_REASONS];
-    uint16_t slot[KEY_METRICS_SLOTS]; /* by hash, the place of a name; 0: free. The writer's alone */
+    _Atomic uint16_t slot[KEY_METRICS_SLOTS]; /* by hash, the place of a name; 0: free */
     uint64_t seed;
 };
 
-/* Owned (free); NULL when out of memory. */
+/* Owned (key_metrics_free); NULL when out of memory. */
 struct key_metrics *key_metrics_new(void);
+void key_metrics_free(struct key_metrics *m);
 
-/* The key is known. */
+/* The key is known. From any thread. */
 void key_metrics_count(struct key_metrics *m, const struct api_key_name *name, int status);
 
-/*
- * Adds `from` to `sum`, which belongs to the caller and has places for as many names. A name that had one
- * before keeps it, so that no series ever goes back.
- */
-void key_metrics_accumulate(struct key_metrics *sum, const struct key_metrics *from);
-
-/* Writes the sum in the Prometheus text format, and sets all numbers to 0; the names keep their places. */
-void key_metrics_write(struct buf *out, struct key_metrics *sum);
+/* Writes the Prometheus text format. */
+void key_metrics_write(struct buf *out, const struct key_metrics *m);
 
 #endif

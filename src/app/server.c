@@ -67,7 +67,7 @@ struct server {
     struct http_server *admin;
     struct http_metrics admin_metrics; /* the admin listener's; not exposed */
     struct loop_lag loop_lag;          /* the main loop's; not exposed */
-    struct key_metrics *key_metrics;   /* the sum of the workers'; NULL: not counted */
+    struct key_metrics *key_metrics;   /* NULL: requests are not counted by the name of their key */
 };
 
 /* --- admin listener --- */
@@ -109,13 +109,6 @@ static void server_write_workers(const struct server *s, struct buf *out)
                    http_balancer_count(s->balancer, i));
 }
 
-static void server_write_key_metrics(const struct server *s, struct buf *out)
-{
-    for (int i = 0; i < s->worker_count; i++)
-        key_metrics_accumulate(s->key_metrics, worker_metrics(s->workers[i])->keys);
-    key_metrics_write(out, s->key_metrics);
-}
-
 static void server_write_metrics(void *arg, struct buf *out)
 {
     struct server *s = arg;
@@ -124,7 +117,7 @@ static void server_write_metrics(void *arg, struct buf *out)
         worker_metrics_accumulate(&sum, worker_metrics(s->workers[i]));
     worker_metrics_write(out, &sum);
     if (s->key_metrics != NULL)
-        server_write_key_metrics(s, out);
+        key_metrics_write(out, s->key_metrics);
     server_write_workers(s, out);
     reload_write_metrics(s->reload, out);
     metrics_write_one(out, "channeld_ready", "gauge", "1 while /readyz answers 200.",
@@ -373,15 +366,13 @@ static int server_make_workers(struct server *s, struct redis_config *redis)
     struct worker_options options = {.config = s->config,
                                      .redis = redis,
                                      .rate_limit = s->rate_limit,
+                                     .key_metrics = s->key_metrics,
                                      .access_log = &s->access_log,
                                      .balancer = s->balancer,
                                      .max_rejections = REJECTIONS_PER_WORKER,
                                      .descriptors = s->descriptors,
                                      .listener = s->manager.sockets[SERVICE_SOCKET_API],
                                      .changed = &s->changed};
-    s->key_metrics = s->config->values.key_metrics != 0 ? key_metrics_new() : NULL;
-    if (s->config->values.key_metrics != 0 && s->key_metrics == NULL)
-        return -ENOMEM;
     int err = 0;
     for (int i = 0; i < s->config->workers && err == 0; i++) {
         options.number = i;
@@ -408,13 +399,17 @@ static int server_make_reload(struct server *s, struct redis_config **newest, st
     return reload_new(&s->loop, &options, &s->reload, newest, error);
 }
 
-static int server_make_rate_limit(struct server *s)
+/* What requests of a key on all workers are counted in. */
+static int server_make_key_counts(struct server *s)
 {
-    const struct rate_policy *policy = &s->config->key_rate;
-    if (policy->requests == 0)
-        return 0;
-    s->rate_limit = rate_limit_new(policy, RATE_LIMIT_SETS);
-    return s->rate_limit != NULL ? 0 : -ENOMEM;
+    const struct config *c = s->config;
+    if (c->key_rate.requests != 0)
+        s->rate_limit = rate_limit_new(&c->key_rate, RATE_LIMIT_SETS);
+    if (c->values.key_metrics != 0)
+        s->key_metrics = key_metrics_new();
+    bool made = (c->key_rate.requests == 0 || s->rate_limit != NULL) &&
+                (c->values.key_metrics == 0 || s->key_metrics != NULL);
+    return made ? 0 : -ENOMEM;
 }
 
 /*
@@ -462,7 +457,7 @@ static int server_prepare(struct server *s, struct redis_config **redis, struct 
     if (err == 0)
         err = server_make_reload(s, redis, error);
     if (err == 0)
-        err = server_make_rate_limit(s);
+        err = server_make_key_counts(s);
     if (err == 0)
         err = http_balancer_new(s->config->workers, s->max_connections, &s->balancer);
     if (err == 0)
@@ -525,7 +520,7 @@ static void server_release(struct server *s)
     rate_limit_free(s->rate_limit);
     http_balancer_free(s->balancer);
     http_balancer_free(s->admin_balancer);
-    free(s->key_metrics);
+    key_metrics_free(s->key_metrics);
     reload_free(s->reload);
     service_manager_fini(&s->manager);
     free(s);

@@ -7,7 +7,7 @@
  * They are closed in the order in which they use each other: the server, whose connections end their
  * requests; the cache, which these requests used, with its connection to Redis; the handles of the loop. Then
  * the loop has ended, and no callback leads to the worker. worker_free() frees what only handlers used (the
- * api, the metrics of keys) and settings of Redis that were offered too late.
+ * api) and settings of Redis that were offered too late.
  *
  * Timer: `tick`, every TICK_MS, tells /livez and the watchdog that the loop runs.
  */
@@ -222,14 +222,11 @@ static int worker_make_cache(struct worker *w)
 static int worker_make_api(struct worker *w)
 {
     const struct config *c = w->options.config;
-    w->metrics.keys = c->values.key_metrics != 0 ? key_metrics_new() : NULL;
-    if (c->values.key_metrics != 0 && w->metrics.keys == NULL)
-        return -ENOMEM;
     const struct api_options options = {
         .cache = w->cache,
         .metrics = &w->metrics.requests,
         .rate_limit = w->options.rate_limit,
-        .key_metrics = w->metrics.keys,
+        .key_metrics = w->options.key_metrics,
         .hosts = c->hosts,
         .access_log = w->options.access_log,
         .settings = c->values.api,
@@ -370,7 +367,6 @@ void worker_free(struct worker *w)
     assert(err == 0); /* every handle was closed */
     (void)err;
     api_free(w->api);
-    free(w->metrics.keys);
     redis_config_unref(atomic_load(&w->offered));
     free(w);
 }

@@ -2,8 +2,8 @@
  * A worker: one thread with its own loop, listener, connections, cache, Redis connection and metrics.
  *
  * The main thread creates and starts workers, tells them the phase and reads their atomics. Workers share the
- * balancer of their connections, the rate limit, the share of the access log and the settings of Redis;
- * nothing else crosses threads.
+ * balancer of their connections, the rate limit, the metrics of key names, the share of the access log and
+ * the settings of Redis; nothing else crosses threads.
  */
 #ifndef APP_WORKER_H
 #define APP_WORKER_H
@@ -29,7 +29,6 @@ struct worker_metrics {
     struct redis_metrics redis;
     struct cache_metrics cache;
     struct loop_lag loop_lag;
-    struct key_metrics *keys; /* owned by the worker; NULL: not counted */
 };
 
 /* Adds `from` to `to`, which belongs to the caller. */
@@ -58,8 +57,9 @@ struct worker_options {
     int number;                     /* from 0 */
     int listener;                   /* a shared socket to accept from after PHASE_SERVING; -1: its own */
     /* Shared by the whole process. */
-    struct rate_limit *rate_limit; /* NULL: none */
-    const atomic_int *access_log;  /* see api_options */
+    struct rate_limit *rate_limit;   /* NULL: none */
+    struct key_metrics *key_metrics; /* NULL: not counted */
+    const atomic_int *access_log;    /* see api_options */
     uv_async_t *changed; /* sent when what worker_status says of Redis has changed, and each time that no
                           * connection is left after PHASE_FINISHING */
 };

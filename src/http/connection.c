@@ -82,7 +82,7 @@ struct http_connection {
     struct list deadline_link; /* in that of its kind, or in no list */
     enum deadline deadline;
     uint64_t deadline_ms;
-    struct http_exchange *exchange; /* in READING, HANDLING and WAITING; NULL otherwise */
+    struct http_exchange *exchange; /* from READING to the response; NULL: none */
     uint64_t retire_ms;             /* from then on the next response is the last; the loop's clock */
     struct ip client;               /* the other end, or the client in a PROXY protocol header */
     struct http_section *section;   /* kept from the second request on, since many connections have one */
@@ -94,7 +94,6 @@ struct http_connection {
     unsigned writing; /* writes in progress; a later response may add another */
     bool polled;      /* the loop reads from the socket */
     bool read_full;   /* the last read filled the buffer: other connections are read before the next */
-    bool half_crlf;   /* the CR of an empty line between two requests was read, and its LF was not */
     bool over_limit;
     bool from_proxy; /* a trusted one */
 };
@@ -426,7 +425,7 @@ static void http_connection_give_room(struct http_connections *conns)
     }
 }
 
-bool http_exchange_admit_large(struct http_exchange *x, const struct http_response *r)
+bool http_exchange_admit(struct http_exchange *x, const struct http_response *r)
 {
     struct http_connection *c = x->connection;
     struct http_connections *conns = c->conns;
@@ -511,7 +510,7 @@ static void http_connections_start_turns(struct http_connections *conns)
  * it. */
 static void http_connection_schedule(struct http_connection *c)
 {
-    if (c->exchange == NULL)
+    if (c->state != READING)
         http_connection_clear_deadline(c);
     http_connection_set_polled(c, false);
     assert(list_empty(&c->run_link));
@@ -603,30 +602,17 @@ static void http_connection_send_100_continue(struct http_connection *c)
     http_output_add(&c->conns->output, NULL);
 }
 
-/* An empty line before a request does not begin one: it neither sets nor clears a deadline. A CR without LF
- * is an error. */
-static struct span http_connection_skip_leading_crlf(struct http_connection *c, struct span input)
-{
-    input = span_skip(input, http_leading_crlf(input, &c->half_crlf));
-    if (input.len > 0 && c->half_crlf)
-        http_connection_reject_unread(c, 400);
-    return input;
-}
-
 /* Feeds the current request, or begins a new one. Returns the rest of the input. */
 static struct span http_connection_advance(struct http_connection *c, struct span input)
 {
-    if (c->exchange == NULL) {
-        if (*input.data == '\r' || c->half_crlf)
-            return http_connection_skip_leading_crlf(c, input);
-        if (!http_connection_begin_exchange(c)) {
-            http_connection_close(c);
-            return input;
-        }
-        http_connection_enter(c, READING);
+    if (c->exchange == NULL && !http_connection_begin_exchange(c)) {
+        http_connection_close(c);
+        return input;
     }
     size_t used = 0;
     enum http_progress progress = http_parser_feed(&c->exchange->parser, input, &used);
+    if (c->state != READING && c->exchange->parser.state.phase != HTTP_PARSE_NOTHING)
+        http_connection_enter(c, READING);
     if (progress == HTTP_COMPLETE)
         http_connection_handle(c, used < input.len);
     else if (progress == HTTP_REJECTED)
@@ -687,7 +673,7 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
         close = true;
         metric_add(&conns->options.metrics->connections_max_age_reached_total, 1);
     }
-    http_response_write_head(&conns->output.heads, r, (struct span){conns->date.text, HTTP_DATE_LEN},
+    http_response_write_head(&conns->output.heads, r, (struct span){conns->date, HTTP_DATE_LEN},
                              request->minor_version, close);
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->status == 204;
     http_output_add(&conns->output, bodiless ? NULL : r->body);
@@ -792,7 +778,7 @@ static void http_connection_on_turn(uv_idle_t *turn)
 static void http_connection_on_tick(uv_timer_t *tick)
 {
     struct http_connections *conns = tick->data;
-    http_date_refresh(&conns->date);
+    http_date_write(conns->date);
     http_connection_give_room(conns);
     conns->overdue_ms = conns->tick_ms;
     conns->tick_ms = uv_now(conns->loop);
@@ -826,7 +812,7 @@ void http_connections_init(struct http_connections *conns, uv_loop_t *loop,
     conns->tick.data = conns->turn.data = conns;
     conns->tick_ms = uv_now(loop);
     (void)uv_timer_start(&conns->tick, http_connection_on_tick, TICK_MS, TICK_MS);
-    http_date_refresh(&conns->date);
+    http_date_write(conns->date);
     conns->random = random_seed(conns);
 }
 

@@ -45,7 +45,7 @@ struct http_connections {
     uint64_t timeout_ms[DEADLINES];
     struct list deadlines[DEADLINES];
     struct list run_queue;
-    struct http_date date;
+    char date[HTTP_DATE_LEN + 1];
     struct list open;
     int rejections;              /* connections over the limit */
     struct http_exchange *spare; /* for reuse; NULL: none */

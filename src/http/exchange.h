@@ -91,18 +91,12 @@ uint64_t http_exchange_began_ns(const struct http_exchange *x);
 /* The client's address: the peer of the connection, or the client that trusted proxies report. */
 struct ip http_exchange_client(const struct http_exchange *x);
 
-/* The part of http_exchange_admit for large bodies. */
-bool http_exchange_admit_large(struct http_exchange *x, const struct http_response *r);
-
 /*
  * To be called before a 200 is sent. False if the response has to wait, since clients are slow to read so
  * many others (unsent_max in server.h): the handler must drop the body, since the bodies of responses that
  * wait are not bounded. `resume` is called then, unless the client disconnects.
  */
-static inline bool http_exchange_admit(struct http_exchange *x, const struct http_response *r)
-{
-    return r->body->len <= HTTP_RESPONSE_LARGE || http_exchange_admit_large(x, r);
-}
+bool http_exchange_admit(struct http_exchange *x, const struct http_response *r);
 
 /* Sends the response; `r` is borrowed during the call. The exchange and the spans of its request are invalid
  * afterwards. */

@@ -658,19 +658,31 @@ static enum http_progress http_parser_rejected(struct http_parser *p, int status
     return HTTP_REJECTED;
 }
 
+/* Returns the length of empty lines at the start. llhttp would skip incomplete ones, too. */
+static size_t http_parser_skip_crlf(struct http_parser *p, struct span bytes)
+{
+    size_t at = 0;
+    for (; at < bytes.len && bytes.data[at] == (p->state.half_crlf ? '\n' : '\r'); at++)
+        p->state.half_crlf = !p->state.half_crlf;
+    return at;
+}
+
 enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, size_t *used)
 {
     size_t line_len = 0; /* of a request of the usual form that begins here */
     *used = 0;
     if (p->state.phase == HTTP_PARSE_NOTHING) {
-        line_len = p->section == NULL ? 0 : http_parser_usual_line(bytes);
-        *used = line_len == 0 ? 0 : http_parser_recognise(p, bytes, line_len);
-        if (*used > 0)
-            return HTTP_COMPLETE;
-        /* Empty lines were skipped before (http_leading_crlf); llhttp would skip incomplete ones too. */
-        assert(*bytes.data != '\r');
-        if (*bytes.data == '\n')
+        *used = http_parser_skip_crlf(p, bytes);
+        struct span rest = span_skip(bytes, *used);
+        if (rest.len == 0)
+            return HTTP_NEED_MORE;
+        if (p->state.half_crlf || *rest.data == '\n')
             return http_parser_rejected(p, 400);
+        line_len = p->section == NULL ? 0 : http_parser_usual_line(rest);
+        size_t known = line_len == 0 ? 0 : http_parser_recognise(p, rest, line_len);
+        *used += known;
+        if (known > 0)
+            return HTTP_COMPLETE;
         http_parser_begin_llhttp(p);
     }
     while (*used < bytes.len && p->state.phase != HTTP_PARSE_COMPLETE) {

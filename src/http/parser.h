@@ -60,6 +60,7 @@ enum http_parse_phase {
 
 struct http_parse_state {
     enum http_parse_phase phase;
+    bool half_crlf; /* the CR of an empty line before the request was read, and its LF was not */
     bool ambiguous; /* a field was repeated that must occur once */
     unsigned lists; /* a bit for each field that is a list and was sent more than once */
     struct http_piece target;
@@ -86,19 +87,6 @@ struct http_parser {
 };
 
 enum http_progress { HTTP_NEED_MORE, HTTP_COMPLETE, HTTP_REJECTED };
-
-/*
- * Counts the bytes at the start of `bytes` that belong to empty lines before a request line (RFC 9112 section
- * 2.2). *half is kept between calls: the CR of such a line was read, and its LF was not. The line end is
- * broken if *half is set although bytes are left.
- */
-static inline size_t http_leading_crlf(struct span bytes, bool *half)
-{
-    size_t at = 0;
-    for (; at < bytes.len && bytes.data[at] == (*half ? '\n' : '\r'); at++)
-        *half = !*half;
-    return at;
-}
 
 /* `p` is zeroed before its first use. `section` may be changed until the request is complete, and the request
  * borrows from it. */
@@ -127,9 +115,10 @@ static inline void http_parser_fini(struct http_parser *p)
 }
 
 /*
- * Reads from `bytes`, which begin with the request line; *used is the number of bytes taken. HTTP_COMPLETE:
- * `request` is filled. HTTP_REJECTED: `status` is the status of the response, and nothing that follows on the
- * connection can be trusted; before the end of the head only `method` of the request is set.
+ * Reads from `bytes`; *used is the number of bytes taken. Empty lines before a request do not begin it (RFC
+ * 9112 section 2.2): the phase stays HTTP_PARSE_NOTHING. HTTP_COMPLETE: `request` is filled. HTTP_REJECTED:
+ * `status` is the status of the response, and nothing that follows on the connection can be trusted; before
+ * the end of the head only `method` of the request is set.
  */
 enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, size_t *used);
 

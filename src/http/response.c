@@ -1,6 +1,8 @@
 /* Response heads, Date and preconditions; see response.h. */
 #include "http/response.h"
 
+#include <time.h>
+
 /* --- heads --- */
 
 static const struct {
@@ -90,10 +92,8 @@ static char *http_response_put_fields(char *at, const struct http_response *r)
 {
     for (unsigned i = 0; i < r->field_count; i++) {
         at = span_put(r->field[i].name, at);
-        if (r->field[i].value.data != NULL) {
-            at = span_put(SPAN(": "), at);
-            at = span_put(r->field[i].value, at);
-        }
+        at = span_put(SPAN(": "), at);
+        at = span_put(r->field[i].value, at);
         at = span_put(SPAN("\r\n"), at);
     }
     return at;
@@ -124,15 +124,12 @@ void http_response_write_head(struct buf *out, const struct http_response *r, st
 /* --- Date --- */
 
 /* IMF-fixdate. The program never sets a locale, so the names are English. */
-void http_date_refresh(struct http_date *d)
+void http_date_write(char out[HTTP_DATE_LEN + 1])
 {
     time_t now = time(NULL);
-    if (now == d->second && d->text[0] != '\0') /* not covered: in the first second of 1970 */
-        return;
     struct tm tm;
     (void)gmtime_r(&now, &tm);
-    (void)strftime(d->text, sizeof d->text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
-    d->second = now;
+    (void)strftime(out, HTTP_DATE_LEN + 1, "%a, %d %b %Y %H:%M:%S GMT", &tm);
 }
 
 /* --- entity tags; a comma may be part of one, so lists are split by the quotes --- */

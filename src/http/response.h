@@ -7,7 +7,6 @@
 #include "http/codings.h"
 
 #include <assert.h>
-#include <time.h>
 
 /* X(status, reason phrase): those of all responses, the most frequent first. */
 #define HTTP_STATUSES(X)                      \
@@ -45,8 +44,7 @@ enum { HTTP_RESPONSE_FIELDS_MAX = 12 };
 enum { HTTP_RESPONSE_LARGE = 64 * 1024 };
 
 struct http_field {
-    struct span name;  /* as it is to be written */
-    struct span value; /* absent: `name` is the whole line */
+    struct span name, value;
 };
 
 /* The request fields that a response depends on, for Vary (RFC 9110 section 12.5.5). */
@@ -83,9 +81,7 @@ static inline struct span http_response_etag(const struct http_response *r)
     return r->body == NULL ? SPAN_ABSENT : blob_etag(r->body);
 }
 
-/* Adds a field. Name and value are borrowed until the response is given. Without a value `name` is the whole
- * line, without its CRLF: a constant field of the most frequent responses is written at once. The maximum is
- * asserted. */
+/* Adds a field. Name and value are borrowed until the response is given. The maximum is asserted. */
 static inline void http_response_add(struct http_response *r, struct span name, struct span value)
 {
     assert(r->field_count < HTTP_RESPONSE_FIELDS_MAX);
@@ -115,15 +111,8 @@ struct span http_etag_find(struct span list, struct span etag, bool strong);
 void http_response_evaluate_preconditions(struct http_response *r, struct span match, struct span none_match,
                                           const struct http_codings *codings);
 
-/* The Date header field (RFC 9110 section 6.6.1), formatted once per second. */
+/* Writes the value of Date (RFC 9110 section 6.6.1), with a NUL. */
 enum { HTTP_DATE_LEN = 29 };
-
-struct http_date {
-    time_t second; /* that `text` shows */
-    char text[HTTP_DATE_LEN + 1];
-};
-
-/* Updates `d` by the wall clock; to be called a few times per second. */
-void http_date_refresh(struct http_date *d);
+void http_date_write(char out[HTTP_DATE_LEN + 1]);
 
 #endif

@@ -2,6 +2,7 @@
 #include "http/response.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "unit/check.h"
 
@@ -31,18 +32,17 @@ TEST_CASE(the_maximum_of_fields_is_written)
 
 TEST_CASE(date_is_the_present_as_imf_fixdate)
 {
-    struct http_date d = {0};
+    char text[HTTP_DATE_LEN + 1];
     time_t before = time(NULL);
-    http_date_refresh(&d);
+    http_date_write(text);
     time_t after = time(NULL);
-    assert_int_equal(strlen(d.text), HTTP_DATE_LEN);
+    assert_int_equal(strlen(text), HTTP_DATE_LEN);
     struct tm tm = {0};
-    const char *rest = strptime(d.text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
+    const char *rest = strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
     assert_non_null(rest);
     assert_int_equal(*rest, '\0');
     time_t told = timegm(&tm);
     assert_true(told >= before && told <= after);
-    assert_true(d.second == told);
 }
 
 /* --- If-Match and If-None-Match --- */
