@@ -48,6 +48,7 @@ static void api_log_call(const struct call *call, struct span request_id, uint64
     static const char *const caches[CACHE_SOURCES] = {
         [CACHE_SOURCE_NONE] = "none",   [CACHE_SOURCE_HIT] = "hit",   [CACHE_SOURCE_TTL] = "ttl",
         [CACHE_SOURCE_STALE] = "stale", [CACHE_SOURCE_MISS] = "miss", [CACHE_SOURCE_COALESCED] = "coalesced"};
+    static const char *const routes[] = {ROUTE_NAMES};
     enum { KEY_DIGITS = 8 };
     const struct http_request *request = http_exchange_request(call->exchange);
     const struct http_response *r = &call->api->response;
@@ -57,7 +58,7 @@ static void api_log_call(const struct call *call, struct span request_id, uint64
     if (!log_begin(&line, LOG_ACCESS, "request"))
         return;
     log_str(&line, "method", span_of(methods[request->method]));
-    log_str(&line, "route", span_of(route_name(call->route)));
+    log_str(&line, "route", span_of(routes[call->route]));
     log_int(&line, "status", r->status);
     log_int(&line, "bytes", bodiless ? 0 : (int64_t)r->body->len);
     log_int(&line, "duration_us", (int64_t)(duration_ns / 1000));
@@ -330,23 +331,6 @@ static void api_query_cache(struct call *call)
         api_on_result(call, &result);
 }
 
-/* The state of `x` is not zeroed. */
-static struct call *api_begin_call(struct api *a, struct http_exchange *x)
-{
-    struct call *call = http_exchange_state(x);
-    call->api = a;
-    call->exchange = x;
-    call->route = ROUTE_NONE;
-    call->source = CACHE_SOURCE_NONE;
-    call->rate.outcome = RATE_NONE;
-    call->resumed = false;
-    call->has_key = false;
-    call->refused = true;
-    api_key_name_clear(&call->key_name);
-    metric_add(&a->options.metrics->requests_in_flight, 1);
-    return call;
-}
-
 /* Answers a request with a method other than GET and HEAD; false if the method is one of these. */
 static bool api_respond_to_method(struct call *call, enum http_method method)
 {
@@ -399,9 +383,25 @@ static void api_handle_call(struct call *call)
         api_respond_error(call, err == -ENOENT ? API_ERROR_UNAUTHORIZED : API_ERROR_INTERNAL);
 }
 
-static void api_handle(void *arg, struct http_exchange *x)
+/* The state of `x` is not zeroed. */
+static void api_handle(void *arg, struct http_exchange *x, int status)
 {
-    api_handle_call(api_begin_call(arg, x));
+    struct api *a = arg;
+    struct call *call = http_exchange_state(x);
+    call->api = a;
+    call->exchange = x;
+    call->route = ROUTE_NONE;
+    call->source = CACHE_SOURCE_NONE;
+    call->rate.outcome = RATE_NONE;
+    call->resumed = false;
+    call->has_key = false;
+    call->refused = true;
+    api_key_name_clear(&call->key_name);
+    metric_add(&a->options.metrics->requests_in_flight, 1);
+    if (status == 0)
+        api_handle_call(call);
+    else
+        api_respond_error(call, api_error_for_status(status));
 }
 
 /* What the response contains may have changed, so the query is repeated. */
@@ -414,12 +414,6 @@ static void api_resume(void *arg, struct http_exchange *x, bool in_time)
         api_handle_call(call);
     else
         api_respond_error(call, API_ERROR_TOO_MUCH_UNSENT);
-}
-
-static void api_reject(void *arg, struct http_exchange *x, int status)
-{
-    struct call *call = api_begin_call(arg, x);
-    api_respond_error(call, api_error_for_status(status));
 }
 
 static void api_cancel(void *arg, struct http_exchange *x)
@@ -463,7 +457,6 @@ struct http_handler api_handler(struct api *a)
         .arg = a,
         .state_size = sizeof(struct call),
         .handle = api_handle,
-        .reject = api_reject,
         .resume = api_resume,
         .cancel = api_cancel,
     };

@@ -3,8 +3,6 @@
 
 #include "base/text.h"
 
-#include <arpa/inet.h>
-
 static bool cors_is_host_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
@@ -13,15 +11,10 @@ static bool cors_is_host_char(char c)
 /* An address in the form that browsers send. */
 static bool cors_is_ipv6(struct span host)
 {
-    char text[INET6_ADDRSTRLEN];
-    char canonical[INET6_ADDRSTRLEN];
-    struct in6_addr address;
-    if (host.len >= sizeof text)
-        return false;
-    *span_put(host, text) = '\0';
-    return inet_pton(AF_INET6, text, &address) == 1 &&
-           /* not covered: any address has room */
-           inet_ntop(AF_INET6, &address, canonical, sizeof canonical) != NULL && strcmp(text, canonical) == 0;
+    char text[IP_TEXT_MAX];
+    struct ip ip;
+    return span_find(host, ':') < host.len && ip_parse(host, &ip) == 0 &&
+           span_equal((struct span){text, ip_write(&ip, text)}, host);
 }
 
 /* NULL, or the reason why browsers do not send this port. The default port is never sent. */

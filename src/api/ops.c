@@ -43,12 +43,14 @@ static void ops_respond_text(struct ops *o, struct http_exchange *x, int status,
     ops_respond(o, x, status, TEXT);
 }
 
-static void ops_handle(void *arg, struct http_exchange *x)
+static void ops_handle(void *arg, struct http_exchange *x, int status)
 {
     struct ops *o = arg;
     const struct http_request *request = http_exchange_request(x);
     buf_clear(&o->body);
-    if (request->method == METHOD_OTHER) {
+    if (status != 0) {
+        ops_respond_text(o, x, status, "request refused\n");
+    } else if (request->method == METHOD_OTHER) {
         ops_respond_text(o, x, 405, "method not allowed\n");
     } else if (request->method == METHOD_OPTIONS &&
                (span_equal(request->path, SPAN("*")) || span_equal(request->path, SPAN("/")))) {
@@ -74,14 +76,7 @@ static void ops_handle(void *arg, struct http_exchange *x)
     }
 }
 
-static void ops_reject(void *arg, struct http_exchange *x, int status)
-{
-    struct ops *o = arg;
-    buf_clear(&o->body);
-    ops_respond_text(o, x, status, "request refused\n");
-}
-
 struct http_handler ops_handler(struct ops *o)
 {
-    return (struct http_handler){.arg = o, .handle = ops_handle, .reject = ops_reject};
+    return (struct http_handler){.arg = o, .handle = ops_handle};
 }

@@ -38,12 +38,6 @@ enum route route_match(struct span base_path, struct span path, struct route_id 
     return id->error == 0 || params_is_segment(last) ? ROUTE_CARD_BY_ID : ROUTE_NONE;
 }
 
-const char *route_name(enum route r)
-{
-    static const char *const names[] = {ROUTE_NAMES};
-    return names[r];
-}
-
 /* --- keys --- */
 
 /* A collision costs one SHA-256. The last bytes of a key are as random as the others. */

@@ -30,8 +30,6 @@ struct route_id {
 /* The route of `path` (decoded) under `base_path` (begins and ends with a slash). *id is that of a card. */
 enum route route_match(struct span base_path, struct span path, struct route_id *id);
 
-const char *route_name(enum route r);
-
 /* --- Keys --- */
 
 /*

@@ -570,7 +570,7 @@ static void http_connection_reject(struct http_connection *c, int status)
     http_parser_set_complete_fields(&c->exchange->parser);
     http_connection_begin_handling(c);
     metric_add(&c->conns->options.metrics->requests_rejected_total, 1);
-    handler->reject(handler->arg, c->exchange, status);
+    handler->handle(handler->arg, c->exchange, status);
     assert(c->state == ENDING);
 }
 
@@ -589,7 +589,7 @@ static void http_connection_handle(struct http_connection *c, bool followed)
     http_connection_begin_handling(c);
     c->exchange->followed = followed;
     c->conns->requests++;
-    handler->handle(handler->arg, c->exchange);
+    handler->handle(handler->arg, c->exchange, 0);
     if (c->state == HANDLING)
         http_connection_enter(c, WAITING);
 }

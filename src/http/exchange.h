@@ -64,12 +64,12 @@ struct http_handler {
     void *arg;
     size_t state_size; /* bytes for the handler in each exchange; not cleared between requests */
 
-    /* A complete request. Must be answered, now or later. */
-    void (*handle)(void *arg, struct http_exchange *x);
-
-    /* A request that cannot be served, with the status that says why. Of its fields those are set that are
-     * complete. Must be answered at once; the connection then closes. */
-    void (*reject)(void *arg, struct http_exchange *x, int status);
+    /*
+     * A complete request, if `status` is 0: it must be answered, now or later. Otherwise one that cannot be
+     * served, with the status that says why. Of its fields those are set that are complete. It must be
+     * answered at once; the connection then closes.
+     */
+    void (*handle)(void *arg, struct http_exchange *x, int status);
 
     /* There may be room for a response that http_exchange_admit has refused; or none in time. Must be
      * answered, now or later. */

@@ -34,7 +34,7 @@ TEST_CASE(origin_that_no_browser_sends_is_named)
                "https://A.example", "https://\xC3\xA9.example", "https://a:443", "http://a:80",
                "https://a:", "https://a:65536", "https://a:080", "https://a:-0", "https://a:x",
                "https://a:1:2", "https://[::1", "https://[]", "https://[::1]x", "https://[::1]:443",
-               "https://[::A]", "https://[0:0:0:0:0:0:0:1]", "https://::1", "https://[", "https://a:-1",
-               "https://a~b", "https://[00000:00000:00000:00000:00000:00000:00000:00001]")
+               "https://[::A]", "https://[1.2.3.4]", "https://[0:0:0:0:0:0:0:1]", "https://::1", "https://[",
+               "https://a:-1", "https://a~b", "https://[00000:00000:00000:00000:00000:00000:00000:00001]")
         assert_named(text, text);
 }

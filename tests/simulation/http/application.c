@@ -110,12 +110,27 @@ static void on_due(void *arg, uint64_t number)
     loop_post(on_posted, c);
 }
 
-static void on_handle(void *arg, struct http_exchange *x)
+static void reject(struct client *c, struct http_exchange *x, int status)
+{
+    TRACE("reject", "%u: %d", client_number(c), status);
+    trace_sum((uint64_t)status);
+    scenario.rejections++;
+    check_rejection(c, status);
+    c->rejected = status;
+    c->handled++;
+    respond(c, x, status, 10, "", 0);
+}
+
+static void on_handle(void *arg, struct http_exchange *x, int status)
 {
     char text[MODEL_TEXT_MAX];
     struct ip ip = http_exchange_client(x);
     struct client *c = client_find(&ip);
     (void)arg;
+    if (status != 0) {
+        reject(c, x, status);
+        return;
+    }
     size_t len = describe(http_exchange_request(x), text);
     TRACE("handle", "%u: %.*s", client_number(c), (int)len, text);
     trace_sum(hash_int64((int64_t)len, client_number(c)));
@@ -141,20 +156,6 @@ static void on_handle(void *arg, struct http_exchange *x)
     c->exchange = x;
     if (p.delay_ms != UINT64_MAX)
         events_add_in(p.delay_ms * MS, on_due, c, c->handled);
-}
-
-static void on_reject(void *arg, struct http_exchange *x, int status)
-{
-    struct ip ip = http_exchange_client(x);
-    struct client *c = client_find(&ip);
-    (void)arg;
-    TRACE("reject", "%u: %d", client_number(c), status);
-    trace_sum((uint64_t)status);
-    scenario.rejections++;
-    check_rejection(c, status);
-    c->rejected = status;
-    c->handled++;
-    respond(c, x, status, 10, "", 0);
 }
 
 static struct client *find_exchange(const struct http_exchange *x)
@@ -199,6 +200,5 @@ static void on_cancel(void *arg, struct http_exchange *x)
 
 struct http_handler application_handler(void)
 {
-    return (struct http_handler){
-        .handle = on_handle, .reject = on_reject, .resume = on_resume, .cancel = on_cancel};
+    return (struct http_handler){.handle = on_handle, .resume = on_resume, .cancel = on_cancel};
 }
