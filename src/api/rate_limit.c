@@ -3,8 +3,8 @@
  *
  * A bucket is a tag, the seeded hash of its key's digest, and a time: when it will be full, known as the
  * theoretical arrival time (TAT). A bucket whose time has passed is full. A key has its bucket in the set
- * that its tag selects, and only one, or it would have two limits. Each set has a lock, which is held for the
- * few instructions of one access to its buckets.
+ * that its tag selects, and only one, or it would have two limits. A lock, which many sets share, is held for
+ * the few instructions of one access to the buckets of a set.
  */
 #include "api/rate_limit.h"
 
@@ -13,22 +13,22 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <sched.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/param.h>
 
 static const uint64_t SECOND_NS = 1000000000;
 
+enum { LOCKS = 64 };
+
 struct bucket {
     uint64_t tag;  /* 0: of no key */
     uint64_t full; /* when it is */
 };
 
-/* The size of two cache lines. All zero at first. */
+/* All zero at first. */
 struct bucket_set {
-    atomic_bool locked;
     uint64_t latest; /* time at which a thread gave a bucket to another key */
     struct bucket bucket[RATE_LIMIT_WAYS];
 };
@@ -39,6 +39,7 @@ struct rate_limit {
     uint64_t seed;
     size_t mask; /* tag & mask is the number of its set */
     char policy[RATE_FIELD_MAX];
+    pthread_mutex_t lock[LOCKS]; /* that of a set by the number of the set */
     struct bucket_set *set;
 };
 
@@ -104,20 +105,6 @@ static uint64_t rate_limit_tag_of(const struct rate_limit *l, const struct diges
     return hash != 0 ? hash : 1;
 }
 
-/* The set of the tag, locked. */
-static struct bucket_set *rate_limit_lock_set(const struct rate_limit *l, uint64_t tag)
-{
-    struct bucket_set *s = &l->set[tag & l->mask];
-    while (atomic_exchange_explicit(&s->locked, true, memory_order_acquire))
-        (void)sched_yield(); /* its thread may have lost the processor */
-    return s;
-}
-
-static void rate_limit_unlock_set(struct bucket_set *s)
-{
-    atomic_store_explicit(&s->locked, false, memory_order_release);
-}
-
 /* The bucket of the tag; NULL where it has none. */
 static struct bucket *rate_limit_find(struct bucket_set *s, uint64_t tag)
 {
@@ -161,7 +148,9 @@ struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *k
 {
     uint64_t tag = rate_limit_tag_of(l, key);
     struct rate_result result = {.outcome = RATE_NONE};
-    struct bucket_set *s = rate_limit_lock_set(l, tag);
+    struct bucket_set *s = &l->set[tag & l->mask];
+    pthread_mutex_t *lock = &l->lock[tag & l->mask & (LOCKS - 1)];
+    (void)pthread_mutex_lock(lock);
     struct bucket *b = rate_limit_find(s, tag);
     /* A bucket is given to another key at the latest time of all threads. A thread that has read the clock
      * earlier would give a key a new bucket before its old one was full. */
@@ -172,7 +161,7 @@ struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *k
     }
     if (b != NULL)
         result = rate_limit_count_in(l, b, now);
-    rate_limit_unlock_set(s);
+    (void)pthread_mutex_unlock(lock);
     return result;
 }
 
@@ -180,11 +169,12 @@ struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *k
 void rate_limit_remove(struct rate_limit *l, const struct digest *key)
 {
     uint64_t tag = rate_limit_tag_of(l, key);
-    struct bucket_set *s = rate_limit_lock_set(l, tag);
-    struct bucket *b = rate_limit_find(s, tag);
+    pthread_mutex_t *lock = &l->lock[tag & l->mask & (LOCKS - 1)];
+    (void)pthread_mutex_lock(lock);
+    struct bucket *b = rate_limit_find(&l->set[tag & l->mask], tag);
     if (b != NULL)
         b->tag = 0;
-    rate_limit_unlock_set(s);
+    (void)pthread_mutex_unlock(lock);
 }
 
 struct rate_limit *rate_limit_new(const struct rate_policy *policy, size_t sets)
@@ -202,6 +192,8 @@ struct rate_limit *rate_limit_new(const struct rate_policy *policy, size_t sets)
     l->tolerance_ns = (policy->burst - 1) * l->interval_ns; /* at most 3.6e18 */
     l->seed = random_seed(l);
     l->mask = sets - 1;
+    for (int i = 0; i < LOCKS; i++)
+        (void)pthread_mutex_init(&l->lock[i], NULL);
     (void)snprintf(l->policy, sizeof l->policy, "\"key\";q=%u;w=%u", policy->requests, policy->window_s);
     return l;
 }
@@ -210,6 +202,8 @@ void rate_limit_free(struct rate_limit *l)
 {
     if (l == NULL)
         return;
+    for (int i = 0; i < LOCKS; i++)
+        (void)pthread_mutex_destroy(&l->lock[i]);
     free(l->set);
     free(l);
 }
