@@ -310,14 +310,6 @@ static void api_on_result(void *arg, const struct cache_result *result)
     }
 }
 
-/* Without compression every client is taken for one that accepts only identity. */
-static struct http_codings api_codings_of(const struct call *call)
-{
-    return http_accept_encoding(call->api->options.settings.compression != 0
-                                    ? http_exchange_request(call->exchange)->field[HTTP_FIELD_ACCEPT_ENCODING]
-                                    : SPAN_ABSENT);
-}
-
 static void api_query_cache(struct call *call)
 {
     struct cache_result result;
@@ -367,7 +359,9 @@ static void api_handle_call(struct call *call)
     const struct http_request *request = http_exchange_request(call->exchange);
     struct route_id id = {0};
     call->route = route_match(a->base_path, request->path, &id);
-    call->codings = api_codings_of(call);
+    /* Without compression every client is taken for one that accepts only identity. */
+    call->codings = http_accept_encoding(
+        a->options.settings.compression != 0 ? request->field[HTTP_FIELD_ACCEPT_ENCODING] : SPAN_ABSENT);
     if (!api_needs_key(a, call->route)) {
         api_handle_without_key(call, request);
         return;

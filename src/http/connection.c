@@ -395,11 +395,6 @@ static void http_connection_set_room_deadline(struct http_connection *c)
     http_connection_set_deadline_since(c, ROOM_TIME, c->exchange->began_ns / NS_PER_MS);
 }
 
-static void http_connection_note_unsent(struct http_connections *conns)
-{
-    metric_set(&conns->options.metrics->responses_unsent_bytes, conns->output.unsent);
-}
-
 /*
  * Resumes as many exchanges as there is room for, when a write is complete. What an exchange without a result
  * will take is not counted yet, so it is counted here. If it takes nothing, because its client has left or
@@ -411,11 +406,10 @@ static void http_connection_give_room(struct http_connections *conns)
     const struct http_handler *handler = &conns->options.handler;
     struct list *waiting = &conns->deadlines[ROOM_TIME];
     size_t given = 0;
-    http_connection_note_unsent(conns);
     while (!list_empty(waiting)) {
         struct http_connection *c = http_connection_of_deadline(waiting->next);
         size_t wanted = c->exchange->wanted;
-        size_t taken = conns->output.unsent + given;
+        size_t taken = metric_get(conns->output.unsent) + given;
         if (taken > 0 && taken + wanted > conns->options.limits.unsent_max)
             return;
         c->exchange->wanted = 0;
@@ -456,12 +450,9 @@ static void http_connection_on_written(uv_stream_t *stream, int status)
 static void http_connection_flush(struct http_connection *c)
 {
     int result = http_output_flush(&c->conns->output, (uv_stream_t *)&c->tcp, http_connection_on_written);
-    if (result < 0) {
+    if (result < 0)
         http_connection_close(c);
-    } else if (result > 0) {
-        c->writing++;
-        http_connection_note_unsent(c->conns);
-    }
+    c->writing += result > 0;
 }
 
 static int http_connection_fd(const struct http_connection *c)
@@ -814,6 +805,7 @@ void http_connections_init(struct http_connections *conns, uv_loop_t *loop,
     (void)uv_timer_start(&conns->tick, http_connection_on_tick, TICK_MS, TICK_MS);
     http_date_write(conns->date);
     conns->random = random_seed(conns);
+    conns->output.unsent = &options->metrics->responses_unsent_bytes;
 }
 
 void http_connections_fini(struct http_connections *conns)

@@ -69,7 +69,7 @@ static void http_output_free_pending(struct pending_write *w)
 {
     for (unsigned i = 0; i < w->body_count; i++) {
         if (http_output_is_large(w->body[i]) && --w->body[i]->writes == 0)
-            w->output->unsent -= w->body[i]->len;
+            metric_sub(w->output->unsent, w->body[i]->len);
         blob_unref(w->body[i]);
     }
     buf_fini(&w->heads);
@@ -99,7 +99,7 @@ static struct pending_write *http_output_detach(struct http_output *o)
         w->body[i] = o->response[i].body;
         o->response[i].body = NULL;
         if (http_output_is_large(w->body[i]) && w->body[i]->writes++ == 0)
-            o->unsent += w->body[i]->len;
+            metric_add(o->unsent, w->body[i]->len);
     }
     return w;
 }

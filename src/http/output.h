@@ -10,6 +10,7 @@
 
 #include "base/blob.h"
 #include "base/buf.h"
+#include "base/metrics.h"
 #include "http/response.h"
 
 #include <uv.h>
@@ -21,7 +22,8 @@ struct http_output {
     struct buf heads;
     unsigned count;
     size_t body_bytes;
-    size_t unsent; /* bytes of the large bodies that pending writes hold; one that several hold counts once */
+    /* Bytes of the large bodies that pending writes hold; one that several hold counts once. Borrowed. */
+    _Atomic uint64_t *unsent;
     struct {
         size_t head_end;   /* in `heads`; the head begins where the previous one ends */
         struct blob *body; /* one reference, or NULL */
@@ -48,8 +50,9 @@ static inline bool http_output_full(const struct http_output *o)
 static inline bool http_output_has_room(const struct http_output *o, const struct blob *body,
                                         size_t unsent_max)
 {
-    return body->len <= HTTP_RESPONSE_LARGE || body->writes > 0 || o->unsent == 0 ||
-           (o->unsent < unsent_max && body->len <= unsent_max - o->unsent);
+    uint64_t unsent = metric_get(o->unsent);
+    return body->len <= HTTP_RESPONSE_LARGE || body->writes > 0 || unsent == 0 ||
+           (unsent < unsent_max && body->len <= unsent_max - unsent);
 }
 
 /* Completes a response whose head was appended to o->heads. Takes a reference to `body`, which may be NULL.

@@ -41,24 +41,18 @@ struct http_server {
 /* --- connections --- */
 
 /* At the limit a connection of this server is closed. Another server may take its place first. */
-static bool http_server_reserve(struct http_server *s)
-{
-    while (!http_balancer_reserve(s->connections.options.balancer))
-        if (!http_connections_evict(&s->connections))
-            return false;
-    return true;
-}
-
 static void http_server_admit(struct http_server *s, const struct http_accepted *accepted)
 {
-    struct http_metrics *m = s->connections.options.metrics;
-    struct http_balancer *b = s->connections.options.balancer;
-    if (http_server_reserve(s)) {
-        metric_add(&m->connections_accepted_total, 1);
-        if (!http_balancer_place(b, s->connections.options.number, accepted))
+    const struct http_server_options *o = &s->connections.options;
+    bool reserved = http_balancer_reserve(o->balancer);
+    while (!reserved && http_connections_evict(&s->connections))
+        reserved = http_balancer_reserve(o->balancer);
+    if (reserved) {
+        metric_add(&o->metrics->connections_accepted_total, 1);
+        if (!http_balancer_place(o->balancer, o->number, accepted))
             http_connections_open(&s->connections, accepted, false);
-    } else if (!http_balancer_pass(b, s->connections.options.number, accepted)) {
-        metric_add(&m->connections_rejected_total, 1);
+    } else if (!http_balancer_pass(o->balancer, o->number, accepted)) {
+        metric_add(&o->metrics->connections_rejected_total, 1);
         http_connections_open(&s->connections, accepted, true);
     }
 }
