@@ -147,14 +147,14 @@ static void http_connection_free_exchange(struct http_exchange *x)
 static bool http_connection_begin_exchange(struct http_connection *c)
 {
     struct http_connections *conns = c->conns;
-    struct http_exchange *x = conns->spare;
+    struct http_exchange *x = NULL;
     assert(c->exchange == NULL);
-    conns->spare = NULL;
-    if (x == NULL) {
+    if (conns->spares > 0)
+        x = conns->spare[--conns->spares];
+    else
         x = calloc(1, sizeof *x + conns->options.handler.state_size);
-        if (x == NULL)
-            return false;
-    }
+    if (x == NULL)
+        return false;
     http_parser_init(&x->parser, &conns->parser_config, c->state == IDLE ? &c->section : NULL);
     x->connection = c;
     x->wanted = 0;
@@ -165,11 +165,12 @@ static bool http_connection_begin_exchange(struct http_connection *c)
 
 static void http_connection_end_exchange(struct http_connection *c)
 {
+    struct http_connections *conns = c->conns;
     struct http_exchange *x = c->exchange;
     c->exchange = NULL;
     http_parser_end(&x->parser);
-    if (c->conns->spare == NULL)
-        c->conns->spare = x;
+    if (conns->spares < HTTP_SPARES_MAX)
+        conns->spare[conns->spares++] = x;
     else
         http_connection_free_exchange(x);
 }
@@ -811,8 +812,8 @@ void http_connections_init(struct http_connections *conns, uv_loop_t *loop,
 void http_connections_fini(struct http_connections *conns)
 {
     assert(list_empty(&conns->open));
-    if (conns->spare != NULL)
-        http_connection_free_exchange(conns->spare);
+    while (conns->spares > 0)
+        http_connection_free_exchange(conns->spare[--conns->spares]);
     http_output_clear(&conns->output);
     buf_fini(&conns->output.heads);
 }

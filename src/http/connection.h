@@ -32,6 +32,8 @@ enum deadline {
     NO_DEADLINE
 };
 
+enum { HTTP_SPARES_MAX = 64 };
+
 struct http_connections {
     struct http_server_options options;
     struct http_parser_config parser_config;
@@ -47,8 +49,10 @@ struct http_connections {
     struct list run_queue;
     char date[HTTP_DATE_LEN + 1];
     struct list open;
-    int rejections;              /* connections over the limit */
-    struct http_exchange *spare; /* for reuse; NULL: none */
+    int rejections; /* connections over the limit */
+    /* For reuse: exchanges that come and go among cached data would leave gaps in the memory. */
+    struct http_exchange *spare[HTTP_SPARES_MAX];
+    unsigned spares;
     bool announcing_close;
     bool finishing;
     unsigned requests; /* that were handled; the owner sets it to 0 */
