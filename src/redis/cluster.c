@@ -6,6 +6,9 @@
 
 enum { NODE_FIELDS = 4 };
 
+/* The limits of a node's reply: bytes, and elements of an array. */
+enum { CLUSTER_ANSWER_MAX = 16 * 1024 * 1024, CLUSTER_ELEMENTS_MAX = REDIS_CLUSTER_SLOTS };
+
 /* --- the reply to CLUSTER SLOTS: [first slot, last slot, master, replica...] of each range --- */
 
 /* An empty host, or nil, is the one at which the cluster was queried. */

@@ -15,11 +15,6 @@
 
 #include "redis/locator.h"
 
-/* The limits of a node's reply: bytes, and elements of an array. */
-enum { CLUSTER_ANSWER_MAX = 16 * 1024 * 1024, CLUSTER_ELEMENTS_MAX = REDIS_CLUSTER_SLOTS };
-
-extern const struct locator_protocol cluster_protocol;
-
 /*
  * The node that an ASK error of the node at `from` names. It has the key, or will have it. False, with *node
  * untouched, for any other reply.

@@ -14,8 +14,8 @@
  * one. They end while no further command is accepted.
  *
  * The handshake is HELLO (with authentication and client name), SELECT and ROLE. Their replies determine what
- * follows: CLIENT TRACKING, INFO replication at a replica, and PING. ROLE and INFO may be denied (server.h). If
- * tracking is refused, or Redis is too old to order invalidations correctly, the connection is used
+ * follows: CLIENT TRACKING, INFO replication at a replica, and PING. ROLE and INFO may be denied (server.h).
+ * If tracking is refused, or Redis is too old to order invalidations correctly, the connection is used
  * without it. All else must succeed: PING fails while Redis loads its data.
  *
  * ROLE and INFO are repeated with every heartbeat (server.h). A replica that has lost its master, and a

@@ -20,7 +20,6 @@
 #include "base/wait_group.h"
 #include "redis/cluster.h"
 #include "redis/connection.h"
-#include "redis/sentinel.h"
 
 #include <assert.h>
 #include <errno.h>

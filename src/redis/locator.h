@@ -3,8 +3,8 @@
  *
  * It has one connection, to one of these servers, which is queried every second. Sentinels publish failovers
  * as well, but published messages can be lost. After an error, a timeout or an answer without a master the
- * next server is queried. The differences between Sentinels and a cluster are in a protocol: sentinel.h,
- * cluster.h.
+ * next server is queried. The differences between Sentinels and a cluster are in a protocol: sentinel.c,
+ * cluster.c.
  *
  * Everything happens on the loop's thread.
  */
@@ -59,7 +59,9 @@ struct locator_protocol {
                         const struct redis_reply *reply, struct locator_answer *answer);
 };
 
-/* The protocol of the servers of an endpoint that must be discovered. */
+extern const struct locator_protocol sentinel_protocol, cluster_protocol;
+
+/* That of the servers of an endpoint that must be discovered. */
 const struct locator_protocol *locator_protocol_of(const struct redis_endpoint *endpoint);
 
 struct locator_options {

@@ -33,7 +33,7 @@ struct redis_reply {
     enum reply_type type;
     int64_t integer; /* also a boolean's 0 or 1 */
     double number;   /* only in a REPLY_DOUBLE */
-    char *str;       /* the text, also of an error or a number; only that of a bulk string may lack its NUL */
+    char *str;       /* the text, also of an error or a number, with a NUL behind it */
     size_t len;      /* bytes in str */
     size_t elements; /* the length of an array, set or map, in which a name and its value are two */
 };

@@ -1,8 +1,11 @@
-/* The commands and replies of Sentinels; see sentinel.h. */
-#include "redis/sentinel.h"
+/* The protocol of Sentinels: the master of a name, and its replicas; see locator.h. */
+#include "redis/locator.h"
 
 #include "base/text.h"
 #include "redis/resp.h"
+
+/* The limits of a Sentinel's answer: bytes, and elements of an array. */
+enum { SENTINEL_ANSWER_MAX = 1024 * 1024, SENTINEL_ELEMENTS_MAX = 1024 };
 
 static bool sentinel_has_flag(struct span flags, struct span flag)
 {

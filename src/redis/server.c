@@ -6,42 +6,15 @@
 
 #include <string.h>
 
-enum { ROLE_OF_REPLICA_MIN = 4, VERSION_PARTS = 3, MS_PER_S = 1000 };
+enum { ROLE_OF_REPLICA_MIN = 4, MS_PER_S = 1000 };
 
 static const char LINK_DOWN[] = "its link to the master is down";
 static const char SILENT[] = "its master has been silent for too long";
 
 /* The first version of Redis that orders pushes and replies as the cache requires. */
-static const int64_t ORDERED_SINCE[VERSION_PARTS] = {7, 0, 5};
+static const char ORDERED_SINCE[] = "7.0.5";
 
 /* --- HELLO --- */
-
-/*
- * Takes a number such as the 7 of "7.0.15" from the front of *text, together with the dot behind it; -1 when
- * there is none.
- */
-static int64_t redis_server_take_number(struct span *text)
-{
-    struct span digits = {text->data, 0};
-    int64_t number = -1;
-    while (digits.len < text->len && ascii_is_digit(digits.data[digits.len]))
-        digits.len++;
-    *text = span_skip(*text, digits.len);
-    if (text->len > 0 && text->data[0] == '.')
-        *text = span_skip(*text, 1);
-    return parse_int64(digits, &number) == 0 ? number : -1;
-}
-
-/* Returns false also for a text that is not a version. */
-static bool redis_server_is_ordered(struct span version)
-{
-    for (int i = 0; i < VERSION_PARTS; i++) {
-        int64_t part = redis_server_take_number(&version);
-        if (part != ORDERED_SINCE[i])
-            return part > ORDERED_SINCE[i];
-    }
-    return true;
-}
 
 const char *redis_server_check_hello(const struct redis_reply *reply)
 {
@@ -51,7 +24,7 @@ const char *redis_server_check_hello(const struct redis_reply *reply)
     if (!span_equal(server, SPAN("redis")))
         return NULL;
     struct span version = reply_member(reply, SPAN("version"));
-    return version.data != NULL && redis_server_is_ordered(version)
+    return version.len > 0 && ascii_is_digit(*version.data) && strverscmp(version.data, ORDERED_SINCE) >= 0
                ? NULL
                : "Redis before 7.0.5 sends invalidations out of order with replies";
 }

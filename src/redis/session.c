@@ -33,8 +33,9 @@
 enum {
     /* Attempts with the answer of one Sentinel or node, before another one is queried. */
     ATTEMPTS_PER_ANSWER = 2,
-    /* How long, in milliseconds, a name may not be found before that counts against its server. */
-    NAMES_MS = 5000,
+    /* After so many failures in a row, about five seconds, a name that is not found counts against its
+       server. */
+    FAILURES_OF_NAMES = 9,
     /* After so many losses in a row of connections that were ready, pauses and log reasons do not begin anew.
      */
     LOSSES_MAX = 3,
@@ -104,7 +105,6 @@ struct backend {
     unsigned misses;            /* servers that could not be used */
     unsigned timeouts;          /* among them those that took too long */
     unsigned losses;            /* of connections that were ready */
-    uint64_t nameless_ms;       /* since when attempts fail for want of a name; 0: they do not */
     struct log_reasons reasons; /* the reasons logged */
 
     bool is_failover;               /* the connection is left because another server is named */
@@ -509,24 +509,12 @@ static void session_go_on(struct backend *b, bool at_once)
         session_pause(b);
 }
 
-/* Whether the attempt has failed because a name was not found, which it may be the next time. */
-static bool session_lacks_name(const struct backend *b)
+/* Whether another server should be tried before this one. A name that was not found may be the next time. */
+static bool session_is_miss(const struct backend *b)
 {
     bool is_found = b->connection == NULL || redis_connection_attempts(b->connection)->addresses > 0;
-    return b->locator != NULL && !is_found;
-}
-
-/* Whether another server should be tried before this one. */
-static bool session_is_miss(struct backend *b)
-{
-    uint64_t now = clock_now_ms();
-    if (b->state == QUERYING || b->has_stayed)
-        return false;
-    if (!session_lacks_name(b))
-        b->nameless_ms = 0;
-    else if (b->nameless_ms == 0)
-        b->nameless_ms = now;
-    return b->nameless_ms == 0 || now - b->nameless_ms >= NAMES_MS;
+    bool may_be_found = b->locator != NULL && !is_found && b->failures < FAILURES_OF_NAMES;
+    return b->state != QUERYING && !b->has_stayed && !may_be_found;
 }
 
 /* An attempt has failed, or the connection is lost. */

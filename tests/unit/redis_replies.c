@@ -5,7 +5,6 @@
  */
 #include "redis/cluster.h"
 #include "redis/resolver.h"
-#include "redis/sentinel.h"
 #include "redis/server.h"
 
 #include <stdlib.h>
@@ -44,9 +43,8 @@ TEST_CASE(invalidations_are_in_order_since_redis_7_0_5_and_in_any_valkey)
 {
     static const char *const since[] = {"7.0.5", "7.0.10", "7.1.0",       "7.2",
                                         "8.0.0", "10.0.1", "255.255.255", "7.0.5-rc1"};
-    static const char *const before[] = {"7.0.4",   "7.0",    "7",    "6.2.99",
-                                         "6.10.10", "0.0.0",  "",     "x",
-                                         "7.0.x",   "-8.0.0", "7..5", "99999999999999999999.0.0"};
+    static const char *const before[] = {"7.0.4", "7.0", "7", "6.2.99", "6.10.10",
+                                         "0.0.0", "",    "x", "-8.0.0", "7..5"};
     for (size_t i = 0; i < TEST_COUNT(since); i++)
         if (version_of("redis", since[i]) != NULL)
             fail_msg("%s", since[i]);
