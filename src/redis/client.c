@@ -25,7 +25,6 @@ struct client_reply {
 
 struct redis_client {
     struct redis_config *config; /* one reference; NULL: none yet */
-    const char *client_name;
     uint64_t reply_ms;
 
     uv_loop_t loop;
@@ -35,9 +34,7 @@ struct redis_client {
     struct redis_endpoint server;        /* of the connection; borrows the settings or `master` */
     struct redis_connection *connection; /* NULL: not connected, or lost */
     bool ready;                          /* it can be used */
-    struct redis_metrics metrics;        /* not exposed */
-    struct redis_replication replication;
-    struct log_reasons denials;
+    struct redis_shared shared;
 
     struct buf text;           /* scratch: the command that is being composed */
     struct list replies;       /* oldest first */
@@ -221,15 +218,11 @@ static int redis_client_connect_to(struct redis_client *c, const struct redis_en
                                    enum redis_role_kind role, int limit_ms)
 {
     const struct redis_connection_options options = {.endpoint = &c->server,
-                                                     .tls = c->config->tls,
-                                                     .client_name = c->client_name,
+                                                     .shared = &c->shared,
                                                      .resolver = &c->resolver,
                                                      .limit_ms = (uint64_t)limit_ms,
-                                                     .metrics = &c->metrics,
                                                      .queries_only = true,
                                                      .role = role,
-                                                     .replication = &c->replication,
-                                                     .denials = &c->denials,
                                                      .bytes_max = BYTES_MAX,
                                                      .elements_max = UINT32_MAX,
                                                      .on_address_failed = redis_client_on_address_failed,
@@ -421,7 +414,7 @@ int redis_client_new(const char *client_name, struct redis_client **out)
     struct redis_client *c = calloc(1, sizeof *c);
     if (c == NULL)
         return -ENOMEM;
-    c->client_name = client_name;
+    c->shared.client_name = client_name;
     list_init(&c->replies);
     int err = uv_replace_allocator(malloc, redis_client_realloc, calloc, free);
     if (err == 0)

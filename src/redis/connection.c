@@ -31,7 +31,6 @@
 #include "base/state.h"
 #include "base/wait_group.h"
 #include "redis/resp.h"
-#include "redis/server.h"
 #include "redis/tls.h"
 
 #include <assert.h>
@@ -142,7 +141,7 @@ struct redis_connection {
     uint64_t look_up_ms;   /* when the next one begins, by the boot clock */
     bool looking_up;       /* one is in progress */
     bool one_decides;      /* the next answer decides alone */
-    struct buf elsewhere;  /* the last answer without the address in use, sorted; empty: it had it */
+    uint64_t elsewhere;    /* stands for the last answer without the address in use; 0: it had it */
     int answers_elsewhere; /* such answers in a row that were the same */
 };
 
@@ -235,33 +234,19 @@ static int socket_write(redisContext *context)
     return n < 0 ? REDIS_ERR : REDIS_OK;
 }
 
-static redisContext *socket_connect_to(const struct redis_endpoint *endpoint, const char *address)
+/*
+ * Opens a socket, with options that hiredis does not set: children do not inherit it, and small segments are
+ * sent at once.
+ */
+static int socket_open_context(const struct redis_endpoint *endpoint, const char *address, redisContext **out)
 {
-    redisOptions options = {0};
-    options.options = REDIS_OPT_NONBLOCK | REDIS_OPT_NO_PUSH_AUTOFREE;
-    if (endpoint->transport == REDIS_TRANSPORT_UNIX)
+    bool is_path = endpoint->transport == REDIS_TRANSPORT_UNIX;
+    redisOptions options = {.options = REDIS_OPT_NONBLOCK | REDIS_OPT_NO_PUSH_AUTOFREE};
+    if (is_path)
         REDIS_OPTIONS_SET_UNIX(&options, endpoint->path);
     else
         REDIS_OPTIONS_SET_TCP(&options, address, endpoint->port);
-    return redisConnectWithOptions(&options);
-}
-
-/*
- * Sets options that hiredis does not: children do not inherit the socket, and small segments are sent at
- * once.
- */
-static void socket_tune(const redisContext *context, enum redis_transport transport)
-{
-    int flags = fcntl(context->fd, F_GETFD);
-    if (flags >= 0)
-        (void)fcntl(context->fd, F_SETFD, flags | FD_CLOEXEC);
-    if (transport != REDIS_TRANSPORT_UNIX)
-        (void)setsockopt(context->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-}
-
-static int socket_open_context(const struct redis_endpoint *endpoint, const char *address, redisContext **out)
-{
-    redisContext *context = socket_connect_to(endpoint, address);
+    redisContext *context = redisConnectWithOptions(&options);
     if (context == NULL)
         return -ENOMEM;
     if (context->err != 0) {
@@ -270,7 +255,9 @@ static int socket_open_context(const struct redis_endpoint *endpoint, const char
         redisFree(context);
         return err;
     }
-    socket_tune(context, endpoint->transport);
+    (void)fcntl(context->fd, F_SETFD, FD_CLOEXEC);
+    if (!is_path)
+        (void)setsockopt(context->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     *out = context;
     return 0;
 }
@@ -356,14 +343,14 @@ bool redis_connection_is_usable(const struct redis_connection *c)
 
 static void redis_connection_log(const struct redis_connection *c, const char *message, const char *why)
 {
-    redis_endpoint_log(c->options.endpoint, LOG_WARN, message, "redis", c->options.client_name, why);
+    redis_endpoint_log(c->options.endpoint, LOG_WARN, message, "redis", c->options.shared->client_name, why);
 }
 
 /* `error` is the reply to a command that can be left out. */
 static void redis_connection_log_denial(const struct redis_connection *c, const char *message,
                                         const struct redis_reply *error)
 {
-    if (log_reason_is_due(c->options.denials, message, clock_now_ms()))
+    if (log_reason_is_due(&c->options.shared->denials, message, clock_now_ms()))
         redis_connection_log(c, message, error->str);
 }
 
@@ -440,6 +427,12 @@ void redis_connection_fail(struct redis_connection *c, const char *why)
         redis_connection_connect_next(c);
 }
 
+static void redis_connection_count_oversize(struct redis_connection *c)
+{
+    if (c->options.metrics != NULL)
+        metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
+}
+
 /*
  * The current reply takes too long. Its command gets the oversize error, and the connection is closed. If the
  * command were reported as lost, it would be sent again on the next connection with the same result.
@@ -447,7 +440,7 @@ void redis_connection_fail(struct redis_connection *c, const char *why)
 static void redis_connection_fail_reply(struct redis_connection *c)
 {
     struct pending_command command = pending_pop(c);
-    metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
+    redis_connection_count_oversize(c);
     redis_connection_end_command(c, &command, &resp_oversize);
     if (c->state == READY) /* the callback has not closed the connection */
         redis_connection_lose(c, "a reply did not end in time");
@@ -571,7 +564,7 @@ static void redis_connection_compose(struct redis_connection *c, enum own_comman
     const struct redis_connection_options *o = &c->options;
     bool has_role = !o->queries_only || o->role != REDIS_ROLE_UNKNOWN;
     if (own == HELLO)
-        redis_endpoint_hello(o->endpoint, o->client_name, command);
+        redis_endpoint_hello(o->endpoint, o->shared->client_name, command);
     else if (own == SUBSCRIBE && o->channel != NULL)
         command_write(command, 2, (const char *[]){"SUBSCRIBE", o->channel});
     else if (own == SELECT)
@@ -662,7 +655,8 @@ static void redis_connection_on_connected(struct redis_connection *c)
     c->round = c->replies_due = 0;
     c->tracking = false;
     c->no_tracking_reason = NULL;
-    redis_server_init(&c->server, c->options.replication, c->attempts.address, c->options.endpoint->port);
+    redis_server_init(&c->server, &c->options.shared->replication, c->attempts.address,
+                      c->options.endpoint->port);
     redis_connection_send_own(c, HELLO, ROLE);
 }
 
@@ -739,23 +733,17 @@ static void redis_connection_plan_look_up(struct redis_connection *c)
     c->look_up_ms = clock_boot_ms() + mean_ms * 3 / 4 + (uint64_t)rand_r(&c->seed) % (mean_ms / 2);
 }
 
-static int redis_connection_compare_addresses(const void *a, const void *b)
+/* A number for the addresses of an answer, in any order; 0 if the one in use is among them. */
+static uint64_t redis_connection_hash_elsewhere(const struct redis_connection *c)
 {
-    return strcmp(a, b);
-}
-
-/* The addresses of an answer in a fixed order, in `text`; nothing if the one in use is among them. */
-static void redis_connection_write_elsewhere(const struct redis_connection *c, struct buf *text)
-{
-    struct resolver *r = c->options.resolver;
-    qsort(r->address, (size_t)r->count, sizeof r->address[0], redis_connection_compare_addresses);
+    uint64_t sum = 1;
+    const struct resolver *r = c->options.resolver;
     for (int i = 0; i < r->count; i++) {
-        if (strcmp(r->address[i], c->attempts.address) == 0) {
-            buf_clear(text);
-            return;
-        }
-        buf_printf(text, "%s%s", i > 0 ? " " : "", r->address[i]);
+        if (strcmp(r->address[i], c->attempts.address) == 0)
+            return 0;
+        sum += hash_bytes(span_of(r->address[i]), 0);
     }
+    return sum;
 }
 
 static void redis_connection_log_moved(const struct redis_connection *c)
@@ -764,9 +752,9 @@ static void redis_connection_log_moved(const struct redis_connection *c)
     if (!log_begin(&line, LOG_WARN, "the name of a server in use leads to another address"))
         return;
     log_str(&line, "name", span_of(c->options.endpoint->host));
-    log_str(&line, "client", span_of(c->options.client_name));
+    log_str(&line, "client", span_of(c->options.shared->client_name));
     log_str(&line, "from", span_of(c->attempts.address));
-    log_str(&line, "to", buf_span(&c->elsewhere));
+    log_str(&line, "to", span_of(c->options.resolver->address[0]));
     log_end(&line);
 }
 
@@ -774,12 +762,10 @@ static void redis_connection_take_look_up(struct redis_connection *c)
 {
     const int needed = c->one_decides ? 1 : REDIS_CONNECTION_LOOK_UPS_MOVED;
     const int before = c->answers_elsewhere;
-    struct buf answer = BUF_INIT;
-    redis_connection_write_elsewhere(c, &answer);
-    bool same = span_equal(buf_span(&answer), buf_span(&c->elsewhere));
-    buf_fini(&c->elsewhere);
+    const uint64_t answer = redis_connection_hash_elsewhere(c);
+    bool same = answer == c->elsewhere;
     c->elsewhere = answer;
-    c->answers_elsewhere = answer.len == 0 ? 0 : (same ? before : 0) + 1;
+    c->answers_elsewhere = answer == 0 ? 0 : (same ? before : 0) + 1;
     if (c->answers_elsewhere < needed)
         return;
     if (!same || before < needed)
@@ -853,12 +839,13 @@ static void redis_connection_on_reply(struct redis_connection *c, const struct r
         return;
     }
     struct pending_command command = pending_pop(c);
-    if (c->options.loop_lag != NULL)
-        loop_lag_begin_at(c->options.loop_lag, read_ns);
-    histogram_observe(&c->options.metrics->redis_command_duration_seconds,
-                      read_ns > command.sent_ns ? read_ns - command.sent_ns : 0);
+    if (c->options.shared->loop_lag != NULL)
+        loop_lag_begin_at(c->options.shared->loop_lag, read_ns);
+    if (c->options.metrics != NULL)
+        histogram_observe(&c->options.metrics->redis_command_duration_seconds,
+                          read_ns > command.sent_ns ? read_ns - command.sent_ns : 0);
     if (resp_is_oversize(reply))
-        metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
+        redis_connection_count_oversize(c);
     redis_connection_end_command(c, &command, reply);
 }
 
@@ -892,15 +879,15 @@ static void redis_connection_on_backlog(struct redis_connection *c)
 static void redis_connection_fail_as(struct redis_connection *c, const char *why, enum redis_failure failure)
 {
     c->attempts.failure = failure;
-    if (c->options.loop_lag != NULL)
-        loop_lag_begin(c->options.loop_lag);
+    if (c->options.shared->loop_lag != NULL)
+        loop_lag_begin(c->options.shared->loop_lag);
     redis_connection_fail(c, why);
 }
 
 /* Reading or writing has failed. */
 static void redis_connection_fail_io(struct redis_connection *c)
 {
-    bool rejected = c->options.tls != NULL && redis_tls_explain(c->socket->context);
+    bool rejected = c->options.endpoint->tls != NULL && redis_tls_explain(c->socket->context);
     redis_connection_fail_as(c, c->socket->context->errstr,
                              rejected ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING);
 }
@@ -923,7 +910,8 @@ static void redis_connection_flush(struct redis_connection *c)
     }
     s->writing = sdslen(s->context->obuf) > 0;
     /* While TLS must read first (its handshake) the socket is always writable, so it waits for input. */
-    bool wait_writable = s->writing && (c->options.tls == NULL || !redis_tls_wants_read(s->context));
+    bool wait_writable =
+        s->writing && (c->options.endpoint->tls == NULL || !redis_tls_wants_read(s->context));
     if (wait_writable != s->polling_writable)
         redis_connection_poll_for(c, wait_writable);
 }
@@ -937,7 +925,9 @@ static bool redis_connection_finish_connecting(struct redis_connection *c)
         redis_connection_fail_as(c, strerror(err), REDIS_FAILURE_PASSING);
         return false;
     }
-    err = c->options.tls != NULL ? redis_tls_start(s->context, c->options.tls, c->options.endpoint->host) : 0;
+    err = c->options.endpoint->tls != NULL
+              ? redis_tls_start(s->context, c->options.endpoint->tls, c->options.endpoint->host)
+              : 0;
     if (err != 0) {
         redis_connection_fail_as(c, s->context->errstr,
                                  err == -EACCES ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING);
@@ -991,13 +981,13 @@ static bool redis_connection_deliver(struct redis_connection *c, size_t n)
 static bool socket_is_empty_after(const struct socket *s, size_t n)
 {
     /* not covered: TLS that is empty waits for input, but while it negotiates new keys */
-    return n == 0 && (s->connection->options.tls == NULL || redis_tls_wants_read(s->context));
+    return n == 0 && (s->connection->options.endpoint->tls == NULL || redis_tls_wants_read(s->context));
 }
 
 static bool socket_has_decrypted(const struct socket *s)
 {
     /* not covered: READ_MAX has room for a whole record */
-    return s->connection->options.tls != NULL && redis_tls_has_decrypted(s->context);
+    return s->connection->options.endpoint->tls != NULL && redis_tls_has_decrypted(s->context);
 }
 
 /*
@@ -1195,7 +1185,6 @@ static void redis_connection_free(void *arg)
     assert(pending_oldest(c) == NULL);
     buf_fini(&c->pending);
     buf_fini(&c->untracked);
-    buf_fini(&c->elsewhere);
     free(c);
 }
 

@@ -19,13 +19,11 @@
 #include "redis/metrics.h"
 #include "redis/reply.h"
 #include "redis/resolver.h"
+#include "redis/server.h"
 
 #include <uv.h>
 
 struct redis_connection;
-struct redis_replication;
-struct redis_server;
-struct ssl_ctx_st;
 
 /* Whether a failure may pass. */
 enum redis_failure {
@@ -62,16 +60,22 @@ struct redis_tracking {
     size_t name_count;
 };
 
+/* What the connections of one client have in common. */
+struct redis_shared {
+    const char *client_name;              /* shown by CLIENT LIST; borrowed */
+    struct loop_lag *loop_lag;            /* of the loop on which they live, borrowed; NULL: not measured */
+    struct redis_replication replication; /* what they have seen of replicas */
+    struct log_reasons denials;           /* refused commands that were logged */
+};
+
 /* All pointers are borrowed while the connection lives. */
 struct redis_connection_options {
     const struct redis_endpoint *endpoint; /* an address, not one that must be discovered */
-    struct ssl_ctx_st *tls;                /* NULL without TLS */
-    const char *client_name;               /* shown by CLIENT LIST */
-    struct resolver *resolver;             /* nothing else uses it meanwhile */
-    unsigned first_address;                /* the one that is tried first, modulo their number */
+    struct redis_shared *shared;
+    struct resolver *resolver; /* nothing else uses it meanwhile */
+    unsigned first_address;    /* the one that is tried first, modulo their number */
     uint64_t limit_ms; /* the time limit of the look-up, and of connection and handshake at one address */
-    struct redis_metrics *metrics; /* of commands */
-    struct loop_lag *loop_lag;     /* the lag of the loop on which it lives; NULL: not measured */
+    struct redis_metrics *metrics; /* of commands; NULL: they are not measured, and tracking is not wanted */
     /* A server that is only queried has no further handshake than HELLO, SELECT, and ROLE for a certain role;
      * and no heartbeat. */
     bool queries_only;
@@ -79,8 +83,6 @@ struct redis_connection_options {
         *channel; /* with queries_only: the channel to which it subscribes, if that is permitted; or NULL */
     enum redis_role_kind
         role; /* the server must have it; REDIS_ROLE_UNKNOWN: any role that does not change */
-    struct redis_replication *replication; /* of the Redis; connections to it share what they have seen */
-    struct log_reasons *denials;           /* refused commands that were logged, likewise */
     struct redis_tracking tracking;
     size_t bytes_max; /* limits of a reply in place of those of resp.h; 0: those of resp.h */
     uint64_t elements_max;

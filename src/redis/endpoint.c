@@ -77,18 +77,20 @@ static int redis_endpoint_read_number(struct endpoint_reader *r, struct span tex
     return (int)number;
 }
 
-/* Returns why the host cannot be one, or NULL. */
-static const char *redis_endpoint_check_host(struct span host)
+/* Returns why the text cannot be a host with a port, or NULL. */
+static const char *redis_endpoint_check_authority(struct span text, struct authority *out)
 {
-    for (size_t i = 0; i < host.len; i++) {
-        if ((unsigned char)host.data[i] <= ' ' || host.data[i] == 0x7F)
+    for (size_t i = 0; i < text.len; i++) {
+        if ((unsigned char)text.data[i] <= ' ' || text.data[i] == 0x7F)
             return "a host must not contain blanks or line ends";
-        if (host.data[i] == ',')
+        if (text.data[i] == ',')
             return "several hosts need redis+sentinel:// or redis+cluster://";
-        if (host.data[i] == '?' || host.data[i] == '#')
+        if (text.data[i] == '?' || text.data[i] == '#')
             return "a query or fragment does not belong here";
     }
-    return host.len == 0 ? "the host is missing" : NULL;
+    if (!authority_split(text, out))
+        return "is not a Redis address";
+    return out->host.len == 0 ? "the host is missing" : NULL;
 }
 
 /* The zone of an IPv6 address follows "%25" in a URL (RFC 6874), and "%" everywhere else. */
@@ -102,25 +104,19 @@ static void redis_endpoint_decode_zone(char *address)
 /* Parses host[:port]. *port is the default, and *out is owned. */
 static void redis_endpoint_read_host(struct endpoint_reader *r, struct span text, char **out, int *port)
 {
-    bool is_v6 = text.len > 0 && text.data[0] == '[';
-    size_t len = span_find(text, is_v6 ? ']' : ':');
-    struct span host = is_v6 ? (struct span){text.data + 1, len - 1} : (struct span){text.data, len};
-    struct span rest = span_skip(text, is_v6 && len < text.len ? len + 1 : len);
-    const char *problem =
-        is_v6 && len == text.len ? "an IPv6 address must end with ]" : redis_endpoint_check_host(host);
-    if (problem == NULL && rest.len > 0 && rest.data[0] != ':')
-        problem = "is not a Redis address";
+    struct authority a;
+    const char *problem = redis_endpoint_check_authority(text, &a);
     if (problem != NULL) {
         redis_endpoint_refuse(r, problem);
         return;
     }
-    if (rest.len > 0)
-        *port = redis_endpoint_read_number(r, span_skip(rest, 1), 1, PORT_MAX,
-                                           "the port must be a number from 1 to 65535");
-    *out = strndup(host.data, host.len);
+    if (a.port.data != NULL)
+        *port =
+            redis_endpoint_read_number(r, a.port, 1, PORT_MAX, "the port must be a number from 1 to 65535");
+    *out = strndup(a.host.data, a.host.len);
     if (*out == NULL)
         r->err = -ENOMEM;
-    else if (is_v6)
+    else if (a.bracketed)
         redis_endpoint_decode_zone(*out);
 }
 
@@ -221,14 +217,6 @@ struct scheme {
     struct span option; /* the only option that the query may contain */
 };
 
-static bool redis_endpoint_is_option_name(struct span name)
-{
-    for (size_t i = 0; i < name.len; i++)
-        if (!ascii_is_alnum(name.data[i]) && name.data[i] != '_' && name.data[i] != '-')
-            return false;
-    return name.len > 0 && name.len <= OPTION_NAME_MAX;
-}
-
 /*
  * The query may have the option `known` and no other. The text before an at-sign may be the rest of a
  * password that was not percent-encoded, so it is not named.
@@ -240,7 +228,7 @@ static void redis_endpoint_check_options(struct endpoint_reader *r, struct span 
         struct span name = {one.data, span_find(one, '=')};
         if (one.len == 0 || span_equal(name, known))
             continue;
-        if (!redis_endpoint_is_option_name(name) || span_find(query, '@') < query.len) {
+        if (!name_valid(name, OPTION_NAME_MAX) || span_find(query, '@') < query.len) {
             redis_endpoint_refuse(r, "has an unknown option behind its question mark");
         } else {
             redis_endpoint_refuse(r, "unknown option ");
@@ -344,6 +332,7 @@ void redis_endpoint_fini(struct redis_endpoint *t)
     free(t->discovery.master);
     free(t->discovery.user);
     redis_endpoint_free_secret(t->discovery.password);
+    redis_tls_free(t->tls);
     *t = (struct redis_endpoint){0};
 }
 
@@ -364,7 +353,8 @@ struct redis_endpoint redis_endpoint_server(const struct redis_endpoint *t, int 
                                    .host = s->at[n].host,
                                    .port = s->at[n].port,
                                    .user = s->user,
-                                   .password = s->password};
+                                   .password = s->password,
+                                   .tls = t->tls};
 }
 
 void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out)
@@ -483,7 +473,6 @@ void redis_config_unref(struct redis_config *c)
 {
     if (c == NULL || atomic_fetch_sub_explicit(&c->references, 1, memory_order_acq_rel) > 1)
         return;
-    redis_tls_free(c->tls);
     redis_endpoint_fini(&c->endpoint);
     free(c);
 }
@@ -506,7 +495,7 @@ int redis_config_new(const struct redis_options *options, struct span prefix, ui
         err = -EINVAL;
     }
     if (err == 0 && c->endpoint.transport == REDIS_TRANSPORT_TLS)
-        err = redis_tls_new(options, &c->tls, why, setting);
+        err = redis_tls_new(options, &c->endpoint.tls, why, setting);
     if (err != 0) {
         redis_config_unref(c);
         return err;
@@ -517,19 +506,15 @@ int redis_config_new(const struct redis_options *options, struct span prefix, ui
 
 /* --- addresses that servers announce --- */
 
-static bool redis_endpoint_is_host(struct span host)
+static bool redis_endpoint_is_host_char(char c)
 {
-    if (host.len == 0 || host.len >= REDIS_HOST_SIZE)
-        return false;
-    for (size_t i = 0; i < host.len; i++)
-        if (!ascii_is_alnum(host.data[i]) && memchr(".:_-", host.data[i], 4) == NULL)
-            return false;
-    return true;
+    return ascii_is_alnum(c) || memchr(".:_-", c, 4) != NULL;
 }
 
 bool redis_address_set(struct redis_address *out, struct span host, int64_t port)
 {
-    if (!redis_endpoint_is_host(host) || port < 1 || port > PORT_MAX)
+    if (host.len == 0 || host.len >= REDIS_HOST_SIZE || !span_all(host, redis_endpoint_is_host_char) ||
+        port < 1 || port > PORT_MAX)
         return false;
     *span_put(host, out->host) = '\0';
     out->port = (int)port;

@@ -88,6 +88,7 @@ struct redis_endpoint {
     char *user;     /* never NULL: "default" when none was given */
     char *password; /* NULL: no authentication */
     struct redis_discovery discovery;
+    struct ssl_ctx_st *tls; /* NULL without TLS, and before redis_config_new */
 };
 
 /*
@@ -162,7 +163,6 @@ struct redis_config {
     atomic_int references; /* private */
     uint64_t number;
     struct redis_endpoint endpoint;
-    struct ssl_ctx_st *tls; /* NULL without TLS */
 };
 
 /*

@@ -45,8 +45,7 @@ struct locator {
     uv_loop_t *loop;
     struct locator_options options;
     const struct locator_protocol *protocol;
-    _Atomic uint64_t *connected;    /* the gauge */
-    struct redis_metrics unexposed; /* not exposed: only commands to Redis are measured */
+    _Atomic uint64_t *connected; /* the gauge */
     const struct redis_endpoint *used;
 
     enum locator_state state;
@@ -140,7 +139,7 @@ static void locator_enter(struct locator *l, enum locator_state next)
 
 static void locator_log(const struct locator *l, enum log_level level, const char *message, const char *why)
 {
-    redis_endpoint_log(&l->server, level, message, l->protocol->name, l->options.client_name, why);
+    redis_endpoint_log(&l->server, level, message, l->protocol->name, l->options.shared->client_name, why);
 }
 
 static void locator_drop_connection(struct locator *l)
@@ -186,7 +185,7 @@ static void locator_on_answered(struct locator *l)
     metric_add(l->connected, !l->counted);
     l->counted = true;
     if (l->unreachable)
-        log_text(LOG_INFO, l->protocol->reachable, "client", l->options.client_name);
+        log_text(LOG_INFO, l->protocol->reachable, "client", l->options.shared->client_name);
     l->unreachable = false;
     l->reasons = (struct log_reasons){0};
     l->failed_servers = 0;
@@ -282,11 +281,9 @@ static void locator_connect(struct locator *l)
     locator_enter(l, CONNECTING);
     l->server = locator_server(l);
     const struct redis_connection_options options = {.endpoint = &l->server,
-                                                     .tls = l->options.tls,
-                                                     .client_name = l->options.client_name,
+                                                     .shared = l->options.shared,
                                                      .resolver = &l->resolver,
                                                      .limit_ms = locator_limit_ms(l),
-                                                     .metrics = &l->unexposed,
                                                      .first_address = l->first_address++,
                                                      .queries_only = true,
                                                      .channel = l->protocol->channel,

@@ -18,7 +18,7 @@
 #include <uv.h>
 
 struct locator;
-struct ssl_ctx_st;
+struct redis_shared; /* connection.h */
 
 /* The interval of queries, in milliseconds. */
 enum { LOCATOR_INTERVAL_MS = 1000 };
@@ -66,8 +66,7 @@ const struct locator_protocol *locator_protocol_of(const struct redis_endpoint *
 
 struct locator_options {
     const struct redis_endpoint *endpoint; /* must be discovered; borrowed while it lives, as all pointers */
-    struct ssl_ctx_st *tls;                /* NULL without TLS */
-    const char *client_name;
+    struct redis_shared *shared;
     struct redis_metrics *metrics;
     unsigned seed; /* selects the first server */
     /* Each answer, in which all addresses are valid; borrowed until the function returns. */

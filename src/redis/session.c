@@ -69,7 +69,6 @@ struct target {
     struct redis_endpoint endpoint;      /* borrows `address` */
     struct redis_connection *connection; /* NULL: none, before the first command and after a loss */
     struct resolver resolver;
-    struct redis_metrics unexposed; /* not exposed: only the workers' own connections are counted */
     struct list held; /* commands, oldest first: until the connection is ready, or for TARGET_HOLD_MS */
     unsigned pending; /* these, and those that were sent to it */
     uv_timer_t timer; /* TARGET_HOLD_MS (without a connection: before the next one) or TARGET_IDLE_MS */
@@ -122,8 +121,7 @@ struct redis_session {
     uv_loop_t *loop;
     struct backend *current; /* in use; NULL before the first redis_session_use() */
     struct backend *next;    /* it is to replace `current`; NULL: none */
-    struct redis_replication replication;
-    struct log_reasons denials;
+    struct redis_shared shared;
     unsigned turn;                /* the replica that is tried next, among those of an answer */
     uint64_t trial_ms;            /* not before this time of the monotonic clock the next one begins */
     _Atomic uint64_t *shown_role; /* the metric of the role in use; NULL: none is */
@@ -272,14 +270,9 @@ static int session_connect_to_target(struct backend *b)
     struct redis_session *s = b->session;
     const struct redis_connection_options options = {
         .endpoint = &b->target.endpoint,
-        .tls = b->config->tls,
-        .client_name = s->options.client_name,
+        .shared = &s->shared,
         .resolver = &b->target.resolver,
         .limit_ms = TARGET_LIMIT_MS,
-        .metrics = &b->target.unexposed,
-        .loop_lag = s->options.loop_lag,
-        .replication = &s->replication,
-        .denials = &s->denials,
         .on_handshake_done = session_on_target_handshake_done,
         .on_lost = session_on_target_lost,
         .arg = b,
@@ -662,16 +655,12 @@ static void session_connect(struct backend *b)
     session_enter(b, CONNECTING);
     const struct redis_connection_options options = {
         .endpoint = &b->endpoint,
-        .tls = b->config->tls,
-        .client_name = s->options.client_name,
+        .shared = &s->shared,
         .resolver = &b->resolver,
         .first_address = b->misses,
         .limit_ms = session_limit_ms(b),
         .metrics = s->options.metrics,
-        .loop_lag = s->options.loop_lag,
         .role = session_wanted_role(b),
-        .replication = &s->replication,
-        .denials = &s->denials,
         .tracking = s->options.tracking,
         .on_address_failed = session_on_address_failed,
         .on_handshake_done = session_on_handshake_done,
@@ -822,8 +811,7 @@ static int session_open_locator(struct backend *b)
     if (!redis_endpoint_is_discovered(&b->config->endpoint))
         return 0;
     const struct locator_options options = {.endpoint = &b->config->endpoint,
-                                            .tls = b->config->tls,
-                                            .client_name = s->options.client_name,
+                                            .shared = &s->shared,
                                             .metrics = s->options.metrics,
                                             .seed = b->seed,
                                             .on_answer = session_on_answer,
@@ -949,6 +937,7 @@ int redis_session_new(uv_loop_t *loop, const struct redis_session_options *optio
     if (s == NULL)
         return -ENOMEM;
     s->options = *options;
+    s->shared = (struct redis_shared){.client_name = options->client_name, .loop_lag = options->loop_lag};
     s->loop = loop;
     s->turn = (unsigned)random_seed(s);
     *out = s;

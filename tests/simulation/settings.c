@@ -36,7 +36,7 @@ static int make(bool wrong)
     if (err != 0)
         return err;
     if (scenario.server[0].tls)
-        made->tls = (struct ssl_ctx_st *)url; /* any pointer: tls.c does not look at it */
+        made->endpoint.tls = (struct ssl_ctx_st *)url; /* any pointer: tls.c does not look at it */
     config[count++] = made;
     last_wrong = wrong;
     return 0;
@@ -54,7 +54,7 @@ struct redis_config *settings_begin(void)
 void settings_end(void)
 {
     while (count > 0) {
-        config[--count]->tls = NULL;
+        config[--count]->endpoint.tls = NULL;
         redis_config_unref(config[count]);
     }
 }

@@ -53,7 +53,7 @@ TEST_CASE(what_was_read_is_there_until_the_last_reference)
     assert_int_equal(c->number, 7);
     assert_string_equal(c->endpoint.host, "redis.example");
     assert_string_equal(c->endpoint.password, "hush");
-    assert_non_null(c->tls);
+    assert_non_null(c->endpoint.tls);
     redis_config_unref(c);
     redis_config_unref(NULL);
 }
@@ -61,7 +61,7 @@ TEST_CASE(what_was_read_is_there_until_the_last_reference)
 TEST_CASE(no_tls_no_certificates)
 {
     struct redis_config *c = config_numbered(1);
-    assert_null(c->tls);
+    assert_null(c->endpoint.tls);
     redis_config_unref(c);
 }
 
@@ -151,7 +151,7 @@ TEST_CASE(tls_names_the_server_unless_it_has_an_address)
         assert_int_equal(pthread_create(&thread, NULL, serve, &server), 0);
         redisContext *context = redisConnectFd(fds[0]);
         assert_non_null(context);
-        int err = redis_tls_start(context, c->tls, rows[i][0]);
+        int err = redis_tls_start(context, c->endpoint.tls, rows[i][0]);
         redisFree(context);
         assert_int_equal(pthread_join(thread, NULL), 0);
         SSL_CTX_free(server.ctx);
