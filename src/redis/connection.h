@@ -3,10 +3,9 @@
  * a heartbeat that the server is alive and its data current. It is lost once, for one reason, and never
  * connects again: session.h does that, with a new one.
  *
- * hiredis opens, reads and writes the socket, with or without TLS: a non-blocking context that libuv polls,
- * not its asynchronous API, for three reasons. Replies and pushes are needed in strict stream order. A
- * connection must be closable at any time. No input from a server may fail an assertion. resp.h encodes
- * commands and parses replies, since the reader of hiredis allocates more, and without a bound.
+ * hiredis opens, reads and writes the socket, with or without TLS. Its asynchronous API is not used: replies
+ * and pushes are needed in strict stream order, a connection must be closable at any time, and no input from
+ * a server may fail an assertion.
  *
  * Replies come in the order of the commands. When the connection is lost, on_lost is called, and then the
  * reply function of every pending command, in order. Everything happens on the loop's thread.
@@ -76,63 +75,47 @@ struct redis_connection_options {
     unsigned first_address;    /* the one that is tried first, modulo their number */
     uint64_t limit_ms; /* the time limit of the look-up, and of connection and handshake at one address */
     struct redis_metrics *metrics; /* of commands; NULL: they are not measured, and tracking is not wanted */
-    /* A server that is only queried has no further handshake than HELLO, SELECT, and ROLE for a certain role;
-     * and no heartbeat. */
-    bool queries_only;
-    const char
-        *channel; /* with queries_only: the channel to which it subscribes, if that is permitted; or NULL */
-    enum redis_role_kind
-        role; /* the server must have it; REDIS_ROLE_UNKNOWN: any role that does not change */
+    bool queries_only;         /* no handshake behind ROLE, which is sent for a certain role; no heartbeat */
+    const char *channel;       /* to which it subscribes, if that is permitted; NULL: none */
+    enum redis_role_kind role; /* that it must have; REDIS_ROLE_UNKNOWN: any that does not change */
     struct redis_tracking tracking;
     size_t bytes_max; /* limits of a reply in place of those of resp.h; 0: those of resp.h */
     uint64_t elements_max;
-    /* An address has failed, and the next one is tried; may be NULL. */
-    void (*on_address_failed)(void *arg, const char *why);
+    /* The functions that follow may be NULL, where they do not say otherwise. */
+    void (*on_address_failed)(void *arg, const char *why); /* the next one is tried */
     /*
      * The handshake is complete and commands can be sent. The owner checks the server and calls
-     * redis_connection_accept or redis_connection_fail before `limit_ms` has passed.
+     * redis_connection_accept or redis_connection_fail before `limit_ms` has passed. Not NULL.
      */
     void (*on_handshake_done)(void *arg);
-    void (*on_ready)(void *arg); /* the server was accepted; may be NULL */
-    /* Commands cannot be sent any more. redis_connection_close may be called from here. */
+    void (*on_ready)(void *arg);
+    /* Commands cannot be sent any more. redis_connection_close may be called from here. Not NULL. */
     void (*on_lost)(void *arg, const char *why);
-    /*
-     * The name has led elsewhere since the connection was made: another connection would lead to another
-     * server. Repeated with each look-up while it is so. NULL: the name is not looked up again.
-     */
+    /* The name leads elsewhere now. Repeated with each look-up. NULL: it is not looked up again. */
     void (*on_moved)(void *arg);
-    void (*on_heartbeat)(void *arg); /* a PING was answered, while it is ready; may be NULL */
-    /* Whether the owner accepts the role in the reply to a ROLE. Returns NULL, or the reason against it. */
+    void (*on_heartbeat)(void *arg); /* a PING was answered, while it is ready */
+    /* Returns the reason against the role in the reply to a ROLE, or NULL. */
     const char *(*check_role)(void *arg, const struct redis_server *server, uint64_t sent_ms);
-    /*
-     * Whether an error means that the server cannot be used any more. Returns NULL, or the reason. The
-     * command then counts as one without a reply. NULL: no error does.
-     */
+    /* Returns why the server cannot be used after this error, or NULL. The command then has no reply. */
     const char *(*check_error)(void *arg, const struct redis_reply *error);
     /* One element of a push (resp.h), as it arrives, in stream order with the replies; borrowed. */
     void (*on_push)(void *arg, struct span kind, const struct redis_reply *element);
     void *arg; /* the argument of these functions */
 };
 
-/*
- *   - HEARTBEAT_MS: the interval of PING
- *   - REPLY_TIMEOUT_MS: the longest wait for a reply, or for more of it, before the connection counts as lost
- *   - SECOND_LOOK_MS: the time after a timeout, before the connection is given up. It is a round trip, for
- *     commands that a stopped process had queued and not written yet
- *   - REPLY_HEARTBEATS_MAX: the number of heartbeats within which a reply must be complete
- *   - BACKLOG_MS: how long input may wait while the process runs normally: ten loop iterations. Input that
- *     waits longer is a backlog: the server may have been blocked and hold back more
- *   - LOOK_UP_MS: the mean interval at which the name is looked up again
- *   - LOOK_UPS_MOVED: a name has moved if so many answers in a row are the same addresses, and the one in use
- *     is not among them: names rotate, and answers have subsets of the addresses
- */
 enum {
     REDIS_CONNECTION_HEARTBEAT_MS = 1000,
+    /* The longest wait for a reply, or for more of it, before the connection counts as lost. */
     REDIS_CONNECTION_REPLY_TIMEOUT_MS = 2000,
+    /* Before it is given up: a round trip, for commands that a stopped process has queued, but not written.
+     */
     REDIS_CONNECTION_SECOND_LOOK_MS = 200,
-    REDIS_CONNECTION_REPLY_HEARTBEATS_MAX = 10,
+    REDIS_CONNECTION_REPLY_HEARTBEATS_MAX = 10, /* within which a reply must be complete */
+    /* Input that waits longer is a backlog: the server may have been blocked and hold back more. */
     REDIS_CONNECTION_BACKLOG_MS = 50,
-    REDIS_CONNECTION_LOOK_UP_MS = 10000,
+    REDIS_CONNECTION_LOOK_UP_MS = 10000, /* the mean interval at which the name is looked up again */
+    /* A name has moved after so many equal answers in a row without the address in use. They may be subsets.
+     */
     REDIS_CONNECTION_LOOK_UPS_MOVED = 3
 };
 
@@ -161,7 +144,7 @@ void redis_connection_fail(struct redis_connection *c, const char *why);
 /* Looks the name up now; one answer decides whether it has moved. Only while the connection is ready. */
 void redis_connection_look_up(struct redis_connection *c);
 
-/* Two questions that may also be asked where there is no connection (NULL). */
+/* NULL is allowed in both. */
 bool redis_connection_is_ready(const struct redis_connection *c);
 
 /* True when commands can be sent: from on_handshake_done on, and while the connection is ready. */
@@ -174,13 +157,11 @@ struct redis_attempts {
     enum redis_failure failure; /* the kind of the last failure, of the connection or of an address */
 };
 
-/* Borrowed, as is the address. */
 const struct redis_attempts *redis_connection_attempts(const struct redis_connection *c);
 
 /* True while the connection is ready and Redis has agreed to push invalidations on it. */
 bool redis_connection_is_tracking(const struct redis_connection *c);
 
-/* What its replies have shown of the server (server.h). */
 const struct redis_server *redis_connection_server(const struct redis_connection *c);
 
 /*

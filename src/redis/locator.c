@@ -245,12 +245,6 @@ static void locator_on_handshake_done(void *arg)
     locator_send_query(l);
 }
 
-static void locator_on_address_failed(void *arg, const char *why)
-{
-    const struct locator *l = arg;
-    locator_log(l, LOG_DEBUG, l->protocol->no_answer, why);
-}
-
 static void locator_on_lost(void *arg, const char *why)
 {
     struct locator *l = arg;
@@ -289,7 +283,6 @@ static void locator_connect(struct locator *l)
                                                      .channel = l->protocol->channel,
                                                      .bytes_max = l->protocol->bytes_max,
                                                      .elements_max = l->protocol->elements_max,
-                                                     .on_address_failed = locator_on_address_failed,
                                                      .on_handshake_done = locator_on_handshake_done,
                                                      .on_lost = locator_on_lost,
                                                      .on_moved =

@@ -12,45 +12,6 @@
 
 /* --- certificates --- */
 
-/* Why the files cannot be used: the setting that names a file, and the reason. */
-struct refusal {
-    const char **setting;
-    struct buf *why;
-};
-
-static int redis_tls_refuse(const struct refusal *r, const char *setting, const char *file)
-{
-    char reason[256];
-    ERR_error_string_n(ERR_get_error(), reason, sizeof reason);
-    *r->setting = setting;
-    buf_printf(r->why, "cannot use %s: %s", file, reason);
-    return -EINVAL;
-}
-
-static int redis_tls_load_authorities(SSL_CTX *ctx, const char *ca_file, const struct refusal *r)
-{
-    if (ca_file[0] == '\0')
-        return SSL_CTX_set_default_verify_paths(ctx) == 1
-                   ? 0
-                   : redis_tls_refuse(r, "redis-url", "the system's certificates");
-    return SSL_CTX_load_verify_locations(ctx, ca_file, NULL) == 1
-               ? 0
-               : redis_tls_refuse(r, "redis-ca-file", ca_file);
-}
-
-static int redis_tls_load_client_certificate(SSL_CTX *ctx, const struct redis_options *o,
-                                             const struct refusal *r)
-{
-    if (o->cert_file[0] == '\0' && o->key_file[0] == '\0')
-        return 0;
-    if (SSL_CTX_use_certificate_chain_file(ctx, o->cert_file) != 1)
-        return redis_tls_refuse(r, "redis-cert-file", o->cert_file);
-    if (SSL_CTX_use_PrivateKey_file(ctx, o->key_file, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(ctx) != 1)
-        return redis_tls_refuse(r, "redis-key-file", o->key_file);
-    return 0;
-}
-
 /* Adds the fault of a certificate to the errors, since OpenSSL does not list it among them. */
 static int redis_tls_on_verified(int good, X509_STORE_CTX *store)
 {
@@ -60,25 +21,43 @@ static int redis_tls_on_verified(int good, X509_STORE_CTX *store)
     return good;
 }
 
+/* Returns NULL, or the file that cannot be used. *setting names the setting concerned. */
+static const char *redis_tls_load(SSL_CTX *ctx, const struct redis_options *o, const char **setting)
+{
+    *setting = "redis-url";
+    if (SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1)
+        return "TLS 1.2";
+    if (o->ca_file[0] == '\0' && SSL_CTX_set_default_verify_paths(ctx) != 1)
+        return "the system's certificates";
+    *setting = "redis-ca-file";
+    if (o->ca_file[0] != '\0' && SSL_CTX_load_verify_locations(ctx, o->ca_file, NULL) != 1)
+        return o->ca_file;
+    if (o->cert_file[0] == '\0' && o->key_file[0] == '\0')
+        return NULL;
+    *setting = "redis-cert-file";
+    if (SSL_CTX_use_certificate_chain_file(ctx, o->cert_file) != 1)
+        return o->cert_file;
+    *setting = "redis-key-file";
+    bool fits = SSL_CTX_use_PrivateKey_file(ctx, o->key_file, SSL_FILETYPE_PEM) == 1 &&
+                SSL_CTX_check_private_key(ctx) == 1;
+    return fits ? NULL : o->key_file;
+}
+
 int redis_tls_new(const struct redis_options *options, struct ssl_ctx_st **out, struct buf *why,
                   const char **setting)
 {
-    const struct refusal refusal = {setting, why};
-    ERR_clear_error(); /* so that redis_tls_refuse() reports the error of this function */
+    char reason[256];
+    ERR_clear_error(); /* so that the error is one of this function */
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
     if (ctx == NULL)
         return -ENOMEM;
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, redis_tls_on_verified);
-    int err = SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1
-                  ? 0
-                  : redis_tls_refuse(&refusal, "redis-url", "TLS 1.2");
-    if (err == 0)
-        err = redis_tls_load_authorities(ctx, options->ca_file, &refusal);
-    if (err == 0)
-        err = redis_tls_load_client_certificate(ctx, options, &refusal);
-    if (err != 0) {
+    const char *file = redis_tls_load(ctx, options, setting);
+    if (file != NULL) {
+        ERR_error_string_n(ERR_get_error(), reason, sizeof reason);
+        buf_printf(why, "cannot use %s: %s", file, reason);
         SSL_CTX_free(ctx);
-        return err;
+        return -EINVAL;
     }
     *out = ctx;
     return 0;
