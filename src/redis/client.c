@@ -35,6 +35,7 @@ struct redis_client {
     struct redis_connection *connection; /* NULL: not connected, or lost */
     bool ready;                          /* it can be used */
     struct redis_shared shared;
+    struct wait_group open; /* connections */
 
     struct buf text;           /* scratch: the command that is being composed */
     struct list replies;       /* oldest first */
@@ -139,17 +140,12 @@ static int redis_client_fail_refused(struct redis_client *c, const char *error)
 
 /* --- the connection --- */
 
-static void redis_client_on_closed(void *arg)
-{
-    (void)arg;
-}
-
 static void redis_client_drop_connection(struct redis_client *c)
 {
     struct redis_connection *connection = c->connection;
     c->connection = NULL;
     if (connection != NULL)
-        redis_connection_close(connection, redis_client_on_closed, NULL);
+        redis_connection_close(connection);
 }
 
 /* `reply` becomes that of the oldest command, if it has arrived. */
@@ -219,6 +215,7 @@ static int redis_client_connect_to(struct redis_client *c, const struct redis_en
 {
     const struct redis_connection_options options = {.endpoint = &c->server,
                                                      .shared = &c->shared,
+                                                     .open = &c->open,
                                                      .resolver = &c->resolver,
                                                      .limit_ms = (uint64_t)limit_ms,
                                                      .queries_only = true,

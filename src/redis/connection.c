@@ -29,7 +29,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/state.h"
-#include "base/wait_group.h"
 #include "redis/resp.h"
 #include "redis/tls.h"
 
@@ -1168,6 +1167,7 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     (void)uv_prepare_init(loop, &c->flusher);
     c->timer.data = c->flusher.data = c;
     wait_group_add(&c->open_parts, 2);
+    wait_group_add(c->options.open, 1);
     redis_connection_start_timer(c, 0);
     *out = c;
     return 0;
@@ -1188,14 +1188,14 @@ static void redis_connection_free(void *arg)
     free(c);
 }
 
-void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg), void *arg)
+void redis_connection_close(struct redis_connection *c)
 {
     STATE_ENTER(&c->state, CLOSED, NEXT);
     resolver_leave(c->options.resolver);
     redis_connection_drop_socket(c);
     uv_close((uv_handle_t *)&c->timer, redis_connection_on_handle_closed);
     uv_close((uv_handle_t *)&c->flusher, redis_connection_on_handle_closed);
-    wait_group_close(&c->open_parts, redis_connection_free, c, closed, arg);
+    wait_group_close(&c->open_parts, redis_connection_free, c, wait_group_on_done, c->options.open);
 }
 
 bool redis_connection_is_ready(const struct redis_connection *c)

@@ -14,6 +14,7 @@
 #define REDIS_CONNECTION_H
 
 #include "base/metrics.h"
+#include "base/wait_group.h"
 #include "redis/endpoint.h"
 #include "redis/metrics.h"
 #include "redis/reply.h"
@@ -71,6 +72,7 @@ struct redis_shared {
 struct redis_connection_options {
     const struct redis_endpoint *endpoint; /* an address, not one that must be discovered */
     struct redis_shared *shared;
+    struct wait_group *open;   /* of the owner: the connection is one operation until its memory is freed */
     struct resolver *resolver; /* nothing else uses it meanwhile */
     unsigned first_address;    /* the one that is tried first, modulo their number */
     uint64_t limit_ms; /* the time limit of the look-up, and of connection and handshake at one address */
@@ -126,11 +128,8 @@ enum {
 int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
                          struct redis_connection **out) __attribute__((warn_unused_result));
 
-/*
- * The last call, also for a connection that was lost. Pending commands fail; no other function is called.
- * `closed` is called from the loop when the memory has been freed.
- */
-void redis_connection_close(struct redis_connection *c, void (*closed)(void *arg), void *arg);
+/* The last call, also for a connection that was lost. Pending commands fail; no other function is called. */
+void redis_connection_close(struct redis_connection *c);
 
 /* Makes the connection ready. Only after on_handshake_done, on the same connection. */
 void redis_connection_accept(struct redis_connection *c);

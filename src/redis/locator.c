@@ -17,7 +17,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/state.h"
-#include "base/wait_group.h"
 #include "redis/cluster.h"
 #include "redis/connection.h"
 
@@ -148,7 +147,7 @@ static void locator_drop_connection(struct locator *l)
         return;
     metric_sub(l->connected, l->counted);
     l->counted = false;
-    redis_connection_close(l->connection, wait_group_on_done, &l->open_parts);
+    redis_connection_close(l->connection);
     l->connection = NULL;
 }
 
@@ -276,6 +275,7 @@ static void locator_connect(struct locator *l)
     l->server = locator_server(l);
     const struct redis_connection_options options = {.endpoint = &l->server,
                                                      .shared = l->options.shared,
+                                                     .open = &l->open_parts,
                                                      .resolver = &l->resolver,
                                                      .limit_ms = locator_limit_ms(l),
                                                      .first_address = l->first_address++,
@@ -289,9 +289,7 @@ static void locator_connect(struct locator *l)
                                                          locator_is_learned(l) ? NULL : locator_on_moved,
                                                      .on_push = locator_on_push,
                                                      .arg = l};
-    if (redis_connection_new(l->loop, &options, &l->connection) == 0)
-        wait_group_add(&l->open_parts, 1);
-    else
+    if (redis_connection_new(l->loop, &options, &l->connection) != 0)
         locator_leave_server(l, "out of memory");
 }
 
@@ -370,6 +368,7 @@ int locator_new(uv_loop_t *loop, const struct locator_options *options, struct l
     (void)uv_timer_init(loop, &l->timer); /* cannot fail */
     l->timer.data = l;
     wait_group_add(&l->open_parts, 1);
+    wait_group_add(l->options.open, 1);
     (void)uv_timer_start(&l->timer, locator_on_timer, 0, 0);
     *out = l;
     return 0;
@@ -381,11 +380,11 @@ static void locator_on_timer_closed(uv_handle_t *timer)
     wait_group_done(&l->open_parts);
 }
 
-void locator_close(struct locator *l, void (*closed)(void *arg), void *arg)
+void locator_close(struct locator *l)
 {
     locator_drop_connection(l);
     locator_enter(l, CLOSED);
     resolver_cancel(&l->resolver);
     uv_close((uv_handle_t *)&l->timer, locator_on_timer_closed);
-    wait_group_close(&l->open_parts, free, l, closed, arg);
+    wait_group_close(&l->open_parts, free, l, wait_group_on_done, l->options.open);
 }

@@ -67,6 +67,7 @@ const struct locator_protocol *locator_protocol_of(const struct redis_endpoint *
 struct locator_options {
     const struct redis_endpoint *endpoint; /* must be discovered; borrowed while it lives, as all pointers */
     struct redis_shared *shared;
+    struct wait_group *open; /* of the owner, as in connection.h */
     struct redis_metrics *metrics;
     unsigned seed; /* selects the first server */
     /* Each answer, in which all addresses are valid; borrowed until the function returns. */
@@ -82,8 +83,8 @@ struct locator_options {
 int locator_new(uv_loop_t *loop, const struct locator_options *options, struct locator **out)
     __attribute__((warn_unused_result));
 
-/* The only callback that follows is `closed`, from the loop, when the memory has been freed. */
-void locator_close(struct locator *l, void (*closed)(void *arg), void *arg);
+/* No callback follows. */
+void locator_close(struct locator *l);
 
 /* The next answer is needed now: queries without a pause, unless a query is in progress. */
 void locator_query(struct locator *l);

@@ -270,8 +270,11 @@ const char *selection_check_master(struct selection *s, const struct redis_addre
 void selection_init(struct selection *s, uv_loop_t *loop, const struct redis_endpoint *settings,
                     struct redis_metrics *metrics, uint64_t stale_limit_ms)
 {
-    *s = (struct selection){
-        .loop = loop, .settings = settings, .metrics = metrics, .stale_limit_ms = stale_limit_ms};
+    *s = (struct selection){.loop = loop,
+                            .settings = settings,
+                            .metrics = metrics,
+                            .stale_limit_ms = stale_limit_ms,
+                            .is_master = true};
 }
 
 void selection_close(struct selection *s)

@@ -57,7 +57,7 @@ struct selection {
     struct selection_comparison masters; /* `master`, and the master that the replica follows */
 };
 
-/* `settings` must be discovered, and is borrowed while it lives. */
+/* `settings` is borrowed while it lives. Where it need not be discovered, its server is the right one. */
 void selection_init(struct selection *s, uv_loop_t *loop, const struct redis_endpoint *settings,
                     struct redis_metrics *metrics, uint64_t stale_limit_ms);
 

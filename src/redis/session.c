@@ -20,7 +20,6 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/state.h"
-#include "base/wait_group.h"
 #include "redis/cluster.h"
 #include "redis/locator.h"
 #include "redis/selection.h"
@@ -91,8 +90,8 @@ struct backend {
     bool is_trial;               /* it tries one replica, once, while the master stands in */
     enum backend_state state;
     uv_timer_t timer;
-    struct locator *locator;    /* NULL: the address is known */
-    struct selection selection; /* only with a locator */
+    struct locator *locator; /* NULL: the address is known */
+    struct selection selection;
     struct resolver resolver;
     struct redis_endpoint endpoint;      /* of the connection; borrows from the settings or the selection */
     struct redis_connection *connection; /* NULL in PAUSING and QUERYING */
@@ -153,7 +152,7 @@ uint64_t redis_session_valid_until_ms(const struct redis_session *s)
 {
     const struct backend *b = s->current;
     uint64_t valid_ms = redis_connection_server(b->connection)->valid_until_ms;
-    uint64_t trusted_ms = b->locator != NULL ? selection_trusted_until_ms(&b->selection) : UINT64_MAX;
+    uint64_t trusted_ms = selection_trusted_until_ms(&b->selection);
     return valid_ms < trusted_ms ? valid_ms : trusted_ms;
 }
 
@@ -252,7 +251,7 @@ static void session_leave_target(struct backend *b)
     t->connection = NULL;
     (void)uv_timer_stop(&t->timer); /* cannot fail */
     if (c != NULL)
-        redis_connection_close(c, wait_group_on_done, &b->open_parts);
+        redis_connection_close(c);
     if (!list_empty(&t->held))
         session_start_target_timer(t, TARGET_HOLD_MS);
 }
@@ -271,16 +270,14 @@ static int session_connect_to_target(struct backend *b)
     const struct redis_connection_options options = {
         .endpoint = &b->target.endpoint,
         .shared = &s->shared,
+        .open = &b->open_parts,
         .resolver = &b->target.resolver,
         .limit_ms = TARGET_LIMIT_MS,
         .on_handshake_done = session_on_target_handshake_done,
         .on_lost = session_on_target_lost,
         .arg = b,
     };
-    int err = redis_connection_new(s->loop, &options, &b->target.connection);
-    if (err == 0)
-        wait_group_add(&b->open_parts, 1);
-    return err;
+    return redis_connection_new(s->loop, &options, &b->target.connection);
 }
 
 static void session_set_target(struct backend *b, const struct redis_address *address)
@@ -375,11 +372,6 @@ static void session_log_failure(struct backend *b, const char *why)
                 was_ready ? "redis connection lost" : "redis connection failed", why);
 }
 
-static bool session_stands_in(const struct backend *b)
-{
-    return b->locator != NULL && selection_stands_in(&b->selection);
-}
-
 /* The metrics are about the backend that is in use and ready; NULL: none is. */
 static void session_show(struct redis_session *s, const struct backend *b)
 {
@@ -391,7 +383,7 @@ static void session_show(struct redis_session *s, const struct backend *b)
         metric_sub(&m->redis_stand_ins, s->shown_stand_in);
     }
     s->shown_role = server != NULL ? &m->redis_role[server->role.kind] : NULL;
-    s->shown_stand_in = server != NULL && session_stands_in(b);
+    s->shown_stand_in = server != NULL && selection_stands_in(&b->selection);
     if (server != NULL) {
         metric_add(&m->redis_connected, 1);
         metric_add(s->shown_role, 1);
@@ -438,10 +430,8 @@ static void session_count_miss(struct backend *b)
 {
     b->session->turn++;
     b->misses++;
-    if (b->locator == NULL)
-        return;
     selection_failed(&b->selection);
-    if (b->misses % ATTEMPTS_PER_ANSWER == 0)
+    if (b->locator != NULL && b->misses % ATTEMPTS_PER_ANSWER == 0)
         locator_rotate(b->locator);
 }
 
@@ -449,7 +439,7 @@ static void session_count_miss(struct backend *b)
 static void session_end_commands(struct backend *b, struct redis_connection *c)
 {
     if (c != NULL)
-        redis_connection_close(c, wait_group_on_done, &b->open_parts);
+        redis_connection_close(c);
     if (b->clustered) {
         session_leave_target(b);
         session_end_held(&b->target);
@@ -563,10 +553,9 @@ static void session_on_ready(void *arg)
         b->failures = 0;
         b->reasons = (struct log_reasons){0};
     }
-    if (b->locator != NULL) {
+    if (b->locator != NULL)
         locator_set_used(b->locator, &b->endpoint);
-        selection_used(&b->selection);
-    }
+    selection_used(&b->selection);
     session_note_role(b);
     metric_add(&s->options.metrics->redis_connects_total, 1);
     session_log(b, LOG_INFO, "redis connected", NULL);
@@ -639,7 +628,7 @@ static uint64_t session_limit_ms(const struct backend *b)
 {
     uint64_t limit_ms = backoff_doubled_ms(b->timeouts / (b->replicas + 1), REDIS_SESSION_LIMIT_MS,
                                            REDIS_SESSION_LIMIT_MAX_MS);
-    return b->locator != NULL && !b->selection.is_master ? limit_ms / 2 : limit_ms;
+    return b->selection.is_master ? limit_ms : limit_ms / 2;
 }
 
 static enum redis_role_kind session_wanted_role(const struct backend *b)
@@ -656,6 +645,7 @@ static void session_connect(struct backend *b)
     const struct redis_connection_options options = {
         .endpoint = &b->endpoint,
         .shared = &s->shared,
+        .open = &b->open_parts,
         .resolver = &b->resolver,
         .first_address = b->misses,
         .limit_ms = session_limit_ms(b),
@@ -668,14 +658,12 @@ static void session_connect(struct backend *b)
         .on_lost = session_on_lost,
         .on_moved = session_on_moved,
         .on_heartbeat = session_on_heartbeat,
-        .check_role = b->locator != NULL ? session_check_role : NULL,
+        .check_role = session_check_role,
         .check_error = b->clustered ? session_check_error : NULL,
         .on_push = session_on_push,
         .arg = b,
     };
-    if (redis_connection_new(s->loop, &options, &b->connection) == 0)
-        wait_group_add(&b->open_parts, 1);
-    else
+    if (redis_connection_new(s->loop, &options, &b->connection) != 0)
         session_fail(b, "out of memory");
 }
 
@@ -756,8 +744,7 @@ static void session_on_stayed(struct backend *b)
     b->has_stayed = true;
     b->failures = b->misses = b->timeouts = b->losses = 0;
     b->reasons = (struct log_reasons){0};
-    if (b->locator != NULL)
-        selection_stayed(&b->selection);
+    selection_stayed(&b->selection);
     if (b == s->next)
         session_take_over(b);
 }
@@ -793,10 +780,9 @@ static void session_close_backend(struct backend *b)
     session_enter(b, CLOSED);
     b->connection = NULL;
     session_end_commands(b, c);
-    if (b->locator != NULL) {
-        locator_close(b->locator, wait_group_on_done, &b->open_parts);
-        selection_close(&b->selection);
-    }
+    if (b->locator != NULL)
+        locator_close(b->locator);
+    selection_close(&b->selection);
     resolver_cancel(&b->resolver);
     uv_close((uv_handle_t *)&b->timer, session_on_handle_closed);
     assert(b->target.pending == 0);
@@ -812,19 +798,14 @@ static int session_open_locator(struct backend *b)
         return 0;
     const struct locator_options options = {.endpoint = &b->config->endpoint,
                                             .shared = &s->shared,
+                                            .open = &b->open_parts,
                                             .metrics = s->options.metrics,
                                             .seed = b->seed,
                                             .on_answer = session_on_answer,
                                             .on_unreachable = session_on_unreachable,
                                             .on_moved = session_on_moved,
                                             .arg = b};
-    int err = locator_new(s->loop, &options, &b->locator);
-    if (err != 0)
-        return err;
-    wait_group_add(&b->open_parts, 1);
-    selection_init(&b->selection, s->loop, &b->config->endpoint, s->options.metrics,
-                   s->options.stale_limit_ms);
-    return 0;
+    return locator_new(s->loop, &options, &b->locator);
 }
 
 static int session_open_backend(struct redis_session *s, struct redis_config *config, bool is_trial,
@@ -839,6 +820,7 @@ static int session_open_backend(struct redis_session *s, struct redis_config *co
     b->clustered = redis_endpoint_is_cluster(&config->endpoint);
     b->endpoint = config->endpoint;
     b->seed = (unsigned)random_seed(b);
+    selection_init(&b->selection, s->loop, &config->endpoint, s->options.metrics, s->options.stale_limit_ms);
     int err = session_open_locator(b);
     if (err != 0) {
         free(b);
@@ -894,7 +876,7 @@ static void session_replace(struct redis_session *s)
 static void session_take_over(struct backend *b)
 {
     struct redis_session *s = b->session;
-    bool stands_in = session_stands_in(b);
+    bool stands_in = selection_stands_in(&b->selection);
     if (b == s->next)
         session_replace(s);
     else if (s->next != NULL && s->next->config == b->config && !(s->next->is_trial && stands_in))
