@@ -34,10 +34,10 @@ void redis_client_use(struct redis_client *c, struct redis_config *config);
 const struct redis_endpoint *redis_client_endpoint(const struct redis_client *c);
 
 /*
- * Connects in place of any earlier connection, authenticates and selects the database. If Redis must be
- * discovered, the servers that know it are queried in turn, and the first address that leads to a master is
- * used. The role in the URL does not apply, since a blocking program writes. `limit_ms` is the time limit of
- * a look-up, of the connection to one address with its handshake, and of each later reply. Returns 0 or -EIO.
+ * Connects in place of any earlier connection. If Redis must be discovered, the servers that know it are
+ * queried in turn until one leads to a master: the role in the URL does not apply, since a blocking program
+ * writes. `limit_ms` is the time limit of a look-up, of the connection to one address with its handshake, and
+ * of each later reply. Returns 0 or -EIO.
  */
 int redis_client_connect(struct redis_client *c, int limit_ms) __attribute__((warn_unused_result));
 
@@ -74,9 +74,8 @@ const char *redis_client_error(struct redis_client *c);
 bool redis_client_is_lost(const struct redis_client *c);
 
 /*
- * True when redis_client_connect has failed for a permanent reason. Examples are a wrong password, a missing
- * permission, a certificate that one side rejects, a server of another kind. False for a server that cannot
- * be reached, or does not execute commands yet.
+ * True when redis_client_connect has failed for a permanent reason, such as a wrong password, a certificate
+ * that one side rejects, or a server of another kind.
  */
 bool redis_client_is_rejected(const struct redis_client *c);
 

@@ -15,23 +15,15 @@
 
 #include "redis/locator.h"
 
-/*
- * The node that an ASK error of the node at `from` names. It has the key, or will have it. False, with *node
- * untouched, for any other reply.
+/* The node that an ASK error of the node at `from` names. False, with *node untouched, for any other reply.
  */
 bool cluster_read_ask(const struct redis_reply *reply, const struct redis_address *from,
                       struct redis_address *node);
 
-/*
- * True for an error that says that the slot is migrating and that some or all of the requested keys are not
- * here.
- */
+/* True for an error because the slot is migrating, and some of the requested keys are not here. */
 bool cluster_is_migrating(const struct redis_reply *error);
 
-/*
- * True for a MOVED of the node at `from`: *owner is the node that has the slot; port 0: the error does not
- * say where it is.
- */
+/* True for a MOVED of the node at `from`: *owner has the slot; port 0: the error does not name it. */
 bool cluster_read_moved(const struct redis_address *from, const struct redis_reply *error,
                         struct redis_address *owner);
 

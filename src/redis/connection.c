@@ -757,10 +757,16 @@ static void redis_connection_log_moved(const struct redis_connection *c)
     log_end(&line);
 }
 
-static void redis_connection_take_look_up(struct redis_connection *c)
+/* A look-up that fails changes nothing: a name server that is lost must not cost Redis. */
+static void redis_connection_on_looked_up(void *arg, const char *error)
 {
+    struct redis_connection *c = arg;
     const int needed = c->one_decides ? 1 : REDIS_CONNECTION_LOOK_UPS_MOVED;
     const int before = c->answers_elsewhere;
+    c->looking_up = c->one_decides = false;
+    redis_connection_plan_look_up(c);
+    if (error != NULL)
+        return;
     const uint64_t answer = redis_connection_hash_elsewhere(c);
     bool same = answer == c->elsewhere;
     c->elsewhere = answer;
@@ -770,17 +776,6 @@ static void redis_connection_take_look_up(struct redis_connection *c)
     if (!same || before < needed)
         redis_connection_log_moved(c);
     c->options.on_moved(c->options.arg);
-}
-
-/* A look-up that fails changes nothing: a name server that is lost must not cost Redis. */
-static void redis_connection_on_looked_up(void *arg, const char *error)
-{
-    struct redis_connection *c = arg;
-    c->looking_up = false;
-    redis_connection_plan_look_up(c);
-    if (error == NULL)
-        redis_connection_take_look_up(c);
-    c->one_decides = false;
 }
 
 static void redis_connection_look_up_name(struct redis_connection *c)

@@ -103,10 +103,7 @@ void redis_endpoint_fini(struct redis_endpoint *t);
 /* The same Redis at another address. Borrows everything, and must not be given to redis_endpoint_fini. */
 struct redis_endpoint redis_endpoint_at(const struct redis_endpoint *t, char *host, int port);
 
-/*
- * The n-th server that knows the address of Redis, with its user and password: Sentinels have their own.
- * Borrowed likewise.
- */
+/* The n-th server that knows the address of Redis: Sentinels have their own user. Borrowed likewise. */
 struct redis_endpoint redis_endpoint_server(const struct redis_endpoint *t, int n);
 
 static inline bool redis_endpoint_is_cluster(const struct redis_endpoint *t)
@@ -122,20 +119,15 @@ static inline bool redis_endpoint_is_discovered(const struct redis_endpoint *t)
 
 enum { REDIS_CLUSTER_SLOTS = 16384 };
 
-/*
- * Sets the prefix of all keys. In a cluster the prefix must contain a hash tag, "{...}", which puts all keys
- * into one slot. Returns 0, or -EINVAL if it does not.
- */
+/* Sets the prefix of all keys. In a cluster it must contain a hash tag, "{...}". Returns 0 or -EINVAL. */
 int redis_endpoint_set_prefix(struct redis_endpoint *t, struct span prefix)
     __attribute__((warn_unused_result));
 
 /* Appends "host:port/db", the socket's path, or what must be discovered, for logs and without secrets. */
 void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out);
 
-/*
- * Returns the text for logs of a server's reply, or of a reason of our own. It is a constant text if the
- * reply quotes a password. A Redis that does not know HELLO repeats its arguments.
- */
+/* Returns the text for logs of a server's reply, or of a reason of our own: a constant if it quotes a
+ * password. */
 const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *reason);
 
 /*
@@ -154,14 +146,13 @@ void redis_endpoint_select(const struct redis_endpoint *t, struct buf *out);
 /*
  * --- settings of connections ---
  *
- * An endpoint and its TLS settings, read and checked together. They are immutable and reference-counted, so
- * threads can share them while the settings are read again into new ones. Each has a number, which shows
- * whether a connection uses it.
+ * An endpoint with its TLS settings, immutable and reference-counted: threads share it while the settings are
+ * read again into another one.
  */
 
 struct redis_config {
     atomic_int references; /* private */
-    uint64_t number;
+    uint64_t number;       /* shows whether a connection uses it */
     struct redis_endpoint endpoint;
 };
 

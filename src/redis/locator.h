@@ -20,13 +20,12 @@
 struct locator;
 struct redis_shared; /* connection.h */
 
-/* The interval of queries, in milliseconds. */
+/* The interval of queries. */
 enum { LOCATOR_INTERVAL_MS = 1000 };
 
 /*
- * The time limit of the look-up of a server, of the connection to one of its addresses with its first answer,
- * and of each later answer, in milliseconds. It doubles when as many servers have reached it as there are,
- * and later once more.
+ * The time limit of the look-up of a server, of the connection to one address with its first answer, and of
+ * each later answer. It doubles when as many servers have reached it as there are, and later once more.
  */
 enum { LOCATOR_LIMIT_MS = 500, LOCATOR_LIMIT_MAX_MS = 2000 };
 
@@ -92,10 +91,8 @@ void locator_query(struct locator *l);
 /* The answer was not of use: another server is queried next. */
 void locator_rotate(struct locator *l);
 
-/*
- * The server in use (NULL: none), borrowed. It is not queried itself while another server answers, as it
- * would not learn of its own replacement.
- */
+/* The server in use, borrowed, or NULL. While another one answers it is not queried: it may not know that it
+ * was replaced. */
 void locator_set_used(struct locator *l, const struct redis_endpoint *endpoint);
 
 /* Looks the name of the server up now. */

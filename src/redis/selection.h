@@ -51,9 +51,9 @@ struct selection {
 
     /* Trust in the server in use. */
     uint64_t confirmed_ms; /* when this master was last named, or the replica last followed it */
-    uint64_t mismatch_ms;  /* since when the replica follows another master, or one that cannot be compared */
+    uint64_t doubted_ms;   /* until when the server was the right one, if another is named, or if a replica
+                              follows another master, or one that cannot be compared */
     uint64_t down_ms;      /* since when the replica is reported as down */
-    uint64_t replaced_ms;  /* until when the server was the right one, if another is named now */
     struct selection_comparison masters; /* `master`, and the master that the replica follows */
 };
 
@@ -64,16 +64,13 @@ void selection_init(struct selection *s, uv_loop_t *loop, const struct redis_end
 /* Cancels the look-ups of names. */
 void selection_close(struct selection *s);
 
-/*
- * Selects the node that MOVED has named, unless that is more than five seconds ago or the node could not be
- * used. False: there is none.
+/* Selects the node that MOVED has named within the last five seconds. False: there is none, or it has failed.
  */
 bool selection_take_owner(struct selection *s);
 
 /*
- * Selects a server of the answer. Replicas are tried in rotation, from number `turn` on, without those that
- * have failed. After SELECTION_FAILED_MAX of them, or all, the master is selected. It is also selected where
- * no replica is wanted or listed.
+ * Selects a server of the answer: of the replicas, from number `turn` on, the first that has not failed.
+ * After SELECTION_FAILED_MAX of them, or all, and where none is wanted or listed, the master.
  */
 void selection_take_answer(struct selection *s, const struct locator_answer *answer, unsigned turn);
 
@@ -90,15 +87,10 @@ void selection_failed(struct selection *s);
 void selection_used(struct selection *s);
 void selection_stayed(struct selection *s);
 
-/*
- * Checks the selected server by an answer. Returns NULL, or the reason to use another one at once. It also
- * concerns a connection that is not ready yet.
- */
+/* Checks the selected server, in use or not, by an answer. Returns NULL, or the reason to use another one. */
 const char *selection_check_answer(struct selection *s, const struct locator_answer *answer, bool in_use);
 
-/*
- * Checks the master of a replica, which replied to a ROLE that was sent at `sent_ms`. Returns NULL, or the
- * reason to use another server.
+/* Checks the master of a replica by a ROLE that was sent at `sent_ms`. Returns NULL, or the reason likewise.
  */
 const char *selection_check_master(struct selection *s, const struct redis_address *master, uint64_t sent_ms);
 

@@ -17,21 +17,16 @@
 #include "redis/reply.h"
 
 /*
- * Checks the reply to HELLO. Returns NULL when the server queues invalidations behind older replies, or the
- * reason against it. Redis does so since 7.0.5, and servers of another name (Valkey) in every version.
+ * Checks the reply to HELLO: the reason why the server does not queue invalidations behind older replies, or
+ * NULL. Redis does so since 7.0.5, and servers of another name (Valkey) in every version.
  */
 const char *redis_server_check_hello(const struct redis_reply *reply);
 
-/*
- * Checks by the same reply whether the server is a node of a cluster. Returns NULL when that is as wanted or
- * not known, or the reason against it.
- */
+/* Checks by the same reply whether it is a node of a cluster. Returns NULL if that is as wanted, or not
+ * known. */
 const char *redis_server_check_mode(const struct redis_reply *reply, bool cluster);
 
-/*
- * True for the text of a temporary error. The server is loading its data, has no link to its master or
- * cluster, is busy with a script, or has too many clients.
- */
+/* True for the text of an error that passes: of a server that loads its data, for example. */
 bool redis_server_is_unavailable(struct span error);
 
 struct redis_role {
@@ -59,10 +54,7 @@ enum { REDIS_REPLICA_SETTLE_MS = 1000 };
 /* The replicas that are remembered as seen without their master. */
 enum { REDIS_CUT_OFFS_MAX = 8 };
 
-/*
- * What connections have seen of replicas, for each other and later ones; zero at first. Changed in server.c
- * only.
- */
+/* What connections have seen of replicas, for each other and later ones; zero at first. */
 struct redis_replication {
     struct redis_cut_off {
         struct redis_address address; /* numeric: a name may lead to several replicas */
@@ -70,7 +62,7 @@ struct redis_replication {
     } cut_off[REDIS_CUT_OFFS_MAX];
 };
 
-/* Embedded in the connection; changed in server.c only. */
+/* Embedded in the connection. */
 struct redis_server {
     struct redis_role role;        /* unknown before the first ROLE, and if ROLE is denied */
     bool role_denied, link_denied; /* ROLE, INFO: do not send them on this connection */
@@ -86,9 +78,9 @@ void redis_server_init(struct redis_server *s, struct redis_replication *replica
                        int port);
 
 /*
- * Takes the reply to the ROLE that was sent at `sent_ms` by the boot clock. With `wanted` the server must
- * have that role and may not deny ROLE. REDIS_ROLE_UNKNOWN permits any role that does not change. Returns
- * NULL, or why the server cannot be used.
+ * Takes the reply to the ROLE that was sent at `sent_ms` by the boot clock. The server must have the role
+ * that is wanted; REDIS_ROLE_UNKNOWN permits any that does not change, and that ROLE is denied. Returns NULL,
+ * or why the server cannot be used.
  */
 const char *redis_server_take_role(struct redis_server *s, const struct redis_reply *reply,
                                    enum redis_role_kind wanted, uint64_t sent_ms);
@@ -96,10 +88,7 @@ const char *redis_server_take_role(struct redis_server *s, const struct redis_re
 /* Takes the reply to INFO replication of a replica in the same way. */
 const char *redis_server_take_link(struct redis_server *s, const struct redis_reply *reply, uint64_t sent_ms);
 
-/*
- * The policy by which a full Redis evicts keys that have no TTL, from the reply to INFO memory. Absent if it
- * evicts none of them, or the reply does not say so. Borrowed from the reply.
- */
+/* The policy by which a full Redis evicts keys without a TTL, from INFO memory; absent if it evicts none. */
 struct span redis_server_eviction_policy(const struct redis_reply *reply);
 
 /* The server cannot be used any more: its data was last known to be valid at `ms`, or before. */

@@ -419,12 +419,6 @@ static void session_enter(struct backend *b, enum backend_state next)
     (void)uv_timer_stop(&b->timer); /* cannot fail */
 }
 
-static void session_pause(struct backend *b)
-{
-    session_start_timer(
-        b, backoff_ms(b->failures, REDIS_SESSION_BACKOFF_MIN_MS, REDIS_SESSION_BACKOFF_MAX_MS, &b->seed));
-}
-
 /* Another server, or address, is tried next. */
 static void session_count_miss(struct backend *b)
 {
@@ -489,7 +483,8 @@ static void session_go_on(struct backend *b, bool at_once)
     if (at_once)
         session_begin(b);
     else
-        session_pause(b);
+        session_start_timer(
+            b, backoff_ms(b->failures, REDIS_SESSION_BACKOFF_MIN_MS, REDIS_SESSION_BACKOFF_MAX_MS, &b->seed));
 }
 
 /* Whether another server should be tried before this one. A name that was not found may be the next time. */

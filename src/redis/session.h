@@ -21,25 +21,22 @@
 struct redis_session;
 
 /*
- * The time limit to resolve a name, and to connect with the handshake to one address, in milliseconds. When
- * as many attempts have reached it as there are servers, it doubles, and later once more: a Redis to which
- * all connect at once, or which is far away, may need longer, and so may name servers.
+ * The time limit to resolve a name, and to connect with the handshake to one address. When as many attempts
+ * have reached it as there are servers, it doubles, and later once more: a Redis to which all connect at
+ * once, or which is far away, may need longer, and so may name servers.
  */
 enum { REDIS_SESSION_LIMIT_MS = 2000, REDIS_SESSION_LIMIT_MAX_MS = 8000 };
 
-/* The first and the longest pause between attempts, in milliseconds; it doubles, with jitter. */
+/* The first and the longest pause between attempts; it doubles, with jitter. */
 enum { REDIS_SESSION_BACKOFF_MIN_MS = 50, REDIS_SESSION_BACKOFF_MAX_MS = 1000 };
 
 /*
- * A connection that was ready for this time, in milliseconds, has stayed. Failures in a row are counted until
- * then: the pauses get longer, and other servers and addresses are tried first.
+ * A connection that was ready for this time has stayed. Failures in a row are counted until then: pauses get
+ * longer, and other servers and addresses are tried first.
  */
 enum { REDIS_SESSION_STAYED_MS = 30000 };
 
-/*
- * The longest pause, in milliseconds, before the next replica is tried while the master stands in; half of it
- * is random.
- */
+/* The longest pause before the next replica is tried while the master stands in; half of it is random. */
 enum { REDIS_SESSION_TRIAL_MS = 30000 };
 
 /* How a command is sent: a set of bits. */
@@ -47,8 +44,8 @@ enum redis_send {
     /* Redis need not track the keys that it reads: they are not cached. */
     REDIS_SEND_UNTRACKED = 1,
     /*
-     * Only a reply of this connection can be used, so the command is not sent to another node. If another
-     * node has the right reply, `fn` gets the reply of this connection with the origin REDIS_ORIGIN_OUTSIDE.
+     * The command is not sent to another node. If that has the right reply, `fn` gets the reply of this
+     * connection with the origin REDIS_ORIGIN_OUTSIDE.
      */
     REDIS_SEND_STREAM_ONLY = 2,
     /* The command is sent on the next connection, whose owner checks that Redis after the handshake. */
@@ -60,16 +57,9 @@ struct redis_session_options {
     const char *client_name; /* shown by CLIENT LIST */
     struct redis_metrics *metrics;
     struct loop_lag *loop_lag; /* the lag of the loop on which it lives */
-    /*
-     * How long, in milliseconds, but at most 5 s, a replica may be used that follows another master than the
-     * one that is named.
-     */
-    uint64_t stale_limit_ms;
+    uint64_t stale_limit_ms; /* a replica of another master than the named one is used as long, or for 5 s */
     struct redis_tracking tracking;
-    /*
-     * The handshake of a connection, the one in use or the next, is complete. The owner checks its Redis and
-     * calls redis_connection_accept or redis_connection_fail before the timeout of the attempt.
-     */
+    /* As in connection.h, of the connection in use or of the next one. */
     void (*on_handshake_done)(void *arg, struct redis_connection *c);
     void (*on_ready)(void *arg); /* commands can be sent on the connection in use */
     void (*on_lost)(void *arg);  /* it was ready, and is lost; called before pending commands fail */
@@ -116,9 +106,9 @@ int redis_session_send(struct redis_session *s, const struct buf *command, unsig
 unsigned redis_session_commands_outside(const struct redis_session *s);
 
 /*
- * Whether the connection in use announces that a key has come to exist which was absent when a command read
- * it. A cluster does not: the slot may begin to migrate at any time. The key then comes to exist on a node
- * that sends no invalidation here.
+ * Whether the connection in use announces that a key has come to exist which was absent when it was read. A
+ * cluster does not: the slot may migrate at any time, and the node on which the key then comes to exist sends
+ * no invalidation here.
  */
 bool redis_session_tracks_absences(const struct redis_session *s);
 
@@ -132,10 +122,9 @@ struct redis_connection *redis_session_connection(const struct redis_session *s)
 struct redis_config *redis_session_config(const struct redis_session *s);
 
 /*
- * Until when the data of this Redis was known to be valid, in milliseconds of the boot clock; UINT64_MAX
- * while it is. For a replica that lost its master this is the last transfer from the master. For a server
- * whose role has changed it is the last heartbeat before the change. Used in on_lost: stale limits count from
- * this time.
+ * Until when, by the boot clock, the data of this Redis was known to be valid; UINT64_MAX while it is. For a
+ * replica that lost its master this is the last transfer, and for a server whose role has changed the last
+ * heartbeat before the change. Used in on_lost: stale limits count from this time.
  */
 uint64_t redis_session_valid_until_ms(const struct redis_session *s);
 

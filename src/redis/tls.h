@@ -24,26 +24,21 @@ int redis_tls_new(const struct redis_options *options, struct ssl_ctx_st **out, 
 void redis_tls_free(struct ssl_ctx_st *tls);
 
 /*
- * Starts TLS on a connection that is open, blocking or not; uses the context's privdata. Returns 0, or a
- * negative errno with the reason in c->errstr. -EACCES: one side has rejected the other. -EPROTO: any other
- * failure. `host` is copied.
+ * Starts TLS on an open connection; uses the context's privdata. Returns 0, or a negative errno with the
+ * reason in c->errstr. -EACCES: one side has rejected the other. -EPROTO: any other failure.
  */
 int redis_tls_start(struct redisContext *c, struct ssl_ctx_st *tls, const char *host)
     __attribute__((warn_unused_result));
 
-/* True when the last read or write, on a connection with TLS, found too little input and waits for more. */
+/* True when the last read or write found too little input and waits for more. */
 bool redis_tls_wants_read(const struct redisContext *c);
 
-/*
- * True when TLS, on a connection with TLS, holds decrypted input that was not read. A poll does not report
- * it.
- */
+/* True when TLS holds decrypted input that was not read. A poll does not report it. */
 bool redis_tls_has_decrypted(const struct redisContext *c);
 
 /*
- * To be called when reading or writing has failed on a connection with TLS. c->errstr becomes OpenSSL's
- * reason, which hiredis does not query. Returns true if one side has rejected the other, for example its
- * certificate, and false if the connection was lost.
+ * To be called when reading or writing has failed. c->errstr becomes OpenSSL's reason, which hiredis does not
+ * query. Returns true if one side has rejected the other, for example its certificate.
  */
 bool redis_tls_explain(struct redisContext *c);
 
