@@ -978,12 +978,6 @@ static bool socket_is_empty_after(const struct socket *s, size_t n)
     return n == 0 && (s->connection->options.endpoint->tls == NULL || redis_tls_wants_read(s->context));
 }
 
-static bool socket_has_decrypted(const struct socket *s)
-{
-    /* not covered: READ_MAX has room for a whole record */
-    return s->connection->options.endpoint->tls != NULL && redis_tls_has_decrypted(s->context);
-}
-
 /*
  * Counts the input that was read, and reports a backlog. The process may have been stopped before the read,
  * so the time is taken after it. False when the socket is not in use any more.
@@ -1001,17 +995,17 @@ static bool redis_connection_count_backlog(struct redis_connection *c, size_t n)
 }
 
 /*
- * Reads until the socket is drained or the limit of the iteration is reached. Input that TLS has decrypted is
- * always read, as no poll reports it. Everything before the end of the stream is delivered before the end is
- * read. False when the socket is not in use any more.
+ * Reads until the socket is drained or the limit of the iteration is reached. A read has room for a whole
+ * record of TLS, so none stays that no poll reports. Everything before the end of the stream is delivered
+ * before the end is read. False when the socket is not in use any more.
  */
-static bool redis_connection_read_turn(struct redis_connection *c)
+static bool redis_connection_read_available(struct redis_connection *c)
 {
     struct socket *s = c->socket;
     uint64_t began_ns = clock_now_ns();
     bool enough = false;
-    /* not covered: READ_MAX has room for a whole record */
-    for (size_t total = 0; !enough || socket_has_decrypted(s);) {
+    s->reading = true;
+    for (size_t total = 0; !enough;) {
         uint64_t read_ms = clock_boot_ms();
         char *room = resp_reserve(&s->parser, READ_MAX);
         if (room == NULL) {
@@ -1028,24 +1022,15 @@ static bool redis_connection_read_turn(struct redis_connection *c)
             return false;
         if (!redis_connection_count_backlog(c, (size_t)n))
             return false;
-        if (socket_is_empty_after(s, (size_t)n)) {
+        bool is_empty = socket_is_empty_after(s, (size_t)n);
+        if (is_empty)
             socket_set_drained(s, read_ms);
-            return true;
-        }
         total += (size_t)n;
         /* not covered: a socket without input is drained, but while TLS negotiates new keys */
-        enough = n == 0 || total >= TURN_MAX || clock_now_ns() - began_ns > TURN_NS;
+        enough = is_empty || n == 0 || total >= TURN_MAX || clock_now_ns() - began_ns > TURN_NS;
     }
-    return true;
-}
-
-static bool redis_connection_read_available(struct redis_connection *c)
-{
-    struct socket *s = c->socket;
-    s->reading = true;
-    bool in_use = redis_connection_read_turn(c);
     s->reading = false;
-    return in_use;
+    return true;
 }
 
 static void redis_connection_on_poll(uv_poll_t *poll, int status, int events)

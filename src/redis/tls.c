@@ -135,8 +135,3 @@ bool redis_tls_wants_read(const redisContext *c)
 {
     return SSL_want_read((const SSL *)c->privdata);
 }
-
-bool redis_tls_has_decrypted(const redisContext *c)
-{
-    return SSL_pending((const SSL *)c->privdata) > 0;
-}

@@ -33,9 +33,6 @@ int redis_tls_start(struct redisContext *c, struct ssl_ctx_st *tls, const char *
 /* True when the last read or write found too little input and waits for more. */
 bool redis_tls_wants_read(const struct redisContext *c);
 
-/* True when TLS holds decrypted input that was not read. A poll does not report it. */
-bool redis_tls_has_decrypted(const struct redisContext *c);
-
 /*
  * To be called when reading or writing has failed. c->errstr becomes OpenSSL's reason, which hiredis does not
  * query. Returns true if one side has rejected the other, for example its certificate.

@@ -24,7 +24,6 @@ struct tls {
 
 int __wrap_redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host);
 bool __wrap_redis_tls_wants_read(const redisContext *c);
-bool __wrap_redis_tls_has_decrypted(const redisContext *c);
 bool __wrap_redis_tls_explain(redisContext *c);
 
 static size_t record_size(const struct tls *t)
@@ -104,11 +103,6 @@ int __wrap_redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *
 bool __wrap_redis_tls_wants_read(const redisContext *c)
 {
     return ((const struct tls *)c->privctx)->wants_read;
-}
-
-bool __wrap_redis_tls_has_decrypted(const redisContext *c)
-{
-    return ((const struct tls *)c->privctx)->complete;
 }
 
 bool __wrap_redis_tls_explain(redisContext *c)
