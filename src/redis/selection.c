@@ -41,7 +41,7 @@ static void selection_select(struct selection *s, const struct redis_address *ad
 {
     s->address = *address;
     s->is_master = is_master;
-    s->doubted_ms = s->down_ms = 0;
+    s->right_until_ms = s->down_ms = 0;
     s->confirmed_ms = is_master ? clock_boot_ms() : 0;
 }
 
@@ -156,7 +156,7 @@ const char *selection_check_answer(struct selection *s, const struct locator_ans
     if (redis_address_is_same(&answer->master, &s->master))
         return NULL;
     if (in_use)
-        s->doubted_ms = s->confirmed_ms;
+        s->right_until_ms = s->confirmed_ms;
     return MOVED;
 }
 
@@ -165,7 +165,7 @@ bool selection_take_error(struct selection *s, const struct redis_reply *error)
     struct redis_address owner;
     if (!cluster_read_moved(&s->address, error, &owner))
         return false;
-    s->doubted_ms = s->confirmed_ms;
+    s->right_until_ms = s->confirmed_ms;
     s->owner = owner;
     s->owner_ms = owner.port != 0 ? clock_boot_ms() : 0;
     s->owner_is_next = true;
@@ -174,7 +174,7 @@ bool selection_take_error(struct selection *s, const struct redis_reply *error)
 
 uint64_t selection_trusted_until_ms(const struct selection *s)
 {
-    return s->doubted_ms != 0 ? s->doubted_ms : UINT64_MAX;
+    return s->right_until_ms != 0 ? s->right_until_ms : UINT64_MAX;
 }
 
 /* --- the master that a replica follows --- */
@@ -252,13 +252,13 @@ const char *selection_check_master(struct selection *s, const struct redis_addre
     if (result == SAME) {
         selection_follow_master(s);
         s->confirmed_ms = sent_ms;
-        s->doubted_ms = 0;
+        s->right_until_ms = 0;
         return NULL;
     }
     bool was_confirmed = s->confirmed_ms != 0;
-    if (s->doubted_ms == 0)
-        s->doubted_ms = was_confirmed ? s->confirmed_ms : sent_ms;
-    if ((was_confirmed || result == NOT_KNOWN) && now - s->doubted_ms < grace_ms)
+    if (s->right_until_ms == 0)
+        s->right_until_ms = was_confirmed ? s->confirmed_ms : sent_ms;
+    if ((was_confirmed || result == NOT_KNOWN) && now - s->right_until_ms < grace_ms)
         return NULL;
     return result == NOT_KNOWN ? "the name of its master was not found yet"
                                : "it follows another master than the one that is named";

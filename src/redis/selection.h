@@ -50,10 +50,10 @@ struct selection {
     bool migrates;                 /* the slot has begun to leave it */
 
     /* Trust in the server in use. */
-    uint64_t confirmed_ms; /* when this master was last named, or the replica last followed it */
-    uint64_t doubted_ms;   /* until when the server was the right one, if another is named, or if a replica
-                              follows another master, or one that cannot be compared */
-    uint64_t down_ms;      /* since when the replica is reported as down */
+    uint64_t confirmed_ms;   /* when this master was last named, or the replica last followed it */
+    uint64_t right_until_ms; /* until when the server was the right one, if another is named, or if a replica
+                            follows another master, or one that cannot be compared */
+    uint64_t down_ms;        /* since when the replica is reported as down */
     struct selection_comparison masters; /* `master`, and the master that the replica follows */
 };
 
