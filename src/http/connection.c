@@ -103,7 +103,6 @@ struct http_exchange {
     struct http_connection *connection;
     uint64_t began_ns;
     size_t wanted; /* the bytes of a response that waits for room; 0: it does not */
-    bool close;    /* the connection ends with this response, whatever the client requests */
     bool followed; /* input of a further request was read with this one */
     max_align_t state[];
 };
@@ -158,7 +157,6 @@ static bool http_connection_begin_exchange(struct http_connection *c)
     http_parser_init(&x->parser, &conns->parser_config, c->state == IDLE ? &c->section : NULL);
     x->connection = c;
     x->wanted = 0;
-    x->close = false;
     c->exchange = x;
     return true;
 }
@@ -546,44 +544,35 @@ static void http_connection_settle(struct http_connection *c)
 
 /* --- requests --- */
 
-static void http_connection_begin_handling(struct http_connection *c)
-{
-    c->exchange->began_ns = clock_now_ns();
-    loop_lag_begin_at(c->conns->options.loop_lag, c->exchange->began_ns);
-    http_connection_enter(c, HANDLING);
-}
-
-/* Makes the handler answer with the error `status`, however much of the request was read. The connection ends
- * with that response. */
-static void http_connection_reject(struct http_connection *c, int status)
+/* Makes the handler answer a request that is complete, or with an error `status`, however much of it was
+ * read. The connection ends with such a response. `followed`: input of a further request was read. */
+static void http_connection_handle(struct http_connection *c, int status, bool followed)
 {
     const struct http_handler *handler = &c->conns->options.handler;
-    c->exchange->close = true;
-    http_parser_set_complete_fields(&c->exchange->parser);
-    http_connection_begin_handling(c);
-    metric_add(&c->conns->options.metrics->requests_rejected_total, 1);
-    handler->handle(handler->arg, c->exchange, status);
-    assert(c->state == ENDING);
+    struct http_exchange *x = c->exchange;
+    if (status != 0) {
+        x->parser.request.keep_alive = false;
+        http_parser_set_complete_fields(&x->parser);
+        metric_add(&c->conns->options.metrics->requests_rejected_total, 1);
+    }
+    c->conns->requests++;
+    x->followed = followed;
+    x->began_ns = clock_now_ns();
+    loop_lag_begin_at(c->conns->options.loop_lag, x->began_ns);
+    http_connection_enter(c, HANDLING);
+    handler->handle(handler->arg, x, status);
+    assert(status == 0 || c->state == ENDING);
+    if (c->state == HANDLING)
+        http_connection_enter(c, WAITING);
 }
 
 /* Rejects a connection on which no request was read. */
 static void http_connection_reject_unread(struct http_connection *c, int status)
 {
     if (http_connection_begin_exchange(c))
-        http_connection_reject(c, status);
+        http_connection_handle(c, status, false);
     else
         http_connection_close(c);
-}
-
-static void http_connection_handle(struct http_connection *c, bool followed)
-{
-    const struct http_handler *handler = &c->conns->options.handler;
-    http_connection_begin_handling(c);
-    c->exchange->followed = followed;
-    c->conns->requests++;
-    handler->handle(handler->arg, c->exchange, 0);
-    if (c->state == HANDLING)
-        http_connection_enter(c, WAITING);
 }
 
 static void http_connection_send_100_continue(struct http_connection *c)
@@ -605,12 +594,10 @@ static struct span http_connection_advance(struct http_connection *c, struct spa
     enum http_progress progress = http_parser_feed(&c->exchange->parser, input, &used);
     if (c->state != READING && c->exchange->parser.state.phase != HTTP_PARSE_NOTHING)
         http_connection_enter(c, READING);
-    if (progress == HTTP_COMPLETE)
-        http_connection_handle(c, used < input.len);
-    else if (progress == HTTP_REJECTED)
-        http_connection_reject(c, c->exchange->parser.status);
-    else
+    if (progress == HTTP_NEED_MORE)
         http_connection_send_100_continue(c);
+    else
+        http_connection_handle(c, c->exchange->parser.status, used < input.len);
     return span_skip(input, used);
 }
 
@@ -660,7 +647,7 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
     const struct http_request *request = &x->parser.request;
     bool later = c->state == WAITING;
     assert(!later || conns->output.count == 0); /* it contains nothing of another connection */
-    bool close = x->close || !request->keep_alive || conns->announcing_close;
+    bool close = !request->keep_alive || conns->announcing_close;
     if (!close && http_connection_has_retired(c)) {
         close = true;
         metric_add(&conns->options.metrics->connections_max_age_reached_total, 1);
@@ -726,7 +713,7 @@ static void http_connection_expire(struct http_connection *c)
     if (kind == HEAD_TIME && c->state == READING) {
         http_connection_clear_deadline(c);
         list_remove(&c->run_link);
-        http_connection_reject(c, 408);
+        http_connection_handle(c, 408, false);
         http_connection_settle(c);
         return;
     }
