@@ -114,7 +114,7 @@ bool api_keys_read_info(struct api_keys *k, const struct digest *key, const stru
 /*
  * Redis says that the key is valid. With LIFETIME_NONE it is held, and not confirmed. If the key was
  * confirmed before in this epoch with another name or expiry, or was absent, they differ. Then the
- * invalidation is still to come, or was lost (invalidation.h). Returns 0 or -ENOMEM.
+ * invalidation is still to come, or was lost (audit.h). Returns 0 or -ENOMEM.
  */
 int api_keys_confirm(struct api_keys *k, const struct digest *digest, struct lifetime lifetime,
                      const struct api_key_info *info) __attribute__((warn_unused_result));

@@ -25,15 +25,14 @@
 #include "base/log.h"
 #include "base/wait_group.h"
 #include "cache/api_keys.h"
+#include "cache/audit.h"
 #include "cache/body.h"
-#include "cache/catalogue.h"
 #include "cache/encoder.h"
 #include "cache/entries.h"
 #include "cache/fetch.h"
-#include "cache/invalidation.h"
 #include "cache/key_reader.h"
+#include "cache/stream.h"
 #include "cache/upstream.h"
-#include "cache/validity.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -44,13 +43,12 @@ struct cache {
     struct cache_options options;
     struct redis_session *session;
     struct upstream upstream;
-    struct validity validity;
-    struct catalogue catalogue;
+    struct stream stream;
     struct entries entries;
     struct encoder encoder;
     struct api_keys api_keys;
     struct key_reader key_reader;
-    struct invalidation invalidation;
+    struct audit audit;
     struct fetches fetches;
     struct commands commands;
     struct value_reports reports;
@@ -97,7 +95,7 @@ struct lookup {
 static enum auth_result cache_check_key(struct cache *c, const struct digest *key, enum freshness freshness,
                                         uint64_t now, struct api_key_name *name)
 {
-    bool may_serve = validity_may_serve_keys(&c->validity, freshness, now);
+    bool may_serve = stream_may_serve_keys(&c->stream, freshness, now);
     return may_serve ? api_keys_check(&c->api_keys, key, now, name) : AUTH_RESULT_UNKNOWN;
 }
 
@@ -106,7 +104,7 @@ bool cache_is_key_invalid(struct cache *c, const struct digest *key, struct api_
     uint64_t now = clock_boot_ms();
     struct api_key_name same;
     (void)api_keys_check(&c->api_keys, key, now, name);
-    return cache_check_key(c, key, validity_freshness(&c->validity, now), now, &same) == AUTH_RESULT_INVALID;
+    return cache_check_key(c, key, stream_freshness(&c->stream, now), now, &same) == AUTH_RESULT_INVALID;
 }
 
 __attribute__((cold, noinline)) static void cache_drop_ended(struct cache *c, const struct entry *e)
@@ -194,7 +192,7 @@ __attribute__((cold)) static void cache_set_age(const struct cache *c, struct lo
     bool tracked = lifetime_is_tracked(l->lifetime);
     uint64_t until_ms = l->lifetime.until_ms;
     uint64_t current_ms =
-        tracked ? MIN(l->current_ms, validity_current_ms(&c->validity)) : until_ms - c->options.ttl_ms;
+        tracked ? MIN(l->current_ms, stream_current_ms(&c->stream)) : until_ms - c->options.ttl_ms;
     l->result.age_s = (int64_t)(l->now - current_ms + 999) / 1000;
     l->result.ttl_s = tracked ? -l->result.age_s : (int64_t)(until_ms - l->now) / 1000;
 }
@@ -224,7 +222,7 @@ static void cache_count_hit(struct cache *c, struct lookup *l)
  */
 static inline bool cache_is_undrained(struct cache *c, uint64_t arrived_ms)
 {
-    struct validity *v = &c->validity;
+    struct stream *v = &c->stream;
     if (arrived_ms >= v->drained_until_ms)
         v->drained_until_ms = redis_connection_drained_until_ms(cache_connection_of(c), arrived_ms);
     return arrived_ms >= v->drained_until_ms;
@@ -241,7 +239,7 @@ static enum lookup_outcome cache_lookup_data(struct cache *c, const struct cache
 static struct lookup cache_lookup(struct cache *c, struct cache_request *request, const struct cache_query *q)
 {
     uint64_t now = clock_boot_ms();
-    struct lookup l = {.freshness = validity_freshness(&c->validity, now),
+    struct lookup l = {.freshness = stream_freshness(&c->stream, now),
                        .now = now,
                        .result = {.key_name = &request->key_name},
                        .lifetime = LIFETIME_TRACKED,
@@ -255,7 +253,7 @@ static struct lookup cache_lookup(struct cache *c, struct cache_request *request
                                 ? AUTH_RESULT_VALID
                                 : cache_check_key(c, &q->key, l.freshness, now, &request->key_name);
     if (auth == AUTH_RESULT_UNKNOWN) {
-        l.outcome = c->validity.connected ? LOOKUP_UNCHECKED : LOOKUP_MISS;
+        l.outcome = c->stream.connected ? LOOKUP_UNCHECKED : LOOKUP_MISS;
         return l;
     }
     if (auth == AUTH_RESULT_INVALID) {
@@ -341,7 +339,7 @@ static int cache_keep_link(struct cache_request *request, struct span link)
 /* Whether the data may be shared, and the lists of cached pages be used. */
 static bool cache_is_current(const struct cache *c, const struct lookup *l)
 {
-    return c->validity.connected && l->freshness != FRESHNESS_NONE;
+    return c->stream.connected && l->freshness != FRESHNESS_NONE;
 }
 
 /* Joins a fetch in flight. */
@@ -397,7 +395,7 @@ static int cache_wait_for_lookup(struct cache *c, struct cache_request *request,
 
 static bool cache_may_read(struct cache *c)
 {
-    return c->validity.connected && fetches_have_room(&c->fetches);
+    return c->stream.connected && fetches_have_room(&c->fetches);
 }
 
 /* Requests read in their order of arrival: a new request waits behind all that wait. */
@@ -559,7 +557,7 @@ static void cache_answer_request(struct cache_request *r, const struct cache_res
 static bool cache_count_loss(const struct cache *c, struct cache_request *r)
 {
     enum { LOSSES_MAX = 3 };
-    r->losses += !c->validity.connected;
+    r->losses += !c->stream.connected;
     return r->losses >= LOSSES_MAX;
 }
 
@@ -610,7 +608,8 @@ static void cache_on_keys_checked(void *arg, struct list *requests, const struct
 static void cache_on_checked(void *arg, enum catalogue_state state)
 {
     struct cache *c = arg;
-    invalidation_checked(&c->invalidation, state);
+    stream_checked(&c->stream, state == CATALOGUE_PRESENT, state == CATALOGUE_MISSING,
+                   c->upstream.current.began_ms);
     struct redis_connection *connection = cache_connection_of(c);
     bool attempt = !redis_connection_is_ready(connection) && redis_connection_is_usable(connection);
     if (attempt && upstream_conclude(connection, state))
@@ -647,9 +646,9 @@ static void cache_on_ready(void *arg)
     upstream_ready(&c->upstream, c->options.checks_eviction);
     if (c->options.cache_size > 0 && !redis_connection_is_tracking(cache_connection_of(c)))
         cache_log_untracked(c);
-    invalidation_connected(&c->invalidation, redis_connection_last_pong_ms(cache_connection_of(c)),
-                           redis_connection_is_tracking(cache_connection_of(c)),
-                           !redis_session_tracks_absences(c->session));
+    stream_connected(&c->stream, redis_connection_last_pong_ms(cache_connection_of(c)),
+                     redis_connection_is_tracking(cache_connection_of(c)),
+                     !redis_session_tracks_absences(c->session));
     fetches_connected(&c->fetches);
     c->connected_ms = clock_now_ms();
     c->options.on_connection(c->options.arg, true);
@@ -658,21 +657,23 @@ static void cache_on_ready(void *arg)
 static void cache_on_heartbeat(void *arg)
 {
     struct cache *c = arg;
-    invalidation_heartbeat(&c->invalidation, redis_connection_last_pong_ms(cache_connection_of(c)));
+    c->stream.pong_ms = redis_connection_last_pong_ms(cache_connection_of(c));
+    audit_heartbeat(&c->audit);
+    upstream_check_catalogue(&c->upstream);
     key_reader_heartbeat(&c->key_reader);
 }
 
 static void cache_on_lost(void *arg)
 {
     struct cache *c = arg;
-    invalidation_lost(&c->invalidation, redis_session_valid_until_ms(c->session));
+    stream_lost(&c->stream, redis_session_valid_until_ms(c->session));
     c->options.on_connection(c->options.arg, false);
 }
 
 static void cache_on_push(void *arg, struct span kind, const struct redis_reply *element)
 {
     struct cache *c = arg;
-    invalidation_push(&c->invalidation, kind, element);
+    stream_push(&c->stream, kind, element);
 }
 
 static void cache_on_outside_read(void *arg)
@@ -698,9 +699,9 @@ static struct redis_tracking cache_tracking_of(const struct cache_options *o)
 static void cache_on_replaced(void *arg)
 {
     struct cache *c = arg;
-    if (c->validity.connected)
-        invalidation_lost(&c->invalidation, 0);
-    validity_counted(&c->validity, -1, false);
+    if (c->stream.connected)
+        stream_lost(&c->stream, 0);
+    stream_counted(&c->stream, -1, false);
 }
 
 static int cache_new_session(struct cache *c, uv_loop_t *loop)
@@ -737,25 +738,6 @@ static uint64_t cache_delay_limit_ms(const struct cache_options *o)
     return share < DELAY_LIMIT_MS ? share : DELAY_LIMIT_MS;
 }
 
-/* The state that says whether entries may be served, and the check of the catalogue that changes it. */
-static void cache_init_validity(struct cache *c)
-{
-    const struct cache_options *o = &c->options;
-    const struct catalogue_options catalogue_options = {
-        .keyspace = o->keyspace,
-        .validity = &c->validity,
-        .session = c->session,
-        .checked = cache_on_checked,
-        .arg = c,
-    };
-    validity_init(&c->validity, &(struct validity_limits){.enabled = o->cache_size > 0,
-                                                          .ttl_ms = o->ttl_ms,
-                                                          .stale_limit_ms = o->stale_limit_ms,
-                                                          .stale_keys_limit_ms = o->stale_keys_limit_ms});
-    catalogue_init(&c->catalogue, &catalogue_options);
-    upstream_init(&c->upstream, &c->parts);
-}
-
 static int cache_init_parts(struct cache *c)
 {
     const struct cache_options *o = &c->options;
@@ -764,8 +746,8 @@ static int cache_init_parts(struct cache *c)
         .metrics = o->metrics,
         .loop_lag = o->loop_lag,
         .session = c->session,
-        .validity = &c->validity,
-        .catalogue = &c->catalogue,
+        .stream = &c->stream,
+        .upstream = &c->upstream,
         .entries = &c->entries,
         .api_keys = &c->api_keys,
         .key_reader = &c->key_reader,
@@ -775,28 +757,33 @@ static int cache_init_parts(struct cache *c)
         .text = &c->text,
         .ended = cache_on_ended,
         .checked = cache_on_keys_checked,
+        .catalogue_checked = cache_on_checked,
         .arg = c,
     };
     c->reports.metrics = o->metrics;
-    cache_init_validity(c);
+    c->audit.parts = &c->parts;
+    upstream_init(&c->upstream, &c->parts);
     key_reader_init(&c->key_reader, &c->parts);
     int commands = commands_init(&c->commands, o->keyspace);
     int entries = entries_init(&c->entries, o->cache_size, o->metrics);
     int api_keys = api_keys_init(&c->api_keys, o->metrics);
-    int invalidation = invalidation_init(&c->invalidation, &c->parts, &c->validity);
+    int stream = stream_init(&c->stream, &c->parts,
+                             &(struct stream_limits){.enabled = o->cache_size > 0,
+                                                     .ttl_ms = o->ttl_ms,
+                                                     .stale_limit_ms = o->stale_limit_ms,
+                                                     .stale_keys_limit_ms = o->stale_keys_limit_ms});
     int fetches = fetches_init(&c->fetches, &c->parts, cache_delay_limit_ms(o));
     /* not covered: out of memory */
     bool keys_failed = commands != 0 || api_keys != 0;
     /* not covered: out of memory */
-    return entries != 0 || keys_failed || invalidation != 0 || fetches != 0 ? -ENOMEM : 0;
+    return entries != 0 || keys_failed || stream != 0 || fetches != 0 ? -ENOMEM : 0;
 }
 
 static void cache_fini_parts(struct cache *c)
 {
     fetches_fini(&c->fetches);
-    invalidation_fini(&c->invalidation);
-    upstream_fini(&c->upstream);
-    catalogue_fini(&c->catalogue);
+    audit_fini(&c->audit);
+    stream_fini(&c->stream);
     commands_fini(&c->commands);
     api_keys_fini(&c->api_keys);
     entries_fini(&c->entries);
@@ -876,5 +863,5 @@ uint64_t cache_redis_number(const struct cache *c)
 
 uint64_t cache_lost_ms(const struct cache *c)
 {
-    return c->validity.lost_ms;
+    return c->stream.lost_ms;
 }

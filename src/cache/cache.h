@@ -119,7 +119,7 @@ struct cache_request {
     unsigned char checked_at; /* the place of the key in its check */
     unsigned checks;          /* of its key that were void */
     unsigned denials;         /* checks that have found its key to be none, and were not certain */
-    uint64_t denial_mark;     /* validity_mark() when the last of these was sent */
+    uint64_t denial_mark;     /* stream_mark() when the last of these was sent */
     bool denied_outside;      /* its reply came from outside of the stream */
     bool lacked_info;         /* the last check found the key without an info outside of the stream */
     unsigned losses;          /* connections with which its fetch was lost */

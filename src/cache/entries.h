@@ -2,7 +2,7 @@
  * The entries of a worker's cache: cards and pages.
  *
  * A table bounded by bytes, counted as the allocator uses them. It does not decide when an entry is valid:
- * the cache adds entries from replies and drops those that an invalidation names (invalidation.h). There are
+ * the cache adds entries from replies and drops those that an invalidation names (audit.h). There are
  * entries only for what exists. A card is found by its id and by its own link.
  *
  * Entries keep coded bodies in addition to the plain one. Coded bodies are derived from it and dropped with

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/state.h"
+#include "cache/upstream.h"
 #include "redis/resp.h"
 
 #include <assert.h>
@@ -90,7 +91,7 @@ struct fetch {
     uint64_t sent_ms;         /* by the boot clock; no read was sent before */
     uint64_t batch_ms;        /* when the batch in flight was sent */
     struct lifetime lifetime; /* how long the reply that is being read may be cached */
-    uint64_t mark;            /* validity_mark() when its first batch was sent */
+    uint64_t mark;            /* stream_mark() when its first batch was sent */
 
     bool is_fresh; /* the cache was, when the fetch began */
     union {
@@ -256,13 +257,13 @@ static uint64_t fetch_hash_of_query(const struct fetches *fs, enum cache_query_t
 static uint64_t fetch_epoch_of(const struct fetches *fs, enum cache_query_type type)
 {
     const struct cache_parts *parts = fs->parts;
-    return type == QUERY_PAGE ? entries_index_epoch(parts->entries) : parts->validity->flushes;
+    return type == QUERY_PAGE ? entries_index_epoch(parts->entries) : parts->stream->flushes;
 }
 
 /* By TTL a request joins a fetch only if the cache would serve the fetch's result to it. */
 static bool fetch_has_expired(const struct fetch *f)
 {
-    const struct validity *v = f->fetches->parts->validity;
+    const struct stream *v = f->fetches->parts->stream;
     return v->by_ttl && clock_boot_ms() >= f->sent_ms + v->limits.ttl_ms;
 }
 
@@ -326,7 +327,7 @@ static void fetch_watch(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
     struct page_read *p = &f->page;
-    if (!validity_may_store(fs->parts->validity))
+    if (!stream_may_store(fs->parts->stream))
         return;
     while (p->watched < p->builder->members.count &&
            table_add(&fs->page_members, fetch_hash_of_member(f, p->watched), f) == 0)
@@ -340,7 +341,7 @@ static void fetch_mark_changed(struct fetch *f, int at)
 {
     struct page_read *p = &f->page;
     p->builder->has_changed[at] = true;
-    p->outdated_ms = p->outdated_ms != 0 ? p->outdated_ms : f->fetches->parts->validity->pong_ms;
+    p->outdated_ms = p->outdated_ms != 0 ? p->outdated_ms : f->fetches->parts->stream->pong_ms;
 }
 
 static void fetch_invalidate_member(struct fetch *f, int64_t id)
@@ -376,9 +377,9 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
 static void fetch_limit_lifetime(struct fetch *f, const struct redis_reply *reply, enum redis_origin origin,
                                  enum part part)
 {
-    const struct validity *v = f->fetches->parts->validity;
+    const struct stream *v = f->fetches->parts->stream;
     f->apart |= origin == REDIS_ORIGIN_OUTSIDE;
-    f->lifetime = origin == REDIS_ORIGIN_OUTSIDE ? LIFETIME_NONE : validity_lifetime(v, reply, f->sent_ms);
+    f->lifetime = origin == REDIS_ORIGIN_OUTSIDE ? LIFETIME_NONE : stream_lifetime(v, reply, f->sent_ms);
     if (part == PART_INDEX)
         f->page.lifetime = lifetime_of_both(f->page.lifetime, f->lifetime);
 }
@@ -508,8 +509,8 @@ static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum
 static void fetch_set_members(struct fetch *f, const struct page_members *members)
 {
     struct page_read *p = &f->page;
-    const struct validity *v = f->fetches->parts->validity;
-    bool is_told = validity_may_store(v);
+    const struct stream *v = f->fetches->parts->stream;
+    bool is_told = stream_may_store(v);
     fetch_unwatch(f);
     if (!is_told || p->flushes != v->flushes)
         page_builder_reset(p->builder);
@@ -598,7 +599,7 @@ static void fetch_gather(struct fetch *f)
 {
     const struct cache_parts *parts = f->fetches->parts;
     const struct entry *e = entries_peek(parts->entries, ENTRY_PAGE, f->number);
-    if (e != NULL && validity_may_store(parts->validity))
+    if (e != NULL && stream_may_store(parts->stream))
         page_builder_gather(f->page.builder, e);
 }
 
@@ -607,7 +608,7 @@ static bool fetch_take_list(struct fetch *f)
 {
     const struct cache_parts *parts = f->fetches->parts;
     const struct entry *e = entries_peek(parts->entries, ENTRY_PAGE, f->number);
-    bool is_current = f->is_fresh && f->repeats == 0 && validity_may_store(parts->validity);
+    bool is_current = f->is_fresh && f->repeats == 0 && stream_may_store(parts->stream);
     if (e == NULL || !is_current || !entries_has_list(parts->entries, e->page))
         return false;
     f->page.builder->index_size = entries_index_size(parts->entries);
@@ -642,7 +643,7 @@ static void fetch_send_link(struct fetch *f)
  */
 static int fetch_start(struct fetch *f)
 {
-    f->mark = validity_mark(f->fetches->parts->validity);
+    f->mark = stream_mark(f->fetches->parts->stream);
     f->sent_ms = f->batch_ms = clock_boot_ms();
     fetch_enter(f, FETCH_FIRST);
     f->apart = false;
@@ -704,7 +705,7 @@ static void fetch_compose_page(struct fetch *f, struct cache_result *r)
     struct page_info info;
     bool is_absent = m->count == 0 && page_builder_lack(f->page.builder) != 0; /* which is not cached */
     struct lifetime lifetime =
-        lifetime_of_both(f->page.lifetime, validity_lifetime(parts->validity, NULL, f->sent_ms));
+        lifetime_of_both(f->page.lifetime, stream_lifetime(parts->stream, NULL, f->sent_ms));
     r->body = page_builder_compose(f->page.builder, &info);
     r->last_page = info.last;
     if (r->body != NULL && !is_absent && f->page.index_epoch == entries_index_epoch(parts->entries))
@@ -802,12 +803,12 @@ static bool fetch_is_one_read(const struct fetch *f)
  */
 static bool fetch_is_certain(const struct fetch *f)
 {
-    const struct validity *v = f->fetches->parts->validity;
-    bool is_told = validity_may_store(v) && validity_has_api_keys(v);
+    const struct stream *v = f->fetches->parts->stream;
+    bool is_told = stream_may_store(v) && stream_has_api_keys(v);
     bool is_same = fetch_lack_of(f) == f->lack;
     if (!is_told || f->repeats >= REPEATS_MAX)
         return is_same;
-    return validity_lost_nothing(v, f->mark) && (is_same || fetch_is_one_read(f));
+    return stream_lost_nothing(v, f->mark) && (is_same || fetch_is_one_read(f));
 }
 
 /* Called when a check has found a catalogue. The result is certain, or is read again. */
@@ -863,7 +864,7 @@ static void fetch_proceed(struct fetch *f)
     fetch_enter(f, FETCH_UNCONFIRMED);
     fetch_unpublish(f); /* it may come to exist meanwhile, and links and some absences are not tracked */
     list_append(&f->fetches->unconfirmed, &f->link);
-    catalogue_check(f->fetches->parts->catalogue); /* fetches_confirm() follows */
+    upstream_check_catalogue(f->fetches->parts->upstream); /* fetches_confirm() follows */
 }
 
 /* --- one fetch --- */

@@ -54,7 +54,7 @@ struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q);
 
 /*
  * A card has changed: fetches in flight that read it are not joined any more. Those of a page compare the
- * epoch of the index (entries.h), and all of them the number of flushes (validity.h).
+ * epoch of the index (entries.h), and all of them the number of flushes (stream.h).
  */
 void fetches_invalidate_card(struct fetches *fs, int64_t id);
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "cache/fetch.h"
+#include "cache/upstream.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ struct key_check {
     bool is_lost;    /* a reply was */
     bool has_error;  /* Redis has refused a command, or it could not be sent */
     bool is_outside; /* the set may be outside of the stream, so an absence from it is not certain here */
-    uint64_t epoch, mark, sent_ms; /* the epoch of the keys when the first reply came, validity_mark() */
+    uint64_t epoch, mark, sent_ms; /* the epoch of the keys when the first reply came, stream_mark() */
     struct lifetime lifetime;      /* of all replies */
     size_t key_count;
     struct checked_key key[];
@@ -130,7 +131,7 @@ static const struct buf *key_check_compose(struct key_check *c, const struct buf
 static void key_check_read_data(struct key_check *c)
 {
     const struct cache_parts *parts = c->reader->parts;
-    if (validity_freshness(parts->validity, c->sent_ms) == FRESHNESS_FRESH)
+    if (stream_freshness(parts->stream, c->sent_ms) == FRESHNESS_FRESH)
         return;
     for (struct list *at = c->requests.next; at != &c->requests; at = at->next) {
         struct cache_request *request = key_reader_request_of(at);
@@ -151,10 +152,10 @@ static bool key_check_send(struct key_check *c)
 {
     const struct cache_parts *parts = c->reader->parts;
     struct commands *commands = parts->commands;
-    c->mark = validity_mark(parts->validity);
+    c->mark = stream_mark(parts->stream);
     c->epoch = api_keys_epoch(parts->api_keys);
     c->sent_ms = clock_boot_ms();
-    if (parts->validity->absences_untracked)
+    if (parts->stream->absences_untracked)
         key_check_send_command(c, commands_info_count(commands), key_check_on_info_count);
     key_check_send_command(c, key_check_compose(c, commands_begin_infos(commands, c->key_count)),
                            key_check_on_infos);
@@ -184,8 +185,8 @@ static bool key_check_accept(struct key_check *c, const struct redis_reply *repl
         return false;
     }
     bool is_stream = origin == REDIS_ORIGIN_STREAM;
-    c->lifetime = lifetime_of_both(
-        c->lifetime, is_stream ? validity_lifetime(parts->validity, NULL, c->sent_ms) : LIFETIME_NONE);
+    c->lifetime = lifetime_of_both(c->lifetime, is_stream ? stream_lifetime(parts->stream, NULL, c->sent_ms)
+                                                          : LIFETIME_NONE);
     bool is_list = reply->type == REPLY_ARRAY && reply->elements == c->key_count;
     if (reply->type == REPLY_ERROR && c->queue != NULL)
         value_reports_error(parts->reports, reply);
@@ -211,7 +212,7 @@ static void key_check_on_info_count(void *arg, const struct redis_reply *reply, 
     bool exists = reply != NULL && reply->type == REPLY_INTEGER && reply->integer > 0;
     if (!exists)
         c->lifetime = LIFETIME_NONE;
-    if (!exists && reply != NULL && validity_may_store(parts->validity))
+    if (!exists && reply != NULL && stream_may_store(parts->stream))
         api_keys_forgo_scan(parts->api_keys, reply->type == REPLY_ERROR
                                                  ? reply->str
                                                  : "it may not be cached: " REDIS_SESSION_ABSENCES_UNTRACKED
@@ -342,7 +343,7 @@ static void key_check_end_for_requests(struct key_check *c)
         key_check_settle(c, &s);
     key_reader_requeue(r, &s.repeated);
     if (!list_empty(&r->denied))
-        catalogue_check(r->parts->catalogue);
+        upstream_check_catalogue(r->parts->upstream);
     key_reader_end_with(r, &c->requests, CACHE_UNAVAILABLE);
     key_reader_end_with(r, &s.expired, CACHE_KEY_INVALID);
     key_reader_proceed(r, &s.valid);
@@ -393,7 +394,7 @@ static bool key_reader_may_check(const struct key_reader *r, const struct key_qu
 {
     if (list_empty(&queue->requests) || queue->in_flight == 0)
         return !list_empty(&queue->requests);
-    bool is_each_checked = queue == &r->known && !validity_may_store(r->parts->validity);
+    bool is_each_checked = queue == &r->known && !stream_may_store(r->parts->stream);
     return r->known.in_flight + r->unknown.in_flight < KEY_READER_CHECKS - 1 &&
            (is_each_checked || key_queue_has_full_check(queue));
 }
@@ -519,7 +520,7 @@ static void key_reader_send_scan(struct key_reader *r)
 static void key_reader_begin_portion(struct key_reader *r)
 {
     struct api_keys *keys = r->parts->api_keys;
-    int64_t size = validity_key_count(r->parts->validity);
+    int64_t size = stream_key_count(r->parts->stream);
     bool due = r->portion_due && !r->scanning;
     r->portion_due = false;
     if (!due)
@@ -571,7 +572,7 @@ static bool key_reader_begin_audit(struct key_reader *r)
 /* Calls no callback: a request may have begun to wait just now. */
 static void key_reader_run_queues(struct key_reader *r)
 {
-    if (!r->parts->validity->connected)
+    if (!r->parts->stream->connected)
         return;
     key_reader_run_queue(r, &r->known);
     key_reader_run_queue(r, &r->unknown);
@@ -579,7 +580,7 @@ static void key_reader_run_queues(struct key_reader *r)
 
 static void key_reader_run(struct key_reader *r)
 {
-    bool is_readable = validity_may_store(r->parts->validity);
+    bool is_readable = stream_may_store(r->parts->stream);
     if (is_readable && !r->is_checking && !key_reader_begin_audit(r))
         key_reader_begin_recent(r);
     if (is_readable)
@@ -590,7 +591,7 @@ static void key_reader_run(struct key_reader *r)
 /* Sends what is due, and ends these requests and those that need not wait any longer. */
 static void key_reader_proceed(struct key_reader *r, struct list *ended)
 {
-    if (!r->parts->validity->connected) {
+    if (!r->parts->stream->connected) {
         list_splice(ended, &r->known.requests);
         list_splice(ended, &r->unknown.requests);
     } else {
@@ -633,19 +634,19 @@ void key_reader_heartbeat(struct key_reader *r)
 
 /*
  * It is certain that a key is not a member if the set was also found before the key was checked, without an
- * invalidation in between (validity_mark). Where changes of the set are not announced, or the reply came from
+ * invalidation in between (stream_mark). Where changes of the set are not announced, or the reply came from
  * outside of the stream, two checks have to deny the key.
  */
 static bool key_reader_is_certain(const struct key_reader *r, const struct cache_request *request)
 {
-    const struct validity *v = r->parts->validity;
+    const struct stream *v = r->parts->stream;
     bool is_second = request->denials > 0;
-    bool is_announced = validity_may_store(v) && validity_has_api_keys(v);
+    bool is_announced = stream_may_store(v) && stream_has_api_keys(v);
     if (!is_announced)
         return is_second;
     if (request->denials == REPEATS_MAX)
         return true;
-    bool is_certain = validity_lost_nothing(v, request->denial_mark);
+    bool is_certain = stream_lost_nothing(v, request->denial_mark);
     if (is_certain && !request->denied_outside)
         api_keys_note_absent(r->parts->api_keys, &request->key);
     return is_certain && (is_second || !request->denied_outside);

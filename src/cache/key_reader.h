@@ -2,7 +2,7 @@
  * The key reader: checks API keys in Redis, of all requests whose keys have no current record (api_keys.h).
  *
  * A check is of up to KEY_READER_KEYS keys. It sends HMGET of their infos and SMISMEMBER of the set, and
- * before them HLEN of the infos if an absence may be untracked (validity.h). The membership is read last, so
+ * before them HLEN of the infos if an absence may be untracked (stream.h). The membership is read last, so
  * that a key is refused that is revoked in between together with its expiry. An invalidation in between makes
  * the check void. What it finds is kept as long as the replies may be cached. The requests that waited when
  * it was sent have their result in any case, also where nothing may be cached.
@@ -17,7 +17,7 @@
  * The reader's own check, without requests, is of one of these:
  *   - The keys used last, when an invalidation has made all records void. This is done once per second at
  *     most, since a Redis may evict the set from a full tracking table hundreds of times per second.
- *   - Once per heartbeat, keys of current records for the audit (invalidation.h), and members of the set that
+ *   - Once per heartbeat, keys of current records for the audit (audit.h), and members of the set that
  *     have no current record, so that these are valid in an outage. Each heartbeat asks for a portion of the
  *     set (SSCAN), which costs Redis the same however large the set is and however often it changes.
  *

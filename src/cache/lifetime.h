@@ -1,6 +1,6 @@
 /*
  * How long the content of a reply may be served from the cache. Every function that caches takes the lifetime
- * of the data that it gets; validity_lifetime() determines it for each reply.
+ * of the data that it gets; stream_lifetime() determines it for each reply.
  */
 #ifndef CACHE_LIFETIME_H
 #define CACHE_LIFETIME_H

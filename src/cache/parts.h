@@ -8,20 +8,29 @@
 #include "cache/api_keys.h"
 #include "cache/body.h"
 #include "cache/cache.h"
-#include "cache/catalogue.h"
 #include "cache/entries.h"
-#include "cache/validity.h"
+#include "cache/stream.h"
+#include "redis/session.h"
 
 struct fetches;
 struct key_reader;
+struct upstream;
+
+/* The result of a check of the catalogue (upstream.h). */
+enum catalogue_state {
+    CATALOGUE_PRESENT, /* found, or not visible to this user (ACL) */
+    CATALOGUE_MISSING,
+    CATALOGUE_UNKNOWN, /* Redis replied with an error, or the command could not be sent */
+    CATALOGUE_LOST     /* the connection was lost, or that to another node which was asked */
+};
 
 struct cache_parts {
     const struct keyspace *keyspace;
     struct cache_metrics *metrics;
     struct loop_lag *loop_lag;
     struct redis_session *session;
-    const struct validity *validity; /* changed by invalidation.c, and by the checks of the catalogue */
-    struct catalogue *catalogue;
+    struct stream *stream; /* changed by stream.c */
+    struct upstream *upstream;
     struct entries *entries;
     struct api_keys *api_keys;
     struct key_reader *key_reader;
@@ -40,6 +49,9 @@ struct cache_parts {
 
     /* The keys of the requests, by `checking`, wait for no check any longer; otherwise as `ended`. */
     void (*checked)(void *arg, struct list *requests, const struct cache_result *result);
+
+    /* A check of the catalogue of the connection in use has ended. */
+    void (*catalogue_checked)(void *arg, enum catalogue_state state);
     void *arg;
 };
 

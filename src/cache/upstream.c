@@ -1,11 +1,13 @@
 /* Reads that show the permissions, then the check of the catalogue; see upstream.h. */
 #include "cache/upstream.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "cache/body.h"
 #include "redis/server.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 
 /* --- the check of the catalogue --- */
@@ -21,17 +23,129 @@ bool upstream_conclude(struct redis_connection *connection, enum catalogue_state
     return state != CATALOGUE_LOST && state != CATALOGUE_MISSING;
 }
 
-static void upstream_on_next_checked(void *arg, enum catalogue_state state)
+static enum catalogue_state upstream_evaluate(const struct upstream_check *check)
 {
-    const struct upstream *u = arg;
-    if (redis_connection_is_usable(u->next.connection)) /* otherwise it is lost, or is being closed */
-        (void)upstream_conclude(u->next.connection, state);
+    if (check->lost)
+        return CATALOGUE_LOST;
+    if (check->keys == CATALOGUE_KEY_PRESENT || check->index == CATALOGUE_KEY_PRESENT)
+        return CATALOGUE_PRESENT;
+    if (check->keys == CATALOGUE_KEY_ABSENT && check->index == CATALOGUE_KEY_ABSENT)
+        return CATALOGUE_MISSING;
+    bool forbidden = check->keys == CATALOGUE_KEY_FORBIDDEN || check->index == CATALOGUE_KEY_FORBIDDEN;
+    return forbidden ? CATALOGUE_PRESENT : CATALOGUE_UNKNOWN;
 }
 
-static void upstream_check_catalogue(struct upstream_check *check)
+static void upstream_note_checked(const struct upstream_check *check, enum catalogue_state state)
+{
+    const struct cache_parts *parts = check->upstream->parts;
+    if (state == CATALOGUE_PRESENT || state == CATALOGUE_MISSING)
+        metric_set(&parts->metrics->api_keys_missing, check->keys == CATALOGUE_KEY_ABSENT);
+    if (check->index_size >= 0)
+        metric_set(&parts->metrics->catalogue_channels, (uint64_t)check->index_size);
+    parts->catalogue_checked(parts->arg, state);
+}
+
+static void upstream_send_catalogue_check(struct upstream_check *check);
+
+/* Both replies have arrived, or nothing could be sent. */
+static void upstream_end_catalogue_check(struct upstream_check *check)
 {
     struct upstream *u = check->upstream;
-    catalogue_check(check == &u->next ? &u->next_catalogue : u->parts->catalogue);
+    if (!check->lost && u->parts->stream->flushes != check->flushes)
+        upstream_send_catalogue_check(check);
+    if (check->replies_due > 0)
+        return;
+    enum catalogue_state state = upstream_evaluate(check);
+    if (check == &u->current)
+        upstream_note_checked(check, state);
+    else if (redis_connection_is_usable(check->connection)) /* otherwise it is lost, or is being closed */
+        (void)upstream_conclude(check->connection, state);
+}
+
+static enum catalogue_key upstream_read_count(struct upstream *u, const struct redis_reply *reply)
+{
+    if (reply->type == REPLY_INTEGER)
+        return reply->integer == 0 ? CATALOGUE_KEY_ABSENT : CATALOGUE_KEY_PRESENT;
+    if (reply_is_error(reply, SPAN("WRONGTYPE ")))
+        return CATALOGUE_KEY_PRESENT;
+    if (!reply_is_error(reply, SPAN("NOPERM ")))
+        return CATALOGUE_KEY_UNKNOWN;
+    if (!u->forbidden_logged)
+        log_text(LOG_WARN, "redis does not permit SCARD or ZCARD: a missing catalogue cannot be noticed",
+                 NULL, NULL);
+    u->forbidden_logged = true;
+    return CATALOGUE_KEY_FORBIDDEN;
+}
+
+/* The origin does not matter: a key anywhere shows that there is a catalogue. */
+static void upstream_accept_count(struct upstream_check *check, const struct redis_reply *reply,
+                                  enum catalogue_key *key, int64_t *count)
+{
+    assert(check->replies_due > 0);
+    check->replies_due--;
+    check->lost |= reply == NULL;
+    if (reply != NULL)
+        *key = upstream_read_count(check->upstream, reply);
+    *count = reply != NULL && reply->type == REPLY_INTEGER ? reply->integer : -1;
+}
+
+static void upstream_on_key_count(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct upstream_check *check = arg;
+    int64_t count = -1;
+    (void)origin;
+    upstream_accept_count(check, reply, &check->keys, &count);
+    if (check == &check->upstream->current && reply != NULL)
+        stream_counted(check->upstream->parts->stream, count, check->keys == CATALOGUE_KEY_PRESENT);
+    if (check->replies_due == 0)
+        upstream_end_catalogue_check(check);
+}
+
+static void upstream_on_index_size(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct upstream_check *check = arg;
+    (void)origin;
+    upstream_accept_count(check, reply, &check->index, &check->index_size);
+    if (check->replies_due == 0)
+        upstream_end_catalogue_check(check);
+}
+
+/* Returns 0 or a negative errno. */
+static int upstream_send_count(struct upstream_check *check, const struct buf *command, redis_reply_fn fn)
+{
+    struct upstream *u = check->upstream;
+    unsigned how = check == &u->next ? REDIS_SEND_NEXT : 0;
+    int err = redis_session_send(u->parts->session, command, how, fn, check);
+    check->replies_due += err == 0;
+    check->lost |= err == -ENOTCONN;
+    return err;
+}
+
+static void upstream_send_catalogue_check(struct upstream_check *check)
+{
+    const struct cache_parts *parts = check->upstream->parts;
+    check->keys = check->index = CATALOGUE_KEY_UNKNOWN;
+    check->lost = false;
+    check->flushes = parts->stream->flushes;
+    bool sent = upstream_send_count(check, commands_key_count(parts->commands), upstream_on_key_count) == 0;
+    if (!sent && check == &check->upstream->current)
+        stream_counted(parts->stream, -1, false);
+    (void)upstream_send_count(check, commands_index_size(parts->commands), upstream_on_index_size);
+}
+
+static void upstream_begin_catalogue_check(struct upstream_check *check)
+{
+    if (check->replies_due > 0)
+        return;
+    check->began_ms = clock_boot_ms();
+    upstream_send_catalogue_check(check);
+    if (check->replies_due == 0)
+        upstream_end_catalogue_check(check);
+}
+
+void upstream_check_catalogue(struct upstream *u)
+{
+    upstream_begin_catalogue_check(&u->current);
 }
 
 /* --- the check of permissions --- */
@@ -105,7 +219,7 @@ static void upstream_on_permission_reply(void *arg, const struct redis_reply *re
     if (is_refused && origin == REDIS_ORIGIN_STREAM)
         upstream_fail_refused(check, permission, reply);
     else if (check->replied == PERMISSIONS)
-        upstream_check_catalogue(check);
+        upstream_begin_catalogue_check(check);
 }
 
 static int upstream_send_permission_check(struct upstream_check *check, enum permission permission)
@@ -162,19 +276,8 @@ void upstream_ready(struct upstream *u, bool checks_eviction)
 
 void upstream_init(struct upstream *u, const struct cache_parts *parts)
 {
-    const struct catalogue_options options = {.keyspace = parts->keyspace,
-                                              .session = parts->session,
-                                              .how = REDIS_SEND_NEXT,
-                                              .checked = upstream_on_next_checked,
-                                              .arg = u};
     *u = (struct upstream){.parts = parts};
     u->current.upstream = u->next.upstream = u;
-    catalogue_init(&u->next_catalogue, &options);
-}
-
-void upstream_fini(struct upstream *u)
-{
-    catalogue_fini(&u->next_catalogue);
 }
 
 void upstream_check(struct upstream *u, struct redis_connection *connection)
@@ -183,7 +286,7 @@ void upstream_check(struct upstream *u, struct redis_connection *connection)
         connection == redis_session_connection(u->parts->session) ? &u->current : &u->next;
     check->connection = connection;
     if (check == &u->current && u->was_ready)
-        upstream_check_catalogue(check);
+        upstream_begin_catalogue_check(check);
     else
         upstream_check_permissions(check);
 }

@@ -1,13 +1,20 @@
 /*
- * The check of a Redis before its connection is accepted: it lets the user read what requests need, and there
- * is a catalogue.
- *
- * Both are checked on the connection in use and on the next one, which is to replace it (session.h). The
- * owner of this struct checks the catalogue of the connection in use.
+ * The checks of a Redis: that the user may read what requests need, and that there is a catalogue. Both are
+ * made before a connection is accepted, on the one in use and on the next one, which is to replace it
+ * (session.h).
  *
  * Permissions are checked on each next connection, and on the one in use until it was ready once. A replica
  * that starts without them never becomes ready, so a rollout stops. A process that has served goes on when a
  * permission is removed: it serves what it may still read.
+ *
+ * A Redis with neither an index nor a set of API keys was flushed, or started without its data. Its "not
+ * found" must not be believed. The check of the catalogue is SCARD of the set and ZCARD of the index, in one
+ * write, sent once more if everything was invalidated meanwhile. Of the connection in use it is repeated with
+ * each heartbeat, and for results that say that something does not exist.
+ *
+ * Invariant: on each connection at most one check of the catalogue is in flight. Replies come in the order of
+ * the commands, so it was sent after every command that has been answered, and serves all results that need
+ * it.
  */
 #ifndef CACHE_UPSTREAM_H
 #define CACHE_UPSTREAM_H
@@ -27,29 +34,46 @@
 #define UPSTREAM_NO_PERMISSION "no permission to read "
 #define UPSTREAM_REFUSED       "redis refuses to read "
 
-/* The check of permissions on one connection. */
+/* The checks on one connection. */
 struct upstream_check {
     struct upstream *upstream;
     struct redis_connection *connection;
-    int sent, replied; /* commands; equal unless the check is in flight */
+    int sent, replied; /* commands about permissions; equal unless the check is in flight */
+
+    /* The catalogue. */
+    unsigned replies_due; /* 0: no check is in flight */
+    bool lost;            /* a reply was */
+    enum catalogue_key {
+        CATALOGUE_KEY_UNKNOWN,
+        CATALOGUE_KEY_FORBIDDEN,
+        CATALOGUE_KEY_ABSENT,
+        CATALOGUE_KEY_PRESENT
+    } keys,
+        index;
+    int64_t index_size; /* by the last check; -1: not known */
+    uint64_t flushes;   /* stream.flushes when it was sent */
+    uint64_t began_ms;  /* when the last check began, by the boot clock */
 };
 
 /* Embedded in the cache; private to upstream.c. */
 struct upstream {
-    const struct cache_parts *parts; /* their catalogue is the check of the connection in use */
-    struct catalogue next_catalogue; /* the check of the next connection */
+    const struct cache_parts *parts;
     struct upstream_check current, next;
     bool was_ready;        /* a connection in use was accepted once */
     bool eviction_checked; /* its policy was read, or is being read */
+    bool forbidden_logged; /* a log line has said that the ACL denies the check of the catalogue */
 };
 
 void upstream_init(struct upstream *u, const struct cache_parts *parts);
 
-/* To be called when the session has been closed. */
-void upstream_fini(struct upstream *u);
-
 /* The handshake of a connection of the session is done. */
 void upstream_check(struct upstream *u, struct redis_connection *connection);
+
+/*
+ * Begins a check of the catalogue on the connection in use. If one is in flight it suffices. Its end is one
+ * event, parts.catalogue_checked, possibly before this returns.
+ */
+void upstream_check_catalogue(struct upstream *u);
 
 /*
  * Ends an attempt to connect by the check of the catalogue. Returns whether the connection is accepted, as it

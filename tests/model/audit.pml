@@ -1,7 +1,7 @@
 /*
  * The audit: pushes that are lost, and differences that are none.
  *
- * With each heartbeat an entry is read again (cache/invalidation.c: the audit). There is one entry here; with more each takes its turn.
+ * With each heartbeat an entry is read again (cache/audit.c). There is one entry here; with more each takes its turn.
  *
  *   1. LOST_PUSHES: what is older than due is served for at most HEARTBEATS_MAX heartbeats.
  *   2. Without LOST_PUSHES the audit never reports a failure.
@@ -26,7 +26,7 @@ bool fetching;
 bool ping_pending;
 bool under_way;        /* invalidation.reading */
 bool differed;         /* invalidation.differed: this entry did, when it was last read again */
-bool suspended;        /* validity.suspended: nothing is cached on this connection any more */
+bool suspended;        /* stream.suspended: nothing is cached on this connection any more */
 byte late;             /* heartbeats for which the entry has been older than due */
 
 inline drop_entry()
@@ -47,7 +47,7 @@ inline suspend()
     drop_entry()
 }
 
-/* fetch.c: fetch_read_card, where validity_may_store */
+/* fetch.c: fetch_read_card, where stream_may_store */
 inline on_card(v)
 {
     fetching = false;
@@ -64,7 +64,7 @@ inline on_card(v)
 #define IS_CONFIRMED differed
 #endif
 
-/* invalidation.c: invalidation_on_entry_reply, invalidation_compare_entry, invalidation_suspend */
+/* audit.c: audit_on_entry_reply, audit_compare_entry; stream.c: stream_suspend */
 inline on_audit_reply(v)
 {
     printf("worker: the entry is %d, read again it is %d\n", cached_version, v);
@@ -76,7 +76,7 @@ inline on_audit_reply(v)
     fi
 }
 
-/* invalidation.c: invalidation_heartbeat, invalidation_audit_entry */
+/* audit.c: audit_heartbeat, audit_entry */
 inline on_heartbeat()
 {
     ping_pending = false;
@@ -93,14 +93,14 @@ inline on_heartbeat()
 #endif
 }
 
-/* invalidation.c: invalidation_drop_card */
+/* stream.c: stream_card_changed */
 inline on_card_invalidated()
 {
     printf("worker: invalidation\n");
     drop_entry()
 }
 
-/* invalidation.c: invalidation_connected */
+/* stream.c: stream_connected */
 inline on_ready()
 {
     printf("worker: tracking is on\n");

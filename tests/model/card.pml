@@ -31,12 +31,12 @@ fetch_t fetch[FETCHES];
 bool cached;      /* there is an entry (cache/entries.c), of this version */
 byte cached_version;
 bool checking;    /* a check of the catalogue is under way */
-bool all_deferred; /* INVALIDATED_ALL waits for a check (cache/invalidation.c) */
+bool all_deferred; /* INVALIDATED_ALL waits for a check (cache/stream.c) */
 #ifdef NO_GENERATION
 chan old = [1] of { byte }; /* sabotage: a reply of an older connection is still read */
 #endif
 
-#define MAY_STORE (connection == READY && !all_deferred) /* validity_may_store */
+#define MAY_STORE (connection == READY && !all_deferred) /* stream_may_store */
 
 inline drop_entry()
 {
@@ -61,7 +61,7 @@ inline free_fetch(f)
     fetch[f].needed = 0
 }
 
-/* catalogue.c: catalogue_check. One command here; catalogue.pml has both steps and a catalogue that is missing. */
+/* upstream.c: upstream_check_catalogue. One command here; catalogue.pml has both steps and a catalogue that is missing. */
 inline check_catalogue()
 {
     if
@@ -87,7 +87,7 @@ inline on_card(f, v)
     fi
 }
 
-/* catalogue.c: catalogue_end; invalidation.c: invalidation_checked, invalidation_apply_flush; fetch.c: fetches_confirm */
+/* upstream.c: upstream_end_catalogue_check; stream.c: stream_checked; fetch.c: fetches_confirm */
 inline on_check_reply()
 {
     printf("worker: the check has passed\n");
@@ -115,7 +115,7 @@ inline unpublish_all()
     i = 0
 }
 
-/* invalidation.c: invalidation_drop_card; fetch.c: fetches_invalidate_card */
+/* stream.c: stream_card_changed; fetch.c: fetches_invalidate_card */
 inline on_card_invalidated()
 {
     printf("worker: invalidation\n");
@@ -123,7 +123,7 @@ inline on_card_invalidated()
     unpublish_all()
 }
 
-/* invalidation.c: invalidation_flush */
+/* stream.c: stream_flush */
 inline on_null_push()
 {
     printf("worker: null push\n");
@@ -134,7 +134,7 @@ inline on_null_push()
 #endif
 }
 
-/* invalidation.c: invalidation_connected, with the connection's handshake done */
+/* stream.c: stream_connected, with the connection's handshake done */
 inline on_ready()
 {
     printf("worker: tracking is on\n");
@@ -144,7 +144,7 @@ inline on_ready()
 #endif
 }
 
-/* redis/connection.c: redis_connection_drop_socket; invalidation.c: invalidation_lost; cache.c: get_again for those that wait */
+/* redis/connection.c: redis_connection_drop_socket; stream.c: stream_lost; cache.c: get_again for those that wait */
 inline on_lost()
 {
     printf("worker: the connection is lost\n");

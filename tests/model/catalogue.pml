@@ -2,7 +2,7 @@
  * A Redis that was emptied, and filled again: its "not found" and "no such key" must not be believed.
  *
  * FLUSHALL empties the API key set, the index and a card; then each is restored, in any order. As long as neither the
- * index nor the set exists the catalogue is missing (cache/catalogue.c).
+ * index nor the set exists the catalogue is missing (cache/upstream.c).
  *
  *   A 401, or a 404, is sent only if at some time the catalogue was there without the set, or without the card.
  *
@@ -42,7 +42,7 @@ inline note_absences()
 
 mtype = { WAITING, HANDSHAKE, READY };
 mtype = { FREE, FIRST, UNCONFIRMED };             /* enum fetch_state */
-mtype = { CHECK_IDLE, CHECK_KEYS, CHECK_INDEX };  /* the step of catalogue.c */
+mtype = { CHECK_IDLE, CHECK_KEYS, CHECK_INDEX };  /* the step of upstream.c */
 mtype = { SET_IDLE, SET_READING, SET_UNCOMMITTED }; /* enum key_reader_step */
 
 #define AUTH 0 /* tags of READ: SISMEMBER and HMGET of a fetch, SCARD and ZCARD of a check, SSCAN */
@@ -61,7 +61,7 @@ bool repeated;
 bool set_seen, has_set;    /* losses_seen is that of the invalidations; is not 0 */
 bool cached;               /* the card has an entry */
 mtype check = CHECK_IDLE;
-bool check_flushed;        /* catalogue.flushes is not that of the validity any more */
+bool check_flushed;        /* upstream_check.flushes is not stream.flushes any more */
 bool all_deferred;
 mtype set_step = SET_IDLE;
 bool set_found;            /* of the set that was read: it held the key */
@@ -103,7 +103,7 @@ inline start()
     send(READ, CARD, DATA)
 }
 
-/* catalogue.c: catalogue_check */
+/* upstream.c: upstream_check_catalogue */
 inline check_catalogue()
 {
     if
@@ -199,7 +199,7 @@ inline confirm()
     fi
 }
 
-/* invalidation.c: invalidation_checked, invalidation_apply_flush */
+/* stream.c: stream_checked */
 inline on_catalogue_present()
 {
     printf("worker: the check has passed\n");
@@ -219,7 +219,7 @@ inline on_catalogue_present()
     fi
 }
 
-/* catalogue.c: catalogue_on_api_keys, catalogue_end, catalogue_evaluate; validity.c: validity_counted; without a catalogue the connection is closed */
+/* upstream.c: upstream_on_key_count, upstream_end_catalogue_check; stream.h: stream_counted; without a catalogue the connection is closed */
 inline on_scard(v)
 {
     check = CHECK_INDEX;
@@ -244,7 +244,7 @@ inline on_zcard(v)
     fi
 }
 
-/* invalidation.c: invalidation_flush */
+/* stream.c: stream_flush */
 inline on_null_push()
 {
     printf("worker: null push\n");

@@ -18,7 +18,7 @@
 #define COMMANDS 4
 #define STREAM 10
 #ifndef LEASE
-#define LEASE 2 /* VALIDITY_LEASE_MS, cache/validity.h */
+#define LEASE 2 /* STREAM_LEASE_MS, cache/stream.h */
 #endif
 #ifndef STALE_LIMIT
 #define STALE_LIMIT 2 /* CHANNELD_STALE_LIMIT, CHANNELD_STALE_KEYS_LIMIT */
@@ -56,12 +56,12 @@ byte needed;         /* by the request that began last, of those that wait for i
 bool ping_pending;
 byte ping_age;       /* ticks since the PING that is pending was sent (heartbeat_sent_ms) */
 byte pong_age = OLD; /* ticks since the last PING was sent that was answered (last_pong_ms) */
-byte lost_age;       /* ticks since the connection was lost (validity.lost_ms) */
+byte lost_age;       /* ticks since the connection was lost (stream.lost_ms) */
 
 #ifdef NO_LEASE
 #define FRESH true
 #else
-#define FRESH (pong_age <= LEASE) /* validity_freshness: FRESHNESS_FRESH */
+#define FRESH (pong_age <= LEASE) /* stream_freshness: FRESHNESS_FRESH */
 #endif
 #define STALE (lost_age < STALE_LIMIT) /* FRESHNESS_STALE */
 
@@ -102,7 +102,7 @@ inline on_pong()
     printf("worker: PONG, whose PING is %d ticks old\n", pong_age)
 }
 
-/* redis/connection.c: redis_connection_accept, redis_connection_second_step (last_pong_ms); invalidation.c: invalidation_connected */
+/* redis/connection.c: redis_connection_accept, redis_connection_second_step (last_pong_ms); stream.c: stream_connected */
 inline on_ready()
 {
     printf("worker: tracking is on\n");
@@ -114,7 +114,7 @@ inline on_ready()
 #endif
 }
 
-/* validity.c: validity_lost. It may be noticed late: then it counts from the end of the lease. */
+/* stream.c: stream_lost. It may be noticed late: then it counts from the end of the lease. */
 inline on_lost()
 {
 #ifdef LOST_WHEN_NOTICED
@@ -174,7 +174,7 @@ inline set_needed()
     v = 0
 }
 
-/* cache.c: cache_try_get, with validity_freshness. Without the lease each request has a fetch of its own, which is younger. */
+/* cache.c: cache_try_get, with stream_freshness. Without the lease each request has a fetch of its own, which is younger. */
 inline get()
 {
     if

@@ -1,27 +1,34 @@
 /*
- * Validity: whether cached entries may be served, and whether Redis' replies may be cached.
+ * The stream: the state of the connection in use and of what arrives on it, in order. It says whether cached
+ * entries may be served, whether replies may be cached, and applies invalidations. Times are by the boot
+ * clock. docs/design.md, "Coherence", has the argument, and the rule for a single key that follows from it:
+ * replies and pushes are applied strictly in stream order, and what was read before an invalidation of its
+ * key is not stored after it.
  *
- * Plain state, at the bottom of the cache: no callback, no loop. Events of the connection set it
- * (invalidation.c), in stream order. The hit path, the fetches and the key reader only read it. Times are by
- * the boot clock.
+ * An invalidation of everything, a flush, may mean that Redis lost its data. It is pending until a check of
+ * the catalogue has passed (upstream.h). The infos of the API keys count as a part of their set, since both
+ * change in one transaction.
  *
  * Invariant, while connected:
  *   - `pong_ms` is the time at which the last answered PING was sent. Whatever Redis had pushed before then
  *     has been applied.
  *   - While `flush_pending` is set everything was invalidated, and nothing is dropped yet. Nothing is served
- *     or stored until a check of the catalogue has passed.
+ *     or stored.
  */
-#ifndef CACHE_VALIDITY_H
-#define CACHE_VALIDITY_H
+#ifndef CACHE_STREAM_H
+#define CACHE_STREAM_H
 
+#include "base/buf.h"
 #include "cache/lifetime.h"
 #include "redis/resp.h"
+
+struct cache_parts;
 
 /*
  * The lease: how long entries are served after the last answered PING was sent, in milliseconds. A process
  * that was stopped must read the invalidations that it missed before it serves from the cache.
  */
-enum { VALIDITY_LEASE_MS = 3000 };
+enum { STREAM_LEASE_MS = 3000 };
 
 /*
  *   - FRESH: connected, tracking, and the stream is known to be whole within the lease
@@ -34,7 +41,7 @@ enum { VALIDITY_LEASE_MS = 3000 };
 enum freshness { FRESHNESS_NONE, FRESHNESS_STALE, FRESHNESS_TTL, FRESHNESS_FRESH };
 
 /* The settings of the operator, in milliseconds. */
-struct validity_limits {
+struct stream_limits {
     bool enabled;            /* there is a cache; without one nothing is ever cached */
     uint64_t ttl_ms;         /* how long data that was read without tracking may be served; 0: not at all */
     uint64_t stale_limit_ms; /* how long entries may be served after the connection was lost */
@@ -42,8 +49,10 @@ struct validity_limits {
 };
 
 /* Embedded in the cache. Other modules read it by the functions below. */
-struct validity {
-    struct validity_limits limits;
+struct stream {
+    const struct cache_parts *parts;
+    struct buf index_key, api_keys_key, api_key_info_key;
+    struct stream_limits limits;
 
     bool connected;          /* a connection is in use */
     bool tracking;           /* Redis has agreed to send invalidations on it */
@@ -69,68 +78,64 @@ struct validity {
     int64_t key_count;    /* members of the API key set, by the last check; -1: not known */
 };
 
-static inline void validity_init(struct validity *v, const struct validity_limits *limits)
-{
-    *v = (struct validity){.limits = *limits, .possible_losses = 1, .key_count = -1};
-}
+/* Returns 0 or -ENOMEM; call stream_fini in both cases. */
+int stream_init(struct stream *s, const struct cache_parts *parts, const struct stream_limits *limits)
+    __attribute__((warn_unused_result));
+void stream_fini(struct stream *s);
 
 /* --- events --- */
 
-/*
- * A new connection. `absences_untracked`: see redis_session_tracks_absences. Data that was read on an older
- * connection must be dropped.
+/* A new connection. `absences_untracked`: see redis_session_tracks_absences. Drops what older ones have read.
  */
-void validity_connected(struct validity *v, uint64_t pong_ms, bool tracking, bool absences_untracked);
+void stream_connected(struct stream *s, uint64_t pong_ms, bool tracking, bool absences_untracked);
 
 /*
  * The connection was lost. `valid_until_ms`: until when the data was known to be valid
- * (redis_session_valid_until_ms); 0: nothing may be served any more. A pending flush stays pending and must
- * be applied, unless the catalogue is missing. In that case the entries from before the loss can be served.
+ * (redis_session_valid_until_ms); 0: nothing may be served any more. A pending flush is applied, unless the
+ * catalogue is missing. In that case the entries from before the loss can be served.
  */
-void validity_lost(struct validity *v, uint64_t valid_until_ms);
+void stream_lost(struct stream *s, uint64_t valid_until_ms);
 
-/* Everything was invalidated. It is pending until validity_flushed. */
-void validity_flush(struct validity *v);
+/* One element of a push. */
+void stream_push(struct stream *s, struct span kind, const struct redis_reply *element);
 
-static inline void validity_flushed(struct validity *v)
+/* An invalidation was lost: drops everything, and caches nothing on this connection. */
+void stream_suspend(struct stream *s);
+
+/*
+ * SCARD of the keys was answered. `found`: the set exists. `count` is -1 if it is not known. The changes
+ * whose invalidations have arrived were executed before SCARD, and all others after it.
+ */
+static inline void stream_counted(struct stream *s, int64_t count, bool found)
 {
-    v->flush_pending = false;
+    s->key_count = count;
+    s->possible_losses += !found;
+    s->losses_seen = found ? s->possible_losses : 0;
 }
 
-/* The set of keys, or the hash of their infos, has changed. */
-static inline void validity_change_keys(struct validity *v)
-{
-    v->possible_losses++;
-}
-
-/* An invalidation was lost. */
-void validity_suspend(struct validity *v);
-
-/* SCARD of the keys was answered. `found`: the set exists. `count` is -1 if it is not known. */
-void validity_counted(struct validity *v, int64_t count, bool found);
-
-/* A check of the catalogue that began at `began_ms` has ended. */
-void validity_checked(struct validity *v, bool present, bool missing, uint64_t began_ms);
+/* A check of the catalogue that began at `began_ms` has ended. If it is present, a pending flush is applied.
+ */
+void stream_checked(struct stream *s, bool present, bool missing, uint64_t began_ms);
 
 /* --- what may be cached --- */
 
 /* True when replies may be cached: invalidations come on this connection. */
-static inline bool validity_may_store(const struct validity *v)
+static inline bool stream_may_store(const struct stream *s)
 {
-    return v->limits.enabled && v->tracking && !v->suspended && !v->flush_pending;
+    return s->limits.enabled && s->tracking && !s->suspended && !s->flush_pending;
 }
 
 /*
  * The lifetime of a reply that has just arrived on this connection, to a command that was sent at `sent_ms`
  * or later. `reply` may be NULL, for data that is composed of cached entries.
  */
-static inline struct lifetime validity_lifetime(const struct validity *v, const struct redis_reply *reply,
-                                                uint64_t sent_ms)
+static inline struct lifetime stream_lifetime(const struct stream *s, const struct redis_reply *reply,
+                                              uint64_t sent_ms)
 {
-    if (v->by_ttl)
-        return (struct lifetime){sent_ms + v->limits.ttl_ms};
+    if (s->by_ttl)
+        return (struct lifetime){sent_ms + s->limits.ttl_ms};
     bool untracked =
-        !validity_may_store(v) || (v->absences_untracked && reply != NULL && reply_is_absent(reply));
+        !stream_may_store(s) || (s->absences_untracked && reply != NULL && reply_is_absent(reply));
     return untracked ? LIFETIME_NONE : LIFETIME_TRACKED;
 }
 
@@ -139,66 +144,59 @@ static inline struct lifetime validity_lifetime(const struct validity *v, const 
  * API key set. Redis may then have lost its data, and may not track the set.
  *
  * If the read lacks something, that is certain under two conditions. A check has passed that began after its
- * reply, and validity_lost_nothing() is true. Then a command before the read has found the API key set, and
+ * reply, and stream_lost_nothing() is true. Then a command before the read has found the API key set, and
  * so has the check. No invalidation of the set came in between.
  */
-static inline uint64_t validity_mark(const struct validity *v)
+static inline uint64_t stream_mark(const struct stream *s)
 {
-    return v->losses_seen == v->possible_losses ? v->possible_losses : 0;
+    return s->losses_seen == s->possible_losses ? s->possible_losses : 0;
 }
 
-static inline bool validity_lost_nothing(const struct validity *v, uint64_t mark)
+static inline bool stream_lost_nothing(const struct stream *s, uint64_t mark)
 {
-    return mark != 0 && mark == v->possible_losses && mark == v->losses_seen;
-}
-
-/* Counts the invalidations that may have changed API keys or their infos, and those of everything. */
-static inline uint64_t validity_key_changes(const struct validity *v)
-{
-    return v->possible_losses;
+    return mark != 0 && mark == s->possible_losses && mark == s->losses_seen;
 }
 
 /* The last check has found the API key set, and not only an index. So a read can be certain. */
-static inline bool validity_has_api_keys(const struct validity *v)
+static inline bool stream_has_api_keys(const struct stream *s)
 {
-    return v->losses_seen != 0;
+    return s->losses_seen != 0;
 }
 
 /* The size of that set, by the last check; -1 if it is not known or may not be cached (lifetime.h). */
-static inline int64_t validity_key_count(const struct validity *v)
+static inline int64_t stream_key_count(const struct stream *s)
 {
-    return v->absences_untracked && v->key_count == 0 ? -1 : v->key_count;
+    return s->absences_untracked && s->key_count == 0 ? -1 : s->key_count;
 }
 
 /* --- what may be served --- */
 
-static inline enum freshness validity_freshness(const struct validity *v, uint64_t now_ms)
+static inline enum freshness stream_freshness(const struct stream *s, uint64_t now_ms)
 {
-    bool fresh = now_ms <= v->pong_ms + VALIDITY_LEASE_MS && !v->flush_pending;
-    if (!v->coherent && !v->by_ttl)
+    bool fresh = now_ms <= s->pong_ms + STREAM_LEASE_MS && !s->flush_pending;
+    if (!s->coherent && !s->by_ttl)
         return FRESHNESS_NONE;
-    if (v->connected && v->by_ttl)
+    if (s->connected && s->by_ttl)
         return FRESHNESS_TTL;
-    if (v->connected)
+    if (s->connected)
         return fresh ? FRESHNESS_FRESH : FRESHNESS_NONE;
-    return now_ms < v->lost_ms + v->limits.stale_limit_ms ? FRESHNESS_STALE : FRESHNESS_NONE;
+    return now_ms < s->lost_ms + s->limits.stale_limit_ms ? FRESHNESS_STALE : FRESHNESS_NONE;
 }
 
 /*
  * While there is no connection: since when coherent entries may have changed. Invalidations may have been on
  * their way since the last answered PING.
  */
-static inline uint64_t validity_current_ms(const struct validity *v)
+static inline uint64_t stream_current_ms(const struct stream *s)
 {
-    return v->pong_ms < v->lost_ms ? v->pong_ms : v->lost_ms;
+    return s->pong_ms < s->lost_ms ? s->pong_ms : s->lost_ms;
 }
 
 /* Whether the API keys in memory may be used at this freshness of entries. */
-static inline bool validity_may_serve_keys(const struct validity *v, enum freshness freshness,
-                                           uint64_t now_ms)
+static inline bool stream_may_serve_keys(const struct stream *s, enum freshness freshness, uint64_t now_ms)
 {
     if (freshness == FRESHNESS_STALE)
-        return now_ms < v->lost_ms + v->limits.stale_keys_limit_ms;
+        return now_ms < s->lost_ms + s->limits.stale_keys_limit_ms;
     return freshness != FRESHNESS_NONE;
 }
 

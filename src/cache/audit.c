@@ -1,0 +1,187 @@
+/* Comparing an entry with a reply, and reading it again; see audit.h. */
+#include "cache/audit.h"
+
+#include "base/log.h"
+#include "cache/page.h"
+
+#include <assert.h>
+
+/* Slots of the table that one search visits, in some ten microseconds. */
+enum { SEARCH_STEPS = 8192 };
+
+/* --- comparing an entry with a reply --- */
+
+/* Compares the reply with the card or the summary as it would be served now. */
+static bool audit_channel_differs(struct span served, const struct redis_reply *reply,
+                                  enum channel_shape shape, struct buf *text)
+{
+    struct channel_row row;
+    enum value_state state = body_parse_row(reply, shape, &row);
+    if (state == VALUE_INVALID)
+        return false;
+    if (state == VALUE_ABSENT)
+        return true;
+    (void)body_write(text, &row, shape);
+    /* not covered: out of memory */
+    return buf_error(text) == 0 && !span_equal(served, buf_span(text));
+}
+
+static bool audit_card_differs(const struct entry *e, const struct redis_reply *reply, struct buf *text)
+{
+    return audit_channel_differs((struct span){e->body->data, e->body->len}, reply, CHANNEL_CARD, text);
+}
+
+/* A page that was composed anew meanwhile may not have the summary any more. */
+static bool audit_summary_differs(const struct entry *e, int64_t id, const struct redis_reply *reply,
+                                  struct buf *text)
+{
+    int at = page_member_find(e->page->member, e->page->member_count, id, 0);
+    const struct page_member *m = at < 0 ? NULL : &e->page->member[at];
+    return m != NULL && m->len > 0 &&
+           audit_channel_differs((struct span){e->body->data + m->offset, m->len}, reply, CHANNEL_SUMMARY,
+                                 text);
+}
+
+static bool audit_list_differs(const struct entry *e, const struct redis_reply *reply)
+{
+    const struct entry_page *page = e->page;
+    struct page_members m;
+    if (!page_members_parse(&m, reply))
+        return false;
+    bool differs = m.count != page->member_count || m.has_next != page->info.has_next;
+    for (int i = 0; i < m.count && !differs; i++)
+        differs = m.member[i].id != page->member[i].id;
+    return differs;
+}
+
+/* The entry as it is now, or NULL. */
+static const struct entry *audit_find(const struct audit *a)
+{
+    const struct audited *what = &a->audited;
+    bool is_card = what->kind == AUDITED_CARD;
+    return entries_peek(a->parts->entries, is_card ? ENTRY_CARD : ENTRY_PAGE,
+                        is_card ? what->id : what->page);
+}
+
+static bool audit_differs(const struct audit *a, const struct entry *e, const struct redis_reply *reply)
+{
+    const struct cache_parts *parts = a->parts;
+    switch (a->audited.kind) {
+    case AUDITED_CARD:
+        return audit_card_differs(e, reply, parts->text);
+    case AUDITED_SUMMARY:
+        return audit_summary_differs(e, a->audited.id, reply, parts->text);
+    case AUDITED_LIST:
+        return entries_has_list(parts->entries, e->page) && audit_list_differs(e, reply);
+    }
+    return false;
+}
+
+/* --- reading an entry again --- */
+
+/* One of its summaries, or its list. */
+static struct audited audit_choose_of_page(struct audit *a, const struct entry *e)
+{
+    unsigned at = a->page_cursor++ % ((unsigned)e->page->member_count + 1);
+    struct audited list = {.kind = AUDITED_LIST, .page = e->number};
+    if (at == (unsigned)e->page->member_count)
+        return list;
+    return (struct audited){.kind = AUDITED_SUMMARY, .id = e->page->member[at].id, .page = e->number};
+}
+
+static bool audit_choose(struct audit *a)
+{
+    const struct entry *e = entries_walk(a->parts->entries, &a->cursor, SEARCH_STEPS);
+    if (e == NULL)
+        return false;
+    a->audited = e->kind == ENTRY_PAGE ? audit_choose_of_page(a, e)
+                                       : (struct audited){.kind = AUDITED_CARD, .id = e->number};
+    return true;
+}
+
+static void audit_report(const struct audit *a, bool is_of_keys)
+{
+    struct log_line line;
+    struct buf key = BUF_INIT;
+    if (is_of_keys)
+        keyspace_api_keys(a->parts->keyspace, &key);
+    else if (a->audited.kind == AUDITED_LIST)
+        keyspace_index(a->parts->keyspace, &key);
+    else
+        keyspace_card(a->parts->keyspace, &key, a->audited.id);
+    metric_add(&a->parts->metrics->cache_audit_failures_total, 1);
+    if (log_begin(&line, LOG_ERROR,
+                  "no invalidation arrived for a change: nothing is cached on this connection")) {
+        log_str(&line, "key", buf_span(&key));
+        log_end(&line);
+    }
+    buf_fini(&key);
+}
+
+static void audit_fail(struct audit *a, bool is_of_keys)
+{
+    audit_report(a, is_of_keys);
+    stream_suspend(a->parts->stream);
+}
+
+/*
+ * The body that differed is held, so that no other body has its address. If the entry has it still, no
+ * invalidation has explained the difference.
+ */
+static void audit_compare_entry(struct audit *a, const struct redis_reply *reply)
+{
+    const struct entry *e = audit_find(a);
+    bool differs = e != NULL && audit_differs(a, e, reply);
+    if (differs && e->body == a->differed) {
+        audit_fail(a, false);
+        differs = false;
+    }
+    blob_unref(a->differed);
+    a->differed = differs ? blob_ref(e->body) : NULL;
+}
+
+/* Nothing is compared while a flush is pending. */
+static void audit_on_entry_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct audit *a = arg;
+    (void)origin; /* always the stream */
+    assert(a->reading);
+    a->reading = false;
+    if (reply != NULL && reply->type != REPLY_ERROR && stream_may_store(a->parts->stream))
+        audit_compare_entry(a, reply);
+}
+
+static int audit_send_read(struct audit *a)
+{
+    const struct audited *what = &a->audited;
+    struct commands *commands = a->parts->commands;
+    enum channel_shape shape = what->kind == AUDITED_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY;
+    const struct buf *command = what->kind == AUDITED_LIST ? commands_page(commands, what->page)
+                                                           : commands_channel(commands, what->id, shape);
+    return redis_session_send(a->parts->session, command, REDIS_SEND_STREAM_ONLY, audit_on_entry_reply, a);
+}
+
+/* What could not be sent is read with the next heartbeat. */
+static void audit_entry(struct audit *a)
+{
+    if (!a->reading && (a->differed != NULL || audit_choose(a)))
+        a->reading = audit_send_read(a) == 0;
+}
+
+/* The key reader compares the keys. */
+static void audit_keys(struct audit *a)
+{
+    const struct api_keys *keys = a->parts->api_keys;
+    uint64_t epoch = api_keys_differ(keys) ? api_keys_epoch(keys) : 0;
+    if (epoch != 0 && epoch == a->keys_differed)
+        audit_fail(a, true);
+    a->keys_differed = epoch;
+}
+
+void audit_heartbeat(struct audit *a)
+{
+    if (stream_may_store(a->parts->stream))
+        audit_keys(a);
+    if (stream_may_store(a->parts->stream))
+        audit_entry(a);
+}

@@ -1,0 +1,38 @@
+/*
+ * The audit: reads a card, or one summary or the list of a page, again with each heartbeat, in the random
+ * order of the table.
+ *
+ * One difference proves nothing: the invalidation may still be behind the reply on the stream. So the next
+ * heartbeat reads the same once more. If the entry is still the same then, and differs again, no invalidation
+ * came for the first change. Likewise a record of an API key was contradicted at two heartbeats, without a
+ * change of the keys in between. Then nothing is cached on this connection any more (stream_suspend).
+ */
+#ifndef CACHE_AUDIT_H
+#define CACHE_AUDIT_H
+
+#include "cache/parts.h"
+
+/* Embedded in the cache, zeros but for `parts`; private to audit.c. */
+struct audit {
+    const struct cache_parts *parts;
+    bool reading;    /* an entry is being read again */
+    struct audited { /* what is being read, or was read last */
+        enum audited_kind { AUDITED_CARD, AUDITED_SUMMARY, AUDITED_LIST } kind;
+        int64_t id;   /* the channel of a card or of a summary */
+        int64_t page; /* the number of the page that has the summary or the list */
+    } audited;
+    struct blob *differed;  /* the body of the entry that differed; one reference; NULL: none did */
+    uint64_t keys_differed; /* the epoch of the API keys if a record differed at the last heartbeat, or 0 */
+    size_t cursor;          /* the cursor of entries_walk */
+    unsigned page_cursor;   /* chooses what is read of a page */
+};
+
+static inline void audit_fini(struct audit *a)
+{
+    blob_unref(a->differed);
+}
+
+/* To be called every second. */
+void audit_heartbeat(struct audit *a);
+
+#endif

@@ -1,0 +1,166 @@
+/* Events of the connection and pushes; see stream.h. */
+#include "cache/stream.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "cache/fetch.h"
+#include "cache/key_reader.h"
+#include "cache/upstream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sys/param.h>
+
+int stream_init(struct stream *s, const struct cache_parts *parts, const struct stream_limits *limits)
+{
+    *s = (struct stream){.parts = parts, .limits = *limits, .possible_losses = 1, .key_count = -1};
+    keyspace_index(parts->keyspace, &s->index_key);
+    keyspace_api_keys(parts->keyspace, &s->api_keys_key);
+    keyspace_api_key_info(parts->keyspace, &s->api_key_info_key);
+    bool keys_complete = buf_error(&s->api_keys_key) == 0 && buf_error(&s->api_key_info_key) == 0;
+    return keys_complete ? buf_error(&s->index_key) : -ENOMEM;
+}
+
+void stream_fini(struct stream *s)
+{
+    buf_fini(&s->index_key);
+    buf_fini(&s->api_keys_key);
+    buf_fini(&s->api_key_info_key);
+}
+
+/* --- everything --- */
+
+static void stream_drop_all(struct stream *s)
+{
+    const struct cache_parts *parts = s->parts;
+    metric_add(&parts->metrics->cache_flushes_total, 1);
+    entries_clear(parts->entries);
+    key_reader_invalidate(parts->key_reader, true);
+}
+
+/* Redis may have lost its data: nothing is dropped before a check has found a catalogue. */
+static void stream_flush(struct stream *s)
+{
+    s->flush_pending = true;
+    s->flushes++;
+    s->possible_losses++;
+    upstream_check_catalogue(s->parts->upstream);
+}
+
+static void stream_apply_flush(struct stream *s)
+{
+    if (!s->flush_pending)
+        return;
+    s->flush_pending = false;
+    stream_drop_all(s);
+}
+
+void stream_suspend(struct stream *s)
+{
+    s->suspended = true;
+    s->coherent = s->flush_pending = false;
+    metric_set(&s->parts->metrics->cache_suspended, 1);
+    stream_drop_all(s);
+}
+
+/* --- checks of the catalogue --- */
+
+void stream_checked(struct stream *s, bool present, bool missing, uint64_t began_ms)
+{
+    s->missing |= missing;
+    if (missing)
+        metric_set(&s->parts->metrics->catalogue_missing, 1);
+    if (present)
+        s->present_ms = began_ms;
+    if (present && s->connected)
+        stream_apply_flush(s);
+}
+
+/* --- pushes --- */
+
+static void stream_card_changed(struct stream *s, int64_t id)
+{
+    const struct cache_parts *parts = s->parts;
+    entries_drop(parts->entries, ENTRY_CARD, id);
+    entries_drop_summary(parts->entries, id, s->pong_ms);
+    fetches_invalidate_card(parts->fetches, id);
+}
+
+static void stream_key_changed(struct stream *s, struct span key)
+{
+    const struct cache_parts *parts = s->parts;
+    int64_t id = 0;
+    struct span card = keyspace_card_id(parts->keyspace, key);
+    loop_lag_begin(parts->loop_lag);
+    metric_add(&parts->metrics->cache_invalidations_total, 1);
+    if (card.data != NULL) {
+        if (parse_int64(card, &id) == 0)
+            stream_card_changed(s, id);
+    } else if (span_equal(key, buf_span(&s->index_key))) {
+        entries_drop_lists(parts->entries);
+    } else if (span_equal(key, buf_span(&s->api_keys_key)) ||
+               span_equal(key, buf_span(&s->api_key_info_key))) {
+        s->possible_losses++;
+        key_reader_invalidate(parts->key_reader, false);
+    }
+}
+
+/*
+ * A push with many keys is applied as its elements arrive. That is safe because an element only drops
+ * entries. Replies cannot be inside a push, so a command sent after the first element is answered after the
+ * last one. Keys that the rest of the push will name are served as before the push. No client reads an older
+ * value after a newer one, since newer values come only behind the push. If the connection ends within a
+ * push, the next connection begins with an empty cache.
+ */
+void stream_push(struct stream *s, struct span kind, const struct redis_reply *element)
+{
+    if (s->suspended || !span_equal(kind, SPAN("invalidate")))
+        return;
+    if (element->type == REPLY_STRING)
+        stream_key_changed(s, reply_text(element));
+    else /* null: FLUSHALL, or a full resynchronisation; otherwise a name that is too long to be read */
+        stream_flush(s);
+}
+
+/* --- connections --- */
+
+void stream_connected(struct stream *s, uint64_t pong_ms, bool tracking, bool absences_untracked)
+{
+    struct cache_metrics *metrics = s->parts->metrics;
+    assert(!s->connected);
+    s->connected = true;
+    s->tracking = tracking;
+    s->absences_untracked = absences_untracked;
+    s->by_ttl = s->limits.enabled && !tracking && s->limits.ttl_ms > 0;
+    s->suspended = s->missing = false;
+    s->flush_pending = false;
+    s->pong_ms = pong_ms;
+    s->drained_until_ms = 0;
+    s->present_ms = clock_boot_ms(); /* no entry is older */
+    s->coherent = stream_may_store(s);
+    metric_set(&metrics->cache_suspended, 0);
+    metric_set(&metrics->cache_untracked, s->limits.enabled && !tracking);
+    metric_set(&metrics->cache_by_ttl, s->by_ttl);
+    metric_set(&metrics->catalogue_missing, 0);
+    metric_set(&metrics->api_keys_missing, 0);
+    stream_drop_all(s);
+}
+
+/*
+ * A process that was stopped notices the loss late, so the age counts at most from the end of the lease. Data
+ * of a replica without a master counts from the last transfer of its master. Behind a flush that waits for a
+ * check Redis may track nothing any more. Then only the time is known at which the catalogue was last found.
+ */
+void stream_lost(struct stream *s, uint64_t valid_until_ms)
+{
+    assert(s->connected);
+    s->connected = s->tracking = false;
+    s->lost_ms = MIN(clock_boot_ms(), MIN(s->pong_ms + STREAM_LEASE_MS, valid_until_ms));
+    if (s->flush_pending)
+        s->lost_ms = MIN(s->lost_ms, s->present_ms);
+    if (valid_until_ms == 0)
+        s->coherent = s->by_ttl = false;
+    if (s->missing)
+        s->flush_pending = false;
+    stream_apply_flush(s);
+}
