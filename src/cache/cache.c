@@ -249,6 +249,8 @@ static struct lookup cache_lookup(struct cache *c, struct cache_request *request
         l.outcome = LOOKUP_UNDRAINED;
         return l;
     }
+    if (!c->stream.connected)
+        request->key_state = REQUEST_KEY_UNCHECKED;
     enum auth_result auth = request->key_state == REQUEST_KEY_VALID
                                 ? AUTH_RESULT_VALID
                                 : cache_check_key(c, &q->key, l.freshness, now, &request->key_name);

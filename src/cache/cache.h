@@ -114,7 +114,7 @@ struct cache_request {
     enum request_key {
         REQUEST_KEY_UNCHECKED, /* the records of keys say whether the key is valid */
         REQUEST_KEY_PENDING,   /* it is checked, and the data is read already */
-        REQUEST_KEY_VALID      /* a check has found it valid since the request arrived */
+        REQUEST_KEY_VALID      /* a check has found it valid since then, on this connection */
     } key_state;
     unsigned char checked_at; /* the place of the key in its check */
     unsigned checks;          /* of its key that were void */
