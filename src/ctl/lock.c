@@ -68,16 +68,12 @@ bool lock_is_due(const struct lock *l)
 
 void lock_send_watch(struct lock *l)
 {
-    assert(!l->watching);
-    l->watching = true;
     CLIENT_SEND(l->client, SPAN("WATCH"), l->client->loader);
     CLIENT_SEND(l->client, SPAN("GET"), l->client->loader);
 }
 
 void lock_receive_watch(struct lock *l)
 {
-    assert(l->watching);
-    l->watching = false;
     (void)client_receive(l->client);
     lock_receive_holder(l);
     if (l->held || client_status(l->client) != 0)
@@ -92,7 +88,7 @@ void lock_receive_watch(struct lock *l)
 
 void lock_begin(struct lock *l)
 {
-    assert((l->held || client_status(l->client) != 0) && !l->watching && !l->committed);
+    assert((l->held || client_status(l->client) != 0) && !l->committed);
     CLIENT_SEND(l->client, SPAN("MULTI"));
 }
 
@@ -102,16 +98,6 @@ void lock_commit(struct lock *l)
         lock_send_expiry(l);
     CLIENT_SEND(l->client, SPAN("EXEC"));
     l->committed = true;
-}
-
-/* The reason is the current state of the lock. */
-static void lock_fail_aborted(struct lock *l)
-{
-    if (!l->watching)
-        lock_send_watch(l);
-    lock_receive_watch(l);
-    (void)client_fail(l->client,
-                      "the lock, or what was to be written, was changed by another program meanwhile");
 }
 
 /* MULTI and the commands in it reply by a status, EXEC by an array, or nil when a watched key has changed. */
@@ -130,7 +116,8 @@ const struct redis_reply *lock_receive(struct lock *l, size_t count)
         return reply;
     }
     if (reply->type == REPLY_NIL)
-        lock_fail_aborted(l);
+        (void)client_fail(l->client,
+                          "the lock, or what was to be written, was changed by another program meanwhile");
     else
         (void)client_fail_unexpected(l->client);
     return NULL;
@@ -220,7 +207,7 @@ static void lock_abandon(struct lock *l)
     if (!l->held && !client_is_lost(l->client))
         return;
     l->held = true; /* unless a reply shows that it is not */
-    l->watching = l->committed = false;
+    l->committed = false;
     int err = client_reopen(l->client);
     if (err == 0)
         err = lock_send_release(l);

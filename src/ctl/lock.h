@@ -27,8 +27,7 @@ enum { LOCK_LEASE_MS = 15000, LOCK_RENEWAL_MS = 5000, LOCK_VALUE_MAX = 160 };
 struct lock {
     struct client *client;
     bool held;                    /* the load held the lock by the last reply */
-    bool watching;                /* awaits the replies to lock_send_watch */
-    bool committed;               /* those to lock_commit */
+    bool committed;               /* awaits the replies to lock_commit */
     char holder[EXCERPT_MAX];     /* the one in the last reply; empty: none */
     uint64_t sent_ms, renewed_ms; /* the last renewal; the last one that was confirmed */
     size_t value_len;
