@@ -107,12 +107,6 @@ TEST_CASE(drain_does_not_wait_for_dns)
     expect_drain_during_a_lookup("redis+sentinel://one.silent.test,two.silent.test/main");
 }
 
-static void fill(struct redis *redis, const char *title)
-{
-    catalogue_issue_key(redis, FIXTURE_KEY);
-    catalogue_put(redis, text_temp("{\"max_channel_id\":1,\"title\":\"%s\"}", title), 1);
-}
-
 /* Answers all queries that have come: 127.0.0.1, and no IPv6 address (RFC 1035 section 4). */
 static void answer_queries(void)
 {
@@ -145,7 +139,8 @@ TEST_CASE(late_answer_of_a_name_server_is_used)
     if (!permitted)
         test_skip("no name server of its own: that needs root");
     redis_start(&redis, NULL);
-    fill(&redis, "found");
+    catalogue_issue_key(&redis, FIXTURE_KEY);
+    catalogue_put(&redis, "{\"max_channel_id\":1,\"title\":\"found\"}", 1);
     drop_queries();
     fixture_serve(&f, text_temp("redis://redis.slow.test:%d", redis.port), env, SERVER_WAIT_LISTENING);
     server_await_log(&f.server, "the name was not resolved in time");

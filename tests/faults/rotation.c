@@ -59,21 +59,6 @@ static struct trust make_trust(int n)
     return t;
 }
 
-/* The authority of the one, and that of the other unless it is the same. */
-static char *bundle(const struct trust *one, const struct trust *other)
-{
-    char *text = text_read_file(one->authority.cert);
-    AUTOFREE char *more = text_read_file(other->authority.cert);
-    return one != other ? text_append(text, more) : text;
-}
-
-static const char *bundle_file(const char *text)
-{
-    const char *path = text_temp("%s/bundle", certs.path);
-    assert_true(text_write_file(path, text));
-    return path;
-}
-
 static void replace_secret(const char *authorities, const struct trust *own)
 {
     AUTOFREE char *cert = text_read_file(own->client.cert);
@@ -92,13 +77,11 @@ static int setup(void **state)
     trust = make_trust(0);
     reloads = 0;
     int port = net_reserve_port();
-    redis_start(&redis, ENV("--tls-port", text_temp("%d", port), "--tls-cert-file", trust.server.cert,
-                            "--tls-key-file", trust.server.key, "--tls-ca-cert-file", trust.authority.cert,
-                            "--tls-auth-clients", "yes"));
+    redis_start(&redis, certs_redis_args(port, &trust.server, &trust.authority, "yes"));
     catalogue_issue_key(&redis, FIXTURE_KEY);
     catalogue_put_samples(&redis, 3);
-    AUTOFREE char *authorities = bundle(&trust, &trust);
-    replace_secret(authorities, &trust);
+    AUTOFREE char *authority = text_read_file(trust.authority.cert);
+    replace_secret(authority, &trust);
     fixture_serve(&fixture, text_temp("rediss://127.0.0.1:%d", port),
                   ENV("CHANNELD_CACHE_SIZE=0", "CHANNELD_MAX_CONNECTION_AGE=0",
                       text_temp("CHANNELD_REDIS_CA_FILE=%s", secret_path(&secret, "ca.crt")),
@@ -126,9 +109,12 @@ static int teardown(void **state)
 static void rotate(int n)
 {
     struct trust next = make_trust(n);
-    AUTOFREE char *both = bundle(&trust, &next);
-    AUTOFREE char *alone = bundle(&next, &next);
-    redis_do(&redis, "CONFIG SET tls-ca-cert-file %s", bundle_file(both));
+    AUTOFREE char *former = text_read_file(trust.authority.cert);
+    AUTOFREE char *alone = text_read_file(next.authority.cert);
+    AUTOFREE char *both = text_printf("%s%s", former, alone);
+    const char *path = text_temp("%s/bundle", certs.path);
+    assert_true(text_write_file(path, both));
+    redis_do(&redis, "CONFIG SET tls-ca-cert-file %s", path);
     replace_secret(both, &trust);
     await_moved();
     redis_do(&redis, "CONFIG SET tls-cert-file %s tls-key-file %s", next.server.cert, next.server.key);

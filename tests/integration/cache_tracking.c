@@ -95,22 +95,10 @@ static void expect_reads_tracked(const char *program)
 TEST_CASE(each_kind_of_read_is_tracked)
 {
     expect_reads_tracked(NULL);
-}
-
-static void expect_reads_tracked_by(const char *name)
-{
-    AUTOFREE char *path = redis_other_program(name);
-    expect_reads_tracked(path);
-}
-
-TEST_CASE(each_kind_of_read_is_tracked_by_redis_8)
-{
-    expect_reads_tracked_by("redis8-server");
-}
-
-TEST_CASE(each_kind_of_read_is_tracked_by_valkey)
-{
-    expect_reads_tracked_by("valkey-server");
+    AUTOFREE char *redis_8 = redis_other_program("redis8-server");
+    AUTOFREE char *valkey = redis_other_program("valkey-server");
+    expect_reads_tracked(redis_8);
+    expect_reads_tracked(valkey);
 }
 
 /* ---- a full tracking table ---- */

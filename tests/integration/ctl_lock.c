@@ -1,4 +1,5 @@
-/* The lock of channelctl load: a second load waits for a short one to end, and fails if it is a long one. */
+/* The lock of channelctl load, its renewal, and signals and changes meanwhile. Loads at the same time:
+ * tests/loader. */
 
 #include "support/ctl.h"
 #include "support/proxy.h"
@@ -12,7 +13,6 @@
 TEST_GROUP(ctl_setup, ctl_teardown)
 
 static const char ONE[] = CTL_LINKED(1, "one");
-static const char TWO[] = CTL_LINKED(20002, "two");
 
 /* A load of so many batches over so slow a network that it goes on until it is told to end. */
 enum { LATENCY_MS = 200, LONG_CHANNELS = 10000 };
@@ -44,33 +44,6 @@ static struct ctl_run finish_long_load(struct long_load *l)
     return run;
 }
 
-/* Starts a load that runs beside others. */
-static void start_other(struct process *process, const char *name, const char *path)
-{
-    const char *const args[] = {"load", path, "--replace", NULL};
-    ctl_start_named(process, &redis, name, args);
-}
-
-TEST_CASE_WITH(lock_refuses_a_second_load, ctl_empty, NULL)
-{
-    struct long_load first;
-    struct process second;
-    start_long_load(&first, "", "--replace", NULL);
-    AUTOFREE char *path = text_printf("%s/two", redis.dir.path);
-    assert_true(text_write_file(path, TWO));
-    start_other(&second, "second", path);
-    struct ctl_run run = ctl_finish(&second);
-    ctl_expect_text(run.err, "channelctl: waiting for another load to end (channelctl on ");
-    ctl_expect_text(run.err, "channelctl: another load is running (channels:loader: channelctl on ");
-    ctl_expect(run, 1, NULL, "channelctl: stopped before anything was loaded\n");
-    assert_int_equal(redis_integer(&redis, "EXISTS channels:card:20002"), 0);
-    ctl_expect(finish_long_load(&first), 0, NULL, NULL);
-    assert_int_equal(redis_integer(&redis, "ZCARD channels:index"), LONG_CHANNELS);
-    assert_int_equal(redis_integer(&redis, "EXISTS channels:loader"), 0);
-    ctl_expect_load(TWO, NULL, 0);
-    ctl_expect_sound();
-}
-
 static bool lock_is_renewed(void *arg)
 {
     (void)arg;
@@ -100,7 +73,7 @@ TEST_CASE_WITH(load_can_be_interrupted_while_it_waits_for_the_lock, ctl_empty, N
     AUTOFREE char *path = text_printf("%s/one", redis.dir.path);
     assert_true(text_write_file(path, ONE));
     redis_do(&redis, "SET channels:loader somebody PX 15000");
-    start_other(&process, "waits", path);
+    ctl_start(&process, (const char *const[]){"load", path, "--replace", NULL});
     assert_true(wait_until(is_waiting, &process, WAIT_DEADLINE_MS));
     process_signal(&process, SIGINT);
     ctl_expect(ctl_finish(&process), 130, NULL, NULL);

@@ -36,8 +36,8 @@ static void expect_growth(long few, long many, long bytes_each)
 
 SLOW_TEST_WITH(load_takes_a_bounded_number_of_bytes_per_channel, ctl_empty, NULL)
 {
-    long few = PEAK_OF("load", "--sample", "1000");
-    long many = PEAK_OF("load", "--sample", "50000");
+    long few = PEAK_OF("load", "--sample", "1000", "--replace");
+    long many = PEAK_OF("load", "--sample", "50000", "--replace");
     expect_growth(few, many, BYTES_PER_LINE);
 }
 
@@ -52,13 +52,6 @@ SLOW_TEST_WITH(load_takes_a_bounded_number_of_bytes_per_line, ctl_empty, NULL)
     (void)fclose(file);
     long few = PEAK_OF("load", "--sample", "1000");
     long many = PEAK_OF("load", path);
-    expect_growth(few, many, BYTES_PER_LINE);
-}
-
-SLOW_TEST_WITH(replacing_load_takes_no_more_than_another, ctl_empty, NULL)
-{
-    long few = PEAK_OF("load", "--sample", "1000", "--replace");
-    long many = PEAK_OF("load", "--sample", "50000", "--replace");
     expect_growth(few, many, BYTES_PER_LINE);
 }
 

@@ -233,15 +233,11 @@ TEST_CASE(rejected_certificates_are_errors_at_once)
     struct certs_pair authority;
     struct certs_pair cert;
     struct process process;
-    char port[16];
     tempdir_init(&dir);
     certs_make_authority(&dir, "ca", &authority);
     certs_make(&dir, "redis", &authority, "IP:127.0.0.1", 1, &cert);
     int tls_port = net_reserve_port();
-    (void)snprintf(port, sizeof port, "%d", tls_port);
-    redis_prepare(&guarded,
-                  (const char *const[]){"--tls-port", port, "--tls-cert-file", cert.cert, "--tls-key-file",
-                                        cert.key, "--tls-ca-cert-file", authority.cert, NULL});
+    redis_prepare(&guarded, certs_redis_args(tls_port, &cert, &authority, "yes"));
     (void)snprintf(guarded.url, sizeof guarded.url, "rediss://127.0.0.1:%d", tls_port);
     const char *const trusting[] = {"verify", LONG, "--redis-ca-file", authority.cert, NULL};
     const char *const complete[] = {

@@ -62,18 +62,14 @@ TEST_CASE(links_are_not_tracked)
     expect_links_untracked(NULL);
 }
 
-static void expect_links_untracked_by(const char *name)
-{
-    AUTOFREE char *path = redis_other_program(name);
-    expect_links_untracked(path);
-}
-
 TEST_CASE(links_are_not_tracked_by_redis_8)
 {
-    expect_links_untracked_by("redis8-server");
+    AUTOFREE char *path = redis_other_program("redis8-server");
+    expect_links_untracked(path);
 }
 
 TEST_CASE(links_are_not_tracked_by_valkey)
 {
-    expect_links_untracked_by("valkey-server");
+    AUTOFREE char *path = redis_other_program("valkey-server");
+    expect_links_untracked(path);
 }

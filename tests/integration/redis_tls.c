@@ -35,21 +35,8 @@ struct guarded {
 
 static void guarded_start(struct guarded *g, const struct certs_pair *cert, const char *auth_clients)
 {
-    char port[16];
     g->port = net_reserve_port();
-    (void)snprintf(port, sizeof port, "%d", g->port);
-    const char *args[] = {"--tls-port",
-                          port,
-                          "--tls-cert-file",
-                          cert->cert,
-                          "--tls-key-file",
-                          cert->key,
-                          "--tls-ca-cert-file",
-                          authority.cert,
-                          "--tls-auth-clients",
-                          auth_clients,
-                          NULL};
-    redis_start(&g->redis, args);
+    redis_start(&g->redis, certs_redis_args(g->port, cert, &authority, auth_clients));
     catalogue_issue_key(&g->redis, FIXTURE_KEY);
     catalogue_put(&g->redis, "{\"max_channel_id\":1,\"title\":\"t\"}", 1);
 }

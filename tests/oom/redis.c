@@ -40,20 +40,10 @@ static int start_with_tls(void **state)
     memory_init(&memory);
     certs_make_authority(&memory.dir, "authority", &authority);
     certs_make(&memory.dir, "redis", &authority, "IP:127.0.0.1", 1, &pair);
-    AUTOFREE char *port = text_printf("%d", net_reserve_port());
-    AUTOFREE char *url = text_printf("CHANNELD_REDIS_URL=rediss://127.0.0.1:%s/0", port);
+    int port = net_reserve_port();
+    AUTOFREE char *url = text_printf("CHANNELD_REDIS_URL=rediss://127.0.0.1:%d/0", port);
     AUTOFREE char *ca = text_printf("CHANNELD_REDIS_CA_FILE=%s", authority.cert);
-    const char *const args[] = {"--tls-port",
-                                port,
-                                "--tls-cert-file",
-                                pair.cert,
-                                "--tls-key-file",
-                                pair.key,
-                                "--tls-ca-cert-file",
-                                authority.cert,
-                                "--tls-auth-clients",
-                                "no",
-                                NULL};
+    const char *const *args = certs_redis_args(port, &pair, &authority, "no");
     const char *const env[] = {
         memory.preload, memory.file, url, ca, "CHANNELD_WORKERS=1", "CHANNELD_STALE_LIMIT=0s", NULL};
     *state = fixture_new_with(&(struct fixture_spec){.channels = CHANNELS, .env = env, .redis_args = args});

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "support/test.h"
+#include "support/text.h"
 
 enum { DAY_S = 24 * 60 * 60, AUTHORITY_DAYS = 30 };
 
@@ -110,4 +111,23 @@ void certs_make(const struct tempdir *dir, const char *name, const struct certs_
     X509_free(authority_cert);
     EVP_PKEY_free(authority_key);
     EVP_PKEY_free(key);
+}
+
+const char *const *certs_redis_args(int port, const struct certs_pair *own,
+                                    const struct certs_pair *authority, const char *auth_clients)
+{
+    static const char *args[11];
+    const char *const now[] = {"--tls-port",
+                               text_temp("%d", port),
+                               "--tls-cert-file",
+                               own->cert,
+                               "--tls-key-file",
+                               own->key,
+                               "--tls-ca-cert-file",
+                               authority->cert,
+                               "--tls-auth-clients",
+                               auth_clients,
+                               NULL};
+    memcpy(args, now, sizeof args);
+    return args;
 }

@@ -23,4 +23,9 @@ void certs_make_authority(const struct tempdir *dir, const char *name, struct ce
 void certs_make(const struct tempdir *dir, const char *name, const struct certs_pair *authority,
                 const char *names, int days, struct certs_pair *out);
 
+/* The arguments of a Redis with that certificate at that port, which asks clients for one ("yes", "no",
+ * "optional"). Borrowed until the next call. */
+const char *const *certs_redis_args(int port, const struct certs_pair *own,
+                                    const struct certs_pair *authority, const char *auth_clients);
+
 #endif

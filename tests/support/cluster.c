@@ -209,7 +209,8 @@ static bool names_owner(void *arg)
     return cluster_owner(e->cluster, e->node) == e->owner;
 }
 
-void cluster_await_owner(struct cluster *cluster, int owner)
+/* Waits until all running nodes name that one as the owner. */
+static void cluster_await_owner(struct cluster *cluster, int owner)
 {
     struct expectation e = {.cluster = cluster, .owner = owner};
     for (e.node = 0; e.node < CLUSTER_NODES; e.node++) {

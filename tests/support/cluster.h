@@ -38,9 +38,6 @@ void cluster_stop(struct cluster *cluster);
 /* Which node has the prefix's slot as node `by` knows it; -1: none. */
 int cluster_owner(struct cluster *cluster, int by);
 
-/* Waits until all running nodes name that one as the owner. */
-void cluster_await_owner(struct cluster *cluster, int owner);
-
 /* Waits until that node is a replica that is linked to its master. */
 void cluster_await_link(struct cluster *cluster, int replica);
 

@@ -224,7 +224,8 @@ static int http_parse_body_length(struct http_reply *reply, bool to_head)
     return 0;
 }
 
-int http_measure(const char *data, size_t length, bool to_head, struct http_reply *reply)
+/* The response at the beginning of the data: 1; 0 when it is not complete; -EPROTO. */
+static int http_measure(const char *data, size_t length, bool to_head, struct http_reply *reply)
 {
     const char *end = length > 0 ? memmem(data, length, "\r\n\r\n", 4) : NULL;
     if (end == NULL)

@@ -89,9 +89,6 @@ int http_receive(struct http_conn *conn);
 /* Takes the next response from what was received: 1; 0 when it is not complete; -EPROTO. */
 int http_take(struct http_conn *conn, bool to_head, struct http_reply *reply);
 
-/* The response at the beginning of the data: 1; 0 when it is not complete; -EPROTO. */
-int http_measure(const char *data, size_t length, bool to_head, struct http_reply *reply);
-
 /* The value of the first header field of that name (any case) and its length, or NULL. */
 const char *http_reply_header(const struct http_reply *reply, const char *name, size_t *length);
 

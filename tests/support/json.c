@@ -78,7 +78,8 @@ int64_t json_integer_at(const char *document, const char *path)
     return number;
 }
 
-char *json_member_names(const char *document, const char *path)
+/* The member names of the object at the path ("" is the document), joined by spaces, owned. */
+static char *json_member_names(const char *document, const char *path)
 {
     yyjson_doc *parsed = json_parse(document);
     yyjson_val *object = json_find(parsed, path);

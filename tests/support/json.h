@@ -18,9 +18,6 @@ char *json_at(const char *document, const char *path);
 /* The integer at the path; fails the test when there is none. */
 int64_t json_integer_at(const char *document, const char *path);
 
-/* The member names of the object at the path ("" is the document), joined by spaces, owned. */
-char *json_member_names(const char *document, const char *path);
-
 /* Asserts the shape of an error: {"success": false, "error": "<some text>"} and nothing else. */
 void json_assert_error(const char *document);
 

@@ -70,7 +70,8 @@ static bool sentinel_is_linked(void *arg)
     return strstr(info, "master_link_status:up") != NULL;
 }
 
-void sentinel_cluster_await_link(struct sentinel_cluster *cluster, int replica)
+/* Waits until the replica is linked to a master. */
+static void sentinel_cluster_await_link(struct sentinel_cluster *cluster, int replica)
 {
     struct sentinel_expectation e = {.cluster = cluster, .subject = replica};
     if (!wait_until(sentinel_is_linked, &e, WAIT_DEADLINE_MS))
@@ -136,7 +137,8 @@ void sentinel_cluster_stop(struct sentinel_cluster *cluster)
     cluster->sentinel_count = cluster->redis_count = 0;
 }
 
-int sentinel_cluster_master(struct sentinel_cluster *cluster, int sentinel)
+/* Which Redis is the master according to that Sentinel; -1: none of the cluster. */
+static int sentinel_cluster_master(struct sentinel_cluster *cluster, int sentinel)
 {
     int master = -1;
     AUTOFREE char *info = redis_text(&cluster->sentinel[sentinel], "INFO sentinel");

@@ -40,16 +40,10 @@ void sentinel_cluster_start(struct sentinel_cluster *cluster, int replicas, int 
 /* Ends them all. */
 void sentinel_cluster_stop(struct sentinel_cluster *cluster);
 
-/* Which Redis is the master according to that Sentinel; -1: none of the cluster. */
-int sentinel_cluster_master(struct sentinel_cluster *cluster, int sentinel);
-
 /* Waits until all running Sentinels name another master than that one; returns it. */
 int sentinel_cluster_await_other(struct sentinel_cluster *cluster, int old_master);
 
 /* Orders a failover and waits for it likewise; repeats the order when a Sentinel gives up. */
 int sentinel_cluster_fail_over(struct sentinel_cluster *cluster, int old_master);
-
-/* Waits until the replica is linked to a master. */
-void sentinel_cluster_await_link(struct sentinel_cluster *cluster, int replica);
 
 #endif
