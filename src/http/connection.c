@@ -76,11 +76,12 @@ enum connection_state { PROXY, NEW, IDLE, READING, HANDLING, WAITING, ENDING, LI
 
 struct http_connection {
     uv_tcp_t tcp;
+    int fd;
     struct http_connections *conns;
     struct list link;
     struct list run_link;      /* in the run queue, or in no list */
     struct list deadline_link; /* in that of its kind, or in no list */
-    enum deadline deadline;
+    enum http_deadline deadline;
     uint64_t deadline_ms;
     struct http_exchange *exchange; /* from READING to the response; NULL: none */
     uint64_t retire_ms;             /* from then on the next response is the last; the loop's clock */
@@ -207,11 +208,11 @@ static struct http_connection *http_connection_of_deadline(struct list *l)
 static void http_connection_clear_deadline(struct http_connection *c)
 {
     list_remove(&c->deadline_link);
-    c->deadline = NO_DEADLINE;
+    c->deadline = HTTP_NO_DEADLINE;
 }
 
 /* Sets the deadline or replaces one of another kind, counting from `since_ms`. One of the same kind stays. */
-static void http_connection_set_deadline_since(struct http_connection *c, enum deadline kind,
+static void http_connection_set_deadline_since(struct http_connection *c, enum http_deadline kind,
                                                uint64_t since_ms)
 {
     struct list *all = &c->conns->deadlines[kind];
@@ -226,7 +227,7 @@ static void http_connection_set_deadline_since(struct http_connection *c, enum d
     list_append(next, &c->deadline_link);
 }
 
-static void http_connection_set_deadline(struct http_connection *c, enum deadline kind)
+static void http_connection_set_deadline(struct http_connection *c, enum http_deadline kind)
 {
     http_connection_set_deadline_since(c, kind, uv_now(c->conns->loop));
 }
@@ -235,7 +236,7 @@ static void http_connection_set_deadline(struct http_connection *c, enum deadlin
  * stopped and continued, input that clients sent in time may still wait there. */
 static struct http_connection *http_connections_first_expired(struct http_connections *conns)
 {
-    for (int i = 0; i < DEADLINES; i++) {
+    for (int i = 0; i < HTTP_DEADLINES; i++) {
         struct list *first = conns->deadlines[i].next;
         if (first != &conns->deadlines[i] &&
             http_connection_of_deadline(first)->deadline_ms <= conns->overdue_ms)
@@ -246,8 +247,9 @@ static struct http_connection *http_connections_first_expired(struct http_connec
 
 /* Returns the connection that has had a deadline of these kinds longest; NULL when none has one. `direct`:
  * connections of trusted proxies do not count. */
-static struct http_connection *http_connections_oldest(struct http_connections *conns, enum deadline first,
-                                                       enum deadline last, bool direct)
+static struct http_connection *http_connections_oldest(struct http_connections *conns,
+                                                       enum http_deadline first, enum http_deadline last,
+                                                       bool direct)
 {
     struct http_connection *oldest = NULL;
     uint64_t oldest_ms = UINT64_MAX;
@@ -391,7 +393,7 @@ static void http_connection_set_polled(struct http_connection *c, bool on)
 static void http_connection_set_room_deadline(struct http_connection *c)
 {
     enum { NS_PER_MS = 1000 * 1000 };
-    http_connection_set_deadline_since(c, ROOM_TIME, c->exchange->began_ns / NS_PER_MS);
+    http_connection_set_deadline_since(c, HTTP_ROOM_TIME, c->exchange->began_ns / NS_PER_MS);
 }
 
 /*
@@ -403,7 +405,7 @@ static void http_connection_set_room_deadline(struct http_connection *c)
 static void http_connection_give_room(struct http_connections *conns)
 {
     const struct http_handler *handler = &conns->options.handler;
-    struct list *waiting = &conns->deadlines[ROOM_TIME];
+    struct list *waiting = &conns->deadlines[HTTP_ROOM_TIME];
     size_t given = 0;
     while (!list_empty(waiting)) {
         struct http_connection *c = http_connection_of_deadline(waiting->next);
@@ -454,38 +456,32 @@ static void http_connection_flush(struct http_connection *c)
     c->writing += result > 0;
 }
 
-static int http_connection_fd(const struct http_connection *c)
-{
-    uv_os_fd_t fd = -1;
-    return uv_fileno((const uv_handle_t *)&c->tcp, &fd) == 0 ? fd : -1;
-}
-
 /* Shuts down the sending side, and reads until the client closes its own. Where too many do, a request that
  * has arrived by now is read, so that closing does not reset the connection and the client gets its response.
  */
 static void http_connection_linger(struct http_connection *c)
 {
     if (c->over_limit && c->conns->rejections > c->conns->options.max_rejections) {
-        (void)recv(http_connection_fd(c), c->conns->read_buffer, sizeof c->conns->read_buffer, MSG_DONTWAIT);
+        (void)recv(c->fd, c->conns->read_buffer, sizeof c->conns->read_buffer, MSG_DONTWAIT);
         http_connection_close(c);
         return;
     }
     http_connection_enter(c, LINGERING);
-    if (shutdown(http_connection_fd(c), SHUT_WR) != 0) {
+    if (shutdown(c->fd, SHUT_WR) != 0) {
         http_connection_close(c);
         return;
     }
-    http_connection_set_deadline(c, LINGER_TIME);
+    http_connection_set_deadline(c, HTTP_LINGER_TIME);
     http_connection_set_polled(c, true);
 }
 
-static enum deadline http_connection_deadline_for_input(const struct http_connection *c)
+static enum http_deadline http_connection_deadline_for_input(const struct http_connection *c)
 {
     if (c->state == READING)
-        return HEAD_TIME;
+        return HTTP_HEAD_TIME;
     if (c->conns->finishing)
-        return GRACE_TIME;
-    return c->state == IDLE ? IDLE_TIME : OPENING_TIME;
+        return HTTP_GRACE_TIME;
+    return c->state == IDLE ? HTTP_IDLE_TIME : HTTP_OPENING_TIME;
 }
 
 static void http_connection_on_turn(uv_idle_t *turn);
@@ -520,7 +516,7 @@ static void http_connection_settle(struct http_connection *c)
         return;
     if (c->writing > 0) {
         http_connection_set_polled(c, false);
-        http_connection_set_deadline(c, WRITE_TIME);
+        http_connection_set_deadline(c, HTTP_WRITE_TIME);
         return;
     }
     if (c->conns->finishing && c->state == IDLE && c->pending_input.len == 0)
@@ -674,7 +670,7 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
 static bool http_connection_has(const struct http_connection *c, unsigned long bytes_in_queue)
 {
     int bytes = 0;
-    (void)ioctl(http_connection_fd(c), bytes_in_queue, &bytes); /* cannot fail */
+    (void)ioctl(c->fd, bytes_in_queue, &bytes); /* cannot fail */
     return bytes > 0;
 }
 
@@ -683,7 +679,7 @@ static bool http_connection_has(const struct http_connection *c, unsigned long b
 static void http_connection_reset_on_close(const struct http_connection *c)
 {
     const struct linger at_once = {.l_onoff = 1};
-    (void)setsockopt(http_connection_fd(c), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    (void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
 /* Data that is unsent in the kernel has the write timeout, like a response that is queued here: the client
@@ -691,16 +687,16 @@ static void http_connection_reset_on_close(const struct http_connection *c)
 static void http_connection_expire(struct http_connection *c)
 {
     const struct http_handler *handler = &c->conns->options.handler;
-    enum deadline kind = c->deadline;
-    if (kind == ROOM_TIME) {
+    enum http_deadline kind = c->deadline;
+    if (kind == HTTP_ROOM_TIME) {
         c->exchange->wanted = 0;
         http_connection_clear_deadline(c);
         handler->resume(handler->arg, c->exchange, false);
         return;
     }
     bool unsent = http_connection_has(c, SIOCOUTQ);
-    if (kind == LINGER_TIME && unsent) {
-        http_connection_set_deadline(c, WRITE_TIME);
+    if (kind == HTTP_LINGER_TIME && unsent) {
+        http_connection_set_deadline(c, HTTP_WRITE_TIME);
         return;
     }
     if (c->state == IDLE && c->writing == 0 && unsent) {
@@ -708,9 +704,9 @@ static void http_connection_expire(struct http_connection *c)
         http_connection_settle(c);
         return;
     }
-    if (kind != LINGER_TIME && kind != GRACE_TIME)
+    if (kind != HTTP_LINGER_TIME && kind != HTTP_GRACE_TIME)
         metric_add(&c->conns->options.metrics->connections_timed_out_total, 1);
-    if (kind == HEAD_TIME && c->state == READING) {
+    if (kind == HTTP_HEAD_TIME && c->state == READING) {
         http_connection_clear_deadline(c);
         list_remove(&c->run_link);
         http_connection_handle(c, 408, false);
@@ -778,14 +774,15 @@ void http_connections_init(struct http_connections *conns, uv_loop_t *loop,
     conns->parser_config.accepts_empty_host = options->for_checks;
     list_init(&conns->open);
     list_init(&conns->run_queue);
-    for (int i = 0; i < DEADLINES; i++)
+    for (int i = 0; i < HTTP_DEADLINES; i++)
         list_init(&conns->deadlines[i]);
-    conns->timeout_ms[OPENING_TIME] = conns->timeout_ms[HEAD_TIME] = options->limits.head_timeout_ms;
-    conns->timeout_ms[IDLE_TIME] = options->limits.idle_timeout_ms;
-    conns->timeout_ms[WRITE_TIME] = options->limits.write_timeout_ms;
-    conns->timeout_ms[ROOM_TIME] = options->room_timeout_ms;
-    conns->timeout_ms[LINGER_TIME] = HTTP_LINGER_MS;
-    conns->timeout_ms[GRACE_TIME] = HTTP_GRACE_MS;
+    conns->timeout_ms[HTTP_OPENING_TIME] = conns->timeout_ms[HTTP_HEAD_TIME] =
+        options->limits.head_timeout_ms;
+    conns->timeout_ms[HTTP_IDLE_TIME] = options->limits.idle_timeout_ms;
+    conns->timeout_ms[HTTP_WRITE_TIME] = options->limits.write_timeout_ms;
+    conns->timeout_ms[HTTP_ROOM_TIME] = options->room_timeout_ms;
+    conns->timeout_ms[HTTP_LINGER_TIME] = HTTP_LINGER_MS;
+    conns->timeout_ms[HTTP_GRACE_TIME] = HTTP_GRACE_MS;
     (void)uv_timer_init(loop, &conns->tick); /* cannot fail, nor can the next */
     (void)uv_idle_init(loop, &conns->turn);
     conns->tick.data = conns->turn.data = conns;
@@ -823,13 +820,14 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
     c->from_proxy = conns->options.trusted_proxies != NULL &&
                     ip_networks_contain(conns->options.trusted_proxies, &accepted->peer);
     c->tcp.data = c;
+    c->fd = accepted->fd;
     c->conns = conns;
     c->over_limit = over_limit;
     c->client = accepted->peer;
     c->state = c->from_proxy ? PROXY : NEW;
     c->retire_ms = max_age_ms == 0 ? UINT64_MAX
                                    : uv_now(conns->loop) + http_connection_age_ms(max_age_ms, &conns->random);
-    c->deadline = NO_DEADLINE;
+    c->deadline = HTTP_NO_DEADLINE;
     list_init(&c->deadline_link);
     list_init(&c->run_link);
     list_append(&conns->open, &c->link);
@@ -855,12 +853,13 @@ static struct http_connection *http_connections_next_to_evict(struct http_connec
 {
     struct http_connection *c = NULL;
     for (int direct = 1; direct >= 0; direct--)
-        while ((c = http_connections_oldest(conns, OPENING_TIME, IDLE_TIME, direct != 0)) != NULL) {
+        while ((c = http_connections_oldest(conns, HTTP_OPENING_TIME, HTTP_IDLE_TIME, direct != 0)) != NULL) {
             if (!http_connection_has(c, SIOCINQ))
                 return c;
-            http_connection_set_deadline(c, HEAD_TIME);
+            http_connection_set_deadline(c, HTTP_HEAD_TIME);
         }
-    return conns->options.for_checks ? http_connections_oldest(conns, HEAD_TIME, GRACE_TIME, false) : NULL;
+    return conns->options.for_checks ? http_connections_oldest(conns, HTTP_HEAD_TIME, HTTP_GRACE_TIME, false)
+                                     : NULL;
 }
 
 bool http_connections_evict(struct http_connections *conns)
@@ -883,15 +882,15 @@ bool http_connections_evict(struct http_connections *conns)
 void http_connections_finish(struct http_connections *conns)
 {
     conns->finishing = true;
-    for (struct list *idle = &conns->deadlines[IDLE_TIME]; !list_empty(idle);) {
+    for (struct list *idle = &conns->deadlines[HTTP_IDLE_TIME]; !list_empty(idle);) {
         struct http_connection *c = http_connection_of_deadline(idle->next);
         if (http_connection_has(c, SIOCINQ))
-            http_connection_set_deadline(c, GRACE_TIME);
+            http_connection_set_deadline(c, HTTP_GRACE_TIME);
         else
             http_connection_close(c);
     }
-    for (struct list *new = &conns->deadlines[OPENING_TIME]; !list_empty(new);)
-        http_connection_set_deadline(http_connection_of_deadline(new->next), GRACE_TIME);
+    for (struct list *new = &conns->deadlines[HTTP_OPENING_TIME]; !list_empty(new);)
+        http_connection_set_deadline(http_connection_of_deadline(new->next), HTTP_GRACE_TIME);
 }
 
 static void http_connections_on_handle_closed(uv_handle_t *handle)

@@ -20,16 +20,16 @@ enum { HTTP_LINGER_MS = 2000 };
 enum { HTTP_GRACE_MS = 1000 };
 
 /* The first three in the order in which connections are closed for new ones; see http_connections_evict. */
-enum deadline {
-    OPENING_TIME,
-    IDLE_TIME,
-    HEAD_TIME,
-    WRITE_TIME,
-    ROOM_TIME,
-    LINGER_TIME,
-    GRACE_TIME,
-    DEADLINES,
-    NO_DEADLINE
+enum http_deadline {
+    HTTP_OPENING_TIME,
+    HTTP_IDLE_TIME,
+    HTTP_HEAD_TIME,
+    HTTP_WRITE_TIME,
+    HTTP_ROOM_TIME,
+    HTTP_LINGER_TIME,
+    HTTP_GRACE_TIME,
+    HTTP_DEADLINES,
+    HTTP_NO_DEADLINE
 };
 
 enum { HTTP_SPARES_MAX = 64 };
@@ -44,8 +44,8 @@ struct http_connections {
     uv_idle_t turn;      /* active while there is something to do: then polling does not wait */
     uint64_t tick_ms;    /* the loop's time at the last tick */
     uint64_t overdue_ms; /* and at the one before */
-    uint64_t timeout_ms[DEADLINES];
-    struct list deadlines[DEADLINES];
+    uint64_t timeout_ms[HTTP_DEADLINES];
+    struct list deadlines[HTTP_DEADLINES];
     struct list run_queue;
     char date[HTTP_DATE_LEN + 1];
     struct list open;

@@ -229,23 +229,10 @@ static int http_server_open_listening_socket(const struct addr *address,
     return http_server_open_at(&v4, options);
 }
 
-static int http_server_open_inbox(struct http_server *s)
-{
-    if (!http_server_has_others(&s->connections.options))
-        return 0;
-    int err =
-        uv_poll_init(s->connections.loop, &s->inbox,
-                     http_balancer_inbox(s->connections.options.balancer, s->connections.options.number));
-    if (err != 0)
-        return err;
-    s->inbox.data = s;
-    wait_group_add(&s->connections.handles, 1);
-    return uv_poll_start(&s->inbox, UV_READABLE, http_server_on_inbox);
-}
-
 /* Takes over the descriptor. The inbox is open until the server is closed. */
 static int http_server_use_listener(struct http_server *s, int fd)
 {
+    const struct http_server_options *o = &s->connections.options;
     int err = uv_poll_init(s->connections.loop, &s->poll, fd);
     if (err != 0) {
         close(fd);
@@ -255,7 +242,14 @@ static int http_server_use_listener(struct http_server *s, int fd)
     s->poll.data = s->pause.data = s;
     s->listener = fd;
     wait_group_add(&s->connections.handles, 2);
-    return http_server_open_inbox(s);
+    if (!http_server_has_others(o))
+        return 0;
+    err = uv_poll_init(s->connections.loop, &s->inbox, http_balancer_inbox(o->balancer, o->number));
+    if (err != 0)
+        return err;
+    s->inbox.data = s;
+    wait_group_add(&s->connections.handles, 1);
+    return uv_poll_start(&s->inbox, UV_READABLE, http_server_on_inbox);
 }
 
 int http_server_listen(struct http_server *s, const struct addr *address)
