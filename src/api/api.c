@@ -199,7 +199,7 @@ static void api_respond_found(struct call *call, const struct cache_result *resu
 {
     struct api *a = call->api;
     struct http_response *r = http_response_begin(&a->response, 200, result->body);
-    http_response_add(r, SPAN("Cache-Control"), SPAN("private, no-cache"));
+    http_response_add(r, SPAN("Cache-Control: private, no-cache"), SPAN_ABSENT);
     if (result->source == CACHE_SOURCE_STALE || result->source == CACHE_SOURCE_TTL)
         api_add_cache_status(a, result);
     if (call->route == ROUTE_LIST)

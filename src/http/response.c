@@ -92,8 +92,10 @@ static char *http_response_put_fields(char *at, const struct http_response *r)
 {
     for (unsigned i = 0; i < r->field_count; i++) {
         at = span_put(r->field[i].name, at);
-        at = span_put(SPAN(": "), at);
-        at = span_put(r->field[i].value, at);
+        if (r->field[i].value.data != NULL) {
+            at = span_put(SPAN(": "), at);
+            at = span_put(r->field[i].value, at);
+        }
         at = span_put(SPAN("\r\n"), at);
     }
     return at;

@@ -44,7 +44,8 @@ enum { HTTP_RESPONSE_FIELDS_MAX = 12 };
 enum { HTTP_RESPONSE_LARGE = 64 * 1024 };
 
 struct http_field {
-    struct span name, value;
+    struct span name;  /* as it is to be written */
+    struct span value; /* absent: `name` is the whole line */
 };
 
 /* The request fields that a response depends on, for Vary (RFC 9110 section 12.5.5). */
@@ -81,7 +82,9 @@ static inline struct span http_response_etag(const struct http_response *r)
     return r->body == NULL ? SPAN_ABSENT : blob_etag(r->body);
 }
 
-/* Adds a field. Name and value are borrowed until the response is given. The maximum is asserted. */
+/* Adds a field. Name and value are borrowed until the response is given. Without a value `name` is the whole
+ * line, without its CRLF: a constant field of the most frequent responses is written at once. The maximum is
+ * asserted. */
 static inline void http_response_add(struct http_response *r, struct span name, struct span value)
 {
     assert(r->field_count < HTTP_RESPONSE_FIELDS_MAX);
