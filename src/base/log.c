@@ -22,18 +22,16 @@
 
 enum { RING_SIZE = 1 << 20, CHUNK_SIZE = 1 << 16 };
 
-/* The thread collects lines for this long, or until there are this many bytes: a wake-up per line would cost
- * more than the line. */
-enum { GATHER_NS = 2 * 1000 * 1000, GATHER_SIZE = RING_SIZE / 4 };
+/* The thread collects lines for this long: a wake-up per line would cost more than the line. */
+enum { GATHER_NS = 2 * 1000 * 1000 };
 
-enum { STOP_NS = 1000 * 1000 * 1000 }; /* how long log_stop waits for a blocked descriptor */
+enum { STOP_S = 1 }; /* how long log_stop waits for a blocked descriptor */
 
 enum { PLAIN_MAX = 128 }; /* longest value that is written without allocating */
 
 static struct sink {
     pthread_mutex_t lock;
-    pthread_cond_t filled;  /* the ring has lines, or log_stop was called */
-    pthread_cond_t drained; /* the thread has written all lines, and ends */
+    pthread_cond_t filled; /* the ring has lines, or log_stop was called */
     pthread_t thread;
     atomic_int level; /* -1 without a thread */
     int fd;
@@ -41,10 +39,7 @@ static struct sink {
     bool stopping; /* log_stop was called */
     size_t queued; /* bytes in both rings */
     atomic_uint_least64_t dropped;
-} sink = {.lock = PTHREAD_MUTEX_INITIALIZER,
-          .filled = PTHREAD_COND_INITIALIZER,
-          .drained = PTHREAD_COND_INITIALIZER,
-          .level = -1};
+} sink = {.lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER, .level = -1};
 
 static struct ring {
     size_t head, used; /* place and number of the bytes in it */
@@ -110,25 +105,6 @@ static size_t log_fill_chunk(struct ring *r)
     return n;
 }
 
-static struct timespec log_time_in(long ns)
-{
-    enum { SECOND_NS = 1000 * 1000 * 1000 };
-    struct timespec at;
-    (void)clock_gettime(CLOCK_MONOTONIC, &at); /* the wall clock may jump */
-    at.tv_sec += (at.tv_nsec + ns) / SECOND_NS;
-    at.tv_nsec = (at.tv_nsec + ns) % SECOND_NS;
-    return at;
-}
-
-/* Called with the lock held. */
-static void log_gather(void)
-{
-    struct timespec until = log_time_in(GATHER_NS);
-    int err = 0;
-    while (sink.queued < GATHER_SIZE && !sink.stopping && err == 0)
-        err = pthread_cond_clockwait(&sink.filled, &sink.lock, CLOCK_MONOTONIC, &until);
-}
-
 /* Waits for lines, and a little longer for more; false when log_stop was called and none are left. Called
  * with the lock held. */
 static bool log_await_lines(void)
@@ -137,7 +113,11 @@ static bool log_await_lines(void)
         return true;
     while (sink.queued == 0 && !sink.stopping)
         pthread_cond_wait(&sink.filled, &sink.lock);
-    log_gather();
+    if (!sink.stopping) {
+        pthread_mutex_unlock(&sink.lock);
+        (void)nanosleep(&(struct timespec){.tv_nsec = GATHER_NS}, NULL);
+        pthread_mutex_lock(&sink.lock);
+    }
     return sink.queued > 0;
 }
 
@@ -152,7 +132,6 @@ static void *log_drain(void *arg)
         pthread_mutex_lock(&sink.lock);
     }
     sink.running = false;
-    pthread_cond_signal(&sink.drained);
     pthread_mutex_unlock(&sink.lock);
     return arg;
 }
@@ -194,23 +173,20 @@ void log_set_level(enum log_level level)
         atomic_store(&sink.level, (int)level);
 }
 
+/* A thread that is blocked in write() must not delay the exit. */
 void log_stop(void)
 {
+    struct timespec until;
     if (atomic_exchange(&sink.level, -1) < 0)
         return;
-    struct timespec until = log_time_in(STOP_NS);
     pthread_mutex_lock(&sink.lock);
     sink.stopping = true;
     pthread_cond_signal(&sink.filled);
-    int err = 0;
-    while (sink.running && err == 0)
-        err = pthread_cond_clockwait(&sink.drained, &sink.lock, CLOCK_MONOTONIC, &until);
-    bool blocked = sink.running; /* in write(): it must not delay the exit */
     pthread_mutex_unlock(&sink.lock);
-    if (blocked)
+    (void)clock_gettime(CLOCK_MONOTONIC, &until); /* the wall clock may jump */
+    until.tv_sec += STOP_S;
+    if (pthread_clockjoin_np(sink.thread, NULL, CLOCK_MONOTONIC, &until) != 0)
         pthread_detach(sink.thread);
-    else
-        pthread_join(sink.thread, NULL);
 }
 
 uint64_t log_dropped(void)
@@ -232,9 +208,8 @@ static void log_enqueue(enum log_level level, const char *line, size_t n)
     memcpy(r->bytes + tail, line, first);
     memcpy(r->bytes, line + first, n - first);
     r->used += n;
-    size_t before = sink.queued;
     sink.queued += n;
-    if (before == 0 || (before < GATHER_SIZE && sink.queued >= GATHER_SIZE))
+    if (sink.queued == n)
         pthread_cond_signal(&sink.filled);
     pthread_mutex_unlock(&sink.lock);
 }
