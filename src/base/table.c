@@ -1,213 +1,129 @@
-/*
- * Linear probing with removal by shifting back, so that there are no tombstones; see table.h. The low bits of
- * a hash are the place in a segment; the bits above them select the segment.
- */
+/* Linear probing with removal by shifting back, so that there are no tombstones; see table.h. */
 #include "base/table.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { SLOT_MASK = TABLE_SEGMENT_SLOTS - 1, FULL = TABLE_SEGMENT_SLOTS / 4 * 3 };
+/* All old slots are left behind before the new ones are so full that they grow. */
+enum { FIRST_SLOTS = 64, MOVED_PER_ADDITION = 16 };
 
-static struct table_segment *table_add_segment(struct table *t, unsigned depth)
+void table_clear(struct table *t)
 {
-    struct table_segment *segment = calloc(1, sizeof *segment);
-    if (segment == NULL)
-        return NULL;
-    segment->depth = depth;
-    if (t->newest != NULL)
-        t->newest->next = segment;
-    else
-        t->oldest = segment;
-    t->newest = segment;
-    t->segment_count++;
-    return segment;
+    free(t->now.at);
+    free(t->old.at);
+    *t = (struct table){.moved = 0};
 }
 
-int table_init(struct table *t)
+static size_t table_slots_count(const struct table_slots *s)
 {
-    *t = (struct table){.directory = NULL};
-    /* NOLINTNEXTLINE(bugprone-sizeof-expression): these are pointers */
-    t->directory = malloc(sizeof *t->directory);
-    struct table_segment *first = table_add_segment(t, 0);
-    if (t->directory == NULL || first == NULL)
-        return -ENOMEM;
-    t->directory[0] = first;
-    return 0;
-}
-
-void table_free_dead(struct table_segment **dead)
-{
-    struct table_segment *segment = *dead;
-    *dead = segment->next;
-    free(segment);
-}
-
-void table_reset(struct table *t)
-{
-    struct table_segment *dead = NULL;
-    if (t->directory != NULL)
-        table_clear(t, &dead);
-    while (dead != NULL)
-        table_free_dead(&dead);
-}
-
-void table_fini(struct table *t)
-{
-    while (t->oldest != NULL)
-        table_free_dead(&t->oldest);
-    free(t->directory);
-    *t = (struct table){.directory = NULL};
-}
-
-static size_t table_directory_size(const struct table *t)
-{
-    return t->directory == NULL ? 0 : t->mask + 1;
+    return s->at == NULL ? 0 : s->mask + 1;
 }
 
 size_t table_bytes(const struct table *t)
 {
-    return table_directory_size(t) * sizeof(struct table_segment *) +
-           t->segment_count * sizeof(struct table_segment);
+    return (table_slots_count(&t->now) + table_slots_count(&t->old)) * sizeof(struct table_slot);
 }
 
-/* --- within a segment --- */
-
-static void table_place(struct table_segment *segment, struct table_slot new)
+static void table_place(struct table_slots *s, struct table_slot new)
 {
-    size_t at = SLOT_MASK & new.hash;
-    while (segment->slot[at].entry != NULL)
-        at = (at + 1) & SLOT_MASK;
-    segment->slot[at] = new;
-    segment->used++;
+    size_t i = new.hash & s->mask;
+    while (s->at[i].entry != NULL)
+        i = (i + 1) & s->mask;
+    s->at[i] = new;
+    s->used++;
 }
 
 /* The slots that follow without a gap move back, except those that would then lie before their first place.
  */
-static void table_vacate(struct table_segment *segment, size_t hole)
+static void table_vacate(struct table_slots *s, size_t hole)
 {
-    struct table_slot *slot = segment->slot;
-    for (size_t at = (hole + 1) & SLOT_MASK; slot[at].entry != NULL; at = (at + 1) & SLOT_MASK) {
-        size_t home = slot[at].hash & SLOT_MASK;
-        if (((at - home) & SLOT_MASK) < ((at - hole) & SLOT_MASK))
+    for (size_t i = (hole + 1) & s->mask; s->at[i].entry != NULL; i = (i + 1) & s->mask) {
+        size_t home = s->at[i].hash & s->mask;
+        if (((i - home) & s->mask) < ((i - hole) & s->mask))
             continue;
-        slot[hole] = slot[at];
-        hole = at;
+        s->at[hole] = s->at[i];
+        hole = i;
     }
-    slot[hole].entry = NULL;
-    segment->used--;
+    s->at[hole].entry = NULL;
+    s->used--;
 }
 
-/* If several places of the directory lead to one segment, its entries are visited at the first of them. */
+static bool table_is_old(const struct table *t, const struct table_slot *slot)
+{
+    return t->old.at != NULL && slot >= t->old.at && slot <= t->old.at + t->old.mask;
+}
+
+struct table_slot *table_find_next(const struct table *t, const struct table_slot *slot)
+{
+    bool is_old = table_is_old(t, slot);
+    const struct table_slots *s = is_old ? &t->old : &t->now;
+    struct table_slot *found = table_scan(s, slot->hash, (size_t)(slot - s->at) + 1);
+    return found != NULL || is_old ? found : table_scan(&t->old, slot->hash, slot->hash);
+}
+
 void *table_walk(const struct table *t, size_t *cursor, int steps)
 {
-    while (t->used > 0 && steps-- > 0) {
-        size_t place = (*cursor >> TABLE_SLOT_BITS) & t->mask;
-        const struct table_segment *segment = t->directory[place];
-        size_t at = *cursor & SLOT_MASK;
-        if (place >> segment->depth != 0) {
-            *cursor = (place + 1) << TABLE_SLOT_BITS;
-            continue;
-        }
-        *cursor = (place << TABLE_SLOT_BITS) + at + 1;
-        if (segment->slot[at].entry != NULL)
-            return segment->slot[at].entry;
+    size_t now = table_slots_count(&t->now);
+    size_t all = now + table_slots_count(&t->old);
+    while (all > 0 && steps-- > 0) {
+        size_t i = *cursor < all ? *cursor : 0;
+        void *entry = i < now ? t->now.at[i].entry : t->old.at[i - now].entry;
+        *cursor = i + 1 < all ? i + 1 : 0;
+        if (entry != NULL)
+            return entry;
     }
     return NULL;
 }
 
-/* --- growing --- */
-
-/* Both halves of the larger directory lead to the same segments. More bits cannot distinguish entries with
- * equal hashes: a directory larger than the number of entries would not help. */
-static int table_double_directory(struct table *t)
+/* Behind a slot that was vacated there may be another entry now. */
+static void table_move_some(struct table *t)
 {
-    size_t size = table_directory_size(t);
-    if (size > t->used)
-        return -ENOMEM;
-    /* NOLINTNEXTLINE(bugprone-sizeof-expression): these are pointers */
-    struct table_segment **larger = realloc(t->directory, 2 * size * sizeof *larger);
-    if (larger == NULL)
-        return -ENOMEM;
-    /* NOLINTNEXTLINE(bugprone-sizeof-expression) */
-    memcpy(larger + size, larger, size * sizeof *larger);
-    t->directory = larger;
-    t->mask = 2 * size - 1;
-    t->depth++;
-    return 0;
-}
-
-/* Moves the entries with the next bit of the hash set to a new segment. */
-static void table_split(struct table *t, struct table_segment *segment, uint64_t hash)
-{
-    if (segment->depth == t->depth && table_double_directory(t) != 0)
-        return;
-    struct table_segment *other = table_add_segment(t, segment->depth + 1);
-    if (other == NULL)
-        return;
-    unsigned bit = segment->depth++;
-    for (size_t at = 0; at < TABLE_SEGMENT_SLOTS;) {
-        struct table_slot slot = segment->slot[at];
-        bool moves = slot.entry != NULL && ((slot.hash >> TABLE_SLOT_BITS >> bit) & 1) != 0;
-        if (moves) {
-            table_place(other, slot);
-            table_vacate(segment, at); /* which may bring another one here */
+    for (int i = 0; i < MOVED_PER_ADDITION && t->old.used > 0; i++) {
+        struct table_slot slot = t->old.at[t->moved];
+        if (slot.entry == NULL) {
+            t->moved++;
+            continue;
         }
-        at += !moves;
+        table_place(&t->now, slot);
+        table_vacate(&t->old, t->moved);
     }
-    size_t shared = (size_t)1 << bit;
-    for (size_t i = ((hash >> TABLE_SLOT_BITS) & (shared - 1)) | shared; i <= t->mask; i += 2 * shared)
-        t->directory[i] = other;
+    if (t->old.used > 0)
+        return;
+    free(t->old.at);
+    t->old = (struct table_slots){.at = NULL};
+    t->moved = 0;
 }
 
-/*
- * A segment is split when three slots of four are taken. A segment that cannot be split becomes slower, and
- * is full with one free slot, which ends every search.
- */
+/* If there is no memory, searches become longer until there is room for no more. */
+static void table_grow(struct table *t)
+{
+    size_t count = t->now.at == NULL ? FIRST_SLOTS : 2 * (t->now.mask + 1);
+    struct table_slot *at = calloc(count, sizeof *at);
+    if (at == NULL)
+        return;
+    t->old = t->now;
+    t->now = (struct table_slots){.at = at, .mask = count - 1};
+}
+
 int table_add(struct table *t, uint64_t hash, void *entry)
 {
-    struct table_segment *segment = table_segment_of(t, hash);
-    if (segment->used >= FULL) {
-        table_split(t, segment, hash);
-        segment = table_segment_of(t, hash);
-    }
-    if (segment->used + 1 >= TABLE_SEGMENT_SLOTS)
+    table_move_some(t);
+    if (t->old.at == NULL && t->now.used >= table_slots_count(&t->now) / 4 * 3)
+        table_grow(t);
+    if (table_used(t) >= t->now.mask)
         return -ENOMEM;
-    table_place(segment, (struct table_slot){hash, entry});
-    t->used++;
+    table_place(&t->now, (struct table_slot){hash, entry});
     return 0;
 }
 
 void table_remove(struct table *t, uint64_t hash, const void *entry)
 {
-    struct table_segment *segment = table_segment_of(t, hash);
-    size_t at = hash & SLOT_MASK;
-    while (segment->slot[at].entry != entry || segment->slot[at].hash != hash) {
-        assert(segment->slot[at].entry != NULL); /* or the entry is not in the table */
-        at = (at + 1) & SLOT_MASK;
-    }
-    table_vacate(segment, at);
-    t->used--;
-}
-
-void table_clear(struct table *t, struct table_segment **dead)
-{
-    struct table_segment *kept = t->oldest;
-    if (t->newest != kept) {
-        t->newest->next = *dead;
-        *dead = kept->next;
-    }
-    if (t->used > 0 || t->newest != kept)
-        *kept = (struct table_segment){.depth = 0};
-    /* NOLINTNEXTLINE(bugprone-sizeof-expression): these are pointers */
-    struct table_segment **smaller = realloc(t->directory, sizeof *smaller);
-    if (smaller != NULL)
-        t->directory = smaller;
-    t->directory[0] = t->newest = kept;
-    t->mask = t->used = 0;
-    t->depth = 0;
-    t->segment_count = 1;
+    const struct table_slot *slot = table_find(t, hash);
+    while (slot != NULL && slot->entry != entry)
+        slot = table_find_next(t, slot);
+    assert(slot != NULL); /* or the entry is not in the table */
+    struct table_slots *s = table_is_old(t, slot) ? &t->old : &t->now;
+    table_vacate(s, (size_t)(slot - s->at));
 }

@@ -1,13 +1,12 @@
 /*
- * A hash table: open addressing over hashes and pointers, in segments. Hashes are the caller's (hash.h).
+ * A hash table: open addressing over hashes and pointers. Hashes are the caller's (hash.h).
  *
  * A lookup walks over slots that lie side by side and reads an entry only when all 64 bits of its hash are
  * equal. With 100,000 entries each access to another place is a cache miss of the processor, and those misses
  * are most of what a lookup costs.
  *
- * The table grows by extendible hashing: a directory leads to segments of a fixed size, and a full one is
- * split in two. So an addition moves no more than one segment's slots, however many entries there are, and no
- * block of memory but the directory (8 bytes per segment) grows with the table.
+ * A table that grows has its slots twice for a while: each addition moves some from the old ones to the new
+ * ones, which are twice as many. So no addition takes long, however many entries there are.
  */
 #ifndef BASE_TABLE_H
 #define BASE_TABLE_H
@@ -15,63 +14,55 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TABLE_SLOT_BITS = 11, TABLE_SEGMENT_SLOTS = 1 << TABLE_SLOT_BITS };
-
 struct table_slot {
     uint64_t hash;
     void *entry; /* NULL: the slot is free */
 };
 
-struct table_segment {
-    struct table_segment *next; /* made after this one */
-    unsigned depth;             /* bits of the hash that all its entries share */
-    unsigned used;
-    struct table_slot slot[TABLE_SEGMENT_SLOTS];
-};
-
-struct table {
-    struct table_segment **directory; /* owned; NULL in a table that holds nothing */
-    size_t mask;                      /* the directory's size less one, a power of two less one */
-    unsigned depth;                   /* its logarithm */
+/* One of them is always free, and ends each search. */
+struct table_slots {
+    struct table_slot *at; /* owned; NULL: there are none */
+    size_t mask;           /* their number less one, a power of two less one */
     size_t used;
-    size_t segment_count;
-    struct table_segment *oldest, *newest; /* owned */
 };
 
-/* Returns 0 or -ENOMEM. Call table_fini in both cases; it does not touch the entries. */
-int table_init(struct table *t) __attribute__((warn_unused_result));
-void table_fini(struct table *t);
+/* Empty if all is zero. */
+struct table {
+    struct table_slots now, old; /* no entry is in both */
+    size_t moved;                /* all before this one of the old slots are free */
+};
 
-/* Bytes that the table itself takes. */
+/* Frees the slots, not the entries: the table is empty. */
+void table_clear(struct table *t);
+
+/* Bytes that the slots take. */
 size_t table_bytes(const struct table *t);
 
-static inline struct table_segment *table_segment_of(const struct table *t, uint64_t hash)
+static inline size_t table_used(const struct table *t)
 {
-    return t->directory[(hash >> TABLE_SLOT_BITS) & t->mask];
+    return t->now.used + t->old.used;
 }
 
-/* The first slot with this hash from slot `from` on; each search ends at a free slot. */
-static inline struct table_slot *table_scan(struct table_segment *segment, uint64_t hash, size_t from)
+/* The first slot with this hash from place `from` on. */
+static inline struct table_slot *table_scan(const struct table_slots *s, uint64_t hash, size_t from)
 {
-    enum { MASK = TABLE_SEGMENT_SLOTS - 1 };
-    for (size_t at = from & MASK; segment->slot[at].entry != NULL; at = (at + 1) & MASK)
-        if (segment->slot[at].hash == hash)
-            return &segment->slot[at];
+    if (s->used == 0)
+        return NULL;
+    for (size_t i = from & s->mask; s->at[i].entry != NULL; i = (i + 1) & s->mask)
+        if (s->at[i].hash == hash)
+            return &s->at[i];
     return NULL;
 }
 
 /* The first slot with this hash, whose entry the caller compares; NULL when there is none. */
 static inline struct table_slot *table_find(const struct table *t, uint64_t hash)
 {
-    return table_scan(table_segment_of(t, hash), hash, hash);
+    struct table_slot *found = table_scan(&t->now, hash, hash);
+    return found != NULL ? found : table_scan(&t->old, hash, hash);
 }
 
 /* The next one with the same hash. The table must not have changed since `slot` was found. */
-static inline struct table_slot *table_find_next(const struct table *t, const struct table_slot *slot)
-{
-    struct table_segment *segment = table_segment_of(t, slot->hash);
-    return table_scan(segment, slot->hash, (size_t)(slot - segment->slot) + 1);
-}
+struct table_slot *table_find_next(const struct table *t, const struct table_slot *slot);
 
 /*
  * The next entry in the order of the table; *cursor moves on behind it and starts over at the end. NULL when
@@ -84,17 +75,5 @@ int table_add(struct table *t, uint64_t hash, void *entry) __attribute__((warn_u
 
 /* Removes an entry, which must be in it under this hash. */
 void table_remove(struct table *t, uint64_t hash, const void *entry);
-
-/*
- * Empties the table in constant time: its segments but one are put in front of those in *dead, whose owner
- * frees them one by one with table_free_dead.
- */
-void table_clear(struct table *t, struct table_segment **dead);
-
-/* The same, and frees the segments at once. Also for a table that was never initialised, but is all zeros. */
-void table_reset(struct table *t);
-
-/* Frees the first segment of *dead, which is not NULL. */
-void table_free_dead(struct table_segment **dead);
 
 #endif

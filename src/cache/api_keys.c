@@ -15,7 +15,12 @@
  * Keys that one heartbeat visits, in less than a millisecond; keys that a search for room visits, and records
  * of each table that an audit visits.
  */
-enum { SWEEP_KEYS = 4096, ROOM_KEYS = 64, AUDIT_SEARCH = (API_KEYS_AUDITED - API_KEYS_RECENT) / 2 };
+enum {
+    WALKED_SLOTS = 2048,
+    SWEEP_KEYS = 4096,
+    ROOM_KEYS = 64,
+    AUDIT_SEARCH = (API_KEYS_AUDITED - API_KEYS_RECENT) / 2
+};
 
 struct api_key {
     struct digest digest;
@@ -30,12 +35,11 @@ struct api_key {
 
 /* --- the table --- */
 
-int api_keys_init(struct api_keys *k, struct cache_metrics *metrics)
+void api_keys_init(struct api_keys *k, struct cache_metrics *metrics)
 {
     *k = (struct api_keys){.metrics = metrics, .epoch = 1, .second = 1, .next_expiry = API_KEY_NEVER};
     k->seed = random_seed(k);
     list_init(&k->recent);
-    return table_init(&k->table);
 }
 
 static inline uint64_t api_keys_hash_of(const struct api_keys *k, const struct digest *d)
@@ -73,12 +77,12 @@ static void api_keys_drop(struct api_keys *k, struct api_key *key)
 
 void api_keys_fini(struct api_keys *k)
 {
-    for (size_t cursor = 0; k->table.used > 0;) {
-        struct api_key *key = table_walk(&k->table, &cursor, TABLE_SEGMENT_SLOTS);
+    for (size_t cursor = 0; table_used(&k->table) > 0;) {
+        struct api_key *key = table_walk(&k->table, &cursor, WALKED_SLOTS);
         if (key != NULL)
             api_keys_drop(k, key);
     }
-    table_fini(&k->table);
+    table_clear(&k->table);
 }
 
 /* --- the state --- */
@@ -204,7 +208,7 @@ size_t api_keys_audited(struct api_keys *k, struct digest key[API_KEYS_AUDITED])
     bool ended = false; /* the end of the table was passed */
     for (int i = 0; i < AUDIT_SEARCH && !ended; i++) {
         size_t before = k->audit;
-        const struct api_key *next = table_walk(&k->table, &k->audit, TABLE_SEGMENT_SLOTS);
+        const struct api_key *next = table_walk(&k->table, &k->audit, WALKED_SLOTS);
         ended = k->audit <= before;
         if (api_keys_knows(k, next) && !api_keys_is_recent(next))
             key[count++] = next->digest;
@@ -264,7 +268,7 @@ static void api_keys_make_room(struct api_keys *k)
 {
     struct api_key *key = NULL;
     for (int i = 0; i < ROOM_KEYS && (key == NULL || api_keys_knows(k, key)); i++)
-        key = table_walk(&k->table, &k->sweep, TABLE_SEGMENT_SLOTS);
+        key = table_walk(&k->table, &k->sweep, WALKED_SLOTS);
     if (key != NULL)
         api_keys_drop(k, key);
 }
@@ -278,7 +282,7 @@ static struct api_key *api_keys_add(struct api_keys *k, const struct digest *dig
     list_init(&key->recent);
     if (name.len > 0)
         memcpy(key->name, name.data, name.len);
-    if (k->table.used >= API_KEYS_HELD_MAX)
+    if (table_used(&k->table) >= API_KEYS_HELD_MAX)
         api_keys_make_room(k);
     if (table_add(&k->table, api_keys_hash_of(k, digest), key) == 0)
         return key;
@@ -343,7 +347,7 @@ static void api_keys_sweep(struct api_keys *k)
     int64_t now = clock_wall_s();
     for (int i = 0; i < SWEEP_KEYS; i++) {
         size_t before = k->sweep;
-        struct api_key *key = table_walk(&k->table, &k->sweep, TABLE_SEGMENT_SLOTS);
+        struct api_key *key = table_walk(&k->table, &k->sweep, WALKED_SLOTS);
         bool ended = k->sweep <= before;
         if (ended) {
             api_keys_show_next_expiry(k);

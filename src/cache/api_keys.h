@@ -83,7 +83,7 @@ struct api_keys {
 };
 
 /* `metrics` is borrowed. Returns 0 or -ENOMEM; call api_keys_fini in both cases. */
-int api_keys_init(struct api_keys *k, struct cache_metrics *metrics) __attribute__((warn_unused_result));
+void api_keys_init(struct api_keys *k, struct cache_metrics *metrics);
 void api_keys_fini(struct api_keys *k);
 
 /*

@@ -16,18 +16,12 @@
 /* Steps between two polls of the loop. A page takes ten microseconds. */
 enum { ENTRIES_IDLE_STEPS = 128 };
 
-int entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
+void entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
 {
     *es = (struct entries){.metrics = metrics, .budget = budget, .index_epoch = 1, .index_size = -1};
     sieve_init(&es->sieve);
     list_init(&es->dead);
-    if (budget == 0)
-        return 0;
     es->seed = random_seed(es);
-    int err = table_init(&es->table);
-    if (err == 0)
-        err = table_init(&es->links);
-    return err != 0 ? err : table_init(&es->members);
 }
 
 void entries_fini(struct entries *es)
@@ -37,17 +31,21 @@ void entries_fini(struct entries *es)
     /* not covered: no test keeps so many */
     for (int steps = 0; steps < ENTRIES_FINI_STEPS && entries_has_excess(es); steps += MANY)
         (void)entries_reclaim(es, MANY);
-    table_fini(&es->table);
-    table_fini(&es->links);
-    table_fini(&es->members);
 }
 
 static bool entries_keeps_anything(const struct entries *es)
 {
-    return es->members.directory != NULL;
+    return es->budget > 0;
 }
 
 /* --- the table --- */
+
+/* Small tables do not count, since a cache of a few KiB could hold nothing else. */
+static size_t entries_table_bytes(const struct table *t)
+{
+    size_t bytes = table_bytes(t);
+    return bytes > ENTRIES_TABLE_FREE ? bytes - ENTRIES_TABLE_FREE : 0;
+}
 
 static inline uint64_t entries_hash_of(const struct entries *es, enum entry_kind kind, int64_t number)
 {
@@ -92,7 +90,7 @@ static struct entry *entries_lookup(const struct entries *es, enum entry_kind ki
  */
 static void entries_count_growth(struct entries *es, const struct table *t, size_t bytes_before)
 {
-    es->used += table_bytes(t) - bytes_before;
+    es->used += entries_table_bytes(t) - bytes_before;
 }
 
 /* --- bytes --- */
@@ -140,7 +138,7 @@ static int entries_link_members(struct entries *es, const struct entry_page *pag
 {
     int err = 0;
     int linked = 0;
-    size_t bytes_before = table_bytes(&es->members);
+    size_t bytes_before = entries_table_bytes(&es->members);
     while (linked < page->member_count && err == 0) { /* not covered: out of memory */
         err = table_add(&es->members, hash_int64(page->member[linked].id, es->seed), page->entry);
         linked += err == 0;
@@ -242,25 +240,14 @@ static void entries_remove_entry(struct entries *es, struct entry *e)
 /* --- freeing dead entries, and evicting --- */
 
 /* Frees one of the entries that were cleared. False when there is none. */
-static bool entries_free_cleared(struct entries *es)
+/* Frees one dead entry. False when there is none. */
+static bool entries_free_dead(struct entries *es)
 {
     if (list_empty(&es->dead))
         return false;
     struct sieve_node *node = LIST_ENTRY(es->dead.prev, struct sieve_node, link);
     list_remove(&node->link);
     entries_release(es, LIST_ENTRY(node, struct entry, node));
-    return true;
-}
-
-/* Frees one dead entry or segment. False when there is none. */
-static bool entries_free_dead(struct entries *es)
-{
-    if (entries_free_cleared(es))
-        return true;
-    if (es->dead_segments == NULL)
-        return false;
-    table_free_dead(&es->dead_segments);
-    es->used -= sizeof(struct table_segment);
     return true;
 }
 
@@ -282,7 +269,7 @@ static bool entries_is_over_budget(const struct entries *es)
 
 bool entries_has_excess(const struct entries *es)
 {
-    return es->dead_segments != NULL || !list_empty(&es->dead) || entries_is_over_budget(es);
+    return !list_empty(&es->dead) || entries_is_over_budget(es);
 }
 
 int entries_reclaim(struct entries *es, int steps)
@@ -343,7 +330,7 @@ void entries_close(struct entries *es, struct wait_group *closing)
 
 static inline struct entry *entries_find_entry(const struct entries *es, enum entry_kind kind, int64_t number)
 {
-    return es->table.used == 0 ? NULL : entries_lookup(es, kind, number);
+    return table_used(&es->table) == 0 ? NULL : entries_lookup(es, kind, number);
 }
 
 const struct entry *entries_find(struct entries *es, enum entry_kind kind, int64_t number)
@@ -378,7 +365,7 @@ static inline struct entry *entries_find_by_link(const struct entries *es, struc
 
 const struct entry *entries_find_link(struct entries *es, struct span link)
 {
-    if (es->links.used == 0)
+    if (table_used(&es->links) == 0)
         return NULL;
     struct entry *e = entries_find_by_link(es, link, entries_hash_of_link(es, link));
     if (e != NULL)
@@ -423,8 +410,7 @@ static struct entry *entry_new(const struct insert_params *p)
 }
 
 /*
- * A link is in the table only once, since a segment has no room for thousands of equal hashes. If there is no
- * memory for its link, the card is found by its id only.
+ * A link is in the table only once. If there is no memory for its link, the card is found by its id only.
  */
 static void entries_add_link(struct entries *es, struct entry *e)
 {
@@ -434,7 +420,7 @@ static void entries_add_link(struct entries *es, struct entry *e)
     struct entry *other = entries_find_by_link(es, entries_link_of(e), hash);
     if (other != NULL)
         entries_remove_link(es, other);
-    size_t bytes_before = table_bytes(&es->links);
+    size_t bytes_before = entries_table_bytes(&es->links);
     if (table_add(&es->links, hash, e) != 0)
         e->link_len = 0;
     entries_count_growth(es, &es->links, bytes_before);
@@ -454,12 +440,13 @@ static struct entry *entries_insert(struct entries *es, const struct insert_para
     struct entry *e = entry_new(p);
     if (e == NULL)
         return NULL;
-    size_t bytes_before = table_bytes(&es->table);
-    if (table_add(&es->table, entries_hash_of(es, p->kind, p->number), e) != 0) {
+    size_t bytes_before = entries_table_bytes(&es->table);
+    int err = table_add(&es->table, entries_hash_of(es, p->kind, p->number), e);
+    entries_count_growth(es, &es->table, bytes_before);
+    if (err != 0) {
         entries_free_entry(e);
         return NULL;
     }
-    entries_count_growth(es, &es->table, bytes_before);
     entries_add_link(es, e);
     sieve_add(&es->sieve, &e->node);
     metric_add(&es->metrics->cache_entries, 1);
@@ -588,23 +575,15 @@ static void entries_page_drop_summary(struct entry_page *page, int64_t id, uint6
 
 void entries_drop_summary(struct entries *es, int64_t id, uint64_t current_ms)
 {
-    if (es->members.used == 0)
-        return;
     const struct table_slot *slot = table_find(&es->members, hash_int64(id, es->seed));
     for (; slot != NULL; slot = table_find_next(&es->members, slot))
         entries_page_drop_summary(((struct entry *)slot->entry)->page, id, current_ms);
 }
 
-/*
- * The segments of a table count among the bytes until they are freed. Its directory does not count any more.
- */
 static void entries_clear_table(struct entries *es, struct table *t)
 {
-    size_t before = table_bytes(t);
-    size_t segments = t->segment_count;
-    table_clear(t, &es->dead_segments);
-    size_t dead = (segments - t->segment_count) * sizeof(struct table_segment);
-    es->used -= before - dead - table_bytes(t);
+    es->used -= entries_table_bytes(t);
+    table_clear(t);
 }
 
 void entries_clear(struct entries *es)

@@ -116,6 +116,8 @@ static inline struct blob *entry_coded_body(const struct entry *e, enum coding c
 /* The headroom of a card's body (blob.h) that its entry needs. */
 size_t entries_card_headroom(struct span link);
 
+enum { ENTRIES_TABLE_FREE = 32 * 1024 }; /* bytes of each table that are not counted */
+
 /* Embedded in the cache; private to entries.c. */
 struct entries {
     struct cache_metrics *metrics;
@@ -123,22 +125,20 @@ struct entries {
     struct list dead;    /* entries that were cleared, by their nodes' links; they are in no table */
     size_t budget, used; /* bytes; the bytes of dead entries count until they are freed */
     struct table table;
-    struct table links;                  /* cards, by their links */
-    struct table members;                /* by a channel's id: the entries of the pages that show it */
-    struct table_segment *dead_segments; /* segments of the three tables */
-    unsigned freed;                      /* freed entries; see allocator_sort_freed */
-    uint64_t index_epoch;                /* grows when the index has changed, from 1 */
-    uint64_t cleared_epoch;              /* pages that were added in an earlier one were cleared */
-    int64_t index_size;                  /* members of the index; -1: not known */
-    uint64_t seed;                       /* the seed of the hashes */
-    uv_idle_t idle;                      /* calls entries_reclaim in each loop iteration */
-    bool is_open;                        /* `idle` may be started */
+    struct table links;     /* cards, by their links */
+    struct table members;   /* by a channel's id: the entries of the pages that show it */
+    unsigned freed;         /* freed entries; see allocator_sort_freed */
+    uint64_t index_epoch;   /* grows when the index has changed, from 1 */
+    uint64_t cleared_epoch; /* pages that were added in an earlier one were cleared */
+    int64_t index_size;     /* members of the index; -1: not known */
+    uint64_t seed;          /* the seed of the hashes */
+    uv_idle_t idle;         /* calls entries_reclaim in each loop iteration */
+    bool is_open;           /* `idle` may be started */
 };
 
 /* `metrics` is borrowed. With a budget of 0 nothing is kept. Returns 0 or -ENOMEM; call entries_fini in both
  * cases. */
-int entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
-    __attribute__((warn_unused_result));
+void entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics);
 
 /*
  * Frees at most ENTRIES_FINI_STEPS entries. The cache ends with the process, and freeing gigabytes entry by

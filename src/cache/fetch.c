@@ -299,24 +299,21 @@ static void fetch_unpublish(struct fetch *f)
     f->inflight = false;
 }
 
-/* Frees the segments of an empty table that has grown. */
-static void fetch_shrink(struct table *t)
-{
-    if (t->used == 0 && t->segment_count > 1) /* not covered: no test reads 1,500 members at once */
-        table_reset(t);
-}
-
 static uint64_t fetch_hash_of_member(const struct fetch *f, int at)
 {
     return hash_int64(f->page.builder->members.member[at].id, f->fetches->seed);
 }
+
+enum { MEMBERS_KEPT = 64 * 1024 }; /* bytes of the empty table */
 
 static void fetch_unwatch(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
     while (f->page.watched > 0)
         table_remove(&fs->page_members, fetch_hash_of_member(f, --f->page.watched), f);
-    fetch_shrink(&fs->page_members);
+    /* not covered: no test reads so many members at once */
+    if (table_used(&fs->page_members) == 0 && table_bytes(&fs->page_members) > MEMBERS_KEPT)
+        table_clear(&fs->page_members);
 }
 
 /*
@@ -920,18 +917,16 @@ void fetch_join(struct fetch *f, struct list *request)
 
 /* --- all fetches --- */
 
-int fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t delay_limit_ms)
+void fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t delay_limit_ms)
 {
     *fs = (struct fetches){.parts = parts, .delay_limit_ms = delay_limit_ms};
     list_init(&fs->unconfirmed);
     fs->seed = random_seed(fs);
-    int err = table_init(&fs->inflight);
-    return err != 0 ? err : table_init(&fs->page_members);
 }
 
 void fetches_fini(struct fetches *fs)
 {
     assert(list_empty(&fs->unconfirmed) && fs->commands_due == 0);
-    table_fini(&fs->inflight);
-    table_fini(&fs->page_members);
+    table_clear(&fs->inflight);
+    table_clear(&fs->page_members);
 }

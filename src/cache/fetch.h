@@ -45,8 +45,7 @@ struct fetches {
 };
 
 /* Returns 0 or -ENOMEM; call fetches_fini in both cases, when all fetches have ended. */
-int fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t delay_limit_ms)
-    __attribute__((warn_unused_result));
+void fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t delay_limit_ms);
 void fetches_fini(struct fetches *fs);
 
 /* The fetch that a query may join, or NULL. */

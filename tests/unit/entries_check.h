@@ -69,24 +69,20 @@ static inline struct entries_sum entries_check_list(const struct entries *es, co
     return sum;
 }
 
-/* What a table has grown by: an empty one is not counted. */
-static inline size_t entries_check_growth(const struct table *t)
+static inline size_t entries_check_table(const struct table *t)
 {
-    return table_bytes(t) - sizeof(struct table_segment) - sizeof(struct table_segment *);
+    size_t bytes = table_bytes(t);
+    return bytes > ENTRIES_TABLE_FREE ? bytes - ENTRIES_TABLE_FREE : 0;
 }
 
 static inline void entries_check(const struct entries *es)
 {
-    if (es->members.directory == NULL) /* nothing is kept */
-        return;
     struct entries_sum live = entries_check_list(es, &es->sieve.queue, true);
     struct entries_sum dead = entries_check_list(es, &es->dead, false);
     size_t bytes = live.bytes + dead.bytes;
-    for (const struct table_segment *s = es->dead_segments; s != NULL; s = s->next)
-        bytes += sizeof *s;
-    bytes += entries_check_growth(&es->table) + entries_check_growth(&es->links) +
-             entries_check_growth(&es->members);
-    assert(live.count == es->table.used && live.linked == es->links.used);
+    bytes +=
+        entries_check_table(&es->table) + entries_check_table(&es->links) + entries_check_table(&es->members);
+    assert(live.count == table_used(&es->table) && live.linked == table_used(&es->links));
     assert(live.count + dead.count == es->metrics->cache_entries);
     assert(bytes == es->used);
     assert(live.coded + dead.coded == es->metrics->cache_coded_bytes);
@@ -99,13 +95,13 @@ static inline void entries_check(const struct entries *es)
 #ifdef ENTRIES_CHECK_WRAP
 static const struct entries *cache_entries;
 
-int __real_entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics);
-int __wrap_entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics);
+void __real_entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics);
+void __wrap_entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics);
 
-int __wrap_entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
+void __wrap_entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
 {
     cache_entries = es;
-    return __real_entries_init(es, budget, metrics);
+    __real_entries_init(es, budget, metrics);
 }
 #endif
 
