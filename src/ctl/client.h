@@ -28,12 +28,14 @@ struct client {
     struct span index, index_next, api_keys, api_key_info, loader, samples;
     enum field_ttls field_ttls; /* read-only */
 
+    struct redis_client *redis; /* NULL: not opened */
+    bool full; /* it has refused a command because it has no memory left; read-only. Even then it executes
+                  commands that only remove something, but not in a transaction */
+
     /* Private from here on. */
     const struct options *options;
-    struct redis_client *redis; /* NULL: not opened */
-    struct buf names;           /* the texts of the spans above */
-    struct buf key;             /* the card or link key of the command that is being composed */
-    bool full;                  /* Redis has refused a command because it is full */
+    struct buf names; /* the texts of the spans above */
+    struct buf key;   /* the card or link key of the command that is being composed */
 };
 
 /* The data that a command uses, and may read. */
@@ -69,12 +71,6 @@ void client_send(struct client *c, size_t count, const struct span *words);
 static inline struct span digits_of(int64_t number, char out[INT64_DIGITS_MAX])
 {
     return (struct span){out, format_int64(number, out)};
-}
-
-/* Sends the queued commands without waiting for their replies. Returns 0 or -EIO. */
-static inline int client_flush(struct client *c)
-{
-    return redis_client_flush(c->redis);
 }
 
 /* --- Replies --- */
@@ -137,19 +133,6 @@ static inline bool reply_is_text(const struct redis_reply *reply, struct span te
 static inline bool client_is_lost(const struct client *c)
 {
     return redis_client_is_lost(c->redis);
-}
-
-/* True when the connection failed for a reason that may pass: there is no Redis, or not yet. */
-static inline bool client_is_unreachable(const struct client *c)
-{
-    return c->redis != NULL && client_status(c) != 0 && !redis_client_is_rejected(c->redis);
-}
-
-/* True when Redis has refused a command because it has no memory left. Even then it executes commands that
- * only remove something, but not in a transaction. */
-static inline bool client_is_full(const struct client *c)
-{
-    return c->full;
 }
 
 /* Fails for this reason; after another failure the first one stays. Returns -EIO. */

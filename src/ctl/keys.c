@@ -25,23 +25,13 @@ enum { ISSUE_MAX = 100000 };
 /* What a key or digest may have around it, as it was copied. */
 #define BLANKS " \t\r\n"
 
-/* The digest of a key, as Redis holds it. */
-struct hex_digest {
-    char text[DIGEST_HEX_LEN];
-};
-
-static struct hex_digest keys_digest_of(struct span key)
+/* The digest of a key, as Redis holds it, in `hex`. */
+static struct span keys_digest_of(struct span key, char hex[DIGEST_HEX_LEN])
 {
     struct digest digest;
-    struct hex_digest hex = {{0}};
     digest_sha256(key, &digest);
-    digest_hex(&digest, hex.text);
-    return hex;
-}
-
-static struct span keys_digest_text(const struct hex_digest *hex)
-{
-    return (struct span){hex->text, sizeof hex->text};
+    digest_hex(&digest, hex);
+    return (struct span){hex, DIGEST_HEX_LEN};
 }
 
 /* Fails because a key has another type. The error of Redis would name neither the key nor a remedy. */
@@ -144,20 +134,20 @@ static int keys_revoke_unprinted(struct client *c, struct span hex)
  * connection was lost, or Redis refused the transaction and yet executed its commands. */
 static int keys_issue_one(struct client *c, const struct api_key_info *info, struct buf *text)
 {
+    char hex[DIGEST_HEX_LEN];
     char line[KEY_LEN + 1] = "";
     int err = keys_generate_key(line);
     if (err != 0)
         return client_fail(c, "cannot get random numbers: %s", strerror(-err));
     line[KEY_LEN] = '\n';
-    struct hex_digest hex = keys_digest_of((struct span){line, KEY_LEN});
+    struct span digest = keys_digest_of((struct span){line, KEY_LEN}, hex);
     buf_clear(text);
     api_key_info_write(text, info);
-    err = buf_error(text) == 0 ? keys_add_key(c, keys_digest_text(&hex), buf_span(text))
-                               : client_fail_memory(c);
+    err = buf_error(text) == 0 ? keys_add_key(c, digest, buf_span(text)) : client_fail_memory(c);
     if (err == 0 && fwrite(line, 1, sizeof line, stdout) != sizeof line)
         err = client_fail(c, "cannot write to standard output: %s", strerror(errno));
     if (err != 0)
-        err = keys_revoke_unprinted(c, keys_digest_text(&hex));
+        err = keys_revoke_unprinted(c, digest);
     explicit_bzero(line, sizeof line);
     return err;
 }
@@ -268,68 +258,76 @@ int command_keys_issue(const struct options *o, const char *argument)
 
 /* --- All keys and their infos --- */
 
-enum { VISIT_BATCH = 1000 };
+enum { READ_BATCH = 1000 };
 
-/* Called with each key. It must not use the client. */
-typedef void (*keys_visit)(void *arg, struct span digest, const struct api_key_info *info);
+struct issued_key {
+    struct span digest;
+    struct api_key_info info;
+};
 
-static void keys_visit_key(struct client *c, struct span digest, keys_visit visit, void *arg)
+/* Sorted by their digests. */
+struct key_list {
+    struct redis_reply *members; /* owned: the texts of the digests */
+    struct issued_key *key;      /* owned: `count` of them */
+    size_t count;
+    int64_t others; /* members of the set that are not digests */
+};
+
+static void keys_receive_info(struct client *c, struct api_key_info *out)
 {
-    struct api_key_info info = API_KEY_INFO_NONE;
     const struct redis_reply *reply = client_receive_or_wrongtype(c);
     if (reply_is_wrongtype(reply))
         (void)keys_fail_wrongtype(c, "hash", c->api_key_info);
     struct span text = reply->elements == 1 ? reply_text(reply_first(reply)) : SPAN_ABSENT;
+    *out = API_KEY_INFO_NONE;
     if (text.data != NULL)
-        (void)api_key_info_parse(text, &info);
-    if (client_status(c) == 0)
-        visit(arg, digest, &info);
-}
-
-static void keys_visit_batch(struct client *c, const struct redis_reply *members, size_t count,
-                             keys_visit visit, void *arg)
-{
-    CLIENT_PIPELINE(i, count, digest_is_hex(reply_text(&members[i])),
-                    CLIENT_SEND(c, SPAN("HMGET"), c->api_key_info, reply_text(&members[i])),
-                    keys_visit_key(c, reply_text(&members[i]), visit, arg));
+        (void)api_key_info_parse(text, out);
 }
 
 static int keys_compare(const void *a, const void *b)
 {
-    const struct redis_reply *left = a;
-    const struct redis_reply *right = b;
-    return strcmp(left->str, right->str);
+    return memcmp(((const struct issued_key *)a)->digest.data, ((const struct issued_key *)b)->digest.data,
+                  DIGEST_HEX_LEN);
 }
 
-/* Visits all keys, sorted by their digests. *others: the members that are not digests, which are not visited.
- */
-static int keys_visit_all(struct client *c, keys_visit visit, void *arg, int64_t *others)
+/* Returns 0 or -EIO. Call keys_list_fini in every case. */
+static int keys_list_read(struct client *c, struct key_list *l)
 {
+    *l = (struct key_list){0};
     CLIENT_SEND(c, SPAN("SMEMBERS"), c->api_keys);
-    struct redis_reply *members = client_copy_reply(c, client_receive_or_wrongtype(c));
-    if (members != NULL && reply_is_wrongtype(members))
+    l->members = client_copy_reply(c, client_receive_or_wrongtype(c));
+    if (l->members != NULL && reply_is_wrongtype(l->members))
         (void)keys_fail_wrongtype(c, "set", c->api_keys);
-    size_t count = members != NULL && client_status(c) == 0 ? members->elements : 0;
-    if (count > 0)
-        qsort(members + 1, count, sizeof *members, keys_compare);
-    for (size_t i = 0; i < count; i++)
-        *others += !digest_is_hex(reply_text(&members[1 + i]));
-    for (size_t at = 0; at < count && client_status(c) == 0; at += VISIT_BATCH)
-        keys_visit_batch(c, members + 1 + at, MIN(count - at, VISIT_BATCH), visit, arg);
-    free(members);
+    size_t members = client_status(c) == 0 ? l->members->elements : 0;
+    l->key = calloc(members + 1, sizeof *l->key);
+    if (l->key == NULL)
+        return client_fail_memory(c);
+    for (size_t i = 0; i < members; i++)
+        if (digest_is_hex(reply_text(&l->members[1 + i])))
+            l->key[l->count++].digest = reply_text(&l->members[1 + i]);
+    l->others = (int64_t)(members - l->count);
+    qsort(l->key, l->count, sizeof *l->key, keys_compare);
+    for (size_t at = 0; at < l->count && client_status(c) == 0; at += READ_BATCH)
+        CLIENT_PIPELINE(i, MIN(l->count - at, READ_BATCH), true,
+                        CLIENT_SEND(c, SPAN("HMGET"), c->api_key_info, l->key[at + i].digest),
+                        keys_receive_info(c, &l->key[at + i].info));
     return client_status(c);
+}
+
+static void keys_list_fini(struct key_list *l)
+{
+    free(l->members);
+    free(l->key);
 }
 
 /* --- Revoking --- */
 
-/* True if the text is a digest, in any case. */
-static bool keys_read_digest(struct span text, struct hex_digest *hex)
+/* The text if it is a digest, in any case; else absent. */
+static struct span keys_read_digest(struct span text, char hex[DIGEST_HEX_LEN])
 {
-    if (text.len != sizeof hex->text)
-        return false;
-    for (size_t i = 0; i < sizeof hex->text; i++)
-        hex->text[i] = (char)tolower((unsigned char)text.data[i]);
-    return digest_is_hex(keys_digest_text(hex));
+    for (size_t i = 0; i < DIGEST_HEX_LEN && text.len == DIGEST_HEX_LEN; i++)
+        hex[i] = (char)tolower((unsigned char)text.data[i]);
+    return digest_is_hex((struct span){hex, text.len}) ? (struct span){hex, text.len} : SPAN_ABSENT;
 }
 
 /* `key` is a key or a digest. A key may have the form of one, or any other form: it may be one that another
@@ -337,75 +335,61 @@ static bool keys_read_digest(struct span text, struct hex_digest *hex)
 static int keys_revoke_key(struct client *c, struct span key)
 {
     int64_t removed = 0;
-    struct hex_digest hex = {{0}};
-    bool is_digest = keys_read_digest(key, &hex);
-    int err = is_digest ? keys_remove_key(c, keys_digest_text(&hex), &removed) : 0;
-    if (err == 0 && removed == 0) {
-        hex = keys_digest_of(key);
-        err = keys_remove_key(c, keys_digest_text(&hex), &removed);
-    }
+    char hex[DIGEST_HEX_LEN] = "";
+    struct span digest = keys_read_digest(key, hex);
+    bool is_known_form = digest.data != NULL || (key.len == KEY_LEN && span_starts_with(key, SPAN("ck_")));
+    int err = digest.data != NULL ? keys_remove_key(c, digest, &removed) : 0;
+    if (err == 0 && removed == 0)
+        err = keys_remove_key(c, keys_digest_of(key, hex), &removed);
     if (err != 0)
         return client_print_error(c);
-    if (removed == 0) {
-        bool is_key = key.len == KEY_LEN && span_starts_with(key, SPAN("ck_"));
+    if (removed == 0)
         return FAIL("API key not found: it was never issued or is already revoked%s",
-                    is_digest || is_key ? ""
-                                        : "; the text is neither a key of channelctl (ck_ and 43 characters) "
-                                          "nor a digest (64 hexadecimal digits)");
-    }
+                    is_known_form ? ""
+                                  : "; the text is neither a key of channelctl (ck_ and 43 characters) nor "
+                                    "a digest (64 hexadecimal digits)");
     print_line(stdout, "revoked");
     return output_finish();
 }
 
-/* The keys of a name. */
-struct named_keys {
-    struct span name;
-    struct buf digests; /* one behind the other */
-};
-
-static void keys_collect_named(void *arg, struct span digest, const struct api_key_info *info)
+static bool keys_is_named(const struct issued_key *key, const char *name)
 {
-    struct named_keys *n = arg;
-    if (span_equal(api_key_name_span(&info->name), n->name))
-        buf_append_span(&n->digests, digest);
+    return span_equal(api_key_name_span(&key->info.name), span_of(name));
 }
 
-static int keys_revoke_all_of(struct client *c, const struct named_keys *n, size_t count)
+/* Returns how many were revoked, also if not all of them could be. */
+static int64_t keys_revoke_all_of(struct client *c, const struct key_list *l, const char *name)
 {
     int64_t removed = 0;
     int64_t revoked = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct span digest = {n->digests.data + i * DIGEST_HEX_LEN, DIGEST_HEX_LEN};
-        if (keys_remove_key(c, digest, &removed) != 0)
-            break;
-        revoked += removed;
-    }
-    if (count == 1 && revoked == 1)
-        print_line(stdout, "revoked");
-    else
-        print_line(stdout, "revoked %lld keys", (long long)revoked);
-    int code = output_finish();
-    return client_status(c) == 0 ? code : client_print_error(c);
+    for (size_t i = 0; i < l->count && client_status(c) == 0; i++)
+        if (keys_is_named(&l->key[i], name) && keys_remove_key(c, l->key[i].digest, &removed) == 0)
+            revoked += removed;
+    return revoked;
 }
 
 static int keys_revoke_named(struct client *c, const char *name, bool all)
 {
-    struct named_keys n = {.name = span_of(name)};
-    int64_t others = 0;
-    int err = keys_visit_all(c, keys_collect_named, &n, &others);
-    size_t count = n.digests.len / DIGEST_HEX_LEN;
-    if (buf_error(&n.digests) != 0)
-        err = client_fail_memory(c);
-    else if (err == 0 && count == 0)
+    struct key_list l;
+    size_t count = 0;
+    int err = keys_list_read(c, &l);
+    for (size_t i = 0; i < l.count; i++)
+        count += keys_is_named(&l.key[i], name);
+    if (err == 0 && count == 0)
         err = client_fail(c, "API key not found: none has the name %s", name);
     else if (err == 0 && count > 1 && !all)
         err = client_fail(c,
                           "%zu keys have the name %s: nothing was revoked (--all revokes all of them, "
                           "a digest of channelctl keys list one)",
                           count, name);
-    int code = err == 0 ? keys_revoke_all_of(c, &n, count) : client_print_error(c);
-    buf_fini(&n.digests);
-    return code;
+    int64_t revoked = keys_revoke_all_of(c, &l, name);
+    if (err == 0 && count == 1 && revoked == 1)
+        print_line(stdout, "revoked");
+    else if (err == 0)
+        print_line(stdout, "revoked %lld keys", (long long)revoked);
+    int code = output_finish();
+    keys_list_fini(&l);
+    return client_status(c) == 0 ? code : client_print_error(c);
 }
 
 int command_keys_revoke(const struct options *o, const char *argument)
@@ -440,54 +424,51 @@ static struct span keys_time_of(int64_t seconds, char out[API_KEY_TIME_LEN])
     return (struct span){out, API_KEY_TIME_LEN};
 }
 
-struct listing {
-    bool is_json;
-    int64_t now;
-};
-
 /* A value as a JSON text, or as it is; `otherwise`, or null, where it is absent. */
 enum { COLUMN_MAX = 80 };
-static const char *keys_show(const struct listing *l, struct span value, const char *otherwise,
-                             char out[COLUMN_MAX])
+static const char *keys_show(bool is_json, struct span value, const char *otherwise, char out[COLUMN_MAX])
 {
-    const char *quote = l->is_json && value.data != NULL ? "\"" : "";
+    const char *quote = is_json && value.data != NULL ? "\"" : "";
     if (value.data == NULL)
-        value = span_of(l->is_json ? "null" : otherwise);
+        value = span_of(is_json ? "null" : otherwise);
     (void)snprintf(out, COLUMN_MAX, "%s%.*s%s", quote, (int)value.len, value.data, quote);
     return out;
 }
 
-static void keys_print_key(void *arg, struct span digest, const struct api_key_info *info)
+static void keys_print_key(const struct issued_key *key, bool is_json, int64_t now)
 {
-    const struct listing *l = arg;
+    const struct api_key_info *info = &key->info;
     char column[4][COLUMN_MAX];
     char issued[API_KEY_TIME_LEN];
     char expires[API_KEY_TIME_LEN];
     bool is_refused = info->expires == API_KEY_REFUSED;
-    bool is_expired = api_key_is_expired(info->expires, l->now);
+    bool is_expired = api_key_is_expired(info->expires, now);
     struct span name = info->name.len > 0 ? api_key_name_span(&info->name) : SPAN_ABSENT;
     const char *rest = is_expired && !is_refused ? " expired" : "";
-    if (l->is_json)
+    if (is_json)
         rest = is_expired ? "false" : "true";
     /* No column has a control character. */
-    (void)printf(l->is_json ? "{\"digest\":%s,\"name\":%s,\"issued\":%s,\"expires\":%s,\"valid\":%s}\n"
-                            : "%s\t%s\t%s\t%s%s\n",
-                 keys_show(l, digest, "", column[0]), keys_show(l, name, "-", column[1]),
-                 keys_show(l, keys_time_of(info->issued, issued), "-", column[2]),
-                 keys_show(l, keys_time_of(info->expires, expires),
+    (void)printf(is_json ? "{\"digest\":%s,\"name\":%s,\"issued\":%s,\"expires\":%s,\"valid\":%s}\n"
+                         : "%s\t%s\t%s\t%s%s\n",
+                 keys_show(is_json, key->digest, "", column[0]), keys_show(is_json, name, "-", column[1]),
+                 keys_show(is_json, keys_time_of(info->issued, issued), "-", column[2]),
+                 keys_show(is_json, keys_time_of(info->expires, expires),
                            is_refused ? "malformed: refused" : "never", column[3]),
                  rest);
 }
 
-static int keys_list_all(struct client *c, struct listing *l)
+static int keys_print_all(struct client *c, bool is_json)
 {
-    int64_t others = 0;
-    if (keys_visit_all(c, keys_print_key, l, &others) != 0)
-        return client_print_error(c);
-    if (others > 0) /* such a member may be a key, so it is not printed */
+    struct key_list l;
+    int64_t now = clock_wall_s();
+    int err = keys_list_read(c, &l);
+    for (size_t i = 0; i < l.count && err == 0; i++)
+        keys_print_key(&l.key[i], is_json, now);
+    if (err == 0 && l.others > 0) /* such a member may be a key, so it is not printed */
         show_message("not listed: %lld member%s of the set that cannot be a digest (see channelctl verify)",
-                     (long long)others, plural(others));
-    return output_finish();
+                     (long long)l.others, plural(l.others));
+    keys_list_fini(&l);
+    return err == 0 ? output_finish() : client_print_error(c);
 }
 
 int command_keys_list(const struct options *o, const char *argument)
@@ -496,7 +477,7 @@ int command_keys_list(const struct options *o, const char *argument)
     (void)argument;
     int code = client_open(&c, o, CLIENT_API_KEYS);
     if (code == EXIT_OK)
-        code = keys_list_all(&c, &(struct listing){o->args.flag[FLAG_JSON] != NULL, clock_wall_s()});
+        code = keys_print_all(&c, o->args.flag[FLAG_JSON] != NULL);
     client_close(&c);
     return code;
 }

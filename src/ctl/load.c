@@ -48,7 +48,6 @@ struct load {
     size_t line_count;
     uint32_t *channel; /* owned: the place of the line of each channel, by id */
     size_t channels;
-    uint64_t seed; /* of the hashes of links */
 
     /* The catalogue before the load. */
     int64_t cards;   /* channels */
@@ -80,7 +79,7 @@ static int load_index_line(struct load *l, struct span line)
     const struct indexed_line indexed = {.id = card.id,
                                          .offset = err == 0 ? l->lines.at : LINE_REFUSED,
                                          .number = l->lines.number,
-                                         .link = link.data != NULL ? hash_bytes(link, l->seed) | 1 : 0};
+                                         .link = link.data != NULL ? hash_bytes(link, 0) | 1 : 0};
     buf_append(&l->index, &indexed, sizeof indexed);
     return ++l->line_count < UINT32_MAX ? buf_error(&l->index) : -ENOMEM;
 }
@@ -551,16 +550,14 @@ static int load_all(struct load *l)
     code = client_open(&l->client, l->options, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
         return l->dry_run ? load_preview(l) : load_run(l);
-    return l->dry_run && client_is_unreachable(&l->client) ? load_preview_alone(l) : code;
+    bool may_pass = l->client.redis != NULL && !redis_client_is_rejected(l->client.redis);
+    return l->dry_run && may_pass && client_status(&l->client) != 0 ? load_preview_alone(l) : code;
 }
 
 int command_load(const struct options *o, const char *argument)
 {
-    struct load l = {.options = o,
-                     .max_removed = REMOVED_SHARE_MAX,
-                     .is_share = true,
-                     .seed = random_seed(&l),
-                     .started_ns = clock_now_ns()};
+    struct load l = {
+        .options = o, .max_removed = REMOVED_SHARE_MAX, .is_share = true, .started_ns = clock_now_ns()};
     l.reader = (struct card_reader){.hosts = &o->hosts, .report = &l.report};
     l.writer = (struct writer){.client = &l.client, .report = &l.report, .progress = &l.progress};
     int code = load_read_flags(&l);

@@ -188,7 +188,7 @@ static int lock_acquire(struct lock *l)
 static int lock_send_release(struct lock *l)
 {
     struct client *c = l->client;
-    bool in_transaction = !client_is_full(c);
+    bool in_transaction = !c->full;
     lock_watch(l);
     if (in_transaction)
         lock_begin(l);

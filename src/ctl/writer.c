@@ -294,7 +294,7 @@ static int writer_flush(struct writer *w)
     }
     writer_count_batch(w, b);
     writer_batch_clear(b);
-    return client_flush(w->client);
+    return redis_client_flush(w->client->redis);
 }
 
 int writer_add(struct writer *w, const struct card *card, int64_t line)
