@@ -298,7 +298,7 @@ static int keys_list_read(struct client *c, struct key_list *l)
     l->members = client_copy_reply(c, client_receive_or_wrongtype(c));
     if (l->members != NULL && reply_is_wrongtype(l->members))
         (void)keys_fail_wrongtype(c, "set", c->api_keys);
-    size_t members = client_status(c) == 0 ? l->members->elements : 0;
+    size_t members = l->members != NULL && client_status(c) == 0 ? l->members->elements : 0;
     l->key = calloc(members + 1, sizeof *l->key);
     if (l->key == NULL)
         return client_fail_memory(c);

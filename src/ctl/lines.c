@@ -29,14 +29,6 @@ static int lines_make_copy(void)
     return copy < 0 || unlink(path) != 0 ? -errno : copy;
 }
 
-static bool lines_write_all(int fd, const char *bytes, size_t n)
-{
-    ssize_t written = 0;
-    for (; n > 0 && written >= 0; bytes += written, n -= (size_t)written)
-        written = write(fd, bytes, n);
-    return n == 0;
-}
-
 /* Copies the rest of the input, and reads the copy from now on. */
 static int lines_copy(struct lines *l, const char *name)
 {
@@ -46,8 +38,8 @@ static int lines_copy(struct lines *l, const char *name)
     int err = copy < 0 ? -copy : 0;
     ssize_t n = 1;
     while (err == 0 && (n = read(l->fd, piece, sizeof piece)) > 0)
-        if (!lines_write_all(copy, piece, (size_t)n))
-            err = errno;
+        for (ssize_t at = 0, written = 0; at < n && err == 0; at += written)
+            err = (written = write(copy, piece + at, (size_t)(n - at))) < 0 ? errno : 0;
     if (n < 0)
         show_message("cannot read %s: %s", name, strerror(errno));
     else if (err != 0)

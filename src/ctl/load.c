@@ -492,14 +492,6 @@ static int load_preview(struct load *l)
     return load_finish_output(l);
 }
 
-/* Redis cannot be reached. */
-static int load_preview_alone(const struct load *l)
-{
-    print_line(stdout, "%zu channel%s, %lld refused; not compared with Redis", l->channels,
-               plural((int64_t)l->channels), (long long)l->writer.counts.refused);
-    return load_finish_output(l);
-}
-
 /* --- The command --- */
 
 static int load_open(struct load *l, const char *path)
@@ -550,8 +542,13 @@ static int load_all(struct load *l)
     code = client_open(&l->client, l->options, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
         return l->dry_run ? load_preview(l) : load_run(l);
-    bool may_pass = l->client.redis != NULL && !redis_client_is_rejected(l->client.redis);
-    return l->dry_run && may_pass && client_status(&l->client) != 0 ? load_preview_alone(l) : code;
+    struct redis_client *redis = l->client.redis;
+    bool is_unreachable = redis != NULL && client_status(&l->client) != 0 && !redis_client_is_rejected(redis);
+    if (!l->dry_run || !is_unreachable)
+        return code;
+    print_line(stdout, "%zu channel%s, %lld refused; not compared with Redis", l->channels,
+               plural((int64_t)l->channels), (long long)l->writer.counts.refused);
+    return load_finish_output(l);
 }
 
 int command_load(const struct options *o, const char *argument)

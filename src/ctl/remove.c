@@ -94,23 +94,16 @@ static int remove_print_result(const struct removal *r)
     return output_finish();
 }
 
-/* Returns the exit code. */
-static int remove_run(struct removal *r)
-{
-    int err = lock_run(&r->lock, &r->client, remove_channel, r);
-    if (err == -EINTR)
-        return 128 + interrupt_signal();
-    return err == 0 ? remove_print_result(r) : EXIT_FAILED;
-}
-
 int command_remove(const struct options *o, const char *argument)
 {
     struct removal r = {.id = 0};
     if (parse_int64(span_of(argument), &r.id) != 0)
         return usage_error("remove: expected the id of a channel, a 64-bit integer");
     int code = client_open(&r.client, o, CLIENT_CATALOGUE);
-    if (code == EXIT_OK)
-        code = remove_run(&r);
+    if (code == EXIT_OK) {
+        int err = lock_run(&r.lock, &r.client, remove_channel, &r);
+        code = err == 0 ? remove_print_result(&r) : err == -EINTR ? 128 + interrupt_signal() : EXIT_FAILED;
+    }
     client_close(&r.client);
     return code;
 }

@@ -553,23 +553,18 @@ static int verify_print_summary(const struct verify *v)
     return problems == 0 ? code : EXIT_FAILED;
 }
 
-/* Returns the exit code. */
-static int verify_run(struct verify *v)
-{
-    progress_start(&v->progress, "key", 0);
-    verify_check_all(v);
-    progress_end(&v->progress);
-    return client_status(&v->client) == 0 ? verify_print_summary(v) : client_print_error(&v->client);
-}
-
 int command_verify(const struct options *o, const char *argument)
 {
     (void)argument;
     struct verify v = {.hosts = &o->hosts, .now = clock_wall_s()};
     report_init(&v.report, stdout);
     int code = client_open(&v.client, o, CLIENT_CATALOGUE);
-    if (code == EXIT_OK)
-        code = verify_run(&v);
+    if (code == EXIT_OK) {
+        progress_start(&v.progress, "key", 0);
+        verify_check_all(&v);
+        progress_end(&v.progress);
+        code = client_status(&v.client) == 0 ? verify_print_summary(&v) : client_print_error(&v.client);
+    }
     buf_fini(&v.scratch);
     client_close(&v.client);
     return code;

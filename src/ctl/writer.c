@@ -63,20 +63,6 @@ static bool writer_has_room(const struct batch *b, const struct card *card)
     return b->count < BATCH_CHANNELS_MAX && BATCH_BYTES_MAX - b->texts.len >= bytes;
 }
 
-static void writer_batch_add(struct batch *b, const struct card *card, int64_t line)
-{
-    assert(writer_has_room(b, card));
-    struct entry *e = &b->entry[b->count++];
-    *e = (struct entry){.card = *card, .line = line};
-    for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++) {
-        struct span text = card->row.value[f];
-        if (text.data == NULL)
-            continue;
-        e->card.row.value[f].data = b->texts.data + b->texts.len;
-        buf_append_span(&b->texts, text);
-    }
-}
-
 /* --- What Redis holds --- */
 
 /* A key of another type may belong to another program: the line is refused, and the key not overwritten. */
@@ -299,10 +285,18 @@ static int writer_flush(struct writer *w)
 
 int writer_add(struct writer *w, const struct card *card, int64_t line)
 {
-    int err = writer_has_room(w->batch, card) ? 0 : writer_flush(w);
-    if (err == 0)
-        writer_batch_add(w->batch, card, line);
-    return err == 0 && w->lock != NULL && lock_is_due(w->lock) ? writer_flush(w) : err;
+    struct batch *b = w->batch;
+    if (!writer_has_room(b, card) && writer_flush(w) != 0)
+        return -EIO;
+    assert(writer_has_room(b, card));
+    struct entry *e = &b->entry[b->count++];
+    *e = (struct entry){.card = *card, .line = line};
+    for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+        if (card->row.value[f].data != NULL)
+            e->card.row.value[f].data = b->texts.data + b->texts.len;
+        buf_append_span(&b->texts, card->row.value[f]);
+    }
+    return w->lock != NULL && lock_is_due(w->lock) ? writer_flush(w) : 0;
 }
 
 int writer_finish(struct writer *w)
