@@ -81,32 +81,6 @@ struct day {
     int64_t count;
 };
 
-struct days {
-    size_t used;
-    struct day day[HISTORY_DAYS_MAX]; /* ascending; equal-length dates compare as text */
-};
-
-static void channel_insert(struct days *days, struct day day)
-{
-    size_t at = days->used;
-    while (at > 0 && memcmp(day.date.data, days->day[at - 1].date.data, day.date.len) < 0)
-        at--;
-    if (at > 0 && span_equal(days->day[at - 1].date, day.date)) {
-        days->day[at - 1] = day;
-        return;
-    }
-    if (days->used < HISTORY_DAYS_MAX) {
-        memmove(&days->day[at + 1], &days->day[at], (days->used - at) * sizeof day);
-        days->day[at] = day;
-        days->used++;
-        return;
-    }
-    if (at == 0)
-        return; /* older than all that are kept */
-    memmove(&days->day[0], &days->day[1], (at - 1) * sizeof day);
-    days->day[at - 1] = day;
-}
-
 static bool channel_read_day(yyjson_val *key, yyjson_val *value, struct day *out)
 {
     out->date = (struct span){yyjson_get_str(key), yyjson_get_len(key)};
@@ -120,105 +94,87 @@ static bool channel_read_day(yyjson_val *key, yyjson_val *value, struct day *out
     return true;
 }
 
-static int channel_read_days(yyjson_val *object, struct days *days)
+/* By date, equal ones in the order of the text: the parser keeps its strings in this order. */
+static int channel_compare_days(const void *a, const void *b)
 {
+    const struct day *one = a;
+    const struct day *other = b;
+    int order = memcmp(one->date.data, other->date.data, DATE_LEN);
+    return order != 0 ? order : one->date.data < other->date.data ? -1 : 1;
+}
+
+/*
+ * Appends the days of a history to `days`, sorted. *doc, which they borrow from, is owned by the caller
+ * (yyjson_doc_free) in every case. Returns 0, -EINVAL or -ENOMEM.
+ */
+static int channel_read_days(struct span stored, struct buf *days, yyjson_doc **doc)
+{
+    char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
+    yyjson_read_err problem;
+    *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, NULL, &problem);
+    if (*doc == NULL && problem.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+        return -ENOMEM;
+    yyjson_val *object = yyjson_doc_get_root(*doc);
     if (!yyjson_is_obj(object))
         return -EINVAL;
-    yyjson_obj_iter iter;
-    yyjson_obj_iter_init(object, &iter);
-    yyjson_val *key = NULL;
-    while ((key = yyjson_obj_iter_next(&iter)) != NULL) {
+    yyjson_obj_iter iter = yyjson_obj_iter_with(object);
+    for (yyjson_val *key = NULL; (key = yyjson_obj_iter_next(&iter)) != NULL;) {
         struct day day;
         if (!channel_read_day(key, yyjson_obj_iter_get_val(key), &day))
             return -EINVAL;
-        channel_insert(days, day);
+        buf_append(days, &day, sizeof day);
     }
-    return 0;
+    if (days->len > 0)
+        qsort(days->data, days->len / sizeof(struct day), sizeof(struct day), channel_compare_days);
+    return buf_error(days);
 }
 
-static void channel_write_days(struct buf *out, const struct days *days)
+/* Writes the latest days; of those with the same date the last one. */
+static void channel_write_days(struct buf *out, struct day *day, size_t count)
 {
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (i + 1 == count || !span_equal(day[i].date, day[i + 1].date))
+            day[kept++] = day[i];
+    size_t first = kept > HISTORY_DAYS_MAX ? kept - HISTORY_DAYS_MAX : 0;
     buf_append_char(out, '{');
-    for (size_t i = 0; i < days->used; i++) {
-        if (i > 0)
-            buf_append_char(out, ',');
-        buf_append_char(out, '"');
-        buf_append_span(out, days->day[i].date);
+    for (size_t i = first; i < kept; i++) {
+        buf_append_str(out, i > first ? ",\"" : "\"");
+        buf_append_span(out, day[i].date);
         buf_append_str(out, "\":");
-        buf_append_int(out, days->day[i].count);
+        buf_append_int(out, day[i].count);
     }
     buf_append_char(out, '}');
 }
 
-/* NULL with -EINVAL, or with -ENOMEM, in *err. Owned by the caller (yyjson_doc_free). */
-static yyjson_doc *channel_parse(struct span stored, int *err)
-{
-    char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
-    yyjson_read_err problem;
-    yyjson_doc *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, NULL, &problem);
-    bool no_memory = problem.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION;
-    *err = doc != NULL ? 0 : no_memory ? -ENOMEM : -EINVAL;
-    return doc;
-}
-
 static int channel_write_parsed(struct buf *out, struct span stored)
 {
-    struct days days = {0};
-    int err = 0;
-    yyjson_doc *doc = channel_parse(stored, &err);
-    if (err == -ENOMEM) {
+    struct buf days = BUF_INIT;
+    yyjson_doc *doc = NULL;
+    int err = channel_read_days(stored, &days, &doc);
+    if (err == 0)
+        channel_write_days(out, (void *)days.data, days.len / sizeof(struct day));
+    else if (err == -ENOMEM)
         out->error = err;
-        return 0;
-    }
-    if (err == 0)
-        err = channel_read_days(yyjson_doc_get_root(doc), &days);
-    if (err == 0)
-        channel_write_days(out, &days);
     yyjson_doc_free(doc);
-    return err;
-}
-
-static int channel_compare_dates(const void *a, const void *b)
-{
-    return memcmp(a, b, DATE_LEN);
-}
-
-/* Collects the dates in `dates`, DATE_LEN bytes each. Returns what is wrong, or NULL. */
-static const char *channel_check_counts(yyjson_val *object, struct buf *dates)
-{
-    yyjson_obj_iter iter;
-    yyjson_val *key = NULL;
-    yyjson_obj_iter_init(object, &iter);
-    while ((key = yyjson_obj_iter_next(&iter)) != NULL) {
-        struct day day;
-        if (!channel_read_day(key, yyjson_obj_iter_get_val(key), &day))
-            return NULL;
-        if (day.count < 0)
-            return "has a count below 0";
-        buf_append_span(dates, day.date);
-    }
-    return NULL;
-}
-
-static const char *channel_check_dates(struct buf *dates)
-{
-    if (dates->len > 0)
-        qsort(dates->data, dates->len / DATE_LEN, DATE_LEN, channel_compare_dates);
-    for (size_t at = DATE_LEN; at < dates->len; at += DATE_LEN)
-        if (channel_compare_dates(dates->data + at - DATE_LEN, dates->data + at) == 0)
-            return "has a day twice";
-    return NULL;
+    buf_fini(&days);
+    return err == -EINVAL ? err : 0;
 }
 
 static const char *channel_check_history(struct span stored, struct buf *scratch)
 {
-    int err = 0;
-    yyjson_doc *doc = channel_parse(stored, &err);
+    const char *fault = NULL;
+    yyjson_doc *doc = NULL;
+    int err = channel_read_days(stored, scratch, &doc);
+    const struct day *day = (const void *)scratch->data;
+    for (size_t i = 0; err == 0 && i < scratch->len / sizeof *day && fault == NULL; i++) {
+        bool repeated = i > 0 && span_equal(day[i - 1].date, day[i].date);
+        fault = day[i].count < 0 ? "has a count below 0" : repeated ? "has a day twice" : NULL;
+    }
     if (err == -ENOMEM)
         scratch->error = err;
-    const char *wrong = channel_check_counts(yyjson_doc_get_root(doc), scratch);
     yyjson_doc_free(doc);
-    return wrong == NULL && buf_error(scratch) == 0 ? channel_check_dates(scratch) : wrong;
+    return fault;
 }
 
 /* The form in which a history is served. */
