@@ -28,15 +28,17 @@ static struct redis_view health_view_redis(const struct health *h)
     bool seen = true;
     struct redis_view v = {.lost = 0};
     for (int i = 0; i < h->worker_count; i++) {
-        struct worker_status w = worker_status(h->workers[i]);
+        const struct worker_status *w = worker_status(h->workers[i]);
+        enum worker_redis redis = w->redis;
+        uint64_t lost_ms = w->redis_lost_ms;
         const struct cache_metrics *m = &worker_metrics(h->workers[i])->cache;
         v.missing = v.missing || metric_get(&m->catalogue_missing) > 0;
         v.by_ttl = v.by_ttl || metric_get(&m->cache_by_ttl) > 0;
-        if (w.redis == WORKER_REDIS_READY)
+        if (redis == WORKER_REDIS_READY)
             continue;
-        uint64_t away_ms = w.redis_lost_ms < now ? now - w.redis_lost_ms : 0;
+        uint64_t away_ms = lost_ms < now ? now - lost_ms : 0;
         v.lost++;
-        seen = seen && w.redis == WORKER_REDIS_LOST;
+        seen = seen && redis == WORKER_REDIS_LOST;
         v.away_ms = MAX(v.away_ms, away_ms);
     }
     if (seen && v.lost == 0)
@@ -71,7 +73,7 @@ static bool health_check_workers(const struct health *h, struct buf *why)
     uint64_t now = clock_now_ms();
     bool live = true;
     for (int i = 0; i < h->worker_count; i++) {
-        uint64_t ticked = worker_status(h->workers[i]).ticked_ms;
+        uint64_t ticked = worker_status(h->workers[i])->ticked_ms;
         live = live && (ticked >= now || now - ticked < LIVE_LIMIT_MS);
     }
     return health_check_one(why, live, "workers", "a worker's loop is stuck");

@@ -236,14 +236,14 @@ static int reload_count_unmoved(const struct reload *r)
 {
     int count = 0;
     for (int i = 0; i < r->options.worker_count; i++)
-        count += worker_status(r->options.workers[i]).redis_number != r->newest->number;
+        count += worker_status(r->options.workers[i])->redis_number != r->newest->number;
     return count;
 }
 
 static bool reload_one_is_lost(const struct reload *r)
 {
     for (int i = 0; i < r->options.worker_count; i++)
-        if (worker_status(r->options.workers[i]).redis != WORKER_REDIS_READY)
+        if (worker_status(r->options.workers[i])->redis != WORKER_REDIS_READY)
             return true;
     return false;
 }
@@ -256,9 +256,9 @@ static void reload_move_workers(struct reload *r)
     if (!r->moving)
         return;
     for (int i = 0; i < r->options.worker_count; i++) {
-        struct worker_status w = worker_status(r->options.workers[i]);
-        bool ready = w.redis == WORKER_REDIS_READY;
-        if (w.redis_number == r->newest->number || (ready && !next))
+        const struct worker_status *w = worker_status(r->options.workers[i]);
+        bool ready = w->redis == WORKER_REDIS_READY;
+        if (w->redis_number == r->newest->number || (ready && !next))
             continue;
         next = next && !ready;
         worker_use_redis(r->options.workers[i], r->newest);

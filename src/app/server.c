@@ -101,7 +101,7 @@ static void server_write_workers(const struct server *s, struct buf *out)
                        "1 while the Redis connection of the worker is ready.");
     for (int i = 0; i < s->worker_count; i++)
         buf_printf(out, "channeld_worker_redis_connected{worker=\"%d\"} %d\n", i,
-                   worker_status(s->workers[i]).redis == WORKER_REDIS_READY ? 1 : 0);
+                   worker_status(s->workers[i])->redis == WORKER_REDIS_READY ? 1 : 0);
     metrics_write_head(out, "channeld_worker_connections", "gauge",
                        "Open client connections of the worker, without those over the limit.");
     for (int i = 0; i < s->worker_count; i++)

@@ -44,8 +44,7 @@ struct worker {
     atomic_bool finished;
     atomic_bool look_up;                    /* the names of Redis shall be looked up */
     _Atomic(struct redis_config *) offered; /* to be used next, with a reference; NULL: none */
-    _Atomic enum worker_redis redis;        /* stored after what is valid in this state */
-    _Atomic uint64_t redis_lost_ms, redis_number, ticked_ms;
+    struct worker_status status;
     struct worker_metrics metrics;
 };
 
@@ -93,17 +92,17 @@ static void worker_on_connection(void *arg, bool ready)
 {
     struct worker *w = arg;
     if (ready)
-        atomic_store(&w->redis_number, cache_redis_number(w->cache));
+        atomic_store(&w->status.redis_number, cache_redis_number(w->cache));
     else
-        atomic_store(&w->redis_lost_ms, cache_lost_ms(w->cache));
-    atomic_store(&w->redis, ready ? WORKER_REDIS_READY : WORKER_REDIS_LOST);
+        atomic_store(&w->status.redis_lost_ms, cache_lost_ms(w->cache));
+    atomic_store(&w->status.redis, ready ? WORKER_REDIS_READY : WORKER_REDIS_LOST);
     (void)uv_async_send(w->options.changed);
 }
 
 static void worker_on_tick(uv_timer_t *tick)
 {
     struct worker *w = tick->data;
-    atomic_store_explicit(&w->ticked_ms, clock_now_ms(), memory_order_relaxed);
+    atomic_store_explicit(&w->status.ticked_ms, clock_now_ms(), memory_order_relaxed);
 }
 
 /* Counts iterations of timers and close callbacks, which no socket event begins. */
@@ -286,7 +285,7 @@ int worker_new(const struct worker_options *options, struct worker **out)
         return -ENOMEM;
     w->options = *options;
     (void)snprintf(w->client_name, sizeof w->client_name, "channeld-%d", options->number);
-    atomic_store(&w->ticked_ms, clock_now_ms());
+    atomic_store(&w->status.ticked_ms, clock_now_ms());
     int err = loop_open(&w->loop, options->descriptors);
     if (err != 0) {
         free(w);
@@ -333,15 +332,9 @@ void worker_use_redis(struct worker *w, struct redis_config *redis)
     (void)uv_async_send(&w->wake);
 }
 
-struct worker_status worker_status(const struct worker *w)
+const struct worker_status *worker_status(const struct worker *w)
 {
-    enum worker_redis redis = atomic_load(&w->redis); /* before what is valid in this state */
-    return (struct worker_status){
-        .redis = redis,
-        .redis_lost_ms = atomic_load(&w->redis_lost_ms),
-        .redis_number = atomic_load(&w->redis_number),
-        .ticked_ms = atomic_load_explicit(&w->ticked_ms, memory_order_relaxed),
-    };
+    return &w->status;
 }
 
 const struct worker_metrics *worker_metrics(const struct worker *w)

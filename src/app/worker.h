@@ -67,12 +67,12 @@ struct worker_options {
 /* The Redis connection of a worker. */
 enum worker_redis { WORKER_REDIS_NEVER_READY, WORKER_REDIS_READY, WORKER_REDIS_LOST };
 
-/* The state of a worker, for other threads. */
+/* The state of a worker, for other threads. They read `redis` before what is valid in its state. */
 struct worker_status {
-    enum worker_redis redis;
-    uint64_t redis_lost_ms; /* boot clock; see cache_lost_ms. Valid if it is lost */
-    uint64_t redis_number;  /* the settings that its connection uses; 0: it never had one */
-    uint64_t ticked_ms;     /* monotonic clock; when the timer of the loop last fired */
+    _Atomic enum worker_redis redis;
+    _Atomic uint64_t redis_lost_ms; /* boot clock; see cache_lost_ms. Valid if it is lost */
+    _Atomic uint64_t redis_number;  /* the settings that its connection uses; 0: it never had one */
+    _Atomic uint64_t ticked_ms;     /* monotonic clock; when the timer of the loop last fired */
 };
 
 /* Creates everything and binds the listener, unless it is shared. Owned by the caller. Returns 0 or a
@@ -92,7 +92,7 @@ void worker_look_up_names(struct worker *w);
  * PHASE_EXITING. */
 void worker_use_redis(struct worker *w, struct redis_config *redis);
 
-struct worker_status worker_status(const struct worker *w);
+const struct worker_status *worker_status(const struct worker *w);
 const struct worker_metrics *worker_metrics(const struct worker *w);
 
 /* True when its listener is closed and no connection is left, except those that other workers have handed

@@ -173,9 +173,6 @@ static int settings_read_variable_or_default(const struct reader *r, struct sett
         buf_printf(r->error, "%s and %s: set one of them, not both", name, file_name);
         return -EINVAL;
     }
-    args->source[i] = args->file[i] != NULL ? SETTING_VARIABLE_FILE
-                      : value != NULL       ? SETTING_VARIABLE
-                                            : SETTING_DEFAULT;
     return args->file[i] != NULL ? 0 : settings_set_value(r, s, value != NULL ? value : s->fallback);
 }
 
@@ -225,10 +222,10 @@ static int settings_read_flag(const struct reader *r, struct settings_args *args
         args->flag[plain - args->flags] = value != NULL ? value : "";
         return 0;
     }
-    unsigned char *source = &args->source[s - r->settings->table];
-    bool both = *source == (is_file ? SETTING_FLAG : SETTING_FLAG_FILE);
-    *source = is_file ? SETTING_FLAG_FILE : SETTING_FLAG;
-    args->file[s - r->settings->table] = is_file ? value : NULL;
+    size_t i = (size_t)(s - r->settings->table);
+    bool both = args->is_flag[i] && (args->file[i] != NULL) != is_file;
+    args->is_flag[i] = true;
+    args->file[i] = is_file ? value : NULL;
     if (both)
         return settings_fail(r, s, "give the value or its file, not both");
     return is_file ? 0 : settings_set_value(r, s, value);
@@ -262,7 +259,7 @@ int settings_read(const struct settings *s, void *target, struct settings_args *
     assert(s->count <= SETTINGS_ROWS_MAX && args->flag_count <= SETTINGS_FLAGS_MAX);
     int words = settings_read_words(&r, args);
     for (size_t i = 0; i < s->count && words >= 0; i++) {
-        int err = args->source[i] == SETTING_DEFAULT ? settings_read_variable_or_default(&r, args, i) : 0;
+        int err = args->is_flag[i] ? 0 : settings_read_variable_or_default(&r, args, i);
         words = err != 0 ? err : words;
     }
     return words;
@@ -361,11 +358,10 @@ void settings_write_source(struct buf *out, const struct settings *s, const stru
     while (i < s->count && strcmp(s->table[i].name, name) != 0)
         i++;
     assert(i < s->count);
-    enum setting_source source = (enum setting_source)args->source[i];
-    bool is_file = source == SETTING_FLAG_FILE || source == SETTING_VARIABLE_FILE;
+    bool is_file = args->file[i] != NULL;
     char variable[ENV_NAME_MAX];
     settings_env_name(s, &s->table[i], is_file ? "_FILE" : "", variable);
-    if (source == SETTING_FLAG || source == SETTING_FLAG_FILE)
+    if (args->is_flag[i])
         buf_printf(out, "--%s%s", name, is_file ? "-file" : "");
     else
         buf_append_str(out, variable);

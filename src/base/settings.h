@@ -55,15 +55,6 @@ struct settings_flag {
     const char *help;
 };
 
-/* Where the value of a setting comes from. */
-enum setting_source {
-    SETTING_DEFAULT,
-    SETTING_VARIABLE,
-    SETTING_VARIABLE_FILE,
-    SETTING_FLAG,
-    SETTING_FLAG_FILE
-};
-
 enum { SETTINGS_ROWS_MAX = 64, SETTINGS_FLAGS_MAX = 16 };
 
 /* A command line and the results of parsing it. */
@@ -72,8 +63,8 @@ struct settings_args {
     char **argv;                       /* permuted: it begins with the words that are not flags afterwards */
     const struct settings_flag *flags; /* flag_count of them */
     size_t flag_count;
-    const char *flag[SETTINGS_FLAGS_MAX];    /* out: the value of each that was given, "" where it has none */
-    unsigned char source[SETTINGS_ROWS_MAX]; /* out: an enum setting_source for each setting */
+    const char *flag[SETTINGS_FLAGS_MAX]; /* out: the value of each that was given, "" where it has none */
+    bool is_flag[SETTINGS_ROWS_MAX];      /* out: the setting was given by a flag, not by a variable */
     const char
         *file[SETTINGS_ROWS_MAX]; /* out: the file of each value, of argv or the environment; NULL: none */
 };
