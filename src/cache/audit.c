@@ -104,9 +104,9 @@ static void audit_report(const struct audit *a, bool is_of_keys)
     struct log_line line;
     struct buf key = BUF_INIT;
     if (is_of_keys)
-        keyspace_api_keys(a->parts->keyspace, &key);
+        keyspace_append(a->parts->keyspace, &key, KEYSPACE_API_KEYS);
     else if (a->audited.kind == AUDITED_LIST)
-        keyspace_index(a->parts->keyspace, &key);
+        keyspace_append(a->parts->keyspace, &key, KEYSPACE_INDEX);
     else
         keyspace_card(a->parts->keyspace, &key, a->audited.id);
     metric_add(&a->parts->metrics->cache_audit_failures_total, 1);

@@ -52,7 +52,7 @@ const struct buf *commands_link(struct commands *c, struct span link)
 static void body_begin_index_command(struct commands *c, struct span name, size_t words)
 {
     buf_clear(&c->key);
-    keyspace_index(c->keyspace, &c->key);
+    keyspace_append(c->keyspace, &c->key, KEYSPACE_INDEX);
     command_begin_with_key(&c->command, name, &c->key, words);
 }
 
@@ -74,7 +74,7 @@ const struct buf *commands_index_size(struct commands *c)
 const struct buf *commands_info_count(struct commands *c)
 {
     buf_clear(&c->key);
-    keyspace_api_key_info(c->keyspace, &c->key);
+    keyspace_append(c->keyspace, &c->key, KEYSPACE_API_KEY_INFO);
     command_begin_with_key(&c->command, SPAN("HLEN"), &c->key, 0);
     return &c->command;
 }
@@ -83,7 +83,7 @@ const struct buf *commands_info_count(struct commands *c)
 static const struct buf *body_begin_set_command(struct commands *c, struct span name, size_t words)
 {
     buf_clear(&c->key);
-    keyspace_api_keys(c->keyspace, &c->key);
+    keyspace_append(c->keyspace, &c->key, KEYSPACE_API_KEYS);
     command_begin_with_key(&c->command, name, &c->key, words);
     return &c->command;
 }
@@ -139,11 +139,11 @@ int commands_init(struct commands *c, const struct keyspace *keyspace)
     int summary = body_init_hmget(c, CHANNEL_SUMMARY);
     command_add(&c->infos, SPAN("HMGET"));
     buf_clear(&c->key);
-    keyspace_api_key_info(keyspace, &c->key);
+    keyspace_append(keyspace, &c->key, KEYSPACE_API_KEY_INFO);
     command_add_buf(&c->infos, &c->key);
     command_add(&c->members, SPAN("SMISMEMBER"));
     buf_clear(&c->key);
-    keyspace_api_keys(keyspace, &c->key);
+    keyspace_append(keyspace, &c->key, KEYSPACE_API_KEYS);
     command_add_buf(&c->members, &c->key);
     bool keys_failed = buf_error(&c->infos) != 0 || buf_error(&c->members) != 0;
     return card != 0 || summary != 0 || keys_failed ? -ENOMEM : 0;

@@ -148,7 +148,7 @@ static void fetch_append_key(const struct fetch *f, enum part part, struct buf *
     if (part == PART_LINK)
         keyspace_link(keyspace, out, fetch_link_of(f));
     else if (part == PART_INDEX)
-        keyspace_index(keyspace, out);
+        keyspace_append(keyspace, out, KEYSPACE_INDEX);
     else
         keyspace_card(keyspace, out, f->card.id);
 }

@@ -14,9 +14,9 @@
 int stream_init(struct stream *s, const struct cache_parts *parts, const struct stream_limits *limits)
 {
     *s = (struct stream){.parts = parts, .limits = *limits, .possible_losses = 1, .key_count = -1};
-    keyspace_index(parts->keyspace, &s->index_key);
-    keyspace_api_keys(parts->keyspace, &s->api_keys_key);
-    keyspace_api_key_info(parts->keyspace, &s->api_key_info_key);
+    keyspace_append(parts->keyspace, &s->index_key, KEYSPACE_INDEX);
+    keyspace_append(parts->keyspace, &s->api_keys_key, KEYSPACE_API_KEYS);
+    keyspace_append(parts->keyspace, &s->api_key_info_key, KEYSPACE_API_KEY_INFO);
     bool keys_complete = buf_error(&s->api_keys_key) == 0 && buf_error(&s->api_key_info_key) == 0;
     return keys_complete ? buf_error(&s->index_key) : -ENOMEM;
 }

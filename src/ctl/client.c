@@ -171,17 +171,17 @@ int client_reopen(struct client *c)
 static int client_name_keys(struct client *c)
 {
     enum { NAMES_BYTES_MAX = 1024 };
-    static void (*const append[])(const struct keyspace *, struct buf *) = {
-        keyspace_index,        keyspace_index_next, keyspace_api_keys,
-        keyspace_api_key_info, keyspace_loader,     keyspace_samples};
-    struct span *const names[] = {&c->index,        &c->index_next, &c->api_keys,
-                                  &c->api_key_info, &c->loader,     &c->samples};
+    const struct {
+        struct span *key, name;
+    } names[] = {{&c->index, KEYSPACE_INDEX},       {&c->index_next, KEYSPACE_INDEX_NEXT},
+                 {&c->api_keys, KEYSPACE_API_KEYS}, {&c->api_key_info, KEYSPACE_API_KEY_INFO},
+                 {&c->loader, KEYSPACE_LOADER},     {&c->samples, KEYSPACE_SAMPLES}};
     if (buf_reserve(&c->names, NAMES_BYTES_MAX) != 0) /* so that the texts do not move */
         return -ENOMEM;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         size_t at = c->names.len;
-        append[i](c->keys, &c->names);
-        *names[i] = span_skip(buf_span(&c->names), at);
+        keyspace_append(c->keys, &c->names, names[i].name);
+        *names[i].key = span_skip(buf_span(&c->names), at);
     }
     return 0;
 }

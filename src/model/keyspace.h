@@ -38,50 +38,24 @@ void keyspace_card(const struct keyspace *k, struct buf *out, int64_t id);
 /* String: the id of the channel. */
 void keyspace_link(const struct keyspace *k, struct buf *out, struct span link);
 
+/* The key with one of these names behind the prefix. */
 static inline void keyspace_append(const struct keyspace *k, struct buf *out, struct span name)
 {
     buf_append_span(out, keyspace_prefix(k));
     buf_append_span(out, name);
 }
 
-/* Sorted set: the ids in the order of the list. */
-static inline void keyspace_index(const struct keyspace *k, struct buf *out)
-{
-    keyspace_append(k, out, SPAN("index"));
-}
-
-/* Sorted set that a replacing load builds. */
-static inline void keyspace_index_next(const struct keyspace *k, struct buf *out)
-{
-    keyspace_append(k, out, SPAN("index.next"));
-}
-
-/* Set of the digests of API keys. */
-static inline void keyspace_api_keys(const struct keyspace *k, struct buf *out)
-{
-    keyspace_append(k, out, SPAN("api_keys"));
-}
-
-/* Hash of their names and expiries, by digest. */
-static inline void keyspace_api_key_info(const struct keyspace *k, struct buf *out)
-{
-    keyspace_append(k, out, SPAN("api_key_info"));
-}
-
-/* String: the lock of a running load. */
-static inline void keyspace_loader(const struct keyspace *k, struct buf *out)
-{
-    keyspace_append(k, out, SPAN("loader"));
-}
+#define KEYSPACE_INDEX        SPAN("index")        /* sorted set: the ids in the order of the list */
+#define KEYSPACE_INDEX_NEXT   SPAN("index.next")   /* sorted set that a replacing load builds */
+#define KEYSPACE_API_KEYS     SPAN("api_keys")     /* set of the digests of API keys */
+#define KEYSPACE_API_KEY_INFO SPAN("api_key_info") /* hash of their names and expiries, by digest */
+#define KEYSPACE_LOADER       SPAN("loader")       /* string: the lock of a running load */
 
 /*
  * String: how many channels the catalogue has, all of them samples. No link has this name, which is one of a
  * link key so that whoever may write links may write it.
  */
-static inline void keyspace_samples(const struct keyspace *k, struct buf *out)
-{
-    keyspace_append(k, out, SPAN("link:samples"));
-}
+#define KEYSPACE_SAMPLES SPAN("link:samples")
 
 /* --- The reverse --- */
 

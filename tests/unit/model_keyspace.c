@@ -24,16 +24,16 @@ TEST_CASE(keys_follow_the_schema)
     keyspace_link(&k, &out, SPAN("https://max.ru/news"));
     assert_buf(&out, "channels:link:https://max.ru/news");
     buf_clear(&out);
-    keyspace_index(&k, &out);
+    keyspace_append(&k, &out, KEYSPACE_INDEX);
     assert_buf(&out, "channels:index");
     buf_clear(&out);
-    keyspace_index_next(&k, &out);
+    keyspace_append(&k, &out, KEYSPACE_INDEX_NEXT);
     assert_buf(&out, "channels:index.next");
     buf_clear(&out);
-    keyspace_api_keys(&k, &out);
+    keyspace_append(&k, &out, KEYSPACE_API_KEYS);
     assert_buf(&out, "channels:api_keys");
     buf_clear(&out);
-    keyspace_loader(&k, &out);
+    keyspace_append(&k, &out, KEYSPACE_LOADER);
     assert_buf(&out, "channels:loader");
 }
 
