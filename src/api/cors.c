@@ -13,8 +13,8 @@ static bool cors_is_ipv6(struct span host)
 {
     char text[IP_TEXT_MAX];
     struct ip ip;
-    return span_find(host, ':') < host.len && ip_parse(host, &ip) == 0 &&
-           span_equal((struct span){text, ip_write(&ip, text)}, host);
+    size_t len = span_find(host, ':') < host.len && ip_parse(host, &ip) == 0 ? ip_write(&ip, text) : 0;
+    return len > 0 && span_equal((struct span){text, len}, host);
 }
 
 /* NULL, or the reason why browsers do not send this port. The default port is never sent. */
