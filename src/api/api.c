@@ -178,7 +178,7 @@ static inline void api_respond_content(struct call *call)
         api_respond_error(call, API_ERROR_PRECONDITION_FAILED);
         return;
     }
-    if (r->status == 200 && !http_exchange_admit(call->exchange, r))
+    if (r->status == 200 && r->body->len > HTTP_RESPONSE_LARGE && !http_exchange_admit(call->exchange, r))
         return;
     if (coding != CODING_IDENTITY && r->status == 200)
         metric_add(&call->api->options.metrics->coded_responses_total[coding - 1], 1);
@@ -357,8 +357,7 @@ static void api_handle_call(struct call *call)
 {
     struct api *a = call->api;
     const struct http_request *request = http_exchange_request(call->exchange);
-    struct route_id id = {0};
-    call->route = route_match(a->base_path, request->path, &id);
+    call->route = params_match(&call->params, a->base_path, request->path);
     /* Without compression every client is taken for one that accepts only identity. */
     call->codings = http_accept_encoding(
         a->options.settings.compression != 0 ? request->field[HTTP_FIELD_ACCEPT_ENCODING] : SPAN_ABSENT);
@@ -368,7 +367,7 @@ static void api_handle_call(struct call *call)
     }
     if (api_respond_to_method(call, request->method))
         return;
-    int err = params_parse(&a->parser, &call->params, request, call->route, &id);
+    int err = params_parse(&a->parser, &call->params, request, call->route);
     if (err == -ENOENT)
         metric_add(&a->options.metrics->auth_total[AUTH_MISSING], 1);
     if (err == 0)

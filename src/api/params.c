@@ -20,9 +20,10 @@ static bool params_is_segment(struct span s)
     return s.len > 0 && span_find(s, '/') == s.len && uri_find_encoded_slash(s) == s.len;
 }
 
-enum route route_match(struct span base_path, struct span path, struct route_id *id)
+enum route params_match(struct params *p, struct span base_path, struct span path)
 {
     static const struct span by_id = {"channel/by-id/", 14};
+    *p = (struct params){.error = API_ERROR_NONE};
     if (!span_starts_with(path, base_path))
         return ROUTE_NONE;
     struct span whole = span_skip(path, base_path.len);
@@ -34,8 +35,10 @@ enum route route_match(struct span base_path, struct span path, struct route_id 
     if (!span_starts_with(rest, by_id))
         return span_equal(whole, SPAN("openapi.json")) ? ROUTE_OPENAPI : ROUTE_NONE;
     struct span last = span_skip(rest, by_id.len);
-    id->error = parse_int64(last, &id->number);
-    return id->error == 0 || params_is_segment(last) ? ROUTE_CARD_BY_ID : ROUTE_NONE;
+    int err = parse_int64(last, &p->cache.number);
+    if (err != 0)
+        p->error = err == -ERANGE ? API_ERROR_CHANNEL_NOT_FOUND : API_ERROR_BAD_CHANNEL_ID;
+    return err == 0 || params_is_segment(last) ? ROUTE_CARD_BY_ID : ROUTE_NONE;
 }
 
 /* --- keys --- */
@@ -137,16 +140,6 @@ static void params_parse_page(struct params *p, const struct http_request *reque
         params_fail_if_authorised(p, API_ERROR_BAD_PAGE);
 }
 
-static void params_set_id(struct params *p, const struct route_id *id)
-{
-    p->cache.type = QUERY_CARD;
-    p->cache.number = id->number;
-    if (id->error == -ERANGE)
-        params_fail_if_authorised(p, API_ERROR_CHANNEL_NOT_FOUND);
-    else if (id->error != 0)
-        params_fail_if_authorised(p, API_ERROR_BAD_CHANNEL_ID);
-}
-
 static void params_parse_link(struct params *p, const struct http_request *request,
                               const struct link_hosts *hosts, struct buf *scratch)
 {
@@ -168,9 +161,8 @@ static void params_parse_link(struct params *p, const struct http_request *reque
 }
 
 int params_parse(struct params_parser *parser, struct params *p, const struct http_request *request,
-                 enum route route, const struct route_id *id)
+                 enum route route)
 {
-    *p = (struct params){.error = API_ERROR_NONE};
     struct buf *scratch = &parser->scratch;
     int err = params_parse_key(parser, p, request);
     if (err != 0)
@@ -179,7 +171,7 @@ int params_parse(struct params_parser *parser, struct params *p, const struct ht
     if (route == ROUTE_LIST)
         params_parse_page(p, request, scratch);
     else if (route == ROUTE_CARD_BY_ID)
-        params_set_id(p, id);
+        p->cache.type = p->error == API_ERROR_NONE ? QUERY_CARD : QUERY_AUTH_ONLY;
     else if (route == ROUTE_CARD_BY_LINK)
         params_parse_link(p, request, &parser->hosts, scratch);
     else

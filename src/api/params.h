@@ -21,15 +21,6 @@ enum route { ROUTE_NONE, ROUTE_OPENAPI, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD
 /* Their names in logs and metrics. */
 #define ROUTE_NAMES "other", "openapi", "list", "card_by_id", "card_by_link"
 
-/* The path segment in the place of an id. */
-struct route_id {
-    int error; /* that of parse_int64: -EINVAL, or -ERANGE for an integer that no channel can have */
-    int64_t number;
-};
-
-/* The route of `path` (decoded) under `base_path` (begins and ends with a slash). *id is that of a card. */
-enum route route_match(struct span base_path, struct span path, struct route_id *id);
-
 /* --- Keys --- */
 
 /*
@@ -67,12 +58,16 @@ struct params_parser {
     struct digest_cache_entry digests[DIGEST_CACHE_SLOTS];
 };
 
+/* The route of `path` (decoded) under `base_path` (begins and ends with a slash). Sets *p, with the id of a
+ * card or its error. */
+enum route params_match(struct params *p, struct span base_path, struct span path);
+
 /*
- * Parses `request`, which matched `route` with `id`. The query borrows from the scratch buffer, in which a
- * decoded key does not remain. Returns 0, -ENOENT when there is no key or an empty one, or -ENOMEM.
+ * Parses `request`, after params_match. The query borrows from the scratch buffer, in which a decoded key
+ * does not remain. Returns 0, -ENOENT when there is no key or an empty one, or -ENOMEM.
  */
 int params_parse(struct params_parser *parser, struct params *p, const struct http_request *request,
-                 enum route route, const struct route_id *id) __attribute__((warn_unused_result));
+                 enum route route) __attribute__((warn_unused_result));
 
 /* The key is invalid: erases it. */
 void params_erase_key(const struct params *p);

@@ -63,14 +63,6 @@ static bool http_codings_parse_element(struct span element, int weight[NAMES])
     return true;
 }
 
-static bool http_codings_parse_list(struct span list, int weight[NAMES])
-{
-    while (list.data != NULL)
-        if (!http_codings_parse_element(span_next_element(&list), weight))
-            return false;
-    return true;
-}
-
 /*
  * The weight of "*" holds for the codings that are not named. Identity is acceptable unless it is refused; if
  * it is not named, any other acceptable coding is preferred.
@@ -103,7 +95,8 @@ struct http_codings http_accept_encoding(struct span field)
     int weight[NAMES];
     for (int i = 0; i < NAMES; i++)
         weight[i] = WEIGHT_ABSENT;
-    if (field.data == NULL || !http_codings_parse_list(field, weight))
-        return (struct http_codings){1U << CODING_IDENTITY, CODING_IDENTITY};
+    while (field.data != NULL)
+        if (!http_codings_parse_element(span_next_element(&field), weight))
+            return (struct http_codings){1U << CODING_IDENTITY, CODING_IDENTITY};
     return http_codings_choose(weight);
 }

@@ -92,9 +92,9 @@ uint64_t http_exchange_began_ns(const struct http_exchange *x);
 struct ip http_exchange_client(const struct http_exchange *x);
 
 /*
- * To be called before a 200 is sent. False if the response has to wait, since clients are slow to read so
- * many others (unsent_max in server.h): the handler must drop the body, since the bodies of responses that
- * wait are not bounded. `resume` is called then, unless the client disconnects.
+ * To be called before a 200 with a large body (HTTP_RESPONSE_LARGE) is sent. False if it has to wait, since
+ * clients are slow to read so many others (unsent_max in server.h): the handler must drop the body, since the
+ * bodies of responses that wait are not bounded. `resume` is called then, unless the client disconnects.
  */
 bool http_exchange_admit(struct http_exchange *x, const struct http_response *r);
 

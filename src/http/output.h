@@ -43,16 +43,13 @@ static inline bool http_output_full(const struct http_output *o)
     return o->count + 2 > HTTP_OUTPUT_MAX || o->heads.len + o->body_bytes >= HTTP_OUTPUT_BYTES;
 }
 
-/*
- * True if `body` may be added although up to `unsent_max` bytes of large bodies are unsent: it is not large,
- * counts already, or has room. A single body always has room.
- */
+/* True if `body`, which is large, may be added although up to `unsent_max` bytes of such bodies are unsent:
+ * it counts already, or has room. A single body always has room. */
 static inline bool http_output_has_room(const struct http_output *o, const struct blob *body,
                                         size_t unsent_max)
 {
     uint64_t unsent = metric_get(o->unsent);
-    return body->len <= HTTP_RESPONSE_LARGE || body->writes > 0 || unsent == 0 ||
-           (unsent < unsent_max && body->len <= unsent_max - unsent);
+    return body->writes > 0 || unsent == 0 || (unsent < unsent_max && body->len <= unsent_max - unsent);
 }
 
 /* Completes a response whose head was appended to o->heads. Takes a reference to `body`, which may be NULL.

@@ -12,7 +12,6 @@
 #include "base/text.h"
 
 #include <assert.h>
-#include <errno.h>
 
 /* --- names of header fields --- */
 
@@ -104,18 +103,18 @@ static bool http_parser_is_no_control(char c)
  * Finds the start of the path in absolute form, behind the authority. The authority replaces Host, and is
  * validated like it (RFC 9110 sections 4.2.1 and 4.2.4). *start is 0 in all other forms.
  */
-static int http_parser_find_path(struct span target, size_t *start)
+static bool http_parser_find_path(struct span target, size_t *start)
 {
     const struct web_scheme *scheme = target.data[0] == '/' ? NULL : web_scheme_of(target);
     *start = 0;
     if (scheme == NULL)
-        return 0;
+        return true;
     size_t at = *start = scheme->start.len;
     while (at < target.len && target.data[at] != '/' && target.data[at] != '?')
         at++;
     struct span authority = {target.data + *start, at - *start};
     *start = at;
-    return http_parser_is_host(authority) ? 0 : -EINVAL;
+    return http_parser_is_host(authority);
 }
 
 /* Decodes a path in place and returns its length. An encoded slash does not separate segments (RFC 3986
@@ -136,29 +135,35 @@ static size_t http_parser_decode_path(struct span path, char *out)
     }
 }
 
-int http_target_split(char *target, size_t len, struct span *path, struct span *query)
+/*
+ * Splits a target (RFC 9112 section 3.2) into decoded path and raw query. The path is decoded in place, so
+ * *path and *query borrow from `target`, which is changed. The absolute form ("http://host/path") is read as
+ * its path; "*" and "host:port" become the path as they are. False for a fragment, a control byte (encoded or
+ * not), a broken escape in the path, or an authority that would not be a valid Host.
+ */
+static bool http_parser_split_target(char *target, size_t len, struct span *path, struct span *query)
 {
     static const struct span root = {"/", 1};
     struct span all = {target, len};
     bool escaped = false;
     if (len == 0 || !http_parser_is_target(all, &escaped))
-        return -EINVAL;
+        return false;
     size_t params = span_find(all, '?');
     size_t start = 0;
-    if (http_parser_find_path(all, &start) != 0)
-        return -EINVAL;
+    if (!http_parser_find_path(all, &start))
+        return false;
     *query = params < len ? span_skip(all, params + 1) : SPAN_ABSENT;
     *path = (struct span){target + start, params - start};
     if (escaped) {
         if (!uri_escapes_valid(*path))
-            return -EINVAL;
+            return false;
         path->len = http_parser_decode_path(*path, target + start);
         if (!span_all(*path, http_parser_is_no_control))
-            return -EINVAL;
+            return false;
     }
     if (path->len == 0)
         *path = root;
-    return 0;
+    return true;
 }
 
 /* --- the callbacks of llhttp --- */
@@ -444,8 +449,8 @@ static int http_parser_end_head(struct http_parser *p)
         status = http_parser_validate_head(p);
     if (status != 0)
         return status;
-    if (http_target_split(p->head.data + p->state.target.start, p->state.target.len, &r->path, &r->query) !=
-        0)
+    if (!http_parser_split_target(p->head.data + p->state.target.start, p->state.target.len, &r->path,
+                                  &r->query))
         return 400;
     if ((l->flags & F_CHUNKED) == 0 && l->content_length == 0)
         http_parser_enter(p, HTTP_PARSE_COMPLETE);
@@ -486,7 +491,7 @@ static size_t http_parser_recognise(struct http_parser *p, struct span bytes, si
     if (http_parser_reserve(&p->head, len) != 0)
         return 0;
     memcpy(p->head.data, bytes.data + USUAL_METHOD.len, len);
-    if (http_target_split(p->head.data, len, &path, &query) != 0)
+    if (!http_parser_split_target(p->head.data, len, &path, &query))
         return 0;
     p->head.len = len;
     p->request = s->request;

@@ -128,14 +128,4 @@ void http_parser_set_complete_fields(struct http_parser *p);
 /* True while the client waits for "100 Continue" before it sends the content (RFC 9110 section 10.1.1). */
 bool http_parser_wants_continue(const struct http_parser *p);
 
-/*
- * Splits a request target (RFC 9112 section 3.2) into decoded path and raw query. The path is decoded in
- * place, so *path and *query borrow from `target`, which is changed. Encoded slashes stay encoded: a slash in
- * *path separates segments. The absolute form ("http://host/path") is read as its path; "*" and "host:port"
- * become the path as they are. Returns 0, or -EINVAL for a fragment, a control byte (encoded or not), a
- * broken escape in the path, or an authority that would not be a valid Host.
- */
-int http_target_split(char *target, size_t len, struct span *path, struct span *query)
-    __attribute__((warn_unused_result));
-
 #endif

@@ -8,15 +8,15 @@ void route(void)
 {
     char bytes[18];
     struct span path = ANY_TEXT(bytes);
-    struct route_id id = {0};
-    if (route_match(SPAN("/"), path, &id) != ROUTE_CARD_BY_ID)
+    struct params p;
+    if (params_match(&p, SPAN("/"), path) != ROUTE_CARD_BY_ID)
         return;
     assert(span_starts_with(path, SPAN("/channel/by-id/")));
     struct span segment = params_without_last_slash(span_skip(path, sizeof "/channel/by-id/" - 1));
     assert(segment.len > 0 && span_find(segment, '/') == segment.len);
     assert(segment.len != 3 || !span_equal_nocase(segment, SPAN("%2F")));
     int64_t number = 0;
-    assert(id.error == parse_int64(segment, &number) && id.number == number);
+    assert((p.error == API_ERROR_NONE) == (parse_int64(segment, &number) == 0) && p.cache.number == number);
 }
 
 /* A page is a positive number, encoded or not, or the error of a bad one. */

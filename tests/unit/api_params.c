@@ -13,22 +13,22 @@ static struct params_parser parser = {.hosts = {{"max.ru", 6}, {"web.max.ru", 10
 /* The decoded key is overwritten, although the buffer lives on. */
 TEST_CASE(decoded_key_is_wiped)
 {
-    struct params p;
+    struct params p = {.error = API_ERROR_NONE};
     struct http_request r = {.query = SPAN("api_key=a-very-secret-key")};
     assert_int_equal(buf_reserve(&parser.scratch, 256), 0);
     memset(parser.scratch.data, 'x', 256);
-    assert_int_equal(params_parse(&parser, &p, &r, ROUTE_LIST, NULL), 0);
+    assert_int_equal(params_parse(&parser, &p, &r, ROUTE_LIST), 0);
     assert_null(memmem(parser.scratch.data, 256, "secret", 6));
 }
 
 /* Parses a request with this key, whose digest must be right. */
 static struct params parse_key(struct span key)
 {
-    struct params p;
+    struct params p = {.error = API_ERROR_NONE};
     struct digest expected;
     struct http_request r = {.method = METHOD_GET};
     r.field[HTTP_FIELD_API_KEY] = key;
-    assert_int_equal(params_parse(&parser, &p, &r, ROUTE_LIST, NULL), 0);
+    assert_int_equal(params_parse(&parser, &p, &r, ROUTE_LIST), 0);
     digest_sha256(key, &expected);
     assert_memory_equal(p.cache.key.bytes, expected.bytes, DIGEST_LEN);
     return p;
@@ -109,22 +109,12 @@ TEST_CASE(keys_are_erased_at_the_end)
 
 /* --- parameters --- */
 
-static int parse(struct params *q, enum route route, const char *query, const char *id)
-{
-    struct http_request r = {.method = METHOD_GET};
-    r.field[HTTP_FIELD_API_KEY] = SPAN("key");
-    if (query != NULL)
-        r.query = span_of(query);
-    struct route_id number = {0};
-    if (id != NULL)
-        number.error = parse_int64(span_of(id), &number.number);
-    return params_parse(&parser, q, &r, route, &number);
-}
-
 static void expect_link(const char *query, const char *link)
 {
-    struct params q;
-    assert_int_equal(parse(&q, ROUTE_CARD_BY_LINK, query, NULL), 0);
+    struct params q = {.error = API_ERROR_NONE};
+    struct http_request r = {.method = METHOD_GET, .query = span_of(query)};
+    r.field[HTTP_FIELD_API_KEY] = SPAN("key");
+    assert_int_equal(params_parse(&parser, &q, &r, ROUTE_CARD_BY_LINK), 0);
     assert_int_equal(q.error, API_ERROR_NONE);
     assert_int_equal(q.cache.type, QUERY_CARD_BY_LINK);
     assert_span(q.cache.link, link);

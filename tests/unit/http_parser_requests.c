@@ -219,3 +219,22 @@ TEST_CASE(a_reused_parser_has_nothing_of_the_previous_request)
     assert_span(r->field[HTTP_FIELD_EXPECT], NULL);
     assert_span(r->field[HTTP_FIELD_HOST], "a");
 }
+
+/* Also where the header section is known, and llhttp does not see the target. It is scanned in words, and its
+ * rest in bytes. */
+TEST_CASE(a_forbidden_byte_of_a_target_is_found_at_every_position)
+{
+    SCOPED_FEED(f);
+    feed_whole(&f, &FEED_LIMITS, SPAN(GET "\r\n"));
+    assert_non_null(f.section);
+    for (int c = 0; c < 256; c++) {
+        bool forbidden = c <= 0x20 || c == '#' || c >= 0x7F;
+        for (size_t at = sizeof "GET /?" - 1; at < sizeof "GET /?a&b~c=defghijklmn" - 1; at++) {
+            char text[] = "GET /?a&b~c=defghijklmno HTTP/1.1\r\nHost: a\r\n\r\n";
+            text[at] = (char)c;
+            feed_whole(&f, &FEED_LIMITS, (struct span){text, sizeof text - 1});
+            if (f.progress != (forbidden ? HTTP_REJECTED : HTTP_COMPLETE))
+                fail_msg("byte %d at %zu", c, at);
+        }
+    }
+}

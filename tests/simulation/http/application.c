@@ -64,7 +64,7 @@ static void respond(struct client *c, struct http_exchange *x, int status, size_
         buf_append_char(&body, 'x');
     struct blob *blob = blob_finish(&body);
     http_response_begin(&r, status, status == 204 ? NULL : blob);
-    if (status == 200 && !http_exchange_admit(x, &r)) {
+    if (status == 200 && blob->len > HTTP_RESPONSE_LARGE && !http_exchange_admit(x, &r)) {
         TRACE("room", "%u waits", client_number(c));
         c->exchange = x;
         c->waits_ns = process_monotonic_ns();
