@@ -349,36 +349,23 @@ static int redis_client_query_server(struct redis_client *c, const struct redis_
     return 0;
 }
 
-static int redis_client_connect_by(struct redis_client *c, const struct redis_endpoint *server, int limit_ms)
-{
-    int err = redis_client_query_server(c, server);
-    if (err != 0)
-        return err;
-    const struct redis_endpoint at =
-        redis_endpoint_at(redis_client_endpoint(c), c->master.host, c->master.port);
-    return redis_client_connect_to(c, &at, REDIS_ROLE_MASTER, limit_ms);
-}
-
-static int redis_client_connect_to_master(struct redis_client *c, int limit_ms)
-{
-    int err = -EIO;
-    const struct redis_endpoint *endpoint = redis_client_endpoint(c);
-    for (int i = 0; i < endpoint->discovery.count && err != 0; i++) {
-        const struct redis_endpoint server = redis_endpoint_server(endpoint, i);
-        err = redis_client_connect_by(c, &server, limit_ms);
-    }
-    return err;
-}
-
 int redis_client_connect(struct redis_client *c, int limit_ms)
 {
     const struct redis_endpoint *endpoint = redis_client_endpoint(c);
+    int err = -EIO;
     c->rejected = false;
     c->connecting = true;
     c->reply_ms = LOCATOR_LIMIT_MS;
-    int err = redis_endpoint_is_discovered(endpoint)
-                  ? redis_client_connect_to_master(c, limit_ms)
-                  : redis_client_connect_to(c, endpoint, REDIS_ROLE_UNKNOWN, limit_ms);
+    if (!redis_endpoint_is_discovered(endpoint))
+        err = redis_client_connect_to(c, endpoint, REDIS_ROLE_UNKNOWN, limit_ms);
+    for (int i = 0; i < endpoint->discovery.count && err != 0; i++) {
+        const struct redis_endpoint server = redis_endpoint_server(endpoint, i);
+        err = redis_client_query_server(c, &server);
+        if (err != 0)
+            continue;
+        const struct redis_endpoint at = redis_endpoint_at(endpoint, c->master.host, c->master.port);
+        err = redis_client_connect_to(c, &at, REDIS_ROLE_MASTER, limit_ms);
+    }
     c->connecting = false;
     c->reply_ms = (uint64_t)limit_ms;
     c->rejected = c->rejected && err != 0;

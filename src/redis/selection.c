@@ -58,14 +58,13 @@ static bool selection_is_behind(const struct selection *s, const struct locator_
 
 static void selection_select_owner(struct selection *s)
 {
-    s->owner_is_next = false;
     s->master = s->owner;
     selection_select(s, &s->owner, true);
 }
 
 bool selection_take_owner(struct selection *s)
 {
-    if (!s->owner_is_next || !selection_has_owner(s))
+    if (!selection_has_owner(s))
         return false;
     selection_select_owner(s);
     return true;
@@ -76,33 +75,18 @@ unsigned selection_replicas(const struct selection *s, const struct locator_answ
     return s->settings->discovery.replica ? (unsigned)answer->replicas : 0;
 }
 
-/* The first that has not failed; NULL: all have. */
-static const struct redis_address *selection_next_replica(const struct selection *s,
-                                                          const struct locator_answer *answer, unsigned turn)
-{
-    for (unsigned i = 0; i < selection_replicas(s, answer); i++) {
-        const struct redis_address *a = &answer->replica[(turn + i) % (unsigned)answer->replicas];
-        bool has_failed = false;
-        for (unsigned k = 0; k < s->failed_count; k++)
-            has_failed = has_failed || redis_address_equal(a, &s->failed[k]);
-        if (!has_failed)
-            return a;
-    }
-    return NULL;
-}
-
 void selection_take_answer(struct selection *s, const struct locator_answer *answer, unsigned turn)
 {
     if (selection_is_behind(s, answer)) {
         selection_select_owner(s);
         return;
     }
-    const struct redis_address *next = selection_next_replica(s, answer, turn);
-    bool is_round_over = next == NULL || s->failed_count == SELECTION_FAILED_MAX;
+    unsigned replicas = selection_replicas(s, answer);
+    bool is_round_over = replicas == 0 || s->failed_count >= SELECTION_FAILED_MAX;
     s->master = answer->master;
-    if (is_round_over && selection_replicas(s, answer) > 0) /* the answer of another Sentinel may have none */
+    if (is_round_over && replicas > 0) /* the answer of another Sentinel may have none */
         s->failed_count = 0;
-    selection_select(s, is_round_over ? &answer->master : next, is_round_over);
+    selection_select(s, is_round_over ? &answer->master : &answer->replica[turn % replicas], is_round_over);
 }
 
 bool selection_stands_in(const struct selection *s)
@@ -113,8 +97,7 @@ bool selection_stands_in(const struct selection *s)
 void selection_failed(struct selection *s)
 {
     s->owner_ms = 0;
-    if (!s->is_master && s->failed_count < SELECTION_FAILED_MAX)
-        s->failed[s->failed_count++] = s->address;
+    s->failed_count += !s->is_master;
 }
 
 void selection_used(struct selection *s)
@@ -168,7 +151,6 @@ bool selection_take_error(struct selection *s, const struct redis_reply *error)
     s->right_until_ms = s->confirmed_ms;
     s->owner = owner;
     s->owner_ms = owner.port != 0 ? clock_boot_ms() : 0;
-    s->owner_is_next = true;
     return true;
 }
 

@@ -41,9 +41,7 @@ struct selection {
     struct redis_address master; /* the master that is named */
     struct redis_address owner;  /* the node that MOVED has named */
     uint64_t owner_ms;           /* when it did so; 0: it did not, or the node cannot be used */
-    bool owner_is_next;          /* it was not tried yet */
-    struct redis_address failed[SELECTION_FAILED_MAX]; /* replicas, since one has stayed in use */
-    unsigned failed_count;
+    unsigned failed_count;       /* replicas in a row, since one has stayed in use */
 
     /* For the kind of a failover. */
     struct redis_address followed; /* the master when a server was last in use; port 0: none was */
@@ -69,8 +67,8 @@ void selection_close(struct selection *s);
 bool selection_take_owner(struct selection *s);
 
 /*
- * Selects a server of the answer: of the replicas, from number `turn` on, the first that has not failed.
- * After SELECTION_FAILED_MAX of them, or all, and where none is wanted or listed, the master.
+ * Selects a server of the answer: replica number `turn`, modulo those. After SELECTION_FAILED_MAX failures of
+ * replicas, and where none is wanted or listed, the master.
  */
 void selection_take_answer(struct selection *s, const struct locator_answer *answer, unsigned turn);
 
