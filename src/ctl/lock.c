@@ -2,16 +2,15 @@
 #include "ctl/lock.h"
 
 #include "base/clock.h"
-#include "base/text.h"
+#include "base/hash.h"
 #include "ctl/terminal.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { POLL_MS = 100, NONCE_BYTES = 8 };
+enum { POLL_MS = 100 };
 
 static struct span lock_value_of(const struct lock *l)
 {
@@ -19,20 +18,14 @@ static struct span lock_value_of(const struct lock *l)
 }
 
 /* "channelctl on <host>, process <pid>, <16 random hexadecimal digits>" */
-static int lock_make_value(struct lock *l)
+static void lock_make_value(struct lock *l)
 {
-    unsigned char nonce[NONCE_BYTES];
-    char digits[2 * NONCE_BYTES + 1] = "";
     char host[65] = "";
-    if (getrandom(nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce)
-        return client_fail(l->client, "cannot get random numbers: %s", strerror(errno));
-    hex_write(nonce, sizeof nonce, digits);
     if (gethostname(host, sizeof host - 1) != 0)
         (void)snprintf(host, sizeof host, "an unknown host");
-    int length = snprintf(l->value, sizeof l->value, "channelctl on %s, process %ld, %s", host,
-                          (long)getpid(), digits);
+    int length = snprintf(l->value, sizeof l->value, "channelctl on %s, process %ld, %016llx", host,
+                          (long)getpid(), (unsigned long long)random_seed(l));
     l->value_len = (size_t)length;
-    return 0;
 }
 
 /* --- The holder --- */
@@ -159,8 +152,8 @@ static int lock_acquire(struct lock *l)
     int64_t ttl = 0;
     int64_t before = LOCK_LEASE_MS;
     bool is_shown = false;
-    int err = lock_make_value(l);
-    while (err == 0 && interrupt_signal() == 0) {
+    lock_make_value(l);
+    while (interrupt_signal() == 0) {
         lock_claim(l, &ttl);
         if (l->held)
             lock_renew(l);  /* without the right to do so it fails now, not later */
@@ -168,9 +161,8 @@ static int lock_acquire(struct lock *l)
             lock_fail_held(l, "the lock has no TTL: no load is possible until it is deleted");
         else if (ttl > before) /* it does not expire in time, or was renewed */
             lock_fail_held(l, "another load is running");
-        err = client_status(l->client);
-        if (l->held || err != 0)
-            return err;
+        if (l->held || client_status(l->client) != 0)
+            return client_status(l->client);
         if (ttl >= 0) {
             if (!is_shown)
                 show_message("waiting for another load to end (%s)", l->holder);
@@ -179,7 +171,7 @@ static int lock_acquire(struct lock *l)
         }
         (void)nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
     }
-    return err != 0 ? err : -EINTR;
+    return -EINTR;
 }
 
 /* --- Releasing --- */

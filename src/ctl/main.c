@@ -170,52 +170,45 @@ static int ctl_refuse_command(const struct options *o)
     return code;
 }
 
-/* Names the commands that accept the first of these flags. */
-static int ctl_refuse_flag(unsigned flags)
+/* Appends these commands: the ways to call them, or their names. */
+static void ctl_list_commands(unsigned commands, bool is_calls, struct buf *out)
 {
-    struct buf names = BUF_INIT;
     const char *last = "";
-    size_t flag = (size_t)__builtin_ctz(flags);
     for (size_t i = 0; i < ctl_usage.command_count; i++) {
         const struct usage_command *c = &ctl_usage.commands[i];
-        if ((usage_flags_of(c) >> flag & 1U) == 0 || strcmp(c->name, last) == 0)
+        if ((commands >> i & 1U) == 0 || (!is_calls && strcmp(c->name, last) == 0))
             continue;
-        buf_printf(&names, "%s%s", *last == '\0' ? "" : " or ", c->name);
+        buf_append_str(out, out->len == 0 ? "" : is_calls ? ", or " : " or ");
+        if (is_calls)
+            usage_write_call(&ctl_usage, c, out);
+        else
+            buf_append_str(out, c->name);
         last = c->name;
     }
-    int code = usage_error("%s: it belongs to %s", ctl_usage.flags[flag].name, buf_message(&names));
-    buf_fini(&names);
-    return code;
 }
 
-/* Names the ways to call the commands that the words name. */
-static int ctl_refuse_call(unsigned named)
-{
-    struct buf ways = BUF_INIT;
-    for (size_t i = 0; i < ctl_usage.command_count; i++) {
-        if ((named >> i & 1U) == 0)
-            continue;
-        buf_append_str(&ways, ways.len == 0 ? "" : ", or ");
-        usage_write_call(&ctl_usage, &ctl_usage.commands[i], &ways);
-    }
-    int code = usage_error("expected %s", buf_message(&ways));
-    buf_fini(&ways);
-    return code;
-}
-
+/* Names the ways to call the commands that the words name; if none of them accepts a flag, those that do. */
 static int ctl_refuse(const struct options *o)
 {
     unsigned named = ctl_named_commands(o);
-    unsigned accepted = 0;
-    for (size_t i = 0; i < ctl_usage.command_count; i++)
-        if ((named >> i & 1U) != 0)
-            accepted |= usage_flags_of(&ctl_usage.commands[i]);
+    unsigned accepted[FLAGS_END] = {0}; /* by which commands */
+    struct buf list = BUF_INIT;
+    size_t flag = 0;
     if (o->word_count == 0)
         return usage_error("no command");
     if (named == 0)
         return ctl_refuse_command(o);
-    unsigned others = ctl_given_flags(o) & ~accepted;
-    return others != 0 ? ctl_refuse_flag(others) : ctl_refuse_call(named);
+    for (size_t i = 0; i < ctl_usage.command_count; i++)
+        for (size_t f = 0; f < FLAGS_END; f++)
+            accepted[f] |= (usage_flags_of(&ctl_usage.commands[i]) >> f & 1U) << i;
+    while (flag < FLAGS_END && (o->args.flag[flag] == NULL || (accepted[flag] & named) != 0))
+        flag++;
+    ctl_list_commands(flag < FLAGS_END ? accepted[flag] : named, flag == FLAGS_END, &list);
+    int code = flag < FLAGS_END
+                   ? usage_error("%s: it belongs to %s", ctl_usage.flags[flag].name, buf_message(&list))
+                   : usage_error("expected %s", buf_message(&list));
+    buf_fini(&list);
+    return code;
 }
 
 static int ctl_run_command(struct options *o)
