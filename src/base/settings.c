@@ -50,16 +50,20 @@ static int64_t *settings_number(const struct setting *s, const void *target)
     return (int64_t *)(void *)((char *)(uintptr_t)target + s->offset);
 }
 
-/* The name of a kind of value, and how errors describe it. */
+/* The name of a kind of value; how errors describe it, and how it is read and written, if it is a number. */
 static const struct {
     const char *name, *expected;
-} KINDS[] = {[SETTING_TEXT] = {"TEXT", NULL},
-             [SETTING_PATH] = {"FILE", NULL},
-             [SETTING_URL] = {"URL", NULL},
-             [SETTING_SECRET] = {"TEXT", NULL},
-             [SETTING_COUNT] = {"NUMBER", "a whole number"},
-             [SETTING_SIZE] = {"SIZE", "a size, such as 65536 or 64MiB,"},
-             [SETTING_DURATION] = {"DURATION", "a duration, such as 500ms or 30s,"}};
+    int (*parse)(struct span text, int64_t *out);
+    struct span (*unit)(int64_t *value); /* NULL: it has none */
+} KINDS[] = {
+    [SETTING_TEXT] = {"TEXT", NULL, NULL, NULL},
+    [SETTING_PATH] = {"FILE", NULL, NULL, NULL},
+    [SETTING_URL] = {"URL", NULL, NULL, NULL},
+    [SETTING_SECRET] = {"TEXT", NULL, NULL, NULL},
+    [SETTING_COUNT] = {"NUMBER", "a whole number", parse_int64, NULL},
+    [SETTING_SIZE] = {"SIZE", "a size, such as 65536 or 64MiB,", parse_size, size_unit},
+    [SETTING_DURATION] = {"DURATION", "a duration, such as 500ms or 30s,", parse_duration_ms, duration_unit},
+};
 
 const char *settings_kind(const struct setting *s)
 {
@@ -84,22 +88,14 @@ static int settings_parse_choice(const char *choices, struct span text, int64_t 
     return -EINVAL;
 }
 
-static int settings_parse_number(const struct setting *s, struct span text, int64_t *out)
-{
-    if (s->type == SETTING_CHOICE)
-        return settings_parse_choice(s->choices, text, out);
-    if (s->type == SETTING_DURATION)
-        return parse_duration_ms(text, out);
-    if (s->type == SETTING_SIZE)
-        return parse_size(text, out);
-    return parse_int64(text, out);
-}
-
 static int settings_set_number(const struct reader *r, const struct setting *s, const char *text)
 {
     int64_t value = 0;
-    if (settings_parse_number(s, span_of(text), &value) != 0) {
-        (void)settings_fail(r, s, s->type == SETTING_CHOICE ? s->choices : KINDS[s->type].expected);
+    bool is_choice = s->type == SETTING_CHOICE;
+    int err = is_choice ? settings_parse_choice(s->choices, span_of(text), &value)
+                        : KINDS[s->type].parse(span_of(text), &value);
+    if (err != 0) {
+        (void)settings_fail(r, s, is_choice ? s->choices : KINDS[s->type].expected);
         buf_append_str(r->error, " is expected");
         return -EINVAL;
     }
@@ -424,15 +420,11 @@ static void settings_write_choice(struct buf *out, const char *choices, int64_t 
 
 void settings_write_number(struct buf *out, const struct setting *s, int64_t value)
 {
-    struct span unit = SPAN("");
     if (s->type == SETTING_CHOICE) {
         settings_write_choice(out, s->choices, value);
         return;
     }
-    if (s->type == SETTING_SIZE)
-        unit = size_unit(&value);
-    else if (s->type == SETTING_DURATION)
-        unit = duration_unit(&value);
+    struct span unit = KINDS[s->type].unit != NULL ? KINDS[s->type].unit(&value) : SPAN("");
     buf_append_int(out, value);
     buf_append_span(out, unit);
 }
