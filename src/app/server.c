@@ -40,34 +40,28 @@
 enum {
     DESCRIPTORS_RESERVED = 320,  /* for admin connections, the main loop, the log, files */
     DESCRIPTORS_PER_WORKER = 40, /* rejected connections, listener, inbox, Redis, loop */
-    REJECTIONS_PER_WORKER = 16,
     ADMIN_CONNECTIONS_MAX = 256,
     ADMIN_REJECTIONS_MAX = 16,
     CONNECTIONS_MIN = 16
 };
 
 struct server {
-    const struct config *config;
+    struct worker_shared shared;
     uv_loop_t loop;
-    uv_async_t changed; /* see worker_options */
     uv_timer_t timer, status;
     uv_signal_t sigterm, sigint, sighup;
     enum phase phase;
     int64_t started_s; /* wall clock */
-    int descriptors;   /* limit of the process */
     int max_connections;
-    struct http_balancer *balancer, *admin_balancer;
+    struct http_balancer *admin_balancer;
     int worker_count; /* created so far */
     struct worker **workers;
-    struct rate_limit *rate_limit; /* NULL: none */
-    atomic_int access_log;         /* see api_options; the workers read it */
     struct service_manager manager;
     struct reload *reload;
     struct ops ops;
     struct http_server *admin;
     struct http_metrics admin_metrics; /* the admin listener's; not exposed */
     struct loop_lag loop_lag;          /* the main loop's; not exposed */
-    struct key_metrics *key_metrics;   /* NULL: requests are not counted by the name of their key */
 };
 
 /* --- admin listener --- */
@@ -80,7 +74,7 @@ enum { ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
 
 static struct health server_health(const struct server *s)
 {
-    return (struct health){.config = s->config,
+    return (struct health){.config = s->shared.config,
                            .workers = s->workers,
                            .worker_count = s->worker_count,
                            .draining = s->phase > PHASE_SERVING,
@@ -106,7 +100,7 @@ static void server_write_workers(const struct server *s, struct buf *out)
                        "Open client connections of the worker, without those over the limit.");
     for (int i = 0; i < s->worker_count; i++)
         buf_printf(out, "channeld_worker_connections{worker=\"%d\"} %d\n", i,
-                   http_balancer_count(s->balancer, i));
+                   http_balancer_count(s->shared.balancer, i));
 }
 
 static void server_write_metrics(void *arg, struct buf *out)
@@ -116,8 +110,8 @@ static void server_write_metrics(void *arg, struct buf *out)
     for (int i = 0; i < s->worker_count; i++)
         worker_metrics_accumulate(&sum, worker_metrics(s->workers[i]));
     worker_metrics_write(out, &sum);
-    if (s->key_metrics != NULL)
-        key_metrics_write(out, s->key_metrics);
+    if (s->shared.key_metrics != NULL)
+        key_metrics_write(out, s->shared.key_metrics);
     server_write_workers(s, out);
     reload_write_metrics(s->reload, out);
     metrics_write_one(out, "channeld_ready", "gauge", "1 while /readyz answers 200.",
@@ -148,7 +142,7 @@ static int server_admin_open(struct server *s)
     int err = http_server_new(&s->loop, &options, &s->admin);
     if (err == 0)
         err = passed >= 0 ? http_server_share(s->admin, passed)
-                          : http_server_listen(s->admin, &s->config->admin_listen);
+                          : http_server_listen(s->admin, &s->shared.config->admin_listen);
     if (err == 0)
         http_server_accept(s->admin);
     return err;
@@ -192,7 +186,7 @@ static bool server_all_finished(const struct server *s)
     for (int i = 0; i < s->worker_count; i++)
         if (!worker_finished(s->workers[i]))
             return false;
-    return http_balancer_total(s->balancer) == 0;
+    return http_balancer_total(s->shared.balancer) == 0;
 }
 
 static void server_on_changed(uv_async_t *changed)
@@ -222,7 +216,7 @@ static void server_on_signal(uv_signal_t *handle, int number)
 {
     enum { END_MS = 10 * 1000 };
     struct server *s = handle->data;
-    const struct config_values *v = &s->config->values;
+    const struct config_values *v = &s->shared.config->values;
     if (s->phase > PHASE_SERVING)
         _exit(128 + number); /* the second signal */
     (void)service_manager_notify(&s->manager, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%lld",
@@ -265,7 +259,7 @@ static void server_on_admin_closed(void *arg)
  * ended: workers may still send `changed`, and without `sighup` the signal would end the process. */
 static void server_close_handles(struct server *s)
 {
-    uv_unref((uv_handle_t *)&s->changed);
+    uv_unref((uv_handle_t *)&s->shared.changed);
     uv_unref((uv_handle_t *)&s->sighup);
     uv_close((uv_handle_t *)&s->timer, NULL);
     uv_close((uv_handle_t *)&s->status, NULL);
@@ -281,7 +275,7 @@ static void server_close_handles(struct server *s)
  * PHASE_STARTING. */
 static void server_enter(struct server *s, enum phase next)
 {
-    const struct config_values *v = &s->config->values;
+    const struct config_values *v = &s->shared.config->values;
     assert(next == s->phase + 1 || s->phase == PHASE_STARTING);
     s->phase = next;
     for (int i = 0; i < s->worker_count; i++)
@@ -303,7 +297,7 @@ static void server_enter(struct server *s, enum phase next)
 
 static int server_open_handles(struct server *s)
 {
-    int err = uv_async_init(&s->loop, &s->changed, server_on_changed);
+    int err = uv_async_init(&s->loop, &s->shared.changed, server_on_changed);
     if (err != 0)
         return err;
     (void)uv_timer_init(&s->loop, &s->timer); /* timers and signals cannot fail on a new loop */
@@ -311,7 +305,7 @@ static int server_open_handles(struct server *s)
     (void)uv_signal_init(&s->loop, &s->sigterm);
     (void)uv_signal_init(&s->loop, &s->sigint);
     (void)uv_signal_init(&s->loop, &s->sighup);
-    s->changed.data = s->timer.data = s->status.data = s;
+    s->shared.changed.data = s->timer.data = s->status.data = s;
     s->sigterm.data = s->sigint.data = s->sighup.data = s;
     err = uv_signal_start(&s->sigterm, server_on_signal, SIGTERM);
     if (err == 0)
@@ -346,37 +340,26 @@ static int server_claim_descriptors(int enough)
  * connections are left. */
 static int server_share_descriptors(struct server *s, struct buf *error)
 {
-    int wanted = (int)s->config->values.max_connections;
+    int wanted = (int)s->shared.config->values.max_connections;
     int least = MIN(wanted, CONNECTIONS_MIN);
-    int reserved = DESCRIPTORS_RESERVED + s->config->workers * DESCRIPTORS_PER_WORKER;
-    s->descriptors = server_claim_descriptors(reserved + wanted);
-    s->max_connections = s->descriptors - reserved;
+    int reserved = DESCRIPTORS_RESERVED + s->shared.config->workers * DESCRIPTORS_PER_WORKER;
+    s->shared.descriptors = server_claim_descriptors(reserved + wanted);
+    s->max_connections = s->shared.descriptors - reserved;
     if (s->max_connections < least) {
-        buf_printf(error, "the limit of open files (ulimit -n) is %d: at least %d are needed", s->descriptors,
-                   reserved + least);
+        buf_printf(error, "the limit of open files (ulimit -n) is %d: at least %d are needed",
+                   s->shared.descriptors, reserved + least);
         return -EMFILE;
     }
     if (s->max_connections < wanted)
-        server_log_few_descriptors(s->descriptors, s->max_connections);
+        server_log_few_descriptors(s->shared.descriptors, s->max_connections);
     return 0;
 }
 
 static int server_make_workers(struct server *s, struct redis_config *redis)
 {
-    struct worker_options options = {.config = s->config,
-                                     .redis = redis,
-                                     .rate_limit = s->rate_limit,
-                                     .key_metrics = s->key_metrics,
-                                     .access_log = &s->access_log,
-                                     .balancer = s->balancer,
-                                     .max_rejections = REJECTIONS_PER_WORKER,
-                                     .descriptors = s->descriptors,
-                                     .listener = s->manager.sockets[SERVICE_SOCKET_API],
-                                     .changed = &s->changed};
     int err = 0;
-    for (int i = 0; i < s->config->workers && err == 0; i++) {
-        options.number = i;
-        err = worker_new(&options, &s->workers[i]);
+    for (int i = 0; i < s->shared.config->workers && err == 0; i++) {
+        err = worker_new(&s->shared, redis, i, &s->workers[i]);
         s->worker_count += err == 0;
     }
     return err;
@@ -385,30 +368,30 @@ static int server_make_workers(struct server *s, struct redis_config *redis)
 static int server_fail(const struct server *s, struct buf *error, const char *setting, const char *value,
                        int err)
 {
-    config_write_source(s->config, setting, error);
+    config_write_source(s->shared.config, setting, error);
     buf_printf(error, " %s: %s", value, strerror(-err));
     return err;
 }
 
 static int server_make_reload(struct server *s, struct redis_config **newest, struct buf *error)
 {
-    const struct reload_options options = {.config = s->config,
-                                           .access_log = &s->access_log,
+    const struct reload_options options = {.config = s->shared.config,
+                                           .access_log = &s->shared.access_log,
                                            .workers = s->workers,
-                                           .worker_count = s->config->workers};
+                                           .worker_count = s->shared.config->workers};
     return reload_new(&s->loop, &options, &s->reload, newest, error);
 }
 
 /* What requests of a key on all workers are counted in. */
 static int server_make_key_counts(struct server *s)
 {
-    const struct config *c = s->config;
+    const struct config *c = s->shared.config;
     if (c->key_rate.requests != 0)
-        s->rate_limit = rate_limit_new(&c->key_rate, RATE_LIMIT_SETS);
+        s->shared.rate_limit = rate_limit_new(&c->key_rate, RATE_LIMIT_SETS);
     if (c->values.key_metrics != 0)
-        s->key_metrics = key_metrics_new();
-    bool made = (c->key_rate.requests == 0 || s->rate_limit != NULL) &&
-                (c->values.key_metrics == 0 || s->key_metrics != NULL);
+        s->shared.key_metrics = key_metrics_new();
+    bool made = (c->key_rate.requests == 0 || s->shared.rate_limit != NULL) &&
+                (c->values.key_metrics == 0 || s->shared.key_metrics != NULL);
     return made ? 0 : -ENOMEM;
 }
 
@@ -420,7 +403,7 @@ static int server_make_key_counts(struct server *s)
  */
 static void server_begin_starting(struct server *s)
 {
-    int64_t wait_ms = s->config->values.request_timeout;
+    int64_t wait_ms = s->shared.config->values.request_timeout;
     if (wait_ms > START_MAX_MS)
         wait_ms = START_MAX_MS;
     (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)wait_ms, 0);
@@ -432,8 +415,8 @@ static struct addr server_listener_address(const struct server *s, enum service_
 {
     int passed = s->manager.sockets[which];
     return passed >= 0                   ? addr_local(passed)
-           : which == SERVICE_SOCKET_API ? s->config->listen
-                                         : s->config->admin_listen;
+           : which == SERVICE_SOCKET_API ? s->shared.config->listen
+                                         : s->shared.config->admin_listen;
 }
 
 static int server_check_listeners(const struct server *s, struct buf *error)
@@ -442,7 +425,7 @@ static int server_check_listeners(const struct server *s, struct buf *error)
     const struct addr admin = server_listener_address(s, SERVICE_SOCKET_ADMIN);
     if (!addr_overlaps(&api, &admin))
         return 0;
-    config_write_source(s->config, "admin-listen", error);
+    config_write_source(s->shared.config, "admin-listen", error);
     buf_append_str(error, ": the API listens there: another port or address is expected");
     return -EINVAL;
 }
@@ -451,7 +434,7 @@ static int server_check_listeners(const struct server *s, struct buf *error)
 static int server_prepare(struct server *s, struct redis_config **redis, struct buf *error)
 {
     int err = server_open_handles(s); /* first: server_close_handles() expects them */
-    s->workers = calloc((size_t)s->config->workers, sizeof(struct worker *));
+    s->workers = calloc((size_t)s->shared.config->workers, sizeof(struct worker *));
     if (err == 0 && s->workers == NULL)
         err = -ENOMEM;
     if (err == 0)
@@ -459,7 +442,7 @@ static int server_prepare(struct server *s, struct redis_config **redis, struct 
     if (err == 0)
         err = server_make_key_counts(s);
     if (err == 0)
-        err = http_balancer_new(s->config->workers, s->max_connections, &s->balancer);
+        err = http_balancer_new(s->shared.config->workers, s->max_connections, &s->shared.balancer);
     if (err == 0)
         err = http_balancer_new(1, ADMIN_CONNECTIONS_MAX, &s->admin_balancer);
     return err;
@@ -467,7 +450,7 @@ static int server_prepare(struct server *s, struct redis_config **redis, struct 
 
 static int server_start(struct server *s, struct redis_config *redis, struct buf *error)
 {
-    const struct config_values *v = &s->config->values;
+    const struct config_values *v = &s->shared.config->values;
     int err = server_make_workers(s, redis);
     if (err != 0)
         return server_fail(s, error, "listen", v->listen, err);
@@ -510,17 +493,17 @@ static void server_release(struct server *s)
         worker_free(s->workers[i]);
     free(s->workers);
     server_block_hangup();
-    uv_close((uv_handle_t *)&s->changed, NULL);
+    uv_close((uv_handle_t *)&s->shared.changed, NULL);
     uv_close((uv_handle_t *)&s->sighup, NULL);
     (void)uv_run(&s->loop, UV_RUN_DEFAULT);
     int err = uv_loop_close(&s->loop);
     assert(err == 0); /* every handle was closed */
     (void)err;
     ops_fini(&s->ops);
-    rate_limit_free(s->rate_limit);
-    http_balancer_free(s->balancer);
+    rate_limit_free(s->shared.rate_limit);
+    http_balancer_free(s->shared.balancer);
     http_balancer_free(s->admin_balancer);
-    key_metrics_free(s->key_metrics);
+    key_metrics_free(s->shared.key_metrics);
     reload_free(s->reload);
     service_manager_fini(&s->manager);
     free(s);
@@ -532,16 +515,17 @@ int server_run(const struct config *config, bool check, struct buf *error)
     struct server *s = calloc(1, sizeof *s);
     if (s == NULL)
         return -ENOMEM;
-    s->config = config;
+    s->shared.config = config;
     s->ops = (struct ops){.arg = s, .check = server_check, .write_metrics = server_write_metrics};
     s->started_s = clock_wall_s();
     int err = service_manager_init(&s->manager, error);
+    s->shared.listener = s->manager.sockets[SERVICE_SOCKET_API];
     if (err == 0)
         err = server_check_listeners(s, error);
     if (err == 0)
         err = server_share_descriptors(s, error);
     if (err == 0)
-        err = loop_open(&s->loop, s->descriptors);
+        err = loop_open(&s->loop, s->shared.descriptors);
     if (err != 0) {
         service_manager_fini(&s->manager);
         free(s);

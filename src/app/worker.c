@@ -24,10 +24,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TICK_MS = 500, CLIENT_NAME_MAX = 32 };
+enum { TICK_MS = 500, CLIENT_NAME_MAX = 32, REJECTIONS_MAX = 16 };
 
 struct worker {
-    struct worker_options options;
+    struct worker_shared *shared;
+    int number;
     char client_name[CLIENT_NAME_MAX];
     uv_loop_t loop;
     uv_thread_t thread;
@@ -96,7 +97,7 @@ static void worker_on_connection(void *arg, bool ready)
     else
         atomic_store(&w->status.redis_lost_ms, cache_lost_ms(w->cache));
     atomic_store(&w->status.redis, ready ? WORKER_REDIS_READY : WORKER_REDIS_LOST);
-    (void)uv_async_send(w->options.changed);
+    (void)uv_async_send(&w->shared->changed);
 }
 
 static void worker_on_tick(uv_timer_t *tick)
@@ -122,7 +123,7 @@ static void worker_on_finished(void *arg)
 {
     struct worker *w = arg;
     atomic_store(&w->finished, true);
-    (void)uv_async_send(w->options.changed);
+    (void)uv_async_send(&w->shared->changed);
 }
 
 /* Shutdown closes the server with its connections, then the cache, then the remaining handles. */
@@ -195,11 +196,11 @@ static void worker_on_wake(uv_async_t *wake)
         worker_handle_phase(w, ++w->entered);
 }
 
-static int worker_make_cache(struct worker *w)
+static int worker_make_cache(struct worker *w, struct redis_config *redis)
 {
-    const struct config *c = w->options.config;
+    const struct config *c = w->shared->config;
     const struct cache_options options = {
-        .redis = w->options.redis,
+        .redis = redis,
         .client_name = w->client_name,
         .keyspace = &c->keyspace,
         .metrics = &w->metrics.cache,
@@ -207,7 +208,7 @@ static int worker_make_cache(struct worker *w)
         .loop_lag = &w->metrics.loop_lag,
         .request_timeout_ms = (uint64_t)c->values.request_timeout,
         .cache_size = (size_t)(c->values.cache_size / c->workers),
-        .checks_eviction = w->options.number == 0,
+        .checks_eviction = w->number == 0,
         .broadcast = c->values.tracking == CONFIG_TRACKING_BROADCAST,
         .ttl_ms = (uint64_t)c->values.cache_ttl,
         .stale_limit_ms = (uint64_t)c->values.stale_limit,
@@ -220,14 +221,14 @@ static int worker_make_cache(struct worker *w)
 
 static int worker_make_api(struct worker *w)
 {
-    const struct config *c = w->options.config;
+    const struct config *c = w->shared->config;
     const struct api_options options = {
         .cache = w->cache,
         .metrics = &w->metrics.requests,
-        .rate_limit = w->options.rate_limit,
-        .key_metrics = w->options.key_metrics,
+        .rate_limit = w->shared->rate_limit,
+        .key_metrics = w->shared->key_metrics,
         .hosts = c->hosts,
-        .access_log = w->options.access_log,
+        .access_log = &w->shared->access_log,
         .settings = c->values.api,
     };
     return api_new(&options, &w->api);
@@ -235,7 +236,7 @@ static int worker_make_api(struct worker *w)
 
 static int worker_make_server(struct worker *w)
 {
-    const struct config *c = w->options.config;
+    const struct config *c = w->shared->config;
     const struct config_values *v = &c->values;
     const struct http_server_options options = {
         .handler = api_handler(w->api),
@@ -243,19 +244,19 @@ static int worker_make_server(struct worker *w)
         .loop_lag = &w->metrics.loop_lag,
         .limits = v->http,
         .room_timeout_ms = (uint64_t)v->request_timeout,
-        .balancer = w->options.balancer,
-        .number = w->options.number,
-        .max_rejections = w->options.max_rejections,
+        .balancer = w->shared->balancer,
+        .number = w->number,
+        .max_rejections = REJECTIONS_MAX,
         .trusted_proxies = c->trusted_proxies.count > 0 ? &c->trusted_proxies : NULL,
     };
     int err = http_server_new(&w->loop, &options, &w->server);
     if (err != 0)
         return err;
-    return w->options.listener >= 0 ? http_server_share(w->server, w->options.listener)
+    return w->shared->listener >= 0 ? http_server_share(w->server, w->shared->listener)
                                     : http_server_listen(w->server, &c->listen);
 }
 
-static int worker_make_parts(struct worker *w)
+static int worker_make_parts(struct worker *w, struct redis_config *redis)
 {
     int err = uv_async_init(&w->loop, &w->wake, worker_on_wake);
     if (err != 0) {
@@ -270,7 +271,7 @@ static int worker_make_parts(struct worker *w)
     /* Started first, so it runs last: behind what the cache sends. */
     (void)uv_prepare_start(&w->before_poll, worker_before_poll);
     (void)uv_timer_start(&w->tick, worker_on_tick, 0, TICK_MS);
-    err = worker_make_cache(w);
+    err = worker_make_cache(w, redis);
     if (err == 0)
         err = worker_make_api(w);
     if (err == 0)
@@ -278,20 +279,21 @@ static int worker_make_parts(struct worker *w)
     return err;
 }
 
-int worker_new(const struct worker_options *options, struct worker **out)
+int worker_new(struct worker_shared *shared, struct redis_config *redis, int number, struct worker **out)
 {
     struct worker *w = calloc(1, sizeof *w);
     if (w == NULL)
         return -ENOMEM;
-    w->options = *options;
-    (void)snprintf(w->client_name, sizeof w->client_name, "channeld-%d", options->number);
+    w->shared = shared;
+    w->number = number;
+    (void)snprintf(w->client_name, sizeof w->client_name, "channeld-%d", number);
     atomic_store(&w->status.ticked_ms, clock_now_ms());
-    int err = loop_open(&w->loop, options->descriptors);
+    int err = loop_open(&w->loop, shared->descriptors);
     if (err != 0) {
         free(w);
         return err;
     }
-    err = worker_make_parts(w);
+    err = worker_make_parts(w, redis);
     if (err != 0) {
         worker_free(w);
         return err;

@@ -42,26 +42,23 @@ void worker_metrics_write(struct buf *out, const struct worker_metrics *m);
 /* The phases of the process. A worker enters them in this order, none is left out. */
 enum phase {
     PHASE_STARTING,
-    PHASE_SERVING,    /* accept on a socket that is shared with other processes; see worker_options */
+    PHASE_SERVING,    /* accept on a socket that is shared with other processes; see worker_shared */
     PHASE_ANNOUNCING, /* every response has "Connection: close" */
     PHASE_FINISHING,  /* close the listener and idle connections, let requests in flight end */
     PHASE_EXITING     /* close everything and end the thread */
 };
 
-struct worker_options {
-    const struct config *config;    /* borrowed while the worker lives, as are all pointers here */
-    struct redis_config *redis;     /* the worker takes a reference */
-    struct http_balancer *balancer; /* balances the connections of the whole process */
-    int max_rejections;             /* see http_server_options */
-    int descriptors;                /* limit of the process */
-    int number;                     /* from 0 */
-    int listener;                   /* a shared socket to accept from after PHASE_SERVING; -1: its own */
-    /* Shared by the whole process. */
+/* What the workers of the process share. It stays as it is while they live. */
+struct worker_shared {
+    const struct config *config;
+    int descriptors;                 /* limit of the process */
+    int listener;                    /* a socket to accept from after PHASE_SERVING; -1: each has its own */
+    struct http_balancer *balancer;  /* of the connections of all */
     struct rate_limit *rate_limit;   /* NULL: none */
     struct key_metrics *key_metrics; /* NULL: not counted */
-    const atomic_int *access_log;    /* see api_options */
-    uv_async_t *changed; /* sent when what worker_status says of Redis has changed, and each time that no
-                          * connection is left after PHASE_FINISHING */
+    atomic_int access_log;           /* see api_options */
+    uv_async_t changed; /* sent when what worker_status says of Redis has changed, and each time that no
+                         * connection is left after PHASE_FINISHING */
 };
 
 /* The Redis connection of a worker. */
@@ -75,9 +72,12 @@ struct worker_status {
     _Atomic uint64_t ticked_ms;     /* monotonic clock; when the timer of the loop last fired */
 };
 
-/* Creates everything and binds the listener, unless it is shared. Owned by the caller. Returns 0 or a
- * negative errno. */
-int worker_new(const struct worker_options *options, struct worker **out) __attribute__((warn_unused_result));
+/*
+ * Creates everything and binds the listener, unless it is shared. Takes a reference to `redis`; `number` is
+ * from 0. Owned by the caller. Returns 0 or a negative errno.
+ */
+int worker_new(struct worker_shared *shared, struct redis_config *redis, int number, struct worker **out)
+    __attribute__((warn_unused_result));
 
 /* Starts the thread. Returns 0 or a negative errno. */
 int worker_start(struct worker *w) __attribute__((warn_unused_result));
