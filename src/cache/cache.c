@@ -326,15 +326,16 @@ static void cache_on_deadline(uv_timer_t *timer)
     cache_arm_timer(c);
 }
 
-/* Returns 0 or -ENOMEM. */
+/* The request copies the link, since the caller's is borrowed. Returns 0 or -ENOMEM. */
 static int cache_keep_link(struct cache_request *request, struct span link)
 {
-    assert(link.len > 0);
+    if (link.len == 0 || request->link != NULL)
+        return 0;
     request->link = malloc(link.len);
     if (request->link == NULL) /* ANALYZER(malloc-leak): the request owns it, and outlives this function */
         return -ENOMEM;
     memcpy(request->link, link.data, link.len);
-    request->link_len = link.len;
+    request->query.link = (struct span){request->link, link.len};
     return 0;
 }
 
@@ -375,11 +376,9 @@ static void cache_on_polled(uv_check_t *polled);
 static int cache_wait_for_lookup(struct cache *c, struct cache_request *request, const struct cache_query *q,
                                  enum lookup_outcome outcome)
 {
-    if (q->type == QUERY_CARD_BY_LINK && cache_keep_link(request, q->link) != 0)
+    if (cache_keep_link(request, q->link) != 0)
         return -ENOMEM;
     request->shared = false;
-    request->type = q->type;
-    request->number = q->number;
     if (outcome == LOOKUP_UNCHECKED) {
         key_reader_wait(&c->key_reader, request);
     } else if (outcome == LOOKUP_UNDRAINED) {
@@ -457,8 +456,7 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->key_state = REQUEST_KEY_UNCHECKED;
     request->losses = request->checks = request->denials = 0;
     request->lacked_info = false;
-    request->key = query->key;
-    request->coding = query->coding;
+    request->query = *query;
     api_key_name_clear(&request->key_name);
     list_init(&request->waiting);
     list_init(&request->checking);
@@ -481,25 +479,18 @@ void cache_cancel(struct cache_request *request)
 }
 
 /*
- * Called when the wait of a request has ended, or its fetch was lost with the connection. `fetched` is the
- * query of that fetch; NULL: the request has its own.
+ * Called when the wait of a request has ended, or its fetch was lost with the connection. `link` is the link
+ * of that fetch, which the request need not have kept.
  */
-static void cache_get_again(struct cache *c, struct cache_request *r, const struct cache_query *fetched)
+static void cache_get_again(struct cache *c, struct cache_request *r, struct span link)
 {
-    struct cache_query q = cache_request_query(r);
+    struct cache_query q = r->query;
     struct cache_result result;
-    char *link = r->link;
-    if (fetched != NULL) {
-        q = *fetched;
-        q.key = r->key;
-        q.coding = r->coding;
-    }
+    if (r->link == NULL)
+        q.link = link;
     if (r->key_state == REQUEST_KEY_PENDING)
         r->key_state = REQUEST_KEY_UNCHECKED;
-    r->link = NULL;
-    bool complete = cache_try_get(c, r, &q, &result);
-    free(link);
-    if (!complete)
+    if (!cache_try_get(c, r, &q, &result))
         return;
     cache_release(r);
     r->done(r->arg, &result);
@@ -508,7 +499,7 @@ static void cache_get_again(struct cache *c, struct cache_request *r, const stru
 static void cache_get_waiting_again(struct cache *c, struct cache_request *r)
 {
     list_remove(&r->waiting);
-    cache_get_again(c, r, NULL);
+    cache_get_again(c, r, SPAN_ABSENT);
 }
 
 /*
@@ -567,7 +558,7 @@ static bool cache_count_loss(const struct cache *c, struct cache_request *r)
  * Called when a fetch has ended. It does not answer a request whose key is still being checked: what was read
  * does not count before the key is known to be valid.
  */
-static void cache_on_ended(void *arg, struct list *requests, const struct cache_query *q,
+static void cache_on_ended(void *arg, struct list *requests, struct span link,
                            const struct cache_result *result)
 {
     static const struct cache_result unavailable = {.status = CACHE_UNAVAILABLE};
@@ -581,7 +572,7 @@ static void cache_on_ended(void *arg, struct list *requests, const struct cache_
         if (is_given_up)
             cache_answer_request(r, &unavailable);
         else if (result == NULL || r->key_state == REQUEST_KEY_PENDING)
-            cache_get_again(c, r, q);
+            cache_get_again(c, r, link);
         else
             cache_answer_request(r, result);
     }
@@ -599,7 +590,7 @@ static void cache_on_keys_checked(void *arg, struct list *requests, const struct
             list_remove(&r->waiting);
             cache_answer_request(r, result);
         } else if (list_empty(&r->waiting)) {
-            cache_get_again(c, r, NULL);
+            cache_get_again(c, r, SPAN_ABSENT);
         }
     }
 }
@@ -769,11 +760,7 @@ static int cache_init_parts(struct cache *c)
     int commands = commands_init(&c->commands, o->keyspace);
     entries_init(&c->entries, o->cache_size, o->metrics);
     api_keys_init(&c->api_keys, o->metrics);
-    int stream = stream_init(&c->stream, &c->parts,
-                             &(struct stream_limits){.enabled = o->cache_size > 0,
-                                                     .ttl_ms = o->ttl_ms,
-                                                     .stale_limit_ms = o->stale_limit_ms,
-                                                     .stale_keys_limit_ms = o->stale_keys_limit_ms});
+    int stream = stream_init(&c->stream, &c->parts, o);
     fetches_init(&c->fetches, &c->parts, cache_delay_limit_ms(o));
     /* not covered: out of memory */
     return commands != 0 || stream != 0 ? -ENOMEM : 0;

@@ -123,26 +123,12 @@ struct cache_request {
     bool denied_outside;      /* its reply came from outside of the stream */
     bool lacked_info;         /* the last check found the key without an info outside of the stream */
     unsigned losses;          /* connections with which its fetch was lost */
-    enum coding coding;       /* the preferred coding of the query */
     uint64_t undrained_ms;    /* when the socket was first found undrained, by the boot clock; 0: never */
     uint64_t queued_ms;       /* when it first had to wait in the queue, monotonic; 0: never */
-    struct digest key;
+    struct cache_query query;
     struct api_key_name key_name;
-    enum cache_query_type type; /* of a request that waits without a fetch, as the rest */
-    int64_t number;
-    char *link; /* owned */
-    size_t link_len;
+    char *link; /* the text of the link; owned; NULL: it is not kept */
 };
-
-/* The query of a request that waits without a fetch. The link is borrowed from the request. */
-static inline struct cache_query cache_request_query(const struct cache_request *r)
-{
-    return (struct cache_query){.key = r->key,
-                                .type = r->type,
-                                .coding = r->coding,
-                                .number = r->number,
-                                .link = {r->link, r->link != NULL ? r->link_len : 0}};
-}
 
 /* Starts connecting. `options` is copied. Owned by the caller (cache_close). Returns 0 or a negative errno.
  */

@@ -264,7 +264,7 @@ static uint64_t fetch_epoch_of(const struct fetches *fs, enum cache_query_type t
 static bool fetch_has_expired(const struct fetch *f)
 {
     const struct stream *v = f->fetches->parts->stream;
-    return v->by_ttl && clock_boot_ms() >= f->sent_ms + v->limits.ttl_ms;
+    return v->by_ttl && clock_boot_ms() >= f->sent_ms + v->options->ttl_ms;
 }
 
 struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q)
@@ -771,14 +771,14 @@ static bool fetch_is_whole_page(const struct fetch *f)
 
 static void fetch_finish(struct fetch *f)
 {
-    const struct cache_query q = {.type = f->type, .number = f->number, .link = fetch_link_of(f)};
     struct cache_result result = {.status = CACHE_UNAVAILABLE};
     bool is_lost = f->outcome == FETCH_LOST;
     if (!is_lost && (!list_empty(&f->requests) || fetch_is_whole_page(f)))
         result = fetch_compose_result(f);
     fetch_enter(f, FETCH_ENDED);
     fetch_unpublish(f);
-    f->fetches->parts->ended(f->fetches->parts->arg, &f->requests, &q, is_lost ? NULL : &result);
+    f->fetches->parts->ended(f->fetches->parts->arg, &f->requests, fetch_link_of(f),
+                             is_lost ? NULL : &result);
     blob_unref(result.body);
     fetch_free(f);
 }
@@ -790,22 +790,17 @@ static bool fetch_is_one_read(const struct fetch *f)
 }
 
 /*
- * Whether a result that lacks something is certain after the check has passed. Redis may have lost its data
- * and been reloaded in between.
- *
- * Without an invalidation of what is lacking, two results in a row must lack the same. This applies to a
- * page, since a loader may have been writing between the reads of the index and of the cards, and to a link
- * and its card. It also applies to a reply from outside of the stream, as the key may have moved on before it
- * was read there.
+ * Whether a result that lacks something is certain after the check has passed. A page has to lack the same
+ * twice in a row, since a loader may have been writing between the reads of the index and of the cards; so do
+ * a link and its card, and a reply from outside of the stream, as the key may have moved on before it was
+ * read there.
  */
 static bool fetch_is_certain(const struct fetch *f)
 {
-    const struct stream *v = f->fetches->parts->stream;
-    bool is_told = stream_may_store(v) && stream_has_api_keys(v);
     bool is_same = fetch_lack_of(f) == f->lack;
-    if (!is_told || f->repeats >= REPEATS_MAX)
+    if (f->repeats >= REPEATS_MAX)
         return is_same;
-    return stream_lost_nothing(v, f->mark) && (is_same || fetch_is_one_read(f));
+    return stream_is_certain(f->fetches->parts->stream, f->mark, is_same, fetch_is_one_read(f));
 }
 
 /* Called when a check has found a catalogue. The result is certain, or is read again. */

@@ -64,29 +64,11 @@ static void key_reader_end_with(struct key_reader *r, struct list *requests, enu
     key_reader_end(r, requests, &(struct cache_result){.status = status});
 }
 
-static struct key_queue *key_reader_queue_for(struct key_reader *r, const struct cache_request *request)
-{
-    return api_keys_is_held(r->parts->api_keys, &request->key) ? &r->known : &r->unknown;
-}
-
-static void key_reader_prepend(struct list *queue, struct list *requests)
-{
-    list_splice(requests, queue);
-    list_splice(queue, requests);
-}
-
 /* The requests wait for another check, ahead of the others. */
-static void key_reader_requeue(struct key_reader *r, struct list *requests)
+static void key_queue_prepend(struct key_queue *queue, struct list *requests)
 {
-    struct list known;
-    list_init(&known);
-    for (struct list *next, *at = requests->next; at != requests; at = next) {
-        next = at->next;
-        if (key_reader_queue_for(r, key_reader_request_of(at)) == &r->known)
-            key_reader_move(&known, at);
-    }
-    key_reader_prepend(&r->known.requests, &known);
-    key_reader_prepend(&r->unknown.requests, requests);
+    list_splice(requests, &queue->requests);
+    list_splice(&queue->requests, requests);
 }
 
 /* --- a check: sending --- */
@@ -135,10 +117,10 @@ static void key_check_read_data(struct key_check *c)
         return;
     for (struct list *at = c->requests.next; at != &c->requests; at = at->next) {
         struct cache_request *request = key_reader_request_of(at);
-        const struct cache_query q = cache_request_query(request);
-        bool is_read = q.type != QUERY_AUTH_ONLY && list_empty(&request->waiting) &&
-                       api_keys_was_valid(parts->api_keys, &q.key) && fetches_have_room(parts->fetches) &&
-                       fetch_begin(parts->fetches, &q, false, &request->waiting) != NULL;
+        const struct cache_query *q = &request->query;
+        bool is_read = q->type != QUERY_AUTH_ONLY && list_empty(&request->waiting) &&
+                       api_keys_was_valid(parts->api_keys, &q->key) && fetches_have_room(parts->fetches) &&
+                       fetch_begin(parts->fetches, q, false, &request->waiting) != NULL;
         request->key_state = is_read ? REQUEST_KEY_PENDING : request->key_state;
     }
 }
@@ -341,7 +323,7 @@ static void key_check_end_for_requests(struct key_check *c)
         list_splice(&s.repeated, &c->requests);
     else if (!c->has_error)
         key_check_settle(c, &s);
-    key_reader_requeue(r, &s.repeated);
+    key_queue_prepend(c->queue, &s.repeated);
     if (!list_empty(&r->denied))
         upstream_check_catalogue(r->parts->upstream);
     key_reader_end_with(r, &c->requests, CACHE_UNAVAILABLE);
@@ -402,10 +384,11 @@ static bool key_reader_may_check(const struct key_reader *r, const struct key_qu
 static void key_check_take(struct key_check *c, struct cache_request *request)
 {
     size_t at = 0;
-    while (at < c->key_count && memcmp(&c->key[at].digest, &request->key, sizeof request->key) != 0)
+    while (at < c->key_count &&
+           memcmp(&c->key[at].digest, &request->query.key, sizeof request->query.key) != 0)
         at++;
     if (at == c->key_count)
-        key_check_add(c, &request->key);
+        key_check_add(c, &request->query.key);
     request->checked_at = (unsigned char)at;
     key_reader_move(&c->requests, &request->checking);
 }
@@ -425,7 +408,7 @@ static bool key_reader_begin_check(struct key_reader *r, struct key_queue *queue
         queue->in_flight++;
         return true;
     }
-    key_reader_requeue(r, &c->requests);
+    key_queue_prepend(queue, &c->requests);
     free(c);
     return false;
 }
@@ -440,7 +423,7 @@ static void key_reader_run_queue(struct key_reader *r, struct key_queue *queue)
 
 static bool key_reader_knows_key_of(const struct key_reader *r, struct list *link)
 {
-    const struct digest *key = &key_reader_request_of(link)->key;
+    const struct digest *key = &key_reader_request_of(link)->query.key;
     return api_keys_is_confirmed(r->parts->api_keys, key) || api_keys_is_absent(r->parts->api_keys, key);
 }
 
@@ -606,7 +589,8 @@ static void key_reader_proceed(struct key_reader *r, struct list *ended)
 
 void key_reader_wait(struct key_reader *r, struct cache_request *request)
 {
-    list_append(&key_reader_queue_for(r, request)->requests, &request->checking);
+    bool is_held = api_keys_is_held(r->parts->api_keys, &request->query.key);
+    list_append(is_held ? &r->known.requests : &r->unknown.requests, &request->checking);
     key_reader_run_queues(r);
 }
 
@@ -632,24 +616,15 @@ void key_reader_heartbeat(struct key_reader *r)
     key_reader_proceed(r, &ended);
 }
 
-/*
- * It is certain that a key is not a member if the set was also found before the key was checked, without an
- * invalidation in between (stream_mark). Where changes of the set are not announced, or the reply came from
- * outside of the stream, two checks have to deny the key.
- */
+/* A reply from outside of the stream, or one whose changes are not announced, has to deny the key twice. */
 static bool key_reader_is_certain(const struct key_reader *r, const struct cache_request *request)
 {
-    const struct stream *v = r->parts->stream;
-    bool is_second = request->denials > 0;
-    bool is_announced = stream_may_store(v) && stream_has_api_keys(v);
-    if (!is_announced)
-        return is_second;
-    if (request->denials == REPEATS_MAX)
-        return true;
-    bool is_certain = stream_lost_nothing(v, request->denial_mark);
-    if (is_certain && !request->denied_outside)
-        api_keys_note_absent(r->parts->api_keys, &request->key);
-    return is_certain && (is_second || !request->denied_outside);
+    const struct stream *stream = r->parts->stream;
+    bool is_certain =
+        stream_is_certain(stream, request->denial_mark, request->denials > 0, !request->denied_outside);
+    if (is_certain && !request->denied_outside && stream_announces_keys(stream))
+        api_keys_note_absent(r->parts->api_keys, &request->query.key);
+    return is_certain || request->denials == REPEATS_MAX;
 }
 
 /* A check has found a catalogue. What is not certain is checked again. */
@@ -665,7 +640,7 @@ static void key_reader_confirm_denials(struct key_reader *r)
         request->denials += !is_certain;
         key_reader_move(is_certain ? &certain : &repeated, &request->checking);
     }
-    key_reader_requeue(r, &repeated);
+    key_queue_prepend(&r->unknown, &repeated);
     key_reader_end_with(r, &certain, CACHE_KEY_INVALID);
 }
 
@@ -678,7 +653,7 @@ void key_reader_checked(struct key_reader *r, enum catalogue_state state)
     else if (state == CATALOGUE_UNKNOWN)
         key_reader_end_with(r, &r->denied, CACHE_UNAVAILABLE);
     else
-        key_reader_requeue(r, &r->denied);
+        key_queue_prepend(&r->unknown, &r->denied);
     key_reader_proceed(r, &ended);
 }
 

@@ -40,12 +40,11 @@ struct cache_parts {
     struct buf *text; /* scratch for bodies */
 
     /*
-     * A fetch for the query `q` has ended. With a result its requests are answered, and without one they are
-     * looked up again. The callee removes all requests from the list, and takes references of the body for
-     * them.
+     * A fetch has ended, by `link` or another query. With a result its requests are answered, and without one
+     * they are looked up again. The callee removes all requests from the list, and takes references of the
+     * body for them.
      */
-    void (*ended)(void *arg, struct list *requests, const struct cache_query *q,
-                  const struct cache_result *result);
+    void (*ended)(void *arg, struct list *requests, struct span link, const struct cache_result *result);
 
     /* The keys of the requests, by `checking`, wait for no check any longer; otherwise as `ended`. */
     void (*checked)(void *arg, struct list *requests, const struct cache_result *result);

@@ -11,9 +11,9 @@
 #include <errno.h>
 #include <sys/param.h>
 
-int stream_init(struct stream *s, const struct cache_parts *parts, const struct stream_limits *limits)
+int stream_init(struct stream *s, const struct cache_parts *parts, const struct cache_options *options)
 {
-    *s = (struct stream){.parts = parts, .limits = *limits, .possible_losses = 1, .key_count = -1};
+    *s = (struct stream){.parts = parts, .options = options, .possible_losses = 1, .key_count = -1};
     keyspace_append(parts->keyspace, &s->index_key, KEYSPACE_INDEX);
     keyspace_append(parts->keyspace, &s->api_keys_key, KEYSPACE_API_KEYS);
     keyspace_append(parts->keyspace, &s->api_key_info_key, KEYSPACE_API_KEY_INFO);
@@ -131,7 +131,7 @@ void stream_connected(struct stream *s, uint64_t pong_ms, bool tracking, bool ab
     s->connected = true;
     s->tracking = tracking;
     s->absences_untracked = absences_untracked;
-    s->by_ttl = s->limits.enabled && !tracking && s->limits.ttl_ms > 0;
+    s->by_ttl = s->options->cache_size > 0 && !tracking && s->options->ttl_ms > 0;
     s->suspended = s->missing = false;
     s->flush_pending = false;
     s->pong_ms = pong_ms;
@@ -139,7 +139,7 @@ void stream_connected(struct stream *s, uint64_t pong_ms, bool tracking, bool ab
     s->present_ms = clock_boot_ms(); /* no entry is older */
     s->coherent = stream_may_store(s);
     metric_set(&metrics->cache_suspended, 0);
-    metric_set(&metrics->cache_untracked, s->limits.enabled && !tracking);
+    metric_set(&metrics->cache_untracked, s->options->cache_size > 0 && !tracking);
     metric_set(&metrics->cache_by_ttl, s->by_ttl);
     metric_set(&metrics->catalogue_missing, 0);
     metric_set(&metrics->api_keys_missing, 0);

@@ -19,6 +19,7 @@
 #define CACHE_STREAM_H
 
 #include "base/buf.h"
+#include "cache/cache.h"
 #include "cache/lifetime.h"
 #include "redis/resp.h"
 
@@ -40,19 +41,11 @@ enum { STREAM_LEASE_MS = 3000 };
  */
 enum freshness { FRESHNESS_NONE, FRESHNESS_STALE, FRESHNESS_TTL, FRESHNESS_FRESH };
 
-/* The settings of the operator, in milliseconds. */
-struct stream_limits {
-    bool enabled;            /* there is a cache; without one nothing is ever cached */
-    uint64_t ttl_ms;         /* how long data that was read without tracking may be served; 0: not at all */
-    uint64_t stale_limit_ms; /* how long entries may be served after the connection was lost */
-    uint64_t stale_keys_limit_ms; /* how long API keys may be served then */
-};
-
 /* Embedded in the cache. Other modules read it by the functions below. */
 struct stream {
     const struct cache_parts *parts;
     struct buf index_key, api_keys_key, api_key_info_key;
-    struct stream_limits limits;
+    const struct cache_options *options;
 
     bool connected;          /* a connection is in use */
     bool tracking;           /* Redis has agreed to send invalidations on it */
@@ -79,7 +72,7 @@ struct stream {
 };
 
 /* Returns 0 or -ENOMEM; call stream_fini in both cases. */
-int stream_init(struct stream *s, const struct cache_parts *parts, const struct stream_limits *limits)
+int stream_init(struct stream *s, const struct cache_parts *parts, const struct cache_options *options)
     __attribute__((warn_unused_result));
 void stream_fini(struct stream *s);
 
@@ -122,7 +115,7 @@ void stream_checked(struct stream *s, bool present, bool missing, uint64_t began
 /* True when replies may be cached: invalidations come on this connection. */
 static inline bool stream_may_store(const struct stream *s)
 {
-    return s->limits.enabled && s->tracking && !s->suspended && !s->flush_pending;
+    return s->options->cache_size > 0 && s->tracking && !s->suspended && !s->flush_pending;
 }
 
 /*
@@ -133,7 +126,7 @@ static inline struct lifetime stream_lifetime(const struct stream *s, const stru
                                               uint64_t sent_ms)
 {
     if (s->by_ttl)
-        return (struct lifetime){sent_ms + s->limits.ttl_ms};
+        return (struct lifetime){sent_ms + s->options->ttl_ms};
     bool untracked =
         !stream_may_store(s) || (s->absences_untracked && reply != NULL && reply_is_absent(reply));
     return untracked ? LIFETIME_NONE : LIFETIME_TRACKED;
@@ -142,25 +135,30 @@ static inline struct lifetime stream_lifetime(const struct stream *s, const stru
 /*
  * A mark of the time at which a read is sent. It is 0 if no command since the last invalidation has found the
  * API key set. Redis may then have lost its data, and may not track the set.
- *
- * If the read lacks something, that is certain under two conditions. A check has passed that began after its
- * reply, and stream_lost_nothing() is true. Then a command before the read has found the API key set, and
- * so has the check. No invalidation of the set came in between.
  */
 static inline uint64_t stream_mark(const struct stream *s)
 {
     return s->losses_seen == s->possible_losses ? s->possible_losses : 0;
 }
 
-static inline bool stream_lost_nothing(const struct stream *s, uint64_t mark)
+/* Redis announces when the API key set is lost: the last check has found it, and not only an index. */
+static inline bool stream_announces_keys(const struct stream *s)
 {
-    return mark != 0 && mark == s->possible_losses && mark == s->losses_seen;
+    return stream_may_store(s) && s->losses_seen != 0;
 }
 
-/* The last check has found the API key set, and not only an index. So a read can be certain. */
-static inline bool stream_has_api_keys(const struct stream *s)
+/*
+ * Whether it is certain that something does not exist, after a check of the catalogue has passed that began
+ * behind the reply of the read with this mark. Redis may have lost its data, and have it again since. That is
+ * excluded if commands before the read and in the check have found the API key set, without an invalidation
+ * of it in between. Then one read suffices, if `is_one`: nothing else can have changed while it was made. In
+ * all other cases two in a row must find the same (`is_same`).
+ */
+static inline bool stream_is_certain(const struct stream *s, uint64_t mark, bool is_same, bool is_one)
 {
-    return s->losses_seen != 0;
+    if (!stream_announces_keys(s))
+        return is_same;
+    return mark != 0 && mark == s->possible_losses && mark == s->losses_seen && (is_same || is_one);
 }
 
 /* The size of that set, by the last check; -1 if it is not known or may not be cached (lifetime.h). */
@@ -180,7 +178,7 @@ static inline enum freshness stream_freshness(const struct stream *s, uint64_t n
         return FRESHNESS_TTL;
     if (s->connected)
         return fresh ? FRESHNESS_FRESH : FRESHNESS_NONE;
-    return now_ms < s->lost_ms + s->limits.stale_limit_ms ? FRESHNESS_STALE : FRESHNESS_NONE;
+    return now_ms < s->lost_ms + s->options->stale_limit_ms ? FRESHNESS_STALE : FRESHNESS_NONE;
 }
 
 /*
@@ -196,7 +194,7 @@ static inline uint64_t stream_current_ms(const struct stream *s)
 static inline bool stream_may_serve_keys(const struct stream *s, enum freshness freshness, uint64_t now_ms)
 {
     if (freshness == FRESHNESS_STALE)
-        return now_ms < s->lost_ms + s->limits.stale_keys_limit_ms;
+        return now_ms < s->lost_ms + s->options->stale_keys_limit_ms;
     return freshness != FRESHNESS_NONE;
 }
 
