@@ -27,8 +27,7 @@ struct api_key {
     uint64_t epoch; /* the epoch in which the key was last confirmed */
     struct lifetime lifetime;
     int64_t expires;
-    struct list recent; /* in the list of the keys used last, or alone */
-    uint32_t used;      /* the second of the last use */
+    uint32_t used; /* the second of the last use */
     unsigned char name_len;
     char name[];
 };
@@ -39,7 +38,6 @@ void api_keys_init(struct api_keys *k, struct cache_metrics *metrics)
 {
     *k = (struct api_keys){.metrics = metrics, .epoch = 1, .second = 1, .next_expiry = API_KEY_NEVER};
     k->seed = random_seed(k);
-    list_init(&k->recent);
 }
 
 static inline uint64_t api_keys_hash_of(const struct api_keys *k, const struct digest *d)
@@ -62,15 +60,8 @@ static inline bool api_keys_knows(const struct api_keys *k, const struct api_key
     return key != NULL && key->epoch == k->epoch && lifetime_is_tracked(key->lifetime);
 }
 
-static void api_keys_leave_recent(struct api_keys *k, struct api_key *key)
-{
-    k->recent_count -= !list_empty(&key->recent);
-    list_remove(&key->recent);
-}
-
 static void api_keys_drop(struct api_keys *k, struct api_key *key)
 {
-    api_keys_leave_recent(k, key);
     table_remove(&k->table, api_keys_hash_of(k, &key->digest), key);
     free(key);
 }
@@ -147,11 +138,14 @@ void api_keys_note_absent(struct api_keys *k, const struct digest *digest)
 /* The key used longest ago leaves the list when there are too many. */
 static void api_keys_note_use(struct api_keys *k, struct api_key *key)
 {
+    size_t at = 0;
     key->used = k->second;
-    api_keys_leave_recent(k, key);
-    list_append(&k->recent, &key->recent);
-    if (++k->recent_count > API_KEYS_RECENT)
-        api_keys_leave_recent(k, LIST_ENTRY(k->recent.next, struct api_key, recent));
+    while (at < k->recent_count && memcmp(&k->recent[at], &key->digest, sizeof key->digest) != 0)
+        at++;
+    k->recent_count += at == k->recent_count && at < API_KEYS_RECENT;
+    at = at < k->recent_count ? at : k->recent_count - 1;
+    memmove(&k->recent[1], &k->recent[0], at * sizeof k->recent[0]);
+    k->recent[0] = key->digest;
 }
 
 enum auth_result api_keys_check(struct api_keys *k, const struct digest *digest, uint64_t now_ms,
@@ -183,34 +177,19 @@ bool api_keys_was_valid(const struct api_keys *k, const struct digest *key)
     return held != NULL && !api_keys_is_expired(held->expires);
 }
 
-size_t api_keys_recent(const struct api_keys *k, struct digest key[API_KEYS_RECENT])
-{
-    size_t count = 0;
-    for (struct list *at = k->recent.prev; at != &k->recent; at = at->prev)
-        key[count++] = LIST_ENTRY(at, struct api_key, recent)->digest;
-    return count;
-}
-
-/* In use, so it is read with each audit. */
-static bool api_keys_is_recent(const struct api_key *key)
-{
-    return !list_empty(&key->recent);
-}
-
+/* A key that is used, and is the next of the table too, is read twice. */
 size_t api_keys_audited(struct api_keys *k, struct digest key[API_KEYS_AUDITED])
 {
     size_t count = 0;
-    for (struct list *at = k->recent.prev; at != &k->recent; at = at->prev) {
-        const struct api_key *recent = LIST_ENTRY(at, struct api_key, recent);
-        if (api_keys_knows(k, recent))
-            key[count++] = recent->digest;
-    }
+    for (size_t i = 0; i < k->recent_count; i++)
+        if (api_keys_is_confirmed(k, &k->recent[i]))
+            key[count++] = k->recent[i];
     bool ended = false; /* the end of the table was passed */
     for (int i = 0; i < AUDIT_SEARCH && !ended; i++) {
         size_t before = k->audit;
         const struct api_key *next = table_walk(&k->table, &k->audit, WALKED_SLOTS);
         ended = k->audit <= before;
-        if (api_keys_knows(k, next) && !api_keys_is_recent(next))
+        if (api_keys_knows(k, next))
             key[count++] = next->digest;
     }
     for (int i = 0; i < AUDIT_SEARCH; i++) {
@@ -220,46 +199,6 @@ size_t api_keys_audited(struct api_keys *k, struct digest key[API_KEYS_AUDITED])
             key[count++] = absent->digest;
     }
     return count;
-}
-
-/* --- infos --- */
-
-static void api_keys_log_malformed_info(const struct digest *key)
-{
-    enum { SHOWN = 8 };
-    struct log_line line;
-    char digits[DIGEST_HEX_LEN];
-    if (!log_begin(&line, LOG_WARN,
-                   "invalid API key info in redis: without a readable expiry the key is refused, "
-                   "without a readable name it has none"))
-        return;
-    digest_hex(key, digits);
-    log_str(&line, "key", (struct span){digits, SHOWN});
-    log_end(&line);
-}
-
-/* The same key is logged once, until its info is well-formed or another key takes its slot. */
-static void api_keys_report_info(struct api_keys *k, const struct digest *key, bool malformed)
-{
-    uint64_t hash = api_keys_hash_of(k, key);
-    uint64_t *reported = &k->reported[hash % API_KEYS_REPORTED];
-    bool known = *reported == hash;
-    metric_add(&k->metrics->invalid_values_total, malformed);
-    if (known != malformed)
-        *reported = malformed ? hash : 0;
-    if (malformed && !known)
-        api_keys_log_malformed_info(key);
-}
-
-bool api_keys_read_info(struct api_keys *k, const struct digest *key, const struct redis_reply *reply,
-                        struct api_key_info *out)
-{
-    *out = API_KEY_INFO_NONE;
-    if (reply->type != REPLY_NIL && reply->type != REPLY_STRING)
-        return false;
-    unsigned faults = reply->type == REPLY_NIL ? 0 : api_key_info_parse(reply_text(reply), out);
-    api_keys_report_info(k, key, (faults & ~(unsigned)API_KEY_FAULT_ISSUED) != 0);
-    return true;
 }
 
 /* --- confirmed keys --- */
@@ -279,7 +218,6 @@ static struct api_key *api_keys_add(struct api_keys *k, const struct digest *dig
     if (key == NULL)
         return NULL;
     *key = (struct api_key){.digest = *digest, .name_len = (unsigned char)name.len};
-    list_init(&key->recent);
     if (name.len > 0)
         memcpy(key->name, name.data, name.len);
     if (table_used(&k->table) >= API_KEYS_HELD_MAX)

@@ -23,7 +23,6 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/table.h"
 #include "cache/lifetime.h"
@@ -45,8 +44,6 @@ enum {
     API_KEYS_AUDITED = API_KEYS_RECENT + 8 + 8
 };
 
-enum { API_KEYS_REPORTED = 1024 };
-
 /* The digests that are no keys: so many sets of so many. */
 enum { API_KEYS_ABSENT_SETS = 256, API_KEYS_ABSENT_WAYS = 4 };
 
@@ -63,10 +60,10 @@ struct api_key_absence {
 /* Embedded in the cache; private to api_keys.c. */
 struct api_keys {
     struct cache_metrics *metrics;
-    struct table table; /* the keys, by the hash of their digests */
-    struct list recent; /* the keys used last, the latest at the end */
+    struct table table;                    /* the keys, by the hash of their digests */
+    struct digest recent[API_KEYS_RECENT]; /* the keys used last, the latest first */
     size_t recent_count;
-    uint32_t second; /* counts heartbeats: a key moves to the end of `recent` once in each */
+    uint32_t second; /* counts heartbeats: a key moves to the front of `recent` once in each */
     uint64_t seed;
 
     uint64_t epoch;             /* grows with each change of the set or of the infos, from 1 */
@@ -75,9 +72,8 @@ struct api_keys {
     size_t audit, audit_absent; /* cursors of the audit */
     struct log_reasons reasons;
 
-    size_t sweep;                         /* cursor of the heartbeats over the table */
-    int64_t next_expiry;                  /* the earliest that this sweep has found */
-    uint64_t reported[API_KEYS_REPORTED]; /* hashes of keys whose malformed info was logged */
+    size_t sweep;        /* cursor of the heartbeats over the table */
+    int64_t next_expiry; /* the earliest that this sweep has found */
     struct api_key_absence absence[API_KEYS_ABSENT_SETS * API_KEYS_ABSENT_WAYS];
     unsigned next_way; /* the place that the next absence takes in a full set */
 };
@@ -107,10 +103,6 @@ static inline bool api_keys_is_expired(int64_t expires)
     return expires != API_KEY_NEVER && api_key_is_expired(expires, clock_wall_s());
 }
 
-/* Parses Redis' reply about the info of one key, which is nil or a text. False for any other reply. */
-bool api_keys_read_info(struct api_keys *k, const struct digest *key, const struct redis_reply *reply,
-                        struct api_key_info *out) __attribute__((warn_unused_result));
-
 /*
  * Redis says that the key is valid. With LIFETIME_NONE it is held, and not confirmed. If the key was
  * confirmed before in this epoch with another name or expiry, or was absent, they differ. Then the
@@ -132,9 +124,6 @@ static inline bool api_keys_differ(const struct api_keys *k)
 
 /* The set or the infos have changed: no record counts any more. */
 void api_keys_invalidate(struct api_keys *k);
-
-/* The keys used last, the latest first. Returns how many there are. */
-size_t api_keys_recent(const struct api_keys *k, struct digest key[API_KEYS_RECENT]);
 
 /* The keys of current records that are to be read again now. Returns how many there are. */
 size_t api_keys_audited(struct api_keys *k, struct digest key[API_KEYS_AUDITED]);

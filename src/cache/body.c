@@ -239,6 +239,23 @@ void value_reports_invalid(struct value_reports *r, int64_t id, unsigned fields)
     log_end(&line);
 }
 
+void value_reports_key_info(struct value_reports *r, const struct digest *key)
+{
+    enum { SHOWN = 8 };
+    struct log_line line;
+    char digits[DIGEST_HEX_LEN];
+    metric_add(&r->metrics->invalid_values_total, 1);
+    digest_hex(key, digits);
+    if (!body_is_due(r, (int64_t)hash_bytes((struct span){digits, sizeof digits}, 0),
+                     VALUE_REPORT_KEY_INFO) ||
+        !log_begin(&line, LOG_WARN,
+                   "invalid API key info in redis: without a readable expiry the key is refused, "
+                   "without a readable name it has none"))
+        return;
+    log_str(&line, "key", (struct span){digits, SHOWN});
+    log_end(&line);
+}
+
 void value_reports_oversize(struct value_reports *r, struct span key)
 {
     struct log_line line;

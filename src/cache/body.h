@@ -112,7 +112,13 @@ unsigned body_write(struct buf *text, const struct channel_row *row, enum channe
 
 enum { VALUE_REPORTS = 1024 };
 
-enum value_report { VALUE_REPORT_NONE, VALUE_REPORT_INVALID, VALUE_REPORT_LEFT_OUT, VALUE_REPORT_OVERSIZE };
+enum value_report {
+    VALUE_REPORT_NONE,
+    VALUE_REPORT_INVALID,
+    VALUE_REPORT_LEFT_OUT,
+    VALUE_REPORT_OVERSIZE,
+    VALUE_REPORT_KEY_INFO
+};
 
 /* Embedded, zeros but for `metrics`; private to body.c. */
 struct value_reports {
@@ -136,6 +142,9 @@ void value_reports_note_update(struct value_reports *r, const struct channel_row
 
 /* Counts, and logs, the fields of a channel whose value did not parse, as body_write returns them. */
 void value_reports_invalid(struct value_reports *r, int64_t id, unsigned fields);
+
+/* Counts, and logs, an API key whose info is malformed. */
+void value_reports_key_info(struct value_reports *r, const struct digest *key);
 
 /* Logs that the reply about a key was too large to be read. */
 void value_reports_oversize(struct value_reports *r, struct span key);

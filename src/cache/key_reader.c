@@ -202,17 +202,29 @@ static void key_check_on_info_count(void *arg, const struct redis_reply *reply, 
     key_check_proceed(c);
 }
 
+/* The info of a key is nil or a text. False for any other reply. */
+static bool key_check_read_info(struct key_check *c, struct checked_key *k, const struct redis_reply *info)
+{
+    k->info = API_KEY_INFO_NONE;
+    if (info->type == REPLY_NIL)
+        return true;
+    if (info->type != REPLY_STRING)
+        return false;
+    if ((api_key_info_parse(reply_text(info), &k->info) & ~(unsigned)API_KEY_FAULT_ISSUED) != 0)
+        value_reports_key_info(c->reader->parts->reports, &k->digest);
+    return true;
+}
+
 static void key_check_on_infos(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct key_check *c = arg;
-    struct api_keys *keys = c->reader->parts->api_keys;
     key_check_note_reply(c, origin);
     if (key_check_accept(c, reply, origin)) {
         const struct redis_reply *info = reply_first(reply);
         for (size_t i = 0; i < c->key_count; i++, info++) { /* an array ends it */
             struct checked_key *k = &c->key[i];
             k->lacks_info = origin == REDIS_ORIGIN_OUTSIDE && info->type == REPLY_NIL;
-            c->has_error = c->has_error || !api_keys_read_info(keys, &k->digest, info, &k->info);
+            c->has_error = c->has_error || !key_check_read_info(c, k, info);
         }
     }
     key_check_proceed(c);
@@ -528,13 +540,12 @@ static void key_reader_begin_portion(struct key_reader *r)
 /* What cannot be sent is due with the next event. */
 static void key_reader_begin_recent(struct key_reader *r)
 {
-    struct digest key[API_KEYS_RECENT];
+    const struct api_keys *keys = r->parts->api_keys;
     uint64_t now = clock_now_ms();
     if (!r->recent_due || now < r->recent_ms)
         return;
     r->recent_ms = now + KEY_READER_RECENT_INTERVAL_MS;
-    size_t count = api_keys_recent(r->parts->api_keys, key);
-    r->recent_due = count > 0 && !key_reader_check_keys(r, key, count);
+    r->recent_due = keys->recent_count > 0 && !key_reader_check_keys(r, keys->recent, keys->recent_count);
 }
 
 /* Keys of current records are read again, and members that were found are checked with them. */

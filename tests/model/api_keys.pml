@@ -29,7 +29,7 @@ mtype = { IDLE, CHECKING, CONFIRMING }; /* a check is in flight; a request is de
 mtype connection = WAITING;
 mtype step = IDLE;
 bool check_changed;   /* the epoch is another one than when the infos of the check came */
-bool denial_changed;  /* the same, since the check was sent whose key is denied (stream_lost_nothing) */
+bool denial_changed;  /* the same, since the check was sent whose key is denied (stream_is_certain) */
 bool confirmed;       /* a key was, in this epoch */
 byte key_version;     /* of the set, in its check */
 byte info_version;    /* of the infos */
