@@ -181,6 +181,8 @@ static uint64_t last_heard_ns(unsigned conn)
     return has_arrived && s->heard_ns > heard_ns ? s->heard_ns : heard_ns;
 }
 
+unsigned oracle_losses;
+
 void oracle_connection(bool ready)
 {
     struct view *last = &views[(view_count - 1) % VIEWS];
@@ -190,6 +192,7 @@ void oracle_connection(bool ready)
         trace_fail("a connection was given up without a fault");
     if (!ready && connected)
         check_left(last);
+    oracle_losses += !ready;
     connected = ready;
     if (ready) {
         views[view_count++ % VIEWS] = newest();

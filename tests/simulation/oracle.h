@@ -43,6 +43,9 @@ void oracle_begin(void);
 /* The connection has come, or was lost. */
 void oracle_connection(bool ready);
 
+/* Lost connections so far. */
+extern unsigned oracle_losses;
+
 /* What a replica states: it heard of its master at `heard_ns`, at this position of this stream. */
 struct oracle_statement {
     unsigned conn;
