@@ -110,7 +110,7 @@ static void table_grow(struct table *t)
 int table_add(struct table *t, uint64_t hash, void *entry)
 {
     table_move_some(t);
-    if (t->old.at == NULL && t->now.used >= table_slots_count(&t->now) / 4 * 3)
+    if (t->old.at == NULL && t->now.used >= table_slots_count(&t->now) / 8 * 7)
         table_grow(t);
     if (table_used(t) >= t->now.mask)
         return -ENOMEM;

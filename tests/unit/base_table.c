@@ -91,11 +91,11 @@ TEST_CASE(an_addition_moves_a_few_entries)
     struct table t = {.moved = 0};
     for (size_t i = 0; i < MANY; i++) {
         size_t old = t.old.used;
-        bool grows = old == 0 && t.now.used == (t.now.mask + 1) / 4 * 3;
+        bool grows = old == 0 && t.now.used == (t.now.mask + 1) / 8 * 7;
         add(&t, spread(i), i);
         if (!grows)
             assert_true(t.old.used <= old && old - t.old.used <= 16);
-        assert_true(t.now.used <= (t.now.mask + 1) / 4 * 3);
+        assert_true(t.now.used <= (t.now.mask + 1) / 8 * 7);
         if (i % 997 == 0)
             for (size_t k = 0; k <= i; k += 13)
                 assert_true(holds(&t, spread(k), entry(k)));
