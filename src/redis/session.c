@@ -121,10 +121,8 @@ struct redis_session {
     struct backend *current; /* in use; NULL before the first redis_session_use() */
     struct backend *next;    /* it is to replace `current`; NULL: none */
     struct redis_shared shared;
-    unsigned turn;                /* the replica that is tried next, among those of an answer */
-    uint64_t trial_ms;            /* not before this time of the monotonic clock the next one begins */
-    _Atomic uint64_t *shown_role; /* the metric of the role in use; NULL: none is */
-    bool shown_stand_in;
+    unsigned turn;     /* the replica that is tried next, among those of an answer */
+    uint64_t trial_ms; /* not before this time of the monotonic clock the next one begins */
     struct wait_group open_backends;
 };
 
@@ -377,18 +375,10 @@ static void session_show(struct redis_session *s, const struct backend *b)
 {
     struct redis_metrics *m = s->options.metrics;
     const struct redis_server *server = b != NULL ? redis_connection_server(b->connection) : NULL;
-    if (s->shown_role != NULL) {
-        metric_sub(&m->redis_connected, 1);
-        metric_sub(s->shown_role, 1);
-        metric_sub(&m->redis_stand_ins, s->shown_stand_in);
-    }
-    s->shown_role = server != NULL ? &m->redis_role[server->role.kind] : NULL;
-    s->shown_stand_in = server != NULL && selection_stands_in(&b->selection);
-    if (server != NULL) {
-        metric_add(&m->redis_connected, 1);
-        metric_add(s->shown_role, 1);
-        metric_add(&m->redis_stand_ins, s->shown_stand_in);
-    }
+    metric_set(&m->redis_connected, server != NULL);
+    for (int kind = 0; kind < REDIS_ROLE_KINDS; kind++)
+        metric_set(&m->redis_role[kind], server != NULL && (int)server->role.kind == kind);
+    metric_set(&m->redis_stand_ins, server != NULL && selection_stands_in(&b->selection));
     metric_set(&m->redis_replica_lag_seconds, server != NULL ? server->lag_s : 0);
 }
 

@@ -30,7 +30,9 @@ enum {
 };
 
 static uv_loop_t *loop_in_use;
-static const struct redis_metrics *all; /* of all workers */
+static const struct redis_metrics *of_worker;
+static struct redis_metrics sum;
+static const struct redis_metrics *const all = &sum; /* of all workers */
 static const struct cache_metrics *caches;
 
 /* --- helpers --- */
@@ -38,6 +40,12 @@ static const struct cache_metrics *caches;
 static void run_for_ms(uint64_t ms)
 {
     (void)loop_run_until(loop_in_use, now_ns() + ms * MS);
+    uint64_t *total = (void *)&sum;
+    for (size_t i = 0; i < sizeof sum / sizeof *total; i++) {
+        total[i] = 0;
+        for (int worker = 0; worker < CASE_WORKERS_MAX; worker++)
+            total[i] += ((const uint64_t *)&of_worker[worker])[i];
+    }
 }
 
 static void await_connected(unsigned workers, uint64_t within_ms)
@@ -1422,11 +1430,11 @@ const struct simulated_case *cases_begin(unsigned number)
     return k;
 }
 
-void cases_run(const struct simulated_case *k, uv_loop_t *loop, const struct redis_metrics *redis,
+void cases_run(const struct simulated_case *k, uv_loop_t *loop, const struct redis_metrics redis[],
                const struct cache_metrics *cache)
 {
     loop_in_use = loop;
-    all = redis;
+    of_worker = redis;
     caches = cache;
     k->run();
 }

@@ -31,7 +31,7 @@ const struct topology *cases_topology(unsigned number);
 const struct simulated_case *cases_begin(unsigned number);
 
 /* Its faults and checks, once the workers are open. */
-void cases_run(const struct simulated_case *k, uv_loop_t *loop, const struct redis_metrics *redis,
+void cases_run(const struct simulated_case *k, uv_loop_t *loop, const struct redis_metrics redis[],
                const struct cache_metrics *cache);
 
 #endif

@@ -34,7 +34,7 @@ static void *totals;
 /* --- one run --- */
 
 static struct cache_metrics cache_metrics;
-static struct redis_metrics redis_metrics;
+static struct redis_metrics redis_metrics[CASE_WORKERS_MAX];
 static struct loop_lag loop_lag;
 
 static void on_connection(void *arg, bool ready)
@@ -57,14 +57,14 @@ static void on_other_connection(void *arg, bool ready)
 }
 
 static struct cache *open_cache(uv_loop_t *loop, struct redis_config *config, const struct keyspace *keyspace,
-                                bool observed)
+                                unsigned number)
 {
     const struct scenario_settings *s = &scenario.settings;
     const struct cache_options options = {.redis = config,
                                           .client_name = "simulation",
                                           .keyspace = keyspace,
                                           .metrics = &cache_metrics,
-                                          .redis_metrics = &redis_metrics,
+                                          .redis_metrics = &redis_metrics[number],
                                           .loop_lag = &loop_lag,
                                           .request_timeout_ms = s->request_timeout_ms,
                                           .cache_size = s->cache_size,
@@ -72,7 +72,7 @@ static struct cache *open_cache(uv_loop_t *loop, struct redis_config *config, co
                                           .ttl_ms = s->ttl_ms,
                                           .stale_limit_ms = s->stale_limit_ms,
                                           .stale_keys_limit_ms = s->stale_keys_limit_ms,
-                                          .on_connection = observed ? on_connection : on_other_connection};
+                                          .on_connection = number == 0 ? on_connection : on_other_connection};
     struct cache *cache = NULL;
     if (cache_new(loop, &options, &cache) != 0)
         trace_fail("no cache");
@@ -183,7 +183,7 @@ static void simulate(const struct run *r)
     connects_begin(workers);
     costs_begin(workers == 1, &cache_metrics);
     for (unsigned i = 0; i < workers; i++)
-        cache[i] = open_cache(&loop, config, &keyspace, i == 0);
+        cache[i] = open_cache(&loop, config, &keyspace, i);
     settings_apply_to(cache[0]);
     if (k == NULL || k->asks)
         clients_begin(cache[0]);
@@ -194,7 +194,7 @@ static void simulate(const struct run *r)
         else
             check_recovery(&loop);
     } else {
-        cases_run(k, &loop, &redis_metrics, &cache_metrics);
+        cases_run(k, &loop, redis_metrics, &cache_metrics);
         clients_end();
         run_for(&loop, ANSWER_S * SECOND);
     }
