@@ -340,7 +340,7 @@ static int redis_client_query_server(struct redis_client *c, const struct redis_
     const struct redis_reply *reply = redis_client_receive(c);
     if (c->failed)
         return -EIO;
-    if (reply->type == REPLY_ERROR)
+    if (reply->type == REPLY_ERROR) /* ANALYZER(null-dereference): there is one unless it has failed */
         return redis_client_fail_refused(c, reply->str);
     const char *problem = protocol->read(&of_master, server, 0, reply, &answer);
     if (problem != NULL)

@@ -240,7 +240,8 @@ static int socket_write(redisContext *context)
 static int socket_open_context(const struct redis_endpoint *endpoint, const char *address, redisContext **out)
 {
     bool is_path = endpoint->transport == REDIS_TRANSPORT_UNIX;
-    redisOptions options = {.options = REDIS_OPT_NONBLOCK | REDIS_OPT_NO_PUSH_AUTOFREE};
+    redisOptions options = {0};
+    options.options = REDIS_OPT_NONBLOCK | REDIS_OPT_NO_PUSH_AUTOFREE;
     if (is_path)
         REDIS_OPTIONS_SET_UNIX(&options, endpoint->path);
     else
