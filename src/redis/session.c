@@ -95,7 +95,6 @@ struct backend {
     struct resolver resolver;
     struct redis_endpoint endpoint;      /* of the connection; borrows from the settings or the selection */
     struct redis_connection *connection; /* NULL in PAUSING and QUERYING */
-    unsigned replicas;                   /* in the last answer from which a server was selected */
 
     /* Since a connection has stayed. */
     bool has_stayed;            /* this one */
@@ -599,20 +598,27 @@ static const char *session_check_error(void *arg, const struct redis_reply *erro
 static int session_open_backend(struct redis_session *s, struct redis_config *config, bool is_trial,
                                 struct backend **out);
 
+static void session_open_next(struct redis_session *s, bool is_trial)
+{
+    if (session_open_backend(s, s->current->config, is_trial, &s->next) != 0)
+        log_text(LOG_WARN, "out of memory for a connection to redis", "client", s->options.client_name);
+}
+
 /* A connection that has not come into use looks its name up with each attempt. */
 static void session_on_moved(void *arg)
 {
     const struct backend *b = arg;
     struct redis_session *s = b->session;
-    if (b == s->current && s->next == NULL && session_open_backend(s, b->config, false, &s->next) != 0)
-        log_text(LOG_WARN, "out of memory for a connection to redis", "client", s->options.client_name);
+    if (b == s->current && s->next == NULL)
+        session_open_next(s, false);
 }
 
 /* The time limit of the next attempt. A replica has half of it, since the master may have to wait for two. */
 static uint64_t session_limit_ms(const struct backend *b)
 {
-    uint64_t limit_ms = backoff_doubled_ms(b->timeouts / (b->replicas + 1), REDIS_SESSION_LIMIT_MS,
-                                           REDIS_SESSION_LIMIT_MAX_MS);
+    unsigned servers = b->config->endpoint.discovery.replica ? SELECTION_FAILED_MAX + 1 : 1;
+    uint64_t limit_ms =
+        backoff_doubled_ms(b->timeouts / servers, REDIS_SESSION_LIMIT_MS, REDIS_SESSION_LIMIT_MAX_MS);
     return b->selection.is_master ? limit_ms : limit_ms / 2;
 }
 
@@ -663,8 +669,7 @@ static void session_connect_to_selected(struct backend *b)
 
 static void session_select(struct backend *b, const struct locator_answer *answer)
 {
-    b->replicas = selection_replicas(&b->selection, answer);
-    if (b->is_trial && b->replicas == 0) {
+    if (b->is_trial && selection_replicas(&b->selection, answer) == 0) {
         session_end_trial(b->session);
         return;
     }
@@ -679,8 +684,7 @@ static void session_consider_trial(struct backend *b, const struct locator_answe
     if (b != s->current || b->state != READY || s->next != NULL || !selection_stands_in(&b->selection) ||
         selection_replicas(&b->selection, answer) == 0 || clock_now_ms() < s->trial_ms)
         return;
-    if (session_open_backend(s, b->config, true, &s->next) != 0)
-        log_text(LOG_WARN, "out of memory for a connection to redis", "client", s->options.client_name);
+    session_open_next(s, true);
 }
 
 static void session_on_answer(void *arg, const struct locator_answer *answer)
