@@ -290,6 +290,12 @@ static int keys_compare(const void *a, const void *b)
                   DIGEST_HEX_LEN);
 }
 
+static void keys_read_infos(struct client *c, struct issued_key *key, size_t count)
+{
+    CLIENT_PIPELINE(i, count, true, CLIENT_SEND(c, SPAN("HMGET"), c->api_key_info, key[i].digest),
+                    keys_receive_info(c, &key[i].info));
+}
+
 /* Returns 0 or -EIO. Call keys_list_fini in every case. */
 static int keys_list_read(struct client *c, struct key_list *l)
 {
@@ -308,9 +314,7 @@ static int keys_list_read(struct client *c, struct key_list *l)
     l->others = (int64_t)(members - l->count);
     qsort(l->key, l->count, sizeof *l->key, keys_compare);
     for (size_t at = 0; at < l->count && client_status(c) == 0; at += READ_BATCH)
-        CLIENT_PIPELINE(i, MIN(l->count - at, READ_BATCH), true,
-                        CLIENT_SEND(c, SPAN("HMGET"), c->api_key_info, l->key[at + i].digest),
-                        keys_receive_info(c, &l->key[at + i].info));
+        keys_read_infos(c, l->key + at, MIN(l->count - at, READ_BATCH));
     return client_status(c);
 }
 
