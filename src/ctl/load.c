@@ -400,17 +400,19 @@ static int load_finish(struct load *l)
     return err;
 }
 
-/* Returns 0, or -EIO with the reason in client_error(). */
-static int load_with_lock(void *arg)
+/* With the lock, or for a preview. Returns 0, or -EIO with the reason in client_error(). */
+static int load_into_redis(void *arg)
 {
     struct load *l = arg;
     load_take_census(l);
     int err = client_status(&l->client);
     if (err == 0)
         load_check_removal(l);
-    if (err != 0 || l->is_refused)
+    if (err != 0 || (l->is_refused && !l->dry_run))
         return err;
     err = load_write_all(l);
+    if (l->dry_run)
+        return err;
     if (err == 0)
         load_print_warnings(l);
     else if (l->writer.replace && l->writer.is_sent)
@@ -461,7 +463,7 @@ static int load_finish_output(const struct load *l)
 static int load_run(struct load *l)
 {
     l->writer.lock = &l->lock;
-    int err = lock_run(&l->lock, &l->client, load_with_lock, l);
+    int err = lock_run(&l->lock, &l->client, load_into_redis, l);
     if (err != 0 || l->is_refused || interrupt_signal() != 0)
         load_print_stop(l);
     if (err == 0 && !l->is_refused)
@@ -476,10 +478,7 @@ static int load_run(struct load *l)
 static int load_preview(struct load *l)
 {
     const struct writer_counts *n = &l->writer.counts;
-    load_take_census(l);
-    if (client_status(&l->client) == 0)
-        load_check_removal(l);
-    if (load_write_all(l) != 0)
+    if (load_into_redis(l) != 0)
         return client_print_error(&l->client);
     bool removes = l->writer.replace && n->refused == 0;
     if (l->replaces && !removes)
