@@ -68,7 +68,9 @@ static const struct setting TABLE[] = {
 };
 /* clang-format on */
 
-static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_"};
+/* channelctl, scripts/setup and the compose file use the others. */
+static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_",
+                                         "CHANNELD_DEPS_DIR CHANNELD_IMAGE CHANNELD_PUBLISH CHANNELD_WAIT"};
 
 static int config_bad(const struct config *c, struct buf *error, const char *name, const char *what)
 {
@@ -301,32 +303,7 @@ void config_fini_values(struct config_values *v)
     settings_fini(&SETTINGS, v);
 }
 
-void config_fini(struct config *c)
-{
-    config_fini_values(&c->values);
-}
-
 void config_write_source(const struct config *c, const char *name, struct buf *out)
 {
     settings_write_source(out, &SETTINGS, &c->args, name);
-}
-
-/* Variables of the same prefix that channelctl, scripts/setup and the compose file use. */
-static bool config_is_used_elsewhere(struct span name)
-{
-    static const char *const names[] = {"CHANNELD_DEPS_DIR", "CHANNELD_IMAGE", "CHANNELD_PUBLISH",
-                                        "CHANNELD_WAIT"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (span_equal(name, span_of(names[i])))
-            return true;
-    return false;
-}
-
-bool config_next_unknown(size_t *at, struct buf *warning)
-{
-    struct span name;
-    do
-        name = settings_next_unknown(&SETTINGS, SPAN("CHANNELD_"), at, warning);
-    while (name.data != NULL && config_is_used_elsewhere(name));
-    return name.data != NULL;
 }

@@ -70,12 +70,11 @@ enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_PROBE, CONFIG_HELP, CONFI
 /*
  * Reads the command line and the environment, and checks all values. Returns the config_outcome that the
  * command line asks for, or -EINVAL or -ENOMEM with a message in `error` that names the setting. Call
- * config_fini in every case. `c` is zeroed by the caller. For CONFIG_PROBE only `admin_listen` is set,
- * because the probed server may use other values than those that its files hold now.
+ * config_fini_values for `values` in every case. `c` is zeroed by the caller. For CONFIG_PROBE only
+ * `admin_listen` is set, because the probed server may use other values than those that its files hold now.
  */
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
     __attribute__((warn_unused_result));
-void config_fini(struct config *c);
 
 /*
  * The settings of Redis, those from files as these are now, checked: settings_read_again, and
@@ -101,10 +100,6 @@ const char *config_watched_file(const struct config *c, const struct setting *s)
 
 /* Writes the source of the value of setting `name`: --listen or CHANNELD_LISTEN. */
 void config_write_source(const struct config *c, const char *name, struct buf *out);
-
-/* Finds the next CHANNELD_ variable in the environment that is not a setting, as settings_next_unknown, and
- * writes its `warning`. Returns false after the last. */
-bool config_next_unknown(size_t *at, struct buf *warning);
 
 /* The settings and flags that channeld can be called with. */
 extern const struct usage config_usage;

@@ -37,7 +37,7 @@ static void main_warn_of_unknown_variables(bool to_log)
 {
     struct buf text = BUF_INIT;
     size_t at = 0;
-    while (config_next_unknown(&at, &text))
+    while (settings_next_unknown(config_usage.settings, SPAN("CHANNELD_"), &at, &text).data != NULL)
         if (to_log)
             log_text(LOG_WARN, "unknown setting in the environment", "reason", buf_message(&text));
         else
@@ -123,6 +123,6 @@ int main(int argc, char **argv)
         return EXIT_CANNOT_RUN;
     int code = main_run(&config, argc, argv, &error);
     buf_fini(&error);
-    config_fini(&config);
+    config_fini_values(&config.values);
     return code;
 }

@@ -64,22 +64,20 @@ size_t ip_write(const struct ip *ip, char out[IP_TEXT_MAX])
     return s.len;
 }
 
-/* True when the first `bits` are equal. */
-static bool net_same_bits(const struct ip *a, const struct ip *b, unsigned bits)
+/* The address with its first `bits` only. */
+static struct ip net_first_bits(const struct ip *ip, unsigned bits)
 {
-    unsigned whole = bits / 8;
-    unsigned rest = bits % 8;
-    if (memcmp(a->bytes, b->bytes, whole) != 0)
-        return false;
-    return rest == 0 || ((a->bytes[whole] ^ b->bytes[whole]) >> (8 - rest)) == 0;
+    struct ip first = {{0}};
+    memcpy(first.bytes, ip->bytes, bits / 8);
+    if (bits % 8 != 0)
+        first.bytes[bits / 8] = (uint8_t)(ip->bytes[bits / 8] & 0xFF00 >> bits % 8);
+    return first;
 }
 
-static bool net_has_host_bits(const struct ip_network *n)
+static bool net_contains(const struct ip_network *n, const struct ip *ip)
 {
-    for (unsigned i = n->bits; i < IP_BITS; i++)
-        if ((n->address.bytes[i / 8] & (0x80 >> i % 8)) != 0)
-            return true;
-    return false;
+    const struct ip first = net_first_bits(ip, n->bits);
+    return memcmp(&first, &n->address, sizeof first) == 0;
 }
 
 static const char *net_parse_network(struct span text, struct ip_network *out)
@@ -94,7 +92,7 @@ static const char *net_parse_network(struct span text, struct ip_network *out)
     if (slash < text.len && (parse_int64(span_skip(text, slash + 1), &bits) != 0 || bits < 0 || bits > most))
         return "the length of a network is 0 to 32 for IPv4 and 0 to 128 for IPv6";
     out->bits = (uint8_t)(bits + (v4 ? V4_OFFSET_BITS : 0));
-    return net_has_host_bits(out) ? "a network has no bits after its length" : NULL;
+    return net_contains(out, &out->address) ? NULL : "a network has no bits after its length";
 }
 
 const char *ip_networks_parse(struct span text, struct ip_networks *out, struct span *which)
@@ -115,7 +113,7 @@ const char *ip_networks_parse(struct span text, struct ip_networks *out, struct 
 bool ip_networks_contain(const struct ip_networks *networks, const struct ip *ip)
 {
     for (unsigned i = 0; i < networks->count; i++)
-        if (net_same_bits(&networks->network[i].address, ip, networks->network[i].bits))
+        if (net_contains(&networks->network[i], ip))
             return true;
     return false;
 }
@@ -173,10 +171,11 @@ struct addr addr_local(int fd)
 {
     struct sockaddr_storage local = {.ss_family = AF_INET6};
     socklen_t len = sizeof local;
+    in_port_t port = 0;
     (void)getsockname(fd, (struct sockaddr *)&local, &len);
-    /* the port is at the same place in both families */
-    return (struct addr){.ip = ip_from_sockaddr(&local),
-                         .port = ntohs(((struct sockaddr_in *)(void *)&local)->sin_port)};
+    memcpy(&port, (char *)&local + offsetof(struct sockaddr_in, sin_port),
+           sizeof port); /* of both families */
+    return (struct addr){.ip = ip_from_sockaddr(&local), .port = ntohs(port)};
 }
 
 void addr_write(const struct addr *a, char out[ADDR_TEXT_MAX])

@@ -317,6 +317,9 @@ static bool settings_is_service_link(struct span name, struct span value)
 
 static bool settings_is_variable(const struct settings *s, struct span name)
 {
+    for (struct span rest = span_of(s->others); rest.len > 0;)
+        if (span_equal(span_cut(&rest, ' '), name))
+            return true;
     for (size_t i = 0; i < s->count; i++) {
         char known[ENV_NAME_MAX];
         settings_env_name(s, &s->table[i], "", known);

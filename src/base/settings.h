@@ -46,6 +46,7 @@ struct settings {
     const struct setting *table;
     size_t count;
     const char *env_prefix; /* begins the variables, such as "NAME_" */
+    const char *others;     /* further variables that begin so and belong to others, with spaces between */
 };
 
 /* A flag that is not a setting, and has no variable. */

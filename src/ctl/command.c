@@ -15,7 +15,7 @@ static const struct setting TABLE[] = {
      "How long to wait for Redis while it cannot be reached or loads its data", NULL},
 };
 
-static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_"};
+static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_", ""};
 
 static const struct settings_flag FLAGS[] = {
 #define ROW(name, flag, value, help) {flag, value, help},

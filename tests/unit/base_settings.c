@@ -39,7 +39,7 @@ static const struct setting SAMPLE_TABLE[] = {
 };
 
 static const struct settings SAMPLE = {SAMPLE_TABLE, sizeof SAMPLE_TABLE / sizeof SAMPLE_TABLE[0],
-                                       "CHANNELD_"};
+                                       "CHANNELD_", "CHANNELD_OTHER CHANNELD_OTHERS"};
 
 struct run {
     struct sample values;
@@ -295,6 +295,8 @@ SETTINGS_TEST(unknown_variables_are_found)
     }
     set("CHANNELD_WORKERS", "3");
     set("CHANNELD_WORKERS_FILE", "/x");
+    set("CHANNELD_OTHER", "1");
+    set("CHANNELD_OTHERS", "1");
     struct buf names = unknown(SPAN("CHANNELD_"));
     assert_buf(&names, "");
     buf_fini(&names);

@@ -504,7 +504,7 @@ struct program {
 TEST_CASE(settings_fill_the_options)
 {
     static const struct setting table[] = {REDIS_SETTINGS(struct program, redis)};
-    const struct settings all = {table, TEST_COUNT(table), "CHANNELD_"};
+    const struct settings all = {table, TEST_COUNT(table), "CHANNELD_", ""};
     struct program p = {0};
     struct buf error = BUF_INIT;
     char *argv[] = {(char[]){"channeld"},
