@@ -85,6 +85,15 @@ static void verify_advance(struct verify *v, size_t count)
 
 /* --- Single keys --- */
 
+/* Receives the reply to TYPE, borrowed until another one is received. */
+static struct span verify_receive_type(struct client *c)
+{
+    const struct redis_reply *reply = client_receive(c);
+    if (reply->type != REPLY_STATUS)
+        (void)client_fail_unexpected(c);
+    return reply_text(reply);
+}
+
 /* Receives the reply to PTTL. */
 static void verify_receive_ttl(struct verify *v)
 {
@@ -102,7 +111,7 @@ static bool verify_check_key(struct verify *v, struct span key, const char *want
     CLIENT_SEND(&v->client, SPAN("PTTL"), key);
     CLIENT_SEND(&v->client, SPAN("TYPE"), key);
     verify_receive_ttl(v);
-    struct span type = reply_text(client_receive(&v->client));
+    struct span type = verify_receive_type(&v->client);
     bool exists = !span_equal(type, SPAN("none"));
     bool usable = span_equal(type, span_of(wanted));
     if (exists && !usable)
@@ -122,7 +131,7 @@ static void verify_check_load(struct verify *v)
     CLIENT_SEND(c, SPAN("TYPE"), c->index_next);
     const char *holder = EXCERPT(reply_text(client_receive_or_wrongtype(c)));
     int64_t ttl = client_receive_integer(c);
-    bool is_left_over = !span_equal(reply_text(client_receive(c)), SPAN("none"));
+    bool is_left_over = !span_equal(verify_receive_type(c), SPAN("none"));
     verify_begin(v, "loader");
     if (ttl == -1)
         verify_report(v, DELETE_KEY ", unless it was set on purpose",
@@ -271,7 +280,7 @@ static void verify_check_api_key_info(struct verify *v)
 static void verify_receive_member(struct verify *v, int64_t id, const struct redis_reply *score_text)
 {
     double score = score_text->type == REPLY_STRING ? strtod(score_text->str, NULL) : 0;
-    bool has_card = !span_equal(reply_text(client_receive(&v->client)), SPAN("none"));
+    bool has_card = !span_equal(verify_receive_type(&v->client), SPAN("none"));
     /* At the limit or beyond it no other channel can be appended after this one. */
     if (!(score > -INDEX_SCORE_LIMIT && score < INDEX_SCORE_LIMIT))
         verify_report(v, "load with --replace",
