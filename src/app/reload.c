@@ -57,7 +57,9 @@ static const struct metric TABLE[] = {RELOAD_METRICS(ROW) RELOAD_LABELLED_METRIC
 /* clang-format on */
 
 struct reload {
-    struct reload_options options;
+    struct worker_shared *shared;
+    struct worker *const *workers;
+    int worker_count;
     uv_timer_t timer;
     int file_count;              /* files of the settings of Redis */
     const char *path[FILES_MAX]; /* borrowed from the configuration */
@@ -137,7 +139,7 @@ static int reload_read(struct reload *r, struct redis_config **out, struct buf *
         *out = NULL;
         buf_clear(error);
         r->read = r->found;
-        r->failure = config_read_redis(r->options.config, &r->redis, number, out, error);
+        r->failure = config_read_redis(r->shared->config, &r->redis, number, out, error);
         changes = reload_look(r);
     }
     return r->failure;
@@ -209,7 +211,7 @@ static void reload_use_log(struct reload *r, struct config_values *now, int acce
         if (settings_is_in(CONFIG_LOG, s))
             reload_report_change(s, &old, now);
     log_set_level(config_log_level(now));
-    atomic_store(r->options.access_log, access_log);
+    atomic_store(&r->shared->access_log, access_log);
     r->log_failures = (struct log_reasons){0};
     r->log = *now;
     *now = old;
@@ -221,7 +223,7 @@ static void reload_read_log(struct reload *r, bool hangup)
     struct config_values now = {0};
     struct buf error = BUF_INIT;
     int access_log = 0;
-    if (config_read_log(r->options.config, &r->log, &now, &access_log, &error) == 0)
+    if (config_read_log(r->shared->config, &r->log, &now, &access_log, &error) == 0)
         reload_use_log(r, &now, access_log);
     else if (log_reason_is_due(&r->log_failures, reload_reason(&error), clock_now_ms()) || hangup)
         log_text(LOG_ERROR, "log settings not reloaded: the old ones stay in use", "reason",
@@ -235,15 +237,15 @@ static void reload_read_log(struct reload *r, bool hangup)
 static int reload_count_unmoved(const struct reload *r)
 {
     int count = 0;
-    for (int i = 0; i < r->options.worker_count; i++)
-        count += worker_status(r->options.workers[i])->redis_number != r->newest->number;
+    for (int i = 0; i < r->worker_count; i++)
+        count += worker_status(r->workers[i])->redis_number != r->newest->number;
     return count;
 }
 
 static bool reload_one_is_lost(const struct reload *r)
 {
-    for (int i = 0; i < r->options.worker_count; i++)
-        if (worker_status(r->options.workers[i])->redis != WORKER_REDIS_READY)
+    for (int i = 0; i < r->worker_count; i++)
+        if (worker_status(r->workers[i])->redis != WORKER_REDIS_READY)
             return true;
     return false;
 }
@@ -255,13 +257,13 @@ static void reload_move_workers(struct reload *r)
     bool next = true;
     if (!r->moving)
         return;
-    for (int i = 0; i < r->options.worker_count; i++) {
-        const struct worker_status *w = worker_status(r->options.workers[i]);
+    for (int i = 0; i < r->worker_count; i++) {
+        const struct worker_status *w = worker_status(r->workers[i]);
         bool ready = w->redis == WORKER_REDIS_READY;
         if (w->redis_number == r->newest->number || (ready && !next))
             continue;
         next = next && !ready;
-        worker_use_redis(r->options.workers[i], r->newest);
+        worker_use_redis(r->workers[i], r->newest);
     }
     r->moving = reload_count_unmoved(r) > 0;
     if (!r->moving)
@@ -324,7 +326,7 @@ static void reload_watch_files(struct reload *r)
 {
     const struct settings *all = config_usage.settings;
     for (const struct setting *s = all->table; s < all->table + all->count; s++) {
-        const char *path = config_watched_file(r->options.config, s);
+        const char *path = config_watched_file(r->shared->config, s);
         if (path == NULL)
             continue;
         reload_add_name(&r->all_names, s->name);
@@ -337,18 +339,21 @@ static void reload_watch_files(struct reload *r)
     (void)reload_look(r);
 }
 
-int reload_new(uv_loop_t *loop, const struct reload_options *options, struct reload **out,
-               struct redis_config **newest, struct buf *error)
+int reload_new(uv_loop_t *loop, struct worker_shared *shared, struct worker *const *workers, int count,
+               struct reload **out, struct redis_config **newest, struct buf *error)
 {
+    const struct config *config = shared->config;
     int access_log = 0;
     struct reload *r = calloc(1, sizeof *r);
     if (r == NULL)
         return -ENOMEM;
-    r->options = *options;
+    r->shared = shared;
+    r->workers = workers;
+    r->worker_count = count;
     reload_watch_files(r);
     int err = buf_error(&r->all_names);
     if (err == 0)
-        err = config_read_log(options->config, &options->config->values, &r->log, &access_log, error);
+        err = config_read_log(config, &config->values, &r->log, &access_log, error);
     if (err == 0)
         err = reload_read(r, newest, error);
     if (err != 0) {
@@ -357,7 +362,7 @@ int reload_new(uv_loop_t *loop, const struct reload_options *options, struct rel
     }
     reload_own(r, *newest);
     log_set_level(config_log_level(&r->log));
-    atomic_store(options->access_log, access_log);
+    atomic_store(&shared->access_log, access_log);
     (void)uv_timer_init(loop, &r->timer); /* cannot fail; nor can starting it */
     r->timer.data = r;
     if (r->all_names.len > 0)

@@ -373,16 +373,6 @@ static int server_fail(const struct server *s, struct buf *error, const char *se
     return err;
 }
 
-static int server_make_reload(struct server *s, struct redis_config **newest, struct buf *error)
-{
-    const struct reload_options options = {.config = s->shared.config,
-                                           .access_log = &s->shared.access_log,
-                                           .workers = s->workers,
-                                           .worker_count = s->shared.config->workers};
-    return reload_new(&s->loop, &options, &s->reload, newest, error);
-}
-
-/* What requests of a key on all workers are counted in. */
 static int server_make_key_counts(struct server *s)
 {
     const struct config *c = s->shared.config;
@@ -438,7 +428,8 @@ static int server_prepare(struct server *s, struct redis_config **redis, struct 
     if (err == 0 && s->workers == NULL)
         err = -ENOMEM;
     if (err == 0)
-        err = server_make_reload(s, redis, error);
+        err =
+            reload_new(&s->loop, &s->shared, s->workers, s->shared.config->workers, &s->reload, redis, error);
     if (err == 0)
         err = server_make_key_counts(s);
     if (err == 0)
