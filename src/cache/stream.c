@@ -90,7 +90,7 @@ static void stream_key_changed(struct stream *s, struct span key)
 {
     const struct cache_parts *parts = s->parts;
     int64_t id = 0;
-    struct span card = keyspace_card_id(parts->keyspace, key);
+    struct span card = keyspace_rest(parts->keyspace, key, KEYSPACE_CARD);
     loop_lag_begin(parts->loop_lag);
     metric_add(&parts->metrics->cache_invalidations_total, 1);
     if (card.data != NULL) {

@@ -342,7 +342,7 @@ static void client_send_scan_of_keys(struct client *c, enum client_scan what, st
     bool is_typed = what == SCAN_CARD_HASHES || what == SCAN_LINK_STRINGS;
     bool is_card = what == SCAN_CARDS || what == SCAN_CARD_HASHES;
     buf_clear(&c->key);
-    (is_card ? keyspace_card_pattern : keyspace_link_pattern)(c->keys, &c->key);
+    keyspace_pattern(c->keys, &c->key, is_card ? KEYSPACE_CARD : KEYSPACE_LINK);
     const struct span words[] = {
         SPAN("SCAN"),  cursor,     SPAN("MATCH"), buf_span(&c->key),
         SPAN("COUNT"), SCAN_COUNT, SPAN("TYPE"),  is_card ? SPAN("hash") : SPAN("string")};
@@ -419,7 +419,7 @@ struct link_owner *client_find_key_owners(struct client *c, const struct redis_r
         return NULL;
     }
     for (size_t i = 0; i < count; i++)
-        owners[i].link = keyspace_link_of(c->keys, reply_text(&keys[i]));
+        owners[i].link = keyspace_rest(c->keys, reply_text(&keys[i]), KEYSPACE_LINK);
     client_find_owners(c, owners, count);
     return owners;
 }

@@ -275,7 +275,8 @@ static void load_count_cards(void *arg, const struct redis_reply *keys, size_t c
     struct load *l = arg;
     int64_t id = 0;
     for (size_t i = 0; i < count; i++) {
-        bool is_id = parse_int64(keyspace_card_id(l->client.keys, reply_text(&keys[i])), &id) == 0;
+        bool is_id =
+            parse_int64(keyspace_rest(l->client.keys, reply_text(&keys[i]), KEYSPACE_CARD), &id) == 0;
         l->lacking += !is_id || !load_has_channel(l, id);
     }
     l->cards += (int64_t)count;

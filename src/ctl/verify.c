@@ -486,7 +486,7 @@ static void verify_visit_cards(void *arg, const struct redis_reply *keys, size_t
     }
     struct link_owner *owners = (struct link_owner *)(e + count);
     for (size_t i = 0; i < count; i++) {
-        struct span id = keyspace_card_id(v->client.keys, reply_text(&keys[i]));
+        struct span id = keyspace_rest(v->client.keys, reply_text(&keys[i]), KEYSPACE_CARD);
         e[i].owner = &owners[i];
         e[i].due = parse_int64(id, &e[i].id) == 0;
         verify_begin(v, "card %s", EXCERPT(id));

@@ -399,9 +399,10 @@ static void writer_sweep_key(struct sweep *s, struct span key, bool is_removed)
 static void writer_find_cards(struct sweep *s, const struct redis_reply *keys, size_t count)
 {
     struct client *c = s->writer->client;
-    CLIENT_PIPELINE(i, count, true,
-                    CLIENT_SEND(c, SPAN("ZSCORE"), c->index, keyspace_card_id(c->keys, reply_text(&keys[i]))),
-                    writer_sweep_key(s, reply_text(&keys[i]), client_receive(c)->type == REPLY_NIL));
+    CLIENT_PIPELINE(
+        i, count, true,
+        CLIENT_SEND(c, SPAN("ZSCORE"), c->index, keyspace_rest(c->keys, reply_text(&keys[i]), KEYSPACE_CARD)),
+        writer_sweep_key(s, reply_text(&keys[i]), client_receive(c)->type == REPLY_NIL));
 }
 
 /* Link keys, but those of a channel whose card has that link. */

@@ -57,14 +57,15 @@ static inline void keyspace_append(const struct keyspace *k, struct buf *out, st
  */
 #define KEYSPACE_SAMPLES SPAN("link:samples")
 
-/* --- The reverse --- */
+/* --- All keys of a kind: KEYSPACE_CARD, whose keys end with an id, or KEYSPACE_LINK --- */
 
-/* Each appends the glob pattern for a SCAN of all cards or links. */
-void keyspace_card_pattern(const struct keyspace *k, struct buf *out);
-void keyspace_link_pattern(const struct keyspace *k, struct buf *out);
+#define KEYSPACE_CARD SPAN("card:")
+#define KEYSPACE_LINK SPAN("link:")
 
-/* The part of `key` behind "<prefix>card:" or "<prefix>link:"; absent for other keys. */
-struct span keyspace_card_id(const struct keyspace *k, struct span key);
-struct span keyspace_link_of(const struct keyspace *k, struct span key);
+/* Appends the glob pattern for a SCAN of them. */
+void keyspace_pattern(const struct keyspace *k, struct buf *out, struct span kind);
+
+/* The part of `key` behind the prefix and the kind; absent for other keys. */
+struct span keyspace_rest(const struct keyspace *k, struct span key, struct span kind);
 
 #endif

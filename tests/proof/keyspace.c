@@ -24,8 +24,8 @@ void link(void)
     struct span text = ANY_TEXT(bytes);
     struct buf key = BUF_IN(room);
     keyspace_link(&k, &key, text);
-    assert(keyspace_card_id(&k, buf_span(&key)).data == NULL);
-    assert(span_equal(keyspace_link_of(&k, buf_span(&key)), text));
+    assert(keyspace_rest(&k, buf_span(&key), KEYSPACE_CARD).data == NULL);
+    assert(span_equal(keyspace_rest(&k, buf_span(&key), KEYSPACE_LINK), text));
 }
 
 /* A key of another catalogue, or any other text, has an id only behind the whole prefix. */
@@ -34,7 +34,7 @@ void other(void)
     char bytes[9];
     struct keyspace k = any_keyspace(any_up_to(KEYSPACE_PREFIX_MAX + 1));
     struct span key = ANY_TEXT(bytes);
-    struct span id = keyspace_card_id(&k, key);
+    struct span id = keyspace_rest(&k, key, KEYSPACE_CARD);
     if (id.data == NULL)
         return;
     assert(is_within(id, key) && id.len == key.len - k.prefix_len - 5);
@@ -48,7 +48,7 @@ void pattern(void)
     char room[12];
     struct keyspace k = any_keyspace(KEYSPACE_PREFIX_MAX);
     struct buf out = BUF_IN(room);
-    keyspace_card_pattern(&k, &out);
+    keyspace_pattern(&k, &out, KEYSPACE_CARD);
     struct span rest = buf_span(&out);
     for (size_t i = 0; i < k.prefix_len; i++) {
         bool escaped = rest.data[0] == '\\';

@@ -62,36 +62,36 @@ TEST_CASE(prefix_is_visible_ascii)
 TEST_CASE(card_key_leads_back_to_its_id)
 {
     struct keyspace k = with_prefix("channels:");
-    assert_span(keyspace_card_id(&k, SPAN("channels:card:42")), "42");
-    assert_span(keyspace_card_id(&k, SPAN("channels:card:-1")), "-1");
-    assert_span(keyspace_card_id(&k, SPAN("channels:card:")), "");
-    assert_span(keyspace_card_id(&k, SPAN("channels:card")), NULL);
-    assert_span(keyspace_card_id(&k, SPAN("channels:link:x")), NULL);
-    assert_span(keyspace_card_id(&k, SPAN("channels:index")), NULL);
-    assert_span(keyspace_card_id(&k, SPAN("other:card:42")), NULL);
-    assert_span(keyspace_card_id(&k, SPAN("card:42")), NULL);
-    assert_span(keyspace_card_id(&k, SPAN("channels:")), NULL);
-    assert_span(keyspace_card_id(&k, SPAN("")), NULL);
-    assert_span(keyspace_card_id(&k, SPAN_ABSENT), NULL);
+    assert_span(keyspace_rest(&k, SPAN("channels:card:42"), KEYSPACE_CARD), "42");
+    assert_span(keyspace_rest(&k, SPAN("channels:card:-1"), KEYSPACE_CARD), "-1");
+    assert_span(keyspace_rest(&k, SPAN("channels:card:"), KEYSPACE_CARD), "");
+    assert_span(keyspace_rest(&k, SPAN("channels:card"), KEYSPACE_CARD), NULL);
+    assert_span(keyspace_rest(&k, SPAN("channels:link:x"), KEYSPACE_CARD), NULL);
+    assert_span(keyspace_rest(&k, SPAN("channels:index"), KEYSPACE_CARD), NULL);
+    assert_span(keyspace_rest(&k, SPAN("other:card:42"), KEYSPACE_CARD), NULL);
+    assert_span(keyspace_rest(&k, SPAN("card:42"), KEYSPACE_CARD), NULL);
+    assert_span(keyspace_rest(&k, SPAN("channels:"), KEYSPACE_CARD), NULL);
+    assert_span(keyspace_rest(&k, SPAN(""), KEYSPACE_CARD), NULL);
+    assert_span(keyspace_rest(&k, SPAN_ABSENT, KEYSPACE_CARD), NULL);
 }
 
 TEST_CASE(link_key_leads_back_to_its_link)
 {
     struct keyspace k = with_prefix("channels:");
-    assert_span(keyspace_link_of(&k, SPAN("channels:link:https://max.ru/a")), "https://max.ru/a");
-    assert_span(keyspace_link_of(&k, SPAN("channels:card:42")), NULL);
-    assert_span(keyspace_link_of(&k, SPAN("channels:api_keys")), NULL);
-    assert_span(keyspace_link_of(&k, SPAN("channels:xlink:a")), NULL);
+    assert_span(keyspace_rest(&k, SPAN("channels:link:https://max.ru/a"), KEYSPACE_LINK), "https://max.ru/a");
+    assert_span(keyspace_rest(&k, SPAN("channels:card:42"), KEYSPACE_LINK), NULL);
+    assert_span(keyspace_rest(&k, SPAN("channels:api_keys"), KEYSPACE_LINK), NULL);
+    assert_span(keyspace_rest(&k, SPAN("channels:xlink:a"), KEYSPACE_LINK), NULL);
 }
 
 TEST_CASE(patterns_find_all_keys_of_their_kind)
 {
     struct keyspace k = with_prefix("channels:");
     SCOPED_BUF(out);
-    keyspace_card_pattern(&k, &out);
+    keyspace_pattern(&k, &out, KEYSPACE_CARD);
     assert_buf(&out, "channels:card:*");
     buf_clear(&out);
-    keyspace_link_pattern(&k, &out);
+    keyspace_pattern(&k, &out, KEYSPACE_LINK);
     assert_buf(&out, "channels:link:*");
 }
 
@@ -101,7 +101,7 @@ TEST_CASE(prefix_is_escaped_in_patterns)
         struct keyspace k = with_prefix(text);
         SCOPED_BUF(pattern);
         SCOPED_BUF(key);
-        keyspace_card_pattern(&k, &pattern);
+        keyspace_pattern(&k, &pattern, KEYSPACE_CARD);
         keyspace_card(&k, &key, 1);
         assert_int_equal(fnmatch(buf_c_str(&pattern), buf_c_str(&key), 0), 0);
         assert_int_equal(fnmatch(buf_c_str(&pattern), "acard:1", 0), FNM_NOMATCH);
