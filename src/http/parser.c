@@ -15,33 +15,22 @@
 
 /* --- names of header fields --- */
 
-/* Compares tokens, padded with zeros, without case. Where tokens differ only in the case bit, the bytes are
- * letters. */
-static bool http_parser_same_name(const char a[HTTP_NAME_MAX], const char b[HTTP_NAME_MAX])
-{
-    uint64_t difference = 0;
-    for (size_t i = 0; i < HTTP_NAME_MAX; i += sizeof difference)
-        difference |= span_word(a + i) ^ span_word(b + i);
-    return (difference & ~UINT64_C(0x2020202020202020)) == 0;
-}
-
 enum repeat { REPEAT_FIRST, REPEAT_SAME, REPEAT_REJECT, REPEAT_LIST };
 
 static const struct {
-    char name[HTTP_NAME_MAX]; /* padded with zeros */
-    unsigned char len;
+    struct span name;
     enum repeat repeat;
 } FIELDS[HTTP_FIELD_COUNT] = {
-#define ROW(symbol, name, repeat) {name, sizeof(name) - 1, REPEAT_##repeat},
+#define ROW(symbol, name, repeat) {{name, sizeof(name) - 1}, REPEAT_##repeat},
     HTTP_FIELDS(ROW)
 #undef ROW
 };
 
 /* Returns -1 for a field whose value is not kept. */
-static int http_parser_find_field(const char name[HTTP_NAME_MAX], size_t len)
+static int http_parser_find_field(struct span name)
 {
     for (int i = 0; i < HTTP_FIELD_COUNT; i++)
-        if (FIELDS[i].len == len && http_parser_same_name(name, FIELDS[i].name))
+        if (span_equal_nocase(name, FIELDS[i].name))
             return i;
     return -1;
 }
@@ -191,23 +180,14 @@ static int http_parser_reject(struct http_parser *p, int status)
     return HPE_USER;
 }
 
-/* The place in the head of a byte that llhttp has. What it was fed before is in `head`. */
-static uint32_t http_parser_place_of(const struct http_parser *p, const char *at)
-{
-    return (uint32_t)(p->head.len + (size_t)(at - p->input.data));
-}
-
-static char http_parser_byte_at(const struct http_parser *p, size_t place)
-{
-    return place < p->head.len ? p->head.data[place] : p->input.data[place - p->head.len];
-}
-
-/* Extends a piece, which is empty at first, by the next `n` bytes of it. */
+/* Extends a piece of the head, which is empty at first, by the next `n` bytes of it. Trailers are dropped. */
 static void http_parser_extend(const struct http_parser *p, struct http_piece *piece, const char *at,
                                size_t n)
 {
+    if (http_parser_has_head(p))
+        return;
     if (piece->len == 0)
-        piece->start = http_parser_place_of(p, at);
+        piece->start = (uint32_t)(at - p->head.data);
     piece->len += (uint32_t)n;
 }
 
@@ -236,9 +216,9 @@ static int http_parser_on_url(llhttp_t *l, const char *at, size_t n)
 static bool http_parser_is_rtsp(const struct http_parser *p)
 {
     size_t at = p->state.target.start + p->state.target.len;
-    while (http_parser_byte_at(p, at) == ' ')
+    while (p->head.data[at] == ' ')
         at++;
-    return http_parser_byte_at(p, at) == 'R';
+    return p->head.data[at] == 'R';
 }
 
 static int http_parser_on_version_complete(llhttp_t *l)
@@ -255,27 +235,26 @@ static int http_parser_on_version_complete(llhttp_t *l)
     return l->method == HTTP_PRI || l->method == HTTP_SOURCE ? http_parser_reject(p, 501) : 0;
 }
 
-/* A name that fills the array is longer than any in the table, and matches none. */
 static int http_parser_on_header_field(llhttp_t *l, const char *at, size_t n)
 {
     struct http_parser *p = http_parser_of(l);
-    size_t room = sizeof p->name - p->state.name_len;
-    size_t kept = n < room ? n : room;
-    if (p->state.name_len == 0) {
-        memset(p->name, 0, sizeof p->name);
-        p->state.value = (struct http_piece){.start = http_parser_place_of(p, at)}; /* if it is empty */
-    }
-    memcpy(p->name + p->state.name_len, at, kept);
-    p->state.name_len += kept;
+    if (p->state.in_value)
+        p->state.name.len = 0;
+    p->state.in_value = false;
+    http_parser_extend(p, &p->state.name, at, n);
     return 0;
 }
 
-/* Trailers are dropped. */
+/* A value begins with its name, in case it is empty. */
 static int http_parser_on_header_field_complete(llhttp_t *l)
 {
     struct http_parser *p = http_parser_of(l);
-    p->state.value.field = http_parser_has_head(p) ? -1 : http_parser_find_field(p->name, p->state.name_len);
-    p->state.name_len = 0;
+    const struct http_piece name = p->state.name;
+    p->state.in_value = true;
+    if (!http_parser_has_head(p))
+        p->state.value = (struct http_piece){
+            .start = name.start,
+            .field = http_parser_find_field((struct span){p->head.data + name.start, name.len})};
     return 0;
 }
 
@@ -289,7 +268,7 @@ static int http_parser_on_header_value(llhttp_t *l, const char *at, size_t n)
 static int http_parser_on_header_value_complete(llhttp_t *l)
 {
     struct http_parser *p = http_parser_of(l);
-    if (p->state.value.field < 0)
+    if (http_parser_has_head(p) || p->state.value.field < 0)
         return 0;
     buf_append(&p->values, &p->state.value, sizeof p->state.value);
     return buf_error(&p->values) == 0 ? 0 : http_parser_reject(p, 500);
@@ -535,22 +514,14 @@ void http_parser_init(struct http_parser *p, const struct http_parser_config *co
     p->request = (struct http_request){.method = METHOD_OTHER};
 }
 
-/* llhttp stopped at input.data[at], inside a token or at the space after one: it has no method of that
- * name. */
-static bool http_parser_is_unknown_method(const struct http_parser *p, size_t at)
-{
-    if (at >= p->input.len)
-        return false;
-    return ascii_is_tchar(p->input.data[at]) || (p->head.len > 0 && p->input.data[at] == ' ');
-}
-
-/* The status for an error of llhttp, which also knows the methods of RTSP: HTTP does not have them (501). */
-static int http_parser_status_of_error(struct http_parser *p, llhttp_errno_t err, size_t at)
+/* The status for an error of llhttp at the byte `at`. llhttp also knows the methods of RTSP: HTTP does not
+ * have them (501). It stops inside a token, or at the space after one, if it has no method of that name. */
+static int http_parser_status_of_error(struct http_parser *p, llhttp_errno_t err, char at)
 {
     if (p->status != 0)
         return p->status;
     if (err == HPE_INVALID_METHOD) {
-        if (!http_parser_is_unknown_method(p, at))
+        if (!ascii_is_tchar(at) && (p->head.len == 0 || at != ' '))
             return 400;
         p->request.method = METHOD_OTHER; /* llhttp has reported HEAD for HEADX */
         return 501;
@@ -575,7 +546,6 @@ static void http_parser_begin_llhttp(struct http_parser *p)
         .on_body = http_parser_on_body,
         .on_message_complete = http_parser_on_message_complete,
     };
-    memset(p->name, 0, sizeof p->name);
     llhttp_init(&p->llhttp, HTTP_REQUEST, &settings);
     llhttp_set_lenient_version(&p->llhttp, 1); /* see http_parser_on_version_complete() */
     p->llhttp.data = p;
@@ -585,35 +555,32 @@ static void http_parser_begin_llhttp(struct http_parser *p)
 /* True within the value of a field that llhttp evaluates itself. */
 static bool http_parser_is_in_evaluated_value(const struct http_parser *p)
 {
-    static const char names[][HTTP_NAME_MAX] = {"connection", "content-length", "proxy-connection",
-                                                "transfer-encoding"};
-    if (p->state.name_len > 0)
-        return false;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (http_parser_same_name(p->name, names[i]))
-            return true;
-    return false;
+    const struct span name = {p->head.data + p->state.name.start, p->state.name.len};
+    return p->state.in_value &&
+           (span_equal_nocase(name, SPAN("connection")) || span_equal_nocase(name, SPAN("content-length")) ||
+            span_equal_nocase(name, SPAN("proxy-connection")) ||
+            span_equal_nocase(name, SPAN("transfer-encoding")));
 }
 
 /*
- * The next input of llhttp. It gets at most as much of the head as the limit leaves, so that the count is
- * exact. In the values that it evaluates it does not take a tab for white space (RFC 9110 section 5.6.3): it
- * gets a space in its place.
+ * Appends the next part of the head for llhttp, and returns it. It is at most as much as the limit leaves, so
+ * that the count is exact, and not much more than the head, so that little of what follows is copied. In the
+ * values that llhttp evaluates it does not take a tab for white space (RFC 9110 section 5.6.3): it gets a
+ * space in its place. An empty part: there is no memory.
  */
-static struct span http_parser_next_input(const struct http_parser *p, struct span rest)
+static struct span http_parser_append_head(struct http_parser *p, struct span rest, size_t left)
 {
-    static const struct span space = {" ", 1};
-    if (http_parser_has_head(p))
-        return rest;
-    size_t left = p->config->head_max - p->head.len;
-    if (left < rest.len)
-        rest.len = left;
-    if (rest.len == 0)
-        return rest;
-    if (*rest.data == '\t' && http_parser_is_in_evaluated_value(p))
-        return space;
-    rest.len = 1 + span_find(span_skip(rest, 1), '\t');
-    return rest;
+    enum { PART_MAX = 1024 };
+    size_t n = 1 + span_find(span_skip(rest, 1), '\t');
+    n = n < left ? n : left;
+    n = n < PART_MAX ? n : PART_MAX;
+    if (http_parser_reserve(&p->head, n) != 0)
+        return (struct span){NULL, 0};
+    char *part = p->head.data + p->head.len;
+    memcpy(part, rest.data, n);
+    if (*part == '\t' && http_parser_is_in_evaluated_value(p))
+        *part = ' ';
+    return (struct span){part, n};
 }
 
 /* Chunk sizes and extensions are bounded by the limit of the content, trailers by that of the head. */
@@ -622,37 +589,33 @@ static bool http_parser_framing_too_large(const struct http_parser *p)
     return p->state.tail_len - p->state.body_len > p->config->body_max + p->config->head_max;
 }
 
-/* Keeps what llhttp has taken of the head. */
-static int http_parser_append_head(struct http_parser *p, struct span bytes)
-{
-    p->request.method = http_parser_method_of(&p->llhttp);
-    if (http_parser_reserve(&p->head, bytes.len) != 0)
-        return 500;
-    buf_append_span(&p->head, bytes);
-    return 0;
-}
-
 /* Feeds llhttp once. *used grows by what it has taken. Returns the status of a rejection, or 0. */
 static int http_parser_execute(struct http_parser *p, struct span rest, size_t *used)
 {
     bool in_head = !http_parser_has_head(p);
-    int status = 0;
-    p->input = http_parser_next_input(p, rest);
-    if (p->input.len == 0)
-        return p->state.phase < HTTP_PARSE_FIELDS ? 414 : 431;
-    llhttp_errno_t err = llhttp_execute(&p->llhttp, p->input.data, p->input.len);
-    size_t taken = err == HPE_OK ? p->input.len : (size_t)(llhttp_get_error_pos(&p->llhttp) - p->input.data);
+    if (in_head) {
+        size_t left = p->config->head_max - p->head.len;
+        if (left == 0)
+            return p->state.phase < HTTP_PARSE_FIELDS ? 414 : 431;
+        rest = http_parser_append_head(p, rest, left);
+        if (rest.len == 0)
+            return 500;
+    }
+    llhttp_errno_t err = llhttp_execute(&p->llhttp, rest.data, rest.len);
+    size_t taken = err == HPE_OK ? rest.len : (size_t)(llhttp_get_error_pos(&p->llhttp) - rest.data);
+    char stop = taken < rest.len ? rest.data[taken] : '\0';
     *used += taken;
-    if (in_head)
-        status = http_parser_append_head(p, (struct span){rest.data, taken});
-    else
+    if (in_head) {
+        p->request.method = http_parser_method_of(&p->llhttp);
+        p->head.len += taken;
+        explicit_bzero(p->head.data + p->head.len, rest.len - taken);
+    } else {
         p->state.tail_len += taken;
-    if (status != 0)
-        return status;
+    }
     if (p->status == 0 && http_parser_framing_too_large(p))
         return 413;
     if (err != HPE_OK && err != HPE_PAUSED)
-        return http_parser_status_of_error(p, err, taken);
+        return http_parser_status_of_error(p, err, stop);
     llhttp_resume(&p->llhttp);
     return in_head && http_parser_has_head(p) ? http_parser_end_head(p) : 0;
 }

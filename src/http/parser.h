@@ -21,8 +21,6 @@ struct http_parser_config {
     bool accepts_empty_host; /* a request may have a Host without a value */
 };
 
-enum { HTTP_NAME_MAX = 32 }; /* longer than the names of all fields whose values are kept */
-
 /* A part of a head. */
 struct http_piece {
     uint32_t start, len;
@@ -63,11 +61,10 @@ struct http_parse_state {
     bool half_crlf; /* the CR of an empty line before the request was read, and its LF was not */
     bool ambiguous; /* a field was repeated that must occur once */
     unsigned lists; /* a bit for each field that is a list and was sent more than once */
-    struct http_piece target;
-    struct http_piece value; /* the one that is being read */
-    size_t name_len;
-    size_t body_len; /* content */
-    size_t tail_len; /* bytes after the head: content and its framing */
+    bool in_value;  /* the name of a field is complete */
+    struct http_piece target, name, value; /* of a field that is being read */
+    size_t body_len;                       /* content */
+    size_t tail_len;                       /* bytes after the head: content and its framing */
 };
 
 struct http_parser {
@@ -78,11 +75,9 @@ struct http_parser {
     /* The head so far, and behind it lists that were sent in several fields; of a request that is recognised
      * the target. The memory is kept for reuse, and its content erased. */
     struct buf head;
-    struct buf values;        /* pieces: the values that are kept, in the order of their fields */
-    char name[HTTP_NAME_MAX]; /* the last field, cut off, padded with zeros */
+    struct buf values; /* pieces: the values that are kept, in the order of their fields */
     struct http_parse_state state;
-    struct span input; /* that of llhttp, during a call */
-    int status;        /* why the request is rejected; 0: it is not */
+    int status; /* why the request is rejected; 0: it is not */
     struct http_request request;
 };
 
