@@ -166,11 +166,6 @@ bool api_keys_is_confirmed(const struct api_keys *k, const struct digest *key)
     return api_keys_knows(k, api_keys_find(k, key));
 }
 
-bool api_keys_is_held(const struct api_keys *k, const struct digest *key)
-{
-    return api_keys_find(k, key) != NULL;
-}
-
 bool api_keys_was_valid(const struct api_keys *k, const struct digest *key)
 {
     const struct api_key *held = api_keys_find(k, key);

@@ -89,10 +89,9 @@ void api_keys_fini(struct api_keys *k);
 enum auth_result api_keys_check(struct api_keys *k, const struct digest *digest, uint64_t now_ms,
                                 struct api_key_name *name);
 
-/* Whether the key was found absent in this epoch; was confirmed in it; in this or an earlier one (held). */
+/* Whether the key was found absent in this epoch; was confirmed in it. */
 bool api_keys_is_absent(const struct api_keys *k, const struct digest *key);
 bool api_keys_is_confirmed(const struct api_keys *k, const struct digest *key);
-bool api_keys_is_held(const struct api_keys *k, const struct digest *key);
 
 /* Whether the key was valid when it was last checked, and has not expired since. A revoked key may be so. */
 bool api_keys_was_valid(const struct api_keys *k, const struct digest *key);

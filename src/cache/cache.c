@@ -222,10 +222,10 @@ static void cache_count_hit(struct cache *c, struct lookup *l)
  */
 static inline bool cache_is_undrained(struct cache *c, uint64_t arrived_ms)
 {
-    struct stream *v = &c->stream;
-    if (arrived_ms >= v->drained_until_ms)
-        v->drained_until_ms = redis_connection_drained_until_ms(cache_connection_of(c), arrived_ms);
-    return arrived_ms >= v->drained_until_ms;
+    struct stream *s = &c->stream;
+    if (arrived_ms >= s->drained_until_ms)
+        s->drained_until_ms = redis_connection_drained_until_ms(cache_connection_of(c), arrived_ms);
+    return arrived_ms >= s->drained_until_ms;
 }
 
 /* The key is valid: looks up the data that is queried. Without a fresh cache there may be no data. */

@@ -84,13 +84,13 @@ static struct entry *entries_lookup(const struct entries *es, enum entry_kind ki
     return NULL;
 }
 
-/*
- * To be called after an addition to one of the tables: the memory of its growth reduces the room of the
- * entries.
- */
-static void entries_count_growth(struct entries *es, const struct table *t, size_t bytes_before)
+/* Adds to one of the tables, whose growth reduces the room of the entries. Returns 0 or -ENOMEM. */
+static int entries_add_to(struct entries *es, struct table *t, uint64_t hash, struct entry *e)
 {
+    size_t bytes_before = entries_table_bytes(t);
+    int err = table_add(t, hash, e);
     es->used += entries_table_bytes(t) - bytes_before;
+    return err;
 }
 
 /* --- bytes --- */
@@ -136,17 +136,14 @@ static void entries_unlink_members(struct entries *es, const struct entry_page *
 /* Returns 0, or -ENOMEM; then no member is linked. */
 static int entries_link_members(struct entries *es, const struct entry_page *page)
 {
-    int err = 0;
-    int linked = 0;
-    size_t bytes_before = entries_table_bytes(&es->members);
-    while (linked < page->member_count && err == 0) { /* not covered: out of memory */
-        err = table_add(&es->members, hash_int64(page->member[linked].id, es->seed), page->entry);
-        linked += err == 0;
+    for (int i = 0; i < page->member_count; i++) {
+        int err = entries_add_to(es, &es->members, hash_int64(page->member[i].id, es->seed), page->entry);
+        if (err == 0)
+            continue;
+        entries_unlink_members(es, page, i); /* not covered: out of memory */
+        return err;
     }
-    entries_count_growth(es, &es->members, bytes_before);
-    if (err != 0)
-        entries_unlink_members(es, page, linked);
-    return err;
+    return 0;
 }
 
 /* Frees a page whose entry is still whole. A page that was cleared is linked no more. NULL is allowed. */
@@ -375,13 +372,6 @@ const struct entry *entries_find_link(struct entries *es, struct span link)
 
 /* --- adding --- */
 
-struct insert_params {
-    enum entry_kind kind;
-    int64_t number;
-    struct span link;  /* a card's own link */
-    struct blob *body; /* the entry takes a reference */
-};
-
 /* A link that is longer than any link that is looked up is not kept. */
 static struct span entries_kept_link(struct span link)
 {
@@ -393,19 +383,19 @@ size_t entries_card_headroom(struct span link)
     return BLOB_HEADROOM_ALIGN(sizeof(struct entry) + entries_kept_link(link).len);
 }
 
-static struct entry *entry_new(const struct insert_params *p)
+static struct entry *entry_new(enum entry_kind kind, int64_t number, struct span link, struct blob *body)
 {
-    size_t size = sizeof(struct entry) + p->link.len;
-    void *headroom = blob_claim_headroom(p->body, size);
+    size_t size = sizeof(struct entry) + link.len;
+    void *headroom = blob_claim_headroom(body, size);
     struct entry *e = headroom != NULL ? headroom : malloc(size);
     if (e == NULL)
         return NULL;
-    *e = (struct entry){.in_headroom = headroom != NULL, .kind = (unsigned char)p->kind};
-    e->number = p->number;
-    e->link_len = (unsigned short)p->link.len;
-    e->body = blob_ref(p->body);
-    if (p->link.len > 0)
-        memcpy(e->link, p->link.data, p->link.len);
+    *e = (struct entry){.in_headroom = headroom != NULL, .kind = (unsigned char)kind};
+    e->number = number;
+    e->link_len = (unsigned short)link.len;
+    e->body = blob_ref(body);
+    if (link.len > 0)
+        memcpy(e->link, link.data, link.len);
     return e;
 }
 
@@ -420,33 +410,28 @@ static void entries_add_link(struct entries *es, struct entry *e)
     struct entry *other = entries_find_by_link(es, entries_link_of(e), hash);
     if (other != NULL)
         entries_remove_link(es, other);
-    size_t bytes_before = entries_table_bytes(&es->links);
-    if (table_add(&es->links, hash, e) != 0)
+    if (entries_add_to(es, &es->links, hash, e) != 0)
         e->link_len = 0;
-    entries_count_growth(es, &es->links, bytes_before);
 }
 
 /*
- * A new entry in place of any old one, or NULL when nothing can be kept. The caller must call
- * entries_charge().
+ * A new entry in place of any old one, with a reference of `body`; NULL when nothing can be kept. The caller
+ * must call entries_charge().
  */
-static struct entry *entries_insert(struct entries *es, const struct insert_params *p)
+static struct entry *entries_insert(struct entries *es, struct lifetime lifetime, enum entry_kind kind,
+                                    int64_t number, struct span link, struct blob *body)
 {
-    if (!entries_keeps_anything(es))
+    if (!entries_keeps_anything(es) || lifetime_is_none(lifetime))
         return NULL;
-    struct entry *old = entries_lookup(es, p->kind, p->number);
-    if (old != NULL)
-        entries_remove_entry(es, old);
-    struct entry *e = entry_new(p);
+    entries_drop(es, kind, number);
+    struct entry *e = entry_new(kind, number, link, body);
     if (e == NULL)
         return NULL;
-    size_t bytes_before = entries_table_bytes(&es->table);
-    int err = table_add(&es->table, entries_hash_of(es, p->kind, p->number), e);
-    entries_count_growth(es, &es->table, bytes_before);
-    if (err != 0) {
+    if (entries_add_to(es, &es->table, entries_hash_of(es, kind, number), e) != 0) {
         entries_free_entry(e);
         return NULL;
     }
+    e->lifetime = lifetime;
     entries_add_link(es, e);
     sieve_add(&es->sieve, &e->node);
     metric_add(&es->metrics->cache_entries, 1);
@@ -473,31 +458,20 @@ static void entries_charge(struct entries *es, struct entry *e)
     entries_make_room(es);
 }
 
-static void entries_put(struct entries *es, struct lifetime lifetime, const struct insert_params *p)
-{
-    struct entry *e = lifetime_is_none(lifetime) ? NULL : entries_insert(es, p);
-    if (e == NULL) {
-        entries_publish_size(es); /* a replaced entry may have been dropped */
-        return;
-    }
-    e->lifetime = lifetime;
-    entries_charge(es, e);
-}
-
 void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, struct span link,
                       struct blob *body)
 {
-    entries_put(es, lifetime, &(struct insert_params){ENTRY_CARD, id, entries_kept_link(link), body});
+    struct entry *e = entries_insert(es, lifetime, ENTRY_CARD, id, entries_kept_link(link), body);
+    if (e != NULL)
+        entries_charge(es, e);
 }
 
 void entries_put_page(struct entries *es, struct lifetime lifetime, const struct page_info *info,
                       const struct page_member *members, int count, uint64_t outdated_ms, struct blob *body)
 {
-    struct insert_params p = {.kind = ENTRY_PAGE, .number = info->page, .body = body};
-    struct entry *e = lifetime_is_none(lifetime) ? NULL : entries_insert(es, &p);
+    struct entry *e = entries_insert(es, lifetime, ENTRY_PAGE, info->page, SPAN_ABSENT, body);
     if (e == NULL)
         return;
-    e->lifetime = lifetime;
     e->page = entries_page_new(es, e, info, members, count);
     if (e->page == NULL) { /* ANALYZER(malloc-leak): its entry owns the page */
         entries_remove_entry(es, e);

@@ -263,8 +263,8 @@ static uint64_t fetch_epoch_of(const struct fetches *fs, enum cache_query_type t
 /* By TTL a request joins a fetch only if the cache would serve the fetch's result to it. */
 static bool fetch_has_expired(const struct fetch *f)
 {
-    const struct stream *v = f->fetches->parts->stream;
-    return v->by_ttl && clock_boot_ms() >= f->sent_ms + v->options->ttl_ms;
+    const struct stream *stream = f->fetches->parts->stream;
+    return stream->by_ttl && clock_boot_ms() >= f->sent_ms + stream->options->ttl_ms;
 }
 
 struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q)
@@ -374,9 +374,9 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
 static void fetch_limit_lifetime(struct fetch *f, const struct redis_reply *reply, enum redis_origin origin,
                                  enum part part)
 {
-    const struct stream *v = f->fetches->parts->stream;
+    const struct stream *stream = f->fetches->parts->stream;
     f->apart |= origin == REDIS_ORIGIN_OUTSIDE;
-    f->lifetime = origin == REDIS_ORIGIN_OUTSIDE ? LIFETIME_NONE : stream_lifetime(v, reply, f->sent_ms);
+    f->lifetime = origin == REDIS_ORIGIN_OUTSIDE ? LIFETIME_NONE : stream_lifetime(stream, reply, f->sent_ms);
     if (part == PART_INDEX)
         f->page.lifetime = lifetime_of_both(f->page.lifetime, f->lifetime);
 }
@@ -506,13 +506,13 @@ static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum
 static void fetch_set_members(struct fetch *f, const struct page_members *members)
 {
     struct page_read *p = &f->page;
-    const struct stream *v = f->fetches->parts->stream;
-    bool is_told = stream_may_store(v);
+    const struct stream *stream = f->fetches->parts->stream;
+    bool is_told = stream_may_store(stream);
     fetch_unwatch(f);
-    if (!is_told || p->flushes != v->flushes)
+    if (!is_told || p->flushes != stream->flushes)
         page_builder_reset(p->builder);
     page_builder_set_members(p->builder, members);
-    p->flushes = v->flushes;
+    p->flushes = stream->flushes;
     p->outdated_ms = 0;
     fetch_watch(f);
 }

@@ -52,11 +52,7 @@ static void key_reader_move(struct list *to, struct list *link)
 /* Without a result the requests are looked up again: their keys are known, or cannot be checked now. */
 static void key_reader_end(struct key_reader *r, struct list *requests, const struct cache_result *result)
 {
-    struct list ended;
-    list_init(&ended);
-    list_splice(&ended, requests);
-    if (!list_empty(&ended))
-        r->parts->checked(r->parts->arg, &ended, result);
+    r->parts->checked(r->parts->arg, requests, result);
 }
 
 static void key_reader_end_with(struct key_reader *r, struct list *requests, enum cache_status status)
@@ -119,7 +115,7 @@ static void key_check_read_data(struct key_check *c)
         struct cache_request *request = key_reader_request_of(at);
         const struct cache_query *q = &request->query;
         bool is_read = q->type != QUERY_AUTH_ONLY && list_empty(&request->waiting) &&
-                       api_keys_was_valid(parts->api_keys, &q->key) && fetches_have_room(parts->fetches) &&
+                       fetches_have_room(parts->fetches) &&
                        fetch_begin(parts->fetches, q, false, &request->waiting) != NULL;
         request->key_state = is_read ? REQUEST_KEY_PENDING : request->key_state;
     }
@@ -321,7 +317,7 @@ static void key_check_settle(struct key_check *c, struct settled *s)
     }
 }
 
-static void key_reader_proceed(struct key_reader *r, struct list *ended);
+static void key_reader_proceed(struct key_reader *r);
 
 /* The check of requests was answered. Those whose check was lost are looked up again, or checked again. */
 static void key_check_end_for_requests(struct key_check *c)
@@ -340,21 +336,20 @@ static void key_check_end_for_requests(struct key_check *c)
         upstream_check_catalogue(r->parts->upstream);
     key_reader_end_with(r, &c->requests, CACHE_UNAVAILABLE);
     key_reader_end_with(r, &s.expired, CACHE_KEY_INVALID);
-    key_reader_proceed(r, &s.valid);
+    key_reader_end(r, &s.valid, NULL);
+    key_reader_proceed(r);
 }
 
 /* What was not checked has to be checked again. */
 static void key_check_end_own(const struct key_check *c)
 {
     struct key_reader *r = c->reader;
-    struct list none;
-    list_init(&none);
     r->is_checking = false;
     if (c->is_lost || c->has_error || key_check_is_void(c)) {
         r->recent_due = true;
         r->scan_epoch = 0;
     }
-    key_reader_proceed(r, &none);
+    key_reader_proceed(r);
 }
 
 static void key_check_end(struct key_check *c)
@@ -490,8 +485,6 @@ static void key_reader_on_portion(void *arg, const struct redis_reply *reply, en
 {
     struct key_reader *r = arg;
     (void)origin; /* always the stream */
-    struct list ended;
-    list_init(&ended);
     assert(r->scanning);
     r->scanning = false;
     bool is_read = reply != NULL && key_reader_read_portion(r, reply);
@@ -499,7 +492,7 @@ static void key_reader_on_portion(void *arg, const struct redis_reply *reply, en
         r->scan_epoch = 0;
         api_keys_forgo_scan(r->parts->api_keys, reply->type == REPLY_ERROR ? reply->str : "unexpected reply");
     }
-    key_reader_proceed(r, &ended);
+    key_reader_proceed(r);
 }
 
 static void key_reader_send_scan(struct key_reader *r)
@@ -582,26 +575,28 @@ static void key_reader_run(struct key_reader *r)
     key_reader_run_queues(r);
 }
 
-/* Sends what is due, and ends these requests and those that need not wait any longer. */
-static void key_reader_proceed(struct key_reader *r, struct list *ended)
+/* Sends what is due, and ends the requests that need not wait any longer. */
+static void key_reader_proceed(struct key_reader *r)
 {
+    struct list ended;
+    list_init(&ended);
     if (!r->parts->stream->connected) {
-        list_splice(ended, &r->known.requests);
-        list_splice(ended, &r->unknown.requests);
+        list_splice(&ended, &r->known.requests);
+        list_splice(&ended, &r->unknown.requests);
     } else {
-        key_reader_take_known(r, &r->known, ended);
-        key_reader_take_known(r, &r->unknown, ended);
+        key_reader_take_known(r, &r->known, &ended);
+        key_reader_take_known(r, &r->unknown, &ended);
     }
     key_reader_run(r);
-    key_reader_end(r, ended, NULL);
+    key_reader_end(r, &ended, NULL);
 }
 
 /* --- events --- */
 
 void key_reader_wait(struct key_reader *r, struct cache_request *request)
 {
-    bool is_held = api_keys_is_held(r->parts->api_keys, &request->query.key);
-    list_append(is_held ? &r->known.requests : &r->unknown.requests, &request->checking);
+    bool is_known = api_keys_was_valid(r->parts->api_keys, &request->query.key);
+    list_append(is_known ? &r->known.requests : &r->unknown.requests, &request->checking);
     key_reader_run_queues(r);
 }
 
@@ -619,12 +614,10 @@ void key_reader_invalidate(struct key_reader *r, bool all)
 
 void key_reader_heartbeat(struct key_reader *r)
 {
-    struct list ended;
-    list_init(&ended);
     api_keys_heartbeat(r->parts->api_keys);
     r->portion_due = true;
     r->audit_due = true;
-    key_reader_proceed(r, &ended);
+    key_reader_proceed(r);
 }
 
 /* A reply from outside of the stream, or one whose changes are not announced, has to deny the key twice. */
@@ -657,15 +650,13 @@ static void key_reader_confirm_denials(struct key_reader *r)
 
 void key_reader_checked(struct key_reader *r, enum catalogue_state state)
 {
-    struct list ended;
-    list_init(&ended);
     if (state == CATALOGUE_PRESENT)
         key_reader_confirm_denials(r);
     else if (state == CATALOGUE_UNKNOWN)
         key_reader_end_with(r, &r->denied, CACHE_UNAVAILABLE);
     else
         key_queue_prepend(&r->unknown, &r->denied);
-    key_reader_proceed(r, &ended);
+    key_reader_proceed(r);
 }
 
 /* --- beginning and end --- */
