@@ -569,12 +569,11 @@ static void cache_on_ended(void *arg, struct list *requests, struct span link,
         bool is_given_up = result == NULL && cache_count_loss(c, r);
         if (!list_empty(&r->checking))
             continue;
-        if (is_given_up)
-            cache_answer_request(r, &unavailable);
-        else if (result == NULL || r->key_state == REQUEST_KEY_PENDING)
-            cache_get_again(c, r, link);
+        bool is_answer = is_given_up || (result != NULL && r->key_state != REQUEST_KEY_PENDING);
+        if (is_answer)
+            cache_answer_request(r, is_given_up ? &unavailable : result);
         else
-            cache_answer_request(r, result);
+            cache_get_again(c, r, link);
     }
 }
 

@@ -211,7 +211,7 @@ static void entries_release(struct entries *es, struct entry *e)
     es->used -= e->cost;
     entries_drop_coded(es, e);
     if (e->kind == ENTRY_PAGE)
-        entries_page_free(es, e->page);
+        entries_page_free(es, e->page); /* NOLINT(clang-analyzer-unix.Malloc): as in entries_free_dead() */
     entries_free_entry(e);
     allocator_sort_freed(&es->freed);
     metric_sub(&es->metrics->cache_entries, 1);
@@ -236,13 +236,14 @@ static void entries_remove_entry(struct entries *es, struct entry *e)
 
 /* --- freeing dead entries, and evicting --- */
 
-/* Frees one of the entries that were cleared. False when there is none. */
 /* Frees one dead entry. False when there is none. */
 static bool entries_free_dead(struct entries *es)
 {
     if (list_empty(&es->dead))
         return false;
     struct sieve_node *node = LIST_ENTRY(es->dead.prev, struct sieve_node, link);
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the last node freed has left the list */
+    assert(node->link.next == &es->dead);
     list_remove(&node->link);
     entries_release(es, LIST_ENTRY(node, struct entry, node));
     return true;
