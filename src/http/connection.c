@@ -587,13 +587,13 @@ static struct span http_connection_advance(struct http_connection *c, struct spa
         return input;
     }
     size_t used = 0;
-    enum http_progress progress = http_parser_feed(&c->exchange->parser, input, &used);
+    bool ended = http_parser_feed(&c->exchange->parser, input, &used);
     if (c->state != READING && c->exchange->parser.state.phase != HTTP_PARSE_NOTHING)
         http_connection_enter(c, READING);
-    if (progress == HTTP_NEED_MORE)
-        http_connection_send_100_continue(c);
-    else
+    if (ended)
         http_connection_handle(c, c->exchange->parser.status, used < input.len);
+    else
+        http_connection_send_100_continue(c);
     return span_skip(input, used);
 }
 

@@ -620,12 +620,6 @@ static int http_parser_execute(struct http_parser *p, struct span rest, size_t *
     return in_head && http_parser_has_head(p) ? http_parser_end_head(p) : 0;
 }
 
-static enum http_progress http_parser_rejected(struct http_parser *p, int status)
-{
-    p->status = status;
-    return HTTP_REJECTED;
-}
-
 /* Returns the length of empty lines at the start. llhttp would skip incomplete ones, too. */
 static size_t http_parser_skip_crlf(struct http_parser *p, struct span bytes)
 {
@@ -635,7 +629,7 @@ static size_t http_parser_skip_crlf(struct http_parser *p, struct span bytes)
     return at;
 }
 
-enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, size_t *used)
+bool http_parser_feed(struct http_parser *p, struct span bytes, size_t *used)
 {
     size_t line_len = 0; /* of a request of the usual form that begins here */
     *used = 0;
@@ -643,26 +637,28 @@ enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, si
         *used = http_parser_skip_crlf(p, bytes);
         struct span rest = span_skip(bytes, *used);
         if (rest.len == 0)
-            return HTTP_NEED_MORE;
-        if (p->state.half_crlf || *rest.data == '\n')
-            return http_parser_rejected(p, 400);
+            return false;
+        if (p->state.half_crlf || *rest.data == '\n') {
+            p->status = 400;
+            return true;
+        }
         line_len = p->section == NULL ? 0 : http_parser_usual_line(rest);
         size_t known = line_len == 0 ? 0 : http_parser_recognise(p, rest, line_len);
         *used += known;
         if (known > 0)
-            return HTTP_COMPLETE;
+            return true;
         http_parser_begin_llhttp(p);
     }
     while (*used < bytes.len && p->state.phase != HTTP_PARSE_COMPLETE) {
-        int status = http_parser_execute(p, span_skip(bytes, *used), used);
-        if (status != 0)
-            return http_parser_rejected(p, status);
+        p->status = http_parser_execute(p, span_skip(bytes, *used), used);
+        if (p->status != 0)
+            return true;
     }
     if (p->state.phase != HTTP_PARSE_COMPLETE)
-        return HTTP_NEED_MORE;
+        return false;
     if (line_len > 0)
         http_parser_keep_section(p, line_len);
-    return HTTP_COMPLETE;
+    return true;
 }
 
 bool http_parser_wants_continue(const struct http_parser *p)

@@ -81,8 +81,6 @@ struct http_parser {
     struct http_request request;
 };
 
-enum http_progress { HTTP_NEED_MORE, HTTP_COMPLETE, HTTP_REJECTED };
-
 /* `p` is zeroed before its first use. `section` may be changed until the request is complete, and the request
  * borrows from it. */
 void http_parser_init(struct http_parser *p, const struct http_parser_config *config,
@@ -111,11 +109,11 @@ static inline void http_parser_fini(struct http_parser *p)
 
 /*
  * Reads from `bytes`; *used is the number of bytes taken. Empty lines before a request do not begin it (RFC
- * 9112 section 2.2): the phase stays HTTP_PARSE_NOTHING. HTTP_COMPLETE: `request` is filled. HTTP_REJECTED:
- * `status` is the status of the response, and nothing that follows on the connection can be trusted; before
- * the end of the head only `method` of the request is set.
+ * 9112 section 2.2): the phase stays HTTP_PARSE_NOTHING. True when `request` is complete, or is rejected with
+ * `status`: then nothing that follows on the connection can be trusted, and before the end of the head only
+ * `method` is set.
  */
-enum http_progress http_parser_feed(struct http_parser *p, struct span bytes, size_t *used);
+bool http_parser_feed(struct http_parser *p, struct span bytes, size_t *used);
 
 /* Sets those fields of a request that is rejected which are complete, for the response. */
 void http_parser_set_complete_fields(struct http_parser *p);

@@ -262,13 +262,13 @@ static void find_requests(struct span bytes, struct owed *owed)
     while (bytes.len > 0 && !owed->closes && owed->count < REQUESTS_MAX) {
         size_t used = 0;
         http_parser_init(&parser, &parser_config, NULL);
-        enum http_progress progress = http_parser_feed(&parser, bytes, &used);
+        bool ended = http_parser_feed(&parser, bytes, &used);
         FUZZ_CHECK(used <= bytes.len);
-        if (progress == HTTP_NEED_MORE)
+        if (!ended)
             break;
         owed->request[owed->count].method = parser.request.method;
-        owed->request[owed->count++].rejection = progress == HTTP_REJECTED ? parser.status : 0;
-        owed->closes = progress == HTTP_REJECTED || !parser.request.keep_alive;
+        owed->request[owed->count++].rejection = parser.status;
+        owed->closes = parser.status != 0 || !parser.request.keep_alive;
         bytes = span_skip(bytes, used);
     }
 }
