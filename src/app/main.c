@@ -51,9 +51,7 @@ static int main_serve(const struct config *config, struct buf *error)
     (void)signal(SIGXFSZ, SIG_IGN); /* write() fails at the size limit of a log file */
     if (config->values.core_dumps != 0)
         process_set_dumpable(true);
-    int err = loop_prepare();
-    if (err == 0)
-        err = log_start(STDOUT_FILENO, config_log_level(&config->values));
+    int err = log_start(STDOUT_FILENO, config_log_level(&config->values));
     if (err == 0) {
         main_warn_of_unknown_variables(true);
         err = server_run(config, false, error);
@@ -65,9 +63,7 @@ static int main_serve(const struct config *config, struct buf *error)
 static int main_check(const struct config *config, struct buf *error)
 {
     struct buf text = BUF_INIT;
-    int err = loop_prepare();
-    if (err == 0)
-        err = server_run(config, true, error);
+    int err = server_run(config, true, error);
     if (err != 0)
         return main_fail(error, err);
     main_warn_of_unknown_variables(false);
@@ -121,7 +117,8 @@ int main(int argc, char **argv)
     process_set_dumpable(false);
     if (process_open_standard_descriptors() != 0)
         return EXIT_CANNOT_RUN;
-    int code = main_run(&config, argc, argv, &error);
+    int err = loop_prepare();
+    int code = err == 0 ? main_run(&config, argc, argv, &error) : main_fail(&error, err);
     buf_fini(&error);
     config_fini_values(&config.values);
     return code;
