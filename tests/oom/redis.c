@@ -170,8 +170,10 @@ static int fail_each(struct fixture *fixture, void (*change)(const struct turn *
 static void fail_all(struct fixture *fixture, const char *what, void (*change)(const struct turn *turn),
                      bool (*is_right)(void *arg), int step)
 {
+    int total = 0;
     for (enum memory_failure how = MEMORY_ONCE; how < MEMORY_FAILURES; how++) {
         int count = fail_each(fixture, change, is_right, how, step);
+        total += count;
         for (int times = 1, kept = true; kept; times++) {
             int64_t live = memory_live(&memory);
             (void)fail_each(fixture, change, is_right, how, step);
@@ -180,8 +182,8 @@ static void fail_all(struct fixture *fixture, const char *what, void (*change)(c
                 fail_msg("%s: each time more is left: %lld blocks", what, (long long)memory_live(&memory));
         }
         print_message("%s: one in %d of about %d allocations failed\n", what, step, count);
-        assert_true(count > 0);
     }
+    assert_true(total > 0); /* buffers that are kept may need no memory any more */
 }
 
 static void fail_each_kind(struct fixture *fixture, int step)
