@@ -26,11 +26,6 @@ static bool audit_channel_differs(struct span served, const struct redis_reply *
     return buf_error(text) == 0 && !span_equal(served, buf_span(text));
 }
 
-static bool audit_card_differs(const struct entry *e, const struct redis_reply *reply, struct buf *text)
-{
-    return audit_channel_differs((struct span){e->body->data, e->body->len}, reply, CHANNEL_CARD, text);
-}
-
 /* A page that was composed anew meanwhile may not have the summary any more. */
 static bool audit_summary_differs(const struct entry *e, int64_t id, const struct redis_reply *reply,
                                   struct buf *text)
@@ -68,7 +63,8 @@ static bool audit_differs(const struct audit *a, const struct entry *e, const st
     const struct cache_parts *parts = a->parts;
     switch (a->audited.kind) {
     case AUDITED_CARD:
-        return audit_card_differs(e, reply, parts->text);
+        return audit_channel_differs((struct span){e->body->data, e->body->len}, reply, CHANNEL_CARD,
+                                     parts->text);
     case AUDITED_SUMMARY:
         return audit_summary_differs(e, a->audited.id, reply, parts->text);
     case AUDITED_LIST:

@@ -141,23 +141,18 @@ static struct span fetch_link_of(const struct fetch *f)
 
 /* --- reports --- */
 
-/* Appends the key in Redis of an oversize reply. fetch_on_summary handles those of summaries. */
-static void fetch_append_key(const struct fetch *f, enum part part, struct buf *out)
-{
-    const struct keyspace *keyspace = f->fetches->parts->keyspace;
-    if (part == PART_LINK)
-        keyspace_link(keyspace, out, fetch_link_of(f));
-    else if (part == PART_INDEX)
-        keyspace_append(keyspace, out, KEYSPACE_INDEX);
-    else
-        keyspace_card(keyspace, out, f->card.id);
-}
-
+/* The key in Redis of an oversize reply. fetch_on_summary handles those of summaries. */
 static void fetch_report_oversize(struct fetch *f, enum part part)
 {
+    const struct cache_parts *parts = f->fetches->parts;
     struct buf key = BUF_INIT;
-    fetch_append_key(f, part, &key);
-    value_reports_oversize(f->fetches->parts->reports, buf_span(&key));
+    if (part == PART_LINK)
+        keyspace_link(parts->keyspace, &key, fetch_link_of(f));
+    else if (part == PART_INDEX)
+        keyspace_append(parts->keyspace, &key, KEYSPACE_INDEX);
+    else
+        keyspace_card(parts->keyspace, &key, f->card.id);
+    value_reports_oversize(parts->reports, buf_span(&key));
     buf_fini(&key);
 }
 
