@@ -496,13 +496,15 @@ static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum
     fetch_proceed(f);
 }
 
-/* Summaries of an earlier read stay if their changes are announced, and not everything was invalidated since.
+/*
+ * Summaries of an earlier read stay if their changes were announced since, which needs that the page was
+ * watched, and not everything was invalidated.
  */
 static void fetch_set_members(struct fetch *f, const struct page_members *members)
 {
     struct page_read *p = &f->page;
     const struct stream *stream = f->fetches->parts->stream;
-    bool is_told = stream_may_store(stream);
+    bool is_told = stream_may_store(stream) && p->watched == p->builder->members.count;
     fetch_unwatch(f);
     if (!is_told || p->flushes != stream->flushes)
         page_builder_reset(p->builder);
