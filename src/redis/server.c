@@ -150,14 +150,19 @@ static struct redis_cut_off *redis_server_find_cut_off(const struct redis_server
 /* Returns the reason why a replica that has lost its master cannot be used. */
 static const char *redis_server_cut_off(const struct redis_server *s, uint64_t sent_ms, const char *why)
 {
-    *redis_server_find_cut_off(s) = (struct redis_cut_off){s->address, sent_ms};
+    *redis_server_find_cut_off(s) = (struct redis_cut_off){s->address, sent_ms, .is_up = false};
     return why;
 }
 
+/* The link of the replica is up: whether that was seen for the first time less than the settle time ago. */
 static bool redis_server_is_settling(const struct redis_server *s, uint64_t sent_ms)
 {
-    const struct redis_cut_off *c = redis_server_find_cut_off(s);
-    return redis_address_equal(&c->address, &s->address) && sent_ms - c->ms < REDIS_REPLICA_SETTLE_MS;
+    struct redis_cut_off *c = redis_server_find_cut_off(s);
+    if (c->ms == 0 || !redis_address_equal(&c->address, &s->address))
+        return false;
+    if (!c->is_up)
+        *c = (struct redis_cut_off){s->address, sent_ms, .is_up = true};
+    return sent_ms < c->ms + REDIS_REPLICA_SETTLE_MS;
 }
 
 /* True when the command is not available: an ACL forbids it, or the server lacks it. */

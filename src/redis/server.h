@@ -46,8 +46,9 @@ const char *redis_server_read_role(const struct redis_reply *reply, struct redis
 enum { REDIS_MASTER_SILENCE_MAX_S = 15 };
 
 /*
- * How long, in milliseconds, a replica is not used after it was seen without its master. Its link is up
- * before it has applied the changes that it missed, and nothing shows how many these are.
+ * How long, in milliseconds, a replica that was seen without its master is not used after it is first seen
+ * with it again. Its link is up before it has applied the changes that it missed, and nothing shows how many
+ * these are.
  */
 enum { REDIS_REPLICA_SETTLE_MS = 1000 };
 
@@ -58,7 +59,8 @@ enum { REDIS_CUT_OFFS_MAX = 8 };
 struct redis_replication {
     struct redis_cut_off {
         struct redis_address address; /* numeric: a name may lead to several replicas */
-        uint64_t ms;                  /* by the boot clock; when it was last seen so */
+        uint64_t ms; /* by the boot clock; when it was last seen so, or first seen with its master again */
+        bool is_up;  /* the latter */
     } cut_off[REDIS_CUT_OFFS_MAX];
 };
 
