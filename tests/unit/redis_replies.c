@@ -108,6 +108,36 @@ TEST_CASE(role_is_master_replica_or_neither)
     CHECK_ROWS(rows, role);
 }
 
+static uint64_t asked_ms;
+
+static const char *use_of(const struct redis_reply *reply)
+{
+    static struct redis_replication replication;
+    struct redis_server server;
+    redis_server_init(&server, &replication, "r", 1);
+    const char *problem = redis_server_take_role(&server, reply, REDIS_ROLE_REPLICA, asked_ms);
+    return problem != NULL ? problem : "used";
+}
+
+TEST_CASE(replica_is_used_a_second_after_its_link_was_first_seen_up_again)
+{
+    static const char up[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n";
+    static const char down[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$7\r\nconnect\r\n:7\r\n";
+    static const char is_down[] = "its link to the master is down";
+    static const char was_down[] = "its link to the master was down a moment ago";
+    static const struct {
+        uint64_t ms;
+        struct row row;
+    } steps[] = {{10000, {up, "used"}},   {20000, {down, is_down}}, {25000, {up, was_down}},
+                 {25999, {up, was_down}}, {26000, {up, "used"}},    {26500, {down, is_down}},
+                 {27500, {up, was_down}}, {27600, {down, is_down}}, {28600, {up, was_down}},
+                 {29600, {up, "used"}},   {90000, {up, "used"}}};
+    for (size_t i = 0; i < TEST_COUNT(steps); i++) {
+        asked_ms = steps[i].ms;
+        check_rows(&steps[i].row, 1, use_of);
+    }
+}
+
 /* --- INFO --- */
 
 enum { SENT_MS = 60000 };
