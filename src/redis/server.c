@@ -154,15 +154,16 @@ static const char *redis_server_cut_off(const struct redis_server *s, uint64_t s
     return why;
 }
 
-/* The link of the replica is up: whether that was seen for the first time less than the settle time ago. */
-static bool redis_server_is_settling(const struct redis_server *s, uint64_t sent_ms)
+/* Notes that the link of a replica is up. Returns NULL, or why it cannot be used yet. */
+static const char *redis_server_relink(const struct redis_server *s, uint64_t sent_ms)
 {
     struct redis_cut_off *c = redis_server_find_cut_off(s);
     if (c->ms == 0 || !redis_address_equal(&c->address, &s->address))
-        return false;
+        return NULL;
     if (!c->is_up)
-        *c = (struct redis_cut_off){s->address, sent_ms, .is_up = true};
-    return sent_ms < c->ms + REDIS_REPLICA_SETTLE_MS;
+        c->ms = sent_ms;
+    c->is_up = true;
+    return sent_ms < c->ms + REDIS_REPLICA_SETTLE_MS ? "its link to the master was down a moment ago" : NULL;
 }
 
 /* True when the command is not available: an ACL forbids it, or the server lacks it. */
@@ -205,10 +206,10 @@ const char *redis_server_take_role(struct redis_server *s, const struct redis_re
     problem = redis_server_check_role(s, &role, wanted);
     if (role.kind == REDIS_ROLE_REPLICA && !role.linked)
         return redis_server_cut_off(s, sent_ms, problem != NULL ? problem : LINK_DOWN);
+    if (problem == NULL && role.kind == REDIS_ROLE_REPLICA)
+        problem = redis_server_relink(s, sent_ms);
     if (problem != NULL)
         return problem;
-    if (role.kind == REDIS_ROLE_REPLICA && redis_server_is_settling(s, sent_ms))
-        return "its link to the master was down a moment ago";
     s->role = role;
     if (role.kind == REDIS_ROLE_REPLICA && s->link_denied)
         s->valid_until_ms = sent_ms;
