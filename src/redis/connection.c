@@ -71,7 +71,7 @@ static const uint64_t TURN_NS = 1000000;
  * The commands of the connection itself. The first are those of the handshake, in this order; ROLE to PING
  * are the heartbeat, too. BACKLOG is a PING.
  */
-enum own_command { NOT_OWN, HELLO, SUBSCRIBE, SELECT, ROLE, TRACKING, INFO, PING, CACHING, BACKLOG };
+enum own_command { NOT_OWN, HELLO, SELECT, ROLE, TRACKING, INFO, PING, CACHING, BACKLOG };
 
 /* A command that waits for its reply. */
 struct pending_command {
@@ -518,8 +518,6 @@ static const char *redis_connection_read_own(struct redis_connection *c, enum ow
             redis_server_invalidate(&c->server, c->last_pong_ms);
         return problem;
     }
-    if (own == SUBSCRIBE) /* an error: the subscription is refused, and not needed */
-        return NULL;
     if (redis_connection_refuses(reply))
         return reply->str;
     if (own == PING)
@@ -565,8 +563,6 @@ static void redis_connection_compose(struct redis_connection *c, enum own_comman
     bool has_role = !o->queries_only || o->role != REDIS_ROLE_UNKNOWN;
     if (own == HELLO)
         redis_endpoint_hello(o->endpoint, o->shared->client_name, command);
-    else if (own == SUBSCRIBE && o->channel != NULL)
-        command_write(command, 2, (const char *[]){"SUBSCRIBE", o->channel});
     else if (own == SELECT)
         redis_endpoint_select(o->endpoint, command);
     else if (own == ROLE && has_role && !c->server.role_denied)
@@ -847,14 +843,7 @@ static void redis_connection_on_reply(struct redis_connection *c, const struct r
 static void redis_connection_on_push(struct redis_connection *c, struct span kind,
                                      const struct redis_reply *element)
 {
-    const struct pending_command *oldest = pending_oldest(c);
-    if (oldest != NULL && oldest->own == SUBSCRIBE && span_equal(kind, SPAN("subscribe"))) {
-        (void)pending_pop(c); /* the confirmation comes in place of the reply */
-        redis_connection_end_own(c, SUBSCRIBE, element);
-        return;
-    }
-    bool wanted = c->options.queries_only ? redis_connection_is_usable(c) : c->state == READY;
-    if (wanted && c->options.on_push != NULL)
+    if (c->state == READY && c->options.on_push != NULL)
         c->options.on_push(c->options.arg, kind, element);
 }
 

@@ -78,7 +78,6 @@ struct redis_connection_options {
     uint64_t limit_ms; /* the time limit of the look-up, and of connection and handshake at one address */
     struct redis_metrics *metrics; /* of commands; NULL: they are not measured, and tracking is not wanted */
     bool queries_only;         /* no handshake behind ROLE, which is sent for a certain role; no heartbeat */
-    const char *channel;       /* to which it subscribes, if that is permitted; NULL: none */
     enum redis_role_kind role; /* that it must have; REDIS_ROLE_UNKNOWN: any that does not change */
     struct redis_tracking tracking;
     size_t bytes_max; /* limits of a reply in place of those of resp.h; 0: those of resp.h */

@@ -254,15 +254,6 @@ static void locator_on_lost(void *arg, const char *why)
     locator_leave_server(l, why);
 }
 
-/* A message causes one query, whatever its content. */
-static void locator_on_push(void *arg, struct span kind, const struct redis_reply *element)
-{
-    struct locator *l = arg;
-    (void)element;
-    if (span_equal(kind, SPAN("message")) && l->state == LISTENING)
-        locator_query_now(l);
-}
-
 static void locator_on_moved(void *arg)
 {
     const struct locator *l = arg;
@@ -280,14 +271,12 @@ static void locator_connect(struct locator *l)
                                                      .limit_ms = locator_limit_ms(l),
                                                      .first_address = l->first_address++,
                                                      .queries_only = true,
-                                                     .channel = l->protocol->channel,
                                                      .bytes_max = l->protocol->bytes_max,
                                                      .elements_max = l->protocol->elements_max,
                                                      .on_handshake_done = locator_on_handshake_done,
                                                      .on_lost = locator_on_lost,
                                                      .on_moved =
                                                          locator_is_learned(l) ? NULL : locator_on_moved,
-                                                     .on_push = locator_on_push,
                                                      .arg = l};
     if (redis_connection_new(l->loop, &options, &l->connection) != 0)
         locator_leave_server(l, "out of memory");

@@ -1,10 +1,9 @@
 /*
  * Locator: says where Redis is. It queries servers that know it: Sentinels, or the nodes of a cluster.
  *
- * It has one connection, to one of these servers, which is queried every second. Sentinels publish failovers
- * as well, but published messages can be lost. After an error, a timeout or an answer without a master the
- * next server is queried. The differences between Sentinels and a cluster are in a protocol: sentinel.c,
- * cluster.c.
+ * It has one connection, to one of these servers, which is queried every second. After an error, a timeout or
+ * an answer without a master the next server is queried. The differences between Sentinels and a cluster are
+ * in a protocol: sentinel.c, cluster.c.
  *
  * Everything happens on the loop's thread.
  */
@@ -50,7 +49,6 @@ struct locator_protocol {
     const char *unnamed;     /* logged when its answer has `unnamed` */
     size_t bytes_max;        /* the limit of an answer in bytes */
     uint64_t elements_max;   /* the limit of an array in an answer */
-    const char *channel;     /* the channel whose messages cause a query; NULL: none */
     /* Appends command number `n` of a query, from 0 on. False: there are only `n`. */
     bool (*compose)(const struct redis_endpoint *endpoint, int n, struct buf *out);
     /* Reads the reply to it into the answer of `server`. Returns NULL, or why there is no answer. */

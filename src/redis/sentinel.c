@@ -96,7 +96,6 @@ const struct locator_protocol sentinel_protocol = {
     .reachable = "sentinel answers again",
     .bytes_max = SENTINEL_ANSWER_MAX,
     .elements_max = SENTINEL_ELEMENTS_MAX,
-    .channel = "+switch-master",
     .compose = sentinel_compose,
     .read = sentinel_read_answer,
 };

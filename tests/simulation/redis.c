@@ -452,7 +452,6 @@ static const struct known *find(const struct word *name)
         {"CLIENT", false, on_client},
         {"INFO", false, on_info},
         {"SENTINEL", false, sentinel_query},
-        {"SUBSCRIBE", false, sentinel_subscribe},
         {"CLUSTER", false, on_cluster},
         {"ASKING", false, on_asking},
     };
@@ -895,7 +894,7 @@ static void *on_accepted(void *server, struct net_conn *conn)
     c->conn = conn;
     c->number = net_number(conn);
     c->settings = 0;
-    c->tracks = c->broadcast = c->caching_no = c->reads = c->asking = c->subscribed = c->lists_slots = false;
+    c->tracks = c->broadcast = c->caching_no = c->reads = c->asking = c->lists_slots = false;
     c->ignored = false;
     c->mute = false;
     c->asked_ns = now_ns();

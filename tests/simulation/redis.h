@@ -47,7 +47,6 @@ struct redis_client {
     bool reads;       /* it has been sent a read that no other node referred to this one */
     bool mute;        /* it gets nothing any more: its connection is about to end */
     bool asking;      /* the next command is behind ASKING */
-    bool subscribed;
     bool ignored;      /* what it sends is lost */
     bool lists_slots;  /* it has asked for the slots of a cluster */
     uint64_t asked_ns; /* when it was accepted, or has last executed a command behind ASKING */

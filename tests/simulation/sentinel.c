@@ -25,7 +25,6 @@ static struct redis *elected;     /* by the last failover */
 static uint64_t failover_ends_ns; /* when the last of all has heard of it */
 static bool names_announced;
 static bool blind; /* Sentinels see no fault of a replica */
-static bool denies_channel;
 static const struct redis *reported; /* as down, which it is not */
 static unsigned losses;              /* of connections to replicas, since everything else is whole */
 
@@ -102,18 +101,6 @@ void sentinel_query(struct redis *r, struct redis_client *c, const struct comman
     }
 }
 
-void sentinel_subscribe(struct redis *r, struct redis_client *c, const struct command *m)
-{
-    (void)r;
-    (void)m;
-    if (denies_channel) {
-        put_text(&c->out, "-NOPERM No permissions to access a channel\r\n");
-        return;
-    }
-    c->subscribed = true;
-    put_text(&c->out, ">3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n");
-}
-
 /* --- opinions --- */
 
 static struct redis *sentinel_at(unsigned number)
@@ -121,22 +108,12 @@ static struct redis *sentinel_at(unsigned number)
     return &scenario.server[DATA + number];
 }
 
-static void publish(struct redis *r)
-{
-    for (struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
-        if (c->conn != NULL && c->subscribed)
-            put_text(&c->out, ">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$8\r\nmymaster\r\n");
-    redis_wake(r);
-}
-
-static void name_master(unsigned number, const struct redis *named, bool published)
+static void name_master(unsigned number, const struct redis *named)
 {
     struct redis *r = sentinel_at(number);
     TRACE(r->name, "takes %s for the master", named == NULL ? "none" : named->name);
     r->sentinel->named = named;
     r->sentinel->since_ns = now_ns();
-    if (published)
-        publish(r);
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -171,7 +148,7 @@ static void on_heard(void *arg, uint64_t number)
 {
     (void)arg;
     if (!scenario.quiet)
-        name_master((unsigned)number, elected, scenario_choose(4) != 0);
+        name_master((unsigned)number, elected);
 }
 
 /* --- a failover --- */
@@ -244,7 +221,7 @@ void sentinel_fail_over(void)
         if (r != elected)
             replica_follow(r, elected);
     for (unsigned i = 0; i < SENTINELS; i++)
-        name_master(i, elected, true);
+        name_master(i, elected);
 }
 
 /* --- the topology --- */
@@ -267,11 +244,6 @@ void sentinel_report_down(const struct redis *r)
     reported = r;
 }
 
-void sentinel_deny_channel(void)
-{
-    denies_channel = true;
-}
-
 static void begin_sentinels(void)
 {
     static const char *const names[] = {"sentinel1", "sentinel2", "sentinel3"};
@@ -288,7 +260,7 @@ static void begin_sentinels(void)
     }
     elected = scenario.master;
     failover_ends_ns = 0;
-    names_announced = blind = denies_channel = false;
+    names_announced = blind = false;
     reported = NULL;
 }
 
@@ -308,7 +280,7 @@ static void mislead(void)
     uint64_t duration_ns = scenario_choose(60000) * (uint64_t)MS;
     if (failover_ends_ns >= now_ns())
         return;
-    name_master(number, wrong == DATA ? NULL : &scenario.server[wrong], scenario_choose(2) == 0);
+    name_master(number, wrong == DATA ? NULL : &scenario.server[wrong]);
     scenario_disturb((is_elected_named() ? 0 : duration_ns) + 10 * SECOND);
     events_add_in(duration_ns, on_heard, NULL, number);
 }
@@ -350,7 +322,7 @@ static void quieten_sentinels(void)
 {
     on_writer_moves(NULL, 0);
     for (unsigned i = 0; i < SENTINELS; i++)
-        name_master(i, elected, true);
+        name_master(i, elected);
     for (struct redis *r = scenario.server; r < scenario.server + DATA; r++)
         if (r != elected)
             replica_follow(r, elected);

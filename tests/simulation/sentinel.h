@@ -4,9 +4,8 @@
 
 #include "simulation/redis.h"
 
-/* SENTINEL, and SUBSCRIBE +switch-master. */
+/* SENTINEL. */
 void sentinel_query(struct redis *r, struct redis_client *c, const struct command *m);
-void sentinel_subscribe(struct redis *r, struct redis_client *c, const struct command *m);
 
 /* For cases (cases.h): Sentinels name servers data0.test and so on (sentinel announce-hostnames). */
 void sentinel_announce_names(void);
@@ -19,8 +18,5 @@ void sentinel_report_down(const struct redis *r);
 
 /* A replica becomes the master, and all Sentinels announce it at once. */
 void sentinel_fail_over(void);
-
-/* Sentinels deny the channel of failovers (ACL). */
-void sentinel_deny_channel(void);
 
 #endif
