@@ -6,9 +6,7 @@
  *     BEGINNING   0                                the first step is not taken within redis_connection_new()
  *     RESOLVING   `limit_ms`                       the deadline of the look-up
  *     CONNECTING  `limit_ms`                       the deadline of connection, handshake and acceptance
- *     READY       REDIS_CONNECTION_HEARTBEAT_MS,   the next heartbeat,
- *                 or what is left of the timeout   or the deadline of the oldest command,
- *                 SECOND_LOOK_MS                   which counts when it has passed twice
+ *     READY       REDIS_CONNECTION_HEARTBEAT_MS    the next heartbeat
  *
  * There is a socket only in CONNECTING, HANDSHAKE and READY, and commands are pending only while there is
  * one. They end while no further command is accepted.
@@ -89,17 +87,11 @@ struct socket {
     struct resp_parser parser;
     bool writing; /* the kernel has not accepted all commands that were written */
     bool polling_writable;
-    uint64_t read_ns; /* when input was last read, by the monotonic clock */
     uint64_t
         drained_ms; /* when kernel and TLS were last found empty, by the boot clock; see socket_set_drained */
     bool reading;   /* a part of the input that was read may not have been delivered */
     size_t backlog; /* bytes read since `drained_ms` */
     bool backlog_told; /* redis_connection_on_backlog() was called since `drained_ms` */
-    /*
-     * By the monotonic clock: when a read last continued a reply, or a push that neither began nor ended in
-     * that read. Nothing behind it can arrive meanwhile.
-     */
-    uint64_t progress_ns;
 };
 
 struct redis_connection {
@@ -128,8 +120,8 @@ struct redis_connection {
     /* The heartbeat. Times are by the boot clock. */
     uint64_t heartbeat_sent_ms; /* when the heartbeat, or the round of the handshake, was sent */
     uint64_t last_pong_ms;      /* when the last answered PING was sent */
-    uint64_t timeout_ms;        /* when the oldest command was first seen to wait too long; 0: never */
-    int reply_heartbeats;       /* heartbeats since the last reply ended, while the next was arriving */
+    int waits;                  /* heartbeats since a reply ended; a command waits since the first of them */
+    int silence;                /* those since more of a reply, or of a push before it, has arrived */
 
     int backlogs; /* backlogs that may not have ended: replies due to BACKLOG */
 
@@ -427,25 +419,6 @@ void redis_connection_fail(struct redis_connection *c, const char *why)
         redis_connection_connect_next(c);
 }
 
-static void redis_connection_count_oversize(struct redis_connection *c)
-{
-    if (c->options.metrics != NULL)
-        metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
-}
-
-/*
- * The current reply takes too long. Its command gets the oversize error, and the connection is closed. If the
- * command were reported as lost, it would be sent again on the next connection with the same result.
- */
-static void redis_connection_fail_reply(struct redis_connection *c)
-{
-    struct pending_command command = pending_pop(c);
-    redis_connection_count_oversize(c);
-    redis_connection_end_command(c, &command, &resp_oversize);
-    if (c->state == READY) /* the callback has not closed the connection */
-        redis_connection_lose(c, "a reply did not end in time");
-}
-
 /* --- the handshake, and the heartbeat's commands --- */
 
 /* A master that cannot save to its disk replies to PING with MISCONF, but can still be read. */
@@ -666,57 +639,22 @@ static void redis_connection_start_timer(struct redis_connection *c, uint64_t ms
 }
 
 /*
- * How long the oldest command has waited for its reply. More input of it, or of a push before it, restarts
- * the wait.
- */
-static uint64_t redis_connection_waited_ms(const struct redis_connection *c)
-{
-    const struct pending_command *oldest = pending_oldest(c);
-    if (oldest == NULL || oldest->sent_ns == c->unsent_since_ns) /* none is written yet */
-        return 0;
-    uint64_t progress_ns = c->socket->progress_ns;
-    return (clock_now_ns() - (progress_ns > oldest->sent_ns ? progress_ns : oldest->sent_ns)) / 1000000;
-}
-
-/* A large reply or push may take longer than the limit while it makes progress, but not without a limit. */
-static bool redis_connection_reply_takes_too_long(struct redis_connection *c)
-{
-    const struct resp_parser *parser = &c->socket->parser;
-    if (pending_oldest(c) == NULL || !(resp_in_reply(parser) || resp_in_push(parser) != 0))
-        return false;
-    return ++c->reply_heartbeats > REDIS_CONNECTION_REPLY_HEARTBEATS_MAX;
-}
-
-/*
- * A timeout is checked twice, and counts only if the socket was drained in between. After a stop of this
- * process (SIGSTOP) the replies may already be in the socket.
+ * A server that has not replied since two heartbeats is lost. The loop has read the socket in between, so a
+ * stop of this process (SIGSTOP) does not count. Neither does the time while there is more input than is
+ * read.
  */
 static void redis_connection_heartbeat(struct redis_connection *c)
 {
-    uint64_t waited = redis_connection_waited_ms(c);
-    bool timed_out = waited >= REDIS_CONNECTION_REPLY_TIMEOUT_MS;
-    if (timed_out && c->timeout_ms != 0 && socket_drained_ms(c->socket, c->timeout_ms) > c->timeout_ms) {
-        redis_connection_fail(c, "no reply in time");
+    const uint64_t sent_ms = c->heartbeat_sent_ms;
+    bool silent =
+        c->silence >= REDIS_CONNECTION_SILENCE_MAX && socket_drained_ms(c->socket, sent_ms) > sent_ms;
+    if (silent || c->waits >= REDIS_CONNECTION_WAITS_MAX) {
+        redis_connection_fail(c, silent ? "no reply in time" : "a reply did not end in time");
         return;
     }
-    if (!timed_out)
-        c->timeout_ms = 0;
-    else if (c->timeout_ms == 0)
-        c->timeout_ms = clock_boot_ms();
-    if (timed_out) {
-        redis_connection_start_timer(c, REDIS_CONNECTION_SECOND_LOOK_MS);
-        return;
-    }
-    if (redis_connection_reply_takes_too_long(c)) {
-        if (resp_in_push(&c->socket->parser) != 0)
-            redis_connection_fail(c, "a push did not end in time");
-        else
-            redis_connection_fail_reply(c);
-        return;
-    }
-    uint64_t left = REDIS_CONNECTION_REPLY_TIMEOUT_MS - waited;
-    redis_connection_start_timer(c,
-                                 left < REDIS_CONNECTION_HEARTBEAT_MS ? left : REDIS_CONNECTION_HEARTBEAT_MS);
+    c->silence++;
+    c->waits++;
+    redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
     if (c->replies_due == 0)
         redis_connection_send_own(c, ROLE, PING);
 }
@@ -815,8 +753,7 @@ static void redis_connection_on_reply(struct redis_connection *c, const struct r
                                       uint64_t read_ns)
 {
     /* a push does not clear it: commands may be lost while invalidations are still pushed */
-    c->timeout_ms = 0;
-    c->reply_heartbeats = 0;
+    c->waits = c->silence = 0;
     bool error = reply->type == REPLY_ERROR;
     c->attempts.failure = error ? REDIS_FAILURE_REFUSED : REDIS_FAILURE_PASSING;
     if (pending_oldest(c) == NULL) {
@@ -832,11 +769,12 @@ static void redis_connection_on_reply(struct redis_connection *c, const struct r
     struct pending_command command = pending_pop(c);
     if (c->options.shared->loop_lag != NULL)
         loop_lag_begin_at(c->options.shared->loop_lag, read_ns);
-    if (c->options.metrics != NULL)
+    if (c->options.metrics != NULL) {
         histogram_observe(&c->options.metrics->redis_command_duration_seconds,
                           read_ns > command.sent_ns ? read_ns - command.sent_ns : 0);
-    if (resp_is_oversize(reply))
-        redis_connection_count_oversize(c);
+        if (resp_is_oversize(reply))
+            metric_add(&c->options.metrics->redis_oversize_replies_total, 1);
+    }
     redis_connection_end_command(c, &command, reply);
 }
 
@@ -924,25 +862,23 @@ static bool redis_connection_finish_connecting(struct redis_connection *c)
 }
 
 /*
- * Takes `n` bytes of input, and delivers everything that is complete. False when the socket is not in use any
- * more.
+ * Takes `n` bytes of input, read at `read_ns` by the monotonic clock, and delivers everything that is
+ * complete. False when the socket is not in use any more.
  */
-static bool redis_connection_deliver(struct redis_connection *c, size_t n)
+static bool redis_connection_deliver(struct redis_connection *c, size_t n, uint64_t read_ns)
 {
     struct socket *s = c->socket;
-    uint64_t push = resp_in_push(&s->parser);
-    if (resp_in_reply(&s->parser))
-        s->progress_ns = s->read_ns;
+    const uint64_t arriving = resp_arriving(&s->parser);
     resp_received(&s->parser, n);
     for (;;) {
         const struct redis_reply *reply = NULL;
         switch (resp_parse(&s->parser, &reply)) {
         case RESP_INCOMPLETE:
-            if (push != 0 && resp_in_push(&s->parser) == push)
-                s->progress_ns = s->read_ns;
+            if (arriving != 0 && resp_arriving(&s->parser) == arriving)
+                c->silence = 0;
             return true;
         case RESP_REPLY:
-            redis_connection_on_reply(c, reply, s->read_ns);
+            redis_connection_on_reply(c, reply, read_ns);
             break;
         case RESP_PUSH_ELEMENT:
             redis_connection_on_push(c, resp_push_kind(&s->parser), reply);
@@ -1007,8 +943,7 @@ static bool redis_connection_read_available(struct redis_connection *c)
             redis_connection_fail_io(c);
             return false;
         }
-        s->read_ns = clock_now_ns();
-        if (n > 0 && !redis_connection_deliver(c, (size_t)n))
+        if (n > 0 && !redis_connection_deliver(c, (size_t)n, clock_now_ns()))
             return false;
         if (!redis_connection_count_backlog(c, (size_t)n))
             return false;

@@ -43,8 +43,8 @@ enum redis_origin {
 
 /*
  * `reply` is borrowed until the function returns. It is NULL when the connection was lost before the reply
- * arrived; `origin` then has no meaning. A reply that was too large, or did not end in time, is an error for
- * which resp_is_oversize (resp.h) is true.
+ * arrived; `origin` then has no meaning. A reply that was too large is an error for which resp_is_oversize
+ * (resp.h) is true.
  */
 typedef void (*redis_reply_fn)(void *arg, const struct redis_reply *reply, enum redis_origin origin);
 
@@ -106,12 +106,8 @@ struct redis_connection_options {
 
 enum {
     REDIS_CONNECTION_HEARTBEAT_MS = 1000,
-    /* The longest wait for a reply, or for more of it, before the connection counts as lost. */
-    REDIS_CONNECTION_REPLY_TIMEOUT_MS = 2000,
-    /* Before it is given up: a round trip, for commands that a stopped process has queued, but not written.
-     */
-    REDIS_CONNECTION_SECOND_LOOK_MS = 200,
-    REDIS_CONNECTION_REPLY_HEARTBEATS_MAX = 10, /* within which a reply must be complete */
+    REDIS_CONNECTION_SILENCE_MAX = 2, /* heartbeats in a row without more of a reply that is due */
+    REDIS_CONNECTION_WAITS_MAX = 10,  /* heartbeats within which it must be complete */
     /* Input that waits longer is a backlog: the server may have been blocked and hold back more. */
     REDIS_CONNECTION_BACKLOG_MS = 50,
     REDIS_CONNECTION_LOOK_UP_MS = 10000, /* the mean interval at which the name is looked up again */

@@ -52,8 +52,10 @@ static void resp_begin(struct resp_parser *p)
     resp_drop_items(p);
     p->kept = true;
     p->start = p->parsed;
-    if (p->left == 0)
+    if (p->left == 0) {
         p->left = 1;
+        p->begun++;
+    }
 }
 
 /* The reply is oversize: it is read to its end, and nothing of it is kept. */
@@ -251,7 +253,6 @@ static inline bool resp_read_bulk(struct resp_parser *p, enum reply_type type, s
 
 static bool resp_begin_push(struct resp_parser *p, uint64_t elements)
 {
-    p->pushes++;
     p->pushing = elements > 0;
     p->left = elements;
     p->kind_known = false;
@@ -406,21 +407,15 @@ struct span resp_push_kind(const struct resp_parser *p)
     return (struct span){p->kind, p->kind_len};
 }
 
-bool resp_in_reply(const struct resp_parser *p)
+uint64_t resp_arriving(const struct resp_parser *p)
 {
-    bool has_begun = !p->kept || (p->start < p->input.len && p->input.data[p->start] != '>');
-    return !p->pushing && p->result == RESP_INCOMPLETE && has_begun;
-}
-
-uint64_t resp_in_push(const struct resp_parser *p)
-{
-    return p->pushing ? p->pushes : 0;
+    return p->pushing || !p->kept || p->start < p->input.len ? p->begun : 0;
 }
 
 void resp_init(struct resp_parser *p)
 {
     *p = (struct resp_parser){
-        .bytes_max = RESP_BYTES_MAX, .elements_max = RESP_ELEMENTS_MAX, .kept = true, .left = 1};
+        .bytes_max = RESP_BYTES_MAX, .elements_max = RESP_ELEMENTS_MAX, .kept = true, .left = 1, .begun = 1};
 }
 
 void resp_fini(struct resp_parser *p)

@@ -51,12 +51,12 @@ struct resp_parser {
     struct redis_reply *item; /* owned; what has begun of the reply, or of the element of a push */
     size_t count;
     size_t capacity;
-    size_t size;   /* bytes of the items and their texts */
-    bool kept;     /* false: the reply is oversize, and skipped */
-    uint64_t left; /* items of the reply or push that have not ended, as far as they are announced */
+    size_t size;    /* bytes of the items and their texts */
+    bool kept;      /* false: the reply is oversize, and skipped */
+    uint64_t left;  /* items of the reply or push that have not ended, as far as they are announced */
+    uint64_t begun; /* the number of the reply or push, from 1 on */
 
     bool pushing;    /* `left` is that of a push */
-    uint64_t pushes; /* pushes that have begun */
     bool kind_known; /* the first element of the push has been parsed */
     size_t kind_len;
     char kind[RESP_KIND_MAX];
@@ -84,11 +84,9 @@ enum resp_result resp_parse(struct resp_parser *p, const struct redis_reply **re
 /* The name of the push of the last element ("invalidate"); empty if the name is not a string. */
 struct span resp_push_kind(const struct resp_parser *p);
 
-/* True between the first and the last byte of a reply, but not of a push. */
-bool resp_in_reply(const struct resp_parser *p);
-
-/* The number of the push whose elements are arriving, from 1 on; 0: there is none. */
-uint64_t resp_in_push(const struct resp_parser *p);
+/* The number of the reply or push of which only a part has arrived, after RESP_INCOMPLETE; 0: there is none.
+ */
+uint64_t resp_arriving(const struct resp_parser *p);
 
 /* The error reply that replaces an oversize reply, or an oversize element of a push. */
 extern const struct redis_reply resp_oversize;
