@@ -52,9 +52,9 @@ static const struct setting TABLE[] = {
       "After SIGTERM: how long to serve, not ready, before the listeners close"),
     ROW(drain_timeout, DURATION, "drain-timeout", "20s", 0, CONFIG_DAY,
       "After that: how long requests in flight may take"),
-    {"log-level", SETTING_CHOICE, offsetof(struct config_values, log.level), "info", 0, 0, true,
+    {"log-level", SETTING_CHOICE, offsetof(struct config_values, log_level), "info", 0, 0, true,
       "error, warn, info or debug", "error|warn|info|debug"},
-    {"access-log", SETTING_TEXT, offsetof(struct config_values, log.access), "errors", 0, 0, true,
+    {"access-log", SETTING_TEXT, offsetof(struct config_values, access_log), "errors", 0, 0, true,
       "off, errors (status 400 and above), all, or errors and a share of the other requests, such as 1%", NULL},
     WORDS(key_metrics, "key-metrics", "off", "off|on",
       "on or off: requests by the name of their API key in /metrics"),
@@ -74,7 +74,7 @@ static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], 
 
 static int config_bad(const struct config *c, struct buf *error, const char *name, const char *what)
 {
-    config_write_source(c, name, error);
+    settings_write_source(error, &c->args, name);
     buf_printf(error, ": %s", what);
     return -EINVAL;
 }
@@ -185,57 +185,49 @@ static int config_check(struct config *c, struct buf *error)
 
 /* --- Redis and the log, whose settings are read again --- */
 
-static bool config_is_tls_file(const struct setting *s)
+bool config_is_of_redis(const struct setting *s)
 {
-    return s->type == SETTING_PATH && settings_is_in(CONFIG_REDIS, s);
+    return span_starts_with(span_of(s->name), SPAN("redis-"));
 }
 
+/* The paths are those of certificates. */
 const char *config_watched_file(const struct config *c, const struct setting *s)
 {
-    if (config_is_tls_file(s) && **settings_text(s, &c->values) != '\0')
-        return *settings_text(s, &c->values);
-    return settings_is_in(CONFIG_REDIS, s) || settings_is_in(CONFIG_LOG, s) ? c->args.file[s - TABLE] : NULL;
+    const char *path = s->type == SETTING_PATH ? *settings_text(s, &c->values) : "";
+    return *path != '\0' ? path : c->args.file[s - TABLE];
 }
 
 /* OpenSSL would wait for a writer of the pipe. */
-static int config_check_again(const struct config *c, const struct config_values *v, struct buf *error)
+static int config_check_again(const struct config *c, struct buf *error)
 {
     for (const struct setting *s = TABLE; s < TABLE + SETTINGS.count; s++)
-        if (config_is_tls_file(s) && file_is_stream(*settings_text(s, v)))
+        if (s->type == SETTING_PATH && file_is_stream(*settings_text(s, &c->values)))
             return config_bad(c, error, s->name, "a pipe can be read only at the start");
     return 0;
 }
 
-int config_read_redis(const struct config *c, struct config_values *last, uint64_t number,
-                      struct redis_config **out, struct buf *error)
+static int config_make_redis(const struct config *c, uint64_t number, struct redis_config **out,
+                             struct buf *error)
 {
-    struct config_values now = {0};
     struct buf why = BUF_INIT;
     const char *setting = NULL;
-    const struct config_values *before = number == 1 ? &c->values : last;
-    int err = settings_read_again(&SETTINGS, CONFIG_REDIS, before, &c->args, &now, error);
-    if (err == 0 && number > 1)
-        err = config_check_again(c, &now, error);
-    if (err == 0) {
-        err = redis_config_new(&now.redis, span_of(c->values.redis_prefix), number, out, &why, &setting);
-        if (err == -EINVAL)
-            err = config_bad(c, error, setting, buf_message(&why));
-    }
+    int err = redis_config_new(&c->values.redis, keyspace_prefix(&c->keyspace), number, out, &why, &setting);
+    if (err == -EINVAL)
+        err = config_bad(c, error, setting, buf_message(&why));
     buf_fini(&why);
-    config_fini_values(err == 0 ? last : &now);
-    if (err == 0)
-        *last = now;
     return err;
 }
 
-int config_read_log(const struct config *c, const struct config_values *last, struct config_values *now,
-                    int *access_log, struct buf *error)
+int config_read_files(const struct config *c, uint64_t number, struct redis_config **out, int *access_log,
+                      struct buf *error)
 {
-    int err = settings_read_again(&SETTINGS, CONFIG_LOG, last, &c->args, now, error);
-    if (err == 0 && access_log_parse(span_of(now->log.access), access_log) != 0)
+    int err = settings_read_files(&c->args, true, error);
+    if (err == 0 && number > 1)
+        err = config_check_again(c, error);
+    if (err == 0 && access_log_parse(span_of(c->values.access_log), access_log) != 0)
         err =
             config_bad(c, error, "access-log", "off, errors, all or a share from 0.01% to 100% is expected");
-    return err;
+    return err == 0 ? config_make_redis(c, number, out, error) : err;
 }
 
 /* --- The program's table, and reading all of it --- */
@@ -271,7 +263,7 @@ static int config_check_all(struct config *c, bool probes, struct buf *error)
         return config_bad(c, error, "admin-listen", why);
     if (probes)
         return 0;
-    int err = settings_read_files(&SETTINGS, &c->values, &c->args, error);
+    int err = settings_read_files(&c->args, false, error);
     if (err == 0)
         err = config_check(c, error);
     c->workers = c->values.workers > 0 ? (int)c->values.workers : process_cpus_available();
@@ -281,9 +273,14 @@ static int config_check_all(struct config *c, bool probes, struct buf *error)
 /* --help and --version win over wrong variables and words. */
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
 {
-    c->args = (struct settings_args){.argc = argc, .argv = argv, .flags = FLAGS, .flag_count = FLAG_COUNT};
+    c->args = (struct settings_args){.settings = &SETTINGS,
+                                     .target = &c->values,
+                                     .argc = argc,
+                                     .argv = argv,
+                                     .flags = FLAGS,
+                                     .flag_count = FLAG_COUNT};
     const char *const *given = c->args.flag;
-    int err = settings_read(&SETTINGS, &c->values, &c->args, error);
+    int err = settings_read(&c->args, error);
     if (given[FLAG_HELP] != NULL || given[FLAG_VERSION] != NULL)
         return given[FLAG_HELP] != NULL ? CONFIG_HELP : CONFIG_VERSION;
     if (err > 0) {
@@ -296,14 +293,4 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
     if (err != 0)
         return err;
     return probes ? CONFIG_PROBE : given[FLAG_CHECK] != NULL ? CONFIG_CHECK : CONFIG_RUN;
-}
-
-void config_fini_values(struct config_values *v)
-{
-    settings_fini(&SETTINGS, v);
-}
-
-void config_write_source(const struct config *c, const char *name, struct buf *out)
-{
-    settings_write_source(out, &SETTINGS, &c->args, name);
 }

@@ -121,8 +121,7 @@ const char *health_describe(const struct health *h)
         return "Draining: still serving";
     switch (v.state) {
     case REDIS_READY:
-        return h->reload_failed ? "Ready: the Redis settings were not reloaded, the old ones are in use"
-                                : "Ready";
+        return h->reload_failed ? "Ready: the settings were not reloaded, the old ones are in use" : "Ready";
     case REDIS_STALE:
         return v.missing ? "Ready: Redis holds no catalogue, serving from the cache"
                          : "Ready: Redis is lost, serving from the cache";

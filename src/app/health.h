@@ -12,7 +12,7 @@ struct health {
     int worker_count;
     bool draining;      /* still serving, or not any more */
     bool closed;        /* the listeners */
-    bool reload_failed; /* the last reload of the settings of Redis */
+    bool reload_failed; /* the last reload of settings */
 };
 
 /* True when all checks of this kind pass. If `why` is given, appends one line per check; see ops.h. */

@@ -120,6 +120,6 @@ int main(int argc, char **argv)
     int err = loop_prepare();
     int code = err == 0 ? main_run(&config, argc, argv, &error) : main_fail(&error, err);
     buf_fini(&error);
-    config_fini_values(&config.values);
+    settings_fini(config_usage.settings, &config.values);
     return code;
 }

@@ -1,5 +1,5 @@
 /*
- * Reading the settings of Redis and of the log again; see reload.h.
+ * Reading the settings again that come from files; see reload.h.
  *
  * `newest` was read from one state of the files, and could be used; no worker is given anything else. The
  * reload, each worker that was offered settings, and each connection that uses them hold a reference to them.
@@ -8,13 +8,11 @@
  */
 #include "app/reload.h"
 
-#include "base/clock.h"
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/metrics.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/param.h>
@@ -22,29 +20,25 @@
 
 enum {
     RELOAD_MS = 250,
-    READS_MAX = 3, /* times that files are read, where they change meanwhile */
-    FILES_MAX = 8
+    READS_MAX = 3 /* times that files are read, where they change meanwhile */
 };
 
-/* What the files hold. */
+/* What the files hold: digests of their contents, or of the reasons why they cannot be read. */
 struct contents {
-    struct {
-        int error;            /* an errno: why it could not be read */
-        struct digest digest; /* zero where it could not */
-    } of[FILES_MAX];
+    struct digest redis, log;
 };
 
 /* clang-format off */
 #define RELOAD_METRICS(X) \
     X(redis_config_last_reload_successful, gauge, \
-      "1 if the last read of the Redis settings succeeded; 0: the old ones are in use.") \
+      "1 if the last read of the settings in files succeeded; 0: the old ones are in use.") \
     X(redis_config_last_reload_success_timestamp_seconds, gauge, \
       "When the newest settings of Redis were read: at the last change, or at the start.") \
     X(redis_config_pending, gauge, \
       "Workers that do not use the newest settings of Redis yet.")
 #define RELOAD_LABELLED_METRICS(X) \
     X(redis_config_reloads_total, counter, \
-      "Times that the settings of Redis were read again from files, by result.", "result", "ok", "error")
+      "Times that settings were read again from files, by result.", "result", "ok", "error")
 
 struct reload_metrics {
     RELOAD_METRICS(METRIC_MEMBER)
@@ -61,18 +55,13 @@ struct reload {
     struct worker *const *workers;
     int worker_count;
     uv_timer_t timer;
-    int file_count;              /* files of the settings of Redis */
-    const char *path[FILES_MAX]; /* borrowed from the configuration */
-    struct contents found;       /* by the last look */
-    struct contents read;        /* when the settings were last read */
-    struct contents newest_in;   /* when the newest settings were read */
-    struct buf names;            /* the settings whose files are watched, for the log */
-    struct buf all_names;        /* and those of the log whose files are read */
-    struct config_values log;    /* the settings of the log in use, and no others */
-    struct config_values redis;  /* those of Redis as last read, and no others */
-    struct log_reasons log_failures;
-    int failure; /* of the last read: a negative errno; 0: it succeeded */
-    bool moving; /* a worker may not use the newest settings */
+    struct contents found;   /* by the last look */
+    struct contents read;    /* when the settings were last read */
+    struct digest newest_in; /* those of Redis when the newest were read */
+    struct buf names;        /* the settings whose files are watched, for the log */
+    enum log_level level;    /* in use */
+    int failure;             /* of the last read: a negative errno; 0: it succeeded */
+    bool moving;             /* a worker may not use the newest settings */
     struct redis_config *newest;
     struct reload_metrics metrics;
 };
@@ -81,27 +70,30 @@ struct reload {
 
 enum { CONTENT_MAX = 4 * 1024 * 1024 }; /* more is an error: every CA bundle is smaller */
 
-/* Returns 0 or an errno. A pipe, socket or terminal never changes. */
-static int reload_digest_of(const char *path, struct digest *out)
+/* Adds the content of a file to the digest, or the reason why it cannot be read. A pipe, socket or terminal
+ * never changes. */
+static void reload_add_file(struct digest *digest, const char *path)
 {
+    struct {
+        struct digest before;
+        int64_t result; /* bytes, or a negative errno */
+    } head = {*digest, 0};
     struct stat status;
     if (stat(path, &status) != 0)
-        return errno;
-    if (file_mode_is_stream(status.st_mode))
-        return 0;
-    if (status.st_size > CONTENT_MAX)
-        return EFBIG;
-    size_t room = (size_t)status.st_size + 1; /* one more shows that it has grown: the next look differs */
-    char *content = malloc(room);
+        head.result = -errno;
+    bool is_read = head.result == 0 && !file_mode_is_stream(status.st_mode) && status.st_size <= CONTENT_MAX;
+    size_t room = is_read ? (size_t)status.st_size + 1 : 0; /* one more shows that it has grown */
+    char *content = malloc(sizeof head + room);
     if (content == NULL)
-        return ENOMEM;
+        return;
     /* O_NONBLOCK: a pipe may have taken the place of the file */
-    ssize_t n = file_read(path, O_NONBLOCK | O_NOCTTY, content, room);
-    if (n >= 0)
-        digest_sha256((struct span){content, (size_t)n}, out);
-    explicit_bzero(content, room);
+    if (is_read)
+        head.result = file_read(path, O_NONBLOCK | O_NOCTTY, content + sizeof head, room);
+    memcpy(content, &head, sizeof head);
+    size_t n = head.result > 0 ? (size_t)head.result : 0;
+    digest_sha256((struct span){content, sizeof head + n}, digest);
+    explicit_bzero(content, sizeof head + room);
     free(content);
-    return n >= 0 ? 0 : (int)-n;
 }
 
 /*
@@ -111,26 +103,24 @@ static int reload_digest_of(const char *path, struct digest *out)
  */
 static bool reload_look(struct reload *r)
 {
+    const struct settings *all = config_usage.settings;
     const struct contents last = r->found;
     r->found = (struct contents){0};
-    for (int i = 0; i < r->file_count; i++)
-        r->found.of[i].error = reload_digest_of(r->path[i], &r->found.of[i].digest);
+    for (const struct setting *s = all->table; s < all->table + all->count; s++) {
+        const char *path = config_watched_file(r->shared->config, s);
+        if (path != NULL)
+            reload_add_file(config_is_of_redis(s) ? &r->found.redis : &r->found.log, path);
+    }
     return memcmp(&last, &r->found, sizeof last) != 0;
 }
 
-/* --- the settings of Redis --- */
-
-/* Why values could not be read; borrowed until the next change of `error`. */
-static const char *reload_reason(struct buf *error)
-{
-    return error->len > 0 ? buf_message(error) : "out of memory";
-}
+/* --- the settings --- */
 
 /*
  * Certificate and key, or password and URL, must be of one state of the files, without a change in between. A
  * change that the last look has found is still to be read.
  */
-static int reload_read(struct reload *r, struct redis_config **out, struct buf *error)
+static int reload_read(struct reload *r, struct redis_config **out, int *access_log, struct buf *error)
 {
     uint64_t number = r->newest == NULL ? 1 : r->newest->number + 1;
     bool changes = true;
@@ -139,38 +129,56 @@ static int reload_read(struct reload *r, struct redis_config **out, struct buf *
         *out = NULL;
         buf_clear(error);
         r->read = r->found;
-        r->failure = config_read_redis(r->shared->config, &r->redis, number, out, error);
+        r->failure = config_read_files(r->shared->config, number, out, access_log, error);
         changes = reload_look(r);
     }
     return r->failure;
 }
 
-static void reload_own(struct reload *r, struct redis_config *config)
+/* What was read is used from now on, by workers for their next connections. */
+static void reload_use(struct reload *r, struct redis_config *redis, int access_log)
 {
+    r->level = config_log_level(&r->shared->config->values);
+    log_set_level(r->level);
+    atomic_store(&r->shared->access_log, access_log);
+    if (r->newest != NULL && memcmp(&r->read.redis, &r->newest_in, sizeof r->newest_in) == 0) {
+        redis_config_unref(redis);
+        return;
+    }
+    r->moving = r->newest != NULL;
     redis_config_unref(r->newest);
-    r->newest = config;
-    r->newest_in = r->read;
+    r->newest = redis;
+    r->newest_in = r->read.redis;
     metric_set(&r->metrics.redis_config_last_reload_success_timestamp_seconds, (uint64_t)time(NULL));
+}
+
+/* If the old level shows it, or the new one. */
+static void reload_log_success(const struct reload *r)
+{
+    const struct config_values *v = &r->shared->config->values;
+    struct log_line line;
+    log_set_level(MAX(r->level, config_log_level(v)));
+    if (!log_begin(&line, LOG_INFO, "settings reloaded"))
+        return;
+    log_str(&line, "read", buf_span(&r->names));
+    log_str(&line, "access_log", span_of(v->access_log));
+    log_end(&line);
 }
 
 static void reload_load(struct reload *r)
 {
-    struct redis_config *config = NULL;
+    struct redis_config *redis = NULL;
     struct buf error = BUF_INIT;
-    int err = reload_read(r, &config, &error);
-    bool changed = err == 0 && memcmp(&r->read, &r->newest_in, sizeof r->read) != 0;
+    int access_log = 0;
+    int err = reload_read(r, &redis, &access_log, &error);
     metric_add(&r->metrics.redis_config_reloads_total[err != 0], 1);
-    if (err != 0)
-        log_text(LOG_ERROR, "redis settings not reloaded: the old ones stay in use", "reason",
-                 reload_reason(&error));
-    else
-        log_text(LOG_INFO, changed ? "redis settings reloaded" : "redis settings reloaded: no change", "read",
-                 buf_message(&r->names));
-    r->moving = r->moving || changed;
-    if (changed)
-        reload_own(r, config);
-    else
-        redis_config_unref(config);
+    if (err == 0) {
+        reload_log_success(r);
+        reload_use(r, redis, access_log);
+    } else {
+        log_text(LOG_ERROR, "settings not reloaded: the old ones stay in use", "reason",
+                 error.len > 0 ? buf_message(&error) : "out of memory");
+    }
     buf_fini(&error);
 }
 
@@ -179,57 +187,6 @@ static void reload_load_changed(struct reload *r)
 {
     if (memcmp(&r->found, &r->read, sizeof r->found) != 0 || r->failure == -ENOMEM)
         reload_load(r);
-}
-
-/* --- the settings of the log --- */
-
-static void reload_report_change(const struct setting *s, const struct config_values *old,
-                                 const struct config_values *now)
-{
-    struct buf from = BUF_INIT;
-    struct buf to = BUF_INIT;
-    struct log_line line;
-    settings_write_value(&from, s, old);
-    settings_write_value(&to, s, now);
-    if (!span_equal(buf_span(&from), buf_span(&to)) && log_begin(&line, LOG_INFO, "setting changed")) {
-        log_str(&line, "setting", span_of(s->name));
-        log_str(&line, "from", buf_span(&from));
-        log_str(&line, "to", buf_span(&to));
-        log_end(&line);
-    }
-    buf_fini(&from);
-    buf_fini(&to);
-}
-
-/* What changes is logged if either of the two levels shows it. */
-static void reload_use_log(struct reload *r, struct config_values *now, int access_log)
-{
-    const struct settings *all = config_usage.settings;
-    struct config_values old = r->log;
-    log_set_level(MAX(config_log_level(&old), config_log_level(now)));
-    for (const struct setting *s = all->table; s < all->table + all->count; s++)
-        if (settings_is_in(CONFIG_LOG, s))
-            reload_report_change(s, &old, now);
-    log_set_level(config_log_level(now));
-    atomic_store(&r->shared->access_log, access_log);
-    r->log_failures = (struct log_reasons){0};
-    r->log = *now;
-    *now = old;
-}
-
-/* A failure that lasts is logged once a minute, and at each SIGHUP. */
-static void reload_read_log(struct reload *r, bool hangup)
-{
-    struct config_values now = {0};
-    struct buf error = BUF_INIT;
-    int access_log = 0;
-    if (config_read_log(r->shared->config, &r->log, &now, &access_log, &error) == 0)
-        reload_use_log(r, &now, access_log);
-    else if (log_reason_is_due(&r->log_failures, reload_reason(&error), clock_now_ms()) || hangup)
-        log_text(LOG_ERROR, "log settings not reloaded: the old ones stay in use", "reason",
-                 reload_reason(&error));
-    config_fini_values(&now);
-    buf_fini(&error);
 }
 
 /* --- the workers --- */
@@ -275,7 +232,6 @@ static void reload_move_workers(struct reload *r)
 static void reload_on_timer(uv_timer_t *timer)
 {
     struct reload *r = timer->data;
-    reload_read_log(r, false);
     if (!reload_look(r))
         reload_load_changed(r);
     reload_move_workers(r);
@@ -293,10 +249,8 @@ void reload_worker_changed(struct reload *r)
 
 void reload_now(struct reload *r)
 {
-    log_text(LOG_INFO, "SIGHUP received", "reloaded",
-             r->all_names.len > 0 ? buf_message(&r->all_names) : "nothing");
-    reload_read_log(r, true);
-    if (r->file_count == 0)
+    log_text(LOG_INFO, "SIGHUP received", "reloaded", r->names.len > 0 ? buf_message(&r->names) : "nothing");
+    if (r->names.len == 0)
         return;
     (void)reload_look(r);
     reload_load(r);
@@ -317,32 +271,10 @@ void reload_write_metrics(struct reload *r, struct buf *out)
 
 /* --- beginning and end --- */
 
-static void reload_add_name(struct buf *names, const char *name)
-{
-    buf_printf(names, "%s%s", names->len > 0 ? " " : "", name);
-}
-
-static void reload_watch_files(struct reload *r)
-{
-    const struct settings *all = config_usage.settings;
-    for (const struct setting *s = all->table; s < all->table + all->count; s++) {
-        const char *path = config_watched_file(r->shared->config, s);
-        if (path == NULL)
-            continue;
-        reload_add_name(&r->all_names, s->name);
-        if (!settings_is_in(CONFIG_REDIS, s))
-            continue;
-        reload_add_name(&r->names, s->name);
-        assert(r->file_count < FILES_MAX);
-        r->path[r->file_count++] = path;
-    }
-    (void)reload_look(r);
-}
-
 int reload_new(uv_loop_t *loop, struct worker_shared *shared, struct worker *const *workers, int count,
                struct reload **out, struct redis_config **newest, struct buf *error)
 {
-    const struct config *config = shared->config;
+    const struct settings *all = config_usage.settings;
     int access_log = 0;
     struct reload *r = calloc(1, sizeof *r);
     if (r == NULL)
@@ -350,22 +282,21 @@ int reload_new(uv_loop_t *loop, struct worker_shared *shared, struct worker *con
     r->shared = shared;
     r->workers = workers;
     r->worker_count = count;
-    reload_watch_files(r);
-    int err = buf_error(&r->all_names);
+    for (const struct setting *s = all->table; s < all->table + all->count; s++)
+        if (config_watched_file(shared->config, s) != NULL)
+            buf_printf(&r->names, "%s%s", r->names.len > 0 ? " " : "", s->name);
+    (void)reload_look(r);
+    int err = buf_error(&r->names);
     if (err == 0)
-        err = config_read_log(config, &config->values, &r->log, &access_log, error);
-    if (err == 0)
-        err = reload_read(r, newest, error);
+        err = reload_read(r, newest, &access_log, error);
     if (err != 0) {
         reload_free(r);
         return err;
     }
-    reload_own(r, *newest);
-    log_set_level(config_log_level(&r->log));
-    atomic_store(&shared->access_log, access_log);
+    reload_use(r, *newest, access_log);
     (void)uv_timer_init(loop, &r->timer); /* cannot fail; nor can starting it */
     r->timer.data = r;
-    if (r->all_names.len > 0)
+    if (r->names.len > 0)
         (void)uv_timer_start(&r->timer, reload_on_timer, RELOAD_MS, RELOAD_MS);
     *out = r;
     return 0;
@@ -381,9 +312,6 @@ void reload_free(struct reload *r)
     if (r == NULL)
         return;
     redis_config_unref(r->newest);
-    config_fini_values(&r->log);
-    config_fini_values(&r->redis);
     buf_fini(&r->names);
-    buf_fini(&r->all_names);
     free(r);
 }

@@ -1,13 +1,11 @@
 /*
- * Reads the settings of Redis and of the log again when their files change, and moves the workers to the new
- * ones. The two do not depend on each other: neither waits for the other, or fails with it.
+ * Reads the settings that come from files again when the files change: those of the log, which are used at
+ * once, and those of Redis, to which it moves the workers. All are used, or none.
  *
- * The log: level and access log are read at each check and at SIGHUP, and used at once.
- *
- * Redis: everything in the URL and its files may change: address, user, passwords, authorities, certificate
- * and key. The main thread checks the files every RELOAD_MS, when a worker loses its connection, and on
- * SIGHUP. A change is read when the files have stopped changing. Values that cannot be used are logged and
- * counted, and the old values stay until the next change.
+ * Of Redis, everything in the URL and its files may change: address, user, passwords, authorities,
+ * certificate and key. The main thread checks the files every RELOAD_MS, when a worker loses its connection,
+ * and on SIGHUP. A change is read when the files have stopped changing. Values that cannot be used are logged
+ * and counted, and the old values stay until the next change.
  *
  * New values apply to later connections. A worker without a connection gets them at once. Workers with a
  * connection keep it, and get the values one at a time: the next worker when the previous one has connected
@@ -32,7 +30,7 @@ int reload_new(uv_loop_t *loop, struct worker_shared *shared, struct worker *con
 /* Reads all again: SIGHUP. */
 void reload_now(struct reload *r);
 
-/* True when the last read of those of Redis failed, and the old settings stay in use. */
+/* True when the last read failed, and the old settings stay in use. */
 bool reload_has_failed(const struct reload *r);
 
 /* A worker's connection has changed. If one was lost, the files are checked. */

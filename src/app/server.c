@@ -368,7 +368,7 @@ static int server_make_workers(struct server *s, struct redis_config *redis)
 static int server_fail(const struct server *s, struct buf *error, const char *setting, const char *value,
                        int err)
 {
-    config_write_source(s->shared.config, setting, error);
+    settings_write_source(error, &s->shared.config->args, setting);
     buf_printf(error, " %s: %s", value, strerror(-err));
     return err;
 }
@@ -415,7 +415,7 @@ static int server_check_listeners(const struct server *s, struct buf *error)
     const struct addr admin = server_listener_address(s, SERVICE_SOCKET_ADMIN);
     if (!addr_overlaps(&api, &admin))
         return 0;
-    config_write_source(s->shared.config, "admin-listen", error);
+    settings_write_source(error, &s->shared.config->args, "admin-listen");
     buf_append_str(error, ": the API listens there: another port or address is expected");
     return -EINVAL;
 }

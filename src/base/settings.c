@@ -27,14 +27,6 @@ static bool settings_ends_with(struct span text, struct span end)
     return text.len >= end.len && span_equal(span_skip(text, text.len - end.len), end);
 }
 
-/* One reading. */
-struct reader {
-    const struct settings *settings;
-    const struct settings_args *args;
-    void *target;
-    struct buf *error;
-};
-
 static bool settings_is_text(const struct setting *s)
 {
     return s->type <= SETTING_SECRET;
@@ -71,10 +63,11 @@ const char *settings_kind(const struct setting *s)
 }
 
 /* Begins the message with the source of the value. */
-static int settings_fail(const struct reader *r, const struct setting *s, const char *what)
+static int settings_fail(const struct settings_args *a, const struct setting *s, struct buf *error,
+                         const char *what)
 {
-    settings_write_source(r->error, r->settings, r->args, s->name);
-    buf_printf(r->error, ": %s", what);
+    settings_write_source(error, a, s->name);
+    buf_printf(error, ": %s", what);
     return -EINVAL;
 }
 
@@ -88,51 +81,67 @@ static int settings_parse_choice(const char *choices, struct span text, int64_t 
     return -EINVAL;
 }
 
-static int settings_set_number(const struct reader *r, const struct setting *s, const char *text)
+static int settings_set_number(const struct settings_args *a, const struct setting *s, const char *text,
+                               struct buf *error)
 {
     int64_t value = 0;
     bool is_choice = s->type == SETTING_CHOICE;
     int err = is_choice ? settings_parse_choice(s->choices, span_of(text), &value)
                         : KINDS[s->type].parse(span_of(text), &value);
     if (err != 0) {
-        (void)settings_fail(r, s, is_choice ? s->choices : KINDS[s->type].expected);
-        buf_append_str(r->error, " is expected");
+        (void)settings_fail(a, s, error, is_choice ? s->choices : KINDS[s->type].expected);
+        buf_append_str(error, " is expected");
         return -EINVAL;
     }
     if (value < s->min || (s->max != 0 && value > s->max)) {
-        (void)settings_fail(r, s, "must be at least ");
-        settings_write_number(r->error, s, s->min);
+        (void)settings_fail(a, s, error, "must be at least ");
+        settings_write_number(error, s, s->min);
         if (s->max != 0) {
-            buf_append_str(r->error, " and at most ");
-            settings_write_number(r->error, s, s->max);
+            buf_append_str(error, " and at most ");
+            settings_write_number(error, s, s->max);
         }
         return -EINVAL;
     }
-    *settings_number(s, r->target) = value;
+    *settings_number(s, a->target) = value;
     return 0;
 }
 
-static int settings_set_value(const struct reader *r, const struct setting *s, const char *text)
+static void settings_free_text(char *text)
+{
+    if (text != NULL)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
+static int settings_set_value(const struct settings_args *a, const struct setting *s, const char *text,
+                              struct buf *error)
 {
     /* As a file of several lines gives it, or a tool that adds a newline. Redis would refuse such a password.
      */
     if (settings_is_secret(s) && strpbrk(text, "\r\n") != NULL)
-        return settings_fail(r, s, "contains a line end");
+        return settings_fail(a, s, error, "contains a line end");
     if (!settings_is_text(s))
-        return settings_set_number(r, s, text);
+        return settings_set_number(a, s, text, error);
     char *copy = strdup(text);
     if (copy == NULL)
         return -ENOMEM;
-    free(*settings_text(s, r->target));
-    *settings_text(s, r->target) = copy;
+    settings_free_text(*settings_text(s, a->target));
+    *settings_text(s, a->target) = copy;
     return 0; /* ANALYZER(malloc-leak): the slot is a member of the target, reached by its offset */
+}
+
+/* A file that is being written is empty first. */
+static bool settings_is_emptied(const struct settings_args *a, const struct setting *s, const char *text)
+{
+    const char *last = settings_is_text(s) ? *settings_text(s, a->target) : NULL;
+    return *text == '\0' && last != NULL && *last != '\0';
 }
 
 /* Reads the value from the file that the setting has. A newline at its end, LF or CR LF, is not part of it.
  */
-static int settings_read_file(const struct reader *r, const struct setting *s)
+static int settings_read_file(const struct settings_args *a, const struct setting *s, struct buf *error)
 {
-    const char *path = r->args->file[s - r->settings->table];
+    const char *path = a->file[s - a->settings->table];
     char *text = calloc(FILE_VALUE_MAX + 1, 1);
     if (text == NULL)
         return -ENOMEM;
@@ -141,35 +150,36 @@ static int settings_read_file(const struct reader *r, const struct setting *s)
         n = -EFBIG;
     int err = 0;
     if (n < 0) {
-        err = settings_fail(r, s, "cannot read ");
+        err = settings_fail(a, s, error, "cannot read ");
         /* The value itself may have been given instead of its file. */
-        buf_printf(r->error, "%s: %s", settings_is_secret(s) ? "the file" : path, strerror((int)-n));
+        buf_printf(error, "%s: %s", settings_is_secret(s) ? "the file" : path, strerror((int)-n));
     } else if (strlen(text) != (size_t)n) {
-        err = settings_fail(r, s, "the file holds a NUL byte");
+        err = settings_fail(a, s, error, "the file holds a NUL byte");
     } else {
         if (n > 0 && text[n - 1] == '\n')
             text[n > 1 && text[n - 2] == '\r' ? n - 2 : n - 1] = '\0';
-        err = settings_set_value(r, s, text);
+        err = settings_is_emptied(a, s, text) ? settings_fail(a, s, error, "the file is empty")
+                                              : settings_set_value(a, s, text, error);
     }
     explicit_bzero(text, FILE_VALUE_MAX + 1);
     free(text);
     return err;
 }
 
-static int settings_read_variable_or_default(const struct reader *r, struct settings_args *args, size_t i)
+static int settings_read_variable_or_default(struct settings_args *a, size_t i, struct buf *error)
 {
-    const struct setting *s = &r->settings->table[i];
+    const struct setting *s = &a->settings->table[i];
     char name[ENV_NAME_MAX];
     char file_name[ENV_NAME_MAX];
-    settings_env_name(r->settings, s, "", name);
-    settings_env_name(r->settings, s, "_FILE", file_name);
+    settings_env_name(a->settings, s, "", name);
+    settings_env_name(a->settings, s, "_FILE", file_name);
     const char *value = getenv(name);
-    args->file[i] = s->from_file ? getenv(file_name) : NULL;
-    if (value != NULL && args->file[i] != NULL) {
-        buf_printf(r->error, "%s and %s: set one of them, not both", name, file_name);
+    a->file[i] = s->from_file ? getenv(file_name) : NULL;
+    if (value != NULL && a->file[i] != NULL) {
+        buf_printf(error, "%s and %s: set one of them, not both", name, file_name);
         return -EINVAL;
     }
-    return args->file[i] != NULL ? 0 : settings_set_value(r, s, value != NULL ? value : s->fallback);
+    return a->file[i] != NULL ? 0 : settings_set_value(a, s, value != NULL ? value : s->fallback, error);
 }
 
 /* The flag of this name that is not a setting, and takes a value if it `has_value`; NULL if there is none. */
@@ -197,51 +207,51 @@ static const struct setting *settings_find(const struct settings *all, struct sp
 }
 
 /* Parses the flag argv[*at]; *at moves to its last word. */
-static int settings_read_flag(const struct reader *r, struct settings_args *args, int *at)
+static int settings_read_flag(struct settings_args *a, int *at, struct buf *error)
 {
-    const char *word = strcmp(args->argv[*at], "-h") == 0 ? "--help" : args->argv[*at];
+    const char *word = strcmp(a->argv[*at], "-h") == 0 ? "--help" : a->argv[*at];
     const struct span name = {word, strcspn(word, "=")};
     const char *value = word[name.len] == '=' ? word + name.len + 1 : NULL;
     bool is_file = false;
-    const struct settings_flag *plain = settings_find_plain(args, name, value != NULL);
-    const struct setting *s = plain == NULL ? settings_find(r->settings, span_skip(name, 2), &is_file) : NULL;
+    const struct settings_flag *plain = settings_find_plain(a, name, value != NULL);
+    const struct setting *s = plain == NULL ? settings_find(a->settings, span_skip(name, 2), &is_file) : NULL;
     bool takes_value = s != NULL || (plain != NULL && plain->value != NULL);
-    if (takes_value && value == NULL && *at + 1 < args->argc &&
-        (s != NULL || strncmp(args->argv[*at + 1], "--", 2) != 0))
-        value = args->argv[++*at];
+    if (takes_value && value == NULL && *at + 1 < a->argc &&
+        (s != NULL || strncmp(a->argv[*at + 1], "--", 2) != 0))
+        value = a->argv[++*at];
     if ((s == NULL && plain == NULL) || (takes_value && value == NULL)) {
-        buf_printf(r->error, "%.*s: %s", (int)name.len, name.data,
+        buf_printf(error, "%.*s: %s", (int)name.len, name.data,
                    takes_value ? "needs a value" : "unknown option");
         return -EINVAL;
     }
     if (s == NULL) {
-        args->flag[plain - args->flags] = value != NULL ? value : "";
+        a->flag[plain - a->flags] = value != NULL ? value : "";
         return 0;
     }
-    size_t i = (size_t)(s - r->settings->table);
-    bool both = args->is_flag[i] && (args->file[i] != NULL) != is_file;
-    args->is_flag[i] = true;
-    args->file[i] = is_file ? value : NULL;
+    size_t i = (size_t)(s - a->settings->table);
+    bool both = a->is_flag[i] && (a->file[i] != NULL) != is_file;
+    a->is_flag[i] = true;
+    a->file[i] = is_file ? value : NULL;
     if (both)
-        return settings_fail(r, s, "give the value or its file, not both");
-    return is_file ? 0 : settings_set_value(r, s, value);
+        return settings_fail(a, s, error, "give the value or its file, not both");
+    return is_file ? 0 : settings_set_value(a, s, value, error);
 }
 
 /* Returns the number of words that are not flags, or a negative errno. */
-static int settings_read_words(const struct reader *r, struct settings_args *args)
+static int settings_read_words(struct settings_args *a, struct buf *error)
 {
     int words = 0;
     bool flags = true;
-    for (int i = 1; i < args->argc; i++) {
-        char *word = args->argv[i];
+    for (int i = 1; i < a->argc; i++) {
+        char *word = a->argv[i];
         int err = 0;
         if (flags && strcmp(word, "--") == 0)
             flags = false;
         else if (flags && (strncmp(word, "--", 2) == 0 || strcmp(word, "-h") == 0))
-            err = settings_read_flag(r, args, &i);
+            err = settings_read_flag(a, &i, error);
         else {
-            args->argv[i] = args->argv[words];
-            args->argv[words++] = word;
+            a->argv[i] = a->argv[words];
+            a->argv[words++] = word;
         }
         if (err != 0)
             return err;
@@ -249,56 +259,32 @@ static int settings_read_words(const struct reader *r, struct settings_args *arg
     return words;
 }
 
-int settings_read(const struct settings *s, void *target, struct settings_args *args, struct buf *error)
+int settings_read(struct settings_args *a, struct buf *error)
 {
-    const struct reader r = {s, args, target, error};
-    assert(s->count <= SETTINGS_ROWS_MAX && args->flag_count <= SETTINGS_FLAGS_MAX);
-    int words = settings_read_words(&r, args);
-    for (size_t i = 0; i < s->count && words >= 0; i++) {
-        int err = args->is_flag[i] ? 0 : settings_read_variable_or_default(&r, args, i);
+    assert(a->settings->count <= SETTINGS_ROWS_MAX && a->flag_count <= SETTINGS_FLAGS_MAX);
+    int words = settings_read_words(a, error);
+    for (size_t i = 0; i < a->settings->count && words >= 0; i++) {
+        int err = a->is_flag[i] ? 0 : settings_read_variable_or_default(a, i, error);
         words = err != 0 ? err : words;
     }
     return words;
 }
 
-int settings_read_files(const struct settings *s, void *target, const struct settings_args *args,
-                        struct buf *error)
+int settings_read_files(const struct settings_args *a, bool again, struct buf *error)
 {
-    const struct reader r = {s, args, target, error};
     int err = 0;
-    for (size_t i = 0; i < s->count && err == 0; i++)
-        if (args->file[i] != NULL)
-            err = settings_read_file(&r, &s->table[i]);
-    return err;
-}
-
-/* A file that is being written is empty first. */
-static int settings_read_one_again(const struct reader *r, const struct setting *s, const void *last)
-{
-    const char *path = r->args->file[s - r->settings->table];
-    bool is_read = path != NULL && !file_is_stream(path);
-    if (!settings_is_text(s)) {
-        *settings_number(s, r->target) = *settings_number(s, last);
-        return is_read ? settings_read_file(r, s) : 0;
-    }
-    const char *text = *settings_text(s, last);
-    int err = is_read ? settings_read_file(r, s) : settings_set_value(r, s, text);
-    bool is_emptied = err == 0 && **settings_text(s, r->target) == '\0' && *text != '\0';
-    return is_emptied ? settings_fail(r, s, "the file is empty") : err;
-}
-
-int settings_read_again(const struct settings *s, struct settings_part part, const void *last,
-                        const struct settings_args *args, void *target, struct buf *error)
-{
-    const struct reader r = {s, args, target, error};
-    int err = 0;
-    for (const struct setting *one = s->table; one < s->table + s->count && err == 0; one++)
-        if (settings_is_in(part, one))
-            err = settings_read_one_again(&r, one, last);
+    for (size_t i = 0; i < a->settings->count && err == 0; i++)
+        if (a->file[i] != NULL && !(again && file_is_stream(a->file[i])))
+            err = settings_read_file(a, &a->settings->table[i], error);
     return err;
 }
 
 /* --- unknown variables --- */
+
+static bool settings_has(struct span text, struct span part)
+{
+    return memmem(text.data, text.len, part.data, part.len) != NULL;
+}
 
 /*
  * For a Service called NAME Kubernetes sets NAME_SERVICE_HOST, NAME_SERVICE_PORT, ..._PORT_HTTP,
@@ -306,13 +292,8 @@ int settings_read_again(const struct settings *s, struct settings_part part, con
  */
 static bool settings_is_service_link(struct span name, struct span value)
 {
-    if (settings_ends_with(name, SPAN("_SERVICE_HOST")) ||
-        memmem(name.data, name.len, "_SERVICE_PORT", 13) != NULL)
-        return true;
-    if (settings_ends_with(name, SPAN("_PORT")) && memmem(value.data, value.len, "://", 3) != NULL)
-        return true;
-    const char *port = memmem(name.data, name.len, "_PORT_", 6);
-    return port != NULL && ascii_is_digit(port[6]);
+    return settings_has(name, SPAN("_SERVICE_")) || settings_has(name, SPAN("_PORT_")) ||
+           (settings_ends_with(name, SPAN("_PORT")) && settings_has(value, SPAN("://")));
 }
 
 static bool settings_is_variable(const struct settings *s, struct span name)
@@ -350,9 +331,9 @@ struct span settings_next_unknown(const struct settings *s, struct span prefix, 
     return SPAN_ABSENT;
 }
 
-void settings_write_source(struct buf *out, const struct settings *s, const struct settings_args *args,
-                           const char *name)
+void settings_write_source(struct buf *out, const struct settings_args *args, const char *name)
 {
+    const struct settings *s = args->settings;
     size_t i = 0;
     while (i < s->count && strcmp(s->table[i].name, name) != 0)
         i++;
@@ -369,12 +350,10 @@ void settings_write_source(struct buf *out, const struct settings *s, const stru
 void settings_fini(const struct settings *s, void *target)
 {
     for (const struct setting *one = s->table; one < s->table + s->count; one++) {
-        char **text = settings_is_text(one) ? settings_text(one, target) : NULL;
-        if (text == NULL || *text == NULL)
+        if (!settings_is_text(one))
             continue;
-        explicit_bzero(*text, strlen(*text));
-        free(*text);
-        *text = NULL;
+        settings_free_text(*settings_text(one, target));
+        *settings_text(one, target) = NULL;
     }
 }
 
@@ -432,7 +411,7 @@ void settings_write_number(struct buf *out, const struct setting *s, int64_t val
     buf_append_span(out, unit);
 }
 
-void settings_write_value(struct buf *out, const struct setting *s, const void *target)
+static void settings_write_value(struct buf *out, const struct setting *s, const void *target)
 {
     if (!settings_is_text(s))
         settings_write_number(out, s, *settings_number(s, target));

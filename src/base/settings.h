@@ -58,8 +58,10 @@ struct settings_flag {
 
 enum { SETTINGS_ROWS_MAX = 64, SETTINGS_FLAGS_MAX = 16 };
 
-/* A command line and the results of parsing it. */
+/* A command line, the values, and where they come from. */
 struct settings_args {
+    const struct settings *settings;
+    void *target; /* the struct of the values, zeroed by the caller */
     int argc;
     char **argv;                       /* permuted: it begins with the words that are not flags afterwards */
     const struct settings_flag *flags; /* flag_count of them */
@@ -71,40 +73,19 @@ struct settings_args {
 };
 
 /*
- * Parses argv[1..] and the environment into `target` (zeroed by the caller). Flags and words that are not
- * flags are returned in `args`. "--" ends the flags. A setting that comes from a file has no value
- * yet: see settings_read_files. Returns the number of words, or -EINVAL with a message in `error` that names
- * the flag or the variable, or -ENOMEM. Call settings_fini in every case.
+ * Parses argv[1..] and the environment. Words that are not flags are returned in `argv`. "--" ends the flags.
+ * A setting that comes from a file has no value yet: see settings_read_files. Returns the number of words, or
+ * -EINVAL with a message in `error` that names the flag or the variable, or -ENOMEM. Call settings_fini in
+ * every case.
  */
-int settings_read(const struct settings *s, void *target, struct settings_args *args, struct buf *error)
-    __attribute__((warn_unused_result));
-
-/* Reads the files of settings_read, whose `target` and `args` these are. Returns 0, or as settings_read. */
-int settings_read_files(const struct settings *s, void *target, const struct settings_args *args,
-                        struct buf *error) __attribute__((warn_unused_result));
-
-/* The settings whose values are in one member of the target. */
-struct settings_part {
-    size_t from, end; /* the bytes of the target */
-};
-
-#define SETTINGS_PART(type, member) \
-    ((struct settings_part){offsetof(type, member), offsetof(type, member) + sizeof((type){0}.member)})
-#define SETTINGS_ALL ((struct settings_part){0, SIZE_MAX})
-
-static inline bool settings_is_in(struct settings_part part, const struct setting *s)
-{
-    return s->offset >= part.from && s->offset < part.end;
-}
+int settings_read(struct settings_args *args, struct buf *error) __attribute__((warn_unused_result));
 
 /*
- * Copies the values of `part` from `last` into `target` (zeroed by the caller), but reads values from regular
- * files again; a pipe can be read only once. `args` are those of settings_read. Returns 0, -ENOMEM, or
- * -EINVAL with a message in `error`: a file cannot be read, or holds no valid value, or is empty and was not
- * so in `last`. Call settings_fini for `target` in every case.
+ * Reads the values that come from files. `again`: regular files only, since a pipe can be read only once, and
+ * a text that has become empty is an error. Returns 0, -ENOMEM, or -EINVAL with a message in `error`; a value
+ * that could not be read stays as it was.
  */
-int settings_read_again(const struct settings *s, struct settings_part part, const void *last,
-                        const struct settings_args *args, void *target, struct buf *error)
+int settings_read_files(const struct settings_args *args, bool again, struct buf *error)
     __attribute__((warn_unused_result));
 
 void settings_fini(const struct settings *s, void *target);
@@ -117,8 +98,7 @@ static inline char **settings_text(const struct setting *s, const void *target)
 
 /* Writes the source of the value of setting `name` as the user wrote it: --log-level, NAME_LOG_LEVEL_FILE.
  * The variable if the value is the default. */
-void settings_write_source(struct buf *out, const struct settings *s, const struct settings_args *args,
-                           const char *name);
+void settings_write_source(struct buf *out, const struct settings_args *args, const char *name);
 
 /*
  * Finds the next environment variable that begins with `prefix` (env_prefix or longer) and belongs to no
@@ -136,9 +116,6 @@ const char *settings_kind(const struct setting *s);
 
 /* A number as a user would write the value of this setting: 5m, 64MiB, on. */
 void settings_write_number(struct buf *out, const struct setting *s, int64_t value);
-
-/* The value of a row in `target` as a user would write it; a secret is masked. */
-void settings_write_value(struct buf *out, const struct setting *s, const void *target);
 
 /* "name = value" per line, secrets masked. */
 void settings_write_values(const struct settings *s, const void *target, struct buf *out);

@@ -149,17 +149,14 @@ static int client_use_options(struct client *c, const struct redis_options *opti
     return err;
 }
 
-/* The password may have been changed since. After a failure the settings stay as they are. */
+/* The password may have been changed since. After a failure those in use stay. */
 static void client_read_settings_again(struct client *c)
 {
-    const struct options *o = c->options;
-    struct options now = {.wait = 0};
     struct buf error = BUF_INIT;
     const char *setting = NULL;
-    if (settings_read_again(ctl_usage.settings, SETTINGS_ALL, o, &o->args, &now, &error) == 0)
-        (void)client_use_options(c, &now.redis, &error, &setting);
+    if (settings_read_files(&c->options->args, true, &error) == 0)
+        (void)client_use_options(c, &c->options->redis, &error, &setting);
     buf_fini(&error);
-    settings_fini(ctl_usage.settings, &now);
 }
 
 int client_reopen(struct client *c)

@@ -15,10 +15,14 @@
 static int ctl_read_settings(struct options *o, int argc, char **argv)
 {
     struct buf error = BUF_INIT;
-    o->args = (struct settings_args){
-        .argc = argc, .argv = argv, .flags = ctl_usage.flags, .flag_count = ctl_usage.flag_count};
-    int words = settings_read(ctl_usage.settings, o, &o->args, &error);
-    int err = words >= 0 ? settings_read_files(ctl_usage.settings, o, &o->args, &error) : 0;
+    o->args = (struct settings_args){.settings = ctl_usage.settings,
+                                     .target = o,
+                                     .argc = argc,
+                                     .argv = argv,
+                                     .flags = ctl_usage.flags,
+                                     .flag_count = ctl_usage.flag_count};
+    int words = settings_read(&o->args, &error);
+    int err = words >= 0 ? settings_read_files(&o->args, false, &error) : 0;
     words = err != 0 ? err : words;
     if (words > 0 && strcmp(argv[0], "help") == 0) { /* "help load" is "load --help" */
         o->args.flag[FLAG_HELP] = "";

@@ -127,7 +127,7 @@ int memory_error(void)
 int setting_error(const struct options *o, const char *name, const char *what)
 {
     struct buf source = BUF_INIT;
-    settings_write_source(&source, ctl_usage.settings, &o->args, name);
+    settings_write_source(&source, &o->args, name);
     const char *text = buf_c_str(&source);
     int code = text != NULL ? usage_error("%s: %s", text, what) : memory_error();
     buf_fini(&source);

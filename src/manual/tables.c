@@ -17,10 +17,10 @@ static const char *tables_or_none(const char *text)
 
 static void tables_print_setting(const struct settings *all, const struct setting *s)
 {
-    const struct settings_args none = {.argc = 0};
+    const struct settings_args none = {.settings = all};
     struct buf variable = BUF_INIT;
     struct buf bounds = BUF_INIT;
-    settings_write_source(&variable, all, &none, s->name);
+    settings_write_source(&variable, &none, s->name);
     if (s->max > 0) {
         settings_write_number(&bounds, s, s->min);
         buf_append_str(&bounds, " to ");

@@ -105,7 +105,7 @@ static void check_printed(const struct config *c)
     print(c, &all);
     print(&again, &all_again);
     FUZZ_CHECK(span_equal(buf_span(&all), buf_span(&all_again)));
-    config_fini_values(&again.values);
+    settings_fini(config_usage.settings, &again.values);
     free_flags(&flags);
     buf_fini(&printed);
     buf_fini(&all);
@@ -155,7 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_printed(&config);
     else if (result < 0)
         check_error(&error);
-    config_fini_values(&config.values);
+    settings_fini(config_usage.settings, &config.values);
     free_flags(&flags);
     buf_fini(&error);
     while (input.len > 0)

@@ -69,11 +69,11 @@ TEST_CASE_WITH(sighup_changes_the_log_of_all_workers, begin, end)
 {
     struct bed *bed = *state;
     request_of_both(bed, "first");
-    hang_up(bed, "info", "all", "\"setting\":\"access-log\",\"from\":\"errors\",\"to\":\"all\"");
+    hang_up(bed, "info", "all", "\"access_log\":\"all\"");
     request_of_both(bed, "second");
-    hang_up(bed, "error", "off", "\"setting\":\"access-log\",\"from\":\"all\",\"to\":\"off\"");
+    hang_up(bed, "error", "off", "\"access_log\":\"off\"");
     request_of_both(bed, "third");
-    hang_up(bed, "debug", "100%", "\"setting\":\"log-level\",\"from\":\"error\",\"to\":\"debug\"");
+    hang_up(bed, "debug", "100%", "\"access_log\":\"100%\"");
     request_of_both(bed, "fourth");
     server_expect_log(server_of(bed), "\"fourth\"", 2);
     server_expect_log(server_of(bed), "\"first\"", 0);
@@ -87,7 +87,7 @@ TEST_CASE_WITH(files_that_change_need_no_sighup, begin, end)
 {
     struct bed *bed = *state;
     SECRET(&bed->files, {"level", "info"}, {"access", "all"});
-    server_await_log(server_of(bed), "\"setting\":\"access-log\",\"from\":\"errors\",\"to\":\"all\"");
+    server_await_log(server_of(bed), "\"access_log\":\"all\"");
     request_of_both(bed, "mine");
     server_expect_log(server_of(bed), "\"mine\"", 2);
     server_expect_log(server_of(bed), "SIGHUP", 0);
@@ -96,14 +96,14 @@ TEST_CASE_WITH(files_that_change_need_no_sighup, begin, end)
 TEST_CASE_WITH(wrong_value_is_an_error_and_the_old_one_stays, begin, end)
 {
     struct bed *bed = *state;
-    hang_up(bed, "info", "all", "\"to\":\"all\"");
+    hang_up(bed, "info", "all", "\"access_log\":\"all\"");
     hang_up(bed, "debug", "0.001%",
             "CHANNELD_ACCESS_LOG_FILE: off, errors, all or a share from 0.01% to 100%");
     hang_up(bed, "loud", "off", "CHANNELD_LOG_LEVEL_FILE: error|warn|info|debug is expected");
     request_of_both(bed, "mine");
     server_expect_log(server_of(bed), "\"mine\"", 2);
-    server_expect_log(server_of(bed), "setting changed", 1);
-    hang_up(bed, "warn", "all", "\"setting\":\"log-level\",\"from\":\"info\",\"to\":\"warn\"");
+    server_expect_log(server_of(bed), "\"settings reloaded\"", 1);
+    hang_up(bed, "warn", "99%", "\"access_log\":\"99%\"");
 }
 
 /*
@@ -116,7 +116,7 @@ TEST_CASE_WITH(share_is_the_same_for_all_connections, begin, end)
     struct bed *bed = *state;
     struct http_conn conns[CONNECTIONS];
     char *requests[CONNECTIONS];
-    hang_up(bed, "info", "25%", "\"to\":\"25%\"");
+    hang_up(bed, "info", "25%", "\"access_log\":\"25%\"");
     for (int i = 0; i < CONNECTIONS; i++) {
         AUTOFREE char *headers = text_printf(FIXTURE_AUTH "X-Request-Id: client-%d\r\n", i);
         requests[i] = http_format("GET", "/api/channels/", headers);

@@ -177,7 +177,8 @@ TEST_CASE_WITH(sighup_reads_all_at_once, begin, end)
     struct bed *bed = *state;
     hang_up(bed);
     server_await_log(&bed->fixture.server, "\"reloaded\":\"redis-url redis-password\"");
-    server_await_log(&bed->fixture.server, "redis settings reloaded: no change");
+    server_await_log(&bed->fixture.server,
+                     "\"msg\":\"settings reloaded\",\"read\":\"redis-url redis-password\"");
     redis_do(&bed->redis, "ACL SETUSER channeld >hush2");
     SECRET(&bed->secret, {"url", bed->url}, {"password", "hush2"});
     hang_up(bed);

@@ -181,7 +181,7 @@ TEST_CASE(a_reload_that_fails_is_in_the_status)
     assert_true(text_write_file(path, "http://127.0.0.1/"));
     process_signal(&server.process, SIGHUP);
     expect_message("RELOADING=1\nMONOTONIC_USEC=");
-    expect_message(STARTED "Ready: the Redis settings were not reloaded, the old ones are in use");
+    expect_message(STARTED "Ready: the settings were not reloaded, the old ones are in use");
     assert_true(text_write_file(path, redis.url));
     expect_message(STARTED "Ready");
     (void)close(manager);

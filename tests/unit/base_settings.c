@@ -69,10 +69,14 @@ static void run_words(const char *const *words)
         assert_true(argc + 1 < WORDS_MAX);
         r.argv[argc] = (char *)(uintptr_t)words[argc]; /* not written to */
     }
-    r.args =
-        (struct settings_args){.argc = argc, .argv = r.argv, .flags = flags, .flag_count = TEST_COUNT(flags)};
-    r.result = settings_read(&SAMPLE, &r.values, &r.args, &r.error);
-    int err = r.result >= 0 ? settings_read_files(&SAMPLE, &r.values, &r.args, &r.error) : 0;
+    r.args = (struct settings_args){.settings = &SAMPLE,
+                                    .target = &r.values,
+                                    .argc = argc,
+                                    .argv = r.argv,
+                                    .flags = flags,
+                                    .flag_count = TEST_COUNT(flags)};
+    r.result = settings_read(&r.args, &r.error);
+    int err = r.result >= 0 ? settings_read_files(&r.args, false, &r.error) : 0;
     r.result = err != 0 ? err : r.result;
 }
 
@@ -251,7 +255,7 @@ SETTINGS_TEST(flag_wins_over_a_wrong_variable)
 static void assert_source(const char *name, const char *expected)
 {
     SCOPED_BUF(source);
-    settings_write_source(&source, &SAMPLE, &r.args, name);
+    settings_write_source(&source, &r.args, name);
     assert_buf(&source, expected);
 }
 
@@ -402,17 +406,10 @@ SETTINGS_TEST(value_and_file_at_one_level_exclude_each_other)
 
 /* --- reading again --- */
 
-/* The values of the last run become those that are read again; r.result is that. */
 static void read_again(void)
 {
-    struct sample next = {0};
-    buf_fini(&r.error);
-    r.error = BUF_INIT;
-    r.result = settings_read_again(&SAMPLE, SETTINGS_ALL, &r.values, &r.args, &next, &r.error);
-    struct sample *kept = r.result == 0 ? &next : &r.values;
-    struct sample *dropped = r.result == 0 ? &r.values : &next;
-    settings_fini(&SAMPLE, dropped);
-    r.values = *kept;
+    buf_clear(&r.error);
+    r.result = settings_read_files(&r.args, true, &r.error);
 }
 
 static void expect_again(const char *secret, int workers)
@@ -441,6 +438,14 @@ SETTINGS_TEST(values_from_files_are_read_again_and_others_stay)
     read_again();
     assert_run_failed("CHANNELD_WORKERS_FILE");
     assert_non_null(strstr(buf_c_str(&r.error), "No such file"));
+    assert_true(text_write_file(workers, "5") && text_write_file(password, "\n"));
+    read_again();
+    assert_run_failed("--password-file");
+    assert_string_equal(r.values.secret, "two");
+    assert_true(text_write_file(workers, "six") && text_write_file(password, "three"));
+    read_again();
+    assert_run_failed("CHANNELD_WORKERS_FILE");
+    assert_int_equal(r.values.workers, 4);
 }
 
 /* It has given what it held. */

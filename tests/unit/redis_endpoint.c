@@ -515,8 +515,8 @@ TEST_CASE(settings_fill_the_options)
                     (char[]){"--redis-sentinel-user=bob"},
                     (char[]){"--redis-sentinel-password=watchword"},
                     NULL};
-    struct settings_args args = {.argc = 7, .argv = argv};
-    assert_int_equal(settings_read(&all, &p, &args, &error), 0);
+    struct settings_args args = {.settings = &all, .target = &p, .argc = 7, .argv = argv};
+    assert_int_equal(settings_read(&args, &error), 0);
     assert_string_equal(p.redis.url, "redis://127.0.0.1:6379/0");
     assert_string_equal(p.redis.password, "s3cret");
     assert_string_equal(p.redis.ca_file, "/ca");
