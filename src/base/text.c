@@ -237,11 +237,10 @@ size_t uri_find_encoded_slash(struct span s)
 
 bool uri_escapes_valid(struct span s)
 {
-    for (size_t i = 0; i < s.len; i++) {
-        if (s.data[i] != '%')
-            continue;
-        if (s.len - i < 3 || hex_digit(s.data[i + 1]) < 0 || hex_digit(s.data[i + 2]) < 0)
+    while ((s = span_skip(s, span_find(s, '%'))).len > 0) {
+        if (s.len < 3 || hex_digit(s.data[1]) < 0 || hex_digit(s.data[2]) < 0)
             return false;
+        s = span_skip(s, 3);
     }
     return true;
 }

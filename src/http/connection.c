@@ -86,7 +86,7 @@ struct http_connection {
     struct http_exchange *exchange; /* from READING to the response; NULL: none */
     uint64_t retire_ms;             /* from then on the next response is the last; the loop's clock */
     struct ip client;               /* the other end, or the client in a PROXY protocol header */
-    struct http_section *section;   /* kept from the second request on, since many connections have one */
+    struct http_head head;          /* of the current request, or the last one */
 
     /* Input that is kept until a response or a write is complete, until the connection's turn in the run
      * queue, or until the rest of a PROXY protocol header arrives. */
@@ -155,7 +155,7 @@ static bool http_connection_begin_exchange(struct http_connection *c)
         x = calloc(1, sizeof *x + conns->options.handler.state_size);
     if (x == NULL)
         return false;
-    http_parser_init(&x->parser, &conns->parser_config, c->state == IDLE ? &c->section : NULL);
+    http_parser_init(&x->parser, &conns->parser_config, &c->head);
     x->connection = c;
     x->wanted = 0;
     c->exchange = x;
@@ -176,7 +176,7 @@ static void http_connection_end_exchange(struct http_connection *c)
 
 const struct http_request *http_exchange_request(const struct http_exchange *x)
 {
-    return &x->parser.request;
+    return &x->connection->head.request;
 }
 
 struct ip http_exchange_client(const struct http_exchange *x)
@@ -184,7 +184,7 @@ struct ip http_exchange_client(const struct http_exchange *x)
     const struct http_connection *c = x->connection;
     if (c->conns->options.trusted_proxies == NULL)
         return c->client;
-    return http_forwarded_client(x->parser.request.field[HTTP_FIELD_FORWARDED_FOR], &c->client,
+    return http_forwarded_client(c->head.request.field[HTTP_FIELD_FORWARDED_FOR], &c->client,
                                  c->conns->options.trusted_proxies);
 }
 
@@ -285,7 +285,7 @@ static void http_connection_on_closed(uv_handle_t *handle)
     conns->rejections -= c->over_limit;
     metric_sub(&conns->options.metrics->connections_open, 1);
     http_connection_drop(&c->pending_input);
-    http_section_free(c->section);
+    http_head_fini(&c->head);
     free(c);
     wait_group_done(&conns->clients);
     wait_group_done(&conns->handles); /* which may free the server */
@@ -425,7 +425,7 @@ bool http_exchange_admit(struct http_exchange *x, const struct http_response *r)
     struct http_connection *c = x->connection;
     struct http_connections *conns = c->conns;
     if (http_output_has_room(&conns->output, r->body, conns->options.limits.unsent_max) ||
-        x->parser.request.method == METHOD_HEAD)
+        c->head.request.method == METHOD_HEAD)
         return true;
     assert(x->wanted == 0);
     x->wanted = r->body->len;
@@ -547,8 +547,7 @@ static void http_connection_handle(struct http_connection *c, int status, bool f
     const struct http_handler *handler = &c->conns->options.handler;
     struct http_exchange *x = c->exchange;
     if (status != 0) {
-        x->parser.request.keep_alive = false;
-        http_parser_set_complete_fields(&x->parser);
+        http_parser_end_rejected(&x->parser);
         metric_add(&c->conns->options.metrics->requests_rejected_total, 1);
     }
     c->conns->requests++;
@@ -588,7 +587,7 @@ static struct span http_connection_advance(struct http_connection *c, struct spa
     }
     size_t used = 0;
     bool ended = http_parser_feed(&c->exchange->parser, input, &used);
-    if (c->state != READING && c->exchange->parser.state.phase != HTTP_PARSE_NOTHING)
+    if (c->state != READING && c->exchange->parser.phase != HTTP_PARSE_NOTHING)
         http_connection_enter(c, READING);
     if (ended)
         http_connection_handle(c, c->exchange->parser.status, used < input.len);
@@ -640,7 +639,7 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
 {
     struct http_connection *c = x->connection;
     struct http_connections *conns = c->conns;
-    const struct http_request *request = &x->parser.request;
+    const struct http_request *request = &c->head.request;
     bool later = c->state == WAITING;
     assert(!later || conns->output.count == 0); /* it contains nothing of another connection */
     bool close = !request->keep_alive || conns->announcing_close;
@@ -772,6 +771,7 @@ void http_connections_init(struct http_connections *conns, uv_loop_t *loop,
     conns->parser_config.head_max = options->limits.head_max;
     conns->parser_config.body_max = options->limits.body_max;
     conns->parser_config.accepts_empty_host = options->for_checks;
+    http_parser_config_init(&conns->parser_config);
     list_init(&conns->open);
     list_init(&conns->run_queue);
     for (int i = 0; i < HTTP_DEADLINES; i++)

@@ -24,17 +24,17 @@ enum http_method { METHOD_GET, METHOD_HEAD, METHOD_OPTIONS, METHOD_OTHER };
  */
 #define HTTP_FIELDS(X)                                        \
     X(HOST, "host", REJECT)                                   \
-    X(TRANSFER_ENCODING, "transfer-encoding", LIST)           \
-    X(EXPECT, "expect", FIRST)                                \
-    X(IF_MATCH, "if-match", LIST)                             \
-    X(IF_NONE_MATCH, "if-none-match", LIST)                   \
-    X(FORWARDED_FOR, "x-forwarded-for", LIST)                 \
     X(API_KEY, "x-api-key", SAME)                             \
+    X(REQUEST_ID, "x-request-id", FIRST)                      \
+    X(TRACEPARENT, "traceparent", FIRST)                      \
+    X(ACCEPT_ENCODING, "accept-encoding", LIST)               \
+    X(FORWARDED_FOR, "x-forwarded-for", LIST)                 \
+    X(IF_NONE_MATCH, "if-none-match", LIST)                   \
+    X(IF_MATCH, "if-match", LIST)                             \
     X(ORIGIN, "origin", FIRST)                                \
     X(REQUEST_METHOD, "access-control-request-method", FIRST) \
-    X(TRACEPARENT, "traceparent", FIRST)                      \
-    X(REQUEST_ID, "x-request-id", FIRST)                      \
-    X(ACCEPT_ENCODING, "accept-encoding", LIST)
+    X(EXPECT, "expect", FIRST)                                \
+    X(TRANSFER_ENCODING, "transfer-encoding", LIST)
 
 enum http_request_field {
 #define HTTP_FIELD_ENUM(name, text, repeat) HTTP_FIELD_##name,

@@ -1,10 +1,9 @@
 /*
- * Reading requests with llhttp; see parser.h. The callbacks of llhttp note where things are in the head, and
- * http_parser_end_head() reads them when the head is complete.
+ * Reading requests with llhttp; see parser.h. llhttp validates the head and finds its end. So each line of it
+ * is a name, a colon and a value, and ends with CRLF: the fields are taken from the lines.
  *
- * A request with the header section of an earlier one does without llhttp, if it has come whole and its
- * request line is one of the usual form. What follows such a line depends on its bytes alone. So the request
- * is the same as if it were parsed.
+ * Almost all request lines have one form, and what follows such a line depends on its bytes alone. So llhttp
+ * begins behind it, and a request with the header section of the one before does without llhttp.
  */
 #include "http/parser.h"
 
@@ -26,21 +25,26 @@ static const struct {
 #undef ROW
 };
 
-/* Returns -1 for a field whose value is not kept. */
-static int http_parser_find_field(struct span name)
+/* Returns -1 for a line of another field. */
+static int http_parser_find_field(struct span line)
 {
-    for (int i = 0; i < HTTP_FIELD_COUNT; i++)
-        if (span_equal_nocase(name, FIELDS[i].name))
+    for (int i = 0; i < HTTP_FIELD_COUNT; i++) {
+        struct span name = FIELDS[i].name;
+        if (line.len > name.len && line.data[name.len] == ':' &&
+            span_equal_nocase((struct span){line.data, name.len}, name))
             return i;
+    }
     return -1;
 }
 
 /* --- Host (RFC 9110 section 7.2): uri-host [ ":" port ] --- */
 
-/* RFC 3986 section 3.2.2: unreserved, sub-delims and percent-encoded octets. */
+/* RFC 3986 section 3.2.2: unreserved, sub-delims and percent-encoded octets. Most hosts are digits, letters
+ * and dots. */
 static bool http_parser_is_of_name(char c)
 {
-    return ascii_is_alnum(c) || (c != '\0' && strchr("-._~!$&'()*+,;=%", c) != NULL);
+    return (c >= '$' && c <= '9' && c != '/') || ascii_is_alnum(c) ||
+           (c != '\0' && strchr("!;=_~", c) != NULL);
 }
 
 static bool http_parser_is_of_ip_literal(char c)
@@ -125,52 +129,48 @@ static size_t http_parser_decode_path(struct span path, char *out)
 }
 
 /*
- * Splits a target (RFC 9112 section 3.2) into decoded path and raw query. The path is decoded in place, so
- * *path and *query borrow from `target`, which is changed. The absolute form ("http://host/path") is read as
- * its path; "*" and "host:port" become the path as they are. False for a fragment, a control byte (encoded or
- * not), a broken escape in the path, or an authority that would not be a valid Host.
+ * Splits the target (RFC 9112 section 3.2), which is in p->target, into decoded path and raw query, in place.
+ * The absolute form ("http://host/path") is read as its path; "*" and "host:port" become the path as they
+ * are. False for a fragment, a control byte (encoded or not), a broken escape in the path, or an authority
+ * that would not be a valid Host.
  */
-static bool http_parser_split_target(char *target, size_t len, struct span *path, struct span *query)
+static bool http_parser_split_target(struct http_parser *p)
 {
     static const struct span root = {"/", 1};
-    struct span all = {target, len};
+    struct http_request *r = &p->head->request;
+    struct span all = buf_span(&p->target);
     bool escaped = false;
-    if (len == 0 || !http_parser_is_target(all, &escaped))
+    if (all.len == 0 || !http_parser_is_target(all, &escaped))
         return false;
     size_t params = span_find(all, '?');
     size_t start = 0;
     if (!http_parser_find_path(all, &start))
         return false;
-    *query = params < len ? span_skip(all, params + 1) : SPAN_ABSENT;
-    *path = (struct span){target + start, params - start};
+    r->query = params < all.len ? span_skip(all, params + 1) : SPAN_ABSENT;
+    r->path = (struct span){all.data + start, params - start};
     if (escaped) {
-        if (!uri_escapes_valid(*path))
+        if (!uri_escapes_valid(r->path))
             return false;
-        path->len = http_parser_decode_path(*path, target + start);
-        if (!span_all(*path, http_parser_is_no_control))
+        r->path.len = http_parser_decode_path(r->path, p->target.data + start);
+        if (!span_all(r->path, http_parser_is_no_control))
             return false;
     }
-    if (path->len == 0)
-        *path = root;
+    if (r->path.len == 0)
+        r->path = root;
     return true;
 }
 
 /* --- the callbacks of llhttp --- */
 
-static struct http_parser *http_parser_of(llhttp_t *l)
-{
-    return l->data;
-}
-
 static void http_parser_enter(struct http_parser *p, enum http_parse_phase phase)
 {
-    assert(phase > p->state.phase);
-    p->state.phase = phase;
+    assert(phase > p->phase);
+    p->phase = phase;
 }
 
 static bool http_parser_has_head(const struct http_parser *p)
 {
-    return p->state.phase >= HTTP_PARSE_CONTENT;
+    return p->phase >= HTTP_PARSE_CONTENT;
 }
 
 /* The value for a callback to return: llhttp stops. */
@@ -178,17 +178,6 @@ static int http_parser_reject(struct http_parser *p, int status)
 {
     p->status = status;
     return HPE_USER;
-}
-
-/* Extends a piece of the head, which is empty at first, by the next `n` bytes of it. Trailers are dropped. */
-static void http_parser_extend(const struct http_parser *p, struct http_piece *piece, const char *at,
-                               size_t n)
-{
-    if (http_parser_has_head(p))
-        return;
-    if (piece->len == 0)
-        piece->start = (uint32_t)(at - p->head.data);
-    piece->len += (uint32_t)n;
 }
 
 static enum http_method http_parser_method_of(const llhttp_t *l)
@@ -205,170 +194,153 @@ static enum http_method http_parser_method_of(const llhttp_t *l)
     }
 }
 
-static int http_parser_on_url(llhttp_t *l, const char *at, size_t n)
-{
-    struct http_parser *p = http_parser_of(l);
-    http_parser_extend(p, &p->state.target, at, n);
-    return 0;
-}
-
-/* True for RTSP/1.0: llhttp accepts it in place of HTTP/1.0, and does not tell which it was. */
-static bool http_parser_is_rtsp(const struct http_parser *p)
-{
-    size_t at = p->state.target.start + p->state.target.len;
-    while (p->head.data[at] == ' ')
-        at++;
-    return p->head.data[at] == 'R';
-}
-
 static int http_parser_on_version_complete(llhttp_t *l)
 {
-    struct http_parser *p = http_parser_of(l);
-    http_parser_enter(p, HTTP_PARSE_FIELDS);
-    if (http_parser_is_rtsp(p))
-        return http_parser_reject(p, 400);
+    http_parser_enter(l->data, HTTP_PARSE_FIELDS);
     if (l->http_major != 1)
-        return http_parser_reject(p, 505);
+        return http_parser_reject(l->data, 505);
     if (l->http_minor > 1) /* processed as the highest version that is implemented: RFC 9110 section 2.5 */
         l->http_minor = 1;
     /* llhttp knows them from the preface of HTTP/2 and from Icecast. */
-    return l->method == HTTP_PRI || l->method == HTTP_SOURCE ? http_parser_reject(p, 501) : 0;
-}
-
-static int http_parser_on_header_field(llhttp_t *l, const char *at, size_t n)
-{
-    struct http_parser *p = http_parser_of(l);
-    if (p->state.in_value)
-        p->state.name.len = 0;
-    p->state.in_value = false;
-    http_parser_extend(p, &p->state.name, at, n);
-    return 0;
-}
-
-/* A value begins with its name, in case it is empty. */
-static int http_parser_on_header_field_complete(llhttp_t *l)
-{
-    struct http_parser *p = http_parser_of(l);
-    const struct http_piece name = p->state.name;
-    p->state.in_value = true;
-    if (!http_parser_has_head(p))
-        p->state.value = (struct http_piece){
-            .start = name.start,
-            .field = http_parser_find_field((struct span){p->head.data + name.start, name.len})};
-    return 0;
-}
-
-static int http_parser_on_header_value(llhttp_t *l, const char *at, size_t n)
-{
-    struct http_parser *p = http_parser_of(l);
-    http_parser_extend(p, &p->state.value, at, n);
-    return 0;
-}
-
-static int http_parser_on_header_value_complete(llhttp_t *l)
-{
-    struct http_parser *p = http_parser_of(l);
-    if (http_parser_has_head(p) || p->state.value.field < 0)
-        return 0;
-    buf_append(&p->values, &p->state.value, sizeof p->state.value);
-    return buf_error(&p->values) == 0 ? 0 : http_parser_reject(p, 500);
+    return l->method == HTTP_PRI || l->method == HTTP_SOURCE ? http_parser_reject(l->data, 501) : 0;
 }
 
 /* Pauses, so that head and content are separate. */
 static int http_parser_on_headers_complete(llhttp_t *l)
 {
-    http_parser_enter(http_parser_of(l), HTTP_PARSE_CONTENT);
+    http_parser_enter(l->data, HTTP_PARSE_CONTENT);
     return HPE_PAUSED;
 }
 
 static int http_parser_on_body(llhttp_t *l, const char *at, size_t n)
 {
     (void)at;
-    struct http_parser *p = http_parser_of(l);
-    p->state.body_len += n;
-    return p->state.body_len > p->config->body_max ? http_parser_reject(p, 413) : 0;
+    struct http_parser *p = l->data;
+    p->body_len += n;
+    return p->body_len > p->config->body_max ? http_parser_reject(p, 413) : 0;
 }
 
 static int http_parser_on_message_complete(llhttp_t *l)
 {
-    http_parser_enter(http_parser_of(l), HTTP_PARSE_COMPLETE);
+    http_parser_enter(l->data, HTTP_PARSE_COMPLETE);
     return HPE_PAUSED;
 }
 
-/* --- the fields --- */
+/* --- the head --- */
 
-static const struct http_piece *http_parser_values(const struct http_parser *p, unsigned *count)
+void http_parser_erase(struct buf *b)
 {
-    *count = (unsigned)(p->values.len / sizeof(struct http_piece));
-    return (const struct http_piece *)p->values.data;
+    if (b->len > 0)
+        explicit_bzero(b->data, b->len);
+    buf_recycle(b, HTTP_HEAD_KEPT_MAX);
 }
 
-/* Without the white space around it. */
-static struct span http_parser_value_of(const struct http_parser *p, const struct http_piece *value)
+static void http_head_clear(struct http_head *h)
 {
-    return span_trim((struct span){p->head.data + value->start, value->len});
+    http_parser_erase(&h->bytes);
+    h->is_section = false;
+    h->request = (struct http_request){.method = METHOD_OTHER};
 }
 
-/* Joins the values of a list behind the head. */
-static void http_parser_join_list(struct http_parser *p, int field)
+void http_head_fini(struct http_head *h)
 {
-    unsigned count = 0;
-    const struct http_piece *values = http_parser_values(p, &count);
-    const char *separator = "";
-    size_t start = p->head.len;
-    for (unsigned i = 0; i < count; i++) {
-        if (values[i].field != field)
-            continue;
-        buf_append_str(&p->head, separator);
-        buf_append_span(&p->head, http_parser_value_of(p, &values[i]));
-        separator = ", ";
-    }
-    p->request.field[field] = span_trim((struct span){p->head.data + start, p->head.len - start});
+    http_parser_erase(&h->bytes);
+    buf_fini(&h->bytes);
 }
 
-/* Makes room, and erases the memory that is given back for it: an API key may be there. */
-static int http_parser_reserve(struct buf *b, size_t extra)
+/* Appends, and erases the memory that is given back for it. */
+static int http_parser_append(struct buf *b, struct span bytes)
 {
-    if (extra <= b->cap - b->len)
-        return buf_error(b);
     struct buf old = *b;
-    *b = BUF_INIT;
-    if (buf_reserve(b, old.len + extra) == 0)
+    if (bytes.len > b->cap - b->len) {
+        *b = BUF_INIT;
+        (void)buf_reserve(b, old.len + bytes.len);
         buf_append_span(b, buf_span(&old));
-    http_parser_erase(&old);
-    buf_fini(&old);
+        http_parser_erase(&old);
+        buf_fini(&old);
+    }
+    buf_append_span(b, bytes);
     return buf_error(b);
 }
 
-/* Lists that were sent in several fields are joined behind the head. Together they are shorter than it, so
- * one reservation is enough, after which nothing moves. */
-static int http_parser_set_fields(struct http_parser *p)
+/* Removes the first line of the head, and returns it without its CRLF. Absent if it is not complete: a
+ * further byte must follow. Of a whole head that is the empty line. */
+static struct span http_parser_next_line(struct span *head)
 {
-    unsigned count = 0;
-    const struct http_piece *values = http_parser_values(p, &count);
-    if (http_parser_reserve(&p->head, p->head.len) != 0)
-        return 500;
-    for (unsigned i = 0; i < count; i++) {
-        struct span *known = &p->request.field[values[i].field];
-        struct span value = http_parser_value_of(p, &values[i]);
-        enum repeat repeat = FIELDS[values[i].field].repeat;
-        if (known->data == NULL)
-            *known = value;
-        else if (repeat == REPEAT_LIST)
-            p->state.lists |= 1U << values[i].field;
-        else if (repeat == REPEAT_REJECT || (repeat == REPEAT_SAME && !span_equal(*known, value)))
-            p->state.ambiguous = true;
+    struct span line = {head->data, span_find(*head, '\n')};
+    if (line.len + 1 >= head->len)
+        return SPAN_ABSENT;
+    *head = span_skip(*head, line.len + 1);
+    line.len--;
+    return line;
+}
+
+/* Removes the lines up to the next field that is kept, and returns it; -1 behind the last. Inline, since this
+ * is a large part of what a new header section costs. */
+static inline int http_parser_next_field(struct span *lines, struct span *value)
+{
+    for (;;) {
+        struct span line = http_parser_next_line(lines);
+        if (line.data == NULL)
+            return -1;
+        int field = http_parser_find_field(line);
+        if (field >= 0) {
+            *value = span_trim(span_skip(line, FIELDS[field].name.len + 1));
+            return field;
+        }
     }
-    for (unsigned left = p->state.lists; left != 0; left &= left - 1)
-        http_parser_join_list(p, __builtin_ctz(left));
+}
+
+/* Joins the values of a list. All lists are shorter than the head: the buffer does not move any more. */
+static int http_parser_join_list(struct http_parser *p, struct span lines, int field)
+{
+    struct span value;
+    if (buf_reserve(&p->lists, p->head->bytes.len) != 0)
+        return 500;
+    size_t start = p->lists.len;
+    for (int of; (of = http_parser_next_field(&lines, &value)) >= 0;) {
+        if (of != field)
+            continue;
+        buf_append_str(&p->lists, p->lists.len > start ? ", " : "");
+        buf_append_span(&p->lists, value);
+    }
+    p->head->request.field[field] = span_trim(span_skip(buf_span(&p->lists), start));
     return 0;
 }
 
-void http_parser_set_complete_fields(struct http_parser *p)
+/* Sets the fields of the request. Returns the status of a rejection, or 0. */
+static int http_parser_set_fields(struct http_parser *p)
 {
-    if (p->state.phase == HTTP_PARSE_FIELDS &&
-        p->status != 500) /* not out of memory; otherwise all are set */
+    struct span lines = buf_span(&p->head->bytes);
+    struct span value;
+    unsigned lists = 0; /* a bit for each that was sent in several fields */
+    int status = 0;
+    if (p->line_len == 0)
+        (void)http_parser_next_line(&lines); /* the request line */
+    struct span rest = lines;
+    for (int field; (field = http_parser_next_field(&rest, &value)) >= 0;) {
+        struct span *known = &p->head->request.field[field];
+        enum repeat repeat = FIELDS[field].repeat;
+        if (known->data == NULL)
+            *known = value;
+        else if (repeat == REPEAT_LIST)
+            lists |= 1U << field;
+        else if (repeat == REPEAT_REJECT || (repeat == REPEAT_SAME && !span_equal(*known, value)))
+            status = 400;
+    }
+    for (; lists != 0; lists &= lists - 1)
+        if (http_parser_join_list(p, lines, __builtin_ctz(lists)) != 0)
+            return 500;
+    return status;
+}
+
+void http_parser_end_rejected(struct http_parser *p)
+{
+    if (p->phase == HTTP_PARSE_NOTHING)
+        http_head_clear(p->head);
+    else if (p->phase == HTTP_PARSE_FIELDS) /* afterwards they are set */
         (void)http_parser_set_fields(p);
+    p->head->request.keep_alive = false;
 }
 
 /* --- the end of the head --- */
@@ -385,7 +357,7 @@ static int http_parser_validate_transfer_encoding(const struct http_parser *p, s
 
 static bool http_parser_has_valid_host(const struct http_parser *p)
 {
-    struct span host = p->request.field[HTTP_FIELD_HOST];
+    struct span host = p->head->request.field[HTTP_FIELD_HOST];
     if (host.data == NULL)
         return p->llhttp.http_minor == 0;
     return host.len == 0 ? p->config->accepts_empty_host : http_parser_is_host(host);
@@ -395,18 +367,14 @@ static bool http_parser_has_valid_host(const struct http_parser *p)
 static int http_parser_validate_head(const struct http_parser *p)
 {
     const llhttp_t *l = &p->llhttp;
-    if (l->http_major != 1) /* a request line without version has 0.9 */
-        return 505;
-    if (p->state.ambiguous || !http_parser_has_valid_host(p))
+    if (!http_parser_has_valid_host(p))
         return 400;
-    struct span coding = p->request.field[HTTP_FIELD_TRANSFER_ENCODING];
+    struct span coding = p->head->request.field[HTTP_FIELD_TRANSFER_ENCODING];
     int status =
         coding.data == NULL ? 0 : http_parser_validate_transfer_encoding(p, coding); /* an empty one too */
     if (status != 0)
         return status;
-    if ((l->flags & F_CONTENT_LENGTH) != 0 && l->content_length > p->config->body_max)
-        return 413;
-    return 0;
+    return (l->flags & F_CONTENT_LENGTH) != 0 && l->content_length > p->config->body_max ? 413 : 0;
 }
 
 /* RFC 9112 section 9.3: "close" wins. What follows a CONNECT is not a request. */
@@ -416,27 +384,51 @@ static bool http_parser_wants_keep_alive(const llhttp_t *l)
            l->method != HTTP_CONNECT;
 }
 
-/* Reads the head, which is in `head` as a whole. Returns the status of a rejection, or 0. */
+/* The target in a request line that llhttp has accepted, and what follows it there. */
+static struct span http_parser_find_target(const struct http_parser *p, struct span *version)
+{
+    *version = buf_span(&p->head->bytes);
+    (void)span_cut(version, ' ');
+    *version = span_trim(*version);
+    return span_cut(version, ' ');
+}
+
+/* True for RTSP/1.0: llhttp accepts it in place of HTTP/1.0, and does not tell which it was. */
+static bool http_parser_is_rtsp(const struct http_parser *p)
+{
+    struct span version;
+    (void)http_parser_find_target(p, &version);
+    return span_starts_with(span_trim(version), SPAN("R"));
+}
+
+/* Reads the head, which is there as a whole. Returns the status of a rejection, or 0. */
 static int http_parser_end_head(struct http_parser *p)
 {
     const llhttp_t *l = &p->llhttp;
-    struct http_request *r = &p->request;
+    struct http_request *r = &p->head->request;
     r->minor_version = l->http_minor;
     r->keep_alive = http_parser_wants_keep_alive(l);
     int status = http_parser_set_fields(p);
+    if (l->http_major != 1) /* a request line without version has 0.9 */
+        return 505;
     if (status == 0)
         status = http_parser_validate_head(p);
     if (status != 0)
         return status;
-    if (!http_parser_split_target(p->head.data + p->state.target.start, p->state.target.len, &r->path,
-                                  &r->query))
+    struct span version;
+    if (p->line_len == 0 && http_parser_append(&p->target, http_parser_find_target(p, &version)) != 0)
+        return 500;
+    if (!http_parser_split_target(p))
         return 400;
-    if ((l->flags & F_CHUNKED) == 0 && l->content_length == 0)
+    if ((l->flags & F_CHUNKED) == 0 && l->content_length == 0) {
         http_parser_enter(p, HTTP_PARSE_COMPLETE);
+        p->head->is_section =
+            p->line_len > 0 && p->lists.len == 0 && p->head->bytes.cap <= HTTP_HEAD_KEPT_MAX;
+    }
     return 0;
 }
 
-/* --- the header section of an earlier request --- */
+/* --- request lines of the usual form --- */
 
 static const struct span USUAL_METHOD = {"GET ", 4};
 static const struct span USUAL_VERSION = {" HTTP/1.1\r\n", 11};
@@ -451,67 +443,67 @@ static size_t http_parser_usual_line(struct span bytes)
 }
 
 /*
- * Returns the length of the request if it has the section that is kept, which ends with the head; or 0. On a
- * connection of a proxy it may be that of another client: the time of the comparison must not tell how much
- * of its API key is right.
+ * True if the header section that is kept follows. On a connection of a proxy it may be that of another
+ * client: the time of the comparison must not tell how much of its API key is right.
  */
-static size_t http_parser_recognise(struct http_parser *p, struct span bytes, size_t line_len)
+static bool http_parser_recognises(const struct http_parser *p, struct span bytes)
 {
-    const struct http_section *s = *p->section;
-    struct span section = span_skip(bytes, line_len);
-    struct span path;
-    struct span query;
-    if (s == NULL || section.len < s->len || line_len + s->len > p->config->head_max)
-        return 0;
-    section.len = s->len;
-    if (!secret_equal(section, (struct span){s->bytes, s->len}))
-        return 0;
-    size_t len = line_len - USUAL_METHOD.len - USUAL_VERSION.len;
-    if (http_parser_reserve(&p->head, len) != 0)
-        return 0;
-    memcpy(p->head.data, bytes.data + USUAL_METHOD.len, len);
-    if (!http_parser_split_target(p->head.data, len, &path, &query))
-        return 0;
-    p->head.len = len;
-    p->request = s->request;
-    p->request.path = path;
-    p->request.query = query;
-    p->state.phase = HTTP_PARSE_COMPLETE;
-    return line_len + s->len;
-}
-
-/* Keeps the section of a request of the usual form, whose head has come whole. */
-static void http_parser_keep_section(struct http_parser *p, size_t line_len)
-{
-    struct span section = span_skip(buf_span(&p->head), line_len);
-    if (section.len > HTTP_SECTION_MAX || p->state.lists != 0 || p->state.tail_len > 0)
-        return;
-    struct http_section *s = *p->section != NULL ? *p->section : malloc(sizeof *s);
-    if (s == NULL)
-        return;
-    if (s == *p->section)
-        explicit_bzero(s->bytes, s->len);
-    *p->section = s;
-    s->request = p->request;
-    s->len = section.len;
-    memcpy(s->bytes, section.data, section.len);
-    for (int i = 0; i < HTTP_FIELD_COUNT; i++)
-        if (p->request.field[i].data != NULL)
-            s->request.field[i].data = s->bytes + (p->request.field[i].data - section.data);
+    struct span kept = buf_span(&p->head->bytes);
+    if (!p->head->is_section || bytes.len < kept.len || p->line_len + kept.len > p->config->head_max)
+        return false;
+    bytes.len = kept.len;
+    return secret_equal(bytes, kept);
 }
 
 /* --- feeding --- */
 
-void http_parser_init(struct http_parser *p, const struct http_parser_config *config,
-                      struct http_section **section)
+static const llhttp_settings_t CALLBACKS = {
+    .on_version_complete = http_parser_on_version_complete,
+    .on_headers_complete = http_parser_on_headers_complete,
+    .on_body = http_parser_on_body,
+    .on_message_complete = http_parser_on_message_complete,
+};
+
+static void http_parser_begin_llhttp(struct http_parser *p)
+{
+    llhttp_init(&p->llhttp, HTTP_REQUEST, &CALLBACKS);
+    llhttp_set_lenient_version(&p->llhttp, 1); /* see http_parser_on_version_complete() */
+    p->llhttp.data = p;
+    http_parser_enter(p, HTTP_PARSE_LINE);
+}
+
+void http_parser_config_init(struct http_parser_config *config)
+{
+    struct http_parser p = {.config = config};
+    struct span line = SPAN("GET / HTTP/1.1\r\n");
+    http_parser_begin_llhttp(&p);
+    (void)llhttp_execute(&p.llhttp, line.data, line.len);
+    assert(p.phase == HTTP_PARSE_FIELDS);
+    config->behind_usual_line = p.llhttp;
+}
+
+void http_parser_init(struct http_parser *p, const struct http_parser_config *config, struct http_head *head)
 {
     p->config = config;
-    p->section = section;
-    buf_clear(&p->head);
-    buf_clear(&p->values);
-    p->state = (struct http_parse_state){0};
+    p->head = head;
+    p->phase = HTTP_PARSE_NOTHING;
+    p->half_crlf = false;
+    p->line_len = p->body_len = p->tail_len = 0;
     p->status = 0;
-    p->request = (struct http_request){.method = METHOD_OTHER};
+}
+
+void http_parser_end(struct http_parser *p)
+{
+    http_parser_erase(&p->target);
+    http_parser_erase(&p->lists);
+    if (!p->head->is_section)
+        http_parser_erase(&p->head->bytes);
+}
+
+void http_parser_fini(struct http_parser *p)
+{
+    buf_fini(&p->target);
+    buf_fini(&p->lists);
 }
 
 /* The status for an error of llhttp at the byte `at`. llhttp also knows the methods of RTSP: HTTP does not
@@ -521,9 +513,9 @@ static int http_parser_status_of_error(struct http_parser *p, llhttp_errno_t err
     if (p->status != 0)
         return p->status;
     if (err == HPE_INVALID_METHOD) {
-        if (!ascii_is_tchar(at) && (p->head.len == 0 || at != ' '))
+        if (!ascii_is_tchar(at) && (p->head->bytes.len == 0 || at != ' '))
             return 400;
-        p->request.method = METHOD_OTHER; /* llhttp has reported HEAD for HEADX */
+        p->head->request.method = METHOD_OTHER; /* llhttp has reported HEAD for HEADX */
         return 501;
     }
     if (err == HPE_INVALID_CONSTANT &&
@@ -532,90 +524,57 @@ static int http_parser_status_of_error(struct http_parser *p, llhttp_errno_t err
     return 400;
 }
 
-/* A request that is recognised does without llhttp. */
-static void http_parser_begin_llhttp(struct http_parser *p)
-{
-    static const llhttp_settings_t settings = {
-        .on_url = http_parser_on_url,
-        .on_version_complete = http_parser_on_version_complete,
-        .on_header_field = http_parser_on_header_field,
-        .on_header_field_complete = http_parser_on_header_field_complete,
-        .on_header_value = http_parser_on_header_value,
-        .on_header_value_complete = http_parser_on_header_value_complete,
-        .on_headers_complete = http_parser_on_headers_complete,
-        .on_body = http_parser_on_body,
-        .on_message_complete = http_parser_on_message_complete,
-    };
-    llhttp_init(&p->llhttp, HTTP_REQUEST, &settings);
-    llhttp_set_lenient_version(&p->llhttp, 1); /* see http_parser_on_version_complete() */
-    p->llhttp.data = p;
-    http_parser_enter(p, HTTP_PARSE_LINE);
-}
-
-/* True within the value of a field that llhttp evaluates itself. */
-static bool http_parser_is_in_evaluated_value(const struct http_parser *p)
-{
-    const struct span name = {p->head.data + p->state.name.start, p->state.name.len};
-    return p->state.in_value &&
-           (span_equal_nocase(name, SPAN("connection")) || span_equal_nocase(name, SPAN("content-length")) ||
-            span_equal_nocase(name, SPAN("proxy-connection")) ||
-            span_equal_nocase(name, SPAN("transfer-encoding")));
-}
-
 /*
- * Appends the next part of the head for llhttp, and returns it. It is at most as much as the limit leaves, so
- * that the count is exact, and not much more than the head, so that little of what follows is copied. In the
- * values that llhttp evaluates it does not take a tab for white space (RFC 9110 section 5.6.3): it gets a
- * space in its place. An empty part: there is no memory.
+ * The next part of the head for llhttp: at most as much as the limit leaves, so that the count is exact. In
+ * some values llhttp does not take a tab for white space (RFC 9110 section 5.6.3): it gets a space in the
+ * place of each in the header section.
  */
-static struct span http_parser_append_head(struct http_parser *p, struct span rest, size_t left)
+static struct span http_parser_next_part(const struct http_parser *p, struct span rest, size_t left)
 {
-    enum { PART_MAX = 1024 };
-    size_t n = 1 + span_find(span_skip(rest, 1), '\t');
-    n = n < left ? n : left;
-    n = n < PART_MAX ? n : PART_MAX;
-    if (http_parser_reserve(&p->head, n) != 0)
-        return (struct span){NULL, 0};
-    char *part = p->head.data + p->head.len;
-    memcpy(part, rest.data, n);
-    if (*part == '\t' && http_parser_is_in_evaluated_value(p))
-        *part = ' ';
-    return (struct span){part, n};
+    enum { PART_MAX = 1024 }; /* bounds the search, for each of many requests that have come together */
+    if (*rest.data == '\t' && p->phase == HTTP_PARSE_FIELDS)
+        return SPAN(" ");
+    rest.len = rest.len < left ? rest.len : left;
+    rest.len = rest.len < PART_MAX ? rest.len : PART_MAX;
+    rest.len = 1 + span_find(span_skip(rest, 1), '\t');
+    return rest;
 }
 
 /* Chunk sizes and extensions are bounded by the limit of the content, trailers by that of the head. */
 static bool http_parser_framing_too_large(const struct http_parser *p)
 {
-    return p->state.tail_len - p->state.body_len > p->config->body_max + p->config->head_max;
+    return p->tail_len - p->body_len > p->config->body_max + p->config->head_max;
 }
 
 /* Feeds llhttp once. *used grows by what it has taken. Returns the status of a rejection, or 0. */
 static int http_parser_execute(struct http_parser *p, struct span rest, size_t *used)
 {
+    struct buf *head = &p->head->bytes;
+    enum http_parse_phase before = p->phase;
     bool in_head = !http_parser_has_head(p);
+    struct span part = rest;
     if (in_head) {
-        size_t left = p->config->head_max - p->head.len;
+        size_t left = p->config->head_max - p->line_len - head->len;
         if (left == 0)
-            return p->state.phase < HTTP_PARSE_FIELDS ? 414 : 431;
-        rest = http_parser_append_head(p, rest, left);
-        if (rest.len == 0)
-            return 500;
+            return p->phase < HTTP_PARSE_FIELDS ? 414 : 431;
+        part = http_parser_next_part(p, rest, left);
     }
-    llhttp_errno_t err = llhttp_execute(&p->llhttp, rest.data, rest.len);
-    size_t taken = err == HPE_OK ? rest.len : (size_t)(llhttp_get_error_pos(&p->llhttp) - rest.data);
-    char stop = taken < rest.len ? rest.data[taken] : '\0';
+    llhttp_errno_t err = llhttp_execute(&p->llhttp, part.data, part.len);
+    size_t taken = err == HPE_OK ? part.len : (size_t)(llhttp_get_error_pos(&p->llhttp) - part.data);
     *used += taken;
     if (in_head) {
-        p->request.method = http_parser_method_of(&p->llhttp);
-        p->head.len += taken;
-        explicit_bzero(p->head.data + p->head.len, rest.len - taken);
+        p->head->request.method = http_parser_method_of(&p->llhttp);
+        if (http_parser_append(head, (struct span){rest.data, taken}) != 0)
+            return 500;
+        if (before == HTTP_PARSE_LINE && p->phase > before && http_parser_is_rtsp(p))
+            return 400;
     } else {
-        p->state.tail_len += taken;
+        p->tail_len += taken;
     }
     if (p->status == 0 && http_parser_framing_too_large(p))
         return 413;
     if (err != HPE_OK && err != HPE_PAUSED)
-        return http_parser_status_of_error(p, err, stop);
+        return http_parser_status_of_error(p, err, taken < part.len ? part.data[taken] : '\0');
     llhttp_resume(&p->llhttp);
     return in_head && http_parser_has_head(p) ? http_parser_end_head(p) : 0;
 }
@@ -624,45 +583,64 @@ static int http_parser_execute(struct http_parser *p, struct span rest, size_t *
 static size_t http_parser_skip_crlf(struct http_parser *p, struct span bytes)
 {
     size_t at = 0;
-    for (; at < bytes.len && bytes.data[at] == (p->state.half_crlf ? '\n' : '\r'); at++)
-        p->state.half_crlf = !p->state.half_crlf;
+    for (; at < bytes.len && bytes.data[at] == (p->half_crlf ? '\n' : '\r'); at++)
+        p->half_crlf = !p->half_crlf;
     return at;
+}
+
+/* Reads the request line of the usual form, and the header section if it is known. */
+static size_t http_parser_begin_behind_line(struct http_parser *p, struct span bytes)
+{
+    struct span target = span_skip(bytes, USUAL_METHOD.len);
+    target.len = p->line_len - USUAL_METHOD.len - USUAL_VERSION.len;
+    bool known = http_parser_recognises(p, span_skip(bytes, p->line_len));
+    if (!known)
+        http_head_clear(p->head);
+    if (http_parser_append(&p->target, target) != 0)
+        p->status = 500;
+    else if (known && !http_parser_split_target(p))
+        p->status = 400;
+    http_parser_enter(p, known ? HTTP_PARSE_COMPLETE : HTTP_PARSE_FIELDS);
+    if (known)
+        return p->line_len + p->head->bytes.len;
+    p->llhttp = p->config->behind_usual_line;
+    p->llhttp.data = p;
+    return p->line_len;
+}
+
+/* Begins a request, and returns how much of it was read. */
+static size_t http_parser_begin(struct http_parser *p, struct span bytes)
+{
+    if (p->half_crlf || *bytes.data == '\n') {
+        p->status = 400;
+        return 0;
+    }
+    p->line_len = http_parser_usual_line(bytes);
+    if (p->line_len > 0 && p->line_len <= p->config->head_max)
+        return http_parser_begin_behind_line(p, bytes);
+    p->line_len = 0;
+    http_head_clear(p->head);
+    http_parser_begin_llhttp(p);
+    return 0;
 }
 
 bool http_parser_feed(struct http_parser *p, struct span bytes, size_t *used)
 {
-    size_t line_len = 0; /* of a request of the usual form that begins here */
     *used = 0;
-    if (p->state.phase == HTTP_PARSE_NOTHING) {
+    if (p->phase == HTTP_PARSE_NOTHING) {
         *used = http_parser_skip_crlf(p, bytes);
-        struct span rest = span_skip(bytes, *used);
-        if (rest.len == 0)
+        if (*used == bytes.len)
             return false;
-        if (p->state.half_crlf || *rest.data == '\n') {
-            p->status = 400;
-            return true;
-        }
-        line_len = p->section == NULL ? 0 : http_parser_usual_line(rest);
-        size_t known = line_len == 0 ? 0 : http_parser_recognise(p, rest, line_len);
-        *used += known;
-        if (known > 0)
-            return true;
-        http_parser_begin_llhttp(p);
+        *used += http_parser_begin(p, span_skip(bytes, *used));
     }
-    while (*used < bytes.len && p->state.phase != HTTP_PARSE_COMPLETE) {
+    while (*used < bytes.len && p->status == 0 && p->phase != HTTP_PARSE_COMPLETE)
         p->status = http_parser_execute(p, span_skip(bytes, *used), used);
-        if (p->status != 0)
-            return true;
-    }
-    if (p->state.phase != HTTP_PARSE_COMPLETE)
-        return false;
-    if (line_len > 0)
-        http_parser_keep_section(p, line_len);
-    return true;
+    return p->phase == HTTP_PARSE_COMPLETE || p->status != 0;
 }
 
 bool http_parser_wants_continue(const struct http_parser *p)
 {
-    return p->state.phase == HTTP_PARSE_CONTENT && p->state.tail_len == 0 && p->request.minor_version == 1 &&
-           span_equal_nocase(p->request.field[HTTP_FIELD_EXPECT], SPAN("100-continue"));
+    const struct http_request *r = &p->head->request;
+    return p->phase == HTTP_PARSE_CONTENT && p->tail_len == 0 && r->minor_version == 1 &&
+           span_equal_nocase(r->field[HTTP_FIELD_EXPECT], SPAN("100-continue"));
 }

@@ -160,6 +160,7 @@ static void start_server(void)
         .hosts = {{"max.ru", 6}, {"web.max.ru", 10}},
         .settings = {.base_path = base_path, .cors_origins = origins},
     };
+    http_parser_config_init(&parser_config);
     FUZZ_CHECK(uv_loop_init(&loop) == 0 && api_new(&options, &api) == 0);
     FUZZ_CHECK(http_balancer_new(1, 1, &balancer) == 0);
     const struct http_server_options http = {
@@ -258,17 +259,23 @@ struct owed {
 static void find_requests(struct span bytes, struct owed *owed)
 {
     static struct http_parser parser;
+    static struct http_head head;
     *owed = (struct owed){.count = 0};
     while (bytes.len > 0 && !owed->closes && owed->count < REQUESTS_MAX) {
         size_t used = 0;
-        http_parser_init(&parser, &parser_config, NULL);
+        head.is_section = false;
+        http_parser_init(&parser, &parser_config, &head);
         bool ended = http_parser_feed(&parser, bytes, &used);
         FUZZ_CHECK(used <= bytes.len);
+        if (parser.status != 0)
+            http_parser_end_rejected(&parser);
+        owed->request[owed->count].method = head.request.method;
+        owed->request[owed->count].rejection = parser.status;
+        owed->count += ended;
+        owed->closes = ended && !head.request.keep_alive;
+        http_parser_end(&parser);
         if (!ended)
             break;
-        owed->request[owed->count].method = parser.request.method;
-        owed->request[owed->count++].rejection = parser.status;
-        owed->closes = parser.status != 0 || !parser.request.keep_alive;
         bytes = span_skip(bytes, used);
     }
 }
