@@ -41,46 +41,20 @@ int buf_grow(struct buf *b, size_t extra)
     return 0;
 }
 
-#define THREE_FROM(n) (n), (n)*10, (n)*100
-/* Powers of ten. */
-static const uint64_t POWERS[] = {THREE_FROM(UINT64_C(1)),
-                                  THREE_FROM(UINT64_C(1000)),
-                                  THREE_FROM(UINT64_C(1000000)),
-                                  THREE_FROM(UINT64_C(1000000000)),
-                                  THREE_FROM(UINT64_C(1000000000000)),
-                                  THREE_FROM(UINT64_C(1000000000000000)),
-                                  UINT64_C(1000000000000000000),
-                                  UINT64_C(10000000000000000000)};
-#undef THREE_FROM
-
-/* 1233/4096 is a little more than the logarithm of 2: the estimate is one too few at most. */
-static size_t buf_count_digits(uint64_t value)
-{
-    size_t bits = 64 - (size_t)__builtin_clzll(value | 1);
-    size_t n = bits * 1233 / 4096;
-    return n + (value >= POWERS[n] || n == 0);
-}
-
-/* 00 to 99 */
-static const char PAIRS[] = "0001020304050607080910111213141516171819"
-                            "2021222324252627282930313233343536373839"
-                            "4041424344454647484950515253545556575859"
-                            "6061626364656667686970717273747576777879"
-                            "8081828384858687888990919293949596979899";
-
+/* A copy of constant size is two moves. */
 size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX])
 {
+    char text[2 * INT64_DIGITS_MAX] = "";
+    char *const end = text + INT64_DIGITS_MAX;
+    char *at = end;
     uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    size_t n = buf_count_digits(rest) + (value < 0);
-    char *at = out + n;
-    out[0] = '-'; /* overwritten by the first digit if there is no sign */
-    for (; rest >= 10; rest /= 100) {
-        at -= 2;
-        memcpy(at, PAIRS + rest % 100 * 2, 2);
-    }
-    if (rest > 0 || value == 0)
-        *--at = (char)('0' + rest);
-    return n;
+    for (; rest >= 10; rest /= 10)
+        *--at = (char)('0' + rest % 10);
+    *--at = (char)('0' + rest);
+    if (value < 0)
+        *--at = '-';
+    memcpy(out, at, INT64_DIGITS_MAX);
+    return (size_t)(end - at);
 }
 
 /* vsnprintf needs one byte more than the text, for a NUL that is not counted. */

@@ -77,7 +77,9 @@ static inline void buf_append_char(struct buf *b, char c)
     buf_append(b, &c, 1);
 }
 
-/* Writes the decimal digits of `value`, without a NUL; returns their number. */
+/* Writes the decimal digits of `value`, without a NUL, and returns their number; the rest of `out` is
+ * undefined.
+ */
 enum { INT64_DIGITS_MAX = 20 };
 size_t format_int64(int64_t value, char out[INT64_DIGITS_MAX]);
 

@@ -1,10 +1,10 @@
 /*
- * The log: composing lines, two bounded rings under a mutex, and the thread that writes them out; see log.h.
+ * The log: composing lines, two batches of them under a mutex, and the thread that writes them out; see
+ * log.h.
  *
- * A ring holds whole lines: one those of the access log, the other all others, which are written first. The
- * lock is held for one memcpy. The thread copies lines to its chunk and writes them without the lock, so that
- * a blocked descriptor blocks that thread alone. Rings and chunk are static, since a thread that is blocked
- * in write() outlives log_stop().
+ * One batch is filled, for which the lock is held for one memcpy. The thread swaps it for the other one, and
+ * writes it without the lock, so that a blocked descriptor blocks that thread alone. Batches are static,
+ * since a thread that is blocked in write() outlives log_stop().
  */
 #include "base/log.h"
 
@@ -13,40 +13,39 @@
 #include "base/json.h"
 #include "base/text.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { RING_SIZE = 1 << 20, CHUNK_SIZE = 1 << 16 };
+/* Lines of the access log fill a batch up to ACCESS_SIZE. */
+enum { ACCESS_SIZE = 1 << 19, BATCH_SIZE = 3 * ACCESS_SIZE };
 
 /* The thread collects lines for this long: a wake-up per line would cost more than the line. */
 enum { GATHER_NS = 2 * 1000 * 1000 };
 
 enum { STOP_S = 1 }; /* how long log_stop waits for a blocked descriptor */
 
-enum { PLAIN_MAX = 128 }; /* longest value that is written without allocating */
+static struct batch {
+    size_t used;
+    char bytes[BATCH_SIZE];
+} batches[2];
 
 static struct sink {
     pthread_mutex_t lock;
-    pthread_cond_t filled; /* the ring has lines, or log_stop was called */
+    pthread_cond_t filled; /* there is a line, or log_stop was called */
     pthread_t thread;
     atomic_int level; /* -1 without a thread */
     int fd;
-    bool running;  /* the thread takes lines */
     bool stopping; /* log_stop was called */
-    size_t queued; /* bytes in both rings */
+    struct batch *filling;
     atomic_uint_least64_t dropped;
-} sink = {.lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER, .level = -1};
-
-static struct ring {
-    size_t head, used; /* place and number of the bytes in it */
-    char bytes[RING_SIZE];
-} access_ring, ring;
-
-static char chunk[CHUNK_SIZE]; /* the thread's */
+} sink = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER, .level = -1, .filling = batches};
 
 /* Returns how many bytes were written: fewer than n after an error. */
 static size_t log_write_all(int fd, const char *data, size_t n)
@@ -90,81 +89,52 @@ static void log_write_lines(const char *data, size_t n, bool *torn)
         atomic_fetch_add(&sink.dropped, log_count_lines(data + written, n - written));
 }
 
-/* Moves whole lines from the start of a ring to the chunk. Called with the lock held. */
-static size_t log_fill_chunk(struct ring *r)
+/* Waits for lines, and a little longer for more. Returns the batch, whose place the other one has taken; NULL
+ * when log_stop was called and no lines are left. Called with the lock held. */
+static struct batch *log_take_batch(void)
 {
-    size_t n = r->used < CHUNK_SIZE ? r->used : CHUNK_SIZE;
-    size_t first = n < RING_SIZE - r->head ? n : RING_SIZE - r->head;
-    memcpy(chunk, r->bytes + r->head, first);
-    memcpy(chunk + first, r->bytes, n - first);
-    while (chunk[n - 1] != '\n') /* a line is shorter than a chunk */
-        n--;
-    r->head = (r->head + n) % RING_SIZE;
-    r->used -= n;
-    sink.queued -= n;
-    return n;
-}
-
-/* Waits for lines, and a little longer for more; false when log_stop was called and none are left. Called
- * with the lock held. */
-static bool log_await_lines(void)
-{
-    if (sink.queued > 0)
-        return true;
-    while (sink.queued == 0 && !sink.stopping)
+    while (sink.filling->used == 0 && !sink.stopping)
         pthread_cond_wait(&sink.filled, &sink.lock);
     if (!sink.stopping) {
         pthread_mutex_unlock(&sink.lock);
         (void)nanosleep(&(struct timespec){.tv_nsec = GATHER_NS}, NULL);
         pthread_mutex_lock(&sink.lock);
     }
-    return sink.queued > 0;
+    struct batch *taken = sink.filling;
+    sink.filling = taken == batches ? &batches[1] : batches;
+    return taken->used > 0 ? taken : NULL;
 }
 
 static void *log_drain(void *arg)
 {
     bool torn = false;
+    struct batch *b = NULL;
     pthread_mutex_lock(&sink.lock);
-    while (log_await_lines()) {
-        size_t n = log_fill_chunk(ring.used > 0 ? &ring : &access_ring);
+    while ((b = log_take_batch()) != NULL) {
         pthread_mutex_unlock(&sink.lock);
-        log_write_lines(chunk, n, &torn);
+        log_write_lines(b->bytes, b->used, &torn);
         pthread_mutex_lock(&sink.lock);
+        b->used = 0;
     }
-    sink.running = false;
     pthread_mutex_unlock(&sink.lock);
     return arg;
 }
 
 /* Signals are handled by the main thread; the writer blocks all of them. */
-static int log_start_thread(void)
+int log_start(int fd, enum log_level level)
 {
     sigset_t all;
     sigset_t old;
+    assert(atomic_load(&sink.level) < 0);
+    sink.fd = fd;
+    sink.stopping = false;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int err = pthread_create(&sink.thread, NULL, log_drain, NULL);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return -err;
-}
-
-int log_start(int fd, enum log_level level)
-{
-    if (atomic_load(&sink.level) >= 0)
-        return -EALREADY;
-    pthread_mutex_lock(&sink.lock);
-    int err = sink.running ? -EBUSY : 0; /* the last thread is blocked in write() */
-    if (err == 0) {
-        sink.fd = fd;
-        sink.queued = ring.used = access_ring.used = 0;
-        sink.stopping = false;
-        err = log_start_thread();
-        sink.running = err == 0;
-    }
-    pthread_mutex_unlock(&sink.lock);
     if (err == 0)
         atomic_store(&sink.level, (int)level);
-    return err;
+    return -err;
 }
 
 void log_set_level(enum log_level level)
@@ -194,26 +164,6 @@ uint64_t log_dropped(void)
     return atomic_load(&sink.dropped);
 }
 
-static void log_enqueue(enum log_level level, const char *line, size_t n)
-{
-    struct ring *r = level == LOG_ACCESS ? &access_ring : &ring;
-    pthread_mutex_lock(&sink.lock);
-    if (!sink.running || sink.stopping || r->used + n > RING_SIZE) {
-        atomic_fetch_add(&sink.dropped, 1);
-        pthread_mutex_unlock(&sink.lock);
-        return;
-    }
-    size_t tail = (r->head + r->used) % RING_SIZE;
-    size_t first = n < RING_SIZE - tail ? n : RING_SIZE - tail;
-    memcpy(r->bytes + tail, line, first);
-    memcpy(r->bytes, line + first, n - first);
-    r->used += n;
-    sink.queued += n;
-    if (sink.queued == n)
-        pthread_cond_signal(&sink.filled);
-    pthread_mutex_unlock(&sink.lock);
-}
-
 /* Appends `name` and a value in JSON, if they fit together with the closing "}\n". */
 static void log_add_field(struct log_line *line, const char *name, struct span json)
 {
@@ -232,19 +182,6 @@ static void log_add_field(struct log_line *line, const char *name, struct span j
     line->len += need;
 }
 
-enum { STAMP_LEN = UTC_LEN + 5 };
-
-/* "2026-11-21T10:00:00.123Z": RFC 3339, without a NUL. */
-static void log_write_stamp(char out[STAMP_LEN])
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_REALTIME, &ts);
-    int ms = (int)(ts.tv_nsec / 1000000);
-    utc_write(ts.tv_sec, out);
-    memcpy(out + UTC_LEN,
-           (char[]){'.', (char)('0' + ms / 100), (char)('0' + ms / 10 % 10), (char)('0' + ms % 10), 'Z'}, 5);
-}
-
 bool log_begin(struct log_line *line, enum log_level level, const char *message)
 {
     static const char *const names[] = {[LOG_ACCESS] = "info",
@@ -254,29 +191,29 @@ bool log_begin(struct log_line *line, enum log_level level, const char *message)
                                         [LOG_DEBUG] = "debug"};
     if ((int)level > atomic_load_explicit(&sink.level, memory_order_relaxed))
         return false;
+    struct timespec now;
+    char stamp[UTC_LEN + sizeof ".123Z"];
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    utc_write(now.tv_sec, stamp);
+    (void)snprintf(stamp + UTC_LEN, sizeof ".123Z", ".%03dZ", (int)(now.tv_nsec / 1000000));
     line->level = level;
     line->len = 0;
-    char stamp[STAMP_LEN];
-    log_write_stamp(stamp);
-    log_str(line, "ts", (struct span){stamp, sizeof stamp});
+    log_str(line, "ts", span_of(stamp));
     log_str(line, "level", span_of(names[level]));
     log_str(line, "msg", span_of(message));
     return true;
 }
 
+/* There is room for each byte as an escape: nothing is allocated. */
 void log_str(struct log_line *line, const char *name, struct span value)
 {
-    char quoted[PLAIN_MAX + 2 + JSON_COPY_ROOM];
-    if (value.len <= PLAIN_MAX && json_copy_plain(value, quoted + 1) == value.len) { /* most values */
-        quoted[0] = quoted[value.len + 1] = '"';
-        log_add_field(line, name, (struct span){quoted, value.len + 2});
+    char room[6 * LOG_LINE_MAX + 64];
+    struct buf json = {.data = room, .cap = sizeof room};
+    if (value.len > LOG_LINE_MAX)
         return;
-    }
-    struct buf json = BUF_INIT;
     json_write_string(&json, value);
-    if (buf_error(&json) == 0)
-        log_add_field(line, name, buf_span(&json));
-    buf_fini(&json);
+    assert(json.data == room);
+    log_add_field(line, name, buf_span(&json));
 }
 
 void log_int(struct log_line *line, const char *name, int64_t value)
@@ -288,8 +225,20 @@ void log_int(struct log_line *line, const char *name, int64_t value)
 
 void log_end(struct log_line *line)
 {
+    size_t room = line->level == LOG_ACCESS ? ACCESS_SIZE : BATCH_SIZE;
     memcpy(line->text + line->len, "}\n", 2);
-    log_enqueue(line->level, line->text, line->len + 2);
+    size_t n = line->len + 2;
+    pthread_mutex_lock(&sink.lock);
+    struct batch *b = sink.filling;
+    bool fits = !sink.stopping && b->used + n <= room;
+    if (fits) {
+        memcpy(b->bytes + b->used, line->text, n);
+        b->used += n;
+        pthread_cond_signal(&sink.filled);
+    }
+    pthread_mutex_unlock(&sink.lock);
+    if (!fits)
+        atomic_fetch_add(&sink.dropped, 1);
 }
 
 void log_text(enum log_level level, const char *message, const char *name, const char *detail)

@@ -1,10 +1,10 @@
 /*
  * Logging: one JSON object per line, written by a separate thread.
  *
- * A caller composes a line on its stack and queues it. The queues are bounded: if the file descriptor blocks,
- * lines are dropped and counted, and no caller waits. The access log has a separate queue, which is written
- * when the other one is empty: its lines neither displace nor delay others, and may follow younger ones. The
- * sink is the only mutable global of the program. API keys are never logged.
+ * A caller composes a line on its stack and queues it. The queue is bounded: if the file descriptor blocks,
+ * lines are dropped and counted, and no caller waits. The access log has a third of the queue, so that its
+ * lines do not displace others. The sink is the only mutable global of the program. API keys are never
+ * logged.
  *
  *     struct log_line line;
  *     if (log_begin(&line, LOG_INFO, "redis connected")) {
@@ -30,11 +30,8 @@ struct log_line {
     char text[LOG_LINE_MAX];
 };
 
-/*
- * Starts the writer thread on `fd`, which is borrowed. Before that, and after log_stop, lines are discarded.
- * Returns 0 or a negative errno: -EALREADY if it is running, -EBUSY if an earlier thread is still blocked in
- * a write.
- */
+/* Starts the writer thread on `fd`, which is borrowed. Before that, and after log_stop, lines are discarded.
+ * Returns 0 or a negative errno. */
 int log_start(int fd, enum log_level level) __attribute__((warn_unused_result));
 
 /* Lines of another level from now on. No effect before log_start, and after log_stop. From the thread of

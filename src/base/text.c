@@ -104,27 +104,12 @@ struct span size_unit(int64_t *value)
 
 /* --- times --- */
 
-static char *text_put_digits(char *out, int value, int count)
+void utc_write(int64_t seconds, char out[UTC_LEN + 1])
 {
-    for (int i = count - 1; i >= 0; i--) {
-        out[i] = (char)('0' + value % 10);
-        value /= 10;
-    }
-    return out + count;
-}
-
-void utc_write(int64_t seconds, char out[UTC_LEN])
-{
-    static const char separators[] = "--T::";
     struct tm tm = {0};
     time_t at = (time_t)seconds;
     (void)gmtime_r(&at, &tm);
-    const int fields[] = {tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec};
-    out = text_put_digits(out, tm.tm_year + 1900, 4);
-    for (int i = 0; i < 5; i++) {
-        *out++ = separators[i];
-        out = text_put_digits(out, fields[i], 2);
-    }
+    (void)strftime(out, UTC_LEN + 1, "%4Y-%m-%dT%H:%M:%S", &tm);
 }
 
 /* --- schemes; hosts with ports --- */

@@ -54,10 +54,9 @@ struct span size_unit(int64_t *value);
 
 /* --- Times --- */
 
-/* Writes "2026-11-21T10:06:06" without a NUL: UTC, of a year from 0 to 9999. Without printf, which would take
- * longer for the time of a log line than for the rest of it. */
+/* Writes "2026-11-21T10:06:06" and a NUL: UTC, of a year from 0 to 9999. */
 enum { UTC_LEN = 19 };
-void utc_write(int64_t seconds, char out[UTC_LEN]);
+void utc_write(int64_t seconds, char out[UTC_LEN + 1]);
 
 /* --- Schemes; hosts with ports (RFC 3986 sections 3.1 and 3.2) --- */
 

@@ -2,7 +2,6 @@
 #include "base/log.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -195,16 +194,6 @@ LOG_TEST(lines_are_json_objects_in_order)
     take_line(&rest);
     assert_string_equal(text_of("level"), "warn");
     assert_int_equal(yyjson_obj_size(yyjson_doc_get_root(line)), 3);
-    assert_int_equal(rest.len, 0);
-}
-
-LOG_TEST(second_start_is_refused_while_the_first_runs)
-{
-    start(LOG_INFO);
-    assert_int_equal(log_start(p.write, LOG_INFO), -EALREADY);
-    log_text(LOG_INFO, "once", NULL, NULL);
-    struct span rest = collect();
-    take_line(&rest);
     assert_int_equal(rest.len, 0);
 }
 
@@ -423,12 +412,7 @@ LOG_TEST(non_blocking_descriptor_loses_no_lines)
     assert_int_equal(lines, 300);
 }
 
-static bool restart(void *unused)
-{
-    (void)unused;
-    return log_start(p.write, LOG_INFO) == 0;
-}
-
+/* The last test that starts the log: the thread still hangs in its write. */
 LOG_TEST(stop_waits_a_second_for_a_blocked_pipe)
 {
     uint64_t before = log_dropped();
@@ -443,11 +427,6 @@ LOG_TEST(stop_waits_a_second_for_a_blocked_pipe)
     struct log_line l;
     assert_false(log_begin(&l, LOG_ERROR, "after"));
     log_stop(); /* a second time does nothing */
-
-    /* The thread still hangs in its write: nothing may start over it until it has gone. */
-    assert_int_equal(log_start(p.write, LOG_INFO), -EBUSY);
-    close_end(&p.read);
-    assert_true(wait_until(restart, NULL, WAIT_DEADLINE_MS));
 }
 
 LOG_TEST(reason_is_due_when_new_and_once_per_minute)
