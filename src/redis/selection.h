@@ -16,32 +16,27 @@
 #include "redis/metrics.h"
 #include "redis/resolver.h"
 
-/* The replicas that have failed, in turn, before the master stands in for the others. */
-enum { SELECTION_FAILED_MAX = 2 };
-
 /* Whether two names of masters lead to a common address. */
 struct selection_comparison {
-    struct resolver side[2];
     struct redis_address of[2];
+    struct resolver side[2];
     int lookups_due; /* look-ups that have not ended */
-    bool failed;     /* one of them found nothing */
-    bool equal;
-    uint64_t made_ms; /* 0: never */
+    uint64_t begun_ms;
+    enum selection_result { SELECTION_NOT_KNOWN, SELECTION_SAME, SELECTION_DIFFERENT } result;
 };
 
-/* Embedded in the session; private to selection.c. */
+/* Embedded in the session. */
 struct selection {
     uv_loop_t *loop;
     const struct redis_endpoint *settings;
     struct redis_metrics *metrics;
-    uint64_t stale_limit_ms;
+    uint64_t grace_ms; /* how long a replica is used against which there is evidence */
 
-    struct redis_address address; /* the selected server */
+    struct redis_address address; /* the selected server; port 0: none yet */
     bool is_master;
     struct redis_address master; /* the master that is named */
     struct redis_address owner;  /* the node that MOVED has named */
-    uint64_t owner_ms;           /* when it did so; 0: it did not, or the node cannot be used */
-    unsigned failed_count;       /* replicas in a row, since one has stayed in use */
+    uint64_t owner_ms;           /* when it did so; 0: it did not, or the node could not be used */
 
     /* For the kind of a failover. */
     struct redis_address followed; /* the master when a server was last in use; port 0: none was */
@@ -62,28 +57,21 @@ void selection_init(struct selection *s, uv_loop_t *loop, const struct redis_end
 /* Cancels the look-ups of names. */
 void selection_close(struct selection *s);
 
-/* Selects the node that MOVED has named within the last five seconds. False: there is none, or it has failed.
- */
-bool selection_take_owner(struct selection *s);
+/* Whether MOVED has named a node within the last five seconds, which could be used. */
+bool selection_has_owner(const struct selection *s);
 
-/*
- * Selects a server of the answer: replica number `turn`, modulo those. After SELECTION_FAILED_MAX failures of
- * replicas, and where none is wanted or listed, the master.
- */
-void selection_take_answer(struct selection *s, const struct locator_answer *answer, unsigned turn);
+/* Selects that replica of this master; NULL: the master itself. */
+void selection_select(struct selection *s, const struct redis_address *master,
+                      const struct redis_address *replica);
 
-/* The replicas from which one is selected. */
+/* The replicas from which one may be selected. */
 unsigned selection_replicas(const struct selection *s, const struct locator_answer *answer);
 
 /* True for the master in place of a replica. */
 bool selection_stands_in(const struct selection *s);
 
-/* The selected server could not be used. */
-void selection_failed(struct selection *s);
-
-/* The selected server is in use, and then has stayed in use. */
+/* The selected server has come into use. */
 void selection_used(struct selection *s);
-void selection_stayed(struct selection *s);
 
 /* Checks the selected server, in use or not, by an answer. Returns NULL, or the reason to use another one. */
 const char *selection_check_answer(struct selection *s, const struct locator_answer *answer, bool in_use);
@@ -92,7 +80,7 @@ const char *selection_check_answer(struct selection *s, const struct locator_ans
  */
 const char *selection_check_master(struct selection *s, const struct redis_address *master, uint64_t sent_ms);
 
-/* Takes an error of a node of a cluster. True for a MOVED: its owner, if it names one, is the next server. */
+/* Takes an error of a node that does not have the slot. True if it names the owner. */
 bool selection_take_error(struct selection *s, const struct redis_reply *error);
 
 /* Until when the server is known to have been the right one; UINT64_MAX while it is. */

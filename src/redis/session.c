@@ -7,7 +7,7 @@
  *
  * A backend has certain settings and makes one connection after the other. One timer serves its states:
  *
- *     PAUSING      backoff_ms()              the pause before an attempt
+ *     PAUSING      session_pause_ms()        the pause before an attempt
  *     QUERYING                               none: the locator has its own
  *     CONNECTING                             none: the connection has its own
  *     READY        REDIS_SESSION_STAYED_MS   the connection has stayed
@@ -35,9 +35,8 @@ enum {
     /* After so many failures in a row, about five seconds, a name that is not found counts against its
        server. */
     FAILURES_OF_NAMES = 9,
-    /* After so many losses in a row of connections that were ready, pauses and log reasons do not begin anew.
-     */
-    LOSSES_MAX = 3,
+    /* The replicas that have failed, in turn, before the master stands in for the others. */
+    REPLICAS_BEFORE_MASTER = 2,
     /* How long, in milliseconds, commands are held that the target of a migration cannot execute. */
     TARGET_HOLD_MS = 200,
     /* How long a look-up of the target may take, and then a connection to one address. */
@@ -87,30 +86,27 @@ struct session_command {
 struct backend {
     struct redis_session *session;
     struct redis_config *config; /* one reference */
-    bool is_trial;               /* it tries one replica, once, while the master stands in */
+    bool seeks_replica;          /* to replace the master that stands in: one that stays */
     enum backend_state state;
     uv_timer_t timer;
-    struct locator *locator; /* NULL: the address is known */
+    struct locator *locator; /* NULL: the address is known, or not needed yet */
     struct selection selection;
     struct resolver resolver;
     struct redis_endpoint endpoint;      /* of the connection; borrows from the settings or the selection */
     struct redis_connection *connection; /* NULL in PAUSING and QUERYING */
 
     /* Since a connection has stayed. */
-    bool has_stayed;            /* this one */
-    unsigned failures;          /* in a row, for the pause; a failover begins anew */
-    unsigned misses;            /* servers that could not be used */
-    unsigned timeouts;          /* among them those that took too long */
-    unsigned losses;            /* of connections that were ready */
-    struct log_reasons reasons; /* the reasons logged */
+    unsigned failures; /* in a row, for the pause; a failover begins anew */
+    unsigned misses;   /* servers that could not be used, or were lost */
+    unsigned timeouts; /* among them those that took too long */
 
+    struct log_reasons reasons;     /* the reasons logged since a connection was ready */
     bool is_failover;               /* the connection is left because another server is named */
     uint64_t failover_ms;           /* when that was last so, by the monotonic clock; 0: never */
     enum redis_role_kind last_role; /* of a server in use, as far as it was known */
     unsigned seed;
 
-    bool clustered;               /* other nodes may have to execute commands */
-    struct target target;         /* if so */
+    struct target target;         /* in a cluster: other nodes may have to execute commands */
     struct wait_group open_parts; /* the timers, the locator and connections */
 };
 
@@ -120,8 +116,7 @@ struct redis_session {
     struct backend *current; /* in use; NULL before the first redis_session_use() */
     struct backend *next;    /* it is to replace `current`; NULL: none */
     struct redis_shared shared;
-    unsigned turn;     /* the replica that is tried next, among those of an answer */
-    uint64_t trial_ms; /* not before this time of the monotonic clock the next one begins */
+    unsigned turn; /* the replica that is tried next, among those of an answer */
     struct wait_group open_backends;
 };
 
@@ -140,9 +135,14 @@ unsigned redis_session_commands_outside(const struct redis_session *s)
     return s->current->target.pending;
 }
 
+static bool session_is_clustered(const struct backend *b)
+{
+    return redis_endpoint_is_cluster(&b->config->endpoint);
+}
+
 bool redis_session_tracks_absences(const struct redis_session *s)
 {
-    return !s->current->clustered;
+    return !session_is_clustered(s->current);
 }
 
 uint64_t redis_session_valid_until_ms(const struct redis_session *s)
@@ -336,7 +336,7 @@ int redis_session_send(struct redis_session *s, const struct buf *command, unsig
     const struct span text = buf_span(command);
     struct backend *b = (how & REDIS_SEND_NEXT) != 0 ? s->next : s->current;
     bool tracked = (how & REDIS_SEND_UNTRACKED) == 0;
-    if (!b->clustered)
+    if (!session_is_clustered(b))
         return redis_connection_send(b->connection, text, tracked, fn, arg);
     struct session_command *copy = malloc(sizeof *copy + text.len);
     if (copy == NULL)
@@ -358,8 +358,7 @@ static void session_log(const struct backend *b, enum log_level level, const cha
     redis_endpoint_log(&b->endpoint, level, message, "redis", b->session->options.client_name, why);
 }
 
-/* A reason is repeated once in a while, and after a connection that was ready, unless such ones are lost
- * again and again. */
+/* A reason is repeated once in a while, and after a connection that was ready. */
 static void session_log_failure(struct backend *b, const char *why)
 {
     bool was_ready = b->state == READY;
@@ -413,7 +412,7 @@ static void session_count_miss(struct backend *b)
 {
     b->session->turn++;
     b->misses++;
-    selection_failed(&b->selection);
+    b->selection.owner_ms = 0;
     if (b->locator != NULL && b->misses % ATTEMPTS_PER_ANSWER == 0)
         locator_rotate(b->locator);
 }
@@ -423,10 +422,8 @@ static void session_end_commands(struct backend *b, struct redis_connection *c)
 {
     if (c != NULL)
         redis_connection_close(c);
-    if (b->clustered) {
-        session_leave_target(b);
-        session_end_held(&b->target);
-    }
+    session_leave_target(b);
+    session_end_held(&b->target);
 }
 
 /* Ends the connection, and the commands that are pending, in PAUSING. */
@@ -441,7 +438,6 @@ static void session_drop_connection(struct backend *b)
         return;
     session_enter(b, PAUSING);
     b->connection = NULL;
-    b->has_stayed = false;
     if (b->locator != NULL)
         locator_set_used(b->locator, NULL);
     if (was_used)
@@ -450,64 +446,57 @@ static void session_drop_connection(struct backend *b)
 }
 
 static void session_take_over(struct backend *b);
-static void session_end_trial(struct redis_session *s);
-static void session_begin(struct backend *b);
+static void session_drop_next(struct redis_session *s);
 
-/* In PAUSING, after a connection or an attempt: what comes next. */
-static void session_go_on(struct backend *b, bool at_once)
+static uint64_t session_pause_ms(struct backend *b)
+{
+    if (b->seeks_replica)
+        return backoff_ms(1, REDIS_SESSION_TRIAL_MS, REDIS_SESSION_TRIAL_MS, &b->seed);
+    return backoff_ms(b->failures, REDIS_SESSION_BACKOFF_MIN_MS, REDIS_SESSION_BACKOFF_MAX_MS, &b->seed);
+}
+
+/*
+ * Whether another server should be tried before this one. One that has stayed may be back soon, and a name
+ * that was not found may be the next time.
+ */
+static bool session_is_miss(const struct backend *b)
+{
+    bool has_stayed = b->state == READY && uv_is_active((const uv_handle_t *)&b->timer) == 0;
+    bool is_found = b->connection == NULL || redis_connection_attempts(b->connection)->addresses > 0;
+    bool may_be_found = b->locator != NULL && !is_found && b->failures < FAILURES_OF_NAMES;
+    return b->state != QUERYING && !has_stayed && !may_be_found;
+}
+
+/*
+ * An attempt has failed, or the connection is lost. In a failover the next server is connected to at once,
+ * unless two servers keep referring to each other.
+ */
+static void session_fail(struct backend *b, const char *why)
 {
     struct redis_session *s = b->session;
+    uint64_t now = clock_now_ms();
+    bool at_once = b->is_failover && now - b->failover_ms >= REDIS_SESSION_BACKOFF_MAX_MS;
+    b->failures = at_once ? 0 : b->failures + 1;
+    if (b->is_failover) {
+        session_log(b, LOG_INFO, "closing the redis connection for a failover", why);
+        b->failover_ms = now;
+        b->timeouts = 0;
+    } else {
+        session_log_failure(b, why);
+        if (session_is_miss(b))
+            session_count_miss(b);
+    }
+    b->is_failover = false;
+    session_drop_connection(b);
     if (b->state != PAUSING) /* a callback has closed it */
         return;
     if (b == s->current && s->next != NULL && s->next->state == READY) {
         session_take_over(s->next);
         return;
     }
-    if (b->is_trial) {
-        session_end_trial(s);
-        return;
-    }
-    if (b == s->current && s->next != NULL && s->next->is_trial) /* no master stands in any more */
-        session_end_trial(s);
-    if (at_once)
-        session_begin(b);
-    else
-        session_start_timer(
-            b, backoff_ms(b->failures, REDIS_SESSION_BACKOFF_MIN_MS, REDIS_SESSION_BACKOFF_MAX_MS, &b->seed));
-}
-
-/* Whether another server should be tried before this one. A name that was not found may be the next time. */
-static bool session_is_miss(const struct backend *b)
-{
-    bool is_found = b->connection == NULL || redis_connection_attempts(b->connection)->addresses > 0;
-    bool may_be_found = b->locator != NULL && !is_found && b->failures < FAILURES_OF_NAMES;
-    return b->state != QUERYING && !b->has_stayed && !may_be_found;
-}
-
-/* An attempt has failed, or the connection is lost. */
-static void session_fail(struct backend *b, const char *why)
-{
-    b->failures++;
-    b->losses += b->state == READY;
-    session_log_failure(b, why);
-    if (session_is_miss(b))
-        session_count_miss(b);
-    session_drop_connection(b);
-    session_go_on(b, false);
-}
-
-/* The next server is connected to at once, unless two servers keep referring to each other. */
-static void session_fail_over(struct backend *b, const char *why)
-{
-    uint64_t now = clock_now_ms();
-    bool again = b->failover_ms != 0 && now - b->failover_ms < REDIS_SESSION_BACKOFF_MAX_MS;
-    session_log(b, LOG_INFO, "closing the redis connection for a failover", why);
-    b->failures = again ? b->failures + 1 : 0;
-    b->timeouts = 0;
-    b->failover_ms = now;
-    b->is_failover = false;
-    session_drop_connection(b);
-    session_go_on(b, !again);
+    if (b == s->current && s->next != NULL && s->next->seeks_replica) /* no master stands in any more */
+        session_drop_next(s);
+    session_start_timer(b, at_once ? 0 : session_pause_ms(b));
 }
 
 /* --- events of a connection --- */
@@ -533,18 +522,14 @@ static void session_on_ready(void *arg)
     session_enter(b, READY);
     session_start_timer(b, REDIS_SESSION_STAYED_MS);
     b->is_failover = false;
-    if (b->losses < LOSSES_MAX) {
-        b->failures = 0;
-        b->reasons = (struct log_reasons){0};
-    }
+    b->reasons = (struct log_reasons){0};
     if (b->locator != NULL)
         locator_set_used(b->locator, &b->endpoint);
     selection_used(&b->selection);
     session_note_role(b);
     metric_add(&s->options.metrics->redis_connects_total, 1);
     session_log(b, LOG_INFO, "redis connected", NULL);
-    bool waits = b->is_trial && s->current->state == READY; /* until it has stayed */
-    if (!waits)
+    if (!b->seeks_replica) /* such a one has to stay first */
         session_take_over(b);
 }
 
@@ -552,10 +537,7 @@ static void session_on_lost(void *arg, const char *why)
 {
     struct backend *b = arg;
     b->timeouts += redis_connection_attempts(b->connection)->timed_out;
-    if (b->is_failover)
-        session_fail_over(b, why);
-    else
-        session_fail(b, why);
+    session_fail(b, why);
 }
 
 static void session_on_heartbeat(void *arg)
@@ -589,18 +571,15 @@ static const char *session_check_error(void *arg, const struct redis_reply *erro
     b->selection.migrates |= cluster_is_migrating(error);
     if (!cluster_is_left(error))
         return NULL;
-    if (!selection_take_error(&b->selection, error))
-        return error->str;
-    b->is_failover = b->selection.owner_ms != 0;
+    b->is_failover = selection_take_error(&b->selection, error);
     return b->is_failover ? "the slot has moved to another node" : error->str;
 }
 
-static int session_open_backend(struct redis_session *s, struct redis_config *config, bool is_trial,
-                                struct backend **out);
+static int session_open_next(struct redis_session *s, struct redis_config *config, bool seeks_replica);
 
-static void session_open_next(struct redis_session *s, bool is_trial)
+static void session_try_next(struct redis_session *s, bool seeks_replica)
 {
-    if (session_open_backend(s, s->current->config, is_trial, &s->next) != 0)
+    if (session_open_next(s, s->current->config, seeks_replica) != 0)
         log_text(LOG_WARN, "out of memory for a connection to redis", "client", s->options.client_name);
 }
 
@@ -609,14 +588,14 @@ static void session_on_moved(void *arg)
 {
     const struct backend *b = arg;
     struct redis_session *s = b->session;
-    if (b == s->current && s->next == NULL)
-        session_open_next(s, false);
+    if (b == s->current && (s->next == NULL || s->next->seeks_replica))
+        session_try_next(s, false);
 }
 
 /* The time limit of the next attempt. A replica has half of it, since the master may have to wait for two. */
 static uint64_t session_limit_ms(const struct backend *b)
 {
-    unsigned servers = b->config->endpoint.discovery.replica ? SELECTION_FAILED_MAX + 1 : 1;
+    unsigned servers = b->config->endpoint.discovery.replica ? REPLICAS_BEFORE_MASTER + 1 : 1;
     uint64_t limit_ms =
         backoff_doubled_ms(b->timeouts / servers, REDIS_SESSION_LIMIT_MS, REDIS_SESSION_LIMIT_MAX_MS);
     return b->selection.is_master ? limit_ms : limit_ms / 2;
@@ -650,7 +629,7 @@ static void session_connect(struct backend *b)
         .on_moved = session_on_moved,
         .on_heartbeat = session_on_heartbeat,
         .check_role = session_check_role,
-        .check_error = b->clustered ? session_check_error : NULL,
+        .check_error = session_is_clustered(b) ? session_check_error : NULL,
         .on_push = session_on_push,
         .arg = b,
     };
@@ -667,29 +646,23 @@ static void session_connect_to_selected(struct backend *b)
     session_connect(b);
 }
 
+/* The master stands in after some replicas, and where none is listed. Then one is sought in addition. */
 static void session_select(struct backend *b, const struct locator_answer *answer)
 {
-    if (b->is_trial && selection_replicas(&b->selection, answer) == 0) {
-        session_end_trial(b->session);
+    unsigned replicas = selection_replicas(&b->selection, answer);
+    bool takes_replica = replicas > 0 && b->misses % (REPLICAS_BEFORE_MASTER + 1) < REPLICAS_BEFORE_MASTER;
+    if (b->seeks_replica && replicas == 0) /* a later answer may list one */
         return;
-    }
-    selection_take_answer(&b->selection, answer, b->session->turn);
+    takes_replica = takes_replica || b->seeks_replica;
+    selection_select(&b->selection, &answer->master,
+                     takes_replica ? &answer->replica[b->session->turn % replicas] : NULL);
     session_connect_to_selected(b);
-}
-
-/* The master stands in for replicas: they are tried in addition to it, from time to time. */
-static void session_consider_trial(struct backend *b, const struct locator_answer *answer)
-{
-    struct redis_session *s = b->session;
-    if (b != s->current || b->state != READY || s->next != NULL || !selection_stands_in(&b->selection) ||
-        selection_replicas(&b->selection, answer) == 0 || clock_now_ms() < s->trial_ms)
-        return;
-    session_open_next(s, true);
 }
 
 static void session_on_answer(void *arg, const struct locator_answer *answer)
 {
     struct backend *b = arg;
+    struct redis_session *s = b->session;
     if (b->state == QUERYING) {
         session_select(b, answer);
         return;
@@ -697,15 +670,13 @@ static void session_on_answer(void *arg, const struct locator_answer *answer)
     if (b->state == PAUSING && b->selection.address.port == 0) /* no server was found before */
         return;
     const char *why = selection_check_answer(&b->selection, answer, b->state == READY);
-    if (why == NULL) {
-        session_consider_trial(b, answer);
-        return;
+    if (why != NULL) {
+        b->is_failover = true;
+        session_fail(b, why);
+    } else if (b == s->current && b->state == READY && s->next == NULL &&
+               selection_stands_in(&b->selection) && selection_replicas(&b->selection, answer) > 0) {
+        session_try_next(s, true);
     }
-    b->is_failover = true;
-    if (b->state == READY)
-        redis_connection_fail(b->connection, why);
-    else
-        session_fail_over(b, why);
 }
 
 static void session_on_unreachable(void *arg, const char *why)
@@ -715,25 +686,40 @@ static void session_on_unreachable(void *arg, const char *why)
         session_fail(b, why);
 }
 
+static int session_open_locator(struct backend *b)
+{
+    const struct locator_options options = {.endpoint = &b->config->endpoint,
+                                            .shared = &b->session->shared,
+                                            .open = &b->open_parts,
+                                            .metrics = b->session->options.metrics,
+                                            .seed = b->seed,
+                                            .on_answer = session_on_answer,
+                                            .on_unreachable = session_on_unreachable,
+                                            .on_moved = session_on_moved,
+                                            .arg = b};
+    return locator_new(b->session->loop, &options, &b->locator);
+}
+
 static void session_begin(struct backend *b)
 {
-    if (b->locator == NULL) {
+    if (!redis_endpoint_is_discovered(&b->config->endpoint)) {
         session_connect(b);
-    } else if (selection_take_owner(&b->selection)) {
+    } else if (selection_has_owner(&b->selection)) {
+        selection_select(&b->selection, &b->selection.owner, NULL);
         session_connect_to_selected(b);
     } else {
         session_enter(b, QUERYING);
-        locator_query(b->locator);
+        if (b->locator != NULL)
+            locator_query(b->locator);
+        else if (session_open_locator(b) != 0)
+            session_fail(b, "out of memory");
     }
 }
 
 static void session_on_stayed(struct backend *b)
 {
     struct redis_session *s = b->session;
-    b->has_stayed = true;
-    b->failures = b->misses = b->timeouts = b->losses = 0;
-    b->reasons = (struct log_reasons){0};
-    selection_stayed(&b->selection);
+    b->failures = b->misses = b->timeouts = 0;
     if (b == s->next)
         session_take_over(b);
 }
@@ -780,24 +766,7 @@ static void session_close_backend(struct backend *b)
     wait_group_close(&b->open_parts, session_free_backend, b, wait_group_on_done, &b->session->open_backends);
 }
 
-static int session_open_locator(struct backend *b)
-{
-    struct redis_session *s = b->session;
-    if (!redis_endpoint_is_discovered(&b->config->endpoint))
-        return 0;
-    const struct locator_options options = {.endpoint = &b->config->endpoint,
-                                            .shared = &s->shared,
-                                            .open = &b->open_parts,
-                                            .metrics = s->options.metrics,
-                                            .seed = b->seed,
-                                            .on_answer = session_on_answer,
-                                            .on_unreachable = session_on_unreachable,
-                                            .on_moved = session_on_moved,
-                                            .arg = b};
-    return locator_new(s->loop, &options, &b->locator);
-}
-
-static int session_open_backend(struct redis_session *s, struct redis_config *config, bool is_trial,
+static int session_open_backend(struct redis_session *s, struct redis_config *config, bool seeks_replica,
                                 struct backend **out)
 {
     struct backend *b = calloc(1, sizeof *b);
@@ -805,22 +774,16 @@ static int session_open_backend(struct redis_session *s, struct redis_config *co
         return -ENOMEM;
     b->session = s;
     b->config = config;
-    b->is_trial = is_trial;
-    b->clustered = redis_endpoint_is_cluster(&config->endpoint);
+    b->seeks_replica = seeks_replica;
     b->endpoint = config->endpoint;
     b->seed = (unsigned)random_seed(b);
     selection_init(&b->selection, s->loop, &config->endpoint, s->options.metrics, s->options.stale_limit_ms);
-    int err = session_open_locator(b);
-    if (err != 0) {
-        free(b);
-        return err;
-    }
     (void)redis_config_ref(config);
     list_init(&b->target.held);
     (void)uv_timer_init(s->loop, &b->timer); /* neither can fail */
     (void)uv_timer_init(s->loop, &b->target.timer);
     b->timer.data = b->target.timer.data = b;
-    session_start_timer(b, 0);
+    session_start_timer(b, seeks_replica ? session_pause_ms(b) : 0);
     wait_group_add(&b->open_parts, 2);
     wait_group_add(&s->open_backends, 1);
     *out = b;
@@ -834,60 +797,52 @@ static void session_drop_next(struct redis_session *s)
     s->next = NULL;
 }
 
-/* --- which one is in use --- */
-
-static void session_plan_trial(struct redis_session *s)
+static int session_open_next(struct redis_session *s, struct redis_config *config, bool seeks_replica)
 {
-    s->trial_ms =
-        clock_now_ms() + backoff_ms(1, REDIS_SESSION_TRIAL_MS, REDIS_SESSION_TRIAL_MS, &s->current->seed);
-}
-
-static void session_end_trial(struct redis_session *s)
-{
-    session_plan_trial(s);
+    struct backend *next = NULL;
+    int err = session_open_backend(s, config, seeks_replica, &next);
+    if (err != 0)
+        return err;
     session_drop_next(s);
+    s->next = next;
+    return 0;
 }
+
+/* --- which one is in use --- */
 
 static void session_replace(struct redis_session *s)
 {
     struct backend *old = s->current;
-    bool brings_replicas = s->next->is_trial;
     s->options.on_replaced(s->options.arg);
     session_close_backend(old); /* its commands fail, and cannot be sent again before on_ready */
     s->current = s->next;
-    s->current->is_trial = false;
     s->next = NULL;
-    if (brings_replicas)
+    if (s->current->seeks_replica)
         metric_add(&s->options.metrics->redis_failovers_total[REDIS_FAILOVER_REPLICAS], 1);
+    s->current->seeks_replica = false;
 }
 
 /* A ready connection comes into use. */
 static void session_take_over(struct backend *b)
 {
     struct redis_session *s = b->session;
-    bool stands_in = selection_stands_in(&b->selection);
     if (b == s->next)
         session_replace(s);
-    else if (s->next != NULL && s->next->config == b->config && !(s->next->is_trial && stands_in))
+    else if (s->next != NULL && s->next->config == b->config)
         session_drop_next(s); /* the name had moved, and was looked up for this connection as well */
-    assert(b == s->current);
-    session_plan_trial(s);
     session_show(s, b);
     s->options.on_ready(s->options.arg);
 }
 
 int redis_session_use(struct redis_session *s, struct redis_config *config)
 {
-    struct backend *next = NULL;
     if (s->current == NULL)
         return session_open_backend(s, config, false, &s->current);
     if (s->next != NULL && s->next->config == config)
         return 0;
-    int err = config != s->current->config ? session_open_backend(s, config, false, &next) : 0;
-    if (err != 0)
-        return err;
+    if (config != s->current->config)
+        return session_open_next(s, config, false);
     session_drop_next(s);
-    s->next = next;
     return 0;
 }
 

@@ -72,8 +72,9 @@ static uint64_t at_once_ns; /* the last attempt without a pause; 0: there was no
 static unsigned pauses;     /* of the longest kind */
 static uint64_t shortest_ns, longest_ns;
 
-static bool is_ready;       /* a connection is in use */
-static bool is_closing;     /* the worker ends */
+static bool is_ready;    /* a connection is in use */
+static uint64_t lost_ns; /* when it was lost: that of a master which stands in ends the search for replicas */
+static bool is_closing;  /* the worker ends */
 static unsigned looking_up; /* look-ups in progress */
 static bool look_up_ended;  /* in this turn, or while the process was stopped */
 
@@ -293,7 +294,7 @@ static void on_end(unsigned number, bool unanswered)
         c++;
     if (c == opened + OPEN_MAX)
         return;
-    if (unanswered && !is_closing)
+    if (unanswered && !is_closing && lost_ns != now_ns())
         check_timeout(c);
     if (c->kind == DATA) {
         failures += !is_ready; /* otherwise it was replaced, or was to replace the one in use */
@@ -308,6 +309,8 @@ void connects_ready(bool ready)
     is_ready = ready;
     if (ready)
         failures = 0;
+    else
+        lost_ns = now_ns();
 }
 
 static void on_look_up(bool begins)
@@ -347,6 +350,7 @@ void connects_begin(unsigned count_of_workers)
     const struct topology *t = scenario.topology;
     workers = count_of_workers;
     is_ready = is_closing = false;
+    lost_ns = 0;
     is_paced = workers == 1 && t != &topology_cluster && !scenario_has(FAULT_renew);
     is_plain = is_paced && t == &topology_plain && !scenario_has(FAULT_memory);
     memset(opened, 0, sizeof opened);

@@ -24,7 +24,7 @@ static struct sentinel {
 static struct redis *elected;     /* by the last failover */
 static uint64_t failover_ends_ns; /* when the last of all has heard of it */
 static bool names_announced;
-static bool blind; /* Sentinels see no fault of a replica */
+static bool blind;                   /* Sentinels see no fault of a replica */
 static const struct redis *reported; /* as down, which it is not */
 static unsigned losses;              /* of connections to replicas, since everything else is whole */
 
