@@ -21,10 +21,9 @@ struct audit {
         int64_t id;   /* the channel of a card or of a summary */
         int64_t page; /* the number of the page that has the summary or the list */
     } audited;
-    struct blob *differed;  /* the body of the entry that differed; one reference; NULL: none did */
-    uint64_t keys_differed; /* the epoch of the API keys if a record differed at the last heartbeat, or 0 */
-    size_t cursor;          /* the cursor of entries_walk */
-    unsigned page_cursor;   /* chooses what is read of a page */
+    struct blob *differed; /* the body of the entry that differed; one reference; NULL: none did */
+    size_t cursor;         /* the cursor of entries_walk */
+    unsigned page_cursor;  /* chooses what is read of a page */
 };
 
 static inline void audit_fini(struct audit *a)

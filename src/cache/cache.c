@@ -5,12 +5,12 @@
  * A request is looked up (cache_lookup) when it arrives, and again when its wait has ended (cache_get_again).
  * A hit completes it. Otherwise it waits in one of these lists:
  *   - `undrained`: invalidations that Redis sent before the request arrived may wait in the socket;
- *   - a list of the key reader: its key must be checked;
+ *   - a list of the keys: its key must be checked;
  *   - `queue`: a miss, without a connection or while Redis has enough to do (fetches_have_room);
  *   - the list of the fetch that it has begun or joined.
  *
  * Invariant: a request is in one of these lists and in `by_deadline`, or it is complete. While its key is
- * REQUEST_KEY_PENDING, it may be in a list of the key reader and in that of a fetch, which does not answer
+ * REQUEST_KEY_PENDING, it may be in a list of the keys and in that of a fetch, which does not answer
  * it.
  *
  * | handle   | runs while                  | and then                                                    |
@@ -24,13 +24,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/wait_group.h"
-#include "cache/api_keys.h"
 #include "cache/audit.h"
 #include "cache/body.h"
 #include "cache/encoder.h"
 #include "cache/entries.h"
 #include "cache/fetch.h"
-#include "cache/key_reader.h"
+#include "cache/keys.h"
 #include "cache/stream.h"
 #include "cache/upstream.h"
 
@@ -46,8 +45,7 @@ struct cache {
     struct stream stream;
     struct entries entries;
     struct encoder encoder;
-    struct api_keys api_keys;
-    struct key_reader key_reader;
+    struct keys keys;
     struct audit audit;
     struct fetches fetches;
     struct commands commands;
@@ -96,14 +94,14 @@ static enum auth_result cache_check_key(struct cache *c, const struct digest *ke
                                         uint64_t now, struct api_key_name *name)
 {
     bool may_serve = stream_may_serve_keys(&c->stream, freshness, now);
-    return may_serve ? api_keys_check(&c->api_keys, key, now, name) : AUTH_RESULT_UNKNOWN;
+    return may_serve ? keys_look_up(&c->keys, key, now, name) : AUTH_RESULT_UNKNOWN;
 }
 
 bool cache_is_key_invalid(struct cache *c, const struct digest *key, struct api_key_name *name)
 {
     uint64_t now = clock_boot_ms();
     struct api_key_name same;
-    (void)api_keys_check(&c->api_keys, key, now, name);
+    (void)keys_look_up(&c->keys, key, now, name);
     return cache_check_key(c, key, stream_freshness(&c->stream, now), now, &same) == AUTH_RESULT_INVALID;
 }
 
@@ -380,7 +378,7 @@ static int cache_wait_for_lookup(struct cache *c, struct cache_request *request,
         return -ENOMEM;
     request->shared = false;
     if (outcome == LOOKUP_UNCHECKED) {
-        key_reader_wait(&c->key_reader, request);
+        keys_wait(&c->keys, request);
     } else if (outcome == LOOKUP_UNDRAINED) {
         request->undrained_ms = request->undrained_ms != 0 ? request->undrained_ms : clock_boot_ms();
         list_append(&c->undrained, &request->waiting);
@@ -454,8 +452,8 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->link = NULL;
     request->undrained_ms = request->queued_ms = 0;
     request->key_state = REQUEST_KEY_UNCHECKED;
-    request->losses = request->checks = request->denials = 0;
-    request->lacked_info = false;
+    request->losses = request->repeats = 0;
+    request->finding = REQUEST_FINDING_NONE;
     request->query = *query;
     api_key_name_clear(&request->key_name);
     list_init(&request->waiting);
@@ -577,20 +575,16 @@ static void cache_on_ended(void *arg, struct list *requests, struct span link,
     }
 }
 
-/* Called when checks of keys have ended. A request whose data is being read waits for it. */
-static void cache_on_keys_checked(void *arg, struct list *requests, const struct cache_result *result)
+/* Called when the check of a key has ended. A request whose data is being read waits for it. */
+static void cache_on_key_checked(void *arg, struct cache_request *r, const struct cache_result *result)
 {
     struct cache *c = arg;
-    while (!list_empty(requests)) {
-        struct cache_request *r = LIST_ENTRY(requests->next, struct cache_request, checking);
-        list_remove(&r->checking);
-        if (result != NULL) {
-            metric_add(&c->options.metrics->cache_misses_total, r->key_state != REQUEST_KEY_PENDING);
-            list_remove(&r->waiting);
-            cache_answer_request(r, result);
-        } else if (list_empty(&r->waiting)) {
-            cache_get_again(c, r, SPAN_ABSENT);
-        }
+    if (result != NULL) {
+        metric_add(&c->options.metrics->cache_misses_total, r->key_state != REQUEST_KEY_PENDING);
+        list_remove(&r->waiting);
+        cache_answer_request(r, result);
+    } else if (list_empty(&r->waiting)) {
+        cache_get_again(c, r, SPAN_ABSENT);
     }
 }
 
@@ -608,7 +602,6 @@ static void cache_on_checked(void *arg, enum catalogue_state state)
         return;
     if (!attempt && state == CATALOGUE_MISSING) /* requests may be served from the cache, as after a loss */
         redis_connection_fail(connection, UPSTREAM_NO_CATALOGUE);
-    key_reader_checked(&c->key_reader, state);
     fetches_confirm(&c->fetches, state);
 }
 
@@ -652,7 +645,7 @@ static void cache_on_heartbeat(void *arg)
     c->stream.pong_ms = redis_connection_last_pong_ms(cache_connection_of(c));
     audit_heartbeat(&c->audit);
     upstream_check_catalogue(&c->upstream);
-    key_reader_heartbeat(&c->key_reader);
+    keys_heartbeat(&c->keys);
 }
 
 static void cache_on_lost(void *arg)
@@ -741,24 +734,22 @@ static int cache_init_parts(struct cache *c)
         .stream = &c->stream,
         .upstream = &c->upstream,
         .entries = &c->entries,
-        .api_keys = &c->api_keys,
-        .key_reader = &c->key_reader,
+        .keys = &c->keys,
         .fetches = &c->fetches,
         .commands = &c->commands,
         .reports = &c->reports,
         .text = &c->text,
         .ended = cache_on_ended,
-        .checked = cache_on_keys_checked,
+        .checked = cache_on_key_checked,
         .catalogue_checked = cache_on_checked,
         .arg = c,
     };
     c->reports.metrics = o->metrics;
     c->audit.parts = &c->parts;
     upstream_init(&c->upstream, &c->parts);
-    key_reader_init(&c->key_reader, &c->parts);
+    keys_init(&c->keys, &c->parts);
     int commands = commands_init(&c->commands, o->keyspace);
     entries_init(&c->entries, o->cache_size, o->metrics);
-    api_keys_init(&c->api_keys, o->metrics);
     int stream = stream_init(&c->stream, &c->parts, o);
     fetches_init(&c->fetches, &c->parts, cache_delay_limit_ms(o));
     /* not covered: out of memory */
@@ -771,7 +762,7 @@ static void cache_fini_parts(struct cache *c)
     audit_fini(&c->audit);
     stream_fini(&c->stream);
     commands_fini(&c->commands);
-    api_keys_fini(&c->api_keys);
+    keys_fini(&c->keys);
     entries_fini(&c->entries);
     buf_fini(&c->text);
 }

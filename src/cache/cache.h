@@ -107,7 +107,7 @@ struct cache_request {
     /* Private to the cache. */
     struct cache *cache;
     struct list waiting;  /* in a list of its fetch, or of the cache */
-    struct list checking; /* in a list of the key reader */
+    struct list checking; /* in a list of the keys */
     struct list deadline;
     uint64_t deadline_ms;
     bool shared; /* another request began the fetch */
@@ -117,14 +117,15 @@ struct cache_request {
         REQUEST_KEY_VALID      /* a check has found it valid since then, on this connection */
     } key_state;
     unsigned char checked_at; /* the place of the key in its check */
-    unsigned checks;          /* of its key that were void */
-    unsigned denials;         /* checks that have found its key to be none, and were not certain */
-    uint64_t denial_mark;     /* stream_mark() when the last of these was sent */
-    bool denied_outside;      /* its reply came from outside of the stream */
-    bool lacked_info;         /* the last check found the key without an info outside of the stream */
-    unsigned losses;          /* connections with which its fetch was lost */
-    uint64_t undrained_ms;    /* when the socket was first found undrained, by the boot clock; 0: never */
-    uint64_t queued_ms;       /* when it first had to wait in the queue, monotonic; 0: never */
+    unsigned char repeats;    /* checks of its key that decided nothing */
+    enum request_finding {
+        REQUEST_FINDING_NONE,
+        REQUEST_FINDING_ABSENT, /* the last check found the key to be none, which was not certain */
+        REQUEST_FINDING_INFO    /* the same, a key without info */
+    } finding;
+    unsigned losses;       /* connections with which its fetch was lost */
+    uint64_t undrained_ms; /* when the socket was first found undrained, by the boot clock; 0: never */
+    uint64_t queued_ms;    /* when it first had to wait in the queue, monotonic; 0: never */
     struct cache_query query;
     struct api_key_name key_name;
     char *link; /* the text of the link; owned; NULL: it is not kept */

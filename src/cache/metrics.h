@@ -35,7 +35,7 @@
     X(catalogue_updated_timestamp_seconds, gauge_max,                                                        \
       "Newest updated_at read from Redis, as seconds since 1970; 0 before the first.")                       \
     X(api_key_next_expiry_timestamp_seconds, gauge_max,                                                      \
-      "When the next API key expires, as seconds since 1970; 0: none does, or the set of keys is not held.")
+      "When the next API key in memory expires, as seconds since 1970; 0: none does.")
 
 struct cache_metrics {
     CACHE_METRICS(METRIC_MEMBER)

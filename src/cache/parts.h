@@ -5,7 +5,6 @@
 #ifndef CACHE_PARTS_H
 #define CACHE_PARTS_H
 
-#include "cache/api_keys.h"
 #include "cache/body.h"
 #include "cache/cache.h"
 #include "cache/entries.h"
@@ -13,15 +12,15 @@
 #include "redis/session.h"
 
 struct fetches;
-struct key_reader;
+struct keys;
 struct upstream;
 
 /* The result of a check of the catalogue (upstream.h). */
 enum catalogue_state {
-    CATALOGUE_PRESENT, /* found, or not visible to this user (ACL) */
-    CATALOGUE_MISSING,
+    CATALOGUE_LOST,    /* the connection was lost, or that to another node which was asked */
     CATALOGUE_UNKNOWN, /* Redis replied with an error, or the command could not be sent */
-    CATALOGUE_LOST     /* the connection was lost, or that to another node which was asked */
+    CATALOGUE_MISSING,
+    CATALOGUE_PRESENT /* found, or not visible to this user (ACL) */
 };
 
 struct cache_parts {
@@ -32,8 +31,7 @@ struct cache_parts {
     struct stream *stream; /* changed by stream.c */
     struct upstream *upstream;
     struct entries *entries;
-    struct api_keys *api_keys;
-    struct key_reader *key_reader;
+    struct keys *keys;
     struct fetches *fetches;
     struct commands *commands;
     struct value_reports *reports;
@@ -46,8 +44,8 @@ struct cache_parts {
      */
     void (*ended)(void *arg, struct list *requests, struct span link, const struct cache_result *result);
 
-    /* The keys of the requests, by `checking`, wait for no check any longer; otherwise as `ended`. */
-    void (*checked)(void *arg, struct list *requests, const struct cache_result *result);
+    /* The request waits for no check of its key any longer; otherwise as `ended`. */
+    void (*checked)(void *arg, struct cache_request *request, const struct cache_result *result);
 
     /* A check of the catalogue of the connection in use has ended. */
     void (*catalogue_checked)(void *arg, enum catalogue_state state);

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cache/fetch.h"
-#include "cache/key_reader.h"
+#include "cache/keys.h"
 #include "cache/upstream.h"
 
 #include <assert.h>
@@ -35,7 +35,7 @@ static void stream_drop_all(struct stream *s)
     const struct cache_parts *parts = s->parts;
     metric_add(&parts->metrics->cache_flushes_total, 1);
     entries_clear(parts->entries);
-    key_reader_invalidate(parts->key_reader, true);
+    keys_invalidate(parts->keys);
 }
 
 /* Redis may have lost its data: nothing is dropped before a check has found a catalogue. */
@@ -101,7 +101,7 @@ static void stream_key_changed(struct stream *s, struct span key)
     } else if (span_equal(key, buf_span(&s->api_keys_key)) ||
                span_equal(key, buf_span(&s->api_key_info_key))) {
         s->possible_losses++;
-        key_reader_invalidate(parts->key_reader, false);
+        keys_invalidate(parts->keys);
     }
 }
 

@@ -10,8 +10,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* --- the check of the catalogue --- */
-
 bool upstream_conclude(struct redis_connection *connection, enum catalogue_state state)
 {
     if (state == CATALOGUE_LOST)
@@ -23,46 +21,21 @@ bool upstream_conclude(struct redis_connection *connection, enum catalogue_state
     return state != CATALOGUE_LOST && state != CATALOGUE_MISSING;
 }
 
-static enum catalogue_state upstream_evaluate(const struct upstream_check *check)
+/* --- a probe --- */
+
+static enum catalogue_state probe_evaluate(const struct probe *p)
 {
-    if (check->lost)
+    if (p->is_lost)
         return CATALOGUE_LOST;
-    if (check->keys == CATALOGUE_KEY_PRESENT || check->index == CATALOGUE_KEY_PRESENT)
+    if (p->keys == CATALOGUE_KEY_PRESENT || p->index == CATALOGUE_KEY_PRESENT)
         return CATALOGUE_PRESENT;
-    if (check->keys == CATALOGUE_KEY_ABSENT && check->index == CATALOGUE_KEY_ABSENT)
+    if (p->keys == CATALOGUE_KEY_ABSENT && p->index == CATALOGUE_KEY_ABSENT)
         return CATALOGUE_MISSING;
-    bool forbidden = check->keys == CATALOGUE_KEY_FORBIDDEN || check->index == CATALOGUE_KEY_FORBIDDEN;
+    bool forbidden = p->keys == CATALOGUE_KEY_FORBIDDEN || p->index == CATALOGUE_KEY_FORBIDDEN;
     return forbidden ? CATALOGUE_PRESENT : CATALOGUE_UNKNOWN;
 }
 
-static void upstream_note_checked(const struct upstream_check *check, enum catalogue_state state)
-{
-    const struct cache_parts *parts = check->upstream->parts;
-    if (state == CATALOGUE_PRESENT || state == CATALOGUE_MISSING)
-        metric_set(&parts->metrics->api_keys_missing, check->keys == CATALOGUE_KEY_ABSENT);
-    if (check->index_size >= 0)
-        metric_set(&parts->metrics->catalogue_channels, (uint64_t)check->index_size);
-    parts->catalogue_checked(parts->arg, state);
-}
-
-static void upstream_send_catalogue_check(struct upstream_check *check);
-
-/* Both replies have arrived, or nothing could be sent. */
-static void upstream_end_catalogue_check(struct upstream_check *check)
-{
-    struct upstream *u = check->upstream;
-    if (!check->lost && u->parts->stream->flushes != check->flushes)
-        upstream_send_catalogue_check(check);
-    if (check->replies_due > 0)
-        return;
-    enum catalogue_state state = upstream_evaluate(check);
-    if (check == &u->current)
-        upstream_note_checked(check, state);
-    else if (redis_connection_is_usable(check->connection)) /* otherwise it is lost, or is being closed */
-        (void)upstream_conclude(check->connection, state);
-}
-
-static enum catalogue_key upstream_read_count(struct upstream *u, const struct redis_reply *reply)
+static enum catalogue_key probe_read_count(struct upstream *u, const struct redis_reply *reply)
 {
     if (reply->type == REPLY_INTEGER)
         return reply->integer == 0 ? CATALOGUE_KEY_ABSENT : CATALOGUE_KEY_PRESENT;
@@ -77,70 +50,98 @@ static enum catalogue_key upstream_read_count(struct upstream *u, const struct r
     return CATALOGUE_KEY_FORBIDDEN;
 }
 
-/* The origin does not matter: a key anywhere shows that there is a catalogue. */
-static void upstream_accept_count(struct upstream_check *check, const struct redis_reply *reply,
-                                  enum catalogue_key *key, int64_t *count)
+/* The origin does not matter: a key anywhere shows that there is a catalogue. Returns the count, or -1. */
+static int64_t probe_accept(struct probe *p, const struct redis_reply *reply, enum catalogue_key *key)
 {
-    assert(check->replies_due > 0);
-    check->replies_due--;
-    check->lost |= reply == NULL;
+    assert(p->due > 0);
+    p->due--;
+    p->is_lost |= reply == NULL;
     if (reply != NULL)
-        *key = upstream_read_count(check->upstream, reply);
-    *count = reply != NULL && reply->type == REPLY_INTEGER ? reply->integer : -1;
+        *key = probe_read_count(p->upstream, reply);
+    return reply != NULL && reply->type == REPLY_INTEGER ? reply->integer : -1;
 }
 
-static void upstream_on_key_count(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+static void probe_proceed(struct probe *p)
 {
-    struct upstream_check *check = arg;
-    int64_t count = -1;
+    p->state = probe_evaluate(p);
+    if (p->due == 0)
+        p->done(p);
+}
+
+static bool probe_is_next(const struct probe *p)
+{
+    return p == &p->upstream->next.probe;
+}
+
+static void probe_on_key_count(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct probe *p = arg;
     (void)origin;
-    upstream_accept_count(check, reply, &check->keys, &count);
-    if (check == &check->upstream->current && reply != NULL)
-        stream_counted(check->upstream->parts->stream, count, check->keys == CATALOGUE_KEY_PRESENT);
-    if (check->replies_due == 0)
-        upstream_end_catalogue_check(check);
+    int64_t count = probe_accept(p, reply, &p->keys);
+    if (!probe_is_next(p) && reply != NULL)
+        stream_counted(p->upstream->parts->stream, count, p->keys == CATALOGUE_KEY_PRESENT);
+    probe_proceed(p);
 }
 
-static void upstream_on_index_size(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+static void probe_on_index_size(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
-    struct upstream_check *check = arg;
+    struct probe *p = arg;
     (void)origin;
-    upstream_accept_count(check, reply, &check->index, &check->index_size);
-    if (check->replies_due == 0)
-        upstream_end_catalogue_check(check);
+    p->index_size = probe_accept(p, reply, &p->index);
+    probe_proceed(p);
 }
 
-/* Returns 0 or a negative errno. */
-static int upstream_send_count(struct upstream_check *check, const struct buf *command, redis_reply_fn fn)
+static void probe_send_count(struct probe *p, const struct buf *command, redis_reply_fn fn)
 {
-    struct upstream *u = check->upstream;
-    unsigned how = check == &u->next ? REDIS_SEND_NEXT : 0;
-    int err = redis_session_send(u->parts->session, command, how, fn, check);
-    check->replies_due += err == 0;
-    check->lost |= err == -ENOTCONN;
-    return err;
+    unsigned how = probe_is_next(p) ? REDIS_SEND_NEXT : 0;
+    int err = redis_session_send(p->upstream->parts->session, command, how, fn, p);
+    p->due += err == 0;
+    p->is_lost |= err == -ENOTCONN;
 }
 
-static void upstream_send_catalogue_check(struct upstream_check *check)
+void probe_send(struct probe *p, struct upstream *upstream, void (*done)(struct probe *probe))
 {
-    const struct cache_parts *parts = check->upstream->parts;
-    check->keys = check->index = CATALOGUE_KEY_UNKNOWN;
-    check->lost = false;
-    check->flushes = parts->stream->flushes;
-    bool sent = upstream_send_count(check, commands_key_count(parts->commands), upstream_on_key_count) == 0;
-    if (!sent && check == &check->upstream->current)
+    const struct cache_parts *parts = upstream->parts;
+    *p = (struct probe){
+        .upstream = upstream, .done = done, .index_size = -1, .flushes = parts->stream->flushes};
+    probe_send_count(p, commands_key_count(parts->commands), probe_on_key_count);
+    if (p->due == 0 && !probe_is_next(p))
         stream_counted(parts->stream, -1, false);
-    (void)upstream_send_count(check, commands_index_size(parts->commands), upstream_on_index_size);
+    probe_send_count(p, commands_index_size(parts->commands), probe_on_index_size);
+    p->state = probe_evaluate(p);
+}
+
+/* --- the check of the catalogue --- */
+
+/* The probe has ended. It is sent again if everything was invalidated meanwhile. */
+static void upstream_on_probed(struct probe *p)
+{
+    struct upstream *u = p->upstream;
+    const struct cache_parts *parts = u->parts;
+    if (!p->is_lost && parts->stream->flushes != p->flushes)
+        probe_send(p, u, upstream_on_probed);
+    if (p->due > 0)
+        return;
+    if (probe_is_next(p)) {
+        if (redis_connection_is_usable(u->next.connection)) /* otherwise it is lost, or is being closed */
+            (void)upstream_conclude(u->next.connection, p->state);
+        return;
+    }
+    if (p->state == CATALOGUE_PRESENT || p->state == CATALOGUE_MISSING)
+        metric_set(&parts->metrics->api_keys_missing, p->keys == CATALOGUE_KEY_ABSENT);
+    if (p->index_size >= 0)
+        metric_set(&parts->metrics->catalogue_channels, (uint64_t)p->index_size);
+    parts->catalogue_checked(parts->arg, p->state);
 }
 
 static void upstream_begin_catalogue_check(struct upstream_check *check)
 {
-    if (check->replies_due > 0)
+    if (check->probe.due > 0)
         return;
     check->began_ms = clock_boot_ms();
-    upstream_send_catalogue_check(check);
-    if (check->replies_due == 0)
-        upstream_end_catalogue_check(check);
+    probe_send(&check->probe, check->upstream, upstream_on_probed);
+    if (check->probe.due == 0)
+        upstream_on_probed(&check->probe);
 }
 
 void upstream_check_catalogue(struct upstream *u)

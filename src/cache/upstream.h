@@ -34,15 +34,12 @@
 #define UPSTREAM_NO_PERMISSION "no permission to read "
 #define UPSTREAM_REFUSED       "redis refuses to read "
 
-/* The checks on one connection. */
-struct upstream_check {
+/* SCARD of the set of API keys and ZCARD of the index, in one write: whether Redis has a catalogue. */
+struct probe {
     struct upstream *upstream;
-    struct redis_connection *connection;
-    int sent, replied; /* commands about permissions; equal unless the check is in flight */
-
-    /* The catalogue. */
-    unsigned replies_due; /* 0: no check is in flight */
-    bool lost;            /* a reply was */
+    void (*done)(struct probe *probe);
+    unsigned due; /* replies; 0: it is not in flight */
+    bool is_lost; /* a reply was */
     enum catalogue_key {
         CATALOGUE_KEY_UNKNOWN,
         CATALOGUE_KEY_FORBIDDEN,
@@ -50,9 +47,18 @@ struct upstream_check {
         CATALOGUE_KEY_PRESENT
     } keys,
         index;
-    int64_t index_size; /* by the last check; -1: not known */
-    uint64_t flushes;   /* stream.flushes when it was sent */
-    uint64_t began_ms;  /* when the last check began, by the boot clock */
+    int64_t index_size;         /* -1: not known */
+    uint64_t flushes;           /* stream.flushes when it was sent */
+    enum catalogue_state state; /* at its end */
+};
+
+/* The checks on one connection. */
+struct upstream_check {
+    struct upstream *upstream;
+    struct redis_connection *connection;
+    int sent, replied;  /* commands about permissions; equal unless the check is in flight */
+    struct probe probe; /* the check of the catalogue */
+    uint64_t began_ms;  /* when that last began, by the boot clock */
 };
 
 /* Embedded in the cache; private to upstream.c. */
@@ -63,6 +69,9 @@ struct upstream {
     bool eviction_checked; /* its policy was read, or is being read */
     bool forbidden_logged; /* a log line has said that the ACL denies the check of the catalogue */
 };
+
+/* Sends a probe; `done` is called when its replies have arrived. If nothing can be sent, `due` is 0. */
+void probe_send(struct probe *p, struct upstream *upstream, void (*done)(struct probe *probe));
 
 void upstream_init(struct upstream *u, const struct cache_parts *parts);
 

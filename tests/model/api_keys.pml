@@ -21,7 +21,7 @@
 #include "redis.pml"
 
 mtype = { WAITING, HANDSHAKE, READY };
-mtype = { IDLE, CHECKING, CONFIRMING }; /* a check is in flight; a request is denied (cache/key_reader.c) */
+mtype = { IDLE, CHECKING }; /* a check is in flight (cache/keys.c) */
 
 #define INFOS 0 /* tags of READ: HMGET, SMISMEMBER */
 #define MEMBERS 1
@@ -29,20 +29,19 @@ mtype = { IDLE, CHECKING, CONFIRMING }; /* a check is in flight; a request is de
 mtype connection = WAITING;
 mtype step = IDLE;
 bool check_changed;   /* the epoch is another one than when the infos of the check came */
-bool denial_changed;  /* the same, since the check was sent whose key is denied (stream_is_certain) */
+bool mark_changed;    /* the same, since the check was sent (stream_is_certain) */
+bool probed;          /* a check of the catalogue follows it in the same write */
 bool confirmed;       /* a key was, in this epoch */
 byte key_version;     /* of the set, in its check */
 byte info_version;    /* of the infos */
-byte infos_read;      /* the same, of the check under way */
-bool absent;          /* another key is known to be none, in this epoch (api_keys_note_absent) */
+byte infos_read, members_read; /* the same, of the check under way */
+bool absent;          /* another key is known to be none, in this epoch (keys_keep_absent) */
 byte absent_version;  /* of the set */
-byte denied_version;  /* of the set, of the request that is denied */
-bool checking;        /* a check of the catalogue is under way */
 bool single;          /* a request waits for a check of its key */
 bool single_checked;  /* the one under way */
 byte single_needed, single_info_needed;
 
-/* api_keys.c: api_keys_invalidate. The digests stay, and count no more */
+/* keys.c: keys_invalidate. The records stay, and count no more */
 inline begin_epoch()
 {
     confirmed = false;
@@ -50,30 +49,26 @@ inline begin_epoch()
     info_version = 0;
     absent = false;
     absent_version = 0;
-    check_changed = true;
-    denial_changed = true
+    check_changed = true
 }
 
-inline check_catalogue()
-{
-    if
-    :: checking
-    :: else -> checking = true; send(CHECK, 0, 0)
-    fi
-}
-
-/* key_reader.c: key_check_send; of keys that the worker chooses, and of the request that waits */
+/* keys.c: key_check_send; of keys that the worker chooses, and of the request that waits */
 inline send_check()
 {
     step = CHECKING;
     infos_read = 0;
-    denial_changed = false;
+    members_read = 0;
+    mark_changed = false;
     single_checked = single;
     send(READ, INFO, INFOS);
-    send(READ, SET, MEMBERS)
+    send(READ, SET, MEMBERS);
+    if
+    :: single -> probed = true; send(CHECK, 0, 0)
+    :: true -> probed = false
+    fi
 }
 
-/* key_reader.c: key_reader_run. Keys may be checked at any time */
+/* keys.c: keys_run. Keys may be checked at any time */
 inline proceed()
 {
     if
@@ -86,7 +81,7 @@ inline proceed()
     fi
 }
 
-/* key_reader.c: key_reader_invalidate */
+/* keys.c: keys_invalidate */
 inline drop_keys()
 {
 #ifdef IGNORE_CHANGE
@@ -107,62 +102,72 @@ inline on_infos(v)
     check_changed = false
 }
 
-/* key_reader.c: key_check_end */
-inline on_members(v)
+inline forget_single()
+{
+    single = false;
+    single_needed = 0;
+    single_info_needed = 0
+}
+
+/* keys.c: key_check_end, key_check_settle */
+inline end_check()
 {
     step = IDLE;
+#ifdef KEEP_DENIAL
+    if
+    :: check_changed && probed -> absent = true; absent_version = members_read
+    :: true
+    fi;
+#endif
     if
     :: check_changed -> /* the request waits for the next one */
         printf("worker: a check with a change behind its infos\n")
     :: else ->
-        printf("worker: the keys are of set %d, with infos %d\n", v, infos_read);
+        printf("worker: the keys are of set %d, with infos %d\n", members_read, infos_read);
         confirmed = true;
-        key_version = v;
+        key_version = members_read;
         info_version = infos_read;
         if
         :: single -> /* its key is a member: the request is looked up again */
-            check_answer(v >= single_needed && infos_read >= single_info_needed);
-            single = false; single_needed = 0; single_info_needed = 0
-        :: single && single_checked -> /* it is none: the reply is of the request's time */
-            check_answer(v >= single_needed);
-            denied_version = v;
-            step = CONFIRMING;
-            check_catalogue()
+            check_answer(members_read >= single_needed && infos_read >= single_info_needed);
+            forget_single()
+        :: single && single_checked && probed -> /* it is none: the reply is of the request's time */
+            check_answer(members_read >= single_needed);
+            if
+            :: !mark_changed -> absent = true; absent_version = members_read /* what is certain is kept */
+            :: else
+            fi;
+            forget_single()
         :: true
         fi
     fi;
     infos_read = 0;
+    members_read = 0;
     single_checked = false;
+    probed = false;
     proceed()
+}
+
+inline on_members(v)
+{
+    members_read = v;
+    if
+    :: !probed -> end_check()
+    :: else
+    fi
+}
+
+inline on_check_reply()
+{
+    end_check()
 }
 
 /* stream.c: stream_key_changed */
 inline on_keys_invalidated()
 {
     printf("worker: invalidation\n");
-    denial_changed = true;
+    mark_changed = true;
     drop_keys()
-}
-
-/* key_reader.c: key_reader_checked */
-inline on_check_reply()
-{
-    checking = false;
-    if
-    :: step == CONFIRMING -> /* key_reader_is_certain: what is certain is kept */
-#ifdef KEEP_DENIAL
-        denial_changed = false;
-#endif
-        if
-        :: !denial_changed -> absent = true; absent_version = denied_version
-        :: else
-        fi;
-        step = IDLE;
-        denied_version = 0;
-        single = false; single_needed = 0; single_info_needed = 0
-    :: else
-    fi;
-    proceed()
 }
 
 inline on_ready()
@@ -181,15 +186,13 @@ inline on_lost()
     printf("worker: the connection is lost\n");
     connection = WAITING;
     step = IDLE;
-    denial_changed = false;
-    denied_version = 0;
+    mark_changed = false;
     check_changed = false;
     infos_read = 0;
-    checking = false;
-    single = false;
+    members_read = 0;
+    probed = false;
     single_checked = false;
-    single_needed = 0;
-    single_info_needed = 0;
+    forget_single();
     break_connection();
     clear_connection()
 }
@@ -202,7 +205,7 @@ inline connect()
     send(TRACKING, 0, 0)
 }
 
-/* cache.c: cache_check_key; api_keys.c: api_keys_check. Of a key that is confirmed, and of another */
+/* cache.c: cache_check_key; keys.c: keys_look_up. Of a key that is confirmed, and of another */
 inline get()
 {
     if

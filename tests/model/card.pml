@@ -87,7 +87,7 @@ inline on_card(f, v)
     fi
 }
 
-/* upstream.c: upstream_end_catalogue_check; stream.c: stream_checked; fetch.c: fetches_confirm */
+/* upstream.c: upstream_on_probed; stream.c: stream_checked; fetch.c: fetches_confirm */
 inline on_check_reply()
 {
     printf("worker: the check has passed\n");

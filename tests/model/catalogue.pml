@@ -43,7 +43,7 @@ inline note_absences()
 mtype = { WAITING, HANDSHAKE, READY };
 mtype = { FREE, FIRST, UNCONFIRMED };             /* enum fetch_state */
 mtype = { CHECK_IDLE, CHECK_KEYS, CHECK_INDEX };  /* the step of upstream.c */
-mtype = { SET_IDLE, SET_READING, SET_UNCOMMITTED }; /* enum key_reader_step */
+mtype = { SET_IDLE, SET_READING, SET_UNCOMMITTED }; /* a read of the set */
 
 #define AUTH 0 /* tags of READ: SISMEMBER and HMGET of a fetch, SCARD and ZCARD of a check, SSCAN */
 #define DATA 1
@@ -61,7 +61,7 @@ bool repeated;
 bool set_seen, has_set;    /* losses_seen is that of the invalidations; is not 0 */
 bool cached;               /* the card has an entry */
 mtype check = CHECK_IDLE;
-bool check_flushed;        /* upstream_check.flushes is not stream.flushes any more */
+bool check_flushed;        /* probe.flushes is not stream.flushes any more */
 bool all_deferred;
 mtype set_step = SET_IDLE;
 bool set_found;            /* of the set that was read: it held the key */
@@ -120,7 +120,7 @@ inline read_api_keys()
     fi
 }
 
-/* api_keys.c: api_keys_invalidate, then cache.c: read_api_keys */
+/* keys.c: keys_invalidate, then a read of the set */
 inline drop_keys()
 {
     committed = false;
@@ -219,7 +219,7 @@ inline on_catalogue_present()
     fi
 }
 
-/* upstream.c: upstream_on_key_count, upstream_end_catalogue_check; stream.h: stream_counted; without a catalogue the connection is closed */
+/* upstream.c: probe_on_key_count, upstream_on_probed; stream.h: stream_counted; without a catalogue the connection is closed */
 inline on_scard(v)
 {
     check = CHECK_INDEX;

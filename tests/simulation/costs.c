@@ -19,7 +19,7 @@ enum {
     SUMMARY_FIELDS = 6,      /* of a card that a page reads */
     RANGE_MAX = 101,         /* members that a page reads of the index */
     KEYS_PER_CHECK = 64,     /* API keys of one check, and requests of one */
-    CHECKS_AT_ONCE = 3,      /* of keys: two for requests, and the worker's own */
+    CHECKS_AT_ONCE = 2,      /* of keys: one for requests, and the worker's own */
     CHECKS_AT_ONCE_MAX = 10, /* where each of the others has as many requests as it has room for */
     PORTION = 24,            /* members that a portion of the set of keys asks for */
     SET_MAX = 100000,        /* keys of a set that is scanned */
@@ -60,6 +60,7 @@ enum kind {
     MEMBERS,
     SCAN,
     COUNT, /* of the keys: a check of the catalogue */
+    PROBE, /* the same, behind a check of keys */
     PING,
     ASKING,
     OTHER
@@ -155,6 +156,7 @@ static uint64_t told_card_ns[CARDS + 1]; /* the last invalidation of each */
 static int64_t linked;                   /* links that were read, less the cards that were read by them */
 static uint64_t check[KEYS_PER_CHECK];
 static size_t check_count; /* keys of the check that is being written */
+static bool check_wanted;  /* requests wait for it */
 static unsigned window, most_due;
 static bool window_grew;
 static bool has_lost; /* reads, with the last connection */
@@ -542,10 +544,20 @@ static bool any_waits_with_key(const struct wire *w, uint64_t key)
 
 __attribute__((noreturn)) static void reject(const char *rule, const struct wire *w, const struct sent *s)
 {
-    static const char *const kinds[] = {
-        "HMGET of a card", "HMGET of a summary", "GET",   "ZRANGE", "ZCARD", "HLEN",
-        "HMGET",           "SMISMEMBER",         "SSCAN", "SCARD",  "PING",  "ASKING",
-        "another"};
+    static const char *const kinds[] = {"HMGET of a card",
+                                        "HMGET of a summary",
+                                        "GET",
+                                        "ZRANGE",
+                                        "ZCARD",
+                                        "HLEN",
+                                        "HMGET",
+                                        "SMISMEMBER",
+                                        "SSCAN",
+                                        "SCARD",
+                                        "SCARD",
+                                        "PING",
+                                        "ASKING",
+                                        "another"};
     trace_fail("%s: %s %" PRId64 " on connection %u", rule, kinds[s->kind], s->number, w->number);
 }
 
@@ -807,7 +819,8 @@ static void judge_check(const struct wire *w, struct sent *s)
         s->number |= copy_of_key(check[i]) == NULL ? 0 : INT64_C(1) << (copy_of_key(check[i]) - keys);
     if (count_under_way(w, MEMBERS) >= most_checks())
         reject("too many checks of keys are under way", w, s);
-    if (check_is_wanted(w))
+    check_wanted = check_is_wanted(w);
+    if (check_wanted)
         return;
     if (own_checks == 0 && is_ordinary() && is_settled(keys_ns))
         reject("nobody waits for a key that is checked", w, s);
@@ -848,13 +861,29 @@ static void judge_count(const struct wire *w, const struct sent *s)
         reject("each invalidation is answered by a check of the catalogue", w, s);
 }
 
+static bool is_member(const struct redis *r, int key)
+{
+    if (key < KEYS)
+        return key_is_member(catalogue_value(&r->catalogue, OBJECT_KEY + key));
+    return key > OTHER_KEYS && key < OTHER_KEYS + r->other_keys && !r->catalogue.lost;
+}
+
+/* Each member is known to be valid: there is nothing to look for. */
+static bool keys_are_held(void)
+{
+    bool held = server->other_keys <= OTHERS;
+    for (int i = 0; i < COPIED_KEYS && held; i++)
+        held = keys[i].read || !is_member(server, key_number(i));
+    return held;
+}
+
 /* Three heartbeats after a change the set of keys is scanned again. A portion that failed has a long pause.
  */
 static void judge_scanning(const struct wire *w, const struct sent *s)
 {
     uint64_t since_ns = keys_ns > connected_ns ? keys_ns : connected_ns;
     bool may_fail = scenario_has(FAULT_error) || scenario_has(FAULT_memory) || scenario_has(FAULT_broken);
-    if (scanned_ns > since_ns || may_fail || server->other_keys >= SET_MAX)
+    if (scanned_ns > since_ns || may_fail || server->other_keys >= SET_MAX || keys_are_held())
         return;
     if (is_ordinary() && is_settled(keys_ns) && has_keys())
         reject("keys that nobody uses are not looked for", w, s);
@@ -980,6 +1009,7 @@ static void judge(struct wire *w, struct sent *s, const struct command *m, size_
         break;
     case SIZE:
     case INFO_COUNT:
+    case PROBE: /* a key is refused only if there is a catalogue */
     case ASKING:
     case OTHER:
         break;
@@ -1003,6 +1033,7 @@ static void note_growth(void)
 static void add_command(struct wire *w, const struct command *m, size_t bytes)
 {
     struct sent s = sent_of(m);
+    s.kind = s.kind == COUNT && w->last == MEMBERS && check_wanted ? PROBE : s.kind;
     if (w == in_use)
         judge(w, &s, m, bytes);
     else if (!w->is_used)
@@ -1010,7 +1041,7 @@ static void add_command(struct wire *w, const struct command *m, size_t bytes)
     if (w->next - w->first == UNDER_WAY)
         trace_fail("too many commands are under way: connection %u", w->number);
     w->sent[w->next++ % UNDER_WAY] = s;
-    w->last = s.kind == SIZE && w->last == COUNT ? COUNT : s.kind;
+    w->last = s.kind == SIZE && (w->last == COUNT || w->last == PROBE) ? COUNT : s.kind;
     most_due = w == in_use && w->next - w->first > most_due ? (unsigned)(w->next - w->first) : most_due;
     if (w == in_use && w->read >= made_since(w)) /* before or behind it, in the same turn */
         note_growth();
@@ -1080,13 +1111,6 @@ static void allow_own(void)
     own_read = own_count = true;
     own_checks += own_checks < 2;
     pong_turn = 0;
-}
-
-static bool is_member(const struct redis *r, int key)
-{
-    if (key < KEYS)
-        return key_is_member(catalogue_value(&r->catalogue, OBJECT_KEY + key));
-    return key > OTHER_KEYS && key < OTHER_KEYS + r->other_keys && !r->catalogue.lost;
 }
 
 /* A request keeps what is there, unless it fails or has an invalid key, or memory runs out. */

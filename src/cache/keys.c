@@ -1,0 +1,777 @@
+/*
+ * Records of API keys, and the commands and replies that make them; see keys.h.
+ *
+ * The hash of digests is seeded like all others, since the set may contain any 64 hexadecimal digits.
+ */
+#include "cache/keys.h"
+
+#include "base/hash.h"
+#include "cache/fetch.h"
+#include "cache/upstream.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* The limit of checks of a request that are void, or not certain, if the keys change all the time. */
+enum { REPEATS_MAX = 8 };
+
+/* Slots of the table that a search for a record visits, in some microseconds. */
+enum { WALKED_SLOTS = 2048 };
+
+struct key_record {
+    struct list listed; /* in `valid` or in `absent` */
+    struct digest digest;
+    bool is_absent;
+    uint64_t epoch;           /* in which it was made */
+    struct lifetime lifetime; /* none: the record only says that the key is known */
+    int64_t expires;
+    uint32_t used; /* the second of the last use; 0: it was not used */
+    unsigned char name_len;
+    char name[];
+};
+
+/* A key of a check. */
+struct checked_key {
+    struct digest digest;
+    struct key_word word; /* the digest in commands */
+    /* What its replies have said. */
+    struct api_key_info info;
+    bool lacks_info; /* outside of the stream it has none */
+    bool is_member;
+};
+
+/* A check. It is in flight while it expects replies, and then freed. */
+struct key_check {
+    struct keys *keys;
+    bool is_own; /* it has no requests */
+    struct list requests;
+    unsigned sent, replied; /* commands, without those of the probe */
+    bool is_probed;         /* a key is not known: the probe follows */
+    struct probe probe;
+    bool is_lost;    /* a reply was */
+    bool has_error;  /* Redis has refused a command, or it could not be sent */
+    bool is_outside; /* the set may be outside of the stream, so an absence from it is not certain here */
+    uint64_t epoch, mark, sent_ms; /* the epoch of the keys when the first reply came, stream_mark() */
+    struct lifetime lifetime;      /* of all replies */
+    size_t key_count;
+    struct checked_key key[];
+};
+
+/* --- the records --- */
+
+static inline struct key_record *keys_find(const struct keys *k, const struct digest *d)
+{
+    const struct table_slot *slot = table_find(&k->table, digest_hash(d, k->seed));
+    /* not covered: two digests with the same 64-bit hash */
+    while (slot != NULL && memcmp(&((const struct key_record *)slot->entry)->digest, d, sizeof *d) != 0)
+        slot = table_find_next(&k->table, slot);
+    return slot == NULL ? NULL : slot->entry;
+}
+
+/* It counts until the next change of the keys is announced. */
+static inline bool keys_is_current(const struct keys *k, const struct key_record *r)
+{
+    return r != NULL && r->epoch == k->epoch && lifetime_is_tracked(r->lifetime);
+}
+
+static inline bool key_is_expired(int64_t expires)
+{
+    return expires != API_KEY_NEVER && api_key_is_expired(expires, clock_wall_s());
+}
+
+/* Whether the key was valid when it was last checked, and has not expired since. A revoked key may be so. */
+static bool keys_is_known(const struct keys *k, const struct digest *key)
+{
+    const struct key_record *r = keys_find(k, key);
+    return r != NULL && !r->is_absent && !key_is_expired(r->expires);
+}
+
+static struct key_records *keys_list_of(struct keys *k, const struct key_record *r)
+{
+    return r->is_absent ? &k->absent : &k->valid;
+}
+
+static void keys_drop(struct keys *k, struct key_record *r)
+{
+    k->current_count -= !r->is_absent && keys_is_current(k, r);
+    keys_list_of(k, r)->count--;
+    list_remove(&r->listed);
+    table_remove(&k->table, digest_hash(&r->digest, k->seed), r);
+    free(r);
+}
+
+static void keys_drop_first(struct keys *k, struct key_records *of)
+{
+    keys_drop(k, LIST_ENTRY(of->list.next, struct key_record, listed));
+}
+
+/* A key that was never used is displaced before all that were; of the digests that are none, the oldest. */
+static struct key_record *keys_add(struct keys *k, const struct digest *digest, bool is_absent,
+                                   struct span name)
+{
+    struct key_record *r = malloc(sizeof *r + name.len);
+    if (r == NULL)
+        return NULL;
+    *r = (struct key_record){.digest = *digest, .is_absent = is_absent, .name_len = (unsigned char)name.len};
+    if (name.len > 0)
+        memcpy(r->name, name.data, name.len);
+    struct key_records *of = keys_list_of(k, r);
+    if (of->count == of->max)
+        keys_drop_first(k, of);
+    if (table_add(&k->table, digest_hash(digest, k->seed), r) != 0) {
+        free(r);
+        return NULL;
+    }
+    list_append(is_absent ? &of->list : of->list.next, &r->listed);
+    of->count++;
+    return r;
+}
+
+enum auth_result keys_look_up(struct keys *k, const struct digest *digest, uint64_t now_ms,
+                              struct api_key_name *name)
+{
+    struct key_record *r = keys_find(k, digest);
+    api_key_name_clear(name);
+    if (r == NULL || r->epoch != k->epoch || now_ms >= r->lifetime.until_ms)
+        return AUTH_RESULT_UNKNOWN;
+    if (r->is_absent)
+        return AUTH_RESULT_INVALID;
+    if (r->used != k->second) {
+        r->used = k->second;
+        list_remove(&r->listed);
+        list_append(&k->valid.list, &r->listed);
+    }
+    api_key_name_set(name, (struct span){r->name, r->name_len});
+    return key_is_expired(r->expires) ? AUTH_RESULT_INVALID : AUTH_RESULT_VALID;
+}
+
+/*
+ * Redis says that the key is valid. If that contradicts a current record, the invalidation is still to come,
+ * or was lost. With LIFETIME_NONE the key is known, and its record does not count.
+ */
+static void keys_keep_valid(struct keys *k, const struct checked_key *key, struct lifetime lifetime)
+{
+    struct span name = api_key_name_span(&key->info.name);
+    struct key_record *r = keys_find(k, &key->digest);
+    bool was_current = keys_is_current(k, r);
+    if (was_current && !lifetime_is_tracked(lifetime))
+        return;
+    bool is_named = r != NULL && !r->is_absent && span_equal((struct span){r->name, r->name_len}, name);
+    k->differences += was_current && k->differences == 0 && (!is_named || r->expires != key->info.expires);
+    if (r != NULL && !is_named) {
+        keys_drop(k, r);
+        r = NULL;
+    }
+    if (r == NULL)
+        r = keys_add(k, &key->digest, false, name);
+    if (r == NULL)
+        return;
+    k->current_count -= keys_is_current(k, r);
+    r->epoch = k->epoch;
+    r->lifetime = lifetime;
+    r->expires = key->info.expires;
+    k->current_count += keys_is_current(k, r);
+}
+
+/* Redis says that the key is no member; see keys_keep_valid. */
+static void keys_forget_valid(struct keys *k, const struct digest *digest)
+{
+    struct key_record *r = keys_find(k, digest);
+    if (r == NULL || r->is_absent)
+        return;
+    if (keys_is_current(k, r))
+        k->differences += k->differences == 0;
+    else
+        keys_drop(k, r);
+}
+
+/* It is certain that the key is no member, and the next change of the set will be announced. */
+static void keys_keep_absent(struct keys *k, const struct digest *digest)
+{
+    struct key_record *r = keys_find(k, digest);
+    if (r == NULL)
+        r = keys_add(k, digest, true, SPAN_ABSENT);
+    if (r == NULL || !r->is_absent)
+        return;
+    r->epoch = k->epoch;
+    r->lifetime = LIFETIME_TRACKED;
+}
+
+static void keys_report_untracked(struct keys *k, const char *reason)
+{
+    if (log_reason_is_due(&k->reasons, reason, clock_now_ms()))
+        log_text(LOG_WARN, "the API key set is not in memory: each key is checked in redis", "reason",
+                 reason);
+}
+
+/* --- requests --- */
+
+static struct cache_request *keys_request_of(struct list *link)
+{
+    return LIST_ENTRY(link, struct cache_request, checking);
+}
+
+static const struct cache_result KEY_INVALID = {.status = CACHE_KEY_INVALID};
+static const struct cache_result UNAVAILABLE = {.status = CACHE_UNAVAILABLE};
+
+/* Without a result the request is looked up again: its key is known, or cannot be checked now. */
+static void keys_end(struct keys *k, struct cache_request *request, const struct cache_result *result)
+{
+    list_remove(&request->checking);
+    k->parts->checked(k->parts->arg, request, result);
+}
+
+static struct list *keys_queue_of(struct keys *k, const struct cache_request *request)
+{
+    return keys_is_known(k, &request->query.key) ? &k->known : &k->unknown;
+}
+
+/* The request waits for another check, ahead of the others. */
+static void keys_repeat(struct keys *k, struct cache_request *request)
+{
+    list_remove(&request->checking);
+    list_append(keys_queue_of(k, request)->next, &request->checking);
+}
+
+/* --- a check: sending --- */
+
+static struct key_check *key_check_new(struct keys *k, size_t room)
+{
+    struct key_check *c = malloc(sizeof *c + room * sizeof c->key[0]);
+    if (c == NULL)
+        return NULL;
+    *c = (struct key_check){.keys = k, .lifetime = LIFETIME_TRACKED};
+    list_init(&c->requests);
+    return c;
+}
+
+static void key_check_add(struct key_check *c, const struct digest *key)
+{
+    struct checked_key *k = &c->key[c->key_count++];
+    k->digest = *key;
+    commands_key_word(key, &k->word);
+}
+
+static void key_check_send_command(struct key_check *c, const struct buf *command, redis_reply_fn fn)
+{
+    const struct cache_parts *parts = c->keys->parts;
+    unsigned how = c->is_own ? REDIS_SEND_STREAM_ONLY : 0;
+    c->has_error = c->has_error || redis_session_send(parts->session, command, how, fn, c) != 0;
+    c->sent += !c->has_error;
+    metric_add(&parts->metrics->redis_commands_total, !c->has_error && !c->is_own);
+}
+
+static const struct buf *key_check_compose(struct key_check *c, const struct buf *begun)
+{
+    for (size_t i = 0; i < c->key_count; i++)
+        commands_add_key(c->keys->parts->commands, &c->key[i].word);
+    return begun;
+}
+
+/*
+ * Reads the data of requests whose keys are known. If the cache is fresh, it may have the data, or read it
+ * for others too.
+ */
+static void key_check_read_data(struct key_check *c)
+{
+    const struct cache_parts *parts = c->keys->parts;
+    if (stream_freshness(parts->stream, c->sent_ms) == FRESHNESS_FRESH)
+        return;
+    for (struct list *at = c->requests.next; at != &c->requests; at = at->next) {
+        struct cache_request *request = keys_request_of(at);
+        const struct cache_query *q = &request->query;
+        bool is_read = q->type != QUERY_AUTH_ONLY && keys_is_known(c->keys, &q->key) &&
+                       list_empty(&request->waiting) && fetches_have_room(parts->fetches) &&
+                       fetch_begin(parts->fetches, q, false, &request->waiting) != NULL;
+        request->key_state = is_read ? REQUEST_KEY_PENDING : request->key_state;
+    }
+}
+
+static void key_check_on_info_count(void *arg, const struct redis_reply *reply, enum redis_origin origin);
+static void key_check_on_infos(void *arg, const struct redis_reply *reply, enum redis_origin origin);
+static void key_check_on_members(void *arg, const struct redis_reply *reply, enum redis_origin origin);
+static void key_check_on_probed(struct probe *probe);
+
+/* Returns whether the check is in flight. Otherwise it is over. */
+static bool key_check_send(struct key_check *c)
+{
+    const struct cache_parts *parts = c->keys->parts;
+    struct commands *commands = parts->commands;
+    c->mark = stream_mark(parts->stream);
+    c->epoch = c->keys->epoch;
+    c->sent_ms = clock_boot_ms();
+    if (parts->stream->absences_untracked)
+        key_check_send_command(c, commands_info_count(commands), key_check_on_info_count);
+    key_check_send_command(c, key_check_compose(c, commands_begin_infos(commands, c->key_count)),
+                           key_check_on_infos);
+    key_check_send_command(c, key_check_compose(c, commands_begin_members(commands, c->key_count)),
+                           key_check_on_members);
+    if (c->is_probed && !c->has_error)
+        probe_send(&c->probe, parts->upstream, key_check_on_probed);
+    if (!c->is_own && !c->has_error)
+        key_check_read_data(c);
+    return c->sent > 0;
+}
+
+/* --- a check: replies --- */
+
+/* The epoch of the keys counts from the first reply, unless the replies may come in another order. */
+static void key_check_note_reply(struct key_check *c, enum redis_origin origin)
+{
+    assert(c->replied < c->sent);
+    if (c->replied++ == 0 && origin == REDIS_ORIGIN_STREAM)
+        c->epoch = c->keys->epoch;
+}
+
+/* Returns whether the reply has data: a list with an element for each key. */
+static bool key_check_accept(struct key_check *c, const struct redis_reply *reply, enum redis_origin origin)
+{
+    const struct cache_parts *parts = c->keys->parts;
+    if (reply == NULL) {
+        c->is_lost = true;
+        return false;
+    }
+    bool is_stream = origin == REDIS_ORIGIN_STREAM;
+    c->lifetime = lifetime_of_both(c->lifetime, is_stream ? stream_lifetime(parts->stream, NULL, c->sent_ms)
+                                                          : LIFETIME_NONE);
+    bool is_list = reply->type == REPLY_ARRAY && reply->elements == c->key_count;
+    if (reply->type == REPLY_ERROR && !c->is_own)
+        value_reports_error(parts->reports, reply);
+    c->has_error = c->has_error || !is_list;
+    return is_list;
+}
+
+static void key_check_end(struct key_check *c);
+
+static void key_check_proceed(struct key_check *c)
+{
+    if (c->replied == c->sent && c->probe.due == 0)
+        key_check_end(c);
+}
+
+/* The number of infos shows whether their hash exists. A list without any info may be of keys without one. */
+static void key_check_on_info_count(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct key_check *c = arg;
+    key_check_note_reply(c, origin);
+    c->is_lost = c->is_lost || reply == NULL;
+    bool exists = reply != NULL && reply->type == REPLY_INTEGER && reply->integer > 0;
+    if (!exists)
+        c->lifetime = LIFETIME_NONE;
+    if (!exists && reply != NULL && stream_may_store(c->keys->parts->stream))
+        keys_report_untracked(c->keys, reply->type == REPLY_ERROR
+                                           ? reply->str
+                                           : "it may not be cached: " REDIS_SESSION_ABSENCES_UNTRACKED
+                                             " the set and the infos have to exist");
+    key_check_proceed(c);
+}
+
+/* The info of a key is nil or a text. False for any other reply. */
+static bool key_check_read_info(struct key_check *c, struct checked_key *k, const struct redis_reply *info)
+{
+    k->info = API_KEY_INFO_NONE;
+    if (info->type == REPLY_NIL)
+        return true;
+    if (info->type != REPLY_STRING)
+        return false;
+    if ((api_key_info_parse(reply_text(info), &k->info) & ~(unsigned)API_KEY_FAULT_ISSUED) != 0)
+        value_reports_key_info(c->keys->parts->reports, &k->digest);
+    return true;
+}
+
+static void key_check_on_infos(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct key_check *c = arg;
+    key_check_note_reply(c, origin);
+    if (key_check_accept(c, reply, origin)) {
+        const struct redis_reply *info = reply_first(reply);
+        for (size_t i = 0; i < c->key_count; i++, info++) { /* an array ends it */
+            struct checked_key *k = &c->key[i];
+            k->lacks_info = origin == REDIS_ORIGIN_OUTSIDE && info->type == REPLY_NIL;
+            c->has_error = c->has_error || !key_check_read_info(c, k, info);
+        }
+    }
+    key_check_proceed(c);
+}
+
+static void key_check_on_members(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct key_check *c = arg;
+    c->replied++;
+    c->is_outside = origin == REDIS_ORIGIN_OUTSIDE;
+    if (key_check_accept(c, reply, origin)) {
+        const struct redis_reply *member = reply_first(reply);
+        for (size_t i = 0; i < c->key_count; i++, member++) {
+            c->has_error = c->has_error || member->type != REPLY_INTEGER;
+            c->key[i].is_member = member->integer == 1;
+        }
+    }
+    key_check_proceed(c);
+}
+
+static void key_check_on_probed(struct probe *probe)
+{
+    key_check_proceed((struct key_check *)(void *)((char *)probe - offsetof(struct key_check, probe)));
+}
+
+/* --- a check: its end --- */
+
+/*
+ * The infos may be older than the membership: a change was announced since they came. Or everything was
+ * invalidated.
+ */
+static bool key_check_is_void(const struct key_check *c)
+{
+    return c->epoch != c->keys->epoch || c->keys->parts->stream->flush_pending;
+}
+
+/* Keeps what was found, without memory less. A valid key is held even if it may not be cached. */
+static void key_check_keep(struct key_check *c)
+{
+    bool is_void = key_check_is_void(c);
+    for (size_t i = 0; i < c->key_count; i++) {
+        const struct checked_key *key = &c->key[i];
+        if (key->is_member)
+            keys_keep_valid(c->keys, key, is_void ? LIFETIME_NONE : c->lifetime);
+        else if (!is_void && !c->is_outside)
+            keys_forget_valid(c->keys, &key->digest);
+    }
+}
+
+/*
+ * Whether what was found about the key is certain. A tracking table that is too small makes each check void.
+ * An info that another node lacks may be one that it has given back; or the key had expired, and was revoked
+ * after the set was read, so without its info it would be valid. Such a lack, and an absence, must be found
+ * twice in a row, unless the stream makes it certain at once.
+ */
+static bool key_check_is_certain(const struct key_check *c, const struct checked_key *key,
+                                 struct cache_request *request)
+{
+    enum request_finding finding = key->is_member ? REQUEST_FINDING_INFO : REQUEST_FINDING_ABSENT;
+    bool is_same = request->finding == finding;
+    request->finding = finding;
+    if (key_check_is_void(c)) {
+        request->finding = REQUEST_FINDING_NONE;
+        return false;
+    }
+    if (key->is_member)
+        return is_same || !key->lacks_info;
+    return stream_is_certain(c->keys->parts->stream, c->mark, is_same, !c->is_outside);
+}
+
+/* The record of the key, if there is one, is used. */
+static void key_check_accept_key(struct key_check *c, const struct checked_key *key,
+                                 struct cache_request *request)
+{
+    if (!lifetime_is_none(c->lifetime))
+        (void)keys_look_up(c->keys, &key->digest, clock_boot_ms(), &request->key_name);
+    request->key_name = key->info.name;
+    bool is_valid = !key_is_expired(key->info.expires);
+    request->key_state = is_valid ? REQUEST_KEY_VALID : request->key_state;
+    keys_end(c->keys, request, is_valid ? NULL : &KEY_INVALID);
+}
+
+/*
+ * What the check has found decides about the request, or it waits for another one. A denial counts only with
+ * a catalogue: it is repeated with a probe, or until the ordinary check has ended the connection.
+ */
+static void key_check_settle(struct key_check *c, struct cache_request *request)
+{
+    struct keys *k = c->keys;
+    const struct checked_key *key = &c->key[request->checked_at];
+    enum catalogue_state state = key->is_member ? CATALOGUE_PRESENT : c->probe.state;
+    bool is_certain = state == CATALOGUE_PRESENT && key_check_is_certain(c, key, request);
+    bool decides = is_certain || (state == CATALOGUE_PRESENT && request->repeats++ == REPEATS_MAX);
+    if (!key->is_member)
+        list_remove(&request->waiting); /* what was read for it causes no error */
+    if (is_certain && !key->is_member && !c->is_outside && stream_announces_keys(k->parts->stream))
+        keys_keep_absent(k, &key->digest);
+    if (state == CATALOGUE_UNKNOWN)
+        keys_end(k, request, &UNAVAILABLE);
+    else if (!decides)
+        keys_repeat(k, request);
+    else if (key->is_member)
+        key_check_accept_key(c, key, request);
+    else
+        keys_end(k, request, &KEY_INVALID);
+}
+
+static void keys_proceed(struct keys *k);
+
+/* The requests of a check that was lost are looked up again, or checked again. */
+static void key_check_end(struct key_check *c)
+{
+    struct keys *k = c->keys;
+    bool is_whole = !c->is_lost && !c->has_error;
+    if (is_whole)
+        key_check_keep(c);
+    if (c->is_own)
+        k->is_refreshing = false;
+    else
+        k->in_flight--;
+    k->refresh_due |= c->is_own && (!is_whole || key_check_is_void(c));
+    if (c->probe.state == CATALOGUE_MISSING)
+        upstream_check_catalogue(k->parts->upstream);
+    while (!list_empty(&c->requests)) {
+        struct cache_request *request = keys_request_of(c->requests.next);
+        if (c->is_lost)
+            keys_repeat(k, request);
+        else if (c->has_error)
+            keys_end(k, request, &UNAVAILABLE);
+        else
+            key_check_settle(c, request);
+    }
+    free(c);
+    keys_proceed(k);
+}
+
+/* --- checks for requests --- */
+
+/* The requests that wait, as far as one check has room for them. */
+static size_t keys_count_waiting(const struct keys *k)
+{
+    size_t count = 0;
+    for (const struct list *at = k->known.next; at != &k->known && count < KEYS_CHECKED; at = at->next)
+        count++;
+    for (const struct list *at = k->unknown.next; at != &k->unknown && count < KEYS_CHECKED; at = at->next)
+        count++;
+    return count;
+}
+
+static bool keys_may_check(const struct keys *k, size_t waiting)
+{
+    bool is_each_checked = !list_empty(&k->known) && !stream_may_store(k->parts->stream);
+    if (waiting == 0 || k->in_flight == 0)
+        return waiting > 0;
+    return k->in_flight < KEYS_CHECKS && (is_each_checked || waiting == KEYS_CHECKED);
+}
+
+static void key_check_take(struct key_check *c, struct cache_request *request)
+{
+    size_t at = 0;
+    while (at < c->key_count &&
+           memcmp(&c->key[at].digest, &request->query.key, sizeof request->query.key) != 0)
+        at++;
+    if (at == c->key_count)
+        key_check_add(c, &request->query.key);
+    request->checked_at = (unsigned char)at;
+    list_remove(&request->checking);
+    list_append(&c->requests, &request->checking);
+}
+
+static bool keys_begin_check(struct keys *k, size_t waiting)
+{
+    struct key_check *c = key_check_new(k, waiting);
+    if (c == NULL)
+        return false;
+    while (waiting-- > 0) {
+        bool is_known = !list_empty(&k->known);
+        c->is_probed |= !is_known;
+        key_check_take(c, keys_request_of(is_known ? k->known.next : k->unknown.next));
+    }
+    if (key_check_send(c)) {
+        k->in_flight++;
+        return true;
+    }
+    while (!list_empty(&c->requests))
+        keys_repeat(k, keys_request_of(c->requests.prev));
+    free(c);
+    return false;
+}
+
+/* What cannot be sent waits for the next event. Calls no callback: a request may have begun to wait just now.
+ */
+static void keys_run_requests(struct keys *k)
+{
+    size_t waiting = 0;
+    while (k->parts->stream->connected && keys_may_check(k, waiting = keys_count_waiting(k)))
+        if (!keys_begin_check(k, waiting))
+            return;
+}
+
+/* --- what the worker checks for itself --- */
+
+/* At the end of the table the earliest expiry of all keys in it is known. */
+static void keys_walk(struct keys *k, struct key_check *c)
+{
+    int64_t now = clock_wall_s();
+    bool ended = false;
+    for (int i = 0; i < KEYS_WALKED && !ended; i++) {
+        size_t before = k->walk;
+        const struct key_record *r = table_walk(&k->table, &k->walk, WALKED_SLOTS);
+        ended = k->walk <= before;
+        if (r == NULL || (r->is_absent && !keys_is_current(k, r)))
+            continue;
+        key_check_add(c, &r->digest);
+        if (!r->is_absent && r->expires < k->next_expiry && !api_key_is_expired(r->expires, now))
+            k->next_expiry = r->expires;
+    }
+    if (!ended)
+        return;
+    metric_set(&k->parts->metrics->api_key_next_expiry_timestamp_seconds,
+               k->next_expiry != API_KEY_NEVER ? (uint64_t)k->next_expiry : 0);
+    k->next_expiry = API_KEY_NEVER;
+}
+
+/* The keys used last, the next records, and of `members` (SSCAN, or NULL) those without a current record. */
+static void keys_refresh(struct keys *k, const struct redis_reply *members)
+{
+    struct key_check *c = key_check_new(k, KEYS_CHECKED);
+    if (c == NULL)
+        return;
+    c->is_own = true;
+    for (struct list *at = k->valid.list.prev; at != &k->valid.list; at = at->prev) {
+        const struct key_record *r = LIST_ENTRY(at, struct key_record, listed);
+        if (r->used == 0 || c->key_count == KEYS_RECENT)
+            break;
+        key_check_add(c, &r->digest);
+    }
+    keys_walk(k, c);
+    const struct redis_reply *member = members == NULL ? NULL : reply_first(members);
+    for (size_t i = 0; member != NULL && i < members->elements && c->key_count < KEYS_CHECKED; i++) {
+        struct digest d;
+        bool valid = digest_from_hex(reply_text(member), &d);
+        metric_add(&k->parts->metrics->invalid_values_total, !valid);
+        if (valid && !keys_is_current(k, keys_find(k, &d)))
+            key_check_add(c, &d);
+        member = reply_next(member);
+    }
+    k->is_refreshing = c->key_count > 0 && key_check_send(c);
+    if (!k->is_refreshing)
+        free(c);
+}
+
+/* Reads the cursor. Returns the members, or NULL for an unexpected reply. */
+static const struct redis_reply *keys_read_portion(struct keys *k, const struct redis_reply *reply)
+{
+    if (reply->type != REPLY_ARRAY || reply->elements != 2)
+        return NULL;
+    const struct redis_reply *cursor = reply_first(reply);
+    const struct redis_reply *members = reply_next(cursor);
+    if (cursor->type != REPLY_STRING || cursor->len > KEYS_CURSOR_MAX || members->type != REPLY_ARRAY)
+        return NULL;
+    memcpy(k->cursor, cursor->str, cursor->len);
+    k->cursor[cursor->len] = '\0';
+    return members;
+}
+
+/* The members are only proposals. So it does not matter when the portion was read. */
+static void keys_on_portion(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct keys *k = arg;
+    (void)origin; /* always the stream */
+    assert(k->is_refreshing);
+    k->is_refreshing = false;
+    if (reply == NULL)
+        return;
+    const struct redis_reply *members = keys_read_portion(k, reply);
+    if (members == NULL)
+        keys_report_untracked(k, reply->type == REPLY_ERROR ? reply->str : "unexpected reply");
+    keys_refresh(k, members);
+}
+
+/* Whether SSCAN was sent. A set of which each member has a current record is not scanned. */
+static bool keys_scan(struct keys *k)
+{
+    const struct cache_parts *parts = k->parts;
+    int64_t size = stream_key_count(parts->stream);
+    if (size > KEYS_SCANNED_MAX)
+        keys_report_untracked(k, "it has too many keys");
+    if (size > KEYS_SCANNED_MAX || size <= (int64_t)k->current_count)
+        return false;
+    const struct buf *command = commands_scan(parts->commands, k->cursor, KEYS_PORTION);
+    return redis_session_send(parts->session, command, REDIS_SEND_STREAM_ONLY, keys_on_portion, k) == 0;
+}
+
+static void keys_run(struct keys *k)
+{
+    uint64_t now = clock_now_ms();
+    bool may_read = stream_may_store(k->parts->stream) && !k->is_refreshing;
+    if (may_read && k->audit_due) {
+        k->audit_due = k->refresh_due = false;
+        k->is_refreshing = keys_scan(k);
+        if (!k->is_refreshing)
+            keys_refresh(k, NULL);
+    } else if (may_read && k->refresh_due && now >= k->refresh_ms) {
+        k->refresh_due = false;
+        k->refresh_ms = now + KEYS_REFRESH_INTERVAL_MS;
+        keys_refresh(k, NULL);
+    }
+    keys_run_requests(k);
+}
+
+/* --- events --- */
+
+/* Requests at the head whose keys were settled meanwhile need no check, and no others without a connection.
+ */
+static void keys_take_settled(struct keys *k, struct list *queue, struct list *ended)
+{
+    while (!list_empty(queue)) {
+        struct cache_request *request = keys_request_of(queue->next);
+        if (k->parts->stream->connected && !keys_is_current(k, keys_find(k, &request->query.key)))
+            return;
+        list_remove(&request->checking);
+        list_append(ended, &request->checking);
+    }
+}
+
+/* Sends what is due, and ends the requests that need not wait any longer. */
+static void keys_proceed(struct keys *k)
+{
+    struct list ended;
+    list_init(&ended);
+    keys_take_settled(k, &k->known, &ended);
+    keys_take_settled(k, &k->unknown, &ended);
+    keys_run(k);
+    while (!list_empty(&ended))
+        keys_end(k, keys_request_of(ended.next), NULL);
+}
+
+void keys_wait(struct keys *k, struct cache_request *request)
+{
+    list_append(keys_queue_of(k, request), &request->checking);
+    keys_run_requests(k);
+}
+
+/*
+ * If keys cannot be checked any more, the next event ends the requests. Here the invalidation is not
+ * completely applied yet.
+ */
+void keys_invalidate(struct keys *k)
+{
+    k->epoch++;
+    k->current_count = 0;
+    k->differences = 0;
+    k->refresh_due = true;
+    keys_run(k);
+}
+
+void keys_heartbeat(struct keys *k)
+{
+    k->second++;
+    k->audit_due = true;
+    keys_proceed(k);
+}
+
+/* --- beginning and end --- */
+
+void keys_init(struct keys *k, const struct cache_parts *parts)
+{
+    *k = (struct keys){.parts = parts, .epoch = 1, .second = 1, .next_expiry = API_KEY_NEVER, .cursor = "0"};
+    k->valid.max = KEYS_VALID_MAX;
+    k->absent.max = KEYS_ABSENT_MAX;
+    list_init(&k->valid.list);
+    list_init(&k->absent.list);
+    list_init(&k->known);
+    list_init(&k->unknown);
+    k->seed = random_seed(k);
+}
+
+void keys_fini(struct keys *k)
+{
+    while (k->valid.count > 0)
+        keys_drop_first(k, &k->valid);
+    while (k->absent.count > 0)
+        keys_drop_first(k, &k->absent);
+    table_clear(&k->table);
+}

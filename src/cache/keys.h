@@ -1,0 +1,140 @@
+/*
+ * The API keys of a worker: records of what Redis has said of them, and the checks that make these records.
+ *
+ * A record says of a digest that it is a key, with its name and expiry, or that it is none. An invalidation
+ * says that the set of keys, or the hash of their infos (model/api_key.h), has changed, but not which member.
+ * So each invalidation begins an epoch, and a record counts only in the epoch in which it was made. Records
+ * of keys stay beyond it: these keys are `known`, are checked before others, and their data may be read
+ * together with them. Where Redis does not track what is read, a record counts for the lifetime of the reply.
+ *
+ * A check is of up to KEYS_CHECKED keys. It sends HMGET of their infos and SMISMEMBER of the set, and before
+ * them HLEN of the infos if an absence may be untracked (stream.h). The membership is read last, so that a
+ * key is refused that is revoked in between together with its expiry. If a key is not known, a probe for a
+ * catalogue follows in the same write (upstream.h): without a catalogue no key is refused. An invalidation
+ * between the replies makes the check void. What it finds is kept as long as the replies may be cached. The
+ * requests that waited when it was sent have their result in any case, also where nothing may be cached.
+ *
+ * One check begins with whatever waits. While it is in flight, requests are collected, and further checks
+ * begin only with KEYS_CHECKED requests. So a request shares its check with others where there are many. Each
+ * check takes the requests with known keys first, so no number of others delays these by more than one.
+ * Where nothing may be cached each known key waits for a check, so further checks begin at once for these.
+ * Unless the cache is fresh, the data of a known key is read behind its check, in the same write.
+ *
+ * The worker's own check reads again the keys used last, the next records of the table, and members of the
+ * set that have no current record. It is made when the keys have changed, so that keys in use are valid in an
+ * outage, at most once per second; and with each heartbeat, for the audit (audit.h). Those members are found
+ * by SSCAN, a portion per heartbeat, which costs Redis the same however large the set is and however often it
+ * changes.
+ *
+ * Invariant: the `checking` of a request is in `known`, in `unknown`, in a check in flight, or in no list. A
+ * key without a current record must be checked in Redis.
+ *
+ * Expiries are compared with the wall clock at each use. A key whose expiry cannot be parsed is refused. The
+ * time of a look-up depends on the digest, which a client cannot choose, and not on the key.
+ */
+#ifndef CACHE_KEYS_H
+#define CACHE_KEYS_H
+
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/log.h"
+#include "base/table.h"
+#include "cache/parts.h"
+
+/*
+ *   - KEYS_VALID_MAX, KEYS_ABSENT_MAX: the records of keys, and of digests that are none. They have limits of
+ *     their own, so these displace no key
+ *   - KEYS_SCANNED_MAX: the largest set that is scanned
+ *   - KEYS_RECENT, KEYS_WALKED: the keys used last, and the next records, in the worker's own check
+ *   - KEYS_CHECKED: keys of one check, and requests of one
+ *   - KEYS_CHECKS: checks for requests that may be in flight
+ *   - KEYS_PORTION: members that are requested with one portion; Redis may return more
+ *
+ * A portion takes at most 100 us of Redis, and so does a check.
+ */
+enum {
+    KEYS_VALID_MAX = 125000,
+    KEYS_ABSENT_MAX = 1024,
+    KEYS_SCANNED_MAX = 100000,
+    KEYS_RECENT = 24,
+    KEYS_WALKED = 16,
+    KEYS_CHECKED = 64,
+    KEYS_CHECKS = 9,
+    KEYS_PORTION = 24,
+    KEYS_CURSOR_MAX = 20
+};
+
+/* The minimum interval of the worker's own checks after changes. */
+enum { KEYS_REFRESH_INTERVAL_MS = 1000 };
+
+enum auth_result { AUTH_RESULT_UNKNOWN, AUTH_RESULT_VALID, AUTH_RESULT_INVALID };
+
+struct key_record;
+
+/* Records of one kind, the one to be displaced next first. */
+struct key_records {
+    struct list list;
+    size_t count, max;
+};
+
+/* Embedded in the cache; private to keys.c. */
+struct keys {
+    const struct cache_parts *parts;
+
+    /* The records. */
+    struct table table;        /* of all of them, by the hash of their digests */
+    struct key_records valid;  /* keys in the order of use */
+    struct key_records absent; /* digests that are none */
+    uint64_t seed;
+    uint64_t epoch;       /* grows with each change of the set or of the infos, from 1 */
+    size_t current_count; /* current records of keys */
+    uint32_t second;      /* counts heartbeats: the order of use changes once in each */
+    unsigned differences; /* seconds since Redis has contradicted a current record, and 1; 0: it has not */
+
+    /* Requests that wait for a check, and the checks of requests in flight. */
+    struct list known, unknown;
+    unsigned in_flight;
+
+    /* What the worker checks for itself. */
+    bool is_refreshing;               /* its own check is in flight, or SSCAN */
+    bool audit_due;                   /* there was a heartbeat */
+    bool refresh_due;                 /* the keys have changed */
+    uint64_t refresh_ms;              /* monotonic; changes cause no check before */
+    size_t walk;                      /* cursor of the table */
+    int64_t next_expiry;              /* the earliest that was found since the beginning of the table */
+    char cursor[KEYS_CURSOR_MAX + 1]; /* of the next SSCAN */
+    struct log_reasons reasons;       /* why the set is not scanned, or what is checked is not kept */
+};
+
+void keys_init(struct keys *k, const struct cache_parts *parts);
+void keys_fini(struct keys *k);
+
+/*
+ * Whether the key is valid now, as far as it is known. *name becomes its name, even if it has expired.
+ * `now_ms` is by the boot clock.
+ */
+enum auth_result keys_look_up(struct keys *k, const struct digest *digest, uint64_t now_ms,
+                              struct api_key_name *name);
+
+/*
+ * Adds a request, by `checking`; there must be a connection. The end is told from the loop (parts.checked),
+ * and the request may leave at any time.
+ */
+void keys_wait(struct keys *k, struct cache_request *request);
+
+/* The set or the infos have changed, or may have: no record counts any more. */
+void keys_invalidate(struct keys *k);
+
+/* To be called every second. */
+void keys_heartbeat(struct keys *k);
+
+/*
+ * To be called every second. Whether Redis has contradicted a record before the last call, and the keys have
+ * not changed since.
+ */
+static inline bool keys_are_wrong(struct keys *k)
+{
+    return k->differences > 0 && k->differences++ > 1;
+}
+
+#endif
