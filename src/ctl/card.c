@@ -27,27 +27,20 @@ static char *card_write_json(struct card_reader *r, const yyjson_val *value, siz
     return text;
 }
 
-/* Names the value, as JSON. */
-static void card_refuse_value(struct card_reader *r, struct span field, const yyjson_val *value,
-                              const char *expected)
+const char *card_check_value(const struct link_hosts *hosts, enum channel_field f, struct span text,
+                             struct buf *scratch)
 {
-    size_t length = 0;
-    char *text = card_write_json(r, value, &length);
-    if (text != NULL)
-        card_refuse(r, "%s: %s is not %s", EXCERPT(field), EXCERPT((struct span){text, length}), expected);
-    free(text);
-}
-
-/* What the value of a field should be. */
-static const char *card_expected(enum channel_field f)
-{
-    static const char *const expected[] = {[CHANNEL_TEXT] = "a string or null",
-                                           [CHANNEL_INTEGER] = "a 64-bit integer or null",
-                                           [CHANNEL_FLAG] = "0, 1 or null",
-                                           [CHANNEL_DATETIME] = "a date and time YYYY-MM-DDTHH:MM:SS or null",
+    static const char *const problems[] = {[CHANNEL_TEXT] = "is not text in UTF-8",
+                                           [CHANNEL_INTEGER] = "is not a 64-bit integer",
+                                           [CHANNEL_FLAG] = "is not 0 or 1",
+                                           [CHANNEL_DATETIME] = "is not a date and time YYYY-MM-DDTHH:MM:SS",
                                            [CHANNEL_HISTORY] =
-                                               "an object of YYYY-MM-DD dates and 64-bit integers, or null"};
-    return f == CHANNEL_FIELD_max_channel_id ? "a 64-bit integer" : expected[channel_field_type(f)];
+                                               "is not an object of dates YYYY-MM-DD and 64-bit integers"};
+    enum channel_type type = channel_field_type(f);
+    if (text.data == NULL || !channel_value_is_valid(f, text, scratch) ||
+        (type == CHANNEL_TEXT && !utf8_valid(text)))
+        return problems[type];
+    return f != CHANNEL_FIELD_link || link_is_stored_shape(hosts, text) ? NULL : CARD_INVALID_LINK;
 }
 
 /* The text that is stored for a value; absent if the value has another type than those of its field. A
@@ -66,25 +59,22 @@ static struct span card_text_of(struct card_reader *r, enum channel_field f, yyj
     return (struct span){r->history, length};
 }
 
-/* Reads a value, which is valid if channeld, and this program, would parse it in Redis. */
 static void card_read_value(struct card_reader *r, struct card *card, enum channel_field f, yyjson_val *value)
 {
-    char link[EXCERPT_MAX];
-    const char *expected = card_expected(f);
+    size_t length = 0;
     struct span text = card_text_of(r, f, value);
-    bool is_valid = text.data != NULL && channel_value_is_valid(f, text, &r->scratch);
-    if (is_valid && f == CHANNEL_FIELD_link && !link_is_stored_shape(r->hosts, text)) {
-        (void)snprintf(link, sizeof link, "https://%.*s/<slug> (of at most %d bytes; --channel-host) or null",
-                       (int)r->hosts->channel_host.len, r->hosts->channel_host.data, LINK_SLUG_MAX);
-        expected = link;
-        is_valid = false;
-    }
-    if (is_valid)
+    const char *problem = card_check_value(r->hosts, f, text, &r->scratch);
+    if (problem == NULL) {
         card->row.value[f] = text;
-    else if (!r->is_out_of_memory && buf_error(&r->scratch) == 0)
-        card_refuse_value(r, channel_field_name(f), value, expected);
-    if (is_valid && f == CHANNEL_FIELD_max_channel_id)
-        card->has_id = parse_int64(text, &card->id) == 0;
+        if (f == CHANNEL_FIELD_max_channel_id)
+            card->has_id = parse_int64(text, &card->id) == 0;
+    } else if (!r->is_out_of_memory && buf_error(&r->scratch) == 0) {
+        char *json = card_write_json(r, value, &length);
+        if (json != NULL)
+            card_refuse(r, "%s: %s %s", channel_field_name(f).data, EXCERPT((struct span){json, length}),
+                        problem);
+        free(json);
+    }
 }
 
 static int card_find_field(struct span name)

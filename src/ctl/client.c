@@ -105,6 +105,15 @@ const struct redis_reply *client_receive(struct client *c)
     return client_refuse_error(c, redis_client_receive(c->redis));
 }
 
+const struct redis_reply *client_receive_of(struct client *c, struct span key, const char *type)
+{
+    const struct redis_reply *reply = client_receive_or_wrongtype(c);
+    if (!reply_is_wrongtype(reply))
+        return reply;
+    (void)client_fail(c, "%s in Redis is not %s: channelctl verify says what to do", EXCERPT(key), type);
+    return &NIL;
+}
+
 int64_t client_receive_integer(struct client *c)
 {
     const struct redis_reply *reply = client_receive(c);
@@ -205,75 +214,59 @@ static const char *client_describe(const struct client *c, struct buf *out)
     return buf_message(out);
 }
 
-/*
- * Reads the data of the command. A server that loads its data accepts connections, but rejects reads. Any
- * other error is left to the command.
- */
-static int client_try_read(struct client *c, enum client_subject subject)
+/* A node of a cluster that is not ready accepts connections, but rejects reads. Any other error is left to
+ * the command. */
+static int client_try_read(struct client *c)
 {
-    if (subject == CLIENT_CATALOGUE)
-        CLIENT_SEND(c, SPAN("ZCARD"), c->index);
-    else
-        CLIENT_SEND(c, SPAN("TYPE"), c->api_keys);
+    CLIENT_SEND(c, SPAN("TYPE"), c->index);
     const struct redis_reply *reply = redis_client_receive(c->redis);
     if (reply->type == REPLY_ERROR && redis_server_is_unavailable(span_of(reply->str)))
         return client_fail(c, "Redis refused: %s", reply->str);
     return client_status(c);
 }
 
-static int client_attempt(struct client *c, enum client_subject subject, uint64_t end_ms)
+static int client_attempt(struct client *c, uint64_t end_ms)
 {
     uint64_t now_ms = clock_now_ms();
     uint64_t left_ms = end_ms > now_ms ? end_ms - now_ms : 0;
     int err = redis_client_connect(c->redis, (int)MIN(MAX(left_ms, ATTEMPT_MIN_MS), ATTEMPT_MAX_MS));
-    return err == 0 ? client_try_read(c, subject) : err;
+    return err == 0 ? client_try_read(c) : err;
 }
 
-/* *reason: the one that was printed last; empty: none was. */
+/* *reason: the one that was printed last. */
 static void client_print_wait(struct client *c, struct buf *reason)
 {
-    bool is_first = reason->len == 0;
-    struct buf text = BUF_INIT;
+    struct buf where = BUF_INIT;
     if (span_equal(buf_span(reason), span_of(client_error(c))))
         return;
     buf_clear(reason);
     buf_append_str(reason, client_error(c));
-    buf_append_str(&text, is_first ? "waiting " : "still waiting ");
-    if (is_first)
-        buf_printf(&text, "up to %g s ", (double)c->options->wait / 1e3);
-    buf_append_str(&text, "for Redis at ");
-    show_message("%s: %s", client_describe(c, &text), client_error(c));
-    buf_fini(&text);
+    show_message("waiting for Redis at %s: %s", client_describe(c, &where), client_error(c));
+    buf_fini(&where);
 }
 
-static int client_wait_for_redis(struct client *c, enum client_subject subject)
+static int client_wait_for_redis(struct client *c)
 {
-    const uint64_t started_ms = clock_now_ms();
-    const uint64_t end_ms = started_ms + (uint64_t)c->options->wait;
+    const uint64_t end_ms = clock_now_ms() + (uint64_t)c->options->wait;
     struct buf reason = BUF_INIT;
-    int err = client_attempt(c, subject, end_ms);
+    int err = client_attempt(c, end_ms);
     while (err != 0 && !redis_client_is_rejected(c->redis) && clock_now_ms() < end_ms) {
         client_print_wait(c, &reason);
         (void)poll(NULL, 0, (int)MIN(PAUSE_MS, end_ms - MIN(clock_now_ms(), end_ms)));
         client_read_settings_again(c);
-        err = client_attempt(c, subject, end_ms);
+        err = client_attempt(c, end_ms);
     }
-    double seconds = (double)(clock_now_ms() - started_ms) / 1e3;
-    if (err == 0 && reason.len > 0)
-        show_message("Redis accepts commands after %.1f s", seconds);
-    else if (reason.len > 0)
-        (void)client_explain(c, "%s (waited %.1f s)", client_error(c), seconds);
     buf_fini(&reason);
     return err;
 }
 
-int client_open(struct client *c, const struct options *o, enum client_subject subject)
+int client_open(struct client *c, const struct options *o)
 {
     *c = (struct client){.keys = &o->keys, .options = o};
     int code = client_configure(c, o);
     if (code != EXIT_OK)
         return code;
-    int err = o->wait > 0 ? client_wait_for_redis(c, subject) : redis_client_connect(c->redis, CONNECT_MS);
+    int err = o->wait > 0 ? client_wait_for_redis(c) : redis_client_connect(c->redis, CONNECT_MS);
     redis_client_limit_replies(c->redis, REPLY_MS);
     if (err == 0)
         return EXIT_OK;
@@ -385,38 +378,28 @@ void client_scan(struct client *c, enum client_scan what, client_visit visit, vo
     do {
         client_send_scan(c, what, buf_span(&cursor));
         client_visit_batch(c, &cursor, visit, arg);
+        if (interrupt_signal() != 0)
+            (void)client_fail(c, "interrupted");
     } while (client_status(c) == 0 && !span_equal(buf_span(&cursor), SPAN("0")));
     buf_fini(&cursor);
 }
 
 /* --- Link owners --- */
 
-static void client_receive_owner(struct client *c, struct link_owner *o)
+struct link_owner *client_find_owners(struct client *c, const struct redis_reply *keys, size_t count)
 {
-    o->found = parse_int64(reply_text(client_receive_or_wrongtype(c)), &o->id) == 0;
-    o->agrees = o->found && o->holder != NULL && o->id == *o->holder;
-}
-
-void client_find_owners(struct client *c, struct link_owner *o, size_t count)
-{
-    CLIENT_PIPELINE(i, count, o[i].link.data != NULL,
-                    CLIENT_SEND(c, SPAN("GET"), client_link_key(c, o[i].link)),
-                    client_receive_owner(c, &o[i]));
-    CLIENT_PIPELINE(
-        i, count, o[i].found && !o[i].agrees,
-        CLIENT_SEND(c, SPAN("HGET"), client_card_key(c, o[i].id), channel_field_name(CHANNEL_FIELD_link)),
-        o[i].agrees = reply_is_text(client_receive_or_wrongtype(c), o[i].link));
-}
-
-struct link_owner *client_find_key_owners(struct client *c, const struct redis_reply *keys, size_t count)
-{
-    struct link_owner *owners = calloc(count + 1, sizeof *owners);
-    if (owners == NULL) {
+    struct link_owner *o = calloc(count + 1, sizeof *o);
+    if (o == NULL) {
         (void)client_fail_memory(c);
         return NULL;
     }
+    CLIENT_PIPELINE(i, count, true, CLIENT_SEND(c, SPAN("GET"), reply_text(&keys[i])),
+                    o[i].found = parse_int64(reply_text(client_receive_or_wrongtype(c)), &o[i].id) == 0);
     for (size_t i = 0; i < count; i++)
-        owners[i].link = keyspace_rest(c->keys, reply_text(&keys[i]), KEYSPACE_LINK);
-    client_find_owners(c, owners, count);
-    return owners;
+        o[i].link = keyspace_rest(c->keys, reply_text(&keys[i]), KEYSPACE_LINK);
+    CLIENT_PIPELINE(
+        i, count, o[i].found,
+        CLIENT_SEND(c, SPAN("HGET"), client_card_key(c, o[i].id), channel_field_name(CHANNEL_FIELD_link)),
+        o[i].agrees = reply_is_text(client_receive_or_wrongtype(c), o[i].link));
+    return o;
 }

@@ -38,16 +38,12 @@ struct client {
     struct buf key;   /* the card or link key of the command that is being composed */
 };
 
-/* The data that a command uses, and may read. */
-enum client_subject { CLIENT_CATALOGUE, CLIENT_API_KEYS };
-
 /*
  * Connects, authenticates and selects the database; with --wait it tries again until Redis executes commands,
  * or fails for a reason that does not pass. Returns EXIT_OK, or prints what is wrong and returns the exit
- * code. `o` must outlive the client; Call client_close in every case.
+ * code. `o` must outlive the client. Call client_close in every case.
  */
-int client_open(struct client *c, const struct options *o, enum client_subject subject)
-    __attribute__((warn_unused_result));
+int client_open(struct client *c, const struct options *o) __attribute__((warn_unused_result));
 
 void client_close(struct client *c);
 
@@ -103,6 +99,9 @@ const struct redis_reply *client_receive(struct client *c);
 
 /* As client_receive, but a WRONGTYPE error reply is returned. */
 const struct redis_reply *client_receive_or_wrongtype(struct client *c);
+
+/* As client_receive, for a command on this key. The failure says that its type is not that one ("a hash"). */
+const struct redis_reply *client_receive_of(struct client *c, struct span key, const char *type);
 
 /* Receives an integer. Any other reply is a failure; after a failure the result is 0. */
 int64_t client_receive_integer(struct client *c);
@@ -203,21 +202,17 @@ typedef void (*client_visit)(void *arg, const struct redis_reply *names, size_t 
  */
 void client_scan(struct client *c, enum client_scan what, client_visit visit, void *arg);
 
-/* The channel that a link leads to. */
+/* The channel that a link key leads to. */
 struct link_owner {
-    struct span link;      /* borrowed; absent: there is nothing to look up */
-    const int64_t *holder; /* borrowed: a channel whose card is known to have this link; NULL: none is */
-    bool found;            /* the link key holds an id */
+    struct span link; /* borrowed from the name of the key */
+    bool found;       /* the key holds an id */
     int64_t id;
     bool agrees; /* the card of that channel has this link */
 };
 
-/* Looks up the owners of `count` links. */
-void client_find_owners(struct client *c, struct link_owner *owners, size_t count);
-
-/* The same for the links of these keys, which the owned array (free) borrows. NULL when memory runs out,
+/* Looks up the owners of these link keys, which the owned array (free) borrows. NULL when memory runs out,
  * which is a failure. */
-struct link_owner *client_find_key_owners(struct client *c, const struct redis_reply *keys, size_t count)
+struct link_owner *client_find_owners(struct client *c, const struct redis_reply *keys, size_t count)
     __attribute__((warn_unused_result));
 
 #endif

@@ -19,8 +19,8 @@
     X(EXPECT, "--expect", "N", \
       "fail before anything is written unless the input has N channels") \
     X(DRY_RUN, "--dry-run", NULL, \
-      "write nothing: print how many channels would be added, changed and removed. Without a reachable Redis " \
-      "only the input is checked") \
+      "write nothing: print how many channels would be added and removed. Without a reachable Redis only the input " \
+      "is checked") \
     X(SAMPLE, "--sample", "N", \
       "load N sample channels, as printed by sample, instead of a file") \
     X(COUNT, "--count", "N", \

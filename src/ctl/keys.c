@@ -34,26 +34,14 @@ static struct span keys_digest_of(struct span key, char hex[DIGEST_HEX_LEN])
     return (struct span){hex, DIGEST_HEX_LEN};
 }
 
-/* Fails because a key has another type. The error of Redis would name neither the key nor a remedy. */
-static int keys_fail_wrongtype(struct client *c, const char *what, struct span key)
-{
-    return client_fail(c, "%.*s is not a %s: delete it and restore it from a backup", (int)key.len, key.data,
-                       what);
-}
-
 /* Makes sure that both keys have their types, or do not exist. Otherwise a transaction would do only half of
  * its work. */
 static int keys_check_types(struct client *c)
 {
-    static const char *const types[] = {"set", "hash"};
-    const struct span keys[] = {c->api_keys, c->api_key_info};
-    for (int i = 0; i < 2; i++)
-        CLIENT_SEND(c, SPAN("TYPE"), keys[i]);
-    for (int i = 0; i < 2; i++) {
-        struct span type = reply_text(client_receive(c));
-        if (!span_equal(type, span_of(types[i])) && !span_equal(type, SPAN("none")))
-            (void)keys_fail_wrongtype(c, types[i], keys[i]);
-    }
+    CLIENT_SEND(c, SPAN("SCARD"), c->api_keys);
+    CLIENT_SEND(c, SPAN("HLEN"), c->api_key_info);
+    (void)client_receive_of(c, c->api_keys, "a set");
+    (void)client_receive_of(c, c->api_key_info, "a hash");
     return client_status(c);
 }
 
@@ -79,25 +67,16 @@ static int keys_generate_key(char out[KEY_LEN])
     return 0;
 }
 
-static void keys_receive_removed(struct client *c, const char *what, struct span key, int64_t *removed)
-{
-    const struct redis_reply *reply = client_receive_or_wrongtype(c);
-    if (reply_is_wrongtype(reply))
-        (void)keys_fail_wrongtype(c, what, key);
-    *removed = reply->integer;
-}
-
 /* *removed: 1 if the key was in the set. Its info goes only after that: a key is never valid without its
  * expiry. */
 static int keys_remove_key(struct client *c, struct span hex, int64_t *removed)
 {
-    int64_t infos = 0;
     CLIENT_SEND(c, SPAN("SREM"), c->api_keys, hex);
-    keys_receive_removed(c, "set", c->api_keys, removed);
+    *removed = client_receive_of(c, c->api_keys, "a set")->integer;
     if (client_status(c) != 0)
         return -EIO;
     CLIENT_SEND(c, SPAN("HDEL"), c->api_key_info, hex);
-    keys_receive_removed(c, "hash", c->api_key_info, &infos);
+    (void)client_receive_of(c, c->api_key_info, "a hash");
     return client_status(c) == 0
                ? 0
                : client_explain(c, "the key is not valid any more, but its info was not removed: %s",
@@ -233,9 +212,7 @@ static int keys_issue_all(struct client *c, int64_t count, const struct api_key_
         (void)client_print_error(c);
     if (count > 1 && issued < count)
         show_message("%lld of %lld keys were issued and printed", (long long)issued, (long long)count);
-    if (interrupt_signal() != 0)
-        return 128 + interrupt_signal();
-    return err == 0 ? EXIT_OK : EXIT_FAILED;
+    return interrupt_code(err == 0 ? EXIT_OK : EXIT_FAILED);
 }
 
 int command_keys_issue(const struct options *o, const char *argument)
@@ -249,7 +226,7 @@ int command_keys_issue(const struct options *o, const char *argument)
         return usage_error("--count: expected a number from 1 to %d", ISSUE_MAX);
     int code = keys_read_info(o, &info);
     if (code == EXIT_OK)
-        code = client_open(&c, o, CLIENT_API_KEYS);
+        code = client_open(&c, o);
     if (code == EXIT_OK)
         code = keys_issue_all(&c, count, &info);
     client_close(&c);
@@ -275,9 +252,7 @@ struct key_list {
 
 static void keys_receive_info(struct client *c, struct api_key_info *out)
 {
-    const struct redis_reply *reply = client_receive_or_wrongtype(c);
-    if (reply_is_wrongtype(reply))
-        (void)keys_fail_wrongtype(c, "hash", c->api_key_info);
+    const struct redis_reply *reply = client_receive_of(c, c->api_key_info, "a hash");
     struct span text = reply->elements == 1 ? reply_text(reply_first(reply)) : SPAN_ABSENT;
     *out = API_KEY_INFO_NONE;
     if (text.data != NULL)
@@ -301,9 +276,7 @@ static int keys_list_read(struct client *c, struct key_list *l)
 {
     *l = (struct key_list){0};
     CLIENT_SEND(c, SPAN("SMEMBERS"), c->api_keys);
-    l->members = client_copy_reply(c, client_receive_or_wrongtype(c));
-    if (l->members != NULL && reply_is_wrongtype(l->members))
-        (void)keys_fail_wrongtype(c, "set", c->api_keys);
+    l->members = client_copy_reply(c, client_receive_of(c, c->api_keys, "a set"));
     size_t members = l->members != NULL && client_status(c) == 0 ? l->members->elements : 0;
     l->key = calloc(members + 1, sizeof *l->key);
     if (l->key == NULL)
@@ -409,7 +382,7 @@ int command_keys_revoke(const struct options *o, const char *argument)
             return usage_error("keys revoke: expected a key or a digest");
     } else if (keys_check_name(name) != EXIT_OK)
         return EXIT_USAGE;
-    int code = client_open(&c, o, CLIENT_API_KEYS);
+    int code = client_open(&c, o);
     if (code == EXIT_OK)
         code = argument != NULL ? keys_revoke_key(&c, key)
                                 : keys_revoke_named(&c, name, o->args.flag[FLAG_ALL] != NULL);
@@ -479,7 +452,7 @@ int command_keys_list(const struct options *o, const char *argument)
 {
     struct client c = {0};
     (void)argument;
-    int code = client_open(&c, o, CLIENT_API_KEYS);
+    int code = client_open(&c, o);
     if (code == EXIT_OK)
         code = keys_print_all(&c, o->args.flag[FLAG_JSON] != NULL);
     client_close(&c);

@@ -2,28 +2,24 @@
  * The lines of an input, which is a regular file: they are read in order, and then again, by their places. An
  * input that can be read once, such as a pipe, is copied to an unlinked file in $TMPDIR, by default /tmp.
  * Sample channels are in no file: each line is made when it is read.
- *
- * Memory is bounded by the longest line that is accepted.
  */
 #ifndef CTL_LINES_H
 #define CTL_LINES_H
 
 #include "base/buf.h"
 
-enum { LINE_BYTES_MAX = 1024 * 1024, LINES_PIECE = 16 * 1024 };
+#include <stdio.h>
+
+enum { LINE_BYTES_MAX = 1024 * 1024 };
 
 struct lines {
-    int fd;                  /* the file or the copy; -1: samples, whose host and number are set with it */
+    FILE *file;              /* the file or the copy; NULL: samples, whose host and number are set with it */
     const char *sample_host; /* the host of their links; borrowed */
     int64_t samples;         /* their number */
-    size_t piece;            /* bytes per read. Few, because a line that is read again costs one */
-    int64_t first;           /* the place in the file where the input begins */
-    struct buf window;       /* a part of the input */
-    int64_t window_at;       /* and its place */
     int64_t at;              /* where the last line begins; of samples its number, from 0 */
     int64_t next;            /* where the next line begins */
     int64_t number;          /* the last line's, from 1 */
-    const char *form;        /* after -EILSEQ: what the input is, and what to do about it */
+    struct buf text;         /* the last line */
 };
 
 /* Opens a file; "-" is standard input. Returns EXIT_OK, or prints what is wrong and returns the exit code.
@@ -32,21 +28,14 @@ int lines_open(struct lines *l, const char *path) __attribute__((warn_unused_res
 
 void lines_close(struct lines *l);
 
-/* Where the input ends; 0: unknown. */
-int64_t lines_total(const struct lines *l);
-
 /*
- * The next line without its newline, borrowed until another one is read; the last line may lack the newline.
- * A byte order mark at the beginning is skipped. Returns 1, 0 at the end, -EILSEQ when the input has another
- * form than lines of JSON, by its first line, -EMSGSIZE for a line above LINE_BYTES_MAX (the next call goes
- * on behind it), or another negative errno.
+ * The next line without its newline, borrowed until another one is read. A byte order mark at the beginning
+ * is skipped. Returns 1, 0 at the end, -EMSGSIZE for a line above LINE_BYTES_MAX (the next call goes on
+ * behind it), or another negative errno.
  */
 int lines_next(struct lines *l, struct span *line) __attribute__((warn_unused_result));
 
 /* The line that begins at this place, in the same way. */
 int lines_read(struct lines *l, int64_t at, struct span *line) __attribute__((warn_unused_result));
-
-/* The line without the blanks around it. */
-struct span lines_trim(struct span line);
 
 #endif

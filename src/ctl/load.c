@@ -40,6 +40,7 @@ struct load {
     int64_t max_removed;    /* channels, or percent if `is_share` */
     bool is_share;
     int64_t expected; /* channels; 0: any number */
+    const char *file; /* its name, for messages */
 
     struct lines lines;
     struct card_reader reader;
@@ -48,6 +49,7 @@ struct load {
     size_t line_count;
     uint32_t *channel; /* owned: the place of the line of each channel, by id */
     size_t channels;
+    int64_t refused; /* lines */
 
     /* The catalogue before the load. */
     int64_t cards;   /* channels */
@@ -58,10 +60,7 @@ struct load {
     struct lock lock;
     struct writer writer;
     struct report report;
-    struct progress progress;
     uint64_t started_ns;
-    bool is_refused; /* the whole load, before anything was written */
-    int read_error;  /* of the second reading: a negative errno, or 0 */
 };
 
 /* --- The first reading --- */
@@ -72,7 +71,7 @@ static int load_index_line(struct load *l, struct span line)
 {
     struct card card;
     int err = card_read(&l->reader, l->lines.number, line, &card);
-    l->writer.counts.refused += err == -EINVAL;
+    l->refused += err == -EINVAL;
     if (err == -ENOMEM || !card.has_id)
         return err == -ENOMEM ? err : 0;
     struct span link = err == 0 ? card.row.value[CHANNEL_FIELD_link] : SPAN_ABSENT;
@@ -84,27 +83,43 @@ static int load_index_line(struct load *l, struct span line)
     return ++l->line_count < UINT32_MAX ? buf_error(&l->index) : -ENOMEM;
 }
 
+/* The line without the blanks around it. */
+static struct span load_trim(struct span line)
+{
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): only an empty line has no data */
+    if (line.len > 0 && line.data[line.len - 1] == '\r')
+        line.len--;
+    return span_trim(line);
+}
+
 /* Returns EXIT_OK, or prints why the input is refused and returns the exit code. */
 static int load_read_all(struct load *l)
 {
     struct span line = SPAN_ABSENT;
+    bool is_first = true;
     int err = 0;
     int got = 0;
     while (err == 0 && ((got = lines_next(&l->lines, &line)) == 1 || got == -EMSGSIZE)) {
-        progress_show(&l->progress, l->lines.number, l->lines.at);
-        if (got == 1 && lines_trim(line).len > 0)
+        struct span text = load_trim(line);
+        if (text.len == 0)
+            continue;
+        if (is_first && (*text.data != '{' || text.len == 1))
+            return FAIL("cannot read %s: its first line is not a JSON object (\"Other formats\" in "
+                        "docs/schema.md says "
+                        "how to convert a file)",
+                        l->file);
+        is_first = false;
+        if (got == 1)
             err = load_index_line(l, line);
-        l->writer.counts.refused += got == -EMSGSIZE;
+        l->refused += got == -EMSGSIZE;
         if (got == -EMSGSIZE)
-            report_problem(&l->report, "%s:%lld: the line is longer than %d bytes", l->writer.file,
+            report_problem(&l->report, "%s:%lld: the line is longer than %d bytes", l->file,
                            (long long)l->lines.number, LINE_BYTES_MAX);
     }
     l->line = (struct indexed_line *)(void *)l->index.data;
     if (err != 0)
         return memory_error();
-    return got == 0
-               ? EXIT_OK
-               : FAIL("cannot read %s: %s", l->writer.file, got == -EILSEQ ? l->lines.form : strerror(-got));
+    return got == 0 ? EXIT_OK : FAIL("cannot read %s: %s", l->file, strerror(-got));
 }
 
 /* --- Channels --- */
@@ -194,10 +209,9 @@ static int load_refuse_link(struct load *l, struct indexed_line *line, const str
         err = buf_error(&link) == 0 ? load_read_again(l, line, &card) : -ENOMEM;
     if (err == 0 && span_equal(card.row.value[CHANNEL_FIELD_link], buf_span(&link))) {
         report_problem(&l->report, "%s:%lld: link: %s is the link of channel %lld in an earlier line",
-                       l->writer.file, (long long)line->number, EXCERPT(buf_span(&link)),
-                       (long long)owner->id);
+                       l->file, (long long)line->number, EXCERPT(buf_span(&link)), (long long)owner->id);
         line->offset = LINE_REFUSED;
-        l->writer.counts.refused++;
+        l->refused++;
     }
     buf_fini(&link);
     return err;
@@ -245,7 +259,7 @@ static int load_check_count(const struct load *l)
     if (l->expected > 0 && count != l->expected)
         return FAIL("the file has %lld channel%s, and not %lld as --expect says", (long long)count,
                     plural(count), (long long)l->expected);
-    if (count == 0 && l->writer.counts.refused == 0)
+    if (count == 0 && l->refused == 0)
         return FAIL("the file has no channels");
     return EXIT_OK;
 }
@@ -254,18 +268,15 @@ static int load_check_count(const struct load *l)
  * nothing is loaded and returns the exit code. */
 static int load_examine(struct load *l)
 {
-    report_init(&l->report, stderr);
-    progress_start(&l->progress, "line", lines_total(&l->lines));
     int code = load_read_all(l);
-    progress_end(&l->progress);
     int err = code == EXIT_OK ? load_list_channels(l) : 0;
     if (code == EXIT_OK && err == 0)
         err = load_check_links(l);
     report_finish(&l->report);
     if (err != 0)
         return err == -ENOMEM ? memory_error()
-                              : FAIL("cannot read %s again: %s", l->writer.file, load_name_error(err));
-    l->writer.replace = l->replaces && l->writer.counts.refused == 0;
+                              : FAIL("cannot read %s again: %s", l->file, load_name_error(err));
+    l->writer.replace = l->replaces && l->refused == 0;
     return code == EXIT_OK ? load_check_count(l) : code;
 }
 
@@ -280,25 +291,20 @@ static void load_count_cards(void *arg, const struct redis_reply *keys, size_t c
         l->lacking += !is_id || !load_has_channel(l, id);
     }
     l->cards += (int64_t)count;
-    if (interrupt_signal() != 0)
-        (void)client_fail(&l->client, "interrupted");
-    else if (l->lock.held && lock_is_due(&l->lock))
+    if (l->lock.held && lock_is_due(&l->lock))
         lock_renew(&l->lock);
 }
 
-/* Counts what the catalogue has before the load, where that matters. */
+/* Counts what the catalogue has before the load. */
 static void load_take_census(struct load *l)
 {
     struct client *c = &l->client;
-    bool is_sample = l->lines.fd < 0;
-    if (!l->writer.replace && !is_sample)
-        return;
     client_scan(c, SCAN_CARD_HASHES, load_count_cards, l);
     CLIENT_SEND(c, SPAN("GET"), c->samples);
     if (parse_int64(reply_text(client_receive_or_wrongtype(c)), &l->samples) != 0)
         l->samples = 0;
     int64_t kept = l->writer.replace ? 0 : l->lacking;
-    if (is_sample && (kept == 0 || l->cards <= l->samples))
+    if (l->lines.file == NULL && (kept == 0 || l->cards <= l->samples))
         l->writer.samples = kept + (int64_t)l->channels;
 }
 
@@ -306,41 +312,57 @@ static void load_take_census(struct load *l)
 static void load_check_removal(struct load *l)
 {
     int64_t most = l->is_share ? MAX(REMOVED_CHANNELS_MAX, l->cards * l->max_removed / 100) : l->max_removed;
-    l->is_refused = l->writer.replace && l->lacking > MAX(most, l->samples);
-    if (l->is_refused)
-        show_message("--replace would remove %lld of %lld channels, more than %lld%s; if this is meant, add "
-                     "--max-removed 100%%",
-                     (long long)l->lacking, (long long)l->cards, (long long)l->max_removed,
-                     l->is_share ? "%" : "");
+    if (l->writer.replace && l->lacking > MAX(most, l->samples))
+        (void)client_fail(
+            &l->client,
+            "--replace would remove %lld of %lld channels, more than %lld%s; if this is meant, add "
+            "--max-removed 100%%",
+            (long long)l->lacking, (long long)l->cards, (long long)l->max_removed, l->is_share ? "%" : "");
 }
 
 /* --- Loading --- */
 
-/* Loads until the end of the input, a signal or a failure. Returns 0, or -EIO when Redis failed. */
-static int load_write_all(struct load *l)
+static void load_write_all(struct load *l)
 {
+    struct client *c = &l->client;
     struct card card;
-    int err = writer_begin(&l->writer);
-    report_init(&l->report, stderr);
-    progress_start(&l->progress, "channel", (int64_t)l->line_count);
-    for (size_t i = 0; i < l->line_count && interrupt_signal() == 0 && err == 0; i++) {
-        const struct indexed_line *line = &l->line[i];
-        progress_show(&l->progress, writer_accepted(&l->writer), (int64_t)i);
-        if (line->offset < 0)
-            continue;
-        l->read_error = load_read_again(l, line, &card);
-        if (l->read_error != 0)
-            break;
-        err = writer_add(&l->writer, &card, line->number);
+    int err = 0;
+    writer_begin(&l->writer);
+    for (size_t i = 0; i < l->line_count && err == 0 && interrupt_signal() == 0 && client_status(c) == 0;
+         i++) {
+        err = l->line[i].offset < 0 ? 0 : load_read_again(l, &l->line[i], &card);
+        if (l->line[i].offset >= 0 && err == 0)
+            writer_add(&l->writer, &card);
     }
-    if (err == 0)
-        err = writer_finish(&l->writer);
-    progress_end(&l->progress);
-    report_finish(&l->report);
-    if (l->read_error != 0)
-        show_message("cannot read %s: %s", l->writer.file, load_name_error(l->read_error));
-    return err;
+    writer_confirm(&l->writer);
+    if (err != 0)
+        (void)client_fail(c, "cannot read %s: %s", l->file, load_name_error(err));
+    else if (interrupt_signal() != 0)
+        (void)client_fail(c, "interrupted");
+    else if (client_status(c) == 0)
+        writer_finish(&l->writer);
 }
+
+/* With the lock. */
+static void load_into_redis(void *arg)
+{
+    struct load *l = arg;
+    struct client *c = &l->client;
+    const struct writer *n = &l->writer;
+    if (l->writer.replace || l->lines.file == NULL)
+        load_take_census(l);
+    load_check_removal(l);
+    if (client_status(c) == 0)
+        load_write_all(l);
+    if (client_status(c) == 0 || !l->writer.replace || writer_accepted(&n->sent) == 0 || n->counts.replaced)
+        return;
+    bool is_whole = writer_accepted(&n->counts) == (int64_t)l->channels;
+    show_message(is_whole && client_is_lost(c)
+                     ? "the catalogue may have been replaced: Redis has not confirmed it"
+                     : "the index was not changed: a new channel is on no page until a load succeeds");
+}
+
+/* --- Messages --- */
 
 static void load_print_warnings(const struct load *l)
 {
@@ -360,135 +382,75 @@ static void load_print_warnings(const struct load *l)
     if (l->client.field_ttls == FIELD_TTLS_DENIED)
         show_message("TTLs of hash fields were not checked: Redis does not permit "
                      "HPEXPIRETIME to this user");
+    if (l->replaces && !l->writer.replace)
+        show_message(
+            "nothing was replaced or removed, because lines were refused; the others were added to the "
+            "catalogue");
 }
-
-/* Why the input is not the whole catalogue, or NULL. */
-static const char *load_why_incomplete(const struct load *l)
-{
-    if (interrupt_signal() != 0)
-        return "the load was interrupted";
-    if (l->read_error != 0)
-        return "the file could not be read to its end";
-    return l->writer.counts.refused > 0 ? "lines were refused" : NULL;
-}
-
-#define INDEX_NOT_CHANGED "the index was not changed: a new channel is on no page until a load succeeds"
-
-/* Makes the next index the index, or adds its channels to the index. Returns 0 or -EIO. */
-static int load_finish_index(struct load *l, bool is_complete)
-{
-    progress_start(&l->progress, "key", 0);
-    int err = is_complete ? writer_replace(&l->writer) : writer_merge(&l->writer);
-    progress_end(&l->progress);
-    if (err != 0 && is_complete && !l->writer.counts.replaced)
-        show_message(client_is_lost(&l->client)
-                         ? "the catalogue may have been replaced: Redis has not confirmed it"
-                         : INDEX_NOT_CHANGED);
-    return err;
-}
-
-static int load_finish(struct load *l)
-{
-    const char *why_not = load_why_incomplete(l);
-    int err = l->writer.replace ? load_finish_index(l, why_not == NULL) : 0;
-    if (why_not == NULL)
-        return err == 0 ? writer_mark_samples(&l->writer) : err;
-    if (l->replaces)
-        show_message("nothing was replaced or removed, because %s%s", why_not,
-                     err == 0 && writer_accepted(&l->writer) > 0
-                         ? "; what was loaded was added to the catalogue"
-                         : "");
-    return err;
-}
-
-/* With the lock, or for a preview. Returns 0, or -EIO with the reason in client_error(). */
-static int load_into_redis(void *arg)
-{
-    struct load *l = arg;
-    load_take_census(l);
-    int err = client_status(&l->client);
-    if (err == 0)
-        load_check_removal(l);
-    if (err != 0 || (l->is_refused && !l->dry_run))
-        return err;
-    err = load_write_all(l);
-    if (l->dry_run)
-        return err;
-    if (err == 0)
-        load_print_warnings(l);
-    else if (l->writer.replace && l->writer.is_sent)
-        show_message(INDEX_NOT_CHANGED);
-    return err == 0 ? load_finish(l) : err;
-}
-
-/* --- Messages and exit code --- */
 
 static void load_print_summary(const struct load *l)
 {
     const struct writer_counts *n = &l->writer.counts;
-    int64_t accepted = writer_accepted(&l->writer);
+    int64_t accepted = writer_accepted(n);
     double seconds = (double)(clock_now_ns() - l->started_ns) / 1e9;
     char removed[INT64_DIGITS_MAX + 16] = "";
     if (l->replaces)
         (void)snprintf(removed, sizeof removed, ", %lld removed", (long long)n->cards_removed);
     print_line(stdout, "%lld channel%s: %lld changed, %lld refused%s in %.1f s, %.0f/s", (long long)accepted,
-               plural(accepted), (long long)n->written, (long long)n->refused, removed, seconds,
+               plural(accepted), (long long)n->written, (long long)l->refused, removed, seconds,
                (double)accepted / seconds);
 }
 
+/* What a load that has failed has written. */
 static void load_print_stop(const struct load *l)
 {
     const struct writer_counts *n = &l->writer.counts;
-    if (writer_accepted(&l->writer) > 0)
+    bool is_sent = writer_accepted(&l->writer.sent) > 0;
+    if (writer_accepted(n) > 0)
         show_message("stopped after %lld of %zu channels of %s: %lld loaded, %lld unchanged",
-                     (long long)writer_accepted(&l->writer), l->channels, l->writer.file,
-                     (long long)n->written, (long long)n->unchanged);
+                     (long long)writer_accepted(n), l->channels, l->file, (long long)n->written,
+                     (long long)n->unchanged);
     else
         show_message("stopped before %s",
-                     l->writer.is_sent ? "Redis confirmed that anything was loaded" : "anything was loaded");
+                     is_sent ? "Redis confirmed that anything was loaded" : "anything was loaded");
     if (n->replaced)
         show_message("the catalogue was replaced, but keys of removed channels may be left; "
                      "the next load --replace removes them");
 }
 
-/* Ends the output. Returns the exit code. */
+/* Returns the exit code. */
 static int load_finish_output(const struct load *l)
 {
     int code = output_finish();
-    if (interrupt_signal() != 0)
-        return 128 + interrupt_signal();
-    return load_why_incomplete(l) == NULL && !l->is_refused ? code : EXIT_FAILED;
+    return l->refused == 0 ? code : EXIT_FAILED;
 }
 
 /* Returns the exit code. */
 static int load_run(struct load *l)
 {
-    l->writer.lock = &l->lock;
-    int err = lock_run(&l->lock, &l->client, load_into_redis, l);
-    if (err != 0 || l->is_refused || interrupt_signal() != 0)
+    if (lock_run(&l->lock, &l->client, load_into_redis, l) != 0) {
         load_print_stop(l);
-    if (err == 0 && !l->is_refused)
-        load_print_summary(l);
-    int code = load_finish_output(l);
-    return err == 0 || code != EXIT_OK ? code : EXIT_FAILED;
+        return interrupt_code(EXIT_FAILED);
+    }
+    load_print_warnings(l);
+    load_print_summary(l);
+    return load_finish_output(l);
 }
 
 /* --- Without writing --- */
 
-/* Compares the input with what Redis holds. Returns the exit code. */
+/* Compares the input with the cards that Redis holds. Returns the exit code. */
 static int load_preview(struct load *l)
 {
-    const struct writer_counts *n = &l->writer.counts;
-    if (load_into_redis(l) != 0)
+    load_take_census(l);
+    int64_t added = MAX((int64_t)l->channels - (l->cards - l->lacking), 0);
+    if (client_status(&l->client) == 0)
+        print_line(stdout, "would add %lld channel%s, and remove %lld of %lld; %lld refused",
+                   (long long)added, plural(added), (long long)(l->writer.replace ? l->lacking : 0),
+                   (long long)l->cards, (long long)l->refused);
+    load_check_removal(l);
+    if (client_status(&l->client) != 0)
         return client_print_error(&l->client);
-    bool removes = l->writer.replace && n->refused == 0;
-    if (l->replaces && !removes)
-        show_message("nothing would be replaced or removed, because lines were refused");
-    print_line(stdout, "would add %lld channel%s, change %lld and remove %lld (%lld unchanged, %lld refused)",
-               (long long)n->added, plural(n->added), (long long)(n->written - n->added),
-               (long long)(removes ? l->lacking : 0), (long long)n->unchanged, (long long)n->refused);
-    if (l->is_refused)
-        show_message("the load would be refused");
     return load_finish_output(l);
 }
 
@@ -497,11 +459,11 @@ static int load_preview(struct load *l)
 static int load_open(struct load *l, const char *path)
 {
     int64_t count = 0;
-    l->writer.file = l->reader.file = path != NULL ? path : "sample";
+    l->file = l->reader.file = path != NULL ? path : "sample";
     if (path != NULL)
         return lines_open(&l->lines, path);
     int code = sample_parse_count(l->options->args.flag[FLAG_SAMPLE], &count);
-    l->lines = (struct lines){.fd = -1, .sample_host = l->options->channel_host, .samples = count};
+    l->lines = (struct lines){.sample_host = l->options->channel_host, .samples = count};
     return code;
 }
 
@@ -539,7 +501,7 @@ static int load_all(struct load *l)
         show_message(l->dry_run ? "the load would be refused" : "stopped before anything was loaded");
         return code;
     }
-    code = client_open(&l->client, l->options, CLIENT_CATALOGUE);
+    code = client_open(&l->client, l->options);
     if (code == EXIT_OK)
         return l->dry_run ? load_preview(l) : load_run(l);
     struct redis_client *redis = l->client.redis;
@@ -547,7 +509,7 @@ static int load_all(struct load *l)
     if (!l->dry_run || !is_unreachable)
         return code;
     print_line(stdout, "%zu channel%s, %lld refused; not compared with Redis", l->channels,
-               plural((int64_t)l->channels), (long long)l->writer.counts.refused);
+               plural((int64_t)l->channels), (long long)l->refused);
     return load_finish_output(l);
 }
 
@@ -555,8 +517,9 @@ int command_load(const struct options *o, const char *argument)
 {
     struct load l = {
         .options = o, .max_removed = REMOVED_SHARE_MAX, .is_share = true, .started_ns = clock_now_ns()};
+    l.report.to = stderr;
     l.reader = (struct card_reader){.hosts = &o->hosts, .report = &l.report};
-    l.writer = (struct writer){.client = &l.client, .report = &l.report, .progress = &l.progress};
+    l.writer = (struct writer){.client = &l.client, .lock = &l.lock};
     int code = load_read_flags(&l);
     if (code == EXIT_OK)
         code = load_open(&l, argument);

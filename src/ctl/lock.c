@@ -32,7 +32,8 @@ static void lock_make_value(struct lock *l)
 
 static void lock_fail_held(struct lock *l, const char *what)
 {
-    (void)client_fail(l->client, "%s (%s: %s)", what, EXCERPT(l->client->loader), l->holder);
+    (void)client_fail(l->client, "%s (%s: %s)", what, EXCERPT(l->client->loader),
+                      *l->holder != '\0' ? l->holder : "nobody holds it");
 }
 
 static void lock_send_expiry(struct lock *l)
@@ -69,14 +70,8 @@ void lock_receive_watch(struct lock *l)
 {
     (void)client_receive(l->client);
     lock_receive_holder(l);
-    if (l->held || client_status(l->client) != 0)
-        return;
-    bool expired = clock_now_ms() - l->renewed_ms >= LOCK_LEASE_MS;
-    bool is_taken = *l->holder != '\0';
-    if (!is_taken)
-        (void)snprintf(l->holder, sizeof l->holder, "%s",
-                       expired ? "it expired before it was renewed" : "it was deleted");
-    lock_fail_held(l, is_taken ? "another load has taken the lock" : "the lock is lost");
+    if (!l->held && client_status(l->client) == 0)
+        lock_fail_held(l, "the lock is lost: it has expired or was deleted");
 }
 
 void lock_begin(struct lock *l)
@@ -104,10 +99,8 @@ const struct redis_reply *lock_receive(struct lock *l, size_t count)
     while (reply->type == REPLY_STATUS);
     if (client_status(l->client) != 0)
         return NULL;
-    if (reply->type == REPLY_ARRAY && reply->elements >= count) {
-        l->renewed_ms = l->sent_ms;
+    if (reply->type == REPLY_ARRAY && reply->elements >= count)
         return reply;
-    }
     if (reply->type == REPLY_NIL)
         (void)client_fail(l->client,
                           "the lock, or what was to be written, was changed by another program meanwhile");
@@ -128,7 +121,7 @@ int lock_execute(struct lock *l)
 static void lock_claim(struct lock *l, int64_t *ttl_ms)
 {
     struct client *c = l->client;
-    l->renewed_ms = l->sent_ms = clock_now_ms();
+    l->sent_ms = clock_now_ms();
     CLIENT_SEND(c, SPAN("SET"), c->loader, lock_value_of(l), SPAN("NX"), SPAN("PX"), DIGITS(LOCK_LEASE_MS));
     CLIENT_SEND(c, SPAN("GET"), c->loader);
     CLIENT_SEND(c, SPAN("PTTL"), c->loader);
@@ -145,15 +138,14 @@ void lock_renew(struct lock *l)
     (void)lock_execute(l);
 }
 
-/* While another load holds the lock this waits until it is released or expires. Returns 0, -EIO, or -EINTR
- * after a signal. */
-static int lock_acquire(struct lock *l)
+/* While another load holds the lock this waits until it is released or expires. */
+static void lock_acquire(struct lock *l)
 {
     int64_t ttl = 0;
     int64_t before = LOCK_LEASE_MS;
     bool is_shown = false;
     lock_make_value(l);
-    while (interrupt_signal() == 0) {
+    for (;;) {
         lock_claim(l, &ttl);
         if (l->held)
             lock_renew(l);  /* without the right to do so it fails now, not later */
@@ -161,8 +153,10 @@ static int lock_acquire(struct lock *l)
             lock_fail_held(l, "the lock has no TTL: no load is possible until it is deleted");
         else if (ttl > before) /* it does not expire in time, or was renewed */
             lock_fail_held(l, "another load is running");
+        else if (interrupt_signal() != 0)
+            (void)client_fail(l->client, "interrupted");
         if (l->held || client_status(l->client) != 0)
-            return client_status(l->client);
+            return;
         if (ttl >= 0) {
             if (!is_shown)
                 show_message("waiting for another load to end (%s)", l->holder);
@@ -171,7 +165,6 @@ static int lock_acquire(struct lock *l)
         }
         (void)nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
     }
-    return -EINTR;
 }
 
 /* --- Releasing --- */
@@ -208,21 +201,19 @@ static void lock_abandon(struct lock *l)
                      client_error(l->client));
 }
 
-int lock_run(struct lock *l, struct client *c, int (*work)(void *arg), void *arg)
+int lock_run(struct lock *l, struct client *c, void (*work)(void *arg), void *arg)
 {
     *l = (struct lock){.client = c};
     interrupt_watch();
-    int err = lock_acquire(l);
-    if (err == 0)
-        err = work(arg);
-    bool is_done = err == 0;
-    if (is_done)
-        err = lock_send_release(l);
-    if (err != -EIO)
-        return err;
+    lock_acquire(l);
+    if (client_status(c) == 0)
+        work(arg);
+    bool is_done = client_status(c) == 0;
+    if (is_done && lock_send_release(l) == 0)
+        return 0;
     bool is_lost = !is_done || !l->held;
     if (is_lost)
         (void)client_print_error(c);
     lock_abandon(l);
-    return is_lost ? err : 0;
+    return is_lost ? -EIO : 0;
 }

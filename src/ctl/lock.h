@@ -26,23 +26,22 @@ enum { LOCK_LEASE_MS = 15000, LOCK_RENEWAL_MS = 5000, LOCK_VALUE_MAX = 160 };
 
 struct lock {
     struct client *client;
-    bool held;                    /* the load held the lock by the last reply */
-    bool committed;               /* awaits the replies to lock_commit */
-    char holder[EXCERPT_MAX];     /* the one in the last reply; empty: none */
-    uint64_t sent_ms, renewed_ms; /* the last renewal; the last one that was confirmed */
+    bool held;                /* the load held the lock by the last reply */
+    bool committed;           /* awaits the replies to lock_commit */
+    char holder[EXCERPT_MAX]; /* the one in the last reply; empty: none */
+    uint64_t sent_ms;         /* the last renewal */
     size_t value_len;
     char value[LOCK_VALUE_MAX]; /* this holder's, not NUL-terminated */
 };
 
 /*
- * Does `work` with the lock, whose result is 0, or -EIO with the reason in client_error(). From then on
- * signals are recorded: none may leave the lock behind. While another load holds the lock this waits, at most
- * LOCK_LEASE_MS, until it is released or expires. If the lock is renewed meanwhile its holder is alive, and
- * this fails. It also fails when the lock is lost before it is released: then another load may have changed
- * what this one has written. Returns 0, -EINTR after a signal before `work`, or -EIO after printing the
- * reason.
+ * Does `work` with the lock. From then on signals are recorded: none may leave the lock behind. While another
+ * load holds the lock this waits, at most LOCK_LEASE_MS, until it is released or expires. If the lock is
+ * renewed meanwhile its holder is alive, and this fails. It also fails when the client has failed, or the
+ * lock is lost before it is released: then another load may have changed what this one has written. Returns
+ * 0, or -EIO after printing the reason.
  */
-int lock_run(struct lock *l, struct client *c, int (*work)(void *arg), void *arg)
+int lock_run(struct lock *l, struct client *c, void (*work)(void *arg), void *arg)
     __attribute__((warn_unused_result));
 
 /* True when it is time to renew the lock: the next transaction does. */

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/param.h>
 
 /* --- The command line --- */
 
@@ -110,108 +109,22 @@ static unsigned ctl_given_flags(const struct options *o)
     return given;
 }
 
-/* --- Calls that are refused --- */
-
-/* The number of characters to insert, remove or replace in `a` to make it `b`. A long text differs anyway. */
-static size_t ctl_distance(struct span a, struct span b)
-{
-    enum { LENGTH_MAX = 31 };
-    size_t row[LENGTH_MAX + 1];
-    if (a.len > LENGTH_MAX || b.len > LENGTH_MAX)
-        return SIZE_MAX;
-    for (size_t j = 0; j <= b.len; j++)
-        row[j] = j;
-    for (size_t i = 0; i < a.len; i++) {
-        size_t diagonal = row[0]++;
-        for (size_t j = 0; j < b.len; j++) {
-            size_t replaced = diagonal + (a.data[i] != b.data[j]);
-            diagonal = row[j + 1];
-            row[j + 1] = MIN(replaced, MIN(diagonal, row[j]) + 1);
-        }
-    }
-    return row[b.len];
-}
-
-/* Appends the first words, as many as the name has. */
-static void ctl_write_words(const struct options *o, const char *name, struct buf *out)
-{
-    bool has_two = strchr(name, ' ') != NULL && o->word_count > 1;
-    buf_printf(out, "%s%s%s", o->args.argv[0], has_two ? " " : "", has_two ? o->args.argv[1] : "");
-}
-
-/* The distance of the words to the command's name, or to the last word of it alone. */
-static size_t ctl_distance_to(const struct options *o, const char *name)
-{
-    struct buf words = BUF_INIT;
-    const char *last = strrchr(name, ' ');
-    ctl_write_words(o, name, &words);
-    size_t whole = ctl_distance(buf_span(&words), span_of(name));
-    buf_fini(&words);
-    return last == NULL ? whole : MIN(whole, ctl_distance(span_of(o->args.argv[0]), span_of(last + 1)));
-}
-
-/* Names the nearest command. What was given is named if it may be a command: it may be a URL with a password.
- */
-static int ctl_refuse_command(const struct options *o)
-{
-    enum { DISTANCE_MAX = 2, NAMED_MAX = 20 };
-    struct buf words = BUF_INIT;
-    const char *nearest = NULL;
-    size_t least = DISTANCE_MAX + 1;
-    for (size_t i = 0; i < ctl_usage.command_count; i++) {
-        size_t distance = ctl_distance_to(o, ctl_usage.commands[i].name);
-        if (distance < least)
-            nearest = ctl_usage.commands[i].name;
-        least = MIN(least, distance);
-    }
-    ctl_write_words(o, nearest != NULL ? nearest : " ", &words);
-    const char *given = buf_message(&words);
-    bool is_named = given[strspn(given, "abcdefghijklmnopqrstuvwxyz -")] == '\0' && words.len <= NAMED_MAX;
-    int code = usage_error("%s%sno such command%s%s%s", is_named ? given : "", is_named ? ": " : "",
-                           nearest != NULL ? "; did you mean " : "", nearest != NULL ? nearest : "",
-                           nearest != NULL ? "?" : "");
-    buf_fini(&words);
-    return code;
-}
-
-/* Appends these commands: the ways to call them, or their names. */
-static void ctl_list_commands(unsigned commands, bool is_calls, struct buf *out)
-{
-    const char *last = "";
-    for (size_t i = 0; i < ctl_usage.command_count; i++) {
-        const struct usage_command *c = &ctl_usage.commands[i];
-        if ((commands >> i & 1U) == 0 || (!is_calls && strcmp(c->name, last) == 0))
-            continue;
-        buf_append_str(out, out->len == 0 ? "" : is_calls ? ", or " : " or ");
-        if (is_calls)
-            usage_write_call(&ctl_usage, c, out);
-        else
-            buf_append_str(out, c->name);
-        last = c->name;
-    }
-}
-
-/* Names the ways to call the commands that the words name; if none of them accepts a flag, those that do. */
+/* Names the ways to call the commands that the words name. A word that names none is not printed: it may be a
+ * URL with a password. */
 static int ctl_refuse(const struct options *o)
 {
     unsigned named = ctl_named_commands(o);
-    unsigned accepted[FLAGS_END] = {0}; /* by which commands */
-    struct buf list = BUF_INIT;
-    size_t flag = 0;
-    if (o->word_count == 0)
-        return usage_error("no command");
-    if (named == 0)
-        return ctl_refuse_command(o);
-    for (size_t i = 0; i < ctl_usage.command_count; i++)
-        for (size_t f = 0; f < FLAGS_END; f++)
-            accepted[f] |= (usage_flags_of(&ctl_usage.commands[i]) >> f & 1U) << i;
-    while (flag < FLAGS_END && (o->args.flag[flag] == NULL || (accepted[flag] & named) != 0))
-        flag++;
-    ctl_list_commands(flag < FLAGS_END ? accepted[flag] : named, flag == FLAGS_END, &list);
-    int code = flag < FLAGS_END
-                   ? usage_error("%s: it belongs to %s", ctl_usage.flags[flag].name, buf_message(&list))
-                   : usage_error("expected %s", buf_message(&list));
-    buf_fini(&list);
+    struct buf calls = BUF_INIT;
+    if (o->word_count == 0 || named == 0)
+        return usage_error(o->word_count == 0 ? "no command" : "no such command");
+    for (size_t i = 0; i < ctl_usage.command_count; i++) {
+        if ((named >> i & 1U) == 0)
+            continue;
+        buf_append_str(&calls, calls.len == 0 ? "expected " : ", or ");
+        usage_write_call(&ctl_usage, &ctl_usage.commands[i], &calls);
+    }
+    int code = usage_error("%s", buf_message(&calls));
+    buf_fini(&calls);
     return code;
 }
 
@@ -244,7 +157,7 @@ static int ctl_print_help(const struct options *o)
     struct buf text = BUF_INIT;
     unsigned named = ctl_named_commands(o);
     if (named == 0)
-        return ctl_refuse_command(o);
+        return ctl_refuse(o);
     usage_write_help(&ctl_usage, o->word_count > 0 ? named : USAGE_ALL, &text);
     bool is_written = buf_error(&text) == 0;
     if (is_written)

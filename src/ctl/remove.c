@@ -12,8 +12,6 @@
 #include "ctl/terminal.h"
 #include "model/channel.h"
 
-#include <errno.h>
-
 struct removal {
     struct client client;
     struct lock lock;
@@ -21,27 +19,18 @@ struct removal {
     bool place_removed, card_removed, link_removed;
 };
 
-/* Receives a reply; fails if the key has another type, since it may belong to another program. */
-static const struct redis_reply *remove_receive(struct client *c, struct span key, const char *type)
-{
-    const struct redis_reply *reply = client_receive_or_wrongtype(c);
-    if (reply_is_wrongtype(reply))
-        (void)client_fail(c, "%s in Redis is not %s: nothing was removed", EXCERPT(key), type);
-    return reply;
-}
-
 /* Watches the card and its link key. *link: that of the card; empty if it has none, or if its key leads to
  * another channel and is kept. In the transaction the error of ZREM would not undo the rest, so the type of
- * the index is checked as well. */
+ * the index is checked as well. A card of another type may belong to another program. */
 static void remove_read(struct client *c, int64_t id, struct buf *link)
 {
     CLIENT_SEND(c, SPAN("ZSCORE"), c->index, DIGITS(id));
-    (void)remove_receive(c, c->index, "a sorted set");
+    (void)client_receive_of(c, c->index, "a sorted set");
     struct span key = client_card_key(c, id);
     CLIENT_SEND(c, SPAN("WATCH"), key);
     CLIENT_SEND(c, SPAN("HGET"), key, channel_field_name(CHANNEL_FIELD_link));
     (void)client_receive(c);
-    buf_append_span(link, reply_text(remove_receive(c, key, "a hash")));
+    buf_append_span(link, reply_text(client_receive_of(c, key, "a hash")));
     if (buf_error(link) != 0)
         (void)client_fail_memory(c);
     if (link->len == 0)
@@ -70,7 +59,7 @@ static void remove_execute(struct removal *r, struct span link)
     r->link_removed = replies != NULL && link.len > 0 && replies[3].integer > 0;
 }
 
-static int remove_channel(void *arg)
+static void remove_channel(void *arg)
 {
     struct removal *r = arg;
     struct buf link = BUF_INIT;
@@ -79,7 +68,6 @@ static int remove_channel(void *arg)
     if (client_status(&r->client) == 0)
         remove_execute(r, buf_span(&link));
     buf_fini(&link);
-    return client_status(&r->client);
 }
 
 /* --- The command --- */
@@ -99,11 +87,10 @@ int command_remove(const struct options *o, const char *argument)
     struct removal r = {.id = 0};
     if (parse_int64(span_of(argument), &r.id) != 0)
         return usage_error("remove: expected the id of a channel, a 64-bit integer");
-    int code = client_open(&r.client, o, CLIENT_CATALOGUE);
-    if (code == EXIT_OK) {
-        int err = lock_run(&r.lock, &r.client, remove_channel, &r);
-        code = err == 0 ? remove_print_result(&r) : err == -EINTR ? 128 + interrupt_signal() : EXIT_FAILED;
-    }
+    int code = client_open(&r.client, o);
+    if (code == EXIT_OK)
+        code = lock_run(&r.lock, &r.client, remove_channel, &r) == 0 ? remove_print_result(&r)
+                                                                     : interrupt_code(EXIT_FAILED);
     client_close(&r.client);
     return code;
 }

@@ -90,16 +90,14 @@ static void show_print_card(struct show *s)
     struct client *c = &s->client;
     struct channel_row row = {0};
     client_send_card_read(c, s->id);
-    struct redis_reply *card = client_copy_reply(c, client_receive_or_wrongtype(c));
-    bool is_hash = card != NULL && card->elements == CHANNEL_FIELD_COUNT;
-    for (size_t f = 0; is_hash && f < CHANNEL_FIELD_COUNT; f++)
+    struct redis_reply *card =
+        client_copy_reply(c, client_receive_of(c, client_card_key(c, s->id), "a hash"));
+    for (size_t f = 0; card != NULL && f < CHANNEL_FIELD_COUNT && f < card->elements; f++)
         row.value[f] = reply_text(&card[1 + f]);
     bool exists = !channel_row_is_empty(&row, CHANNEL_SUMMARY);
-    if (!is_hash)
-        (void)client_fail(c, "%s in Redis is not a hash", EXCERPT(client_card_key(c, s->id)));
-    else if (exists)
+    if (exists)
         show_print_row(s, &row);
-    else if (s->place > 0)
+    else if (s->place > 0 && client_status(c) == 0)
         show_print_place(s);
     if (!exists)
         (void)client_fail(c, "channel %lld does not exist: it has no card", (long long)s->id);
@@ -134,7 +132,7 @@ int command_show(const struct options *o, const char *argument)
     struct show s = {.id = 0};
     int code = show_read_word(&s, o, argument);
     if (code == EXIT_OK)
-        code = client_open(&s.client, o, CLIENT_CATALOGUE);
+        code = client_open(&s.client, o);
     if (code == EXIT_OK)
         code = show_channel(&s) == 0 ? output_finish() : client_print_error(&s.client);
     buf_fini(&s.link);

@@ -1,7 +1,6 @@
 /* Output, errors and signals; see terminal.h. */
 #include "ctl/terminal.h"
 
-#include "base/clock.h"
 #include "base/text.h"
 #include "ctl/command.h"
 
@@ -9,11 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-/* Returns the cursor to the start of the line and erases the line. */
-#define ERASE_LINE "\r\033[K"
 
 /* --- Printing --- */
 
@@ -154,27 +149,11 @@ const char *excerpt(struct span text, char out[EXCERPT_MAX])
 
 /* --- Problems --- */
 
-/* True for a terminal that understands control sequences, and whose user wants them. */
-static bool terminal_is_capable(int fd)
-{
-    const char *type = getenv("TERM");
-    const char *no_color = getenv("NO_COLOR");
-    return isatty(fd) == 1 && (type == NULL || strcmp(type, "dumb") != 0) &&
-           (no_color == NULL || *no_color == '\0');
-}
-
-void report_init(struct report *r, FILE *to)
-{
-    *r = (struct report){.to = to, .is_terminal = terminal_is_capable(fileno(to))};
-}
-
 void report_problem(struct report *r, const char *format, ...)
 {
     va_list args;
     if (++r->problems > REPORT_PRINTED_MAX)
         return;
-    if (r->is_terminal)
-        (void)fputs(ERASE_LINE, r->to);
     va_start(args, format);
     terminal_print(r->to, format, args);
     va_end(args);
@@ -185,33 +164,6 @@ void report_finish(const struct report *r)
 {
     if (r->problems > REPORT_PRINTED_MAX)
         print_line(r->to, "and %lld more", (long long)(r->problems - REPORT_PRINTED_MAX));
-}
-
-/* --- Progress --- */
-
-enum { REDRAW_NS = 100 * 1000 * 1000 };
-
-void progress_start(struct progress *p, const char *what, int64_t total)
-{
-    *p = (struct progress){.is_terminal = terminal_is_capable(STDERR_FILENO), .what = what, .total = total};
-}
-
-void progress_show(struct progress *p, int64_t count, int64_t done)
-{
-    uint64_t now = clock_now_ns();
-    if (!p->is_terminal || now - p->drawn_ns < REDRAW_NS)
-        return;
-    p->drawn_ns = now;
-    (void)fprintf(stderr, ERASE_LINE "%lld %s%s", (long long)count, p->what, plural(count));
-    if (p->total > 0) /* which may have grown since the start */
-        (void)fprintf(stderr, ", %lld%%", done < p->total ? (long long)(done * 100 / p->total) : 100);
-    (void)fflush(stderr);
-}
-
-void progress_end(const struct progress *p)
-{
-    if (p->is_terminal)
-        (void)fputs(ERASE_LINE, stderr);
 }
 
 /* --- Signals --- */
@@ -255,4 +207,9 @@ void interrupt_exit(void)
 int interrupt_signal(void)
 {
     return caught;
+}
+
+int interrupt_code(int code)
+{
+    return caught != 0 ? 128 + caught : code;
 }

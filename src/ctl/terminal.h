@@ -1,4 +1,4 @@
-/* The terminal of the user: exit codes and errors, lists of problems, the progress line, signals. */
+/* Output: exit codes and errors, lists of problems; and signals. */
 #ifndef CTL_TERMINAL_H
 #define CTL_TERMINAL_H
 
@@ -66,33 +66,12 @@ enum { REPORT_PRINTED_MAX = 20 };
 struct report {
     FILE *to;
     int64_t problems;
-    bool is_terminal; /* the progress line may be there: it is erased first */
 };
 
-void report_init(struct report *r, FILE *to);
 void report_problem(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Prints "and N more" when some problems were not printed. */
 void report_finish(const struct report *r);
-
-/* --- Progress: "46203 channels, 46%" on stderr, redrawn at most ten times per second, if that is a terminal.
- * A dumb one (TERM), or one without colors (NO_COLOR), gets no control sequences, so it has no progress line
- * --- */
-
-struct progress {
-    bool is_terminal;
-    const char *what;  /* names what is counted; borrowed */
-    int64_t total;     /* the total; 0: unknown */
-    uint64_t drawn_ns; /* the last time */
-};
-
-void progress_start(struct progress *p, const char *what, int64_t total);
-
-/* Redraws the line when it is due. `done` is a part of the total, in its unit. */
-void progress_show(struct progress *p, int64_t count, int64_t done);
-
-/* Erases the line. */
-void progress_end(const struct progress *p);
 
 /* --- SIGINT, SIGTERM and SIGHUP; one that is ignored (nohup) stays ignored --- */
 
@@ -108,5 +87,8 @@ void interrupt_watch(void);
 
 /* The signal that came, or 0. */
 int interrupt_signal(void);
+
+/* The exit code of a command that has ended with this one: after a signal that of the signal. */
+int interrupt_code(int code);
 
 #endif

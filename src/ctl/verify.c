@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/text.h"
+#include "ctl/card.h"
 #include "ctl/client.h"
 #include "ctl/terminal.h"
 #include "model/api_key.h"
@@ -27,8 +28,6 @@ struct verify {
     struct client client;
     const struct link_hosts *hosts;
     struct report report;
-    struct progress progress;
-    int64_t checked;                /* keys, members and infos */
     bool has_keys;                  /* their set exists and is one */
     bool has_index;                 /* it exists and is a sorted set */
     int64_t channels;               /* members of the index */
@@ -36,7 +35,7 @@ struct verify {
     bool key_works;                 /* one of them has not expired */
     bool key_refused;               /* the expiry of one of them cannot be read */
     int64_t now;                    /* seconds since 1970 */
-    struct buf scratch;             /* channel_write() writes to it; only its result is used */
+    struct buf scratch;             /* of card_check_value() */
     char subject[EXCERPT_MAX + 16]; /* what is being checked, such as "card 7" */
 };
 
@@ -44,9 +43,8 @@ struct verify {
 struct examined {
     bool due; /* it has to be read */
     int64_t id;
-    int64_t bytes;            /* its memory: that of all fields, also unknown ones */
-    struct redis_reply *card; /* owned; NULL: not read, or nothing more to check */
-    struct link_owner *owner; /* the channel that its link leads to; those of a batch are one array */
+    int64_t bytes;   /* its memory: that of all fields, also unknown ones */
+    struct buf link; /* its own */
 };
 
 /* What to do about most problems. */
@@ -74,13 +72,6 @@ __attribute__((format(printf, 3, 4))) static void verify_report(struct verify *v
     if (client_status(&v->client) == 0)
         report_problem(&v->report, "%s: %s (%s)", v->subject, what, remedy);
     va_end(args);
-}
-
-/* Counts the elements of a batch of a scan. */
-static void verify_advance(struct verify *v, size_t count)
-{
-    v->checked += (int64_t)count;
-    progress_show(&v->progress, v->checked, v->checked);
 }
 
 /* --- Single keys --- */
@@ -190,7 +181,6 @@ static void verify_visit_api_keys(void *arg, const struct redis_reply *members, 
 {
     struct verify *v = arg;
     struct client *c = &v->client;
-    verify_advance(v, count);
     for (size_t i = 0; i < count; i++) {
         struct span member = reply_text(&members[i]);
         bool is_digest = digest_is_hex(member);
@@ -261,7 +251,6 @@ static void verify_receive_info_reads(struct verify *v, struct span field)
 static void verify_visit_infos(void *arg, const struct redis_reply *infos, size_t count)
 {
     struct verify *v = arg;
-    verify_advance(v, count / 2);
     CLIENT_PIPELINE(i, count / 2, true, verify_send_info_reads(&v->client, reply_text(&infos[2 * i])),
                     verify_receive_info_reads(v, reply_text(&infos[2 * i])));
 }
@@ -302,7 +291,6 @@ static void verify_visit_index(void *arg, const struct redis_reply *members, siz
     struct verify *v = arg;
     struct client *c = &v->client;
     int64_t id = 0;
-    verify_advance(v, count / 2);
     for (size_t i = 0; i < count / 2; i++)
         if (!verify_parse_member(&members[2 * i], &id))
             verify_report(v, "redis-cli ZREM it", "%s is not a 64-bit integer",
@@ -322,7 +310,6 @@ static void verify_check_index(struct verify *v)
         return;
     CLIENT_SEND(&v->client, SPAN("ZCARD"), v->client.index);
     v->channels = client_receive_integer(&v->client);
-    v->progress.total = v->checked + 3 * v->channels; /* members, cards, links */
     client_scan(&v->client, SCAN_INDEX, verify_visit_index, v);
 }
 
@@ -347,67 +334,37 @@ static void verify_receive_measures(struct verify *v, struct examined *e)
         verify_report(v, "load it, or channelctl remove it", "is not in the index");
     e->due = e->bytes <= CARD_BYTES_MAX;
     if (!e->due)
-        verify_report(v, LOAD_CORRECTED, "takes %lld bytes, channeld reads at most 64 MiB",
+        verify_report(v, LOAD_CORRECTED, "takes %lld bytes of memory, channeld reads at most 64 MiB",
                       (long long)e->bytes);
 }
 
 /* --- Cards: values --- */
 
-/*
- * Reports values that do not parse, and impossible values. channel_write() repairs text that is not UTF-8
- * instead of rejecting it, so that is checked here.
- */
+/* Reports values that do not parse, and impossible values. */
 static void verify_check_values(struct verify *v, const struct channel_row *row)
 {
-    static const char *const expected[] = {[CHANNEL_TEXT] = "UTF-8",
-                                           [CHANNEL_INTEGER] = "a 64-bit integer",
-                                           [CHANNEL_FLAG] = "0 or 1",
-                                           [CHANNEL_DATETIME] = "a date and time (YYYY-MM-DDTHH:MM:SS)",
-                                           [CHANNEL_HISTORY] = "a JSON object of dates and integers"};
-    buf_clear(&v->scratch);
-    unsigned invalid = channel_write(&v->scratch, row, CHANNEL_CARD);
-    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
+    for (enum channel_field f = 0; f < CHANNEL_FIELD_COUNT; f++) {
         struct span value = row->value[f];
-        enum channel_type type = channel_field_type((enum channel_field)f);
-        const char *name = channel_field_name((enum channel_field)f).data;
-        const char *fault = channel_find_fault(row, (enum channel_field)f, &v->scratch);
-        bool repaired = type == CHANNEL_TEXT && value.data != NULL && !utf8_valid(value);
+        if (value.data == NULL)
+            continue;
+        const char *problem = card_check_value(v->hosts, f, value, &v->scratch);
+        if (problem == NULL)
+            problem = channel_find_fault(row, f, &v->scratch);
         if (buf_error(&v->scratch) != 0)
             (void)client_fail_memory(&v->client);
-        if (repaired || (invalid & 1U << f) != 0)
-            verify_report(v, LOAD_CORRECTED, "%s: %s is not %s", name, EXCERPT(value), expected[type]);
-        else if (fault != NULL)
-            verify_report(v, LOAD_CORRECTED, "%s: %s %s", name, EXCERPT(value), fault);
+        if (problem != NULL)
+            verify_report(v, LOAD_CORRECTED, "%s: %s %s", channel_field_name(f).data, EXCERPT(value),
+                          problem);
     }
 }
 
-static void verify_check_fields(struct verify *v, int64_t id, const struct channel_row *row)
+static void verify_check_id(struct verify *v, int64_t id, struct span own)
 {
-    verify_check_values(v, row);
-    struct span own = row->value[CHANNEL_FIELD_max_channel_id];
     int64_t number = 0;
     if (own.data == NULL)
         verify_report(v, LOAD_AGAIN, "max_channel_id is missing");
     else if (parse_int64(own, &number) == 0 && number != id)
         verify_report(v, LOAD_AGAIN, "max_channel_id: %lld is not the id in the key", (long long)number);
-    struct span link = row->value[CHANNEL_FIELD_link];
-    if (link.data != NULL && !link_is_stored_shape(v->hosts, link))
-        verify_report(v, LOAD_CORRECTED ", or set --channel-host",
-                      "link: %s is not https://%s/<slug> (of at most %d bytes), so it is never found",
-                      EXCERPT(link), v->hosts->channel_host.data, LINK_SLUG_MAX);
-}
-
-static void verify_check_card(struct verify *v, struct examined *e)
-{
-    struct channel_row row = {0};
-    for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        row.value[f] = reply_text(&e->card[1 + f]);
-    e->owner->link = row.value[CHANNEL_FIELD_link];
-    e->owner->holder = &e->id;
-    if (channel_row_is_empty(&row, CHANNEL_SUMMARY))
-        verify_report(v, LOAD_AGAIN, "has no summary field, so the channel is never found");
-    else
-        verify_check_fields(v, e->id, &row);
 }
 
 static void verify_receive_field_ttls(struct verify *v)
@@ -420,45 +377,54 @@ static void verify_receive_field_ttls(struct verify *v)
 
 static void verify_receive_card(struct verify *v, struct examined *e)
 {
+    struct channel_row row = {0};
     const struct redis_reply *card = client_receive_or_wrongtype(&v->client);
+    bool is_hash = card->elements == CHANNEL_FIELD_COUNT;
+    for (size_t f = 0; is_hash && f < CHANNEL_FIELD_COUNT; f++)
+        row.value[f] = reply_text(&card[1 + f]);
+    buf_append_span(&e->link, row.value[CHANNEL_FIELD_link]);
     verify_begin(v, "card %lld", (long long)e->id);
-    if (card->elements == CHANNEL_FIELD_COUNT)
-        e->card = client_copy_reply(&v->client, card);
-    else
+    if (!is_hash) {
         verify_report(v, DELETE_KEY ", and " LOAD_AGAIN, "is not a hash");
-    if (e->card != NULL)
-        verify_check_card(v, e);
+    } else if (channel_row_is_empty(&row, CHANNEL_SUMMARY)) {
+        verify_report(v, LOAD_AGAIN, "has no summary field, so the channel is never found");
+    } else {
+        verify_check_values(v, &row);
+        verify_check_id(v, e->id, row.value[CHANNEL_FIELD_max_channel_id]);
+    }
     if (v->client.field_ttls == FIELD_TTLS_SUPPORTED)
         verify_receive_field_ttls(v);
 }
 
 /* --- Cards: links --- */
 
-static void verify_check_owner(struct verify *v, int64_t id, const struct link_owner *o)
+static void verify_receive_owner(struct verify *v, const struct examined *e)
 {
-    if (o->link.data == NULL)
-        return;
-    const char *shown = EXCERPT(o->link);
-    verify_begin(v, "card %lld: link", (long long)id);
-    if (!o->found)
-        verify_report(v, LOAD_AGAIN, "its link key is missing or holds no id: %s", shown);
-    else if (o->id != id && o->agrees)
-        verify_report(v, "correct one of them, and load both",
-                      "channel %lld has the same link and its key: %s", (long long)o->id, shown);
-    else if (o->id != id)
-        verify_report(v, LOAD_AGAIN, "its link key points to channel %lld: %s", (long long)o->id, shown);
+    int64_t owner = 0;
+    bool found = parse_int64(reply_text(client_receive_or_wrongtype(&v->client)), &owner) == 0;
+    verify_begin(v, "card %lld: link", (long long)e->id);
+    if (!found)
+        verify_report(v, LOAD_AGAIN, "its link key is missing or holds no id: %s",
+                      EXCERPT(buf_span(&e->link)));
+    else if (owner != e->id)
+        verify_report(v, LOAD_AGAIN ", or if both channels have this link, correct one of them",
+                      "its link key points to channel %lld: %s", (long long)owner,
+                      EXCERPT(buf_span(&e->link)));
 }
 
 /* --- The scan of cards --- */
 
 static void verify_examine_group(struct verify *v, struct examined *e, size_t count)
 {
-    CLIENT_PIPELINE(i, count, e[i].due, client_send_card_read(&v->client, e[i].id),
-                    verify_receive_card(v, &e[i]));
-    client_find_owners(&v->client, e->owner, count);
+    struct client *c = &v->client;
+    CLIENT_PIPELINE(i, count, e[i].due, client_send_card_read(c, e[i].id), verify_receive_card(v, &e[i]));
+    CLIENT_PIPELINE(i, count, e[i].link.len > 0,
+                    CLIENT_SEND(c, SPAN("GET"), client_link_key(c, buf_span(&e[i].link))),
+                    verify_receive_owner(v, &e[i]));
     for (size_t i = 0; i < count; i++) {
-        verify_check_owner(v, e[i].id, e[i].owner);
-        free(e[i].card);
+        if (buf_error(&e[i].link) != 0)
+            (void)client_fail_memory(c);
+        buf_fini(&e[i].link);
     }
 }
 
@@ -478,16 +444,13 @@ static void verify_examine(struct verify *v, struct examined *e, size_t count)
 static void verify_visit_cards(void *arg, const struct redis_reply *keys, size_t count)
 {
     struct verify *v = arg;
-    struct examined *e = calloc(count + 1, sizeof *e + sizeof *e->owner);
-    verify_advance(v, count);
+    struct examined *e = calloc(count + 1, sizeof *e);
     if (e == NULL) {
         (void)client_fail_memory(&v->client);
         return;
     }
-    struct link_owner *owners = (struct link_owner *)(e + count);
     for (size_t i = 0; i < count; i++) {
         struct span id = keyspace_rest(v->client.keys, reply_text(&keys[i]), KEYSPACE_CARD);
-        e[i].owner = &owners[i];
         e[i].due = parse_int64(id, &e[i].id) == 0;
         verify_begin(v, "card %s", EXCERPT(id));
         if (!e[i].due)
@@ -502,9 +465,7 @@ static void verify_visit_cards(void *arg, const struct redis_reply *keys, size_t
 static void verify_check_link(struct verify *v, const struct link_owner *o)
 {
     if (!link_is_stored_shape(v->hosts, o->link))
-        verify_report(v, DELETE_KEY ", or set --channel-host",
-                      "is not https://%s/<slug> (of at most %d bytes), so it is never found",
-                      v->hosts->channel_host.data, LINK_SLUG_MAX);
+        verify_report(v, DELETE_KEY, "%s, so it is never found", CARD_INVALID_LINK);
     if (!o->found)
         verify_report(v, DELETE_KEY ", or load with --replace", "does not hold a channel id");
     else if (!o->agrees)
@@ -524,8 +485,7 @@ static void verify_visit_links(void *arg, const struct redis_reply *keys, size_t
 {
     struct verify *v = arg;
     struct client *c = &v->client;
-    struct link_owner *owner = client_find_key_owners(c, keys, count);
-    verify_advance(v, count);
+    struct link_owner *owner = client_find_owners(c, keys, count);
     CLIENT_PIPELINE(i, owner == NULL ? 0 : count, true, CLIENT_SEND(c, SPAN("PTTL"), reply_text(&keys[i])),
                     verify_receive_link(v, &keys[i], &owner[i]));
     free(owner);
@@ -565,13 +525,10 @@ static int verify_print_summary(const struct verify *v)
 int command_verify(const struct options *o, const char *argument)
 {
     (void)argument;
-    struct verify v = {.hosts = &o->hosts, .now = clock_wall_s()};
-    report_init(&v.report, stdout);
-    int code = client_open(&v.client, o, CLIENT_CATALOGUE);
+    struct verify v = {.hosts = &o->hosts, .report.to = stdout, .now = clock_wall_s()};
+    int code = client_open(&v.client, o);
     if (code == EXIT_OK) {
-        progress_start(&v.progress, "key", 0);
         verify_check_all(&v);
-        progress_end(&v.progress);
         code = client_status(&v.client) == 0 ? verify_print_summary(&v) : client_print_error(&v.client);
     }
     buf_fini(&v.scratch);

@@ -19,9 +19,7 @@ enum { BATCH_BYTES_MAX = WRITER_CARD_BYTES_MAX };
 /* A channel and its data in Redis. */
 struct entry {
     struct card card;       /* its texts are in batch.texts */
-    int64_t line;           /* its number in the file */
     struct buf former_link; /* the link in Redis, if the card gets another one or none; may be empty */
-    bool refused;           /* is not written */
     bool listed;            /* is in the index already, with this score */
     double score;
     bool card_changed; /* differs from what Redis holds, or has a TTL there */
@@ -65,16 +63,6 @@ static bool writer_has_room(const struct batch *b, const struct card *card)
 
 /* --- What Redis holds --- */
 
-/* A key of another type may belong to another program: the line is refused, and the key not overwritten. */
-static void writer_refuse_type(struct writer *w, struct entry *e, struct span key, const char *type)
-{
-    if (!e->refused)
-        report_problem(w->report, "%s:%lld: %s in Redis is not %s: delete it and load the line again",
-                       w->file, (long long)e->line, EXCERPT(key), type);
-    w->sent.refused += !e->refused;
-    e->refused = true;
-}
-
 static void writer_send_reads(struct writer *w, const struct entry *e)
 {
     struct client *c = w->client;
@@ -94,14 +82,11 @@ static bool writer_same_text(struct span a, struct span b)
 }
 
 /* Compares the card with the fields that Redis holds. It keeps only a former link, because fields may be
- * large. */
+ * large. A key of another type may belong to another program: it is not overwritten, and the load fails. */
 static void writer_receive_card(struct writer *w, struct entry *e)
 {
-    const struct redis_reply *stored = client_receive_or_wrongtype(w->client);
-    if (reply_is_wrongtype(stored)) {
-        writer_refuse_type(w, e, client_card_key(w->client, e->card.id), "a hash");
-        return;
-    }
+    struct span key = client_card_key(w->client, e->card.id);
+    const struct redis_reply *stored = client_receive_of(w->client, key, "a hash");
     if (stored->elements != CHANNEL_FIELD_COUNT) {
         (void)client_fail_unexpected(w->client);
         return;
@@ -125,9 +110,8 @@ static void writer_receive_ttl(struct writer *w, struct entry *e, bool *changed)
 
 static void writer_receive_link_owner(struct writer *w, struct entry *e)
 {
-    const struct redis_reply *owner = client_receive_or_wrongtype(w->client);
-    if (reply_is_wrongtype(owner))
-        writer_refuse_type(w, e, client_link_key(w->client, writer_card_link(e)), "a string");
+    struct span key = client_link_key(w->client, writer_card_link(e));
+    const struct redis_reply *owner = client_receive_of(w->client, key, "a string");
     e->link_changed = !reply_is_id(owner, e->card.id);
     e->moves_link = e->link_changed && owner->type == REPLY_STRING;
 }
@@ -152,41 +136,29 @@ static void writer_find_former_links(struct writer *w, struct batch *b)
 {
     struct client *c = w->client;
     struct entry *e = b->entry;
-    CLIENT_PIPELINE(i, b->count, !e[i].refused && e[i].former_link.len > 0,
+    CLIENT_PIPELINE(i, b->count, e[i].former_link.len > 0,
                     CLIENT_SEND(c, SPAN("GET"), client_link_key(c, buf_span(&e[i].former_link))),
                     e[i].drops_link = reply_is_id(client_receive_or_wrongtype(c), e[i].card.id));
 }
 
 /* --- The index --- */
 
-enum { MERGE_STEP = 1000 };
-
 /* The highest score to which a load adds channels: what it adds stays below INDEX_SCORE_LIMIT. */
 #define LAST_SCORE_MAX (INDEX_SCORE_LIMIT / 2)
 
 /* The lowest score that puts a channel after all others of the index. */
-static int writer_index_next_score(struct client *c, int64_t *out)
+static int64_t writer_read_next_score(struct client *c)
 {
     CLIENT_SEND(c, SPAN("ZREVRANGE"), c->index, SPAN("0"), SPAN("0"), SPAN("WITHSCORES"));
-    const struct redis_reply *reply = client_receive_or_wrongtype(c);
-    if (reply_is_wrongtype(reply))
-        return client_fail(c, "%.*s is not a sorted set: delete it, or load a valid file with --replace",
-                           (int)c->index.len, c->index.data);
+    const struct redis_reply *reply = client_receive_of(c, c->index, "a sorted set");
     /* In RESP3 an array of [member, score] pairs, here of one or none. */
     bool has_pair = reply_next(reply) == reply + 4 && reply[3].type == REPLY_DOUBLE;
     double last = has_pair ? reply[3].number : reply->elements == 0 ? -1 : INDEX_SCORE_LIMIT;
-    if (!(last >= -INDEX_SCORE_LIMIT && last <= LAST_SCORE_MAX))
-        return client_fail(
-            c, "the highest score of the index is above 2^52 or below -2^53, nothing can be added after it: "
-               "load with --replace");
-    *out = (int64_t)last + 1;
-    return client_status(c);
-}
-
-/* Queues the ZADD of a channel, unless it is there already. */
-static void writer_send_index_add(struct client *c, struct span index, int64_t score, struct span id)
-{
-    CLIENT_SEND(c, SPAN("ZADD"), index, SPAN("NX"), DIGITS(score), id);
+    if (last >= -INDEX_SCORE_LIMIT && last <= LAST_SCORE_MAX)
+        return (int64_t)last + 1;
+    return client_fail(
+        c, "the highest score of the index is above 2^52 or below -2^53, nothing can be added after it: "
+           "load with --replace");
 }
 
 /* --- Writing --- */
@@ -215,8 +187,11 @@ static void writer_send_changes(struct writer *w, const struct entry *e)
     if (e->link_changed)
         CLIENT_SEND(c, SPAN("SET"), client_link_key(c, writer_card_link(e)), writer_id_text(e));
     w->index_differs = w->index_differs || !e->listed || e->score != (double)w->next_score;
-    if (w->replace || !e->listed)
-        writer_send_index_add(c, w->replace ? c->index_next : c->index, w->next_score++, writer_id_text(e));
+    if (w->replace || !e->listed) {
+        CLIENT_SEND(c, SPAN("ZADD"), w->replace ? c->index_next : c->index, SPAN("NX"), DIGITS(w->next_score),
+                    writer_id_text(e));
+        w->next_score++;
+    }
 }
 
 /* A former link goes before the others are written, as another channel of the batch may get it. */
@@ -228,10 +203,8 @@ static void writer_send_batch(struct writer *w, struct batch *b)
             CLIENT_SEND(w->client, SPAN("DEL"),
                         client_link_key(w->client, buf_span(&b->entry[i].former_link)));
     for (size_t i = 0; i < b->count; i++)
-        if (!b->entry[i].refused)
-            writer_send_changes(w, &b->entry[i]);
+        writer_send_changes(w, &b->entry[i]);
     lock_commit(w->lock);
-    w->is_sent = w->is_sent || (client_status(w->client) == 0 && b->count > 0);
 }
 
 static void writer_count_batch(struct writer *w, const struct batch *b)
@@ -239,70 +212,58 @@ static void writer_count_batch(struct writer *w, const struct batch *b)
     struct writer_counts *n = &w->sent;
     for (const struct entry *e = b->entry; e < b->entry + b->count; e++) {
         bool changed = e->card_changed || e->link_changed || (!w->replace && !e->listed);
-        if (e->refused)
-            continue;
         *(changed ? &n->written : &n->unchanged) += 1;
-        n->added += !e->listed;
         n->links_moved += e->moves_link;
         n->ttls_removed += e->has_ttl;
     }
 }
 
-/* Waits until the transaction that was sent last is confirmed. */
-static int writer_receive_sent(struct writer *w)
+void writer_confirm(struct writer *w)
 {
-    if (w->lock != NULL && w->lock->committed && lock_receive(w->lock, 0) == NULL)
-        return -EIO;
-    w->counts = w->sent;
-    return 0;
+    bool is_confirmed = !w->lock->committed || lock_receive(w->lock, 0) != NULL;
+    if (is_confirmed && client_status(w->client) == 0)
+        w->counts = w->sent;
 }
 
 /*
  * The reads for a batch are sent after the transaction of the previous batch. So they see its writes, and one
  * round trip is enough for both.
  */
-static int writer_flush(struct writer *w)
+static void writer_flush(struct writer *w)
 {
     struct batch *b = w->batch;
-    if (w->lock != NULL)
-        lock_send_watch(w->lock);
+    lock_send_watch(w->lock);
     for (size_t i = 0; i < b->count; i++)
         writer_send_reads(w, &b->entry[i]);
-    if (writer_receive_sent(w) != 0)
-        return -EIO;
-    if (w->lock != NULL)
-        lock_receive_watch(w->lock);
+    writer_confirm(w);
+    lock_receive_watch(w->lock);
     for (size_t i = 0; i < b->count; i++)
         writer_receive_reads(w, &b->entry[i]);
-    if (w->lock != NULL) {
-        writer_find_former_links(w, b);
+    writer_find_former_links(w, b);
+    if (client_status(w->client) == 0) {
         writer_send_batch(w, b);
+        writer_count_batch(w, b);
     }
-    writer_count_batch(w, b);
     writer_batch_clear(b);
-    return redis_client_flush(w->client->redis);
+    int err = redis_client_flush(w->client->redis);
+    (void)err; /* it is sticky */
 }
 
-int writer_add(struct writer *w, const struct card *card, int64_t line)
+void writer_add(struct writer *w, const struct card *card)
 {
     struct batch *b = w->batch;
-    if (!writer_has_room(b, card) && writer_flush(w) != 0)
-        return -EIO;
+    if (!writer_has_room(b, card))
+        writer_flush(w);
     assert(writer_has_room(b, card));
     struct entry *e = &b->entry[b->count++];
-    *e = (struct entry){.card = *card, .line = line};
+    *e = (struct entry){.card = *card};
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT; f++) {
         if (card->row.value[f].data != NULL)
             e->card.row.value[f].data = b->texts.data + b->texts.len;
         buf_append_span(&b->texts, card->row.value[f]);
     }
-    return w->lock != NULL && lock_is_due(w->lock) ? writer_flush(w) : 0;
-}
-
-int writer_finish(struct writer *w)
-{
-    int err = writer_flush(w);
-    return err == 0 ? writer_receive_sent(w) : err;
+    if (lock_is_due(w->lock))
+        writer_flush(w);
 }
 
 /* --- The mark of samples --- */
@@ -314,14 +275,12 @@ static void writer_send_unmark(struct writer *w)
         CLIENT_SEND(w->client, SPAN("DEL"), w->client->samples);
 }
 
-int writer_mark_samples(struct writer *w)
+static void writer_mark_samples(struct writer *w)
 {
-    if (w->samples == 0)
-        return 0;
     lock_watch(w->lock);
     lock_begin(w->lock);
     CLIENT_SEND(w->client, SPAN("SET"), w->client->samples, DIGITS(w->samples));
-    return lock_execute(w->lock);
+    (void)lock_execute(w->lock);
 }
 
 /* --- Replacing the index --- */
@@ -332,7 +291,7 @@ int writer_mark_samples(struct writer *w)
  * is. The next index is watched and counted, so that an incomplete one of another loader never becomes the
  * index.
  */
-static int writer_index_swap(struct writer *w)
+static void writer_index_swap(struct writer *w)
 {
     struct client *c = w->client;
     lock_send_watch(w->lock);
@@ -341,41 +300,16 @@ static int writer_index_swap(struct writer *w)
     CLIENT_SEND(c, SPAN("ZCARD"), c->index);
     lock_receive_watch(w->lock);
     (void)client_receive(c);
-    if (client_receive_integer(c) != writer_accepted(w))
+    if (client_receive_integer(c) != writer_accepted(&w->counts))
         (void)client_fail(c, "another load has changed the next index");
-    bool has_others = client_receive_or_wrongtype(c)->integer != writer_accepted(w);
+    bool has_others = client_receive_or_wrongtype(c)->integer != writer_accepted(&w->counts);
     bool equal = !w->index_differs && !has_others;
     lock_begin(w->lock);
     CLIENT_SEND(c, SPAN("UNLINK"), equal ? c->index_next : c->index);
     if (!equal)
         CLIENT_SEND(c, SPAN("RENAME"), c->index_next, c->index);
     writer_send_unmark(w);
-    return lock_execute(w->lock);
-}
-
-/* Appends the members of the next index from `rank` on; *members becomes their number. */
-static int writer_merge_step(struct writer *w, int64_t rank, int64_t score, size_t *members)
-{
-    struct client *c = w->client;
-    lock_watch(w->lock);
-    CLIENT_SEND(c, SPAN("ZRANGE"), c->index_next, DIGITS(rank), DIGITS(rank + MERGE_STEP - 1));
-    const struct redis_reply *reply = client_receive(c);
-    *members = reply->elements;
-    lock_begin(w->lock);
-    for (size_t i = 0; i < reply->elements; i++)
-        writer_send_index_add(c, c->index, score + (int64_t)i, reply_text(&reply[1 + i]));
-    writer_send_unmark(w);
-    return lock_execute(w->lock);
-}
-
-int writer_merge(struct writer *w)
-{
-    int64_t score = 0;
-    int err = writer_index_next_score(w->client, &score);
-    size_t members = MERGE_STEP;
-    for (int64_t rank = 0; members == MERGE_STEP && err == 0; rank += MERGE_STEP)
-        err = writer_merge_step(w, rank, score + rank, &members);
-    return err;
+    w->counts.replaced = lock_execute(w->lock) == 0;
 }
 
 /* --- Removing what the index lacks --- */
@@ -384,77 +318,49 @@ int writer_merge(struct writer *w)
 struct sweep {
     struct writer *writer;
     enum client_scan what; /* SCAN_CARD_HASHES or SCAN_LINK_STRINGS */
-    struct span *words;    /* owned: UNLINK and the keys of a batch that are removed */
-    size_t word_count;
     int64_t removed;
 };
 
-static void writer_sweep_key(struct sweep *s, struct span key, bool is_removed)
-{
-    if (is_removed)
-        s->words[s->word_count++] = key;
-}
-
 /* Cards of channels that are not in the index. */
-static void writer_find_cards(struct sweep *s, const struct redis_reply *keys, size_t count)
+static void writer_find_cards(struct client *c, const struct redis_reply *keys, size_t count, bool *stale)
 {
-    struct client *c = s->writer->client;
     CLIENT_PIPELINE(
         i, count, true,
         CLIENT_SEND(c, SPAN("ZSCORE"), c->index, keyspace_rest(c->keys, reply_text(&keys[i]), KEYSPACE_CARD)),
-        writer_sweep_key(s, reply_text(&keys[i]), client_receive(c)->type == REPLY_NIL));
+        stale[i] = client_receive(c)->type == REPLY_NIL);
 }
 
 /* Link keys, but those of a channel whose card has that link. */
-static void writer_find_links(struct sweep *s, const struct redis_reply *keys, size_t count)
+static void writer_find_links(struct client *c, const struct redis_reply *keys, size_t count, bool *stale)
 {
-    struct link_owner *owner = client_find_key_owners(s->writer->client, keys, count);
+    struct link_owner *owner = client_find_owners(c, keys, count);
     for (size_t i = 0; i < count && owner != NULL; i++)
-        writer_sweep_key(s, reply_text(&keys[i]), !owner[i].agrees);
+        stale[i] = !owner[i].agrees;
     free(owner);
 }
 
-/* The lock is watched since before the keys were looked at. */
-static void writer_unlink_found(struct sweep *s)
-{
-    struct writer *w = s->writer;
-    bool has_keys = s->word_count > 1;
-    if (client_status(w->client) != 0 || (!has_keys && !lock_is_due(w->lock)))
-        return;
-    lock_begin(w->lock);
-    if (has_keys)
-        client_send(w->client, s->word_count, s->words);
-    lock_commit(w->lock);
-    const struct redis_reply *replies = lock_receive(w->lock, has_keys);
-    if (replies != NULL && has_keys)
-        s->removed += reply_first(replies)->integer;
-}
-
-static void writer_show_removal(struct writer *w, size_t checked)
-{
-    w->checked += (int64_t)checked;
-    progress_show(w->progress, w->checked, 0);
-}
-
-/* A client_visit. */
+/* A client_visit. The lock is watched since before the keys are looked at. */
 static void writer_sweep_batch(void *arg, const struct redis_reply *keys, size_t count)
 {
     struct sweep *s = arg;
-    struct writer *w = s->writer;
-    s->words = calloc(1 + count, sizeof *s->words);
-    s->word_count = 0;
-    writer_show_removal(w, count);
-    if (s->words == NULL)
-        (void)client_fail_memory(w->client);
-    else if (interrupt_signal() != 0)
-        (void)client_fail(w->client, "interrupted");
-    else {
-        writer_sweep_key(s, SPAN("UNLINK"), true);
-        lock_watch(w->lock);
-        (s->what == SCAN_CARD_HASHES ? writer_find_cards : writer_find_links)(s, keys, count);
-        writer_unlink_found(s);
+    struct client *c = s->writer->client;
+    struct lock *lock = s->writer->lock;
+    size_t found = 0;
+    bool *stale = calloc(count + 1, sizeof *stale);
+    if (stale == NULL) {
+        (void)client_fail_memory(c);
+        return;
     }
-    free(s->words);
+    lock_watch(lock);
+    (s->what == SCAN_CARD_HASHES ? writer_find_cards : writer_find_links)(c, keys, count, stale);
+    lock_begin(lock);
+    for (size_t i = 0; i < count; i++) {
+        if (stale[i])
+            CLIENT_SEND(c, SPAN("UNLINK"), reply_text(&keys[i]));
+        found += stale[i];
+    }
+    s->removed += lock_execute(lock) == 0 ? (int64_t)found : 0;
+    free(stale);
 }
 
 /* Returns how many keys were removed. */
@@ -466,22 +372,19 @@ static int64_t writer_sweep(struct writer *w, enum client_scan what)
 }
 
 /* Cards are removed first: until its key is removed, a link without a card is not found. */
-int writer_replace(struct writer *w)
+static void writer_replace(struct writer *w)
 {
-    writer_show_removal(w, 0);
-    int err = writer_index_swap(w);
-    if (err != 0)
-        return err;
-    w->counts.replaced = true;
+    writer_index_swap(w);
+    if (!w->counts.replaced)
+        return;
     w->counts.cards_removed = writer_sweep(w, SCAN_CARD_HASHES);
     (void)writer_sweep(w, SCAN_LINK_STRINGS);
-    return client_status(w->client);
 }
 
 /* --- Beginning and end --- */
 
 /* Adding members to the index would keep its TTL; a load that was killed may have left a next index. */
-static int writer_prepare_indexes(struct writer *w)
+static void writer_prepare_indexes(struct writer *w)
 {
     struct client *c = w->client;
     lock_watch(w->lock);
@@ -492,21 +395,28 @@ static int writer_prepare_indexes(struct writer *w)
         writer_send_unmark(w);
     lock_commit(w->lock);
     const struct redis_reply *replies = lock_receive(w->lock, 1);
-    if (replies == NULL)
-        return -EIO;
-    w->counts.index_ttl_removed = reply_first(replies)->integer > 0;
-    return 0;
+    w->sent.index_ttl_removed = replies != NULL && reply_first(replies)->integer > 0;
 }
 
-int writer_begin(struct writer *w)
+void writer_begin(struct writer *w)
 {
     w->batch = calloc(1, sizeof *w->batch);
     if (w->batch == NULL || buf_reserve(&w->batch->texts, BATCH_BYTES_MAX) != 0)
-        return client_fail_memory(w->client);
+        (void)client_fail_memory(w->client);
     client_probe_field_ttls(w->client);
-    int err = w->lock != NULL ? writer_prepare_indexes(w) : 0;
-    w->sent = w->counts;
-    return err == 0 && !w->replace ? writer_index_next_score(w->client, &w->next_score) : err;
+    writer_prepare_indexes(w);
+    if (!w->replace)
+        w->next_score = writer_read_next_score(w->client);
+}
+
+void writer_finish(struct writer *w)
+{
+    writer_flush(w);
+    writer_confirm(w);
+    if (w->replace && client_status(w->client) == 0)
+        writer_replace(w);
+    if (w->samples > 0)
+        writer_mark_samples(w);
 }
 
 void writer_fini(struct writer *w)

@@ -77,13 +77,17 @@ static void change_file_during_load(const char *flag, const char *text, const ch
     ctl_expect_text(run.err, "/held.ndjson: it was changed while it was read\n");
     ctl_expect(run, 1, NULL, why);
     assert_int_equal(redis_integer(&redis, "EXISTS channels:card:-1"), 1);
+    assert_int_equal(redis_integer(&redis, "EXISTS channels:loader channels:index.next"), 0);
+    if (flag != NULL)
+        ctl_expect_index("-1");
+    AUTOFREE char *again = ctl_channels(1, CTL_HELD_CHANNELS);
+    ctl_expect_load(again, flag, 0);
     ctl_expect_sound();
 }
 
 TEST_CASE(load_fails_when_its_file_is_changed_meanwhile)
 {
-    static const char why[] =
-        "nothing was replaced or removed, because the file could not be read to its end";
+    static const char why[] = "the index was not changed";
     AUTOFREE char *other = ctl_channels(2, CTL_HELD_CHANNELS);
     change_file_during_load(NULL, "", "");
     change_file_during_load("--replace", "", why);

@@ -38,7 +38,7 @@ TEST_CASE_WITH(verify_names_cards_that_are_too_large_unread, fill, NULL)
     }
     long own = footprint_of(getpid()).resident_kib * 1024; /* the peak of a child is not below that */
     struct ctl_run run = CTL("verify");
-    assert_int_equal(text_count(run.out, " bytes, channeld reads at most 64 MiB ("), COUNT);
+    assert_int_equal(text_count(run.out, " bytes of memory, channeld reads at most 64 MiB ("), COUNT);
     ctl_expect(run, 1, "2502 channels, 1 API key, 2 problems\n", NULL);
     assert_in_range(run.peak, 1, own + SIZE);
     assert_int_equal(redis_integer(&redis, "EXISTS channels:card:5001"), 1);

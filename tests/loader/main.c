@@ -64,7 +64,7 @@ static const struct kind {
     const char *name;
     const struct model_file *file;
     bool replace;
-} FIRST[] = {{"load", &NEW, false}, {"replace", &NEW, true}, {"merge", &DAMAGED, true}},
+} FIRST[] = {{"load", &NEW, false}, {"replace", &NEW, true}, {"fail", &DAMAGED, true}},
   SECOND[] = {{"load", &OTHER, false}, {"replace", &OTHER, true}};
 
 enum { FIRST_COUNT = 3, SECOND_COUNT = 2 };
@@ -317,8 +317,6 @@ static void check_success(struct actor *a)
 
 static void check_messages(struct actor *a, const char *err)
 {
-    if (strstr(err, ": it was deleted)") != NULL)
-        fail_case(a, "its lock was not deleted");
     static const char prefix[] = "stopped after ";
     const char *stopped = strstr(err, prefix);
     long channels = stopped == NULL ? 0 : strtol(stopped + strlen(prefix), NULL, 10);
@@ -327,8 +325,6 @@ static void check_messages(struct actor *a, const char *err)
     if (strstr(err, "stopped before anything was loaded") != NULL &&
         (a->load.channels > 0 || a->load.replaced))
         fail_case(a, "something was loaded");
-    if (strstr(err, "nothing was replaced") != NULL && a->load.replaced)
-        fail_case(a, "the catalogue was replaced");
     if (strstr(err, "the catalogue was replaced") != NULL && !model_is_replaced(&a->load, &a->last))
         fail_case(a, "the catalogue was not replaced");
     if (strstr(err, "the index was not changed") != NULL && a->load.replaced)
@@ -364,8 +360,6 @@ static void finish(struct actor *a)
         check_success(a);
     else if (!a->kind->file->damaged && !a->disturbed)
         fail_case(a, "it failed without a fault");
-    else if (!a->disturbed && !model_is_complete(&a->load, &a->last))
-        fail_case(a, "the good lines of the damaged file were not added");
     check_messages(a, err);
     check_rest(a, err);
 }

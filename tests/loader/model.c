@@ -145,15 +145,10 @@ static const char *replace_step(struct model_load *l, const struct model_catalog
                                 const struct model_catalogue *after)
 {
     struct model_order whole = order_of(l->file);
-    struct model_order merged = before->index;
-    for (int i = 0; i < whole.count; i++)
-        append(&merged, whole.id[i]);
     if (!has_all_channels(l, before))
         return "it wrote something else than the next channels of its file";
     if (l->file->damaged)
-        return same_content(before, after) && same_order(&after->index, &merged)
-                   ? NULL
-                   : "a damaged file may only add to the catalogue";
+        return "a damaged file must not become the catalogue";
     bool swaps = same_content(before, after) && same_order(&after->index, &whole);
     bool removes = same_order(&before->index, &whole) && is_removal(before, after);
     l->replaced = l->replaced || swaps || removes;
@@ -181,7 +176,7 @@ bool model_is_complete(const struct model_load *l, const struct model_catalogue 
 {
     struct model_catalogue whole;
     model_fill(&whole, l->file);
-    if (l->replace && !l->file->damaged)
+    if (l->replace)
         return model_equal(&whole, c);
     for (int i = 0; i < whole.index.count; i++)
         if (!lists(&c->index, whole.index.id[i]))

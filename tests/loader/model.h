@@ -19,7 +19,7 @@ enum {
     MODEL_LEASE_MS = 15000
 };
 
-/* A key of another type, which the load of a damaged file must leave alone. */
+/* A key of another type, at which the load of a damaged file must fail. */
 #define MODEL_FOREIGN "channels:card:0"
 
 /* 0: the field is null; without a title there is no card. */
@@ -55,7 +55,7 @@ struct model_line {
 /* A file of channels. */
 struct model_file {
     const char *name;
-    bool damaged; /* its last line is refused, because of MODEL_FOREIGN */
+    bool damaged; /* a load fails at its last line, because of MODEL_FOREIGN */
     int count;
     struct model_line line[MODEL_LINES_MAX];
 };
@@ -95,7 +95,7 @@ bool model_has_channels(const struct model_load *l, const struct model_catalogue
 /* True when the index is that of the file, all of which is in the catalogue. */
 bool model_is_replaced(const struct model_load *l, const struct model_catalogue *c);
 
-/* True when the load has done all that its exit code 0 says, or, of a damaged file, all that can be done. */
+/* True when the load has done all that its exit code 0 says. */
 bool model_is_complete(const struct model_load *l, const struct model_catalogue *c);
 
 /* True when verify must find nothing. */
