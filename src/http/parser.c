@@ -291,12 +291,10 @@ static inline int http_parser_next_field(struct span *lines, struct span *value)
     }
 }
 
-/* Joins the values of a list. All lists are shorter than the head: the buffer does not move any more. */
-static int http_parser_join_list(struct http_parser *p, struct span lines, int field)
+/* Joins the values of a list, for which there is room. */
+static void http_parser_join_list(struct http_parser *p, struct span lines, int field)
 {
     struct span value;
-    if (buf_reserve(&p->lists, p->head->bytes.len) != 0)
-        return 500;
     size_t start = p->lists.len;
     for (int of; (of = http_parser_next_field(&lines, &value)) >= 0;) {
         if (of != field)
@@ -305,7 +303,6 @@ static int http_parser_join_list(struct http_parser *p, struct span lines, int f
         buf_append_span(&p->lists, value);
     }
     p->head->request.field[field] = span_trim(span_skip(buf_span(&p->lists), start));
-    return 0;
 }
 
 /* Sets the fields of the request. Returns the status of a rejection, or 0. */
@@ -328,9 +325,11 @@ static int http_parser_set_fields(struct http_parser *p)
         else if (repeat == REPEAT_REJECT || (repeat == REPEAT_SAME && !span_equal(*known, value)))
             status = 400;
     }
+    /* all lists together are shorter than the head, so that the buffer does not move any more */
+    if (lists != 0 && buf_reserve(&p->lists, p->head->bytes.len) != 0)
+        return 500;
     for (; lists != 0; lists &= lists - 1)
-        if (http_parser_join_list(p, lines, __builtin_ctz(lists)) != 0)
-            return 500;
+        http_parser_join_list(p, lines, __builtin_ctz(lists));
     return status;
 }
 

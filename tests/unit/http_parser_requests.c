@@ -194,7 +194,8 @@ TEST_CASE(joining_lists_survives_a_growing_buffer)
         memset(tag, 'x', n);
         tag[n] = '\0';
         buf_clear(&b);
-        buf_printf(&b, GET "If-None-Match: %s\r\nX-Api-Key: %s\r\nIf-None-Match: %s\r\n\r\n", tag, tag, tag);
+        buf_append_str(&b, GET "Accept-Encoding: a\r\nAccept-Encoding: b\r\n");
+        buf_printf(&b, "If-None-Match: %s\r\nX-Api-Key: %s\r\nIf-None-Match: %s\r\n\r\n", tag, tag, tag);
         feed_fini(&f); /* a fresh buffer each time */
         feed_whole(&f, &FEED_LIMITS, buf_span(&b));
         assert_int_equal(f.progress, HTTP_COMPLETE);
@@ -202,6 +203,7 @@ TEST_CASE(joining_lists_survives_a_growing_buffer)
         buf_printf(&b, "%s, %s", tag, tag);
         assert_span(f.head.request.field[HTTP_FIELD_IF_NONE_MATCH], buf_c_str(&b));
         assert_span(f.head.request.field[HTTP_FIELD_API_KEY], tag);
+        assert_span(f.head.request.field[HTTP_FIELD_ACCEPT_ENCODING], "a, b");
     }
     feed_fini(&f);
 }
