@@ -36,8 +36,8 @@ const struct redis_endpoint *redis_client_endpoint(const struct redis_client *c)
 /*
  * Connects in place of any earlier connection. If Redis must be discovered, the servers that know it are
  * queried in turn until one leads to a master: the role in the URL does not apply, since a blocking program
- * writes. `limit_ms` is the time limit of a look-up, of the connection to one address with its handshake, and
- * of each later reply. Returns 0 or -EIO.
+ * writes. `limit_ms` is the time limit of the connection to one address with its handshake, and of each later
+ * reply. Returns 0 or -EIO.
  */
 int redis_client_connect(struct redis_client *c, int limit_ms) __attribute__((warn_unused_result));
 

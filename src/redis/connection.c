@@ -4,7 +4,7 @@
  * One timer serves all states:
  *
  *     BEGINNING   0                                the first step is not taken within redis_connection_new()
- *     RESOLVING   `limit_ms`                       the deadline of the look-up
+ *     RESOLVING   REDIS_CONNECTION_RESOLVE_MS      the deadline of the look-up
  *     CONNECTING  `limit_ms`                       the deadline of connection, handshake and acceptance
  *     READY       REDIS_CONNECTION_HEARTBEAT_MS    the next heartbeat
  *
@@ -101,8 +101,8 @@ struct redis_connection {
     uv_timer_t timer;
     uv_prepare_t flusher;         /* runs once before the loop polls: writes what the iteration has queued */
     struct wait_group open_parts; /* these two handles */
-    char address[RESOLVE_ADDRESSES_MAX][RESOLVE_ADDRESS_SIZE]; /* of the name, in the order of attempts */
-    int next_address;                                          /* the next one to be tried */
+    int tried;                    /* addresses of the name */
+    char address[RESOLVE_ADDRESS_SIZE]; /* the last of them */
     struct redis_attempts attempts;
     struct socket *socket; /* NULL unless CONNECTING or later */
 
@@ -397,7 +397,7 @@ static void redis_connection_lose(struct redis_connection *c, const char *why)
 {
     STATE_ENTER(&c->state, LOST, NEXT);
     (void)uv_timer_stop(&c->timer); /* cannot fail */
-    resolver_leave(c->options.resolver);
+    resolver_cancel(c->options.resolver);
     c->options.on_lost(c->options.arg, why); /* may close the connection, which drops the socket */
     redis_connection_drop_socket(c);
 }
@@ -407,7 +407,7 @@ static void redis_connection_connect_next(struct redis_connection *c);
 void redis_connection_fail(struct redis_connection *c, const char *why)
 {
     bool attempting = c->state == CONNECTING || c->state == HANDSHAKE;
-    if (!attempting || c->next_address >= c->attempts.addresses) {
+    if (!attempting || c->tried >= c->attempts.addresses) {
         redis_connection_lose(c, why);
         return;
     }
@@ -671,7 +671,7 @@ static void redis_connection_plan_look_up(struct redis_connection *c)
 static uint64_t redis_connection_hash_elsewhere(const struct redis_connection *c)
 {
     uint64_t sum = 1;
-    const struct resolver *r = c->options.resolver;
+    const struct resolver_result *r = &c->options.resolver->result;
     for (int i = 0; i < r->count; i++) {
         if (strcmp(r->address[i], c->attempts.address) == 0)
             return 0;
@@ -688,7 +688,7 @@ static void redis_connection_log_moved(const struct redis_connection *c)
     log_str(&line, "name", span_of(c->options.endpoint->host));
     log_str(&line, "client", span_of(c->options.shared->client_name));
     log_str(&line, "from", span_of(c->attempts.address));
-    log_str(&line, "to", span_of(c->options.resolver->address[0]));
+    log_str(&line, "to", span_of(c->options.resolver->result.address[0]));
     log_end(&line);
 }
 
@@ -719,11 +719,9 @@ static void redis_connection_look_up_name(struct redis_connection *c)
     resolver_start(c->options.resolver, c->loop, c->options.endpoint->host, redis_connection_on_looked_up, c);
 }
 
-/* A numeric host is not looked up. */
 static bool redis_connection_has_name(const struct redis_connection *c)
 {
-    return c->options.on_moved != NULL && c->attempts.addresses > 0 &&
-           !resolver_is_numeric(c->options.endpoint->host);
+    return c->options.on_moved != NULL && c->attempts.addresses > 0;
 }
 
 /* A look-up in progress may have the answer of before. */
@@ -982,8 +980,11 @@ static void redis_connection_on_poll(uv_poll_t *poll, int status, int events)
 static void redis_connection_connect_next(struct redis_connection *c)
 {
     assert(c->state == CONNECTING && c->socket == NULL && pending_oldest(c) == NULL);
-    if (c->attempts.addresses > 0)
-        c->attempts.address = c->address[c->next_address++];
+    if (c->attempts.addresses > 0) {
+        unsigned at = (c->options.first_address + (unsigned)c->tried++) % (unsigned)c->attempts.addresses;
+        memcpy(c->address, c->options.resolver->result.address[at], sizeof c->address);
+        c->attempts.address = c->address;
+    }
     redis_connection_start_timer(c, c->options.limit_ms);
     int err = socket_open(c, c->attempts.address);
     c->attempts.failure = err == -EACCES ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING;
@@ -994,16 +995,12 @@ static void redis_connection_connect_next(struct redis_connection *c)
 static void redis_connection_on_resolved(void *arg, const char *error)
 {
     struct redis_connection *c = arg;
-    const struct resolver *r = c->options.resolver;
     assert(c->state == RESOLVING);
     if (error != NULL) {
         redis_connection_lose(c, error);
         return;
     }
-    c->attempts.addresses = r->count;
-    for (int i = 0; i < r->count; i++)
-        memcpy(c->address[i], r->address[(c->options.first_address + (unsigned)i) % (unsigned)r->count],
-               sizeof c->address[i]);
+    c->attempts.addresses = c->options.resolver->result.count;
     STATE_ENTER(&c->state, CONNECTING, NEXT);
     redis_connection_connect_next(c);
 }
@@ -1012,7 +1009,7 @@ static void redis_connection_begin(struct redis_connection *c)
 {
     bool is_path = c->options.endpoint->transport == REDIS_TRANSPORT_UNIX;
     STATE_ENTER(&c->state, is_path ? CONNECTING : RESOLVING, NEXT);
-    redis_connection_start_timer(c, c->options.limit_ms);
+    redis_connection_start_timer(c, REDIS_CONNECTION_RESOLVE_MS);
     if (is_path)
         redis_connection_connect_next(c);
     else
@@ -1096,7 +1093,7 @@ static void redis_connection_free(void *arg)
 void redis_connection_close(struct redis_connection *c)
 {
     STATE_ENTER(&c->state, CLOSED, NEXT);
-    resolver_leave(c->options.resolver);
+    resolver_cancel(c->options.resolver);
     redis_connection_drop_socket(c);
     uv_close((uv_handle_t *)&c->timer, redis_connection_on_handle_closed);
     uv_close((uv_handle_t *)&c->flusher, redis_connection_on_handle_closed);

@@ -75,7 +75,7 @@ struct redis_connection_options {
     struct wait_group *open;   /* of the owner: the connection is one operation until its memory is freed */
     struct resolver *resolver; /* nothing else uses it meanwhile */
     unsigned first_address;    /* the one that is tried first, modulo their number */
-    uint64_t limit_ms; /* the time limit of the look-up, and of connection and handshake at one address */
+    uint64_t limit_ms;         /* the time limit of connection and handshake at one address */
     struct redis_metrics *metrics; /* of commands; NULL: they are not measured, and tracking is not wanted */
     bool queries_only;         /* no handshake behind ROLE, which is sent for a certain role; no heartbeat */
     enum redis_role_kind role; /* that it must have; REDIS_ROLE_UNKNOWN: any that does not change */
@@ -105,6 +105,9 @@ struct redis_connection_options {
 };
 
 enum {
+    /* The longest look-up before the connection. Each name server that is down takes five seconds of it, and
+     * once more for each search domain. */
+    REDIS_CONNECTION_RESOLVE_MS = 30000,
     REDIS_CONNECTION_HEARTBEAT_MS = 1000,
     REDIS_CONNECTION_SILENCE_MAX = 2, /* heartbeats in a row without more of a reply that is due */
     REDIS_CONNECTION_WAITS_MAX = 10,  /* heartbeats within which it must be complete */

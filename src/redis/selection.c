@@ -114,7 +114,7 @@ uint64_t selection_trusted_until_ms(const struct selection *s)
 
 /* --- the master that a replica follows --- */
 
-static bool selection_share_address(const struct resolver *a, const struct resolver *b)
+static bool selection_share_address(const struct resolver_result *a, const struct resolver_result *b)
 {
     for (int i = 0; i < a->count; i++)
         for (int k = 0; k < b->count; k++)
@@ -129,8 +129,10 @@ static void selection_on_compared(void *arg, const char *error)
     struct selection_comparison *m = &((struct selection *)arg)->masters;
     (void)error; /* it has no addresses then */
     assert(m->lookups_due > 0);
-    if (--m->lookups_due == 0 && m->side[0].count > 0 && m->side[1].count > 0)
-        m->result = selection_share_address(&m->side[0], &m->side[1]) ? SELECTION_SAME : SELECTION_DIFFERENT;
+    const struct resolver_result *a = &m->side[0].result;
+    const struct resolver_result *b = &m->side[1].result;
+    if (--m->lookups_due == 0 && a->count > 0 && b->count > 0)
+        m->result = selection_share_address(a, b) ? SELECTION_SAME : SELECTION_DIFFERENT;
 }
 
 /* Looks the names up, unless that is in progress. Until it has ended the earlier result counts. */

@@ -39,7 +39,7 @@ enum {
     REPLICAS_BEFORE_MASTER = 2,
     /* How long, in milliseconds, commands are held that the target of a migration cannot execute. */
     TARGET_HOLD_MS = 200,
-    /* How long a look-up of the target may take, and then a connection to one address. */
+    /* How long a connection to one address of the target may take. */
     TARGET_LIMIT_MS = 1000,
     /* After the last command for this time the connection to the target is closed. */
     TARGET_IDLE_MS = 10000

@@ -1,8 +1,6 @@
 /* TLS by OpenSSL; see tls.h. */
 #include "redis/tls.h"
 
-#include "redis/resolver.h"
-
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <hiredis/hiredis_ssl.h>
@@ -83,9 +81,8 @@ static bool redis_tls_send_name(SSL *ssl, const char *host)
  */
 static bool redis_tls_expect_host(SSL *ssl, const char *host)
 {
-    if (resolver_is_numeric(host))
-        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
-    return SSL_set1_host(ssl, host) == 1 && redis_tls_send_name(ssl, host);
+    return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1 ||
+           (SSL_set1_host(ssl, host) == 1 && redis_tls_send_name(ssl, host));
 }
 
 /* If a write has failed because the peer closed the connection, its alert may not have been read. */

@@ -1,7 +1,6 @@
 /* Counts and times connections; see connects.h. */
 #include "simulation/connects.h"
 
-#include "redis/resolver.h"
 #include "simulation/events.h"
 #include "simulation/loop.h"
 #include "simulation/net.h"
@@ -119,14 +118,6 @@ struct bounds {
     unsigned open[KINDS], per_second[KINDS], per_minute[KINDS], look_ups;
 };
 
-static unsigned count_names(const char *url)
-{
-    unsigned count = 1;
-    for (; *url != '\0'; url++)
-        count += *url == ',';
-    return count;
-}
-
 /*
  * New settings, a name that has moved, and replicas while the master stands in are tried beside the
  * connection in use: with all that belongs to it.
@@ -143,8 +134,6 @@ static struct bounds bounds_now(void)
     bool is_beside = scenario_has(FAULT_renew) || t == &topology_sentinel_replica ||
                      (t == &topology_plain && scenario.servers > 1);
     unsigned factor = workers * (is_beside ? 2 : 1);
-    if (count_names(scenario.url) > RESOLVER_QUERIES_MAX - 1) /* look-ups go on that have no place any more */
-        b.look_ups = UINT_MAX / factor;
     b.look_ups *= factor;
     for (int kind = 0; kind < KINDS; kind++) {
         b.open[kind] *= factor;

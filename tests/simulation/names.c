@@ -102,12 +102,13 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *re
     size_t count = 0;
     in_port_t port = service == NULL ? 0 : (in_port_t)strtol(service, NULL, 10);
     struct found *f = calloc(1, sizeof *f);
-    (void)req;
     if (f == NULL)
         return EAI_MEMORY;
     size_t at = find_name(name);
     if (inet_pton(AF_INET, name, &address) == 1)
         add(f, count++, address.s_addr, port);
+    else if ((req->ai_flags & AI_NUMERICHOST) != 0)
+        count = 0;
     else if (names[at].failures > 0)
         names[at].failures--;
     else
@@ -141,6 +142,12 @@ static void on_thread_due(void *arg, uint64_t number)
     if (on_look_up != NULL)
         on_look_up(false);
     (void)t.fn(t.arg);
+}
+
+int pthread_detach(pthread_t th)
+{
+    (void)th;
+    return 0;
 }
 
 int pthread_create(pthread_t *newthread, const pthread_attr_t *attr, void *(*start_routine)(void *arg),

@@ -4,7 +4,6 @@
  * a node.
  */
 #include "redis/cluster.h"
-#include "redis/resolver.h"
 #include "redis/server.h"
 
 #include <stdlib.h>
@@ -479,19 +478,4 @@ TEST_CASE(errors_name_a_node)
                                       {"+MOVED 1 a:1\r\n", ""},
                                       {"$-1\r\n", ""}};
     CHECK_ROWS(rows, redirection);
-}
-
-/* --- hosts --- */
-
-TEST_CASE(numeric_addresses_are_no_names)
-{
-    static const char *const numeric[] = {
-        "127.0.0.1", "0.0.0.0",        "::1",
-        "fe80::1",   "::ffff:1.2.3.4", "1111:2222:3333:4444:5555:6666:7777:8888"};
-    static const char *const names[] = {"",      "localhost",  "127.1",     "1", "127.0.0.256",
-                                        "[::1]", "fe80::1%lo", "0x7f.0.0.1"};
-    for (size_t i = 0; i < TEST_COUNT(numeric); i++)
-        assert_true(resolver_is_numeric(numeric[i]));
-    for (size_t i = 0; i < TEST_COUNT(names); i++)
-        assert_false(resolver_is_numeric(names[i]));
 }
