@@ -655,10 +655,10 @@ static void cache_on_lost(void *arg)
     c->options.on_connection(c->options.arg, false);
 }
 
-static void cache_on_push(void *arg, struct span kind, const struct redis_reply *element)
+static void cache_on_invalidated(void *arg, const struct redis_reply *key)
 {
     struct cache *c = arg;
-    stream_push(&c->stream, kind, element);
+    stream_invalidate(&c->stream, key);
 }
 
 static void cache_on_outside_read(void *arg)
@@ -705,7 +705,7 @@ static int cache_new_session(struct cache *c, uv_loop_t *loop)
         .on_replaced = cache_on_replaced,
         .on_outside_read = cache_on_outside_read,
         .on_heartbeat = cache_on_heartbeat,
-        .on_push = cache_on_push,
+        .on_invalidated = cache_on_invalidated,
         .arg = c,
     };
     return redis_session_new(loop, &options, &c->session);

@@ -112,12 +112,12 @@ static void stream_key_changed(struct stream *s, struct span key)
  * value after a newer one, since newer values come only behind the push. If the connection ends within a
  * push, the next connection begins with an empty cache.
  */
-void stream_push(struct stream *s, struct span kind, const struct redis_reply *element)
+void stream_invalidate(struct stream *s, const struct redis_reply *key)
 {
-    if (s->suspended || !span_equal(kind, SPAN("invalidate")))
+    if (s->suspended)
         return;
-    if (element->type == REPLY_STRING)
-        stream_key_changed(s, reply_text(element));
+    if (key->type == REPLY_STRING)
+        stream_key_changed(s, reply_text(key));
     else /* null: FLUSHALL, or a full resynchronisation; otherwise a name that is too long to be read */
         stream_flush(s);
 }

@@ -89,8 +89,8 @@ void stream_connected(struct stream *s, uint64_t pong_ms, bool tracking, bool ab
  */
 void stream_lost(struct stream *s, uint64_t valid_until_ms);
 
-/* One element of a push. */
-void stream_push(struct stream *s, struct span kind, const struct redis_reply *element);
+/* A key has changed, or all have (null). */
+void stream_invalidate(struct stream *s, const struct redis_reply *key);
 
 /* An invalidation was lost: drops everything, and caches nothing on this connection. */
 void stream_suspend(struct stream *s);

@@ -85,7 +85,8 @@ struct socket {
     uv_poll_t poll;
     redisContext *context;
     struct resp_parser parser;
-    bool writing; /* the kernel has not accepted all commands that were written */
+    bool invalidating; /* the last push is an invalidation */
+    bool writing;      /* the kernel has not accepted all commands that were written */
     bool polling_writable;
     uint64_t
         drained_ms; /* when kernel and TLS were last found empty, by the boot clock; see socket_set_drained */
@@ -776,13 +777,6 @@ static void redis_connection_on_reply(struct redis_connection *c, const struct r
     redis_connection_end_command(c, &command, reply);
 }
 
-static void redis_connection_on_push(struct redis_connection *c, struct span kind,
-                                     const struct redis_reply *element)
-{
-    if (c->state == READY && c->options.on_push != NULL)
-        c->options.on_push(c->options.arg, kind, element);
-}
-
 /* Nothing is cached that was read before READY. A backlog of the handshake may go on, see accept(). */
 static void redis_connection_on_backlog(struct redis_connection *c)
 {
@@ -878,8 +872,12 @@ static bool redis_connection_deliver(struct redis_connection *c, size_t n, uint6
         case RESP_REPLY:
             redis_connection_on_reply(c, reply, read_ns);
             break;
+        case RESP_PUSH:
+            s->invalidating = span_equal(reply_text(reply), SPAN("invalidate"));
+            break;
         case RESP_PUSH_ELEMENT:
-            redis_connection_on_push(c, resp_push_kind(&s->parser), reply);
+            if (s->invalidating && c->state == READY && c->options.on_invalidated != NULL)
+                c->options.on_invalidated(c->options.arg, reply);
             break;
         case RESP_ERROR:
             redis_connection_fail_as(c, s->parser.error,

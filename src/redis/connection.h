@@ -99,8 +99,8 @@ struct redis_connection_options {
     const char *(*check_role)(void *arg, const struct redis_server *server, uint64_t sent_ms);
     /* Returns why the server cannot be used after this error, or NULL. The command then has no reply. */
     const char *(*check_error)(void *arg, const struct redis_reply *error);
-    /* One element of a push (resp.h), as it arrives, in stream order with the replies; borrowed. */
-    void (*on_push)(void *arg, struct span kind, const struct redis_reply *element);
+    /* The name of one key of an invalidation, or null for all, in stream order with the replies; borrowed. */
+    void (*on_invalidated)(void *arg, const struct redis_reply *key);
     void *arg; /* the argument of these functions */
 };
 

@@ -131,24 +131,12 @@ static inline struct redis_reply *resp_add(struct resp_parser *p, enum reply_typ
 
 /* --- items that have ended --- */
 
-static void resp_set_kind(struct resp_parser *p)
-{
-    p->kind_known = true;
-    if (p->kept && p->item->type == REPLY_STRING) {
-        p->kind_len = p->item->len < RESP_KIND_MAX ? p->item->len : RESP_KIND_MAX;
-        memcpy(p->kind, p->item->str, p->kind_len);
-    }
-    resp_begin(p);
-}
-
 /* An element of a push has ended, but not an array. */
 static void resp_finish_element(struct resp_parser *p)
 {
     p->pushing = p->left > 0;
-    if (p->kind_known)
-        p->result = RESP_PUSH_ELEMENT;
-    else
-        resp_set_kind(p);
+    p->result = p->named ? RESP_PUSH_ELEMENT : RESP_PUSH;
+    p->named = true;
 }
 
 /* An item has ended, or an array has begun, whose elements are counted. False when parsing has failed. */
@@ -255,8 +243,7 @@ static bool resp_begin_push(struct resp_parser *p, uint64_t elements)
 {
     p->pushing = elements > 0;
     p->left = elements;
-    p->kind_known = false;
-    p->kind_len = 0;
+    p->named = false;
     resp_begin(p);
     return true;
 }
@@ -264,7 +251,8 @@ static bool resp_begin_push(struct resp_parser *p, uint64_t elements)
 /* The elements of an array in a push are those of the push. */
 static bool resp_count_elements(struct resp_parser *p, uint64_t elements)
 {
-    p->kind_known = true;
+    if (!p->named)
+        return resp_fail(p, "a push without a name");
     p->left += elements - 1;
     p->pushing = p->left > 0;
     resp_begin(p);
@@ -400,11 +388,6 @@ enum resp_result resp_parse(struct resp_parser *p, const struct redis_reply **re
         p->start = p->parsed;
     *reply = p->kept ? p->item : &resp_oversize;
     return p->result;
-}
-
-struct span resp_push_kind(const struct resp_parser *p)
-{
-    return (struct span){p->kind, p->kind_len};
 }
 
 uint64_t resp_arriving(const struct resp_parser *p)

@@ -22,15 +22,13 @@
  */
 enum { RESP_BYTES_MAX = 64 << 20, RESP_ELEMENTS_MAX = 1 << 20, RESP_LINE_MAX = 64 << 10 };
 
-enum {
-    RESP_KEPT = 64 * 1024, /* bytes of memory of each kind that are kept between replies */
-    RESP_KIND_MAX = 32     /* a longer name of a push is cut off here */
-};
+enum { RESP_KEPT = 64 * 1024 }; /* bytes of memory of each kind that are kept between replies */
 
 enum resp_result {
     RESP_INCOMPLETE,   /* all input has been taken, and more is needed */
     RESP_REPLY,        /* a complete reply */
-    RESP_PUSH_ELEMENT, /* one element of a push, see resp_push_kind */
+    RESP_PUSH,         /* the beginning of a push: its name ("invalidate") */
+    RESP_PUSH_ELEMENT, /* another element of it */
     RESP_ERROR         /* invalid, or out of memory: see `error`; nothing more can be parsed */
 };
 
@@ -56,10 +54,8 @@ struct resp_parser {
     uint64_t left;  /* items of the reply or push that have not ended, as far as they are announced */
     uint64_t begun; /* the number of the reply or push, from 1 on */
 
-    bool pushing;    /* `left` is that of a push */
-    bool kind_known; /* the first element of the push has been parsed */
-    size_t kind_len;
-    char kind[RESP_KIND_MAX];
+    bool pushing; /* `left` is that of a push */
+    bool named;   /* its name has been parsed */
 
     enum resp_result result; /* the result of resp_parse */
 };
@@ -76,13 +72,9 @@ void resp_received(struct resp_parser *p, size_t n);
 
 /*
  * Parses up to the next result. *reply is the reply or the element of a push, borrowed until the next call.
- * The elements of a push are those after its name. For an array among them its elements are returned, not the
- * array.
+ * For an array in a push its elements are returned, not the array.
  */
 enum resp_result resp_parse(struct resp_parser *p, const struct redis_reply **reply);
-
-/* The name of the push of the last element ("invalidate"); empty if the name is not a string. */
-struct span resp_push_kind(const struct resp_parser *p);
 
 /* The number of the reply or push of which only a part has arrived, after RESP_INCOMPLETE; 0: there is none.
  */

@@ -550,12 +550,12 @@ static void session_on_heartbeat(void *arg)
     s->options.on_heartbeat(s->options.arg);
 }
 
-static void session_on_push(void *arg, struct span kind, const struct redis_reply *element)
+static void session_on_invalidated(void *arg, const struct redis_reply *key)
 {
     const struct backend *b = arg;
     const struct redis_session *s = b->session;
     if (b == s->current)
-        s->options.on_push(s->options.arg, kind, element);
+        s->options.on_invalidated(s->options.arg, key);
 }
 
 static const char *session_check_role(void *arg, const struct redis_server *server, uint64_t sent_ms)
@@ -630,7 +630,7 @@ static void session_connect(struct backend *b)
         .on_heartbeat = session_on_heartbeat,
         .check_role = session_check_role,
         .check_error = session_is_clustered(b) ? session_check_error : NULL,
-        .on_push = session_on_push,
+        .on_invalidated = session_on_invalidated,
         .arg = b,
     };
     if (redis_connection_new(s->loop, &options, &b->connection) != 0)

@@ -10,8 +10,8 @@
  *
  * In a cluster, commands that another node must execute are sent there.
  *
- * on_lost, on_heartbeat, on_push and on_outside_read concern only the connection in use. Everything happens
- * on the loop's thread.
+ * on_lost, on_heartbeat, on_invalidated and on_outside_read concern only the connection in use. Everything
+ * happens on the loop's thread.
  */
 #ifndef REDIS_SESSION_H
 #define REDIS_SESSION_H
@@ -70,9 +70,9 @@ struct redis_session_options {
     void (*on_replaced)(void *arg);
     /* A command is sent outside of the stream: later reads may be newer than its reply. */
     void (*on_outside_read)(void *arg);
-    void (*on_heartbeat)(void *arg);                                                 /* see connection.h */
-    void (*on_push)(void *arg, struct span kind, const struct redis_reply *element); /* see connection.h */
-    void *arg; /* the argument of these functions */
+    void (*on_heartbeat)(void *arg);                                  /* see connection.h */
+    void (*on_invalidated)(void *arg, const struct redis_reply *key); /* see connection.h */
+    void *arg;                                                        /* the argument of these functions */
 };
 
 /* `options` is copied. Owned by the caller (redis_session_close). Returns 0 or -ENOMEM. */

@@ -70,9 +70,8 @@ static bool take_results(struct resp_parser *p, struct span input, struct parsed
             out->failed = result == RESP_ERROR;
             return !out->failed;
         }
-        struct span kind = resp_push_kind(p);
-        if (result == RESP_PUSH_ELEMENT)
-            buf_printf(&out->seen, "%.*s ", (int)kind.len, kind.data);
+        if (result != RESP_REPLY)
+            buf_append_str(&out->seen, result == RESP_PUSH ? "push " : "element ");
         note(&out->seen, reply);
         out->replies++;
         out->plain =

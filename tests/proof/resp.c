@@ -54,7 +54,7 @@ void counted(void)
     __CPROVER_assume(before > 0 && before <= ITEMS_MAX);
     p.kept = false;
     p.pushing = nondet_bool();
-    p.kind_known = nondet_bool();
+    p.named = nondet_bool();
     p.left = before;
     if (!resp_begin_array(&p, types[any_up_to(3)], announced)) {
         assert(p.result == RESP_ERROR && p.left == before);
