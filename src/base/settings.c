@@ -57,11 +57,6 @@ static const struct {
     [SETTING_DURATION] = {"DURATION", "a duration, such as 500ms or 30s,", parse_duration_ms, duration_unit},
 };
 
-const char *settings_kind(const struct setting *s)
-{
-    return s->type == SETTING_CHOICE ? s->choices : KINDS[s->type].name;
-}
-
 /* Begins the message with the source of the value. */
 static int settings_fail(const struct settings_args *a, const struct setting *s, struct buf *error,
                          const char *what)
@@ -79,6 +74,25 @@ static int settings_parse_choice(const char *choices, struct span text, int64_t 
         if (span_equal(span_cut(&rest, '|'), text))
             return 0;
     return -EINVAL;
+}
+
+static void settings_write_choice(struct buf *out, const char *choices, int64_t which)
+{
+    while (which-- > 0)
+        choices += strcspn(choices, "|") + 1;
+    buf_append(out, choices, strcspn(choices, "|"));
+}
+
+/* As a user would write it: 5m, 64MiB, on. */
+static void settings_write_number(struct buf *out, const struct setting *s, int64_t value)
+{
+    if (s->type == SETTING_CHOICE) {
+        settings_write_choice(out, s->choices, value);
+        return;
+    }
+    struct span unit = KINDS[s->type].unit != NULL ? KINDS[s->type].unit(&value) : SPAN("");
+    buf_append_int(out, value);
+    buf_append_span(out, unit);
 }
 
 static int settings_set_number(const struct settings_args *a, const struct setting *s, const char *text,
@@ -363,14 +377,21 @@ static const char MASK[] = "********";
 
 void settings_write_help(const struct settings *s, struct buf *out)
 {
-    for (size_t i = 0; i < s->count; i++) {
-        const struct setting *one = &s->table[i];
+    for (const struct setting *one = s->table; one < s->table + s->count; one++) {
         char variable[ENV_NAME_MAX];
         settings_env_name(s, one, "", variable);
-        buf_printf(out, "  --%s %s\n      %s", one->name, settings_kind(one), variable);
+        buf_printf(out, "  --%s %s\n      %s", one->name,
+                   one->type == SETTING_CHOICE ? one->choices : KINDS[one->type].name, variable);
         if (one->from_file)
             buf_printf(out, ", or from a file by %s_FILE", variable);
-        buf_printf(out, "\n      %s [%s]\n", one->help, one->fallback[0] != '\0' ? one->fallback : "none");
+        buf_printf(out, "\n      %s [%s", one->help, one->fallback[0] != '\0' ? one->fallback : "none");
+        if (one->max > 0) {
+            buf_append_str(out, "; ");
+            settings_write_number(out, one, one->min);
+            buf_append_str(out, " to ");
+            settings_write_number(out, one, one->max);
+        }
+        buf_append_str(out, "]\n");
     }
 }
 
@@ -391,24 +412,6 @@ static void settings_write_url(struct buf *out, const char *url)
     buf_append(out, url, (size_t)(colon + 1 - url));
     buf_append_str(out, MASK);
     buf_append_str(out, at);
-}
-
-static void settings_write_choice(struct buf *out, const char *choices, int64_t which)
-{
-    while (which-- > 0)
-        choices += strcspn(choices, "|") + 1;
-    buf_append(out, choices, strcspn(choices, "|"));
-}
-
-void settings_write_number(struct buf *out, const struct setting *s, int64_t value)
-{
-    if (s->type == SETTING_CHOICE) {
-        settings_write_choice(out, s->choices, value);
-        return;
-    }
-    struct span unit = KINDS[s->type].unit != NULL ? KINDS[s->type].unit(&value) : SPAN("");
-    buf_append_int(out, value);
-    buf_append_span(out, unit);
 }
 
 static void settings_write_value(struct buf *out, const struct setting *s, const void *target)

@@ -108,14 +108,8 @@ void settings_write_source(struct buf *out, const struct settings_args *args, co
 struct span settings_next_unknown(const struct settings *s, struct span prefix, size_t *at,
                                   struct buf *warning);
 
-/* One paragraph per setting: flag, variable, default, help. */
+/* One paragraph per setting: flag, variable, help, default and bounds. */
 void settings_write_help(const struct settings *s, struct buf *out);
-
-/* The kind of value in capitals, such as NUMBER, or the words of a choice. */
-const char *settings_kind(const struct setting *s);
-
-/* A number as a user would write the value of this setting: 5m, 64MiB, on. */
-void settings_write_number(struct buf *out, const struct setting *s, int64_t value);
 
 /* "name = value" per line, secrets masked. */
 void settings_write_values(const struct settings *s, const void *target, struct buf *out);
