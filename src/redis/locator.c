@@ -1,44 +1,27 @@
 /*
  * Queries to the servers that know Redis; see locator.h.
  *
- * One timer serves all states but CONNECTING: the connection has its own, and the first answer is a part of
- * the handshake.
+ * There is a connection, whose first answer is a part of its handshake. A server that fails is followed by
+ * the next one at once, and after the last of them by a pause without a connection. One timer serves:
  *
- *     PAUSING     LOCATOR_INTERVAL_MS   the next attempt, when no server had an answer
- *     QUERYING    locator_limit_ms()    the deadline of the answer
- *     LISTENING   LOCATOR_INTERVAL_MS   the next query
- *
- * There is a connection except in PAUSING. A server that fails is followed by the next one at once, and after
- * the last of them by the pause.
+ *     the pause                  LOCATOR_INTERVAL_MS
+ *     an answer, but the first   locator_limit_ms(): its deadline
+ *     between two queries        LOCATOR_INTERVAL_MS
  */
 #include "redis/locator.h"
 
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/state.h"
 #include "redis/cluster.h"
 #include "redis/connection.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <strings.h>
 
 /* Queries to the server in use, when no other server had an answer, before these are tried again. */
 enum { QUERIES_OF_USED = 5 };
-
-enum locator_state { PAUSING, CONNECTING, QUERYING, LISTENING, CLOSED };
-
-/* clang-format off */
-static const unsigned NEXT[] = {
-    [PAUSING] = STATE(CONNECTING) | STATE(CLOSED),
-    [CONNECTING] = STATE(CONNECTING) | STATE(LISTENING) | STATE(PAUSING) | STATE(CLOSED),
-    [QUERYING] = STATE(CONNECTING) | STATE(LISTENING) | STATE(PAUSING) | STATE(CLOSED),
-    [LISTENING] = STATE(CONNECTING) | STATE(QUERYING) | STATE(PAUSING) | STATE(CLOSED),
-    [CLOSED] = 0,
-};
-/* clang-format on */
 
 struct locator {
     uv_loop_t *loop;
@@ -47,7 +30,6 @@ struct locator {
     _Atomic uint64_t *connected; /* the gauge */
     const struct redis_endpoint *used;
 
-    enum locator_state state;
     int current;                /* the server that is queried */
     int failed_servers;         /* servers in a row that had no answer */
     unsigned timeouts;          /* servers without an answer in time, since the last answer */
@@ -59,7 +41,7 @@ struct locator {
     struct resolver resolver;
     struct redis_address address;        /* of the server */
     struct redis_endpoint server;        /* borrows `address` */
-    struct redis_connection *connection; /* NULL in PAUSING */
+    struct redis_connection *connection; /* NULL: none during a pause */
     unsigned first_address;              /* of its name: the next connection begins with another one */
     bool counted;                        /* the connection is counted in the gauge */
     int queries, replies;                /* commands of the query, and those that were answered */
@@ -116,7 +98,7 @@ static bool locator_queries_used(const struct locator *l)
             (address != NULL && strcmp(address, l->used->host) == 0));
 }
 
-/* --- states --- */
+/* --- the connection --- */
 
 static uint64_t locator_limit_ms(const struct locator *l)
 {
@@ -126,14 +108,15 @@ static uint64_t locator_limit_ms(const struct locator *l)
 
 static void locator_on_timer(uv_timer_t *timer);
 
-static void locator_enter(struct locator *l, enum locator_state next)
+static void locator_start_timer(struct locator *l, uint64_t ms)
 {
-    STATE_ENTER(&l->state, next, NEXT);
-    (void)uv_timer_stop(&l->timer); /* cannot fail, as uv_timer_start() on a handle that is not closing */
-    if (next == PAUSING || next == LISTENING)
-        (void)uv_timer_start(&l->timer, locator_on_timer, LOCATOR_INTERVAL_MS, 0);
-    else if (next == QUERYING)
-        (void)uv_timer_start(&l->timer, locator_on_timer, locator_limit_ms(l), 0);
+    (void)uv_timer_start(&l->timer, locator_on_timer, ms, 0); /* it fails only on a closing handle */
+}
+
+/* The server has answered, and its next query is not sent yet. */
+static bool locator_is_idle(const struct locator *l)
+{
+    return redis_connection_is_ready(l->connection) && l->replies == l->queries;
 }
 
 static void locator_log(const struct locator *l, enum log_level level, const char *message, const char *why)
@@ -164,7 +147,7 @@ static void locator_leave_server(struct locator *l, const char *why)
     }
     l->failed_servers = 0;
     l->unreachable = true;
-    locator_enter(l, PAUSING);
+    locator_start_timer(l, LOCATOR_INTERVAL_MS);
     if (log_reason_is_due(&l->reasons, why, clock_now_ms()))
         locator_log(l, LOG_WARN, l->protocol->unreachable, why);
     l->options.on_unreachable(l->options.arg, why);
@@ -191,9 +174,9 @@ static void locator_on_answered(struct locator *l)
     l->timeouts = 0;
     locator_report_unnamed(l);
     locator_learn_servers(l);
-    if (l->state == CONNECTING)
+    if (!redis_connection_is_ready(l->connection))
         redis_connection_accept(l->connection);
-    locator_enter(l, LISTENING);
+    locator_start_timer(l, LOCATOR_INTERVAL_MS);
     l->options.on_answer(l->options.arg, &l->answer);
 }
 
@@ -232,7 +215,7 @@ static void locator_send_query(struct locator *l)
 
 static void locator_query_now(struct locator *l)
 {
-    locator_enter(l, QUERYING);
+    locator_start_timer(l, locator_limit_ms(l));
     locator_send_query(l);
 }
 
@@ -249,7 +232,7 @@ static void locator_on_lost(void *arg, const char *why)
     struct locator *l = arg;
     locator_log(l, LOG_DEBUG, l->protocol->no_answer, why);
     l->timeouts += redis_connection_attempts(l->connection)->timed_out;
-    if (l->state != CONNECTING) /* it has answered before: it is queried again when no other answers */
+    if (l->counted) /* it has answered before: it is queried again when no other answers */
         l->failed_servers = -1;
     locator_leave_server(l, why);
 }
@@ -262,7 +245,7 @@ static void locator_on_moved(void *arg)
 
 static void locator_connect(struct locator *l)
 {
-    locator_enter(l, CONNECTING);
+    (void)uv_timer_stop(&l->timer); /* cannot fail */
     l->server = locator_server(l);
     const struct redis_connection_options options = {.endpoint = &l->server,
                                                      .shared = l->options.shared,
@@ -284,8 +267,8 @@ static void locator_connect(struct locator *l)
 
 void locator_rotate(struct locator *l)
 {
-    bool another = locator_server_count(l) > 1 || redis_connection_attempts(l->connection)->addresses > 1;
-    if (l->state != LISTENING || !another)
+    if (!locator_is_idle(l) ||
+        (locator_server_count(l) == 1 && redis_connection_attempts(l->connection)->addresses == 1))
         return;
     l->failed_servers = -1; /* this server is queried again when no other answers */
     locator_leave_server(l, "another server is queried");
@@ -298,19 +281,18 @@ static void locator_query_again(struct locator *l)
     l->queries_of_used = used ? l->queries_of_used + 1 : 0;
     if (used && (l->queries_of_used <= locator_server_count(l) || l->queries_of_used % QUERIES_OF_USED == 0))
         locator_rotate(l);
-    if (l->state == LISTENING)
+    if (locator_is_idle(l))
         locator_query_now(l);
 }
 
 static void locator_on_timer(uv_timer_t *timer)
 {
     struct locator *l = timer->data;
-    if (l->state == PAUSING) {
+    if (l->connection == NULL) {
         locator_connect(l);
-    } else if (l->state == LISTENING) {
+    } else if (locator_is_idle(l)) {
         locator_query_again(l);
     } else {
-        assert(l->state == QUERYING);
         l->timeouts++;
         redis_connection_fail(l->connection, "no answer in time");
     }
@@ -325,9 +307,9 @@ const struct locator_protocol *locator_protocol_of(const struct redis_endpoint *
 
 void locator_query(struct locator *l)
 {
-    if (l->state == PAUSING)
+    if (l->connection == NULL)
         locator_connect(l);
-    else if (l->state == LISTENING)
+    else if (locator_is_idle(l))
         locator_query_now(l);
 }
 
@@ -358,7 +340,7 @@ int locator_new(uv_loop_t *loop, const struct locator_options *options, struct l
     l->timer.data = l;
     wait_group_add(&l->open_parts, 1);
     wait_group_add(l->options.open, 1);
-    (void)uv_timer_start(&l->timer, locator_on_timer, 0, 0);
+    locator_start_timer(l, 0);
     *out = l;
     return 0;
 }
@@ -372,7 +354,6 @@ static void locator_on_timer_closed(uv_handle_t *timer)
 void locator_close(struct locator *l)
 {
     locator_drop_connection(l);
-    locator_enter(l, CLOSED);
     resolver_cancel(&l->resolver);
     uv_close((uv_handle_t *)&l->timer, locator_on_timer_closed);
     wait_group_close(&l->open_parts, free, l, wait_group_on_done, l->options.open);

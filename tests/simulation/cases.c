@@ -340,6 +340,28 @@ static void run_sentinels_that_are_silent(void)
     lose_sentinels(NET_SILENT, 24, 36);
 }
 
+/* The only one, and Redis does not answer any more. */
+static void begin_one_sentinel(void)
+{
+    scenario.url = "redis+sentinel://s1.test/mymaster";
+}
+
+static void run_one_sentinel_lost_with_redis(void)
+{
+    struct redis *sentinel = &scenario.server[FIRST_SENTINEL];
+    await_connected(1, 5000);
+    scenario_disturb(60 * SECOND);
+    scenario.master->listener.state = NET_SILENT;
+    redis_restart(scenario.master, true);
+    run_for_ms(1000);
+    sentinel->listener.state = NET_REFUSES;
+    redis_restart(sentinel, true);
+    run_for_ms(20000);
+    scenario.master->listener.state = sentinel->listener.state = NET_LISTENS;
+    redis_restart(scenario.master, true);
+    await_connected(1, 5000);
+}
+
 /* The next query finds it, a second later at most. */
 static void run_failover_of_the_master(void)
 {
@@ -1354,6 +1376,8 @@ static const struct simulated_case cases[] = {
     {"sentinel-lost", &topology_sentinel, ALL, false, nothing, run_sentinel_lost},
     {"sentinels-that-refuse", &topology_sentinel, 1, true, names_at_once, run_sentinels_that_refuse},
     {"failover-of-the-master", &topology_sentinel, 1, true, nothing, run_failover_of_the_master},
+    {"one-sentinel-lost-with-redis", &topology_sentinel, 1, false, begin_one_sentinel,
+     run_one_sentinel_lost_with_redis},
     {"sentinels-that-are-silent", &topology_sentinel, 1, true, names_at_once, run_sentinels_that_are_silent},
     {"one-node-of-the-url", &topology_cluster, 1, true, begin_one_node_of_the_url, run_one_node_of_the_url},
     {"names-that-take-long", &topology_sentinel, 1, false, begin_names_that_take_long,
