@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "ctl/terminal.h"
-#include "model/channel.h"
 #include "redis/server.h"
 
 #include <assert.h>
@@ -41,6 +40,11 @@ int client_explain(struct client *c, const char *format, ...)
     int err = redis_client_explain(c->redis, format, args);
     va_end(args);
     return err;
+}
+
+int client_fail_type(struct client *c, struct span key, const char *type)
+{
+    return client_fail(c, "%s in Redis is not a %s: channelctl verify says what to do", EXCERPT(key), type);
 }
 
 int client_print_error(struct client *c)
@@ -110,7 +114,7 @@ const struct redis_reply *client_receive_of(struct client *c, struct span key, c
     const struct redis_reply *reply = client_receive_or_wrongtype(c);
     if (!reply_is_wrongtype(reply))
         return reply;
-    (void)client_fail(c, "%s in Redis is not %s: channelctl verify says what to do", EXCERPT(key), type);
+    (void)client_fail_type(c, key, type);
     return &NIL;
 }
 
@@ -214,23 +218,27 @@ static const char *client_describe(const struct client *c, struct buf *out)
     return buf_message(out);
 }
 
-/* A node of a cluster that is not ready accepts connections, but rejects reads. Any other error is left to
- * the command. */
-static int client_try_read(struct client *c)
+/* A server that loads its data accepts connections, but rejects reads. Any other error is left to the
+ * command.
+ */
+static int client_try_read(struct client *c, enum client_subject subject)
 {
-    CLIENT_SEND(c, SPAN("TYPE"), c->index);
+    if (subject == CLIENT_CATALOGUE)
+        CLIENT_SEND(c, SPAN("ZCARD"), c->index);
+    else
+        CLIENT_SEND(c, SPAN("TYPE"), c->api_keys);
     const struct redis_reply *reply = redis_client_receive(c->redis);
     if (reply->type == REPLY_ERROR && redis_server_is_unavailable(span_of(reply->str)))
         return client_fail(c, "Redis refused: %s", reply->str);
     return client_status(c);
 }
 
-static int client_attempt(struct client *c, uint64_t end_ms)
+static int client_attempt(struct client *c, enum client_subject subject, uint64_t end_ms)
 {
     uint64_t now_ms = clock_now_ms();
     uint64_t left_ms = end_ms > now_ms ? end_ms - now_ms : 0;
     int err = redis_client_connect(c->redis, (int)MIN(MAX(left_ms, ATTEMPT_MIN_MS), ATTEMPT_MAX_MS));
-    return err == 0 ? client_try_read(c) : err;
+    return err == 0 ? client_try_read(c, subject) : err;
 }
 
 /* *reason: the one that was printed last. */
@@ -245,28 +253,28 @@ static void client_print_wait(struct client *c, struct buf *reason)
     buf_fini(&where);
 }
 
-static int client_wait_for_redis(struct client *c)
+static int client_wait_for_redis(struct client *c, enum client_subject subject)
 {
     const uint64_t end_ms = clock_now_ms() + (uint64_t)c->options->wait;
     struct buf reason = BUF_INIT;
-    int err = client_attempt(c, end_ms);
+    int err = client_attempt(c, subject, end_ms);
     while (err != 0 && !redis_client_is_rejected(c->redis) && clock_now_ms() < end_ms) {
         client_print_wait(c, &reason);
         (void)poll(NULL, 0, (int)MIN(PAUSE_MS, end_ms - MIN(clock_now_ms(), end_ms)));
         client_read_settings_again(c);
-        err = client_attempt(c, end_ms);
+        err = client_attempt(c, subject, end_ms);
     }
     buf_fini(&reason);
     return err;
 }
 
-int client_open(struct client *c, const struct options *o)
+int client_open(struct client *c, const struct options *o, enum client_subject subject)
 {
     *c = (struct client){.keys = &o->keys, .options = o};
     int code = client_configure(c, o);
     if (code != EXIT_OK)
         return code;
-    int err = o->wait > 0 ? client_wait_for_redis(c) : redis_client_connect(c->redis, CONNECT_MS);
+    int err = o->wait > 0 ? client_wait_for_redis(c, subject) : redis_client_connect(c->redis, CONNECT_MS);
     redis_client_limit_replies(c->redis, REPLY_MS);
     if (err == 0)
         return EXIT_OK;
@@ -305,6 +313,18 @@ void client_send_card_read(struct client *c, int64_t id)
         client_send_field_ttls(c, id);
 }
 
+bool client_receive_card(struct client *c, struct channel_row *out)
+{
+    const struct redis_reply *reply = client_receive_or_wrongtype(c);
+    bool is_card = reply->elements == CHANNEL_FIELD_COUNT;
+    *out = (struct channel_row){0};
+    if (!is_card && !reply_is_wrongtype(reply))
+        (void)client_fail_unexpected(c);
+    for (size_t f = 0; is_card && f < CHANNEL_FIELD_COUNT; f++)
+        out->value[f] = reply_text(&reply[1 + f]);
+    return is_card;
+}
+
 void client_probe_field_ttls(struct client *c)
 {
     client_send_field_ttls(c, 0);
@@ -313,12 +333,6 @@ void client_probe_field_ttls(struct client *c)
         c->field_ttls = FIELD_TTLS_SUPPORTED;
     else if (reply_is_error(reply, SPAN("NOPERM")))
         c->field_ttls = FIELD_TTLS_DENIED;
-}
-
-struct span client_read_eviction_policy(struct client *c)
-{
-    CLIENT_SEND(c, SPAN("INFO"), SPAN("memory"));
-    return redis_server_eviction_policy(redis_client_receive(c->redis));
 }
 
 /* --- Scans --- */

@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "ctl/command.h"
+#include "model/channel.h"
 #include "redis/client.h"
 #include "redis/endpoint.h"
 #include "redis/reply.h"
@@ -38,12 +39,16 @@ struct client {
     struct buf key;   /* the card or link key of the command that is being composed */
 };
 
+/* The data that a command uses, and may read. */
+enum client_subject { CLIENT_CATALOGUE, CLIENT_API_KEYS };
+
 /*
  * Connects, authenticates and selects the database; with --wait it tries again until Redis executes commands,
  * or fails for a reason that does not pass. Returns EXIT_OK, or prints what is wrong and returns the exit
  * code. `o` must outlive the client. Call client_close in every case.
  */
-int client_open(struct client *c, const struct options *o) __attribute__((warn_unused_result));
+int client_open(struct client *c, const struct options *o, enum client_subject subject)
+    __attribute__((warn_unused_result));
 
 void client_close(struct client *c);
 
@@ -100,7 +105,7 @@ const struct redis_reply *client_receive(struct client *c);
 /* As client_receive, but a WRONGTYPE error reply is returned. */
 const struct redis_reply *client_receive_or_wrongtype(struct client *c);
 
-/* As client_receive, for a command on this key. The failure says that its type is not that one ("a hash"). */
+/* As client_receive, for a command on this key. The failure says that its type is not that one. */
 const struct redis_reply *client_receive_of(struct client *c, struct span key, const char *type);
 
 /* Receives an integer. Any other reply is a failure; after a failure the result is 0. */
@@ -150,6 +155,9 @@ static inline int client_fail_unexpected(struct client *c)
     return client_fail(c, "unexpected reply from Redis");
 }
 
+/* Fails because the key has another type. */
+int client_fail_type(struct client *c, struct span key, const char *type);
+
 /* The reason of the last failure. */
 static inline const char *client_error(struct client *c)
 {
@@ -168,15 +176,15 @@ int client_print_error(struct client *c);
 /* Sets c->field_ttls. */
 void client_probe_field_ttls(struct client *c);
 
-/* The policy by which Redis may evict keys without a TTL, borrowed until another reply; absent if it evicts
- * none, or this user may not run INFO. */
-struct span client_read_eviction_policy(struct client *c);
-
 /*
  * Queues HMGET of all fields of a card, in the order of enum channel_field; if it is supported also
  * HPEXPIRETIME of all fields, whose reply is for reply_has_ttl(), or a WRONGTYPE error.
  */
 void client_send_card_read(struct client *c, int64_t id);
+
+/* Receives the reply to HMGET: *out borrows the values until another reply is received. False, and an empty
+ * row, if the key has another type, and after a failure. */
+bool client_receive_card(struct client *c, struct channel_row *out);
 
 /* Cards and links: all keys with their names, or those that have their types as well. */
 enum client_scan {

@@ -34,15 +34,14 @@ static struct span keys_digest_of(struct span key, char hex[DIGEST_HEX_LEN])
     return (struct span){hex, DIGEST_HEX_LEN};
 }
 
-/* Makes sure that both keys have their types, or do not exist. Otherwise a transaction would do only half of
- * its work. */
-static int keys_check_types(struct client *c)
+/* Makes sure that a key has its type, or does not exist. Otherwise a transaction would do only half of its
+ * work. */
+static void keys_check_type(struct client *c, struct span key, struct span type)
 {
-    CLIENT_SEND(c, SPAN("SCARD"), c->api_keys);
-    CLIENT_SEND(c, SPAN("HLEN"), c->api_key_info);
-    (void)client_receive_of(c, c->api_keys, "a set");
-    (void)client_receive_of(c, c->api_key_info, "a hash");
-    return client_status(c);
+    CLIENT_SEND(c, SPAN("TYPE"), key);
+    struct span found = reply_text(client_receive(c));
+    if (!span_equal(found, type) && !span_equal(found, SPAN("none")))
+        (void)client_fail_type(c, key, type.data);
 }
 
 /* --- Issuing --- */
@@ -72,11 +71,11 @@ static int keys_generate_key(char out[KEY_LEN])
 static int keys_remove_key(struct client *c, struct span hex, int64_t *removed)
 {
     CLIENT_SEND(c, SPAN("SREM"), c->api_keys, hex);
-    *removed = client_receive_of(c, c->api_keys, "a set")->integer;
+    *removed = client_receive_of(c, c->api_keys, "set")->integer;
     if (client_status(c) != 0)
         return -EIO;
     CLIENT_SEND(c, SPAN("HDEL"), c->api_key_info, hex);
-    (void)client_receive_of(c, c->api_key_info, "a hash");
+    (void)client_receive_of(c, c->api_key_info, "hash");
     return client_status(c) == 0
                ? 0
                : client_explain(c, "the key is not valid any more, but its info was not removed: %s",
@@ -202,7 +201,9 @@ static int keys_issue_all(struct client *c, int64_t count, const struct api_key_
     interrupt_watch();                      /* a signal must not end the process before a valid key is
                                              * printed */
     (void)setvbuf(stdout, NULL, _IONBF, 0); /* or a key that was revoked could be printed at the end */
-    int err = keys_check_types(c);
+    keys_check_type(c, c->api_keys, SPAN("set"));
+    keys_check_type(c, c->api_key_info, SPAN("hash"));
+    int err = client_status(c);
     while (issued < count && err == 0 && interrupt_signal() == 0) {
         err = keys_issue_one(c, info, &text);
         issued += err == 0;
@@ -226,7 +227,7 @@ int command_keys_issue(const struct options *o, const char *argument)
         return usage_error("--count: expected a number from 1 to %d", ISSUE_MAX);
     int code = keys_read_info(o, &info);
     if (code == EXIT_OK)
-        code = client_open(&c, o);
+        code = client_open(&c, o, CLIENT_API_KEYS);
     if (code == EXIT_OK)
         code = keys_issue_all(&c, count, &info);
     client_close(&c);
@@ -252,7 +253,7 @@ struct key_list {
 
 static void keys_receive_info(struct client *c, struct api_key_info *out)
 {
-    const struct redis_reply *reply = client_receive_of(c, c->api_key_info, "a hash");
+    const struct redis_reply *reply = client_receive_of(c, c->api_key_info, "hash");
     struct span text = reply->elements == 1 ? reply_text(reply_first(reply)) : SPAN_ABSENT;
     *out = API_KEY_INFO_NONE;
     if (text.data != NULL)
@@ -276,7 +277,7 @@ static int keys_list_read(struct client *c, struct key_list *l)
 {
     *l = (struct key_list){0};
     CLIENT_SEND(c, SPAN("SMEMBERS"), c->api_keys);
-    l->members = client_copy_reply(c, client_receive_of(c, c->api_keys, "a set"));
+    l->members = client_copy_reply(c, client_receive_of(c, c->api_keys, "set"));
     size_t members = l->members != NULL && client_status(c) == 0 ? l->members->elements : 0;
     l->key = calloc(members + 1, sizeof *l->key);
     if (l->key == NULL)
@@ -382,7 +383,7 @@ int command_keys_revoke(const struct options *o, const char *argument)
             return usage_error("keys revoke: expected a key or a digest");
     } else if (keys_check_name(name) != EXIT_OK)
         return EXIT_USAGE;
-    int code = client_open(&c, o);
+    int code = client_open(&c, o, CLIENT_API_KEYS);
     if (code == EXIT_OK)
         code = argument != NULL ? keys_revoke_key(&c, key)
                                 : keys_revoke_named(&c, name, o->args.flag[FLAG_ALL] != NULL);
@@ -452,7 +453,7 @@ int command_keys_list(const struct options *o, const char *argument)
 {
     struct client c = {0};
     (void)argument;
-    int code = client_open(&c, o);
+    int code = client_open(&c, o, CLIENT_API_KEYS);
     if (code == EXIT_OK)
         code = keys_print_all(&c, o->args.flag[FLAG_JSON] != NULL);
     client_close(&c);

@@ -18,9 +18,6 @@
 #include <stdlib.h>
 #include <sys/param.h>
 
-_Static_assert((int)WRITER_CARD_BYTES_MAX >= (int)LINE_BYTES_MAX,
-               "a batch must have room for the card of any line");
-
 /* Without --max-removed a replacing load may remove this share of the channels, or this number of them. */
 enum { REMOVED_SHARE_MAX = 20, REMOVED_CHANNELS_MAX = 20 };
 
@@ -83,15 +80,6 @@ static int load_index_line(struct load *l, struct span line)
     return ++l->line_count < UINT32_MAX ? buf_error(&l->index) : -ENOMEM;
 }
 
-/* The line without the blanks around it. */
-static struct span load_trim(struct span line)
-{
-    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): only an empty line has no data */
-    if (line.len > 0 && line.data[line.len - 1] == '\r')
-        line.len--;
-    return span_trim(line);
-}
-
 /* Returns EXIT_OK, or prints why the input is refused and returns the exit code. */
 static int load_read_all(struct load *l)
 {
@@ -100,10 +88,10 @@ static int load_read_all(struct load *l)
     int err = 0;
     int got = 0;
     while (err == 0 && ((got = lines_next(&l->lines, &line)) == 1 || got == -EMSGSIZE)) {
-        struct span text = load_trim(line);
-        if (text.len == 0)
+        struct span text = span_trim(line);
+        if (text.len == 0 || span_equal(text, SPAN("\r")))
             continue;
-        if (is_first && (*text.data != '{' || text.len == 1))
+        if (is_first && (*text.data != '{' || text.len == 1 || span_equal(text, SPAN("{\r"))))
             return FAIL("cannot read %s: its first line is not a JSON object (\"Other formats\" in "
                         "docs/schema.md says "
                         "how to convert a file)",
@@ -501,7 +489,7 @@ static int load_all(struct load *l)
         show_message(l->dry_run ? "the load would be refused" : "stopped before anything was loaded");
         return code;
     }
-    code = client_open(&l->client, l->options);
+    code = client_open(&l->client, l->options, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
         return l->dry_run ? load_preview(l) : load_run(l);
     struct redis_client *redis = l->client.redis;

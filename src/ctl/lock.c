@@ -12,20 +12,15 @@
 
 enum { POLL_MS = 100 };
 
-static struct span lock_value_of(const struct lock *l)
-{
-    return (struct span){l->value, l->value_len};
-}
-
 /* "channelctl on <host>, process <pid>, <16 random hexadecimal digits>" */
 static void lock_make_value(struct lock *l)
 {
     char host[65] = "";
     if (gethostname(host, sizeof host - 1) != 0)
         (void)snprintf(host, sizeof host, "an unknown host");
-    int length = snprintf(l->value, sizeof l->value, "channelctl on %s, process %ld, %016llx", host,
+    int length = snprintf(l->text, sizeof l->text, "channelctl on %s, process %ld, %016llx", host,
                           (long)getpid(), (unsigned long long)random_seed(l));
-    l->value_len = (size_t)length;
+    l->value = (struct span){l->text, (size_t)length};
 }
 
 /* --- The holder --- */
@@ -49,7 +44,7 @@ static void lock_receive_holder(struct lock *l)
     struct span name = reply->type == REPLY_ERROR ? SPAN("another load") : reply_text(reply);
     if (client_status(l->client) != 0)
         return;
-    l->held = span_equal(name, lock_value_of(l));
+    l->held = span_equal(name, l->value);
     (void)excerpt(name, l->holder);
 }
 
@@ -122,7 +117,7 @@ static void lock_claim(struct lock *l, int64_t *ttl_ms)
 {
     struct client *c = l->client;
     l->sent_ms = clock_now_ms();
-    CLIENT_SEND(c, SPAN("SET"), c->loader, lock_value_of(l), SPAN("NX"), SPAN("PX"), DIGITS(LOCK_LEASE_MS));
+    CLIENT_SEND(c, SPAN("SET"), c->loader, l->value, SPAN("NX"), SPAN("PX"), DIGITS(LOCK_LEASE_MS));
     CLIENT_SEND(c, SPAN("GET"), c->loader);
     CLIENT_SEND(c, SPAN("PTTL"), c->loader);
     (void)client_receive(c);

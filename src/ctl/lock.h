@@ -30,8 +30,8 @@ struct lock {
     bool committed;           /* awaits the replies to lock_commit */
     char holder[EXCERPT_MAX]; /* the one in the last reply; empty: none */
     uint64_t sent_ms;         /* the last renewal */
-    size_t value_len;
-    char value[LOCK_VALUE_MAX]; /* this holder's, not NUL-terminated */
+    struct span value;        /* this holder's */
+    char text[LOCK_VALUE_MAX];
 };
 
 /*

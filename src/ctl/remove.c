@@ -25,12 +25,12 @@ struct removal {
 static void remove_read(struct client *c, int64_t id, struct buf *link)
 {
     CLIENT_SEND(c, SPAN("ZSCORE"), c->index, DIGITS(id));
-    (void)client_receive_of(c, c->index, "a sorted set");
+    (void)client_receive_of(c, c->index, "sorted set");
     struct span key = client_card_key(c, id);
     CLIENT_SEND(c, SPAN("WATCH"), key);
     CLIENT_SEND(c, SPAN("HGET"), key, channel_field_name(CHANNEL_FIELD_link));
     (void)client_receive(c);
-    buf_append_span(link, reply_text(client_receive_of(c, key, "a hash")));
+    buf_append_span(link, reply_text(client_receive_of(c, key, "hash")));
     if (buf_error(link) != 0)
         (void)client_fail_memory(c);
     if (link->len == 0)
@@ -87,7 +87,7 @@ int command_remove(const struct options *o, const char *argument)
     struct removal r = {.id = 0};
     if (parse_int64(span_of(argument), &r.id) != 0)
         return usage_error("remove: expected the id of a channel, a 64-bit integer");
-    int code = client_open(&r.client, o);
+    int code = client_open(&r.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
         code = lock_run(&r.lock, &r.client, remove_channel, &r) == 0 ? remove_print_result(&r)
                                                                      : interrupt_code(EXIT_FAILED);

@@ -47,20 +47,23 @@ static void show_print_place(const struct show *s)
                      (long long)s->place, (long long)s->members, s->score, (long long)page_last(s->place));
 }
 
-/* Prints where the card's own link leads, and whether the given link differs from it. */
+/* Prints where the card's own link leads, which is borrowed from its reply, and whether the given link
+ * differs. */
 static void show_print_links(struct show *s, struct span own)
 {
     int64_t id = 0;
+    const char *shown = EXCERPT(own);
+    bool is_other = s->link.len > 0 && !span_equal(buf_span(&s->link), own);
     bool found = own.data != NULL && show_read_owner(&s->client, own, &id);
     if (client_status(&s->client) != 0)
         return;
     if (found && id == s->id)
-        show_message("%s leads to it", EXCERPT(own));
+        show_message("%s leads to it", shown);
     else if (found)
-        show_message("%s, its link, leads to channel %lld", EXCERPT(own), (long long)id);
+        show_message("%s, its link, leads to channel %lld", shown, (long long)id);
     else if (own.data != NULL)
-        show_message("%s, its link, leads to no channel", EXCERPT(own));
-    if (s->link.len > 0 && !span_equal(buf_span(&s->link), own))
+        show_message("%s, its link, leads to no channel", shown);
+    if (is_other)
         show_message("%s leads to it, but is not its link", EXCERPT(buf_span(&s->link)));
 }
 
@@ -88,20 +91,17 @@ static void show_print_row(struct show *s, const struct channel_row *row)
 static void show_print_card(struct show *s)
 {
     struct client *c = &s->client;
-    struct channel_row row = {0};
+    struct channel_row row;
     client_send_card_read(c, s->id);
-    struct redis_reply *card =
-        client_copy_reply(c, client_receive_of(c, client_card_key(c, s->id), "a hash"));
-    for (size_t f = 0; card != NULL && f < CHANNEL_FIELD_COUNT && f < card->elements; f++)
-        row.value[f] = reply_text(&card[1 + f]);
-    bool exists = !channel_row_is_empty(&row, CHANNEL_SUMMARY);
-    if (exists)
+    if (!client_receive_card(c, &row))
+        (void)client_fail_type(c, client_card_key(c, s->id), "hash");
+    else if (!channel_row_is_empty(&row, CHANNEL_SUMMARY))
         show_print_row(s, &row);
-    else if (s->place > 0 && client_status(c) == 0)
-        show_print_place(s);
-    if (!exists)
+    else {
+        if (s->place > 0)
+            show_print_place(s);
         (void)client_fail(c, "channel %lld does not exist: it has no card", (long long)s->id);
-    free(card);
+    }
 }
 
 /* --- The command --- */
@@ -132,7 +132,7 @@ int command_show(const struct options *o, const char *argument)
     struct show s = {.id = 0};
     int code = show_read_word(&s, o, argument);
     if (code == EXIT_OK)
-        code = client_open(&s.client, o);
+        code = client_open(&s.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
         code = show_channel(&s) == 0 ? output_finish() : client_print_error(&s.client);
     buf_fini(&s.link);

@@ -13,6 +13,7 @@
 #include "ctl/terminal.h"
 #include "model/api_key.h"
 #include "model/channel.h"
+#include "redis/server.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -135,10 +136,11 @@ static void verify_check_load(struct verify *v)
                       "is left over from a load that did not end");
 }
 
-/* Not a problem of the catalogue, but one to come. */
+/* Not a problem of the catalogue, but one to come. No warning where this user may not run INFO. */
 static void verify_warn_of_eviction(struct verify *v)
 {
-    struct span policy = client_read_eviction_policy(&v->client);
+    CLIENT_SEND(&v->client, SPAN("INFO"), SPAN("memory"));
+    struct span policy = redis_server_eviction_policy(redis_client_receive(v->client.redis));
     if (policy.data != NULL)
         show_message("warning: maxmemory-policy is %s: Redis may evict channels and API keys (set it to "
                      "noeviction)",
@@ -377,11 +379,8 @@ static void verify_receive_field_ttls(struct verify *v)
 
 static void verify_receive_card(struct verify *v, struct examined *e)
 {
-    struct channel_row row = {0};
-    const struct redis_reply *card = client_receive_or_wrongtype(&v->client);
-    bool is_hash = card->elements == CHANNEL_FIELD_COUNT;
-    for (size_t f = 0; is_hash && f < CHANNEL_FIELD_COUNT; f++)
-        row.value[f] = reply_text(&card[1 + f]);
+    struct channel_row row;
+    bool is_hash = client_receive_card(&v->client, &row);
     buf_append_span(&e->link, row.value[CHANNEL_FIELD_link]);
     verify_begin(v, "card %lld", (long long)e->id);
     if (!is_hash) {
@@ -526,7 +525,7 @@ int command_verify(const struct options *o, const char *argument)
 {
     (void)argument;
     struct verify v = {.hosts = &o->hosts, .report.to = stdout, .now = clock_wall_s()};
-    int code = client_open(&v.client, o);
+    int code = client_open(&v.client, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK) {
         verify_check_all(&v);
         code = client_status(&v.client) == 0 ? verify_print_summary(&v) : client_print_error(&v.client);

@@ -2,6 +2,7 @@
 #include "ctl/writer.h"
 
 #include "base/text.h"
+#include "ctl/lines.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,7 +15,7 @@
 #ifndef BATCH_CHANNELS_MAX
 enum { BATCH_CHANNELS_MAX = 100 };
 #endif
-enum { BATCH_BYTES_MAX = WRITER_CARD_BYTES_MAX };
+enum { BATCH_BYTES_MAX = 2 * LINE_BYTES_MAX }; /* the card of any line is shorter than it */
 
 /* A channel and its data in Redis. */
 struct entry {
@@ -85,15 +86,12 @@ static bool writer_same_text(struct span a, struct span b)
  * large. A key of another type may belong to another program: it is not overwritten, and the load fails. */
 static void writer_receive_card(struct writer *w, struct entry *e)
 {
-    struct span key = client_card_key(w->client, e->card.id);
-    const struct redis_reply *stored = client_receive_of(w->client, key, "a hash");
-    if (stored->elements != CHANNEL_FIELD_COUNT) {
-        (void)client_fail_unexpected(w->client);
-        return;
-    }
+    struct channel_row stored;
+    if (!client_receive_card(w->client, &stored))
+        (void)client_fail_type(w->client, client_card_key(w->client, e->card.id), "hash");
     for (size_t f = 0; f < CHANNEL_FIELD_COUNT && !e->card_changed; f++)
-        e->card_changed = !writer_same_text(e->card.row.value[f], reply_text(&stored[1 + f]));
-    struct span link = reply_text(&stored[1 + CHANNEL_FIELD_link]);
+        e->card_changed = !writer_same_text(e->card.row.value[f], stored.value[f]);
+    struct span link = stored.value[CHANNEL_FIELD_link];
     if (!writer_same_text(link, writer_card_link(e)))
         buf_append_span(&e->former_link, link);
     if (buf_error(&e->former_link) != 0)
@@ -111,7 +109,7 @@ static void writer_receive_ttl(struct writer *w, struct entry *e, bool *changed)
 static void writer_receive_link_owner(struct writer *w, struct entry *e)
 {
     struct span key = client_link_key(w->client, writer_card_link(e));
-    const struct redis_reply *owner = client_receive_of(w->client, key, "a string");
+    const struct redis_reply *owner = client_receive_of(w->client, key, "string");
     e->link_changed = !reply_is_id(owner, e->card.id);
     e->moves_link = e->link_changed && owner->type == REPLY_STRING;
 }
@@ -150,7 +148,7 @@ static void writer_find_former_links(struct writer *w, struct batch *b)
 static int64_t writer_read_next_score(struct client *c)
 {
     CLIENT_SEND(c, SPAN("ZREVRANGE"), c->index, SPAN("0"), SPAN("0"), SPAN("WITHSCORES"));
-    const struct redis_reply *reply = client_receive_of(c, c->index, "a sorted set");
+    const struct redis_reply *reply = client_receive_of(c, c->index, "sorted set");
     /* In RESP3 an array of [member, score] pairs, here of one or none. */
     bool has_pair = reply_next(reply) == reply + 4 && reply[3].type == REPLY_DOUBLE;
     double last = has_pair ? reply[3].number : reply->elements == 0 ? -1 : INDEX_SCORE_LIMIT;

@@ -55,9 +55,8 @@ static inline int64_t writer_accepted(const struct writer_counts *n)
 void writer_begin(struct writer *w);
 void writer_fini(struct writer *w);
 
-/* Adds the card of a line of at most WRITER_CARD_BYTES_MAX bytes; its texts are copied. Often sends what was
- * added before, without waiting until Redis has written it. */
-enum { WRITER_CARD_BYTES_MAX = 2 * 1024 * 1024 };
+/* Adds the card of a line; its texts are copied. Often sends what was added before, without waiting until
+ * Redis has written it. */
 void writer_add(struct writer *w, const struct card *card);
 
 /* Waits until Redis has confirmed what was sent. */
