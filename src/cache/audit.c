@@ -31,8 +31,8 @@ static bool audit_channel_differs(struct span served, const struct redis_reply *
 static bool audit_summary_differs(const struct entry *e, int64_t id, const struct redis_reply *reply,
                                   struct buf *text)
 {
-    int at = page_member_find(e->page->member, e->page->member_count, id, 0);
-    const struct page_member *m = at < 0 ? NULL : &e->page->member[at];
+    int at = page_member_find(entry_page(e)->member, entry_page(e)->member_count, id, 0);
+    const struct page_member *m = at < 0 ? NULL : &entry_page(e)->member[at];
     return m != NULL && m->len > 0 &&
            audit_channel_differs((struct span){e->body->data + m->offset, m->len}, reply, CHANNEL_SUMMARY,
                                  text);
@@ -40,7 +40,7 @@ static bool audit_summary_differs(const struct entry *e, int64_t id, const struc
 
 static bool audit_list_differs(const struct entry *e, const struct redis_reply *reply)
 {
-    const struct entry_page *page = e->page;
+    const struct entry_page *page = entry_page(e);
     struct page_members m;
     if (!page_members_parse(&m, reply))
         return false;
@@ -69,7 +69,7 @@ static bool audit_differs(const struct audit *a, const struct entry *e, const st
     case AUDITED_SUMMARY:
         return audit_summary_differs(e, a->audited.id, reply, parts->text);
     case AUDITED_LIST:
-        return entries_has_list(parts->entries, e->page) && audit_list_differs(e, reply);
+        return entries_has_list(parts->entries, entry_page(e)) && audit_list_differs(e, reply);
     }
     return false;
 }
@@ -79,11 +79,11 @@ static bool audit_differs(const struct audit *a, const struct entry *e, const st
 /* One of its summaries, or its list. */
 static struct audited audit_choose_of_page(struct audit *a, const struct entry *e)
 {
-    unsigned at = a->page_cursor++ % ((unsigned)e->page->member_count + 1);
+    unsigned at = a->page_cursor++ % ((unsigned)entry_page(e)->member_count + 1);
     struct audited list = {.kind = AUDITED_LIST, .page = e->number};
-    if (at == (unsigned)e->page->member_count)
+    if (at == (unsigned)entry_page(e)->member_count)
         return list;
-    return (struct audited){.kind = AUDITED_SUMMARY, .id = e->page->member[at].id, .page = e->number};
+    return (struct audited){.kind = AUDITED_SUMMARY, .id = entry_page(e)->member[at].id, .page = e->number};
 }
 
 static bool audit_choose(struct audit *a)

@@ -132,7 +132,7 @@ static bool cache_hit_page_beyond(struct cache *c, int64_t number, struct cache_
     int64_t index_size = entries_index_size(&c->entries);
     if (index_size < 0 || number <= page_last(index_size))
         return false;
-    struct page_builder *p = page_builder_new(number);
+    struct page_builder *p = page_builder_new(&c->entries, number);
     struct page_info info;
     if (p == NULL)
         return false;
@@ -154,14 +154,15 @@ static bool cache_may_serve_outdated(const struct cache *c, const struct lookup 
 static bool cache_hit_page(struct cache *c, const struct cache_query *q, struct lookup *l)
 {
     const struct entry *e = entries_find(&c->entries, ENTRY_PAGE, q->number);
-    if (e == NULL || !entries_has_list(&c->entries, e->page))
+    if (e == NULL || !entries_has_list(&c->entries, entry_page(e)))
         return cache_hit_page_beyond(c, q->number, &l->result);
-    if (e->page->outdated_ms != 0) {
-        if (!cache_may_serve_outdated(c, l, e->page))
+    const struct entry_page *page = entry_page(e);
+    if (page->outdated_ms != 0) {
+        if (!cache_may_serve_outdated(c, l, page))
             return false;
-        l->current_ms = e->page->outdated_ms;
+        l->current_ms = page->outdated_ms;
     }
-    l->result.last_page = e->page->info.last;
+    l->result.last_page = page->info.last;
     return cache_hit_entry(c, q->coding, l, e);
 }
 

@@ -18,7 +18,8 @@ enum { ENTRIES_IDLE_STEPS = 128 };
 
 void entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
 {
-    *es = (struct entries){.metrics = metrics, .budget = budget, .index_epoch = 1, .index_size = -1};
+    *es = (struct entries){.metrics = metrics, .budget = budget, .index_size = -1};
+    es->index_epoch = es->cleared_epoch = 1;
     sieve_init(&es->sieve);
     list_init(&es->dead);
     es->seed = random_seed(es);
@@ -84,7 +85,7 @@ static struct entry *entries_lookup(const struct entries *es, enum entry_kind ki
     return NULL;
 }
 
-/* Adds to one of the tables, whose growth reduces the room of the entries. Returns 0 or -ENOMEM. */
+/* Adds to a table of entries, whose growth reduces the room of the entries. Returns 0 or -ENOMEM. */
 static int entries_add_to(struct entries *es, struct table *t, uint64_t hash, struct entry *e)
 {
     size_t bytes_before = entries_table_bytes(t);
@@ -114,9 +115,9 @@ static void entries_set_cost(struct entries *es, struct entry *e)
     assert(es->used >= e->cost);
     es->used -= e->cost;
     e->cost = (e->in_headroom ? 0 : allocator_block_size(e)) + entries_body_size(e->body);
-    if (e->kind == ENTRY_PAGE)
-        e->cost += allocator_block_size(e->page);
-    e->cost += entries_coded_size(entry_coded_of(e));
+    e->cost += entries_coded_size(e->coded);
+    if (e->kind == ENTRY_PAGE) /* a table is half full on average */
+        e->cost += (size_t)entry_page(e)->member_count * 2 * sizeof(struct table_slot);
     es->used += e->cost;
 }
 
@@ -127,71 +128,68 @@ static void entries_publish_size(struct entries *es)
 
 /* --- pages and their channels --- */
 
-static void entries_unlink_members(struct entries *es, const struct entry_page *page, int count)
+static struct entry_page *entries_page_of(struct entry *e)
+{
+    assert(e->kind == ENTRY_PAGE);
+    return (struct entry_page *)(void *)e->link;
+}
+
+/* The first `count` channels do not lead to the page any more. */
+static void entries_unlink_members(struct entries *es, const struct entry *e, int count)
 {
     for (int i = 0; i < count; i++)
-        table_remove(&es->members, hash_int64(page->member[i].id, es->seed), page->entry);
+        table_remove(&es->members, hash_int64(entry_page(e)->member[i].id, es->seed), e);
 }
 
 /* Returns 0, or -ENOMEM; then no member is linked. */
-static int entries_link_members(struct entries *es, const struct entry_page *page)
+static int entries_link_members(struct entries *es, struct entry *e)
 {
+    const struct entry_page *page = entry_page(e);
     for (int i = 0; i < page->member_count; i++) {
-        int err = entries_add_to(es, &es->members, hash_int64(page->member[i].id, es->seed), page->entry);
+        int err = table_add(&es->members, hash_int64(page->member[i].id, es->seed), e);
         if (err == 0)
             continue;
-        entries_unlink_members(es, page, i); /* not covered: out of memory */
+        entries_unlink_members(es, e, i); /* not covered: out of memory */
         return err;
     }
     return 0;
 }
 
-/* Frees a page whose entry is still whole. A page that was cleared is linked no more. NULL is allowed. */
-static void entries_page_free(struct entries *es, struct entry_page *page)
+struct entry *entries_new_page(struct entries *es, int64_t number, const struct page_member *members,
+                               int count)
 {
-    if (page != NULL && page->index_epoch >= es->cleared_epoch)
-        entries_unlink_members(es, page, page->member_count);
-    free(page);
-}
-
-static struct entry_page *entries_page_new(struct entries *es, struct entry *e, const struct page_info *info,
-                                           const struct page_member *members, int count)
-{
-    struct entry_page *page = calloc(1, sizeof *page + (size_t)count * sizeof page->member[0]);
-    if (page == NULL)
+    size_t size = sizeof(struct entry) + sizeof(struct entry_page);
+    struct entry *e = calloc(1, size + (size_t)count * sizeof(struct page_member));
+    if (e == NULL)
         return NULL;
-    page->entry = e;
-    page->index_epoch = es->index_epoch;
-    page->info = *info;
+    e->kind = ENTRY_PAGE;
+    e->number = number;
+    struct entry_page *page = entries_page_of(e);
     page->member_count = count;
-    if (count > 0)
-        memcpy(page->member, members, (size_t)count * sizeof page->member[0]);
-    if (entries_link_members(es, page) == 0)
-        return page;
-    free(page);
+    for (int i = 0; i < count; i++)
+        page->member[i] = (struct page_member){.id = members[i].id, .len = 1};
+    if (!entries_keeps_anything(es))
+        return e;
+    page->index_epoch = es->index_epoch;
+    if (entries_link_members(es, e) == 0)
+        return e;
+    free(e);
     return NULL;
 }
 
 /* --- coded bodies --- */
 
-/* The place of the coded bodies in a complete entry. */
-static struct entry_coded **entries_coded_place(struct entry *e)
-{
-    return e->kind == ENTRY_PAGE ? &e->page->coded : &e->coded;
-}
-
 /* The caller must call entries_set_cost(), unless the entry ends. */
 static void entries_drop_coded(struct entries *es, struct entry *e)
 {
     e->coding_bits = 0;
-    if (entry_coded_of(e) == NULL)
+    if (e->coded == NULL)
         return;
-    struct entry_coded **coded = entries_coded_place(e);
-    metric_sub(&es->metrics->cache_coded_bytes, entries_coded_size(*coded));
+    metric_sub(&es->metrics->cache_coded_bytes, entries_coded_size(e->coded));
     for (int i = 0; i < CODINGS - 1; i++)
-        blob_unref((*coded)->body[i]);
-    free(*coded);
-    *coded = NULL;
+        blob_unref(e->coded->body[i]);
+    free(e->coded);
+    e->coded = NULL;
 }
 
 /* --- the end of an entry --- */
@@ -204,6 +202,16 @@ static void entries_free_entry(struct entry *e)
     free(block);
 }
 
+/* The channels of a page that was cleared do not lead to it any more. */
+void entries_free_page(struct entries *es, struct entry *page)
+{
+    if (page == NULL)
+        return;
+    if (!entries_was_cleared(es, entry_page(page)->index_epoch))
+        entries_unlink_members(es, page, entry_page(page)->member_count);
+    entries_free_entry(page);
+}
+
 /* Frees an entry that is in no queue and no table any more. */
 static void entries_release(struct entries *es, struct entry *e)
 {
@@ -211,8 +219,9 @@ static void entries_release(struct entries *es, struct entry *e)
     es->used -= e->cost;
     entries_drop_coded(es, e);
     if (e->kind == ENTRY_PAGE)
-        entries_page_free(es, e->page); /* NOLINT(clang-analyzer-unix.Malloc): as in entries_free_dead() */
-    entries_free_entry(e);
+        entries_free_page(es, e); /* NOLINT(clang-analyzer-unix.Malloc): as in entries_free_dead() */
+    else
+        entries_free_entry(e);
     allocator_sort_freed(&es->freed);
     metric_sub(&es->metrics->cache_entries, 1);
 }
@@ -384,17 +393,16 @@ size_t entries_card_headroom(struct span link)
     return BLOB_HEADROOM_ALIGN(sizeof(struct entry) + entries_kept_link(link).len);
 }
 
-static struct entry *entry_new(enum entry_kind kind, int64_t number, struct span link, struct blob *body)
+static struct entry *entries_new_card(int64_t id, struct span link, struct blob *body)
 {
     size_t size = sizeof(struct entry) + link.len;
     void *headroom = blob_claim_headroom(body, size);
     struct entry *e = headroom != NULL ? headroom : malloc(size);
     if (e == NULL)
         return NULL;
-    *e = (struct entry){.in_headroom = headroom != NULL, .kind = (unsigned char)kind};
-    e->number = number;
+    *e = (struct entry){.in_headroom = headroom != NULL, .kind = ENTRY_CARD};
+    e->number = id;
     e->link_len = (unsigned short)link.len;
-    e->body = blob_ref(body);
     if (link.len > 0)
         memcpy(e->link, link.data, link.len);
     return e;
@@ -413,30 +421,6 @@ static void entries_add_link(struct entries *es, struct entry *e)
         entries_remove_link(es, other);
     if (entries_add_to(es, &es->links, hash, e) != 0)
         e->link_len = 0;
-}
-
-/*
- * A new entry in place of any old one, with a reference of `body`; NULL when nothing can be kept. The caller
- * must call entries_charge().
- */
-static struct entry *entries_insert(struct entries *es, struct lifetime lifetime, enum entry_kind kind,
-                                    int64_t number, struct span link, struct blob *body)
-{
-    if (!entries_keeps_anything(es) || lifetime_is_none(lifetime))
-        return NULL;
-    entries_drop(es, kind, number);
-    struct entry *e = entry_new(kind, number, link, body);
-    if (e == NULL)
-        return NULL;
-    if (entries_add_to(es, &es->table, entries_hash_of(es, kind, number), e) != 0) {
-        entries_free_entry(e);
-        return NULL;
-    }
-    e->lifetime = lifetime;
-    entries_add_link(es, e);
-    sieve_add(&es->sieve, &e->node);
-    metric_add(&es->metrics->cache_entries, 1);
-    return e;
 }
 
 /* The dead entries and the excess are so large that nothing is added. */
@@ -459,28 +443,47 @@ static void entries_charge(struct entries *es, struct entry *e)
     entries_make_room(es);
 }
 
+/* Adds an entry with a reference of `body`, in place of any old one. False when it cannot be added. */
+static bool entries_add(struct entries *es, struct lifetime lifetime, struct entry *e, struct blob *body)
+{
+    uint64_t hash = entries_hash_of(es, (enum entry_kind)e->kind, e->number);
+    e->lifetime = lifetime;
+    e->body = blob_ref(body);
+    entries_drop(es, (enum entry_kind)e->kind, e->number);
+    if (entries_add_to(es, &es->table, hash, e) != 0)
+        return false;
+    entries_add_link(es, e);
+    sieve_add(&es->sieve, &e->node);
+    metric_add(&es->metrics->cache_entries, 1);
+    entries_charge(es, e);
+    return true;
+}
+
+static bool entries_keeps(const struct entries *es, struct lifetime lifetime)
+{
+    return entries_keeps_anything(es) && !lifetime_is_none(lifetime);
+}
+
 void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, struct span link,
                       struct blob *body)
 {
-    struct entry *e = entries_insert(es, lifetime, ENTRY_CARD, id, entries_kept_link(link), body);
-    if (e != NULL)
-        entries_charge(es, e);
+    struct entry *e =
+        entries_keeps(es, lifetime) ? entries_new_card(id, entries_kept_link(link), body) : NULL;
+    if (e != NULL && !entries_add(es, lifetime, e, body))
+        entries_free_entry(e);
 }
 
-void entries_put_page(struct entries *es, struct lifetime lifetime, const struct page_info *info,
-                      const struct page_member *members, int count, uint64_t outdated_ms, struct blob *body)
+void entries_put_page(struct entries *es, struct lifetime lifetime, struct entry *page,
+                      const struct page_info *info, const struct page_member *members, struct blob *body)
 {
-    struct entry *e = entries_insert(es, lifetime, ENTRY_PAGE, info->page, SPAN_ABSENT, body);
-    if (e == NULL)
-        return;
-    e->page = entries_page_new(es, e, info, members, count);
-    if (e->page == NULL) { /* ANALYZER(malloc-leak): its entry owns the page */
-        entries_remove_entry(es, e);
-        entries_publish_size(es);
-        return;
-    }
-    e->page->outdated_ms = outdated_ms;
-    entries_charge(es, e);
+    struct entry_page *p = entries_page_of(page);
+    assert(!entries_keeps_anything(es) || entries_has_list(es, p));
+    p->info = *info;
+    for (int i = 0; i < p->member_count; i++)
+        if (p->member[i].len > 0)
+            p->member[i] = members[i];
+    if (!entries_keeps(es, lifetime) || !entries_add(es, lifetime, page, body))
+        entries_free_page(es, page);
 }
 
 /* The coded body of a card would only evict other cards, and a miss costs more than the saved bytes. */
@@ -511,17 +514,16 @@ bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number,
     struct entry *e = entries_find_entry(es, kind, number);
     if (e == NULL || e->body != plain)
         return false;
-    struct entry_coded **place = entries_coded_place(e);
-    if (entries_is_behind(es) || e->cost + entries_body_size(coded) + sizeof **place > es->budget)
+    if (entries_is_behind(es) || e->cost + entries_body_size(coded) + sizeof *e->coded > es->budget)
         return false;
-    size_t before = entries_coded_size(*place);
-    if (*place == NULL)
-        *place = calloc(1, sizeof **place);
-    if (*place == NULL) /* ANALYZER(malloc-leak): the entry, which is in the table, owns it */
+    size_t before = entries_coded_size(e->coded);
+    if (e->coded == NULL)
+        e->coded = calloc(1, sizeof *e->coded);
+    if (e->coded == NULL) /* ANALYZER(malloc-leak): the entry, which is in the table, owns it */
         return false;
-    assert((*place)->body[coded->coding - 1] == NULL);
-    (*place)->body[coded->coding - 1] = blob_ref(coded);
-    metric_add(&es->metrics->cache_coded_bytes, entries_coded_size(*place) - before);
+    assert(e->coded->body[coded->coding - 1] == NULL);
+    e->coded->body[coded->coding - 1] = blob_ref(coded);
+    metric_add(&es->metrics->cache_coded_bytes, entries_coded_size(e->coded) - before);
     entries_set_cost(es, e);
     entries_make_room(es);
     return true;
@@ -538,21 +540,22 @@ void entries_drop(struct entries *es, enum entry_kind kind, int64_t number)
     entries_publish_size(es);
 }
 
-static void entries_page_drop_summary(struct entry_page *page, int64_t id, uint64_t current_ms)
+void entries_drop_member(struct entry *page, int at, uint64_t current_ms)
 {
-    for (int i = 0; i < page->member_count; i++) {
-        if (page->member[i].id != id)
-            continue;
-        page->member[i].len = 0;
-        page->outdated_ms = page->outdated_ms != 0 ? page->outdated_ms : current_ms;
-    }
+    struct entry_page *p = entries_page_of(page);
+    p->member[at].len = 0;
+    p->outdated_ms = p->outdated_ms != 0 ? p->outdated_ms : current_ms;
 }
 
 void entries_drop_summary(struct entries *es, int64_t id, uint64_t current_ms)
 {
     const struct table_slot *slot = table_find(&es->members, hash_int64(id, es->seed));
-    for (; slot != NULL; slot = table_find_next(&es->members, slot))
-        entries_page_drop_summary(((struct entry *)slot->entry)->page, id, current_ms);
+    for (; slot != NULL; slot = table_find_next(&es->members, slot)) {
+        const struct entry_page *page = entry_page(slot->entry);
+        int at = page_member_find(page->member, page->member_count, id, 0);
+        if (at >= 0)
+            entries_drop_member(slot->entry, at, current_ms);
+    }
 }
 
 static void entries_clear_table(struct entries *es, struct table *t)
@@ -570,6 +573,6 @@ void entries_clear(struct entries *es)
     sieve_drain(&es->sieve, &es->dead);
     entries_clear_table(es, &es->table);
     entries_clear_table(es, &es->links);
-    entries_clear_table(es, &es->members);
+    table_clear(&es->members);
     entries_schedule(es);
 }

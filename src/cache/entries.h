@@ -10,14 +10,15 @@
  *
  * A page has the list of its channels, and its body has their summaries. When a channel changes, its summary
  * is not current any more, and the page is outdated. When the index changes, no list is current, by a number.
- * What is current of a page need not be read again when it is composed anew.
+ * What is current of a page need not be read again when it is composed anew. A page whose summaries are still
+ * being read is an entry that only its channels lead to, so their changes are noted in the same way.
  *
  * No call takes long, however much is cached. Dropping everything makes entries dead at once: they are not
  * found any more, but count among the bytes until they are freed. The loop frees them in steps
  * (entries_open), before any live entry is evicted.
  *
  * Invariant: `used` is the sum of the costs of all entries, including dead ones, and of the growth of the
- * tables. It does not hold between an addition and entries_charge().
+ * tables by number and by link. It does not hold between an addition and entries_charge().
  *
  * Handles: `idle`, which runs while an entry is dead or the bytes exceed the budget.
  */
@@ -45,16 +46,19 @@ struct entry_coded {
     struct blob *body[CODINGS - 1]; /* one reference each, or NULL */
 };
 
-/* A member of the index on a page. */
+/*
+ * A member of the index on a page, and its summary in the body. `len` is 0 if none is there, or it is not
+ * current. Without a body it only says whether the channel has changed.
+ */
 struct page_member {
     int64_t id;
-    uint32_t offset, len; /* its summary in the body; `len` is 0 if none is there, or it is not current */
+    uint32_t offset, len;
 };
 
+/* What the entry of a page has behind the struct entry. */
 struct entry_page {
-    struct entry_coded *coded; /* owned; NULL: none */
-    struct entry *entry;
-    uint64_t index_epoch; /* entries.index_epoch when the page was added: the list is current while it is */
+    uint64_t
+        index_epoch; /* entries.index_epoch when its channels were set: the list is current while it is */
     uint64_t outdated_ms; /* the body was current then, by the boot clock, and may not be now; 0: it is */
     struct page_info info;
     int member_count;
@@ -73,8 +77,8 @@ static inline int page_member_find(const struct page_member *members, int count,
 }
 
 /*
- * Changed in entries.c only; others read `kind`, `number`, `lifetime`, `body` and `page`. The members that a
- * hit reads come last. They are next to the body if the entry is in the body's headroom (see
+ * Changed in entries.c only; others read `kind`, `number`, `lifetime`, `body` and entry_page(). The members
+ * that a hit reads come last. They are next to the body if the entry is in the body's headroom (see
  * entries_put_card).
  */
 struct entry {
@@ -85,32 +89,28 @@ struct entry {
     unsigned char coding_bits; /* the codings of the body that were requested, and those that were begun */
     unsigned short link_len;   /* set for a card; 0: it cannot be found by link */
     struct lifetime lifetime;
-    struct blob *body; /* one reference */
-    union {
-        struct entry_page *page;   /* owned */
-        struct entry_coded *coded; /* a card's; owned; NULL: none */
-    };
-    int64_t number; /* the id of the channel, or the number of the page */
-    char link[];    /* a card's own link */
+    struct blob *body;         /* one reference; NULL while a page is read */
+    struct entry_coded *coded; /* owned; NULL: none */
+    int64_t number;            /* the id of the channel, or the number of the page */
+    char link[];               /* a card's own link, or a struct entry_page */
 };
+
+_Static_assert(offsetof(struct entry, link) == sizeof(struct entry), "the link is aligned for a page");
+
+static inline const struct entry_page *entry_page(const struct entry *e)
+{
+    return (const struct entry_page *)(const void *)e->link;
+}
 
 static inline bool entry_is_alive(const struct entry *e, uint64_t now_ms)
 {
     return now_ms < e->lifetime.until_ms;
 }
 
-static inline struct entry_coded *entry_coded_of(const struct entry *e)
-{
-    if (e->kind == ENTRY_PAGE)
-        return e->page == NULL ? NULL : e->page->coded;
-    return e->coded;
-}
-
 /* The body of a card or page in a coding other than identity, or NULL. Borrowed like the entry. */
 static inline struct blob *entry_coded_body(const struct entry *e, enum coding coding)
 {
-    const struct entry_coded *coded = entry_coded_of(e);
-    return coded == NULL ? NULL : coded->body[coding - 1];
+    return e->coded == NULL ? NULL : e->coded->body[coding - 1];
 }
 
 /* The headroom of a card's body (blob.h) that its entry needs. */
@@ -187,11 +187,22 @@ void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, 
                       struct blob *body);
 
 /*
- * Adds a page, as entries_put_card, whose list is current. `members` are all channels on which it depends:
- * those that it shows, and index members without a card. `outdated_ms`: see struct entry_page.
+ * A page that is being read. `members` are all channels on which it depends: those that it will show, and
+ * index members without a card. From now on their changes are noted. Owned by the caller (entries_put_page,
+ * entries_free_page); NULL when out of memory.
  */
-void entries_put_page(struct entries *es, struct lifetime lifetime, const struct page_info *info,
-                      const struct page_member *members, int count, uint64_t outdated_ms, struct blob *body);
+struct entry *entries_new_page(struct entries *es, int64_t number, const struct page_member *members,
+                               int count);
+
+/*
+ * Adds a page that was read, as entries_put_card; its list must be current. `members` has the places of the
+ * summaries in the body.
+ */
+void entries_put_page(struct entries *es, struct lifetime lifetime, struct entry *page,
+                      const struct page_info *info, const struct page_member *members, struct blob *body);
+
+/* Frees a page that is not added. NULL is allowed. */
+void entries_free_page(struct entries *es, struct entry *page);
 
 /*
  * A request wants the body of card or page `number` in `coding`, which the entry does not have. True when the
@@ -211,9 +222,14 @@ bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number,
 
 void entries_drop(struct entries *es, enum entry_kind kind, int64_t number);
 
-/* The summary of channel `id` is not current: pages that show it are outdated since after `current_ms`, by
- * the boot clock. */
+/*
+ * The summary of channel `id` is not current: pages that show it, or will, are outdated since after
+ * `current_ms`, by the boot clock.
+ */
 void entries_drop_summary(struct entries *es, int64_t id, uint64_t current_ms);
+
+/* The same, of the summary at a place of a page that is being read. */
+void entries_drop_member(struct entry *page, int at, uint64_t current_ms);
 
 /* The index has changed: no list of channels, and not its size, is current any more. */
 static inline void entries_drop_lists(struct entries *es)
@@ -225,6 +241,12 @@ static inline void entries_drop_lists(struct entries *es)
 static inline uint64_t entries_index_epoch(const struct entries *es)
 {
     return es->index_epoch;
+}
+
+/* Whether everything was cleared since that epoch. What was noted of a page since then is not all. */
+static inline bool entries_was_cleared(const struct entries *es, uint64_t since_epoch)
+{
+    return since_epoch < es->cleared_epoch;
 }
 
 static inline bool entries_has_list(const struct entries *es, const struct entry_page *page)

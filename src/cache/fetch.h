@@ -30,11 +30,10 @@ struct fetches {
     const struct cache_parts *parts;
     uint64_t delay_limit_ms; /* the excess over the fastest reply that shows a busy Redis */
 
-    struct list unconfirmed;   /* fetches that wait for a check of the catalogue */
-    struct table inflight;     /* fetches that requests may join, by query */
-    struct table page_members; /* pages in flight, by each of their channels */
-    uint64_t seed;             /* the seed of the hashes of both tables */
-    uint64_t outside_epoch;    /* grows when a command is sent outside of the stream */
+    struct list unconfirmed; /* fetches that wait for a check of the catalogue */
+    struct table inflight;   /* fetches that requests may join, by query */
+    uint64_t seed;           /* the seed of its hashes */
+    uint64_t outside_epoch;  /* grows when a command is sent outside of the stream */
 
     unsigned commands_due;   /* commands in flight that all fetches wait for; those of a page count as one */
     unsigned window;         /* so many of them, without those at other nodes, leave no room for a fetch */
@@ -52,8 +51,8 @@ void fetches_fini(struct fetches *fs);
 struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q);
 
 /*
- * A card has changed: fetches in flight that read it are not joined any more. Those of a page compare the
- * epoch of the index (entries.h), and all of them the number of flushes (stream.h).
+ * A card has changed: a fetch in flight that reads it is not joined any more. The entry of a page that is
+ * being read notes its changes itself, and all fetches compare the epoch of the index (entries.h).
  */
 void fetches_invalidate_card(struct fetches *fs, int64_t id);
 

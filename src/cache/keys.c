@@ -12,9 +12,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* The limit of checks of a request that are void, or not certain, if the keys change all the time. */
-enum { REPEATS_MAX = 8 };
-
 /* Slots of the table that a search for a record visits, in some microseconds. */
 enum { WALKED_SLOTS = 2048 };
 

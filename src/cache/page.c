@@ -5,6 +5,7 @@
 #include "base/text.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 
 /* The parts of a page before and behind the summaries are no longer than this, and most summaries. */
@@ -30,45 +31,37 @@ bool page_members_parse(struct page_members *m, const struct redis_reply *reply)
     return true;
 }
 
-struct page_builder *page_builder_new(int64_t number)
+void page_members_copy(struct page_members *m, const struct entry_page *page)
+{
+    assert(page->member_count <= PAGE_SIZE);
+    *m = (struct page_members){.count = page->member_count, .has_next = page->info.has_next};
+    for (int i = 0; i < page->member_count; i++)
+        m->member[i].id = page->member[i].id;
+}
+
+struct page_builder *page_builder_new(struct entries *entries, int64_t number)
 {
     struct page_builder *p = calloc(1, sizeof *p);
-    if (p != NULL)
-        p->number = number;
+    if (p == NULL)
+        return NULL;
+    p->entries = entries;
+    p->number = number;
     return p;
 }
 
 void page_builder_free(struct page_builder *p)
 {
-    if (p != NULL)
-        buf_fini(&p->text);
+    page_builder_reset(p);
+    buf_fini(&p->text);
     free(p);
 }
 
-/* Most members follow each other in both lists, so the search for one begins behind the one before. */
-void page_builder_set_members(struct page_builder *p, const struct page_members *members)
+void page_builder_reset(struct page_builder *p)
 {
-    const struct page_members old = p->members;
-    int next = 0;
-    p->members = *members;
-    for (int i = 0; i < members->count; i++) {
-        int at = page_member_find(old.member, old.count, members->member[i].id, next);
-        next = at + 1;
-        if (at >= 0 && !p->has_changed[at])
-            p->members.member[i] = old.member[at];
-    }
-    (void)buf_reserve(&p->text, (size_t)members->count * SUMMARY_LENGTH);
-    memset(p->gap, 0, sizeof p->gap); /* PAGE_GAP_NONE */
-    memset(p->has_changed, 0, sizeof p->has_changed);
-}
-
-void page_builder_set_list(struct page_builder *p, const struct entry_page *page)
-{
-    assert(p->members.count == 0 && page->member_count <= PAGE_SIZE);
-    p->members.has_next = page->info.has_next;
-    p->members.count = page->member_count;
-    for (int i = 0; i < page->member_count; i++)
-        p->members.member[i] = (struct page_member){.id = page->member[i].id};
+    entries_free_page(p->entries, p->entry);
+    p->entry = NULL;
+    p->members.count = 0;
+    buf_clear(&p->text);
 }
 
 static void page_append(struct page_builder *p, int at, struct span summary)
@@ -79,9 +72,22 @@ static void page_append(struct page_builder *p, int at, struct span summary)
     buf_append_span(&p->text, summary);
 }
 
-void page_builder_gather(struct page_builder *p, const struct entry *e)
+/* Takes the places of summaries of an earlier read. Most members follow each other in both lists, so the
+ * search for one begins behind the one before. */
+static void page_keep(struct page_builder *p, const struct page_members *old)
 {
-    const struct entry_page *page = e->page;
+    int next = 0;
+    for (int i = 0; i < p->members.count; i++) {
+        int at = page_member_find(old->member, old->count, p->members.member[i].id, next);
+        next = at + 1;
+        if (at >= 0 && entry_page(p->entry)->member[at].len > 0)
+            p->members.member[i] = old->member[at];
+    }
+}
+
+static void page_gather(struct page_builder *p, const struct entry *e)
+{
+    const struct entry_page *page = entry_page(e);
     int next = 0;
     (void)buf_reserve(&p->text, e->body->len);
     for (int i = 0; i < p->members.count; i++) {
@@ -93,11 +99,30 @@ void page_builder_gather(struct page_builder *p, const struct entry *e)
     }
 }
 
+int page_builder_set_members(struct page_builder *p, const struct page_members *members,
+                             const struct entry *e)
+{
+    const struct page_members old = p->members;
+    struct entry *entry = entries_new_page(p->entries, p->number, members->member, members->count);
+    if (entry == NULL)
+        return -ENOMEM;
+    p->members = *members;
+    (void)buf_reserve(&p->text, (size_t)members->count * SUMMARY_LENGTH);
+    page_keep(p, &old);
+    if (e != NULL)
+        page_gather(p, e);
+    entries_free_page(p->entries, p->entry);
+    p->entry = entry;
+    memset(p->reads, 0, sizeof p->reads); /* PAGE_GAP_NONE */
+    return 0;
+}
+
 int page_builder_next_missing(const struct page_builder *p, int from)
 {
-    while (from < p->members.count && (p->members.member[from].len > 0 || p->gap[from] != PAGE_GAP_NONE))
+    while (from < p->members.count &&
+           (p->members.member[from].len > 0 || p->reads[from].gap != PAGE_GAP_NONE))
         from++;
-    return from < p->members.count ? from : -1;
+    return from < p->members.count && buf_error(&p->text) == 0 ? from : -1;
 }
 
 unsigned page_builder_write(struct page_builder *p, int at, const struct channel_row *row)
@@ -126,10 +151,10 @@ void page_builder_report_gaps(const struct page_builder *p, struct value_reports
 {
     int left_out = p->members.invalid;
     for (int i = 0; i < p->members.count; i++) {
-        if (p->gap[i] == PAGE_GAP_NONE)
+        if (p->reads[i].gap == PAGE_GAP_NONE)
             continue;
         left_out++;
-        value_reports_left_out(r, p->members.member[i].id, page_describe_gap(p->gap[i]));
+        value_reports_left_out(r, p->members.member[i].id, page_describe_gap(p->reads[i].gap));
     }
     metric_add(&r->metrics->dangling_index_entries_total, (uint64_t)left_out);
 }
@@ -140,7 +165,7 @@ uint64_t page_builder_lack(const struct page_builder *p)
     if (p->members.count == 0)
         return p->index_size == 0 || p->number <= page_last(p->index_size);
     for (int i = 0; i < p->members.count; i++)
-        if (p->gap[i] == PAGE_GAP_ABSENT)
+        if (p->reads[i].gap == PAGE_GAP_ABSENT)
             lack = mix_bits(lack + (uint64_t)p->members.member[i].id) | 1;
     return lack;
 }
@@ -159,15 +184,13 @@ static int64_t page_last_of(const struct page_builder *p)
     return last;
 }
 
-/* Moves the summary into the body. One that may not be current is shown, and not kept. */
+/* Moves the summary into the body. */
 static void page_place(struct page_builder *p, int at, struct buf *body)
 {
     struct page_member *m = &p->members.member[at];
     struct span summary = {p->text.data + m->offset, m->len};
     m->offset = (uint32_t)(body->len - sizeof(struct blob));
     buf_append_span(body, summary);
-    if (p->has_changed[at])
-        m->len = 0;
 }
 
 struct blob *page_builder_compose(struct page_builder *p, struct page_info *info)

@@ -2,8 +2,9 @@
  * A page of the list that is being composed: the members of the index on it, and the summaries of their
  * channels.
  *
- * Summaries may be added in any order. Those of a cached page with the same number are taken from its body.
- * The body of the new page is written when it is complete.
+ * Summaries may be added in any order. When the members are set, those of a cached page are taken from its
+ * body. Changes of the channels are noted from then on, in an entry. The body of the page is written when it
+ * is complete.
  */
 #ifndef CACHE_PAGE_H
 #define CACHE_PAGE_H
@@ -22,42 +23,46 @@ struct page_members {
 /* Parses the reply to a ZRANGE of a page and one more member. False when it is not a list of strings. */
 bool page_members_parse(struct page_members *m, const struct redis_reply *reply);
 
+/* Those of a cached page. */
+void page_members_copy(struct page_members *m, const struct entry_page *page);
+
 /* Why an index member is left out of its page. */
 enum page_gap { PAGE_GAP_NONE, PAGE_GAP_ABSENT, PAGE_GAP_WRONG_TYPE, PAGE_GAP_OVERSIZE };
 
-struct page_builder {
-    int64_t number;
-    int64_t index_size;           /* set by the owner */
-    struct page_members members;  /* the places of their summaries are those in `text` */
-    enum page_gap gap[PAGE_SIZE]; /* set by the owner */
-    bool has_changed[PAGE_SIZE];  /* set by the owner: the summary is shown, and not kept */
-    struct buf text;              /* private */
+/* The read of a summary. Set by the owner. */
+struct page_read {
+    void *owner;
+    enum page_gap gap; /* why there is none */
 };
 
-/* An empty page. Owned by the caller (page_builder_free); NULL when out of memory. */
-struct page_builder *page_builder_new(int64_t number);
+struct page_builder {
+    struct entries *entries;
+    int64_t number;
+    int64_t index_size;                /* set by the owner */
+    struct page_members members;       /* the places of their summaries are those in `text` */
+    struct entry *entry;               /* owned; NULL: the members are not set */
+    struct page_read reads[PAGE_SIZE]; /* by the place of the member */
+    struct buf text;                   /* private */
+};
+
+/* A page without members. Owned by the caller (page_builder_free); NULL when out of memory. */
+struct page_builder *page_builder_new(struct entries *entries, int64_t number);
 void page_builder_free(struct page_builder *p);
 
 /* Drops the members and summaries. */
-static inline void page_builder_reset(struct page_builder *p)
-{
-    p->members.count = 0;
-    buf_clear(&p->text);
-}
+void page_builder_reset(struct page_builder *p);
 
 /*
- * Sets the members. Summaries that were written for them in an earlier read, and are current, stay; gaps must
- * be read again.
+ * Sets the members. Summaries that were read earlier, and those of the cached page `e` (NULL: there is none),
+ * are taken as far as they are current. Gaps must be read again. Returns 0 or -ENOMEM.
  */
-void page_builder_set_members(struct page_builder *p, const struct page_members *members);
+int page_builder_set_members(struct page_builder *p, const struct page_members *members,
+                             const struct entry *e) __attribute__((warn_unused_result));
 
-/* Sets the members to those of a cached page whose list is current. */
-void page_builder_set_list(struct page_builder *p, const struct entry_page *page);
-
-/* Takes the summaries that are missing from the cached page `e`, as far as they are current. */
-void page_builder_gather(struct page_builder *p, const struct entry *e);
-
-/* The place of the first summary from `from` on that is neither there nor left out, or -1. */
+/*
+ * The place of the first summary from `from` on that is neither there nor left out, or -1. Without memory
+ * none is missing.
+ */
 int page_builder_next_missing(const struct page_builder *p, int from);
 
 /*
@@ -91,7 +96,7 @@ void page_builder_report_gaps(const struct page_builder *p, struct value_reports
 
 /*
  * Completes the page, once. Returns its body (one reference, for the caller), its pagination, and in
- * `members` the places of its summaries for entries_put_page. NULL when out of memory.
+ * `members` the places of its summaries. NULL when out of memory.
  */
 struct blob *page_builder_compose(struct page_builder *p, struct page_info *info);
 

@@ -23,6 +23,9 @@ enum catalogue_state {
     CATALOGUE_PRESENT /* found, or not visible to this user (ACL) */
 };
 
+/* How often a read, or the check of a key, is repeated because it was not certain. */
+enum { REPEATS_MAX = 8 };
+
 struct cache_parts {
     const struct keyspace *keyspace;
     struct cache_metrics *metrics;

@@ -17,7 +17,7 @@
 /* --- the worker --- */
 
 mtype = { WAITING, HANDSHAKE, READY }; /* enum connection_state, redis/connection.c */
-mtype = { FREE, FIRST, UNCONFIRMED };  /* enum fetch_state, cache/fetch.c */
+mtype = { FREE, FIRST, UNCONFIRMED };  /* of a fetch, cache/fetch.c */
 
 typedef fetch_t {
     mtype state;

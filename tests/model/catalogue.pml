@@ -41,7 +41,7 @@ inline note_absences()
 #include "redis.pml"
 
 mtype = { WAITING, HANDSHAKE, READY };
-mtype = { FREE, FIRST, UNCONFIRMED };             /* enum fetch_state */
+mtype = { FREE, FIRST, UNCONFIRMED };             /* of a fetch */
 mtype = { CHECK_IDLE, CHECK_KEYS, CHECK_INDEX };  /* the step of upstream.c */
 mtype = { SET_IDLE, SET_READING, SET_UNCOMMITTED }; /* a read of the set */
 

@@ -46,7 +46,7 @@ inline choose_holder()
 /* --- the worker --- */
 
 mtype = { WAITING, HANDSHAKE, READY };                          /* enum connection_state, redis/connection.c */
-mtype = { FREE, FIRST, LINKED_CARD, RELINKED, UNCONFIRMED }; /* enum fetch_state, cache/fetch.c; RELINKED: FIRST, of a repetition */
+mtype = { FREE, FIRST, LINKED_CARD, RELINKED, UNCONFIRMED }; /* of a fetch, cache/fetch.c; RELINKED: FIRST, of a repetition */
 
 typedef fetch_t {
     mtype state;

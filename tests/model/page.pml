@@ -18,13 +18,13 @@
 /* --- the worker --- */
 
 mtype = { WAITING, HANDSHAKE, READY };   /* enum connection_state, redis/connection.c */
-mtype = { FREE, FIRST, SUMMARIES };      /* enum fetch_state, cache/fetch.c: the index, or the card, is being read */
+mtype = { FREE, FIRST, SUMMARIES };      /* of a fetch, cache/fetch.c: the index, or the card, is being read */
 
 typedef fetch_t {
     mtype state;
     bool inflight;    /* may be joined */
-    bool watched;     /* its channel is known: an invalidation of the card finds it (page_members) */
-    bool changed;     /* the card was invalidated (has_changed) */
+    bool watched;     /* its channel is known: an invalidation of the card finds its entry (entries_new_page) */
+    bool changed;     /* the card was invalidated (entries_drop_member) */
     bool invalidated; /* the index was: its epoch is not that of the entries any more (entries_index_epoch) */
     byte index;       /* the version of the index that it has read */
     byte needed_index, needed_card; /* by the request that began last, of those that wait */
@@ -51,7 +51,7 @@ inline drop_summary()
     summary_card = 0
 }
 
-/* entries.c: entries_put_page; page.c: page_place */
+/* entries.c: entries_put_page */
 inline put_page(f, card_version)
 {
     list = true;
@@ -92,7 +92,7 @@ inline conclude(f, card_version)
     free_fetch(f)
 }
 
-/* fetch.c: fetch_on_members, fetch_watch, fetch_send_summaries */
+/* fetch.c: fetch_on_members, fetch_send_summaries; page.c: page_builder_set_members */
 inline on_members(f, v)
 {
     printf("worker: reply, index %d\n", v);
@@ -100,7 +100,7 @@ inline on_members(f, v)
     fetch[f].state = SUMMARIES;
     fetch[f].watched = true;
     if
-    :: summary -> conclude(f, summary_card) /* page_builder_gather found it */
+    :: summary -> conclude(f, summary_card) /* page_gather found it */
     :: else -> send(READ, CARD, f)
     fi
 }
@@ -112,7 +112,7 @@ inline on_summary(f, v)
     conclude(f, v)
 }
 
-/* fetch.c: fetch_unpublish */
+/* fetch.c: fetch_is_current */
 inline unpublish(f)
 {
 #if !defined(NO_INFLIGHT_MARK) && !defined(JOIN_INVALIDATED)
@@ -121,7 +121,7 @@ inline unpublish(f)
     skip
 }
 
-/* fetch.c: fetches_invalidate_card, fetch_invalidate_member */
+/* entries.c: entries_drop_summary */
 inline invalidate_card()
 {
     printf("worker: invalidation of the card\n");

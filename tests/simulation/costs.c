@@ -29,7 +29,7 @@ enum {
     WINDOW_STEP = 4,         /* its growth in a round trip */
     FETCH_MAX = 4,           /* commands of the request that takes the last room, and of those ahead of it */
     PAGE_READS_LACKING = 2,  /* of a page with a member without card */
-    READS_MAX = 65,          /* for a request: the first and 64 repetitions */
+    READS_MAX = 17,          /* for a request: the first and 16 repetitions */
     LARGEST_ENTRY = 3 * 1024 /* by which the cache may exceed its size, with a sixteenth of it */
 };
 

@@ -65,7 +65,9 @@ static void put_page_of(int64_t number, int64_t first_id, int count, struct blob
     const struct page_info info = {number, 9, count, true};
     for (int i = 0; i < count; i++)
         members[i] = (struct page_member){.id = first_id + i};
-    entries_put_page(&entries, LIFETIME_TRACKED, &info, members, count, 0, body);
+    struct entry *e = entries_new_page(&entries, number, members, count);
+    assert_non_null(e);
+    entries_put_page(&entries, LIFETIME_TRACKED, e, &info, members, body);
 }
 
 static void put_page(int64_t number, int64_t first_id, int count)

@@ -14,7 +14,7 @@
 /* Returns the bytes of the coded bodies. */
 static inline size_t entries_check_coded(const struct entry *e)
 {
-    struct entry_coded *coded = entry_coded_of(e);
+    struct entry_coded *coded = e->coded;
     size_t bytes = allocator_block_size(coded);
     bool any = false;
     for (int i = 0; coded != NULL && i < CODINGS - 1; i++) {
@@ -60,7 +60,6 @@ static inline struct entries_sum entries_check_list(const struct entries *es, co
         const struct entry *e = LIST_ENTRY(node, struct entry, node);
         if (live)
             entries_check_live(es, e);
-        assert(e->kind != ENTRY_PAGE || e->page->entry == e);
         sum.count++;
         sum.linked += e->link_len > 0;
         sum.bytes += e->cost;
@@ -80,8 +79,7 @@ static inline void entries_check(const struct entries *es)
     struct entries_sum live = entries_check_list(es, &es->sieve.queue, true);
     struct entries_sum dead = entries_check_list(es, &es->dead, false);
     size_t bytes = live.bytes + dead.bytes;
-    bytes +=
-        entries_check_table(&es->table) + entries_check_table(&es->links) + entries_check_table(&es->members);
+    bytes += entries_check_table(&es->table) + entries_check_table(&es->links);
     assert(live.count == table_used(&es->table) && live.linked == table_used(&es->links));
     assert(live.count + dead.count == es->metrics->cache_entries);
     assert(bytes == es->used);
