@@ -63,15 +63,14 @@ static int probe_request_readiness(int fd, struct buf *error)
     return err;
 }
 
-/* A listener on [::] accepts both families, and containers often have no IPv6 loopback. */
+/* A connection to [::] or 0.0.0.0 is one to the loopback. A listener on [::] accepts both families, and
+ * containers often have no IPv6 loopback. */
 int probe_ready(const struct addr *admin, struct buf *error)
 {
-    bool any = addr_is_wildcard(admin);
-    struct addr to = any ? addr_loopback(admin, addr_family(admin)) : *admin;
-    int fd = probe_connect(&to);
-    if (any && fd < 0 && fd != -ETIMEDOUT) {
-        to = addr_loopback(admin, AF_INET);
-        fd = probe_connect(&to);
+    int fd = probe_connect(admin);
+    if (fd < 0 && fd != -ETIMEDOUT && addr_is_wildcard(admin)) {
+        const struct addr v4 = addr_any_v4(admin);
+        fd = probe_connect(&v4);
     }
     if (fd < 0) {
         buf_printf(error, "cannot connect to the admin address: %s", strerror(-fd));

@@ -57,6 +57,7 @@ struct server {
     int worker_count; /* created so far */
     struct worker **workers;
     struct service_manager manager;
+    struct addr listener[SERVICE_SOCKETS]; /* where they listen */
     struct reload *reload;
     struct ops ops;
     struct http_server *admin;
@@ -400,22 +401,18 @@ static void server_begin_starting(struct server *s)
     server_start_notifying(s);
 }
 
-/* Where a listener listens: at the address of the socket that was passed, or of its setting. */
-static struct addr server_listener_address(const struct server *s, enum service_socket which)
+/* Where the listeners listen: at the addresses of the sockets that were passed, or of the settings. */
+static int server_find_listeners(struct server *s, struct buf *error)
 {
-    int passed = s->manager.sockets[which];
-    return passed >= 0                   ? addr_local(passed)
-           : which == SERVICE_SOCKET_API ? s->shared.config->listen
-                                         : s->shared.config->admin_listen;
-}
-
-static int server_check_listeners(const struct server *s, struct buf *error)
-{
-    const struct addr api = server_listener_address(s, SERVICE_SOCKET_API);
-    const struct addr admin = server_listener_address(s, SERVICE_SOCKET_ADMIN);
-    if (!addr_overlaps(&api, &admin))
+    const struct config *c = s->shared.config;
+    const struct addr *const of_settings[] = {&c->listen, &c->admin_listen};
+    for (int i = 0; i < SERVICE_SOCKETS; i++) {
+        int passed = s->manager.sockets[i];
+        s->listener[i] = passed >= 0 ? addr_local(passed) : *of_settings[i];
+    }
+    if (!addr_overlaps(&s->listener[SERVICE_SOCKET_API], &s->listener[SERVICE_SOCKET_ADMIN]))
         return 0;
-    settings_write_source(error, &s->shared.config->args, "admin-listen");
+    settings_write_source(error, &c->args, "admin-listen");
     buf_append_str(error, ": the API listens there: another port or address is expected");
     return -EINVAL;
 }
@@ -458,9 +455,8 @@ static int server_start(struct server *s, struct redis_config *redis, struct buf
 static void server_log_listener(const struct server *s, struct log_line *line, enum service_socket which,
                                 const char *name, const char *passed)
 {
-    const struct addr address = server_listener_address(s, which);
     char text[ADDR_TEXT_MAX];
-    addr_write(&address, text);
+    addr_write(&s->listener[which], text);
     log_str(line, name, span_of(text));
     if (s->manager.sockets[which] >= 0)
         log_str(line, passed, SPAN("yes"));
@@ -512,7 +508,7 @@ int server_run(const struct config *config, bool check, struct buf *error)
     int err = service_manager_init(&s->manager, error);
     s->shared.listener = s->manager.sockets[SERVICE_SOCKET_API];
     if (err == 0)
-        err = server_check_listeners(s, error);
+        err = server_find_listeners(s, error);
     if (err == 0)
         err = server_share_descriptors(s, error);
     if (err == 0)

@@ -160,13 +160,6 @@ struct addr addr_any_v4(const struct addr *a)
     return (struct addr){.ip = ip_from_v4((const uint8_t[V4_LEN]){0}), .port = a->port};
 }
 
-struct addr addr_loopback(const struct addr *a, int family)
-{
-    static const struct ip v6 = {{[IP_LEN - 1] = 1}};
-    const struct ip v4 = ip_from_v4((const uint8_t[V4_LEN]){127, 0, 0, 1});
-    return (struct addr){.ip = family == AF_INET ? v4 : v6, .port = a->port};
-}
-
 struct addr addr_local(int fd)
 {
     struct sockaddr_storage local = {.ss_family = AF_INET6};

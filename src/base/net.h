@@ -85,8 +85,7 @@ struct addr addr_local(int fd);
 /* Writes the address as above, and a NUL. */
 void addr_write(const struct addr *a, char out[ADDR_TEXT_MAX]);
 
-/* The same port of every IPv4 address; of the loopback of a family. */
+/* The same port of every IPv4 address. */
 struct addr addr_any_v4(const struct addr *a);
-struct addr addr_loopback(const struct addr *a, int family);
 
 #endif
