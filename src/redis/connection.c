@@ -100,9 +100,8 @@ struct redis_connection {
     struct redis_connection_options options;
     enum connection_state state;
     uv_timer_t timer;
-    uv_prepare_t flusher;         /* runs once before the loop polls: writes what the iteration has queued */
-    struct wait_group open_parts; /* these two handles */
-    int tried;                    /* addresses of the name */
+    uv_prepare_t flusher; /* runs once before the loop polls: writes what the iteration has queued */
+    int tried;            /* addresses of the name */
     char address[RESOLVE_ADDRESS_SIZE]; /* the last of them */
     struct redis_attempts attempts;
     struct socket *socket; /* NULL unless CONNECTING or later */
@@ -131,7 +130,6 @@ struct redis_connection {
     /* The look-ups of the name while the connection is ready. */
     unsigned seed;
     uint64_t look_up_ms;   /* when the next one begins, by the boot clock */
-    bool looking_up;       /* one is in progress */
     bool one_decides;      /* the next answer decides alone */
     uint64_t elsewhere;    /* stands for the last answer without the address in use; 0: it had it */
     int answers_elsewhere; /* such answers in a row that were the same */
@@ -699,7 +697,7 @@ static void redis_connection_on_looked_up(void *arg, const char *error)
     struct redis_connection *c = arg;
     const int needed = c->one_decides ? 1 : REDIS_CONNECTION_LOOK_UPS_MOVED;
     const int before = c->answers_elsewhere;
-    c->looking_up = c->one_decides = false;
+    c->one_decides = false;
     redis_connection_plan_look_up(c);
     if (error != NULL)
         return;
@@ -716,7 +714,6 @@ static void redis_connection_on_looked_up(void *arg, const char *error)
 
 static void redis_connection_look_up_name(struct redis_connection *c)
 {
-    c->looking_up = true;
     resolver_start(c->options.resolver, c->loop, c->options.endpoint->host, redis_connection_on_looked_up, c);
 }
 
@@ -738,7 +735,8 @@ void redis_connection_look_up(struct redis_connection *c)
 
 static void redis_connection_tick(struct redis_connection *c)
 {
-    if (!c->looking_up && redis_connection_has_name(c) && clock_boot_ms() >= c->look_up_ms)
+    if (c->options.resolver->query == NULL && redis_connection_has_name(c) &&
+        clock_boot_ms() >= c->look_up_ms)
         redis_connection_look_up_name(c);
     if (c->options.queries_only)
         redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
@@ -958,18 +956,14 @@ static void redis_connection_on_poll(uv_poll_t *poll, int status, int events)
 {
     const struct socket *s = poll->data;
     struct redis_connection *c = s->connection;
-    if (status != 0) { /* libuv reports every error as EBADF; an error reply may be in the socket */
-        if (c->state != CONNECTING && !redis_connection_read_available(c))
-            return;
-        int err = socket_pending_error(s);
-        redis_connection_fail_as(c, err != 0 ? strerror(err) : uv_strerror(status), REDIS_FAILURE_PASSING);
-        return;
-    }
     if (c->state == CONNECTING && !redis_connection_finish_connecting(c))
         return;
-    if ((events & UV_READABLE) != 0 && !redis_connection_read_available(c))
+    /* libuv reports every error as EBADF; reading finds which it is, behind an error reply */
+    if ((status != 0 || (events & UV_READABLE) != 0) && !redis_connection_read_available(c))
         return;
-    if (s->writing)
+    if (status != 0)
+        redis_connection_fail_as(c, uv_strerror(status), REDIS_FAILURE_PASSING);
+    else if (s->writing)
         redis_connection_flush(c);
 }
 
@@ -1066,26 +1060,26 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     (void)uv_timer_init(loop, &c->timer); /* neither can fail */
     (void)uv_prepare_init(loop, &c->flusher);
     c->timer.data = c->flusher.data = c;
-    wait_group_add(&c->open_parts, 2);
     wait_group_add(c->options.open, 1);
     redis_connection_start_timer(c, 0);
     *out = c;
     return 0;
 }
 
-static void redis_connection_on_handle_closed(uv_handle_t *handle)
+static void redis_connection_on_flusher_closed(uv_handle_t *flusher)
 {
-    struct redis_connection *c = handle->data;
-    wait_group_done(&c->open_parts);
-}
-
-static void redis_connection_free(void *arg)
-{
-    struct redis_connection *c = arg;
+    struct redis_connection *c = flusher->data;
     assert(pending_oldest(c) == NULL);
+    wait_group_done(c->options.open);
     buf_fini(&c->pending);
     buf_fini(&c->untracked);
     free(c);
+}
+
+static void redis_connection_on_timer_closed(uv_handle_t *timer)
+{
+    struct redis_connection *c = timer->data;
+    uv_close((uv_handle_t *)&c->flusher, redis_connection_on_flusher_closed);
 }
 
 void redis_connection_close(struct redis_connection *c)
@@ -1093,9 +1087,7 @@ void redis_connection_close(struct redis_connection *c)
     STATE_ENTER(&c->state, CLOSED, NEXT);
     resolver_cancel(c->options.resolver);
     redis_connection_drop_socket(c);
-    uv_close((uv_handle_t *)&c->timer, redis_connection_on_handle_closed);
-    uv_close((uv_handle_t *)&c->flusher, redis_connection_on_handle_closed);
-    wait_group_close(&c->open_parts, redis_connection_free, c, wait_group_on_done, c->options.open);
+    uv_close((uv_handle_t *)&c->timer, redis_connection_on_timer_closed);
 }
 
 bool redis_connection_is_ready(const struct redis_connection *c)
