@@ -71,14 +71,6 @@ const struct buf *commands_index_size(struct commands *c)
     return &c->command;
 }
 
-const struct buf *commands_info_count(struct commands *c)
-{
-    buf_clear(&c->key);
-    keyspace_append(c->keyspace, &c->key, KEYSPACE_API_KEY_INFO);
-    command_begin_with_key(&c->command, SPAN("HLEN"), &c->key, 0);
-    return &c->command;
-}
-
 /* Begins a command on the set of API keys. */
 static const struct buf *body_begin_set_command(struct commands *c, struct span name, size_t words)
 {

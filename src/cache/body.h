@@ -59,8 +59,7 @@ const struct buf *commands_link(struct commands *c, struct span link);
 /* ZCARD of the index. */
 const struct buf *commands_index_size(struct commands *c);
 
-/* HLEN of the infos of API keys, and SCARD of their set. */
-const struct buf *commands_info_count(struct commands *c);
+/* SCARD of the set of API keys. */
 const struct buf *commands_key_count(struct commands *c);
 
 /* An API key as a word of a command, which is composed once for several. */

@@ -454,7 +454,7 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     request->undrained_ms = request->queued_ms = 0;
     request->key_state = REQUEST_KEY_UNCHECKED;
     request->losses = request->repeats = 0;
-    request->finding = REQUEST_FINDING_NONE;
+    request->lack = REQUEST_LACKS_NOTHING;
     request->query = *query;
     api_key_name_clear(&request->key_name);
     list_init(&request->waiting);

@@ -118,11 +118,8 @@ struct cache_request {
     } key_state;
     unsigned char checked_at; /* the place of the key in its check */
     unsigned char repeats;    /* checks of its key that decided nothing */
-    enum request_finding {
-        REQUEST_FINDING_NONE,
-        REQUEST_FINDING_ABSENT, /* the last check found the key to be none, which was not certain */
-        REQUEST_FINDING_INFO    /* the same, a key without info */
-    } finding;
+    /* What the last of these found lacking. */
+    enum request_lack { REQUEST_LACKS_NOTHING, REQUEST_LACKS_KEY, REQUEST_LACKS_INFO } lack;
     unsigned losses;       /* connections with which its fetch was lost */
     uint64_t undrained_ms; /* when the socket was first found undrained, by the boot clock; 0: never */
     uint64_t queued_ms;    /* when it first had to wait in the queue, monotonic; 0: never */

@@ -48,6 +48,7 @@ struct key_check {
     bool is_lost;    /* a reply was */
     bool has_error;  /* Redis has refused a command, or it could not be sent */
     bool is_outside; /* the set may be outside of the stream, so an absence from it is not certain here */
+    bool has_infos;  /* a key has one: their hash exists, so it is tracked */
     uint64_t epoch, mark, sent_ms; /* the epoch of the keys when the first reply came, stream_mark() */
     struct lifetime lifetime;      /* of all replies */
     size_t key_count;
@@ -170,16 +171,16 @@ static void keys_keep_valid(struct keys *k, const struct checked_key *key, struc
     k->current_count += keys_is_current(k, r);
 }
 
-/* Redis says that the key is no member; see keys_keep_valid. */
-static void keys_forget_valid(struct keys *k, const struct digest *digest)
+/* Redis says that the key is no member; see keys_keep_valid. What another node says contradicts nothing. */
+static void keys_forget_valid(struct keys *k, const struct digest *digest, bool is_outside)
 {
     struct key_record *r = keys_find(k, digest);
     if (r == NULL || r->is_absent)
         return;
-    if (keys_is_current(k, r))
-        k->differences += k->differences == 0;
-    else
+    if (!keys_is_current(k, r))
         keys_drop(k, r);
+    else if (!is_outside)
+        k->differences += k->differences == 0;
 }
 
 /* It is certain that the key is no member, and the next change of the set will be announced. */
@@ -224,10 +225,10 @@ static struct list *keys_queue_of(struct keys *k, const struct cache_request *re
 }
 
 /* The request waits for another check, ahead of the others. */
-static void keys_repeat(struct keys *k, struct cache_request *request)
+static void keys_repeat(struct list *queue, struct cache_request *request)
 {
     list_remove(&request->checking);
-    list_append(keys_queue_of(k, request)->next, &request->checking);
+    list_append(queue->next, &request->checking);
 }
 
 /* --- a check: sending --- */
@@ -284,7 +285,6 @@ static void key_check_read_data(struct key_check *c)
     }
 }
 
-static void key_check_on_info_count(void *arg, const struct redis_reply *reply, enum redis_origin origin);
 static void key_check_on_infos(void *arg, const struct redis_reply *reply, enum redis_origin origin);
 static void key_check_on_members(void *arg, const struct redis_reply *reply, enum redis_origin origin);
 static void key_check_on_probed(struct probe *probe);
@@ -297,8 +297,6 @@ static bool key_check_send(struct key_check *c)
     c->mark = stream_mark(parts->stream);
     c->epoch = c->keys->epoch;
     c->sent_ms = clock_boot_ms();
-    if (parts->stream->absences_untracked)
-        key_check_send_command(c, commands_info_count(commands), key_check_on_info_count);
     key_check_send_command(c, key_check_compose(c, commands_begin_infos(commands, c->key_count)),
                            key_check_on_infos);
     key_check_send_command(c, key_check_compose(c, commands_begin_members(commands, c->key_count)),
@@ -312,18 +310,16 @@ static bool key_check_send(struct key_check *c)
 
 /* --- a check: replies --- */
 
-/* The epoch of the keys counts from the first reply, unless the replies may come in another order. */
-static void key_check_note_reply(struct key_check *c, enum redis_origin origin)
-{
-    assert(c->replied < c->sent);
-    if (c->replied++ == 0 && origin == REDIS_ORIGIN_STREAM)
-        c->epoch = c->keys->epoch;
-}
-
-/* Returns whether the reply has data: a list with an element for each key. */
+/*
+ * Returns whether the reply has data: a list with an element for each key. The epoch of the keys counts from
+ * the first reply.
+ */
 static bool key_check_accept(struct key_check *c, const struct redis_reply *reply, enum redis_origin origin)
 {
     const struct cache_parts *parts = c->keys->parts;
+    assert(c->replied < c->sent);
+    if (c->replied++ == 0)
+        c->epoch = c->keys->epoch;
     if (reply == NULL) {
         c->is_lost = true;
         return false;
@@ -346,23 +342,6 @@ static void key_check_proceed(struct key_check *c)
         key_check_end(c);
 }
 
-/* The number of infos shows whether their hash exists. A list without any info may be of keys without one. */
-static void key_check_on_info_count(void *arg, const struct redis_reply *reply, enum redis_origin origin)
-{
-    struct key_check *c = arg;
-    key_check_note_reply(c, origin);
-    c->is_lost = c->is_lost || reply == NULL;
-    bool exists = reply != NULL && reply->type == REPLY_INTEGER && reply->integer > 0;
-    if (!exists)
-        c->lifetime = LIFETIME_NONE;
-    if (!exists && reply != NULL && stream_may_store(c->keys->parts->stream))
-        keys_report_untracked(c->keys, reply->type == REPLY_ERROR
-                                           ? reply->str
-                                           : "it may not be cached: " REDIS_SESSION_ABSENCES_UNTRACKED
-                                             " the set and the infos have to exist");
-    key_check_proceed(c);
-}
-
 /* The info of a key is nil or a text. False for any other reply. */
 static bool key_check_read_info(struct key_check *c, struct checked_key *k, const struct redis_reply *info)
 {
@@ -379,12 +358,12 @@ static bool key_check_read_info(struct key_check *c, struct checked_key *k, cons
 static void key_check_on_infos(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct key_check *c = arg;
-    key_check_note_reply(c, origin);
     if (key_check_accept(c, reply, origin)) {
         const struct redis_reply *info = reply_first(reply);
         for (size_t i = 0; i < c->key_count; i++, info++) { /* an array ends it */
             struct checked_key *k = &c->key[i];
             k->lacks_info = origin == REDIS_ORIGIN_OUTSIDE && info->type == REPLY_NIL;
+            c->has_infos |= info->type == REPLY_STRING;
             c->has_error = c->has_error || !key_check_read_info(c, k, info);
         }
     }
@@ -394,7 +373,6 @@ static void key_check_on_infos(void *arg, const struct redis_reply *reply, enum 
 static void key_check_on_members(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct key_check *c = arg;
-    c->replied++;
     c->is_outside = origin == REDIS_ORIGIN_OUTSIDE;
     if (key_check_accept(c, reply, origin)) {
         const struct redis_reply *member = reply_first(reply);
@@ -422,16 +400,24 @@ static bool key_check_is_void(const struct key_check *c)
     return c->epoch != c->keys->epoch || c->keys->parts->stream->flush_pending;
 }
 
-/* Keeps what was found, without memory less. A valid key is held even if it may not be cached. */
+/*
+ * Keeps what was found, without memory less. A valid key is held even if it may not be cached: also where an
+ * absence is not tracked, and none of the keys has an info.
+ */
 static void key_check_keep(struct key_check *c)
 {
     bool is_void = key_check_is_void(c);
+    bool is_untracked = !c->has_infos && c->keys->parts->stream->absences_untracked;
+    c->lifetime = is_void || is_untracked ? LIFETIME_NONE : c->lifetime;
     for (size_t i = 0; i < c->key_count; i++) {
         const struct checked_key *key = &c->key[i];
+        if (key->is_member && is_untracked && c->is_own)
+            keys_report_untracked(c->keys, "it may not be cached: " REDIS_SESSION_ABSENCES_UNTRACKED
+                                           " the infos have to exist");
         if (key->is_member)
-            keys_keep_valid(c->keys, key, is_void ? LIFETIME_NONE : c->lifetime);
-        else if (!is_void && !c->is_outside)
-            keys_forget_valid(c->keys, &key->digest);
+            keys_keep_valid(c->keys, key, c->lifetime);
+        else if (!is_void)
+            keys_forget_valid(c->keys, &key->digest, c->is_outside);
     }
 }
 
@@ -444,15 +430,13 @@ static void key_check_keep(struct key_check *c)
 static bool key_check_is_certain(const struct key_check *c, const struct checked_key *key,
                                  struct cache_request *request)
 {
-    enum request_finding finding = key->is_member ? REQUEST_FINDING_INFO : REQUEST_FINDING_ABSENT;
-    bool is_same = request->finding == finding;
-    request->finding = finding;
-    if (key_check_is_void(c)) {
-        request->finding = REQUEST_FINDING_NONE;
-        return false;
-    }
-    if (key->is_member)
-        return is_same || !key->lacks_info;
+    enum request_lack lack = !key->is_member   ? REQUEST_LACKS_KEY
+                             : key->lacks_info ? REQUEST_LACKS_INFO
+                                               : REQUEST_LACKS_NOTHING;
+    bool is_same = request->lack == lack;
+    request->lack = key_check_is_void(c) ? REQUEST_LACKS_NOTHING : lack;
+    if (key->is_member || key_check_is_void(c))
+        return !key_check_is_void(c) && (is_same || lack == REQUEST_LACKS_NOTHING);
     return stream_is_certain(c->keys->parts->stream, c->mark, is_same, !c->is_outside);
 }
 
@@ -486,7 +470,7 @@ static void key_check_settle(struct key_check *c, struct cache_request *request)
     if (state == CATALOGUE_UNKNOWN)
         keys_end(k, request, &UNAVAILABLE);
     else if (!decides)
-        keys_repeat(k, request);
+        keys_repeat(key->is_member ? keys_queue_of(k, request) : &k->unknown, request);
     else if (key->is_member)
         key_check_accept_key(c, key, request);
     else
@@ -512,7 +496,7 @@ static void key_check_end(struct key_check *c)
     while (!list_empty(&c->requests)) {
         struct cache_request *request = keys_request_of(c->requests.next);
         if (c->is_lost)
-            keys_repeat(k, request);
+            keys_repeat(keys_queue_of(k, request), request);
         else if (c->has_error)
             keys_end(k, request, &UNAVAILABLE);
         else
@@ -570,8 +554,10 @@ static bool keys_begin_check(struct keys *k, size_t waiting)
         k->in_flight++;
         return true;
     }
-    while (!list_empty(&c->requests))
-        keys_repeat(k, keys_request_of(c->requests.prev));
+    while (!list_empty(&c->requests)) {
+        struct cache_request *request = keys_request_of(c->requests.prev);
+        keys_repeat(keys_queue_of(k, request), request);
+    }
     free(c);
     return false;
 }

@@ -7,12 +7,12 @@
  * of keys stay beyond it: these keys are `known`, are checked before others, and their data may be read
  * together with them. Where Redis does not track what is read, a record counts for the lifetime of the reply.
  *
- * A check is of up to KEYS_CHECKED keys. It sends HMGET of their infos and SMISMEMBER of the set, and before
- * them HLEN of the infos if an absence may be untracked (stream.h). The membership is read last, so that a
- * key is refused that is revoked in between together with its expiry. If a key is not known, a probe for a
- * catalogue follows in the same write (upstream.h): without a catalogue no key is refused. An invalidation
- * between the replies makes the check void. What it finds is kept as long as the replies may be cached. The
- * requests that waited when it was sent have their result in any case, also where nothing may be cached.
+ * A check is of up to KEYS_CHECKED keys. It sends HMGET of their infos and SMISMEMBER of the set. The
+ * membership is read last, so that a key is refused that is revoked in between together with its expiry. If a
+ * key is not known, a probe for a catalogue follows in the same write (upstream.h): without a catalogue no
+ * key is refused. An invalidation between the replies makes the check void. What it finds is kept as long as
+ * the replies may be cached. The requests that waited when it was sent have their result in any case, also
+ * where nothing may be cached.
  *
  * One check begins with whatever waits. While it is in flight, requests are collected, and further checks
  * begin only with KEYS_CHECKED requests. So a request shares its check with others where there are many. Each

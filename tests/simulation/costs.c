@@ -53,10 +53,9 @@ enum kind {
     CARD,
     SUMMARY, /* of a card, for a page */
     LINK,
-    RANGE,      /* of the index: a page */
-    SIZE,       /* of the index */
-    INFO_COUNT, /* in a cluster; the commands of a check of keys */
-    KEY_INFOS,
+    RANGE,     /* of the index: a page */
+    SIZE,      /* of the index */
+    KEY_INFOS, /* the commands of a check of keys */
     MEMBERS,
     SCAN,
     COUNT, /* of the keys: a check of the catalogue */
@@ -549,7 +548,6 @@ __attribute__((noreturn)) static void reject(const char *rule, const struct wire
                                         "GET",
                                         "ZRANGE",
                                         "ZCARD",
-                                        "HLEN",
                                         "HMGET",
                                         "SMISMEMBER",
                                         "SSCAN",
@@ -928,9 +926,8 @@ static struct sent sent_of(const struct command *m)
     static const struct {
         const char *name;
         enum kind kind;
-    } kinds[] = {{"GET", LINK},           {"ZRANGE", RANGE}, {"ZCARD", SIZE},
-                 {"HLEN", INFO_COUNT},    {"SSCAN", SCAN},   {"SCARD", COUNT},
-                 {"SMISMEMBER", MEMBERS}, {"PING", PING},    {"ASKING", ASKING}};
+    } kinds[] = {{"GET", LINK},    {"ZRANGE", RANGE},       {"ZCARD", SIZE}, {"SSCAN", SCAN},
+                 {"SCARD", COUNT}, {"SMISMEMBER", MEMBERS}, {"PING", PING},  {"ASKING", ASKING}};
     struct sent s = {.kind = OTHER, .at_ns = now_ns()};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (word_is(&m->word[0], kinds[i].name))
@@ -1008,7 +1005,6 @@ static void judge(struct wire *w, struct sent *s, const struct command *m, size_
         judge_ping(w, s);
         break;
     case SIZE:
-    case INFO_COUNT:
     case PROBE: /* a key is refused only if there is a catalogue */
     case ASKING:
     case OTHER:

@@ -133,14 +133,6 @@ static int64_t count_members(const struct redis *r)
     return n == 0 || r->catalogue.lost ? 0 : n + r->other_keys;
 }
 
-static int64_t count_infos(const struct redis *r)
-{
-    int64_t n = 0;
-    for (int k = 0; k < KEYS; k++)
-        n += key_info(value_of(r, OBJECT_KEY + k)) != 0;
-    return n;
-}
-
 bool word_is(const struct word *w, const char *text)
 {
     return w->len == strlen(text) && strncasecmp(w->text, text, w->len) == 0;
@@ -239,12 +231,6 @@ static void on_hmget(struct redis *r, struct redis_client *c, const struct comma
 static void on_hget(struct redis *r, struct redis_client *c, const struct command *m)
 {
     put_info(&c->out, r, key_of(&m->word[2]));
-}
-
-static void on_hlen(struct redis *r, struct redis_client *c, const struct command *m)
-{
-    (void)m;
-    put_integer(&c->out, count_infos(r));
 }
 
 static void on_get(struct redis *r, struct redis_client *c, const struct command *m)
@@ -439,7 +425,6 @@ static const struct known *find(const struct word *name)
         {"PING", false, on_ping},
         {"ROLE", false, on_role},
         {"SCARD", true, on_scard},
-        {"HLEN", true, on_hlen},
         {"SMISMEMBER", true, on_smismember},
         {"GET", true, on_get},
         {"ZCARD", true, on_zcard},
