@@ -20,18 +20,6 @@ enum {
 
 static const char MOVED[] = "another server is named in its place";
 
-/* The master is in use, or the replica in use follows it. */
-static void selection_follow_master(struct selection *s)
-{
-    if (s->followed.port != 0 && redis_address_is_same(&s->followed, &s->master))
-        return;
-    enum redis_failover kind = s->migrates ? REDIS_FAILOVER_SLOT : REDIS_FAILOVER_MASTER;
-    if (s->followed.port != 0)
-        metric_add(&s->metrics->redis_failovers_total[kind], 1);
-    s->followed = s->master;
-    s->migrates = false;
-}
-
 /* --- the choice --- */
 
 bool selection_has_owner(const struct selection *s)
@@ -58,12 +46,6 @@ unsigned selection_replicas(const struct selection *s, const struct locator_answ
 bool selection_stands_in(const struct selection *s)
 {
     return s->is_master && s->settings->discovery.replica;
-}
-
-void selection_used(struct selection *s)
-{
-    if (s->is_master)
-        selection_follow_master(s);
 }
 
 /* --- is it still the right one? --- */
@@ -177,7 +159,6 @@ const char *selection_check_master(struct selection *s, const struct redis_addre
         return "it is reported as down";
     enum selection_result result = selection_compare(s, &s->master, master);
     if (result == SELECTION_SAME) {
-        selection_follow_master(s);
         s->confirmed_ms = sent_ms;
         s->right_until_ms = 0;
         return NULL;
@@ -194,11 +175,10 @@ const char *selection_check_master(struct selection *s, const struct redis_addre
 /* --- beginning and end --- */
 
 void selection_init(struct selection *s, uv_loop_t *loop, const struct redis_endpoint *settings,
-                    struct redis_metrics *metrics, uint64_t stale_limit_ms)
+                    uint64_t stale_limit_ms)
 {
     *s = (struct selection){.loop = loop,
                             .settings = settings,
-                            .metrics = metrics,
                             .grace_ms = stale_limit_ms < GRACE_MS ? stale_limit_ms : GRACE_MS,
                             .is_master = true};
 }

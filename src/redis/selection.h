@@ -13,7 +13,6 @@
 
 #include "redis/endpoint.h"
 #include "redis/locator.h"
-#include "redis/metrics.h"
 #include "redis/resolver.h"
 
 /* Whether two names of masters lead to a common address. */
@@ -29,7 +28,6 @@ struct selection_comparison {
 struct selection {
     uv_loop_t *loop;
     const struct redis_endpoint *settings;
-    struct redis_metrics *metrics;
     uint64_t grace_ms; /* how long a replica is used against which there is evidence */
 
     struct redis_address address; /* the selected server; port 0: none yet */
@@ -37,10 +35,6 @@ struct selection {
     struct redis_address master; /* the master that is named */
     struct redis_address owner;  /* the node that MOVED has named */
     uint64_t owner_ms;           /* when it did so; 0: it did not, or the node could not be used */
-
-    /* For the kind of a failover. */
-    struct redis_address followed; /* the master when a server was last in use; port 0: none was */
-    bool migrates;                 /* the slot has begun to leave it */
 
     /* Trust in the server in use. */
     uint64_t confirmed_ms;   /* when this master was last named, or the replica last followed it */
@@ -52,7 +46,7 @@ struct selection {
 
 /* `settings` is borrowed while it lives. Where it need not be discovered, its server is the right one. */
 void selection_init(struct selection *s, uv_loop_t *loop, const struct redis_endpoint *settings,
-                    struct redis_metrics *metrics, uint64_t stale_limit_ms);
+                    uint64_t stale_limit_ms);
 
 /* Cancels the look-ups of names. */
 void selection_close(struct selection *s);
@@ -69,9 +63,6 @@ unsigned selection_replicas(const struct selection *s, const struct locator_answ
 
 /* True for the master in place of a replica. */
 bool selection_stands_in(const struct selection *s);
-
-/* The selected server has come into use. */
-void selection_used(struct selection *s);
 
 /* Checks the selected server, in use or not, by an answer. Returns NULL, or the reason to use another one. */
 const char *selection_check_answer(struct selection *s, const struct locator_answer *answer, bool in_use);

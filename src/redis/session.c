@@ -100,10 +100,12 @@ struct backend {
     unsigned misses;   /* servers that could not be used, or were lost */
     unsigned timeouts; /* among them those that took too long */
 
-    struct log_reasons reasons;     /* the reasons logged since a connection was ready */
-    bool is_failover;               /* the connection is left because another server is named */
-    uint64_t failover_ms;           /* when that was last so, by the monotonic clock; 0: never */
-    enum redis_role_kind last_role; /* of a server in use, as far as it was known */
+    struct log_reasons reasons;       /* the reasons logged since a connection was ready */
+    bool is_failover;                 /* the connection is left because another server is named */
+    uint64_t failover_ms;             /* when that was last so, by the monotonic clock; 0: never */
+    enum redis_role_kind last_role;   /* of a server in use, as far as it was known */
+    struct redis_address last_master; /* that was named then */
+    bool migrates;                    /* the slot has begun to leave it */
     unsigned seed;
 
     struct target target;         /* in a cluster: other nodes may have to execute commands */
@@ -380,16 +382,27 @@ static void session_show(struct redis_session *s, const struct backend *b)
     metric_set(&m->redis_replica_lag_seconds, server != NULL ? server->lag_s : 0);
 }
 
-/* Without a locator a failover is a server that has come into use with another role than before. */
-static void session_note_role(struct backend *b)
+/*
+ * A failover is another master, as far as it is named, and otherwise a server of another role, that has come
+ * into use.
+ */
+static void session_count_failover(struct backend *b)
 {
+    enum redis_failover kind = b->migrates ? REDIS_FAILOVER_SLOT : REDIS_FAILOVER_MASTER;
     enum redis_role_kind before = b->last_role;
     enum redis_role_kind now = redis_connection_server(b->connection)->role.kind;
-    if (b->locator != NULL || now == REDIS_ROLE_UNKNOWN)
+    bool is_other = !redis_address_is_same(&b->last_master, &b->selection.master);
+    if (now == REDIS_ROLE_UNKNOWN)
         return;
+    if (b->locator == NULL) {
+        kind = REDIS_FAILOVER_ROLE;
+        is_other = now != before;
+    }
     b->last_role = now;
-    if (before != REDIS_ROLE_UNKNOWN && before != now)
-        metric_add(&b->session->options.metrics->redis_failovers_total[REDIS_FAILOVER_ROLE], 1);
+    b->last_master = b->selection.master;
+    b->migrates = b->migrates && !is_other;
+    if (before != REDIS_ROLE_UNKNOWN && is_other)
+        metric_add(&b->session->options.metrics->redis_failovers_total[kind], 1);
 }
 
 /* --- attempts --- */
@@ -525,8 +538,7 @@ static void session_on_ready(void *arg)
     b->reasons = (struct log_reasons){0};
     if (b->locator != NULL)
         locator_set_used(b->locator, &b->endpoint);
-    selection_used(&b->selection);
-    session_note_role(b);
+    session_count_failover(b);
     metric_add(&s->options.metrics->redis_connects_total, 1);
     session_log(b, LOG_INFO, "redis connected", NULL);
     if (!b->seeks_replica) /* such a one has to stay first */
@@ -568,7 +580,7 @@ static const char *session_check_role(void *arg, const struct redis_server *serv
 static const char *session_check_error(void *arg, const struct redis_reply *error)
 {
     struct backend *b = arg;
-    b->selection.migrates |= cluster_is_migrating(error);
+    b->migrates |= cluster_is_migrating(error);
     if (!cluster_is_left(error))
         return NULL;
     b->is_failover = selection_take_error(&b->selection, error);
@@ -777,7 +789,7 @@ static int session_open_backend(struct redis_session *s, struct redis_config *co
     b->seeks_replica = seeks_replica;
     b->endpoint = config->endpoint;
     b->seed = (unsigned)random_seed(b);
-    selection_init(&b->selection, s->loop, &config->endpoint, s->options.metrics, s->options.stale_limit_ms);
+    selection_init(&b->selection, s->loop, &config->endpoint, s->options.stale_limit_ms);
     (void)redis_config_ref(config);
     list_init(&b->target.held);
     (void)uv_timer_init(s->loop, &b->timer); /* neither can fail */
