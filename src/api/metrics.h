@@ -22,25 +22,22 @@ enum auth_outcome {
     AUTH_OUTCOMES
 };
 
-/* X(name, kind, help): the metrics without labels; see base/metrics.h. */
-#define API_METRICS(X)                                                                                 \
-    X(requests_in_flight, gauge, "Requests received and not yet answered.")                            \
-    X(key_rate_limited_total, counter, "Requests refused with 429: beyond the rate of their API key.") \
-    X(key_rate_uncounted_total, counter, "Requests of API keys that no room was left to count: granted.")
-
-/* The values are in the order of enum route, enum auth_outcome, and enum coding behind identity. */
-#define API_LABELLED_METRICS(X)                                                                         \
-    X(request_duration_seconds, histogram, "Time from the complete request to its response, by route.", \
-      "route", ROUTE_NAMES)                                                                             \
-    X(auth_total, counter,                                                                              \
-      "API requests by outcome of the key check; unavailable: neither Redis nor the cache could tell.", \
-      "outcome", "valid", "missing", "invalid", "unavailable")                                          \
-    X(coded_responses_total, counter,                                                                   \
+/* See base/metrics.h. The values are in the order of enum route, enum auth_outcome, and enum coding behind
+ * identity. */
+#define API_METRICS(X)                                                                                    \
+    X(requests_in_flight, gauge, "Requests received and not yet answered.")                               \
+    X(key_rate_limited_total, counter, "Requests refused with 429: beyond the rate of their API key.")    \
+    X(key_rate_uncounted_total, counter, "Requests of API keys that no room was left to count: granted.") \
+    X(request_duration_seconds, histogram, "Time from the complete request to its response, by route.",   \
+      "route", ROUTE_NAMES)                                                                               \
+    X(auth_total, counter,                                                                                \
+      "API requests by outcome of the key check; unavailable: neither Redis nor the cache could tell.",   \
+      "outcome", "valid", "missing", "invalid", "unavailable")                                            \
+    X(coded_responses_total, counter,                                                                     \
       "Responses with status 200 that were sent compressed, by content coding.", "coding", "gzip", "zstd")
 
 struct request_metrics {
     API_METRICS(METRIC_MEMBER)
-    API_LABELLED_METRICS(METRIC_ARRAY)
     _Atomic uint64_t requests_total[ROUTE_COUNT][HTTP_STATUS_COUNT];
 };
 

@@ -35,19 +35,16 @@ struct contents {
     X(redis_config_last_reload_success_timestamp_seconds, gauge, \
       "When the newest settings of Redis were read: at the last change, or at the start.") \
     X(redis_config_pending, gauge, \
-      "Workers that do not use the newest settings of Redis yet.")
-#define RELOAD_LABELLED_METRICS(X) \
+      "Workers that do not use the newest settings of Redis yet.") \
     X(redis_config_reloads_total, counter, \
       "Times that settings were read again from files, by result.", "result", "ok", "error")
 
 struct reload_metrics {
     RELOAD_METRICS(METRIC_MEMBER)
-    RELOAD_LABELLED_METRICS(METRIC_ARRAY)
 };
 
-#define ROW(name, kind, help)           METRIC_ROW(struct reload_metrics, name, name, kind, help, METRIC_NO_LABEL)
-#define LABELLED(name, kind, help, ...) METRIC_ROW(struct reload_metrics, name, name, kind, help, METRIC_LABEL(__VA_ARGS__))
-static const struct metric TABLE[] = {RELOAD_METRICS(ROW) RELOAD_LABELLED_METRICS(LABELLED)};
+#define ROW(name, ...) METRIC_ROW(struct reload_metrics, name, name, __VA_ARGS__)
+static const struct metric TABLE[] = {RELOAD_METRICS(ROW)};
 /* clang-format on */
 
 struct reload {

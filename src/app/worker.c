@@ -52,24 +52,19 @@ struct worker {
 /* --- metrics --- */
 
 /* clang-format off */
-#define IN(layer, name, kind, help, ...) METRIC_ROW(struct worker_metrics, layer.name, name, kind, help, __VA_ARGS__)
-#define HTTP_ROW(name, kind, help)       IN(http, name, kind, help, METRIC_NO_LABEL)
-#define API_ROW(name, kind, help)        IN(requests, name, kind, help, METRIC_NO_LABEL)
-#define REDIS_ROW(name, kind, help)      IN(redis, name, kind, help, METRIC_NO_LABEL)
-#define CACHE_ROW(name, kind, help)      IN(cache, name, kind, help, METRIC_NO_LABEL)
-#define API_LABELLED(name, kind, help, ...)   IN(requests, name, kind, help, METRIC_LABEL(__VA_ARGS__))
-#define REDIS_LABELLED(name, kind, help, ...) IN(redis, name, kind, help, METRIC_LABEL(__VA_ARGS__))
+#define IN(layer, name, ...)  METRIC_ROW(struct worker_metrics, layer.name, name, __VA_ARGS__)
+#define HTTP_ROW(name, ...)  IN(http, name, __VA_ARGS__)
+#define API_ROW(name, ...)   IN(requests, name, __VA_ARGS__)
+#define REDIS_ROW(name, ...) IN(redis, name, __VA_ARGS__)
+#define CACHE_ROW(name, ...) IN(cache, name, __VA_ARGS__)
 
 static const struct metric TABLE[] = {
     HTTP_METRICS(HTTP_ROW)
     API_METRICS(API_ROW)
-    API_LABELLED_METRICS(API_LABELLED)
     REDIS_METRICS(REDIS_ROW)
-    REDIS_LABELLED_METRICS(REDIS_LABELLED)
     CACHE_METRICS(CACHE_ROW)
     METRIC_ROW(struct worker_metrics, loop_lag.iterations, loop_lag_seconds, histogram,
-               "Duration of an iteration of a worker's event loop: everything else on the worker waits for it.",
-               METRIC_NO_LABEL)
+               "Duration of an iteration of a worker's event loop: everything else on the worker waits for it.")
 };
 /* clang-format on */
 

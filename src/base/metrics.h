@@ -1,9 +1,9 @@
 /*
  * Counters, gauges and histograms, and their exposition in the Prometheus text format, version 0.0.4.
  *
- * Each layer lists its metrics in one table, X(name, kind, help), and those with a label in another one,
- * X(name, kind, help, label, values...). The tables define the members of its struct (METRIC_MEMBER,
- * METRIC_ARRAY) and the descriptors by which they are added up and written (METRIC_ROW). The kinds:
+ * Each layer lists its metrics in a table: X(name, kind, help), or X(name, kind, help, label, values...). The
+ * table defines the members of its struct (METRIC_MEMBER) and the descriptors by which they are added up and
+ * written (METRIC_ROW). The kinds:
  *
  *     counter     sums; the name ends in _total
  *     gauge       sums over the workers
@@ -122,23 +122,21 @@ enum metric_kind { METRIC_counter, METRIC_gauge, METRIC_gauge_max, METRIC_histog
 #define METRIC_TYPE_gauge_max _Atomic uint64_t
 #define METRIC_TYPE_histogram struct histogram
 
-/* A row of a table as a member of a struct: one value, or an array with one for each value of the label. */
-#define METRIC_MEMBER(name, kind, help)            METRIC_TYPE_##kind name;
-#define METRIC_ARRAY(name, kind, help, label, ...) METRIC_TYPE_##kind name[METRIC_COUNT(__VA_ARGS__)];
-
 #define METRIC_VALUES(...) ((const char *const[]){__VA_ARGS__})
 #define METRIC_COUNT(...)  (sizeof METRIC_VALUES(__VA_ARGS__) / sizeof(char *))
+
+/* clang-format off */
+/* A row of a table as a member of a struct: one value, or an array with one for each value of the label. */
+#define METRIC_MEMBER(name, kind, help, ...) METRIC_TYPE_##kind name __VA_OPT__([METRIC_COUNT(__VA_ARGS__) - 1]);
+
+#define METRIC_LABEL(name, ...) {(name), METRIC_VALUES(__VA_ARGS__), METRIC_COUNT(__VA_ARGS__)}
+/* clang-format on */
 
 struct metric_label {
     const char *name; /* NULL: there is none */
     const char *const *values;
     size_t count;
 };
-
-/* clang-format off */
-#define METRIC_LABEL(name, ...) {(name), METRIC_VALUES(__VA_ARGS__), METRIC_COUNT(__VA_ARGS__)}
-#define METRIC_NO_LABEL         {NULL, NULL, 0}
-/* clang-format on */
 
 /* A row of a table as its descriptor: where the values are in the struct that holds them. */
 struct metric {
@@ -154,8 +152,10 @@ struct metric {
     const uint32_t *begins;
 };
 
+/* clang-format off */
 #define METRIC_ROW(type, member, name, kind, help, ...) \
-    {"channeld_" #name, METRIC_##kind, offsetof(type, member), help, {__VA_ARGS__}, NULL},
+    {"channeld_" #name, METRIC_##kind, offsetof(type, member), help, {__VA_OPT__(METRIC_LABEL(__VA_ARGS__))}, NULL},
+/* clang-format on */
 
 /* Adds `from` to `to`, which belongs to the caller; both are structs that `table` describes. */
 void metrics_accumulate(const struct metric *table, size_t count, void *to, const void *from);

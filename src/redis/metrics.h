@@ -4,6 +4,7 @@
 
 #include "base/metrics.h"
 
+/* The values of labels are in the order of the enums below. */
 #define REDIS_METRICS(X)                                                                                    \
     X(redis_connected, gauge, "Ready Redis connections, one per worker.")                                   \
     X(redis_connects_total, counter, "Redis connections that became ready.")                                \
@@ -20,13 +21,10 @@
     X(redis_replica_lag_seconds, gauge_max,                                                                 \
       "Seconds since the replica in use received data from its master, the largest of all workers; 0 on a " \
       "master.")                                                                                            \
-    X(redis_command_duration_seconds, histogram, "Time from queueing a Redis command to its reply.")
-
-/* The values are in the order of the enums below. */
-#define REDIS_LABELLED_METRICS(X)                                                                         \
-    X(redis_role, gauge, "Ready Redis connections by role of the server.", "role", "unknown", "master",   \
-      "replica")                                                                                          \
-    X(redis_failovers_total, counter, "Changes to another Redis, by reason.", "reason", "master", "role", \
+    X(redis_command_duration_seconds, histogram, "Time from queueing a Redis command to its reply.")        \
+    X(redis_role, gauge, "Ready Redis connections by role of the server.", "role", "unknown", "master",     \
+      "replica")                                                                                            \
+    X(redis_failovers_total, counter, "Changes to another Redis, by reason.", "reason", "master", "role",   \
       "slot", "replicas")
 
 /* The role of the server in its reply to ROLE. */
@@ -43,7 +41,6 @@ enum redis_failover {
 
 struct redis_metrics {
     REDIS_METRICS(METRIC_MEMBER)
-    REDIS_LABELLED_METRICS(METRIC_ARRAY)
 };
 
 #endif

@@ -6,11 +6,11 @@
 
 #include "unit/check.h"
 
-/* F(layer, name, kind, help) for each metric without labels. */
-#define HTTP_ALL(name, kind, help)  F(http, name, kind, help)
-#define API_ALL(name, kind, help)   F(requests, name, kind, help)
-#define REDIS_ALL(name, kind, help) F(redis, name, kind, help)
-#define CACHE_ALL(name, kind, help) F(cache, name, kind, help)
+/* F(layer, name, kind, help) or F(layer, name, kind, help, label, values...) for each metric. */
+#define HTTP_ALL(name, ...)  F(http, name, __VA_ARGS__)
+#define API_ALL(name, ...)   F(requests, name, __VA_ARGS__)
+#define REDIS_ALL(name, ...) F(redis, name, __VA_ARGS__)
+#define CACHE_ALL(name, ...) F(cache, name, __VA_ARGS__)
 #define ALL_METRICS        \
     HTTP_METRICS(HTTP_ALL) \
     API_METRICS(API_ALL)   \
@@ -52,18 +52,21 @@ static void set_histogram(void *value, uint64_t n)
 #define set_gauge_max set_counter
 
 /* Two workers had the value `n`. */
-static void expect_sum(const char *text, const char *name, enum metric_kind kind, uint64_t n)
+static void expect_sum(const char *text, const char *name, enum metric_kind kind, uint64_t n,
+                       const struct metric_label *label)
 {
     char count[160];
-    (void)snprintf(count, sizeof count, "%s%s", name, kind == METRIC_histogram ? "_count" : "");
+    int len = snprintf(count, sizeof count, "%s%s", name, kind == METRIC_histogram ? "_count" : "");
+    if (label->name != NULL)
+        (void)snprintf(count + len, sizeof count - (size_t)len, "{%s=\"%s\"}", label->name, label->values[0]);
     assert_true(sample(text, count) == (double)(kind == METRIC_gauge_max ? n : 2 * n));
 }
 
-/* Each to another value. */
+/* Each to another value, with a label the first. */
 static void set_all(struct worker_metrics *worker)
 {
     uint64_t n = 0;
-#define F(layer, name, kind, help) set_##kind(&worker->layer.name, ++n);
+#define F(layer, name, kind, ...) set_##kind(&worker->layer.name, ++n);
     ALL_METRICS
 #undef F
 }
@@ -77,7 +80,9 @@ TEST_CASE(every_metric_of_each_layer_is_summed_and_exposed)
     worker_metrics_accumulate(&sum, &worker);
     char *text = exposition_of(&sum);
     uint64_t n = 0;
-#define F(layer, name, kind, help) expect_sum(text, "channeld_" #name, METRIC_##kind, ++n);
+#define F(layer, name, kind, help, ...)                     \
+    expect_sum(text, "channeld_" #name, METRIC_##kind, ++n, \
+               (const struct metric_label[1]){__VA_OPT__(METRIC_LABEL(__VA_ARGS__))});
     ALL_METRICS
 #undef F
     free(text);
@@ -124,7 +129,7 @@ static void check_name(const char *name, enum metric_kind kind, const char *help
 
 TEST_CASE(names_and_help_texts_are_fit_for_prometheus)
 {
-#define F(layer, name, kind, help) check_name(#name, METRIC_##kind, help);
+#define F(layer, name, kind, help, ...) check_name(#name, METRIC_##kind, help);
     ALL_METRICS
 #undef F
 }

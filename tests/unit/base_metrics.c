@@ -5,37 +5,30 @@
 
 #include "unit/check.h"
 
-#define SAMPLE_METRICS(X)                         \
-    X(starts_total, counter, "Starts.")           \
-    X(open, gauge, "Open now.")                   \
-    X(lag_seconds, gauge_max, "The largest lag.") \
-    X(wait_seconds, histogram, "Time of waiting.")
-
-#define SAMPLE_LABELLED(X)                               \
+#define SAMPLE_METRICS(X)                                \
+    X(starts_total, counter, "Starts.")                  \
+    X(open, gauge, "Open now.")                          \
+    X(lag_seconds, gauge_max, "The largest lag.")        \
+    X(wait_seconds, histogram, "Time of waiting.")       \
     X(files, gauge, "Files.", "state", "open", "closed") \
     X(read_seconds, histogram, "Time of reads.", "route", "one", "list")
 
 struct sample {
     SAMPLE_METRICS(METRIC_MEMBER)
-    SAMPLE_LABELLED(METRIC_ARRAY)
     _Atomic uint64_t answers[2][3];
 };
 
 static const uint32_t BEGINS[2] = {1, 6};
 
 static const struct metric TABLE[] = {
-#define ROW(name, kind, help) METRIC_ROW(struct sample, name, name, kind, help, METRIC_NO_LABEL)
-#define LABELLED(name, kind, help, ...) \
-    METRIC_ROW(struct sample, name, name, kind, help, METRIC_LABEL(__VA_ARGS__))
-    SAMPLE_METRICS(ROW) SAMPLE_LABELLED(LABELLED){
-        "channeld_answers",
-        METRIC_counter,
-        offsetof(struct sample, answers),
-        "Answers.",
-        {METRIC_LABEL("route", "one", "list"), METRIC_LABEL("status", "200", "404", "500")},
-        BEGINS},
+#define ROW(name, ...) METRIC_ROW(struct sample, name, name, __VA_ARGS__)
+    SAMPLE_METRICS(ROW){"channeld_answers",
+                        METRIC_counter,
+                        offsetof(struct sample, answers),
+                        "Answers.",
+                        {METRIC_LABEL("route", "one", "list"), METRIC_LABEL("status", "200", "404", "500")},
+                        BEGINS},
 #undef ROW
-#undef LABELLED
 };
 
 enum { ROWS = sizeof TABLE / sizeof TABLE[0] };
