@@ -34,7 +34,6 @@ struct call {
     enum cache_source source;
     struct params params; /* if has_key */
     struct rate_result rate;
-    bool resumed;          /* the request was counted, and its response has waited for room */
     bool has_key, refused; /* `refused` until its key was found valid and within its rate */
     struct api_key_name key_name;
     struct http_codings codings;
@@ -164,7 +163,7 @@ static void api_respond_options(struct call *call)
 }
 
 /* Sends a->response, whose content is compressed for clients that accept it, unless a precondition decides
- * otherwise, or it has to wait for room (api_resume). Inline, as each hit uses it. */
+ * otherwise, or there is no room for it. Inline, as each hit uses it. */
 static inline void api_respond_content(struct call *call)
 {
     struct http_response *r = &call->api->response;
@@ -178,8 +177,10 @@ static inline void api_respond_content(struct call *call)
         api_respond_error(call, API_ERROR_PRECONDITION_FAILED);
         return;
     }
-    if (r->status == 200 && r->body->len > HTTP_RESPONSE_LARGE && !http_exchange_admit(call->exchange, r))
+    if (r->status == 200 && !http_exchange_has_room(call->exchange, r)) {
+        api_respond_error(call, API_ERROR_TOO_MUCH_UNSENT);
         return;
+    }
     if (coding != CODING_IDENTITY && r->status == 200)
         metric_add(&call->api->options.metrics->coded_responses_total[coding - 1], 1);
     api_respond(call);
@@ -278,11 +279,10 @@ static void api_on_result(void *arg, const struct cache_result *result)
     call->source = result->source;
     call->key_name = *result->key_name;
     enum auth_outcome outcome = api_outcome_of(call, result->status);
-    if (!call->resumed)
-        metric_add(&a->options.metrics->auth_total[outcome], 1);
+    metric_add(&a->options.metrics->auth_total[outcome], 1);
     if (outcome == AUTH_INVALID)
         params_erase_key(&call->params);
-    if (a->options.rate_limit != NULL && !call->resumed && !api_is_within_rate_after_check(call, outcome)) {
+    if (a->options.rate_limit != NULL && !api_is_within_rate_after_check(call, outcome)) {
         blob_unref(result->body);
         return;
     }
@@ -317,7 +317,7 @@ static void api_query_cache(struct call *call)
     call->has_key = true;
     call->request.done = api_on_result;
     call->request.arg = call;
-    if (call->api->options.rate_limit != NULL && !call->resumed && !api_is_within_rate(call, false))
+    if (call->api->options.rate_limit != NULL && !api_is_within_rate(call, false))
         return;
     if (cache_get(call->api->options.cache, &call->request, &call->params.cache, &result))
         api_on_result(call, &result);
@@ -386,7 +386,6 @@ static void api_handle(void *arg, struct http_exchange *x, int status)
     call->route = ROUTE_NONE;
     call->source = CACHE_SOURCE_NONE;
     call->rate.outcome = RATE_NONE;
-    call->resumed = false;
     call->has_key = false;
     call->refused = true;
     api_key_name_clear(&call->key_name);
@@ -395,18 +394,6 @@ static void api_handle(void *arg, struct http_exchange *x, int status)
         api_handle_call(call);
     else
         api_respond_error(call, api_error_for_status(status));
-}
-
-/* What the response contains may have changed, so the query is repeated. */
-static void api_resume(void *arg, struct http_exchange *x, bool in_time)
-{
-    (void)arg;
-    struct call *call = http_exchange_state(x);
-    call->resumed = true;
-    if (in_time)
-        api_handle_call(call);
-    else
-        api_respond_error(call, API_ERROR_TOO_MUCH_UNSENT);
 }
 
 static void api_cancel(void *arg, struct http_exchange *x)
@@ -450,7 +437,6 @@ struct http_handler api_handler(struct api *a)
         .arg = a,
         .state_size = sizeof(struct call),
         .handle = api_handle,
-        .resume = api_resume,
         .cancel = api_cancel,
     };
 }

@@ -238,7 +238,6 @@ static int worker_make_server(struct worker *w)
         .metrics = &w->metrics.http,
         .loop_lag = &w->metrics.loop_lag,
         .limits = v->http,
-        .room_timeout_ms = (uint64_t)v->request_timeout,
         .balancer = w->shared->balancer,
         .number = w->number,
         .max_rejections = REJECTIONS_MAX,

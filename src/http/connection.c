@@ -32,7 +32,6 @@
  *    HEAD       the first byte of a request, which at     408, the last response; closed if nothing was read
  *               the limit may be unread in the kernel
  *    WRITE      a response that the kernel does not take  reset
- *    ROOM       the request whose response waits for room 503
  *    LINGER     the shutdown of the sending side          closed; WRITE follows if data is unsent in the kernel
  *    GRACE      the server finishes before a request      closed
  */
@@ -74,6 +73,12 @@ enum { TURN_NS = 50 * 1000, EXPIRIES_PER_TURN = 2 };
 
 enum connection_state { PROXY, NEW, IDLE, READING, HANDLING, WAITING, ENDING, LINGERING, CLOSING };
 
+struct http_exchange {
+    struct http_parser parser;
+    uint64_t began_ns; /* since then the handler has the request */
+    bool followed;     /* input of a further request was read with this one */
+};
+
 struct http_connection {
     uv_tcp_t tcp;
     int fd;
@@ -83,7 +88,6 @@ struct http_connection {
     struct list deadline_link; /* in that of its kind, or in no list */
     enum http_deadline deadline;
     uint64_t deadline_ms;
-    struct http_exchange *exchange; /* from READING to the response; NULL: none */
     uint64_t retire_ms;             /* from then on the next response is the last; the loop's clock */
     struct ip client;               /* the other end, or the client in a PROXY protocol header */
     struct http_head head;          /* of the current request, or the last one */
@@ -97,15 +101,8 @@ struct http_connection {
     bool read_full;   /* the last read filled the buffer: other connections are read before the next */
     bool over_limit;
     bool from_proxy; /* a trusted one */
-};
-
-struct http_exchange {
-    struct http_parser parser;
-    struct http_connection *connection;
-    uint64_t began_ns;
-    size_t wanted; /* the bytes of a response that waits for room; 0: it does not */
-    bool followed; /* input of a further request was read with this one */
-    max_align_t state[];
+    struct http_exchange exchange;
+    max_align_t handler_state[];
 };
 
 /* --- states --- */
@@ -137,51 +134,19 @@ static bool http_connection_takes_requests(const struct http_connection *c)
 
 /* --- exchanges --- */
 
-static void http_connection_free_exchange(struct http_exchange *x)
+static struct http_connection *http_connection_of_exchange(struct http_exchange *x)
 {
-    http_parser_fini(&x->parser);
-    free(x);
+    return LIST_ENTRY(x, struct http_connection, exchange);
 }
 
-/* Gives the connection an exchange for its next request. Returns false when there is no memory. */
-static bool http_connection_begin_exchange(struct http_connection *c)
+const struct http_request *http_exchange_request(struct http_exchange *x)
 {
-    struct http_connections *conns = c->conns;
-    struct http_exchange *x = NULL;
-    assert(c->exchange == NULL);
-    if (conns->spares > 0)
-        x = conns->spare[--conns->spares];
-    else
-        x = calloc(1, sizeof *x + conns->options.handler.state_size);
-    if (x == NULL)
-        return false;
-    http_parser_init(&x->parser, &conns->parser_config, &c->head);
-    x->connection = c;
-    x->wanted = 0;
-    c->exchange = x;
-    return true;
+    return &http_connection_of_exchange(x)->head.request;
 }
 
-static void http_connection_end_exchange(struct http_connection *c)
+struct ip http_exchange_client(struct http_exchange *x)
 {
-    struct http_connections *conns = c->conns;
-    struct http_exchange *x = c->exchange;
-    c->exchange = NULL;
-    http_parser_end(&x->parser);
-    if (conns->spares < HTTP_SPARES_MAX)
-        conns->spare[conns->spares++] = x;
-    else
-        http_connection_free_exchange(x);
-}
-
-const struct http_request *http_exchange_request(const struct http_exchange *x)
-{
-    return &x->connection->head.request;
-}
-
-struct ip http_exchange_client(const struct http_exchange *x)
-{
-    const struct http_connection *c = x->connection;
+    const struct http_connection *c = http_connection_of_exchange(x);
     if (c->conns->options.trusted_proxies == NULL)
         return c->client;
     return http_forwarded_client(c->head.request.field[HTTP_FIELD_FORWARDED_FOR], &c->client,
@@ -190,10 +155,10 @@ struct ip http_exchange_client(const struct http_exchange *x)
 
 void *http_exchange_state(struct http_exchange *x)
 {
-    return x->state;
+    return http_connection_of_exchange(x)->handler_state;
 }
 
-uint64_t http_exchange_began_ns(const struct http_exchange *x)
+uint64_t http_exchange_began_ns(struct http_exchange *x)
 {
     return x->began_ns;
 }
@@ -211,25 +176,15 @@ static void http_connection_clear_deadline(struct http_connection *c)
     c->deadline = HTTP_NO_DEADLINE;
 }
 
-/* Sets the deadline or replaces one of another kind, counting from `since_ms`. One of the same kind stays. */
-static void http_connection_set_deadline_since(struct http_connection *c, enum http_deadline kind,
-                                               uint64_t since_ms)
+/* Sets the deadline, or replaces one of another kind. One of the same kind stays. */
+static void http_connection_set_deadline(struct http_connection *c, enum http_deadline kind)
 {
-    struct list *all = &c->conns->deadlines[kind];
-    struct list *next = all;
     if (c->deadline == kind)
         return;
     list_remove(&c->deadline_link);
     c->deadline = kind;
-    c->deadline_ms = since_ms + c->conns->timeout_ms[kind];
-    while (next->prev != all && http_connection_of_deadline(next->prev)->deadline_ms > c->deadline_ms)
-        next = next->prev;
-    list_append(next, &c->deadline_link);
-}
-
-static void http_connection_set_deadline(struct http_connection *c, enum http_deadline kind)
-{
-    http_connection_set_deadline_since(c, kind, uv_now(c->conns->loop));
+    c->deadline_ms = uv_now(c->conns->loop) + c->conns->timeout_ms[kind];
+    list_append(&c->conns->deadlines[kind], &c->deadline_link);
 }
 
 /* A deadline counts if it had passed at the previous tick: all sockets were read since. After the process was
@@ -285,6 +240,8 @@ static void http_connection_on_closed(uv_handle_t *handle)
     conns->rejections -= c->over_limit;
     metric_sub(&conns->options.metrics->connections_open, 1);
     http_connection_drop(&c->pending_input);
+    http_parser_end(&c->exchange.parser);
+    http_parser_fini(&c->exchange.parser);
     http_head_fini(&c->head);
     free(c);
     wait_group_done(&conns->clients);
@@ -301,11 +258,8 @@ static void http_connection_close(struct http_connection *c)
     http_connection_enter(c, CLOSING);
     http_connection_clear_deadline(c);
     list_remove(&c->run_link);
-    if (c->exchange != NULL) {
-        if (waiting)
-            c->conns->options.handler.cancel(c->conns->options.handler.arg, c->exchange);
-        http_connection_end_exchange(c);
-    }
+    if (waiting)
+        c->conns->options.handler.cancel(c->conns->options.handler.arg, &c->exchange);
     uv_close((uv_handle_t *)&c->tcp, http_connection_on_closed); /* which closes the descriptor at once */
     if (!c->over_limit)
         http_balancer_release(c->conns->options.balancer, c->conns->options.number);
@@ -316,7 +270,7 @@ static void http_connection_close(struct http_connection *c)
 static void http_connection_settle(struct http_connection *c);
 static void http_connection_process_input(struct http_connection *c, struct span input, bool others_wait);
 static void http_connection_process_pending(struct http_connection *c);
-static void http_connection_reject_unread(struct http_connection *c, int status);
+static void http_connection_handle(struct http_connection *c, int status, bool followed);
 
 /* libuv reads again as long as a read fills the buffer. An empty buffer makes it poll the other sockets
  * first. */
@@ -350,7 +304,7 @@ static void http_connection_on_proxy_input(struct http_connection *c, struct spa
         buf_consume(&c->pending_input, (size_t)len);
         http_connection_process_pending(c);
     } else if (len != -EAGAIN) {
-        http_connection_reject_unread(c, 400);
+        http_connection_handle(c, 400, false);
         http_connection_settle(c);
     }
 }
@@ -389,49 +343,11 @@ static void http_connection_set_polled(struct http_connection *c, bool on)
         http_connection_close(c);
 }
 
-/* Counts from the beginning of the request, for all together the response is in time. */
-static void http_connection_set_room_deadline(struct http_connection *c)
+bool http_exchange_has_room(struct http_exchange *x, const struct http_response *r)
 {
-    enum { NS_PER_MS = 1000 * 1000 };
-    http_connection_set_deadline_since(c, HTTP_ROOM_TIME, c->exchange->began_ns / NS_PER_MS);
-}
-
-/*
- * Resumes as many exchanges as there is room for, when a write is complete. What an exchange without a result
- * will take is not counted yet, so it is counted here. If it takes nothing, because its client has left or
- * the kernel takes all of it, the next tick resumes others. One behind a write on its own connection waits
- * for that.
- */
-static void http_connection_give_room(struct http_connections *conns)
-{
-    const struct http_handler *handler = &conns->options.handler;
-    struct list *waiting = &conns->deadlines[HTTP_ROOM_TIME];
-    size_t given = 0;
-    while (!list_empty(waiting)) {
-        struct http_connection *c = http_connection_of_deadline(waiting->next);
-        size_t wanted = c->exchange->wanted;
-        size_t taken = metric_get(conns->output.unsent) + given;
-        if (taken > 0 && taken + wanted > conns->options.limits.unsent_max)
-            return;
-        c->exchange->wanted = 0;
-        http_connection_clear_deadline(c); /* the result may come later */
-        handler->resume(handler->arg, c->exchange, true);
-        given += c->state == WAITING && c->exchange->wanted == 0 ? wanted : 0;
-    }
-}
-
-bool http_exchange_admit(struct http_exchange *x, const struct http_response *r)
-{
-    struct http_connection *c = x->connection;
-    struct http_connections *conns = c->conns;
-    if (http_output_has_room(&conns->output, r->body, conns->options.limits.unsent_max) ||
-        c->head.request.method == METHOD_HEAD)
-        return true;
-    assert(x->wanted == 0);
-    x->wanted = r->body->len;
-    if (c->writing == 0)
-        http_connection_set_room_deadline(c);
-    return false;
+    const struct http_connection *c = http_connection_of_exchange(x);
+    return r->body->len <= HTTP_RESPONSE_LARGE || c->head.request.method == METHOD_HEAD ||
+           http_output_has_room(&c->conns->output, r->body, c->conns->options.limits.unsent_max);
 }
 
 static void http_connection_on_written(uv_stream_t *stream, int status)
@@ -445,7 +361,6 @@ static void http_connection_on_written(uv_stream_t *stream, int status)
         http_connection_clear_deadline(c); /* the next write has its own */
         http_connection_settle(c);
     }
-    http_connection_give_room(c->conns);
 }
 
 static void http_connection_flush(struct http_connection *c)
@@ -524,10 +439,7 @@ static void http_connection_settle(struct http_connection *c)
     if (c->state == WAITING) {
         if (c->pending_input.len > 0) /* no more than one read is kept */
             http_connection_set_polled(c, false);
-        if (c->exchange->wanted > 0)
-            http_connection_set_room_deadline(c);
-        else
-            http_connection_clear_deadline(c);
+        http_connection_clear_deadline(c);
     } else if (http_connection_takes_requests(c) && c->pending_input.len > 0) {
         http_connection_schedule(c);
     } else if (http_connection_takes_requests(c) || c->state == PROXY) {
@@ -545,7 +457,7 @@ static void http_connection_settle(struct http_connection *c)
 static void http_connection_handle(struct http_connection *c, int status, bool followed)
 {
     const struct http_handler *handler = &c->conns->options.handler;
-    struct http_exchange *x = c->exchange;
+    struct http_exchange *x = &c->exchange;
     if (status != 0) {
         http_parser_end_rejected(&x->parser);
         metric_add(&c->conns->options.metrics->requests_rejected_total, 1);
@@ -561,18 +473,9 @@ static void http_connection_handle(struct http_connection *c, int status, bool f
         http_connection_enter(c, WAITING);
 }
 
-/* Rejects a connection on which no request was read. */
-static void http_connection_reject_unread(struct http_connection *c, int status)
-{
-    if (http_connection_begin_exchange(c))
-        http_connection_handle(c, status, false);
-    else
-        http_connection_close(c);
-}
-
 static void http_connection_send_100_continue(struct http_connection *c)
 {
-    if (!http_parser_wants_continue(&c->exchange->parser))
+    if (!http_parser_wants_continue(&c->exchange.parser))
         return;
     buf_append_str(&c->conns->output.heads, "HTTP/1.1 100 Continue\r\n\r\n");
     http_output_add(&c->conns->output, NULL);
@@ -581,16 +484,12 @@ static void http_connection_send_100_continue(struct http_connection *c)
 /* Feeds the current request, or begins a new one. Returns the rest of the input. */
 static struct span http_connection_advance(struct http_connection *c, struct span input)
 {
-    if (c->exchange == NULL && !http_connection_begin_exchange(c)) {
-        http_connection_close(c);
-        return input;
-    }
     size_t used = 0;
-    bool ended = http_parser_feed(&c->exchange->parser, input, &used);
-    if (c->state != READING && c->exchange->parser.phase != HTTP_PARSE_NOTHING)
+    bool ended = http_parser_feed(&c->exchange.parser, input, &used);
+    if (c->state != READING && c->exchange.parser.phase != HTTP_PARSE_NOTHING)
         http_connection_enter(c, READING);
     if (ended)
-        http_connection_handle(c, c->exchange->parser.status, used < input.len);
+        http_connection_handle(c, c->exchange.parser.status, used < input.len);
     else
         http_connection_send_100_continue(c);
     return span_skip(input, used);
@@ -631,13 +530,13 @@ static bool http_connection_has_retired(const struct http_connection *c)
     uint64_t now_ms = c->conns->tick_ms;
     if (now_ms < c->retire_ms)
         return false;
-    bool followed = c->exchange->followed || c->pending_input.len > 0;
+    bool followed = c->exchange.followed || c->pending_input.len > 0;
     return !followed || now_ms - c->retire_ms >= c->conns->options.limits.max_connection_age_ms;
 }
 
 void http_exchange_respond(struct http_exchange *x, const struct http_response *r)
 {
-    struct http_connection *c = x->connection;
+    struct http_connection *c = http_connection_of_exchange(x);
     struct http_connections *conns = c->conns;
     const struct http_request *request = &c->head.request;
     bool later = c->state == WAITING;
@@ -651,7 +550,8 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
                              request->minor_version, close);
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->status == 204;
     http_output_add(&conns->output, bodiless ? NULL : r->body);
-    http_connection_end_exchange(c);
+    http_parser_end(&x->parser);
+    http_parser_init(&x->parser, &conns->parser_config, &c->head);
     if (c->writing == 0) /* otherwise it is the write deadline of earlier responses */
         http_connection_clear_deadline(c);
     http_connection_enter(c, close ? ENDING : IDLE);
@@ -685,14 +585,7 @@ static void http_connection_reset_on_close(const struct http_connection *c)
  * may still read. */
 static void http_connection_expire(struct http_connection *c)
 {
-    const struct http_handler *handler = &c->conns->options.handler;
     enum http_deadline kind = c->deadline;
-    if (kind == HTTP_ROOM_TIME) {
-        c->exchange->wanted = 0;
-        http_connection_clear_deadline(c);
-        handler->resume(handler->arg, c->exchange, false);
-        return;
-    }
     bool unsent = http_connection_has(c, SIOCOUTQ);
     if (kind == HTTP_LINGER_TIME && unsent) {
         http_connection_set_deadline(c, HTTP_WRITE_TIME);
@@ -753,7 +646,6 @@ static void http_connection_on_tick(uv_timer_t *tick)
 {
     struct http_connections *conns = tick->data;
     http_date_write(conns->date);
-    http_connection_give_room(conns);
     conns->overdue_ms = conns->tick_ms;
     conns->tick_ms = uv_now(conns->loop);
     if (http_connections_first_expired(conns) != NULL)
@@ -780,7 +672,6 @@ void http_connections_init(struct http_connections *conns, uv_loop_t *loop,
         options->limits.head_timeout_ms;
     conns->timeout_ms[HTTP_IDLE_TIME] = options->limits.idle_timeout_ms;
     conns->timeout_ms[HTTP_WRITE_TIME] = options->limits.write_timeout_ms;
-    conns->timeout_ms[HTTP_ROOM_TIME] = options->room_timeout_ms;
     conns->timeout_ms[HTTP_LINGER_TIME] = HTTP_LINGER_MS;
     conns->timeout_ms[HTTP_GRACE_TIME] = HTTP_GRACE_MS;
     (void)uv_timer_init(loop, &conns->tick); /* cannot fail, nor can the next */
@@ -796,8 +687,6 @@ void http_connections_init(struct http_connections *conns, uv_loop_t *loop,
 void http_connections_fini(struct http_connections *conns)
 {
     assert(list_empty(&conns->open));
-    while (conns->spares > 0)
-        http_connection_free_exchange(conns->spare[--conns->spares]);
     http_output_clear(&conns->output);
     buf_fini(&conns->output.heads);
 }
@@ -805,7 +694,7 @@ void http_connections_fini(struct http_connections *conns)
 void http_connections_open(struct http_connections *conns, const struct http_accepted *accepted,
                            bool over_limit)
 {
-    struct http_connection *c = calloc(1, sizeof *c);
+    struct http_connection *c = calloc(1, sizeof *c + conns->options.handler.state_size);
     /* not covered: uv_tcp_init() fails only where it makes a socket */
     if (c == NULL || uv_tcp_init(conns->loop, &c->tcp) != 0) {
         free(c);
@@ -828,6 +717,7 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
     c->retire_ms = max_age_ms == 0 ? UINT64_MAX
                                    : uv_now(conns->loop) + http_connection_age_ms(max_age_ms, &conns->random);
     c->deadline = HTTP_NO_DEADLINE;
+    http_parser_init(&c->exchange.parser, &conns->parser_config, &c->head);
     list_init(&c->deadline_link);
     list_init(&c->run_link);
     list_append(&conns->open, &c->link);
@@ -839,7 +729,7 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
         return;
     }
     if (over_limit)
-        http_connection_reject_unread(c, 503);
+        http_connection_handle(c, 503, false);
     http_connection_settle(c);
 }
 

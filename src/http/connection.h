@@ -25,14 +25,11 @@ enum http_deadline {
     HTTP_IDLE_TIME,
     HTTP_HEAD_TIME,
     HTTP_WRITE_TIME,
-    HTTP_ROOM_TIME,
     HTTP_LINGER_TIME,
     HTTP_GRACE_TIME,
     HTTP_DEADLINES,
     HTTP_NO_DEADLINE
 };
-
-enum { HTTP_SPARES_MAX = 64 };
 
 struct http_connections {
     struct http_server_options options;
@@ -50,9 +47,6 @@ struct http_connections {
     char date[HTTP_DATE_LEN + 1];
     struct list open;
     int rejections; /* connections over the limit */
-    /* For reuse: exchanges that come and go among cached data would leave gaps in the memory. */
-    struct http_exchange *spare[HTTP_SPARES_MAX];
-    unsigned spares;
     bool announcing_close;
     bool finishing;
     unsigned requests; /* that were handled; the owner sets it to 0 */

@@ -71,32 +71,25 @@ struct http_handler {
      */
     void (*handle)(void *arg, struct http_exchange *x, int status);
 
-    /* There may be room for a response that http_exchange_admit has refused; or none in time. Must be
-     * answered, now or later. */
-    void (*resume)(void *arg, struct http_exchange *x, bool in_time);
-
-    /* The client disconnected before the response. The exchange is invalid when this returns. Not called, nor
-     * is `resume`, where `handle` always answers at once. */
+    /* The client disconnected before the response. The exchange is invalid when this returns. Not called
+     * where `handle` always answers at once. */
     void (*cancel)(void *arg, struct http_exchange *x);
 };
 
-const struct http_request *http_exchange_request(const struct http_exchange *x);
+const struct http_request *http_exchange_request(struct http_exchange *x);
 
 /* The bytes for the handler, aligned for any type. */
 void *http_exchange_state(struct http_exchange *x);
 
 /* When the request had been read, in nanoseconds of the monotonic clock. */
-uint64_t http_exchange_began_ns(const struct http_exchange *x);
+uint64_t http_exchange_began_ns(struct http_exchange *x);
 
 /* The client's address: the peer of the connection, or the client that trusted proxies report. */
-struct ip http_exchange_client(const struct http_exchange *x);
+struct ip http_exchange_client(struct http_exchange *x);
 
-/*
- * To be called before a 200 with a large body (HTTP_RESPONSE_LARGE) is sent. False if it has to wait, since
- * clients are slow to read so many others (unsent_max in server.h): the handler must drop the body, since the
- * bodies of responses that wait are not bounded. `resume` is called then, unless the client disconnects.
- */
-bool http_exchange_admit(struct http_exchange *x, const struct http_response *r);
+/* False if a 200 with this body may not be sent, since clients read so many other large ones too slowly
+ * (unsent_max in server.h). */
+bool http_exchange_has_room(struct http_exchange *x, const struct http_response *r);
 
 /* Sends the response; `r` is borrowed during the call. The exchange and the spans of its request are invalid
  * afterwards. */

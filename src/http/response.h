@@ -40,7 +40,7 @@ enum http_status_place http_status_place(int status);
 
 enum { HTTP_RESPONSE_FIELDS_MAX = 12 };
 
-/* A body of more bytes is large: it has to wait where too many are unsent (http/exchange.h). */
+/* A body of more bytes is large: it is not sent where too many are unsent (http/exchange.h). */
 enum { HTTP_RESPONSE_LARGE = 64 * 1024 };
 
 struct http_field {

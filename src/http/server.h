@@ -33,8 +33,7 @@ enum { HTTP_ACCEPTS_MIN = 4, HTTP_ACCEPTS_MAX = 64 };
     SETTING_ROW(type, member.write_timeout_ms, DURATION, "write-timeout", "30s", 100, HTTP_DAY_MS, \
       "Longest time to write a response to a client"), \
     SETTING_ROW(type, member.unsent_max, SIZE, "max-unsent", "16MiB", (int64_t)64 * 1024, (int64_t)1 << 40, \
-      "Per worker: unread bytes of responses over 64 KiB; beyond it further ones wait for the request timeout, then " \
-      "get 503"), \
+      "Per worker: unread bytes of responses over 64 KiB; beyond it further ones are 503"), \
     SETTING_ROW(type, member.max_connection_age_ms, DURATION, "max-connection-age", "5m", 0, HTTP_DAY_MS, \
       "Age, plus or minus a tenth, at which the next response closes a connection; 0: never"), \
     SETTING_ROW(type, member.head_max, SIZE, "max-header-size", "16KiB", 1024, 1 << 20, \
@@ -59,7 +58,6 @@ struct http_server_options {
     struct http_metrics *metrics; /* borrowed, as are all pointers here */
     struct loop_lag *loop_lag;
     struct http_limits limits;
-    uint64_t room_timeout_ms; /* how long a response waits until others are read, since its request */
     struct http_balancer *balancer;
     int number; /* the number of this server in the balancer; from 0 */
 

@@ -64,11 +64,11 @@ static void respond(struct client *c, struct http_exchange *x, int status, size_
         buf_append_char(&body, 'x');
     struct blob *blob = blob_finish(&body);
     http_response_begin(&r, status, status == 204 ? NULL : blob);
-    if (status == 200 && blob->len > HTTP_RESPONSE_LARGE && !http_exchange_admit(x, &r)) {
-        TRACE("room", "%u waits", client_number(c));
-        c->exchange = x;
-        c->waits_ns = process_monotonic_ns();
+    if (status == 200 && !http_exchange_has_room(x, &r)) {
+        check_no_room(c);
+        c->no_room[c->handled - 1] = true;
         blob_unref(blob);
+        respond(c, x, 503, 10, "", 0);
         return;
     }
     const struct tcp *s = c->stream;
@@ -143,7 +143,6 @@ static void on_handle(void *arg, struct http_exchange *x, int status)
         trace_fail("a request is handled that there is not: %u %s", client_number(c), text);
     check_turn(c);
     const struct model_item *i = &c->model.item[c->handled++];
-    c->handled_ns = process_monotonic_ns();
     if (i->text_len != len || memcmp(i->text, text, len) != 0)
         trace_fail("a request is not what was sent: %u %s, expected %s", client_number(c), text, i->text);
     if (http_exchange_request(x)->keep_alive != i->keep_alive)
@@ -158,47 +157,22 @@ static void on_handle(void *arg, struct http_exchange *x, int status)
         events_add_in(p.delay_ms * MS, on_due, c, c->handled);
 }
 
-static struct client *find_exchange(const struct http_exchange *x)
-{
-    for (unsigned i = 0; i < streams_count; i++)
-        if (scenario.client[i].exchange == x)
-            return &scenario.client[i];
-    trace_fail("an exchange that nobody waits for");
-    return NULL;
-}
-
-/* Where the first answer came later, the next does. */
-static void on_resume(void *arg, struct http_exchange *x, bool in_time)
-{
-    struct client *c = find_exchange(x);
-    const struct model_item *i = &c->model.item[c->handled - 1];
-    (void)arg;
-    TRACE("room", "%u: %d", client_number(c), in_time);
-    if (c->waits_ns == 0)
-        trace_fail("a response is resumed that does not wait: %u", client_number(c));
-    c->waits_ns = 0;
-    if (in_time && application_plan(i->text, i->text_len).delay_ms > 0) {
-        events_add_in((uint64_t)MS, on_due, c, c->handled);
-    } else if (in_time) {
-        answer(c, x);
-    } else {
-        check_no_room(c);
-        c->no_room[c->handled - 1] = true;
-        respond(c, x, 503, 10, "", 0);
-    }
-}
-
 static void on_cancel(void *arg, struct http_exchange *x)
 {
-    struct client *c = find_exchange(x);
     (void)arg;
-    TRACE("cancel", "%u", client_number(c));
-    check_cancel(c);
-    c->exchange = NULL;
-    c->waits_ns = 0;
+    for (unsigned i = 0; i < streams_count; i++) {
+        struct client *c = &scenario.client[i];
+        if (c->exchange != x)
+            continue;
+        TRACE("cancel", "%u", client_number(c));
+        check_cancel(c);
+        c->exchange = NULL;
+        return;
+    }
+    trace_fail("an exchange that nobody waits for");
 }
 
 struct http_handler application_handler(void)
 {
-    return (struct http_handler){.handle = on_handle, .resume = on_resume, .cancel = on_cancel};
+    return (struct http_handler){.handle = on_handle, .cancel = on_cancel};
 }

@@ -50,7 +50,7 @@ static void configure(unsigned faults)
                                                     .limits.idle_timeout_ms = 300 + below(8000),
                                                     .limits.write_timeout_ms = 500 + below(5000),
                                                     .limits.unsent_max = 64 * 1024 + below(1000000),
-                                                    .room_timeout_ms = 200 + below(3000),
+
                                                     .max_rejections = (int)below(4)};
     if (has_fault(FAULT_AGE))
         scenario.options.limits.max_connection_age_ms = 500 + below(5000);

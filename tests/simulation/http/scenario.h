@@ -50,7 +50,6 @@ struct client {
     int rejected;     /* the status; 0: none */
     bool must_close[CLIENT_ITEMS_MAX + 1];
     bool no_room[CLIENT_ITEMS_MAX + 1]; /* answered with 503 */
-    uint64_t waits_ns;                  /* for room, since then; 0: it does not */
 
     /* Its turns in the run queue, by their order among those of all clients; see check_turn. */
     uint64_t last_turn;
@@ -62,7 +61,7 @@ struct client {
     uint64_t former_begun_ns; /* likewise, of the one before */
     size_t begun_at;
     uint64_t sent_ns; /* the last bytes have arrived */
-    uint64_t handled_ns, answered_ns;
+    uint64_t answered_ns;
 };
 
 struct scenario {
@@ -119,7 +118,7 @@ void check_response(struct client *c); /* bytes have arrived in c->in */
 void check_end(struct client *c);      /* the client sees the end */
 void check_turn(struct client *c);     /* its next request is handled */
 void check_rejection(struct client *c, int status);
-void check_no_room(struct client *c); /* a response has had no room in time */
+void check_no_room(struct client *c); /* too much is unsent for a response */
 void check_cancel(struct client *c);
 void check_all(void); /* nothing is overdue */
 
