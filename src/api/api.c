@@ -274,6 +274,12 @@ static enum auth_outcome api_outcome_of(const struct call *call, enum cache_stat
 
 static void api_on_result(void *arg, const struct cache_result *result)
 {
+    static const enum api_error errors[] = {
+        [CACHE_NOT_FOUND] = API_ERROR_CHANNEL_NOT_FOUND,
+        [CACHE_KEY_INVALID] = API_ERROR_UNAUTHORIZED,
+        [CACHE_UNAVAILABLE] = API_ERROR_INTERNAL,
+        [CACHE_OUT_OF_MEMORY] = API_ERROR_INTERNAL,
+    };
     struct call *call = arg;
     struct api *a = call->api;
     call->source = result->source;
@@ -287,27 +293,15 @@ static void api_on_result(void *arg, const struct cache_result *result)
         return;
     }
     call->refused = outcome != AUTH_VALID;
-    switch (result->status) {
-    case CACHE_FOUND:
-        if (call->params.error != API_ERROR_NONE)
-            api_respond_error(call, call->params.error);
-        else if (call->route == ROUTE_OPENAPI)
-            api_respond_document(call);
-        else
-            api_respond_found(call, result);
-        blob_unref(result->body);
-        break;
-    case CACHE_NOT_FOUND:
-        api_respond_error(call, API_ERROR_CHANNEL_NOT_FOUND);
-        break;
-    case CACHE_KEY_INVALID:
-        api_respond_error(call, API_ERROR_UNAUTHORIZED);
-        break;
-    case CACHE_UNAVAILABLE:
-    case CACHE_OUT_OF_MEMORY:
-        api_respond_error(call, API_ERROR_INTERNAL);
-        break;
-    }
+    if (result->status != CACHE_FOUND)
+        api_respond_error(call, errors[result->status]);
+    else if (call->params.error != API_ERROR_NONE)
+        api_respond_error(call, call->params.error);
+    else if (call->route == ROUTE_OPENAPI)
+        api_respond_document(call);
+    else
+        api_respond_found(call, result);
+    blob_unref(result->body);
 }
 
 static void api_query_cache(struct call *call)

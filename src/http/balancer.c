@@ -83,7 +83,7 @@ int http_balancer_total(const struct http_balancer *b)
     return atomic_load(&b->reserved);
 }
 
-bool http_balancer_reserve(struct http_balancer *b)
+static bool http_balancer_reserve(struct http_balancer *b)
 {
     int reserved = atomic_load(&b->reserved);
     while (reserved < b->max)
@@ -136,17 +136,20 @@ static bool http_balancer_send_to(struct http_balancer *b, int server, const str
     return write(b->seat[server].inbox[1], accepted, sizeof *accepted) == (ssize_t)sizeof *accepted;
 }
 
-bool http_balancer_place(struct http_balancer *b, int self, const struct http_accepted *accepted)
+enum http_placement http_balancer_place(struct http_balancer *b, int self,
+                                        const struct http_accepted *accepted)
 {
     const struct http_accepted placed = {.fd = accepted->fd, .peer = accepted->peer};
+    if (!http_balancer_reserve(b))
+        return HTTP_AT_LIMIT;
     int server = http_balancer_choose(b, self);
     if (server == self)
-        return false;
+        return HTTP_PLACED_HERE;
     if (http_balancer_send_to(b, server, &placed))
-        return true;
+        return HTTP_PLACED_ELSEWHERE;
     atomic_fetch_sub(&b->seat[server].count, 1);
     atomic_fetch_add(&b->seat[self].count, 1);
-    return false;
+    return HTTP_PLACED_HERE;
 }
 
 void http_balancer_release(struct http_balancer *b, int server)

@@ -41,21 +41,21 @@ struct http_accepted {
     struct ip peer;
 };
 
-/* Reserves a connection within the limit. Returns false at the limit. */
-bool http_balancer_reserve(struct http_balancer *b);
+enum http_placement { HTTP_PLACED_HERE, HTTP_PLACED_ELSEWHERE, HTTP_AT_LIMIT };
 
 /*
- * Chooses the server for a reserved connection that `self` has accepted, and counts the connection for it.
- * Returns true if that is another server, which then owns the socket and finds it in its inbox.
+ * Within the limit, reserves a connection that `self` has accepted, chooses the server for it, and counts it
+ * there. If that is another server, it owns the socket then and finds it in its inbox.
  */
-bool http_balancer_place(struct http_balancer *b, int self, const struct http_accepted *accepted);
+enum http_placement http_balancer_place(struct http_balancer *b, int self,
+                                        const struct http_accepted *accepted);
 
 /* A connection of the server has ended. */
 void http_balancer_release(struct http_balancer *b, int server);
 
 /*
- * `self` has no connection to close for this one, which is not reserved. Returns true if the next server owns
- * the socket then and finds it in its inbox; false if all servers have had it, or that inbox is full.
+ * `self` has no connection to close for this one, which is beyond the limit. Returns true if the next server
+ * owns the socket then and finds it in its inbox; false if all servers have had it, or that inbox is full.
  */
 bool http_balancer_pass(struct http_balancer *b, int self, const struct http_accepted *accepted);
 

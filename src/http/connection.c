@@ -5,9 +5,8 @@
  * A connection has at most one deadline. Each kind has one timeout, and a list in order of expiry: setting
  * and clearing take constant time, and a tick looks at the first of each list.
  *
- * Connections that have pipelined more requests than are handled at once wait in a run queue. A turn of it
- * takes a bounded time. Then all sockets are polled before the next one, so that a client with a single
- * request is served between two turns and does not wait for those with many.
+ * Connections that have pipelined more requests than are handled at once wait in a run queue. All sockets are
+ * polled between two of its turns, so that a client with a single request does not wait for those with many.
  */
 /* clang-format off */
 /*
@@ -65,12 +64,6 @@
 
 enum { TICK_MS = 100 };
 
-/*
- * How long a turn may take, without its last connection. Few deadlines expire in one turn: the kernel frees
- * the resources of a connection when it is closed, which is after the turn.
- */
-enum { TURN_NS = 50 * 1000, EXPIRIES_PER_TURN = 2 };
-
 enum connection_state { PROXY, NEW, IDLE, READING, HANDLING, WAITING, ENDING, LINGERING, CLOSING };
 
 struct http_exchange {
@@ -88,9 +81,9 @@ struct http_connection {
     struct list deadline_link; /* in that of its kind, or in no list */
     enum http_deadline deadline;
     uint64_t deadline_ms;
-    uint64_t retire_ms;             /* from then on the next response is the last; the loop's clock */
-    struct ip client;               /* the other end, or the client in a PROXY protocol header */
-    struct http_head head;          /* of the current request, or the last one */
+    uint64_t retire_ms;    /* from then on the next response is the last; the loop's clock */
+    struct ip client;      /* the other end, or the client in a PROXY protocol header */
+    struct http_head head; /* of the current request, or the last one */
 
     /* Input that is kept until a response or a write is complete, until the connection's turn in the run
      * queue, or until the rest of a PROXY protocol header arrives. */
@@ -265,71 +258,11 @@ static void http_connection_close(struct http_connection *c)
         http_balancer_release(c->conns->options.balancer, c->conns->options.number);
 }
 
-/* --- reading and writing --- */
+/* --- writing, and waiting for what comes next --- */
 
+static void http_connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out);
+static void http_connection_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer);
 static void http_connection_settle(struct http_connection *c);
-static void http_connection_process_input(struct http_connection *c, struct span input, bool others_wait);
-static void http_connection_process_pending(struct http_connection *c);
-static void http_connection_handle(struct http_connection *c, int status, bool followed);
-
-/* libuv reads again as long as a read fills the buffer. An empty buffer makes it poll the other sockets
- * first. */
-static void http_connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
-{
-    (void)suggested;
-    struct http_connection *c = handle->data;
-    size_t room = c->read_full ? 0 : sizeof c->conns->read_buffer;
-    *out = (uv_buf_t){.base = c->conns->read_buffer, .len = room};
-}
-
-static void http_connection_keep_input(struct http_connection *c, struct span input)
-{
-    buf_append_span(&c->pending_input, input);
-    if (buf_error(&c->pending_input) != 0)
-        http_connection_close(c);
-}
-
-/*
- * A trusted proxy may send a PROXY protocol header before the first request. Until the first byte of that
- * request the connection counts as one that waits.
- */
-static void http_connection_on_proxy_input(struct http_connection *c, struct span input)
-{
-    http_connection_keep_input(c, input);
-    if (c->state == CLOSING)
-        return;
-    int len = http_proxy_header_read(buf_span(&c->pending_input), &c->client);
-    if (len >= 0) {
-        http_connection_enter(c, NEW);
-        buf_consume(&c->pending_input, (size_t)len);
-        http_connection_process_pending(c);
-    } else if (len != -EAGAIN) {
-        http_connection_handle(c, 400, false);
-        http_connection_settle(c);
-    }
-}
-
-static void http_connection_set_polled(struct http_connection *c, bool on);
-
-static void http_connection_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
-{
-    struct http_connection *c = stream->data;
-    c->read_full = n > 0 && (size_t)n == buffer->len;
-    /* not covered: libuv passes 0 only where a socket that was readable is not; see
-     * http_connection_on_alloc() */
-    if (n == 0 || n == UV_ENOBUFS)
-        return;
-    const struct span input = {buffer->base, n > 0 ? (size_t)n : 0};
-    if (n == UV_EOF && c->state == WAITING)
-        http_connection_set_polled(
-            c, false); /* a half-closed client still gets its response; EOF will be read again */
-    else if (n < 0)
-        http_connection_close(c);
-    else if (c->state == PROXY)
-        http_connection_on_proxy_input(c, input);
-    else if (http_connection_takes_requests(c) || c->state == WAITING)
-        http_connection_process_input(c, input, !list_empty(&c->conns->run_queue));
-}
 
 static void http_connection_set_polled(struct http_connection *c, bool on)
 {
@@ -495,6 +428,13 @@ static struct span http_connection_advance(struct http_connection *c, struct spa
     return span_skip(input, used);
 }
 
+static void http_connection_keep_input(struct http_connection *c, struct span input)
+{
+    buf_append_span(&c->pending_input, input);
+    if (buf_error(&c->pending_input) != 0)
+        http_connection_close(c);
+}
+
 /*
  * Handles requests until one write is full or one of them waits for its result. While others wait for their
  * turn in the run queue, only one request is handled at once: a client that pipelines waits as well.
@@ -555,12 +495,60 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
     if (c->writing == 0) /* otherwise it is the write deadline of earlier responses */
         http_connection_clear_deadline(c);
     http_connection_enter(c, close ? ENDING : IDLE);
-    if (!later)
-        return; /* to http_connection_process_input() */
-    if (c->state == IDLE && c->writing == 0 && c->pending_input.len > 0)
-        http_connection_process_pending(c);
-    else
+    if (later) /* otherwise http_connection_process_input() does */
         http_connection_settle(c);
+}
+
+/* --- reading --- */
+
+/* libuv reads again as long as a read fills the buffer. An empty buffer makes it poll the other sockets
+ * first. */
+static void http_connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+{
+    (void)suggested;
+    struct http_connection *c = handle->data;
+    size_t room = c->read_full ? 0 : sizeof c->conns->read_buffer;
+    *out = (uv_buf_t){.base = c->conns->read_buffer, .len = room};
+}
+
+/*
+ * A trusted proxy may send a PROXY protocol header before the first request. Until the first byte of that
+ * request the connection counts as one that waits.
+ */
+static void http_connection_on_proxy_input(struct http_connection *c, struct span input)
+{
+    http_connection_keep_input(c, input);
+    if (c->state == CLOSING)
+        return;
+    int len = http_proxy_header_read(buf_span(&c->pending_input), &c->client);
+    if (len >= 0) {
+        http_connection_enter(c, NEW);
+        buf_consume(&c->pending_input, (size_t)len);
+        http_connection_process_pending(c);
+    } else if (len != -EAGAIN) {
+        http_connection_handle(c, 400, false);
+        http_connection_settle(c);
+    }
+}
+
+static void http_connection_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
+{
+    struct http_connection *c = stream->data;
+    c->read_full = n > 0 && (size_t)n == buffer->len;
+    /* not covered: libuv passes 0 only where a socket that was readable is not; see
+     * http_connection_on_alloc() */
+    if (n == 0 || n == UV_ENOBUFS)
+        return;
+    const struct span input = {buffer->base, n > 0 ? (size_t)n : 0};
+    if (n == UV_EOF && c->state == WAITING)
+        http_connection_set_polled(
+            c, false); /* a half-closed client still gets its response; EOF will be read again */
+    else if (n < 0)
+        http_connection_close(c);
+    else if (c->state == PROXY)
+        http_connection_on_proxy_input(c, input);
+    else if (http_connection_takes_requests(c) || c->state == WAITING)
+        http_connection_process_input(c, input, !list_empty(&c->conns->run_queue));
 }
 
 /* --- deadlines that have passed, and turns --- */
@@ -591,7 +579,7 @@ static void http_connection_expire(struct http_connection *c)
         http_connection_set_deadline(c, HTTP_WRITE_TIME);
         return;
     }
-    if (c->state == IDLE && c->writing == 0 && unsent) {
+    if (kind == HTTP_IDLE_TIME && unsent) {
         http_connection_enter(c, ENDING);
         http_connection_settle(c);
         return;
@@ -610,36 +598,21 @@ static void http_connection_expire(struct http_connection *c)
     http_connection_close(c);
 }
 
-static bool http_connections_run_one(struct http_connections *conns)
-{
-    if (list_empty(&conns->run_queue))
-        return false;
-    struct http_connection *c = LIST_ENTRY(conns->run_queue.next, struct http_connection, run_link);
-    assert(http_connection_takes_requests(c) && c->writing == 0 && c->pending_input.len > 0);
-    list_remove(&c->run_link);
-    http_connection_process_pending(c);
-    return true;
-}
-
+/* One deadline and one connection in each turn. */
 static void http_connection_on_turn(uv_idle_t *turn)
 {
     struct http_connections *conns = turn->data;
-    uint64_t until_ns = clock_now_ns() + TURN_NS;
-    bool more = false;
-    for (int i = 0; i < EXPIRIES_PER_TURN; i++) {
-        struct http_connection *expired = http_connections_first_expired(conns);
-        if (expired == NULL)
-            break;
-        more = true;
+    struct http_connection *expired = http_connections_first_expired(conns);
+    if (expired != NULL)
         http_connection_expire(expired);
-    }
-    while (http_connections_run_one(conns)) {
-        more = true;
-        if (clock_now_ns() >= until_ns)
-            break;
-    }
-    if (!more)
+    if (!list_empty(&conns->run_queue)) {
+        struct http_connection *c = LIST_ENTRY(conns->run_queue.next, struct http_connection, run_link);
+        assert(http_connection_takes_requests(c) && c->writing == 0 && c->pending_input.len > 0);
+        list_remove(&c->run_link);
+        http_connection_process_pending(c);
+    } else if (expired == NULL) {
         (void)uv_idle_stop(turn);
+    }
 }
 
 static void http_connection_on_tick(uv_timer_t *tick)

@@ -1,8 +1,8 @@
 /*
  * The listening socket, connection limits, accept budget and shutdown; see server.h.
  *
- *     accepted --> reserved --> http_balancer_place --> opened here
- *              |                                     \-> inbox of another server, opened in its thread
+ *     accepted --> http_balancer_place --> opened here
+ *              |                        \-> inbox of another server, opened in its thread
  *              |   at the limit, and no connection can be closed for it:
  *              +-> http_balancer_pass --> inbox of the next server, which tries to reserve it
  *              \-> no next server: rejected here
@@ -44,17 +44,17 @@ struct http_server {
 static void http_server_admit(struct http_server *s, const struct http_accepted *accepted)
 {
     const struct http_server_options *o = &s->connections.options;
-    bool reserved = http_balancer_reserve(o->balancer);
-    while (!reserved && http_connections_evict(&s->connections))
-        reserved = http_balancer_reserve(o->balancer);
-    if (reserved) {
-        metric_add(&o->metrics->connections_accepted_total, 1);
-        if (!http_balancer_place(o->balancer, o->number, accepted))
-            http_connections_open(&s->connections, accepted, false);
-    } else if (!http_balancer_pass(o->balancer, o->number, accepted)) {
-        metric_add(&o->metrics->connections_rejected_total, 1);
-        http_connections_open(&s->connections, accepted, true);
-    }
+    enum http_placement placement = HTTP_AT_LIMIT;
+    do
+        placement = http_balancer_place(o->balancer, o->number, accepted);
+    while (placement == HTTP_AT_LIMIT && http_connections_evict(&s->connections));
+    bool over_limit = placement == HTTP_AT_LIMIT;
+    if (over_limit && http_balancer_pass(o->balancer, o->number, accepted))
+        return;
+    metric_add(over_limit ? &o->metrics->connections_rejected_total : &o->metrics->connections_accepted_total,
+               1);
+    if (placement != HTTP_PLACED_ELSEWHERE)
+        http_connections_open(&s->connections, accepted, over_limit);
 }
 
 static void http_server_on_inbox(uv_poll_t *inbox, int status, int events)

@@ -220,7 +220,7 @@ static void converse(struct span cuts, struct span bytes, struct buf *out)
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
     c.fd = pair[1];
     const struct http_accepted accepted = {.fd = pair[0]};
-    FUZZ_CHECK(http_balancer_reserve(balancer) && !http_balancer_place(balancer, 0, &accepted));
+    FUZZ_CHECK(http_balancer_place(balancer, 0, &accepted) == HTTP_PLACED_HERE);
     http_connections_open(&connections, &accepted, false);
     for (size_t i = 0; i < cuts.len && bytes.len > 0; i++) {
         size_t n = (unsigned char)cuts.data[i] % 64 + 1;

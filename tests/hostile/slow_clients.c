@@ -168,5 +168,5 @@ TEST_CASE(last_responses_that_are_not_read_end_in_time)
 
 TEST_CASE(persistent_connections_whose_response_is_not_read_end_in_time)
 {
-    assert_kernel_drops_responses(*state, FIXTURE_AUTH, IDLE_MS);
+    assert_kernel_drops_responses(*state, FIXTURE_AUTH, IDLE_MS + LINGER_MS + TIMEOUT_MS);
 }

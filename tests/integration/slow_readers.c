@@ -42,8 +42,8 @@ static long card_length(void)
 static struct fixture *start(long unsent_max)
 {
     AUTOFREE char *limit = text_printf("CHANNELD_MAX_UNSENT=%ld", unsent_max);
-    struct fixture *fixture = fixture_new(3, ENV("CHANNELD_WORKERS=1", "CHANNELD_WRITE_TIMEOUT=5m",
-                                                 "CHANNELD_DRAIN_TIMEOUT=1s", limit));
+    struct fixture *fixture = fixture_new(
+        3, ENV("CHANNELD_WORKERS=1", "CHANNELD_WRITE_TIMEOUT=5m", "CHANNELD_DRAIN_TIMEOUT=1s", limit));
     store_cards(fixture);
     return fixture;
 }
