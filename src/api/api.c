@@ -19,10 +19,7 @@ struct api {
     uint64_t random; /* state of the generator for request ids and the share of the access log */
     struct access_log_budget refused;
     struct http_response response; /* the current one; on the stack it would be zeroed as a whole each time */
-    struct {
-        char links[PAGE_LINKS_MAX], cache_status[64], age[INT64_DIGITS_MAX + 1], id[REQUEST_ID_LEN];
-        struct rate_fields rate;
-    } value; /* of its fields */
+    char links[PAGE_LINKS_MAX], id[REQUEST_ID_LEN]; /* values of its fields */
 };
 
 /* The state of a request until its response: the handler's state in the exchange (http/exchange.h). */
@@ -92,7 +89,7 @@ static struct span api_request_id_of(struct api *a, const struct http_request *r
     struct span id = request->field[HTTP_FIELD_REQUEST_ID];
     if (id.data != NULL && request_id_valid(id))
         return id;
-    return wanted ? request_id_make(&a->random, a->value.id) : SPAN_ABSENT;
+    return wanted ? request_id_make(&a->random, a->id) : SPAN_ABSENT;
 }
 
 /* The lines of refused requests have a budget. *suppressed: the number of lines that it suppressed before
@@ -123,7 +120,7 @@ static void api_respond(struct call *call)
     if (id.data != NULL)
         http_response_add(r, SPAN("X-Request-Id"), id);
     if (call->rate.outcome != RATE_NONE)
-        rate_limit_add_fields(a->options.rate_limit, &call->rate, &a->value.rate, r);
+        rate_limit_add_fields(a->options.rate_limit, &call->rate, r);
     if (api_has_cors(a))
         cors_add_fields(a->cors_origins, request, r);
     uint64_t duration_ns = clock_now_ns() - http_exchange_began_ns(call->exchange);
@@ -189,24 +186,23 @@ static inline void api_respond_content(struct call *call)
 /* Adds Cache-Status and Age (RFC 9211, RFC 9111 section 5.1) to a response that may have changed in Redis. */
 static void api_add_cache_status(struct api *a, const struct cache_result *result)
 {
-    (void)snprintf(a->value.cache_status, sizeof a->value.cache_status, "channeld; hit; ttl=%lld",
-                   (long long)result->ttl_s);
-    (void)snprintf(a->value.age, sizeof a->value.age, "%lld", (long long)result->age_s);
-    http_response_add(&a->response, SPAN("Cache-Status"), span_of(a->value.cache_status));
-    http_response_add(&a->response, SPAN("Age"), span_of(a->value.age));
+    char text[64];
+    (void)snprintf(text, sizeof text, "channeld; hit; ttl=%lld", (long long)result->ttl_s);
+    http_response_add(&a->response, SPAN("Cache-Status"), span_of(text));
+    http_response_add(&a->response, SPAN("Age"), (struct span){text, format_int64(result->age_s, text)});
 }
 
 static void api_respond_found(struct call *call, const struct cache_result *result)
 {
     struct api *a = call->api;
     struct http_response *r = http_response_begin(&a->response, 200, result->body);
-    http_response_add(r, SPAN("Cache-Control: private, no-cache"), SPAN_ABSENT);
+    http_response_add(r, SPAN("Cache-Control"), SPAN("private, no-cache"));
     if (result->source == CACHE_SOURCE_STALE || result->source == CACHE_SOURCE_TTL)
         api_add_cache_status(a, result);
     if (call->route == ROUTE_LIST)
         http_response_add(
             r, SPAN("Link"),
-            page_links_write(a->value.links, a->base_path, call->params.cache.number, result->last_page));
+            page_links_write(a->links, a->base_path, call->params.cache.number, result->last_page));
     api_respond_content(call);
 }
 
@@ -421,6 +417,7 @@ void api_free(struct api *a)
     if (a == NULL)
         return;
     api_bodies_fini(&a->bodies);
+    buf_fini(&a->response.fields);
     params_parser_fini(&a->parser);
     free(a);
 }

@@ -25,6 +25,7 @@ static void ops_respond(struct ops *o, struct http_exchange *x, int status, cons
         http_response_add(&r, SPAN("Allow"), SPAN("GET, HEAD, OPTIONS"));
     http_exchange_respond(x, &r);
     blob_unref(r.body);
+    buf_fini(&r.fields);
 }
 
 /* `?verbose` lists the checks; without it the response is one word. */

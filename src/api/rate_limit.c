@@ -20,7 +20,7 @@
 
 static const uint64_t SECOND_NS = 1000000000;
 
-enum { LOCKS = 64 };
+enum { LOCKS = 64, FIELD_MAX = 64 };
 
 struct bucket {
     uint64_t tag;  /* 0: of no key */
@@ -38,7 +38,7 @@ struct rate_limit {
     uint64_t tolerance_ns; /* a request is granted at most this long before the bucket is full */
     uint64_t seed;
     size_t mask; /* tag & mask is the number of its set */
-    char policy[RATE_FIELD_MAX];
+    char policy[FIELD_MAX];
     pthread_mutex_t lock[LOCKS]; /* that of a set by the number of the set */
     struct bucket_set *set;
 };
@@ -210,24 +210,19 @@ void rate_limit_free(struct rate_limit *l)
 
 /* --- fields --- */
 
-static struct span rate_limit_write_limit(const struct rate_result *result, char *out)
+void rate_limit_add_fields(const struct rate_limit *l, const struct rate_result *result,
+                           struct http_response *r)
 {
-    char *at = span_put(SPAN("\"key\";r="), out);
+    char text[FIELD_MAX];
+    if (result->outcome != RATE_GRANTED && result->outcome != RATE_REFUSED)
+        return;
+    char *at = span_put(SPAN("\"key\";r="), text);
     at += format_int64(result->remaining, at);
     at = span_put(SPAN(";t="), at);
     at += format_int64(result->wait_s, at);
-    return (struct span){out, (size_t)(at - out)};
-}
-
-void rate_limit_add_fields(const struct rate_limit *l, const struct rate_result *result,
-                           struct rate_fields *fields, struct http_response *r)
-{
-    if (result->outcome != RATE_GRANTED && result->outcome != RATE_REFUSED)
-        return;
     http_response_add(r, SPAN("RateLimit-Policy"), span_of(l->policy));
-    http_response_add(r, SPAN("RateLimit"), rate_limit_write_limit(result, fields->limit));
+    http_response_add(r, SPAN("RateLimit"), (struct span){text, (size_t)(at - text)});
     if (result->outcome == RATE_REFUSED)
-        http_response_add(
-            r, SPAN("Retry-After"),
-            (struct span){fields->retry_after, (size_t)format_int64(result->wait_s, fields->retry_after)});
+        http_response_add(r, SPAN("Retry-After"),
+                          (struct span){text, (size_t)format_int64(result->wait_s, text)});
 }

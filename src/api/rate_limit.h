@@ -70,20 +70,9 @@ void rate_limit_remove(struct rate_limit *l, const struct digest *key);
 
 /* --- The fields of a response --- */
 
-enum { RATE_FIELD_MAX = 64 };
-
-/* The values that a response borrows. */
-struct rate_fields {
-    char limit[RATE_FIELD_MAX];
-    char retry_after[RATE_FIELD_MAX];
-};
-
-/*
- * Adds RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10), and Retry-After to a request
- * that is refused; nothing to one that was not counted. The values are in `l` and `fields` and borrowed until
- * the response was given.
- */
+/* Adds RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10), and Retry-After to a request
+ * that is refused; nothing to one that was not counted. */
 void rate_limit_add_fields(const struct rate_limit *l, const struct rate_result *result,
-                           struct rate_fields *fields, struct http_response *r);
+                           struct http_response *r);
 
 #endif

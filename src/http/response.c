@@ -26,14 +26,6 @@ enum http_status_place http_status_place(int status)
 /* All fields except the content type and those of the handler take less. */
 enum { HEAD_BASE_MAX = 512 };
 
-static size_t http_response_room_needed(const struct http_response *r)
-{
-    size_t need = HEAD_BASE_MAX + (r->content_type == NULL ? 0 : strlen(r->content_type));
-    for (unsigned i = 0; i < r->field_count; i++)
-        need += r->field[i].name.len + r->field[i].value.len + 4;
-    return need;
-}
-
 static char *http_response_put_status_line(char *at, int status)
 {
     if (status == 200)
@@ -88,23 +80,13 @@ static char *http_response_put_vary(char *at, unsigned vary)
     return vary == 0 ? at : span_put(SPAN("Vary: Accept-Encoding, Origin\r\n"), at);
 }
 
-static char *http_response_put_fields(char *at, const struct http_response *r)
-{
-    for (unsigned i = 0; i < r->field_count; i++) {
-        at = span_put(r->field[i].name, at);
-        if (r->field[i].value.data != NULL) {
-            at = span_put(SPAN(": "), at);
-            at = span_put(r->field[i].value, at);
-        }
-        at = span_put(SPAN("\r\n"), at);
-    }
-    return at;
-}
-
 void http_response_write_head(struct buf *out, const struct http_response *r, struct span date,
                               int minor_version, bool close)
 {
-    if (buf_reserve(out, http_response_room_needed(r)) != 0)
+    size_t type_len = r->content_type == NULL ? 0 : strlen(r->content_type);
+    if (buf_error(&r->fields) != 0)
+        out->error = buf_error(&r->fields);
+    if (buf_reserve(out, HEAD_BASE_MAX + type_len + r->fields.len) != 0)
         return;
     char *at = http_response_put_status_line(out->data + out->len, r->status);
     at = span_put(SPAN("Date: "), at);
@@ -114,7 +96,7 @@ void http_response_write_head(struct buf *out, const struct http_response *r, st
     at = span_put(SPAN("X-Content-Type-Options: nosniff\r\n"), at);
     at = http_response_put_etag(at, r);
     at = http_response_put_vary(at, r->vary);
-    at = http_response_put_fields(at, r);
+    at = span_put(buf_span(&r->fields), at);
     if (close)
         at = span_put(SPAN("Connection: close\r\n"), at);
     else if (minor_version == 0)

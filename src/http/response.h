@@ -38,15 +38,8 @@ enum http_status_place {
 /* The place of a status in this list, in which it is. */
 enum http_status_place http_status_place(int status);
 
-enum { HTTP_RESPONSE_FIELDS_MAX = 12 };
-
 /* A body of more bytes is large: it is not sent where too many are unsent (http/exchange.h). */
 enum { HTTP_RESPONSE_LARGE = 64 * 1024 };
-
-struct http_field {
-    struct span name;  /* as it is to be written */
-    struct span value; /* absent: `name` is the whole line */
-};
 
 /* The request fields that a response depends on, for Vary (RFC 9110 section 12.5.5). */
 enum { HTTP_VARY_ORIGIN = 1, HTTP_VARY_ACCEPT_ENCODING = 2 };
@@ -57,12 +50,11 @@ struct http_response {
     struct blob *body;        /* borrowed during the call; NULL: no content */
     const char *content_type; /* NULL: application/json */
     struct span etag;         /* borrowed; absent: that of the body, if it has one */
-    unsigned field_count;
-    struct http_field field[HTTP_RESPONSE_FIELDS_MAX];
+    struct buf fields;        /* further ones, as lines; owned, and kept for the next response */
 };
 
-/* Makes `r` a response without fields and of the default type, and returns it. Cheap for a response that is
- * reused: the array of fields is not cleared. */
+/* Makes `r`, which is zeroed before its first use, a response without fields and of the default type, and
+ * returns it. */
 static inline struct http_response *http_response_begin(struct http_response *r, int status,
                                                         struct blob *body)
 {
@@ -71,7 +63,7 @@ static inline struct http_response *http_response_begin(struct http_response *r,
     r->body = body;
     r->content_type = NULL;
     r->etag = SPAN_ABSENT;
-    r->field_count = 0;
+    buf_clear(&r->fields);
     return r;
 }
 
@@ -82,13 +74,15 @@ static inline struct span http_response_etag(const struct http_response *r)
     return r->body == NULL ? SPAN_ABSENT : blob_etag(r->body);
 }
 
-/* Adds a field. Name and value are borrowed until the response is given. Without a value `name` is the whole
- * line, without its CRLF: a constant field of the most frequent responses is written at once. The maximum is
- * asserted. */
+/* Adds a field. Where there is no memory for it the connection is closed. */
 static inline void http_response_add(struct http_response *r, struct span name, struct span value)
 {
-    assert(r->field_count < HTTP_RESPONSE_FIELDS_MAX);
-    r->field[r->field_count++] = (struct http_field){name, value};
+    if (buf_reserve(&r->fields, name.len + value.len + 4) != 0)
+        return;
+    char *at = span_put(name, r->fields.data + r->fields.len);
+    at = span_put(value, span_put(SPAN(": "), at));
+    at = span_put(SPAN("\r\n"), at);
+    r->fields.len = (size_t)(at - r->fields.data);
 }
 
 /*

@@ -15,17 +15,18 @@ static void expect(const struct http_response *r, const char *head)
     assert_buf(&out, head);
 }
 
-TEST_CASE(the_maximum_of_fields_is_written)
+TEST_CASE(many_fields_are_written)
 {
     struct http_response r = {.status = 204};
     SCOPED_BUF(pending);
     buf_append_str(&pending, "HTTP/1.1 204 No Content\r\n" DATE "X-Content-Type-Options: nosniff\r\n");
-    for (int i = 0; i < HTTP_RESPONSE_FIELDS_MAX; i++) {
+    for (int i = 0; i < 1000; i++) {
         http_response_add(&r, SPAN("X"), SPAN("y"));
         buf_append_str(&pending, "X: y\r\n");
     }
     buf_append_str(&pending, "\r\n");
     expect(&r, buf_c_str(&pending));
+    buf_fini(&r.fields);
 }
 
 /* --- Date --- */

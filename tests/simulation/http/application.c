@@ -57,7 +57,7 @@ static void respond(struct client *c, struct http_exchange *x, int status, size_
                     size_t len)
 {
     struct buf body = BUF_INIT;
-    struct http_response r;
+    struct http_response r = {0};
     blob_begin(&body, size + len);
     buf_append(&body, text, len);
     for (size_t i = 0; i < size; i++)
