@@ -115,7 +115,6 @@ struct redis_connection {
     int replies_due;                /* to the commands of this round, or of the last heartbeat */
     const char *no_tracking_reason; /* why this connection does not request tracking; NULL when it does */
     bool tracking;                  /* Redis has agreed to track */
-    struct buf untracked;           /* scratch: a command that Redis must not track */
 
     /* The heartbeat. Times are by the boot clock. */
     uint64_t heartbeat_sent_ms; /* when the heartbeat, or the round of the handshake, was sent */
@@ -306,13 +305,16 @@ static void redis_connection_on_prepare(uv_prepare_t *flusher)
 }
 
 /*
- * Queues bytes that make `count` commands. The clock is read once for all commands that are written together.
+ * Makes room for `count` commands of `size` bytes. The clock is read once for all commands that are written
+ * together.
  */
-static int redis_connection_queue_bytes(struct redis_connection *c, struct span bytes, size_t count)
+static int redis_connection_reserve(struct redis_connection *c, size_t count, size_t size)
 {
-    if (pending_reserve(c, count) != 0 ||
-        redisAppendFormattedCommand(c->socket->context, bytes.data, bytes.len) != REDIS_OK)
+    redisContext *context = c->socket->context;
+    sds output = pending_reserve(c, count) == 0 ? sdsMakeRoomFor(context->obuf, size) : NULL;
+    if (output == NULL)
         return -ENOMEM;
+    context->obuf = output;
     if (c->unsent_since_ns == 0) {
         c->unsent_since_ns = clock_now_ns();
         (void)uv_prepare_start(&c->flusher, redis_connection_on_prepare); /* fails without a callback only */
@@ -320,10 +322,14 @@ static int redis_connection_queue_bytes(struct redis_connection *c, struct span 
     return 0;
 }
 
-static void redis_connection_expect_reply(struct redis_connection *c, struct pending_command command)
+/* Queues a command for which there is room. */
+static void redis_connection_queue(struct redis_connection *c, struct span text,
+                                   struct pending_command command)
 {
+    redisContext *context = c->socket->context;
+    context->obuf = sdscatlen(context->obuf, text.data, text.len);
     command.sent_ns = c->unsent_since_ns;
-    buf_append(&c->pending, &command, sizeof command); /* there is room, see redis_connection_queue_bytes() */
+    buf_append(&c->pending, &command, sizeof command);
 }
 
 /* The owner may check the server after the handshake. */
@@ -345,31 +351,20 @@ static void redis_connection_log_denial(const struct redis_connection *c, const 
         redis_connection_log(c, message, error->str);
 }
 
-/* CLIENT CACHING NO applies to the next command on the connection, so both are queued or neither. */
-static int redis_connection_queue_untracked(struct redis_connection *c, struct span command)
-{
-    buf_clear(&c->untracked);
-    command_write(&c->untracked, 3, (const char *[]){"CLIENT", "CACHING", "NO"});
-    buf_append_span(&c->untracked, command);
-    int err = buf_error(&c->untracked);
-    if (err == 0)
-        err = redis_connection_queue_bytes(c, buf_span(&c->untracked), 2);
-    if (err == 0)
-        redis_connection_expect_reply(c, (struct pending_command){.own = CACHING});
-    return err;
-}
-
 int redis_connection_send(struct redis_connection *c, struct span command, bool tracked, redis_reply_fn fn,
                           void *arg)
 {
+    static const char no_caching[] = "*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$2\r\nNO\r\n";
     if (!redis_connection_is_usable(c))
         return -ENOTCONN;
-    int err = tracked || !c->tracking || c->options.tracking.mode != REDIS_TRACKING_KEYS
-                  ? redis_connection_queue_bytes(c, command, 1)
-                  : redis_connection_queue_untracked(c, command);
-    if (err == 0)
-        redis_connection_expect_reply(c, (struct pending_command){.fn = fn, .arg = arg});
-    return err;
+    int err =
+        redis_connection_reserve(c, 2, sizeof no_caching + command.len); /* both are queued, or neither */
+    if (err != 0)
+        return err;
+    if (!tracked && c->tracking && c->options.tracking.mode == REDIS_TRACKING_KEYS)
+        redis_connection_queue(c, SPAN(no_caching), (struct pending_command){.own = CACHING});
+    redis_connection_queue(c, command, (struct pending_command){.fn = fn, .arg = arg});
+    return 0;
 }
 
 /* --- failure --- */
@@ -562,9 +557,9 @@ static void redis_connection_send_own(struct redis_connection *c, enum own_comma
         redis_connection_compose(c, own, &command);
         err = buf_error(&command);
         if (err == 0 && command.len > 0) {
-            err = redis_connection_queue_bytes(c, buf_span(&command), 1);
+            err = redis_connection_reserve(c, 1, command.len);
             if (err == 0)
-                redis_connection_expect_reply(c, (struct pending_command){.own = own});
+                redis_connection_queue(c, buf_span(&command), (struct pending_command){.own = own});
             c->replies_due++;
         }
     }
@@ -780,11 +775,12 @@ static void redis_connection_on_backlog(struct redis_connection *c)
 {
     if (c->state != READY || c->options.queries_only)
         return;
-    if (redis_connection_queue_bytes(c, SPAN("*1\r\n$4\r\nPING\r\n"), 1) != 0) {
+    const struct span ping = SPAN("*1\r\n$4\r\nPING\r\n");
+    if (redis_connection_reserve(c, 1, ping.len) != 0) {
         redis_connection_fail(c, "out of memory");
         return;
     }
-    redis_connection_expect_reply(c, (struct pending_command){.own = BACKLOG});
+    redis_connection_queue(c, ping, (struct pending_command){.own = BACKLOG});
     c->backlogs++;
 }
 
@@ -1072,7 +1068,6 @@ static void redis_connection_on_flusher_closed(uv_handle_t *flusher)
     assert(pending_oldest(c) == NULL);
     wait_group_done(c->options.open);
     buf_fini(&c->pending);
-    buf_fini(&c->untracked);
     free(c);
 }
 
