@@ -229,8 +229,7 @@ int config_read_files(const struct config *c, uint64_t number, struct redis_conf
 
 /* --- The program's table, and reading all of it --- */
 
-enum { FLAG_CHECK, FLAG_PROBE, FLAG_VERSION, FLAG_HELP, FLAG_COUNT };
-static const struct settings_flag FLAGS[FLAG_COUNT] = {
+static const struct settings_flag FLAGS[CONFIG_FLAGS] = {
     {"--check", NULL, "run all checks of a start, print the settings in force, and exit"},
     {"--probe", NULL, "check that the channeld running with these settings is ready: exit code 0 or 1"},
     {"--version", NULL, "print the version and exit"},
@@ -246,28 +245,12 @@ const struct usage config_usage = {
     .summary = "a read-only JSON API over public channels kept in Redis",
     .synopsis = "[--SETTING VALUE]...",
     .flags = FLAGS,
-    .flag_count = FLAG_COUNT,
+    .flag_count = CONFIG_FLAGS,
     .exits = EXITS,
     .exit_count = sizeof EXITS / sizeof EXITS[0],
     .settings = &SETTINGS,
 };
 
-/* Of a server that is probed the address is checked alone: its files may hold other values now. */
-static int config_check_all(struct config *c, bool probes, struct buf *error)
-{
-    const char *why = config_check_address(c->values.admin_listen, &c->admin_listen);
-    if (why != NULL)
-        return config_bad(c, error, "admin-listen", why);
-    if (probes)
-        return 0;
-    int err = settings_read_files(&c->args, false, error);
-    if (err == 0)
-        err = config_check(c, error);
-    c->workers = c->values.workers > 0 ? (int)c->values.workers : process_cpus_available();
-    return err;
-}
-
-/* --help and --version win over wrong variables and words. */
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
 {
     c->args = (struct settings_args){.settings = &SETTINGS,
@@ -275,19 +258,20 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
                                      .argc = argc,
                                      .argv = argv,
                                      .flags = FLAGS,
-                                     .flag_count = FLAG_COUNT};
-    const char *const *given = c->args.flag;
+                                     .flag_count = CONFIG_FLAGS};
     int err = settings_read(&c->args, error);
-    if (given[FLAG_HELP] != NULL || given[FLAG_VERSION] != NULL)
-        return given[FLAG_HELP] != NULL ? CONFIG_HELP : CONFIG_VERSION;
     if (err > 0) {
         buf_append_str(error, "unexpected argument (see --help)"); /* it may be a URL with a password */
         err = -EINVAL;
     }
-    bool probes = given[FLAG_PROBE] != NULL && given[FLAG_CHECK] == NULL;
-    if (err == 0)
-        err = config_check_all(c, probes, error);
     if (err != 0)
         return err;
-    return probes ? CONFIG_PROBE : given[FLAG_CHECK] != NULL ? CONFIG_CHECK : CONFIG_RUN;
+    const char *why = config_check_address(c->values.admin_listen, &c->admin_listen);
+    if (why != NULL)
+        return config_bad(c, error, "admin-listen", why);
+    if (c->args.flag[CONFIG_PROBE] != NULL && c->args.flag[CONFIG_CHECK] == NULL)
+        return 0;
+    c->workers = c->values.workers > 0 ? (int)c->values.workers : process_cpus_available();
+    err = settings_read_files(&c->args, false, error);
+    return err == 0 ? config_check(c, error) : err;
 }

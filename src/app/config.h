@@ -57,13 +57,14 @@ struct config {
     int workers;              /* at least 1 */
 };
 
-enum config_outcome { CONFIG_RUN, CONFIG_CHECK, CONFIG_PROBE, CONFIG_HELP, CONFIG_VERSION };
+/* The flags that are not settings, by their places in `args`. */
+enum config_flag { CONFIG_CHECK, CONFIG_PROBE, CONFIG_VERSION, CONFIG_HELP, CONFIG_FLAGS };
 
 /*
- * Reads the command line and the environment, and checks all values. Returns the config_outcome that the
- * command line asks for, or -EINVAL or -ENOMEM with a message in `error` that names the setting. Call
- * settings_fini for `values` in every case. `c` is zeroed by the caller. For CONFIG_PROBE only
- * `admin_listen` is set, because the probed server may use other values than those that its files hold now.
+ * Reads the command line and the environment, and checks all values. Returns 0, or -EINVAL or -ENOMEM with a
+ * message in `error` that names the setting; the flags are known in any case. Call settings_fini for `values`
+ * in every case. `c` is zeroed by the caller. With CONFIG_PROBE only `admin_listen` is set, because the
+ * probed server may use other values than those that its files hold now.
  */
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
     __attribute__((warn_unused_result));

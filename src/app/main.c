@@ -71,26 +71,27 @@ static int main_check(const struct config *config, struct buf *error)
     return main_print(&text);
 }
 
+/* --help and --version win over wrong variables and words. */
 static int main_run(struct config *config, int argc, char **argv, struct buf *error)
 {
     struct buf text = BUF_INIT;
-    int wanted = config_read(config, argc, argv, error);
-    switch (wanted) {
-    case CONFIG_RUN:
-        return main_serve(config, error);
-    case CONFIG_CHECK:
-        return main_check(config, error);
-    case CONFIG_PROBE:
-        return probe_ready(&config->admin_listen, error) == 0 ? EXIT_OK : main_fail(error, -EIO);
-    case CONFIG_HELP:
+    const char *const *given = config->args.flag;
+    int err = config_read(config, argc, argv, error);
+    if (given[CONFIG_HELP] != NULL) {
         usage_write_help(&config_usage, USAGE_ALL, &text);
         return main_print(&text);
-    case CONFIG_VERSION:
+    }
+    if (given[CONFIG_VERSION] != NULL) {
         buf_append_str(&text, "channeld " CHANNELD_VERSION "\n");
         return main_print(&text);
-    default:
-        return main_fail(error, wanted);
     }
+    if (err != 0)
+        return main_fail(error, err);
+    if (given[CONFIG_CHECK] != NULL)
+        return main_check(config, error);
+    if (given[CONFIG_PROBE] != NULL)
+        return probe_ready(&config->admin_listen, error) == 0 ? EXIT_OK : main_fail(error, -EIO);
+    return main_serve(config, error);
 }
 
 static void main_end(int number)

@@ -101,7 +101,7 @@ static void check_printed(const struct config *c)
     struct flags flags;
     settings_write_values(config_usage.settings, &c->values, &printed);
     read_printed(&flags, c, buf_span(&printed));
-    FUZZ_CHECK(config_read(&again, flags.argc, flags.argv, &error) == CONFIG_RUN);
+    FUZZ_CHECK(config_read(&again, flags.argc, flags.argv, &error) == 0);
     print(c, &all);
     print(&again, &all_again);
     FUZZ_CHECK(span_equal(buf_span(&all), buf_span(&all_again)));
@@ -150,10 +150,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct flags flags;
     read_flags(&flags, input);
     int result = config_read(&config, flags.argc, flags.argv, &error);
-    FUZZ_CHECK(result >= 0 || result == -EINVAL);
-    if (result == CONFIG_RUN)
+    bool is_run = true;
+    for (int i = 0; i < CONFIG_FLAGS; i++)
+        is_run = is_run && config.args.flag[i] == NULL;
+    FUZZ_CHECK(result == 0 || result == -EINVAL);
+    if (result == 0 && is_run)
         check_printed(&config);
-    else if (result < 0)
+    else if (result != 0)
         check_error(&error);
     settings_fini(config_usage.settings, &config.values);
     free_flags(&flags);
