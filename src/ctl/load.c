@@ -93,8 +93,7 @@ static int load_read_all(struct load *l)
             continue;
         if (is_first && (*text.data != '{' || text.len == 1 || span_equal(text, SPAN("{\r"))))
             return FAIL("cannot read %s: its first line is not a JSON object (\"Other formats\" in "
-                        "docs/schema.md says "
-                        "how to convert a file)",
+                        "docs/schema.md says how to convert a file)",
                         l->file);
         is_first = false;
         if (got == 1)
@@ -301,11 +300,11 @@ static void load_check_removal(struct load *l)
 {
     int64_t most = l->is_share ? MAX(REMOVED_CHANNELS_MAX, l->cards * l->max_removed / 100) : l->max_removed;
     if (l->writer.replace && l->lacking > MAX(most, l->samples))
-        (void)client_fail(
-            &l->client,
-            "--replace would remove %lld of %lld channels, more than %lld%s; if this is meant, add "
-            "--max-removed 100%%",
-            (long long)l->lacking, (long long)l->cards, (long long)l->max_removed, l->is_share ? "%" : "");
+        (void)client_fail(&l->client,
+                          "--replace would remove %lld of %lld channels, more than %lld%s; if this is "
+                          "meant, add --max-removed 100%%",
+                          (long long)l->lacking, (long long)l->cards, (long long)l->max_removed,
+                          l->is_share ? "%" : "");
 }
 
 /* --- Loading --- */
@@ -336,15 +335,15 @@ static void load_into_redis(void *arg)
 {
     struct load *l = arg;
     struct client *c = &l->client;
-    const struct writer *n = &l->writer;
-    if (l->writer.replace || l->lines.file == NULL)
+    const struct writer *w = &l->writer;
+    if (w->replace || l->lines.file == NULL)
         load_take_census(l);
     load_check_removal(l);
     if (client_status(c) == 0)
         load_write_all(l);
-    if (client_status(c) == 0 || !l->writer.replace || writer_accepted(&n->sent) == 0 || n->counts.replaced)
+    if (client_status(c) == 0 || !w->replace || writer_accepted(&w->sent) == 0 || w->counts.replaced)
         return;
-    bool is_whole = writer_accepted(&n->counts) == (int64_t)l->channels;
+    bool is_whole = writer_accepted(&w->counts) == (int64_t)l->channels;
     show_message(is_whole && client_is_lost(c)
                      ? "the catalogue may have been replaced: Redis has not confirmed it"
                      : "the index was not changed: a new channel is on no page until a load succeeds");
@@ -371,9 +370,8 @@ static void load_print_warnings(const struct load *l)
         show_message("TTLs of hash fields were not checked: Redis does not permit "
                      "HPEXPIRETIME to this user");
     if (l->replaces && !l->writer.replace)
-        show_message(
-            "nothing was replaced or removed, because lines were refused; the others were added to the "
-            "catalogue");
+        show_message("nothing was replaced or removed, because lines were refused; the others were added "
+                     "to the catalogue");
 }
 
 static void load_print_summary(const struct load *l)
