@@ -235,8 +235,9 @@ static enum lookup_outcome cache_lookup_data(struct cache *c, const struct cache
 }
 
 /* Checks the socket, then the key, and then looks up the data. The request gets the name of its key. */
-static struct lookup cache_lookup(struct cache *c, struct cache_request *request, const struct cache_query *q)
+static struct lookup cache_lookup(struct cache *c, struct cache_request *request)
 {
+    const struct cache_query *q = &request->query;
     uint64_t now = clock_boot_ms();
     struct lookup l = {.freshness = stream_freshness(&c->stream, now),
                        .now = now,
@@ -325,19 +326,6 @@ static void cache_on_deadline(uv_timer_t *timer)
     cache_arm_timer(c);
 }
 
-/* The request copies the link, since the caller's is borrowed. Returns 0 or -ENOMEM. */
-static int cache_keep_link(struct cache_request *request, struct span link)
-{
-    if (link.len == 0 || request->link != NULL)
-        return 0;
-    request->link = malloc(link.len);
-    if (request->link == NULL) /* ANALYZER(malloc-leak): the request owns it, and outlives this function */
-        return -ENOMEM;
-    memcpy(request->link, link.data, link.len);
-    request->query.link = (struct span){request->link, link.len};
-    return 0;
-}
-
 /* Whether the data may be shared, and the lists of cached pages be used. */
 static bool cache_is_current(const struct cache *c, const struct lookup *l)
 {
@@ -345,10 +333,9 @@ static bool cache_is_current(const struct cache *c, const struct lookup *l)
 }
 
 /* Joins a fetch in flight. */
-static bool cache_join(struct cache *c, struct cache_request *request, const struct cache_query *q,
-                       const struct lookup *miss)
+static bool cache_join(struct cache *c, struct cache_request *request, const struct lookup *miss)
 {
-    struct fetch *f = cache_is_current(c, miss) ? fetches_find(&c->fetches, q) : NULL;
+    struct fetch *f = cache_is_current(c, miss) ? fetches_find(&c->fetches, &request->query) : NULL;
     if (f == NULL)
         return false;
     metric_add(&c->options.metrics->cache_coalesced_total, 1);
@@ -358,29 +345,24 @@ static bool cache_join(struct cache *c, struct cache_request *request, const str
 }
 
 /* Returns 0 or -ENOMEM. */
-static int cache_begin(struct cache *c, struct cache_request *request, const struct cache_query *q,
-                       const struct lookup *miss)
+static int cache_begin(struct cache *c, struct cache_request *request, const struct lookup *miss)
 {
     request->shared = false;
-    bool is_begun = fetch_begin(&c->fetches, q, cache_is_current(c, miss), &request->waiting) != NULL;
-    return is_begun ? 0 : -ENOMEM;
+    bool is_fresh = cache_is_current(c, miss);
+    return fetch_begin(&c->fetches, &request->query, is_fresh, &request->waiting) != NULL ? 0 : -ENOMEM;
 }
 
 static void cache_on_polled(uv_check_t *polled);
 
-/*
- * Lets a request wait without a fetch until it is looked up again. It copies its query, since the caller's is
- * borrowed. Returns 0 or -ENOMEM.
- */
-static int cache_wait_for_lookup(struct cache *c, struct cache_request *request, const struct cache_query *q,
-                                 enum lookup_outcome outcome)
+/* Lets a request wait without a fetch until it is looked up again. */
+static void cache_wait_for_lookup(struct cache *c, struct cache_request *request, enum lookup_outcome outcome)
 {
-    if (cache_keep_link(request, q->link) != 0)
-        return -ENOMEM;
     request->shared = false;
     if (outcome == LOOKUP_UNCHECKED) {
         keys_wait(&c->keys, request);
-    } else if (outcome == LOOKUP_UNDRAINED) {
+        return;
+    }
+    if (outcome == LOOKUP_UNDRAINED) {
         request->undrained_ms = request->undrained_ms != 0 ? request->undrained_ms : clock_boot_ms();
         list_append(&c->undrained, &request->waiting);
     } else {
@@ -388,9 +370,7 @@ static int cache_wait_for_lookup(struct cache *c, struct cache_request *request,
         list_append(&c->queue, &request->waiting);
     }
     /* The input that has to be read, or brings replies, ends the poll of the loop. */
-    if (outcome != LOOKUP_UNCHECKED)
-        (void)uv_check_start(&c->polled, cache_on_polled);
-    return 0;
+    (void)uv_check_start(&c->polled, cache_on_polled);
 }
 
 static bool cache_may_read(struct cache *c)
@@ -415,27 +395,42 @@ static bool cache_is_late(const struct cache *c, const struct cache_request *req
 }
 
 /* Returns 0, -ENOMEM, or -ETIMEDOUT if the request has waited too long to be read now. */
-static int cache_read_or_wait(struct cache *c, struct cache_request *request, const struct cache_query *q,
-                              const struct lookup *miss)
+static int cache_read_or_wait(struct cache *c, struct cache_request *request, const struct lookup *miss)
 {
-    if (cache_join(c, request, q, miss))
+    if (cache_join(c, request, miss))
         return 0;
-    bool queues = cache_must_queue(c, request);
-    if (!queues && !cache_is_late(c, request))
-        return cache_begin(c, request, q, miss);
-    return queues ? cache_wait_for_lookup(c, request, q, LOOKUP_MISS) : -ETIMEDOUT;
+    if (!cache_must_queue(c, request))
+        return cache_is_late(c, request) ? -ETIMEDOUT : cache_begin(c, request, miss);
+    cache_wait_for_lookup(c, request, LOOKUP_MISS);
+    return 0;
+}
+
+/* A request that waits copies its link, since the caller's is borrowed. Returns 0 or -ENOMEM. */
+static int cache_keep_link(struct cache_request *request)
+{
+    struct span *link = &request->query.link;
+    if (link->len == 0 || request->link != NULL)
+        return 0;
+    request->link = malloc(link->len);
+    if (request->link == NULL) /* ANALYZER(malloc-leak): the request owns it, and outlives this function */
+        return -ENOMEM;
+    memcpy(request->link, link->data, link->len);
+    link->data = request->link;
+    return 0;
 }
 
 /* True when *result is complete; otherwise the request waits. */
-static bool cache_try_get(struct cache *c, struct cache_request *request, const struct cache_query *query,
-                          struct cache_result *result)
+static bool cache_try_get(struct cache *c, struct cache_request *request, struct cache_result *result)
 {
-    const struct lookup l = cache_lookup(c, request, query);
+    const struct lookup l = cache_lookup(c, request);
     *result = l.result;
     if (l.outcome == LOOKUP_HIT)
         return true;
-    int err = l.outcome == LOOKUP_MISS ? cache_read_or_wait(c, request, query, &l)
-                                       : cache_wait_for_lookup(c, request, query, l.outcome);
+    int err = cache_keep_link(request);
+    if (err == 0 && l.outcome == LOOKUP_MISS)
+        err = cache_read_or_wait(c, request, &l);
+    else if (err == 0)
+        cache_wait_for_lookup(c, request, l.outcome);
     if (err == 0)
         return false;
     if (err == -ETIMEDOUT)
@@ -460,7 +455,7 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     list_init(&request->waiting);
     list_init(&request->checking);
     list_init(&request->deadline);
-    if (cache_try_get(c, request, query, result))
+    if (cache_try_get(c, request, result))
         return true;
     request->deadline_ms = clock_now_ms() + c->options.request_timeout_ms;
     list_append(&c->by_deadline, &request->deadline);
@@ -477,19 +472,13 @@ void cache_cancel(struct cache_request *request)
     cache_release(request);
 }
 
-/*
- * Called when the wait of a request has ended, or its fetch was lost with the connection. `link` is the link
- * of that fetch, which the request need not have kept.
- */
-static void cache_get_again(struct cache *c, struct cache_request *r, struct span link)
+/* Called when the wait of a request has ended, or its fetch was lost with the connection. */
+static void cache_get_again(struct cache *c, struct cache_request *r)
 {
-    struct cache_query q = r->query;
     struct cache_result result;
-    if (r->link == NULL)
-        q.link = link;
     if (r->key_state == REQUEST_KEY_PENDING)
         r->key_state = REQUEST_KEY_UNCHECKED;
-    if (!cache_try_get(c, r, &q, &result))
+    if (!cache_try_get(c, r, &result))
         return;
     cache_release(r);
     r->done(r->arg, &result);
@@ -498,7 +487,7 @@ static void cache_get_again(struct cache *c, struct cache_request *r, struct spa
 static void cache_get_waiting_again(struct cache *c, struct cache_request *r)
 {
     list_remove(&r->waiting);
-    cache_get_again(c, r, SPAN_ABSENT);
+    cache_get_again(c, r);
 }
 
 /*
@@ -557,8 +546,7 @@ static bool cache_count_loss(const struct cache *c, struct cache_request *r)
  * Called when a fetch has ended. It does not answer a request whose key is still being checked: what was read
  * does not count before the key is known to be valid.
  */
-static void cache_on_ended(void *arg, struct list *requests, struct span link,
-                           const struct cache_result *result)
+static void cache_on_ended(void *arg, struct list *requests, const struct cache_result *result)
 {
     static const struct cache_result unavailable = {.status = CACHE_UNAVAILABLE};
     struct cache *c = arg;
@@ -572,7 +560,7 @@ static void cache_on_ended(void *arg, struct list *requests, struct span link,
         if (is_answer)
             cache_answer_request(r, is_given_up ? &unavailable : result);
         else
-            cache_get_again(c, r, link);
+            cache_get_again(c, r);
     }
 }
 
@@ -585,7 +573,7 @@ static void cache_on_key_checked(void *arg, struct cache_request *r, const struc
         list_remove(&r->waiting);
         cache_answer_request(r, result);
     } else if (list_empty(&r->waiting)) {
-        cache_get_again(c, r, SPAN_ABSENT);
+        cache_get_again(c, r);
     }
 }
 

@@ -125,7 +125,7 @@ struct cache_request {
     uint64_t queued_ms;    /* when it first had to wait in the queue, monotonic; 0: never */
     struct cache_query query;
     struct api_key_name key_name;
-    char *link; /* the text of the link; owned; NULL: it is not kept */
+    char *link; /* the text of the query's link, once the request waits; owned; NULL: there is none */
 };
 
 /* Starts connecting. `options` is copied. Owned by the caller (cache_close). Returns 0 or a negative errno.

@@ -630,7 +630,7 @@ static void fetch_finish(struct fetch *f)
     if (!is_lost && (!list_empty(&f->requests) || fetch_is_whole_page(f)))
         result = fetch_compose_result(f);
     fetch_unpublish(f);
-    f->fetches->parts->ended(f->fetches->parts->arg, &f->requests, f->query.link, is_lost ? NULL : &result);
+    f->fetches->parts->ended(f->fetches->parts->arg, &f->requests, is_lost ? NULL : &result);
     blob_unref(result.body);
     fetch_free(f);
 }

@@ -41,11 +41,11 @@ struct cache_parts {
     struct buf *text; /* scratch for bodies */
 
     /*
-     * A fetch has ended, by `link` or another query. With a result its requests are answered, and without one
+     * A fetch has ended. With a result its requests are answered, and without one
      * they are looked up again. The callee removes all requests from the list, and takes references of the
      * body for them.
      */
-    void (*ended)(void *arg, struct list *requests, struct span link, const struct cache_result *result);
+    void (*ended)(void *arg, struct list *requests, const struct cache_result *result);
 
     /* The request waits for no check of its key any longer; otherwise as `ended`. */
     void (*checked)(void *arg, struct cache_request *request, const struct cache_result *result);
