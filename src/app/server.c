@@ -185,7 +185,7 @@ static void server_enter(struct server *s, enum phase next);
 static bool server_all_finished(const struct server *s)
 {
     for (int i = 0; i < s->worker_count; i++)
-        if (!worker_finished(s->workers[i]))
+        if (!worker_status(s->workers[i])->finished)
             return false;
     return http_balancer_total(s->shared.balancer) == 0;
 }
@@ -250,12 +250,6 @@ static void server_block_hangup(void)
     (void)pthread_sigmask(SIG_BLOCK, &hangup, NULL);
 }
 
-static void server_on_admin_closed(void *arg)
-{
-    struct server *s = arg;
-    s->admin = NULL;
-}
-
 /* Closes everything that keeps the loop running. `changed` and `sighup` stay open until the workers have
  * ended: workers may still send `changed`, and without `sighup` the signal would end the process. */
 static void server_close_handles(struct server *s)
@@ -269,7 +263,7 @@ static void server_close_handles(struct server *s)
     if (s->reload != NULL)
         reload_close(s->reload);
     if (s->admin != NULL)
-        http_server_close(s->admin, server_on_admin_closed, s);
+        http_server_close(s->admin, NULL, NULL);
 }
 
 /* A start that fails, --check, and a signal before connections of a passed socket are accepted end in

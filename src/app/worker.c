@@ -40,9 +40,8 @@ struct worker {
     struct cache *cache;
     struct api *api;
     struct http_server *server;
-    enum phase entered; /* PHASE_EXITING also where the thread never ran */
-    atomic_int phase;   /* of the process */
-    atomic_bool finished;
+    enum phase entered;                     /* PHASE_EXITING also where the thread never ran */
+    atomic_int phase;                       /* of the process */
     atomic_bool look_up;                    /* the names of Redis shall be looked up */
     _Atomic(struct redis_config *) offered; /* to be used next, with a reference; NULL: none */
     struct worker_status status;
@@ -117,7 +116,7 @@ static void worker_before_poll(uv_prepare_t *prepare)
 static void worker_on_finished(void *arg)
 {
     struct worker *w = arg;
-    atomic_store(&w->finished, true);
+    atomic_store(&w->status.finished, true);
     (void)uv_async_send(&w->shared->changed);
 }
 
@@ -336,11 +335,6 @@ const struct worker_status *worker_status(const struct worker *w)
 const struct worker_metrics *worker_metrics(const struct worker *w)
 {
     return &w->metrics;
-}
-
-bool worker_finished(const struct worker *w)
-{
-    return atomic_load(&w->finished);
 }
 
 void worker_free(struct worker *w)

@@ -70,6 +70,8 @@ struct worker_status {
     _Atomic uint64_t redis_lost_ms; /* boot clock; see cache_lost_ms. Valid if it is lost */
     _Atomic uint64_t redis_number;  /* the settings that its connection uses; 0: it never had one */
     _Atomic uint64_t ticked_ms;     /* monotonic clock; when the timer of the loop last fired */
+    /* Its listener is closed and no connection is left, except those that others have handed over since. */
+    atomic_bool finished;
 };
 
 /*
@@ -94,10 +96,6 @@ void worker_use_redis(struct worker *w, struct redis_config *redis);
 
 const struct worker_status *worker_status(const struct worker *w);
 const struct worker_metrics *worker_metrics(const struct worker *w);
-
-/* True when its listener is closed and no connection is left, except those that other workers have handed
- * over since. */
-bool worker_finished(const struct worker *w);
 
 /* Waits for the thread (if it was started, PHASE_EXITING must have been sent) and frees. */
 void worker_free(struct worker *w);

@@ -106,7 +106,7 @@ void http_server_stop_listening(struct http_server *s);
 void http_server_finish(struct http_server *s, void (*finished)(void *arg), void *arg);
 
 /* Closes the listener and all connections at once; `finished` is not called after this. `closed` is called
- * from the loop when the memory has been freed. */
+ * from the loop when the memory has been freed; NULL: nothing is. */
 void http_server_close(struct http_server *s, void (*closed)(void *arg), void *arg);
 
 #endif

@@ -1,7 +1,6 @@
 /* The info of API keys; see api_key.h. */
 #include "model/api_key.h"
 
-#include "base/text.h"
 #include "model/channel.h"
 
 #include <yyjson.h>
@@ -9,13 +8,6 @@
 /* Enough for API_KEY_INFO_MAX bytes: yyjson needs 16 bytes for each value. A text with very many values does
  * not fit, and counts as malformed. */
 enum { ARENA_SIZE = 8 * 1024 };
-
-/* --- names --- */
-
-bool api_key_name_valid(struct span name)
-{
-    return name_valid(name, API_KEY_NAME_MAX);
-}
 
 /* --- times --- */
 

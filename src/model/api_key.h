@@ -10,6 +10,7 @@
 #define MODEL_API_KEY_H
 
 #include "base/buf.h"
+#include "base/text.h"
 
 #include <assert.h>
 
@@ -53,7 +54,10 @@ static inline struct span api_key_name_span(const struct api_key_name *name)
 }
 
 /* True for 1 to API_KEY_NAME_MAX of the characters above. */
-bool api_key_name_valid(struct span name);
+static inline bool api_key_name_valid(struct span name)
+{
+    return name_valid(name, API_KEY_NAME_MAX);
+}
 
 /* `name` is valid, or empty. */
 static inline void api_key_name_set(struct api_key_name *out, struct span name)
