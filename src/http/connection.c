@@ -279,7 +279,7 @@ static void http_connection_set_polled(struct http_connection *c, bool on)
 bool http_exchange_has_room(struct http_exchange *x, const struct http_response *r)
 {
     const struct http_connection *c = http_connection_of_exchange(x);
-    return r->body->len <= HTTP_RESPONSE_LARGE || c->head.request.method == METHOD_HEAD ||
+    return c->head.request.method == METHOD_HEAD ||
            http_output_has_room(&c->conns->output, r->body, c->conns->options.limits.unsent_max);
 }
 

@@ -65,6 +65,13 @@ static bool http_output_is_large(const struct blob *body)
     return body != NULL && body->len > HTTP_RESPONSE_LARGE;
 }
 
+bool http_output_has_room(const struct http_output *o, const struct blob *body, size_t unsent_max)
+{
+    uint64_t unsent = metric_get(o->unsent);
+    return !http_output_is_large(body) || body->writes > 0 || unsent == 0 ||
+           (unsent < unsent_max && body->len <= unsent_max - unsent);
+}
+
 static void http_output_free_pending(struct pending_write *w)
 {
     for (unsigned i = 0; i < w->body_count; i++) {

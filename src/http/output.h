@@ -43,14 +43,9 @@ static inline bool http_output_full(const struct http_output *o)
     return o->count + 2 > HTTP_OUTPUT_MAX || o->heads.len + o->body_bytes >= HTTP_OUTPUT_BYTES;
 }
 
-/* True if `body`, which is large, may be added although up to `unsent_max` bytes of such bodies are unsent:
- * it counts already, or has room. A single body always has room. */
-static inline bool http_output_has_room(const struct http_output *o, const struct blob *body,
-                                        size_t unsent_max)
-{
-    uint64_t unsent = metric_get(o->unsent);
-    return body->writes > 0 || unsent == 0 || (unsent < unsent_max && body->len <= unsent_max - unsent);
-}
+/* True if `body` may be added: it is not large, counts already, or has room below `unsent_max` bytes of large
+ * bodies. A single one always has room. */
+bool http_output_has_room(const struct http_output *o, const struct blob *body, size_t unsent_max);
 
 /* Completes a response whose head was appended to o->heads. Takes a reference to `body`, which may be NULL.
  */

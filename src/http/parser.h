@@ -32,9 +32,8 @@ void http_parser_config_init(struct http_parser_config *config);
 enum { HTTP_HEAD_KEPT_MAX = 1024 };
 
 struct http_head {
-    struct buf
-        bytes; /* without a request line of the usual form. Erased when they are freed: a key is there */
-    bool is_section; /* the header section of a request that was accepted, which the next one may have */
+    struct buf bytes; /* without a request line of the usual form; erased when freed, as a key may be there */
+    bool is_section;  /* a header section of a request that was accepted: the next one may have it, too */
     struct http_request request; /* its fields are in `bytes` */
 };
 
@@ -60,7 +59,7 @@ struct http_parser {
     size_t line_len;   /* of a request line of the usual form; 0: it has another */
     size_t body_len;   /* content */
     size_t tail_len;   /* bytes after the head: content and its framing */
-    struct buf target; /* in parts */
+    struct buf target; /* decoded in place; the request has its parts */
     struct buf lists;  /* those that were sent in several fields, joined */
 };
 
