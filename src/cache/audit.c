@@ -27,17 +27,6 @@ static bool audit_channel_differs(struct span served, const struct redis_reply *
     return buf_error(text) == 0 && !span_equal(served, buf_span(text));
 }
 
-/* A page that was composed anew meanwhile may not have the summary any more. */
-static bool audit_summary_differs(const struct entry *e, int64_t id, const struct redis_reply *reply,
-                                  struct buf *text)
-{
-    int at = page_member_find(entry_page(e)->member, entry_page(e)->member_count, id, 0);
-    const struct page_member *m = at < 0 ? NULL : &entry_page(e)->member[at];
-    return m != NULL && m->len > 0 &&
-           audit_channel_differs((struct span){e->body->data + m->offset, m->len}, reply, CHANNEL_SUMMARY,
-                                 text);
-}
-
 static bool audit_list_differs(const struct entry *e, const struct redis_reply *reply)
 {
     const struct entry_page *page = entry_page(e);
@@ -50,49 +39,37 @@ static bool audit_list_differs(const struct entry *e, const struct redis_reply *
     return differs;
 }
 
-/* The entry as it is now, or NULL. */
-static const struct entry *audit_find(const struct audit *a)
-{
-    const struct audited *what = &a->audited;
-    bool is_card = what->kind == AUDITED_CARD;
-    return entries_peek(a->parts->entries, is_card ? ENTRY_CARD : ENTRY_PAGE,
-                        is_card ? what->id : what->page);
-}
-
+/* A page that was composed anew meanwhile may not have the summary any more. */
 static bool audit_differs(const struct audit *a, const struct entry *e, const struct redis_reply *reply)
 {
-    const struct cache_parts *parts = a->parts;
-    switch (a->audited.kind) {
-    case AUDITED_CARD:
+    const struct audited *what = &a->audited;
+    if (what->is_list)
+        return entries_has_list(a->parts->entries, entry_page(e)) && audit_list_differs(e, reply);
+    if (what->kind == ENTRY_CARD)
         return audit_channel_differs((struct span){e->body->data, e->body->len}, reply, CHANNEL_CARD,
-                                     parts->text);
-    case AUDITED_SUMMARY:
-        return audit_summary_differs(e, a->audited.id, reply, parts->text);
-    case AUDITED_LIST:
-        return entries_has_list(parts->entries, entry_page(e)) && audit_list_differs(e, reply);
-    }
-    return false;
+                                     a->parts->text);
+    int at = page_member_find(entry_page(e)->member, entry_page(e)->member_count, what->id, 0);
+    const struct page_member *m = at < 0 ? NULL : &entry_page(e)->member[at];
+    return m != NULL && m->len > 0 &&
+           audit_channel_differs((struct span){e->body->data + m->offset, m->len}, reply, CHANNEL_SUMMARY,
+                                 a->parts->text);
 }
 
 /* --- reading an entry again --- */
 
-/* One of its summaries, or its list. */
-static struct audited audit_choose_of_page(struct audit *a, const struct entry *e)
-{
-    unsigned at = a->page_cursor++ % ((unsigned)entry_page(e)->member_count + 1);
-    struct audited list = {.kind = AUDITED_LIST, .page = e->number};
-    if (at == (unsigned)entry_page(e)->member_count)
-        return list;
-    return (struct audited){.kind = AUDITED_SUMMARY, .id = entry_page(e)->member[at].id, .page = e->number};
-}
-
+/* A card; or one of the summaries of a page, or its list. */
 static bool audit_choose(struct audit *a)
 {
     const struct entry *e = entries_walk(a->parts->entries, &a->cursor, SEARCH_STEPS);
     if (e == NULL)
         return false;
-    a->audited = e->kind == ENTRY_PAGE ? audit_choose_of_page(a, e)
-                                       : (struct audited){.kind = AUDITED_CARD, .id = e->number};
+    a->audited = (struct audited){.kind = (enum entry_kind)e->kind, .number = e->number, .id = e->number};
+    if (e->kind == ENTRY_CARD)
+        return true;
+    unsigned count = (unsigned)entry_page(e)->member_count;
+    unsigned at = a->page_cursor++ % (count + 1);
+    a->audited.is_list = at == count;
+    a->audited.id = at < count ? entry_page(e)->member[at].id : 0;
     return true;
 }
 
@@ -102,7 +79,7 @@ static void audit_report(const struct audit *a, bool is_of_keys)
     struct buf key = BUF_INIT;
     if (is_of_keys)
         keyspace_append(a->parts->keyspace, &key, KEYSPACE_API_KEYS);
-    else if (a->audited.kind == AUDITED_LIST)
+    else if (a->audited.is_list)
         keyspace_append(a->parts->keyspace, &key, KEYSPACE_INDEX);
     else
         keyspace_card(a->parts->keyspace, &key, a->audited.id);
@@ -127,7 +104,7 @@ static void audit_fail(struct audit *a, bool is_of_keys)
  */
 static void audit_compare_entry(struct audit *a, const struct redis_reply *reply)
 {
-    const struct entry *e = audit_find(a);
+    const struct entry *e = entries_peek(a->parts->entries, a->audited.kind, a->audited.number);
     bool differs = e != NULL && audit_differs(a, e, reply);
     if (differs && e->body == a->differed) {
         audit_fail(a, false);
@@ -152,9 +129,9 @@ static int audit_send_read(struct audit *a)
 {
     const struct audited *what = &a->audited;
     struct commands *commands = a->parts->commands;
-    enum channel_shape shape = what->kind == AUDITED_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY;
-    const struct buf *command = what->kind == AUDITED_LIST ? commands_page(commands, what->page)
-                                                           : commands_channel(commands, what->id, shape);
+    enum channel_shape shape = what->kind == ENTRY_CARD ? CHANNEL_CARD : CHANNEL_SUMMARY;
+    const struct buf *command =
+        what->is_list ? commands_page(commands, what->number) : commands_channel(commands, what->id, shape);
     return redis_session_send(a->parts->session, command, REDIS_SEND_STREAM_ONLY, audit_on_entry_reply, a);
 }
 

@@ -17,9 +17,10 @@ struct audit {
     const struct cache_parts *parts;
     bool reading;    /* an entry is being read again */
     struct audited { /* what is being read, or was read last */
-        enum audited_kind { AUDITED_CARD, AUDITED_SUMMARY, AUDITED_LIST } kind;
-        int64_t id;   /* the channel of a card or of a summary */
-        int64_t page; /* the number of the page that has the summary or the list */
+        enum entry_kind kind;
+        int64_t number; /* of the entry */
+        bool is_list;   /* the list of a page */
+        int64_t id;     /* otherwise: the channel of the card or the summary */
     } audited;
     struct blob *differed; /* the body of the entry that differed; one reference; NULL: none did */
     size_t cursor;         /* the cursor of entries_walk */

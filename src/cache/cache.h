@@ -117,7 +117,7 @@ struct cache_request {
         REQUEST_KEY_VALID      /* a check has found it valid since then, on this connection */
     } key_state;
     unsigned char checked_at; /* the place of the key in its check */
-    unsigned char repeats;    /* checks of its key that decided nothing */
+    unsigned repeats;         /* checks of its key that decided nothing */
     /* What the last of these found lacking. */
     enum request_lack { REQUEST_LACKS_NOTHING, REQUEST_LACKS_KEY, REQUEST_LACKS_INFO } lack;
     unsigned losses;       /* connections with which its fetch was lost */

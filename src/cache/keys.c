@@ -91,7 +91,6 @@ static struct key_records *keys_list_of(struct keys *k, const struct key_record 
 
 static void keys_drop(struct keys *k, struct key_record *r)
 {
-    k->current_count -= !r->is_absent && keys_is_current(k, r);
     keys_list_of(k, r)->count--;
     list_remove(&r->listed);
     table_remove(&k->table, digest_hash(&r->digest, k->seed), r);
@@ -164,11 +163,9 @@ static void keys_keep_valid(struct keys *k, const struct checked_key *key, struc
         r = keys_add(k, &key->digest, false, name);
     if (r == NULL)
         return;
-    k->current_count -= keys_is_current(k, r);
     r->epoch = k->epoch;
     r->lifetime = lifetime;
     r->expires = key->info.expires;
-    k->current_count += keys_is_current(k, r);
 }
 
 /* Redis says that the key is no member; see keys_keep_valid. What another node says contradicts nothing. */
@@ -462,7 +459,8 @@ static void key_check_settle(struct key_check *c, struct cache_request *request)
     const struct checked_key *key = &c->key[request->checked_at];
     enum catalogue_state state = key->is_member ? CATALOGUE_PRESENT : c->probe.state;
     bool is_certain = state == CATALOGUE_PRESENT && key_check_is_certain(c, key, request);
-    bool decides = is_certain || (state == CATALOGUE_PRESENT && request->repeats++ == REPEATS_MAX);
+    bool decides = is_certain || (state == CATALOGUE_PRESENT && request->repeats == REPEATS_MAX);
+    request->repeats += !decides && state == CATALOGUE_PRESENT;
     if (!key->is_member)
         list_remove(&request->waiting); /* what was read for it causes no error */
     if (is_certain && !key->is_member && !c->is_outside && stream_announces_keys(k->parts->stream))
@@ -615,8 +613,10 @@ static void keys_refresh(struct keys *k, const struct redis_reply *members)
         struct digest d;
         bool valid = digest_from_hex(reply_text(member), &d);
         metric_add(&k->parts->metrics->invalid_values_total, !valid);
-        if (valid && !keys_is_current(k, keys_find(k, &d)))
+        if (valid && !keys_is_current(k, keys_find(k, &d))) {
             key_check_add(c, &d);
+            k->scan_found = true;
+        }
         member = reply_next(member);
     }
     k->is_refreshing = c->key_count > 0 && key_check_send(c);
@@ -651,16 +651,20 @@ static void keys_on_portion(void *arg, const struct redis_reply *reply, enum red
     if (members == NULL)
         keys_report_untracked(k, reply->type == REPLY_ERROR ? reply->str : "unexpected reply");
     keys_refresh(k, members);
+    if (members != NULL && strcmp(k->cursor, "0") == 0) {
+        k->is_scanned = !k->scan_found;
+        k->scan_found = false;
+    }
 }
 
-/* Whether SSCAN was sent. A set of which each member has a current record is not scanned. */
+/* Whether SSCAN was sent. */
 static bool keys_scan(struct keys *k)
 {
     const struct cache_parts *parts = k->parts;
     int64_t size = stream_key_count(parts->stream);
     if (size > KEYS_SCANNED_MAX)
         keys_report_untracked(k, "it has too many keys");
-    if (size > KEYS_SCANNED_MAX || size <= (int64_t)k->current_count)
+    if (size > KEYS_SCANNED_MAX || size <= 0 || k->is_scanned)
         return false;
     const struct buf *command = commands_scan(parts->commands, k->cursor, KEYS_PORTION);
     return redis_session_send(parts->session, command, REDIS_SEND_STREAM_ONLY, keys_on_portion, k) == 0;
@@ -685,13 +689,18 @@ static void keys_run(struct keys *k)
 
 /* --- events --- */
 
-/* Requests at the head whose keys were settled meanwhile need no check, and no others without a connection.
+/*
+ * Requests at the head whose keys were settled meanwhile need no check, if a look-up uses these records; and
+ * without a connection none do.
  */
 static void keys_take_settled(struct keys *k, struct list *queue, struct list *ended)
 {
+    const struct stream *stream = k->parts->stream;
+    bool is_fresh = stream_freshness(stream, clock_boot_ms()) == FRESHNESS_FRESH;
     while (!list_empty(queue)) {
         struct cache_request *request = keys_request_of(queue->next);
-        if (k->parts->stream->connected && !keys_is_current(k, keys_find(k, &request->query.key)))
+        bool is_settled = is_fresh && keys_is_current(k, keys_find(k, &request->query.key));
+        if (stream->connected && !is_settled)
             return;
         list_remove(&request->checking);
         list_append(ended, &request->checking);
@@ -723,8 +732,9 @@ void keys_wait(struct keys *k, struct cache_request *request)
 void keys_invalidate(struct keys *k)
 {
     k->epoch++;
-    k->current_count = 0;
     k->differences = 0;
+    k->is_scanned = false;
+    k->scan_found = true;
     k->refresh_due = true;
     keys_run(k);
 }

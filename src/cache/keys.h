@@ -57,7 +57,7 @@ enum {
     KEYS_ABSENT_MAX = 1024,
     KEYS_SCANNED_MAX = 100000,
     KEYS_RECENT = 24,
-    KEYS_WALKED = 16,
+    KEYS_WALKED = 8,
     KEYS_CHECKED = 64,
     KEYS_CHECKS = 9,
     KEYS_PORTION = 24,
@@ -87,7 +87,6 @@ struct keys {
     struct key_records absent; /* digests that are none */
     uint64_t seed;
     uint64_t epoch;       /* grows with each change of the set or of the infos, from 1 */
-    size_t current_count; /* current records of keys */
     uint32_t second;      /* counts heartbeats: the order of use changes once in each */
     unsigned differences; /* seconds since Redis has contradicted a current record, and 1; 0: it has not */
 
@@ -96,12 +95,14 @@ struct keys {
     unsigned in_flight;
 
     /* What the worker checks for itself. */
-    bool is_refreshing;               /* its own check is in flight, or SSCAN */
-    bool audit_due;                   /* there was a heartbeat */
-    bool refresh_due;                 /* the keys have changed */
-    uint64_t refresh_ms;              /* monotonic; changes cause no check before */
-    size_t walk;                      /* cursor of the table */
-    int64_t next_expiry;              /* the earliest that was found since the beginning of the table */
+    bool is_refreshing;  /* its own check is in flight, or SSCAN */
+    bool audit_due;      /* there was a heartbeat */
+    bool refresh_due;    /* the keys have changed */
+    uint64_t refresh_ms; /* monotonic; changes cause no check before */
+    size_t walk;         /* cursor of the table */
+    int64_t next_expiry; /* the earliest that was found since the beginning of the table */
+    bool is_scanned;     /* a whole scan has found no member without a current record, */
+    bool scan_found;     /* or the present one has found some, or began before the keys have changed */
     char cursor[KEYS_CURSOR_MAX + 1]; /* of the next SSCAN */
     struct log_reasons reasons;       /* why the set is not scanned, or what is checked is not kept */
 };

@@ -57,8 +57,8 @@ static void stream_apply_flush(struct stream *s)
 
 void stream_suspend(struct stream *s)
 {
-    s->suspended = true;
-    s->coherent = s->flush_pending = false;
+    s->mode = STREAM_UNCACHED;
+    s->flush_pending = false;
     metric_set(&s->parts->metrics->cache_suspended, 1);
     stream_drop_all(s);
 }
@@ -114,7 +114,7 @@ static void stream_key_changed(struct stream *s, struct span key)
  */
 void stream_invalidate(struct stream *s, const struct redis_reply *key)
 {
-    if (s->suspended)
+    if (s->mode != STREAM_TRACKED)
         return;
     if (key->type == REPLY_STRING)
         stream_key_changed(s, reply_text(key));
@@ -129,18 +129,16 @@ void stream_connected(struct stream *s, uint64_t pong_ms, bool tracking, bool ab
     struct cache_metrics *metrics = s->parts->metrics;
     assert(!s->connected);
     s->connected = true;
-    s->tracking = tracking;
+    bool is_cached = s->options->cache_size > 0 && (tracking || s->options->ttl_ms > 0);
+    s->mode = !is_cached ? STREAM_UNCACHED : tracking ? STREAM_TRACKED : STREAM_TTL;
     s->absences_untracked = absences_untracked;
-    s->by_ttl = s->options->cache_size > 0 && !tracking && s->options->ttl_ms > 0;
-    s->suspended = s->missing = false;
-    s->flush_pending = false;
+    s->missing = s->flush_pending = false;
     s->pong_ms = pong_ms;
     s->drained_until_ms = 0;
     s->present_ms = clock_boot_ms(); /* no entry is older */
-    s->coherent = stream_may_store(s);
     metric_set(&metrics->cache_suspended, 0);
     metric_set(&metrics->cache_untracked, s->options->cache_size > 0 && !tracking);
-    metric_set(&metrics->cache_by_ttl, s->by_ttl);
+    metric_set(&metrics->cache_by_ttl, s->mode == STREAM_TTL);
     metric_set(&metrics->catalogue_missing, 0);
     metric_set(&metrics->api_keys_missing, 0);
     stream_drop_all(s);
@@ -154,12 +152,12 @@ void stream_connected(struct stream *s, uint64_t pong_ms, bool tracking, bool ab
 void stream_lost(struct stream *s, uint64_t valid_until_ms)
 {
     assert(s->connected);
-    s->connected = s->tracking = false;
+    s->connected = false;
     s->lost_ms = MIN(clock_boot_ms(), MIN(s->pong_ms + STREAM_LEASE_MS, valid_until_ms));
     if (s->flush_pending)
         s->lost_ms = MIN(s->lost_ms, s->present_ms);
     if (valid_until_ms == 0)
-        s->coherent = s->by_ttl = false;
+        s->mode = STREAM_UNCACHED;
     if (s->missing)
         s->flush_pending = false;
     stream_apply_flush(s);

@@ -47,12 +47,13 @@ struct stream {
     struct buf index_key, api_keys_key, api_key_info_key;
     const struct cache_options *options;
 
-    bool connected;          /* a connection is in use */
-    bool tracking;           /* Redis has agreed to send invalidations on it */
+    bool connected; /* a connection is in use */
+    enum stream_mode {
+        STREAM_UNCACHED, /* nothing is cached: so set, not possible, or invalidations were lost */
+        STREAM_TTL,      /* entries live for the TTL, since Redis does not track */
+        STREAM_TRACKED   /* entries are kept coherent, or were until the connection was lost */
+    } mode;
     bool absences_untracked; /* Redis does not announce when an absent key comes to exist */
-    bool suspended;          /* invalidations were lost: nothing is cached on this connection */
-    bool coherent;           /* entries are kept coherent, or were until the connection was lost */
-    bool by_ttl;             /* entries live for the TTL, since Redis does not track */
     bool missing;            /* the last check found no catalogue; set until the next connection */
     uint64_t pong_ms;        /* when the last answered PING was sent */
     /*
@@ -115,7 +116,7 @@ void stream_checked(struct stream *s, bool present, bool missing, uint64_t began
 /* True when replies may be cached: invalidations come on this connection. */
 static inline bool stream_may_store(const struct stream *s)
 {
-    return s->options->cache_size > 0 && s->tracking && !s->suspended && !s->flush_pending;
+    return s->connected && s->mode == STREAM_TRACKED && !s->flush_pending;
 }
 
 /*
@@ -125,7 +126,7 @@ static inline bool stream_may_store(const struct stream *s)
 static inline struct lifetime stream_lifetime(const struct stream *s, const struct redis_reply *reply,
                                               uint64_t sent_ms)
 {
-    if (s->by_ttl)
+    if (s->mode == STREAM_TTL)
         return (struct lifetime){sent_ms + s->options->ttl_ms};
     bool untracked =
         !stream_may_store(s) || (s->absences_untracked && reply != NULL && reply_is_absent(reply));
@@ -172,9 +173,9 @@ static inline int64_t stream_key_count(const struct stream *s)
 static inline enum freshness stream_freshness(const struct stream *s, uint64_t now_ms)
 {
     bool fresh = now_ms <= s->pong_ms + STREAM_LEASE_MS && !s->flush_pending;
-    if (!s->coherent && !s->by_ttl)
+    if (s->mode == STREAM_UNCACHED)
         return FRESHNESS_NONE;
-    if (s->connected && s->by_ttl)
+    if (s->connected && s->mode == STREAM_TTL)
         return FRESHNESS_TTL;
     if (s->connected)
         return fresh ? FRESHNESS_FRESH : FRESHNESS_NONE;

@@ -1,4 +1,4 @@
-/* Reads that show the permissions, then the check of the catalogue; see upstream.h. */
+/* Reads that show the permissions, and the check of the catalogue; see upstream.h. */
 #include "cache/upstream.h"
 
 #include "base/clock.h"
@@ -151,97 +151,54 @@ void upstream_check_catalogue(struct upstream *u)
 
 /* --- the check of permissions --- */
 
-/*
- * The check sends the commands of requests, with keys that do not exist. The only question is whether Redis
- * refuses them: an ACL denies them, or they were renamed. A WRONGTYPE is about the data. The commands are
- * read in the stream only, as Redis refuses them before it looks for keys.
- */
-enum permission {
-    PERMISSION_CARDS,
-    PERMISSION_LINKS,
-    PERMISSION_PAGES,
-    PERMISSION_INDEX_SIZE,
-    PERMISSION_API_KEYS,
-    PERMISSION_API_KEY_INFO,
-    PERMISSIONS
-};
+static void upstream_on_read(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    const struct upstream_read *read = arg;
+    char why[256];
+    bool is_refused =
+        reply != NULL && reply->type == REPLY_ERROR && !reply_is_error(reply, SPAN("WRONGTYPE "));
+    if (!is_refused || origin != REDIS_ORIGIN_STREAM)
+        return;
+    bool is_denied = reply_is_error(reply, SPAN("NOPERM "));
+    (void)snprintf(why, sizeof why, "%s%s: %s", is_denied ? UPSTREAM_NO_PERMISSION : UPSTREAM_REFUSED,
+                   read->what, reply->str);
+    redis_connection_fail(read->check->connection, why);
+}
 
-static const struct buf *upstream_compose_check(struct commands *c, enum permission permission)
+/* Returns whether the command was sent. */
+static bool upstream_send_read(struct upstream_check *check, int at, const char *what,
+                               const struct buf *command)
+{
+    unsigned how = REDIS_SEND_STREAM_ONLY | (check == &check->upstream->next ? REDIS_SEND_NEXT : 0);
+    check->reads[at] = (struct upstream_read){check, what};
+    return redis_session_send(check->upstream->parts->session, command, how, upstream_on_read,
+                              &check->reads[at]) == 0;
+}
+
+static const struct buf *upstream_of_no_key(struct commands *c, const struct buf *begun)
 {
     struct key_word none;
-    const struct buf *command = NULL;
-    switch (permission) {
-    case PERMISSION_CARDS:
-        return commands_channel(c, 0, CHANNEL_CARD);
-    case PERMISSION_LINKS:
-        return commands_link(c, SPAN("x"));
-    case PERMISSION_PAGES: /* a page far beyond the last one */
-        return commands_page(c, INT32_MAX);
-    case PERMISSION_INDEX_SIZE:
-        return commands_index_size(c);
-    case PERMISSION_API_KEYS:
-        command = commands_begin_members(c, 1);
-        break;
-    default:
-        command = commands_begin_infos(c, 1);
-        break;
-    }
     commands_key_word(&(struct digest){0}, &none);
     commands_add_key(c, &none);
-    return command;
+    return begun;
 }
 
-static void upstream_fail_refused(const struct upstream_check *check, enum permission permission,
-                                  const struct redis_reply *error)
+/*
+ * Sends the commands of requests, with keys that do not exist. The only question is whether Redis refuses
+ * them: an ACL denies them, or they were renamed. A WRONGTYPE is about the data. The commands are read in the
+ * stream only, as Redis refuses them before it looks for keys. Returns whether they were sent.
+ */
+static bool upstream_check_permissions(struct upstream_check *check)
 {
-    static const char *const what[PERMISSIONS] = {
-        [PERMISSION_CARDS] = "channels",
-        [PERMISSION_LINKS] = "links",
-        [PERMISSION_PAGES] = "pages",
-        [PERMISSION_INDEX_SIZE] = "the size of the index",
-        [PERMISSION_API_KEYS] = "the API keys",
-        [PERMISSION_API_KEY_INFO] = "the names and expiries of API keys",
-    };
-    char why[256];
-    bool is_denied = reply_is_error(error, SPAN("NOPERM "));
-    (void)snprintf(why, sizeof why, "%s%s: %s", is_denied ? UPSTREAM_NO_PERMISSION : UPSTREAM_REFUSED,
-                   what[permission], error->str);
-    redis_connection_fail(check->connection, why);
-}
-
-static void upstream_on_permission_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
-{
-    struct upstream_check *check = arg;
-    enum permission permission = (enum permission)check->replied++;
-    assert(check->replied <= check->sent);
-    if (reply == NULL)
-        return;
-    bool is_refused = reply->type == REPLY_ERROR && !reply_is_error(reply, SPAN("WRONGTYPE "));
-    if (is_refused && origin == REDIS_ORIGIN_STREAM)
-        upstream_fail_refused(check, permission, reply);
-    else if (check->replied == PERMISSIONS)
-        upstream_begin_catalogue_check(check);
-}
-
-static int upstream_send_permission_check(struct upstream_check *check, enum permission permission)
-{
-    const struct buf *command = upstream_compose_check(check->upstream->parts->commands, permission);
-    unsigned how = REDIS_SEND_STREAM_ONLY | (check == &check->upstream->next ? REDIS_SEND_NEXT : 0);
-    int err = redis_session_send(check->upstream->parts->session, command, how, upstream_on_permission_reply,
-                                 check);
-    check->sent += err == 0;
-    return err;
-}
-
-static void upstream_check_permissions(struct upstream_check *check)
-{
-    int err = 0;
-    assert(check->replied == check->sent);
-    check->replied = check->sent = 0;
-    for (int permission = 0; err == 0 && permission < PERMISSIONS; permission++)
-        err = upstream_send_permission_check(check, (enum permission)permission);
-    if (err != 0)
-        redis_connection_fail(check->connection, "out of memory");
+    struct commands *c = check->upstream->parts->commands;
+    return upstream_send_read(check, 0, "channels", commands_channel(c, 0, CHANNEL_CARD)) &&
+           upstream_send_read(check, 1, "links", commands_link(c, SPAN("x"))) &&
+           upstream_send_read(check, 2, "pages", commands_page(c, INT32_MAX)) && /* far beyond the last */
+           upstream_send_read(check, 3, "the size of the index", commands_index_size(c)) &&
+           upstream_send_read(check, 4, "the API keys",
+                              upstream_of_no_key(c, commands_begin_members(c, 1))) &&
+           upstream_send_read(check, 5, "the names and expiries of API keys",
+                              upstream_of_no_key(c, commands_begin_infos(c, 1)));
 }
 
 /* --- the eviction policy --- */
@@ -286,8 +243,8 @@ void upstream_check(struct upstream *u, struct redis_connection *connection)
     struct upstream_check *check =
         connection == redis_session_connection(u->parts->session) ? &u->current : &u->next;
     check->connection = connection;
-    if (check == &u->current && u->was_ready)
+    if ((check == &u->current && u->was_ready) || upstream_check_permissions(check))
         upstream_begin_catalogue_check(check);
     else
-        upstream_check_permissions(check);
+        redis_connection_fail(connection, "out of memory");
 }

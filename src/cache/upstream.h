@@ -52,11 +52,14 @@ struct probe {
     enum catalogue_state state; /* at its end */
 };
 
-/* The checks on one connection. */
+/* The checks on one connection. All their commands are sent in one write. */
 struct upstream_check {
     struct upstream *upstream;
     struct redis_connection *connection;
-    int sent, replied;  /* commands about permissions; equal unless the check is in flight */
+    struct upstream_read { /* a command that the user must be permitted */
+        const struct upstream_check *check;
+        const char *what; /* it reads */
+    } reads[6];
     struct probe probe; /* the check of the catalogue */
     uint64_t began_ms;  /* when that last began, by the boot clock */
 };

@@ -866,22 +866,13 @@ static bool is_member(const struct redis *r, int key)
     return key > OTHER_KEYS && key < OTHER_KEYS + r->other_keys && !r->catalogue.lost;
 }
 
-/* Each member is known to be valid: there is nothing to look for. */
-static bool keys_are_held(void)
-{
-    bool held = server->other_keys <= OTHERS;
-    for (int i = 0; i < COPIED_KEYS && held; i++)
-        held = keys[i].read || !is_member(server, key_number(i));
-    return held;
-}
-
 /* Three heartbeats after a change the set of keys is scanned again. A portion that failed has a long pause.
  */
 static void judge_scanning(const struct wire *w, const struct sent *s)
 {
     uint64_t since_ns = keys_ns > connected_ns ? keys_ns : connected_ns;
     bool may_fail = scenario_has(FAULT_error) || scenario_has(FAULT_memory) || scenario_has(FAULT_broken);
-    if (scanned_ns > since_ns || may_fail || server->other_keys >= SET_MAX || keys_are_held())
+    if (scanned_ns > since_ns || may_fail || server->other_keys >= SET_MAX)
         return;
     if (is_ordinary() && is_settled(keys_ns) && has_keys())
         reject("keys that nobody uses are not looked for", w, s);
