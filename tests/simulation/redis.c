@@ -501,11 +501,11 @@ static void execute(struct redis *r, struct redis_client *c, const struct comman
     evict_key(r);
     bound_table(r);
     c->caching_no = false;
-    c->reads |= k->reads && !c->asking;
     const char *refusal = state_error(r, k) != NULL        ? state_error(r, k)
                           : is_refused(r, k)               ? r->faults.error
                           : r->cluster != NULL && k->reads ? r->cluster->refuses(r, c, name)
                                                            : NULL;
+    bool is_referred = c->asking; /* by an ASKING that was executed */
     c->asking = false;
     if (refusal != NULL) {
         TRACE(r->name, "%u: %s", c->number, refusal);
@@ -513,6 +513,7 @@ static void execute(struct redis *r, struct redis_client *c, const struct comman
         costs_executed(c, false);
         return;
     }
+    c->reads |= k->reads && !is_referred;
     if (name < 0 || name > OBJECT_INDEX || !put_broken(c, value_of(r, name)))
         k->execute(r, c, m);
     costs_executed(c, name < 0 || name >= OBJECT_KEY || value_of(r, name) > 0);
