@@ -81,9 +81,8 @@ struct http_connection {
     struct list deadline_link; /* in that of its kind, or in no list */
     enum http_deadline deadline;
     uint64_t deadline_ms;
-    uint64_t retire_ms;    /* from then on the next response is the last; the loop's clock */
-    struct ip client;      /* the other end, or the client in a PROXY protocol header */
-    struct http_head head; /* of the current request, or the last one */
+    uint64_t retire_ms; /* from then on the next response is the last; the loop's clock */
+    struct ip client;   /* the other end, or the client in a PROXY protocol header */
 
     /* Input that is kept until a response or a write is complete, until the connection's turn in the run
      * queue, or until the rest of a PROXY protocol header arrives. */
@@ -134,7 +133,7 @@ static struct http_connection *http_connection_of_exchange(struct http_exchange 
 
 const struct http_request *http_exchange_request(struct http_exchange *x)
 {
-    return &http_connection_of_exchange(x)->head.request;
+    return &x->parser.request;
 }
 
 struct ip http_exchange_client(struct http_exchange *x)
@@ -142,7 +141,7 @@ struct ip http_exchange_client(struct http_exchange *x)
     const struct http_connection *c = http_connection_of_exchange(x);
     if (c->conns->options.trusted_proxies == NULL)
         return c->client;
-    return http_forwarded_client(c->head.request.field[HTTP_FIELD_FORWARDED_FOR], &c->client,
+    return http_forwarded_client(c->exchange.parser.request.field[HTTP_FIELD_FORWARDED_FOR], &c->client,
                                  c->conns->options.trusted_proxies);
 }
 
@@ -233,9 +232,7 @@ static void http_connection_on_closed(uv_handle_t *handle)
     conns->rejections -= c->over_limit;
     metric_sub(&conns->options.metrics->connections_open, 1);
     http_connection_drop(&c->pending_input);
-    http_parser_end(&c->exchange.parser);
     http_parser_fini(&c->exchange.parser);
-    http_head_fini(&c->head);
     free(c);
     wait_group_done(&conns->clients);
     wait_group_done(&conns->handles); /* which may free the server */
@@ -279,7 +276,7 @@ static void http_connection_set_polled(struct http_connection *c, bool on)
 bool http_exchange_has_room(struct http_exchange *x, const struct http_response *r)
 {
     const struct http_connection *c = http_connection_of_exchange(x);
-    return c->head.request.method == METHOD_HEAD ||
+    return c->exchange.parser.request.method == METHOD_HEAD ||
            http_output_has_room(&c->conns->output, r->body, c->conns->options.limits.unsent_max);
 }
 
@@ -478,7 +475,7 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
 {
     struct http_connection *c = http_connection_of_exchange(x);
     struct http_connections *conns = c->conns;
-    const struct http_request *request = &c->head.request;
+    const struct http_request *request = &c->exchange.parser.request;
     bool later = c->state == WAITING;
     assert(!later || conns->output.count == 0); /* it contains nothing of another connection */
     bool close = !request->keep_alive || conns->announcing_close;
@@ -491,7 +488,6 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->status == 204;
     http_output_add(&conns->output, bodiless ? NULL : r->body);
     http_parser_end(&x->parser);
-    http_parser_init(&x->parser, &conns->parser_config, &c->head);
     if (c->writing == 0) /* otherwise it is the write deadline of earlier responses */
         http_connection_clear_deadline(c);
     http_connection_enter(c, close ? ENDING : IDLE);
@@ -690,7 +686,7 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
     c->retire_ms = max_age_ms == 0 ? UINT64_MAX
                                    : uv_now(conns->loop) + http_connection_age_ms(max_age_ms, &conns->random);
     c->deadline = HTTP_NO_DEADLINE;
-    http_parser_init(&c->exchange.parser, &conns->parser_config, &c->head);
+    c->exchange.parser.config = &conns->parser_config;
     list_init(&c->deadline_link);
     list_init(&c->run_link);
     list_append(&conns->open, &c->link);

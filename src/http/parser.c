@@ -137,7 +137,7 @@ static size_t http_parser_decode_path(struct span path, char *out)
 static bool http_parser_split_target(struct http_parser *p)
 {
     static const struct span root = {"/", 1};
-    struct http_request *r = &p->head->request;
+    struct http_request *r = &p->request;
     struct span all = buf_span(&p->target);
     bool escaped = false;
     if (all.len == 0 || !http_parser_is_target(all, &escaped))
@@ -235,17 +235,12 @@ void http_parser_erase(struct buf *b)
     buf_recycle(b, HTTP_HEAD_KEPT_MAX);
 }
 
-static void http_head_clear(struct http_head *h)
+/* A request begins that is not recognised, or is rejected before. */
+static void http_parser_clear(struct http_parser *p)
 {
-    http_parser_erase(&h->bytes);
-    h->is_section = false;
-    h->request = (struct http_request){.method = METHOD_OTHER};
-}
-
-void http_head_fini(struct http_head *h)
-{
-    http_parser_erase(&h->bytes);
-    buf_fini(&h->bytes);
+    http_parser_erase(&p->head);
+    p->is_section = false;
+    p->request = (struct http_request){.method = METHOD_OTHER};
 }
 
 /* Appends, and erases the memory that is given back for it. */
@@ -302,13 +297,13 @@ static void http_parser_join_list(struct http_parser *p, struct span lines, int 
         buf_append_str(&p->lists, p->lists.len > start ? ", " : "");
         buf_append_span(&p->lists, value);
     }
-    p->head->request.field[field] = span_trim(span_skip(buf_span(&p->lists), start));
+    p->request.field[field] = span_trim(span_skip(buf_span(&p->lists), start));
 }
 
 /* Sets the fields of the request. Returns the status of a rejection, or 0. */
 static int http_parser_set_fields(struct http_parser *p)
 {
-    struct span lines = buf_span(&p->head->bytes);
+    struct span lines = buf_span(&p->head);
     struct span value;
     unsigned lists = 0; /* a bit for each that was sent in several fields */
     int status = 0;
@@ -316,7 +311,7 @@ static int http_parser_set_fields(struct http_parser *p)
         (void)http_parser_next_line(&lines); /* the request line */
     struct span rest = lines;
     for (int field; (field = http_parser_next_field(&rest, &value)) >= 0;) {
-        struct span *known = &p->head->request.field[field];
+        struct span *known = &p->request.field[field];
         enum repeat repeat = FIELDS[field].repeat;
         if (known->data == NULL)
             *known = value;
@@ -326,7 +321,7 @@ static int http_parser_set_fields(struct http_parser *p)
             status = 400;
     }
     /* all lists together are shorter than the head, so that the buffer does not move any more */
-    if (lists != 0 && buf_reserve(&p->lists, p->head->bytes.len) != 0)
+    if (lists != 0 && buf_reserve(&p->lists, p->head.len) != 0)
         return 500;
     for (; lists != 0; lists &= lists - 1)
         http_parser_join_list(p, lines, __builtin_ctz(lists));
@@ -336,10 +331,10 @@ static int http_parser_set_fields(struct http_parser *p)
 void http_parser_end_rejected(struct http_parser *p)
 {
     if (p->phase == HTTP_PARSE_NOTHING)
-        http_head_clear(p->head);
+        http_parser_clear(p);
     else if (p->phase == HTTP_PARSE_FIELDS) /* afterwards they are set */
         (void)http_parser_set_fields(p);
-    p->head->request.keep_alive = false;
+    p->request.keep_alive = false;
 }
 
 /* --- the end of the head --- */
@@ -356,7 +351,7 @@ static int http_parser_validate_transfer_encoding(const struct http_parser *p, s
 
 static bool http_parser_has_valid_host(const struct http_parser *p)
 {
-    struct span host = p->head->request.field[HTTP_FIELD_HOST];
+    struct span host = p->request.field[HTTP_FIELD_HOST];
     if (host.data == NULL)
         return p->llhttp.http_minor == 0;
     return host.len == 0 ? p->config->accepts_empty_host : http_parser_is_host(host);
@@ -368,7 +363,7 @@ static int http_parser_validate_head(const struct http_parser *p)
     const llhttp_t *l = &p->llhttp;
     if (!http_parser_has_valid_host(p))
         return 400;
-    struct span coding = p->head->request.field[HTTP_FIELD_TRANSFER_ENCODING];
+    struct span coding = p->request.field[HTTP_FIELD_TRANSFER_ENCODING];
     int status =
         coding.data == NULL ? 0 : http_parser_validate_transfer_encoding(p, coding); /* an empty one too */
     if (status != 0)
@@ -386,7 +381,7 @@ static bool http_parser_wants_keep_alive(const llhttp_t *l)
 /* The target in a request line that llhttp has accepted, and what follows it there. */
 static struct span http_parser_find_target(const struct http_parser *p, struct span *version)
 {
-    *version = buf_span(&p->head->bytes);
+    *version = buf_span(&p->head);
     (void)span_cut(version, ' ');
     *version = span_trim(*version);
     return span_cut(version, ' ');
@@ -404,7 +399,7 @@ static bool http_parser_is_rtsp(const struct http_parser *p)
 static int http_parser_end_head(struct http_parser *p)
 {
     const llhttp_t *l = &p->llhttp;
-    struct http_request *r = &p->head->request;
+    struct http_request *r = &p->request;
     r->minor_version = l->http_minor;
     r->keep_alive = http_parser_wants_keep_alive(l);
     int status = http_parser_set_fields(p);
@@ -421,8 +416,7 @@ static int http_parser_end_head(struct http_parser *p)
         return 400;
     if ((l->flags & F_CHUNKED) == 0 && l->content_length == 0) {
         http_parser_enter(p, HTTP_PARSE_COMPLETE);
-        p->head->is_section =
-            p->line_len > 0 && p->lists.len == 0 && p->head->bytes.cap <= HTTP_HEAD_KEPT_MAX;
+        p->is_section = p->line_len > 0 && p->lists.len == 0 && p->head.cap <= HTTP_HEAD_KEPT_MAX;
     }
     return 0;
 }
@@ -447,8 +441,8 @@ static size_t http_parser_usual_line(struct span bytes)
  */
 static bool http_parser_recognises(const struct http_parser *p, struct span bytes)
 {
-    struct span kept = buf_span(&p->head->bytes);
-    if (!p->head->is_section || bytes.len < kept.len || p->line_len + kept.len > p->config->head_max)
+    struct span kept = buf_span(&p->head);
+    if (!p->is_section || bytes.len < kept.len || p->line_len + kept.len > p->config->head_max)
         return false;
     bytes.len = kept.len;
     return secret_equal(bytes, kept);
@@ -481,26 +475,23 @@ void http_parser_config_init(struct http_parser_config *config)
     config->behind_usual_line = p.llhttp;
 }
 
-void http_parser_init(struct http_parser *p, const struct http_parser_config *config, struct http_head *head)
+void http_parser_end(struct http_parser *p)
 {
-    p->config = config;
-    p->head = head;
+    http_parser_erase(&p->target);
+    http_parser_erase(&p->lists);
+    if (!p->is_section)
+        http_parser_erase(&p->head);
     p->phase = HTTP_PARSE_NOTHING;
     p->half_crlf = false;
     p->line_len = p->body_len = p->tail_len = 0;
     p->status = 0;
 }
 
-void http_parser_end(struct http_parser *p)
-{
-    http_parser_erase(&p->target);
-    http_parser_erase(&p->lists);
-    if (!p->head->is_section)
-        http_parser_erase(&p->head->bytes);
-}
-
 void http_parser_fini(struct http_parser *p)
 {
+    p->is_section = false;
+    http_parser_end(p);
+    buf_fini(&p->head);
     buf_fini(&p->target);
     buf_fini(&p->lists);
 }
@@ -512,9 +503,9 @@ static int http_parser_status_of_error(struct http_parser *p, llhttp_errno_t err
     if (p->status != 0)
         return p->status;
     if (err == HPE_INVALID_METHOD) {
-        if (!ascii_is_tchar(at) && (p->head->bytes.len == 0 || at != ' '))
+        if (!ascii_is_tchar(at) && (p->head.len == 0 || at != ' '))
             return 400;
-        p->head->request.method = METHOD_OTHER; /* llhttp has reported HEAD for HEADX */
+        p->request.method = METHOD_OTHER; /* llhttp has reported HEAD for HEADX */
         return 501;
     }
     if (err == HPE_INVALID_CONSTANT &&
@@ -548,12 +539,11 @@ static bool http_parser_framing_too_large(const struct http_parser *p)
 /* Feeds llhttp once. *used grows by what it has taken. Returns the status of a rejection, or 0. */
 static int http_parser_execute(struct http_parser *p, struct span rest, size_t *used)
 {
-    struct buf *head = &p->head->bytes;
     enum http_parse_phase before = p->phase;
     bool in_head = !http_parser_has_head(p);
     struct span part = rest;
     if (in_head) {
-        size_t left = p->config->head_max - p->line_len - head->len;
+        size_t left = p->config->head_max - p->line_len - p->head.len;
         if (left == 0)
             return p->phase < HTTP_PARSE_FIELDS ? 414 : 431;
         part = http_parser_next_part(p, rest, left);
@@ -562,8 +552,8 @@ static int http_parser_execute(struct http_parser *p, struct span rest, size_t *
     size_t taken = err == HPE_OK ? part.len : (size_t)(llhttp_get_error_pos(&p->llhttp) - part.data);
     *used += taken;
     if (in_head) {
-        p->head->request.method = http_parser_method_of(&p->llhttp);
-        if (http_parser_append(head, (struct span){rest.data, taken}) != 0)
+        p->request.method = http_parser_method_of(&p->llhttp);
+        if (http_parser_append(&p->head, (struct span){rest.data, taken}) != 0)
             return 500;
         if (before == HTTP_PARSE_LINE && p->phase > before && http_parser_is_rtsp(p))
             return 400;
@@ -594,14 +584,14 @@ static size_t http_parser_begin_behind_line(struct http_parser *p, struct span b
     target.len = p->line_len - USUAL_METHOD.len - USUAL_VERSION.len;
     bool known = http_parser_recognises(p, span_skip(bytes, p->line_len));
     if (!known)
-        http_head_clear(p->head);
+        http_parser_clear(p);
     if (http_parser_append(&p->target, target) != 0)
         p->status = 500;
     else if (known && !http_parser_split_target(p))
         p->status = 400;
     http_parser_enter(p, known ? HTTP_PARSE_COMPLETE : HTTP_PARSE_FIELDS);
     if (known)
-        return p->line_len + p->head->bytes.len;
+        return p->line_len + p->head.len;
     p->llhttp = p->config->behind_usual_line;
     p->llhttp.data = p;
     return p->line_len;
@@ -618,7 +608,7 @@ static size_t http_parser_begin(struct http_parser *p, struct span bytes)
     if (p->line_len > 0 && p->line_len <= p->config->head_max)
         return http_parser_begin_behind_line(p, bytes);
     p->line_len = 0;
-    http_head_clear(p->head);
+    http_parser_clear(p);
     http_parser_begin_llhttp(p);
     return 0;
 }
@@ -639,7 +629,7 @@ bool http_parser_feed(struct http_parser *p, struct span bytes, size_t *used)
 
 bool http_parser_wants_continue(const struct http_parser *p)
 {
-    const struct http_request *r = &p->head->request;
+    const struct http_request *r = &p->request;
     return p->phase == HTTP_PARSE_CONTENT && p->tail_len == 0 && r->minor_version == 1 &&
            span_equal_nocase(r->field[HTTP_FIELD_EXPECT], SPAN("100-continue"));
 }

@@ -2,8 +2,8 @@
  * Parses bytes into requests: llhttp in strict mode, with additional limits and the checks that llhttp leaves
  * to its users. It has no sockets.
  *
- * One parser reads one request: http_parser_init, then http_parser_feed until the request is complete or
- * rejected. Input after the request is left for the next one.
+ * One parser reads the requests of a connection. It is zeroed at first, but for `config`. http_parser_feed is
+ * called until a request is complete or rejected, and http_parser_end when it is answered.
  */
 #ifndef HTTP_PARSER_H
 #define HTTP_PARSER_H
@@ -26,19 +26,10 @@ struct http_parser_config {
 void http_parser_config_init(struct http_parser_config *config);
 
 /*
- * The last request of a connection. Most clients send the same header section with each request, and it is
- * not parsed again: the head is kept if it is short and nothing else belongs to the request.
+ * The memory of more bytes is not kept for the next request. Most clients send the same header section with
+ * each request, and it is not parsed again: the head is kept if nothing else belongs to the request.
  */
 enum { HTTP_HEAD_KEPT_MAX = 1024 };
-
-struct http_head {
-    struct buf bytes; /* without a request line of the usual form; erased when freed, as a key may be there */
-    bool is_section;  /* a header section of a request that was accepted: the next one may have it, too */
-    struct http_request request; /* its fields are in `bytes` */
-};
-
-/* Zero-initialised. */
-void http_head_fini(struct http_head *h);
 
 /* How far a request has been read; it only proceeds. */
 enum http_parse_phase {
@@ -51,22 +42,21 @@ enum http_parse_phase {
 
 struct http_parser {
     llhttp_t llhttp;                         /* of a request that is not recognised */
-    const struct http_parser_config *config; /* borrowed, as is the next */
-    struct http_head *head;
+    const struct http_parser_config *config; /* borrowed */
     enum http_parse_phase phase;
     int status;        /* why the request is rejected; 0: it is not */
     bool half_crlf;    /* the CR of an empty line before the request was read, and its LF was not */
     size_t line_len;   /* of a request line of the usual form; 0: it has another */
     size_t body_len;   /* content */
     size_t tail_len;   /* bytes after the head: content and its framing */
+    bool is_section;   /* `head` is a section of a request that was accepted: the next may have it, too */
+    struct buf head;   /* without a request line of the usual form */
     struct buf target; /* decoded in place; the request has its parts */
     struct buf lists;  /* those that were sent in several fields, joined */
+    struct http_request request;
 };
 
-/* `p` is zeroed before its first use. The request, head->request, is valid until http_parser_end. */
-void http_parser_init(struct http_parser *p, const struct http_parser_config *config, struct http_head *head);
-
-/* The request is not used any more: erases it, as far as it is not kept. */
+/* The request is not used any more: erases it, as far as it is not kept. The parser is as at first. */
 void http_parser_end(struct http_parser *p);
 
 void http_parser_fini(struct http_parser *p);

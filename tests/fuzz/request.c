@@ -258,21 +258,19 @@ struct owed {
 /* By the parser alone, which keeps no header section. */
 static void find_requests(struct span bytes, struct owed *owed)
 {
-    static struct http_parser parser;
-    static struct http_head head;
+    static struct http_parser parser = {.config = &parser_config};
     *owed = (struct owed){.count = 0};
     while (bytes.len > 0 && !owed->closes && owed->count < REQUESTS_MAX) {
         size_t used = 0;
-        head.is_section = false;
-        http_parser_init(&parser, &parser_config, &head);
+        parser.is_section = false;
         bool ended = http_parser_feed(&parser, bytes, &used);
         FUZZ_CHECK(used <= bytes.len);
         if (parser.status != 0)
             http_parser_end_rejected(&parser);
-        owed->request[owed->count].method = head.request.method;
+        owed->request[owed->count].method = parser.request.method;
         owed->request[owed->count].rejection = parser.status;
         owed->count += ended;
-        owed->closes = ended && !head.request.keep_alive;
+        owed->closes = ended && !parser.request.keep_alive;
         http_parser_end(&parser);
         if (!ended)
             break;

@@ -9,7 +9,7 @@ static const struct http_request *read_request(struct feed *f, const char *text)
     feed_every_way(f, &FEED_LIMITS, span_of(text));
     assert_int_equal(f->progress, HTTP_COMPLETE);
     assert_int_equal(f->used, strlen(text));
-    return &f->head.request;
+    return &f->parser.request;
 }
 
 TEST_CASE(field_names_ignore_case_and_values_are_trimmed)
@@ -62,8 +62,8 @@ TEST_CASE(a_rejected_request_has_the_fields_before_the_error)
         feed_every_way(&f, &FEED_LIMITS, span_of(rows[i].text));
         assert_int_equal(f.progress, HTTP_REJECTED);
         http_parser_end_rejected(&f.parser);
-        assert_span(f.head.request.field[HTTP_FIELD_ORIGIN], rows[i].origin);
-        assert_span(f.head.request.field[HTTP_FIELD_REQUEST_ID], rows[i].id);
+        assert_span(f.parser.request.field[HTTP_FIELD_ORIGIN], rows[i].origin);
+        assert_span(f.parser.request.field[HTTP_FIELD_REQUEST_ID], rows[i].id);
     }
 }
 
@@ -165,7 +165,7 @@ TEST_CASE(field_values_are_kept_once_in_any_order)
         buf_printf(&head, "\r\n%s\r\nIf-None-Match: \"\"", text);
     feed_whole(&f, &FEED_LIMITS, buf_span(&head));
     assert_int_equal(f.progress, HTTP_NEED_MORE);
-    assert_true(f.head.bytes.cap + f.parser.lists.cap <= 2 * FEED_LIMITS.head_max);
+    assert_true(f.parser.head.cap + f.parser.lists.cap <= 2 * FEED_LIMITS.head_max);
 }
 
 TEST_CASE(lists_are_joined_across_fields)
@@ -201,9 +201,9 @@ TEST_CASE(joining_lists_survives_a_growing_buffer)
         assert_int_equal(f.progress, HTTP_COMPLETE);
         buf_clear(&b);
         buf_printf(&b, "%s, %s", tag, tag);
-        assert_span(f.head.request.field[HTTP_FIELD_IF_NONE_MATCH], buf_c_str(&b));
-        assert_span(f.head.request.field[HTTP_FIELD_API_KEY], tag);
-        assert_span(f.head.request.field[HTTP_FIELD_ACCEPT_ENCODING], "a, b");
+        assert_span(f.parser.request.field[HTTP_FIELD_IF_NONE_MATCH], buf_c_str(&b));
+        assert_span(f.parser.request.field[HTTP_FIELD_API_KEY], tag);
+        assert_span(f.parser.request.field[HTTP_FIELD_ACCEPT_ENCODING], "a, b");
     }
     feed_fini(&f);
 }
@@ -228,7 +228,7 @@ TEST_CASE(a_forbidden_byte_of_a_target_is_found_at_every_position)
 {
     SCOPED_FEED(f);
     feed_whole(&f, &FEED_LIMITS, SPAN(GET "\r\n"));
-    assert_true(f.head.is_section);
+    assert_true(f.parser.is_section);
     for (int c = 0; c < 256; c++) {
         bool forbidden = c <= 0x20 || c == '#' || c >= 0x7F;
         for (size_t at = sizeof "GET /?" - 1; at < sizeof "GET /?a&b~c=defghijklmn" - 1; at++) {
