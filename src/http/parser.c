@@ -429,10 +429,11 @@ static const struct span USUAL_VERSION = {" HTTP/1.1\r\n", 11};
 /* The length of the request line if its form is that of almost all: GET, a path, HTTP/1.1. 0 for others. */
 static size_t http_parser_usual_line(struct span bytes)
 {
-    if (!span_starts_with(bytes, SPAN("GET /")))
+    struct span line = {bytes.data, span_find(bytes, '\n') + 1};
+    if (line.len > bytes.len || !span_starts_with(line, SPAN("GET /")))
         return 0;
-    size_t at = USUAL_METHOD.len + span_find(span_skip(bytes, USUAL_METHOD.len), ' ');
-    return span_starts_with(span_skip(bytes, at), USUAL_VERSION) ? at + USUAL_VERSION.len : 0;
+    size_t at = USUAL_METHOD.len + span_find(span_skip(line, USUAL_METHOD.len), ' ');
+    return span_equal(span_skip(line, at), USUAL_VERSION) ? line.len : 0;
 }
 
 /*
