@@ -412,7 +412,7 @@ static int http_parser_end_head(struct http_parser *p)
     struct span version;
     if (p->line_len == 0 && http_parser_append(&p->target, http_parser_find_target(p, &version)) != 0)
         return 500;
-    if (!http_parser_split_target(p))
+    if (p->line_len == 0 && !http_parser_split_target(p))
         return 400;
     if ((l->flags & F_CHUNKED) == 0 && l->content_length == 0) {
         http_parser_enter(p, HTTP_PARSE_COMPLETE);
@@ -578,7 +578,10 @@ static size_t http_parser_skip_crlf(struct http_parser *p, struct span bytes)
     return at;
 }
 
-/* Reads the request line of the usual form, and the header section if it is known. */
+/*
+ * Reads the request line of the usual form, and the header section if it is known. Returns how much was read;
+ * 0 if the target is not valid: llhttp says why, as if the line had come in pieces.
+ */
 static size_t http_parser_begin_behind_line(struct http_parser *p, struct span bytes)
 {
     struct span target = span_skip(bytes, USUAL_METHOD.len);
@@ -586,10 +589,8 @@ static size_t http_parser_begin_behind_line(struct http_parser *p, struct span b
     bool known = http_parser_recognises(p, span_skip(bytes, p->line_len));
     if (!known)
         http_parser_clear(p);
-    if (http_parser_append(&p->target, target) != 0)
-        p->status = 500;
-    else if (known && !http_parser_split_target(p))
-        p->status = 400;
+    if (http_parser_append(&p->target, target) != 0 || !http_parser_split_target(p))
+        return 0;
     http_parser_enter(p, known ? HTTP_PARSE_COMPLETE : HTTP_PARSE_FIELDS);
     if (known)
         return p->line_len + p->head.len;
@@ -606,9 +607,11 @@ static size_t http_parser_begin(struct http_parser *p, struct span bytes)
         return 0;
     }
     p->line_len = http_parser_usual_line(bytes);
-    if (p->line_len > 0 && p->line_len <= p->config->head_max)
-        return http_parser_begin_behind_line(p, bytes);
-    p->line_len = 0;
+    bool is_usual = p->line_len > 0 && p->line_len <= p->config->head_max;
+    size_t used = is_usual ? http_parser_begin_behind_line(p, bytes) : 0;
+    if (used > 0)
+        return used;
+    http_parser_end(p);
     http_parser_clear(p);
     http_parser_begin_llhttp(p);
     return 0;
