@@ -556,8 +556,10 @@ static int http_parser_execute(struct http_parser *p, struct span rest, size_t *
         p->request.method = http_parser_method_of(&p->llhttp);
         if (http_parser_append(&p->head, (struct span){rest.data, taken}) != 0)
             return 500;
-        if (before == HTTP_PARSE_LINE && p->phase > before && http_parser_is_rtsp(p))
+        if (before == HTTP_PARSE_LINE && p->phase > before && http_parser_is_rtsp(p)) {
+            http_parser_erase(&p->head); /* it is rejected by its first line */
             return 400;
+        }
     } else {
         p->tail_len += taken;
     }
