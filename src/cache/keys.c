@@ -384,7 +384,7 @@ static void key_check_on_members(void *arg, const struct redis_reply *reply, enu
 
 static void key_check_on_probed(struct probe *probe)
 {
-    key_check_proceed((struct key_check *)(void *)((char *)probe - offsetof(struct key_check, probe)));
+    key_check_proceed(LIST_ENTRY(probe, struct key_check, probe));
 }
 
 /* --- a check: its end --- */
@@ -428,13 +428,17 @@ static void key_check_keep(struct key_check *c)
 static bool key_check_is_certain(const struct key_check *c, const struct checked_key *key,
                                  struct cache_request *request)
 {
+    if (key_check_is_void(c)) {
+        request->lack = REQUEST_LACKS_NOTHING;
+        return false;
+    }
     enum request_lack lack = !key->is_member   ? REQUEST_LACKS_KEY
                              : key->lacks_info ? REQUEST_LACKS_INFO
                                                : REQUEST_LACKS_NOTHING;
     bool is_same = request->lack == lack;
-    request->lack = key_check_is_void(c) ? REQUEST_LACKS_NOTHING : lack;
-    if (key->is_member || key_check_is_void(c))
-        return !key_check_is_void(c) && (is_same || lack == REQUEST_LACKS_NOTHING);
+    request->lack = lack;
+    if (key->is_member)
+        return is_same || lack == REQUEST_LACKS_NOTHING;
     return stream_is_certain(c->keys->parts->stream, c->mark, is_same, !c->is_outside);
 }
 
