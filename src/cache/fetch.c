@@ -381,15 +381,18 @@ static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum
     fetch_proceed(f);
 }
 
-/*
- * Of the cached page all that is current is taken. It may be out of date where nothing may be stored. By TTL
- * a page is read whole.
+/* The cached page, or NULL. It may be out of date where nothing may be stored. By TTL a page is read whole.
  */
-static void fetch_set_members(struct fetch *f, const struct page_members *members)
+static const struct entry *fetch_cached_page(const struct fetch *f)
 {
     const struct cache_parts *parts = f->fetches->parts;
-    const struct entry *e = entries_peek(parts->entries, ENTRY_PAGE, f->query.number);
-    bool is_set = page_builder_set_members(f->page, members, stream_may_store(parts->stream) ? e : NULL) == 0;
+    return stream_may_store(parts->stream) ? entries_peek(parts->entries, ENTRY_PAGE, f->query.number) : NULL;
+}
+
+/* Of the cached page all that is current is taken. */
+static void fetch_set_members(struct fetch *f, const struct page_members *members, const struct entry *cached)
+{
+    bool is_set = page_builder_set_members(f->page, members, cached) == 0;
     fetch_raise(f, is_set ? FETCH_FOUND : FETCH_FAILED); /* a page always exists, if only an empty one */
 }
 
@@ -399,7 +402,7 @@ static void fetch_on_members(void *arg, const struct redis_reply *reply, enum re
     struct page_members members;
     if (fetch_accept_index(f, reply, origin)) {
         if (page_members_parse(&members, reply))
-            fetch_set_members(f, &members);
+            fetch_set_members(f, &members, fetch_cached_page(f));
         else
             fetch_raise(f, FETCH_FAILED);
     }
@@ -463,14 +466,14 @@ static void fetch_send_summaries(struct fetch *f)
 static bool fetch_take_list(struct fetch *f)
 {
     const struct cache_parts *parts = f->fetches->parts;
-    const struct entry *e = entries_peek(parts->entries, ENTRY_PAGE, f->query.number);
-    bool is_current = f->is_fresh && f->repeats == 0 && stream_may_store(parts->stream);
+    const struct entry *e = fetch_cached_page(f);
+    bool is_current = f->is_fresh && f->repeats == 0;
     struct page_members members;
     if (e == NULL || !is_current || !entries_has_list(parts->entries, entry_page(e)))
         return false;
     f->page->index_size = entries_index_size(parts->entries);
     page_members_copy(&members, entry_page(e));
-    fetch_set_members(f, &members);
+    fetch_set_members(f, &members, e);
     return true;
 }
 
