@@ -258,6 +258,14 @@ static int http_parser_append(struct buf *b, struct span bytes)
     return buf_error(b);
 }
 
+/* Returns the status of a rejection, or 0. */
+static int http_parser_set_target(struct http_parser *p, struct span target)
+{
+    if (http_parser_append(&p->target, target) != 0)
+        return 500;
+    return http_parser_split_target(p) ? 0 : 400;
+}
+
 /* Removes the first line of the head, and returns it without its CRLF. Absent if it is not complete: a
  * further byte must follow. Of a whole head that is the empty line. */
 static struct span http_parser_next_line(struct span *head)
@@ -407,13 +415,11 @@ static int http_parser_end_head(struct http_parser *p)
         return 505;
     if (status == 0)
         status = http_parser_validate_head(p);
+    struct span version;
+    if (status == 0 && p->line_len == 0)
+        status = http_parser_set_target(p, http_parser_find_target(p, &version));
     if (status != 0)
         return status;
-    struct span version;
-    if (p->line_len == 0 && http_parser_append(&p->target, http_parser_find_target(p, &version)) != 0)
-        return 500;
-    if (p->line_len == 0 && !http_parser_split_target(p))
-        return 400;
     if ((l->flags & F_CHUNKED) == 0 && l->content_length == 0) {
         http_parser_enter(p, HTTP_PARSE_COMPLETE);
         p->is_section = p->line_len > 0 && p->lists.len == 0 && p->head.cap <= HTTP_HEAD_KEPT_MAX;
@@ -591,7 +597,7 @@ static size_t http_parser_begin_behind_line(struct http_parser *p, struct span b
     bool known = http_parser_recognises(p, span_skip(bytes, p->line_len));
     if (!known)
         http_parser_clear(p);
-    if (http_parser_append(&p->target, target) != 0 || !http_parser_split_target(p))
+    if (http_parser_set_target(p, target) != 0)
         return 0;
     http_parser_enter(p, known ? HTTP_PARSE_COMPLETE : HTTP_PARSE_FIELDS);
     if (known)
