@@ -35,6 +35,8 @@ enum {
     /* After so many failures in a row, about five seconds, a name that is not found counts against its
        server. */
     FAILURES_OF_NAMES = 9,
+    /* What failovers in a row count for: a pause of up to 400 ms, which a request survives. */
+    FAILURES_OF_FAILOVERS = 4,
     /* The replicas that have failed, in turn, before the master stands in for the others. */
     REPLICAS_BEFORE_MASTER = 2,
     /* How long, in milliseconds, commands are held that the target of a migration cannot execute. */
@@ -481,15 +483,18 @@ static bool session_is_miss(const struct backend *b)
 }
 
 /*
- * An attempt has failed, or the connection is lost. In a failover the next server is connected to at once,
- * unless two servers keep referring to each other.
+ * An attempt has failed, or the connection is lost. In a failover the next server is connected to at once. If
+ * failovers follow each other there is a pause, since two servers may refer to each other: a short one.
  */
 static void session_fail(struct backend *b, const char *why)
 {
     struct redis_session *s = b->session;
     uint64_t now = clock_now_ms();
     bool at_once = b->is_failover && now - b->failover_ms >= REDIS_SESSION_BACKOFF_MAX_MS;
-    b->failures = at_once ? 0 : b->failures + 1;
+    if (at_once)
+        b->failures = 0;
+    else if (!b->is_failover || b->failures < FAILURES_OF_FAILOVERS)
+        b->failures++;
     if (b->is_failover) {
         session_log(b, LOG_INFO, "closing the redis connection for a failover", why);
         b->failover_ms = now;

@@ -1337,6 +1337,18 @@ static void run_nodes_that_refer_to_each_other(void)
                    connects_attempts() - before);
 }
 
+/* Pauses do not get longer than a request may take. */
+static void run_failovers_in_a_row(void)
+{
+    await_connected(1, 20000);
+    for (int n = 0; n < 10; n++) {
+        run_for_ms(200);
+        cluster_take_over(n % 2 == 0 ? 1 : 0);
+        run_for_ms(300);
+        await_connected(1, 700);
+    }
+}
+
 /* No request fails, and it counts as no failover, but where the process has not heard of the replicas yet. */
 static void run_slot_that_migrates(void)
 {
@@ -1418,6 +1430,7 @@ static const struct simulated_case cases[] = {
     {"unnamed-successor", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_successor},
     {"nodes-that-refer-to-each-other", &topology_cluster, 1, true, cluster_stay,
      run_nodes_that_refer_to_each_other},
+    {"failovers-in-a-row", &topology_cluster, 1, true, cluster_stay, run_failovers_in_a_row},
     {"slot-that-migrates", &topology_cluster, 1, true, cluster_rest, run_slot_that_migrates},
 };
 
