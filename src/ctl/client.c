@@ -28,18 +28,21 @@ int client_fail(struct client *c, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int err = redis_client_fail(c->redis, format, args);
+    if (!c->failed)
+        buf_set_message(&c->error, format, args);
     va_end(args);
-    return err;
+    c->failed = true;
+    return -EIO;
 }
 
 int client_explain(struct client *c, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int err = redis_client_explain(c->redis, format, args);
+    buf_set_message(&c->error, format, args);
     va_end(args);
-    return err;
+    c->failed = true;
+    return -EIO;
 }
 
 int client_fail_type(struct client *c, struct span key, const char *type)
@@ -72,10 +75,20 @@ void client_send(struct client *c, size_t count, const struct span *words)
 {
     if (buf_error(&c->key) != 0)
         (void)client_fail_memory(c);
-    redis_client_send(c->redis, count, words);
+    if (!c->failed)
+        redis_client_send(c->redis, count, words);
 }
 
 static const struct redis_reply NIL = {.type = REPLY_NIL};
+
+const struct redis_reply *client_receive_any(struct client *c)
+{
+    const struct redis_reply *reply = c->failed ? NULL : redis_client_receive(c->redis, c->reply_ms);
+    if (reply != NULL)
+        return reply;
+    (void)client_fail(c, "%s", redis_client_error(c->redis));
+    return &NIL;
+}
 
 static const struct redis_reply *client_find_error(const struct redis_reply *reply)
 {
@@ -100,13 +113,13 @@ static const struct redis_reply *client_refuse_error(struct client *c, const str
 
 const struct redis_reply *client_receive_or_wrongtype(struct client *c)
 {
-    const struct redis_reply *reply = redis_client_receive(c->redis);
+    const struct redis_reply *reply = client_receive_any(c);
     return reply_is_wrongtype(reply) ? reply : client_refuse_error(c, reply);
 }
 
 const struct redis_reply *client_receive(struct client *c)
 {
-    return client_refuse_error(c, redis_client_receive(c->redis));
+    return client_refuse_error(c, client_receive_any(c));
 }
 
 const struct redis_reply *client_receive_of(struct client *c, struct span key, const char *type)
@@ -172,10 +185,19 @@ static void client_read_settings_again(struct client *c)
     buf_fini(&error);
 }
 
+static int client_connect(struct client *c, int limit_ms)
+{
+    c->failed = false;
+    c->reply_ms = limit_ms;
+    if (redis_client_connect(c->redis, limit_ms) == 0)
+        return 0;
+    return client_fail(c, "%s", redis_client_error(c->redis));
+}
+
 int client_reopen(struct client *c)
 {
     client_read_settings_again(c);
-    return redis_client_connect(c->redis, REOPEN_MS);
+    return client_connect(c, REOPEN_MS);
 }
 
 static int client_name_keys(struct client *c)
@@ -227,7 +249,7 @@ static int client_try_read(struct client *c, enum client_subject subject)
         CLIENT_SEND(c, SPAN("ZCARD"), c->index);
     else
         CLIENT_SEND(c, SPAN("TYPE"), c->api_keys);
-    const struct redis_reply *reply = redis_client_receive(c->redis);
+    const struct redis_reply *reply = client_receive_any(c);
     if (reply->type == REPLY_ERROR && redis_server_is_unavailable(span_of(reply->str)))
         return client_fail(c, "Redis refused: %s", reply->str);
     return client_status(c);
@@ -237,7 +259,7 @@ static int client_attempt(struct client *c, enum client_subject subject, uint64_
 {
     uint64_t now_ms = clock_now_ms();
     uint64_t left_ms = end_ms > now_ms ? end_ms - now_ms : 0;
-    int err = redis_client_connect(c->redis, (int)MIN(MAX(left_ms, ATTEMPT_MIN_MS), ATTEMPT_MAX_MS));
+    int err = client_connect(c, (int)MIN(MAX(left_ms, ATTEMPT_MIN_MS), ATTEMPT_MAX_MS));
     return err == 0 ? client_try_read(c, subject) : err;
 }
 
@@ -274,8 +296,8 @@ int client_open(struct client *c, const struct options *o, enum client_subject s
     int code = client_configure(c, o);
     if (code != EXIT_OK)
         return code;
-    int err = o->wait > 0 ? client_wait_for_redis(c, subject) : redis_client_connect(c->redis, CONNECT_MS);
-    redis_client_limit_replies(c->redis, REPLY_MS);
+    int err = o->wait > 0 ? client_wait_for_redis(c, subject) : client_connect(c, CONNECT_MS);
+    c->reply_ms = REPLY_MS;
     if (err == 0)
         return EXIT_OK;
     struct buf where = BUF_INIT;
@@ -287,6 +309,7 @@ int client_open(struct client *c, const struct options *o, enum client_subject s
 void client_close(struct client *c)
 {
     redis_client_free(c->redis);
+    buf_fini(&c->error);
     buf_fini(&c->names);
     buf_fini(&c->key);
 }
@@ -328,7 +351,7 @@ bool client_receive_card(struct client *c, struct channel_row *out)
 void client_probe_field_ttls(struct client *c)
 {
     client_send_field_ttls(c, 0);
-    const struct redis_reply *reply = redis_client_receive(c->redis);
+    const struct redis_reply *reply = client_receive_any(c);
     if (reply->type != REPLY_ERROR || reply_is_wrongtype(reply))
         c->field_ttls = FIELD_TTLS_SUPPORTED;
     else if (reply_is_error(reply, SPAN("NOPERM")))

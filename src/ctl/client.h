@@ -30,11 +30,14 @@ struct client {
     enum field_ttls field_ttls; /* read-only */
 
     struct redis_client *redis; /* NULL: not opened */
+    bool failed;                /* read-only */
     bool full; /* it has refused a command because it has no memory left; read-only. Even then it executes
                   commands that only remove something, but not in a transaction */
 
     /* Private from here on. */
     const struct options *options;
+    int reply_ms; /* the time limit of each reply */
+    struct buf error;
     struct buf names; /* the texts of the spans above */
     struct buf key;   /* the card or link key of the command that is being composed */
 };
@@ -93,7 +96,7 @@ static inline struct span digits_of(int64_t number, char out[INT64_DIGITS_MAX])
 /* 0, or -EIO after a failure. */
 static inline int client_status(const struct client *c)
 {
-    return redis_client_status(c->redis);
+    return c->failed ? -EIO : 0;
 }
 
 /*
@@ -101,6 +104,9 @@ static inline int client_status(const struct client *c)
  * the reply of EXEC, is a failure too.
  */
 const struct redis_reply *client_receive(struct client *c);
+
+/* As client_receive, but any error reply is returned. */
+const struct redis_reply *client_receive_any(struct client *c);
 
 /* As client_receive, but a WRONGTYPE error reply is returned. */
 const struct redis_reply *client_receive_or_wrongtype(struct client *c);
@@ -161,7 +167,7 @@ int client_fail_type(struct client *c, struct span key, const char *type);
 /* The reason of the last failure. */
 static inline const char *client_error(struct client *c)
 {
-    return redis_client_error(c->redis);
+    return buf_message(&c->error);
 }
 
 /* Prints client_error() on stderr. Returns EXIT_FAILED. */

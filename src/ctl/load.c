@@ -490,8 +490,7 @@ static int load_all(struct load *l)
     code = client_open(&l->client, l->options, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
         return l->dry_run ? load_preview(l) : load_run(l);
-    struct redis_client *redis = l->client.redis;
-    bool is_unreachable = redis != NULL && client_status(&l->client) != 0 && !redis_client_is_rejected(redis);
+    bool is_unreachable = client_status(&l->client) != 0 && !redis_client_is_rejected(l->client.redis);
     if (!l->dry_run || !is_unreachable)
         return code;
     print_line(stdout, "%zu channel%s, %lld refused; not compared with Redis", l->channels,

@@ -140,7 +140,7 @@ static void verify_check_load(struct verify *v)
 static void verify_warn_of_eviction(struct verify *v)
 {
     CLIENT_SEND(&v->client, SPAN("INFO"), SPAN("memory"));
-    struct span policy = redis_server_eviction_policy(redis_client_receive(v->client.redis));
+    struct span policy = redis_server_eviction_policy(client_receive_any(&v->client));
     if (policy.data != NULL)
         show_message("warning: maxmemory-policy is %s: Redis may evict channels and API keys (set it to "
                      "noeviction)",

@@ -243,8 +243,8 @@ static void writer_flush(struct writer *w)
         writer_count_batch(w, b);
     }
     writer_batch_clear(b);
-    int err = redis_client_flush(w->client->redis);
-    (void)err; /* it is sticky */
+    if (client_status(w->client) == 0)
+        redis_client_flush(w->client->redis);
 }
 
 void writer_add(struct writer *w, const struct card *card)

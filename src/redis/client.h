@@ -3,17 +3,13 @@
  * which runs while a call waits. Pipelined, with a time limit on every wait.
  *
  * Commands are queued, and sent when the next reply is received. Replies come in the order of the commands.
- * The first failure (a lost connection, a timeout, no memory) is sticky, as a buffer's is: it leaves its
- * reason in redis_client_error(), and nil stands for every reply from then on. redis_client_connect begins
- * anew.
+ * What fails leaves its reason in redis_client_error().
  */
 #ifndef REDIS_CLIENT_H
 #define REDIS_CLIENT_H
 
 #include "redis/endpoint.h"
 #include "redis/reply.h"
-
-#include <stdarg.h>
 
 struct redis_client;
 
@@ -36,36 +32,23 @@ const struct redis_endpoint *redis_client_endpoint(const struct redis_client *c)
 /*
  * Connects in place of any earlier connection. If Redis must be discovered, the servers that know it are
  * queried in turn until one leads to a master: the role in the URL does not apply, since a blocking program
- * writes. `limit_ms` is the time limit of the connection to one address with its handshake, and of each later
- * reply. Returns 0 or -EIO.
+ * writes. `limit_ms` is the time limit of the connection to one address with its handshake. Returns 0 or
+ * -EIO.
  */
 int redis_client_connect(struct redis_client *c, int limit_ms) __attribute__((warn_unused_result));
 
-/* The time limit of each later reply becomes this. After redis_client_connect. */
-void redis_client_limit_replies(struct redis_client *c, int limit_ms);
-
-/* Queues a command. When memory runs out, the next reply fails. */
+/* Queues a command; on a connection that is lost it does nothing. */
 void redis_client_send(struct redis_client *c, size_t count, const struct span *words);
 
-/* Sends what is queued, as far as the kernel accepts it, without waiting for replies. Returns 0 or -EIO. */
-int redis_client_flush(struct redis_client *c) __attribute__((warn_unused_result));
+/* Sends what is queued, as far as the kernel accepts it, without waiting for replies. */
+void redis_client_flush(struct redis_client *c);
 
 /*
- * The next reply, which may be an error, or nil after a failure. Borrowed until another reply is received or
- * c connects again.
+ * The next reply, which may be an error. Borrowed until another one is received or c connects again. NULL if
+ * it cannot be had: the connection is lost, no reply has come in time, which ends the connection, or the keys
+ * of the command are migrating to another node.
  */
-const struct redis_reply *redis_client_receive(struct redis_client *c);
-
-/* 0, or -EIO after a failure. */
-int redis_client_status(const struct redis_client *c);
-
-/* Fails for a reason of the caller; after another failure the first one stays. Returns -EIO. */
-int redis_client_fail(struct redis_client *c, const char *format, va_list args)
-    __attribute__((format(printf, 2, 0)));
-
-/* The same, but replaces the reason of an earlier failure, which may be an argument. */
-int redis_client_explain(struct redis_client *c, const char *format, va_list args)
-    __attribute__((format(printf, 2, 0)));
+const struct redis_reply *redis_client_receive(struct redis_client *c, int limit_ms);
 
 /* The reason of the last failure; borrowed until the next one. */
 const char *redis_client_error(struct redis_client *c);
