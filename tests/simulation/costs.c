@@ -668,7 +668,8 @@ static void judge_card(const struct wire *w, struct sent *s)
     bool by_link = any_waits_for(w, QUERY_CARD_BY_LINK);
     if (s->number < 1)
         reject("a card is read that no link leads to", w, s);
-    if (is_counted(s->number) && !by_link && keeps_all())
+    /* An absence is read once more, although another request may have found the card in between. */
+    if (is_counted(s->number) && !by_link && keeps_all() && !card_was_absent(s->number))
         check_not_held(w, s, &cards[s->number], "a card is read that is cached");
     if (s->is_own)
         return;
@@ -710,8 +711,9 @@ static void judge_link(const struct wire *w, struct sent *s)
     struct waiting waiting = waiting_for(w, QUERY_CARD_BY_LINK, s->number);
     if (waiting.least == NULL)
         reject("nobody waits for a link that is read", w, s);
-    bool is_steady = links_are_steady() && !link_may_lack(s->number);
-    if (waiting.is_first && keeps_all() && is_link_held(w, s->number))
+    bool may_repeat = link_may_lack(s->number);
+    bool is_steady = links_are_steady() && !may_repeat;
+    if (!may_repeat && waiting.is_first && keeps_all() && is_link_held(w, s->number))
         reject("a link is read whose card is cached", w, s);
     if (is_steady)
         check_sharing(w, s, card_ns);
