@@ -27,8 +27,7 @@ static char *card_write_json(struct card_reader *r, const yyjson_val *value, siz
     return text;
 }
 
-const char *card_check_value(const struct link_hosts *hosts, enum channel_field f, struct span text,
-                             struct buf *scratch)
+const char *card_check_value(const struct link_hosts *hosts, enum channel_field f, struct span text)
 {
     static const char *const problems[] = {[CHANNEL_TEXT] = "is not text in UTF-8",
                                            [CHANNEL_INTEGER] = "is not a 64-bit integer",
@@ -37,7 +36,7 @@ const char *card_check_value(const struct link_hosts *hosts, enum channel_field 
                                            [CHANNEL_HISTORY] =
                                                "is not an object of dates YYYY-MM-DD and 64-bit integers"};
     enum channel_type type = channel_field_type(f);
-    if (text.data == NULL || !channel_value_is_valid(f, text, scratch) ||
+    if (text.data == NULL || !channel_value_is_valid(f, text) ||
         (type == CHANNEL_TEXT && !utf8_valid(text)))
         return problems[type];
     return f != CHANNEL_FIELD_link || link_is_stored_shape(hosts, text) ? NULL : CARD_INVALID_LINK;
@@ -63,12 +62,12 @@ static void card_read_value(struct card_reader *r, struct card *card, enum chann
 {
     size_t length = 0;
     struct span text = card_text_of(r, f, value);
-    const char *problem = card_check_value(r->hosts, f, text, &r->scratch);
+    const char *problem = card_check_value(r->hosts, f, text);
     if (problem == NULL) {
         card->row.value[f] = text;
         if (f == CHANNEL_FIELD_max_channel_id)
             card->has_id = parse_int64(text, &card->id) == 0;
-    } else if (!r->is_out_of_memory && buf_error(&r->scratch) == 0) {
+    } else if (!r->is_out_of_memory) {
         char *json = card_write_json(r, value, &length);
         if (json != NULL)
             card_refuse(r, "%s: %s %s", channel_field_name(f).data, EXCERPT((struct span){json, length}),
@@ -102,7 +101,7 @@ static void card_read_member(struct card_reader *r, struct card *card, yyjson_va
 static void card_refuse_faults(struct card_reader *r, const struct channel_row *row)
 {
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
-        const char *fault = channel_find_fault(row, (enum channel_field)f, &r->scratch);
+        const char *fault = channel_find_fault(row, (enum channel_field)f);
         if (fault != NULL)
             card_refuse(r, "%s: %s %s", channel_field_name((enum channel_field)f).data,
                         EXCERPT(row->value[f]), fault);
@@ -140,7 +139,7 @@ static void card_read_root(struct card_reader *r, struct card *card, yyjson_val 
         card_read_object(r, card, data);
 }
 
-static void card_reader_clear(struct card_reader *r)
+void card_reader_fini(struct card_reader *r)
 {
     yyjson_doc_free(r->doc);
     free(r->history);
@@ -154,7 +153,7 @@ int card_read(struct card_reader *r, int64_t number, struct span line, struct ca
 {
     yyjson_read_err error;
     char *text = (char *)(uintptr_t)line.data; /* not written to: YYJSON_READ_INSITU is not set */
-    card_reader_clear(r);
+    card_reader_fini(r);
     *out = (struct card){0};
     r->line = number;
     /* Numbers are kept and printed as they are in the file. */
@@ -165,13 +164,7 @@ int card_read(struct card_reader *r, int64_t number, struct span line, struct ca
         return -ENOMEM;
     else
         card_refuse(r, "not a JSON object (%s at byte %zu)", error.msg, error.pos + 1);
-    if (r->is_out_of_memory || buf_error(&r->scratch) != 0)
+    if (r->is_out_of_memory)
         return -ENOMEM;
     return r->refused ? -EINVAL : 0;
-}
-
-void card_reader_fini(struct card_reader *r)
-{
-    card_reader_clear(r);
-    buf_fini(&r->scratch);
 }

@@ -30,7 +30,6 @@ struct card_reader {
     unsigned seen;          /* the fields so far, as bits */
     bool refused;
     bool is_out_of_memory;
-    struct buf scratch;
 };
 
 /*
@@ -44,9 +43,8 @@ int card_read(struct card_reader *r, int64_t number, struct span line, struct ca
 void card_reader_fini(struct card_reader *r);
 
 /* What is wrong with the text of a field, absent or as Redis holds it: follows the value in a message. NULL:
- * it is valid. What it writes to `scratch` is of no use; it has an error when memory ran out. */
-const char *card_check_value(const struct link_hosts *hosts, enum channel_field f, struct span text,
-                             struct buf *scratch);
+ * it is valid. */
+const char *card_check_value(const struct link_hosts *hosts, enum channel_field f, struct span text);
 
 /* Of a link, in a card or as a key. */
 #define CARD_INVALID_LINK \

@@ -36,7 +36,6 @@ struct verify {
     bool key_works;                 /* one of them has not expired */
     bool key_refused;               /* the expiry of one of them cannot be read */
     int64_t now;                    /* seconds since 1970 */
-    struct buf scratch;             /* of card_check_value() */
     char subject[EXCERPT_MAX + 16]; /* what is being checked, such as "card 7" */
 };
 
@@ -349,11 +348,9 @@ static void verify_check_values(struct verify *v, const struct channel_row *row)
         struct span value = row->value[f];
         if (value.data == NULL)
             continue;
-        const char *problem = card_check_value(v->hosts, f, value, &v->scratch);
+        const char *problem = card_check_value(v->hosts, f, value);
         if (problem == NULL)
-            problem = channel_find_fault(row, f, &v->scratch);
-        if (buf_error(&v->scratch) != 0)
-            (void)client_fail_memory(&v->client);
+            problem = channel_find_fault(row, f);
         if (problem != NULL)
             verify_report(v, LOAD_CORRECTED, "%s: %s %s", channel_field_name(f).data, EXCERPT(value),
                           problem);
@@ -530,7 +527,6 @@ int command_verify(const struct options *o, const char *argument)
         verify_check_all(&v);
         code = client_status(&v.client) == 0 ? verify_print_summary(&v) : client_print_error(&v.client);
     }
-    buf_fini(&v.scratch);
     client_close(&v.client);
     return code;
 }

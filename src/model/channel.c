@@ -1,19 +1,11 @@
-/*
- * Channel fields: their table and their conversion to JSON, dates, the history; see channel.h.
- *
- * Nearly every followers_history is stored in the form in which it is served: without spaces, ascending,
- * numbers in canonical form. If so, the text is copied. Otherwise it goes through a JSON parser, and the
- * latest days are sorted in an array of constant size.
- */
+/* Channel fields: their table and their conversion to JSON, dates, the history; see channel.h. */
 #include "model/channel.h"
 
 #include "base/json.h"
 #include "base/text.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <time.h>
-#include <yyjson.h>
 
 /* --- dates --- */
 
@@ -77,151 +69,125 @@ int64_t datetime_to_unix(struct span text)
 /* --- followers_history --- */
 
 struct day {
-    struct span date;
-    int64_t count;
+    const char *date;
+    struct span count;
 };
 
-static bool channel_read_day(yyjson_val *key, yyjson_val *value, struct day *out)
+/* The latest days, ascending. There is room for one more, before the oldest is dropped. */
+struct history {
+    size_t days;
+    struct day day[HISTORY_DAYS_MAX + 1];
+    bool has_negative, has_repeated;
+};
+
+/* The text behind white space of JSON. */
+static struct span channel_skip_space(struct span text)
 {
-    out->date = (struct span){yyjson_get_str(key), yyjson_get_len(key)};
-    if (!channel_date_valid(out->date))
+    while (text.len > 0 &&
+           (*text.data == ' ' || *text.data == '\n' || *text.data == '\r' || *text.data == '\t'))
+        text = span_skip(text, 1);
+    return text;
+}
+
+/* Removes `c`, and white space before it. False if another character is there. */
+static inline bool channel_skip(struct span *text, char c)
+{
+    *text = channel_skip_space(*text);
+    if (text->len == 0 || *text->data != c)
         return false;
-    if (yyjson_is_uint(value) && yyjson_get_uint(value) > (uint64_t)INT64_MAX)
-        return false;
-    if (!yyjson_is_int(value))
-        return false;
-    out->count = yyjson_get_sint(value);
+    *text = span_skip(*text, 1);
     return true;
 }
 
-/* By date, equal ones in the order of the text: the parser keeps its strings in this order. */
-static int channel_compare_days(const void *a, const void *b)
+static void channel_keep_day(struct history *h, struct day day)
 {
-    const struct day *one = a;
-    const struct day *other = b;
-    int order = memcmp(one->date.data, other->date.data, DATE_LEN);
-    return order != 0 ? order : one->date.data < other->date.data ? -1 : 1;
-}
-
-/*
- * Appends the days of a history to `days`, sorted. *doc, which they borrow from, is owned by the caller
- * (yyjson_doc_free) in every case. Returns 0, -EINVAL or -ENOMEM.
- */
-static int channel_read_days(struct span stored, struct buf *days, yyjson_doc **doc)
-{
-    char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
-    yyjson_read_err problem;
-    *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, NULL, &problem);
-    if (*doc == NULL && problem.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-        return -ENOMEM;
-    yyjson_val *object = yyjson_doc_get_root(*doc);
-    if (!yyjson_is_obj(object))
-        return -EINVAL;
-    yyjson_obj_iter iter = yyjson_obj_iter_with(object);
-    for (yyjson_val *key = NULL; (key = yyjson_obj_iter_next(&iter)) != NULL;) {
-        struct day day;
-        if (!channel_read_day(key, yyjson_obj_iter_get_val(key), &day))
-            return -EINVAL;
-        buf_append(days, &day, sizeof day);
+    size_t at = h->days;
+    int order = -1;
+    while (at > 0 && (order = memcmp(h->day[at - 1].date, day.date, DATE_LEN)) > 0)
+        at--;
+    if (at > 0 && order == 0) {
+        h->day[at - 1] = day;
+        h->has_repeated = true;
+        return;
     }
-    if (days->len > 0)
-        qsort(days->data, days->len / sizeof(struct day), sizeof(struct day), channel_compare_days);
-    return buf_error(days);
+    for (size_t i = h->days; i > at; i--)
+        h->day[i] = h->day[i - 1];
+    h->day[at] = day;
+    if (h->days < HISTORY_DAYS_MAX)
+        h->days++;
+    else
+        memmove(&h->day[0], &h->day[1], HISTORY_DAYS_MAX * sizeof day);
 }
 
-/* Writes the latest days; of those with the same date the last one. */
-static void channel_write_days(struct buf *out, struct day *day, size_t count)
+/* Removes `"YYYY-MM-DD":count` from the text. */
+static bool channel_read_day(struct span *text, struct history *h)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++)
-        if (i + 1 == count || !span_equal(day[i].date, day[i + 1].date))
-            day[kept++] = day[i];
-    size_t first = kept > HISTORY_DAYS_MAX ? kept - HISTORY_DAYS_MAX : 0;
-    buf_append_char(out, '{');
-    for (size_t i = first; i < kept; i++) {
-        buf_append_str(out, i > first ? ",\"" : "\"");
-        buf_append_span(out, day[i].date);
-        buf_append_str(out, "\":");
-        buf_append_int(out, day[i].count);
-    }
-    buf_append_char(out, '}');
-}
-
-static int channel_write_parsed(struct buf *out, struct span stored)
-{
-    struct buf days = BUF_INIT;
-    yyjson_doc *doc = NULL;
-    int err = channel_read_days(stored, &days, &doc);
-    if (err == 0)
-        channel_write_days(out, (void *)days.data, days.len / sizeof(struct day));
-    else if (err == -ENOMEM)
-        out->error = err;
-    yyjson_doc_free(doc);
-    buf_fini(&days);
-    return err == -EINVAL ? err : 0;
-}
-
-static const char *channel_check_history(struct span stored, struct buf *scratch)
-{
-    const char *fault = NULL;
-    yyjson_doc *doc = NULL;
-    int err = channel_read_days(stored, scratch, &doc);
-    const struct day *day = (const void *)scratch->data;
-    for (size_t i = 0; err == 0 && i < scratch->len / sizeof *day && fault == NULL; i++) {
-        bool repeated = i > 0 && span_equal(day[i - 1].date, day[i].date);
-        fault = day[i].count < 0 ? "has a count below 0" : repeated ? "has a day twice" : NULL;
-    }
-    if (err == -ENOMEM)
-        scratch->error = err;
-    yyjson_doc_free(doc);
-    return fault;
-}
-
-/* The form in which a history is served. */
-
-enum { DAY_HEAD = DATE_LEN + 3 }; /* "YYYY-MM-DD": */
-
-/* The length of the day at the start of `text`, or 0 when there is none. */
-static size_t channel_canonical_day(struct span text)
-{
-    if (text.len <= DAY_HEAD || text.data[0] != '"' || text.data[DAY_HEAD - 2] != '"' ||
-        text.data[DAY_HEAD - 1] != ':' || !channel_date_valid((struct span){text.data + 1, DATE_LEN}))
-        return 0;
-    size_t end = DAY_HEAD;
-    while (end < text.len && text.data[end] != ',' && text.data[end] != '}')
-        end++;
     int64_t count = 0;
-    return parse_int64((struct span){text.data + DAY_HEAD, end - DAY_HEAD}, &count) == 0 ? end : 0;
+    if (!channel_skip(text, '"') || text->len <= DATE_LEN || text->data[DATE_LEN] != '"' ||
+        !channel_date_valid((struct span){text->data, DATE_LEN}))
+        return false;
+    struct day day = {.date = text->data};
+    *text = span_skip(*text, DATE_LEN + 1);
+    if (!channel_skip(text, ':'))
+        return false;
+    *text = channel_skip_space(*text);
+    size_t n = 0;
+    while (n < text->len && (ascii_is_digit(text->data[n]) || text->data[n] == '-'))
+        n++;
+    day.count = (struct span){text->data, n};
+    *text = span_skip(*text, n);
+    if (parse_int64(day.count, &count) != 0)
+        return false;
+    h->has_negative = h->has_negative || count < 0;
+    channel_keep_day(h, day);
+    return true;
 }
 
-/* The latest days of a text in that form, with their commas; absent when it has another form, or no days. */
-static struct span channel_canonical_days(struct span text)
+static bool channel_read_history(struct span text, struct history *out)
 {
-    size_t start[HISTORY_DAYS_MAX]; /* offsets of the latest days; a ring */
-    size_t count = 0;
-    size_t at = 1;
-    for (;; at++) {
-        size_t len = at < text.len ? channel_canonical_day(span_skip(text, at)) : 0;
-        size_t before = count == 0 ? 0 : start[(count - 1) % HISTORY_DAYS_MAX];
-        if (len == 0 || (count > 0 && memcmp(text.data + before, text.data + at, DATE_LEN + 1) >= 0))
-            return SPAN_ABSENT;
-        start[count++ % HISTORY_DAYS_MAX] = at;
-        at += len;
-        if (at == text.len || text.data[at] == '}')
-            break;
+    out->days = 0;
+    out->has_negative = out->has_repeated = false;
+    if (!channel_skip(&text, '{'))
+        return false;
+    if (!channel_skip(&text, '}')) {
+        do {
+            if (!channel_read_day(&text, out))
+                return false;
+        } while (channel_skip(&text, ','));
+        if (!channel_skip(&text, '}'))
+            return false;
     }
-    size_t first = count > HISTORY_DAYS_MAX ? start[count % HISTORY_DAYS_MAX] : 1;
-    bool whole = at + 1 == text.len && text.data[0] == '{';
-    return whole ? (struct span){text.data + first, at - first} : SPAN_ABSENT;
+    return channel_skip_space(text).len == 0;
+}
+
+/* The days as they are served, if they are stored so, as nearly all are; otherwise absent. */
+static struct span channel_compact_days(const struct history *h)
+{
+    const char *start = h->days > 0 ? h->day[0].date - 1 : NULL;
+    const char *end = start;
+    for (const struct day *day = h->day; day < h->day + h->days; day++) {
+        const char *quote = day->date - 1;
+        if (quote != (end == start ? start : end + 1) || day->count.data != day->date + DATE_LEN + 2)
+            return SPAN_ABSENT;
+        end = day->count.data + day->count.len;
+    }
+    return (struct span){start, (size_t)(end - start)};
 }
 
 int history_write(struct buf *out, struct span stored)
 {
-    struct span days = channel_canonical_days(stored);
-    if (days.data == NULL)
-        return channel_write_parsed(out, stored);
+    struct history h;
+    if (!channel_read_history(stored, &h))
+        return -EINVAL;
+    struct span compact = channel_compact_days(&h);
     buf_append_char(out, '{');
-    buf_append_span(out, days);
+    buf_append_span(out, compact);
+    for (size_t i = 0; i < h.days && compact.data == NULL; i++) {
+        buf_append_str(out, i > 0 ? ",\"" : "\"");
+        buf_append(out, h.day[i].date, DATE_LEN);
+        buf_append_str(out, "\":");
+        buf_append_span(out, h.day[i].count);
+    }
     buf_append_char(out, '}');
     return 0;
 }
@@ -289,14 +255,14 @@ bool channel_row_is_empty(const struct channel_row *row, enum channel_shape shap
     return true;
 }
 
-const char *channel_find_fault(const struct channel_row *row, enum channel_field f, struct buf *scratch)
+const char *channel_find_fault(const struct channel_row *row, enum channel_field f)
 {
     int64_t value = 0;
     int64_t of_24h = 0;
+    struct history history;
     struct span text = row->value[f];
-    buf_clear(scratch);
-    if (f == CHANNEL_FIELD_followers_history)
-        return text.data != NULL ? channel_check_history(text, scratch) : NULL;
+    if (f == CHANNEL_FIELD_followers_history && channel_read_history(text, &history))
+        return history.has_negative ? "has a count below 0" : history.has_repeated ? "has a day twice" : NULL;
     bool is_count = f == CHANNEL_FIELD_followers_cnt_today || f == CHANNEL_FIELD_views_24h ||
                     f == CHANNEL_FIELD_views_48h;
     if (!is_count || parse_int64(text, &value) != 0)
@@ -308,13 +274,7 @@ const char *channel_find_fault(const struct channel_row *row, enum channel_field
     return is_less ? "is less than views_24h" : NULL;
 }
 
-static bool channel_is_quoted(enum channel_type type)
-{
-    return type == CHANNEL_TEXT || type == CHANNEL_DATETIME;
-}
-
-/* True when the stored text is a value of its type. The text of an integer is canonical, and so valid JSON.
- */
+/* For all types but the history. The text of an integer is canonical, and so valid JSON. */
 static bool channel_is_valid(enum channel_type type, struct span text)
 {
     int64_t value = 0;
@@ -326,10 +286,17 @@ static bool channel_is_valid(enum channel_type type, struct span text)
     case CHANNEL_DATETIME:
         return datetime_valid(text);
     case CHANNEL_TEXT:
-    case CHANNEL_HISTORY: /* known when it is written */
+    case CHANNEL_HISTORY:
         return true;
     }
     return false;
+}
+
+bool channel_value_is_valid(enum channel_field f, struct span text)
+{
+    struct history history;
+    return FIELDS[f].type == CHANNEL_HISTORY ? channel_read_history(text, &history)
+                                             : channel_is_valid(FIELDS[f].type, text);
 }
 
 /* Writes the name, and the quotation mark that a quoted value begins with. */
@@ -350,28 +317,22 @@ static void channel_write_absent(struct buf *out, const struct field_info *info)
 /* False when the stored text is not valid: then nothing was written. */
 static bool channel_write_present(struct buf *out, const struct field_info *info, struct span text)
 {
+    bool quoted = info->type == CHANNEL_TEXT || info->type == CHANNEL_DATETIME;
     size_t start = out->len;
     if (!channel_is_valid(info->type, text))
         return false;
-    channel_begin_member(out, info, channel_is_quoted(info->type));
-    if (info->type == CHANNEL_HISTORY) {
-        if (history_write(out, text) != 0)
-            out->len = start;
-        return out->len != start || buf_error(out) != 0;
-    }
+    channel_begin_member(out, info, quoted);
     if (info->type == CHANNEL_TEXT)
         json_write_text(out, text);
-    else
+    else if (info->type != CHANNEL_HISTORY)
         buf_append_span(out, text);
-    if (channel_is_quoted(info->type))
+    else if (history_write(out, text) != 0) {
+        out->len = start;
+        return false;
+    }
+    if (quoted)
         buf_append_char(out, '"');
     return true;
-}
-
-bool channel_value_is_valid(enum channel_field f, struct span text, struct buf *scratch)
-{
-    buf_clear(scratch);
-    return channel_write_present(scratch, &FIELDS[f], text);
 }
 
 unsigned channel_write(struct buf *out, const struct channel_row *row, enum channel_shape shape)
@@ -381,11 +342,10 @@ unsigned channel_write(struct buf *out, const struct channel_row *row, enum chan
     const enum channel_field *fields = channel_shape_fields(shape, &count);
     unsigned invalid = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct field_info *info = &FIELDS[fields[i]];
         struct span text = row->value[fields[i]];
-        if (text.data != NULL && channel_write_present(out, info, text))
+        if (text.data != NULL && channel_write_present(out, &FIELDS[fields[i]], text))
             continue;
-        channel_write_absent(out, info);
+        channel_write_absent(out, &FIELDS[fields[i]]);
         if (text.data != NULL)
             invalid |= 1U << fields[i];
     }

@@ -66,9 +66,8 @@ struct channel_row {
  */
 unsigned channel_write(struct buf *out, const struct channel_row *row, enum channel_shape shape);
 
-/* True when the stored text of a field parses. `scratch` is overwritten; lack of memory is reported by
- * buf_error(scratch). */
-bool channel_value_is_valid(enum channel_field f, struct span text, struct buf *scratch);
+/* True when the stored text of a field parses. */
+bool channel_value_is_valid(enum channel_field f, struct span text);
 
 /*
  * True when no field of the shape is present, as in the reply for a hash that does not exist. A channel
@@ -78,19 +77,18 @@ bool channel_row_is_empty(const struct channel_row *row, enum channel_shape shap
 
 /*
  * The error in a value that channeld serves as it is, but that loaders should not write: a count below 0,
- * views_48h below views_24h, a repeated day in the history. Static, the rest of a sentence that begins with
- * the value; NULL when the value is correct or does not parse. `scratch` is overwritten; lack of memory is
- * reported by buf_error(scratch).
+ * views_48h below views_24h, a repeated day among the latest of the history. Static, the rest of a sentence
+ * that begins with the value; NULL when the value is correct or does not parse.
  */
-const char *channel_find_fault(const struct channel_row *row, enum channel_field f, struct buf *scratch);
+const char *channel_find_fault(const struct channel_row *row, enum channel_field f);
 
 enum { HISTORY_DAYS_MAX = 10 };
 
 /*
  * Writes `stored`, the text of a followers_history (subscriber counts by day), as a JSON object with the
  * latest HISTORY_DAYS_MAX days, ascending. A day that is named twice has its last value. Returns 0, or
- * -EINVAL when `stored` is not an object of existing dates and int64 values: then nothing was written. Lack
- * of memory is reported by buf_error(out) alone.
+ * -EINVAL when `stored` is not a JSON object of existing dates, without escapes, and canonical int64 values:
+ * then nothing was written.
  */
 int history_write(struct buf *out, struct span stored) __attribute__((warn_unused_result));
 

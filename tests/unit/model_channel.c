@@ -69,12 +69,11 @@ TEST_CASE(faults_are_counts_that_contradict_each_other_or_days_that_repeat)
         {CHANNEL_FIELD_followers_history, "not json", NULL},
         {CHANNEL_FIELD_followers_history, "[1]", NULL},
     };
-    SCOPED_BUF(scratch);
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct channel_row row = full_row();
         row.value[CHANNEL_FIELD_views_24h] = SPAN("10");
         row.value[rows[i].field] = span_of(rows[i].value);
-        const char *fault = channel_find_fault(&row, rows[i].field, &scratch);
+        const char *fault = channel_find_fault(&row, rows[i].field);
         assert_string_equal(fault != NULL ? fault : "none", rows[i].fault != NULL ? rows[i].fault : "none");
     }
 }

@@ -119,7 +119,7 @@ TEST_CASE(day_named_twice_counts_with_its_last_value)
 TEST_CASE(other_json_types_are_invalid)
 {
     EACH_TEXT (text, "", " ", "null", "[]", "12", "\"2026-11-21\"", "true", "[[\"2026-11-21\",1]]", "{", "}",
-               "{]", "not json", "\"{}\"")
+               "{]", "not json", "\"{}\"", "{,}", "{} {")
         assert_invalid(span_of(text));
     assert_invalid(SPAN_ABSENT);
 }
@@ -149,7 +149,7 @@ TEST_CASE(values_must_be_integers)
 TEST_CASE(names_must_be_dates)
 {
     EACH_TEXT (text, "", "2026-11-31", "2026-02-29", "2026-11-21T00:00:00", "21.11.2026", "today",
-               "2026-11-21 ", "2026-11-2") {
+               "2026-11-21 ", "2026-11-2", "2026-11-2\\u0031") {
         SCOPED_BUF(stored);
         buf_printf(&stored, "{\"2026-11-20\":7,\"%s\":1}", text);
         assert_invalid(buf_span(&stored));
