@@ -507,13 +507,14 @@ static void execute(struct redis *r, struct redis_client *c, const struct comman
                                                            : NULL;
     bool is_referred = c->asking; /* by an ASKING that was executed */
     c->asking = false;
+    /* An error that was injected does not tell this node from the one that has the slot. */
+    c->reads |= k->reads && !is_referred && (refusal == NULL || refusal == r->faults.error);
     if (refusal != NULL) {
         TRACE(r->name, "%u: %s", c->number, refusal);
         bytes_printf(&c->out, "-%s\r\n", refusal);
         costs_executed(c, false);
         return;
     }
-    c->reads |= k->reads && !is_referred;
     if (name < 0 || name > OBJECT_INDEX || !put_broken(c, value_of(r, name)))
         k->execute(r, c, m);
     costs_executed(c, name < 0 || name >= OBJECT_KEY || value_of(r, name) > 0);
