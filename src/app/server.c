@@ -235,8 +235,6 @@ static void server_on_hangup(uv_signal_t *handle, int number)
     if (s->phase == PHASE_SERVING)
         service_manager_reloading(&s->manager);
     reload_now(s->reload);
-    for (int i = 0; i < s->worker_count && s->phase == PHASE_SERVING; i++)
-        worker_look_up_names(s->workers[i]);
     server_update_status(s);
 }
 

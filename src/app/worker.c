@@ -42,7 +42,6 @@ struct worker {
     struct http_server *server;
     enum phase entered;                     /* PHASE_EXITING also where the thread never ran */
     atomic_int phase;                       /* of the process */
-    atomic_bool look_up;                    /* the names of Redis shall be looked up */
     _Atomic(struct redis_config *) offered; /* to be used next, with a reference; NULL: none */
     struct worker_status status;
     struct worker_metrics metrics;
@@ -183,8 +182,6 @@ static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *w = wake->data;
     worker_use_offer(w);
-    if (atomic_exchange(&w->look_up, false) && w->entered != PHASE_EXITING)
-        cache_look_up_names(w->cache);
     enum phase last = (enum phase)atomic_load(&w->phase);
     while (w->entered < last)
         worker_handle_phase(w, ++w->entered);
@@ -311,12 +308,6 @@ int worker_start(struct worker *w)
 void worker_enter(struct worker *w, enum phase next)
 {
     atomic_store(&w->phase, (int)next);
-    (void)uv_async_send(&w->wake);
-}
-
-void worker_look_up_names(struct worker *w)
-{
-    atomic_store(&w->look_up, true);
     (void)uv_async_send(&w->wake);
 }
 

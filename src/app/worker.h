@@ -87,9 +87,6 @@ int worker_start(struct worker *w) __attribute__((warn_unused_result));
 /* From any thread. */
 void worker_enter(struct worker *w, enum phase next);
 
-/* Looks the names of Redis up now (cache_look_up_names). Not after PHASE_EXITING. */
-void worker_look_up_names(struct worker *w);
-
 /* Switches to these settings of Redis (cache_use_redis) and takes a reference to them. Not after
  * PHASE_EXITING. */
 void worker_use_redis(struct worker *w, struct redis_config *redis);

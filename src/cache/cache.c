@@ -817,11 +817,6 @@ int cache_use_redis(struct cache *c, struct redis_config *config)
     return redis_session_use(c->session, config);
 }
 
-void cache_look_up_names(struct cache *c)
-{
-    redis_session_look_up(c->session);
-}
-
 uint64_t cache_redis_number(const struct cache *c)
 {
     return redis_session_config(c->session)->number;

@@ -142,9 +142,6 @@ void cache_close(struct cache *c, void (*closed)(void *arg), void *arg);
  */
 int cache_use_redis(struct cache *c, struct redis_config *config) __attribute__((warn_unused_result));
 
-/* Looks the names of Redis up now, instead of within some seconds (connection.h). */
-void cache_look_up_names(struct cache *c);
-
 /* The number of the settings in use (redis_config). */
 uint64_t cache_redis_number(const struct cache *c);
 

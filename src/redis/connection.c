@@ -129,7 +129,6 @@ struct redis_connection {
     /* The look-ups of the name while the connection is ready. */
     unsigned seed;
     uint64_t look_up_ms;   /* when the next one begins, by the boot clock */
-    bool one_decides;      /* the next answer decides alone */
     uint64_t elsewhere;    /* stands for the last answer without the address in use; 0: it had it */
     int answers_elsewhere; /* such answers in a row that were the same */
 };
@@ -690,49 +689,26 @@ static void redis_connection_log_moved(const struct redis_connection *c)
 static void redis_connection_on_looked_up(void *arg, const char *error)
 {
     struct redis_connection *c = arg;
-    const int needed = c->one_decides ? 1 : REDIS_CONNECTION_LOOK_UPS_MOVED;
-    const int before = c->answers_elsewhere;
-    c->one_decides = false;
     redis_connection_plan_look_up(c);
     if (error != NULL)
         return;
     const uint64_t answer = redis_connection_hash_elsewhere(c);
     bool same = answer == c->elsewhere;
     c->elsewhere = answer;
-    c->answers_elsewhere = answer == 0 ? 0 : (same ? before : 0) + 1;
-    if (c->answers_elsewhere < needed)
+    c->answers_elsewhere = answer == 0 ? 0 : (same ? c->answers_elsewhere : 0) + 1;
+    if (c->answers_elsewhere < REDIS_CONNECTION_LOOK_UPS_MOVED)
         return;
-    if (!same || before < needed)
+    if (c->answers_elsewhere == REDIS_CONNECTION_LOOK_UPS_MOVED)
         redis_connection_log_moved(c);
     c->options.on_moved(c->options.arg);
 }
 
-static void redis_connection_look_up_name(struct redis_connection *c)
-{
-    resolver_start(c->options.resolver, c->loop, c->options.endpoint->host, redis_connection_on_looked_up, c);
-}
-
-static bool redis_connection_has_name(const struct redis_connection *c)
-{
-    return c->options.on_moved != NULL && c->attempts.addresses > 0;
-}
-
-/* A look-up in progress may have the answer of before. */
-void redis_connection_look_up(struct redis_connection *c)
-{
-    assert(c->state == READY);
-    if (!redis_connection_has_name(c))
-        return;
-    resolver_cancel(c->options.resolver);
-    c->one_decides = true;
-    redis_connection_look_up_name(c);
-}
-
 static void redis_connection_tick(struct redis_connection *c)
 {
-    if (c->options.resolver->query == NULL && redis_connection_has_name(c) &&
+    if (c->options.resolver->query == NULL && c->options.on_moved != NULL && c->attempts.addresses > 0 &&
         clock_boot_ms() >= c->look_up_ms)
-        redis_connection_look_up_name(c);
+        resolver_start(c->options.resolver, c->loop, c->options.endpoint->host, redis_connection_on_looked_up,
+                       c);
     if (c->options.queries_only)
         redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
     else if (c->state == READY)

@@ -138,9 +138,6 @@ void redis_connection_accept(struct redis_connection *c);
  */
 void redis_connection_fail(struct redis_connection *c, const char *why);
 
-/* Looks the name up now; one answer decides whether it has moved. Only while the connection is ready. */
-void redis_connection_look_up(struct redis_connection *c);
-
 /* NULL is allowed in both. */
 bool redis_connection_is_ready(const struct redis_connection *c);
 

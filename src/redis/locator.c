@@ -319,12 +319,6 @@ void locator_set_used(struct locator *l, const struct redis_endpoint *endpoint)
     l->queries_of_used = 0;
 }
 
-void locator_look_up(struct locator *l)
-{
-    if (redis_connection_is_ready(l->connection))
-        redis_connection_look_up(l->connection);
-}
-
 int locator_new(uv_loop_t *loop, const struct locator_options *options, struct locator **out)
 {
     struct locator *l = calloc(1, sizeof *l);

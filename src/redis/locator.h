@@ -93,7 +93,4 @@ void locator_rotate(struct locator *l);
  * was replaced. */
 void locator_set_used(struct locator *l, const struct redis_endpoint *endpoint);
 
-/* Looks the name of the server up now. */
-void locator_look_up(struct locator *l);
-
 #endif

@@ -863,14 +863,6 @@ int redis_session_use(struct redis_session *s, struct redis_config *config)
     return 0;
 }
 
-void redis_session_look_up(struct redis_session *s)
-{
-    if (redis_connection_is_ready(s->current->connection))
-        redis_connection_look_up(s->current->connection);
-    if (s->current->locator != NULL)
-        locator_look_up(s->current->locator);
-}
-
 /* --- beginning and end --- */
 
 int redis_session_new(uv_loop_t *loop, const struct redis_session_options *options,

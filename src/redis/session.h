@@ -92,9 +92,6 @@ void redis_session_close(struct redis_session *s, void (*closed)(void *arg), voi
 int redis_session_use(struct redis_session *s, struct redis_config *config)
     __attribute__((warn_unused_result));
 
-/* Looks the names in use up now, instead of within some seconds. Only after redis_session_use. */
-void redis_session_look_up(struct redis_session *s);
-
 /*
  * Sends a command (resp.h), which is copied. `fn` is called once, from the loop and never from this function.
  * Returns 0, -ENOTCONN when commands cannot be sent, or -ENOMEM, also if the buffer is in error.

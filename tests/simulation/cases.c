@@ -448,23 +448,6 @@ static void run_name_that_rotates(void)
         trace_fail("a name that rotates was taken for one that moves");
 }
 
-/* As with SIGHUP: one answer decides, and one that was under way before does not count. */
-static void run_name_that_is_looked_up_now(void)
-{
-    await_connected(1, 5000);
-    for (int i = 0; i < 4; i++) {
-        settings_look_up();
-        run_for_ms(10);
-    }
-    net_set_name("redis.test", (const uint8_t[]){2}, 1);
-    scenario_delay_answers(5 * SECOND);
-    scenario_disturb(5 * SECOND);
-    settings_look_up();
-    run_for_ms(4000);
-    if (attempts_at(&scenario.server[1]) != 1 || all->redis_connects_total != 2)
-        trace_fail("a name that has moved is not followed at once by order");
-}
-
 /* As where name servers are down: longer than a query to a Sentinel. */
 static void begin_names_that_take_long(void)
 {
@@ -1394,8 +1377,6 @@ static const struct simulated_case cases[] = {
     {"one-node-of-the-url", &topology_cluster, 1, true, begin_one_node_of_the_url, run_one_node_of_the_url},
     {"names-that-take-long", &topology_sentinel, 1, false, begin_names_that_take_long,
      run_names_that_take_long},
-    {"name-that-is-looked-up-now", &topology_plain, 1, true, begin_second_server,
-     run_name_that_is_looked_up_now},
     {"two-addresses", &topology_plain, 1, true, begin_two_addresses, run_two_addresses},
     {"first-address-that-drops", &topology_plain, 1, false, begin_two_addresses,
      run_first_address_that_drops},

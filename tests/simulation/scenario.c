@@ -616,8 +616,6 @@ static void do_renew(void)
 {
     scenario_disturb(0);
     settings_renew(scenario_choose(4) == 0);
-    if (scenario_choose(2) == 0)
-        settings_look_up();
 }
 
 static void on_fault(void *arg, uint64_t number)

@@ -101,18 +101,6 @@ void settings_renew(bool wrong)
         offer();
 }
 
-static void look_up(void *arg)
-{
-    (void)arg;
-    if (user != NULL)
-        cache_look_up_names(user);
-}
-
-void settings_look_up(void)
-{
-    loop_post(look_up, NULL);
-}
-
 void settings_quieten(void)
 {
     if (last_wrong && make(false) != 0)

@@ -22,9 +22,6 @@ void settings_apply_to(struct cache *cache);
 /* Other settings are read, with a wrong password or a right one. */
 void settings_renew(bool wrong);
 
-/* The names of Redis are looked up (cache_look_up_names), as with each reload. */
-void settings_look_up(void);
-
 /* No more are read. If the last ones are wrong or could not be used, right ones are read and used. */
 void settings_quieten(void);
 
