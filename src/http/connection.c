@@ -392,7 +392,6 @@ static void http_connection_handle(struct http_connection *c, int status, bool f
         http_parser_end_rejected(&x->parser);
         metric_add(&c->conns->options.metrics->requests_rejected_total, 1);
     }
-    c->conns->requests++;
     x->followed = followed;
     x->began_ns = clock_now_ns();
     loop_lag_begin_at(c->conns->options.loop_lag, x->began_ns);
@@ -664,14 +663,13 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
                            bool over_limit)
 {
     struct http_connection *c = calloc(1, sizeof *c + conns->options.handler.state_size);
-    /* not covered: uv_tcp_init() fails only where it makes a socket */
-    if (c == NULL || uv_tcp_init(conns->loop, &c->tcp) != 0) {
-        free(c);
+    if (c == NULL) {
         close(accepted->fd);
         if (!over_limit)
             http_balancer_release(conns->options.balancer, conns->options.number);
         return;
     }
+    (void)uv_tcp_init(conns->loop, &c->tcp); /* cannot fail: it makes no socket */
     wait_group_add(&conns->clients, 1);
     wait_group_add(&conns->handles, 1);
     uint64_t max_age_ms = conns->options.limits.max_connection_age_ms;
@@ -723,14 +721,11 @@ static struct http_connection *http_connections_next_to_evict(struct http_connec
 
 bool http_connections_evict(struct http_connections *conns)
 {
-    struct http_connection *c = NULL;
-    do {
-        c = http_connections_next_to_evict(conns);
-        if (c == NULL)
-            return false;
-        http_connection_close(c);
-    } while (c->over_limit); /* which makes no room */
-    metric_add(&conns->options.metrics->connections_evicted_total, 1);
+    struct http_connection *c = http_connections_next_to_evict(conns);
+    if (c == NULL)
+        return false;
+    http_connection_close(c);
+    metric_add(&conns->options.metrics->connections_evicted_total, c->over_limit ? 0 : 1);
     return true;
 }
 
@@ -758,12 +753,18 @@ static void http_connections_on_handle_closed(uv_handle_t *handle)
     wait_group_done(&conns->handles); /* which may free the server */
 }
 
+void http_connections_close_handle(struct http_connections *conns, uv_handle_t *handle)
+{
+    handle->data = conns;
+    wait_group_add(&conns->handles, 1);
+    uv_close(handle, http_connections_on_handle_closed);
+}
+
 void http_connections_close(struct http_connections *conns)
 {
     for (struct list *l = conns->open.next; l != &conns->open; l = l->next)
         http_connection_close(LIST_ENTRY(l, struct http_connection, link)); /* it leaves the list later */
     assert(list_empty(&conns->run_queue));
-    wait_group_add(&conns->handles, 2);
-    uv_close((uv_handle_t *)&conns->tick, http_connections_on_handle_closed);
-    uv_close((uv_handle_t *)&conns->turn, http_connections_on_handle_closed);
+    http_connections_close_handle(conns, (uv_handle_t *)&conns->tick);
+    http_connections_close_handle(conns, (uv_handle_t *)&conns->turn);
 }

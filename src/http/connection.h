@@ -49,8 +49,7 @@ struct http_connections {
     int rejections; /* connections over the limit */
     bool announcing_close;
     bool finishing;
-    unsigned requests; /* that were handled; the owner sets it to 0 */
-    uint64_t random;   /* state of the generator for ages */
+    uint64_t random; /* state of the generator for ages */
 
     /* Responses to the requests of the connection whose input is being processed. Empty between two callbacks
      * of the loop. */
@@ -74,7 +73,7 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
 /*
  * Closes the connection that has waited longest for a request, if no byte of a request was read from it or is
  * in the kernel. Connections of trusted proxies are closed after all others. If no connection waits, another
- * one is closed if the server is for checks. Returns false if nothing was closed.
+ * one is closed if the server is for checks, even one over the limit. Returns false if nothing was closed.
  */
 bool http_connections_evict(struct http_connections *conns);
 
@@ -83,6 +82,9 @@ void http_connections_finish(struct http_connections *conns);
 
 /* Closes all connections. */
 void http_connections_close(struct http_connections *conns);
+
+/* Closes a handle of the owner. It is one of `handles` until then; its data are overwritten. */
+void http_connections_close_handle(struct http_connections *conns, uv_handle_t *handle);
 
 /*
  * The age that a connection may reach: a fifth of `max_ms` is random, so that connections that were opened

@@ -23,8 +23,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { REQUESTS_PER_ACCEPT = 4 };
-
 struct http_server {
     struct http_connections connections;
     int listener;     /* its descriptor; -1: not listening */
@@ -33,9 +31,6 @@ struct http_server {
     uv_timer_t pause; /* runs while no connection can be accepted */
     uv_poll_t inbox;  /* polls the inbox at the balancer, if there are other servers */
     bool starved;     /* it was logged that accepting fails, and no connection was accepted since */
-    bool closing;
-    void (*finished)(void *arg);
-    void *finished_arg;
 };
 
 /* --- connections --- */
@@ -61,12 +56,12 @@ static void http_server_on_inbox(uv_poll_t *inbox, int status, int events)
 {
     (void)events;
     struct http_server *s = inbox->data;
-    struct http_accepted accepted[HTTP_ACCEPTS_MAX];
+    struct http_accepted accepted[HTTP_ACCEPTS];
     if (status != 0)
         return;
     loop_lag_begin(s->connections.options.loop_lag);
     int count = http_balancer_receive(s->connections.options.balancer, s->connections.options.number,
-                                      accepted, HTTP_ACCEPTS_MAX);
+                                      accepted, HTTP_ACCEPTS);
     for (int i = 0; i < count; i++)
         if (accepted[i].passes == 0)
             http_connections_open(&s->connections, &accepted[i], false);
@@ -121,17 +116,6 @@ static bool http_server_accept_one(struct http_server *s)
     return true; /* ECONNABORTED, EINTR and network errors concern that connection alone (accept(2)) */
 }
 
-/* An idle server accepts few connections per iteration, so that they do not delay requests; a busy one
- * accepts more, so that requests do not starve new connections. */
-static int http_server_accept_budget(struct http_server *s)
-{
-    unsigned share = s->connections.requests / REQUESTS_PER_ACCEPT;
-    s->connections.requests = 0;
-    if (share < HTTP_ACCEPTS_MIN)
-        return HTTP_ACCEPTS_MIN;
-    return share > HTTP_ACCEPTS_MAX ? HTTP_ACCEPTS_MAX : (int)share;
-}
-
 static void http_server_on_readable(uv_poll_t *poll, int status, int events)
 {
     (void)events;
@@ -140,7 +124,7 @@ static void http_server_on_readable(uv_poll_t *poll, int status, int events)
         http_server_pause_accepting(s, -status);
         return;
     }
-    for (int left = http_server_accept_budget(s); left > 0 && http_server_accept_one(s); left--)
+    for (int left = HTTP_ACCEPTS; left > 0 && http_server_accept_one(s); left--)
         continue;
 }
 
@@ -241,14 +225,12 @@ static int http_server_use_listener(struct http_server *s, int fd)
     (void)uv_timer_init(s->connections.loop, &s->pause); /* cannot fail */
     s->poll.data = s->pause.data = s;
     s->listener = fd;
-    wait_group_add(&s->connections.handles, 2);
     if (!http_server_has_others(o))
         return 0;
     err = uv_poll_init(s->connections.loop, &s->inbox, http_balancer_inbox(o->balancer, o->number));
     if (err != 0)
         return err;
     s->inbox.data = s;
-    wait_group_add(&s->connections.handles, 1);
     return uv_poll_start(&s->inbox, UV_READABLE, http_server_on_inbox);
 }
 
@@ -281,18 +263,12 @@ void http_server_accept(struct http_server *s)
         http_server_start_accepting(s);
 }
 
-static void http_server_on_handle_closed(uv_handle_t *handle)
-{
-    struct http_server *s = handle->data;
-    wait_group_done(&s->connections.handles);
-}
-
 static void http_server_close_listener(struct http_server *s)
 {
     if (s->listener < 0)
         return;
-    uv_close((uv_handle_t *)&s->poll, http_server_on_handle_closed);
-    uv_close((uv_handle_t *)&s->pause, http_server_on_handle_closed);
+    http_connections_close_handle(&s->connections, (uv_handle_t *)&s->poll);
+    http_connections_close_handle(&s->connections, (uv_handle_t *)&s->pause);
     close(s->listener);
     s->listener = -1;
 }
@@ -326,19 +302,10 @@ void http_server_announce_close(struct http_server *s)
     s->connections.announcing_close = true;
 }
 
-static void http_server_on_clients_gone(void *arg)
-{
-    struct http_server *s = arg;
-    if (!s->closing)
-        s->finished(s->finished_arg);
-}
-
 void http_server_finish(struct http_server *s, void (*finished)(void *arg), void *arg)
 {
-    s->finished = finished;
-    s->finished_arg = arg;
     http_connections_finish(&s->connections);
-    wait_group_wait(&s->connections.clients, http_server_on_clients_gone, s);
+    wait_group_wait(&s->connections.clients, finished, arg);
 }
 
 static void http_server_free(void *arg)
@@ -350,10 +317,10 @@ static void http_server_free(void *arg)
 
 void http_server_close(struct http_server *s, void (*closed)(void *arg), void *arg)
 {
-    s->closing = true;
+    s->connections.clients.ended = NULL; /* nobody waits for them any more */
     http_server_close_listener(s);
     if (s->inbox.data != NULL)
-        uv_close((uv_handle_t *)&s->inbox, http_server_on_handle_closed);
+        http_connections_close_handle(&s->connections, (uv_handle_t *)&s->inbox);
     http_connections_close(&s->connections);
     wait_group_close(&s->connections.handles, http_server_free, s, closed, arg);
 }

@@ -14,11 +14,8 @@
 
 struct http_server;
 
-/*
- * Connections accepted per iteration of the loop, in proportion to the requests handled since the last one.
- * Connections that are handed over count against the budgets of the other servers.
- */
-enum { HTTP_ACCEPTS_MIN = 4, HTTP_ACCEPTS_MAX = 64 };
+/* The most connections that are accepted in an iteration of the loop, and that are taken from the inbox. */
+enum { HTTP_ACCEPTS = 32 };
 
 /* clang-format off */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
