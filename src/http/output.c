@@ -8,11 +8,8 @@
 /* A write of the bytes that the kernel did not accept at once. */
 struct pending_write {
     uv_write_t request;
-    struct http_output *output;
     void (*done)(uv_stream_t *stream, int status);
-    struct buf heads;
-    unsigned body_count;
-    struct blob *body[HTTP_OUTPUT_MAX];
+    struct http_output output;
 };
 
 void http_output_add(struct http_output *o, struct blob *body)
@@ -74,12 +71,13 @@ bool http_output_has_room(const struct http_output *o, const struct blob *body, 
 
 static void http_output_free_pending(struct pending_write *w)
 {
-    for (unsigned i = 0; i < w->body_count; i++) {
-        if (http_output_is_large(w->body[i]) && --w->body[i]->writes == 0)
-            metric_sub(w->output->unsent, w->body[i]->len);
-        blob_unref(w->body[i]);
+    for (unsigned i = 0; i < w->output.count; i++) {
+        struct blob *body = w->output.response[i].body;
+        if (http_output_is_large(body) && --body->writes == 0)
+            metric_sub(w->output.unsent, body->len);
     }
-    buf_fini(&w->heads);
+    http_output_clear(&w->output);
+    buf_fini(&w->output.heads);
     free(w);
 }
 
@@ -92,21 +90,19 @@ static void http_output_on_written(uv_write_t *request, int status)
     done(stream, status);
 }
 
-/* Moves the heads and the references to the bodies: what the pieces point to stays where it is. */
+/* Moves the responses: what the pieces point to stays where it is. */
 static struct pending_write *http_output_detach(struct http_output *o)
 {
     struct pending_write *w = malloc(sizeof *w);
     if (w == NULL)
         return NULL;
-    w->output = o;
-    w->heads = o->heads;
+    w->output = *o;
     o->heads = BUF_INIT;
-    w->body_count = o->count;
-    for (unsigned i = 0; i < o->count; i++) {
-        w->body[i] = o->response[i].body;
-        o->response[i].body = NULL;
-        if (http_output_is_large(w->body[i]) && w->body[i]->writes++ == 0)
-            metric_add(o->unsent, w->body[i]->len);
+    o->count = 0;
+    for (unsigned i = 0; i < w->output.count; i++) {
+        struct blob *body = w->output.response[i].body;
+        if (http_output_is_large(body) && body->writes++ == 0)
+            metric_add(o->unsent, body->len);
     }
     return w;
 }
