@@ -313,57 +313,45 @@ static void api_query_cache(struct call *call)
         api_on_result(call, &result);
 }
 
-/* Answers a request with a method other than GET and HEAD; false if the method is one of these. */
-static bool api_respond_to_method(struct call *call, enum http_method method)
-{
-    if (method == METHOD_GET || method == METHOD_HEAD)
-        return false;
-    if (method == METHOD_OPTIONS && api_has_cors(call->api))
-        api_respond_options(call);
-    else
-        api_respond_error(call, API_ERROR_METHOD_NOT_ALLOWED);
-    return true;
-}
-
 static bool api_needs_key(const struct api *a, enum route route)
 {
     return route > ROUTE_OPENAPI || (route == ROUTE_OPENAPI && a->options.settings.openapi_auth != 0);
 }
 
-/* OPTIONS * asks about the server as a whole (RFC 9110 section 9.3.7). */
-static void api_handle_without_key(struct call *call, const struct http_request *request)
-{
-    if (request->method == METHOD_OPTIONS && span_equal(request->path, SPAN("*")))
-        api_respond_options(call);
-    else if (call->route == ROUTE_NONE)
-        api_respond_error(call, span_starts_with(request->path, call->api->base_path)
-                                    ? API_ERROR_PATH_NOT_FOUND
-                                    : API_ERROR_OUTSIDE_API);
-    else if (!api_respond_to_method(call, request->method))
-        api_respond_document(call);
-}
-
-static void api_handle_call(struct call *call)
+static void api_check_key(struct call *call)
 {
     struct api *a = call->api;
-    const struct http_request *request = http_exchange_request(call->exchange);
-    call->route = params_match(&call->params, a->base_path, request->path);
-    /* Without compression every client is taken for one that accepts only identity. */
-    call->codings = http_accept_encoding(
-        a->options.settings.compression != 0 ? request->field[HTTP_FIELD_ACCEPT_ENCODING] : SPAN_ABSENT);
-    if (!api_needs_key(a, call->route)) {
-        api_handle_without_key(call, request);
-        return;
-    }
-    if (api_respond_to_method(call, request->method))
-        return;
-    int err = params_parse(&a->parser, &call->params, request, call->route);
+    int err = params_parse(&a->parser, &call->params, http_exchange_request(call->exchange), call->route);
     if (err == -ENOENT)
         metric_add(&a->options.metrics->auth_total[AUTH_MISSING], 1);
     if (err == 0)
         api_query_cache(call);
     else
         api_respond_error(call, err == -ENOENT ? API_ERROR_UNAUTHORIZED : API_ERROR_INTERNAL);
+}
+
+/* OPTIONS * asks about the server as a whole (RFC 9110 section 9.3.7). */
+static void api_handle_call(struct call *call)
+{
+    struct api *a = call->api;
+    const struct http_request *request = http_exchange_request(call->exchange);
+    bool is_options = request->method == METHOD_OPTIONS;
+    bool of_server = is_options && span_equal(request->path, SPAN("*"));
+    call->route = params_match(&call->params, a->base_path, request->path);
+    /* Without compression every client is taken for one that accepts only identity. */
+    call->codings = http_accept_encoding(
+        a->options.settings.compression != 0 ? request->field[HTTP_FIELD_ACCEPT_ENCODING] : SPAN_ABSENT);
+    if (call->route == ROUTE_NONE && !of_server)
+        api_respond_error(call, span_starts_with(request->path, a->base_path) ? API_ERROR_PATH_NOT_FOUND
+                                                                              : API_ERROR_OUTSIDE_API);
+    else if (of_server || (is_options && api_has_cors(a)))
+        api_respond_options(call);
+    else if (request->method != METHOD_GET && request->method != METHOD_HEAD)
+        api_respond_error(call, API_ERROR_METHOD_NOT_ALLOWED);
+    else if (api_needs_key(a, call->route))
+        api_check_key(call);
+    else
+        api_respond_document(call);
 }
 
 /* The state of `x` is not zeroed. */

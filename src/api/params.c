@@ -85,35 +85,6 @@ void params_parser_fini(struct params_parser *parser)
     buf_fini(&parser->scratch);
 }
 
-/* The header field takes precedence, even if it is empty. */
-static int params_parse_key(struct params_parser *parser, struct params *p,
-                            const struct http_request *request)
-{
-    struct buf *scratch = &parser->scratch;
-    struct span header = request->field[HTTP_FIELD_API_KEY];
-    if (header.data != NULL)
-        return params_digest_of_key(parser, p, header);
-    struct span encoded = uri_query_find(request->query, SPAN("api_key"));
-    if (encoded.len == 0)
-        return -ENOENT;
-    buf_clear(scratch);
-    if (buf_reserve(scratch, encoded.len) != 0)
-        return -ENOMEM;
-    size_t n = uri_decode(encoded, scratch->data);
-    int err = params_digest_of_key(parser, p, (struct span){scratch->data, n});
-    explicit_bzero(scratch->data, n);
-    return err;
-}
-
-/* --- parameters --- */
-
-/* Makes the query check only the key. */
-static void params_fail_if_authorised(struct params *p, enum api_error error)
-{
-    p->error = error;
-    p->cache.type = QUERY_AUTH_ONLY;
-}
-
 /* The value of a parameter, decoded at the end of `scratch` if it has escapes; absent when the parameter is,
  * or out of memory. */
 static struct span params_decode_parameter(struct span query, struct span name, struct buf *scratch)
@@ -127,6 +98,29 @@ static struct span params_decode_parameter(struct span query, struct span name, 
     size_t n = uri_decode(encoded, out);
     scratch->len += n;
     return (struct span){out, n};
+}
+
+/* The header field takes precedence, even if it is empty. The decoded key is erased. */
+static int params_parse_key(struct params_parser *parser, struct params *p,
+                            const struct http_request *request)
+{
+    struct buf *scratch = &parser->scratch;
+    struct span key = request->field[HTTP_FIELD_API_KEY];
+    buf_clear(scratch);
+    if (key.data == NULL)
+        key = params_decode_parameter(request->query, SPAN("api_key"), scratch);
+    int err = buf_error(scratch) != 0 ? buf_error(scratch) : params_digest_of_key(parser, p, key);
+    if (scratch->len > 0)
+        explicit_bzero(scratch->data, scratch->len);
+    buf_clear(scratch);
+    return err;
+}
+
+/* Makes the query check only the key. */
+static void params_fail_if_authorised(struct params *p, enum api_error error)
+{
+    p->error = error;
+    p->cache.type = QUERY_AUTH_ONLY;
 }
 
 static void params_parse_page(struct params *p, const struct http_request *request, struct buf *scratch)
@@ -167,7 +161,6 @@ int params_parse(struct params_parser *parser, struct params *p, const struct ht
     int err = params_parse_key(parser, p, request);
     if (err != 0)
         return err;
-    buf_clear(scratch);
     if (route == ROUTE_LIST)
         params_parse_page(p, request, scratch);
     else if (route == ROUTE_CARD_BY_ID)
