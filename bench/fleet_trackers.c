@@ -368,7 +368,7 @@ static void end_thread(struct tracker *t)
 static uint64_t compose_handshake(struct text *t, enum tracking tracking)
 {
     command_compose(t, "HELLO 3 SETNAME channeld");
-    command_compose(t, "ROLE");
+    command_compose(t, "INFO replication");
     command_compose(t, "PING");
     if (tracking == TRACKING_NONE)
         return 3;

@@ -11,15 +11,15 @@
  * There is a socket only in CONNECTING, HANDSHAKE and READY, and commands are pending only while there is
  * one. They end while no further command is accepted.
  *
- * The handshake is HELLO (with authentication and client name), SELECT and ROLE. Their replies determine what
- * follows: CLIENT TRACKING, INFO replication at a replica, and PING. ROLE and INFO may be denied (server.h).
- * If tracking is refused, or Redis is too old to order invalidations correctly, the connection is used
- * without it. All else must succeed: PING fails while Redis loads its data.
+ * The handshake is HELLO (with authentication and client name), SELECT and INFO replication. Their replies
+ * determine what follows: CLIENT TRACKING, and PING. INFO may be denied (server.h). If tracking is refused,
+ * or Redis is too old to order invalidations correctly, the connection is used without it. All else must
+ * succeed: PING fails while Redis loads its data.
  *
- * ROLE and INFO are repeated with every heartbeat (server.h). A replica that has lost its master, and a
- * server whose role has changed, count as a lost connection. The loss counts from the moment until which the
- * data was known to be valid. An error reply to PING is a lost connection as well (a busy script, a replica
- * with replica-serve-stale-data no).
+ * INFO is repeated with every heartbeat (server.h). A replica that has lost its master, and a server whose
+ * role has changed, count as a lost connection. The loss counts from the moment until which the data was
+ * known to be valid. An error reply to PING is a lost connection as well (a busy script, a replica with
+ * replica-serve-stale-data no).
  */
 #include "redis/connection.h"
 
@@ -66,10 +66,10 @@ enum {
 static const uint64_t TURN_NS = 1000000;
 
 /*
- * The commands of the connection itself. The first are those of the handshake, in this order; ROLE to PING
+ * The commands of the connection itself. The first are those of the handshake, in this order; INFO to PING
  * are the heartbeat, too. BACKLOG is a PING.
  */
-enum own_command { NOT_OWN, HELLO, SELECT, ROLE, TRACKING, INFO, PING, CACHING, BACKLOG };
+enum own_command { NOT_OWN, HELLO, SELECT, INFO, TRACKING, PING, CACHING, BACKLOG };
 
 /* A command that waits for its reply. */
 struct pending_command {
@@ -431,23 +431,16 @@ static const char *redis_connection_read_hello(struct redis_connection *c, const
     return problem;
 }
 
-static const char *redis_connection_read_role(struct redis_connection *c, const struct redis_reply *reply)
+static const char *redis_connection_read_info(struct redis_connection *c, const struct redis_reply *reply)
 {
-    const char *problem = redis_server_take_role(&c->server, reply, c->options.role, c->heartbeat_sent_ms);
-    if (problem == NULL && c->server.role_denied)
-        redis_connection_log_denial(c, "redis denies ROLE: a replica that lost its master cannot be detected",
+    const char *problem = redis_server_take_info(&c->server, reply, c->options.role, c->heartbeat_sent_ms);
+    if (problem == NULL && c->server.info_denied)
+        redis_connection_log_denial(c, "redis denies INFO: a replica that lost its master cannot be detected",
                                     reply);
     if (problem == NULL && c->options.check_role != NULL)
         problem = c->options.check_role(c->options.arg, &c->server, c->heartbeat_sent_ms);
-    return problem;
-}
-
-static const char *redis_connection_read_link(struct redis_connection *c, const struct redis_reply *reply)
-{
-    const char *problem = redis_server_take_link(&c->server, reply, c->heartbeat_sent_ms);
-    if (problem == NULL && c->server.link_denied)
-        redis_connection_log_denial(c, "redis denies INFO: a master that stopped sending cannot be detected",
-                                    reply);
+    if (problem != NULL)
+        redis_server_invalidate(&c->server, c->last_pong_ms);
     return problem;
 }
 
@@ -473,17 +466,12 @@ static const char *redis_connection_read_tracking(struct redis_connection *c, co
 static const char *redis_connection_read_own(struct redis_connection *c, enum own_command own,
                                              const struct redis_reply *reply)
 {
-    const char *problem = NULL;
     if (own == HELLO)
         return redis_connection_read_hello(c, reply);
+    if (own == INFO)
+        return redis_connection_read_info(c, reply);
     if (own == TRACKING)
         return redis_connection_read_tracking(c, reply);
-    if (own == ROLE || own == INFO) {
-        problem = own == ROLE ? redis_connection_read_role(c, reply) : redis_connection_read_link(c, reply);
-        if (problem != NULL)
-            redis_server_invalidate(&c->server, c->last_pong_ms);
-        return problem;
-    }
     if (redis_connection_refuses(reply))
         return reply->str;
     if (own == PING)
@@ -531,12 +519,10 @@ static void redis_connection_compose(struct redis_connection *c, enum own_comman
         redis_endpoint_hello(o->endpoint, o->shared->client_name, command);
     else if (own == SELECT)
         redis_endpoint_select(o->endpoint, command);
-    else if (own == ROLE && has_role && !c->server.role_denied)
-        command_write(command, 1, (const char *[]){"ROLE"});
+    else if (own == INFO && has_role && !c->server.info_denied)
+        command_write(command, 2, (const char *[]){"INFO", "replication"});
     else if (own == TRACKING && c->state == HANDSHAKE)
         redis_connection_compose_tracking(c, command);
-    else if (own == INFO && c->server.role.kind == REDIS_ROLE_REPLICA && !c->server.link_denied)
-        command_write(command, 2, (const char *[]){"INFO", "replication"});
     else if (own == PING)
         command_write(command, 1, (const char *[]){"PING"});
 }
@@ -619,7 +605,7 @@ static void redis_connection_on_connected(struct redis_connection *c)
     c->no_tracking_reason = NULL;
     redis_server_init(&c->server, &c->options.shared->replication, c->attempts.address,
                       c->options.endpoint->port);
-    redis_connection_send_own(c, HELLO, ROLE);
+    redis_connection_send_own(c, HELLO, INFO);
 }
 
 /* --- the heartbeat --- */
@@ -649,7 +635,7 @@ static void redis_connection_heartbeat(struct redis_connection *c)
     c->waits++;
     redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
     if (c->replies_due == 0)
-        redis_connection_send_own(c, ROLE, PING);
+        redis_connection_send_own(c, INFO, PING);
 }
 
 /* --- the name of the server in use --- */

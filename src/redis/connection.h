@@ -77,7 +77,7 @@ struct redis_connection_options {
     unsigned first_address;    /* the one that is tried first, modulo their number */
     uint64_t limit_ms;         /* the time limit of connection and handshake at one address */
     struct redis_metrics *metrics; /* of commands; NULL: they are not measured, and tracking is not wanted */
-    bool queries_only;         /* no handshake behind ROLE, which is sent for a certain role; no heartbeat */
+    bool queries_only;         /* no handshake behind INFO, which is sent for a certain role; no heartbeat */
     enum redis_role_kind role; /* that it must have; REDIS_ROLE_UNKNOWN: any that does not change */
     struct redis_tracking tracking;
     size_t bytes_max; /* limits of a reply in place of those of resp.h; 0: those of resp.h */
@@ -95,7 +95,7 @@ struct redis_connection_options {
     /* The name leads elsewhere now. Repeated with each look-up. NULL: it is not looked up again. */
     void (*on_moved)(void *arg);
     void (*on_heartbeat)(void *arg); /* a PING was answered, while it is ready */
-    /* Returns the reason against the role in the reply to a ROLE, or NULL. */
+    /* Returns the reason against the role in a reply to INFO, or NULL. */
     const char *(*check_role)(void *arg, const struct redis_server *server, uint64_t sent_ms);
     /* Returns why the server cannot be used after this error, or NULL. The command then has no reply. */
     const char *(*check_error)(void *arg, const struct redis_reply *error);

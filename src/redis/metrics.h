@@ -27,7 +27,7 @@
     X(redis_failovers_total, counter, "Changes to another Redis, by reason.", "reason", "master", "role",   \
       "slot", "replicas")
 
-/* The role of the server in its reply to ROLE. */
+/* The role of the server in its reply to INFO. */
 enum redis_role_kind { REDIS_ROLE_UNKNOWN, REDIS_ROLE_MASTER, REDIS_ROLE_REPLICA, REDIS_ROLE_KINDS };
 
 /* Why a worker uses another Redis. */

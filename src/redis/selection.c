@@ -66,7 +66,7 @@ const char *selection_check_answer(struct selection *s, const struct locator_ans
     bool is_same = redis_address_is_same(&answer->master, &s->master);
     if (!is_same && selection_has_owner(s)) /* the other nodes do not know yet that it has changed */
         return NULL;
-    if (in_use && !s->is_master) { /* its next ROLE shows whether it follows the master that is named */
+    if (in_use && !s->is_master) { /* its next INFO shows whether it follows the master that is named */
         s->master = answer->master;
         selection_note_down(s, answer);
         return NULL;

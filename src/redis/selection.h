@@ -2,7 +2,7 @@
  * Selection: which server of those that Sentinels or the nodes of a cluster name is connected to, and until
  * when the one in use may be believed.
  *
- * The session passes every answer to this module, and every ROLE and error of the server in use. Evidence
+ * The session passes every answer to this module, and every role and error of the server in use. Evidence
  * against a server counts from the last moment at which it was known to be the right one. It sends nothing,
  * but looks names up: a replica may name its master differently from Sentinel.
  *
@@ -67,7 +67,7 @@ bool selection_stands_in(const struct selection *s);
 /* Checks the selected server, in use or not, by an answer. Returns NULL, or the reason to use another one. */
 const char *selection_check_answer(struct selection *s, const struct locator_answer *answer, bool in_use);
 
-/* Checks the master of a replica by a ROLE that was sent at `sent_ms`. Returns NULL, or the reason likewise.
+/* Checks the master of a replica by an INFO that was sent at `sent_ms`. Returns NULL, or the reason likewise.
  */
 const char *selection_check_master(struct selection *s, const struct redis_address *master, uint64_t sent_ms);
 

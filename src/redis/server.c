@@ -1,4 +1,4 @@
-/* Parses HELLO, ROLE and INFO, and draws the conclusions; see server.h. */
+/* Parses HELLO and INFO, and draws the conclusions; see server.h. */
 #include "redis/server.h"
 
 #include "base/text.h"
@@ -6,10 +6,7 @@
 
 #include <string.h>
 
-enum { ROLE_OF_REPLICA_MIN = 4, MS_PER_S = 1000 };
-
-static const char LINK_DOWN[] = "its link to the master is down";
-static const char SILENT[] = "its master has been silent for too long";
+enum { MS_PER_S = 1000 };
 
 /* The first version of Redis that orders pushes and replies as the cache requires. */
 static const char ORDERED_SINCE[] = "7.0.5";
@@ -49,37 +46,7 @@ bool redis_server_is_unavailable(struct span error)
     return false;
 }
 
-/* --- ROLE --- */
-
-/* An array of "slave", the master's host and port, the state of the link, and an offset. */
-static bool redis_server_read_slave(const struct redis_reply *reply, struct redis_role *out)
-{
-    if (reply->elements < ROLE_OF_REPLICA_MIN)
-        return false;
-    const struct redis_reply *port = reply_element(reply, 2);
-    out->kind = REDIS_ROLE_REPLICA;
-    out->linked = span_equal(reply_text(reply_next(port)), SPAN("connected"));
-    if (port->type != REPLY_INTEGER ||
-        !redis_address_set(&out->master, reply_text(reply_element(reply, 1)), port->integer))
-        out->master = (struct redis_address){.port = 0};
-    return true;
-}
-
-const char *redis_server_read_role(const struct redis_reply *reply, struct redis_role *out)
-{
-    *out = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
-    bool list = reply->type == REPLY_ARRAY && reply->elements > 0;
-    struct span role = list ? reply_text(reply_first(reply)) : SPAN_ABSENT;
-    if (span_equal(role, SPAN("master"))) {
-        out->kind = REDIS_ROLE_MASTER;
-        return NULL;
-    }
-    if (span_equal(role, SPAN("slave")) && redis_server_read_slave(reply, out))
-        return NULL;
-    return "it is neither a master nor a replica";
-}
-
-/* --- INFO replication --- */
+/* --- INFO --- */
 
 /* The value of the line "name:value". */
 static struct span redis_server_info_value(struct span info, struct span name)
@@ -107,7 +74,24 @@ struct span redis_server_eviction_policy(const struct redis_reply *reply)
     return span_starts_with(policy, SPAN("allkeys-")) ? policy : SPAN_ABSENT;
 }
 
-/* Returns NULL when the link to the master is up, or the reason why it is not. */
+/* The role, and the master of a replica: its port is 0 if its address is invalid. */
+static struct redis_role redis_server_read_role(struct span info)
+{
+    struct redis_role role = {.kind = REDIS_ROLE_UNKNOWN};
+    int64_t port = 0;
+    struct span kind = redis_server_info_value(info, SPAN("role"));
+    if (span_equal(kind, SPAN("master")))
+        role.kind = REDIS_ROLE_MASTER;
+    if (!span_equal(kind, SPAN("slave")))
+        return role;
+    role.kind = REDIS_ROLE_REPLICA;
+    if (parse_int64(redis_server_info_value(info, SPAN("master_port")), &port) != 0 ||
+        !redis_address_set(&role.master, redis_server_info_value(info, SPAN("master_host")), port))
+        role.master = (struct redis_address){.port = 0};
+    return role;
+}
+
+/* Returns NULL when the link of a replica to its master is up, or the reason why it is not. */
 static const char *redis_server_read_link(struct span info, int64_t *last_io_s)
 {
     struct span status = redis_server_info_value(info, SPAN("master_link_status"));
@@ -115,11 +99,11 @@ static const char *redis_server_read_link(struct span info, int64_t *last_io_s)
         return "INFO does not describe the link to its master";
     if (!span_equal(status, SPAN("up")) ||
         span_equal(redis_server_info_value(info, SPAN("master_sync_in_progress")), SPAN("1")))
-        return LINK_DOWN;
+        return "its link to the master is down";
     if (parse_int64(redis_server_info_value(info, SPAN("master_last_io_seconds_ago")), last_io_s) != 0 ||
         *last_io_s < 0)
         return "INFO does not state when its master last sent something";
-    return NULL;
+    return *last_io_s > REDIS_MASTER_SILENCE_MAX_S ? "its master has been silent for too long" : NULL;
 }
 
 /* --- the server of a connection --- */
@@ -147,13 +131,6 @@ static struct redis_cut_off *redis_server_find_cut_off(const struct redis_server
     return oldest;
 }
 
-/* Returns the reason why a replica that has lost its master cannot be used. */
-static const char *redis_server_cut_off(const struct redis_server *s, uint64_t sent_ms, const char *why)
-{
-    *redis_server_find_cut_off(s) = (struct redis_cut_off){s->address, sent_ms, .is_up = false};
-    return why;
-}
-
 /* Notes that the link of a replica is up. Returns NULL, or why it cannot be used yet. */
 static const char *redis_server_relink(const struct redis_server *s, uint64_t sent_ms)
 {
@@ -177,6 +154,8 @@ static const char *redis_server_check_role(const struct redis_server *s, const s
                                            enum redis_role_kind wanted)
 {
     bool known = s->role.kind != REDIS_ROLE_UNKNOWN;
+    if (role->kind == REDIS_ROLE_UNKNOWN)
+        return "it is neither a master nor a replica";
     if (wanted == REDIS_ROLE_MASTER && role->kind != REDIS_ROLE_MASTER)
         return "it is not a master";
     if (wanted == REDIS_ROLE_REPLICA && role->kind != REDIS_ROLE_REPLICA)
@@ -187,55 +166,42 @@ static const char *redis_server_check_role(const struct redis_server *s, const s
     return NULL;
 }
 
-const char *redis_server_take_role(struct redis_server *s, const struct redis_reply *reply,
+/* Returns NULL, or why a replica with this link (NULL: it is up) cannot be used. */
+static const char *redis_server_check_link(const struct redis_server *s, const char *link, uint64_t sent_ms)
+{
+    if (link == NULL)
+        return redis_server_relink(s, sent_ms);
+    *redis_server_find_cut_off(s) = (struct redis_cut_off){s->address, sent_ms, .is_up = false};
+    return link;
+}
+
+const char *redis_server_take_info(struct redis_server *s, const struct redis_reply *reply,
                                    enum redis_role_kind wanted, uint64_t sent_ms)
 {
-    struct redis_role role;
+    int64_t last_io_s = 0;
     if (reply->type == REPLY_ERROR) {
         if (wanted != REDIS_ROLE_UNKNOWN || !redis_server_is_denied(reply))
             return reply->str;
-        s->role_denied = true;
+        s->info_denied = true;
         s->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
         s->lag_s = 0;
         s->valid_until_ms = UINT64_MAX;
         return NULL;
     }
-    const char *problem = redis_server_read_role(reply, &role);
-    if (problem != NULL)
-        return problem;
-    problem = redis_server_check_role(s, &role, wanted);
-    if (role.kind == REDIS_ROLE_REPLICA && !role.linked)
-        return redis_server_cut_off(s, sent_ms, problem != NULL ? problem : LINK_DOWN);
-    if (problem == NULL && role.kind == REDIS_ROLE_REPLICA)
-        problem = redis_server_relink(s, sent_ms);
+    const struct span info = redis_server_info_of(reply);
+    const struct redis_role role = redis_server_read_role(info);
+    const char *problem = redis_server_check_role(s, &role, wanted);
+    if (role.kind == REDIS_ROLE_REPLICA) {
+        const char *link = redis_server_check_link(s, redis_server_read_link(info, &last_io_s), sent_ms);
+        problem = problem != NULL ? problem : link;
+    }
     if (problem != NULL)
         return problem;
     s->role = role;
-    if (role.kind == REDIS_ROLE_REPLICA && s->link_denied)
-        s->valid_until_ms = sent_ms;
-    return NULL;
-}
-
-const char *redis_server_take_link(struct redis_server *s, const struct redis_reply *reply, uint64_t sent_ms)
-{
-    if (s->role.kind != REDIS_ROLE_REPLICA) /* ROLE was denied in the meantime */
-        return NULL;
-    if (reply->type == REPLY_ERROR) {
-        if (!redis_server_is_denied(reply))
-            return reply->str;
-        s->link_denied = true;
-        s->lag_s = 0;
-        s->valid_until_ms = sent_ms;
-        return NULL;
+    if (role.kind == REDIS_ROLE_REPLICA) {
+        uint64_t heard_ms = (uint64_t)(last_io_s + 1) * MS_PER_S; /* how long ago; INFO rounds down */
+        s->valid_until_ms = sent_ms > heard_ms ? sent_ms - heard_ms : 0;
+        s->lag_s = (uint64_t)last_io_s;
     }
-    int64_t last_io_s = 0;
-    const char *problem = redis_server_read_link(redis_server_info_of(reply), &last_io_s);
-    if (problem == NULL && last_io_s > REDIS_MASTER_SILENCE_MAX_S)
-        problem = SILENT;
-    if (problem != NULL)
-        return redis_server_cut_off(s, sent_ms, problem);
-    uint64_t heard_ms = (uint64_t)(last_io_s + 1) * MS_PER_S; /* how long ago; the value of INFO is rounded */
-    s->valid_until_ms = sent_ms > heard_ms ? sent_ms - heard_ms : 0;
-    s->lag_s = (uint64_t)last_io_s;
     return NULL;
 }

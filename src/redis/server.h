@@ -1,11 +1,10 @@
 /*
- * The server of a connection, as its replies describe it: its version (HELLO) and its role (ROLE). For a
- * replica also whether its data is current (INFO replication).
+ * The server of a connection, as its replies describe it: its version (HELLO), its role, and for a replica
+ * whether its data is current (INFO replication).
  *
  * A replica that has lost its master still answers, and the role of a server may change. So a connection
- * repeats ROLE and INFO with every heartbeat, and passes the replies to this module. The module says whether
- * the server may be used, and until when its data was known to be valid. If an ACL denies these commands,
- * they are left out.
+ * repeats INFO with every heartbeat, and passes the reply to this module. The module says whether the server
+ * may be used, and until when its data was known to be valid. If an ACL denies INFO, it is left out.
  *
  * No part of a reply is trusted: a reply of any type and length is either parsed or rejected with a reason.
  */
@@ -31,12 +30,8 @@ bool redis_server_is_unavailable(struct span error);
 
 struct redis_role {
     enum redis_role_kind kind;
-    bool linked;                 /* a replica's link to its master is up */
     struct redis_address master; /* the master of a replica; port 0 if it could not be parsed */
 };
-
-/* Parses the reply to ROLE. Returns NULL, or why it could not be parsed. */
-const char *redis_server_read_role(const struct redis_reply *reply, struct redis_role *out);
 
 /*
  * A master sends a PING to its replicas every `repl-ping-replica-period` seconds, by default 10. A replica
@@ -66,11 +61,11 @@ struct redis_replication {
 
 /* Embedded in the connection. */
 struct redis_server {
-    struct redis_role role;        /* unknown before the first ROLE, and if ROLE is denied */
-    bool role_denied, link_denied; /* ROLE, INFO: do not send them on this connection */
-    uint64_t valid_until_ms;       /* by the boot clock; until when its data was known to be valid; UINT64_MAX
-                                      while it is */
-    uint64_t lag_s; /* of a replica: how long its master has sent nothing, rounded; 0: not known */
+    struct redis_role role;  /* unknown before the first INFO, and if INFO is denied */
+    bool info_denied;        /* do not send it on this connection */
+    uint64_t valid_until_ms; /* by the boot clock; until when its data was known to be valid; UINT64_MAX while
+                                it is */
+    uint64_t lag_s;          /* of a replica: how long its master has sent nothing, rounded; 0: not known */
     struct redis_address address;          /* numeric; zero: a local socket */
     struct redis_replication *replication; /* borrowed (redis_connection_options) */
 };
@@ -80,15 +75,12 @@ void redis_server_init(struct redis_server *s, struct redis_replication *replica
                        int port);
 
 /*
- * Takes the reply to the ROLE that was sent at `sent_ms` by the boot clock. The server must have the role
- * that is wanted; REDIS_ROLE_UNKNOWN permits any that does not change, and that ROLE is denied. Returns NULL,
- * or why the server cannot be used.
+ * Takes the reply to INFO replication, which was sent at `sent_ms` by the boot clock. The server must have
+ * the role that is wanted; REDIS_ROLE_UNKNOWN permits any that does not change, and that INFO is denied.
+ * Returns NULL, or why the server cannot be used.
  */
-const char *redis_server_take_role(struct redis_server *s, const struct redis_reply *reply,
+const char *redis_server_take_info(struct redis_server *s, const struct redis_reply *reply,
                                    enum redis_role_kind wanted, uint64_t sent_ms);
-
-/* Takes the reply to INFO replication of a replica in the same way. */
-const char *redis_server_take_link(struct redis_server *s, const struct redis_reply *reply, uint64_t sent_ms);
 
 /* The policy by which a full Redis evicts keys without a TTL, from INFO memory; absent if it evicts none. */
 struct span redis_server_eviction_policy(const struct redis_reply *reply);

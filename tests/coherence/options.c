@@ -67,7 +67,7 @@ static const struct option_spec specs[] = {
     OTHER("cluster", OPTION_FLAG, cluster, "channeld reads a Redis Cluster of six nodes"),
     OTHER("tls", OPTION_FLAG, tls, "channeld connects to Redis by TLS"),
     OTHER("torn-writes", OPTION_FLAG, torn_writes, "sabotage: write each card in two halves"),
-    OTHER("hide-link", OPTION_FLAG, hide_link, "sabotage: deny channeld ROLE and INFO"),
+    OTHER("hide-link", OPTION_FLAG, hide_link, "sabotage: deny channeld INFO"),
     OTHER("misdirect-links", OPTION_FLAG, misdirect_links, "sabotage: request another link than is checked"),
     OTHER("expect-violations", OPTION_EXPECT, expect_violations,
           "[=KINDS] succeed if and only if there are some (of all these kinds)"),

@@ -743,7 +743,7 @@ static char *source_url(struct run *run)
     if (rotates(run))
         user = USER "@";
     if (run->options.hide_link) {
-        redis_do(source, "ACL SETUSER blind on >blind ~* &* +@all -role -info");
+        redis_do(source, "ACL SETUSER blind on >blind ~* &* +@all -info");
         user = "blind:blind@";
     }
     return text_printf("%s://%s127.0.0.1:%d/0", run->options.tls ? "rediss" : "redis", user,

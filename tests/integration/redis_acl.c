@@ -255,7 +255,7 @@ TEST_CASE(without_client_caching_links_are_tracked)
 }
 
 /* The user's Redis becomes a replica of another one with the same content; `denial` is logged, or NULL. */
-static void expect_served_at_a_replica(const char *const *extra, const char *denial)
+static void expect_served_at_a_replica(const char *const *extra, const char *role, const char *denial)
 {
     struct fixture f;
     struct redis master;
@@ -265,7 +265,7 @@ static void expect_served_at_a_replica(const char *const *extra, const char *den
     catalogue_put_samples(&master, CHANNELS);
     begin(&f, extra, SERVER_WAIT_READY);
     redis_do(&f.redis, "REPLICAOF 127.0.0.1 %d", master.port);
-    server_await_metric(&f.server, "channeld_redis_role{role=\"replica\"}", 1);
+    server_await_metric(&f.server, text_temp("channeld_redis_role{role=\"%s\"}", role), 1);
     ask_for_everything(&f);
     AUTOFREE char *denials = redis_words(&f.redis, "ACL LOG");
     if (denial == NULL)
@@ -279,8 +279,8 @@ static void expect_served_at_a_replica(const char *const *extra, const char *den
 TEST_CASE(documented_user_is_enough_at_a_replica)
 {
     static const char *const no_info[] = {"-info", NULL};
-    expect_served_at_a_replica(NULL, NULL);
-    expect_served_at_a_replica(no_info, "redis denies INFO");
+    expect_served_at_a_replica(NULL, "replica", NULL);
+    expect_served_at_a_replica(no_info, "unknown", "redis denies INFO");
 }
 
 /* ---- mistakes, and their correction ---- */

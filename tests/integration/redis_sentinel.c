@@ -176,7 +176,7 @@ TEST_CASE(channelctl_skips_a_sentinel_that_denies_its_command)
 /* A Redis that does not tell its role may be a replica, which takes no key. */
 TEST_CASE(channelctl_needs_the_role_of_a_master)
 {
-    static const char *const args[] = {"--rename-command", "ROLE", "GENUINE", NULL};
+    static const char *const args[] = {"--rename-command", "INFO", "GENUINE", NULL};
     AUTO(redis_stop) struct redis mute;
     AUTO(redis_stop) struct redis sentinel;
     struct process tool;

@@ -157,7 +157,7 @@ static void check_left(const struct view *v)
     left_ns = since_ns;
 }
 
-/* A replica whose link was down is not used for one more second, which counts from when ROLE was sent. */
+/* A replica whose link was down is not used for one more second, which counts from when INFO was sent. */
 static void check_settled(const struct view *v)
 {
     uint64_t said_ns = down_ns[v->server - scenario.server];

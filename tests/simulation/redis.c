@@ -357,26 +357,25 @@ static void on_select(struct redis *r, struct redis_client *c, const struct comm
     bytes_printf(&c->out, "+OK\r\n");
 }
 
-static void on_role(struct redis *r, struct redis_client *c, const struct command *m)
-{
-    const struct redis *master = r->cluster == NULL ? NULL : r->cluster->master_of(r);
-    (void)m;
-    if (r->cluster == NULL)
-        replica_put_role(r, c->number, &c->out);
-    else if (master != NULL)
-        bytes_printf(&c->out, "*5\r\n$5\r\nslave\r\n$8\r\n10.0.0.%d\r\n:%d\r\n$9\r\nconnected\r\n:100\r\n",
-                     master->listener.address.host, master->listener.address.port);
-    else
-        bytes_printf(&c->out, "*3\r\n$6\r\nmaster\r\n:100\r\n*0\r\n");
-}
-
+/* As a verbatim string. */
 static void on_info(struct redis *r, struct redis_client *c, const struct command *m)
 {
+    const struct redis *master = r->cluster == NULL ? NULL : r->cluster->master_of(r);
+    static struct bytes text;
     (void)m;
+    bytes_clear(&text);
     if (r->cluster == NULL)
-        replica_put_info(r, c->number, &c->out);
+        replica_put_info(r, c->number, &text);
+    else if (master != NULL)
+        bytes_printf(&text,
+                     "role:slave\r\nmaster_host:10.0.0.%d\r\nmaster_port:%d\r\nmaster_link_status:up\r\n"
+                     "master_last_io_seconds_ago:0\r\n",
+                     master->listener.address.host, master->listener.address.port);
     else
-        put_bulk(&c->out, "role:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:0\r\n");
+        bytes_printf(&text, "role:master\r\n");
+    bytes_printf(&c->out, "=%zu\r\ntxt:", bytes_count(&text) + 4);
+    bytes_add(&c->out, bytes_front(&text), bytes_count(&text));
+    bytes_printf(&c->out, "\r\n");
 }
 
 static void on_client(struct redis *r, struct redis_client *c, const struct command *m)
@@ -423,7 +422,6 @@ static const struct known *find(const struct word *name)
     static const struct known all[] = {
         {"HMGET", true, on_hmget},
         {"PING", false, on_ping},
-        {"ROLE", false, on_role},
         {"SCARD", true, on_scard},
         {"SMISMEMBER", true, on_smismember},
         {"GET", true, on_get},

@@ -301,37 +301,30 @@ const struct redis *replica_root(const struct redis *r)
 
 /* --- replies --- */
 
-static void put_text(struct bytes *out, const char *text)
+static long long seconds_since(uint64_t ns)
 {
-    bytes_add(out, text, strlen(text));
+    return (long long)(now_ns() / SECOND) - (long long)(ns / SECOND);
 }
 
-static void put_master(const struct redis *r, struct bytes *out)
-{
-    char text[64];
-    (void)snprintf(text, sizeof text, "*3\r\n$6\r\nmaster\r\n:%lld\r\n*0\r\n",
-                   (long long)r->replication.offset);
-    put_text(out, text);
-}
-
+/* A master that lies says that it is its own replica. */
 static void put_replica(const struct redis *r, struct bytes *out)
 {
-    static const char *const states[] = {"connect", "sync", "connected"};
     const struct replication *p = &r->replication;
     const struct redis *u = p->upstream == NULL ? r : p->upstream;
-    const char *state = p->upstream == NULL ? "connected" : states[p->link];
-    char host[16];
-    char text[128];
-    (void)snprintf(host, sizeof host, "10.0.0.%d", u->listener.address.host);
-    (void)snprintf(text, sizeof text, "*5\r\n$5\r\nslave\r\n$%zu\r\n%s\r\n:%d\r\n$%zu\r\n%s\r\n:%lld\r\n",
-                   strlen(host), host, u->listener.address.port, strlen(state), state, (long long)p->offset);
-    put_text(out, text);
+    bool up = p->upstream == NULL || p->link == LINK_UP;
+    long long heard_s = p->upstream == NULL ? 0 : seconds_since(p->io_ns);
+    bytes_printf(out,
+                 "role:slave\r\nmaster_host:10.0.0.%d\r\nmaster_port:%d\r\nmaster_link_status:%s\r\n"
+                 "master_last_io_seconds_ago:%lld\r\nmaster_sync_in_progress:%d\r\n"
+                 "slave_repl_offset:%lld\r\n",
+                 u->listener.address.host, u->listener.address.port, up ? "up" : "down", up ? heard_s : -1LL,
+                 p->upstream != NULL && p->link == LINK_SYNC, (long long)p->offset);
 }
 
 /* A master that has become a replica is left for that, whatever its link: within two heartbeats. */
 static const uint64_t DEMOTION_NS = 3 * UINT64_C(1000000000);
 
-void replica_put_role(struct redis *r, unsigned conn, struct bytes *out)
+void replica_put_info(struct redis *r, unsigned conn, struct bytes *out)
 {
     struct replication *p = &r->replication;
     p->has_lied = p->has_lied || p->lie != LIE_NONE;
@@ -340,39 +333,17 @@ void replica_put_role(struct redis *r, unsigned conn, struct bytes *out)
         p->down_conn = conn;
         p->down_said_ns = r->turn_ns;
     }
-    if (p->lie == LIE_NONSENSE)
-        put_text(out, "*2\r\n$5\r\nslave\r\n_\r\n");
-    else if (p->lie == LIE_MASTER || (p->lie == LIE_NONE && p->upstream == NULL))
-        put_master(r, out);
-    else
-        put_replica(r, out);
-}
-
-static long long seconds_since(uint64_t ns)
-{
-    return (long long)(now_ns() / SECOND) - (long long)(ns / SECOND);
-}
-
-void replica_put_info(struct redis *r, unsigned conn, struct bytes *out)
-{
-    const struct replication *p = &r->replication;
-    bool up = p->link == LINK_UP;
-    char text[512];
-    char reply[600];
-    int len =
-        p->upstream == NULL
-            ? snprintf(text, sizeof text, "# Replication\r\nrole:master\r\nmaster_replid:%040u\r\n", p->id)
-            : snprintf(text, sizeof text,
-                       "# Replication\r\nrole:slave\r\nmaster_link_status:%s\r\n"
-                       "master_last_io_seconds_ago:%lld\r\nmaster_sync_in_progress:%d\r\n"
-                       "slave_repl_offset:%lld\r\nmaster_replid:%040u\r\n",
-                       up ? "up" : "down", up ? seconds_since(p->io_ns) : -1LL, p->link == LINK_SYNC,
-                       (long long)p->offset, p->id);
     TRACE(r->name, "link %d, last heard %lld s ago, at %lld of stream %u", p->link, seconds_since(p->io_ns),
           (long long)p->offset, p->id);
-    (void)snprintf(reply, sizeof reply, "=%d\r\ntxt:%s\r\n", len + 4, text);
-    put_text(out, reply);
-    if (up)
+    bytes_printf(out, "# Replication\r\n");
+    if (p->lie == LIE_NONSENSE)
+        bytes_printf(out, "role:slaves\r\n");
+    else if (p->lie == LIE_MASTER || (p->lie == LIE_NONE && p->upstream == NULL))
+        bytes_printf(out, "role:master\r\n");
+    else
+        put_replica(r, out);
+    bytes_printf(out, "master_replid:%040u\r\n", p->id);
+    if (p->upstream != NULL && p->link == LINK_UP)
         oracle_stated(&(struct oracle_statement){conn, r->turn_ns, p->io_ns});
 }
 

@@ -19,7 +19,7 @@ struct redis;
 
 enum { BACKLOG = 256 };
 
-/* What ROLE says. */
+/* What INFO says of the role. */
 enum replica_lie { LIE_NONE, LIE_MASTER, LIE_REPLICA, LIE_NONSENSE, LIES };
 
 struct replication {
@@ -46,7 +46,7 @@ struct replication {
     unsigned timeout_s; /* repl-timeout */
     enum replica_lie lie;
     bool has_lied;
-    unsigned down_conn;    /* the last connection on which ROLE has said that its link is down, */
+    unsigned down_conn;    /* the last connection on which INFO has said that its link is down, */
     uint64_t down_said_ns; /* and when it was executed */
     bool ticks;            /* it has begun to do what Redis does once a second */
 };
@@ -79,8 +79,7 @@ void replica_heal_all(void);
 /* The master at the end of the links. */
 const struct redis *replica_root(const struct redis *r);
 
-/* Replies. */
-void replica_put_role(struct redis *r, unsigned conn, struct bytes *out);
+/* The text of INFO replication. */
 void replica_put_info(struct redis *r, unsigned conn, struct bytes *out);
 
 /* Why commands that read are refused; NULL: they are not. */

@@ -70,87 +70,122 @@ TEST_CASE(server_without_name_or_version_is_not_trusted_with_tracking)
     CHECK_ROWS(rows, hello);
 }
 
-/* --- ROLE --- */
-
-/* "master", "replica of host:port, linked", or the problem. */
-static const char *role(const struct redis_reply *reply)
-{
-    struct redis_role role;
-    const char *problem = redis_server_read_role(reply, &role);
-    if (problem != NULL)
-        return "neither";
-    if (role.kind == REDIS_ROLE_MASTER)
-        return "master";
-    return text_temp("replica of %s:%d%s", role.master.host, role.master.port, role.linked ? ", linked" : "");
-}
-
-TEST_CASE(role_is_master_replica_or_neither)
-{
-    static const struct row rows[] = {
-        {"*3\r\n$6\r\nmaster\r\n:100\r\n*0\r\n", "master"},
-        {"*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n", "replica of a:1, linked"},
-        {"*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$7\r\nconnect\r\n:7\r\n", "replica of a:1"},
-        {"*5\r\n$5\r\nslave\r\n$7\r\nredis-0\r\n:6380\r\n$4\r\nsync\r\n:7\r\n", "replica of redis-0:6380"},
-        /* an address that is of no use makes it no less a replica */
-        {"*5\r\n$5\r\nslave\r\n$11\r\nfe80::1%eth\r\n:6380\r\n$9\r\nconnected\r\n:7\r\n",
-         "replica of :0, linked"},
-        {"*4\r\n$5\r\nslave\r\n_\r\n_\r\n_\r\n", "replica of :0"},
-        {"*0\r\n", "neither"},
-        {"*1\r\n:1\r\n", "neither"},
-        {"+master\r\n", "neither"},
-        {"*1\r\n$5\r\nslave\r\n", "neither"},
-        {"*3\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n", "neither"},
-        {"*-1\r\n", "neither"},
-        {"-NOPERM no\r\n", "neither"},
-        {"*1\r\n*1\r\n$6\r\nmaster\r\n", "neither"},
-        {"*1\r\n$8\r\nsentinel\r\n", "neither"}};
-    CHECK_ROWS(rows, role);
-}
-
-static uint64_t asked_ms;
-
-static const char *use_of(const struct redis_reply *reply)
-{
-    static struct redis_replication replication;
-    struct redis_server server;
-    redis_server_init(&server, &replication, "r", 1);
-    const char *problem = redis_server_take_role(&server, reply, REDIS_ROLE_REPLICA, asked_ms);
-    return problem != NULL ? problem : "used";
-}
-
-TEST_CASE(replica_is_used_a_second_after_its_link_was_first_seen_up_again)
-{
-    static const char up[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:7\r\n";
-    static const char down[] = "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$7\r\nconnect\r\n:7\r\n";
-    static const char is_down[] = "its link to the master is down";
-    static const char was_down[] = "its link to the master was down a moment ago";
-    static const struct {
-        uint64_t ms;
-        struct row row;
-    } steps[] = {{10000, {up, "used"}},   {20000, {down, is_down}}, {25000, {up, was_down}},
-                 {25999, {up, was_down}}, {26000, {up, "used"}},    {26500, {down, is_down}},
-                 {27500, {up, was_down}}, {27600, {down, is_down}}, {28600, {up, was_down}},
-                 {29600, {up, "used"}},   {90000, {up, "used"}}};
-    for (size_t i = 0; i < TEST_COUNT(steps); i++) {
-        asked_ms = steps[i].ms;
-        check_rows(&steps[i].row, 1, use_of);
-    }
-}
-
 /* --- INFO --- */
 
 enum { SENT_MS = 60000 };
 
-static const char *link_of(const struct redis_reply *reply)
+#define UP "master_link_status:up\r\nmaster_last_io_seconds_ago:0\r\n"
+
+static uint64_t sent_ms;
+static struct redis_replication replication; /* that all servers of a test have */
+
+/* "master", "replica of host:port, heard 1000 ms before", "not known", or the problem. */
+static const char *server_of(const struct redis_reply *reply, enum redis_role_kind wanted)
 {
-    static struct redis_replication replication;
     struct redis_server server;
     redis_server_init(&server, &replication, "r", 1);
-    server.role.kind = REDIS_ROLE_REPLICA;
-    const char *problem = redis_server_take_link(&server, reply, SENT_MS);
+    const char *problem = redis_server_take_info(&server, reply, wanted, sent_ms);
+    const struct redis_role *role = &server.role;
     if (problem != NULL)
         return problem;
-    return text_temp("%d ms ago", (int)(SENT_MS - server.valid_until_ms));
+    if (role->kind != REDIS_ROLE_REPLICA)
+        return role->kind == REDIS_ROLE_MASTER ? "master" : "not known";
+    return text_temp("replica of %s:%d, heard %d ms before", role->master.host, role->master.port,
+                     (int)(sent_ms - server.valid_until_ms));
+}
+
+static const char *any_server(const struct redis_reply *reply)
+{
+    return server_of(reply, REDIS_ROLE_UNKNOWN);
+}
+
+static const char *wanted_master(const struct redis_reply *reply)
+{
+    return server_of(reply, REDIS_ROLE_MASTER);
+}
+
+/* What is made of this text of INFO. */
+static const char *info_of(const char *info, read_fn *read)
+{
+    AUTOFREE char *bytes = text_printf("=%zu\r\ntxt:%s\r\n", strlen(info) + 4, info);
+    return read(reply_of(bytes));
+}
+
+static void check_infos(const struct row *rows, size_t count, read_fn *read)
+{
+    for (size_t i = 0; i < count; i++)
+        assert_string_equal(info_of(rows[i].reply, read), rows[i].expected);
+}
+
+static const char neither[] = "it is neither a master nor a replica";
+
+TEST_CASE(role_is_master_replica_or_neither)
+{
+    static const struct row rows[] = {
+        {"# Replication\r\nrole:master\r\nconnected_slaves:0\r\n", "master"},
+        {"role:master", "master"},
+        {"role:slave\r\nmaster_host:a\r\nmaster_port:1\r\n" UP, "replica of a:1, heard 1000 ms before"},
+        {UP "master_port:1\r\nmaster_host:redis-0\r\nrole:slave\r\n",
+         "replica of redis-0:1, heard 1000 ms before"},
+        /* an address that is of no use makes it no less a replica */
+        {"role:slave\r\nmaster_host:fe80::1%eth\r\nmaster_port:1\r\n" UP,
+         "replica of :0, heard 1000 ms before"},
+        {"role:slave\r\nmaster_host:a\r\nmaster_port:70000\r\n" UP, "replica of :0, heard 1000 ms before"},
+        {"role:slave\r\nmaster_host:a\r\n" UP, "replica of :0, heard 1000 ms before"},
+        {"role:sentinel", neither},
+        {"role:masters", neither},
+        {"role:", neither},
+        {"xrole:master", neither},
+        {"", neither}};
+    static const struct row others[] = {{"+role:master\r\n", neither},
+                                        {"*1\r\n$11\r\nrole:master\r\n", neither},
+                                        {":1\r\n", neither},
+                                        {"_\r\n", neither},
+                                        {"$0\r\n\r\n", neither},
+                                        {"$11\r\nrole:master\r\n", "master"},
+                                        {"-BUSY Redis is busy\r\n", "BUSY Redis is busy"},
+                                        /* it may be used all the same */
+                                        {"-NOPERM no\r\n", "not known"},
+                                        {"-ERR unknown command 'INFO'\r\n", "not known"}};
+    static const struct row wanted[] = {{"-NOPERM no\r\n", "NOPERM no"},
+                                        {"-ERR unknown command 'INFO'\r\n", "ERR unknown command 'INFO'"},
+                                        {"$10\r\nrole:slave\r\n", "it is not a master"},
+                                        {"$11\r\nrole:master\r\n", "master"}};
+    sent_ms = SENT_MS;
+    check_infos(rows, TEST_COUNT(rows), any_server);
+    CHECK_ROWS(others, any_server);
+    CHECK_ROWS(wanted, wanted_master);
+}
+
+TEST_CASE(replica_is_used_a_second_after_its_link_was_first_seen_up_again)
+{
+    static const char up[] = "role:slave\r\n" UP;
+    static const char down[] = "role:slave\r\nmaster_link_status:down\r\n";
+    static const char used[] = "replica of :0, heard 1000 ms before";
+    static const char is_down[] = "its link to the master is down";
+    static const char was_down[] = "its link to the master was down a moment ago";
+    static const struct {
+        uint64_t ms;
+        const char *info, *expected;
+    } steps[] = {{100000, up, used},     {200000, down, is_down}, {205000, up, was_down},
+                 {205999, up, was_down}, {206000, up, used},      {206500, down, is_down},
+                 {207500, up, was_down}, {207600, down, is_down}, {208600, up, was_down},
+                 {209600, up, used},     {900000, up, used}};
+    replication = (struct redis_replication){0};
+    for (size_t i = 0; i < TEST_COUNT(steps); i++) {
+        sent_ms = steps[i].ms;
+        assert_string_equal(info_of(steps[i].info, any_server), steps[i].expected);
+    }
+}
+
+/* Each by a replica that was not seen before. */
+static const char *link_of(const struct redis_reply *reply)
+{
+    struct redis_replication none = {0};
+    struct redis_server server;
+    redis_server_init(&server, &none, "r", 1);
+    const char *problem = redis_server_take_info(&server, reply, REDIS_ROLE_REPLICA, SENT_MS);
+    return problem != NULL ? problem : text_temp("%d ms ago", (int)(SENT_MS - server.valid_until_ms));
 }
 
 TEST_CASE(link_of_a_replica_is_good_while_its_master_is_heard)
@@ -175,20 +210,8 @@ TEST_CASE(link_of_a_replica_is_good_while_its_master_is_heard)
         {"master_link_statusx:up", no_link}};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         AUTOFREE char *info = text_printf("# Replication\r\nrole:slave\r\n%s\r\n", rows[i].reply);
-        AUTOFREE char *bytes = text_printf("=%zu\r\ntxt:%s\r\n", strlen(info) + 4, info);
-        const struct row row = {bytes, rows[i].expected};
-        check_rows(&row, 1, link_of);
+        assert_string_equal(info_of(info, link_of), rows[i].expected);
     }
-    static const struct row others[] = {{"+OK\r\n", no_link},
-                                        {":1\r\n", no_link},
-                                        {"_\r\n", no_link},
-                                        {"*0\r\n", no_link},
-                                        {"$0\r\n\r\n", no_link},
-                                        {"-BUSY Redis is busy\r\n", "BUSY Redis is busy"},
-                                        /* it may be used all the same */
-                                        {"-NOPERM no\r\n", "0 ms ago"},
-                                        {"-ERR unknown command 'INFO'\r\n", "0 ms ago"}};
-    CHECK_ROWS(others, link_of);
 }
 
 static const char *eviction(const struct redis_reply *reply)
