@@ -20,7 +20,10 @@ enum {
     QUOTED = 16 /* the bytes of a password that must not be in a text */
 };
 
-/* A failure is sticky, as a buffer's is: the first one gives the reason. */
+/*
+ * The first reason counts. All texts of the endpoint are parts of one copy of the settings, in which they are
+ * decoded and end with a NUL in place of what separates them.
+ */
 struct endpoint_reader {
     struct redis_endpoint *t;
     struct buf *why;
@@ -31,41 +34,35 @@ static void redis_endpoint_refuse(struct endpoint_reader *r, const char *why)
 {
     if (r->err == 0)
         buf_append_str(r->why, why);
-    r->err = r->err == 0 ? -EINVAL : r->err;
+    r->err = -EINVAL;
 }
 
 /* --- parts of URLs --- */
 
-/* *out becomes `text`, decoded once, and is owned. A NUL byte in it (%00) would cut it short. */
-static void redis_endpoint_copy_decoded(struct endpoint_reader *r, struct span text, char **out)
+/* Decodes `text` once. A NUL byte in it (%00) would cut it short. */
+static char *redis_endpoint_decode(struct endpoint_reader *r, char *text)
 {
-    char *decoded = malloc(text.len + 1);
-    if (decoded == NULL) {
-        r->err = -ENOMEM;
-        return;
-    }
-    size_t n = uri_decode(text, decoded);
-    decoded[n] = '\0';
-    if (strlen(decoded) < n)
+    size_t n = uri_decode(span_of(text), text);
+    text[n] = '\0';
+    if (strlen(text) < n)
         redis_endpoint_refuse(r, "must not hold a NUL byte");
-    *out = decoded; /* redis_endpoint_fini frees it in any case */
+    return text;
 }
 
-/* Takes `user:password@` from the front of the authority. */
-static void redis_endpoint_take_userinfo(struct endpoint_reader *r, struct span *authority)
+/* Reads `user:password@` at the front of the authority. Returns what follows. */
+static char *redis_endpoint_read_userinfo(struct endpoint_reader *r, char *authority)
 {
-    size_t at = authority->len;
-    while (at > 0 && authority->data[at - 1] != '@')
-        at--;
-    if (at == 0)
-        return;
-    struct span password = {authority->data, at - 1};
-    struct span user = span_cut(&password, ':');
-    *authority = span_skip(*authority, at);
-    if (password.data != NULL)
-        redis_endpoint_copy_decoded(r, password, &r->t->password);
-    if (r->err == 0 && user.len > 0)
-        redis_endpoint_copy_decoded(r, user, &r->t->user);
+    char *at = strrchr(authority, '@');
+    if (at == NULL)
+        return authority;
+    *at = '\0';
+    char *password = authority;
+    char *user = strsep(&password, ":");
+    if (password != NULL)
+        r->t->password = redis_endpoint_decode(r, password);
+    if (*user != '\0')
+        r->t->user = redis_endpoint_decode(r, user);
+    return at + 1;
 }
 
 static int redis_endpoint_read_number(struct endpoint_reader *r, struct span text, int least, int most,
@@ -77,20 +74,11 @@ static int redis_endpoint_read_number(struct endpoint_reader *r, struct span tex
     return (int)number;
 }
 
-/* Returns why the text cannot be a host with a port, or NULL. */
-static const char *redis_endpoint_check_authority(struct span text, struct authority *out)
+static void redis_endpoint_read_db(struct endpoint_reader *r, const char *text)
 {
-    for (size_t i = 0; i < text.len; i++) {
-        if ((unsigned char)text.data[i] <= ' ' || text.data[i] == 0x7F)
-            return "a host must not contain blanks or line ends";
-        if (text.data[i] == ',')
-            return "several hosts need redis+sentinel:// or redis+cluster://";
-        if (text.data[i] == '?' || text.data[i] == '#')
-            return "a query or fragment does not belong here";
-    }
-    if (!authority_split(text, out))
-        return "is not a Redis address";
-    return out->host.len == 0 ? "the host is missing" : NULL;
+    if (text != NULL && *text != '\0')
+        r->t->db = redis_endpoint_read_number(r, span_of(text), 0, DB_MAX,
+                                              "the database must be a number, 0 or more");
 }
 
 /* The zone of an IPv6 address follows "%25" in a URL (RFC 6874), and "%" everywhere else. */
@@ -101,237 +89,228 @@ static void redis_endpoint_decode_zone(char *address)
         memmove(zone + 1, zone + 3, strlen(zone + 3) + 1);
 }
 
-/* Parses host[:port]. *port is the default, and *out is owned. */
-static void redis_endpoint_read_host(struct endpoint_reader *r, struct span text, char **out, int *port)
+/* Parses host[:port]. *port is the default. */
+static void redis_endpoint_read_host(struct endpoint_reader *r, char *text, char **host, int *port)
 {
     struct authority a;
-    const char *problem = redis_endpoint_check_authority(text, &a);
-    if (problem != NULL) {
-        redis_endpoint_refuse(r, problem);
+    for (const char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c <= ' ' || *c == 0x7F)
+            redis_endpoint_refuse(r, "a host must not contain blanks or line ends");
+    if (strpbrk(text, "?#") != NULL)
+        redis_endpoint_refuse(r, "a query or fragment does not belong here");
+    if (!authority_split(span_of(text), &a))
+        redis_endpoint_refuse(r, "is not a Redis address");
+    else if (a.host.len == 0)
+        redis_endpoint_refuse(r, "the host is missing");
+    if (r->err != 0)
         return;
-    }
     if (a.port.data != NULL)
         *port =
             redis_endpoint_read_number(r, a.port, 1, PORT_MAX, "the port must be a number from 1 to 65535");
-    *out = strndup(a.host.data, a.host.len);
-    if (*out == NULL)
-        r->err = -ENOMEM;
-    else if (a.bracketed)
-        redis_endpoint_decode_zone(*out);
-}
-
-static void redis_endpoint_read_db(struct endpoint_reader *r, struct span text)
-{
-    if (text.len > 0)
-        r->t->db = redis_endpoint_read_number(r, text, 0, DB_MAX, "the database must be a number, 0 or more");
+    *host = text + (a.host.data - text);
+    (*host)[a.host.len] = '\0';
+    if (a.bracketed)
+        redis_endpoint_decode_zone(*host);
 }
 
 /* Parses host[:port],host[:port],... */
-static void redis_endpoint_read_servers(struct endpoint_reader *r, struct span list, int port)
+static void redis_endpoint_read_servers(struct endpoint_reader *r, char *list, int port)
 {
     struct redis_discovery *s = &r->t->discovery;
-    while (r->err == 0 && list.data != NULL) {
-        struct span one = span_cut(&list, ',');
+    for (char *one; r->err == 0 && (one = strsep(&list, ",")) != NULL; s->count++) {
         if (s->count == REDIS_SERVERS_MAX) {
             redis_endpoint_refuse(r, "more than 16 hosts");
             return;
         }
         s->at[s->count].port = port;
         redis_endpoint_read_host(r, one, &s->at[s->count].host, &s->at[s->count].port);
-        s->count++;
     }
 }
 
-static void redis_endpoint_read_master(struct endpoint_reader *r, struct span name)
+static void redis_endpoint_read_master(struct endpoint_reader *r, char *name)
 {
-    struct redis_discovery *s = &r->t->discovery;
-    redis_endpoint_copy_decoded(r, name, &s->master);
-    if (r->err != 0)
-        return;
-    bool good = s->master[0] != '\0';
-    for (const char *p = s->master; *p != '\0'; p++)
+    r->t->discovery.master = redis_endpoint_decode(r, name);
+    bool good = *name != '\0';
+    for (const char *p = name; *p != '\0'; p++)
         good = good && *p > ' ' && *p <= '~';
-    if (strchr(s->master, '@') != NULL)
+    if (strchr(name, '@') != NULL)
         redis_endpoint_refuse(r, "the name of the master contains @: write / in a password as %2F");
     if (!good)
         redis_endpoint_refuse(r, "the name of the master is missing: redis+sentinel://host,host/NAME");
 }
 
-/* --- the schemes --- */
-
-/* The parts of a URL behind its scheme and its user. */
-struct url {
-    struct span authority;
-    struct span path;  /* without the slash before it */
-    struct span query; /* without its question mark */
-};
-
-static void redis_endpoint_read_network(struct endpoint_reader *r, const struct url *url)
+/*
+ * Returns the value of the option `known`, or NULL. The query may have no other. The text before an at-sign
+ * may be the rest of a password that was not percent-encoded, so it is not named.
+ */
+static const char *redis_endpoint_read_option(struct endpoint_reader *r, char *query, const char *known)
 {
-    r->t->port = REDIS_PORT;
-    redis_endpoint_read_host(r, url->authority, &r->t->host, &r->t->port);
-    redis_endpoint_read_db(r, url->path);
+    const char *value = NULL;
+    bool is_secret = query != NULL && strchr(query, '@') != NULL;
+    for (char *one; r->err == 0 && (one = strsep(&query, "&")) != NULL;) {
+        const char *name = strsep(&one, "=");
+        if (*name == '\0' && one == NULL)
+            continue;
+        const char *text = one != NULL ? one : "";
+        if (strcmp(name, known) == 0) {
+            value = value != NULL ? value : text;
+        } else if (is_secret || !name_valid(span_of(name), OPTION_NAME_MAX)) {
+            redis_endpoint_refuse(r, "has an unknown option behind its question mark");
+        } else {
+            redis_endpoint_refuse(r, "unknown option ");
+            buf_append_str(r->why, name);
+        }
+    }
+    return value;
 }
 
-static void redis_endpoint_read_by_sentinel(struct endpoint_reader *r, const struct url *url)
+/* --- the schemes --- */
+
+/* `path` is behind its slash; NULL: there is none. `option` is NULL, or the value of the option. */
+static void redis_endpoint_read_network(struct endpoint_reader *r, char *authority, char *path,
+                                        const char *option)
 {
-    struct span db = url->path;
-    struct span name = span_cut(&db, '/');
-    struct span role = uri_query_find(url->query, SPAN("role"));
+    (void)option;
+    if (strchr(authority, ',') != NULL)
+        redis_endpoint_refuse(r, "several hosts need redis+sentinel:// or redis+cluster://");
+    r->t->port = REDIS_PORT;
+    redis_endpoint_read_host(r, authority, &r->t->host, &r->t->port);
+    redis_endpoint_read_db(r, path);
+}
+
+static void redis_endpoint_read_by_sentinel(struct endpoint_reader *r, char *authority, char *path,
+                                            const char *role)
+{
+    char *db = path;
+    char *name = strsep(&db, "/");
     r->t->discovery.kind = REDIS_DISCOVERY_SENTINEL;
-    r->t->discovery.replica = span_equal(role, SPAN("replica"));
-    redis_endpoint_read_servers(r, url->authority, SENTINEL_PORT);
-    redis_endpoint_read_master(r, name);
+    r->t->discovery.replica = role != NULL && strcmp(role, "replica") == 0;
+    redis_endpoint_read_servers(r, authority, SENTINEL_PORT);
+    redis_endpoint_read_master(r, name != NULL ? name : strchr(authority, '\0'));
     redis_endpoint_read_db(r, db);
-    if (role.data != NULL && !r->t->discovery.replica && !span_equal(role, SPAN("master")))
+    if (role != NULL && !r->t->discovery.replica && strcmp(role, "master") != 0)
         redis_endpoint_refuse(r, "the role is master or replica");
 }
 
-static void redis_endpoint_read_by_cluster(struct endpoint_reader *r, const struct url *url)
+static void redis_endpoint_read_by_cluster(struct endpoint_reader *r, char *authority, char *path,
+                                           const char *role)
 {
     r->t->discovery.kind = REDIS_DISCOVERY_CLUSTER;
-    redis_endpoint_read_servers(r, url->authority, REDIS_PORT);
-    redis_endpoint_read_db(r, url->path);
+    redis_endpoint_read_servers(r, authority, REDIS_PORT);
+    redis_endpoint_read_db(r, path);
     if (r->t->db != 0)
         redis_endpoint_refuse(r, "a Redis Cluster has database 0 only");
-    if (uri_query_find(url->query, SPAN("role")).data != NULL)
+    if (role != NULL)
         redis_endpoint_refuse(r, "replicas of a Redis Cluster are not read: leave ?role out");
 }
 
-static void redis_endpoint_read_unix(struct endpoint_reader *r, const struct url *url)
+static void redis_endpoint_read_unix(struct endpoint_reader *r, char *authority, char *path, const char *db)
 {
-    if (url->authority.len > 0 || url->path.data == NULL) {
+    if (*authority != '\0' || path == NULL) {
         redis_endpoint_refuse(r, "a socket is written unix:///path");
         return;
     }
-    redis_endpoint_read_db(r, uri_query_find(url->query, SPAN("db")));
-    redis_endpoint_copy_decoded(r, (struct span){url->path.data - 1, url->path.len + 1}, &r->t->path);
-    if (r->t->path != NULL && strlen(r->t->path) >= sizeof((struct sockaddr_un *)0)->sun_path)
+    redis_endpoint_read_db(r, db);
+    path[-1] = '/';
+    r->t->path = redis_endpoint_decode(r, path - 1);
+    if (strlen(r->t->path) >= sizeof((struct sockaddr_un *)0)->sun_path)
         redis_endpoint_refuse(r, "the path of the socket is too long");
 }
 
 struct scheme {
-    struct span start;
+    const char *start;
     enum redis_transport transport;
-    void (*read)(struct endpoint_reader *r, const struct url *url);
-    struct span option; /* the only option that the query may contain */
+    void (*read)(struct endpoint_reader *r, char *authority, char *path, const char *option);
+    const char *option; /* the only one that the query may contain */
 };
 
-/*
- * The query may have the option `known` and no other. The text before an at-sign may be the rest of a
- * password that was not percent-encoded, so it is not named.
- */
-static void redis_endpoint_check_options(struct endpoint_reader *r, struct span query, struct span known)
-{
-    for (struct span rest = query; r->err == 0 && rest.len > 0;) {
-        struct span one = span_cut(&rest, '&');
-        struct span name = {one.data, span_find(one, '=')};
-        if (one.len == 0 || span_equal(name, known))
-            continue;
-        if (!name_valid(name, OPTION_NAME_MAX) || span_find(query, '@') < query.len) {
-            redis_endpoint_refuse(r, "has an unknown option behind its question mark");
-        } else {
-            redis_endpoint_refuse(r, "unknown option ");
-            buf_append_span(r->why, name);
-        }
-    }
-}
-
-/* `rest` is the URL without `start`. */
-static void redis_endpoint_read_by(struct endpoint_reader *r, const struct scheme *scheme, struct span rest)
-{
-    struct url url = {.path = rest};
-    url.authority = span_cut(&url.path, '/');
-    redis_endpoint_take_userinfo(r, &url.authority);
-    struct span *behind = url.path.data != NULL ? &url.path : &url.authority;
-    url.query = *behind;
-    *behind = span_cut(&url.query, '?');
-    r->t->transport = scheme->transport;
-    redis_endpoint_check_options(r, url.query, scheme->option);
-    if (r->err == 0)
-        scheme->read(r, &url);
-}
-
 /* User and password stay NULL if the URL has none. */
-static void redis_endpoint_read_url(struct endpoint_reader *r, struct span url)
+static void redis_endpoint_read_url(struct endpoint_reader *r, char *url)
 {
     static const struct scheme schemes[] = {
-        {{"redis://", 8}, REDIS_TRANSPORT_TCP, redis_endpoint_read_network, {NULL, 0}},
-        {{"rediss://", 9}, REDIS_TRANSPORT_TLS, redis_endpoint_read_network, {NULL, 0}},
-        {{"unix://", 7}, REDIS_TRANSPORT_UNIX, redis_endpoint_read_unix, {"db", 2}},
-        {{"redis+sentinel://", 17}, REDIS_TRANSPORT_TCP, redis_endpoint_read_by_sentinel, {"role", 4}},
-        {{"rediss+sentinel://", 18}, REDIS_TRANSPORT_TLS, redis_endpoint_read_by_sentinel, {"role", 4}},
-        {{"redis+cluster://", 16}, REDIS_TRANSPORT_TCP, redis_endpoint_read_by_cluster, {"role", 4}},
-        {{"rediss+cluster://", 17}, REDIS_TRANSPORT_TLS, redis_endpoint_read_by_cluster, {"role", 4}}};
-    if (url.len > 0 && (unsigned char)url.data[url.len - 1] <= ' ')
+        {"redis://", REDIS_TRANSPORT_TCP, redis_endpoint_read_network, ""},
+        {"rediss://", REDIS_TRANSPORT_TLS, redis_endpoint_read_network, ""},
+        {"unix://", REDIS_TRANSPORT_UNIX, redis_endpoint_read_unix, "db"},
+        {"redis+sentinel://", REDIS_TRANSPORT_TCP, redis_endpoint_read_by_sentinel, "role"},
+        {"rediss+sentinel://", REDIS_TRANSPORT_TLS, redis_endpoint_read_by_sentinel, "role"},
+        {"redis+cluster://", REDIS_TRANSPORT_TCP, redis_endpoint_read_by_cluster, "role"},
+        {"rediss+cluster://", REDIS_TRANSPORT_TLS, redis_endpoint_read_by_cluster, "role"}};
+    const struct scheme *scheme = schemes;
+    const struct scheme *end = schemes + sizeof schemes / sizeof schemes[0];
+    while (scheme < end && strncmp(url, scheme->start, strlen(scheme->start)) != 0)
+        scheme++;
+    if (*url != '\0' && (unsigned char)url[strlen(url) - 1] <= ' ')
         redis_endpoint_refuse(r, "ends with a blank or a line end");
-    for (size_t i = 0; r->err == 0 && i < sizeof schemes / sizeof schemes[0]; i++)
-        if (span_starts_with(url, schemes[i].start)) {
-            redis_endpoint_read_by(r, &schemes[i], span_skip(url, schemes[i].start.len));
-            return;
-        }
-    redis_endpoint_refuse(
-        r, "must begin with redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, "
-           "redis+cluster:// or rediss+cluster://");
+    if (scheme == end)
+        redis_endpoint_refuse(
+            r, "must begin with redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, "
+               "redis+cluster:// or rediss+cluster://");
+    if (r->err != 0)
+        return;
+    char *path = url + strlen(scheme->start);
+    char *authority = redis_endpoint_read_userinfo(r, strsep(&path, "/"));
+    char *query = path != NULL ? path : authority;
+    (void)strsep(&query, "?");
+    r->t->transport = scheme->transport;
+    const char *option = redis_endpoint_read_option(r, query, scheme->option);
+    if (r->err == 0)
+        scheme->read(r, authority, path, option);
 }
 
 /* --- endpoints --- */
 
-/* *out becomes a copy of `text`, unless it is set or `text` is empty. */
-static void redis_endpoint_fill_in(struct endpoint_reader *r, char **out, const char *text)
-{
-    if (r->err != 0 || *out != NULL || text[0] == '\0')
-        return;
-    *out = strdup(text);
-    if (*out == NULL)
-        r->err = -ENOMEM;
-}
-
 /* A user needs a password, which may be the default one. Without a user it is the default user. */
 static void redis_endpoint_complete(struct endpoint_reader *r, char **user, char **password,
-                                    const char *default_password, const char *why)
+                                    char *default_password, const char *why)
 {
-    redis_endpoint_fill_in(r, password, default_password);
+    static char default_user[] = "default";
+    if (*password == NULL && *default_password != '\0')
+        *password = default_password;
     if (*user != NULL && *password == NULL)
         redis_endpoint_refuse(r, why);
-    redis_endpoint_fill_in(r, user, "default");
+    if (*user == NULL)
+        *user = default_user;
+}
+
+/* Copies `text` to *at, behind which *at points then. */
+static char *redis_endpoint_put(const char *text, char **at)
+{
+    char *copy = *at;
+    *at = stpcpy(copy, text) + 1;
+    return copy;
 }
 
 int redis_endpoint_init(struct redis_endpoint *out, const struct redis_options *options, struct buf *why)
 {
     struct redis_discovery *s = &out->discovery;
     struct endpoint_reader r = {.t = out, .why = why};
-    *out = (struct redis_endpoint){0};
-    redis_endpoint_read_url(&r, span_of(options->url));
-    redis_endpoint_complete(&r, &out->user, &out->password, options->password,
+    const size_t size = strlen(options->url) + strlen(options->password) + strlen(options->sentinel_user) +
+                        strlen(options->sentinel_password) + 4;
+    *out = (struct redis_endpoint){.texts = malloc(size), .texts_size = size};
+    if (out->texts == NULL)
+        return -ENOMEM;
+    char *end = out->texts;
+    char *url = redis_endpoint_put(options->url, &end);
+    char *password = redis_endpoint_put(options->password, &end);
+    char *sentinel_user = redis_endpoint_put(options->sentinel_user, &end);
+    char *sentinel_password = redis_endpoint_put(options->sentinel_password, &end);
+    redis_endpoint_read_url(&r, url);
+    redis_endpoint_complete(&r, &out->user, &out->password, password,
                             "a user needs a password (an empty one is written user:@host)");
     if (s->kind == REDIS_DISCOVERY_SENTINEL) {
-        redis_endpoint_fill_in(&r, &s->user, options->sentinel_user);
+        s->user = *sentinel_user != '\0' ? sentinel_user : NULL;
         redis_endpoint_complete(
-            &r, &s->user, &s->password, options->sentinel_password,
+            &r, &s->user, &s->password, sentinel_password,
             "a user for the Sentinels (redis-sentinel-user) needs a password (redis-sentinel-password)");
     }
     return r.err;
 }
 
-static void redis_endpoint_free_secret(char *secret)
-{
-    if (secret != NULL)
-        explicit_bzero(secret, strlen(secret));
-    free(secret);
-}
-
 void redis_endpoint_fini(struct redis_endpoint *t)
 {
-    free(t->host);
-    free(t->path);
-    free(t->user);
-    redis_endpoint_free_secret(t->password);
-    for (int i = 0; i < t->discovery.count; i++)
-        free(t->discovery.at[i].host);
-    free(t->discovery.master);
-    free(t->discovery.user);
-    redis_endpoint_free_secret(t->discovery.password);
+    if (t->texts != NULL)
+        explicit_bzero(t->texts, t->texts_size);
+    free(t->texts);
     redis_tls_free(t->tls);
     *t = (struct redis_endpoint){0};
 }

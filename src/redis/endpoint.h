@@ -89,6 +89,8 @@ struct redis_endpoint {
     char *password; /* NULL: no authentication */
     struct redis_discovery discovery;
     struct ssl_ctx_st *tls; /* NULL without TLS, and before redis_config_new */
+    char *texts;            /* private: all texts in one block, which redis_endpoint_fini erases and frees */
+    size_t texts_size;
 };
 
 /*
