@@ -72,13 +72,6 @@ static const struct setting TABLE[] = {
 static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_",
                                          "CHANNELD_DEPS_DIR CHANNELD_IMAGE CHANNELD_PUBLISH CHANNELD_WAIT"};
 
-static int config_bad(const struct config *c, struct buf *error, const char *name, const char *what)
-{
-    settings_write_source(error, &c->args, name);
-    buf_printf(error, ": %s", what);
-    return -EINVAL;
-}
-
 /* --- Checks: each returns what is wrong, or NULL --- */
 
 static const char *config_check_address(const char *text, struct addr *out)
@@ -172,7 +165,7 @@ static int config_check(struct config *c, struct buf *error)
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
         if (checks[i].why == NULL)
             continue;
-        (void)config_bad(c, error, checks[i].setting, checks[i].why);
+        (void)settings_reject(&c->args, checks[i].setting, error, checks[i].why);
         if (checks[i].element != NULL)
             buf_printf(error, ": \"%.*s\"", (int)checks[i].element->len, checks[i].element->data);
         return -EINVAL;
@@ -199,7 +192,7 @@ static int config_check_again(const struct config *c, struct buf *error)
 {
     for (const struct setting *s = TABLE; s < TABLE + SETTINGS.count; s++)
         if (s->type == SETTING_PATH && file_is_stream(*settings_text(s, &c->values)))
-            return config_bad(c, error, s->name, "a pipe can be read only at the start");
+            return settings_reject(&c->args, s->name, error, "a pipe can be read only at the start");
     return 0;
 }
 
@@ -210,7 +203,7 @@ static int config_make_redis(const struct config *c, uint64_t number, struct red
     const char *setting = NULL;
     int err = redis_config_new(&c->values.redis, keyspace_prefix(&c->keyspace), number, out, &why, &setting);
     if (err == -EINVAL)
-        err = config_bad(c, error, setting, buf_message(&why));
+        err = settings_reject(&c->args, setting, error, buf_message(&why));
     buf_fini(&why);
     return err;
 }
@@ -222,8 +215,8 @@ int config_read_files(const struct config *c, uint64_t number, struct redis_conf
     if (err == 0 && number > 1)
         err = config_check_again(c, error);
     if (err == 0 && access_log_parse(span_of(c->values.access_log), access_log) != 0)
-        err =
-            config_bad(c, error, "access-log", "off, errors, all or a share from 0.01% to 100% is expected");
+        err = settings_reject(&c->args, "access-log", error,
+                              "off, errors, all or a share from 0.01% to 100% is expected");
     return err == 0 ? config_make_redis(c, number, out, error) : err;
 }
 
@@ -268,7 +261,7 @@ int config_read(struct config *c, int argc, char **argv, struct buf *error)
         return err;
     const char *why = config_check_address(c->values.admin_listen, &c->admin_listen);
     if (why != NULL)
-        return config_bad(c, error, "admin-listen", why);
+        return settings_reject(&c->args, "admin-listen", error, why);
     if (c->args.flag[CONFIG_PROBE] != NULL && c->args.flag[CONFIG_CHECK] == NULL)
         return 0;
     c->workers = c->values.workers > 0 ? (int)c->values.workers : process_cpus_available();

@@ -27,24 +27,22 @@ static struct redis_view health_view_redis(const struct health *h)
     uint64_t now = clock_boot_ms();
     bool seen = true;
     struct redis_view v = {.lost = 0};
-    for (int i = 0; i < h->worker_count; i++) {
-        const struct worker_status *w = worker_status(h->workers[i]);
-        enum worker_redis redis = w->redis;
-        uint64_t lost_ms = w->redis_lost_ms;
-        const struct cache_metrics *m = &worker_metrics(h->workers[i])->cache;
+    for (int i = 0; i < h->shared->worker_count; i++) {
+        uint64_t lost_ms = worker_status(h->shared->workers[i])->redis_lost_ms;
+        const struct cache_metrics *m = &worker_metrics(h->shared->workers[i])->cache;
         v.missing = v.missing || metric_get(&m->catalogue_missing) > 0;
         v.by_ttl = v.by_ttl || metric_get(&m->cache_by_ttl) > 0;
-        if (redis == WORKER_REDIS_READY)
+        if (lost_ms == WORKER_REDIS_READY)
             continue;
         uint64_t away_ms = lost_ms < now ? now - lost_ms : 0;
         v.lost++;
-        seen = seen && redis == WORKER_REDIS_LOST;
+        seen = seen && lost_ms != WORKER_REDIS_NEVER_READY;
         v.away_ms = MAX(v.away_ms, away_ms);
     }
     if (seen && v.lost == 0)
         v.state = REDIS_READY;
     else if (seen)
-        v.state = v.away_ms < (uint64_t)h->config->values.stale_limit ? REDIS_STALE : REDIS_AWAY;
+        v.state = v.away_ms < (uint64_t)h->shared->config->values.stale_limit ? REDIS_STALE : REDIS_AWAY;
     return v;
 }
 
@@ -72,8 +70,8 @@ static bool health_check_workers(const struct health *h, struct buf *why)
 {
     uint64_t now = clock_now_ms();
     bool live = true;
-    for (int i = 0; i < h->worker_count; i++) {
-        uint64_t ticked = worker_status(h->workers[i])->ticked_ms;
+    for (int i = 0; i < h->shared->worker_count; i++) {
+        uint64_t ticked = worker_status(h->shared->workers[i])->ticked_ms;
         live = live && (ticked >= now || now - ticked < LIVE_LIMIT_MS);
     }
     return health_check_one(why, live, "workers", "a worker's loop is stuck");
@@ -82,13 +80,13 @@ static bool health_check_workers(const struct health *h, struct buf *why)
 static bool health_check_redis(const struct health *h, const struct redis_view *v, struct buf *why)
 {
     enum { FINDING_MAX = 128 };
-    const char *cached = h->config->values.cache_size > 0 ? ", serving from the cache" : "";
+    const char *cached = h->shared->config->values.cache_size > 0 ? ", serving from the cache" : "";
     char finding[FINDING_MAX];
     char workers[FINDING_MAX / 2] = "";
     if (v->state == REDIS_READY || v->state == REDIS_UNSEEN)
         return health_check_one(why, v->state == REDIS_READY, "redis", "not connected yet");
-    if (v->lost < h->worker_count)
-        (void)snprintf(workers, sizeof workers, " by %d of %d workers", v->lost, h->worker_count);
+    if (v->lost < h->shared->worker_count)
+        (void)snprintf(workers, sizeof workers, " by %d of %d workers", v->lost, h->shared->worker_count);
     (void)snprintf(finding, sizeof finding, "lost %llu s ago%s%s", (unsigned long long)v->away_ms / 1000,
                    workers, v->state == REDIS_STALE ? cached : ", longer than the stale limit");
     return health_report(why, v->state == REDIS_STALE, "redis", finding);
@@ -100,8 +98,9 @@ bool health_check(const struct health *h, enum ops_check kind, struct buf *why)
     if (kind == OPS_LIVE || kind == OPS_STARTED)
         return health_check_workers(h, why);
     const struct redis_view v = health_view_redis(h);
-    bool good = kind == OPS_SERVING || health_check_one(why, !h->draining, "shutdown", "draining");
-    good = health_check_one(why, !h->closed, "listeners", "closed") && good;
+    bool good =
+        kind == OPS_SERVING || health_check_one(why, h->phase <= PHASE_SERVING, "shutdown", "draining");
+    good = health_check_one(why, h->phase <= PHASE_ANNOUNCING, "listeners", "closed") && good;
     bool has_data = health_check_redis(h, &v, why);
     if (v.missing)
         (void)health_report(why, has_data, "catalogue", "missing");
@@ -115,9 +114,9 @@ const char *health_describe(const struct health *h)
 {
     static const char no_catalogue[] = "Not ready: Redis holds no catalogue";
     const struct redis_view v = health_view_redis(h);
-    if (h->closed)
+    if (h->phase > PHASE_ANNOUNCING)
         return "Draining: finishing requests";
-    if (h->draining)
+    if (h->phase > PHASE_SERVING)
         return "Draining: still serving";
     switch (v.state) {
     case REDIS_READY:

@@ -5,13 +5,10 @@
 #include "api/ops.h"
 #include "app/worker.h"
 
-/* What the checks look at; the pointers are borrowed. */
+/* What the checks look at; the pointer is borrowed. */
 struct health {
-    const struct config *config;
-    struct worker *const *workers;
-    int worker_count;
-    bool draining;      /* still serving, or not any more */
-    bool closed;        /* the listeners */
+    const struct worker_shared *shared;
+    enum phase phase;
     bool reload_failed; /* the last reload of settings */
 };
 

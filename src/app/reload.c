@@ -49,8 +49,6 @@ static const struct metric TABLE[] = {RELOAD_METRICS(ROW)};
 
 struct reload {
     struct worker_shared *shared;
-    struct worker *const *workers;
-    int worker_count;
     uv_timer_t timer;
     struct contents found;   /* by the last look */
     struct contents read;    /* when the settings were last read */
@@ -191,15 +189,15 @@ static void reload_load_changed(struct reload *r)
 static int reload_count_unmoved(const struct reload *r)
 {
     int count = 0;
-    for (int i = 0; i < r->worker_count; i++)
-        count += worker_status(r->workers[i])->redis_number != r->newest->number;
+    for (int i = 0; i < r->shared->worker_count; i++)
+        count += worker_status(r->shared->workers[i])->redis_number != r->newest->number;
     return count;
 }
 
 static bool reload_one_is_lost(const struct reload *r)
 {
-    for (int i = 0; i < r->worker_count; i++)
-        if (worker_status(r->workers[i])->redis != WORKER_REDIS_READY)
+    for (int i = 0; i < r->shared->worker_count; i++)
+        if (worker_status(r->shared->workers[i])->redis_lost_ms != WORKER_REDIS_READY)
             return true;
     return false;
 }
@@ -211,13 +209,13 @@ static void reload_move_workers(struct reload *r)
     bool next = true;
     if (!r->moving)
         return;
-    for (int i = 0; i < r->worker_count; i++) {
-        const struct worker_status *w = worker_status(r->workers[i]);
-        bool ready = w->redis == WORKER_REDIS_READY;
+    for (int i = 0; i < r->shared->worker_count; i++) {
+        const struct worker_status *w = worker_status(r->shared->workers[i]);
+        bool ready = w->redis_lost_ms == WORKER_REDIS_READY;
         if (w->redis_number == r->newest->number || (ready && !next))
             continue;
         next = next && !ready;
-        worker_use_redis(r->workers[i], r->newest);
+        worker_use_redis(r->shared->workers[i], r->newest);
     }
     r->moving = reload_count_unmoved(r) > 0;
     if (!r->moving)
@@ -268,8 +266,8 @@ void reload_write_metrics(struct reload *r, struct buf *out)
 
 /* --- beginning and end --- */
 
-int reload_new(uv_loop_t *loop, struct worker_shared *shared, struct worker *const *workers, int count,
-               struct reload **out, struct redis_config **newest, struct buf *error)
+int reload_new(uv_loop_t *loop, struct worker_shared *shared, struct reload **out,
+               struct redis_config **newest, struct buf *error)
 {
     const struct settings *all = config_usage.settings;
     int access_log = 0;
@@ -277,8 +275,6 @@ int reload_new(uv_loop_t *loop, struct worker_shared *shared, struct worker *con
     if (r == NULL)
         return -ENOMEM;
     r->shared = shared;
-    r->workers = workers;
-    r->worker_count = count;
     for (const struct setting *s = all->table; s < all->table + all->count; s++)
         if (config_watched_file(shared->config, s) != NULL)
             buf_printf(&r->names, "%s%s", r->names.len > 0 ? " " : "", s->name);

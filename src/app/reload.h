@@ -20,12 +20,11 @@ struct reload;
 
 /*
  * Reads the settings for the first time, from files as these are now: *newest, borrowed until the next event
- * of the loop. Later changes move the `count` workers, which exist from the first event of the loop on. Owned
- * by the caller. Returns 0, -ENOMEM, or -EINVAL with a message in `error`.
+ * of the loop. Later changes move the workers. Owned by the caller. Returns 0, -ENOMEM, or -EINVAL with a
+ * message in `error`.
  */
-int reload_new(uv_loop_t *loop, struct worker_shared *shared, struct worker *const *workers, int count,
-               struct reload **out, struct redis_config **newest, struct buf *error)
-    __attribute__((warn_unused_result));
+int reload_new(uv_loop_t *loop, struct worker_shared *shared, struct reload **out,
+               struct redis_config **newest, struct buf *error) __attribute__((warn_unused_result));
 
 /* Reads all again: SIGHUP. */
 void reload_now(struct reload *r);

@@ -54,8 +54,6 @@ struct server {
     int64_t started_s; /* wall clock */
     int max_connections;
     struct http_balancer *admin_balancer;
-    int worker_count; /* created so far */
-    struct worker **workers;
     struct service_manager manager;
     struct addr listener[SERVICE_SOCKETS]; /* where they listen */
     struct reload *reload;
@@ -75,12 +73,8 @@ enum { ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
 
 static struct health server_health(const struct server *s)
 {
-    return (struct health){.config = s->shared.config,
-                           .workers = s->workers,
-                           .worker_count = s->worker_count,
-                           .draining = s->phase > PHASE_SERVING,
-                           .closed = s->phase > PHASE_ANNOUNCING,
-                           .reload_failed = reload_has_failed(s->reload)};
+    return (struct health){
+        .shared = &s->shared, .phase = s->phase, .reload_failed = reload_has_failed(s->reload)};
 }
 
 static bool server_check(void *arg, enum ops_check kind, struct buf *why)
@@ -91,15 +85,15 @@ static bool server_check(void *arg, enum ops_check kind, struct buf *why)
 
 static void server_write_workers(const struct server *s, struct buf *out)
 {
-    metrics_write_one(out, "channeld_workers", "gauge", "Worker threads.", (uint64_t)s->worker_count);
+    metrics_write_one(out, "channeld_workers", "gauge", "Worker threads.", (uint64_t)s->shared.worker_count);
     metrics_write_head(out, "channeld_worker_redis_connected", "gauge",
                        "1 while the Redis connection of the worker is ready.");
-    for (int i = 0; i < s->worker_count; i++)
+    for (int i = 0; i < s->shared.worker_count; i++)
         buf_printf(out, "channeld_worker_redis_connected{worker=\"%d\"} %d\n", i,
-                   worker_status(s->workers[i])->redis == WORKER_REDIS_READY ? 1 : 0);
+                   worker_status(s->shared.workers[i])->redis_lost_ms == WORKER_REDIS_READY);
     metrics_write_head(out, "channeld_worker_connections", "gauge",
                        "Open client connections of the worker, without those over the limit.");
-    for (int i = 0; i < s->worker_count; i++)
+    for (int i = 0; i < s->shared.worker_count; i++)
         buf_printf(out, "channeld_worker_connections{worker=\"%d\"} %d\n", i,
                    http_balancer_count(s->shared.balancer, i));
 }
@@ -108,8 +102,8 @@ static void server_write_metrics(void *arg, struct buf *out)
 {
     struct server *s = arg;
     struct worker_metrics sum = {0};
-    for (int i = 0; i < s->worker_count; i++)
-        worker_metrics_accumulate(&sum, worker_metrics(s->workers[i]));
+    for (int i = 0; i < s->shared.worker_count; i++)
+        worker_metrics_accumulate(&sum, worker_metrics(s->shared.workers[i]));
     worker_metrics_write(out, &sum);
     if (s->shared.key_metrics != NULL)
         key_metrics_write(out, s->shared.key_metrics);
@@ -184,8 +178,8 @@ static void server_enter(struct server *s, enum phase next);
 /* A worker may have handed a connection over to one that had finished before. */
 static bool server_all_finished(const struct server *s)
 {
-    for (int i = 0; i < s->worker_count; i++)
-        if (!worker_status(s->workers[i])->finished)
+    for (int i = 0; i < s->shared.worker_count; i++)
+        if (!worker_status(s->shared.workers[i])->finished)
             return false;
     return http_balancer_total(s->shared.balancer) == 0;
 }
@@ -271,8 +265,8 @@ static void server_enter(struct server *s, enum phase next)
     const struct config_values *v = &s->shared.config->values;
     assert(next == s->phase + 1 || s->phase == PHASE_STARTING);
     s->phase = next;
-    for (int i = 0; i < s->worker_count; i++)
-        worker_enter(s->workers[i], next);
+    for (int i = 0; i < s->shared.worker_count; i++)
+        worker_enter(s->shared.workers[i], next);
     (void)uv_timer_stop(&s->timer);
     if (next == PHASE_EXITING) {
         server_close_handles(s);
@@ -352,8 +346,8 @@ static int server_make_workers(struct server *s, struct redis_config *redis)
 {
     int err = 0;
     for (int i = 0; i < s->shared.config->workers && err == 0; i++) {
-        err = worker_new(&s->shared, redis, i, &s->workers[i]);
-        s->worker_count += err == 0;
+        err = worker_new(&s->shared, redis, i, &s->shared.workers[i]);
+        s->shared.worker_count += err == 0;
     }
     return err;
 }
@@ -404,21 +398,19 @@ static int server_find_listeners(struct server *s, struct buf *error)
     }
     if (!addr_overlaps(&s->listener[SERVICE_SOCKET_API], &s->listener[SERVICE_SOCKET_ADMIN]))
         return 0;
-    settings_write_source(error, &c->args, "admin-listen");
-    buf_append_str(error, ": the API listens there: another port or address is expected");
-    return -EINVAL;
+    return settings_reject(&c->args, "admin-listen", error,
+                           "the API listens there: another port or address is expected");
 }
 
 /* All steps of a start before it listens and connects; --check ends after them. */
 static int server_prepare(struct server *s, struct redis_config **redis, struct buf *error)
 {
     int err = server_open_handles(s); /* first: server_close_handles() expects them */
-    s->workers = calloc((size_t)s->shared.config->workers, sizeof(struct worker *));
-    if (err == 0 && s->workers == NULL)
+    s->shared.workers = calloc((size_t)s->shared.config->workers, sizeof(struct worker *));
+    if (err == 0 && s->shared.workers == NULL)
         err = -ENOMEM;
     if (err == 0)
-        err =
-            reload_new(&s->loop, &s->shared, s->workers, s->shared.config->workers, &s->reload, redis, error);
+        err = reload_new(&s->loop, &s->shared, &s->reload, redis, error);
     if (err == 0)
         err = server_make_key_counts(s);
     if (err == 0)
@@ -437,8 +429,8 @@ static int server_start(struct server *s, struct redis_config *redis, struct buf
     err = server_admin_open(s);
     if (err != 0)
         return server_fail(s, error, "admin-listen", v->admin_listen, err);
-    for (int i = 0; i < s->worker_count && err == 0; i++)
-        err = worker_start(s->workers[i]);
+    for (int i = 0; i < s->shared.worker_count && err == 0; i++)
+        err = worker_start(s->shared.workers[i]);
     if (err == 0)
         server_begin_starting(s);
     return err;
@@ -462,15 +454,15 @@ static void server_log_started(const struct server *s)
     log_str(&line, "version", span_of(CHANNELD_VERSION));
     server_log_listener(s, &line, SERVICE_SOCKET_API, "listen", "listen_passed");
     server_log_listener(s, &line, SERVICE_SOCKET_ADMIN, "admin_listen", "admin_listen_passed");
-    log_int(&line, "workers", s->worker_count);
+    log_int(&line, "workers", s->shared.worker_count);
     log_end(&line);
 }
 
 static void server_release(struct server *s)
 {
-    for (int i = 0; i < s->worker_count; i++)
-        worker_free(s->workers[i]);
-    free(s->workers);
+    for (int i = 0; i < s->shared.worker_count; i++)
+        worker_free(s->shared.workers[i]);
+    free(s->shared.workers);
     server_block_hangup();
     uv_close((uv_handle_t *)&s->shared.changed, NULL);
     uv_close((uv_handle_t *)&s->sighup, NULL);

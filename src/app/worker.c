@@ -87,9 +87,7 @@ static void worker_on_connection(void *arg, bool ready)
     struct worker *w = arg;
     if (ready)
         atomic_store(&w->status.redis_number, cache_redis_number(w->cache));
-    else
-        atomic_store(&w->status.redis_lost_ms, cache_lost_ms(w->cache));
-    atomic_store(&w->status.redis, ready ? WORKER_REDIS_READY : WORKER_REDIS_LOST);
+    atomic_store(&w->status.redis_lost_ms, ready ? WORKER_REDIS_READY : cache_lost_ms(w->cache));
     (void)uv_async_send(&w->shared->changed);
 }
 
@@ -277,6 +275,7 @@ int worker_new(struct worker_shared *shared, struct redis_config *redis, int num
     w->shared = shared;
     w->number = number;
     (void)snprintf(w->client_name, sizeof w->client_name, "channeld-%d", number);
+    atomic_store(&w->status.redis_lost_ms, WORKER_REDIS_NEVER_READY);
     atomic_store(&w->status.ticked_ms, clock_now_ms());
     int err = loop_open(&w->loop, shared->descriptors);
     if (err != 0) {

@@ -48,7 +48,7 @@ enum phase {
     PHASE_EXITING     /* close everything and end the thread */
 };
 
-/* What the workers of the process share. It stays as it is while they live. */
+/* What the workers of the process share. Except for the list of them it stays as it is while they live. */
 struct worker_shared {
     const struct config *config;
     int descriptors;                 /* limit of the process */
@@ -57,19 +57,21 @@ struct worker_shared {
     struct rate_limit *rate_limit;   /* NULL: none */
     struct key_metrics *key_metrics; /* NULL: not counted */
     atomic_int access_log;           /* see api_options */
+    struct worker **workers;         /* for the main thread alone: those that exist so far */
+    int worker_count;
     uv_async_t changed; /* sent when what worker_status says of Redis has changed, and each time that no
                          * connection is left after PHASE_FINISHING */
 };
 
-/* The Redis connection of a worker. */
-enum worker_redis { WORKER_REDIS_NEVER_READY, WORKER_REDIS_READY, WORKER_REDIS_LOST };
+#define WORKER_REDIS_READY       UINT64_C(0)
+#define WORKER_REDIS_NEVER_READY UINT64_MAX
 
-/* The state of a worker, for other threads. They read `redis` before what is valid in its state. */
+/* The state of a worker, for other threads. */
 struct worker_status {
-    _Atomic enum worker_redis redis;
-    _Atomic uint64_t redis_lost_ms; /* boot clock; see cache_lost_ms. Valid if it is lost */
-    _Atomic uint64_t redis_number;  /* the settings that its connection uses; 0: it never had one */
-    _Atomic uint64_t ticked_ms;     /* monotonic clock; when the timer of the loop last fired */
+    /* Boot clock: when its Redis connection was lost (cache_lost_ms), or one of these. */
+    _Atomic uint64_t redis_lost_ms;
+    _Atomic uint64_t redis_number; /* the settings that its connection uses; 0: it never had one */
+    _Atomic uint64_t ticked_ms;    /* monotonic clock; when the timer of the loop last fired */
     /* Its listener is closed and no connection is left, except those that others have handed over since. */
     atomic_bool finished;
 };

@@ -57,11 +57,9 @@ static const struct {
     [SETTING_DURATION] = {"DURATION", "a duration, such as 500ms or 30s,", parse_duration_ms, duration_unit},
 };
 
-/* Begins the message with the source of the value. */
-static int settings_fail(const struct settings_args *a, const struct setting *s, struct buf *error,
-                         const char *what)
+int settings_reject(const struct settings_args *args, const char *name, struct buf *error, const char *what)
 {
-    settings_write_source(error, a, s->name);
+    settings_write_source(error, args, name);
     buf_printf(error, ": %s", what);
     return -EINVAL;
 }
@@ -103,12 +101,12 @@ static int settings_set_number(const struct settings_args *a, const struct setti
     int err = is_choice ? settings_parse_choice(s->choices, span_of(text), &value)
                         : KINDS[s->type].parse(span_of(text), &value);
     if (err != 0) {
-        (void)settings_fail(a, s, error, is_choice ? s->choices : KINDS[s->type].expected);
+        (void)settings_reject(a, s->name, error, is_choice ? s->choices : KINDS[s->type].expected);
         buf_append_str(error, " is expected");
         return -EINVAL;
     }
     if (value < s->min || (s->max != 0 && value > s->max)) {
-        (void)settings_fail(a, s, error, "must be at least ");
+        (void)settings_reject(a, s->name, error, "must be at least ");
         settings_write_number(error, s, s->min);
         if (s->max != 0) {
             buf_append_str(error, " and at most ");
@@ -133,7 +131,7 @@ static int settings_set_value(const struct settings_args *a, const struct settin
     /* As a file of several lines gives it, or a tool that adds a newline. Redis would refuse such a password.
      */
     if (settings_is_secret(s) && strpbrk(text, "\r\n") != NULL)
-        return settings_fail(a, s, error, "contains a line end");
+        return settings_reject(a, s->name, error, "contains a line end");
     if (!settings_is_text(s))
         return settings_set_number(a, s, text, error);
     char *copy = strdup(text);
@@ -164,15 +162,15 @@ static int settings_read_file(const struct settings_args *a, const struct settin
         n = -EFBIG;
     int err = 0;
     if (n < 0) {
-        err = settings_fail(a, s, error, "cannot read ");
+        err = settings_reject(a, s->name, error, "cannot read ");
         /* The value itself may have been given instead of its file. */
         buf_printf(error, "%s: %s", settings_is_secret(s) ? "the file" : path, strerror((int)-n));
     } else if (strlen(text) != (size_t)n) {
-        err = settings_fail(a, s, error, "the file holds a NUL byte");
+        err = settings_reject(a, s->name, error, "the file holds a NUL byte");
     } else {
         if (n > 0 && text[n - 1] == '\n')
             text[n > 1 && text[n - 2] == '\r' ? n - 2 : n - 1] = '\0';
-        err = settings_is_emptied(a, s, text) ? settings_fail(a, s, error, "the file is empty")
+        err = settings_is_emptied(a, s, text) ? settings_reject(a, s->name, error, "the file is empty")
                                               : settings_set_value(a, s, text, error);
     }
     explicit_bzero(text, FILE_VALUE_MAX + 1);
@@ -247,7 +245,7 @@ static int settings_read_flag(struct settings_args *a, int *at, struct buf *erro
     a->is_flag[i] = true;
     a->file[i] = is_file ? value : NULL;
     if (both)
-        return settings_fail(a, s, error, "give the value or its file, not both");
+        return settings_reject(a, s->name, error, "give the value or its file, not both");
     return is_file ? 0 : settings_set_value(a, s, value, error);
 }
 

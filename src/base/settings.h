@@ -96,6 +96,9 @@ static inline char **settings_text(const struct setting *s, const void *target)
     return (char **)(void *)((char *)(uintptr_t)target + s->offset);
 }
 
+/* Appends that the value of setting `name` is wrong: its source and `what`. Returns -EINVAL. */
+int settings_reject(const struct settings_args *args, const char *name, struct buf *error, const char *what);
+
 /* Writes the source of the value of setting `name` as the user wrote it: --log-level, NAME_LOG_LEVEL_FILE.
  * The variable if the value is the default. */
 void settings_write_source(struct buf *out, const struct settings_args *args, const char *name);

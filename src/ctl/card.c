@@ -36,8 +36,7 @@ const char *card_check_value(const struct link_hosts *hosts, enum channel_field 
                                            [CHANNEL_HISTORY] =
                                                "is not an object of dates YYYY-MM-DD and 64-bit integers"};
     enum channel_type type = channel_field_type(f);
-    if (text.data == NULL || !channel_value_is_valid(f, text) ||
-        (type == CHANNEL_TEXT && !utf8_valid(text)))
+    if (text.data == NULL || !channel_value_is_valid(f, text) || (type == CHANNEL_TEXT && !utf8_valid(text)))
         return problems[type];
     return f != CHANNEL_FIELD_link || link_is_stored_shape(hosts, text) ? NULL : CARD_INVALID_LINK;
 }
