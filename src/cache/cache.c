@@ -22,7 +22,7 @@
 #include "cache/cache.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/text.h"
 #include "base/wait_group.h"
 #include "cache/audit.h"
 #include "cache/body.h"
@@ -31,7 +31,6 @@
 #include "cache/fetch.h"
 #include "cache/keys.h"
 #include "cache/stream.h"
-#include "cache/upstream.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -40,8 +39,6 @@
 
 struct cache {
     struct cache_options options;
-    struct redis_session *session;
-    struct upstream upstream;
     struct stream stream;
     struct entries entries;
     struct encoder encoder;
@@ -60,18 +57,12 @@ struct cache {
     struct list undrained; /* requests that wait until the socket to Redis is drained, in order of arrival */
     uv_check_t polled;     /* runs after the loop has polled, while there are such requests, or queued ones */
 
-    struct list queue;     /* requests that wait for a connection or for room, in order of arrival */
-    uint64_t connected_ms; /* monotonic; when the connection was last ready */
+    struct list queue; /* requests that wait for a connection or for room, in order of arrival */
 
     struct wait_group closing; /* the two handles above, and the handles of the parts */
 };
 
 static void cache_on_deadline(uv_timer_t *timer);
-
-static struct redis_connection *cache_connection_of(const struct cache *c)
-{
-    return redis_session_connection(c->session);
-}
 
 /* --- cache hits --- */
 
@@ -223,7 +214,8 @@ static inline bool cache_is_undrained(struct cache *c, uint64_t arrived_ms)
 {
     struct stream *s = &c->stream;
     if (arrived_ms >= s->drained_until_ms)
-        s->drained_until_ms = redis_connection_drained_until_ms(cache_connection_of(c), arrived_ms);
+        s->drained_until_ms =
+            redis_connection_drained_until_ms(redis_session_connection(c->parts.session), arrived_ms);
     return arrived_ms >= s->drained_until_ms;
 }
 
@@ -390,7 +382,8 @@ static bool cache_must_queue(struct cache *c, const struct cache_request *reques
  */
 static bool cache_is_late(const struct cache *c, const struct cache_request *request)
 {
-    uint64_t since_ms = request->queued_ms > c->connected_ms ? request->queued_ms : c->connected_ms;
+    uint64_t since_ms =
+        request->queued_ms > c->stream.connected_ms ? request->queued_ms : c->stream.connected_ms;
     return request->queued_ms != 0 && clock_now_ms() - since_ms > c->options.request_timeout_ms * 3 / 4;
 }
 
@@ -498,7 +491,7 @@ static void cache_run_undrained(struct cache *c)
 {
     while (!list_empty(&c->undrained)) {
         struct cache_request *r = LIST_ENTRY(c->undrained.next, struct cache_request, waiting);
-        if (redis_connection_is_ready(cache_connection_of(c)) && cache_is_undrained(c, r->undrained_ms))
+        if (c->stream.connected && cache_is_undrained(c, r->undrained_ms))
             return;
         cache_get_waiting_again(c, r);
     }
@@ -577,93 +570,113 @@ static void cache_on_key_checked(void *arg, struct cache_request *r, const struc
     }
 }
 
-/* --- the check of the catalogue --- */
+/* --- pushes --- */
+
+static void cache_drop_all(struct cache *c)
+{
+    metric_add(&c->options.metrics->cache_flushes_total, 1);
+    entries_clear(&c->entries);
+    keys_invalidate(&c->keys);
+}
+
+static void cache_apply_flush(struct cache *c)
+{
+    if (!c->stream.flush_pending)
+        return;
+    c->stream.flush_pending = false;
+    cache_drop_all(c);
+}
+
+static void cache_card_changed(struct cache *c, int64_t id)
+{
+    entries_drop(&c->entries, ENTRY_CARD, id);
+    entries_drop_summary(&c->entries, id, c->stream.pong_ms);
+    fetches_invalidate_card(&c->fetches, id);
+}
+
+static bool cache_is_key(const struct cache *c, struct span key, struct span name)
+{
+    struct span rest = keyspace_rest(c->options.keyspace, key, name);
+    return rest.data != NULL && rest.len == 0;
+}
+
+static void cache_key_changed(struct cache *c, struct span key)
+{
+    int64_t id = 0;
+    struct span card = keyspace_rest(c->options.keyspace, key, KEYSPACE_CARD);
+    loop_lag_begin(c->options.loop_lag);
+    metric_add(&c->options.metrics->cache_invalidations_total, 1);
+    if (card.data != NULL) {
+        if (parse_int64(card, &id) == 0)
+            cache_card_changed(c, id);
+    } else if (cache_is_key(c, key, KEYSPACE_INDEX)) {
+        entries_drop_lists(&c->entries);
+    } else if (cache_is_key(c, key, KEYSPACE_API_KEYS) || cache_is_key(c, key, KEYSPACE_API_KEY_INFO)) {
+        c->stream.possible_losses++;
+        keys_invalidate(&c->keys);
+    }
+}
+
+/*
+ * A push with many keys is applied as its elements arrive. That is safe because an element only drops
+ * entries. Replies cannot be inside a push, so a command sent after the first element is answered after the
+ * last one. Keys that the rest of the push will name are served as before the push. No client reads an older
+ * value after a newer one, since newer values come only behind the push. If the connection ends within a
+ * push, the next connection begins with an empty cache.
+ */
+static void cache_on_invalidated(void *arg, const struct redis_reply *key)
+{
+    struct cache *c = arg;
+    if (c->stream.mode != STREAM_TRACKED)
+        return;
+    if (key->type == REPLY_STRING)
+        cache_key_changed(c, reply_text(key));
+    else /* null: FLUSHALL, or a full resynchronisation; otherwise a name that is too long to be read */
+        stream_flush(&c->stream);
+}
+
+/* --- the connection --- */
 
 /* A pending flush is applied before any request is answered: the answer may start the next request. */
 static void cache_on_checked(void *arg, enum catalogue_state state)
 {
     struct cache *c = arg;
-    stream_checked(&c->stream, state == CATALOGUE_PRESENT, state == CATALOGUE_MISSING,
-                   c->upstream.current.began_ms);
-    struct redis_connection *connection = cache_connection_of(c);
-    bool attempt = !redis_connection_is_ready(connection) && redis_connection_is_usable(connection);
-    if (attempt && upstream_conclude(connection, state))
-        return;
-    if (!attempt && state == CATALOGUE_MISSING) /* requests may be served from the cache, as after a loss */
-        redis_connection_fail(connection, UPSTREAM_NO_CATALOGUE);
+    if (state == CATALOGUE_PRESENT && c->stream.connected)
+        cache_apply_flush(c);
     fetches_confirm(&c->fetches, state);
 }
-
-/* --- the connection --- */
 
 static void cache_on_handshake_done(void *arg, struct redis_connection *connection)
 {
     struct cache *c = arg;
-    upstream_check(&c->upstream, connection);
+    stream_check(&c->stream, connection);
 }
 
-/* Logs the consequence; the connection has logged the reason. */
-static void cache_log_untracked(const struct cache *c)
-{
-    struct log_line line;
-    if (c->options.ttl_ms == 0) {
-        log_text(LOG_WARN, "redis does not track: nothing is cached on this connection", NULL, NULL);
-    } else if (log_begin(&line, LOG_WARN, "redis does not track: what is cached is served for the TTL")) {
-        log_int(&line, "ttl_ms", (int64_t)c->options.ttl_ms);
-        log_end(&line);
-    }
-}
-
+/* What older connections have read is dropped. */
 static void cache_on_ready(void *arg)
 {
     struct cache *c = arg;
-    upstream_ready(&c->upstream, c->options.checks_eviction);
-    if (c->options.cache_size > 0 && !redis_connection_is_tracking(cache_connection_of(c)))
-        cache_log_untracked(c);
-    stream_connected(&c->stream, redis_connection_last_pong_ms(cache_connection_of(c)),
-                     redis_connection_is_tracking(cache_connection_of(c)),
-                     !redis_session_tracks_absences(c->session));
+    stream_connected(&c->stream);
+    cache_drop_all(c);
     fetches_connected(&c->fetches);
-    c->connected_ms = clock_now_ms();
     c->options.on_connection(c->options.arg, true);
 }
 
 static void cache_on_heartbeat(void *arg)
 {
     struct cache *c = arg;
-    c->stream.pong_ms = redis_connection_last_pong_ms(cache_connection_of(c));
+    c->stream.pong_ms = redis_connection_last_pong_ms(redis_session_connection(c->parts.session));
     audit_heartbeat(&c->audit);
-    upstream_check_catalogue(&c->upstream);
+    stream_check_catalogue(&c->stream);
     keys_heartbeat(&c->keys);
 }
 
 static void cache_on_lost(void *arg)
 {
     struct cache *c = arg;
-    stream_lost(&c->stream, redis_session_valid_until_ms(c->session));
+    stream_lost(&c->stream, redis_session_valid_until_ms(c->parts.session));
+    cache_apply_flush(c);
     c->options.on_connection(c->options.arg, false);
-}
-
-static void cache_on_invalidated(void *arg, const struct redis_reply *key)
-{
-    struct cache *c = arg;
-    stream_invalidate(&c->stream, key);
-}
-
-static void cache_on_outside_read(void *arg)
-{
-    struct cache *c = arg;
-    fetches_read_outside(&c->fetches);
-}
-
-static struct redis_tracking cache_tracking_of(const struct cache_options *o)
-{
-    if (o->cache_size == 0)
-        return (struct redis_tracking){.mode = REDIS_TRACKING_OFF};
-    return (struct redis_tracking){.mode = o->broadcast ? REDIS_TRACKING_BROADCAST : REDIS_TRACKING_KEYS,
-                                   .prefix = keyspace_prefix(o->keyspace),
-                                   .names = keyspace_cached,
-                                   .name_count = KEYSPACE_CACHED};
 }
 
 /*
@@ -673,21 +686,38 @@ static struct redis_tracking cache_tracking_of(const struct cache_options *o)
 static void cache_on_replaced(void *arg)
 {
     struct cache *c = arg;
-    if (c->stream.connected)
+    if (c->stream.connected) {
         stream_lost(&c->stream, 0);
+        cache_apply_flush(c);
+    }
     stream_counted(&c->stream, -1, false);
 }
 
-static int cache_new_session(struct cache *c, uv_loop_t *loop)
+static void cache_on_outside_read(void *arg)
+{
+    struct cache *c = arg;
+    fetches_read_outside(&c->fetches);
+}
+
+static struct redis_tracking cache_tracking(const struct cache_options *o)
+{
+    if (o->cache_size == 0)
+        return (struct redis_tracking){.mode = REDIS_TRACKING_OFF};
+    return (struct redis_tracking){.mode = o->broadcast ? REDIS_TRACKING_BROADCAST : REDIS_TRACKING_KEYS,
+                                   .prefix = keyspace_prefix(o->keyspace),
+                                   .names = keyspace_cached,
+                                   .name_count = KEYSPACE_CACHED};
+}
+
+static int cache_open_session(struct cache *c, uv_loop_t *loop)
 {
     const struct cache_options *o = &c->options;
     const struct redis_session_options options = {
         .client_name = o->client_name,
         .metrics = o->redis_metrics,
         .loop_lag = o->loop_lag,
-        .stale_limit_ms =
-            o->stale_limit_ms < o->stale_keys_limit_ms ? o->stale_limit_ms : o->stale_keys_limit_ms,
-        .tracking = cache_tracking_of(o),
+        .stale_limit_ms = MIN(o->stale_limit_ms, o->stale_keys_limit_ms),
+        .tracking = cache_tracking(o),
         .on_handshake_done = cache_on_handshake_done,
         .on_ready = cache_on_ready,
         .on_lost = cache_on_lost,
@@ -697,7 +727,7 @@ static int cache_new_session(struct cache *c, uv_loop_t *loop)
         .on_invalidated = cache_on_invalidated,
         .arg = c,
     };
-    return redis_session_new(loop, &options, &c->session);
+    return redis_session_new(loop, &options, &c->parts.session);
 }
 
 /* --- beginning and end --- */
@@ -708,8 +738,7 @@ static int cache_new_session(struct cache *c, uv_loop_t *loop)
 static uint64_t cache_delay_limit_ms(const struct cache_options *o)
 {
     enum { DELAY_LIMIT_MS = 200 };
-    uint64_t share = o->request_timeout_ms / 10;
-    return share < DELAY_LIMIT_MS ? share : DELAY_LIMIT_MS;
+    return MIN(o->request_timeout_ms / 10, DELAY_LIMIT_MS);
 }
 
 static int cache_init_parts(struct cache *c)
@@ -719,9 +748,7 @@ static int cache_init_parts(struct cache *c)
         .keyspace = o->keyspace,
         .metrics = o->metrics,
         .loop_lag = o->loop_lag,
-        .session = c->session,
         .stream = &c->stream,
-        .upstream = &c->upstream,
         .entries = &c->entries,
         .keys = &c->keys,
         .fetches = &c->fetches,
@@ -735,25 +762,23 @@ static int cache_init_parts(struct cache *c)
     };
     c->reports.metrics = o->metrics;
     c->audit.parts = &c->parts;
-    upstream_init(&c->upstream, &c->parts);
+    stream_init(&c->stream, &c->parts, o);
     keys_init(&c->keys, &c->parts);
-    int commands = commands_init(&c->commands, o->keyspace);
     entries_init(&c->entries, o->cache_size, o->metrics);
-    int stream = stream_init(&c->stream, &c->parts, o);
     fetches_init(&c->fetches, &c->parts, cache_delay_limit_ms(o));
-    /* not covered: out of memory */
-    return commands != 0 || stream != 0 ? -ENOMEM : 0;
+    return commands_init(&c->commands, o->keyspace);
 }
 
-static void cache_fini_parts(struct cache *c)
+static void cache_free(void *arg)
 {
+    struct cache *c = arg;
     fetches_fini(&c->fetches);
     audit_fini(&c->audit);
-    stream_fini(&c->stream);
     commands_fini(&c->commands);
     keys_fini(&c->keys);
     entries_fini(&c->entries);
     buf_fini(&c->text);
+    free(c);
 }
 
 int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache **out)
@@ -765,17 +790,16 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
     list_init(&c->by_deadline);
     list_init(&c->undrained);
     list_init(&c->queue);
-    int err = cache_new_session(c, loop);
-    if (err != 0) {
-        free(c);
-        return err;
-    }
-    err = cache_init_parts(c);
+    int err = cache_init_parts(c);
     if (err == 0)
-        err = redis_session_use(c->session, options->redis);
+        err = cache_open_session(c, loop);
+    if (err == 0)
+        err = redis_session_use(c->parts.session, options->redis);
     if (err != 0) {
-        cache_fini_parts(c);
-        redis_session_close(c->session, free, c); /* called at once: the session is not connected */
+        if (c->parts.session != NULL)
+            redis_session_close(c->parts.session, cache_free, c); /* called at once: it is not connected */
+        else
+            cache_free(c);
         return err;
     }
     (void)uv_timer_init(loop, &c->timer); /* neither can fail */
@@ -785,13 +809,6 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
     c->timer.data = c->polled.data = c;
     *out = c;
     return 0;
-}
-
-static void cache_free(void *arg)
-{
-    struct cache *c = arg;
-    cache_fini_parts(c);
-    free(c);
 }
 
 static void cache_on_handle_closed(uv_handle_t *handle)
@@ -806,7 +823,7 @@ void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
     wait_group_add(&c->closing, 3);
     encoder_close(&c->encoder, &c->closing);
     entries_close(&c->entries, &c->closing);
-    redis_session_close(c->session, wait_group_on_done, &c->closing);
+    redis_session_close(c->parts.session, wait_group_on_done, &c->closing);
     uv_close((uv_handle_t *)&c->timer, cache_on_handle_closed);
     uv_close((uv_handle_t *)&c->polled, cache_on_handle_closed);
     wait_group_close(&c->closing, cache_free, c, closed, arg);
@@ -814,12 +831,12 @@ void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
 
 int cache_use_redis(struct cache *c, struct redis_config *config)
 {
-    return redis_session_use(c->session, config);
+    return redis_session_use(c->parts.session, config);
 }
 
 uint64_t cache_redis_number(const struct cache *c)
 {
-    return redis_session_config(c->session)->number;
+    return redis_session_config(c->parts.session)->number;
 }
 
 uint64_t cache_lost_ms(const struct cache *c)

@@ -33,7 +33,7 @@ struct cache_options {
     struct loop_lag *loop_lag;
     uint64_t request_timeout_ms;
     size_t cache_size;       /* bytes; 0: nothing is cached and every query goes to Redis */
-    bool checks_eviction;    /* log once whether Redis may evict keys: one worker does */
+    bool checks_eviction;    /* log of each connection whether Redis may evict keys: one worker does */
     bool broadcast;          /* Redis sends all invalidations, and not only those of keys that were read */
     uint64_t ttl_ms;         /* how long entries may be served where Redis does not track; 0: not at all */
     uint64_t stale_limit_ms; /* how long entries may be served after the connection was lost */

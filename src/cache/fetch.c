@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "cache/upstream.h"
 #include "redis/resp.h"
 
 #include <assert.h>
@@ -713,7 +712,7 @@ static void fetch_proceed(struct fetch *f)
     }
     fetch_unpublish(f); /* it may come to exist meanwhile, and links and some absences are not tracked */
     list_append(&f->fetches->unconfirmed, &f->link);
-    upstream_check_catalogue(f->fetches->parts->upstream); /* fetches_confirm() follows */
+    stream_check_catalogue(f->fetches->parts->stream); /* fetches_confirm() follows */
 }
 
 /* --- one fetch --- */

@@ -7,7 +7,6 @@
 
 #include "base/hash.h"
 #include "cache/fetch.h"
-#include "cache/upstream.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -300,7 +299,7 @@ static bool key_check_send(struct key_check *c)
     key_check_send_command(c, key_check_compose(c, commands_begin_members(commands, c->key_count)),
                            key_check_on_members);
     if (c->is_probed && !c->has_error)
-        probe_send(&c->probe, parts->upstream, key_check_on_probed);
+        probe_send(&c->probe, parts->stream, key_check_on_probed);
     if (!c->is_own && !c->has_error)
         key_check_read_data(c);
     return c->sent > 0;
@@ -462,7 +461,7 @@ static void key_check_settle(struct key_check *c, struct cache_request *request)
 {
     struct keys *k = c->keys;
     const struct checked_key *key = &c->key[request->checked_at];
-    enum catalogue_state state = key->is_member ? CATALOGUE_PRESENT : c->probe.state;
+    enum catalogue_state state = key->is_member ? CATALOGUE_PRESENT : probe_state(&c->probe);
     bool is_certain = state == CATALOGUE_PRESENT && key_check_is_certain(c, key, request);
     bool decides = is_certain || (state == CATALOGUE_PRESENT && request->repeats == REPEATS_MAX);
     request->repeats += !decides && state == CATALOGUE_PRESENT;
@@ -494,8 +493,8 @@ static void key_check_end(struct key_check *c)
     else
         k->in_flight--;
     k->refresh_due |= c->is_own && (!is_whole || key_check_is_void(c));
-    if (c->probe.state == CATALOGUE_MISSING)
-        upstream_check_catalogue(k->parts->upstream);
+    if (probe_state(&c->probe) == CATALOGUE_MISSING)
+        stream_check_catalogue(k->parts->stream);
     while (!list_empty(&c->requests)) {
         struct cache_request *request = keys_request_of(c->requests.next);
         if (c->is_lost)

@@ -9,7 +9,7 @@
  *
  * A check is of up to KEYS_CHECKED keys. It sends HMGET of their infos and SMISMEMBER of the set. The
  * membership is read last, so that a key is refused that is revoked in between together with its expiry. If a
- * key is not known, a probe for a catalogue follows in the same write (upstream.h): without a catalogue no
+ * key is not known, a probe for a catalogue follows in the same write (stream.h): without a catalogue no
  * key is refused. An invalidation between the replies makes the check void. What it finds is kept as long as
  * the replies may be cached. The requests that waited when it was sent have their result in any case, also
  * where nothing may be cached.

@@ -13,15 +13,6 @@
 
 struct fetches;
 struct keys;
-struct upstream;
-
-/* The result of a check of the catalogue (upstream.h). */
-enum catalogue_state {
-    CATALOGUE_LOST,    /* the connection was lost, or that to another node which was asked */
-    CATALOGUE_UNKNOWN, /* Redis replied with an error, or the command could not be sent */
-    CATALOGUE_MISSING,
-    CATALOGUE_PRESENT /* found, or not visible to this user (ACL) */
-};
 
 /* How often a read, or the check of a key, is repeated because it was not certain. */
 enum { REPEATS_MAX = 8 };
@@ -32,7 +23,6 @@ struct cache_parts {
     struct loop_lag *loop_lag;
     struct redis_session *session;
     struct stream *stream; /* changed by stream.c */
-    struct upstream *upstream;
     struct entries *entries;
     struct keys *keys;
     struct fetches *fetches;
@@ -50,7 +40,7 @@ struct cache_parts {
     /* The request waits for no check of its key any longer; otherwise as `ended`. */
     void (*checked)(void *arg, struct cache_request *request, const struct cache_result *result);
 
-    /* A check of the catalogue of the connection in use has ended. */
+    /* A check of the catalogue of the connection in use has ended, and no attempt to connect with it. */
     void (*catalogue_checked)(void *arg, enum catalogue_state state);
     void *arg;
 };

@@ -1,58 +1,171 @@
-/* Events of the connection and pushes; see stream.h. */
+/* Checks, and the beginning and the end of a connection; see stream.h. */
 #include "cache/stream.h"
 
 #include "base/clock.h"
-#include "base/text.h"
-#include "cache/fetch.h"
-#include "cache/keys.h"
-#include "cache/upstream.h"
+#include "base/log.h"
+#include "cache/parts.h"
+#include "redis/server.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <sys/param.h>
+#include <stdio.h>
 
-int stream_init(struct stream *s, const struct cache_parts *parts, const struct cache_options *options)
+/* --- a probe --- */
+
+static bool probe_is_next(const struct probe *p)
 {
-    *s = (struct stream){.parts = parts, .options = options, .possible_losses = 1, .key_count = -1};
-    keyspace_append(parts->keyspace, &s->index_key, KEYSPACE_INDEX);
-    keyspace_append(parts->keyspace, &s->api_keys_key, KEYSPACE_API_KEYS);
-    keyspace_append(parts->keyspace, &s->api_key_info_key, KEYSPACE_API_KEY_INFO);
-    bool keys_complete = buf_error(&s->api_keys_key) == 0 && buf_error(&s->api_key_info_key) == 0;
-    return keys_complete ? buf_error(&s->index_key) : -ENOMEM;
+    return p == &p->stream->next.probe;
 }
 
-void stream_fini(struct stream *s)
+static void probe_report_forbidden(struct stream *s)
 {
-    buf_fini(&s->index_key);
-    buf_fini(&s->api_keys_key);
-    buf_fini(&s->api_key_info_key);
+    if (!s->forbidden_logged)
+        log_text(LOG_WARN, "redis does not permit SCARD or ZCARD: a missing catalogue cannot be noticed",
+                 NULL, NULL);
+    s->forbidden_logged = true;
 }
 
-/* --- everything --- */
+static enum catalogue_state probe_read_count(struct probe *p, const struct redis_reply *reply)
+{
+    if (reply == NULL)
+        return CATALOGUE_LOST;
+    if (reply->type == REPLY_INTEGER)
+        return reply->integer == 0 ? CATALOGUE_MISSING : CATALOGUE_PRESENT;
+    if (reply_is_error(reply, SPAN("WRONGTYPE ")))
+        return CATALOGUE_PRESENT;
+    if (!reply_is_error(reply, SPAN("NOPERM ")))
+        return CATALOGUE_UNKNOWN;
+    probe_report_forbidden(p->stream);
+    return CATALOGUE_PRESENT;
+}
 
-static void stream_drop_all(struct stream *s)
+static void probe_proceed(struct probe *p)
+{
+    assert(p->due > 0);
+    if (--p->due == 0)
+        p->done(p);
+}
+
+static void probe_on_key_count(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct probe *p = arg;
+    (void)origin;
+    p->keys = probe_read_count(p, reply);
+    if (!probe_is_next(p) && reply != NULL) {
+        bool is_count = reply->type == REPLY_INTEGER;
+        stream_counted(p->stream, is_count ? reply->integer : -1,
+                       p->keys == CATALOGUE_PRESENT && !reply_is_error(reply, SPAN("NOPERM ")));
+    }
+    probe_proceed(p);
+}
+
+static void probe_on_index_size(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct probe *p = arg;
+    (void)origin;
+    p->index = probe_read_count(p, reply);
+    if (p == &p->stream->current.probe && reply != NULL && reply->type == REPLY_INTEGER)
+        metric_set(&p->stream->parts->metrics->catalogue_channels, (uint64_t)reply->integer);
+    probe_proceed(p);
+}
+
+/* Returns what is known before there is a reply. */
+static enum catalogue_state probe_send_count(struct probe *p, const struct buf *command, redis_reply_fn fn)
+{
+    unsigned how = probe_is_next(p) ? REDIS_SEND_NEXT : 0;
+    int err = redis_session_send(p->stream->parts->session, command, how, fn, p);
+    p->due += err == 0;
+    return err == -ENOTCONN ? CATALOGUE_LOST : CATALOGUE_UNKNOWN;
+}
+
+void probe_send(struct probe *p, struct stream *s, void (*done)(struct probe *probe))
 {
     const struct cache_parts *parts = s->parts;
-    metric_add(&parts->metrics->cache_flushes_total, 1);
-    entries_clear(parts->entries);
-    keys_invalidate(parts->keys);
+    *p = (struct probe){.stream = s, .done = done};
+    p->keys = probe_send_count(p, commands_key_count(parts->commands), probe_on_key_count);
+    if (p->due == 0 && !probe_is_next(p))
+        stream_counted(s, -1, false);
+    p->index = probe_send_count(p, commands_index_size(parts->commands), probe_on_index_size);
 }
 
-/* Redis may have lost its data: nothing is dropped before a check has found a catalogue. */
-static void stream_flush(struct stream *s)
+/* --- the check of the catalogue --- */
+
+static void stream_apply_state(struct stream *s, enum catalogue_state state)
 {
-    s->flush_pending = true;
-    s->flushes++;
-    s->possible_losses++;
-    upstream_check_catalogue(s->parts->upstream);
+    struct cache_metrics *metrics = s->parts->metrics;
+    if (state == CATALOGUE_PRESENT || state == CATALOGUE_MISSING)
+        metric_set(&metrics->api_keys_missing, s->current.probe.keys == CATALOGUE_MISSING);
+    if (state == CATALOGUE_MISSING) {
+        s->missing = true;
+        metric_set(&metrics->catalogue_missing, 1);
+    } else if (state == CATALOGUE_PRESENT) {
+        s->present_ms = s->current.began_ms;
+    }
 }
 
-static void stream_apply_flush(struct stream *s)
+/*
+ * The check ends an attempt to connect: the connection is accepted if the state is unknown, too. If the one
+ * in use lost its catalogue, requests may be served from the cache, as after any other loss.
+ */
+static void stream_checked(struct stream_check *check, enum catalogue_state state)
 {
-    if (!s->flush_pending)
+    struct stream *s = check->stream;
+    bool is_next = check == &s->next;
+    struct redis_connection *connection =
+        is_next ? check->connection : redis_session_connection(s->parts->session);
+    bool is_attempt = redis_connection_is_usable(connection) && !redis_connection_is_ready(connection);
+    if (!is_next)
+        stream_apply_state(s, state);
+    if (is_attempt && (state == CATALOGUE_UNKNOWN || state == CATALOGUE_PRESENT)) {
+        redis_connection_accept(connection);
         return;
-    s->flush_pending = false;
-    stream_drop_all(s);
+    }
+    if (is_attempt && state == CATALOGUE_LOST)
+        redis_connection_fail(connection,
+                              "the check of the catalogue was lost with the connection to another node");
+    else if (is_attempt || (!is_next && state == CATALOGUE_MISSING))
+        redis_connection_fail(connection, "no catalogue: neither the index nor the set of API keys exists");
+    if (!is_next)
+        s->parts->catalogue_checked(s->parts->arg, state);
+}
+
+static void stream_on_probed(struct probe *p);
+
+static void stream_send_check(struct stream_check *check)
+{
+    check->is_void = false;
+    check->began_ms = clock_boot_ms();
+    probe_send(&check->probe, check->stream, stream_on_probed);
+    if (check->probe.due == 0)
+        stream_on_probed(&check->probe);
+}
+
+/* It is sent again if everything was invalidated meanwhile. */
+static void stream_on_probed(struct probe *p)
+{
+    struct stream_check *check = LIST_ENTRY(p, struct stream_check, probe);
+    if (check->is_void && probe_state(p) != CATALOGUE_LOST)
+        stream_send_check(check);
+    else
+        stream_checked(check, probe_state(p));
+}
+
+static void stream_begin_check(struct stream_check *check)
+{
+    if (check->probe.due == 0)
+        stream_send_check(check);
+}
+
+void stream_check_catalogue(struct stream *s)
+{
+    stream_begin_check(&s->current);
+}
+
+void stream_flush(struct stream *s)
+{
+    s->flush_pending = s->current.is_void = true;
+    s->possible_losses++;
+    stream_check_catalogue(s);
 }
 
 void stream_suspend(struct stream *s)
@@ -60,94 +173,150 @@ void stream_suspend(struct stream *s)
     s->mode = STREAM_UNCACHED;
     s->flush_pending = false;
     metric_set(&s->parts->metrics->cache_suspended, 1);
-    stream_drop_all(s);
 }
 
-/* --- checks of the catalogue --- */
+/* --- the check of permissions --- */
 
-void stream_checked(struct stream *s, bool present, bool missing, uint64_t began_ms)
+static void stream_on_permission(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
-    s->missing |= missing;
-    if (missing)
-        metric_set(&s->parts->metrics->catalogue_missing, 1);
-    if (present)
-        s->present_ms = began_ms;
-    if (present && s->connected)
-        stream_apply_flush(s);
+    static const char *const names[] = {"channels",     "links",
+                                        "pages",        "the size of the index",
+                                        "the API keys", "the names and expiries of API keys"};
+    struct stream_check *check = arg;
+    char why[256];
+    const char *name = names[check->permissions++];
+    bool is_refused =
+        reply != NULL && reply->type == REPLY_ERROR && !reply_is_error(reply, SPAN("WRONGTYPE "));
+    if (!is_refused || origin != REDIS_ORIGIN_STREAM)
+        return;
+    bool is_denied = reply_is_error(reply, SPAN("NOPERM "));
+    (void)snprintf(why, sizeof why, "%s %s: %s",
+                   is_denied ? "no permission to read" : "redis refuses to read", name, reply->str);
+    redis_connection_fail(check->connection, why);
 }
 
-/* --- pushes --- */
-
-static void stream_card_changed(struct stream *s, int64_t id)
+static bool stream_send_read(struct stream_check *check, const struct buf *command)
 {
-    const struct cache_parts *parts = s->parts;
-    entries_drop(parts->entries, ENTRY_CARD, id);
-    entries_drop_summary(parts->entries, id, s->pong_ms);
-    fetches_invalidate_card(parts->fetches, id);
+    unsigned how = REDIS_SEND_STREAM_ONLY | (check == &check->stream->next ? REDIS_SEND_NEXT : 0);
+    return redis_session_send(check->stream->parts->session, command, how, stream_on_permission, check) == 0;
 }
 
-static void stream_key_changed(struct stream *s, struct span key)
+static const struct buf *stream_of_no_key(struct commands *c, const struct buf *begun)
 {
-    const struct cache_parts *parts = s->parts;
-    int64_t id = 0;
-    struct span card = keyspace_rest(parts->keyspace, key, KEYSPACE_CARD);
-    loop_lag_begin(parts->loop_lag);
-    metric_add(&parts->metrics->cache_invalidations_total, 1);
-    if (card.data != NULL) {
-        if (parse_int64(card, &id) == 0)
-            stream_card_changed(s, id);
-    } else if (span_equal(key, buf_span(&s->index_key))) {
-        entries_drop_lists(parts->entries);
-    } else if (span_equal(key, buf_span(&s->api_keys_key)) ||
-               span_equal(key, buf_span(&s->api_key_info_key))) {
-        s->possible_losses++;
-        keys_invalidate(parts->keys);
-    }
+    struct key_word none;
+    commands_key_word(&(struct digest){0}, &none);
+    commands_add_key(c, &none);
+    return begun;
 }
 
 /*
- * A push with many keys is applied as its elements arrive. That is safe because an element only drops
- * entries. Replies cannot be inside a push, so a command sent after the first element is answered after the
- * last one. Keys that the rest of the push will name are served as before the push. No client reads an older
- * value after a newer one, since newer values come only behind the push. If the connection ends within a
- * push, the next connection begins with an empty cache.
+ * Sends the commands of requests, with keys that do not exist. The only question is whether Redis refuses
+ * them: an ACL denies them, or they were renamed. A WRONGTYPE is about the data. The commands are read in the
+ * stream only, as Redis refuses them before it looks for keys. Returns whether they were sent.
  */
-void stream_invalidate(struct stream *s, const struct redis_reply *key)
+static bool stream_check_permissions(struct stream_check *check)
 {
-    if (s->mode != STREAM_TRACKED)
+    struct commands *c = check->stream->parts->commands;
+    check->permissions = 0;
+    return stream_send_read(check, commands_channel(c, 0, CHANNEL_CARD)) &&
+           stream_send_read(check, commands_link(c, SPAN("x"))) &&
+           stream_send_read(check, commands_page(c, INT32_MAX)) && /* far beyond the last */
+           stream_send_read(check, commands_index_size(c)) &&
+           stream_send_read(check, stream_of_no_key(c, commands_begin_members(c, 1))) &&
+           stream_send_read(check, stream_of_no_key(c, commands_begin_infos(c, 1)));
+}
+
+void stream_check(struct stream *s, struct redis_connection *connection)
+{
+    bool is_current = connection == redis_session_connection(s->parts->session);
+    struct stream_check *check = is_current ? &s->current : &s->next;
+    check->connection = connection;
+    if ((is_current && s->was_ready) || stream_check_permissions(check))
+        stream_begin_check(check);
+    else
+        redis_connection_fail(connection, "out of memory");
+}
+
+/* --- the eviction policy --- */
+
+/* An error says that the user may not run INFO. */
+static void stream_on_memory_info(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    char text[64];
+    (void)arg;
+    (void)origin;
+    struct span policy = reply != NULL ? redis_server_eviction_policy(reply) : SPAN_ABSENT;
+    if (policy.data == NULL)
         return;
-    if (key->type == REPLY_STRING)
-        stream_key_changed(s, reply_text(key));
-    else /* null: FLUSHALL, or a full resynchronisation; otherwise a name that is too long to be read */
-        stream_flush(s);
+    (void)snprintf(text, sizeof text, "%.*s", (int)policy.len, policy.data);
+    log_text(LOG_WARN, "redis may evict channels and API keys: set maxmemory-policy to noeviction",
+             "maxmemory_policy", text);
+}
+
+static void stream_check_eviction(struct stream *s)
+{
+    struct buf info = BUF_INIT;
+    command_write(&info, 2, (const char *[]){"INFO", "memory"});
+    int err =
+        redis_session_send(s->parts->session, &info, REDIS_SEND_STREAM_ONLY, stream_on_memory_info, NULL);
+    (void)err; /* then the policy of the next connection's Redis is read */
+    buf_fini(&info);
 }
 
 /* --- connections --- */
 
-void stream_connected(struct stream *s, uint64_t pong_ms, bool tracking, bool absences_untracked)
+void stream_init(struct stream *s, const struct cache_parts *parts, const struct cache_options *options)
 {
+    *s = (struct stream){.parts = parts, .options = options, .possible_losses = 1, .key_count = -1};
+    s->current.stream = s->next.stream = s;
+}
+
+/* Logs the consequence; the connection has logged the reason. */
+static void stream_log_untracked(const struct stream *s)
+{
+    struct log_line line;
+    if (s->options->ttl_ms == 0) {
+        log_text(LOG_WARN, "redis does not track: nothing is cached on this connection", NULL, NULL);
+    } else if (log_begin(&line, LOG_WARN, "redis does not track: what is cached is served for the TTL")) {
+        log_int(&line, "ttl_ms", (int64_t)s->options->ttl_ms);
+        log_end(&line);
+    }
+}
+
+void stream_connected(struct stream *s)
+{
+    const struct cache_options *o = s->options;
     struct cache_metrics *metrics = s->parts->metrics;
+    const struct redis_connection *connection = redis_session_connection(s->parts->session);
+    bool is_tracking = redis_connection_is_tracking(connection);
+    bool is_untracked = o->cache_size > 0 && !is_tracking;
     assert(!s->connected);
-    s->connected = true;
-    bool is_cached = s->options->cache_size > 0 && (tracking || s->options->ttl_ms > 0);
-    s->mode = !is_cached ? STREAM_UNCACHED : tracking ? STREAM_TRACKED : STREAM_TTL;
-    s->absences_untracked = absences_untracked;
+    s->connected = s->was_ready = true;
+    s->connected_ms = clock_now_ms();
+    s->mode = o->cache_size == 0 ? STREAM_UNCACHED
+              : is_tracking      ? STREAM_TRACKED
+              : o->ttl_ms > 0    ? STREAM_TTL
+                                 : STREAM_UNCACHED;
+    s->absences_untracked = !redis_session_tracks_absences(s->parts->session);
     s->missing = s->flush_pending = false;
-    s->pong_ms = pong_ms;
+    s->pong_ms = redis_connection_last_pong_ms(connection);
     s->drained_until_ms = 0;
     s->present_ms = clock_boot_ms(); /* no entry is older */
     metric_set(&metrics->cache_suspended, 0);
-    metric_set(&metrics->cache_untracked, s->options->cache_size > 0 && !tracking);
+    metric_set(&metrics->cache_untracked, is_untracked);
     metric_set(&metrics->cache_by_ttl, s->mode == STREAM_TTL);
     metric_set(&metrics->catalogue_missing, 0);
     metric_set(&metrics->api_keys_missing, 0);
-    stream_drop_all(s);
+    if (is_untracked)
+        stream_log_untracked(s);
+    if (o->checks_eviction)
+        stream_check_eviction(s);
 }
 
 /*
- * A process that was stopped notices the loss late, so the age counts at most from the end of the lease. Data
- * of a replica without a master counts from the last transfer of its master. Behind a flush that waits for a
- * check Redis may track nothing any more. Then only the time is known at which the catalogue was last found.
+ * A process that was stopped notices the loss late, so the age counts at most from the end of the lease.
+ * Behind a flush that waits for a check Redis may track nothing any more. Then only the time is known at
+ * which the catalogue was last found.
  */
 void stream_lost(struct stream *s, uint64_t valid_until_ms)
 {
@@ -160,5 +329,4 @@ void stream_lost(struct stream *s, uint64_t valid_until_ms)
         s->mode = STREAM_UNCACHED;
     if (s->missing)
         s->flush_pending = false;
-    stream_apply_flush(s);
 }

@@ -1,27 +1,39 @@
 /*
- * The stream: the state of the connection in use and of what arrives on it, in order. It says whether cached
- * entries may be served, whether replies may be cached, and applies invalidations. Times are by the boot
+ * The stream: the connection to Redis in use, and what arrives on it, in order. It says whether cached
+ * entries may be served, and whether replies may be cached. Times are by the boot
  * clock. docs/design.md, "Coherence", has the argument, and the rule for a single key that follows from it:
  * replies and pushes are applied strictly in stream order, and what was read before an invalidation of its
  * key is not stored after it.
  *
- * An invalidation of everything, a flush, may mean that Redis lost its data. It is pending until a check of
- * the catalogue has passed (upstream.h). The infos of the API keys count as a part of their set, since both
- * change in one transaction.
+ * Before a connection is accepted, the one in use or the next one (session.h), two checks are made on it:
+ *   - of the permissions: that the user may read what requests need. They are checked on each next
+ * connection, and on the one in use until it was ready once. A replica that starts without them never becomes
+ * ready, so a rollout stops. A process that has served goes on when a permission is removed.
+ *   - of the catalogue: a Redis with neither an index nor a set of API keys was flushed, or started without
+ *     its data. Its "not found" must not be believed. On the connection in use it is repeated with each
+ *     heartbeat, and for results that say that something does not exist.
  *
- * Invariant, while connected:
- *   - `pong_ms` is the time at which the last answered PING was sent. Whatever Redis had pushed before then
- *     has been applied.
+ * An invalidation of everything, a flush, may mean that Redis lost its data. It is pending until a check of
+ * the catalogue has passed. The infos of the API keys count as a part of their set, since both change in one
+ * transaction.
+ *
+ * Invariant:
+ *   - On each connection at most one check of the catalogue is in flight. Replies come in the order of the
+ *     commands, so it was sent after every command that has been answered, and serves all results that need
+ *     it.
+ *   - While connected, `pong_ms` is the time at which the last answered PING was sent. Whatever Redis had
+ *     pushed before then has been applied.
  *   - While `flush_pending` is set everything was invalidated, and nothing is dropped yet. Nothing is served
  *     or stored.
  */
 #ifndef CACHE_STREAM_H
 #define CACHE_STREAM_H
 
-#include "base/buf.h"
 #include "cache/cache.h"
 #include "cache/lifetime.h"
-#include "redis/resp.h"
+#include "redis/session.h"
+
+#include <sys/param.h>
 
 struct cache_parts;
 
@@ -41,13 +53,42 @@ enum { STREAM_LEASE_MS = 3000 };
  */
 enum freshness { FRESHNESS_NONE, FRESHNESS_STALE, FRESHNESS_TTL, FRESHNESS_FRESH };
 
+/* The result of a check of the catalogue, or what one of its replies says. */
+enum catalogue_state {
+    CATALOGUE_LOST,    /* the connection was lost, or that to another node which was asked */
+    CATALOGUE_UNKNOWN, /* Redis replied with an error, or the command could not be sent */
+    CATALOGUE_MISSING,
+    CATALOGUE_PRESENT /* found, or not visible to this user (ACL) */
+};
+
+/* SCARD of the set of API keys and ZCARD of the index, in one write: whether Redis has a catalogue. */
+struct probe {
+    struct stream *stream;
+    void (*done)(struct probe *probe);
+    unsigned due;                     /* replies; 0: it is not in flight */
+    enum catalogue_state keys, index; /* by their replies; unknown before */
+};
+
+/* The checks on one connection. All their commands are sent in one write. */
+struct stream_check {
+    struct stream *stream;
+    struct redis_connection *connection; /* the last one whose handshake was done */
+    unsigned permissions;                /* replies about permissions so far */
+    struct probe probe;                  /* the check of the catalogue */
+    bool is_void;                        /* everything was invalidated since it was sent */
+    uint64_t began_ms;                   /* when it was sent */
+};
+
 /* Embedded in the cache. Other modules read it by the functions below. */
 struct stream {
     const struct cache_parts *parts;
-    struct buf index_key, api_keys_key, api_key_info_key;
     const struct cache_options *options;
+    struct stream_check current, next; /* of the connection in use, and of the next one */
+    bool was_ready;                    /* a connection was in use once */
+    bool forbidden_logged; /* a log line has said that the ACL denies the check of the catalogue */
 
-    bool connected; /* a connection is in use */
+    bool connected;        /* a connection is in use */
+    uint64_t connected_ms; /* monotonic; since when, or when the last one was */
     enum stream_mode {
         STREAM_UNCACHED, /* nothing is cached: so set, not possible, or invalidations were lost */
         STREAM_TTL,      /* entries live for the TTL, since Redis does not track */
@@ -65,35 +106,37 @@ struct stream {
     uint64_t lost_ms;    /* when the connection was lost, or the lease expired before that */
 
     bool flush_pending;       /* everything was invalidated, which waits for a check */
-    uint64_t flushes;         /* invalidations of everything so far */
-    uint64_t possible_losses; /* those, and the ones of the API keys, plus 1 */
+    uint64_t possible_losses; /* invalidations of everything, and of the API keys, plus 1 */
     uint64_t losses_seen; /* possible losses before the API key set was last found; 0: the last check did not
                              find it */
     int64_t key_count;    /* members of the API key set, by the last check; -1: not known */
 };
 
-/* Returns 0 or -ENOMEM; call stream_fini in both cases. */
-int stream_init(struct stream *s, const struct cache_parts *parts, const struct cache_options *options)
-    __attribute__((warn_unused_result));
-void stream_fini(struct stream *s);
+void stream_init(struct stream *s, const struct cache_parts *parts, const struct cache_options *options);
 
-/* --- events --- */
+/* The handshake of a connection of the session is done: it is accepted or rejected when its checks end. */
+void stream_check(struct stream *s, struct redis_connection *connection);
 
-/* A new connection. `absences_untracked`: see redis_session_tracks_absences. Drops what older ones have read.
+/*
+ * Begins a check of the catalogue on the connection in use. If one is in flight it suffices. Its end is one
+ * event, parts.catalogue_checked, possibly before this returns.
  */
-void stream_connected(struct stream *s, uint64_t pong_ms, bool tracking, bool absences_untracked);
+void stream_check_catalogue(struct stream *s);
+
+/* A new connection is in use. */
+void stream_connected(struct stream *s);
 
 /*
  * The connection was lost. `valid_until_ms`: until when the data was known to be valid
- * (redis_session_valid_until_ms); 0: nothing may be served any more. A pending flush is applied, unless the
+ * (redis_session_valid_until_ms); 0: nothing may be served any more. A flush is still pending unless the
  * catalogue is missing. In that case the entries from before the loss can be served.
  */
 void stream_lost(struct stream *s, uint64_t valid_until_ms);
 
-/* A key has changed, or all have (null). */
-void stream_invalidate(struct stream *s, const struct redis_reply *key);
+/* Everything was invalidated. Redis may have lost its data, so a check of the catalogue begins. */
+void stream_flush(struct stream *s);
 
-/* An invalidation was lost: drops everything, and caches nothing on this connection. */
+/* An invalidation was lost: nothing is cached on this connection any more. */
 void stream_suspend(struct stream *s);
 
 /*
@@ -107,9 +150,16 @@ static inline void stream_counted(struct stream *s, int64_t count, bool found)
     s->losses_seen = found ? s->possible_losses : 0;
 }
 
-/* A check of the catalogue that began at `began_ms` has ended. If it is present, a pending flush is applied.
- */
-void stream_checked(struct stream *s, bool present, bool missing, uint64_t began_ms);
+/* Sends a probe; `done` is called when its replies have arrived. If nothing can be sent, `due` is 0. */
+void probe_send(struct probe *p, struct stream *s, void (*done)(struct probe *probe));
+
+/* What a probe has found at its end. A key anywhere shows that there is a catalogue. */
+static inline enum catalogue_state probe_state(const struct probe *p)
+{
+    enum catalogue_state least = MIN(p->keys, p->index);
+    bool is_present = MAX(p->keys, p->index) == CATALOGUE_PRESENT;
+    return is_present && least != CATALOGUE_LOST ? CATALOGUE_PRESENT : least;
+}
 
 /* --- what may be cached --- */
 

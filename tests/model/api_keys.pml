@@ -162,7 +162,7 @@ inline on_check_reply()
     end_check()
 }
 
-/* stream.c: stream_key_changed */
+/* cache.c: cache_key_changed */
 inline on_keys_invalidated()
 {
     printf("worker: invalidation\n");

@@ -64,7 +64,7 @@ inline on_card(v)
 #define IS_CONFIRMED differed
 #endif
 
-/* audit.c: audit_on_entry_reply, audit_compare_entry; stream.c: stream_suspend */
+/* audit.c: audit_on_entry_reply, audit_compare_entry, audit_fail */
 inline on_audit_reply(v)
 {
     printf("worker: the entry is %d, read again it is %d\n", cached_version, v);
@@ -93,14 +93,14 @@ inline on_heartbeat()
 #endif
 }
 
-/* stream.c: stream_card_changed */
+/* cache.c: cache_card_changed */
 inline on_card_invalidated()
 {
     printf("worker: invalidation\n");
     drop_entry()
 }
 
-/* stream.c: stream_connected */
+/* cache.c: cache_on_ready */
 inline on_ready()
 {
     printf("worker: tracking is on\n");

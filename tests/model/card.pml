@@ -61,7 +61,7 @@ inline free_fetch(f)
     fetch[f].needed = 0
 }
 
-/* upstream.c: upstream_check_catalogue. One command here; catalogue.pml has both steps and a catalogue that is missing. */
+/* stream.c: stream_check_catalogue. One command here; catalogue.pml has both steps and a catalogue that is missing. */
 inline check_catalogue()
 {
     if
@@ -87,7 +87,7 @@ inline on_card(f, v)
     fi
 }
 
-/* upstream.c: upstream_on_probed; stream.c: stream_checked; fetch.c: fetches_confirm */
+/* stream.c: stream_on_probed; cache.c: cache_on_checked; fetch.c: fetches_confirm */
 inline on_check_reply()
 {
     printf("worker: the check has passed\n");
@@ -115,7 +115,7 @@ inline unpublish_all()
     i = 0
 }
 
-/* stream.c: stream_card_changed; fetch.c: fetches_invalidate_card */
+/* cache.c: cache_card_changed; fetch.c: fetches_invalidate_card */
 inline on_card_invalidated()
 {
     printf("worker: invalidation\n");
@@ -134,7 +134,7 @@ inline on_null_push()
 #endif
 }
 
-/* stream.c: stream_connected, with the connection's handshake done */
+/* cache.c: cache_on_ready, with the connection's handshake done */
 inline on_ready()
 {
     printf("worker: tracking is on\n");
@@ -144,7 +144,7 @@ inline on_ready()
 #endif
 }
 
-/* redis/connection.c: redis_connection_drop_socket; stream.c: stream_lost; cache.c: get_again for those that wait */
+/* redis/connection.c: redis_connection_drop_socket; cache.c: cache_on_lost; cache.c: get_again for those that wait */
 inline on_lost()
 {
     printf("worker: the connection is lost\n");

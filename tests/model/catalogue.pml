@@ -2,7 +2,7 @@
  * A Redis that was emptied, and filled again: its "not found" and "no such key" must not be believed.
  *
  * FLUSHALL empties the API key set, the index and a card; then each is restored, in any order. As long as neither the
- * index nor the set exists the catalogue is missing (cache/upstream.c).
+ * index nor the set exists the catalogue is missing (cache/stream.c).
  *
  *   A 401, or a 404, is sent only if at some time the catalogue was there without the set, or without the card.
  *
@@ -42,7 +42,7 @@ inline note_absences()
 
 mtype = { WAITING, HANDSHAKE, READY };
 mtype = { FREE, FIRST, UNCONFIRMED };             /* of a fetch */
-mtype = { CHECK_IDLE, CHECK_KEYS, CHECK_INDEX };  /* the step of upstream.c */
+mtype = { CHECK_IDLE, CHECK_KEYS, CHECK_INDEX };  /* the step of stream.c */
 mtype = { SET_IDLE, SET_READING, SET_UNCOMMITTED }; /* a read of the set */
 
 #define AUTH 0 /* tags of READ: SISMEMBER and HMGET of a fetch, SCARD and ZCARD of a check, SSCAN */
@@ -103,7 +103,7 @@ inline start()
     send(READ, CARD, DATA)
 }
 
-/* upstream.c: upstream_check_catalogue */
+/* stream.c: stream_check_catalogue */
 inline check_catalogue()
 {
     if
@@ -199,7 +199,7 @@ inline confirm()
     fi
 }
 
-/* stream.c: stream_checked */
+/* stream.c: stream_checked; cache.c: cache_on_checked */
 inline on_catalogue_present()
 {
     printf("worker: the check has passed\n");
@@ -219,7 +219,7 @@ inline on_catalogue_present()
     fi
 }
 
-/* upstream.c: probe_on_key_count, upstream_on_probed; stream.h: stream_counted; without a catalogue the connection is closed */
+/* stream.c: probe_on_key_count, stream_counted, stream_on_probed; without a catalogue the connection is closed */
 inline on_scard(v)
 {
     check = CHECK_INDEX;

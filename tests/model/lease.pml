@@ -102,7 +102,7 @@ inline on_pong()
     printf("worker: PONG, whose PING is %d ticks old\n", pong_age)
 }
 
-/* redis/connection.c: redis_connection_accept, redis_connection_second_step (last_pong_ms); stream.c: stream_connected */
+/* redis/connection.c: redis_connection_accept, redis_connection_second_step (last_pong_ms); cache.c: cache_on_ready */
 inline on_ready()
 {
     printf("worker: tracking is on\n");
@@ -114,7 +114,7 @@ inline on_ready()
 #endif
 }
 
-/* stream.c: stream_lost. It may be noticed late: then it counts from the end of the lease. */
+/* cache.c: cache_on_lost. It may be noticed late: then it counts from the end of the lease. */
 inline on_lost()
 {
 #ifdef LOST_WHEN_NOTICED

@@ -199,7 +199,7 @@ inline on_check_reply()
     i = 0
 }
 
-/* redis/connection.c: redis_connection_drop_socket; stream.c: stream_lost; cache.c: get_again for those that wait */
+/* redis/connection.c: redis_connection_drop_socket; cache.c: cache_on_lost; cache.c: get_again for those that wait */
 inline on_lost()
 {
     printf("worker: the connection is lost\n");

@@ -155,7 +155,7 @@ inline invalidate_pages()
     i = 0
 }
 
-/* stream.c: stream_key_changed */
+/* cache.c: cache_key_changed */
 inline invalidate_index()
 {
     printf("worker: invalidation of the index\n");
@@ -163,7 +163,7 @@ inline invalidate_index()
     drop_list()
 }
 
-/* stream.c: stream_connected */
+/* cache.c: cache_on_ready */
 inline on_ready()
 {
     printf("worker: tracking is on\n");
@@ -174,7 +174,7 @@ inline on_ready()
 #endif
 }
 
-/* redis/connection.c: redis_connection_drop_socket; stream.c: stream_lost; cache.c: cache_get_again */
+/* redis/connection.c: redis_connection_drop_socket; cache.c: cache_on_lost; cache.c: cache_get_again */
 inline on_lost()
 {
     printf("worker: the connection is lost\n");
