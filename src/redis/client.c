@@ -219,7 +219,6 @@ static int redis_client_connect_to(struct redis_client *c, const struct redis_en
                                                      .role =
                                                          is_master ? REDIS_ROLE_MASTER : REDIS_ROLE_UNKNOWN,
                                                      .bytes_max = BYTES_MAX,
-                                                     .elements_max = UINT32_MAX,
                                                      .on_address_failed = redis_client_on_address_failed,
                                                      .on_handshake_done = redis_client_on_handshake_done,
                                                      .on_lost = redis_client_on_lost,

@@ -7,7 +7,7 @@
 enum { NODE_FIELDS = 4 };
 
 /* The limits of a node's reply: bytes, and elements of an array. */
-enum { CLUSTER_ANSWER_MAX = 16 * 1024 * 1024, CLUSTER_ELEMENTS_MAX = REDIS_CLUSTER_SLOTS };
+enum { CLUSTER_ANSWER_MAX = 16 * 1024 * 1024 };
 
 /* --- the reply to CLUSTER SLOTS: [first slot, last slot, master, replica...] of each range --- */
 
@@ -193,7 +193,6 @@ const struct locator_protocol cluster_protocol = {
     .reachable = "cluster node answers again",
     .unnamed = "cluster node has no host name: its address is used",
     .bytes_max = CLUSTER_ANSWER_MAX,
-    .elements_max = CLUSTER_ELEMENTS_MAX,
     .compose = cluster_compose,
     .read = cluster_read_answer,
 };

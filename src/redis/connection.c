@@ -271,8 +271,6 @@ static int socket_open(struct redis_connection *c, const char *address)
     resp_init(&s->parser);
     if (c->options.bytes_max != 0)
         s->parser.bytes_max = c->options.bytes_max;
-    if (c->options.elements_max != 0)
-        s->parser.elements_max = c->options.elements_max;
     s->connection = c;
     s->poll.data = s;
     s->polling_writable = true;

@@ -80,8 +80,7 @@ struct redis_connection_options {
     bool queries_only;         /* no handshake behind INFO, which is sent for a certain role; no heartbeat */
     enum redis_role_kind role; /* that it must have; REDIS_ROLE_UNKNOWN: any that does not change */
     struct redis_tracking tracking;
-    size_t bytes_max; /* limits of a reply in place of those of resp.h; 0: those of resp.h */
-    uint64_t elements_max;
+    size_t bytes_max; /* the limit of a reply in place of RESP_BYTES_MAX; 0: that */
     /* The functions that follow may be NULL, where they do not say otherwise. */
     void (*on_address_failed)(void *arg, const char *why); /* the next one is tried */
     /*

@@ -255,7 +255,6 @@ static void locator_connect(struct locator *l)
                                                      .first_address = l->first_address++,
                                                      .queries_only = true,
                                                      .bytes_max = l->protocol->bytes_max,
-                                                     .elements_max = l->protocol->elements_max,
                                                      .on_handshake_done = locator_on_handshake_done,
                                                      .on_lost = locator_on_lost,
                                                      .on_moved =

@@ -48,7 +48,6 @@ struct locator_protocol {
     const char *reachable;   /* logged when a server answers again */
     const char *unnamed;     /* logged when its answer has `unnamed` */
     size_t bytes_max;        /* the limit of an answer in bytes */
-    uint64_t elements_max;   /* the limit of an array in an answer */
     /* Appends command number `n` of a query, from 0 on. False: there are only `n`. */
     bool (*compose)(const struct redis_endpoint *endpoint, int n, struct buf *out);
     /* Reads the reply to it into the answer of `server`. Returns NULL, or why there is no answer. */

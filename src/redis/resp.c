@@ -268,7 +268,7 @@ static bool resp_begin_array(struct resp_parser *p, enum reply_type type, uint64
         return resp_count_elements(p, elements);
     if (type == REPLY_PUSH && p->kept && p->count == 0)
         return resp_begin_push(p, elements);
-    if (elements > p->elements_max || elements * sizeof *p->item > p->bytes_max)
+    if (elements > p->bytes_max / sizeof *p->item)
         resp_skip_reply(p);
     struct redis_reply *item = resp_add(p, type, 0);
     if (item != NULL)
@@ -397,8 +397,7 @@ uint64_t resp_arriving(const struct resp_parser *p)
 
 void resp_init(struct resp_parser *p)
 {
-    *p = (struct resp_parser){
-        .bytes_max = RESP_BYTES_MAX, .elements_max = RESP_ELEMENTS_MAX, .kept = true, .left = 1, .begun = 1};
+    *p = (struct resp_parser){.bytes_max = RESP_BYTES_MAX, .kept = true, .left = 1, .begun = 1};
 }
 
 void resp_fini(struct resp_parser *p)

@@ -17,10 +17,10 @@
 #include "redis/reply.h"
 
 /*
- * The limits of one reply, or of one element of a push: bytes of memory, elements of each array. A longer
- * line (everything but the content of bulk strings) is an error.
+ * The limit of one reply, or of one element of a push, in bytes of memory. A longer line than RESP_LINE_MAX
+ * (everything but the content of bulk strings) is an error.
  */
-enum { RESP_BYTES_MAX = 64 << 20, RESP_ELEMENTS_MAX = 1 << 20, RESP_LINE_MAX = 64 << 10 };
+enum { RESP_BYTES_MAX = 64 << 20, RESP_LINE_MAX = 64 << 10 };
 
 enum { RESP_KEPT = 64 * 1024 }; /* bytes of memory of each kind that are kept between replies */
 
@@ -35,10 +35,9 @@ enum resp_result {
 /* The reason when there is no memory; any other is invalid input. */
 extern const char resp_no_memory[];
 
-/* Embedded; all but the first three members are private. */
+/* Embedded; all but the first two members are private. */
 struct resp_parser {
-    size_t bytes_max; /* the two limits may be lowered before the first input */
-    uint64_t elements_max;
+    size_t bytes_max;  /* the limit of a reply, which may be changed before the first input */
     const char *error; /* the reason, after RESP_ERROR */
 
     struct buf input;   /* from the beginning of the reply, or of the element of a push, on */

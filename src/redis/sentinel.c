@@ -5,7 +5,7 @@
 #include "redis/resp.h"
 
 /* The limits of a Sentinel's answer: bytes, and elements of an array. */
-enum { SENTINEL_ANSWER_MAX = 1024 * 1024, SENTINEL_ELEMENTS_MAX = 1024 };
+enum { SENTINEL_ANSWER_MAX = 1024 * 1024 };
 
 static bool sentinel_has_flag(struct span flags, struct span flag)
 {
@@ -95,7 +95,6 @@ const struct locator_protocol sentinel_protocol = {
     .unreachable = "no sentinel has the address of redis",
     .reachable = "sentinel answers again",
     .bytes_max = SENTINEL_ANSWER_MAX,
-    .elements_max = SENTINEL_ELEMENTS_MAX,
     .compose = sentinel_compose,
     .read = sentinel_read_answer,
 };

@@ -9,7 +9,7 @@
 
 #include "fuzz/fuzz.h"
 
-enum { BYTES_MAX = 32 * 1024, HELD_MAX = 2 * BYTES_MAX, ELEMENTS_MAX = 8, PIECE_MAX = 64 };
+enum { BYTES_MAX = 32 * 1024, HELD_MAX = 2 * BYTES_MAX, PIECE_MAX = 64 };
 
 struct parsed {
     struct buf seen; /* all results, one after the other */
@@ -85,7 +85,6 @@ static struct parsed parse(struct span input, size_t piece)
     struct resp_parser p;
     resp_init(&p);
     p.bytes_max = BYTES_MAX;
-    p.elements_max = ELEMENTS_MAX;
     while (input.len > 0) {
         struct span part = {input.data, input.len < piece ? input.len : piece};
         if (!take_results(&p, part, &out))

@@ -251,7 +251,7 @@ static void check_oversize(struct span text, size_t slice)
 /* The limits are low, so that each part of a reply can be the one that is too much. */
 TEST_CASE(oversize_reply_is_skipped_in_pieces_of_any_size)
 {
-    enum { BYTES = 20000, ELEMENTS = 8, FILL = 30000 };
+    enum { BYTES = 20000, FILL = 30000 };
     static const struct {
         const char *start;
         char fill; /* this often, FILL times in all */
@@ -275,7 +275,6 @@ TEST_CASE(oversize_reply_is_skipped_in_pieces_of_any_size)
         for (size_t slice = 1; slice <= text.len; slice += slice < 100 ? 1 : slice) {
             begin();
             parser.bytes_max = BYTES;
-            parser.elements_max = ELEMENTS;
             check_oversize(buf_span(&text), slice);
             end();
         }
@@ -375,7 +374,7 @@ TEST_CASE(push_elements_in_pieces_of_any_size)
 /* More elements than any reply may have, and more bytes; one of them is too large for itself. */
 TEST_CASE(push_takes_no_memory)
 {
-    enum { KEYS = 2 * RESP_ELEMENTS_MAX, LARGE = 40000 };
+    enum { KEYS = 1 << 21, LARGE = 40000 };
     static char large[LARGE];
     struct buf text = BUF_INIT;
     struct span input = SPAN(">2\r\n$10\r\ninvalidate\r\n*2097153\r\n");
