@@ -21,11 +21,6 @@ static size_t table_slots_count(const struct table_slots *s)
     return s->at == NULL ? 0 : s->mask + 1;
 }
 
-size_t table_bytes(const struct table *t)
-{
-    return (table_slots_count(&t->now) + table_slots_count(&t->old)) * sizeof(struct table_slot);
-}
-
 static void table_place(struct table_slots *s, struct table_slot new)
 {
     size_t i = new.hash & s->mask;

@@ -35,9 +35,6 @@ struct table {
 /* Frees the slots, not the entries: the table is empty. */
 void table_clear(struct table *t);
 
-/* Bytes that the slots take. */
-size_t table_bytes(const struct table *t);
-
 static inline size_t table_used(const struct table *t)
 {
     return t->now.used + t->old.used;

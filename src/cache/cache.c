@@ -669,6 +669,7 @@ static void cache_on_heartbeat(void *arg)
     audit_heartbeat(&c->audit);
     stream_check_catalogue(&c->stream);
     keys_heartbeat(&c->keys);
+    (void)entries_reclaim(&c->entries, ENTRIES_HEARTBEAT_STEPS);
 }
 
 static void cache_on_lost(void *arg)
@@ -804,7 +805,6 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
     }
     (void)uv_timer_init(loop, &c->timer); /* neither can fail */
     (void)uv_check_init(loop, &c->polled);
-    entries_open(&c->entries, loop);
     encoder_init(&c->encoder, loop, &c->entries, options->metrics);
     c->timer.data = c->polled.data = c;
     *out = c;
@@ -822,7 +822,6 @@ void cache_close(struct cache *c, void (*closed)(void *arg), void *arg)
     assert(list_empty(&c->by_deadline));
     wait_group_add(&c->closing, 3);
     encoder_close(&c->encoder, &c->closing);
-    entries_close(&c->entries, &c->closing);
     redis_session_close(c->parts.session, wait_group_on_done, &c->closing);
     uv_close((uv_handle_t *)&c->timer, cache_on_handle_closed);
     uv_close((uv_handle_t *)&c->polled, cache_on_handle_closed);

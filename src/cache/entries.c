@@ -13,9 +13,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Steps between two polls of the loop. A page takes ten microseconds. */
-enum { ENTRIES_IDLE_STEPS = 128 };
-
 void entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
 {
     *es = (struct entries){.metrics = metrics, .budget = budget, .index_size = -1};
@@ -25,28 +22,12 @@ void entries_init(struct entries *es, size_t budget, struct cache_metrics *metri
     es->seed = random_seed(es);
 }
 
-void entries_fini(struct entries *es)
-{
-    enum { MANY = 1024 };
-    entries_clear(es);
-    /* not covered: no test keeps so many */
-    for (int steps = 0; steps < ENTRIES_FINI_STEPS && entries_has_excess(es); steps += MANY)
-        (void)entries_reclaim(es, MANY);
-}
-
 static bool entries_keeps_anything(const struct entries *es)
 {
     return es->budget > 0;
 }
 
 /* --- the table --- */
-
-/* Small tables do not count, since a cache of a few KiB could hold nothing else. */
-static size_t entries_table_bytes(const struct table *t)
-{
-    size_t bytes = table_bytes(t);
-    return bytes > ENTRIES_TABLE_FREE ? bytes - ENTRIES_TABLE_FREE : 0;
-}
 
 static inline uint64_t entries_hash_of(const struct entries *es, enum entry_kind kind, int64_t number)
 {
@@ -85,15 +66,6 @@ static struct entry *entries_lookup(const struct entries *es, enum entry_kind ki
     return NULL;
 }
 
-/* Adds to a table of entries, whose growth reduces the room of the entries. Returns 0 or -ENOMEM. */
-static int entries_add_to(struct entries *es, struct table *t, uint64_t hash, struct entry *e)
-{
-    size_t bytes_before = entries_table_bytes(t);
-    int err = table_add(t, hash, e);
-    es->used += entries_table_bytes(t) - bytes_before;
-    return err;
-}
-
 /* --- bytes --- */
 
 static size_t entries_body_size(struct blob *body)
@@ -110,19 +82,19 @@ static size_t entries_coded_size(struct entry_coded *coded)
     return bytes;
 }
 
-static void entries_set_cost(struct entries *es, struct entry *e)
+/* A table is half full on average. */
+static size_t entries_cost_of(struct entry *e)
 {
-    assert(es->used >= e->cost);
-    es->used -= e->cost;
-    e->cost = (e->in_headroom ? 0 : allocator_block_size(e)) + entries_body_size(e->body);
-    e->cost += entries_coded_size(e->coded);
-    if (e->kind == ENTRY_PAGE) /* a table is half full on average */
-        e->cost += (size_t)entry_page(e)->member_count * 2 * sizeof(struct table_slot);
-    es->used += e->cost;
+    size_t slots = e->kind == ENTRY_PAGE ? (size_t)entry_page(e)->member_count + 1 : 2;
+    return (e->in_headroom ? 0 : allocator_block_size(e)) + entries_body_size(e->body) +
+           entries_coded_size(e->coded) + slots * 2 * sizeof(struct table_slot);
 }
 
-static void entries_publish_size(struct entries *es)
+static void entries_set_cost(struct entries *es, struct entry *e, size_t cost)
 {
+    assert(es->used >= e->cost);
+    es->used = es->used - e->cost + cost;
+    e->cost = cost;
     metric_set(&es->metrics->cache_bytes, es->used);
 }
 
@@ -179,7 +151,6 @@ struct entry *entries_new_page(struct entries *es, int64_t number, const struct 
 
 /* --- coded bodies --- */
 
-/* The caller must call entries_set_cost(), unless the entry ends. */
 static void entries_drop_coded(struct entries *es, struct entry *e)
 {
     e->coding_bits = 0;
@@ -215,8 +186,7 @@ void entries_free_page(struct entries *es, struct entry *page)
 /* Frees an entry that is in no queue and no table any more. */
 static void entries_release(struct entries *es, struct entry *e)
 {
-    assert(es->used >= e->cost);
-    es->used -= e->cost;
+    entries_set_cost(es, e, 0);
     entries_drop_coded(es, e);
     if (e->kind == ENTRY_PAGE)
         entries_free_page(es, e); /* NOLINT(clang-analyzer-unix.Malloc): as in entries_free_dead() */
@@ -258,9 +228,10 @@ static bool entries_free_dead(struct entries *es)
     return true;
 }
 
+/* Evicts one entry if the bytes exceed the budget. */
 static bool entries_evict(struct entries *es)
 {
-    struct sieve_node *victim = sieve_victim(&es->sieve);
+    struct sieve_node *victim = es->used > es->budget ? sieve_victim(&es->sieve) : NULL;
     if (victim == NULL)
         return false;
     entries_remove_entry(es, LIST_ENTRY(victim, struct entry, node));
@@ -268,81 +239,27 @@ static bool entries_evict(struct entries *es)
     return true;
 }
 
-static bool entries_is_over_budget(const struct entries *es)
-{
-    /* not covered: the tables alone, without an entry, are smaller than the budget */
-    return es->used > es->budget && !list_empty(&es->sieve.queue);
-}
-
-bool entries_has_excess(const struct entries *es)
-{
-    return !list_empty(&es->dead) || entries_is_over_budget(es);
-}
-
 int entries_reclaim(struct entries *es, int steps)
 {
     int done = 0;
-    /* not covered: entries_evict() fails only without an entry */
-    while (done < steps && (entries_free_dead(es) || (entries_is_over_budget(es) && entries_evict(es))))
+    while (done < steps && (entries_free_dead(es) || entries_evict(es)))
         done++;
-    entries_publish_size(es);
     return done;
 }
 
-static void entries_on_idle(uv_idle_t *idle)
+void entries_fini(struct entries *es)
 {
-    struct entries *es = idle->data;
-    (void)entries_reclaim(es, ENTRIES_IDLE_STEPS);
-    if (!entries_has_excess(es))
-        (void)uv_idle_stop(idle);
-}
-
-/* To be called when entries were added or dropped. */
-static void entries_schedule(struct entries *es)
-{
-    if (es->is_open && entries_has_excess(es))
-        (void)uv_idle_start(&es->idle, entries_on_idle); /* it fails only without a callback */
-}
-
-static void entries_make_room(struct entries *es)
-{
-    for (int i = 0; i < ENTRIES_ROOM_STEPS && es->used > es->budget; i++)
-        if (!entries_free_dead(es) && !entries_evict(es)) /* not covered: as in entries_is_over_budget() */
-            break;
-    entries_publish_size(es);
-    entries_schedule(es);
-}
-
-void entries_open(struct entries *es, uv_loop_t *loop)
-{
-    (void)uv_idle_init(loop, &es->idle); /* cannot fail */
-    es->idle.data = es;
-    es->is_open = true;
-}
-
-static void entries_on_closed(uv_handle_t *idle)
-{
-    wait_group_done(idle->data);
-}
-
-void entries_close(struct entries *es, struct wait_group *closing)
-{
-    es->is_open = false;
-    es->idle.data = closing;
-    wait_group_add(closing, 1);
-    uv_close((uv_handle_t *)&es->idle, entries_on_closed);
+    entries_clear(es);
+    /* not covered: no test keeps so many */
+    for (int i = 0; i < ENTRIES_FINI_STEPS && entries_free_dead(es); i++)
+        continue;
 }
 
 /* --- looking up --- */
 
-static inline struct entry *entries_find_entry(const struct entries *es, enum entry_kind kind, int64_t number)
-{
-    return table_used(&es->table) == 0 ? NULL : entries_lookup(es, kind, number);
-}
-
 const struct entry *entries_find(struct entries *es, enum entry_kind kind, int64_t number)
 {
-    struct entry *e = entries_find_entry(es, kind, number);
+    struct entry *e = entries_lookup(es, kind, number);
     if (e != NULL)
         sieve_hit(&e->node);
     return e;
@@ -350,7 +267,7 @@ const struct entry *entries_find(struct entries *es, enum entry_kind kind, int64
 
 const struct entry *entries_peek(const struct entries *es, enum entry_kind kind, int64_t number)
 {
-    return entries_find_entry(es, kind, number);
+    return entries_lookup(es, kind, number);
 }
 
 const struct entry *entries_walk(const struct entries *es, size_t *cursor, int steps)
@@ -358,9 +275,9 @@ const struct entry *entries_walk(const struct entries *es, size_t *cursor, int s
     return table_walk(&es->table, cursor, steps);
 }
 
-static inline struct entry *entries_find_by_link(const struct entries *es, struct span link, uint64_t hash)
+static inline struct entry *entries_lookup_link(const struct entries *es, struct span link)
 {
-    const struct table_slot *slot = table_find(&es->links, hash);
+    const struct table_slot *slot = table_find(&es->links, entries_hash_of_link(es, link));
     for (; slot != NULL; slot = table_find_next(&es->links, slot)) {
         struct entry *e = slot->entry;
         entries_prefetch(e);
@@ -372,9 +289,7 @@ static inline struct entry *entries_find_by_link(const struct entries *es, struc
 
 const struct entry *entries_find_link(struct entries *es, struct span link)
 {
-    if (table_used(&es->links) == 0)
-        return NULL;
-    struct entry *e = entries_find_by_link(es, link, entries_hash_of_link(es, link));
+    struct entry *e = entries_lookup_link(es, link);
     if (e != NULL)
         sieve_hit(&e->node);
     return e;
@@ -415,11 +330,10 @@ static void entries_add_link(struct entries *es, struct entry *e)
 {
     if (e->link_len == 0)
         return;
-    uint64_t hash = entries_hash_of_link(es, entries_link_of(e));
-    struct entry *other = entries_find_by_link(es, entries_link_of(e), hash);
+    struct entry *other = entries_lookup_link(es, entries_link_of(e));
     if (other != NULL)
         entries_remove_link(es, other);
-    if (entries_add_to(es, &es->links, hash, e) != 0)
+    if (table_add(&es->links, entries_hash_of_link(es, entries_link_of(e)), e) != 0)
         e->link_len = 0;
 }
 
@@ -431,32 +345,25 @@ static bool entries_is_behind(const struct entries *es)
 }
 
 /*
- * Counts the bytes of a filled entry and makes room for them; the entry may be gone afterwards. An entry
- * larger than the whole budget would evict everything and then itself.
+ * Adds an entry with a reference of `body`, in place of any old one, and makes room for it. False when it is
+ * not added. One larger than the whole budget would evict everything and then itself.
  */
-static void entries_charge(struct entries *es, struct entry *e)
-{
-    bool behind = entries_is_behind(es);
-    entries_set_cost(es, e);
-    if (behind || e->cost > es->budget)
-        entries_remove_entry(es, e);
-    entries_make_room(es);
-}
-
-/* Adds an entry with a reference of `body`, in place of any old one. False when it cannot be added. */
 static bool entries_add(struct entries *es, struct lifetime lifetime, struct entry *e, struct blob *body)
 {
-    uint64_t hash = entries_hash_of(es, (enum entry_kind)e->kind, e->number);
     e->lifetime = lifetime;
     e->body = blob_ref(body);
     entries_drop(es, (enum entry_kind)e->kind, e->number);
-    if (entries_add_to(es, &es->table, hash, e) != 0)
-        return false;
-    entries_add_link(es, e);
-    sieve_add(&es->sieve, &e->node);
-    metric_add(&es->metrics->cache_entries, 1);
-    entries_charge(es, e);
-    return true;
+    size_t cost = entries_cost_of(e);
+    bool is_added = !entries_is_behind(es) && cost <= es->budget &&
+                    table_add(&es->table, entries_hash_of(es, (enum entry_kind)e->kind, e->number), e) == 0;
+    if (is_added) {
+        entries_add_link(es, e);
+        sieve_add(&es->sieve, &e->node);
+        metric_add(&es->metrics->cache_entries, 1);
+        entries_set_cost(es, e, cost);
+    }
+    (void)entries_reclaim(es, ENTRIES_ROOM_STEPS);
+    return is_added;
 }
 
 static bool entries_keeps(const struct entries *es, struct lifetime lifetime)
@@ -496,7 +403,7 @@ bool entries_want_coded(struct entries *es, enum entry_kind kind, int64_t number
                         bool can_make)
 {
     enum { WANTED = 1, BEGUN = 1 << CODINGS };
-    struct entry *e = entries_find_entry(es, kind, number);
+    struct entry *e = entries_lookup(es, kind, number);
     assert(coding != CODING_IDENTITY);
     if (e == NULL)
         return false;
@@ -511,7 +418,7 @@ bool entries_want_coded(struct entries *es, enum entry_kind kind, int64_t number
 bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number, const struct blob *plain,
                        struct blob *coded)
 {
-    struct entry *e = entries_find_entry(es, kind, number);
+    struct entry *e = entries_lookup(es, kind, number);
     if (e == NULL || e->body != plain)
         return false;
     if (entries_is_behind(es) || e->cost + entries_body_size(coded) + sizeof *e->coded > es->budget)
@@ -524,8 +431,8 @@ bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number,
     assert(e->coded->body[coded->coding - 1] == NULL);
     e->coded->body[coded->coding - 1] = blob_ref(coded);
     metric_add(&es->metrics->cache_coded_bytes, entries_coded_size(e->coded) - before);
-    entries_set_cost(es, e);
-    entries_make_room(es);
+    entries_set_cost(es, e, entries_cost_of(e));
+    (void)entries_reclaim(es, ENTRIES_ROOM_STEPS);
     return true;
 }
 
@@ -533,11 +440,9 @@ bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number,
 
 void entries_drop(struct entries *es, enum entry_kind kind, int64_t number)
 {
-    struct entry *e = entries_find_entry(es, kind, number);
-    if (e == NULL)
-        return;
-    entries_remove_entry(es, e);
-    entries_publish_size(es);
+    struct entry *e = entries_lookup(es, kind, number);
+    if (e != NULL)
+        entries_remove_entry(es, e);
 }
 
 void entries_drop_member(struct entry *page, int at, uint64_t current_ms)
@@ -558,21 +463,12 @@ void entries_drop_summary(struct entries *es, int64_t id, uint64_t current_ms)
     }
 }
 
-static void entries_clear_table(struct entries *es, struct table *t)
-{
-    es->used -= entries_table_bytes(t);
-    table_clear(t);
-}
-
 void entries_clear(struct entries *es)
 {
     entries_drop_lists(es);
-    if (!entries_keeps_anything(es))
-        return;
     es->cleared_epoch = es->index_epoch;
     sieve_drain(&es->sieve, &es->dead);
-    entries_clear_table(es, &es->table);
-    entries_clear_table(es, &es->links);
+    table_clear(&es->table);
+    table_clear(&es->links);
     table_clear(&es->members);
-    entries_schedule(es);
 }

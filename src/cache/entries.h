@@ -14,13 +14,10 @@
  * being read is an entry that only its channels lead to, so their changes are noted in the same way.
  *
  * No call takes long, however much is cached. Dropping everything makes entries dead at once: they are not
- * found any more, but count among the bytes until they are freed. The loop frees them in steps
- * (entries_open), before any live entry is evicted.
+ * found any more, but count among the bytes until they are freed. They are freed in steps (entries_reclaim),
+ * before any live entry is evicted.
  *
- * Invariant: `used` is the sum of the costs of all entries, including dead ones, and of the growth of the
- * tables by number and by link. It does not hold between an addition and entries_charge().
- *
- * Handles: `idle`, which runs while an entry is dead or the bytes exceed the budget.
+ * Invariant: `used` is the sum of the costs of all entries, including dead ones.
  */
 #ifndef CACHE_ENTRIES_H
 #define CACHE_ENTRIES_H
@@ -28,13 +25,10 @@
 #include "base/blob.h"
 #include "base/sieve.h"
 #include "base/table.h"
-#include "base/wait_group.h"
 #include "cache/lifetime.h"
 #include "cache/metrics.h"
 #include "model/channel.h"
 #include "model/keyspace.h"
-
-#include <uv.h>
 
 enum entry_kind {
     ENTRY_CARD, /* by id, and by the card's link */
@@ -116,8 +110,6 @@ static inline struct blob *entry_coded_body(const struct entry *e, enum coding c
 /* The headroom of a card's body (blob.h) that its entry needs. */
 size_t entries_card_headroom(struct span link);
 
-enum { ENTRIES_TABLE_FREE = 32 * 1024 }; /* bytes of each table that are not counted */
-
 /* Embedded in the cache; private to entries.c. */
 struct entries {
     struct cache_metrics *metrics;
@@ -132,12 +124,9 @@ struct entries {
     uint64_t cleared_epoch; /* pages that were added in an earlier one were cleared */
     int64_t index_size;     /* members of the index; -1: not known */
     uint64_t seed;          /* the seed of the hashes */
-    uv_idle_t idle;         /* calls entries_reclaim in each loop iteration */
-    bool is_open;           /* `idle` may be started */
 };
 
-/* `metrics` is borrowed. With a budget of 0 nothing is kept. Returns 0 or -ENOMEM; call entries_fini in both
- * cases. */
+/* `metrics` is borrowed. With a budget of 0 nothing is kept. */
 void entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics);
 
 /*
@@ -148,11 +137,11 @@ enum { ENTRIES_FINI_STEPS = 500 * 1000 };
 void entries_fini(struct entries *es);
 
 /*
- * From entries_open() to entries_close() the loop frees dead entries and evicts those above the budget.
- * Handles that are closing are operations of `closing`.
+ * Frees dead entries, and evicts others while the bytes exceed the budget, at most `steps` in all. Returns
+ * how many. Each addition takes up to ENTRIES_ROOM_STEPS, in microseconds each, and each heartbeat some more.
  */
-void entries_open(struct entries *es, uv_loop_t *loop);
-void entries_close(struct entries *es, struct wait_group *closing);
+enum { ENTRIES_ROOM_STEPS = 256, ENTRIES_HEARTBEAT_STEPS = 4096 };
+int entries_reclaim(struct entries *es, int steps);
 
 /*
  * The entry, marked as used; NULL when there is none. Borrowed until the entries next change. Its lifetime
@@ -176,9 +165,8 @@ const struct entry *entries_find_link(struct entries *es, struct span link);
  * reference of `body`. Nothing is kept if the lifetime is LIFETIME_NONE, if the card does
  * not fit, or without memory.
  *
- * Making room for an entry takes at most ENTRIES_ROOM_STEPS evictions, and entries_reclaim does the rest.
- * While that rest is more than a sixteenth of the budget, nothing is added. So the bytes never exceed the
- * budget by more than this part and one entry.
+ * While the bytes exceed the budget by more than a sixteenth, nothing is added. So they never exceed it by
+ * more than this part and one entry.
  *
  * If `body` has free headroom that is large enough, the entry is made there. It then takes one block of
  * memory instead of two, and a hit finds the body directly behind the entry.
@@ -254,7 +242,7 @@ static inline bool entries_has_list(const struct entries *es, const struct entry
     return page->index_epoch == es->index_epoch;
 }
 
-/* Drops all entries at once; entries_reclaim frees them. */
+/* Drops all entries at once; they are dead. */
 void entries_clear(struct entries *es);
 
 /* Sets the number of members of the index, until the lists are dropped. An index without members is absent,
@@ -270,14 +258,5 @@ static inline int64_t entries_index_size(const struct entries *es)
 {
     return es->index_size;
 }
-
-/* A step frees or evicts one entry, or frees one segment of a table. */
-enum { ENTRIES_ROOM_STEPS = 256 };
-
-/* True while an entry is dead, or the bytes exceed the budget: entries_reclaim has work to do. */
-bool entries_has_excess(const struct entries *es);
-
-/* Frees and evicts, at most `steps` steps; returns the number of steps taken. Called by the loop. */
-int entries_reclaim(struct entries *es, int steps);
 
 #endif

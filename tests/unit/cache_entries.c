@@ -103,24 +103,24 @@ TEST_CASE_WITH(an_entry_larger_than_the_budget_pushes_out_nothing, set_up, tear_
     assert_non_null(card(1));
 }
 
-/* Reclaims all there is, no more than so many steps a time; returns how many steps there were. */
-static int reclaim(int at_once)
+/* Reclaims all there is, no more than so much a time; returns how many steps there were. */
+static int reclaim(void)
 {
     int all = 0;
-    while (entries_has_excess(&entries)) {
+    for (;;) {
         int64_t before = (int64_t)metrics.cache_entries;
-        int steps = entries_reclaim(&entries, at_once);
-        assert_in_range(steps, 1, at_once);
-        assert_in_range(before - (int64_t)metrics.cache_entries, 0, at_once);
+        int steps = entries_reclaim(&entries, ENTRIES_ROOM_STEPS);
+        assert_in_range(steps, 0, ENTRIES_ROOM_STEPS);
+        assert_int_equal(before - (int64_t)metrics.cache_entries, steps);
         all += steps;
+        if (steps < ENTRIES_ROOM_STEPS)
+            return all;
     }
-    assert_int_equal(entries_reclaim(&entries, at_once), 0);
-    return all;
 }
 
 TEST_CASE_WITH(what_was_cleared_is_never_found_and_freed_in_steps, set_up, tear_down)
 {
-    enum { CARDS = 2000, STEP = 7 };
+    enum { CARDS = 2000, NEW = 3 };
     size_t without = entries.used;
     for (int64_t id = 0; id < CARDS; id++)
         put_card(id, "old");
@@ -131,19 +131,17 @@ TEST_CASE_WITH(what_was_cleared_is_never_found_and_freed_in_steps, set_up, tear_
     entries_clear(&entries);
     assert_int_equal(metrics.cache_bytes, before); /* until it is freed */
     assert_null(page(2));
-    for (int64_t id = 0; id < CARDS; id++) {
+    for (int64_t id = 0; id < CARDS; id++)
         assert_null(card(id));
-        if (id % 100 == 0)
-            put_card(id, "new");
-        if (id % 2 == 0)
-            (void)entries_reclaim(&entries, 1);
-    }
-    assert_true(reclaim(STEP) > CARDS / 3);
-    for (int64_t id = 0; id < CARDS; id += 100)
-        assert_memory_equal(card(id)->body->data, "new", 3);
-    assert_int_equal(metrics.cache_entries, CARDS / 100);
+    for (int64_t id = 0; id < NEW; id++)
+        put_card(id, "new");
+    assert_int_equal(reclaim(), CARDS + 2 - NEW * ENTRIES_ROOM_STEPS);
+    for (int64_t id = 0; id < CARDS; id++)
+        assert_int_equal(card(id) != NULL, id < NEW);
+    assert_memory_equal(card(0)->body->data, "new", 3);
+    assert_int_equal(metrics.cache_entries, NEW);
     entries_clear(&entries);
-    (void)reclaim(STEP);
+    (void)reclaim();
     assert_int_equal(entries.used, without);
     assert_int_equal(metrics.cache_entries, 0);
 }
@@ -178,8 +176,7 @@ TEST_CASE_WITH(room_for_a_large_entry_is_made_in_steps, set_up, tear_down)
     assert_true(entries.used > entries.budget + LARGE / 2);
     put_text(-2, LARGE); /* too much is owed already */
     assert_null(card(-2));
-    assert_true(entries_has_excess(&entries));
-    assert_true(reclaim(ENTRIES_ROOM_STEPS) > 0);
+    assert_true(reclaim() > 0);
     assert_true(entries.used <= entries.budget);
     put_text(-3, SMALL);
     assert_non_null(card(-3));
@@ -289,8 +286,7 @@ TEST_CASE_WITH(no_coded_body_is_kept_while_much_is_to_be_reclaimed, set_up, tear
     struct blob *large = new_tagged(LARGE, 0);
     put_body(-1, large);
     assert_false(put_coded(ENTRY_CARD, -1, large, CODING_GZIP, CODED_SIZE));
-    while (reclaim(ENTRIES_ROOM_STEPS) > 0)
-        continue;
+    (void)reclaim();
     assert_true(put_coded(ENTRY_CARD, -1, large, CODING_GZIP, CODED_SIZE));
     blob_unref(large);
 }

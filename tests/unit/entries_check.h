@@ -68,21 +68,13 @@ static inline struct entries_sum entries_check_list(const struct entries *es, co
     return sum;
 }
 
-static inline size_t entries_check_table(const struct table *t)
-{
-    size_t bytes = table_bytes(t);
-    return bytes > ENTRIES_TABLE_FREE ? bytes - ENTRIES_TABLE_FREE : 0;
-}
-
 static inline void entries_check(const struct entries *es)
 {
     struct entries_sum live = entries_check_list(es, &es->sieve.queue, true);
     struct entries_sum dead = entries_check_list(es, &es->dead, false);
-    size_t bytes = live.bytes + dead.bytes;
-    bytes += entries_check_table(&es->table) + entries_check_table(&es->links);
     assert(live.count == table_used(&es->table) && live.linked == table_used(&es->links));
     assert(live.count + dead.count == es->metrics->cache_entries);
-    assert(bytes == es->used);
+    assert(live.bytes + dead.bytes == es->used);
     assert(live.coded + dead.coded == es->metrics->cache_coded_bytes);
 }
 
