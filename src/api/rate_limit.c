@@ -12,7 +12,6 @@
 #include "base/text.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,42 +51,34 @@ static uint32_t rate_limit_window_of(struct span unit)
     return c == 's' ? 1 : c == 'm' ? 60 : c == 'h' ? 3600 : 0;
 }
 
-/* Parses a number of requests. Returns NULL, `form` if it is not an integer, or `range`. */
-static const char *rate_limit_parse_number(struct span text, uint32_t *out, const char *form,
-                                           const char *range)
+static bool rate_limit_parse_number(struct span text, uint32_t *out)
 {
     int64_t number = 0;
-    int err = parse_int64(text, &number);
-    if (err == -EINVAL)
-        return form;
-    if (err != 0 || number < 1 || number > RATE_REQUESTS_MAX)
-        return range;
+    bool valid = parse_int64(text, &number) == 0 && number >= 1 && number <= RATE_REQUESTS_MAX;
     *out = (uint32_t)number;
-    return NULL;
+    return valid;
 }
 
 const char *rate_policy_parse(struct span text, struct rate_policy *out)
 {
     static const struct span prefix = {"burst=", 6};
-    static const char form[] = "a rate such as 100/s, 6000/m or 100/s,burst=200 is expected";
     struct rate_policy p = {0};
     struct span burst = text;
     struct span unit = span_cut(&burst, ',');
     struct span requests = span_cut(&unit, '/');
-    const char *error = NULL;
-    if (text.len > 0) {
+    bool valid = text.len == 0;
+    if (!valid) {
         p.window_s = rate_limit_window_of(unit);
-        if (p.window_s == 0 || (burst.data != NULL && !span_starts_with(burst, prefix)))
-            return form;
-        error = rate_limit_parse_number(requests, &p.requests, form, "a rate is from 1 to 1000000 requests");
+        valid = p.window_s != 0 && rate_limit_parse_number(requests, &p.requests);
         p.burst = p.requests;
     }
-    if (error == NULL && burst.data != NULL)
-        error = rate_limit_parse_number(span_skip(burst, prefix.len), &p.burst, form,
-                                        "a burst is from 1 to 1000000 requests");
-    if (error == NULL)
-        *out = p;
-    return error;
+    if (valid && burst.data != NULL)
+        valid = span_starts_with(burst, prefix) &&
+                rate_limit_parse_number(span_skip(burst, prefix.len), &p.burst);
+    if (!valid)
+        return "a rate such as 100/s, 6000/m or 100/s,burst=200 is expected, of 1 to 1000000 requests";
+    *out = p;
+    return NULL;
 }
 
 /* --- times --- */

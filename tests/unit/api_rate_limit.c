@@ -48,26 +48,19 @@ TEST_CASE(numbers_of_policies_have_bounds)
     expect_policy("1000000/s", 1000000, 1, 1000000);
     expect_policy("1/h,burst=1", 1, 3600, 1);
     expect_policy("1/h,burst=1000000", 1, 3600, 1000000);
-    EACH_TEXT (text, "0/s", "1000001/s", "-1/s", "9223372036854775807/s", "99999999999999999999/s",
-               "4294967297/s") {
-        struct rate_policy p;
-        assert_string_equal(rate_policy_parse(span_of(text), &p), "a rate is from 1 to 1000000 requests");
-    }
-    EACH_TEXT (text, "1/s,burst=0", "1/s,burst=1000001", "1/s,burst=-1", "1/s,burst=99999999999999999999") {
-        struct rate_policy p;
-        assert_string_equal(rate_policy_parse(span_of(text), &p), "a burst is from 1 to 1000000 requests");
-    }
 }
 
 TEST_CASE(other_texts_are_no_policies)
 {
-    EACH_TEXT (text, "100", "/s", "100/", "100s", "100/d", "100/S", "100/ss", "100/1s", "a/s", "+1/s", "01/s",
-               "1.5/s", "1e3/s", " 1/s", "1/s ", "1 /s", "1/s/s", ",", "1/s,", "1/s,burst",
-               "1/s,burst=", "1/s,Burst=1", "1/s,burst=a", "1/s, burst=1", "1/s,burst=1,",
-               "1/s,burst=1,burst=2", ",burst=1", "1,burst=1/s", "1/s;burst=1", "off") {
+    EACH_TEXT (text, "0/s", "1000001/s", "-1/s", "9223372036854775807/s", "99999999999999999999/s",
+               "4294967297/s", "1/s,burst=0", "1/s,burst=1000001", "1/s,burst=-1",
+               "1/s,burst=99999999999999999999", "100", "/s", "100/", "100s", "100/d", "100/S", "100/ss",
+               "100/1s", "a/s", "+1/s", "01/s", "1.5/s", "1e3/s", " 1/s", "1/s ", "1 /s", "1/s/s", ",",
+               "1/s,", "1/s,burst", "1/s,burst=", "1/s,Burst=1", "1/s,burst=a", "1/s, burst=1",
+               "1/s,burst=1,", "1/s,burst=1,burst=2", ",burst=1", "1,burst=1/s", "1/s;burst=1", "off") {
         struct rate_policy p = {.requests = 42};
         const char *error = rate_policy_parse(span_of(text), &p);
-        if (error == NULL || strstr(error, "is expected") == NULL)
+        if (error == NULL || strstr(error, "of 1 to 1000000 requests") == NULL)
             fail_msg("\"%s\": %s", text, error == NULL ? "taken" : error);
         assert_int_equal(p.requests, 42);
     }
