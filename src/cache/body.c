@@ -103,16 +103,9 @@ const struct buf *commands_begin_members(struct commands *c, size_t count)
     return body_begin_key_command(c, &c->members, count);
 }
 
-void commands_key_word(const struct digest *key, struct key_word *out)
+void commands_add_key(struct commands *c, const char digits[DIGEST_HEX_LEN])
 {
-    memcpy(out->text, "$64\r\n", 5);
-    digest_hex(key, out->text + 5);
-    memcpy(out->text + 5 + DIGEST_HEX_LEN, "\r\n", 2);
-}
-
-void commands_add_key(struct commands *c, const struct key_word *key)
-{
-    buf_append(&c->command, key->text, sizeof key->text);
+    command_add(&c->command, (struct span){digits, DIGEST_HEX_LEN});
 }
 
 const struct buf *commands_scan(struct commands *c, const char *cursor, int64_t count)

@@ -62,20 +62,13 @@ const struct buf *commands_index_size(struct commands *c);
 /* SCARD of the set of API keys. */
 const struct buf *commands_key_count(struct commands *c);
 
-/* An API key as a word of a command, which is composed once for several. */
-struct key_word {
-    char text[DIGEST_HEX_LEN + 7];
-};
-
-void commands_key_word(const struct digest *key, struct key_word *out);
-
 /*
  * Begin HMGET of the infos of `count` API keys, and SMISMEMBER of so many of the set. The result is complete
- * when commands_add_key was called for each.
+ * when commands_add_key was called for each, with the digits of its digest.
  */
 const struct buf *commands_begin_infos(struct commands *c, size_t count);
 const struct buf *commands_begin_members(struct commands *c, size_t count);
-void commands_add_key(struct commands *c, const struct key_word *key);
+void commands_add_key(struct commands *c, const char digits[DIGEST_HEX_LEN]);
 
 /* SSCAN of the set of keys. */
 const struct buf *commands_scan(struct commands *c, const char *cursor, int64_t count);

@@ -15,21 +15,22 @@
 enum { WALKED_SLOTS = 2048 };
 
 struct key_record {
-    struct list listed; /* in `valid` or in `absent` */
+    struct list listed; /* in `records` */
     struct digest digest;
-    bool is_absent;
     uint64_t epoch;           /* in which it was made */
     struct lifetime lifetime; /* none: the record only says that the key is known */
     int64_t expires;
     uint32_t used; /* the second of the last use; 0: it was not used */
-    unsigned char name_len;
-    char name[];
+    struct api_key_name name;
 };
+
+/* The commands of a check. */
+enum { KEY_COMMANDS = 2 };
 
 /* A key of a check. */
 struct checked_key {
     struct digest digest;
-    struct key_word word; /* the digest in commands */
+    char digits[DIGEST_HEX_LEN];
     /* What its replies have said. */
     struct api_key_info info;
     bool lacks_info; /* outside of the stream it has none */
@@ -41,8 +42,8 @@ struct key_check {
     struct keys *keys;
     bool is_own; /* it has no requests */
     struct list requests;
-    unsigned sent, replied; /* commands, without those of the probe */
-    bool is_probed;         /* a key is not known: the probe follows */
+    unsigned due;   /* replies, without those of the probe */
+    bool is_probed; /* a key is not known: the probe follows */
     struct probe probe;
     bool is_lost;    /* a reply was */
     bool has_error;  /* Redis has refused a command, or it could not be sent */
@@ -71,6 +72,21 @@ static inline bool keys_is_current(const struct keys *k, const struct key_record
     return r != NULL && r->epoch == k->epoch && lifetime_is_tracked(r->lifetime);
 }
 
+static bool keys_is_absent(const struct keys *k, const struct digest *d)
+{
+    for (size_t i = 0; i < k->absent_count && i < KEYS_ABSENT_MAX; i++)
+        if (memcmp(&k->absent[i], d, sizeof *d) == 0)
+            return true;
+    return false;
+}
+
+/* Whether the next change of what is known of the key will be announced. */
+static bool keys_is_settled(const struct keys *k, const struct digest *d)
+{
+    const struct key_record *r = keys_find(k, d);
+    return r != NULL ? keys_is_current(k, r) : keys_is_absent(k, d);
+}
+
 static inline bool key_is_expired(int64_t expires)
 {
     return expires != API_KEY_NEVER && api_key_is_expired(expires, clock_wall_s());
@@ -80,47 +96,32 @@ static inline bool key_is_expired(int64_t expires)
 static bool keys_is_known(const struct keys *k, const struct digest *key)
 {
     const struct key_record *r = keys_find(k, key);
-    return r != NULL && !r->is_absent && !key_is_expired(r->expires);
-}
-
-static struct key_records *keys_list_of(struct keys *k, const struct key_record *r)
-{
-    return r->is_absent ? &k->absent : &k->valid;
+    return r != NULL && !key_is_expired(r->expires);
 }
 
 static void keys_drop(struct keys *k, struct key_record *r)
 {
-    keys_list_of(k, r)->count--;
+    k->current -= keys_is_current(k, r);
     list_remove(&r->listed);
     table_remove(&k->table, digest_hash(&r->digest, k->seed), r);
     free(r);
 }
 
-static void keys_drop_first(struct keys *k, struct key_records *of)
+/* A key that was never used is displaced before all that were. */
+static struct key_record *keys_add(struct keys *k, const struct digest *digest)
 {
-    keys_drop(k, LIST_ENTRY(of->list.next, struct key_record, listed));
-}
-
-/* A key that was never used is displaced before all that were; of the digests that are none, the oldest. */
-static struct key_record *keys_add(struct keys *k, const struct digest *digest, bool is_absent,
-                                   struct span name)
-{
-    struct key_record *r = malloc(sizeof *r + name.len);
+    struct key_record *r = malloc(sizeof *r);
     if (r == NULL)
         return NULL;
-    *r = (struct key_record){.digest = *digest, .is_absent = is_absent, .name_len = (unsigned char)name.len};
-    if (name.len > 0)
-        memcpy(r->name, name.data, name.len);
-    struct key_records *of = keys_list_of(k, r);
-    if (of->count == of->max)
-        keys_drop_first(k, of);
+    *r = (struct key_record){.digest = *digest};
+    if (table_used(&k->table) == KEYS_VALID_MAX)
+        keys_drop(k, LIST_ENTRY(k->records.next, struct key_record, listed));
     if (table_add(&k->table, digest_hash(digest, k->seed), r) != 0) {
         free(r);
         return NULL;
     }
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): a record that was displaced has left the list */
-    list_append(is_absent ? &of->list : of->list.next, &r->listed);
-    of->count++;
+    list_append(k->records.next, &r->listed);
     return r;
 }
 
@@ -129,67 +130,59 @@ enum auth_result keys_look_up(struct keys *k, const struct digest *digest, uint6
 {
     struct key_record *r = keys_find(k, digest);
     api_key_name_clear(name);
-    if (r == NULL || r->epoch != k->epoch || now_ms >= r->lifetime.until_ms)
+    if (r == NULL)
+        return keys_is_absent(k, digest) ? AUTH_RESULT_INVALID : AUTH_RESULT_UNKNOWN;
+    if (r->epoch != k->epoch || now_ms >= r->lifetime.until_ms)
         return AUTH_RESULT_UNKNOWN;
-    if (r->is_absent)
-        return AUTH_RESULT_INVALID;
     if (r->used != k->second) {
         r->used = k->second;
         list_remove(&r->listed);
-        list_append(&k->valid.list, &r->listed);
+        list_append(&k->records, &r->listed);
     }
-    api_key_name_set(name, (struct span){r->name, r->name_len});
+    api_key_name_set(name, api_key_name_span(&r->name));
     return key_is_expired(r->expires) ? AUTH_RESULT_INVALID : AUTH_RESULT_VALID;
 }
 
 /*
- * Redis says that the key is valid. If that contradicts a current record, the invalidation is still to come,
+ * Redis says that the key is valid. If that contradicts what is current, the invalidation is still to come,
  * or was lost. With LIFETIME_NONE the key is known, and its record does not count.
  */
 static void keys_keep_valid(struct keys *k, const struct checked_key *key, struct lifetime lifetime)
 {
-    struct span name = api_key_name_span(&key->info.name);
     struct key_record *r = keys_find(k, &key->digest);
-    bool was_current = keys_is_current(k, r);
-    if (was_current && !lifetime_is_tracked(lifetime))
+    bool was_settled = keys_is_settled(k, &key->digest);
+    if (was_settled && !lifetime_is_tracked(lifetime))
         return;
-    bool is_named = r != NULL && !r->is_absent && span_equal((struct span){r->name, r->name_len}, name);
-    k->differences += was_current && k->differences == 0 && (!is_named || r->expires != key->info.expires);
-    if (r != NULL && !is_named) {
-        keys_drop(k, r);
-        r = NULL;
-    }
+    bool is_same = r != NULL && r->expires == key->info.expires &&
+                   span_equal(api_key_name_span(&r->name), api_key_name_span(&key->info.name));
+    k->differences += k->differences == 0 && was_settled && !is_same;
     if (r == NULL)
-        r = keys_add(k, &key->digest, false, name);
+        r = keys_add(k, &key->digest);
     if (r == NULL)
         return;
+    k->current -= keys_is_current(k, r);
     r->epoch = k->epoch;
     r->lifetime = lifetime;
     r->expires = key->info.expires;
+    r->name = key->info.name;
+    k->current += keys_is_current(k, r);
 }
 
 /* Redis says that the key is no member; see keys_keep_valid. What another node says contradicts nothing. */
 static void keys_forget_valid(struct keys *k, const struct digest *digest, bool is_outside)
 {
     struct key_record *r = keys_find(k, digest);
-    if (r == NULL || r->is_absent)
-        return;
-    if (!keys_is_current(k, r))
+    if (keys_is_current(k, r))
+        k->differences += !is_outside && k->differences == 0;
+    else if (r != NULL)
         keys_drop(k, r);
-    else if (!is_outside)
-        k->differences += k->differences == 0;
 }
 
-/* It is certain that the key is no member, and the next change of the set will be announced. */
+/* It is certain that the digest is no key, until the next change of the keys. The oldest gives way. */
 static void keys_keep_absent(struct keys *k, const struct digest *digest)
 {
-    struct key_record *r = keys_find(k, digest);
-    if (r == NULL)
-        r = keys_add(k, digest, true, SPAN_ABSENT);
-    if (r == NULL || !r->is_absent)
-        return;
-    r->epoch = k->epoch;
-    r->lifetime = LIFETIME_TRACKED;
+    if (!keys_is_settled(k, digest))
+        k->absent[k->absent_count++ % KEYS_ABSENT_MAX] = *digest;
 }
 
 static void keys_report_untracked(struct keys *k, const char *reason)
@@ -244,7 +237,7 @@ static void key_check_add(struct key_check *c, const struct digest *key)
 {
     struct checked_key *k = &c->key[c->key_count++];
     k->digest = *key;
-    commands_key_word(key, &k->word);
+    digest_hex(key, k->digits);
 }
 
 static void key_check_send_command(struct key_check *c, const struct buf *command, redis_reply_fn fn)
@@ -252,14 +245,14 @@ static void key_check_send_command(struct key_check *c, const struct buf *comman
     const struct cache_parts *parts = c->keys->parts;
     unsigned how = c->is_own ? REDIS_SEND_STREAM_ONLY : 0;
     c->has_error = c->has_error || redis_session_send(parts->session, command, how, fn, c) != 0;
-    c->sent += !c->has_error;
+    c->due += !c->has_error;
     metric_add(&parts->metrics->redis_commands_total, !c->has_error && !c->is_own);
 }
 
 static const struct buf *key_check_compose(struct key_check *c, const struct buf *begun)
 {
     for (size_t i = 0; i < c->key_count; i++)
-        commands_add_key(c->keys->parts->commands, &c->key[i].word);
+        commands_add_key(c->keys->parts->commands, c->key[i].digits);
     return begun;
 }
 
@@ -292,7 +285,6 @@ static bool key_check_send(struct key_check *c)
     const struct cache_parts *parts = c->keys->parts;
     struct commands *commands = parts->commands;
     c->mark = stream_mark(parts->stream);
-    c->epoch = c->keys->epoch;
     c->sent_ms = clock_boot_ms();
     key_check_send_command(c, key_check_compose(c, commands_begin_infos(commands, c->key_count)),
                            key_check_on_infos);
@@ -302,7 +294,7 @@ static bool key_check_send(struct key_check *c)
         probe_send(&c->probe, parts->stream, key_check_on_probed);
     if (!c->is_own && !c->has_error)
         key_check_read_data(c);
-    return c->sent > 0;
+    return c->due > 0;
 }
 
 /* --- a check: replies --- */
@@ -314,8 +306,8 @@ static bool key_check_send(struct key_check *c)
 static bool key_check_accept(struct key_check *c, const struct redis_reply *reply, enum redis_origin origin)
 {
     const struct cache_parts *parts = c->keys->parts;
-    assert(c->replied < c->sent);
-    if (c->replied++ == 0)
+    assert(c->due > 0);
+    if (c->due-- == KEY_COMMANDS)
         c->epoch = c->keys->epoch;
     if (reply == NULL) {
         c->is_lost = true;
@@ -335,7 +327,7 @@ static void key_check_end(struct key_check *c);
 
 static void key_check_proceed(struct key_check *c)
 {
-    if (c->replied == c->sent && c->probe.due == 0)
+    if (c->due == 0 && c->probe.due == 0)
         key_check_end(c);
 }
 
@@ -481,7 +473,8 @@ static void key_check_settle(struct key_check *c, struct cache_request *request)
 
 static void keys_proceed(struct keys *k);
 
-/* The requests of a check that was lost are looked up again, or checked again. */
+/* The requests of a check that was lost are looked up again, or checked again: from the last to the first, as
+ * each goes to the head of its queue. */
 static void key_check_end(struct key_check *c)
 {
     struct keys *k = c->keys;
@@ -496,7 +489,7 @@ static void key_check_end(struct key_check *c)
     if (probe_state(&c->probe) == CATALOGUE_MISSING)
         stream_check_catalogue(k->parts->stream);
     while (!list_empty(&c->requests)) {
-        struct cache_request *request = keys_request_of(c->requests.next);
+        struct cache_request *request = keys_request_of(c->requests.prev);
         if (c->is_lost)
             keys_repeat(keys_queue_of(k, request), request);
         else if (c->has_error)
@@ -510,13 +503,10 @@ static void key_check_end(struct key_check *c)
 
 /* --- checks for requests --- */
 
-/* The requests that wait, as far as one check has room for them. */
-static size_t keys_count_waiting(const struct keys *k)
+/* Adds the requests that wait in the queue to `count`, as far as one check has room for them. */
+static size_t keys_count_waiting(const struct list *queue, size_t count)
 {
-    size_t count = 0;
-    for (const struct list *at = k->known.next; at != &k->known && count < KEYS_CHECKED; at = at->next)
-        count++;
-    for (const struct list *at = k->unknown.next; at != &k->unknown && count < KEYS_CHECKED; at = at->next)
+    for (const struct list *at = queue->next; at != queue && count < KEYS_CHECKED; at = at->next)
         count++;
     return count;
 }
@@ -524,9 +514,8 @@ static size_t keys_count_waiting(const struct keys *k)
 static bool keys_may_check(const struct keys *k, size_t waiting)
 {
     bool is_each_checked = !list_empty(&k->known) && !stream_may_store(k->parts->stream);
-    if (waiting == 0 || k->in_flight == 0)
-        return waiting > 0;
-    return k->in_flight < KEYS_CHECKS && (is_each_checked || waiting == KEYS_CHECKED);
+    bool may_be_next = k->in_flight < KEYS_CHECKS && (is_each_checked || waiting == KEYS_CHECKED);
+    return k->parts->stream->connected && waiting > 0 && (k->in_flight == 0 || may_be_next);
 }
 
 static void key_check_take(struct key_check *c, struct cache_request *request)
@@ -542,9 +531,11 @@ static void key_check_take(struct key_check *c, struct cache_request *request)
     list_append(&c->requests, &request->checking);
 }
 
-static bool keys_begin_check(struct keys *k, size_t waiting)
+/* False when no further check may begin, or can be sent. */
+static bool keys_begin_check(struct keys *k)
 {
-    struct key_check *c = key_check_new(k, waiting);
+    size_t waiting = keys_count_waiting(&k->unknown, keys_count_waiting(&k->known, 0));
+    struct key_check *c = keys_may_check(k, waiting) ? key_check_new(k, waiting) : NULL;
     if (c == NULL)
         return false;
     while (waiting-- > 0) {
@@ -568,10 +559,8 @@ static bool keys_begin_check(struct keys *k, size_t waiting)
  */
 static void keys_run_requests(struct keys *k)
 {
-    size_t waiting = 0;
-    while (k->parts->stream->connected && keys_may_check(k, waiting = keys_count_waiting(k)))
-        if (!keys_begin_check(k, waiting))
-            return;
+    while (keys_begin_check(k))
+        continue;
 }
 
 /* --- what the worker checks for itself --- */
@@ -585,10 +574,10 @@ static void keys_walk(struct keys *k, struct key_check *c)
         size_t before = k->walk;
         const struct key_record *r = table_walk(&k->table, &k->walk, WALKED_SLOTS);
         ended = k->walk <= before;
-        if (r == NULL || (r->is_absent && !keys_is_current(k, r)))
+        if (r == NULL)
             continue;
         key_check_add(c, &r->digest);
-        if (!r->is_absent && r->expires < k->next_expiry && !api_key_is_expired(r->expires, now))
+        if (r->expires < k->next_expiry && !api_key_is_expired(r->expires, now))
             k->next_expiry = r->expires;
     }
     if (!ended)
@@ -598,29 +587,38 @@ static void keys_walk(struct keys *k, struct key_check *c)
     k->next_expiry = API_KEY_NEVER;
 }
 
-/* The keys used last, the next records, and of `members` (SSCAN, or NULL) those without a current record. */
+/* Of the digests that are known to be no keys, the next ones. */
+static void keys_walk_absent(struct keys *k, struct key_check *c)
+{
+    size_t count = k->absent_count < KEYS_ABSENT_MAX ? k->absent_count : KEYS_ABSENT_MAX;
+    for (size_t i = 0; i < KEYS_WALKED && i < count; i++)
+        key_check_add(c, &k->absent[k->absent_walk++ % count]);
+}
+
+/* Keys used last, next records and next digests that are none, and of `members` (SSCAN, or NULL) those
+ * without a current record.
+ */
 static void keys_refresh(struct keys *k, const struct redis_reply *members)
 {
     struct key_check *c = key_check_new(k, KEYS_CHECKED);
     if (c == NULL)
         return;
     c->is_own = true;
-    for (struct list *at = k->valid.list.prev; at != &k->valid.list; at = at->prev) {
+    for (struct list *at = k->records.prev; at != &k->records; at = at->prev) {
         const struct key_record *r = LIST_ENTRY(at, struct key_record, listed);
         if (r->used == 0 || c->key_count == KEYS_RECENT)
             break;
         key_check_add(c, &r->digest);
     }
     keys_walk(k, c);
+    keys_walk_absent(k, c);
     const struct redis_reply *member = members == NULL ? NULL : reply_first(members);
     for (size_t i = 0; member != NULL && i < members->elements && c->key_count < KEYS_CHECKED; i++) {
         struct digest d;
         bool valid = digest_from_hex(reply_text(member), &d);
         metric_add(&k->parts->metrics->invalid_values_total, !valid);
-        if (valid && !keys_is_current(k, keys_find(k, &d))) {
+        if (valid && !keys_is_current(k, keys_find(k, &d)))
             key_check_add(c, &d);
-            k->scan_found = true;
-        }
         member = reply_next(member);
     }
     k->is_refreshing = c->key_count > 0 && key_check_send(c);
@@ -655,20 +653,16 @@ static void keys_on_portion(void *arg, const struct redis_reply *reply, enum red
     if (members == NULL)
         keys_report_untracked(k, reply->type == REPLY_ERROR ? reply->str : "unexpected reply");
     keys_refresh(k, members);
-    if (members != NULL && strcmp(k->cursor, "0") == 0) {
-        k->is_scanned = !k->scan_found;
-        k->scan_found = false;
-    }
 }
 
-/* Whether SSCAN was sent. */
+/* Whether SSCAN was sent: not all members have a current record. */
 static bool keys_scan(struct keys *k)
 {
     const struct cache_parts *parts = k->parts;
     int64_t size = stream_key_count(parts->stream);
     if (size > KEYS_SCANNED_MAX)
         keys_report_untracked(k, "it has too many keys");
-    if (size > KEYS_SCANNED_MAX || size <= 0 || k->is_scanned)
+    if (size > KEYS_SCANNED_MAX || (int64_t)k->current >= size)
         return false;
     const struct buf *command = commands_scan(parts->commands, k->cursor, KEYS_PORTION);
     return redis_session_send(parts->session, command, REDIS_SEND_STREAM_ONLY, keys_on_portion, k) == 0;
@@ -694,33 +688,26 @@ static void keys_run(struct keys *k)
 /* --- events --- */
 
 /*
- * Requests at the head whose keys were settled meanwhile need no check, if a look-up uses these records; and
- * without a connection none do.
+ * Ends the requests at the head whose keys were settled meanwhile, if a look-up uses these records; and
+ * without a connection all.
  */
-static void keys_take_settled(struct keys *k, struct list *queue, struct list *ended)
+static void keys_end_settled(struct keys *k, struct list *queue)
 {
     const struct stream *stream = k->parts->stream;
-    bool is_fresh = stream_freshness(stream, clock_boot_ms()) == FRESHNESS_FRESH;
     while (!list_empty(queue)) {
         struct cache_request *request = keys_request_of(queue->next);
-        bool is_settled = is_fresh && keys_is_current(k, keys_find(k, &request->query.key));
-        if (stream->connected && !is_settled)
+        bool is_fresh = stream_freshness(stream, clock_boot_ms()) == FRESHNESS_FRESH;
+        if (stream->connected && !(is_fresh && keys_is_settled(k, &request->query.key)))
             return;
-        list_remove(&request->checking);
-        list_append(ended, &request->checking);
+        keys_end(k, request, NULL);
     }
 }
 
-/* Sends what is due, and ends the requests that need not wait any longer. */
 static void keys_proceed(struct keys *k)
 {
-    struct list ended;
-    list_init(&ended);
-    keys_take_settled(k, &k->known, &ended);
-    keys_take_settled(k, &k->unknown, &ended);
+    keys_end_settled(k, &k->known);
+    keys_end_settled(k, &k->unknown);
     keys_run(k);
-    while (!list_empty(&ended))
-        keys_end(k, keys_request_of(ended.next), NULL);
 }
 
 void keys_wait(struct keys *k, struct cache_request *request)
@@ -737,8 +724,7 @@ void keys_invalidate(struct keys *k)
 {
     k->epoch++;
     k->differences = 0;
-    k->is_scanned = false;
-    k->scan_found = true;
+    k->current = k->absent_count = 0;
     k->refresh_due = true;
     keys_run(k);
 }
@@ -754,11 +740,11 @@ void keys_heartbeat(struct keys *k)
 
 void keys_init(struct keys *k, const struct cache_parts *parts)
 {
-    *k = (struct keys){.parts = parts, .epoch = 1, .second = 1, .next_expiry = API_KEY_NEVER, .cursor = "0"};
-    k->valid.max = KEYS_VALID_MAX;
-    k->absent.max = KEYS_ABSENT_MAX;
-    list_init(&k->valid.list);
-    list_init(&k->absent.list);
+    k->parts = parts;
+    k->epoch = k->second = 1;
+    k->next_expiry = API_KEY_NEVER;
+    k->cursor[0] = '0';
+    list_init(&k->records);
     list_init(&k->known);
     list_init(&k->unknown);
     k->seed = random_seed(k);
@@ -766,9 +752,7 @@ void keys_init(struct keys *k, const struct cache_parts *parts)
 
 void keys_fini(struct keys *k)
 {
-    while (k->valid.count > 0)
-        keys_drop_first(k, &k->valid);
-    while (k->absent.count > 0)
-        keys_drop_first(k, &k->absent);
+    while (!list_empty(&k->records))
+        keys_drop(k, LIST_ENTRY(k->records.next, struct key_record, listed));
     table_clear(&k->table);
 }

@@ -1,11 +1,12 @@
 /*
  * The API keys of a worker: records of what Redis has said of them, and the checks that make these records.
  *
- * A record says of a digest that it is a key, with its name and expiry, or that it is none. An invalidation
- * says that the set of keys, or the hash of their infos (model/api_key.h), has changed, but not which member.
- * So each invalidation begins an epoch, and a record counts only in the epoch in which it was made. Records
- * of keys stay beyond it: these keys are `known`, are checked before others, and their data may be read
- * together with them. Where Redis does not track what is read, a record counts for the lifetime of the reply.
+ * A record says of a digest that it is a key, with its name and expiry. An invalidation says that the set of
+ * keys, or the hash of their infos (model/api_key.h), has changed, but not which member. So each invalidation
+ * begins an epoch, and a record counts only in the epoch in which it was made. Records stay beyond it: these
+ * keys are `known`, are checked before others, and their data may be read together with them. Where Redis
+ * does not track what is read, a record counts for the lifetime of the reply. That a digest is no key is kept
+ * for the epoch only.
  *
  * A check is of up to KEYS_CHECKED keys. It sends HMGET of their infos and SMISMEMBER of the set. The
  * membership is read last, so that a key is refused that is revoked in between together with its expiry. If a
@@ -42,8 +43,7 @@
 #include "cache/parts.h"
 
 /*
- *   - KEYS_VALID_MAX, KEYS_ABSENT_MAX: the records of keys, and of digests that are none. They have limits of
- *     their own, so these displace no key
+ *   - KEYS_VALID_MAX, KEYS_ABSENT_MAX: the records of keys, and the digests that are none
  *   - KEYS_SCANNED_MAX: the largest set that is scanned
  *   - KEYS_RECENT, KEYS_WALKED: the keys used last, and the next records, in the worker's own check
  *   - KEYS_CHECKED: keys of one check, and requests of one
@@ -69,22 +69,16 @@ enum { KEYS_REFRESH_INTERVAL_MS = 1000 };
 
 enum auth_result { AUTH_RESULT_UNKNOWN, AUTH_RESULT_VALID, AUTH_RESULT_INVALID };
 
-struct key_record;
-
-/* Records of one kind, the one to be displaced next first. */
-struct key_records {
-    struct list list;
-    size_t count, max;
-};
-
 /* Embedded in the cache; private to keys.c. */
 struct keys {
     const struct cache_parts *parts;
 
     /* The records. */
-    struct table table;        /* of all of them, by the hash of their digests */
-    struct key_records valid;  /* keys in the order of use */
-    struct key_records absent; /* digests that are none */
+    struct table table;                    /* of keys, by the hashes of their digests */
+    struct list records;                   /* the same, in the order of use */
+    size_t current;                        /* of them count until the keys change */
+    struct digest absent[KEYS_ABSENT_MAX]; /* digests that are no keys until the keys change: a ring */
+    size_t absent_count;                   /* that were added to it since the last change */
     uint64_t seed;
     uint64_t epoch;       /* grows with each change of the set or of the infos, from 1 */
     uint32_t second;      /* counts heartbeats: the order of use changes once in each */
@@ -95,18 +89,18 @@ struct keys {
     unsigned in_flight;
 
     /* What the worker checks for itself. */
-    bool is_refreshing;  /* its own check is in flight, or SSCAN */
-    bool audit_due;      /* there was a heartbeat */
-    bool refresh_due;    /* the keys have changed */
-    uint64_t refresh_ms; /* monotonic; changes cause no check before */
-    size_t walk;         /* cursor of the table */
-    int64_t next_expiry; /* the earliest that was found since the beginning of the table */
-    bool is_scanned;     /* a whole scan has found no member without a current record, */
-    bool scan_found;     /* or the present one has found some, or began before the keys have changed */
+    bool is_refreshing;               /* its own check is in flight, or SSCAN */
+    bool audit_due;                   /* there was a heartbeat */
+    bool refresh_due;                 /* the keys have changed */
+    uint64_t refresh_ms;              /* monotonic; changes cause no check before */
+    size_t walk;                      /* cursor of the table */
+    size_t absent_walk;               /* cursor of `absent` */
+    int64_t next_expiry;              /* the earliest that was found since the beginning of the table */
     char cursor[KEYS_CURSOR_MAX + 1]; /* of the next SSCAN */
     struct log_reasons reasons;       /* why the set is not scanned, or what is checked is not kept */
 };
 
+/* All is zero before. */
 void keys_init(struct keys *k, const struct cache_parts *parts);
 void keys_fini(struct keys *k);
 

@@ -203,9 +203,9 @@ static bool stream_send_read(struct stream_check *check, const struct buf *comma
 
 static const struct buf *stream_of_no_key(struct commands *c, const struct buf *begun)
 {
-    struct key_word none;
-    commands_key_word(&(struct digest){0}, &none);
-    commands_add_key(c, &none);
+    char digits[DIGEST_HEX_LEN];
+    digest_hex(&(struct digest){0}, digits);
+    commands_add_key(c, digits);
     return begun;
 }
 

@@ -147,6 +147,7 @@ static uint64_t input_bytes,
     ping_bytes[2];          /* that Redis has sent, and had sent at the last PINGs; the last first */
 static uint64_t scanned_ns; /* when a portion was last asked for */
 static uint64_t all_ns, index_ns, keys_ns, card_ns; /* the last invalidations of these */
+static uint64_t checked_ns[COPIED_KEYS];            /* when Redis last checked a key */
 static struct copy cards[IDS + 1], summaries[IDS + 1], pages[PAGES], keys[COPIED_KEYS], index_size;
 static int64_t summary_page[IDS + 1];    /* the page that has it */
 static int last_with_link[LINKS];        /* the card with this link that was read last; 0: none was */
@@ -868,15 +869,24 @@ static bool is_member(const struct redis *r, int key)
     return key > OTHER_KEYS && key < OTHER_KEYS + r->other_keys && !r->catalogue.lost;
 }
 
-/* Three heartbeats after a change the set of keys is scanned again. A portion that failed has a long pause.
- */
+/* Whether a member of the set was not checked since the keys changed. */
+static bool has_unchecked(uint64_t since_ns)
+{
+    for (int i = 0; i < COPIED_KEYS; i++)
+        if (is_member(server, key_number(i)) && checked_ns[i] < since_ns)
+            return true;
+    return false;
+}
+
+/* Three heartbeats after a change the set of keys is scanned again, if it has keys that were not checked. A
+ * portion that failed has a long pause. */
 static void judge_scanning(const struct wire *w, const struct sent *s)
 {
     uint64_t since_ns = keys_ns > connected_ns ? keys_ns : connected_ns;
     bool may_fail = scenario_has(FAULT_error) || scenario_has(FAULT_memory) || scenario_has(FAULT_broken);
     if (scanned_ns > since_ns || may_fail || server->other_keys >= SET_MAX)
         return;
-    if (is_ordinary() && is_settled(keys_ns) && has_keys())
+    if (is_ordinary() && is_settled(keys_ns) && has_unchecked(since_ns))
         reject("keys that nobody uses are not looked for", w, s);
 }
 
@@ -1142,9 +1152,13 @@ static void learn_from(const struct sent *s, const struct redis *r)
         note_link((int)s->number);
     /* Else the process may apply a change that it has read, behind a check of the catalogue. */
     bool is_kept = s->has_data && is_ordinary() && is_settled(keys_ns);
-    for (int i = 0; s->kind == MEMBERS && i < COPIED_KEYS; i++)
-        if (is_kept && (s->number & INT64_C(1) << i) != 0 && is_member(r, key_number(i)))
+    for (int i = 0; s->kind == MEMBERS && i < COPIED_KEYS; i++) {
+        if ((s->number & INT64_C(1) << i) == 0 || !is_member(r, key_number(i)))
+            continue;
+        checked_ns[i] = now_ns();
+        if (is_kept)
             learn(&keys[i], r);
+    }
     if (s->kind == PING)
         allow_own();
     if (s->kind == RANGE)
