@@ -1175,21 +1175,50 @@ static void begin_page_in_an_outage(void)
     scenario.settings.stale_limit_ms = scenario.settings.stale_keys_limit_ms = OUTDATED_LIMIT_MS;
 }
 
+/* The first member of the index that changes, or 0. */
+static int first_member(const struct catalogue *c)
+{
+    int ids[MEMBERS_MAX];
+    int count = catalogue_members(c, catalogue_value(c, OBJECT_INDEX), ids);
+    for (int i = 0; i < count; i++)
+        if (ids[i] <= CARDS && catalogue_value(c, OBJECT_CARD + ids[i] - 1) > 0)
+            return ids[i];
+    return 0;
+}
+
 /* Changes a card of the first page. */
 static void change_a_member(void)
 {
     const struct catalogue *c = &scenario.server[0].catalogue;
     struct change change = {0};
-    int ids[MEMBERS_MAX];
-    int count = catalogue_members(c, catalogue_value(c, OBJECT_INDEX), ids);
-    for (int i = 0; i < count && change.count == 0; i++) {
-        int64_t value = ids[i] <= CARDS ? catalogue_value(c, OBJECT_CARD + ids[i] - 1) : 0;
-        if (value > 0)
-            change_add(&change, OBJECT_CARD + ids[i] - 1,
-                       card_value(card_version(value) + 1, card_link(value)));
-    }
-    if (change.count == 0 || !redis_submit(scenario.master, &change))
+    int id = first_member(c);
+    int object = OBJECT_CARD + (id == 0 ? 0 : id - 1);
+    int64_t value = catalogue_value(c, object);
+    change_add(&change, object, card_value(card_version(value) + 1, card_link(value)));
+    if (id == 0 || !redis_submit(scenario.master, &change))
         trace_fail("no card can be changed");
+}
+
+/* A channel leaves the index, with its card, between the reads of the list and of the card. */
+static void run_channel_leaves_page(void)
+{
+    const struct catalogue *c = &scenario.server[0].catalogue;
+    struct change change = {0};
+    connect_alone();
+    int id = first_member(c);
+    if (id == 0)
+        trace_fail("no channel can leave");
+    const struct asked *page = clients_ask(0, QUERY_PAGE, 1, 0);
+    run_for_ms(ROUND_TRIP_MS + DISTANCE_MS / 2);
+    log_count("\"reason\":\"no card\"");
+    change_add(&change, OBJECT_INDEX, catalogue_value(c, OBJECT_INDEX) & ~(INT64_C(1) << id));
+    change_add(&change, OBJECT_CARD + id - 1, 0);
+    if (!redis_submit(scenario.master, &change))
+        trace_fail("no channel can leave");
+    run_for_ms(2000);
+    expect_answer(page, CACHE_FOUND, CACHE_SOURCE_MISS);
+    if (log_counted() != 0)
+        trace_fail("a page lacks a channel that has left the index");
 }
 
 /* It is served for the limit since it was current, which is before the loss. */
@@ -1406,6 +1435,7 @@ static const struct simulated_case cases[] = {
     {"keys-in-an-outage", &topology_plain, 1, true, begin_keys_in_an_outage, run_keys_in_an_outage},
     {"too-many-keys", &topology_plain, 1, true, begin_too_many_keys, run_too_many_keys},
     {"page-in-an-outage", &topology_plain, 1, true, begin_page_in_an_outage, run_page_in_an_outage},
+    {"channel-leaves-page", &topology_plain, 1, true, begin_distant_redis, run_channel_leaves_page},
     {"revoked-untold", &topology_plain, 1, true, begin_revoked_untold, run_revoked_untold},
     {"unnamed-node", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_node},
     {"unnamed-successor", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_successor},
