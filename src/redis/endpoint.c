@@ -166,53 +166,55 @@ static const char *redis_endpoint_read_option(struct endpoint_reader *r, char *q
 
 /* --- the schemes --- */
 
-/* `path` is behind its slash; NULL: there is none. `option` is NULL, or the value of the option. */
-static void redis_endpoint_read_network(struct endpoint_reader *r, char *authority, char *path,
-                                        const char *option)
+/* The parts of a URL behind its scheme and its user. */
+struct url {
+    char *authority;
+    char *path;         /* behind its slash; NULL: there is none */
+    const char *option; /* the value of the option, or NULL */
+};
+
+static void redis_endpoint_read_network(struct endpoint_reader *r, const struct url *url)
 {
-    (void)option;
-    if (strchr(authority, ',') != NULL)
+    if (strchr(url->authority, ',') != NULL)
         redis_endpoint_refuse(r, "several hosts need redis+sentinel:// or redis+cluster://");
     r->t->port = REDIS_PORT;
-    redis_endpoint_read_host(r, authority, &r->t->host, &r->t->port);
-    redis_endpoint_read_db(r, path);
+    redis_endpoint_read_host(r, url->authority, &r->t->host, &r->t->port);
+    redis_endpoint_read_db(r, url->path);
 }
 
-static void redis_endpoint_read_by_sentinel(struct endpoint_reader *r, char *authority, char *path,
-                                            const char *role)
+static void redis_endpoint_read_by_sentinel(struct endpoint_reader *r, const struct url *url)
 {
-    char *db = path;
+    char *db = url->path;
     char *name = strsep(&db, "/");
     r->t->discovery.kind = REDIS_DISCOVERY_SENTINEL;
-    r->t->discovery.replica = role != NULL && strcmp(role, "replica") == 0;
-    redis_endpoint_read_servers(r, authority, SENTINEL_PORT);
-    redis_endpoint_read_master(r, name != NULL ? name : strchr(authority, '\0'));
+    r->t->discovery.replica = url->option != NULL && strcmp(url->option, "replica") == 0;
+    redis_endpoint_read_servers(r, url->authority, SENTINEL_PORT);
+    redis_endpoint_read_master(r, name != NULL ? name : strchr(url->authority, '\0'));
     redis_endpoint_read_db(r, db);
-    if (role != NULL && !r->t->discovery.replica && strcmp(role, "master") != 0)
+    if (url->option != NULL && !r->t->discovery.replica && strcmp(url->option, "master") != 0)
         redis_endpoint_refuse(r, "the role is master or replica");
 }
 
-static void redis_endpoint_read_by_cluster(struct endpoint_reader *r, char *authority, char *path,
-                                           const char *role)
+static void redis_endpoint_read_by_cluster(struct endpoint_reader *r, const struct url *url)
 {
     r->t->discovery.kind = REDIS_DISCOVERY_CLUSTER;
-    redis_endpoint_read_servers(r, authority, REDIS_PORT);
-    redis_endpoint_read_db(r, path);
+    redis_endpoint_read_servers(r, url->authority, REDIS_PORT);
+    redis_endpoint_read_db(r, url->path);
     if (r->t->db != 0)
         redis_endpoint_refuse(r, "a Redis Cluster has database 0 only");
-    if (role != NULL)
+    if (url->option != NULL)
         redis_endpoint_refuse(r, "replicas of a Redis Cluster are not read: leave ?role out");
 }
 
-static void redis_endpoint_read_unix(struct endpoint_reader *r, char *authority, char *path, const char *db)
+static void redis_endpoint_read_unix(struct endpoint_reader *r, const struct url *url)
 {
-    if (*authority != '\0' || path == NULL) {
+    if (*url->authority != '\0' || url->path == NULL) {
         redis_endpoint_refuse(r, "a socket is written unix:///path");
         return;
     }
-    redis_endpoint_read_db(r, db);
-    path[-1] = '/';
-    r->t->path = redis_endpoint_decode(r, path - 1);
+    redis_endpoint_read_db(r, url->option);
+    url->path[-1] = '/';
+    r->t->path = redis_endpoint_decode(r, url->path - 1);
     if (strlen(r->t->path) >= sizeof((struct sockaddr_un *)0)->sun_path)
         redis_endpoint_refuse(r, "the path of the socket is too long");
 }
@@ -220,12 +222,12 @@ static void redis_endpoint_read_unix(struct endpoint_reader *r, char *authority,
 struct scheme {
     const char *start;
     enum redis_transport transport;
-    void (*read)(struct endpoint_reader *r, char *authority, char *path, const char *option);
+    void (*read)(struct endpoint_reader *r, const struct url *url);
     const char *option; /* the only one that the query may contain */
 };
 
 /* User and password stay NULL if the URL has none. */
-static void redis_endpoint_read_url(struct endpoint_reader *r, char *url)
+static void redis_endpoint_read_url(struct endpoint_reader *r, char *text)
 {
     static const struct scheme schemes[] = {
         {"redis://", REDIS_TRANSPORT_TCP, redis_endpoint_read_network, ""},
@@ -237,9 +239,9 @@ static void redis_endpoint_read_url(struct endpoint_reader *r, char *url)
         {"rediss+cluster://", REDIS_TRANSPORT_TLS, redis_endpoint_read_by_cluster, "role"}};
     const struct scheme *scheme = schemes;
     const struct scheme *end = schemes + sizeof schemes / sizeof schemes[0];
-    while (scheme < end && strncmp(url, scheme->start, strlen(scheme->start)) != 0)
+    while (scheme < end && strncmp(text, scheme->start, strlen(scheme->start)) != 0)
         scheme++;
-    if (*url != '\0' && (unsigned char)url[strlen(url) - 1] <= ' ')
+    if (*text != '\0' && (unsigned char)text[strlen(text) - 1] <= ' ')
         redis_endpoint_refuse(r, "ends with a blank or a line end");
     if (scheme == end)
         redis_endpoint_refuse(
@@ -247,14 +249,14 @@ static void redis_endpoint_read_url(struct endpoint_reader *r, char *url)
                "redis+cluster:// or rediss+cluster://");
     if (r->err != 0)
         return;
-    char *path = url + strlen(scheme->start);
-    char *authority = redis_endpoint_read_userinfo(r, strsep(&path, "/"));
-    char *query = path != NULL ? path : authority;
+    struct url parts = {.path = text + strlen(scheme->start)};
+    parts.authority = redis_endpoint_read_userinfo(r, strsep(&parts.path, "/"));
+    char *query = parts.path != NULL ? parts.path : parts.authority;
     (void)strsep(&query, "?");
     r->t->transport = scheme->transport;
-    const char *option = redis_endpoint_read_option(r, query, scheme->option);
+    parts.option = redis_endpoint_read_option(r, query, scheme->option);
     if (r->err == 0)
-        scheme->read(r, authority, path, option);
+        scheme->read(r, &parts);
 }
 
 /* --- endpoints --- */
