@@ -6,9 +6,6 @@
 
 enum { NODE_FIELDS = 4 };
 
-/* The limits of a node's reply: bytes, and elements of an array. */
-enum { CLUSTER_ANSWER_MAX = 16 * 1024 * 1024 };
-
 /* --- the reply to CLUSTER SLOTS: [first slot, last slot, master, replica...] of each range --- */
 
 /* An empty host, or nil, is the one at which the cluster was queried. */
@@ -92,6 +89,7 @@ static void cluster_read_further_nodes(const struct redis_reply *reply, struct s
 {
     struct redis_address address;
     const struct redis_reply *range = reply_first(reply);
+    out->nodes = 0;
     for (size_t i = 0; i < reply->elements && out->nodes < LOCATOR_NODES_MAX;
          i++, range = reply_next(range)) {
         const struct redis_reply *node = range + 3; /* behind two numbers */
@@ -170,7 +168,6 @@ static const char *cluster_read_answer(const struct redis_endpoint *endpoint,
 {
     const struct span asked = span_of(server->host);
     (void)n;
-    answer->replicas = answer->downs = answer->nodes = 0;
     if (reply->type != REPLY_ARRAY)
         return "its answer is not a list of slots";
     const struct redis_reply *range = reply_first(reply);
@@ -192,7 +189,6 @@ const struct locator_protocol cluster_protocol = {
     .unreachable = "no cluster node has the address of redis",
     .reachable = "cluster node answers again",
     .unnamed = "cluster node has no host name: its address is used",
-    .bytes_max = CLUSTER_ANSWER_MAX,
     .compose = cluster_compose,
     .read = cluster_read_answer,
 };

@@ -5,7 +5,7 @@
  * the next one at once, and after the last of them by a pause without a connection. One timer serves:
  *
  *     the pause                  LOCATOR_INTERVAL_MS
- *     an answer, but the first   locator_limit_ms(): its deadline
+ *     an answer, but the first   LOCATOR_LIMIT_MS: its deadline
  *     between two queries        LOCATOR_INTERVAL_MS
  */
 #include "redis/locator.h"
@@ -13,54 +13,52 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "redis/cluster.h"
 #include "redis/connection.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <strings.h>
 
-/* Queries to the server in use, when no other server had an answer, before these are tried again. */
-enum { QUERIES_OF_USED = 5 };
+enum {
+    /* Queries to the master itself, when no other server had an answer, before these are tried again. */
+    QUERIES_OF_MASTER = 5,
+    /* The limit of an answer, in bytes. */
+    ANSWER_MAX = 16 * 1024 * 1024
+};
 
 struct locator {
     uv_loop_t *loop;
     struct locator_options options;
     const struct locator_protocol *protocol;
     _Atomic uint64_t *connected; /* the gauge */
-    const struct redis_endpoint *used;
 
-    int current;                /* the server that is queried */
-    int failed_servers;         /* servers in a row that had no answer */
-    unsigned timeouts;          /* servers without an answer in time, since the last answer */
-    bool unreachable;           /* no server had an answer when all were queried last */
+    unsigned current;  /* the server that is queried: of the endpoint, or behind these of the answer */
+    unsigned failures; /* servers in a row that had no answer */
     struct log_reasons reasons; /* the reasons logged since a server last had an answer */
     bool unnamed;               /* the last answer had a node without a host name, which is logged */
-    int queries_of_used;        /* times in a row that the server in use was about to be queried itself */
+    unsigned queries_of_master; /* times in a row that the master was about to be queried itself */
     uv_timer_t timer;
     struct resolver resolver;
-    struct redis_address address;        /* of the server */
-    struct redis_endpoint server;        /* borrows `address` */
+    struct redis_address address;        /* of a server that an answer has named */
+    struct redis_endpoint server;        /* borrows `address`, or the settings */
     struct redis_connection *connection; /* NULL: none during a pause */
     unsigned first_address;              /* of its name: the next connection begins with another one */
-    bool counted;                        /* the connection is counted in the gauge */
+    bool answered;                       /* the server of the connection has, and is counted in the gauge */
     int queries, replies;                /* commands of the query, and those that were answered */
-    struct locator_answer answer;
-    struct redis_address learned[LOCATOR_NODES_MAX]; /* the servers behind those of the endpoint */
-    int learned_count;
-    struct wait_group open_parts; /* the timer and the connections */
+    struct locator_answer answer;        /* the last one */
+    struct wait_group open_parts;        /* the timer and the connections */
 };
 
 /* --- the servers --- */
 
-static int locator_given(const struct locator *l)
+static unsigned locator_given(const struct locator *l)
 {
-    return l->options.endpoint->discovery.count;
+    return (unsigned)l->options.endpoint->discovery.count;
 }
 
-static int locator_server_count(const struct locator *l)
+static unsigned locator_server_count(const struct locator *l)
 {
-    return locator_given(l) + l->learned_count;
+    return locator_given(l) + (unsigned)l->answer.nodes;
 }
 
 static bool locator_is_learned(const struct locator *l)
@@ -68,43 +66,37 @@ static bool locator_is_learned(const struct locator *l)
     return l->current >= locator_given(l);
 }
 
-/* Borrows the settings, or `address`: a learned server may be replaced while it is queried. */
+/* The next answer may list other nodes while this one is queried. */
 static struct redis_endpoint locator_server(struct locator *l)
 {
     if (!locator_is_learned(l))
-        return redis_endpoint_server(l->options.endpoint, l->current);
-    l->address = l->learned[l->current - locator_given(l)];
+        return redis_endpoint_server(l->options.endpoint, (int)l->current);
+    l->address = l->answer.node[l->current - locator_given(l)];
     return redis_endpoint_at(l->options.endpoint, l->address.host, l->address.port);
 }
 
-/* The connection remains, but its server may get another number. */
-static void locator_learn_servers(struct locator *l)
+/* The connection remains, but its server may get another number, or none. */
+static void locator_renumber(struct locator *l)
 {
-    int at = l->current - locator_given(l);
-    for (int i = 0; i < l->answer.nodes && at >= 0; i++)
-        if (redis_address_is_same(&l->answer.node[i], &l->learned[at]))
-            l->current = locator_given(l) + i;
-    l->learned_count = l->answer.nodes;
-    memcpy(l->learned, l->answer.node, sizeof l->learned);
-    if (l->current >= locator_server_count(l))
-        l->current = 0;
+    if (!locator_is_learned(l))
+        return;
+    const unsigned given = locator_given(l);
+    l->current = 0;
+    for (int i = 0; i < l->answer.nodes; i++)
+        if (redis_address_is_same(&l->answer.node[i], &l->address))
+            l->current = given + (unsigned)i;
 }
 
-static bool locator_queries_used(const struct locator *l)
+/* Whether the server has named itself as the master. It may not know that it was replaced. */
+static bool locator_queries_master(const struct locator *l)
 {
+    const struct redis_address *master = &l->answer.master;
     const char *address = redis_connection_attempts(l->connection)->address;
-    return l->used != NULL && l->used->port == l->server.port &&
-           (strcasecmp(l->server.host, l->used->host) == 0 ||
-            (address != NULL && strcmp(address, l->used->host) == 0));
+    return master->port == l->server.port && (strcasecmp(l->server.host, master->host) == 0 ||
+                                              (address != NULL && strcmp(address, master->host) == 0));
 }
 
 /* --- the connection --- */
-
-static uint64_t locator_limit_ms(const struct locator *l)
-{
-    unsigned rounds = l->timeouts / (unsigned)locator_server_count(l);
-    return backoff_doubled_ms(rounds, LOCATOR_LIMIT_MS, LOCATOR_LIMIT_MAX_MS);
-}
 
 static void locator_on_timer(uv_timer_t *timer);
 
@@ -128,25 +120,28 @@ static void locator_drop_connection(struct locator *l)
 {
     if (l->connection == NULL)
         return;
-    metric_sub(l->connected, l->counted);
-    l->counted = false;
+    metric_sub(l->connected, l->answered);
+    l->answered = false;
     redis_connection_close(l->connection);
     l->connection = NULL;
+}
+
+static void locator_leave_server(struct locator *l)
+{
+    locator_drop_connection(l);
+    l->current = (l->current + 1) % locator_server_count(l);
 }
 
 static void locator_connect(struct locator *l);
 
 /* The next server is queried at once, unless all have failed. */
-static void locator_leave_server(struct locator *l, const char *why)
+static void locator_fail(struct locator *l, const char *why)
 {
-    locator_drop_connection(l);
-    l->current = (l->current + 1) % locator_server_count(l);
-    if (++l->failed_servers < locator_server_count(l)) {
+    locator_leave_server(l);
+    if (++l->failures % locator_server_count(l) != 0) {
         locator_connect(l);
         return;
     }
-    l->failed_servers = 0;
-    l->unreachable = true;
     locator_start_timer(l, LOCATOR_INTERVAL_MS);
     if (log_reason_is_due(&l->reasons, why, clock_now_ms()))
         locator_log(l, LOG_WARN, l->protocol->unreachable, why);
@@ -164,16 +159,14 @@ static void locator_report_unnamed(struct locator *l)
 
 static void locator_on_answered(struct locator *l)
 {
-    metric_add(l->connected, !l->counted);
-    l->counted = true;
-    if (l->unreachable)
+    metric_add(l->connected, !l->answered);
+    l->answered = true;
+    if (l->failures >= locator_server_count(l))
         log_text(LOG_INFO, l->protocol->reachable, "client", l->options.shared->client_name);
-    l->unreachable = false;
     l->reasons = (struct log_reasons){0};
-    l->failed_servers = 0;
-    l->timeouts = 0;
+    l->failures = 0;
     locator_report_unnamed(l);
-    locator_learn_servers(l);
+    locator_renumber(l);
     if (!redis_connection_is_ready(l->connection))
         redis_connection_accept(l->connection);
     locator_start_timer(l, LOCATOR_INTERVAL_MS);
@@ -198,24 +191,22 @@ static void locator_on_reply(void *arg, const struct redis_reply *reply, enum re
 
 static void locator_send_query(struct locator *l)
 {
-    int err = 0;
+    bool sent = true;
     struct buf command = BUF_INIT;
     l->queries = l->replies = 0;
-    while (err == 0 && l->protocol->compose(l->options.endpoint, l->queries, &command)) {
-        err = buf_error(&command);
-        if (err == 0)
-            err = redis_connection_send(l->connection, buf_span(&command), true, locator_on_reply, l);
+    for (; sent && l->protocol->compose(l->options.endpoint, l->queries, &command); l->queries++) {
+        sent = buf_error(&command) == 0 &&
+               redis_connection_send(l->connection, buf_span(&command), true, locator_on_reply, l) == 0;
         buf_clear(&command);
-        l->queries++;
     }
     buf_fini(&command);
-    if (err != 0)
+    if (!sent)
         redis_connection_fail(l->connection, "out of memory");
 }
 
 static void locator_query_now(struct locator *l)
 {
-    locator_start_timer(l, locator_limit_ms(l));
+    locator_start_timer(l, LOCATOR_LIMIT_MS);
     locator_send_query(l);
 }
 
@@ -227,14 +218,17 @@ static void locator_on_handshake_done(void *arg)
     locator_send_query(l);
 }
 
+/* A server that has answered before is queried again when no other answers. */
 static void locator_on_lost(void *arg, const char *why)
 {
     struct locator *l = arg;
     locator_log(l, LOG_DEBUG, l->protocol->no_answer, why);
-    l->timeouts += redis_connection_attempts(l->connection)->timed_out;
-    if (l->counted) /* it has answered before: it is queried again when no other answers */
-        l->failed_servers = -1;
-    locator_leave_server(l, why);
+    if (!l->answered) {
+        locator_fail(l, why);
+        return;
+    }
+    locator_leave_server(l);
+    locator_connect(l);
 }
 
 static void locator_on_moved(void *arg)
@@ -247,21 +241,22 @@ static void locator_connect(struct locator *l)
 {
     (void)uv_timer_stop(&l->timer); /* cannot fail */
     l->server = locator_server(l);
-    const struct redis_connection_options options = {.endpoint = &l->server,
-                                                     .shared = l->options.shared,
-                                                     .open = &l->open_parts,
-                                                     .resolver = &l->resolver,
-                                                     .limit_ms = locator_limit_ms(l),
-                                                     .first_address = l->first_address++,
-                                                     .queries_only = true,
-                                                     .bytes_max = l->protocol->bytes_max,
-                                                     .on_handshake_done = locator_on_handshake_done,
-                                                     .on_lost = locator_on_lost,
-                                                     .on_moved =
-                                                         locator_is_learned(l) ? NULL : locator_on_moved,
-                                                     .arg = l};
+    unsigned rounds = l->failures / locator_server_count(l);
+    const struct redis_connection_options options = {
+        .endpoint = &l->server,
+        .shared = l->options.shared,
+        .open = &l->open_parts,
+        .resolver = &l->resolver,
+        .limit_ms = backoff_doubled_ms(rounds, LOCATOR_LIMIT_MS, LOCATOR_LIMIT_MAX_MS),
+        .first_address = l->first_address++,
+        .queries_only = true,
+        .bytes_max = ANSWER_MAX,
+        .on_handshake_done = locator_on_handshake_done,
+        .on_lost = locator_on_lost,
+        .on_moved = locator_is_learned(l) ? NULL : locator_on_moved,
+        .arg = l};
     if (redis_connection_new(l->loop, &options, &l->connection) != 0)
-        locator_leave_server(l, "out of memory");
+        locator_fail(l, "out of memory");
 }
 
 void locator_rotate(struct locator *l)
@@ -269,16 +264,17 @@ void locator_rotate(struct locator *l)
     if (!locator_is_idle(l) ||
         (locator_server_count(l) == 1 && redis_connection_attempts(l->connection)->addresses == 1))
         return;
-    l->failed_servers = -1; /* this server is queried again when no other answers */
-    locator_leave_server(l, "another server is queried");
+    locator_leave_server(l);
+    locator_connect(l);
 }
 
-/* The server in use is queried itself only where no other has an answer, or all are the same one. */
+/* The master is queried itself only where no other server has an answer, or all are the same one. */
 static void locator_query_again(struct locator *l)
 {
-    bool used = locator_queries_used(l);
-    l->queries_of_used = used ? l->queries_of_used + 1 : 0;
-    if (used && (l->queries_of_used <= locator_server_count(l) || l->queries_of_used % QUERIES_OF_USED == 0))
+    bool is_master = locator_queries_master(l);
+    l->queries_of_master = is_master ? l->queries_of_master + 1 : 0;
+    if (is_master &&
+        (l->queries_of_master <= locator_server_count(l) || l->queries_of_master % QUERIES_OF_MASTER == 0))
         locator_rotate(l);
     if (locator_is_idle(l))
         locator_query_now(l);
@@ -292,7 +288,6 @@ static void locator_on_timer(uv_timer_t *timer)
     } else if (locator_is_idle(l)) {
         locator_query_again(l);
     } else {
-        l->timeouts++;
         redis_connection_fail(l->connection, "no answer in time");
     }
 }
@@ -312,12 +307,6 @@ void locator_query(struct locator *l)
         locator_query_now(l);
 }
 
-void locator_set_used(struct locator *l, const struct redis_endpoint *endpoint)
-{
-    l->used = endpoint;
-    l->queries_of_used = 0;
-}
-
 int locator_new(uv_loop_t *loop, const struct locator_options *options, struct locator **out)
 {
     struct locator *l = calloc(1, sizeof *l);
@@ -328,7 +317,7 @@ int locator_new(uv_loop_t *loop, const struct locator_options *options, struct l
     l->protocol = locator_protocol_of(options->endpoint);
     l->connected = redis_endpoint_is_cluster(options->endpoint) ? &options->metrics->cluster_nodes_connected
                                                                 : &options->metrics->sentinels_connected;
-    l->current = (int)(options->seed % (unsigned)locator_given(l));
+    l->current = options->seed % locator_given(l);
     (void)uv_timer_init(loop, &l->timer); /* cannot fail */
     l->timer.data = l;
     wait_group_add(&l->open_parts, 1);

@@ -2,8 +2,9 @@
  * Locator: says where Redis is. It queries servers that know it: Sentinels, or the nodes of a cluster.
  *
  * It has one connection, to one of these servers, which is queried every second. After an error, a timeout or
- * an answer without a master the next server is queried. The differences between Sentinels and a cluster are
- * in a protocol: sentinel.c, cluster.c.
+ * an answer without a master the next server is queried. A node that is the master itself is queried only
+ * while no other has an answer: it may not know that it was replaced. The differences between Sentinels and a
+ * cluster are in a protocol: sentinel.c, cluster.c.
  *
  * Everything happens on the loop's thread.
  */
@@ -23,8 +24,8 @@ struct redis_shared; /* connection.h */
 enum { LOCATOR_INTERVAL_MS = 1000 };
 
 /*
- * The time limit of the look-up of a server, of the connection to one address with its first answer, and of
- * each later answer. It doubles when as many servers have reached it as there are, and later once more.
+ * The time limit of the connection to one address with its first answer, and of each later answer. That of
+ * the connection doubles when all servers have failed, and when they have done so again.
  */
 enum { LOCATOR_LIMIT_MS = 500, LOCATOR_LIMIT_MAX_MS = 2000 };
 
@@ -47,10 +48,10 @@ struct locator_protocol {
     const char *unreachable; /* logged when all servers fail */
     const char *reachable;   /* logged when a server answers again */
     const char *unnamed;     /* logged when its answer has `unnamed` */
-    size_t bytes_max;        /* the limit of an answer in bytes */
     /* Appends command number `n` of a query, from 0 on. False: there are only `n`. */
     bool (*compose)(const struct redis_endpoint *endpoint, int n, struct buf *out);
-    /* Reads the reply to it into the answer of `server`. Returns NULL, or why there is no answer. */
+    /* Reads the reply to it into the answer of `server`. Returns NULL, or why there is no answer; `node` is
+     * then that of the last one. */
     const char *(*read)(const struct redis_endpoint *endpoint, const struct redis_endpoint *server, int n,
                         const struct redis_reply *reply, struct locator_answer *answer);
 };
@@ -87,9 +88,5 @@ void locator_query(struct locator *l);
 
 /* The answer was not of use: another server is queried next. */
 void locator_rotate(struct locator *l);
-
-/* The server in use, borrowed, or NULL. While another one answers it is not queried: it may not know that it
- * was replaced. */
-void locator_set_used(struct locator *l, const struct redis_endpoint *endpoint);
 
 #endif

@@ -4,9 +4,6 @@
 #include "base/text.h"
 #include "redis/resp.h"
 
-/* The limits of a Sentinel's answer: bytes, and elements of an array. */
-enum { SENTINEL_ANSWER_MAX = 1024 * 1024 };
-
 static bool sentinel_has_flag(struct span flags, struct span flag)
 {
     while (flags.len > 0)
@@ -94,7 +91,6 @@ const struct locator_protocol sentinel_protocol = {
     .no_answer = "sentinel has no answer",
     .unreachable = "no sentinel has the address of redis",
     .reachable = "sentinel answers again",
-    .bytes_max = SENTINEL_ANSWER_MAX,
     .compose = sentinel_compose,
     .read = sentinel_read_answer,
 };

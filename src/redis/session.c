@@ -453,8 +453,6 @@ static void session_drop_connection(struct backend *b)
         return;
     session_enter(b, PAUSING);
     b->connection = NULL;
-    if (b->locator != NULL)
-        locator_set_used(b->locator, NULL);
     if (was_used)
         session_show(s, NULL);
     session_end_commands(b, c);
@@ -541,8 +539,6 @@ static void session_on_ready(void *arg)
     session_start_timer(b, REDIS_SESSION_STAYED_MS);
     b->is_failover = false;
     b->reasons = (struct log_reasons){0};
-    if (b->locator != NULL)
-        locator_set_used(b->locator, &b->endpoint);
     session_count_failover(b);
     metric_add(&s->options.metrics->redis_connects_total, 1);
     session_log(b, LOG_INFO, "redis connected", NULL);
