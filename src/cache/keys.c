@@ -447,7 +447,8 @@ static void key_check_accept_key(struct key_check *c, const struct checked_key *
 
 /*
  * What the check has found decides about the request, or it waits for another one. A denial counts only with
- * a catalogue: it is repeated with a probe, or until the ordinary check has ended the connection.
+ * a catalogue: it is repeated with a probe, or until the ordinary check has ended the connection, which may
+ * wait for another node of a cluster.
  */
 static void key_check_settle(struct key_check *c, struct cache_request *request)
 {
@@ -455,13 +456,14 @@ static void key_check_settle(struct key_check *c, struct cache_request *request)
     const struct checked_key *key = &c->key[request->checked_at];
     enum catalogue_state state = key->is_member ? CATALOGUE_PRESENT : probe_state(&c->probe);
     bool is_certain = state == CATALOGUE_PRESENT && key_check_is_certain(c, key, request);
-    bool decides = is_certain || (state == CATALOGUE_PRESENT && request->repeats == REPEATS_MAX);
-    request->repeats += !decides && state == CATALOGUE_PRESENT;
+    bool is_last = request->repeats == REPEATS_MAX;
+    bool decides = is_certain || (state == CATALOGUE_PRESENT && is_last);
+    request->repeats += !decides && !is_last && state != CATALOGUE_LOST;
     if (!key->is_member)
         list_remove(&request->waiting); /* what was read for it causes no error */
     if (is_certain && !key->is_member && !c->is_outside && stream_announces_keys(k->parts->stream))
         keys_keep_absent(k, &key->digest);
-    if (state == CATALOGUE_UNKNOWN)
+    if (state == CATALOGUE_UNKNOWN || (state == CATALOGUE_MISSING && is_last))
         keys_end(k, request, &UNAVAILABLE);
     else if (!decides)
         keys_repeat(key->is_member ? keys_queue_of(k, request) : &k->unknown, request);
