@@ -379,8 +379,7 @@ TEST_CASE(redact_hides_a_quoted_password)
 {
     struct redis_endpoint t;
     make(&t, "redis+sentinel://a/m", "hush");
-    t.discovery.password = strdup("a-password-that-is-cut-short-when-quoted");
-    assert_non_null(t.discovery.password);
+    t.discovery.password = (char[]){"a-password-that-is-cut-short-when-quoted"};
     static const char fine[] = "WRONGPASS invalid username-password pair";
     assert_ptr_equal(redis_endpoint_redact(&t, fine), fine);
     assert_null(strstr(redis_endpoint_redact(&t, "ERR 'HELLO' 'hush'"), "hush"));
