@@ -203,7 +203,7 @@ static void do_handshake(void)
 {
     static const struct span parts[] = {
         SPAN("%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.5\r\n"
-             "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"),
+             "=32\r\ntxt:# Replication\r\nrole:master\r\n\r\n"),
         SPAN("+OK\r\n"), SPAN("+PONG\r\n")};
     enum { PARTS = sizeof parts / sizeof parts[0] };
     int part = w.handshake;
