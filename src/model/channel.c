@@ -27,16 +27,18 @@ static int channel_days_in_month(int year, int month)
 }
 
 /* "2026-11-21" */
-static bool channel_date_valid(struct span text)
+/* The number YYYYMMDD, or 0 if it is not a date. */
+static int channel_date_of(struct span text)
 {
     if (text.len != DATE_LEN || text.data[4] != '-' || text.data[7] != '-')
-        return false;
+        return 0;
     int century = channel_number(text.data);
     int year = channel_number(text.data + 2);
     int month = channel_number(text.data + 5);
     int day = channel_number(text.data + 8);
-    return century >= 0 && year >= 0 && month >= 1 && month <= 12 && day >= 1 &&
-           (day <= 28 || day <= channel_days_in_month(century * 100 + year, month));
+    bool is_valid = century >= 0 && year >= 0 && month >= 1 && month <= 12 && day >= 1 &&
+                    (day <= 28 || day <= channel_days_in_month(century * 100 + year, month));
+    return is_valid ? ((century * 100 + year) * 100 + month) * 100 + day : 0;
 }
 
 static bool channel_below(const char *s, int limit)
@@ -47,7 +49,7 @@ static bool channel_below(const char *s, int limit)
 
 bool datetime_valid(struct span text)
 {
-    if (text.len != DATETIME_LEN || !channel_date_valid((struct span){text.data, DATE_LEN}))
+    if (text.len != DATETIME_LEN || channel_date_of((struct span){text.data, DATE_LEN}) == 0)
         return false;
     const char *t = text.data;
     return t[10] == 'T' && channel_below(t + 11, 24) && t[13] == ':' && channel_below(t + 14, 60) &&
@@ -69,7 +71,8 @@ int64_t datetime_to_unix(struct span text)
 /* --- followers_history --- */
 
 struct day {
-    const char *date;
+    int date;
+    const char *text; /* of the date */
     struct span count;
 };
 
@@ -92,7 +95,8 @@ static struct span channel_skip_space(struct span text)
 /* Removes `c`, and white space before it. False if another character is there. */
 static inline bool channel_skip(struct span *text, char c)
 {
-    *text = channel_skip_space(*text);
+    if (text->len == 0 || *text->data != c)
+        *text = channel_skip_space(*text);
     if (text->len == 0 || *text->data != c)
         return false;
     *text = span_skip(*text, 1);
@@ -102,10 +106,9 @@ static inline bool channel_skip(struct span *text, char c)
 static void channel_keep_day(struct history *h, struct day day)
 {
     size_t at = h->days;
-    int order = -1;
-    while (at > 0 && (order = memcmp(h->day[at - 1].date, day.date, DATE_LEN)) > 0)
+    while (at > 0 && h->day[at - 1].date > day.date)
         at--;
-    if (at > 0 && order == 0) {
+    if (at > 0 && h->day[at - 1].date == day.date) {
         h->day[at - 1] = day;
         h->has_repeated = true;
         return;
@@ -123,10 +126,11 @@ static void channel_keep_day(struct history *h, struct day day)
 static bool channel_read_day(struct span *text, struct history *h)
 {
     int64_t count = 0;
-    if (!channel_skip(text, '"') || text->len <= DATE_LEN || text->data[DATE_LEN] != '"' ||
-        !channel_date_valid((struct span){text->data, DATE_LEN}))
+    if (!channel_skip(text, '"') || text->len <= DATE_LEN || text->data[DATE_LEN] != '"')
         return false;
-    struct day day = {.date = text->data};
+    struct day day = {.date = channel_date_of((struct span){text->data, DATE_LEN}), .text = text->data};
+    if (day.date == 0)
+        return false;
     *text = span_skip(*text, DATE_LEN + 1);
     if (!channel_skip(text, ':'))
         return false;
@@ -163,11 +167,11 @@ static bool channel_read_history(struct span text, struct history *out)
 /* The days as they are served, if they are stored so, as nearly all are; otherwise absent. */
 static struct span channel_compact_days(const struct history *h)
 {
-    const char *start = h->days > 0 ? h->day[0].date - 1 : NULL;
+    const char *start = h->days > 0 ? h->day[0].text - 1 : NULL;
     const char *end = start;
     for (const struct day *day = h->day; day < h->day + h->days; day++) {
-        const char *quote = day->date - 1;
-        if (quote != (end == start ? start : end + 1) || day->count.data != day->date + DATE_LEN + 2)
+        const char *quote = day->text - 1;
+        if (quote != (end == start ? start : end + 1) || day->count.data != day->text + DATE_LEN + 2)
             return SPAN_ABSENT;
         end = day->count.data + day->count.len;
     }
@@ -184,7 +188,7 @@ int history_write(struct buf *out, struct span stored)
     buf_append_span(out, compact);
     for (size_t i = 0; i < h.days && compact.data == NULL; i++) {
         buf_append_str(out, i > 0 ? ",\"" : "\"");
-        buf_append(out, h.day[i].date, DATE_LEN);
+        buf_append(out, h.day[i].text, DATE_LEN);
         buf_append_str(out, "\":");
         buf_append_span(out, h.day[i].count);
     }
