@@ -448,7 +448,7 @@ static void key_check_accept_key(struct key_check *c, const struct checked_key *
 /*
  * What the check has found decides about the request, or it waits for another one. A denial counts only with
  * a catalogue: it is repeated with a probe, or until the ordinary check has ended the connection, which may
- * wait for another node of a cluster.
+ * have to wait for another node.
  */
 static void key_check_settle(struct key_check *c, struct cache_request *request)
 {
