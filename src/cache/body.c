@@ -7,7 +7,6 @@
 #include "base/text.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

@@ -2,12 +2,9 @@
 #include "ctl/client.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "ctl/terminal.h"
 #include "redis/server.h"
 
-#include <assert.h>
-#include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -16,11 +13,9 @@
 /* The time limits, in milliseconds, of connecting and of each reply; of both after a failure. */
 enum { CONNECT_MS = 5000, REPLY_MS = 30000, REOPEN_MS = 2000 };
 
-/* The time limit of an attempt while waiting for Redis; the last attempt has the shorter one, too. */
-enum { ATTEMPT_MIN_MS = 500, ATTEMPT_MAX_MS = 5000 };
-
-/* The pause between these. */
-enum { PAUSE_MS = 500 };
+/* While it waits for Redis: the time limits of an attempt, of which the last one has the shorter, too, and
+ * the pause before the next. */
+enum { ATTEMPT_MIN_MS = 500, ATTEMPT_MAX_MS = 5000, PAUSE_MS = 500 };
 
 /* --- Failures --- */
 

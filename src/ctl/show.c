@@ -8,8 +8,6 @@
 #include "ctl/terminal.h"
 #include "model/channel.h"
 
-#include <stdlib.h>
-
 struct show {
     struct client client;
     struct buf link; /* the given one, in its stored form; empty: an id was given */

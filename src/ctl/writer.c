@@ -1,12 +1,9 @@
 /* Writing batches of channels; see writer.h. */
 #include "ctl/writer.h"
 
-#include "base/text.h"
 #include "ctl/lines.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 /* --- Batches --- */

@@ -2,7 +2,6 @@
 #include "redis/client.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "redis/cluster.h"
 #include "redis/connection.h"
 #include "redis/resp.h"
