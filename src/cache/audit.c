@@ -96,7 +96,6 @@ static void audit_fail(struct audit *a, bool is_of_keys)
 {
     audit_report(a, is_of_keys);
     stream_suspend(a->parts->stream);
-    metric_add(&a->parts->metrics->cache_flushes_total, 1);
     entries_clear(a->parts->entries);
     keys_invalidate(a->parts->keys);
 }

@@ -574,7 +574,6 @@ static void cache_on_key_checked(void *arg, struct cache_request *r, const struc
 
 static void cache_drop_all(struct cache *c)
 {
-    metric_add(&c->options.metrics->cache_flushes_total, 1);
     entries_clear(&c->entries);
     keys_invalidate(&c->keys);
 }

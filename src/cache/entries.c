@@ -465,6 +465,7 @@ void entries_drop_summary(struct entries *es, int64_t id, uint64_t current_ms)
 
 void entries_clear(struct entries *es)
 {
+    metric_add(&es->metrics->cache_flushes_total, 1);
     entries_drop_lists(es);
     es->cleared_epoch = es->index_epoch;
     sieve_drain(&es->sieve, &es->dead);

@@ -242,7 +242,7 @@ static inline bool entries_has_list(const struct entries *es, const struct entry
     return page->index_epoch == es->index_epoch;
 }
 
-/* Drops all entries at once; they are dead. */
+/* Drops all entries at once, and counts the flush; they are dead. */
 void entries_clear(struct entries *es);
 
 /* Sets the number of members of the index, until the lists are dropped. An index without members is absent,
