@@ -15,8 +15,8 @@
 enum { WALKED_SLOTS = 2048 };
 
 struct key_record {
-    struct list listed; /* in `records` */
-    struct digest digest;
+    struct digest digest;     /* first: an entry of a table begins with its digest */
+    struct list listed;       /* in `records` */
     uint64_t epoch;           /* in which it was made */
     struct lifetime lifetime; /* none: the record only says that the key is known */
     int64_t expires;
@@ -57,27 +57,29 @@ struct key_check {
 
 /* --- the records --- */
 
+static inline void *keys_find_in(const struct keys *k, const struct table *t, const struct digest *d)
+{
+    const struct table_slot *slot = table_find(t, digest_hash(d, k->seed));
+    /* not covered: two digests with the same 64-bit hash */
+    while (slot != NULL && memcmp(slot->entry, d, sizeof *d) != 0)
+        slot = table_find_next(t, slot);
+    return slot == NULL ? NULL : slot->entry;
+}
+
 static inline struct key_record *keys_find(const struct keys *k, const struct digest *d)
 {
-    const struct table_slot *slot = table_find(&k->table, digest_hash(d, k->seed));
-    /* not covered: two digests with the same 64-bit hash */
-    while (slot != NULL && memcmp(&((const struct key_record *)slot->entry)->digest, d, sizeof *d) != 0)
-        slot = table_find_next(&k->table, slot);
-    return slot == NULL ? NULL : slot->entry;
+    return keys_find_in(k, &k->table, d);
+}
+
+static inline bool keys_is_absent(const struct keys *k, const struct digest *d)
+{
+    return keys_find_in(k, &k->absent_table, d) != NULL;
 }
 
 /* It counts until the next change of the keys is announced. */
 static inline bool keys_is_current(const struct keys *k, const struct key_record *r)
 {
     return r != NULL && r->epoch == k->epoch && lifetime_is_tracked(r->lifetime);
-}
-
-static bool keys_is_absent(const struct keys *k, const struct digest *d)
-{
-    for (size_t i = 0; i < k->absent_count && i < KEYS_ABSENT_MAX; i++)
-        if (memcmp(&k->absent[i], d, sizeof *d) == 0)
-            return true;
-    return false;
 }
 
 /* Whether the next change of what is known of the key will be announced. */
@@ -178,11 +180,23 @@ static void keys_forget_valid(struct keys *k, const struct digest *digest, bool 
         keys_drop(k, r);
 }
 
+static void keys_forget_absent(struct keys *k)
+{
+    k->absent_count = 0;
+    table_clear(&k->absent_table);
+}
+
 /* It is certain that the digest is no key, until the next change of the keys. The oldest gives way. */
 static void keys_keep_absent(struct keys *k, const struct digest *digest)
 {
-    if (!keys_is_settled(k, digest))
-        k->absent[k->absent_count++ % KEYS_ABSENT_MAX] = *digest;
+    struct digest *at = &k->absent[k->absent_count % KEYS_ABSENT_MAX];
+    if (keys_is_settled(k, digest))
+        return;
+    if (k->absent_count++ >= KEYS_ABSENT_MAX)
+        table_remove(&k->absent_table, digest_hash(at, k->seed), at);
+    *at = *digest;
+    if (table_add(&k->absent_table, digest_hash(at, k->seed), at) != 0)
+        keys_forget_absent(k);
 }
 
 static void keys_report_untracked(struct keys *k, const char *reason)
@@ -592,7 +606,7 @@ static void keys_walk(struct keys *k, struct key_check *c)
 /* Of the digests that are known to be no keys, the next ones. */
 static void keys_walk_absent(struct keys *k, struct key_check *c)
 {
-    size_t count = k->absent_count < KEYS_ABSENT_MAX ? k->absent_count : KEYS_ABSENT_MAX;
+    size_t count = table_used(&k->absent_table);
     for (size_t i = 0; i < KEYS_WALKED && i < count; i++)
         key_check_add(c, &k->absent[k->absent_walk++ % count]);
 }
@@ -726,7 +740,8 @@ void keys_invalidate(struct keys *k)
 {
     k->epoch++;
     k->differences = 0;
-    k->current = k->absent_count = 0;
+    k->current = 0;
+    keys_forget_absent(k);
     k->refresh_due = true;
     keys_run(k);
 }
@@ -757,4 +772,5 @@ void keys_fini(struct keys *k)
     while (!list_empty(&k->records))
         keys_drop(k, LIST_ENTRY(k->records.next, struct key_record, listed));
     table_clear(&k->table);
+    keys_forget_absent(k);
 }

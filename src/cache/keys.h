@@ -79,6 +79,7 @@ struct keys {
     size_t current;                        /* of them count until the keys change */
     struct digest absent[KEYS_ABSENT_MAX]; /* digests that are no keys until the keys change: a ring */
     size_t absent_count;                   /* that were added to it since the last change */
+    struct table absent_table;             /* of them, by their hashes */
     uint64_t seed;
     uint64_t epoch;       /* grows with each change of the set or of the infos, from 1 */
     uint32_t second;      /* counts heartbeats: the order of use changes once in each */
