@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "redis/cluster.h"
 #include "redis/connection.h"
+#include "redis/resolver.h"
 #include "redis/resp.h"
 #include "redis/server.h"
 
@@ -27,8 +28,7 @@ struct redis_client {
     struct redis_config *config; /* one reference; NULL: none yet */
 
     uv_loop_t loop;
-    uv_timer_t alarm; /* wakes the loop when the time for a reply has passed */
-    struct resolver resolver;
+    uv_timer_t alarm;                    /* wakes the loop when the time for a reply has passed */
     struct redis_address master;         /* the last one that was named */
     struct redis_endpoint server;        /* of the connection; borrows the settings or `master` */
     struct redis_connection *connection; /* NULL: not connected, or lost */
@@ -212,7 +212,6 @@ static int redis_client_connect_to(struct redis_client *c, const struct redis_en
     const struct redis_connection_options options = {.endpoint = &c->server,
                                                      .shared = &c->shared,
                                                      .open = &c->open,
-                                                     .resolver = &c->resolver,
                                                      .limit_ms = (uint64_t)limit_ms,
                                                      .queries_only = true,
                                                      .role =
@@ -370,7 +369,6 @@ void redis_client_free(struct redis_client *c)
     if (c == NULL)
         return;
     redis_client_use(c, NULL);
-    resolver_cancel(&c->resolver);
     uv_close((uv_handle_t *)&c->alarm, NULL);
     (void)uv_run(&c->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&c->loop);

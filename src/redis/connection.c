@@ -11,12 +11,12 @@
  * There is a socket only in CONNECTING, HANDSHAKE and READY, and commands are pending only while there is
  * one. They end while no further command is accepted.
  *
- * The handshake is HELLO (with authentication and client name), SELECT and INFO replication. Their replies
- * determine what follows: CLIENT TRACKING, and PING. INFO may be denied (server.h). If tracking is refused,
- * or Redis is too old to order invalidations correctly, the connection is used without it. All else must
- * succeed: PING fails while Redis loads its data.
+ * The handshake is HELLO (with authentication and client name), SELECT, CLIENT TRACKING, INFO replication and
+ * PING, sent together. INFO may be denied (server.h). If tracking is refused, or Redis is too old to order
+ * invalidations correctly, the connection is used without it. All else must succeed: PING fails while Redis
+ * loads its data.
  *
- * INFO is repeated with every heartbeat (server.h). A replica that has lost its master, and a server whose
+ * INFO and PING are the heartbeat, too (server.h). A replica that has lost its master, and a server whose
  * role has changed, count as a lost connection. The loss counts from the moment until which the data was
  * known to be valid. An error reply to PING is a lost connection as well (a busy script, a replica with
  * replica-serve-stale-data no).
@@ -27,6 +27,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/state.h"
+#include "redis/resolver.h"
 #include "redis/resp.h"
 #include "redis/tls.h"
 
@@ -65,16 +66,17 @@ enum {
 /* 16 KiB of invalidations take a millisecond. Further input waits for the next loop iteration. */
 static const uint64_t TURN_NS = 1000000;
 
-/*
- * The commands of the connection itself. The first are those of the handshake, in this order; INFO to PING
- * are the heartbeat, too. BACKLOG is a PING.
- */
-enum own_command { NOT_OWN, HELLO, SELECT, INFO, TRACKING, PING, CACHING, BACKLOG };
+/* A command of the connection itself. */
+struct own_command {
+    void (*compose)(struct redis_connection *c, struct buf *out); /* appends nothing if it is not needed */
+    /* Returns NULL, or why the server cannot be used. */
+    const char *(*read)(struct redis_connection *c, const struct redis_reply *reply);
+};
 
 /* A command that waits for its reply. */
 struct pending_command {
-    enum own_command own;
-    redis_reply_fn fn; /* NULL: it is a command of the connection itself */
+    const struct own_command *own; /* NULL: it has `fn` */
+    redis_reply_fn fn;
     void *arg;
     uint64_t sent_ns; /* monotonic */
 };
@@ -85,14 +87,11 @@ struct socket {
     uv_poll_t poll;
     redisContext *context;
     struct resp_parser parser;
-    bool invalidating; /* the last push is an invalidation */
-    bool writing;      /* the kernel has not accepted all commands that were written */
-    bool polling_writable;
-    uint64_t
-        drained_ms; /* when kernel and TLS were last found empty, by the boot clock; see socket_set_drained */
-    bool reading;   /* a part of the input that was read may not have been delivered */
-    size_t backlog; /* bytes read since `drained_ms` */
-    bool backlog_told; /* redis_connection_on_backlog() was called since `drained_ms` */
+    bool invalidating;     /* the last push is an invalidation */
+    bool polling_writable; /* the kernel has not accepted all commands */
+    bool reading;          /* a part of the input that was read may not have been delivered */
+    uint64_t drained_ms;   /* when kernel and TLS were last found empty, by the boot clock */
+    size_t backlog;        /* bytes read since then */
 };
 
 struct redis_connection {
@@ -101,6 +100,7 @@ struct redis_connection {
     enum connection_state state;
     uv_timer_t timer;
     uv_prepare_t flusher; /* runs once before the loop polls: writes what the iteration has queued */
+    int handles;          /* these, until they are closed */
     int tried;            /* addresses of the name */
     char address[RESOLVE_ADDRESS_SIZE]; /* the last of them */
     struct redis_attempts attempts;
@@ -110,23 +110,21 @@ struct redis_connection {
     size_t ended;             /* the first of them, which have their replies */
     uint64_t unsent_since_ns; /* when the first command since the last flush was queued; 0: there is none */
 
-    /* The handshake. */
-    int round;                      /* of its two */
-    int replies_due;                /* to the commands of this round, or of the last heartbeat */
-    const char *no_tracking_reason; /* why this connection does not request tracking; NULL when it does */
+    int replies_due;                /* to the commands of the handshake, or of the last heartbeat */
+    const char *no_tracking_reason; /* why this server cannot be relied on for tracking; NULL when it can */
     bool tracking;                  /* Redis has agreed to track */
 
-    /* The heartbeat. Times are by the boot clock. */
-    uint64_t heartbeat_sent_ms; /* when the heartbeat, or the round of the handshake, was sent */
+    /* Times are by the boot clock. */
+    bool heartbeat_due;         /* on_heartbeat must be called */
+    uint64_t heartbeat_sent_ms; /* when the heartbeat, or the handshake, was sent */
     uint64_t last_pong_ms;      /* when the last answered PING was sent */
+    uint64_t backlog_ms;        /* when a backlog was last read; a PING that is sent later shows its end */
     int waits;                  /* heartbeats since a reply ended; a command waits since the first of them */
     int silence;                /* those since more of a reply, or of a push before it, has arrived */
 
-    int backlogs; /* backlogs that may not have ended: replies due to BACKLOG */
-
     struct redis_server server;
 
-    /* The look-ups of the name while the connection is ready. */
+    struct resolver resolver; /* of the name: before the first attempt, and while the connection is ready */
     unsigned seed;
     uint64_t look_up_ms;   /* when the next one begins, by the boot clock */
     uint64_t elsewhere;    /* stands for the last answer without the address in use; 0: it had it */
@@ -167,14 +165,6 @@ static struct pending_command pending_pop(struct redis_connection *c)
 
 static void redis_connection_on_poll(uv_poll_t *poll, int status, int events);
 
-/* The pending error of the socket, as an errno; 0 when there is none. */
-static int socket_pending_error(const struct socket *s)
-{
-    int err = 0;
-    socklen_t len = sizeof err;
-    return getsockopt(s->context->fd, SOL_SOCKET, SO_ERROR, &err, &len) == 0 ? err : errno;
-}
-
 /*
  * `at_ms` is a time before the check that found the socket empty. Input that arrived later may not have been
  * read.
@@ -184,7 +174,6 @@ static void socket_set_drained(struct socket *s, uint64_t at_ms)
     assert(at_ms >= s->drained_ms);
     s->drained_ms = at_ms;
     s->backlog = 0;
-    s->backlog_told = false;
 }
 
 /*
@@ -223,10 +212,10 @@ static int socket_write(redisContext *context)
 }
 
 /*
- * Opens a socket, with options that hiredis does not set: children do not inherit it, and small segments are
- * sent at once.
+ * Begins to connect, with options that hiredis does not set: children do not inherit the socket, and small
+ * segments are sent at once. *out is owned, also after an error.
  */
-static int socket_open_context(const struct redis_endpoint *endpoint, const char *address, redisContext **out)
+static int socket_connect(const struct redis_endpoint *endpoint, const char *address, redisContext **out)
 {
     bool is_path = endpoint->transport == REDIS_TRANSPORT_UNIX;
     redisOptions options = {0};
@@ -235,20 +224,22 @@ static int socket_open_context(const struct redis_endpoint *endpoint, const char
         REDIS_OPTIONS_SET_UNIX(&options, endpoint->path);
     else
         REDIS_OPTIONS_SET_TCP(&options, address, endpoint->port);
-    redisContext *context = redisConnectWithOptions(&options);
+    redisContext *context = *out = redisConnectWithOptions(&options);
     if (context == NULL)
         return -ENOMEM;
-    if (context->err != 0) {
-        /* not covered: hiredis leaves errno where it reports REDIS_ERR_IO */
-        int err = context->err == REDIS_ERR_IO && errno != 0 ? -errno : -ECONNREFUSED;
-        redisFree(context);
-        return err;
-    }
+    if (context->err != 0) /* not covered: hiredis leaves errno where it reports REDIS_ERR_IO */
+        return context->err == REDIS_ERR_IO && errno != 0 ? -errno : -ECONNREFUSED;
     (void)fcntl(context->fd, F_SETFD, FD_CLOEXEC);
     if (!is_path)
         (void)setsockopt(context->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-    *out = context;
     return 0;
+}
+
+/* It fails only where another handle has the descriptor. */
+static void socket_poll(struct socket *s, bool writable)
+{
+    s->polling_writable = writable;
+    (void)uv_poll_start(&s->poll, UV_READABLE | (writable ? UV_WRITABLE : 0), redis_connection_on_poll);
 }
 
 /* Each attempt has a new one, so nothing of an old connection (half a reply, a queued command) reaches it. */
@@ -257,14 +248,11 @@ static int socket_open(struct redis_connection *c, const char *address)
     struct socket *s = calloc(1, sizeof *s);
     if (s == NULL)
         return -ENOMEM;
-    int err = socket_open_context(c->options.endpoint, address, &s->context);
-    if (err == 0) {
-        assert(s->context != NULL);
+    int err = socket_connect(c->options.endpoint, address, &s->context);
+    if (err == 0)
         err = uv_poll_init(c->loop, &s->poll, s->context->fd);
-        if (err != 0)
-            redisFree(s->context);
-    }
     if (err != 0) {
+        redisFree(s->context);
         free(s);
         return err;
     }
@@ -273,9 +261,9 @@ static int socket_open(struct redis_connection *c, const char *address)
         s->parser.bytes_max = c->options.bytes_max;
     s->connection = c;
     s->poll.data = s;
-    s->polling_writable = true;
     c->socket = s;
-    return uv_poll_start(&s->poll, UV_READABLE | UV_WRITABLE, redis_connection_on_poll);
+    socket_poll(s, true);
+    return 0;
 }
 
 /* The context is freed with the handle: an event that is being delivered may still use it. */
@@ -289,16 +277,11 @@ static void socket_on_closed(uv_handle_t *handle)
 
 /* --- sending --- */
 
-static void redis_connection_flush(struct redis_connection *c);
+static void redis_connection_on_prepare(uv_prepare_t *flusher);
 
-static void redis_connection_on_prepare(uv_prepare_t *flusher)
+static void redis_connection_flush_later(struct redis_connection *c)
 {
-    struct redis_connection *c = flusher->data;
-    (void)uv_prepare_stop(flusher);
-    if (c->unsent_since_ns == 0)
-        return;
-    c->unsent_since_ns = 0;
-    redis_connection_flush(c);
+    (void)uv_prepare_start(&c->flusher, redis_connection_on_prepare); /* fails without a callback only */
 }
 
 /*
@@ -314,7 +297,7 @@ static int redis_connection_reserve(struct redis_connection *c, size_t count, si
     context->obuf = output;
     if (c->unsent_since_ns == 0) {
         c->unsent_since_ns = clock_now_ns();
-        (void)uv_prepare_start(&c->flusher, redis_connection_on_prepare); /* fails without a callback only */
+        redis_connection_flush_later(c);
     }
     return 0;
 }
@@ -348,6 +331,16 @@ static void redis_connection_log_denial(const struct redis_connection *c, const 
         redis_connection_log(c, message, error->str);
 }
 
+/* The reply to CLIENT CACHING. */
+static void redis_connection_on_caching(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct redis_connection *c = arg;
+    (void)origin;
+    if (reply != NULL && reply->type == REPLY_ERROR)
+        redis_connection_log_denial(c, "redis refuses CLIENT CACHING: it tracks all links that are looked up",
+                                    reply);
+}
+
 int redis_connection_send(struct redis_connection *c, struct span command, bool tracked, redis_reply_fn fn,
                           void *arg)
 {
@@ -359,7 +352,8 @@ int redis_connection_send(struct redis_connection *c, struct span command, bool 
     if (err != 0)
         return err;
     if (!tracked && c->tracking && c->options.tracking.mode == REDIS_TRACKING_KEYS)
-        redis_connection_queue(c, SPAN(no_caching), (struct pending_command){.own = CACHING});
+        redis_connection_queue(c, SPAN(no_caching),
+                               (struct pending_command){.fn = redis_connection_on_caching, .arg = c});
     redis_connection_queue(c, command, (struct pending_command){.fn = fn, .arg = arg});
     return 0;
 }
@@ -378,6 +372,7 @@ static void redis_connection_drop_socket(struct redis_connection *c)
     uv_close((uv_handle_t *)&c->socket->poll, socket_on_closed);
     c->socket = NULL;
     c->unsent_since_ns = 0;
+    (void)uv_prepare_stop(&c->flusher); /* cannot fail */
     while (pending_oldest(c) != NULL) {
         struct pending_command command = pending_pop(c);
         redis_connection_end_command(c, &command, NULL);
@@ -387,10 +382,8 @@ static void redis_connection_drop_socket(struct redis_connection *c)
 static void redis_connection_lose(struct redis_connection *c, const char *why)
 {
     STATE_ENTER(&c->state, LOST, NEXT);
-    (void)uv_timer_stop(&c->timer); /* cannot fail */
-    resolver_cancel(c->options.resolver);
-    c->options.on_lost(c->options.arg, why); /* may close the connection, which drops the socket */
-    redis_connection_drop_socket(c);
+    c->options.on_lost(c->options.arg, why);
+    assert(c->state == CLOSED);
 }
 
 static void redis_connection_connect_next(struct redis_connection *c);
@@ -410,12 +403,16 @@ void redis_connection_fail(struct redis_connection *c, const char *why)
         redis_connection_connect_next(c);
 }
 
-/* --- the handshake, and the heartbeat's commands --- */
+/* --- the commands of the handshake, and of the heartbeat --- */
 
-/* A master that cannot save to its disk replies to PING with MISCONF, but can still be read. */
-static bool redis_connection_refuses(const struct redis_reply *reply)
+static void redis_connection_compose_hello(struct redis_connection *c, struct buf *out)
 {
-    return reply->type == REPLY_ERROR && !reply_is_error(reply, SPAN("MISCONF "));
+    const struct redis_endpoint *e = c->options.endpoint;
+    const char *name = c->options.shared->client_name;
+    if (e->password != NULL)
+        command_write(out, 7, (const char *[]){"HELLO", "3", "AUTH", e->user, e->password, "SETNAME", name});
+    else
+        command_write(out, 4, (const char *[]){"HELLO", "3", "SETNAME", name});
 }
 
 static const char *redis_connection_read_hello(struct redis_connection *c, const struct redis_reply *reply)
@@ -427,6 +424,71 @@ static const char *redis_connection_read_hello(struct redis_connection *c, const
     if (problem != NULL)
         c->attempts.failure = REDIS_FAILURE_REJECTED;
     return problem;
+}
+
+/* The first database needs none. */
+static void redis_connection_compose_select(struct redis_connection *c, struct buf *out)
+{
+    if (c->options.endpoint->db == 0)
+        return;
+    command_begin(out, 2);
+    command_add(out, SPAN("SELECT"));
+    command_add_int(out, c->options.endpoint->db);
+}
+
+static const char *redis_connection_read_select(struct redis_connection *c, const struct redis_reply *reply)
+{
+    (void)c;
+    return reply->type == REPLY_ERROR ? reply->str : NULL;
+}
+
+/* The prefixes of one connection must not overlap. */
+static void redis_connection_compose_broadcast(const struct redis_tracking *tracking, struct buf *out)
+{
+    struct buf prefix = BUF_INIT;
+    command_begin(out, 4 + 2 * tracking->name_count);
+    command_add(out, SPAN("CLIENT"));
+    command_add(out, SPAN("TRACKING"));
+    command_add(out, SPAN("ON"));
+    command_add(out, SPAN("BCAST"));
+    for (size_t i = 0; i < tracking->name_count; i++) {
+        buf_clear(&prefix);
+        buf_append_span(&prefix, tracking->prefix);
+        buf_append_span(&prefix, tracking->names[i]);
+        command_add(out, SPAN("PREFIX"));
+        command_add_buf(out, &prefix);
+    }
+    buf_fini(&prefix);
+}
+
+static void redis_connection_compose_tracking(struct redis_connection *c, struct buf *out)
+{
+    if (c->options.tracking.mode == REDIS_TRACKING_BROADCAST)
+        redis_connection_compose_broadcast(&c->options.tracking, out);
+    else if (c->options.tracking.mode == REDIS_TRACKING_KEYS)
+        command_write(out, 4, (const char *[]){"CLIENT", "TRACKING", "ON", "OPTOUT"});
+}
+
+/* If it is refused for a moment only, the whole connection would cache nothing. */
+static const char *redis_connection_read_tracking(struct redis_connection *c, const struct redis_reply *reply)
+{
+    bool refused = reply->type == REPLY_ERROR;
+    if (refused && redis_server_is_unavailable(span_of(reply->str)))
+        return reply->str;
+    c->tracking = !refused && c->no_tracking_reason == NULL;
+    if (c->tracking)
+        return NULL;
+    metric_add(&c->options.metrics->redis_tracking_refused_total, 1);
+    redis_connection_log(c, refused ? "redis refuses tracking" : "redis does not send invalidations reliably",
+                         refused ? reply->str : c->no_tracking_reason);
+    return NULL;
+}
+
+static void redis_connection_compose_info(struct redis_connection *c, struct buf *out)
+{
+    bool has_role = !c->options.queries_only || c->options.role != REDIS_ROLE_UNKNOWN;
+    if (has_role && !c->server.info_denied)
+        command_write(out, 2, (const char *[]){"INFO", "replication"});
 }
 
 static const char *redis_connection_read_info(struct redis_connection *c, const struct redis_reply *reply)
@@ -442,109 +504,49 @@ static const char *redis_connection_read_info(struct redis_connection *c, const 
     return problem;
 }
 
-static void redis_connection_go_untracked(struct redis_connection *c, const char *message, const char *why)
+static void redis_connection_compose_ping(struct redis_connection *c, struct buf *out)
 {
-    metric_add(&c->options.metrics->redis_tracking_refused_total, 1);
-    redis_connection_log(c, message, why);
+    if (!c->options.queries_only)
+        command_write(out, 1, (const char *[]){"PING"});
 }
 
-/* If it is refused for a moment only, the whole connection would cache nothing. */
-static const char *redis_connection_read_tracking(struct redis_connection *c, const struct redis_reply *reply)
+/* A master that cannot save to its disk replies to PING with MISCONF, but can still be read. */
+static const char *redis_connection_read_ping(struct redis_connection *c, const struct redis_reply *reply)
 {
-    bool refused = reply->type == REPLY_ERROR;
-    if (refused && redis_server_is_unavailable(span_of(reply->str)))
+    if (reply->type == REPLY_ERROR && !reply_is_error(reply, SPAN("MISCONF ")))
         return reply->str;
-    c->tracking = !refused;
-    if (refused)
-        redis_connection_go_untracked(c, "redis refuses tracking", reply->str);
+    c->last_pong_ms = c->heartbeat_sent_ms;
     return NULL;
 }
 
-/* Returns NULL, or why the server cannot be used. */
-static const char *redis_connection_read_own(struct redis_connection *c, enum own_command own,
-                                             const struct redis_reply *reply)
-{
-    if (own == HELLO)
-        return redis_connection_read_hello(c, reply);
-    if (own == INFO)
-        return redis_connection_read_info(c, reply);
-    if (own == TRACKING)
-        return redis_connection_read_tracking(c, reply);
-    if (redis_connection_refuses(reply))
-        return reply->str;
-    if (own == PING)
-        c->last_pong_ms = c->heartbeat_sent_ms;
-    return NULL;
-}
+enum { HELLO, SELECT, TRACKING, INFO, PING, OWN_COMMANDS };
 
-/* The prefixes of one connection must not overlap. */
-static void redis_connection_compose_broadcast(const struct redis_tracking *tracking, struct buf *command)
-{
-    struct buf prefix = BUF_INIT;
-    command_begin(command, 4 + 2 * tracking->name_count);
-    command_add(command, SPAN("CLIENT"));
-    command_add(command, SPAN("TRACKING"));
-    command_add(command, SPAN("ON"));
-    command_add(command, SPAN("BCAST"));
-    for (size_t i = 0; i < tracking->name_count; i++) {
-        buf_clear(&prefix);
-        buf_append_span(&prefix, tracking->prefix);
-        buf_append_span(&prefix, tracking->names[i]);
-        command_add(command, SPAN("PREFIX"));
-        command_add_buf(command, &prefix);
-    }
-    buf_fini(&prefix);
-}
+/* PING comes last: its reply extends the time for which the data of the server is trusted. */
+static const struct own_command OWN[OWN_COMMANDS] = {
+    [HELLO] = {redis_connection_compose_hello, redis_connection_read_hello},
+    [SELECT] = {redis_connection_compose_select, redis_connection_read_select},
+    [TRACKING] = {redis_connection_compose_tracking, redis_connection_read_tracking},
+    [INFO] = {redis_connection_compose_info, redis_connection_read_info},
+    [PING] = {redis_connection_compose_ping, redis_connection_read_ping},
+};
 
-static void redis_connection_compose_tracking(struct redis_connection *c, struct buf *command)
-{
-    if (c->options.tracking.mode == REDIS_TRACKING_OFF)
-        return;
-    if (c->no_tracking_reason != NULL)
-        redis_connection_go_untracked(c, "redis does not send invalidations reliably", c->no_tracking_reason);
-    else if (c->options.tracking.mode == REDIS_TRACKING_BROADCAST)
-        redis_connection_compose_broadcast(&c->options.tracking, command);
-    else
-        command_write(command, 4, (const char *[]){"CLIENT", "TRACKING", "ON", "OPTOUT"});
-}
-
-/* Appends nothing if the command is not needed. */
-static void redis_connection_compose(struct redis_connection *c, enum own_command own, struct buf *command)
-{
-    const struct redis_connection_options *o = &c->options;
-    bool has_role = !o->queries_only || o->role != REDIS_ROLE_UNKNOWN;
-    if (own == HELLO)
-        redis_endpoint_hello(o->endpoint, o->shared->client_name, command);
-    else if (own == SELECT)
-        redis_endpoint_select(o->endpoint, command);
-    else if (own == INFO && has_role && !c->server.info_denied)
-        command_write(command, 2, (const char *[]){"INFO", "replication"});
-    else if (own == TRACKING && c->state == HANDSHAKE)
-        redis_connection_compose_tracking(c, command);
-    else if (own == PING)
-        command_write(command, 1, (const char *[]){"PING"});
-}
-
-/*
- * Sends these commands, as far as they are needed. PING comes last: its reply extends the time for which the
- * data of the server is trusted.
+/* Sends these commands from `first` on, as far as they are needed: HELLO, the handshake; INFO, a heartbeat.
  */
-static void redis_connection_send_own(struct redis_connection *c, enum own_command first,
-                                      enum own_command last)
+static void redis_connection_send_own(struct redis_connection *c, int first)
 {
     int err = 0;
     struct buf command = BUF_INIT;
     c->heartbeat_sent_ms = clock_boot_ms();
-    for (enum own_command own = first; own <= last && err == 0; own++) {
+    for (const struct own_command *own = OWN + first; own < OWN + OWN_COMMANDS && err == 0; own++) {
         buf_clear(&command);
-        redis_connection_compose(c, own, &command);
+        own->compose(c, &command);
         err = buf_error(&command);
-        if (err == 0 && command.len > 0) {
+        if (err == 0 && command.len > 0)
             err = redis_connection_reserve(c, 1, command.len);
-            if (err == 0)
-                redis_connection_queue(c, buf_span(&command), (struct pending_command){.own = own});
-            c->replies_due++;
-        }
+        if (err != 0 || command.len == 0)
+            continue;
+        redis_connection_queue(c, buf_span(&command), (struct pending_command){.own = own});
+        c->replies_due++;
     }
     if (command.data != NULL)
         explicit_bzero(command.data, command.cap); /* HELLO has the password */
@@ -556,29 +558,20 @@ static void redis_connection_send_own(struct redis_connection *c, enum own_comma
 /* All replies have arrived that were due. */
 static void redis_connection_on_checked(struct redis_connection *c)
 {
-    if (c->state == HANDSHAKE && c->round++ == 0 && !c->options.queries_only)
-        redis_connection_send_own(c, TRACKING, PING);
-    else if (c->state == HANDSHAKE)
+    bool is_beat = c->heartbeat_due;
+    c->heartbeat_due = false;
+    if (c->state == HANDSHAKE)
         c->options.on_handshake_done(c->options.arg);
-    else if (c->options.on_heartbeat != NULL)
+    else if (is_beat && c->options.on_heartbeat != NULL)
         c->options.on_heartbeat(c->options.arg);
 }
 
-static void redis_connection_end_own(struct redis_connection *c, enum own_command own,
+static void redis_connection_end_own(struct redis_connection *c, const struct own_command *own,
                                      const struct redis_reply *reply)
 {
-    c->backlogs -= own == BACKLOG; /* any reply suffices, since it is behind all that Redis had to send */
-    if (reply == NULL || own == BACKLOG)
-        return;
-    if (own == CACHING) {
-        if (reply->type == REPLY_ERROR)
-            redis_connection_log_denial(
-                c, "redis refuses CLIENT CACHING: it tracks all links that are looked up", reply);
-        return;
-    }
+    const char *problem = own->read(c, reply);
     assert(c->replies_due > 0);
     c->replies_due--;
-    const char *problem = redis_connection_read_own(c, own, reply);
     if (problem != NULL)
         redis_connection_fail(c, problem);
     else if (c->replies_due == 0)
@@ -589,21 +582,20 @@ static void redis_connection_end_own(struct redis_connection *c, enum own_comman
 static void redis_connection_end_command(struct redis_connection *c, const struct pending_command *command,
                                          const struct redis_reply *reply)
 {
-    if (command->fn != NULL)
+    if (command->own == NULL)
         command->fn(command->arg, reply, REDIS_ORIGIN_STREAM);
-    else
+    else if (reply != NULL)
         redis_connection_end_own(c, command->own, reply);
 }
 
 static void redis_connection_on_connected(struct redis_connection *c)
 {
     STATE_ENTER(&c->state, HANDSHAKE, NEXT);
-    c->round = c->replies_due = 0;
+    c->replies_due = 0;
     c->tracking = false;
-    c->no_tracking_reason = NULL;
     redis_server_init(&c->server, &c->options.shared->replication, c->attempts.address,
                       c->options.endpoint->port);
-    redis_connection_send_own(c, HELLO, INFO);
+    redis_connection_send_own(c, HELLO);
 }
 
 /* --- the heartbeat --- */
@@ -631,9 +623,9 @@ static void redis_connection_heartbeat(struct redis_connection *c)
     }
     c->silence++;
     c->waits++;
-    redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
+    c->heartbeat_due = true;
     if (c->replies_due == 0)
-        redis_connection_send_own(c, INFO, PING);
+        redis_connection_send_own(c, INFO);
 }
 
 /* --- the name of the server in use --- */
@@ -648,7 +640,7 @@ static void redis_connection_plan_look_up(struct redis_connection *c)
 static uint64_t redis_connection_hash_elsewhere(const struct redis_connection *c)
 {
     uint64_t sum = 1;
-    const struct resolver_result *r = &c->options.resolver->result;
+    const struct resolver_result *r = &c->resolver.result;
     for (int i = 0; i < r->count; i++) {
         if (strcmp(r->address[i], c->attempts.address) == 0)
             return 0;
@@ -665,7 +657,7 @@ static void redis_connection_log_moved(const struct redis_connection *c)
     log_str(&line, "name", span_of(c->options.endpoint->host));
     log_str(&line, "client", span_of(c->options.shared->client_name));
     log_str(&line, "from", span_of(c->attempts.address));
-    log_str(&line, "to", span_of(c->options.resolver->result.address[0]));
+    log_str(&line, "to", span_of(c->resolver.result.address[0]));
     log_end(&line);
 }
 
@@ -689,13 +681,12 @@ static void redis_connection_on_looked_up(void *arg, const char *error)
 
 static void redis_connection_tick(struct redis_connection *c)
 {
-    if (c->options.resolver->query == NULL && c->options.on_moved != NULL && c->attempts.addresses > 0 &&
-        clock_boot_ms() >= c->look_up_ms)
-        resolver_start(c->options.resolver, c->loop, c->options.endpoint->host, redis_connection_on_looked_up,
-                       c);
-    if (c->options.queries_only)
-        redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
-    else if (c->state == READY)
+    bool is_due =
+        c->options.on_moved != NULL && c->attempts.addresses > 0 && clock_boot_ms() >= c->look_up_ms;
+    redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
+    if (is_due && c->resolver.query == NULL)
+        resolver_start(&c->resolver, c->loop, c->options.endpoint->host, redis_connection_on_looked_up, c);
+    if (c->state == READY && !c->options.queries_only)
         redis_connection_heartbeat(c);
 }
 
@@ -719,8 +710,6 @@ static void redis_connection_on_reply(struct redis_connection *c, const struct r
         return;
     }
     struct pending_command command = pending_pop(c);
-    if (c->options.shared->loop_lag != NULL)
-        loop_lag_begin_at(c->options.shared->loop_lag, read_ns);
     if (c->options.metrics != NULL) {
         histogram_observe(&c->options.metrics->redis_command_duration_seconds,
                           read_ns > command.sent_ns ? read_ns - command.sent_ns : 0);
@@ -730,25 +719,9 @@ static void redis_connection_on_reply(struct redis_connection *c, const struct r
     redis_connection_end_command(c, &command, reply);
 }
 
-/* Nothing is cached that was read before READY. A backlog of the handshake may go on, see accept(). */
-static void redis_connection_on_backlog(struct redis_connection *c)
-{
-    if (c->state != READY || c->options.queries_only)
-        return;
-    const struct span ping = SPAN("*1\r\n$4\r\nPING\r\n");
-    if (redis_connection_reserve(c, 1, ping.len) != 0) {
-        redis_connection_fail(c, "out of memory");
-        return;
-    }
-    redis_connection_queue(c, ping, (struct pending_command){.own = BACKLOG});
-    c->backlogs++;
-}
-
 static void redis_connection_fail_as(struct redis_connection *c, const char *why, enum redis_failure failure)
 {
     c->attempts.failure = failure;
-    if (c->options.shared->loop_lag != NULL)
-        loop_lag_begin(c->options.shared->loop_lag);
     redis_connection_fail(c, why);
 }
 
@@ -760,49 +733,36 @@ static void redis_connection_fail_io(struct redis_connection *c)
                              rejected ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING);
 }
 
-static void redis_connection_poll_for(struct redis_connection *c, bool writable)
+static void redis_connection_on_prepare(uv_prepare_t *flusher)
 {
-    c->socket->polling_writable = writable;
-    int events = UV_READABLE | (writable ? UV_WRITABLE : 0);
-    int err = uv_poll_start(&c->socket->poll, events, redis_connection_on_poll);
-    if (err != 0)
-        redis_connection_fail_as(c, uv_strerror(err), REDIS_FAILURE_PASSING);
-}
-
-static void redis_connection_flush(struct redis_connection *c)
-{
+    struct redis_connection *c = flusher->data;
     struct socket *s = c->socket;
+    (void)uv_prepare_stop(flusher); /* cannot fail */
+    c->unsent_since_ns = 0;
     if (socket_write(s->context) != REDIS_OK) {
         redis_connection_fail_io(c);
         return;
     }
-    s->writing = sdslen(s->context->obuf) > 0;
     /* While TLS must read first (its handshake) the socket is always writable, so it waits for input. */
-    bool wait_writable =
-        s->writing && (c->options.endpoint->tls == NULL || !redis_tls_wants_read(s->context));
+    bool wait_writable = sdslen(s->context->obuf) > 0 &&
+                         (c->options.endpoint->tls == NULL || !redis_tls_wants_read(s->context));
     if (wait_writable != s->polling_writable)
-        redis_connection_poll_for(c, wait_writable);
+        socket_poll(s, wait_writable);
 }
 
-/* The first writable event means that connect() has ended. False when the socket is not in use any more. */
+/*
+ * The first event means that connect() has ended; reading tells how. False when the socket is not in use any
+ * more.
+ */
 static bool redis_connection_finish_connecting(struct redis_connection *c)
 {
     struct socket *s = c->socket;
-    int err = socket_pending_error(s);
-    if (err != 0) {
-        redis_connection_fail_as(c, strerror(err), REDIS_FAILURE_PASSING);
-        return false;
-    }
-    err = c->options.endpoint->tls != NULL
-              ? redis_tls_start(s->context, c->options.endpoint->tls, c->options.endpoint->host)
-              : 0;
-    if (err != 0) {
+    const struct redis_endpoint *e = c->options.endpoint;
+    int err = e->tls != NULL ? redis_tls_start(s->context, e->tls, e->host) : 0;
+    if (err != 0)
         redis_connection_fail_as(c, s->context->errstr,
                                  err == -EACCES ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING);
-        return false;
-    }
-    redis_connection_poll_for(c, false);
-    if (c->socket == s)
+    else
         redis_connection_on_connected(c);
     return c->socket == s;
 }
@@ -830,7 +790,7 @@ static bool redis_connection_deliver(struct redis_connection *c, size_t n, uint6
             s->invalidating = span_equal(reply_text(reply), SPAN("invalidate"));
             break;
         case RESP_PUSH_ELEMENT:
-            if (s->invalidating && c->state == READY && c->options.on_invalidated != NULL)
+            if (s->invalidating && redis_connection_is_tracking(c))
                 c->options.on_invalidated(c->options.arg, reply);
             break;
         case RESP_ERROR:
@@ -854,20 +814,22 @@ static bool socket_is_empty_after(const struct socket *s, size_t n)
     return n == 0 && (s->connection->options.endpoint->tls == NULL || redis_tls_wants_read(s->context));
 }
 
-/*
- * Counts the input that was read, and reports a backlog. The process may have been stopped before the read,
- * so the time is taken after it. False when the socket is not in use any more.
- */
-static bool redis_connection_count_backlog(struct redis_connection *c, size_t n)
+/* The process may have been stopped before the read, so the time is taken after it. */
+static void redis_connection_count_backlog(struct redis_connection *c, size_t n)
 {
     struct socket *s = c->socket;
     s->backlog += n;
-    if (s->backlog_told || s->backlog < BACKLOG_MIN ||
-        clock_boot_ms() - s->drained_ms <= REDIS_CONNECTION_BACKLOG_MS)
-        return true;
-    s->backlog_told = true;
-    redis_connection_on_backlog(c);
-    return c->socket == s;
+    if (c->state != READY || c->options.queries_only || s->backlog < BACKLOG_MIN)
+        return;
+    uint64_t now_ms = clock_boot_ms();
+    if (now_ms - s->drained_ms > REDIS_CONNECTION_BACKLOG_MS)
+        c->backlog_ms = now_ms;
+}
+
+/* The server may hold back more than the backlog that was read. */
+static bool redis_connection_has_backlog(const struct redis_connection *c)
+{
+    return c->last_pong_ms < c->backlog_ms;
 }
 
 /*
@@ -880,6 +842,8 @@ static bool redis_connection_read_available(struct redis_connection *c)
     struct socket *s = c->socket;
     uint64_t began_ns = clock_now_ns();
     bool enough = false;
+    if (c->options.shared->loop_lag != NULL)
+        loop_lag_begin_at(c->options.shared->loop_lag, began_ns);
     s->reading = true;
     for (size_t total = 0; !enough;) {
         uint64_t read_ms = clock_boot_ms();
@@ -895,8 +859,7 @@ static bool redis_connection_read_available(struct redis_connection *c)
         }
         if (n > 0 && !redis_connection_deliver(c, (size_t)n, clock_now_ns()))
             return false;
-        if (!redis_connection_count_backlog(c, (size_t)n))
-            return false;
+        redis_connection_count_backlog(c, (size_t)n);
         bool is_empty = socket_is_empty_after(s, (size_t)n);
         if (is_empty)
             socket_set_drained(s, read_ms);
@@ -905,7 +868,9 @@ static bool redis_connection_read_available(struct redis_connection *c)
         enough = is_empty || n == 0 || total >= TURN_MAX || clock_now_ns() - began_ns > TURN_NS;
     }
     s->reading = false;
-    return true;
+    if (s->backlog == 0 && redis_connection_has_backlog(c) && c->replies_due == 0)
+        redis_connection_send_own(c, INFO);
+    return c->socket == s;
 }
 
 static void redis_connection_on_poll(uv_poll_t *poll, int status, int events)
@@ -919,8 +884,8 @@ static void redis_connection_on_poll(uv_poll_t *poll, int status, int events)
         return;
     if (status != 0)
         redis_connection_fail_as(c, uv_strerror(status), REDIS_FAILURE_PASSING);
-    else if (s->writing)
-        redis_connection_flush(c);
+    else if (sdslen(s->context->obuf) > 0)
+        redis_connection_flush_later(c);
 }
 
 /* --- attempts --- */
@@ -930,7 +895,7 @@ static void redis_connection_connect_next(struct redis_connection *c)
     assert(c->state == CONNECTING && c->socket == NULL && pending_oldest(c) == NULL);
     if (c->attempts.addresses > 0) {
         unsigned at = (c->options.first_address + (unsigned)c->tried++) % (unsigned)c->attempts.addresses;
-        memcpy(c->address, c->options.resolver->result.address[at], sizeof c->address);
+        memcpy(c->address, c->resolver.result.address[at], sizeof c->address);
         c->attempts.address = c->address;
     }
     redis_connection_start_timer(c, c->options.limit_ms);
@@ -948,7 +913,7 @@ static void redis_connection_on_resolved(void *arg, const char *error)
         redis_connection_lose(c, error);
         return;
     }
-    c->attempts.addresses = c->options.resolver->result.count;
+    c->attempts.addresses = c->resolver.result.count;
     STATE_ENTER(&c->state, CONNECTING, NEXT);
     redis_connection_connect_next(c);
 }
@@ -961,8 +926,7 @@ static void redis_connection_begin(struct redis_connection *c)
     if (is_path)
         redis_connection_connect_next(c);
     else
-        resolver_start(c->options.resolver, c->loop, c->options.endpoint->host, redis_connection_on_resolved,
-                       c);
+        resolver_start(&c->resolver, c->loop, c->options.endpoint->host, redis_connection_on_resolved, c);
 }
 
 static void redis_connection_on_timer(uv_timer_t *timer)
@@ -998,8 +962,6 @@ void redis_connection_accept(struct redis_connection *c)
     redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
     if (c->options.on_ready != NULL)
         c->options.on_ready(c->options.arg);
-    if (c->state == READY && c->socket->backlog_told)
-        redis_connection_on_backlog(c);
 }
 
 /* --- beginning and end --- */
@@ -1016,33 +978,31 @@ int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options 
     (void)uv_timer_init(loop, &c->timer); /* neither can fail */
     (void)uv_prepare_init(loop, &c->flusher);
     c->timer.data = c->flusher.data = c;
+    c->handles = 2;
     wait_group_add(c->options.open, 1);
     redis_connection_start_timer(c, 0);
     *out = c;
     return 0;
 }
 
-static void redis_connection_on_flusher_closed(uv_handle_t *flusher)
+static void redis_connection_on_handle_closed(uv_handle_t *handle)
 {
-    struct redis_connection *c = flusher->data;
+    struct redis_connection *c = handle->data;
+    if (--c->handles > 0)
+        return;
     assert(pending_oldest(c) == NULL);
     wait_group_done(c->options.open);
     buf_fini(&c->pending);
     free(c);
 }
 
-static void redis_connection_on_timer_closed(uv_handle_t *timer)
-{
-    struct redis_connection *c = timer->data;
-    uv_close((uv_handle_t *)&c->flusher, redis_connection_on_flusher_closed);
-}
-
 void redis_connection_close(struct redis_connection *c)
 {
     STATE_ENTER(&c->state, CLOSED, NEXT);
-    resolver_cancel(c->options.resolver);
+    resolver_cancel(&c->resolver);
     redis_connection_drop_socket(c);
-    uv_close((uv_handle_t *)&c->timer, redis_connection_on_timer_closed);
+    uv_close((uv_handle_t *)&c->timer, redis_connection_on_handle_closed);
+    uv_close((uv_handle_t *)&c->flusher, redis_connection_on_handle_closed);
 }
 
 bool redis_connection_is_ready(const struct redis_connection *c)
@@ -1069,7 +1029,7 @@ uint64_t redis_connection_drained_until_ms(struct redis_connection *c, uint64_t 
 {
     assert(c->state == READY);
     uint64_t drained_ms = socket_drained_ms(c->socket, at_ms - REDIS_CONNECTION_BACKLOG_MS);
-    return c->backlogs == 0 ? drained_ms + REDIS_CONNECTION_BACKLOG_MS : 0;
+    return redis_connection_has_backlog(c) ? 0 : drained_ms + REDIS_CONNECTION_BACKLOG_MS;
 }
 
 uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)

@@ -18,7 +18,6 @@
 #include "redis/endpoint.h"
 #include "redis/metrics.h"
 #include "redis/reply.h"
-#include "redis/resolver.h"
 #include "redis/server.h"
 
 #include <uv.h>
@@ -72,10 +71,9 @@ struct redis_shared {
 struct redis_connection_options {
     const struct redis_endpoint *endpoint; /* an address, not one that must be discovered */
     struct redis_shared *shared;
-    struct wait_group *open;   /* of the owner: the connection is one operation until its memory is freed */
-    struct resolver *resolver; /* nothing else uses it meanwhile */
-    unsigned first_address;    /* the one that is tried first, modulo their number */
-    uint64_t limit_ms;         /* the time limit of connection and handshake at one address */
+    struct wait_group *open; /* of the owner: the connection is one operation until its memory is freed */
+    unsigned first_address;  /* the one that is tried first, modulo their number */
+    uint64_t limit_ms;       /* the time limit of connection and handshake at one address */
     struct redis_metrics *metrics; /* of commands; NULL: they are not measured, and tracking is not wanted */
     bool queries_only;         /* no handshake behind INFO, which is sent for a certain role; no heartbeat */
     enum redis_role_kind role; /* that it must have; REDIS_ROLE_UNKNOWN: any that does not change */
@@ -89,7 +87,7 @@ struct redis_connection_options {
      */
     void (*on_handshake_done)(void *arg);
     void (*on_ready)(void *arg);
-    /* Commands cannot be sent any more. redis_connection_close may be called from here. Not NULL. */
+    /* Commands cannot be sent any more. It must call redis_connection_close. Not NULL. */
     void (*on_lost)(void *arg, const char *why);
     /* The name leads elsewhere now. Repeated with each look-up. NULL: it is not looked up again. */
     void (*on_moved)(void *arg);
@@ -125,7 +123,7 @@ enum {
 int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
                          struct redis_connection **out) __attribute__((warn_unused_result));
 
-/* The last call, also for a connection that was lost. Pending commands fail; no other function is called. */
+/* Pending commands fail; no other function is called. */
 void redis_connection_close(struct redis_connection *c);
 
 /* Makes the connection ready. Only after on_handshake_done, on the same connection. */

@@ -2,7 +2,6 @@
 #include "redis/endpoint.h"
 
 #include "base/text.h"
-#include "redis/resp.h"
 #include "redis/tls.h"
 
 #include <errno.h>
@@ -393,30 +392,6 @@ void redis_endpoint_log(const struct redis_endpoint *t, enum log_level level, co
         log_str(&line, "reason", span_of(redis_endpoint_redact(t, why)));
     log_end(&line);
     buf_fini(&where);
-}
-
-void redis_endpoint_hello(const struct redis_endpoint *t, const char *client_name, struct buf *out)
-{
-    bool authenticates = t->password != NULL;
-    command_begin(out, authenticates ? 7 : 4);
-    command_add(out, SPAN("HELLO"));
-    command_add(out, SPAN("3"));
-    if (authenticates) {
-        command_add(out, SPAN("AUTH"));
-        command_add(out, span_of(t->user));
-        command_add(out, span_of(t->password));
-    }
-    command_add(out, SPAN("SETNAME"));
-    command_add(out, span_of(client_name));
-}
-
-void redis_endpoint_select(const struct redis_endpoint *t, struct buf *out)
-{
-    if (t->db == 0)
-        return;
-    command_begin(out, 2);
-    command_add(out, SPAN("SELECT"));
-    command_add_int(out, t->db);
 }
 
 /* --- the slot of a cluster --- */

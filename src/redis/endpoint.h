@@ -139,12 +139,6 @@ const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *re
 void redis_endpoint_log(const struct redis_endpoint *t, enum log_level level, const char *message,
                         const char *kind, const char *client, const char *why);
 
-/* Appends the first command on a connection: HELLO 3 with authentication and client name. */
-void redis_endpoint_hello(const struct redis_endpoint *t, const char *client_name, struct buf *out);
-
-/* Appends the SELECT that follows HELLO, unless the database is the first one, which needs none. */
-void redis_endpoint_select(const struct redis_endpoint *t, struct buf *out);
-
 /*
  * --- settings of connections ---
  *

@@ -38,7 +38,6 @@ struct locator {
     bool unnamed;               /* the last answer had a node without a host name, which is logged */
     unsigned queries_of_master; /* times in a row that the master was about to be queried itself */
     uv_timer_t timer;
-    struct resolver resolver;
     struct redis_address address;        /* of a server that an answer has named */
     struct redis_endpoint server;        /* borrows `address`, or the settings */
     struct redis_connection *connection; /* NULL: none during a pause */
@@ -246,7 +245,6 @@ static void locator_connect(struct locator *l)
         .endpoint = &l->server,
         .shared = l->options.shared,
         .open = &l->open_parts,
-        .resolver = &l->resolver,
         .limit_ms = backoff_doubled_ms(rounds, LOCATOR_LIMIT_MS, LOCATOR_LIMIT_MAX_MS),
         .first_address = l->first_address++,
         .queries_only = true,
@@ -336,7 +334,6 @@ static void locator_on_timer_closed(uv_handle_t *timer)
 void locator_close(struct locator *l)
 {
     locator_drop_connection(l);
-    resolver_cancel(&l->resolver);
     uv_close((uv_handle_t *)&l->timer, locator_on_timer_closed);
     wait_group_close(&l->open_parts, free, l, wait_group_on_done, l->options.open);
 }

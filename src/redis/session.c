@@ -68,7 +68,6 @@ struct target {
     struct redis_address address;        /* named by the last ASK */
     struct redis_endpoint endpoint;      /* borrows `address` */
     struct redis_connection *connection; /* NULL: none, before the first command and after a loss */
-    struct resolver resolver;
     struct list held; /* commands, oldest first: until the connection is ready, or for TARGET_HOLD_MS */
     unsigned pending; /* these, and those that were sent to it */
     uv_timer_t timer; /* TARGET_HOLD_MS (without a connection: before the next one) or TARGET_IDLE_MS */
@@ -93,7 +92,6 @@ struct backend {
     uv_timer_t timer;
     struct locator *locator; /* NULL: the address is known, or not needed yet */
     struct selection selection;
-    struct resolver resolver;
     struct redis_endpoint endpoint;      /* of the connection; borrows from the settings or the selection */
     struct redis_connection *connection; /* NULL in PAUSING and QUERYING */
 
@@ -272,7 +270,6 @@ static int session_connect_to_target(struct backend *b)
         .endpoint = &b->target.endpoint,
         .shared = &s->shared,
         .open = &b->open_parts,
-        .resolver = &b->target.resolver,
         .limit_ms = TARGET_LIMIT_MS,
         .on_handshake_done = session_on_target_handshake_done,
         .on_lost = session_on_target_lost,
@@ -287,7 +284,6 @@ static void session_set_target(struct backend *b, const struct redis_address *ad
     if (redis_address_equal(&t->address, address))
         return;
     session_leave_target(b);
-    resolver_cancel(&t->resolver);
     t->address = *address;
     t->endpoint = redis_endpoint_at(&b->config->endpoint, t->address.host, t->address.port);
 }
@@ -629,7 +625,6 @@ static void session_connect(struct backend *b)
         .endpoint = &b->endpoint,
         .shared = &s->shared,
         .open = &b->open_parts,
-        .resolver = &b->resolver,
         .first_address = b->misses,
         .limit_ms = session_limit_ms(b),
         .metrics = s->options.metrics,
@@ -771,10 +766,8 @@ static void session_close_backend(struct backend *b)
     if (b->locator != NULL)
         locator_close(b->locator);
     selection_close(&b->selection);
-    resolver_cancel(&b->resolver);
     uv_close((uv_handle_t *)&b->timer, session_on_handle_closed);
     assert(b->target.pending == 0);
-    resolver_cancel(&b->target.resolver);
     uv_close((uv_handle_t *)&b->target.timer, session_on_handle_closed);
     wait_group_close(&b->open_parts, session_free_backend, b, wait_group_on_done, &b->session->open_backends);
 }

@@ -202,9 +202,8 @@ static void send_bytes(struct span bytes)
 static void do_handshake(void)
 {
     static const struct span parts[] = {
-        SPAN("%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.5\r\n"
-             "=32\r\ntxt:# Replication\r\nrole:master\r\n\r\n"),
-        SPAN("+OK\r\n"), SPAN("+PONG\r\n")};
+        SPAN("%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.5\r\n"),
+        SPAN("+OK\r\n=32\r\ntxt:# Replication\r\nrole:master\r\n\r\n"), SPAN("+PONG\r\n")};
     enum { PARTS = sizeof parts / sizeof parts[0] };
     int part = w.handshake;
     send_bytes(part >= 0 && part < PARTS ? parts[part] : SPAN("+OK\r\n"));

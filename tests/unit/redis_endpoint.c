@@ -469,32 +469,6 @@ TEST_CASE(description_has_no_secret)
     }
 }
 
-/* What is sent to such a server: each word is one of a command. */
-static void assert_sent(const char *url, const char *hello, const char *select)
-{
-    struct redis_endpoint t;
-    struct buf out = BUF_INIT;
-    make(&t, url, "");
-    redis_endpoint_hello(&t, "test", &out);
-    assert_buf(&out, hello);
-    buf_clear(&out);
-    redis_endpoint_select(&t, &out);
-    assert_buf(&out, select);
-    buf_fini(&out);
-    redis_endpoint_fini(&t);
-}
-
-#define HELLO(count, auth) "*" count "\r\n$5\r\nHELLO\r\n$1\r\n3\r\n" auth "$7\r\nSETNAME\r\n$4\r\ntest\r\n"
-
-TEST_CASE(handshake_authenticates_with_a_password_and_selects_another_database_than_the_first)
-{
-    assert_sent("redis://db/0", HELLO("4", ""), "");
-    assert_sent("redis://:s3cret@db/12", HELLO("7", "$4\r\nAUTH\r\n$7\r\ndefault\r\n$6\r\ns3cret\r\n"),
-                "*2\r\n$6\r\nSELECT\r\n$2\r\n12\r\n");
-    assert_sent("redis://alice:s3cret@db", HELLO("7", "$4\r\nAUTH\r\n$5\r\nalice\r\n$6\r\ns3cret\r\n"), "");
-    assert_sent("redis://alice:@db", HELLO("7", "$4\r\nAUTH\r\n$5\r\nalice\r\n$0\r\n\r\n"), "");
-}
-
 struct program {
     int64_t before;
     struct redis_options redis;
