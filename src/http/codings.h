@@ -1,9 +1,10 @@
 /*
  * Accept-Encoding (RFC 9110 section 12.5.3): which content codings a client accepts, and the best of them.
  *
- * A field that is not valid counts as absent. Without the field any coding would be acceptable, but many
- * clients that do not send it cannot decode any. The response is then plain. A client that also refuses
- * identity gets identity if there is nothing else, as section 12.5.3 permits.
+ * As in nginx a weight of 0 refuses a coding, and other weights do not matter. What is no weight refuses it,
+ * too. Without the field any coding would be acceptable, but many clients that do not send it cannot decode
+ * any. The response is then plain. A client that also refuses identity gets identity if there is nothing
+ * else, as section 12.5.3 permits.
  */
 #ifndef HTTP_CODINGS_H
 #define HTTP_CODINGS_H
@@ -11,9 +12,8 @@
 #include "base/coding.h"
 
 struct http_codings {
-    unsigned acceptable; /* a bit for each coding */
-    enum coding
-        preferred; /* the acceptable one with the greatest weight, and the last in the enum of these */
+    unsigned acceptable;   /* a bit for each coding */
+    enum coding preferred; /* the last of these in the enum */
 };
 
 /* `field`: the values of all fields of that name as one list; absent when there is none. */
