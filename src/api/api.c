@@ -46,7 +46,7 @@ static void api_log_call(const struct call *call, struct span request_id, uint64
         [CACHE_SOURCE_STALE] = "stale", [CACHE_SOURCE_MISS] = "miss", [CACHE_SOURCE_COALESCED] = "coalesced"};
     static const char *const routes[] = {ROUTE_NAMES};
     enum { KEY_DIGITS = 8 };
-    const struct http_request *request = http_exchange_request(call->exchange);
+    const struct http_request *request = call->exchange->request;
     const struct http_response *r = &call->api->response;
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->body == NULL;
     struct span name = api_key_name_span(&call->key_name);
@@ -98,7 +98,7 @@ static bool api_is_logged(struct call *call, int status, uint64_t *suppressed)
 {
     struct api *a = call->api;
     int share = atomic_load_explicit(a->options.access_log, memory_order_relaxed);
-    uint64_t now_ns = http_exchange_began_ns(call->exchange);
+    uint64_t now_ns = call->exchange->began_ns;
     return share != ACCESS_LOG_OFF && access_log_wants(share, status, &a->random) &&
            (!call->refused || access_log_spend(&a->refused, now_ns, suppressed));
 }
@@ -113,7 +113,7 @@ static void api_respond(struct call *call)
 {
     struct api *a = call->api;
     struct http_response *r = &a->response;
-    const struct http_request *request = http_exchange_request(call->exchange);
+    const struct http_request *request = call->exchange->request;
     uint64_t suppressed = 0;
     bool logged = api_is_logged(call, r->status, &suppressed);
     struct span id = api_request_id_of(a, request, logged || r->status >= 400);
@@ -123,7 +123,7 @@ static void api_respond(struct call *call)
         rate_limit_add_fields(a->options.rate_limit, &call->rate, r);
     if (api_has_cors(a))
         cors_add_fields(a->cors_origins, request, r);
-    uint64_t duration_ns = clock_now_ns() - http_exchange_began_ns(call->exchange);
+    uint64_t duration_ns = clock_now_ns() - call->exchange->began_ns;
     request_metrics_count(a->options.metrics, call->route, r->status, duration_ns);
     metric_sub(&a->options.metrics->requests_in_flight, 1);
     if (a->options.key_metrics != NULL && call->key_name.len >= 0)
@@ -155,7 +155,7 @@ static void api_respond_options(struct call *call)
     struct http_response *r = http_response_begin(&a->response, 204, NULL);
     http_response_add(r, SPAN("Allow"), SPAN("GET, HEAD, OPTIONS"));
     if (api_has_cors(a))
-        cors_add_preflight_fields(a->cors_origins, http_exchange_request(call->exchange), r);
+        cors_add_preflight_fields(a->cors_origins, call->exchange->request, r);
     api_respond(call);
 }
 
@@ -164,7 +164,7 @@ static void api_respond_options(struct call *call)
 static inline void api_respond_content(struct call *call)
 {
     struct http_response *r = &call->api->response;
-    const struct http_request *request = http_exchange_request(call->exchange);
+    const struct http_request *request = call->exchange->request;
     enum coding coding = (enum coding)r->body->coding;
     if (call->api->options.settings.compression != 0)
         r->vary = HTTP_VARY_ACCEPT_ENCODING;
@@ -228,7 +228,7 @@ static bool api_is_within_rate(struct call *call, bool valid)
 {
     struct api *a = call->api;
     const struct digest *key = &call->params.cache.key;
-    call->rate = rate_limit_count(a->options.rate_limit, key, valid, http_exchange_began_ns(call->exchange));
+    call->rate = rate_limit_count(a->options.rate_limit, key, valid, call->exchange->began_ns);
     if (call->rate.outcome == RATE_UNCOUNTED)
         metric_add(&a->options.metrics->key_rate_uncounted_total, 1);
     if (call->rate.outcome != RATE_REFUSED)
@@ -321,7 +321,7 @@ static bool api_needs_key(const struct api *a, enum route route)
 static void api_check_key(struct call *call)
 {
     struct api *a = call->api;
-    int err = params_parse(&a->parser, &call->params, http_exchange_request(call->exchange), call->route);
+    int err = params_parse(&a->parser, &call->params, call->exchange->request, call->route);
     if (err == -ENOENT)
         metric_add(&a->options.metrics->auth_total[AUTH_MISSING], 1);
     if (err == 0)
@@ -334,7 +334,7 @@ static void api_check_key(struct call *call)
 static void api_handle_call(struct call *call)
 {
     struct api *a = call->api;
-    const struct http_request *request = http_exchange_request(call->exchange);
+    const struct http_request *request = call->exchange->request;
     bool is_options = request->method == METHOD_OPTIONS;
     bool of_server = is_options && span_equal(request->path, SPAN("*"));
     call->route = params_match(&call->params, a->base_path, request->path);
@@ -358,7 +358,7 @@ static void api_handle_call(struct call *call)
 static void api_handle(void *arg, struct http_exchange *x, int status)
 {
     struct api *a = arg;
-    struct call *call = http_exchange_state(x);
+    struct call *call = x->state;
     call->api = a;
     call->exchange = x;
     call->route = ROUTE_NONE;
@@ -377,7 +377,7 @@ static void api_handle(void *arg, struct http_exchange *x, int status)
 static void api_cancel(void *arg, struct http_exchange *x)
 {
     struct api *a = arg;
-    struct call *call = http_exchange_state(x);
+    struct call *call = x->state;
     metric_sub(&a->options.metrics->requests_in_flight, 1);
     cache_cancel(&call->request);
 }

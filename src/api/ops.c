@@ -13,7 +13,7 @@ static const char PROMETHEUS[] = "text/plain; version=0.0.4; charset=utf-8";
  */
 static void ops_respond(struct ops *o, struct http_exchange *x, int status, const char *type)
 {
-    bool is_options = status == 200 && http_exchange_request(x)->method == METHOD_OPTIONS;
+    bool is_options = status == 200 && x->request->method == METHOD_OPTIONS;
     struct http_response r = {.status = is_options ? 204 : status, .content_type = type};
     if (!is_options) {
         r.body = buf_error(&o->body) == 0 ? blob_new(buf_span(&o->body)) : NULL;
@@ -31,7 +31,7 @@ static void ops_respond(struct ops *o, struct http_exchange *x, int status, cons
 /* `?verbose` lists the checks; without it the response is one word. */
 static void ops_respond_check(struct ops *o, struct http_exchange *x, enum ops_check kind)
 {
-    struct span query = http_exchange_request(x)->query;
+    struct span query = x->request->query;
     bool verbose = uri_query_find(query, SPAN("verbose")).data != NULL;
     bool good = o->check(o->arg, kind, verbose ? &o->body : NULL);
     buf_append_str(&o->body, good ? "ok\n" : "not ok\n");
@@ -47,7 +47,7 @@ static void ops_respond_text(struct ops *o, struct http_exchange *x, int status,
 static void ops_handle(void *arg, struct http_exchange *x, int status)
 {
     struct ops *o = arg;
-    const struct http_request *request = http_exchange_request(x);
+    const struct http_request *request = x->request;
     buf_clear(&o->body);
     if (status != 0) {
         ops_respond_text(o, x, status, "request refused\n");

@@ -66,12 +66,6 @@ enum { TICK_MS = 100 };
 
 enum connection_state { PROXY, NEW, IDLE, READING, HANDLING, WAITING, ENDING, LINGERING, CLOSING };
 
-struct http_exchange {
-    struct http_parser parser;
-    uint64_t began_ns; /* since then the handler has the request */
-    bool followed;     /* input of a further request was read with this one */
-};
-
 struct http_connection {
     uv_tcp_t tcp;
     int fd;
@@ -93,7 +87,9 @@ struct http_connection {
     bool read_full;   /* the last read filled the buffer: other connections are read before the next */
     bool over_limit;
     bool from_proxy; /* a trusted one */
-    struct http_exchange exchange;
+    bool followed;   /* input of a further request was read with this one */
+    struct http_parser parser;
+    struct http_exchange exchange; /* in HANDLING and WAITING */
     max_align_t handler_state[];
 };
 
@@ -131,28 +127,13 @@ static struct http_connection *http_connection_of_exchange(struct http_exchange 
     return LIST_ENTRY(x, struct http_connection, exchange);
 }
 
-const struct http_request *http_exchange_request(struct http_exchange *x)
-{
-    return &x->parser.request;
-}
-
 struct ip http_exchange_client(struct http_exchange *x)
 {
     const struct http_connection *c = http_connection_of_exchange(x);
     if (c->conns->options.trusted_proxies == NULL)
         return c->client;
-    return http_forwarded_client(c->exchange.parser.request.field[HTTP_FIELD_FORWARDED_FOR], &c->client,
+    return http_forwarded_client(x->request->field[HTTP_FIELD_FORWARDED_FOR], &c->client,
                                  c->conns->options.trusted_proxies);
-}
-
-void *http_exchange_state(struct http_exchange *x)
-{
-    return http_connection_of_exchange(x)->handler_state;
-}
-
-uint64_t http_exchange_began_ns(struct http_exchange *x)
-{
-    return x->began_ns;
 }
 
 /* --- deadlines --- */
@@ -232,7 +213,7 @@ static void http_connection_on_closed(uv_handle_t *handle)
     conns->rejections -= c->over_limit;
     metric_sub(&conns->options.metrics->connections_open, 1);
     http_connection_drop(&c->pending_input);
-    http_parser_fini(&c->exchange.parser);
+    http_parser_fini(&c->parser);
     free(c);
     wait_group_done(&conns->clients);
     wait_group_done(&conns->handles); /* which may free the server */
@@ -276,7 +257,7 @@ static void http_connection_set_polled(struct http_connection *c, bool on)
 bool http_exchange_has_room(struct http_exchange *x, const struct http_response *r)
 {
     const struct http_connection *c = http_connection_of_exchange(x);
-    return c->exchange.parser.request.method == METHOD_HEAD ||
+    return x->request->method == METHOD_HEAD ||
            http_output_has_room(&c->conns->output, r->body, c->conns->options.limits.unsent_max);
 }
 
@@ -389,10 +370,10 @@ static void http_connection_handle(struct http_connection *c, int status, bool f
     const struct http_handler *handler = &c->conns->options.handler;
     struct http_exchange *x = &c->exchange;
     if (status != 0) {
-        http_parser_end_rejected(&x->parser);
+        http_parser_end_rejected(&c->parser);
         metric_add(&c->conns->options.metrics->requests_rejected_total, 1);
     }
-    x->followed = followed;
+    c->followed = followed;
     x->began_ns = clock_now_ns();
     loop_lag_begin_at(c->conns->options.loop_lag, x->began_ns);
     http_connection_enter(c, HANDLING);
@@ -404,7 +385,7 @@ static void http_connection_handle(struct http_connection *c, int status, bool f
 
 static void http_connection_send_100_continue(struct http_connection *c)
 {
-    if (!http_parser_wants_continue(&c->exchange.parser))
+    if (!http_parser_wants_continue(&c->parser))
         return;
     buf_append_str(&c->conns->output.heads, "HTTP/1.1 100 Continue\r\n\r\n");
     http_output_add(&c->conns->output, NULL);
@@ -414,11 +395,11 @@ static void http_connection_send_100_continue(struct http_connection *c)
 static struct span http_connection_advance(struct http_connection *c, struct span input)
 {
     size_t used = 0;
-    bool ended = http_parser_feed(&c->exchange.parser, input, &used);
-    if (c->state != READING && c->exchange.parser.phase != HTTP_PARSE_NOTHING)
+    bool ended = http_parser_feed(&c->parser, input, &used);
+    if (c->state != READING && c->parser.phase != HTTP_PARSE_NOTHING)
         http_connection_enter(c, READING);
     if (ended)
-        http_connection_handle(c, c->exchange.parser.status, used < input.len);
+        http_connection_handle(c, c->parser.status, used < input.len);
     else
         http_connection_send_100_continue(c);
     return span_skip(input, used);
@@ -466,7 +447,7 @@ static bool http_connection_has_retired(const struct http_connection *c)
     uint64_t now_ms = c->conns->tick_ms;
     if (now_ms < c->retire_ms)
         return false;
-    bool followed = c->exchange.followed || c->pending_input.len > 0;
+    bool followed = c->followed || c->pending_input.len > 0;
     return !followed || now_ms - c->retire_ms >= c->conns->options.limits.max_connection_age_ms;
 }
 
@@ -474,7 +455,7 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
 {
     struct http_connection *c = http_connection_of_exchange(x);
     struct http_connections *conns = c->conns;
-    const struct http_request *request = &c->exchange.parser.request;
+    const struct http_request *request = x->request;
     bool later = c->state == WAITING;
     assert(!later || conns->output.count == 0); /* it contains nothing of another connection */
     bool close = !request->keep_alive || conns->announcing_close;
@@ -486,7 +467,7 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
                              request->minor_version, close);
     bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->status == 204;
     http_output_add(&conns->output, bodiless ? NULL : r->body);
-    http_parser_end(&x->parser);
+    http_parser_end(&c->parser);
     if (c->writing == 0) /* otherwise it is the write deadline of earlier responses */
         http_connection_clear_deadline(c);
     http_connection_enter(c, close ? ENDING : IDLE);
@@ -684,7 +665,8 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
     c->retire_ms = max_age_ms == 0 ? UINT64_MAX
                                    : uv_now(conns->loop) + http_connection_age_ms(max_age_ms, &conns->random);
     c->deadline = HTTP_NO_DEADLINE;
-    c->exchange.parser.config = &conns->parser_config;
+    c->parser.config = &conns->parser_config;
+    c->exchange = (struct http_exchange){.request = &c->parser.request, .state = c->handler_state};
     list_init(&c->deadline_link);
     list_init(&c->run_link);
     list_append(&conns->open, &c->link);

@@ -58,7 +58,12 @@ struct http_request {
     struct span field[HTTP_FIELD_COUNT];
 };
 
-struct http_exchange;
+/* Borrowed from the connection until the request is answered. */
+struct http_exchange {
+    const struct http_request *request;
+    void *state;       /* the bytes for the handler, aligned for any type */
+    uint64_t began_ns; /* when the request had been read; the monotonic clock */
+};
 
 struct http_handler {
     void *arg;
@@ -75,14 +80,6 @@ struct http_handler {
      * where `handle` always answers at once. */
     void (*cancel)(void *arg, struct http_exchange *x);
 };
-
-const struct http_request *http_exchange_request(struct http_exchange *x);
-
-/* The bytes for the handler, aligned for any type. */
-void *http_exchange_state(struct http_exchange *x);
-
-/* When the request had been read, in nanoseconds of the monotonic clock. */
-uint64_t http_exchange_began_ns(struct http_exchange *x);
 
 /* The client's address: the peer of the connection, or the client that trusted proxies report. */
 struct ip http_exchange_client(struct http_exchange *x);

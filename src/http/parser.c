@@ -386,21 +386,15 @@ static bool http_parser_wants_keep_alive(const llhttp_t *l)
            l->method != HTTP_CONNECT;
 }
 
-/* The target in a request line that llhttp has accepted, and what follows it there. */
-static struct span http_parser_find_target(const struct http_parser *p, struct span *version)
+/* Sets the target of a request line that llhttp has accepted. It takes RTSP/1.0 for HTTP/1.0. Returns the
+ * status of a rejection, or 0. */
+static int http_parser_read_line(struct http_parser *p)
 {
-    *version = buf_span(&p->head);
-    (void)span_cut(version, ' ');
-    *version = span_trim(*version);
-    return span_cut(version, ' ');
-}
-
-/* True for RTSP/1.0: llhttp accepts it in place of HTTP/1.0, and does not tell which it was. */
-static bool http_parser_is_rtsp(const struct http_parser *p)
-{
-    struct span version;
-    (void)http_parser_find_target(p, &version);
-    return span_starts_with(span_trim(version), SPAN("R"));
+    struct span version = buf_span(&p->head);
+    (void)span_cut(&version, ' ');
+    version = span_trim(version);
+    struct span target = span_cut(&version, ' ');
+    return span_starts_with(span_trim(version), SPAN("R")) ? 400 : http_parser_set_target(p, target);
 }
 
 /* Reads the head, which is there as a whole. Returns the status of a rejection, or 0. */
@@ -415,9 +409,8 @@ static int http_parser_end_head(struct http_parser *p)
         return 505;
     if (status == 0)
         status = http_parser_validate_head(p);
-    struct span version;
     if (status == 0 && p->line_len == 0)
-        status = http_parser_set_target(p, http_parser_find_target(p, &version));
+        status = http_parser_read_line(p);
     if (status != 0)
         return status;
     if ((l->flags & F_CHUNKED) == 0 && l->content_length == 0) {
@@ -546,7 +539,6 @@ static bool http_parser_framing_too_large(const struct http_parser *p)
 /* Feeds llhttp once. *used grows by what it has taken. Returns the status of a rejection, or 0. */
 static int http_parser_execute(struct http_parser *p, struct span rest, size_t *used)
 {
-    enum http_parse_phase before = p->phase;
     bool in_head = !http_parser_has_head(p);
     struct span part = rest;
     if (in_head) {
@@ -562,10 +554,6 @@ static int http_parser_execute(struct http_parser *p, struct span rest, size_t *
         p->request.method = http_parser_method_of(&p->llhttp);
         if (http_parser_append(&p->head, (struct span){rest.data, taken}) != 0)
             return 500;
-        if (before == HTTP_PARSE_LINE && p->phase > before && http_parser_is_rtsp(p)) {
-            http_parser_erase(&p->head); /* it is rejected by its first line */
-            return 400;
-        }
     } else {
         p->tail_len += taken;
     }

@@ -131,7 +131,7 @@ static void on_handle(void *arg, struct http_exchange *x, int status)
         reject(c, x, status);
         return;
     }
-    size_t len = describe(http_exchange_request(x), text);
+    size_t len = describe(x->request, text);
     TRACE("handle", "%u: %.*s", client_number(c), (int)len, text);
     trace_sum(hash_int64((int64_t)len, client_number(c)));
     scenario.requests++;
@@ -145,7 +145,7 @@ static void on_handle(void *arg, struct http_exchange *x, int status)
     const struct model_item *i = &c->model.item[c->handled++];
     if (i->text_len != len || memcmp(i->text, text, len) != 0)
         trace_fail("a request is not what was sent: %u %s, expected %s", client_number(c), text, i->text);
-    if (http_exchange_request(x)->keep_alive != i->keep_alive)
+    if (x->request->keep_alive != i->keep_alive)
         trace_fail("a request persists or not, wrongly: %u %s", client_number(c), text);
     struct plan p = application_plan(i->text, i->text_len);
     if (p.delay_ms == 0) {
