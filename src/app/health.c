@@ -22,14 +22,14 @@ struct redis_view {
     uint64_t away_ms; /* since the first connection was lost */
 };
 
-static struct redis_view health_view_redis(const struct health *h)
+static struct redis_view health_view_redis(const struct worker_shared *s)
 {
     uint64_t now = clock_boot_ms();
     bool seen = true;
     struct redis_view v = {.lost = 0};
-    for (int i = 0; i < h->shared->worker_count; i++) {
-        uint64_t lost_ms = worker_status(h->shared->workers[i])->redis_lost_ms;
-        const struct cache_metrics *m = &worker_metrics(h->shared->workers[i])->cache;
+    for (int i = 0; i < s->worker_count; i++) {
+        uint64_t lost_ms = worker_status(s->workers[i])->redis_lost_ms;
+        const struct cache_metrics *m = &worker_metrics(s->workers[i])->cache;
         v.missing = v.missing || metric_get(&m->catalogue_missing) > 0;
         v.by_ttl = v.by_ttl || metric_get(&m->cache_by_ttl) > 0;
         if (lost_ms == WORKER_REDIS_READY)
@@ -42,13 +42,13 @@ static struct redis_view health_view_redis(const struct health *h)
     if (seen && v.lost == 0)
         v.state = REDIS_READY;
     else if (seen)
-        v.state = v.away_ms < (uint64_t)h->shared->config->values.stale_limit ? REDIS_STALE : REDIS_AWAY;
+        v.state = v.away_ms < (uint64_t)s->config->values.stale_limit ? REDIS_STALE : REDIS_AWAY;
     return v;
 }
 
-bool health_has_seen_redis(const struct health *h)
+bool health_has_seen_redis(const struct worker_shared *s)
 {
-    return health_view_redis(h).state != REDIS_UNSEEN;
+    return health_view_redis(s).state != REDIS_UNSEEN;
 }
 
 /* --- the checks --- */
@@ -66,42 +66,42 @@ static bool health_check_one(struct buf *why, bool passes, const char *name, con
     return health_report(why, passes, name, passes ? "ok" : otherwise);
 }
 
-static bool health_check_workers(const struct health *h, struct buf *why)
+static bool health_check_workers(const struct worker_shared *s, struct buf *why)
 {
     uint64_t now = clock_now_ms();
     bool live = true;
-    for (int i = 0; i < h->shared->worker_count; i++) {
-        uint64_t ticked = worker_status(h->shared->workers[i])->ticked_ms;
+    for (int i = 0; i < s->worker_count; i++) {
+        uint64_t ticked = worker_status(s->workers[i])->ticked_ms;
         live = live && (ticked >= now || now - ticked < LIVE_LIMIT_MS);
     }
     return health_check_one(why, live, "workers", "a worker's loop is stuck");
 }
 
-static bool health_check_redis(const struct health *h, const struct redis_view *v, struct buf *why)
+static bool health_check_redis(const struct worker_shared *s, const struct redis_view *v, struct buf *why)
 {
     enum { FINDING_MAX = 128 };
-    const char *cached = h->shared->config->values.cache_size > 0 ? ", serving from the cache" : "";
+    const char *cached = s->config->values.cache_size > 0 ? ", serving from the cache" : "";
     char finding[FINDING_MAX];
     char workers[FINDING_MAX / 2] = "";
     if (v->state == REDIS_READY || v->state == REDIS_UNSEEN)
         return health_check_one(why, v->state == REDIS_READY, "redis", "not connected yet");
-    if (v->lost < h->shared->worker_count)
-        (void)snprintf(workers, sizeof workers, " by %d of %d workers", v->lost, h->shared->worker_count);
+    if (v->lost < s->worker_count)
+        (void)snprintf(workers, sizeof workers, " by %d of %d workers", v->lost, s->worker_count);
     (void)snprintf(finding, sizeof finding, "lost %llu s ago%s%s", (unsigned long long)v->away_ms / 1000,
                    workers, v->state == REDIS_STALE ? cached : ", longer than the stale limit");
     return health_report(why, v->state == REDIS_STALE, "redis", finding);
 }
 
 /* Requests are served until the listeners close. */
-bool health_check(const struct health *h, enum ops_check kind, struct buf *why)
+bool health_check(const struct worker_shared *s, enum health_kind kind, struct buf *why)
 {
-    if (kind == OPS_LIVE || kind == OPS_STARTED)
-        return health_check_workers(h, why);
-    const struct redis_view v = health_view_redis(h);
+    if (kind == HEALTH_LIVE)
+        return health_check_workers(s, why);
+    const struct redis_view v = health_view_redis(s);
     bool good =
-        kind == OPS_SERVING || health_check_one(why, h->phase <= PHASE_SERVING, "shutdown", "draining");
-    good = health_check_one(why, h->phase <= PHASE_ANNOUNCING, "listeners", "closed") && good;
-    bool has_data = health_check_redis(h, &v, why);
+        kind == HEALTH_SERVING || health_check_one(why, s->phase <= PHASE_SERVING, "shutdown", "draining");
+    good = health_check_one(why, s->phase <= PHASE_ANNOUNCING, "listeners", "closed") && good;
+    bool has_data = health_check_redis(s, &v, why);
     if (v.missing)
         (void)health_report(why, has_data, "catalogue", "missing");
     else
@@ -110,17 +110,17 @@ bool health_check(const struct health *h, enum ops_check kind, struct buf *why)
     return good && has_data;
 }
 
-const char *health_describe(const struct health *h)
+const char *health_describe(const struct worker_shared *s, bool reload_failed)
 {
     static const char no_catalogue[] = "Not ready: Redis holds no catalogue";
-    const struct redis_view v = health_view_redis(h);
-    if (h->phase > PHASE_ANNOUNCING)
+    const struct redis_view v = health_view_redis(s);
+    if (s->phase > PHASE_ANNOUNCING)
         return "Draining: finishing requests";
-    if (h->phase > PHASE_SERVING)
+    if (s->phase > PHASE_SERVING)
         return "Draining: still serving";
     switch (v.state) {
     case REDIS_READY:
-        return h->reload_failed ? "Ready: the settings were not reloaded, the old ones are in use" : "Ready";
+        return reload_failed ? "Ready: the settings were not reloaded, the old ones are in use" : "Ready";
     case REDIS_STALE:
         return v.missing ? "Ready: Redis holds no catalogue, serving from the cache"
                          : "Ready: Redis is lost, serving from the cache";

@@ -2,23 +2,21 @@
 #ifndef APP_HEALTH_H
 #define APP_HEALTH_H
 
-#include "api/ops.h"
 #include "app/worker.h"
 
-/* What the checks look at; the pointer is borrowed. */
-struct health {
-    const struct worker_shared *shared;
-    enum phase phase;
-    bool reload_failed; /* the last reload of settings */
-};
+/* HEALTH_SERVING: ready, without the check `shutdown`. */
+enum health_kind { HEALTH_LIVE, HEALTH_READY, HEALTH_SERVING };
 
-/* True when all checks of this kind pass. If `why` is given, appends one line per check; see ops.h. */
-bool health_check(const struct health *h, enum ops_check kind, struct buf *why);
+/* True when all checks of this kind pass. If `why` is given, appends one line per check: "[+]name " if it
+ * passes,
+ * "[-]name " if not, and the finding, such as "ok". */
+bool health_check(const struct worker_shared *s, enum health_kind kind, struct buf *why);
 
-/* One line for the operator, static: STATUS= of sd_notify(3). */
-const char *health_describe(const struct health *h);
+/* One line for the operator, static: STATUS= of sd_notify(3). `reload_failed`: the last reload of settings.
+ */
+const char *health_describe(const struct worker_shared *s, bool reload_failed);
 
 /* True when each worker has had a connection to Redis. */
-bool health_has_seen_redis(const struct health *h);
+bool health_has_seen_redis(const struct worker_shared *s);
 
 #endif

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "http/server.h"
 #include "version.h"
 
@@ -50,38 +51,19 @@ struct server {
     uv_loop_t loop;
     uv_timer_t timer, status;
     uv_signal_t sigterm, sigint, sighup;
-    enum phase phase;
     int64_t started_s; /* wall clock */
     int max_connections;
     struct http_balancer *admin_balancer;
     struct service_manager manager;
     struct addr listener[SERVICE_SOCKETS]; /* where they listen */
     struct reload *reload;
-    struct ops ops;
     struct http_server *admin;
-    struct http_metrics admin_metrics; /* the admin listener's; not exposed */
+    struct buf admin_body;             /* of its current response */
+    struct http_metrics admin_metrics; /* not exposed */
     struct loop_lag loop_lag;          /* the main loop's; not exposed */
 };
 
-/* --- admin listener --- */
-
-/*
- * The admin listener has a separate small connection limit, so that it answers whatever the load on the
- * public listener. At the limit a new connection replaces an older one in any state.
- */
-enum { ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
-
-static struct health server_health(const struct server *s)
-{
-    return (struct health){
-        .shared = &s->shared, .phase = s->phase, .reload_failed = reload_has_failed(s->reload)};
-}
-
-static bool server_check(void *arg, enum ops_check kind, struct buf *why)
-{
-    const struct health health = server_health(arg);
-    return health_check(&health, kind, why);
-}
+/* --- metrics --- */
 
 static void server_write_workers(const struct server *s, struct buf *out)
 {
@@ -98,9 +80,8 @@ static void server_write_workers(const struct server *s, struct buf *out)
                    http_balancer_count(s->shared.balancer, i));
 }
 
-static void server_write_metrics(void *arg, struct buf *out)
+static void server_write_metrics(const struct server *s, struct buf *out)
 {
-    struct server *s = arg;
     struct worker_metrics sum = {0};
     for (int i = 0; i < s->shared.worker_count; i++)
         worker_metrics_accumulate(&sum, worker_metrics(s->shared.workers[i]));
@@ -110,7 +91,7 @@ static void server_write_metrics(void *arg, struct buf *out)
     server_write_workers(s, out);
     reload_write_metrics(s->reload, out);
     metrics_write_one(out, "channeld_ready", "gauge", "1 while /readyz answers 200.",
-                      server_check(s, OPS_READY, NULL) ? 1 : 0);
+                      health_check(&s->shared, HEALTH_READY, NULL) ? 1 : 0);
     metrics_write_one(out, "channeld_log_lines_dropped_total", "counter",
                       "Log lines lost: not read in time, or not writable.", log_dropped());
     metrics_write_head(out, "channeld_build_info", "gauge", "Always 1; the version is in the label.");
@@ -118,10 +99,85 @@ static void server_write_metrics(void *arg, struct buf *out)
     process_metrics_write(out, s->started_s);
 }
 
+/* --- the admin listener: /livez, /readyz, /startupz, /metrics and /version --- */
+
+/*
+ * OPTIONS gets 204 where GET would get 200, and otherwise the same status: HAProxy checks the health of a
+ * server by this method unless it is told another one.
+ */
+static void server_respond(struct server *s, struct http_exchange *x, int status, const char *type)
+{
+    bool is_options = status == 200 && x->request->method == METHOD_OPTIONS;
+    struct http_response r = {.status = is_options ? 204 : status, .content_type = type};
+    if (!is_options) {
+        r.body = buf_error(&s->admin_body) == 0 ? blob_new(buf_span(&s->admin_body)) : NULL;
+        if (r.body == NULL)
+            r.status = 500;
+    }
+    http_response_add(&r, SPAN("Cache-Control"), SPAN("no-store"));
+    if (is_options || status == 405)
+        http_response_add(&r, SPAN("Allow"), SPAN("GET, HEAD, OPTIONS"));
+    http_exchange_respond(x, &r);
+    blob_unref(r.body);
+    buf_fini(&r.fields);
+}
+
+static void server_respond_text(struct server *s, struct http_exchange *x, int status, const char *text)
+{
+    buf_append_str(&s->admin_body, text);
+    server_respond(s, x, status, "text/plain; charset=utf-8");
+}
+
+/* `?verbose` lists the checks; without it the response is one word. */
+static void server_respond_health(struct server *s, struct http_exchange *x, enum health_kind kind)
+{
+    bool verbose = uri_query_find(x->request->query, SPAN("verbose")).data != NULL;
+    bool good = health_check(&s->shared, kind, verbose ? &s->admin_body : NULL);
+    server_respond_text(s, x, good ? 200 : 503, good ? "ok\n" : "not ok\n");
+}
+
+static void server_handle(void *arg, struct http_exchange *x, int status)
+{
+    struct server *s = arg;
+    const struct http_request *request = x->request;
+    struct span path = request->path;
+    bool is_options = request->method == METHOD_OPTIONS;
+    buf_clear(&s->admin_body);
+    if (status != 0) {
+        server_respond_text(s, x, status, "request refused\n");
+    } else if (request->method == METHOD_OTHER) {
+        server_respond_text(s, x, 405, "method not allowed\n");
+    } else if (is_options && (span_equal(path, SPAN("*")) || span_equal(path, SPAN("/")))) {
+        /* about the server: RFC 9110 section 9.3.7, or as HAProxy sends it */
+        server_respond(s, x, 200, NULL);
+    } else if (span_equal(path, SPAN("/livez")) || span_equal(path, SPAN("/startupz"))) {
+        server_respond_health(s, x, HEALTH_LIVE);
+    } else if (span_equal(path, SPAN("/readyz"))) {
+        /* `?exclude=shutdown` is for Kubernetes, which removes a terminating pod from its Services without
+         * this check. */
+        struct span excluded = uri_query_find(request->query, SPAN("exclude"));
+        server_respond_health(s, x, span_equal(excluded, SPAN("shutdown")) ? HEALTH_SERVING : HEALTH_READY);
+    } else if (span_equal(path, SPAN("/version"))) {
+        buf_append_str(&s->admin_body, "{\"name\":\"channeld\",\"version\":\"" CHANNELD_VERSION "\"}\n");
+        server_respond(s, x, 200, NULL);
+    } else if (span_equal(path, SPAN("/metrics"))) {
+        server_write_metrics(s, &s->admin_body);
+        server_respond(s, x, 200, "text/plain; version=0.0.4; charset=utf-8");
+    } else {
+        server_respond_text(s, x, 404, "not found\n");
+    }
+}
+
+/*
+ * The admin listener has a separate small connection limit, so that it answers whatever the load on the
+ * public listener. At the limit a new connection replaces an older one in any state.
+ */
+enum { ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
+
 static int server_admin_open(struct server *s)
 {
     const struct http_server_options options = {
-        .handler = ops_handler(&s->ops),
+        .handler = {.arg = s, .handle = server_handle},
         .metrics = &s->admin_metrics,
         .loop_lag = &s->loop_lag,
         .limits.head_max = ADMIN_HEAD_MAX,
@@ -149,8 +205,8 @@ enum { STATUS_MS = 1000, START_MAX_MS = 10 * 1000 };
 
 static void server_update_status(struct server *s)
 {
-    const struct health health = server_health(s);
-    service_manager_set_status(&s->manager, s->phase == PHASE_SERVING, health_describe(&health));
+    service_manager_set_status(&s->manager, s->shared.phase == PHASE_SERVING,
+                               health_describe(&s->shared, reload_has_failed(s->reload)));
 }
 
 /* The watchdog kills the process under the same condition under which an orchestrator kills it by /livez. */
@@ -158,7 +214,7 @@ static void server_on_status(uv_timer_t *status)
 {
     struct server *s = status->data;
     server_update_status(s);
-    if (s->manager.watchdog_ms > 0 && server_check(s, OPS_LIVE, NULL))
+    if (s->manager.watchdog_ms > 0 && health_check(&s->shared, HEALTH_LIVE, NULL))
         (void)service_manager_notify(&s->manager, "WATCHDOG=1");
 }
 
@@ -187,22 +243,21 @@ static bool server_all_finished(const struct server *s)
 static void server_on_changed(uv_async_t *changed)
 {
     struct server *s = changed->data;
-    if (s->phase == PHASE_EXITING)
+    if (s->shared.phase == PHASE_EXITING)
         return;
-    const struct health health = server_health(s);
     reload_worker_changed(s->reload);
-    if (s->phase == PHASE_STARTING && health_has_seen_redis(&health))
+    if (s->shared.phase == PHASE_STARTING && health_has_seen_redis(&s->shared))
         server_enter(s, PHASE_SERVING);
-    else if (s->phase == PHASE_FINISHING && server_all_finished(s))
+    else if (s->shared.phase == PHASE_FINISHING && server_all_finished(s))
         server_enter(s, PHASE_EXITING);
 }
 
 static void server_on_timer(uv_timer_t *timer)
 {
     struct server *s = timer->data;
-    if (s->phase == PHASE_FINISHING)
+    if (s->shared.phase == PHASE_FINISHING)
         log_text(LOG_WARN, "drain timeout: closing connections with requests in flight", NULL, NULL);
-    server_enter(s, s->phase + 1);
+    server_enter(s, s->shared.phase + 1);
 }
 
 /* The manager waits for the times of the drain and one for the end of the process, or until its own timeout
@@ -212,11 +267,11 @@ static void server_on_signal(uv_signal_t *handle, int number)
     enum { END_MS = 10 * 1000 };
     struct server *s = handle->data;
     const struct config_values *v = &s->shared.config->values;
-    if (s->phase > PHASE_SERVING)
+    if (s->shared.phase > PHASE_SERVING)
         _exit(128 + number); /* the second signal */
     (void)service_manager_notify(&s->manager, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%lld",
                                  1000LL * (v->drain_delay + v->drain_timeout + END_MS));
-    bool accepts = s->phase == PHASE_SERVING || s->manager.sockets[SERVICE_SOCKET_API] < 0;
+    bool accepts = s->shared.phase == PHASE_SERVING || s->manager.sockets[SERVICE_SOCKET_API] < 0;
     server_enter(s, accepts ? PHASE_ANNOUNCING : PHASE_EXITING);
 }
 
@@ -224,9 +279,9 @@ static void server_on_hangup(uv_signal_t *handle, int number)
 {
     struct server *s = handle->data;
     (void)number;
-    if (s->phase == PHASE_EXITING)
+    if (s->shared.phase == PHASE_EXITING)
         return;
-    if (s->phase == PHASE_SERVING)
+    if (s->shared.phase == PHASE_SERVING)
         service_manager_reloading(&s->manager);
     reload_now(s->reload);
     server_update_status(s);
@@ -263,8 +318,8 @@ static void server_close_handles(struct server *s)
 static void server_enter(struct server *s, enum phase next)
 {
     const struct config_values *v = &s->shared.config->values;
-    assert(next == s->phase + 1 || s->phase == PHASE_STARTING);
-    s->phase = next;
+    assert(next == s->shared.phase + 1 || s->shared.phase == PHASE_STARTING);
+    s->shared.phase = next;
     for (int i = 0; i < s->shared.worker_count; i++)
         worker_enter(s->shared.workers[i], next);
     (void)uv_timer_stop(&s->timer);
@@ -470,7 +525,7 @@ static void server_release(struct server *s)
     int err = uv_loop_close(&s->loop);
     assert(err == 0); /* every handle was closed */
     (void)err;
-    ops_fini(&s->ops);
+    buf_fini(&s->admin_body);
     rate_limit_free(s->shared.rate_limit);
     http_balancer_free(s->shared.balancer);
     http_balancer_free(s->admin_balancer);
@@ -487,7 +542,6 @@ int server_run(const struct config *config, bool check, struct buf *error)
     if (s == NULL)
         return -ENOMEM;
     s->shared.config = config;
-    s->ops = (struct ops){.arg = s, .check = server_check, .write_metrics = server_write_metrics};
     s->started_s = clock_wall_s();
     int err = service_manager_init(&s->manager, error);
     s->shared.listener = s->manager.sockets[SERVICE_SOCKET_API];

@@ -48,8 +48,10 @@ enum phase {
     PHASE_EXITING     /* close everything and end the thread */
 };
 
-/* What the workers of the process share. Except for the list of them it stays as it is while they live. */
+/* What the workers of the process share. Except for the phase and the list of them, which are for the main
+ * thread alone, it stays as it is while they live. */
 struct worker_shared {
+    enum phase phase;
     const struct config *config;
     int descriptors;                 /* limit of the process */
     int listener;                    /* a socket to accept from after PHASE_SERVING; -1: each has its own */
@@ -57,7 +59,7 @@ struct worker_shared {
     struct rate_limit *rate_limit;   /* NULL: none */
     struct key_metrics *key_metrics; /* NULL: not counted */
     atomic_int access_log;           /* see api_options */
-    struct worker **workers;         /* for the main thread alone: those that exist so far */
+    struct worker **workers;         /* those that exist so far */
     int worker_count;
     uv_async_t changed; /* sent when what worker_status says of Redis has changed, and each time that no
                          * connection is left after PHASE_FINISHING */
