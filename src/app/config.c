@@ -184,7 +184,7 @@ bool config_is_of_redis(const struct setting *s)
 const char *config_watched_file(const struct config *c, const struct setting *s)
 {
     const char *path = s->type == SETTING_PATH ? *settings_text(s, &c->values) : "";
-    return *path != '\0' ? path : c->args.file[s - TABLE];
+    return *path != '\0' ? path : c->args.source[s - TABLE].file;
 }
 
 /* OpenSSL would wait for a writer of the pipe. */

@@ -153,7 +153,7 @@ static bool settings_is_emptied(const struct settings_args *a, const struct sett
  */
 static int settings_read_file(const struct settings_args *a, const struct setting *s, struct buf *error)
 {
-    const char *path = a->file[s - a->settings->table];
+    const char *path = a->source[s - a->settings->table].file;
     char *text = calloc(FILE_VALUE_MAX + 1, 1);
     if (text == NULL)
         return -ENOMEM;
@@ -178,20 +178,22 @@ static int settings_read_file(const struct settings_args *a, const struct settin
     return err;
 }
 
-static int settings_read_variable_or_default(struct settings_args *a, size_t i, struct buf *error)
+/* A flag wins over variables, which are not read then. */
+static int settings_read_source(const struct settings_args *a, const struct setting *s,
+                                struct settings_source *source, struct buf *error)
 {
-    const struct setting *s = &a->settings->table[i];
     char name[ENV_NAME_MAX];
-    char file_name[ENV_NAME_MAX];
-    settings_env_name(a->settings, s, "", name);
-    settings_env_name(a->settings, s, "_FILE", file_name);
-    const char *value = getenv(name);
-    a->file[i] = s->from_file ? getenv(file_name) : NULL;
-    if (value != NULL && a->file[i] != NULL) {
-        buf_printf(error, "%s and %s: set one of them, not both", name, file_name);
-        return -EINVAL;
+    if (!source->is_flag) {
+        settings_env_name(a->settings, s, "", name);
+        source->text = getenv(name);
+        settings_env_name(a->settings, s, "_FILE", name);
+        source->file = s->from_file ? getenv(name) : NULL;
     }
-    return a->file[i] != NULL ? 0 : settings_set_value(a, s, value != NULL ? value : s->fallback, error);
+    if (source->file != NULL && source->text != NULL)
+        return settings_reject(a, s->name, error, "give the value or its file, not both");
+    if (source->file != NULL)
+        return 0;
+    return settings_set_value(a, s, source->text != NULL ? source->text : s->fallback, error);
 }
 
 /* The flag of this name that is not a setting, and takes a value if it `has_value`; NULL if there is none. */
@@ -240,13 +242,10 @@ static int settings_read_flag(struct settings_args *a, int *at, struct buf *erro
         a->flag[plain - a->flags] = value != NULL ? value : "";
         return 0;
     }
-    size_t i = (size_t)(s - a->settings->table);
-    bool both = a->is_flag[i] && (a->file[i] != NULL) != is_file;
-    a->is_flag[i] = true;
-    a->file[i] = is_file ? value : NULL;
-    if (both)
-        return settings_reject(a, s->name, error, "give the value or its file, not both");
-    return is_file ? 0 : settings_set_value(a, s, value, error);
+    struct settings_source *source = &a->source[s - a->settings->table];
+    source->is_flag = true;
+    *(is_file ? &source->file : &source->text) = value;
+    return 0;
 }
 
 /* Returns the number of words that are not flags, or a negative errno. */
@@ -276,7 +275,7 @@ int settings_read(struct settings_args *a, struct buf *error)
     assert(a->settings->count <= SETTINGS_ROWS_MAX && a->flag_count <= SETTINGS_FLAGS_MAX);
     int words = settings_read_words(a, error);
     for (size_t i = 0; i < a->settings->count && words >= 0; i++) {
-        int err = a->is_flag[i] ? 0 : settings_read_variable_or_default(a, i, error);
+        int err = settings_read_source(a, &a->settings->table[i], &a->source[i], error);
         words = err != 0 ? err : words;
     }
     return words;
@@ -286,7 +285,7 @@ int settings_read_files(const struct settings_args *a, bool again, struct buf *e
 {
     int err = 0;
     for (size_t i = 0; i < a->settings->count && err == 0; i++)
-        if (a->file[i] != NULL && !(again && file_is_stream(a->file[i])))
+        if (a->source[i].file != NULL && !(again && file_is_stream(a->source[i].file)))
             err = settings_read_file(a, &a->settings->table[i], error);
     return err;
 }
@@ -310,19 +309,18 @@ static bool settings_is_service_link(struct span name, struct span value)
 
 static bool settings_is_variable(const struct settings *s, struct span name)
 {
+    char flag[ENV_NAME_MAX];
+    bool is_file = false;
     for (struct span rest = span_of(s->others); rest.len > 0;)
         if (span_equal(span_cut(&rest, ' '), name))
             return true;
-    for (size_t i = 0; i < s->count; i++) {
-        char known[ENV_NAME_MAX];
-        settings_env_name(s, &s->table[i], "", known);
-        if (span_equal(name, span_of(known)))
-            return true;
-        settings_env_name(s, &s->table[i], "_FILE", known);
-        if (s->table[i].from_file && span_equal(name, span_of(known)))
-            return true;
+    name = span_skip(name, strlen(s->env_prefix));
+    for (size_t i = 0; i < name.len && i < sizeof flag; i++) {
+        char c = name.data[i];
+        bool is_of_none = c == '-' || (c >= 'a' && c <= 'z');
+        flag[i] = c == '_' ? '-' : is_of_none ? '_' : (char)tolower((unsigned char)c);
     }
-    return false;
+    return name.len <= sizeof flag && settings_find(s, (struct span){flag, name.len}, &is_file) != NULL;
 }
 
 struct span settings_next_unknown(const struct settings *s, struct span prefix, size_t *at,
@@ -350,10 +348,10 @@ void settings_write_source(struct buf *out, const struct settings_args *args, co
     while (i < s->count && strcmp(s->table[i].name, name) != 0)
         i++;
     assert(i < s->count);
-    bool is_file = args->file[i] != NULL;
+    bool is_file = args->source[i].file != NULL;
     char variable[ENV_NAME_MAX];
     settings_env_name(s, &s->table[i], is_file ? "_FILE" : "", variable);
-    if (args->is_flag[i])
+    if (args->source[i].is_flag)
         buf_printf(out, "--%s%s", name, is_file ? "-file" : "");
     else
         buf_append_str(out, variable);

@@ -58,6 +58,12 @@ struct settings_flag {
 
 enum { SETTINGS_ROWS_MAX = 64, SETTINGS_FLAGS_MAX = 16 };
 
+/* Where a value comes from: a text or a file, of argv or the environment; neither: the default. */
+struct settings_source {
+    const char *text, *file;
+    bool is_flag; /* not a variable */
+};
+
 /* A command line, the values, and where they come from. */
 struct settings_args {
     const struct settings *settings;
@@ -67,9 +73,7 @@ struct settings_args {
     const struct settings_flag *flags; /* flag_count of them */
     size_t flag_count;
     const char *flag[SETTINGS_FLAGS_MAX]; /* out: the value of each that was given, "" where it has none */
-    bool is_flag[SETTINGS_ROWS_MAX];      /* out: the setting was given by a flag, not by a variable */
-    const char
-        *file[SETTINGS_ROWS_MAX]; /* out: the file of each value, of argv or the environment; NULL: none */
+    struct settings_source source[SETTINGS_ROWS_MAX]; /* out: that of each setting */
 };
 
 /*
