@@ -117,8 +117,8 @@ static bool cluster_read_address(struct span text, const struct redis_address *f
 }
 
 /* "CODE slot host:port" */
-static bool cluster_read_redirection(const struct redis_reply *error, struct span code,
-                                     const struct redis_address *from, struct redis_address *out)
+bool cluster_read_redirection(const struct redis_reply *error, struct span code,
+                              const struct redis_address *from, struct redis_address *out)
 {
     if (!reply_is_error(error, code))
         return false;
@@ -127,23 +127,9 @@ static bool cluster_read_redirection(const struct redis_reply *error, struct spa
     return slot < rest.len && cluster_read_address(span_skip(rest, slot + 1), from, out);
 }
 
-bool cluster_read_ask(const struct redis_reply *reply, const struct redis_address *from,
-                      struct redis_address *node)
-{
-    return cluster_read_redirection(reply, SPAN("ASK "), from, node);
-}
-
 bool cluster_is_migrating(const struct redis_reply *error)
 {
     return reply_is_error(error, SPAN("ASK ")) || reply_is_error(error, SPAN("TRYAGAIN "));
-}
-
-bool cluster_read_moved(const struct redis_address *from, const struct redis_reply *error,
-                        struct redis_address *owner)
-{
-    *owner = (struct redis_address){.port = 0};
-    return cluster_read_redirection(error, SPAN("MOVED "), from, owner) ||
-           reply_is_error(error, SPAN("MOVED "));
 }
 
 bool cluster_is_left(const struct redis_reply *error)

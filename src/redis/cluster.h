@@ -15,17 +15,15 @@
 
 #include "redis/locator.h"
 
-/* The node that an ASK error of the node at `from` names. False, with *node untouched, for any other reply.
+/*
+ * The node that an error of the node at `from` names; `code` is "ASK " or "MOVED ". False, with *out
+ * untouched, if it names none, and for any other reply.
  */
-bool cluster_read_ask(const struct redis_reply *reply, const struct redis_address *from,
-                      struct redis_address *node);
+bool cluster_read_redirection(const struct redis_reply *error, struct span code,
+                              const struct redis_address *from, struct redis_address *out);
 
 /* True for an error because the slot is migrating, and some of the requested keys are not here. */
 bool cluster_is_migrating(const struct redis_reply *error);
-
-/* True for a MOVED of the node at `from`: *owner has the slot; port 0: the error does not name it. */
-bool cluster_read_moved(const struct redis_address *from, const struct redis_reply *error,
-                        struct redis_address *owner);
 
 /* True for an error of a node that does not have the slot any more, or does not know its owner. */
 bool cluster_is_left(const struct redis_reply *error);

@@ -34,10 +34,9 @@ enum { LOCATOR_REPLICAS_MAX = 32, LOCATOR_NODES_MAX = 16 };
 /* The answer of a server. */
 struct locator_answer {
     struct redis_address master;
-    struct redis_address replica[LOCATOR_REPLICAS_MAX]; /* healthy replicas, if they were queried */
-    struct redis_address down[LOCATOR_REPLICAS_MAX];    /* replicas that are down or disconnected */
+    struct redis_address replica[LOCATOR_REPLICAS_MAX]; /* up and linked to it, if replicas were queried */
     struct redis_address node[LOCATOR_NODES_MAX];       /* further servers that can be queried from now on */
-    int replicas, downs, nodes;
+    int replicas, nodes;
     bool unnamed; /* the master has no host name, although the cluster prefers host names */
 };
 

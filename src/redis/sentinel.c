@@ -12,31 +12,17 @@ static bool sentinel_has_flag(struct span flags, struct span flag)
     return false;
 }
 
-static bool sentinel_is_down(struct span flags)
-{
-    return sentinel_has_flag(flags, SPAN("s_down")) || sentinel_has_flag(flags, SPAN("o_down")) ||
-           sentinel_has_flag(flags, SPAN("disconnected"));
-}
-
-static void sentinel_add_address(const struct redis_address *address, struct redis_address *list, int *count)
-{
-    if (*count < LOCATOR_REPLICAS_MAX)
-        list[(*count)++] = *address;
-}
-
-static void sentinel_read_replica(const struct redis_reply *replica, struct locator_answer *out)
+/* One that is up and linked to its master; entries that cannot be parsed are left out. */
+static void sentinel_add_replica(const struct redis_reply *replica, struct locator_answer *out)
 {
     int64_t port = 0;
-    struct redis_address address;
     struct span flags = reply_member(replica, SPAN("flags"));
-    if (!sentinel_has_flag(flags, SPAN("slave")) ||
-        parse_int64(reply_member(replica, SPAN("port")), &port) != 0 ||
-        !redis_address_set(&address, reply_member(replica, SPAN("ip")), port))
-        return;
-    if (sentinel_is_down(flags))
-        sentinel_add_address(&address, out->down, &out->downs);
-    else if (span_equal(reply_member(replica, SPAN("master-link-status")), SPAN("ok")))
-        sentinel_add_address(&address, out->replica, &out->replicas);
+    bool is_up = sentinel_has_flag(flags, SPAN("slave")) && !sentinel_has_flag(flags, SPAN("s_down")) &&
+                 !sentinel_has_flag(flags, SPAN("o_down")) && !sentinel_has_flag(flags, SPAN("disconnected"));
+    if (is_up && span_equal(reply_member(replica, SPAN("master-link-status")), SPAN("ok")) &&
+        parse_int64(reply_member(replica, SPAN("port")), &port) == 0 &&
+        redis_address_set(&out->replica[out->replicas], reply_member(replica, SPAN("ip")), port))
+        out->replicas++;
 }
 
 /* The reply to SENTINEL GET-MASTER-ADDR-BY-NAME. */
@@ -52,18 +38,16 @@ static const char *sentinel_read_master(const struct redis_reply *reply, struct 
     return "its answer is not an address";
 }
 
-/*
- * The reply to SENTINEL REPLICAS: the replicas that are up and linked to their master, and those that are
- * down. Entries that cannot be parsed are left out.
- */
+/* The reply to SENTINEL REPLICAS. */
 static const char *sentinel_read_replicas(const struct redis_reply *reply, struct locator_answer *out)
 {
-    out->replicas = out->downs = 0;
+    out->replicas = 0;
     if (reply->type != REPLY_ARRAY)
         return "its answer is not a list of replicas";
     const struct redis_reply *replica = reply_first(reply);
-    for (size_t i = 0; i < reply->elements; i++, replica = reply_next(replica))
-        sentinel_read_replica(replica, out);
+    for (size_t i = 0; i < reply->elements && out->replicas < LOCATOR_REPLICAS_MAX;
+         i++, replica = reply_next(replica))
+        sentinel_add_replica(replica, out);
     return NULL;
 }
 

@@ -11,6 +11,10 @@
  *     QUERYING                               none: the locator has its own
  *     CONNECTING                             none: the connection has its own
  *     READY        REDIS_SESSION_STAYED_MS   the connection has stayed
+ *
+ * Evidence against the server in use counts from the last moment at which it was known to be the right
+ * one: a master was named, or a replica was listed as up and followed the master that is named. Names of that
+ * master are looked up, since the replica may have another one for it than Sentinel.
  */
 #include "redis/session.h"
 
@@ -22,12 +26,13 @@
 #include "base/state.h"
 #include "redis/cluster.h"
 #include "redis/locator.h"
-#include "redis/selection.h"
+#include "redis/resolver.h"
 #include "redis/server.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <strings.h>
 
 enum {
     /* Attempts with the answer of one Sentinel or node, before another one is queried. */
@@ -39,19 +44,23 @@ enum {
     FAILURES_OF_FAILOVERS = 4,
     /* The replicas that have failed, in turn, before the master stands in for the others. */
     REPLICAS_BEFORE_MASTER = 2,
-    /* How long, in milliseconds, commands are held that the target of a migration cannot execute. */
-    TARGET_HOLD_MS = 200,
-    /* How long a connection to one address of the target may take. */
+    /*
+     * How long, in milliseconds, a replica may be used that follows another master or is not listed as up,
+     * unless the stale limit is shorter. In a failover replicas take a moment to follow. For the same time
+     * other nodes may still name a master whose successor MOVED has named.
+     */
+    GRACE_MS = 5000,
+    /* How long, in milliseconds, a connection to one address of the target may take. */
     TARGET_LIMIT_MS = 1000,
-    /* After the last command for this time the connection to the target is closed. */
-    TARGET_IDLE_MS = 10000
+    /* After so many heartbeats without a command for it the connection to the target is closed. */
+    TARGET_HEARTBEATS = 10
 };
 
 enum backend_state { PAUSING, QUERYING, CONNECTING, READY, CLOSED };
 
 /* clang-format off */
 static const unsigned NEXT[] = {
-    [PAUSING] = STATE(PAUSING) | STATE(QUERYING) | STATE(CONNECTING) | STATE(CLOSED),
+    [PAUSING] = STATE(QUERYING) | STATE(CONNECTING) | STATE(CLOSED),
     [QUERYING] = STATE(CONNECTING) | STATE(PAUSING) | STATE(CLOSED),
     [CONNECTING] = STATE(READY) | STATE(PAUSING) | STATE(CLOSED),
     [READY] = STATE(PAUSING) | STATE(CLOSED),
@@ -61,16 +70,16 @@ static const unsigned NEXT[] = {
 
 /*
  * The node to which the slot migrates, and which executes the commands to which the node in use replies ASK.
- * The connection to it carries no invalidations, so its replies must not be cached. It is made when it is
- * needed, and closed when it has been idle for a while. There is one at a time.
+ * The connection to it carries no invalidations, so its replies must not be cached. There is one at a time.
  */
 struct target {
     struct redis_address address;        /* named by the last ASK */
     struct redis_endpoint endpoint;      /* borrows `address` */
     struct redis_connection *connection; /* NULL: none, before the first command and after a loss */
-    struct list held; /* commands, oldest first: until the connection is ready, or for TARGET_HOLD_MS */
-    unsigned pending; /* these, and those that were sent to it */
-    uv_timer_t timer; /* TARGET_HOLD_MS (without a connection: before the next one) or TARGET_IDLE_MS */
+    bool is_lost;  /* since the last heartbeat of the node in use: it is connected to behind the next one */
+    unsigned idle; /* these heartbeats since the last command */
+    unsigned pending; /* commands that were sent to it, and these: */
+    struct list held; /* oldest first: until the connection is ready, or the next heartbeat */
 };
 
 /* A copy of a command that the node in use of a cluster may refer to the target. */
@@ -84,16 +93,33 @@ struct session_command {
     char text[];
 };
 
+/* Whether two names of a master lead to a common address. */
+struct comparison {
+    struct redis_address of[2];
+    struct resolver side[2];
+    enum compared { NOT_KNOWN, SAME, DIFFERENT } result;
+};
+
 struct backend {
     struct redis_session *session;
     struct redis_config *config; /* one reference */
     bool seeks_replica;          /* to replace the master that stands in: one that stays */
     enum backend_state state;
     uv_timer_t timer;
-    struct locator *locator; /* NULL: the address is known, or not needed yet */
-    struct selection selection;
-    struct redis_endpoint endpoint;      /* of the connection; borrows from the settings or the selection */
+    struct locator *locator;             /* NULL: the address is known, or not needed yet */
+    struct redis_endpoint endpoint;      /* of the connection; borrows from the settings or `address` */
     struct redis_connection *connection; /* NULL in PAUSING and QUERYING */
+
+    /* The server that was selected, where it has to be discovered. Times are by the boot clock. */
+    struct redis_address address;
+    bool is_master;
+    struct redis_address master; /* the master that is named */
+    struct redis_address owner;  /* the node that MOVED has named */
+    uint64_t owner_ms;           /* when it did so; 0: it did not, or the node could not be used */
+    uint64_t confirmed_ms;       /* when it was last known to be the right one; 0: never */
+    uint64_t trusted_until_ms;   /* until then, while there is evidence against it; otherwise UINT64_MAX */
+    bool is_listed;              /* as a replica that is up */
+    struct comparison masters;   /* `master`, and the master that the replica follows */
 
     /* Since a connection has stayed. */
     unsigned failures; /* in a row, for the pause; a failover begins anew */
@@ -109,7 +135,7 @@ struct backend {
     unsigned seed;
 
     struct target target;         /* in a cluster: other nodes may have to execute commands */
-    struct wait_group open_parts; /* the timers, the locator and connections */
+    struct wait_group open_parts; /* the timer, the locator and connections */
 };
 
 struct redis_session {
@@ -151,8 +177,13 @@ uint64_t redis_session_valid_until_ms(const struct redis_session *s)
 {
     const struct backend *b = s->current;
     uint64_t valid_ms = redis_connection_server(b->connection)->valid_until_ms;
-    uint64_t trusted_ms = selection_trusted_until_ms(&b->selection);
-    return valid_ms < trusted_ms ? valid_ms : trusted_ms;
+    return valid_ms < b->trusted_until_ms ? valid_ms : b->trusted_until_ms;
+}
+
+/* True for the master in place of a replica. */
+static bool session_stands_in(const struct backend *b)
+{
+    return b->is_master && b->config->endpoint.discovery.replica;
 }
 
 /* --- commands that the target of a migration executes --- */
@@ -162,108 +193,75 @@ static void session_end_command(struct session_command *command, const struct re
 {
     redis_reply_fn fn = command->fn;
     void *arg = command->arg;
-    list_remove(&command->link);
     free(command);
     fn(arg, reply, origin);
 }
 
-static void session_on_target_timer(uv_timer_t *timer);
-
-static void session_start_target_timer(struct target *t, uint64_t ms)
-{
-    (void)uv_timer_start(&t->timer, session_on_target_timer, ms, 0); /* it fails only on a closing handle */
-}
-
 static void session_end_at_target(struct session_command *command, const struct redis_reply *reply)
 {
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the end of the one before has removed that */
-    struct target *t = &command->backend->target;
-    if (--t->pending == 0 && t->connection != NULL)
-        session_start_target_timer(t, TARGET_IDLE_MS);
+    command->backend->target.pending--;
+    list_remove(&command->link);
     session_end_command(command, reply, REDIS_ORIGIN_OUTSIDE);
 }
 
-/* A command that has failed ends a moment later, since its owner sends it again at once. */
-static void session_hold(struct session_command *command)
-{
-    struct target *t = &command->backend->target;
-    if (list_empty(&t->held))
-        session_start_target_timer(t, TARGET_HOLD_MS);
-    list_append(&t->held, &command->link);
-}
-
-/* None of them fails again before this returns. */
-static void session_end_held(struct target *t)
-{
-    while (!list_empty(&t->held))
-        session_end_at_target(LIST_ENTRY(t->held.next, struct session_command, link), NULL);
-}
-
+/* A command that has failed ends with the next heartbeat, since its owner sends it again at once. */
 static void session_on_target_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct session_command *command = arg;
-    (void)origin; /* the stream of that connection, which tracks no keys */
+    (void)origin;        /* the stream of that connection, which tracks no keys */
+    if (command == NULL) /* ASKING; if it fails, so does the command behind it */
+        return;
     if (reply == NULL || cluster_is_left(reply) || cluster_is_migrating(reply))
-        session_hold(command);
+        list_append(&command->backend->target.held, &command->link);
     else
         session_end_at_target(command, reply);
-}
-
-static void session_on_asking(void *arg, const struct redis_reply *reply, enum redis_origin origin)
-{
-    (void)arg;
-    (void)reply; /* if this command fails, so does the command behind it */
-    (void)origin;
 }
 
 /* Without ASKING the target would refer back to the node in use. Only while its connection is ready. */
 static void session_send_to_target(struct session_command *command)
 {
-    static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
     struct redis_connection *c = command->backend->target.connection;
     const struct span text = {command->text, command->len};
-    int err = redis_connection_send(c, SPAN(asking), true, session_on_asking, NULL);
-    if (err == 0)
-        err = redis_connection_send(c, text, true, session_on_target_reply, command);
-    if (err == 0)
-        return;
-    session_hold(command);
-    redis_connection_fail(c, "out of memory");
+    if (redis_connection_send(c, SPAN("*1\r\n$6\r\nASKING\r\n"), true, session_on_target_reply, NULL) != 0 ||
+        redis_connection_send(c, text, true, session_on_target_reply, command) != 0)
+        session_end_at_target(command, NULL); /* out of memory */
+}
+
+static struct session_command *session_first_held(const struct target *t)
+{
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the end of a command has removed it */
+    return LIST_ENTRY(t->held.next, struct session_command, link);
 }
 
 static void session_on_target_handshake_done(void *arg)
 {
     struct target *t = &((struct backend *)arg)->target;
     redis_connection_accept(t->connection);
-    while (t->connection != NULL && !list_empty(&t->held)) {
-        struct session_command *command = LIST_ENTRY(t->held.next, struct session_command, link);
+    while (!list_empty(&t->held)) {
+        struct session_command *command = session_first_held(t);
         list_remove(&command->link);
         session_send_to_target(command);
     }
 }
 
-/* The commands that were sent to it, or are to be, are held. */
-static void session_leave_target(struct backend *b)
+/* The commands that were sent to it are held. */
+static void session_leave_target(struct target *t)
 {
-    struct target *t = &b->target;
     struct redis_connection *c = t->connection;
     t->connection = NULL;
-    (void)uv_timer_stop(&t->timer); /* cannot fail */
     if (c != NULL)
         redis_connection_close(c);
-    if (!list_empty(&t->held))
-        session_start_target_timer(t, TARGET_HOLD_MS);
 }
 
 static void session_on_target_lost(void *arg, const char *why)
 {
-    struct backend *b = arg;
+    struct target *t = &((struct backend *)arg)->target;
     (void)why;
-    session_leave_target(b);
-    session_start_target_timer(&b->target, TARGET_HOLD_MS);
+    t->is_lost = true;
+    session_leave_target(t);
 }
 
-static int session_connect_to_target(struct backend *b)
+static void session_connect_to_target(struct backend *b)
 {
     struct redis_session *s = b->session;
     const struct redis_connection_options options = {
@@ -275,25 +273,7 @@ static int session_connect_to_target(struct backend *b)
         .on_lost = session_on_target_lost,
         .arg = b,
     };
-    return redis_connection_new(s->loop, &options, &b->target.connection);
-}
-
-static void session_set_target(struct backend *b, const struct redis_address *address)
-{
-    struct target *t = &b->target;
-    if (redis_address_equal(&t->address, address))
-        return;
-    session_leave_target(b);
-    t->address = *address;
-    t->endpoint = redis_endpoint_at(&b->config->endpoint, t->address.host, t->address.port);
-}
-
-static void session_on_target_timer(uv_timer_t *timer)
-{
-    struct backend *b = timer->data;
-    if (b->target.pending == 0)
-        session_leave_target(b);
-    session_end_held(&b->target);
+    b->target.is_lost = redis_connection_new(s->loop, &options, &b->target.connection) != 0;
 }
 
 static void session_refer_to(const struct redis_address *address, struct session_command *command)
@@ -302,18 +282,38 @@ static void session_refer_to(const struct redis_address *address, struct session
     struct redis_session *s = b->session;
     struct target *t = &b->target;
     t->pending++;
+    t->idle = 0;
     metric_add(&s->options.metrics->cluster_redirects_total, 1);
     if (b == s->current)
         s->options.on_outside_read(s->options.arg);
-    session_set_target(b, address);
+    if (!redis_address_equal(&t->address, address)) {
+        session_leave_target(t);
+        t->address = *address;
+        t->endpoint = redis_endpoint_at(&b->config->endpoint, t->address.host, t->address.port);
+    }
     if (redis_connection_is_ready(t->connection)) {
         session_send_to_target(command);
         return;
     }
-    bool is_first = t->connection == NULL && uv_is_active((uv_handle_t *)&t->timer) == 0;
-    if (is_first && session_connect_to_target(b) != 0)
-        session_start_target_timer(t, TARGET_HOLD_MS);
     list_append(&t->held, &command->link);
+    if (t->connection == NULL && !t->is_lost)
+        session_connect_to_target(b);
+}
+
+/* Their owners may send them again, to the node in use. */
+static void session_end_held(struct target *t)
+{
+    while (!list_empty(&t->held))
+        session_end_at_target(session_first_held(t), NULL);
+}
+
+/* With each heartbeat of the node in use. */
+static void session_tend_target(struct target *t)
+{
+    t->is_lost = false;
+    if (++t->idle >= TARGET_HEARTBEATS)
+        session_leave_target(t);
+    session_end_held(t);
 }
 
 static void session_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
@@ -321,7 +321,7 @@ static void session_on_reply(void *arg, const struct redis_reply *reply, enum re
     struct session_command *command = arg;
     struct redis_address target;
     bool is_elsewhere =
-        reply != NULL && cluster_read_ask(reply, &command->backend->selection.address, &target);
+        reply != NULL && cluster_read_redirection(reply, SPAN("ASK "), &command->backend->address, &target);
     if (is_elsewhere && !command->stays)
         session_refer_to(&target, command);
     else
@@ -376,7 +376,7 @@ static void session_show(struct redis_session *s, const struct backend *b)
     metric_set(&m->redis_connected, server != NULL);
     for (int kind = 0; kind < REDIS_ROLE_KINDS; kind++)
         metric_set(&m->redis_role[kind], server != NULL && (int)server->role.kind == kind);
-    metric_set(&m->redis_stand_ins, server != NULL && selection_stands_in(&b->selection));
+    metric_set(&m->redis_stand_ins, b != NULL && session_stands_in(b));
     metric_set(&m->redis_replica_lag_seconds, server != NULL ? server->lag_s : 0);
 }
 
@@ -386,10 +386,10 @@ static void session_show(struct redis_session *s, const struct backend *b)
  */
 static void session_count_failover(struct backend *b)
 {
-    enum redis_failover kind = b->migrates ? REDIS_FAILOVER_SLOT : REDIS_FAILOVER_MASTER;
     enum redis_role_kind before = b->last_role;
     enum redis_role_kind now = redis_connection_server(b->connection)->role.kind;
-    bool is_other = !redis_address_is_same(&b->last_master, &b->selection.master);
+    bool is_other = !redis_address_is_same(&b->last_master, &b->master);
+    enum redis_failover kind = b->migrates ? REDIS_FAILOVER_SLOT : REDIS_FAILOVER_MASTER;
     if (now == REDIS_ROLE_UNKNOWN)
         return;
     if (b->locator == NULL) {
@@ -397,13 +397,13 @@ static void session_count_failover(struct backend *b)
         is_other = now != before;
     }
     b->last_role = now;
-    b->last_master = b->selection.master;
+    b->last_master = b->master;
     b->migrates = b->migrates && !is_other;
     if (before != REDIS_ROLE_UNKNOWN && is_other)
         metric_add(&b->session->options.metrics->redis_failovers_total[kind], 1);
 }
 
-/* --- attempts --- */
+/* --- the end of an attempt, or of a connection --- */
 
 static void session_on_timer(uv_timer_t *timer);
 
@@ -418,45 +418,6 @@ static void session_enter(struct backend *b, enum backend_state next)
     (void)uv_timer_stop(&b->timer); /* cannot fail */
 }
 
-/* Another server, or address, is tried next. */
-static void session_count_miss(struct backend *b)
-{
-    b->session->turn++;
-    b->misses++;
-    b->selection.owner_ms = 0;
-    if (b->locator != NULL && b->misses % ATTEMPTS_PER_ANSWER == 0)
-        locator_rotate(b->locator);
-}
-
-/* Closes a connection (NULL: none). All pending commands fail, those at other nodes as well. */
-static void session_end_commands(struct backend *b, struct redis_connection *c)
-{
-    if (c != NULL)
-        redis_connection_close(c);
-    session_leave_target(b);
-    session_end_held(&b->target);
-}
-
-/* Ends the connection, and the commands that are pending, in PAUSING. */
-static void session_drop_connection(struct backend *b)
-{
-    struct redis_session *s = b->session;
-    struct redis_connection *c = b->connection;
-    bool was_used = b->state == READY && b == s->current;
-    if (was_used)
-        s->options.on_lost(s->options.arg);
-    if (b->state == CLOSED) /* by that */
-        return;
-    session_enter(b, PAUSING);
-    b->connection = NULL;
-    if (was_used)
-        session_show(s, NULL);
-    session_end_commands(b, c);
-}
-
-static void session_take_over(struct backend *b);
-static void session_drop_next(struct redis_session *s);
-
 static uint64_t session_pause_ms(struct backend *b)
 {
     if (b->seeks_replica)
@@ -465,16 +426,36 @@ static uint64_t session_pause_ms(struct backend *b)
 }
 
 /*
- * Whether another server should be tried before this one. One that has stayed may be back soon, and a name
- * that was not found may be the next time.
+ * Another server, or address, should be tried before this one. One that has stayed may be back soon, and a
+ * name that was not found may be the next time.
  */
-static bool session_is_miss(const struct backend *b)
+static void session_count_miss(struct backend *b)
 {
     bool has_stayed = b->state == READY && uv_is_active((const uv_handle_t *)&b->timer) == 0;
     bool is_found = b->connection == NULL || redis_connection_attempts(b->connection)->addresses > 0;
     bool may_be_found = b->locator != NULL && !is_found && b->failures < FAILURES_OF_NAMES;
-    return b->state != QUERYING && !has_stayed && !may_be_found;
+    if (b->state == QUERYING || has_stayed || may_be_found)
+        return;
+    b->session->turn += !b->is_master;
+    b->misses++;
+    b->owner_ms = 0;
+    if (b->locator != NULL && b->misses % ATTEMPTS_PER_ANSWER == 0)
+        locator_rotate(b->locator);
 }
+
+/* All pending commands fail, those at other nodes as well. */
+static void session_close_connection(struct backend *b)
+{
+    struct redis_connection *c = b->connection;
+    b->connection = NULL;
+    if (c != NULL)
+        redis_connection_close(c);
+    session_leave_target(&b->target);
+    session_end_held(&b->target);
+}
+
+static void session_take_over(struct backend *b);
+static void session_drop_next(struct redis_session *s);
 
 /*
  * An attempt has failed, or the connection is lost. In a failover the next server is connected to at once. If
@@ -485,6 +466,7 @@ static void session_fail(struct backend *b, const char *why)
     struct redis_session *s = b->session;
     uint64_t now = clock_now_ms();
     bool at_once = b->is_failover && now - b->failover_ms >= REDIS_SESSION_BACKOFF_MAX_MS;
+    bool was_used = b == s->current && b->state == READY;
     if (at_once)
         b->failures = 0;
     else if (!b->is_failover || b->failures < FAILURES_OF_FAILOVERS)
@@ -495,13 +477,15 @@ static void session_fail(struct backend *b, const char *why)
         b->timeouts = 0;
     } else {
         session_log_failure(b, why);
-        if (session_is_miss(b))
-            session_count_miss(b);
+        session_count_miss(b);
     }
     b->is_failover = false;
-    session_drop_connection(b);
-    if (b->state != PAUSING) /* a callback has closed it */
-        return;
+    if (was_used)
+        s->options.on_lost(s->options.arg);
+    session_enter(b, PAUSING);
+    if (was_used)
+        session_show(s, NULL);
+    session_close_connection(b);
     if (b == s->current && s->next != NULL && s->next->state == READY) {
         session_take_over(s->next);
         return;
@@ -509,6 +493,127 @@ static void session_fail(struct backend *b, const char *why)
     if (b == s->current && s->next != NULL && s->next->seeks_replica) /* no master stands in any more */
         session_drop_next(s);
     session_start_timer(b, at_once ? 0 : session_pause_ms(b));
+}
+
+/* --- is it still the right server? --- */
+
+static bool session_share_address(const struct resolver_result *a, const struct resolver_result *b)
+{
+    for (int i = 0; i < a->count; i++)
+        for (int k = 0; k < b->count; k++)
+            if (strcmp(a->address[i], b->address[k]) == 0)
+                return true;
+    return false;
+}
+
+/* A name that is not found, or not yet, shows nothing. */
+static void session_on_looked_up(void *arg, const char *error)
+{
+    struct comparison *m = arg;
+    const struct resolver_result *a = &m->side[0].result;
+    const struct resolver_result *b = &m->side[1].result;
+    (void)error; /* it has no addresses then */
+    if (a->count > 0 && b->count > 0)
+        m->result = session_share_address(a, b) ? SAME : DIFFERENT;
+}
+
+static void session_cancel_look_ups(struct comparison *m)
+{
+    resolver_cancel(&m->side[0]);
+    resolver_cancel(&m->side[1]);
+}
+
+/* Until they have ended the earlier result counts. */
+static void session_look_up(struct comparison *m, uv_loop_t *loop)
+{
+    if (m->side[0].query != NULL || m->side[1].query != NULL)
+        return;
+    m->side[0].result.count = m->side[1].result.count = 0;
+    for (int i = 0; i < 2; i++)
+        resolver_start(&m->side[i], loop, m->of[i].host, session_on_looked_up, m);
+}
+
+/* Whether the master that is named and the one that the replica follows are the same. */
+static enum compared session_compare(struct backend *b, const struct redis_address *followed)
+{
+    struct comparison *m = &b->masters;
+    if (b->master.port != followed->port)
+        return DIFFERENT;
+    if (strcasecmp(b->master.host, followed->host) == 0)
+        return SAME;
+    if (!redis_address_equal(&b->master, &m->of[0]) || !redis_address_equal(followed, &m->of[1])) {
+        session_cancel_look_ups(m);
+        *m = (struct comparison){.of = {b->master, *followed}};
+    }
+    if (m->result != SAME)
+        session_look_up(m, b->session->loop);
+    return m->result;
+}
+
+/* The reason against a replica, by an INFO that was sent at `sent_ms`; NULL: none, or not for long. */
+static const char *session_check_role(void *arg, const struct redis_server *server, uint64_t sent_ms)
+{
+    struct backend *b = arg;
+    if (b->is_master)
+        return NULL;
+    enum compared result = session_compare(b, &server->role.master);
+    if (result == SAME && b->is_listed) {
+        b->confirmed_ms = sent_ms;
+        b->trusted_until_ms = UINT64_MAX;
+        return NULL;
+    }
+    if (b->trusted_until_ms == UINT64_MAX)
+        b->trusted_until_ms = b->confirmed_ms != 0 ? b->confirmed_ms : sent_ms;
+    uint64_t limit_ms = b->session->options.stale_limit_ms;
+    limit_ms = limit_ms < GRACE_MS ? limit_ms : GRACE_MS;
+    bool has_time = clock_boot_ms() - b->trusted_until_ms < limit_ms;
+    if (has_time && (b->confirmed_ms != 0 || result == NOT_KNOWN))
+        return NULL;
+    return result == NOT_KNOWN   ? "the name of its master was not found yet"
+           : result == DIFFERENT ? "it follows another master than the one that is named"
+                                 : "it is not listed as up";
+}
+
+static bool session_is_listed(const struct backend *b, const struct locator_answer *answer)
+{
+    for (int i = 0; i < answer->replicas; i++)
+        if (redis_address_equal(&answer->replica[i], &b->address))
+            return true;
+    return false;
+}
+
+/* MOVED has named the node within the last seconds, and it could be used. */
+static bool session_has_owner(const struct backend *b)
+{
+    return b->owner_ms != 0 && clock_boot_ms() - b->owner_ms < GRACE_MS;
+}
+
+/* The next INFO of a replica shows whether it follows the master that is named. */
+static void session_check_answer(struct backend *b, const struct locator_answer *answer)
+{
+    if (!b->is_master) {
+        b->master = answer->master;
+        b->is_listed = session_is_listed(b, answer);
+    } else if (redis_address_is_same(&answer->master, &b->master)) {
+        b->confirmed_ms = clock_boot_ms();
+    } else if (!session_has_owner(b)) { /* otherwise the other nodes do not know yet that it has changed */
+        b->is_failover = true;
+        b->trusted_until_ms = b->confirmed_ms;
+        session_fail(b, "another server is named in its place");
+    }
+}
+
+/* The command of such an error counts as lost, so that it is sent again on the next connection. */
+static const char *session_check_error(void *arg, const struct redis_reply *error)
+{
+    struct backend *b = arg;
+    b->migrates |= cluster_is_migrating(error);
+    if (!cluster_is_left(error))
+        return NULL;
+    b->trusted_until_ms = b->confirmed_ms;
+    b->is_failover = cluster_read_redirection(error, SPAN("MOVED "), &b->address, &b->owner);
+    b->owner_ms = b->is_failover ? clock_boot_ms() : 0;
+    return b->is_failover ? "the slot has moved to another node" : error->str;
 }
 
 /* --- events of a connection --- */
@@ -533,7 +638,7 @@ static void session_on_ready(void *arg)
     struct redis_session *s = b->session;
     session_enter(b, READY);
     session_start_timer(b, REDIS_SESSION_STAYED_MS);
-    b->is_failover = false;
+    b->is_failover = false; /* it may have been one to another address of the name */
     b->reasons = (struct log_reasons){0};
     session_count_failover(b);
     metric_add(&s->options.metrics->redis_connects_total, 1);
@@ -551,8 +656,9 @@ static void session_on_lost(void *arg, const char *why)
 
 static void session_on_heartbeat(void *arg)
 {
-    const struct backend *b = arg;
+    struct backend *b = arg;
     struct redis_session *s = b->session;
+    session_tend_target(&b->target);
     if (b != s->current)
         return;
     session_show(s, b);
@@ -565,23 +671,6 @@ static void session_on_invalidated(void *arg, const struct redis_reply *key)
     const struct redis_session *s = b->session;
     if (b == s->current)
         s->options.on_invalidated(s->options.arg, key);
-}
-
-static const char *session_check_role(void *arg, const struct redis_server *server, uint64_t sent_ms)
-{
-    struct backend *b = arg;
-    return selection_check_master(&b->selection, &server->role.master, sent_ms);
-}
-
-/* The command of such an error counts as lost, so that it is sent again on the next connection. */
-static const char *session_check_error(void *arg, const struct redis_reply *error)
-{
-    struct backend *b = arg;
-    b->migrates |= cluster_is_migrating(error);
-    if (!cluster_is_left(error))
-        return NULL;
-    b->is_failover = selection_take_error(&b->selection, error);
-    return b->is_failover ? "the slot has moved to another node" : error->str;
 }
 
 static int session_open_next(struct redis_session *s, struct redis_config *config, bool seeks_replica);
@@ -607,14 +696,14 @@ static uint64_t session_limit_ms(const struct backend *b)
     unsigned servers = b->config->endpoint.discovery.replica ? REPLICAS_BEFORE_MASTER + 1 : 1;
     uint64_t limit_ms =
         backoff_doubled_ms(b->timeouts / servers, REDIS_SESSION_LIMIT_MS, REDIS_SESSION_LIMIT_MAX_MS);
-    return b->selection.is_master ? limit_ms : limit_ms / 2;
+    return b->is_master ? limit_ms : limit_ms / 2;
 }
 
 static enum redis_role_kind session_wanted_role(const struct backend *b)
 {
     if (b->locator == NULL)
         return REDIS_ROLE_UNKNOWN;
-    return b->selection.is_master ? REDIS_ROLE_MASTER : REDIS_ROLE_REPLICA;
+    return b->is_master ? REDIS_ROLE_MASTER : REDIS_ROLE_REPLICA;
 }
 
 static void session_connect(struct backend *b)
@@ -647,26 +736,33 @@ static void session_connect(struct backend *b)
 
 /* --- where to connect to --- */
 
-static void session_connect_to_selected(struct backend *b)
+/* To that replica of this master; NULL: to the master itself. */
+static void session_connect_to(struct backend *b, const struct redis_address *master,
+                               const struct redis_address *replica)
 {
-    struct redis_address *address = &b->selection.address;
-    b->endpoint = redis_endpoint_at(&b->config->endpoint, address->host, address->port);
+    b->is_master = replica == NULL;
+    b->master = *master;
+    b->address = b->is_master ? *master : *replica;
+    b->endpoint = redis_endpoint_at(&b->config->endpoint, b->address.host, b->address.port);
+    b->confirmed_ms = b->is_master ? clock_boot_ms() : 0;
+    b->trusted_until_ms = UINT64_MAX;
+    b->is_listed = true;
     session_connect(b);
 }
 
 /* The master stands in after some replicas, and where none is listed. Then one is sought in addition. */
 static void session_select(struct backend *b, const struct locator_answer *answer)
 {
-    unsigned replicas = selection_replicas(&b->selection, answer);
+    unsigned replicas = (unsigned)answer->replicas;
     bool takes_replica = replicas > 0 && b->misses % (REPLICAS_BEFORE_MASTER + 1) < REPLICAS_BEFORE_MASTER;
     if (b->seeks_replica && replicas == 0) /* a later answer may list one */
         return;
     takes_replica = takes_replica || b->seeks_replica;
-    selection_select(&b->selection, &answer->master,
-                     takes_replica ? &answer->replica[b->session->turn % replicas] : NULL);
-    session_connect_to_selected(b);
+    session_connect_to(b, &answer->master,
+                       takes_replica ? &answer->replica[b->session->turn % replicas] : NULL);
 }
 
+/* In a pause the next attempt has an answer of its own. */
 static void session_on_answer(void *arg, const struct locator_answer *answer)
 {
     struct backend *b = arg;
@@ -675,16 +771,12 @@ static void session_on_answer(void *arg, const struct locator_answer *answer)
         session_select(b, answer);
         return;
     }
-    if (b->state == PAUSING && b->selection.address.port == 0) /* no server was found before */
+    if (b->state == PAUSING)
         return;
-    const char *why = selection_check_answer(&b->selection, answer, b->state == READY);
-    if (why != NULL) {
-        b->is_failover = true;
-        session_fail(b, why);
-    } else if (b == s->current && b->state == READY && s->next == NULL &&
-               selection_stands_in(&b->selection) && selection_replicas(&b->selection, answer) > 0) {
+    session_check_answer(b, answer);
+    if (b == s->current && b->state == READY && s->next == NULL && session_stands_in(b) &&
+        answer->replicas > 0)
         session_try_next(s, true);
-    }
 }
 
 static void session_on_unreachable(void *arg, const char *why)
@@ -712,9 +804,8 @@ static void session_begin(struct backend *b)
 {
     if (!redis_endpoint_is_discovered(&b->config->endpoint)) {
         session_connect(b);
-    } else if (selection_has_owner(&b->selection)) {
-        selection_select(&b->selection, &b->selection.owner, NULL);
-        session_connect_to_selected(b);
+    } else if (session_has_owner(b)) {
+        session_connect_to(b, &b->owner, NULL);
     } else {
         session_enter(b, QUERYING);
         if (b->locator != NULL)
@@ -724,21 +815,16 @@ static void session_begin(struct backend *b)
     }
 }
 
-static void session_on_stayed(struct backend *b)
-{
-    struct redis_session *s = b->session;
-    b->failures = b->misses = b->timeouts = 0;
-    if (b == s->next)
-        session_take_over(b);
-}
-
 static void session_on_timer(uv_timer_t *timer)
 {
     struct backend *b = timer->data;
-    if (b->state == PAUSING)
+    if (b->state != READY) {
         session_begin(b);
-    else if (b->state == READY)
-        session_on_stayed(b);
+        return;
+    }
+    b->failures = b->misses = b->timeouts = 0;
+    if (b == b->session->next)
+        session_take_over(b);
 }
 
 /* --- backends --- */
@@ -750,25 +836,21 @@ static void session_free_backend(void *arg)
     free(b);
 }
 
-static void session_on_handle_closed(uv_handle_t *handle)
+static void session_on_timer_closed(uv_handle_t *timer)
 {
-    struct backend *b = handle->data;
+    struct backend *b = timer->data;
     wait_group_done(&b->open_parts);
 }
 
 /* Its connection ends without on_lost; pending commands fail. */
 static void session_close_backend(struct backend *b)
 {
-    struct redis_connection *c = b->connection;
     session_enter(b, CLOSED);
-    b->connection = NULL;
-    session_end_commands(b, c);
+    session_close_connection(b);
     if (b->locator != NULL)
         locator_close(b->locator);
-    selection_close(&b->selection);
-    uv_close((uv_handle_t *)&b->timer, session_on_handle_closed);
-    assert(b->target.pending == 0);
-    uv_close((uv_handle_t *)&b->target.timer, session_on_handle_closed);
+    session_cancel_look_ups(&b->masters);
+    uv_close((uv_handle_t *)&b->timer, session_on_timer_closed);
     wait_group_close(&b->open_parts, session_free_backend, b, wait_group_on_done, &b->session->open_backends);
 }
 
@@ -779,18 +861,17 @@ static int session_open_backend(struct redis_session *s, struct redis_config *co
     if (b == NULL)
         return -ENOMEM;
     b->session = s;
-    b->config = config;
+    b->config = redis_config_ref(config);
     b->seeks_replica = seeks_replica;
     b->endpoint = config->endpoint;
+    b->is_master = true;
+    b->trusted_until_ms = UINT64_MAX;
     b->seed = (unsigned)random_seed(b);
-    selection_init(&b->selection, s->loop, &config->endpoint, s->options.stale_limit_ms);
-    (void)redis_config_ref(config);
     list_init(&b->target.held);
-    (void)uv_timer_init(s->loop, &b->timer); /* neither can fail */
-    (void)uv_timer_init(s->loop, &b->target.timer);
-    b->timer.data = b->target.timer.data = b;
+    (void)uv_timer_init(s->loop, &b->timer); /* cannot fail */
+    b->timer.data = b;
     session_start_timer(b, seeks_replica ? session_pause_ms(b) : 0);
-    wait_group_add(&b->open_parts, 2);
+    wait_group_add(&b->open_parts, 1);
     wait_group_add(&s->open_backends, 1);
     *out = b;
     return 0;

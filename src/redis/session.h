@@ -1,6 +1,6 @@
 /*
  * A session with a Redis: the connection in use, and the one that is to replace it. It finds the server
- * (locator.h), selects it (selection.h), and connects again whenever the connection is lost.
+ * (locator.h), selects it, and connects again whenever the connection is lost.
  *
  * There may be two connections: the one in use, and the next, which is made in addition. This is so with new
  * settings, when a name has moved, and when the master has stood in for the replicas for a while. The next

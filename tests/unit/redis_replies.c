@@ -314,30 +314,30 @@ static char *replica(char kind, const char *port, const char *flags, const char 
     return text;
 }
 
-/* "replicas used, down", or the problem. */
+/* "replicas N", or the problem. */
 static const char *replicas(const struct redis_reply *reply)
 {
     static const struct redis_endpoint endpoint = {.discovery = {.replica = true}};
     static struct locator_answer answer;
     const char *problem = sentinel_protocol.read(&endpoint, NULL, 1, reply, &answer);
-    return problem != NULL ? problem : text_temp("%d, %d down", answer.replicas, answer.downs);
+    return problem != NULL ? problem : text_temp("replicas %d", answer.replicas);
 }
 
-TEST_CASE(sentinel_lists_replicas_that_are_linked_and_those_that_are_down)
+TEST_CASE(sentinel_lists_replicas_that_are_up_and_linked)
 {
     static const struct {
         const char *flags, *link, *expected;
-    } rows[] = {{"slave", "ok", "1, 0 down"},
-                {"slave,reconf_sent", "ok", "1, 0 down"},
-                {"slave", "err", "0, 0 down"},
-                {"slave", "", "0, 0 down"},
-                {"s_down,slave", "ok", "0, 1 down"},
-                {"slave,o_down", "err", "0, 1 down"},
-                {"slave,disconnected", "ok", "0, 1 down"},
-                {"master", "ok", "0, 0 down"},
-                {"master,s_down", "ok", "0, 0 down"},
-                {"", "ok", "0, 0 down"},
-                {",,", "ok", "0, 0 down"}};
+    } rows[] = {{"slave", "ok", "replicas 1"},
+                {"slave,reconf_sent", "ok", "replicas 1"},
+                {"slave", "err", "replicas 0"},
+                {"slave", "", "replicas 0"},
+                {"s_down,slave", "ok", "replicas 0"},
+                {"slave,o_down", "err", "replicas 0"},
+                {"slave,disconnected", "ok", "replicas 0"},
+                {"master", "ok", "replicas 0"},
+                {"master,s_down", "ok", "replicas 0"},
+                {"", "ok", "replicas 0"},
+                {",,", "ok", "replicas 0"}};
     for (size_t i = 0; i < 2 * TEST_COUNT(rows); i++) {
         AUTOFREE char *one = replica("*%"[i % 2], "7001", rows[i / 2].flags, rows[i / 2].link);
         AUTOFREE char *list = text_printf("*1\r\n%s", one);
@@ -354,11 +354,11 @@ TEST_CASE(replicas_that_are_none_or_too_many_are_left_out)
     AUTOFREE char *many = text_printf("*%d\r\n", LOCATOR_REPLICAS_MAX + 1);
     for (int i = 0; i <= LOCATOR_REPLICAS_MAX; i++)
         many = text_append(many, good);
-    assert_string_equal(replicas(reply_of(list)), "2, 0 down");
-    assert_string_equal(replicas(reply_of(many)), text_temp("%d, 0 down", LOCATOR_REPLICAS_MAX));
+    assert_string_equal(replicas(reply_of(list)), "replicas 2");
+    assert_string_equal(replicas(reply_of(many)), text_temp("replicas %d", LOCATOR_REPLICAS_MAX));
     static const char *const none[] = {"*-1\r\n", "+OK\r\n", ":1\r\n", "-ERR no\r\n", "%0\r\n"};
     for (size_t i = 0; i < TEST_COUNT(none); i++)
-        assert_null(strstr(replicas(reply_of(none[i])), "down"));
+        assert_null(strstr(replicas(reply_of(none[i])), "replicas "));
 }
 
 /* --- CLUSTER SLOTS --- */
@@ -460,17 +460,17 @@ TEST_CASE(nodes_of_a_slot_are_bounded)
 
 /* --- errors of nodes --- */
 
-/* "MOVED host:port", "ASK host:port", "DOWN", or "". */
+/* "MOVED host:port", "ASK host:port", "LEFT", or "". */
 static const char *redirection(const struct redis_reply *error)
 {
     const struct redis_address here = {.host = "here", .port = 1};
     struct redis_address node = {.host = "", .port = 0};
-    if (cluster_read_ask(error, &here, &node))
+    if (cluster_read_redirection(error, SPAN("ASK "), &here, &node))
         return text_temp("ASK %s:%d", node.host, node.port);
     if (!cluster_is_left(error))
         return cluster_is_migrating(error) ? "MIGRATING" : "";
-    if (!cluster_read_moved(&here, error, &node))
-        return "DOWN";
+    if (!cluster_read_redirection(error, SPAN("MOVED "), &here, &node))
+        return "LEFT";
     return text_temp("MOVED %s:%d", node.host, node.port);
 }
 
@@ -479,21 +479,21 @@ TEST_CASE(errors_name_a_node)
     static const struct row rows[] = {{"-MOVED 3999 127.0.0.1:6381\r\n", "MOVED 127.0.0.1:6381"},
                                       {"-MOVED 3999 ::1:6381\r\n", "MOVED ::1:6381"},
                                       {"-MOVED 3999 :6381\r\n", "MOVED here:6381"},
-                                      {"-MOVED 3999 ?:6381\r\n", "MOVED :0"},
+                                      {"-MOVED 3999 ?:6381\r\n", "LEFT"},
                                       {"-ASK 3999 10.0.0.1:6381\r\n", "ASK 10.0.0.1:6381"},
                                       {"-ASK 3999 :6381\r\n", "ASK here:6381"},
                                       {"-ASK 3999 ?:6381\r\n", "MIGRATING"},
-                                      {"-CLUSTERDOWN Hash slot not served\r\n", "DOWN"},
+                                      {"-CLUSTERDOWN Hash slot not served\r\n", "LEFT"},
                                       {"-TRYAGAIN x\r\n", "MIGRATING"},
                                       /* the slot is elsewhere, wherever that is */
-                                      {"-MOVED \r\n", "MOVED :0"},
-                                      {"-MOVED 1\r\n", "MOVED :0"},
-                                      {"-MOVED 1 a\r\n", "MOVED :0"},
-                                      {"-MOVED 1 a:\r\n", "MOVED :0"},
-                                      {"-MOVED 1 a:0\r\n", "MOVED :0"},
-                                      {"-MOVED 1 a:65536\r\n", "MOVED :0"},
-                                      {"-MOVED 1 a/b:1\r\n", "MOVED :0"},
-                                      {"-MOVED 1 a:1 \r\n", "MOVED :0"},
+                                      {"-MOVED \r\n", "LEFT"},
+                                      {"-MOVED 1\r\n", "LEFT"},
+                                      {"-MOVED 1 a\r\n", "LEFT"},
+                                      {"-MOVED 1 a:\r\n", "LEFT"},
+                                      {"-MOVED 1 a:0\r\n", "LEFT"},
+                                      {"-MOVED 1 a:65536\r\n", "LEFT"},
+                                      {"-MOVED 1 a/b:1\r\n", "LEFT"},
+                                      {"-MOVED 1 a:1 \r\n", "LEFT"},
                                       {"-ASK \r\n", "MIGRATING"},
                                       {"-ASK 1 a:x\r\n", "MIGRATING"},
                                       {"-MOVEDX 1 a:1\r\n", ""},
