@@ -616,13 +616,6 @@ static void cache_key_changed(struct cache *c, struct span key)
     }
 }
 
-/*
- * A push with many keys is applied as its elements arrive. That is safe because an element only drops
- * entries. Replies cannot be inside a push, so a command sent after the first element is answered after the
- * last one. Keys that the rest of the push will name are served as before the push. No client reads an older
- * value after a newer one, since newer values come only behind the push. If the connection ends within a
- * push, the next connection begins with an empty cache.
- */
 static void cache_on_invalidated(void *arg, const struct redis_reply *key)
 {
     struct cache *c = arg;
@@ -630,7 +623,7 @@ static void cache_on_invalidated(void *arg, const struct redis_reply *key)
         return;
     if (key->type == REPLY_STRING)
         cache_key_changed(c, reply_text(key));
-    else /* null: FLUSHALL, or a full resynchronisation; otherwise a name that is too long to be read */
+    else /* null: FLUSHALL, or a full resynchronisation; otherwise a push that is too large */
         stream_flush(&c->stream);
 }
 

@@ -87,7 +87,6 @@ struct socket {
     uv_poll_t poll;
     redisContext *context;
     struct resp_parser parser;
-    bool invalidating;     /* the last push is an invalidation */
     bool polling_writable; /* the kernel has not accepted all commands */
     bool reading;          /* a part of the input that was read may not have been delivered */
     uint64_t drained_ms;   /* when kernel and TLS were last found empty, by the boot clock */
@@ -719,6 +718,18 @@ static void redis_connection_on_reply(struct redis_connection *c, const struct r
     redis_connection_end_command(c, &command, reply);
 }
 
+/* ["invalidate", [key...]] or, for all keys, ["invalidate", nil]. One that is too large concerns all, too. */
+static void redis_connection_on_push(struct redis_connection *c, const struct redis_reply *push)
+{
+    const struct redis_reply *end = reply_next(push);
+    const struct redis_reply *key = resp_is_oversize(push) ? push : push + 2;
+    if (key != push && (push->elements < 2 || !span_equal(reply_text(&push[1]), SPAN("invalidate"))))
+        return;
+    for (; key < end && redis_connection_is_tracking(c); key++)
+        if (key->type != REPLY_ARRAY)
+            c->options.on_invalidated(c->options.arg, key);
+}
+
 static void redis_connection_fail_as(struct redis_connection *c, const char *why, enum redis_failure failure)
 {
     c->attempts.failure = failure;
@@ -787,11 +798,7 @@ static bool redis_connection_deliver(struct redis_connection *c, size_t n, uint6
             redis_connection_on_reply(c, reply, read_ns);
             break;
         case RESP_PUSH:
-            s->invalidating = span_equal(reply_text(reply), SPAN("invalidate"));
-            break;
-        case RESP_PUSH_ELEMENT:
-            if (s->invalidating && redis_connection_is_tracking(c))
-                c->options.on_invalidated(c->options.arg, reply);
+            redis_connection_on_push(c, reply);
             break;
         case RESP_ERROR:
             redis_connection_fail_as(c, s->parser.error,

@@ -96,7 +96,7 @@ struct redis_connection_options {
     const char *(*check_role)(void *arg, const struct redis_server *server, uint64_t sent_ms);
     /* Returns why the server cannot be used after this error, or NULL. The command then has no reply. */
     const char *(*check_error)(void *arg, const struct redis_reply *error);
-    /* The name of one key of an invalidation, or null for all, in stream order with the replies; borrowed. */
+    /* The name of one key of an invalidation, or another reply for all, in stream order; borrowed. */
     void (*on_invalidated)(void *arg, const struct redis_reply *key);
     void *arg; /* the argument of these functions */
 };

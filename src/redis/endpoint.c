@@ -165,97 +165,91 @@ static const char *redis_endpoint_read_option(struct endpoint_reader *r, char *q
 
 /* --- the schemes --- */
 
-/* The parts of a URL behind its scheme and its user. */
-struct url {
-    char *authority;
-    char *path;         /* behind its slash; NULL: there is none */
-    const char *option; /* the value of the option, or NULL */
-};
-
-static void redis_endpoint_read_network(struct endpoint_reader *r, const struct url *url)
-{
-    if (strchr(url->authority, ',') != NULL)
-        redis_endpoint_refuse(r, "several hosts need redis+sentinel:// or redis+cluster://");
-    r->t->port = REDIS_PORT;
-    redis_endpoint_read_host(r, url->authority, &r->t->host, &r->t->port);
-    redis_endpoint_read_db(r, url->path);
-}
-
-static void redis_endpoint_read_by_sentinel(struct endpoint_reader *r, const struct url *url)
-{
-    char *db = url->path;
-    char *name = strsep(&db, "/");
-    r->t->discovery.kind = REDIS_DISCOVERY_SENTINEL;
-    r->t->discovery.replica = url->option != NULL && strcmp(url->option, "replica") == 0;
-    redis_endpoint_read_servers(r, url->authority, SENTINEL_PORT);
-    redis_endpoint_read_master(r, name != NULL ? name : strchr(url->authority, '\0'));
-    redis_endpoint_read_db(r, db);
-    if (url->option != NULL && !r->t->discovery.replica && strcmp(url->option, "master") != 0)
-        redis_endpoint_refuse(r, "the role is master or replica");
-}
-
-static void redis_endpoint_read_by_cluster(struct endpoint_reader *r, const struct url *url)
-{
-    r->t->discovery.kind = REDIS_DISCOVERY_CLUSTER;
-    redis_endpoint_read_servers(r, url->authority, REDIS_PORT);
-    redis_endpoint_read_db(r, url->path);
-    if (r->t->db != 0)
-        redis_endpoint_refuse(r, "a Redis Cluster has database 0 only");
-    if (url->option != NULL)
-        redis_endpoint_refuse(r, "replicas of a Redis Cluster are not read: leave ?role out");
-}
-
-static void redis_endpoint_read_unix(struct endpoint_reader *r, const struct url *url)
-{
-    if (*url->authority != '\0' || url->path == NULL) {
-        redis_endpoint_refuse(r, "a socket is written unix:///path");
-        return;
-    }
-    redis_endpoint_read_db(r, url->option);
-    url->path[-1] = '/';
-    r->t->path = redis_endpoint_decode(r, url->path - 1);
-    if (strlen(r->t->path) >= sizeof((struct sockaddr_un *)0)->sun_path)
-        redis_endpoint_refuse(r, "the path of the socket is too long");
-}
-
-struct scheme {
+static const struct scheme {
     const char *start;
     enum redis_transport transport;
-    void (*read)(struct endpoint_reader *r, const struct url *url);
+    enum redis_discovery_kind kind;
+    int port;           /* the default of its hosts */
     const char *option; /* the only one that the query may contain */
-};
+} SCHEMES[] = {{"redis://", REDIS_TRANSPORT_TCP, REDIS_DISCOVERY_NONE, REDIS_PORT, ""},
+               {"rediss://", REDIS_TRANSPORT_TLS, REDIS_DISCOVERY_NONE, REDIS_PORT, ""},
+               {"unix://", REDIS_TRANSPORT_UNIX, REDIS_DISCOVERY_NONE, 0, "db"},
+               {"redis+sentinel://", REDIS_TRANSPORT_TCP, REDIS_DISCOVERY_SENTINEL, SENTINEL_PORT, "role"},
+               {"rediss+sentinel://", REDIS_TRANSPORT_TLS, REDIS_DISCOVERY_SENTINEL, SENTINEL_PORT, "role"},
+               {"redis+cluster://", REDIS_TRANSPORT_TCP, REDIS_DISCOVERY_CLUSTER, REDIS_PORT, "role"},
+               {"rediss+cluster://", REDIS_TRANSPORT_TLS, REDIS_DISCOVERY_CLUSTER, REDIS_PORT, "role"}};
 
-/* User and password stay NULL if the URL has none. */
-static void redis_endpoint_read_url(struct endpoint_reader *r, char *text)
+static const struct scheme *redis_endpoint_read_scheme(struct endpoint_reader *r, const char *url)
 {
-    static const struct scheme schemes[] = {
-        {"redis://", REDIS_TRANSPORT_TCP, redis_endpoint_read_network, ""},
-        {"rediss://", REDIS_TRANSPORT_TLS, redis_endpoint_read_network, ""},
-        {"unix://", REDIS_TRANSPORT_UNIX, redis_endpoint_read_unix, "db"},
-        {"redis+sentinel://", REDIS_TRANSPORT_TCP, redis_endpoint_read_by_sentinel, "role"},
-        {"rediss+sentinel://", REDIS_TRANSPORT_TLS, redis_endpoint_read_by_sentinel, "role"},
-        {"redis+cluster://", REDIS_TRANSPORT_TCP, redis_endpoint_read_by_cluster, "role"},
-        {"rediss+cluster://", REDIS_TRANSPORT_TLS, redis_endpoint_read_by_cluster, "role"}};
-    const struct scheme *scheme = schemes;
-    const struct scheme *end = schemes + sizeof schemes / sizeof schemes[0];
-    while (scheme < end && strncmp(text, scheme->start, strlen(scheme->start)) != 0)
+    const struct scheme *scheme = SCHEMES;
+    const struct scheme *end = SCHEMES + sizeof SCHEMES / sizeof SCHEMES[0];
+    while (scheme < end && strncmp(url, scheme->start, strlen(scheme->start)) != 0)
         scheme++;
-    if (*text != '\0' && (unsigned char)text[strlen(text) - 1] <= ' ')
+    if (*url != '\0' && (unsigned char)url[strlen(url) - 1] <= ' ')
         redis_endpoint_refuse(r, "ends with a blank or a line end");
     if (scheme == end)
         redis_endpoint_refuse(
             r, "must begin with redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, "
                "redis+cluster:// or rediss+cluster://");
+    return scheme;
+}
+
+static void redis_endpoint_read_unix(struct endpoint_reader *r, const char *authority, char *path)
+{
+    if (*authority != '\0' || path == NULL) {
+        redis_endpoint_refuse(r, "a socket is written unix:///path");
+        return;
+    }
+    path[-1] = '/';
+    r->t->path = redis_endpoint_decode(r, path - 1);
+    if (strlen(r->t->path) >= sizeof((struct sockaddr_un *)0)->sun_path)
+        redis_endpoint_refuse(r, "the path of the socket is too long");
+}
+
+/* What only some of the schemes may have. `role` is NULL if it is not given. */
+static void redis_endpoint_check(struct endpoint_reader *r, const char *role)
+{
+    struct redis_endpoint *t = r->t;
+    struct redis_discovery *s = &t->discovery;
+    s->replica = role != NULL && strcmp(role, "replica") == 0;
+    if (s->kind == REDIS_DISCOVERY_SENTINEL && role != NULL && !s->replica && strcmp(role, "master") != 0)
+        redis_endpoint_refuse(r, "the role is master or replica");
+    if (s->kind == REDIS_DISCOVERY_CLUSTER && t->db != 0)
+        redis_endpoint_refuse(r, "a Redis Cluster has database 0 only");
+    if (s->kind == REDIS_DISCOVERY_CLUSTER && role != NULL)
+        redis_endpoint_refuse(r, "replicas of a Redis Cluster are not read: leave ?role out");
+    if (s->kind != REDIS_DISCOVERY_NONE)
+        return;
+    if (s->count > 1)
+        redis_endpoint_refuse(r, "several hosts need redis+sentinel:// or redis+cluster://");
+    t->host = s->at[0].host;
+    t->port = s->at[0].port;
+    s->count = 0;
+}
+
+/* User and password stay NULL if the URL has none. */
+static void redis_endpoint_read_url(struct endpoint_reader *r, char *text)
+{
+    const struct scheme *scheme = redis_endpoint_read_scheme(r, text);
     if (r->err != 0)
         return;
-    struct url parts = {.path = text + strlen(scheme->start)};
-    parts.authority = redis_endpoint_read_userinfo(r, strsep(&parts.path, "/"));
-    char *query = parts.path != NULL ? parts.path : parts.authority;
+    char *path = text + strlen(scheme->start); /* behind its slash, then; NULL: there is none */
+    char *authority = redis_endpoint_read_userinfo(r, strsep(&path, "/"));
+    char *query = path != NULL ? path : authority;
     (void)strsep(&query, "?");
     r->t->transport = scheme->transport;
-    parts.option = redis_endpoint_read_option(r, query, scheme->option);
-    if (r->err == 0)
-        scheme->read(r, &parts);
+    r->t->discovery.kind = scheme->kind;
+    const char *option = redis_endpoint_read_option(r, query, scheme->option);
+    if (scheme->transport == REDIS_TRANSPORT_UNIX) {
+        redis_endpoint_read_unix(r, authority, path);
+        redis_endpoint_read_db(r, option);
+        return;
+    }
+    redis_endpoint_read_servers(r, authority, scheme->port);
+    if (scheme->kind == REDIS_DISCOVERY_SENTINEL)
+        redis_endpoint_read_master(r, path != NULL ? strsep(&path, "/") : strchr(authority, '\0'));
+    redis_endpoint_read_db(r, path);
+    redis_endpoint_check(r, option);
 }
 
 /* --- endpoints --- */

@@ -63,7 +63,11 @@ enum { REDIS_SERVERS_MAX = 16 };
 
 /* The servers that know the address of Redis. */
 struct redis_discovery {
-    enum { REDIS_DISCOVERY_NONE, REDIS_DISCOVERY_SENTINEL, REDIS_DISCOVERY_CLUSTER } kind;
+    enum redis_discovery_kind {
+        REDIS_DISCOVERY_NONE,
+        REDIS_DISCOVERY_SENTINEL,
+        REDIS_DISCOVERY_CLUSTER
+    } kind;
     int count; /* 0: Redis is at the URL's own address */
     struct {
         char *host;

@@ -3,7 +3,7 @@
  *
  * The items of a reply are in one array, in the order of their arrival. One number tells when the reply is
  * complete: the items that are announced and have not ended. So neither a stack nor a limit of depth is
- * needed, and a reply that is not kept and a push are read in the same way. Lengths are announced before
+ * needed, and a reply that is not kept is read in the same way. Lengths are announced before
  * contents, so a bound is checked before anything is allocated.
  *
  * An item is added when it has arrived whole, but for an array, whose elements follow. A text is a place in
@@ -46,16 +46,14 @@ static void resp_drop_items(struct resp_parser *p)
     p->count = p->size = 0;
 }
 
-/* Before a reply, or an element of a push. */
 static void resp_begin(struct resp_parser *p)
 {
     resp_drop_items(p);
     p->kept = true;
+    p->pushed = false;
     p->start = p->parsed;
-    if (p->left == 0) {
-        p->left = 1;
-        p->begun++;
-    }
+    p->left = 1;
+    p->begun++;
 }
 
 /* The reply is oversize: it is read to its end, and nothing of it is kept. */
@@ -131,25 +129,13 @@ static inline struct redis_reply *resp_add(struct resp_parser *p, enum reply_typ
 
 /* --- items that have ended --- */
 
-/* An element of a push has ended, but not an array. */
-static void resp_finish_element(struct resp_parser *p)
-{
-    p->pushing = p->left > 0;
-    p->result = p->named ? RESP_PUSH_ELEMENT : RESP_PUSH;
-    p->named = true;
-}
-
 /* An item has ended, or an array has begun, whose elements are counted. False when parsing has failed. */
 static inline bool resp_finish_item(struct resp_parser *p)
 {
     if (p->result == RESP_ERROR)
         return false;
-    p->left--;
-    if (p->pushing) {
-        resp_finish_element(p);
-    } else if (p->left == 0) {
-        p->result = RESP_REPLY;
-    }
+    if (--p->left == 0)
+        p->result = p->pushed ? RESP_PUSH : RESP_REPLY;
     return true;
 }
 
@@ -239,35 +225,13 @@ static inline bool resp_read_bulk(struct resp_parser *p, enum reply_type type, s
     return (type != REPLY_VERB || resp_cut_format(p, item)) && resp_finish_item(p);
 }
 
-static bool resp_begin_push(struct resp_parser *p, uint64_t elements)
-{
-    p->pushing = elements > 0;
-    p->left = elements;
-    p->named = false;
-    resp_begin(p);
-    return true;
-}
-
-/* The elements of an array in a push are those of the push. */
-static bool resp_count_elements(struct resp_parser *p, uint64_t elements)
-{
-    if (!p->named)
-        return resp_fail(p, "a push without a name");
-    p->left += elements - 1;
-    p->pushing = p->left > 0;
-    resp_begin(p);
-    return true;
-}
-
 static bool resp_begin_array(struct resp_parser *p, enum reply_type type, uint64_t announced)
 {
     uint64_t elements = announced * (type == REPLY_MAP ? 2 : 1);
     if (elements > ITEMS_MAX - p->left)
         return resp_fail(p, "more elements than can be counted");
-    if (p->pushing)
-        return resp_count_elements(p, elements);
     if (type == REPLY_PUSH && p->kept && p->count == 0)
-        return resp_begin_push(p, elements);
+        p->pushed = true;
     if (elements > p->bytes_max / sizeof *p->item)
         resp_skip_reply(p);
     struct redis_reply *item = resp_add(p, type, 0);
@@ -392,7 +356,7 @@ enum resp_result resp_parse(struct resp_parser *p, const struct redis_reply **re
 
 uint64_t resp_arriving(const struct resp_parser *p)
 {
-    return p->pushing || !p->kept || p->start < p->input.len ? p->begun : 0;
+    return !p->kept || p->start < p->input.len ? p->begun : 0;
 }
 
 void resp_init(struct resp_parser *p)

@@ -5,10 +5,9 @@
  * items in the order of their arrival (reply.h). Texts stay where they have arrived, and get a NUL in place
  * of their line end. The memory is used again for the next reply.
  *
- * A server can announce any length, and a reply may never end, so all memory is bounded. A reply beyond the
- * bound is parsed to its end without being kept, and an error reply replaces it (resp_is_oversize). Later
- * replies are not affected. A push is never built as a whole. Its elements are returned one by one as they
- * arrive, and their number is not limited.
+ * A server can announce any length, and a reply may never end, so all memory is bounded. A reply or push
+ * beyond the bound is parsed to its end without being kept, and an error reply replaces it
+ * (resp_is_oversize). Later replies are not affected.
  */
 #ifndef REDIS_RESP_H
 #define REDIS_RESP_H
@@ -17,19 +16,18 @@
 #include "redis/reply.h"
 
 /*
- * The limit of one reply, or of one element of a push, in bytes of memory. A longer line than RESP_LINE_MAX
- * (everything but the content of bulk strings) is an error.
+ * The limit of one reply or push, in bytes of memory. A longer line than RESP_LINE_MAX (everything but the
+ * content of bulk strings) is an error.
  */
 enum { RESP_BYTES_MAX = 64 << 20, RESP_LINE_MAX = 64 << 10 };
 
 enum { RESP_KEPT = 64 * 1024 }; /* bytes of memory of each kind that are kept between replies */
 
 enum resp_result {
-    RESP_INCOMPLETE,   /* all input has been taken, and more is needed */
-    RESP_REPLY,        /* a complete reply */
-    RESP_PUSH,         /* the beginning of a push: its name ("invalidate") */
-    RESP_PUSH_ELEMENT, /* another element of it */
-    RESP_ERROR         /* invalid, or out of memory: see `error`; nothing more can be parsed */
+    RESP_INCOMPLETE, /* all input has been taken, and more is needed */
+    RESP_REPLY,      /* a complete reply */
+    RESP_PUSH,       /* a complete push */
+    RESP_ERROR       /* invalid, or out of memory: see `error`; nothing more can be parsed */
 };
 
 /* The reason when there is no memory; any other is invalid input. */
@@ -40,21 +38,19 @@ struct resp_parser {
     size_t bytes_max;  /* the limit of a reply, which may be changed before the first input */
     const char *error; /* the reason, after RESP_ERROR */
 
-    struct buf input;   /* from the beginning of the reply, or of the element of a push, on */
+    struct buf input;   /* from the beginning of the reply on */
     size_t start;       /* where that begins; the bytes before it are not needed any more */
     size_t parsed;      /* how far the input was parsed */
     uint64_t skip_left; /* bytes of a bulk string that is skipped, with its line end; 0: there is none */
 
-    struct redis_reply *item; /* owned; what has begun of the reply, or of the element of a push */
+    struct redis_reply *item; /* owned; what has begun of the reply */
     size_t count;
     size_t capacity;
     size_t size;    /* bytes of the items and their texts */
     bool kept;      /* false: the reply is oversize, and skipped */
-    uint64_t left;  /* items of the reply or push that have not ended, as far as they are announced */
-    uint64_t begun; /* the number of the reply or push, from 1 on */
-
-    bool pushing; /* `left` is that of a push */
-    bool named;   /* its name has been parsed */
+    bool pushed;    /* it is a push */
+    uint64_t left;  /* items of it that have not ended, as far as they are announced */
+    uint64_t begun; /* its number, from 1 on */
 
     enum resp_result result; /* the result of resp_parse */
 };
@@ -70,8 +66,7 @@ char *resp_reserve(struct resp_parser *p, size_t n);
 void resp_received(struct resp_parser *p, size_t n);
 
 /*
- * Parses up to the next result. *reply is the reply or the element of a push, borrowed until the next call.
- * For an array in a push its elements are returned, not the array.
+ * Parses up to the next result. *reply is the reply or push, borrowed until the next call.
  */
 enum resp_result resp_parse(struct resp_parser *p, const struct redis_reply **reply);
 
@@ -79,7 +74,7 @@ enum resp_result resp_parse(struct resp_parser *p, const struct redis_reply **re
  */
 uint64_t resp_arriving(const struct resp_parser *p);
 
-/* The error reply that replaces an oversize reply, or an oversize element of a push. */
+/* The error reply that replaces an oversize reply or push. */
 extern const struct redis_reply resp_oversize;
 
 static inline bool resp_is_oversize(const struct redis_reply *reply)

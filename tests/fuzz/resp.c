@@ -13,7 +13,7 @@ enum { BYTES_MAX = 32 * 1024, HELD_MAX = 2 * BYTES_MAX, PIECE_MAX = 64 };
 
 struct parsed {
     struct buf seen; /* all results, one after the other */
-    bool plain;      /* no limit was exceeded, no element was pushed, no number was other than an integer */
+    bool plain;      /* no limit was exceeded, nothing was pushed, no number was other than an integer */
     bool failed;
     size_t replies;
 };
@@ -71,7 +71,7 @@ static bool take_results(struct resp_parser *p, struct span input, struct parsed
             return !out->failed;
         }
         if (result != RESP_REPLY)
-            buf_append_str(&out->seen, result == RESP_PUSH ? "push " : "element ");
+            buf_append_str(&out->seen, "push ");
         note(&out->seen, reply);
         out->replies++;
         out->plain =

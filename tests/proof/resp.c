@@ -41,8 +41,8 @@ void line(void)
 }
 
 /*
- * The length of an array or a push is any number. Within a reply that is skipped or a push it is counted,
- * whatever was counted before: no count passes its end.
+ * The length of an array or a push is any number. Within a reply that is skipped it is counted, whatever was
+ * counted before: no count passes its end.
  */
 void counted(void)
 {
@@ -53,8 +53,7 @@ void counted(void)
     uint64_t announced = nondet_size() & INT64_MAX;
     __CPROVER_assume(before > 0 && before <= ITEMS_MAX);
     p.kept = false;
-    p.pushing = nondet_bool();
-    p.named = nondet_bool();
+    p.pushed = nondet_bool();
     p.left = before;
     if (!resp_begin_array(&p, types[any_up_to(3)], announced)) {
         assert(p.result == RESP_ERROR && p.left == before);
