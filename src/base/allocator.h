@@ -13,11 +13,8 @@ static inline size_t allocator_block_size(void *block)
     return block == NULL ? 0 : malloc_usable_size(block) + sizeof(size_t);
 }
 
-/*
- * Merges small freed blocks with their neighbours at once. By default malloc collects them in fastbins, and
- * merges all of them when a large block is freed: 12 ms for 100,000 links. (The cache of each thread, a few
- * blocks of each size, stays.)
- */
+/* Merges small freed blocks with their neighbours at once. By default malloc collects them, and merges all
+ * of them when a large block is freed: 12 ms for 100,000 links. */
 static inline void allocator_disable_fastbins(void)
 {
     (void)mallopt(M_MXFAST, 0);
@@ -25,9 +22,8 @@ static inline void allocator_disable_fastbins(void)
 
 /*
  * To be called after each of many blocks that are freed; *freed counts them. By default malloc collects freed
- * blocks in one list and sorts the whole list in the next allocation of another size. After 100,000 cards had
- * changed, that request took 10 ms. So such an allocation is made after every FREED_MAX blocks, of a size
- * that is unlikely to be in the list.
+ * blocks in one list and sorts the whole list in the next allocation of another size: 10 ms for 100,000
+ * cards. So such an allocation is made after every FREED_MAX blocks, of an unusual size.
  */
 static inline void allocator_sort_freed(unsigned *freed)
 {

@@ -17,10 +17,7 @@ static inline uint64_t backoff_doubled_ms(unsigned failures, uint64_t min_ms, ui
     return ms < max_ms ? ms : max_ms;
 }
 
-/*
- * Milliseconds to wait after the given number of failures in a row: half to all of min_ms after the first, of
- * twice as much after each further one, and of max_ms at most. The seed is the caller's, and changes.
- */
+/* Half to all of that, from the first failure on. The seed is the caller's, and changes. */
 static inline uint64_t backoff_ms(unsigned failures, uint64_t min_ms, uint64_t max_ms, unsigned *seed)
 {
     uint64_t pause = backoff_doubled_ms(failures > 0 ? failures - 1 : 0, min_ms, max_ms);

@@ -35,16 +35,14 @@ struct blob {
     char data[];
 };
 
-/* Rounds a size up to a headroom that blob_new_headroom accepts. */
+/* A multiple of 16, as blob_new_headroom needs it. */
 #define BLOB_HEADROOM_ALIGN(size) (((size) + 15) / 16 * 16)
 
 /* A copy of `bytes` without entity tag. Owned by the caller (one reference); NULL when out of memory. */
 struct blob *blob_new(struct span bytes);
 
-/*
- * The same with its entity tag, and with `headroom` free bytes before the blob, a multiple of 16 and at most
- * UINT16_MAX: memory for the cache entry that holds the blob. It lives as long as the blob.
- */
+/* The same with its entity tag, and with `headroom` free bytes before the blob, at most UINT16_MAX: memory
+ * for the cache entry that holds the blob. It lives as long as the blob. */
 struct blob *blob_new_headroom(struct span bytes, size_t headroom);
 
 /*

@@ -1,7 +1,4 @@
-/*
- * Growing byte buffer; see buf.h. The capacity doubles, so that appending takes amortised constant time. A
- * large first request is allocated exactly, since its caller knows the size.
- */
+/* Growing byte buffer; see buf.h. A large first request is allocated exactly: its caller knows the size. */
 #include "base/buf.h"
 
 #include <errno.h>

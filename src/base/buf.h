@@ -1,9 +1,6 @@
 /*
- * A growing byte buffer with a sticky error.
- *
- * Appending does not report failure: the first allocation that fails marks the buffer, further appends do
- * nothing, and the writer checks once, at the end, with buf_error(). Code that composes a document reads like
- * the document, and no allocation goes unchecked.
+ * A growing byte buffer with a sticky error: the first allocation that fails marks the buffer, further
+ * appends do nothing, and the writer checks once, at the end, with buf_error().
  */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
@@ -42,17 +39,13 @@ static inline void buf_recycle(struct buf *b, size_t keep)
 /* The slow path of buf_reserve. */
 int buf_grow(struct buf *b, size_t extra);
 
-/*
- * Makes room for `extra` more bytes. Returns 0 or -ENOMEM (then also sticky). Always inline: the compiler's
- * inlining limits would otherwise leave calls to this and to buf_append, which cost a tenth of an uncached
- * page.
- */
+/* Makes room for `extra` more bytes. Returns 0 or -ENOMEM (then also sticky). Always inline, as is
+ * buf_append: calls would be a tenth of what an uncached page costs. */
 __attribute__((always_inline)) static inline int buf_reserve(struct buf *b, size_t extra)
 {
     return b->error == 0 && extra <= b->cap - b->len ? 0 : buf_grow(b, extra);
 }
 
-/* Inline, so that a constant text becomes a few stores. */
 __attribute__((always_inline)) static inline void buf_append(struct buf *b, const void *bytes, size_t n)
 {
     if (n == 0 || buf_reserve(b, n) != 0)
@@ -92,10 +85,7 @@ static inline void buf_append_int(struct buf *b, int64_t value)
 
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/*
- * Replaces the content by a message, cut off after BUF_MESSAGE_MAX - 1 bytes. Arguments may point into what
- * is replaced.
- */
+/* Replaces the content by a message, cut off after BUF_MESSAGE_MAX - 1 bytes. Arguments may point into it. */
 enum { BUF_MESSAGE_MAX = 512 };
 void buf_set_message(struct buf *b, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 

@@ -7,8 +7,7 @@
 
 #include <stdint.h>
 
-/* Nanoseconds of the monotonic clock. It runs while the process is stopped, but not while the machine is
- * suspended. libuv's timers use it. */
+/* The monotonic clock, which libuv's timers use. It does not run while the machine is suspended. */
 uint64_t clock_now_ns(void);
 
 static inline uint64_t clock_now_ms(void)
@@ -16,10 +15,10 @@ static inline uint64_t clock_now_ms(void)
     return clock_now_ns() / 1000000;
 }
 
-/* Seconds since 1970 by the wall clock, which may be set: for times that are stored. */
+/* Since 1970. */
 int64_t clock_wall_s(void);
 
-/* Milliseconds of the boot clock, which is monotonic and also runs while the machine is suspended. */
+/* It also runs while the machine is suspended. */
 uint64_t clock_boot_ms(void);
 
 #endif

@@ -1,9 +1,6 @@
 /*
- * Compression of a whole body in memory, as a content coding. The libraries, libdeflate and Zstandard, are
- * used in compress.c only.
- *
- * The levels are chosen for bodies that are compressed once and sent many times. bench/compression and
- * docs/performance.md have the figures.
+ * Compression of a whole body in memory, as a content coding. The levels are for bodies that are compressed
+ * once and sent many times (bench/compression).
  */
 #ifndef BASE_COMPRESS_H
 #define BASE_COMPRESS_H

@@ -1,9 +1,5 @@
-/*
- * SHA-256 by OpenSSL; see digest.h.
- *
- * The deprecated low-level functions work in place. Their replacement in OpenSSL 3 (and its SHA256() as well)
- * looks the algorithm up and allocates on each call, and crashes when memory runs out.
- */
+/* SHA-256 by OpenSSL; see digest.h. The deprecated functions work in place. Their replacement in OpenSSL 3
+ * allocates on each call, and crashes when memory runs out. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/digest.h"
 

@@ -32,10 +32,7 @@ static inline bool digest_is_hex(struct span text)
 /* Parses 64 lower-case hexadecimal digits; false, with *out unchanged, for any other text. */
 bool digest_from_hex(struct span text, struct digest *out);
 
-/*
- * span_equal in a time that depends only on the lengths. The time of a comparison that ends early would
- * reveal how much of a guess is right.
- */
+/* span_equal in a time that depends only on the lengths. */
 bool secret_equal(struct span a, struct span b);
 
 #endif

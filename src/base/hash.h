@@ -1,9 +1,6 @@
 /*
- * The hashes of all hash tables, with a seed, and pseudo-random numbers for values that must differ between
- * processes but need not be secret.
- *
- * Keys come from clients and from Redis. With a random seed they cannot be constructed so that their hashes
- * collide. Entity tags have no seed, since they must be the same in every process (blob.h).
+ * The hashes of all hash tables, with a random seed, so that clients cannot construct keys whose hashes
+ * collide; and pseudo-random numbers for values that need not be secret.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
@@ -33,10 +30,8 @@ static inline uint64_t hash_int64(int64_t number, uint64_t seed)
     return mix_bits((uint64_t)number ^ seed);
 }
 
-/*
- * A seed from the kernel's generator. If that has no random numbers yet, the seed is made of the time, the
- * process and `address`, the address of the seeded object.
- */
+/* From the kernel's generator, or if that has no random numbers yet, of the time, the process and `address`,
+ * that of the seeded object. */
 static inline uint64_t random_seed(const void *address)
 {
     uint64_t seed = 0;

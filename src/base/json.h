@@ -1,9 +1,5 @@
-/*
- * Writing JSON values (RFC 8259) into a buffer.
- *
- * Text is written as UTF-8: only quotation mark, reverse solidus and control characters are escaped, and each
- * ill-formed sequence becomes U+FFFD. The output is valid JSON for any input.
- */
+/* Writing text as JSON (RFC 8259): only quotation mark, reverse solidus and control characters are escaped,
+ * and each ill-formed sequence becomes U+FFFD. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 

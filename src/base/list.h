@@ -1,7 +1,4 @@
-/*
- * An intrusive, circular, doubly linked list. The links are embedded in the listed structs, so that linking
- * and unlinking never allocate and never fail. A link that is in no list points to itself.
- */
+/* An intrusive, circular, doubly linked list. A link that is in no list points to itself. */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 

@@ -1,10 +1,7 @@
 /*
- * The log: composing lines, two batches of them under a mutex, and the thread that writes them out; see
- * log.h.
- *
- * One batch is filled, for which the lock is held for one memcpy. The thread swaps it for the other one, and
- * writes it without the lock, so that a blocked descriptor blocks that thread alone. Batches are static,
- * since a thread that is blocked in write() outlives log_stop().
+ * Composing lines, and the thread that writes them out; see log.h. One batch is filled, under a mutex. The
+ * thread swaps it for the other one, which it writes without the lock. Batches are static, since a thread
+ * that is blocked in write() outlives log_stop().
  */
 #include "base/log.h"
 
@@ -28,7 +25,7 @@ enum { ACCESS_SIZE = 1 << 19, BATCH_SIZE = 3 * ACCESS_SIZE };
 /* The thread collects lines for this long: a wake-up per line would cost more than the line. */
 enum { GATHER_NS = 2 * 1000 * 1000 };
 
-enum { STOP_S = 1 }; /* how long log_stop waits for a blocked descriptor */
+enum { STOP_S = 1 }; /* a blocked descriptor must not delay the exit for longer */
 
 static struct batch {
     size_t used;
@@ -47,7 +44,6 @@ static struct sink {
 } sink = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER, .level = -1, .filling = batches};
 
-/* Returns how many bytes were written: fewer than n after an error. */
 static size_t log_write_all(int fd, const char *data, size_t n)
 {
     size_t written = 0;
@@ -89,8 +85,8 @@ static void log_write_lines(const char *data, size_t n, bool *torn)
         atomic_fetch_add(&sink.dropped, log_count_lines(data + written, n - written));
 }
 
-/* Waits for lines, and a little longer for more. Returns the batch, whose place the other one has taken; NULL
- * when log_stop was called and no lines are left. Called with the lock held. */
+/* Waits for lines, and a little longer for more. NULL when log_stop was called and no lines are left. Called
+ * with the lock held. */
 static struct batch *log_take_batch(void)
 {
     while (sink.filling->used == 0 && !sink.stopping)
@@ -143,7 +139,6 @@ void log_set_level(enum log_level level)
         atomic_store(&sink.level, (int)level);
 }
 
-/* A thread that is blocked in write() must not delay the exit. */
 void log_stop(void)
 {
     struct timespec until;

@@ -1,10 +1,9 @@
 /*
  * Logging: one JSON object per line, written by a separate thread.
  *
- * A caller composes a line on its stack and queues it. The queue is bounded: if the file descriptor blocks,
- * lines are dropped and counted, and no caller waits. The access log has a third of the queue, so that its
- * lines do not displace others. The sink is the only mutable global of the program. API keys are never
- * logged.
+ * The queue of lines is bounded: if the file descriptor blocks, lines are dropped and counted, and no caller
+ * waits. The access log has a third of the queue, so that its lines do not displace others. The sink is the
+ * only mutable global of the program. API keys are never logged.
  *
  *     struct log_line line;
  *     if (log_begin(&line, LOG_INFO, "redis connected")) {
@@ -34,8 +33,7 @@ struct log_line {
  * Returns 0 or a negative errno. */
 int log_start(int fd, enum log_level level) __attribute__((warn_unused_result));
 
-/* Lines of another level from now on. No effect before log_start, and after log_stop. From the thread of
- * these. */
+/* From the thread of log_start and log_stop. No effect before the one, and after the other. */
 void log_set_level(enum log_level level);
 
 /* Writes the queued lines, for at most a second, and ends the thread. */

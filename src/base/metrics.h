@@ -81,10 +81,8 @@ void histogram_observe(struct histogram *h, uint64_t ns);
 
 /* --- loop lag --- */
 
-/*
- * Durations of the iterations of an event loop, during which everything else on the loop waits. An iteration
- * lasts from the first callback that reports its beginning to the next poll of the sockets.
- */
+/* Durations of the iterations of an event loop: from the first callback that reports its beginning to the
+ * next poll of the sockets. */
 struct loop_lag {
     struct histogram iterations;
     uint64_t began_ns; /* 0: nothing was done in this iteration */
@@ -103,7 +101,6 @@ static inline void loop_lag_begin(struct loop_lag *l)
         l->began_ns = clock_now_ns();
 }
 
-/* Observes the iteration, if one has begun. */
 static inline void loop_lag_end(struct loop_lag *l)
 {
     if (l->began_ns == 0)
@@ -160,7 +157,6 @@ struct metric {
 /* Adds `from` to `to`, which belongs to the caller; both are structs that `table` describes. */
 void metrics_accumulate(const struct metric *table, size_t count, void *to, const void *from);
 
-/* Writes all metrics of `table`. */
 void metrics_write(struct buf *out, const struct metric *table, size_t count, const void *values);
 
 /* For metrics that are in no struct. Writes the head: `type` is counter or gauge, `help` has no line ends. */

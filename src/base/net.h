@@ -1,9 +1,6 @@
-/*
- * IP addresses, networks, and the addresses of listeners.
- *
- * An IPv4 address is kept as its IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2), so that a listener for
- * both families and one for IPv4 see the same clients.
- */
+/* IP addresses, networks, and the addresses of listeners. An IPv4 address is kept as its IPv4-mapped IPv6
+ * address (RFC 4291 section 2.5.5.2), so that a listener for both families and one for IPv4 see the same
+ * clients. */
 #ifndef BASE_NET_H
 #define BASE_NET_H
 
@@ -31,7 +28,6 @@ struct ip_networks {
 /* `bytes` in network order. */
 struct ip ip_from_v4(const uint8_t bytes[4]);
 
-/* The family is IPv4 or IPv6. */
 struct ip ip_from_sockaddr(const struct sockaddr_storage *address);
 
 /* Parses 192.0.2.1 or 2001:db8::1, without brackets, port or zone. Returns 0, or -EINVAL with *out
@@ -67,7 +63,6 @@ struct addr {
 /* Numeric hosts only: a listener must not depend on name resolution. Returns 0 or -EINVAL. */
 int addr_parse(struct span text, struct addr *out) __attribute__((warn_unused_result));
 
-/* AF_INET or AF_INET6. */
 int addr_family(const struct addr *a);
 
 /* Writes the address for bind(2) and connect(2); returns its length. */
@@ -82,7 +77,6 @@ bool addr_overlaps(const struct addr *a, const struct addr *b);
 /* The address of a socket of IPv4 or IPv6. Whether it is for IPv6 only is not in it. */
 struct addr addr_local(int fd);
 
-/* Writes the address as above, and a NUL. */
 void addr_write(const struct addr *a, char out[ADDR_TEXT_MAX]);
 
 /* The same port of every IPv4 address. */

@@ -1,11 +1,4 @@
-/*
- * The process and what the system grants it; see process.h.
- *
- * Processors: the smallest quota of the process' own control group (version 2) and all groups above it
- * applies, as systemd's CPUQuota= may be set on a slice. /proc/self/cgroup names the group, below
- * /sys/fs/cgroup. In a container that is usually the container's own group, and the groups above it are not
- * visible.
- */
+/* The process and what the system grants it; see process.h. */
 #include "base/process.h"
 
 #include "base/metrics.h"
@@ -69,7 +62,8 @@ static int process_quota_of(const char *directory)
     return n == 2 && quota > 0 && period > 0 ? (int)MIN((quota - 1) / period + 1, NO_QUOTA) : NO_QUOTA;
 }
 
-/* The smallest quota of the group at `path` below `mount` and of all groups between them. */
+/* The smallest quota of the group at `path` below `mount` and of all groups between them: systemd's CPUQuota=
+ * may be set on a slice. */
 static int process_least_quota(const char *mount, const char *path)
 {
     char directory[PATH_MAX];

@@ -64,7 +64,6 @@ int settings_reject(const struct settings_args *args, const char *name, struct b
     return -EINVAL;
 }
 
-/* *out: which of the words it is. */
 static int settings_parse_choice(const char *choices, struct span text, int64_t *out)
 {
     struct span rest = span_of(choices);
@@ -81,7 +80,6 @@ static void settings_write_choice(struct buf *out, const char *choices, int64_t 
     buf_append(out, choices, strcspn(choices, "|"));
 }
 
-/* As a user would write it: 5m, 64MiB, on. */
 static void settings_write_number(struct buf *out, const struct setting *s, int64_t value)
 {
     if (s->type == SETTING_CHOICE) {
@@ -149,8 +147,6 @@ static bool settings_is_emptied(const struct settings_args *a, const struct sett
     return *text == '\0' && last != NULL && *last != '\0';
 }
 
-/* Reads the value from the file that the setting has. A newline at its end, LF or CR LF, is not part of it.
- */
 static int settings_read_file(const struct settings_args *a, const struct setting *s, struct buf *error)
 {
     const char *path = a->source[s - a->settings->table].file;
@@ -206,7 +202,7 @@ static const struct settings_flag *settings_find_plain(const struct settings_arg
     return NULL;
 }
 
-/* Finds the setting by the name of its flag, without hyphens; *is_file: it is the -file form. */
+/* By the name of its flag, without hyphens; *is_file: it is the -file form. */
 static const struct setting *settings_find(const struct settings *all, struct span name, bool *is_file)
 {
     static const struct span suffix = {"-file", 5};
@@ -391,10 +387,8 @@ void settings_write_help(const struct settings *s, struct buf *out)
     }
 }
 
-/*
- * `scheme://user:password@host`: everything between the first colon and the last at-sign is masked, so that a
- * password with a slash that should have been encoded is not shown either.
- */
+/* Everything between the first colon and the last at-sign is masked: a password may have a slash that should
+ * have been encoded. */
 static void settings_write_url(struct buf *out, const char *url)
 {
     const char *scheme = strstr(url, "://");

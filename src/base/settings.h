@@ -1,11 +1,10 @@
 /*
- * Settings from flags and environment, driven by a table.
+ * Settings from flags and environment, by a table, from which --help and --check follow as well.
  *
  * A setting `log-level` is the flag `--log-level VALUE` (or `--log-level=VALUE`) and the environment variable
- * NAME_LOG_LEVEL, where NAME_ is the prefix of the table. Flags win: a variable that a flag overrides is not
- * parsed. Where the table allows it, the value can come from a file named by `--log-level-file` or
- * NAME_LOG_LEVEL_FILE (one trailing newline is not part of it); the value and its file at the same level are
- * an error. `--help` and `--check` follow from the same table.
+ * NAME_LOG_LEVEL, where NAME_ is the prefix of the table. A flag wins. Where the table allows it, the value
+ * can come from a file named by `--log-level-file` or NAME_LOG_LEVEL_FILE (one trailing newline is not part
+ * of it).
  */
 #ifndef BASE_SETTINGS_H
 #define BASE_SETTINGS_H
@@ -77,10 +76,9 @@ struct settings_args {
 };
 
 /*
- * Parses argv[1..] and the environment. Words that are not flags are returned in `argv`. "--" ends the flags.
- * A setting that comes from a file has no value yet: see settings_read_files. Returns the number of words, or
- * -EINVAL with a message in `error` that names the flag or the variable, or -ENOMEM. Call settings_fini in
- * every case.
+ * Parses argv[1..], to "--", and the environment. A setting that comes from a file has no value yet: see
+ * settings_read_files. Returns the number of words that are not flags, -ENOMEM, or -EINVAL with a message in
+ * `error`. Call settings_fini in every case.
  */
 int settings_read(struct settings_args *args, struct buf *error) __attribute__((warn_unused_result));
 
@@ -103,8 +101,7 @@ static inline char **settings_text(const struct setting *s, const void *target)
 /* Appends that the value of setting `name` is wrong: its source and `what`. Returns -EINVAL. */
 int settings_reject(const struct settings_args *args, const char *name, struct buf *error, const char *what);
 
-/* Writes the source of the value of setting `name` as the user wrote it: --log-level, NAME_LOG_LEVEL_FILE.
- * The variable if the value is the default. */
+/* Writes where the value is from, as the user wrote it; the variable for a default. */
 void settings_write_source(struct buf *out, const struct settings_args *args, const char *name);
 
 /*

@@ -3,12 +3,10 @@
  * that walks from the oldest node to the newest, clears marks and evicts the first node without one. A hit
  * moves nothing.
  *
- * Where all of a large queue is marked, one eviction would walk over all of it. So the steps of the hand are
- * bounded: each eviction grants SIEVE_STEPS of them, and unused ones are saved for later evictions, up to
- * SIEVE_STEPS_MAX. When none are left, the node under the hand is evicted, marked or not: until the run of
- * marked nodes is over, the policy is FIFO for one node in SIEVE_STEPS. In the long run an eviction takes
- * fewer steps than it grants; the bound is felt only where runs of marked nodes are longer than
- * SIEVE_STEPS_MAX, and costs a quarter of a point of the hit ratio there (bench/hitratio).
+ * Where all of a large queue is marked, one eviction would walk over all of it. So each eviction grants the
+ * hand SIEVE_STEPS, and unused ones are saved, up to SIEVE_STEPS_MAX. When none are left, the node under the
+ * hand is evicted, marked or not. That costs a quarter of a point of the hit ratio where runs of marked nodes
+ * are longer (bench/hitratio).
  */
 #ifndef BASE_SIEVE_H
 #define BASE_SIEVE_H

@@ -1,9 +1,4 @@
-/*
- * Borrowed bytes: a pointer and a length, not necessarily NUL-terminated.
- *
- * `data == NULL` means absent, which differs from empty. A span owns nothing; the comment of a function that
- * returns one states how long the bytes are valid.
- */
+/* Borrowed bytes, not necessarily NUL-terminated. `data == NULL` means absent, which differs from empty. */
 #ifndef BASE_SPAN_H
 #define BASE_SPAN_H
 
@@ -72,7 +67,6 @@ static inline size_t span_find(struct span s, char byte)
     return at == NULL ? s.len : (size_t)(at - s.data);
 }
 
-/* True when `s` has only characters of a class. */
 static inline bool span_all(struct span s, bool (*is_one)(char c))
 {
     for (size_t i = 0; i < s.len; i++)

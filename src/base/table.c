@@ -51,7 +51,7 @@ int table_add(struct table *t, uint64_t hash, void *entry)
 {
     if (t->slot == NULL || t->used >= (t->mask + 1) / 8 * 7)
         table_grow(t);
-    if (t->used >= t->mask)
+    if (t->slot == NULL || t->used >= t->mask)
         return -ENOMEM;
     table_place(t, hash, entry);
     return 0;

@@ -1,9 +1,7 @@
 /*
- * A hash table: open addressing over hashes and pointers. Hashes are the caller's (hash.h).
- *
- * A lookup walks over slots that lie side by side and reads an entry only when all 64 bits of its hash are
- * equal. With 100,000 entries each access to another place is a cache miss of the processor, and those misses
- * are most of what a lookup costs.
+ * A hash table: open addressing over hashes and pointers. Hashes are the caller's (hash.h). A lookup reads an
+ * entry only when all 64 bits of its hash are equal: with many entries each access to another place is a
+ * cache miss of the processor.
  *
  * The slots are doubled at once, which takes 1 ms with 30,000 entries, and 4 ms with 100,000.
  */

@@ -1,8 +1,4 @@
-/*
- * Parsing and encoding of text: characters; strict numbers, durations and sizes, where the whole text must be
- * the value; times; hexadecimal digits; names; percent-encoding and query strings (RFC 3986 sections 2.1
- * and 3.4); UTF-8 (the Unicode standard, table 3-7: no overlong forms, no surrogates).
- */
+/* Parsing and encoding of text. The whole text must be the value. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
@@ -28,23 +24,14 @@ static inline bool ascii_is_tchar(char c)
 
 /* --- Numbers --- */
 
-/*
- * A decimal integer in its one canonical spelling: `-?(0|[1-9][0-9]*)`, never "-0", within int64.
- * No plus sign, no leading zero, no space: a valid text can be written back byte for byte.
- * Returns 0, -EINVAL or -ERANGE; *out is untouched on error.
- */
+/* A decimal integer in its one canonical spelling: `-?(0|[1-9][0-9]*)`, never "-0". Returns 0, -EINVAL or
+ * -ERANGE; *out is untouched on error. */
 int parse_int64(struct span text, int64_t *out) __attribute__((warn_unused_result));
 
-/*
- * A duration: digits and one of ms, s, m, h ("500ms", "30s", "2m"); a bare 0 needs no unit.
- * *out is in milliseconds, 0 to INT64_MAX. Returns 0, -EINVAL or -ERANGE.
- */
+/* Digits and one of ms, s, m, h; a bare 0 needs no unit. Returns 0, -EINVAL or -ERANGE. */
 int parse_duration_ms(struct span text, int64_t *out) __attribute__((warn_unused_result));
 
-/*
- * A size: digits and none or one of B, KiB, MiB, GiB, without case ("64MiB", "16384").
- * *out is in bytes, 0 to INT64_MAX. Returns 0, -EINVAL or -ERANGE.
- */
+/* Bytes: digits and none or one of B, KiB, MiB, GiB, without case. Returns 0, -EINVAL or -ERANGE. */
 int parse_size(struct span text, int64_t *out) __attribute__((warn_unused_result));
 
 /* The unit in which a duration, or a size, is written: the largest that leaves a whole number, which *value
@@ -86,7 +73,7 @@ int hex_digit(char c);
 /* Writes the 2 * n digits of `bytes`, without a NUL. */
 void hex_write(const unsigned char *bytes, size_t n, char *out);
 
-/* True when `text` has only lower-case hexadecimal digits. */
+/* In lower case. */
 bool hex_valid(struct span text);
 
 /* --- Names --- */
@@ -96,11 +83,8 @@ bool name_valid(struct span text, size_t max);
 
 /* --- Percent-encoding --- */
 
-/*
- * Decodes each %XX once into `out`, which has room for `in.len` bytes and may be the memory of `in`. Plus
- * signs, and percent signs without two hexadecimal digits behind them, are copied. Returns the decoded
- * length.
- */
+/* Decodes each %XX once into `out`, which has room for `in.len` bytes and may be the memory of `in`. All else
+ * is copied. Returns the decoded length. */
 size_t uri_decode(struct span in, char *out);
 
 /* The start of the first encoded slash in `s`, or its length if there is none. */
@@ -110,22 +94,21 @@ size_t uri_find_encoded_slash(struct span s);
 bool uri_escapes_valid(struct span s);
 
 /*
- * The value of the first parameter called `name`, in which there is no percent sign, in a query string
- * (`a=1&b=2`, without the question mark), still encoded and borrowed from `query`; names are compared after
- * decoding. A parameter without `=` has an empty value; the span is absent when no parameter has that name.
+ * The value of the first parameter called `name`, in which there is no percent sign, in a query string: still
+ * encoded and borrowed from `query`; names are compared after decoding. A parameter without `=` has an empty
+ * value; the span is absent when no parameter has that name.
  */
 struct span uri_query_find(struct span query, struct span name);
 
 /* --- UTF-8 --- */
 
 /*
- * Returns the length of the valid character at the start of `s` (at least one byte), 1 to 4, or minus the
+ * The length of the valid character (the Unicode standard, table 3-7) at the start of `s`, or minus the
  * length of the ill-formed sequence there: the longest prefix of a character, at least one byte. Browsers and
  * Python replace the same sequences by one U+FFFD each.
  */
 int utf8_step(struct span s);
 
-/* True when all of `s` is valid. */
 bool utf8_valid(struct span s);
 
 #endif

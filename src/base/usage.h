@@ -43,7 +43,6 @@ void usage_write_help(const struct usage *u, unsigned commands, struct buf *out)
 /* How the command is called, without its settings: "keys issue [--count N]". */
 void usage_write_call(const struct usage *u, const struct usage_command *c, struct buf *out);
 
-/* The flags that this command takes or needs, as bits. */
 static inline unsigned usage_flags_of(const struct usage_command *c)
 {
     return c->needs | c->takes;

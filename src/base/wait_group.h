@@ -1,9 +1,6 @@
 /*
- * A counter of operations that must end before a callback runs: handles that are closing, connections that
- * finish, look-ups that cannot be cancelled. Each calls wait_group_done() at its end; the last one calls the
- * function passed to wait_group_wait(), or frees the owner (wait_group_close()).
- *
- * Embedded by its owner; for one thread.
+ * A counter of operations that must end before a callback runs. Each calls wait_group_done() at its end; the
+ * last one calls the function passed to wait_group_wait(), or frees the owner (wait_group_close()).
  */
 #ifndef BASE_WAIT_GROUP_H
 #define BASE_WAIT_GROUP_H
@@ -21,7 +18,6 @@ struct wait_group {
 
 #define WAIT_GROUP_INIT ((struct wait_group){0})
 
-/* Adds `n` operations. */
 static inline void wait_group_add(struct wait_group *g, unsigned n)
 {
     g->pending += n;
@@ -36,7 +32,6 @@ static inline void wait_group_end(const struct wait_group *g)
         kept.closed(kept.closed_arg);
 }
 
-/* One operation has ended. */
 static inline void wait_group_done(struct wait_group *g)
 {
     assert(g->pending > 0);
