@@ -19,11 +19,8 @@ static inline bool access_log_wants(int share, int status, uint64_t *random)
     return status >= 400 || random_next(random) % ACCESS_LOG_ALL < (uint64_t)share;
 }
 
-/*
- * A request without a valid key, or over the rate of its key, is refused. It costs its client nothing and
- * could fill any disk. So each worker logs a limited number of refused requests per second, and counts the
- * others. Zero-initialised.
- */
+/* A request without a valid key, or over the rate of its key, could fill any disk. So each worker logs some
+ * per second, and counts the others. Zero-initialised. */
 enum { ACCESS_LOG_REFUSED_MAX = 100 };
 
 struct access_log_budget {
@@ -36,9 +33,8 @@ struct access_log_budget {
  * last one. */
 bool access_log_spend(struct access_log_budget *budget, uint64_t now_ns, uint64_t *suppressed);
 
-/* The trace id and parent id of a traceparent field, 32 and 16 hexadecimal digits; both absent when it is not
- * valid. In versions after 00 the first 55 characters are read, and more may follow behind a hyphen (W3C
- * Trace Context, "Versioning of traceparent"); ff is invalid. */
+/* Of a traceparent field; both absent when it is not valid (W3C Trace Context, "Versioning of traceparent").
+ */
 struct trace_ids {
     struct span trace, parent;
 };

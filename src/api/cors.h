@@ -1,8 +1,5 @@
-/*
- * Cross-origin requests of browsers (the CORS protocol of the Fetch standard). The origins that are allowed
- * are one text: a list that is separated by commas, or "*" for all. The text is not empty: without origins
- * CORS is off.
- */
+/* Cross-origin requests of browsers (the CORS protocol of the Fetch standard). The origins that are allowed
+ * are a list that is separated by commas, or "*" for all. Without origins CORS is off. */
 #ifndef API_CORS_H
 #define API_CORS_H
 

@@ -1,8 +1,6 @@
 /*
- * From an HTTP request to a cache query: the route, the API key, the parameters of the route.
- *
- * The paths are below a base path; their trailing slash is optional. The key is the header field X-Api-Key
- * or, when that is not sent, the query parameter api_key (docs/contract.md, "Authentication").
+ * From an HTTP request to a cache query: the route, the API key, the parameters of the route. The key is the
+ * header field X-Api-Key or, when that is not sent, the query parameter api_key (docs/contract.md).
  */
 #ifndef API_PARAMS_H
 #define API_PARAMS_H
@@ -24,12 +22,9 @@ enum route { ROUTE_NONE, ROUTE_OPENAPI, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD
 /* --- Keys --- */
 
 /*
- * The digests of recently used keys: the same few keys arrive thousands of times per second, and SHA-256
- * would be a large part of the cost of a request.
- *
- * A fixed table without collision lists: a key has one slot, and replaces the key that was there. Keys longer
- * than DIGEST_CACHE_KEY_MAX are not kept. Keys are compared in constant time. An entry does not mean that the
- * key is valid; the owner erases those that it finds invalid.
+ * The digests of recently used keys: SHA-256 would be a large part of the cost of a request. A key has one
+ * slot, and replaces the key that was there; longer ones are not kept. Keys are compared in constant time. An
+ * entry does not mean that the key is valid; the owner erases those that it finds invalid.
  */
 enum { DIGEST_CACHE_SLOTS = 256, DIGEST_CACHE_KEY_MAX = 64 };
 

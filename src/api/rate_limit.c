@@ -1,10 +1,7 @@
 /*
- * GCRA in a set-associative table; see rate_limit.h.
- *
- * A bucket is a tag, the seeded hash of its key's digest, and a time: when it will be full, known as the
- * theoretical arrival time (TAT). A bucket whose time has passed is full. A key has its bucket in the set
- * that its tag selects, and only one, or it would have two limits. A lock, which many sets share, is held for
- * the few instructions of one access to the buckets of a set.
+ * GCRA in a set-associative table; see rate_limit.h. A bucket is a tag, the seeded hash of its key's digest,
+ * and the time when it will be full, known as the theoretical arrival time (TAT). A key has its bucket in the
+ * set that its tag selects, and only one, or it would have two limits.
  */
 #include "api/rate_limit.h"
 

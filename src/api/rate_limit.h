@@ -1,16 +1,11 @@
 /*
- * The rate limit of API keys: how many requests of a key are answered, on all workers together.
+ * The rate limit of API keys, of all workers together, by GCRA, the generic cell rate algorithm: a token
+ * bucket that holds one time instead of a number of tokens. In any time t, a key is granted at most burst + t
+ * * requests / window_s requests. Further ones are refused and not counted.
  *
- * The algorithm is GCRA, the generic cell rate algorithm: a token bucket that holds one time instead of a
- * number of tokens. A bucket holds `burst` requests and is refilled continuously: in any time t, a key is
- * granted at most burst + t * requests / window_s of them. Further requests are refused and not counted.
- *
- * One rate_limit belongs to the process, and all workers use it at the same time. Only keys that are known to
- * be valid have a bucket. The number of buckets is fixed. A full bucket means the same as no bucket, so it is
- * reused for a key without one. If no bucket can be reused, the request is granted.
- *
- * Times are nanoseconds of the monotonic clock. Threads need not agree on them: a clock that is read early is
- * of no advantage to a request.
+ * Only keys that are known to be valid have a bucket. A full bucket means the same as no bucket, so it is
+ * reused for a key without one. If none can be reused, the request is granted. Times are nanoseconds of the
+ * monotonic clock.
  */
 #ifndef API_RATE_LIMIT_H
 #define API_RATE_LIMIT_H

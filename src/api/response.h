@@ -62,11 +62,8 @@ enum api_error api_error_for_status(int status);
 /* A base path, and the value of the Link field for one, has at most so many bytes. */
 enum { API_BASE_PATH_MAX = 128, PAGE_LINKS_MAX = 4 * (64 + API_BASE_PATH_MAX + INT64_DIGITS_MAX) };
 
-/*
- * Writes the value of the Link field (RFC 8288), which is in `out`, for `page` of `last` pages (both from 1;
- * `page` may lie beyond the last): first, prev, next, last. The targets are relative to the host and contain
- * only the page number: another parameter of the request may be a key.
- */
+/* The value of the Link field (RFC 8288), which is in `out`, for `page` of `last` pages (both from 1; `page`
+ * may lie beyond the last). The targets contain only the page number: another parameter may be a key. */
 struct span page_links_write(char out[PAGE_LINKS_MAX], struct span base_path, int64_t page, int64_t last);
 
 #endif

@@ -61,10 +61,9 @@ struct config {
 enum config_flag { CONFIG_CHECK, CONFIG_PROBE, CONFIG_VERSION, CONFIG_HELP, CONFIG_FLAGS };
 
 /*
- * Reads the command line and the environment, and checks all values. Returns 0, or -EINVAL or -ENOMEM with a
- * message in `error` that names the setting; the flags are known in any case. Call settings_fini for `values`
- * in every case. `c` is zeroed by the caller. With CONFIG_PROBE only `admin_listen` is set, because the
- * probed server may use other values than those that its files hold now.
+ * Reads the command line and the environment, and checks all values of `c`, which is zeroed. Returns 0, or
+ * -EINVAL or -ENOMEM with a message in `error`; the flags are known in any case. Call settings_fini for
+ * `values` in every case. With CONFIG_PROBE only `admin_listen` is set: the files may hold other values now.
  */
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
     __attribute__((warn_unused_result));

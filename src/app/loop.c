@@ -2,9 +2,8 @@
  * Opening loops, and replacements for cases in which libuv aborts; see loop.h.
  *
  * libuv has a table indexed by descriptor and grows it with realloc for a higher descriptor; if that fails,
- * it calls abort(). (It reallocates nothing else that is used here, and reports other allocations that fail.)
- * So the table of a loop gets its full size before the loop serves; if that fails, the process exits with a
- * message.
+ * it calls abort(). (It reallocates nothing else that is used here.) So the table of a loop gets its full
+ * size before the loop serves; if that fails, the process exits with a message.
  */
 #include "app/loop.h"
 
@@ -91,10 +90,9 @@ static void loop_log_refusal(int err)
 
 /*
  * Replaces epoll_ctl of the C library for libuv, which calls abort() when it fails: when the kernel is out of
- * memory, or fs.epoll.max_user_watches is reached, a limit on all processes of a user together. A connection
- * that cannot be polled is shut down, and success is returned: libuv gets no events of it, and its timeout
- * closes it. Later calls for it succeed as well. Other descriptors (listeners, the loop's own) are left to
- * libuv's abort(): the process cannot work without them.
+ * memory, or fs.epoll.max_user_watches is reached. A connection that cannot be polled is shut down, and
+ * success is returned: libuv gets no events of it, and its timeout closes it. Without other descriptors
+ * (listeners, the loop's own) the process cannot work.
  */
 int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {

@@ -1,8 +1,6 @@
 /*
- * Reading the settings again that come from files; see reload.h.
- *
- * `newest` was read from one state of the files, and could be used; no worker is given anything else. The
- * reload, each worker that was offered settings, and each connection that uses them hold a reference to them.
+ * Reading the settings again that come from files; see reload.h. `newest` was read from one state of the
+ * files, and could be used; no worker is given anything else.
  *
  * Timer: every RELOAD_MS, one look at the files, and one more worker with a connection gets new settings.
  */
@@ -65,8 +63,7 @@ struct reload {
 
 enum { CONTENT_MAX = 4 * 1024 * 1024 }; /* more is an error: every CA bundle is smaller */
 
-/* Adds the content of a file to the digest, or the reason why it cannot be read. A pipe, socket or terminal
- * never changes. */
+/* Adds the content of a file, or the reason why it cannot be read. A pipe or terminal never changes. */
 static void reload_add_file(struct digest *digest, const char *path)
 {
     struct {
@@ -91,11 +88,8 @@ static void reload_add_file(struct digest *digest, const char *path)
     free(content);
 }
 
-/*
- * Reads all files, through all symbolic links. True when the content of one, or the reason why it cannot be
- * read, is not what the last look found. A file that was touched, or replaced by an equal one, has not
- * changed; the times of stat() would not show a second change within one tick of the file system's clock.
- */
+/* Reads all files. True when one has changed since the last look. The times of stat() would not show a second
+ * change within one tick of the file system's clock. */
 static bool reload_look(struct reload *r)
 {
     const struct settings *all = config_usage.settings;
@@ -111,10 +105,7 @@ static bool reload_look(struct reload *r)
 
 /* --- the settings --- */
 
-/*
- * Certificate and key, or password and URL, must be of one state of the files, without a change in between. A
- * change that the last look has found is still to be read.
- */
+/* Certificate and key, or password and URL, must be of one state of the files. */
 static int reload_read(struct reload *r, struct redis_config **out, int *access_log, struct buf *error)
 {
     uint64_t number = r->newest == NULL ? 1 : r->newest->number + 1;
@@ -202,8 +193,8 @@ static bool reload_one_is_lost(const struct reload *r)
     return false;
 }
 
-/* Moves the workers without a connection, and the first one with a connection: the pause before the next,
- * since caches are empty at first, is that of the timer. */
+/* Moves the workers without a connection, and the first one with a connection: its cache is empty at first.
+ */
 static void reload_move_workers(struct reload *r)
 {
     bool next = true;

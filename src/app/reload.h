@@ -2,14 +2,13 @@
  * Reads the settings that come from files again when the files change: those of the log, which are used at
  * once, and those of Redis, to which it moves the workers. All are used, or none.
  *
- * Of Redis, everything in the URL and its files may change: address, user, passwords, authorities,
- * certificate and key. The main thread checks the files every RELOAD_MS, when a worker loses its connection,
- * and on SIGHUP. A change is read when the files have stopped changing. Values that cannot be used are logged
- * and counted, and the old values stay until the next change.
+ * The main thread checks the files every RELOAD_MS, when a worker loses its connection, and on SIGHUP. A
+ * change is read when the files have stopped changing. Values that cannot be used are logged and counted, and
+ * the old values stay until the next change.
  *
- * New values apply to later connections. A worker without a connection gets them at once. Workers with a
- * connection keep it, and get the values one at a time: the next worker when the previous one has connected
- * with them. So values that Redis refuses, or does not know yet, cost no connection.
+ * A worker without a connection gets new values at once. Workers with a connection keep it, and get the
+ * values one at a time: the next worker when the previous one has connected with them. So values that Redis
+ * refuses, or does not know yet, cost no connection.
  */
 #ifndef APP_RELOAD_H
 #define APP_RELOAD_H

@@ -427,12 +427,8 @@ static int server_make_key_counts(struct server *s)
     return made ? 0 : -ENOMEM;
 }
 
-/*
- * Clients whose connections wait in the queue of a passed socket, and units that are ordered after this one,
- * expect a server that can answer. It can when Redis is connected. The wait is no longer than that of a
- * request: a Redis that is down must not keep the system from starting. Requests then get the same responses
- * as in any outage.
- */
+/* Clients whose connections wait in the queue of a passed socket, and units that are ordered after this one,
+ * expect a server that can answer. But a Redis that is down must not keep the system from starting. */
 static void server_begin_starting(struct server *s)
 {
     int64_t wait_ms = s->shared.config->values.request_timeout;

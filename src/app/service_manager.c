@@ -1,8 +1,4 @@
-/*
- * Notifications, the watchdog and passed sockets; see service_manager.h.
- *
- * The environment is read once, in service_manager_init(), and holds none of the variables afterwards.
- */
+/* Notifications, the watchdog and passed sockets; see service_manager.h. */
 #include "app/service_manager.h"
 
 #include "base/clock.h"

@@ -1,9 +1,7 @@
 /*
  * systemd, or another service manager with its protocols: notifications by sd_notify(3), the watchdog
- * (sd_watchdog_enabled(3)), and listening sockets that were opened for this process (sd_listen_fds(3)).
- *
- * All of them are configured by the environment; without it no socket is passed and no notification is sent.
- * A notification that cannot be sent is logged and changes nothing else.
+ * (sd_watchdog_enabled(3)), and listening sockets that were opened for this process (sd_listen_fds(3)). The
+ * environment says which of them there are.
  */
 #ifndef APP_SERVICE_MANAGER_H
 #define APP_SERVICE_MANAGER_H
@@ -30,12 +28,9 @@ struct service_manager {
     int sockets[SERVICE_SOCKETS];
 };
 
-/*
- * Reads NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID, LISTEN_FDS, LISTEN_PID and LISTEN_FDNAMES, and removes
- * them from the environment: before any thread that uses it. Takes over the sockets. Returns 0, or -EINVAL
- * with a message in `error` if a socket is not one that channeld can listen on. Call service_manager_fini in
- * both cases.
- */
+/* Reads the environment, and removes what it has read: before any thread that uses it. Takes over the
+ * sockets. Returns 0, or -EINVAL with a message in `error` if channeld cannot listen on one. Call
+ * service_manager_fini in both cases. */
 int service_manager_init(struct service_manager *m, struct buf *error) __attribute__((warn_unused_result));
 void service_manager_fini(struct service_manager *m);
 

@@ -1,8 +1,6 @@
 /*
- * Workers and their metrics; see worker.h.
- *
- * The parts of a worker belong to its thread; the main thread accesses only the atomics. It creates the parts
- * before the thread starts, and closes them if the thread never ran.
+ * Workers and their metrics; see worker.h. The parts of a worker belong to its thread. The main thread
+ * creates them before it starts, and closes them if the thread never ran.
  *
  * They are closed in the order in which they use each other: the server, whose connections end their
  * requests; the cache, which these requests used, with its connection to Redis; the handles of the loop. Then
@@ -117,7 +115,6 @@ static void worker_on_finished(void *arg)
     (void)uv_async_send(&w->shared->changed);
 }
 
-/* Shutdown closes the server with its connections, then the cache, then the remaining handles. */
 static void worker_on_cache_closed(void *arg)
 {
     struct worker *w = arg;

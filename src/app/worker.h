@@ -1,9 +1,6 @@
 /*
- * A worker: one thread with its own loop, listener, connections, cache, Redis connection and metrics.
- *
- * The main thread creates and starts workers, tells them the phase and reads their atomics. Workers share the
- * balancer of their connections, the rate limit, the metrics of key names, the share of the access log and
- * the settings of Redis; nothing else crosses threads.
+ * A worker: one thread with its own loop, listener, connections, cache, Redis connection and metrics. The
+ * main thread tells it the phase and reads its atomics. Nothing crosses threads but what worker_shared has.
  */
 #ifndef APP_WORKER_H
 #define APP_WORKER_H

@@ -1,9 +1,7 @@
 /*
- * Counts of connections, and a pipe for each server as its inbox; see balancer.h.
- *
- * A pipe is a queue and a wake-up in one: a write of at most PIPE_BUF bytes is atomic, the reader polls the
- * pipe like its sockets, and a write to a full pipe fails at once. The pipes outlive the servers, so that a
- * server can write to the inbox of another one that is being closed.
+ * Counts of connections, and a pipe for each server as its inbox; see balancer.h. A pipe is a queue and a
+ * wake-up in one. The pipes outlive the servers, so that a server can write to the inbox of another one that
+ * is being closed.
  */
 #include "http/balancer.h"
 
@@ -108,9 +106,7 @@ static int http_balancer_fewest(const struct http_balancer *b, int *count)
 
 /*
  * Chooses a server and counts the connection for it. If its count has changed since it was read, another
- * choice is made: of two connections that are placed at the same time, the second one sees the first. (The
- * counts of other servers may have changed as well. If they have grown, the choice is still right; if they
- * have shrunk, a connection has ended after the choice.)
+ * choice is made: of two connections that are placed at the same time, the second one sees the first.
  *
  * The mean does not include the new connection, which is reserved already, unless another one has just ended:
  * a client with a connection for each request has probably replaced it, and would otherwise be handed over

@@ -1,16 +1,11 @@
 /*
- * How the connections of a process are divided among its servers. Each server runs in a thread of its own; it
- * has a count of its connections here, and an inbox for sockets from other servers. All servers share one
- * limit.
+ * How the connections of a process are divided among its servers, each of which runs in a thread of its own.
+ * Any thread may call these functions.
  *
- * A connection is reserved before it is served, so the limit is never exceeded. It counts for exactly one
- * server, from http_balancer_place to http_balancer_release. The server that has accepted it keeps it unless
- * it has more than its share, the mean of all; otherwise the server with the fewest gets it. So no server
- * gets more than one above its share, and while connections are only opened, the counts of two servers differ
- * by at most one. A connection stays with its server to its end: new connections make up for those that have
- * ended.
- *
- * Any thread may call these functions, without a lock.
+ * A connection is reserved before it is served, so the limit of all servers is never exceeded. It counts for
+ * one server, from http_balancer_place to http_balancer_release. The server that has accepted it keeps it
+ * unless it has more than its share, the mean of all; otherwise the server with the fewest gets it. So no
+ * server gets more than one above its share.
  */
 #ifndef HTTP_BALANCER_H
 #define HTTP_BALANCER_H

@@ -1,12 +1,8 @@
 /*
  * Client connections and their exchanges; see connection.h and exchange.h. Every entry from the loop ends in
- * http_connection_settle().
- *
- * A connection has at most one deadline. Each kind has one timeout, and a list in order of expiry: setting
- * and clearing take constant time, and a tick looks at the first of each list.
- *
- * Connections that have pipelined more requests than are handled at once wait in a run queue. All sockets are
- * polled between two of its turns, so that a client with a single request does not wait for those with many.
+ * http_connection_settle(). A connection has at most one deadline, in a list for each kind, in order of
+ * expiry. Connections that have pipelined more requests than are handled at once wait in a run queue; all
+ * sockets are polled between two of its turns.
  */
 /* clang-format off */
 /*
@@ -37,14 +33,11 @@
 /* clang-format on */
 /*
  * In WAITING one more read is accepted and kept, then polling stops: stopping and restarting it for every
- * request would cost two system calls. The additional read detects a reset at once. A client that half-closes
- * the connection still gets its response.
+ * request would cost two system calls. The additional read detects a reset at once.
  *
- * A write may be in progress in any state, when the kernel does not accept a response at once. Until it is
- * complete nothing is read and no further request begins. LINGERING is a lingering close: the sending side is
- * shut down and input is dropped for a while, since closing at once would reset the connection and the client
- * could lose the response (RFC 9112 section 9.6). Data that the kernel has not sent after that has the write
- * timeout.
+ * A write may be in progress in any state. Until it is complete nothing is read and no further request
+ * begins. LINGERING: closing at once would reset the connection, and the client could lose the response (RFC
+ * 9112 section 9.6).
  */
 #include "http/connection.h"
 
@@ -114,7 +107,6 @@ static void http_connection_enter(struct http_connection *c, enum connection_sta
     STATE_ENTER(&c->state, next, NEXT);
 }
 
-/* True in the states in which input is parsed as it arrives. */
 static bool http_connection_takes_requests(const struct http_connection *c)
 {
     return c->state == NEW || c->state == IDLE || c->state == READING;
@@ -173,8 +165,8 @@ static struct http_connection *http_connections_first_expired(struct http_connec
     return NULL;
 }
 
-/* Returns the connection that has had a deadline of these kinds longest; NULL when none has one. `direct`:
- * connections of trusted proxies do not count. */
+/* The connection that has had a deadline of these kinds longest. `direct`: those of trusted proxies do not
+ * count. */
 static struct http_connection *http_connections_oldest(struct http_connections *conns,
                                                        enum http_deadline first, enum http_deadline last,
                                                        bool direct)
@@ -198,7 +190,6 @@ static struct http_connection *http_connections_oldest(struct http_connections *
 
 /* --- closing --- */
 
-/* Frees input, and erases it before. */
 static void http_connection_drop(struct buf *input)
 {
     http_parser_erase(input);
@@ -312,11 +303,6 @@ static enum http_deadline http_connection_deadline_for_input(const struct http_c
 
 static void http_connection_on_turn(uv_idle_t *turn);
 
-static void http_connections_start_turns(struct http_connections *conns)
-{
-    (void)uv_idle_start(&conns->turn, http_connection_on_turn); /* fails only without a callback */
-}
-
 /* Queues the connection to have its pending input processed. Between requests the deadline is cleared, since
  * the next request has arrived. Within a request it stays: otherwise each piece of a slow request would renew
  * it. */
@@ -327,7 +313,7 @@ static void http_connection_schedule(struct http_connection *c)
     http_connection_set_polled(c, false);
     assert(list_empty(&c->run_link));
     list_append(&c->conns->run_queue, &c->run_link);
-    http_connections_start_turns(c->conns);
+    (void)uv_idle_start(&c->conns->turn, http_connection_on_turn); /* fails only without a callback */
 }
 
 /* Writes the responses, then waits for the event that the state requires, with its deadline. */
@@ -598,7 +584,7 @@ static void http_connection_on_tick(uv_timer_t *tick)
     conns->overdue_ms = conns->tick_ms;
     conns->tick_ms = uv_now(conns->loop);
     if (http_connections_first_expired(conns) != NULL)
-        http_connections_start_turns(conns);
+        (void)uv_idle_start(&conns->turn, http_connection_on_turn);
 }
 
 /* --- all connections of a server --- */
@@ -682,12 +668,8 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
     http_connection_settle(c);
 }
 
-/*
- * A connection has the deadline of its opening or of idleness while it waits for a request, and at no other
- * time when this is called: the deadline changes before the loop polls again. If a request is in the kernel
- * the connection does not wait any more. It gets the deadline of a request, so it is checked once, however
- * many new connections come before it is read.
- */
+/* If a request is in the kernel the connection does not wait any more. It gets the deadline of a request, so
+ * it is checked once, however many new connections come before it is read. */
 static struct http_connection *http_connections_next_to_evict(struct http_connections *conns)
 {
     struct http_connection *c = NULL;
@@ -711,10 +693,8 @@ bool http_connections_evict(struct http_connections *conns)
     return true;
 }
 
-/*
- * Connections between two requests are closed: all their responses were written, so lingering is not needed.
- * A request in the kernel has begun, and would be reset.
- */
+/* Idle connections need not linger: all their responses were written. A request in the kernel has begun, and
+ * would be reset. */
 void http_connections_finish(struct http_connections *conns)
 {
     conns->finishing = true;

@@ -71,9 +71,9 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
                            bool over_limit);
 
 /*
- * Closes the connection that has waited longest for a request, if no byte of a request was read from it or is
- * in the kernel. Connections of trusted proxies are closed after all others. If no connection waits, another
- * one is closed if the server is for checks, even one over the limit. Returns false if nothing was closed.
+ * Closes the connection that has waited longest for a request, those of trusted proxies after all others. If
+ * none waits, another one is closed if the server is for checks, even one over the limit. Returns false if
+ * nothing was closed.
  */
 bool http_connections_evict(struct http_connections *conns);
 

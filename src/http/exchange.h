@@ -1,9 +1,6 @@
 /*
- * One request and its response, between a connection and the handler.
- *
- * The handler is called with a complete request and answers it with http_exchange_respond, at once or later.
- * No further request of the connection begins before that. While a handler has not answered, `cancel` reports
- * that the client has disconnected.
+ * One request and its response, between a connection and the handler, which answers it with
+ * http_exchange_respond, at once or later. No further request of the connection begins before that.
  */
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H

@@ -1,9 +1,7 @@
 /*
- * Responses that are written together: heads in one buffer, bodies by reference.
- *
- * One output serves all connections of a loop: it is filled while the input of one connection is processed,
- * and flushed to that connection before the next one is processed. What the socket does not accept at once
- * moves into a pending write, which owns it until it is complete.
+ * Responses that are written together: heads in one buffer, bodies by reference. One output serves all
+ * connections of a loop, one after the other. What the socket does not accept at once moves into a pending
+ * write, which owns it until it is complete.
  */
 #ifndef HTTP_OUTPUT_H
 #define HTTP_OUTPUT_H

@@ -92,10 +92,8 @@ static bool http_parser_is_no_control(char c)
     return (unsigned char)c >= 0x20 && c != 0x7F;
 }
 
-/*
- * Finds the start of the path in absolute form, behind the authority. The authority replaces Host, and is
- * validated like it (RFC 9110 sections 4.2.1 and 4.2.4). *start is 0 in all other forms.
- */
+/* In absolute form the authority replaces Host, and is validated like it (RFC 9110 sections 4.2.1 and 4.2.4).
+ * *start is behind it; 0 in all other forms. */
 static bool http_parser_find_path(struct span target, size_t *start)
 {
     const struct web_scheme *scheme = target.data[0] == '/' ? NULL : web_scheme_of(target);
@@ -129,10 +127,9 @@ static size_t http_parser_decode_path(struct span path, char *out)
 }
 
 /*
- * Splits the target (RFC 9112 section 3.2), which is in p->target, into decoded path and raw query, in place.
- * The absolute form ("http://host/path") is read as its path; "*" and "host:port" become the path as they
- * are. False for a fragment, a control byte (encoded or not), a broken escape in the path, or an authority
- * that would not be a valid Host.
+ * Splits p->target (RFC 9112 section 3.2) into decoded path and raw query, in place. "*" and "host:port"
+ * become the path as they are. False for a fragment, a control byte (encoded or not), a broken escape in the
+ * path, or an authority that would not be a valid Host.
  */
 static bool http_parser_split_target(struct http_parser *p)
 {
@@ -173,7 +170,6 @@ static bool http_parser_has_head(const struct http_parser *p)
     return p->phase >= HTTP_PARSE_CONTENT;
 }
 
-/* The value for a callback to return: llhttp stops. */
 static int http_parser_reject(struct http_parser *p, int status)
 {
     p->status = status;
@@ -235,7 +231,6 @@ void http_parser_erase(struct buf *b)
     buf_recycle(b, HTTP_HEAD_KEPT_MAX);
 }
 
-/* A request begins that is not recognised, or is rejected before. */
 static void http_parser_clear(struct http_parser *p)
 {
     http_parser_erase(&p->head);

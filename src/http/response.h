@@ -101,9 +101,8 @@ struct span http_etag_find(struct span list, struct span etag, bool strong);
 
 /*
  * Evaluates the preconditions of a request (RFC 9110 section 13.2.2), each a list or "*", or absent: a 200
- * with a tagged body may become 412, for which the handler has to respond with an error, or 304. Each content
- * coding has its own tag. The tags of all acceptable codings match, whichever coding the body has. Handlers
- * of conditional requests call it before they respond.
+ * with a tagged body may become 412, for which the handler has to respond with an error, or 304. The tags of
+ * all acceptable codings match, whichever coding the body has.
  */
 void http_response_evaluate_preconditions(struct http_response *r, struct span match, struct span none_match,
                                           const struct http_codings *codings);

@@ -1,5 +1,5 @@
 /*
- * The listening socket, connection limits, accept budget and shutdown; see server.h.
+ * The listening socket, and the limit of connections; see server.h.
  *
  *     accepted --> http_balancer_place --> opened here
  *              |                        \-> inbox of another server, opened in its thread
@@ -130,12 +130,8 @@ static void http_server_on_readable(uv_poll_t *poll, int status, int events)
 
 enum { BACKLOG = 4096 };
 
-/*
- * The bytes that the kernel may hold for each connection: responses that the client does not read, and
- * requests that are not read meanwhile. Further responses wait here, where bodies are shared. By default the
- * kernel grants 4 and 6 MiB, which a client that pipelines and never reads would fill on each of its
- * connections.
- */
+/* The bytes that the kernel may hold for each connection. By default it grants 4 and 6 MiB, which a client
+ * that pipelines and never reads would fill. Further responses wait here, where bodies are shared. */
 enum { UNSENT_MAX = 64 * 1024, UNREAD_MAX = 128 * 1024 };
 
 /* Accepted sockets inherit the options, which saves system calls for each of them. */

@@ -63,8 +63,8 @@ struct http_server_options {
     int max_rejections;
     const struct ip_networks *trusted_proxies; /* their reports of client addresses are used; NULL: none */
 
-    /* For health checks: every response contains "Connection: close", a Host may be empty, and at the limit a
-     * connection may be closed although it is being read or answered. */
+    /* Every response contains "Connection: close", a Host may be empty, and at the limit a connection may be
+     * closed although it is being read or answered. */
     bool for_checks;
 };
 
