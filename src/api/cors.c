@@ -17,30 +17,18 @@ static bool cors_is_ipv6(struct span host)
     return len > 0 && span_equal((struct span){text, len}, host);
 }
 
-/* NULL, or the reason why browsers do not send this port. The default port is never sent. */
-static const char *cors_port_error(struct span port, struct span fallback)
-{
-    int64_t number = 0;
-    if (parse_int64(port, &number) != 0 || number < 0 || number > UINT16_MAX)
-        return "an origin's port is a number up to 65535";
-    return span_equal(port, fallback) ? "an origin does not name the default port of its scheme" : NULL;
-}
-
 /* An origin has one serialization (HTML, "serialization of an origin"); it is compared byte by byte. */
-static const char *cors_origin_error(struct span origin)
+static bool cors_is_origin(struct span origin)
 {
     const struct web_scheme *scheme = web_scheme_of(origin);
-    if (scheme == NULL || !span_starts_with(origin, scheme->start))
-        return "an origin begins with https:// or http://, in lower case";
-    struct span host = span_skip(origin, scheme->start.len);
-    if (span_find(host, '/') < host.len)
-        return "an origin has no path, not even a slash at its end";
     struct authority a;
-    if (!authority_split(host, &a) || a.host.len == 0 ||
+    int64_t port = 0;
+    if (scheme == NULL || !span_starts_with(origin, scheme->start) ||
+        !authority_split(span_skip(origin, scheme->start.len), &a) || a.host.len == 0 ||
         !(a.bracketed ? cors_is_ipv6(a.host) : span_all(a.host, cors_is_host_char)))
-        return "an origin's host is in lower case, of ASCII letters, digits, hyphens and dots, or a "
-               "shortened IPv6 address in brackets";
-    return a.port.data == NULL ? NULL : cors_port_error(a.port, scheme->port);
+        return false;
+    return a.port.data == NULL || (parse_int64(a.port, &port) == 0 && port >= 0 && port <= UINT16_MAX &&
+                                   !span_equal(a.port, scheme->port));
 }
 
 static bool cors_allows_any(struct span origins)
@@ -54,9 +42,10 @@ const char *cors_origins_error(struct span origins, struct span *which)
         return NULL;
     while (origins.data != NULL) {
         *which = span_next_element(&origins);
-        const char *error = span_equal(*which, SPAN("*")) ? "* stands alone" : cors_origin_error(*which);
-        if (error != NULL)
-            return error;
+        if (!cors_is_origin(*which))
+            return "* alone, or origins as browsers send them are expected, such as https://example.org: in "
+                   "lower "
+                   "case, without a path or the default port of the scheme";
     }
     return NULL;
 }

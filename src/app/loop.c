@@ -26,19 +26,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { EXIT_CANNOT_RUN = 1 };
-
-static void *loop_realloc_or_exit(void *old, size_t size)
-{
-    static const char message[] = "channeld: out of memory\n";
-    void *block = realloc(old, size);
-    if (block != NULL)
-        return block;
-    ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
-    (void)written;
-    _exit(EXIT_CANNOT_RUN);
-}
-
 /*
  * Newer versions of libuv (1.50) add descriptors to epoll by io_uring, past the epoll_ctl() below, and abort
  * where that fails. Without io_uring they call epoll_ctl(). Nothing else uses io_uring, so the process denies
@@ -61,7 +48,7 @@ int loop_prepare(void)
 {
     allocator_disable_fastbins();
     loop_deny_io_uring();
-    return uv_replace_allocator(malloc, loop_realloc_or_exit, calloc, free);
+    return uv_replace_allocator(malloc, allocator_realloc_or_exit, calloc, free);
 }
 
 static int loop_call_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)

@@ -4,8 +4,10 @@
 #ifndef BASE_ALLOCATOR_H
 #define BASE_ALLOCATOR_H
 
+#include <err.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* The bytes that malloc uses for a block: its usable size and its header. */
 static inline size_t allocator_block_size(void *block)
@@ -33,6 +35,17 @@ static inline void allocator_sort_freed(unsigned *freed)
     *freed = 0;
     void *volatile block = malloc(UNUSUAL_SIZE); /* volatile: the compiler would remove both calls */
     free(block);
+}
+
+/* realloc for libuv, which reports all other lack of memory, and would abort. */
+static inline void *allocator_realloc_or_exit(void *old, size_t size)
+{
+    void *block = realloc(old, size);
+    if (block == NULL) {
+        warnx("out of memory");
+        _exit(EXIT_FAILURE);
+    }
+    return block;
 }
 
 /* Returns free memory to the system. */

@@ -56,12 +56,10 @@ int ip_parse(struct span text, struct ip *out)
 
 size_t ip_write(const struct ip *ip, char out[IP_TEXT_MAX])
 {
-    char text[IP_TEXT_MAX];
-    const char *written = net_is_v4(ip) ? inet_ntop(AF_INET, ip->bytes + V4_OFFSET, text, sizeof text)
-                                        : inet_ntop(AF_INET6, ip->bytes, text, sizeof text);
-    struct span s = written == NULL ? SPAN("") : span_of(written);
-    (void)span_put(s, out);
-    return s.len;
+    bool v4 = net_is_v4(ip);
+    const void *bytes = v4 ? ip->bytes + V4_OFFSET : ip->bytes;
+    (void)inet_ntop(v4 ? AF_INET : AF_INET6, bytes, out, IP_TEXT_MAX); /* there is room */
+    return strlen(out);
 }
 
 /* The address with its first `bits` only. */

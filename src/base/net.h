@@ -34,7 +34,7 @@ struct ip ip_from_sockaddr(const struct sockaddr_storage *address);
  * untouched. */
 int ip_parse(struct span text, struct ip *out) __attribute__((warn_unused_result));
 
-/* Writes the address without a NUL, IPv4 in dotted decimal; returns the length. */
+/* Writes the address and a NUL, IPv4 in dotted decimal; returns the length. */
 size_t ip_write(const struct ip *ip, char out[IP_TEXT_MAX]);
 
 /*

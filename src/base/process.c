@@ -22,12 +22,9 @@
 int process_open_standard_descriptors(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (fcntl(fd, F_GETFD) >= 0)
-            continue;
         int flags = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
-        int opened =
-            open("/dev/null", flags); /* NOLINT(android-cloexec-open): the lowest number, which is fd */
-        if (opened < 0)
+        /* NOLINTNEXTLINE(android-cloexec-open): the lowest number, which is fd */
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", flags) < 0)
             return -errno;
     }
     return 0;

@@ -257,38 +257,22 @@ struct span uri_query_find(struct span query, struct span name)
 
 /* --- UTF-8 --- */
 
-struct lead {
-    int length;        /* bytes of the character; 0 when none starts with this byte */
-    uint8_t low, high; /* bounds of the second byte */
-};
-
-static struct lead text_lead_of(uint8_t b)
-{
-    if (b < 0x80)
-        return (struct lead){1, 0, 0};
-    if (b < 0xC2)
-        return (struct lead){0, 0, 0};
-    if (b < 0xE0)
-        return (struct lead){2, 0x80, 0xBF};
-    if (b < 0xF0)
-        return (struct lead){3, b == 0xE0 ? 0xA0 : 0x80, b == 0xED ? 0x9F : 0xBF};
-    if (b < 0xF5)
-        return (struct lead){4, b == 0xF0 ? 0x90 : 0x80, b == 0xF4 ? 0x8F : 0xBF};
-    return (struct lead){0, 0, 0};
-}
-
+/* `c` begins a character of `length` bytes. The second byte has other bounds in some of them. */
 int utf8_step(struct span s)
 {
     const uint8_t *p = (const uint8_t *)s.data;
-    struct lead lead = text_lead_of(p[0]);
-    if (lead.length <= 1)
-        return lead.length == 1 ? 1 : -1;
-    if (s.len < 2 || p[1] < lead.low || p[1] > lead.high)
+    uint8_t c = p[0];
+    if (c < 0x80)
+        return 1;
+    int length = c < 0xC2 || c > 0xF4 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+    uint8_t low = c == 0xE0 ? 0xA0 : c == 0xF0 ? 0x90 : 0x80;
+    uint8_t high = c == 0xED ? 0x9F : c == 0xF4 ? 0x8F : 0xBF;
+    if (length == 0 || s.len < 2 || p[1] < low || p[1] > high)
         return -1;
-    for (int i = 2; i < lead.length; i++)
+    for (int i = 2; i < length; i++)
         if ((size_t)i >= s.len || (p[i] & 0xC0) != 0x80)
             return -i;
-    return lead.length;
+    return length;
 }
 
 bool utf8_valid(struct span s)

@@ -1,6 +1,7 @@
 /* Blocking calls: a loop that runs until there is what the caller waits for; see client.h. */
 #include "redis/client.h"
 
+#include "base/allocator.h"
 #include "base/clock.h"
 #include "redis/cluster.h"
 #include "redis/connection.h"
@@ -11,7 +12,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* Replies of any size are accepted: the program asked for them. */
 static const size_t BYTES_MAX = SIZE_MAX / 4;
@@ -327,18 +327,6 @@ const struct redis_reply *redis_client_receive(struct redis_client *c, int limit
 
 /* --- beginning and end --- */
 
-/* libuv reports every lack of memory but that of realloc, and would abort. */
-static void *redis_client_realloc(void *old, size_t size)
-{
-    static const char message[] = "channelctl: out of memory\n";
-    void *block = realloc(old, size);
-    if (block != NULL)
-        return block;
-    ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
-    (void)written;
-    _exit(EXIT_FAILURE);
-}
-
 void redis_client_use(struct redis_client *c, struct redis_config *config)
 {
     redis_client_disconnect(c);
@@ -352,7 +340,7 @@ int redis_client_new(const char *client_name, struct redis_client **out)
     if (c == NULL)
         return -ENOMEM;
     c->shared.client_name = client_name;
-    int err = uv_replace_allocator(malloc, redis_client_realloc, calloc, free);
+    int err = uv_replace_allocator(malloc, allocator_realloc_or_exit, calloc, free);
     if (err == 0)
         err = uv_loop_init(&c->loop);
     if (err != 0) {
