@@ -48,11 +48,12 @@ static bool audit_differs(const struct audit *a, const struct entry *e, const st
     if (what->kind == ENTRY_CARD)
         return audit_channel_differs((struct span){e->body->data, e->body->len}, reply, CHANNEL_CARD,
                                      a->parts->text);
-    int at = page_member_find(entry_page(e)->member, entry_page(e)->member_count, what->id, 0);
-    const struct page_member *m = at < 0 ? NULL : &entry_page(e)->member[at];
-    return m != NULL && m->len > 0 &&
-           audit_channel_differs((struct span){e->body->data + m->offset, m->len}, reply, CHANNEL_SUMMARY,
-                                 a->parts->text);
+    const struct entry_page *page = entry_page(e);
+    int at = page_member_find(page->member, page->member_count, what->id, 0);
+    if (at < 0 || !page_has_current(page, at))
+        return false;
+    struct span summary = {e->body->data + page->member[at].offset, page->member[at].len};
+    return audit_channel_differs(summary, reply, CHANNEL_SUMMARY, a->parts->text);
 }
 
 /* --- reading an entry again --- */

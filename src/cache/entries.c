@@ -100,12 +100,6 @@ static void entries_set_cost(struct entries *es, struct entry *e, size_t cost)
 
 /* --- pages and their channels --- */
 
-static struct entry_page *entries_page_of(struct entry *e)
-{
-    assert(e->kind == ENTRY_PAGE);
-    return (struct entry_page *)(void *)e->link;
-}
-
 /* The first `count` channels do not lead to the page any more. */
 static void entries_unlink_members(struct entries *es, const struct entry *e, int count)
 {
@@ -139,7 +133,7 @@ struct entry *entries_new_page(struct entries *es, int64_t number, const struct 
     struct entry_page *page = entries_page_of(e);
     page->member_count = count;
     for (int i = 0; i < count; i++)
-        page->member[i] = (struct page_member){.id = members[i].id, .len = 1};
+        page->member[i] = (struct page_member){.id = members[i].id};
     if (!entries_keeps_anything(es))
         return e;
     page->index_epoch = es->index_epoch;
@@ -381,14 +375,11 @@ void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, 
 }
 
 void entries_put_page(struct entries *es, struct lifetime lifetime, struct entry *page,
-                      const struct page_info *info, const struct page_member *members, struct blob *body)
+                      const struct page_info *info, struct blob *body)
 {
     struct entry_page *p = entries_page_of(page);
     assert(!entries_keeps_anything(es) || entries_has_list(es, p));
     p->info = *info;
-    for (int i = 0; i < p->member_count; i++)
-        if (p->member[i].len > 0)
-            p->member[i] = members[i];
     if (!entries_keeps(es, lifetime) || !entries_add(es, lifetime, page, body))
         entries_free_page(es, page);
 }
@@ -448,7 +439,7 @@ void entries_drop(struct entries *es, enum entry_kind kind, int64_t number)
 void entries_drop_member(struct entry *page, int at, uint64_t current_ms)
 {
     struct entry_page *p = entries_page_of(page);
-    p->member[at].len = 0;
+    p->changed[at / 64] |= UINT64_C(1) << at % 64;
     p->outdated_ms = p->outdated_ms != 0 ? p->outdated_ms : current_ms;
 }
 

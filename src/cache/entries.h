@@ -41,8 +41,8 @@ struct entry_coded {
 };
 
 /*
- * A member of the index on a page, and its summary in the body. `len` is 0 if none is there, or it is not
- * current. Without a body it only says whether the channel has changed.
+ * A member of the index on a page, and its summary: in the body, or in the text of the read (page.h). `len`
+ * is 0 if there is none.
  */
 struct page_member {
     int64_t id;
@@ -55,9 +55,17 @@ struct entry_page {
         index_epoch; /* entries.index_epoch when its channels were set: the list is current while it is */
     uint64_t outdated_ms; /* the body was current then, by the boot clock, and may not be now; 0: it is */
     struct page_info info;
+    uint64_t
+        changed[2]; /* a bit for each channel that has changed since the members were set, by its place */
     int member_count;
     struct page_member member[]; /* in the order of the page */
 };
+
+/* Whether the page has the summary of the member at a place, and it is current. */
+static inline bool page_has_current(const struct entry_page *page, int at)
+{
+    return page->member[at].len > 0 && (page->changed[at / 64] >> at % 64 & 1) == 0;
+}
 
 /* The place of channel `id`, or -1. The search begins at place `from`, modulo `count`. */
 static inline int page_member_find(const struct page_member *members, int count, int64_t id, int from)
@@ -94,6 +102,12 @@ _Static_assert(offsetof(struct entry, link) == sizeof(struct entry), "the link i
 static inline const struct entry_page *entry_page(const struct entry *e)
 {
     return (const struct entry_page *)(const void *)e->link;
+}
+
+/* Of a page that is being read, whose owner sets the places of its summaries. */
+static inline struct entry_page *entries_page_of(struct entry *e)
+{
+    return (struct entry_page *)(void *)e->link;
 }
 
 static inline bool entry_is_alive(const struct entry *e, uint64_t now_ms)
@@ -182,12 +196,9 @@ void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, 
 struct entry *entries_new_page(struct entries *es, int64_t number, const struct page_member *members,
                                int count);
 
-/*
- * Adds a page that was read, as entries_put_card; its list must be current. `members` has the places of the
- * summaries in the body.
- */
+/* Adds a page that was read, as entries_put_card; its list must be current. */
 void entries_put_page(struct entries *es, struct lifetime lifetime, struct entry *page,
-                      const struct page_info *info, const struct page_member *members, struct blob *body);
+                      const struct page_info *info, struct blob *body);
 
 /* Frees a page that is not added. NULL is allowed. */
 void entries_free_page(struct entries *es, struct entry *page);

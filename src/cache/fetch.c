@@ -18,38 +18,23 @@
 enum fetch_outcome {
     FETCH_NOT_FOUND,
     FETCH_FOUND,
-    FETCH_FAILED, /* Redis replied with an error, or memory ran out */
+    FETCH_FAILED, /* Redis replied with an error, memory ran out, or nobody waits any more */
     FETCH_LOST    /* the connection was lost before all replies came */
-};
-
-/* A card, by its id or by its link. */
-struct card_read {
-    int64_t id;
-    struct blob *body; /* one reference, once the card was found; or NULL */
-};
-
-/* The link by which a card is read. */
-struct link_read {
-    bool is_named;    /* it names a card */
-    bool is_new;      /* which has not been read since */
-    bool is_together; /* the card was read in one batch with the link */
-    int64_t id;       /* the id of that card */
 };
 
 struct fetch {
     struct fetches *fetches;
     struct cache_query query; /* its link is a copy */
-    bool is_fresh;            /* the cache was, when the fetch began */
     enum fetch_outcome outcome;
     struct list link;     /* in the list of fetches that wait for a check */
     struct list requests; /* the requests that wait for the result */
 
-    bool inflight;          /* in the table of fetches that may be joined */
-    uint64_t index_epoch;   /* of the entries, when its first command was sent; 0: the list may not be kept */
+    bool is_shared;       /* in the table of fetches that may be joined: the cache was fresh when it began */
+    uint64_t index_epoch; /* of the entries, when its first command was sent; 0: the list may not be kept */
     uint64_t outside_epoch; /* of the fetches, when the fetch began */
 
     unsigned replies_due;     /* replies that have not come yet */
-    bool apart;               /* a reply came from outside of the stream, and so from another moment */
+    bool is_apart;            /* a reply came from outside of the stream, and so from another moment */
     uint64_t sent_ms;         /* by the boot clock; no read was sent before */
     uint64_t batch_ms;        /* when the batch in flight was sent */
     struct lifetime lifetime; /* how long the reply that is being read may be cached */
@@ -58,8 +43,14 @@ struct fetch {
     uint64_t lack; /* what the result lacked before the last repetition */
     uint64_t mark; /* stream_mark() when its first batch was sent */
 
-    struct card_read card; /* unless it reads a page */
-    struct link_read by_link;
+    /* A card, by its id or by its link. */
+    int64_t id;        /* of the card that is read */
+    struct blob *body; /* one reference, once the card was found; or NULL */
+    bool is_named;     /* the query, or the link, names a card: `named` */
+    bool is_new;       /* a link names it, and it has not been read since */
+    bool is_together;  /* the card was read in one batch with the link */
+    int64_t named;
+
     struct page_builder *page; /* owned; NULL: it does not read a page */
     char link_text[];
 };
@@ -74,24 +65,7 @@ static bool fetch_has_failed(const struct fetch *f)
     return f->outcome >= FETCH_FAILED;
 }
 
-/* --- reports --- */
-
-/* The key in Redis of an oversize reply. fetch_on_summary handles those of summaries. */
-static void fetch_report_oversize(struct fetch *f)
-{
-    const struct cache_parts *parts = f->fetches->parts;
-    struct buf key = BUF_INIT;
-    if (f->page != NULL)
-        keyspace_append(parts->keyspace, &key, KEYSPACE_INDEX);
-    else if (f->query.type == QUERY_CARD || f->by_link.is_named)
-        keyspace_card(parts->keyspace, &key, f->card.id);
-    else
-        keyspace_link(parts->keyspace, &key, f->query.link);
-    value_reports_oversize(parts->reports, buf_span(&key));
-    buf_fini(&key);
-}
-
-/* --- the window: how many commands may be in flight --- */
+/* --- the window: how many fetches there may be --- */
 
 /*
  * The window works as TCP's congestion window. Commands sent to a busy Redis wait there, ahead of the
@@ -100,7 +74,7 @@ static void fetch_report_oversize(struct fetch *f)
  * of the network.
  */
 enum {
-    WINDOW_FIRST = PAGE_SIZE + 2, /* for a new connection: what one page needs */
+    WINDOW_FIRST = PAGE_SIZE + 2, /* for a new connection */
     WINDOW_AFTER_LOSS = 1,        /* if reads were lost with the last one: one of them may be the reason */
     WINDOW_LEAST = 4,
     WINDOW_STEP = 4, /* the growth of the window per round trip */
@@ -118,7 +92,7 @@ void fetches_connected(struct fetches *fs)
 
 bool fetches_have_room(struct fetches *fs)
 {
-    bool room = fs->commands_due < fs->window + redis_session_commands_outside(fs->parts->session);
+    bool room = fs->count < fs->window + redis_session_commands_outside(fs->parts->session);
     fs->window_filled |= !room;
     return room;
 }
@@ -139,40 +113,6 @@ static void fetch_adapt_window(struct fetches *fs, uint64_t batch_ms)
         return;
     fs->window_ms = now;
     fs->window_filled = false;
-}
-
-/* --- commands --- */
-
-/* The commands in flight of the fetch, as the window counts them: a page is one read. */
-static unsigned fetch_commands_due(const struct fetch *f)
-{
-    return f->page != NULL ? f->replies_due > 0 : f->replies_due;
-}
-
-static void fetch_set_replies_due(struct fetch *f, unsigned replies_due)
-{
-    f->fetches->commands_due -= fetch_commands_due(f);
-    f->replies_due = replies_due;
-    f->fetches->commands_due += fetch_commands_due(f);
-}
-
-/* Sends a command and counts its reply. Does nothing once the fetch has failed. */
-static void fetch_send(struct fetch *f, const struct buf *command, unsigned how, redis_reply_fn fn, void *arg)
-{
-    if (fetch_has_failed(f))
-        return;
-    int err = redis_session_send(f->fetches->parts->session, command, how, fn, arg);
-    if (err != 0) {
-        fetch_raise(f, err == -ENOTCONN ? FETCH_LOST : FETCH_FAILED);
-        return;
-    }
-    fetch_set_replies_due(f, f->replies_due + 1);
-    metric_add(&f->fetches->parts->metrics->redis_commands_total, 1);
-}
-
-static void fetch_send_command(struct fetch *f, const struct buf *command, redis_reply_fn fn)
-{
-    fetch_send(f, command, 0, fn, f);
 }
 
 /* --- in flight --- */
@@ -222,14 +162,14 @@ static void fetch_publish(struct fetch *f)
 {
     struct fetches *fs = f->fetches;
     f->outside_epoch = fs->outside_epoch;
-    f->inflight = table_add(&fs->inflight, fetch_hash_of_query(fs, &f->query), f) == 0;
+    f->is_shared = table_add(&fs->inflight, fetch_hash_of_query(fs, &f->query), f) == 0;
 }
 
 static void fetch_unpublish(struct fetch *f)
 {
-    if (f->inflight)
+    if (f->is_shared)
         table_remove(&f->fetches->inflight, fetch_hash_of_query(f->fetches, &f->query), f);
-    f->inflight = false;
+    f->is_shared = false;
 }
 
 void fetches_invalidate_card(struct fetches *fs, int64_t id)
@@ -241,10 +181,19 @@ void fetches_invalidate_card(struct fetches *fs, int64_t id)
 
 /* --- replies --- */
 
-static void fetch_count_reply(struct fetch *f)
+/* The key in Redis of an oversize reply. fetch_on_summary handles those of summaries. */
+static void fetch_report_oversize(struct fetch *f)
 {
-    assert(f->replies_due > 0 && f->fetches->commands_due >= fetch_commands_due(f));
-    fetch_set_replies_due(f, f->replies_due - 1);
+    const struct cache_parts *parts = f->fetches->parts;
+    struct buf key = BUF_INIT;
+    if (f->page != NULL)
+        keyspace_append(parts->keyspace, &key, KEYSPACE_INDEX);
+    else if (f->is_named)
+        keyspace_card(parts->keyspace, &key, f->id);
+    else
+        keyspace_link(parts->keyspace, &key, f->query.link);
+    value_reports_oversize(parts->reports, buf_span(&key));
+    buf_fini(&key);
 }
 
 /*
@@ -255,13 +204,14 @@ static void fetch_count_reply(struct fetch *f)
 static bool fetch_receive(struct fetch *f, const struct redis_reply *reply, enum redis_origin origin)
 {
     const struct stream *stream = f->fetches->parts->stream;
-    fetch_count_reply(f);
+    assert(f->replies_due > 0);
+    f->replies_due--;
     if (reply == NULL) {
         f->fetches->has_lost = true;
         fetch_raise(f, FETCH_LOST);
         return false;
     }
-    f->apart |= origin == REDIS_ORIGIN_OUTSIDE;
+    f->is_apart |= origin == REDIS_ORIGIN_OUTSIDE;
     f->lifetime = origin == REDIS_ORIGIN_OUTSIDE ? LIFETIME_NONE : stream_lifetime(stream, reply, f->sent_ms);
     return true;
 }
@@ -311,27 +261,23 @@ static bool fetch_read_row(struct fetch *f, const struct redis_reply *reply, enu
     return true;
 }
 
-static struct blob *fetch_write_card(struct fetch *f, const struct channel_row *row, size_t headroom)
-{
-    struct buf *text = f->fetches->parts->text;
-    value_reports_invalid(f->fetches->parts->reports, f->card.id, body_write(text, row, CHANNEL_CARD));
-    return buf_error(text) == 0 ? blob_new_headroom(buf_span(text), headroom) : NULL;
-}
-
-/* A card that is read by a link is found if its own link is the same. */
+/* The card is cached. One that is read by a link is found if its own link is the same. */
 static void fetch_read_card(struct fetch *f, const struct redis_reply *reply)
 {
+    const struct cache_parts *parts = f->fetches->parts;
     struct channel_row row;
     if (!fetch_read_row(f, reply, CHANNEL_CARD, &row))
         return;
     struct span link = row.value[CHANNEL_FIELD_link];
-    struct blob *body =
-        fetch_write_card(f, &row, lifetime_is_none(f->lifetime) ? 0 : entries_card_headroom(link));
+    size_t headroom = lifetime_is_none(f->lifetime) ? 0 : entries_card_headroom(link);
+    value_reports_invalid(parts->reports, f->id, body_write(parts->text, &row, CHANNEL_CARD));
+    bool is_written = buf_error(parts->text) == 0;
+    struct blob *body = is_written ? blob_new_headroom(buf_span(parts->text), headroom) : NULL;
     if (body != NULL)
-        entries_put_card(f->fetches->parts->entries, f->lifetime, f->card.id, link, body);
+        entries_put_card(parts->entries, f->lifetime, f->id, link, body);
     if (f->query.type == QUERY_CARD || span_equal(link, f->query.link)) {
         fetch_raise(f, FETCH_FOUND);
-        f->card.body = body;
+        f->body = body;
     } else {
         blob_unref(body);
     }
@@ -345,24 +291,18 @@ static void fetch_on_card(void *arg, const struct redis_reply *reply, enum redis
     fetch_proceed(f);
 }
 
-static void fetch_read_link(struct fetch *f, const struct redis_reply *reply)
-{
-    struct link_read *l = &f->by_link;
-    bool malformed = false;
-    enum value_state state = body_parse_link(reply, &l->id, &malformed);
-    if (state == VALUE_INVALID)
-        fetch_raise(f, FETCH_FAILED);
-    l->is_named = state == VALUE_PRESENT;
-    l->is_new = l->is_named && !(l->is_together && l->id == f->card.id);
-    if (malformed)
-        metric_add(&f->fetches->parts->metrics->invalid_values_total, 1);
-}
-
 static void fetch_on_link(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
-    if (fetch_accept(f, reply, origin))
-        fetch_read_link(f, reply);
+    bool malformed = false;
+    if (fetch_accept(f, reply, origin)) {
+        enum value_state state = body_parse_link(reply, &f->named, &malformed);
+        if (state == VALUE_INVALID)
+            fetch_raise(f, FETCH_FAILED);
+        f->is_named = state == VALUE_PRESENT;
+        f->is_new = f->is_named && !(f->is_together && f->named == f->id);
+        metric_add(&f->fetches->parts->metrics->invalid_values_total, malformed);
+    }
     fetch_proceed(f);
 }
 
@@ -388,22 +328,13 @@ static const struct entry *fetch_cached_page(const struct fetch *f)
     return stream_may_store(parts->stream) ? entries_peek(parts->entries, ENTRY_PAGE, f->query.number) : NULL;
 }
 
-/* Of the cached page all that is current is taken. */
-static void fetch_set_members(struct fetch *f, const struct page_members *members, const struct entry *cached)
-{
-    bool is_set = page_builder_set_members(f->page, members, cached) == 0;
-    fetch_raise(f, is_set ? FETCH_FOUND : FETCH_FAILED); /* a page always exists, if only an empty one */
-}
-
+/* A page always exists, if only an empty one. */
 static void fetch_on_members(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct fetch *f = arg;
-    struct page_members members;
     if (fetch_accept_index(f, reply, origin)) {
-        if (page_members_parse(&members, reply))
-            fetch_set_members(f, &members, fetch_cached_page(f));
-        else
-            fetch_raise(f, FETCH_FAILED);
+        int err = page_builder_read_list(f->page, reply, fetch_cached_page(f));
+        fetch_raise(f, err == 0 ? FETCH_FOUND : FETCH_FAILED);
     }
     fetch_proceed(f);
 }
@@ -416,19 +347,20 @@ static void fetch_read_summary(struct fetch *f, int at, const struct redis_reply
         p->reads[at].gap = PAGE_GAP_ABSENT;
         return;
     }
-    value_reports_invalid(f->fetches->parts->reports, p->members.member[at].id,
+    value_reports_invalid(f->fetches->parts->reports, page_builder_id(p, at),
                           page_builder_write(p, at, &row));
+    if (buf_error(&p->text) != 0)
+        fetch_raise(f, FETCH_FAILED);
 }
 
 static void fetch_on_summary(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct page_read *read = arg;
     struct fetch *f = read->owner;
-    struct page_builder *p = f->page;
-    int at = (int)(read - p->reads);
+    int at = (int)(read - f->page->reads);
     if (fetch_receive(f, reply, origin)) {
         if (lifetime_is_none(f->lifetime)) /* the channel may change without notice */
-            entries_drop_member(p->entry, at, f->fetches->parts->stream->pong_ms);
+            entries_drop_member(f->page->entry, at, f->fetches->parts->stream->pong_ms);
         read->gap = page_gap_of(reply);
         if (read->gap == PAGE_GAP_NONE && fetch_is_data(f, reply))
             fetch_read_summary(f, at, reply);
@@ -438,16 +370,18 @@ static void fetch_on_summary(void *arg, const struct redis_reply *reply, enum re
 
 /* --- batches --- */
 
-static void fetch_send_card(struct fetch *f)
+/* Sends a command and counts its reply. Does nothing once the fetch has failed. */
+static void fetch_send(struct fetch *f, const struct buf *command, unsigned how, redis_reply_fn fn, void *arg)
 {
-    fetch_send_command(f, commands_channel(f->fetches->parts->commands, f->card.id, CHANNEL_CARD),
-                       fetch_on_card);
-}
-
-static void fetch_send_index(struct fetch *f)
-{
-    fetch_send_command(f, commands_index_size(f->fetches->parts->commands), fetch_on_index_size);
-    fetch_send_command(f, commands_page(f->fetches->parts->commands, f->query.number), fetch_on_members);
+    if (fetch_has_failed(f))
+        return;
+    int err = redis_session_send(f->fetches->parts->session, command, how, fn, arg);
+    if (err != 0) {
+        fetch_raise(f, err == -ENOTCONN ? FETCH_LOST : FETCH_FAILED);
+        return;
+    }
+    f->replies_due++;
+    metric_add(&f->fetches->parts->metrics->redis_commands_total, 1);
 }
 
 static void fetch_send_summaries(struct fetch *f)
@@ -456,40 +390,31 @@ static void fetch_send_summaries(struct fetch *f)
     struct commands *commands = f->fetches->parts->commands;
     for (int at = -1; !fetch_has_failed(f) && (at = page_builder_next_missing(p, at + 1)) >= 0;) {
         p->reads[at].owner = f;
-        fetch_send(f, commands_channel(commands, p->members.member[at].id, CHANNEL_SUMMARY), 0,
+        fetch_send(f, commands_channel(commands, page_builder_id(p, at), CHANNEL_SUMMARY), 0,
                    fetch_on_summary, &p->reads[at]);
     }
 }
 
-/* Whether the list of the cached page is current, and was taken. */
-static bool fetch_take_list(struct fetch *f)
-{
-    const struct cache_parts *parts = f->fetches->parts;
-    const struct entry *e = fetch_cached_page(f);
-    bool is_current = f->is_fresh && f->repeats == 0;
-    struct page_members members;
-    if (e == NULL || !is_current || !entries_has_list(parts->entries, entry_page(e)))
-        return false;
-    f->page->index_size = entries_index_size(parts->entries);
-    page_members_copy(&members, entry_page(e));
-    fetch_set_members(f, &members, e);
-    return true;
-}
-
-/* The summaries of an earlier read stay if their changes were noted since. */
+/* If the list of the cached page is current, only what the page lacks is read. */
 static void fetch_start_page(struct fetch *f)
 {
     const struct cache_parts *parts = f->fetches->parts;
-    struct page_builder *p = f->page;
-    bool is_noted = p->entry != NULL && stream_may_store(parts->stream) &&
-                    !entries_was_cleared(parts->entries, entry_page(p->entry)->index_epoch);
-    if (!is_noted)
-        page_builder_reset(p);
+    const struct entry *e = f->is_shared ? fetch_cached_page(f) : NULL;
     f->index_epoch = entries_index_epoch(parts->entries);
-    if (fetch_take_list(f))
+    if (e != NULL && entries_has_list(parts->entries, entry_page(e))) {
+        f->page->index_size = entries_index_size(parts->entries);
+        fetch_raise(f, page_builder_take_list(f->page, e) == 0 ? FETCH_FOUND : FETCH_FAILED);
         fetch_send_summaries(f);
-    else
-        fetch_send_index(f);
+    } else {
+        fetch_send(f, commands_index_size(parts->commands), 0, fetch_on_index_size, f);
+        fetch_send(f, commands_page(parts->commands, f->query.number), 0, fetch_on_members, f);
+    }
+}
+
+static void fetch_send_card(struct fetch *f, int64_t id)
+{
+    f->id = id;
+    fetch_send(f, commands_channel(f->fetches->parts->commands, id, CHANNEL_CARD), 0, fetch_on_card, f);
 }
 
 /*
@@ -497,91 +422,74 @@ static void fetch_start_page(struct fetch *f)
  * not agree. So the card is read again with the link. Redis executes both commands in one iteration of its
  * event loop, unless TCP delivers them apart.
  */
-static void fetch_send_link(struct fetch *f)
+static void fetch_start_card(struct fetch *f)
 {
-    f->by_link.is_together = f->by_link.is_named;
-    if (f->by_link.is_named)
-        fetch_send_card(f);
-    const struct buf *command = commands_link(f->fetches->parts->commands, f->query.link);
-    fetch_send(f, command, REDIS_SEND_UNTRACKED, fetch_on_link, f);
+    f->is_together = f->is_named;
+    if (f->is_named)
+        fetch_send_card(f, f->named);
+    if (f->query.type == QUERY_CARD_BY_LINK) {
+        const struct buf *command = commands_link(f->fetches->parts->commands, f->query.link);
+        fetch_send(f, command, REDIS_SEND_UNTRACKED, fetch_on_link, f);
+    }
 }
 
-/*
- * Sends the first batch. Returns 0, or -ENOMEM if nothing was sent. If only a part was sent, the fetch fails.
- */
-static int fetch_start(struct fetch *f)
+/* Sends the first batch. False if nothing was sent. If only a part was sent, the fetch fails. */
+static bool fetch_start(struct fetch *f)
 {
     f->mark = stream_mark(f->fetches->parts->stream);
-    f->sent_ms = f->batch_ms = clock_boot_ms();
-    f->apart = false;
+    f->batch_ms = clock_boot_ms();
+    f->is_apart = false;
     if (f->page != NULL)
         fetch_start_page(f);
-    else if (f->query.type == QUERY_CARD)
-        fetch_send_card(f);
     else
-        fetch_send_link(f);
-    return f->replies_due == 0 ? -ENOMEM : 0;
-}
-
-static void fetch_send_linked_card(struct fetch *f)
-{
-    f->by_link.is_new = f->by_link.is_together = false;
-    f->card.id = f->by_link.id;
-    fetch_unpublish(f); /* the link may change from now on: it is not tracked */
-    fetch_send_card(f);
+        fetch_start_card(f);
+    return f->replies_due > 0;
 }
 
 /* Sends the next batch. False when there is nothing left to send. */
 static bool fetch_advance(struct fetch *f)
 {
     f->batch_ms = clock_boot_ms();
-    if (f->page != NULL)
+    if (f->page != NULL) {
         fetch_send_summaries(f);
-    else if (f->outcome == FETCH_NOT_FOUND && f->by_link.is_new)
-        fetch_send_linked_card(f);
+    } else if (f->outcome == FETCH_NOT_FOUND && f->is_new) {
+        f->is_new = f->is_together = false;
+        fetch_unpublish(f); /* the link may change from now on: it is not tracked */
+        fetch_send_card(f, f->named);
+    }
     return f->replies_due > 0;
 }
 
 /* --- the result --- */
 
-/* The body of a card (one reference, for the caller), or NULL. */
-static struct blob *fetch_take_body(struct fetch *f)
-{
-    struct blob *body = f->card.body;
-    f->card.body = NULL;
-    return body;
-}
-
 /* If the index has changed meanwhile, the list is not current. A page without members is not kept. */
-static void fetch_compose_page(struct fetch *f, struct cache_result *r)
+static struct blob *fetch_compose_page(struct fetch *f, int64_t *last_page)
 {
     const struct cache_parts *parts = f->fetches->parts;
     struct page_builder *p = f->page;
     struct page_info info;
-    r->body = page_builder_compose(p, &info);
-    r->last_page = info.last;
+    struct blob *body = page_builder_compose(p, &info);
+    *last_page = info.last;
     page_builder_report_gaps(p, parts->reports);
-    if (r->body == NULL || info.count == 0 || f->index_epoch != entries_index_epoch(parts->entries))
-        return;
-    entries_put_page(parts->entries, stream_lifetime(parts->stream, NULL, f->sent_ms), p->entry, &info,
-                     p->members.member, r->body);
+    if (body == NULL || info.count == 0 || f->index_epoch != entries_index_epoch(parts->entries))
+        return body;
+    struct lifetime lifetime = stream_lifetime(parts->stream, NULL, f->sent_ms);
+    entries_put_page(parts->entries, lifetime, p->entry, &info, body);
     p->entry = NULL;
+    return body;
 }
 
 /* The result has one reference of its body. */
 static struct cache_result fetch_compose_result(struct fetch *f)
 {
-    static const enum cache_status statuses[] = {
-        [FETCH_NOT_FOUND] = CACHE_NOT_FOUND, [FETCH_FOUND] = CACHE_FOUND, [FETCH_FAILED] = CACHE_UNAVAILABLE};
-    struct cache_result r = {.status = statuses[f->outcome]};
+    struct cache_result r = {.status = CACHE_UNAVAILABLE};
+    if (f->outcome == FETCH_NOT_FOUND)
+        r.status = CACHE_NOT_FOUND;
     if (f->outcome != FETCH_FOUND)
         return r;
-    if (f->page != NULL)
-        fetch_compose_page(f, &r);
-    else
-        r.body = fetch_take_body(f);
-    if (r.body == NULL)
-        r.status = CACHE_OUT_OF_MEMORY;
+    r.body = f->page != NULL ? fetch_compose_page(f, &r.last_page) : f->body;
+    f->body = NULL;
+    r.status = r.body != NULL ? CACHE_FOUND : CACHE_OUT_OF_MEMORY;
     return r;
 }
 
@@ -590,16 +498,26 @@ static void fetch_free(struct fetch *f)
     assert(f->replies_due == 0 && list_empty(&f->requests));
     list_remove(&f->link);
     fetch_unpublish(f);
+    f->fetches->count--;
     if (f->page != NULL)
         page_builder_free(f->page);
-    blob_unref(f->card.body);
+    blob_unref(f->body);
     free(f);
+}
+
+static void fetch_finish(struct fetch *f)
+{
+    struct cache_result result = fetch_compose_result(f);
+    fetch_unpublish(f);
+    f->fetches->parts->ended(f->fetches->parts->arg, &f->requests, f->outcome == FETCH_LOST ? NULL : &result);
+    blob_unref(result.body);
+    fetch_free(f);
 }
 
 /* A link names a card that has another link, or is absent. */
 static bool fetch_has_other_card(const struct fetch *f)
 {
-    return f->by_link.is_named && f->outcome == FETCH_NOT_FOUND;
+    return f->query.type == QUERY_CARD_BY_LINK && f->is_named && f->outcome == FETCH_NOT_FOUND;
 }
 
 /*
@@ -609,32 +527,10 @@ static bool fetch_has_other_card(const struct fetch *f)
 static uint64_t fetch_lack_of(const struct fetch *f)
 {
     if (fetch_has_other_card(f))
-        return hash_int64(f->card.id, f->by_link.is_together) | 1;
+        return hash_int64(f->id, f->is_together) | 1;
     if (f->outcome != FETCH_FOUND)
         return UINT64_MAX;
     return f->page != NULL ? page_builder_lack(f->page) : 0;
-}
-
-/*
- * All of it was read, although nobody waits for it any more: it is cached, so that the next read has less to
- * do.
- */
-static bool fetch_is_whole_page(const struct fetch *f)
-{
-    return f->page != NULL && f->outcome == FETCH_FOUND && page_builder_next_missing(f->page, 0) < 0 &&
-           fetch_lack_of(f) == 0;
-}
-
-static void fetch_finish(struct fetch *f)
-{
-    struct cache_result result = {.status = CACHE_UNAVAILABLE};
-    bool is_lost = f->outcome == FETCH_LOST;
-    if (!is_lost && (!list_empty(&f->requests) || fetch_is_whole_page(f)))
-        result = fetch_compose_result(f);
-    fetch_unpublish(f);
-    f->fetches->parts->ended(f->fetches->parts->arg, &f->requests, is_lost ? NULL : &result);
-    blob_unref(result.body);
-    fetch_free(f);
 }
 
 /*
@@ -644,7 +540,7 @@ static void fetch_finish(struct fetch *f)
 static bool fetch_is_one_read(const struct fetch *f)
 {
     bool is_current = f->page == NULL || f->index_epoch == entries_index_epoch(f->fetches->parts->entries);
-    return is_current && !fetch_has_other_card(f) && !f->apart;
+    return is_current && !fetch_has_other_card(f) && !f->is_apart;
 }
 
 /*
@@ -661,23 +557,15 @@ static bool fetch_is_certain(const struct fetch *f)
                : stream_is_certain(f->fetches->parts->stream, f->mark, is_same, fetch_is_one_read(f));
 }
 
-/* Called when a check has found a catalogue. The result is certain, or is read again. */
-static void fetch_confirm(struct fetch *f)
+/* Reads all again, except for the summaries of a page that are current. */
+static void fetch_repeat(struct fetch *f)
 {
-    bool is_certain = fetch_is_certain(f);
-    if (!is_certain && f->repeats++ == 2 * REPEATS_MAX)
-        fetch_raise(f, FETCH_FAILED);
-    if (list_empty(&f->requests) || is_certain || fetch_has_failed(f)) {
-        fetch_finish(f);
-        return;
-    }
     f->lack = fetch_lack_of(f);
     f->outcome = FETCH_NOT_FOUND;
-    blob_unref(fetch_take_body(f));
-    if (fetch_start(f) == 0)
-        return;
-    fetch_raise(f, FETCH_FAILED);
-    fetch_finish(f);
+    if (list_empty(&f->requests) || f->repeats++ == 2 * REPEATS_MAX || !fetch_start(f)) {
+        fetch_raise(f, FETCH_FAILED);
+        fetch_finish(f);
+    }
 }
 
 void fetches_confirm(struct fetches *fs, enum catalogue_state state)
@@ -688,25 +576,31 @@ void fetches_confirm(struct fetches *fs, enum catalogue_state state)
     while (!list_empty(&waiting)) {
         struct fetch *f = LIST_ENTRY(waiting.next, struct fetch, link);
         list_remove(&f->link);
-        if (state == CATALOGUE_PRESENT) {
-            fetch_confirm(f);
-        } else {
-            fetch_raise(f, state == CATALOGUE_UNKNOWN ? FETCH_FAILED : FETCH_LOST);
-            fetch_finish(f);
+        if (state == CATALOGUE_PRESENT && !fetch_is_certain(f)) {
+            fetch_repeat(f);
+            continue;
         }
+        if (state != CATALOGUE_PRESENT)
+            fetch_raise(f, state == CATALOGUE_UNKNOWN ? FETCH_FAILED : FETCH_LOST);
+        fetch_finish(f);
     }
 }
 
+/* A page that was read whole is cached, although nobody may wait for it any more: the next read has less to
+ * do. */
 static void fetch_proceed(struct fetch *f)
 {
     if (f->replies_due > 0)
         return;
-    if (!f->apart && f->outcome != FETCH_LOST) /* another node may take long, or not reply */
+    if (!f->is_apart && f->outcome != FETCH_LOST) /* another node may take long, or not reply */
         fetch_adapt_window(f->fetches, f->batch_ms);
     bool is_wanted = !list_empty(&f->requests);
-    if (is_wanted && f->outcome <= FETCH_FOUND && fetch_advance(f))
+    if (is_wanted && !fetch_has_failed(f) && fetch_advance(f))
         return;
-    if (!is_wanted || fetch_has_failed(f) || fetch_lack_of(f) == 0) {
+    bool is_whole = fetch_lack_of(f) == 0;
+    if (!is_wanted && !is_whole)
+        fetch_raise(f, FETCH_FAILED);
+    if (is_whole || fetch_has_failed(f)) {
         fetch_finish(f);
         return;
     }
@@ -730,13 +624,14 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     list_init(&f->link);
     list_init(&f->requests);
     f->fetches = fs;
-    f->is_fresh = is_fresh;
+    fs->count++;
     f->query = *q;
     f->query.link.data = f->link_text;
-    f->card.id = q->number;
+    (void)span_put(q->link, f->link_text);
+    f->is_named = q->type == QUERY_CARD;
+    f->named = q->number;
+    f->sent_ms = clock_boot_ms();
     f->index_epoch = entries_index_epoch(fs->parts->entries);
-    if (q->link.len > 0)
-        memcpy(f->link_text, q->link.data, q->link.len);
     if (is_fresh)
         fetch_publish(f);
     return f;
@@ -748,7 +643,7 @@ struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool 
     struct fetch *f = fetch_new(fs, q, is_fresh);
     if (f == NULL)
         return NULL;
-    if (fetch_start(f) != 0) {
+    if (!fetch_start(f)) {
         fetch_free(f);
         return NULL;
     }
@@ -773,6 +668,6 @@ void fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t 
 
 void fetches_fini(struct fetches *fs)
 {
-    assert(list_empty(&fs->unconfirmed) && fs->commands_due == 0);
+    assert(list_empty(&fs->unconfirmed) && fs->count == 0);
     table_clear(&fs->inflight);
 }

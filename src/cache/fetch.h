@@ -13,7 +13,8 @@
  *
  * Concurrent requests for the same object share one fetch. A fetch that is invalidated in flight still
  * answers its requests, which are older. But no further request joins it. Its page is cached as outdated, or
- * not at all if the index has changed.
+ * not at all if the index has changed. A fetch whose result lacks something is repeated until that is certain
+ * (docs/design.md, "Coherence"): all is read again but the summaries of a page that have not changed.
  *
  * Requests are nodes of a list: this module does not depend on loops or clients.
  */
@@ -35,17 +36,16 @@ struct fetches {
     uint64_t seed;           /* the seed of its hashes */
     uint64_t outside_epoch;  /* grows when a command is sent outside of the stream */
 
-    unsigned commands_due;   /* commands in flight that all fetches wait for; those of a page count as one */
-    unsigned window;         /* so many of them, without those at other nodes, leave no room for a fetch */
+    unsigned count;          /* of all fetches */
+    unsigned window;         /* so many, and one for each command at another node, leave no room for more */
     bool has_lost;           /* reads were lost with the last connection */
     bool window_filled;      /* there was no room at some time since the window last changed */
     uint64_t window_ms;      /* when the window last changed, by the boot clock */
     uint64_t least_delay_ms; /* the shortest time from a batch to its last reply, on this connection */
 };
 
-/* Returns 0 or -ENOMEM; call fetches_fini in both cases, when all fetches have ended. */
 void fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t delay_limit_ms);
-void fetches_fini(struct fetches *fs);
+void fetches_fini(struct fetches *fs); /* when all fetches have ended */
 
 /* The fetch that a query may join, or NULL. */
 struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q);

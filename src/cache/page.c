@@ -22,21 +22,12 @@ bool page_members_parse(struct page_members *m, const struct redis_reply *reply)
         struct page_member *next = &m->member[m->count];
         if (member->type != REPLY_STRING)
             return false;
-        *next = (struct page_member){0};
         if (parse_int64(reply_text(member), &next->id) == 0)
             m->count++;
         else
             m->invalid++;
     }
     return true;
-}
-
-void page_members_copy(struct page_members *m, const struct entry_page *page)
-{
-    assert(page->member_count <= PAGE_SIZE);
-    *m = (struct page_members){.count = page->member_count, .has_next = page->info.has_next};
-    for (int i = 0; i < page->member_count; i++)
-        m->member[i].id = page->member[i].id;
 }
 
 struct page_builder *page_builder_new(struct entries *entries, int64_t number)
@@ -51,84 +42,85 @@ struct page_builder *page_builder_new(struct entries *entries, int64_t number)
 
 void page_builder_free(struct page_builder *p)
 {
-    page_builder_reset(p);
+    entries_free_page(p->entries, p->entry);
     buf_fini(&p->text);
     free(p);
 }
 
-void page_builder_reset(struct page_builder *p)
+/*
+ * Takes the summaries of `old`, which are in `text`. Most members follow each other in both lists, so the
+ * search for one begins behind the one before.
+ */
+static void page_take(struct entry_page *page, struct buf *out, const struct entry *old, const char *text)
 {
-    entries_free_page(p->entries, p->entry);
-    p->entry = NULL;
-    p->members.count = 0;
-    buf_clear(&p->text);
-}
-
-static void page_append(struct page_builder *p, int at, struct span summary)
-{
-    struct page_member *m = &p->members.member[at];
-    m->offset = (uint32_t)p->text.len;
-    m->len = (uint32_t)summary.len;
-    buf_append_span(&p->text, summary);
-}
-
-/* Takes the places of summaries of an earlier read. Most members follow each other in both lists, so the
- * search for one begins behind the one before. */
-static void page_keep(struct page_builder *p, const struct page_members *old)
-{
+    const struct entry_page *from = entry_page(old);
     int next = 0;
-    for (int i = 0; i < p->members.count; i++) {
-        int at = page_member_find(old->member, old->count, p->members.member[i].id, next);
+    for (int i = 0; i < page->member_count; i++) {
+        struct page_member *m = &page->member[i];
+        int at = page_member_find(from->member, from->member_count, m->id, next);
         next = at + 1;
-        if (at >= 0 && entry_page(p->entry)->member[at].len > 0)
-            p->members.member[i] = old->member[at];
+        if (at < 0 || m->len > 0 || !page_has_current(from, at))
+            continue;
+        m->offset = (uint32_t)out->len;
+        m->len = from->member[at].len;
+        buf_append(out, text + from->member[at].offset, m->len);
     }
 }
 
-static void page_gather(struct page_builder *p, const struct entry *e)
+static int page_set_members(struct page_builder *p, const struct page_member *members, int count,
+                            const struct entry *e)
 {
-    const struct entry_page *page = entry_page(e);
-    int next = 0;
-    (void)buf_reserve(&p->text, e->body->len);
-    for (int i = 0; i < p->members.count; i++) {
-        int at = page_member_find(page->member, page->member_count, p->members.member[i].id, next);
-        const struct page_member *old = at < 0 ? NULL : &page->member[at];
-        next = at + 1;
-        if (old != NULL && old->len > 0 && p->members.member[i].len == 0)
-            page_append(p, i, (struct span){e->body->data + old->offset, old->len});
-    }
-}
-
-int page_builder_set_members(struct page_builder *p, const struct page_members *members,
-                             const struct entry *e)
-{
-    const struct page_members old = p->members;
-    struct entry *entry = entries_new_page(p->entries, p->number, members->member, members->count);
+    struct buf text = BUF_INIT;
+    struct entry *entry = entries_new_page(p->entries, p->number, members, count);
     if (entry == NULL)
         return -ENOMEM;
-    p->members = *members;
-    (void)buf_reserve(&p->text, (size_t)members->count * SUMMARY_LENGTH);
-    page_keep(p, &old);
+    (void)buf_reserve(&text, (size_t)count * SUMMARY_LENGTH);
+    if (p->entry != NULL && !entries_was_cleared(p->entries, entry_page(p->entry)->index_epoch))
+        page_take(entries_page_of(entry), &text, p->entry, p->text.data);
     if (e != NULL)
-        page_gather(p, e);
+        page_take(entries_page_of(entry), &text, e, e->body->data);
     entries_free_page(p->entries, p->entry);
     p->entry = entry;
+    buf_fini(&p->text);
+    p->text = text;
     memset(p->reads, 0, sizeof p->reads); /* PAGE_GAP_NONE */
-    return 0;
+    return buf_error(&text);
+}
+
+int page_builder_read_list(struct page_builder *p, const struct redis_reply *reply, const struct entry *e)
+{
+    struct page_members m;
+    if (!page_members_parse(&m, reply))
+        return -EINVAL;
+    p->has_next = m.has_next;
+    p->invalid = m.invalid;
+    return page_set_members(p, m.member, m.count, e);
+}
+
+int page_builder_take_list(struct page_builder *p, const struct entry *e)
+{
+    const struct entry_page *page = entry_page(e);
+    p->has_next = page->info.has_next;
+    return page_set_members(p, page->member, page->member_count, e);
+}
+
+static int page_count(const struct page_builder *p)
+{
+    return p->entry == NULL ? 0 : entry_page(p->entry)->member_count;
 }
 
 int page_builder_next_missing(const struct page_builder *p, int from)
 {
-    while (from < p->members.count &&
-           (p->members.member[from].len > 0 || p->reads[from].gap != PAGE_GAP_NONE))
-        from++;
-    return from < p->members.count && buf_error(&p->text) == 0 ? from : -1;
+    for (int at = from; at < page_count(p); at++)
+        if (entry_page(p->entry)->member[at].len == 0 && p->reads[at].gap == PAGE_GAP_NONE)
+            return at;
+    return -1;
 }
 
 unsigned page_builder_write(struct page_builder *p, int at, const struct channel_row *row)
 {
-    struct page_member *m = &p->members.member[at];
-    assert(at < p->members.count && m->len == 0);
+    struct page_member *m = &entries_page_of(p->entry)->member[at];
+    assert(at < page_count(p) && m->len == 0);
     m->offset = (uint32_t)p->text.len;
     unsigned invalid = channel_write(&p->text, row, CHANNEL_SUMMARY);
     m->len = (uint32_t)(p->text.len - m->offset);
@@ -149,24 +141,24 @@ static const char *page_describe_gap(enum page_gap gap)
 
 void page_builder_report_gaps(const struct page_builder *p, struct value_reports *r)
 {
-    int left_out = p->members.invalid;
-    for (int i = 0; i < p->members.count; i++) {
+    int left_out = p->invalid;
+    for (int i = 0; i < page_count(p); i++) {
         if (p->reads[i].gap == PAGE_GAP_NONE)
             continue;
         left_out++;
-        value_reports_left_out(r, p->members.member[i].id, page_describe_gap(p->reads[i].gap));
+        value_reports_left_out(r, page_builder_id(p, i), page_describe_gap(p->reads[i].gap));
     }
     metric_add(&r->metrics->dangling_index_entries_total, (uint64_t)left_out);
 }
 
 uint64_t page_builder_lack(const struct page_builder *p)
 {
-    uint64_t lack = (uint64_t)p->members.invalid;
-    if (p->members.count == 0)
+    uint64_t lack = (uint64_t)p->invalid;
+    if (page_count(p) == 0)
         return p->index_size == 0 || p->number <= page_last(p->index_size);
-    for (int i = 0; i < p->members.count; i++)
-        if (p->reads[i].gap == PAGE_GAP_ABSENT)
-            lack = mix_bits(lack + (uint64_t)p->members.member[i].id) | 1;
+    for (int i = 0; i < page_count(p); i++)
+        if (entry_page(p->entry)->member[i].len == 0 && p->reads[i].gap <= PAGE_GAP_ABSENT)
+            lack = mix_bits(lack + (uint64_t)page_builder_id(p, i)) | 1;
     return lack;
 }
 
@@ -177,36 +169,30 @@ uint64_t page_builder_lack(const struct page_builder *p)
 static int64_t page_last_of(const struct page_builder *p)
 {
     int64_t last = page_last(p->index_size);
-    if (p->members.has_next && last <= p->number)
+    if (p->has_next && last <= p->number)
         return p->number + 1;
-    if (!p->members.has_next && last > p->number)
+    if (!p->has_next && last > p->number)
         return p->number;
     return last;
-}
-
-/* Moves the summary into the body. */
-static void page_place(struct page_builder *p, int at, struct buf *body)
-{
-    struct page_member *m = &p->members.member[at];
-    struct span summary = {p->text.data + m->offset, m->len};
-    m->offset = (uint32_t)(body->len - sizeof(struct blob));
-    buf_append_span(body, summary);
 }
 
 struct blob *page_builder_compose(struct page_builder *p, struct page_info *info)
 {
     struct buf body = BUF_INIT;
-    *info = (struct page_info){.page = p->number, .last = page_last_of(p), .has_next = p->members.has_next};
+    *info = (struct page_info){.page = p->number, .last = page_last_of(p), .has_next = p->has_next};
     if (buf_error(&p->text) != 0)
         return NULL;
     blob_begin(&body, p->text.len + PAGE_SIZE + FRAME_LENGTH);
     document_begin_page(&body);
-    for (int i = 0; i < p->members.count; i++) {
-        if (p->members.member[i].len == 0)
+    for (int i = 0; i < page_count(p); i++) {
+        struct page_member *m = &entries_page_of(p->entry)->member[i];
+        if (m->len == 0)
             continue;
         if (info->count++ > 0)
             buf_append_char(&body, ',');
-        page_place(p, i, &body);
+        struct span summary = {p->text.data + m->offset, m->len};
+        m->offset = (uint32_t)(body.len - sizeof(struct blob));
+        buf_append_span(&body, summary);
     }
     document_end_page(&body, info);
     return blob_finish(&body);

@@ -178,7 +178,7 @@ inline on_set(v)
 
 #define UNCERTAIN (possible_loss || !set_seen)
 
-/* fetch.c: fetches_confirm, fetch_confirm, fetch_must_be_read_again; there is no limit to the repetitions */
+/* fetch.c: fetches_confirm, fetch_is_certain, fetch_repeat; there is no limit to the repetitions */
 inline confirm()
 {
     if

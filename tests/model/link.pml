@@ -105,7 +105,7 @@ inline answer_not_found(needed_version)
     )
 }
 
-/* fetch.c: fetch_send_linked_card */
+/* fetch.c: fetch_advance, fetch_send_card */
 inline send_linked_card(f, card)
 {
     fetch[f].state = LINKED_CARD;
@@ -127,7 +127,7 @@ inline wait_for_check(f)
     fi
 }
 
-/* fetch.c: fetch_on_link, fetch_read_link, fetch_advance */
+/* fetch.c: fetch_on_link, fetch_advance */
 inline on_link(f, v)
 {
     printf("worker: reply, the link leads to %d\n", holder_of[v]);
@@ -145,7 +145,7 @@ inline on_link(f, v)
 }
 
 /*
- * fetch.c: fetch_confirm, fetch_send_link. Redis executes HMGET and GET in one turn, without a write in between: one reply tells
+ * fetch.c: fetch_repeat, fetch_start_card. Redis executes HMGET and GET in one turn, without a write in between: one reply tells
  * what both say, as all keys are of one version. The check of the catalogue before it is left out.
  */
 inline look_again(f)

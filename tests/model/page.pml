@@ -92,7 +92,7 @@ inline conclude(f, card_version)
     free_fetch(f)
 }
 
-/* fetch.c: fetch_on_members, fetch_send_summaries; page.c: page_builder_set_members */
+/* fetch.c: fetch_on_members, fetch_send_summaries; page.c: page_builder_read_list */
 inline on_members(f, v)
 {
     printf("worker: reply, index %d\n", v);
@@ -100,7 +100,7 @@ inline on_members(f, v)
     fetch[f].state = SUMMARIES;
     fetch[f].watched = true;
     if
-    :: summary -> conclude(f, summary_card) /* page_gather found it */
+    :: summary -> conclude(f, summary_card) /* page_take found it */
     :: else -> send(READ, CARD, f)
     fi
 }
@@ -228,7 +228,7 @@ inline join(f)
     fetch[f].needed_card = due[CARD]
 }
 
-/* cache.c: cache_hit_page, cache_join, cache_begin; fetch.c: fetch_take_list */
+/* cache.c: cache_hit_page, cache_join, cache_begin; fetch.c: fetch_start_page */
 inline get()
 {
     if

@@ -67,7 +67,7 @@ static void put_page_of(int64_t number, int64_t first_id, int count, struct blob
         members[i] = (struct page_member){.id = first_id + i};
     struct entry *e = entries_new_page(&entries, number, members, count);
     assert_non_null(e);
-    entries_put_page(&entries, LIFETIME_TRACKED, e, &info, members, body);
+    entries_put_page(&entries, LIFETIME_TRACKED, e, &info, body);
 }
 
 static void put_page(int64_t number, int64_t first_id, int count)
