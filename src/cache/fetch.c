@@ -92,7 +92,7 @@ void fetches_connected(struct fetches *fs)
 
 bool fetches_have_room(struct fetches *fs)
 {
-    bool room = fs->count < fs->window + redis_session_commands_outside(fs->parts->session);
+    bool room = fs->reading < fs->window + redis_session_commands_outside(fs->parts->session);
     fs->window_filled |= !room;
     return room;
 }
@@ -498,7 +498,7 @@ static void fetch_free(struct fetch *f)
     assert(f->replies_due == 0 && list_empty(&f->requests));
     list_remove(&f->link);
     fetch_unpublish(f);
-    f->fetches->count--;
+    f->fetches->reading--;
     if (f->page != NULL)
         page_builder_free(f->page);
     blob_unref(f->body);
@@ -576,6 +576,7 @@ void fetches_confirm(struct fetches *fs, enum catalogue_state state)
     while (!list_empty(&waiting)) {
         struct fetch *f = LIST_ENTRY(waiting.next, struct fetch, link);
         list_remove(&f->link);
+        fs->reading++;
         if (state == CATALOGUE_PRESENT && !fetch_is_certain(f)) {
             fetch_repeat(f);
             continue;
@@ -605,6 +606,7 @@ static void fetch_proceed(struct fetch *f)
         return;
     }
     fetch_unpublish(f); /* it may come to exist meanwhile, and links and some absences are not tracked */
+    f->fetches->reading--;
     list_append(&f->fetches->unconfirmed, &f->link);
     stream_check_catalogue(f->fetches->parts->stream); /* fetches_confirm() follows */
 }
@@ -624,7 +626,7 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     list_init(&f->link);
     list_init(&f->requests);
     f->fetches = fs;
-    fs->count++;
+    fs->reading++;
     f->query = *q;
     f->query.link.data = f->link_text;
     (void)span_put(q->link, f->link_text);
@@ -668,6 +670,6 @@ void fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t 
 
 void fetches_fini(struct fetches *fs)
 {
-    assert(list_empty(&fs->unconfirmed) && fs->count == 0);
+    assert(list_empty(&fs->unconfirmed) && fs->reading == 0);
     table_clear(&fs->inflight);
 }

@@ -591,14 +591,20 @@ static void check_sharing(const struct wire *w, const struct sent *s, uint64_t i
     }
 }
 
-/* Reads that requests wait for, as far as they are surely under way; a page counts as one. */
+static bool is_due(const struct sent *s, enum kind kind)
+{
+    return s->kind == kind && !s->is_own && !s->is_unsure && !s->replied;
+}
+
+/* Reads that requests wait for, as far as they are surely under way. A page counts as one, and so does a card
+ * that is read together with a link. */
 static unsigned count_due(const struct wire *w)
 {
     unsigned due = 0;
     for (size_t i = w->first; i < w->next; i++) {
         const struct sent *s = &w->sent[i % UNDER_WAY];
-        bool counts = s->kind == CARD || s->kind == LINK || s->kind == RANGE;
-        due += counts && !s->is_own && !s->is_unsure && !s->replied;
+        bool has_card = i > w->first && is_due(&w->sent[(i - 1) % UNDER_WAY], CARD);
+        due += is_due(s, CARD) || is_due(s, RANGE) || (is_due(s, LINK) && !has_card);
     }
     return due;
 }
