@@ -97,8 +97,7 @@ static void audit_fail(struct audit *a, bool is_of_keys)
 {
     audit_report(a, is_of_keys);
     stream_suspend(a->parts->stream);
-    entries_clear(a->parts->entries);
-    keys_invalidate(a->parts->keys);
+    a->parts->drop_all(a->parts->arg);
 }
 
 /*

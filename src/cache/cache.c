@@ -572,18 +572,11 @@ static void cache_on_key_checked(void *arg, struct cache_request *r, const struc
 
 /* --- pushes --- */
 
-static void cache_drop_all(struct cache *c)
+static void cache_drop_all(void *arg)
 {
+    struct cache *c = arg;
     entries_clear(&c->entries);
     keys_invalidate(&c->keys);
-}
-
-static void cache_apply_flush(struct cache *c)
-{
-    if (!c->stream.flush_pending)
-        return;
-    c->stream.flush_pending = false;
-    cache_drop_all(c);
 }
 
 static void cache_card_changed(struct cache *c, int64_t id)
@@ -629,15 +622,6 @@ static void cache_on_invalidated(void *arg, const struct redis_reply *key)
 
 /* --- the connection --- */
 
-/* A pending flush is applied before any request is answered: the answer may start the next request. */
-static void cache_on_checked(void *arg, enum catalogue_state state)
-{
-    struct cache *c = arg;
-    if (state == CATALOGUE_PRESENT && c->stream.connected)
-        cache_apply_flush(c);
-    fetches_confirm(&c->fetches, state);
-}
-
 static void cache_on_handshake_done(void *arg, struct redis_connection *connection)
 {
     struct cache *c = arg;
@@ -657,9 +641,8 @@ static void cache_on_ready(void *arg)
 static void cache_on_heartbeat(void *arg)
 {
     struct cache *c = arg;
-    c->stream.pong_ms = redis_connection_last_pong_ms(redis_session_connection(c->parts.session));
+    stream_heartbeat(&c->stream);
     audit_heartbeat(&c->audit);
-    stream_check_catalogue(&c->stream);
     keys_heartbeat(&c->keys);
     (void)entries_reclaim(&c->entries, ENTRIES_HEARTBEAT_STEPS);
 }
@@ -668,22 +651,17 @@ static void cache_on_lost(void *arg)
 {
     struct cache *c = arg;
     stream_lost(&c->stream, redis_session_valid_until_ms(c->parts.session));
-    cache_apply_flush(c);
     c->options.on_connection(c->options.arg, false);
 }
 
 /*
  * Requests whose commands are pending are read by the next connection. All entries are dropped when that
- * connection is ready. The API keys were counted on the other one, which does not tell what this one tracks.
+ * connection is ready.
  */
 static void cache_on_replaced(void *arg)
 {
     struct cache *c = arg;
-    if (c->stream.connected) {
-        stream_lost(&c->stream, 0);
-        cache_apply_flush(c);
-    }
-    stream_counted(&c->stream, -1, false);
+    stream_replaced(&c->stream);
 }
 
 static void cache_on_outside_read(void *arg)
@@ -750,7 +728,7 @@ static int cache_init_parts(struct cache *c)
         .text = &c->text,
         .ended = cache_on_ended,
         .checked = cache_on_key_checked,
-        .catalogue_checked = cache_on_checked,
+        .drop_all = cache_drop_all,
         .arg = c,
     };
     c->reports.metrics = o->metrics;

@@ -1,8 +1,8 @@
 /*
  * Batches of commands and their results; see fetch.h.
  *
- * Invariant: a fetch exists while it expects replies, or is in the list of fetches that wait for a check. The
- * last reply, or the check, continues or ends it (fetch_proceed, fetches_confirm).
+ * Invariant: a fetch exists while it expects replies, or its probe does. The last reply, or the probe,
+ * continues or ends it (fetch_proceed, fetch_on_probed).
  */
 #include "cache/fetch.h"
 
@@ -26,7 +26,6 @@ struct fetch {
     struct fetches *fetches;
     struct cache_query query; /* its link is a copy */
     enum fetch_outcome outcome;
-    struct list link;     /* in the list of fetches that wait for a check */
     struct list requests; /* the requests that wait for the result */
 
     bool is_shared;       /* in the table of fetches that may be joined: the cache was fresh when it began */
@@ -39,9 +38,10 @@ struct fetch {
     uint64_t batch_ms;        /* when the batch in flight was sent */
     struct lifetime lifetime; /* how long the reply that is being read may be cached */
 
-    int repeats;   /* repetitions of all reads, because the result lacked something */
-    uint64_t lack; /* what the result lacked before the last repetition */
-    uint64_t mark; /* stream_mark() when its first batch was sent */
+    int repeats;        /* repetitions of all reads, because the result lacked something */
+    uint64_t lack;      /* what the result lacked before the last repetition */
+    uint64_t mark;      /* stream_mark() when its first batch was sent */
+    struct probe probe; /* whether there is a catalogue, if the result lacks something */
 
     /* A card, by its id or by its link. */
     int64_t id;        /* of the card that is read */
@@ -496,7 +496,6 @@ static struct cache_result fetch_compose_result(struct fetch *f)
 static void fetch_free(struct fetch *f)
 {
     assert(f->replies_due == 0 && list_empty(&f->requests));
-    list_remove(&f->link);
     fetch_unpublish(f);
     f->fetches->reading--;
     if (f->page != NULL)
@@ -544,7 +543,7 @@ static bool fetch_is_one_read(const struct fetch *f)
 }
 
 /*
- * Whether a result that lacks something is certain after the check has passed. A link and its card have to
+ * Whether a result that lacks something is certain after the probe. A link and its card have to
  * lack the same twice in a row, as a loader may have been writing between the two reads; so does a page whose
  * index has changed, and a reply from outside of the stream, as the key may have moved on before it was read
  * there.
@@ -568,23 +567,18 @@ static void fetch_repeat(struct fetch *f)
     }
 }
 
-void fetches_confirm(struct fetches *fs, enum catalogue_state state)
+/* Called when the probe behind a read that lacks something has ended. */
+static void fetch_on_probed(struct probe *p, enum catalogue_state state)
 {
-    struct list waiting;
-    list_init(&waiting);
-    list_splice(&waiting, &fs->unconfirmed);
-    while (!list_empty(&waiting)) {
-        struct fetch *f = LIST_ENTRY(waiting.next, struct fetch, link);
-        list_remove(&f->link);
-        fs->reading++;
-        if (state == CATALOGUE_PRESENT && !fetch_is_certain(f)) {
-            fetch_repeat(f);
-            continue;
-        }
-        if (state != CATALOGUE_PRESENT)
-            fetch_raise(f, state == CATALOGUE_UNKNOWN ? FETCH_FAILED : FETCH_LOST);
-        fetch_finish(f);
+    struct fetch *f = LIST_ENTRY(p, struct fetch, probe);
+    f->fetches->reading++;
+    if (state == CATALOGUE_PRESENT && !fetch_is_certain(f)) {
+        fetch_repeat(f);
+        return;
     }
+    if (state != CATALOGUE_PRESENT)
+        fetch_raise(f, state == CATALOGUE_UNKNOWN ? FETCH_FAILED : FETCH_LOST);
+    fetch_finish(f);
 }
 
 /* A page that was read whole is cached, although nobody may wait for it any more: the next read has less to
@@ -607,8 +601,7 @@ static void fetch_proceed(struct fetch *f)
     }
     fetch_unpublish(f); /* it may come to exist meanwhile, and links and some absences are not tracked */
     f->fetches->reading--;
-    list_append(&f->fetches->unconfirmed, &f->link);
-    stream_check_catalogue(f->fetches->parts->stream); /* fetches_confirm() follows */
+    probe_send(&f->probe, f->fetches->parts->stream, fetch_on_probed);
 }
 
 /* --- one fetch --- */
@@ -623,7 +616,6 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
         free(f);
         return NULL;
     }
-    list_init(&f->link);
     list_init(&f->requests);
     f->fetches = fs;
     fs->reading++;
@@ -664,12 +656,11 @@ void fetch_join(struct fetch *f, struct list *request)
 void fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t delay_limit_ms)
 {
     *fs = (struct fetches){.parts = parts, .delay_limit_ms = delay_limit_ms};
-    list_init(&fs->unconfirmed);
     fs->seed = random_seed(fs);
 }
 
 void fetches_fini(struct fetches *fs)
 {
-    assert(list_empty(&fs->unconfirmed) && fs->reading == 0);
+    assert(fs->reading == 0);
     table_clear(&fs->inflight);
 }

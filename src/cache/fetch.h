@@ -31,12 +31,11 @@ struct fetches {
     const struct cache_parts *parts;
     uint64_t delay_limit_ms; /* the excess over the fastest reply that shows a busy Redis */
 
-    struct list unconfirmed; /* fetches that wait for a check of the catalogue */
-    struct table inflight;   /* fetches that requests may join, by query */
-    uint64_t seed;           /* the seed of its hashes */
-    uint64_t outside_epoch;  /* grows when a command is sent outside of the stream */
+    struct table inflight;  /* fetches that requests may join, by query */
+    uint64_t seed;          /* the seed of its hashes */
+    uint64_t outside_epoch; /* grows when a command is sent outside of the stream */
 
-    unsigned reading;        /* fetches, without those that wait for a check */
+    unsigned reading;        /* fetches, without those that wait for a probe */
     unsigned window;         /* so many, and one for each command at another node, leave no room for more */
     bool has_lost;           /* reads were lost with the last connection */
     bool window_filled;      /* there was no room at some time since the window last changed */
@@ -76,13 +75,6 @@ void fetches_connected(struct fetches *fs);
 bool fetches_have_room(struct fetches *fs);
 
 /*
- * To be called when a check of the catalogue has ended, for the fetches that wait for it. CATALOGUE_PRESENT
- * ends or repeats them, and CATALOGUE_UNKNOWN makes them fail. Otherwise they end as if the connection was
- * lost.
- */
-void fetches_confirm(struct fetches *fs, enum catalogue_state state);
-
-/*
  * Begins a fetch for a request; there must be a connection. If the cache `is_fresh` the fetch is shared, and
  * of a page with a current list only what it lacks is read. The result is borrowed until the request has
  * ended or left; NULL when out of memory.
@@ -92,7 +84,7 @@ struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool 
 
 /*
  * Adds a request, which may leave the list at any time. A fetch without requests also ends when its last
- * reply has arrived, or the check for which it waits.
+ * reply has arrived.
  */
 void fetch_join(struct fetch *f, struct list *request);
 

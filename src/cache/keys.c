@@ -5,22 +5,22 @@
  */
 #include "cache/keys.h"
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "cache/fetch.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 
 /* Slots of the table that a search for a record visits, in some microseconds. */
 enum { WALKED_SLOTS = 2048 };
 
 struct key_record {
-    struct digest digest;     /* first: an entry of a table begins with its digest */
-    struct list listed;       /* in `records` */
+    struct digest digest;
     uint64_t epoch;           /* in which it was made */
     struct lifetime lifetime; /* none: the record only says that the key is known */
     int64_t expires;
-    uint32_t used; /* the second of the last use; 0: it was not used */
     struct api_key_name name;
 };
 
@@ -33,8 +33,7 @@ struct checked_key {
     char digits[DIGEST_HEX_LEN];
     /* What its replies have said. */
     struct api_key_info info;
-    bool lacks_info; /* outside of the stream it has none */
-    bool is_member;
+    bool has_info, is_member;
 };
 
 /* A check. It is in flight while it expects replies, and then freed. */
@@ -45,10 +44,11 @@ struct key_check {
     unsigned due;   /* replies, without those of the probe */
     bool is_probed; /* a key is not known: the probe follows */
     struct probe probe;
-    bool is_lost;    /* a reply was */
-    bool has_error;  /* Redis has refused a command, or it could not be sent */
-    bool is_outside; /* the set may be outside of the stream, so an absence from it is not certain here */
-    bool has_infos;  /* a key has one: their hash exists, so it is tracked */
+    enum catalogue_state catalogue; /* what it has found */
+    bool is_lost;                   /* a reply was */
+    bool has_error;                 /* Redis has refused a command, or it could not be sent */
+    bool is_outside;               /* a reply came from outside of the stream, so an absence is not certain */
+    bool has_infos;                /* a key has one: their hash exists, so it is tracked */
     uint64_t epoch, mark, sent_ms; /* the epoch of the keys when the first reply came, stream_mark() */
     struct lifetime lifetime;      /* of all replies */
     size_t key_count;
@@ -57,23 +57,29 @@ struct key_check {
 
 /* --- the records --- */
 
-static inline void *keys_find_in(const struct keys *k, const struct table *t, const struct digest *d)
+static struct key_record *keys_find(const struct keys *k, const struct digest *d)
 {
-    const struct table_slot *slot = table_find(t, digest_hash(d, k->seed));
-    /* not covered: two digests with the same 64-bit hash */
-    while (slot != NULL && memcmp(slot->entry, d, sizeof *d) != 0)
-        slot = table_find_next(t, slot);
-    return slot == NULL ? NULL : slot->entry;
+    const struct table_slot *slot = table_find(&k->table, digest_hash(d, k->seed));
+    for (; slot != NULL; slot = table_find_next(&k->table, slot)) {
+        struct key_record *r = slot->entry;
+        if (memcmp(&r->digest, d, sizeof *d) == 0) /* not covered: two digests with the same 64-bit hash */
+            return r;
+    }
+    return NULL;
 }
 
-static inline struct key_record *keys_find(const struct keys *k, const struct digest *d)
+static inline struct absent_key *keys_absent_set(struct keys *k, const struct digest *d)
 {
-    return keys_find_in(k, &k->table, d);
+    return &k->absent[digest_hash(d, k->seed) % (KEYS_ABSENT_MAX / KEYS_ABSENT_WAYS) * KEYS_ABSENT_WAYS];
 }
 
-static inline bool keys_is_absent(const struct keys *k, const struct digest *d)
+static bool keys_is_absent(struct keys *k, const struct digest *d)
 {
-    return keys_find_in(k, &k->absent_table, d) != NULL;
+    const struct absent_key *a = keys_absent_set(k, d);
+    for (const struct absent_key *end = a + KEYS_ABSENT_WAYS; a < end; a++)
+        if (a->epoch == k->epoch && memcmp(&a->digest, d, sizeof *d) == 0)
+            return true;
+    return false;
 }
 
 /* It counts until the next change of the keys is announced. */
@@ -83,7 +89,7 @@ static inline bool keys_is_current(const struct keys *k, const struct key_record
 }
 
 /* Whether the next change of what is known of the key will be announced. */
-static bool keys_is_settled(const struct keys *k, const struct digest *d)
+static bool keys_is_settled(struct keys *k, const struct digest *d)
 {
     const struct key_record *r = keys_find(k, d);
     return r != NULL ? keys_is_current(k, r) : keys_is_absent(k, d);
@@ -103,13 +109,11 @@ static bool keys_is_known(const struct keys *k, const struct digest *key)
 
 static void keys_drop(struct keys *k, struct key_record *r)
 {
-    k->current -= keys_is_current(k, r);
-    list_remove(&r->listed);
     table_remove(&k->table, digest_hash(&r->digest, k->seed), r);
     free(r);
 }
 
-/* A key that was never used is displaced before all that were. */
+/* Any other record is displaced if there are too many: its key is checked at its next use. */
 static struct key_record *keys_add(struct keys *k, const struct digest *digest)
 {
     struct key_record *r = malloc(sizeof *r);
@@ -117,14 +121,11 @@ static struct key_record *keys_add(struct keys *k, const struct digest *digest)
         return NULL;
     *r = (struct key_record){.digest = *digest};
     if (table_used(&k->table) == KEYS_VALID_MAX)
-        keys_drop(k, LIST_ENTRY(k->records.next, struct key_record, listed));
-    if (table_add(&k->table, digest_hash(digest, k->seed), r) != 0) {
-        free(r);
-        return NULL;
-    }
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): a record that was displaced has left the list */
-    list_append(k->records.next, &r->listed);
-    return r;
+        keys_drop(k, table_walk(&k->table, &k->walk, INT_MAX));
+    if (table_add(&k->table, digest_hash(digest, k->seed), r) == 0)
+        return r;
+    free(r);
+    return NULL;
 }
 
 enum auth_result keys_look_up(struct keys *k, const struct digest *digest, uint64_t now_ms,
@@ -136,11 +137,6 @@ enum auth_result keys_look_up(struct keys *k, const struct digest *digest, uint6
         return keys_is_absent(k, digest) ? AUTH_RESULT_INVALID : AUTH_RESULT_UNKNOWN;
     if (r->epoch != k->epoch || now_ms >= r->lifetime.until_ms)
         return AUTH_RESULT_UNKNOWN;
-    if (r->used != k->second) {
-        r->used = k->second;
-        list_remove(&r->listed);
-        list_append(&k->records, &r->listed);
-    }
     api_key_name_set(name, api_key_name_span(&r->name));
     return key_is_expired(r->expires) ? AUTH_RESULT_INVALID : AUTH_RESULT_VALID;
 }
@@ -162,12 +158,10 @@ static void keys_keep_valid(struct keys *k, const struct checked_key *key, struc
         r = keys_add(k, &key->digest);
     if (r == NULL)
         return;
-    k->current -= keys_is_current(k, r);
     r->epoch = k->epoch;
     r->lifetime = lifetime;
     r->expires = key->info.expires;
     r->name = key->info.name;
-    k->current += keys_is_current(k, r);
 }
 
 /* Redis says that the key is no member; see keys_keep_valid. What another node says contradicts nothing. */
@@ -180,23 +174,12 @@ static void keys_forget_valid(struct keys *k, const struct digest *digest, bool 
         keys_drop(k, r);
 }
 
-static void keys_forget_absent(struct keys *k)
-{
-    k->absent_count = 0;
-    table_clear(&k->absent_table);
-}
-
-/* It is certain that the digest is no key, until the next change of the keys. The oldest gives way. */
+/* It is certain that the digest is no key, until the next change of the keys. */
 static void keys_keep_absent(struct keys *k, const struct digest *digest)
 {
-    struct digest *at = &k->absent[k->absent_count % KEYS_ABSENT_MAX];
-    if (keys_is_settled(k, digest))
-        return;
-    if (k->absent_count++ >= KEYS_ABSENT_MAX)
-        table_remove(&k->absent_table, digest_hash(at, k->seed), at);
-    *at = *digest;
-    if (table_add(&k->absent_table, digest_hash(at, k->seed), at) != 0)
-        keys_forget_absent(k);
+    if (!keys_is_settled(k, digest))
+        keys_absent_set(k, digest)[k->absent_added++ % KEYS_ABSENT_WAYS] =
+            (struct absent_key){.epoch = k->epoch, .digest = *digest};
 }
 
 static void keys_report_untracked(struct keys *k, const char *reason)
@@ -291,7 +274,7 @@ static void key_check_read_data(struct key_check *c)
 
 static void key_check_on_infos(void *arg, const struct redis_reply *reply, enum redis_origin origin);
 static void key_check_on_members(void *arg, const struct redis_reply *reply, enum redis_origin origin);
-static void key_check_on_probed(struct probe *probe);
+static void key_check_on_probed(struct probe *probe, enum catalogue_state state);
 
 /* Returns whether the check is in flight. Otherwise it is over. */
 static bool key_check_send(struct key_check *c)
@@ -327,9 +310,9 @@ static bool key_check_accept(struct key_check *c, const struct redis_reply *repl
         c->is_lost = true;
         return false;
     }
-    bool is_stream = origin == REDIS_ORIGIN_STREAM;
-    c->lifetime = lifetime_of_both(c->lifetime, is_stream ? stream_lifetime(parts->stream, NULL, c->sent_ms)
-                                                          : LIFETIME_NONE);
+    c->is_outside |= origin == REDIS_ORIGIN_OUTSIDE;
+    c->lifetime = lifetime_of_both(
+        c->lifetime, c->is_outside ? LIFETIME_NONE : stream_lifetime(parts->stream, NULL, c->sent_ms));
     bool is_list = reply->type == REPLY_ARRAY && reply->elements == c->key_count;
     if (reply->type == REPLY_ERROR && !c->is_own)
         value_reports_error(parts->reports, reply);
@@ -365,8 +348,8 @@ static void key_check_on_infos(void *arg, const struct redis_reply *reply, enum 
         const struct redis_reply *info = reply_first(reply);
         for (size_t i = 0; i < c->key_count; i++, info++) { /* an array ends it */
             struct checked_key *k = &c->key[i];
-            k->lacks_info = origin == REDIS_ORIGIN_OUTSIDE && info->type == REPLY_NIL;
-            c->has_infos |= info->type == REPLY_STRING;
+            k->has_info = info->type == REPLY_STRING;
+            c->has_infos |= k->has_info;
             c->has_error = c->has_error || !key_check_read_info(c, k, info);
         }
     }
@@ -376,7 +359,6 @@ static void key_check_on_infos(void *arg, const struct redis_reply *reply, enum 
 static void key_check_on_members(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct key_check *c = arg;
-    c->is_outside = origin == REDIS_ORIGIN_OUTSIDE;
     if (key_check_accept(c, reply, origin)) {
         const struct redis_reply *member = reply_first(reply);
         for (size_t i = 0; i < c->key_count; i++, member++) {
@@ -387,9 +369,11 @@ static void key_check_on_members(void *arg, const struct redis_reply *reply, enu
     key_check_proceed(c);
 }
 
-static void key_check_on_probed(struct probe *probe)
+static void key_check_on_probed(struct probe *probe, enum catalogue_state state)
 {
-    key_check_proceed(LIST_ENTRY(probe, struct key_check, probe));
+    struct key_check *c = LIST_ENTRY(probe, struct key_check, probe);
+    c->catalogue = state;
+    key_check_proceed(c);
 }
 
 /* --- a check: its end --- */
@@ -437,9 +421,9 @@ static bool key_check_is_certain(const struct key_check *c, const struct checked
         request->lack = REQUEST_LACKS_NOTHING;
         return false;
     }
-    enum request_lack lack = !key->is_member   ? REQUEST_LACKS_KEY
-                             : key->lacks_info ? REQUEST_LACKS_INFO
-                                               : REQUEST_LACKS_NOTHING;
+    enum request_lack lack = !key->is_member                   ? REQUEST_LACKS_KEY
+                             : c->is_outside && !key->has_info ? REQUEST_LACKS_INFO
+                                                               : REQUEST_LACKS_NOTHING;
     bool is_same = request->lack == lack;
     request->lack = lack;
     if (key->is_member)
@@ -461,14 +445,13 @@ static void key_check_accept_key(struct key_check *c, const struct checked_key *
 
 /*
  * What the check has found decides about the request, or it waits for another one. A denial counts only with
- * a catalogue: it is repeated with a probe, or until the ordinary check has ended the connection, which may
- * have to wait for another node.
+ * a catalogue: it is repeated with a probe.
  */
 static void key_check_settle(struct key_check *c, struct cache_request *request)
 {
     struct keys *k = c->keys;
     const struct checked_key *key = &c->key[request->checked_at];
-    enum catalogue_state state = key->is_member ? CATALOGUE_PRESENT : probe_state(&c->probe);
+    enum catalogue_state state = key->is_member ? CATALOGUE_PRESENT : c->catalogue;
     bool is_certain = state == CATALOGUE_PRESENT && key_check_is_certain(c, key, request);
     bool is_last = request->repeats == REPEATS_MAX;
     bool decides = is_certain || (state == CATALOGUE_PRESENT && is_last);
@@ -477,7 +460,7 @@ static void key_check_settle(struct key_check *c, struct cache_request *request)
         list_remove(&request->waiting); /* what was read for it causes no error */
     if (is_certain && !key->is_member && !c->is_outside && stream_announces_keys(k->parts->stream))
         keys_keep_absent(k, &key->digest);
-    if (state == CATALOGUE_UNKNOWN || (state == CATALOGUE_MISSING && is_last))
+    if (state == CATALOGUE_UNKNOWN)
         keys_end(k, request, &UNAVAILABLE);
     else if (!decides)
         keys_repeat(key->is_member ? keys_queue_of(k, request) : &k->unknown, request);
@@ -498,12 +481,9 @@ static void key_check_end(struct key_check *c)
     if (is_whole)
         key_check_keep(c);
     if (c->is_own)
-        k->is_refreshing = false;
+        k->is_walking = false;
     else
         k->in_flight--;
-    k->refresh_due |= c->is_own && (!is_whole || key_check_is_void(c));
-    if (probe_state(&c->probe) == CATALOGUE_MISSING)
-        stream_check_catalogue(k->parts->stream);
     while (!list_empty(&c->requests)) {
         struct cache_request *request = keys_request_of(c->requests.prev);
         if (c->is_lost)
@@ -606,30 +586,20 @@ static void keys_walk(struct keys *k, struct key_check *c)
 /* Of the digests that are known to be no keys, the next ones. */
 static void keys_walk_absent(struct keys *k, struct key_check *c)
 {
-    size_t count = table_used(&k->absent_table);
-    for (size_t i = 0; i < KEYS_WALKED && i < count; i++)
-        key_check_add(c, &k->absent[k->absent_walk++ % count]);
+    enum { PLACES = KEYS_ABSENT_MAX / 4 };
+    size_t count = c->key_count + KEYS_ABSENT_WALKED;
+    for (int i = 0; i < PLACES && c->key_count < count; i++) {
+        const struct absent_key *a = &k->absent[k->absent_walk++ % KEYS_ABSENT_MAX];
+        if (a->epoch == k->epoch)
+            key_check_add(c, &a->digest);
+    }
 }
 
-/* Keys used last, next records and next digests that are none, and of `members` (SSCAN, or NULL) those
- * without a current record.
- */
-static void keys_refresh(struct keys *k, const struct redis_reply *members)
+/* Members of the set without a current record. */
+static void keys_propose(struct keys *k, struct key_check *c, const struct redis_reply *members)
 {
-    struct key_check *c = key_check_new(k, KEYS_CHECKED);
-    if (c == NULL)
-        return;
-    c->is_own = true;
-    for (struct list *at = k->records.prev; at != &k->records; at = at->prev) {
-        const struct key_record *r = LIST_ENTRY(at, struct key_record, listed);
-        if (r->used == 0 || c->key_count == KEYS_RECENT)
-            break;
-        key_check_add(c, &r->digest);
-    }
-    keys_walk(k, c);
-    keys_walk_absent(k, c);
-    const struct redis_reply *member = members == NULL ? NULL : reply_first(members);
-    for (size_t i = 0; member != NULL && i < members->elements && c->key_count < KEYS_CHECKED; i++) {
+    const struct redis_reply *member = reply_first(members);
+    for (size_t i = 0; i < members->elements && c->key_count < KEYS_CHECKED; i++) {
         struct digest d;
         bool valid = digest_from_hex(reply_text(member), &d);
         metric_add(&k->parts->metrics->invalid_values_total, !valid);
@@ -637,8 +607,21 @@ static void keys_refresh(struct keys *k, const struct redis_reply *members)
             key_check_add(c, &d);
         member = reply_next(member);
     }
-    k->is_refreshing = c->key_count > 0 && key_check_send(c);
-    if (!k->is_refreshing)
+}
+
+/* `members`: some of the set; NULL: none. */
+static void keys_check_own(struct keys *k, const struct redis_reply *members)
+{
+    struct key_check *c = key_check_new(k, KEYS_CHECKED);
+    if (c == NULL)
+        return;
+    c->is_own = true;
+    keys_walk(k, c);
+    keys_walk_absent(k, c);
+    if (members != NULL)
+        keys_propose(k, c, members);
+    k->is_walking = c->key_count > 0 && key_check_send(c);
+    if (!k->is_walking)
         free(c);
 }
 
@@ -661,44 +644,22 @@ static void keys_on_portion(void *arg, const struct redis_reply *reply, enum red
 {
     struct keys *k = arg;
     (void)origin; /* always the stream */
-    assert(k->is_refreshing);
-    k->is_refreshing = false;
+    k->is_walking = false;
     if (reply == NULL)
         return;
     const struct redis_reply *members = keys_read_portion(k, reply);
     if (members == NULL)
         keys_report_untracked(k, reply->type == REPLY_ERROR ? reply->str : "unexpected reply");
-    keys_refresh(k, members);
+    keys_check_own(k, members);
 }
 
-/* Whether SSCAN was sent: not all members have a current record. */
-static bool keys_scan(struct keys *k)
+static void keys_scan(struct keys *k)
 {
     const struct cache_parts *parts = k->parts;
-    int64_t size = stream_key_count(parts->stream);
-    if (size > KEYS_SCANNED_MAX)
-        keys_report_untracked(k, "it has too many keys");
-    if (size > KEYS_SCANNED_MAX || (int64_t)k->current >= size)
-        return false;
     const struct buf *command = commands_scan(parts->commands, k->cursor, KEYS_PORTION);
-    return redis_session_send(parts->session, command, REDIS_SEND_STREAM_ONLY, keys_on_portion, k) == 0;
-}
-
-static void keys_run(struct keys *k)
-{
-    uint64_t now = clock_now_ms();
-    bool may_read = stream_may_store(k->parts->stream) && !k->is_refreshing;
-    if (may_read && k->audit_due) {
-        k->audit_due = k->refresh_due = false;
-        k->is_refreshing = keys_scan(k);
-        if (!k->is_refreshing)
-            keys_refresh(k, NULL);
-    } else if (may_read && k->refresh_due && now >= k->refresh_ms) {
-        k->refresh_due = false;
-        k->refresh_ms = now + KEYS_REFRESH_INTERVAL_MS;
-        keys_refresh(k, NULL);
-    }
-    keys_run_requests(k);
+    if (!k->is_walking && stream_may_store(parts->stream))
+        k->is_walking =
+            redis_session_send(parts->session, command, REDIS_SEND_STREAM_ONLY, keys_on_portion, k) == 0;
 }
 
 /* --- events --- */
@@ -723,7 +684,7 @@ static void keys_proceed(struct keys *k)
 {
     keys_end_settled(k, &k->known);
     keys_end_settled(k, &k->unknown);
-    keys_run(k);
+    keys_run_requests(k);
 }
 
 void keys_wait(struct keys *k, struct cache_request *request)
@@ -732,24 +693,15 @@ void keys_wait(struct keys *k, struct cache_request *request)
     keys_run_requests(k);
 }
 
-/*
- * If keys cannot be checked any more, the next event ends the requests. Here the invalidation is not
- * completely applied yet.
- */
 void keys_invalidate(struct keys *k)
 {
     k->epoch++;
     k->differences = 0;
-    k->current = 0;
-    keys_forget_absent(k);
-    k->refresh_due = true;
-    keys_run(k);
 }
 
 void keys_heartbeat(struct keys *k)
 {
-    k->second++;
-    k->audit_due = true;
+    keys_scan(k);
     keys_proceed(k);
 }
 
@@ -758,10 +710,9 @@ void keys_heartbeat(struct keys *k)
 void keys_init(struct keys *k, const struct cache_parts *parts)
 {
     k->parts = parts;
-    k->epoch = k->second = 1;
+    k->epoch = 1;
     k->next_expiry = API_KEY_NEVER;
     k->cursor[0] = '0';
-    list_init(&k->records);
     list_init(&k->known);
     list_init(&k->unknown);
     k->seed = random_seed(k);
@@ -769,8 +720,7 @@ void keys_init(struct keys *k, const struct cache_parts *parts)
 
 void keys_fini(struct keys *k)
 {
-    while (!list_empty(&k->records))
-        keys_drop(k, LIST_ENTRY(k->records.next, struct key_record, listed));
+    while (table_used(&k->table) > 0)
+        keys_drop(k, table_walk(&k->table, &k->walk, INT_MAX));
     table_clear(&k->table);
-    keys_forget_absent(k);
 }

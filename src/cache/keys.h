@@ -21,11 +21,9 @@
  * Where nothing may be cached each known key waits for a check, so further checks begin at once for these.
  * Unless the cache is fresh, the data of a known key is read behind its check, in the same write.
  *
- * The worker's own check reads again the keys used last, the next records of the table, and members of the
- * set that have no current record. It is made when the keys have changed, so that keys in use are valid in an
- * outage, at most once per second; and with each heartbeat, for the audit (audit.h). Those members are found
- * by SSCAN, a portion per heartbeat, which costs Redis the same however large the set is and however often it
- * changes.
+ * The worker's own check, with each heartbeat, reads the next records again, and some members of the set
+ * without a current record, which SSCAN proposes. So keys that were not used since the keys have changed are
+ * valid in an outage, and lost invalidations are noticed (audit.h).
  *
  * Invariant: the `checking` of a request is in `known`, in `unknown`, in a check in flight, or in no list. A
  * key without a current record must be checked in Redis.
@@ -36,7 +34,6 @@
 #ifndef CACHE_KEYS_H
 #define CACHE_KEYS_H
 
-#include "base/clock.h"
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/table.h"
@@ -44,28 +41,23 @@
 
 /*
  *   - KEYS_VALID_MAX, KEYS_ABSENT_MAX: the records of keys, and the digests that are none
- *   - KEYS_SCANNED_MAX: the largest set that is scanned
- *   - KEYS_RECENT, KEYS_WALKED: the keys used last, and the next records, in the worker's own check
- *   - KEYS_CHECKED: keys of one check, and requests of one
+ *   - KEYS_ABSENT_WAYS: places of a digest in the table of those
+ *   - KEYS_WALKED, KEYS_ABSENT_WALKED: of the records, how many are in the worker's own check
+ *   - KEYS_PORTION: members that are requested with one SSCAN; Redis may return more
+ *   - KEYS_CHECKED: keys of one check, and requests of one. It takes at most 100 us of Redis
  *   - KEYS_CHECKS: checks for requests that may be in flight
- *   - KEYS_PORTION: members that are requested with one portion; Redis may return more
- *
- * A portion takes at most 100 us of Redis, and so does a check.
  */
 enum {
     KEYS_VALID_MAX = 125000,
     KEYS_ABSENT_MAX = 1024,
-    KEYS_SCANNED_MAX = 100000,
-    KEYS_RECENT = 24,
-    KEYS_WALKED = 8,
-    KEYS_CHECKED = 64,
-    KEYS_CHECKS = 9,
+    KEYS_ABSENT_WAYS = 4,
+    KEYS_WALKED = 24,
+    KEYS_ABSENT_WALKED = 8,
     KEYS_PORTION = 24,
-    KEYS_CURSOR_MAX = 20
+    KEYS_CURSOR_MAX = 20,
+    KEYS_CHECKED = 64,
+    KEYS_CHECKS = 9
 };
-
-/* The minimum interval of the worker's own checks after changes. */
-enum { KEYS_REFRESH_INTERVAL_MS = 1000 };
 
 enum auth_result { AUTH_RESULT_UNKNOWN, AUTH_RESULT_VALID, AUTH_RESULT_INVALID };
 
@@ -74,30 +66,25 @@ struct keys {
     const struct cache_parts *parts;
 
     /* The records. */
-    struct table table;                    /* of keys, by the hashes of their digests */
-    struct list records;                   /* the same, in the order of use */
-    size_t current;                        /* of them count until the keys change */
-    struct digest absent[KEYS_ABSENT_MAX]; /* digests that are no keys until the keys change: a ring */
-    size_t absent_count;                   /* that were added to it since the last change */
-    struct table absent_table;             /* of them, by their hashes */
+    struct table table; /* of keys, by the hashes of their digests */
+    struct absent_key { /* digests that are no keys: a hash table of sets */
+        uint64_t epoch; /* in which that was found */
+        struct digest digest;
+    } absent[KEYS_ABSENT_MAX];
+    unsigned absent_added;
     uint64_t seed;
     uint64_t epoch;       /* grows with each change of the set or of the infos, from 1 */
-    uint32_t second;      /* counts heartbeats: the order of use changes once in each */
     unsigned differences; /* seconds since Redis has contradicted a current record, and 1; 0: it has not */
 
     /* Requests that wait for a check, and the checks of requests in flight. */
     struct list known, unknown;
     unsigned in_flight;
 
-    /* What the worker checks for itself. */
-    bool is_refreshing;               /* its own check is in flight, or SSCAN */
-    bool audit_due;                   /* there was a heartbeat */
-    bool refresh_due;                 /* the keys have changed */
-    uint64_t refresh_ms;              /* monotonic; changes cause no check before */
-    size_t walk;                      /* cursor of the table */
-    size_t absent_walk;               /* cursor of `absent` */
-    int64_t next_expiry;              /* the earliest that was found since the beginning of the table */
+    /* The worker's own check. */
+    bool is_walking;                  /* it is in flight, or its SSCAN */
+    size_t walk, absent_walk;         /* cursors of `table` and `absent` */
     char cursor[KEYS_CURSOR_MAX + 1]; /* of the next SSCAN */
+    int64_t next_expiry;              /* the earliest that was found since the beginning of the table */
     struct log_reasons reasons;       /* why the set is not scanned, or what is checked is not kept */
 };
 

@@ -40,8 +40,8 @@ struct cache_parts {
     /* The request waits for no check of its key any longer; otherwise as `ended`. */
     void (*checked)(void *arg, struct cache_request *request, const struct cache_result *result);
 
-    /* A check of the catalogue of the connection in use has ended, and no attempt to connect with it. */
-    void (*catalogue_checked)(void *arg, enum catalogue_state state);
+    /* Everything was invalidated. */
+    void (*drop_all)(void *arg);
     void *arg;
 };
 

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
+#include <sys/param.h>
 
 /* --- a probe --- */
 
@@ -39,22 +40,70 @@ static enum catalogue_state probe_read_count(struct probe *p, const struct redis
     return CATALOGUE_PRESENT;
 }
 
+/* A key anywhere shows that there is a catalogue. */
+static enum catalogue_state probe_state(const struct probe *p)
+{
+    enum catalogue_state least = MIN(p->keys, p->index);
+    bool is_present = MAX(p->keys, p->index) == CATALOGUE_PRESENT;
+    return is_present && least != CATALOGUE_LOST ? CATALOGUE_PRESENT : least;
+}
+
+static void stream_apply_flush(struct stream *s)
+{
+    if (s->flush_pending && !s->missing)
+        s->parts->drop_all(s->parts->arg);
+    s->flush_pending = false;
+}
+
+/* A pending flush is applied before any request is answered: the answer may start the next request. */
+static void stream_found_catalogue(struct stream *s, const struct probe *p)
+{
+    s->present_ms = p->sent_ms;
+    if (s->connected && p->flushes == s->flushes)
+        stream_apply_flush(s);
+}
+
+static const char NO_CATALOGUE[] = "no catalogue: neither the index nor the set of API keys exists";
+
+/* Requests may be served from the cache then, as after any other loss. Returns what is left of the state. */
+static enum catalogue_state stream_lost_catalogue(struct stream *s)
+{
+    s->missing = true;
+    metric_set(&s->parts->metrics->catalogue_missing, 1);
+    if (!s->connected)
+        return CATALOGUE_MISSING;
+    redis_connection_fail(redis_session_connection(s->parts->session), NO_CATALOGUE);
+    return CATALOGUE_LOST;
+}
+
 static void probe_proceed(struct probe *p)
 {
-    assert(p->due > 0);
-    if (--p->due == 0)
-        p->done(p);
+    struct stream *s = p->stream;
+    enum catalogue_state state = probe_state(p);
+    if (p->due > 0)
+        return;
+    if (!probe_is_next(p)) {
+        if (state >= CATALOGUE_MISSING)
+            metric_set(&s->parts->metrics->api_keys_missing, p->keys == CATALOGUE_MISSING);
+        if (state == CATALOGUE_PRESENT)
+            stream_found_catalogue(s, p);
+        else if (state == CATALOGUE_MISSING)
+            state = stream_lost_catalogue(s);
+    }
+    p->done(p, state);
 }
 
 static void probe_on_key_count(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct probe *p = arg;
+    struct stream *s = p->stream;
     (void)origin;
+    p->due--;
     p->keys = probe_read_count(p, reply);
     if (!probe_is_next(p) && reply != NULL) {
-        bool is_count = reply->type == REPLY_INTEGER;
-        stream_counted(p->stream, is_count ? reply->integer : -1,
-                       p->keys == CATALOGUE_PRESENT && !reply_is_error(reply, SPAN("NOPERM ")));
+        bool is_found = p->keys == CATALOGUE_PRESENT && !reply_is_error(reply, SPAN("NOPERM "));
+        s->possible_losses += !is_found;
+        s->losses_seen = is_found ? s->possible_losses : 0;
     }
     probe_proceed(p);
 }
@@ -63,6 +112,7 @@ static void probe_on_index_size(void *arg, const struct redis_reply *reply, enum
 {
     struct probe *p = arg;
     (void)origin;
+    p->due--;
     p->index = probe_read_count(p, reply);
     if (p == &p->stream->current.probe && reply != NULL && reply->type == REPLY_INTEGER)
         metric_set(&p->stream->parts->metrics->catalogue_channels, (uint64_t)reply->integer);
@@ -78,94 +128,58 @@ static enum catalogue_state probe_send_count(struct probe *p, const struct buf *
     return err == -ENOTCONN ? CATALOGUE_LOST : CATALOGUE_UNKNOWN;
 }
 
-void probe_send(struct probe *p, struct stream *s, void (*done)(struct probe *probe))
+void probe_send(struct probe *p, struct stream *s,
+                void (*done)(struct probe *probe, enum catalogue_state state))
 {
-    const struct cache_parts *parts = s->parts;
-    *p = (struct probe){.stream = s, .done = done};
-    p->keys = probe_send_count(p, commands_key_count(parts->commands), probe_on_key_count);
-    if (p->due == 0 && !probe_is_next(p))
-        stream_counted(s, -1, false);
-    p->index = probe_send_count(p, commands_index_size(parts->commands), probe_on_index_size);
+    struct commands *commands = s->parts->commands;
+    *p = (struct probe){.stream = s, .done = done, .sent_ms = clock_boot_ms(), .flushes = s->flushes};
+    p->keys = probe_send_count(p, commands_key_count(commands), probe_on_key_count);
+    p->index = probe_send_count(p, commands_index_size(commands), probe_on_index_size);
+    probe_proceed(p);
 }
 
 /* --- the check of the catalogue --- */
 
-static void stream_apply_state(struct stream *s, enum catalogue_state state)
-{
-    struct cache_metrics *metrics = s->parts->metrics;
-    if (state == CATALOGUE_PRESENT || state == CATALOGUE_MISSING)
-        metric_set(&metrics->api_keys_missing, s->current.probe.keys == CATALOGUE_MISSING);
-    if (state == CATALOGUE_MISSING) {
-        s->missing = true;
-        metric_set(&metrics->catalogue_missing, 1);
-    } else if (state == CATALOGUE_PRESENT) {
-        s->present_ms = s->current.began_ms;
-    }
-}
-
 /*
- * The check ends an attempt to connect: the connection is accepted if the state is unknown, too. If the one
- * in use lost its catalogue, requests may be served from the cache, as after any other loss.
+ * It is repeated if everything was invalidated meanwhile. Otherwise it ends an attempt to connect: the
+ * connection is accepted if the state is unknown, too.
  */
-static void stream_checked(struct stream_check *check, enum catalogue_state state)
+static void stream_on_checked(struct probe *p, enum catalogue_state state)
 {
-    struct stream *s = check->stream;
-    bool is_next = check == &s->next;
+    struct stream *s = p->stream;
     struct redis_connection *connection =
-        is_next ? check->connection : redis_session_connection(s->parts->session);
-    bool is_attempt = redis_connection_is_usable(connection) && !redis_connection_is_ready(connection);
-    if (!is_next)
-        stream_apply_state(s, state);
-    if (is_attempt && (state == CATALOGUE_UNKNOWN || state == CATALOGUE_PRESENT)) {
-        redis_connection_accept(connection);
+        probe_is_next(p) ? s->next.connection : redis_session_connection(s->parts->session);
+    if (state != CATALOGUE_LOST && p->flushes != s->flushes)
+        probe_send(p, s, stream_on_checked);
+    else if (!redis_connection_is_usable(connection) || redis_connection_is_ready(connection))
         return;
-    }
-    if (is_attempt && state == CATALOGUE_LOST)
+    else if (state == CATALOGUE_UNKNOWN || state == CATALOGUE_PRESENT)
+        redis_connection_accept(connection);
+    else if (state == CATALOGUE_LOST)
         redis_connection_fail(connection,
                               "the check of the catalogue was lost with the connection to another node");
-    else if (is_attempt || (!is_next && state == CATALOGUE_MISSING))
-        redis_connection_fail(connection, "no catalogue: neither the index nor the set of API keys exists");
-    if (!is_next)
-        s->parts->catalogue_checked(s->parts->arg, state);
-}
-
-static void stream_on_probed(struct probe *p);
-
-static void stream_send_check(struct stream_check *check)
-{
-    check->is_void = false;
-    check->began_ms = clock_boot_ms();
-    probe_send(&check->probe, check->stream, stream_on_probed);
-    if (check->probe.due == 0)
-        stream_on_probed(&check->probe);
-}
-
-/* It is sent again if everything was invalidated meanwhile. */
-static void stream_on_probed(struct probe *p)
-{
-    struct stream_check *check = LIST_ENTRY(p, struct stream_check, probe);
-    if (check->is_void && probe_state(p) != CATALOGUE_LOST)
-        stream_send_check(check);
     else
-        stream_checked(check, probe_state(p));
+        redis_connection_fail(connection, NO_CATALOGUE);
 }
 
-static void stream_begin_check(struct stream_check *check)
+static void stream_check_catalogue(struct stream_check *check, struct stream *s)
 {
     if (check->probe.due == 0)
-        stream_send_check(check);
+        probe_send(&check->probe, s, stream_on_checked);
 }
 
-void stream_check_catalogue(struct stream *s)
+void stream_heartbeat(struct stream *s)
 {
-    stream_begin_check(&s->current);
+    s->pong_ms = redis_connection_last_pong_ms(redis_session_connection(s->parts->session));
+    stream_check_catalogue(&s->current, s);
 }
 
 void stream_flush(struct stream *s)
 {
-    s->flush_pending = s->current.is_void = true;
+    s->flush_pending = true;
+    s->flushes++;
     s->possible_losses++;
-    stream_check_catalogue(s);
+    stream_check_catalogue(&s->current, s);
 }
 
 void stream_suspend(struct stream *s)
@@ -197,8 +211,9 @@ static void stream_on_permission(void *arg, const struct redis_reply *reply, enu
 
 static bool stream_send_read(struct stream_check *check, const struct buf *command)
 {
-    unsigned how = REDIS_SEND_STREAM_ONLY | (check == &check->stream->next ? REDIS_SEND_NEXT : 0);
-    return redis_session_send(check->stream->parts->session, command, how, stream_on_permission, check) == 0;
+    struct stream *s = check->probe.stream;
+    unsigned how = REDIS_SEND_STREAM_ONLY | (check == &s->next ? REDIS_SEND_NEXT : 0);
+    return redis_session_send(s->parts->session, command, how, stream_on_permission, check) == 0;
 }
 
 static const struct buf *stream_of_no_key(struct commands *c, const struct buf *begun)
@@ -216,7 +231,7 @@ static const struct buf *stream_of_no_key(struct commands *c, const struct buf *
  */
 static bool stream_check_permissions(struct stream_check *check)
 {
-    struct commands *c = check->stream->parts->commands;
+    struct commands *c = check->probe.stream->parts->commands;
     check->permissions = 0;
     return stream_send_read(check, commands_channel(c, 0, CHANNEL_CARD)) &&
            stream_send_read(check, commands_link(c, SPAN("x"))) &&
@@ -232,7 +247,7 @@ void stream_check(struct stream *s, struct redis_connection *connection)
     struct stream_check *check = is_current ? &s->current : &s->next;
     check->connection = connection;
     if ((is_current && s->was_ready) || stream_check_permissions(check))
-        stream_begin_check(check);
+        stream_check_catalogue(check, s);
     else
         redis_connection_fail(connection, "out of memory");
 }
@@ -267,8 +282,8 @@ static void stream_check_eviction(struct stream *s)
 
 void stream_init(struct stream *s, const struct cache_parts *parts, const struct cache_options *options)
 {
-    *s = (struct stream){.parts = parts, .options = options, .possible_losses = 1, .key_count = -1};
-    s->current.stream = s->next.stream = s;
+    *s = (struct stream){.parts = parts, .options = options, .possible_losses = 1};
+    s->current.probe.stream = s->next.probe.stream = s;
 }
 
 /* Logs the consequence; the connection has logged the reason. */
@@ -327,6 +342,13 @@ void stream_lost(struct stream *s, uint64_t valid_until_ms)
         s->lost_ms = MIN(s->lost_ms, s->present_ms);
     if (valid_until_ms == 0)
         s->mode = STREAM_UNCACHED;
-    if (s->missing)
-        s->flush_pending = false;
+    stream_apply_flush(s);
+}
+
+/* The API keys were counted on the other connection, which does not tell what this one tracks. */
+void stream_replaced(struct stream *s)
+{
+    if (s->connected)
+        stream_lost(s, 0);
+    s->losses_seen = 0;
 }

@@ -5,22 +5,20 @@
  * replies and pushes are applied strictly in stream order, and what was read before an invalidation of its
  * key is not stored after it.
  *
- * Before a connection is accepted, the one in use or the next one (session.h), two checks are made on it:
- *   - of the permissions: that the user may read what requests need. They are checked on each next
- * connection, and on the one in use until it was ready once. A replica that starts without them never becomes
- * ready, so a rollout stops. A process that has served goes on when a permission is removed.
- *   - of the catalogue: a Redis with neither an index nor a set of API keys was flushed, or started without
- *     its data. Its "not found" must not be believed. On the connection in use it is repeated with each
- *     heartbeat, and for results that say that something does not exist.
+ * Before a connection is accepted, the one in use or the next one (session.h), it is checked:
+ *   - the user may read what requests need. This is checked on each next connection, and on the one in use
+ *     until it was ready once. A replica that starts without the permissions never becomes ready, so a
+ *     rollout stops. A process that has served goes on when a permission is removed.
+ *   - there is a catalogue, by a probe. A Redis with neither an index nor a set of API keys was flushed, or
+ *     started without its data. Its "not found" must not be believed. The probe is repeated on the connection
+ *     in use with each heartbeat, and for results that say that something does not exist. If one finds no
+ *     catalogue, the connection is lost.
  *
- * An invalidation of everything, a flush, may mean that Redis lost its data. It is pending until a check of
- * the catalogue has passed. The infos of the API keys count as a part of their set, since both change in one
- * transaction.
+ * An invalidation of everything, a flush, may mean that Redis lost its data. It is pending until a probe that
+ * was sent behind it has found a catalogue. The infos of the API keys count as a part of their set, since
+ * both change in one transaction.
  *
  * Invariant:
- *   - On each connection at most one check of the catalogue is in flight. Replies come in the order of the
- *     commands, so it was sent after every command that has been answered, and serves all results that need
- *     it.
  *   - While connected, `pong_ms` is the time at which the last answered PING was sent. Whatever Redis had
  *     pushed before then has been applied.
  *   - While `flush_pending` is set everything was invalidated, and nothing is dropped yet. Nothing is served
@@ -32,8 +30,6 @@
 #include "cache/cache.h"
 #include "cache/lifetime.h"
 #include "redis/session.h"
-
-#include <sys/param.h>
 
 struct cache_parts;
 
@@ -53,30 +49,28 @@ enum { STREAM_LEASE_MS = 3000 };
  */
 enum freshness { FRESHNESS_NONE, FRESHNESS_STALE, FRESHNESS_TTL, FRESHNESS_FRESH };
 
-/* The result of a check of the catalogue, or what one of its replies says. */
+/* What a probe has found, or one of its replies. */
 enum catalogue_state {
     CATALOGUE_LOST,    /* the connection was lost, or that to another node which was asked */
     CATALOGUE_UNKNOWN, /* Redis replied with an error, or the command could not be sent */
-    CATALOGUE_MISSING,
-    CATALOGUE_PRESENT /* found, or not visible to this user (ACL) */
+    CATALOGUE_MISSING, /* only on a connection that is not in use yet: otherwise it is lost */
+    CATALOGUE_PRESENT  /* found, or not visible to this user (ACL) */
 };
 
 /* SCARD of the set of API keys and ZCARD of the index, in one write: whether Redis has a catalogue. */
 struct probe {
     struct stream *stream;
-    void (*done)(struct probe *probe);
+    void (*done)(struct probe *probe, enum catalogue_state state);
     unsigned due;                     /* replies; 0: it is not in flight */
     enum catalogue_state keys, index; /* by their replies; unknown before */
+    uint64_t sent_ms, flushes;        /* when it was sent, and stream.flushes then */
 };
 
-/* The checks on one connection. All their commands are sent in one write. */
+/* The checks on one connection. */
 struct stream_check {
-    struct stream *stream;
     struct redis_connection *connection; /* the last one whose handshake was done */
     unsigned permissions;                /* replies about permissions so far */
-    struct probe probe;                  /* the check of the catalogue */
-    bool is_void;                        /* everything was invalidated since it was sent */
-    uint64_t began_ms;                   /* when it was sent */
+    struct probe probe;
 };
 
 /* Embedded in the cache. Other modules read it by the functions below. */
@@ -85,7 +79,7 @@ struct stream {
     const struct cache_options *options;
     struct stream_check current, next; /* of the connection in use, and of the next one */
     bool was_ready;                    /* a connection was in use once */
-    bool forbidden_logged; /* a log line has said that the ACL denies the check of the catalogue */
+    bool forbidden_logged;             /* a log line has said that the ACL denies a probe */
 
     bool connected;        /* a connection is in use */
     uint64_t connected_ms; /* monotonic; since when, or when the last one was */
@@ -95,71 +89,52 @@ struct stream {
         STREAM_TRACKED   /* entries are kept coherent, or were until the connection was lost */
     } mode;
     bool absences_untracked; /* Redis does not announce when an absent key comes to exist */
-    bool missing;            /* the last check found no catalogue; set until the next connection */
+    bool missing;            /* a probe has found no catalogue; set until the next connection */
     uint64_t pong_ms;        /* when the last answered PING was sent */
     /*
      * A request that arrived before this need not wait: whatever Redis had sent 50 ms earlier has been
      * delivered.
      */
     uint64_t drained_until_ms;
-    uint64_t present_ms; /* when the last check that found a catalogue began, or when the connection began */
+    uint64_t present_ms; /* when the last probe that found a catalogue was sent, or the connection began */
     uint64_t lost_ms;    /* when the connection was lost, or the lease expired before that */
 
-    bool flush_pending;       /* everything was invalidated, which waits for a check */
+    bool flush_pending;       /* everything was invalidated, which waits for a probe */
+    uint64_t flushes;         /* how often everything was invalidated */
     uint64_t possible_losses; /* invalidations of everything, and of the API keys, plus 1 */
-    uint64_t losses_seen; /* possible losses before the API key set was last found; 0: the last check did not
-                             find it */
-    int64_t key_count;    /* members of the API key set, by the last check; -1: not known */
+    uint64_t losses_seen;     /* possible losses before the API key set was last found; 0: it was not */
 };
 
 void stream_init(struct stream *s, const struct cache_parts *parts, const struct cache_options *options);
 
-/* The handshake of a connection of the session is done: it is accepted or rejected when its checks end. */
+/* The handshake of a connection of the session is done: it is accepted or rejected when it was checked. */
 void stream_check(struct stream *s, struct redis_connection *connection);
-
-/*
- * Begins a check of the catalogue on the connection in use. If one is in flight it suffices. Its end is one
- * event, parts.catalogue_checked, possibly before this returns.
- */
-void stream_check_catalogue(struct stream *s);
 
 /* A new connection is in use. */
 void stream_connected(struct stream *s);
 
+/* A heartbeat was answered: sends a probe, unless the last one is in flight. */
+void stream_heartbeat(struct stream *s);
+
 /*
  * The connection was lost. `valid_until_ms`: until when the data was known to be valid
- * (redis_session_valid_until_ms); 0: nothing may be served any more. A flush is still pending unless the
- * catalogue is missing. In that case the entries from before the loss can be served.
+ * (redis_session_valid_until_ms); 0: nothing may be served any more. A pending flush is applied, unless the
+ * catalogue is missing: then the entries from before the loss can be served.
  */
 void stream_lost(struct stream *s, uint64_t valid_until_ms);
 
-/* Everything was invalidated. Redis may have lost its data, so a check of the catalogue begins. */
+/* The connection is about to be closed for the next one. */
+void stream_replaced(struct stream *s);
+
+/* Everything was invalidated. Redis may have lost its data, so a probe is sent. */
 void stream_flush(struct stream *s);
 
 /* An invalidation was lost: nothing is cached on this connection any more. */
 void stream_suspend(struct stream *s);
 
-/*
- * SCARD of the keys was answered. `found`: the set exists. `count` is -1 if it is not known. The changes
- * whose invalidations have arrived were executed before SCARD, and all others after it.
- */
-static inline void stream_counted(struct stream *s, int64_t count, bool found)
-{
-    s->key_count = count;
-    s->possible_losses += !found;
-    s->losses_seen = found ? s->possible_losses : 0;
-}
-
-/* Sends a probe; `done` is called when its replies have arrived. If nothing can be sent, `due` is 0. */
-void probe_send(struct probe *p, struct stream *s, void (*done)(struct probe *probe));
-
-/* What a probe has found at its end. A key anywhere shows that there is a catalogue. */
-static inline enum catalogue_state probe_state(const struct probe *p)
-{
-    enum catalogue_state least = MIN(p->keys, p->index);
-    bool is_present = MAX(p->keys, p->index) == CATALOGUE_PRESENT;
-    return is_present && least != CATALOGUE_LOST ? CATALOGUE_PRESENT : least;
-}
+/* Sends a probe of the connection in use; `done` may be called before this returns, if nothing was sent. */
+void probe_send(struct probe *p, struct stream *s,
+                void (*done)(struct probe *probe, enum catalogue_state state));
 
 /* --- what may be cached --- */
 
@@ -192,16 +167,16 @@ static inline uint64_t stream_mark(const struct stream *s)
     return s->losses_seen == s->possible_losses ? s->possible_losses : 0;
 }
 
-/* Redis announces when the API key set is lost: the last check has found it, and not only an index. */
+/* Redis announces when the API key set is lost: the last probe has found it, and not only an index. */
 static inline bool stream_announces_keys(const struct stream *s)
 {
     return stream_may_store(s) && s->losses_seen != 0;
 }
 
 /*
- * Whether it is certain that something does not exist, after a check of the catalogue has passed that began
- * behind the reply of the read with this mark. Redis may have lost its data, and have it again since. That is
- * excluded if commands before the read and in the check have found the API key set, without an invalidation
+ * Whether it is certain that something does not exist, after a probe that was sent behind the read with this
+ * mark has found a catalogue. Redis may have lost its data, and have it again since. That is
+ * excluded if commands before the read and in the probe have found the API key set, without an invalidation
  * of it in between. Then one read suffices, if `is_one`: nothing else can have changed while it was made. In
  * all other cases two in a row must find the same (`is_same`).
  */
@@ -210,12 +185,6 @@ static inline bool stream_is_certain(const struct stream *s, uint64_t mark, bool
     if (!stream_announces_keys(s))
         return is_same;
     return mark != 0 && mark == s->possible_losses && mark == s->losses_seen && (is_same || is_one);
-}
-
-/* The size of that set, by the last check; -1 if it is not known or may not be cached (lifetime.h). */
-static inline int64_t stream_key_count(const struct stream *s)
-{
-    return s->absences_untracked && s->key_count == 0 ? -1 : s->key_count;
 }
 
 /* --- what may be served --- */

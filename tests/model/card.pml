@@ -87,7 +87,7 @@ inline on_card(f, v)
     fi
 }
 
-/* stream.c: stream_on_probed; cache.c: cache_on_checked; fetch.c: fetches_confirm */
+/* stream.c: probe_proceed; fetch.c: fetch_on_probed */
 inline on_check_reply()
 {
     printf("worker: the check has passed\n");

@@ -178,7 +178,7 @@ inline on_set(v)
 
 #define UNCERTAIN (possible_loss || !set_seen)
 
-/* fetch.c: fetches_confirm, fetch_is_certain, fetch_repeat; there is no limit to the repetitions */
+/* fetch.c: fetch_on_probed, fetch_is_certain, fetch_repeat; there is no limit to the repetitions */
 inline confirm()
 {
     if
@@ -199,7 +199,7 @@ inline confirm()
     fi
 }
 
-/* stream.c: stream_checked; cache.c: cache_on_checked */
+/* stream.c: probe_proceed, stream_on_checked */
 inline on_catalogue_present()
 {
     printf("worker: the check has passed\n");

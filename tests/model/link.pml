@@ -185,7 +185,7 @@ inline on_card(f, card, v)
     fi
 }
 
-/* fetch.c: fetches_confirm */
+/* fetch.c: fetch_on_probed */
 inline on_check_reply()
 {
     printf("worker: the check has passed\n");

@@ -1141,14 +1141,15 @@ static void begin_outage(void)
     run_for_ms(500);
 }
 
-/* A change of the keys is confirmed at once for those that were used, and in the end for all. */
+/* After a change those keys are confirmed that are used, with each heartbeat some others, and in the end all.
+ */
 static void run_keys_in_an_outage(void)
 {
     connect_alone();
     (void)clients_ask(0, QUERY_AUTH_ONLY, 0, 2);
     run_for_ms(1000);
     set_key(1, key_value(false, 0));
-    run_for_ms(300); /* no heartbeat */
+    run_for_ms(1500); /* a heartbeat */
     begin_outage();
     expect_key_in_outage(0);
     expect_key_in_outage(2);
@@ -1239,25 +1240,6 @@ static void run_page_in_an_outage(void)
     if (!late->waits)
         trace_fail("an outdated page is served beyond the limit");
     listen_again(2000);
-}
-
-/* Its keys are checked one by one, as they are used, and an operator is told. */
-static void begin_too_many_keys(void)
-{
-    begin_alone();
-    scenario.server[0].other_keys = 100000;
-    log_count("\"reason\":\"it has too many keys\"");
-}
-
-static void run_too_many_keys(void)
-{
-    connect_alone();
-    run_for_ms(5000);
-    if (log_counted() == 0)
-        trace_fail("nothing tells that the keys are too many");
-    const struct asked *a = clients_ask(0, QUERY_AUTH_ONLY, 0, OTHER_KEYS + 99999);
-    run_for_ms(1000);
-    expect_answer(a, CACHE_FOUND, CACHE_SOURCE_HIT);
 }
 
 /* --- a Redis that sends no invalidations --- */
@@ -1433,7 +1415,6 @@ static const struct simulated_case cases[] = {
     {"read-that-ends-connections", &topology_plain, 1, true, begin_read_that_ends_connections,
      run_read_that_ends_connections},
     {"keys-in-an-outage", &topology_plain, 1, true, begin_keys_in_an_outage, run_keys_in_an_outage},
-    {"too-many-keys", &topology_plain, 1, true, begin_too_many_keys, run_too_many_keys},
     {"page-in-an-outage", &topology_plain, 1, true, begin_page_in_an_outage, run_page_in_an_outage},
     {"channel-leaves-page", &topology_plain, 1, true, begin_distant_redis, run_channel_leaves_page},
     {"revoked-untold", &topology_plain, 1, true, begin_revoked_untold, run_revoked_untold},

@@ -22,7 +22,6 @@ enum {
     CHECKS_AT_ONCE = 2,      /* of keys: one for requests, and the worker's own */
     CHECKS_AT_ONCE_MAX = 10, /* where each of the others has as many requests as it has room for */
     PORTION = 24,            /* members that a portion of the set of keys asks for */
-    SET_MAX = 100000,        /* keys of a set that is scanned */
     BACKLOG_MIN = 4096,      /* bytes of input that may have waited, which another PING follows */
     WINDOW_FIRST = 102,      /* of a new connection */
     WINDOW_AFTER_LOSS = 1,   /* of one that follows one that was lost with reads */
@@ -841,28 +840,28 @@ static void judge_scan(const struct wire *w, const struct sent *s, const struct 
 {
     push_time(scan_ns, SCANS);
     scanned_ns = now_ns();
-    if (is_ordinary() && is_settled(keys_ns) && server->other_keys >= SET_MAX)
-        reject("a set of too many keys is read", w, s);
     if (is_hurried(scan_ns, SCANS))
         reject("the set of keys is read without a pause", w, s);
     if (m->count != 5 || number_at(m->word[4].text, m->word[4].len) != PORTION)
         reject("a portion of the set of keys has another size", w, s);
 }
 
-/* An answer that may be an absence waits for such a check. */
-static void judge_count(const struct wire *w, const struct sent *s)
+/* An answer that may be an absence waits for such a probe. */
+static void judge_count(const struct wire *w, struct sent *s)
 {
     bool is_quiet = is_ordinary() && is_settled(keys_ns) && is_settled(index_ns);
     bool lacks = false;
     for (size_t i = 0; i < want_count && !lacks; i++)
         lacks = is_waiting(&wants[i], w) && may_lack(&wants[i]);
+    if (lacks) {
+        s->kind = PROBE;
+        return;
+    }
     if (count_under_way(w, COUNT) > 0)
         reject("two checks of the catalogue are under way", w, s);
-    if (is_quiet && !own_count && !lacks)
+    if (is_quiet && !own_count)
         reject("the catalogue is checked without a reason", w, s);
     own_count = false;
-    if (lacks)
-        return;
     push_time(count_ns, COUNTS);
     if (is_hurried(count_ns, COUNTS))
         reject("each invalidation is answered by a check of the catalogue", w, s);
@@ -890,7 +889,7 @@ static void judge_scanning(const struct wire *w, const struct sent *s)
 {
     uint64_t since_ns = keys_ns > connected_ns ? keys_ns : connected_ns;
     bool may_fail = scenario_has(FAULT_error) || scenario_has(FAULT_memory) || scenario_has(FAULT_broken);
-    if (scanned_ns > since_ns || may_fail || server->other_keys >= SET_MAX)
+    if (scanned_ns > since_ns || may_fail)
         return;
     if (is_ordinary() && is_settled(keys_ns) && has_unchecked(since_ns))
         reject("keys that nobody uses are not looked for", w, s);
