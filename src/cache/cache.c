@@ -117,24 +117,6 @@ static inline bool cache_hit_entry(struct cache *c, enum coding coding, struct l
     return true;
 }
 
-/* Beyond the last page there is nothing to read, and nothing worth caching. */
-static bool cache_hit_page_beyond(struct cache *c, int64_t number, struct cache_result *result)
-{
-    int64_t index_size = entries_index_size(&c->entries);
-    if (index_size < 0 || number <= page_last(index_size))
-        return false;
-    struct page_builder *p = page_builder_new(&c->entries, number);
-    struct page_info info;
-    if (p == NULL)
-        return false;
-    p->index_size = index_size;
-    result->body = page_builder_compose(p, &info);
-    result->status = result->body != NULL ? CACHE_FOUND : CACHE_OUT_OF_MEMORY;
-    result->last_page = info.last;
-    page_builder_free(p);
-    return true;
-}
-
 /* In an outage a page is served for the stale limit since it was current. */
 static bool cache_may_serve_outdated(const struct cache *c, const struct lookup *l,
                                      const struct entry_page *page)
@@ -146,7 +128,7 @@ static bool cache_hit_page(struct cache *c, const struct cache_query *q, struct 
 {
     const struct entry *e = entries_find(&c->entries, ENTRY_PAGE, q->number);
     if (e == NULL || !entries_has_list(&c->entries, entry_page(e)))
-        return cache_hit_page_beyond(c, q->number, &l->result);
+        return false;
     const struct entry_page *page = entry_page(e);
     if (page->outdated_ms != 0) {
         if (!cache_may_serve_outdated(c, l, page))

@@ -15,7 +15,7 @@
 
 void entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics)
 {
-    *es = (struct entries){.metrics = metrics, .budget = budget, .index_size = -1};
+    *es = (struct entries){.metrics = metrics, .budget = budget};
     es->index_epoch = es->cleared_epoch = 1;
     sieve_init(&es->sieve);
     list_init(&es->dead);

@@ -55,6 +55,7 @@ struct entry_page {
         index_epoch; /* entries.index_epoch when its channels were set: the list is current while it is */
     uint64_t outdated_ms; /* the body was current then, by the boot clock, and may not be now; 0: it is */
     struct page_info info;
+    int64_t index_size; /* members of the index when the list was read */
     uint64_t
         changed[2]; /* a bit for each channel that has changed since the members were set, by its place */
     int member_count;
@@ -136,7 +137,6 @@ struct entries {
     unsigned freed;         /* freed entries; see allocator_sort_freed */
     uint64_t index_epoch;   /* grows when the index has changed, from 1 */
     uint64_t cleared_epoch; /* pages that were added in an earlier one were cleared */
-    int64_t index_size;     /* members of the index; -1: not known */
     uint64_t seed;          /* the seed of the hashes */
 };
 
@@ -230,11 +230,10 @@ void entries_drop_summary(struct entries *es, int64_t id, uint64_t current_ms);
 /* The same, of the summary at a place of a page that is being read. */
 void entries_drop_member(struct entry *page, int at, uint64_t current_ms);
 
-/* The index has changed: no list of channels, and not its size, is current any more. */
+/* The index has changed: no list of channels is current any more. */
 static inline void entries_drop_lists(struct entries *es)
 {
     es->index_epoch++;
-    es->index_size = -1;
 }
 
 static inline uint64_t entries_index_epoch(const struct entries *es)
@@ -255,19 +254,5 @@ static inline bool entries_has_list(const struct entries *es, const struct entry
 
 /* Drops all entries at once, and counts the flush; they are dead. */
 void entries_clear(struct entries *es);
-
-/* Sets the number of members of the index, until the lists are dropped. An index without members is absent,
- * which is not kept: Redis may have lost it. */
-static inline void entries_set_index_size(struct entries *es, struct lifetime lifetime, int64_t size)
-{
-    if (lifetime_is_tracked(lifetime) && size > 0)
-        es->index_size = size;
-}
-
-/* -1: not known. */
-static inline int64_t entries_index_size(const struct entries *es)
-{
-    return es->index_size;
-}
 
 #endif

@@ -310,12 +310,9 @@ static void fetch_on_index_size(void *arg, const struct redis_reply *reply, enum
 {
     struct fetch *f = arg;
     if (fetch_accept_index(f, reply, origin)) {
-        if (reply->type == REPLY_INTEGER) {
-            f->page->index_size = reply->integer;
-            entries_set_index_size(f->fetches->parts->entries, f->lifetime, reply->integer);
-        } else {
+        f->page->index_size = reply->integer;
+        if (reply->type != REPLY_INTEGER)
             fetch_raise(f, FETCH_FAILED);
-        }
     }
     fetch_proceed(f);
 }
@@ -402,7 +399,6 @@ static void fetch_start_page(struct fetch *f)
     const struct entry *e = f->is_shared ? fetch_cached_page(f) : NULL;
     f->index_epoch = entries_index_epoch(parts->entries);
     if (e != NULL && entries_has_list(parts->entries, entry_page(e))) {
-        f->page->index_size = entries_index_size(parts->entries);
         fetch_raise(f, page_builder_take_list(f->page, e) == 0 ? FETCH_FOUND : FETCH_FAILED);
         fetch_send_summaries(f);
     } else {
@@ -462,7 +458,8 @@ static bool fetch_advance(struct fetch *f)
 
 /* --- the result --- */
 
-/* If the index has changed meanwhile, the list is not current. A page without members is not kept. */
+/* If the index has changed meanwhile, the list is not current. An index without members may be lost, and is
+ * not kept. */
 static struct blob *fetch_compose_page(struct fetch *f, int64_t *last_page)
 {
     const struct cache_parts *parts = f->fetches->parts;
@@ -471,7 +468,7 @@ static struct blob *fetch_compose_page(struct fetch *f, int64_t *last_page)
     struct blob *body = page_builder_compose(p, &info);
     *last_page = info.last;
     page_builder_report_gaps(p, parts->reports);
-    if (body == NULL || info.count == 0 || f->index_epoch != entries_index_epoch(parts->entries))
+    if (body == NULL || p->index_size == 0 || f->index_epoch != entries_index_epoch(parts->entries))
         return body;
     struct lifetime lifetime = stream_lifetime(parts->stream, NULL, f->sent_ms);
     entries_put_page(parts->entries, lifetime, p->entry, &info, body);

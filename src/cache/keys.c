@@ -174,11 +174,16 @@ static void keys_forget_valid(struct keys *k, const struct digest *digest, bool 
         keys_drop(k, r);
 }
 
-/* It is certain that the digest is no key, until the next change of the keys. */
+/* It is certain that the digest is no key, until the next change of the keys. If its set is full, one leaves.
+ */
 static void keys_keep_absent(struct keys *k, const struct digest *digest)
 {
+    struct absent_key *set = keys_absent_set(k, digest);
+    size_t at = 0;
+    while (at < KEYS_ABSENT_WAYS && set[at].epoch == k->epoch)
+        at++;
     if (!keys_is_settled(k, digest))
-        keys_absent_set(k, digest)[k->absent_added++ % KEYS_ABSENT_WAYS] =
+        set[at < KEYS_ABSENT_WAYS ? at : k->absent_walk % KEYS_ABSENT_WAYS] =
             (struct absent_key){.epoch = k->epoch, .digest = *digest};
 }
 

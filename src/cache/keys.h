@@ -71,7 +71,6 @@ struct keys {
         uint64_t epoch; /* in which that was found */
         struct digest digest;
     } absent[KEYS_ABSENT_MAX];
-    unsigned absent_added;
     uint64_t seed;
     uint64_t epoch;       /* grows with each change of the set or of the infos, from 1 */
     unsigned differences; /* seconds since Redis has contradicted a current record, and 1; 0: it has not */

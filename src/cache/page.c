@@ -101,6 +101,7 @@ int page_builder_take_list(struct page_builder *p, const struct entry *e)
 {
     const struct entry_page *page = entry_page(e);
     p->has_next = page->info.has_next;
+    p->index_size = page->index_size;
     return page_set_members(p, page->member, page->member_count, e);
 }
 
@@ -182,6 +183,7 @@ struct blob *page_builder_compose(struct page_builder *p, struct page_info *info
     *info = (struct page_info){.page = p->number, .last = page_last_of(p), .has_next = p->has_next};
     if (buf_error(&p->text) != 0)
         return NULL;
+    entries_page_of(p->entry)->index_size = p->index_size;
     blob_begin(&body, p->text.len + PAGE_SIZE + FRAME_LENGTH);
     document_begin_page(&body);
     for (int i = 0; i < page_count(p); i++) {

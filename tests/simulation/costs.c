@@ -147,7 +147,7 @@ static uint64_t input_bytes,
 static uint64_t scanned_ns; /* when a portion was last asked for */
 static uint64_t all_ns, index_ns, keys_ns, card_ns; /* the last invalidations of these */
 static uint64_t checked_ns[COPIED_KEYS];            /* when Redis last checked a key */
-static struct copy cards[IDS + 1], summaries[IDS + 1], pages[PAGES], keys[COPIED_KEYS], index_size;
+static struct copy cards[IDS + 1], summaries[IDS + 1], pages[PAGES], keys[COPIED_KEYS];
 static int64_t summary_page[IDS + 1];    /* the page that has it */
 static int last_with_link[LINKS];        /* the card with this link that was read last; 0: none was */
 static uint64_t page_ns[PAGES];          /* when a range was last written */
@@ -258,12 +258,6 @@ static bool page_may_lack(int64_t page)
     for (int64_t i = (page - 1) * PAGE; i < count && i < page * PAGE && !lacks; i++)
         lacks = card_was_absent(ids[i]);
     return lacks;
-}
-
-static bool is_beyond_end(int64_t page)
-{
-    int ids[MEMBERS_MAX];
-    return (page - 1) * PAGE >= catalogue_members(&server->catalogue, value_of(OBJECT_INDEX), ids);
 }
 
 static bool link_may_lack(int64_t link)
@@ -417,7 +411,7 @@ static void learn_page(int64_t number, enum cache_source source)
     if (!is_held || value_of(OBJECT_INDEX) <= 0)
         return;
     if (!pages[number].read)
-        pages[number] = index_size = (struct copy){.read = true, .turn = loop_turn()};
+        pages[number] = (struct copy){.read = true, .turn = loop_turn()};
     if (!has_changed(OBJECT_INDEX)) /* or the process has another list still */
         learn_summaries(number);
 }
@@ -761,8 +755,6 @@ static void judge_page(const struct wire *w, struct sent *s)
     bool is_known = is_settled(index_ns) && keeps_all() && !lacks;
     if (is_known && s->number < PAGES)
         check_not_held(w, s, &pages[s->number], "a page is read whose index has not changed");
-    else if (is_known && is_beyond_end(s->number))
-        check_not_held(w, s, &index_size, "a page is read that is known to be beyond the end");
     if (!s->is_own && waiting.least == NULL && !take_own_read(w, s))
         reject("nobody waits for a page that is read", w, s);
     if (s->is_own)
@@ -1257,7 +1249,6 @@ void costs_invalidated(const struct redis_client *c, uint64_t names)
     }
     if ((names & UINT64_C(1) << OBJECT_INDEX) != 0) {
         forget(pages, PAGES);
-        forget(&index_size, 1);
         index_ns = now_ns();
     }
     if ((names & UINT64_C(3) << NAME_API_KEYS) != 0) {
@@ -1290,7 +1281,6 @@ static void connect_to(const struct redis *r, struct wire *w)
     forget(cards, IDS + 1);
     forget(summaries, IDS + 1);
     forget(pages, PAGES);
-    forget(&index_size, 1);
     forget(keys, COPIED_KEYS);
     all_ns = index_ns = keys_ns = card_ns = scanned_ns = 0;
     own_read = own_count = false;
