@@ -73,12 +73,11 @@ static size_t entries_body_size(struct blob *body)
     return body == NULL ? 0 : allocator_block_size(blob_block(body));
 }
 
-/* The bytes of all coded bodies, and of the struct that holds them. */
-static size_t entries_coded_size(struct entry_coded *coded)
+static size_t entries_coded_size(const struct entry *e)
 {
-    size_t bytes = allocator_block_size(coded);
-    for (int i = 0; coded != NULL && i < CODINGS - 1; i++)
-        bytes += entries_body_size(coded->body[i]);
+    size_t bytes = 0;
+    for (int i = 0; i < CODINGS - 1; i++)
+        bytes += entries_body_size(e->coded[i]);
     return bytes;
 }
 
@@ -87,15 +86,13 @@ static size_t entries_cost_of(struct entry *e)
 {
     size_t slots = e->kind == ENTRY_PAGE ? (size_t)entry_page(e)->member_count + 1 : 2;
     return (e->in_headroom ? 0 : allocator_block_size(e)) + entries_body_size(e->body) +
-           entries_coded_size(e->coded) + slots * 2 * sizeof(struct table_slot);
+           entries_coded_size(e) + slots * 2 * sizeof(struct table_slot);
 }
 
-static void entries_set_cost(struct entries *es, struct entry *e, size_t cost)
+static void entries_set_used(struct entries *es, size_t used)
 {
-    assert(es->used >= e->cost);
-    es->used = es->used - e->cost + cost;
-    e->cost = cost;
-    metric_set(&es->metrics->cache_bytes, es->used);
+    es->used = used;
+    metric_set(&es->metrics->cache_bytes, used);
 }
 
 /* --- pages and their channels --- */
@@ -147,14 +144,9 @@ struct entry *entries_new_page(struct entries *es, int64_t number, const struct 
 
 static void entries_drop_coded(struct entries *es, struct entry *e)
 {
-    e->coding_bits = 0;
-    if (e->coded == NULL)
-        return;
-    metric_sub(&es->metrics->cache_coded_bytes, entries_coded_size(e->coded));
+    metric_sub(&es->metrics->cache_coded_bytes, entries_coded_size(e));
     for (int i = 0; i < CODINGS - 1; i++)
-        blob_unref(e->coded->body[i]);
-    free(e->coded);
-    e->coded = NULL;
+        blob_unref(e->coded[i]);
 }
 
 /* --- the end of an entry --- */
@@ -180,7 +172,8 @@ void entries_free_page(struct entries *es, struct entry *page)
 /* Frees an entry that is in no queue and no table any more. */
 static void entries_release(struct entries *es, struct entry *e)
 {
-    entries_set_cost(es, e, 0);
+    assert(es->used >= entries_cost_of(e));
+    entries_set_used(es, es->used - entries_cost_of(e));
     entries_drop_coded(es, e);
     if (e->kind == ENTRY_PAGE)
         entries_free_page(es, e); /* NOLINT(clang-analyzer-unix.Malloc): as in entries_free_dead() */
@@ -354,7 +347,7 @@ static bool entries_add(struct entries *es, struct lifetime lifetime, struct ent
         entries_add_link(es, e);
         sieve_add(&es->sieve, &e->node);
         metric_add(&es->metrics->cache_entries, 1);
-        entries_set_cost(es, e, cost);
+        entries_set_used(es, es->used + cost);
     }
     (void)entries_reclaim(es, ENTRIES_ROOM_STEPS);
     return is_added;
@@ -412,17 +405,13 @@ bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number,
     struct entry *e = entries_lookup(es, kind, number);
     if (e == NULL || e->body != plain)
         return false;
-    if (entries_is_behind(es) || e->cost + entries_body_size(coded) + sizeof *e->coded > es->budget)
+    size_t size = entries_body_size(coded);
+    if (entries_is_behind(es) || entries_cost_of(e) + size > es->budget)
         return false;
-    size_t before = entries_coded_size(e->coded);
-    if (e->coded == NULL)
-        e->coded = calloc(1, sizeof *e->coded);
-    if (e->coded == NULL) /* ANALYZER(malloc-leak): the entry, which is in the table, owns it */
-        return false;
-    assert(e->coded->body[coded->coding - 1] == NULL);
-    e->coded->body[coded->coding - 1] = blob_ref(coded);
-    metric_add(&es->metrics->cache_coded_bytes, entries_coded_size(e->coded) - before);
-    entries_set_cost(es, e, entries_cost_of(e));
+    assert(e->coded[coded->coding - 1] == NULL);
+    e->coded[coded->coding - 1] = blob_ref(coded);
+    metric_add(&es->metrics->cache_coded_bytes, size);
+    entries_set_used(es, es->used + size);
     (void)entries_reclaim(es, ENTRIES_ROOM_STEPS);
     return true;
 }

@@ -35,11 +35,6 @@ enum entry_kind {
     ENTRY_PAGE  /* by number */
 };
 
-/* The coded bodies of an entry: one for each coding but identity. */
-struct entry_coded {
-    struct blob *body[CODINGS - 1]; /* one reference each, or NULL */
-};
-
 /*
  * A member of the index on a page, and its summary: in the body, or in the text of the read (page.h). `len`
  * is 0 if there is none.
@@ -85,17 +80,16 @@ static inline int page_member_find(const struct page_member *members, int count,
  * entries_put_card).
  */
 struct entry {
-    size_t cost; /* bytes */
     struct sieve_node node;
     bool in_headroom; /* the entry's own memory is the headroom of `body` */
     unsigned char kind;
     unsigned char coding_bits; /* the codings of the body that were requested, and those that were begun */
     unsigned short link_len;   /* set for a card; 0: it cannot be found by link */
     struct lifetime lifetime;
-    struct blob *body;         /* one reference; NULL while a page is read */
-    struct entry_coded *coded; /* owned; NULL: none */
-    int64_t number;            /* the id of the channel, or the number of the page */
-    char link[];               /* a card's own link, or a struct entry_page */
+    struct blob *body;               /* one reference; NULL while a page is read */
+    struct blob *coded[CODINGS - 1]; /* the same in each coding but identity: one reference, or NULL */
+    int64_t number;                  /* the id of the channel, or the number of the page */
+    char link[];                     /* a card's own link, or a struct entry_page */
 };
 
 _Static_assert(offsetof(struct entry, link) == sizeof(struct entry), "the link is aligned for a page");
@@ -119,7 +113,7 @@ static inline bool entry_is_alive(const struct entry *e, uint64_t now_ms)
 /* The body of a card or page in a coding other than identity, or NULL. Borrowed like the entry. */
 static inline struct blob *entry_coded_body(const struct entry *e, enum coding coding)
 {
-    return e->coded == NULL ? NULL : e->coded->body[coding - 1];
+    return e->coded[coding - 1];
 }
 
 /* The headroom of a card's body (blob.h) that its entry needs. */
