@@ -1176,28 +1176,47 @@ static void begin_page_in_an_outage(void)
     scenario.settings.stale_limit_ms = scenario.settings.stale_keys_limit_ms = OUTDATED_LIMIT_MS;
 }
 
-/* The first member of the index that changes, or 0. */
-static int first_member(const struct catalogue *c)
+/* The first member of the index that changes, and is above `least`; or 0. */
+static int next_member(const struct catalogue *c, int least)
 {
     int ids[MEMBERS_MAX];
     int count = catalogue_members(c, catalogue_value(c, OBJECT_INDEX), ids);
     for (int i = 0; i < count; i++)
-        if (ids[i] <= CARDS && catalogue_value(c, OBJECT_CARD + ids[i] - 1) > 0)
+        if (ids[i] > least && ids[i] <= CARDS && catalogue_value(c, OBJECT_CARD + ids[i] - 1) > 0)
             return ids[i];
     return 0;
 }
 
-/* Changes a card of the first page. */
-static void change_a_member(void)
+/* Changes the next such card of the first page. */
+static int change_a_member(int least)
 {
     const struct catalogue *c = &scenario.server[0].catalogue;
     struct change change = {0};
-    int id = first_member(c);
+    int id = next_member(c, least);
     int object = OBJECT_CARD + (id == 0 ? 0 : id - 1);
     int64_t value = catalogue_value(c, object);
     change_add(&change, object, card_value(card_version(value) + 1, card_link(value)));
     if (id == 0 || !redis_submit(scenario.master, &change))
         trace_fail("no card can be changed");
+    return id;
+}
+
+/* A request does not share the read of a page of which a card has changed since. The oracle knows the card.
+ */
+static void run_page_changes(void)
+{
+    connect_alone();
+    (void)clients_ask(0, QUERY_PAGE, 1, 0);
+    run_for_ms(2000);
+    int id = change_a_member(0);
+    run_for_ms(ROUND_TRIP_MS);
+    const struct asked *first = clients_ask(0, QUERY_PAGE, 1, 0);
+    (void)change_a_member(id);
+    run_for_ms(DISTANCE_MS + MORE_MS);
+    const struct asked *second = clients_ask(1, QUERY_PAGE, 1, 0);
+    run_for_ms(2000);
+    expect_answer(first, CACHE_FOUND, CACHE_SOURCE_MISS);
+    expect_answer(second, CACHE_FOUND, CACHE_SOURCE_MISS);
 }
 
 /* A channel leaves the index, with its card, between the reads of the list and of the card. */
@@ -1206,7 +1225,7 @@ static void run_channel_leaves_page(void)
     const struct catalogue *c = &scenario.server[0].catalogue;
     struct change change = {0};
     connect_alone();
-    int id = first_member(c);
+    int id = next_member(c, 0);
     if (id == 0)
         trace_fail("no channel can leave");
     const struct asked *page = clients_ask(0, QUERY_PAGE, 1, 0);
@@ -1228,7 +1247,7 @@ static void run_page_in_an_outage(void)
     connect_alone();
     (void)clients_ask(0, QUERY_PAGE, 1, 0);
     run_for_ms(1000);
-    change_a_member();
+    (void)change_a_member(0);
     run_for_ms(3000);
     begin_outage();
     const struct asked *page = clients_ask(0, QUERY_PAGE, 1, 0);
@@ -1416,6 +1435,7 @@ static const struct simulated_case cases[] = {
      run_read_that_ends_connections},
     {"keys-in-an-outage", &topology_plain, 1, true, begin_keys_in_an_outage, run_keys_in_an_outage},
     {"page-in-an-outage", &topology_plain, 1, true, begin_page_in_an_outage, run_page_in_an_outage},
+    {"page-changes", &topology_plain, 1, true, begin_distant_redis, run_page_changes},
     {"channel-leaves-page", &topology_plain, 1, true, begin_distant_redis, run_channel_leaves_page},
     {"revoked-untold", &topology_plain, 1, true, begin_revoked_untold, run_revoked_untold},
     {"unnamed-node", &topology_cluster, 1, true, begin_unnamed_node, run_unnamed_node},
