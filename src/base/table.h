@@ -3,7 +3,8 @@
  * entry only when all 64 bits of its hash are equal: with many entries each access to another place is a
  * cache miss of the processor.
  *
- * The slots are doubled at once, which takes 1 ms with 30,000 entries, and 4 ms with 100,000.
+ * A table that grows has its slots twice for a while: each addition moves some from the old ones to the new
+ * ones, which are twice as many. So no addition takes long, however many entries there are.
  */
 #ifndef BASE_TABLE_H
 #define BASE_TABLE_H
@@ -16,11 +17,17 @@ struct table_slot {
     void *entry; /* NULL: the slot is free */
 };
 
-/* Empty if all is zero. One slot is always free, and ends each search. */
-struct table {
-    struct table_slot *slot; /* owned; NULL: there are none */
-    size_t mask;             /* their number less one, a power of two less one */
+/* One of them is always free, and ends each search. */
+struct table_slots {
+    struct table_slot *at; /* owned; NULL: there are none */
+    size_t mask;           /* their number less one, a power of two less one */
     size_t used;
+};
+
+/* Empty if all is zero. */
+struct table {
+    struct table_slots now, old; /* no entry is in both */
+    size_t moved;                /* all before this one of the old slots are free */
 };
 
 /* Frees the slots, not the entries: the table is empty. */
@@ -28,31 +35,29 @@ void table_clear(struct table *t);
 
 static inline size_t table_used(const struct table *t)
 {
-    return t->used;
+    return t->now.used + t->old.used;
 }
 
 /* The first slot with this hash from place `from` on. */
-static inline struct table_slot *table_scan(const struct table *t, uint64_t hash, size_t from)
+static inline struct table_slot *table_scan(const struct table_slots *s, uint64_t hash, size_t from)
 {
-    if (t->used == 0)
+    if (s->used == 0)
         return NULL;
-    for (size_t i = from & t->mask; t->slot[i].entry != NULL; i = (i + 1) & t->mask)
-        if (t->slot[i].hash == hash)
-            return &t->slot[i];
+    for (size_t i = from & s->mask; s->at[i].entry != NULL; i = (i + 1) & s->mask)
+        if (s->at[i].hash == hash)
+            return &s->at[i];
     return NULL;
 }
 
 /* The first slot with this hash, whose entry the caller compares; NULL when there is none. */
 static inline struct table_slot *table_find(const struct table *t, uint64_t hash)
 {
-    return table_scan(t, hash, hash);
+    struct table_slot *found = table_scan(&t->now, hash, hash);
+    return found != NULL ? found : table_scan(&t->old, hash, hash);
 }
 
 /* The next one with the same hash. The table must not have changed since `slot` was found. */
-static inline struct table_slot *table_find_next(const struct table *t, const struct table_slot *slot)
-{
-    return table_scan(t, slot->hash, (size_t)(slot - t->slot) + 1);
-}
+struct table_slot *table_find_next(const struct table *t, const struct table_slot *slot);
 
 /*
  * The next entry in the order of the table; *cursor moves on behind it and starts over at the end. NULL when
