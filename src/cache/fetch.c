@@ -92,7 +92,7 @@ void fetches_connected(struct fetches *fs)
 
 bool fetches_have_room(struct fetches *fs)
 {
-    bool room = fs->reading < fs->window + redis_session_commands_outside(fs->parts->session);
+    bool room = fs->count < fs->window + redis_session_commands_outside(fs->parts->session);
     fs->window_filled |= !room;
     return room;
 }
@@ -494,7 +494,7 @@ static void fetch_free(struct fetch *f)
 {
     assert(f->replies_due == 0 && list_empty(&f->requests));
     fetch_unpublish(f);
-    f->fetches->reading--;
+    f->fetches->count--;
     if (f->page != NULL)
         page_builder_free(f->page);
     blob_unref(f->body);
@@ -568,7 +568,6 @@ static void fetch_repeat(struct fetch *f)
 static void fetch_on_probed(struct probe *p, enum catalogue_state state)
 {
     struct fetch *f = LIST_ENTRY(p, struct fetch, probe);
-    f->fetches->reading++;
     if (state == CATALOGUE_PRESENT && !fetch_is_certain(f)) {
         fetch_repeat(f);
         return;
@@ -597,7 +596,6 @@ static void fetch_proceed(struct fetch *f)
         return;
     }
     fetch_unpublish(f); /* it may come to exist meanwhile, and links and some absences are not tracked */
-    f->fetches->reading--;
     probe_send(&f->probe, f->fetches->parts->stream, fetch_on_probed);
 }
 
@@ -615,7 +613,7 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     }
     list_init(&f->requests);
     f->fetches = fs;
-    fs->reading++;
+    fs->count++;
     f->query = *q;
     f->query.link.data = f->link_text;
     (void)span_put(q->link, f->link_text);
@@ -658,6 +656,6 @@ void fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t 
 
 void fetches_fini(struct fetches *fs)
 {
-    assert(fs->reading == 0);
+    assert(fs->count == 0);
     table_clear(&fs->inflight);
 }
