@@ -12,11 +12,9 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/wait_group.h"
 #include "redis/connection.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <strings.h>
 
 enum {
@@ -26,29 +24,7 @@ enum {
     ANSWER_MAX = 16 * 1024 * 1024
 };
 
-struct locator {
-    uv_loop_t *loop;
-    struct locator_options options;
-    const struct locator_protocol *protocol;
-    _Atomic uint64_t *connected; /* the gauge */
-
-    unsigned current;  /* the server that is queried: of the endpoint, or behind these of the answer */
-    unsigned failures; /* servers in a row that had no answer */
-    struct log_reasons reasons; /* the reasons logged since a server last had an answer */
-    bool unnamed;               /* the last answer had a node without a host name, which is logged */
-    unsigned queries_of_master; /* times in a row that the master was about to be queried itself */
-    uv_timer_t timer;
-    struct redis_address address;        /* of a server that an answer has named */
-    struct redis_endpoint server;        /* borrows `address`, or the settings */
-    struct redis_connection *connection; /* NULL: none during a pause */
-    unsigned first_address;              /* of its name: the next connection begins with another one */
-    bool answered;                       /* the server of the connection has, and is counted in the gauge */
-    int queries, replies;                /* commands of the query, and those that were answered */
-    struct locator_answer answer;        /* the last one */
-    struct wait_group open_parts;        /* the timer and the connections */
-};
-
-/* --- the servers --- */
+/* --- the servers: those of the endpoint, and then those of the last answer --- */
 
 static unsigned locator_given(const struct locator *l)
 {
@@ -60,30 +36,19 @@ static unsigned locator_server_count(const struct locator *l)
     return locator_given(l) + (unsigned)l->answer.nodes;
 }
 
-static bool locator_is_learned(const struct locator *l)
+/* True if one of the settings was selected. The next answer may list other nodes while this one is queried.
+ */
+static bool locator_select_server(struct locator *l)
 {
-    return l->current >= locator_given(l);
-}
-
-/* The next answer may list other nodes while this one is queried. */
-static struct redis_endpoint locator_server(struct locator *l)
-{
-    if (!locator_is_learned(l))
-        return redis_endpoint_server(l->options.endpoint, (int)l->current);
-    l->address = l->answer.node[l->current - locator_given(l)];
-    return redis_endpoint_at(l->options.endpoint, l->address.host, l->address.port);
-}
-
-/* The connection remains, but its server may get another number, or none. */
-static void locator_renumber(struct locator *l)
-{
-    if (!locator_is_learned(l))
-        return;
-    const unsigned given = locator_given(l);
-    l->current = 0;
-    for (int i = 0; i < l->answer.nodes; i++)
-        if (redis_address_is_same(&l->answer.node[i], &l->address))
-            l->current = given + (unsigned)i;
+    unsigned given = locator_given(l);
+    unsigned at = l->turn % locator_server_count(l);
+    if (at < given) {
+        l->server = redis_endpoint_server(l->options.endpoint, (int)at);
+        return true;
+    }
+    l->address = l->answer.node[at - given];
+    l->server = redis_endpoint_at(l->options.endpoint, l->address.host, l->address.port);
+    return false;
 }
 
 /* Whether the server has named itself as the master. It may not know that it was replaced. */
@@ -107,7 +72,7 @@ static void locator_start_timer(struct locator *l, uint64_t ms)
 /* The server has answered, and its next query is not sent yet. */
 static bool locator_is_idle(const struct locator *l)
 {
-    return redis_connection_is_ready(l->connection) && l->replies == l->queries;
+    return l->connection != NULL && l->command < 0;
 }
 
 static void locator_log(const struct locator *l, enum log_level level, const char *message, const char *why)
@@ -125,18 +90,15 @@ static void locator_drop_connection(struct locator *l)
     l->connection = NULL;
 }
 
-static void locator_leave_server(struct locator *l)
-{
-    locator_drop_connection(l);
-    l->current = (l->current + 1) % locator_server_count(l);
-}
-
 static void locator_connect(struct locator *l);
 
 /* The next server is queried at once, unless all have failed. */
-static void locator_fail(struct locator *l, const char *why)
+static void locator_fail(void *arg, const char *why)
 {
-    locator_leave_server(l);
+    struct locator *l = arg;
+    locator_log(l, LOG_DEBUG, l->protocol->no_answer, why);
+    locator_drop_connection(l);
+    l->turn++;
     if (++l->failures % locator_server_count(l) != 0) {
         locator_connect(l);
         return;
@@ -144,32 +106,45 @@ static void locator_fail(struct locator *l, const char *why)
     locator_start_timer(l, LOCATOR_INTERVAL_MS);
     if (log_reason_is_due(&l->reasons, why, clock_now_ms()))
         locator_log(l, LOG_WARN, l->protocol->unreachable, why);
-    l->options.on_unreachable(l->options.arg, why);
+    l->options.on_answer(l->options.arg, NULL, why);
 }
 
 /* --- queries --- */
-
-static void locator_report_unnamed(struct locator *l)
-{
-    if (l->answer.unnamed && !l->unnamed)
-        locator_log(l, LOG_WARN, l->protocol->unnamed, "cluster-announce-hostname is not set");
-    l->unnamed = l->answer.unnamed;
-}
 
 static void locator_on_answered(struct locator *l)
 {
     metric_add(l->connected, !l->answered);
     l->answered = true;
+    l->command = -1;
     if (l->failures >= locator_server_count(l))
         log_text(LOG_INFO, l->protocol->reachable, "client", l->options.shared->client_name);
+    if (l->answer.unnamed && !l->unnamed)
+        locator_log(l, LOG_WARN, l->protocol->unnamed, "cluster-announce-hostname is not set");
+    l->unnamed = l->answer.unnamed;
     l->reasons = (struct log_reasons){0};
     l->failures = 0;
-    locator_report_unnamed(l);
-    locator_renumber(l);
     if (!redis_connection_is_ready(l->connection))
         redis_connection_accept(l->connection);
     locator_start_timer(l, LOCATOR_INTERVAL_MS);
-    l->options.on_answer(l->options.arg, &l->answer);
+    l->options.on_answer(l->options.arg, &l->answer, NULL);
+}
+
+static void locator_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin);
+
+/* The next command of the query; behind the last one it has its answer. */
+static void locator_proceed(struct locator *l)
+{
+    struct buf command = BUF_INIT;
+    if (!l->protocol->compose(l->options.endpoint, l->command, &command)) {
+        locator_on_answered(l);
+        return;
+    }
+    int err = buf_error(&command);
+    if (err == 0)
+        err = redis_connection_send(l->connection, buf_span(&command), true, locator_on_reply, l);
+    buf_fini(&command);
+    if (err != 0)
+        redis_connection_fail(l->connection, "out of memory");
 }
 
 static void locator_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
@@ -178,56 +153,26 @@ static void locator_on_reply(void *arg, const struct redis_reply *reply, enum re
     (void)origin;
     if (reply == NULL)
         return;
-    int n = l->replies++;
-    const char *problem = reply->type == REPLY_ERROR
-                              ? reply->str
-                              : l->protocol->read(l->options.endpoint, &l->server, n, reply, &l->answer);
+    const char *problem = reply->type == REPLY_ERROR ? reply->str
+                                                     : l->protocol->read(l->options.endpoint, &l->server,
+                                                                         l->command++, reply, &l->answer);
     if (problem != NULL)
         redis_connection_fail(l->connection, problem);
-    else if (l->replies == l->queries)
-        locator_on_answered(l);
+    else
+        locator_proceed(l);
 }
 
-static void locator_send_query(struct locator *l)
+static void locator_on_handshake_done(void *arg)
 {
-    bool sent = true;
-    struct buf command = BUF_INIT;
-    l->queries = l->replies = 0;
-    for (; sent && l->protocol->compose(l->options.endpoint, l->queries, &command); l->queries++) {
-        sent = buf_error(&command) == 0 &&
-               redis_connection_send(l->connection, buf_span(&command), true, locator_on_reply, l) == 0;
-        buf_clear(&command);
-    }
-    buf_fini(&command);
-    if (!sent)
-        redis_connection_fail(l->connection, "out of memory");
+    struct locator *l = arg;
+    l->command = 0;
+    locator_proceed(l);
 }
 
 static void locator_query_now(struct locator *l)
 {
     locator_start_timer(l, LOCATOR_LIMIT_MS);
-    locator_send_query(l);
-}
-
-/* --- events of the connection --- */
-
-static void locator_on_handshake_done(void *arg)
-{
-    struct locator *l = arg;
-    locator_send_query(l);
-}
-
-/* A server that has answered before is queried again when no other answers. */
-static void locator_on_lost(void *arg, const char *why)
-{
-    struct locator *l = arg;
-    locator_log(l, LOG_DEBUG, l->protocol->no_answer, why);
-    if (!l->answered) {
-        locator_fail(l, why);
-        return;
-    }
-    locator_leave_server(l);
-    locator_connect(l);
+    locator_on_handshake_done(l);
 }
 
 static void locator_on_moved(void *arg)
@@ -239,20 +184,21 @@ static void locator_on_moved(void *arg)
 static void locator_connect(struct locator *l)
 {
     (void)uv_timer_stop(&l->timer); /* cannot fail */
-    l->server = locator_server(l);
-    unsigned rounds = l->failures / locator_server_count(l);
+    bool is_given = locator_select_server(l);
+    unsigned count = locator_server_count(l);
     const struct redis_connection_options options = {
         .endpoint = &l->server,
         .shared = l->options.shared,
-        .open = &l->open_parts,
-        .limit_ms = backoff_doubled_ms(rounds, LOCATOR_LIMIT_MS, LOCATOR_LIMIT_MAX_MS),
-        .first_address = l->first_address++,
+        .open = l->options.open,
+        .limit_ms = backoff_doubled_ms(l->failures / count, LOCATOR_LIMIT_MS, LOCATOR_LIMIT_MAX_MS),
+        .first_address = l->turn / count,
         .queries_only = true,
         .bytes_max = ANSWER_MAX,
         .on_handshake_done = locator_on_handshake_done,
-        .on_lost = locator_on_lost,
-        .on_moved = locator_is_learned(l) ? NULL : locator_on_moved,
+        .on_lost = locator_fail,
+        .on_moved = is_given ? locator_on_moved : NULL,
         .arg = l};
+    l->command = 0;
     if (redis_connection_new(l->loop, &options, &l->connection) != 0)
         locator_fail(l, "out of memory");
 }
@@ -262,7 +208,8 @@ void locator_rotate(struct locator *l)
     if (!locator_is_idle(l) ||
         (locator_server_count(l) == 1 && redis_connection_attempts(l->connection)->addresses == 1))
         return;
-    locator_leave_server(l);
+    locator_drop_connection(l);
+    l->turn++;
     locator_connect(l);
 }
 
@@ -281,13 +228,12 @@ static void locator_query_again(struct locator *l)
 static void locator_on_timer(uv_timer_t *timer)
 {
     struct locator *l = timer->data;
-    if (l->connection == NULL) {
+    if (l->connection == NULL)
         locator_connect(l);
-    } else if (locator_is_idle(l)) {
+    else if (locator_is_idle(l))
         locator_query_again(l);
-    } else {
+    else
         redis_connection_fail(l->connection, "no answer in time");
-    }
 }
 
 /* --- the interface --- */
@@ -305,35 +251,27 @@ void locator_query(struct locator *l)
         locator_query_now(l);
 }
 
-int locator_new(uv_loop_t *loop, const struct locator_options *options, struct locator **out)
+void locator_init(struct locator *l, uv_loop_t *loop, const struct locator_options *options)
 {
-    struct locator *l = calloc(1, sizeof *l);
-    if (l == NULL)
-        return -ENOMEM;
     l->loop = loop;
     l->options = *options;
     l->protocol = locator_protocol_of(options->endpoint);
     l->connected = redis_endpoint_is_cluster(options->endpoint) ? &options->metrics->cluster_nodes_connected
                                                                 : &options->metrics->sentinels_connected;
-    l->current = options->seed % locator_given(l);
+    l->turn = options->seed;
     (void)uv_timer_init(loop, &l->timer); /* cannot fail */
     l->timer.data = l;
-    wait_group_add(&l->open_parts, 1);
-    wait_group_add(l->options.open, 1);
-    locator_start_timer(l, 0);
-    *out = l;
-    return 0;
+    wait_group_add(options->open, 1);
 }
 
 static void locator_on_timer_closed(uv_handle_t *timer)
 {
-    struct locator *l = timer->data;
-    wait_group_done(&l->open_parts);
+    const struct locator *l = timer->data;
+    wait_group_done(l->options.open);
 }
 
 void locator_close(struct locator *l)
 {
     locator_drop_connection(l);
     uv_close((uv_handle_t *)&l->timer, locator_on_timer_closed);
-    wait_group_close(&l->open_parts, free, l, wait_group_on_done, l->options.open);
 }

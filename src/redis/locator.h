@@ -17,8 +17,9 @@
 
 #include <uv.h>
 
-struct locator;
+struct redis_connection;
 struct redis_shared; /* connection.h */
+struct wait_group;
 
 /* The interval of queries. */
 enum { LOCATOR_INTERVAL_MS = 1000 };
@@ -63,26 +64,47 @@ const struct locator_protocol *locator_protocol_of(const struct redis_endpoint *
 struct locator_options {
     const struct redis_endpoint *endpoint; /* must be discovered; borrowed while it lives, as all pointers */
     struct redis_shared *shared;
-    struct wait_group *open; /* of the owner, as in connection.h */
+    struct wait_group *open; /* of the owner, as in connection.h: the locator and its connections */
     struct redis_metrics *metrics;
     unsigned seed; /* selects the first server */
-    /* Each answer, in which all addresses are valid; borrowed until the function returns. */
-    void (*on_answer)(void *arg, const struct locator_answer *answer);
-    /* No server has an answer; they are queried again after a pause. `why` is borrowed likewise. */
-    void (*on_unreachable)(void *arg, const char *why);
+    /*
+     * Each answer, in which all addresses are valid. NULL: no server has one, because of `why`, and they are
+     * queried again after a pause. Both are borrowed until the function returns.
+     */
+    void (*on_answer)(void *arg, const struct locator_answer *answer, const char *why);
     /* The name of the server that is queried leads elsewhere (connection.h). */
     void (*on_moved)(void *arg);
     void *arg;
 };
 
-/* Starts with a query. Owned by the caller (locator_close). Returns 0 or -ENOMEM. */
-int locator_new(uv_loop_t *loop, const struct locator_options *options, struct locator **out)
-    __attribute__((warn_unused_result));
+/* Embedded in the session. */
+struct locator {
+    uv_loop_t *loop;
+    struct locator_options options;
+    const struct locator_protocol *protocol;
+    _Atomic uint64_t *connected; /* the gauge */
+
+    unsigned turn; /* of the server that is queried, and of the address of its name; see locator_connect */
+    unsigned failures;          /* servers in a row that had no answer */
+    struct log_reasons reasons; /* the reasons logged since a server last had an answer */
+    bool unnamed;               /* the last answer had a node without a host name, which is logged */
+    unsigned queries_of_master; /* times in a row that the master was about to be queried itself */
+    uv_timer_t timer;
+    struct redis_address address;        /* of a server that an answer has named */
+    struct redis_endpoint server;        /* borrows `address`, or the settings */
+    struct redis_connection *connection; /* NULL: none during a pause */
+    bool answered;                       /* the server of the connection has, and is counted in the gauge */
+    int command;                         /* of the query in progress; -1: there is none */
+    struct locator_answer answer;        /* the last one */
+};
+
+/* It is all zero before. */
+void locator_init(struct locator *l, uv_loop_t *loop, const struct locator_options *options);
 
 /* No callback follows. */
 void locator_close(struct locator *l);
 
-/* The next answer is needed now: queries without a pause, unless a query is in progress. */
+/* The next answer is needed now: queries without a pause, unless a query is in progress. The first call. */
 void locator_query(struct locator *l);
 
 /* The answer was not of use: another server is queried next. */

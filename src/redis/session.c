@@ -106,7 +106,7 @@ struct backend {
     bool seeks_replica;          /* to replace the master that stands in: one that stays */
     enum backend_state state;
     uv_timer_t timer;
-    struct locator *locator;             /* NULL: the address is known, or not needed yet */
+    struct locator locator;              /* unless the address is known */
     struct redis_endpoint endpoint;      /* of the connection; borrows from the settings or `address` */
     struct redis_connection *connection; /* NULL in PAUSING and QUERYING */
 
@@ -178,6 +178,11 @@ uint64_t redis_session_valid_until_ms(const struct redis_session *s)
     const struct backend *b = s->current;
     uint64_t valid_ms = redis_connection_server(b->connection)->valid_until_ms;
     return valid_ms < b->trusted_until_ms ? valid_ms : b->trusted_until_ms;
+}
+
+static bool session_is_discovered(const struct backend *b)
+{
+    return redis_endpoint_is_discovered(&b->config->endpoint);
 }
 
 /* True for the master in place of a replica. */
@@ -392,7 +397,7 @@ static void session_count_failover(struct backend *b)
     enum redis_failover kind = b->migrates ? REDIS_FAILOVER_SLOT : REDIS_FAILOVER_MASTER;
     if (now == REDIS_ROLE_UNKNOWN)
         return;
-    if (b->locator == NULL) {
+    if (!session_is_discovered(b)) {
         kind = REDIS_FAILOVER_ROLE;
         is_other = now != before;
     }
@@ -433,14 +438,14 @@ static void session_count_miss(struct backend *b)
 {
     bool has_stayed = b->state == READY && uv_is_active((const uv_handle_t *)&b->timer) == 0;
     bool is_found = b->connection == NULL || redis_connection_attempts(b->connection)->addresses > 0;
-    bool may_be_found = b->locator != NULL && !is_found && b->failures < FAILURES_OF_NAMES;
+    bool may_be_found = session_is_discovered(b) && !is_found && b->failures < FAILURES_OF_NAMES;
     if (b->state == QUERYING || has_stayed || may_be_found)
         return;
     b->session->turn += !b->is_master;
     b->misses++;
     b->owner_ms = 0;
-    if (b->locator != NULL && b->misses % ATTEMPTS_PER_ANSWER == 0)
-        locator_rotate(b->locator);
+    if (session_is_discovered(b) && b->misses % ATTEMPTS_PER_ANSWER == 0)
+        locator_rotate(&b->locator);
 }
 
 /* All pending commands fail, those at other nodes as well. */
@@ -701,7 +706,7 @@ static uint64_t session_limit_ms(const struct backend *b)
 
 static enum redis_role_kind session_wanted_role(const struct backend *b)
 {
-    if (b->locator == NULL)
+    if (!session_is_discovered(b))
         return REDIS_ROLE_UNKNOWN;
     return b->is_master ? REDIS_ROLE_MASTER : REDIS_ROLE_REPLICA;
 }
@@ -763,55 +768,30 @@ static void session_select(struct backend *b, const struct locator_answer *answe
 }
 
 /* In a pause the next attempt has an answer of its own. */
-static void session_on_answer(void *arg, const struct locator_answer *answer)
+static void session_on_answer(void *arg, const struct locator_answer *answer, const char *why)
 {
     struct backend *b = arg;
     struct redis_session *s = b->session;
-    if (b->state == QUERYING) {
+    if (b->state == QUERYING && answer != NULL)
         session_select(b, answer);
-        return;
-    }
-    if (b->state == PAUSING)
-        return;
-    session_check_answer(b, answer);
-    if (b == s->current && b->state == READY && s->next == NULL && session_stands_in(b) &&
+    else if (b->state == QUERYING)
+        session_fail(b, why);
+    else if (b->state != PAUSING && answer != NULL)
+        session_check_answer(b, answer);
+    if (b == s->current && b->state == READY && s->next == NULL && session_stands_in(b) && answer != NULL &&
         answer->replicas > 0)
         session_try_next(s, true);
 }
 
-static void session_on_unreachable(void *arg, const char *why)
-{
-    struct backend *b = arg;
-    if (b->state == QUERYING)
-        session_fail(b, why);
-}
-
-static int session_open_locator(struct backend *b)
-{
-    const struct locator_options options = {.endpoint = &b->config->endpoint,
-                                            .shared = &b->session->shared,
-                                            .open = &b->open_parts,
-                                            .metrics = b->session->options.metrics,
-                                            .seed = b->seed,
-                                            .on_answer = session_on_answer,
-                                            .on_unreachable = session_on_unreachable,
-                                            .on_moved = session_on_moved,
-                                            .arg = b};
-    return locator_new(b->session->loop, &options, &b->locator);
-}
-
 static void session_begin(struct backend *b)
 {
-    if (!redis_endpoint_is_discovered(&b->config->endpoint)) {
+    if (!session_is_discovered(b)) {
         session_connect(b);
     } else if (session_has_owner(b)) {
         session_connect_to(b, &b->owner, NULL);
     } else {
         session_enter(b, QUERYING);
-        if (b->locator != NULL)
-            locator_query(b->locator);
-        else if (session_open_locator(b) != 0)
-            session_fail(b, "out of memory");
+        locator_query(&b->locator);
     }
 }
 
@@ -847,11 +827,24 @@ static void session_close_backend(struct backend *b)
 {
     session_enter(b, CLOSED);
     session_close_connection(b);
-    if (b->locator != NULL)
-        locator_close(b->locator);
+    if (session_is_discovered(b))
+        locator_close(&b->locator);
     session_cancel_look_ups(&b->masters);
     uv_close((uv_handle_t *)&b->timer, session_on_timer_closed);
     wait_group_close(&b->open_parts, session_free_backend, b, wait_group_on_done, &b->session->open_backends);
+}
+
+static void session_init_locator(struct backend *b)
+{
+    const struct locator_options options = {.endpoint = &b->config->endpoint,
+                                            .shared = &b->session->shared,
+                                            .open = &b->open_parts,
+                                            .metrics = b->session->options.metrics,
+                                            .seed = b->seed,
+                                            .on_answer = session_on_answer,
+                                            .on_moved = session_on_moved,
+                                            .arg = b};
+    locator_init(&b->locator, b->session->loop, &options);
 }
 
 static int session_open_backend(struct redis_session *s, struct redis_config *config, bool seeks_replica,
@@ -872,6 +865,8 @@ static int session_open_backend(struct redis_session *s, struct redis_config *co
     b->timer.data = b;
     session_start_timer(b, seeks_replica ? session_pause_ms(b) : 0);
     wait_group_add(&b->open_parts, 1);
+    if (session_is_discovered(b))
+        session_init_locator(b);
     wait_group_add(&s->open_backends, 1);
     *out = b;
     return 0;
