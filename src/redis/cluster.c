@@ -20,18 +20,14 @@ static bool cluster_is_unnamed(struct span announced)
     return span_equal(announced, SPAN("?"));
 }
 
-/* [host, port, id, metadata]. The metadata has the address or the name that is not the host. */
+/* [host, port, id, metadata]. The metadata has the address of a node without a host name. */
 static struct span cluster_read_host(const struct redis_reply *node)
 {
     struct span host = reply_text(reply_first(node));
     if (!cluster_is_unnamed(host) || node->elements < NODE_FIELDS)
         return host;
-    const struct redis_reply *metadata = reply_element(node, 3);
-    struct span ip = reply_member(metadata, SPAN("ip"));
-    struct span name = reply_member(metadata, SPAN("hostname"));
-    if (ip.data != NULL)
-        return ip;
-    return name.data != NULL ? name : host;
+    struct span ip = reply_member(reply_element(node, 3), SPAN("ip"));
+    return ip.data != NULL ? ip : host;
 }
 
 static bool cluster_read_node(const struct redis_reply *node, struct span asked, struct redis_address *out)
@@ -57,46 +53,32 @@ static void cluster_add_node(struct locator_answer *out, const struct redis_addr
         out->node[out->nodes++] = *node;
 }
 
-static bool cluster_is_range(const struct redis_reply *range)
-{
-    const struct redis_reply *slot = reply_first(range);
-    return range->type == REPLY_ARRAY && range->elements > 2 && slot[0].type == REPLY_INTEGER &&
-           slot[1].type == REPLY_INTEGER;
-}
-
-static bool cluster_holds(const struct redis_reply *range, int slot)
+/* A range of slots. Its nodes can be queried, too. `problem` is why there is no master so far. */
+static const char *cluster_read_range(const struct redis_reply *range, int slot, struct span asked,
+                                      struct locator_answer *out, const char *problem)
 {
     const struct redis_reply *bound = reply_first(range);
-    return cluster_is_range(range) && bound[0].integer <= slot && slot <= bound[1].integer;
-}
-
-/* Returns NULL, or why there is no master. */
-static const char *cluster_read_range(const struct redis_reply *range, struct span asked,
-                                      struct locator_answer *out)
-{
-    const struct redis_reply *node = reply_element(range, 2);
-    bool is_node = cluster_read_node(node, asked, &out->master);
-    out->unnamed =
-        node->type == REPLY_ARRAY && node->elements > 0 && cluster_is_unnamed(reply_text(reply_first(node)));
-    if (is_node)
-        return NULL;
-    return out->unnamed ? "it does not know the host of the node" : "its answer is not an address";
-}
-
-/* The nodes of other slots can be queried, too. */
-static void cluster_read_further_nodes(const struct redis_reply *reply, struct span asked,
-                                       struct locator_answer *out)
-{
-    struct redis_address address;
-    const struct redis_reply *range = reply_first(reply);
-    out->nodes = 0;
-    for (size_t i = 0; i < reply->elements && out->nodes < LOCATOR_NODES_MAX;
-         i++, range = reply_next(range)) {
-        const struct redis_reply *node = range + 3; /* behind two numbers */
-        for (size_t n = 2; cluster_is_range(range) && n < range->elements; n++, node = reply_next(node))
-            if (cluster_read_node(node, asked, &address))
-                cluster_add_node(out, &address);
+    if (range->type != REPLY_ARRAY || range->elements < 3 || bound[0].type != REPLY_INTEGER ||
+        bound[1].type != REPLY_INTEGER)
+        return problem;
+    bool holds = bound[0].integer <= slot && slot <= bound[1].integer;
+    const struct redis_reply *node = bound + 2;
+    for (size_t n = 2; n < range->elements; n++, node = reply_next(node)) {
+        struct redis_address address;
+        bool is_node = cluster_read_node(node, asked, &address);
+        if (is_node)
+            cluster_add_node(out, &address);
+        if (n > 2 || !holds)
+            continue;
+        out->unnamed = node->type == REPLY_ARRAY && node->elements > 0 &&
+                       cluster_is_unnamed(reply_text(reply_first(node)));
+        problem = out->unnamed ? "it does not know the host of the node" : "its answer is not an address";
+        if (is_node) {
+            out->master = address;
+            problem = NULL;
+        }
     }
+    return problem;
 }
 
 /* --- errors --- */
@@ -156,17 +138,13 @@ static const char *cluster_read_answer(const struct redis_endpoint *endpoint,
     (void)n;
     if (reply->type != REPLY_ARRAY)
         return "its answer is not a list of slots";
+    const char *problem = "it knows no node that has the slot";
     const struct redis_reply *range = reply_first(reply);
-    for (size_t i = 0; i < reply->elements; i++, range = reply_next(range)) {
-        if (!cluster_holds(range, endpoint->discovery.slot))
-            continue;
-        const char *problem = cluster_read_range(range, asked, answer);
-        if (problem != NULL)
-            return problem;
-        cluster_read_further_nodes(reply, asked, answer);
-        return NULL;
-    }
-    return "it knows no node that has the slot";
+    if (reply->elements > 0) /* a node that was reset knows no other */
+        answer->nodes = 0;
+    for (size_t i = 0; i < reply->elements; i++, range = reply_next(range))
+        problem = cluster_read_range(range, endpoint->discovery.slot, asked, answer, problem);
+    return problem;
 }
 
 const struct locator_protocol cluster_protocol = {

@@ -51,7 +51,7 @@ struct locator_protocol {
     /* Appends command number `n` of a query, from 0 on. False: there are only `n`. */
     bool (*compose)(const struct redis_endpoint *endpoint, int n, struct buf *out);
     /* Reads the reply to it into the answer of `server`. Returns NULL, or why there is no answer; `node` is
-     * then that of the last one. */
+     * valid even so. */
     const char *(*read)(const struct redis_endpoint *endpoint, const struct redis_endpoint *server, int n,
                         const struct redis_reply *reply, struct locator_answer *answer);
 };

@@ -40,7 +40,8 @@ enum {
     /* After so many failures in a row, about five seconds, a name that is not found counts against its
        server. */
     FAILURES_OF_NAMES = 9,
-    /* What failovers in a row count for: a pause of up to 400 ms, which a request survives. */
+    /* What a failover within a second of another one counts for: a pause of 200 to 400 ms, which a request
+       survives. */
     FAILURES_OF_FAILOVERS = 4,
     /* The replicas that have failed, in turn, before the master stands in for the others. */
     REPLICAS_BEFORE_MASTER = 2,
@@ -470,17 +471,14 @@ static void session_fail(struct backend *b, const char *why)
 {
     struct redis_session *s = b->session;
     uint64_t now = clock_now_ms();
-    bool at_once = b->is_failover && now - b->failover_ms >= REDIS_SESSION_BACKOFF_MAX_MS;
     bool was_used = b == s->current && b->state == READY;
-    if (at_once)
-        b->failures = 0;
-    else if (!b->is_failover || b->failures < FAILURES_OF_FAILOVERS)
-        b->failures++;
     if (b->is_failover) {
         session_log(b, LOG_INFO, "closing the redis connection for a failover", why);
+        b->failures = now - b->failover_ms < REDIS_SESSION_BACKOFF_MAX_MS ? FAILURES_OF_FAILOVERS : 0;
         b->failover_ms = now;
         b->timeouts = 0;
     } else {
+        b->failures++;
         session_log_failure(b, why);
         session_count_miss(b);
     }
@@ -497,7 +495,7 @@ static void session_fail(struct backend *b, const char *why)
     }
     if (b == s->current && s->next != NULL && s->next->seeks_replica) /* no master stands in any more */
         session_drop_next(s);
-    session_start_timer(b, at_once ? 0 : session_pause_ms(b));
+    session_start_timer(b, b->failures > 0 ? session_pause_ms(b) : 0);
 }
 
 /* --- is it still the right server? --- */
@@ -680,19 +678,13 @@ static void session_on_invalidated(void *arg, const struct redis_reply *key)
 
 static int session_open_next(struct redis_session *s, struct redis_config *config, bool seeks_replica);
 
-static void session_try_next(struct redis_session *s, bool seeks_replica)
-{
-    if (session_open_next(s, s->current->config, seeks_replica) != 0)
-        log_text(LOG_WARN, "out of memory for a connection to redis", "client", s->options.client_name);
-}
-
 /* A connection that has not come into use looks its name up with each attempt. */
 static void session_on_moved(void *arg)
 {
     const struct backend *b = arg;
     struct redis_session *s = b->session;
     if (b == s->current && (s->next == NULL || s->next->seeks_replica))
-        session_try_next(s, false);
+        (void)session_open_next(s, b->config, false); /* without memory it is tried again, as below */
 }
 
 /* The time limit of the next attempt. A replica has half of it, since the master may have to wait for two. */
@@ -704,16 +696,10 @@ static uint64_t session_limit_ms(const struct backend *b)
     return b->is_master ? limit_ms : limit_ms / 2;
 }
 
-static enum redis_role_kind session_wanted_role(const struct backend *b)
-{
-    if (!session_is_discovered(b))
-        return REDIS_ROLE_UNKNOWN;
-    return b->is_master ? REDIS_ROLE_MASTER : REDIS_ROLE_REPLICA;
-}
-
 static void session_connect(struct backend *b)
 {
     struct redis_session *s = b->session;
+    enum redis_role_kind role = b->is_master ? REDIS_ROLE_MASTER : REDIS_ROLE_REPLICA;
     session_enter(b, CONNECTING);
     const struct redis_connection_options options = {
         .endpoint = &b->endpoint,
@@ -722,7 +708,7 @@ static void session_connect(struct backend *b)
         .first_address = b->misses,
         .limit_ms = session_limit_ms(b),
         .metrics = s->options.metrics,
-        .role = session_wanted_role(b),
+        .role = session_is_discovered(b) ? role : REDIS_ROLE_UNKNOWN,
         .tracking = s->options.tracking,
         .on_address_failed = session_on_address_failed,
         .on_handshake_done = session_on_handshake_done,
@@ -780,7 +766,7 @@ static void session_on_answer(void *arg, const struct locator_answer *answer, co
         session_check_answer(b, answer);
     if (b == s->current && b->state == READY && s->next == NULL && session_stands_in(b) && answer != NULL &&
         answer->replicas > 0)
-        session_try_next(s, true);
+        (void)session_open_next(s, b->config, true);
 }
 
 static void session_begin(struct backend *b)
@@ -847,12 +833,13 @@ static void session_init_locator(struct backend *b)
     locator_init(&b->locator, b->session->loop, &options);
 }
 
-static int session_open_backend(struct redis_session *s, struct redis_config *config, bool seeks_replica,
-                                struct backend **out)
+/* NULL without memory. */
+static struct backend *session_new_backend(struct redis_session *s, struct redis_config *config,
+                                           bool seeks_replica)
 {
     struct backend *b = calloc(1, sizeof *b);
     if (b == NULL)
-        return -ENOMEM;
+        return NULL;
     b->session = s;
     b->config = redis_config_ref(config);
     b->seeks_replica = seeks_replica;
@@ -868,8 +855,7 @@ static int session_open_backend(struct redis_session *s, struct redis_config *co
     if (session_is_discovered(b))
         session_init_locator(b);
     wait_group_add(&s->open_backends, 1);
-    *out = b;
-    return 0;
+    return b;
 }
 
 static void session_drop_next(struct redis_session *s)
@@ -881,10 +867,9 @@ static void session_drop_next(struct redis_session *s)
 
 static int session_open_next(struct redis_session *s, struct redis_config *config, bool seeks_replica)
 {
-    struct backend *next = NULL;
-    int err = session_open_backend(s, config, seeks_replica, &next);
-    if (err != 0)
-        return err;
+    struct backend *next = session_new_backend(s, config, seeks_replica);
+    if (next == NULL)
+        return -ENOMEM;
     session_drop_next(s);
     s->next = next;
     return 0;
@@ -892,34 +877,31 @@ static int session_open_next(struct redis_session *s, struct redis_config *confi
 
 /* --- which one is in use --- */
 
-static void session_replace(struct redis_session *s)
-{
-    struct backend *old = s->current;
-    s->options.on_replaced(s->options.arg);
-    session_close_backend(old); /* its commands fail, and cannot be sent again before on_ready */
-    s->current = s->next;
-    s->next = NULL;
-    if (s->current->seeks_replica)
-        metric_add(&s->options.metrics->redis_failovers_total[REDIS_FAILOVER_REPLICAS], 1);
-    s->current->seeks_replica = false;
-}
-
 /* A ready connection comes into use. */
 static void session_take_over(struct backend *b)
 {
     struct redis_session *s = b->session;
-    if (b == s->next)
-        session_replace(s);
-    else if (s->next != NULL && s->next->config == b->config)
+    struct backend *old = s->current;
+    if (b == s->next) {
+        s->options.on_replaced(s->options.arg);
+        session_close_backend(old); /* its commands fail, and cannot be sent again before on_ready */
+        s->current = b;
+        s->next = NULL;
+        metric_add(&s->options.metrics->redis_failovers_total[REDIS_FAILOVER_REPLICAS], b->seeks_replica);
+        b->seeks_replica = false;
+    } else if (s->next != NULL && s->next->config == b->config) {
         session_drop_next(s); /* the name had moved, and was looked up for this connection as well */
+    }
     session_show(s, b);
     s->options.on_ready(s->options.arg);
 }
 
 int redis_session_use(struct redis_session *s, struct redis_config *config)
 {
-    if (s->current == NULL)
-        return session_open_backend(s, config, false, &s->current);
+    if (s->current == NULL) {
+        s->current = session_new_backend(s, config, false);
+        return s->current != NULL ? 0 : -ENOMEM;
+    }
     if (s->next != NULL && s->next->config == config)
         return 0;
     if (config != s->current->config)

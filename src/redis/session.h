@@ -2,11 +2,11 @@
  * A session with a Redis: the connection in use, and the one that is to replace it. It finds the server
  * (locator.h), selects it, and connects again whenever the connection is lost.
  *
- * There may be two connections: the one in use, and the next, which is made in addition. This is so with new
- * settings, when a name has moved, and when the master has stood in for the replicas for a while. The next
- * connection replaces the one in use once its owner has accepted it: Redis has accepted the password and the
- * certificate, and role and data are right. A replica must in addition stay for REDIS_SESSION_STAYED_MS, so
- * that one which fails again and again never replaces a good master. Until then the connection in use stays.
+ * The next connection is made in addition to the one in use: with new settings, when a name has moved, and
+ * when the master has stood in for the replicas for a while. It comes into use once its owner has accepted
+ * it: Redis has accepted the password and the certificate, and role and data are right. A replica must in
+ * addition stay for REDIS_SESSION_STAYED_MS, so that one which fails again and again never replaces a good
+ * master.
  *
  * In a cluster, commands that another node must execute are sent there.
  *
@@ -21,9 +21,8 @@
 struct redis_session;
 
 /*
- * The time limit to resolve a name, and to connect with the handshake to one address. When as many attempts
- * have reached it as there are servers, it doubles, and later once more: a Redis to which all connect at
- * once, or which is far away, may need longer, and so may name servers.
+ * The time limit to connect to one address, with the handshake. When as many attempts have reached it as
+ * there are servers, it doubles, and later once more: a Redis to which all connect at once may need longer.
  */
 enum { REDIS_SESSION_LIMIT_MS = 2000, REDIS_SESSION_LIMIT_MAX_MS = 8000 };
 
