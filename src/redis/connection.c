@@ -59,8 +59,7 @@ static const unsigned NEXT[] = {
 enum {
     READ_MAX = 16 * 1024,   /* bytes read at a time; the size of the largest TLS record */
     BACKLOG_MIN = 4 * 1024, /* bytes; fewer never fill the kernel's buffers, however small the segments are */
-    TURN_MAX = 128 * 1024,  /* bytes; further input waits for the next loop iteration */
-    OUTPUT_KEPT = 256 * 1024 /* the memory that an empty output buffer keeps */
+    TURN_MAX = 128 * 1024   /* bytes; further input waits for the next loop iteration */
 };
 
 /* 16 KiB of invalidations take a millisecond. Further input waits for the next loop iteration. */
@@ -202,8 +201,6 @@ static uint64_t socket_drained_ms(struct socket *s, uint64_t since_ms)
 /* As redisBufferWrite, which frees the output with each write. */
 static int socket_write(redisContext *context)
 {
-    if (sdsalloc(context->obuf) > OUTPUT_KEPT)
-        return redisBufferWrite(context, NULL);
     ssize_t n = sdslen(context->obuf) > 0 ? context->funcs->write(context) : 0;
     if (n > 0)
         (void)sdsrange(context->obuf, n, -1); /* it fails only beyond SSIZE_MAX */
@@ -736,7 +733,7 @@ static void redis_connection_fail_as(struct redis_connection *c, const char *why
     redis_connection_fail(c, why);
 }
 
-/* Reading or writing has failed. */
+/* The start of TLS, reading or writing has failed. */
 static void redis_connection_fail_io(struct redis_connection *c)
 {
     bool rejected = c->options.endpoint->tls != NULL && redis_tls_explain(c->socket->context);
@@ -769,10 +766,8 @@ static bool redis_connection_finish_connecting(struct redis_connection *c)
 {
     struct socket *s = c->socket;
     const struct redis_endpoint *e = c->options.endpoint;
-    int err = e->tls != NULL ? redis_tls_start(s->context, e->tls, e->host) : 0;
-    if (err != 0)
-        redis_connection_fail_as(c, s->context->errstr,
-                                 err == -EACCES ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING);
+    if (e->tls != NULL && redis_tls_start(s->context, e->tls, e->host) != 0)
+        redis_connection_fail_io(c);
     else
         redis_connection_on_connected(c);
     return c->socket == s;

@@ -5,6 +5,7 @@
 #include "redis/resp.h"
 
 #include <string.h>
+#include <sys/param.h>
 
 enum { MS_PER_S = 1000 };
 
@@ -117,7 +118,7 @@ void redis_server_init(struct redis_server *s, struct redis_replication *replica
         (void)redis_address_set(&s->address, span_of(host), port);
 }
 
-/* The place of this replica; without one, that of the replica that was cut off the longest ago. */
+/* The place of this replica; without one, that of the replica that was settled the longest ago. */
 static struct redis_cut_off *redis_server_find_cut_off(const struct redis_server *s)
 {
     struct redis_cut_off *all = s->replication->cut_off;
@@ -125,22 +126,22 @@ static struct redis_cut_off *redis_server_find_cut_off(const struct redis_server
     for (int i = 0; i < REDIS_CUT_OFFS_MAX; i++) {
         if (redis_address_equal(&all[i].address, &s->address))
             return &all[i];
-        if (all[i].ms < oldest->ms)
+        if (all[i].settled_ms < oldest->settled_ms)
             oldest = &all[i];
     }
     return oldest;
 }
 
-/* Notes that the link of a replica is up. Returns NULL, or why it cannot be used yet. */
-static const char *redis_server_relink(const struct redis_server *s, uint64_t sent_ms)
+/* Returns NULL, or why a replica with this link (NULL: it is up) cannot be used. */
+static const char *redis_server_check_link(const struct redis_server *s, const char *link, uint64_t sent_ms)
 {
     struct redis_cut_off *c = redis_server_find_cut_off(s);
-    if (c->ms == 0 || !redis_address_equal(&c->address, &s->address))
-        return NULL;
-    if (!c->is_up)
-        c->ms = sent_ms;
-    c->is_up = true;
-    return sent_ms < c->ms + REDIS_REPLICA_SETTLE_MS ? "its link to the master was down a moment ago" : NULL;
+    if (link != NULL)
+        *c = (struct redis_cut_off){s->address, UINT64_MAX};
+    if (link != NULL || !redis_address_equal(&c->address, &s->address))
+        return link;
+    c->settled_ms = MIN(c->settled_ms, sent_ms + REDIS_REPLICA_SETTLE_MS);
+    return sent_ms < c->settled_ms ? "its link to the master was down a moment ago" : NULL;
 }
 
 /* True when the command is not available: an ACL forbids it, or the server lacks it. */
@@ -150,29 +151,17 @@ static bool redis_server_is_denied(const struct redis_reply *error)
 }
 
 /* Returns NULL, or why a server of this role cannot be used. */
-static const char *redis_server_check_role(const struct redis_server *s, const struct redis_role *role,
+static const char *redis_server_check_role(const struct redis_server *s, enum redis_role_kind kind,
                                            enum redis_role_kind wanted)
 {
-    bool known = s->role.kind != REDIS_ROLE_UNKNOWN;
-    if (role->kind == REDIS_ROLE_UNKNOWN)
+    if (kind == REDIS_ROLE_UNKNOWN)
         return "it is neither a master nor a replica";
-    if (wanted == REDIS_ROLE_MASTER && role->kind != REDIS_ROLE_MASTER)
-        return "it is not a master";
-    if (wanted == REDIS_ROLE_REPLICA && role->kind != REDIS_ROLE_REPLICA)
-        return "it is not a replica";
-    if (known && role->kind != s->role.kind)
-        return role->kind == REDIS_ROLE_MASTER ? "it was a replica and is a master now"
-                                               : "it was a master and is a replica now";
+    if (wanted != REDIS_ROLE_UNKNOWN && kind != wanted)
+        return wanted == REDIS_ROLE_MASTER ? "it is not a master" : "it is not a replica";
+    if (s->role.kind != REDIS_ROLE_UNKNOWN && kind != s->role.kind)
+        return kind == REDIS_ROLE_MASTER ? "it was a replica and is a master now"
+                                         : "it was a master and is a replica now";
     return NULL;
-}
-
-/* Returns NULL, or why a replica with this link (NULL: it is up) cannot be used. */
-static const char *redis_server_check_link(const struct redis_server *s, const char *link, uint64_t sent_ms)
-{
-    if (link == NULL)
-        return redis_server_relink(s, sent_ms);
-    *redis_server_find_cut_off(s) = (struct redis_cut_off){s->address, sent_ms, .is_up = false};
-    return link;
 }
 
 const char *redis_server_take_info(struct redis_server *s, const struct redis_reply *reply,
@@ -190,7 +179,7 @@ const char *redis_server_take_info(struct redis_server *s, const struct redis_re
     }
     const struct span info = redis_server_info_of(reply);
     const struct redis_role role = redis_server_read_role(info);
-    const char *problem = redis_server_check_role(s, &role, wanted);
+    const char *problem = redis_server_check_role(s, role.kind, wanted);
     if (role.kind == REDIS_ROLE_REPLICA) {
         const char *link = redis_server_check_link(s, redis_server_read_link(info, &last_io_s), sent_ms);
         problem = problem != NULL ? problem : link;

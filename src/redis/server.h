@@ -54,8 +54,7 @@ enum { REDIS_CUT_OFFS_MAX = 8 };
 struct redis_replication {
     struct redis_cut_off {
         struct redis_address address; /* numeric: a name may lead to several replicas */
-        uint64_t ms; /* by the boot clock; when it was last seen so, or first seen with its master again */
-        bool is_up;  /* the latter */
+        uint64_t settled_ms; /* by the boot clock, when it can be used; UINT64_MAX: it has no master yet */
     } cut_off[REDIS_CUT_OFFS_MAX];
 };
 

@@ -123,9 +123,8 @@ int redis_tls_start(redisContext *c, struct ssl_ctx_st *tls, const char *host)
     }
     if (c->err == 0)
         (void)snprintf(c->errstr, sizeof c->errstr, "TLS cannot be started");
-    bool rejected = redis_tls_explain(c);
     SSL_free(ssl);
-    return rejected ? -EACCES : -EPROTO;
+    return -EPROTO;
 }
 
 bool redis_tls_wants_read(const redisContext *c)

@@ -23,9 +23,7 @@ int redis_tls_new(const struct redis_options *options, struct ssl_ctx_st **out, 
 /* NULL is allowed. */
 void redis_tls_free(struct ssl_ctx_st *tls);
 
-/*
- * Starts TLS on an open connection; uses the context's privdata. Returns 0, or a negative errno with the
- * reason in c->errstr. -EACCES: one side has rejected the other. -EPROTO: any other failure.
+/* Starts TLS on an open connection; uses the context's privdata. Returns 0 or -EPROTO: see redis_tls_explain.
  */
 int redis_tls_start(struct redisContext *c, struct ssl_ctx_st *tls, const char *host)
     __attribute__((warn_unused_result));
@@ -34,8 +32,8 @@ int redis_tls_start(struct redisContext *c, struct ssl_ctx_st *tls, const char *
 bool redis_tls_wants_read(const struct redisContext *c);
 
 /*
- * To be called when reading or writing has failed. c->errstr becomes OpenSSL's reason, which hiredis does not
- * query. Returns true if one side has rejected the other, for example its certificate.
+ * To be called when starting, reading or writing has failed. c->errstr becomes OpenSSL's reason, which
+ * hiredis does not query. Returns true if one side has rejected the other, for example its certificate.
  */
 bool redis_tls_explain(struct redisContext *c);
 

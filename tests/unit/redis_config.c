@@ -152,11 +152,12 @@ TEST_CASE(tls_names_the_server_unless_it_has_an_address)
         redisContext *context = redisConnectFd(fds[0]);
         assert_non_null(context);
         int err = redis_tls_start(context, c->endpoint.tls, rows[i][0]);
+        bool is_rejected = err != 0 && redis_tls_explain(context);
         redisFree(context);
         assert_int_equal(pthread_join(thread, NULL), 0);
         SSL_CTX_free(server.ctx);
         assert_string_equal(server.asked_for, rows[i][1]);
-        assert_int_equal(err, *rows[i][1] == '\0' ? -EACCES : 0); /* the certificate has the name alone */
+        assert_int_equal(is_rejected, *rows[i][1] == '\0'); /* the certificate has the name alone */
     }
     redis_config_unref(c);
 }
