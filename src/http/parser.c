@@ -402,10 +402,10 @@ static int http_parser_end_head(struct http_parser *p)
     int status = http_parser_set_fields(p);
     if (l->http_major != 1) /* a request line without version has 0.9 */
         return 505;
-    if (status == 0)
-        status = http_parser_validate_head(p);
     if (status == 0 && p->line_len == 0)
         status = http_parser_read_line(p);
+    if (status == 0)
+        status = http_parser_validate_head(p);
     if (status != 0)
         return status;
     if ((l->flags & F_CHUNKED) == 0 && l->content_length == 0) {
