@@ -586,7 +586,7 @@ static void cache_key_changed(struct cache *c, struct span key)
     } else if (cache_is_key(c, key, KEYSPACE_INDEX)) {
         entries_drop_lists(&c->entries);
     } else if (cache_is_key(c, key, KEYSPACE_API_KEYS) || cache_is_key(c, key, KEYSPACE_API_KEY_INFO)) {
-        c->stream.possible_losses++;
+        c->stream.keys_found = 0;
         keys_invalidate(&c->keys);
     }
 }

@@ -38,10 +38,10 @@ struct fetch {
     uint64_t batch_ms;        /* when the batch in flight was sent */
     struct lifetime lifetime; /* how long the reply that is being read may be cached */
 
-    int repeats;        /* repetitions of all reads, because the result lacked something */
-    uint64_t lack;      /* what the result lacked before the last repetition */
-    uint64_t mark;      /* stream_mark() when its first batch was sent */
-    struct probe probe; /* whether there is a catalogue, if the result lacks something */
+    int repeats;         /* repetitions of all reads, because the result lacked something */
+    uint64_t lack;       /* what the result lacked before the last repetition */
+    uint64_t keys_found; /* of the stream, when the first batch was sent */
+    struct probe probe;  /* whether there is a catalogue, if the result lacks something */
 
     /* A card, by its id or by its link. */
     int64_t id;        /* of the card that is read */
@@ -432,7 +432,7 @@ static void fetch_start_card(struct fetch *f)
 /* Sends the first batch. False if nothing was sent. If only a part was sent, the fetch fails. */
 static bool fetch_start(struct fetch *f)
 {
-    f->mark = stream_mark(f->fetches->parts->stream);
+    f->keys_found = f->fetches->parts->stream->keys_found;
     f->batch_ms = clock_boot_ms();
     f->is_apart = false;
     if (f->page != NULL)
@@ -550,7 +550,7 @@ static bool fetch_is_certain(const struct fetch *f)
     bool is_same = fetch_lack_of(f) == f->lack;
     return f->repeats >= REPEATS_MAX
                ? is_same
-               : stream_is_certain(f->fetches->parts->stream, f->mark, is_same, fetch_is_one_read(f));
+               : stream_is_certain(f->fetches->parts->stream, f->keys_found, is_same, fetch_is_one_read(f));
 }
 
 /* Reads all again, except for the summaries of a page that are current. */

@@ -47,10 +47,11 @@ struct key_check {
     enum catalogue_state catalogue; /* what it has found */
     bool is_lost;                   /* a reply was */
     bool has_error;                 /* Redis has refused a command, or it could not be sent */
-    bool is_outside;               /* a reply came from outside of the stream, so an absence is not certain */
-    bool has_infos;                /* a key has one: their hash exists, so it is tracked */
-    uint64_t epoch, mark, sent_ms; /* the epoch of the keys when the first reply came, stream_mark() */
-    struct lifetime lifetime;      /* of all replies */
+    bool is_outside;              /* a reply came from outside of the stream, so an absence is not certain */
+    bool has_infos;               /* a key has one: their hash exists, so it is tracked */
+    uint64_t epoch;               /* of the keys when the first reply came */
+    uint64_t keys_found, sent_ms; /* stream.keys_found, and the time, when it was sent */
+    struct lifetime lifetime;     /* of all replies */
     size_t key_count;
     struct checked_key key[];
 };
@@ -286,7 +287,7 @@ static bool key_check_send(struct key_check *c)
 {
     const struct cache_parts *parts = c->keys->parts;
     struct commands *commands = parts->commands;
-    c->mark = stream_mark(parts->stream);
+    c->keys_found = parts->stream->keys_found;
     c->sent_ms = clock_boot_ms();
     key_check_send_command(c, key_check_compose(c, commands_begin_infos(commands, c->key_count)),
                            key_check_on_infos);
@@ -433,7 +434,7 @@ static bool key_check_is_certain(const struct key_check *c, const struct checked
     request->lack = lack;
     if (key->is_member)
         return is_same || lack == REQUEST_LACKS_NOTHING;
-    return stream_is_certain(c->keys->parts->stream, c->mark, is_same, !c->is_outside);
+    return stream_is_certain(c->keys->parts->stream, c->keys_found, is_same, !c->is_outside);
 }
 
 /* The record of the key, if there is one, is used. */

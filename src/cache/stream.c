@@ -102,8 +102,10 @@ static void probe_on_key_count(void *arg, const struct redis_reply *reply, enum 
     p->keys = probe_read_count(p, reply);
     if (!probe_is_next(p) && reply != NULL) {
         bool is_found = p->keys == CATALOGUE_PRESENT && !reply_is_error(reply, SPAN("NOPERM "));
-        s->possible_losses += !is_found;
-        s->losses_seen = is_found ? s->possible_losses : 0;
+        if (!is_found)
+            s->keys_found = 0;
+        else if (s->keys_found == 0)
+            s->keys_found = ++s->keys_times;
     }
     probe_proceed(p);
 }
@@ -178,7 +180,7 @@ void stream_flush(struct stream *s)
 {
     s->flush_pending = true;
     s->flushes++;
-    s->possible_losses++;
+    s->keys_found = 0;
     stream_check_catalogue(&s->current, s);
 }
 
@@ -282,7 +284,7 @@ static void stream_check_eviction(struct stream *s)
 
 void stream_init(struct stream *s, const struct cache_parts *parts, const struct cache_options *options)
 {
-    *s = (struct stream){.parts = parts, .options = options, .possible_losses = 1};
+    *s = (struct stream){.parts = parts, .options = options};
     s->current.probe.stream = s->next.probe.stream = s;
 }
 
@@ -350,5 +352,5 @@ void stream_replaced(struct stream *s)
 {
     if (s->connected)
         stream_lost(s, 0);
-    s->losses_seen = 0;
+    s->keys_found = 0;
 }

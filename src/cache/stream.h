@@ -99,10 +99,11 @@ struct stream {
     uint64_t present_ms; /* when the last probe that found a catalogue was sent, or the connection began */
     uint64_t lost_ms;    /* when the connection was lost, or the lease expired before that */
 
-    bool flush_pending;       /* everything was invalidated, which waits for a probe */
-    uint64_t flushes;         /* how often everything was invalidated */
-    uint64_t possible_losses; /* invalidations of everything, and of the API keys, plus 1 */
-    uint64_t losses_seen;     /* possible losses before the API key set was last found; 0: it was not */
+    bool flush_pending; /* everything was invalidated, which waits for a probe */
+    uint64_t flushes;   /* how often everything was invalidated */
+    uint64_t
+        keys_found; /* the number of the time for which the API key set is known to exist; 0: it is not */
+    uint64_t keys_times; /* the number of the last such time */
 };
 
 void stream_init(struct stream *s, const struct cache_parts *parts, const struct cache_options *options);
@@ -158,33 +159,24 @@ static inline struct lifetime stream_lifetime(const struct stream *s, const stru
     return untracked ? LIFETIME_NONE : LIFETIME_TRACKED;
 }
 
-/*
- * A mark of the time at which a read is sent. It is 0 if no command since the last invalidation has found the
- * API key set. Redis may then have lost its data, and may not track the set.
- */
-static inline uint64_t stream_mark(const struct stream *s)
-{
-    return s->losses_seen == s->possible_losses ? s->possible_losses : 0;
-}
-
 /* Redis announces when the API key set is lost: the last probe has found it, and not only an index. */
 static inline bool stream_announces_keys(const struct stream *s)
 {
-    return stream_may_store(s) && s->losses_seen != 0;
+    return stream_may_store(s) && s->keys_found != 0;
 }
 
 /*
- * Whether it is certain that something does not exist, after a probe that was sent behind the read with this
- * mark has found a catalogue. Redis may have lost its data, and have it again since. That is
- * excluded if commands before the read and in the probe have found the API key set, without an invalidation
- * of it in between. Then one read suffices, if `is_one`: nothing else can have changed while it was made. In
- * all other cases two in a row must find the same (`is_same`).
+ * Whether it is certain that something does not exist, after a probe behind the read has found a catalogue.
+ * `keys_found` is that of the stream when the read was sent. Redis may have lost its data, and have it again
+ * since. That is excluded if the API key set has existed all the time. Then one read suffices, if `is_one`:
+ * nothing else can have changed while it was made. In all other cases two in a row must find the same
+ * (`is_same`).
  */
-static inline bool stream_is_certain(const struct stream *s, uint64_t mark, bool is_same, bool is_one)
+static inline bool stream_is_certain(const struct stream *s, uint64_t keys_found, bool is_same, bool is_one)
 {
     if (!stream_announces_keys(s))
         return is_same;
-    return mark != 0 && mark == s->possible_losses && mark == s->losses_seen && (is_same || is_one);
+    return keys_found == s->keys_found && (is_same || is_one);
 }
 
 /* --- what may be served --- */

@@ -56,9 +56,9 @@ mtype fetch = FREE;
 byte replies_due;
 bool needs_auth;
 bool key_invalid, found;   /* of the fetch */
-bool possible_loss;        /* fetch.mark is 0, or not that of the invalidations any more */
+bool possible_loss;        /* fetch.keys_found is not that of the stream any more */
 bool repeated;
-bool set_seen, has_set;    /* losses_seen is that of the invalidations; is not 0 */
+bool set_seen, has_set;    /* keys_found is not 0; the set was found */
 bool cached;               /* the card has an entry */
 mtype check = CHECK_IDLE;
 bool check_flushed;        /* probe.flushes is not stream.flushes any more */
