@@ -47,18 +47,20 @@ const struct buf *commands_link(struct commands *c, struct span link)
     return &c->command;
 }
 
-/* Begins a command on the index, with `words` words after its name and key. */
-static void body_begin_index_command(struct commands *c, struct span name, size_t words)
+/* Begins a command on the key `name`, with `words` words after it. */
+static const struct buf *commands_begin(struct commands *c, struct span command, struct span name,
+                                        size_t words)
 {
     buf_clear(&c->key);
-    keyspace_append(c->keyspace, &c->key, KEYSPACE_INDEX);
-    command_begin_with_key(&c->command, name, &c->key, words);
+    keyspace_append(c->keyspace, &c->key, name);
+    command_begin_with_key(&c->command, command, &c->key, words);
+    return &c->command;
 }
 
 const struct buf *commands_page(struct commands *c, int64_t page)
 {
     int64_t rank = page_first_rank(page);
-    body_begin_index_command(c, SPAN("ZRANGE"), 2);
+    (void)commands_begin(c, SPAN("ZRANGE"), KEYSPACE_INDEX, 2);
     command_add_int(&c->command, rank);
     command_add_int(&c->command, rank + PAGE_SIZE);
     return &c->command;
@@ -66,40 +68,30 @@ const struct buf *commands_page(struct commands *c, int64_t page)
 
 const struct buf *commands_index_size(struct commands *c)
 {
-    body_begin_index_command(c, SPAN("ZCARD"), 0);
-    return &c->command;
-}
-
-/* Begins a command on the set of API keys. */
-static const struct buf *body_begin_set_command(struct commands *c, struct span name, size_t words)
-{
-    buf_clear(&c->key);
-    keyspace_append(c->keyspace, &c->key, KEYSPACE_API_KEYS);
-    command_begin_with_key(&c->command, name, &c->key, words);
-    return &c->command;
+    return commands_begin(c, SPAN("ZCARD"), KEYSPACE_INDEX, 0);
 }
 
 const struct buf *commands_key_count(struct commands *c)
 {
-    return body_begin_set_command(c, SPAN("SCARD"), 0);
+    return commands_begin(c, SPAN("SCARD"), KEYSPACE_API_KEYS, 0);
 }
 
-static const struct buf *body_begin_key_command(struct commands *c, const struct buf *name, size_t count)
+static const struct buf *commands_begin_keys(struct commands *c, const struct buf *rest, size_t count)
 {
     buf_clear(&c->command);
     command_begin(&c->command, 2 + count);
-    buf_append_span(&c->command, buf_span(name));
+    buf_append_span(&c->command, buf_span(rest));
     return &c->command;
 }
 
 const struct buf *commands_begin_infos(struct commands *c, size_t count)
 {
-    return body_begin_key_command(c, &c->infos, count);
+    return commands_begin_keys(c, &c->infos, count);
 }
 
 const struct buf *commands_begin_members(struct commands *c, size_t count)
 {
-    return body_begin_key_command(c, &c->members, count);
+    return commands_begin_keys(c, &c->members, count);
 }
 
 void commands_add_key(struct commands *c, const char digits[DIGEST_HEX_LEN])
@@ -109,28 +101,31 @@ void commands_add_key(struct commands *c, const char digits[DIGEST_HEX_LEN])
 
 const struct buf *commands_scan(struct commands *c, const char *cursor, int64_t count)
 {
-    (void)body_begin_set_command(c, SPAN("SSCAN"), 3);
+    (void)commands_begin(c, SPAN("SSCAN"), KEYSPACE_API_KEYS, 3);
     command_add(&c->command, span_of(cursor));
     command_add(&c->command, SPAN("COUNT"));
     command_add_int(&c->command, count);
     return &c->command;
 }
 
+static int body_init_keys(struct commands *c, struct buf *rest, struct span command, struct span name)
+{
+    command_add(rest, command);
+    buf_clear(&c->key);
+    keyspace_append(c->keyspace, &c->key, name);
+    command_add_buf(rest, &c->key);
+    return buf_error(rest);
+}
+
 int commands_init(struct commands *c, const struct keyspace *keyspace)
 {
     *c = (struct commands){.keyspace = keyspace};
-    int card = body_init_hmget(c, CHANNEL_CARD);
-    int summary = body_init_hmget(c, CHANNEL_SUMMARY);
-    command_add(&c->infos, SPAN("HMGET"));
-    buf_clear(&c->key);
-    keyspace_append(keyspace, &c->key, KEYSPACE_API_KEY_INFO);
-    command_add_buf(&c->infos, &c->key);
-    command_add(&c->members, SPAN("SMISMEMBER"));
-    buf_clear(&c->key);
-    keyspace_append(keyspace, &c->key, KEYSPACE_API_KEYS);
-    command_add_buf(&c->members, &c->key);
-    bool keys_failed = buf_error(&c->infos) != 0 || buf_error(&c->members) != 0;
-    return card != 0 || summary != 0 || keys_failed ? -ENOMEM : 0;
+    int err = body_init_hmget(c, CHANNEL_CARD);
+    if (err == 0)
+        err = body_init_hmget(c, CHANNEL_SUMMARY);
+    if (err == 0)
+        err = body_init_keys(c, &c->infos, SPAN("HMGET"), KEYSPACE_API_KEY_INFO);
+    return err != 0 ? err : body_init_keys(c, &c->members, SPAN("SMISMEMBER"), KEYSPACE_API_KEYS);
 }
 
 /* --- channels and links --- */
