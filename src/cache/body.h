@@ -14,13 +14,9 @@
 #include "model/keyspace.h"
 #include "redis/resp.h"
 
-/*
- * --- commands ---
- *
- * One command at a time. Most commands are the same but for the key, and are composed once.
- */
+/* --- commands --- */
 
-/* Embedded; private to body.c. */
+/* One command at a time. Embedded; private to body.c. */
 struct commands {
     const struct keyspace *keyspace;
     struct buf key; /* scratch */
@@ -88,9 +84,7 @@ enum value_state { VALUE_INVALID, VALUE_ABSENT, VALUE_PRESENT };
 enum value_state body_parse_row(const struct redis_reply *reply, enum channel_shape shape,
                                 struct channel_row *row);
 
-/*
- * Parses the reply to the GET of a link. A value that is not an id counts as absent. Then *malformed is set,
- * and *id is unchanged.
+/* Parses the reply to the GET of a link. A value that is not an id counts as absent, and *malformed is set.
  */
 enum value_state body_parse_link(const struct redis_reply *reply, int64_t *id, bool *malformed);
 

@@ -3,10 +3,7 @@
  *
  * A query names a card, a page or a link, and has the digest of the caller's API key. The result says whether
  * the key is valid and what was found. Nothing is read for a key that is not valid. A cache hit is returned
- * at once, without a callback. Redis invalidates entries (CLIENT TRACKING) on the connection over
- * which they were read; callers need not know.
- *
- * A cache belongs to one loop and one thread.
+ * at once, without a callback. A cache belongs to one loop and one thread.
  */
 #ifndef CACHE_CACHE_H
 #define CACHE_CACHE_H

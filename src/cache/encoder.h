@@ -7,9 +7,8 @@
  * ENCODER_PART of a processor. So a flood of requests for many entries costs a bounded time, and gets plain
  * bodies.
  *
- * The thread of the pool reads a plain body, which is immutable and referenced meanwhile. It accesses no
- * reference count and no entry. If the entry was dropped or has another body when the coding is done, the
- * coded body is discarded. So coded bodies are as coherent as plain ones.
+ * The thread of the pool reads a plain body, which is immutable and referenced meanwhile. If the entry was
+ * dropped or has another body when the coding is done, the coded body is discarded.
  */
 #ifndef CACHE_ENCODER_H
 #define CACHE_ENCODER_H
@@ -20,10 +19,7 @@
 
 #include <uv.h>
 
-/*
- * Bodies outside of these bounds stay plain. Shorter ones gain little, and the limit bounds the time until a
- * shutdown.
- */
+/* Bodies outside of these bounds stay plain. The limit bounds the time until a shutdown. */
 enum { ENCODER_MIN_BYTES = 512, ENCODER_MAX_BYTES = 1 << 20 };
 
 /* A coded body is kept if it is shorter by one part in 8; coding uses one part in 10 of a processor. */

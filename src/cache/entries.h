@@ -1,17 +1,13 @@
 /*
  * The entries of a worker's cache: cards and pages.
  *
- * A table bounded by bytes, counted as the allocator uses them. It does not decide when an entry is valid:
- * the cache adds entries from replies and drops those that an invalidation names (audit.h). There are
- * entries only for what exists. A card is found by its id and by its own link.
- *
- * Entries keep coded bodies in addition to the plain one. Coded bodies are derived from it and dropped with
- * it. Their bytes count as bytes of the entry.
+ * A table bounded by bytes, counted as the allocator uses them. There are entries only for what exists. A
+ * card is found by its id and by its own link. Coded bodies are dropped with the plain one.
  *
  * A page has the list of its channels, and its body has their summaries. When a channel changes, its summary
  * is not current any more, and the page is outdated. When the index changes, no list is current, by a number.
- * What is current of a page need not be read again when it is composed anew. A page whose summaries are still
- * being read is an entry that only its channels lead to, so their changes are noted in the same way.
+ * A page whose summaries are still being read is an entry that only its channels lead to, so their changes
+ * are noted in the same way.
  *
  * No call takes long, however much is cached. Dropping everything makes entries dead at once: they are not
  * found any more, but count among the bytes until they are freed. They are freed in steps (entries_reclaim),
@@ -76,8 +72,7 @@ static inline int page_member_find(const struct page_member *members, int count,
 
 /*
  * Changed in entries.c only; others read `kind`, `number`, `lifetime`, `body` and entry_page(). The members
- * that a hit reads come last. They are next to the body if the entry is in the body's headroom (see
- * entries_put_card).
+ * that a hit reads come last, next to the body in whose headroom the entry may be.
  */
 struct entry {
     struct sieve_node node;
@@ -137,10 +132,7 @@ struct entries {
 /* `metrics` is borrowed. With a budget of 0 nothing is kept. */
 void entries_init(struct entries *es, size_t budget, struct cache_metrics *metrics);
 
-/*
- * Frees at most ENTRIES_FINI_STEPS entries. The cache ends with the process, and freeing gigabytes entry by
- * entry would delay the exit for seconds.
- */
+/* Frees at most ENTRIES_FINI_STEPS entries: to free gigabytes would delay the exit for seconds. */
 enum { ENTRIES_FINI_STEPS = 500 * 1000 };
 void entries_fini(struct entries *es);
 
@@ -163,21 +155,18 @@ const struct entry *entries_peek(const struct entries *es, enum entry_kind kind,
 /* The next entry in the order of the table, which is random; see table_walk. */
 const struct entry *entries_walk(const struct entries *es, size_t *cursor, int steps);
 
-/*
- * The card whose own link this is, as entries_find. Of several such cards it is the one that was added last.
- */
+/* The card whose own link this is, as entries_find. Of several such cards it is the last that was added. */
 const struct entry *entries_find_link(struct entries *es, struct span link);
 
 /*
  * Adds a card, whose own link is `link` (absent: it has none), in place of any with the same id. Takes a
- * reference of `body`. Nothing is kept if the lifetime is LIFETIME_NONE, if the card does
- * not fit, or without memory.
+ * reference of `body`. Nothing is kept if the lifetime is LIFETIME_NONE, if the card does not fit, or without
+ * memory.
  *
  * While the bytes exceed the budget by more than a sixteenth, nothing is added. So they never exceed it by
  * more than this part and one entry.
  *
- * If `body` has free headroom that is large enough, the entry is made there. It then takes one block of
- * memory instead of two, and a hit finds the body directly behind the entry.
+ * If `body` has free headroom that is large enough, the entry is made there: in one block of memory.
  */
 void entries_put_card(struct entries *es, struct lifetime lifetime, int64_t id, struct span link,
                       struct blob *body);
@@ -207,8 +196,7 @@ bool entries_want_coded(struct entries *es, enum entry_kind kind, int64_t number
 
 /*
  * Adds a reference of `coded`, which was made from `plain`. False when it is not kept: the entry is gone or
- * has another body, there is no memory, or it does not fit. So a body that was invalidated meanwhile is not
- * kept. Room is made as by entries_put_card.
+ * has another body, or it does not fit. Room is made as by entries_put_card.
  */
 bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number, const struct blob *plain,
                        struct blob *coded);

@@ -7,16 +7,13 @@
  *   - a page: ZCARD and ZRANGE of the index, then an HMGET of each channel whose summary the cached page does
  *     not have
  *
- * Cards are cached at once, in stream order with the invalidations, and a page when it is complete. A fetch
- * belongs to one connection. When that is lost the fetch ends, and the requests that wait for it are looked
- * up again.
+ * Cards are cached at once, in stream order with the invalidations, and a page when it is complete. When the
+ * connection is lost the fetch ends, and the requests that wait for it are looked up again.
  *
  * Concurrent requests for the same object share one fetch. A fetch that is invalidated in flight still
  * answers its requests, which are older. But no further request joins it. Its page is cached as outdated, or
  * not at all if the index has changed. A fetch whose result lacks something is repeated until that is certain
  * (docs/design.md, "Coherence"): all is read again but the summaries of a page that have not changed.
- *
- * Requests are nodes of a list: this module does not depend on loops or clients.
  */
 #ifndef CACHE_FETCH_H
 #define CACHE_FETCH_H
@@ -82,10 +79,7 @@ bool fetches_have_room(struct fetches *fs);
 struct fetch *fetch_begin(struct fetches *fs, const struct cache_query *q, bool is_fresh,
                           struct list *request);
 
-/*
- * Adds a request, which may leave the list at any time. A fetch without requests also ends when its last
- * reply has arrived.
- */
+/* Adds a request, which may leave the list at any time. */
 void fetch_join(struct fetch *f, struct list *request);
 
 #endif

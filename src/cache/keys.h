@@ -11,15 +11,12 @@
  * A check is of up to KEYS_CHECKED keys. It sends HMGET of their infos and SMISMEMBER of the set. The
  * membership is read last, so that a key is refused that is revoked in between together with its expiry. If a
  * key is not known, a probe for a catalogue follows in the same write (stream.h): without a catalogue no
- * key is refused. An invalidation between the replies makes the check void. What it finds is kept as long as
- * the replies may be cached. The requests that waited when it was sent have their result in any case, also
- * where nothing may be cached.
+ * key is refused. An invalidation between the replies makes the check void.
  *
- * One check begins with whatever waits. While it is in flight, requests are collected, and further checks
- * begin only with KEYS_CHECKED requests. So a request shares its check with others where there are many. Each
- * check takes the requests with known keys first, so no number of others delays these by more than one.
- * Where nothing may be cached each known key waits for a check, so further checks begin at once for these.
- * Unless the cache is fresh, the data of a known key is read behind its check, in the same write.
+ * While a check is in flight, further ones begin only with KEYS_CHECKED requests; where nothing may be
+ * cached, also for each known key. Each takes the requests with known keys first, so no number of others
+ * delays these by more than one check. Unless the cache is fresh, the data of a known key is read behind its
+ * check, in the same write.
  *
  * The worker's own check, with each heartbeat, reads the next records again, and some members of the set
  * without a current record, which SSCAN proposes. So keys that were not used since the keys have changed are
@@ -28,8 +25,7 @@
  * Invariant: the `checking` of a request is in `known`, in `unknown`, in a check in flight, or in no list. A
  * key without a current record must be checked in Redis.
  *
- * Expiries are compared with the wall clock at each use. A key whose expiry cannot be parsed is refused. The
- * time of a look-up depends on the digest, which a client cannot choose, and not on the key.
+ * Expiries are compared with the wall clock at each use. A key whose expiry cannot be parsed is refused.
  */
 #ifndef CACHE_KEYS_H
 #define CACHE_KEYS_H
