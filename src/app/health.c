@@ -112,22 +112,18 @@ bool health_check(const struct worker_shared *s, enum health_kind kind, struct b
 
 const char *health_describe(const struct worker_shared *s, bool reload_failed)
 {
-    static const char no_catalogue[] = "Not ready: Redis holds no catalogue";
+    static const char *const texts[][2] = {
+        /* with a catalogue, or without */
+        [REDIS_UNSEEN] = {"Not ready: Redis is not connected yet", "Not ready: Redis holds no catalogue"},
+        [REDIS_STALE] = {"Ready: Redis is lost, serving from the cache",
+                         "Ready: Redis holds no catalogue, serving from the cache"},
+        [REDIS_AWAY] = {"Not ready: Redis has been lost for longer than the stale limit",
+                        "Not ready: Redis holds no catalogue"},
+    };
     const struct redis_view v = health_view_redis(s);
-    if (s->phase > PHASE_ANNOUNCING)
-        return "Draining: finishing requests";
     if (s->phase > PHASE_SERVING)
-        return "Draining: still serving";
-    switch (v.state) {
-    case REDIS_READY:
-        return reload_failed ? "Ready: the settings were not reloaded, the old ones are in use" : "Ready";
-    case REDIS_STALE:
-        return v.missing ? "Ready: Redis holds no catalogue, serving from the cache"
-                         : "Ready: Redis is lost, serving from the cache";
-    case REDIS_AWAY:
-        return v.missing ? no_catalogue : "Not ready: Redis has been lost for longer than the stale limit";
-    case REDIS_UNSEEN:
-        break;
-    }
-    return v.missing ? no_catalogue : "Not ready: Redis is not connected yet";
+        return s->phase > PHASE_ANNOUNCING ? "Draining: finishing requests" : "Draining: still serving";
+    if (v.state != REDIS_READY)
+        return texts[v.state][v.missing];
+    return reload_failed ? "Ready: the settings were not reloaded, the old ones are in use" : "Ready";
 }

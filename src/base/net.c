@@ -133,16 +133,11 @@ int addr_parse(struct span text, struct addr *out)
     return 0;
 }
 
-int addr_family(const struct addr *a)
-{
-    return net_is_v4(&a->ip) ? AF_INET : AF_INET6;
-}
-
 socklen_t addr_to_sockaddr(const struct addr *a, struct sockaddr_storage *out)
 {
     struct sockaddr_in *v4 = (void *)out;
     struct sockaddr_in6 *v6 = (void *)out;
-    *out = (struct sockaddr_storage){.ss_family = (sa_family_t)addr_family(a)};
+    *out = (struct sockaddr_storage){.ss_family = net_is_v4(&a->ip) ? AF_INET : AF_INET6};
     if (net_is_v4(&a->ip)) {
         v4->sin_port = htons(a->port);
         memcpy(&v4->sin_addr, a->ip.bytes + V4_OFFSET, V4_LEN);

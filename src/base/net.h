@@ -63,8 +63,6 @@ struct addr {
 /* Numeric hosts only: a listener must not depend on name resolution. Returns 0 or -EINVAL. */
 int addr_parse(struct span text, struct addr *out) __attribute__((warn_unused_result));
 
-int addr_family(const struct addr *a);
-
 /* Writes the address for bind(2) and connect(2); returns its length. */
 socklen_t addr_to_sockaddr(const struct addr *a, struct sockaddr_storage *out);
 

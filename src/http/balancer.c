@@ -27,14 +27,6 @@ struct http_balancer {
     struct seat seat[];
 };
 
-static int http_balancer_open_inboxes(struct http_balancer *b)
-{
-    for (int i = 0; i < b->servers && b->servers > 1; i++)
-        if (pipe2(b->seat[i].inbox, O_NONBLOCK | O_CLOEXEC) != 0)
-            return -errno;
-    return 0;
-}
-
 int http_balancer_new(int servers, int max, struct http_balancer **out)
 {
     struct http_balancer *b = calloc(1, sizeof *b + (size_t)servers * sizeof b->seat[0]);
@@ -42,9 +34,12 @@ int http_balancer_new(int servers, int max, struct http_balancer **out)
         return -ENOMEM;
     b->servers = servers;
     b->max = max;
-    for (int i = 0; i < servers; i++)
+    int err = 0;
+    for (int i = 0; i < servers; i++) {
         b->seat[i].inbox[0] = b->seat[i].inbox[1] = -1;
-    int err = http_balancer_open_inboxes(b);
+        if (servers > 1 && err == 0 && pipe2(b->seat[i].inbox, O_NONBLOCK | O_CLOEXEC) != 0)
+            err = -errno;
+    }
     if (err != 0) {
         http_balancer_free(b);
         return err;

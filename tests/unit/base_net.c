@@ -118,6 +118,13 @@ TEST_CASE(networks_have_a_maximum)
     assert_non_null(ip_networks_parse(buf_span(&list), &n, &which));
 }
 
+static int family_of(const struct addr *a)
+{
+    struct sockaddr_storage where;
+    (void)addr_to_sockaddr(a, &where);
+    return where.ss_family;
+}
+
 static void assert_addr(const char *text, int family, const char *host, unsigned port)
 {
     struct addr a;
@@ -127,7 +134,6 @@ static void assert_addr(const char *text, int family, const char *host, unsigned
     assert_int_equal(addr_parse(span_of(text), &a), 0);
     socklen_t len = addr_to_sockaddr(&a, &storage);
     assert_int_equal(storage.ss_family, family);
-    assert_int_equal(addr_family(&a), family);
     assert_int_equal(getnameinfo((struct sockaddr *)&storage, len, shown, sizeof shown, service,
                                  sizeof service, NI_NUMERICHOST | NI_NUMERICSERV),
                      0);
@@ -177,7 +183,7 @@ TEST_CASE(listen_without_host_is_every_address)
     assert_int_equal(addr_parse(SPAN("[::]:8080"), &a), 0);
     assert_false(a.any_family);
     a = addr_any_v4(&a);
-    assert_int_equal(addr_family(&a), AF_INET);
+    assert_int_equal(family_of(&a), AF_INET);
     assert_int_equal(a.port, 8080);
 }
 
