@@ -142,16 +142,6 @@ struct redis_reply *client_copy_reply(struct client *c, const struct redis_reply
     return copy;
 }
 
-bool reply_has_ttl(const struct redis_reply *reply)
-{
-    if (reply->type == REPLY_INTEGER)
-        return reply->integer >= 0; /* -1: no TTL, -2: the key or field does not exist */
-    for (size_t i = 1; i <= reply->elements; i++)
-        if (reply[i].type == REPLY_INTEGER && reply[i].integer >= 0)
-            return true;
-    return false;
-}
-
 bool reply_is_id(const struct redis_reply *reply, int64_t id)
 {
     return reply_is_text(reply, DIGITS(id));
@@ -311,24 +301,12 @@ void client_close(struct client *c)
 
 /* --- Cards --- */
 
-static void client_send_field_ttls(struct client *c, int64_t id)
-{
-    struct span words[4 + CHANNEL_FIELD_COUNT] = {SPAN("HPEXPIRETIME"), client_card_key(c, id),
-                                                  SPAN("FIELDS")};
-    words[3] = DIGITS(CHANNEL_FIELD_COUNT);
-    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        words[4 + f] = channel_field_name((enum channel_field)f);
-    client_send(c, sizeof words / sizeof words[0], words);
-}
-
 void client_send_card_read(struct client *c, int64_t id)
 {
     struct span words[2 + CHANNEL_FIELD_COUNT] = {SPAN("HMGET"), client_card_key(c, id)};
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
         words[2 + f] = channel_field_name((enum channel_field)f);
     client_send(c, sizeof words / sizeof words[0], words);
-    if (c->field_ttls == FIELD_TTLS_SUPPORTED)
-        client_send_field_ttls(c, id);
 }
 
 bool client_receive_card(struct client *c, struct channel_row *out)
@@ -341,16 +319,6 @@ bool client_receive_card(struct client *c, struct channel_row *out)
     for (size_t f = 0; is_card && f < CHANNEL_FIELD_COUNT; f++)
         out->value[f] = reply_text(&reply[1 + f]);
     return is_card;
-}
-
-void client_probe_field_ttls(struct client *c)
-{
-    client_send_field_ttls(c, 0);
-    const struct redis_reply *reply = client_receive_any(c);
-    if (reply->type != REPLY_ERROR || reply_is_wrongtype(reply))
-        c->field_ttls = FIELD_TTLS_SUPPORTED;
-    else if (reply_is_error(reply, SPAN("NOPERM")))
-        c->field_ttls = FIELD_TTLS_DENIED;
 }
 
 /* --- Scans --- */

@@ -20,14 +20,10 @@
 
 #include <errno.h>
 
-/* Whether HPEXPIRETIME exists (Redis 7.4, Valkey 9) and this user may run it; unsupported until the probe. */
-enum field_ttls { FIELD_TTLS_UNSUPPORTED, FIELD_TTLS_SUPPORTED, FIELD_TTLS_DENIED };
-
 struct client {
     const struct keyspace *keys;
     /* Names of keys; read-only. */
     struct span index, index_next, api_keys, api_key_info, loader, samples;
-    enum field_ttls field_ttls; /* read-only */
 
     struct redis_client *redis; /* NULL: not opened */
     bool failed;                /* read-only */
@@ -121,8 +117,11 @@ int64_t client_receive_integer(struct client *c);
 struct redis_reply *client_copy_reply(struct client *c, const struct redis_reply *reply)
     __attribute__((warn_unused_result));
 
-/* True when PTTL, or HPEXPIRETIME for one of its fields, replied that there is a TTL. */
-bool reply_has_ttl(const struct redis_reply *reply);
+/* True when PTTL replied that there is a TTL: -1 is none, -2 is no key. */
+static inline bool reply_has_ttl(const struct redis_reply *reply)
+{
+    return reply->type == REPLY_INTEGER && reply->integer >= 0;
+}
 
 static inline bool reply_is_wrongtype(const struct redis_reply *reply)
 {
@@ -179,13 +178,7 @@ int client_print_error(struct client *c);
  * distinct value. */
 #define INDEX_SCORE_LIMIT 9007199254740992.0
 
-/* Sets c->field_ttls. */
-void client_probe_field_ttls(struct client *c);
-
-/*
- * Queues HMGET of all fields of a card, in the order of enum channel_field; if it is supported also
- * HPEXPIRETIME of all fields, whose reply is for reply_has_ttl(), or a WRONGTYPE error.
- */
+/* Queues HMGET of all fields of a card, in the order of enum channel_field. */
 void client_send_card_read(struct client *c, int64_t id);
 
 /* Receives the reply to HMGET: *out borrows the values until another reply is received. False, and an empty

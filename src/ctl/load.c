@@ -366,9 +366,6 @@ static void load_print_warnings(const struct load *l)
                      plural(n->ttls_removed));
     if (n->index_ttl_removed)
         show_message("the index had a TTL, which was removed");
-    if (l->client.field_ttls == FIELD_TTLS_DENIED)
-        show_message("TTLs of hash fields were not checked: Redis does not permit "
-                     "HPEXPIRETIME to this user");
     if (l->replaces && !l->writer.replace)
         show_message("nothing was replaced or removed, because lines were refused; the others were added "
                      "to the catalogue");

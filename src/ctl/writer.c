@@ -98,7 +98,7 @@ static void writer_receive_card(struct writer *w, struct entry *e)
 /* A key with a TTL is written again, which removes the TTL. */
 static void writer_receive_ttl(struct writer *w, struct entry *e, bool *changed)
 {
-    bool expires = reply_has_ttl(client_receive_or_wrongtype(w->client));
+    bool expires = reply_has_ttl(client_receive(w->client));
     e->has_ttl = e->has_ttl || expires;
     *changed = *changed || expires;
 }
@@ -114,8 +114,6 @@ static void writer_receive_link_owner(struct writer *w, struct entry *e)
 static void writer_receive_reads(struct writer *w, struct entry *e)
 {
     writer_receive_card(w, e);
-    if (w->client->field_ttls == FIELD_TTLS_SUPPORTED)
-        writer_receive_ttl(w, e, &e->card_changed);
     writer_receive_ttl(w, e, &e->card_changed);
     if (writer_card_link(e).data != NULL) {
         writer_receive_link_owner(w, e);
@@ -398,7 +396,6 @@ void writer_begin(struct writer *w)
     w->batch = calloc(1, sizeof *w->batch);
     if (w->batch == NULL || buf_reserve(&w->batch->texts, BATCH_BYTES_MAX) != 0)
         (void)client_fail_memory(w->client);
-    client_probe_field_ttls(w->client);
     writer_prepare_indexes(w);
     if (!w->replace)
         w->next_score = writer_read_next_score(w->client);

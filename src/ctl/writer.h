@@ -51,7 +51,7 @@ static inline int64_t writer_accepted(const struct writer_counts *n)
 
 /* All below fail as the client does, whose failure is sticky. */
 
-/* Checks the index and what this Redis supports. Call it first, and writer_fini in every case. */
+/* Checks the index. Call it first, and writer_fini in every case. */
 void writer_begin(struct writer *w);
 void writer_fini(struct writer *w);
 
