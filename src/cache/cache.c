@@ -680,7 +680,7 @@ static int cache_open_session(struct cache *c, uv_loop_t *loop)
         .on_invalidated = cache_on_invalidated,
         .arg = c,
     };
-    return redis_session_new(loop, &options, &c->parts.session);
+    return redis_session_new(loop, &options, o->redis, &c->parts.session);
 }
 
 /* --- beginning and end --- */
@@ -746,13 +746,8 @@ int cache_new(uv_loop_t *loop, const struct cache_options *options, struct cache
     int err = cache_init_parts(c);
     if (err == 0)
         err = cache_open_session(c, loop);
-    if (err == 0)
-        err = redis_session_use(c->parts.session, options->redis);
     if (err != 0) {
-        if (c->parts.session != NULL)
-            redis_session_close(c->parts.session, cache_free, c); /* called at once: it is not connected */
-        else
-            cache_free(c);
+        cache_free(c);
         return err;
     }
     (void)uv_timer_init(loop, &c->timer); /* neither can fail */

@@ -106,7 +106,7 @@ static void locator_fail(void *arg, const char *why)
     locator_start_timer(l, LOCATOR_INTERVAL_MS);
     if (log_reason_is_due(&l->reasons, why, clock_now_ms()))
         locator_log(l, LOG_WARN, l->protocol->unreachable, why);
-    l->options.on_answer(l->options.arg, NULL, why);
+    l->options.on_answer(l->options.arg, why);
 }
 
 /* --- queries --- */
@@ -126,7 +126,7 @@ static void locator_on_answered(struct locator *l)
     if (!redis_connection_is_ready(l->connection))
         redis_connection_accept(l->connection);
     locator_start_timer(l, LOCATOR_INTERVAL_MS);
-    l->options.on_answer(l->options.arg, &l->answer, NULL);
+    l->options.on_answer(l->options.arg, NULL);
 }
 
 static void locator_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin);

@@ -67,11 +67,9 @@ struct locator_options {
     struct wait_group *open; /* of the owner, as in connection.h: the locator and its connections */
     struct redis_metrics *metrics;
     unsigned seed; /* selects the first server */
-    /*
-     * Each answer, in which all addresses are valid. NULL: no server has one, because of `why`, and they are
-     * queried again after a pause. Both are borrowed until the function returns.
+    /* There is an answer; or no server has one, because of `why`, and they are queried again after a pause.
      */
-    void (*on_answer)(void *arg, const struct locator_answer *answer, const char *why);
+    void (*on_answer)(void *arg, const char *why);
     /* The name of the server that is queried leads elsewhere (connection.h). */
     void (*on_moved)(void *arg);
     void *arg;
@@ -95,7 +93,7 @@ struct locator {
     struct redis_connection *connection; /* NULL: none during a pause */
     bool answered;                       /* the server of the connection has, and is counted in the gauge */
     int command;                         /* of the query in progress; -1: there is none */
-    struct locator_answer answer;        /* the last one */
+    struct locator_answer answer;        /* the last one; all its addresses are valid */
 };
 
 /* It is all zero before. */

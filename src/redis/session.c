@@ -114,13 +114,12 @@ struct backend {
     /* The server that was selected, where it has to be discovered. Times are by the boot clock. */
     struct redis_address address;
     bool is_master;
-    struct redis_address master; /* the master that is named */
+    struct redis_address master; /* the master that was named */
     struct redis_address owner;  /* the node that MOVED has named */
     uint64_t owner_ms;           /* when it did so; 0: it did not, or the node could not be used */
     uint64_t confirmed_ms;       /* when it was last known to be the right one; 0: never */
     uint64_t trusted_until_ms;   /* until then, while there is evidence against it; otherwise UINT64_MAX */
-    bool is_listed;              /* as a replica that is up */
-    struct comparison masters;   /* `master`, and the master that the replica follows */
+    struct comparison masters;   /* the master that is named, and the one that the replica follows */
 
     /* Since a connection has stayed. */
     unsigned failures; /* in a row, for the pause; a failover begins anew */
@@ -142,7 +141,7 @@ struct backend {
 struct redis_session {
     struct redis_session_options options;
     uv_loop_t *loop;
-    struct backend *current; /* in use; NULL before the first redis_session_use() */
+    struct backend *current; /* in use */
     struct backend *next;    /* it is to replace `current`; NULL: none */
     struct redis_shared shared;
     unsigned turn; /* the replica that is tried next, among those of an answer */
@@ -540,17 +539,28 @@ static void session_look_up(struct comparison *m, uv_loop_t *loop)
 static enum compared session_compare(struct backend *b, const struct redis_address *followed)
 {
     struct comparison *m = &b->masters;
-    if (b->master.port != followed->port)
+    const struct redis_address *named = &b->locator.answer.master;
+    if (named->port != followed->port)
         return DIFFERENT;
-    if (strcasecmp(b->master.host, followed->host) == 0)
+    if (strcasecmp(named->host, followed->host) == 0)
         return SAME;
-    if (!redis_address_equal(&b->master, &m->of[0]) || !redis_address_equal(followed, &m->of[1])) {
+    if (!redis_address_equal(named, &m->of[0]) || !redis_address_equal(followed, &m->of[1])) {
         session_cancel_look_ups(m);
-        *m = (struct comparison){.of = {b->master, *followed}};
+        *m = (struct comparison){.of = {*named, *followed}};
     }
     if (m->result != SAME)
         session_look_up(m, b->session->loop);
     return m->result;
+}
+
+/* As a replica that is up. */
+static bool session_is_listed(const struct backend *b)
+{
+    const struct locator_answer *answer = &b->locator.answer;
+    for (int i = 0; i < answer->replicas; i++)
+        if (redis_address_equal(&answer->replica[i], &b->address))
+            return true;
+    return false;
 }
 
 /* The reason against a replica, by an INFO that was sent at `sent_ms`; NULL: none, or not for long. */
@@ -560,7 +570,7 @@ static const char *session_check_role(void *arg, const struct redis_server *serv
     if (b->is_master)
         return NULL;
     enum compared result = session_compare(b, &server->role.master);
-    if (result == SAME && b->is_listed) {
+    if (result == SAME && session_is_listed(b)) {
         b->confirmed_ms = sent_ms;
         b->trusted_until_ms = UINT64_MAX;
         return NULL;
@@ -577,27 +587,16 @@ static const char *session_check_role(void *arg, const struct redis_server *serv
                                  : "it is not listed as up";
 }
 
-static bool session_is_listed(const struct backend *b, const struct locator_answer *answer)
-{
-    for (int i = 0; i < answer->replicas; i++)
-        if (redis_address_equal(&answer->replica[i], &b->address))
-            return true;
-    return false;
-}
-
 /* MOVED has named the node within the last seconds, and it could be used. */
 static bool session_has_owner(const struct backend *b)
 {
     return b->owner_ms != 0 && clock_boot_ms() - b->owner_ms < GRACE_MS;
 }
 
-/* The next INFO of a replica shows whether it follows the master that is named. */
-static void session_check_answer(struct backend *b, const struct locator_answer *answer)
+/* A replica is checked with its INFO. */
+static void session_check_master(struct backend *b)
 {
-    if (!b->is_master) {
-        b->master = answer->master;
-        b->is_listed = session_is_listed(b, answer);
-    } else if (redis_address_is_same(&answer->master, &b->master)) {
+    if (redis_address_is_same(&b->locator.answer.master, &b->master)) {
         b->confirmed_ms = clock_boot_ms();
     } else if (!session_has_owner(b)) { /* otherwise the other nodes do not know yet that it has changed */
         b->is_failover = true;
@@ -737,13 +736,13 @@ static void session_connect_to(struct backend *b, const struct redis_address *ma
     b->endpoint = redis_endpoint_at(&b->config->endpoint, b->address.host, b->address.port);
     b->confirmed_ms = b->is_master ? clock_boot_ms() : 0;
     b->trusted_until_ms = UINT64_MAX;
-    b->is_listed = true;
     session_connect(b);
 }
 
 /* The master stands in after some replicas, and where none is listed. Then one is sought in addition. */
-static void session_select(struct backend *b, const struct locator_answer *answer)
+static void session_select(struct backend *b)
 {
+    const struct locator_answer *answer = &b->locator.answer;
     unsigned replicas = (unsigned)answer->replicas;
     bool takes_replica = replicas > 0 && b->misses % (REPLICAS_BEFORE_MASTER + 1) < REPLICAS_BEFORE_MASTER;
     if (b->seeks_replica && replicas == 0) /* a later answer may list one */
@@ -754,18 +753,18 @@ static void session_select(struct backend *b, const struct locator_answer *answe
 }
 
 /* In a pause the next attempt has an answer of its own. */
-static void session_on_answer(void *arg, const struct locator_answer *answer, const char *why)
+static void session_on_answer(void *arg, const char *why)
 {
     struct backend *b = arg;
     struct redis_session *s = b->session;
-    if (b->state == QUERYING && answer != NULL)
-        session_select(b, answer);
-    else if (b->state == QUERYING)
+    if (b->state == QUERYING && why != NULL)
         session_fail(b, why);
-    else if (b->state != PAUSING && answer != NULL)
-        session_check_answer(b, answer);
-    if (b == s->current && b->state == READY && s->next == NULL && session_stands_in(b) && answer != NULL &&
-        answer->replicas > 0)
+    else if (b->state == QUERYING)
+        session_select(b);
+    else if (b->state != PAUSING && why == NULL && b->is_master)
+        session_check_master(b);
+    if (b == s->current && b->state == READY && s->next == NULL && session_stands_in(b) &&
+        b->locator.answer.replicas > 0)
         (void)session_open_next(s, b->config, true);
 }
 
@@ -898,10 +897,6 @@ static void session_take_over(struct backend *b)
 
 int redis_session_use(struct redis_session *s, struct redis_config *config)
 {
-    if (s->current == NULL) {
-        s->current = session_new_backend(s, config, false);
-        return s->current != NULL ? 0 : -ENOMEM;
-    }
     if (s->next != NULL && s->next->config == config)
         return 0;
     if (config != s->current->config)
@@ -913,7 +908,7 @@ int redis_session_use(struct redis_session *s, struct redis_config *config)
 /* --- beginning and end --- */
 
 int redis_session_new(uv_loop_t *loop, const struct redis_session_options *options,
-                      struct redis_session **out)
+                      struct redis_config *config, struct redis_session **out)
 {
     struct redis_session *s = calloc(1, sizeof *s);
     if (s == NULL)
@@ -922,6 +917,11 @@ int redis_session_new(uv_loop_t *loop, const struct redis_session_options *optio
     s->shared = (struct redis_shared){.client_name = options->client_name, .loop_lag = options->loop_lag};
     s->loop = loop;
     s->turn = (unsigned)random_seed(s);
+    s->current = session_new_backend(s, config, false);
+    if (s->current == NULL) {
+        free(s);
+        return -ENOMEM;
+    }
     *out = s;
     return 0;
 }
@@ -930,7 +930,6 @@ void redis_session_close(struct redis_session *s, void (*closed)(void *arg), voi
 {
     session_drop_next(s);
     session_show(s, NULL);
-    if (s->current != NULL)
-        session_close_backend(s->current);
+    session_close_backend(s->current);
     wait_group_close(&s->open_backends, free, s, closed, arg);
 }

@@ -74,19 +74,21 @@ struct redis_session_options {
     void *arg;                                                        /* the argument of these functions */
 };
 
-/* `options` is copied. Owned by the caller (redis_session_close). Returns 0 or -ENOMEM. */
-int redis_session_new(uv_loop_t *loop, const struct redis_session_options *options,
-                      struct redis_session **out) __attribute__((warn_unused_result));
-
 /*
- * Pending commands fail; on_lost is not called. `closed` is called when the memory has been freed: from the
- * loop, or before this returns if no settings were ever used.
+ * Connects with these settings, to which it takes a reference. `options` is copied. Owned by the caller
+ * (redis_session_close). Returns 0 or -ENOMEM.
+ */
+int redis_session_new(uv_loop_t *loop, const struct redis_session_options *options,
+                      struct redis_config *config, struct redis_session **out)
+    __attribute__((warn_unused_result));
+
+/* Pending commands fail; on_lost is not called. `closed` is called from the loop when the memory was freed.
  */
 void redis_session_close(struct redis_session *s, void (*closed)(void *arg), void *arg);
 
 /*
- * Connects with these settings, or changes to them; takes a reference. Does nothing if they are in use or
- * being tried already. Returns 0, or a negative errno if nothing has changed.
+ * Changes to these settings, and takes a reference. Does nothing if they are in use or being tried already.
+ * Returns 0, or -ENOMEM if nothing has changed.
  */
 int redis_session_use(struct redis_session *s, struct redis_config *config)
     __attribute__((warn_unused_result));
