@@ -29,7 +29,7 @@ static struct redis_view health_view_redis(const struct worker_shared *s)
     struct redis_view v = {.lost = 0};
     for (int i = 0; i < s->worker_count; i++) {
         uint64_t lost_ms = worker_status(s->workers[i])->redis_lost_ms;
-        const struct cache_metrics *m = &worker_metrics(s->workers[i])->cache;
+        const struct cache_metrics *m = &worker_status(s->workers[i])->metrics.cache;
         v.missing = v.missing || metric_get(&m->catalogue_missing) > 0;
         v.by_ttl = v.by_ttl || metric_get(&m->cache_by_ttl) > 0;
         if (lost_ms == WORKER_REDIS_READY)

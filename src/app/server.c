@@ -84,7 +84,7 @@ static void server_write_metrics(const struct server *s, struct buf *out)
 {
     struct worker_metrics sum = {0};
     for (int i = 0; i < s->shared.worker_count; i++)
-        worker_metrics_accumulate(&sum, worker_metrics(s->shared.workers[i]));
+        worker_metrics_accumulate(&sum, &worker_status(s->shared.workers[i])->metrics);
     worker_metrics_write(out, &sum);
     if (s->shared.key_metrics != NULL)
         key_metrics_write(out, s->shared.key_metrics);

@@ -42,7 +42,6 @@ struct worker {
     atomic_int phase;                       /* of the process */
     _Atomic(struct redis_config *) offered; /* to be used next, with a reference; NULL: none */
     struct worker_status status;
-    struct worker_metrics metrics;
 };
 
 /* --- metrics --- */
@@ -99,13 +98,13 @@ static void worker_on_tick(uv_timer_t *tick)
 static void worker_after_poll(uv_check_t *check)
 {
     struct worker *w = check->data;
-    loop_lag_begin(&w->metrics.loop_lag);
+    loop_lag_begin(&w->status.metrics.loop_lag);
 }
 
 static void worker_before_poll(uv_prepare_t *prepare)
 {
     struct worker *w = prepare->data;
-    loop_lag_end(&w->metrics.loop_lag);
+    loop_lag_end(&w->status.metrics.loop_lag);
 }
 
 static void worker_on_finished(void *arg)
@@ -189,9 +188,9 @@ static int worker_make_cache(struct worker *w, struct redis_config *redis)
         .redis = redis,
         .client_name = w->client_name,
         .keyspace = &c->keyspace,
-        .metrics = &w->metrics.cache,
-        .redis_metrics = &w->metrics.redis,
-        .loop_lag = &w->metrics.loop_lag,
+        .metrics = &w->status.metrics.cache,
+        .redis_metrics = &w->status.metrics.redis,
+        .loop_lag = &w->status.metrics.loop_lag,
         .request_timeout_ms = (uint64_t)c->values.request_timeout,
         .cache_size = (size_t)(c->values.cache_size / c->workers),
         .checks_eviction = w->number == 0,
@@ -210,7 +209,7 @@ static int worker_make_api(struct worker *w)
     const struct config *c = w->shared->config;
     const struct api_options options = {
         .cache = w->cache,
-        .metrics = &w->metrics.requests,
+        .metrics = &w->status.metrics.requests,
         .rate_limit = w->shared->rate_limit,
         .key_metrics = w->shared->key_metrics,
         .hosts = c->hosts,
@@ -226,8 +225,8 @@ static int worker_make_server(struct worker *w)
     const struct config_values *v = &c->values;
     const struct http_server_options options = {
         .handler = api_handler(w->api),
-        .metrics = &w->metrics.http,
-        .loop_lag = &w->metrics.loop_lag,
+        .metrics = &w->status.metrics.http,
+        .loop_lag = &w->status.metrics.loop_lag,
         .limits = v->http,
         .balancer = w->shared->balancer,
         .number = w->number,
@@ -317,11 +316,6 @@ void worker_use_redis(struct worker *w, struct redis_config *redis)
 const struct worker_status *worker_status(const struct worker *w)
 {
     return &w->status;
-}
-
-const struct worker_metrics *worker_metrics(const struct worker *w)
-{
-    return &w->metrics;
 }
 
 void worker_free(struct worker *w)

@@ -73,6 +73,7 @@ struct worker_status {
     _Atomic uint64_t ticked_ms;    /* monotonic clock; when the timer of the loop last fired */
     /* Its listener is closed and no connection is left, except those that others have handed over since. */
     atomic_bool finished;
+    struct worker_metrics metrics;
 };
 
 /*
@@ -93,7 +94,6 @@ void worker_enter(struct worker *w, enum phase next);
 void worker_use_redis(struct worker *w, struct redis_config *redis);
 
 const struct worker_status *worker_status(const struct worker *w);
-const struct worker_metrics *worker_metrics(const struct worker *w);
 
 /* Waits for the thread (if it was started, PHASE_EXITING must have been sent) and frees. */
 void worker_free(struct worker *w);

@@ -2,19 +2,10 @@
  * The states of a module: an enum, a table of the states that may follow each, and one function, named
  * `<module>_enter`, through which every change passes.
  *
- *     enum door { OPEN, SHUT, LOCKED };
- *
  *     static const unsigned NEXT[] = {
  *         [OPEN] = STATE(SHUT),
  *         [SHUT] = STATE(OPEN) | STATE(LOCKED),
- *         [LOCKED] = STATE(SHUT),
  *     };
- *
- *     static void door_enter(struct door *d, enum door next)
- *     {
- *         STATE_ENTER(&d->state, next, NEXT);
- *         ... what is done in the new state
- *     }
  */
 #ifndef BASE_STATE_H
 #define BASE_STATE_H
