@@ -327,7 +327,7 @@ bool client_receive_card(struct client *c, struct channel_row *out)
  * have to wait. */
 static const struct span SCAN_COUNT = {"1000", 4};
 
-static void client_send_scan_of_keys(struct client *c, enum client_scan what, struct span cursor)
+static void client_send_scan_of_keys(struct client *c, enum client_scanned what, struct span cursor)
 {
     bool is_typed = what == SCAN_CARD_HASHES || what == SCAN_LINK_STRINGS;
     bool is_card = what == SCAN_CARDS || what == SCAN_CARD_HASHES;
@@ -340,7 +340,7 @@ static void client_send_scan_of_keys(struct client *c, enum client_scan what, st
     client_send(c, is_typed ? count : count - 2, words);
 }
 
-static void client_send_scan(struct client *c, enum client_scan what, struct span cursor)
+static void client_send_scan(struct client *c, enum client_scanned what, struct span cursor)
 {
     const struct {
         struct span command, key;
@@ -353,35 +353,29 @@ static void client_send_scan(struct client *c, enum client_scan what, struct spa
         CLIENT_SEND(c, sets[what].command, sets[what].key, cursor, SPAN("COUNT"), SCAN_COUNT);
 }
 
-/* Receives a batch and visits it; *cursor becomes that of the next batch. */
-static void client_visit_batch(struct client *c, struct buf *cursor, client_visit visit, void *arg)
+bool client_scan_next(struct client *c, struct client_scan *s)
 {
-    struct redis_reply *reply = client_copy_reply(c, client_receive(c));
-    buf_clear(cursor);
-    const struct redis_reply *names = reply != NULL && reply->elements == 2 ? reply_element(reply, 1) : NULL;
-    if (names != NULL &&
-        reply_next(names) == reply_first(names) + names->elements) { /* no array among them */
-        buf_append_span(cursor, reply_text(reply_first(reply)));
-        visit(arg, reply_first(names), names->elements);
-    } else {
+    struct span cursor = s->reply != NULL ? reply_text(reply_first(s->reply)) : SPAN("0");
+    bool is_end = s->reply != NULL && span_equal(cursor, SPAN("0"));
+    if (!is_end)
+        client_send_scan(c, s->what, cursor);
+    free(s->reply);
+    s->reply = is_end ? NULL : client_copy_reply(c, client_receive(c));
+    if (is_end)
+        return false;
+    struct redis_reply *batch = /* behind the cursor */
+        s->reply != NULL && s->reply->elements == 2 && s->reply[1].elements == 0 ? &s->reply[2] : NULL;
+    if (batch == NULL || reply_next(batch) != batch + 1 + batch->elements) /* no array among them */
         (void)client_fail_unexpected(c);
+    else if (interrupt_signal() != 0)
+        (void)client_fail(c, "interrupted");
+    if (client_status(c) != 0) {
+        free(s->reply);
+        return false;
     }
-    if (buf_error(cursor) != 0)
-        (void)client_fail_memory(c);
-    free(reply);
-}
-
-void client_scan(struct client *c, enum client_scan what, client_visit visit, void *arg)
-{
-    struct buf cursor = BUF_INIT;
-    buf_append_char(&cursor, '0');
-    do {
-        client_send_scan(c, what, buf_span(&cursor));
-        client_visit_batch(c, &cursor, visit, arg);
-        if (interrupt_signal() != 0)
-            (void)client_fail(c, "interrupted");
-    } while (client_status(c) == 0 && !span_equal(buf_span(&cursor), SPAN("0")));
-    buf_fini(&cursor);
+    s->names = batch + 1;
+    s->count = batch->elements;
+    return true;
 }
 
 /* --- Link owners --- */

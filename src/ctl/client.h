@@ -186,7 +186,7 @@ void client_send_card_read(struct client *c, int64_t id);
 bool client_receive_card(struct client *c, struct channel_row *out);
 
 /* Cards and links: all keys with their names, or those that have their types as well. */
-enum client_scan {
+enum client_scanned {
     SCAN_CARDS,
     SCAN_LINKS,
     SCAN_CARD_HASHES,
@@ -196,18 +196,21 @@ enum client_scan {
     SCAN_API_KEY_INFO
 };
 
-/*
- * Called with each batch of a scan: `count` string replies, borrowed for the call: names of keys, members of
- * the set, or pairs: a member of the index and its score, a field and its value. It may use the client, but
- * must have received every reply to what it sent when it returns.
- */
-typedef void (*client_visit)(void *arg, const struct redis_reply *names, size_t count);
+/* A scan of all of these, while others may write. What exists during the whole scan is in a batch at least
+ * once. Zeroed, but for `what`. */
+struct client_scan {
+    enum client_scanned what;
+    struct redis_reply *reply; /* owned */
 
-/*
- * Scans all card keys, link keys, members of the index, API keys or their infos, in batches, while others may
- * write. What exists during the whole scan is visited at least once. A failure ends the scan.
- */
-void client_scan(struct client *c, enum client_scan what, client_visit visit, void *arg);
+    /* The batch, which may be changed: names of keys, members of the set, or pairs of a member of the index
+     * and its score, or of a field and its value. */
+    struct redis_reply *names;
+    size_t count;
+};
+
+/* Reads the next batch; no reply may be pending. False, with all freed, at the end and after a failure, so
+ * call it until then. */
+bool client_scan_next(struct client *c, struct client_scan *s);
 
 /* The channel that a link key leads to. */
 struct link_owner {

@@ -74,6 +74,14 @@ __attribute__((format(printf, 3, 4))) static void verify_report(struct verify *v
     va_end(args);
 }
 
+static void verify_scan(struct verify *v, enum client_scanned what,
+                        void (*visit)(struct verify *v, const struct redis_reply *names, size_t count))
+{
+    struct client_scan s = {.what = what};
+    while (client_scan_next(&v->client, &s))
+        visit(v, s.names, s.count);
+}
+
 /* --- Single keys --- */
 
 /* Receives the reply to TYPE, borrowed until another one is received. */
@@ -178,9 +186,8 @@ static void verify_receive_info(struct verify *v, struct span digest)
             verify_report(v, "redis-cli HSET a valid info, or revoke the key", "%s", rows[i].what);
 }
 
-static void verify_visit_api_keys(void *arg, const struct redis_reply *members, size_t count)
+static void verify_visit_api_keys(struct verify *v, const struct redis_reply *members, size_t count)
 {
-    struct verify *v = arg;
     struct client *c = &v->client;
     for (size_t i = 0; i < count; i++) {
         struct span member = reply_text(&members[i]);
@@ -223,7 +230,7 @@ static void verify_check_api_keys(struct verify *v)
         return;
     for (size_t i = 0; i < sizeof PUBLISHED_KEYS / sizeof *PUBLISHED_KEYS; i++)
         verify_check_published_key(v, PUBLISHED_KEYS[i]);
-    client_scan(&v->client, SCAN_API_KEYS, verify_visit_api_keys, v);
+    verify_scan(v, SCAN_API_KEYS, verify_visit_api_keys);
     if (v->keys > 0 && !v->key_works)
         verify_report(v, "run channelctl keys issue", "every key %s: every request gets 401",
                       v->key_refused ? "has expired, or has an info that is not valid" : "has expired");
@@ -251,9 +258,8 @@ static void verify_receive_info_reads(struct verify *v, struct span field)
 }
 
 /* Pairs of a digest and its info. */
-static void verify_visit_infos(void *arg, const struct redis_reply *infos, size_t count)
+static void verify_visit_infos(struct verify *v, const struct redis_reply *infos, size_t count)
 {
-    struct verify *v = arg;
     CLIENT_PIPELINE(i, count / 2, true, verify_send_info_reads(&v->client, reply_text(&infos[2 * i])),
                     verify_receive_info_reads(v, reply_text(&infos[2 * i])));
 }
@@ -263,7 +269,7 @@ static void verify_check_api_key_info(struct verify *v)
 {
     verify_begin(v, "api_key_info");
     if (verify_check_key(v, v->client.api_key_info, "hash", NULL, "restore it from a backup") && v->has_keys)
-        client_scan(&v->client, SCAN_API_KEY_INFO, verify_visit_infos, v);
+        verify_scan(v, SCAN_API_KEY_INFO, verify_visit_infos);
 }
 
 /* --- The index --- */
@@ -289,9 +295,8 @@ static bool verify_parse_member(const struct redis_reply *member, int64_t *id)
 }
 
 /* Pairs of a member and its score. */
-static void verify_visit_index(void *arg, const struct redis_reply *members, size_t count)
+static void verify_visit_index(struct verify *v, const struct redis_reply *members, size_t count)
 {
-    struct verify *v = arg;
     struct client *c = &v->client;
     int64_t id = 0;
     for (size_t i = 0; i < count / 2; i++)
@@ -313,7 +318,7 @@ static void verify_check_index(struct verify *v)
         return;
     CLIENT_SEND(&v->client, SPAN("ZCARD"), v->client.index);
     v->channels = client_receive_integer(&v->client);
-    client_scan(&v->client, SCAN_INDEX, verify_visit_index, v);
+    verify_scan(v, SCAN_INDEX, verify_visit_index);
 }
 
 /* --- Cards: TTL, size and place in the index, before they are read --- */
@@ -429,9 +434,8 @@ static void verify_examine(struct verify *v, struct examined *e, size_t count)
     }
 }
 
-static void verify_visit_cards(void *arg, const struct redis_reply *keys, size_t count)
+static void verify_visit_cards(struct verify *v, const struct redis_reply *keys, size_t count)
 {
-    struct verify *v = arg;
     struct examined *e = calloc(count + 1, sizeof *e);
     if (e == NULL) {
         (void)client_fail_memory(&v->client);
@@ -469,9 +473,8 @@ static void verify_receive_link(struct verify *v, const struct redis_reply *key,
         verify_check_link(v, o);
 }
 
-static void verify_visit_links(void *arg, const struct redis_reply *keys, size_t count)
+static void verify_visit_links(struct verify *v, const struct redis_reply *keys, size_t count)
 {
-    struct verify *v = arg;
     struct client *c = &v->client;
     struct link_owner *owner = client_find_owners(c, keys, count);
     CLIENT_PIPELINE(i, owner == NULL ? 0 : count, true, CLIENT_SEND(c, SPAN("PTTL"), reply_text(&keys[i])),
@@ -483,14 +486,13 @@ static void verify_visit_links(void *arg, const struct redis_reply *keys, size_t
 
 static void verify_check_all(struct verify *v)
 {
-    struct client *c = &v->client;
     verify_warn_of_eviction(v);
     verify_check_load(v);
     verify_check_api_keys(v);
     verify_check_api_key_info(v);
     verify_check_index(v);
-    client_scan(c, SCAN_CARDS, verify_visit_cards, v);
-    client_scan(c, SCAN_LINKS, verify_visit_links, v);
+    verify_scan(v, SCAN_CARDS, verify_visit_cards);
+    verify_scan(v, SCAN_LINKS, verify_visit_links);
 }
 
 static int verify_print_summary(const struct verify *v)

@@ -307,61 +307,47 @@ static void writer_index_swap(struct writer *w)
 
 /* --- Removing what the index lacks --- */
 
-/* Keys of other types are left: they may belong to another program. */
-struct sweep {
-    struct writer *writer;
-    enum client_scan what; /* SCAN_CARD_HASHES or SCAN_LINK_STRINGS */
-    int64_t removed;
-};
-
-/* Cards of channels that are not in the index. */
-static void writer_find_cards(struct client *c, const struct redis_reply *keys, size_t count, bool *stale)
+/* Takes cards of channels that are in the index out of the batch. */
+static void writer_keep_cards(struct client *c, struct client_scan *s)
 {
-    CLIENT_PIPELINE(
-        i, count, true,
-        CLIENT_SEND(c, SPAN("ZSCORE"), c->index, keyspace_rest(c->keys, reply_text(&keys[i]), KEYSPACE_CARD)),
-        stale[i] = client_receive(c)->type == REPLY_NIL);
+    CLIENT_PIPELINE(i, s->count, true,
+                    CLIENT_SEND(c, SPAN("ZSCORE"), c->index,
+                                keyspace_rest(c->keys, reply_text(&s->names[i]), KEYSPACE_CARD)),
+                    s->names[i].type = client_receive(c)->type == REPLY_NIL ? REPLY_STRING : REPLY_NIL);
 }
 
-/* Link keys, but those of a channel whose card has that link. */
-static void writer_find_links(struct client *c, const struct redis_reply *keys, size_t count, bool *stale)
+/* Takes links that the card of their channel has out of the batch. */
+static void writer_keep_links(struct client *c, struct client_scan *s)
 {
-    struct link_owner *owner = client_find_owners(c, keys, count);
-    for (size_t i = 0; i < count && owner != NULL; i++)
-        stale[i] = !owner[i].agrees;
+    struct link_owner *owner = client_find_owners(c, s->names, s->count);
+    for (size_t i = 0; i < s->count && owner != NULL; i++)
+        if (owner[i].agrees)
+            s->names[i].type = REPLY_NIL;
     free(owner);
 }
 
-/* A client_visit. The lock is watched since before the keys are looked at. */
-static void writer_sweep_batch(void *arg, const struct redis_reply *keys, size_t count)
+/*
+ * Returns how many keys were removed. Keys of other types are left: they may belong to another program. The
+ * lock is watched since before the keys are looked at.
+ */
+static int64_t writer_sweep(struct writer *w, enum client_scanned what)
 {
-    struct sweep *s = arg;
-    struct client *c = s->writer->client;
-    struct lock *lock = s->writer->lock;
-    size_t found = 0;
-    bool *stale = calloc(count + 1, sizeof *stale);
-    if (stale == NULL) {
-        (void)client_fail_memory(c);
-        return;
+    struct client *c = w->client;
+    struct client_scan s = {.what = what};
+    int64_t removed = 0;
+    while (client_scan_next(c, &s)) {
+        int64_t found = 0;
+        lock_watch(w->lock);
+        (what == SCAN_CARD_HASHES ? writer_keep_cards : writer_keep_links)(c, &s);
+        lock_begin(w->lock);
+        for (size_t i = 0; i < s.count; i++)
+            if (s.names[i].type != REPLY_NIL) {
+                CLIENT_SEND(c, SPAN("UNLINK"), reply_text(&s.names[i]));
+                found++;
+            }
+        removed += lock_execute(w->lock) == 0 ? found : 0;
     }
-    lock_watch(lock);
-    (s->what == SCAN_CARD_HASHES ? writer_find_cards : writer_find_links)(c, keys, count, stale);
-    lock_begin(lock);
-    for (size_t i = 0; i < count; i++) {
-        if (stale[i])
-            CLIENT_SEND(c, SPAN("UNLINK"), reply_text(&keys[i]));
-        found += stale[i];
-    }
-    s->removed += lock_execute(lock) == 0 ? (int64_t)found : 0;
-    free(stale);
-}
-
-/* Returns how many keys were removed. */
-static int64_t writer_sweep(struct writer *w, enum client_scan what)
-{
-    struct sweep sweep = {.writer = w, .what = what};
-    client_scan(w->client, what, writer_sweep_batch, &sweep);
-    return sweep.removed;
+    return removed;
 }
 
 /* Cards are removed first: until its key is removed, a link without a card is not found. */
