@@ -283,7 +283,7 @@ static void on_end(unsigned number, bool unanswered)
         c++;
     if (c == opened + OPEN_MAX)
         return;
-    if (unanswered && !is_closing && lost_ns != now_ns())
+    if (unanswered && !is_closing && now_ns() - lost_ns > MS)
         check_timeout(c);
     if (c->kind == DATA) {
         failures += !is_ready; /* otherwise it was replaced, or was to replace the one in use */
