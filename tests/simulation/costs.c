@@ -1115,11 +1115,12 @@ static bool keeps(const struct sent *s)
     return s->has_data && !s->is_own && !s->is_unsure && is_ordinary();
 }
 
-static void note_link(int id)
+/* One that may have been kept may have the link since. */
+static void note_link(int id, bool is_kept)
 {
     int64_t value = value_of(OBJECT_CARD + id - 1);
     if (value > 0 && card_link(value) >= 0)
-        last_with_link[card_link(value)] = id;
+        last_with_link[card_link(value)] = is_kept ? id : 0;
 }
 
 static int64_t page_of(int64_t id)
@@ -1145,8 +1146,8 @@ static void learn_from(const struct sent *s, const struct redis *r)
     bool is_card_read = s->kind == CARD && keeps(s) && is_card(s->number);
     if (is_card_read)
         learn(&cards[s->number], r);
-    if (is_card_read && s->number <= CARDS)
-        note_link((int)s->number);
+    if (s->kind == CARD && !s->is_own && is_card(s->number) && s->number <= CARDS)
+        note_link((int)s->number, is_card_read);
     /* Else the process may apply a change that it has read, behind a check of the catalogue. */
     bool is_kept = s->has_data && is_ordinary() && is_settled(keys_ns);
     for (int i = 0; s->kind == MEMBERS && i < COPIED_KEYS; i++) {
