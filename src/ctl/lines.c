@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 /* --- Opening --- */
@@ -50,15 +51,20 @@ static int lines_copy(struct lines *l, const char *name)
 
 int lines_open(struct lines *l, const char *path)
 {
+    static const struct span mark = {"\xEF\xBB\xBF", 3};
     const char *name = strstr(path, "://") != NULL ? "the file" : path; /* it may be a URL with a password */
+    struct span line = SPAN_ABSENT;
     *l = (struct lines){.file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re")};
     if (l->file == NULL)
         return FAIL("cannot read %s: %s", name, strerror(errno));
-    l->next = ftello(l->file);
-    if (l->next >= 0)
-        return EXIT_OK;
-    l->next = 0;
-    return lines_copy(l, name);
+    l->start = ftello(l->file);
+    bool is_regular = l->start >= 0;
+    l->start = MAX(l->start, 0);
+    int code = is_regular ? EXIT_OK : lines_copy(l, name);
+    int64_t at = l->start;
+    if (code == EXIT_OK && lines_read(l, &at, &line) != 0 && span_starts_with(line, mark))
+        l->start += (int64_t)mark.len;
+    return code;
 }
 
 void lines_close(struct lines *l)
@@ -70,23 +76,21 @@ void lines_close(struct lines *l)
 
 /* --- Reading --- */
 
-/* Reads the line that begins at this place into `text`. *length: its bytes in the file, with its newline. */
-static int lines_read_file(struct lines *l, int64_t at, int64_t *length)
+static int lines_read_file(struct lines *l, int64_t *at)
 {
+    int64_t length = 0;
     int c = EOF;
-    *length = 0;
     if (buf_reserve(&l->text, LINE_BYTES_MAX) != 0)
         return -ENOMEM;
-    if (fseeko(l->file, at, SEEK_SET) != 0)
+    if (fseeko(l->file, *at, SEEK_SET) != 0)
         return -errno;
     while ((c = getc_unlocked(l->file)) != EOF && c != '\n')
-        if ((*length)++ < LINE_BYTES_MAX)
+        if (length++ < LINE_BYTES_MAX)
             l->text.data[l->text.len++] = (char)c;
-    bool is_long = *length > LINE_BYTES_MAX;
-    *length += c == '\n';
     if (ferror(l->file))
         return -errno;
-    return is_long ? -EMSGSIZE : *length > 0;
+    *at += length + (c == '\n');
+    return length > LINE_BYTES_MAX ? -EMSGSIZE : length > 0 || c == '\n';
 }
 
 static int lines_make_sample(struct lines *l, int64_t number)
@@ -96,31 +100,10 @@ static int lines_make_sample(struct lines *l, int64_t number)
     return buf_error(&l->text) != 0 ? -ENOMEM : number < l->samples;
 }
 
-static int lines_take(struct lines *l, int64_t at, int64_t *length, struct span *line)
+int lines_read(struct lines *l, int64_t *at, struct span *line)
 {
     buf_clear(&l->text);
-    *length = 1; /* of samples */
-    int got = l->file != NULL ? lines_read_file(l, at, length) : lines_make_sample(l, at);
+    int got = l->file != NULL ? lines_read_file(l, at) : lines_make_sample(l, (*at)++);
     *line = buf_span(&l->text);
-    return got;
-}
-
-int lines_read(struct lines *l, int64_t at, struct span *line)
-{
-    int64_t length = 0;
-    return lines_take(l, at, &length, line);
-}
-
-int lines_next(struct lines *l, struct span *line)
-{
-    static const struct span mark = {"\xEF\xBB\xBF", 3};
-    int64_t length = 0;
-    l->at = l->next;
-    int got = lines_take(l, l->at, &length, line);
-    l->next += length;
-    if (l->number++ == 0 && span_starts_with(*line, mark)) {
-        l->at += (int64_t)mark.len;
-        *line = span_skip(*line, mark.len);
-    }
     return got;
 }

@@ -1,7 +1,7 @@
 /*
- * The lines of an input, which is a regular file: they are read in order, and then again, by their places. An
- * input that can be read once, such as a pipe, is copied to an unlinked file in $TMPDIR, by default /tmp.
- * Sample channels are in no file: each line is made when it is read.
+ * The lines of an input, which is a regular file: they are read by their places, more than once. An input
+ * that can be read once, such as a pipe, is copied to an unlinked file in $TMPDIR, by default /tmp. Sample
+ * channels are in no file: each line is made when it is read.
  */
 #ifndef CTL_LINES_H
 #define CTL_LINES_H
@@ -16,9 +16,7 @@ struct lines {
     FILE *file;              /* the file or the copy; NULL: samples, whose host and number are set with it */
     const char *sample_host; /* the host of their links; borrowed */
     int64_t samples;         /* their number */
-    int64_t at;              /* where the last line begins; of samples its number, from 0 */
-    int64_t next;            /* where the next line begins */
-    int64_t number;          /* the last line's, from 1 */
+    int64_t start;           /* where the first line begins, behind a byte order mark */
     struct buf text;         /* the last line */
 };
 
@@ -29,13 +27,10 @@ int lines_open(struct lines *l, const char *path) __attribute__((warn_unused_res
 void lines_close(struct lines *l);
 
 /*
- * The next line without its newline, borrowed until another one is read. A byte order mark at the beginning
- * is skipped. Returns 1, 0 at the end, -EMSGSIZE for a line above LINE_BYTES_MAX (the next call goes on
- * behind it), or another negative errno.
+ * The line that begins at *at, without its newline, borrowed until another one is read; *at becomes the
+ * beginning of the next one. A place is an offset in the file, or the number of a sample. Returns 1, 0 at the
+ * end, -EMSGSIZE for a line above LINE_BYTES_MAX, or another negative errno.
  */
-int lines_next(struct lines *l, struct span *line) __attribute__((warn_unused_result));
-
-/* The line that begins at this place, in the same way. */
-int lines_read(struct lines *l, int64_t at, struct span *line) __attribute__((warn_unused_result));
+int lines_read(struct lines *l, int64_t *at, struct span *line) __attribute__((warn_unused_result));
 
 #endif

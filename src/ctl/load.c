@@ -65,17 +65,17 @@ struct load {
 
 /* A line that is refused is the last one of its channel, too: an earlier one is not loaded instead. Returns 0
  * or -ENOMEM. */
-static int load_index_line(struct load *l, struct span line)
+static int load_index_line(struct load *l, int64_t number, int64_t offset, struct span line)
 {
     struct card card;
-    int err = card_read(&l->reader, l->lines.number, line, &card);
+    int err = card_read(&l->reader, number, line, &card);
     l->refused += err == -EINVAL;
     if (err == -ENOMEM || !card.has_id)
         return err == -ENOMEM ? err : 0;
     struct span link = err == 0 ? card.row.value[CHANNEL_FIELD_link] : SPAN_ABSENT;
     const struct indexed_line indexed = {.id = card.id,
-                                         .offset = err == 0 ? l->lines.at : LINE_UNUSED,
-                                         .number = l->lines.number,
+                                         .offset = err == 0 ? offset : LINE_UNUSED,
+                                         .number = number,
                                          .link = link.data != NULL ? hash_bytes(link, l->seed) | 1 : 0};
     buf_append(&l->index, &indexed, sizeof indexed);
     return ++l->line_count < UINT32_MAX ? buf_error(&l->index) : -ENOMEM;
@@ -88,7 +88,12 @@ static int load_read_all(struct load *l)
     bool is_first = true;
     int err = 0;
     int got = 0;
-    while (err == 0 && ((got = lines_next(&l->lines, &line)) == 1 || got == -EMSGSIZE)) {
+    int64_t at = l->lines.start;
+    int64_t next = at;
+    for (int64_t number = 1; err == 0; number++, at = next) {
+        got = lines_read(&l->lines, &next, &line);
+        if (got != 1 && got != -EMSGSIZE)
+            break;
         struct span text = span_trim(line);
         if (text.len == 0 || span_equal(text, SPAN("\r")))
             continue;
@@ -98,11 +103,11 @@ static int load_read_all(struct load *l)
                         l->file);
         is_first = false;
         if (got == 1)
-            err = load_index_line(l, line);
+            err = load_index_line(l, number, at, line);
         l->refused += got == -EMSGSIZE;
         if (got == -EMSGSIZE)
             report_problem(&l->report, "%s:%lld: the line is longer than %d bytes", l->file,
-                           (long long)l->lines.number, LINE_BYTES_MAX);
+                           (long long)number, LINE_BYTES_MAX);
     }
     l->line = (struct indexed_line *)(void *)l->index.data;
     if (err != 0)
@@ -267,7 +272,8 @@ static void load_check_removal(struct load *l)
 static int load_read_again(struct load *l, const struct indexed_line *indexed, struct card *card)
 {
     struct span line = SPAN_ABSENT;
-    int got = lines_read(&l->lines, indexed->offset, &line);
+    int64_t at = indexed->offset;
+    int got = lines_read(&l->lines, &at, &line);
     int err = got == 1 ? card_read(&l->reader, indexed->number, line, card) : got == 0 ? -ESTALE : got;
     bool is_other = err == -EINVAL || err == -EMSGSIZE || (err == 0 && card->id != indexed->id);
     return is_other ? -ESTALE : err;
