@@ -363,19 +363,16 @@ bool client_scan_next(struct client *c, struct client_scan *s)
     s->reply = is_end ? NULL : client_copy_reply(c, client_receive(c));
     if (is_end)
         return false;
-    struct redis_reply *batch = /* behind the cursor */
-        s->reply != NULL && s->reply->elements == 2 && s->reply[1].elements == 0 ? &s->reply[2] : NULL;
-    if (batch == NULL || reply_next(batch) != batch + 1 + batch->elements) /* no array among them */
-        (void)client_fail_unexpected(c);
-    else if (interrupt_signal() != 0)
-        (void)client_fail(c, "interrupted");
-    if (client_status(c) != 0) {
-        free(s->reply);
-        return false;
+    bool is_batch = s->reply != NULL && s->reply->elements == 2 && s->reply[1].elements == 0 &&
+                    reply_next(&s->reply[2]) == &s->reply[3] + s->reply[2].elements; /* no array in it */
+    if (is_batch && interrupt_signal() == 0) {
+        s->names = &s->reply[3]; /* behind the cursor */
+        s->count = s->reply[2].elements;
+        return true;
     }
-    s->names = batch + 1;
-    s->count = batch->elements;
-    return true;
+    (void)(is_batch ? client_fail(c, "interrupted") : client_fail_unexpected(c));
+    free(s->reply);
+    return false;
 }
 
 /* --- Link owners --- */
