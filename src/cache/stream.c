@@ -172,7 +172,7 @@ static void stream_check_catalogue(struct stream_check *check, struct stream *s)
 
 void stream_heartbeat(struct stream *s)
 {
-    s->pong_ms = redis_connection_last_pong_ms(redis_session_connection(s->parts->session));
+    s->pong_ms = redis_connection_status(redis_session_connection(s->parts->session))->last_pong_ms;
     stream_check_catalogue(&s->current, s);
 }
 
@@ -305,7 +305,7 @@ void stream_connected(struct stream *s)
     const struct cache_options *o = s->options;
     struct cache_metrics *metrics = s->parts->metrics;
     const struct redis_connection *connection = redis_session_connection(s->parts->session);
-    bool is_tracking = redis_connection_is_tracking(connection);
+    bool is_tracking = redis_connection_status(connection)->tracking;
     bool is_untracked = o->cache_size > 0 && !is_tracking;
     assert(!s->connected);
     s->connected = s->was_ready = true;
@@ -316,7 +316,7 @@ void stream_connected(struct stream *s)
                                  : STREAM_UNCACHED;
     s->absences_untracked = !redis_session_tracks_absences(s->parts->session);
     s->missing = s->flush_pending = false;
-    s->pong_ms = redis_connection_last_pong_ms(connection);
+    s->pong_ms = redis_connection_status(connection)->last_pong_ms;
     s->drained_until_ms = 0;
     s->present_ms = clock_boot_ms(); /* no entry is older */
     metric_set(&metrics->cache_suspended, 0);

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "redis/cluster.h"
 #include "redis/connection.h"
-#include "redis/resolver.h"
 #include "redis/resp.h"
 #include "redis/server.h"
 
@@ -18,11 +17,6 @@ static const size_t BYTES_MAX = SIZE_MAX / 4;
 
 /* The time limit of the connection to a server that knows the master, with its answer. */
 enum { LOCATE_MS = 2 * LOCATOR_LIMIT_MS };
-
-/* A reply that has arrived and was not received yet. */
-struct client_reply {
-    struct redis_reply *copy; /* owned */
-};
 
 struct redis_client {
     struct redis_config *config; /* one reference; NULL: none yet */
@@ -38,7 +32,7 @@ struct redis_client {
     struct wait_group open; /* connections */
 
     struct buf text;           /* scratch: the command that is being composed */
-    struct buf replies;        /* of struct client_reply, oldest first */
+    struct buf replies;        /* copies that are owned and were not received yet, oldest first */
     struct redis_reply *reply; /* owned: the last one that was received */
     bool rejected;             /* see redis_client_is_rejected */
     struct buf error;
@@ -80,16 +74,12 @@ __attribute__((format(printf, 2, 3))) static void redis_client_explain(struct re
  * addresses. */
 static void redis_client_name_server(struct redis_client *c, struct buf *out)
 {
-    char address[RESOLVE_ADDRESS_SIZE];
     struct redis_endpoint server = c->server;
-    const struct redis_attempts *attempts = redis_connection_attempts(c->connection);
-    bool is_one_of_many = attempts->addresses > 1;
-    if (!is_one_of_many && !redis_endpoint_is_discovered(redis_client_endpoint(c)))
+    const struct redis_status *status = redis_connection_status(c->connection);
+    if (status->addresses > 1)
+        server.host = (char *)(uintptr_t)status->address; /* it is only read */
+    else if (!redis_endpoint_is_discovered(redis_client_endpoint(c)))
         return;
-    if (is_one_of_many) {
-        (void)snprintf(address, sizeof address, "%s", attempts->address);
-        server.host = address;
-    }
     redis_endpoint_describe(&server, out);
     buf_append_str(out, ": ");
 }
@@ -111,8 +101,8 @@ static void redis_client_take_reply(struct redis_client *c)
     c->reply = NULL;
     if (c->replies.len == 0)
         return;
-    c->reply = ((const struct client_reply *)(const void *)c->replies.data)->copy;
-    buf_consume(&c->replies, sizeof(struct client_reply));
+    c->reply = *(struct redis_reply *const *)(const void *)c->replies.data;
+    buf_consume(&c->replies, sizeof(void *));
 }
 
 /* Forgets the commands whose replies were not received. */
@@ -129,7 +119,7 @@ static void redis_client_disconnect(struct redis_client *c)
 static void redis_client_on_address_failed(void *arg, const char *why)
 {
     struct redis_client *c = arg;
-    const enum redis_failure failure = redis_connection_attempts(c->connection)->failure;
+    const enum redis_failure failure = redis_connection_status(c->connection)->failure;
     const bool is_refused = failure == REDIS_FAILURE_REFUSED;
     const char *kind = is_refused                         ? "Redis refused: "
                        : failure == REDIS_FAILURE_INVALID ? "this is not a Redis server: it has sent "
@@ -261,11 +251,11 @@ static void redis_client_on_reply(void *arg, const struct redis_reply *reply, en
     (void)origin;
     if (reply == NULL)
         return;
-    const struct client_reply arrived = {reply_copy(reply)};
-    if (arrived.copy != NULL && buf_reserve(&c->replies, sizeof arrived) == 0) {
-        buf_append(&c->replies, &arrived, sizeof arrived);
+    void *copy = reply_copy(reply);
+    if (copy != NULL && buf_reserve(&c->replies, sizeof copy) == 0) {
+        buf_append(&c->replies, &copy, sizeof copy);
     } else {
-        free(arrived.copy);
+        free(copy);
         redis_connection_fail(c->connection, "out of memory");
     }
 }

@@ -101,7 +101,7 @@ struct redis_connection {
     int handles;          /* these, until they are closed */
     int tried;            /* addresses of the name */
     char address[RESOLVE_ADDRESS_SIZE]; /* the last of them */
-    struct redis_attempts attempts;
+    struct redis_status status;
     struct socket *socket; /* NULL unless CONNECTING or later */
 
     struct buf pending;       /* of struct pending_command, oldest first */
@@ -110,17 +110,13 @@ struct redis_connection {
 
     int replies_due;                /* to the commands of the handshake, or of the last heartbeat */
     const char *no_tracking_reason; /* why this server cannot be relied on for tracking; NULL when it can */
-    bool tracking;                  /* Redis has agreed to track */
 
     /* Times are by the boot clock. */
     bool heartbeat_due;         /* on_heartbeat must be called */
     uint64_t heartbeat_sent_ms; /* when the heartbeat, or the handshake, was sent */
-    uint64_t last_pong_ms;      /* when the last answered PING was sent */
     uint64_t backlog_ms;        /* when a backlog was last read; a PING that is sent later shows its end */
     int waits;                  /* heartbeats since a reply ended; a command waits since the first of them */
     int silence;                /* those since more of a reply, or of a push before it, has arrived */
-
-    struct redis_server server;
 
     struct resolver resolver; /* of the name: before the first attempt, and while the connection is ready */
     unsigned seed;
@@ -347,7 +343,7 @@ int redis_connection_send(struct redis_connection *c, struct span command, bool 
         redis_connection_reserve(c, 2, sizeof no_caching + command.len); /* both are queued, or neither */
     if (err != 0)
         return err;
-    if (!tracked && c->tracking && c->options.tracking.mode == REDIS_TRACKING_KEYS)
+    if (!tracked && c->status.tracking && c->options.tracking.mode == REDIS_TRACKING_KEYS)
         redis_connection_queue(c, SPAN(no_caching),
                                (struct pending_command){.fn = redis_connection_on_caching, .arg = c});
     redis_connection_queue(c, command, (struct pending_command){.fn = fn, .arg = arg});
@@ -387,7 +383,7 @@ static void redis_connection_connect_next(struct redis_connection *c);
 void redis_connection_fail(struct redis_connection *c, const char *why)
 {
     bool attempting = c->state == CONNECTING || c->state == HANDSHAKE;
-    if (!attempting || c->tried >= c->attempts.addresses) {
+    if (!attempting || c->tried >= c->status.addresses) {
         redis_connection_lose(c, why);
         return;
     }
@@ -418,7 +414,7 @@ static const char *redis_connection_read_hello(struct redis_connection *c, const
     c->no_tracking_reason = redis_server_check_hello(reply);
     const char *problem = redis_server_check_mode(reply, redis_endpoint_is_cluster(c->options.endpoint));
     if (problem != NULL)
-        c->attempts.failure = REDIS_FAILURE_REJECTED;
+        c->status.failure = REDIS_FAILURE_REJECTED;
     return problem;
 }
 
@@ -471,8 +467,8 @@ static const char *redis_connection_read_tracking(struct redis_connection *c, co
     bool refused = reply->type == REPLY_ERROR;
     if (refused && redis_server_is_unavailable(span_of(reply->str)))
         return reply->str;
-    c->tracking = !refused && c->no_tracking_reason == NULL;
-    if (c->tracking)
+    c->status.tracking = !refused && c->no_tracking_reason == NULL;
+    if (c->status.tracking)
         return NULL;
     metric_add(&c->options.metrics->redis_tracking_refused_total, 1);
     redis_connection_log(c, refused ? "redis refuses tracking" : "redis does not send invalidations reliably",
@@ -483,20 +479,21 @@ static const char *redis_connection_read_tracking(struct redis_connection *c, co
 static void redis_connection_compose_info(struct redis_connection *c, struct buf *out)
 {
     bool has_role = !c->options.queries_only || c->options.role != REDIS_ROLE_UNKNOWN;
-    if (has_role && !c->server.info_denied)
+    if (has_role && !c->status.server.info_denied)
         command_write(out, 2, (const char *[]){"INFO", "replication"});
 }
 
 static const char *redis_connection_read_info(struct redis_connection *c, const struct redis_reply *reply)
 {
-    const char *problem = redis_server_take_info(&c->server, reply, c->options.role, c->heartbeat_sent_ms);
-    if (problem == NULL && c->server.info_denied)
+    const char *problem =
+        redis_server_take_info(&c->status.server, reply, c->options.role, c->heartbeat_sent_ms);
+    if (problem == NULL && c->status.server.info_denied)
         redis_connection_log_denial(c, "redis denies INFO: a replica that lost its master cannot be detected",
                                     reply);
     if (problem == NULL && c->options.check_role != NULL)
-        problem = c->options.check_role(c->options.arg, &c->server, c->heartbeat_sent_ms);
+        problem = c->options.check_role(c->options.arg, &c->status.server, c->heartbeat_sent_ms);
     if (problem != NULL)
-        redis_server_invalidate(&c->server, c->last_pong_ms);
+        redis_server_invalidate(&c->status.server, c->status.last_pong_ms);
     return problem;
 }
 
@@ -511,7 +508,7 @@ static const char *redis_connection_read_ping(struct redis_connection *c, const 
 {
     if (reply->type == REPLY_ERROR && !reply_is_error(reply, SPAN("MISCONF ")))
         return reply->str;
-    c->last_pong_ms = c->heartbeat_sent_ms;
+    c->status.last_pong_ms = c->heartbeat_sent_ms;
     return NULL;
 }
 
@@ -551,27 +548,23 @@ static void redis_connection_send_own(struct redis_connection *c, int first)
         redis_connection_fail(c, "out of memory");
 }
 
-/* All replies have arrived that were due. */
-static void redis_connection_on_checked(struct redis_connection *c)
+static void redis_connection_end_own(struct redis_connection *c, const struct own_command *own,
+                                     const struct redis_reply *reply)
 {
     bool is_beat = c->heartbeat_due;
+    const char *problem = own->read(c, reply);
+    assert(c->replies_due > 0);
+    if (problem != NULL) {
+        redis_connection_fail(c, problem);
+        return;
+    }
+    if (--c->replies_due > 0)
+        return;
     c->heartbeat_due = false;
     if (c->state == HANDSHAKE)
         c->options.on_handshake_done(c->options.arg);
     else if (is_beat && c->options.on_heartbeat != NULL)
         c->options.on_heartbeat(c->options.arg);
-}
-
-static void redis_connection_end_own(struct redis_connection *c, const struct own_command *own,
-                                     const struct redis_reply *reply)
-{
-    const char *problem = own->read(c, reply);
-    assert(c->replies_due > 0);
-    c->replies_due--;
-    if (problem != NULL)
-        redis_connection_fail(c, problem);
-    else if (c->replies_due == 0)
-        redis_connection_on_checked(c);
 }
 
 /* `reply` is NULL if the connection of the command was lost. */
@@ -588,8 +581,8 @@ static void redis_connection_on_connected(struct redis_connection *c)
 {
     STATE_ENTER(&c->state, HANDSHAKE, NEXT);
     c->replies_due = 0;
-    c->tracking = false;
-    redis_server_init(&c->server, &c->options.shared->replication, c->attempts.address,
+    c->status.tracking = false;
+    redis_server_init(&c->status.server, &c->options.shared->replication, c->status.address,
                       c->options.endpoint->port);
     redis_connection_send_own(c, HELLO);
 }
@@ -638,7 +631,7 @@ static uint64_t redis_connection_hash_elsewhere(const struct redis_connection *c
     uint64_t sum = 1;
     const struct resolver_result *r = &c->resolver.result;
     for (int i = 0; i < r->count; i++) {
-        if (strcmp(r->address[i], c->attempts.address) == 0)
+        if (strcmp(r->address[i], c->status.address) == 0)
             return 0;
         sum += hash_bytes(span_of(r->address[i]), 0);
     }
@@ -652,7 +645,7 @@ static void redis_connection_log_moved(const struct redis_connection *c)
         return;
     log_str(&line, "name", span_of(c->options.endpoint->host));
     log_str(&line, "client", span_of(c->options.shared->client_name));
-    log_str(&line, "from", span_of(c->attempts.address));
+    log_str(&line, "from", span_of(c->status.address));
     log_str(&line, "to", span_of(c->resolver.result.address[0]));
     log_end(&line);
 }
@@ -677,8 +670,7 @@ static void redis_connection_on_looked_up(void *arg, const char *error)
 
 static void redis_connection_tick(struct redis_connection *c)
 {
-    bool is_due =
-        c->options.on_moved != NULL && c->attempts.addresses > 0 && clock_boot_ms() >= c->look_up_ms;
+    bool is_due = c->options.on_moved != NULL && c->status.addresses > 0 && clock_boot_ms() >= c->look_up_ms;
     redis_connection_start_timer(c, REDIS_CONNECTION_HEARTBEAT_MS);
     if (is_due && c->resolver.query == NULL)
         resolver_start(&c->resolver, c->loop, c->options.endpoint->host, redis_connection_on_looked_up, c);
@@ -694,7 +686,7 @@ static void redis_connection_on_reply(struct redis_connection *c, const struct r
     /* a push does not clear it: commands may be lost while invalidations are still pushed */
     c->waits = c->silence = 0;
     bool error = reply->type == REPLY_ERROR;
-    c->attempts.failure = error ? REDIS_FAILURE_REFUSED : REDIS_FAILURE_PASSING;
+    c->status.failure = error ? REDIS_FAILURE_REFUSED : REDIS_FAILURE_PASSING;
     if (pending_oldest(c) == NULL) {
         redis_connection_fail(c, error ? reply->str : "a reply without a command");
         return;
@@ -722,14 +714,14 @@ static void redis_connection_on_push(struct redis_connection *c, const struct re
     const struct redis_reply *key = resp_is_oversize(push) ? push : push + 2;
     if (key != push && (push->elements < 2 || !span_equal(reply_text(&push[1]), SPAN("invalidate"))))
         return;
-    for (; key < end && redis_connection_is_tracking(c); key++)
+    for (; key < end && c->state == READY && c->status.tracking; key++)
         if (key->type != REPLY_ARRAY)
             c->options.on_invalidated(c->options.arg, key);
 }
 
 static void redis_connection_fail_as(struct redis_connection *c, const char *why, enum redis_failure failure)
 {
-    c->attempts.failure = failure;
+    c->status.failure = failure;
     redis_connection_fail(c, why);
 }
 
@@ -831,7 +823,7 @@ static void redis_connection_count_backlog(struct redis_connection *c, size_t n)
 /* The server may hold back more than the backlog that was read. */
 static bool redis_connection_has_backlog(const struct redis_connection *c)
 {
-    return c->last_pong_ms < c->backlog_ms;
+    return c->status.last_pong_ms < c->backlog_ms;
 }
 
 /*
@@ -895,14 +887,14 @@ static void redis_connection_on_poll(uv_poll_t *poll, int status, int events)
 static void redis_connection_connect_next(struct redis_connection *c)
 {
     assert(c->state == CONNECTING && c->socket == NULL && pending_oldest(c) == NULL);
-    if (c->attempts.addresses > 0) {
-        unsigned at = (c->options.first_address + (unsigned)c->tried++) % (unsigned)c->attempts.addresses;
+    if (c->status.addresses > 0) {
+        unsigned at = (c->options.first_address + (unsigned)c->tried++) % (unsigned)c->status.addresses;
         memcpy(c->address, c->resolver.result.address[at], sizeof c->address);
-        c->attempts.address = c->address;
+        c->status.address = c->address;
     }
     redis_connection_start_timer(c, c->options.limit_ms);
-    int err = socket_open(c, c->attempts.address);
-    c->attempts.failure = err == -EACCES ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING;
+    int err = socket_open(c, c->status.address);
+    c->status.failure = err == -EACCES ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING;
     if (err != 0)
         redis_connection_fail(c, strerror(-err));
 }
@@ -915,7 +907,7 @@ static void redis_connection_on_resolved(void *arg, const char *error)
         redis_connection_lose(c, error);
         return;
     }
-    c->attempts.addresses = c->resolver.result.count;
+    c->status.addresses = c->resolver.result.count;
     STATE_ENTER(&c->state, CONNECTING, NEXT);
     redis_connection_connect_next(c);
 }
@@ -939,12 +931,12 @@ static void redis_connection_on_timer(uv_timer_t *timer)
         redis_connection_begin(c);
         break;
     case RESOLVING:
-        c->attempts.timed_out = true;
+        c->status.timed_out = true;
         redis_connection_lose(c, "the name was not resolved in time");
         break;
     case CONNECTING:
     case HANDSHAKE:
-        c->attempts.timed_out = true;
+        c->status.timed_out = true;
         redis_connection_fail(c, "no connection in time");
         break;
     case READY:
@@ -1012,19 +1004,9 @@ bool redis_connection_is_ready(const struct redis_connection *c)
     return c != NULL && c->state == READY;
 }
 
-const struct redis_attempts *redis_connection_attempts(const struct redis_connection *c)
+const struct redis_status *redis_connection_status(const struct redis_connection *c)
 {
-    return &c->attempts;
-}
-
-bool redis_connection_is_tracking(const struct redis_connection *c)
-{
-    return c->state == READY && c->tracking;
-}
-
-const struct redis_server *redis_connection_server(const struct redis_connection *c)
-{
-    return &c->server;
+    return &c->status;
 }
 
 uint64_t redis_connection_drained_until_ms(struct redis_connection *c, uint64_t at_ms)
@@ -1032,9 +1014,4 @@ uint64_t redis_connection_drained_until_ms(struct redis_connection *c, uint64_t 
     assert(c->state == READY);
     uint64_t drained_ms = socket_drained_ms(c->socket, at_ms - REDIS_CONNECTION_BACKLOG_MS);
     return redis_connection_has_backlog(c) ? 0 : drained_ms + REDIS_CONNECTION_BACKLOG_MS;
-}
-
-uint64_t redis_connection_last_pong_ms(const struct redis_connection *c)
-{
-    return c->last_pong_ms;
 }

@@ -141,19 +141,19 @@ bool redis_connection_is_ready(const struct redis_connection *c);
 /* True when commands can be sent: from on_handshake_done on, and while the connection is ready. */
 bool redis_connection_is_usable(const struct redis_connection *c);
 
-struct redis_attempts {
+/* What is known of a connection, and of the attempts at its addresses. */
+struct redis_status {
     int addresses;       /* of the name; 0 before it was looked up */
     const char *address; /* the numeric one in use, or tried last; NULL: a local socket, or none */
     bool timed_out;      /* the connection was lost because of a time limit, or an address failed by one */
     enum redis_failure failure; /* the kind of the last failure, of the connection or of an address */
+    struct redis_server server;
+    bool tracking; /* Redis has agreed to push invalidations */
+    /* When the last answered PING was sent, by the boot clock. What Redis pushed before was delivered. */
+    uint64_t last_pong_ms;
 };
 
-const struct redis_attempts *redis_connection_attempts(const struct redis_connection *c);
-
-/* True while the connection is ready and Redis has agreed to push invalidations on it. */
-bool redis_connection_is_tracking(const struct redis_connection *c);
-
-const struct redis_server *redis_connection_server(const struct redis_connection *c);
+const struct redis_status *redis_connection_status(const struct redis_connection *c);
 
 /*
  * The time of the boot clock before which, less REDIS_CONNECTION_BACKLOG_MS, everything that Redis had sent
@@ -163,12 +163,6 @@ const struct redis_server *redis_connection_server(const struct redis_connection
  * Only while the connection is ready.
  */
 uint64_t redis_connection_drained_until_ms(struct redis_connection *c, uint64_t at_ms);
-
-/*
- * When the last answered PING was sent, in milliseconds of the boot clock (clock.h). Whatever Redis pushed
- * before then has been delivered.
- */
-uint64_t redis_connection_last_pong_ms(const struct redis_connection *c);
 
 /*
  * Queues one command as command_begin and command_add (resp.h) make it; the command is copied. All commands

@@ -55,7 +55,7 @@ static bool locator_select_server(struct locator *l)
 static bool locator_queries_master(const struct locator *l)
 {
     const struct redis_address *master = &l->answer.master;
-    const char *address = redis_connection_attempts(l->connection)->address;
+    const char *address = redis_connection_status(l->connection)->address;
     return master->port == l->server.port && (strcasecmp(l->server.host, master->host) == 0 ||
                                               (address != NULL && strcmp(address, master->host) == 0));
 }
@@ -206,7 +206,7 @@ static void locator_connect(struct locator *l)
 void locator_rotate(struct locator *l)
 {
     if (!locator_is_idle(l) ||
-        (locator_server_count(l) == 1 && redis_connection_attempts(l->connection)->addresses == 1))
+        (locator_server_count(l) == 1 && redis_connection_status(l->connection)->addresses == 1))
         return;
     locator_drop_connection(l);
     l->turn++;

@@ -176,7 +176,7 @@ bool redis_session_tracks_absences(const struct redis_session *s)
 uint64_t redis_session_valid_until_ms(const struct redis_session *s)
 {
     const struct backend *b = s->current;
-    uint64_t valid_ms = redis_connection_server(b->connection)->valid_until_ms;
+    uint64_t valid_ms = redis_connection_status(b->connection)->server.valid_until_ms;
     return valid_ms < b->trusted_until_ms ? valid_ms : b->trusted_until_ms;
 }
 
@@ -377,7 +377,7 @@ static void session_log_failure(struct backend *b, const char *why)
 static void session_show(struct redis_session *s, const struct backend *b)
 {
     struct redis_metrics *m = s->options.metrics;
-    const struct redis_server *server = b != NULL ? redis_connection_server(b->connection) : NULL;
+    const struct redis_server *server = b != NULL ? &redis_connection_status(b->connection)->server : NULL;
     metric_set(&m->redis_connected, server != NULL);
     for (int kind = 0; kind < REDIS_ROLE_KINDS; kind++)
         metric_set(&m->redis_role[kind], server != NULL && (int)server->role.kind == kind);
@@ -392,7 +392,7 @@ static void session_show(struct redis_session *s, const struct backend *b)
 static void session_count_failover(struct backend *b)
 {
     enum redis_role_kind before = b->last_role;
-    enum redis_role_kind now = redis_connection_server(b->connection)->role.kind;
+    enum redis_role_kind now = redis_connection_status(b->connection)->server.role.kind;
     bool is_other = !redis_address_is_same(&b->last_master, &b->master);
     enum redis_failover kind = b->migrates ? REDIS_FAILOVER_SLOT : REDIS_FAILOVER_MASTER;
     if (now == REDIS_ROLE_UNKNOWN)
@@ -437,7 +437,7 @@ static uint64_t session_pause_ms(struct backend *b)
 static void session_count_miss(struct backend *b)
 {
     bool has_stayed = b->state == READY && uv_is_active((const uv_handle_t *)&b->timer) == 0;
-    bool is_found = b->connection == NULL || redis_connection_attempts(b->connection)->addresses > 0;
+    bool is_found = b->connection == NULL || redis_connection_status(b->connection)->addresses > 0;
     bool may_be_found = session_is_discovered(b) && !is_found && b->failures < FAILURES_OF_NAMES;
     if (b->state == QUERYING || has_stayed || may_be_found)
         return;
@@ -652,7 +652,7 @@ static void session_on_ready(void *arg)
 static void session_on_lost(void *arg, const char *why)
 {
     struct backend *b = arg;
-    b->timeouts += redis_connection_attempts(b->connection)->timed_out;
+    b->timeouts += redis_connection_status(b->connection)->timed_out;
     session_fail(b, why);
 }
 
