@@ -735,9 +735,6 @@ static const struct topology *choose_topology(const struct topology *wanted)
     return wanted != NULL ? wanted : topologies[chosen];
 }
 
-/* What getaddrinfo waits for the first name server, by default (resolv.conf(5)). */
-enum { NAME_SERVER_TIMEOUT_S = 5 };
-
 /* One look-up that has begun before the end of the fault, and another one. */
 unsigned scenario_recovery_s(void)
 {

@@ -125,6 +125,9 @@ void scenario_slow(struct redis *of);
 /* The writer goes on there, with what it finds. */
 void scenario_set_master(struct redis *r);
 
+/* What getaddrinfo waits for the first name server, by default (resolv.conf(5)). */
+enum { NAME_SERVER_TIMEOUT_S = 5 };
+
 /* How much longer recovery takes than from one server whose name is found at once. */
 unsigned scenario_recovery_s(void);
 
