@@ -962,11 +962,10 @@ static void note_keys(const struct wire *w, const struct command *m, const struc
     }
 }
 
-/* The size of the index is a part of a check of the catalogue, or of a page, unless memory ends behind it. A
- * connection that asks is that to the target of a migration, although it may be taken for the one in use. */
+/* The size of the index is a part of a check of the catalogue, or of a page, unless memory ends behind it. */
 static void judge_last(struct wire *w, const struct sent *s)
 {
-    if (w->last == SIZE && s->kind != RANGE && s->kind != ASKING && !scenario_has(FAULT_memory))
+    if (w->last == SIZE && s->kind != RANGE && !scenario_has(FAULT_memory))
         reject("nobody waits for the size of the index", w, s);
 }
 

@@ -503,10 +503,10 @@ static void execute(struct redis *r, struct redis_client *c, const struct comman
                           : is_refused(r, k)               ? r->faults.error
                           : r->cluster != NULL && k->reads ? r->cluster->refuses(r, c, name)
                                                            : NULL;
-    bool is_referred = c->asking; /* by an ASKING that was executed */
+    c->asks |= k->execute == on_asking; /* also if it is refused */
     c->asking = false;
     /* An error that was injected does not tell this node from the one that has the slot. */
-    c->reads |= k->reads && !is_referred && (refusal == NULL || refusal == r->faults.error);
+    c->reads |= k->reads && !c->asks && (refusal == NULL || refusal == r->faults.error);
     if (refusal != NULL) {
         TRACE(r->name, "%u: %s", c->number, refusal);
         bytes_printf(&c->out, "-%s\r\n", refusal);
@@ -879,7 +879,7 @@ static void *on_accepted(void *server, struct net_conn *conn)
     c->conn = conn;
     c->number = net_number(conn);
     c->settings = 0;
-    c->tracks = c->broadcast = c->caching_no = c->reads = c->asking = c->lists_slots = false;
+    c->tracks = c->broadcast = c->caching_no = c->reads = c->asks = c->asking = c->lists_slots = false;
     c->ignored = false;
     c->mute = false;
     c->asked_ns = now_ns();

@@ -45,6 +45,7 @@ struct redis_client {
     bool caching_no;   /* the next command is not tracked */
     uint64_t tracked;  /* names, as bits */
     bool reads;        /* it has been sent a read that no other node referred to this one */
+    bool asks;         /* it was sent ASKING: another node refers to this one */
     bool mute;         /* it gets nothing any more: its connection is about to end */
     bool asking;       /* the next command is behind ASKING */
     bool ignored;      /* what it sends is lost */
