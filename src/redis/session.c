@@ -33,6 +33,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <strings.h>
+#include <sys/param.h>
 
 enum {
     /* Attempts with the answer of one Sentinel or node, before another one is queried. */
@@ -40,8 +41,7 @@ enum {
     /* After so many failures in a row, about five seconds, a name that is not found counts against its
        server. */
     FAILURES_OF_NAMES = 9,
-    /* What a failover within a second of another one counts for: a pause of 200 to 400 ms, which a request
-       survives. */
+    /* What failovers in a row count for: a pause of up to 400 ms, which a request survives. */
     FAILURES_OF_FAILOVERS = 4,
     /* The replicas that have failed, in turn, before the master stands in for the others. */
     REPLICAS_BEFORE_MASTER = 2,
@@ -464,7 +464,7 @@ static void session_drop_next(struct redis_session *s);
 
 /*
  * An attempt has failed, or the connection is lost. In a failover the next server is connected to at once. If
- * failovers follow each other there is a pause, since two servers may refer to each other: a short one.
+ * failovers follow each other there are pauses, since two servers may refer to each other: short ones.
  */
 static void session_fail(struct backend *b, const char *why)
 {
@@ -473,7 +473,8 @@ static void session_fail(struct backend *b, const char *why)
     bool was_used = b == s->current && b->state == READY;
     if (b->is_failover) {
         session_log(b, LOG_INFO, "closing the redis connection for a failover", why);
-        b->failures = now - b->failover_ms < REDIS_SESSION_BACKOFF_MAX_MS ? FAILURES_OF_FAILOVERS : 0;
+        bool is_again = now - b->failover_ms < REDIS_SESSION_BACKOFF_MAX_MS;
+        b->failures = is_again ? MIN(b->failures + 1, FAILURES_OF_FAILOVERS) : 0;
         b->failover_ms = now;
         b->timeouts = 0;
     } else {
