@@ -765,7 +765,7 @@ static void check_superseded(const struct answer *a)
     if (a->result->source != CACHE_SOURCE_HIT || since_ns == 0 || scenario.slow_until_ns > since_ns)
         return;
     /* Two nodes may be queried first. */
-    uint64_t look_ups_ns = scenario_has(FAULT_names) ? 2 * NAME_SERVER_TIMEOUT_S * SECOND : 0;
+    uint64_t look_ups_ns = scenario_has(FAULT_names) ? (uint64_t)2 * NAME_SERVER_TIMEOUT_S * SECOND : 0;
     if (process_last_stop_ns() < since_ns && since_ns + SUPERSEDED_NS + look_ups_ns < now_ns())
         reject(a, "a server is believed that nobody names any more");
 }
