@@ -733,8 +733,10 @@ static void check_master(const struct answer *a)
     if (a->result->source == CACHE_SOURCE_STALE && v->heard_ns != 0 &&
         since_ns > v->heard_ns + 2 * (uint64_t)MS)
         reject(a, "a stale answer counts its age from after the master was heard");
-    uint64_t heard_ns =
-        told.heard_ns > v->server->replication.since_ns ? told.heard_ns : v->server->replication.since_ns;
+    uint64_t heard_ns = last_heard_ns(v->conn); /* also in the input from which this answer came */
+    heard_ns = told.heard_ns > heard_ns ? told.heard_ns : heard_ns;
+    if (heard_ns < v->server->replication.since_ns)
+        heard_ns = v->server->replication.since_ns;
     if (a->result->source == CACHE_SOURCE_HIT && heard_ns + SILENCE_NS + stopped_since_asked(a) < now_ns())
         reject(a, "a fresh answer of a replica that has not heard of its master");
 }
