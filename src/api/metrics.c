@@ -44,21 +44,41 @@ _Static_assert(KEY_METRICS_PLACES * 2 < KEY_METRICS_SLOTS, "the slots are too fe
 
 enum { PLACE_UNNAMED, PLACE_OTHER };
 
-/* Called with the lock held. */
+/* The slot of the name, or the free one that it would take. */
+static _Atomic uint16_t *key_metrics_find_slot(struct key_metrics *m, struct span name)
+{
+    size_t at = hash_bytes(name, m->seed) % KEY_METRICS_SLOTS;
+    while (m->slot[at] != 0 && !span_equal(span_of(m->name[m->slot[at]]), name))
+        at = (at + 1) % KEY_METRICS_SLOTS;
+    return &m->slot[at];
+}
+
+/* Returns the place of a name that had none: another thread may have given it one meanwhile. */
+static unsigned key_metrics_add_name(struct key_metrics *m, struct span name)
+{
+    (void)pthread_mutex_lock(&m->lock);
+    _Atomic uint16_t *slot = key_metrics_find_slot(m, name);
+    unsigned place = *slot;
+    if (place == 0 && m->used == KEY_METRICS_PLACES) {
+        place = PLACE_OTHER;
+    } else if (place == 0) {
+        place = m->used;
+        (void)span_put(name, m->name[place]);
+        m->used = place + 1;
+        *slot = (uint16_t)place;
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+    return place;
+}
+
 static unsigned key_metrics_place_of(struct key_metrics *m, struct span name)
 {
     if (name.len == 0)
         return PLACE_UNNAMED;
-    size_t at = hash_bytes(name, m->seed) % KEY_METRICS_SLOTS;
-    while (m->slot[at] != 0 && !span_equal(span_of(m->name[m->slot[at]]), name))
-        at = (at + 1) % KEY_METRICS_SLOTS;
-    if (m->slot[at] != 0)
-        return m->slot[at];
-    if (m->used == KEY_METRICS_PLACES)
-        return PLACE_OTHER;
-    (void)span_put(name, m->name[m->used]);
-    m->slot[at] = (uint16_t)m->used;
-    return m->used++;
+    unsigned place = *key_metrics_find_slot(m, name);
+    if (place != 0)
+        return place;
+    return m->used == KEY_METRICS_PLACES ? PLACE_OTHER : key_metrics_add_name(m, name);
 }
 
 struct key_metrics *key_metrics_new(void)
@@ -69,7 +89,7 @@ struct key_metrics *key_metrics_new(void)
     (void)pthread_mutex_init(&m->lock, NULL);
     m->seed = random_seed(m);
     m->used = PLACE_OTHER;
-    (void)key_metrics_place_of(m, SPAN("other"));
+    (void)key_metrics_add_name(m, SPAN("other"));
     return m;
 }
 
@@ -82,10 +102,8 @@ void key_metrics_free(struct key_metrics *m)
 
 void key_metrics_count(struct key_metrics *m, const struct api_key_name *name, int status)
 {
-    int class = status / 100 - 2;
-    (void)pthread_mutex_lock(&m->lock);
     unsigned place = key_metrics_place_of(m, api_key_name_span(name));
-    (void)pthread_mutex_unlock(&m->lock);
+    int class = status / 100 - 2;
     m->requests[place][class < KEY_CLASSES ? class : KEY_CLASSES - 1]++;
     if (status == 401 || status == 429)
         m->refused[place][status == 429]++;

@@ -60,12 +60,12 @@ enum { KEY_METRICS_NAMES = 200, KEY_METRICS_PLACES = 2 + KEY_METRICS_NAMES, KEY_
 enum { KEY_CLASSES = 4, KEY_REASONS = 2 };
 
 struct key_metrics {
-    pthread_mutex_t lock; /* held while the place of a name is found */
+    pthread_mutex_t lock; /* held while a name is added */
     atomic_uint used;     /* places below it have a name that no longer changes */
     char name[KEY_METRICS_PLACES][API_KEY_NAME_MAX + 1];
     _Atomic uint64_t requests[KEY_METRICS_PLACES][KEY_CLASSES];
     _Atomic uint64_t refused[KEY_METRICS_PLACES][KEY_REASONS];
-    uint16_t slot[KEY_METRICS_SLOTS]; /* by hash, the place of a name; 0: free */
+    _Atomic uint16_t slot[KEY_METRICS_SLOTS]; /* by hash, the place of a name; 0: free */
     uint64_t seed;
 };
 
