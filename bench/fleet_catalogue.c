@@ -40,28 +40,24 @@ static void add_link_key(struct text *t, long channel)
 
 /* --- Loading -------------------------------------------------------------------------------------------- */
 
-static const char *const FIELDS[] = {
-#define FIELD_NAME(name, type, in_summary) #name,
-    CHANNEL_FIELDS(FIELD_NAME)
-#undef FIELD_NAME
+static const struct {
+    const char *name;
+    enum channel_type type;
+} FIELDS[CHANNEL_FIELD_COUNT] = {
+#define FIELD(name, type, in_summary) {#name, type},
+    CHANNEL_FIELDS(FIELD)
+#undef FIELD
 };
 
-static const char *const VALUES[CHANNEL_FIELD_COUNT] = {
-    [CHANNEL_FIELD_title] = "Northern Kitchen",
-    [CHANNEL_FIELD_avatar] = "https://cdn.example.org/file/iRkQpl3cEJk4hBwV0q5oQ0mB5bWz8N2xq7.jpg",
-    [CHANNEL_FIELD_category] = "news",
-    [CHANNEL_FIELD_category2] = "technology",
-    [CHANNEL_FIELD_followers_cnt_today] = "123456",
-    [CHANNEL_FIELD_followers_history] =
+static const char *const VALUES[] = {
+    [CHANNEL_TEXT] = "Northern Kitchen",
+    [CHANNEL_INTEGER] = "123456",
+    [CHANNEL_FLAG] = "1",
+    [CHANNEL_DATETIME] = "2026-01-10T12:00:00",
+    [CHANNEL_HISTORY] =
         "{\"2026-01-01\":123410,\"2026-01-02\":123420,\"2026-01-03\":123430,\"2026-01-04\":123440,"
         "\"2026-01-05\":123450,\"2026-01-06\":123451,\"2026-01-07\":123452,\"2026-01-08\":123453,"
         "\"2026-01-09\":123454,\"2026-01-10\":123456}",
-    [CHANNEL_FIELD_is_a_plus_flag] = "1",
-    [CHANNEL_FIELD_views_24h] = "23456",
-    [CHANNEL_FIELD_views_48h] = "34567",
-    [CHANNEL_FIELD_er_24h] = "12",
-    [CHANNEL_FIELD_er_48h] = "15",
-    [CHANNEL_FIELD_updated_at] = "2026-01-10T12:00:00",
 };
 
 static void compose_channel(struct text *t, long channel, const struct text *description)
@@ -72,7 +68,7 @@ static void compose_channel(struct text *t, long channel, const struct text *des
     command_add_text(t, "HSET");
     add_card_key(t, channel);
     for (int i = 0; i < CHANNEL_FIELD_COUNT; i++) {
-        command_add_text(t, FIELDS[i]);
+        command_add_text(t, FIELDS[i].name);
         if (i == CHANNEL_FIELD_max_channel_id)
             command_add_number(t, id_of(channel));
         else if (i == CHANNEL_FIELD_description)
@@ -80,7 +76,7 @@ static void compose_channel(struct text *t, long channel, const struct text *des
         else if (i == CHANNEL_FIELD_link)
             command_add(t, link, (size_t)link_len);
         else
-            command_add_text(t, VALUES[i] != NULL ? VALUES[i] : "");
+            command_add_text(t, VALUES[FIELDS[i].type]);
     }
     command_begin(t, 3);
     command_add_text(t, "SET");
@@ -121,7 +117,7 @@ void compose_read_card(struct text *t, long channel)
     command_add_text(t, "HMGET");
     add_card_key(t, channel);
     for (int i = 0; i < CHANNEL_FIELD_COUNT; i++)
-        command_add_text(t, FIELDS[i]);
+        command_add_text(t, FIELDS[i].name);
 }
 
 void compose_read_link(struct text *t, long channel)

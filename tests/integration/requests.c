@@ -42,8 +42,8 @@
  *   save NAME = Name, .a.0 or body               {NAME} stands for it until the end of the case
  *
  * Further names: {key} and {wrong} are fields with a valid and an invalid key, {sha256:TEXT} is a digest,
- * {N*TEXT} a repetition, {card:N} and {summary:N} are samples. What holds for every response is in
- * check_common().
+ * {N*TEXT} a repetition, {card:N} and {summary:N} are samples, {card:JSON} and {summary:JSON} what is shown
+ * of a card with these fields. What holds for every response is in check_common().
  */
 
 #include <errno.h>
@@ -136,9 +136,10 @@ static const char *expand_name(const char *inner)
     if (strncmp(inner, "sha256:", 7) == 0)
         return digest_of(colon + 1);
     if (strncmp(inner, "card:", 5) == 0 || strncmp(inner, "summary:", 8) == 0) {
-        AUTOFREE char *card = catalogue_card(strtoul(colon + 1, NULL, 10));
-        AUTOFREE char *summary = catalogue_summary(card);
-        return text_temp("%s", inner[0] == 'c' ? card : summary);
+        AUTOFREE char *card =
+            colon[1] == '{' ? text_printf("%s", colon + 1) : catalogue_card(strtoul(colon + 1, NULL, 10));
+        AUTOFREE char *shown = catalogue_shown(card, inner[0] == 's');
+        return text_temp("%s", shown);
     }
     bool is_name = inner[0] != '\0' && strspn(inner, "abcdefghijklmnopqrstuvwxyz-") == strlen(inner);
     return is_name ? value_of(inner) : NULL;

@@ -95,7 +95,7 @@ char *catalogue_card(size_t n)
     return card;
 }
 
-char *catalogue_summary(const char *card)
+char *catalogue_shown(const char *card, bool as_summary)
 {
     yyjson_doc *parsed = yyjson_read(card, strlen(card), YYJSON_READ_NOFLAG);
     yyjson_mut_doc *document = yyjson_mut_doc_new(NULL);
@@ -103,15 +103,16 @@ char *catalogue_summary(const char *card)
     yyjson_mut_doc_set_root(document, root);
     for (enum channel_field f = 0; f < CHANNEL_FIELD_COUNT; f++) {
         yyjson_val *value = yyjson_obj_get(yyjson_doc_get_root(parsed), field_table[f].name);
-        yyjson_mut_val *copy =
-            value != NULL ? yyjson_val_mut_copy(document, value) : yyjson_mut_null(document);
-        if (field_table[f].in_summary)
+        yyjson_mut_val *copy = value != NULL                            ? yyjson_val_mut_copy(document, value)
+                               : field_table[f].type == CHANNEL_HISTORY ? yyjson_mut_obj(document)
+                                                                        : yyjson_mut_null(document);
+        if (!as_summary || field_table[f].in_summary)
             yyjson_mut_obj_add_val(document, root, field_table[f].name, copy);
     }
-    char *summary = yyjson_mut_write(document, YYJSON_WRITE_NOFLAG, NULL);
+    char *shown = yyjson_mut_write(document, YYJSON_WRITE_NOFLAG, NULL);
     yyjson_doc_free(parsed);
     yyjson_mut_doc_free(document);
-    return summary;
+    return shown;
 }
 
 void catalogue_write_file(const char *path, size_t count)

@@ -21,8 +21,8 @@ char *catalogue_link(size_t n);
  */
 char *catalogue_card(size_t n);
 
-/* What the list shows of a card: its summary, owned. */
-char *catalogue_summary(const char *card);
+/* What the API shows of a card, owned: fields that it lacks are null, its history is empty. */
+char *catalogue_shown(const char *card, bool as_summary);
 
 /* Writes the samples 0..count-1 as NDJSON; fails the test when it cannot. */
 void catalogue_write_file(const char *path, size_t count);
