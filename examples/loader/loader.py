@@ -6,7 +6,7 @@
 
 CHANNELD_REDIS_URL is the address of Redis (default redis://127.0.0.1:6379/0), CHANNELD_REDIS_PREFIX the prefix of every
 key (default channels:). docs/schema.md describes the keys and says why they are written in this way. To load from a
-source of your own, pass load() an iterable of dicts with the fields of a card.
+source of your own, pass load() an iterable of dicts with the fields of a card, which are read from docs/openapi.json.
 """
 import contextlib
 import datetime
@@ -27,11 +27,10 @@ LOCK_MS = 15000
 RENEW_S = 5
 SLICE = 10000  # ids of the index
 LINK_START = "https://max.ru/"
-INTEGERS = ("max_channel_id", "followers_cnt_today", "is_a_plus_flag", "views_24h", "views_48h", "er_24h", "er_48h")
 COUNTS = ("followers_cnt_today", "views_24h", "views_48h")  # never below 0
-TEXTS = ("title", "description", "avatar", "link", "category", "category2")
-FIELDS = {*INTEGERS, *TEXTS, "followers_history", "updated_at"}
-NAMES = [field.encode() for field in sorted(FIELDS)]
+with open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "openapi.json"), encoding="utf-8") as document:
+    FIELDS = json.load(document)["components"]["schemas"]["Channel"]["properties"]
+NAMES = [field.encode() for field in FIELDS]
 
 
 # --- What is stored of a card ---
@@ -39,7 +38,7 @@ NAMES = [field.encode() for field in sorted(FIELDS)]
 def stored(card):
     """The hash of a card: bytes by field, without the fields that are null. Raises ValueError."""
     require(isinstance(card, dict) and card.get("max_channel_id") is not None, "max_channel_id", card)
-    require(FIELDS >= card.keys(), "unknown field", card.keys() - FIELDS)
+    require(card.keys() <= FIELDS.keys(), "unknown field", card.keys() - FIELDS)
     given = {field: value for field, value in card.items() if value is not None}
     try:
         texts = {field.encode(): as_text(field, value).encode() for field, value in given.items()}
@@ -51,9 +50,9 @@ def stored(card):
 
 
 def as_text(field, value):
-    if field in INTEGERS:
+    if "integer" in FIELDS[field].get("type", ()):
         require(type(value) is int and -2**63 <= value < 2**63, field, value)  # bool is an int, too
-        require(field != "is_a_plus_flag" or value in (0, 1), field, value)
+        require(value in FIELDS[field].get("enum", [value]), field, value)
         require(field not in COUNTS or value >= 0, field, value)
         return str(value)
     if field == "followers_history":
