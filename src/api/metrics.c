@@ -7,16 +7,8 @@
 
 #define BIT(status) (1U << HTTP_STATUS_##status)
 
-/* The statuses that the route itself gives. Rejections come from the HTTP server. */
-#define OF_KEY_ROUTE (BIT(200) | BIT(304) | BIT(400) | BIT(401) | BIT(404) | BIT(429) | BIT(500) | BIT(503))
-
-static const uint32_t BEGINS[ROUTE_COUNT] = {
-    [ROUTE_NONE] = BIT(404) | BIT(500) | BIT(503),
-    [ROUTE_OPENAPI] = BIT(200) | BIT(304),
-    [ROUTE_LIST] = OF_KEY_ROUTE,
-    [ROUTE_CARD_BY_ID] = OF_KEY_ROUTE,
-    [ROUTE_CARD_BY_LINK] = OF_KEY_ROUTE,
-};
+/* The statuses that routes give. Rejections come from the HTTP server. */
+#define OF_ROUTES (BIT(200) | BIT(304) | BIT(400) | BIT(401) | BIT(404) | BIT(429) | BIT(500) | BIT(503))
 
 #define TEXT(status, text) #status,
 static const char *const STATUS_TEXTS[] = {HTTP_STATUSES(TEXT)};
@@ -28,7 +20,7 @@ const struct metric request_metrics_by_status = {
     .offset = offsetof(struct request_metrics, requests_total),
     .help = "Requests answered, by route and status.",
     .label = {METRIC_LABEL("route", ROUTE_NAMES), {"status", STATUS_TEXTS, HTTP_STATUS_COUNT}},
-    .begins = BEGINS,
+    .late = ~OF_ROUTES,
 };
 
 void request_metrics_count(struct request_metrics *t, enum route route, int status, uint64_t duration_ns)
@@ -113,17 +105,14 @@ void key_metrics_write(struct buf *out, const struct key_metrics *m)
 {
     unsigned used = m->used;
     const char *names[KEY_METRICS_PLACES];
-    uint32_t begins[KEY_METRICS_PLACES];
-    for (unsigned n = 0; n < used; n++) {
+    for (unsigned n = 0; n < used; n++)
         names[n] = m->name[n];
-        begins[n] = 1; /* the class of success */
-    }
     const struct metric families[] = {
         {.name = "channeld_key_requests_total",
          .offset = offsetof(struct key_metrics, requests),
          .help = "Requests answered with a known API key, by its name and the class of the status.",
          .label = {{"name", names, used}, METRIC_LABEL("status_class", "2xx", "3xx", "4xx", "5xx")},
-         .begins = begins},
+         .late = ~1U}, /* all but success */
         {.name = "channeld_key_refused_total",
          .offset = offsetof(struct key_metrics, refused),
          .help = "Requests refused because their API key has expired (401) or is over its rate (429), by its "

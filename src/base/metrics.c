@@ -108,7 +108,7 @@ static void metrics_write_value(struct buf *out, const struct metric *m, const v
         return;
     }
     uint64_t number = metric_get(value);
-    if (number > 0 || m->begins == NULL || (m->begins[first] >> second & 1U) != 0)
+    if (number > 0 || (m->late >> second & 1U) == 0)
         buf_printf(out, len > 0 ? "%s{%s} %llu\n" : "%s%s %llu\n", m->name, labels,
                    (unsigned long long)number);
 }

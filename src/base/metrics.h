@@ -142,16 +142,14 @@ struct metric {
     size_t offset;    /* of the value, or of an array with as many dimensions as there are labels */
     const char *help; /* one line */
     struct metric_label label[2];
-    /*
-     * For each value of the first label, the values of the second as bits: these series begin at 0, the
-     * others with their first event, for which they have no rate. NULL: all series begin at 0.
-     */
-    const uint32_t *begins;
+    /* The values of the second label, as bits, whose series begin with their first event, for which they have
+     * no rate; all others begin at 0. */
+    uint32_t late;
 };
 
 /* clang-format off */
 #define METRIC_ROW(type, member, name, kind, help, ...) \
-    {"channeld_" #name, METRIC_##kind, offsetof(type, member), help, {__VA_OPT__(METRIC_LABEL(__VA_ARGS__))}, NULL},
+    {"channeld_" #name, METRIC_##kind, offsetof(type, member), help, {__VA_OPT__(METRIC_LABEL(__VA_ARGS__))}, 0},
 /* clang-format on */
 
 /* Adds `from` to `to`, which belongs to the caller; both are structs that `table` describes. */
