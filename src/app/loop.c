@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -143,4 +144,20 @@ int loop_open(uv_loop_t *loop, int descriptors)
     if (err != 0)
         (void)uv_loop_close(loop);
     return err;
+}
+
+static void loop_close_handle(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+void loop_close(uv_loop_t *loop)
+{
+    uv_walk(loop, loop_close_handle, NULL);
+    (void)uv_run(loop, UV_RUN_DEFAULT);
+    int err = uv_loop_close(loop);
+    assert(err == 0); /* every handle was closed */
+    (void)err;
 }

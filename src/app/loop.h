@@ -14,4 +14,7 @@ int loop_prepare(void) __attribute__((warn_unused_result));
  */
 int loop_open(uv_loop_t *loop, int descriptors) __attribute__((warn_unused_result));
 
+/* Closes the handles that are left and the loop. */
+void loop_close(uv_loop_t *loop);
+
 #endif

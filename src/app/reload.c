@@ -286,11 +286,6 @@ int reload_new(uv_loop_t *loop, struct worker_shared *shared, struct reload **ou
     return 0;
 }
 
-void reload_close(struct reload *r)
-{
-    uv_close((uv_handle_t *)&r->timer, NULL);
-}
-
 void reload_free(struct reload *r)
 {
     if (r == NULL)

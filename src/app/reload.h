@@ -36,10 +36,7 @@ void reload_worker_changed(struct reload *r);
 
 void reload_write_metrics(struct reload *r, struct buf *out);
 
-/* Ends the checks; the workers are not used any more. */
-void reload_close(struct reload *r);
-
-/* When the loop has ended. NULL is allowed. */
+/* When the loop was closed, and its timer with it. NULL is allowed. */
 void reload_free(struct reload *r);
 
 #endif

@@ -1,16 +1,16 @@
 /*
  * Start, drain and exit of the process, and the admin listener; see server.h.
  *
- * Only server_enter() changes the state, in the order of the enum. The handles of the main loop are closed in
- * EXITING. What workers use (the balancer, the rate limit, the handle `changed`, passed sockets) is released
- * in server_release(), after worker_free() has waited for their threads.
+ * Only server_enter() changes the state, in the order of the enum. EXITING stops the main loop. What workers
+ * use (the balancer, the rate limit, the handle `changed`, passed sockets) is released in server_release(),
+ * after worker_free() has waited for their threads.
  *
  * Timers of the main loop, without that of reload:
  *
- *     timer    once   ends STARTING (after the time of one request), ANNOUNCING (drain-delay) and FINISHING
- *                     (drain-timeout)
- *     status   1 s    tells the service manager the status, if it has changed, and the watchdog that all
- * loops work; more often where half of WatchdogSec= is less
+ *     timer    ends STARTING (after the time of one request) and ANNOUNCING (drain-delay); in FINISHING it
+ *              looks every FINISHED_MS whether all workers have finished, or drain-timeout has passed
+ *     status   every second: tells the service manager the status, if it has changed, and the watchdog that
+ *              all loops work; more often where half of WatchdogSec= is less
  */
 #include "app/server.h"
 
@@ -51,7 +51,8 @@ struct server {
     uv_loop_t loop;
     uv_timer_t timer, status;
     uv_signal_t sigterm, sigint, sighup;
-    int64_t started_s; /* wall clock */
+    int64_t started_s;      /* wall clock */
+    uint64_t drain_ends_ms; /* in FINISHING; the loop's clock */
     int max_connections;
     struct http_balancer *admin_balancer;
     struct service_manager manager;
@@ -189,19 +190,16 @@ static int server_admin_open(struct server *s)
         .max_rejections = ADMIN_REJECTIONS_MAX,
         .for_checks = true,
     };
-    int passed = s->manager.sockets[SERVICE_SOCKET_ADMIN];
     int err = http_server_new(&s->loop, &options, &s->admin);
     if (err == 0)
-        err = passed >= 0 ? http_server_share(s->admin, passed)
-                          : http_server_listen(s->admin, &s->shared.config->admin_listen);
+        err = http_server_listen(s->admin, &s->shared.config->admin_listen,
+                                 s->manager.sockets[SERVICE_SOCKET_ADMIN]);
     if (err == 0)
         http_server_accept(s->admin);
     return err;
 }
 
 /* --- service manager --- */
-
-enum { STATUS_MS = 1000, START_MAX_MS = 10 * 1000 };
 
 static void server_update_status(struct server *s)
 {
@@ -218,46 +216,65 @@ static void server_on_status(uv_timer_t *status)
         (void)service_manager_notify(&s->manager, "WATCHDOG=1");
 }
 
-static void server_start_notifying(struct server *s)
-{
-    uint64_t watchdog_ms = s->manager.watchdog_ms;
-    uint64_t every_ms = watchdog_ms > 0 ? MIN(watchdog_ms, STATUS_MS) : STATUS_MS;
-    server_update_status(s);
-    if (s->manager.fd >= 0)
-        (void)uv_timer_start(&s->status, server_on_status, every_ms, every_ms);
-}
-
 /* --- phases --- */
 
-static void server_enter(struct server *s, enum phase next);
+enum { FINISHED_MS = 20, START_MAX_MS = 10 * 1000, STATUS_MS = 1000 };
 
-/* A worker may have handed a connection over to one that had finished before. */
-static bool server_all_finished(const struct server *s)
+static void server_on_timer(uv_timer_t *timer);
+
+/* A start that fails, --check, and a signal before connections of a passed socket are accepted end in
+ * PHASE_STARTING. */
+static void server_enter(struct server *s, enum phase next)
 {
+    const struct config_values *v = &s->shared.config->values;
+    assert(next == s->shared.phase + 1 || s->shared.phase == PHASE_STARTING);
+    s->shared.phase = next;
     for (int i = 0; i < s->shared.worker_count; i++)
-        if (!worker_status(s->shared.workers[i])->finished)
-            return false;
-    return http_balancer_total(s->shared.balancer) == 0;
+        worker_enter(s->shared.workers[i], next);
+    (void)uv_timer_stop(&s->timer);
+    if (next == PHASE_EXITING) {
+        uv_stop(&s->loop);
+        return;
+    }
+    if (next == PHASE_ANNOUNCING) {
+        log_text(LOG_INFO, "draining: not ready, still serving", NULL, NULL);
+        (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)v->drain_delay, 0);
+    } else if (next == PHASE_FINISHING) {
+        log_text(LOG_INFO, "draining: listeners closed", NULL, NULL);
+        s->drain_ends_ms = uv_now(&s->loop) + (uint64_t)v->drain_timeout;
+        (void)uv_timer_start(&s->timer, server_on_timer, FINISHED_MS, FINISHED_MS);
+    }
+    server_update_status(s);
 }
 
-static void server_on_changed(uv_async_t *changed)
+/* A connection that a worker hands over to another one counts for the balancer. */
+static bool server_has_finished(const struct server *s)
 {
-    struct server *s = changed->data;
-    if (s->shared.phase == PHASE_EXITING)
-        return;
-    reload_worker_changed(s->reload);
-    if (s->shared.phase == PHASE_STARTING && health_has_seen_redis(&s->shared))
-        server_enter(s, PHASE_SERVING);
-    else if (s->shared.phase == PHASE_FINISHING && server_all_finished(s))
-        server_enter(s, PHASE_EXITING);
+    for (int i = 0; i < s->shared.worker_count; i++) {
+        const struct worker_status *w = worker_status(s->shared.workers[i]);
+        if (w->entered < PHASE_FINISHING || metric_get(&w->metrics.http.connections_open) > 0)
+            return false;
+    }
+    return http_balancer_total(s->shared.balancer) == 0;
 }
 
 static void server_on_timer(uv_timer_t *timer)
 {
     struct server *s = timer->data;
-    if (s->shared.phase == PHASE_FINISHING)
+    if (s->shared.phase == PHASE_FINISHING && !server_has_finished(s)) {
+        if (uv_now(&s->loop) < s->drain_ends_ms)
+            return;
         log_text(LOG_WARN, "drain timeout: closing connections with requests in flight", NULL, NULL);
+    }
     server_enter(s, s->shared.phase + 1);
+}
+
+static void server_on_changed(uv_async_t *changed)
+{
+    struct server *s = changed->data;
+    reload_worker_changed(s->reload);
+    if (s->shared.phase == PHASE_STARTING && health_has_seen_redis(&s->shared))
+        server_enter(s, PHASE_SERVING);
 }
 
 /* The manager waits for the times of the drain and one for the end of the process, or until its own timeout
@@ -279,83 +296,13 @@ static void server_on_hangup(uv_signal_t *handle, int number)
 {
     struct server *s = handle->data;
     (void)number;
-    if (s->shared.phase == PHASE_EXITING)
-        return;
     if (s->shared.phase == PHASE_SERVING)
         service_manager_reloading(&s->manager);
     reload_now(s->reload);
     server_update_status(s);
 }
 
-/* libuv restores the default action of a signal when its handle is closed. All other threads have SIGHUP
- * blocked or have ended. */
-static void server_block_hangup(void)
-{
-    sigset_t hangup;
-    sigemptyset(&hangup);
-    sigaddset(&hangup, SIGHUP);
-    (void)pthread_sigmask(SIG_BLOCK, &hangup, NULL);
-}
-
-/* Closes everything that keeps the loop running. `changed` and `sighup` stay open until the workers have
- * ended: workers may still send `changed`, and without `sighup` the signal would end the process. */
-static void server_close_handles(struct server *s)
-{
-    uv_unref((uv_handle_t *)&s->shared.changed);
-    uv_unref((uv_handle_t *)&s->sighup);
-    uv_close((uv_handle_t *)&s->timer, NULL);
-    uv_close((uv_handle_t *)&s->status, NULL);
-    uv_close((uv_handle_t *)&s->sigterm, NULL);
-    uv_close((uv_handle_t *)&s->sigint, NULL);
-    if (s->reload != NULL)
-        reload_close(s->reload);
-    if (s->admin != NULL)
-        http_server_close(s->admin, NULL, NULL);
-}
-
-/* A start that fails, --check, and a signal before connections of a passed socket are accepted end in
- * PHASE_STARTING. */
-static void server_enter(struct server *s, enum phase next)
-{
-    const struct config_values *v = &s->shared.config->values;
-    assert(next == s->shared.phase + 1 || s->shared.phase == PHASE_STARTING);
-    s->shared.phase = next;
-    for (int i = 0; i < s->shared.worker_count; i++)
-        worker_enter(s->shared.workers[i], next);
-    (void)uv_timer_stop(&s->timer);
-    if (next == PHASE_EXITING) {
-        server_close_handles(s);
-        return;
-    }
-    if (next == PHASE_ANNOUNCING) {
-        log_text(LOG_INFO, "draining: not ready, still serving", NULL, NULL);
-        (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)v->drain_delay, 0);
-    } else if (next == PHASE_FINISHING) {
-        log_text(LOG_INFO, "draining: listeners closed", NULL, NULL);
-        (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)v->drain_timeout, 0);
-    }
-    server_update_status(s);
-}
-
-static int server_open_handles(struct server *s)
-{
-    int err = uv_async_init(&s->loop, &s->shared.changed, server_on_changed);
-    if (err != 0)
-        return err;
-    (void)uv_timer_init(&s->loop, &s->timer); /* timers and signals cannot fail on a new loop */
-    (void)uv_timer_init(&s->loop, &s->status);
-    (void)uv_signal_init(&s->loop, &s->sigterm);
-    (void)uv_signal_init(&s->loop, &s->sigint);
-    (void)uv_signal_init(&s->loop, &s->sighup);
-    s->shared.changed.data = s->timer.data = s->status.data = s;
-    s->sigterm.data = s->sigint.data = s->sighup.data = s;
-    err = uv_signal_start(&s->sigterm, server_on_signal, SIGTERM);
-    if (err == 0)
-        err = uv_signal_start(&s->sigint, server_on_signal, SIGINT);
-    if (err == 0)
-        err = uv_signal_start(&s->sighup, server_on_hangup, SIGHUP);
-    return err;
-}
+/* --- start and end --- */
 
 static void server_log_few_descriptors(int granted, int connections)
 {
@@ -399,8 +346,10 @@ static int server_share_descriptors(struct server *s, struct buf *error)
 
 static int server_make_workers(struct server *s, struct redis_config *redis)
 {
-    int err = 0;
-    for (int i = 0; i < s->shared.config->workers && err == 0; i++) {
+    int count = s->shared.config->workers;
+    s->shared.workers = calloc((size_t)count, sizeof(struct worker *));
+    int err = s->shared.workers == NULL ? -ENOMEM : 0;
+    for (int i = 0; i < count && err == 0; i++) {
         err = worker_new(&s->shared, redis, i, &s->shared.workers[i]);
         s->shared.worker_count += err == 0;
     }
@@ -427,17 +376,6 @@ static int server_make_key_counts(struct server *s)
     return made ? 0 : -ENOMEM;
 }
 
-/* Clients whose connections wait in the queue of a passed socket, and units that are ordered after this one,
- * expect a server that can answer. But a Redis that is down must not keep the system from starting. */
-static void server_begin_starting(struct server *s)
-{
-    int64_t wait_ms = s->shared.config->values.request_timeout;
-    if (wait_ms > START_MAX_MS)
-        wait_ms = START_MAX_MS;
-    (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)wait_ms, 0);
-    server_start_notifying(s);
-}
-
 /* Where the listeners listen: at the addresses of the sockets that were passed, or of the settings. */
 static int server_find_listeners(struct server *s, struct buf *error)
 {
@@ -453,22 +391,58 @@ static int server_find_listeners(struct server *s, struct buf *error)
                            "the API listens there: another port or address is expected");
 }
 
+static int server_start_signal(struct server *s, uv_signal_t *handle, uv_signal_cb on_signal, int number)
+{
+    (void)uv_signal_init(&s->loop, handle); /* cannot fail on a new loop */
+    handle->data = s;
+    return uv_signal_start(handle, on_signal, number);
+}
+
+static int server_open_handles(struct server *s)
+{
+    (void)uv_timer_init(&s->loop, &s->timer); /* cannot fail, nor can the next */
+    (void)uv_timer_init(&s->loop, &s->status);
+    s->shared.changed.data = s->timer.data = s->status.data = s;
+    int err = uv_async_init(&s->loop, &s->shared.changed, server_on_changed);
+    if (err == 0)
+        err = server_start_signal(s, &s->sigterm, server_on_signal, SIGTERM);
+    if (err == 0)
+        err = server_start_signal(s, &s->sigint, server_on_signal, SIGINT);
+    return err == 0 ? server_start_signal(s, &s->sighup, server_on_hangup, SIGHUP) : err;
+}
+
 /* All steps of a start before it listens and connects; --check ends after them. */
 static int server_prepare(struct server *s, struct redis_config **redis, struct buf *error)
 {
-    int err = server_open_handles(s); /* first: server_close_handles() expects them */
-    s->shared.workers = calloc((size_t)s->shared.config->workers, sizeof(struct worker *));
-    if (err == 0 && s->shared.workers == NULL)
-        err = -ENOMEM;
+    const struct config *c = s->shared.config;
+    int err = service_manager_init(&s->manager, error);
+    s->shared.listener = s->manager.sockets[SERVICE_SOCKET_API];
+    if (err == 0)
+        err = server_find_listeners(s, error);
+    if (err == 0)
+        err = server_open_handles(s);
     if (err == 0)
         err = reload_new(&s->loop, &s->shared, &s->reload, redis, error);
     if (err == 0)
         err = server_make_key_counts(s);
     if (err == 0)
-        err = http_balancer_new(s->shared.config->workers, s->max_connections, &s->shared.balancer);
+        err = http_balancer_new(c->workers, s->max_connections, &s->shared.balancer);
     if (err == 0)
         err = http_balancer_new(1, ADMIN_CONNECTIONS_MAX, &s->admin_balancer);
     return err;
+}
+
+/* Clients whose connections wait in the queue of a passed socket, and units that are ordered after this one,
+ * expect a server that can answer. But a Redis that is down must not keep the system from starting. */
+static void server_begin_starting(struct server *s)
+{
+    uint64_t watchdog_ms = s->manager.watchdog_ms;
+    uint64_t every_ms = watchdog_ms > 0 ? MIN(watchdog_ms, STATUS_MS) : STATUS_MS;
+    uint64_t wait_ms = (uint64_t)s->shared.config->values.request_timeout;
+    (void)uv_timer_start(&s->timer, server_on_timer, MIN(wait_ms, START_MAX_MS), 0);
+    server_update_status(s);
+    if (s->manager.fd >= 0)
+        (void)uv_timer_start(&s->status, server_on_status, every_ms, every_ms);
 }
 
 static int server_start(struct server *s, struct redis_config *redis, struct buf *error)
@@ -509,18 +483,30 @@ static void server_log_started(const struct server *s)
     log_end(&line);
 }
 
+/* libuv restores the default action of a signal when it is stopped. A further SIGTERM then ends the process
+ * at once; SIGHUP must not. */
+static void server_stop_signals(struct server *s)
+{
+    sigset_t hangup;
+    sigemptyset(&hangup);
+    sigaddset(&hangup, SIGHUP);
+    (void)pthread_sigmask(SIG_BLOCK, &hangup, NULL);
+    (void)uv_signal_stop(&s->sigterm);
+    (void)uv_signal_stop(&s->sigint);
+}
+
 static void server_release(struct server *s)
 {
+    server_stop_signals(s);
+    for (int i = 0; i < s->shared.worker_count; i++)
+        worker_enter(s->shared.workers[i], PHASE_EXITING);
     for (int i = 0; i < s->shared.worker_count; i++)
         worker_free(s->shared.workers[i]);
     free(s->shared.workers);
-    server_block_hangup();
-    uv_close((uv_handle_t *)&s->shared.changed, NULL);
-    uv_close((uv_handle_t *)&s->sighup, NULL);
-    (void)uv_run(&s->loop, UV_RUN_DEFAULT);
-    int err = uv_loop_close(&s->loop);
-    assert(err == 0); /* every handle was closed */
-    (void)err;
+    if (s->admin != NULL)
+        http_server_close(s->admin);
+    loop_close(&s->loop);
+    http_server_free(s->admin);
     buf_fini(&s->admin_body);
     rate_limit_free(s->shared.rate_limit);
     http_balancer_free(s->shared.balancer);
@@ -539,16 +525,10 @@ int server_run(const struct config *config, bool check, struct buf *error)
         return -ENOMEM;
     s->shared.config = config;
     s->started_s = clock_wall_s();
-    int err = service_manager_init(&s->manager, error);
-    s->shared.listener = s->manager.sockets[SERVICE_SOCKET_API];
-    if (err == 0)
-        err = server_find_listeners(s, error);
-    if (err == 0)
-        err = server_share_descriptors(s, error);
+    int err = server_share_descriptors(s, error);
     if (err == 0)
         err = loop_open(&s->loop, s->shared.descriptors);
     if (err != 0) {
-        service_manager_fini(&s->manager);
         free(s);
         return err;
     }
@@ -556,11 +536,10 @@ int server_run(const struct config *config, bool check, struct buf *error)
     if (err == 0 && !check)
         err = server_start(s, redis, error);
     bool started = err == 0 && !check;
-    if (started)
+    if (started) {
         server_log_started(s);
-    else
-        server_enter(s, PHASE_EXITING);
-    (void)uv_run(&s->loop, UV_RUN_DEFAULT);
+        (void)uv_run(&s->loop, UV_RUN_DEFAULT);
+    }
     server_release(s);
     if (started)
         log_text(LOG_INFO, "channeld stopped", NULL, NULL);

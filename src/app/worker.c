@@ -1,11 +1,8 @@
 /*
  * Workers and their metrics; see worker.h. The parts of a worker belong to its thread. The main thread
- * creates them before it starts, and closes them if the thread never ran.
- *
- * They are closed in the order in which they use each other: the server, whose connections end their
- * requests; the cache, which these requests used, with its connection to Redis; the handles of the loop. Then
- * the loop has ended, and no callback leads to the worker. worker_free() frees what only handlers used (the
- * api) and settings of Redis that were offered too late.
+ * creates them before it starts, and closes them if the thread never ran. `wake` stays open until
+ * worker_free(), since the main thread may send it. Then the loop is closed, and what its callbacks used is
+ * freed.
  *
  * Timer: `tick`, every TICK_MS, tells /livez and the watchdog that the loop runs.
  */
@@ -17,7 +14,6 @@
 #include "cache/cache.h"
 #include "http/server.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,8 +34,7 @@ struct worker {
     struct cache *cache;
     struct api *api;
     struct http_server *server;
-    enum phase entered;                     /* PHASE_EXITING also where the thread never ran */
-    atomic_int phase;                       /* of the process */
+    _Atomic enum phase phase;               /* of the process */
     _Atomic(struct redis_config *) offered; /* to be used next, with a reference; NULL: none */
     struct worker_status status;
 };
@@ -107,41 +102,6 @@ static void worker_before_poll(uv_prepare_t *prepare)
     loop_lag_end(&w->status.metrics.loop_lag);
 }
 
-static void worker_on_finished(void *arg)
-{
-    struct worker *w = arg;
-    atomic_store(&w->status.finished, true);
-    (void)uv_async_send(&w->shared->changed);
-}
-
-static void worker_on_cache_closed(void *arg)
-{
-    struct worker *w = arg;
-    w->cache = NULL;
-    uv_close((uv_handle_t *)&w->after_poll, NULL);
-    uv_close((uv_handle_t *)&w->before_poll, NULL);
-    uv_close((uv_handle_t *)&w->tick, NULL);
-    uv_close((uv_handle_t *)&w->wake, NULL);
-}
-
-static void worker_on_server_closed(void *arg)
-{
-    struct worker *w = arg;
-    w->server = NULL;
-    if (w->cache != NULL)
-        cache_close(w->cache, worker_on_cache_closed, w);
-    else
-        worker_on_cache_closed(w);
-}
-
-static void worker_shut_down(struct worker *w)
-{
-    if (w->server != NULL)
-        http_server_close(w->server, worker_on_server_closed, w);
-    else
-        worker_on_server_closed(w);
-}
-
 static void worker_handle_phase(struct worker *w, enum phase phase)
 {
     switch (phase) {
@@ -154,11 +114,10 @@ static void worker_handle_phase(struct worker *w, enum phase phase)
         http_server_announce_close(w->server);
         break;
     case PHASE_FINISHING:
-        http_server_stop_listening(w->server);
-        http_server_finish(w->server, worker_on_finished, w);
+        http_server_finish(w->server);
         break;
     case PHASE_EXITING:
-        worker_shut_down(w);
+        uv_stop(&w->loop);
         break;
     }
 }
@@ -167,19 +126,41 @@ static void worker_handle_phase(struct worker *w, enum phase phase)
 static void worker_use_offer(struct worker *w)
 {
     struct redis_config *offered = atomic_exchange(&w->offered, NULL);
-    if (offered != NULL && w->entered != PHASE_EXITING && cache_use_redis(w->cache, offered) != 0)
+    if (offered != NULL && cache_use_redis(w->cache, offered) != 0)
         log_text(LOG_WARN, "out of memory for a connection to redis", "client", w->client_name);
     redis_config_unref(offered);
 }
 
+/* It enters a phase with all before it. */
 static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *w = wake->data;
     worker_use_offer(w);
-    enum phase last = (enum phase)atomic_load(&w->phase);
-    while (w->entered < last)
-        worker_handle_phase(w, ++w->entered);
+    enum phase last = atomic_load(&w->phase);
+    for (enum phase next = w->status.entered; next < last;) {
+        worker_handle_phase(w, ++next);
+        w->status.entered = next;
+    }
 }
+
+static void worker_on_cache_closed(void *arg)
+{
+    struct worker *w = arg;
+    uv_stop(&w->loop);
+}
+
+/* Requests use the cache, so the server is closed first, and with it all of them. */
+static void worker_close(struct worker *w)
+{
+    if (w->server != NULL)
+        http_server_close(w->server);
+    if (w->cache != NULL) {
+        cache_close(w->cache, worker_on_cache_closed, w);
+        (void)uv_run(&w->loop, UV_RUN_DEFAULT);
+    }
+}
+
+/* --- beginning and end --- */
 
 static int worker_make_cache(struct worker *w, struct redis_config *redis)
 {
@@ -234,19 +215,11 @@ static int worker_make_server(struct worker *w)
         .trusted_proxies = c->trusted_proxies.count > 0 ? &c->trusted_proxies : NULL,
     };
     int err = http_server_new(&w->loop, &options, &w->server);
-    if (err != 0)
-        return err;
-    return w->shared->listener >= 0 ? http_server_share(w->server, w->shared->listener)
-                                    : http_server_listen(w->server, &c->listen);
+    return err == 0 ? http_server_listen(w->server, &c->listen, w->shared->listener) : err;
 }
 
 static int worker_make_parts(struct worker *w, struct redis_config *redis)
 {
-    int err = uv_async_init(&w->loop, &w->wake, worker_on_wake);
-    if (err != 0) {
-        w->entered = PHASE_EXITING; /* there is nothing to close */
-        return err;
-    }
     (void)uv_timer_init(&w->loop, &w->tick); /* cannot fail, nor can the next two */
     (void)uv_check_init(&w->loop, &w->after_poll);
     (void)uv_prepare_init(&w->loop, &w->before_poll);
@@ -255,7 +228,9 @@ static int worker_make_parts(struct worker *w, struct redis_config *redis)
     /* Started first, so it runs last: behind what the cache sends. */
     (void)uv_prepare_start(&w->before_poll, worker_before_poll);
     (void)uv_timer_start(&w->tick, worker_on_tick, 0, TICK_MS);
-    err = worker_make_cache(w, redis);
+    int err = uv_async_init(&w->loop, &w->wake, worker_on_wake);
+    if (err == 0)
+        err = worker_make_cache(w, redis);
     if (err == 0)
         err = worker_make_api(w);
     if (err == 0)
@@ -291,6 +266,7 @@ static void worker_run(void *arg)
 {
     struct worker *w = arg;
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
+    worker_close(w);
 }
 
 int worker_start(struct worker *w)
@@ -302,13 +278,12 @@ int worker_start(struct worker *w)
 
 void worker_enter(struct worker *w, enum phase next)
 {
-    atomic_store(&w->phase, (int)next);
+    atomic_store(&w->phase, next);
     (void)uv_async_send(&w->wake);
 }
 
 void worker_use_redis(struct worker *w, struct redis_config *redis)
 {
-    assert(atomic_load(&w->phase) != PHASE_EXITING);
     redis_config_unref(atomic_exchange(&w->offered, redis_config_ref(redis)));
     (void)uv_async_send(&w->wake);
 }
@@ -320,16 +295,12 @@ const struct worker_status *worker_status(const struct worker *w)
 
 void worker_free(struct worker *w)
 {
-    if (w->started) {
+    if (w->started)
         (void)uv_thread_join(&w->thread);
-    } else if (w->entered != PHASE_EXITING) {
-        w->entered = PHASE_EXITING;
-        worker_handle_phase(w, PHASE_EXITING);
-        (void)uv_run(&w->loop, UV_RUN_DEFAULT);
-    }
-    int err = uv_loop_close(&w->loop);
-    assert(err == 0); /* every handle was closed */
-    (void)err;
+    else
+        worker_close(w);
+    loop_close(&w->loop);
+    http_server_free(w->server);
     api_free(w->api);
     redis_config_unref(atomic_load(&w->offered));
     free(w);

@@ -58,8 +58,7 @@ struct worker_shared {
     atomic_int access_log;           /* see api_options */
     struct worker **workers;         /* those that exist so far */
     int worker_count;
-    uv_async_t changed; /* sent when what worker_status says of Redis has changed, and each time that no
-                         * connection is left after PHASE_FINISHING */
+    uv_async_t changed; /* sent when what worker_status says of Redis has changed */
 };
 
 #define WORKER_REDIS_READY       UINT64_C(0)
@@ -71,8 +70,7 @@ struct worker_status {
     _Atomic uint64_t redis_lost_ms;
     _Atomic uint64_t redis_number; /* the settings that its connection uses; 0: it never had one */
     _Atomic uint64_t ticked_ms;    /* monotonic clock; when the timer of the loop last fired */
-    /* Its listener is closed and no connection is left, except those that others have handed over since. */
-    atomic_bool finished;
+    _Atomic enum phase entered;    /* the last phase that it has entered */
     struct worker_metrics metrics;
 };
 
@@ -89,8 +87,7 @@ int worker_start(struct worker *w) __attribute__((warn_unused_result));
 /* From any thread. */
 void worker_enter(struct worker *w, enum phase next);
 
-/* Switches to these settings of Redis (cache_use_redis) and takes a reference to them. Not after
- * PHASE_EXITING. */
+/* Switches to these settings of Redis (cache_use_redis) and takes a reference to them. */
 void worker_use_redis(struct worker *w, struct redis_config *redis);
 
 const struct worker_status *worker_status(const struct worker *w);

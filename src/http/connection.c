@@ -206,8 +206,6 @@ static void http_connection_on_closed(uv_handle_t *handle)
     http_connection_drop(&c->pending_input);
     http_parser_fini(&c->parser);
     free(c);
-    wait_group_done(&conns->clients);
-    wait_group_done(&conns->handles); /* which may free the server */
 }
 
 /* Closes at once. The memory is freed in the loop. */
@@ -637,8 +635,6 @@ void http_connections_open(struct http_connections *conns, const struct http_acc
         return;
     }
     (void)uv_tcp_init(conns->loop, &c->tcp); /* cannot fail: it makes no socket */
-    wait_group_add(&conns->clients, 1);
-    wait_group_add(&conns->handles, 1);
     uint64_t max_age_ms = conns->options.limits.max_connection_age_ms;
     c->from_proxy = conns->options.trusted_proxies != NULL &&
                     ip_networks_contain(conns->options.trusted_proxies, &accepted->peer);
@@ -709,24 +705,11 @@ void http_connections_finish(struct http_connections *conns)
         http_connection_set_deadline(http_connection_of_deadline(new->next), HTTP_GRACE_TIME);
 }
 
-static void http_connections_on_handle_closed(uv_handle_t *handle)
-{
-    struct http_connections *conns = handle->data;
-    wait_group_done(&conns->handles); /* which may free the server */
-}
-
-void http_connections_close_handle(struct http_connections *conns, uv_handle_t *handle)
-{
-    handle->data = conns;
-    wait_group_add(&conns->handles, 1);
-    uv_close(handle, http_connections_on_handle_closed);
-}
-
 void http_connections_close(struct http_connections *conns)
 {
     for (struct list *l = conns->open.next; l != &conns->open; l = l->next)
         http_connection_close(LIST_ENTRY(l, struct http_connection, link)); /* it leaves the list later */
     assert(list_empty(&conns->run_queue));
-    http_connections_close_handle(conns, (uv_handle_t *)&conns->tick);
-    http_connections_close_handle(conns, (uv_handle_t *)&conns->turn);
+    uv_close((uv_handle_t *)&conns->tick, NULL);
+    uv_close((uv_handle_t *)&conns->turn, NULL);
 }

@@ -4,7 +4,6 @@
 
 #include "base/hash.h"
 #include "base/list.h"
-#include "base/wait_group.h"
 #include "http/output.h"
 #include "http/parser.h"
 #include "http/server.h"
@@ -35,8 +34,6 @@ struct http_connections {
     struct http_server_options options;
     struct http_parser_config parser_config;
     uv_loop_t *loop;
-    struct wait_group clients; /* connections that are not closed yet */
-    struct wait_group handles; /* those and all other handles */
     uv_timer_t tick;
     uv_idle_t turn;      /* active while there is something to do: then polling does not wait */
     uint64_t tick_ms;    /* the loop's time at the last tick */
@@ -57,12 +54,11 @@ struct http_connections {
     char read_buffer[HTTP_READ_BUFFER];
 };
 
-/* `conns` is zeroed. All pointers of `options` are borrowed. Each connection is one of `clients`, and one of
- * `handles`, until its memory was freed. */
+/* `conns` is zeroed. All pointers of `options` are borrowed. */
 void http_connections_init(struct http_connections *conns, uv_loop_t *loop,
                            const struct http_server_options *options);
 
-/* All connections must be closed. */
+/* When the loop has closed all connections. */
 void http_connections_fini(struct http_connections *conns);
 
 /* Takes ownership of the accepted socket; within the limit the balancer has counted it, until it is closed.
@@ -80,11 +76,8 @@ bool http_connections_evict(struct http_connections *conns);
 /* Closes connections between two requests at once, and the others after their next response. */
 void http_connections_finish(struct http_connections *conns);
 
-/* Closes all connections. */
+/* Closes all connections and handles. */
 void http_connections_close(struct http_connections *conns);
-
-/* Closes a handle of the owner. It is one of `handles` until then; its data are overwritten. */
-void http_connections_close_handle(struct http_connections *conns, uv_handle_t *handle);
 
 /*
  * The age that a connection may reach: a fifth of `max_ms` is random, so that connections that were opened

@@ -13,7 +13,6 @@
 #include "http/server.h"
 
 #include "base/log.h"
-#include "base/wait_group.h"
 #include "http/connection.h"
 
 #include <errno.h>
@@ -71,16 +70,9 @@ static void http_server_on_inbox(uv_poll_t *inbox, int status, int events)
 
 /* --- the listener --- */
 
-static void http_server_on_readable(uv_poll_t *poll, int status, int events);
-
-static void http_server_start_accepting(struct http_server *s)
-{
-    (void)uv_poll_start(&s->poll, UV_READABLE, http_server_on_readable); /* fails only on a closing handle */
-}
-
 static void http_server_on_pause_over(uv_timer_t *pause)
 {
-    http_server_start_accepting(pause->data);
+    http_server_accept(pause->data);
 }
 
 /* Stops polling for a moment. Otherwise the loop would spin, as the socket stays readable. */
@@ -218,8 +210,7 @@ static int http_server_use_listener(struct http_server *s, int fd)
         close(fd);
         return err;
     }
-    (void)uv_timer_init(s->connections.loop, &s->pause); /* cannot fail */
-    s->poll.data = s->pause.data = s;
+    s->poll.data = s;
     s->listener = fd;
     if (!http_server_has_others(o))
         return 0;
@@ -230,54 +221,51 @@ static int http_server_use_listener(struct http_server *s, int fd)
     return uv_poll_start(&s->inbox, UV_READABLE, http_server_on_inbox);
 }
 
-int http_server_listen(struct http_server *s, const struct addr *address)
+static int http_server_open_passed(int passed)
 {
-    int fd = http_server_open_listening_socket(address, &s->connections.options);
-    int err = fd >= 0 ? http_server_use_listener(s, fd) : fd;
+    int fd = fcntl(passed, F_DUPFD_CLOEXEC, 0);
+    int err = fd >= 0 ? http_server_set_connection_options(fd) : -errno;
     if (err == 0)
-        http_server_start_accepting(s);
+        return fd;
+    if (fd >= 0)
+        close(fd);
     return err;
 }
 
-int http_server_share(struct http_server *s, int fd)
+int http_server_listen(struct http_server *s, const struct addr *address, int passed)
 {
-    int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (duplicate < 0)
-        return -errno;
-    int err = http_server_set_connection_options(duplicate);
-    if (err != 0) {
-        close(duplicate);
-        return err;
-    }
-    s->shared = true;
-    return http_server_use_listener(s, duplicate);
+    s->shared = passed >= 0;
+    int fd = s->shared ? http_server_open_passed(passed)
+                       : http_server_open_listening_socket(address, &s->connections.options);
+    int err = fd >= 0 ? http_server_use_listener(s, fd) : fd;
+    if (err == 0 && !s->shared)
+        http_server_accept(s);
+    return err;
 }
 
 void http_server_accept(struct http_server *s)
 {
-    if (s->shared && s->listener >= 0)
-        http_server_start_accepting(s);
+    (void)uv_poll_start(&s->poll, UV_READABLE, http_server_on_readable); /* fails only on a closing handle */
 }
 
 static void http_server_close_listener(struct http_server *s)
 {
     if (s->listener < 0)
         return;
-    http_connections_close_handle(&s->connections, (uv_handle_t *)&s->poll);
-    http_connections_close_handle(&s->connections, (uv_handle_t *)&s->pause);
+    uv_close((uv_handle_t *)&s->poll, NULL);
+    (void)uv_timer_stop(&s->pause);
     close(s->listener);
     s->listener = -1;
 }
 
 /* The queue holds at most the backlog plus one, so new connections cannot make a drain endless. */
-void http_server_stop_listening(struct http_server *s)
+void http_server_finish(struct http_server *s)
 {
-    if (s->listener < 0)
-        return;
     /* not covered: left is 0 if connections come as fast as they are accepted */
     for (int left = BACKLOG + 1; !s->shared && left > 0 && http_server_accept_one(s); left--)
         continue;
     http_server_close_listener(s);
+    http_connections_finish(&s->connections);
 }
 
 /* --- the server --- */
@@ -288,6 +276,8 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     if (s == NULL)
         return -ENOMEM;
     s->listener = -1;
+    (void)uv_timer_init(loop, &s->pause); /* cannot fail */
+    s->pause.data = s;
     http_connections_init(&s->connections, loop, options);
     *out = s;
     return 0;
@@ -298,25 +288,19 @@ void http_server_announce_close(struct http_server *s)
     s->connections.announcing_close = true;
 }
 
-void http_server_finish(struct http_server *s, void (*finished)(void *arg), void *arg)
+void http_server_close(struct http_server *s)
 {
-    http_connections_finish(&s->connections);
-    wait_group_wait(&s->connections.clients, finished, arg);
+    http_server_close_listener(s);
+    uv_close((uv_handle_t *)&s->pause, NULL);
+    if (s->inbox.data != NULL)
+        uv_close((uv_handle_t *)&s->inbox, NULL);
+    http_connections_close(&s->connections);
 }
 
-static void http_server_free(void *arg)
+void http_server_free(struct http_server *s)
 {
-    struct http_server *s = arg;
+    if (s == NULL)
+        return;
     http_connections_fini(&s->connections);
     free(s);
-}
-
-void http_server_close(struct http_server *s, void (*closed)(void *arg), void *arg)
-{
-    s->connections.clients.ended = NULL; /* nobody waits for them any more */
-    http_server_close_listener(s);
-    if (s->inbox.data != NULL)
-        http_connections_close_handle(&s->connections, (uv_handle_t *)&s->inbox);
-    http_connections_close(&s->connections);
-    wait_group_close(&s->connections.handles, http_server_free, s, closed, arg);
 }

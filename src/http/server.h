@@ -68,42 +68,35 @@ struct http_server_options {
     bool for_checks;
 };
 
-/* Owned by the caller (http_server_close). Returns 0 or a negative errno. */
+/* Owned by the caller (http_server_close, http_server_free). Returns 0 or a negative errno. */
 int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
     __attribute__((warn_unused_result));
 
 /*
  * Listens, and accepts connections from now on; number 0 before the others of its balancer. No other process
- * may listen on the address. Returns 0 or a negative errno (-EADDRINUSE, -EACCES ...). This or the next
- * function is called once per server.
+ * may listen on the address. Or takes part in listening on the TCP socket `passed` (a duplicate of it) with
+ * others, also of other processes, and accepts from http_server_accept on; -1: there is none. Returns 0 or a
+ * negative errno (-EADDRINUSE, -EACCES ...). Once per server.
  */
-int http_server_listen(struct http_server *s, const struct addr *address) __attribute__((warn_unused_result));
-
-/*
- * Takes part in listening on a TCP socket that other servers, also of other processes, listen on: a duplicate
- * of `fd`. Connections are accepted from http_server_accept on. Returns 0 or a negative errno.
- */
-int http_server_share(struct http_server *s, int fd) __attribute__((warn_unused_result));
-
-/* Accepts connections on the shared socket; nothing to do otherwise. Once per server. */
+int http_server_listen(struct http_server *s, const struct addr *address, int passed)
+    __attribute__((warn_unused_result));
 void http_server_accept(struct http_server *s);
 
 /* From now on every response contains "Connection: close". */
 void http_server_announce_close(struct http_server *s);
 
-/* Closes the listener, after all connections that the kernel has queued were accepted. Those in the queue of
- * a shared socket stay there for the others. */
-void http_server_stop_listening(struct http_server *s);
-
 /*
- * Closes connections between two requests, and a second later those that have not begun one. Calls `finished`
- * from the loop once the last connection has ended; at once if there is none. Servers that still listen may
- * hand connections over to this one: it is called again when the last of them has ended. Once per server.
+ * Closes the listener, after all connections that the kernel has queued were accepted; those in the queue of
+ * a shared socket stay there for the others. Then closes connections between two requests, and a second later
+ * those that have not begun one. connections_open of the metrics becomes 0, but servers that still listen may
+ * hand further ones over.
  */
-void http_server_finish(struct http_server *s, void (*finished)(void *arg), void *arg);
+void http_server_finish(struct http_server *s);
 
-/* Closes the listener and all connections at once; `finished` is not called after this. `closed` is called
- * from the loop when the memory has been freed; NULL: nothing is. */
-void http_server_close(struct http_server *s, void (*closed)(void *arg), void *arg);
+/* Closes the listener and all connections at once, and with them all handles. */
+void http_server_close(struct http_server *s);
+
+/* When the loop has closed them. NULL is allowed. */
+void http_server_free(struct http_server *s);
 
 #endif

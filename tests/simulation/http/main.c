@@ -74,7 +74,7 @@ static void start(uv_loop_t *loop)
     for (int i = 0; i < scenario.servers; i++) {
         scenario.options.number = i;
         if (http_server_new(loop, &scenario.options, &scenario.server[i]) != 0 ||
-            http_server_listen(scenario.server[i], &address) != 0)
+            http_server_listen(scenario.server[i], &address, -1) != 0)
             trace_fail("no server");
     }
 }
@@ -123,13 +123,6 @@ static void run_for(uv_loop_t *loop, uint64_t ns)
 
 /* --- the end --- */
 
-static void on_finished(void *arg)
-{
-    (void)arg;
-    scenario.finished_count++;
-    scenario.finished = http_balancer_total(scenario.balancer) == 0;
-}
-
 /* Only what the application does not answer, or a client over the limit keeps, may be left. */
 static void expect_drained(void)
 {
@@ -140,9 +133,10 @@ static void expect_drained(void)
             trace_fail("a connection outlives the drain: %u", i);
         left += open;
     }
-    if (left == 0 && (!scenario.finished || scenario.finished_count < scenario.servers))
+    bool finished = scenario.metrics.connections_open == 0 && http_balancer_total(scenario.balancer) == 0;
+    if (left == 0 && !finished)
         trace_fail("the drain does not end");
-    if (left > 0 && scenario.finished)
+    if (left > 0 && finished)
         trace_fail("the drain ends before its connections");
 }
 
@@ -154,18 +148,11 @@ static void drain(uv_loop_t *loop)
     TRACE("server", "announces its end");
     run_for(loop, random_bits(STREAM_SCENARIO) % (DRAIN_DELAY_S * SECOND));
     TRACE("server", "finishes");
-    for (int i = 0; i < scenario.servers; i++)
-        http_server_stop_listening(scenario.server[i]);
     scenario.finishing_ns = process_monotonic_ns();
     for (int i = 0; i < scenario.servers; i++)
-        http_server_finish(scenario.server[i], on_finished, NULL);
+        http_server_finish(scenario.server[i]);
     run_for(loop, DRAIN_S * SECOND);
     expect_drained();
-}
-
-static void on_closed(void *arg)
-{
-    (*(int *)arg)++;
 }
 
 /* Handed over or passed to a server that was closed before it looked: they are closed with the balancer. */
@@ -179,13 +166,14 @@ static int count_in_inboxes(void)
 
 static void close_all(uv_loop_t *loop)
 {
-    int closed = 0;
     scenario.closing = true;
     TRACE("server", "closes");
     for (int i = 0; i < scenario.servers; i++)
-        http_server_close(scenario.server[i], on_closed, &closed);
-    if (loop_run_until(loop, now_ns() + SECOND) || closed != scenario.servers || uv_loop_close(loop) != 0)
+        http_server_close(scenario.server[i]);
+    if (loop_run_until(loop, now_ns() + SECOND) || uv_loop_close(loop) != 0)
         trace_fail("handles are left");
+    for (int i = 0; i < scenario.servers; i++)
+        http_server_free(scenario.server[i]);
     if (http_balancer_total(scenario.balancer) > count_in_inboxes())
         trace_fail("connections are counted that are closed");
     http_balancer_free(scenario.balancer);

@@ -74,8 +74,7 @@ struct scenario {
     struct ip_networks proxies;
     struct client client[STREAMS_MAX]; /* by number of the stream */
     uint64_t announced_ns, finishing_ns;
-    bool finished, closing;
-    int finished_count;
+    bool closing;
     uint64_t requests, rejections, turns;
 };
 
