@@ -68,12 +68,12 @@ static struct blob *api_response_make_openapi(struct span base_path)
     return blob_finish(&out);
 }
 
-static struct blob *api_response_code(struct compressor *c, const struct blob *plain, enum coding coding)
+static struct blob *api_response_code(const struct blob *plain, enum coding coding)
 {
     char *out = malloc(plain->len);
     size_t len = 0;
     if (out != NULL)
-        len = compressor_run(c, coding, (struct span){plain->data, plain->len}, out, plain->len);
+        len = compress_body(coding, (struct span){plain->data, plain->len}, out, plain->len);
     struct blob *coded = len > 0 ? blob_new_coded((struct span){out, len}, coding, plain) : NULL;
     free(out);
     return coded;
@@ -84,14 +84,12 @@ static struct blob *api_response_code(struct compressor *c, const struct blob *p
 int api_bodies_init(struct api_bodies *b, struct span base_path)
 {
     struct blob *plain = api_response_make_openapi(base_path);
-    struct compressor *c = compressor_new();
-    bool made = plain != NULL && c != NULL;
+    bool made = plain != NULL;
     *b = (struct api_bodies){.openapi = {[CODING_IDENTITY] = plain}};
     for (int i = CODING_IDENTITY + 1; i < CODINGS && made; i++) {
-        b->openapi[i] = api_response_code(c, plain, (enum coding)i);
+        b->openapi[i] = api_response_code(plain, (enum coding)i);
         made = b->openapi[i] != NULL;
     }
-    compressor_free(c);
     for (int i = 0; i < API_ERROR_COUNT; i++) {
         b->error[i] = api_response_make_error((enum api_error)i, base_path);
         made = made && b->error[i] != NULL;

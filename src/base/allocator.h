@@ -48,10 +48,4 @@ static inline void *allocator_realloc_or_exit(void *old, size_t size)
     return block;
 }
 
-/* Returns free memory to the system. */
-static inline void allocator_trim(void)
-{
-    (void)malloc_trim(0);
-}
-
 #endif

@@ -17,7 +17,7 @@ static void encoder_work(uv_work_t *request)
     struct encoder *e = request->data;
     uint64_t began_ns = clock_now_ns();
     const struct span plain = {e->plain->data, e->plain->len};
-    e->len = compressor_run(e->compressor, e->coding, plain, e->out, e->room);
+    e->len = compress_body(e->coding, plain, e->out, e->room);
     e->taken_ns = clock_now_ns() - began_ns;
 }
 
@@ -28,13 +28,6 @@ static void encoder_add_to_entry(struct encoder *e)
     if (coded != NULL && entries_put_coded(e->entries, e->kind, e->number, e->plain, coded))
         metric_add(&e->metrics->cache_coded_total, 1);
     blob_unref(coded);
-}
-
-static void encoder_close_now(struct encoder *e)
-{
-    compressor_free(e->compressor);
-    e->compressor = NULL;
-    wait_group_done(e->closing); /* the cache may be gone afterwards */
 }
 
 static void encoder_end_job(struct encoder *e)
@@ -55,17 +48,15 @@ static void encoder_done(uv_work_t *request, int status)
     e->pause_until_ns = clock_now_ns() + e->taken_ns * (ENCODER_PART - 1);
     encoder_end_job(e);
     if (e->closing != NULL)
-        encoder_close_now(e);
+        wait_group_done(e->closing); /* the cache may be gone afterwards */
 }
 
 /* Without memory the body stays plain. */
 static void encoder_begin(struct encoder *e, const struct entry *entry, enum coding coding)
 {
     assert(!e->busy && e->closing == NULL);
-    if (e->compressor == NULL)
-        e->compressor = compressor_new();
     e->room = entry->body->len - entry->body->len / ENCODER_GAIN_PART;
-    e->out = e->compressor == NULL ? NULL : malloc(e->room);
+    e->out = malloc(e->room);
     if (e->out == NULL)
         return;
     e->kind = (enum entry_kind)entry->kind;
@@ -102,9 +93,8 @@ struct blob *encoder_body(struct encoder *e, const struct entry *entry, enum cod
 void encoder_close(struct encoder *e, struct wait_group *closing)
 {
     e->closing = closing;
+    if (!e->busy)
+        return;
     wait_group_add(closing, 1);
-    if (e->busy)
-        (void)uv_cancel((uv_req_t *)&e->work); /* encoder_done() follows in any case */
-    else
-        encoder_close_now(e);
+    (void)uv_cancel((uv_req_t *)&e->work); /* encoder_done() follows in any case */
 }

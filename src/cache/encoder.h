@@ -30,9 +30,8 @@ struct encoder {
     uv_loop_t *loop;
     struct entries *entries;
     struct cache_metrics *metrics;
-    struct wait_group *closing;    /* NULL until encoder_close() */
-    struct compressor *compressor; /* NULL until it is needed */
-    uint64_t pause_until_ns;       /* monotonic */
+    struct wait_group *closing; /* NULL until encoder_close() */
+    uint64_t pause_until_ns;    /* monotonic */
     bool busy;
 
     /* The body being coded. */
