@@ -121,7 +121,7 @@ static const char *config_check_stale_keys_limit(struct config *c)
 {
     struct span text = span_of(c->values.stale_keys_limit);
     c->stale_keys_limit = c->values.stale_limit;
-    return span_equal(text, SPAN("same")) || parse_duration_ms(text, &c->stale_keys_limit) == 0
+    return span_equal(text, SPAN("same")) || parse_amount(text, &text_durations, &c->stale_keys_limit) == 0
                ? NULL
                : "a duration such as 30s is expected, or same";
 }
@@ -228,19 +228,14 @@ static const struct settings_flag FLAGS[CONFIG_FLAGS] = {
     {"--version", NULL, "print the version and exit"},
     {"--help", NULL, "print this and exit; also -h"}};
 
-static const struct usage_exit EXITS[] = {{"0", "drained, or done"},
-                                          {"1", "could not run, or (--probe) not ready"},
-                                          {"2", "wrong settings"},
-                                          {"128 plus its number", "after a second signal"}};
-
 const struct usage config_usage = {
     .program = "channeld",
     .summary = "a read-only JSON API over public channels kept in Redis",
     .synopsis = "[--SETTING VALUE]...",
     .flags = FLAGS,
     .flag_count = CONFIG_FLAGS,
-    .exits = EXITS,
-    .exit_count = sizeof EXITS / sizeof EXITS[0],
+    .exits = "0 drained, or done; 1 could not run, or (--probe) not ready; 2 wrong settings; 128 plus its "
+             "number after a second signal",
     .settings = &SETTINGS,
 };
 

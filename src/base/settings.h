@@ -27,7 +27,7 @@ struct setting {
     enum setting_type type;
     size_t offset;        /* in the target struct */
     const char *fallback; /* the default, in the setting's own notation */
-    int64_t min, max;     /* bounds of a number; max 0: no upper bound */
+    int64_t min, max;     /* bounds of a number */
     bool from_file;       /* the _FILE forms are accepted */
     const char *help;     /* one line */
     const char *choices;  /* the words of a SETTING_CHOICE, as "off|on"; else NULL */

@@ -6,11 +6,6 @@
 
 /* --- numbers --- */
 
-struct unit {
-    struct span name;
-    int64_t factor;
-};
-
 /* Nineteen digits fit in uint64_t, but not always in int64_t. */
 enum { DIGITS_MAX = 19 };
 
@@ -35,71 +30,46 @@ int parse_int64(struct span text, int64_t *out)
     return 0;
 }
 
-typedef bool same_text(struct span a, struct span b);
+const struct units text_counts = {span_equal, {{{"", 0}, 1}}};
 
-static int text_parse_with_unit(struct span text, const struct unit *units, size_t count, same_text *same,
-                                int64_t *out)
+const struct units text_sizes = {
+    span_equal_nocase,
+    {{{"GiB", 3}, 1 << 30}, {{"MiB", 3}, 1 << 20}, {{"KiB", 3}, 1 << 10}, {{"", 0}, 1}, {{"B", 1}, 1}}};
+
+const struct units text_durations = {
+    span_equal, {{{"h", 1}, 3600000}, {{"m", 1}, 60000}, {{"s", 1}, 1000}, {{"ms", 2}, 1}}};
+
+int parse_amount(struct span text, const struct units *units, int64_t *out)
 {
     size_t n = 0;
     while (n < text.len && ascii_is_digit(text.data[n]))
         n++;
+    const struct span name = span_skip(text, n);
+    const struct unit *unit = units->unit;
+    while (unit->factor != 0 && !units->is_same(name, unit->name))
+        unit++;
     int64_t number = 0;
+    int64_t value = 0;
     int err = parse_int64((struct span){text.data, n}, &number);
     if (err != 0)
         return err;
-    struct span name = span_skip(text, n);
-    for (size_t i = 0; i < count; i++) {
-        if (!same(name, units[i].name))
-            continue;
-        int64_t value = 0;
-        if (__builtin_mul_overflow(number, units[i].factor, &value))
-            return -ERANGE;
-        *out = value;
-        return 0;
-    }
-    return -EINVAL;
+    if (unit->factor == 0 && (number != 0 || name.len > 0))
+        return -EINVAL;
+    if (__builtin_mul_overflow(number, unit->factor, &value))
+        return -ERANGE;
+    *out = value;
+    return 0;
 }
 
-static const struct unit DURATIONS[] = {
-    {{"ms", 2}, 1}, {{"s", 1}, 1000}, {{"m", 1}, 60000}, {{"h", 1}, 3600000}};
-
-static const struct unit SIZES[] = {
-    {{"B", 1}, 1}, {{"", 0}, 1}, {{"KiB", 3}, 1 << 10}, {{"MiB", 3}, 1 << 20}, {{"GiB", 3}, 1 << 30}};
-
-enum { DURATION_UNITS = sizeof DURATIONS / sizeof DURATIONS[0], SIZE_UNITS = sizeof SIZES / sizeof SIZES[0] };
-
-int parse_duration_ms(struct span text, int64_t *out)
+struct span unit_of(const struct units *units, int64_t *value)
 {
-    if (span_equal(text, SPAN("0"))) {
-        *out = 0;
-        return 0;
-    }
-    return text_parse_with_unit(text, DURATIONS, DURATION_UNITS, span_equal, out);
-}
-
-int parse_size(struct span text, int64_t *out)
-{
-    return text_parse_with_unit(text, SIZES, SIZE_UNITS, span_equal_nocase, out);
-}
-
-/* The second unit is that of 0. */
-static struct span text_unit_of(int64_t *value, const struct unit *units, size_t count)
-{
-    size_t i = *value == 0 ? 1 : count - 1;
-    while (*value % units[i].factor != 0)
-        i--;
-    *value /= units[i].factor;
-    return units[i].name;
-}
-
-struct span duration_unit(int64_t *value)
-{
-    return text_unit_of(value, DURATIONS, DURATION_UNITS);
-}
-
-struct span size_unit(int64_t *value)
-{
-    return text_unit_of(value, SIZES, SIZE_UNITS);
+    const struct unit *unit = units->unit;
+    if (*value == 0)
+        return SPAN("");
+    while (*value % unit->factor != 0)
+        unit++;
+    *value /= unit->factor;
+    return unit->name;
 }
 
 /* --- times --- */

@@ -28,16 +28,24 @@ static inline bool ascii_is_tchar(char c)
  * -ERANGE; *out is untouched on error. */
 int parse_int64(struct span text, int64_t *out) __attribute__((warn_unused_result));
 
-/* Digits and one of ms, s, m, h; a bare 0 needs no unit. Returns 0, -EINVAL or -ERANGE. */
-int parse_duration_ms(struct span text, int64_t *out) __attribute__((warn_unused_result));
+struct units {
+    bool (*is_same)(struct span name, struct span other);
+    struct unit {
+        struct span name;
+        int64_t factor; /* 0: there are no more */
+    } unit[6];          /* the largest first; the last is 1 */
+};
 
-/* Bytes: digits and none or one of B, KiB, MiB, GiB, without case. Returns 0, -EINVAL or -ERANGE. */
-int parse_size(struct span text, int64_t *out) __attribute__((warn_unused_result));
+/* None, but numbers of things; bytes: none or one of B, KiB, MiB, GiB, without case; milliseconds: one of ms,
+ * s, m, h. */
+extern const struct units text_counts, text_sizes, text_durations;
 
-/* The unit in which a duration, or a size, is written: the largest that leaves a whole number, which *value
- * becomes. Static. */
-struct span duration_unit(int64_t *value);
-struct span size_unit(int64_t *value);
+/* Digits and a unit; 0 needs none. Returns 0, -EINVAL or -ERANGE; *out is untouched on error. */
+int parse_amount(struct span text, const struct units *units, int64_t *out)
+    __attribute__((warn_unused_result));
+
+/* The unit in which *value is written: the largest that leaves a whole number, which *value becomes. */
+struct span unit_of(const struct units *units, int64_t *value);
 
 /* --- Times --- */
 

@@ -42,7 +42,7 @@ static unsigned usage_write_commands(struct buf *out, const struct usage *u, uns
         buf_append_str(out, "  ");
         usage_write_call(u, &u->commands[i], out);
         buf_printf(out, "\n      %s\n", u->commands[i].help);
-        flags |= usage_flags_of(&u->commands[i]);
+        flags |= u->commands[i].needs | u->commands[i].takes;
     }
     if (flags != 0)
         buf_append_str(out, "\nFlags of these commands:\n");
@@ -61,10 +61,8 @@ void usage_write_help(const struct usage *u, unsigned commands, struct buf *out)
         return;
     }
     usage_write_flags(out, u, ~of_commands);
-    buf_append_str(out, "Exit codes:");
-    for (size_t i = 0; i < u->exit_count; i++)
-        buf_printf(out, " %s %s%s", u->exits[i].code, u->exits[i].help, i + 1 < u->exit_count ? ";" : ".");
-    buf_append_str(out, "\n\nEach setting is a flag or an environment variable; the flag wins. Defaults are "
-                        "in brackets.\n\n");
+    buf_printf(out, "Exit codes: %s.\n\n", u->exits);
+    buf_append_str(out, "Each setting is a flag or an environment variable; the flag wins. Defaults are in "
+                        "brackets.\n\n");
     settings_write_help(u->settings, out);
 }

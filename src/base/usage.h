@@ -18,11 +18,6 @@ struct usage_command {
     const char *help;
 };
 
-struct usage_exit {
-    const char *code; /* as in the sentence "CODE when ..." */
-    const char *help;
-};
-
 struct usage {
     const char *program;
     const char *summary;  /* one line */
@@ -31,8 +26,7 @@ struct usage {
     size_t command_count;              /* 0: it has none */
     const struct settings_flag *flags; /* of commands, and of the program */
     size_t flag_count;
-    const struct usage_exit *exits;
-    size_t exit_count;
+    const char *exits; /* the codes, each with what it means */
     const struct settings *settings;
 };
 
@@ -42,10 +36,5 @@ void usage_write_help(const struct usage *u, unsigned commands, struct buf *out)
 
 /* How the command is called, without its settings: "keys issue [--count N]". */
 void usage_write_call(const struct usage *u, const struct usage_command *c, struct buf *out);
-
-static inline unsigned usage_flags_of(const struct usage_command *c)
-{
-    return c->needs | c->takes;
-}
 
 #endif

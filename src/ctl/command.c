@@ -29,12 +29,6 @@ static const struct usage_command COMMANDS[] = {
 #undef ROW
 };
 
-static const struct usage_exit EXITS[] = {
-    {"0", "success"},
-    {"1", "failed, or something was refused"},
-    {"2", "wrong usage or settings"},
-    {"128 plus its number", "when a signal ended the command (130 for Ctrl-C)"}};
-
 const struct usage ctl_usage = {
     .program = "channelctl",
     .summary = "load, show and remove channels of channeld in Redis, issue its API keys, check the catalogue",
@@ -43,7 +37,7 @@ const struct usage ctl_usage = {
     .command_count = sizeof COMMANDS / sizeof COMMANDS[0],
     .flags = FLAGS,
     .flag_count = FLAGS_END,
-    .exits = EXITS,
-    .exit_count = sizeof EXITS / sizeof EXITS[0],
+    .exits = "0 success; 1 failed, or something was refused; 2 wrong usage or settings; 128 plus its number "
+             "when a signal ended the command (130 for Ctrl-C)",
     .settings = &SETTINGS,
 };

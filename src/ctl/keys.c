@@ -132,7 +132,7 @@ static int keys_issue_one(struct client *c, const struct api_key_info *info, str
 
 enum { SECONDS_MAX = 100LL * 366 * 24 * 60 * 60 }; /* the longest time until an expiry: a hundred years */
 
-/* "90d", or what parse_duration_ms reads. Seconds, or -1. */
+/* "90d", or another duration. Seconds, or -1. */
 static int64_t keys_parse_seconds(struct span text)
 {
     int64_t value = 0;
@@ -141,7 +141,7 @@ static int64_t keys_parse_seconds(struct span text)
                        value <= SECONDS_MAX / 86400
                    ? value * 86400
                    : -1;
-    return parse_duration_ms(text, &value) == 0 && value % 1000 == 0 ? value / 1000 : -1;
+    return parse_amount(text, &text_durations, &value) == 0 && value % 1000 == 0 ? value / 1000 : -1;
 }
 
 /* "2027-02-20" is the beginning of that day. */

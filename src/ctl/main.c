@@ -143,7 +143,7 @@ static int ctl_run_command(struct options *o)
     for (size_t i = 0; i < ctl_usage.command_count; i++) {
         const struct usage_command *c = &ctl_usage.commands[i];
         if (ctl_is_named(c, o, &left) && left == (c->argument != NULL) && (c->needs & ~given) == 0 &&
-            (given & ~usage_flags_of(c)) == 0)
+            (given & ~(c->needs | c->takes)) == 0)
             return runs[i](o, left > 0 ? o->args.argv[o->word_count - 1] : NULL);
     }
     return ctl_refuse(o);

@@ -133,8 +133,8 @@ static void check_numbers(struct span line)
     value = value.len > 0 ? span_skip(value, 1) : value;
     if (parse_int64(value, &number) == 0)
         FUZZ_CHECK(span_equal((struct span){digits, format_int64(number, digits)}, value));
-    FUZZ_CHECK(parse_duration_ms(value, &number) != 0 || number >= 0);
-    FUZZ_CHECK(parse_size(value, &number) != 0 || number >= 0);
+    FUZZ_CHECK(parse_amount(value, &text_durations, &number) != 0 || number >= 0);
+    FUZZ_CHECK(parse_amount(value, &text_sizes, &number) != 0 || number >= 0);
     if (addr_parse(value, &address) == 0) {
         char text[ADDR_TEXT_MAX];
         addr_write(&address, text);

@@ -88,7 +88,7 @@ void duration(void)
     char bytes[4];
     struct span text = ANY_TEXT(bytes);
     int64_t ms = -1;
-    if (parse_duration_ms(text, &ms) != 0) {
+    if (parse_amount(text, &text_durations, &ms) != 0) {
         assert(ms == -1);
         return;
     }
@@ -105,7 +105,7 @@ void size(void)
     char bytes[8];
     struct span text = ANY_TEXT(bytes);
     int64_t value = -1;
-    if (parse_size(text, &value) != 0) {
+    if (parse_amount(text, &text_sizes, &value) != 0) {
         assert(value == -1);
         return;
     }

@@ -32,6 +32,16 @@ static void assert_refused(parser *parse, int expected, const char *text)
         fail_msg("\"%s\": error %d, value %lld", text, err, (long long)value);
 }
 
+static int parse_duration_ms(struct span text, int64_t *out)
+{
+    return parse_amount(text, &text_durations, out);
+}
+
+static int parse_size(struct span text, int64_t *out)
+{
+    return parse_amount(text, &text_sizes, out);
+}
+
 TEST_CASE(canonical_integers_are_parsed)
 {
     static const struct accepted cases[] = {{"0", 0},
