@@ -22,14 +22,14 @@
 /* Lines of the access log fill a batch up to ACCESS_SIZE. */
 enum { ACCESS_SIZE = 1 << 19, BATCH_SIZE = 3 * ACCESS_SIZE };
 
-/* The thread collects lines for this long: a wake-up per line would cost more than the line. */
+/* The thread pauses for this long after each batch: a wake-up per line would cost more than the line. */
 enum { GATHER_NS = 2 * 1000 * 1000 };
 
 enum { STOP_S = 1 }; /* a blocked descriptor must not delay the exit for longer */
 
 static struct batch {
     size_t used;
-    char bytes[BATCH_SIZE];
+    char bytes[1 + BATCH_SIZE]; /* the lines, behind a newline for one that was not written whole */
 } batches[2];
 
 static struct sink {
@@ -44,90 +44,58 @@ static struct sink {
 } sink = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER, .level = -1, .filling = batches};
 
-static size_t log_write_all(int fd, const char *data, size_t n)
+/* Lines that cannot be written (a full disk, a pipe without reader) are counted. *torn: the last write ended
+ * within a line, which gets its newline before the next line begins. */
+static void log_write_batch(struct batch *b, bool *torn)
 {
-    size_t written = 0;
-    while (written < n) {
-        ssize_t done = write(fd, data + written, n - written);
-        if (done < 0 && errno == EINTR)
-            continue;
+    const char *at = b->bytes + (*torn ? 0 : 1);
+    const char *const end = b->bytes + 1 + b->used;
+    uint64_t lost = 0;
+    b->bytes[0] = '\n';
+    while (at < end) {
+        ssize_t done = write(sink.fd, at, (size_t)(end - at));
         if (done < 0 && errno == EAGAIN) { /* another process made the shared descriptor non-blocking */
             (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
             continue;
         }
         if (done <= 0)
             break;
-        written += (size_t)done;
+        at += done;
+        *torn = at[-1] != '\n';
     }
-    return written;
+    for (; at < end; at++)
+        lost += *at == '\n' && at > b->bytes;
+    atomic_fetch_add(&sink.dropped, lost);
 }
 
-static uint64_t log_count_lines(const char *data, size_t n)
-{
-    uint64_t lines = 0;
-    for (size_t i = 0; i < n; i++)
-        lines += data[i] == '\n';
-    return lines;
-}
-
-/*
- * Writes whole lines. Lines that cannot be written (a full disk, a pipe without reader) are counted. *torn:
- * the last write ended within a line, which gets its newline before the next line begins.
- */
-static void log_write_lines(const char *data, size_t n, bool *torn)
-{
-    if (*torn)
-        *torn = log_write_all(sink.fd, "\n", 1) == 0;
-    size_t written = *torn ? 0 : log_write_all(sink.fd, data, n);
-    if (written > 0)
-        *torn = data[written - 1] != '\n';
-    if (written < n)
-        atomic_fetch_add(&sink.dropped, log_count_lines(data + written, n - written));
-}
-
-/* Waits for lines, and a little longer for more. NULL when log_stop was called and no lines are left. Called
- * with the lock held. */
-static struct batch *log_take_batch(void)
-{
-    while (sink.filling->used == 0 && !sink.stopping)
-        pthread_cond_wait(&sink.filled, &sink.lock);
-    if (!sink.stopping) {
-        pthread_mutex_unlock(&sink.lock);
-        (void)nanosleep(&(struct timespec){.tv_nsec = GATHER_NS}, NULL);
-        pthread_mutex_lock(&sink.lock);
-    }
-    struct batch *taken = sink.filling;
-    sink.filling = taken == batches ? &batches[1] : batches;
-    return taken->used > 0 ? taken : NULL;
-}
-
+/* Ends when log_stop was called and no lines are left. Signals are for the main thread. */
 static void *log_drain(void *arg)
 {
+    sigset_t all;
     bool torn = false;
-    struct batch *b = NULL;
-    pthread_mutex_lock(&sink.lock);
-    while ((b = log_take_batch()) != NULL) {
-        pthread_mutex_unlock(&sink.lock);
-        log_write_lines(b->bytes, b->used, &torn);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    for (size_t n = 1; n > 0;) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = GATHER_NS}, NULL);
         pthread_mutex_lock(&sink.lock);
+        while (sink.filling->used == 0 && !sink.stopping)
+            pthread_cond_wait(&sink.filled, &sink.lock);
+        struct batch *b = sink.filling;
+        sink.filling = b == batches ? &batches[1] : batches;
+        pthread_mutex_unlock(&sink.lock);
+        n = b->used;
+        log_write_batch(b, &torn);
         b->used = 0;
     }
-    pthread_mutex_unlock(&sink.lock);
     return arg;
 }
 
-/* Signals are handled by the main thread; the writer blocks all of them. */
 int log_start(int fd, enum log_level level)
 {
-    sigset_t all;
-    sigset_t old;
     assert(atomic_load(&sink.level) < 0);
     sink.fd = fd;
     sink.stopping = false;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     int err = pthread_create(&sink.thread, NULL, log_drain, NULL);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (err == 0)
         atomic_store(&sink.level, (int)level);
     return -err;
@@ -227,7 +195,7 @@ void log_end(struct log_line *line)
     struct batch *b = sink.filling;
     bool fits = !sink.stopping && b->used + n <= room;
     if (fits) {
-        memcpy(b->bytes + b->used, line->text, n);
+        memcpy(b->bytes + 1 + b->used, line->text, n);
         b->used += n;
         pthread_cond_signal(&sink.filled);
     }
@@ -248,18 +216,14 @@ void log_text(enum log_level level, const char *message, const char *name, const
 
 bool log_reason_is_due(struct log_reasons *reasons, const char *reason, uint64_t now_ms)
 {
-    uint64_t hash = hash_bytes(span_of(reason), 0);
-    size_t at = 0; /* the slot of the reason, or of the oldest */
-    for (size_t i = 0; i < LOG_REASONS_MAX; i++) {
-        bool known = reasons->recent[i].logged_ms != 0 && reasons->recent[i].hash == hash;
-        if (known && now_ms - reasons->recent[i].logged_ms < LOG_REPEAT_MS)
+    const uint64_t hash = hash_bytes(span_of(reason), 0);
+    struct log_reason *oldest = reasons->recent;
+    for (struct log_reason *r = oldest; r < reasons->recent + LOG_REASONS_MAX; r++) {
+        if (r->hash == hash && now_ms - r->logged_ms < LOG_REPEAT_MS)
             return false;
-        if (known || reasons->recent[i].logged_ms < reasons->recent[at].logged_ms)
-            at = i;
-        if (known)
-            break;
+        if (r->logged_ms < oldest->logged_ms)
+            oldest = r;
     }
-    reasons->recent[at].hash = hash;
-    reasons->recent[at].logged_ms = now_ms;
+    *oldest = (struct log_reason){hash, now_ms};
     return true;
 }

@@ -58,9 +58,8 @@ void log_text(enum log_level level, const char *message, const char *name, const
 enum { LOG_REASONS_MAX = 8, LOG_REPEAT_MS = 60 * 1000 };
 
 struct log_reasons {
-    struct {
-        uint64_t hash;
-        uint64_t logged_ms; /* 0: free */
+    struct log_reason {
+        uint64_t hash, logged_ms;
     } recent[LOG_REASONS_MAX];
 };
 
