@@ -3,32 +3,22 @@
 
 #include <stdio.h>
 
+/* The upper bounds of the buckets, and in seconds as they are exposed. */
 static const uint64_t BOUND_NS[HISTOGRAM_BUCKETS] = {
-#define BOUND(us, text) (us) * UINT64_C(1000),
-    HISTOGRAM_BOUNDS(BOUND)
-#undef BOUND
-};
+    50000,    100000,   250000,    500000,    1000000,   2500000,    5000000,    10000000,
+    25000000, 50000000, 100000000, 250000000, 500000000, 1000000000, 2500000000, UINT64_MAX};
 
-static const char *const BOUND_TEXT[HISTOGRAM_BUCKETS + 1] = {
-#define TEXT(us, text) text,
-    HISTOGRAM_BOUNDS(TEXT)
-#undef TEXT
-        "+Inf"};
+static const char *const BOUND_TEXT[HISTOGRAM_BUCKETS] = {
+    "0.00005", "0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.005", "0.01",
+    "0.025",   "0.05",   "0.1",     "0.25",   "0.5",   "1",      "2.5",   "+Inf"};
 
 void histogram_observe(struct histogram *h, uint64_t ns)
 {
     int i = 0; /* most durations are short: the first comparison is nearly always the last */
-    while (i < HISTOGRAM_BUCKETS && ns > BOUND_NS[i])
+    while (ns > BOUND_NS[i])
         i++;
     metric_add(&h->bucket[i], 1);
     metric_add(&h->sum_ns, ns);
-}
-
-static void histogram_accumulate(struct histogram *to, const struct histogram *from)
-{
-    for (int i = 0; i <= HISTOGRAM_BUCKETS; i++)
-        metric_add(&to->bucket[i], metric_get(&from->bucket[i]));
-    metric_add(&to->sum_ns, metric_get(&from->sum_ns));
 }
 
 /* `labels`: the text in braces, such as `route="list"`, or empty. */
@@ -36,7 +26,7 @@ static void histogram_write(struct buf *out, const char *name, const char *label
 {
     const char *comma = labels[0] == '\0' ? "" : ",";
     uint64_t count = 0;
-    for (int i = 0; i <= HISTOGRAM_BUCKETS; i++) {
+    for (int i = 0; i < HISTOGRAM_BUCKETS; i++) {
         count += metric_get(&h->bucket[i]);
         buf_printf(out, "%s_bucket{%s%sle=\"%s\"} %llu\n", name, labels, comma, BOUND_TEXT[i],
                    (unsigned long long)count);
@@ -49,17 +39,10 @@ static void histogram_write(struct buf *out, const char *name, const char *label
     buf_printf(out, "%s_count%s%s%s %llu\n", name, open, labels, close, (unsigned long long)count);
 }
 
-static void metrics_accumulate_one(enum metric_kind kind, void *to, const void *from)
+/* The bytes of one value. A histogram is counters, too. */
+static size_t metrics_size(const struct metric *m)
 {
-    if (kind == METRIC_histogram) {
-        histogram_accumulate(to, from);
-        return;
-    }
-    uint64_t value = metric_get(from);
-    if (kind != METRIC_gauge_max)
-        metric_add(to, value);
-    else if (value > metric_get(to))
-        metric_set(to, value);
+    return m->kind == METRIC_histogram ? sizeof(struct histogram) : sizeof(uint64_t);
 }
 
 static size_t metrics_count(const struct metric_label *label)
@@ -67,18 +50,19 @@ static size_t metrics_count(const struct metric_label *label)
     return label->name != NULL ? label->count : 1;
 }
 
-/* Where the i-th value of a metric is. */
-static size_t metrics_offset(const struct metric *m, size_t i)
-{
-    return m->offset + i * (m->kind == METRIC_histogram ? sizeof(struct histogram) : sizeof(uint64_t));
-}
-
 void metrics_accumulate(const struct metric *table, size_t count, void *to, const void *from)
 {
-    for (const struct metric *m = table; m < table + count; m++)
-        for (size_t i = 0; i < metrics_count(&m->label[0]) * metrics_count(&m->label[1]); i++)
-            metrics_accumulate_one(m->kind, (char *)to + metrics_offset(m, i),
-                                   (const char *)from + metrics_offset(m, i));
+    for (const struct metric *m = table; m < table + count; m++) {
+        size_t end = m->offset + metrics_count(&m->label[0]) * metrics_count(&m->label[1]) * metrics_size(m);
+        for (size_t at = m->offset; at < end; at += sizeof(uint64_t)) {
+            _Atomic uint64_t *sum = (void *)((char *)to + at);
+            uint64_t value = metric_get((const void *)((const char *)from + at));
+            if (m->kind != METRIC_gauge_max)
+                metric_add(sum, value);
+            else if (value > metric_get(sum))
+                metric_set(sum, value);
+        }
+    }
 }
 
 void metrics_write_head(struct buf *out, const char *name, const char *type, const char *help)
@@ -123,7 +107,7 @@ void metrics_write(struct buf *out, const struct metric *table, size_t count, co
         metrics_write_head(out, m->name, types[m->kind], m->help);
         size_t columns = metrics_count(&m->label[1]);
         for (size_t i = 0; i < metrics_count(&m->label[0]) * columns; i++)
-            metrics_write_value(out, m, (const char *)values + metrics_offset(m, i), i / columns,
+            metrics_write_value(out, m, (const char *)values + m->offset + i * metrics_size(m), i / columns,
                                 i % columns);
     }
 }

@@ -49,31 +49,11 @@ static inline uint64_t metric_get(const _Atomic uint64_t *m)
 
 /* --- histograms --- */
 
-/* X(upper bound in microseconds, the same in seconds as it is exposed), ascending. */
-#define HISTOGRAM_BOUNDS(X) \
-    X(50, "0.00005")        \
-    X(100, "0.0001")        \
-    X(250, "0.00025")       \
-    X(500, "0.0005")        \
-    X(1000, "0.001")        \
-    X(2500, "0.0025")       \
-    X(5000, "0.005")        \
-    X(10000, "0.01")        \
-    X(25000, "0.025")       \
-    X(50000, "0.05")        \
-    X(100000, "0.1")        \
-    X(250000, "0.25")       \
-    X(500000, "0.5")        \
-    X(1000000, "1")         \
-    X(2500000, "2.5")
-
-#define HISTOGRAM_COUNT(us, text) +1 /* NOLINT(bugprone-macro-parentheses): a summand */
-enum { HISTOGRAM_BUCKETS = 0 HISTOGRAM_BOUNDS(HISTOGRAM_COUNT) };
-#undef HISTOGRAM_COUNT
+enum { HISTOGRAM_BUCKETS = 16 };
 
 /* A reader may see an observation in its bucket and not yet in the sum. */
 struct histogram {
-    _Atomic uint64_t bucket[HISTOGRAM_BUCKETS + 1]; /* not cumulative; the last: above all bounds */
+    _Atomic uint64_t bucket[HISTOGRAM_BUCKETS]; /* not cumulative; the last has no bound */
     _Atomic uint64_t sum_ns;
 };
 
