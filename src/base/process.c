@@ -1,6 +1,7 @@
 /* The process and what the system grants it; see process.h. */
 #include "base/process.h"
 
+#include "base/file.h"
 #include "base/metrics.h"
 
 #include <dirent.h>
@@ -45,54 +46,42 @@ enum { NO_QUOTA = INT_MAX };
 
 /* The processors that one group grants, by its `cpu.max`: "150000 100000" is 2. NO_QUOTA if it has none
  * ("max"). */
-static int process_quota_of(const char *directory)
+static int process_quota_of(const char *path)
 {
-    char path[PATH_MAX];
     long long quota = 0;
     long long period = 0;
-    int n = snprintf(path, sizeof path, "%s/cpu.max", directory);
-    FILE *file = n < (int)sizeof path ? fopen(path, "re") : NULL;
+    FILE *file = fopen(path, "re");
     if (file == NULL)
         return NO_QUOTA;
-    n = fscanf(file, "%lld%lld", &quota, &period); /* NOLINT(cert-err34-c): the kernel writes such numbers */
+    int n =
+        fscanf(file, "%lld%lld", &quota, &period); /* NOLINT(cert-err34-c): the kernel writes such numbers */
     (void)fclose(file);
     return n == 2 && quota > 0 && period > 0 ? (int)MIN((quota - 1) / period + 1, NO_QUOTA) : NO_QUOTA;
 }
 
-/* The smallest quota of the group at `path` below `mount` and of all groups between them: systemd's CPUQuota=
- * may be set on a slice. */
-static int process_least_quota(const char *mount, const char *path)
-{
-    char directory[PATH_MAX];
-    size_t top = strlen(mount);
-    int n = snprintf(directory, sizeof directory, "%s%s", mount, path);
-    int least = NO_QUOTA;
-    if (n < 0 || n >= (int)sizeof directory)
-        return NO_QUOTA;
-    for (char *end = directory + n; end != NULL; end = strrchr(directory + top, '/')) {
-        *end = '\0';
-        least = MIN(least, process_quota_of(directory));
-    }
-    return least;
-}
-
+/* A quota may be that of a group above: systemd's CPUQuota= of a slice. */
 int process_cpus_granted(const char *root)
 {
     static const char unified[] = "0::"; /* begins the line of version 2; others belong to version 1 */
+    static const char quota[] = "/cpu.max";
     char path[PATH_MAX];
-    char line[PATH_MAX];
-    int least = NO_QUOTA;
+    char text[PATH_MAX];
     (void)snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
+    ssize_t len = file_read(path, 0, text, sizeof text - 1);
+    text[MAX(len, 0)] = '\0';
+    const char *group = strstr(text, unified);
+    if (group == NULL)
         return NO_QUOTA;
-    (void)snprintf(path, sizeof path, "%s/sys/fs/cgroup", root);
-    while (fgets(line, sizeof line, file) != NULL)
-        if (strncmp(line, unified, sizeof unified - 1) == 0) {
-            line[strcspn(line, "\n")] = '\0';
-            least = MIN(least, process_least_quota(path, line + sizeof unified - 1));
-        }
-    (void)fclose(file);
+    group += sizeof unified - 1;
+    int n = snprintf(path, sizeof path, "%s/sys/fs/cgroup%.*s", root, (int)strcspn(group, "\n"), group);
+    if (n > PATH_MAX - (int)sizeof quota)
+        return NO_QUOTA;
+    int least = NO_QUOTA;
+    for (char *end = path + n; end != NULL; end = strrchr(path, '/')) {
+        memcpy(end, quota, sizeof quota);
+        least = MIN(least, process_quota_of(path));
+        *end = '\0';
+    }
     return least;
 }
 
