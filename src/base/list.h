@@ -40,16 +40,15 @@ static inline void list_remove(struct list *link)
     list_init(link);
 }
 
-/* Moves everything in `from` to the end of `to`; `from` is empty afterwards. */
+/* Moves everything in `from` to the end of `to`: makes one circle of both, and takes `from` out of it. */
 static inline void list_splice(struct list *to, struct list *from)
 {
-    if (list_empty(from))
-        return;
-    from->next->prev = to->prev;
-    to->prev->next = from->next;
-    from->prev->next = to;
-    to->prev = from->prev;
-    list_init(from);
+    struct list *last = from->prev;
+    to->prev->next = from;
+    from->prev = to->prev;
+    last->next = to;
+    to->prev = last;
+    list_remove(from);
 }
 
 #endif

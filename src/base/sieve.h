@@ -22,15 +22,15 @@ struct sieve_node {
 };
 
 struct sieve {
-    struct list queue;       /* the oldest first */
-    struct sieve_node *hand; /* NULL: at the oldest */
-    int steps;               /* saved, for passing over marked nodes */
+    struct list queue; /* the oldest first */
+    struct list *hand; /* &queue: at the oldest */
+    int steps;         /* saved, for passing over marked nodes */
 };
 
 static inline void sieve_init(struct sieve *s)
 {
     list_init(&s->queue);
-    s->hand = NULL;
+    s->hand = &s->queue;
     s->steps = SIEVE_STEPS_MAX;
 }
 
@@ -46,17 +46,10 @@ static inline void sieve_hit(struct sieve_node *n)
     n->visited = true;
 }
 
-/* The node that arrived next; NULL behind the newest, from where the hand starts over at the oldest. */
-static inline struct sieve_node *sieve_newer(struct sieve *s, struct sieve_node *n)
-{
-    struct list *next = n->link.next;
-    return next == &s->queue ? NULL : LIST_ENTRY(next, struct sieve_node, link);
-}
-
 static inline void sieve_remove(struct sieve *s, struct sieve_node *n)
 {
-    if (s->hand == n)
-        s->hand = sieve_newer(s, n);
+    if (s->hand == &n->link)
+        s->hand = n->link.next;
     list_remove(&n->link);
 }
 
@@ -68,15 +61,14 @@ static inline struct sieve_node *sieve_victim(struct sieve *s)
     s->steps += SIEVE_STEPS;
     if (s->steps > SIEVE_STEPS_MAX)
         s->steps = SIEVE_STEPS_MAX;
-    for (;; s->steps--) {
-        struct sieve_node *n = s->hand;
-        if (n == NULL)
-            n = LIST_ENTRY(s->queue.next, struct sieve_node, link);
-        s->hand = n;
+    for (;; s->hand = s->hand->next) {
+        if (s->hand == &s->queue)
+            s->hand = s->queue.next;
+        struct sieve_node *n = LIST_ENTRY(s->hand, struct sieve_node, link);
         if (!n->visited || s->steps == 0)
             return n;
         n->visited = false;
-        s->hand = sieve_newer(s, n);
+        s->steps--;
     }
 }
 
@@ -84,7 +76,7 @@ static inline struct sieve_node *sieve_victim(struct sieve *s)
 static inline void sieve_drain(struct sieve *s, struct list *to)
 {
     list_splice(to, &s->queue);
-    s->hand = NULL;
+    s->hand = &s->queue;
 }
 
 #endif
