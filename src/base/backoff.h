@@ -7,14 +7,12 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/param.h>
 
 /* min_ms after no failure, twice as much after each further one, and max_ms at most. */
 static inline uint64_t backoff_doubled_ms(unsigned failures, uint64_t min_ms, uint64_t max_ms)
 {
-    uint64_t ms = min_ms;
-    for (unsigned i = 0; i < failures && ms < max_ms; i++)
-        ms *= 2;
-    return ms < max_ms ? ms : max_ms;
+    return MIN(min_ms << MIN(failures, 31U), max_ms);
 }
 
 /* Half to all of that, from the first failure on. The seed is the caller's, and changes. */

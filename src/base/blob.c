@@ -25,8 +25,6 @@ static void blob_init(struct blob *b, size_t len, size_t headroom)
 
 static struct blob *blob_make(struct span bytes, size_t headroom)
 {
-    if (bytes.len > SIZE_MAX - sizeof(struct blob) - headroom)
-        return NULL;
     char *block = malloc(headroom + sizeof(struct blob) + bytes.len);
     if (block == NULL)
         return NULL;

@@ -14,25 +14,18 @@ void buf_fini(struct buf *b)
     *b = BUF_INIT;
 }
 
-static int buf_fail(struct buf *b)
-{
-    b->error = -ENOMEM;
-    return b->error;
-}
-
 int buf_grow(struct buf *b, size_t extra)
 {
     if (b->error != 0)
         return b->error;
-    if (extra > (size_t)PTRDIFF_MAX - b->len) /* no object is larger */
-        return buf_fail(b);
+    bool is_possible = extra <= (size_t)PTRDIFF_MAX - b->len; /* no object is larger */
     size_t first = extra < EXACT_FROM ? FIRST_CAPACITY : extra;
     size_t cap = b->cap == 0 ? first : b->cap;
-    while (cap < b->len + extra)
+    while (is_possible && cap < b->len + extra)
         cap *= 2;
-    char *data = realloc(b->data, cap);
+    char *data = is_possible ? realloc(b->data, cap) : NULL;
     if (data == NULL)
-        return buf_fail(b);
+        return b->error = -ENOMEM;
     b->data = data;
     b->cap = cap;
     return 0;
