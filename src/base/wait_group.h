@@ -1,6 +1,6 @@
 /*
- * A counter of operations that must end before a callback runs. Each calls wait_group_done() at its end; the
- * last one calls the function passed to wait_group_wait(), or frees the owner (wait_group_close()).
+ * A counter of operations that must end before their owner is freed. Each calls wait_group_done() at its end;
+ * behind wait_group_close() the last one frees the owner. Empty if all is zero.
  */
 #ifndef BASE_WAIT_GROUP_H
 #define BASE_WAIT_GROUP_H
@@ -10,33 +10,25 @@
 
 struct wait_group {
     unsigned pending;
-    void (*ended)(void *arg); /* NULL before wait_group_wait() */
+    void (*release)(void *owner); /* NULL before wait_group_close() */
+    void *owner;
+    void (*closed)(void *arg);
     void *arg;
-    void (*closed)(void *arg); /* called after that; NULL: nothing is */
-    void *closed_arg;
 };
-
-#define WAIT_GROUP_INIT ((struct wait_group){0})
 
 static inline void wait_group_add(struct wait_group *g, unsigned n)
 {
     g->pending += n;
 }
 
-/* `ended` may free the group. */
-static inline void wait_group_end(const struct wait_group *g)
-{
-    const struct wait_group kept = *g;
-    kept.ended(kept.arg);
-    if (kept.closed != NULL)
-        kept.closed(kept.closed_arg);
-}
-
 static inline void wait_group_done(struct wait_group *g)
 {
     assert(g->pending > 0);
-    if (--g->pending == 0 && g->ended != NULL)
-        wait_group_end(g);
+    if (--g->pending > 0 || g->release == NULL)
+        return;
+    const struct wait_group kept = *g; /* the group may be a member of the owner */
+    kept.release(kept.owner);
+    kept.closed(kept.arg);
 }
 
 /* The same as a callback, whose argument is the group. */
@@ -45,24 +37,18 @@ static inline void wait_group_on_done(void *arg)
     wait_group_done(arg);
 }
 
-/* Calls `ended` once nothing is pending, possibly before this returns. This or wait_group_close() may be
- * called once per group. */
-static inline void wait_group_wait(struct wait_group *g, void (*ended)(void *arg), void *arg)
-{
-    assert(g->ended == NULL);
-    g->ended = ended;
-    g->arg = arg;
-    if (g->pending == 0)
-        wait_group_end(g);
-}
-
-/* As wait_group_wait(), for the end of the owner: `release` frees it, and then `closed` is called. */
+/* Once nothing is pending, possibly before this returns, `release` frees the owner, and `closed` is called.
+ * Once per group. */
 static inline void wait_group_close(struct wait_group *g, void (*release)(void *owner), void *owner,
                                     void (*closed)(void *arg), void *arg)
 {
+    assert(g->release == NULL);
+    g->release = release;
+    g->owner = owner;
     g->closed = closed;
-    g->closed_arg = arg;
-    wait_group_wait(g, release, owner);
+    g->arg = arg;
+    g->pending++; /* this call, so that there is an operation that is the last */
+    wait_group_done(g);
 }
 
 #endif

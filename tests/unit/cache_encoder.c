@@ -28,7 +28,7 @@ static int set_up(void **state)
     (void)state;
     metrics = (struct cache_metrics){0};
     closed = 0;
-    closing = WAIT_GROUP_INIT;
+    closing = (struct wait_group){0};
     entries_init(&entries, BUDGET, &metrics);
     if (uv_loop_init(&loop) != 0)
         return -1;
@@ -40,7 +40,7 @@ static int tear_down(void **state)
 {
     (void)state;
     encoder_close(&encoder, &closing);
-    wait_group_wait(&closing, on_closed, NULL);
+    wait_group_close(&closing, free, NULL, on_closed, NULL);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(closed, 1);
     entries_check(&entries);
