@@ -36,21 +36,19 @@ static bool net_is_v4(const struct ip *ip)
     return memcmp(ip->bytes, V4_PREFIX, sizeof V4_PREFIX) == 0;
 }
 
+/* IPv4 is parsed in its IPv4-mapped form. */
 int ip_parse(struct span text, struct ip *out)
 {
-    char copy[IP_TEXT_MAX];
-    uint8_t v4[V4_LEN];
-    if (text.len >= sizeof copy || span_find(text, '\0') < text.len)
+    enum { MAPPED_LEN = sizeof "::ffff:" - 1 };
+    char copy[MAPPED_LEN + IP_TEXT_MAX] = "::ffff:";
+    struct ip ip;
+    bool v4 = span_find(text, ':') == text.len && span_find(text, '.') < text.len;
+    if (text.len >= IP_TEXT_MAX || span_find(text, '\0') < text.len)
         return -EINVAL;
-    *span_put(text, copy) = '\0';
-    if (inet_pton(AF_INET, copy, v4) == 1) {
-        *out = ip_from_v4(v4);
-        return 0;
-    }
-    struct ip v6;
-    if (inet_pton(AF_INET6, copy, v6.bytes) != 1)
+    *span_put(text, copy + MAPPED_LEN) = '\0';
+    if (inet_pton(AF_INET6, v4 ? copy : copy + MAPPED_LEN, ip.bytes) != 1)
         return -EINVAL;
-    *out = v6;
+    *out = ip;
     return 0;
 }
 

@@ -190,7 +190,8 @@ static int settings_read_source(const struct settings_args *a, const struct sett
                                 : settings_reject(a, s->name, error, "give the value or its file, not both");
 }
 
-/* Where the value of a flag goes; NULL: no flag has this name. *plain becomes a flag that is not a setting. */
+/* Where the value of a flag goes; NULL: no flag has this name. *plain becomes a flag that is not a setting.
+ */
 static const char **settings_find_flag(struct settings_args *a, struct span name,
                                        const struct settings_flag **plain)
 {
