@@ -108,27 +108,20 @@ static void loop_on_event(uv_poll_t *poll, int status, int events)
     (void)events;
 }
 
-/* Polls the descriptor once, so that libuv grows its table. */
-static int loop_touch(uv_loop_t *loop, int fd)
-{
-    uv_poll_t poll;
-    int err = uv_poll_init(loop, &poll, fd);
-    if (err != 0)
-        return err;
-    err = uv_poll_start(&poll, UV_READABLE, loop_on_event);
-    uv_close((uv_handle_t *)&poll, NULL);
-    (void)uv_run(loop, UV_RUN_DEFAULT);
-    return err;
-}
-
+/* Polls the highest descriptor once, so that libuv grows its table. One beyond the limit cannot be opened. */
 static int loop_make_room(uv_loop_t *loop, int descriptors)
 {
+    uv_poll_t poll;
     int event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (event < 0)
         return -errno;
     int highest = fcntl(event, F_DUPFD_CLOEXEC, descriptors - 1);
-    int err =
-        highest >= 0 ? loop_touch(loop, highest) : 0; /* beyond the limit: no such descriptor can be opened */
+    int err = highest < 0 ? 0 : uv_poll_init(loop, &poll, highest);
+    if (highest >= 0 && err == 0) {
+        err = uv_poll_start(&poll, UV_READABLE, loop_on_event);
+        uv_close((uv_handle_t *)&poll, NULL);
+        (void)uv_run(loop, UV_RUN_DEFAULT);
+    }
     if (highest >= 0)
         close(highest);
     close(event);

@@ -104,8 +104,6 @@ static void main_end(int number)
 static void main_handle_signals(void)
 {
     (void)signal(SIGHUP, SIG_IGN);
-    if (getpid() != 1)
-        return;
     (void)signal(SIGTERM, main_end);
     (void)signal(SIGINT, main_end);
 }

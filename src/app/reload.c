@@ -1,6 +1,6 @@
 /*
- * Reading the settings again that come from files; see reload.h. `newest` was read from one state of the
- * files, and could be used; no worker is given anything else.
+ * Reading the settings again that come from files; see reload.h. `newest` could be used; no worker is given
+ * anything else.
  *
  * Timer: every RELOAD_MS, one look at the files, and one more worker with a connection gets new settings.
  */
@@ -16,10 +16,7 @@
 #include <sys/param.h>
 #include <time.h>
 
-enum {
-    RELOAD_MS = 250,
-    READS_MAX = 3 /* times that files are read, where they change meanwhile */
-};
+enum { RELOAD_MS = 250 };
 
 /* What the files hold: digests of their contents, or of the reasons why they cannot be read. */
 struct contents {
@@ -52,7 +49,6 @@ struct reload {
     struct contents read;    /* when the settings were last read */
     struct digest newest_in; /* those of Redis when the newest were read */
     struct buf names;        /* the settings whose files are watched, for the log */
-    enum log_level level;    /* in use */
     int failure;             /* of the last read: a negative errno; 0: it succeeded */
     bool moving;             /* a worker may not use the newest settings */
     struct redis_config *newest;
@@ -61,31 +57,30 @@ struct reload {
 
 /* --- files that may change --- */
 
-enum { CONTENT_MAX = 4 * 1024 * 1024 }; /* more is an error: every CA bundle is smaller */
-
 /* Adds the content of a file, or the reason why it cannot be read. A pipe or terminal never changes. */
 static void reload_add_file(struct digest *digest, const char *path)
 {
+    enum { PART_MAX = 4096 };
     struct {
         struct digest before;
-        int64_t result; /* bytes, or a negative errno */
-    } head = {*digest, 0};
-    struct stat status;
-    if (stat(path, &status) != 0)
-        head.result = -errno;
-    bool is_read = head.result == 0 && !file_mode_is_stream(status.st_mode) && status.st_size <= CONTENT_MAX;
-    size_t room = is_read ? (size_t)status.st_size + 1 : 0; /* one more shows that it has grown */
-    char *content = malloc(sizeof head + room);
-    if (content == NULL)
+        ssize_t result; /* bytes, or a negative errno */
+        char content[PART_MAX];
+    } part;
+    if (file_is_stream(path))
         return;
     /* O_NONBLOCK: a pipe may have taken the place of the file */
-    if (is_read)
-        head.result = file_read(path, O_NONBLOCK | O_NOCTTY, content + sizeof head, room);
-    memcpy(content, &head, sizeof head);
-    size_t n = head.result > 0 ? (size_t)head.result : 0;
-    digest_sha256((struct span){content, sizeof head + n}, digest);
-    explicit_bzero(content, sizeof head + room);
-    free(content);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    do {
+        part.before = *digest;
+        part.result = fd >= 0 ? read(fd, part.content, sizeof part.content) : -1;
+        size_t n = part.result > 0 ? (size_t)part.result : 0;
+        if (part.result < 0)
+            part.result = -errno;
+        digest_sha256((struct span){(char *)&part, offsetof(__typeof__(part), content) + n}, digest);
+    } while (part.result > 0);
+    if (fd >= 0)
+        (void)close(fd);
+    explicit_bzero(&part, sizeof part);
 }
 
 /* Reads all files. True when one has changed since the last look. The times of stat() would not show a second
@@ -105,27 +100,10 @@ static bool reload_look(struct reload *r)
 
 /* --- the settings --- */
 
-/* Certificate and key, or password and URL, must be of one state of the files. */
-static int reload_read(struct reload *r, struct redis_config **out, int *access_log, struct buf *error)
-{
-    uint64_t number = r->newest == NULL ? 1 : r->newest->number + 1;
-    bool changes = true;
-    for (int i = 0; i < READS_MAX && changes; i++) {
-        redis_config_unref(*out);
-        *out = NULL;
-        buf_clear(error);
-        r->read = r->found;
-        r->failure = config_read_files(r->shared->config, number, out, access_log, error);
-        changes = reload_look(r);
-    }
-    return r->failure;
-}
-
 /* What was read is used from now on, by workers for their next connections. */
 static void reload_use(struct reload *r, struct redis_config *redis, int access_log)
 {
-    r->level = config_log_level(&r->shared->config->values);
-    log_set_level(r->level);
+    log_set_level(config_log_level(&r->shared->config->values));
     atomic_store(&r->shared->access_log, access_log);
     if (r->newest != NULL && memcmp(&r->read.redis, &r->newest_in, sizeof r->newest_in) == 0) {
         redis_config_unref(redis);
@@ -138,33 +116,44 @@ static void reload_use(struct reload *r, struct redis_config *redis, int access_
     metric_set(&r->metrics.redis_config_last_reload_success_timestamp_seconds, (uint64_t)time(NULL));
 }
 
+/* A file that changes meanwhile has changed at the next look, and is read again. */
+static int reload_read(struct reload *r, struct buf *error)
+{
+    struct redis_config *redis = NULL;
+    int access_log = 0;
+    r->read = r->found;
+    r->failure = config_read_files(r->shared->config, r->newest == NULL ? 1 : r->newest->number + 1, &redis,
+                                   &access_log, error);
+    if (r->failure == 0)
+        reload_use(r, redis, access_log);
+    return r->failure;
+}
+
 /* If the old level shows it, or the new one. */
-static void reload_log_success(const struct reload *r)
+static void reload_log_success(const struct reload *r, enum log_level old)
 {
     const struct config_values *v = &r->shared->config->values;
     struct log_line line;
-    log_set_level(MAX(r->level, config_log_level(v)));
-    if (!log_begin(&line, LOG_INFO, "settings reloaded"))
-        return;
-    log_str(&line, "read", buf_span(&r->names));
-    log_str(&line, "access_log", span_of(v->access_log));
-    log_end(&line);
+    log_set_level(MAX(old, config_log_level(v)));
+    if (log_begin(&line, LOG_INFO, "settings reloaded")) {
+        log_str(&line, "read", buf_span(&r->names));
+        log_str(&line, "access_log", span_of(v->access_log));
+        log_end(&line);
+    }
+    log_set_level(config_log_level(v));
 }
 
 static void reload_load(struct reload *r)
 {
-    struct redis_config *redis = NULL;
+    enum log_level old = config_log_level(&r->shared->config->values);
     struct buf error = BUF_INIT;
-    int access_log = 0;
-    int err = reload_read(r, &redis, &access_log, &error);
+    int err = reload_read(r, &error);
     metric_add(&r->metrics.redis_config_reloads_total[err != 0], 1);
-    if (err == 0) {
-        reload_log_success(r);
-        reload_use(r, redis, access_log);
-    } else {
+    if (err == 0)
+        reload_log_success(r, old);
+    else
         log_text(LOG_ERROR, "settings not reloaded: the old ones stay in use", "reason",
                  error.len > 0 ? buf_message(&error) : "out of memory");
-    }
     buf_fini(&error);
 }
 
@@ -183,14 +172,6 @@ static int reload_count_unmoved(const struct reload *r)
     for (int i = 0; i < r->shared->worker_count; i++)
         count += worker_status(r->shared->workers[i])->redis_number != r->newest->number;
     return count;
-}
-
-static bool reload_one_is_lost(const struct reload *r)
-{
-    for (int i = 0; i < r->shared->worker_count; i++)
-        if (worker_status(r->shared->workers[i])->redis_lost_ms != WORKER_REDIS_READY)
-            return true;
-    return false;
 }
 
 /* Moves the workers without a connection, and the first one with a connection: its cache is empty at first.
@@ -226,8 +207,6 @@ static void reload_on_timer(uv_timer_t *timer)
 /* The files already have the change that may have closed the connection, so there is no wait for them. */
 void reload_worker_changed(struct reload *r)
 {
-    if (!reload_one_is_lost(r))
-        return;
     (void)reload_look(r);
     reload_load_changed(r);
     reload_move_workers(r);
@@ -261,7 +240,6 @@ int reload_new(uv_loop_t *loop, struct worker_shared *shared, struct reload **ou
                struct redis_config **newest, struct buf *error)
 {
     const struct settings *all = config_usage.settings;
-    int access_log = 0;
     struct reload *r = calloc(1, sizeof *r);
     if (r == NULL)
         return -ENOMEM;
@@ -272,12 +250,12 @@ int reload_new(uv_loop_t *loop, struct worker_shared *shared, struct reload **ou
     (void)reload_look(r);
     int err = buf_error(&r->names);
     if (err == 0)
-        err = reload_read(r, newest, &access_log, error);
+        err = reload_read(r, error);
     if (err != 0) {
         reload_free(r);
         return err;
     }
-    reload_use(r, *newest, access_log);
+    *newest = r->newest;
     (void)uv_timer_init(loop, &r->timer); /* cannot fail; nor can starting it */
     r->timer.data = r;
     if (r->names.len > 0)

@@ -2,7 +2,7 @@
  * Reads the settings that come from files again when the files change: those of the log, which are used at
  * once, and those of Redis, to which it moves the workers. All are used, or none.
  *
- * The main thread checks the files every RELOAD_MS, when a worker loses its connection, and on SIGHUP. A
+ * The main thread checks the files every RELOAD_MS, when a worker's connection changes, and on SIGHUP. A
  * change is read when the files have stopped changing. Values that cannot be used are logged and counted, and
  * the old values stay until the next change.
  *
@@ -31,7 +31,7 @@ void reload_now(struct reload *r);
 /* True when the last read failed, and the old settings stay in use. */
 bool reload_has_failed(const struct reload *r);
 
-/* A worker's connection has changed. If one was lost, the files are checked. */
+/* A worker's connection has changed: it may have been lost, so the files are checked. */
 void reload_worker_changed(struct reload *r);
 
 void reload_write_metrics(struct reload *r, struct buf *out);

@@ -102,71 +102,73 @@ static void server_write_metrics(const struct server *s, struct buf *out)
 
 /* --- the admin listener: /livez, /readyz, /startupz, /metrics and /version --- */
 
+/* `?verbose` lists the checks; without it the response is one word. */
+static int server_check_health(struct server *s, const struct http_request *request, enum health_kind kind)
+{
+    bool verbose = uri_query_find(request->query, SPAN("verbose")).data != NULL;
+    bool good = health_check(&s->shared, kind, verbose ? &s->admin_body : NULL);
+    buf_append_str(&s->admin_body, good ? "ok\n" : "not ok\n");
+    return good ? 200 : 503;
+}
+
+/* Writes the content of the response, and returns its status. */
+static int server_answer(struct server *s, const struct http_request *request, const char **type)
+{
+    struct span path = request->path;
+    if (request->method == METHOD_OTHER) {
+        buf_append_str(&s->admin_body, "method not allowed\n");
+        return 405;
+    }
+    if (span_equal(path, SPAN("/livez")) || span_equal(path, SPAN("/startupz")))
+        return server_check_health(s, request, HEALTH_LIVE);
+    if (span_equal(path, SPAN("/readyz"))) {
+        /* `?exclude=shutdown` is for Kubernetes, which removes a terminating pod from its Services without
+         * this check. */
+        struct span excluded = uri_query_find(request->query, SPAN("exclude"));
+        bool serving = span_equal(excluded, SPAN("shutdown"));
+        return server_check_health(s, request, serving ? HEALTH_SERVING : HEALTH_READY);
+    }
+    if (span_equal(path, SPAN("/version"))) {
+        *type = NULL;
+        buf_append_str(&s->admin_body, "{\"name\":\"channeld\",\"version\":\"" CHANNELD_VERSION "\"}\n");
+        return 200;
+    }
+    if (span_equal(path, SPAN("/metrics"))) {
+        *type = "text/plain; version=0.0.4; charset=utf-8";
+        server_write_metrics(s, &s->admin_body);
+        return 200;
+    }
+    /* RFC 9110 section 9.3.7, or as HAProxy sends it */
+    if (request->method == METHOD_OPTIONS && (span_equal(path, SPAN("*")) || span_equal(path, SPAN("/"))))
+        return 200;
+    buf_append_str(&s->admin_body, "not found\n");
+    return 404;
+}
+
 /*
  * OPTIONS gets 204 where GET would get 200, and otherwise the same status: HAProxy checks the health of a
  * server by this method unless it is told another one.
  */
-static void server_respond(struct server *s, struct http_exchange *x, int status, const char *type)
+static void server_handle(void *arg, struct http_exchange *x, int status)
 {
-    bool is_options = status == 200 && x->request->method == METHOD_OPTIONS;
-    struct http_response r = {.status = is_options ? 204 : status, .content_type = type};
-    if (!is_options) {
-        r.body = buf_error(&s->admin_body) == 0 ? blob_new(buf_span(&s->admin_body)) : NULL;
-        if (r.body == NULL)
-            r.status = 500;
-    }
+    struct server *s = arg;
+    struct http_response r = {.status = status, .content_type = "text/plain; charset=utf-8"};
+    buf_clear(&s->admin_body);
+    if (status == 0)
+        r.status = server_answer(s, x->request, &r.content_type);
+    else
+        buf_append_str(&s->admin_body, "request refused\n");
+    if (r.status == 200 && x->request->method == METHOD_OPTIONS)
+        r.status = 204;
+    r.body = buf_error(&s->admin_body) == 0 ? blob_new(buf_span(&s->admin_body)) : NULL;
+    if (r.body == NULL)
+        r.status = 500;
     http_response_add(&r, SPAN("Cache-Control"), SPAN("no-store"));
-    if (is_options || status == 405)
+    if (r.status == 204 || r.status == 405)
         http_response_add(&r, SPAN("Allow"), SPAN("GET, HEAD, OPTIONS"));
     http_exchange_respond(x, &r);
     blob_unref(r.body);
     buf_fini(&r.fields);
-}
-
-static void server_respond_text(struct server *s, struct http_exchange *x, int status, const char *text)
-{
-    buf_append_str(&s->admin_body, text);
-    server_respond(s, x, status, "text/plain; charset=utf-8");
-}
-
-/* `?verbose` lists the checks; without it the response is one word. */
-static void server_respond_health(struct server *s, struct http_exchange *x, enum health_kind kind)
-{
-    bool verbose = uri_query_find(x->request->query, SPAN("verbose")).data != NULL;
-    bool good = health_check(&s->shared, kind, verbose ? &s->admin_body : NULL);
-    server_respond_text(s, x, good ? 200 : 503, good ? "ok\n" : "not ok\n");
-}
-
-static void server_handle(void *arg, struct http_exchange *x, int status)
-{
-    struct server *s = arg;
-    const struct http_request *request = x->request;
-    struct span path = request->path;
-    bool is_options = request->method == METHOD_OPTIONS;
-    buf_clear(&s->admin_body);
-    if (status != 0) {
-        server_respond_text(s, x, status, "request refused\n");
-    } else if (request->method == METHOD_OTHER) {
-        server_respond_text(s, x, 405, "method not allowed\n");
-    } else if (is_options && (span_equal(path, SPAN("*")) || span_equal(path, SPAN("/")))) {
-        /* about the server: RFC 9110 section 9.3.7, or as HAProxy sends it */
-        server_respond(s, x, 200, NULL);
-    } else if (span_equal(path, SPAN("/livez")) || span_equal(path, SPAN("/startupz"))) {
-        server_respond_health(s, x, HEALTH_LIVE);
-    } else if (span_equal(path, SPAN("/readyz"))) {
-        /* `?exclude=shutdown` is for Kubernetes, which removes a terminating pod from its Services without
-         * this check. */
-        struct span excluded = uri_query_find(request->query, SPAN("exclude"));
-        server_respond_health(s, x, span_equal(excluded, SPAN("shutdown")) ? HEALTH_SERVING : HEALTH_READY);
-    } else if (span_equal(path, SPAN("/version"))) {
-        buf_append_str(&s->admin_body, "{\"name\":\"channeld\",\"version\":\"" CHANNELD_VERSION "\"}\n");
-        server_respond(s, x, 200, NULL);
-    } else if (span_equal(path, SPAN("/metrics"))) {
-        server_write_metrics(s, &s->admin_body);
-        server_respond(s, x, 200, "text/plain; version=0.0.4; charset=utf-8");
-    } else {
-        server_respond_text(s, x, 404, "not found\n");
-    }
 }
 
 /*
@@ -314,25 +316,18 @@ static void server_log_few_descriptors(int granted, int connections)
     log_end(&line);
 }
 
-/* Raises the limit of descriptors to the hard limit. Returns it, at most `enough`. */
-static int server_claim_descriptors(int enough)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return enough;
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
-    return limit.rlim_max == RLIM_INFINITY || limit.rlim_max > (rlim_t)enough ? enough : (int)limit.rlim_max;
-}
-
-/* If the system grants too few descriptors, max-connections is lowered. Returns 0, or -EMFILE where too few
- * connections are left. */
+/* Raises the limit of descriptors to the hard limit. If that is too low, max-connections is lowered. Returns
+ * 0, or -EMFILE where too few connections are left. */
 static int server_share_descriptors(struct server *s, struct buf *error)
 {
+    struct rlimit limit = {0};
     int wanted = (int)s->shared.config->values.max_connections;
     int least = MIN(wanted, CONNECTIONS_MIN);
     int reserved = DESCRIPTORS_RESERVED + s->shared.config->workers * DESCRIPTORS_PER_WORKER;
-    s->shared.descriptors = server_claim_descriptors(reserved + wanted);
+    (void)getrlimit(RLIMIT_NOFILE, &limit); /* cannot fail */
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    s->shared.descriptors = (int)MIN(limit.rlim_max, (rlim_t)(reserved + wanted));
     s->max_connections = s->shared.descriptors - reserved;
     if (s->max_connections < least) {
         buf_printf(error, "the limit of open files (ulimit -n) is %d: at least %d are needed",
