@@ -91,13 +91,11 @@ static const char *config_check_base_path(struct config *c)
 {
     const char *text = c->values.api.base_path;
     size_t len = strlen(text);
-    for (size_t i = 0; i < len; i++)
-        if (!config_is_path_char(text[i]) || (text[i] == '/' && i > 0 && text[i - 1] == '/'))
-            return "a path of letters, digits and -._~/ is expected, such as /api/";
-    const char *first = text[0] != '/' ? "/" : "";
+    if (!span_all(span_of(text), config_is_path_char) || strstr(text, "//") != NULL)
+        return "a path of letters, digits and -._~/ is expected, such as /api/";
     const char *last = len > 0 && text[len - 1] != '/' ? "/" : "";
     char *effective = NULL;
-    int n = asprintf(&effective, "%s%s%s", first, text, last);
+    int n = asprintf(&effective, "%s%s%s", text[0] != '/' ? "/" : "", text, last);
     if (n < 0)
         return "out of memory";
     free(c->values.api.base_path);

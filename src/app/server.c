@@ -56,7 +56,6 @@ struct server {
     int max_connections;
     struct http_balancer *admin_balancer;
     struct service_manager manager;
-    struct addr listener[SERVICE_SOCKETS]; /* where they listen */
     struct reload *reload;
     struct http_server *admin;
     struct buf admin_body;             /* of its current response */
@@ -184,7 +183,6 @@ static int server_admin_open(struct server *s)
         .metrics = &s->admin_metrics,
         .loop_lag = &s->loop_lag,
         .limits.head_max = ADMIN_HEAD_MAX,
-        .limits.body_max = 0,
         .limits.head_timeout_ms = ADMIN_TIMEOUT_MS,
         .limits.idle_timeout_ms = ADMIN_TIMEOUT_MS,
         .limits.write_timeout_ms = ADMIN_TIMEOUT_MS,
@@ -193,12 +191,7 @@ static int server_admin_open(struct server *s)
         .for_checks = true,
     };
     int err = http_server_new(&s->loop, &options, &s->admin);
-    if (err == 0)
-        err = http_server_listen(s->admin, &s->shared.config->admin_listen,
-                                 s->manager.sockets[SERVICE_SOCKET_ADMIN]);
-    if (err == 0)
-        http_server_accept(s->admin);
-    return err;
+    return err == 0 ? http_server_listen(s->admin, &s->shared.config->admin_listen, -1) : err;
 }
 
 /* --- service manager --- */
@@ -290,7 +283,7 @@ static void server_on_signal(uv_signal_t *handle, int number)
         _exit(128 + number); /* the second signal */
     (void)service_manager_notify(&s->manager, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%lld",
                                  1000LL * (v->drain_delay + v->drain_timeout + END_MS));
-    bool accepts = s->shared.phase == PHASE_SERVING || s->manager.sockets[SERVICE_SOCKET_API] < 0;
+    bool accepts = s->shared.phase == PHASE_SERVING || s->shared.listener < 0;
     server_enter(s, accepts ? PHASE_ANNOUNCING : PHASE_EXITING);
 }
 
@@ -371,21 +364,6 @@ static int server_make_key_counts(struct server *s)
     return made ? 0 : -ENOMEM;
 }
 
-/* Where the listeners listen: at the addresses of the sockets that were passed, or of the settings. */
-static int server_find_listeners(struct server *s, struct buf *error)
-{
-    const struct config *c = s->shared.config;
-    const struct addr *const of_settings[] = {&c->listen, &c->admin_listen};
-    for (int i = 0; i < SERVICE_SOCKETS; i++) {
-        int passed = s->manager.sockets[i];
-        s->listener[i] = passed >= 0 ? addr_local(passed) : *of_settings[i];
-    }
-    if (!addr_overlaps(&s->listener[SERVICE_SOCKET_API], &s->listener[SERVICE_SOCKET_ADMIN]))
-        return 0;
-    return settings_reject(&c->args, "admin-listen", error,
-                           "the API listens there: another port or address is expected");
-}
-
 static int server_start_signal(struct server *s, uv_signal_t *handle, uv_signal_cb on_signal, int number)
 {
     (void)uv_signal_init(&s->loop, handle); /* cannot fail on a new loop */
@@ -411,9 +389,7 @@ static int server_prepare(struct server *s, struct redis_config **redis, struct 
 {
     const struct config *c = s->shared.config;
     int err = service_manager_init(&s->manager, error);
-    s->shared.listener = s->manager.sockets[SERVICE_SOCKET_API];
-    if (err == 0)
-        err = server_find_listeners(s, error);
+    s->shared.listener = s->manager.listener;
     if (err == 0)
         err = server_open_handles(s);
     if (err == 0)
@@ -429,51 +405,39 @@ static int server_prepare(struct server *s, struct redis_config **redis, struct 
 
 /* Clients whose connections wait in the queue of a passed socket, and units that are ordered after this one,
  * expect a server that can answer. But a Redis that is down must not keep the system from starting. */
-static void server_begin_starting(struct server *s)
-{
-    uint64_t watchdog_ms = s->manager.watchdog_ms;
-    uint64_t every_ms = watchdog_ms > 0 ? MIN(watchdog_ms, STATUS_MS) : STATUS_MS;
-    uint64_t wait_ms = (uint64_t)s->shared.config->values.request_timeout;
-    (void)uv_timer_start(&s->timer, server_on_timer, MIN(wait_ms, START_MAX_MS), 0);
-    server_update_status(s);
-    if (s->manager.fd >= 0)
-        (void)uv_timer_start(&s->status, server_on_status, every_ms, every_ms);
-}
-
 static int server_start(struct server *s, struct redis_config *redis, struct buf *error)
 {
     const struct config_values *v = &s->shared.config->values;
+    uint64_t watchdog_ms = s->manager.watchdog_ms;
+    uint64_t every_ms = watchdog_ms > 0 ? MIN(watchdog_ms, STATUS_MS) : STATUS_MS;
     int err = server_make_workers(s, redis);
     if (err != 0)
         return server_fail(s, error, "listen", v->listen, err);
     err = server_admin_open(s);
     if (err != 0)
         return server_fail(s, error, "admin-listen", v->admin_listen, err);
-    for (int i = 0; i < s->shared.worker_count && err == 0; i++)
-        err = worker_start(s->shared.workers[i]);
-    if (err == 0)
-        server_begin_starting(s);
-    return err;
-}
-
-static void server_log_listener(const struct server *s, struct log_line *line, enum service_socket which,
-                                const char *name, const char *passed)
-{
-    char text[ADDR_TEXT_MAX];
-    addr_write(&s->listener[which], text);
-    log_str(line, name, span_of(text));
-    if (s->manager.sockets[which] >= 0)
-        log_str(line, passed, SPAN("yes"));
+    (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)MIN(v->request_timeout, START_MAX_MS), 0);
+    server_update_status(s);
+    if (s->manager.fd >= 0)
+        (void)uv_timer_start(&s->status, server_on_status, every_ms, every_ms);
+    return 0;
 }
 
 static void server_log_started(const struct server *s)
 {
+    const struct addr listen =
+        s->shared.listener < 0 ? s->shared.config->listen : addr_local(s->shared.listener);
+    char text[ADDR_TEXT_MAX];
     struct log_line line;
     if (!log_begin(&line, LOG_INFO, "channeld started"))
         return;
     log_str(&line, "version", span_of(CHANNELD_VERSION));
-    server_log_listener(s, &line, SERVICE_SOCKET_API, "listen", "listen_passed");
-    server_log_listener(s, &line, SERVICE_SOCKET_ADMIN, "admin_listen", "admin_listen_passed");
+    addr_write(&listen, text);
+    log_str(&line, "listen", span_of(text));
+    if (s->shared.listener >= 0)
+        log_str(&line, "listen_passed", SPAN("yes"));
+    addr_write(&s->shared.config->admin_listen, text);
+    log_str(&line, "admin_listen", span_of(text));
     log_int(&line, "workers", s->shared.worker_count);
     log_end(&line);
 }

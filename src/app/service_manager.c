@@ -1,4 +1,4 @@
-/* Notifications, the watchdog and passed sockets; see service_manager.h. */
+/* Notifications, the watchdog and the passed socket; see service_manager.h. */
 #include "app/service_manager.h"
 
 #include "base/clock.h"
@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,28 +17,27 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { FIRST_PASSED = 3, PASSED_MAX = 1024, MESSAGE_MAX = 512 };
+enum { FIRST_PASSED = 3, MESSAGE_MAX = 512 };
 
 /* A manager that does not read its socket must not delay the process for longer. */
 enum { SEND_TIMEOUT_US = 100 * 1000 };
 
 /* --- the environment --- */
 
-/* The number of at least 1 that the variable is, or 0. */
-static int64_t service_manager_number_of(const char *name)
+/* The value of the variable, which no child process may use; NULL if it is empty. */
+static const char *service_manager_take(const char *name)
 {
     const char *value = getenv(name);
-    int64_t number = 0;
-    return value != NULL && parse_int64(span_of(value), &number) == 0 && number > 0 ? number : 0;
+    (void)unsetenv(name);
+    return value == NULL || *value == '\0' ? NULL : value;
 }
 
-/* A child process must not use them. */
-static void service_manager_clear_environment(void)
+/* The number of at least 1 that the variable is, or 0. */
+static int64_t service_manager_take_number(const char *name)
 {
-    static const char *const names[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
-                                        "LISTEN_FDS",    "LISTEN_PID",    "LISTEN_FDNAMES"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        (void)unsetenv(names[i]);
+    const char *value = service_manager_take(name);
+    int64_t number = 0;
+    return value != NULL && parse_int64(span_of(value), &number) == 0 && number > 0 ? number : 0;
 }
 
 /* --- notifications --- */
@@ -46,8 +46,8 @@ static void service_manager_clear_environment(void)
 static void service_manager_open_notify_socket(struct service_manager *m)
 {
     const struct timeval timeout = {.tv_usec = SEND_TIMEOUT_US};
-    const char *name = getenv("NOTIFY_SOCKET");
-    if (name == NULL || *name == '\0')
+    const char *name = service_manager_take("NOTIFY_SOCKET");
+    if (name == NULL)
         return;
     size_t len = strlen(name);
     if ((name[0] != '/' && name[0] != '@') || len < 2 || len >= sizeof m->address.sun_path) {
@@ -99,7 +99,7 @@ void service_manager_reloading(struct service_manager *m)
     (void)service_manager_notify(m, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_now_ns() / 1000);
 }
 
-/* --- sockets --- */
+/* --- the socket --- */
 
 static int service_manager_option_of(int fd, int option)
 {
@@ -110,45 +110,30 @@ static int service_manager_option_of(int fd, int option)
 
 static bool service_manager_is_tcp_listener(int fd)
 {
-    int family = service_manager_option_of(fd, SO_DOMAIN);
-    return service_manager_option_of(fd, SO_TYPE) == SOCK_STREAM &&
-           service_manager_option_of(fd, SO_ACCEPTCONN) == 1 && (family == AF_INET || family == AF_INET6);
+    return service_manager_option_of(fd, SO_PROTOCOL) == IPPROTO_TCP &&
+           service_manager_option_of(fd, SO_ACCEPTCONN) == 1;
 }
 
-/* Returns NULL, or what is wrong with the socket. */
-static const char *service_manager_own_socket(struct service_manager *m, int fd, struct span name)
+/* A socket of another name is for something else. */
+static int service_manager_own_socket(struct service_manager *m, struct buf *error)
 {
-    bool is_admin = span_equal(name, SPAN("admin"));
-    int *own = &m->sockets[is_admin ? SERVICE_SOCKET_ADMIN : SERVICE_SOCKET_API];
-    int flags = fcntl(fd, F_GETFL);
-    if (!is_admin && !span_equal(name, SPAN("api")))
-        return "has an unknown name: FileDescriptorName= is api or admin";
-    if (*own >= 0)
-        return "is the second of this name";
-    if (!service_manager_is_tcp_listener(fd))
-        return "is not a listening TCP socket";
-    if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
-        return strerror(errno);
-    *own = fd;
-    return NULL;
-}
-
-/* Without names there can only be the socket of the API: the admin port is never guessed. */
-static int service_manager_own_sockets(struct service_manager *m, struct buf *error)
-{
-    const char *listed = getenv("LISTEN_FDNAMES");
-    struct span names = listed != NULL && *listed != '\0' ? span_of(listed) : SPAN("api");
-    int64_t end = FIRST_PASSED + MIN(service_manager_number_of("LISTEN_FDS"), PASSED_MAX);
-    if (service_manager_number_of("LISTEN_PID") != getpid())
+    const char *names = service_manager_take("LISTEN_FDNAMES");
+    int64_t count = service_manager_take_number("LISTEN_FDS");
+    bool ours = service_manager_take_number("LISTEN_PID") == getpid();
+    if (count == 0 || !ours)
         return 0;
-    for (int fd = FIRST_PASSED; fd < end; fd++) {
-        struct span name = span_cut(&names, ':');
-        const char *wrong = service_manager_own_socket(m, fd, name);
-        if (wrong == NULL)
-            continue;
-        buf_printf(error, "LISTEN_FDS: descriptor %d (\"%.*s\") %s", fd, (int)name.len, name.data, wrong);
+    if (count > 1 || (names != NULL && strcmp(names, "api") != 0)) {
+        buf_append_str(error, "LISTEN_FDS: one socket is expected, with FileDescriptorName=api");
         return -EINVAL;
     }
+    int flags = fcntl(FIRST_PASSED, F_GETFL);
+    if (!service_manager_is_tcp_listener(FIRST_PASSED) ||
+        fcntl(FIRST_PASSED, F_SETFL, flags | O_NONBLOCK) != 0 ||
+        fcntl(FIRST_PASSED, F_SETFD, FD_CLOEXEC) != 0) {
+        buf_append_str(error, "LISTEN_FDS: the socket is not a listening TCP socket");
+        return -EINVAL;
+    }
+    m->listener = FIRST_PASSED;
     return 0;
 }
 
@@ -157,23 +142,20 @@ static int service_manager_own_sockets(struct service_manager *m, struct buf *er
 /* Variables for another process, which started this one and left them in the environment, are ignored. */
 int service_manager_init(struct service_manager *m, struct buf *error)
 {
-    *m = (struct service_manager){.fd = -1, .sockets = {-1, -1}};
+    *m = (struct service_manager){.fd = -1, .listener = -1};
     service_manager_open_notify_socket(m);
-    const char *watched = getenv("WATCHDOG_PID");
-    int64_t watchdog_us = service_manager_number_of("WATCHDOG_USEC");
-    bool ours = watched == NULL || *watched == '\0' || service_manager_number_of("WATCHDOG_PID") == getpid();
+    int64_t watchdog_us = service_manager_take_number("WATCHDOG_USEC");
+    const char *watched = service_manager_take("WATCHDOG_PID");
+    bool ours = watched == NULL || strtoll(watched, NULL, 10) == getpid();
     if (m->fd >= 0 && ours && watchdog_us > 0)
         m->watchdog_ms = (uint64_t)MAX(watchdog_us / 2 / 1000, 1);
-    int err = service_manager_own_sockets(m, error);
-    service_manager_clear_environment();
-    return err;
+    return service_manager_own_socket(m, error);
 }
 
 void service_manager_fini(struct service_manager *m)
 {
-    for (int i = 0; i < SERVICE_SOCKETS; i++)
-        if (m->sockets[i] >= 0)
-            (void)close(m->sockets[i]);
+    if (m->listener >= 0)
+        (void)close(m->listener);
     if (m->fd >= 0)
         (void)close(m->fd);
 }

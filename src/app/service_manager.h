@@ -1,6 +1,6 @@
 /*
  * systemd, or another service manager with its protocols: notifications by sd_notify(3), the watchdog
- * (sd_watchdog_enabled(3)), and listening sockets that were opened for this process (sd_listen_fds(3)). The
+ * (sd_watchdog_enabled(3)), and the listening socket that was opened for this process (sd_listen_fds(3)). The
  * environment says which of them there are.
  */
 #ifndef APP_SERVICE_MANAGER_H
@@ -11,9 +11,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/* The sockets that may be passed, by their names: FileDescriptorName= of a socket unit. */
-enum service_socket { SERVICE_SOCKET_API, SERVICE_SOCKET_ADMIN, SERVICE_SOCKETS };
-
 enum { SERVICE_STATUS_MAX = 256 };
 
 struct service_manager {
@@ -23,13 +20,13 @@ struct service_manager {
     bool failing;                    /* the last notification could not be sent, which was logged */
     char status[SERVICE_STATUS_MAX]; /* as it was last sent */
     uint64_t watchdog_ms;            /* how often "WATCHDOG=1" is expected, half of WatchdogSec=; 0: never */
-    /* Listening TCP sockets, close-on-exec and non-blocking, that the manager shares with later processes.
-     * -1: none was passed. */
-    int sockets[SERVICE_SOCKETS];
+    /* The listening TCP socket of the API, close-on-exec and non-blocking, that the manager shares with later
+     * processes. -1: none was passed. */
+    int listener;
 };
 
 /* Reads the environment, and removes what it has read: before any thread that uses it. Takes over the
- * sockets. Returns 0, or -EINVAL with a message in `error` if channeld cannot listen on one. Call
+ * socket. Returns 0, or -EINVAL with a message in `error` if channeld cannot listen on it. Call
  * service_manager_fini in both cases. */
 int service_manager_init(struct service_manager *m, struct buf *error) __attribute__((warn_unused_result));
 void service_manager_fini(struct service_manager *m);

@@ -1,6 +1,6 @@
 /*
  * Workers and their metrics; see worker.h. The parts of a worker belong to its thread. The main thread
- * creates them before it starts, and closes them if the thread never ran. `wake` stays open until
+ * creates them before it starts, and closes them if it does not. `wake` stays open until
  * worker_free(), since the main thread may send it. Then the loop is closed, and what its callbacks used is
  * freed.
  *
@@ -26,7 +26,6 @@ struct worker {
     char client_name[CLIENT_NAME_MAX];
     uv_loop_t loop;
     uv_thread_t thread;
-    bool started;
     uv_async_t wake;
     uv_timer_t tick;
     uv_check_t after_poll; /* runs when the sockets were polled */
@@ -104,22 +103,15 @@ static void worker_before_poll(uv_prepare_t *prepare)
 
 static void worker_handle_phase(struct worker *w, enum phase phase)
 {
-    switch (phase) {
-    case PHASE_STARTING:
-        break;
-    case PHASE_SERVING:
-        http_server_accept(w->server);
-        break;
-    case PHASE_ANNOUNCING:
-        http_server_announce_close(w->server);
-        break;
-    case PHASE_FINISHING:
-        http_server_finish(w->server);
-        break;
-    case PHASE_EXITING:
+    static void (*const enter[])(struct http_server * s) = {
+        [PHASE_SERVING] = http_server_accept,
+        [PHASE_ANNOUNCING] = http_server_announce_close,
+        [PHASE_FINISHING] = http_server_finish,
+    };
+    if (phase < PHASE_EXITING)
+        enter[phase](w->server);
+    else
         uv_stop(&w->loop);
-        break;
-    }
 }
 
 /* Without memory the main thread offers them again. */
@@ -238,6 +230,22 @@ static int worker_make_parts(struct worker *w, struct redis_config *redis)
     return err;
 }
 
+static void worker_run(void *arg)
+{
+    struct worker *w = arg;
+    (void)uv_run(&w->loop, UV_RUN_DEFAULT);
+    worker_close(w);
+}
+
+static void worker_release(struct worker *w)
+{
+    loop_close(&w->loop);
+    http_server_free(w->server);
+    api_free(w->api);
+    redis_config_unref(atomic_load(&w->offered));
+    free(w);
+}
+
 int worker_new(struct worker_shared *shared, struct redis_config *redis, int number, struct worker **out)
 {
     struct worker *w = calloc(1, sizeof *w);
@@ -254,26 +262,15 @@ int worker_new(struct worker_shared *shared, struct redis_config *redis, int num
         return err;
     }
     err = worker_make_parts(w, redis);
+    if (err == 0)
+        err = uv_thread_create(&w->thread, worker_run, w);
     if (err != 0) {
-        worker_free(w);
+        worker_close(w);
+        worker_release(w);
         return err;
     }
     *out = w;
     return 0;
-}
-
-static void worker_run(void *arg)
-{
-    struct worker *w = arg;
-    (void)uv_run(&w->loop, UV_RUN_DEFAULT);
-    worker_close(w);
-}
-
-int worker_start(struct worker *w)
-{
-    int err = uv_thread_create(&w->thread, worker_run, w);
-    w->started = err == 0;
-    return err;
 }
 
 void worker_enter(struct worker *w, enum phase next)
@@ -295,13 +292,6 @@ const struct worker_status *worker_status(const struct worker *w)
 
 void worker_free(struct worker *w)
 {
-    if (w->started)
-        (void)uv_thread_join(&w->thread);
-    else
-        worker_close(w);
-    loop_close(&w->loop);
-    http_server_free(w->server);
-    api_free(w->api);
-    redis_config_unref(atomic_load(&w->offered));
-    free(w);
+    (void)uv_thread_join(&w->thread);
+    worker_release(w);
 }

@@ -75,14 +75,11 @@ struct worker_status {
 };
 
 /*
- * Creates everything and binds the listener, unless it is shared. Takes a reference to `redis`; `number` is
- * from 0. Owned by the caller. Returns 0 or a negative errno.
+ * Creates everything, listens, and starts the thread. Takes a reference to `redis`; `number` is from 0. Owned
+ * by the caller. Returns 0 or a negative errno.
  */
 int worker_new(struct worker_shared *shared, struct redis_config *redis, int number, struct worker **out)
     __attribute__((warn_unused_result));
-
-/* Starts the thread. Returns 0 or a negative errno. */
-int worker_start(struct worker *w) __attribute__((warn_unused_result));
 
 /* From any thread. */
 void worker_enter(struct worker *w, enum phase next);
@@ -92,7 +89,7 @@ void worker_use_redis(struct worker *w, struct redis_config *redis);
 
 const struct worker_status *worker_status(const struct worker *w);
 
-/* Waits for the thread (if it was started, PHASE_EXITING must have been sent) and frees. */
+/* After PHASE_EXITING was sent: waits for the thread, and frees. */
 void worker_free(struct worker *w);
 
 #endif

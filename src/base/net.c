@@ -176,16 +176,3 @@ bool addr_is_wildcard(const struct addr *a)
     static const struct ip v6 = {{0}};
     return memcmp(&a->ip, &v4.ip, IP_LEN) == 0 || memcmp(&a->ip, &v6, IP_LEN) == 0;
 }
-
-/* True when a socket at `a` accepts connections to the address of `b`. */
-static bool addr_covers(const struct addr *a, const struct addr *b)
-{
-    if (addr_is_wildcard(a))
-        return !net_is_v4(&a->ip) || net_is_v4(&b->ip);
-    return memcmp(&a->ip, &b->ip, IP_LEN) == 0;
-}
-
-bool addr_overlaps(const struct addr *a, const struct addr *b)
-{
-    return a->port == b->port && (addr_covers(a, b) || addr_covers(b, a));
-}

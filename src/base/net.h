@@ -69,9 +69,6 @@ socklen_t addr_to_sockaddr(const struct addr *a, struct sockaddr_storage *out);
 /* True for [::], which is for IPv4 as well, and 0.0.0.0. */
 bool addr_is_wildcard(const struct addr *a);
 
-/* True when only one socket can listen at both: the port is the same, and so is an address. */
-bool addr_overlaps(const struct addr *a, const struct addr *b);
-
 /* The address of a socket of IPv4 or IPv6. Whether it is for IPv6 only is not in it. */
 struct addr addr_local(int fd);
 

@@ -207,33 +207,3 @@ TEST_CASE(listen_invalid_addresses_are_rejected)
             fail_msg("\"%s\" was accepted", text);
     }
 }
-
-TEST_CASE(listen_addresses_overlap_where_one_socket_takes_connections_of_the_other)
-{
-    static const struct {
-        const char *one, *other;
-        bool overlap;
-    } rows[] = {{"127.0.0.1:8080", "127.0.0.1:8080", true},
-                {"127.0.0.1:8080", "127.0.0.1:8081", false},
-                {"127.0.0.1:8080", "127.0.0.2:8080", false},
-                {"127.0.0.1:8080", "0.0.0.0:8080", true},
-                {"127.0.0.1:8080", "[::]:8080", true},
-                {"127.0.0.1:8080", ":8080", true},
-                {"127.0.0.1:8080", "[::ffff:127.0.0.1]:8080", true},
-                {"0.0.0.0:8080", "[::]:8080", true},
-                {"0.0.0.0:8080", "[::1]:8080", false},
-                {"[::1]:8080", "[::1]:8080", true},
-                {"[::1]:8080", "[::]:8080", true},
-                {"[::1]:8080", "[::2]:8080", false},
-                {"[::1]:8080", "127.0.0.1:8080", false},
-                {":8080", ":8080", true},
-                {":8080", ":8081", false}};
-    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        struct addr one;
-        struct addr other;
-        assert_int_equal(addr_parse(span_of(rows[i].one), &one), 0);
-        assert_int_equal(addr_parse(span_of(rows[i].other), &other), 0);
-        if (addr_overlaps(&one, &other) != rows[i].overlap || addr_overlaps(&other, &one) != rows[i].overlap)
-            fail_msg("%s and %s", rows[i].one, rows[i].other);
-    }
-}
