@@ -1,7 +1,7 @@
 /*
  * Batches of commands and their results; see fetch.h.
  *
- * Invariant: a fetch exists while it expects replies, or its probe does. The last reply, or the probe,
+ * Invariant: a fetch exists while it expects replies, or waits for a probe. The last reply, or the probe,
  * continues or ends it (fetch_proceed, fetch_on_probed).
  */
 #include "cache/fetch.h"
@@ -38,10 +38,10 @@ struct fetch {
     uint64_t batch_ms;        /* when the batch in flight was sent */
     struct lifetime lifetime; /* how long the reply that is being read may be cached */
 
-    int repeats;         /* repetitions of all reads, because the result lacked something */
-    uint64_t lack;       /* what the result lacked before the last repetition */
-    uint64_t keys_found; /* of the stream, when the first batch was sent */
-    struct probe probe;  /* whether there is a catalogue, if the result lacks something */
+    int repeats;                /* repetitions of all reads, because the result lacked something */
+    uint64_t lack;              /* what the result lacked before the last repetition */
+    uint64_t keys_found;        /* of the stream, when the first batch was sent */
+    struct probe_waiter waiter; /* for whether there is a catalogue, if the result lacks something */
 
     /* A card, by its id or by its link. */
     int64_t id;        /* of the card that is read */
@@ -92,7 +92,7 @@ void fetches_connected(struct fetches *fs)
 
 bool fetches_have_room(struct fetches *fs)
 {
-    bool room = fs->count < fs->window + redis_session_commands_outside(fs->parts->session);
+    bool room = fs->reading < fs->window + redis_session_commands_outside(fs->parts->session);
     fs->window_filled |= !room;
     return room;
 }
@@ -494,7 +494,7 @@ static void fetch_free(struct fetch *f)
 {
     assert(f->replies_due == 0 && list_empty(&f->requests));
     fetch_unpublish(f);
-    f->fetches->count--;
+    f->fetches->reading--;
     if (f->page != NULL)
         page_builder_free(f->page);
     blob_unref(f->body);
@@ -565,9 +565,10 @@ static void fetch_repeat(struct fetch *f)
 }
 
 /* Called when the probe behind a read that lacks something has ended. */
-static void fetch_on_probed(struct probe *p, enum catalogue_state state)
+static void fetch_on_probed(struct probe_waiter *waiter, enum catalogue_state state)
 {
-    struct fetch *f = LIST_ENTRY(p, struct fetch, probe);
+    struct fetch *f = LIST_ENTRY(waiter, struct fetch, waiter);
+    f->fetches->reading++;
     if (state == CATALOGUE_PRESENT && !fetch_is_certain(f)) {
         fetch_repeat(f);
         return;
@@ -596,7 +597,9 @@ static void fetch_proceed(struct fetch *f)
         return;
     }
     fetch_unpublish(f); /* it may come to exist meanwhile, and links and some absences are not tracked */
-    probe_send(&f->probe, f->fetches->parts->stream, fetch_on_probed);
+    f->waiter.done = fetch_on_probed;
+    f->fetches->reading--;
+    stream_wait_for_probe(f->fetches->parts->stream, &f->waiter);
 }
 
 /* --- one fetch --- */
@@ -613,7 +616,7 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     }
     list_init(&f->requests);
     f->fetches = fs;
-    fs->count++;
+    fs->reading++;
     f->query = *q;
     f->query.link.data = f->link_text;
     (void)span_put(q->link, f->link_text);
@@ -656,6 +659,6 @@ void fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t 
 
 void fetches_fini(struct fetches *fs)
 {
-    assert(fs->count == 0);
+    assert(fs->reading == 0);
     table_clear(&fs->inflight);
 }

@@ -36,17 +36,15 @@ struct checked_key {
     bool has_info, is_member;
 };
 
-/* A check. It is in flight while it expects replies, and then freed. */
+/* A check. It is in flight while it expects replies, and freed when no request waits for its probe either. */
 struct key_check {
     struct keys *keys;
-    bool is_own; /* it has no requests */
-    struct list requests;
-    unsigned due;   /* replies, without those of the probe */
-    bool is_probed; /* a key is not known: the probe follows */
-    struct probe probe;
-    enum catalogue_state catalogue; /* what it has found */
-    bool is_lost;                   /* a reply was */
-    bool has_error;                 /* Redis has refused a command, or it could not be sent */
+    bool is_own;                  /* it has no requests */
+    struct list requests, denied; /* the latter wait for a probe */
+    unsigned due;                 /* replies */
+    struct probe_waiter waiter;
+    bool is_lost;                 /* a reply was */
+    bool has_error;               /* Redis has refused a command, or it could not be sent */
     bool is_outside;              /* a reply came from outside of the stream, so an absence is not certain */
     bool has_infos;               /* a key has one: their hash exists, so it is tracked */
     uint64_t epoch;               /* of the keys when the first reply came */
@@ -226,13 +224,16 @@ static void keys_repeat(struct list *queue, struct cache_request *request)
 
 /* --- a check: sending --- */
 
+static void key_check_on_probed(struct probe_waiter *waiter, enum catalogue_state state);
+
 static struct key_check *key_check_new(struct keys *k, size_t room)
 {
     struct key_check *c = malloc(sizeof *c + room * sizeof c->key[0]);
     if (c == NULL)
         return NULL;
-    *c = (struct key_check){.keys = k, .lifetime = LIFETIME_TRACKED};
+    *c = (struct key_check){.keys = k, .waiter.done = key_check_on_probed, .lifetime = LIFETIME_TRACKED};
     list_init(&c->requests);
+    list_init(&c->denied);
     return c;
 }
 
@@ -280,8 +281,6 @@ static void key_check_read_data(struct key_check *c)
 
 static void key_check_on_infos(void *arg, const struct redis_reply *reply, enum redis_origin origin);
 static void key_check_on_members(void *arg, const struct redis_reply *reply, enum redis_origin origin);
-static void key_check_on_probed(struct probe *probe, enum catalogue_state state);
-
 /* Returns whether the check is in flight. Otherwise it is over. */
 static bool key_check_send(struct key_check *c)
 {
@@ -293,8 +292,6 @@ static bool key_check_send(struct key_check *c)
                            key_check_on_infos);
     key_check_send_command(c, key_check_compose(c, commands_begin_members(commands, c->key_count)),
                            key_check_on_members);
-    if (c->is_probed && !c->has_error)
-        probe_send(&c->probe, parts->stream, key_check_on_probed);
     if (!c->is_own && !c->has_error)
         key_check_read_data(c);
     return c->due > 0;
@@ -330,7 +327,7 @@ static void key_check_end(struct key_check *c);
 
 static void key_check_proceed(struct key_check *c)
 {
-    if (c->due == 0 && c->probe.due == 0)
+    if (c->due == 0)
         key_check_end(c);
 }
 
@@ -372,13 +369,6 @@ static void key_check_on_members(void *arg, const struct redis_reply *reply, enu
             c->key[i].is_member = member->integer == 1;
         }
     }
-    key_check_proceed(c);
-}
-
-static void key_check_on_probed(struct probe *probe, enum catalogue_state state)
-{
-    struct key_check *c = LIST_ENTRY(probe, struct key_check, probe);
-    c->catalogue = state;
     key_check_proceed(c);
 }
 
@@ -450,14 +440,13 @@ static void key_check_accept_key(struct key_check *c, const struct checked_key *
 }
 
 /*
- * What the check has found decides about the request, or it waits for another one. A denial counts only with
- * a catalogue: it is repeated with a probe.
+ * What the check has found decides about the request, or it waits for another one. `state` is what a probe
+ * behind the check has found.
  */
-static void key_check_settle(struct key_check *c, struct cache_request *request)
+static void key_check_settle(struct key_check *c, struct cache_request *request, enum catalogue_state state)
 {
     struct keys *k = c->keys;
     const struct checked_key *key = &c->key[request->checked_at];
-    enum catalogue_state state = key->is_member ? CATALOGUE_PRESENT : c->catalogue;
     bool is_certain = state == CATALOGUE_PRESENT && key_check_is_certain(c, key, request);
     bool is_last = request->repeats == REPEATS_MAX;
     bool decides = is_certain || (state == CATALOGUE_PRESENT && is_last);
@@ -478,28 +467,51 @@ static void key_check_settle(struct key_check *c, struct cache_request *request)
 
 static void keys_proceed(struct keys *k);
 
-/* The requests of a check that was lost are looked up again, or checked again: from the last to the first, as
- * each goes to the head of its queue. */
+static void key_check_on_probed(struct probe_waiter *waiter, enum catalogue_state state)
+{
+    struct key_check *c = LIST_ENTRY(waiter, struct key_check, waiter);
+    struct keys *k = c->keys;
+    while (!list_empty(&c->denied))
+        key_check_settle(c, keys_request_of(c->denied.prev), state);
+    free(c);
+    keys_proceed(k);
+}
+
+/*
+ * Ends the check for a request, which is checked again if a reply was lost. A denial counts only with a
+ * catalogue.
+ */
+static void key_check_end_request(struct key_check *c, struct cache_request *request)
+{
+    struct keys *k = c->keys;
+    if (c->is_lost) {
+        keys_repeat(keys_queue_of(k, request), request);
+    } else if (c->has_error) {
+        keys_end(k, request, &UNAVAILABLE);
+    } else if (c->key[request->checked_at].is_member) {
+        key_check_settle(c, request, CATALOGUE_PRESENT);
+    } else {
+        list_remove(&request->checking);
+        list_append(c->denied.next, &request->checking);
+    }
+}
+
+/* From the last request to the first, as each may go to the head of a queue. */
 static void key_check_end(struct key_check *c)
 {
     struct keys *k = c->keys;
-    bool is_whole = !c->is_lost && !c->has_error;
-    if (is_whole)
+    if (!c->is_lost && !c->has_error)
         key_check_keep(c);
     if (c->is_own)
         k->is_walking = false;
     else
         k->in_flight--;
-    while (!list_empty(&c->requests)) {
-        struct cache_request *request = keys_request_of(c->requests.prev);
-        if (c->is_lost)
-            keys_repeat(keys_queue_of(k, request), request);
-        else if (c->has_error)
-            keys_end(k, request, &UNAVAILABLE);
-        else
-            key_check_settle(c, request);
-    }
-    free(c);
+    while (!list_empty(&c->requests))
+        key_check_end_request(c, keys_request_of(c->requests.prev));
+    if (list_empty(&c->denied))
+        free(c);
+    else
+        stream_wait_for_probe(k->parts->stream, &c->waiter);
     keys_proceed(k);
 }
 
@@ -542,7 +554,6 @@ static bool keys_begin_check(struct keys *k)
         return false;
     while (waiting-- > 0) {
         bool is_known = !list_empty(&k->known);
-        c->is_probed |= !is_known;
         key_check_take(c, keys_request_of(is_known ? k->known.next : k->unknown.next));
     }
     if (key_check_send(c)) {

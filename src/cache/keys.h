@@ -9,9 +9,9 @@
  * for the epoch only.
  *
  * A check is of up to KEYS_CHECKED keys. It sends HMGET of their infos and SMISMEMBER of the set. The
- * membership is read last, so that a key is refused that is revoked in between together with its expiry. If a
- * key is not known, a probe for a catalogue follows in the same write (stream.h): without a catalogue no
- * key is refused. An invalidation between the replies makes the check void.
+ * membership is read last, so that a key is refused that is revoked in between together with its expiry. An
+ * invalidation between the replies makes the check void. Requests whose keys are no members wait for a probe
+ * behind it (stream.h): without a catalogue no key is refused.
  *
  * While a check is in flight, further ones begin only with KEYS_CHECKED requests; where nothing may be
  * cached, also for each known key. Each takes the requests with known keys first, so no number of others
@@ -22,7 +22,7 @@
  * without a current record, which SSCAN proposes. So keys that were not used since the keys have changed are
  * valid in an outage, and lost invalidations are noticed (audit.h).
  *
- * Invariant: the `checking` of a request is in `known`, in `unknown`, in a check in flight, or in no list. A
+ * Invariant: the `checking` of a request is in `known`, in `unknown`, in a check, or in no list. A
  * key without a current record must be checked in Redis.
  *
  * Expiries are compared with the wall clock at each use. A key whose expiry cannot be parsed is refused.

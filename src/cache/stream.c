@@ -13,12 +13,12 @@
 
 /* --- a probe --- */
 
-static bool probe_is_next(const struct probe *p)
+static bool stream_is_next(const struct stream_check *check)
 {
-    return p == &p->stream->next.probe;
+    return check == &check->stream->next;
 }
 
-static void probe_report_forbidden(struct stream *s)
+static void stream_report_forbidden(struct stream *s)
 {
     if (!s->forbidden_logged)
         log_text(LOG_WARN, "redis does not permit SCARD or ZCARD: a missing catalogue cannot be noticed",
@@ -26,7 +26,7 @@ static void probe_report_forbidden(struct stream *s)
     s->forbidden_logged = true;
 }
 
-static enum catalogue_state probe_read_count(struct probe *p, const struct redis_reply *reply)
+static enum catalogue_state stream_read_count(struct stream *s, const struct redis_reply *reply)
 {
     if (reply == NULL)
         return CATALOGUE_LOST;
@@ -36,15 +36,15 @@ static enum catalogue_state probe_read_count(struct probe *p, const struct redis
         return CATALOGUE_PRESENT;
     if (!reply_is_error(reply, SPAN("NOPERM ")))
         return CATALOGUE_UNKNOWN;
-    probe_report_forbidden(p->stream);
+    stream_report_forbidden(s);
     return CATALOGUE_PRESENT;
 }
 
 /* A key anywhere shows that there is a catalogue. */
-static enum catalogue_state probe_state(const struct probe *p)
+static enum catalogue_state stream_state_found(const struct stream_check *check)
 {
-    enum catalogue_state least = MIN(p->keys, p->index);
-    bool is_present = MAX(p->keys, p->index) == CATALOGUE_PRESENT;
+    enum catalogue_state least = MIN(check->keys, check->index);
+    bool is_present = MAX(check->keys, check->index) == CATALOGUE_PRESENT;
     return is_present && least != CATALOGUE_LOST ? CATALOGUE_PRESENT : least;
 }
 
@@ -53,14 +53,6 @@ static void stream_apply_flush(struct stream *s)
     if (s->flush_pending && !s->missing)
         s->parts->drop_all(s->parts->arg);
     s->flush_pending = false;
-}
-
-/* A pending flush is applied before any request is answered: the answer may start the next request. */
-static void stream_found_catalogue(struct stream *s, const struct probe *p)
-{
-    s->present_ms = p->sent_ms;
-    if (s->connected && p->flushes == s->flushes)
-        stream_apply_flush(s);
 }
 
 static const char NO_CATALOGUE[] = "no catalogue: neither the index nor the set of API keys exists";
@@ -76,84 +68,57 @@ static enum catalogue_state stream_lost_catalogue(struct stream *s)
     return CATALOGUE_LOST;
 }
 
-static void probe_proceed(struct probe *p)
+/* A pending flush is applied before any request is answered: the answer may start the next request. */
+static enum catalogue_state stream_apply_probe(struct stream *s, enum catalogue_state state)
 {
-    struct stream *s = p->stream;
-    enum catalogue_state state = probe_state(p);
-    if (p->due > 0)
-        return;
-    if (!probe_is_next(p)) {
-        if (state >= CATALOGUE_MISSING)
-            metric_set(&s->parts->metrics->api_keys_missing, p->keys == CATALOGUE_MISSING);
-        if (state == CATALOGUE_PRESENT)
-            stream_found_catalogue(s, p);
-        else if (state == CATALOGUE_MISSING)
-            state = stream_lost_catalogue(s);
+    const struct stream_check *check = &s->current;
+    if (state >= CATALOGUE_MISSING)
+        metric_set(&s->parts->metrics->api_keys_missing, check->keys == CATALOGUE_MISSING);
+    if (state == CATALOGUE_MISSING)
+        return stream_lost_catalogue(s);
+    if (state == CATALOGUE_PRESENT) {
+        s->present_ms = check->sent_ms;
+        if (s->connected && check->flushes == s->flushes)
+            stream_apply_flush(s);
     }
-    p->done(p, state);
+    return state;
 }
 
-static void probe_on_key_count(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+static void stream_end_waits(struct stream *s, enum catalogue_state state)
 {
-    struct probe *p = arg;
-    struct stream *s = p->stream;
-    (void)origin;
-    p->due--;
-    p->keys = probe_read_count(p, reply);
-    if (!probe_is_next(p) && reply != NULL) {
-        bool is_found = p->keys == CATALOGUE_PRESENT && !reply_is_error(reply, SPAN("NOPERM "));
-        if (!is_found)
-            s->keys_found = 0;
-        else if (s->keys_found == 0)
-            s->keys_found = ++s->keys_times;
+    struct list waiters;
+    list_init(&waiters);
+    list_splice(&waiters, &s->waiters);
+    while (!list_empty(&waiters)) {
+        struct probe_waiter *waiter = LIST_ENTRY(waiters.next, struct probe_waiter, link);
+        list_remove(&waiter->link);
+        waiter->done(waiter, state);
     }
-    probe_proceed(p);
 }
 
-static void probe_on_index_size(void *arg, const struct redis_reply *reply, enum redis_origin origin)
-{
-    struct probe *p = arg;
-    (void)origin;
-    p->due--;
-    p->index = probe_read_count(p, reply);
-    if (p == &p->stream->current.probe && reply != NULL && reply->type == REPLY_INTEGER)
-        metric_set(&p->stream->parts->metrics->catalogue_channels, (uint64_t)reply->integer);
-    probe_proceed(p);
-}
-
-/* Returns what is known before there is a reply. */
-static enum catalogue_state probe_send_count(struct probe *p, const struct buf *command, redis_reply_fn fn)
-{
-    unsigned how = probe_is_next(p) ? REDIS_SEND_NEXT : 0;
-    int err = redis_session_send(p->stream->parts->session, command, how, fn, p);
-    p->due += err == 0;
-    return err == -ENOTCONN ? CATALOGUE_LOST : CATALOGUE_UNKNOWN;
-}
-
-void probe_send(struct probe *p, struct stream *s,
-                void (*done)(struct probe *probe, enum catalogue_state state))
-{
-    struct commands *commands = s->parts->commands;
-    *p = (struct probe){.stream = s, .done = done, .sent_ms = clock_boot_ms(), .flushes = s->flushes};
-    p->keys = probe_send_count(p, commands_key_count(commands), probe_on_key_count);
-    p->index = probe_send_count(p, commands_index_size(commands), probe_on_index_size);
-    probe_proceed(p);
-}
-
-/* --- the check of the catalogue --- */
+static void stream_send_probe(struct stream_check *check);
 
 /*
- * It is repeated if everything was invalidated meanwhile. Otherwise it ends an attempt to connect: the
+ * A probe is repeated if everything was invalidated meanwhile. Otherwise it ends an attempt to connect: the
  * connection is accepted if the state is unknown, too.
  */
-static void stream_on_checked(struct probe *p, enum catalogue_state state)
+static void stream_proceed(struct stream_check *check)
 {
-    struct stream *s = p->stream;
+    struct stream *s = check->stream;
+    if (check->due > 0)
+        return;
+    bool is_next = stream_is_next(check);
+    enum catalogue_state state = stream_state_found(check);
+    if (!is_next)
+        state = stream_apply_probe(s, state);
     struct redis_connection *connection =
-        probe_is_next(p) ? s->next.connection : redis_session_connection(s->parts->session);
-    if (state != CATALOGUE_LOST && p->flushes != s->flushes)
-        probe_send(p, s, stream_on_checked);
-    else if (!redis_connection_is_usable(connection) || redis_connection_is_ready(connection))
+        is_next ? check->connection : redis_session_connection(s->parts->session);
+    bool is_tried = redis_connection_is_usable(connection) && !redis_connection_is_ready(connection);
+    if (state != CATALOGUE_LOST && check->flushes != s->flushes)
+        stream_send_probe(check);
+    else if (!is_tried && !is_next)
+        stream_end_waits(s, state);
+    else if (!is_tried)
         return;
     else if (state == CATALOGUE_UNKNOWN || state == CATALOGUE_PRESENT)
         redis_connection_accept(connection);
@@ -164,16 +129,68 @@ static void stream_on_checked(struct probe *p, enum catalogue_state state)
         redis_connection_fail(connection, NO_CATALOGUE);
 }
 
-static void stream_check_catalogue(struct stream_check *check, struct stream *s)
+static void stream_on_key_count(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
-    if (check->probe.due == 0)
-        probe_send(&check->probe, s, stream_on_checked);
+    struct stream_check *check = arg;
+    struct stream *s = check->stream;
+    (void)origin;
+    check->due--;
+    check->keys = stream_read_count(s, reply);
+    if (!stream_is_next(check) && reply != NULL) {
+        bool is_found = check->keys == CATALOGUE_PRESENT && !reply_is_error(reply, SPAN("NOPERM "));
+        if (!is_found)
+            s->keys_found = 0;
+        else if (s->keys_found == 0)
+            s->keys_found = ++s->keys_times;
+    }
+    stream_proceed(check);
+}
+
+static void stream_on_index_size(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct stream_check *check = arg;
+    struct stream *s = check->stream;
+    (void)origin;
+    check->due--;
+    check->index = stream_read_count(s, reply);
+    if (!stream_is_next(check) && reply != NULL && reply->type == REPLY_INTEGER)
+        metric_set(&s->parts->metrics->catalogue_channels, (uint64_t)reply->integer);
+    stream_proceed(check);
+}
+
+/* Returns what is known before there is a reply. */
+static enum catalogue_state stream_send_count(struct stream_check *check, const struct buf *command,
+                                              redis_reply_fn fn)
+{
+    unsigned how = stream_is_next(check) ? REDIS_SEND_NEXT : 0;
+    int err = redis_session_send(check->stream->parts->session, command, how, fn, check);
+    check->due += err == 0;
+    return err == -ENOTCONN ? CATALOGUE_LOST : CATALOGUE_UNKNOWN;
+}
+
+/* Does nothing while one is in flight. */
+static void stream_send_probe(struct stream_check *check)
+{
+    struct commands *commands = check->stream->parts->commands;
+    if (check->due > 0)
+        return;
+    check->sent_ms = clock_boot_ms();
+    check->flushes = check->stream->flushes;
+    check->keys = stream_send_count(check, commands_key_count(commands), stream_on_key_count);
+    check->index = stream_send_count(check, commands_index_size(commands), stream_on_index_size);
+    stream_proceed(check);
+}
+
+void stream_wait_for_probe(struct stream *s, struct probe_waiter *waiter)
+{
+    list_append(&s->waiters, &waiter->link);
+    stream_send_probe(&s->current);
 }
 
 void stream_heartbeat(struct stream *s)
 {
     s->pong_ms = redis_connection_status(redis_session_connection(s->parts->session))->last_pong_ms;
-    stream_check_catalogue(&s->current, s);
+    stream_send_probe(&s->current);
 }
 
 void stream_flush(struct stream *s)
@@ -181,7 +198,7 @@ void stream_flush(struct stream *s)
     s->flush_pending = true;
     s->flushes++;
     s->keys_found = 0;
-    stream_check_catalogue(&s->current, s);
+    stream_send_probe(&s->current);
 }
 
 void stream_suspend(struct stream *s)
@@ -213,7 +230,7 @@ static void stream_on_permission(void *arg, const struct redis_reply *reply, enu
 
 static bool stream_send_read(struct stream_check *check, const struct buf *command)
 {
-    struct stream *s = check->probe.stream;
+    struct stream *s = check->stream;
     unsigned how = REDIS_SEND_STREAM_ONLY | (check == &s->next ? REDIS_SEND_NEXT : 0);
     return redis_session_send(s->parts->session, command, how, stream_on_permission, check) == 0;
 }
@@ -233,7 +250,7 @@ static const struct buf *stream_of_no_key(struct commands *c, const struct buf *
  */
 static bool stream_check_permissions(struct stream_check *check)
 {
-    struct commands *c = check->probe.stream->parts->commands;
+    struct commands *c = check->stream->parts->commands;
     check->permissions = 0;
     return stream_send_read(check, commands_channel(c, 0, CHANNEL_CARD)) &&
            stream_send_read(check, commands_link(c, SPAN("x"))) &&
@@ -249,7 +266,7 @@ void stream_check(struct stream *s, struct redis_connection *connection)
     struct stream_check *check = is_current ? &s->current : &s->next;
     check->connection = connection;
     if ((is_current && s->was_ready) || stream_check_permissions(check))
-        stream_check_catalogue(check, s);
+        stream_send_probe(check);
     else
         redis_connection_fail(connection, "out of memory");
 }
@@ -285,7 +302,8 @@ static void stream_check_eviction(struct stream *s)
 void stream_init(struct stream *s, const struct cache_parts *parts, const struct cache_options *options)
 {
     *s = (struct stream){.parts = parts, .options = options};
-    s->current.probe.stream = s->next.probe.stream = s;
+    s->current.stream = s->next.stream = s;
+    list_init(&s->waiters);
 }
 
 /* Logs the consequence; the connection has logged the reason. */

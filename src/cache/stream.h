@@ -57,20 +57,23 @@ enum catalogue_state {
     CATALOGUE_PRESENT  /* found, or not visible to this user (ACL) */
 };
 
-/* SCARD of the set of API keys and ZCARD of the index, in one write: whether Redis has a catalogue. */
-struct probe {
-    struct stream *stream;
-    void (*done)(struct probe *probe, enum catalogue_state state);
-    unsigned due;                     /* replies; 0: it is not in flight */
-    enum catalogue_state keys, index; /* by their replies; unknown before */
-    uint64_t sent_ms, flushes;        /* when it was sent, and stream.flushes then */
-};
-
-/* The checks on one connection. */
+/*
+ * What is checked on one connection: the permissions, and with a probe, which is SCARD of the set of API keys
+ * and ZCARD of the index in one write, whether Redis has a catalogue.
+ */
 struct stream_check {
+    struct stream *stream;
     struct redis_connection *connection; /* the last one whose handshake was done */
     unsigned permissions;                /* replies about permissions so far */
-    struct probe probe;
+    unsigned due;                        /* replies to the probe; 0: none is in flight */
+    enum catalogue_state keys, index;    /* by these replies; unknown before */
+    uint64_t sent_ms, flushes;           /* when it was sent, and stream.flushes then */
+};
+
+/* Waits for a probe that was sent behind what has been read. */
+struct probe_waiter {
+    struct list link;
+    void (*done)(struct probe_waiter *waiter, enum catalogue_state state);
 };
 
 /* Embedded in the cache. Other modules read it by the functions below. */
@@ -78,6 +81,7 @@ struct stream {
     const struct cache_parts *parts;
     const struct cache_options *options;
     struct stream_check current, next; /* of the connection in use, and of the next one */
+    struct list waiters;               /* for the probe of `current` */
     bool was_ready;                    /* a connection was in use once */
     bool forbidden_logged;             /* a log line has said that the ACL denies a probe */
 
@@ -133,9 +137,12 @@ void stream_flush(struct stream *s);
 /* An invalidation was lost: nothing is cached on this connection any more. */
 void stream_suspend(struct stream *s);
 
-/* Sends a probe of the connection in use; `done` may be called before this returns, if nothing was sent. */
-void probe_send(struct probe *p, struct stream *s,
-                void (*done)(struct probe *probe, enum catalogue_state state));
+/*
+ * Waits for the probe in flight, or sends one. Replies come in the order of the commands, so it was sent
+ * behind every command that has been answered, and serves all who wait. `waiter->done` may be called before
+ * this returns.
+ */
+void stream_wait_for_probe(struct stream *s, struct probe_waiter *waiter);
 
 /* --- what may be cached --- */
 

@@ -30,7 +30,6 @@ mtype connection = WAITING;
 mtype step = IDLE;
 bool check_changed;   /* the epoch is another one than when the infos of the check came */
 bool mark_changed;    /* the same, since the check was sent (stream_is_certain) */
-bool probed;          /* a check of the catalogue follows it in the same write */
 bool confirmed;       /* a key was, in this epoch */
 byte key_version;     /* of the set, in its check */
 byte info_version;    /* of the infos */
@@ -40,6 +39,9 @@ byte absent_version;  /* of the set */
 bool single;          /* a request waits for a check of its key */
 bool single_checked;  /* the one under way */
 byte single_needed, single_info_needed;
+bool denied;          /* its key was found to be none: it waits for a check of the catalogue */
+byte denied_version;  /* of the set, in that check; and as above: */
+bool denied_changed, denied_mark_changed;
 
 /* keys.c: keys_invalidate. The records stay, and count no more */
 inline begin_epoch()
@@ -49,7 +51,8 @@ inline begin_epoch()
     info_version = 0;
     absent = false;
     absent_version = 0;
-    check_changed = true
+    check_changed = true;
+    denied_changed = true
 }
 
 /* keys.c: key_check_send; of keys that the worker chooses, and of the request that waits */
@@ -59,13 +62,9 @@ inline send_check()
     infos_read = 0;
     members_read = 0;
     mark_changed = false;
-    single_checked = single;
+    single_checked = single && !denied;
     send(READ, INFO, INFOS);
-    send(READ, SET, MEMBERS);
-    if
-    :: single -> probed = true; send(CHECK, 0, 0)
-    :: true -> probed = false
-    fi
+    send(READ, SET, MEMBERS)
 }
 
 /* keys.c: keys_run. Keys may be checked at any time */
@@ -75,7 +74,7 @@ inline proceed()
     :: step == IDLE && connection == READY ->
         if
         :: true -> send_check()
-        :: !single -> skip
+        :: !single || denied -> skip
         fi
     :: else
     fi
@@ -91,6 +90,7 @@ inline drop_keys()
 #endif
 #ifdef IGNORE_CHANGE_IN_CHECK
     check_changed = false;
+    denied_changed = false;
 #endif
     proceed()
 }
@@ -105,20 +105,19 @@ inline on_infos(v)
 inline forget_single()
 {
     single = false;
+    denied = false;
+    denied_version = 0;
+    denied_changed = false;
+    denied_mark_changed = false;
     single_needed = 0;
     single_info_needed = 0
 }
 
-/* keys.c: key_check_end, key_check_settle */
-inline end_check()
+/* keys.c: key_check_end. A key that is none waits for a check of the catalogue */
+inline on_members(v)
 {
+    members_read = v;
     step = IDLE;
-#ifdef KEEP_DENIAL
-    if
-    :: check_changed && probed -> absent = true; absent_version = members_read
-    :: true
-    fi;
-#endif
     if
     :: check_changed -> /* the request waits for the next one */
         printf("worker: a check with a change behind its infos\n")
@@ -128,38 +127,51 @@ inline end_check()
         key_version = members_read;
         info_version = infos_read;
         if
-        :: single -> /* its key is a member: the request is looked up again */
+        :: single && !denied -> /* its key is a member: the request is looked up again */
             check_answer(members_read >= single_needed && infos_read >= single_info_needed);
-            forget_single()
-        :: single && single_checked && probed -> /* it is none: the reply is of the request's time */
-            check_answer(members_read >= single_needed);
-            if
-            :: !mark_changed -> absent = true; absent_version = members_read /* what is certain is kept */
-            :: else
-            fi;
             forget_single()
         :: true
         fi
     fi;
+    if
+    :: single && single_checked ->
+        denied = true;
+        denied_version = members_read;
+        denied_changed = check_changed;
+        denied_mark_changed = mark_changed;
+        send(CHECK, 0, 0)
+    :: true
+    fi;
     infos_read = 0;
     members_read = 0;
     single_checked = false;
-    probed = false;
     proceed()
 }
 
-inline on_members(v)
-{
-    members_read = v;
-    if
-    :: !probed -> end_check()
-    :: else
-    fi
-}
-
+/* keys.c: key_check_on_probed */
 inline on_check_reply()
 {
-    end_check()
+    denied = false;
+#ifdef KEEP_DENIAL
+    if
+    :: denied_changed -> absent = true; absent_version = denied_version
+    :: true
+    fi;
+#endif
+    if
+    :: denied_changed -> skip /* the request waits for the next one */
+    :: else -> /* the reply is of the request's time */
+        check_answer(denied_version >= single_needed);
+        if
+        :: !denied_mark_changed -> absent = true; absent_version = denied_version /* what is certain is kept */
+        :: else
+        fi;
+        forget_single()
+    fi;
+    denied_version = 0;
+    denied_changed = false;
+    denied_mark_changed = false;
+    proceed()
 }
 
 /* cache.c: cache_key_changed */
@@ -167,6 +179,7 @@ inline on_keys_invalidated()
 {
     printf("worker: invalidation\n");
     mark_changed = true;
+    denied_mark_changed = true;
     drop_keys()
 }
 
@@ -190,7 +203,6 @@ inline on_lost()
     check_changed = false;
     infos_read = 0;
     members_read = 0;
-    probed = false;
     single_checked = false;
     forget_single();
     break_connection();

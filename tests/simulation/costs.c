@@ -58,7 +58,6 @@ enum kind {
     MEMBERS,
     SCAN,
     COUNT, /* of the keys: a check of the catalogue */
-    PROBE, /* the same, behind a check of keys */
     PING,
     ASKING,
     OTHER
@@ -155,7 +154,6 @@ static uint64_t told_card_ns[CARDS + 1]; /* the last invalidation of each */
 static int64_t linked;                   /* links that were read, less the cards that were read by them */
 static uint64_t check[KEYS_PER_CHECK];
 static size_t check_count; /* keys of the check that is being written */
-static bool check_wanted;  /* requests wait for it */
 static unsigned window, most_due;
 static bool window_grew;
 static bool has_lost; /* reads, with the last connection */
@@ -546,7 +544,6 @@ __attribute__((noreturn)) static void reject(const char *rule, const struct wire
                                         "SMISMEMBER",
                                         "SSCAN",
                                         "SCARD",
-                                        "SCARD",
                                         "PING",
                                         "ASKING",
                                         "another"};
@@ -817,8 +814,7 @@ static void judge_check(const struct wire *w, struct sent *s)
         s->number |= copy_of_key(check[i]) == NULL ? 0 : INT64_C(1) << (copy_of_key(check[i]) - keys);
     if (count_under_way(w, MEMBERS) >= most_checks())
         reject("too many checks of keys are under way", w, s);
-    check_wanted = check_is_wanted(w);
-    if (check_wanted)
+    if (check_is_wanted(w))
         return;
     if (own_checks == 0 && is_ordinary() && is_settled(keys_ns))
         reject("nobody waits for a key that is checked", w, s);
@@ -839,21 +835,19 @@ static void judge_scan(const struct wire *w, const struct sent *s, const struct 
 }
 
 /* An answer that may be an absence waits for such a probe. */
-static void judge_count(const struct wire *w, struct sent *s)
+static void judge_count(const struct wire *w, const struct sent *s)
 {
     bool is_quiet = is_ordinary() && is_settled(keys_ns) && is_settled(index_ns);
     bool lacks = false;
     for (size_t i = 0; i < want_count && !lacks; i++)
         lacks = is_waiting(&wants[i], w) && may_lack(&wants[i]);
-    if (lacks) {
-        s->kind = PROBE;
-        return;
-    }
     if (count_under_way(w, COUNT) > 0)
         reject("two checks of the catalogue are under way", w, s);
-    if (is_quiet && !own_count)
+    if (is_quiet && !own_count && !lacks)
         reject("the catalogue is checked without a reason", w, s);
     own_count = false;
+    if (lacks)
+        return;
     push_time(count_ns, COUNTS);
     if (is_hurried(count_ns, COUNTS))
         reject("each invalidation is answered by a check of the catalogue", w, s);
@@ -1005,7 +999,6 @@ static void judge(struct wire *w, struct sent *s, const struct command *m, size_
         judge_ping(w, s);
         break;
     case SIZE:
-    case PROBE: /* a key is refused only if there is a catalogue */
     case ASKING:
     case OTHER:
         break;
@@ -1029,7 +1022,6 @@ static void note_growth(void)
 static void add_command(struct wire *w, const struct command *m, size_t bytes)
 {
     struct sent s = sent_of(m);
-    s.kind = s.kind == COUNT && w->last == MEMBERS && check_wanted ? PROBE : s.kind;
     if (w == in_use)
         judge(w, &s, m, bytes);
     else if (!w->is_used)
@@ -1037,7 +1029,7 @@ static void add_command(struct wire *w, const struct command *m, size_t bytes)
     if (w->next - w->first == UNDER_WAY)
         trace_fail("too many commands are under way: connection %u", w->number);
     w->sent[w->next++ % UNDER_WAY] = s;
-    w->last = s.kind == SIZE && (w->last == COUNT || w->last == PROBE) ? COUNT : s.kind;
+    w->last = s.kind == SIZE && w->last == COUNT ? COUNT : s.kind;
     most_due = w == in_use && w->next - w->first > most_due ? (unsigned)(w->next - w->first) : most_due;
     if (w == in_use && w->read >= made_since(w)) /* before or behind it, in the same turn */
         note_growth();
