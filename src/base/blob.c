@@ -11,25 +11,13 @@
 #include <xxhash.h>
 #endif
 
-/* One reference, the length and the headroom; the bytes are the caller's. */
-static void blob_init(struct blob *b, size_t len, size_t headroom)
-{
-    b->refs = 1;
-    b->writes = 0;
-    b->headroom = (uint16_t)headroom;
-    b->headroom_taken = false;
-    b->etag_len = 0;
-    b->coding = CODING_IDENTITY;
-    b->len = len;
-}
-
 static struct blob *blob_make(struct span bytes, size_t headroom)
 {
     char *block = malloc(headroom + sizeof(struct blob) + bytes.len);
     if (block == NULL)
         return NULL;
     struct blob *b = (struct blob *)(void *)(block + headroom);
-    blob_init(b, bytes.len, headroom);
+    *b = (struct blob){.refs = 1, .headroom = (uint16_t)headroom, .len = bytes.len};
     (void)span_put(bytes, b->data);
     /* cppcheck-suppress memleak ; b is inside the block: blob_block() finds its start */
     return b;
@@ -93,7 +81,7 @@ struct blob *blob_finish(struct buf *b)
     assert(b->len >= sizeof(struct blob));
     void *smaller = realloc(b->data, b->len);
     struct blob *blob = smaller != NULL ? smaller : (void *)b->data;
-    blob_init(blob, b->len - sizeof(struct blob), 0);
+    *blob = (struct blob){.refs = 1, .len = b->len - sizeof(struct blob)};
     blob_tag(blob);
     *b = BUF_INIT;
     /* cppcheck-suppress memleak ; `smaller` is the blob */

@@ -230,24 +230,22 @@ static int settings_read_flag(struct settings_args *a, int *at, struct buf *erro
     return 0;
 }
 
-/* Returns the number of words that are not flags, or a negative errno. */
+/* Returns the number of words that are not flags, or -EINVAL. */
 static int settings_read_words(struct settings_args *a, struct buf *error)
 {
     int words = 0;
     bool flags = true;
     for (int i = 1; i < a->argc; i++) {
         char *word = a->argv[i];
-        int err = 0;
-        if (flags && strcmp(word, "--") == 0)
-            flags = false;
-        else if (flags && (strncmp(word, "--", 2) == 0 || strcmp(word, "-h") == 0))
-            err = settings_read_flag(a, &i, error);
-        else {
+        bool is_flag = flags && (strncmp(word, "--", 2) == 0 || strcmp(word, "-h") == 0);
+        if (!is_flag) {
             a->argv[i] = a->argv[words];
             a->argv[words++] = word;
+        } else if (strcmp(word, "--") == 0) {
+            flags = false;
+        } else if (settings_read_flag(a, &i, error) != 0) {
+            return -EINVAL;
         }
-        if (err != 0)
-            return err;
     }
     return words;
 }
