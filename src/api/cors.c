@@ -41,7 +41,7 @@ const char *cors_origins_error(struct span origins, struct span *which)
     if (origins.len == 0 || cors_allows_any(origins))
         return NULL;
     while (origins.data != NULL) {
-        *which = span_next_element(&origins);
+        *which = span_trim(span_cut(&origins, ','));
         if (!cors_is_origin(*which))
             return "* alone, or origins as browsers send them are expected, such as https://example.org: in "
                    "lower "
@@ -57,7 +57,7 @@ static bool cors_allows(struct span origins, struct span origin)
     if (cors_allows_any(origins))
         return true;
     for (struct span list = origins; list.data != NULL;)
-        if (span_equal(span_next_element(&list), origin))
+        if (span_equal(span_trim(span_cut(&list, ',')), origin))
             return true;
     return false;
 }

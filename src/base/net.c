@@ -95,7 +95,7 @@ const char *ip_networks_parse(struct span text, struct ip_networks *out, struct 
 {
     out->count = 0;
     for (struct span list = text.len > 0 ? text : SPAN_ABSENT; list.data != NULL;) {
-        *which = span_next_element(&list);
+        *which = span_trim(span_cut(&list, ','));
         if (out->count == IP_NETWORKS_MAX)
             return "at most 64 networks are accepted";
         const char *error = net_parse_network(*which, &out->network[out->count]);

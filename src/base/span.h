@@ -94,13 +94,4 @@ static inline struct span span_trim(struct span s)
     return s;
 }
 
-/*
- * Returns the first element of a list that is separated by commas, without the white space around it, and
- * removes it. `list` is absent after the last: behind a comma at the end there is an empty element.
- */
-static inline struct span span_next_element(struct span *list)
-{
-    return span_trim(span_cut(list, ','));
-}
-
 #endif

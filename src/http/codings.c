@@ -41,7 +41,7 @@ struct http_codings http_accept_encoding(struct span field)
     if (field.data == NULL)
         return (struct http_codings){1U << CODING_IDENTITY, CODING_IDENTITY};
     while (field.data != NULL) {
-        struct span weight = span_next_element(&field);
+        struct span weight = span_trim(span_cut(&field, ','));
         int name = http_codings_name_of(span_trim(span_cut(&weight, ';')));
         bool accepted = weight.data == NULL || http_codings_is_weight(span_trim(weight));
         if (named[name] == UNNAMED)
