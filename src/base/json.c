@@ -5,6 +5,8 @@
 
 #ifdef __SSE2__
 #include <emmintrin.h>
+#else
+#include <endian.h>
 #endif
 
 /* Most served bytes are text. By default the compiler makes calls of these, once per block. */
@@ -89,11 +91,19 @@ INLINE size_t json_plain_block(const char *at)
 
 #else
 
-enum { BLOCK = 4 }; /* the longest character */
+enum { BLOCK = sizeof(uint64_t) };
 
+/* The length of plain ASCII at the start of the block. Behind the first other byte a borrow may mark more. */
 INLINE size_t json_plain_block(const char *at)
 {
-    return json_is_plain((unsigned char)*at);
+    const uint64_t ones = 0x0101010101010101;
+    uint64_t block = 0;
+    memcpy(&block, at, BLOCK);
+    block = le64toh(block);
+    uint64_t other =
+        block | (block - ones * 0x20) | ((block ^ ones * '"') - ones) | ((block ^ ones * '\\') - ones);
+    other &= ones << 7;
+    return other == 0 ? BLOCK : (size_t)__builtin_ctzll(other) / 8;
 }
 
 #endif
