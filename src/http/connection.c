@@ -246,13 +246,13 @@ static void http_connection_set_polled(struct http_connection *c, bool on)
 bool http_exchange_has_room(struct http_exchange *x, const struct http_response *r)
 {
     const struct http_connection *c = http_connection_of_exchange(x);
-    return x->request->method == METHOD_HEAD ||
-           http_output_has_room(&c->conns->output, r->body, c->conns->options.limits.unsent_max);
+    return x->request->method == METHOD_HEAD || http_output_has_room(&c->conns->output, r->body);
 }
 
-static void http_connection_on_written(uv_stream_t *stream, int status)
+static void http_connection_on_written(uv_write_t *request, int status)
 {
-    struct http_connection *c = stream->data;
+    struct http_connection *c = request->handle->data;
+    http_output_end_write(request);
     assert(c->writing > 0);
     c->writing--;
     if (c->state != CLOSING && status != 0) {
@@ -261,14 +261,6 @@ static void http_connection_on_written(uv_stream_t *stream, int status)
         http_connection_clear_deadline(c); /* the next write has its own */
         http_connection_settle(c);
     }
-}
-
-static void http_connection_flush(struct http_connection *c)
-{
-    int result = http_output_flush(&c->conns->output, (uv_stream_t *)&c->tcp, http_connection_on_written);
-    if (result < 0)
-        http_connection_close(c);
-    c->writing += result > 0;
 }
 
 /* Shuts down the sending side, and reads until the client closes its own. Where too many do, a request that
@@ -321,9 +313,12 @@ static void http_connection_settle(struct http_connection *c)
         http_output_clear(&c->conns->output); /* shared with the other connections */
         return;
     }
-    http_connection_flush(c);
-    if (c->state == CLOSING)
+    int result = http_output_flush(&c->conns->output, (uv_stream_t *)&c->tcp, http_connection_on_written);
+    if (result < 0) {
+        http_connection_close(c);
         return;
+    }
+    c->writing += result > 0;
     if (c->writing > 0) {
         http_connection_set_polled(c, false);
         http_connection_set_deadline(c, HTTP_WRITE_TIME);
@@ -615,6 +610,7 @@ void http_connections_init(struct http_connections *conns, uv_loop_t *loop,
     http_date_write(conns->date);
     conns->random = random_seed(conns);
     conns->output.unsent = &options->metrics->responses_unsent_bytes;
+    conns->output.unsent_max = options->limits.unsent_max;
 }
 
 void http_connections_fini(struct http_connections *conns)

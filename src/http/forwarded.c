@@ -11,10 +11,7 @@ static const char SIGNATURE[] = "\r\n\r\n\0\r\nQUIT\n";
 
 enum {
     SIGNATURE_LEN = sizeof SIGNATURE - 1,
-    VERSION_AT = SIGNATURE_LEN,
-    FAMILY_AT = VERSION_AT + 1,
-    LENGTH_AT = FAMILY_AT + 1,
-    FIXED_LEN = LENGTH_AT + 2,
+    FIXED_LEN = SIGNATURE_LEN + 4, /* version, family, and the length of the rest */
     VERSION_LOCAL = 0x20,
     VERSION_PROXY = 0x21,
     FAMILY_TCP4 = 0x11,
@@ -45,15 +42,15 @@ int http_proxy_header_read(struct span bytes, struct ip *client)
         return 0;
     if (bytes.len < FIXED_LEN)
         return -EAGAIN;
-    const unsigned char *at = (const unsigned char *)bytes.data;
-    size_t len = FIXED_LEN + ((size_t)at[LENGTH_AT] << 8 | at[LENGTH_AT + 1]);
-    bool is_proxy = at[VERSION_AT] == VERSION_PROXY;
-    if (len > HTTP_PROXY_HEADER_MAX || (!is_proxy && at[VERSION_AT] != VERSION_LOCAL))
+    const unsigned char *at = (const unsigned char *)bytes.data + SIGNATURE_LEN;
+    size_t len = FIXED_LEN + ((size_t)at[2] << 8 | at[3]);
+    bool is_proxy = at[0] == VERSION_PROXY;
+    if (len > HTTP_PROXY_HEADER_MAX || (!is_proxy && at[0] != VERSION_LOCAL))
         return -EINVAL;
     if (bytes.len < len)
         return -EAGAIN;
-    if (is_proxy && !forwarded_read_address(at[FAMILY_AT],
-                                            (struct span){bytes.data + FIXED_LEN, len - FIXED_LEN}, client))
+    if (is_proxy &&
+        !forwarded_read_address(at[1], (struct span){bytes.data + FIXED_LEN, len - FIXED_LEN}, client))
         return -EINVAL;
     return (int)len;
 }

@@ -8,7 +8,6 @@
 /* A write of the bytes that the kernel did not accept at once. */
 struct pending_write {
     uv_write_t request;
-    void (*done)(uv_stream_t *stream, int status);
     struct http_output output;
 };
 
@@ -62,15 +61,16 @@ static bool http_output_is_large(const struct blob *body)
     return body != NULL && body->len > HTTP_RESPONSE_LARGE;
 }
 
-bool http_output_has_room(const struct http_output *o, const struct blob *body, size_t unsent_max)
+bool http_output_has_room(const struct http_output *o, const struct blob *body)
 {
     uint64_t unsent = metric_get(o->unsent);
     return !http_output_is_large(body) || body->writes > 0 || unsent == 0 ||
-           (unsent < unsent_max && body->len <= unsent_max - unsent);
+           (unsent < o->unsent_max && body->len <= o->unsent_max - unsent);
 }
 
-static void http_output_free_pending(struct pending_write *w)
+void http_output_end_write(uv_write_t *request)
 {
+    struct pending_write *w = request->data;
     for (unsigned i = 0; i < w->output.count; i++) {
         struct blob *body = w->output.response[i].body;
         if (http_output_is_large(body) && --body->writes == 0)
@@ -79,15 +79,6 @@ static void http_output_free_pending(struct pending_write *w)
     http_output_clear(&w->output);
     buf_fini(&w->output.heads);
     free(w);
-}
-
-static void http_output_on_written(uv_write_t *request, int status)
-{
-    struct pending_write *w = request->data;
-    void (*done)(uv_stream_t * stream, int status) = w->done;
-    uv_stream_t *stream = request->handle;
-    http_output_free_pending(w);
-    done(stream, status);
 }
 
 /* Moves the responses: what the pieces point to stays where it is. */
@@ -107,38 +98,33 @@ static struct pending_write *http_output_detach(struct http_output *o)
     return w;
 }
 
-int http_output_flush(struct http_output *o, uv_stream_t *stream,
-                      void (*done)(uv_stream_t *stream, int status))
+static int http_output_write(struct http_output *o, uv_stream_t *stream, uv_write_cb written)
 {
-    if (o->count == 0)
-        return 0;
-    if (buf_error(&o->heads) != 0) {
-        http_output_clear(o);
-        return -ENOMEM;
-    }
     uv_buf_t *pieces = o->piece;
     unsigned count = http_output_gather(o, pieces);
     int sent = uv_try_write(stream, pieces, count);
-    if (sent < 0 && sent != UV_EAGAIN) {
-        http_output_clear(o);
+    if (sent < 0 && sent != UV_EAGAIN)
         return sent;
-    }
     size_t taken = sent < 0 ? 0 : (size_t)sent;
-    if (taken == o->heads.len + o->body_bytes) {
-        http_output_clear(o);
+    if (taken == o->heads.len + o->body_bytes)
         return 0;
-    }
     unsigned first = http_output_skip_sent(pieces, taken);
     struct pending_write *w = http_output_detach(o);
-    http_output_clear(o);
     if (w == NULL)
         return -ENOMEM;
-    w->done = done;
     w->request.data = w;
-    int err = uv_write(&w->request, stream, pieces + first, count - first, http_output_on_written);
-    if (err != 0) {
-        http_output_free_pending(w);
-        return err;
-    }
-    return 1;
+    int err = uv_write(&w->request, stream, pieces + first, count - first, written);
+    if (err == 0)
+        return 1;
+    http_output_end_write(&w->request);
+    return err;
+}
+
+int http_output_flush(struct http_output *o, uv_stream_t *stream, uv_write_cb written)
+{
+    if (o->count == 0)
+        return 0;
+    int result = buf_error(&o->heads) != 0 ? -ENOMEM : http_output_write(o, stream, written);
+    http_output_clear(o);
+    return result;
 }

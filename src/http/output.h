@@ -22,6 +22,7 @@ struct http_output {
     size_t body_bytes;
     /* Bytes of the large bodies that pending writes hold; one that several hold counts once. Borrowed. */
     _Atomic uint64_t *unsent;
+    size_t unsent_max;
     struct {
         size_t head_end;   /* in `heads`; the head begins where the previous one ends */
         struct blob *body; /* one reference, or NULL */
@@ -41,9 +42,9 @@ static inline bool http_output_full(const struct http_output *o)
     return o->count + 2 > HTTP_OUTPUT_MAX || o->heads.len + o->body_bytes >= HTTP_OUTPUT_BYTES;
 }
 
-/* True if `body` may be added: it is not large, counts already, or has room below `unsent_max` bytes of large
- * bodies. A single one always has room. */
-bool http_output_has_room(const struct http_output *o, const struct blob *body, size_t unsent_max);
+/* True if `body` may be added: it is not large, counts already, or has room below unsent_max. A single one
+ * always has room. */
+bool http_output_has_room(const struct http_output *o, const struct blob *body);
 
 /* Completes a response whose head was appended to o->heads. Takes a reference to `body`, which may be NULL.
  */
@@ -51,10 +52,13 @@ void http_output_add(struct http_output *o, struct blob *body);
 
 /*
  * Writes everything to `stream` and empties the output. Returns 0 when the kernel has accepted everything; 1
- * when a write is pending, after which `done` is called with its status; or a negative errno (the rest is
- * dropped).
+ * when a write is pending, at whose end `written` is called, which calls http_output_end_write(); or a
+ * negative errno (the rest is dropped).
  */
-int http_output_flush(struct http_output *o, uv_stream_t *stream,
-                      void (*done)(uv_stream_t *stream, int status)) __attribute__((warn_unused_result));
+int http_output_flush(struct http_output *o, uv_stream_t *stream, uv_write_cb written)
+    __attribute__((warn_unused_result));
+
+/* Frees the pending write. */
+void http_output_end_write(uv_write_t *request);
 
 #endif

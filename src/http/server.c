@@ -141,12 +141,6 @@ static int http_server_set_connection_options(int fd)
     return 0;
 }
 
-static int http_server_reuse_port(int fd)
-{
-    const int on = 1;
-    return setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
-}
-
 static bool http_server_has_others(const struct http_server_options *options)
 {
     return http_balancer_inbox(options->balancer, options->number) >= 0;
@@ -157,32 +151,24 @@ static bool http_server_has_others(const struct http_server_options *options)
  * address, of whatever process and user, and of two processes that start together one succeeds. The option is
  * set afterwards, so that the other servers, whose sockets have it from the beginning, can join.
  */
-static int http_server_prepare_socket(int fd, const struct sockaddr_storage *where, socklen_t len,
-                                      const struct http_server_options *options)
+static int http_server_open_at(const struct addr *address, const struct http_server_options *options)
 {
     const int on = 1;
     const int off = 0;
-    int err = http_server_set_connection_options(fd);
-    if (err != 0)
-        return err;
-    /* not covered: only bind() fails, and listen() where another process has bound the address meanwhile */
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-        (where->ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
-        (options->number > 0 && http_server_reuse_port(fd) != 0) ||
-        bind(fd, (const struct sockaddr *)where, len) != 0 || listen(fd, BACKLOG) != 0 ||
-        (http_server_has_others(options) && http_server_reuse_port(fd) != 0))
-        return -errno;
-    return 0;
-}
-
-static int http_server_open_at(const struct addr *address, const struct http_server_options *options)
-{
     struct sockaddr_storage where;
     socklen_t len = addr_to_sockaddr(address, &where);
     int fd = socket(where.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
-    int err = http_server_prepare_socket(fd, &where, len, options);
+    int err = http_server_set_connection_options(fd);
+    /* not covered: only bind() fails, and listen() where another process has bound the address meanwhile */
+    if (err == 0 &&
+        (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+         (where.ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
+         (options->number > 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) ||
+         bind(fd, (const struct sockaddr *)&where, len) != 0 || listen(fd, BACKLOG) != 0 ||
+         (http_server_has_others(options) && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0)))
+        err = -errno;
     if (err == 0)
         return fd;
     close(fd);
