@@ -6,6 +6,7 @@
 #include "simulation/process.h"
 #include "simulation/scenario.h"
 #include "simulation/trace.h"
+#include "support/fields.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -16,7 +17,6 @@
 enum {
     HANDSHAKE_MAX = 20,      /* commands of a connection until it is in use */
     READ_BYTES_MAX = 400,    /* of the command that reads a card, and of any other that names no API keys */
-    SUMMARY_FIELDS = 6,      /* of a card that a page reads */
     RANGE_MAX = 101,         /* members that a page reads of the index */
     KEYS_PER_CHECK = 64,     /* API keys of one check, and requests of one */
     CHECKS_AT_ONCE = 2,      /* of keys: one for requests, and the worker's own */
@@ -927,9 +927,9 @@ static struct sent sent_of(const struct command *m)
         if (word_is(&m->word[0], kinds[i].name))
             s.kind = kinds[i].kind;
     if (word_is(&m->word[0], "HMGET"))
-        s.kind = ends_with(&m->word[1], "api_key_info")   ? KEY_INFOS
-                 : m->count - 2 <= (size_t)SUMMARY_FIELDS ? SUMMARY
-                                                          : CARD;
+        s.kind = ends_with(&m->word[1], "api_key_info") ? KEY_INFOS
+                 : m->count - 2 < CHANNEL_FIELD_COUNT   ? SUMMARY
+                                                        : CARD;
     if (s.kind == CARD || s.kind == SUMMARY || s.kind == LINK)
         s.number = number_behind(&m->word[1]);
     if (s.kind == RANGE)
